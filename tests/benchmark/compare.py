@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Shoal beside its peers, interleaved in one run; prints medians and ratios. Run it through tests/peers/run.
+
+usage: compare.py steps [--model=seed_mlp|lenet] [--batch=N] [--threads=1] [--rounds=7]
+       compare.py cluster [--batches=2000,128,32] [--seconds=8] [--rounds=3]
+`steps`: milliseconds of one training step in one process, each round in random order, and for the MLP the share of the FMA
+rate that was measured in the same round.
+`cluster`: examples per second of 1 ps + 2 workers (seed MLP, one-column target), SYNC and ASYNC, of two independent LOCAL
+processes, and of TensorFlow's ParameterServerStrategy (asynchronous).
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+
+root = pathlib.Path(__file__).resolve().parents[2]
+peers = root / "tests" / "peers"
+MLP_FLOP_PER_EXAMPLE = 2 * 3 * (600 * 512 + 512 * 128 + 128 * 128 + 128) - 2 * 600 * 512
+
+
+class Steps:
+    """A process that times steps on request."""
+
+    def __init__(self, command):
+        environment = dict(os.environ, OMP_NUM_THREADS="1")
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        cwd=peers, env=environment, stderr=subprocess.DEVNULL)
+        if self.process.stdout.readline().strip() != "ready":
+            raise RuntimeError(f"did not start: {command}")
+
+    def time(self, n):
+        self.process.stdin.write(f"{n}\n")
+        self.process.stdin.flush()
+        return [float(x) for x in self.process.stdout.readline().split()]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(timeout=30)
+
+
+def steps(options):
+    model, batch, threads = options.model, str(options.batch), str(options.threads)
+    contenders = {"shoal": [str(root / "bazel-bin/tests/benchmark/step_benchmark"), model, batch, threads]}
+    for peer in ("torch", "torch_channels_last", "torch_compile", "tensorflow"):
+        if peer == "torch_channels_last" and model == "seed_mlp":
+            continue
+        contenders[peer] = [sys.executable, str(peers / "step.py"), peer, model, batch, threads]
+    processes, times, shares = {}, {}, []
+    for name, command in contenders.items():
+        try:
+            processes[name], times[name] = Steps(command), []
+        except RuntimeError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+    for _ in range(options.rounds):
+        order = list(processes)
+        random.shuffle(order)
+        for name in order:
+            answer = processes[name].time(options.steps)
+            times[name].append(answer[0])
+            if name == "shoal" and len(answer) > 1:
+                shares.append(MLP_FLOP_PER_EXAMPLE * options.batch / (answer[0] * 1e6) / answer[1] / options.threads)
+    for process in processes.values():
+        process.close()
+    median = {name: statistics.median(t) for name, t in times.items()}
+    best = min((t, name) for name, t in median.items() if name != "shoal")
+    for name, t in sorted(median.items(), key=lambda item: item[1]):
+        ratio = statistics.median(a / b for a, b in zip(times[name], times["shoal"]))
+        print(f"{model} batch {batch} threads {threads}  {name:20s} {t:8.2f} ms  peer/shoal {ratio:.2f}")
+    print(f"{model}: {best[0] / median['shoal']:.2f}x the best peer ({best[1]})")
+    if shares and model == "seed_mlp":
+        print(f"{model}: {statistics.median(shares):.3f} of the FMA rate measured in the same rounds")
+
+
+def shoal_rate(arguments, seconds):
+    """Examples per second of training, start-up excluded, from summary.json."""
+    with tempfile.TemporaryDirectory() as out:
+        command = [str(root / "bazel-bin/deploy/shoal"), "train", f"--run={root}/deploy/runs/benchmark_mlp.textproto",
+                   f"--out={out}/run"] + arguments
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600)
+        return json.loads((pathlib.Path(out) / "run" / "summary.json").read_text())["examples_per_second"]
+
+
+def local_pair_rate(arguments):
+    """Two independent LOCAL processes side by side."""
+    with tempfile.TemporaryDirectory() as out:
+        base = [str(root / "bazel-bin/deploy/shoal"), "train", f"--run={root}/deploy/runs/benchmark_mlp.textproto",
+                "--num_ps_tasks=0", "--num_replicas=1"] + arguments
+        both = [subprocess.Popen(base + [f"--out={out}/{i}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                for i in range(2)]
+        for process in both:
+            if process.wait(timeout=600) != 0:
+                raise RuntimeError("a LOCAL run failed")
+        return sum(json.loads((pathlib.Path(out) / str(i) / "summary.json").read_text())["examples_per_second"]
+                   for i in range(2))
+
+
+def cluster(options):
+    for batch in [int(b) for b in options.batches.split(",")]:
+        steps_each = max(60, int(options.seconds * 55000 / batch / (1 + 300 / batch)))
+        common = [f"--batch_size={batch}"]
+        ps = ["--num_ps_tasks=1", "--num_replicas=2"]
+        runs = {
+            "two LOCAL": lambda: local_pair_rate(common + [f"--max_steps={steps_each}"]),
+            "sync": lambda: shoal_rate(common + ps + [f"--max_steps={steps_each}"], options.seconds),
+            "async": lambda: shoal_rate(common + ps + ["--nosync_replicas", f"--max_steps={2 * steps_each}"],
+                                        options.seconds),
+            "tensorflow ps (async)": lambda: float(subprocess.run(
+                [sys.executable, str(peers / "tensorflow_ps.py"), str(batch), "2", str(options.seconds)],
+                check=True, capture_output=True, text=True, timeout=300, cwd=peers).stdout.split()[-1]),
+        }
+        rates = {name: [] for name in runs}
+        for _ in range(options.rounds):
+            order = list(runs)
+            random.shuffle(order)
+            for name in order:
+                rates[name].append(runs[name]())
+        for name, values in rates.items():
+            print(f"batch {batch:5d}  {name:22s} {statistics.median(values):10.0f} examples/s")
+        for name, peer in (("sync", "two LOCAL"), ("async", "two LOCAL"), ("async", "tensorflow ps (async)")):
+            ratio = statistics.median(a / b for a, b in zip(rates[name], rates[peer]))
+            print(f"batch {batch:5d}  {name} / {peer}: {ratio:.2f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    s = commands.add_parser("steps")
+    s.add_argument("--model", default="seed_mlp", choices=["seed_mlp", "lenet"])
+    s.add_argument("--batch", type=int, default=0)
+    s.add_argument("--threads", type=int, default=1)
+    s.add_argument("--rounds", type=int, default=7)
+    s.add_argument("--steps", type=int, default=10)
+    c = commands.add_parser("cluster")
+    c.add_argument("--batches", default="2000,128,32")
+    c.add_argument("--seconds", type=float, default=8)
+    c.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    if options.command == "steps":
+        options.batch = options.batch or (2000 if options.model == "seed_mlp" else 128)
+        steps(options)
+    else:
+        cluster(options)
+
+
+if __name__ == "__main__":
+    main()
