@@ -1,0 +1,51 @@
+"""Protocol buffers by the system's protoc: shoal_proto_library."""
+
+_SYSTEM = "//third_party/system:"
+
+def _sources(label):
+    """The filegroup with the .proto files that stand behind a shoal_proto_library."""
+    return label + "_protos"
+
+def shoal_proto_library(name, srcs, deps = [], grpc = False, **kwargs):
+    """A C++ library of generated code.
+
+    A .proto imports another by its path from the root ("proto/v1/x.proto"); C++ includes
+    "proto/v1/x.pb.h" and, with grpc, "proto/v1/x.grpc.pb.h".
+
+    Args:
+      name: of the cc_library.
+      srcs: .proto files of this folder.
+      deps: other shoal_proto_libraries, as ":name" or "//folder:name".
+      grpc: also generate the services.
+      **kwargs: for the cc_library.
+    """
+    native.filegroup(
+        name = _sources(name),
+        srcs = srcs + [_sources(dep) for dep in deps],
+        visibility = kwargs.get("visibility"),
+    )
+    stems = [src[:-len(".proto")] for src in srcs]
+    headers = [stem + ".pb.h" for stem in stems]
+    sources = [stem + ".pb.cc" for stem in stems]
+    command = "protoc -I. --cpp_out=$(GENDIR)"
+    if grpc:
+        headers += [stem + ".grpc.pb.h" for stem in stems]
+        sources += [stem + ".grpc.pb.cc" for stem in stems]
+        command += " --grpc_out=$(GENDIR) --plugin=protoc-gen-grpc=$$(command -v grpc_cpp_plugin)"
+    for src in srcs:
+        command += " $(location %s)" % src
+    native.genrule(
+        name = name + "_generate",
+        srcs = srcs + [_sources(name)],
+        outs = headers + sources,
+        cmd = command,
+        visibility = ["//visibility:private"],
+    )
+    native.cc_library(
+        name = name,
+        srcs = sources,
+        hdrs = headers,
+        copts = ["-w"],
+        deps = deps + [_SYSTEM + ("grpc" if grpc else "protobuf")],
+        **kwargs
+    )

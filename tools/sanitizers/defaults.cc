@@ -1,0 +1,43 @@
+// Options and suppressions of the sanitizers, compiled in so that a program started by hand behaves
+// as under the tests. The runtime looks these functions up by name. An entry goes out when the
+// library it names is fixed or instrumented; each says why it is there.
+
+extern "C" {
+
+__attribute__((used, visibility("default"))) const char* __asan_default_options();
+const char* __asan_default_options() {
+  return "detect_stack_use_after_return=1:strict_string_checks=1";
+}
+
+__attribute__((used, visibility("default"))) const char* __ubsan_default_options();
+const char* __ubsan_default_options() { return "print_stacktrace=1:halt_on_error=1"; }
+
+__attribute__((used, visibility("default"))) const char* __lsan_default_suppressions();
+const char* __lsan_default_suppressions() {
+  return
+      // The OpenCL loader and oneDNN's OpenMP pool keep their tables until the process ends.
+      "leak:libOpenCL.so\n"
+      "leak:libgomp.so\n";
+}
+
+__attribute__((used, visibility("default"))) const char* __tsan_default_options();
+const char* __tsan_default_options() {
+  // Debian's gRPC, protobuf, Abseil and oneDNN are not instrumented: what happens inside them is
+  // not judged.
+  return "ignore_noninstrumented_modules=1:halt_on_error=1:second_deadlock_stack=1";
+}
+
+__attribute__((used, visibility("default"))) const char* __tsan_default_suppressions();
+const char* __tsan_default_suppressions() {
+  return
+      // Memory that one of our threads wrote and gRPC hands to another: the hand-over is a
+      // synchronization inside the uninstrumented library, which the tool cannot see.
+      "race:^grpc::\n"
+      "race:^grpc_core::\n"
+      "called_from_lib:libgrpc.so\n"
+      "called_from_lib:libgpr.so\n"
+      // oneDNN's OpenMP barriers are futexes in libgomp.
+      "called_from_lib:libgomp.so\n";
+}
+
+}  // extern "C"
