@@ -1,0 +1,90 @@
+#ifndef SHOAL_ML_OPTIM_OPTIMIZER_OPTIONS_H_
+#define SHOAL_ML_OPTIM_OPTIMIZER_OPTIONS_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace shoal {
+
+enum class OptimizerKind {
+  kSgd,
+  kMomentum,
+  kNesterov,
+  kAdagrad,
+  kAdadelta,
+  kRmsProp,
+  kAdam,
+  kAdamW,
+  kFtrl,
+};
+
+// The hyperparameters of every update rule, and the one table of their defaults (TensorFlow's,
+// AdamW's decay from PyTorch). The learning rate is not here: it comes with every step, from a
+// schedule. g is the gradient, lr the learning rate, a prime marks the value after the step.
+//
+// rule      formula                                                  slots (initial value)
+// sgd       v' = v - lr*g                                            -
+// momentum  a' = momentum*a + g;  v' = v - lr*a'                     momentum (0)
+// nesterov  a' = momentum*a + g;  v' = v - (lr*g + lr*momentum*a')   momentum (0)
+// adagrad   a' = a + g^2;  v' = v - lr*g / (sqrt(a') + epsilon)      accumulator (0.1)
+// adadelta  a' = rho*a + (1-rho)*g^2;                                accumulator (0),
+//           u = g * sqrt(d + epsilon) / sqrt(a' + epsilon);          accumulator_update (0)
+//           v' = v - lr*u;  d' = rho*d + (1-rho)*u^2
+// rmsprop   s' = decay*s + (1-decay)*g^2;                            rms (1), momentum (0),
+//           m' = momentum*m + lr*g / sqrt(s' + epsilon);             centered: mean_gradient (0)
+//           v' = v - m'   (centered: s' - c'^2 in the place of s')
+// adam      m' = beta1*m + (1-beta1)*g;                              m (0), v (0)
+//           s' = beta2*s + (1-beta2)*g^2;
+//           lr_t = lr * sqrt(1 - beta2^t) / (1 - beta1^t);
+//           v' = v - lr_t*m' / (sqrt(s') + epsilon)
+// adamw     as adam, and v' loses lr*weight_decay*v as well          m (0), v (0)
+// ftrl      n' = n + g^2;                                            accumulator (0.1), linear (0)
+//           z' = z + g - (n'^-p - n^-p)/lr * v;
+//           v' = |z'| > l1 ? (sign(z')*l1 - z') / (n'^-p/lr + 2*l2) : 0
+//           with p = learning_rate_power
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::kSgd;
+
+  // Momentum, Nesterov. RMSProp has a field of its own, because its default differs.
+  double momentum = 0.9;
+
+  // Adagrad. Epsilon stands outside the root.
+  double adagrad_initial_accumulator = 0.1;
+  double adagrad_epsilon = 0.0;
+
+  // Adadelta. Epsilon stands inside both roots.
+  double adadelta_rho = 0.95;
+  double adadelta_epsilon = 1e-8;
+
+  // RMSProp. Epsilon stands inside the root.
+  double rmsprop_decay = 0.9;
+  double rmsprop_momentum = 0.0;
+  double rmsprop_epsilon = 1e-10;
+  double rmsprop_initial_rms = 1.0;
+  bool rmsprop_centered = false;
+
+  // Adam, AdamW. Epsilon stands outside the root, next to the uncorrected second moment ("epsilon
+  // hat").
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double adam_epsilon = 1e-8;
+  double weight_decay = 0.01;  // AdamW only
+
+  // FTRL.
+  double ftrl_learning_rate_power = -0.5;
+  double ftrl_initial_accumulator = 0.1;
+  double ftrl_l1 = 0.0;
+  double ftrl_l2 = 0.0;
+};
+
+// "sgd", "momentum", "nesterov", "adagrad", "adadelta", "rmsprop", "adam", "adamw", "ftrl".
+absl::string_view OptimizerName(OptimizerKind kind);
+absl::StatusOr<OptimizerKind> ParseOptimizerKind(absl::string_view name);
+
+// InvalidArgument names the field and the values that it may have.
+absl::Status ValidateOptimizerOptions(const OptimizerOptions& options);
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_OPTIM_OPTIMIZER_OPTIONS_H_

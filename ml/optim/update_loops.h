@@ -1,0 +1,43 @@
+#ifndef SHOAL_ML_OPTIM_UPDATE_LOOPS_H_
+#define SHOAL_ML_OPTIM_UPDATE_LOOPS_H_
+
+#include <cstddef>
+
+#include "ml/optim/update_rule.h"
+
+namespace shoal {
+namespace internal {
+
+// What a step's loop needs besides the arrays; computed once a call, in double, and rounded here.
+// Only the fields of the rule at hand are set.
+struct UpdateScalars {
+  float gradient_scale, gradient_limit;  // limit is infinity when there is none
+  float learning_rate;                   // Adam, AdamW: corrected for the bias
+  float momentum, learning_rate_momentum;
+  float decay, one_minus_decay;    // rho, decay, beta1
+  float decay2, one_minus_decay2;  // beta2
+  float epsilon;
+  float learning_rate_decay;  // AdamW: lr * weight_decay
+  float l1, two_l2;
+  double minus_power;  // FTRL
+};
+
+using UpdateLoop = void (*)(const UpdateScalars&, const UpdateStep&);
+
+// The loops compiled for one set of instructions. FTRL with a power other than -0.5 has no vector
+// form.
+struct UpdateLoops {
+  UpdateLoop sgd, momentum, nesterov, adagrad, adadelta, rmsprop, rmsprop_centered, adam, adamw,
+      ftrl;
+  void (*moving_average)(float decay, float one_minus_decay, const float* average,
+                         const float* value, float* new_average, size_t n);
+};
+
+const UpdateLoops& BaselineUpdateLoops();
+const UpdateLoops& Avx2UpdateLoops();
+const UpdateLoops& Avx512UpdateLoops();
+
+}  // namespace internal
+}  // namespace shoal
+
+#endif  // SHOAL_ML_OPTIM_UPDATE_LOOPS_H_
