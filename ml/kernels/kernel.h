@@ -1,0 +1,80 @@
+// What computes one node of a compiled graph on one device, and what the compiler asks of a
+// backend.
+//
+// A kernel is made once for exact shapes and run many times. Run never allocates, never fails, and
+// gives the same bytes for the same inputs. Outputs never overlap inputs. A kernel is run by one
+// thread at a time and may use `threads` OpenMP threads inside.
+#ifndef SHOAL_ML_KERNELS_KERNEL_H_
+#define SHOAL_ML_KERNELS_KERNEL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+#include "ml/graph/attributes.h"
+#include "ml/tensor/tensor_spec.h"
+
+namespace shoal {
+
+// What random ops draw from, with their own attributes: the same batch gives the same bytes.
+struct RandomKey {
+  uint64_t seed = 0;
+  uint64_t epoch = 0;
+  uint64_t first_example = 0;  // position in the epoch of the first example of this clone's batch
+};
+
+struct KernelContext {
+  const void* const* inputs = nullptr;
+  void* const* outputs = nullptr;  // null where output_needed is false
+  void* workspace = nullptr;       // workspace_bytes(), 64-byte aligned, contents undefined
+  RandomKey key;
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  // Scratch memory, shared with the device's other kernels between their runs.
+  virtual size_t workspace_bytes() const { return 0; }
+  virtual void Run(const KernelContext& context) = 0;
+};
+
+struct KernelRequest {
+  absl::string_view op;
+  const Attributes* attributes = nullptr;  // not kept by the kernel
+  absl::Span<const TensorSpec> inputs;
+  absl::Span<const TensorSpec> outputs;
+  std::vector<bool> output_needed;  // a gradient that nobody fetches: null at Run, work skipped
+  int threads = 1;
+};
+
+// NotFound or Unimplemented, naming op and dtypes, where there is no kernel.
+using KernelFactory =
+    std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const KernelRequest& request)>;
+
+// Whether a kernel of the op takes input (or gives output) `index` in this layout. Plain is always
+// taken. Asked for 4-d tensors with channels in multiples of 16 only.
+enum class Port { kInput, kOutput };
+using LayoutSupport = std::function<bool(absl::string_view op, const Attributes& attributes,
+                                         Port port, int index, Layout layout)>;
+
+// The kernels of one kind of device.
+struct KernelBackend {
+  std::string device_type = "CPU";
+  KernelFactory create_kernel;
+  LayoutSupport supports_layout;                 // empty: plain only
+  std::function<void(int threads)> set_threads;  // for the calling thread; empty: nothing to set
+  // Fused ops that this backend has kernels for, of Dense, DenseGrad, Conv (with an activation),
+  // MaxPool (with relu), ConvPool, ConvPoolGrad.
+  std::vector<std::string> fused_ops;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_KERNELS_KERNEL_H_

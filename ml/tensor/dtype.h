@@ -1,0 +1,54 @@
+// The element types of tensors.
+#ifndef SHOAL_ML_TENSOR_DTYPE_H_
+#define SHOAL_ML_TENSOR_DTYPE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+namespace shoal {
+
+enum class DataType { kFloat32, kFloat64, kInt32, kInt64, kUint8, kBool };
+
+// Bytes of one element.
+size_t SizeOf(DataType dtype);
+
+// "float32", "float64", "int32", "int64", "uint8", "bool".
+absl::string_view DataTypeName(DataType dtype);
+
+inline bool IsFloating(DataType dtype) {
+  return dtype == DataType::kFloat32 || dtype == DataType::kFloat64;
+}
+
+// The DataType of a C++ element type: DataTypeOf<float>() == DataType::kFloat32.
+template <typename T>
+constexpr DataType DataTypeOf();
+template <>
+constexpr DataType DataTypeOf<float>() {
+  return DataType::kFloat32;
+}
+template <>
+constexpr DataType DataTypeOf<double>() {
+  return DataType::kFloat64;
+}
+template <>
+constexpr DataType DataTypeOf<int32_t>() {
+  return DataType::kInt32;
+}
+template <>
+constexpr DataType DataTypeOf<int64_t>() {
+  return DataType::kInt64;
+}
+template <>
+constexpr DataType DataTypeOf<uint8_t>() {
+  return DataType::kUint8;
+}
+template <>
+constexpr DataType DataTypeOf<bool>() {
+  return DataType::kBool;
+}
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_TENSOR_DTYPE_H_
