@@ -22,19 +22,19 @@ absl::Status FieldError(absl::string_view field, double value, absl::string_view
 
 bool IsRate(double value) { return std::isfinite(static_cast<float>(value)) && value >= 0; }
 
-absl::Status ValidatePiecewise(const LearningRateScheduleOptions& o) {
-  if (o.values.size() != o.boundaries.size() + 1) {
-    return absl::InvalidArgumentError(absl::StrCat("learning rate schedule has ", o.values.size(),
-                                                   " values and ", o.boundaries.size(),
-                                                   " boundaries: there must be one value more"));
+absl::Status ValidateSteps(const LearningRateScheduleOptions& o) {
+  if (o.factors.size() != o.boundaries.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("learning rate schedule has ", o.factors.size(),
+                                                   " factors and ", o.boundaries.size(),
+                                                   " boundaries: there must be as many"));
   }
-  for (double value : o.values) {
-    if (!IsRate(value)) return FieldError("values", value, "finite and >= 0");
+  for (double factor : o.factors) {
+    if (!IsRate(factor * o.learning_rate)) return FieldError("factors", factor, "finite and >= 0");
   }
-  for (size_t k = 1; k < o.boundaries.size(); ++k) {
-    if (o.boundaries[k] <= o.boundaries[k - 1]) {
+  for (size_t k = 0; k < o.boundaries.size(); ++k) {
+    if (o.boundaries[k] <= (k == 0 ? 0 : o.boundaries[k - 1])) {
       return FieldError("boundaries", static_cast<double>(o.boundaries[k]),
-                        "larger than the boundary before it");
+                        "larger than 0 and than the boundary before it");
     }
   }
   return absl::OkStatus();
@@ -44,25 +44,19 @@ absl::Status Validate(const LearningRateScheduleOptions& o) {
   if (o.warmup_steps < 0) {
     return FieldError("warmup_steps", static_cast<double>(o.warmup_steps), ">= 0");
   }
-  if (o.kind == ScheduleKind::kPiecewise) return ValidatePiecewise(o);
   if (!IsRate(o.learning_rate))
     return FieldError("learning_rate", o.learning_rate, "finite and >= 0");
   if (o.kind == ScheduleKind::kConstant) return absl::OkStatus();
+  if (o.kind == ScheduleKind::kStep) return ValidateSteps(o);
   if (o.decay_steps <= 0) {
     return FieldError("decay_steps", static_cast<double>(o.decay_steps), ">= 1 for this schedule");
   }
-  if (o.kind == ScheduleKind::kExponential && !(o.decay_rate > 0 && o.decay_rate <= 1)) {
-    return FieldError("decay_rate", o.decay_rate, "in (0, 1]");
+  if (o.kind == ScheduleKind::kExponential) {
+    return o.rate > 0 && o.rate <= 1 ? absl::OkStatus() : FieldError("rate", o.rate, "in (0, 1]");
   }
-  if (o.kind == ScheduleKind::kPolynomial) {
-    if (!IsRate(o.end_learning_rate)) {
-      return FieldError("end_learning_rate", o.end_learning_rate, "finite and >= 0");
-    }
-    if (!(std::isfinite(o.power) && o.power > 0))
-      return FieldError("power", o.power, "finite and > 0");
-  }
-  if (o.kind == ScheduleKind::kCosine && !(o.alpha >= 0 && o.alpha <= 1)) {
-    return FieldError("alpha", o.alpha, "in [0, 1]");
+  if (!IsRate(o.end)) return FieldError("end", o.end, "finite and >= 0");
+  if (o.kind == ScheduleKind::kPolynomial && !(std::isfinite(o.power) && o.power > 0)) {
+    return FieldError("power", o.power, "finite and > 0");
   }
   return absl::OkStatus();
 }
@@ -71,13 +65,13 @@ absl::Status Validate(const LearningRateScheduleOptions& o) {
 
 absl::StatusOr<ScheduleKind> ParseScheduleKind(absl::string_view name) {
   if (name == "constant") return ScheduleKind::kConstant;
-  if (name == "piecewise") return ScheduleKind::kPiecewise;
+  if (name == "step") return ScheduleKind::kStep;
   if (name == "exponential") return ScheduleKind::kExponential;
   if (name == "polynomial") return ScheduleKind::kPolynomial;
   if (name == "cosine") return ScheduleKind::kCosine;
   return absl::InvalidArgumentError(
       absl::StrCat("learning rate schedule is \"", name,
-                   "\": it must be one of constant, piecewise, exponential, polynomial, cosine"));
+                   "\": it must be one of constant, step, exponential, polynomial, cosine"));
 }
 
 absl::StatusOr<LearningRateSchedule> LearningRateSchedule::Create(
@@ -101,8 +95,8 @@ double LearningRateSchedule::AfterWarmup(int64_t step) const {
   switch (options_.kind) {
     case ScheduleKind::kConstant:
       return options_.learning_rate;
-    case ScheduleKind::kPiecewise:
-      return Piecewise(step);
+    case ScheduleKind::kStep:
+      return Step(step);
     case ScheduleKind::kExponential:
       return Exponential(step);
     case ScheduleKind::kPolynomial:
@@ -113,18 +107,20 @@ double LearningRateSchedule::AfterWarmup(int64_t step) const {
   return options_.learning_rate;
 }
 
-double LearningRateSchedule::Piecewise(int64_t step) const {
+double LearningRateSchedule::Step(int64_t step) const {
   const auto& boundaries = options_.boundaries;
-  const auto end = std::lower_bound(boundaries.begin(), boundaries.end(), step);
-  return options_.values[static_cast<size_t>(end - boundaries.begin())];
+  const auto passed =
+      std::upper_bound(boundaries.begin(), boundaries.end(), step) - boundaries.begin();
+  const double factor = passed == 0 ? 1 : options_.factors[static_cast<size_t>(passed) - 1];
+  return options_.learning_rate * factor;
 }
 
 double LearningRateSchedule::Exponential(int64_t step) const {
   if (options_.staircase) {
-    return options_.learning_rate * PortablePow(options_.decay_rate, step / options_.decay_steps);
+    return options_.learning_rate * PortablePow(options_.rate, step / options_.decay_steps);
   }
   const double exponent = static_cast<double>(step) / static_cast<double>(options_.decay_steps);
-  return options_.learning_rate * PortablePow(options_.decay_rate, exponent);
+  return options_.learning_rate * PortablePow(options_.rate, exponent);
 }
 
 double LearningRateSchedule::Polynomial(int64_t step) const {
@@ -134,15 +130,15 @@ double LearningRateSchedule::Polynomial(int64_t step) const {
   }
   const double done =
       static_cast<double>(std::min(step, decay_steps)) / static_cast<double>(decay_steps);
-  const double span = options_.learning_rate - options_.end_learning_rate;
-  return span * PortablePow(1 - done, options_.power) + options_.end_learning_rate;
+  const double span = options_.learning_rate - options_.end;
+  return span * PortablePow(1 - done, options_.power) + options_.end;
 }
 
 double LearningRateSchedule::Cosine(int64_t step) const {
   const double done = static_cast<double>(std::min(step, options_.decay_steps)) /
                       static_cast<double>(options_.decay_steps);
-  const double decayed = 0.5 * (1 + PortableCosPi(done));
-  return options_.learning_rate * ((1 - options_.alpha) * decayed + options_.alpha);
+  const double span = options_.learning_rate - options_.end;
+  return options_.end + span * (1 + PortableCosPi(done)) / 2;
 }
 
 }  // namespace shoal

@@ -10,39 +10,36 @@
 
 namespace shoal {
 
-enum class ScheduleKind { kConstant, kPiecewise, kExponential, kPolynomial, kCosine };
+enum class ScheduleKind { kConstant, kStep, kExponential, kPolynomial, kCosine };
 
-// step = updates applied before this one, so the first update has step 0. Formulas are
-// TensorFlow's.
+// t = updates applied before this one, so the first update has t = 0.
 struct LearningRateScheduleOptions {
   ScheduleKind kind = ScheduleKind::kConstant;
-  double learning_rate = 0.01;  // of step 0 (after the warm-up); unused by kPiecewise
+  double learning_rate = 0.01;  // at t = 0, after the warm-up
 
-  // kPiecewise: values[k] for boundaries[k-1] < step <= boundaries[k]; one value more than
-  // boundaries.
+  // kStep: learning_rate * factors[k] from t = boundaries[k] on; as many of one as of the other.
   std::vector<int64_t> boundaries;
-  std::vector<double> values;
+  std::vector<double> factors;
 
-  // kExponential: learning_rate * decay_rate^(step / decay_steps); staircase: whole divisions only.
-  // kPolynomial: (learning_rate - end) * (1 - step/decay_steps)^power + end, then end; cycle:
-  // decay_steps
-  //   grows to the next multiple that covers the step.
-  // kCosine: learning_rate * ((1 - alpha) * (1 + cos(pi * step/decay_steps)) / 2 + alpha), then
-  // alpha's share.
+  // kExponential: learning_rate * rate^(t / decay_steps); staircase: whole divisions only.
+  // kPolynomial: (learning_rate - end) * (1 - t/decay_steps)^power + end, from decay_steps on end;
+  // cycle:
+  //   decay_steps grows to its next multiple that covers t.
+  // kCosine: end + (learning_rate - end) * (1 + cos(pi * t/decay_steps)) / 2, from decay_steps on
+  // end.
   int64_t decay_steps = 0;
-  double decay_rate = 0.96;
+  double rate = 0.96;
   bool staircase = false;
-  double end_learning_rate = 0.0001;
-  double power = 1.0;
+  double end = 0;
+  double power = 1;
   bool cycle = false;
-  double alpha = 0.0;
 
   // The first warmup_steps steps climb linearly to the schedule's first rate,
   // (step+1)/(warmup_steps+1) of it, and the schedule begins after them.
   int64_t warmup_steps = 0;
 };
 
-// "constant", "piecewise", "exponential", "polynomial", "cosine".
+// "constant", "step", "exponential", "polynomial", "cosine".
 absl::StatusOr<ScheduleKind> ParseScheduleKind(absl::string_view name);
 
 // The learning rate as a pure function of the step, with the same bits on every machine. Immutable.
@@ -56,7 +53,7 @@ class LearningRateSchedule {
  private:
   explicit LearningRateSchedule(LearningRateScheduleOptions options);
   double AfterWarmup(int64_t step) const;
-  double Piecewise(int64_t step) const;
+  double Step(int64_t step) const;
   double Exponential(int64_t step) const;
   double Polynomial(int64_t step) const;
   double Cosine(int64_t step) const;

@@ -22,17 +22,18 @@ TEST(LearningRateScheduleTest, ConstantStays) {
   EXPECT_FLOAT_EQ(schedule.At(1000000), 0.01f);
 }
 
-TEST(LearningRateScheduleTest, PiecewiseChangesAfterItsBoundaries) {
+TEST(LearningRateScheduleTest, StepsChangeFromTheirBoundariesOn) {
   LearningRateScheduleOptions options;
-  options.kind = ScheduleKind::kPiecewise;
+  options.kind = ScheduleKind::kStep;
+  options.learning_rate = 2;
   options.boundaries = {10, 20};
-  options.values = {1, 0.5, 0.25};
+  options.factors = {0.5, 0.25};
   const LearningRateSchedule schedule = Make(options);
-  EXPECT_FLOAT_EQ(schedule.At(0), 1);
+  EXPECT_FLOAT_EQ(schedule.At(0), 2);
+  EXPECT_FLOAT_EQ(schedule.At(9), 2);
   EXPECT_FLOAT_EQ(schedule.At(10), 1);
-  EXPECT_FLOAT_EQ(schedule.At(11), 0.5);
+  EXPECT_FLOAT_EQ(schedule.At(19), 1);
   EXPECT_FLOAT_EQ(schedule.At(20), 0.5);
-  EXPECT_FLOAT_EQ(schedule.At(21), 0.25);
 }
 
 TEST(LearningRateScheduleTest, ExponentialDecaysSmoothlyOrInStairs) {
@@ -40,7 +41,7 @@ TEST(LearningRateScheduleTest, ExponentialDecaysSmoothlyOrInStairs) {
   options.kind = ScheduleKind::kExponential;
   options.learning_rate = 0.1;
   options.decay_steps = 100;
-  options.decay_rate = 0.5;
+  options.rate = 0.5;
   EXPECT_FLOAT_EQ(Make(options).At(0), 0.1f);
   EXPECT_FLOAT_EQ(Make(options).At(50), 0.0707106781f);
   EXPECT_FLOAT_EQ(Make(options).At(200), 0.025f);
@@ -53,7 +54,7 @@ TEST(LearningRateScheduleTest, PolynomialEndsAndCycles) {
   LearningRateScheduleOptions options;
   options.kind = ScheduleKind::kPolynomial;
   options.learning_rate = 0.1;
-  options.end_learning_rate = 0.01;
+  options.end = 0.01;
   options.decay_steps = 10;
   options.power = 2;
   EXPECT_FLOAT_EQ(Make(options).At(0), 0.1f);
@@ -65,12 +66,12 @@ TEST(LearningRateScheduleTest, PolynomialEndsAndCycles) {
   EXPECT_FLOAT_EQ(Make(options).At(15), 0.015625f);  // 15 of 20: 0.09/16 + 0.01
 }
 
-TEST(LearningRateScheduleTest, CosineFallsToAlphasShare) {
+TEST(LearningRateScheduleTest, CosineFallsToItsEnd) {
   LearningRateScheduleOptions options;
   options.kind = ScheduleKind::kCosine;
   options.learning_rate = 0.2;
   options.decay_steps = 100;
-  options.alpha = 0.1;
+  options.end = 0.02;
   EXPECT_FLOAT_EQ(Make(options).At(0), 0.2f);
   EXPECT_FLOAT_EQ(Make(options).At(50), 0.11f);
   EXPECT_FLOAT_EQ(Make(options).At(100), 0.02f);
@@ -82,7 +83,7 @@ TEST(LearningRateScheduleTest, WarmupClimbsAndThenTheScheduleBegins) {
   options.kind = ScheduleKind::kExponential;
   options.learning_rate = 0.1;
   options.decay_steps = 10;
-  options.decay_rate = 0.1;
+  options.rate = 0.1;
   options.warmup_steps = 4;
   const LearningRateSchedule schedule = Make(options);
   EXPECT_FLOAT_EQ(schedule.At(0), 0.02f);
@@ -102,15 +103,15 @@ TEST(LearningRateScheduleTest, ErrorsNameTheField) {
   options.kind = ScheduleKind::kCosine;
   EXPECT_THAT(message(options), HasSubstr("decay_steps is 0"));
   options.decay_steps = 5;
-  options.alpha = 2;
-  EXPECT_THAT(message(options), HasSubstr("alpha is 2"));
-  options.kind = ScheduleKind::kPiecewise;
+  options.end = -2;
+  EXPECT_THAT(message(options), HasSubstr("end is -2"));
+  options.kind = ScheduleKind::kStep;
   options.boundaries = {5};
-  EXPECT_THAT(message(options), HasSubstr("one value more"));
-  options.values = {1, 2};
+  EXPECT_THAT(message(options), HasSubstr("there must be as many"));
+  options.factors = {0.1};
   options.warmup_steps = -1;
   EXPECT_THAT(message(options), HasSubstr("warmup_steps is -1"));
-  EXPECT_FALSE(ParseScheduleKind("step").ok());
+  EXPECT_FALSE(ParseScheduleKind("stairs").ok());
   EXPECT_EQ(ParseScheduleKind("cosine").value(), ScheduleKind::kCosine);
 }
 
