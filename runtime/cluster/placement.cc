@@ -1,0 +1,78 @@
+#include "runtime/cluster/placement.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <queue>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/v1/variable.pb.h"
+
+namespace shoal {
+namespace {
+
+std::vector<uint32_t> PlaceGreedily(const SliceTable& table, uint32_t num_ps_tasks) {
+  std::vector<uint32_t> order(table.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(),
+                   [&table](uint32_t a, uint32_t b) { return table[a].num_elements > table[b].num_elements; });
+
+  using Load = std::pair<uint64_t, uint32_t>;  // bytes, ps
+  std::priority_queue<Load, std::vector<Load>, std::greater<Load>> lightest;
+  for (uint32_t ps = 0; ps < num_ps_tasks; ++ps) lightest.push({0, ps});
+  std::vector<uint32_t> owner(table.size());
+  for (uint32_t slice : order) {
+    auto [bytes, ps] = lightest.top();
+    lightest.pop();
+    owner[slice] = ps;
+    lightest.push({bytes + table[slice].num_bytes(), ps});
+  }
+  return owner;
+}
+
+std::vector<uint32_t> PlaceRoundRobin(const SliceTable& table, uint32_t num_ps_tasks) {
+  std::vector<uint32_t> owner(table.size());
+  for (uint32_t slice = 0; slice < table.size(); ++slice) owner[slice] = table[slice].variable % num_ps_tasks;
+  return owner;
+}
+
+}  // namespace
+
+std::vector<uint32_t> PlaceSlices(const SliceTable& table, uint32_t num_ps_tasks, PlacementStrategy strategy) {
+  switch (strategy) {
+    case PlacementStrategy::kGreedyByBytes:
+      return PlaceGreedily(table, num_ps_tasks);
+    case PlacementStrategy::kRoundRobin:
+      break;
+  }
+  return PlaceRoundRobin(table, num_ps_tasks);
+}
+
+absl::Status CheckShardMap(const SliceTable& table, const v1::ShardMap& shard_map) {
+  if (shard_map.slice_bytes() != table.slice_bytes()) {
+    return absl::InvalidArgumentError(absl::StrCat("the shard map was made for slice_bytes ", shard_map.slice_bytes(),
+                                                   ", not ", table.slice_bytes()));
+  }
+  if (static_cast<uint32_t>(shard_map.owner_size()) != table.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the shard map has ", shard_map.owner_size(),
+                                                   " slices, the variables have ", table.size()));
+  }
+  for (int slice = 0; slice < shard_map.owner_size(); ++slice) {
+    if (shard_map.owner(slice) >= shard_map.num_ps_tasks()) {
+      return absl::InvalidArgumentError(absl::StrCat("the shard map gives slice ", slice, " to ps ",
+                                                     shard_map.owner(slice), " of ", shard_map.num_ps_tasks()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::vector<uint32_t> SlicesOwnedBy(uint32_t ps, const std::vector<uint32_t>& owner) {
+  std::vector<uint32_t> slices;
+  for (uint32_t slice = 0; slice < owner.size(); ++slice) {
+    if (owner[slice] == ps) slices.push_back(slice);
+  }
+  return slices;
+}
+
+}  // namespace shoal

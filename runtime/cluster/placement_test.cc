@@ -1,0 +1,64 @@
+#include "runtime/cluster/placement.h"
+
+#include <algorithm>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/v1/variable.pb.h"
+
+namespace shoal {
+namespace {
+
+SliceTable Table(const std::vector<int64_t>& sizes, uint64_t slice_bytes = 64) {
+  std::vector<v1::VariableSpec> specs;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    v1::VariableSpec& spec = specs.emplace_back();
+    spec.set_name("v" + std::to_string(i));
+    spec.add_shape(sizes[i]);
+    spec.set_dtype(v1::DATA_TYPE_FLOAT32);
+    spec.set_update(v1::UPDATE_KIND_OPTIMIZER);
+  }
+  return *SliceTable::Create(specs, slice_bytes);
+}
+
+TEST(PlacementTest, GreedyBalancesBytesToWithinOneSlice) {
+  const SliceTable table = Table({1, 100, 7, 33, 16, 250, 3});
+  for (uint32_t num_ps = 1; num_ps <= 5; ++num_ps) {
+    const auto owner = PlaceSlices(table, num_ps, PlacementStrategy::kGreedyByBytes);
+    std::vector<uint64_t> bytes(num_ps);
+    for (uint32_t s = 0; s < table.size(); ++s) bytes[owner[s]] += table[s].num_bytes();
+    const auto [least, most] = std::minmax_element(bytes.begin(), bytes.end());
+    EXPECT_LE(*most - *least, table.slice_bytes());
+  }
+}
+
+TEST(PlacementTest, GreedyTakesTheLargestFirstAndBreaksTiesByIndex) {
+  EXPECT_THAT(PlaceSlices(Table({2, 5, 5, 1}), 2, PlacementStrategy::kGreedyByBytes), testing::ElementsAre(0, 0, 1, 1));
+}
+
+TEST(PlacementTest, RoundRobinKeepsAVariableTogether) {
+  EXPECT_THAT(PlaceSlices(Table({20, 1, 40}), 2, PlacementStrategy::kRoundRobin),
+              testing::ElementsAre(0, 0, 1, 0, 0, 0));
+}
+
+TEST(PlacementTest, SlicesOwnedByAPsAreInIndexOrder) {
+  EXPECT_THAT(SlicesOwnedBy(1, {1, 0, 1, 1}), testing::ElementsAre(0, 2, 3));
+}
+
+TEST(PlacementTest, ForeignShardMapsAreRefusedWithTheDifference) {
+  const SliceTable table = Table({20, 1});
+  v1::ShardMap map;
+  map.set_slice_bytes(64);
+  map.set_num_ps_tasks(2);
+  for (uint32_t owner : {0, 1, 1}) map.add_owner(owner);
+  EXPECT_TRUE(CheckShardMap(table, map).ok());
+  map.set_owner(1, 2);
+  EXPECT_THAT(CheckShardMap(table, map).message(), testing::HasSubstr("slice 1 to ps 2 of 2"));
+  map.add_owner(0);
+  EXPECT_THAT(CheckShardMap(table, map).message(), testing::HasSubstr("4 slices"));
+  map.set_slice_bytes(128);
+  EXPECT_THAT(CheckShardMap(table, map).message(), testing::HasSubstr("slice_bytes 128"));
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,76 @@
+#ifndef SHOAL_RUNTIME_CLUSTER_SLICE_TABLE_H_
+#define SHOAL_RUNTIME_CLUSTER_SLICE_TABLE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace shoal {
+
+namespace v1 {
+class VariableSpec;
+}
+
+// A piece of one variable: elements [first_element, first_element + num_elements) in row-major order.
+struct Slice {
+  uint32_t variable = 0;
+  uint64_t first_element = 0;
+  uint64_t num_elements = 0;
+
+  uint64_t num_bytes() const { return num_elements * sizeof(float); }
+};
+
+// How the variables are cut into slices: the units of identity, version, dedupe, placement, ownership and checkpoints.
+// Follows from the shapes and slice_bytes alone, never from the number of ps: slices are numbered through all variables
+// in declared order; a slice is as many whole rows (of the first dimension) as fit into slice_bytes; a row that is longer
+// is cut by itself into pieces of slice_bytes. Immutable.
+class SliceTable {
+ public:
+  // InvalidArgument names the variable and what is wrong: a bad or repeated name, a dimension below 1, a type that is not
+  // float32, more than 2^40 elements, an unspecified update kind, a decay outside [0, 1), slice_bytes not a positive
+  // multiple of 64.
+  static absl::StatusOr<SliceTable> Create(absl::Span<const v1::VariableSpec> variables, uint64_t slice_bytes);
+
+  uint32_t size() const { return static_cast<uint32_t>(slices_.size()); }
+  const Slice& operator[](uint32_t slice) const { return slices_[slice]; }
+  const std::vector<Slice>& slices() const { return slices_; }
+  uint64_t slice_bytes() const { return slice_bytes_; }
+
+  uint32_t num_variables() const { return static_cast<uint32_t>(variables_.size()); }
+  uint64_t elements_of(uint32_t variable) const { return variables_[variable].num_elements; }
+  // Elements in one row of the first dimension; 1 for vectors and scalars.
+  uint64_t row_elements_of(uint32_t variable) const { return variables_[variable].row_elements; }
+  // Does anybody contribute to the variable? If not its slices have no versions.
+  bool is_versioned(uint32_t variable) const { return variables_[variable].versioned; }
+  bool slice_is_versioned(uint32_t slice) const { return is_versioned(slices_[slice].variable); }
+  // The variable's slices are [first_slice_of(v), first_slice_of(v + 1)).
+  uint32_t first_slice_of(uint32_t variable) const {
+    return variable == num_variables() ? size() : variables_[variable].first_slice;
+  }
+
+  // The slice whose pushes carry the batch reports: the first that has versions. size() if there is none.
+  uint32_t report_slice() const { return report_slice_; }
+
+ private:
+  struct Variable {
+    uint64_t num_elements = 0;
+    uint64_t row_elements = 0;
+    bool versioned = true;
+    uint32_t first_slice = 0;
+  };
+
+  SliceTable() = default;
+  void CutVariable(uint32_t variable);
+
+  uint64_t slice_bytes_ = 0;
+  std::vector<Variable> variables_;
+  std::vector<Slice> slices_;
+  uint32_t report_slice_ = 0;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_CLUSTER_SLICE_TABLE_H_
