@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "proto/v1/variable.pb.h"
 
 namespace shoal {
@@ -15,8 +16,9 @@ namespace {
 std::vector<uint32_t> PlaceGreedily(const SliceTable& table, uint32_t num_ps_tasks) {
   std::vector<uint32_t> order(table.size());
   std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(),
-                   [&table](uint32_t a, uint32_t b) { return table[a].num_elements > table[b].num_elements; });
+  std::stable_sort(order.begin(), order.end(), [&table](uint32_t a, uint32_t b) {
+    return table[a].num_elements > table[b].num_elements;
+  });
 
   using Load = std::pair<uint64_t, uint32_t>;  // bytes, ps
   std::priority_queue<Load, std::vector<Load>, std::greater<Load>> lightest;
@@ -33,13 +35,15 @@ std::vector<uint32_t> PlaceGreedily(const SliceTable& table, uint32_t num_ps_tas
 
 std::vector<uint32_t> PlaceRoundRobin(const SliceTable& table, uint32_t num_ps_tasks) {
   std::vector<uint32_t> owner(table.size());
-  for (uint32_t slice = 0; slice < table.size(); ++slice) owner[slice] = table[slice].variable % num_ps_tasks;
+  for (uint32_t slice = 0; slice < table.size(); ++slice)
+    owner[slice] = table[slice].variable % num_ps_tasks;
   return owner;
 }
 
 }  // namespace
 
-std::vector<uint32_t> PlaceSlices(const SliceTable& table, uint32_t num_ps_tasks, PlacementStrategy strategy) {
+std::vector<uint32_t> PlaceSlices(const SliceTable& table, uint32_t num_ps_tasks,
+                                  PlacementStrategy strategy) {
   switch (strategy) {
     case PlacementStrategy::kGreedyByBytes:
       return PlaceGreedily(table, num_ps_tasks);
@@ -51,8 +55,9 @@ std::vector<uint32_t> PlaceSlices(const SliceTable& table, uint32_t num_ps_tasks
 
 absl::Status CheckShardMap(const SliceTable& table, const v1::ShardMap& shard_map) {
   if (shard_map.slice_bytes() != table.slice_bytes()) {
-    return absl::InvalidArgumentError(absl::StrCat("the shard map was made for slice_bytes ", shard_map.slice_bytes(),
-                                                   ", not ", table.slice_bytes()));
+    return absl::InvalidArgumentError(absl::StrCat("the shard map was made for slice_bytes ",
+                                                   shard_map.slice_bytes(), ", not ",
+                                                   table.slice_bytes()));
   }
   if (static_cast<uint32_t>(shard_map.owner_size()) != table.size()) {
     return absl::InvalidArgumentError(absl::StrCat("the shard map has ", shard_map.owner_size(),
@@ -61,7 +66,8 @@ absl::Status CheckShardMap(const SliceTable& table, const v1::ShardMap& shard_ma
   for (int slice = 0; slice < shard_map.owner_size(); ++slice) {
     if (shard_map.owner(slice) >= shard_map.num_ps_tasks()) {
       return absl::InvalidArgumentError(absl::StrCat("the shard map gives slice ", slice, " to ps ",
-                                                     shard_map.owner(slice), " of ", shard_map.num_ps_tasks()));
+                                                     shard_map.owner(slice), " of ",
+                                                     shard_map.num_ps_tasks()));
     }
   }
   return absl::OkStatus();

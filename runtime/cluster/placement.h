@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+
 #include "runtime/cluster/slice_table.h"
 
 namespace shoal {
@@ -14,12 +15,15 @@ class ShardMap;
 }
 
 enum class PlacementStrategy {
-  kGreedyByBytes,  // the largest slice first (ties by index) to the ps with the fewest bytes (ties by index)
+  kGreedyByBytes,  // the largest slice first (ties by index) to the ps with the fewest bytes (ties
+                   // by index)
   kRoundRobin,     // variable v whole to ps v mod num_ps_tasks, as TensorFlow
 };
 
-// The owner of each slice: a pure function, computed once by the chief and kept in the manifest. num_ps_tasks >= 1.
-std::vector<uint32_t> PlaceSlices(const SliceTable& table, uint32_t num_ps_tasks, PlacementStrategy strategy);
+// The owner of each slice: a pure function, computed once by the chief and kept in the manifest.
+// num_ps_tasks >= 1.
+std::vector<uint32_t> PlaceSlices(const SliceTable& table, uint32_t num_ps_tasks,
+                                  PlacementStrategy strategy);
 
 // Does a shard map that came from elsewhere fit the slices? InvalidArgument names what differs.
 absl::Status CheckShardMap(const SliceTable& table, const v1::ShardMap& shard_map);

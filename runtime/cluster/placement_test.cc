@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+
 #include "proto/v1/variable.pb.h"
 
 namespace shoal {
@@ -33,7 +34,8 @@ TEST(PlacementTest, GreedyBalancesBytesToWithinOneSlice) {
 }
 
 TEST(PlacementTest, GreedyTakesTheLargestFirstAndBreaksTiesByIndex) {
-  EXPECT_THAT(PlaceSlices(Table({2, 5, 5, 1}), 2, PlacementStrategy::kGreedyByBytes), testing::ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(PlaceSlices(Table({2, 5, 5, 1}), 2, PlacementStrategy::kGreedyByBytes),
+              testing::ElementsAre(0, 0, 1, 1));
 }
 
 TEST(PlacementTest, RoundRobinKeepsAVariableTogether) {

@@ -1,12 +1,13 @@
 #include "runtime/cluster/slice_table.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
 #include "proto/v1/variable.pb.h"
 
 namespace shoal {
@@ -17,24 +18,29 @@ constexpr uint64_t kMaxSlices = uint64_t{1} << 28;
 constexpr size_t kMaxDimensions = 8;
 constexpr size_t kMaxNameLength = 256;
 
-bool IsName(std::string_view name) {
-  return !name.empty() && name.size() <= kMaxNameLength && std::all_of(name.begin(), name.end(), [](char c) {
-    return absl::ascii_isalnum(c) || c == '_' || c == '.' || c == '/' || c == '-';
-  });
+bool IsName(absl::string_view name) {
+  return !name.empty() && name.size() <= kMaxNameLength &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return absl::ascii_isalnum(c) || c == '_' || c == '.' || c == '/' || c == '-';
+         });
 }
 
-absl::Status Refuse(const v1::VariableSpec& spec, std::string_view why) {
+absl::Status Refuse(const v1::VariableSpec& spec, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("variable \"", spec.name(), "\": ", why));
 }
 
 absl::Status CheckSpec(const v1::VariableSpec& spec) {
   if (!IsName(spec.name())) return Refuse(spec, "a name must be 1 to 256 of A-Z a-z 0-9 _ . / -");
   if (spec.dtype() != v1::DATA_TYPE_FLOAT32) return Refuse(spec, "dtype must be DATA_TYPE_FLOAT32");
-  if (static_cast<size_t>(spec.shape_size()) > kMaxDimensions) return Refuse(spec, "shape has more than 8 dimensions");
+  if (static_cast<size_t>(spec.shape_size()) > kMaxDimensions)
+    return Refuse(spec, "shape has more than 8 dimensions");
   uint64_t elements = 1;
   for (int64_t dim : spec.shape()) {
-    if (dim < 1) return Refuse(spec, absl::StrCat("shape has a dimension of ", dim, "; it must be at least 1"));
-    if (static_cast<uint64_t>(dim) > kMaxElements / elements) return Refuse(spec, "shape has more than 2^40 elements");
+    if (dim < 1)
+      return Refuse(spec,
+                    absl::StrCat("shape has a dimension of ", dim, "; it must be at least 1"));
+    if (static_cast<uint64_t>(dim) > kMaxElements / elements)
+      return Refuse(spec, "shape has more than 2^40 elements");
     elements *= static_cast<uint64_t>(dim);
   }
   if (!v1::UpdateKind_IsValid(spec.update()) || spec.update() == v1::UPDATE_KIND_UNSPECIFIED) {
@@ -48,14 +54,15 @@ absl::Status CheckSpec(const v1::VariableSpec& spec) {
 
 }  // namespace
 
-absl::StatusOr<SliceTable> SliceTable::Create(absl::Span<const v1::VariableSpec> variables, uint64_t slice_bytes) {
+absl::StatusOr<SliceTable> SliceTable::Create(absl::Span<const v1::VariableSpec> variables,
+                                              uint64_t slice_bytes) {
   if (slice_bytes == 0 || slice_bytes % 64 != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cluster.slice_bytes is ", slice_bytes, ": it must be a positive multiple of 64"));
+    return absl::InvalidArgumentError(absl::StrCat("cluster.slice_bytes is ", slice_bytes,
+                                                   ": it must be a positive multiple of 64"));
   }
   SliceTable table;
   table.slice_bytes_ = slice_bytes;
-  absl::flat_hash_set<std::string_view> names;
+  absl::flat_hash_set<absl::string_view> names;
   uint64_t num_slices = 0;
   for (const v1::VariableSpec& spec : variables) {
     if (absl::Status status = CheckSpec(spec); !status.ok()) return status;
@@ -63,7 +70,8 @@ absl::StatusOr<SliceTable> SliceTable::Create(absl::Span<const v1::VariableSpec>
     Variable variable;
     variable.num_elements = variable.row_elements = 1;
     for (int64_t dim : spec.shape()) variable.num_elements *= static_cast<uint64_t>(dim);
-    for (int d = 1; d < spec.shape_size(); ++d) variable.row_elements *= static_cast<uint64_t>(spec.shape(d));
+    for (int d = 1; d < spec.shape_size(); ++d)
+      variable.row_elements *= static_cast<uint64_t>(spec.shape(d));
     variable.versioned = spec.update() != v1::UPDATE_KIND_NONE;
     num_slices += variable.num_elements / (slice_bytes / sizeof(float)) + 1;
     if (num_slices > kMaxSlices) {
@@ -72,7 +80,8 @@ absl::StatusOr<SliceTable> SliceTable::Create(absl::Span<const v1::VariableSpec>
     table.variables_.push_back(variable);
     table.CutVariable(table.num_variables() - 1);
   }
-  while (table.report_slice_ < table.size() && !table.slice_is_versioned(table.report_slice_)) ++table.report_slice_;
+  while (table.report_slice_ < table.size() && !table.slice_is_versioned(table.report_slice_))
+    ++table.report_slice_;
   return table;
 }
 

@@ -14,7 +14,8 @@ namespace v1 {
 class VariableSpec;
 }
 
-// A piece of one variable: elements [first_element, first_element + num_elements) in row-major order.
+// A piece of one variable: elements [first_element, first_element + num_elements) in row-major
+// order.
 struct Slice {
   uint32_t variable = 0;
   uint64_t first_element = 0;
@@ -23,16 +24,18 @@ struct Slice {
   uint64_t num_bytes() const { return num_elements * sizeof(float); }
 };
 
-// How the variables are cut into slices: the units of identity, version, dedupe, placement, ownership and checkpoints.
-// Follows from the shapes and slice_bytes alone, never from the number of ps: slices are numbered through all variables
-// in declared order; a slice is as many whole rows (of the first dimension) as fit into slice_bytes; a row that is longer
-// is cut by itself into pieces of slice_bytes. Immutable.
+// How the variables are cut into slices: the units of identity, version, dedupe, placement,
+// ownership and checkpoints. Follows from the shapes and slice_bytes alone, never from the number
+// of ps: slices are numbered through all variables in declared order; a slice is as many whole rows
+// (of the first dimension) as fit into slice_bytes; a row that is longer is cut by itself into
+// pieces of slice_bytes. Immutable.
 class SliceTable {
  public:
-  // InvalidArgument names the variable and what is wrong: a bad or repeated name, a dimension below 1, a type that is not
-  // float32, more than 2^40 elements, an unspecified update kind, a decay outside [0, 1), slice_bytes not a positive
-  // multiple of 64.
-  static absl::StatusOr<SliceTable> Create(absl::Span<const v1::VariableSpec> variables, uint64_t slice_bytes);
+  // InvalidArgument names the variable and what is wrong: a bad or repeated name, a dimension below
+  // 1, a type that is not float32, more than 2^40 elements, an unspecified update kind, a decay
+  // outside [0, 1), slice_bytes not a positive multiple of 64.
+  static absl::StatusOr<SliceTable> Create(absl::Span<const v1::VariableSpec> variables,
+                                           uint64_t slice_bytes);
 
   uint32_t size() const { return static_cast<uint32_t>(slices_.size()); }
   const Slice& operator[](uint32_t slice) const { return slices_[slice]; }
@@ -51,7 +54,8 @@ class SliceTable {
     return variable == num_variables() ? size() : variables_[variable].first_slice;
   }
 
-  // The slice whose pushes carry the batch reports: the first that has versions. size() if there is none.
+  // The slice whose pushes carry the batch reports: the first that has versions. size() if there is
+  // none.
   uint32_t report_slice() const { return report_slice_; }
 
  private:

@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+
 #include "proto/v1/variable.pb.h"
 
 namespace shoal {
@@ -20,8 +21,8 @@ v1::VariableSpec Spec(const std::string& name, std::vector<int64_t> shape,
 }
 
 TEST(SliceTableTest, SlicesCoverEveryElementOnceInOrder) {
-  const std::vector<v1::VariableSpec> specs = {Spec("a", {7, 5}), Spec("b", {}), Spec("c", {40}), Spec("d", {3, 50}),
-                                               Spec("e", {2, 4, 2})};
+  const std::vector<v1::VariableSpec> specs = {Spec("a", {7, 5}), Spec("b", {}), Spec("c", {40}),
+                                               Spec("d", {3, 50}), Spec("e", {2, 4, 2})};
   for (uint64_t bytes : {64, 128, 4096}) {
     const SliceTable table = *SliceTable::Create(specs, bytes);
     uint32_t slice = 0;
@@ -42,7 +43,8 @@ TEST(SliceTableTest, SlicesCoverEveryElementOnceInOrder) {
 }
 
 TEST(SliceTableTest, CutsBetweenRowsAndLongRowsByThemselves) {
-  const SliceTable table = *SliceTable::Create(std::vector<v1::VariableSpec>{Spec("a", {7, 5}), Spec("b", {2, 20})}, 64);
+  const SliceTable table =
+      *SliceTable::Create(std::vector<v1::VariableSpec>{Spec("a", {7, 5}), Spec("b", {2, 20})}, 64);
   std::vector<uint64_t> sizes;
   for (const Slice& slice : table.slices()) sizes.push_back(slice.num_elements);
   EXPECT_THAT(sizes, testing::ElementsAre(15, 15, 5, 16, 4, 16, 4));

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+
 #include "proto/v1/checkpoint.pb.h"
 
 namespace shoal {
@@ -18,15 +19,17 @@ uint64_t DivideUp(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
 absl::StatusOr<StepPlan> StepPlan::Create(const Options& options) {
   if (options.examples_per_epoch == 0 || options.examples_per_epoch > kMaxExamples) {
-    return absl::InvalidArgumentError(absl::StrCat("examples_per_epoch is ", options.examples_per_epoch,
-                                                   ": the training data must have 1 to 2^48 examples"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("examples_per_epoch is ", options.examples_per_epoch,
+                     ": the training data must have 1 to 2^48 examples"));
   }
   if (options.batch_examples == 0) {
-    return absl::InvalidArgumentError("batch_examples is 0: batch_size and num_clones must be at least 1");
+    return absl::InvalidArgumentError(
+        "batch_examples is 0: batch_size and num_clones must be at least 1");
   }
   if (options.replicas_to_aggregate == 0 || options.replicas_to_aggregate > kMaxBatchesInStep) {
-    return absl::InvalidArgumentError(absl::StrCat("replicas_to_aggregate is ", options.replicas_to_aggregate,
-                                                   ": it must be 1 to 2^24"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "replicas_to_aggregate is ", options.replicas_to_aggregate, ": it must be 1 to 2^24"));
   }
   return StepPlan(options);
 }
@@ -76,8 +79,8 @@ StepPlan::Place StepPlan::PlaceOf(const BatchKey& batch) const {
 }
 
 uint32_t StepPlan::ExamplesIn(const BatchKey& batch) const {
-  return static_cast<uint32_t>(
-      std::min<uint64_t>(options_.batch_examples, options_.examples_per_epoch - FirstExampleOf(batch)));
+  return static_cast<uint32_t>(std::min<uint64_t>(
+      options_.batch_examples, options_.examples_per_epoch - FirstExampleOf(batch)));
 }
 
 uint64_t StepPlan::FirstStepOf(uint32_t epoch) const {
@@ -92,7 +95,8 @@ uint64_t StepPlan::LastStep(uint64_t max_steps, uint32_t num_epochs) const {
   uint64_t last = max_steps == 0 ? UINT64_MAX : max_steps;
   if (num_epochs != 0) {
     // Fewer epochs than are already behind the plan's base: the run is at its end.
-    last = std::min(last, num_epochs < options_.base_epoch ? options_.base_step : FirstStepOf(num_epochs));
+    last = std::min(
+        last, num_epochs < options_.base_epoch ? options_.base_step : FirstStepOf(num_epochs));
   }
   return last;
 }

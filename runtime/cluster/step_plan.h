@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+
 #include "runtime/cluster/batch_key.h"
 
 namespace shoal {
@@ -12,11 +13,13 @@ namespace v1 {
 class StepPlan;
 }
 
-// What every step is made of, known to all in advance: step s takes version s to version s+1 and aggregates
-// `replicas_to_aggregate` consecutive batches of its epoch, the last step of an epoch what is left. A pure function,
-// fixed from the start of an epoch (`base_step`, `base_epoch`) on. In ASYNC a step is one batch.
+// What every step is made of, known to all in advance: step s takes version s to version s+1 and
+// aggregates `replicas_to_aggregate` consecutive batches of its epoch, the last step of an epoch
+// what is left. A pure function, fixed from the start of an epoch (`base_step`, `base_epoch`) on.
+// In ASYNC a step is one batch.
 //
-//   batches per epoch = ceil(examples_per_epoch / batch_examples);  steps per epoch = ceil(batches / R)
+//   batches per epoch = ceil(examples_per_epoch / batch_examples);  steps per epoch = ceil(batches
+//   / R)
 class StepPlan {
  public:
   struct Options {
@@ -58,14 +61,16 @@ class StepPlan {
   BatchKey BatchAt(uint64_t step, uint32_t position) const;
   Place PlaceOf(const BatchKey& batch) const;
   uint32_t ExamplesIn(const BatchKey& batch) const;
-  uint64_t FirstExampleOf(const BatchKey& batch) const { return batch.index * options_.batch_examples; }
+  uint64_t FirstExampleOf(const BatchKey& batch) const {
+    return batch.index * options_.batch_examples;
+  }
 
   // The version at which the epoch starts; of the epoch after the last: where the run ends.
   uint64_t FirstStepOf(uint32_t epoch) const;
   bool IsEpochStart(uint64_t version) const;
 
-  // The version at which a run ends: max_steps, or the end of num_epochs epochs, whichever is first; 0 = no such limit.
-  // UINT64_MAX if there is none.
+  // The version at which a run ends: max_steps, or the end of num_epochs epochs, whichever is
+  // first; 0 = no such limit. UINT64_MAX if there is none.
   uint64_t LastStep(uint64_t max_steps, uint32_t num_epochs) const;
 
  private:
@@ -76,8 +81,8 @@ class StepPlan {
   uint64_t steps_per_epoch_;
 };
 
-// Versions that recur: every `every` steps, or at every epoch's start if `every` is 0, and at `last_step`.
-// Version 0 is not one of them: what happens there is said where it happens.
+// Versions that recur: every `every` steps, or at every epoch's start if `every` is 0, and at
+// `last_step`. Version 0 is not one of them: what happens there is said where it happens.
 struct VersionSchedule {
   uint64_t every = 0;
   uint64_t last_step = UINT64_MAX;

@@ -2,12 +2,14 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+
 #include "proto/v1/checkpoint.pb.h"
 
 namespace shoal {
 namespace {
 
-StepPlan Plan(uint64_t examples, uint32_t batch, uint32_t replicas, uint64_t base_step = 0, uint32_t base_epoch = 0) {
+StepPlan Plan(uint64_t examples, uint32_t batch, uint32_t replicas, uint64_t base_step = 0,
+              uint32_t base_epoch = 0) {
   return *StepPlan::Create({base_step, base_epoch, examples, batch, replicas});
 }
 
@@ -68,9 +70,12 @@ TEST(StepPlanTest, ScheduleHoldsMultiplesOrEpochStartsAndTheEnd) {
 }
 
 TEST(StepPlanTest, ZeroesAreRefusedByName) {
-  EXPECT_THAT(StepPlan::Create({0, 0, 0, 1, 1}).status().message(), testing::HasSubstr("examples_per_epoch"));
-  EXPECT_THAT(StepPlan::Create({0, 0, 1, 0, 1}).status().message(), testing::HasSubstr("batch_size"));
-  EXPECT_THAT(StepPlan::Create({0, 0, 1, 1, 0}).status().message(), testing::HasSubstr("replicas_to_aggregate"));
+  EXPECT_THAT(StepPlan::Create({0, 0, 0, 1, 1}).status().message(),
+              testing::HasSubstr("examples_per_epoch"));
+  EXPECT_THAT(StepPlan::Create({0, 0, 1, 0, 1}).status().message(),
+              testing::HasSubstr("batch_size"));
+  EXPECT_THAT(StepPlan::Create({0, 0, 1, 1, 0}).status().message(),
+              testing::HasSubstr("replicas_to_aggregate"));
 }
 
 TEST(StepPlanTest, SurvivesTheWire) {
