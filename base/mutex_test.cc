@@ -33,8 +33,11 @@ TEST(MutexTest, TryLockFailsWhileHeldElsewhere) {
   MutexLock lock(&mutex);
   bool taken = true;
   std::thread([&] {
-    taken = mutex.TryLock();
-    if (taken) mutex.Unlock();
+    if (mutex.TryLock()) {
+      mutex.Unlock();
+    } else {
+      taken = false;
+    }
   }).join();
   EXPECT_FALSE(taken);
 }

@@ -1,0 +1,52 @@
+// Runs a closure every so often on a thread of its own: heartbeats, progress lines, sweeps.
+#ifndef SHOAL_BASE_PERIODIC_TASK_H_
+#define SHOAL_BASE_PERIODIC_TASK_H_
+
+#include <string>
+#include <thread>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+#include "base/clock.h"
+#include "base/mutex.h"
+
+namespace shoal {
+
+// The first run is one period after construction; the next one period after the last began, at once
+// if that took longer. Thread safe.
+class PeriodicTask {
+ public:
+  // period > 0. The clock must outlive the task.
+  PeriodicTask(absl::string_view name, absl::Duration period, const Clock& clock,
+               absl::AnyInvocable<void()> closure);
+  // Stops.
+  ~PeriodicTask();
+
+  // Runs soon, without waiting for the period's end.
+  void Trigger() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Waits for a run in progress and joins the thread. Not from the closure. Repeated calls do
+  // nothing.
+  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  void RunThread(const std::string& name) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const absl::Duration period_;
+  const Clock& clock_;
+  absl::AnyInvocable<void()> closure_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool triggered_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time next_ ABSL_GUARDED_BY(mutex_);
+
+  std::thread thread_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_BASE_PERIODIC_TASK_H_
