@@ -1,0 +1,61 @@
+#include "runtime/cluster/address.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace shoal {
+namespace {
+
+absl::Status BadAddress(absl::string_view field, absl::string_view address,
+                        absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(field, ": \"", address, "\" ", what,
+                                                 "; write host:port, [v6]:port or unix:path"));
+}
+
+}  // namespace
+
+absl::Status CheckAddress(absl::string_view field, absl::string_view address,
+                          bool allow_port_zero) {
+  if (address.empty()) return BadAddress(field, address, "is empty");
+  if (address.find_first_of(" \t\r\n,\"") != absl::string_view::npos) {
+    return BadAddress(field, address, "contains a space, comma or quote");
+  }
+  if (absl::StartsWith(address, "unix:")) {
+    return address.size() > 5 ? absl::OkStatus() : BadAddress(field, address, "names no path");
+  }
+  const size_t colon = address.rfind(':');
+  if (colon == absl::string_view::npos || colon + 1 == address.size()) {
+    return BadAddress(field, address, "has no port");
+  }
+  const absl::string_view host = address.substr(0, colon);
+  if (host.empty()) return BadAddress(field, address, "has no host");
+  const bool bracketed = host.front() == '[' && host.back() == ']' && host.size() > 2;
+  if (!bracketed && host.find_first_of("[]:") != absl::string_view::npos) {
+    return BadAddress(field, address, "has a host with colons that is not in brackets");
+  }
+  int port = 0;
+  if (!absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 0 || port > 65535) {
+    return BadAddress(field, address, "has a port that is not a number from 1 to 65535");
+  }
+  if (port == 0 && !allow_port_zero) {
+    return BadAddress(field, address, "has port 0, which others cannot call");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> ParseHostList(absl::string_view field,
+                                                       absl::string_view text) {
+  std::vector<std::string> addresses;
+  if (text.empty()) return addresses;
+  for (const absl::string_view piece : absl::StrSplit(text, ',')) {
+    const absl::string_view address = absl::StripAsciiWhitespace(piece);
+    const absl::Status status = CheckAddress(field, address);
+    if (!status.ok()) return status;
+    addresses.emplace_back(address);
+  }
+  return addresses;
+}
+
+}  // namespace shoal

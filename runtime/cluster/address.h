@@ -1,0 +1,25 @@
+// Addresses of tasks: host:port, [v6]:port or unix:path.
+#ifndef SHOAL_RUNTIME_CLUSTER_ADDRESS_H_
+#define SHOAL_RUNTIME_CLUSTER_ADDRESS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace shoal {
+
+// Whether the text is an address that others can call. Port 0 ("any free one") is only allowed
+// where a task listens. `field` is named in the error.
+absl::Status CheckAddress(absl::string_view field, absl::string_view address,
+                          bool allow_port_zero = false);
+
+// "a:1,b:2" -> {"a:1", "b:2"}, each one checked. Empty text is no address at all.
+absl::StatusOr<std::vector<std::string>> ParseHostList(absl::string_view field,
+                                                       absl::string_view text);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_CLUSTER_ADDRESS_H_

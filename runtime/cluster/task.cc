@@ -1,0 +1,32 @@
+#include "runtime/cluster/task.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace shoal {
+
+absl::string_view JobName(Job job) {
+  switch (job) {
+    case Job::kChief:
+      return "chief";
+    case Job::kPs:
+      return "ps";
+    case Job::kWorker:
+      return "worker";
+  }
+  return "unknown";
+}
+
+absl::StatusOr<Job> ParseJob(absl::string_view name) {
+  if (name == "chief" || name == "master") return Job::kChief;
+  if (name == "ps") return Job::kPs;
+  if (name == "worker") return Job::kWorker;
+  return absl::InvalidArgumentError(
+      absl::StrCat("job \"", name, "\" is unknown; it is one of chief, ps, worker"));
+}
+
+std::string TaskId::ToString() const { return absl::StrCat(JobName(job), "/", index); }
+
+std::string TaskId::FileStem() const { return absl::StrCat(JobName(job), "-", index); }
+
+}  // namespace shoal

@@ -1,0 +1,235 @@
+#include "runtime/config/field_path.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
+#include "google/protobuf/text_format.h"
+
+#include "base/status_macros.h"
+#include "runtime/config/nearest_name.h"
+
+namespace shoal {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::EnumDescriptor;
+using google::protobuf::EnumValueDescriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// One assignment, for its messages.
+struct Assignment {
+  absl::string_view label;
+  absl::string_view path;
+  absl::string_view value;
+
+  absl::Status Error(absl::string_view what) const {
+    const std::string where = label == path ? std::string(label) : absl::StrCat(label, " ", path);
+    return absl::InvalidArgumentError(absl::StrCat(where, ": ", what));
+  }
+  absl::Status Wanted(absl::string_view kind, absl::string_view text) const {
+    return Error(absl::StrCat(kind, " is wanted, not \"", text, "\""));
+  }
+};
+
+// A step of a path: a field's name and, for repeated messages, an index.
+struct PathStep {
+  std::string name;
+  int index = -1;
+};
+
+absl::StatusOr<std::vector<PathStep>> SplitPath(const Assignment& assignment) {
+  std::vector<PathStep> steps;
+  for (const absl::string_view piece : absl::StrSplit(assignment.path, '.')) {
+    PathStep step;
+    const size_t bracket = piece.find('[');
+    step.name = std::string(piece.substr(0, bracket));
+    if (bracket != absl::string_view::npos) {
+      const absl::string_view inside = piece.substr(bracket + 1);
+      if (!absl::EndsWith(inside, "]") ||
+          !absl::SimpleAtoi(inside.substr(0, inside.size() - 1), &step.index) || step.index < 0) {
+        return assignment.Error(absl::StrCat("\"", piece, "\" is not name[index]"));
+      }
+    }
+    if (step.name.empty()) return assignment.Error("has an empty part; write name.name=value");
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+absl::StatusOr<const FieldDescriptor*> FindField(const Assignment& assignment,
+                                                 const Descriptor& type, const std::string& name) {
+  const FieldDescriptor* field = type.FindFieldByName(name);
+  if (field != nullptr) return field;
+  std::vector<std::string> names;
+  for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
+  std::string hint = DidYouMean(name, names);
+  if (hint.empty()) hint = absl::StrCat("; it has ", absl::StrJoin(names, ", "));
+  return assignment.Error(absl::StrCat(type.name(), " has no field \"", name, "\"", hint));
+}
+
+std::string ShortEnumName(const EnumValueDescriptor& value) {
+  const std::string& zero = value.type()->value(0)->name();
+  const size_t prefix = zero.rfind("UNSPECIFIED");
+  return absl::AsciiStrToLower(value.name().substr(prefix == std::string::npos ? 0 : prefix));
+}
+
+absl::StatusOr<const EnumValueDescriptor*> ParseEnum(const Assignment& assignment,
+                                                     const EnumDescriptor& type,
+                                                     absl::string_view text) {
+  std::vector<std::string> names;
+  for (int i = 1; i < type.value_count(); ++i) {
+    const EnumValueDescriptor* value = type.value(i);
+    const std::string short_name = ShortEnumName(*value);
+    if (text == value->name() || absl::EqualsIgnoreCase(text, short_name)) return value;
+    names.push_back(short_name);
+  }
+  return assignment.Wanted(absl::StrCat("one of ", absl::StrJoin(names, ", ")), text);
+}
+
+absl::Status SetEnum(const Assignment& assignment, const FieldDescriptor& field,
+                     absl::string_view text, Message* message) {
+  ASSIGN_OR_RETURN(const EnumValueDescriptor* value,
+                   ParseEnum(assignment, *field.enum_type(), text));
+  if (field.is_repeated()) {
+    message->GetReflection()->AddEnum(message, &field, value);
+  } else {
+    message->GetReflection()->SetEnum(message, &field, value);
+  }
+  return absl::OkStatus();
+}
+
+// Sets a scalar, or adds one to a repeated field.
+template <typename T>
+void Store(const FieldDescriptor& field, Message* message, T value,
+           void (google::protobuf::Reflection::*set)(Message*, const FieldDescriptor*, T) const,
+           void (google::protobuf::Reflection::*add)(Message*, const FieldDescriptor*, T) const) {
+  (message->GetReflection()->*(field.is_repeated() ? add : set))(message, &field, std::move(value));
+}
+
+template <typename T>
+absl::StatusOr<T> ParseInteger(const Assignment& assignment, absl::string_view text) {
+  T value;
+  if (absl::SimpleAtoi(text, &value)) return value;
+  const absl::string_view range = std::is_unsigned<T>::value ? " >= 0" : "";
+  return assignment.Wanted(
+      absl::StrCat("a whole number", range, " of at most ", 8 * sizeof(T), " bits"), text);
+}
+
+absl::Status SetScalar(const Assignment& assignment, const FieldDescriptor& field,
+                       absl::string_view text, Message* message) {
+  using google::protobuf::Reflection;
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_UINT32: {
+      ASSIGN_OR_RETURN(const uint32_t value, ParseInteger<uint32_t>(assignment, text));
+      Store<uint32_t>(field, message, value, &Reflection::SetUInt32, &Reflection::AddUInt32);
+      return absl::OkStatus();
+    }
+    case FieldDescriptor::CPPTYPE_UINT64: {
+      ASSIGN_OR_RETURN(const uint64_t value, ParseInteger<uint64_t>(assignment, text));
+      Store<uint64_t>(field, message, value, &Reflection::SetUInt64, &Reflection::AddUInt64);
+      return absl::OkStatus();
+    }
+    case FieldDescriptor::CPPTYPE_INT64: {
+      ASSIGN_OR_RETURN(const int64_t value, ParseInteger<int64_t>(assignment, text));
+      Store<int64_t>(field, message, value, &Reflection::SetInt64, &Reflection::AddInt64);
+      return absl::OkStatus();
+    }
+    case FieldDescriptor::CPPTYPE_DOUBLE: {
+      double value = 0;
+      if (!absl::SimpleAtod(text, &value)) return assignment.Wanted("a number", text);
+      Store<double>(field, message, value, &Reflection::SetDouble, &Reflection::AddDouble);
+      return absl::OkStatus();
+    }
+    case FieldDescriptor::CPPTYPE_BOOL: {
+      bool value = false;
+      if (!absl::SimpleAtob(text, &value)) return assignment.Wanted("true or false", text);
+      Store<bool>(field, message, value, &Reflection::SetBool, &Reflection::AddBool);
+      return absl::OkStatus();
+    }
+    case FieldDescriptor::CPPTYPE_STRING:
+      Store<std::string>(field, message, std::string(text), &Reflection::SetString,
+                         &Reflection::AddString);
+      return absl::OkStatus();
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return SetEnum(assignment, field, text, message);
+    default:
+      return assignment.Error("a field of this kind cannot be set by its path");
+  }
+}
+
+absl::Status SetMessage(const Assignment& assignment, const FieldDescriptor& field,
+                        Message* message) {
+  if (field.is_repeated()) {
+    return assignment.Error(
+        absl::StrCat("is a list of messages; choose one as ", field.name(), "[0]"));
+  }
+  Message* child = message->GetReflection()->MutableMessage(message, &field);
+  if (google::protobuf::TextFormat::MergeFromString(std::string(assignment.value), child)) {
+    return absl::OkStatus();
+  }
+  return assignment.Wanted(absl::StrCat("the text proto of a ", field.message_type()->name()),
+                           assignment.value);
+}
+
+absl::Status SetLeaf(const Assignment& assignment, const FieldDescriptor& field, Message* message) {
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+    return SetMessage(assignment, field, message);
+  }
+  if (!field.is_repeated()) return SetScalar(assignment, field, assignment.value, message);
+  message->GetReflection()->ClearField(message, &field);
+  if (assignment.value.empty()) return absl::OkStatus();
+  for (const absl::string_view item : absl::StrSplit(assignment.value, ',')) {
+    RETURN_IF_ERROR(SetScalar(assignment, field, absl::StripAsciiWhitespace(item), message));
+  }
+  return absl::OkStatus();
+}
+
+// The message that the step leads to.
+absl::StatusOr<Message*> Descend(const Assignment& assignment, const PathStep& step,
+                                 const FieldDescriptor& field, Message* message) {
+  if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
+    return assignment.Error(absl::StrCat("\"", step.name, "\" has no fields of its own"));
+  }
+  if (!field.is_repeated()) {
+    if (step.index >= 0) return assignment.Error(absl::StrCat(step.name, " is not a list"));
+    return message->GetReflection()->MutableMessage(message, &field);
+  }
+  const int size = message->GetReflection()->FieldSize(*message, &field);
+  if (step.index < 0 || step.index >= size) {
+    return assignment.Error(
+        absl::StrCat(step.name, " is a list of ", size, "; choose one as ", step.name, "[0]"));
+  }
+  return message->GetReflection()->MutableRepeatedMessage(message, &field, step.index);
+}
+
+}  // namespace
+
+absl::Status SetField(absl::string_view label, absl::string_view path, absl::string_view value,
+                      google::protobuf::Message* message) {
+  const Assignment assignment{label, path, value};
+  ASSIGN_OR_RETURN(const std::vector<PathStep> steps, SplitPath(assignment));
+  for (size_t i = 0; i < steps.size(); ++i) {
+    ASSIGN_OR_RETURN(const FieldDescriptor* field,
+                     FindField(assignment, *message->GetDescriptor(), steps[i].name));
+    const bool last = i + 1 == steps.size();
+    if (last && steps[i].index < 0) return SetLeaf(assignment, *field, message);
+    ASSIGN_OR_RETURN(message, Descend(assignment, steps[i], *field, message));
+    if (last) {
+      return assignment.Error(absl::StrCat("ends in an element; name one of its fields"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace shoal

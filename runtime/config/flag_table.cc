@@ -1,0 +1,123 @@
+#include "runtime/config/flags.h"
+
+namespace shoal {
+namespace {
+
+constexpr char kRun[] = "The run";
+constexpr char kTraining[] = "Training";
+constexpr char kModel[] = "Model and data";
+constexpr char kTasks[] = "Tasks";
+constexpr char kHand[] = "Tasks started by hand";
+constexpr char kFinished[] = "A finished run";
+
+constexpr uint32_t kRunning = kScopeTrain | kScopeTask;
+constexpr FlagKind kText = FlagKind::kText;
+constexpr FlagKind kBool = FlagKind::kBool;
+
+constexpr FlagSpec kTable[] = {
+    {"run", kRun, kScopeAll, kText, "", "FILE",
+     "The run file, a text proto of shoal.v1.RunConfig, such as deploy/runs/fashion_cnn.textproto. "
+     "Every other flag changes the run it describes."},
+    {"set", kRun, kScopeAll, kText, "", "PATH=VALUE",
+     "Any field of the run file by its path, e.g. --set optimizer.adam.beta1=0.8. Repeatable."},
+    {"out", kRun, kScopeAll, kText, "out", "DIR",
+     "The run's directory: run.textproto, cluster.textproto, logs, checkpoints, metrics.jsonl, "
+     "summary.json. Default runs/NAME-TIME."},
+    {"name", kRun, kRunning, kText, "name", "NAME", "What the run is called. Default: its model."},
+    {"resume", kRun, kRunning, kText, "checkpoint.resume", "auto|never|must",
+     "auto goes on from the newest valid checkpoint in DIR, if there is one; must fails without "
+     "one; never refuses a DIR that has one. Default auto."},
+
+    {"max_steps", kTraining, kRunning, kText, "max_steps", "N",
+     "Stop after N updates in all: replicas_to_aggregate batches each when synchronous, one each "
+     "when not. 0: by num_epochs."},
+    {"num_epochs", kTraining, kRunning, kText, "num_epochs", "N", "Stop after N epochs."},
+    {"batch_size", kTraining, kRunning, kText, "batch_size", "N",
+     "Examples per clone and step. Default 64."},
+    {"optimizer", kTraining, kRunning, kText, "", "NAME",
+     "sgd, momentum, nesterov, adagrad, adadelta, rmsprop, adam, adamw or ftrl; parameters by "
+     "--set, e.g. optimizer.momentum.momentum=0.95."},
+    {"learning_rate", kTraining, kRunning, kText, "optimizer.learning_rate", "X",
+     "Default 0.01; adam and adamw 0.001. Schedules: --set optimizer.schedule.kind=cosine."},
+    {"seed", kTraining, kRunning, kText, "seed", "N",
+     "Of initial values and of the order of the data. Default 1. Synchronous runs with equal seeds "
+     "give equal bytes."},
+    {"save_every", kTraining, kRunning, kText, "checkpoint.save_every", "N",
+     "Updates between checkpoints. 0: every epoch."},
+    {"eval_every", kTraining, kRunning, kText, "eval_every", "N",
+     "Updates between evaluations on the test split. 0: every epoch."},
+    {"log_every", kTraining, kRunning, kText, "log_every", "N",
+     "Updates between console lines when the output is no terminal. 0: every few seconds. "
+     "metrics.jsonl has every update in any case."},
+
+    {"model", kModel, kRunning, kText, "model.name", "NAME",
+     "fashion_cnn, mlp, seed_mlp, softmax_regression or linear; others are written as layers in "
+     "the "
+     "run file."},
+    {"loss", kModel, kRunning, kText, "model.loss", "NAME",
+     "sparse_softmax_cross_entropy, mean_squared_error, log_loss, sigmoid_cross_entropy, "
+     "absolute_difference or hinge."},
+    {"data_dir", kModel, kScopeAll, kText, "data.directory", "DIR",
+     "Directory with the IDX files. Default /usr/share/datasets/fashion-mnist."},
+
+    {"num_ps_tasks", kTasks, kRunning, kText, "deployment.num_ps_tasks", "N",
+     "Parameter servers. 0: everything in one process. Default of train: 2."},
+    {"num_replicas", kTasks, kRunning, kText, "deployment.num_replicas", "N",
+     "Workers. Default of train: 2, or 1 with --num_ps_tasks=0."},
+    {"num_clones", kTasks, kRunning, kText, "deployment.num_clones", "N",
+     "Copies of the model in each worker, one per device. Default 1."},
+    {"devices", kTasks, kRunning, kText, "deployment.devices", "LIST",
+     "One device per clone: /cpu:0,/cpu:1 or /gpu:0,/gpu:1."},
+    {"threads", kTasks, kRunning, kText, "deployment.threads", "N",
+     "Compute threads per clone. Default 1. Part of what decides the bytes of a result."},
+    {"clone_on_cpu", kTasks, kRunning, kBool, "deployment.clone_on_cpu", "",
+     "Put clones on CPUs even where there are GPUs."},
+    {"sync_replicas", kTasks, kRunning, kBool, "sync.sync_replicas", "",
+     "Synchronous training: a step is the mean over replicas_to_aggregate batches. Default; "
+     "--nosync_replicas applies every batch by itself."},
+    {"replicas_to_aggregate", kTasks, kRunning, kText, "sync.replicas_to_aggregate", "N",
+     "Batches per synchronous step. Default num_replicas. The result depends on it, not on the "
+     "number of workers."},
+    {"max_staleness", kTasks, kRunning, kText, "sync.max_staleness", "N",
+     "Asynchronous: how many updates a batch may be late. -1: unlimited, the default."},
+    {"allow_mixed_compute", kTasks, kRunning, kBool, "sync.allow_mixed_compute", "",
+     "Let workers with other processors or libraries join; results are then not the same bytes."},
+    {"slice_bytes", kTasks, kRunning, kText, "cluster.slice_bytes", "N",
+     "Size of the pieces that variables are cut into. Default 262144; a multiple of 64."},
+    {"log_device_placement", kTasks, kRunning, kBool, "deployment.log_device_placement", "",
+     "Print the device of every node of the graph."},
+    {"allow_soft_placement", kTasks, kRunning, kBool, "deployment.allow_soft_placement", "",
+     "Use a CPU where a device or a kernel is missing. Default; --noallow_soft_placement fails "
+     "instead."},
+    {"worker_job_name", kTasks, kRunning, kText, "deployment.worker_job_name", "NAME",
+     "Name of the workers' job in device strings. Default worker."},
+    {"ps_job_name", kTasks, kRunning, kText, "deployment.ps_job_name", "NAME",
+     "Name of the parameter servers' job in device strings. Default ps."},
+
+    {"job_name", kHand, kScopeTask, kText, "", "JOB",
+     "chief, ps or worker. The command says it already; another value is an error."},
+    {"task_index", kHand, kScopeTask, kText, "", "N",
+     "Which task of its job this process is, from 0. Default 0 where the job has one task."},
+    {"replica_id", kHand, kScopeTask, kText, "deployment.replica_id", "N",
+     "TF-Slim's name of a worker's task_index."},
+    {"ps_hosts", kHand, kScopeTask, kText, "", "LIST",
+     "Addresses of all parameter servers, host:port with commas, in order of task_index."},
+    {"worker_hosts", kHand, kScopeTask, kText, "", "LIST", "Addresses of all workers, likewise."},
+    {"chief_host", kHand, kScopeTask, kText, "", "ADDRESS",
+     "Address of the chief. Enough for ps and workers: they learn the rest from it."},
+    {"cluster", kHand, kScopeTask, kText, "", "FILE",
+     "A text proto of shoal.v1.ClusterSpec, instead of the three above."},
+    {"listen_address", kHand, kScopeTask, kText, "", "ADDRESS",
+     "Where to serve, if not at the task's own address in the cluster. Port 0: any free one."},
+    {"log_file", kHand, kScopeTask, kText, "", "FILE", "Launcher: log there.", true},
+    {"report_fd", kHand, kScopeTask, kText, "", "FD", "Launcher: report the address there.", true},
+
+    {"step", kFinished, kScopeUse, kText, "", "N",
+     "The checkpoint of this step. Default: the newest."},
+};
+
+}  // namespace
+
+absl::Span<const FlagSpec> FlagTable() { return kTable; }
+
+}  // namespace shoal

@@ -1,0 +1,206 @@
+#include "runtime/config/flags.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+#include "base/status_macros.h"
+#include "runtime/config/field_path.h"
+#include "runtime/config/nearest_name.h"
+#include "runtime/config/rule.h"
+
+namespace shoal {
+namespace {
+
+// A flag as given: with its value already separated.
+struct GivenFlag {
+  const FlagSpec* spec;
+  std::string value;
+
+  std::string label() const { return absl::StrCat("--", spec->name); }
+};
+
+const FlagSpec* FindFlag(FlagScope scope, absl::string_view name) {
+  for (const FlagSpec& spec : FlagTable()) {
+    if ((spec.scopes & scope) != 0 && name == spec.name) return &spec;
+  }
+  return nullptr;
+}
+
+absl::Status UnknownFlag(FlagScope scope, absl::string_view name) {
+  std::vector<std::string> names;
+  for (const FlagSpec& spec : FlagTable()) {
+    if ((spec.scopes & scope) != 0 && !spec.hidden) names.push_back(spec.name);
+    if (name == spec.name) {
+      return Broken(absl::StrCat("--", name), "has no meaning for this command; see --help");
+    }
+  }
+  const std::string hint = DidYouMean(name, names, "--");
+  return Broken(absl::StrCat("--", name),
+                absl::StrCat("is no flag", hint.empty() ? "; see --help" : hint));
+}
+
+// Separates one argument (and the next, where the value stands there) into flag and value.
+// `position` is moved past what was used.
+absl::StatusOr<GivenFlag> TakeFlag(FlagScope scope, absl::Span<const std::string> args,
+                                   size_t* position) {
+  absl::string_view text = args[*position];
+  ++*position;
+  text.remove_prefix(absl::StartsWith(text, "--") ? 2 : 1);
+  const size_t equals = text.find('=');
+  const absl::string_view name = text.substr(0, equals);
+  const bool has_value = equals != absl::string_view::npos;
+  const absl::string_view value = has_value ? text.substr(equals + 1) : "";
+  if (const FlagSpec* spec = FindFlag(scope, name)) {
+    if (has_value) return GivenFlag{spec, std::string(value)};
+    if (spec->kind == FlagKind::kBool) return GivenFlag{spec, "true"};
+    if (*position < args.size()) return GivenFlag{spec, args[(*position)++]};
+    return Broken(absl::StrCat("--", name),
+                  absl::StrCat("needs a value: --", name, "=", spec->value));
+  }
+  if (absl::StartsWith(name, "no") && !has_value) {
+    const FlagSpec* spec = FindFlag(scope, name.substr(2));
+    if (spec != nullptr && spec->kind == FlagKind::kBool) return GivenFlag{spec, "false"};
+  }
+  return UnknownFlag(scope, name);
+}
+
+template <typename T>
+absl::Status ParseWhole(const GivenFlag& flag, T* out) {
+  if (absl::SimpleAtoi(flag.value, out)) return absl::OkStatus();
+  return Broken(flag.label(),
+                absl::StrCat("a whole number >= 0 is wanted, not \"", flag.value, "\""));
+}
+
+absl::Status ApplySet(const GivenFlag& flag, v1::RunConfig* run) {
+  const size_t equals = flag.value.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return Broken("--set", absl::StrCat("\"", flag.value, "\" is not PATH=VALUE"));
+  }
+  return SetField("--set", absl::string_view(flag.value).substr(0, equals),
+                  absl::string_view(flag.value).substr(equals + 1), run);
+}
+
+// Flags that are no field of the run.
+absl::Status ApplyTaskFlag(const GivenFlag& flag, CommandLine* line) {
+  const absl::string_view name = flag.spec->name;
+  TaskFlags* task = &line->task;
+  const std::pair<absl::string_view, std::string*> texts[] = {
+      {"run", &task->run_file},          {"cluster", &task->cluster_file},
+      {"ps_hosts", &task->ps_hosts},     {"worker_hosts", &task->worker_hosts},
+      {"chief_host", &task->chief_host}, {"job_name", &task->job_name},
+      {"log_file", &task->log_file},     {"listen_address", &task->listen_address}};
+  for (const auto& [known, target] : texts) {
+    if (name != known) continue;
+    if (flag.value.empty()) return Broken(flag.label(), "is empty; give a value or drop the flag");
+    *target = flag.value;
+    return absl::OkStatus();
+  }
+  if (name == "set") return ApplySet(flag, &line->run);
+  if (name == "optimizer") return SelectOptimizer(flag.value, line->run.mutable_optimizer());
+  if (name == "task_index") return ParseWhole(flag, &task->task_index.emplace());
+  if (name == "step") return ParseWhole(flag, &task->checkpoint_step.emplace());
+  if (name == "report_fd") return ParseWhole(flag, &task->report_fd);
+  return absl::InternalError(absl::StrCat("flag --", name, " is in the table but not applied"));
+}
+
+absl::Status ApplyFlag(const GivenFlag& flag, CommandLine* line) {
+  if (flag.spec->field[0] == '\0') return ApplyTaskFlag(flag, line);
+  // A relaxed error: "--batch_size: a whole number ...", without the path.
+  const absl::Status status = SetField(flag.label(), flag.spec->field, flag.value, &line->run);
+  if (status.ok()) return status;
+  const std::string with_path = absl::StrCat(flag.label(), " ", flag.spec->field, ": ");
+  std::string message(status.message());
+  if (absl::StartsWith(message, with_path)) {
+    message = absl::StrCat(flag.label(), ": ", message.substr(with_path.size()));
+  }
+  return absl::InvalidArgumentError(message);
+}
+
+bool IsFlag(absl::string_view text) { return text.size() > 1 && text[0] == '-'; }
+
+}  // namespace
+
+absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const std::string> args) {
+  CommandLine line;
+  std::vector<GivenFlag> flags;
+  for (size_t i = 0; i < args.size();) {
+    if (args[i] == "--") {
+      line.arguments.insert(line.arguments.end(), args.begin() + i + 1, args.end());
+      break;
+    }
+    if (args[i] == "--help" || args[i] == "-h" || args[i] == "-help") {
+      CommandLine help;
+      help.help = true;
+      return help;
+    }
+    if (!IsFlag(args[i])) {
+      line.arguments.push_back(args[i++]);
+      continue;
+    }
+    ASSIGN_OR_RETURN(GivenFlag flag, TakeFlag(scope, args, &i));
+    flags.push_back(std::move(flag));
+  }
+  for (const GivenFlag& flag : flags) {
+    if (absl::string_view(flag.spec->name) != "run") continue;
+    if (!line.task.run_file.empty()) return Broken("--run", "is given twice; name one file");
+    RETURN_IF_ERROR(ApplyTaskFlag(flag, &line));
+    ASSIGN_OR_RETURN(line.run, LoadRunConfig(flag.value));
+  }
+  for (const GivenFlag& flag : flags) {
+    if (absl::string_view(flag.spec->name) == "run") continue;
+    RETURN_IF_ERROR(ApplyFlag(flag, &line));
+  }
+  return line;
+}
+
+namespace {
+
+constexpr size_t kHelpIndent = 30;
+constexpr size_t kHelpWidth = 100;
+
+// "  --name=VALUE        text text\n                      text\n"
+std::string HelpEntry(const FlagSpec& spec) {
+  std::string line = absl::StrCat(spec.kind == FlagKind::kBool ? "  --[no]" : "  --", spec.name,
+                                  spec.value[0] != '\0' ? absl::StrCat("=", spec.value) : "");
+  std::string entry;
+  if (line.size() + 1 > kHelpIndent) {
+    absl::StrAppend(&entry, line, "\n");
+    line.clear();
+  }
+  line.resize(kHelpIndent, ' ');
+  bool first = true;
+  for (const absl::string_view word : absl::StrSplit(spec.help, ' ')) {
+    if (!first && line.size() + 1 + word.size() > kHelpWidth) {
+      absl::StrAppend(&entry, line, "\n");
+      line.assign(kHelpIndent, ' ');
+      first = true;
+    }
+    absl::StrAppend(&line, first ? "" : " ", word);
+    first = false;
+  }
+  absl::StrAppend(&entry, line, "\n");
+  return entry;
+}
+
+}  // namespace
+
+std::string FlagHelp(FlagScope scope) {
+  std::string text;
+  absl::string_view section;
+  for (const FlagSpec& spec : FlagTable()) {
+    if ((spec.scopes & scope) == 0 || spec.hidden) continue;
+    if (section != spec.section) {
+      section = spec.section;
+      absl::StrAppend(&text, text.empty() ? "" : "\n", section, ":\n");
+    }
+    absl::StrAppend(&text, HelpEntry(spec));
+  }
+  return text;
+}
+
+}  // namespace shoal

@@ -1,0 +1,84 @@
+// The command line of `shoal`: one vocabulary for all commands.
+//
+//   shoal train --run=FILE --set optimizer.adam.beta1=0.8 --num_replicas=3 --nosync_replicas
+//
+// Most flags are short names of run-file fields; `--set path=value` reaches every other field.
+// Flags are applied in the order given, on top of the run file, wherever --run stands.
+// `--name=value` and
+// `--name value` are the same; booleans are also `--name` and `--noname`; after `--` nothing is a
+// flag. One table (flag_table.cc) drives parsing and --help.
+#ifndef SHOAL_RUNTIME_CONFIG_FLAGS_H_
+#define SHOAL_RUNTIME_CONFIG_FLAGS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
+
+#include "proto/v1/run_config.pb.h"
+#include "runtime/config/run_config.h"
+
+namespace shoal {
+
+// Where a flag has a meaning. Bits.
+enum FlagScope : uint32_t {
+  kScopeTrain = 1,  // shoal train
+  kScopeTask = 2,   // shoal ps, worker, chief: tasks started one by one
+  kScopeUse = 4,    // shoal eval, predict, inspect: what a finished run left
+  kScopeAll = 7,
+};
+
+enum class FlagKind : uint8_t { kText, kBool };
+
+struct FlagSpec {
+  const char* name;
+  const char* section;  // Heading in --help.
+  uint32_t scopes;
+  FlagKind kind;
+  const char* field;  // Path in the run file; "" for flags that are no field.
+  const char* value;  // What --help calls the value.
+  const char* help;
+  bool hidden = false;  // For launchers; left out of --help.
+};
+
+// All flags, in the order of --help.
+absl::Span<const FlagSpec> FlagTable();
+
+// What differs between the tasks of a run, and what is no field of it.
+struct TaskFlags {
+  std::string run_file;
+  std::string cluster_file;
+  std::string ps_hosts;
+  std::string worker_hosts;
+  std::string chief_host;
+  std::string job_name;
+  absl::optional<uint32_t> task_index;
+  std::string listen_address;  // Where this task serves; default: its own address in the cluster.
+  std::string log_file;        // Launcher: where the task logs; empty: standard error.
+  int report_fd = -1;          // Launcher: where the task writes its bound address.
+  absl::optional<uint64_t> checkpoint_step;  // eval, predict, inspect
+};
+
+struct CommandLine {
+  bool help = false;  // --help was given; nothing else is set then.
+  v1::RunConfig run;  // File, then flags; not resolved yet.
+  TaskFlags task;
+  std::vector<std::string> arguments;  // What is no flag.
+};
+
+// Parses what follows the command's name. Errors are InvalidArgument (NotFound for files), one
+// line:
+// "--name: what is wrong; what to do", and for an unknown flag the nearest known one.
+absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const std::string> args);
+
+// The flags of a scope, by section, wrapped at 100 columns.
+std::string FlagHelp(FlagScope scope);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_CONFIG_FLAGS_H_

@@ -1,0 +1,139 @@
+#include "runtime/config/flags.h"
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "runtime/config/field_path.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+CommandLine Parsed(FlagScope scope, const std::vector<std::string>& args) {
+  absl::StatusOr<CommandLine> line = ParseCommandLine(scope, args);
+  EXPECT_TRUE(line.ok()) << line.status();
+  return line.ok() ? *std::move(line) : CommandLine();
+}
+
+std::string Error(const std::vector<std::string>& args, FlagScope scope = kScopeTrain) {
+  return std::string(ParseCommandLine(scope, args).status().message());
+}
+
+std::string WriteRunFile(const std::string& text) {
+  const std::string path = ::testing::TempDir() + "/flags_test_run.textproto";
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(FlagsTest, ShortNamesAreFieldsOfTheRun) {
+  const CommandLine line =
+      Parsed(kScopeTrain, {"--batch_size=32", "--num_ps_tasks", "3", "--optimizer=adam",
+                           "--learning_rate=1e-3", "--data_dir=/d", "--resume=must", "--seed=0"});
+  EXPECT_EQ(line.run.batch_size(), 32u);
+  EXPECT_EQ(line.run.deployment().num_ps_tasks(), 3u);
+  EXPECT_TRUE(line.run.optimizer().has_adam());
+  EXPECT_EQ(line.run.optimizer().learning_rate(), 1e-3);
+  EXPECT_EQ(line.run.data().directory(), "/d");
+  EXPECT_EQ(line.run.checkpoint().resume(), "must");
+  EXPECT_TRUE(line.run.has_seed());
+}
+
+TEST(FlagsTest, BooleansHaveAllForms) {
+  EXPECT_TRUE(Parsed(kScopeTrain, {"--sync_replicas"}).run.sync().sync_replicas());
+  const CommandLine off = Parsed(kScopeTrain, {"--nosync_replicas"});
+  EXPECT_TRUE(off.run.sync().has_sync_replicas());
+  EXPECT_FALSE(off.run.sync().sync_replicas());
+  EXPECT_FALSE(Parsed(kScopeTrain, {"--sync_replicas=false"}).run.sync().sync_replicas());
+  EXPECT_TRUE(Parsed(kScopeTrain, {"--clone_on_cpu=1"}).run.deployment().clone_on_cpu());
+}
+
+TEST(FlagsTest, FlagsOverrideTheFileWhereverRunStands) {
+  const std::string path = WriteRunFile("batch_size: 8 num_epochs: 2");
+  const CommandLine line = Parsed(kScopeTrain, {"--batch_size=16", "--run=" + path});
+  EXPECT_EQ(line.run.batch_size(), 16u);
+  EXPECT_EQ(line.run.num_epochs(), 2u);
+  EXPECT_EQ(line.task.run_file, path);
+}
+
+TEST(FlagsTest, SetReachesEveryFieldInOrder) {
+  const CommandLine line = Parsed(kScopeTrain, {"--set", "optimizer.adam.beta1=0.8",
+                                                "--set=model.name=mlp", "--model=seed_mlp"});
+  EXPECT_EQ(line.run.optimizer().adam().beta1(), 0.8);
+  EXPECT_EQ(line.run.model().name(), "seed_mlp");
+}
+
+TEST(FlagsTest, TaskFlagsBelongToTasks) {
+  const CommandLine line =
+      Parsed(kScopeTask, {"--job_name=ps", "--task_index=1", "--ps_hosts=a:1,b:2",
+                          "--chief_host=c:3", "--report_fd=3"});
+  EXPECT_EQ(line.task.job_name, "ps");
+  EXPECT_EQ(*line.task.task_index, 1u);
+  EXPECT_EQ(line.task.ps_hosts, "a:1,b:2");
+  EXPECT_EQ(line.task.report_fd, 3);
+  EXPECT_EQ(Error({"--task_index=1"}), "--task_index: has no meaning for this command; see --help");
+}
+
+TEST(FlagsTest, WhatIsNoFlagIsAnArgument) {
+  EXPECT_THAT(Parsed(kScopeTrain, {"a", "--seed=1", "--", "--seed=2"}).arguments,
+              ElementsAre("a", "--seed=2"));
+}
+
+TEST(FlagsTest, ErrorsAreOneLineWithFlagAndRemedy) {
+  EXPECT_EQ(Error({"--learning_rte=1"}),
+            "--learning_rte: is no flag; did you mean --learning_rate?");
+  EXPECT_EQ(Error({"--zzz"}), "--zzz: is no flag; see --help");
+  EXPECT_EQ(Error({"--batch_size"}), "--batch_size: needs a value: --batch_size=N");
+  EXPECT_EQ(Error({"--batch_size=x"}),
+            "--batch_size: a whole number >= 0 of at most 32 bits is wanted, not \"x\"");
+  EXPECT_EQ(Error({"--set=nonsense"}), "--set: \"nonsense\" is not PATH=VALUE");
+  EXPECT_THAT(Error({"--optimizer=adm"}), HasSubstr("did you mean adam?"));
+  EXPECT_THAT(Error({"--run=/nowhere"}), HasSubstr("--run: cannot read /nowhere"));
+  EXPECT_THAT(Error({"--nobatch_size"}), HasSubstr("--nobatch_size: is no flag"));
+  EXPECT_EQ(Error({"--run=/a", "--run=/b"}).substr(0, 5), "--run");
+}
+
+TEST(FlagsTest, EveryFieldFlagNamesAFieldThatExists) {
+  for (const FlagSpec& spec : FlagTable()) {
+    if (spec.field[0] == '\0') continue;
+    v1::RunConfig run;
+    EXPECT_TRUE(SetField("--x", spec.field, "1", &run).ok()) << spec.name;
+  }
+}
+
+TEST(FlagsTest, EveryFlagOfTheTableIsApplied) {
+  const std::string path = WriteRunFile("");
+  for (const FlagSpec& spec : FlagTable()) {
+    std::string value = "1";
+    const std::string name = spec.name;
+    if (name == "run") value = path;
+    if (name == "set") value = "seed=1";
+    if (name == "optimizer") value = "sgd";
+    const FlagScope scope = static_cast<FlagScope>(spec.scopes);
+    EXPECT_TRUE(ParseCommandLine(scope, {absl::StrCat("--", name, "=", value)}).ok()) << name;
+  }
+}
+
+TEST(FlagsTest, HelpShowsTheFlagsOfItsScopeWithin100Columns) {
+  const std::string help = FlagHelp(kScopeTrain);
+  EXPECT_THAT(help, HasSubstr("--learning_rate=X"));
+  EXPECT_THAT(help, HasSubstr("--[no]sync_replicas"));
+  EXPECT_THAT(help, Not(HasSubstr("task_index=N ")));
+  EXPECT_THAT(help, Not(HasSubstr("report_fd")));
+  size_t begin = 0;
+  while (begin < help.size()) {
+    const size_t end = help.find('\n', begin);
+    EXPECT_LE(end - begin, 100u) << help.substr(begin, end - begin);
+    begin = end + 1;
+  }
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,206 @@
+#include "runtime/config/run_config.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+
+#include "base/status_macros.h"
+#include "proto/v1/run_config.pb.h"
+#include "runtime/config/nearest_name.h"
+#include "runtime/config/text_proto.h"
+
+namespace shoal {
+namespace {
+
+constexpr char kDefaultDataDirectory[] = "/usr/share/datasets/fashion-mnist";
+
+void ResolveDeployment(const TaskCounts& counts, v1::DeploymentOptions* deployment) {
+  // No ps is one process: more replicas than one would then be the user's own, visible choice.
+  const bool local = deployment->has_num_ps_tasks() && deployment->num_ps_tasks() == 0;
+  if (!deployment->has_num_replicas()) {
+    deployment->set_num_replicas(local ? 1 : counts.num_replicas);
+  }
+  if (!deployment->has_num_ps_tasks()) deployment->set_num_ps_tasks(counts.num_ps_tasks);
+  if (!deployment->has_num_clones()) {
+    const std::string& devices = deployment->devices();
+    const auto commas = std::count(devices.begin(), devices.end(), ',');
+    deployment->set_num_clones(devices.empty() ? 1 : static_cast<uint32_t>(commas) + 1);
+  }
+  if (deployment->worker_job_name().empty()) deployment->set_worker_job_name("worker");
+  if (deployment->ps_job_name().empty()) deployment->set_ps_job_name("ps");
+  if (deployment->threads() == 0) deployment->set_threads(1);
+  if (!deployment->has_allow_soft_placement()) deployment->set_allow_soft_placement(true);
+}
+
+void ResolveSync(uint32_t num_replicas, v1::SyncOptions* sync) {
+  if (!sync->has_sync_replicas()) sync->set_sync_replicas(true);
+  if (sync->sync_replicas()) {
+    if (sync->replicas_to_aggregate() == 0) sync->set_replicas_to_aggregate(num_replicas);
+  } else if (!sync->has_max_staleness()) {
+    sync->set_max_staleness(-1);
+  }
+}
+
+void ResolveCheckpointAndCluster(v1::RunConfig* run) {
+  v1::CheckpointOptions* checkpoint = run->mutable_checkpoint();
+  if (checkpoint->keep() == 0) checkpoint->set_keep(3);
+  if (checkpoint->resume().empty()) checkpoint->set_resume("auto");
+  v1::ClusterOptions* cluster = run->mutable_cluster();
+  if (cluster->slice_bytes() == 0) cluster->set_slice_bytes(256 << 10);
+  if (cluster->lease_seconds() == 0) cluster->set_lease_seconds(10);
+  if (cluster->wait_seconds() == 0) cluster->set_wait_seconds(300);
+  if (cluster->max_worker_restarts() == 0) cluster->set_max_worker_restarts(3);
+}
+
+void ResolveModel(v1::ModelConfig* model) {
+  if (!model->loss().empty()) return;
+  const bool regression = model->name() == "seed_mlp" || model->name() == "linear";
+  model->set_loss(regression ? "mean_squared_error" : "sparse_softmax_cross_entropy");
+}
+
+void ResolveData(v1::DataConfig* data) {
+  if (data->format() == v1::DataConfig::FORMAT_UNSPECIFIED) {
+    data->set_format(v1::DataConfig::FORMAT_IDX);
+  }
+  if (data->format() == v1::DataConfig::FORMAT_IDX && data->directory().empty()) {
+    data->set_directory(kDefaultDataDirectory);
+  }
+  if (data->classes() == 0) data->set_classes(10);
+  if (data->evaluation_block() == 0) data->set_evaluation_block(500);
+}
+
+void ResolveOptimizer(v1::OptimizerConfig* optimizer) {
+  if (optimizer->rule_case() == v1::OptimizerConfig::RULE_NOT_SET) optimizer->mutable_sgd();
+  if (!optimizer->has_learning_rate()) {
+    const bool adam = optimizer->has_adam() || optimizer->has_adamw();
+    optimizer->set_learning_rate(adam ? 0.001 : 0.01);
+  }
+  v1::ScheduleConfig* schedule = optimizer->mutable_schedule();
+  if (schedule->kind() == v1::ScheduleConfig::KIND_UNSPECIFIED) {
+    schedule->set_kind(v1::ScheduleConfig::KIND_CONSTANT);
+  }
+}
+
+// FNV-1a.
+uint64_t Fingerprint(absl::string_view bytes) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : bytes) {
+    hash ^= static_cast<unsigned char>(c);
+    hash *= 0x100000001b3u;
+  }
+  return hash;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::RunConfig> ParseRunConfig(absl::string_view text, absl::string_view file_name) {
+  v1::RunConfig run;
+  RETURN_IF_ERROR(ParseTextProto(text, file_name, &run));
+  return run;
+}
+
+absl::StatusOr<v1::RunConfig> LoadRunConfig(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile("--run", path));
+  return ParseRunConfig(text, path);
+}
+
+std::string PrintRunConfig(const v1::RunConfig& run) {
+  return absl::StrCat(
+      "# A run as resolved: every default is written out. Run it again with `shoal train "
+      "--run=FILE`.\n# Fields: proto/v1/run_config.proto\n",
+      PrintTextProto(run));
+}
+
+void ResolveDefaults(const TaskCounts& counts, v1::RunConfig* run) {
+  ResolveDeployment(counts, run->mutable_deployment());
+  ResolveSync(run->deployment().num_replicas(), run->mutable_sync());
+  ResolveCheckpointAndCluster(run);
+  ResolveModel(run->mutable_model());
+  ResolveData(run->mutable_data());
+  ResolveOptimizer(run->mutable_optimizer());
+  if (run->name().empty()) run->set_name(run->model().name().empty() ? "run" : run->model().name());
+  if (!run->has_batch_size()) run->set_batch_size(64);
+  if (!run->has_seed()) run->set_seed(1);
+}
+
+absl::Status SelectOptimizer(absl::string_view name, v1::OptimizerConfig* optimizer) {
+  if (name == "sgd") {
+    optimizer->mutable_sgd();
+  } else if (name == "momentum") {
+    optimizer->mutable_momentum();
+  } else if (name == "nesterov") {
+    optimizer->mutable_momentum()->set_nesterov(true);
+  } else if (name == "adagrad") {
+    optimizer->mutable_adagrad();
+  } else if (name == "adadelta") {
+    optimizer->mutable_adadelta();
+  } else if (name == "rmsprop") {
+    optimizer->mutable_rmsprop();
+  } else if (name == "adam") {
+    optimizer->mutable_adam();
+  } else if (name == "adamw") {
+    optimizer->mutable_adamw();
+  } else if (name == "ftrl") {
+    optimizer->mutable_ftrl();
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer: \"", name, "\" is unknown; it is one of ",
+                     absl::StrJoin(KnownOptimizers(), ", "), DidYouMean(name, KnownOptimizers())));
+  }
+  return absl::OkStatus();
+}
+
+std::string OptimizerName(const v1::OptimizerConfig& optimizer) {
+  const google::protobuf::OneofDescriptor* rule =
+      v1::OptimizerConfig::descriptor()->FindOneofByName("rule");
+  const google::protobuf::FieldDescriptor* field =
+      optimizer.GetReflection()->GetOneofFieldDescriptor(optimizer, rule);
+  return field == nullptr ? "" : field->name();
+}
+
+const std::vector<std::string>& KnownOptimizers() {
+  static const auto& names = *new std::vector<std::string>{
+      "sgd", "momentum", "nesterov", "adagrad", "adadelta", "rmsprop", "adam", "adamw", "ftrl"};
+  return names;
+}
+
+const std::vector<std::string>& KnownModels() {
+  static const auto& names = *new std::vector<std::string>{"fashion_cnn", "mlp", "seed_mlp",
+                                                           "softmax_regression", "linear"};
+  return names;
+}
+
+const std::vector<std::string>& KnownLosses() {
+  static const auto& names = *new std::vector<std::string>{
+      "sparse_softmax_cross_entropy", "mean_squared_error",  "log_loss",
+      "sigmoid_cross_entropy",        "absolute_difference", "hinge"};
+  return names;
+}
+
+uint64_t ConfigFingerprint(const v1::RunConfig& run) {
+  v1::RunConfig shared;
+  *shared.mutable_model() = run.model();
+  *shared.mutable_data() = run.data();
+  shared.mutable_data()->clear_directory();
+  *shared.mutable_optimizer() = run.optimizer();
+  shared.mutable_deployment()->set_num_clones(run.deployment().num_clones());
+  shared.mutable_sync()->set_sync_replicas(run.sync().sync_replicas());
+  shared.mutable_cluster()->set_slice_bytes(run.cluster().slice_bytes());
+  shared.mutable_cluster()->set_round_robin(run.cluster().round_robin());
+  shared.set_batch_size(run.batch_size());
+  shared.set_seed(run.seed());
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    shared.SerializeToCodedStream(&coded);
+  }
+  return Fingerprint(bytes);
+}
+
+}  // namespace shoal

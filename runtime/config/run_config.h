@@ -1,0 +1,60 @@
+// A run's description: read, overridden, completed, printed, compared.
+//
+// The order is ParseRunConfig or LoadRunConfig, flags (flags.h), ResolveDefaults, ValidateRunConfig
+// (validate.h). What comes out is run.textproto: it can be run again and means the same.
+#ifndef SHOAL_RUNTIME_CONFIG_RUN_CONFIG_H_
+#define SHOAL_RUNTIME_CONFIG_RUN_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace shoal {
+
+namespace v1 {
+class RunConfig;
+class OptimizerConfig;
+}  // namespace v1
+
+absl::StatusOr<v1::RunConfig> ParseRunConfig(absl::string_view text, absl::string_view file_name);
+absl::StatusOr<v1::RunConfig> LoadRunConfig(const std::string& path);
+
+// With a comment on top that says what the text is.
+std::string PrintRunConfig(const v1::RunConfig& run);
+
+// Numbers of tasks that are used where neither the run file, nor flags, nor host lists say any.
+struct TaskCounts {
+  uint32_t num_replicas = 1;
+  uint32_t num_ps_tasks = 0;
+};
+// What `shoal train` starts. Everything else has TF-Slim's, the default of TaskCounts.
+inline constexpr TaskCounts kTrainTaskCounts{2, 2};
+
+// Writes every default into the run, so that it is visible; changes nothing that was set. Left at 0
+// because they need the size of the data: checkpoint.save_every, eval_every (every epoch) and
+// optimizer.schedule.decay_steps (the run's number of updates).
+void ResolveDefaults(const TaskCounts& counts, v1::RunConfig* run);
+
+// Selects the rule by name, keeping its parameters if it was selected already. "nesterov" is
+// momentum with nesterov set. InvalidArgument lists the names.
+absl::Status SelectOptimizer(absl::string_view name, v1::OptimizerConfig* optimizer);
+
+// The name of the selected rule; "" when none is.
+std::string OptimizerName(const v1::OptimizerConfig& optimizer);
+
+const std::vector<std::string>& KnownOptimizers();
+const std::vector<std::string>& KnownModels();
+const std::vector<std::string>& KnownLosses();
+
+// Of the parts of a resolved run that all tasks must share: model, data (not its directory),
+// optimizer, batch and clone sizes, seed, slices, and the kind of synchronisation. How long to
+// train, where, and with how many tasks may differ.
+uint64_t ConfigFingerprint(const v1::RunConfig& run);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_CONFIG_RUN_CONFIG_H_

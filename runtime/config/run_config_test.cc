@@ -1,0 +1,150 @@
+#include "runtime/config/run_config.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "proto/v1/run_config.pb.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string ParseError(absl::string_view text) {
+  return std::string(ParseRunConfig(text, "a.textproto").status().message());
+}
+
+TEST(RunConfigTest, ErrorsNameFileLineAndField) {
+  EXPECT_EQ(ParseError("name: \"x\"\n\nbatchsize: 3\n"),
+            "a.textproto:3: RunConfig has no field \"batchsize\"; did you mean batch_size?");
+  EXPECT_THAT(ParseError("batch_size: many"), HasSubstr("a.textproto:1: batch_size: "));
+  EXPECT_THAT(ParseError("name: \"x\"\nmodel { layer { dense { units: -1 } } }"),
+              HasSubstr("a.textproto:2: units: "));
+  EXPECT_THAT(ParseError("batch_size: 1\nbatch_size: 2"), HasSubstr("a.textproto:2: "));
+  EXPECT_THAT(ParseError("model { name: \"mlp\""), HasSubstr("a.textproto:1: "));
+  EXPECT_THAT(ParseError("data { format: CSV }"), HasSubstr("format"));
+}
+
+TEST(RunConfigTest, MissingFileNamesFlagAndPath) {
+  const absl::Status status = LoadRunConfig("/nowhere/run.textproto").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(status.message(),
+            "--run: cannot read /nowhere/run.textproto: No such file or directory");
+}
+
+TEST(RunConfigTest, DefaultsAreVisibleAfterResolving) {
+  v1::RunConfig run;
+  run.mutable_model()->set_name("mlp");
+  ResolveDefaults(kTrainTaskCounts, &run);
+  EXPECT_EQ(run.name(), "mlp");
+  EXPECT_EQ(run.deployment().num_replicas(), 2u);
+  EXPECT_EQ(run.deployment().num_ps_tasks(), 2u);
+  EXPECT_EQ(run.deployment().num_clones(), 1u);
+  EXPECT_EQ(run.deployment().threads(), 1u);
+  EXPECT_TRUE(run.deployment().allow_soft_placement());
+  EXPECT_TRUE(run.sync().sync_replicas());
+  EXPECT_EQ(run.sync().replicas_to_aggregate(), 2u);
+  EXPECT_EQ(run.checkpoint().keep(), 3u);
+  EXPECT_EQ(run.checkpoint().resume(), "auto");
+  EXPECT_EQ(run.cluster().slice_bytes(), 262144u);
+  EXPECT_EQ(run.model().loss(), "sparse_softmax_cross_entropy");
+  EXPECT_EQ(run.optimizer().learning_rate(), 0.01);
+  EXPECT_TRUE(run.optimizer().has_sgd());
+  EXPECT_EQ(run.batch_size(), 64u);
+  EXPECT_EQ(run.seed(), 1u);
+  EXPECT_THAT(PrintRunConfig(run), HasSubstr("replicas_to_aggregate: 2"));
+}
+
+TEST(RunConfigTest, DefaultsAreTfSlimsWithoutTrain) {
+  v1::RunConfig run;
+  ResolveDefaults(TaskCounts(), &run);
+  EXPECT_EQ(run.deployment().num_replicas(), 1u);
+  EXPECT_EQ(run.deployment().num_ps_tasks(), 0u);
+}
+
+TEST(RunConfigTest, NoPsMeansOneReplicaUnlessSaidOtherwise) {
+  v1::RunConfig run;
+  run.mutable_deployment()->set_num_ps_tasks(0);
+  ResolveDefaults(kTrainTaskCounts, &run);
+  EXPECT_EQ(run.deployment().num_replicas(), 1u);
+}
+
+TEST(RunConfigTest, ResolvingKeepsWhatWasSetEvenZero) {
+  v1::RunConfig run;
+  run.set_batch_size(0);
+  run.set_seed(0);
+  run.mutable_optimizer()->set_learning_rate(0);
+  run.mutable_deployment()->set_num_clones(0);
+  run.mutable_sync()->set_replicas_to_aggregate(5);
+  ResolveDefaults(kTrainTaskCounts, &run);
+  EXPECT_EQ(run.batch_size(), 0u);
+  EXPECT_EQ(run.seed(), 0u);
+  EXPECT_EQ(run.optimizer().learning_rate(), 0);
+  EXPECT_EQ(run.deployment().num_clones(), 0u);
+  EXPECT_EQ(run.sync().replicas_to_aggregate(), 5u);
+}
+
+TEST(RunConfigTest, PrintedRunIsReadBackEqual) {
+  v1::RunConfig run;
+  run.mutable_model()->set_name("fashion_cnn");
+  ResolveDefaults(kTrainTaskCounts, &run);
+  const absl::StatusOr<v1::RunConfig> again = ParseRunConfig(PrintRunConfig(run), "run.textproto");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->SerializeAsString(), run.SerializeAsString());
+  v1::RunConfig resolved_again = *again;
+  ResolveDefaults(TaskCounts(), &resolved_again);
+  EXPECT_EQ(resolved_again.SerializeAsString(), run.SerializeAsString());
+}
+
+TEST(RunConfigTest, DevicesDecideTheNumberOfClones) {
+  v1::RunConfig run;
+  run.mutable_deployment()->set_devices("/cpu:0,/cpu:1,/cpu:2");
+  ResolveDefaults(TaskCounts(), &run);
+  EXPECT_EQ(run.deployment().num_clones(), 3u);
+}
+
+TEST(RunConfigTest, FingerprintCoversWhatAllMustShare) {
+  v1::RunConfig run;
+  run.mutable_model()->set_name("mlp");
+  ResolveDefaults(kTrainTaskCounts, &run);
+  const uint64_t fingerprint = ConfigFingerprint(run);
+
+  v1::RunConfig other = run;
+  other.set_out("/tmp/x");
+  other.set_num_epochs(9);
+  other.mutable_deployment()->set_replica_id(1);
+  other.mutable_deployment()->set_num_replicas(7);
+  other.mutable_data()->set_directory("/data");
+  EXPECT_EQ(ConfigFingerprint(other), fingerprint);
+
+  other = run;
+  other.set_batch_size(65);
+  EXPECT_NE(ConfigFingerprint(other), fingerprint);
+  other = run;
+  other.mutable_optimizer()->set_learning_rate(0.5);
+  EXPECT_NE(ConfigFingerprint(other), fingerprint);
+  other = run;
+  other.mutable_sync()->set_sync_replicas(false);
+  EXPECT_NE(ConfigFingerprint(other), fingerprint);
+  other = run;
+  other.mutable_cluster()->set_slice_bytes(4096);
+  EXPECT_NE(ConfigFingerprint(other), fingerprint);
+}
+
+TEST(RunConfigTest, EveryKnownOptimizerCanBeSelected) {
+  for (const std::string& name : KnownOptimizers()) {
+    v1::OptimizerConfig optimizer;
+    ASSERT_TRUE(SelectOptimizer(name, &optimizer).ok()) << name;
+    EXPECT_EQ(OptimizerName(optimizer), name == "nesterov" ? "momentum" : name);
+  }
+}
+
+TEST(RunConfigTest, SelectingTheSelectedOptimizerKeepsItsParameters) {
+  v1::OptimizerConfig optimizer;
+  optimizer.mutable_adam()->set_beta1(0.5);
+  ASSERT_TRUE(SelectOptimizer("adam", &optimizer).ok());
+  EXPECT_EQ(optimizer.adam().beta1(), 0.5);
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,138 @@
+#include "runtime/config/text_proto.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "google/protobuf/text_format.h"
+
+#include "runtime/config/nearest_name.h"
+
+namespace shoal {
+namespace {
+
+constexpr size_t kMaxFileBytes = size_t{16} << 20;
+
+// The text between the first pair of quotes after `start`.
+std::string Quoted(absl::string_view message, size_t start) {
+  const size_t open = message.find('"', start);
+  if (open == absl::string_view::npos) return "";
+  const size_t close = message.find('"', open + 1);
+  if (close == absl::string_view::npos) return "";
+  return std::string(message.substr(open + 1, close - open - 1));
+}
+
+std::vector<std::string> FieldNames(const google::protobuf::Descriptor& type) {
+  std::vector<std::string> names;
+  for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
+  return names;
+}
+
+// `Message type "shoal.v1.RunConfig" has no field named "x".` -> `RunConfig has no field "x"; ...`
+std::string ExplainUnknownField(const std::string& message) {
+  const size_t named = message.find("has no field named");
+  if (named == std::string::npos) return "";
+  const std::string type_name = Quoted(message, 0);
+  const std::string field = Quoted(message, named);
+  const google::protobuf::Descriptor* type =
+      google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(type_name);
+  if (type == nullptr) return "";
+  return absl::StrCat(type->name(), " has no field \"", field, "\"",
+                      DidYouMean(field, FieldNames(*type)));
+}
+
+// The field whose value stands at or before `column`: the last name before a ':' or '{'.
+std::string FieldBefore(absl::string_view line, int column) {
+  absl::string_view head = line.substr(0, static_cast<size_t>(column) + 1);
+  const size_t mark = head.find_last_of(":{");
+  if (mark == absl::string_view::npos) return "";
+  head = absl::StripTrailingAsciiWhitespace(head.substr(0, mark));
+  size_t begin = head.size();
+  while (begin > 0 && (absl::ascii_isalnum(head[begin - 1]) || head[begin - 1] == '_')) --begin;
+  return std::string(head.substr(begin));
+}
+
+// Keeps the first error; those after it are mostly consequences.
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  FirstError(absl::string_view text, absl::string_view file_name)
+      : lines_(absl::StrSplit(text, '\n')), file_name_(file_name) {}
+
+  void AddError(int line, google::protobuf::io::ColumnNumber column,
+                const std::string& message) override {
+    if (!error_.empty()) return;
+    error_ = file_name_;
+    std::string explained = ExplainUnknownField(message);
+    if (line >= 0) absl::StrAppend(&error_, ":", line + 1);
+    absl::StrAppend(&error_, ": ");
+    if (!explained.empty()) {
+      absl::StrAppend(&error_, explained);
+      return;
+    }
+    if (line >= 0 && static_cast<size_t>(line) < lines_.size()) {
+      const std::string field = FieldBefore(lines_[line], column);
+      if (!field.empty()) absl::StrAppend(&error_, field, ": ");
+    }
+    absl::StrAppend(&error_, absl::StripSuffix(message, "."));
+  }
+
+  void AddWarning(int, google::protobuf::io::ColumnNumber, const std::string&) override {}
+
+  const std::string& error() const { return error_; }
+
+ private:
+  const std::vector<std::string> lines_;
+  const std::string file_name_;
+  std::string error_;
+};
+
+}  // namespace
+
+absl::Status ParseTextProto(absl::string_view text, absl::string_view file_name,
+                            google::protobuf::Message* message) {
+  FirstError errors(text, file_name);
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&errors);
+  parser.SetRecursionLimit(32);
+  google::protobuf::io::ArrayInputStream input(text.data(), static_cast<int>(text.size()));
+  if (parser.Merge(&input, message)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      errors.error().empty() ? absl::StrCat(file_name, ": is not a text proto") : errors.error());
+}
+
+std::string PrintTextProto(const google::protobuf::Message& message) {
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(message, &text);
+  return text;
+}
+
+absl::StatusOr<std::string> ReadTextFile(absl::string_view field, const std::string& path) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), &std::fclose);
+  const auto fail = [&](absl::string_view what) {
+    const std::string text = absl::StrCat(field, ": cannot read ", path, ": ", what);
+    return errno == ENOENT ? absl::NotFoundError(text) : absl::InvalidArgumentError(text);
+  };
+  if (file == nullptr) return fail(std::strerror(errno));
+  std::string text;
+  char buffer[4096];
+  size_t count = 0;
+  while ((count = std::fread(buffer, 1, sizeof(buffer), file.get())) > 0) {
+    text.append(buffer, count);
+    if (text.size() > kMaxFileBytes) {
+      errno = EFBIG;
+      return fail("larger than 16 MiB");
+    }
+  }
+  if (std::ferror(file.get())) return fail(std::strerror(errno));
+  return text;
+}
+
+}  // namespace shoal

@@ -1,0 +1,195 @@
+#include "runtime/config/validate.h"
+
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+#include "base/status_macros.h"
+#include "proto/v1/run_config.pb.h"
+#include "runtime/cluster/cluster_spec.h"
+#include "runtime/config/rule.h"
+
+namespace shoal {
+namespace {
+
+// Names become parts of paths and of scopes.
+bool IsPlainName(absl::string_view name) {
+  if (name.empty() || name.size() > 128 || name[0] == '.' || name[0] == '-') return false;
+  for (const char c : name) {
+    if (!absl::ascii_isalnum(c) && c != '_' && c != '-' && c != '.') return false;
+  }
+  return true;
+}
+
+absl::Status CheckPlainName(absl::string_view field, absl::string_view name) {
+  if (IsPlainName(name)) return absl::OkStatus();
+  return Broken(field, absl::StrCat("\"", absl::CHexEscape(name),
+                                    "\" must be 1 to 128 letters, digits, '_', '-' or '.', and not "
+                                    "begin with '-' or '.'"));
+}
+
+absl::Status CheckCount(absl::string_view field, uint64_t value, uint64_t low, uint64_t high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return Broken(field, absl::StrCat("must be ", low, " to ", high, ", is ", value));
+}
+
+// TF-Slim's rules of DeploymentConfig in its order and with its words, then the ones it lacks.
+absl::Status ValidateTasks(const v1::DeploymentOptions& deployment) {
+  if (deployment.num_replicas() > 1 && deployment.num_ps_tasks() < 1) {
+    return Broken(
+        "num_ps_tasks",
+        absl::StrCat("When using replicas num_ps_tasks must be positive: num_replicas is ",
+                     deployment.num_replicas(),
+                     ", num_ps_tasks is 0; give --num_ps_tasks=1 or --num_replicas=1"));
+  }
+  if (deployment.num_replicas() > 0 && deployment.replica_id() >= deployment.num_replicas()) {
+    return Broken("replica_id",
+                  absl::StrCat("replica_id must be less than num_replicas: replica_id is ",
+                               deployment.replica_id(), ", num_replicas is ",
+                               deployment.num_replicas(), "; replicas are numbered from 0"));
+  }
+  RETURN_IF_ERROR(CheckCount("num_replicas", deployment.num_replicas(), 1, kMaxReplicas));
+  RETURN_IF_ERROR(CheckCount("num_ps_tasks", deployment.num_ps_tasks(), 0, kMaxPsTasks));
+  RETURN_IF_ERROR(CheckCount("num_clones", deployment.num_clones(), 1, kMaxClones));
+  RETURN_IF_ERROR(CheckCount("threads", deployment.threads(), 1, kMaxThreads));
+  RETURN_IF_ERROR(CheckPlainName("worker_job_name", deployment.worker_job_name()));
+  RETURN_IF_ERROR(CheckPlainName("ps_job_name", deployment.ps_job_name()));
+  if (deployment.worker_job_name() == deployment.ps_job_name()) {
+    return Broken("ps_job_name", absl::StrCat("\"", deployment.ps_job_name(),
+                                              "\" is worker_job_name as well; use two names"));
+  }
+  return absl::OkStatus();
+}
+
+// "/cpu:0", "/gpu:1", "/device:CPU:0", with a "/job:x/task:n" in front if any.
+bool IsDevice(absl::string_view text) {
+  const size_t slash = text.rfind('/');
+  if (slash == absl::string_view::npos) return false;
+  std::vector<std::string> parts =
+      absl::StrSplit(absl::AsciiStrToLower(text.substr(slash + 1)), ':');
+  if (parts.size() == 3 && parts[0] == "device") parts.erase(parts.begin());
+  uint32_t index = 0;
+  return parts.size() == 2 && (parts[0] == "cpu" || parts[0] == "gpu") &&
+         absl::SimpleAtoi(parts[1], &index) && index < 1024;
+}
+
+absl::Status ValidateDevices(const v1::DeploymentOptions& deployment) {
+  if (deployment.devices().empty()) return absl::OkStatus();
+  std::set<std::string> seen;
+  uint32_t count = 0;
+  for (const absl::string_view piece : absl::StrSplit(deployment.devices(), ',')) {
+    const std::string device(absl::StripAsciiWhitespace(piece));
+    ++count;
+    if (!IsDevice(device)) {
+      return Broken("devices", absl::StrCat("\"", device,
+                                            "\" is not a device; write /cpu:0 or /gpu:0, one per "
+                                            "clone, with commas"));
+    }
+    if (!seen.insert(absl::AsciiStrToLower(device)).second) {
+      return Broken("devices", absl::StrCat(device, " is named twice; give each clone its own"));
+    }
+    if (deployment.clone_on_cpu() && absl::StrContains(absl::AsciiStrToLower(device), "gpu:")) {
+      return Broken("devices", absl::StrCat(device, " contradicts clone_on_cpu; drop one of them"));
+    }
+  }
+  if (count == deployment.num_clones()) return absl::OkStatus();
+  return Broken("devices", absl::StrCat("names ", count, " devices, but num_clones is ",
+                                        deployment.num_clones(), "; name one device per clone"));
+}
+
+absl::Status ValidateSync(const v1::SyncOptions& sync) {
+  if (sync.sync_replicas()) {
+    RETURN_IF_ERROR(CheckCount("replicas_to_aggregate", sync.replicas_to_aggregate(), 1,
+                               kMaxReplicasToAggregate));
+    if (sync.max_staleness() >= 0 && sync.has_max_staleness()) {
+      return Broken("max_staleness",
+                    absl::StrCat("is ", sync.max_staleness(),
+                                 ", but nothing is stale in synchronous training; drop it or give "
+                                 "--nosync_replicas"));
+    }
+  }
+  if (sync.max_staleness() < -1) {
+    return Broken("max_staleness",
+                  absl::StrCat("must be -1 (unlimited) or more, is ", sync.max_staleness()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateCluster(const v1::ClusterOptions& cluster) {
+  if (cluster.slice_bytes() % 64 != 0) {
+    return Broken("cluster.slice_bytes",
+                  absl::StrCat("must be a multiple of 64, is ", cluster.slice_bytes()));
+  }
+  RETURN_IF_ERROR(
+      CheckCount("cluster.slice_bytes", cluster.slice_bytes(), kMinSliceBytes, kMaxSliceBytes));
+  RETURN_IF_ERROR(CheckCount("cluster.lease_seconds", cluster.lease_seconds(), 2, 3600));
+  RETURN_IF_ERROR(CheckCount("cluster.wait_seconds", cluster.wait_seconds(), 1, 86400));
+  return CheckCount("cluster.max_worker_restarts", cluster.max_worker_restarts(), 0, 1000);
+}
+
+absl::Status ValidateCheckpoint(const v1::CheckpointOptions& checkpoint) {
+  const std::string& resume = checkpoint.resume();
+  if (resume != "auto" && resume != "never" && resume != "must") {
+    return Broken("resume", absl::StrCat("\"", resume, "\" must be auto, never or must"));
+  }
+  return CheckCount("checkpoint.keep", checkpoint.keep(), 1, 1000000);
+}
+
+absl::Status ValidateLength(const v1::RunConfig& run) {
+  RETURN_IF_ERROR(CheckCount("batch_size", run.batch_size(), 1, kMaxBatchSize));
+  if (run.max_steps() == 0 && run.num_epochs() == 0) {
+    return Broken("num_epochs",
+                  "and max_steps are both 0, so there is nothing to train; give --num_epochs=3 or "
+                  "--max_steps=1000");
+  }
+  RETURN_IF_ERROR(CheckCount("num_epochs", run.num_epochs(), 0, 1000000));
+  // Steps are counted as int64 in places, and by users.
+  return CheckCount("max_steps", run.max_steps(), 0, uint64_t{1} << 48);
+}
+
+// A number of tasks that follows from addresses, against what the run says.
+absl::Status Reconcile(absl::string_view field, absl::string_view hosts, size_t count, bool given,
+                       uint32_t value) {
+  if (!given || value == count) return absl::OkStatus();
+  return Broken(field, absl::StrCat("is ", value, ", but ", hosts, " names ", count,
+                                    count == 1 ? " task" : " tasks",
+                                    "; drop one of the two or make them agree"));
+}
+
+}  // namespace
+
+absl::Status ValidateRunConfig(const v1::RunConfig& run) {
+  RETURN_IF_ERROR(CheckPlainName("name", run.name()));
+  RETURN_IF_ERROR(ValidateTasks(run.deployment()));
+  RETURN_IF_ERROR(ValidateDevices(run.deployment()));
+  RETURN_IF_ERROR(ValidateLength(run));
+  RETURN_IF_ERROR(ValidateSync(run.sync()));
+  RETURN_IF_ERROR(ValidateCheckpoint(run.checkpoint()));
+  RETURN_IF_ERROR(ValidateCluster(run.cluster()));
+  RETURN_IF_ERROR(ValidateModel(run.model()));
+  RETURN_IF_ERROR(ValidateData(run.data()));
+  return ValidateOptimizer(run.optimizer());
+}
+
+absl::Status ReconcileCluster(const ClusterSpec& cluster, v1::RunConfig* run) {
+  v1::DeploymentOptions* deployment = run->mutable_deployment();
+  if (cluster.ps().empty() && cluster.workers().empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(Reconcile("num_ps_tasks", "ps_hosts", cluster.ps().size(),
+                            deployment->has_num_ps_tasks(), deployment->num_ps_tasks()));
+  deployment->set_num_ps_tasks(static_cast<uint32_t>(cluster.ps().size()));
+  if (cluster.workers().empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(Reconcile("num_replicas", "worker_hosts", cluster.workers().size(),
+                            deployment->has_num_replicas(), deployment->num_replicas()));
+  deployment->set_num_replicas(static_cast<uint32_t>(cluster.workers().size()));
+  return absl::OkStatus();
+}
+
+}  // namespace shoal

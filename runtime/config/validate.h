@@ -1,0 +1,45 @@
+// The rules a resolved run must obey. Pure: looks at no file and no machine.
+#ifndef SHOAL_RUNTIME_CONFIG_VALIDATE_H_
+#define SHOAL_RUNTIME_CONFIG_VALIDATE_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+
+namespace shoal {
+
+class ClusterSpec;
+
+namespace v1 {
+class DataConfig;
+class ModelConfig;
+class OptimizerConfig;
+class RunConfig;
+}  // namespace v1
+
+// Upper bounds that keep a typing error from becoming an allocation.
+inline constexpr uint32_t kMaxClones = 64;
+inline constexpr uint32_t kMaxReplicas = 4096;
+inline constexpr uint32_t kMaxPsTasks = 4096;
+inline constexpr uint32_t kMaxThreads = 256;
+inline constexpr uint32_t kMaxReplicasToAggregate = 4096;
+inline constexpr uint32_t kMaxBatchSize = 1u << 20;
+inline constexpr uint64_t kMinSliceBytes = 64;
+inline constexpr uint64_t kMaxSliceBytes = uint64_t{4} << 20;
+
+// InvalidArgument with one line, "field.path: what is wrong; what to do", for the first rule that
+// is broken. Call after ResolveDefaults.
+absl::Status ValidateRunConfig(const v1::RunConfig& run);
+
+// Host lists decide the numbers of tasks. Writes them into the run where it is silent; a different
+// number that was given as well is an error that names both. Call before ResolveDefaults.
+absl::Status ReconcileCluster(const ClusterSpec& cluster, v1::RunConfig* run);
+
+// Parts of ValidateRunConfig, in files of their own.
+absl::Status ValidateModel(const v1::ModelConfig& model);
+absl::Status ValidateData(const v1::DataConfig& data);
+absl::Status ValidateOptimizer(const v1::OptimizerConfig& optimizer);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_CONFIG_VALIDATE_H_

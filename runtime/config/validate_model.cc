@@ -1,0 +1,120 @@
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "base/status_macros.h"
+#include "proto/v1/data_config.pb.h"
+#include "proto/v1/model_config.pb.h"
+#include "runtime/config/nearest_name.h"
+#include "runtime/config/rule.h"
+#include "runtime/config/run_config.h"
+#include "runtime/config/validate.h"
+
+namespace shoal {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr uint32_t kMaxUnits = 1u << 24;
+
+absl::Status CheckKnown(absl::string_view field, absl::string_view name,
+                        const std::vector<std::string>& known) {
+  if (std::find(known.begin(), known.end(), name) != known.end()) return absl::OkStatus();
+  return Broken(field, absl::StrCat("\"", name, "\" is unknown; it is one of ",
+                                    absl::StrJoin(known, ", "), DidYouMean(name, known)));
+}
+
+absl::Status CheckSize(absl::string_view field, uint32_t value) {
+  if (value >= 1 && value <= kMaxUnits) return absl::OkStatus();
+  return Broken(field, absl::StrCat("must be 1 to ", kMaxUnits, ", is ", value));
+}
+
+absl::Status ValidateLayer(const std::string& field, const v1::LayerConfig& layer) {
+  switch (layer.layer_case()) {
+    case v1::LayerConfig::kDense:
+      return CheckSize(field + ".dense.units", layer.dense().units());
+    case v1::LayerConfig::kConvolution:
+      RETURN_IF_ERROR(CheckSize(field + ".convolution.channels", layer.convolution().channels()));
+      return CheckSize(field + ".convolution.kernel", layer.convolution().kernel());
+    case v1::LayerConfig::kPool:
+      return CheckSize(field + ".pool.kernel", layer.pool().kernel());
+    case v1::LayerConfig::kBatchNorm:
+      if (layer.batch_norm().has_epsilon()) {
+        RETURN_IF_ERROR(CheckPositive(field + ".batch_norm.epsilon", layer.batch_norm().epsilon()));
+      }
+      return CheckRange(field + ".batch_norm.decay", layer.batch_norm().decay(), 0, 1);
+    case v1::LayerConfig::kFlatten:
+    case v1::LayerConfig::kActivation:
+      return absl::OkStatus();
+    case v1::LayerConfig::LAYER_NOT_SET:
+      break;
+  }
+  return Broken(field,
+                "has no kind; write dense {...}, convolution {...}, pool {...}, batch_norm "
+                "{...}, flatten {} or activation {...}");
+}
+
+// Names of layers are scopes of variables; inputs name layers that stand above.
+absl::Status ValidateLayers(const v1::ModelConfig& model) {
+  std::set<std::string> names;
+  for (int i = 0; i < model.layer_size(); ++i) {
+    const v1::LayerConfig& layer = model.layer(i);
+    const std::string field = absl::StrCat("model.layer[", i, "]");
+    RETURN_IF_ERROR(ValidateLayer(field, layer));
+    for (const std::string& input : layer.input()) {
+      if (names.count(input) > 0 || input == "input") continue;
+      return Broken(field + ".input", absl::StrCat("\"", input,
+                                                   "\" is no layer above this one; name one of "
+                                                   "those or \"input\""));
+    }
+    if (!layer.name().empty() && !names.insert(layer.name()).second) {
+      return Broken(field + ".name", absl::StrCat("\"", layer.name(), "\" is used twice"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateModel(const v1::ModelConfig& model) {
+  if (model.name().empty() && model.layer().empty()) {
+    return Broken("model", absl::StrCat("is not given; name a run file with --run=FILE, or a model "
+                                        "with --model=NAME, one of ",
+                                        absl::StrJoin(KnownModels(), ", ")));
+  }
+  if (model.layer().empty()) {
+    RETURN_IF_ERROR(CheckKnown("model.name", model.name(), KnownModels()));
+  } else {
+    RETURN_IF_ERROR(ValidateLayers(model));
+  }
+  RETURN_IF_ERROR(CheckKnown("model.loss", model.loss(), KnownLosses()));
+  return CheckRange("model.weight_decay", model.weight_decay(), 0, kInfinity);
+}
+
+absl::Status ValidateData(const v1::DataConfig& data) {
+  const bool synthetic = data.format() == v1::DataConfig::FORMAT_SYNTHETIC_REGRESSION ||
+                         data.format() == v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION;
+  if (!v1::DataConfig::Format_IsValid(data.format())) {
+    return Broken("data.format", absl::StrCat(static_cast<int>(data.format()), " is unknown"));
+  }
+  if (!synthetic && data.directory().empty()) {
+    return Broken("data.directory", "is empty; give --data_dir=DIR");
+  }
+  if (synthetic && data.train_examples() == 0) {
+    return Broken("data.train_examples", "is 0; say how many examples to make");
+  }
+  if (synthetic && data.features() == 0) {
+    return Broken("data.features", "is 0; say how many inputs a made example has");
+  }
+  if (data.classes() < 2 || data.classes() > (1u << 20)) {
+    return Broken("data.classes", absl::StrCat("must be 2 to ", 1u << 20, ", is ", data.classes()));
+  }
+  return CheckSize("data.evaluation_block", data.evaluation_block());
+}
+
+}  // namespace shoal

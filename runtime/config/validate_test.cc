@@ -1,0 +1,207 @@
+// Every kind of bad run: the flags that make it, and the line the user reads.
+#include "runtime/config/validate.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "proto/v1/run_config.pb.h"
+#include "runtime/cluster/cluster_spec.h"
+#include "runtime/config/flags.h"
+#include "runtime/config/run_config.h"
+
+namespace shoal {
+namespace {
+
+// What the command line leads to, as `shoal train` does it.
+absl::Status Check(const std::vector<std::string>& args) {
+  std::vector<std::string> all = {"--model=mlp", "--num_epochs=1"};
+  all.insert(all.end(), args.begin(), args.end());
+  absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeTrain, all);
+  if (!line.ok()) return line.status();
+  ResolveDefaults(kTrainTaskCounts, &line->run);
+  return ValidateRunConfig(line->run);
+}
+
+struct BadRun {
+  std::vector<std::string> args;
+  std::string message;  // Begins with this.
+};
+
+const std::vector<BadRun>& BadRuns() {
+  static const auto& runs = *new std::vector<BadRun>{
+      // Tasks.
+      {{"--num_ps_tasks=0", "--num_replicas=2"},
+       "num_ps_tasks: When using replicas num_ps_tasks must be positive: num_replicas is 2"},
+      {{"--set=deployment.replica_id=2"},
+       "replica_id: replica_id must be less than num_replicas: replica_id is 2, num_replicas is 2"},
+      {{"--num_replicas=0"}, "num_replicas: must be 1 to 4096, is 0"},
+      {{"--num_replicas=5000"}, "num_replicas: must be 1 to 4096, is 5000"},
+      {{"--num_ps_tasks=5000"}, "num_ps_tasks: must be 0 to 4096, is 5000"},
+      {{"--num_clones=0"}, "num_clones: must be 1 to 64, is 0"},
+      {{"--num_clones=65"}, "num_clones: must be 1 to 64, is 65"},
+      {{"--threads=1000"}, "threads: must be 1 to 256, is 1000"},
+      {{"--worker_job_name=a b"}, "worker_job_name: \"a b\" must be"},
+      {{"--ps_job_name=/x"}, "ps_job_name: \"/x\" must be"},
+      {{"--ps_job_name=worker"}, "ps_job_name: \"worker\" is worker_job_name as well"},
+      {{"--name=../x"}, "name: \"../x\" must be"},
+      // Devices.
+      {{"--devices=cpu0"}, "devices: \"cpu0\" is not a device; write /cpu:0"},
+      {{"--devices=/tpu:0"}, "devices: \"/tpu:0\" is not a device"},
+      {{"--devices=/cpu:x"}, "devices: \"/cpu:x\" is not a device"},
+      {{"--devices=/cpu:0,,/cpu:1"}, "devices: \"\" is not a device"},
+      {{"--devices=/cpu:0,/cpu:0"}, "devices: /cpu:0 is named twice"},
+      {{"--devices=/cpu:0,/cpu:1", "--num_clones=3"},
+       "devices: names 2 devices, but num_clones is 3"},
+      {{"--devices=/gpu:0", "--clone_on_cpu"}, "devices: /gpu:0 contradicts clone_on_cpu"},
+      // Length and size.
+      {{"--batch_size=0"}, "batch_size: must be 1 to 1048576, is 0"},
+      {{"--batch_size=2000000"}, "batch_size: must be 1 to 1048576, is 2000000"},
+      {{"--num_epochs=0"}, "num_epochs: and max_steps are both 0, so there is nothing to train"},
+      {{"--num_epochs=1000001"}, "num_epochs: must be 0 to 1000000"},
+      {{"--max_steps=18446744073709551615"}, "max_steps: must be 0 to"},
+      // Synchronisation.
+      {{"--replicas_to_aggregate=4097"}, "replicas_to_aggregate: must be 1 to 4096, is 4097"},
+      {{"--max_staleness=3"}, "max_staleness: is 3, but nothing is stale in synchronous training"},
+      {{"--nosync_replicas", "--max_staleness=-2"},
+       "max_staleness: must be -1 (unlimited) or more, is -2"},
+      // Cluster and checkpoints.
+      {{"--slice_bytes=1000"}, "cluster.slice_bytes: must be a multiple of 64, is 1000"},
+      {{"--slice_bytes=8388608"}, "cluster.slice_bytes: must be 64 to 4194304, is 8388608"},
+      {{"--set=cluster.lease_seconds=1"}, "cluster.lease_seconds: must be 2 to 3600, is 1"},
+      {{"--set=cluster.wait_seconds=100000"}, "cluster.wait_seconds: must be 1 to 86400"},
+      {{"--set=cluster.max_worker_restarts=2000"},
+       "cluster.max_worker_restarts: must be 0 to 1000"},
+      {{"--resume=maybe"}, "resume: \"maybe\" must be auto, never or must"},
+      {{"--set=checkpoint.keep=2000000"}, "checkpoint.keep: must be 1 to 1000000"},
+      // Model.
+      {{"--model="}, "model: is not given; name a run file with --run=FILE"},
+      {{"--model=resnet50"}, "model.name: \"resnet50\" is unknown; it is one of fashion_cnn"},
+      {{"--model=fashion_cn"},
+       "model.name: \"fashion_cn\" is unknown; it is one of fashion_cnn, mlp, seed_mlp, "
+       "softmax_regression, linear; did you mean fashion_cnn?"},
+      {{"--loss=l2"}, "model.loss: \"l2\" is unknown; it is one of sparse_softmax"},
+      {{"--set=model.weight_decay=-1"}, "model.weight_decay: must be a finite number >= 0, is -1"},
+      {{"--set=model=layer { }"}, "model.layer[0]: has no kind; write dense"},
+      {{"--set=model=layer { dense { } }"}, "model.layer[0].dense.units: must be 1 to"},
+      {{"--set=model=layer { convolution { channels: 3 } }"},
+       "model.layer[0].convolution.kernel: must be 1 to"},
+      {{"--set=model=layer { pool { } }"}, "model.layer[0].pool.kernel: must be 1 to"},
+      {{"--set=model=layer { batch_norm { decay: 1.5 } }"},
+       "model.layer[0].batch_norm.decay: must be at least 0 and less than 1, is 1.5"},
+      {{"--set=model=layer { batch_norm { epsilon: 0 } }"},
+       "model.layer[0].batch_norm.epsilon: must be a finite number above 0"},
+      {{"--set=model=layer { name: 'a' flatten {} } layer { name: 'a' flatten {} }"},
+       "model.layer[1].name: \"a\" is used twice"},
+      {{"--set=model=layer { input: 'z' flatten {} }"},
+       "model.layer[0].input: \"z\" is no layer above this one"},
+      // Data.
+      {{"--set=data.format=synthetic_regression"}, "data.train_examples: is 0; say how many"},
+      {{"--set=data.format=synthetic_regression", "--set=data.train_examples=10"},
+       "data.features: is 0; say how many inputs"},
+      {{"--set=data.classes=1"}, "data.classes: must be 2 to 1048576, is 1"},
+      {{"--set=data.evaluation_block=99999999"}, "data.evaluation_block: must be 1 to"},
+      // Optimizer.
+      {{"--learning_rate=nan"}, "learning_rate: must be a finite number above 0, is nan"},
+      {{"--learning_rate=inf"}, "learning_rate: must be a finite number above 0, is inf"},
+      {{"--learning_rate=-0.1"}, "learning_rate: must be a finite number above 0, is -0.1"},
+      {{"--learning_rate=0"}, "learning_rate: must be a finite number above 0, is 0"},
+      {{"--set=optimizer.clip_by_value=-1"},
+       "optimizer.clip_by_value: must be a finite number >= 0"},
+      {{"--set=optimizer.clip_by_global_norm=nan"},
+       "optimizer.clip_by_global_norm: must be a finite number >= 0, is nan"},
+      {{"--set=optimizer.moving_average_decay=1"},
+       "optimizer.moving_average_decay: must be at least 0 and less than 1, is 1"},
+      {{"--set=optimizer.momentum.momentum=1"},
+       "optimizer.momentum.momentum: must be at least 0 and less than 1, is 1"},
+      {{"--set=optimizer.adam.beta1=-0.1"}, "optimizer.adam.beta1: must be at least 0"},
+      {{"--set=optimizer.adam.beta2=1"},
+       "optimizer.adam.beta2: must be at least 0 and less than 1"},
+      {{"--set=optimizer.adam.epsilon=0"},
+       "optimizer.adam.epsilon: must be a finite number above 0"},
+      {{"--set=optimizer.adam.weight_decay=0.1"}, "optimizer.adam.weight_decay: belongs to adamw"},
+      {{"--set=optimizer.rmsprop.decay=2"}, "optimizer.rmsprop.decay: must be at least 0"},
+      {{"--set=optimizer.adadelta.rho=1"}, "optimizer.adadelta.rho: must be at least 0"},
+      {{"--set=optimizer.adagrad.initial_accumulator=-1"},
+       "optimizer.adagrad.initial_accumulator: must be a finite number >= 0"},
+      {{"--set=optimizer.ftrl.learning_rate_power=1"},
+       "optimizer.ftrl.learning_rate_power: must be 0 or less, is 1"},
+      {{"--set=optimizer.ftrl.l1=-1"}, "optimizer.ftrl.l1: must be a finite number >= 0"},
+      {{"--set=optimizer.schedule.kind=step"},
+       "optimizer.schedule.boundary: has 0 entries and value has 0"},
+      {{"--set=optimizer.schedule=kind: KIND_STEP boundary: [5, 5] value: [1, 1]"},
+       "optimizer.schedule.boundary: must rise, but 5 follows 5"},
+      {{"--set=optimizer.schedule=kind: KIND_STEP boundary: 5 value: -1"},
+       "optimizer.schedule.value[0]: must be a finite number >= 0"},
+      {{"--set=optimizer.schedule.kind=exponential"},
+       "optimizer.schedule.rate: must be a finite number above 0, is 0"},
+      {{"--set=optimizer.schedule=kind: KIND_POLYNOMIAL power: 0"},
+       "optimizer.schedule.power: must be a finite number above 0"},
+      {{"--set=optimizer.schedule.end=-1"}, "optimizer.schedule.end: must be a finite number >= 0"},
+  };
+  return runs;
+}
+
+TEST(ValidateTest, EveryKindOfBadRunIsRefusedWithItsFieldAndRemedy) {
+  EXPECT_GE(BadRuns().size(), 45u);
+  for (const BadRun& bad : BadRuns()) {
+    const absl::Status status = Check(bad.args);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad.args[0];
+    EXPECT_THAT(std::string(status.message()), ::testing::StartsWith(bad.message)) << bad.args[0];
+    EXPECT_EQ(status.message().find('\n'), absl::string_view::npos) << bad.args[0];
+  }
+}
+
+TEST(ValidateTest, GoodRunsPass) {
+  const std::vector<std::vector<std::string>> good = {
+      {},
+      {"--num_ps_tasks=0"},
+      {"--num_ps_tasks=1", "--num_replicas=1"},
+      {"--num_ps_tasks=3", "--num_replicas=4", "--nosync_replicas", "--max_staleness=0"},
+      {"--sync_replicas", "--max_staleness=-1"},
+      {"--replicas_to_aggregate=5"},
+      {"--devices=/cpu:0,/device:CPU:1,/job:worker/task:0/device:GPU:0"},
+      {"--slice_bytes=4096", "--optimizer=nesterov", "--learning_rate=0.5"},
+      {"--set=optimizer.adamw.weight_decay=0.01"},
+      {"--set=optimizer.schedule=kind: KIND_STEP boundary: [5, 9] value: [0.1, 0]"},
+      {"--set=model=layer { name: 'a' dense { units: 3 } } layer { input: 'a' input: 'input' "
+       "activation { kind: ACTIVATION_KIND_RELU } }"},
+      {"--set=data.format=synthetic_regression", "--set=data.train_examples=10",
+       "--set=data.features=4", "--model=seed_mlp"}};
+  for (const std::vector<std::string>& args : good) {
+    EXPECT_EQ(Check(args), absl::OkStatus()) << (args.empty() ? "" : args[0]);
+  }
+}
+
+TEST(ReconcileClusterTest, HostListsDecideTheNumbersOfTasks) {
+  const ClusterSpec cluster = *ClusterSpec::FromHostLists("a:1,b:1,c:1", "d:1,e:1", "f:1");
+  v1::RunConfig run;
+  ASSERT_TRUE(ReconcileCluster(cluster, &run).ok());
+  EXPECT_EQ(run.deployment().num_ps_tasks(), 3u);
+  EXPECT_EQ(run.deployment().num_replicas(), 2u);
+}
+
+TEST(ReconcileClusterTest, AnotherNumberIsAnErrorThatNamesBoth) {
+  const ClusterSpec cluster = *ClusterSpec::FromHostLists("a:1,b:1,c:1", "d:1", "");
+  v1::RunConfig run;
+  run.mutable_deployment()->set_num_ps_tasks(2);
+  EXPECT_EQ(
+      ReconcileCluster(cluster, &run).message(),
+      "num_ps_tasks: is 2, but ps_hosts names 3 tasks; drop one of the two or make them agree");
+  run.mutable_deployment()->set_num_ps_tasks(3);
+  run.mutable_deployment()->set_num_replicas(2);
+  EXPECT_EQ(ReconcileCluster(cluster, &run).message(),
+            "num_replicas: is 2, but worker_hosts names 1 task; drop one of the two or make them "
+            "agree");
+}
+
+TEST(ReconcileClusterTest, AChiefAloneSaysNothingAboutTheNumbers) {
+  v1::RunConfig run;
+  ASSERT_TRUE(ReconcileCluster(*ClusterSpec::FromHostLists("", "", "c:1"), &run).ok());
+  EXPECT_FALSE(run.deployment().has_num_ps_tasks());
+}
+
+}  // namespace
+}  // namespace shoal
