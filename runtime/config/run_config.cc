@@ -8,6 +8,7 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 
+#include "base/hash.h"
 #include "base/status_macros.h"
 #include "proto/v1/run_config.pb.h"
 #include "runtime/config/nearest_name.h"
@@ -83,16 +84,6 @@ void ResolveOptimizer(v1::OptimizerConfig* optimizer) {
   if (schedule->kind() == v1::ScheduleConfig::KIND_UNSPECIFIED) {
     schedule->set_kind(v1::ScheduleConfig::KIND_CONSTANT);
   }
-}
-
-// FNV-1a.
-uint64_t Fingerprint(absl::string_view bytes) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : bytes) {
-    hash ^= static_cast<unsigned char>(c);
-    hash *= 0x100000001b3u;
-  }
-  return hash;
 }
 
 }  // namespace
@@ -200,7 +191,7 @@ uint64_t ConfigFingerprint(const v1::RunConfig& run) {
     coded.SetSerializationDeterministic(true);
     shared.SerializeToCodedStream(&coded);
   }
-  return Fingerprint(bytes);
+  return Fingerprint64(bytes);
 }
 
 }  // namespace shoal

@@ -103,7 +103,7 @@ absl::Status ParseTextProto(absl::string_view text, absl::string_view file_name,
   parser.RecordErrorsTo(&errors);
   parser.SetRecursionLimit(32);
   google::protobuf::io::ArrayInputStream input(text.data(), static_cast<int>(text.size()));
-  if (parser.Merge(&input, message)) return absl::OkStatus();
+  if (parser.Parse(&input, message)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       errors.error().empty() ? absl::StrCat(file_name, ": is not a text proto") : errors.error());
 }

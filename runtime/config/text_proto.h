@@ -16,8 +16,9 @@ class Message;
 
 namespace shoal {
 
-// Merges the text into the message. InvalidArgument is one line: "FILE:LINE: what is wrong", with
-// the field it is about, and for an unknown field the nearest known one.
+// Replaces the message by what the text says; a field given twice is an error. InvalidArgument is
+// one line: "FILE:LINE: what is wrong", with the field it is about, and for an unknown field the
+// nearest known one.
 absl::Status ParseTextProto(absl::string_view text, absl::string_view file_name,
                             google::protobuf::Message* message);
 
