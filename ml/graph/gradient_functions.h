@@ -1,0 +1,64 @@
+// Gradient functions of the op table: each adds the nodes that compute the gradients of one node's
+// inputs from those of its outputs.
+#ifndef SHOAL_ML_GRAPH_GRADIENT_FUNCTIONS_H_
+#define SHOAL_ML_GRAPH_GRADIENT_FUNCTIONS_H_
+
+#include <vector>
+
+#include "ml/graph/op_definition.h"
+
+namespace shoal::gradients {
+
+#define SHOAL_GRADIENT_FUNCTION(name) \
+  void name(const GradientRequest& request, std::vector<Output>* input_gradients)
+
+// gradient_functions_math.cc
+SHOAL_GRADIENT_FUNCTION(MatMul);
+SHOAL_GRADIENT_FUNCTION(Identity);
+SHOAL_GRADIENT_FUNCTION(Exp);
+SHOAL_GRADIENT_FUNCTION(Log);
+SHOAL_GRADIENT_FUNCTION(Sqrt);
+SHOAL_GRADIENT_FUNCTION(Neg);
+SHOAL_GRADIENT_FUNCTION(Abs);
+SHOAL_GRADIENT_FUNCTION(Square);
+SHOAL_GRADIENT_FUNCTION(Reciprocal);
+SHOAL_GRADIENT_FUNCTION(Add);
+SHOAL_GRADIENT_FUNCTION(Sub);
+SHOAL_GRADIENT_FUNCTION(Mul);
+SHOAL_GRADIENT_FUNCTION(Div);
+SHOAL_GRADIENT_FUNCTION(Maximum);
+SHOAL_GRADIENT_FUNCTION(Minimum);
+SHOAL_GRADIENT_FUNCTION(AddN);
+SHOAL_GRADIENT_FUNCTION(Scale);
+SHOAL_GRADIENT_FUNCTION(SumTo);
+SHOAL_GRADIENT_FUNCTION(BroadcastTo);
+SHOAL_GRADIENT_FUNCTION(ReduceSum);
+SHOAL_GRADIENT_FUNCTION(ReduceMean);
+SHOAL_GRADIENT_FUNCTION(L2Loss);
+SHOAL_GRADIENT_FUNCTION(Reshape);
+SHOAL_GRADIENT_FUNCTION(Transpose);
+SHOAL_GRADIENT_FUNCTION(Concat);
+SHOAL_GRADIENT_FUNCTION(Split);
+SHOAL_GRADIENT_FUNCTION(Cast);
+
+// gradient_functions_nn.cc
+SHOAL_GRADIENT_FUNCTION(Relu);
+SHOAL_GRADIENT_FUNCTION(Sigmoid);
+SHOAL_GRADIENT_FUNCTION(Tanh);
+SHOAL_GRADIENT_FUNCTION(Softmax);
+SHOAL_GRADIENT_FUNCTION(LogSoftmax);
+SHOAL_GRADIENT_FUNCTION(Conv);
+SHOAL_GRADIENT_FUNCTION(MaxPool);
+SHOAL_GRADIENT_FUNCTION(AveragePool);
+SHOAL_GRADIENT_FUNCTION(MeanSquaredError);
+SHOAL_GRADIENT_FUNCTION(SparseSoftmaxCrossEntropy);
+SHOAL_GRADIENT_FUNCTION(SoftmaxCrossEntropy);
+// A loss per element of (predictions, targets): op + "Grad"(predictions, targets, dy).
+SHOAL_GRADIENT_FUNCTION(ElementwiseLoss);
+SHOAL_GRADIENT_FUNCTION(BatchNorm);
+
+#undef SHOAL_GRADIENT_FUNCTION
+
+}  // namespace shoal::gradients
+
+#endif  // SHOAL_ML_GRAPH_GRADIENT_FUNCTIONS_H_

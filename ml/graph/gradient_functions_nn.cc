@@ -1,0 +1,83 @@
+#include "absl/strings/str_cat.h"
+
+#include "ml/graph/gradient_functions.h"
+#include "ml/graph/graph_builder.h"
+#include "ml/graph/ops.h"
+
+namespace shoal::gradients {
+namespace {
+
+// Activations are differentiated through their outputs.
+Output FromOutput(const GradientRequest& r, absl::string_view op) {
+  return r.builder.Op(op, {r.y(0), r.output_gradients[0]}, r.node.attributes);
+}
+
+}  // namespace
+
+void Relu(const GradientRequest& r, std::vector<Output>* dx) {
+  (*dx)[0] = FromOutput(r, "ReluGrad");
+}
+
+void Sigmoid(const GradientRequest& r, std::vector<Output>* dx) {
+  (*dx)[0] = FromOutput(r, "SigmoidGrad");
+}
+
+void Tanh(const GradientRequest& r, std::vector<Output>* dx) {
+  (*dx)[0] = FromOutput(r, "TanhGrad");
+}
+
+void Softmax(const GradientRequest& r, std::vector<Output>* dx) {
+  (*dx)[0] = FromOutput(r, "SoftmaxGrad");
+}
+
+void LogSoftmax(const GradientRequest& r, std::vector<Output>* dx) {
+  (*dx)[0] = FromOutput(r, "LogSoftmaxGrad");
+}
+
+void Conv(const GradientRequest& r, std::vector<Output>* dx) {
+  const Node* gradient = r.builder.AddNode(
+      "ConvGrad", {r.x(0), r.x(1), r.y(0), r.output_gradients[0]}, r.node.attributes);
+  for (size_t i = 0; i < dx->size(); ++i) (*dx)[i] = Output{gradient, static_cast<int>(i)};
+}
+
+// From the index of each window's winner; x gives its shape only.
+void MaxPool(const GradientRequest& r, std::vector<Output>* dx) {
+  if (!r.output_gradients[0].valid()) return;
+  (*dx)[0] =
+      r.builder.Op("MaxPoolGrad", {r.y(1), r.output_gradients[0], r.x(0)}, r.node.attributes);
+}
+
+void AveragePool(const GradientRequest& r, std::vector<Output>* dx) {
+  (*dx)[0] = r.builder.Op("AveragePoolGrad", {r.output_gradients[0], r.x(0)}, r.node.attributes);
+}
+
+void MeanSquaredError(const GradientRequest& r, std::vector<Output>* dx) {
+  (*dx)[0] = r.builder.Op("MeanSquaredErrorGrad", {r.x(0), r.x(1), r.output_gradients[0]});
+}
+
+void SparseSoftmaxCrossEntropy(const GradientRequest& r, std::vector<Output>* dx) {
+  if (!r.output_gradients[0].valid()) return;
+  (*dx)[0] = r.builder.Op("SparseSoftmaxCrossEntropyGrad", {r.y(1), r.x(1), r.output_gradients[0]},
+                          r.node.attributes);
+}
+
+void SoftmaxCrossEntropy(const GradientRequest& r, std::vector<Output>* dx) {
+  if (!r.output_gradients[0].valid()) return;
+  (*dx)[0] = r.builder.Op("SoftmaxCrossEntropyGrad", {r.y(1), r.x(1), r.output_gradients[0]},
+                          r.node.attributes);
+}
+
+void ElementwiseLoss(const GradientRequest& r, std::vector<Output>* dx) {
+  (*dx)[0] = r.builder.Op(absl::StrCat(r.node.op, "Grad"), {r.x(0), r.x(1), r.output_gradients[0]},
+                          r.node.attributes);
+}
+
+// The moving averages are not differentiated; in inference the op is not.
+void BatchNorm(const GradientRequest& r, std::vector<Output>* dx) {
+  if (!r.output_gradients[0].valid()) return;
+  const Node* gradient = r.builder.AddNode(
+      "BatchNormGrad", {r.x(0), r.x(1), r.y(1), r.y(3), r.output_gradients[0]}, r.node.attributes);
+  for (int i = 0; i < 3; ++i) (*dx)[i] = Output{gradient, i};
+}
+
+}  // namespace shoal::gradients

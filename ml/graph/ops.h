@@ -1,0 +1,43 @@
+// Typed spellings of ops. Each adds one node (or the few it says) to the builder's graph.
+#ifndef SHOAL_ML_GRAPH_OPS_H_
+#define SHOAL_ML_GRAPH_OPS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+#include "ml/graph/graph_builder.h"
+
+namespace shoal::ops {
+
+// A scalar; or `value` everywhere in a tensor of a known shape.
+Output Constant(GraphBuilder& builder, double value, DataType dtype = DataType::kFloat32,
+                const Shape& shape = {});
+
+Output MatMul(GraphBuilder& builder, Output a, Output b, bool transpose_a = false,
+              bool transpose_b = false);
+Output Add(GraphBuilder& builder, Output a, Output b, absl::string_view name = "");
+Output Sub(GraphBuilder& builder, Output a, Output b);
+Output Mul(GraphBuilder& builder, Output a, Output b);
+Output Div(GraphBuilder& builder, Output a, Output b);
+// The sum of inputs of one shape, in their order; a single input is passed through.
+Output AddN(GraphBuilder& builder, std::vector<Output> inputs, absl::string_view name = "");
+Output Scale(GraphBuilder& builder, Output x, double factor, absl::string_view name = "");
+Output Neg(GraphBuilder& builder, Output x);
+Output Square(GraphBuilder& builder, Output x);
+Output ReduceSum(GraphBuilder& builder, Output x, std::vector<int64_t> axes = {},
+                 bool keep_dims = false);
+Output ReduceMean(GraphBuilder& builder, Output x, std::vector<int64_t> axes = {},
+                  bool keep_dims = false, absl::string_view name = "");
+// ONNX's rules: 0 copies the dimension, -1 takes what is left.
+Output Reshape(GraphBuilder& builder, Output x, std::vector<int64_t> shape);
+Output ReshapeLike(GraphBuilder& builder, Output x, Output like);
+// x summed over the dimensions along which it was broadcast from the shape of `like`; x itself
+// where the shapes are the same.
+Output SumTo(GraphBuilder& builder, Output x, Output like);
+Output BroadcastTo(GraphBuilder& builder, Output x, Output like);
+
+}  // namespace shoal::ops
+
+#endif  // SHOAL_ML_GRAPH_OPS_H_

@@ -1,0 +1,63 @@
+// Shape functions of the op table. Unknown batch dimensions pass through; they are inferred again,
+// known, when a graph is compiled.
+#ifndef SHOAL_ML_GRAPH_SHAPE_FUNCTIONS_H_
+#define SHOAL_ML_GRAPH_SHAPE_FUNCTIONS_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "ml/graph/op_definition.h"
+
+namespace shoal {
+
+// Numpy's broadcasting of two shapes; unknown dimensions stay unknown.
+absl::StatusOr<Shape> BroadcastShapes(const Shape& a, const Shape& b);
+
+// The shape of x with the axes (all if empty, negative from the end) reduced.
+absl::StatusOr<Shape> ReducedShape(const Shape& x, const std::vector<int64_t>& axes,
+                                   bool keep_dims);
+
+namespace shapes {
+
+#define SHOAL_SHAPE_FUNCTION(name) \
+  absl::Status name(const ShapeRequest& request, std::vector<TensorSpec>* outputs)
+
+// shape_functions_math.cc
+SHOAL_SHAPE_FUNCTION(FromAttributes);  // attributes dtype, shape
+SHOAL_SHAPE_FUNCTION(SameAsFirst);     // one output like input 0
+SHOAL_SHAPE_FUNCTION(LikeSecond);      // dtype of input 0, shape of input 1
+SHOAL_SHAPE_FUNCTION(Broadcast);       // two inputs
+SHOAL_SHAPE_FUNCTION(SameShapes);      // all inputs alike
+SHOAL_SHAPE_FUNCTION(MatMul);
+SHOAL_SHAPE_FUNCTION(Reduce);
+SHOAL_SHAPE_FUNCTION(ScalarLikeFirst);
+SHOAL_SHAPE_FUNCTION(Reshape);
+SHOAL_SHAPE_FUNCTION(Transpose);
+SHOAL_SHAPE_FUNCTION(Concat);
+SHOAL_SHAPE_FUNCTION(Split);
+SHOAL_SHAPE_FUNCTION(Cast);
+SHOAL_SHAPE_FUNCTION(ConcatGrad);
+SHOAL_SHAPE_FUNCTION(SumTo);
+SHOAL_SHAPE_FUNCTION(BroadcastTo);
+
+// shape_functions_nn.cc
+SHOAL_SHAPE_FUNCTION(Conv);
+SHOAL_SHAPE_FUNCTION(ConvGrad);
+SHOAL_SHAPE_FUNCTION(MaxPool);
+SHOAL_SHAPE_FUNCTION(AveragePool);
+SHOAL_SHAPE_FUNCTION(LikeLast);  // pool gradients: dtype of dy, shape of the shape-only last input
+SHOAL_SHAPE_FUNCTION(MeanSquaredError);
+SHOAL_SHAPE_FUNCTION(SparseSoftmaxCrossEntropy);
+SHOAL_SHAPE_FUNCTION(SoftmaxCrossEntropy);
+SHOAL_SHAPE_FUNCTION(CorrectCount);
+SHOAL_SHAPE_FUNCTION(BatchNorm);
+SHOAL_SHAPE_FUNCTION(BatchNormGrad);
+
+#undef SHOAL_SHAPE_FUNCTION
+
+}  // namespace shapes
+}  // namespace shoal
+
+#endif  // SHOAL_ML_GRAPH_SHAPE_FUNCTIONS_H_
