@@ -1,0 +1,46 @@
+#ifndef SHOAL_ML_DATA_DATASET_H_
+#define SHOAL_ML_DATA_DATASET_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
+#include "ml/tensor/tensor_spec.h"
+
+namespace shoal {
+
+// One value of every example: its name, and element type and shape of a single example.
+struct FieldSpec {
+  std::string name;
+  TensorSpec example;
+};
+
+// Names of fields that the built-in data sets use.
+inline constexpr char kInputField[] = "input";
+inline constexpr char kLabelField[] = "label";    // int32, a class
+inline constexpr char kTargetField[] = "target";  // float32, a regression's target
+
+// A fixed, ordered set of examples, addressed by index. Immutable, so any number of threads may
+// read at once. Order, shuffling and batches are not its business: see BatchPlan.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  virtual int64_t size() const = 0;
+  virtual const std::vector<FieldSpec>& fields() const = 0;
+
+  // Tells data sets apart: of the fields, the size and the content.
+  virtual uint64_t fingerprint() const = 0;
+
+  // Writes the examples of `indices` (each in [0, size())) one after the other: field f goes to
+  // outputs[f], as a tensor of indices.size() rows. Allocates nothing.
+  virtual absl::Status FillBatch(absl::Span<const int64_t> indices,
+                                 absl::Span<void* const> outputs) const = 0;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_DATA_DATASET_H_

@@ -1,0 +1,28 @@
+#ifndef SHOAL_ML_DATA_IDX_DATASET_H_
+#define SHOAL_ML_DATA_IDX_DATASET_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "ml/data/dataset.h"
+
+namespace shoal {
+
+struct IdxDatasetOptions {
+  std::string images_path;  // IDX, gzipped or not: [examples, height, width] unsigned bytes
+  std::string labels_path;  // [examples] unsigned bytes
+  int num_classes = 10;
+  int64_t max_examples = 0;  // 0: all; else only the first so many
+};
+
+// Reads MNIST-like images whole into memory, as bytes. Fields: "input" float32 [1, height, width],
+// each byte divided by 255; "label" int32, checked to be in [0, num_classes). Errors name the file
+// and the field.
+absl::StatusOr<std::unique_ptr<Dataset>> LoadIdxDataset(const IdxDatasetOptions& options);
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_DATA_IDX_DATASET_H_

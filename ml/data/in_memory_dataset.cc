@@ -1,0 +1,70 @@
+#include "ml/data/in_memory_dataset.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+#include "base/hash.h"
+
+namespace shoal {
+namespace {
+
+Shape ExampleShape(const Shape& rows) { return Shape(rows.dims().subspan(1)); }
+
+uint64_t FingerprintOf(const std::vector<InMemoryDataset::Field>& fields) {
+  uint64_t fingerprint = 0;
+  for (const auto& field : fields) {
+    const std::string what = absl::StrCat(field.name, " ", field.rows.spec().ToString());
+    const absl::string_view bytes(static_cast<const char*>(field.rows.data()), field.rows.bytes());
+    fingerprint = CombineFingerprints(fingerprint, Fingerprint64(what));
+    fingerprint = CombineFingerprints(fingerprint, Fingerprint64(bytes));
+  }
+  return fingerprint;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<InMemoryDataset>> InMemoryDataset::Create(
+    std::vector<Field> fields) {
+  if (fields.empty()) return absl::InvalidArgumentError("a data set needs at least one field");
+  for (const Field& field : fields) {
+    if (field.rows.shape().rank() == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("field ", field.name, " is a scalar: its first dimension must be examples"));
+    }
+    const int64_t rows = field.rows.shape().dim(0), first = fields[0].rows.shape().dim(0);
+    if (rows != first) {
+      return absl::InvalidArgumentError(absl::StrCat("field ", field.name, " has ", rows,
+                                                     " examples, field ", fields[0].name, " has ",
+                                                     first, ": they must be as many"));
+    }
+  }
+  return absl::WrapUnique(new InMemoryDataset(std::move(fields)));
+}
+
+InMemoryDataset::InMemoryDataset(std::vector<Field> fields)
+    : fields_(std::move(fields)), size_(fields_[0].rows.shape().dim(0)) {
+  for (const Field& field : fields_) {
+    specs_.push_back({field.name, {field.rows.dtype(), ExampleShape(field.rows.shape())}});
+  }
+  fingerprint_ = FingerprintOf(fields_);
+}
+
+absl::Status InMemoryDataset::FillBatch(absl::Span<const int64_t> indices,
+                                        absl::Span<void* const> outputs) const {
+  for (size_t f = 0; f < fields_.size(); ++f) {
+    const size_t row_bytes = specs_[f].example.bytes();
+    const char* rows = static_cast<const char*>(fields_[f].rows.data());
+    char* out = static_cast<char*>(outputs[f]);
+    for (int64_t index : indices) {
+      std::memcpy(out, rows + static_cast<size_t>(index) * row_bytes, row_bytes);
+      out += row_bytes;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace shoal

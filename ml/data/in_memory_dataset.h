@@ -1,0 +1,44 @@
+#ifndef SHOAL_ML_DATA_IN_MEMORY_DATASET_H_
+#define SHOAL_ML_DATA_IN_MEMORY_DATASET_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "ml/data/dataset.h"
+#include "ml/tensor/tensor.h"
+
+namespace shoal {
+
+// Examples that are rows of tensors.
+class InMemoryDataset final : public Dataset {
+ public:
+  struct Field {
+    std::string name;
+    Tensor rows;  // [size, ...example shape]
+  };
+
+  // InvalidArgument if there is no field, a field is a scalar, or the numbers of rows differ.
+  static absl::StatusOr<std::unique_ptr<InMemoryDataset>> Create(std::vector<Field> fields);
+
+  int64_t size() const override { return size_; }
+  const std::vector<FieldSpec>& fields() const override { return specs_; }
+  uint64_t fingerprint() const override { return fingerprint_; }
+  absl::Status FillBatch(absl::Span<const int64_t> indices,
+                         absl::Span<void* const> outputs) const override;
+
+ private:
+  explicit InMemoryDataset(std::vector<Field> fields);
+
+  const std::vector<Field> fields_;
+  const int64_t size_;
+  std::vector<FieldSpec> specs_;
+  uint64_t fingerprint_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_DATA_IN_MEMORY_DATASET_H_

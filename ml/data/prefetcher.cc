@@ -1,0 +1,158 @@
+#include "ml/data/prefetcher.h"
+
+#include "absl/strings/str_cat.h"
+
+#include "base/log.h"
+
+namespace shoal {
+
+Prefetcher::Prefetcher(const Dataset& dataset, const BatchPlan& plan,
+                       const PrefetcherOptions& options)
+    : dataset_(dataset), plan_(plan), options_(options) {
+  const size_t rows = static_cast<size_t>(plan_.num_examples(0));
+  {
+    MutexLock lock(&mutex_);
+    slots_ = std::vector<Slot>(static_cast<size_t>(options.depth + options.max_taken));
+    for (Slot& slot : slots_) {
+      slot.indices.resize(rows);
+      for (const FieldSpec& field : dataset_.fields()) {
+        slot.buffers.emplace_back(rows * field.example.bytes());
+        slot.batch.fields.push_back(slot.buffers.back().data());
+      }
+    }
+  }
+  thread_ = std::thread([this] { Run(); });
+}
+
+Prefetcher::~Prefetcher() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  thread_.join();
+}
+
+bool Prefetcher::Schedule(uint32_t epoch, int64_t index) {
+  MutexLock lock(&mutex_);
+  if (Find(epoch, index) != nullptr) return true;
+  int waiting = 0;
+  for (const Slot& slot : slots_) {
+    waiting += slot.state != State::kFree && slot.state != State::kTaken ? 1 : 0;
+  }
+  Slot* slot = OldestIn(State::kFree);
+  if (waiting >= options_.depth || slot == nullptr || plan_.num_examples(index) == 0) return false;
+  Assign(*slot, epoch, index);
+  slot->state = State::kQueued;
+  changed_.NotifyAll();
+  return true;
+}
+
+absl::StatusOr<const LoadedBatch*> Prefetcher::Take(uint32_t epoch, int64_t index) {
+  if (plan_.num_examples(index) == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("batch ", index, " of epoch ", epoch,
+                                                   " is past the epoch's ",
+                                                   plan_.batches_per_epoch(), " batches"));
+  }
+  mutex_.Lock();
+  Slot* slot = Find(epoch, index);
+  while (slot != nullptr && slot->state == State::kLoading) {
+    changed_.Wait(&mutex_);
+    slot = Find(epoch, index);
+  }
+  if (slot == nullptr || slot->state == State::kQueued) {  // faster here than in the queue
+    if (slot == nullptr) slot = &Claim(epoch, index);
+    slot->state = State::kLoading;
+    mutex_.Unlock();
+    const absl::Status status = Load(*slot);
+    mutex_.Lock();
+    slot->status = status;
+  }
+  const absl::Status status = slot->status;
+  slot->state = status.ok() ? State::kTaken : State::kFree;
+  slot->forgotten = false;
+  changed_.NotifyAll();
+  mutex_.Unlock();
+  if (!status.ok()) return status;
+  return &slot->batch;
+}
+
+void Prefetcher::Release(const LoadedBatch* batch) {
+  MutexLock lock(&mutex_);
+  for (Slot& slot : slots_) {
+    if (&slot.batch == batch) slot.state = State::kFree;
+  }
+}
+
+void Prefetcher::Forget() {
+  MutexLock lock(&mutex_);
+  for (Slot& slot : slots_) {
+    if (slot.state == State::kQueued || slot.state == State::kReady) slot.state = State::kFree;
+    if (slot.state == State::kLoading) slot.forgotten = true;
+  }
+}
+
+void Prefetcher::Run() {
+  mutex_.Lock();
+  while (!stopping_) {
+    Slot* slot = OldestIn(State::kQueued);
+    if (slot == nullptr) {
+      changed_.Wait(&mutex_);
+      continue;
+    }
+    slot->state = State::kLoading;
+    mutex_.Unlock();
+    const absl::Status status = Load(*slot);
+    mutex_.Lock();
+    slot->status = status;
+    slot->state = slot->forgotten ? State::kFree : State::kReady;
+    slot->forgotten = false;
+    changed_.NotifyAll();
+  }
+  mutex_.Unlock();
+}
+
+absl::Status Prefetcher::Load(Slot& slot) const {
+  LoadedBatch& batch = slot.batch;
+  batch.num_examples = plan_.num_examples(batch.index);
+  const auto indices = absl::MakeSpan(slot.indices).first(static_cast<size_t>(batch.num_examples));
+  plan_.FillIndices(batch.epoch, batch.index, indices);
+  return dataset_.FillBatch(indices, batch.fields);
+}
+
+// A slot that has or will have the batch and is not in the user's hands.
+Prefetcher::Slot* Prefetcher::Find(uint32_t epoch, int64_t index) {
+  for (Slot& slot : slots_) {
+    const bool waiting = slot.state != State::kFree && slot.state != State::kTaken;
+    if (waiting && slot.batch.epoch == epoch && slot.batch.index == index) return &slot;
+  }
+  return nullptr;
+}
+
+Prefetcher::Slot* Prefetcher::OldestIn(State state) {
+  Slot* oldest = nullptr;
+  for (Slot& slot : slots_) {
+    if (slot.state != state) continue;
+    if (oldest == nullptr || slot.order < oldest->order) oldest = &slot;
+  }
+  return oldest;
+}
+
+// A slot for a batch that nobody scheduled: a free one, else that of a batch read too early.
+Prefetcher::Slot& Prefetcher::Claim(uint32_t epoch, int64_t index) {
+  Slot* slot = OldestIn(State::kFree);
+  if (slot == nullptr) slot = OldestIn(State::kReady);
+  if (slot == nullptr) slot = OldestIn(State::kQueued);
+  CHECK(slot != nullptr) << "more batches are held than max_taken=" << options_.max_taken;
+  Assign(*slot, epoch, index);
+  return *slot;
+}
+
+void Prefetcher::Assign(Slot& slot, uint32_t epoch, int64_t index) {
+  slot.batch.epoch = epoch;
+  slot.batch.index = index;
+  slot.order = next_order_++;
+  slot.forgotten = false;
+}
+
+}  // namespace shoal

@@ -1,0 +1,152 @@
+#include "ml/data/prefetcher.h"
+
+#include <atomic>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "base/notification.h"
+
+namespace shoal {
+namespace {
+
+// Ten numbers. Counts what it gives, fails or waits where told to.
+class FaultyDataset final : public Dataset {
+ public:
+  int64_t size() const override { return 10; }
+  const std::vector<FieldSpec>& fields() const override { return fields_; }
+  uint64_t fingerprint() const override { return 1; }
+  absl::Status FillBatch(absl::Span<const int64_t> indices,
+                         absl::Span<void* const> outputs) const override {
+    ++fills;
+    if (gate != nullptr && indices[0] == gated_example) gate->Wait();
+    for (size_t i = 0; i < indices.size(); ++i) {
+      if (indices[i] == failing_example) return absl::DataLossError("example is gone");
+      static_cast<int32_t*>(outputs[0])[i] = static_cast<int32_t>(indices[i]);
+    }
+    return absl::OkStatus();
+  }
+
+  mutable std::atomic<int> fills{0};
+  Notification* gate = nullptr;
+  int64_t gated_example = -1;
+  int64_t failing_example = -1;
+
+ private:
+  const std::vector<FieldSpec> fields_ = {{"number", {DataType::kInt32, {}}}};
+};
+
+BatchPlan PlanOf(int64_t batch_size) {
+  BatchPlanOptions options;
+  options.num_examples = 10;
+  options.batch_size = batch_size;
+  options.shuffle = false;
+  return BatchPlan::Create(options).value();
+}
+
+int32_t First(const LoadedBatch& batch) { return *static_cast<const int32_t*>(batch.fields[0]); }
+
+TEST(PrefetcherTest, GivesBatchesInAnyOrderAndTheLastSmaller) {
+  FaultyDataset dataset;
+  Prefetcher prefetcher(dataset, PlanOf(3), {});
+  EXPECT_TRUE(prefetcher.Schedule(0, 2));
+  EXPECT_TRUE(prefetcher.Schedule(0, 3));
+  const LoadedBatch* last = prefetcher.Take(0, 3).value();
+  EXPECT_EQ(last->num_examples, 1);
+  EXPECT_EQ(First(*last), 9);
+  const LoadedBatch* before = prefetcher.Take(0, 2).value();
+  EXPECT_EQ(before->num_examples, 3);
+  EXPECT_EQ(First(*before), 6);
+  prefetcher.Release(last);
+  prefetcher.Release(before);
+  EXPECT_EQ(First(*prefetcher.Take(0, 0).value()), 0);  // never scheduled
+  EXPECT_EQ(dataset.fills, 3);
+}
+
+TEST(PrefetcherTest, ReadsAtMostItsDepthAhead) {
+  FaultyDataset dataset;
+  Prefetcher prefetcher(dataset, PlanOf(1), {/*depth=*/2, /*max_taken=*/1});
+  EXPECT_TRUE(prefetcher.Schedule(0, 0));
+  EXPECT_TRUE(prefetcher.Schedule(0, 1));
+  EXPECT_FALSE(prefetcher.Schedule(0, 2));
+  EXPECT_TRUE(prefetcher.Schedule(0, 1)) << "is on its way";
+  const LoadedBatch* batch = prefetcher.Take(0, 0).value();
+  EXPECT_TRUE(prefetcher.Schedule(0, 2));
+  EXPECT_FALSE(prefetcher.Schedule(0, 3));
+  prefetcher.Release(batch);
+}
+
+TEST(PrefetcherTest, UsesTheSameBuffersForever) {
+  FaultyDataset dataset;
+  Prefetcher prefetcher(dataset, PlanOf(2), {/*depth=*/2, /*max_taken=*/1});
+  std::set<void*> buffers;
+  for (uint32_t epoch = 0; epoch < 50; ++epoch) {
+    for (int64_t index = 0; index < 5; ++index) {
+      const LoadedBatch* batch = prefetcher.Take(epoch, index).value();
+      if (index < 4) prefetcher.Schedule(epoch, index + 1);
+      EXPECT_EQ(First(*batch), 2 * index);
+      buffers.insert(batch->fields[0]);
+      prefetcher.Release(batch);
+    }
+  }
+  EXPECT_LE(buffers.size(), 3u);
+}
+
+TEST(PrefetcherTest, ForgottenBatchesMakeRoomAndAreReadAgain) {
+  Notification gate;
+  FaultyDataset dataset;
+  dataset.gate = &gate;
+  dataset.gated_example = 0;
+  Prefetcher prefetcher(dataset, PlanOf(1), {/*depth=*/2, /*max_taken=*/2});
+  EXPECT_TRUE(prefetcher.Schedule(0, 0));
+  EXPECT_TRUE(prefetcher.Schedule(0, 1));
+  prefetcher.Forget();
+  // What nobody scheduled does not wait for the thread, which may hang in batch 0.
+  const LoadedBatch* batch = prefetcher.Take(7, 5).value();
+  EXPECT_EQ(First(*batch), 5);
+  EXPECT_EQ(batch->epoch, 7u);
+  gate.Notify();
+  EXPECT_EQ(First(*prefetcher.Take(0, 0).value()), 0);
+}
+
+TEST(PrefetcherTest, ErrorsOfTheDataSetReachTheUser) {
+  FaultyDataset dataset;
+  dataset.failing_example = 4;
+  Prefetcher prefetcher(dataset, PlanOf(2), {});
+  EXPECT_TRUE(prefetcher.Schedule(0, 2));
+  EXPECT_EQ(prefetcher.Take(0, 2).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(prefetcher.Take(0, 2).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(prefetcher.Take(0, 1).ok());
+}
+
+TEST(PrefetcherTest, PastTheEpochsEndIsRefused) {
+  FaultyDataset dataset;
+  Prefetcher prefetcher(dataset, PlanOf(5), {});
+  EXPECT_FALSE(prefetcher.Schedule(0, 2));
+  EXPECT_EQ(prefetcher.Take(0, 2).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(PrefetcherTest, ManyUsersAtOnceGetWhatTheyAskFor) {
+  FaultyDataset dataset;
+  Prefetcher prefetcher(dataset, PlanOf(1), {/*depth=*/2, /*max_taken=*/4});
+  std::vector<std::thread> users;
+  std::atomic<int> wrong{0};
+  for (uint32_t user = 0; user < 4; ++user) {
+    users.emplace_back([&, user] {
+      for (int k = 0; k < 200; ++k) {
+        const int64_t index = (k + user * 3) % 10;
+        prefetcher.Schedule(user % 2, (index + 1) % 10);
+        const LoadedBatch* batch = prefetcher.Take(user % 2, index).value();
+        if (First(*batch) != index || batch->epoch != user % 2) ++wrong;
+        prefetcher.Release(batch);
+      }
+    });
+  }
+  for (std::thread& user : users) user.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace shoal
