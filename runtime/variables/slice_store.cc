@@ -1,0 +1,253 @@
+#include "runtime/variables/slice_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "proto/v1/variable.pb.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint32_t kNotHere = UINT32_MAX;
+
+}  // namespace
+
+SliceStore::SliceState::SliceState(uint32_t slice, const VariableUpdater& updater,
+                                   const SliceShape& shape)
+    : slice(slice), updater(&updater), shape(shape), values(updater, shape.num_elements) {}
+
+SliceStore::SliceStore(const SliceStoreOptions& options, const SliceTable& table)
+    : options_(options), table_(table), staging_(options.staging_bytes) {}
+
+SliceStore::~SliceStore() = default;
+
+absl::StatusOr<std::unique_ptr<SliceStore>> SliceStore::Create(
+    const SliceStoreOptions& options, absl::Span<const v1::VariableSpec> variables,
+    const SliceTable& table, absl::Span<const uint32_t> owned) {
+  std::unique_ptr<SliceStore> store(new SliceStore(options, table));
+  ASSIGN_OR_RETURN(store->rule_, UpdateRule::Create(options.update.optimizer));
+  ASSIGN_OR_RETURN(store->schedule_, LearningRateSchedule::Create(options.update.schedule));
+  store->updaters_.reserve(variables.size());
+  for (const v1::VariableSpec& spec : variables) {
+    ASSIGN_OR_RETURN(VariableUpdater updater,
+                     VariableUpdater::Create(spec, options.update, store->rule_.get()));
+    store->updaters_.push_back(std::move(updater));
+  }
+  store->owned_.assign(owned.begin(), owned.end());
+  store->index_of_.assign(table.size(), kNotHere);
+  for (uint32_t slice : owned) {
+    if (slice >= table.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("slice ", slice, " of ", table.size(), " slices"));
+    }
+    const Slice& cut = table[slice];
+    // Sparse rows are pushed to slices of whole rows; a piece of a long row takes dense
+    // contributions only.
+    const uint64_t row = table.row_elements_of(cut.variable);
+    const SliceShape shape{cut.num_elements, cut.num_elements % row == 0 ? row : cut.num_elements};
+    store->index_of_[slice] = static_cast<uint32_t>(store->states_.size());
+    store->states_.push_back(
+        std::make_unique<SliceState>(slice, store->updaters_[cut.variable], shape));
+    store->states_.back()->reports = slice == table.report_slice();
+    if (table.is_versioned(cut.variable)) ++store->num_versioned_;
+  }
+  return store;
+}
+
+uint64_t SliceStore::lineage() const { return lineage_; }
+const SliceTable& SliceStore::table() const { return table_; }
+absl::Span<const uint32_t> SliceStore::owned() const { return owned_; }
+bool SliceStore::Owns(uint32_t slice) const {
+  return slice < index_of_.size() && index_of_[slice] != kNotHere;
+}
+uint64_t SliceStore::free_staging_bytes() const { return staging_.free_bytes(); }
+
+std::vector<std::string> SliceStore::slot_names(uint32_t slice) const {
+  std::vector<std::string> names;
+  for (const SlotSpec& slot : StateOf(slice).updater->slots()) names.push_back(slot.name);
+  return names;
+}
+
+absl::Status SliceStore::Load(const LoadOptions& options, SliceSource& source) {
+  lineage_ = options.lineage;
+  plan_ = options.plan;
+  if (options_.synchronous && !plan_->Covers(options.version)) {
+    return absl::InvalidArgumentError(absl::StrCat("version ", options.version,
+                                                   " is before the plan's base_step ",
+                                                   plan_->options().base_step));
+  }
+  decisions_.Reset(options.skipped);
+  cuts_.Reset(num_versioned_);
+  last_cut_ = 0;
+  events_.Clear();
+  reports_.assign(options_.synchronous ? plan_->replicas_to_aggregate() : 1, BatchReport());
+  for (const std::unique_ptr<SliceState>& state : states_)
+    RETURN_IF_ERROR(LoadSlice(*state, options, source));
+  // Steps that are skipped whole are passed over at once.
+  for (const std::unique_ptr<SliceState>& state : states_) {
+    if (options_.synchronous && IsVersioned(*state)) Progress(*state);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SliceStore::LoadSlice(SliceState& state, const LoadOptions& options,
+                                   SliceSource& source) {
+  state.values.Restart();
+  SliceSource::Contents contents;
+  contents.value = state.values.mutable_value();
+  for (size_t k = 0; k < state.updater->num_slots(); ++k)
+    contents.slots.push_back(state.values.mutable_slot(k));
+  contents.version = contents.value_version = options.version;
+  RETURN_IF_ERROR(source.Fill(state.slice, &contents));
+  if (contents.slots_follow_value && state.updater->keeps_average()) {
+    std::copy(contents.value.begin(), contents.value.end(), contents.slots.back().begin());
+  }
+  if (!IsVersioned(state)) return absl::OkStatus();
+  if (options_.synchronous) {
+    if (contents.version != options.version || contents.value_version > options.version) {
+      return absl::DataLossError(absl::StrCat("slice ", state.slice, " is at version ",
+                                              contents.version, " (value ", contents.value_version,
+                                              "), the cut at ", options.version));
+    }
+    ResetSync(state, contents.version, contents.value_version);
+  } else {
+    state.updates = contents.version;
+    state.applied.clear();
+    for (EpochBatches& epoch : contents.applied)
+      state.applied[epoch.epoch] = std::move(epoch.batches);
+  }
+  return absl::OkStatus();
+}
+
+PushOutcome SliceStore::Push(const SlicePush& push) {
+  if (!Owns(push.slice) || !plan_.has_value()) return PushOutcome::kAhead;
+  SliceState& state = StateOf(push.slice);
+  if (!IsVersioned(state) || !plan_->Covers(push.batch)) return PushOutcome::kAhead;
+  return options_.synchronous ? PushSync(state, push) : PushAsync(state, push);
+}
+
+PullAnswer SliceStore::PullNewest(uint32_t slice) const {
+  const SliceState& state = StateOf(slice);
+  PullAnswer answer;
+  answer.state = PullAnswer::kValue;
+  answer.version = newest_version(slice);
+  const bool is_sync = options_.synchronous && IsVersioned(state);
+  answer.value_version = is_sync ? state.sync.value_version() : answer.version;
+  answer.value = state.values.value();
+  return answer;
+}
+
+PullAnswer SliceStore::TryPull(uint32_t slice, uint64_t version) const {
+  const SliceState& state = StateOf(slice);
+  if (!options_.synchronous || !IsVersioned(state)) return PullNewest(slice);
+  PullAnswer answer;
+  answer.version = state.sync.version();
+  switch (state.sync.Find(version)) {
+    case SyncSlice::Value::kNotYet:
+      return answer;
+    case SyncSlice::Value::kCurrent:
+      return PullNewest(slice);
+    case SyncSlice::Value::kPrevious:
+      if (options_.broken.previous_version) break;
+      answer.state = PullAnswer::kValue;
+      answer.value_version = state.sync.previous_version();
+      answer.value = state.values.previous_value();
+      return answer;
+    case SyncSlice::Value::kGone:
+      break;
+  }
+  answer.state = PullAnswer::kGone;
+  return answer;
+}
+
+uint64_t SliceStore::newest_version(uint32_t slice) const {
+  const SliceState& state = StateOf(slice);
+  if (!IsVersioned(state)) return kEveryVersion;
+  return options_.synchronous ? state.sync.version() : state.updates;
+}
+
+bool SliceStore::HasBatch(const SliceState& state, const BatchKey& batch) const {
+  if (options_.synchronous) {
+    const StepPlan::Place place = plan_->PlaceOf(batch);
+    return !decisions_.IsSkipped(batch) && state.sync.Has(place.step, place.position);
+  }
+  const auto epoch = state.applied.find(batch.epoch);
+  return epoch != state.applied.end() && epoch->second.Contains(batch.index);
+}
+
+WithholdAnswer SliceStore::Withhold(const BatchKey& batch, uint64_t number) {
+  WithholdAnswer answer;
+  if (!plan_.has_value() || !plan_->Covers(batch) || !decisions_.Withhold(batch, number)) {
+    answer.ignored = true;
+    return answer;
+  }
+  uint32_t having = 0;
+  for (const std::unique_ptr<SliceState>& state : states_) {
+    if (IsVersioned(*state) && HasBatch(*state, batch)) ++having;
+  }
+  answer.all_have = having == num_versioned_;
+  answer.none_has = having == 0;
+  return answer;
+}
+
+void SliceStore::Decide(const BatchKey& batch, uint64_t number, bool skip) {
+  if (!decisions_.Decide(batch, number, skip) || !skip || !options_.synchronous) return;
+  for (const std::unique_ptr<SliceState>& state : states_) {
+    if (IsVersioned(*state)) Progress(*state);
+  }
+}
+
+CutAnswer SliceStore::RequestCut(uint64_t version) {
+  CutAnswer answer;
+  for (const std::unique_ptr<SliceState>& state : states_) {
+    if (IsVersioned(*state))
+      answer.newest_version = std::max(answer.newest_version, newest_version(state->slice));
+  }
+  if (!options_.synchronous || num_versioned_ == 0) {
+    if (version > last_cut_) CutAllNow(version);
+    last_cut_ = std::max(last_cut_, version);
+    return answer;
+  }
+  answer.passed = answer.newest_version >= version;
+  if (!answer.passed) cuts_.Ask(version);
+  return answer;
+}
+
+void SliceStore::EmitCutPart(const SliceState& state, uint64_t cut, uint64_t version,
+                             bool completes) {
+  SliceStoreEvents::CutPart& part = events_.cuts.emplace_back();
+  part.cut = cut;
+  part.slice = state.slice;
+  part.version = version;
+  const bool is_sync = options_.synchronous && IsVersioned(state);
+  part.value_version = is_sync ? state.sync.value_version() : version;
+  part.value = state.values.value();
+  part.slots = state.values.slots();
+  for (const auto& [epoch, batches] : state.applied) part.applied.push_back({epoch, batches});
+  part.completes_cut = completes;
+}
+
+void SliceStore::EmitUnversionedCutParts(uint64_t cut) {
+  for (const std::unique_ptr<SliceState>& state : states_) {
+    if (!IsVersioned(*state)) EmitCutPart(*state, cut, kEveryVersion, false);
+  }
+}
+
+float SliceStore::LearningRateAt(uint64_t step) {
+  if (step != rate_step_) {
+    rate_ = schedule_->At(static_cast<int64_t>(step));
+    rate_step_ = step;
+  }
+  return rate_;
+}
+
+void SliceStore::TakeEvents(SliceStoreEvents* events) {
+  events->Clear();
+  std::swap(*events, events_);
+}
+
+}  // namespace shoal

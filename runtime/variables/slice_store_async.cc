@@ -1,0 +1,75 @@
+// ASYNC: a contribution is applied when it comes.
+#include <algorithm>
+
+#include "runtime/variables/slice_store.h"
+
+namespace shoal {
+
+PushOutcome SliceStore::PushAsync(SliceState& state, const SlicePush& push) {
+  if (HasBatch(state, push.batch) && !options_.broken.dedupe) return PushOutcome::kDuplicate;
+  if (decisions_.IsRefused(push.batch) && !options_.broken.withholding)
+    return PushOutcome::kWithheld;
+  // After a restore the versions pulled before may be ahead of the slice: nothing has happened
+  // since.
+  const uint64_t staleness =
+      state.updates > push.pulled_version ? state.updates - push.pulled_version : 0;
+  if (options_.max_staleness >= 0 && staleness > static_cast<uint64_t>(options_.max_staleness)) {
+    return PushOutcome::kStale;
+  }
+  const Payload payload{push.kind, push.data, push.bytes};
+  if (!PayloadFits(payload, state.shape)) return PushOutcome::kCorrupt;
+  if (!PayloadIsFinite(payload, state.shape)) return PushOutcome::kNonFinite;
+
+  SliceValues::Step update;
+  update.step = state.updates;
+  update.learning_rate = LearningRateAt(state.updates);
+  update.keep_previous = false;
+  const bool is_usable_in_place = push.kind != ContributionKind::kSparse &&
+                                  reinterpret_cast<uintptr_t>(push.data) % alignof(float) == 0;
+  if (is_usable_in_place) {
+    update.contribution = static_cast<const float*>(push.data);
+  } else {
+    FoldPayload(payload, state.shape, 1.0f, true, state.values.sum());
+    update.contribution = state.values.sum();
+  }
+  state.values.Apply(update);
+  state.applied[push.batch.epoch].Insert(push.batch.index);
+  ++state.updates;
+  events_.advances.push_back({state.slice, state.updates});
+  if (state.reports) {
+    const BatchReport report = push.report != nullptr ? *push.report : BatchReport();
+    events_.steps.push_back({state.updates, push.batch.epoch, report.loss_sum,
+                             report.regularization, report.correct, report.examples,
+                             update.learning_rate, staleness});
+  }
+  return PushOutcome::kAccepted;
+}
+
+void SliceStore::CutAllNow(uint64_t version) {
+  for (size_t i = 0; i < states_.size(); ++i) {
+    EmitCutPart(*states_[i], version, newest_version(states_[i]->slice), i + 1 == states_.size());
+  }
+}
+
+IntervalSet SliceStore::Applied(uint32_t epoch) const {
+  IntervalSet common;
+  bool is_first = true;
+  for (const std::unique_ptr<SliceState>& state : states_) {
+    if (!IsVersioned(*state)) continue;
+    const auto it = state->applied.find(epoch);
+    const IntervalSet& applied = it == state->applied.end() ? IntervalSet() : it->second;
+    common = is_first ? applied : IntervalSet::Intersection(common, applied);
+    is_first = false;
+  }
+  if (is_first && plan_.has_value())
+    common.InsertRange(0, plan_->batches_per_epoch());  // nothing here misses a batch
+  return common;
+}
+
+void SliceStore::ForgetEpochsBefore(uint32_t epoch) {
+  for (const std::unique_ptr<SliceState>& state : states_) {
+    state->applied.erase(state->applied.begin(), state->applied.lower_bound(epoch));
+  }
+}
+
+}  // namespace shoal

@@ -1,0 +1,106 @@
+#include "runtime/variables/variable_updater.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+#include "base/status_macros.h"
+#include "proto/v1/variable.pb.h"
+
+namespace shoal {
+namespace {
+
+absl::Status CheckSettings(const UpdateSettings& settings) {
+  if (!std::isfinite(settings.clip_by_value) || settings.clip_by_value < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "optimizer.clip_by_value is ", settings.clip_by_value, ": it must be 0 (off) or positive"));
+  }
+  if (!std::isfinite(settings.clip_by_global_norm) || settings.clip_by_global_norm < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("optimizer.clip_by_global_norm is ",
+                                                   settings.clip_by_global_norm,
+                                                   ": it must be 0 (off) or positive"));
+  }
+  if (!(settings.moving_average_decay >= 0 && settings.moving_average_decay < 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("optimizer.moving_average_decay is ",
+                                                   settings.moving_average_decay,
+                                                   ": it must be 0 (off) or below 1"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<VariableUpdater> VariableUpdater::Create(const v1::VariableSpec& spec,
+                                                        const UpdateSettings& settings,
+                                                        const UpdateRule* rule) {
+  RETURN_IF_ERROR(CheckSettings(settings));
+  VariableUpdater updater;
+  switch (spec.update()) {
+    case v1::UPDATE_KIND_OPTIMIZER:
+      updater.kind_ = Kind::kOptimizer;
+      updater.rule_ = rule;
+      updater.clip_by_value_ = static_cast<float>(settings.clip_by_value);
+      updater.slots_ = rule->slots();
+      if (settings.moving_average_decay > 0) {
+        ASSIGN_OR_RETURN(updater.average_, MovingAverage::Create(settings.moving_average_decay));
+        updater.slots_.push_back({"average", 0});
+      }
+      return updater;
+    case v1::UPDATE_KIND_MOVING_AVERAGE: {
+      updater.kind_ = Kind::kMovingAverage;
+      ASSIGN_OR_RETURN(updater.statistic_, MovingAverage::Create(spec.decay()));
+      return updater;
+    }
+    case v1::UPDATE_KIND_ASSIGN:
+      updater.kind_ = Kind::kAssign;
+      return updater;
+    case v1::UPDATE_KIND_NONE:
+      return updater;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable \"", spec.name(), "\": update is not a known UpdateKind"));
+  }
+}
+
+void VariableUpdater::Apply(const Update& update) const {
+  switch (kind_) {
+    case Kind::kOptimizer:
+      ApplyRule(update);
+      break;
+    case Kind::kMovingAverage:
+      statistic_->Apply(update.value, update.contribution, update.new_value, update.num_elements);
+      break;
+    case Kind::kAssign:
+      std::memcpy(update.new_value, update.contribution, update.num_elements * sizeof(float));
+      break;
+    case Kind::kNone:
+      break;
+  }
+}
+
+void VariableUpdater::ApplyRule(const Update& update) const {
+  const size_t stride = slot_stride(update.num_elements);
+  UpdateStep step;
+  step.step = static_cast<int64_t>(update.step) + 1;
+  step.learning_rate = update.learning_rate;
+  step.gradient_scale = update.scale;
+  step.gradient_limit = clip_by_value_;
+  step.value = update.value;
+  step.gradient = update.contribution;
+  step.new_value = update.new_value;
+  for (size_t k = 0; k < rule_->slots().size(); ++k) {
+    step.slots[k] = update.slots + k * stride;
+    step.new_slots[k] = update.new_slots + k * stride;
+  }
+  step.n = update.num_elements;
+  rule_->Apply(step);
+  if (average_.has_value()) {
+    const size_t offset = rule_->slots().size() * stride;
+    average_->Apply(update.slots + offset, update.new_value, update.new_slots + offset,
+                    update.num_elements);
+  }
+}
+
+}  // namespace shoal

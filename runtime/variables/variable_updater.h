@@ -1,0 +1,84 @@
+#ifndef SHOAL_RUNTIME_VARIABLES_VARIABLE_UPDATER_H_
+#define SHOAL_RUNTIME_VARIABLES_VARIABLE_UPDATER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "ml/optim/learning_rate_schedule.h"
+#include "ml/optim/optimizer_options.h"
+#include "ml/optim/update_rule.h"
+
+namespace shoal {
+
+namespace v1 {
+class VariableSpec;
+}
+
+// How variables are updated: the decoded OptimizerConfig.
+struct UpdateSettings {
+  OptimizerOptions optimizer;
+  LearningRateScheduleOptions schedule;
+  double clip_by_value =
+      0;  // 0: off. Each element of the step's mean gradient, after the norm's scale.
+  double clip_by_global_norm = 0;  // 0: off. SYNC only: in ASYNC the worker clips before it pushes.
+  double moving_average_decay =
+      0;  // 0: off. Keeps average' = decay*average + (1-decay)*value' as one more slot.
+};
+
+// What the owner does with the contributions to one variable, for any range of its elements: the
+// optimizer's rule for gradients, a moving average or an assignment for statistics. Immutable and
+// thread-safe; Apply does not allocate.
+class VariableUpdater {
+ public:
+  enum class Kind { kOptimizer, kMovingAverage, kAssign, kNone };
+
+  // `rule` serves all variables and must outlive the updater. InvalidArgument names the variable or
+  // the setting.
+  static absl::StatusOr<VariableUpdater> Create(const v1::VariableSpec& spec,
+                                                const UpdateSettings& settings,
+                                                const UpdateRule* rule);
+
+  Kind kind() const { return kind_; }
+
+  // Slots lie one after another in one array, each slot_stride(n) floats apart, so that all are
+  // 64-byte aligned.
+  static size_t slot_stride(size_t num_elements) { return (num_elements + 15) / 16 * 16; }
+  size_t num_slots() const { return slots_.size(); }
+  const std::vector<SlotSpec>& slots() const { return slots_; }
+  // Is the last slot an average of the value (whose initial value is the variable's)?
+  bool keeps_average() const { return average_.has_value(); }
+
+  struct Update {
+    uint64_t step = 0;  // updates before this one: the optimizer's t is step + 1
+    float learning_rate = 0;
+    float scale = 1;  // multiplies the contribution; must be 1 unless kOptimizer
+    const float* value = nullptr;
+    const float* contribution = nullptr;
+    float* new_value = nullptr;  // not `value`
+    const float* slots = nullptr;
+    float* new_slots = nullptr;  // may be `slots`
+    size_t num_elements = 0;
+  };
+  void Apply(const Update& update) const;
+
+ private:
+  VariableUpdater() = default;
+  void ApplyRule(const Update& update) const;
+
+  Kind kind_ = Kind::kNone;
+  const UpdateRule* rule_ = nullptr;
+  float clip_by_value_ = 0;
+  std::vector<SlotSpec> slots_;
+  std::optional<MovingAverage> statistic_;  // kMovingAverage
+  std::optional<MovingAverage> average_;    // of an optimized variable's value
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_VARIABLES_VARIABLE_UPDATER_H_

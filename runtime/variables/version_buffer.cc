@@ -1,0 +1,43 @@
+#include "runtime/variables/version_buffer.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace shoal {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+float* AllocateFloats(size_t size) {
+  const size_t bytes =
+      (std::max<size_t>(size, 1) * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
+  void* memory = std::aligned_alloc(kAlignment, bytes);
+  if (memory == nullptr)
+    throw std::bad_alloc();  // as operator new does: the process ends and is restarted
+  std::memset(memory, 0, bytes);
+  return static_cast<float*>(memory);
+}
+
+}  // namespace
+
+VersionBuffer::VersionBuffer(size_t size) : size_(size), data_(AllocateFloats(size)) {}
+
+VersionBuffer::~VersionBuffer() { std::free(data_); }
+
+void VersionBufferRef::Drop() {
+  VersionBuffer* buffer = std::exchange(buffer_, nullptr);
+  // Release: what this holder read happened before the next owner writes.
+  if (buffer != nullptr && buffer->references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    delete buffer;
+}
+
+VersionBufferRef VersionBufferPool::Acquire() {
+  for (const VersionBufferRef& buffer : buffers_) {
+    if (!buffer->IsShared(1)) return buffer;
+  }
+  return buffers_.emplace_back(new VersionBuffer(num_floats_));
+}
+
+}  // namespace shoal
