@@ -1,0 +1,118 @@
+#include "ml/kernels/cpu/cpu_kernels.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+#include "ml/kernels/cpu/kernel_families.h"
+#include "ml/kernels/cpu/parallel.h"
+
+namespace shoal {
+namespace {
+
+struct Family {
+  absl::string_view op;
+  cpu::KernelOr (*create)(const cpu::CpuRequest& request);
+};
+
+// Sorted by name.
+constexpr Family kFamilies[] = {
+    {"Abs", cpu::CreateUnary},
+    {"AbsoluteDifference", cpu::CreateElementwiseLoss},
+    {"AbsoluteDifferenceGrad", cpu::CreateElementwiseLossGrad},
+    {"Add", cpu::CreateBinary},
+    {"AddN", cpu::CreateAddN},
+    {"BroadcastTo", cpu::CreateBroadcastTo},
+    {"CorrectCount", cpu::CreateCorrectCount},
+    {"Dense", cpu::CreateDense},
+    {"DenseGrad", cpu::CreateDenseGrad},
+    {"Div", cpu::CreateBinary},
+    {"Exp", cpu::CreateUnary},
+    {"Hinge", cpu::CreateElementwiseLoss},
+    {"HingeGrad", cpu::CreateElementwiseLossGrad},
+    {"Huber", cpu::CreateElementwiseLoss},
+    {"HuberGrad", cpu::CreateElementwiseLossGrad},
+    {"Identity", cpu::CreateCopy},
+    {"L2Loss", cpu::CreateL2Loss},
+    {"Log", cpu::CreateUnary},
+    {"LogLoss", cpu::CreateElementwiseLoss},
+    {"LogLossGrad", cpu::CreateElementwiseLossGrad},
+    {"LogSoftmax", cpu::CreateSoftmax},
+    {"LogSoftmaxGrad", cpu::CreateSoftmaxGrad},
+    {"MatMul", cpu::CreateMatMul},
+    {"Maximum", cpu::CreateBinary},
+    {"MeanSquaredError", cpu::CreateMeanSquaredError},
+    {"MeanSquaredErrorGrad", cpu::CreateMeanSquaredErrorGrad},
+    {"Minimum", cpu::CreateBinary},
+    {"Mul", cpu::CreateBinary},
+    {"Neg", cpu::CreateUnary},
+    {"Reciprocal", cpu::CreateUnary},
+    {"ReduceMean", cpu::CreateReduce},
+    {"ReduceSum", cpu::CreateReduce},
+    {"Relu", cpu::CreateUnary},
+    {"ReluGrad", cpu::CreateBinary},
+    {"Reshape", cpu::CreateCopy},
+    {"Scale", cpu::CreateScale},
+    {"Sigmoid", cpu::CreateUnary},
+    {"SigmoidCrossEntropy", cpu::CreateElementwiseLoss},
+    {"SigmoidCrossEntropyGrad", cpu::CreateElementwiseLossGrad},
+    {"SigmoidGrad", cpu::CreateBinary},
+    {"Softmax", cpu::CreateSoftmax},
+    {"SoftmaxCrossEntropy", cpu::CreateSoftmaxCrossEntropy},
+    {"SoftmaxCrossEntropyGrad", cpu::CreateSoftmaxCrossEntropyGrad},
+    {"SoftmaxGrad", cpu::CreateSoftmaxGrad},
+    {"SparseSoftmaxCrossEntropy", cpu::CreateSparseSoftmaxCrossEntropy},
+    {"SparseSoftmaxCrossEntropyGrad", cpu::CreateSparseSoftmaxCrossEntropyGrad},
+    {"Sqrt", cpu::CreateUnary},
+    {"Square", cpu::CreateUnary},
+    {"SquaredDifference", cpu::CreateBinary},
+    {"Sub", cpu::CreateBinary},
+    {"SumTo", cpu::CreateSumTo},
+    {"Tanh", cpu::CreateUnary},
+    {"TanhGrad", cpu::CreateBinary},
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Kernel>> CreateCpuKernel(const KernelRequest& request,
+                                                        cpu::CpuIsa isa) {
+  for (const Family& family : kFamilies) {
+    if (family.op == request.op) {
+      return family.create(cpu::CpuRequest{request, cpu::SimdKernelsFor(isa), isa});
+    }
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "no CPU kernel for op ", request.op,
+      request.inputs.empty() ? "" : absl::StrCat(" on ", request.inputs[0].ToString())));
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> CreateCpuKernel(const KernelRequest& request) {
+  return CreateCpuKernel(request, cpu::DetectCpuIsa());
+}
+
+bool CpuKernelSupportsLayout(absl::string_view op, const Attributes& attributes, Port port,
+                             int index, Layout layout) {
+  (void)op;
+  (void)attributes;
+  (void)port;
+  (void)index;
+  return layout == Layout::kPlain;
+}
+
+std::vector<std::string> CpuKernelOps() {
+  std::vector<std::string> ops;
+  for (const Family& family : kFamilies) ops.emplace_back(family.op);
+  return ops;
+}
+
+KernelBackend CpuKernelBackend() {
+  KernelBackend backend;
+  backend.device_type = "CPU";
+  backend.create_kernel = [](const KernelRequest& request) { return CreateCpuKernel(request); };
+  backend.supports_layout = CpuKernelSupportsLayout;
+  backend.set_threads = cpu::SetOmpThreads;
+  backend.fused_ops = {"Dense", "DenseGrad"};
+  return backend;
+}
+
+}  // namespace shoal

@@ -1,0 +1,275 @@
+// MatMul, Dense and DenseGrad.
+
+#include <algorithm>
+#include <vector>
+
+#include "ml/kernels/cpu/gemm.h"
+#include "ml/kernels/cpu/kernel_families.h"
+#include "ml/kernels/cpu/parallel.h"
+
+namespace shoal::cpu {
+namespace {
+
+// c[b] = a[b] * b[b] for a batch of matrices; b's batch may be 1.
+class MatMulKernel : public Kernel {
+ public:
+  struct Sizes {
+    int64_t batch, m, n, k;
+    bool transpose_a, transpose_b, b_is_shared;
+  };
+
+  MatMulKernel(const SimdKernels& simd, int threads, Sizes sizes)
+      : simd_(simd), threads_(threads), s_(sizes) {}
+
+  void Run(const KernelContext& context) override {
+    const float* a = FloatInput(context, 0);
+    const float* b = FloatInput(context, 1);
+    float* c = FloatOutput(context, 0);
+    for (int64_t i = 0; i < s_.batch; ++i) {
+      ParallelGemm(simd_, threads_, s_.m, s_.n, s_.k,
+                   {a + i * s_.m * s_.k, s_.transpose_a ? s_.m : s_.k, s_.transpose_a},
+                   {b + (s_.b_is_shared ? 0 : i * s_.k * s_.n), s_.transpose_b ? s_.k : s_.n,
+                    s_.transpose_b},
+                   c + i * s_.m * s_.n);
+    }
+  }
+
+ private:
+  const SimdKernels& simd_;
+  const int threads_;
+  const Sizes s_;
+};
+
+// y = activation(x * w + bias), in chunks of rows that are still in L2 when bias and activation
+// come.
+class DenseKernel : public Kernel {
+ public:
+  struct Sizes {
+    int64_t m, n, k;
+    bool has_bias, bias_is_scalar;
+    Activation activation;
+  };
+
+  DenseKernel(const SimdKernels& simd, int threads, Sizes sizes)
+      : simd_(simd), threads_(threads), s_(sizes), chunk_(RowsPerChunk(s_.m, s_.n, threads)) {}
+
+  void Run(const KernelContext& context) override {
+    const float* x = FloatInput(context, 0);
+    const float* w = FloatInput(context, 1);
+    const Operand bias{s_.has_bias ? FloatInput(context, 2) : nullptr, s_.bias_is_scalar};
+    float* y = FloatOutput(context, 0);
+    OmpThreadsScope scope(threads_);
+    ParallelFor(threads_, (s_.m + chunk_ - 1) / chunk_, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) RunChunk(x, w, bias, y, i * chunk_);
+    });
+  }
+
+ private:
+  void RunChunk(const float* x, const float* w, Operand bias, float* y, int64_t row) {
+    const int64_t rows = std::min(chunk_, s_.m - row);
+    const float* from = x + row * s_.k;
+    float* to = y + row * s_.n;
+    if (s_.n == 1) {
+      simd_.matrix_vector(from, w, to, rows, s_.k);
+    } else {
+      Gemm(rows, s_.n, s_.k, {from, s_.k}, {w, s_.n}, to, s_.n);
+    }
+    simd_.bias_activation(to, rows, s_.n, s_.n, bias, s_.activation);
+  }
+
+  const SimdKernels& simd_;
+  const int threads_;
+  const Sizes s_;
+  const int64_t chunk_;
+};
+
+// dz = dy * activation'(y); dx = dz * w^T (through the ReLU that made x, if input_relu); dw = x^T *
+// dz; dbias = the sum of dz over rows. The first two, chunk by chunk of rows, while dz is in L2.
+class DenseGradKernel : public Kernel {
+ public:
+  struct Sizes {
+    int64_t m, n, k;
+    bool dx_needed, dw_needed, dbias_needed, bias_is_scalar, input_relu;
+    Activation activation;
+  };
+
+  DenseGradKernel(const SimdKernels& simd, int threads, Sizes sizes)
+      : simd_(simd),
+        threads_(threads),
+        s_(sizes),
+        chunk_(RowsPerChunk(s_.m, std::max(s_.n, s_.k), threads)),
+        chunks_((s_.m + chunk_ - 1) / chunk_),
+        has_dz_(s_.activation != Activation::kNone) {}
+
+  size_t workspace_bytes() const override {
+    return static_cast<size_t>(DzBytes() + AlignedBytes((chunks_ + 1) * s_.n * 4));
+  }
+
+  void Run(const KernelContext& context) override {
+    Pointers p;
+    p.x = FloatInput(context, 0);
+    p.w = FloatInput(context, 1);
+    p.y = FloatInput(context, 2);
+    p.dy = FloatInput(context, 3);
+    char* workspace = static_cast<char*>(context.workspace);
+    p.dz = has_dz_ ? reinterpret_cast<float*>(workspace) : nullptr;
+    p.sums = reinterpret_cast<float*>(workspace + DzBytes());
+    p.dx = s_.dx_needed ? FloatOutput(context, 0) : nullptr;
+    OmpThreadsScope scope(threads_);
+    ParallelFor(threads_, chunks_, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) RunChunk(p, i);
+    });
+    if (s_.dbias_needed) SumBias(p.sums, FloatOutput(context, 2));
+    if (s_.dw_needed) {
+      const float* dz = has_dz_ ? p.dz : p.dy;
+      ParallelGemm(simd_, threads_, s_.k, s_.n, s_.m, {p.x, s_.k, true}, {dz, s_.n},
+                   FloatOutput(context, 1));
+    }
+  }
+
+ private:
+  struct Pointers {
+    const float *x, *w, *y, *dy;
+    float *dz, *sums, *dx;
+  };
+
+  int64_t DzBytes() const { return has_dz_ ? AlignedBytes(s_.m * s_.n * 4) : 0; }
+
+  void RunChunk(const Pointers& p, int64_t index) {
+    const int64_t row = index * chunk_;
+    const int64_t rows = std::min(chunk_, s_.m - row);
+    const int64_t at = row * s_.n;
+    float* sums = s_.dbias_needed ? p.sums + index * s_.n : nullptr;
+    if (s_.n == 1) {
+      ColumnGradient(p, at, rows, sums);
+    } else if (has_dz_ || sums != nullptr) {
+      simd_.activation_gradient(s_.activation, p.y + at, p.dy + at, has_dz_ ? p.dz + at : nullptr,
+                                rows, s_.n, sums);
+    }
+    if (p.dx == nullptr) return;
+    const float* dz = (has_dz_ ? p.dz : p.dy) + at;
+    float* dx = p.dx + row * s_.k;
+    if (s_.n == 1) {
+      simd_.outer(dz, p.w, dx, rows, s_.k);
+    } else {
+      Gemm(rows, s_.k, s_.n, {dz, s_.n}, {p.w, s_.n, true}, dx, s_.k);
+    }
+    if (s_.input_relu) {
+      simd_.activation_gradient(Activation::kRelu, p.x + row * s_.k, dx, dx, rows, s_.k, nullptr);
+    }
+  }
+
+  // One column: its rows are as contiguous as the columns of a row.
+  void ColumnGradient(const Pointers& p, int64_t at, int64_t rows, float* sum) {
+    if (has_dz_) {
+      simd_.activation_gradient(s_.activation, p.y + at, p.dy + at, p.dz + at, 1, rows, nullptr);
+    }
+    if (sum != nullptr) *sum = static_cast<float>(simd_.sum((has_dz_ ? p.dz : p.dy) + at, rows));
+  }
+
+  // The chunks' sums are added in their order: the same bytes for any number of threads that made
+  // them.
+  void SumBias(float* sums, float* dbias) {
+    float* total = s_.bias_is_scalar ? sums + chunks_ * s_.n : dbias;
+    std::fill_n(total, s_.n, 0.0f);
+    for (int64_t i = 0; i < chunks_; ++i) simd_.accumulate(sums + i * s_.n, total, s_.n);
+    if (s_.bias_is_scalar) *dbias = static_cast<float>(simd_.sum(total, s_.n));
+  }
+
+  const SimdKernels& simd_;
+  const int threads_;
+  const Sizes s_;
+  const int64_t chunk_;
+  const int64_t chunks_;
+  const bool has_dz_;
+};
+
+int64_t LeadingElements(const Shape& shape, int dims) {
+  int64_t product = 1;
+  for (int i = 0; i < dims; ++i) product *= shape.dim(i);
+  return product;
+}
+
+}  // namespace
+
+KernelOr CreateMatMul(const CpuRequest& request) {
+  if (absl::Status status = request.CheckFloat(2, 2, 1); !status.ok()) return status;
+  const Shape& a = request.input(0).shape;
+  const Shape& b = request.input(1).shape;
+  if (a.rank() < 2 || b.rank() < 2 || (b.rank() > 2 && a.rank() != b.rank())) {
+    return request.Invalid("both operands need two dimensions, and batches of the same shape");
+  }
+  MatMulKernel::Sizes s;
+  s.transpose_a = request.attributes().GetBool("transpose_a", false);
+  s.transpose_b = request.attributes().GetBool("transpose_b", false);
+  s.m = a.dim(a.rank() - (s.transpose_a ? 1 : 2));
+  s.k = a.dim(a.rank() - (s.transpose_a ? 2 : 1));
+  s.n = b.dim(b.rank() - (s.transpose_b ? 2 : 1));
+  s.batch = LeadingElements(a, a.rank() - 2);
+  s.b_is_shared = b.rank() == 2;
+  const bool batches_match = s.b_is_shared || LeadingElements(b, b.rank() - 2) == s.batch;
+  if (b.dim(b.rank() - (s.transpose_b ? 1 : 2)) != s.k || !batches_match ||
+      request.output(0).shape.num_elements() != s.batch * s.m * s.n) {
+    return request.Invalid("the shapes do not fit a matrix product");
+  }
+  if (s.b_is_shared && !s.transpose_a) {
+    s.m *= s.batch;
+    s.batch = 1;
+  }
+  return std::make_unique<MatMulKernel>(request.simd, request.threads(), s);
+}
+
+KernelOr CreateDense(const CpuRequest& request) {
+  if (absl::Status status = request.CheckFloat(2, 3, 1); !status.ok()) return status;
+  const absl::StatusOr<Activation> activation =
+      ActivationFromName(request.attributes().GetString("activation", "none"));
+  if (!activation.ok()) return activation.status();
+  const Shape& x = request.input(0).shape;
+  const Shape& w = request.input(1).shape;
+  if (x.rank() != 2 || w.rank() != 2 || x.dim(1) != w.dim(0) ||
+      request.output(0).shape != Shape({x.dim(0), w.dim(1)})) {
+    return request.Invalid("want x[m,k], w[k,n] -> y[m,n]");
+  }
+  DenseKernel::Sizes s{x.dim(0), w.dim(1), x.dim(1), request.num_inputs() == 3, false, *activation};
+  if (s.has_bias) {
+    const Shape& bias = request.input(2).shape;
+    s.bias_is_scalar = bias.num_elements() == 1;
+    if (!s.bias_is_scalar && bias.num_elements() != s.n) {
+      return request.Invalid("want a bias of [n] or []");
+    }
+  }
+  return std::make_unique<DenseKernel>(request.simd, request.threads(), s);
+}
+
+KernelOr CreateDenseGrad(const CpuRequest& request) {
+  const bool has_bias = request.attributes().GetBool("has_bias", request.num_outputs() == 3);
+  if (absl::Status status = request.CheckFloat(4, 4, has_bias ? 3 : 2); !status.ok()) return status;
+  const absl::StatusOr<Activation> activation =
+      ActivationFromName(request.attributes().GetString("activation", "none"));
+  if (!activation.ok()) return activation.status();
+  const Shape& x = request.input(0).shape;
+  const Shape& w = request.input(1).shape;
+  if (x.rank() != 2 || w.rank() != 2 || x.dim(1) != w.dim(0) ||
+      request.input(3).shape != Shape({x.dim(0), w.dim(1)}) ||
+      request.input(2).shape != request.input(3).shape) {
+    return request.Invalid("want x[m,k], w[k,n], y[m,n], dy[m,n]");
+  }
+  DenseGradKernel::Sizes s{};
+  s.m = x.dim(0);
+  s.n = w.dim(1);
+  s.k = x.dim(1);
+  s.activation = *activation;
+  s.dx_needed = request.needed(0);
+  s.dw_needed = request.needed(1);
+  s.dbias_needed = has_bias && request.needed(2);
+  s.input_relu = request.attributes().GetBool("input_relu", false);
+  if (has_bias) {
+    s.bias_is_scalar = request.output(2).shape.num_elements() == 1;
+    if (!s.bias_is_scalar && request.output(2).shape.num_elements() != s.n) {
+      return request.Invalid("want a bias gradient of [n] or []");
+    }
+  }
+  return std::make_unique<DenseGradKernel>(request.simd, request.threads(), s);
+}
+
+}  // namespace shoal::cpu

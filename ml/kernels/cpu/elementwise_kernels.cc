@@ -1,0 +1,214 @@
+// Ops whose output element depends on one element of each input, and copies.
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "ml/kernels/cpu/broadcast_loop.h"
+#include "ml/kernels/cpu/kernel_families.h"
+#include "ml/kernels/cpu/parallel.h"
+
+namespace shoal::cpu {
+namespace {
+
+// Elements that a thread takes at a time: 64 KiB, so that a chunk is not cut within a cache line
+// and small tensors stay on one thread.
+constexpr int64_t kChunk = 16384;
+
+template <typename Body>
+void ParallelChunks(int threads, int64_t n, Body body) {
+  ParallelFor(threads, (n + kChunk - 1) / kChunk,
+              [&](int64_t begin, int64_t end) { body(begin * kChunk, std::min(end * kChunk, n)); });
+}
+
+class UnaryKernel : public Kernel {
+ public:
+  UnaryKernel(const SimdKernels& simd, int threads, UnaryOp op, int64_t n)
+      : simd_(simd), threads_(threads), op_(op), n_(n) {}
+
+  void Run(const KernelContext& context) override {
+    const float* x = FloatInput(context, 0);
+    float* y = FloatOutput(context, 0);
+    ParallelChunks(threads_, n_, [&](int64_t begin, int64_t end) {
+      simd_.unary(op_, x + begin, y + begin, end - begin);
+    });
+  }
+
+ private:
+  const SimdKernels& simd_;
+  const int threads_;
+  const UnaryOp op_;
+  const int64_t n_;
+};
+
+class BinaryKernel : public Kernel {
+ public:
+  BinaryKernel(const SimdKernels& simd, int threads, BinaryOp op, const BroadcastLoop& loop)
+      : simd_(simd), threads_(threads), op_(op), loop_(loop), outer_(loop.outer_count()) {}
+
+  void Run(const KernelContext& context) override {
+    const float* a = FloatInput(context, 0);
+    const float* b = FloatInput(context, 1);
+    float* c = FloatOutput(context, 0);
+    const BroadcastLoop::Dim& inner = loop_.inner();
+    const auto run = [&](int64_t outer, int64_t begin, int64_t end) {
+      const Operand left{a + loop_.OuterOffset(outer, 0) + begin * inner.stride[0],
+                         inner.stride[0] == 0};
+      const Operand right{b + loop_.OuterOffset(outer, 1) + begin * inner.stride[1],
+                          inner.stride[1] == 0};
+      simd_.binary(op_, left, right, c + outer * inner.size + begin, end - begin, 0.0f);
+    };
+    if (outer_ == 1) {
+      ParallelChunks(threads_, inner.size, [&](int64_t begin, int64_t end) { run(0, begin, end); });
+      return;
+    }
+    const int threads = outer_ * inner.size > kChunk ? threads_ : 1;
+    ParallelFor(threads, outer_, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) run(i, 0, inner.size);
+    });
+  }
+
+ private:
+  const SimdKernels& simd_;
+  const int threads_;
+  const BinaryOp op_;
+  const BroadcastLoop loop_;
+  const int64_t outer_;
+};
+
+// The inputs are added in their order, 16 Ki elements at a time.
+class AddNKernel : public Kernel {
+ public:
+  AddNKernel(const SimdKernels& simd, int threads, int inputs, int64_t n)
+      : simd_(simd), threads_(threads), inputs_(inputs), n_(n) {}
+
+  void Run(const KernelContext& context) override {
+    float* y = FloatOutput(context, 0);
+    ParallelChunks(threads_, n_, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; i += kChunk) {
+        const int64_t count = std::min(kChunk, end - i);
+        std::memcpy(y + i, FloatInput(context, 0) + i, static_cast<size_t>(count) * 4);
+        for (int k = 1; k < inputs_; ++k) {
+          simd_.accumulate(FloatInput(context, k) + i, y + i, count);
+        }
+      }
+    });
+  }
+
+ private:
+  const SimdKernels& simd_;
+  const int threads_;
+  const int inputs_;
+  const int64_t n_;
+};
+
+class ScaleKernel : public Kernel {
+ public:
+  ScaleKernel(const SimdKernels& simd, int threads, float factor, int64_t n)
+      : simd_(simd), threads_(threads), factor_(factor), n_(n) {}
+
+  void Run(const KernelContext& context) override {
+    const float* x = FloatInput(context, 0);
+    float* y = FloatOutput(context, 0);
+    ParallelChunks(threads_, n_, [&](int64_t begin, int64_t end) {
+      simd_.scale(x + begin, factor_, 0.0f, y + begin, end - begin);
+    });
+  }
+
+ private:
+  const SimdKernels& simd_;
+  const int threads_;
+  const float factor_;
+  const int64_t n_;
+};
+
+// The bytes of the input: Identity, and Reshape where it is not an alias.
+class CopyKernel : public Kernel {
+ public:
+  explicit CopyKernel(size_t bytes) : bytes_(bytes) {}
+
+  void Run(const KernelContext& context) override {
+    if (bytes_ > 0) std::memcpy(context.outputs[0], context.inputs[0], bytes_);
+  }
+
+ private:
+  const size_t bytes_;
+};
+
+constexpr std::pair<absl::string_view, UnaryOp> kUnaryOps[] = {
+    {"Relu", UnaryOp::kRelu},     {"Sigmoid", UnaryOp::kSigmoid},
+    {"Tanh", UnaryOp::kTanh},     {"Exp", UnaryOp::kExp},
+    {"Log", UnaryOp::kLog},       {"Sqrt", UnaryOp::kSqrt},
+    {"Neg", UnaryOp::kNeg},       {"Abs", UnaryOp::kAbs},
+    {"Square", UnaryOp::kSquare}, {"Reciprocal", UnaryOp::kReciprocal},
+};
+
+constexpr std::pair<absl::string_view, BinaryOp> kBinaryOps[] = {
+    {"Add", BinaryOp::kAdd},
+    {"Sub", BinaryOp::kSub},
+    {"Mul", BinaryOp::kMul},
+    {"Div", BinaryOp::kDiv},
+    {"Maximum", BinaryOp::kMaximum},
+    {"Minimum", BinaryOp::kMinimum},
+    {"SquaredDifference", BinaryOp::kSquaredDifference},
+    {"ReluGrad", BinaryOp::kReluGradient},
+    {"SigmoidGrad", BinaryOp::kSigmoidGradient},
+    {"TanhGrad", BinaryOp::kTanhGradient},
+};
+
+}  // namespace
+
+KernelOr CreateUnary(const CpuRequest& request) {
+  if (absl::Status status = request.CheckFloat(1, 1, 1); !status.ok()) return status;
+  const int64_t n = request.output(0).shape.num_elements();
+  if (request.input(0).shape.num_elements() != n) return request.Invalid("want equal shapes");
+  for (const auto& [name, op] : kUnaryOps) {
+    if (name == request.request.op) {
+      return std::make_unique<UnaryKernel>(request.simd, request.threads(), op, n);
+    }
+  }
+  return request.NoKernel();
+}
+
+KernelOr CreateBinary(const CpuRequest& request) {
+  if (absl::Status status = request.CheckFloat(2, 2, 1); !status.ok()) return status;
+  const Shape& a = request.input(0).shape;
+  const Shape& b = request.input(1).shape;
+  const absl::StatusOr<BroadcastLoop> loop = MakeBroadcastLoop(request.output(0).shape, {a, b});
+  if (!loop.ok()) return request.Invalid(loop.status().message());
+  for (const auto& [name, op] : kBinaryOps) {
+    if (name == request.request.op) {
+      return std::make_unique<BinaryKernel>(request.simd, request.threads(), op, *loop);
+    }
+  }
+  return request.NoKernel();
+}
+
+KernelOr CreateAddN(const CpuRequest& request) {
+  if (absl::Status status = request.CheckFloat(1, 1 << 20, 1); !status.ok()) return status;
+  const int64_t n = request.output(0).shape.num_elements();
+  for (const TensorSpec& spec : request.request.inputs) {
+    if (spec.shape.num_elements() != n) return request.Invalid("want equal shapes");
+  }
+  return std::make_unique<AddNKernel>(request.simd, request.threads(), request.num_inputs(), n);
+}
+
+KernelOr CreateScale(const CpuRequest& request) {
+  if (absl::Status status = request.CheckFloat(1, 1, 1); !status.ok()) return status;
+  const int64_t n = request.output(0).shape.num_elements();
+  if (request.input(0).shape.num_elements() != n) return request.Invalid("want equal shapes");
+  return std::make_unique<ScaleKernel>(
+      request.simd, request.threads(),
+      static_cast<float>(request.attributes().GetDouble("factor", 1.0)), n);
+}
+
+KernelOr CreateCopy(const CpuRequest& request) {
+  if (request.num_inputs() < 1 || request.num_outputs() != 1 ||
+      request.input(0).bytes() != request.output(0).bytes() ||
+      request.input(0).dtype != request.output(0).dtype) {
+    return request.Invalid("want as many elements out as in, of one type");
+  }
+  return std::make_unique<CopyKernel>(request.output(0).bytes());
+}
+
+}  // namespace shoal::cpu

@@ -1,0 +1,33 @@
+// Matrix products in float32, row-major, through oneDNN's sgemm.
+#ifndef SHOAL_ML_KERNELS_CPU_GEMM_H_
+#define SHOAL_ML_KERNELS_CPU_GEMM_H_
+
+#include <cstdint>
+
+#include "ml/kernels/cpu/simd/simd_kernels.h"
+
+namespace shoal::cpu {
+
+struct Matrix {
+  const float* data;
+  int64_t ld;                  // elements from one stored row to the next
+  bool is_transposed = false;  // the operand is the transpose of what is stored
+};
+
+// c[m, n] = a[m, k] * b[k, n] + (accumulate ? c : 0), on the calling thread if it is inside
+// ParallelFor, else on its OpenMP team.
+void Gemm(int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, float* c, int64_t ldc,
+          bool accumulate = false);
+
+// The same product without accumulation, dense operands, shared by `threads` by rows of c; products
+// with one row, one column or k = 1 go to one-pass loops of our own.
+void ParallelGemm(const SimdKernels& simd, int threads, int64_t m, int64_t n, int64_t k, Matrix a,
+                  Matrix b, float* c);
+
+// Rows of c that are worth computing at a time: about 250, fewer where 250 rows of `widest` columns
+// do not fit in half a mebibyte of L2 or some thread would be idle.
+int64_t RowsPerChunk(int64_t rows, int64_t widest, int threads);
+
+}  // namespace shoal::cpu
+
+#endif  // SHOAL_ML_KERNELS_CPU_GEMM_H_

@@ -1,0 +1,62 @@
+#include "ml/kernels/cpu/kernel_families.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace shoal::cpu {
+namespace {
+
+std::string Describe(const KernelRequest& request) {
+  std::string text = absl::StrCat(request.op, "(");
+  for (const TensorSpec& spec : request.inputs) {
+    absl::StrAppend(&text, text.back() == '(' ? "" : ", ", DataTypeName(spec.dtype), " ",
+                    spec.shape.ToString());
+  }
+  absl::StrAppend(&text, ") -> (");
+  for (const TensorSpec& spec : request.outputs) {
+    absl::StrAppend(&text, text.back() == '(' ? "" : ", ", DataTypeName(spec.dtype), " ",
+                    spec.shape.ToString());
+  }
+  return absl::StrCat(text, ")");
+}
+
+}  // namespace
+
+bool CpuRequest::needed(int i) const {
+  const std::vector<bool>& needed = request.output_needed;
+  return i >= static_cast<int>(needed.size()) || needed[i];
+}
+
+absl::Status CpuRequest::Invalid(absl::string_view reason) const {
+  return absl::InvalidArgumentError(absl::StrCat(Describe(request), ": ", reason));
+}
+
+absl::Status CpuRequest::NoKernel() const {
+  return absl::UnimplementedError(
+      absl::StrCat("no CPU kernel for ", Describe(request), "; the CPU computes in float32"));
+}
+
+absl::Status CpuRequest::CheckFloat(int min_inputs, int max_inputs, int outputs) const {
+  if (num_inputs() < min_inputs || num_inputs() > max_inputs || num_outputs() != outputs) {
+    return Invalid("wrong number of inputs or outputs");
+  }
+  for (const TensorSpec& spec : request.inputs) {
+    if (spec.dtype != DataType::kFloat32) return NoKernel();
+  }
+  for (const TensorSpec& spec : request.outputs) {
+    if (spec.dtype != DataType::kFloat32) return NoKernel();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Activation> ActivationFromName(absl::string_view name) {
+  if (name == "none") return Activation::kNone;
+  if (name == "relu") return Activation::kRelu;
+  if (name == "sigmoid") return Activation::kSigmoid;
+  if (name == "tanh") return Activation::kTanh;
+  return absl::InvalidArgumentError(
+      absl::StrCat("activation \"", name, "\" is none of none, relu, sigmoid, tanh"));
+}
+
+}  // namespace shoal::cpu

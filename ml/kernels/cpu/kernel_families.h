@@ -1,0 +1,82 @@
+// What the files of CPU kernels share: how a family of ops offers its kernels to cpu_kernels.cc,
+// and the checks of a request. Private to this folder.
+#ifndef SHOAL_ML_KERNELS_CPU_KERNEL_FAMILIES_H_
+#define SHOAL_ML_KERNELS_CPU_KERNEL_FAMILIES_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "ml/kernels/cpu/simd/simd_kernels.h"
+#include "ml/kernels/kernel.h"
+
+namespace shoal::cpu {
+
+using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
+
+// One request with the loops it shall run on.
+struct CpuRequest {
+  const KernelRequest& request;
+  const SimdKernels& simd;
+  CpuIsa isa;
+
+  const TensorSpec& input(int i) const { return request.inputs[i]; }
+  const TensorSpec& output(int i) const { return request.outputs[i]; }
+  int num_inputs() const { return static_cast<int>(request.inputs.size()); }
+  int num_outputs() const { return static_cast<int>(request.outputs.size()); }
+  const Attributes& attributes() const { return *request.attributes; }
+  int threads() const { return request.threads; }
+  // False where the graph does not want this output.
+  bool needed(int i) const;
+  // InvalidArgument that names the op, its shapes and what is wrong.
+  absl::Status Invalid(absl::string_view reason) const;
+  // Unimplemented that names the op and its dtypes.
+  absl::Status NoKernel() const;
+  // The numbers of inputs and outputs, and float32 throughout.
+  absl::Status CheckFloat(int min_inputs, int max_inputs, int num_outputs) const;
+};
+
+// NotFound for "" or an unknown name.
+absl::StatusOr<Activation> ActivationFromName(absl::string_view name);
+
+// One function for each family; the name says which ops: cpu_kernels.cc has the table.
+KernelOr CreateMatMul(const CpuRequest& request);
+KernelOr CreateDense(const CpuRequest& request);
+KernelOr CreateDenseGrad(const CpuRequest& request);
+KernelOr CreateUnary(const CpuRequest& request);
+KernelOr CreateBinary(const CpuRequest& request);
+KernelOr CreateAddN(const CpuRequest& request);
+KernelOr CreateScale(const CpuRequest& request);
+KernelOr CreateCopy(const CpuRequest& request);
+KernelOr CreateSumTo(const CpuRequest& request);
+KernelOr CreateReduce(const CpuRequest& request);
+KernelOr CreateBroadcastTo(const CpuRequest& request);
+KernelOr CreateL2Loss(const CpuRequest& request);
+KernelOr CreateMeanSquaredError(const CpuRequest& request);
+KernelOr CreateMeanSquaredErrorGrad(const CpuRequest& request);
+KernelOr CreateElementwiseLoss(const CpuRequest& request);
+KernelOr CreateElementwiseLossGrad(const CpuRequest& request);
+KernelOr CreateSoftmax(const CpuRequest& request);
+KernelOr CreateSoftmaxGrad(const CpuRequest& request);
+KernelOr CreateSparseSoftmaxCrossEntropy(const CpuRequest& request);
+KernelOr CreateSparseSoftmaxCrossEntropyGrad(const CpuRequest& request);
+KernelOr CreateSoftmaxCrossEntropy(const CpuRequest& request);
+KernelOr CreateSoftmaxCrossEntropyGrad(const CpuRequest& request);
+KernelOr CreateCorrectCount(const CpuRequest& request);
+
+// Bytes rounded up to whole cache lines: how pieces of a workspace are laid one after the other.
+inline int64_t AlignedBytes(int64_t bytes) { return (bytes + 63) & ~int64_t{63}; }
+
+inline const float* FloatInput(const KernelContext& context, int i) {
+  return static_cast<const float*>(context.inputs[i]);
+}
+inline float* FloatOutput(const KernelContext& context, int i) {
+  return static_cast<float*>(context.outputs[i]);
+}
+
+}  // namespace shoal::cpu
+
+#endif  // SHOAL_ML_KERNELS_CPU_KERNEL_FAMILIES_H_

@@ -1,0 +1,63 @@
+// Kernels run one after the other on buffers of their own, for benchmarks and tests of single
+// kernels.
+#ifndef SHOAL_TESTS_BENCHMARK_KERNEL_BENCH_H_
+#define SHOAL_TESTS_BENCHMARK_KERNEL_BENCH_H_
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ml/kernels/kernel.h"
+
+namespace shoal {
+
+// A list of kernel calls on named buffers. Ends the program with a message if a kernel cannot be
+// made.
+class KernelSequence {
+ public:
+  explicit KernelSequence(int threads) : threads_(threads) {}
+
+  // A buffer with fixed pseudo-random contents: floats in [-scale, scale], int32 in [0, scale).
+  void AddBuffer(const std::string& name, const TensorSpec& spec, float scale);
+
+  // Names of buffers made before; "" in outputs: not needed, with the spec of `skipped_spec`.
+  void AddKernel(const std::string& label, const std::string& op, const Attributes& attributes,
+                 const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
+                 const TensorSpec& skipped_spec = {});
+
+  // Runs all kernels once; adds each one's CPU seconds to its total.
+  void Run();
+
+  struct Timing {
+    std::string label;
+    std::vector<double> seconds;
+  };
+  const std::vector<Timing>& timings() const { return timings_; }
+
+ private:
+  struct Buffer {
+    TensorSpec spec;
+    std::unique_ptr<void, void (*)(void*)> bytes;
+  };
+  struct Call {
+    std::unique_ptr<Kernel> kernel;
+    std::vector<const void*> inputs;
+    std::vector<void*> outputs;
+  };
+
+  const int threads_;
+  std::map<std::string, Buffer> buffers_;
+  std::vector<Call> calls_;
+  std::vector<Timing> timings_;
+  size_t workspace_bytes_ = 0;
+  std::unique_ptr<void, void (*)(void*)> workspace_{nullptr, nullptr};
+};
+
+// The middle value; the list must not be empty.
+double Median(std::vector<double> values);
+
+}  // namespace shoal
+
+#endif  // SHOAL_TESTS_BENCHMARK_KERNEL_BENCH_H_
