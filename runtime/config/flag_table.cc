@@ -111,6 +111,7 @@ constexpr FlagSpec kTable[] = {
      "Where to serve, if not at the task's own address in the cluster. Port 0: any free one."},
     {"log_file", kHand, kScopeTask, kText, "", "FILE", "Launcher: log there.", true},
     {"report_fd", kHand, kScopeTask, kText, "", "FD", "Launcher: report the address there.", true},
+    {"parent_pid", kHand, kScopeTask, kText, "", "PID", "Launcher: die with this process.", true},
 
     {"step", kFinished, kScopeUse, kText, "", "N",
      "The checkpoint of this step. Default: the newest."},

@@ -1,0 +1,169 @@
+#include "runtime/process/shutdown.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "runtime/process/exit_code.h"
+
+namespace shoal {
+namespace {
+
+sigset_t WatchedSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGUSR1);
+  return set;
+}
+
+absl::Status SystemError(const char* call) {
+  return absl::InternalError(absl::StrCat(call, ": ", std::strerror(errno)));
+}
+
+// Milliseconds for poll(2); -1 waits for ever.
+int PollTimeout(absl::Time until) {
+  if (until == absl::InfiniteFuture()) return -1;
+  const int64_t left = absl::ToInt64Milliseconds(until - absl::Now()) + 1;
+  return static_cast<int>(std::clamp<int64_t>(left, 0, 1000000));
+}
+
+}  // namespace
+
+void ShutdownNotification::Request(int signal) {
+  std::vector<std::function<void()>> callbacks;
+  {
+    MutexLock lock(&mutex_);
+    if (requested_) return;
+    requested_ = true;
+    signal_ = signal;
+    callbacks.swap(callbacks_);
+    changed_.NotifyAll();
+  }
+  for (const std::function<void()>& callback : callbacks) callback();
+}
+
+bool ShutdownNotification::requested() const {
+  MutexLock lock(&mutex_);
+  return requested_;
+}
+
+int ShutdownNotification::signal() const {
+  MutexLock lock(&mutex_);
+  return signal_;
+}
+
+void ShutdownNotification::Wait() {
+  MutexLock lock(&mutex_);
+  while (!requested_) changed_.Wait(&mutex_);
+}
+
+bool ShutdownNotification::WaitFor(absl::Duration timeout) {
+  const absl::Time end = absl::Now() + timeout;
+  MutexLock lock(&mutex_);
+  while (!requested_) {
+    const absl::Duration left = end - absl::Now();
+    if (left <= absl::ZeroDuration()) return false;
+    changed_.WaitFor(&mutex_, left);
+  }
+  return true;
+}
+
+void ShutdownNotification::Subscribe(std::function<void()> callback) {
+  {
+    MutexLock lock(&mutex_);
+    if (!requested_) {
+      callbacks_.push_back(std::move(callback));
+      return;
+    }
+  }
+  callback();
+}
+
+int ExitCodeOf(const absl::Status& status, const ShutdownNotification& shutdown) {
+  if (absl::IsCancelled(status) && shutdown.signal() == SIGINT) return kExitInterrupted;
+  return ExitCodeOf(status);
+}
+
+absl::StatusOr<std::unique_ptr<SignalWatcher>> SignalWatcher::Start(
+    const SignalOptions& options, ShutdownNotification* shutdown) {
+  const sigset_t set = WatchedSignals();
+  if (pthread_sigmask(SIG_BLOCK, &set, nullptr) != 0) return SystemError("pthread_sigmask");
+  ::signal(SIGPIPE, SIG_IGN);
+  UniqueFd signals(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals.is_valid()) return SystemError("signalfd");
+  UniqueFd stop(eventfd(0, EFD_CLOEXEC));
+  if (!stop.is_valid()) return SystemError("eventfd");
+  return std::unique_ptr<SignalWatcher>(
+      new SignalWatcher(options, shutdown, std::move(signals), std::move(stop)));
+}
+
+SignalWatcher::SignalWatcher(const SignalOptions& options, ShutdownNotification* shutdown,
+                             UniqueFd signals, UniqueFd stop)
+    : options_(options),
+      shutdown_(shutdown),
+      signals_(std::move(signals)),
+      stop_(std::move(stop)),
+      thread_([this] { Loop(); }) {}
+
+SignalWatcher::~SignalWatcher() {
+  const uint64_t one = 1;
+  if (write(stop_.get(), &one, sizeof(one)) != sizeof(one)) std::perror("eventfd");
+  thread_.join();
+}
+
+void SignalWatcher::Loop() {
+  while (true) {
+    pollfd entries[] = {{signals_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
+    poll(entries, 2, PollTimeout(hard_exit_));
+    if ((entries[1].revents & POLLIN) != 0) return;
+    if (absl::Now() >= hard_exit_) {
+      std::fprintf(stderr, "shoal: did not end in time; ending now\n");
+      _exit(128 + first_signal_);
+    }
+    signalfd_siginfo info;
+    while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
+      OnSignal(static_cast<int>(info.ssi_signo));
+    }
+  }
+}
+
+void SignalWatcher::OnSignal(int signal) {
+  if (signal == SIGUSR1) {
+    if (options_.on_checkpoint) options_.on_checkpoint();
+    return;
+  }
+  if (first_signal_ != 0) {
+    if (!options_.on_second) _exit(128 + signal);
+    options_.on_second(signal);
+    return;
+  }
+  first_signal_ = signal;
+  hard_exit_ = absl::Now() + options_.hard_exit_after;
+  shutdown_->Request(signal);
+}
+
+void RaiseFileLimit() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t wanted = 65536;
+  if (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < wanted) {
+    limit.rlim_cur = limit.rlim_max == RLIM_INFINITY ? wanted : std::min(limit.rlim_max, wanted);
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
+}  // namespace shoal

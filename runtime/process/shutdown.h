@@ -1,0 +1,96 @@
+// The one way a process hears that it should end.
+//
+// A role waits for, or subscribes to, the ShutdownNotification; the SignalWatcher of main turns
+// SIGINT and SIGTERM into it. A second signal ends the process at once; 15 s after the first one it
+// is ended even if something hangs.
+#ifndef SHOAL_RUNTIME_PROCESS_SHUTDOWN_H_
+#define SHOAL_RUNTIME_PROCESS_SHUTDOWN_H_
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "base/mutex.h"
+#include "base/unique_fd.h"
+
+namespace shoal {
+
+// Thread safe.
+class ShutdownNotification {
+ public:
+  // The first request counts. `signal` is 0 when it was no signal.
+  void Request(int signal = 0) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  bool requested() const ABSL_LOCKS_EXCLUDED(mutex_);
+  int signal() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  void Wait() ABSL_LOCKS_EXCLUDED(mutex_);
+  // False if `timeout` of real time passed first.
+  bool WaitFor(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // `callback` runs once, on the thread that requests, or at once here if that has happened. It
+  // must not block and must outlive the notification's last request.
+  void Subscribe(std::function<void()> callback) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  mutable Mutex mutex_;
+  CondVar changed_;
+  bool requested_ ABSL_GUARDED_BY(mutex_) = false;
+  int signal_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<std::function<void()>> callbacks_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The exit code of a task that ended with `status`: as exit_code.h says, but 130 or 143 when it was
+// cancelled by that signal.
+int ExitCodeOf(const absl::Status& status, const ShutdownNotification& shutdown);
+
+struct SignalOptions {
+  // After the first signal the process ends with 128 + signal when this much time has passed;
+  // infinite: never.
+  absl::Duration hard_exit_after = absl::Seconds(15);
+  // Called instead of ending at once when another signal comes (launchers: kill the children
+  // first).
+  std::function<void(int signal)> on_second;
+  // SIGUSR1: make a checkpoint and go on. May be null.
+  std::function<void()> on_checkpoint;
+};
+
+// Constructed first in main, before any thread, so that every thread inherits the blocked signals.
+// Also ignores SIGPIPE. Not thread safe; its own thread is joined by the destructor.
+class SignalWatcher {
+ public:
+  // `shutdown` is borrowed and outlives the watcher.
+  static absl::StatusOr<std::unique_ptr<SignalWatcher>> Start(const SignalOptions& options,
+                                                              ShutdownNotification* shutdown);
+  ~SignalWatcher();
+
+  SignalWatcher(const SignalWatcher&) = delete;
+  SignalWatcher& operator=(const SignalWatcher&) = delete;
+
+ private:
+  SignalWatcher(const SignalOptions& options, ShutdownNotification* shutdown, UniqueFd signals,
+                UniqueFd stop);
+  void Loop();
+  void OnSignal(int signal);
+
+  const SignalOptions options_;
+  ShutdownNotification* const shutdown_;
+  const UniqueFd signals_;  // signalfd
+  const UniqueFd stop_;     // eventfd
+  int first_signal_ = 0;    // Of the watcher's thread.
+  absl::Time hard_exit_ = absl::InfiniteFuture();
+  std::thread thread_;
+};
+
+// Asks for 65,536 open files, or as many as the system allows.
+void RaiseFileLimit();
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_PROCESS_SHUTDOWN_H_

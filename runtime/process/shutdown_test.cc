@@ -1,0 +1,125 @@
+#include "runtime/process/shutdown.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <memory>
+#include <thread>
+
+#include "gtest/gtest.h"
+
+#include "runtime/process/exit_code.h"
+
+namespace shoal {
+namespace {
+
+TEST(ShutdownNotificationTest, TheFirstRequestCounts) {
+  ShutdownNotification shutdown;
+  EXPECT_FALSE(shutdown.requested());
+  EXPECT_FALSE(shutdown.WaitFor(absl::Milliseconds(1)));
+  shutdown.Request(SIGTERM);
+  shutdown.Request(SIGINT);
+  EXPECT_TRUE(shutdown.WaitFor(absl::ZeroDuration()));
+  EXPECT_EQ(shutdown.signal(), SIGTERM);
+}
+
+TEST(ShutdownNotificationTest, SubscribersAreCalledOnceEvenWhenLate) {
+  ShutdownNotification shutdown;
+  int early = 0;
+  int late = 0;
+  shutdown.Subscribe([&early] { ++early; });
+  EXPECT_EQ(early, 0);
+  shutdown.Request();
+  shutdown.Request();
+  shutdown.Subscribe([&late] { ++late; });
+  EXPECT_EQ(early, 1);
+  EXPECT_EQ(late, 1);
+}
+
+TEST(ShutdownNotificationTest, WakesThreadsThatWait) {
+  ShutdownNotification shutdown;
+  std::thread waiter([&shutdown] { shutdown.Wait(); });
+  shutdown.Request();
+  waiter.join();
+}
+
+// What a forked process with a watcher ends with. `act` runs in it after the watcher has started.
+template <typename Act>
+int ExitStatusOf(const SignalOptions& options, Act act) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    ShutdownNotification shutdown;
+    auto watcher = SignalWatcher::Start(options, &shutdown);
+    if (!watcher.ok()) _exit(99);
+    _exit(act(&shutdown));
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+TEST(SignalWatcherTest, ASignalBecomesTheNotification) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    EXPECT_EQ(ExitStatusOf(SignalOptions(),
+                           [signal](ShutdownNotification* shutdown) {
+                             kill(getpid(), signal);
+                             shutdown->Wait();
+                             return ExitCodeOf(absl::CancelledError(), *shutdown);
+                           }),
+              128 + signal);
+  }
+}
+
+TEST(SignalWatcherTest, TheSecondSignalEndsTheProcess) {
+  EXPECT_EQ(ExitStatusOf(SignalOptions(),
+                         [](ShutdownNotification* shutdown) {
+                           kill(getpid(), SIGTERM);
+                           shutdown->Wait();
+                           kill(getpid(), SIGINT);
+                           pause();
+                           return 0;
+                         }),
+            130);
+}
+
+TEST(SignalWatcherTest, AProcessThatHangsIsEnded) {
+  SignalOptions options;
+  options.hard_exit_after = absl::Milliseconds(20);
+  EXPECT_EQ(ExitStatusOf(options,
+                         [](ShutdownNotification*) {
+                           kill(getpid(), SIGTERM);
+                           while (true) pause();
+                           return 0;
+                         }),
+            143);
+}
+
+TEST(SignalWatcherTest, ACheckpointSignalIsNoShutdown) {
+  ShutdownNotification checkpoint;
+  SignalOptions options;
+  options.on_checkpoint = [&checkpoint] { checkpoint.Request(); };
+  EXPECT_EQ(ExitStatusOf(options,
+                         [&checkpoint](ShutdownNotification* shutdown) {
+                           kill(getpid(), SIGUSR1);
+                           checkpoint.Wait();
+                           return shutdown->requested() ? 1 : 0;
+                         }),
+            0);
+}
+
+TEST(ExitCodeTest, EveryKindOfErrorHasItsCode) {
+  EXPECT_EQ(ExitCodeOf(absl::OkStatus()), 0);
+  EXPECT_EQ(ExitCodeOf(absl::InvalidArgumentError("")), 64);
+  EXPECT_EQ(ExitCodeOf(absl::DataLossError("")), 65);
+  EXPECT_EQ(ExitCodeOf(absl::NotFoundError("")), 78);
+  EXPECT_EQ(ExitCodeOf(absl::FailedPreconditionError("")), 78);
+  EXPECT_EQ(ExitCodeOf(absl::AbortedError("fenced incarnation")), 138);
+  EXPECT_EQ(ExitCodeOf(absl::UnavailableError("")), 138);
+  EXPECT_EQ(ExitCodeOf(absl::CancelledError("")), 143);
+  EXPECT_EQ(ExitCodeOf(absl::InternalError("")), 1);
+  EXPECT_EQ(ExitCodeOf(absl::ResourceExhaustedError("")), 1);
+}
+
+}  // namespace
+}  // namespace shoal
