@@ -1,0 +1,150 @@
+"""Starts `shoal train` as a user would, finds its processes, kills them, reads what a run leaves behind."""
+import hashlib
+import json
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+
+def shoal_binary():
+    return os.environ.get("SHOAL", str(pathlib.Path("deploy/shoal").resolve()))
+
+
+class Run:
+    """One `shoal train`. Use as a context: whatever is left of it is killed at the end."""
+
+    def __init__(self, run_file, *flags, out=None):
+        self.directory = tempfile.TemporaryDirectory(prefix="shoal_test_")
+        self.out = pathlib.Path(out) if out else pathlib.Path(self.directory.name) / "run"
+        self.command = [shoal_binary(), "train", f"--run={run_file}", f"--out={self.out}", *flags]
+        self.process = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        for pid in self.pids():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.directory.cleanup()
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                        start_new_session=True)
+        return self
+
+    def wait(self, timeout=120):
+        """Returns the exit code; fails with what the tasks wrote when it takes too long."""
+        try:
+            self.output, _ = self.process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {timeout} s\n{self.logs()}") from None
+        return self.process.returncode
+
+    def finish(self, timeout=120, code=0):
+        if self.process is None:
+            self.start()
+        got = self.wait(timeout)
+        assert got == code, f"exit code {got}, not {code}\n{self.output}\n{self.logs()}"
+        return self
+
+    def logs(self, lines=15):
+        parts = []
+        for path in sorted((self.out / "logs").glob("*.log")):
+            parts.append(f"--- {path.name}\n" + "\n".join(path.read_text(errors="replace").splitlines()[-lines:]))
+        return "\n".join(parts)
+
+    def pids(self, job=None, index=None):
+        """Live processes of this run: all, or those of one task."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                arguments = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                state = (entry / "stat").read_text().rsplit(")", 1)[1].split()[0]
+            except (FileNotFoundError, ProcessLookupError, PermissionError, IndexError):
+                continue
+            if state == "Z" or not any(str(self.out) in a for a in arguments):
+                continue
+            if job is not None and (len(arguments) < 2 or arguments[1] != job):
+                continue
+            if index is not None and f"--task_index={index}" not in arguments:
+                continue
+            found.append(int(entry.name))
+        return found
+
+    def kill(self, job, index, how=signal.SIGKILL):
+        pids = self.pids(job, index)
+        assert len(pids) == 1, f"{job}/{index} is {pids}\n{self.logs()}"
+        os.kill(pids[0], how)
+        return pids[0]
+
+    def metrics(self):
+        path = self.out / "metrics.jsonl"
+        if not path.exists():
+            return []
+        return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+
+    def step(self):
+        lines = self.metrics()
+        return lines[-1]["step"] if lines else 0
+
+    def wait_for_step(self, step, timeout=90):
+        deadline = time.monotonic() + timeout
+        while self.step() < step:
+            assert self.process.poll() is None, f"ended early with {self.process.returncode}\n{self.logs()}"
+            assert time.monotonic() < deadline, f"step {self.step()}, not {step}, after {timeout} s\n{self.logs()}"
+            time.sleep(0.02)
+
+    def summary(self):
+        return json.loads((self.out / "summary.json").read_text())
+
+    def tensors(self):
+        """Name -> bytes of the exported model."""
+        path = self.out / "checkpoints"
+        exported = sorted(path.glob("*/model.safetensors"), key=lambda p: p.stat().st_mtime)
+        assert exported, f"no exported model under {path}\n{self.logs()}"
+        data = exported[-1].read_bytes()
+        (length,) = struct.unpack("<Q", data[:8])
+        header = json.loads(data[8:8 + length])
+        header.pop("__metadata__", None)
+        return {name: data[8 + length + t["data_offsets"][0]:8 + length + t["data_offsets"][1]]
+                for name, t in header.items()}
+
+    def digest(self):
+        tensors = self.tensors()
+        digest = hashlib.sha256()
+        for name in sorted(tensors):
+            digest.update(name.encode() + b"\0" + tensors[name])
+        return digest.hexdigest()
+
+    def assert_nothing_left(self, timeout=20):
+        deadline = time.monotonic() + timeout
+        while self.pids():
+            assert time.monotonic() < deadline, f"still there: {self.pids()}\n{self.logs()}"
+            time.sleep(0.05)
+
+
+def main(tests):
+    """Runs the functions given on the command line by name, or all."""
+    names = sys.argv[1:] or [t.__name__ for t in tests]
+    failed = 0
+    for test in tests:
+        if test.__name__ not in names:
+            continue
+        start = time.monotonic()
+        try:
+            test()
+            print(f"[ OK     ] {test.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
+        except AssertionError as error:
+            failed += 1
+            print(f"[ FAILED ] {test.__name__} ({time.monotonic() - start:.1f} s)\n{error}", flush=True)
+    sys.exit(1 if failed else 0)

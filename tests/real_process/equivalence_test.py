@@ -1,0 +1,99 @@
+"""SYNC: the same bytes for any number of ps and workers, with slices of any size, killed or not."""
+import pathlib
+import signal
+import time
+
+import cluster
+
+SMALL = str(pathlib.Path(__file__).resolve().parent / "small.textproto")
+reference = {}
+
+
+def digest_of(*flags):
+    with cluster.Run(SMALL, *flags) as run:
+        run.finish()
+        run.assert_nothing_left()
+        examples = sum(line["examples"] for line in run.metrics())
+        assert examples == 3 * 4030, f"{examples} examples counted, not {3 * 4030}"
+        steps = [line["step"] for line in run.metrics()]
+        assert steps == list(range(1, 81 + 1)), f"steps {steps[:3]}..{steps[-3:]}"
+        return run.digest()
+
+
+def expected(*flags):
+    if flags not in reference:
+        reference[flags] = digest_of("--num_ps_tasks=1", "--num_replicas=1", *flags)
+    return reference[flags]
+
+
+def any_number_of_ps_and_workers():
+    for ps, workers in ((2, 2), (5, 3), (3, 4)):
+        got = digest_of(f"--num_ps_tasks={ps}", f"--num_replicas={workers}")
+        assert got == expected(), f"{ps} ps, {workers} workers: other bytes"
+
+
+def local_is_the_same():
+    assert digest_of("--num_ps_tasks=0", "--num_replicas=1") == expected()
+
+
+def default_slices():
+    flags = ("--set", "cluster.slice_bytes=262144")
+    assert digest_of("--num_ps_tasks=2", "--num_replicas=2", *flags) == expected(*flags)
+
+
+def adam_and_global_norm():
+    flags = ("--optimizer=adam", "--learning_rate=0.001", "--set", "optimizer.clip_by_global_norm=0.5")
+    assert digest_of("--num_ps_tasks=2", "--num_replicas=2", *flags) == expected(*flags)
+
+
+def killed_worker():
+    with cluster.Run(SMALL, "--num_ps_tasks=2", "--num_replicas=3") as run:
+        run.start()
+        run.wait_for_step(25)
+        run.kill("worker", 1)
+        run.finish()
+        run.assert_nothing_left()
+        assert run.digest() == expected(), "other bytes after a worker was killed"
+
+
+def killed_ps():
+    with cluster.Run(SMALL, "--num_ps_tasks=2", "--num_replicas=2") as run:
+        run.start()
+        run.wait_for_step(30)
+        survivors = {task: run.pids(*task) for task in (("ps", 0), ("worker", 0), ("worker", 1), ("chief", 0))}
+        run.kill("ps", 1)
+        time.sleep(0.5)
+        for task, pids in survivors.items():
+            assert run.pids(*task) == pids, f"{task} did not live on"
+        run.finish()
+        run.assert_nothing_left()
+        steps = [line["step"] for line in run.metrics()]
+        assert steps == sorted(set(steps)), "metrics.jsonl was not cut back"
+        assert run.digest() == expected(), "other bytes after a ps was killed"
+
+
+def resume_is_uninterrupted():
+    with cluster.Run(SMALL, "--num_ps_tasks=2", "--num_replicas=2") as run:
+        run.start()
+        run.wait_for_step(33)
+        run.process.send_signal(signal.SIGINT)
+        code = run.wait()
+        assert code == 130, f"exit code {code} after Ctrl-C\n{run.output}\n{run.logs()}"
+        run.assert_nothing_left()
+        # Another number of ps and workers; R was fixed at the first start.
+        with cluster.Run(SMALL, "--num_ps_tasks=3", "--num_replicas=1", out=run.out) as again:
+            again.finish()
+            assert again.digest() == expected(), "other bytes after a resume"
+
+
+def killed_launcher_leaves_nothing():
+    with cluster.Run(SMALL, "--num_ps_tasks=2", "--num_replicas=2") as run:
+        run.start()
+        run.wait_for_step(10)
+        run.process.send_signal(signal.SIGKILL)
+        run.assert_nothing_left()
+
+
+if __name__ == "__main__":
+    cluster.main([any_number_of_ps_and_workers, local_is_the_same, default_slices, adam_and_global_norm, killed_worker,
+                  killed_ps, resume_is_uninterrupted, killed_launcher_leaves_nothing])
