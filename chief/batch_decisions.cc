@@ -1,0 +1,83 @@
+#include "chief/batch_decisions.h"
+
+namespace shoal {
+namespace {
+
+// A batch that some slices have and that failed at so many incarnations will not be delivered to the others.
+constexpr size_t kFailuresBeforeRollback = 4;
+
+}  // namespace
+
+void BatchDecisions::Report(const BatchKey& batch, uint64_t incarnation, bool certain, const std::string& reason) {
+  if (skipped_.count(batch) > 0) return;
+  Failures& failures = failures_[batch];
+  failures.incarnations.insert(incarnation);
+  failures.reason = reason;
+  if (!certain && failures.incarnations.size() < 2) return;
+  auto [it, added] = pending_.try_emplace(batch);
+  if (!added) return;
+  it->second.number = ++last_number_;
+  it->second.certain = certain;
+}
+
+std::vector<BatchDecisions::Message> BatchDecisions::Unanswered() const {
+  std::vector<Message> messages;
+  for (const auto& [batch, pending] : pending_) {
+    for (uint32_t ps = 0; ps < num_ps_; ++ps) {
+      const bool answered = pending.decided ? pending.acknowledged.count(ps) > 0 : pending.answers.count(ps) > 0;
+      if (!answered) messages.push_back({ps, batch, pending.number, pending.decided, pending.skip});
+    }
+  }
+  return messages;
+}
+
+void BatchDecisions::OnWithheld(uint32_t ps, const BatchKey& batch, uint64_t number, bool all_have, bool none_has) {
+  auto it = pending_.find(batch);
+  if (it == pending_.end() || it->second.number != number || it->second.decided) return;
+  it->second.answers[ps] = {all_have, none_has};
+}
+
+void BatchDecisions::OnDecisionAcknowledged(uint32_t ps, const BatchKey& batch, uint64_t number) {
+  auto it = pending_.find(batch);
+  if (it == pending_.end() || it->second.number != number || !it->second.decided) return;
+  it->second.acknowledged.insert(ps);
+  if (it->second.acknowledged.size() == num_ps_) pending_.erase(it);
+}
+
+bool BatchDecisions::Decide() {
+  for (auto& [batch, pending] : pending_) {
+    if (pending.decided || pending.answers.size() < num_ps_) continue;
+    bool anyone = false, everyone = true;
+    for (const auto& [ps, answer] : pending.answers) {
+      everyone = everyone && answer.first;
+      anyone = anyone || !answer.second;
+    }
+    if (broken_.withhold) anyone = false;
+    const Failures& failures = failures_[batch];
+    const bool hopeless = pending.certain || failures.incarnations.size() >= kFailuresBeforeRollback;
+    if (anyone && !everyone && hopeless && !broken_.again) {
+      skipped_[batch] = failures.reason;
+      ++changes_;
+      return true;
+    }
+    pending.decided = true;
+    pending.skip = !anyone;
+    if (everyone && !broken_.done) delivered_.insert(batch);
+    if (pending.skip && !broken_.forget) skipped_[batch] = failures.reason;
+    ++changes_;
+  }
+  return false;
+}
+
+void BatchDecisions::OnRollback() {
+  pending_.clear();
+  delivered_.clear();
+  ++changes_;
+}
+
+void BatchDecisions::RestoreSkips(absl::Span<const BatchKey> skipped) {
+  for (const BatchKey& batch : skipped) skipped_.try_emplace(batch, "skipped before the checkpoint");
+  ++changes_;
+}
+
+}  // namespace shoal

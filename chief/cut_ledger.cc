@@ -1,0 +1,71 @@
+#include "chief/cut_ledger.h"
+
+#include <algorithm>
+
+namespace shoal {
+namespace {
+
+// How far ahead of the most advanced slice a cut on request is placed.
+constexpr uint64_t kStepsAhead = 2;
+
+}  // namespace
+
+void CutLedger::AddShard(uint32_t ps, uint64_t version, const std::string& directory, const v1::ShardFile& file) {
+  if (version < durable_version_ || (version == durable_version_ && !durable_directory_.empty())) return;
+  Cut& cut = cuts_[version];
+  if (cut.directory != directory) cut.shards.clear();
+  cut.directory = directory;
+  cut.shards.try_emplace(ps, file);
+}
+
+void CutLedger::Fail(uint64_t version) {
+  cuts_.erase(version);
+  if (requested_.has_value() && requested_->version == version) requested_.reset();
+}
+
+std::optional<CutLedger::Complete> CutLedger::TakeComplete() {
+  for (auto& [version, cut] : cuts_) {
+    if (cut.taken || cut.shards.size() < num_ps_) continue;
+    cut.taken = true;
+    Complete complete{version, cut.directory, {}};
+    for (const auto& [ps, file] : cut.shards) complete.shards.push_back(file);
+    return complete;
+  }
+  return std::nullopt;
+}
+
+void CutLedger::OnDurable(uint64_t version, const std::string& directory) {
+  if (version < durable_version_) return;
+  durable_version_ = version;
+  durable_directory_ = directory;
+  cuts_.erase(cuts_.begin(), cuts_.upper_bound(version));
+}
+
+void CutLedger::Request(uint64_t version) {
+  if (!requested_.has_value()) requested_ = Requested{version, {}};
+}
+
+std::vector<uint32_t> CutLedger::PsToAsk() const {
+  std::vector<uint32_t> ask;
+  if (!requested_.has_value()) return ask;
+  for (uint32_t ps = 0; ps < num_ps_; ++ps) {
+    if (requested_->acknowledged.count(ps) == 0) ask.push_back(ps);
+  }
+  return ask;
+}
+
+void CutLedger::OnAnswer(uint32_t ps, uint64_t version, bool passed, uint64_t newest_version) {
+  if (!requested_.has_value() || requested_->version != version) return;
+  if (!passed) {
+    requested_->acknowledged.insert(ps);
+    return;
+  }
+  requested_ = Requested{std::max(version, newest_version) + kStepsAhead, {}};
+}
+
+void CutLedger::OnRollback() {
+  cuts_.clear();
+  requested_.reset();
+}
+
+}  // namespace shoal

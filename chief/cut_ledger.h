@@ -1,0 +1,74 @@
+#ifndef SHOAL_CHIEF_CUT_LEDGER_H_
+#define SHOAL_CHIEF_CUT_LEDGER_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "proto/v1/checkpoint.pb.h"
+
+namespace shoal {
+
+// Cuts of the variables on their way to durable checkpoints. A cut is complete when every ps has reported its shard; it is
+// durable when the chief has written the manifest that names all shards. A cut on request is agreed on first: the chief
+// names a version ahead of all slices and every ps acknowledges it; one that has passed it says so, and a later one is named.
+//
+// One thread at a time. Reports may be repeated.
+class CutLedger {
+ public:
+  explicit CutLedger(uint32_t num_ps) : num_ps_(num_ps) {}
+
+  // --- Shards.
+  void AddShard(uint32_t ps, uint64_t version, const std::string& directory, const v1::ShardFile& file);
+  // The shard could not be written: the cut will never be complete.
+  void Fail(uint64_t version);
+  struct Complete {
+    uint64_t version = 0;
+    std::string directory;
+    std::vector<v1::ShardFile> shards;  // by ps
+  };
+  // The next complete cut above the last durable one, once.
+  std::optional<Complete> TakeComplete();
+  void OnDurable(uint64_t version, const std::string& directory);
+  uint64_t durable_version() const { return durable_version_; }
+  const std::string& durable_directory() const { return durable_directory_; }  // empty: initial values
+
+  // --- A cut on request.
+  // Starts the agreement on a version; while one is under way it stays.
+  void Request(uint64_t version);
+  bool requested() const { return requested_.has_value(); }
+  uint64_t requested_version() const { return requested_->version; }
+  bool agreed() const { return requested_.has_value() && requested_->acknowledged.size() == num_ps_; }
+  std::vector<uint32_t> PsToAsk() const;
+  // `newest_version` is of the ps's most advanced slice.
+  void OnAnswer(uint32_t ps, uint64_t version, bool passed, uint64_t newest_version);
+  // The requested version has become durable, or is given up.
+  void EndRequest() { requested_.reset(); }
+
+  // All slices went back: shards under way are of no use.
+  void OnRollback();
+
+ private:
+  struct Requested {
+    uint64_t version = 0;
+    std::set<uint32_t> acknowledged;
+  };
+  struct Cut {
+    std::string directory;
+    std::map<uint32_t, v1::ShardFile> shards;
+    bool taken = false;
+  };
+
+  const uint32_t num_ps_;
+  uint64_t durable_version_ = 0;
+  std::string durable_directory_;
+  std::map<uint64_t, Cut> cuts_;
+  std::optional<Requested> requested_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_CUT_LEDGER_H_

@@ -1,0 +1,94 @@
+#ifndef SHOAL_CHIEF_MEMBERSHIP_H_
+#define SHOAL_CHIEF_MEMBERSHIP_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "proto/v1/identity.pb.h"
+#include "runtime/cluster/batch_key.h"
+#include "runtime/cluster/task.h"
+
+namespace shoal {
+
+// What the chief knows of one task.
+struct Member {
+  uint64_t incarnation = 0;
+  std::string nonce;    // of the process that holds the incarnation
+  std::string address;  // where it serves; empty for workers
+  std::string host;
+  uint32_t process_id = 0;
+  absl::Time last_heard;
+  bool connected = true;  // no broken connection since it was last heard
+  bool live = false;      // holds a lease
+  uint64_t step = 0;
+  std::string activity;
+  bool has_batch = false;
+  BatchKey batch;  // in hand when it was last heard
+};
+
+// Who is there: one member for each (job, index), its incarnation and its lease. A lease ends when the member is silent
+// for `lease`, or for `grace` after its connection broke. Leases are about liveness only; what keeps the variables right
+// are incarnations, lineages and the dedupe of batches.
+//
+// One thread at a time. Times only have to come from one clock.
+class Membership {
+ public:
+  struct Options {
+    absl::Duration lease = absl::Seconds(10);
+    absl::Duration grace = absl::Seconds(1);
+    uint64_t term = 1;  // incarnations of a later term are above those of an earlier one
+  };
+
+  struct Application {
+    TaskId task;
+    std::string nonce;
+    std::string address;
+    std::string host;
+    uint32_t process_id = 0;
+  };
+
+  explicit Membership(const Options& options) : options_(options) {}
+
+  // Issues an incarnation; the same one for a repeated call of the same process (nonce). Replaces a member whose lease
+  // ended or whose connection broke. ALREADY_EXISTS names the process that holds the place.
+  absl::StatusOr<uint64_t> Register(absl::Time now, const Application& application);
+
+  // Renews the lease. ABORTED "fenced incarnation" if another process took the place or the lease had ended.
+  absl::Status Renew(absl::Time now, TaskId task, uint64_t incarnation);
+
+  // The connection on which the member waited broke.
+  void Disconnect(absl::Time now, TaskId task, uint64_t incarnation);
+
+  // The member said that it goes.
+  void Leave(TaskId task, uint64_t incarnation);
+
+  // Ends the leases that are over and returns their holders.
+  std::vector<TaskId> Expire(absl::Time now);
+
+  bool IsLive(TaskId task) const;
+  // Null if it never registered. Also of members whose lease ended.
+  const Member* Find(TaskId task) const;
+  Member* FindMutable(TaskId task);
+  // Indices of the live members of a job, rising.
+  std::vector<uint32_t> Live(Job job) const;
+  const std::map<TaskId, Member>& members() const { return members_; }
+
+ private:
+  const Options options_;
+  uint64_t issued_ = 0;
+  std::map<TaskId, Member> members_;
+};
+
+TaskId TaskOf(const v1::Member& member);
+BatchKey KeyOf(const v1::BatchId& batch);
+v1::BatchId ToProto(const BatchKey& batch);
+std::string ToString(const BatchKey& batch);  // "batch 17 of epoch 0"
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_MEMBERSHIP_H_

@@ -1,0 +1,43 @@
+#ifndef SHOAL_CHIEF_RUN_PLAN_H_
+#define SHOAL_CHIEF_RUN_PLAN_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/v1/chief_service.pb.h"
+#include "runtime/cluster/slice_table.h"
+#include "runtime/cluster/step_plan.h"
+
+namespace shoal {
+
+// What follows from the run file, the first worker's declaration and, in a resume, the manifest: how variables are cut and
+// placed, what every step is made of, where the run ends. Pure.
+struct RunPlan {
+  std::vector<v1::VariableSpec> variables;
+  SliceTable table;
+  v1::ShardMap shard_map;
+  StepPlan steps;
+  uint64_t last_step = 0;  // UINT64_MAX: none
+  VersionSchedule cuts;
+  VersionSchedule evaluations;
+  uint64_t evaluation_blocks = 0;
+};
+
+// `manifest` is null at a first start. `num_ps_tasks` is at least 1 (LOCAL: 1). Errors name the fields that do not fit:
+// another model or data set than the checkpoint's, another batch size or R in the middle of an epoch, other slice_bytes.
+absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint32_t num_ps_tasks,
+                                                 const v1::ModelDeclaration& model, const v1::Manifest* manifest);
+
+// The first difference between two declarations of the same run, FAILED_PRECONDITION, or OK.
+absl::Status CheckSameModel(const v1::ModelDeclaration& first, const v1::ModelDeclaration& other,
+                            bool allow_mixed_compute);
+
+// Of variables: names, shapes, types, updates; kept in the manifest.
+uint64_t ModelFingerprint(const std::vector<v1::VariableSpec>& variables);
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_RUN_PLAN_H_

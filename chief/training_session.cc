@@ -1,0 +1,318 @@
+// Messages in. What follows from them is in training_session_flow.cc.
+#include "chief/training_session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+
+namespace shoal {
+
+TrainingSession::TrainingSession(Options options)
+    : options_(std::move(options)),
+      membership_(Membership::Options{options_.lease, options_.grace, options_.term}),
+      decisions_(options_.num_ps_tasks, options_.broken),
+      cuts_(options_.num_ps_tasks),
+      ps_(options_.num_ps_tasks) {
+  state_.set_number(1);
+  state_.set_phase(v1::RunState::PHASE_WAITING);
+  state_.set_lineage(1);
+  state_.set_synchronous(!options_.run.sync().has_sync_replicas() || options_.run.sync().sync_replicas());
+  if (options_.manifest.has_value()) {
+    const v1::Manifest& manifest = *options_.manifest;
+    state_.set_lineage(manifest.lineage() + 1);
+    newest_step_ = manifest.step();
+    cuts_.OnDurable(manifest.step(), options_.manifest_directory);
+    std::vector<BatchKey> skipped;
+    for (const v1::SkippedBatch& skip : manifest.skipped()) skipped.push_back(KeyOf(skip.batch()));
+    decisions_.RestoreSkips(skipped);
+  }
+  UpdateDecisions();
+}
+
+TrainingSession::~TrainingSession() = default;
+
+absl::Status TrainingSession::CheckIdentity(absl::Time now, const v1::Identity& identity, bool check_lineage) {
+  if (identity.run_id() != options_.run_id) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("run_id is %s and this chief runs %s; check --chief_host", identity.run_id(), options_.run_id));
+  }
+  if (identity.term() < options_.term) return absl::AbortedError("fenced term: a newer chief runs here");
+  RETURN_IF_ERROR(membership_.Renew(now, TaskOf(identity.member()), identity.incarnation()));
+  if (check_lineage && identity.lineage() != state_.lineage()) {
+    return absl::AbortedError(absl::StrFormat("moved: lineage is %d, not %d", state_.lineage(), identity.lineage()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(absl::Time now,
+                                                                   const v1::RegisterTaskRequest& request) {
+  const v1::Identity& identity = request.identity();
+  if (!identity.run_id().empty() && identity.run_id() != options_.run_id) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("run_id is %s and this chief runs %s; check --chief_host", identity.run_id(), options_.run_id));
+  }
+  const TaskId task = TaskOf(identity.member());
+  if (task.job != Job::kPs && task.job != Job::kWorker) {
+    return absl::InvalidArgumentError("identity.member: only ps and workers register");
+  }
+  if (task.job == Job::kPs && task.index >= options_.num_ps_tasks) {
+    return absl::FailedPreconditionError(absl::StrFormat("%s: this run has num_ps_tasks=%d; use a --task_index below it",
+                                                         task.ToString(), options_.num_ps_tasks));
+  }
+  if (state_.phase() == v1::RunState::PHASE_FAILED) return absl::FailedPreconditionError(state_.message());
+  if (task.job == Job::kWorker) RETURN_IF_ERROR(AdmitWorker(request));
+  ASSIGN_OR_RETURN(uint64_t incarnation,
+                   membership_.Register(now, Membership::Application{task, request.nonce(), request.address(),
+                                                                     request.host(), request.process_id()}));
+  if (task.job == Job::kPs) {
+    AdmitPs(now, task.index, incarnation);
+  } else {
+    UpdateView();
+  }
+  StartIfComplete();
+  UpdateWaitingFor();
+  v1::RegisterTaskResponse response;
+  response.set_run_id(options_.run_id);
+  response.set_term(options_.term);
+  response.set_incarnation(incarnation);
+  return response;
+}
+
+absl::Status TrainingSession::AdmitWorker(const v1::RegisterTaskRequest& request) {
+  if (model_.has_value()) {
+    return CheckSameModel(*model_, request.model(), options_.run.sync().allow_mixed_compute());
+  }
+  const v1::Manifest* manifest = options_.manifest.has_value() ? &*options_.manifest : nullptr;
+  absl::StatusOr<std::unique_ptr<RunPlan>> plan =
+      PlanRun(options_.run, options_.num_ps_tasks, request.model(), manifest);
+  if (!plan.ok()) {
+    Fail(std::string(plan.status().message()));
+    return absl::FailedPreconditionError(plan.status().message());
+  }
+  model_ = request.model();
+  plan_ = *std::move(plan);
+  evaluations_.emplace(plan_->evaluation_blocks);
+  if (options_.run.optimizer().clip_by_global_norm() > 0) {
+    uint64_t num_slices = 0;
+    for (const Slice& slice : plan_->table.slices()) {
+      if (plan_->variables[slice.variable].update() == v1::UPDATE_KIND_OPTIMIZER) ++num_slices;
+    }
+    norms_.emplace(options_.run.optimizer().clip_by_global_norm(), num_slices);
+  }
+  plan_->steps.ToProto(state_.mutable_plan());
+  *state_.mutable_shard_map() = plan_->shard_map;
+  for (const v1::VariableSpec& variable : plan_->variables) *state_.add_variables() = variable;
+  *state_.mutable_run() = options_.run;
+  state_.set_last_step(plan_->last_step);
+  state_.set_evaluate_every(options_.run.eval_every());
+  Changed();
+  return absl::OkStatus();
+}
+
+void TrainingSession::AdmitPs(absl::Time now, uint32_t index, uint64_t incarnation) {
+  PsState& ps = ps_[index];
+  if (ps.incarnation == incarnation) return;
+  const bool lost_state = ps.loaded_lineage != 0;
+  ps = PsState();
+  ps.incarnation = incarnation;
+  UpdatePsAddresses();
+  if (lost_state && state_.phase() != v1::RunState::PHASE_DONE) {
+    Rollback(now, absl::StrFormat("ps/%d came back without its state", index));
+  }
+}
+
+absl::Status TrainingSession::Heartbeat(absl::Time now, const v1::HeartbeatRequest& request) {
+  RETURN_IF_ERROR(CheckIdentity(now, request.identity(), false));
+  const TaskId task = TaskOf(request.identity().member());
+  Member* member = membership_.FindMutable(task);
+  member->step = request.step();
+  member->activity = request.activity();
+  member->has_batch = request.has_batch();
+  member->batch = KeyOf(request.batch());
+  if (request.leaving()) {
+    membership_.Leave(task, request.identity().incarnation());
+    UpdateView();
+    UpdateWaitingFor();
+  }
+  return absl::OkStatus();
+}
+
+void TrainingSession::Disconnect(absl::Time now, const v1::Identity& identity) {
+  membership_.Disconnect(now, TaskOf(identity.member()), identity.incarnation());
+}
+
+absl::Status TrainingSession::ReportSteps(absl::Time now, const v1::ReportStepsRequest& request) {
+  RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
+  for (const v1::StepReport& report : request.steps()) {
+    if (report.step() <= newest_step_) continue;
+    if (report.step() != newest_step_ + 1) {
+      return absl::FailedPreconditionError(
+          absl::StrFormat("steps: %d reported after %d; report them in order", report.step(), newest_step_));
+    }
+    newest_step_ = report.step();
+    held_lines_.push_back(report);
+  }
+  Progress(now);
+  return absl::OkStatus();
+}
+
+absl::Status TrainingSession::ReportShard(absl::Time now, const v1::ReportShardRequest& request) {
+  RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
+  const TaskId task = TaskOf(request.identity().member());
+  if (task.job != Job::kPs) return absl::InvalidArgumentError("identity.member: only ps report shards");
+  if (!request.error().empty()) {
+    Note(absl::StrFormat("no checkpoint at step %d: %s: %s", request.version(), task.ToString(), request.error()));
+    cuts_.Fail(request.version());
+    if (plan_ != nullptr && request.version() == plan_->last_step) {
+      Fail(absl::StrCat("the final checkpoint could not be written: ", request.error()));
+    }
+  } else {
+    cuts_.AddShard(task.index, request.version(), request.directory(), request.file());
+  }
+  Progress(now);
+  return absl::OkStatus();
+}
+
+absl::Status TrainingSession::ReportEvaluation(absl::Time now, const v1::ReportEvaluationRequest& request) {
+  RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
+  if (!evaluations_.has_value()) return absl::FailedPreconditionError("nothing to evaluate yet");
+  const EvaluationSums sums{request.loss_sum(), request.correct(), request.examples()};
+  if (!evaluations_->Add(request.version(), request.block(), sums)) {
+    return absl::InvalidArgumentError(absl::StrFormat("block: %d, but there are only %d", request.block(),
+                                                      evaluations_->num_blocks()));
+  }
+  Progress(now);
+  return absl::OkStatus();
+}
+
+absl::Status TrainingSession::ReportBadBatch(absl::Time now, const v1::ReportBadBatchRequest& request) {
+  if (request.has_died()) {  // From a launcher, which is no member.
+    if (request.identity().run_id() != options_.run_id && !request.identity().run_id().empty()) {
+      return absl::FailedPreconditionError("run_id: another run");
+    }
+    const Member* member = membership_.Find(TaskOf(request.died()));
+    if (member == nullptr || !member->has_batch) return absl::OkStatus();
+    decisions_.Report(member->batch, member->incarnation, false,
+                      absl::StrCat(TaskOf(request.died()).ToString(), " crashed on it: ", request.detail()));
+  } else {
+    RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
+    decisions_.Report(KeyOf(request.batch()), request.identity().incarnation(),
+                      request.reason() == v1::ReportBadBatchRequest::REASON_NON_FINITE, request.detail());
+  }
+  Decide(now);
+  return absl::OkStatus();
+}
+
+absl::Status TrainingSession::ReportNorms(const v1::ReportNormsRequest& request) {
+  if (request.identity().lineage() != state_.lineage()) return absl::AbortedError("moved: another lineage");
+  if (!norms_.has_value()) return absl::FailedPreconditionError("this run does not clip by global norm");
+  if (request.slices_size() != request.squared_norms_size()) {
+    return absl::InvalidArgumentError("squared_norms: one for each of slices");
+  }
+  for (int i = 0; i < request.slices_size(); ++i) {
+    norms_->Add(request.step(), request.slices(i), request.squared_norms(i));
+  }
+  if (request.step() > 4) norms_->ForgetBelow(request.step() - 4);
+  return absl::OkStatus();
+}
+
+std::optional<double> TrainingSession::NormScale(uint64_t lineage, uint64_t step) const {
+  if (lineage != state_.lineage() || !norms_.has_value()) return std::nullopt;
+  return norms_->Scale(step);
+}
+
+absl::StatusOr<uint64_t> TrainingSession::RequestStop(absl::Time now, const v1::RequestStopRequest& request) {
+  if (!request.run_id().empty() && request.run_id() != options_.run_id) {
+    return absl::FailedPreconditionError(absl::StrFormat("run_id is %s, not %s", options_.run_id, request.run_id()));
+  }
+  if (request.stop() && !stopping_) {
+    stopping_ = true;
+    stop_deadline_ = now + options_.stop_wait;
+    Note(absl::StrCat("stopping: ", request.reason()));
+  }
+  if (state_.phase() == v1::RunState::PHASE_TRAINING) {
+    cuts_.Request(newest_step_ + 2);
+    return cuts_.requested_version();
+  }
+  if (stopping_ && state_.phase() == v1::RunState::PHASE_WAITING) FinishIfDurable();
+  return cuts_.durable_version();
+}
+
+v1::GetRunStatusResponse TrainingSession::Status(absl::Time now) const {
+  v1::GetRunStatusResponse response;
+  *response.mutable_state() = state_;
+  for (const auto& [task, member] : membership_.members()) {
+    if (!member.live) continue;
+    v1::GetRunStatusResponse::Task* status = response.add_tasks();
+    status->mutable_member()->set_job(static_cast<v1::Job>(task.job));
+    status->mutable_member()->set_index(task.index);
+    status->set_incarnation(member.incarnation);
+    status->set_step(member.step);
+    status->set_activity(member.activity);
+    status->set_seconds_since_heartbeat(absl::ToDoubleSeconds(now - member.last_heard));
+    status->set_host(member.host);
+    status->set_process_id(member.process_id);
+  }
+  response.set_step(newest_step_);
+  response.set_last_checkpoint(cuts_.durable_directory());
+  return response;
+}
+
+void TrainingSession::OnLoadAnswer(absl::Time now, const PsCommand& command, const absl::Status& status) {
+  const auto& request = std::get<v1::LoadSlicesRequest>(command.request);
+  PsState& ps = ps_[command.ps];
+  if (command.incarnation != ps.incarnation || request.identity().lineage() != state_.lineage()) return;
+  if (!status.ok()) {
+    Fail(absl::StrFormat("ps/%d cannot load: %s", command.ps, status.message()));
+    return;
+  }
+  ps.loaded_lineage = state_.lineage();
+  StartTrainingIfLoaded();
+  Progress(now);
+}
+
+void TrainingSession::OnWithholdAnswer(absl::Time now, const PsCommand& command,
+                                       const v1::WithholdBatchResponse& response) {
+  const auto& request = std::get<v1::WithholdBatchRequest>(command.request);
+  if (request.identity().lineage() != state_.lineage() || response.ignored()) return;
+  decisions_.OnWithheld(command.ps, KeyOf(request.batch()), request.number(), response.all_have(), response.none_has());
+  Decide(now);
+}
+
+void TrainingSession::OnDecideAnswer(const PsCommand& command) {
+  const auto& request = std::get<v1::DecideBatchRequest>(command.request);
+  if (request.identity().lineage() != state_.lineage()) return;
+  decisions_.OnDecisionAcknowledged(command.ps, KeyOf(request.batch()), request.number());
+}
+
+void TrainingSession::OnCutAnswer(const PsCommand& command, const v1::RequestCutResponse& response) {
+  const auto& request = std::get<v1::RequestCutRequest>(command.request);
+  if (request.identity().lineage() != state_.lineage()) return;
+  cuts_.OnAnswer(command.ps, request.version(), response.passed(), response.newest_version());
+}
+
+void TrainingSession::OnFinishAnswer(const PsCommand& command) {
+  if (command.incarnation == ps_[command.ps].incarnation) ps_[command.ps].finished = true;
+}
+
+std::optional<EvaluationSums> TrainingSession::Evaluation(uint64_t version) const {
+  if (!evaluations_.has_value() || evaluations_->num_blocks() == 0) return std::nullopt;
+  return evaluations_->Total(version);
+}
+
+bool TrainingSession::all_finished() const {
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    if (!ps_[i].finished && membership_.IsLive(TaskId{Job::kPs, i})) return false;
+  }
+  return true;
+}
+
+absl::Status TrainingSession::failure() const {
+  if (state_.phase() != v1::RunState::PHASE_FAILED) return absl::OkStatus();
+  return absl::FailedPreconditionError(state_.message());
+}
+
+}  // namespace shoal

@@ -1,0 +1,194 @@
+#ifndef SHOAL_CHIEF_TRAINING_SESSION_H_
+#define SHOAL_CHIEF_TRAINING_SESSION_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "chief/batch_decisions.h"
+#include "chief/cut_ledger.h"
+#include "chief/evaluation_ledger.h"
+#include "chief/gradient_norms.h"
+#include "chief/membership.h"
+#include "chief/run_plan.h"
+#include "proto/v1/chief_service.pb.h"
+#include "proto/v1/parameter_service.pb.h"
+
+namespace shoal {
+
+// A command to one ps. The driver sends it to `address`, once, with a deadline, and hands the answer to On...Answer; a
+// command that was not answered is issued again.
+struct PsCommand {
+  uint32_t ps = 0;
+  std::string address;
+  uint64_t incarnation = 0;  // of the ps: the driver puts it into nothing, it names whom the answer is from
+  std::variant<v1::LoadSlicesRequest, v1::WithholdBatchRequest, v1::DecideBatchRequest, v1::RequestCutRequest,
+               v1::FinishRequest>
+      request;
+};
+
+// What the session wants written down, in order.
+struct StepLine {  // One applied step, with its evaluation if it is an evaluation version.
+  v1::StepReport report;
+  std::optional<EvaluationSums> evaluation;
+};
+struct RolledBack {  // Lines above `version` are void.
+  uint64_t version = 0;
+  std::string reason;
+};
+struct ManifestToWrite {  // Answer with OnManifestWritten.
+  std::string directory;
+  v1::Manifest manifest;
+};
+struct SessionNote {  // For the log.
+  std::string text;
+};
+using SessionRecord = std::variant<StepLine, RolledBack, ManifestToWrite, SessionNote>;
+
+// The chief's view of the run (SYNC): who takes part, which lineage of the variables is valid, what became of bad batches,
+// which cuts are durable, when the run is over. It is not on the path of a step: slices apply steps by themselves.
+//
+//     WAITING ----> PREPARING ----> TRAINING ----> STOPPING ----> DONE
+//    (all ps and      ^   (all ps     |    (the last or the asked-for cut
+//     one worker       \   loaded)    |     is being made durable)
+//     registered)       +-------------+
+//                         a ps lost its state, or a bad batch is on some slices:          any ----> FAILED
+//                         new lineage, all go back to the last durable cut
+//
+// Single-threaded: (now, message) in, state, commands and records out. Messages may be lost, repeated and reordered.
+// Errors of the handlers are those documented in proto/v1/chief_service.proto.
+class TrainingSession {
+ public:
+  struct Options {
+    v1::RunConfig run;          // As resolved.
+    std::string run_id;
+    uint64_t term = 1;
+    uint32_t num_ps_tasks = 1;  // LOCAL: 1
+    std::string checkpoint_root;
+    std::string token;          // Content of checkpoint_root/TOKEN.
+    std::optional<v1::Manifest> manifest;  // Resume from it;
+    std::string manifest_directory;        // it is in this directory of checkpoint_root.
+    absl::Duration lease = absl::Seconds(10);
+    absl::Duration grace = absl::Seconds(1);
+    absl::Duration registration_wait = absl::Seconds(300);  // For ps and a first worker to appear.
+    absl::Duration ps_return_wait = absl::Seconds(30);      // For a lost ps to come back.
+    absl::Duration stop_wait = absl::Seconds(20);           // For a cut on request, before the last one has to do.
+    absl::Duration resend = absl::Seconds(2);               // Commands that were not answered.
+    absl::Duration resend_load = absl::Seconds(60);
+    BatchDecisions::Broken broken;                          // Test seam.
+  };
+
+  explicit TrainingSession(Options options);
+  ~TrainingSession();
+
+  // --- Calls of chief_service.proto.
+  absl::StatusOr<v1::RegisterTaskResponse> Register(absl::Time now, const v1::RegisterTaskRequest& request);
+  // Renews the lease. The driver then waits until state().number() differs from known_state, or a while.
+  absl::Status Heartbeat(absl::Time now, const v1::HeartbeatRequest& request);
+  // The connection of a waiting heartbeat broke.
+  void Disconnect(absl::Time now, const v1::Identity& identity);
+  absl::Status ReportSteps(absl::Time now, const v1::ReportStepsRequest& request);
+  absl::Status ReportShard(absl::Time now, const v1::ReportShardRequest& request);
+  absl::Status ReportEvaluation(absl::Time now, const v1::ReportEvaluationRequest& request);
+  absl::Status ReportBadBatch(absl::Time now, const v1::ReportBadBatchRequest& request);
+  absl::Status ReportNorms(const v1::ReportNormsRequest& request);
+  std::optional<double> NormScale(uint64_t lineage, uint64_t step) const;
+  absl::StatusOr<uint64_t> RequestStop(absl::Time now, const v1::RequestStopRequest& request);
+  v1::GetRunStatusResponse Status(absl::Time now) const;
+
+  // --- Answers to commands. Answers of older lineages and incarnations are ignored.
+  void OnLoadAnswer(absl::Time now, const PsCommand& command, const absl::Status& status);
+  void OnWithholdAnswer(absl::Time now, const PsCommand& command, const v1::WithholdBatchResponse& response);
+  void OnDecideAnswer(const PsCommand& command);
+  void OnCutAnswer(const PsCommand& command, const v1::RequestCutResponse& response);
+  void OnFinishAnswer(const PsCommand& command);
+  // The command could not be delivered; it is issued again soon.
+  void OnUndelivered(absl::Time now, const PsCommand& command);
+
+  // The manifest is durable, or could not be written (training goes on without that checkpoint).
+  void OnManifestWritten(absl::Time now, uint64_t lineage, uint64_t version, const absl::Status& status);
+
+  // Leases, waits and their deadlines. Call it at least a few times a second.
+  void Tick(absl::Time now);
+
+  // --- What comes out.
+  const v1::RunState& state() const { return state_; }
+  std::vector<PsCommand> TakeCommands(absl::Time now);
+  std::vector<SessionRecord> TakeRecords();
+  bool interrupted() const { return stopping_; }
+  // All ps were told that the run is over (or are gone).
+  bool all_finished() const;
+  uint64_t newest_step() const { return newest_step_; }
+  uint64_t durable_version() const { return cuts_.durable_version(); }
+  const std::string& durable_directory() const { return cuts_.durable_directory(); }
+  // Null before the first worker has registered.
+  const RunPlan* plan() const { return plan_.get(); }
+  std::optional<EvaluationSums> Evaluation(uint64_t version) const;
+  absl::Status failure() const;
+
+ private:
+  struct PsState {
+    uint64_t incarnation = 0;     // that registered last
+    uint64_t loaded_lineage = 0;  // that it serves; 0: none
+    bool finished = false;
+    absl::Time missing_since = absl::InfiniteFuture();
+  };
+
+  absl::Status CheckIdentity(absl::Time now, const v1::Identity& identity, bool check_lineage);
+  absl::Status AdmitWorker(const v1::RegisterTaskRequest& request);
+  void AdmitPs(absl::Time now, uint32_t index, uint64_t incarnation);
+  void Changed() { state_.set_number(state_.number() + 1); }
+  void SetPhase(v1::RunState::Phase phase);
+  void UpdateView();
+  void UpdatePsAddresses();
+  void UpdateDecisions();
+  void UpdateWaitingFor();
+  void StartIfComplete();
+  void StartTrainingIfLoaded();
+  void Rollback(absl::Time now, const std::string& reason);
+  void Decide(absl::Time now);
+  void Progress(absl::Time now);
+  void FlushLines();
+  void WriteManifestIfComplete();
+  void CheckWaits(absl::Time now);
+  void FinishIfDurable();
+  void Fail(const std::string& message);
+  void Note(std::string text);
+  void Due(absl::Time now, const std::string& key, absl::Duration again, PsCommand command,
+           std::vector<PsCommand>* commands, std::set<std::string>* wanted);
+  PsCommand CommandFor(uint32_t ps) const;
+  void FillIdentity(v1::Identity* identity) const;
+  v1::LoadSlicesRequest LoadRequest() const;
+
+  const Options options_;
+  Membership membership_;
+  std::optional<v1::ModelDeclaration> model_;
+  std::unique_ptr<RunPlan> plan_;
+  BatchDecisions decisions_;
+  uint64_t decisions_seen_ = 0;
+  CutLedger cuts_;
+  std::optional<EvaluationLedger> evaluations_;  // from the plan on
+  std::optional<GradientNorms> norms_;           // with clipping by global norm
+  std::vector<PsState> ps_;
+  v1::RunState state_;
+  uint64_t newest_step_ = 0;
+  std::deque<v1::StepReport> held_lines_;  // applied, but their evaluation is not complete
+  bool stopping_ = false;
+  absl::Time stop_deadline_ = absl::InfiniteFuture();
+  absl::Time started_ = absl::InfiniteFuture();
+  std::map<std::string, absl::Time> next_due_;
+  std::vector<SessionRecord> records_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_TRAINING_SESSION_H_

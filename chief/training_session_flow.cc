@@ -1,0 +1,323 @@
+// What follows from messages and time: phases, rollbacks, cuts, commands to ps, records.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "chief/training_session.h"
+
+namespace shoal {
+
+void TrainingSession::SetPhase(v1::RunState::Phase phase) {
+  if (state_.phase() == phase) return;
+  state_.set_phase(phase);
+  Changed();
+}
+
+void TrainingSession::Note(std::string text) { records_.push_back(SessionNote{std::move(text)}); }
+
+void TrainingSession::Fail(const std::string& message) {
+  if (state_.phase() == v1::RunState::PHASE_FAILED || state_.phase() == v1::RunState::PHASE_DONE) return;
+  state_.set_message(message);
+  SetPhase(v1::RunState::PHASE_FAILED);
+  Note(absl::StrCat("failed: ", message));
+}
+
+void TrainingSession::UpdateView() {
+  const std::vector<uint32_t> live = membership_.Live(Job::kWorker);
+  if (std::equal(live.begin(), live.end(), state_.workers().begin(), state_.workers().end())) return;
+  state_.mutable_workers()->Assign(live.begin(), live.end());
+  state_.set_view(state_.view() + 1);
+  Changed();
+  Note(absl::StrFormat("view %d: workers [%s]", state_.view(), absl::StrJoin(live, ",")));
+}
+
+void TrainingSession::UpdatePsAddresses() {
+  state_.clear_ps_addresses();
+  state_.clear_ps_incarnations();
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    const Member* member = membership_.Find(TaskId{Job::kPs, i});
+    state_.add_ps_addresses(member == nullptr ? "" : member->address);
+    state_.add_ps_incarnations(ps_[i].incarnation);
+  }
+  Changed();
+}
+
+void TrainingSession::UpdateDecisions() {
+  if (decisions_seen_ == decisions_.changes()) return;
+  decisions_seen_ = decisions_.changes();
+  state_.clear_skipped();
+  state_.clear_delivered();
+  for (const auto& [batch, reason] : decisions_.skipped()) *state_.add_skipped() = ToProto(batch);
+  for (const BatchKey& batch : decisions_.delivered()) *state_.add_delivered() = ToProto(batch);
+  Changed();
+}
+
+void TrainingSession::UpdateWaitingFor() {
+  std::vector<std::string> missing;
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    if (!membership_.IsLive(TaskId{Job::kPs, i})) missing.push_back(absl::StrCat("ps/", i));
+  }
+  const uint32_t replicas = options_.run.deployment().has_num_replicas() ? options_.run.deployment().num_replicas() : 1;
+  for (uint32_t i = 0; i < replicas; ++i) {
+    if (!membership_.IsLive(TaskId{Job::kWorker, i})) missing.push_back(absl::StrCat("worker/", i));
+  }
+  if (std::equal(missing.begin(), missing.end(), state_.waiting_for().begin(), state_.waiting_for().end())) return;
+  state_.mutable_waiting_for()->Assign(missing.begin(), missing.end());
+  Changed();
+}
+
+void TrainingSession::StartIfComplete() {
+  if (state_.phase() != v1::RunState::PHASE_WAITING || plan_ == nullptr) return;
+  if (membership_.Live(Job::kPs).size() < ps_.size() || membership_.Live(Job::kWorker).empty()) return;
+  SetPhase(v1::RunState::PHASE_PREPARING);
+}
+
+void TrainingSession::StartTrainingIfLoaded() {
+  if (state_.phase() != v1::RunState::PHASE_PREPARING) return;
+  for (const PsState& ps : ps_) {
+    if (ps.loaded_lineage != state_.lineage()) return;
+  }
+  SetPhase(v1::RunState::PHASE_TRAINING);
+  if (stopping_) cuts_.Request(newest_step_ + 2);
+}
+
+void TrainingSession::Rollback(absl::Time now, const std::string& reason) {
+  if (state_.phase() == v1::RunState::PHASE_FAILED || state_.phase() == v1::RunState::PHASE_DONE) return;
+  state_.set_lineage(state_.lineage() + 1);
+  const uint64_t version = cuts_.durable_version();
+  cuts_.OnRollback();
+  decisions_.OnRollback();
+  if (evaluations_.has_value()) evaluations_->ForgetAbove(version);
+  if (norms_.has_value()) norms_->Clear();
+  held_lines_.clear();
+  newest_step_ = version;
+  for (PsState& ps : ps_) ps.loaded_lineage = 0;
+  state_.set_phase(v1::RunState::PHASE_PREPARING);
+  Changed();
+  UpdateDecisions();
+  records_.push_back(RolledBack{version, reason});
+  Note(absl::StrFormat("back to step %d, lineage %d: %s", version, state_.lineage(), reason));
+  CheckWaits(now);
+}
+
+void TrainingSession::Decide(absl::Time now) {
+  const bool rollback = decisions_.Decide();
+  UpdateDecisions();
+  if (rollback) Rollback(now, "a bad batch had reached some slices; it is skipped now");
+}
+
+void TrainingSession::Progress(absl::Time now) {
+  FlushLines();
+  WriteManifestIfComplete();
+  FinishIfDurable();
+  CheckWaits(now);
+}
+
+void TrainingSession::FlushLines() {
+  while (!held_lines_.empty()) {
+    StepLine line{held_lines_.front(), std::nullopt};
+    const uint64_t step = line.report.step();
+    if (plan_->evaluations.Contains(plan_->steps, step) && evaluations_->num_blocks() > 0) {
+      line.evaluation = evaluations_->Total(step);
+      if (!line.evaluation.has_value()) return;
+    }
+    records_.push_back(std::move(line));
+    held_lines_.pop_front();
+    if (step > 1) evaluations_->ForgetBelow(std::min(step, cuts_.durable_version()));
+  }
+}
+
+void TrainingSession::WriteManifestIfComplete() {
+  while (std::optional<CutLedger::Complete> cut = cuts_.TakeComplete()) {
+    ManifestToWrite write;
+    write.directory = cut->directory;
+    v1::Manifest& manifest = write.manifest;
+    manifest.set_format_version(1);
+    manifest.set_min_reader_version(1);
+    manifest.set_run_id(options_.run_id);
+    manifest.set_term(options_.term);
+    manifest.set_lineage(state_.lineage());
+    manifest.set_step(cut->version);
+    manifest.set_model_fingerprint(ModelFingerprint(plan_->variables));
+    for (const v1::VariableSpec& variable : plan_->variables) *manifest.add_variables() = variable;
+    *manifest.mutable_shard_map() = plan_->shard_map;
+    plan_->steps.ToProto(manifest.mutable_plan());
+    for (const v1::ShardFile& shard : cut->shards) *manifest.add_shards() = shard;
+    for (const auto& [batch, reason] : decisions_.skipped()) {
+      v1::SkippedBatch* skip = manifest.add_skipped();
+      *skip->mutable_batch() = ToProto(batch);
+      skip->set_reason(reason);
+    }
+    manifest.set_finished(cut->version == plan_->last_step);
+    manifest.set_seed(options_.run.has_seed() ? options_.run.seed() : 1);
+    manifest.set_synchronous(state_.synchronous());
+    if (manifest.finished() || (stopping_ && cuts_.requested() && cuts_.requested_version() <= cut->version)) {
+      SetPhase(v1::RunState::PHASE_STOPPING);
+    }
+    records_.push_back(std::move(write));
+  }
+}
+
+void TrainingSession::OnManifestWritten(absl::Time now, uint64_t lineage, uint64_t version, const absl::Status& status) {
+  const bool current = lineage == state_.lineage();
+  if (!status.ok()) {
+    Note(absl::StrFormat("no checkpoint at step %d: %s", version, status.message()));
+    if (current) cuts_.Fail(version);
+    if (plan_ != nullptr && version == plan_->last_step) {
+      Fail(absl::StrCat("the final checkpoint could not be written: ", status.message()));
+    }
+    return;
+  }
+  // A manifest of an older lineage is a valid cut of it, but the run went back before it became known: it stays unused.
+  if (!current) return;
+  for (const SessionRecord& record : records_) (void)record;
+  cuts_.OnDurable(version, written_directories_[version]);
+  written_directories_.erase(written_directories_.begin(), written_directories_.upper_bound(version));
+  if (cuts_.requested() && cuts_.requested_version() <= version && !stopping_) cuts_.EndRequest();
+  Progress(now);
+}
+
+void TrainingSession::FinishIfDurable() {
+  if (state_.phase() == v1::RunState::PHASE_FAILED || state_.phase() == v1::RunState::PHASE_DONE) return;
+  const bool at_end = plan_ != nullptr && cuts_.durable_version() == plan_->last_step && held_lines_.empty() &&
+                      newest_step_ == plan_->last_step &&
+                      (evaluations_->num_blocks() == 0 || evaluations_->Total(plan_->last_step).has_value());
+  const bool stopped = stopping_ && (state_.phase() == v1::RunState::PHASE_WAITING ||
+                                     (cuts_.requested() && cuts_.durable_version() >= cuts_.requested_version()));
+  if (at_end) stopping_ = false;
+  if (at_end || stopped) SetPhase(v1::RunState::PHASE_DONE);
+}
+
+void TrainingSession::CheckWaits(absl::Time now) {
+  if (state_.phase() == v1::RunState::PHASE_FAILED || state_.phase() == v1::RunState::PHASE_DONE) return;
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    PsState& ps = ps_[i];
+    if (membership_.IsLive(TaskId{Job::kPs, i})) {
+      ps.missing_since = absl::InfiniteFuture();
+    } else if (ps.incarnation != 0) {
+      ps.missing_since = std::min(ps.missing_since, now);
+      if (now - ps.missing_since > options_.ps_return_wait) {
+        Fail(absl::StrFormat("ps/%d is gone and did not come back within %s; resume the run to go on from step %d", i,
+                             absl::FormatDuration(options_.ps_return_wait), cuts_.durable_version()));
+        return;
+      }
+    }
+  }
+  if (stopping_ && now > stop_deadline_) {
+    Note(absl::StrFormat("no new checkpoint within %s; the one of step %d stands",
+                         absl::FormatDuration(options_.stop_wait), cuts_.durable_version()));
+    SetPhase(v1::RunState::PHASE_DONE);
+    return;
+  }
+  if (state_.phase() == v1::RunState::PHASE_WAITING) {
+    started_ = std::min(started_, now);
+    if (now - started_ > options_.registration_wait) {
+      Fail(absl::StrFormat("waited %s for %s; start them with this chief's address, or raise cluster.wait_seconds",
+                           absl::FormatDuration(options_.registration_wait), absl::StrJoin(state_.waiting_for(), ", ")));
+    }
+  }
+}
+
+void TrainingSession::Tick(absl::Time now) {
+  for (TaskId task : membership_.Expire(now)) Note(absl::StrCat(task.ToString(), " is gone: its lease has ended"));
+  UpdateView();
+  UpdateWaitingFor();
+  Decide(now);
+  Progress(now);
+}
+
+void TrainingSession::FillIdentity(v1::Identity* identity) const {
+  identity->set_run_id(options_.run_id);
+  identity->set_term(options_.term);
+  identity->mutable_member()->set_job(v1::JOB_CHIEF);
+  identity->set_view(state_.view());
+  identity->set_lineage(state_.lineage());
+}
+
+v1::LoadSlicesRequest TrainingSession::LoadRequest() const {
+  v1::LoadSlicesRequest request;
+  FillIdentity(request.mutable_identity());
+  *request.mutable_run() = options_.run;
+  for (const v1::VariableSpec& variable : plan_->variables) *request.add_variables() = variable;
+  *request.mutable_shard_map() = plan_->shard_map;
+  plan_->steps.ToProto(request.mutable_plan());
+  request.set_checkpoint(cuts_.durable_directory());
+  for (const auto& [batch, reason] : decisions_.skipped()) *request.add_skipped() = ToProto(batch);
+  request.set_checkpoint_root(options_.checkpoint_root);
+  request.set_token(options_.token);
+  return request;
+}
+
+PsCommand TrainingSession::CommandFor(uint32_t ps) const {
+  const Member* member = membership_.Find(TaskId{Job::kPs, ps});
+  return PsCommand{ps, member == nullptr ? "" : member->address, ps_[ps].incarnation, {}};
+}
+
+void TrainingSession::Due(absl::Time now, const std::string& key, absl::Duration again, PsCommand command,
+                          std::vector<PsCommand>* commands, std::set<std::string>* wanted) {
+  wanted->insert(key);
+  absl::Time& due = next_due_.try_emplace(key, absl::InfinitePast()).first->second;
+  if (now < due) return;
+  due = now + again;
+  commands->push_back(std::move(command));
+}
+
+std::vector<PsCommand> TrainingSession::TakeCommands(absl::Time now) {
+  std::vector<PsCommand> commands;
+  std::set<std::string> wanted;
+  auto issue = [&](uint32_t ps, const std::string& what, absl::Duration again, auto request) {
+    if (!membership_.IsLive(TaskId{Job::kPs, ps})) return;
+    PsCommand command = CommandFor(ps);
+    command.request = std::move(request);
+    Due(now, CommandKey(command, what), again, std::move(command), &commands, &wanted);
+  };
+  const v1::RunState::Phase phase = state_.phase();
+  if (phase == v1::RunState::PHASE_PREPARING) {
+    for (uint32_t ps = 0; ps < ps_.size(); ++ps) {
+      if (ps_[ps].loaded_lineage != state_.lineage()) issue(ps, "load", options_.resend_load, LoadRequest());
+    }
+  } else if (phase == v1::RunState::PHASE_TRAINING || phase == v1::RunState::PHASE_STOPPING) {
+    for (const BatchDecisions::Message& message : decisions_.Unanswered()) {
+      const BatchKey& batch = message.batch;
+      auto fill = [&](auto request) {
+        FillIdentity(request.mutable_identity());
+        *request.mutable_batch() = ToProto(batch);
+        request.set_step(plan_->steps.Covers(batch) ? plan_->steps.PlaceOf(batch).step : 0);
+        request.set_number(message.number);
+        return request;
+      };
+      const std::string what = absl::StrCat(message.decided ? "decide " : "withhold ", batch.epoch, " ", batch.index, " ",
+                                            message.number);
+      if (message.decided) {
+        v1::DecideBatchRequest request = fill(v1::DecideBatchRequest());
+        request.set_skip(message.skip);
+        issue(message.ps, what, options_.resend, std::move(request));
+      } else {
+        issue(message.ps, what, options_.resend, fill(v1::WithholdBatchRequest()));
+      }
+    }
+    for (uint32_t ps : cuts_.PsToAsk()) {
+      v1::RequestCutRequest request;
+      FillIdentity(request.mutable_identity());
+      request.set_version(cuts_.requested_version());
+      issue(ps, absl::StrCat("cut ", request.version()), options_.resend, std::move(request));
+    }
+  } else if (phase == v1::RunState::PHASE_DONE || phase == v1::RunState::PHASE_FAILED) {
+    for (uint32_t ps = 0; ps < ps_.size(); ++ps) {
+      if (ps_[ps].finished) continue;
+      v1::FinishRequest request;
+      FillIdentity(request.mutable_identity());
+      issue(ps, "finish", options_.resend, std::move(request));
+    }
+  }
+  for (auto it = next_due_.begin(); it != next_due_.end();) {
+    it = wanted.count(it->first) > 0 ? std::next(it) : next_due_.erase(it);
+  }
+  return commands;
+}
+
+std::vector<SessionRecord> TrainingSession::TakeRecords() { return std::exchange(records_, {}); }
+
+}  // namespace shoal
