@@ -3,12 +3,14 @@
 namespace shoal {
 namespace {
 
-// A batch that some slices have and that failed at so many incarnations will not be delivered to the others.
+// A batch that some slices have and that failed at so many incarnations will not be delivered to
+// the others.
 constexpr size_t kFailuresBeforeRollback = 4;
 
 }  // namespace
 
-void BatchDecisions::Report(const BatchKey& batch, uint64_t incarnation, bool certain, const std::string& reason) {
+void BatchDecisions::Report(const BatchKey& batch, uint64_t incarnation, bool certain,
+                            const std::string& reason) {
   if (skipped_.count(batch) > 0) return;
   Failures& failures = failures_[batch];
   failures.incarnations.insert(incarnation);
@@ -24,14 +26,16 @@ std::vector<BatchDecisions::Message> BatchDecisions::Unanswered() const {
   std::vector<Message> messages;
   for (const auto& [batch, pending] : pending_) {
     for (uint32_t ps = 0; ps < num_ps_; ++ps) {
-      const bool answered = pending.decided ? pending.acknowledged.count(ps) > 0 : pending.answers.count(ps) > 0;
+      const bool answered =
+          pending.decided ? pending.acknowledged.count(ps) > 0 : pending.answers.count(ps) > 0;
       if (!answered) messages.push_back({ps, batch, pending.number, pending.decided, pending.skip});
     }
   }
   return messages;
 }
 
-void BatchDecisions::OnWithheld(uint32_t ps, const BatchKey& batch, uint64_t number, bool all_have, bool none_has) {
+void BatchDecisions::OnWithheld(uint32_t ps, const BatchKey& batch, uint64_t number, bool all_have,
+                                bool none_has) {
   auto it = pending_.find(batch);
   if (it == pending_.end() || it->second.number != number || it->second.decided) return;
   it->second.answers[ps] = {all_have, none_has};
@@ -54,7 +58,8 @@ bool BatchDecisions::Decide() {
     }
     if (broken_.withhold) anyone = false;
     const Failures& failures = failures_[batch];
-    const bool hopeless = pending.certain || failures.incarnations.size() >= kFailuresBeforeRollback;
+    const bool hopeless =
+        pending.certain || failures.incarnations.size() >= kFailuresBeforeRollback;
     if (anyone && !everyone && hopeless && !broken_.again) {
       skipped_[batch] = failures.reason;
       ++changes_;
@@ -76,7 +81,8 @@ void BatchDecisions::OnRollback() {
 }
 
 void BatchDecisions::RestoreSkips(absl::Span<const BatchKey> skipped) {
-  for (const BatchKey& batch : skipped) skipped_.try_emplace(batch, "skipped before the checkpoint");
+  for (const BatchKey& batch : skipped)
+    skipped_.try_emplace(batch, "skipped before the checkpoint");
   ++changes_;
 }
 

@@ -8,18 +8,22 @@
 #include <vector>
 
 #include "absl/types/span.h"
+
 #include "runtime/cluster/batch_key.h"
 
 namespace shoal {
 
-// What becomes of batches that are non-finite or that kill whoever computes them (SYNC). The chief asks every ps to withhold
-// such a batch, i.e. to say whether its slices have the contribution and to take none if not:
+// What becomes of batches that are non-finite or that kill whoever computes them (SYNC). The chief
+// asks every ps to withhold such a batch, i.e. to say whether its slices have the contribution and
+// to take none if not:
 //   no slice has it                        -> all skip it
-//   all slices have it                     -> it was delivered in pieces by the dying: done, nobody computes it again
-//   some have it                           -> it is computed again; if it goes on failing, everything is rolled back to the
+//   all slices have it                     -> it was delivered in pieces by the dying: done, nobody
+//   computes it again some have it                           -> it is computed again; if it goes on
+//   failing, everything is rolled back to the
 //                                             last cut with the batch skipped
-// A withhold and its decision carry a number; a decision is repeated until every ps has acknowledged it. Skips are
-// remembered for ever: they are part of every view, every load and every manifest.
+// A withhold and its decision carry a number; a decision is repeated until every ps has
+// acknowledged it. Skips are remembered for ever: they are part of every view, every load and every
+// manifest.
 //
 // One thread at a time. Messages may be lost, repeated and reordered.
 class BatchDecisions {
@@ -32,10 +36,11 @@ class BatchDecisions {
     bool forget = false;    // does not remember skips
   };
 
-  explicit BatchDecisions(uint32_t num_ps, Broken broken = {}) : num_ps_(num_ps), broken_(broken) {}
+  explicit BatchDecisions(uint32_t num_ps) : BatchDecisions(num_ps, Broken()) {}
+  BatchDecisions(uint32_t num_ps, Broken broken) : num_ps_(num_ps), broken_(broken) {}
 
-  // A failure of the batch at `incarnation`. `certain`: computing it again will not help. Two incarnations that failed make
-  // it certain enough to ask.
+  // A failure of the batch at `incarnation`. `certain`: computing it again will not help. Two
+  // incarnations that failed make it certain enough to ask.
   void Report(const BatchKey& batch, uint64_t incarnation, bool certain, const std::string& reason);
 
   struct Message {
@@ -48,13 +53,16 @@ class BatchDecisions {
   // All messages that are not answered yet; send them again and again.
   std::vector<Message> Unanswered() const;
 
-  void OnWithheld(uint32_t ps, const BatchKey& batch, uint64_t number, bool all_have, bool none_has);
+  void OnWithheld(uint32_t ps, const BatchKey& batch, uint64_t number, bool all_have,
+                  bool none_has);
   void OnDecisionAcknowledged(uint32_t ps, const BatchKey& batch, uint64_t number);
 
-  // Decides what can be decided. True: everything must be rolled back (the new skip is remembered already).
+  // Decides what can be decided. True: everything must be rolled back (the new skip is remembered
+  // already).
   bool Decide();
 
-  // All slices went back to a cut, under a new lineage: nothing is pending or delivered any more. Skips stay.
+  // All slices went back to a cut, under a new lineage: nothing is pending or delivered any more.
+  // Skips stay.
   void OnRollback();
 
   // From a manifest.

@@ -10,8 +10,10 @@ constexpr uint64_t kStepsAhead = 2;
 
 }  // namespace
 
-void CutLedger::AddShard(uint32_t ps, uint64_t version, const std::string& directory, const v1::ShardFile& file) {
-  if (version < durable_version_ || (version == durable_version_ && !durable_directory_.empty())) return;
+void CutLedger::AddShard(uint32_t ps, uint64_t version, const std::string& directory,
+                         const v1::ShardFile& file) {
+  if (version < durable_version_ || (version == durable_version_ && !durable_directory_.empty()))
+    return;
   Cut& cut = cuts_[version];
   if (cut.directory != directory) cut.shards.clear();
   cut.directory = directory;
@@ -34,11 +36,16 @@ std::optional<CutLedger::Complete> CutLedger::TakeComplete() {
   return std::nullopt;
 }
 
-void CutLedger::OnDurable(uint64_t version, const std::string& directory) {
-  if (version < durable_version_) return;
+void CutLedger::OnDurable(uint64_t version) {
+  auto it = cuts_.find(version);
+  if (it == cuts_.end() || version < durable_version_) return;
+  Restore(version, it->second.directory);
+  cuts_.erase(cuts_.begin(), cuts_.upper_bound(version));
+}
+
+void CutLedger::Restore(uint64_t version, const std::string& directory) {
   durable_version_ = version;
   durable_directory_ = directory;
-  cuts_.erase(cuts_.begin(), cuts_.upper_bound(version));
 }
 
 void CutLedger::Request(uint64_t version) {

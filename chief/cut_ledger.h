@@ -12,9 +12,10 @@
 
 namespace shoal {
 
-// Cuts of the variables on their way to durable checkpoints. A cut is complete when every ps has reported its shard; it is
-// durable when the chief has written the manifest that names all shards. A cut on request is agreed on first: the chief
-// names a version ahead of all slices and every ps acknowledges it; one that has passed it says so, and a later one is named.
+// Cuts of the variables on their way to durable checkpoints. A cut is complete when every ps has
+// reported its shard; it is durable when the chief has written the manifest that names all shards.
+// A cut on request is agreed on first: the chief names a version ahead of all slices and every ps
+// acknowledges it; one that has passed it says so, and a later one is named.
 //
 // One thread at a time. Reports may be repeated.
 class CutLedger {
@@ -22,7 +23,8 @@ class CutLedger {
   explicit CutLedger(uint32_t num_ps) : num_ps_(num_ps) {}
 
   // --- Shards.
-  void AddShard(uint32_t ps, uint64_t version, const std::string& directory, const v1::ShardFile& file);
+  void AddShard(uint32_t ps, uint64_t version, const std::string& directory,
+                const v1::ShardFile& file);
   // The shard could not be written: the cut will never be complete.
   void Fail(uint64_t version);
   struct Complete {
@@ -32,16 +34,23 @@ class CutLedger {
   };
   // The next complete cut above the last durable one, once.
   std::optional<Complete> TakeComplete();
-  void OnDurable(uint64_t version, const std::string& directory);
+  // The manifest of a cut that was taken is durable.
+  void OnDurable(uint64_t version);
+  // From a manifest of an earlier life of the run.
+  void Restore(uint64_t version, const std::string& directory);
   uint64_t durable_version() const { return durable_version_; }
-  const std::string& durable_directory() const { return durable_directory_; }  // empty: initial values
+  const std::string& durable_directory() const {
+    return durable_directory_;
+  }  // empty: initial values
 
   // --- A cut on request.
   // Starts the agreement on a version; while one is under way it stays.
   void Request(uint64_t version);
   bool requested() const { return requested_.has_value(); }
   uint64_t requested_version() const { return requested_->version; }
-  bool agreed() const { return requested_.has_value() && requested_->acknowledged.size() == num_ps_; }
+  bool agreed() const {
+    return requested_.has_value() && requested_->acknowledged.size() == num_ps_;
+  }
   std::vector<uint32_t> PsToAsk() const;
   // `newest_version` is of the ps's most advanced slice.
   void OnAnswer(uint32_t ps, uint64_t version, bool passed, uint64_t newest_version);

@@ -14,8 +14,9 @@ struct EvaluationSums {
   uint64_t examples = 0;
 };
 
-// Collects evaluations: the test split is cut into a fixed number of blocks, each reported by whoever owns it, perhaps more
-// than once. Blocks are added in their order, so the sums do not depend on who computed what. One thread at a time.
+// Collects evaluations: the test split is cut into a fixed number of blocks, each reported by
+// whoever owns it, perhaps more than once. Blocks are added in their order, so the sums do not
+// depend on who computed what. One thread at a time.
 class EvaluationLedger {
  public:
   explicit EvaluationLedger(uint64_t num_blocks) : num_blocks_(num_blocks) {}

@@ -7,8 +7,9 @@
 
 namespace shoal {
 
-// Clipping by the global norm of a step's mean gradient (SYNC; Pascanu et al. 2013, tf.clip_by_global_norm): every ps sends
-// the squared norms of its slices; added in the order of slices, whoever sent first, they give the one scale of the step:
+// Clipping by the global norm of a step's mean gradient (SYNC; Pascanu et al. 2013,
+// tf.clip_by_global_norm): every ps sends the squared norms of its slices; added in the order of
+// slices, whoever sent first, they give the one scale of the step:
 //   scale = clip / max(norm, clip)
 // One thread at a time.
 class GradientNorms {

@@ -13,9 +13,11 @@ absl::StatusOr<uint64_t> Membership::Register(absl::Time now, const Application&
     return member.incarnation;
   }
   if (member.live && member.connected) {
-    return absl::AlreadyExistsError(absl::StrFormat(
-        "%s is already running: process %d on %s, last heard %s ago; give every task its own --task_index",
-        application.task.ToString(), member.process_id, member.host, absl::FormatDuration(now - member.last_heard)));
+    return absl::AlreadyExistsError(
+        absl::StrFormat("%s is already running: process %d on %s, last heard %s ago; give every "
+                        "task its own --task_index",
+                        application.task.ToString(), member.process_id, member.host,
+                        absl::FormatDuration(now - member.last_heard)));
   }
   member = Member();
   member.incarnation = (options_.term << 32) + ++issued_;
@@ -31,8 +33,8 @@ absl::StatusOr<uint64_t> Membership::Register(absl::Time now, const Application&
 absl::Status Membership::Renew(absl::Time now, TaskId task, uint64_t incarnation) {
   Member* member = FindMutable(task);
   if (member == nullptr || member->incarnation != incarnation || !member->live) {
-    return absl::AbortedError(absl::StrCat("fenced incarnation: another process is ", task.ToString(),
-                                           " now, or its lease has ended"));
+    return absl::AbortedError(absl::StrCat("fenced incarnation: another process is ",
+                                           task.ToString(), " now, or its lease has ended"));
   }
   member->last_heard = now;
   member->connected = true;
@@ -87,7 +89,9 @@ std::vector<uint32_t> Membership::Live(Job job) const {
   return indices;
 }
 
-TaskId TaskOf(const v1::Member& member) { return TaskId{static_cast<Job>(member.job()), member.index()}; }
+TaskId TaskOf(const v1::Member& member) {
+  return TaskId{static_cast<Job>(member.job()), member.index()};
+}
 
 BatchKey KeyOf(const v1::BatchId& batch) { return BatchKey{batch.epoch(), batch.index()}; }
 
@@ -98,6 +102,8 @@ v1::BatchId ToProto(const BatchKey& batch) {
   return proto;
 }
 
-std::string ToString(const BatchKey& batch) { return absl::StrCat("batch ", batch.index, " of epoch ", batch.epoch); }
+std::string ToString(const BatchKey& batch) {
+  return absl::StrCat("batch ", batch.index, " of epoch ", batch.epoch);
+}
 
 }  // namespace shoal

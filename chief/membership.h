@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+
 #include "proto/v1/identity.pb.h"
 #include "runtime/cluster/batch_key.h"
 #include "runtime/cluster/task.h"
@@ -31,9 +32,10 @@ struct Member {
   BatchKey batch;  // in hand when it was last heard
 };
 
-// Who is there: one member for each (job, index), its incarnation and its lease. A lease ends when the member is silent
-// for `lease`, or for `grace` after its connection broke. Leases are about liveness only; what keeps the variables right
-// are incarnations, lineages and the dedupe of batches.
+// Who is there: one member for each (job, index), its incarnation and its lease. A lease ends when
+// the member is silent for `lease`, or for `grace` after its connection broke. Leases are about
+// liveness only; what keeps the variables right are incarnations, lineages and the dedupe of
+// batches.
 //
 // One thread at a time. Times only have to come from one clock.
 class Membership {
@@ -54,11 +56,13 @@ class Membership {
 
   explicit Membership(const Options& options) : options_(options) {}
 
-  // Issues an incarnation; the same one for a repeated call of the same process (nonce). Replaces a member whose lease
-  // ended or whose connection broke. ALREADY_EXISTS names the process that holds the place.
+  // Issues an incarnation; the same one for a repeated call of the same process (nonce). Replaces a
+  // member whose lease ended or whose connection broke. ALREADY_EXISTS names the process that holds
+  // the place.
   absl::StatusOr<uint64_t> Register(absl::Time now, const Application& application);
 
-  // Renews the lease. ABORTED "fenced incarnation" if another process took the place or the lease had ended.
+  // Renews the lease. ABORTED "fenced incarnation" if another process took the place or the lease
+  // had ended.
   absl::Status Renew(absl::Time now, TaskId task, uint64_t incarnation);
 
   // The connection on which the member waited broke.

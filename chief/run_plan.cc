@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "runtime/cluster/placement.h"
@@ -21,29 +22,32 @@ std::string ShapeOf(const v1::VariableSpec& variable) {
 }
 
 absl::Status CheckSameVariables(absl::Span<const v1::VariableSpec* const> first,
-                                absl::Span<const v1::VariableSpec* const> other, const char* first_is,
-                                const char* other_is) {
+                                absl::Span<const v1::VariableSpec* const> other,
+                                const char* first_is, const char* other_is) {
   const size_t n = std::min(first.size(), other.size());
   for (size_t i = 0; i < n; ++i) {
     if (first[i]->name() != other[i]->name()) {
-      return absl::FailedPreconditionError(absl::StrFormat("variable %d is %s in %s and %s in %s; give both the same model",
-                                                           i, first[i]->name(), first_is, other[i]->name(), other_is));
+      return absl::FailedPreconditionError(
+          absl::StrFormat("variable %d is %s in %s and %s in %s; give both the same model", i,
+                          first[i]->name(), first_is, other[i]->name(), other_is));
     }
     if (ShapeOf(*first[i]) != ShapeOf(*other[i])) {
-      return absl::FailedPreconditionError(absl::StrFormat("variable %s has shape %s in %s and %s in %s; give both the "
-                                                           "same model",
-                                                           first[i]->name(), ShapeOf(*first[i]), first_is,
-                                                           ShapeOf(*other[i]), other_is));
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "variable %s has shape %s in %s and %s in %s; give both the "
+          "same model",
+          first[i]->name(), ShapeOf(*first[i]), first_is, ShapeOf(*other[i]), other_is));
     }
     if (first[i]->SerializeAsString() != other[i]->SerializeAsString()) {
       return absl::FailedPreconditionError(
-          absl::StrFormat("variable %s: initializer, update or type differs between %s and %s; give both the same model",
+          absl::StrFormat("variable %s: initializer, update or type differs between %s and %s; "
+                          "give both the same model",
                           first[i]->name(), first_is, other_is));
     }
   }
   if (first.size() != other.size()) {
-    return absl::FailedPreconditionError(absl::StrFormat("%s has %d variables and %s has %d; give both the same model",
-                                                         first_is, first.size(), other_is, other.size()));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("%s has %d variables and %s has %d; give both the same model", first_is,
+                        first.size(), other_is, other.size()));
   }
   return absl::OkStatus();
 }
@@ -78,18 +82,22 @@ absl::StatusOr<StepPlan> PlanSteps(const v1::RunConfig& run, const v1::ModelDecl
   ASSIGN_OR_RETURN(StepPlan before, StepPlan::FromProto(manifest->plan()));
   const StepPlan::Options& old = before.options();
   if (old.examples_per_epoch != options.examples_per_epoch) {
-    return absl::FailedPreconditionError(absl::StrFormat("data has %d examples and the checkpoint was made with %d; use the "
-                                                         "same data or --resume=never with another --out",
-                                                         options.examples_per_epoch, old.examples_per_epoch));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("data has %d examples and the checkpoint was made with %d; use the "
+                        "same data or --resume=never with another --out",
+                        options.examples_per_epoch, old.examples_per_epoch));
   }
-  if (old.batch_examples == options.batch_examples && old.replicas_to_aggregate == options.replicas_to_aggregate) {
+  if (old.batch_examples == options.batch_examples &&
+      old.replicas_to_aggregate == options.replicas_to_aggregate) {
     return before;
   }
   if (!before.IsEpochStart(manifest->step())) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "batch_size x num_clones is %d (was %d) and replicas_to_aggregate is %d (was %d), but the checkpoint is in the "
-        "middle of an epoch, where these cannot change; use the old values",
-        options.batch_examples, old.batch_examples, options.replicas_to_aggregate, old.replicas_to_aggregate));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("batch_size x num_clones is %d (was %d) and replicas_to_aggregate is %d "
+                        "(was %d), but the checkpoint is in the "
+                        "middle of an epoch, where these cannot change; use the old values",
+                        options.batch_examples, old.batch_examples, options.replicas_to_aggregate,
+                        old.replicas_to_aggregate));
   }
   options.base_step = manifest->step();
   options.base_epoch = before.At(manifest->step()).epoch;
@@ -99,58 +107,70 @@ absl::StatusOr<StepPlan> PlanSteps(const v1::RunConfig& run, const v1::ModelDecl
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint32_t num_ps_tasks,
-                                                 const v1::ModelDeclaration& model, const v1::Manifest* manifest) {
-  uint64_t slice_bytes = run.cluster().slice_bytes() > 0 ? run.cluster().slice_bytes() : kDefaultSliceBytes;
+                                                 const v1::ModelDeclaration& model,
+                                                 const v1::Manifest* manifest) {
+  uint64_t slice_bytes =
+      run.cluster().slice_bytes() > 0 ? run.cluster().slice_bytes() : kDefaultSliceBytes;
   if (manifest != nullptr) {
-    RETURN_IF_ERROR(CheckSameVariables(Pointers(manifest->variables()), Pointers(model.variables()), "the checkpoint",
-                                       "the model"));
-    if (run.cluster().slice_bytes() > 0 && run.cluster().slice_bytes() != manifest->shard_map().slice_bytes()) {
-      return absl::FailedPreconditionError(
-          absl::StrFormat("cluster.slice_bytes is %d and the checkpoint was made with %d; leave it out to resume",
-                          run.cluster().slice_bytes(), manifest->shard_map().slice_bytes()));
+    RETURN_IF_ERROR(CheckSameVariables(Pointers(manifest->variables()), Pointers(model.variables()),
+                                       "the checkpoint", "the model"));
+    if (run.cluster().slice_bytes() > 0 &&
+        run.cluster().slice_bytes() != manifest->shard_map().slice_bytes()) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "cluster.slice_bytes is %d and the checkpoint was made with %d; leave it out to resume",
+          run.cluster().slice_bytes(), manifest->shard_map().slice_bytes()));
     }
     slice_bytes = manifest->shard_map().slice_bytes();
   }
   std::vector<v1::VariableSpec> variables(model.variables().begin(), model.variables().end());
-  if (variables.empty()) return absl::InvalidArgumentError("the model has no variables; there is nothing to train");
+  if (variables.empty())
+    return absl::InvalidArgumentError("the model has no variables; there is nothing to train");
   ASSIGN_OR_RETURN(SliceTable table, SliceTable::Create(variables, slice_bytes));
   ASSIGN_OR_RETURN(StepPlan steps, PlanSteps(run, model, manifest));
 
   v1::ShardMap shard_map;
   shard_map.set_num_ps_tasks(num_ps_tasks);
   shard_map.set_slice_bytes(slice_bytes);
-  for (uint32_t owner : PlaceSlices(table, num_ps_tasks, run.cluster().round_robin() ? PlacementStrategy::kRoundRobin
-                                                                                     : PlacementStrategy::kGreedyByBytes)) {
+  for (uint32_t owner :
+       PlaceSlices(table, num_ps_tasks,
+                   run.cluster().round_robin() ? PlacementStrategy::kRoundRobin
+                                               : PlacementStrategy::kGreedyByBytes)) {
     shard_map.add_owner(owner);
   }
   const uint64_t last_step = steps.LastStep(run.max_steps(), run.num_epochs());
-  return std::make_unique<RunPlan>(RunPlan{std::move(variables), std::move(table), std::move(shard_map), steps, last_step,
-                                           VersionSchedule{run.checkpoint().save_every(), last_step},
-                                           VersionSchedule{run.eval_every(), last_step}, model.evaluation_blocks()});
+  return std::make_unique<RunPlan>(
+      RunPlan{std::move(variables), std::move(table), std::move(shard_map), steps, last_step,
+              VersionSchedule{run.checkpoint().save_every(), last_step},
+              VersionSchedule{run.eval_every(), last_step}, model.evaluation_blocks()});
 }
 
 absl::Status CheckSameModel(const v1::ModelDeclaration& first, const v1::ModelDeclaration& other,
                             bool allow_mixed_compute) {
-  RETURN_IF_ERROR(CheckSameVariables(Pointers(first.variables()), Pointers(other.variables()), "the first worker",
-                                     "this worker"));
-  if (first.train_examples() != other.train_examples() || first.test_examples() != other.test_examples() ||
+  RETURN_IF_ERROR(CheckSameVariables(Pointers(first.variables()), Pointers(other.variables()),
+                                     "the first worker", "this worker"));
+  if (first.train_examples() != other.train_examples() ||
+      first.test_examples() != other.test_examples() ||
       first.evaluation_blocks() != other.evaluation_blocks()) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "data has %d train and %d test examples here, %d and %d at the first worker; give all workers the same data",
-        other.train_examples(), other.test_examples(), first.train_examples(), first.test_examples()));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("data has %d train and %d test examples here, %d and %d at the first "
+                        "worker; give all workers the same data",
+                        other.train_examples(), other.test_examples(), first.train_examples(),
+                        first.test_examples()));
   }
   if (!allow_mixed_compute && first.compute_fingerprint() != other.compute_fingerprint()) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "computes with [%s], the first worker with [%s], so equal bytes cannot be promised; use equal machines or "
-        "--allow_mixed_compute",
-        other.compute_fingerprint(), first.compute_fingerprint()));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("computes with [%s], the first worker with [%s], so equal bytes cannot be "
+                        "promised; use equal machines or "
+                        "--allow_mixed_compute",
+                        other.compute_fingerprint(), first.compute_fingerprint()));
   }
   return absl::OkStatus();
 }
 
 uint64_t ModelFingerprint(const std::vector<v1::VariableSpec>& variables) {
   std::string all;
-  for (const v1::VariableSpec& variable : variables) absl::StrAppend(&all, variable.SerializeAsString(), ";");
+  for (const v1::VariableSpec& variable : variables)
+    absl::StrAppend(&all, variable.SerializeAsString(), ";");
   return Fingerprint64(all);
 }
 

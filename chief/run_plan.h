@@ -7,14 +7,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+
 #include "proto/v1/chief_service.pb.h"
 #include "runtime/cluster/slice_table.h"
 #include "runtime/cluster/step_plan.h"
 
 namespace shoal {
 
-// What follows from the run file, the first worker's declaration and, in a resume, the manifest: how variables are cut and
-// placed, what every step is made of, where the run ends. Pure.
+// What follows from the run file, the first worker's declaration and, in a resume, the manifest:
+// how variables are cut and placed, what every step is made of, where the run ends. Pure.
 struct RunPlan {
   std::vector<v1::VariableSpec> variables;
   SliceTable table;
@@ -26,10 +27,12 @@ struct RunPlan {
   uint64_t evaluation_blocks = 0;
 };
 
-// `manifest` is null at a first start. `num_ps_tasks` is at least 1 (LOCAL: 1). Errors name the fields that do not fit:
-// another model or data set than the checkpoint's, another batch size or R in the middle of an epoch, other slice_bytes.
+// `manifest` is null at a first start. `num_ps_tasks` is at least 1 (LOCAL: 1). Errors name the
+// fields that do not fit: another model or data set than the checkpoint's, another batch size or R
+// in the middle of an epoch, other slice_bytes.
 absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint32_t num_ps_tasks,
-                                                 const v1::ModelDeclaration& model, const v1::Manifest* manifest);
+                                                 const v1::ModelDeclaration& model,
+                                                 const v1::Manifest* manifest);
 
 // The first difference between two declarations of the same run, FAILED_PRECONDITION, or OK.
 absl::Status CheckSameModel(const v1::ModelDeclaration& first, const v1::ModelDeclaration& other,

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+
 #include "base/status_macros.h"
 
 namespace shoal {
@@ -19,12 +20,13 @@ TrainingSession::TrainingSession(Options options)
   state_.set_number(1);
   state_.set_phase(v1::RunState::PHASE_WAITING);
   state_.set_lineage(1);
-  state_.set_synchronous(!options_.run.sync().has_sync_replicas() || options_.run.sync().sync_replicas());
+  state_.set_synchronous(!options_.run.sync().has_sync_replicas() ||
+                         options_.run.sync().sync_replicas());
   if (options_.manifest.has_value()) {
     const v1::Manifest& manifest = *options_.manifest;
     state_.set_lineage(manifest.lineage() + 1);
     newest_step_ = manifest.step();
-    cuts_.OnDurable(manifest.step(), options_.manifest_directory);
+    cuts_.Restore(manifest.step(), options_.manifest_directory);
     std::vector<BatchKey> skipped;
     for (const v1::SkippedBatch& skip : manifest.skipped()) skipped.push_back(KeyOf(skip.batch()));
     decisions_.RestoreSkips(skipped);
@@ -34,39 +36,47 @@ TrainingSession::TrainingSession(Options options)
 
 TrainingSession::~TrainingSession() = default;
 
-absl::Status TrainingSession::CheckIdentity(absl::Time now, const v1::Identity& identity, bool check_lineage) {
+absl::Status TrainingSession::CheckIdentity(absl::Time now, const v1::Identity& identity,
+                                            bool check_lineage) {
   if (identity.run_id() != options_.run_id) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("run_id is %s and this chief runs %s; check --chief_host", identity.run_id(), options_.run_id));
+        absl::StrFormat("run_id is %s and this chief runs %s; check --chief_host",
+                        identity.run_id(), options_.run_id));
   }
-  if (identity.term() < options_.term) return absl::AbortedError("fenced term: a newer chief runs here");
+  if (identity.term() < options_.term)
+    return absl::AbortedError("fenced term: a newer chief runs here");
   RETURN_IF_ERROR(membership_.Renew(now, TaskOf(identity.member()), identity.incarnation()));
   if (check_lineage && identity.lineage() != state_.lineage()) {
-    return absl::AbortedError(absl::StrFormat("moved: lineage is %d, not %d", state_.lineage(), identity.lineage()));
+    return absl::AbortedError(
+        absl::StrFormat("moved: lineage is %d, not %d", state_.lineage(), identity.lineage()));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(absl::Time now,
-                                                                   const v1::RegisterTaskRequest& request) {
+absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(
+    absl::Time now, const v1::RegisterTaskRequest& request) {
   const v1::Identity& identity = request.identity();
   if (!identity.run_id().empty() && identity.run_id() != options_.run_id) {
     return absl::FailedPreconditionError(
-        absl::StrFormat("run_id is %s and this chief runs %s; check --chief_host", identity.run_id(), options_.run_id));
+        absl::StrFormat("run_id is %s and this chief runs %s; check --chief_host",
+                        identity.run_id(), options_.run_id));
   }
   const TaskId task = TaskOf(identity.member());
   if (task.job != Job::kPs && task.job != Job::kWorker) {
     return absl::InvalidArgumentError("identity.member: only ps and workers register");
   }
   if (task.job == Job::kPs && task.index >= options_.num_ps_tasks) {
-    return absl::FailedPreconditionError(absl::StrFormat("%s: this run has num_ps_tasks=%d; use a --task_index below it",
-                                                         task.ToString(), options_.num_ps_tasks));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("%s: this run has num_ps_tasks=%d; use a --task_index below it",
+                        task.ToString(), options_.num_ps_tasks));
   }
-  if (state_.phase() == v1::RunState::PHASE_FAILED) return absl::FailedPreconditionError(state_.message());
+  if (state_.phase() == v1::RunState::PHASE_FAILED)
+    return absl::FailedPreconditionError(state_.message());
   if (task.job == Job::kWorker) RETURN_IF_ERROR(AdmitWorker(request));
-  ASSIGN_OR_RETURN(uint64_t incarnation,
-                   membership_.Register(now, Membership::Application{task, request.nonce(), request.address(),
-                                                                     request.host(), request.process_id()}));
+  ASSIGN_OR_RETURN(
+      uint64_t incarnation,
+      membership_.Register(now, Membership::Application{task, request.nonce(), request.address(),
+                                                        request.host(), request.process_id()}));
   if (task.job == Job::kPs) {
     AdmitPs(now, task.index, incarnation);
   } else {
@@ -149,8 +159,8 @@ absl::Status TrainingSession::ReportSteps(absl::Time now, const v1::ReportStepsR
   for (const v1::StepReport& report : request.steps()) {
     if (report.step() <= newest_step_) continue;
     if (report.step() != newest_step_ + 1) {
-      return absl::FailedPreconditionError(
-          absl::StrFormat("steps: %d reported after %d; report them in order", report.step(), newest_step_));
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "steps: %d reported after %d; report them in order", report.step(), newest_step_));
     }
     newest_step_ = report.step();
     held_lines_.push_back(report);
@@ -162,9 +172,11 @@ absl::Status TrainingSession::ReportSteps(absl::Time now, const v1::ReportStepsR
 absl::Status TrainingSession::ReportShard(absl::Time now, const v1::ReportShardRequest& request) {
   RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
   const TaskId task = TaskOf(request.identity().member());
-  if (task.job != Job::kPs) return absl::InvalidArgumentError("identity.member: only ps report shards");
+  if (task.job != Job::kPs)
+    return absl::InvalidArgumentError("identity.member: only ps report shards");
   if (!request.error().empty()) {
-    Note(absl::StrFormat("no checkpoint at step %d: %s: %s", request.version(), task.ToString(), request.error()));
+    Note(absl::StrFormat("no checkpoint at step %d: %s: %s", request.version(), task.ToString(),
+                         request.error()));
     cuts_.Fail(request.version());
     if (plan_ != nullptr && request.version() == plan_->last_step) {
       Fail(absl::StrCat("the final checkpoint could not be written: ", request.error()));
@@ -176,39 +188,45 @@ absl::Status TrainingSession::ReportShard(absl::Time now, const v1::ReportShardR
   return absl::OkStatus();
 }
 
-absl::Status TrainingSession::ReportEvaluation(absl::Time now, const v1::ReportEvaluationRequest& request) {
+absl::Status TrainingSession::ReportEvaluation(absl::Time now,
+                                               const v1::ReportEvaluationRequest& request) {
   RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
   if (!evaluations_.has_value()) return absl::FailedPreconditionError("nothing to evaluate yet");
   const EvaluationSums sums{request.loss_sum(), request.correct(), request.examples()};
   if (!evaluations_->Add(request.version(), request.block(), sums)) {
-    return absl::InvalidArgumentError(absl::StrFormat("block: %d, but there are only %d", request.block(),
-                                                      evaluations_->num_blocks()));
+    return absl::InvalidArgumentError(absl::StrFormat("block: %d, but there are only %d",
+                                                      request.block(), evaluations_->num_blocks()));
   }
   Progress(now);
   return absl::OkStatus();
 }
 
-absl::Status TrainingSession::ReportBadBatch(absl::Time now, const v1::ReportBadBatchRequest& request) {
+absl::Status TrainingSession::ReportBadBatch(absl::Time now,
+                                             const v1::ReportBadBatchRequest& request) {
   if (request.has_died()) {  // From a launcher, which is no member.
     if (request.identity().run_id() != options_.run_id && !request.identity().run_id().empty()) {
       return absl::FailedPreconditionError("run_id: another run");
     }
     const Member* member = membership_.Find(TaskOf(request.died()));
     if (member == nullptr || !member->has_batch) return absl::OkStatus();
-    decisions_.Report(member->batch, member->incarnation, false,
-                      absl::StrCat(TaskOf(request.died()).ToString(), " crashed on it: ", request.detail()));
+    decisions_.Report(
+        member->batch, member->incarnation, false,
+        absl::StrCat(TaskOf(request.died()).ToString(), " crashed on it: ", request.detail()));
   } else {
     RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
     decisions_.Report(KeyOf(request.batch()), request.identity().incarnation(),
-                      request.reason() == v1::ReportBadBatchRequest::REASON_NON_FINITE, request.detail());
+                      request.reason() == v1::ReportBadBatchRequest::REASON_NON_FINITE,
+                      request.detail());
   }
   Decide(now);
   return absl::OkStatus();
 }
 
 absl::Status TrainingSession::ReportNorms(const v1::ReportNormsRequest& request) {
-  if (request.identity().lineage() != state_.lineage()) return absl::AbortedError("moved: another lineage");
-  if (!norms_.has_value()) return absl::FailedPreconditionError("this run does not clip by global norm");
+  if (request.identity().lineage() != state_.lineage())
+    return absl::AbortedError("moved: another lineage");
+  if (!norms_.has_value())
+    return absl::FailedPreconditionError("this run does not clip by global norm");
   if (request.slices_size() != request.squared_norms_size()) {
     return absl::InvalidArgumentError("squared_norms: one for each of slices");
   }
@@ -224,9 +242,11 @@ std::optional<double> TrainingSession::NormScale(uint64_t lineage, uint64_t step
   return norms_->Scale(step);
 }
 
-absl::StatusOr<uint64_t> TrainingSession::RequestStop(absl::Time now, const v1::RequestStopRequest& request) {
+absl::StatusOr<uint64_t> TrainingSession::RequestStop(absl::Time now,
+                                                      const v1::RequestStopRequest& request) {
   if (!request.run_id().empty() && request.run_id() != options_.run_id) {
-    return absl::FailedPreconditionError(absl::StrFormat("run_id is %s, not %s", options_.run_id, request.run_id()));
+    return absl::FailedPreconditionError(
+        absl::StrFormat("run_id is %s, not %s", options_.run_id, request.run_id()));
   }
   if (request.stop() && !stopping_) {
     stopping_ = true;
@@ -261,10 +281,12 @@ v1::GetRunStatusResponse TrainingSession::Status(absl::Time now) const {
   return response;
 }
 
-void TrainingSession::OnLoadAnswer(absl::Time now, const PsCommand& command, const absl::Status& status) {
+void TrainingSession::OnLoadAnswer(absl::Time now, const PsCommand& command,
+                                   const absl::Status& status) {
   const auto& request = std::get<v1::LoadSlicesRequest>(command.request);
   PsState& ps = ps_[command.ps];
-  if (command.incarnation != ps.incarnation || request.identity().lineage() != state_.lineage()) return;
+  if (command.incarnation != ps.incarnation || request.identity().lineage() != state_.lineage())
+    return;
   if (!status.ok()) {
     Fail(absl::StrFormat("ps/%d cannot load: %s", command.ps, status.message()));
     return;
@@ -278,7 +300,8 @@ void TrainingSession::OnWithholdAnswer(absl::Time now, const PsCommand& command,
                                        const v1::WithholdBatchResponse& response) {
   const auto& request = std::get<v1::WithholdBatchRequest>(command.request);
   if (request.identity().lineage() != state_.lineage() || response.ignored()) return;
-  decisions_.OnWithheld(command.ps, KeyOf(request.batch()), request.number(), response.all_have(), response.none_has());
+  decisions_.OnWithheld(command.ps, KeyOf(request.batch()), request.number(), response.all_have(),
+                        response.none_has());
   Decide(now);
 }
 
@@ -288,7 +311,8 @@ void TrainingSession::OnDecideAnswer(const PsCommand& command) {
   decisions_.OnDecisionAcknowledged(command.ps, KeyOf(request.batch()), request.number());
 }
 
-void TrainingSession::OnCutAnswer(const PsCommand& command, const v1::RequestCutResponse& response) {
+void TrainingSession::OnCutAnswer(const PsCommand& command,
+                                  const v1::RequestCutResponse& response) {
   const auto& request = std::get<v1::RequestCutRequest>(command.request);
   if (request.identity().lineage() != state_.lineage()) return;
   cuts_.OnAnswer(command.ps, request.version(), response.passed(), response.newest_version());

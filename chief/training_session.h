@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+
 #include "chief/batch_decisions.h"
 #include "chief/cut_ledger.h"
 #include "chief/evaluation_ledger.h"
@@ -25,14 +26,15 @@
 
 namespace shoal {
 
-// A command to one ps. The driver sends it to `address`, once, with a deadline, and hands the answer to On...Answer; a
-// command that was not answered is issued again.
+// A command to one ps. The driver sends it to `address`, once, with a deadline, and hands the
+// answer to On...Answer; a command that was not answered is issued again.
 struct PsCommand {
   uint32_t ps = 0;
   std::string address;
-  uint64_t incarnation = 0;  // of the ps: the driver puts it into nothing, it names whom the answer is from
-  std::variant<v1::LoadSlicesRequest, v1::WithholdBatchRequest, v1::DecideBatchRequest, v1::RequestCutRequest,
-               v1::FinishRequest>
+  uint64_t incarnation =
+      0;  // of the ps: the driver puts it into nothing, it names whom the answer is from
+  std::variant<v1::LoadSlicesRequest, v1::WithholdBatchRequest, v1::DecideBatchRequest,
+               v1::RequestCutRequest, v1::FinishRequest>
       request;
 };
 
@@ -54,45 +56,51 @@ struct SessionNote {  // For the log.
 };
 using SessionRecord = std::variant<StepLine, RolledBack, ManifestToWrite, SessionNote>;
 
-// The chief's view of the run (SYNC): who takes part, which lineage of the variables is valid, what became of bad batches,
-// which cuts are durable, when the run is over. It is not on the path of a step: slices apply steps by themselves.
+// The chief's view of the run (SYNC): who takes part, which lineage of the variables is valid, what
+// became of bad batches, which cuts are durable, when the run is over. It is not on the path of a
+// step: slices apply steps by themselves.
 //
 //     WAITING ----> PREPARING ----> TRAINING ----> STOPPING ----> DONE
 //    (all ps and      ^   (all ps     |    (the last or the asked-for cut
 //     one worker       \   loaded)    |     is being made durable)
 //     registered)       +-------------+
-//                         a ps lost its state, or a bad batch is on some slices:          any ----> FAILED
-//                         new lineage, all go back to the last durable cut
+//                         a ps lost its state, or a bad batch is on some slices:          any ---->
+//                         FAILED new lineage, all go back to the last durable cut
 //
-// Single-threaded: (now, message) in, state, commands and records out. Messages may be lost, repeated and reordered.
-// Errors of the handlers are those documented in proto/v1/chief_service.proto.
+// Single-threaded: (now, message) in, state, commands and records out. Messages may be lost,
+// repeated and reordered. Errors of the handlers are those documented in
+// proto/v1/chief_service.proto.
 class TrainingSession {
  public:
   struct Options {
-    v1::RunConfig run;          // As resolved.
+    v1::RunConfig run;  // As resolved.
     std::string run_id;
     uint64_t term = 1;
     uint32_t num_ps_tasks = 1;  // LOCAL: 1
     std::string checkpoint_root;
-    std::string token;          // Content of checkpoint_root/TOKEN.
+    std::string token;                     // Content of checkpoint_root/TOKEN.
     std::optional<v1::Manifest> manifest;  // Resume from it;
     std::string manifest_directory;        // it is in this directory of checkpoint_root.
     absl::Duration lease = absl::Seconds(10);
     absl::Duration grace = absl::Seconds(1);
     absl::Duration registration_wait = absl::Seconds(300);  // For ps and a first worker to appear.
     absl::Duration ps_return_wait = absl::Seconds(30);      // For a lost ps to come back.
-    absl::Duration stop_wait = absl::Seconds(20);           // For a cut on request, before the last one has to do.
-    absl::Duration resend = absl::Seconds(2);               // Commands that were not answered.
+    absl::Duration stop_wait =
+        absl::Seconds(20);  // For a cut on request, before the last one has to do.
+    absl::Duration resend = absl::Seconds(2);  // Commands that were not answered.
     absl::Duration resend_load = absl::Seconds(60);
-    BatchDecisions::Broken broken;                          // Test seam.
+    absl::Duration redeliver = absl::Milliseconds(300);  // Commands that did not arrive.
+    BatchDecisions::Broken broken;                       // Test seam.
   };
 
   explicit TrainingSession(Options options);
   ~TrainingSession();
 
   // --- Calls of chief_service.proto.
-  absl::StatusOr<v1::RegisterTaskResponse> Register(absl::Time now, const v1::RegisterTaskRequest& request);
-  // Renews the lease. The driver then waits until state().number() differs from known_state, or a while.
+  absl::StatusOr<v1::RegisterTaskResponse> Register(absl::Time now,
+                                                    const v1::RegisterTaskRequest& request);
+  // Renews the lease. The driver then waits until state().number() differs from known_state, or a
+  // while.
   absl::Status Heartbeat(absl::Time now, const v1::HeartbeatRequest& request);
   // The connection of a waiting heartbeat broke.
   void Disconnect(absl::Time now, const v1::Identity& identity);
@@ -107,7 +115,8 @@ class TrainingSession {
 
   // --- Answers to commands. Answers of older lineages and incarnations are ignored.
   void OnLoadAnswer(absl::Time now, const PsCommand& command, const absl::Status& status);
-  void OnWithholdAnswer(absl::Time now, const PsCommand& command, const v1::WithholdBatchResponse& response);
+  void OnWithholdAnswer(absl::Time now, const PsCommand& command,
+                        const v1::WithholdBatchResponse& response);
   void OnDecideAnswer(const PsCommand& command);
   void OnCutAnswer(const PsCommand& command, const v1::RequestCutResponse& response);
   void OnFinishAnswer(const PsCommand& command);
@@ -115,7 +124,8 @@ class TrainingSession {
   void OnUndelivered(absl::Time now, const PsCommand& command);
 
   // The manifest is durable, or could not be written (training goes on without that checkpoint).
-  void OnManifestWritten(absl::Time now, uint64_t lineage, uint64_t version, const absl::Status& status);
+  void OnManifestWritten(absl::Time now, uint64_t lineage, uint64_t version,
+                         const absl::Status& status);
 
   // Leases, waits and their deadlines. Call it at least a few times a second.
   void Tick(absl::Time now);
@@ -163,8 +173,6 @@ class TrainingSession {
   void FinishIfDurable();
   void Fail(const std::string& message);
   void Note(std::string text);
-  void Due(absl::Time now, const std::string& key, absl::Duration again, PsCommand command,
-           std::vector<PsCommand>* commands, std::set<std::string>* wanted);
   PsCommand CommandFor(uint32_t ps) const;
   void FillIdentity(v1::Identity* identity) const;
   v1::LoadSlicesRequest LoadRequest() const;

@@ -5,9 +5,33 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+
 #include "chief/training_session.h"
 
 namespace shoal {
+namespace {
+
+std::string DetailOf(const v1::LoadSlicesRequest&) { return ""; }
+std::string DetailOf(const v1::FinishRequest&) { return ""; }
+std::string DetailOf(const v1::RequestCutRequest& request) {
+  return absl::StrCat(request.version());
+}
+template <typename Request>  // WithholdBatch, DecideBatch
+std::string DetailOf(const Request& request) {
+  return absl::StrCat(request.batch().epoch(), " ", request.batch().index(), " ", request.number());
+}
+
+// What tells one command from another, the receiver's incarnation and the lineage included.
+std::string CommandKey(const PsCommand& command) {
+  return std::visit(
+      [&](const auto& request) {
+        return absl::StrCat(command.ps, " ", command.incarnation, " ", command.request.index(), " ",
+                            request.identity().lineage(), " ", DetailOf(request));
+      },
+      command.request);
+}
+
+}  // namespace
 
 void TrainingSession::SetPhase(v1::RunState::Phase phase) {
   if (state_.phase() == phase) return;
@@ -18,7 +42,8 @@ void TrainingSession::SetPhase(v1::RunState::Phase phase) {
 void TrainingSession::Note(std::string text) { records_.push_back(SessionNote{std::move(text)}); }
 
 void TrainingSession::Fail(const std::string& message) {
-  if (state_.phase() == v1::RunState::PHASE_FAILED || state_.phase() == v1::RunState::PHASE_DONE) return;
+  if (state_.phase() == v1::RunState::PHASE_FAILED || state_.phase() == v1::RunState::PHASE_DONE)
+    return;
   state_.set_message(message);
   SetPhase(v1::RunState::PHASE_FAILED);
   Note(absl::StrCat("failed: ", message));
@@ -26,7 +51,8 @@ void TrainingSession::Fail(const std::string& message) {
 
 void TrainingSession::UpdateView() {
   const std::vector<uint32_t> live = membership_.Live(Job::kWorker);
-  if (std::equal(live.begin(), live.end(), state_.workers().begin(), state_.workers().end())) return;
+  if (std::equal(live.begin(), live.end(), state_.workers().begin(), state_.workers().end()))
+    return;
   state_.mutable_workers()->Assign(live.begin(), live.end());
   state_.set_view(state_.view() + 1);
   Changed();
@@ -59,18 +85,22 @@ void TrainingSession::UpdateWaitingFor() {
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     if (!membership_.IsLive(TaskId{Job::kPs, i})) missing.push_back(absl::StrCat("ps/", i));
   }
-  const uint32_t replicas = options_.run.deployment().has_num_replicas() ? options_.run.deployment().num_replicas() : 1;
+  const uint32_t replicas =
+      options_.run.deployment().has_num_replicas() ? options_.run.deployment().num_replicas() : 1;
   for (uint32_t i = 0; i < replicas; ++i) {
     if (!membership_.IsLive(TaskId{Job::kWorker, i})) missing.push_back(absl::StrCat("worker/", i));
   }
-  if (std::equal(missing.begin(), missing.end(), state_.waiting_for().begin(), state_.waiting_for().end())) return;
+  if (std::equal(missing.begin(), missing.end(), state_.waiting_for().begin(),
+                 state_.waiting_for().end()))
+    return;
   state_.mutable_waiting_for()->Assign(missing.begin(), missing.end());
   Changed();
 }
 
 void TrainingSession::StartIfComplete() {
   if (state_.phase() != v1::RunState::PHASE_WAITING || plan_ == nullptr) return;
-  if (membership_.Live(Job::kPs).size() < ps_.size() || membership_.Live(Job::kWorker).empty()) return;
+  if (membership_.Live(Job::kPs).size() < ps_.size() || membership_.Live(Job::kWorker).empty())
+    return;
   SetPhase(v1::RunState::PHASE_PREPARING);
 }
 
@@ -84,7 +114,8 @@ void TrainingSession::StartTrainingIfLoaded() {
 }
 
 void TrainingSession::Rollback(absl::Time now, const std::string& reason) {
-  if (state_.phase() == v1::RunState::PHASE_FAILED || state_.phase() == v1::RunState::PHASE_DONE) return;
+  if (state_.phase() == v1::RunState::PHASE_FAILED || state_.phase() == v1::RunState::PHASE_DONE)
+    return;
   state_.set_lineage(state_.lineage() + 1);
   const uint64_t version = cuts_.durable_version();
   cuts_.OnRollback();
@@ -153,14 +184,16 @@ void TrainingSession::WriteManifestIfComplete() {
     manifest.set_finished(cut->version == plan_->last_step);
     manifest.set_seed(options_.run.has_seed() ? options_.run.seed() : 1);
     manifest.set_synchronous(state_.synchronous());
-    if (manifest.finished() || (stopping_ && cuts_.requested() && cuts_.requested_version() <= cut->version)) {
+    if (manifest.finished() ||
+        (stopping_ && cuts_.requested() && cuts_.requested_version() <= cut->version)) {
       SetPhase(v1::RunState::PHASE_STOPPING);
     }
     records_.push_back(std::move(write));
   }
 }
 
-void TrainingSession::OnManifestWritten(absl::Time now, uint64_t lineage, uint64_t version, const absl::Status& status) {
+void TrainingSession::OnManifestWritten(absl::Time now, uint64_t lineage, uint64_t version,
+                                        const absl::Status& status) {
   const bool current = lineage == state_.lineage();
   if (!status.ok()) {
     Note(absl::StrFormat("no checkpoint at step %d: %s", version, status.message()));
@@ -170,28 +203,31 @@ void TrainingSession::OnManifestWritten(absl::Time now, uint64_t lineage, uint64
     }
     return;
   }
-  // A manifest of an older lineage is a valid cut of it, but the run went back before it became known: it stays unused.
+  // A manifest of an older lineage is a valid cut of it, but the run went back before it became
+  // known: it stays unused.
   if (!current) return;
-  for (const SessionRecord& record : records_) (void)record;
-  cuts_.OnDurable(version, written_directories_[version]);
-  written_directories_.erase(written_directories_.begin(), written_directories_.upper_bound(version));
+  cuts_.OnDurable(version);
   if (cuts_.requested() && cuts_.requested_version() <= version && !stopping_) cuts_.EndRequest();
   Progress(now);
 }
 
 void TrainingSession::FinishIfDurable() {
-  if (state_.phase() == v1::RunState::PHASE_FAILED || state_.phase() == v1::RunState::PHASE_DONE) return;
-  const bool at_end = plan_ != nullptr && cuts_.durable_version() == plan_->last_step && held_lines_.empty() &&
-                      newest_step_ == plan_->last_step &&
-                      (evaluations_->num_blocks() == 0 || evaluations_->Total(plan_->last_step).has_value());
-  const bool stopped = stopping_ && (state_.phase() == v1::RunState::PHASE_WAITING ||
-                                     (cuts_.requested() && cuts_.durable_version() >= cuts_.requested_version()));
+  if (state_.phase() == v1::RunState::PHASE_FAILED || state_.phase() == v1::RunState::PHASE_DONE)
+    return;
+  const bool at_end =
+      plan_ != nullptr && cuts_.durable_version() == plan_->last_step && held_lines_.empty() &&
+      newest_step_ == plan_->last_step &&
+      (evaluations_->num_blocks() == 0 || evaluations_->Total(plan_->last_step).has_value());
+  const bool stopped =
+      stopping_ && (state_.phase() == v1::RunState::PHASE_WAITING ||
+                    (cuts_.requested() && cuts_.durable_version() >= cuts_.requested_version()));
   if (at_end) stopping_ = false;
   if (at_end || stopped) SetPhase(v1::RunState::PHASE_DONE);
 }
 
 void TrainingSession::CheckWaits(absl::Time now) {
-  if (state_.phase() == v1::RunState::PHASE_FAILED || state_.phase() == v1::RunState::PHASE_DONE) return;
+  if (state_.phase() == v1::RunState::PHASE_FAILED || state_.phase() == v1::RunState::PHASE_DONE)
+    return;
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     PsState& ps = ps_[i];
     if (membership_.IsLive(TaskId{Job::kPs, i})) {
@@ -199,8 +235,9 @@ void TrainingSession::CheckWaits(absl::Time now) {
     } else if (ps.incarnation != 0) {
       ps.missing_since = std::min(ps.missing_since, now);
       if (now - ps.missing_since > options_.ps_return_wait) {
-        Fail(absl::StrFormat("ps/%d is gone and did not come back within %s; resume the run to go on from step %d", i,
-                             absl::FormatDuration(options_.ps_return_wait), cuts_.durable_version()));
+        Fail(absl::StrFormat(
+            "ps/%d is gone and did not come back within %s; resume the run to go on from step %d",
+            i, absl::FormatDuration(options_.ps_return_wait), cuts_.durable_version()));
         return;
       }
     }
@@ -214,14 +251,17 @@ void TrainingSession::CheckWaits(absl::Time now) {
   if (state_.phase() == v1::RunState::PHASE_WAITING) {
     started_ = std::min(started_, now);
     if (now - started_ > options_.registration_wait) {
-      Fail(absl::StrFormat("waited %s for %s; start them with this chief's address, or raise cluster.wait_seconds",
-                           absl::FormatDuration(options_.registration_wait), absl::StrJoin(state_.waiting_for(), ", ")));
+      Fail(absl::StrFormat(
+          "waited %s for %s; start them with this chief's address, or raise cluster.wait_seconds",
+          absl::FormatDuration(options_.registration_wait),
+          absl::StrJoin(state_.waiting_for(), ", ")));
     }
   }
 }
 
 void TrainingSession::Tick(absl::Time now) {
-  for (TaskId task : membership_.Expire(now)) Note(absl::StrCat(task.ToString(), " is gone: its lease has ended"));
+  for (TaskId task : membership_.Expire(now))
+    Note(absl::StrCat(task.ToString(), " is gone: its lease has ended"));
   UpdateView();
   UpdateWaitingFor();
   Decide(now);
@@ -255,28 +295,30 @@ PsCommand TrainingSession::CommandFor(uint32_t ps) const {
   return PsCommand{ps, member == nullptr ? "" : member->address, ps_[ps].incarnation, {}};
 }
 
-void TrainingSession::Due(absl::Time now, const std::string& key, absl::Duration again, PsCommand command,
-                          std::vector<PsCommand>* commands, std::set<std::string>* wanted) {
-  wanted->insert(key);
-  absl::Time& due = next_due_.try_emplace(key, absl::InfinitePast()).first->second;
-  if (now < due) return;
-  due = now + again;
-  commands->push_back(std::move(command));
+void TrainingSession::OnUndelivered(absl::Time now, const PsCommand& command) {
+  auto it = next_due_.find(CommandKey(command));
+  if (it != next_due_.end()) it->second = std::min(it->second, now + options_.redeliver);
 }
 
 std::vector<PsCommand> TrainingSession::TakeCommands(absl::Time now) {
   std::vector<PsCommand> commands;
   std::set<std::string> wanted;
-  auto issue = [&](uint32_t ps, const std::string& what, absl::Duration again, auto request) {
+  auto issue = [&](uint32_t ps, absl::Duration again, auto request) {
     if (!membership_.IsLive(TaskId{Job::kPs, ps})) return;
     PsCommand command = CommandFor(ps);
     command.request = std::move(request);
-    Due(now, CommandKey(command, what), again, std::move(command), &commands, &wanted);
+    const std::string key = CommandKey(command);
+    wanted.insert(key);
+    absl::Time& due = next_due_.try_emplace(key, absl::InfinitePast()).first->second;
+    if (now < due) return;
+    due = now + again;
+    commands.push_back(std::move(command));
   };
   const v1::RunState::Phase phase = state_.phase();
   if (phase == v1::RunState::PHASE_PREPARING) {
     for (uint32_t ps = 0; ps < ps_.size(); ++ps) {
-      if (ps_[ps].loaded_lineage != state_.lineage()) issue(ps, "load", options_.resend_load, LoadRequest());
+      if (ps_[ps].loaded_lineage != state_.lineage())
+        issue(ps, options_.resend_load, LoadRequest());
     }
   } else if (phase == v1::RunState::PHASE_TRAINING || phase == v1::RunState::PHASE_STOPPING) {
     for (const BatchDecisions::Message& message : decisions_.Unanswered()) {
@@ -288,28 +330,26 @@ std::vector<PsCommand> TrainingSession::TakeCommands(absl::Time now) {
         request.set_number(message.number);
         return request;
       };
-      const std::string what = absl::StrCat(message.decided ? "decide " : "withhold ", batch.epoch, " ", batch.index, " ",
-                                            message.number);
       if (message.decided) {
         v1::DecideBatchRequest request = fill(v1::DecideBatchRequest());
         request.set_skip(message.skip);
-        issue(message.ps, what, options_.resend, std::move(request));
+        issue(message.ps, options_.resend, std::move(request));
       } else {
-        issue(message.ps, what, options_.resend, fill(v1::WithholdBatchRequest()));
+        issue(message.ps, options_.resend, fill(v1::WithholdBatchRequest()));
       }
     }
     for (uint32_t ps : cuts_.PsToAsk()) {
       v1::RequestCutRequest request;
       FillIdentity(request.mutable_identity());
       request.set_version(cuts_.requested_version());
-      issue(ps, absl::StrCat("cut ", request.version()), options_.resend, std::move(request));
+      issue(ps, options_.resend, std::move(request));
     }
   } else if (phase == v1::RunState::PHASE_DONE || phase == v1::RunState::PHASE_FAILED) {
     for (uint32_t ps = 0; ps < ps_.size(); ++ps) {
       if (ps_[ps].finished) continue;
       v1::FinishRequest request;
       FillIdentity(request.mutable_identity());
-      issue(ps, "finish", options_.resend, std::move(request));
+      issue(ps, options_.resend, std::move(request));
     }
   }
   for (auto it = next_due_.begin(); it != next_due_.end();) {
