@@ -1,0 +1,296 @@
+#include "base/faulty_file_system.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+#include "base/log.h"
+#include "base/status_macros.h"
+
+namespace shoal {
+namespace {
+
+std::vector<std::string> SplitPath(const std::string& path) {
+  std::vector<std::string> names;
+  for (const absl::string_view name : absl::StrSplit(path, '/', absl::SkipEmpty())) {
+    if (name != ".") names.emplace_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+class FaultyFileSystem::OpenFile : public WritableFile, public ReadableFile {
+ public:
+  OpenFile(FaultyFileSystem* disk, std::shared_ptr<Node> file, int life)
+      : disk_(*disk), file_(std::move(file)), life_(life) {}
+
+  absl::Status Append(absl::string_view bytes) override {
+    return disk_.AppendTo(file_.get(), life_, bytes);
+  }
+  absl::Status Sync() override { return disk_.SyncFile(file_.get(), life_); }
+  absl::Status Close() override { return absl::OkStatus(); }
+
+  absl::StatusOr<size_t> Read(uint64_t offset, absl::Span<char> out) const override {
+    MutexLock lock(&disk_.mutex_);
+    if (offset >= file_->bytes.size()) return 0;
+    const size_t size = std::min<size_t>(out.size(), file_->bytes.size() - offset);
+    std::memcpy(out.data(), file_->bytes.data() + offset, size);
+    return size;
+  }
+
+  absl::StatusOr<uint64_t> Size() const override {
+    MutexLock lock(&disk_.mutex_);
+    return file_->bytes.size();
+  }
+
+ private:
+  FaultyFileSystem& disk_;
+  const std::shared_ptr<Node> file_;
+  const int life_;
+};
+
+FaultyFileSystem::FaultyFileSystem() : root_(std::make_shared<Node>()) {
+  root_->is_directory = true;
+}
+
+FaultyFileSystem::~FaultyFileSystem() = default;
+
+int FaultyFileSystem::num_changes() const {
+  MutexLock lock(&mutex_);
+  return num_changes_;
+}
+
+void FaultyFileSystem::FailAt(int change, absl::Status status) {
+  CHECK(!status.ok());
+  MutexLock lock(&mutex_);
+  failures_[change] = std::move(status);
+}
+
+void FaultyFileSystem::FailFrom(int change, absl::Status status) {
+  CHECK(!status.ok());
+  MutexLock lock(&mutex_);
+  fail_from_ = change;
+  fail_from_status_ = std::move(status);
+}
+
+void FaultyFileSystem::StopFailing() {
+  MutexLock lock(&mutex_);
+  failures_.clear();
+  fail_from_ = -1;
+}
+
+void FaultyFileSystem::SetCapacity(uint64_t bytes) {
+  MutexLock lock(&mutex_);
+  capacity_ = bytes;
+}
+
+void FaultyFileSystem::Crash() {
+  StopFailing();
+  MutexLock lock(&mutex_);
+  ++life_;
+  std::set<Node*> seen;
+  std::vector<Node*> left = {root_.get()};
+  while (!left.empty()) {
+    Node* node = left.back();
+    left.pop_back();
+    if (!seen.insert(node).second) continue;
+    node->bytes = node->synced_bytes;
+    node->entries = node->synced_entries;
+    for (const auto& [name, child] : node->entries) left.push_back(child.get());
+  }
+}
+
+absl::Status FaultyFileSystem::CountChange() {
+  const int change = num_changes_++;
+  if (fail_from_ >= 0 && change >= fail_from_) return fail_from_status_;
+  const auto it = failures_.find(change);
+  return it == failures_.end() ? absl::OkStatus() : it->second;
+}
+
+absl::StatusOr<std::shared_ptr<FaultyFileSystem::Node>> FaultyFileSystem::Find(
+    const std::string& path) const {
+  std::shared_ptr<Node> node = root_;
+  for (const std::string& name : SplitPath(path)) {
+    const auto it = node->entries.find(name);
+    if (it == node->entries.end()) return absl::NotFoundError(absl::StrCat("no such file: ", path));
+    node = it->second;
+  }
+  return node;
+}
+
+absl::StatusOr<std::shared_ptr<FaultyFileSystem::Node>> FaultyFileSystem::FindFile(
+    const std::string& path) const {
+  ASSIGN_OR_RETURN(std::shared_ptr<Node> node, Find(path));
+  if (node->is_directory) return absl::FailedPreconditionError(path + " is a directory");
+  return node;
+}
+
+absl::StatusOr<FaultyFileSystem::Place> FaultyFileSystem::FindPlace(const std::string& path) const {
+  const std::vector<std::string> names = SplitPath(path);
+  if (names.empty()) return absl::InvalidArgumentError("the root has no name");
+  ASSIGN_OR_RETURN(const std::shared_ptr<Node> directory, Find(ParentDirectory(path)));
+  if (!directory->is_directory) {
+    return absl::FailedPreconditionError(ParentDirectory(path) + " is not a directory");
+  }
+  return Place{directory.get(), names.back()};
+}
+
+absl::StatusOr<std::shared_ptr<FaultyFileSystem::Node>> FaultyFileSystem::FindOrCreateFile(
+    const std::string& path) {
+  ASSIGN_OR_RETURN(const Place place, FindPlace(path));
+  std::shared_ptr<Node>& node = place.directory->entries[place.name];
+  if (node == nullptr) node = std::make_shared<Node>();
+  return FindFile(path);
+}
+
+uint64_t FaultyFileSystem::BytesUsed() const {
+  uint64_t used = 0;
+  std::vector<const Node*> left = {root_.get()};
+  while (!left.empty()) {
+    const Node* node = left.back();
+    left.pop_back();
+    used += node->bytes.size();
+    for (const auto& [name, child] : node->entries) left.push_back(child.get());
+  }
+  return used;
+}
+
+absl::StatusOr<std::unique_ptr<WritableFile>> FaultyFileSystem::Create(const std::string& path) {
+  MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(CountChange());
+  ASSIGN_OR_RETURN(std::shared_ptr<Node> file, FindOrCreateFile(path));
+  file->bytes.clear();
+  return std::make_unique<OpenFile>(this, std::move(file), life_);
+}
+
+absl::StatusOr<std::unique_ptr<WritableFile>> FaultyFileSystem::OpenForAppend(
+    const std::string& path) {
+  MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(CountChange());
+  ASSIGN_OR_RETURN(std::shared_ptr<Node> file, FindOrCreateFile(path));
+  return std::make_unique<OpenFile>(this, std::move(file), life_);
+}
+
+absl::StatusOr<std::unique_ptr<ReadableFile>> FaultyFileSystem::OpenForRead(
+    const std::string& path) {
+  MutexLock lock(&mutex_);
+  ASSIGN_OR_RETURN(std::shared_ptr<Node> file, FindFile(path));
+  return std::make_unique<OpenFile>(this, std::move(file), life_);
+}
+
+absl::Status FaultyFileSystem::Rename(const std::string& from, const std::string& to) {
+  MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(CountChange());
+  ASSIGN_OR_RETURN(const std::shared_ptr<Node> node, Find(from));
+  ASSIGN_OR_RETURN(const Place source, FindPlace(from));
+  ASSIGN_OR_RETURN(const Place target, FindPlace(to));
+  const auto it = target.directory->entries.find(target.name);
+  if (it != target.directory->entries.end() && !it->second->entries.empty()) {
+    return absl::AlreadyExistsError(to + " is a directory with files in it");
+  }
+  target.directory->entries[target.name] = node;
+  if (SplitPath(from) != SplitPath(to)) source.directory->entries.erase(source.name);
+  return absl::OkStatus();
+}
+
+absl::Status FaultyFileSystem::LinkNoOverwrite(const std::string& from, const std::string& to) {
+  MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(CountChange());
+  ASSIGN_OR_RETURN(const std::shared_ptr<Node> file, FindFile(from));
+  ASSIGN_OR_RETURN(const Place target, FindPlace(to));
+  if (!target.directory->entries.emplace(target.name, file).second) {
+    return absl::AlreadyExistsError(absl::StrCat("cannot link ", from, " to ", to));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FaultyFileSystem::Remove(const std::string& path) {
+  MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(CountChange());
+  ASSIGN_OR_RETURN(const std::shared_ptr<Node> node, Find(path));
+  if (!node->entries.empty()) return absl::FailedPreconditionError(path + " is not empty");
+  ASSIGN_OR_RETURN(const Place place, FindPlace(path));
+  place.directory->entries.erase(place.name);
+  return absl::OkStatus();
+}
+
+absl::Status FaultyFileSystem::Truncate(const std::string& path, uint64_t size) {
+  MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(CountChange());
+  ASSIGN_OR_RETURN(const std::shared_ptr<Node> file, FindFile(path));
+  file->bytes.resize(size);
+  return absl::OkStatus();
+}
+
+absl::Status FaultyFileSystem::MakeDirectory(const std::string& path) {
+  MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(CountChange());
+  Node* directory = root_.get();
+  for (const std::string& name : SplitPath(path)) {
+    std::shared_ptr<Node>& child = directory->entries[name];
+    if (child == nullptr) {
+      child = std::make_shared<Node>();
+      child->is_directory = true;
+    }
+    if (!child->is_directory) return absl::AlreadyExistsError(name + " is a file, in " + path);
+    directory = child.get();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FaultyFileSystem::SyncDirectory(const std::string& path) {
+  MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(CountChange());
+  ASSIGN_OR_RETURN(const std::shared_ptr<Node> directory, Find(path));
+  if (!directory->is_directory) return absl::FailedPreconditionError(path + " is not a directory");
+  directory->synced_entries = directory->entries;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> FaultyFileSystem::List(const std::string& path) const {
+  MutexLock lock(&mutex_);
+  ASSIGN_OR_RETURN(const std::shared_ptr<Node> directory, Find(path));
+  if (!directory->is_directory) return absl::FailedPreconditionError(path + " is not a directory");
+  std::vector<std::string> names;
+  for (const auto& [name, child] : directory->entries) names.push_back(name);
+  return names;
+}
+
+absl::StatusOr<FileInfo> FaultyFileSystem::GetInfo(const std::string& path) const {
+  MutexLock lock(&mutex_);
+  ASSIGN_OR_RETURN(const std::shared_ptr<Node> node, Find(path));
+  return FileInfo{node->is_directory, node->bytes.size()};
+}
+
+absl::StatusOr<uint64_t> FaultyFileSystem::SpaceLeft(const std::string& path) const {
+  MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(Find(path).status());
+  const uint64_t used = BytesUsed();
+  return used < capacity_ ? capacity_ - used : 0;
+}
+
+absl::Status FaultyFileSystem::AppendTo(Node* file, int life, absl::string_view bytes) {
+  MutexLock lock(&mutex_);
+  if (life != life_) return absl::UnavailableError("opened before the crash");
+  RETURN_IF_ERROR(CountChange());
+  const uint64_t used = BytesUsed();
+  const uint64_t left = used < capacity_ ? capacity_ - used : 0;
+  absl::StrAppend(&file->bytes, bytes.substr(0, left));
+  return bytes.size() <= left ? absl::OkStatus() : absl::ResourceExhaustedError("the disk is full");
+}
+
+absl::Status FaultyFileSystem::SyncFile(Node* file, int life) {
+  MutexLock lock(&mutex_);
+  if (life != life_) return absl::UnavailableError("opened before the crash");
+  RETURN_IF_ERROR(CountChange());
+  file->synced_bytes = file->bytes;
+  return absl::OkStatus();
+}
+
+}  // namespace shoal

@@ -1,0 +1,106 @@
+// A file system in memory that fails and crashes on command, for tests of what must survive.
+//
+//   FaultyFileSystem disk;
+//   disk.FailFrom(n, absl::UnavailableError("power cut"));   // this and every later change fails
+//   Save(disk).IgnoreError();
+//   disk.Crash();                                            // what was not synced is gone
+//   EXPECT_OK(Restore(disk));
+#ifndef SHOAL_BASE_FAULTY_FILE_SYSTEM_H_
+#define SHOAL_BASE_FAULTY_FILE_SYSTEM_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "base/file_system.h"
+#include "base/mutex.h"
+
+namespace shoal {
+
+// Paths are relative to one root; "." and a leading "/" both mean the root. Thread safe.
+class FaultyFileSystem : public FileSystem {
+ public:
+  FaultyFileSystem();
+  ~FaultyFileSystem() override;
+
+  // Changes are counted from 0: every call that creates, appends, syncs, renames, links, removes,
+  // truncates, makes or syncs a directory.
+  int num_changes() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Change number `change` fails with `status`, which is an error, and does nothing.
+  void FailAt(int change, absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
+  // So does every later one.
+  void FailFrom(int change, absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
+  void StopFailing() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // All files together hold at most `bytes`; an append beyond writes what fits and fails.
+  void SetCapacity(uint64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Back to what was synced: bytes by file, names by directory. Files opened before fail from now
+  // on. Failures end.
+  void Crash() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppend(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForRead(const std::string& path) override;
+  absl::Status Rename(const std::string& from, const std::string& to) override;
+  absl::Status LinkNoOverwrite(const std::string& from, const std::string& to) override;
+  absl::Status Remove(const std::string& path) override;
+  absl::Status Truncate(const std::string& path, uint64_t size) override;
+  absl::Status MakeDirectory(const std::string& path) override;
+  absl::Status SyncDirectory(const std::string& path) override;
+  absl::StatusOr<std::vector<std::string>> List(const std::string& path) const override;
+  absl::StatusOr<FileInfo> GetInfo(const std::string& path) const override;
+  absl::StatusOr<uint64_t> SpaceLeft(const std::string& path) const override;
+
+ private:
+  class OpenFile;
+  // A file or a directory, as it is and as it would be after a crash.
+  struct Node {
+    using Entries = std::map<std::string, std::shared_ptr<Node>>;
+
+    bool is_directory = false;
+    std::string bytes;
+    std::string synced_bytes;
+    Entries entries;
+    Entries synced_entries;
+  };
+  // A name and the directory it is or would be in.
+  struct Place {
+    Node* directory;
+    std::string name;
+  };
+
+  absl::Status CountChange() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::shared_ptr<Node>> Find(const std::string& path) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::shared_ptr<Node>> FindFile(const std::string& path) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Place> FindPlace(const std::string& path) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::shared_ptr<Node>> FindOrCreateFile(const std::string& path)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t BytesUsed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  absl::Status AppendTo(Node* file, int life, absl::string_view bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status SyncFile(Node* file, int life) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  mutable Mutex mutex_;
+  std::shared_ptr<Node> root_ ABSL_GUARDED_BY(mutex_);
+  int num_changes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int life_ ABSL_GUARDED_BY(mutex_) = 0;  // Number of crashes so far.
+  uint64_t capacity_ ABSL_GUARDED_BY(mutex_) = uint64_t{1} << 40;
+  std::map<int, absl::Status> failures_ ABSL_GUARDED_BY(mutex_);
+  int fail_from_ ABSL_GUARDED_BY(mutex_) = -1;
+  absl::Status fail_from_status_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_BASE_FAULTY_FILE_SYSTEM_H_
