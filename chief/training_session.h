@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "chief/batch_decisions.h"
+#include "chief/bad_batch_decisions.h"
 #include "chief/cut_ledger.h"
 #include "chief/evaluation_ledger.h"
 #include "chief/gradient_norms.h"
@@ -90,7 +90,7 @@ class TrainingSession {
     absl::Duration resend = absl::Seconds(2);  // Commands that were not answered.
     absl::Duration resend_load = absl::Seconds(60);
     absl::Duration redeliver = absl::Milliseconds(300);  // Commands that did not arrive.
-    BatchDecisions::Broken broken;                       // Test seam.
+    BadBatchDecisions::Broken broken;                    // Test seam.
   };
 
   explicit TrainingSession(Options options);
@@ -181,7 +181,7 @@ class TrainingSession {
   Membership membership_;
   std::optional<v1::ModelDeclaration> model_;
   std::unique_ptr<RunPlan> plan_;
-  BatchDecisions decisions_;
+  BadBatchDecisions decisions_;
   uint64_t decisions_seen_ = 0;
   CutLedger cuts_;
   std::optional<EvaluationLedger> evaluations_;  // from the plan on

@@ -321,7 +321,7 @@ std::vector<PsCommand> TrainingSession::TakeCommands(absl::Time now) {
         issue(ps, options_.resend_load, LoadRequest());
     }
   } else if (phase == v1::RunState::PHASE_TRAINING || phase == v1::RunState::PHASE_STOPPING) {
-    for (const BatchDecisions::Message& message : decisions_.Unanswered()) {
+    for (const BadBatchDecisions::Message& message : decisions_.Unanswered()) {
       const BatchKey& batch = message.batch;
       auto fill = [&](auto request) {
         FillIdentity(request.mutable_identity());

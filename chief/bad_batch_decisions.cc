@@ -1,4 +1,4 @@
-#include "chief/batch_decisions.h"
+#include "chief/bad_batch_decisions.h"
 
 namespace shoal {
 namespace {
@@ -9,8 +9,8 @@ constexpr size_t kFailuresBeforeRollback = 4;
 
 }  // namespace
 
-void BatchDecisions::Report(const BatchKey& batch, uint64_t incarnation, bool certain,
-                            const std::string& reason) {
+void BadBatchDecisions::Report(const BatchKey& batch, uint64_t incarnation, bool certain,
+                               const std::string& reason) {
   if (skipped_.count(batch) > 0) return;
   Failures& failures = failures_[batch];
   failures.incarnations.insert(incarnation);
@@ -22,7 +22,7 @@ void BatchDecisions::Report(const BatchKey& batch, uint64_t incarnation, bool ce
   it->second.certain = certain;
 }
 
-std::vector<BatchDecisions::Message> BatchDecisions::Unanswered() const {
+std::vector<BadBatchDecisions::Message> BadBatchDecisions::Unanswered() const {
   std::vector<Message> messages;
   for (const auto& [batch, pending] : pending_) {
     for (uint32_t ps = 0; ps < num_ps_; ++ps) {
@@ -34,21 +34,22 @@ std::vector<BatchDecisions::Message> BatchDecisions::Unanswered() const {
   return messages;
 }
 
-void BatchDecisions::OnWithheld(uint32_t ps, const BatchKey& batch, uint64_t number, bool all_have,
-                                bool none_has) {
+void BadBatchDecisions::OnWithheld(uint32_t ps, const BatchKey& batch, uint64_t number,
+                                   bool all_have, bool none_has) {
   auto it = pending_.find(batch);
   if (it == pending_.end() || it->second.number != number || it->second.decided) return;
   it->second.answers[ps] = {all_have, none_has};
 }
 
-void BatchDecisions::OnDecisionAcknowledged(uint32_t ps, const BatchKey& batch, uint64_t number) {
+void BadBatchDecisions::OnDecisionAcknowledged(uint32_t ps, const BatchKey& batch,
+                                               uint64_t number) {
   auto it = pending_.find(batch);
   if (it == pending_.end() || it->second.number != number || !it->second.decided) return;
   it->second.acknowledged.insert(ps);
   if (it->second.acknowledged.size() == num_ps_) pending_.erase(it);
 }
 
-bool BatchDecisions::Decide() {
+bool BadBatchDecisions::Decide() {
   for (auto& [batch, pending] : pending_) {
     if (pending.decided || pending.answers.size() < num_ps_) continue;
     bool anyone = false, everyone = true;
@@ -74,13 +75,13 @@ bool BatchDecisions::Decide() {
   return false;
 }
 
-void BatchDecisions::OnRollback() {
+void BadBatchDecisions::OnRollback() {
   pending_.clear();
   delivered_.clear();
   ++changes_;
 }
 
-void BatchDecisions::RestoreSkips(absl::Span<const BatchKey> skipped) {
+void BadBatchDecisions::RestoreSkips(absl::Span<const BatchKey> skipped) {
   for (const BatchKey& batch : skipped)
     skipped_.try_emplace(batch, "skipped before the checkpoint");
   ++changes_;

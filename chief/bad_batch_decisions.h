@@ -1,5 +1,5 @@
-#ifndef SHOAL_CHIEF_BATCH_DECISIONS_H_
-#define SHOAL_CHIEF_BATCH_DECISIONS_H_
+#ifndef SHOAL_CHIEF_BAD_BATCH_DECISIONS_H_
+#define SHOAL_CHIEF_BAD_BATCH_DECISIONS_H_
 
 #include <cstdint>
 #include <map>
@@ -26,7 +26,7 @@ namespace shoal {
 // manifest.
 //
 // One thread at a time. Messages may be lost, repeated and reordered.
-class BatchDecisions {
+class BadBatchDecisions {
  public:
   // Test seam, for simulations that must notice the damage. Never set elsewhere.
   struct Broken {
@@ -36,8 +36,8 @@ class BatchDecisions {
     bool forget = false;    // does not remember skips
   };
 
-  explicit BatchDecisions(uint32_t num_ps) : BatchDecisions(num_ps, Broken()) {}
-  BatchDecisions(uint32_t num_ps, Broken broken) : num_ps_(num_ps), broken_(broken) {}
+  explicit BadBatchDecisions(uint32_t num_ps) : BadBatchDecisions(num_ps, Broken()) {}
+  BadBatchDecisions(uint32_t num_ps, Broken broken) : num_ps_(num_ps), broken_(broken) {}
 
   // A failure of the batch at `incarnation`. `certain`: computing it again will not help. Two
   // incarnations that failed make it certain enough to ask.
@@ -101,4 +101,4 @@ class BatchDecisions {
 
 }  // namespace shoal
 
-#endif  // SHOAL_CHIEF_BATCH_DECISIONS_H_
+#endif  // SHOAL_CHIEF_BAD_BATCH_DECISIONS_H_
