@@ -1,0 +1,275 @@
+// What every form of the bulk path promises.
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+
+#include "runtime/transport/bulk_test_service.h"
+#include "runtime/transport/grpc_bulk_channel.h"
+#include "runtime/transport/grpc_bulk_server.h"
+#include "runtime/transport/in_process_bulk_channel.h"
+
+namespace shoal {
+namespace {
+
+// A service and a channel to it.
+class Link {
+ public:
+  virtual ~Link() = default;
+  virtual BulkChannel& channel() = 0;
+  virtual void CloseChannel() = 0;
+  BulkTestService service;
+};
+
+class InProcessLink : public Link {
+ public:
+  ~InProcessLink() override { CloseChannel(); }
+  BulkChannel& channel() override { return *channel_; }
+  void CloseChannel() override { channel_.reset(); }
+
+ private:
+  std::unique_ptr<BulkChannel> channel_ = NewInProcessBulkChannel(&service);
+};
+
+class GrpcLink : public Link {
+ public:
+  explicit GrpcLink(absl::Duration spin) : bulk_server_(&service, {1, spin}), client_(spin) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.SetMaxReceiveMessageSize(64 << 20);
+    bulk_server_.AddTo(&builder);
+    server_ = builder.BuildAndStart();
+    bulk_server_.Start();
+    channel_ = client_.NewChannel(NewGrpcChannel());
+  }
+  ~GrpcLink() override {
+    CloseChannel();
+    service.AnswerParked();
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+    bulk_server_.Stop();
+  }
+  BulkChannel& channel() override { return *channel_; }
+  void CloseChannel() override { channel_.reset(); }
+
+  std::shared_ptr<grpc::Channel> NewGrpcChannel() {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(64 << 20);
+    return grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", port_),
+                                     grpc::InsecureChannelCredentials(), arguments);
+  }
+
+ private:
+  int port_ = 0;
+  GrpcBulkServer bulk_server_;
+  std::unique_ptr<grpc::Server> server_;
+  GrpcBulkClient client_;
+  std::unique_ptr<BulkChannel> channel_;
+};
+
+struct Form {
+  const char* name;
+  std::function<std::unique_ptr<Link>()> make;
+};
+
+class BulkChannelTest : public testing::TestWithParam<Form> {
+ protected:
+  std::unique_ptr<Link> link_ = GetParam().make();
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Forms, BulkChannelTest,
+    testing::Values(Form{"InProcess", [] { return std::make_unique<InProcessLink>(); }},
+                    Form{"Grpc", [] { return std::make_unique<GrpcLink>(absl::ZeroDuration()); }},
+                    Form{"GrpcSpinning",
+                         [] { return std::make_unique<GrpcLink>(absl::Microseconds(50)); }}),
+    [](const auto& info) { return info.param.name; });
+
+std::string Pattern(size_t bytes) {
+  std::string pattern(bytes, '\0');
+  for (size_t i = 0; i < bytes; ++i) pattern[i] = static_cast<char>(i * 2654435761u >> 24);
+  return pattern;
+}
+
+TEST_P(BulkChannelTest, PayloadsOfAnySizeArriveAsSent) {
+  for (const size_t bytes : {0, 1, 255, 256, 4097, 1 << 20, (4 << 20) + 3}) {
+    const std::string sent = Pattern(bytes);
+    BulkTestCall call;
+    call.header = "echo";
+    call.payloads = {{sent.data(), bytes / 3, nullptr, nullptr},
+                     {sent.data() + bytes / 3, bytes - bytes / 3, nullptr, nullptr}};
+    link_->channel().Start(&call);
+    call.Wait();
+    ASSERT_TRUE(call.status.ok()) << call.status;
+    EXPECT_EQ(call.received_header, "echo");
+    EXPECT_TRUE(call.received == sent) << bytes;
+  }
+}
+
+TEST_P(BulkChannelTest, AnErrorOfTheServiceReachesTheCaller) {
+  BulkTestCall call;
+  call.header = "fail";
+  link_->channel().Start(&call);
+  call.Wait();
+  EXPECT_EQ(call.status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(call.status.message(), "no such slice");
+}
+
+TEST_P(BulkChannelTest, AParkedCallIsOvertakenAndAnsweredLater) {
+  BulkTestCall parked;
+  parked.header = "park";
+  link_->channel().Start(&parked);
+  link_->service.WaitForParked(1);
+  BulkTestCall other;
+  other.header = "echo";
+  link_->channel().Start(&other);
+  other.Wait();
+  EXPECT_TRUE(other.status.ok());
+  link_->service.AnswerParked();
+  parked.Wait();
+  EXPECT_TRUE(parked.status.ok());
+  EXPECT_EQ(parked.received_header, "parked");
+}
+
+TEST_P(BulkChannelTest, ACallWithoutReplyEndsAtItsDeadline) {
+  BulkTestCall call;
+  call.header = "park";
+  call.timeout = absl::Milliseconds(50);
+  link_->channel().Start(&call);
+  call.Wait();
+  EXPECT_EQ(call.status.code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_P(BulkChannelTest, CancelEndsACall) {
+  BulkTestCall call;
+  call.header = "park";
+  link_->channel().Start(&call);
+  link_->service.WaitForParked(1);
+  link_->channel().Cancel(&call);
+  call.Wait();
+  EXPECT_EQ(call.status.code(), absl::StatusCode::kCancelled);
+  link_->channel().Cancel(&call);  // Not in flight any more: nothing happens.
+}
+
+TEST_P(BulkChannelTest, ClosingTheChannelEndsItsCalls) {
+  BulkTestCall call;
+  call.header = "park";
+  call.timeout = absl::Hours(1);
+  link_->channel().Start(&call);
+  link_->service.WaitForParked(1);
+  link_->CloseChannel();
+  call.Wait();
+  EXPECT_EQ(call.status.code(), absl::StatusCode::kCancelled);
+}
+
+TEST_P(BulkChannelTest, ReplyBuffersAreReleasedAlsoWhenNobodyWantsThem) {
+  const std::string sent = Pattern(1 << 20);
+  for (int i = 0; i < 8; ++i) {
+    BulkTestCall call;
+    call.header = "echo";
+    call.payloads = {{sent.data(), sent.size(), nullptr, nullptr}};
+    link_->channel().Start(&call);
+    if (i % 2 == 1) link_->channel().Cancel(&call);
+    call.Wait();
+  }
+  BulkTestService& service = link_->service;
+  for (int i = 0; i < 5000 && service.buffers() != 0; ++i) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_EQ(service.buffers(), 0);
+}
+
+// Starts itself again from inside OnReply.
+class RepeatingCall : public BulkTestCall {
+ public:
+  explicit RepeatingCall(BulkChannel* channel) : channel_(channel) {}
+  void OnReply(const absl::Status& reply_status, absl::string_view reply_header,
+               PayloadReader* payload) override {
+    if (--left > 0) channel_->Start(this);
+    BulkTestCall::OnReply(reply_status, reply_header, payload);
+  }
+  std::atomic<int> left{5};
+
+ private:
+  BulkChannel* const channel_;
+};
+
+TEST_P(BulkChannelTest, ACallCanBeStartedAgainInsideItsReply) {
+  RepeatingCall call(&link_->channel());
+  call.header = "echo";
+  link_->channel().Start(&call);
+  call.Wait(5);
+  EXPECT_EQ(link_->service.calls(), 5);
+}
+
+TEST_P(BulkChannelTest, CallsFromManyThreadsAllEnd) {
+  std::vector<std::thread> threads;
+  std::atomic<int> good{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      const std::string sent = Pattern(10000 + t);
+      for (int i = 0; i < 50; ++i) {
+        BulkTestCall call;
+        call.header = "echo";
+        call.payloads = {{sent.data(), sent.size(), nullptr, nullptr}};
+        link_->channel().Start(&call);
+        call.Wait();
+        if (call.received == sent) good.fetch_add(1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(good.load(), 200);
+}
+
+// Raw bytes of a request -> how the server ends the call.
+grpc::StatusCode SendRaw(grpc::GenericStub* stub, const std::string& method,
+                         const std::string& bytes) {
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  grpc::Slice slice(bytes);
+  auto reader = stub->PrepareUnaryCall(&context, method, grpc::ByteBuffer(&slice, 1), &queue);
+  grpc::ByteBuffer reply;
+  grpc::Status status;
+  reader->StartCall();
+  reader->Finish(&reply, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  return status.error_code();
+}
+
+TEST(GrpcBulkServerTest, MalformedFramesAreRefused) {
+  GrpcLink link(absl::ZeroDuration());
+  grpc::GenericStub stub(link.NewGrpcChannel());
+  const std::string method = "/shoal.v1.BulkService/Exchange";
+  using namespace std::string_literals;
+  EXPECT_EQ(SendRaw(&stub, method, ""), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(SendRaw(&stub, method, "abc"), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(SendRaw(&stub, method, "\x05\0\0\0echo"s), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(SendRaw(&stub, method, "\xff\xff\xff\xff"s), grpc::StatusCode::INVALID_ARGUMENT);
+  const std::string large(70000, 'x');
+  EXPECT_EQ(SendRaw(&stub, method, "\x01\x00\x01\x00"s + large),
+            grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(SendRaw(&stub, "/shoal.v1.BulkService/Other", "\0\0\0\0"s),
+            grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(link.service.calls(), 0);
+}
+
+TEST(GrpcBulkServerTest, AServerThatWasNeverStartedCanBeDestroyed) {
+  BulkTestService service;
+  GrpcBulkServer bulk_server(&service, {});
+  grpc::ServerBuilder builder;
+  bulk_server.AddTo(&builder);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  server->Shutdown();
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,168 @@
+#include "runtime/transport/grpc_bulk_channel.h"
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/async_unary_call.h>
+
+#include <atomic>
+#include <utility>
+
+#include "absl/types/optional.h"
+
+#include "base/mutex.h"
+#include "runtime/transport/completion_loop.h"
+#include "runtime/transport/grpc_bulk_frame.h"
+
+namespace shoal {
+namespace {
+
+class GrpcBulkChannel;
+
+// One call in flight. Kept by the channel for the next call.
+class Attempt : public CompletionTag {
+ public:
+  explicit Attempt(GrpcBulkChannel* channel) : channel_(channel) {}
+
+  void Start(BulkCall* call, grpc::GenericStub* stub, grpc::CompletionQueue* queue);
+  void Cancel() { context_->TryCancel(); }
+  bool OnCompleted(bool ok) override;
+
+  // Of the channel: fresh state for the next call.
+  void Prepare(absl::Duration timeout);
+
+ private:
+  static void PayloadReleased(void* attempt) {
+    static_cast<Attempt*>(attempt)->payloads_held_.fetch_sub(1, std::memory_order_acq_rel);
+  }
+  void Deliver(BulkCall* call);
+
+  GrpcBulkChannel* const channel_;
+  BulkCall* call_ = nullptr;
+  absl::optional<grpc::ClientContext> context_;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<grpc::ByteBuffer>> reader_;
+  std::vector<PayloadRef> payloads_;
+  std::atomic<int> payloads_held_{0};  // How many payloads gRPC may still read.
+  grpc::ByteBuffer reply_;
+  grpc::Status status_;
+  ReceivedFrame frame_;
+};
+
+class GrpcBulkChannel : public BulkChannel {
+ public:
+  GrpcBulkChannel(std::shared_ptr<grpc::Channel> channel, grpc::CompletionQueue* queue)
+      : stub_(std::move(channel)), queue_(queue) {}
+  ~GrpcBulkChannel() override;
+
+  void Start(BulkCall* call) override;
+  void Cancel(BulkCall* call) override;
+  bool needs_checksums() const override { return true; }
+
+  // Of Attempt: the call leaves the channel's books, before and after its OnReply.
+  void BeforeReply(BulkCall* call);
+  void AfterReply(Attempt* attempt);
+
+ private:
+  grpc::GenericStub stub_;
+  grpc::CompletionQueue* const queue_;
+
+  Mutex mutex_;
+  CondVar idle_;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::unique_ptr<Attempt>> attempts_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Attempt*> free_ ABSL_GUARDED_BY(mutex_);
+};
+
+void Attempt::Prepare(absl::Duration timeout) {
+  reader_.reset();
+  context_.emplace();
+  context_->set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  status_ = grpc::Status();
+}
+
+void Attempt::Start(BulkCall* call, grpc::GenericStub* stub, grpc::CompletionQueue* queue) {
+  call_ = call;
+  payloads_.clear();
+  for (const PayloadRef& payload : call->payloads) {
+    payloads_.push_back({payload.data, payload.bytes, &PayloadReleased, this});
+  }
+  payloads_held_.store(static_cast<int>(payloads_.size()), std::memory_order_release);
+  reader_ =
+      stub->PrepareUnaryCall(&*context_, kBulkMethod, MakeFrame(call->header, payloads_), queue);
+  BeforeOperation();
+  reader_->StartCall();
+  reader_->Finish(&reply_, &status_, static_cast<CompletionTag*>(this));
+}
+
+bool Attempt::OnCompleted(bool /*ok*/) {
+  // A call that was cut short may end while its bytes are still on their way into the socket.
+  if (payloads_held_.load(std::memory_order_acquire) != 0) return false;
+  BulkCall* call = call_;
+  channel_->BeforeReply(call);
+  Deliver(call);
+  frame_.Clear();
+  channel_->AfterReply(this);
+  return true;
+}
+
+void Attempt::Deliver(BulkCall* call) {
+  absl::Status status(static_cast<absl::StatusCode>(status_.error_code()), status_.error_message());
+  if (status.ok()) status = frame_.Parse(&reply_);
+  reply_.Clear();
+  call->OnReply(status, frame_.header(), frame_.payload());
+}
+
+GrpcBulkChannel::~GrpcBulkChannel() {
+  MutexLock lock(&mutex_);
+  closing_ = true;
+  for (const auto& attempt : attempts_) attempt->Cancel();
+  while (free_.size() < attempts_.size()) idle_.Wait(&mutex_);
+}
+
+void GrpcBulkChannel::Start(BulkCall* call) {
+  Attempt* attempt = nullptr;
+  {
+    MutexLock lock(&mutex_);
+    if (free_.empty()) {
+      attempts_.push_back(std::make_unique<Attempt>(this));
+      free_.reserve(attempts_.size());
+      attempt = attempts_.back().get();
+    } else {
+      attempt = free_.back();
+      free_.pop_back();
+    }
+    attempt->Prepare(call->timeout);
+    in_flight(call) = attempt;
+    if (closing_) attempt->Cancel();
+  }
+  attempt->Start(call, &stub_, queue_);
+}
+
+void GrpcBulkChannel::Cancel(BulkCall* call) {
+  MutexLock lock(&mutex_);
+  if (in_flight(call) != nullptr) static_cast<Attempt*>(in_flight(call))->Cancel();
+}
+
+void GrpcBulkChannel::BeforeReply(BulkCall* call) {
+  MutexLock lock(&mutex_);
+  in_flight(call) = nullptr;
+}
+
+void GrpcBulkChannel::AfterReply(Attempt* attempt) {
+  MutexLock lock(&mutex_);
+  free_.push_back(attempt);
+  idle_.NotifyAll();
+}
+
+}  // namespace
+
+GrpcBulkClient::GrpcBulkClient(absl::Duration spin)
+    : loop_(std::make_unique<CompletionLoop>(std::make_unique<grpc::CompletionQueue>(), spin)) {}
+
+GrpcBulkClient::~GrpcBulkClient() = default;
+
+std::unique_ptr<BulkChannel> GrpcBulkClient::NewChannel(std::shared_ptr<grpc::Channel> channel) {
+  return std::make_unique<GrpcBulkChannel>(std::move(channel), loop_->queue());
+}
+
+}  // namespace shoal

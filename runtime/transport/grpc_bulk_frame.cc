@@ -1,0 +1,84 @@
+#include "runtime/transport/grpc_bulk_frame.h"
+
+#include <cstdint>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace shoal {
+namespace {
+
+constexpr size_t kLengthBytes = sizeof(uint32_t);
+// Below this a copy is cheaper than keeping track of who reads the memory.
+constexpr size_t kCopyBelowBytes = 256;
+
+grpc::Slice SliceOf(const PayloadRef& payload) {
+  if (payload.bytes < kCopyBelowBytes) {
+    grpc::Slice copy(payload.data, payload.bytes);
+    if (payload.release != nullptr) payload.release(payload.owner);
+    return copy;
+  }
+  if (payload.release == nullptr) {
+    return grpc::Slice(payload.data, payload.bytes, grpc::Slice::STATIC_SLICE);
+  }
+  return grpc::Slice(const_cast<void*>(payload.data), payload.bytes, payload.release,
+                     payload.owner);
+}
+
+uint32_t LoadLength(const char* bytes) {
+  const auto* b = reinterpret_cast<const unsigned char*>(bytes);
+  return uint32_t{b[0]} | uint32_t{b[1]} << 8 | uint32_t{b[2]} << 16 | uint32_t{b[3]} << 24;
+}
+
+void StoreLength(uint32_t length, char* bytes) {
+  for (int i = 0; i < 4; ++i) bytes[i] = static_cast<char>(length >> (8 * i));
+}
+
+}  // namespace
+
+grpc::ByteBuffer MakeFrame(absl::string_view header, absl::Span<const PayloadRef> payloads) {
+  std::vector<grpc::Slice> slices;
+  slices.reserve(1 + payloads.size());
+  grpc::Slice first(kLengthBytes + header.size());
+  char* begin = reinterpret_cast<char*>(const_cast<uint8_t*>(first.begin()));
+  StoreLength(static_cast<uint32_t>(header.size()), begin);
+  std::memcpy(begin + kLengthBytes, header.data(), header.size());
+  slices.push_back(std::move(first));
+  for (const PayloadRef& payload : payloads) slices.push_back(SliceOf(payload));
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
+
+absl::Status ReceivedFrame::Parse(grpc::ByteBuffer* buffer) {
+  Clear();
+  if (!buffer->Valid() || !buffer->Dump(&slices_).ok()) {
+    return absl::InvalidArgumentError("bulk message: unreadable bytes");
+  }
+  for (const grpc::Slice& slice : slices_) payload_.Append(slice.begin(), slice.size());
+  char length_bytes[kLengthBytes];
+  if (!payload_.Copy(length_bytes, kLengthBytes, nullptr)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("bulk message: ", buffer->Length(), " bytes are too few"));
+  }
+  const size_t length = LoadLength(length_bytes);
+  if (length > kMaxBulkHeaderBytes || length > payload_.remaining()) {
+    return absl::InvalidArgumentError(absl::StrCat("bulk message: header length ", length,
+                                                   " is above ", kMaxBulkHeaderBytes,
+                                                   " or the message's end"));
+  }
+  const char* in_place = payload_.Borrow(length);
+  if (in_place == nullptr) {
+    copied_header_.resize(length);
+    payload_.Copy(copied_header_.data(), length, nullptr);
+    in_place = copied_header_.data();
+  }
+  header_ = absl::string_view(in_place, length);
+  return absl::OkStatus();
+}
+
+void ReceivedFrame::Clear() {
+  header_ = {};
+  payload_.Reset();
+  slices_.clear();
+}
+
+}  // namespace shoal

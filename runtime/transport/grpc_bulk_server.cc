@@ -1,0 +1,222 @@
+#include "runtime/transport/grpc_bulk_server.h"
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/server_builder.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/types/optional.h"
+
+#include "base/mutex.h"
+#include "runtime/transport/completion_loop.h"
+#include "runtime/transport/grpc_bulk_frame.h"
+
+namespace shoal {
+namespace {
+
+// Requests that a queue takes from the network before one of them has been looked at.
+constexpr int kCallsAhead = 4;
+
+class Call;
+
+// What the calls of one queue share.
+struct Shared {
+  grpc::AsyncGenericService generic;
+  BulkService* service;
+
+  Mutex mutex;
+  bool stopped ABSL_GUARDED_BY(mutex) = false;
+  std::vector<std::unique_ptr<Call>> calls ABSL_GUARDED_BY(mutex);
+  std::vector<Call*> free ABSL_GUARDED_BY(mutex);
+};
+
+// One call, from the wish for a request to the end of the reply; then used again.
+class Call : public CompletionTag, public ServedCall {
+ public:
+  explicit Call(Shared* shared) : shared_(shared) {}
+
+  // With the lock.
+  void Request(grpc::ServerCompletionQueue* queue);
+  bool OnCompleted(bool ok) override;
+
+  absl::string_view header() const override { return frame_.header(); }
+  PayloadReader* payload() override { return frame_.payload(); }
+  bool needs_checksums() const override { return true; }
+  void Reply(const absl::Status& status) override;
+
+ private:
+  enum class Stage { kRequested, kReading, kServing, kReplying };
+
+  void OnRequested();
+  void OnRead();
+  void Retire();
+
+  Shared* const shared_;
+  grpc::ServerCompletionQueue* queue_ = nullptr;
+  Stage stage_ = Stage::kRequested;
+  absl::optional<grpc::GenericServerContext> context_;
+  absl::optional<grpc::GenericServerAsyncReaderWriter> stream_;
+  grpc::ByteBuffer request_;
+  ReceivedFrame frame_;
+};
+
+// A call that waits for the next request.
+void RequestNext(Shared* shared, grpc::ServerCompletionQueue* queue)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared->mutex) {
+  if (shared->stopped) return;
+  Call* call = nullptr;
+  if (shared->free.empty()) {
+    shared->calls.push_back(std::make_unique<Call>(shared));
+    shared->free.reserve(shared->calls.size());
+    call = shared->calls.back().get();
+  } else {
+    call = shared->free.back();
+    shared->free.pop_back();
+  }
+  call->Request(queue);
+}
+
+void Call::Request(grpc::ServerCompletionQueue* queue) {
+  queue_ = queue;
+  stage_ = Stage::kRequested;
+  stream_.reset();
+  context_.emplace();
+  stream_.emplace(&*context_);
+  BeforeOperation();
+  shared_->generic.RequestCall(&*context_, &*stream_, queue_, queue_,
+                               static_cast<CompletionTag*>(this));
+}
+
+bool Call::OnCompleted(bool ok) {
+  if (!ok || stage_ == Stage::kReplying) {
+    Retire();
+  } else if (stage_ == Stage::kRequested) {
+    OnRequested();
+  } else {
+    OnRead();
+  }
+  return true;
+}
+
+void Call::OnRequested() {
+  MutexLock lock(&shared_->mutex);
+  RequestNext(shared_, queue_);
+  if (shared_->stopped) return;
+  stage_ = Stage::kReading;
+  BeforeOperation();
+  stream_->Read(&request_, static_cast<CompletionTag*>(this));
+}
+
+void Call::OnRead() {
+  stage_ = Stage::kServing;
+  if (context_->method() != kBulkMethod) {
+    Reply(absl::UnimplementedError("no such method"));
+    return;
+  }
+  const absl::Status status = frame_.Parse(&request_);
+  request_.Clear();
+  if (!status.ok()) {
+    Reply(status);
+    return;
+  }
+  shared_->service->Exchange(this);
+  // The reply's completion comes to this thread, so the call cannot be in use again yet.
+  frame_.Clear();
+}
+
+void Call::Reply(const absl::Status& status) {
+  MutexLock lock(&shared_->mutex);
+  if (shared_->stopped) {
+    DropReply();
+    return;
+  }
+  stage_ = Stage::kReplying;
+  BeforeOperation();
+  auto* tag = static_cast<CompletionTag*>(this);
+  if (status.ok()) {
+    const grpc::ByteBuffer frame = MakeFrame(reply_header, reply_payloads);
+    reply_header.clear();
+    reply_payloads.clear();
+    stream_->WriteAndFinish(frame, grpc::WriteOptions(), grpc::Status::OK, tag);
+  } else {
+    DropReply();
+    stream_->Finish(
+        grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message())),
+        tag);
+  }
+}
+
+void Call::Retire() {
+  frame_.Clear();
+  request_.Clear();
+  MutexLock lock(&shared_->mutex);
+  shared_->free.push_back(this);
+}
+
+}  // namespace
+
+class GrpcBulkServer::Core {
+ public:
+  Core(BulkService* service, const Options& options) : options_(options) {
+    shared_.service = service;
+  }
+
+  void AddTo(grpc::ServerBuilder* builder) {
+    builder->RegisterAsyncGenericService(&shared_.generic);
+    for (int i = 0; i < options_.num_threads; ++i) {
+      // Not a polling queue of the server's own services, hence `is_frequently_polled`.
+      queues_.push_back(builder->AddCompletionQueue(true));
+    }
+  }
+
+  void Start() {
+    for (auto& queue : queues_) {
+      grpc::ServerCompletionQueue* server_queue = queue.get();
+      loops_.push_back(std::make_unique<CompletionLoop>(std::move(queue), options_.spin));
+      MutexLock lock(&shared_.mutex);
+      for (int i = 0; i < kCallsAhead; ++i) RequestNext(&shared_, server_queue);
+    }
+    queues_.clear();
+  }
+
+  void Stop() {
+    {
+      MutexLock lock(&shared_.mutex);
+      shared_.stopped = true;
+    }
+    for (auto& loop : loops_) loop->Stop();
+    Drain();
+  }
+
+ private:
+  // A server that was built and never started still wants its queues shut down.
+  void Drain() {
+    for (auto& queue : queues_) {
+      queue->Shutdown();
+      void* tag = nullptr;
+      bool ok = false;
+      while (queue->Next(&tag, &ok)) {
+      }
+    }
+    queues_.clear();
+  }
+
+  const Options options_;
+  Shared shared_;
+  std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
+  std::vector<std::unique_ptr<CompletionLoop>> loops_;
+};
+
+GrpcBulkServer::GrpcBulkServer(BulkService* service, const Options& options)
+    : core_(std::make_unique<Core>(service, options)) {}
+
+GrpcBulkServer::~GrpcBulkServer() { Stop(); }
+
+void GrpcBulkServer::AddTo(grpc::ServerBuilder* builder) { core_->AddTo(builder); }
+
+void GrpcBulkServer::Start() { core_->Start(); }
+
+void GrpcBulkServer::Stop() { core_->Stop(); }
+
+}  // namespace shoal
