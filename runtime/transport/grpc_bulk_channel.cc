@@ -25,7 +25,15 @@ class Attempt : public CompletionTag {
   explicit Attempt(GrpcBulkChannel* channel) : channel_(channel) {}
 
   void Start(BulkCall* call, grpc::GenericStub* stub, grpc::CompletionQueue* queue);
-  void Cancel() { context_->TryCancel(); }
+  // Of the channel, with its lock.
+  void Cancel() {
+    if (context_.has_value()) context_->TryCancel();
+  }
+  // Lets go of gRPC's call: a call that was cut short holds its payloads until then.
+  void EndCall() {
+    reader_.reset();
+    context_.reset();
+  }
   bool OnCompleted(bool ok) override;
 
   // Of the channel: fresh state for the next call.
@@ -59,7 +67,7 @@ class GrpcBulkChannel : public BulkChannel {
   bool needs_checksums() const override { return true; }
 
   // Of Attempt: the call leaves the channel's books, before and after its OnReply.
-  void BeforeReply(BulkCall* call);
+  void BeforeReply(BulkCall* call, Attempt* attempt);
   void AfterReply(Attempt* attempt);
 
  private:
@@ -74,7 +82,6 @@ class GrpcBulkChannel : public BulkChannel {
 };
 
 void Attempt::Prepare(absl::Duration timeout) {
-  reader_.reset();
   context_.emplace();
   context_->set_deadline(absl::ToChronoTime(absl::Now() + timeout));
   status_ = grpc::Status();
@@ -95,11 +102,10 @@ void Attempt::Start(BulkCall* call, grpc::GenericStub* stub, grpc::CompletionQue
 }
 
 bool Attempt::OnCompleted(bool /*ok*/) {
-  // A call that was cut short may end while its bytes are still on their way into the socket.
+  channel_->BeforeReply(call_, this);
+  // Bytes of a call that was cut short may still be on their way into the socket.
   if (payloads_held_.load(std::memory_order_acquire) != 0) return false;
-  BulkCall* call = call_;
-  channel_->BeforeReply(call);
-  Deliver(call);
+  Deliver(call_);
   frame_.Clear();
   channel_->AfterReply(this);
   return true;
@@ -143,9 +149,10 @@ void GrpcBulkChannel::Cancel(BulkCall* call) {
   if (in_flight(call) != nullptr) static_cast<Attempt*>(in_flight(call))->Cancel();
 }
 
-void GrpcBulkChannel::BeforeReply(BulkCall* call) {
+void GrpcBulkChannel::BeforeReply(BulkCall* call, Attempt* attempt) {
   MutexLock lock(&mutex_);
   in_flight(call) = nullptr;
+  attempt->EndCall();
 }
 
 void GrpcBulkChannel::AfterReply(Attempt* attempt) {

@@ -80,7 +80,6 @@ void RequestNext(Shared* shared, grpc::ServerCompletionQueue* queue)
 void Call::Request(grpc::ServerCompletionQueue* queue) {
   queue_ = queue;
   stage_ = Stage::kRequested;
-  stream_.reset();
   context_.emplace();
   stream_.emplace(&*context_);
   BeforeOperation();
@@ -150,6 +149,9 @@ void Call::Reply(const absl::Status& status) {
 void Call::Retire() {
   frame_.Clear();
   request_.Clear();
+  // gRPC's call keeps the payloads of a reply that was cut short.
+  stream_.reset();
+  context_.reset();
   MutexLock lock(&shared_->mutex);
   shared_->free.push_back(this);
 }
