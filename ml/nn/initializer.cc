@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/hash.h"
 #include "base/random.h"
 
 namespace shoal {
@@ -81,13 +82,7 @@ absl::Status ValidateInitializer(const InitializerSpec& spec) {
       absl::StrCat("initializer: unknown kind ", static_cast<int>(spec.kind)));
 }
 
-uint64_t VariableNameHash(absl::string_view name) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (char character : name) {
-    hash = (hash ^ static_cast<unsigned char>(character)) * 0x100000001b3u;
-  }
-  return hash;
-}
+uint64_t VariableNameHash(absl::string_view name) { return Fingerprint64(name); }
 
 void InitializeRange(const InitializerSpec& spec, uint64_t seed, uint64_t name_hash, uint64_t begin,
                      uint64_t end, float* out) {

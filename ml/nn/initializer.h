@@ -54,7 +54,7 @@ InitializerSpec HeUniformInitializer(Fan fan);
 // InvalidArgument, naming the field, for bounds that are not finite or out of order.
 absl::Status ValidateInitializer(const InitializerSpec& spec);
 
-// Identifies a variable in InitializeRange: FNV-1a of its name.
+// Identifies a variable in InitializeRange: Fingerprint64 of its name.
 uint64_t VariableNameHash(absl::string_view name);
 
 // Writes elements [begin, end) of the variable to out[0 .. end - begin).

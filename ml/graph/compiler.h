@@ -1,0 +1,46 @@
+// From a graph to something that runs: prune to the fetches, fuse, choose layouts, order, plan
+// memory, make kernels. Once per batch size; the caller keeps the results.
+#ifndef SHOAL_ML_GRAPH_COMPILER_H_
+#define SHOAL_ML_GRAPH_COMPILER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "ml/graph/executable.h"
+#include "ml/graph/graph.h"
+#include "ml/graph/placer.h"
+#include "ml/kernels/kernel.h"
+
+namespace shoal {
+
+struct CompileRequest {
+  const Graph* graph = nullptr;
+
+  struct Feed {
+    Output placeholder;
+    Shape shape;  // known
+  };
+  std::vector<Feed> feeds;      // in the order of RunBindings::inputs
+  std::vector<Output> fetches;  // in the order of RunBindings::outputs; fused into nothing else
+
+  // Examples of each clone's batch: clone i's loss weighs n_i / sum, a clone without examples is
+  // left out. Empty: all alike.
+  std::vector<int64_t> clone_examples;
+
+  PlacerOptions placer;
+  const KernelBackend* backend = nullptr;  // of all devices
+  int threads_per_device = 1;
+  bool fuse = true;
+  bool choose_layouts = true;
+};
+
+// InvalidArgument or Unimplemented, naming the node, where something does not fit or has no kernel.
+absl::StatusOr<std::unique_ptr<Executable>> Compile(const CompileRequest& request);
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_GRAPH_COMPILER_H_

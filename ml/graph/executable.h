@@ -1,0 +1,53 @@
+// A compiled graph: kernels in order, with memory for what lives between them.
+#ifndef SHOAL_ML_GRAPH_EXECUTABLE_H_
+#define SHOAL_ML_GRAPH_EXECUTABLE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
+
+#include "ml/graph/graph.h"
+#include "ml/kernels/kernel.h"
+
+namespace shoal {
+
+// All memory of one run that is not the executable's own. 64-byte aligned; chosen anew per run.
+struct RunBindings {
+  absl::Span<const void* const> inputs;  // in the order of the feeds
+  absl::Span<const void* const>
+      variables;                    // by index in Graph::variables(); unread ones may be null
+  absl::Span<void* const> outputs;  // in the order of the fetches, all there
+  RandomKey key;                    // first_example: of the first clone
+};
+
+// Not thread-safe: one run at a time. A run allocates nothing and cannot fail. With one device it
+// happens on the caller's thread; with several each has a thread of its own, which lives as long
+// as the executable. `on_final(i)` is called the moment outputs[i] has its bytes, for every i, in
+// the order of completion, on the thread of the device that computed it.
+class Executable {
+ public:
+  using OnFinal = absl::FunctionRef<void(int output_index)>;
+
+  virtual ~Executable() = default;
+
+  virtual void Run(const RunBindings& bindings, OnFinal on_final) = 0;
+  void Run(const RunBindings& bindings) {
+    Run(bindings, [](int) {});
+  }
+
+  virtual const std::vector<TensorSpec>& output_specs() const = 0;
+  // Whether the graph reads the variable at all.
+  virtual bool ReadsVariable(int variable_index) const = 0;
+  // Activations and scratch memory of all devices.
+  virtual size_t arena_bytes() const = 0;
+  // One line per step in the order of running: "device name = Op(shapes) -> shapes".
+  virtual std::string ToString() const = 0;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_GRAPH_EXECUTABLE_H_

@@ -1,0 +1,50 @@
+#include "ml/graph/fusion.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
+
+namespace shoal {
+
+int Fusion::ProducerOf(int value, absl::string_view op) const {
+  const PlanValue& produced = plan_.values[value];
+  if (produced.source != ValueSource::kStep) return -1;
+  const PlanStep& step = plan_.steps[produced.producer];
+  return step.op == op && !step.is_removed ? produced.producer : -1;
+}
+
+std::vector<int> Fusion::GradientsOf(const PlanStep& step) const {
+  std::vector<int> found;
+  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+    const PlanStep& candidate = plan_.steps[s];
+    if (!candidate.is_removed && candidate.gradient_of >= 0 &&
+        std::count(step.covered.begin(), step.covered.end(), candidate.gradient_of) > 0) {
+      found.push_back(static_cast<int>(s));
+    }
+  }
+  return found;
+}
+
+void Fusion::MoveOutput(int value, int new_step, int new_index) {
+  plan_.values[value].producer = new_step;
+  plan_.values[value].index = new_index;
+  plan_.steps[new_step].outputs[new_index] = value;
+}
+
+void Fusion::Cover(PlanStep* step, const PlanStep& removed) {
+  step->covered.insert(step->covered.end(), removed.covered.begin(), removed.covered.end());
+}
+
+std::string ActivationOf(absl::string_view op) {
+  const absl::string_view forward = absl::StripSuffix(op, "Grad");
+  const bool is_activation = forward == "Relu" || forward == "Sigmoid" || forward == "Tanh";
+  return is_activation ? absl::AsciiStrToLower(forward) : "";
+}
+
+bool IsActivationGradient(absl::string_view op) {
+  return absl::EndsWith(op, "Grad") && !ActivationOf(op).empty();
+}
+
+}  // namespace shoal

@@ -1,0 +1,48 @@
+// What the fusion passes share: looking at a plan's neighbourhoods. Private to ml/graph.
+#ifndef SHOAL_ML_GRAPH_FUSION_H_
+#define SHOAL_ML_GRAPH_FUSION_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+#include "ml/graph/plan.h"
+
+namespace shoal {
+
+// A view of the plan whose consumers are kept current by Refresh.
+class Fusion {
+ public:
+  explicit Fusion(Plan* plan) : plan_(*plan), consumers_(plan->Consumers()) {}
+
+  Plan& plan() { return plan_; }
+  PlanStep& step(int index) { return plan_.steps[index]; }
+  void Refresh() { consumers_ = plan_.Consumers(); }
+
+  // The step that alone reads the value; -1 if there are none, several, or a fetch.
+  int OnlyConsumer(int value) const {
+    return consumers_[value].size() == 1 ? consumers_[value][0] : -1;
+  }
+  const std::vector<int>& consumers(int value) const { return consumers_[value]; }
+
+  // The live step of the op that computes the value; -1 if another kind of step does.
+  int ProducerOf(int value, absl::string_view op) const;
+  // Live steps that differentiate one of the step's forward nodes.
+  std::vector<int> GradientsOf(const PlanStep& step) const;
+  // The step's output becomes another step's.
+  void MoveOutput(int value, int new_step, int new_index);
+  void Cover(PlanStep* step, const PlanStep& removed);
+
+ private:
+  Plan& plan_;
+  std::vector<std::vector<int>> consumers_;
+};
+
+// "relu", "sigmoid" or "tanh" for the ops Relu, Sigmoid, Tanh and their gradients; else "".
+std::string ActivationOf(absl::string_view op);
+bool IsActivationGradient(absl::string_view op);
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_GRAPH_FUSION_H_

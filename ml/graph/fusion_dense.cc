@@ -1,0 +1,175 @@
+// MatMul + Add + activation -> Dense, and the gradients of the three -> DenseGrad.
+#include <utility>
+
+#include "ml/graph/fusion.h"
+
+namespace shoal {
+namespace {
+
+bool IsPlainProduct(const PlanStep& step) {
+  return !step.is_removed && step.op == "MatMul" &&
+         !step.attributes.GetBool("transpose_a", false) &&
+         !step.attributes.GetBool("transpose_b", false);
+}
+
+// A bias is one number, or one per column.
+bool IsBias(const TensorSpec& bias, const TensorSpec& sum) {
+  return bias.dtype == sum.dtype &&
+         (bias.shape.rank() == 0 || bias.shape == Shape({sum.shape.dim(1)}));
+}
+
+// The gradient steps of one Dense; -1 where there is none.
+struct Backward {
+  int activation = -1, bias = -1, weights = -1, input = -1;
+  bool is_ambiguous = false;
+
+  void Set(int* slot, int step) {
+    is_ambiguous |= *slot >= 0;
+    *slot = step;
+  }
+};
+
+class DenseFusion {
+ public:
+  explicit DenseFusion(Plan* plan) : fusion_(plan) {}
+  void Run();
+
+ private:
+  void FuseForward(int product);
+  void FuseBackward(int dense);
+  Backward FindBackward(const PlanStep& dense);
+  bool Agrees(const Backward& backward, const PlanStep& dense, int* dy);
+  void Replace(const Backward& backward, int dense, int dy);
+
+  Fusion fusion_;
+};
+
+void DenseFusion::Run() {
+  const int num_steps = static_cast<int>(fusion_.plan().steps.size());
+  for (int s = 0; s < num_steps; ++s) {
+    if (IsPlainProduct(fusion_.step(s)) && fusion_.step(s).gradient_of < 0) FuseForward(s);
+  }
+  fusion_.Refresh();
+  for (int s = 0; s < num_steps; ++s) {
+    if (!fusion_.step(s).is_removed && fusion_.step(s).op == "Dense") FuseBackward(s);
+  }
+}
+
+void DenseFusion::FuseForward(int product) {
+  PlanStep dense = fusion_.step(product);
+  std::vector<int> removed;
+  int last = product;
+  int next = fusion_.OnlyConsumer(dense.outputs[0]);
+  if (next >= 0 && fusion_.step(next).op == "Add") {
+    const PlanStep& add = fusion_.step(next);
+    const int bias = add.inputs[0] == dense.outputs[0] ? add.inputs[1] : add.inputs[0];
+    const std::vector<PlanValue>& values = fusion_.plan().values;
+    if (values[add.outputs[0]].spec == values[dense.outputs[0]].spec &&
+        IsBias(values[bias].spec, values[dense.outputs[0]].spec)) {
+      dense.inputs.push_back(bias);
+      removed.push_back(last);
+      last = next;
+      fusion_.Cover(&dense, add);
+      next = fusion_.OnlyConsumer(add.outputs[0]);
+    }
+  }
+  std::string activation = next < 0 ? "" : ActivationOf(fusion_.step(next).op);
+  if (!activation.empty() && !IsActivationGradient(fusion_.step(next).op)) {
+    removed.push_back(last);
+    last = next;
+    fusion_.Cover(&dense, fusion_.step(next));
+  } else {
+    activation = "none";
+  }
+  if (last == product) return;
+  dense.op = "Dense";
+  dense.attributes = {{"activation", activation}};
+  dense.outputs = fusion_.step(last).outputs;
+  dense.name = fusion_.step(last).name;
+  for (int step : removed) fusion_.step(step).is_removed = true;
+  fusion_.step(last) = std::move(dense);
+}
+
+Backward DenseFusion::FindBackward(const PlanStep& dense) {
+  Backward found;
+  const int product = dense.covered[0];
+  for (int s : fusion_.GradientsOf(dense)) {
+    const PlanStep& step = fusion_.step(s);
+    if (IsActivationGradient(step.op) && step.inputs[0] == dense.outputs[0]) {
+      found.Set(&found.activation, s);
+    } else if (step.op == "SumTo") {
+      found.Set(&found.bias, s);
+    } else if (step.op == "MatMul" && step.gradient_of == product) {
+      const bool is_weights = step.attributes.GetBool("transpose_a", false);
+      found.Set(is_weights ? &found.weights : &found.input, s);
+    }
+  }
+  return found;
+}
+
+// All gradients start from the same value, which nobody else reads if it is an activation's.
+bool DenseFusion::Agrees(const Backward& backward, const PlanStep& dense, int* dy) {
+  if (backward.is_ambiguous || (backward.weights < 0 && backward.input < 0)) return false;
+  const bool has_activation = dense.attributes.GetString("activation", "none") != "none";
+  if (has_activation != (backward.activation >= 0)) return false;
+  const int before = backward.weights >= 0 ? fusion_.step(backward.weights).inputs[1]
+                                           : fusion_.step(backward.input).inputs[0];
+  if (backward.weights >= 0 && fusion_.step(backward.weights).inputs[0] != dense.inputs[0]) {
+    return false;
+  }
+  if (backward.input >= 0 && (fusion_.step(backward.input).inputs[0] != before ||
+                              fusion_.step(backward.input).inputs[1] != dense.inputs[1])) {
+    return false;
+  }
+  if (backward.bias >= 0 && fusion_.step(backward.bias).inputs[0] != before) return false;
+  *dy = before;
+  if (!has_activation) return true;
+  const PlanStep& activation = fusion_.step(backward.activation);
+  const size_t readers = (backward.weights >= 0) + (backward.input >= 0) + (backward.bias >= 0);
+  *dy = activation.inputs[1];
+  return activation.outputs[0] == before && fusion_.consumers(before).size() == readers;
+}
+
+void DenseFusion::FuseBackward(int dense) {
+  const Backward backward = FindBackward(fusion_.step(dense));
+  int dy = -1;
+  if (!Agrees(backward, fusion_.step(dense), &dy)) return;
+  Replace(backward, dense, dy);
+}
+
+void DenseFusion::Replace(const Backward& backward, int dense_index, int dy) {
+  const PlanStep dense = fusion_.step(dense_index);
+  const std::string activation = dense.attributes.GetString("activation", "none");
+  const bool has_bias = dense.inputs.size() == 3;
+  std::vector<PlanValue>& values = fusion_.plan().values;
+  const Shape bias_shape = has_bias ? values[dense.inputs[2]].spec.shape : Shape();
+  const int replaced = backward.weights >= 0 ? backward.weights : backward.input;
+  PlanStep gradient = fusion_.step(replaced);
+  gradient.op = "DenseGrad";
+  gradient.attributes = {{"activation", activation},
+                         {"has_bias", has_bias},
+                         {"bias_scalar", has_bias && bias_shape.rank() == 0}};
+  // Without an activation y is not read: naming dy instead lets y's memory go.
+  gradient.inputs = {dense.inputs[0], dense.inputs[1], activation == "none" ? dy : dense.outputs[0],
+                     dy};
+  gradient.outputs = {-1, -1, -1};
+  const int step = static_cast<int>(fusion_.plan().steps.size());
+  const int parts[] = {backward.input, backward.weights, backward.bias};
+  const TensorSpec specs[] = {values[dense.inputs[0]].spec,
+                              values[dense.inputs[1]].spec,
+                              {values[dy].spec.dtype, bias_shape}};
+  fusion_.plan().steps.push_back(std::move(gradient));
+  for (int i = 0; i < 3; ++i) {
+    const int value = parts[i] >= 0 ? fusion_.step(parts[i]).outputs[0]
+                                    : fusion_.plan().AddValue(specs[i], step, i);
+    fusion_.MoveOutput(value, step, i);
+    if (parts[i] >= 0) fusion_.step(parts[i]).is_removed = true;
+  }
+  if (backward.activation >= 0) fusion_.step(backward.activation).is_removed = true;
+}
+
+}  // namespace
+
+void FuseDense(Plan* plan) { DenseFusion(plan).Run(); }
+
+}  // namespace shoal

@@ -1,0 +1,117 @@
+// Chooses nChw16c for images between the first convolution and the last pool, and adds a
+// ReorderLayout wherever a step wants another order than the one its input has.
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "ml/graph/plan.h"
+
+namespace shoal {
+namespace {
+
+class LayoutAssignment {
+ public:
+  LayoutAssignment(const LayoutSupport& supports_layout, Plan* plan)
+      : supports_layout_(supports_layout), plan_(*plan) {}
+  void Run();
+
+ private:
+  bool IsBlockable(int value) const;
+  bool CanBeBlocked(const PlanStep& step) const;
+  bool WantsBlocked(const PlanStep& step) const;
+  int InLayout(int value, Layout layout, int reader);
+
+  const LayoutSupport& supports_layout_;
+  Plan& plan_;
+  std::map<std::pair<int, Layout>, int> reordered_;  // (value, layout) -> value in that layout
+};
+
+bool LayoutAssignment::IsBlockable(int value) const {
+  const Shape& shape = plan_.values[value].spec.shape;
+  return plan_.values[value].source == ValueSource::kStep && shape.rank() == 4 &&
+         shape.dim(1) > 0 && shape.dim(1) % 16 == 0;
+}
+
+// All images that the step touches can be blocked at once.
+bool LayoutAssignment::CanBeBlocked(const PlanStep& step) const {
+  bool any = false;
+  for (size_t i = 0; i < step.outputs.size(); ++i) {
+    const int value = step.outputs[i];
+    const bool is_plain_output = step.op == "ConvGrad" || step.op == "ConvPoolGrad";
+    if (!IsBlockable(value) || (is_plain_output && i > 0)) continue;
+    if (!supports_layout_(step.op, step.attributes, Port::kOutput, static_cast<int>(i),
+                          Layout::kBlocked16)) {
+      return false;
+    }
+    any = true;
+  }
+  for (size_t i = 0; i < step.inputs.size(); ++i) {
+    if (!IsBlockable(step.inputs[i])) continue;
+    if (!supports_layout_(step.op, step.attributes, Port::kInput, static_cast<int>(i),
+                          Layout::kBlocked16)) {
+      return false;
+    }
+    any = true;
+  }
+  return any;
+}
+
+bool LayoutAssignment::WantsBlocked(const PlanStep& step) const {
+  if (IsAlias(step) || !CanBeBlocked(step)) return false;
+  for (const char* op : {"Conv", "ConvGrad", "ConvPool", "ConvPoolGrad", "MaxPool", "MaxPoolGrad",
+                         "AveragePool", "AveragePoolGrad"}) {
+    if (step.op == op) return true;
+  }
+  for (int value : step.inputs) {
+    if (plan_.values[value].spec.layout == Layout::kBlocked16) return true;
+  }
+  return false;
+}
+
+int LayoutAssignment::InLayout(int value, Layout layout, int reader) {
+  if (plan_.values[value].spec.layout == layout) return value;
+  const auto known = reordered_.find({value, layout});
+  if (known != reordered_.end()) return known->second;
+  PlanStep reorder;
+  const PlanStep& near = plan_.steps[reader >= 0 ? reader : plan_.values[value].producer];
+  reorder.name = absl::StrCat(near.name, "/ReorderLayout");
+  reorder.op = "ReorderLayout";
+  reorder.inputs = {value};
+  reorder.device = near.device;
+  reorder.clone_index = near.clone_index;
+  reorder.node_id = near.node_id;
+  TensorSpec spec = plan_.values[value].spec;
+  spec.layout = layout;
+  const int result = plan_.AddValue(spec, static_cast<int>(plan_.steps.size()), 0);
+  reorder.outputs = {result};
+  plan_.steps.push_back(std::move(reorder));
+  reordered_[{value, layout}] = result;
+  return result;
+}
+
+void LayoutAssignment::Run() {
+  // Producers before readers: fused steps may stand after their readers in the list.
+  for (int s : DependenceOrder(plan_)) {
+    const Layout layout = WantsBlocked(plan_.steps[s]) ? Layout::kBlocked16 : Layout::kPlain;
+    for (size_t i = 0; i < plan_.steps[s].inputs.size(); ++i) {
+      const int value = plan_.steps[s].inputs[i];
+      const int input = InLayout(value, IsBlockable(value) ? layout : Layout::kPlain, s);
+      plan_.steps[s].inputs[i] = input;
+    }
+    const bool has_weights = plan_.steps[s].op == "ConvGrad" || plan_.steps[s].op == "ConvPoolGrad";
+    for (size_t i = 0; i < plan_.steps[s].outputs.size(); ++i) {
+      const int value = plan_.steps[s].outputs[i];
+      if (IsBlockable(value) && !(has_weights && i > 0)) plan_.values[value].spec.layout = layout;
+    }
+  }
+  for (int& fetch : plan_.fetches) fetch = InLayout(fetch, Layout::kPlain, -1);
+}
+
+}  // namespace
+
+void AssignLayouts(const LayoutSupport& supports_layout, Plan* plan) {
+  LayoutAssignment(supports_layout, plan).Run();
+}
+
+}  // namespace shoal

@@ -1,0 +1,108 @@
+// The executable as data: steps of each device with the places of their operands, and the threads
+// that run them. Filled by the compiler. Private to ml/graph.
+#ifndef SHOAL_ML_GRAPH_PROGRAM_H_
+#define SHOAL_ML_GRAPH_PROGRAM_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+
+#include "base/mutex.h"
+#include "ml/graph/executable.h"
+#include "ml/tensor/buffer.h"
+
+namespace shoal {
+
+struct ProgramStep {
+  std::unique_ptr<Kernel> kernel;  // null: copies copy_bytes from operand 0 to operand 1
+  size_t copy_bytes = 0;
+  int operands = 0;  // in Program::operands_: the inputs, then the outputs
+  int num_inputs = 0;
+  uint64_t first_example = 0;  // of its clone, added to the run's key
+  struct Wait {
+    int device;
+    int num_steps;  // until the device has done so many
+  };
+  std::vector<Wait> waits;
+  bool is_awaited = false;            // another device waits for this step
+  std::vector<int> finished_outputs;  // fetches that are final after it
+};
+
+struct DeviceProgram {
+  std::string name;
+  std::vector<ProgramStep> steps;
+  Buffer arena;
+  void* workspace = nullptr;
+};
+
+// Where an operand that is bound anew for each run is written.
+struct OperandPatch {
+  enum class Source { kInput, kVariable, kOutput };
+  Source source;
+  int index;
+  int operand;
+};
+
+struct ProgramParts {
+  std::vector<DeviceProgram> devices;  // with at least one step
+  std::vector<void*> operands;
+  std::vector<OperandPatch> patches;
+  std::vector<TensorSpec> output_specs;
+  std::vector<bool> reads_variable;
+  std::string text;
+  std::function<void(int)> set_threads;
+  int threads_per_device = 1;
+  size_t num_inputs = 0;
+};
+
+class Program : public Executable {
+ public:
+  explicit Program(ProgramParts parts);
+  ~Program() override;
+
+  void Run(const RunBindings& bindings, OnFinal on_final) override;
+  const std::vector<TensorSpec>& output_specs() const override { return parts_.output_specs; }
+  bool ReadsVariable(int variable_index) const override {
+    return parts_.reads_variable[variable_index];
+  }
+  size_t arena_bytes() const override;
+  std::string ToString() const override { return parts_.text; }
+
+ private:
+  // How far a device is in this run.
+  struct Progress {
+    std::atomic<int> num_steps{0};
+    Mutex mutex;
+    CondVar changed;
+  };
+
+  void Bind(const RunBindings& bindings);
+  void RunDevice(int device);
+  void RunStep(const DeviceProgram& device, const ProgramStep& step);
+  void Await(const ProgramStep::Wait& wait);
+  void Report(int device, int num_steps);
+  void RunOnThreads() ABSL_LOCKS_EXCLUDED(mutex_);
+  void ThreadMain(int device) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  ProgramParts parts_;
+  std::vector<std::unique_ptr<Progress>> progress_;  // by device
+  // Of the run under way: written before its devices start, read by them.
+  const OnFinal* on_final_ = nullptr;
+  RandomKey key_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  int64_t run_ ABSL_GUARDED_BY(mutex_) = 0;
+  int num_busy_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;  // none with one device
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_GRAPH_PROGRAM_H_
