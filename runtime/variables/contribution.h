@@ -26,7 +26,8 @@ enum class PushOutcome : uint8_t {
   kAhead = 8,      // SYNC: the slice has not reached the step; the caller is confused, refresh
 };
 
-// Facts about one batch. They travel with the push that contains slice 0.
+// Facts about one batch. They travel with the push that contains
+// SliceTable::report_slice(): the first slice that gets contributions.
 struct BatchReport {
   double loss_sum = 0;        // sum over the batch's examples of the data loss
   double regularization = 0;  // regularization loss at the values the batch was computed from

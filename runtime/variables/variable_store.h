@@ -28,6 +28,7 @@ struct ExchangeGroup {
 // stays the caller's and untouched until `done` has been called.
 struct Exchange {
   uint32_t group = 0;
+  uint64_t lineage = 0;  // that the caller believes in; another one than the store's: ABORTED
 
   // Push: one contribution for each slice of the group.
   bool push = false;
@@ -35,7 +36,7 @@ struct Exchange {
   uint64_t step = 0;            // SYNC: the version that the contribution was computed from
   uint32_t position = 0;        // SYNC: the batch's place in the step
   uint32_t batch_examples = 0;  // the contribution's weight
-  BatchReport report;           // read only if the group contains slice 0
+  BatchReport report;           // read only if the group contains SliceTable::report_slice()
   const ContributionKind* push_kinds = nullptr;  // by slice in the group; null: all kDense
   const void* const* push_data =
       nullptr;  // by slice in the group; null pointers inside: slice not pushed
@@ -43,7 +44,9 @@ struct Exchange {
   const uint64_t* pulled_versions = nullptr;  // ASYNC: by slice in the group
 
   // Pull. SYNC: the values of exactly `pull_version`, waiting for them up to `park`; all or nothing
-  // per slice. ASYNC: whatever is newest after the pushes of this exchange, at once.
+  // per slice. Not waiting if a push of this exchange came to anything but kAccepted or kDuplicate:
+  // the caller has to act first. ASYNC: whatever is newest after the pushes of this exchange, at
+  // once.
   bool pull = false;
   uint64_t pull_version = 0;
   float* const* pull_data =

@@ -1,0 +1,185 @@
+#ifndef SHOAL_WORKER_SYNC_STEP_LOGIC_H_
+#define SHOAL_WORKER_SYNC_STEP_LOGIC_H_
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+#include "runtime/cluster/batch_key.h"
+#include "runtime/cluster/step_plan.h"
+#include "runtime/variables/variable_store.h"
+
+namespace shoal {
+
+// What a worker has to know of the run's state, in SYNC.
+struct SyncView {
+  uint64_t number = 0;  // of the run's state: rises with every change
+  uint64_t lineage = 0;
+  bool training = false;  // PHASE_TRAINING; otherwise nothing is computed, pulled or evaluated
+  std::vector<uint32_t> workers;  // worker indices in rank order
+  std::set<BatchKey> skipped;     // never computed again
+  std::set<BatchKey> delivered;   // all slices have them
+  uint64_t last_step = UINT64_MAX;
+  VersionSchedule evaluations;  // versions at which the test split is evaluated; never version 0
+};
+
+// What the worker should do now. Whoever executes it hands the ticket back with everything that
+// comes of it.
+struct SyncAction {
+  enum Kind {
+    kWait,           // until an On... call changed something, or until `wake`
+    kQueryVersions,  // start a versions_only exchange for each of `groups`
+    kPull,      // start an exchange for each of `groups` that pulls `version` into `parameter_set`,
+                // parked
+    kEvaluate,  // evaluate `block` of the test split with `parameter_set` (which is at `version`),
+                // report it to the chief, then OnEvaluated
+    kCompute,  // compute `batch` with `parameter_set` into `gradient_set`. Each versioned group, as
+               // its gradients become final: if they are finite start an exchange that pushes it
+               // (with `pull_next`: and pulls version + 1 into `next_parameter_set`, parked), else
+               // OnNotPushed.
+    kReportBad,  // tell the chief that `batch` is not finite, until it acknowledges; then
+                 // OnReported
+  };
+  Kind kind = kWait;
+  uint64_t ticket = 0;
+  uint64_t lineage = 0;  // for Exchange::lineage
+  absl::Time wake = absl::InfiniteFuture();
+  absl::Span<const uint32_t> groups;  // valid until the next call of Next
+  uint64_t version = 0;               // the worker's step
+  uint32_t parameter_set = 0;         // 0 or 1
+  uint64_t block = 0;
+  BatchKey batch;
+  uint32_t position = 0;
+  uint32_t batch_examples = 0;
+  uint32_t gradient_set = 0;  // 0 or 1
+  bool pull_next = false;
+  uint32_t next_parameter_set = 0;
+};
+
+// Which batch a worker computes next, and what it pushes, pulls, evaluates and reports, in SYNC.
+//
+// With all slices at version s: its own blocks first if s is evaluated; then each own position that
+// is not skipped, delivered or pushed; the last push carries the parked pull of s+1; when every
+// group holds s+1 it goes on. Position p belongs to rank p mod N; a rank k >= R_s repeats position
+// (s + k) mod R_s. When the view changes in between it takes up what became its own. A new worker,
+// one after a rollback, or one that the others have left behind asks all slices for their versions,
+// takes the lowest as s and pulls it. Two sets of parameters and of gradients take turns: a set is
+// given out again only when no exchange uses it any more.
+//
+// One thread at a time, no clock, no threads inside. Call Next again when an action is executed
+// (its exchanges may still be under way) until it says kWait, and after every On... call. Calls
+// with tickets of an abandoned lineage are right and needed: they free buffers.
+class SyncStepLogic {
+ public:
+  struct Options {
+    uint32_t worker = 0;                 // the task's index
+    std::vector<bool> group_versioned;   // by group: VariableStore::groups()[i].versioned
+    uint64_t num_evaluation_blocks = 0;  // fixed blocks of the test split
+    absl::Duration withheld_retry =
+        absl::Milliseconds(200);  // before a withheld batch is computed again
+  };
+
+  SyncStepLogic(Options options, const StepPlan& plan);
+
+  SyncAction Next(absl::Time now);
+
+  // The run's state changed; older states are ignored. Call VariableStore::SetView first.
+  void OnView(const SyncView& view);
+  // The exchange that was started for one group under the ticket is done.
+  void OnExchange(absl::Time now, uint64_t ticket, uint32_t group, const ExchangeResult& result);
+  // kCompute: the group's gradients are not finite, it was not pushed.
+  void OnNotPushed(absl::Time now, uint64_t ticket, uint32_t group);
+  void OnEvaluated(uint64_t ticket);
+  void OnReported(uint64_t ticket);
+
+  // For heartbeats.
+  bool has_step() const { return state_ == State::kAtStep; }
+  uint64_t step() const { return step_; }
+  bool is_at_end() const { return has_step() && step_ >= view_.last_step; }
+  std::string Activity() const;
+
+ private:
+  enum class State { kIdle, kFinding, kPulling, kAtStep };
+  enum class PositionState : uint8_t {
+    kTodo,
+    kPushing,
+    kPushed,
+    kWithheld,
+    kBad,
+    kReporting,
+    kReported
+  };
+  struct GroupState {
+    bool has_version = false;   // kFinding
+    uint64_t version = 0;       // lowest of the group's slices
+    bool holds_target = false;  // the version that is being pulled is there
+    bool in_flight = false;     // a query or a pull is under way
+  };
+  // Something under way.
+  struct Ticket {
+    uint64_t id = 0;
+    SyncAction::Kind kind = SyncAction::kWait;
+    uint64_t round = 0;
+    uint32_t groups_left = 0;
+    uint32_t position = 0;
+    uint32_t gradient_set = 0;
+    uint64_t block = 0;
+    bool pulls = false;
+    bool withheld = false;
+    bool bad = false;
+  };
+
+  bool IsMember() const { return rank_ < view_.workers.size(); }
+  void Restart();
+  void StartStep();
+  void AdvanceIfComplete();
+  bool AllHoldTarget() const;
+  bool AnyExchangeOfOlderRoundPulls() const;
+  std::optional<uint32_t> FreeGradientSet() const;
+  bool OwnsPosition(uint32_t position) const;
+  bool IsPending(uint32_t position) const;
+
+  bool NextFinding(SyncAction* action);
+  bool NextPull(SyncAction* action);
+  bool NextEvaluation(SyncAction* action);
+  bool NextReport(SyncAction* action);
+  bool NextCompute(SyncAction* action);
+  Ticket& Open(SyncAction* action, SyncAction::Kind kind, uint32_t num_groups);
+  Ticket* Find(uint64_t ticket);
+  void Close(uint64_t ticket);
+  void FinishGroup(absl::Time now, uint64_t ticket);
+  void TakeOutcomes(Ticket& ticket, const ExchangeResult& result);
+  void TakePulls(uint32_t group, const ExchangeResult& result);
+  void TakeVersions(uint32_t group, const ExchangeResult& result);
+
+  const Options options_;
+  const StepPlan plan_;
+  uint32_t num_versioned_groups_ = 0;
+
+  SyncView view_;
+  uint64_t rank_ = UINT64_MAX;
+  State state_ = State::kIdle;
+  uint64_t round_ = 0;  // rises with every restart: results of older rounds only free buffers
+  uint64_t step_ =
+      0;  // kPulling: the version being pulled; kAtStep: the version of the current parameters
+  uint32_t current_set_ = 0;
+  bool set_has_unversioned_[2] = {false, false};
+  std::vector<GroupState> groups_;
+  std::vector<PositionState> positions_;
+  absl::Time retry_withheld_ = absl::InfiniteFuture();
+  std::set<uint64_t> evaluated_;             // blocks at step_: under way or acknowledged
+  uint64_t evaluations_left_ = 0;            // under way
+  std::vector<uint32_t> missing_positions_;  // as last heard
+  std::vector<Ticket> tickets_;
+  std::vector<uint32_t> action_groups_;
+  uint64_t next_ticket_ = 1;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_SYNC_STEP_LOGIC_H_
