@@ -1,0 +1,81 @@
+#include <string>
+
+#include "ml/kernels/reference/reference_op.h"
+
+namespace shoal::reference {
+namespace {
+
+// c[m,n] = op(a) op(b)
+template <typename T>
+void Multiply(const T* a, bool transpose_a, const T* b, bool transpose_b, int64_t m, int64_t k,
+              int64_t n, T* c) {
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int64_t l = 0; l < k; ++l) {
+        const double x = transpose_a ? a[l * m + i] : a[i * k + l];
+        const double y = transpose_b ? b[j * k + l] : b[l * n + j];
+        sum += x * y;
+      }
+      c[i * n + j] = static_cast<T>(sum);
+    }
+  }
+}
+
+template <typename T>
+void MatMul(const Call& call) {
+  const bool transpose_a = call.attributes.GetBool("transpose_a", false);
+  const bool transpose_b = call.attributes.GetBool("transpose_b", false);
+  Multiply(call.In<T>(0), transpose_a, call.In<T>(1), transpose_b, call.OutShape(0).dim(0),
+           call.InShape(0).dim(transpose_a ? 0 : 1), call.OutShape(0).dim(1), call.Out<T>(0));
+}
+
+// x[m,k], w[k,n], optional bias ([n] or scalar) -> y
+template <typename T>
+void Dense(const Call& call) {
+  const int64_t m = call.InShape(0).dim(0), k = call.InShape(0).dim(1), n = call.InShape(1).dim(1);
+  T* y = call.Out<T>(0);
+  Multiply(call.In<T>(0), false, call.In<T>(1), false, m, k, n, y);
+  const bool has_bias = call.inputs.size() > 2;
+  const bool is_scalar = has_bias && call.InShape(2).num_elements() == 1;
+  const std::string activation = call.attributes.GetString("activation", "none");
+  for (int64_t i = 0; i < m * n; ++i) {
+    const double bias = has_bias ? call.In<T>(2)[is_scalar ? 0 : i % n] : 0;
+    y[i] = static_cast<T>(Activate(activation, y[i] + bias));
+  }
+}
+
+// x, w, y, dy -> dx, dw, dbias
+template <typename T>
+void DenseGrad(const Call& call) {
+  const int64_t m = call.InShape(0).dim(0), k = call.InShape(0).dim(1), n = call.InShape(1).dim(1);
+  const std::string activation = call.attributes.GetString("activation", "none");
+  std::vector<T> dz(static_cast<size_t>(m * n));
+  for (int64_t i = 0; i < m * n; ++i) {
+    const double slope = ActivationSlope(activation, call.In<T>(2)[i]);
+    dz[static_cast<size_t>(i)] = static_cast<T>(slope * call.In<T>(3)[i]);
+  }
+  if (T* dx = call.Out<T>(0)) Multiply(dz.data(), false, call.In<T>(1), true, m, n, k, dx);
+  if (T* dw = call.Out<T>(1)) Multiply(call.In<T>(0), true, dz.data(), false, k, m, n, dw);
+  if (call.outputs.size() < 3 || call.Out<T>(2) == nullptr) return;
+  const int64_t size = call.OutShape(2).num_elements();
+  std::vector<double> sums(static_cast<size_t>(size));
+  for (int64_t i = 0; i < m * n; ++i) {
+    sums[static_cast<size_t>(size == 1 ? 0 : i % n)] += dz[static_cast<size_t>(i)];
+  }
+  for (int64_t j = 0; j < size; ++j) {
+    call.Out<T>(2)[j] = static_cast<T>(sums[static_cast<size_t>(j)]);
+  }
+}
+
+constexpr Op kOps[] = {
+    {"MatMul", &MatMul<float>, &MatMul<double>},
+    {"Dense", &Dense<float>, &Dense<double>},
+    {"DenseGrad", &DenseGrad<float>, &DenseGrad<double>},
+};
+
+}  // namespace
+
+absl::Span<const Op> DenseOps() { return kOps; }
+
+}  // namespace shoal::reference
