@@ -109,7 +109,8 @@ constexpr FlagSpec kTable[] = {
      "A text proto of shoal.v1.ClusterSpec, instead of the three above."},
     {"listen_address", kHand, kScopeTask, kText, "", "ADDRESS",
      "Where to serve, if not at the task's own address in the cluster. Port 0: any free one."},
-    {"log_file", kHand, kScopeTask, kText, "", "FILE", "Launcher: log there.", true},
+    {"log_file", kHand, kScopeTask, kText, "", "FILE",
+     "Append the log there. Default: standard error."},
     {"report_fd", kHand, kScopeTask, kText, "", "FD", "Launcher: report the address there.", true},
     {"parent_pid", kHand, kScopeTask, kText, "", "PID", "Launcher: die with this process.", true},
 

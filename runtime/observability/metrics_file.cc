@@ -1,0 +1,133 @@
+#include "runtime/observability/metrics_file.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "runtime/observability/json.h"
+
+namespace shoal {
+namespace {
+
+using Fields = std::map<std::string, std::string>;
+
+template <typename T>
+bool ReadField(const Fields& fields, const char* name, T* out) {
+  const auto it = fields.find(name);
+  if (it == fields.end()) return false;
+  if constexpr (std::is_floating_point<T>::value) {
+    return absl::SimpleAtod(it->second, out);
+  } else {
+    return absl::SimpleAtoi(it->second, out);
+  }
+}
+
+template <typename T>
+void ReadField(const Fields& fields, const char* name, absl::optional<T>* out) {
+  T value;
+  if (ReadField(fields, name, &value)) *out = value;
+}
+
+absl::StatusOr<std::string> ReadWhole(FileSystem* file_system, const std::string& path) {
+  absl::StatusOr<std::unique_ptr<ReadableFile>> file = file_system->OpenForRead(path);
+  if (absl::IsNotFound(file.status())) return std::string();
+  if (!file.ok()) return file.status();
+  ASSIGN_OR_RETURN(const uint64_t size, (*file)->Size());
+  std::string text(size, '\0');
+  ASSIGN_OR_RETURN(const size_t count, (*file)->Read(0, absl::MakeSpan(text)));
+  text.resize(count);
+  return text;
+}
+
+// How many bytes at the front are whole lines with rising steps up to `last_step`, and the last
+// step.
+std::pair<size_t, uint64_t> GoodPrefix(absl::string_view text, uint64_t last_step) {
+  size_t good = 0;
+  uint64_t step = 0;
+  while (good < text.size()) {
+    const size_t end = text.find('\n', good);
+    if (end == absl::string_view::npos) break;
+    const absl::StatusOr<StepMetrics> line = ParseMetricsLine(text.substr(good, end - good));
+    if (!line.ok() || line->step <= step || line->step > last_step) break;
+    step = line->step;
+    good = end + 1;
+  }
+  return {good, step};
+}
+
+}  // namespace
+
+std::string MetricsLine(const StepMetrics& metrics) {
+  JsonObject line;
+  line.Add("step", metrics.step)
+      .Add("epoch", uint64_t{metrics.epoch})
+      .Add("loss", metrics.loss)
+      .Add("accuracy", metrics.accuracy)
+      .Add("examples", metrics.examples)
+      .Add("examples_per_second", metrics.examples_per_second)
+      .Add("learning_rate", metrics.learning_rate)
+      .AddIfPresent("staleness", metrics.staleness)
+      .AddIfPresent("eval_loss", metrics.eval_loss)
+      .AddIfPresent("eval_accuracy", metrics.eval_accuracy)
+      .AddIfPresent("eval_examples", metrics.eval_examples);
+  return absl::StrCat(line.ToString(), "\n");
+}
+
+absl::StatusOr<StepMetrics> ParseMetricsLine(absl::string_view line) {
+  ASSIGN_OR_RETURN(const Fields fields, ParseFlatJson(line));
+  StepMetrics metrics;
+  if (!ReadField(fields, "step", &metrics.step)) {
+    return absl::InvalidArgumentError("has no step");
+  }
+  ReadField(fields, "epoch", &metrics.epoch);
+  ReadField(fields, "loss", &metrics.loss);
+  ReadField(fields, "accuracy", &metrics.accuracy);
+  ReadField(fields, "examples", &metrics.examples);
+  ReadField(fields, "examples_per_second", &metrics.examples_per_second);
+  ReadField(fields, "learning_rate", &metrics.learning_rate);
+  ReadField(fields, "staleness", &metrics.staleness);
+  ReadField(fields, "eval_loss", &metrics.eval_loss);
+  ReadField(fields, "eval_accuracy", &metrics.eval_accuracy);
+  ReadField(fields, "eval_examples", &metrics.eval_examples);
+  return metrics;
+}
+
+absl::StatusOr<std::unique_ptr<MetricsFile>> MetricsFile::Open(FileSystem* file_system,
+                                                               std::string path,
+                                                               uint64_t last_step) {
+  std::unique_ptr<MetricsFile> file(new MetricsFile(file_system, std::move(path)));
+  RETURN_IF_ERROR(file->CutBackTo(last_step));
+  return file;
+}
+
+MetricsFile::~MetricsFile() = default;
+
+absl::Status MetricsFile::Append(const StepMetrics& metrics) {
+  if (metrics.step <= last_step_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path_, ": step ", metrics.step, " after step ", last_step_, "; steps only increase"));
+  }
+  RETURN_IF_ERROR(file_->Append(MetricsLine(metrics)));
+  last_step_ = metrics.step;
+  return absl::OkStatus();
+}
+
+absl::Status MetricsFile::CutBackTo(uint64_t last_step) {
+  file_.reset();
+  ASSIGN_OR_RETURN(std::string text, ReadWhole(file_system_, path_));
+  const auto [good, step] = GoodPrefix(text, last_step);
+  if (good != text.size()) {
+    text.resize(good);
+    RETURN_IF_ERROR(WriteAtomically(*file_system_, path_, text));
+  }
+  ASSIGN_OR_RETURN(file_, file_system_->OpenForAppend(path_));
+  last_step_ = step;
+  return absl::OkStatus();
+}
+
+}  // namespace shoal

@@ -1,0 +1,150 @@
+#include "runtime/observability/metrics_file.h"
+
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/file_system.h"
+#include "base/status_matchers.h"
+#include "runtime/observability/json.h"
+#include "runtime/observability/summary.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class MetricsFileTest : public ::testing::Test {
+ protected:
+  MetricsFileTest() : path_(::testing::TempDir() + "/metrics.jsonl") {
+    file_system_->Remove(path_).IgnoreError();
+  }
+
+  std::unique_ptr<MetricsFile> Open(uint64_t last_step) {
+    auto file = MetricsFile::Open(file_system_.get(), path_, last_step);
+    EXPECT_TRUE(file.ok()) << file.status();
+    return *std::move(file);
+  }
+
+  std::string Content() {
+    auto file = file_system_->OpenForRead(path_);
+    std::string text(*(*file)->Size(), '\0');
+    EXPECT_TRUE((*file)->Read(0, absl::MakeSpan(text)).ok());
+    return text;
+  }
+
+  static StepMetrics Step(uint64_t step) {
+    StepMetrics metrics;
+    metrics.step = step;
+    metrics.loss = 0.5;
+    metrics.examples = 64;
+    return metrics;
+  }
+
+  const std::unique_ptr<FileSystem> file_system_ = NewPosixFileSystem();
+  const std::string path_;
+};
+
+TEST_F(MetricsFileTest, ALineIsReadBackAsItWasWritten) {
+  StepMetrics metrics = Step(7);
+  metrics.epoch = 2;
+  metrics.loss = 0.1 + 0.2;
+  metrics.accuracy = 0.25;
+  metrics.learning_rate = 1e-3;
+  metrics.eval_accuracy = 0.9;
+  metrics.staleness = 4;
+  const absl::StatusOr<StepMetrics> again = ParseMetricsLine(MetricsLine(metrics));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->step, 7u);
+  EXPECT_EQ(again->epoch, 2u);
+  EXPECT_EQ(again->loss, 0.1 + 0.2);
+  EXPECT_EQ(*again->accuracy, 0.25);
+  EXPECT_EQ(again->learning_rate, 1e-3);
+  EXPECT_EQ(*again->eval_accuracy, 0.9);
+  EXPECT_EQ(*again->staleness, 4u);
+  EXPECT_FALSE(again->eval_loss.has_value());
+}
+
+TEST_F(MetricsFileTest, AbsentAndNonFiniteValuesAreNull) {
+  StepMetrics metrics = Step(1);
+  metrics.loss = std::nan("");
+  const std::string line = MetricsLine(metrics);
+  EXPECT_THAT(line, HasSubstr("\"loss\": null"));
+  EXPECT_THAT(line, HasSubstr("\"accuracy\": null"));
+  EXPECT_THAT(line, Not(HasSubstr("eval_")));
+}
+
+TEST_F(MetricsFileTest, StepsOnlyIncrease) {
+  auto file = Open(0);
+  ASSERT_TRUE(file->Append(Step(1)).ok());
+  ASSERT_TRUE(file->Append(Step(2)).ok());
+  EXPECT_EQ(file->Append(Step(2)).code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(file->Append(Step(5)).ok());
+  EXPECT_EQ(Content(), MetricsLine(Step(1)) + MetricsLine(Step(2)) + MetricsLine(Step(5)));
+}
+
+TEST_F(MetricsFileTest, ARollbackCutsBackAndGoesOn) {
+  auto file = Open(0);
+  for (uint64_t step = 1; step <= 5; ++step) ASSERT_TRUE(file->Append(Step(step)).ok());
+  ASSERT_TRUE(file->CutBackTo(3).ok());
+  EXPECT_EQ(file->last_step(), 3u);
+  ASSERT_TRUE(file->Append(Step(4)).ok());
+  EXPECT_EQ(Content(), MetricsLine(Step(1)) + MetricsLine(Step(2)) + MetricsLine(Step(3)) +
+                           MetricsLine(Step(4)));
+}
+
+TEST_F(MetricsFileTest, OpeningDropsLaterStepsAndATornLine) {
+  {
+    auto writer = file_system_->Create(path_);
+    ASSERT_TRUE((*writer)
+                    ->Append(MetricsLine(Step(1)) + MetricsLine(Step(2)) + MetricsLine(Step(3)) +
+                             "{\"step\": 4, \"lo")
+                    .ok());
+  }
+  EXPECT_EQ(Open(9)->last_step(), 3u);
+  EXPECT_EQ(Open(2)->last_step(), 2u);
+  EXPECT_EQ(Content(), MetricsLine(Step(1)) + MetricsLine(Step(2)));
+}
+
+TEST_F(MetricsFileTest, AMissingDirectoryIsNamed) {
+  const auto file = MetricsFile::Open(file_system_.get(), "/nowhere/metrics.jsonl", 0);
+  EXPECT_THAT(file.status().message(), HasSubstr("/nowhere/metrics.jsonl"));
+}
+
+TEST(SummaryTest, AbsentValuesAreNullAndItIsReadBack) {
+  const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
+  Summary summary;
+  summary.status = "stopped";
+  summary.exit_reason = "Ctrl-C \"twice\"\n";
+  summary.steps = 12;
+  summary.test_accuracy = 0.9;
+  EXPECT_EQ(
+      SummaryJson(summary),
+      "{\"status\": \"stopped\", \"exit_reason\": \"Ctrl-C \\\"twice\\\"\\u000a\", \"steps\": "
+      "12, \"epochs\": null, \"examples\": null, \"seconds\": null, \"train_seconds\": null, "
+      "\"examples_per_second\": null, \"final_loss\": null, \"test_loss\": null, "
+      "\"test_accuracy\": 0.9, \"checkpoint\": null}\n");
+  summary.exit_reason = "ok";
+  summary.checkpoint = "/a/b";
+  ASSERT_TRUE(WriteSummary(file_system.get(), ::testing::TempDir(), summary).ok());
+  const absl::StatusOr<Summary> again = ReadSummary(file_system.get(), ::testing::TempDir());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(SummaryJson(*again), SummaryJson(summary));
+  EXPECT_TRUE(absl::IsNotFound(ReadSummary(file_system.get(), "/nowhere").status()));
+}
+
+TEST(JsonTest, OnlyFlatObjectsAreRead) {
+  for (const char* bad : {"", "{", "[]", "{\"a\"}", "{\"a\": }", "{\"a\": {}}", "{\"a\": [1]}",
+                          "{\"a\": 1} x", "{\"a\": \"b", "{a: 1}", "{\"a\": 1,}"}) {
+    EXPECT_FALSE(ParseFlatJson(bad).ok()) << bad;
+  }
+  EXPECT_TRUE(ParseFlatJson("{}")->empty());
+  EXPECT_EQ(ParseFlatJson(" {\"a\\\"\" : -1.5e3 , \"b\":true}\n")->at("a\""), "-1.5e3");
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,78 @@
+#include "runtime/observability/summary.h"
+
+#include <map>
+#include <memory>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "runtime/observability/json.h"
+
+namespace shoal {
+namespace {
+
+std::string SummaryPath(const std::string& directory) {
+  return absl::StrCat(directory, "/summary.json");
+}
+
+}  // namespace
+
+std::string SummaryJson(const Summary& summary) {
+  JsonObject json;
+  json.Add("status", absl::string_view(summary.status))
+      .Add("exit_reason", absl::string_view(summary.exit_reason))
+      .Add("steps", summary.steps)
+      .Add("epochs", summary.epochs)
+      .Add("examples", summary.examples)
+      .Add("seconds", summary.seconds)
+      .Add("train_seconds", summary.train_seconds)
+      .Add("examples_per_second", summary.examples_per_second)
+      .Add("final_loss", summary.final_loss)
+      .Add("test_loss", summary.test_loss)
+      .Add("test_accuracy", summary.test_accuracy)
+      .Add("checkpoint", summary.checkpoint);
+  return absl::StrCat(json.ToString(), "\n");
+}
+
+absl::Status WriteSummary(FileSystem* file_system, const std::string& directory,
+                          const Summary& summary) {
+  return WriteAtomically(*file_system, SummaryPath(directory), SummaryJson(summary));
+}
+
+absl::StatusOr<Summary> ReadSummary(FileSystem* file_system, const std::string& directory) {
+  const std::string path = SummaryPath(directory);
+  ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, file_system->OpenForRead(path));
+  ASSIGN_OR_RETURN(const uint64_t size, file->Size());
+  std::string text(size, '\0');
+  ASSIGN_OR_RETURN(const size_t count, file->Read(0, absl::MakeSpan(text)));
+  text.resize(count);
+  absl::StatusOr<std::map<std::string, std::string>> fields = ParseFlatJson(text);
+  if (!fields.ok()) {
+    return absl::DataLossError(absl::StrCat(path, ": ", fields.status().message()));
+  }
+  Summary summary;
+  summary.status = (*fields)["status"];
+  summary.exit_reason = (*fields)["exit_reason"];
+  uint64_t whole = 0;
+  double number = 0;
+  if (absl::SimpleAtoi((*fields)["steps"], &whole)) summary.steps = whole;
+  if (absl::SimpleAtoi((*fields)["examples"], &whole)) summary.examples = whole;
+  const std::pair<const char*, absl::optional<double>*> numbers[] = {
+      {"epochs", &summary.epochs},
+      {"seconds", &summary.seconds},
+      {"train_seconds", &summary.train_seconds},
+      {"examples_per_second", &summary.examples_per_second},
+      {"final_loss", &summary.final_loss},
+      {"test_loss", &summary.test_loss},
+      {"test_accuracy", &summary.test_accuracy}};
+  for (const auto& [name, target] : numbers) {
+    if (absl::SimpleAtod((*fields)[name], &number)) *target = number;
+  }
+  if ((*fields)["checkpoint"] != "null") summary.checkpoint = (*fields)["checkpoint"];
+  return summary;
+}
+
+}  // namespace shoal

@@ -1,0 +1,42 @@
+// summary.json: how a run ended, for machines. Documented and stable; absent values are null.
+#ifndef SHOAL_RUNTIME_OBSERVABILITY_SUMMARY_H_
+#define SHOAL_RUNTIME_OBSERVABILITY_SUMMARY_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+
+namespace shoal {
+
+class FileSystem;
+
+struct Summary {
+  std::string status;                    // "finished", "stopped" or "failed"
+  std::string exit_reason;               // In words.
+  uint64_t steps = 0;                    // Applied updates over the whole run.
+  absl::optional<double> epochs;         // Passed through, over the whole run; may be a fraction.
+  absl::optional<uint64_t> examples;     // Trained on in this start of the run.
+  absl::optional<double> seconds;        // Of this start, from the chief's start to its end.
+  absl::optional<double> train_seconds;  // Of these, from the first step's start to the last's end.
+  absl::optional<double> examples_per_second;  // examples / train_seconds
+  absl::optional<double> final_loss;           // Of the last step.
+  absl::optional<double> test_loss;            // Of the last evaluation.
+  absl::optional<double> test_accuracy;
+  absl::optional<std::string> checkpoint;  // Path of the newest one.
+};
+
+std::string SummaryJson(const Summary& summary);
+
+// summary.json in `directory`, at once.
+absl::Status WriteSummary(FileSystem* file_system, const std::string& directory,
+                          const Summary& summary);
+
+// NotFound where there is none.
+absl::StatusOr<Summary> ReadSummary(FileSystem* file_system, const std::string& directory);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_OBSERVABILITY_SUMMARY_H_

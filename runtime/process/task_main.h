@@ -1,0 +1,36 @@
+// The main function of a task that was started by itself: `shoal ps|worker|chief`, and a worker
+// with a model of its own (worker::Main). Turns the command line into TaskOptions, sets up log and
+// signals, runs the role and turns its result into an exit code.
+#ifndef SHOAL_RUNTIME_PROCESS_TASK_MAIN_H_
+#define SHOAL_RUNTIME_PROCESS_TASK_MAIN_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "runtime/process/task_options.h"
+
+namespace shoal {
+
+struct CommandLine;
+
+using RunTask = std::function<absl::Status(const TaskOptions&)>;
+
+// `args` is what follows the command's name. Blocks until the task has ended; returns its exit
+// code. Errors go to standard error as one line, "shoal ps: --name: what is wrong; what to do".
+int TaskMain(Job job, absl::Span<const std::string> args, const RunTask& run);
+
+// The pure part: who this task is, where it serves, where the chief is, and the run, resolved and
+// validated. Leaves what is borrowed null. `working_directory` makes `run.out` absolute.
+absl::StatusOr<TaskOptions> ResolveTask(Job job, const CommandLine& line,
+                                        const std::string& working_directory);
+
+// The usage text of a task's command.
+std::string TaskHelp(Job job);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_PROCESS_TASK_MAIN_H_

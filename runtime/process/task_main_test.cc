@@ -1,0 +1,143 @@
+#include "runtime/process/task_main.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "runtime/config/flags.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::StartsWith;
+
+absl::StatusOr<TaskOptions> Resolve(Job job, std::vector<std::string> args) {
+  args.insert(args.begin(), {"--model=mlp", "--num_epochs=1", "--out=runs/a"});
+  absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeTask, args);
+  if (!line.ok()) return line.status();
+  return ResolveTask(job, *line, "/home/me");
+}
+
+TaskOptions Resolved(Job job, const std::vector<std::string>& args) {
+  absl::StatusOr<TaskOptions> options = Resolve(job, args);
+  EXPECT_TRUE(options.ok()) << options.status();
+  return options.ok() ? *options : TaskOptions();
+}
+
+std::string Error(Job job, const std::vector<std::string>& args) {
+  return std::string(Resolve(job, args).status().message());
+}
+
+TEST(ResolveTaskTest, HostListsSayEverything) {
+  const std::vector<std::string> hosts = {"--ps_hosts=a:1,b:2", "--worker_hosts=c:1,d:1",
+                                          "--chief_host=e:5"};
+  std::vector<std::string> args = hosts;
+  args.push_back("--task_index=1");
+  const TaskOptions ps = Resolved(Job::kPs, args);
+  EXPECT_EQ(ps.task, (TaskId{Job::kPs, 1}));
+  EXPECT_EQ(ps.listen_address, "b:2");
+  EXPECT_EQ(ps.chief_address, "e:5");
+  EXPECT_EQ(ps.run.deployment().num_ps_tasks(), 2u);
+  EXPECT_EQ(ps.run.deployment().num_replicas(), 2u);
+  EXPECT_EQ(ps.run.sync().replicas_to_aggregate(), 2u);
+  EXPECT_EQ(ps.run.out(), "/home/me/runs/a");
+  const TaskOptions worker = Resolved(Job::kWorker, args);
+  EXPECT_EQ(worker.run.deployment().replica_id(), 1u);
+  EXPECT_FALSE(worker.hosts_chief);
+  const TaskOptions chief = Resolved(Job::kChief, hosts);
+  EXPECT_EQ(chief.listen_address, "e:5");
+  EXPECT_EQ(chief.chief_address, "");
+}
+
+TEST(ResolveTaskTest, TheChiefsAddressIsEnoughForTheOthers) {
+  const TaskOptions worker = Resolved(
+      Job::kWorker, {"--num_ps_tasks=1", "--num_replicas=2", "--chief_host=e:5", "--task_index=1"});
+  EXPECT_EQ(worker.chief_address, "e:5");
+  EXPECT_EQ(worker.listen_address, "");
+  const TaskOptions ps =
+      Resolved(Job::kPs, {"--num_ps_tasks=1", "--chief_host=e:5", "--task_index=0",
+                          "--listen_address=127.0.0.1:0", "--report_fd=3"});
+  EXPECT_EQ(ps.listen_address, "127.0.0.1:0");
+  EXPECT_EQ(ps.report_fd, 3);
+}
+
+TEST(ResolveTaskTest, Worker0HostsTheChiefOfAClusterWithoutOne) {
+  const std::vector<std::string> hosts = {"--ps_hosts=a:1", "--worker_hosts=c:1,d:1"};
+  std::vector<std::string> args = hosts;
+  args.push_back("--replica_id=0");
+  const TaskOptions first = Resolved(Job::kWorker, args);
+  EXPECT_TRUE(first.hosts_chief);
+  EXPECT_EQ(first.listen_address, "c:1");
+  args.back() = "--replica_id=1";
+  const TaskOptions second = Resolved(Job::kWorker, args);
+  EXPECT_FALSE(second.hosts_chief);
+  EXPECT_EQ(second.chief_address, "c:1");
+  EXPECT_EQ(second.task.index, 1u);
+}
+
+TEST(ResolveTaskTest, ContradictionsNameBothSides) {
+  EXPECT_THAT(Error(Job::kPs, {"--job_name=worker"}), StartsWith("--job_name: is worker, but"));
+  EXPECT_THAT(Error(Job::kPs, {"--job_name=boss"}), StartsWith("job \"boss\" is unknown"));
+  EXPECT_THAT(Error(Job::kPs, {"--ps_hosts=a:1,b:1", "--chief_host=c:1"}),
+              StartsWith("--task_index: is missing; say which task of job ps"));
+  EXPECT_THAT(Error(Job::kPs, {"--ps_hosts=a:1,b:1", "--chief_host=c:1", "--task_index=2"}),
+              StartsWith("task_index: the cluster has no ps/2; job ps has 2 tasks"));
+  EXPECT_THAT(Error(Job::kPs, {"--num_ps_tasks=2", "--chief_host=c:1", "--task_index=2",
+                               "--listen_address=a:1"}),
+              StartsWith("--task_index: is 2, but num_ps_tasks is 2"));
+  EXPECT_THAT(Error(Job::kWorker,
+                    {"--num_ps_tasks=1", "--num_replicas=2", "--chief_host=c:1", "--task_index=2"}),
+              StartsWith("replica_id: replica_id must be less than num_replicas"));
+  EXPECT_THAT(Error(Job::kWorker, {"--chief_host=c:1", "--task_index=1", "--replica_id=0"}),
+              StartsWith("--replica_id: is 0, but --task_index is 1"));
+  EXPECT_THAT(Error(Job::kWorker, {"--task_index=0"}), StartsWith("--chief_host: is missing"));
+  EXPECT_THAT(Error(Job::kChief, {}), StartsWith("--listen_address: is missing"));
+  EXPECT_THAT(Error(Job::kChief, {"--task_index=1"}), StartsWith("--task_index: is 1; the only"));
+  EXPECT_THAT(Error(Job::kChief, {"--listen_address=here"}),
+              StartsWith("--listen_address: \"here\" has no port"));
+  EXPECT_THAT(Error(Job::kChief, {"--cluster=/nowhere", "--chief_host=c:1"}),
+              StartsWith("--cluster: is given together with"));
+  EXPECT_THAT(Error(Job::kChief, {"--cluster=/nowhere"}), StartsWith("cluster: cannot read"));
+  EXPECT_THAT(Error(Job::kChief, {"--listen_address=a:1", "--out="}),
+              StartsWith("--out: is missing"));
+  EXPECT_THAT(Error(Job::kChief, {"extra"}), StartsWith("extra: is no flag"));
+  EXPECT_THAT(Error(Job::kPs, {"--ps_hosts=a:1,b:1", "--num_ps_tasks=1", "--chief_host=c:1",
+                               "--task_index=0"}),
+              StartsWith("num_ps_tasks: is 1, but ps_hosts names 2 tasks"));
+}
+
+TEST(TaskMainTest, BadFlagsEndWithTheirExitCodeAndDoNotRun) {
+  bool ran = false;
+  const RunTask run = [&ran](const TaskOptions&) {
+    ran = true;
+    return absl::OkStatus();
+  };
+  EXPECT_EQ(TaskMain(Job::kPs, {"--nonsense"}, run), 64);
+  EXPECT_EQ(TaskMain(Job::kPs, {"--run=/nowhere"}, run), 78);
+  EXPECT_EQ(TaskMain(Job::kPs, {"--help"}, run), 0);
+  EXPECT_FALSE(ran);
+}
+
+TEST(TaskMainTest, RunsTheRoleAndReturnsItsExitCode) {
+  const std::vector<std::string> args = {"--model=mlp", "--num_epochs=1", "--out=/tmp/x",
+                                         "--listen_address=127.0.0.1:0",
+                                         "--log_file=" + ::testing::TempDir() + "/task_main.log"};
+  int runs = 0;
+  const auto role = [&runs](const absl::Status& result) {
+    return [&runs, result](const TaskOptions& options) {
+      EXPECT_NE(options.clock, nullptr);
+      EXPECT_NE(options.file_system, nullptr);
+      EXPECT_FALSE(options.shutdown == nullptr);
+      ++runs;
+      return result;
+    };
+  };
+  EXPECT_EQ(TaskMain(Job::kChief, args, role(absl::OkStatus())), 0);
+  EXPECT_EQ(TaskMain(Job::kChief, args, role(absl::DataLossError("x"))), 65);
+  EXPECT_EQ(runs, 2);
+}
+
+}  // namespace
+}  // namespace shoal
