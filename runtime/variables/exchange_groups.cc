@@ -1,0 +1,32 @@
+#include "runtime/variables/exchange_groups.h"
+
+#include <map>
+#include <utility>
+
+namespace shoal {
+
+std::vector<ExchangeGroup> MakeExchangeGroups(const SliceTable& table,
+                                              const std::vector<uint32_t>& owner,
+                                              uint64_t max_bytes) {
+  std::vector<ExchangeGroup> groups;
+  std::map<std::pair<bool, uint32_t>, ExchangeGroup> open;  // by (versioned, ps)
+  const auto close = [&groups](ExchangeGroup& group) {
+    if (!group.slices.empty()) groups.push_back(std::move(group));
+    group = ExchangeGroup();
+  };
+  for (uint32_t v = table.num_variables(); v-- > 0;) {
+    for (uint32_t slice = table.first_slice_of(v); slice < table.first_slice_of(v + 1); ++slice) {
+      const uint64_t bytes = table[slice].num_bytes();
+      ExchangeGroup& group = open[{table.is_versioned(v), owner[slice]}];
+      if (group.bytes + bytes > max_bytes) close(group);
+      group.ps = owner[slice];
+      group.versioned = table.is_versioned(v);
+      group.slices.push_back(slice);
+      group.bytes += bytes;
+    }
+  }
+  for (auto& [key, group] : open) close(group);
+  return groups;
+}
+
+}  // namespace shoal

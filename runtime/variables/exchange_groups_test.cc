@@ -1,0 +1,59 @@
+#include "runtime/variables/exchange_groups.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "proto/v1/variable.pb.h"
+#include "runtime/cluster/placement.h"
+
+namespace shoal {
+namespace {
+
+SliceTable Table(const std::vector<int64_t>& sizes, size_t unversioned) {
+  std::vector<v1::VariableSpec> specs;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    v1::VariableSpec& spec = specs.emplace_back();
+    spec.set_name("v" + std::to_string(i));
+    spec.add_shape(sizes[i]);
+    spec.set_dtype(v1::DATA_TYPE_FLOAT32);
+    spec.set_update(i == unversioned ? v1::UPDATE_KIND_NONE : v1::UPDATE_KIND_OPTIMIZER);
+  }
+  return *SliceTable::Create(specs, 64);
+}
+
+TEST(ExchangeGroupsTest, EverySliceIsInOneGroupOfItsPsAndKind) {
+  const SliceTable table = Table({40, 3, 20, 100, 1}, 2);
+  for (uint32_t num_ps : {1, 2, 3, 20}) {
+    const auto owner = PlaceSlices(table, num_ps, PlacementStrategy::kGreedyByBytes);
+    std::vector<uint32_t> seen;
+    for (const ExchangeGroup& group : MakeExchangeGroups(table, owner, 200)) {
+      ASSERT_FALSE(group.slices.empty());
+      EXPECT_LE(group.bytes, 200u);
+      uint64_t bytes = 0;
+      for (uint32_t slice : group.slices) {
+        EXPECT_EQ(owner[slice], group.ps);
+        EXPECT_EQ(table.slice_is_versioned(slice), group.versioned);
+        bytes += table[slice].num_bytes();
+        seen.push_back(slice);
+      }
+      EXPECT_EQ(bytes, group.bytes);
+    }
+    std::sort(seen.begin(), seen.end());
+    ASSERT_EQ(seen.size(), table.size());
+    for (uint32_t slice = 0; slice < table.size(); ++slice) EXPECT_EQ(seen[slice], slice);
+  }
+}
+
+TEST(ExchangeGroupsTest, LateVariablesComeFirst) {
+  const SliceTable table = Table({16, 16, 16}, 99);
+  const auto groups = MakeExchangeGroups(table, {0, 0, 0}, 128);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_THAT(groups[0].slices, testing::ElementsAre(2, 1));
+  EXPECT_THAT(groups[1].slices, testing::ElementsAre(0));
+}
+
+}  // namespace
+}  // namespace shoal

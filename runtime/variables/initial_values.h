@@ -1,0 +1,38 @@
+#ifndef SHOAL_RUNTIME_VARIABLES_INITIAL_VALUES_H_
+#define SHOAL_RUNTIME_VARIABLES_INITIAL_VALUES_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
+#include "runtime/cluster/slice_table.h"
+#include "runtime/variables/slice_source.h"
+
+namespace shoal {
+
+namespace v1 {
+class VariableSpec;
+}
+
+// Version 0: every slice made from its variable's spec alone, so the same values on any number of
+// ps.
+class InitialValues : public SliceSource {
+ public:
+  // Borrows specs and table.
+  InitialValues(absl::Span<const v1::VariableSpec> variables, const SliceTable& table,
+                uint64_t seed)
+      : variables_(variables), table_(table), seed_(seed) {}
+
+  // InvalidArgument names the variable whose initializer is not valid.
+  absl::Status Fill(uint32_t slice, Contents* contents) override;
+
+ private:
+  const absl::Span<const v1::VariableSpec> variables_;
+  const SliceTable& table_;
+  const uint64_t seed_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_VARIABLES_INITIAL_VALUES_H_
