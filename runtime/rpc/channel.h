@@ -1,0 +1,32 @@
+// The one place that makes gRPC channels, with the settings that this project has measured and
+// decided on.
+#ifndef SHOAL_RUNTIME_RPC_CHANNEL_H_
+#define SHOAL_RUNTIME_RPC_CHANNEL_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace grpc {
+class Channel;
+}
+
+namespace shoal {
+
+// Control messages are small; a server that only has control services refuses larger ones.
+inline constexpr size_t kMaxControlMessageBytes = 256 << 10;
+
+enum class ChannelUse {
+  kControl,  // Small calls; shares a connection with other control channels to the same address.
+  kBulk,     // A connection of its own, so that control never waits behind payloads.
+};
+
+// Connects when first used and again whenever the connection is lost (0.1 s to 1 s apart). A peer
+// that does not answer pings for 15 s counts as lost. `max_message_bytes` bounds messages both
+// ways.
+std::shared_ptr<grpc::Channel> NewGrpcChannel(const std::string& address, ChannelUse use,
+                                              size_t max_message_bytes);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_RPC_CHANNEL_H_

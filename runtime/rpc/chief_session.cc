@@ -1,0 +1,165 @@
+#include "runtime/rpc/chief_session.h"
+
+#include <utility>
+
+#include "base/hash.h"
+#include "proto/v1/chief_service.pb.h"
+
+namespace shoal {
+namespace {
+
+v1::Job ToProto(ChiefSession::Job job) {
+  return job == ChiefSession::Job::kPs ? v1::JOB_PS : v1::JOB_WORKER;
+}
+
+}  // namespace
+
+ChiefSession::ChiefSession(ChiefClient* client, const Clock* clock, Options options,
+                           Observer* observer)
+    : client_(client),
+      clock_(clock),
+      options_(std::move(options)),
+      observer_(observer),
+      retry_(clock),
+      backoff_(Fingerprint64(options_.nonce)),
+      identity_(std::make_unique<v1::Identity>()) {
+  identity_->mutable_member()->set_job(ToProto(options_.job));
+  identity_->mutable_member()->set_index(options_.index);
+}
+
+ChiefSession::~ChiefSession() { Stop(); }
+
+absl::Status ChiefSession::Register(const v1::ModelDeclaration* model) {
+  v1::RegisterTaskRequest request;
+  *request.mutable_identity() = identity();
+  request.set_address(options_.address);
+  if (model != nullptr) *request.mutable_model() = *model;
+  request.set_config_fingerprint(options_.config_fingerprint);
+  request.set_nonce(options_.nonce);
+  request.set_process_id(options_.process_id);
+  request.set_host(options_.host);
+  v1::RegisterTaskResponse response;
+  absl::Time sent;
+  const absl::Status status = retry_.Run(options_.register_patience, backoff_, [&] {
+    sent = clock_->Now();
+    return client_->RegisterTask(request, &response);
+  });
+  if (!status.ok()) return status;
+  MutexLock lock(&mutex_);
+  identity_->set_run_id(response.run_id());
+  identity_->set_term(response.term());
+  identity_->set_incarnation(response.incarnation());
+  renewed_ = sent;
+  return absl::OkStatus();
+}
+
+void ChiefSession::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void ChiefSession::Stop(bool leaving) {
+  retry_.Stop();
+  {
+    MutexLock lock(&mutex_);
+    if (stopped_) return;
+    stopping_ = stopped_ = true;
+    changed_.NotifyAll();
+  }
+  if (!thread_.joinable()) return;
+  thread_.join();
+  if (leaving) SendHeartbeat(true, absl::ZeroDuration()).IgnoreError();
+}
+
+void ChiefSession::SetActivity(Activity activity) {
+  MutexLock lock(&mutex_);
+  activity_ = std::move(activity);
+}
+
+v1::Identity ChiefSession::identity() const {
+  MutexLock lock(&mutex_);
+  return *identity_;
+}
+
+bool ChiefSession::is_lease_valid() const {
+  MutexLock lock(&mutex_);
+  return clock_->Now() < renewed_ + options_.lease;
+}
+
+void ChiefSession::Run() {
+  while (true) {
+    const Beat beat = BeatOnce();
+    if (beat == Beat::kEnd) return;
+    const absl::Duration wait = beat == Beat::kRetry ? backoff_.Next() : absl::ZeroDuration();
+    if (!SleepUnlessStopped(wait)) return;
+  }
+}
+
+ChiefSession::Beat ChiefSession::BeatOnce() {
+  const absl::Status status = SendHeartbeat(false, options_.heartbeat_wait);
+  if (status.ok()) {
+    backoff_.Reset();
+    return Beat::kGood;
+  }
+  if (absl::IsAborted(status) || absl::IsFailedPrecondition(status)) {
+    observer_->OnFenced(status);
+    return Beat::kEnd;
+  }
+  absl::Time renewed;
+  {
+    MutexLock lock(&mutex_);
+    if (stopping_) return Beat::kEnd;
+    renewed = renewed_;
+  }
+  if (clock_->Now() < renewed + options_.chief_lost_after) return Beat::kRetry;
+  observer_->OnChiefLost(status);
+  return Beat::kEnd;
+}
+
+absl::Status ChiefSession::SendHeartbeat(bool leaving, absl::Duration wait) {
+  v1::HeartbeatRequest request;
+  const absl::Time sent = clock_->Now();
+  {
+    MutexLock lock(&mutex_);
+    *request.mutable_identity() = *identity_;
+    request.set_known_state(known_state_);
+    request.set_step(activity_.step);
+    request.set_activity(activity_.words);
+    if (activity_.has_batch) {
+      request.mutable_batch()->set_epoch(activity_.batch.epoch);
+      request.mutable_batch()->set_index(activity_.batch.index);
+    }
+  }
+  request.set_leaving(leaving);
+  request.set_wait_milliseconds(static_cast<uint32_t>(absl::ToInt64Milliseconds(wait)));
+  v1::HeartbeatResponse response;
+  const absl::Status status = client_->Heartbeat(request, &response);
+  if (!status.ok()) return status;
+  {
+    // From the moment of sending: the chief cannot have counted from earlier.
+    MutexLock lock(&mutex_);
+    renewed_ = sent;
+  }
+  if (response.has_state() && !leaving) Take(response.state());
+  return absl::OkStatus();
+}
+
+void ChiefSession::Take(const v1::RunState& state) {
+  {
+    MutexLock lock(&mutex_);
+    if (state.number() <= known_state_) return;
+    known_state_ = state.number();
+    identity_->set_view(state.view());
+    identity_->set_lineage(state.lineage());
+  }
+  observer_->OnRunState(state);
+}
+
+bool ChiefSession::SleepUnlessStopped(absl::Duration wait) {
+  const absl::Time until = clock_->Now() + wait;
+  MutexLock lock(&mutex_);
+  while (!stopping_ && clock_->WaitUntil(until, &mutex_, &changed_)) {
+  }
+  return !stopping_;
+}
+
+}  // namespace shoal

@@ -1,0 +1,124 @@
+// A task's side of membership: registers with the chief, keeps the lease, follows the run's state.
+#ifndef SHOAL_RUNTIME_RPC_CHIEF_SESSION_H_
+#define SHOAL_RUNTIME_RPC_CHIEF_SESSION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "runtime/cluster/batch_key.h"
+#include "runtime/rpc/chief_client.h"
+#include "runtime/rpc/retry.h"
+
+namespace shoal {
+namespace v1 {
+class Identity;
+class ModelDeclaration;
+class RunState;
+}  // namespace v1
+
+// Thread-safe. Life: Register, Start, Stop.
+class ChiefSession {
+ public:
+  // Told on the session's thread, one call at a time. May call everything of the session but Stop.
+  class Observer {
+   public:
+    virtual ~Observer() = default;
+    // Every state that arrives; `number` rises.
+    virtual void OnRunState(const v1::RunState& state) = 0;
+    // The chief refuses this task for good: ABORTED, it was replaced (exit 138);
+    // FAILED_PRECONDITION, another run or model. The session's thread has ended.
+    virtual void OnFenced(const absl::Status& status) = 0;
+    // No answer for `chief_lost_after`; `status` is the last one. The session's thread has ended.
+    virtual void OnChiefLost(const absl::Status& status) = 0;
+  };
+
+  enum class Job { kPs, kWorker };
+
+  struct Options {
+    Job job = Job::kWorker;
+    uint32_t index = 0;
+    std::string address;  // Where the task serves; empty for workers.
+    std::string host;
+    uint32_t process_id = 0;
+    uint64_t config_fingerprint = 0;
+    std::string nonce;  // Random per process.
+    absl::Duration register_patience = absl::Seconds(300);
+    absl::Duration heartbeat_wait = absl::Seconds(1);
+    // A task that cannot renew for so long must stop acting: see is_lease_valid. Below the chief's
+    // lease.
+    absl::Duration lease = absl::Seconds(8);
+    absl::Duration chief_lost_after = absl::Seconds(30);
+  };
+
+  // What a task tells about itself with every heartbeat.
+  struct Activity {
+    uint64_t step = 0;
+    std::string words;
+    bool has_batch = false;
+    BatchKey batch;
+  };
+
+  // All must outlive the session.
+  ChiefSession(ChiefClient* client, const Clock* clock, Options options, Observer* observer);
+  // The same as Stop.
+  ~ChiefSession();
+  ChiefSession(const ChiefSession&) = delete;
+  ChiefSession& operator=(const ChiefSession&) = delete;
+
+  // Blocks until the chief has answered; waits for a chief that is not there yet. `model`: workers
+  // only, else null. The chief's errors (see RegisterTask), DEADLINE_EXCEEDED when patience ends,
+  // CANCELLED after Stop.
+  absl::Status Register(const v1::ModelDeclaration* model);
+
+  void Start();
+
+  // Waits for the heartbeat under way, up to `heartbeat_wait`; closing the client first is faster.
+  // Sends a last heartbeat that says so when `leaving`, so that nobody waits for the lease to end.
+  // Idempotent.
+  void Stop(bool leaving = false);
+
+  void SetActivity(Activity activity);
+
+  // run_id, term, member, incarnation of the registration; view and lineage of the newest state.
+  v1::Identity identity() const;
+
+  // False: the chief may have given this task's place to another one.
+  bool is_lease_valid() const;
+
+ private:
+  enum class Beat { kGood, kRetry, kEnd };
+
+  void Run();
+  Beat BeatOnce();
+  absl::Status SendHeartbeat(bool leaving, absl::Duration wait);
+  void Take(const v1::RunState& state);
+  bool SleepUnlessStopped(absl::Duration wait);
+
+  ChiefClient* const client_;
+  const Clock* const clock_;
+  const Options options_;
+  Observer* const observer_;
+  Retry retry_;
+  Backoff backoff_;  // Of the thread.
+  std::thread thread_;
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<v1::Identity> identity_ ABSL_GUARDED_BY(mutex_);
+  Activity activity_ ABSL_GUARDED_BY(mutex_);
+  uint64_t known_state_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time renewed_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_RPC_CHIEF_SESSION_H_

@@ -1,0 +1,157 @@
+#include "runtime/rpc/chief_session.h"
+
+#include <gtest/gtest.h>
+
+#include "base/clock.h"
+#include "base/fake_clock.h"
+#include "base/notification.h"
+#include "runtime/rpc/fake_chief.h"
+
+namespace shoal {
+namespace {
+
+class RecordingObserver : public ChiefSession::Observer {
+ public:
+  void OnRunState(const v1::RunState& state) override {
+    MutexLock lock(&mutex_);
+    numbers_.push_back(state.number());
+    changed_.NotifyAll();
+  }
+  void OnFenced(const absl::Status& reason) override {
+    status = reason;
+    fenced.Notify();
+  }
+  void OnChiefLost(const absl::Status& reason) override {
+    status = reason;
+    lost.Notify();
+  }
+
+  std::vector<uint64_t> WaitForStates(size_t count) {
+    MutexLock lock(&mutex_);
+    while (numbers_.size() < count) changed_.Wait(&mutex_);
+    return numbers_;
+  }
+
+  Notification fenced;
+  Notification lost;
+  absl::Status status;
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<uint64_t> numbers_ ABSL_GUARDED_BY(mutex_);
+};
+
+v1::RunState State(uint64_t number) {
+  v1::RunState state;
+  state.set_number(number);
+  state.set_view(number * 10);
+  state.set_lineage(number * 100);
+  return state;
+}
+
+class ChiefSessionTest : public testing::Test {
+ protected:
+  static ChiefSession::Options Options() {
+    ChiefSession::Options options;
+    options.job = ChiefSession::Job::kWorker;
+    options.index = 3;
+    options.nonce = "n1";
+    options.heartbeat_wait = absl::Milliseconds(20);
+    options.chief_lost_after = absl::Seconds(30);
+    return options;
+  }
+
+  RealClock clock_;
+  FakeChief chief_;
+  RecordingObserver observer_;
+};
+
+TEST_F(ChiefSessionTest, RegistrationGivesTheIdentityAndIsRepeatedWithTheSameNonce) {
+  chief_.SetFailure(absl::UnavailableError("not up yet"));
+  ChiefSession session(&chief_, &clock_, Options(), &observer_);
+  std::thread registers([&] { EXPECT_TRUE(session.Register(nullptr).ok()); });
+  chief_.WaitUntil([&] { return chief_.calls >= 2; });
+  chief_.SetFailure(absl::OkStatus());
+  registers.join();
+  const v1::Identity identity = session.identity();
+  EXPECT_EQ(identity.run_id().size(), 32u);
+  EXPECT_EQ(identity.incarnation(), 1u);
+  EXPECT_EQ(identity.member().index(), 3u);
+  EXPECT_TRUE(session.is_lease_valid());
+  EXPECT_TRUE(session.Register(nullptr).ok());
+  EXPECT_EQ(session.identity().incarnation(), 1u);
+}
+
+TEST_F(ChiefSessionTest, AModelThatDoesNotFitEndsRegistration) {
+  chief_.SetFailure(absl::FailedPreconditionError("variable 3 differs"));
+  ChiefSession session(&chief_, &clock_, Options(), &observer_);
+  EXPECT_EQ(session.Register(nullptr).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(chief_.calls, 1);
+}
+
+TEST_F(ChiefSessionTest, StatesArriveOnceAndInOrder) {
+  ChiefSession session(&chief_, &clock_, Options(), &observer_);
+  ASSERT_TRUE(session.Register(nullptr).ok());
+  session.Start();
+  for (uint64_t number : {1, 2, 5}) {
+    chief_.SetState(State(number));
+    const size_t count = number == 5 ? 3 : number;
+    EXPECT_EQ(observer_.WaitForStates(count).back(), number);
+  }
+  EXPECT_EQ(session.identity().view(), 50u);
+  EXPECT_EQ(session.identity().lineage(), 500u);
+  session.Stop();
+}
+
+TEST_F(ChiefSessionTest, AStateSurvivesAShortFailure) {
+  ChiefSession session(&chief_, &clock_, Options(), &observer_);
+  ASSERT_TRUE(session.Register(nullptr).ok());
+  session.Start();
+  chief_.SetFailure(absl::UnavailableError("restarting"));
+  const int before = chief_.calls;
+  chief_.WaitUntil([&] { return chief_.calls >= before + 2; });
+  chief_.SetState(State(1));
+  chief_.SetFailure(absl::OkStatus());
+  EXPECT_EQ(observer_.WaitForStates(1), std::vector<uint64_t>{1});
+}
+
+TEST_F(ChiefSessionTest, HeartbeatsSayWhatTheTaskDoes) {
+  ChiefSession session(&chief_, &clock_, Options(), &observer_);
+  ASSERT_TRUE(session.Register(nullptr).ok());
+  session.SetActivity({42, "waits for ps/1", true, {2, 7}});
+  session.Start();
+  chief_.WaitUntil([&] { return chief_.last_heartbeat.step() == 42; });
+  session.Stop(/*leaving=*/true);
+  EXPECT_TRUE(chief_.last_heartbeat.leaving());
+  EXPECT_EQ(chief_.last_heartbeat.activity(), "waits for ps/1");
+  EXPECT_TRUE(chief_.last_heartbeat.has_batch());
+  EXPECT_EQ(chief_.last_heartbeat.batch().index(), 7u);
+}
+
+TEST_F(ChiefSessionTest, AFencedTaskIsTold) {
+  ChiefSession session(&chief_, &clock_, Options(), &observer_);
+  ASSERT_TRUE(session.Register(nullptr).ok());
+  session.Start();
+  chief_.SetFailure(absl::AbortedError("fenced incarnation"));
+  observer_.fenced.Wait();
+  EXPECT_TRUE(absl::IsAborted(observer_.status));
+}
+
+TEST_F(ChiefSessionTest, ALostChiefIsToldAndTheLeaseEndsBefore) {
+  FakeClock clock;
+  ChiefSession session(&chief_, &clock, Options(), &observer_);
+  ASSERT_TRUE(session.Register(nullptr).ok());
+  EXPECT_TRUE(session.is_lease_valid());
+  chief_.SetFailure(absl::UnavailableError("gone"));
+  session.Start();
+  clock.Advance(absl::Seconds(9));
+  EXPECT_FALSE(session.is_lease_valid());
+  EXPECT_FALSE(observer_.lost.HasBeenNotified());
+  clock.Advance(absl::Seconds(30));
+  observer_.lost.Wait();
+  EXPECT_TRUE(absl::IsUnavailable(observer_.status));
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,62 @@
+// Blocking unary calls with deadlines that can be cancelled together. For the .cc files of the gRPC
+// clients only.
+#ifndef SHOAL_RUNTIME_RPC_CONTROL_CALLS_H_
+#define SHOAL_RUNTIME_RPC_CONTROL_CALLS_H_
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/status.h>
+
+#include <set>
+
+#include "absl/status/status.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+#include "base/mutex.h"
+#include "runtime/rpc/status_conversion.h"
+
+namespace shoal {
+
+// Thread-safe.
+class ControlCalls {
+ public:
+  // The only maker of client contexts besides the bulk channel: no call without a deadline.
+  template <typename Stub, typename Request, typename Response>
+  absl::Status Call(Stub* stub,
+                    grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                    absl::Duration timeout, const Request& request, Response* response) {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+    if (!Add(&context)) return absl::CancelledError("the client is closed");
+    const grpc::Status status = (stub->*method)(&context, request, response);
+    Remove(&context);
+    return FromGrpcStatus(status);
+  }
+
+  // Ends calls under way and all later ones with CANCELLED.
+  void Close() {
+    MutexLock lock(&mutex_);
+    closed_ = true;
+    for (grpc::ClientContext* context : contexts_) context->TryCancel();
+  }
+
+ private:
+  bool Add(grpc::ClientContext* context) {
+    MutexLock lock(&mutex_);
+    if (closed_) return false;
+    contexts_.insert(context);
+    return true;
+  }
+  void Remove(grpc::ClientContext* context) {
+    MutexLock lock(&mutex_);
+    contexts_.erase(context);
+  }
+
+  Mutex mutex_;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_RPC_CONTROL_CALLS_H_

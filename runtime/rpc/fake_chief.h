@@ -1,0 +1,131 @@
+// (testonly) A chief that keeps no run: it answers what a test has set, and records what it was
+// asked.
+#ifndef SHOAL_RUNTIME_RPC_FAKE_CHIEF_H_
+#define SHOAL_RUNTIME_RPC_FAKE_CHIEF_H_
+
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+
+#include "base/mutex.h"
+#include "proto/v1/chief_service.pb.h"
+#include "runtime/rpc/chief_client.h"
+
+namespace shoal {
+
+// Thread-safe. Incarnations are 1, 2, ... per nonce.
+class FakeChief : public ChiefClient {
+ public:
+  // From now on heartbeats hand out `state`.
+  void SetState(const v1::RunState& state) {
+    MutexLock lock(&mutex_);
+    state_ = state;
+    changed_.NotifyAll();
+  }
+  // From now on all calls fail with `status`, unless it is OK.
+  void SetFailure(const absl::Status& status) {
+    MutexLock lock(&mutex_);
+    failure_ = status;
+    changed_.NotifyAll();
+  }
+
+  // Waits, with the lock, until `done` holds.
+  void WaitUntil(const std::function<bool()>& done) {
+    MutexLock lock(&mutex_);
+    while (!done()) changed_.Wait(&mutex_);
+  }
+  // Read these inside WaitUntil's `done`, or when nobody calls.
+  int calls = 0;
+  std::vector<v1::RegisterTaskRequest> registrations;
+  v1::HeartbeatRequest last_heartbeat;
+  std::map<uint64_t, v1::StepReport> steps;
+  std::vector<v1::ReportShardRequest> shards;
+  double norm_scale = 1;
+  std::map<uint64_t, std::map<uint32_t, double>> norms;  // By step and slice.
+  size_t slices_with_norm = 0;                           // How many slices complete a step's norm.
+
+  absl::Status RegisterTask(const v1::RegisterTaskRequest& request,
+                            v1::RegisterTaskResponse* response) override {
+    return Answer([&] {
+      registrations.push_back(request);
+      response->set_run_id("0123456789abcdef0123456789abcdef");
+      response->set_term(1);
+      auto& incarnation = incarnations_[request.nonce()];
+      if (incarnation == 0) incarnation = incarnations_.size();
+      response->set_incarnation(incarnation);
+    });
+  }
+  absl::Status Heartbeat(const v1::HeartbeatRequest& request,
+                         v1::HeartbeatResponse* response) override {
+    return Answer([&] {
+      last_heartbeat = request;
+      changed_.NotifyAll();
+      const absl::Time give_up = absl::Now() + absl::Milliseconds(request.wait_milliseconds());
+      while (failure_.ok() && state_.number() <= request.known_state() && absl::Now() < give_up) {
+        changed_.WaitFor(&mutex_, give_up - absl::Now());
+      }
+      if (state_.number() > request.known_state()) *response->mutable_state() = state_;
+    });
+  }
+  absl::Status ReportSteps(const v1::ReportStepsRequest& request,
+                           v1::ReportStepsResponse*) override {
+    return Answer([&] {
+      for (const auto& step : request.steps()) steps[step.step()] = step;
+    });
+  }
+  absl::Status ReportShard(const v1::ReportShardRequest& request,
+                           v1::ReportShardResponse*) override {
+    return Answer([&] { shards.push_back(request); });
+  }
+  absl::Status ReportNorms(const v1::ReportNormsRequest& request,
+                           v1::ReportNormsResponse* response) override {
+    return Answer([&] {
+      auto& step = norms[request.step()];
+      for (int i = 0; i < request.slices_size(); ++i) {
+        step[request.slices(i)] = request.squared_norms(i);
+      }
+      response->set_ready(step.size() >= slices_with_norm);
+      response->set_scale(norm_scale);
+    });
+  }
+  absl::Status ReportEvaluation(const v1::ReportEvaluationRequest&,
+                                v1::ReportEvaluationResponse*) override {
+    return Answer([] {});
+  }
+  absl::Status ReportBadBatch(const v1::ReportBadBatchRequest&,
+                              v1::ReportBadBatchResponse*) override {
+    return Answer([] {});
+  }
+  absl::Status LeaseBatches(const v1::LeaseBatchesRequest&, v1::LeaseBatchesResponse*) override {
+    return Answer([] {});
+  }
+  absl::Status RequestStop(const v1::RequestStopRequest&, v1::RequestStopResponse*) override {
+    return Answer([] {});
+  }
+  absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
+                            v1::GetRunStatusResponse* response) override {
+    return Answer([&] { *response->mutable_state() = state_; });
+  }
+
+ private:
+  absl::Status Answer(const std::function<void()>& fill) {
+    MutexLock lock(&mutex_);
+    ++calls;
+    if (failure_.ok()) fill();
+    changed_.NotifyAll();
+    return failure_;
+  }
+
+  Mutex mutex_;
+  CondVar changed_;
+  v1::RunState state_;
+  absl::Status failure_;
+  std::map<std::string, uint64_t> incarnations_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_RPC_FAKE_CHIEF_H_

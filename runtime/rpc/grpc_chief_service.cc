@@ -1,0 +1,72 @@
+#include "runtime/rpc/grpc_chief_service.h"
+
+#include <grpcpp/support/status.h>
+
+#include "proto/v1/chief_service.grpc.pb.h"
+#include "runtime/rpc/chief_client.h"
+#include "runtime/rpc/status_conversion.h"
+
+namespace shoal {
+namespace {
+
+class GrpcChiefService : public v1::ChiefService::Service {
+ public:
+  explicit GrpcChiefService(ChiefClient* target) : target_(target) {}
+
+  grpc::Status RegisterTask(grpc::ServerContext* /*context*/,
+                            const v1::RegisterTaskRequest* request,
+                            v1::RegisterTaskResponse* response) override {
+    return ToGrpcStatus(target_->RegisterTask(*request, response));
+  }
+  grpc::Status Heartbeat(grpc::ServerContext* /*context*/, const v1::HeartbeatRequest* request,
+                         v1::HeartbeatResponse* response) override {
+    return ToGrpcStatus(target_->Heartbeat(*request, response));
+  }
+  grpc::Status ReportSteps(grpc::ServerContext* /*context*/, const v1::ReportStepsRequest* request,
+                           v1::ReportStepsResponse* response) override {
+    return ToGrpcStatus(target_->ReportSteps(*request, response));
+  }
+  grpc::Status ReportShard(grpc::ServerContext* /*context*/, const v1::ReportShardRequest* request,
+                           v1::ReportShardResponse* response) override {
+    return ToGrpcStatus(target_->ReportShard(*request, response));
+  }
+  grpc::Status ReportEvaluation(grpc::ServerContext* /*context*/,
+                                const v1::ReportEvaluationRequest* request,
+                                v1::ReportEvaluationResponse* response) override {
+    return ToGrpcStatus(target_->ReportEvaluation(*request, response));
+  }
+  grpc::Status ReportBadBatch(grpc::ServerContext* /*context*/,
+                              const v1::ReportBadBatchRequest* request,
+                              v1::ReportBadBatchResponse* response) override {
+    return ToGrpcStatus(target_->ReportBadBatch(*request, response));
+  }
+  grpc::Status LeaseBatches(grpc::ServerContext* /*context*/,
+                            const v1::LeaseBatchesRequest* request,
+                            v1::LeaseBatchesResponse* response) override {
+    return ToGrpcStatus(target_->LeaseBatches(*request, response));
+  }
+  grpc::Status ReportNorms(grpc::ServerContext* /*context*/, const v1::ReportNormsRequest* request,
+                           v1::ReportNormsResponse* response) override {
+    return ToGrpcStatus(target_->ReportNorms(*request, response));
+  }
+  grpc::Status RequestStop(grpc::ServerContext* /*context*/, const v1::RequestStopRequest* request,
+                           v1::RequestStopResponse* response) override {
+    return ToGrpcStatus(target_->RequestStop(*request, response));
+  }
+  grpc::Status GetRunStatus(grpc::ServerContext* /*context*/,
+                            const v1::GetRunStatusRequest* request,
+                            v1::GetRunStatusResponse* response) override {
+    return ToGrpcStatus(target_->GetRunStatus(*request, response));
+  }
+
+ private:
+  ChiefClient* const target_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> NewGrpcChiefService(ChiefClient* target) {
+  return std::make_unique<GrpcChiefService>(target);
+}
+
+}  // namespace shoal

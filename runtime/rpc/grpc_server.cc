@@ -1,0 +1,101 @@
+#include "runtime/rpc/grpc_server.h"
+
+#include <grpcpp/ext/health_check_service_server_builder_option.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/notification.h"
+#include "base/status_macros.h"
+#include "runtime/rpc/credentials.h"
+#include "runtime/transport/grpc_bulk_server.h"
+
+namespace shoal {
+namespace {
+
+void SetArguments(const GrpcServer::Options& options, grpc::ServerBuilder* builder) {
+  builder->SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
+  builder->SetMaxSendMessageSize(-1);
+  // Our own clients ping every 10 s; gRPC's default would close their connections for it.
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, 64);
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 8 << 10);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 600'000);
+  // Two servers on one port would share its connections at random; the second one must fail
+  // instead.
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  if (options.memory_bytes > 0) {
+    grpc::ResourceQuota quota("server");
+    builder->SetResourceQuota(quota.Resize(options.memory_bytes));
+  }
+}
+
+std::string WithPort(const std::string& address, int port) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos || address.rfind("unix:", 0) == 0) return address;
+  return absl::StrCat(address.substr(0, colon), ":", port);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const Options& options) {
+  RETURN_IF_ERROR(CheckListenAddress(options.address, options.allow_plaintext));
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::ServerBuilder builder;
+  SetArguments(options, &builder);
+  int port = 0;
+  builder.AddListeningPort(options.address, NewServerCredentials(), &port);
+  for (grpc::Service* service : options.services) builder.RegisterService(service);
+  if (options.bulk != nullptr) options.bulk->AddTo(&builder);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr) {
+    return absl::UnavailableError(absl::StrCat(
+        "address ", options.address, ": cannot listen; is the port in use by another process?"));
+  }
+  if (options.bulk != nullptr) options.bulk->Start();
+  std::unique_ptr<GrpcServer> result(
+      new GrpcServer(options.bulk, std::move(server), WithPort(options.address, port), port));
+  result->SetServing(false);
+  return result;
+}
+
+GrpcServer::GrpcServer(GrpcBulkServer* bulk, std::unique_ptr<grpc::Server> server,
+                       std::string address, int port)
+    : bulk_(bulk), server_(std::move(server)), address_(std::move(address)), port_(port) {}
+
+GrpcServer::~GrpcServer() { Stop(absl::Milliseconds(500)).IgnoreError(); }
+
+void GrpcServer::SetServing(bool serving) {
+  if (grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService()) {
+    health->SetServingStatus(serving);
+  }
+}
+
+absl::Status GrpcServer::Stop(absl::Duration grace, absl::Duration limit) {
+  if (stopped_) return absl::OkStatus();
+  stopped_ = true;
+  SetServing(false);
+  // gRPC waits without end for a call that does not return, so the wait is another thread's.
+  const auto done = std::make_shared<Notification>();
+  std::thread([server = server_, done, deadline = absl::ToChronoTime(absl::Now() + grace)] {
+    server->Shutdown(deadline);
+    done->Notify();
+  }).detach();
+  if (!done->WaitFor(grace + limit)) {
+    new std::shared_ptr<grpc::Server>(server_);  // Never destroyed: a call is still inside.
+    return absl::DeadlineExceededError(
+        absl::StrCat("server ", address_, ": a call does not return"));
+  }
+  if (bulk_ != nullptr) bulk_->Stop();
+  return absl::OkStatus();
+}
+
+}  // namespace shoal

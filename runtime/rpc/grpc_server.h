@@ -1,0 +1,72 @@
+// A task's gRPC server: control services, the bulk path, health.
+#ifndef SHOAL_RUNTIME_RPC_GRPC_SERVER_H_
+#define SHOAL_RUNTIME_RPC_GRPC_SERVER_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "runtime/rpc/channel.h"
+
+namespace grpc {
+class Server;
+class Service;
+}  // namespace grpc
+
+namespace shoal {
+
+class GrpcBulkServer;
+
+// Serves from Create to Stop. The standard health service answers SERVING only while
+// SetServing(true) holds: the ability to serve, not the process's life.
+class GrpcServer {
+ public:
+  struct Options {
+    std::string address = "127.0.0.1:0";  // Port 0: one that is free; see port().
+    bool allow_plaintext = false;         // Also where other machines can connect.
+    size_t max_message_bytes = kMaxControlMessageBytes;
+    // Memory for messages of all connections together; zero: gRPC's default.
+    size_t memory_bytes = 0;
+    std::vector<grpc::Service*> services;  // Must outlive the server.
+    GrpcBulkServer* bulk = nullptr;        // May be null; must outlive the server.
+  };
+
+  // PERMISSION_DENIED: address others can reach. UNAVAILABLE: the address cannot be listened on,
+  // e.g. port in use.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Create(const Options& options);
+
+  // Stops with half a second of grace.
+  ~GrpcServer();
+  GrpcServer(const GrpcServer&) = delete;
+  GrpcServer& operator=(const GrpcServer&) = delete;
+
+  int port() const { return port_; }
+  // Where clients on this machine find it: the listen address with the port filled in.
+  const std::string& address() const { return address_; }
+
+  void SetServing(bool serving);
+
+  // Refuses new calls, lets running ones finish for `grace`, then cancels them. DEADLINE_EXCEEDED
+  // if a call is still running `limit` after that: memory it uses must then not be freed, so the
+  // process should exit. Idempotent.
+  absl::Status Stop(absl::Duration grace, absl::Duration limit = absl::Seconds(10));
+
+ private:
+  GrpcServer(GrpcBulkServer* bulk, std::unique_ptr<grpc::Server> server, std::string address,
+             int port);
+
+  GrpcBulkServer* const bulk_;
+  std::shared_ptr<grpc::Server> server_;  // Shared with the thread that shuts it down.
+  const std::string address_;
+  const int port_;
+  bool stopped_ = false;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_RPC_GRPC_SERVER_H_

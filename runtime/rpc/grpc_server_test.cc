@@ -1,0 +1,230 @@
+// The server, the channels and the control clients together, over real connections.
+#include "runtime/rpc/grpc_server.h"
+
+#include <grpc/grpc.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/impl/codegen/service_type.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+
+#include "proto/v1/parameter_service.pb.h"
+#include "runtime/rpc/channel.h"
+#include "runtime/rpc/fake_chief.h"
+#include "runtime/rpc/grpc_chief_client.h"
+#include "runtime/rpc/grpc_chief_service.h"
+#include "runtime/rpc/grpc_parameter_client.h"
+#include "runtime/rpc/grpc_parameter_service.h"
+#include "runtime/transport/bulk_test_service.h"
+#include "runtime/transport/grpc_bulk_channel.h"
+#include "runtime/transport/grpc_bulk_server.h"
+
+namespace shoal {
+namespace {
+
+class ChiefServer {
+ public:
+  ChiefServer() : service_(NewGrpcChiefService(&chief)) {
+    GrpcServer::Options options;
+    options.services = {service_.get()};
+    server = std::move(GrpcServer::Create(options).value());
+  }
+  std::shared_ptr<grpc::Channel> NewChannel(size_t max_bytes = kMaxControlMessageBytes) {
+    return NewGrpcChannel(server->address(), ChannelUse::kControl, max_bytes);
+  }
+
+  FakeChief chief;
+
+ private:
+  std::unique_ptr<grpc::Service> service_;
+
+ public:
+  std::unique_ptr<GrpcServer> server;
+};
+
+TEST(GrpcServerTest, CallsAndErrorsPassThrough) {
+  ChiefServer chief;
+  EXPECT_GT(chief.server->port(), 0);
+  GrpcChiefClient client(chief.NewChannel());
+  v1::RegisterTaskRequest request;
+  request.set_nonce("a");
+  v1::RegisterTaskResponse response;
+  ASSERT_TRUE(client.RegisterTask(request, &response).ok());
+  EXPECT_EQ(response.incarnation(), 1u);
+  chief.chief.SetFailure(absl::AbortedError("fenced incarnation: 1"));
+  v1::HeartbeatResponse state;
+  EXPECT_EQ(client.Heartbeat(v1::HeartbeatRequest(), &state),
+            absl::AbortedError("fenced incarnation: 1"));
+}
+
+TEST(GrpcServerTest, ASecondServerOnThePortIsRefused) {
+  ChiefServer chief;
+  const auto service = NewGrpcChiefService(&chief.chief);
+  GrpcServer::Options options;
+  options.services = {service.get()};
+  options.address = chief.server->address();
+  EXPECT_EQ(GrpcServer::Create(options).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(GrpcServerTest, OtherMachinesAreShutOutUnlessAllowed) {
+  FakeChief chief;
+  const auto service = NewGrpcChiefService(&chief);
+  GrpcServer::Options options;
+  options.services = {service.get()};
+  options.address = "0.0.0.0:0";
+  EXPECT_EQ(GrpcServer::Create(options).status().code(), absl::StatusCode::kPermissionDenied);
+  options.allow_plaintext = true;
+  EXPECT_TRUE(GrpcServer::Create(options).ok());
+}
+
+TEST(GrpcServerTest, AMessageAboveTheLimitIsRefusedAndTheServerLives) {
+  ChiefServer chief;
+  GrpcChiefClient careless(chief.NewChannel(64 << 20));
+  v1::RegisterTaskRequest request;
+  request.set_address(std::string(kMaxControlMessageBytes, 'x'));
+  v1::RegisterTaskResponse response;
+  EXPECT_EQ(careless.RegisterTask(request, &response).code(), absl::StatusCode::kResourceExhausted);
+  request.set_address("short");
+  EXPECT_TRUE(careless.RegisterTask(request, &response).ok());
+}
+
+TEST(GrpcServerTest, NobodyThereIsUnavailableAtOnce) {
+  GrpcChiefClient client(
+      NewGrpcChannel("127.0.0.1:1", ChannelUse::kControl, kMaxControlMessageBytes));
+  v1::GetRunStatusResponse response;
+  EXPECT_EQ(client.GetRunStatus(v1::GetRunStatusRequest(), &response).code(),
+            absl::StatusCode::kUnavailable);
+}
+
+TEST(GrpcServerTest, ClosingAClientEndsItsCalls) {
+  ChiefServer chief;
+  GrpcChiefClient client(chief.NewChannel());
+  std::thread waits([&] {
+    v1::HeartbeatRequest request;
+    request.set_wait_milliseconds(2000);
+    v1::HeartbeatResponse response;
+    EXPECT_EQ(client.Heartbeat(request, &response).code(), absl::StatusCode::kCancelled);
+  });
+  chief.chief.WaitUntil([&] { return chief.chief.last_heartbeat.wait_milliseconds() == 2000; });
+  client.Close();
+  waits.join();
+  v1::GetRunStatusResponse response;
+  EXPECT_EQ(client.GetRunStatus(v1::GetRunStatusRequest(), &response).code(),
+            absl::StatusCode::kCancelled);
+}
+
+// Holds calls until told to let go.
+class StuckParameters : public ParameterClient {
+ public:
+  absl::Status LoadSlices(const v1::LoadSlicesRequest&, v1::LoadSlicesResponse*) override {
+    return absl::DataLossError("shard-1.safetensors: checksum");
+  }
+  absl::Status WithholdBatch(const v1::WithholdBatchRequest&,
+                             v1::WithholdBatchResponse* response) override {
+    response->set_none_has(true);
+    return absl::OkStatus();
+  }
+  absl::Status DecideBatch(const v1::DecideBatchRequest&, v1::DecideBatchResponse*) override {
+    return absl::OkStatus();
+  }
+  absl::Status RequestCut(const v1::RequestCutRequest& request,
+                          v1::RequestCutResponse* response) override {
+    response->set_newest_version(request.version() + 1);
+    return absl::OkStatus();
+  }
+  absl::Status GetApplied(const v1::GetAppliedRequest&, v1::GetAppliedResponse*) override {
+    return absl::OkStatus();
+  }
+  absl::Status Finish(const v1::FinishRequest&, v1::FinishResponse*) override {
+    entered.Notify();
+    release.Wait();
+    return absl::OkStatus();
+  }
+
+  Notification entered;
+  Notification release;
+};
+
+TEST(GrpcServerTest, ParameterCallsPassThrough) {
+  StuckParameters parameters;
+  const auto service = NewGrpcParameterService(&parameters);
+  GrpcServer::Options options;
+  options.services = {service.get()};
+  const auto server = std::move(GrpcServer::Create(options).value());
+  GrpcParameterClient client(
+      NewGrpcChannel(server->address(), ChannelUse::kControl, kMaxControlMessageBytes));
+  v1::LoadSlicesResponse loaded;
+  EXPECT_EQ(client.LoadSlices(v1::LoadSlicesRequest(), &loaded),
+            absl::DataLossError("shard-1.safetensors: checksum"));
+  v1::WithholdBatchResponse withheld;
+  ASSERT_TRUE(client.WithholdBatch(v1::WithholdBatchRequest(), &withheld).ok());
+  EXPECT_TRUE(withheld.none_has());
+  v1::DecideBatchResponse decided;
+  EXPECT_TRUE(client.DecideBatch(v1::DecideBatchRequest(), &decided).ok());
+  v1::RequestCutRequest cut;
+  cut.set_version(6);
+  v1::RequestCutResponse cut_at;
+  ASSERT_TRUE(client.RequestCut(cut, &cut_at).ok());
+  EXPECT_EQ(cut_at.newest_version(), 7u);
+  v1::GetAppliedResponse applied;
+  EXPECT_TRUE(client.GetApplied(v1::GetAppliedRequest(), &applied).ok());
+}
+
+TEST(GrpcServerTest, StopSaysSoWhenACallDoesNotReturn) {
+  StuckParameters parameters;
+  const auto service = NewGrpcParameterService(&parameters);
+  GrpcServer::Options options;
+  options.services = {service.get()};
+  auto server = std::move(GrpcServer::Create(options).value());
+  GrpcParameterClient client(
+      NewGrpcChannel(server->address(), ChannelUse::kControl, kMaxControlMessageBytes));
+  std::thread waits([&] {
+    v1::FinishResponse response;
+    EXPECT_FALSE(client.Finish(v1::FinishRequest(), &response).ok());
+  });
+  parameters.entered.Wait();
+  EXPECT_EQ(server->Stop(absl::Milliseconds(20), absl::Milliseconds(50)).code(),
+            absl::StatusCode::kDeadlineExceeded);
+  waits.join();
+  parameters.release.Notify();
+  server.reset();
+  // Its shutdown goes on in the background; the service must live until it is through.
+  absl::SleepFor(absl::Milliseconds(100));
+}
+
+TEST(GrpcServerTest, BulkAndControlShareAPort) {
+  FakeChief chief;
+  const auto service = NewGrpcChiefService(&chief);
+  BulkTestService bulk_service;
+  GrpcBulkServer bulk(&bulk_service, {});
+  GrpcServer::Options options;
+  options.services = {service.get()};
+  options.bulk = &bulk;
+  options.max_message_bytes = 5 << 20;
+  const auto server = std::move(GrpcServer::Create(options).value());
+  GrpcBulkClient bulk_client;
+  const auto channel =
+      bulk_client.NewChannel(NewGrpcChannel(server->address(), ChannelUse::kBulk, 5 << 20));
+  const std::string payload(4 << 20, 'p');
+  BulkTestCall call;
+  call.header = "echo";
+  call.payloads = {{payload.data(), payload.size(), nullptr, nullptr}};
+  channel->Start(&call);
+  GrpcChiefClient client(
+      NewGrpcChannel(server->address(), ChannelUse::kControl, kMaxControlMessageBytes));
+  v1::GetRunStatusResponse status;
+  EXPECT_TRUE(client.GetRunStatus(v1::GetRunStatusRequest(), &status).ok());
+  call.Wait();
+  EXPECT_TRUE(call.received == payload);
+
+  const std::string large(6 << 20, 'p');
+  call.payloads = {{large.data(), large.size(), nullptr, nullptr}};
+  channel->Start(&call);
+  call.Wait(2);
+  EXPECT_EQ(call.status.code(), absl::StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,64 @@
+// When a call that may be repeated is repeated.
+#ifndef SHOAL_RUNTIME_RPC_RETRY_H_
+#define SHOAL_RUNTIME_RPC_RETRY_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+#include "base/clock.h"
+#include "base/mutex.h"
+
+namespace shoal {
+
+// Nobody knows whether the receiver saw the call: UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED. Never
+// read as "not done".
+bool IsOutcomeUnknown(const absl::Status& status);
+
+// Waiting times between attempts: doubling from `first` to `longest`, each shortened by up to half,
+// at random, so that those who failed together do not come back together. Not thread-safe.
+class Backoff {
+ public:
+  explicit Backoff(uint64_t seed, absl::Duration first = absl::Milliseconds(100),
+                   absl::Duration longest = absl::Seconds(2))
+      : seed_(seed), first_(first), longest_(longest), next_(first) {}
+
+  absl::Duration Next();
+  void Reset() { next_ = first_; }
+
+ private:
+  const uint64_t seed_;
+  const absl::Duration first_;
+  const absl::Duration longest_;
+  absl::Duration next_;
+  uint64_t draws_ = 0;
+};
+
+// Repeats idempotent calls until they are answered. Thread-safe.
+class Retry {
+ public:
+  explicit Retry(const Clock* clock) : clock_(clock) {}
+
+  // Calls `attempt` until its outcome is known or `patience` is used up; then returns the last
+  // status. CANCELLED once Stop was called.
+  absl::Status Run(absl::Duration patience, Backoff backoff,
+                   const std::function<absl::Status()>& attempt);
+
+  // Ends all waits, for good.
+  void Stop();
+
+ private:
+  // False if stopped.
+  bool Sleep(absl::Time until);
+
+  const Clock* const clock_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_RPC_RETRY_H_
