@@ -1,0 +1,116 @@
+#!/bin/bash
+# The lint step of tests/run: layout, scripts, lengths, forbidden words, layers.
+#   tools/check.sh                    all of these
+#   tools/check.sh allocator linked   do the programs just built link tcmalloc? (or: absent)
+#   tools/check.sh headers            does every header compile alone? (minutes, after a build)
+#   tools/check.sh tidy [FILE...]     clang-tidy over what differs from main, or over the files
+# Prints one line per failed check and exits with their number.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+readonly MAX_LINES=600
+failures=0
+
+fail() {
+  echo "check: $*"
+  failures=$((failures + 1))
+}
+
+# Tracked files of these patterns that are still there.
+tracked() {
+  local file
+  git ls-files --cached --others --exclude-standard -- "$@" | while read -r file; do
+    [[ -f "$file" ]] && echo "$file"
+  done
+}
+
+check_format() {
+  tracked '*.h' '*.cc' '*.cu' | xargs -r -n 50 clang-format --dry-run --Werror ||
+    fail "layout: run clang-format -i on the files above"
+}
+
+check_scripts() {
+  local file scripts=()
+  while read -r file; do
+    head -n 1 "$file" | grep -q '^#!.*\(bash\|/sh\)' && scripts+=("$file")
+  done < <(tracked)
+  shellcheck "${scripts[@]}" || fail "shellcheck"
+}
+
+check_lengths() {
+  local file lines
+  while read -r file; do
+    lines=$(wc -l <"$file")
+    ((lines <= MAX_LINES)) || fail "$file has $lines lines; at most $MAX_LINES: split it"
+  done < <(tracked '*.h' '*.cc' '*.cu' '*.py' '*.sh' '*.bzl' '*BUILD')
+}
+
+# Prints what matches PATTERN in tracked sources but not the exempt file, and fails with REASON.
+check_absent() {
+  local pattern=$1 reason=$2 exempt=${3:-}
+  if tracked '*.h' '*.cc' '*.cu' '*.proto' '*.py' | grep -vx "${exempt:-none}" |
+    xargs -r grep -nE "$pattern"; then
+    fail "$reason"
+  fi
+}
+
+check_words() {
+  check_absent 'absl::Mutex|absl/synchronization/' "use base/mutex.h, which the thread sanitizer sees" 'base/mutex\.h'
+  check_absent 'std::(mutex|condition_variable)\b' "use base/mutex.h" 'base/mutex\.h'
+  check_absent '\b(TODO|FIXME|XXX)\b' "write an issue instead"
+  check_absent '^using namespace' "name what is used"
+  check_absent '\b(GTEST_SKIP|DISABLED_)' "a test that does not run promises nothing"
+}
+
+# Roles never depend on each other: bazel query prints a path or nothing.
+check_roles() {
+  local from to path
+  for from in ps worker chief; do
+    for to in ps worker chief; do
+      [[ "$from" != "$to" && -d "$from" && -d "$to" ]] || continue
+      path=$(bazel query --noshow_progress "somepath(//$from/..., //$to/...)" 2>/tmp/check_roles.$$) ||
+        fail "bazel query //$from/...: $(tail -n 1 /tmp/check_roles.$$)"
+      [[ -z "$path" ]] || fail "$from depends on $to:" "$path"
+    done
+  done
+  rm -f "/tmp/check_roles.$$"
+}
+
+# Whether the programs just built in bazel-bin link the fast allocator ("linked") or not ("absent").
+check_allocator() {
+  local expected=$1 label file found seen=0
+  for label in $(bazel query --noshow_progress 'kind("cc_(binary|test) rule", //...)' 2>/dev/null); do
+    file=bazel-bin/${label#//}
+    file=${file/://}
+    [[ -x "$file" ]] || continue
+    seen=$((seen + 1))
+    found=absent
+    readelf -d "$file" | grep -q 'NEEDED.*libtcmalloc' && found=linked
+    [[ "$found" == "$expected" ]] || fail "$file: tcmalloc is $found, should be $expected"
+  done
+  ((seen)) || fail "no program in bazel-bin: build first"
+}
+
+# Headers of the CUDA backend wait for the cuda config.
+check_headers() {
+  tracked '*.h' | xargs grep -LE '#include <(cu|nccl)' |
+    xargs -r -P "$(nproc)" -n 1 clang++ -std=c++17 -fsyntax-only -Wno-unused -I. -Ibazel-bin -x c++ ||
+    fail "the headers above do not compile alone"
+}
+
+check_tidy() {
+  local files=("$@")
+  ((${#files[@]})) || mapfile -t files < <(git diff --name-only --diff-filter=d main -- '*.cc')
+  ((${#files[@]})) || return 0
+  printf '%s\n' "${files[@]}" |
+    xargs -P "$(nproc)" -I{} clang-tidy --quiet {} -- -std=c++17 -I. -Ibazel-bin || fail "clang-tidy"
+}
+
+case "${1:-}" in
+  "") check_format; check_scripts; check_lengths; check_words; check_roles ;;
+  allocator) check_allocator "${2:?linked or absent}" ;;
+  headers) check_headers ;;
+  tidy) check_tidy "${@:2}" ;;
+  *) echo "usage: tools/check.sh [allocator linked|absent | headers | tidy [FILE...]]" >&2; exit 2 ;;
+esac
+exit "$failures"

@@ -1,0 +1,68 @@
+#!/bin/bash
+# Installs the Debian packages that Shoal is built and tested with. Does nothing when all are there;
+# otherwise wants root or sudo. Safe to run again. CUDA is not installed: a toolkit in
+# /usr/local/cuda is used where there is one.
+set -euo pipefail
+
+# A package, and why.
+readonly PACKAGES='
+bazel-bootstrap          builds and tests
+g++                      the default compiler
+clang                    sanitizers, layering and lock annotations
+libclang-rt-14-dev       the run-time libraries of the sanitizers
+clang-format             layout of the sources
+clang-tidy               tools/check.sh tidy
+shellcheck               checks the scripts
+git                      lists the tracked files for the checks
+python3                  tools that draw and compare
+libabsl-dev              status, strings, time, containers
+libgrpc++-dev            control and bulk calls between tasks
+libprotobuf-dev          messages, run files
+protobuf-compiler        generates the messages
+protobuf-compiler-grpc   generates the services
+libdnnl-dev              CPU kernels
+ocl-icd-opencl-dev       the loader that Debian'"'"'s oneDNN links to
+libgomp1                 the threads of oneDNN
+libisal-dev              CRC-32C at memory speed
+libgoogle-perftools-dev  tcmalloc, the allocator of every program
+libgtest-dev             tests
+libgmock-dev             matchers of the tests
+libbenchmark-dev         measurements
+zlib1g-dev               compressed data sets
+dataset-fashion-mnist    the default training data
+'
+
+missing_packages() {
+  local package status
+  while read -r package _; do
+    [[ -n "$package" ]] || continue
+    status=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null || true)
+    [[ "$status" == installed ]] || echo "$package"
+  done <<<"$PACKAGES"
+}
+
+main() {
+  local missing as_root=()
+  if ! command -v dpkg-query >/dev/null; then
+    echo "install_dependencies: this needs Debian 12 (no dpkg here); the packages are listed in $0" >&2
+    return 1
+  fi
+  mapfile -t missing < <(missing_packages)
+  if ((${#missing[@]} == 0)); then
+    echo "install_dependencies: nothing is missing"
+    return 0
+  fi
+  if ((EUID != 0)); then
+    if ! command -v sudo >/dev/null; then
+      echo "install_dependencies: run as root, or install sudo; missing: ${missing[*]}" >&2
+      return 1
+    fi
+    as_root=(sudo)
+  fi
+  echo "install_dependencies: installing ${missing[*]}"
+  "${as_root[@]}" apt-get update --quiet=2
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install --yes --quiet=2 --no-install-recommends "${missing[@]}"
+}
+
+main "$@"
