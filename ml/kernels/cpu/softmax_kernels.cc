@@ -92,16 +92,43 @@ class SoftmaxGradKernel : public RowKernel {
   const bool is_log_;
 };
 
+// A loss of rows of logits: writes loss[n] and probabilities[n,c]. What nobody needs goes to the
+// workspace.
+class CrossEntropyRowKernel : public RowKernel {
+ public:
+  CrossEntropyRowKernel(const CpuRequest& request, Rows rows)
+      : RowKernel(request, rows),
+        loss_bytes_(request.needed(0) ? 0 : AlignedBytes(rows.rows * 4)),
+        probability_bytes_(request.needed(1) ? 0 : AlignedBytes(rows.rows * rows.columns * 4)) {}
+
+  size_t workspace_bytes() const override {
+    return static_cast<size_t>(loss_bytes_ + probability_bytes_);
+  }
+
+ protected:
+  float* Loss(const KernelContext& context) const {
+    return loss_bytes_ == 0 ? FloatOutput(context, 0) : static_cast<float*>(context.workspace);
+  }
+  float* Probabilities(const KernelContext& context) const {
+    if (probability_bytes_ == 0) return FloatOutput(context, 1);
+    return reinterpret_cast<float*>(static_cast<char*>(context.workspace) + loss_bytes_);
+  }
+
+ private:
+  const int64_t loss_bytes_;
+  const int64_t probability_bytes_;
+};
+
 // A label outside [0, c) gives a loss and gradients that are not numbers: the batch is then refused
 // as non-finite.
 constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 // loss = log(sum(exp(x))) - sum over j of target_j * x_j, with target = (1 - s) [j = label] + s /
 // c.
-class SparseCrossEntropyKernel : public RowKernel {
+class SparseCrossEntropyKernel : public CrossEntropyRowKernel {
  public:
   SparseCrossEntropyKernel(const CpuRequest& request, Rows rows)
-      : RowKernel(request, rows),
+      : CrossEntropyRowKernel(request, rows),
         smoothing_(static_cast<float>(request.attributes().GetDouble("label_smoothing", 0.0))) {}
 
  private:
@@ -109,8 +136,8 @@ class SparseCrossEntropyKernel : public RowKernel {
     const int64_t c = rows_.columns;
     const float* x = FloatInput(context, 0);
     const int32_t* labels = static_cast<const int32_t*>(context.inputs[1]);
-    float* loss = FloatOutput(context, 0);
-    float* probabilities = FloatOutput(context, 1);
+    float* loss = Loss(context);
+    float* probabilities = Probabilities(context);
     simd_.softmax(x + begin * c, probabilities + begin * c, loss + begin, end - begin, c);
     for (int64_t r = begin; r < end; ++r) {
       if (labels[r] < 0 || labels[r] >= c) {
@@ -157,9 +184,9 @@ class SparseCrossEntropyGradKernel : public RowKernel {
 };
 
 // loss = sum over j of labels_j * (log(sum(exp(x))) - x_j).
-class CrossEntropyKernel : public RowKernel {
+class CrossEntropyKernel : public CrossEntropyRowKernel {
  public:
-  using RowKernel::RowKernel;
+  using CrossEntropyRowKernel::CrossEntropyRowKernel;
 
  private:
   void RunRows(const KernelContext& context, int64_t begin, int64_t end) override {
@@ -168,10 +195,10 @@ class CrossEntropyKernel : public RowKernel {
       const float* x = FloatInput(context, 0) + r * c;
       const float* labels = FloatInput(context, 1) + r * c;
       float log_sum = 0.0f;
-      simd_.softmax(x, FloatOutput(context, 1) + r * c, &log_sum, 1, c);
+      simd_.softmax(x, Probabilities(context) + r * c, &log_sum, 1, c);
       float expected = 0.0f;
       simd_.matrix_vector(x, labels, &expected, 1, c);
-      FloatOutput(context, 0)[r] = static_cast<float>(simd_.sum(labels, c)) * log_sum - expected;
+      Loss(context)[r] = static_cast<float>(simd_.sum(labels, c)) * log_sum - expected;
     }
   }
 };

@@ -188,14 +188,18 @@ void SoftmaxCrossEntropyGrad(const Call& call) {
 template <typename T>
 void CorrectCount(const Call& call) {
   const int64_t n = call.InShape(0).dim(1);
-  float count = 0;
+  int64_t count = 0;
   for (int64_t i = 0; i < call.InShape(0).dim(0); ++i) {
     const T* row = call.In<T>(0) + i * n;
     int64_t best = 0;
     for (int64_t j = 1; j < n; ++j) best = row[j] > row[best] ? j : best;
     count += best == call.In<int32_t>(1)[i] ? 1 : 0;
   }
-  *call.Out<float>(0) = count;
+  if (call.outputs[0].dtype == DataType::kFloat64) {
+    *call.Out<double>(0) = static_cast<double>(count);
+  } else {
+    *call.Out<float>(0) = static_cast<float>(count);
+  }
 }
 
 #define SHOAL_LOSS(name)                                                              \

@@ -1,0 +1,207 @@
+// Every CPU kernel against the float64 reference, with each instruction set of the machine, one and
+// two threads, every choice of needed outputs, and both layouts where a kernel takes them.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "ml/kernels/conformance_cases.h"
+#include "ml/kernels/cpu/cpu_features.h"
+#include "ml/kernels/cpu/cpu_kernels.h"
+#include "ml/kernels/op_runner.h"
+#include "ml/kernels/reference/reference_kernels.h"
+
+namespace shoal {
+namespace {
+
+std::vector<cpu::CpuIsa> Isas() {
+  std::vector<cpu::CpuIsa> isas;
+  for (cpu::CpuIsa isa : {cpu::CpuIsa::kGeneric, cpu::CpuIsa::kAvx2, cpu::CpuIsa::kAvx512}) {
+    if (isa <= cpu::DetectCpuIsa()) isas.push_back(isa);
+  }
+  return isas;
+}
+
+KernelFactory FactoryFor(cpu::CpuIsa isa) {
+  return [isa](const KernelRequest& request) { return CreateCpuKernel(request, isa); };
+}
+
+bool SameBytes(const Tensor& a, const Tensor& b) {
+  return a.bytes() == b.bytes() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+}
+
+Tensor Reordered(const Tensor& tensor, Layout layout) {
+  if (tensor.spec().layout == layout) return tensor;
+  TensorSpec spec = tensor.spec();
+  spec.layout = layout;
+  return RunOp(CreateReferenceKernel, {"ReorderLayout", {}, {tensor}, {spec}}).value()[0];
+}
+
+// Differences as shares of the largest magnitude that the reference has. Values are of order 1: a
+// result far below is a difference of such, and cannot be better than their rounding.
+void ExpectFloatsNear(const Tensor& actual, const Tensor& reference, double tolerance) {
+  double largest = 0.1;
+  for (double v : reference.span<double>()) largest = std::max(largest, std::fabs(v));
+  double worst = 0;
+  for (size_t i = 0; i < reference.span<double>().size(); ++i) {
+    const double difference =
+        std::fabs(actual.span<float>()[i] - reference.span<double>()[i]) / largest;
+    worst = difference <= worst ? worst : difference;  // NaN stays
+  }
+  EXPECT_LE(worst, tolerance) << actual.spec().ToString();
+}
+
+void ExpectBytesNear(const Tensor& actual, const Tensor& reference, double mismatch) {
+  double different = 0;
+  for (size_t i = 0; i < reference.span<uint8_t>().size(); ++i) {
+    different += actual.span<uint8_t>()[i] != reference.span<uint8_t>()[i] ? 1 : 0;
+  }
+  EXPECT_LE(different, mismatch * static_cast<double>(reference.bytes()));
+}
+
+void ExpectNear(const ConformanceCase& c, const std::vector<Tensor>& actual,
+                const std::vector<Tensor>& reference) {
+  for (size_t k = 0; k < actual.size(); ++k) {
+    if (actual[k].data() == nullptr) continue;
+    const Tensor plain = Reordered(actual[k], reference[k].spec().layout);
+    if (plain.dtype() == DataType::kUint8) {
+      ExpectBytesNear(plain, reference[k], c.byte_mismatch);
+    } else {
+      ExpectFloatsNear(plain, reference[k], c.tolerance);
+    }
+  }
+}
+
+// The case with blocked tensors at every port where the kernel takes them; false if there are none.
+bool AsBlocked(OpCall& call) {
+  const auto is_blocked = [&](const TensorSpec& spec, Port port, size_t index) {
+    return spec.shape.rank() == 4 && spec.shape.dim(1) % 16 == 0 && spec.layout == Layout::kPlain &&
+           CpuKernelSupportsLayout(call.op, call.attributes, port, static_cast<int>(index),
+                                   Layout::kBlocked16);
+  };
+  bool any = false;
+  for (size_t k = 0; k < call.inputs.size(); ++k) {
+    if (!is_blocked(call.inputs[k].spec(), Port::kInput, k)) continue;
+    call.inputs[k] = Reordered(call.inputs[k], Layout::kBlocked16);
+    any = true;
+  }
+  for (size_t k = 0; k < call.outputs.size(); ++k) {
+    if (!is_blocked(call.outputs[k], Port::kOutput, k)) continue;
+    call.outputs[k].layout = Layout::kBlocked16;
+    any = true;
+  }
+  return any;
+}
+
+// Where the CPU has no kernel for an op yet, there is nothing to conform.
+bool HasCpuKernel(const std::string& op) {
+  const std::vector<std::string> ops = CpuKernelOps();
+  return std::count(ops.begin(), ops.end(), op) > 0;
+}
+
+class ConformanceTest : public ::testing::Test {
+ protected:
+  static void ForEachCase(void (*check)(const ConformanceCase& c, cpu::CpuIsa isa)) {
+    for (const ConformanceCase& c : ConformanceCases()) {
+      if (!HasCpuKernel(c.call.op)) continue;
+      for (cpu::CpuIsa isa : Isas()) {
+        SCOPED_TRACE(c.name + " isa=" + std::to_string(static_cast<int>(isa)));
+        check(c, isa);
+      }
+    }
+  }
+};
+
+TEST_F(ConformanceTest, KernelsAgreeWithTheReference) {
+  ForEachCase([](const ConformanceCase& c, cpu::CpuIsa isa) {
+    const auto reference = RunOp(CreateReferenceKernel, AsFloat64(c.call)).value();
+    const auto actual = RunOp(FactoryFor(isa), c.call);
+    ASSERT_TRUE(actual.ok()) << actual.status();
+    ExpectNear(c, *actual, reference);
+  });
+}
+
+TEST_F(ConformanceTest, TwoThreadsAgreeWithTheReference) {
+  ForEachCase([](const ConformanceCase& c, cpu::CpuIsa isa) {
+    const auto reference = RunOp(CreateReferenceKernel, AsFloat64(c.call)).value();
+    const auto actual = RunOp(FactoryFor(isa), c.call, {/*threads=*/2});
+    ASSERT_TRUE(actual.ok()) << actual.status();
+    ExpectNear(c, *actual, reference);
+  });
+}
+
+TEST_F(ConformanceTest, BlockedLayoutsAgreeWithTheReference) {
+  ForEachCase([](const ConformanceCase& c, cpu::CpuIsa isa) {
+    OpCall blocked = c.call;
+    if (!AsBlocked(blocked)) return;
+    const auto reference = RunOp(CreateReferenceKernel, AsFloat64(c.call)).value();
+    const auto actual = RunOp(FactoryFor(isa), blocked);
+    ASSERT_TRUE(actual.ok()) << actual.status();
+    ExpectNear(c, *actual, reference);
+  });
+}
+
+TEST_F(ConformanceTest, TheSameInputsGiveTheSameBytes) {
+  ForEachCase([](const ConformanceCase& c, cpu::CpuIsa isa) {
+    for (int threads : {1, 2}) {
+      const auto first = RunOp(FactoryFor(isa), c.call, {threads});
+      const auto second = RunOp(FactoryFor(isa), c.call, {threads});
+      ASSERT_TRUE(first.ok() && second.ok());
+      for (size_t k = 0; k < first->size(); ++k) EXPECT_TRUE(SameBytes((*first)[k], (*second)[k]));
+    }
+  });
+}
+
+TEST_F(ConformanceTest, OutputsThatNobodyNeedsChangeNoOther) {
+  ForEachCase([](const ConformanceCase& c, cpu::CpuIsa isa) {
+    const size_t outputs = c.call.outputs.size();
+    if (outputs < 2) return;
+    const auto reference = RunOp(CreateReferenceKernel, AsFloat64(c.call)).value();
+    for (size_t mask = 1; mask + 1 < (size_t{1} << outputs); ++mask) {
+      OpRunOptions options;
+      for (size_t k = 0; k < outputs; ++k) options.output_needed.push_back(mask >> k & 1);
+      const auto actual = RunOp(FactoryFor(isa), c.call, options);
+      ASSERT_TRUE(actual.ok()) << actual.status() << " needed=" << mask;
+      ExpectNear(c, *actual, reference);
+    }
+  });
+}
+
+TEST_F(ConformanceTest, NanIsNotHidden) {
+  for (const ConformanceCase& c : NanCases()) {
+    if (!HasCpuKernel(c.call.op)) continue;
+    const auto reference = RunOp(CreateReferenceKernel, AsFloat64(c.call)).value();
+    for (cpu::CpuIsa isa : Isas()) {
+      SCOPED_TRACE(c.name + " isa=" + std::to_string(static_cast<int>(isa)));
+      const auto actual = RunOp(FactoryFor(isa), c.call);
+      ASSERT_TRUE(actual.ok()) << actual.status();
+      for (size_t k = 0; k < reference.size(); ++k) {
+        for (size_t i = 0; i < reference[k].span<double>().size(); ++i) {
+          if (!std::isnan(reference[k].span<double>()[i])) continue;
+          EXPECT_TRUE(std::isnan((*actual)[k].span<float>()[i])) << "output " << k << " at " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(ConformanceTest, EveryCpuKernelHasACase) {
+  std::set<std::string> covered;
+  for (const ConformanceCase& c : ConformanceCases()) covered.insert(c.call.op);
+  for (const std::string& op : CpuKernelOps()) {
+    EXPECT_TRUE(covered.count(op)) << op << " needs a case in conformance_cases.cc";
+  }
+}
+
+TEST_F(ConformanceTest, EveryReferenceKernelHasACase) {
+  std::set<std::string> covered;
+  for (const ConformanceCase& c : ConformanceCases()) covered.insert(c.call.op);
+  for (const std::string& op : ReferenceKernelOps()) EXPECT_TRUE(covered.count(op)) << op;
+}
+
+}  // namespace
+}  // namespace shoal
