@@ -1,0 +1,328 @@
+#include "worker/async_step_logic.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace shoal {
+
+AsyncStepLogic::AsyncStepLogic(Options options, const StepPlan& plan)
+    : options_(std::move(options)), plan_(plan), groups_(options_.groups.size()) {
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    const size_t num_slices = options_.groups[i].slices.size();
+    for (auto& versions : groups_[i].versions) versions.assign(num_slices, 0);
+    groups_[i].owed.assign(num_slices, 0);
+    groups_[i].wants.assign(num_slices, 0);
+    groups_[i].pulled_versions.assign(num_slices, 0);
+    if (options_.groups[i].versioned) ++num_versioned_;
+  }
+}
+
+AsyncAction AsyncStepLogic::Next(absl::Time now) {
+  AsyncAction action;
+  action.lineage = view_.lineage;
+  if (!view_.training) return action;
+  if (in_hand_.has_value() && in_hand_->is_dropped && !is_busy()) DropInHand();
+  if (MustCall(now)) {
+    StartCall(now, &action);
+    return action;
+  }
+  if (is_busy() || NextEvaluation(&action) || NextBatch(&action)) return action;
+  is_fresh_ = false;  // others go on
+  if (!is_calling_) action.wake = next_ask_;
+  return action;
+}
+
+// --- Calls to the chief.
+
+bool AsyncStepLogic::MustCall(absl::Time now) const {
+  if (is_calling_) return false;
+  if (must_repeat_) return now >= next_ask_;
+  if (must_ask_ || finished_.size() >= options_.report_batches) return true;
+  if (!finished_.empty() && now - last_call_ >= options_.report_interval) return true;
+  // Ask for more when the last batch is about to be computed.
+  const size_t num_ahead = queue_.size() - (in_hand_.has_value() || queue_.empty() ? 0 : 1);
+  if (num_ahead > 0 || !blocks_.empty()) return false;
+  return !finished_.empty() || now >= next_ask_;
+}
+
+void AsyncStepLogic::StartCall(absl::Time now, AsyncAction* action) {
+  action->kind = AsyncAction::kLease;
+  if (!must_repeat_) {
+    ++call_.number;
+    call_.finished.swap(finished_);
+    finished_.clear();
+    call_.stale.clear();
+    if (in_hand_.has_value() && in_hand_->refusals >= kRefusalsBeforeNotice) {
+      call_.stale.push_back(in_hand_->lease.batch);
+    }
+    call_.want = options_.max_held;
+  }
+  must_repeat_ = must_ask_ = false;
+  is_calling_ = true;
+  last_call_ = now;
+}
+
+void AsyncStepLogic::OnLeaseFailed(absl::Time now, uint64_t number) {
+  if (!is_calling_ || number != call_.number) return;
+  is_calling_ = false;
+  must_repeat_ = true;
+  next_ask_ = now + options_.ask_again;
+}
+
+void AsyncStepLogic::OnLeaseAnswer(absl::Time now, uint64_t number, const LeaseAnswer& answer) {
+  if (!is_calling_ || number != call_.number) return;
+  is_calling_ = false;
+  queue_.clear();
+  bool still_held = false;
+  for (const LeaseAnswer::Lease& lease : answer.leases) {
+    if (lease.batch.index >= plan_.batches_per_epoch()) continue;
+    const bool is_in_hand =
+        in_hand_.has_value() && !in_hand_->is_dropped && in_hand_->lease.batch == lease.batch;
+    still_held = still_held || is_in_hand;
+    // Finished since the call was made.
+    const bool is_finished =
+        std::find(finished_.begin(), finished_.end(), lease.batch) != finished_.end();
+    if (!is_in_hand && !is_finished) queue_.push_back(lease);
+  }
+  if (in_hand_.has_value() && !still_held) in_hand_->is_dropped = true;
+
+  blocks_.clear();
+  for (const LeaseAnswer::Block& block : answer.evaluations) {
+    if (block.version != evaluated_version_) {
+      evaluated_version_ = block.version;
+      evaluated_.clear();
+      values_at_evaluation_ = false;
+    }
+    const bool is_under_way = round_.kind == AsyncAction::kEvaluate &&
+                              round_.block.version == block.version &&
+                              round_.block.block == block.block;
+    if (!is_under_way && evaluated_.count(block.block) == 0) blocks_.push_back(block);
+  }
+  next_ask_ = now + options_.ask_again;
+}
+
+// --- What to do.
+
+void AsyncStepLogic::Begin(AsyncAction::Kind kind, uint32_t target_set, uint32_t num_groups,
+                           AsyncAction* action) {
+  round_ = Round();
+  round_.kind = kind;
+  round_.ticket = ++last_ticket_;
+  round_.target_set = target_set;
+  round_.groups_left = num_groups;
+  for (Group& group : groups_) group.is_void = false;
+  action->kind = kind;
+  action->ticket = round_.ticket;
+  action->parameter_set = set_;
+  action->next_parameter_set = target_set;
+}
+
+// Pulls what set_ lacks; all versioned groups if the values are not fresh.
+bool AsyncStepLogic::NextPull(AsyncAction* action) {
+  listed_.clear();
+  for (uint32_t i = 0; i < groups_.size(); ++i) {
+    const bool is_current = is_fresh_ || !options_.groups[i].versioned;
+    if (!groups_[i].is_valid[set_] || !is_current) listed_.push_back(i);
+  }
+  is_fresh_ = true;
+  if (listed_.empty()) return false;
+  for (uint32_t i : listed_) groups_[i].is_valid[set_] = false;
+  Begin(AsyncAction::kPull, set_, static_cast<uint32_t>(listed_.size()), action);
+  action->groups = listed_;
+  return true;
+}
+
+bool AsyncStepLogic::NextEvaluation(AsyncAction* action) {
+  // A batch in hand comes first: blocks are handed out when all batches are through.
+  if (blocks_.empty() || in_hand_.has_value()) return false;
+  if (!values_at_evaluation_) {
+    is_fresh_ = false;
+    values_at_evaluation_ = true;
+  }
+  if (NextPull(action)) return true;
+  Begin(AsyncAction::kEvaluate, set_, 0, action);
+  round_.block = blocks_.front();
+  blocks_.pop_front();
+  action->version = round_.block.version;
+  action->block = round_.block.block;
+  return true;
+}
+
+bool AsyncStepLogic::NextBatch(AsyncAction* action) {
+  if (!in_hand_.has_value()) {
+    if (queue_.empty()) return false;
+    TakeInHand(std::move(queue_.front()));
+    queue_.pop_front();
+  }
+  if (in_hand_->is_bad) {
+    Begin(AsyncAction::kReportBad, set_, 0, action);
+  } else if (NextPull(action)) {
+    return true;
+  } else {
+    for (Group& group : groups_) {
+      group.wants = group.owed;
+      group.pulled_versions = group.versions[set_];
+    }
+    const uint32_t other_set = 1 - set_;
+    for (uint32_t i = 0; i < groups_.size(); ++i) {
+      if (options_.groups[i].versioned) groups_[i].is_valid[other_set] = false;
+    }
+    Begin(AsyncAction::kCompute, other_set, num_versioned_, action);
+  }
+  action->batch = in_hand_->lease.batch;
+  action->batch_examples = plan_.ExamplesIn(action->batch);
+  return true;
+}
+
+void AsyncStepLogic::TakeInHand(LeaseAnswer::Lease lease) {
+  in_hand_.emplace();
+  in_hand_->lease = std::move(lease);
+  const std::vector<uint32_t>& only = in_hand_->lease.ps;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    const ExchangeGroup& group = options_.groups[i];
+    const bool is_wanted = group.versioned && (only.empty() || std::find(only.begin(), only.end(),
+                                                                         group.ps) != only.end());
+    std::fill(groups_[i].owed.begin(), groups_[i].owed.end(), is_wanted);
+  }
+}
+
+bool AsyncStepLogic::WantsAnyPush(uint32_t group) const {
+  const std::vector<uint8_t>& wants = groups_[group].wants;
+  return std::find(wants.begin(), wants.end(), 1) != wants.end();
+}
+
+// --- What came of it.
+
+void AsyncStepLogic::OnView(const AsyncView& view) {
+  if (view.number < view_.number) return;
+  const bool is_new_lineage = view.lineage != view_.lineage;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    const uint32_t ps = options_.groups[i].ps;
+    const auto incarnation = [ps](const AsyncView& of) {
+      return ps < of.ps_incarnations.size() ? of.ps_incarnations[ps] : 0;
+    };
+    // Versions of two lives of a ps cannot be compared.
+    if (is_new_lineage || incarnation(view) != incarnation(view_)) Invalidate(&groups_[i]);
+  }
+  view_ = view;
+}
+
+void AsyncStepLogic::Invalidate(Group* group) {
+  group->is_valid = {};
+  group->is_void = true;
+  for (auto& versions : group->versions) std::fill(versions.begin(), versions.end(), 0);
+}
+
+void AsyncStepLogic::OnExchange(uint64_t ticket, uint32_t group_index,
+                                const ExchangeResult& result) {
+  if (ticket != round_.ticket || round_.groups_left == 0) return;
+  Group& group = groups_[group_index];
+  if (result.status.ok()) {
+    if (round_.kind == AsyncAction::kCompute) TakeOutcomes(&group, result);
+    const size_t num_slices = group.owed.size();
+    bool is_complete = !group.is_void && result.pulls.size() == num_slices;
+    for (size_t i = 0; is_complete && i < num_slices; ++i) {
+      group.versions[round_.target_set][i] = result.pulls[i].version;
+      is_complete = result.pulls[i].has_value;
+    }
+    group.is_valid[round_.target_set] = is_complete;
+  }
+  EndGroup();
+}
+
+void AsyncStepLogic::TakeOutcomes(Group* group, const ExchangeResult& result) {
+  for (size_t i = 0; i < result.outcomes.size() && i < group->wants.size(); ++i) {
+    if (!group->wants[i]) continue;
+    switch (result.outcomes[i]) {
+      case PushOutcome::kAccepted:
+      case PushOutcome::kDuplicate:
+        group->owed[i] = 0;
+        break;
+      case PushOutcome::kStale:
+        round_.was_refused = true;
+        break;
+      case PushOutcome::kWithheld:
+        in_hand_->is_withheld = true;
+        break;
+      case PushOutcome::kNonFinite:
+        in_hand_->is_bad = true;
+        break;
+      default:
+        break;  // not taken: again
+    }
+  }
+}
+
+void AsyncStepLogic::OnNotPushed(uint64_t ticket, uint32_t) {
+  if (ticket != round_.ticket || round_.kind != AsyncAction::kCompute) return;
+  in_hand_->is_bad = true;
+  EndGroup();
+}
+
+void AsyncStepLogic::EndGroup() {
+  if (--round_.groups_left > 0) return;
+  if (round_.kind == AsyncAction::kCompute) EndBatchRound();
+  round_ = Round();
+}
+
+void AsyncStepLogic::EndBatchRound() {
+  set_ = round_.target_set;
+  InHand& batch = *in_hand_;
+  const bool is_owed = std::any_of(groups_.begin(), groups_.end(), [](const Group& group) {
+    return std::find(group.owed.begin(), group.owed.end(), 1) != group.owed.end();
+  });
+  if (batch.is_dropped || batch.is_withheld) {
+    DropInHand();
+  } else if (!batch.is_bad && !is_owed) {
+    finished_.push_back(batch.lease.batch);
+    ++num_finished_;
+    in_hand_.reset();
+  } else if (round_.was_refused) {
+    ++num_refused_;
+    if (++batch.refusals == kRefusalsBeforeNotice) must_ask_ = true;
+  }
+}
+
+// The chief decides what becomes of it; its next answer says so.
+void AsyncStepLogic::DropInHand() {
+  in_hand_.reset();
+  must_ask_ = true;
+}
+
+void AsyncStepLogic::OnEvaluated(uint64_t ticket) {
+  if (ticket != round_.ticket || round_.kind != AsyncAction::kEvaluate) return;
+  if (round_.block.version == evaluated_version_) evaluated_.insert(round_.block.block);
+  round_ = Round();
+  if (blocks_.empty()) must_ask_ = true;
+}
+
+void AsyncStepLogic::OnReported(uint64_t ticket) {
+  if (ticket != round_.ticket || round_.kind != AsyncAction::kReportBad) return;
+  round_ = Round();
+  DropInHand();
+}
+
+std::optional<BatchKey> AsyncStepLogic::batch_in_hand() const {
+  if (!in_hand_.has_value()) return std::nullopt;
+  return in_hand_->lease.batch;
+}
+
+std::string AsyncStepLogic::Activity() const {
+  switch (round_.kind) {
+    case AsyncAction::kPull:
+      return "pulling the newest values";
+    case AsyncAction::kEvaluate:
+      return absl::StrCat("evaluating block ", round_.block.block);
+    case AsyncAction::kReportBad:
+      return "reporting a batch that is not finite";
+    case AsyncAction::kCompute:
+      return absl::StrCat("batch ", in_hand_->lease.batch.index, " of epoch ",
+                          in_hand_->lease.batch.epoch);
+    default:
+      return view_.training ? "waiting for batches" : "waiting for the run";
+  }
+}
+
+}  // namespace shoal

@@ -1,0 +1,310 @@
+#include "worker/async_step_logic.h"
+
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Three groups: 0 has slices 0 and 1 of ps 0; 1 has slice 2 of ps 1; 2 is not versioned.
+class AsyncStepLogicTest : public ::testing::Test {
+ protected:
+  AsyncStepLogicTest() : logic_(Options(), Plan()) { View(1, {10, 20}); }
+
+  static AsyncStepLogic::Options Options() {
+    AsyncStepLogic::Options options;
+    options.groups.resize(3);
+    options.groups[0].slices = {0, 1};
+    options.groups[1].slices = {2};
+    options.groups[1].ps = 1;
+    options.groups[2].slices = {3};
+    options.groups[2].versioned = false;
+    return options;
+  }
+  static StepPlan Plan() {
+    StepPlan::Options options;
+    options.examples_per_epoch = 95;
+    options.batch_examples = 10;
+    return *StepPlan::Create(options);
+  }
+
+  void View(uint64_t number, std::vector<uint64_t> ps_incarnations, uint64_t lineage = 1) {
+    AsyncView view;
+    view.number = number;
+    view.lineage = lineage;
+    view.training = true;
+    view.ps_incarnations = std::move(ps_incarnations);
+    logic_.OnView(view);
+  }
+
+  AsyncAction Next() { return logic_.Next(now_); }
+
+  static LeaseAnswer::Lease Lease(uint64_t index, std::vector<uint32_t> ps = {}) {
+    return {{0, index}, std::move(ps)};
+  }
+
+  // The next action must be a call; its answer.
+  void Answer(const std::vector<LeaseAnswer::Lease>& leases,
+              const std::vector<LeaseAnswer::Block>& blocks = {}) {
+    ASSERT_EQ(Next().kind, AsyncAction::kLease);
+    AnswerLate(leases, blocks);
+  }
+  void AnswerLate(const std::vector<LeaseAnswer::Lease>& leases,
+                  const std::vector<LeaseAnswer::Block>& blocks = {}) {
+    logic_.OnLeaseAnswer(now_, logic_.lease_call().number, {leases, blocks});
+  }
+
+  // Ends the exchange of a group: one outcome for each slice, values at `version`.
+  void Exchanged(uint64_t ticket, uint32_t group, const std::vector<PushOutcome>& outcomes,
+                 uint64_t version = 1) {
+    ExchangeResult result;
+    const std::vector<PulledSlice> pulls(group == 0 ? 2 : 1, PulledSlice{version, version, true});
+    result.outcomes = outcomes;
+    result.pulls = pulls;
+    logic_.OnExchange(ticket, group, result);
+  }
+  void Aborted(uint64_t ticket, uint32_t group) {
+    ExchangeResult result;
+    result.status = absl::AbortedError("moved");
+    logic_.OnExchange(ticket, group, result);
+  }
+  // The next action must be a pull of these groups, which succeeds.
+  void Pull(const std::vector<uint32_t>& groups, uint64_t version = 1) {
+    const AsyncAction action = Next();
+    ASSERT_EQ(action.kind, AsyncAction::kPull);
+    ASSERT_EQ(std::vector<uint32_t>(action.groups.begin(), action.groups.end()), groups);
+    for (uint32_t group : groups) Exchanged(action.ticket, group, {}, version);
+  }
+  AsyncAction Compute(uint64_t index) {
+    const AsyncAction action = Next();
+    EXPECT_EQ(action.kind, AsyncAction::kCompute);
+    EXPECT_EQ(action.batch, (BatchKey{0, index}));
+    return action;
+  }
+  void Accepted(const AsyncAction& action) {
+    Exchanged(action.ticket, 0, {PushOutcome::kAccepted, PushOutcome::kAccepted});
+    Exchanged(action.ticket, 1, {PushOutcome::kAccepted});
+  }
+  // Takes batch 0 in hand with all values pulled.
+  AsyncAction StartFirstBatch(std::vector<uint32_t> ps = {}) {
+    Answer({Lease(0, std::move(ps)), Lease(1), Lease(2)});
+    Pull({0, 1, 2});
+    return Compute(0);
+  }
+
+  AsyncStepLogic logic_;
+  absl::Time now_ = absl::UnixEpoch();
+};
+
+TEST_F(AsyncStepLogicTest, NothingIsBegunUntilTheRunTrains) {
+  AsyncStepLogic logic(Options(), Plan());
+  EXPECT_EQ(logic.Next(now_).kind, AsyncAction::kWait);
+}
+
+TEST_F(AsyncStepLogicTest, LeasesPullsComputesAndReports) {
+  const AsyncAction first = StartFirstBatch();
+  EXPECT_EQ(first.batch_examples, 10u);
+  EXPECT_THAT(logic_.WantsPush(0), ElementsAre(1, 1));
+  EXPECT_THAT(logic_.PulledVersions(0), ElementsAre(1, 1));
+  EXPECT_NE(first.parameter_set, first.next_parameter_set);
+  EXPECT_EQ(Next().kind, AsyncAction::kWait);
+  Exchanged(first.ticket, 0, {PushOutcome::kAccepted, PushOutcome::kDuplicate}, 7);
+  Exchanged(first.ticket, 1, {PushOutcome::kAccepted}, 8);
+  EXPECT_EQ(logic_.num_finished(), 1u);
+
+  // The values that came back are those of the next batch. What never changes is pulled once into
+  // each set.
+  Pull({2});
+  const AsyncAction second = Compute(1);
+  EXPECT_EQ(second.parameter_set, first.next_parameter_set);
+  EXPECT_THAT(logic_.PulledVersions(0), ElementsAre(7, 7));
+  EXPECT_THAT(logic_.PulledVersions(1), ElementsAre(8));
+  Accepted(second);
+  // Before the last one in hand: a call, which does not hold up the computation.
+  ASSERT_EQ(Next().kind, AsyncAction::kLease);
+  EXPECT_THAT(logic_.lease_call().finished, ElementsAre(BatchKey{0, 0}, BatchKey{0, 1}));
+  const AsyncAction third = Compute(2);
+  AnswerLate({Lease(2), Lease(3)});
+  Accepted(third);
+  ASSERT_EQ(Next().kind, AsyncAction::kLease);
+  EXPECT_THAT(logic_.lease_call().finished, ElementsAre(BatchKey{0, 2}));
+  Compute(3);
+}
+
+TEST_F(AsyncStepLogicTest, ARefusedSliceGetsTheBatchAgainFromNewerValuesAndOthersDoNot) {
+  const AsyncAction first = StartFirstBatch();
+  Exchanged(first.ticket, 0, {PushOutcome::kAccepted, PushOutcome::kStale}, 5);
+  Exchanged(first.ticket, 1, {PushOutcome::kAccepted}, 5);
+  EXPECT_EQ(logic_.num_finished(), 0u);
+  Pull({2});
+  const AsyncAction again = Compute(0);
+  EXPECT_THAT(logic_.WantsPush(0), ElementsAre(0, 1));
+  EXPECT_FALSE(logic_.WantsAnyPush(1));
+  EXPECT_THAT(logic_.PulledVersions(0), ElementsAre(5, 5));
+  Exchanged(again.ticket, 0, {PushOutcome::kNone, PushOutcome::kAccepted}, 6);
+  Exchanged(again.ticket, 1, {PushOutcome::kNone}, 6);
+  EXPECT_EQ(logic_.num_finished(), 1u);
+  EXPECT_EQ(logic_.num_refused(), 1u);
+}
+
+TEST_F(AsyncStepLogicTest, AfterThreeRefusalsTheChiefIsTold) {
+  AsyncAction action = StartFirstBatch();
+  for (int refusal = 1; refusal <= 3; ++refusal) {
+    Exchanged(action.ticket, 0, {PushOutcome::kStale, PushOutcome::kStale});
+    Exchanged(action.ticket, 1, {PushOutcome::kStale});
+    if (refusal == 1) Pull({2});
+    if (refusal < 3) action = Compute(0);
+  }
+  ASSERT_EQ(Next().kind, AsyncAction::kLease);
+  EXPECT_THAT(logic_.lease_call().stale, ElementsAre(BatchKey{0, 0}));
+  EXPECT_THAT(logic_.lease_call().finished, IsEmpty());
+}
+
+TEST_F(AsyncStepLogicTest, AMaskedLeaseIsPushedToItsPsOnly) {
+  const AsyncAction action = StartFirstBatch({1});
+  EXPECT_FALSE(logic_.WantsAnyPush(0));
+  EXPECT_THAT(logic_.WantsPush(1), ElementsAre(1));
+  Exchanged(action.ticket, 0, {});
+  Exchanged(action.ticket, 1, {PushOutcome::kAccepted});
+  EXPECT_EQ(logic_.num_finished(), 1u);
+}
+
+TEST_F(AsyncStepLogicTest, AnAbortedExchangeIsPulledAndPushedAgain) {
+  const AsyncAction first = StartFirstBatch();
+  Exchanged(first.ticket, 0, {PushOutcome::kAccepted, PushOutcome::kAccepted});
+  Aborted(first.ticket, 1);
+  Pull({1, 2});
+  Compute(0);
+  EXPECT_FALSE(logic_.WantsAnyPush(0));
+  EXPECT_TRUE(logic_.WantsAnyPush(1));
+}
+
+TEST_F(AsyncStepLogicTest, APsThatCameBackIsPulledAgain) {
+  const AsyncAction first = StartFirstBatch();
+  Exchanged(first.ticket, 0, {PushOutcome::kAccepted, PushOutcome::kAccepted});
+  View(2, {10, 21});
+  // An answer of the former life: its values are not used.
+  Exchanged(first.ticket, 1, {PushOutcome::kAccepted}, 90);
+  Pull({1, 2}, 70);
+  Compute(1);
+  EXPECT_THAT(logic_.PulledVersions(1), ElementsAre(70));
+}
+
+TEST_F(AsyncStepLogicTest, AnOlderViewIsIgnored) {
+  View(5, {10, 21});
+  StartFirstBatch();
+  View(4, {10, 20});
+  Exchanged(logic_.Next(now_).ticket, 0, {});  // not the ticket under way
+  EXPECT_EQ(logic_.batch_in_hand(), (BatchKey{0, 0}));
+}
+
+TEST_F(AsyncStepLogicTest, ABatchThatIsNotFiniteIsReportedAndLeft) {
+  const AsyncAction first = StartFirstBatch();
+  logic_.OnNotPushed(first.ticket, 0);
+  logic_.OnNotPushed(first.ticket, 1);
+  const AsyncAction report = Next();
+  ASSERT_EQ(report.kind, AsyncAction::kReportBad);
+  EXPECT_EQ(report.batch, (BatchKey{0, 0}));
+  EXPECT_EQ(Next().kind, AsyncAction::kWait);
+  logic_.OnReported(report.ticket);
+  Answer({Lease(1), Lease(2)});
+  EXPECT_THAT(logic_.lease_call().finished, IsEmpty());
+  Pull({0, 1, 2});
+  Compute(1);
+}
+
+TEST_F(AsyncStepLogicTest, ANonFiniteAnswerIsReportedToo) {
+  const AsyncAction first = StartFirstBatch();
+  Exchanged(first.ticket, 0, {PushOutcome::kAccepted, PushOutcome::kNonFinite});
+  Exchanged(first.ticket, 1, {PushOutcome::kAccepted});
+  EXPECT_EQ(Next().kind, AsyncAction::kReportBad);
+}
+
+TEST_F(AsyncStepLogicTest, WhatTheChiefTookAwayIsDropped) {
+  StartFirstBatch();
+  const AsyncAction first = [&] {
+    AsyncAction action;
+    action.ticket = 2;  // of the compute under way
+    return action;
+  }();
+  Exchanged(first.ticket, 0, {PushOutcome::kWithheld, PushOutcome::kAccepted});
+  Exchanged(first.ticket, 1, {PushOutcome::kAccepted});
+  EXPECT_FALSE(logic_.batch_in_hand().has_value());
+  Answer({Lease(2)});
+  EXPECT_EQ(logic_.num_finished(), 0u);
+  Pull({2});
+  Compute(2);
+}
+
+TEST_F(AsyncStepLogicTest, ACallThatFailedIsMadeAgainWithTheSameContent) {
+  const AsyncAction first = StartFirstBatch();
+  Accepted(first);
+  Pull({2});
+  Accepted(Compute(1));
+  ASSERT_EQ(Next().kind, AsyncAction::kLease);
+  const LeaseCall call = logic_.lease_call();
+  Accepted(Compute(2));
+  logic_.OnLeaseFailed(now_, call.number);
+  EXPECT_EQ(Next().kind, AsyncAction::kWait);
+  EXPECT_GT(Next().wake, now_);
+  now_ += absl::Seconds(1);
+  ASSERT_EQ(Next().kind, AsyncAction::kLease);
+  EXPECT_EQ(logic_.lease_call().number, call.number);
+  EXPECT_EQ(logic_.lease_call().finished, call.finished);
+  // What was finished since is not computed again, and reported next.
+  AnswerLate({Lease(2)});
+  ASSERT_EQ(Next().kind, AsyncAction::kLease);
+  EXPECT_THAT(logic_.lease_call().finished, ElementsAre(BatchKey{0, 2}));
+  EXPECT_EQ(Next().kind, AsyncAction::kWait);
+}
+
+TEST_F(AsyncStepLogicTest, AnAnswerToAnotherCallIsIgnored) {
+  ASSERT_EQ(Next().kind, AsyncAction::kLease);
+  logic_.OnLeaseAnswer(now_, 77, {{Lease(0)}, {}});
+  EXPECT_EQ(Next().kind, AsyncAction::kWait);
+}
+
+TEST_F(AsyncStepLogicTest, BlocksAreEvaluatedOnceWithFreshValues) {
+  Accepted(StartFirstBatch());
+  Pull({2});
+  Accepted(Compute(1));
+  Answer({Lease(2)});
+  Accepted(Compute(2));
+  Answer({}, {{3, 4}, {3, 5}});
+  Pull({0, 1});  // others have pushed since
+  AsyncAction block = Next();
+  ASSERT_EQ(block.kind, AsyncAction::kEvaluate);
+  EXPECT_EQ(block.version, 3u);
+  EXPECT_EQ(block.block, 4u);
+  EXPECT_EQ(Next().kind, AsyncAction::kWait);
+  logic_.OnEvaluated(block.ticket);
+  block = Next();
+  ASSERT_EQ(block.kind, AsyncAction::kEvaluate);
+  EXPECT_EQ(block.block, 5u);
+  logic_.OnEvaluated(block.ticket);
+  // A late answer may list them still.
+  Answer({}, {{3, 4}, {3, 5}});
+  EXPECT_EQ(Next().kind, AsyncAction::kWait);
+}
+
+TEST_F(AsyncStepLogicTest, AfterAPauseValuesArePulledAgain) {
+  Answer({Lease(0)});
+  Pull({0, 1, 2});
+  Accepted(Compute(0));
+  Answer({});
+  const AsyncAction wait = Next();
+  EXPECT_EQ(wait.kind, AsyncAction::kWait);
+  EXPECT_EQ(wait.wake, now_ + Options().ask_again);
+  now_ = wait.wake;
+  Answer({Lease(1)});
+  Pull({0, 1, 2});
+  Compute(1);
+}
+
+}  // namespace
+}  // namespace shoal
