@@ -152,14 +152,15 @@ void DenseFusion::Replace(const Backward& backward, int dense_index, int dy) {
   // Without an activation y is not read: naming dy instead lets y's memory go.
   gradient.inputs = {dense.inputs[0], dense.inputs[1], activation == "none" ? dy : dense.outputs[0],
                      dy};
-  gradient.outputs = {-1, -1, -1};
+  const int num_outputs = has_bias ? 3 : 2;
+  gradient.outputs.assign(num_outputs, -1);
   const int step = static_cast<int>(fusion_.plan().steps.size());
   const int parts[] = {backward.input, backward.weights, backward.bias};
   const TensorSpec specs[] = {values[dense.inputs[0]].spec,
                               values[dense.inputs[1]].spec,
                               {values[dy].spec.dtype, bias_shape}};
   fusion_.plan().steps.push_back(std::move(gradient));
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < num_outputs; ++i) {
     const int value = parts[i] >= 0 ? fusion_.step(parts[i]).outputs[0]
                                     : fusion_.plan().AddValue(specs[i], step, i);
     fusion_.MoveOutput(value, step, i);

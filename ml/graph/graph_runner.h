@@ -1,0 +1,42 @@
+// Compiles and runs a graph once with tensors in and out: for tests.
+#ifndef SHOAL_ML_GRAPH_GRAPH_RUNNER_H_
+#define SHOAL_ML_GRAPH_GRAPH_RUNNER_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "ml/graph/compiler.h"
+#include "ml/tensor/tensor.h"
+
+namespace shoal {
+
+// The first values of all variables, float32 or float64.
+std::vector<Tensor> InitialValues(const Graph& graph, uint64_t seed);
+
+// A request for devices "/cpu:0", ... of worker 0 with the shapes of the tensors that are fed.
+CompileRequest MakeRequest(const Graph& graph, const KernelBackend& backend,
+                           const std::vector<std::pair<Output, Tensor>>& feeds,
+                           const std::vector<Output>& fetches, int num_devices = 1);
+
+std::vector<Tensor> RunOnce(Executable* executable,
+                            const std::vector<std::pair<Output, Tensor>>& feeds,
+                            const std::vector<Tensor>& variables);
+
+absl::StatusOr<std::vector<Tensor>> RunGraph(const Graph& graph, const KernelBackend& backend,
+                                             const std::vector<std::pair<Output, Tensor>>& feeds,
+                                             const std::vector<Tensor>& variables,
+                                             const std::vector<Output>& fetches);
+
+// ||a - b|| / ||b|| of two float32 tensors.
+double RelativeDistance(const Tensor& a, const Tensor& b);
+
+// Uniform in [low, high), float32 or float64.
+Tensor RandomTensor(DataType dtype, const Shape& shape, uint64_t seed, double low = -1,
+                    double high = 1);
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_GRAPH_GRAPH_RUNNER_H_

@@ -1,0 +1,76 @@
+#include "ml/nn/losses.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "ml/graph/ops.h"
+
+namespace shoal {
+namespace {
+
+struct LossName {
+  LossKind kind;
+  const char* name;
+  const char* op;
+};
+
+constexpr LossName kLossNames[] = {
+    {LossKind::kSparseSoftmaxCrossEntropy, "sparse_softmax_cross_entropy",
+     "SparseSoftmaxCrossEntropy"},
+    {LossKind::kSoftmaxCrossEntropy, "softmax_cross_entropy", "SoftmaxCrossEntropy"},
+    {LossKind::kSigmoidCrossEntropy, "sigmoid_cross_entropy", "SigmoidCrossEntropy"},
+    {LossKind::kLog, "log_loss", "LogLoss"},
+    {LossKind::kMeanSquaredError, "mean_squared_error", "MeanSquaredError"},
+    {LossKind::kAbsoluteDifference, "absolute_difference", "AbsoluteDifference"},
+    {LossKind::kHinge, "hinge", "Hinge"},
+    {LossKind::kHuber, "huber", "Huber"},
+};
+
+// The mean of the op's first output, in a name scope called as the loss.
+Output AddMeanLoss(GraphBuilder& builder, LossKind kind, Output predictions, Output labels,
+                   Attributes attributes) {
+  const LossName* found = kLossNames;
+  while (found->kind != kind) ++found;
+  const auto scope = builder.WithNameScope(absl::StrCat(found->name, "_loss"));
+  Output loss = builder.Op(found->op, {predictions, labels}, std::move(attributes));
+  if (kind != LossKind::kMeanSquaredError) {
+    loss = ops::ReduceMean(builder, loss, {}, false, "value");
+  }
+  builder.AddToCollection(kLosses, loss);
+  return loss;
+}
+
+}  // namespace
+
+absl::StatusOr<LossKind> ParseLossKind(absl::string_view name) {
+  std::string known;
+  for (const LossName& loss : kLossNames) {
+    if (name == loss.name) return loss.kind;
+    absl::StrAppend(&known, known.empty() ? "" : ", ", loss.name);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("model.loss: unknown loss '", name, "'; known are ", known));
+}
+
+Output AddLoss(GraphBuilder& builder, LossKind kind, Output predictions, Output labels) {
+  return AddMeanLoss(builder, kind, predictions, labels, {});
+}
+
+Output AddSoftmaxCrossEntropyLoss(GraphBuilder& builder, Output logits, Output labels,
+                                  double label_smoothing) {
+  const bool is_sparse = labels.valid() && labels.shape().rank() == 1;
+  return AddMeanLoss(
+      builder, is_sparse ? LossKind::kSparseSoftmaxCrossEntropy : LossKind::kSoftmaxCrossEntropy,
+      logits, labels, {{"label_smoothing", label_smoothing}});
+}
+
+Output AddLogLoss(GraphBuilder& builder, Output predictions, Output labels, double epsilon) {
+  return AddMeanLoss(builder, LossKind::kLog, predictions, labels, {{"epsilon", epsilon}});
+}
+
+Output CorrectCount(GraphBuilder& builder, Output logits, Output labels) {
+  return builder.Op("CorrectCount", {logits, labels});
+}
+
+}  // namespace shoal

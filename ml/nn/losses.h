@@ -1,0 +1,38 @@
+// Losses: each adds a scalar, the mean over the batch, to the collection of losses and returns it.
+#ifndef SHOAL_ML_NN_LOSSES_H_
+#define SHOAL_ML_NN_LOSSES_H_
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "ml/graph/graph_builder.h"
+
+namespace shoal {
+
+enum class LossKind {
+  kSparseSoftmaxCrossEntropy,  // logits [batch, classes], labels int32 [batch]
+  kSoftmaxCrossEntropy,        // logits and label probabilities [batch, classes]
+  kSigmoidCrossEntropy,        // logits and labels in [0, 1] of one shape
+  kLog,                        // predictions in (0, 1) and labels in [0, 1] of one shape
+  kMeanSquaredError,           // predictions and targets, broadcast against each other
+  kAbsoluteDifference,         // of one shape
+  kHinge,                      // logits and labels in {0, 1} of one shape
+  kHuber,                      // of one shape
+};
+
+// "sparse_softmax_cross_entropy", ...: the names of ModelConfig.loss. InvalidArgument lists them.
+absl::StatusOr<LossKind> ParseLossKind(absl::string_view name);
+
+Output AddLoss(GraphBuilder& builder, LossKind kind, Output predictions, Output labels);
+
+// label_smoothing s: labels become (1 - s) * label + s / classes.
+Output AddSoftmaxCrossEntropyLoss(GraphBuilder& builder, Output logits, Output labels,
+                                  double label_smoothing = 0);
+Output AddLogLoss(GraphBuilder& builder, Output predictions, Output labels, double epsilon = 1e-7);
+
+// How many rows of the logits have their largest element at the label; not a loss.
+Output CorrectCount(GraphBuilder& builder, Output logits, Output labels);
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_NN_LOSSES_H_

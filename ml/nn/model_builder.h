@@ -1,0 +1,26 @@
+// From a ModelConfig to a model.
+#ifndef SHOAL_ML_NN_MODEL_BUILDER_H_
+#define SHOAL_ML_NN_MODEL_BUILDER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "ml/nn/model.h"
+
+namespace shoal {
+
+namespace v1 {
+class ModelConfig;
+}
+
+// The model that the config names or describes, for batches of these fields: the first is the
+// input, the second the label or target. The model is built once to see that it fits:
+// InvalidArgument names the field of the config, or the layer, and what is wrong with it.
+absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
+                                        const std::vector<FieldSpec>& fields, int64_t classes);
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_NN_MODEL_BUILDER_H_
