@@ -28,6 +28,28 @@ void Fuse(const KernelBackend& backend, Plan* plan) {
   plan->RemoveUnused();
 }
 
+template <typename T>
+void FillWith(double value, int64_t count, void* data) {
+  std::fill_n(static_cast<T*>(data), count, static_cast<T>(value));
+}
+
+void Fill(const TensorSpec& spec, double value, void* data) {
+  const int64_t count = spec.shape.num_elements();
+  switch (spec.dtype) {
+    case DataType::kFloat32:
+      return FillWith<float>(value, count, data);
+    case DataType::kFloat64:
+      return FillWith<double>(value, count, data);
+    case DataType::kInt32:
+      return FillWith<int32_t>(value, count, data);
+    case DataType::kInt64:
+      return FillWith<int64_t>(value, count, data);
+    case DataType::kUint8:
+    case DataType::kBool:
+      return FillWith<uint8_t>(value, count, data);
+  }
+}
+
 // Where a value's bytes are.
 struct Location {
   enum class Kind { kNone, kArena, kInput, kVariable, kOutput };
@@ -54,12 +76,13 @@ class Assembler {
   void Locate(int value, int device);
   absl::Status MakeDevice(int device);
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const PlanStep& step) const;
+  void AddConstant(const PlanStep& step, DeviceProgram* program);
   absl::Status AddKernelStep(int step, DeviceProgram* program);
   void AddCopySteps(int device, DeviceProgram* program);
   void AddOperand(int value);
   void AddWaits(const PlanStep& step, ProgramStep* program_step);
   void PlaceArenas();
-  void RunConstants();
+  void FillConstants();
   std::string Describe(const PlanStep& step, const std::string& device) const;
   uint64_t FirstExample(int clone_index) const;
 
@@ -78,11 +101,12 @@ class Assembler {
   };
   std::vector<ArenaOperand> arena_operands_;
   std::vector<int> program_device_;  // by device: its index among those with steps
-  struct ConstantStep {
-    std::unique_ptr<Kernel> kernel;
+  struct ConstantOperand {
     int operand;
+    TensorSpec spec;
+    double value;
   };
-  std::vector<ConstantStep> constants_;
+  std::vector<ConstantOperand> constants_;
   ProgramParts parts_;
 };
 
@@ -246,22 +270,27 @@ void Assembler::AddWaits(const PlanStep& step, ProgramStep* program_step) {
   for (const auto& [device, num_steps] : until) program_step->waits.push_back({device, num_steps});
 }
 
+// A constant is written once, when all is placed; its place in the order stays, doing nothing.
+void Assembler::AddConstant(const PlanStep& step, DeviceProgram* program) {
+  constants_.push_back({static_cast<int>(parts_.operands.size()),
+                        plan_.values[step.outputs[0]].spec, step.attributes.GetDouble("value", 0)});
+  AddOperand(step.outputs[0]);
+  program->steps.emplace_back();
+}
+
 absl::Status Assembler::AddKernelStep(int step_index, DeviceProgram* program) {
   const PlanStep& step = plan_.steps[step_index];
-  ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, MakeKernel(step));
   absl::StrAppend(&parts_.text, Describe(step, program->name));
+  if (step.op == "Constant") {
+    AddConstant(step, program);
+    return absl::OkStatus();
+  }
   ProgramStep program_step;
+  ASSIGN_OR_RETURN(program_step.kernel, MakeKernel(step));
   program_step.operands = static_cast<int>(parts_.operands.size());
   program_step.num_inputs = static_cast<int>(step.inputs.size());
   for (int value : step.inputs) AddOperand(value);
   for (int value : step.outputs) AddOperand(value);
-  // A constant is computed now; its place in the order stays, doing nothing.
-  if (step.op == "Constant") {
-    constants_.push_back({std::move(kernel), program_step.operands});
-    program->steps.push_back(std::move(program_step));
-    return absl::OkStatus();
-  }
-  program_step.kernel = std::move(kernel);
   program_step.first_example = FirstExample(step.clone_index);
   program_step.is_awaited = is_awaited_[step_index];
   AddWaits(step, &program_step);
@@ -310,9 +339,6 @@ void Assembler::PlaceArenas() {
     for (const ProgramStep& step : device.steps) {
       if (step.kernel != nullptr) workspace = std::max(workspace, step.kernel->workspace_bytes());
     }
-    for (const ConstantStep& step : constants_) {
-      workspace = std::max(workspace, step.kernel->workspace_bytes());
-    }
     device.arena = Buffer(plans[d].total_bytes + workspace);
     device.workspace = static_cast<char*>(device.arena.data()) + plans[d].total_bytes;
   }
@@ -322,12 +348,9 @@ void Assembler::PlaceArenas() {
   }
 }
 
-void Assembler::RunConstants() {
-  for (const ConstantStep& step : constants_) {
-    KernelContext context;
-    context.outputs = parts_.operands.data() + step.operand;
-    context.workspace = parts_.devices[0].workspace;
-    step.kernel->Run(context);
+void Assembler::FillConstants() {
+  for (const ConstantOperand& constant : constants_) {
+    Fill(constant.spec, constant.value, parts_.operands[constant.operand]);
   }
 }
 
@@ -360,7 +383,7 @@ absl::StatusOr<std::unique_ptr<Executable>> Assembler::Assemble() {
     if (program_device_[d] >= 0) RETURN_IF_ERROR(MakeDevice(static_cast<int>(d)));
   }
   PlaceArenas();
-  RunConstants();
+  FillConstants();
   return std::make_unique<Program>(std::move(parts_));
 }
 

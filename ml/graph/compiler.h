@@ -25,7 +25,7 @@ struct CompileRequest {
     Shape shape;  // known
   };
   std::vector<Feed> feeds;      // in the order of RunBindings::inputs
-  std::vector<Output> fetches;  // in the order of RunBindings::outputs; fused into nothing else
+  std::vector<Output> fetches;  // in the order of RunBindings::outputs
 
   // Examples of each clone's batch: clone i's loss weighs n_i / sum, a clone without examples is
   // left out. Empty: all alike.

@@ -15,7 +15,8 @@
 
 namespace shoal {
 
-// All memory of one run that is not the executable's own. 64-byte aligned; chosen anew per run.
+// All memory of one run that is not the executable's own, chosen anew per run. 64-byte aligned
+// where the owner can; rows inside a batch need only their elements' alignment.
 struct RunBindings {
   absl::Span<const void* const> inputs;  // in the order of the feeds
   absl::Span<const void* const>

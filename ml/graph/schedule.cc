@@ -1,6 +1,6 @@
 // The order of running: by dependence, one clone after the other on a device, in the order of
-// creation (gradients of late layers are created first); what belongs to no clone, such as the sum
-// of the clones' gradients, as soon as it can.
+// creation (gradients of late layers are created first); what is fetched or belongs to no clone,
+// such as the sum of the clones' gradients, as soon as it can.
 #include <algorithm>
 #include <queue>
 #include <tuple>
@@ -22,13 +22,14 @@ class ListSchedule {
 
   void Enqueue(int step) {
     const PlanStep& s = plan_.steps[step];
-    ready_[s.device].push({s.clone_index, s.node_id, step});
+    ready_[s.device].push({gives_fetch_[step] ? -2 : s.clone_index, s.node_id, step});
   }
   // The device that has done least of those that can go on; -1 when all is done.
   int NextDevice() const;
 
   const Plan& plan_;
   std::vector<int> missing_;               // by step: inputs not computed yet
+  std::vector<bool> gives_fetch_;          // by step
   std::vector<std::vector<int>> readers_;  // by step
   std::vector<Ready> ready_;               // by device
   std::vector<std::vector<int>> order_;    // by device
@@ -37,9 +38,14 @@ class ListSchedule {
 ListSchedule::ListSchedule(const Plan& plan, int num_devices)
     : plan_(plan),
       missing_(plan.steps.size(), 0),
+      gives_fetch_(plan.steps.size(), false),
       readers_(plan.steps.size()),
       ready_(num_devices),
       order_(num_devices) {
+  for (int fetch : plan.fetches) {
+    const PlanValue& value = plan.values[fetch];
+    if (value.source == ValueSource::kStep) gives_fetch_[value.producer] = true;
+  }
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     if (plan.steps[s].is_removed) continue;
     for (int value : plan.steps[s].inputs) {

@@ -1,0 +1,93 @@
+// Runs allocate nothing: operator new is counted in this binary, which links no other allocator.
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "gtest/gtest.h"
+
+#include "ml/graph/compiler.h"
+#include "ml/graph/gradients.h"
+#include "ml/graph/graph_builder.h"
+#include "ml/graph/graph_runner.h"
+#include "ml/kernels/cpu/cpu_kernels.h"
+#include "ml/nn/losses.h"
+#include "ml/nn/zoo.h"
+
+namespace {
+std::atomic<int64_t> num_allocations{0};
+
+void* Allocate(size_t size, size_t alignment) {
+  num_allocations.fetch_add(1);
+  void* memory = nullptr;
+  if (posix_memalign(&memory, alignment < sizeof(void*) ? sizeof(void*) : alignment,
+                     size == 0 ? 1 : size) != 0) {
+    std::abort();
+  }
+  return memory;
+}
+}  // namespace
+
+void* operator new(size_t size) { return Allocate(size, alignof(std::max_align_t)); }
+void* operator new[](size_t size) { return Allocate(size, alignof(std::max_align_t)); }
+void* operator new(size_t size, std::align_val_t alignment) {
+  return Allocate(size, static_cast<size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace shoal {
+namespace {
+
+class AllocationTest : public testing::TestWithParam<int> {};
+
+TEST_P(AllocationTest, ATrainingStepAllocatesNothing) {
+  Graph graph;
+  GraphBuilder builder(&graph);
+  const Output x = builder.Placeholder("x", DataType::kFloat32, Shape({kUnknownDim, 60}));
+  const Output target = builder.Placeholder("target", DataType::kFloat32, Shape({kUnknownDim, 60}));
+  Output predictions;
+  {
+    const auto device = builder.WithDevice(GetParam() > 1 ? "/cpu:1" : "/cpu:0");
+    predictions = zoo::SeedMlp(builder, x, 0);
+  }
+  std::vector<Output> fetches = {
+      AddLoss(builder, LossKind::kMeanSquaredError, predictions, target)};
+  const auto gradients = BuildGradients(builder, fetches[0], graph.Collection(kTrainableVariables));
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  fetches.insert(fetches.end(), gradients->begin(), gradients->end());
+  const std::vector<std::pair<Output, Tensor>> feeds = {
+      {x, RandomTensor(DataType::kFloat32, {32, 60}, 1)},
+      {target, RandomTensor(DataType::kFloat32, {32, 60}, 2)}};
+  const KernelBackend backend = CpuKernelBackend();
+  const auto executable = Compile(MakeRequest(graph, backend, feeds, fetches, GetParam()));
+  ASSERT_TRUE(executable.ok()) << executable.status();
+
+  std::vector<const void*> inputs = {feeds[0].second.data(), feeds[1].second.data()};
+  const std::vector<Tensor> variables = InitialValues(graph, 1);
+  std::vector<const void*> values;
+  std::vector<void*> outputs;
+  std::vector<Tensor> results;
+  for (const Tensor& variable : variables) values.push_back(variable.data());
+  for (const TensorSpec& spec : (*executable)->output_specs()) results.emplace_back(spec);
+  for (Tensor& result : results) outputs.push_back(result.mutable_data());
+  int num_final = 0;
+  const auto run = [&] {
+    (*executable)->Run({inputs, values, outputs, {}}, [&num_final](int) { ++num_final; });
+  };
+  for (int i = 0; i < 3; ++i) run();
+  const int64_t before = num_allocations.load();
+  for (int i = 0; i < 5; ++i) run();
+  EXPECT_EQ(num_allocations.load() - before, 0);
+  EXPECT_EQ(num_final, 8 * static_cast<int>(fetches.size()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, AllocationTest, testing::Values(1, 2));
+
+}  // namespace
+}  // namespace shoal
