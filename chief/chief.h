@@ -1,0 +1,113 @@
+#ifndef SHOAL_CHIEF_CHIEF_H_
+#define SHOAL_CHIEF_CHIEF_H_
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "chief/training_session.h"
+#include "runtime/rpc/chief_client.h"
+#include "runtime/rpc/parameter_client.h"
+
+namespace shoal {
+
+// Writes down what a session wants kept: metrics, checkpoints' manifests. Called on one thread, in
+// order.
+class SessionRecorder {
+ public:
+  virtual ~SessionRecorder() = default;
+  virtual void Record(const StepLine& line) = 0;
+  virtual void Record(const RolledBack& rolled_back) = 0;
+  virtual absl::Status Record(const ManifestToWrite& manifest) = 0;
+};
+
+// A TrainingSession with threads: one that drives its timers and records, one for each ps that
+// sends it commands. Implements the calls of proto/v1/chief_service.proto for whoever serves them
+// or shares the process. Thread-safe.
+class Chief : public ChiefClient {
+ public:
+  struct Options {
+    TrainingSession::Options session;
+    const Clock* clock = nullptr;         // Borrowed.
+    SessionRecorder* recorder = nullptr;  // Borrowed.
+    // A client for the ps that serves at `address`.
+    std::function<std::unique_ptr<ParameterClient>(uint32_t ps, const std::string& address)>
+        connect;
+    absl::Duration tick = absl::Milliseconds(50);
+  };
+
+  explicit Chief(Options options);
+  ~Chief() override;  // Joins its threads; waits for a command under way, which has a deadline.
+  Chief(const Chief&) = delete;
+  Chief& operator=(const Chief&) = delete;
+
+  // Waits until the run is over and all was written down and every ps was told, or until `deadline`
+  // after the end. OK: trained to the end. CANCELLED: stopped on request, the checkpoint stands.
+  // Otherwise why it failed.
+  absl::Status Wait();
+
+  // What the run came to, after Wait.
+  struct Outcome {
+    uint64_t steps = 0;
+    std::string checkpoint;  // Directory name; empty if there is none.
+    uint64_t checkpoint_step = 0;
+    std::optional<EvaluationSums> test;  // At the last step.
+    uint32_t epochs = 0;
+  };
+  Outcome outcome() const;
+
+  absl::Status RegisterTask(const v1::RegisterTaskRequest& request,
+                            v1::RegisterTaskResponse* response) override;
+  absl::Status Heartbeat(const v1::HeartbeatRequest& request,
+                         v1::HeartbeatResponse* response) override;
+  absl::Status ReportSteps(const v1::ReportStepsRequest& request,
+                           v1::ReportStepsResponse* response) override;
+  absl::Status ReportShard(const v1::ReportShardRequest& request,
+                           v1::ReportShardResponse* response) override;
+  absl::Status ReportEvaluation(const v1::ReportEvaluationRequest& request,
+                                v1::ReportEvaluationResponse* response) override;
+  absl::Status ReportBadBatch(const v1::ReportBadBatchRequest& request,
+                              v1::ReportBadBatchResponse* response) override;
+  absl::Status LeaseBatches(const v1::LeaseBatchesRequest& request,
+                            v1::LeaseBatchesResponse* response) override;
+  absl::Status ReportNorms(const v1::ReportNormsRequest& request,
+                           v1::ReportNormsResponse* response) override;
+  absl::Status RequestStop(const v1::RequestStopRequest& request,
+                           v1::RequestStopResponse* response) override;
+  absl::Status GetRunStatus(const v1::GetRunStatusRequest& request,
+                            v1::GetRunStatusResponse* response) override;
+
+ private:
+  // Sends one ps its commands, in order, one at a time.
+  class PsLine;
+
+  bool Over() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Drive();
+  void DispatchCommands() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RecordAll(std::vector<SessionRecord> records);
+  void Deliver(const PsCommand& command, ParameterClient* client);
+
+  const Options options_;
+  mutable Mutex mutex_;
+  CondVar changed_;  // the state's number, a norm, the end
+  TrainingSession session_ ABSL_GUARDED_BY(mutex_);
+  bool poked_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool drained_ ABSL_GUARDED_BY(mutex_) =
+      false;  // the end was reached and everything is written down
+  CondVar poke_;
+  std::vector<std::unique_ptr<PsLine>> lines_;
+  std::thread driver_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_CHIEF_H_

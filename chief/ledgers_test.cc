@@ -1,0 +1,142 @@
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "chief/bad_batch_decisions.h"
+#include "chief/cut_ledger.h"
+#include "chief/evaluation_ledger.h"
+#include "chief/gradient_norms.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+const BatchKey kBatch{0, 7};
+
+TEST(BadBatchDecisionsTest, OneCrashIsNoReasonTwoIncarnationsAre) {
+  BadBatchDecisions decisions(2);
+  decisions.Report(kBatch, 1, false, "crash");
+  decisions.Report(kBatch, 1, false, "crash");  // repeated report
+  EXPECT_THAT(decisions.Unanswered(), IsEmpty());
+  decisions.Report(kBatch, 2, false, "crash");
+  EXPECT_THAT(decisions.Unanswered(), SizeIs(2));
+}
+
+TEST(BadBatchDecisionsTest, NobodyHasItSoAllSkipIt) {
+  BadBatchDecisions decisions(2);
+  decisions.Report(kBatch, 1, true, "non-finite");
+  const uint64_t number = decisions.Unanswered()[0].number;
+  decisions.OnWithheld(0, kBatch, number, false, true);
+  EXPECT_FALSE(decisions.Decide());
+  EXPECT_THAT(decisions.skipped(), IsEmpty());  // ps/1 has not answered
+  decisions.OnWithheld(1, kBatch, number, false, true);
+  EXPECT_FALSE(decisions.Decide());
+  EXPECT_EQ(decisions.skipped().count(kBatch), 1u);
+  ASSERT_THAT(decisions.Unanswered(), SizeIs(2));
+  EXPECT_TRUE(decisions.Unanswered()[0].decided && decisions.Unanswered()[0].skip);
+  decisions.OnDecisionAcknowledged(0, kBatch, number);
+  decisions.OnDecisionAcknowledged(1, kBatch, number);
+  EXPECT_TRUE(decisions.empty());
+}
+
+TEST(BadBatchDecisionsTest, EverybodyHasItSoItIsDone) {
+  BadBatchDecisions decisions(1);
+  decisions.Report(kBatch, 1, false, "crash");
+  decisions.Report(kBatch, 2, false, "crash");
+  decisions.OnWithheld(0, kBatch, decisions.Unanswered()[0].number, true, false);
+  EXPECT_FALSE(decisions.Decide());
+  EXPECT_THAT(decisions.skipped(), IsEmpty());
+  EXPECT_THAT(decisions.delivered(), ElementsAre(kBatch));
+}
+
+TEST(BadBatchDecisionsTest, ACertainlyBadBatchOnSomeSlicesRollsEverythingBack) {
+  BadBatchDecisions decisions(2);
+  decisions.Report(kBatch, 1, true, "non-finite");
+  const uint64_t number = decisions.Unanswered()[0].number;
+  decisions.OnWithheld(0, kBatch, number, true, false);
+  decisions.OnWithheld(1, kBatch, number, false, true);
+  EXPECT_TRUE(decisions.Decide());
+  decisions.OnRollback();
+  EXPECT_EQ(decisions.skipped().count(kBatch), 1u);  // remembered
+  EXPECT_TRUE(decisions.empty());
+  decisions.Report(kBatch, 3, true, "non-finite");
+  EXPECT_TRUE(decisions.empty());  // decided for ever
+}
+
+TEST(BadBatchDecisionsTest, AnAnswerToAnOlderNumberIsIgnored) {
+  BadBatchDecisions decisions(1);
+  decisions.Report(kBatch, 1, true, "non-finite");
+  decisions.OnWithheld(0, kBatch, 99, false, true);
+  EXPECT_FALSE(decisions.Decide());
+  EXPECT_THAT(decisions.skipped(), IsEmpty());
+}
+
+v1::ShardFile File(const std::string& name) {
+  v1::ShardFile file;
+  file.set_name(name);
+  return file;
+}
+
+TEST(CutLedgerTest, ACutIsCompleteWithAllShardsAndTakenOnce) {
+  CutLedger cuts(2);
+  cuts.AddShard(1, 20, "ckpt-20", File("b"));
+  EXPECT_FALSE(cuts.TakeComplete().has_value());
+  cuts.AddShard(0, 20, "ckpt-20", File("a"));
+  cuts.AddShard(0, 20, "ckpt-20", File("a"));  // repeated
+  const auto complete = cuts.TakeComplete();
+  ASSERT_TRUE(complete.has_value());
+  EXPECT_EQ(complete->shards[0].name(), "a");
+  EXPECT_EQ(complete->shards[1].name(), "b");
+  EXPECT_FALSE(cuts.TakeComplete().has_value());
+  cuts.OnDurable(20);
+  EXPECT_EQ(cuts.durable_version(), 20u);
+  EXPECT_EQ(cuts.durable_directory(), "ckpt-20");
+}
+
+TEST(CutLedgerTest, ARequestThatWasPassedIsNamedAgainFurtherAhead) {
+  CutLedger cuts(2);
+  cuts.Request(10);
+  EXPECT_THAT(cuts.PsToAsk(), ElementsAre(0, 1));
+  cuts.OnAnswer(0, 10, false, 8);
+  cuts.OnAnswer(1, 10, true, 12);
+  EXPECT_GT(cuts.requested_version(), 12u);
+  EXPECT_THAT(cuts.PsToAsk(), ElementsAre(0, 1));  // all are asked again
+  cuts.OnAnswer(0, 10, false, 8);                  // an old answer
+  EXPECT_FALSE(cuts.agreed());
+  const uint64_t version = cuts.requested_version();
+  cuts.OnAnswer(0, version, false, 9);
+  cuts.OnAnswer(1, version, false, 12);
+  EXPECT_TRUE(cuts.agreed());
+}
+
+TEST(EvaluationLedgerTest, BlocksAreAddedInOrderAndCountOnce) {
+  EvaluationLedger ledger(2);
+  EXPECT_TRUE(ledger.Add(5, 1, {1e16, 3, 10}));
+  EXPECT_TRUE(ledger.Add(5, 1, {7, 7, 7}));
+  EXPECT_FALSE(ledger.Total(5).has_value());
+  EXPECT_FALSE(ledger.Add(5, 2, {0, 0, 1}));
+  EXPECT_TRUE(ledger.Add(5, 0, {1, 2, 10}));
+  ASSERT_TRUE(ledger.Total(5).has_value());
+  EXPECT_EQ(ledger.Total(5)->loss_sum, 1 + 1e16);
+  EXPECT_EQ(ledger.Total(5)->correct, 5u);
+  EXPECT_EQ(ledger.Total(5)->examples, 20u);
+  ledger.ForgetAbove(4);
+  EXPECT_EQ(ledger.NumMissing(5), 2u);
+}
+
+TEST(GradientNormsTest, OneScaleOfAllSlicesInTheirOrder) {
+  GradientNorms norms(1.0, 2);
+  norms.Add(3, 1, 16.0);
+  EXPECT_FALSE(norms.Scale(3).has_value());
+  norms.Add(3, 0, 9.0);
+  ASSERT_TRUE(norms.Scale(3).has_value());
+  EXPECT_DOUBLE_EQ(*norms.Scale(3), 1.0 / 5.0);
+  norms.Add(4, 0, 0.01);
+  norms.Add(4, 1, 0.0);
+  EXPECT_DOUBLE_EQ(*norms.Scale(4), 1.0);  // a short gradient stays as it is
+}
+
+}  // namespace
+}  // namespace shoal
