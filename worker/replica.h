@@ -1,0 +1,72 @@
+#ifndef SHOAL_WORKER_REPLICA_H_
+#define SHOAL_WORKER_REPLICA_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "ml/tensor/buffer.h"
+#include "runtime/cluster/slice_table.h"
+#include "runtime/variables/variable_store.h"
+#include "worker/replica_program.h"
+
+namespace shoal {
+
+// A program with its memory: two sets of parameters and two of contributions, addressed by variable for computing and by
+// slice for exchanges. A set of contributions belongs to the exchanges that push it until they are done, a set of
+// parameters to whoever pulls into it or computes with it. Nothing is allocated after construction. One thread at a time,
+// but for what is said.
+class Replica {
+ public:
+  static constexpr uint32_t kSets = 2;
+
+  // All borrowed. `groups` are the store's.
+  Replica(ReplicaProgram* program, const SliceTable* table, const std::vector<ExchangeGroup>* groups);
+
+  // For exchanges; the arrays live as long as the replica.
+  float* const* pull_data(uint32_t set, uint32_t group) const { return pull_[set][group].data(); }
+  const void* const* push_data(uint32_t set, uint32_t group) const { return push_[set][group].data(); }
+  const ContributionKind* push_kinds(uint32_t group) const { return kinds_[group].data(); }
+  const uint64_t* push_bytes(uint32_t group) const { return bytes_[group].data(); }
+
+  absl::Span<const float* const> parameters(uint32_t set) const { return parameters_[set]; }
+
+  // Computes a batch. For every versioned group, as soon as its contributions are there (and, for the group with the
+  // batch's report, the report too): on_group(group, finite, report), on any thread, not concurrently for one group.
+  using OnGroup = absl::FunctionRef<void(uint32_t group, bool finite, const BatchReport& report)>;
+  absl::Status Train(const LoadedBatch& batch, uint32_t parameter_set, uint32_t contribution_set, OnGroup on_group);
+
+  absl::Status Evaluate(const LoadedBatch& batch, uint32_t parameter_set, BatchResult* result) {
+    return program_->Evaluate(batch, parameters_[parameter_set], result);
+  }
+
+ private:
+  bool IsFinite(uint32_t set, uint32_t group) const;
+  void Settle(uint32_t group, uint32_t set, OnGroup on_group);
+
+  ReplicaProgram* const program_;
+  const SliceTable& table_;
+  const std::vector<ExchangeGroup>& groups_;
+  std::vector<Buffer> memory_;
+  std::vector<const float*> parameters_[kSets];  // by variable
+  std::vector<float*> contributions_[kSets];     // by variable
+  std::vector<std::vector<float*>> pull_[kSets];
+  std::vector<std::vector<const void*>> push_[kSets];
+  std::vector<std::vector<ContributionKind>> kinds_;
+  std::vector<std::vector<uint64_t>> bytes_;
+  std::vector<std::vector<uint32_t>> groups_of_variable_;
+  std::vector<uint32_t> needs_;  // by group: contributing variables (and the report) it waits for
+  std::unique_ptr<std::atomic<uint32_t>[]> left_;
+  uint32_t report_group_ = UINT32_MAX;
+  BatchResult result_;
+};
+
+// Whether all values are finite.
+bool AllFinite(const float* values, uint64_t n);
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_REPLICA_H_

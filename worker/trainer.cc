@@ -1,0 +1,20 @@
+#include "worker/trainer.h"
+
+#include "runtime/rpc/retry.h"
+
+namespace shoal {
+
+uint64_t NumEvaluationBlocks(const BatchPlan& test_plan) {
+  return static_cast<uint64_t>(test_plan.batches_per_epoch());
+}
+
+absl::Status CallUntilAnswered(const Clock* clock, const std::function<bool()>& over,
+                               const std::function<absl::Status()>& call) {
+  Retry retry(clock);
+  while (true) {
+    absl::Status status = retry.Run(absl::Seconds(5), Backoff(1), call);
+    if (!IsOutcomeUnknown(status) || over()) return status;
+  }
+}
+
+}  // namespace shoal
