@@ -6,7 +6,8 @@
 namespace shoal {
 namespace {
 
-// A sparse contribution without rows: what is pushed for a variable that the loss does not depend on.
+// A sparse contribution without rows: what is pushed for a variable that the loss does not depend
+// on.
 const uint32_t kNoRows = 0;
 
 }  // namespace
@@ -22,7 +23,8 @@ bool AllFinite(const float* values, uint64_t n) {
   return bad == 0;
 }
 
-Replica::Replica(ReplicaProgram* program, const SliceTable* table, const std::vector<ExchangeGroup>* groups)
+Replica::Replica(ReplicaProgram* program, const SliceTable* table,
+                 const std::vector<ExchangeGroup>* groups)
     : program_(program), table_(*table), groups_(*groups) {
   const uint32_t num_variables = table_.num_variables();
   for (uint32_t set = 0; set < kSets; ++set) {
@@ -53,14 +55,17 @@ Replica::Replica(ReplicaProgram* program, const SliceTable* table, const std::ve
       const v1::VariableSpec& spec = program_->variables()[slice.variable];
       const bool contributes = program_->contributes(slice.variable);
       for (uint32_t set = 0; set < kSets; ++set) {
-        pull_[set][g].push_back(const_cast<float*>(parameters_[set][slice.variable]) + slice.first_element);
-        push_[set][g].push_back(contributes ? static_cast<const void*>(contributions_[set][slice.variable] +
-                                                                       slice.first_element)
-                                            : &kNoRows);
+        pull_[set][g].push_back(const_cast<float*>(parameters_[set][slice.variable]) +
+                                slice.first_element);
+        push_[set][g].push_back(contributes
+                                    ? static_cast<const void*>(contributions_[set][slice.variable] +
+                                                               slice.first_element)
+                                    : &kNoRows);
       }
-      kinds_[g].push_back(!contributes                                    ? ContributionKind::kSparse
-                          : spec.update() == v1::UPDATE_KIND_OPTIMIZER ? ContributionKind::kDense
-                                                                       : ContributionKind::kStatistic);
+      kinds_[g].push_back(!contributes ? ContributionKind::kSparse
+                          : spec.update() == v1::UPDATE_KIND_OPTIMIZER
+                              ? ContributionKind::kDense
+                              : ContributionKind::kStatistic);
       bytes_[g].push_back(contributes ? slice.num_bytes() : sizeof(kNoRows));
       std::vector<uint32_t>& known = groups_of_variable_[slice.variable];
       if (contributes && (known.empty() || known.back() != g)) {
@@ -77,7 +82,8 @@ bool Replica::IsFinite(uint32_t set, uint32_t group) const {
   for (size_t i = 0; i < groups_[group].slices.size(); ++i) {
     const Slice& slice = table_[groups_[group].slices[i]];
     if (!program_->contributes(slice.variable)) continue;
-    if (!AllFinite(static_cast<const float*>(push_[set][group][i]), slice.num_elements)) return false;
+    if (!AllFinite(static_cast<const float*>(push_[set][group][i]), slice.num_elements))
+      return false;
   }
   return true;
 }
@@ -94,9 +100,10 @@ void Replica::Settle(uint32_t group, uint32_t set, OnGroup on_group) {
   on_group(group, IsFinite(set, group), report);
 }
 
-absl::Status Replica::Train(const LoadedBatch& batch, uint32_t parameter_set, uint32_t contribution_set,
-                            OnGroup on_group) {
-  for (uint32_t g = 0; g < groups_.size(); ++g) left_[g].store(needs_[g], std::memory_order_relaxed);
+absl::Status Replica::Train(const LoadedBatch& batch, uint32_t parameter_set,
+                            uint32_t contribution_set, OnGroup on_group) {
+  for (uint32_t g = 0; g < groups_.size(); ++g)
+    left_[g].store(needs_[g], std::memory_order_relaxed);
   result_ = BatchResult();
   ReplicaProgram::TrainArguments arguments;
   arguments.batch = &batch;

@@ -8,6 +8,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+
 #include "ml/tensor/buffer.h"
 #include "runtime/cluster/slice_table.h"
 #include "runtime/variables/variable_store.h"
@@ -15,29 +16,34 @@
 
 namespace shoal {
 
-// A program with its memory: two sets of parameters and two of contributions, addressed by variable for computing and by
-// slice for exchanges. A set of contributions belongs to the exchanges that push it until they are done, a set of
-// parameters to whoever pulls into it or computes with it. Nothing is allocated after construction. One thread at a time,
-// but for what is said.
+// A program with its memory: two sets of parameters and two of contributions, addressed by variable
+// for computing and by slice for exchanges. A set of contributions belongs to the exchanges that
+// push it until they are done, a set of parameters to whoever pulls into it or computes with it.
+// Nothing is allocated after construction. One thread at a time, but for what is said.
 class Replica {
  public:
   static constexpr uint32_t kSets = 2;
 
   // All borrowed. `groups` are the store's.
-  Replica(ReplicaProgram* program, const SliceTable* table, const std::vector<ExchangeGroup>* groups);
+  Replica(ReplicaProgram* program, const SliceTable* table,
+          const std::vector<ExchangeGroup>* groups);
 
   // For exchanges; the arrays live as long as the replica.
   float* const* pull_data(uint32_t set, uint32_t group) const { return pull_[set][group].data(); }
-  const void* const* push_data(uint32_t set, uint32_t group) const { return push_[set][group].data(); }
+  const void* const* push_data(uint32_t set, uint32_t group) const {
+    return push_[set][group].data();
+  }
   const ContributionKind* push_kinds(uint32_t group) const { return kinds_[group].data(); }
   const uint64_t* push_bytes(uint32_t group) const { return bytes_[group].data(); }
 
   absl::Span<const float* const> parameters(uint32_t set) const { return parameters_[set]; }
 
-  // Computes a batch. For every versioned group, as soon as its contributions are there (and, for the group with the
-  // batch's report, the report too): on_group(group, finite, report), on any thread, not concurrently for one group.
+  // Computes a batch. For every versioned group, as soon as its contributions are there (and, for
+  // the group with the batch's report, the report too): on_group(group, finite, report), on any
+  // thread, not concurrently for one group.
   using OnGroup = absl::FunctionRef<void(uint32_t group, bool finite, const BatchReport& report)>;
-  absl::Status Train(const LoadedBatch& batch, uint32_t parameter_set, uint32_t contribution_set, OnGroup on_group);
+  absl::Status Train(const LoadedBatch& batch, uint32_t parameter_set, uint32_t contribution_set,
+                     OnGroup on_group);
 
   absl::Status Evaluate(const LoadedBatch& batch, uint32_t parameter_set, BatchResult* result) {
     return program_->Evaluate(batch, parameters_[parameter_set], result);

@@ -8,6 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+
 #include "ml/data/prefetcher.h"
 #include "proto/v1/variable.pb.h"
 
@@ -21,8 +22,8 @@ struct BatchResult {
   uint64_t examples = 0;
 };
 
-// One replica of the model: all its clones, ready to compute batches of any size up to the full one. Pure: the same values
-// and batch give the same bytes. One call at a time.
+// One replica of the model: all its clones, ready to compute batches of any size up to the full
+// one. Pure: the same values and batch give the same bytes. One call at a time.
 class ReplicaProgram {
  public:
   virtual ~ReplicaProgram() = default;
@@ -30,11 +31,12 @@ class ReplicaProgram {
   virtual const std::vector<v1::VariableSpec>& variables() const = 0;
   // Variables in the order in which a backward pass makes their contributions final.
   virtual const std::vector<uint32_t>& readiness() const = 0;
-  // Whether a batch contributes to the variable at all (the loss depends on it, or it is a statistic).
+  // Whether a batch contributes to the variable at all (the loss depends on it, or it is a
+  // statistic).
   virtual bool contributes(uint32_t variable) const = 0;
 
-  // Makes ready for batches of this many examples; until then the first such batch does it. InvalidArgument or
-  // Unimplemented name the node that does not fit.
+  // Makes ready for batches of this many examples; until then the first such batch does it.
+  // InvalidArgument or Unimplemented name the node that does not fit.
   virtual absl::Status Prepare(int64_t num_examples) = 0;
 
   struct TrainArguments {
@@ -42,8 +44,9 @@ class ReplicaProgram {
     absl::Span<const float* const> parameters;  // by variable
     absl::Span<float* const> contributions;     // by variable; gradients are means over the batch
   };
-  // `on_final(v)`: contributions[v] has its bytes. Called on any thread, in the order of completion; `*result` is complete
-  // before `on_result`, which is called once before Train returns.
+  // `on_final(v)`: contributions[v] has its bytes. Called on any thread, in the order of
+  // completion; `*result` is complete before `on_result`, which is called once before Train
+  // returns.
   virtual absl::Status Train(const TrainArguments& arguments, BatchResult* result,
                              absl::FunctionRef<void(uint32_t variable)> on_final,
                              absl::FunctionRef<void()> on_result) = 0;

@@ -20,8 +20,8 @@ SyncView ViewOf(const v1::RunState& state) {
   SyncView view;
   view.number = state.number();
   view.lineage = state.lineage();
-  view.training =
-      state.phase() == v1::RunState::PHASE_TRAINING || state.phase() == v1::RunState::PHASE_STOPPING;
+  view.training = state.phase() == v1::RunState::PHASE_TRAINING ||
+                  state.phase() == v1::RunState::PHASE_STOPPING;
   view.workers.assign(state.workers().begin(), state.workers().end());
   view.skipped = KeysOf(state.skipped());
   view.delivered = KeysOf(state.delivered());
@@ -42,8 +42,10 @@ StoreView StoreViewOf(const v1::RunState& state) {
 SyncStepLogic::Options LogicOptions(const TrainerOptions& options) {
   SyncStepLogic::Options logic;
   logic.worker = options.worker;
-  for (const ExchangeGroup& group : options.store->groups()) logic.group_versioned.push_back(group.versioned);
-  logic.num_evaluation_blocks = options.test == nullptr ? 0 : NumEvaluationBlocks(options.test_plan);
+  for (const ExchangeGroup& group : options.store->groups())
+    logic.group_versioned.push_back(group.versioned);
+  logic.num_evaluation_blocks =
+      options.test == nullptr ? 0 : NumEvaluationBlocks(options.test_plan);
   return logic;
 }
 
@@ -53,7 +55,8 @@ SyncTrainer::SyncTrainer(const TrainerOptions& options)
     : options_(options),
       plan_(options.steps),
       train_batches_(*options.train, options.train_plan, PrefetcherOptions()),
-      test_batches_(options.test != nullptr ? *options.test : *options.train, options.test_plan, PrefetcherOptions()),
+      test_batches_(options.test != nullptr ? *options.test : *options.train, options.test_plan,
+                    PrefetcherOptions()),
       logic_(LogicOptions(options), options.steps) {
   const size_t most = options_.store->groups().size() * VariableStore::kMaxExchangesPerGroup;
   for (size_t i = 0; i < most; ++i) {
@@ -89,7 +92,9 @@ bool SyncTrainer::TakeState() {
   if (!state.has_value()) return false;
   if (state->phase() == v1::RunState::PHASE_DONE || state->phase() == v1::RunState::PHASE_FAILED) {
     MutexLock lock(&mutex_);
-    end_ = state->phase() == v1::RunState::PHASE_DONE ? absl::OkStatus() : absl::FailedPreconditionError(state->message());
+    end_ = state->phase() == v1::RunState::PHASE_DONE
+               ? absl::OkStatus()
+               : absl::FailedPreconditionError(state->message());
     return true;
   }
   // The store first: it may end exchanges of the old lineage, whose callbacks take the mutex.
@@ -208,7 +213,8 @@ void SyncTrainer::Compute(const SyncAction& action) {
 }
 
 void SyncTrainer::Evaluate(const SyncAction& action) {
-  absl::StatusOr<const LoadedBatch*> batch = test_batches_.Take(0, static_cast<int64_t>(action.block));
+  absl::StatusOr<const LoadedBatch*> batch =
+      test_batches_.Take(0, static_cast<int64_t>(action.block));
   BatchResult result;
   absl::Status status = batch.status();
   if (batch.ok()) {
@@ -243,8 +249,8 @@ void SyncTrainer::Evaluate(const SyncAction& action) {
 }
 
 void SyncTrainer::ReportBad(const SyncAction& action) {
-  LOG(WARNING) << "batch " << action.batch.index << " of epoch " << action.batch.epoch << " is not finite at step "
-               << action.version;
+  LOG(WARNING) << "batch " << action.batch.index << " of epoch " << action.batch.epoch
+               << " is not finite at step " << action.version;
   v1::ReportBadBatchRequest request;
   *request.mutable_identity() = options_.identity();
   request.mutable_identity()->set_lineage(action.lineage);
@@ -284,7 +290,9 @@ void SyncTrainer::Start(const Exchange& exchange, uint64_t ticket) {
     flight->ticket = ticket;
     flight->group = exchange.group;
   }
-  options_.store->Start(exchange, [flight](const ExchangeResult& result) { flight->trainer->OnDone(flight, result); });
+  options_.store->Start(exchange, [flight](const ExchangeResult& result) {
+    flight->trainer->OnDone(flight, result);
+  });
 }
 
 void SyncTrainer::OnDone(Flight* flight, const ExchangeResult& result) {

@@ -8,6 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "proto/v1/chief_service.pb.h"
@@ -18,8 +19,9 @@
 
 namespace shoal {
 
-// Executes what SyncStepLogic says: computes batches, pushes and pulls, evaluates, reports. The step logic sits behind a
-// mutex; computing happens outside it, so that answers are taken in meanwhile.
+// Executes what SyncStepLogic says: computes batches, pushes and pulls, evaluates, reports. The
+// step logic sits behind a mutex; computing happens outside it, so that answers are taken in
+// meanwhile.
 class SyncTrainer : public Trainer {
  public:
   explicit SyncTrainer(const TrainerOptions& options);
@@ -30,7 +32,8 @@ class SyncTrainer : public Trainer {
   Progress progress() const override;
 
  private:
-  // One exchange under way: what its callback needs. Taken from a pool, so that steps allocate nothing.
+  // One exchange under way: what its callback needs. Taken from a pool, so that steps allocate
+  // nothing.
   struct Flight {
     SyncTrainer* trainer = nullptr;
     uint64_t ticket = 0;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+
 #include "base/clock.h"
 #include "ml/data/batch_plan.h"
 #include "ml/data/dataset.h"
@@ -28,9 +29,9 @@ struct TrainerOptions {
   VariableStore* store = nullptr;
   ChiefClient* chief = nullptr;
   const Dataset* train = nullptr;
-  const Dataset* test = nullptr;    // Null: nothing is evaluated.
-  BatchPlan train_plan;             // Of the training data: replica batches of the epochs' permutations.
-  BatchPlan test_plan;              // Of the test data in order: its batches are the evaluation blocks.
+  const Dataset* test = nullptr;  // Null: nothing is evaluated.
+  BatchPlan train_plan;  // Of the training data: replica batches of the epochs' permutations.
+  BatchPlan test_plan;   // Of the test data in order: its batches are the evaluation blocks.
   StepPlan steps;
   // Who this is, for messages to the chief; the lineage is filled in.
   std::function<v1::Identity()> identity;
@@ -44,7 +45,8 @@ class Trainer {
  public:
   virtual ~Trainer() = default;
 
-  // Returns when the run's state says that it is over (OK), failed (its message), or when this worker cannot go on.
+  // Returns when the run's state says that it is over (OK), failed (its message), or when this
+  // worker cannot go on.
   virtual absl::Status Run() = 0;
 
   // The run's state changed. Any thread; older states are ignored.
@@ -59,7 +61,8 @@ class Trainer {
   virtual Progress progress() const = 0;
 };
 
-// Calls until the outcome is known: OK, or an error that repeating does not mend. Gives up when `over` says so.
+// Calls until the outcome is known: OK, or an error that repeating does not mend. Gives up when
+// `over` says so.
 absl::Status CallUntilAnswered(const Clock* clock, const std::function<bool()>& over,
                                const std::function<absl::Status()>& call);
 
