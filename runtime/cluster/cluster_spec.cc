@@ -18,17 +18,21 @@ absl::StatusOr<std::vector<std::string>> JobAddresses(const v1::JobSpec& job,
                                                       absl::string_view file_name) {
   const std::string field = absl::StrCat(file_name, ": job ", job.name());
   std::vector<std::string> addresses(job.tasks_size());
+  std::vector<bool> seen(job.tasks_size());
   for (const v1::TaskAddress& task : job.tasks()) {
     if (task.index() >= addresses.size()) {
       return absl::InvalidArgumentError(
           absl::StrCat(field, ": index ", task.index(), " with ", addresses.size(),
                        " tasks; number the tasks from 0 without gaps"));
     }
-    RETURN_IF_ERROR(CheckAddress(absl::StrCat(field, " index ", task.index()), task.address()));
-    if (!addresses[task.index()].empty()) {
+    if (!task.address().empty() || job.name() != JobName(Job::kWorker)) {
+      RETURN_IF_ERROR(CheckAddress(absl::StrCat(field, " index ", task.index()), task.address()));
+    }
+    if (seen[task.index()]) {
       return absl::InvalidArgumentError(absl::StrCat(field, ": index ", task.index(),
                                                      " is given twice; number the tasks from 0"));
     }
+    seen[task.index()] = true;
     addresses[task.index()] = task.address();
   }
   return addresses;
@@ -41,7 +45,7 @@ void AddJob(Job job, const std::vector<std::string>& addresses, v1::ClusterSpec*
   for (size_t i = 0; i < addresses.size(); ++i) {
     v1::TaskAddress* task = out->add_tasks();
     task->set_index(i);
-    task->set_address(addresses[i]);
+    if (!addresses[i].empty()) task->set_address(addresses[i]);
   }
 }
 
@@ -121,13 +125,14 @@ absl::StatusOr<std::string> ClusterSpec::Address(TaskId task) const {
 absl::Status ClusterSpec::CheckUnique() const {
   std::map<std::string, TaskId> seen;
   const auto add = [&seen](const std::string& address, TaskId task) {
+    if (address.empty()) return absl::OkStatus();
     const auto [it, inserted] = seen.emplace(address, task);
     if (inserted) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("address ", address, " is given to ",
                                                    it->second.ToString(), " and to ",
                                                    task.ToString(), "; give each its own port"));
   };
-  if (!chief_.empty()) RETURN_IF_ERROR(add(chief_, TaskId{Job::kChief, 0}));
+  RETURN_IF_ERROR(add(chief_, TaskId{Job::kChief, 0}));
   for (uint32_t i = 0; i < ps_.size(); ++i) RETURN_IF_ERROR(add(ps_[i], TaskId{Job::kPs, i}));
   for (uint32_t i = 0; i < workers_.size(); ++i) {
     RETURN_IF_ERROR(add(workers_[i], TaskId{Job::kWorker, i}));

@@ -74,6 +74,14 @@ TEST(ClusterSpecTest, PrintedTextIsReadBackEqual) {
   EXPECT_EQ(again->chief(), spec.chief());
 }
 
+TEST(ClusterSpecTest, WorkersMayBeListedWithoutAddresses) {
+  const absl::StatusOr<ClusterSpec> spec = ClusterSpec::FromText(
+      R"(job { name: "worker" tasks { index: 0 } tasks { index: 1 } })", "c.textproto");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_THAT(spec->workers(), ElementsAre("", ""));
+  EXPECT_EQ(ClusterSpec::FromText(spec->ToText(), "x")->workers().size(), 2u);
+}
+
 TEST(ClusterSpecTest, BadTextNamesFileJobAndIndex) {
   EXPECT_THAT(TextError("job { name: \"boss\" }"),
               HasSubstr("c.textproto: job \"boss\" is unknown"));

@@ -105,6 +105,10 @@ absl::Status ApplyTaskFlag(const GivenFlag& flag, CommandLine* line) {
   if (name == "task_index") return ParseWhole(flag, &task->task_index.emplace());
   if (name == "step") return ParseWhole(flag, &task->checkpoint_step.emplace());
   if (name == "report_fd") return ParseWhole(flag, &task->report_fd);
+  if (name == "allow_plaintext") {
+    if (absl::SimpleAtob(flag.value, &task->allow_plaintext)) return absl::OkStatus();
+    return Broken(flag.label(), absl::StrCat("true or false is wanted, not \"", flag.value, "\""));
+  }
   if (name == "parent_pid") return ParseWhole(flag, &task->parent_pid);
   return absl::InternalError(absl::StrCat("flag --", name, " is in the table but not applied"));
 }

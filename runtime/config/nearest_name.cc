@@ -36,7 +36,7 @@ std::string Normalized(absl::string_view name) {
 std::string NearestName(absl::string_view name, const std::vector<std::string>& candidates) {
   const std::string wanted = Normalized(name);
   std::string best;
-  size_t best_distance = std::max<size_t>(1, wanted.size() / 3) + 1;
+  size_t best_distance = std::max<size_t>(wanted.size() >= 4 ? 2 : 1, wanted.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     size_t distance = EditDistance(wanted, Normalized(candidate));
     // "batch" for "batch_size": a whole word of the name was left out.

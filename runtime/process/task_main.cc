@@ -156,6 +156,7 @@ absl::StatusOr<TaskOptions> ResolveTask(Job job, const CommandLine& line,
   if (!absl::StartsWith(options.run.out(), "/")) {
     options.run.set_out(absl::StrCat(working_directory, "/", options.run.out()));
   }
+  options.allow_plaintext = line.task.allow_plaintext;
   options.report_fd = line.task.report_fd;
   return options;
 }

@@ -1,0 +1,96 @@
+#include "deploy/chief_link.h"
+
+#include <utility>
+
+#include "absl/time/time.h"
+
+namespace shoal {
+namespace {
+
+constexpr absl::Duration kPeriod = absl::Milliseconds(200);
+
+// Whether sending the same again may help.
+bool IsWorthRepeating(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+}
+
+}  // namespace
+
+ChiefLink::ChiefLink(std::unique_ptr<ChiefClient> client)
+    : client_(std::move(client)), thread_([this] { Loop(); }) {}
+
+ChiefLink::~ChiefLink() {
+  {
+    MutexLock lock(&mutex_);
+    closing_ = true;
+    changed_.NotifyAll();
+  }
+  thread_.join();
+}
+
+absl::optional<v1::GetRunStatusResponse> ChiefLink::status() const {
+  MutexLock lock(&mutex_);
+  return status_;
+}
+
+void ChiefLink::RequestCheckpoint(bool stop, const std::string& reason) {
+  v1::RequestStopRequest request;
+  request.set_stop(stop);
+  request.set_reason(reason);
+  MutexLock lock(&mutex_);
+  stops_.push_back(std::move(request));
+  changed_.NotifyAll();
+}
+
+void ChiefLink::ReportCrash(TaskId worker, const std::string& detail) {
+  v1::ReportBadBatchRequest request;
+  request.set_reason(v1::ReportBadBatchRequest::REASON_CRASH);
+  request.set_detail(detail);
+  request.mutable_died()->set_job(static_cast<v1::Job>(worker.job));
+  request.mutable_died()->set_index(worker.index);
+  MutexLock lock(&mutex_);
+  crashes_.push_back(std::move(request));
+  changed_.NotifyAll();
+}
+
+void ChiefLink::Loop() {
+  while (true) {
+    Poll();
+    SendRequests();
+    MutexLock lock(&mutex_);
+    if (closing_) return;
+    changed_.WaitFor(&mutex_, kPeriod);
+    if (closing_) return;
+  }
+}
+
+void ChiefLink::Poll() {
+  v1::GetRunStatusResponse response;
+  if (!client_->GetRunStatus(v1::GetRunStatusRequest(), &response).ok()) return;
+  MutexLock lock(&mutex_);
+  status_ = std::move(response);
+}
+
+void ChiefLink::SendRequests() {
+  std::vector<v1::RequestStopRequest> stops;
+  std::vector<v1::ReportBadBatchRequest> crashes;
+  {
+    MutexLock lock(&mutex_);
+    stops.swap(stops_);
+    crashes.swap(crashes_);
+  }
+  for (v1::RequestStopRequest& request : stops) {
+    v1::RequestStopResponse response;
+    const absl::Status status = client_->RequestStop(request, &response);
+    MutexLock lock(&mutex_);
+    if (IsWorthRepeating(status)) stops_.push_back(std::move(request));
+  }
+  for (v1::ReportBadBatchRequest& request : crashes) {
+    v1::ReportBadBatchResponse response;
+    const absl::Status status = client_->ReportBadBatch(request, &response);
+    MutexLock lock(&mutex_);
+    if (IsWorthRepeating(status)) crashes_.push_back(std::move(request));
+  }
+}
+
+}  // namespace shoal

@@ -1,0 +1,321 @@
+#include "deploy/launcher.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "deploy/chief_link.h"
+#include "runtime/cluster/cluster_spec.h"
+#include "runtime/cluster/step_plan.h"
+#include "runtime/observability/progress.h"
+#include "runtime/process/exit_code.h"
+#include "runtime/process/shutdown.h"
+
+namespace shoal {
+namespace {
+
+constexpr absl::Duration kTick = absl::Milliseconds(50);
+
+bool IsPermanent(const ChildExit& exit) {
+  return !exit.by_signal && (exit.number == kExitUsage || exit.number == kExitBadFlags ||
+                             exit.number == kExitBadData || exit.number == kExitBadConfig);
+}
+
+// The status that maps to the exit code again.
+absl::StatusCode CodeOf(const ChildExit& exit) {
+  if (exit.by_signal) return absl::StatusCode::kInternal;
+  switch (exit.number) {
+    case kExitUsage:
+    case kExitBadFlags:
+      return absl::StatusCode::kInvalidArgument;
+    case kExitBadData:
+      return absl::StatusCode::kDataLoss;
+    case kExitBadConfig:
+      return absl::StatusCode::kFailedPrecondition;
+    case kExitRestartMe:
+      return absl::StatusCode::kUnavailable;
+    case kExitInterrupted:
+    case kExitTerminated:
+      return absl::StatusCode::kCancelled;
+    default:
+      return absl::StatusCode::kInternal;
+  }
+}
+
+// The last line of a log that a task's main wrote about its end: "shoal ps: ...".
+std::string LastWords(const std::string& log_path, TaskId task) {
+  const std::string prefix = absl::StrCat("shoal ", JobName(task.job), ": ");
+  std::ifstream log(log_path);
+  std::string line, words;
+  while (std::getline(log, line)) {
+    if (absl::StartsWith(line, prefix)) words = line.substr(prefix.size());
+  }
+  return words;
+}
+
+ProgressPlan PlanOf(const v1::RunConfig& run, const v1::RunState& state) {
+  ProgressPlan plan;
+  const absl::StatusOr<StepPlan> steps = StepPlan::FromProto(state.plan());
+  if (!steps.ok()) return plan;
+  plan.steps_per_epoch = steps->steps_per_epoch();
+  plan.total_steps = state.last_step() != UINT64_MAX ? state.last_step() : 0;
+  plan.num_epochs = run.num_epochs();
+  if (plan.num_epochs == 0 && plan.total_steps > 0 && plan.steps_per_epoch > 0) {
+    plan.num_epochs =
+        static_cast<uint32_t>((plan.total_steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch);
+  }
+  return plan;
+}
+
+// What to show instead of numbers while the run does not train; "" while it does.
+std::string ActivityOf(const v1::RunState& state) {
+  switch (state.phase()) {
+    case v1::RunState::PHASE_WAITING:
+      return state.waiting_for().empty()
+                 ? "waiting for tasks"
+                 : absl::StrCat("waiting for ", absl::StrJoin(state.waiting_for(), ", "));
+    case v1::RunState::PHASE_PREPARING:
+      return "preparing the variables";
+    case v1::RunState::PHASE_STOPPING:
+      return "writing the last checkpoint";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+Launcher::Launcher(Options options) : options_(std::move(options)) {
+  chief_.id = TaskId{Job::kChief, 0};
+  const v1::DeploymentOptions& deployment = options_.run.deployment();
+  for (uint32_t i = 0; i < deployment.num_ps_tasks(); ++i) {
+    tasks_.emplace_back().id = TaskId{Job::kPs, i};
+  }
+  for (uint32_t i = 0; i < deployment.num_replicas(); ++i) {
+    tasks_.emplace_back().id = TaskId{Job::kWorker, i};
+  }
+}
+
+Launcher::~Launcher() = default;
+
+absl::Status Launcher::Run() {
+  metrics_ = std::make_unique<MetricsTail>(options_.file_system,
+                                           absl::StrCat(options_.run.out(), "/metrics.jsonl"));
+  absl::Status status = StartAll();
+  if (status.ok()) status = Watch();
+  ShowProgress();
+  const bool chief_ended = chief_.child != nullptr && chief_.child->Poll().has_value();
+  EndAll(chief_ended && (status.ok() || absl::IsCancelled(status)) ? options_.end_timeout
+                                                                   : absl::ZeroDuration());
+  return status;
+}
+
+absl::Status Launcher::StartAll() {
+  RETURN_IF_ERROR(StartTask(&chief_));
+  RETURN_IF_ERROR(AwaitAddress(&chief_));
+  link_ = std::make_unique<ChiefLink>(options_.connect(chief_.address));
+  for (Task& task : tasks_) RETURN_IF_ERROR(StartTask(&task));
+  for (Task& task : tasks_) {
+    if (task.id.job == Job::kPs) RETURN_IF_ERROR(AwaitAddress(&task));
+  }
+  return WriteClusterFile();
+}
+
+absl::Status Launcher::StartTask(Task* task) {
+  ChildOptions child;
+  child.name = task->id.ToString();
+  child.log_file = LogPath(task->id);
+  child.reports_address = task->id.job != Job::kWorker;
+  child.args = {options_.program, std::string(JobName(task->id.job)),
+                absl::StrCat("--run=", options_.run.out(), "/run.textproto"),
+                absl::StrCat("--task_index=", task->id.index)};
+  if (task->id.job != Job::kWorker) child.args.push_back("--listen_address=127.0.0.1:0");
+  if (task->id.job != Job::kChief) {
+    child.args.push_back(absl::StrCat("--chief_host=", chief_.address));
+  }
+  ASSIGN_OR_RETURN(task->child, Child::Start(child));
+  return absl::OkStatus();
+}
+
+// In short waits, so that Ctrl-C is heard.
+absl::Status Launcher::AwaitAddress(Task* task) {
+  const absl::Time end = absl::Now() + options_.start_timeout;
+  while (true) {
+    absl::StatusOr<std::string> address = task->child->WaitForAddress(kTick);
+    if (address.ok()) {
+      task->address = *std::move(address);
+      return absl::OkStatus();
+    }
+    if (const absl::optional<ChildExit> exit = task->child->Poll()) return Failure(*task, *exit);
+    if (options_.shutdown->requested()) {
+      return absl::CancelledError("stopped before the run had started");
+    }
+    if (!absl::IsDeadlineExceeded(address.status()) || absl::Now() >= end) return address.status();
+  }
+}
+
+absl::Status Launcher::WriteClusterFile() const {
+  ClusterSpec cluster;
+  std::vector<std::string> ps, workers;
+  for (const Task& task : tasks_) {
+    (task.id.job == Job::kPs ? ps : workers).push_back(task.address);
+  }
+  cluster.set_chief(chief_.address);
+  cluster.set_ps(std::move(ps));
+  cluster.set_workers(std::move(workers));
+  return WriteAtomically(*options_.file_system,
+                         absl::StrCat(options_.run.out(), "/cluster.textproto"), cluster.ToText());
+}
+
+absl::Status Launcher::Watch() {
+  while (true) {
+    if (const absl::optional<ChildExit> exit = chief_.child->Poll()) return ChiefResult(*exit);
+    for (Task& task : tasks_) RETURN_IF_ERROR(CheckTask(&task));
+    if (options_.shutdown->requested()) OnShutdown();
+    if (absl::Now() >= stop_deadline_) {
+      return absl::CancelledError(absl::StrCat("stopped; no checkpoint could be made within ",
+                                               absl::FormatDuration(options_.stop_timeout),
+                                               ", the last one stands"));
+    }
+    ShowProgress();
+    absl::SleepFor(kTick);
+  }
+}
+
+absl::Status Launcher::CheckTask(Task* task) {
+  if (task->child == nullptr || task->ended) return absl::OkStatus();
+  const absl::optional<ChildExit> exit = task->child->Poll();
+  if (!exit.has_value()) return absl::OkStatus();
+  if (exit->ok()) {
+    task->ended = true;  // It heard of the end before we did.
+    return absl::OkStatus();
+  }
+  if (IsPermanent(*exit)) return Failure(*task, *exit);
+  return task->id.job == Job::kPs ? OnPsDied(task, *exit) : OnWorkerDied(task, *exit);
+}
+
+absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
+  const uint32_t limit = options_.run.cluster().max_worker_restarts();
+  if (exit.crashed()) link_->ReportCrash(task->id, exit.Describe());
+  if (stop_deadline_ != absl::InfiniteFuture() || task->restarts < limit) {
+    ++task->restarts;
+    options_.progress->Say(absl::StrCat(task->id.ToString(), " died (", exit.Describe(),
+                                        "); starting it again, ", task->restarts, " of ", limit,
+                                        "; log: ", LogPath(task->id)));
+    return StartTask(task);
+  }
+  task->child.reset();
+  if (!AnyWorkerLeft()) return Failure(*task, exit);
+  options_.progress->Say(
+      absl::StrCat(task->id.ToString(), " died (", exit.Describe(), ") after ", limit,
+                   " restarts; the others go on without it; log: ", LogPath(task->id)));
+  return absl::OkStatus();
+}
+
+absl::Status Launcher::OnPsDied(Task* task, const ChildExit& exit) {
+  if (task->restarts >= kMaxPsRestarts) return Failure(*task, exit);
+  ++task->restarts;
+  options_.progress->Say(absl::StrCat(task->id.ToString(), " died (", exit.Describe(),
+                                      "); starting it again, the run goes back to its last "
+                                      "checkpoint; log: ",
+                                      LogPath(task->id)));
+  return StartTask(task);
+}
+
+absl::Status Launcher::ChiefResult(const ChildExit& exit) const {
+  return exit.ok() ? absl::OkStatus() : Failure(chief_, exit);
+}
+
+absl::Status Launcher::Failure(const Task& task, const ChildExit& exit) const {
+  const absl::StatusCode code = CodeOf(exit);
+  const std::string words = LastWords(LogPath(task.id), task.id);
+  if (code == absl::StatusCode::kCancelled) {
+    return absl::CancelledError(words.empty() ? "stopped" : words);
+  }
+  if (IsPermanent(exit) && !words.empty()) {
+    return absl::Status(code, absl::StrCat(task.id.ToString(), ": ", words));
+  }
+  return absl::Status(code,
+                      absl::StrCat(task.id.ToString(), " ended the run: ", exit.Describe(),
+                                   words.empty() ? "" : ": ", words, "; see ", LogPath(task.id)));
+}
+
+void Launcher::ShowProgress() {
+  if (link_ == nullptr) return;
+  ProgressReporter* progress = options_.progress;
+  const absl::optional<v1::GetRunStatusResponse> status = link_->status();
+  if (status.has_value()) progress->SetPlan(PlanOf(options_.run, status->state()));
+  const MetricsTail::News news = metrics_->Read();
+  if (news.cut_back) progress->GoBackTo(news.last_step);
+  for (const StepMetrics& line : news.lines) {
+    progress->Add({line.step, line.epoch, line.loss, line.accuracy, line.examples});
+    if (!line.eval_loss.has_value() && !line.eval_accuracy.has_value()) continue;
+    std::string text = absl::StrCat("step ", line.step, ":");
+    if (line.eval_loss.has_value())
+      absl::StrAppendFormat(&text, " test loss %.4f", *line.eval_loss);
+    if (line.eval_accuracy.has_value()) {
+      absl::StrAppendFormat(&text, " test accuracy %.4f", *line.eval_accuracy);
+    }
+    progress->Say(text);
+  }
+  if (status.has_value() && news.lines.empty()) {
+    const std::string activity = ActivityOf(status->state());
+    if (!activity.empty()) progress->SetActivity(activity);
+  }
+  progress->Tick();
+}
+
+void Launcher::OnShutdown() {
+  if (stop_deadline_ != absl::InfiniteFuture()) return;
+  stop_deadline_ = absl::Now() + options_.stop_timeout;
+  options_.progress->Say("stopping: making a checkpoint first; once more stops at once");
+  link_->RequestCheckpoint(/*stop=*/true,
+                           options_.shutdown->signal() == SIGINT ? "Ctrl-C" : "asked to stop");
+}
+
+void Launcher::EndAll(absl::Duration patience) {
+  const absl::Time end = absl::Now() + patience;
+  std::vector<Task*> all;
+  for (Task& task : tasks_) all.push_back(&task);
+  all.push_back(&chief_);
+  for (Task* task : all) {
+    if (task->child == nullptr) continue;
+    const absl::Duration left = std::max(end - absl::Now(), absl::ZeroDuration());
+    const absl::optional<ChildExit> exit = task->child->WaitFor(left);
+    if (!exit.has_value()) {
+      if (patience > absl::ZeroDuration()) {
+        options_.progress->Say(absl::StrCat(task->id.ToString(), " did not end within ",
+                                            absl::FormatDuration(patience), " and was killed"));
+      }
+      task->child->Kill();
+      task->child->WaitFor(absl::InfiniteDuration());
+    } else if (!exit->ok() && !task->ended && patience > absl::ZeroDuration() && task != &chief_ &&
+               CodeOf(*exit) != absl::StatusCode::kCancelled) {
+      options_.progress->Say(absl::StrCat(task->id.ToString(), " ended with ", exit->Describe(),
+                                          "; log: ", LogPath(task->id)));
+    }
+  }
+  link_.reset();
+}
+
+bool Launcher::AnyWorkerLeft() const {
+  return std::any_of(tasks_.begin(), tasks_.end(), [](const Task& task) {
+    return task.id.job == Job::kWorker && task.child != nullptr;
+  });
+}
+
+std::string Launcher::LogPath(TaskId task) const {
+  return absl::StrCat(options_.run.out(), "/logs/", task.FileStem(), ".log");
+}
+
+}  // namespace shoal

@@ -1,0 +1,101 @@
+// Runs a whole cluster as processes of this machine: 1 chief, P ps, N workers, all of this program,
+// on the loopback interface at ports that they choose and report back. Shows progress, restarts
+// what dies, stops cleanly, leaves nothing running.
+#ifndef SHOAL_DEPLOY_LAUNCHER_H_
+#define SHOAL_DEPLOY_LAUNCHER_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+#include "proto/v1/run_config.pb.h"
+#include "runtime/cluster/task.h"
+#include "runtime/observability/metrics_tail.h"
+#include "runtime/process/child.h"
+#include "runtime/rpc/chief_client.h"
+
+namespace shoal {
+
+class ChiefLink;
+class FileSystem;
+class ProgressReporter;
+class ShutdownNotification;
+
+// Constructed and used on one thread, which must live as long as the children should: they die with
+// it. What happens to whom:
+//   chief ends              all are ended; its exit decides the run's
+//   worker dies             restarted, max_worker_restarts times each; the others go on meanwhile
+//   worker dies of SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT    also reported: its batch is
+//   suspect ps dies                 restarted, kMaxPsRestarts times each; the chief rolls the run
+//   back any ends with a permanent exit code (2, 64, 65, 78)          no restart: the run ends with
+//   it shutdown is requested   the chief is asked for a checkpoint and the end
+class Launcher {
+ public:
+  static constexpr uint32_t kMaxPsRestarts = 10;
+
+  struct Options {
+    std::string program;  // Path of this program.
+    v1::RunConfig run;    // Resolved, num_ps_tasks > 0; `out` is absolute and holds run.textproto
+                          // and logs/.
+    std::function<std::unique_ptr<ChiefClient>(const std::string& address)> connect;
+    absl::Duration start_timeout = absl::Seconds(60);  // For a task to say where it serves.
+    absl::Duration stop_timeout = absl::Seconds(60);   // For the checkpoint after a stop request.
+    absl::Duration end_timeout = absl::Seconds(20);    // For all to end after the chief has.
+    // Borrowed.
+    FileSystem* file_system = nullptr;
+    ShutdownNotification* shutdown = nullptr;
+    ProgressReporter* progress = nullptr;
+  };
+
+  explicit Launcher(Options options);
+  // Kills what still runs.
+  ~Launcher();
+
+  // Blocks until the run is over and all children have ended. OK: trained to its end. Cancelled:
+  // stopped on request. Otherwise names the task that made it fail; the code maps to its exit code.
+  absl::Status Run();
+
+ private:
+  struct Task {
+    TaskId id;
+    std::unique_ptr<Child> child;  // Null: given up.
+    uint32_t restarts = 0;
+    bool ended = false;
+    std::string address;
+  };
+
+  absl::Status StartAll();
+  absl::Status StartTask(Task* task);
+  absl::Status AwaitAddress(Task* task);
+  absl::Status WriteClusterFile() const;
+  // Watches until the chief has ended; its result.
+  absl::Status Watch();
+  absl::Status CheckTask(Task* task);
+  absl::Status OnWorkerDied(Task* task, const ChildExit& exit);
+  absl::Status OnPsDied(Task* task, const ChildExit& exit);
+  absl::Status ChiefResult(const ChildExit& exit) const;
+  // An error that quotes the last words in the task's log.
+  absl::Status Failure(const Task& task, const ChildExit& exit) const;
+  void ShowProgress();
+  void OnShutdown();
+  // After the chief: waits for the others, kills who does not come.
+  void EndAll(absl::Duration patience);
+  bool AnyWorkerLeft() const;
+  std::string LogPath(TaskId task) const;
+
+  const Options options_;
+  Task chief_;
+  std::vector<Task> tasks_;  // ps, then workers.
+  std::unique_ptr<ChiefLink> link_;
+  std::unique_ptr<MetricsTail> metrics_;
+  absl::Time stop_deadline_ = absl::InfiniteFuture();
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_DEPLOY_LAUNCHER_H_

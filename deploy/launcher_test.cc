@@ -1,0 +1,233 @@
+// The launcher against tasks that are shell scripts: who is restarted, who ends the run, what is
+// said.
+#include "deploy/launcher.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/clock.h"
+#include "base/file_system.h"
+#include "base/mutex.h"
+#include "runtime/observability/metrics_file.h"
+#include "runtime/observability/progress.h"
+#include "runtime/process/shutdown.h"
+#include "runtime/rpc/fake_chief.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// What every script does first: finds out who it is, says where it serves, counts its starts.
+constexpr char kPrologue[] = R"(#!/bin/bash
+job=$1; shift
+fd=
+for a in "$@"; do case $a in
+  --run=*) dir=$(dirname "${a#*=}");; --task_index=*) task=$job-${a#*=};; --report_fd=*) fd=${a#*=};;
+  --chief_host=*) echo "${a#*=}" > "$dir/$task.chief";;
+esac; done
+echo x >> "$dir/$task.starts"
+starts=$(wc -l < "$dir/$task.starts")
+[ -z "$fd" ] || { echo "127.0.0.1:7${#task}" >&$fd; eval "exec $fd>&-"; }
+await() { while [ ! -e "$dir/$1" ]; do sleep 0.01; done; }
+)";
+
+// Hears of stop requests and crashes; tells the scripts through files.
+class TestChief : public FakeChief {
+ public:
+  explicit TestChief(std::string directory) : directory_(std::move(directory)) {}
+  absl::Status RequestStop(const v1::RequestStopRequest& request,
+                           v1::RequestStopResponse*) override {
+    std::ofstream(directory_ + "/stop") << request.reason();
+    return absl::OkStatus();
+  }
+  absl::Status ReportBadBatch(const v1::ReportBadBatchRequest& request,
+                              v1::ReportBadBatchResponse*) override {
+    std::ofstream(directory_ + "/crash") << request.died().index() << " " << request.detail();
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string directory_;
+};
+
+class LauncherTest : public ::testing::Test {
+ protected:
+  LauncherTest() {
+    std::string pattern = ::testing::TempDir() + "/launcher.XXXXXX";
+    directory_ = mkdtemp(pattern.data());
+    mkdir((directory_ + "/logs").c_str(), 0755);
+    options_.program = directory_ + "/task.sh";
+    options_.run.set_out(directory_);
+    options_.run.mutable_deployment()->set_num_ps_tasks(1);
+    options_.run.mutable_deployment()->set_num_replicas(2);
+    options_.run.mutable_cluster()->set_max_worker_restarts(3);
+    options_.connect = [this](const std::string&) {
+      return std::make_unique<TestChief>(directory_);
+    };
+    options_.end_timeout = absl::Seconds(20);
+    ProgressOptions bar;
+    bar.write = [this](absl::string_view text) {
+      MutexLock lock(&mutex_);
+      said_.append(text.data(), text.size());
+    };
+    progress_ = std::make_unique<ProgressReporter>(bar, &clock_);
+  }
+
+  absl::Status Launch(const std::string& script) {
+    std::ofstream(options_.program) << kPrologue << script;
+    chmod(options_.program.c_str(), 0755);
+    options_.file_system = file_system_.get();
+    options_.shutdown = &shutdown_;
+    options_.progress = progress_.get();
+    Launcher launcher(options_);
+    return launcher.Run();
+  }
+
+  std::string Content(const std::string& name) {
+    std::ostringstream text;
+    text << std::ifstream(directory_ + "/" + name).rdbuf();
+    return text.str();
+  }
+  int Starts(const std::string& task) {
+    return static_cast<int>(Content(task + ".starts").size() / 2);
+  }
+
+  const RealClock clock_;
+  const std::unique_ptr<FileSystem> file_system_ = NewPosixFileSystem();
+  ShutdownNotification shutdown_;
+  Mutex mutex_;
+  std::string said_;
+  std::unique_ptr<ProgressReporter> progress_;
+  std::string directory_;
+  Launcher::Options options_;
+};
+
+TEST_F(LauncherTest, AllTasksStartOnceAndEndByThemselves) {
+  EXPECT_EQ(Launch("case $task in chief-0) await worker-1.done; touch $dir/over;;"
+                   " worker-1) touch $dir/worker-1.done; await over;; *) await over;; esac"),
+            absl::OkStatus());
+  for (const char* task : {"chief-0", "ps-0", "worker-0", "worker-1"}) EXPECT_EQ(Starts(task), 1);
+  EXPECT_EQ(Content("worker-1.chief"), "127.0.0.1:77\n");
+  EXPECT_EQ(said_, "");
+  EXPECT_THAT(Content("cluster.textproto"), HasSubstr("127.0.0.1:74"));
+}
+
+TEST_F(LauncherTest, AKilledWorkerIsRestartedAndNotBlamed) {
+  EXPECT_EQ(Launch("case $task in worker-0) [ $starts = 1 ] && kill -KILL $$; touch $dir/over;;"
+                   " *) await over;; esac"),
+            absl::OkStatus());
+  EXPECT_EQ(Starts("worker-0"), 2);
+  EXPECT_EQ(Starts("worker-1"), 1);
+  EXPECT_THAT(said_, HasSubstr("worker/0 died (killed by SIGKILL); starting it again, 1 of 3"));
+  EXPECT_EQ(Content("crash"), "");
+}
+
+TEST_F(LauncherTest, AWorkersCrashIsReportedToTheChief) {
+  EXPECT_EQ(Launch("case $task in worker-1) [ $starts = 1 ] && { ulimit -c 0; kill -SEGV $$; };"
+                   " await crash; touch $dir/over;; *) await over;; esac"),
+            absl::OkStatus());
+  EXPECT_EQ(Content("crash"), "1 killed by SIGSEGV");
+}
+
+TEST_F(LauncherTest, AWorkerIsGivenUpAfterThreeRestartsAndTheOthersGoOn) {
+  EXPECT_EQ(Launch("case $task in worker-0) [ $starts = 4 ] && touch $dir/over; exit 1;;"
+                   " *) await over; [ $job = chief ] && sleep 0.3; exit 0;; esac"),
+            absl::OkStatus());
+  EXPECT_EQ(Starts("worker-0"), 4);
+  EXPECT_THAT(said_, HasSubstr("worker/0 died (exit code 1 (internal error)) after 3 restarts; the "
+                               "others go on without it"));
+}
+
+TEST_F(LauncherTest, TheLastWorkersDeathEndsTheRunAndNamesIt) {
+  options_.run.mutable_deployment()->set_num_replicas(1);
+  const absl::Status status = Launch(
+      "case $task in worker-0) echo 'shoal worker: out of luck' >&2; exit 1;;"
+      " *) sleep 60;; esac");
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(status.message(), HasSubstr("worker/0 ended the run: exit code 1 (internal error): "
+                                          "out of luck; see "));
+}
+
+TEST_F(LauncherTest, ALostPsIsRestartedWhileTheOthersLive) {
+  EXPECT_EQ(Launch("case $task in ps-0) [ $starts = 1 ] && kill -KILL $$; touch $dir/over;;"
+                   " *) await over;; esac"),
+            absl::OkStatus());
+  EXPECT_EQ(Starts("ps-0"), 2);
+  EXPECT_EQ(Starts("worker-0"), 1);
+  EXPECT_THAT(said_, HasSubstr("ps/0 died (killed by SIGKILL); starting it again"));
+}
+
+TEST_F(LauncherTest, ALostChiefStopsAll) {
+  const absl::Status status = Launch(
+      "case $task in chief-0) sleep 0.1; kill -KILL $$;;"
+      " *) sleep 60;; esac");
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(status.message(), HasSubstr("chief/0 ended the run: killed by SIGKILL; see "));
+}
+
+TEST_F(LauncherTest, APermanentErrorIsNotTriedAgainAndKeepsItsCode) {
+  const absl::Status status = Launch(
+      "case $task in worker-1) echo 'shoal worker: data.directory: truncated' >&2; exit 65;;"
+      " *) sleep 60;; esac");
+  EXPECT_EQ(status, absl::DataLossError("worker/1: data.directory: truncated"));
+  EXPECT_EQ(Starts("worker-1"), 1);
+}
+
+TEST_F(LauncherTest, AChiefThatCannotStartEndsWithItsWords) {
+  const absl::Status status = Launch(
+      "[ $job = ps ] || exec 2>>$dir/logs/chief-0.log;"
+      " echo 'shoal chief: resume: no checkpoint' >&2; exit 78");
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("chief/0: resume: no checkpoint"));
+}
+
+TEST_F(LauncherTest, AShutdownAsksTheChiefForACheckpointFirst) {
+  shutdown_.Request(SIGINT);
+  // Requested before the start: the chief still gets its checkpoint asked for once it serves.
+  const absl::Status status =
+      Launch("case $task in chief-0) await stop; touch $dir/over; exit 143;; *) await over;; esac");
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(Content("stop"), "Ctrl-C");
+}
+
+TEST_F(LauncherTest, AChiefThatCannotStopIsEndedAfterAWhile) {
+  options_.stop_timeout = absl::Milliseconds(200);
+  shutdown_.Request(SIGTERM);
+  const absl::Status status = Launch("sleep 60");
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(status.message(), HasSubstr("no checkpoint could be made within 200ms"));
+}
+
+TEST_F(LauncherTest, WhoDoesNotEndIsKilledAndNamed) {
+  options_.end_timeout = absl::Milliseconds(200);
+  EXPECT_EQ(Launch("[ $task = worker-0 ] && sleep 60; exit 0"), absl::OkStatus());
+  EXPECT_THAT(said_, HasSubstr("worker/0 did not end within 200ms and was killed"));
+}
+
+TEST_F(LauncherTest, ProgressComesFromTheMetricsFile) {
+  StepMetrics metrics;
+  metrics.step = 1;
+  metrics.loss = 0.5;
+  metrics.examples = 64;
+  metrics.eval_accuracy = 0.875;
+  std::ofstream(directory_ + "/lines") << MetricsLine(metrics);
+  EXPECT_EQ(Launch("[ $job = chief ] && { sleep 0.1; cat $dir/lines > $dir/metrics.jsonl; };"
+                   " exit 0"),
+            absl::OkStatus());
+  EXPECT_THAT(said_, HasSubstr("step 1: test accuracy 0.8750\n"));
+  EXPECT_THAT(said_, HasSubstr("loss=0.5000"));
+}
+
+}  // namespace
+}  // namespace shoal

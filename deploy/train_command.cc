@@ -1,0 +1,259 @@
+#include "deploy/train_command.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+
+#include "base/clock.h"
+#include "base/file_system.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "base/unique_fd.h"
+#include "deploy/launcher.h"
+#include "runtime/config/flags.h"
+#include "runtime/config/rule.h"
+#include "runtime/config/run_config.h"
+#include "runtime/config/validate.h"
+#include "runtime/observability/progress.h"
+#include "runtime/observability/summary.h"
+#include "runtime/process/child.h"
+#include "runtime/process/exit_code.h"
+#include "runtime/process/shutdown.h"
+
+namespace shoal {
+namespace {
+
+// The run's directory with what every run leaves there, held against a second run.
+class RunDirectory {
+ public:
+  static absl::StatusOr<RunDirectory> Prepare(const v1::RunConfig& run, FileSystem* file_system) {
+    const std::string& out = run.out();
+    const auto because = [&out](const absl::Status& status) {
+      return absl::Status(status.code(),
+                          absl::StrCat("--out: cannot use ", out, ": ", status.message(),
+                                       "; name another directory"));
+    };
+    if (absl::Status status = file_system->MakeDirectory(absl::StrCat(out, "/logs"));
+        !status.ok()) {
+      return because(status);
+    }
+    RunDirectory directory;
+    directory.lock_.Reset(
+        open(absl::StrCat(out, "/LOCK").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    if (!directory.lock_.is_valid()) {
+      return because(
+          absl::PermissionDeniedError(absl::StrCat(out, "/LOCK: ", std::strerror(errno))));
+    }
+    if (flock(directory.lock_.get(), LOCK_EX | LOCK_NB) != 0) {
+      return absl::AlreadyExistsError(absl::StrCat("--out: another run is using ", out,
+                                                   "; wait for it or name another directory"));
+    }
+    if (absl::Status status =
+            WriteAtomically(*file_system, absl::StrCat(out, "/run.textproto"), PrintRunConfig(run));
+        !status.ok()) {
+      return because(status);
+    }
+    return directory;
+  }
+
+ private:
+  UniqueFd lock_;
+};
+
+// The summary that a run's chief has written, as text to compare; "" if none.
+std::string SummaryText(FileSystem* file_system, const std::string& out) {
+  const absl::StatusOr<Summary> summary = ReadSummary(file_system, out);
+  return summary.ok() ? SummaryJson(*summary) : "";
+}
+
+std::string Describe(const v1::RunConfig& run) {
+  const v1::DeploymentOptions& deployment = run.deployment();
+  std::string where = "one process";
+  if (deployment.num_ps_tasks() > 0) {
+    where = absl::StrCat("1 chief, ", deployment.num_ps_tasks(), " ps, ", deployment.num_replicas(),
+                         deployment.num_replicas() == 1 ? " worker" : " workers");
+  }
+  return absl::StrCat("training ", run.name(), ": ", where,
+                      run.sync().sync_replicas() ? ", synchronous" : ", asynchronous", ", batch ",
+                      run.batch_size(), " per clone\nin ", run.out(),
+                      " (Ctrl-C makes a checkpoint and stops)");
+}
+
+// What the run came to, for people.
+void PrintSummary(const Summary& summary, const std::string& out) {
+  if (summary.test_accuracy.has_value()) {
+    std::printf("test accuracy: %.4f\n", *summary.test_accuracy);
+  }
+  if (summary.test_loss.has_value()) std::printf("test loss:     %.4f\n", *summary.test_loss);
+  std::string trained = absl::StrCat(summary.steps, " steps");
+  if (summary.epochs.has_value()) absl::StrAppend(&trained, ", ", *summary.epochs, " epochs");
+  if (summary.train_seconds.has_value()) {
+    absl::StrAppendFormat(&trained, " in %.1f s", *summary.train_seconds);
+  }
+  if (summary.examples_per_second.has_value()) {
+    absl::StrAppendFormat(&trained, ", %.0f examples/s", *summary.examples_per_second);
+  }
+  std::printf("trained:       %s\n", trained.c_str());
+  if (summary.checkpoint.has_value()) {
+    std::printf("checkpoint:    %s\n", summary.checkpoint->c_str());
+  }
+  std::printf("metrics:       %s/metrics.jsonl\n", out.c_str());
+  std::printf("go on:         shoal train --run=%s/run.textproto%s\n", out.c_str(),
+              summary.status == "finished" ? " --num_epochs=N (more than before)" : "");
+}
+
+absl::Status RunInThisProcess(const TrainRoles& roles, TaskOptions options,
+                              FileSystem* file_system) {
+  options.task = TaskId{Job::kWorker, 0};
+  LogOptions log;
+  log.task = options.task.ToString();
+  log.file = absl::StrCat(options.run.out(), "/logs/worker-0.log");
+  RETURN_IF_ERROR(SetUpLog(log));
+  RETURN_IF_ERROR(WriteAtomically(*file_system,
+                                  absl::StrCat(options.run.out(), "/cluster.textproto"),
+                                  "# One process: there is no cluster.\n"));
+  return roles.run_local(options);
+}
+
+absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options) {
+  Launcher::Options launch;
+  ASSIGN_OR_RETURN(launch.program, OwnProgramPath());
+  launch.run = options.run;
+  launch.connect = roles.connect_chief;
+  launch.file_system = options.file_system;
+  launch.shutdown = options.shutdown;
+  launch.progress = options.progress;
+  Launcher launcher(std::move(launch));
+  return launcher.Run();
+}
+
+// Says how it went; a failure that nobody else could write down is written into summary.json.
+void Conclude(const absl::Status& status, const std::string& summary_before, const std::string& out,
+              FileSystem* file_system) {
+  const bool written = SummaryText(file_system, out) != summary_before;
+  if (!written && !status.ok()) {
+    Summary summary;
+    summary.status = absl::IsCancelled(status) ? "stopped" : "failed";
+    summary.exit_reason = std::string(status.message());
+    if (absl::Status saved = WriteSummary(file_system, out, summary); !saved.ok()) {
+      LOG(WARNING) << "summary.json could not be written status=" << saved;
+    }
+  }
+  if (!status.ok() && !absl::IsCancelled(status)) return;
+  if (!written && status.ok()) {
+    std::printf("This run had already finished. To train on, raise --num_epochs or --max_steps.\n");
+  }
+  if (const absl::StatusOr<Summary> summary = ReadSummary(file_system, out); summary.ok()) {
+    PrintSummary(*summary, out);
+  }
+}
+
+absl::Status Train(const TrainRoles& roles, const v1::RunConfig& run,
+                   ShutdownNotification* shutdown) {
+  const RealClock clock;
+  const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
+  ASSIGN_OR_RETURN(const RunDirectory directory, RunDirectory::Prepare(run, file_system.get()));
+  ProgressOptions bar = ProgressOptionsFor(STDERR_FILENO, roles.no_color);
+  bar.log_every = run.log_every();
+  ProgressReporter progress(std::move(bar), &clock);
+  progress.Say(Describe(run));
+  TaskOptions options;
+  options.run = run;
+  options.clock = &clock;
+  options.file_system = file_system.get();
+  options.shutdown = shutdown;
+  options.progress = &progress;
+  const std::string summary_before = SummaryText(file_system.get(), run.out());
+  const absl::Status status = run.deployment().num_ps_tasks() == 0
+                                  ? RunInThisProcess(roles, options, file_system.get())
+                                  : RunAsProcesses(roles, options);
+  progress.Finish();
+  Conclude(status, summary_before, run.out(), file_system.get());
+  return status;
+}
+
+absl::StatusOr<v1::RunConfig> ResolveHere(const CommandLine& line) {
+  char directory[4096];
+  if (getcwd(directory, sizeof(directory)) == nullptr) {
+    return absl::FailedPreconditionError("the working directory does not exist; change to another");
+  }
+  return ResolveTrainRun(line, directory, absl::Now());
+}
+
+}  // namespace
+
+absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
+                                              const std::string& working_directory,
+                                              absl::Time now) {
+  if (!line.arguments.empty()) {
+    return Broken(line.arguments[0], "is no flag; `shoal train` takes only flags, see --help");
+  }
+  v1::RunConfig run = line.run;
+  ResolveDefaults(kTrainTaskCounts, &run);
+  RETURN_IF_ERROR(ValidateRunConfig(run));
+  if (run.out().empty()) {
+    run.set_out(absl::StrCat("runs/", run.name(), "-",
+                             absl::FormatTime("%Y%m%d-%H%M%S", now, absl::LocalTimeZone())));
+  }
+  if (!absl::StartsWith(run.out(), "/")) {
+    run.set_out(absl::StrCat(working_directory, "/", run.out()));
+  }
+  return run;
+}
+
+int TrainMain(const TrainRoles& roles, absl::Span<const std::string> args) {
+  ShutdownNotification shutdown;
+  const auto end = [&](const absl::Status& status) {
+    if (!status.ok()) {
+      std::fprintf(stderr, "shoal train: %s\n", std::string(status.message()).c_str());
+    }
+    return ExitCodeOf(status, shutdown);
+  };
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeTrain, args);
+  if (!line.ok()) return end(line.status());
+  if (line->help) {
+    std::fputs(TrainHelp().c_str(), stdout);
+    return kExitDone;
+  }
+  const absl::StatusOr<v1::RunConfig> run = ResolveHere(*line);
+  if (!run.ok()) return end(run.status());
+  RaiseFileLimit();
+  SignalOptions signals;
+  // The checkpoint may take its time; the second signal ends the launcher, and with it its
+  // children.
+  signals.hard_exit_after = absl::InfiniteDuration();
+  const absl::StatusOr<std::unique_ptr<SignalWatcher>> watcher =
+      SignalWatcher::Start(signals, &shutdown);
+  if (!watcher.ok()) return end(watcher.status());
+  return end(Train(roles, *run, &shutdown));
+}
+
+std::string TrainHelp() {
+  return absl::StrCat(
+      "usage: shoal train --run=FILE [flags]\n\n"
+      "Trains what the run file describes, on this machine: starts one chief, --num_ps_tasks\n"
+      "parameter servers and --num_replicas workers as processes, shows progress, and leaves in\n"
+      "--out the checkpoints, metrics.jsonl, summary.json and logs. Ctrl-C makes a checkpoint and\n"
+      "stops; the same command with the same --out goes on from there.\n\n"
+      "  shoal train --run=deploy/runs/fashion_cnn.textproto\n"
+      "  shoal train --run=deploy/runs/fashion_cnn.textproto --num_ps_tasks=3 --num_replicas=4\n"
+      "  shoal train --run=deploy/runs/fashion_mlp.textproto --nosync_replicas --max_staleness=8\n"
+      "  shoal train --run=deploy/runs/fashion_mlp.textproto --num_ps_tasks=0     (one process)\n"
+      "  shoal train --run=runs/fashion_cnn-20260101-120000/run.textproto --num_epochs=5\n\n",
+      FlagHelp(kScopeTrain),
+      "\nExit codes: 0 done; 1 internal error; 2 bad command; 64 bad flags or run file; 65 damaged "
+      "data;\n78 does not fit what is there; 130, 143 stopped by a signal after a checkpoint; 138 "
+      "start me again.\n");
+}
+
+}  // namespace shoal

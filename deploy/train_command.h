@@ -1,0 +1,43 @@
+// `shoal train`: one command from a run file to a trained model, on this machine.
+#ifndef SHOAL_DEPLOY_TRAIN_COMMAND_H_
+#define SHOAL_DEPLOY_TRAIN_COMMAND_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+#include "runtime/process/task_options.h"
+#include "runtime/rpc/chief_client.h"
+
+namespace shoal {
+
+struct CommandLine;
+
+// What the command needs of the roles.
+struct TrainRoles {
+  // num_ps_tasks == 0: chief, variables and worker in this process.
+  std::function<absl::Status(const TaskOptions&)> run_local;
+  // The line from the launcher to the chief.
+  std::function<std::unique_ptr<ChiefClient>(const std::string& address)> connect_chief;
+  bool no_color = false;  // The environment has NO_COLOR.
+};
+
+// Blocks until the run is over; returns the exit code. The bar and messages go to standard error,
+// what the run came to, to standard output.
+int TrainMain(const TrainRoles& roles, absl::Span<const std::string> args);
+
+// The pure part: the run, resolved and validated, with an absolute `out`, by default
+// runs/NAME-TIME below `working_directory`.
+absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
+                                              const std::string& working_directory, absl::Time now);
+
+std::string TrainHelp();
+
+}  // namespace shoal
+
+#endif  // SHOAL_DEPLOY_TRAIN_COMMAND_H_

@@ -1,0 +1,121 @@
+#include "deploy/train_command.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/file_system.h"
+#include "base/unique_fd.h"
+#include "runtime/config/flags.h"
+#include "runtime/observability/summary.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+absl::StatusOr<v1::RunConfig> Resolve(const std::vector<std::string>& args) {
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeTrain, args);
+  if (!line.ok()) return line.status();
+  return ResolveTrainRun(*line, "/home/me", absl::FromUnixSeconds(0));
+}
+
+class TrainCommandTest : public ::testing::Test {
+ protected:
+  TrainCommandTest() {
+    std::string pattern = ::testing::TempDir() + "/train.XXXXXX";
+    out_ = mkdtemp(pattern.data());
+    roles_.run_local = [this](const TaskOptions& options) {
+      ++runs_;
+      if (!result_.ok()) return result_;
+      Summary summary;
+      summary.status = "finished";
+      summary.steps = 3;
+      summary.test_accuracy = 0.5;
+      summary.checkpoint = options.run.out() + "/checkpoints/step-3";
+      return WriteSummary(options.file_system, options.run.out(), summary);
+    };
+  }
+
+  int Train(std::vector<std::string> args = {}) {
+    args.insert(args.end(), {"--model=mlp", "--num_epochs=1", "--num_ps_tasks=0", "--out=" + out_});
+    return TrainMain(roles_, args);
+  }
+
+  std::string out_;
+  TrainRoles roles_;
+  int runs_ = 0;
+  absl::Status result_;
+  const std::unique_ptr<FileSystem> file_system_ = NewPosixFileSystem();
+};
+
+TEST(ResolveTrainRunTest, DefaultsAreTwoPsTwoWorkersAndADirectoryOfItsOwn) {
+  const absl::StatusOr<v1::RunConfig> run = Resolve({"--model=mlp", "--num_epochs=1"});
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->deployment().num_ps_tasks(), 2u);
+  EXPECT_EQ(run->deployment().num_replicas(), 2u);
+  EXPECT_THAT(run->out(), StartsWith("/home/me/runs/mlp-19"));
+  EXPECT_EQ(Resolve({"--model=mlp", "--num_epochs=1", "--out=x"})->out(), "/home/me/x");
+  EXPECT_EQ(Resolve({"--model=mlp", "--num_epochs=1", "--out=/x"})->out(), "/x");
+  EXPECT_THAT(Resolve({"x"}).status().message(), HasSubstr("x: is no flag"));
+}
+
+TEST_F(TrainCommandTest, OneProcessLeavesItsFilesAndPrintsWhatItCameTo) {
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(Train(), 0);
+  const std::string printed = ::testing::internal::GetCapturedStdout();
+  EXPECT_THAT(printed, HasSubstr("test accuracy: 0.5000\n"));
+  EXPECT_THAT(printed, HasSubstr("checkpoint:    " + out_ + "/checkpoints/step-3\n"));
+  EXPECT_THAT(printed, HasSubstr("shoal train --run=" + out_ + "/run.textproto"));
+  for (const char* name : {"/run.textproto", "/cluster.textproto", "/logs"}) {
+    EXPECT_TRUE(file_system_->GetInfo(out_ + name).ok()) << name;
+  }
+  // The run file it left can be run again.
+  EXPECT_EQ(TrainMain(roles_, {"--run=" + out_ + "/run.textproto"}), 0);
+  EXPECT_EQ(runs_, 2);
+}
+
+TEST_F(TrainCommandTest, AFailureIsWrittenDownWithItsReason) {
+  result_ = absl::DataLossError("data.directory: truncated");
+  EXPECT_EQ(Train(), 65);
+  const absl::StatusOr<Summary> summary = ReadSummary(file_system_.get(), out_);
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->status, "failed");
+  EXPECT_EQ(summary->exit_reason, "data.directory: truncated");
+}
+
+TEST_F(TrainCommandTest, ADirectoryBelongsToOneRunAtATime) {
+  EXPECT_EQ(Train(), 0);
+  UniqueFd lock(open((out_ + "/LOCK").c_str(), O_RDWR));
+  ASSERT_EQ(flock(lock.get(), LOCK_EX | LOCK_NB), 0);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(Train(), 78);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("--out: another run is using"));
+  EXPECT_EQ(runs_, 1);
+}
+
+TEST_F(TrainCommandTest, ADirectoryThatCannotBeMadeNamesTheFlag) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(TrainMain(roles_, {"--model=mlp", "--num_epochs=1", "--out=/proc/none"}), 78);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("shoal train: --out: cannot use /proc/none"));
+}
+
+TEST_F(TrainCommandTest, HelpTellsOfEveryFlag) {
+  const std::string help = TrainHelp();
+  EXPECT_THAT(help, HasSubstr("usage: shoal train"));
+  EXPECT_THAT(help, HasSubstr("--num_ps_tasks=N"));
+  EXPECT_THAT(help, HasSubstr("Exit codes: 0 done"));
+  EXPECT_EQ(TrainMain(roles_, {"--help"}), 0);
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,48 @@
+// Reads metrics.jsonl while another process writes it.
+#ifndef SHOAL_RUNTIME_OBSERVABILITY_METRICS_TAIL_H_
+#define SHOAL_RUNTIME_OBSERVABILITY_METRICS_TAIL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/observability/metrics_file.h"
+
+namespace shoal {
+
+class FileSystem;
+class ReadableFile;
+
+// Not thread safe.
+class MetricsTail {
+ public:
+  struct News {
+    bool cut_back = false;  // The file was cut; `last_step` is what was left of it.
+    uint64_t last_step = 0;
+    std::vector<StepMetrics> lines;  // New ones, after the cut.
+  };
+
+  // Starts at what the file holds now: earlier lines are no news. `file_system` is borrowed.
+  MetricsTail(FileSystem* file_system, std::string path);
+  ~MetricsTail();
+
+  // What has come since the last call. A file that is not there yet has no news.
+  News Read();
+
+ private:
+  // Reads whole lines from offset_ to the end.
+  std::vector<StepMetrics> ReadOn();
+  bool WasReplaced() const;
+
+  FileSystem* const file_system_;
+  const std::string path_;
+  std::unique_ptr<ReadableFile> file_;
+  uint64_t offset_ = 0;
+  uint64_t last_step_ = 0;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_OBSERVABILITY_METRICS_TAIL_H_
