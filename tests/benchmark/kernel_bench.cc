@@ -36,6 +36,11 @@ void KernelSequence::AddBuffer(const std::string& name, const TensorSpec& spec, 
   buffers_.insert_or_assign(name, std::move(buffer));
 }
 
+void KernelSequence::AddAlias(const std::string& name, const std::string& of,
+                              const TensorSpec& spec) {
+  buffers_.insert_or_assign(name, Buffer{spec, buffers_.at(of).bytes});
+}
+
 void KernelSequence::AddKernel(const std::string& label, const std::string& op,
                                const Attributes& attributes, const std::vector<std::string>& inputs,
                                const std::vector<std::string>& outputs,

@@ -22,6 +22,9 @@ class KernelSequence {
   // A buffer with fixed pseudo-random contents: floats in [-scale, scale], int32 in [0, scale).
   void AddBuffer(const std::string& name, const TensorSpec& spec, float scale);
 
+  // Another name and spec for the bytes of a buffer.
+  void AddAlias(const std::string& name, const std::string& of, const TensorSpec& spec);
+
   // Names of buffers made before; "" in outputs: not needed, with the spec of `skipped_spec`.
   void AddKernel(const std::string& label, const std::string& op, const Attributes& attributes,
                  const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
@@ -39,7 +42,7 @@ class KernelSequence {
  private:
   struct Buffer {
     TensorSpec spec;
-    std::unique_ptr<void, void (*)(void*)> bytes;
+    std::shared_ptr<void> bytes;
   };
   struct Call {
     std::unique_ptr<Kernel> kernel;

@@ -22,7 +22,13 @@ constexpr Family kFamilies[] = {
     {"AbsoluteDifferenceGrad", cpu::CreateElementwiseLossGrad},
     {"Add", cpu::CreateBinary},
     {"AddN", cpu::CreateAddN},
+    {"AveragePool", cpu::CreateAveragePool},
+    {"AveragePoolGrad", cpu::CreateAveragePoolGrad},
     {"BroadcastTo", cpu::CreateBroadcastTo},
+    {"Conv", cpu::CreateConv},
+    {"ConvGrad", cpu::CreateConvGrad},
+    {"ConvPool", cpu::CreateConvPool},
+    {"ConvPoolGrad", cpu::CreateConvPoolGrad},
     {"CorrectCount", cpu::CreateCorrectCount},
     {"Dense", cpu::CreateDense},
     {"DenseGrad", cpu::CreateDenseGrad},
@@ -40,6 +46,8 @@ constexpr Family kFamilies[] = {
     {"LogSoftmax", cpu::CreateSoftmax},
     {"LogSoftmaxGrad", cpu::CreateSoftmaxGrad},
     {"MatMul", cpu::CreateMatMul},
+    {"MaxPool", cpu::CreateMaxPool},
+    {"MaxPoolGrad", cpu::CreateMaxPoolGrad},
     {"Maximum", cpu::CreateBinary},
     {"MeanSquaredError", cpu::CreateMeanSquaredError},
     {"MeanSquaredErrorGrad", cpu::CreateMeanSquaredErrorGrad},
@@ -51,6 +59,7 @@ constexpr Family kFamilies[] = {
     {"ReduceSum", cpu::CreateReduce},
     {"Relu", cpu::CreateUnary},
     {"ReluGrad", cpu::CreateBinary},
+    {"ReorderLayout", cpu::CreateReorderLayout},
     {"Reshape", cpu::CreateCopy},
     {"Scale", cpu::CreateScale},
     {"Sigmoid", cpu::CreateUnary},
@@ -66,6 +75,7 @@ constexpr Family kFamilies[] = {
     {"Sqrt", cpu::CreateUnary},
     {"Square", cpu::CreateUnary},
     {"SquaredDifference", cpu::CreateBinary},
+    {"Statistic", cpu::CreateCopy},
     {"Sub", cpu::CreateBinary},
     {"SumTo", cpu::CreateSumTo},
     {"Tanh", cpu::CreateUnary},
@@ -92,11 +102,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> CreateCpuKernel(const KernelRequest& req
 
 bool CpuKernelSupportsLayout(absl::string_view op, const Attributes& attributes, Port port,
                              int index, Layout layout) {
-  (void)op;
-  (void)attributes;
-  (void)port;
-  (void)index;
-  return layout == Layout::kPlain;
+  if (layout == Layout::kPlain) return true;
+  // Without AVX-512, oneDNN works on blocks of 8.
+  if (cpu::DetectCpuIsa() != cpu::CpuIsa::kAvx512) return false;
+  return cpu::TakesBlockedLayout(op, attributes, port, index);
 }
 
 std::vector<std::string> CpuKernelOps() {
@@ -111,7 +120,7 @@ KernelBackend CpuKernelBackend() {
   backend.create_kernel = [](const KernelRequest& request) { return CreateCpuKernel(request); };
   backend.supports_layout = CpuKernelSupportsLayout;
   backend.set_threads = cpu::SetOmpThreads;
-  backend.fused_ops = {"Dense", "DenseGrad"};
+  backend.fused_ops = {"Dense", "DenseGrad", "Conv", "MaxPool", "ConvPool", "ConvPoolGrad"};
   return backend;
 }
 

@@ -242,7 +242,7 @@ KernelOr CreateDense(const CpuRequest& request) {
 }
 
 KernelOr CreateDenseGrad(const CpuRequest& request) {
-  const bool has_bias = request.attributes().GetBool("has_bias", request.num_outputs() == 3);
+  const bool has_bias = request.num_outputs() == 3;
   if (absl::Status status = request.CheckFloat(4, 4, has_bias ? 3 : 2); !status.ok()) return status;
   const absl::StatusOr<Activation> activation =
       ActivationFromName(request.attributes().GetString("activation", "none"));

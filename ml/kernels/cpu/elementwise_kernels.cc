@@ -161,7 +161,9 @@ constexpr std::pair<absl::string_view, BinaryOp> kBinaryOps[] = {
 KernelOr CreateUnary(const CpuRequest& request) {
   if (absl::Status status = request.CheckFloat(1, 1, 1); !status.ok()) return status;
   const int64_t n = request.output(0).shape.num_elements();
-  if (request.input(0).shape.num_elements() != n) return request.Invalid("want equal shapes");
+  if (request.input(0).shape.num_elements() != n || !request.HasOneLayout()) {
+    return request.Invalid("want equal shapes");
+  }
   for (const auto& [name, op] : kUnaryOps) {
     if (name == request.request.op) {
       return std::make_unique<UnaryKernel>(request.simd, request.threads(), op, n);
@@ -174,6 +176,7 @@ KernelOr CreateBinary(const CpuRequest& request) {
   if (absl::Status status = request.CheckFloat(2, 2, 1); !status.ok()) return status;
   const Shape& a = request.input(0).shape;
   const Shape& b = request.input(1).shape;
+  if (!request.HasOneLayout()) return request.Invalid("want equal layouts");
   const absl::StatusOr<BroadcastLoop> loop = MakeBroadcastLoop(request.output(0).shape, {a, b});
   if (!loop.ok()) return request.Invalid(loop.status().message());
   for (const auto& [name, op] : kBinaryOps) {
@@ -190,11 +193,12 @@ KernelOr CreateAddN(const CpuRequest& request) {
   for (const TensorSpec& spec : request.request.inputs) {
     if (spec.shape.num_elements() != n) return request.Invalid("want equal shapes");
   }
+  if (!request.HasOneLayout()) return request.Invalid("want equal layouts");
   return std::make_unique<AddNKernel>(request.simd, request.threads(), request.num_inputs(), n);
 }
 
 KernelOr CreateScale(const CpuRequest& request) {
-  if (absl::Status status = request.CheckFloat(1, 1, 1); !status.ok()) return status;
+  if (absl::Status status = request.CheckFloat(1, 3, 1); !status.ok()) return status;
   const int64_t n = request.output(0).shape.num_elements();
   if (request.input(0).shape.num_elements() != n) return request.Invalid("want equal shapes");
   return std::make_unique<ScaleKernel>(

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 
 namespace shoal::cpu {
@@ -26,6 +27,11 @@ std::string Describe(const KernelRequest& request) {
 bool CpuRequest::needed(int i) const {
   const std::vector<bool>& needed = request.output_needed;
   return i >= static_cast<int>(needed.size()) || needed[i];
+}
+
+bool CpuRequest::HasOneLayout() const {
+  const auto is_first = [&](const TensorSpec& spec) { return spec.layout == output(0).layout; };
+  return absl::c_all_of(request.inputs, is_first) && absl::c_all_of(request.outputs, is_first);
 }
 
 absl::Status CpuRequest::Invalid(absl::string_view reason) const {

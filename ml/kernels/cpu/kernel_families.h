@@ -10,6 +10,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
+#include "ml/kernels/cpu/convolution_shape.h"
+#include "ml/kernels/cpu/simd/pool_kernels.h"
 #include "ml/kernels/cpu/simd/simd_kernels.h"
 #include "ml/kernels/kernel.h"
 
@@ -29,6 +31,8 @@ struct CpuRequest {
   int num_outputs() const { return static_cast<int>(request.outputs.size()); }
   const Attributes& attributes() const { return *request.attributes; }
   int threads() const { return request.threads; }
+  // All inputs and outputs are in one layout.
+  bool HasOneLayout() const;
   // False where the graph does not want this output.
   bool needed(int i) const;
   // InvalidArgument that names the op, its shapes and what is wrong.
@@ -66,6 +70,21 @@ KernelOr CreateSparseSoftmaxCrossEntropyGrad(const CpuRequest& request);
 KernelOr CreateSoftmaxCrossEntropy(const CpuRequest& request);
 KernelOr CreateSoftmaxCrossEntropyGrad(const CpuRequest& request);
 KernelOr CreateCorrectCount(const CpuRequest& request);
+KernelOr CreateConv(const CpuRequest& request);
+KernelOr CreateConvGrad(const CpuRequest& request);
+KernelOr CreateMaxPool(const CpuRequest& request);
+KernelOr CreateMaxPoolGrad(const CpuRequest& request);
+KernelOr CreateAveragePool(const CpuRequest& request);
+KernelOr CreateAveragePoolGrad(const CpuRequest& request);
+KernelOr CreateConvPool(const CpuRequest& request);
+KernelOr CreateConvPoolGrad(const CpuRequest& request);
+KernelOr CreateReorderLayout(const CpuRequest& request);
+
+// Which inputs and outputs of an op may be in blocks of 16 channels: see CpuKernelSupportsLayout.
+bool TakesBlockedLayout(absl::string_view op, const Attributes& attributes, Port port, int index);
+
+// The sizes of one plane of a pool.
+PoolPlane PlaneOf(const PoolShape& shape);
 
 // Bytes rounded up to whole cache lines: how pieces of a workspace are laid one after the other.
 inline int64_t AlignedBytes(int64_t bytes) { return (bytes + 63) & ~int64_t{63}; }

@@ -52,6 +52,40 @@ Value Unwritten(const TensorSpec& spec) {
   return value;
 }
 
+namespace {
+
+// Moves every element between [n][c][pixels] and [n][c/16][pixels][16].
+template <typename T>
+std::vector<T> Reorder(const Shape& shape, const std::vector<T>& from, bool to_blocked) {
+  const int64_t pixels = shape.dim(2) * shape.dim(3);
+  std::vector<T> to(from.size());
+  for (size_t i = 0; i < from.size(); ++i) {
+    const int64_t plane = static_cast<int64_t>(i) / pixels,
+                  pixel = static_cast<int64_t>(i) % pixels;
+    const size_t blocked = static_cast<size_t>((plane / 16 * pixels + pixel) * 16 + plane % 16);
+    if (to_blocked) {
+      to[blocked] = from[i];
+    } else {
+      to[i] = from[blocked];
+    }
+  }
+  return to;
+}
+
+Value WithLayout(const Value& images, Layout layout) {
+  Value result = images;
+  result.spec.layout = layout;
+  const bool to_blocked = layout == Layout::kBlocked16;
+  if (!images.floats.empty()) result.floats = Reorder(images.spec.shape, images.floats, to_blocked);
+  if (!images.bytes.empty()) result.bytes = Reorder(images.spec.shape, images.bytes, to_blocked);
+  return result;
+}
+
+}  // namespace
+
+Value ToBlocked(const Value& images) { return WithLayout(images, Layout::kBlocked16); }
+Value ToPlain(const Value& images) { return WithLayout(images, Layout::kPlain); }
+
 absl::StatusOr<std::vector<Value>> RunKernel(const std::string& op, const Attributes& attributes,
                                              const std::vector<Value>& inputs,
                                              const std::vector<TensorSpec>& outputs,

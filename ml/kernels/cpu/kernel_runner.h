@@ -32,6 +32,10 @@ Value RandomFloats(const Shape& shape, uint32_t seed, float scale = 1.0f);
 // An empty value of that spec, filled with a bit pattern that no kernel writes.
 Value Unwritten(const TensorSpec& spec);
 
+// The same images in blocks of 16 channels, and back.
+Value ToBlocked(const Value& images);
+Value ToPlain(const Value& images);
+
 struct RunOptions {
   int threads = 1;
   CpuIsa isa = CpuIsa::kGeneric;

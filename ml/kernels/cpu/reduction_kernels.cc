@@ -176,7 +176,7 @@ KernelOr CreateReduction(const CpuRequest& request, const Shape& kept, bool mean
 }  // namespace
 
 KernelOr CreateSumTo(const CpuRequest& request) {
-  if (absl::Status status = request.CheckFloat(1, 1, 1); !status.ok()) return status;
+  if (absl::Status status = request.CheckFloat(1, 2, 1); !status.ok()) return status;
   return CreateReduction(request, request.output(0).shape, false);
 }
 
@@ -197,7 +197,7 @@ KernelOr CreateReduce(const CpuRequest& request) {
 }
 
 KernelOr CreateBroadcastTo(const CpuRequest& request) {
-  if (absl::Status status = request.CheckFloat(1, 1, 1); !status.ok()) return status;
+  if (absl::Status status = request.CheckFloat(1, 2, 1); !status.ok()) return status;
   const absl::StatusOr<BroadcastLoop> loop =
       MakeBroadcastLoop(request.output(0).shape, {request.input(0).shape});
   if (!loop.ok()) return request.Invalid(loop.status().message());

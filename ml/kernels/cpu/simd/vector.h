@@ -41,6 +41,18 @@ inline Vec SelectGreater(Vec a, Vec b, Vec x, Vec y) {
 inline Vec SelectNan(Vec v, Vec x, Vec y) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), y, x);
 }
+// x where a == b, else y.
+inline Vec SelectEqual(Vec a, Vec b, Vec x, Vec y) {
+  return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ), y, x);
+}
+// Lanes that are whole numbers in [0, 255], as bytes.
+inline void StoreBytes(uint8_t* p, Vec v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)));
+}
+inline Vec LoadBytes(const uint8_t* p) {
+  return _mm512_cvtepi32_ps(
+      _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
 // v * 2^n for integral n in [-252, 254].
 inline Vec ScaleByPowerOf2(Vec v, Vec n) { return _mm512_scalef_ps(v, n); }
 // v > 0 = mantissa * 2^exponent with the mantissa in [0.5, 1); v is normal.
@@ -73,6 +85,18 @@ inline Vec SelectGreater(Vec a, Vec b, Vec x, Vec y) {
 }
 inline Vec SelectNan(Vec v, Vec x, Vec y) {
   return _mm256_blendv_ps(y, x, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+}
+inline Vec SelectEqual(Vec a, Vec b, Vec x, Vec y) {
+  return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_EQ_OQ));
+}
+inline void StoreBytes(uint8_t* p, Vec v) {
+  alignas(32) int32_t lanes[kLanes];
+  _mm256_store_si256(reinterpret_cast<__m256i*>(lanes), _mm256_cvtps_epi32(v));
+  for (int i = 0; i < kLanes; ++i) p[i] = static_cast<uint8_t>(lanes[i]);
+}
+inline Vec LoadBytes(const uint8_t* p) {
+  return _mm256_cvtepi32_ps(
+      _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
 }
 inline Vec PowerOf2(__m256i n) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n, _mm256_set1_epi32(127)), 23));
@@ -130,6 +154,16 @@ inline Vec SelectGreater(Vec a, Vec b, Vec x, Vec y) {
   return Blend(reinterpret_cast<IntVec>(a > b), x, y);
 }
 inline Vec SelectNan(Vec v, Vec x, Vec y) { return Blend(reinterpret_cast<IntVec>(v != v), x, y); }
+inline Vec SelectEqual(Vec a, Vec b, Vec x, Vec y) {
+  return Blend(reinterpret_cast<IntVec>(a == b), x, y);
+}
+inline void StoreBytes(uint8_t* p, Vec v) {
+  for (int i = 0; i < kLanes; ++i) p[i] = static_cast<uint8_t>(v[i]);
+}
+inline Vec LoadBytes(const uint8_t* p) {
+  return Vec{static_cast<float>(p[0]), static_cast<float>(p[1]), static_cast<float>(p[2]),
+             static_cast<float>(p[3])};
+}
 inline Vec PowerOf2(IntVec n) { return reinterpret_cast<Vec>((n + 127) << 23); }
 inline Vec ScaleByPowerOf2(Vec v, Vec n) {
   const IntVec all = __builtin_convertvector(n, IntVec);

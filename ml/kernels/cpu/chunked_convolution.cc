@@ -1,0 +1,64 @@
+#include "ml/kernels/cpu/chunked_convolution.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace shoal::cpu {
+namespace {
+
+absl::StatusOr<std::unique_ptr<OnednnConvolution>> CreateForImages(ConvolutionOptions options,
+                                                                   int64_t images) {
+  options.shape.batch = images;
+  return OnednnConvolution::Create(options);
+}
+
+}  // namespace
+
+absl::StatusOr<ChunkedConvolution> ChunkedConvolution::Create(const ConvolutionOptions& options,
+                                                              int64_t chunk_images) {
+  ChunkedConvolution result;
+  const int64_t batch = options.shape.batch;
+  result.chunk_images_ = std::min(chunk_images, batch);
+  absl::StatusOr<std::unique_ptr<OnednnConvolution>> full =
+      CreateForImages(options, result.chunk_images_);
+  if (!full.ok()) return full.status();
+  result.full_ = *std::move(full);
+  result.full_bytes_ = result.full_->workspace_bytes();
+  if (const int64_t rest = batch % result.chunk_images_; rest > 0) {
+    absl::StatusOr<std::unique_ptr<OnednnConvolution>> small = CreateForImages(options, rest);
+    if (!small.ok()) return small.status();
+    result.rest_ = *std::move(small);
+    result.rest_bytes_ = result.rest_->workspace_bytes();
+  }
+  return result;
+}
+
+void ChunkedConvolution::PackWeights(const float* weights, char* workspace) {
+  full_->PackWeights(weights, workspace);
+  if (rest_ != nullptr) rest_->PackWeights(weights, workspace + full_bytes_);
+}
+
+void ChunkedConvolution::Run(int64_t images, const OnednnConvolution::Buffers& buffers,
+                             char* workspace) {
+  if (images == chunk_images_) {
+    full_->Run(buffers, workspace);
+  } else {
+    rest_->Run(buffers, workspace + full_bytes_);
+  }
+}
+
+bool PrefersOnednnWinograd(ConvolutionProduct product, const ConvolutionShape& shape) {
+  const WindowShape& w = shape.window;
+  for (int a = 0; a < 2; ++a) {
+    if (w.kernel[a] != 3 || w.stride[a] != 1 || w.dilation[a] != 1 || w.pad_before[a] > 1) {
+      return false;
+    }
+  }
+  const bool has_blocks = shape.in_channels % 16 == 0 && shape.out_channels % 16 == 0;
+  if (shape.group != 1 || !has_blocks || shape.batch < 4) return false;
+  const int64_t smallest = std::min(shape.out_size[0], shape.out_size[1]);
+  const int64_t least = product == ConvolutionProduct::kWeightGradient ? 4 : 8;
+  return smallest >= least && std::min(shape.in_channels, shape.out_channels) >= 32;
+}
+
+}  // namespace shoal::cpu

@@ -1,0 +1,42 @@
+// A convolution's product run a few images at a time, so that what comes before or after it is
+// still in L2.
+#ifndef SHOAL_ML_KERNELS_CPU_CHUNKED_CONVOLUTION_H_
+#define SHOAL_ML_KERNELS_CPU_CHUNKED_CONVOLUTION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+
+#include "ml/kernels/cpu/onednn_convolution.h"
+
+namespace shoal::cpu {
+
+// One primitive for chunks of `chunk_images` and, where the batch is no multiple of that, one for
+// the rest.
+class ChunkedConvolution {
+ public:
+  static absl::StatusOr<ChunkedConvolution> Create(const ConvolutionOptions& options,
+                                                   int64_t chunk_images);
+
+  size_t workspace_bytes() const { return full_bytes_ + rest_bytes_; }
+  void PackWeights(const float* weights, char* workspace);
+  // For the images [first, first + images): `images` is a chunk or the rest of the batch. Buffers
+  // as in OnednnConvolution, already at the first image.
+  void Run(int64_t images, const OnednnConvolution::Buffers& buffers, char* workspace);
+
+ private:
+  std::unique_ptr<OnednnConvolution> full_, rest_;
+  int64_t chunk_images_ = 0;
+  size_t full_bytes_ = 0;
+  size_t rest_bytes_ = 0;
+};
+
+// Whether oneDNN's Winograd is the faster algorithm for this product on machines with AVX-512: a
+// fixed table.
+bool PrefersOnednnWinograd(ConvolutionProduct product, const ConvolutionShape& shape);
+
+}  // namespace shoal::cpu
+
+#endif  // SHOAL_ML_KERNELS_CPU_CHUNKED_CONVOLUTION_H_

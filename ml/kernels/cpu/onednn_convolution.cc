@@ -1,0 +1,292 @@
+#include "ml/kernels/cpu/onednn_convolution.h"
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+#include "ml/kernels/cpu/parallel.h"
+#include <dnnl.hpp>
+
+namespace shoal::cpu {
+namespace {
+
+using dnnl::memory;
+using Tag = memory::format_tag;
+using Descriptor = memory::desc;
+
+constexpr auto kFloat = memory::data_type::f32;
+
+size_t Aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// A primitive with its arguments; handles are set before each call. Executed through the C
+// interface, which takes an array: the C++ one allocates.
+class Call {
+ public:
+  Call() = default;
+  Call(dnnl::primitive primitive, dnnl::engine engine,
+       const std::vector<std::pair<int, Descriptor>>& arguments)
+      : primitive_(std::move(primitive)) {
+    for (const auto& [id, descriptor] : arguments) {
+      memories_.emplace_back(descriptor, engine, nullptr);
+      arguments_.push_back({id, memories_.back().get()});
+    }
+  }
+
+  void Run(dnnl::stream& stream, std::initializer_list<const void*> handles) {
+    size_t i = 0;
+    for (const void* handle : handles) {
+      dnnl_memory_set_data_handle(memories_[i++].get(), const_cast<void*>(handle));
+    }
+    dnnl_primitive_execute(primitive_.get(), stream.get(), static_cast<int>(arguments_.size()),
+                           arguments_.data());
+  }
+
+ private:
+  dnnl::primitive primitive_;
+  std::vector<memory> memories_;
+  std::vector<dnnl_exec_arg_t> arguments_;
+};
+
+// One argument: where it lies outside, how the primitive wants it, and the reorder between if they
+// differ.
+struct Port {
+  Descriptor outside, inside;
+  bool is_reordered = false;
+  size_t offset = 0;  // of the reordered copy in the workspace
+  Call reorder;
+};
+
+class OnednnConvolutionCall : public OnednnConvolution {
+ public:
+  explicit OnednnConvolutionCall(const ConvolutionOptions& options)
+      : o_(options), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
+    OmpThreadsScope scope(o_.threads);
+    const ConvolutionShape& s = o_.shape;
+    input_.outside = Images(s.in_channels, s.in_size, o_.input_layout);
+    output_.outside = Images(s.out_channels, s.out_size, o_.output_layout);
+    const int64_t in = s.in_channels / s.group;
+    const int64_t* kernel = s.window.kernel;
+    if (s.group == 1) {
+      weights_.outside = Descriptor({s.out_channels, in, kernel[0], kernel[1]}, kFloat, Tag::oihw);
+    } else {
+      weights_.outside = Descriptor({s.group, s.out_channels / s.group, in, kernel[0], kernel[1]},
+                                    kFloat, Tag::goihw);
+    }
+    bias_ = Descriptor({s.out_channels}, kFloat, Tag::x);
+    attr_.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    MakePrimitive();
+  }
+
+  size_t workspace_bytes() const override { return workspace_bytes_; }
+  std::string implementation() const override { return implementation_; }
+
+  void PackWeights(const float* weights, char* workspace) override {
+    OmpThreadsScope scope(o_.threads);
+    plain_weights_ = weights;
+    if (weights_.is_reordered) {
+      weights_.reorder.Run(stream_, {weights, workspace + weights_.offset});
+    }
+  }
+
+  void Run(const Buffers& b, char* workspace) override {
+    OmpThreadsScope scope(o_.threads);
+    char* scratch = workspace + scratchpad_offset_;
+    switch (o_.product) {
+      case ConvolutionProduct::kForward: {
+        const void* x = Bring(input_, b.input, workspace);
+        void* y = Target(output_, b.result, workspace);
+        const void* w = Weights(workspace);
+        if (o_.has_bias) {
+          call_.Run(stream_, {x, w, y, scratch, b.bias});
+        } else {
+          call_.Run(stream_, {x, w, y, scratch});
+        }
+        return Deliver(output_, b.result, workspace);
+      }
+      case ConvolutionProduct::kInputGradient: {
+        const void* dy = Bring(output_, b.output, workspace);
+        call_.Run(stream_, {Target(input_, b.result, workspace), Weights(workspace), dy, scratch});
+        return Deliver(input_, b.result, workspace);
+      }
+      case ConvolutionProduct::kWeightGradient: {
+        const void* x = Bring(input_, b.input, workspace);
+        const void* dy = Bring(output_, b.output, workspace);
+        void* dw = Target(weights_, b.result, workspace);
+        if (o_.has_bias) {
+          call_.Run(stream_, {x, dw, dy, scratch, b.bias_gradient});
+        } else {
+          call_.Run(stream_, {x, dw, dy, scratch});
+        }
+        return Deliver(weights_, b.result, workspace);
+      }
+    }
+  }
+
+ private:
+  Descriptor Images(int64_t channels, const int64_t* size, Layout layout) const {
+    return Descriptor({o_.shape.batch, channels, size[0], size[1]}, kFloat,
+                      layout == Layout::kBlocked16 ? Tag::nChw16c : Tag::nchw);
+  }
+
+  // What the primitive is asked to work on: blocks of 16 where our tensors can have them, else its
+  // own choice.
+  Descriptor Wanted(const Descriptor& outside, int64_t channels) const {
+    const bool blocked = channels % 16 == 0 && HasAvx512();
+    return Descriptor(outside.dims(), kFloat, blocked ? Tag::nChw16c : Tag::any);
+  }
+
+  static bool HasAvx512() {
+    const unsigned wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
+  }
+
+  void MakePrimitive() {
+    const ConvolutionShape& s = o_.shape;
+    const WindowShape& w = s.window;
+    const memory::dims strides = {w.stride[0], w.stride[1]};
+    const memory::dims dilates = {w.dilation[0] - 1, w.dilation[1] - 1};
+    const memory::dims before = {w.pad_before[0], w.pad_before[1]};
+    const memory::dims after = {w.pad_after[0], w.pad_after[1]};
+    const Descriptor x = Wanted(input_.outside, s.in_channels);
+    const Descriptor y = Wanted(output_.outside, s.out_channels);
+    const Descriptor weights(weights_.outside.dims(), kFloat, Tag::any);
+    const auto algorithm =
+        o_.winograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
+    const auto kind = o_.product == ConvolutionProduct::kForward && !o_.relu
+                          ? dnnl::prop_kind::forward_training
+                          : dnnl::prop_kind::forward_inference;
+    using Forward = dnnl::convolution_forward;
+    const Forward::desc forward =
+        o_.has_bias
+            ? Forward::desc(kind, algorithm, x, weights, bias_, y, strides, dilates, before, after)
+            : Forward::desc(kind, algorithm, x, weights, y, strides, dilates, before, after);
+    if (o_.product == ConvolutionProduct::kForward) {
+      if (o_.relu) {
+        dnnl::post_ops post_ops;
+        post_ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+        attr_.set_post_ops(post_ops);
+      }
+      return FinishForward(Forward::primitive_desc(forward, attr_, engine_));
+    }
+    const Forward::desc hint(dnnl::prop_kind::forward_training, algorithm, x, weights, y, strides,
+                             dilates, before, after);
+    const Forward::primitive_desc hint_descriptor(hint, attr_, engine_);
+    if (o_.product == ConvolutionProduct::kInputGradient) {
+      using Backward = dnnl::convolution_backward_data;
+      const Backward::desc backward(algorithm, x, weights, y, strides, dilates, before, after);
+      return FinishInputGradient(
+          Backward::primitive_desc(backward, attr_, engine_, hint_descriptor));
+    }
+    using Backward = dnnl::convolution_backward_weights;
+    const Backward::desc backward =
+        o_.has_bias
+            ? Backward::desc(algorithm, x, weights, bias_, y, strides, dilates, before, after)
+            : Backward::desc(algorithm, x, weights, y, strides, dilates, before, after);
+    FinishWeightGradient(Backward::primitive_desc(backward, attr_, engine_, hint_descriptor));
+  }
+
+  void FinishForward(const dnnl::convolution_forward::primitive_desc& d) {
+    Connect(&input_, d.src_desc(), true);
+    Connect(&weights_, d.weights_desc(), true);
+    Connect(&output_, d.dst_desc(), false);
+    std::vector<std::pair<int, Descriptor>> arguments = {
+        {DNNL_ARG_SRC, d.src_desc()},
+        {DNNL_ARG_WEIGHTS, d.weights_desc()},
+        {DNNL_ARG_DST, d.dst_desc()},
+        {DNNL_ARG_SCRATCHPAD, d.scratchpad_desc()}};
+    if (o_.has_bias) arguments.emplace_back(DNNL_ARG_BIAS, d.bias_desc());
+    Finish(dnnl::convolution_forward(d), d, arguments);
+  }
+
+  void FinishInputGradient(const dnnl::convolution_backward_data::primitive_desc& d) {
+    Connect(&output_, d.diff_dst_desc(), true);
+    Connect(&weights_, d.weights_desc(), true);
+    Connect(&input_, d.diff_src_desc(), false);
+    Finish(dnnl::convolution_backward_data(d), d,
+           {{DNNL_ARG_DIFF_SRC, d.diff_src_desc()},
+            {DNNL_ARG_WEIGHTS, d.weights_desc()},
+            {DNNL_ARG_DIFF_DST, d.diff_dst_desc()},
+            {DNNL_ARG_SCRATCHPAD, d.scratchpad_desc()}});
+  }
+
+  void FinishWeightGradient(const dnnl::convolution_backward_weights::primitive_desc& d) {
+    Connect(&input_, d.src_desc(), true);
+    Connect(&output_, d.diff_dst_desc(), true);
+    Connect(&weights_, d.diff_weights_desc(), false);
+    std::vector<std::pair<int, Descriptor>> arguments = {
+        {DNNL_ARG_SRC, d.src_desc()},
+        {DNNL_ARG_DIFF_WEIGHTS, d.diff_weights_desc()},
+        {DNNL_ARG_DIFF_DST, d.diff_dst_desc()},
+        {DNNL_ARG_SCRATCHPAD, d.scratchpad_desc()}};
+    if (o_.has_bias) arguments.emplace_back(DNNL_ARG_DIFF_BIAS, d.diff_bias_desc());
+    Finish(dnnl::convolution_backward_weights(d), d, arguments);
+  }
+
+  template <typename PrimitiveDescriptor>
+  void Finish(dnnl::primitive primitive, const PrimitiveDescriptor& d,
+              const std::vector<std::pair<int, Descriptor>>& arguments) {
+    implementation_ = d.impl_info_str();
+    scratchpad_offset_ = workspace_bytes_;
+    workspace_bytes_ += Aligned(d.scratchpad_desc().get_size());
+    call_ = Call(std::move(primitive), engine_, arguments);
+  }
+
+  void Connect(Port* port, const Descriptor& inside, bool is_read) {
+    port->inside = inside;
+    port->is_reordered = inside != port->outside;
+    if (!port->is_reordered) return;
+    port->offset = workspace_bytes_;
+    workspace_bytes_ += Aligned(inside.get_size());
+    const Descriptor& from = is_read ? port->outside : inside;
+    const Descriptor& to = is_read ? inside : port->outside;
+    const dnnl::reorder::primitive_desc d(engine_, from, engine_, to);
+    port->reorder = Call(dnnl::reorder(d), engine_, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  }
+
+  const void* Bring(Port& port, const float* outside, char* workspace) {
+    if (!port.is_reordered) return outside;
+    port.reorder.Run(stream_, {outside, workspace + port.offset});
+    return workspace + port.offset;
+  }
+
+  void* Target(Port& port, float* outside, char* workspace) {
+    return port.is_reordered ? static_cast<void*>(workspace + port.offset) : outside;
+  }
+
+  void Deliver(Port& port, float* outside, char* workspace) {
+    if (port.is_reordered) port.reorder.Run(stream_, {workspace + port.offset, outside});
+  }
+
+  const void* Weights(char* workspace) const {
+    return weights_.is_reordered ? static_cast<const void*>(workspace + weights_.offset)
+                                 : plain_weights_;
+  }
+
+  const ConvolutionOptions o_;
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  dnnl::primitive_attr attr_;
+  Port input_, output_, weights_;
+  Descriptor bias_;
+  size_t workspace_bytes_ = 0;
+  size_t scratchpad_offset_ = 0;
+  std::string implementation_;
+  Call call_;
+  const float* plain_weights_ = nullptr;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<OnednnConvolution>> OnednnConvolution::Create(
+    const ConvolutionOptions& options) {
+  try {
+    return std::make_unique<OnednnConvolutionCall>(options);
+  } catch (const dnnl::error& error) {
+    return absl::UnimplementedError(absl::StrCat("oneDNN: ", error.what()));
+  }
+}
+
+}  // namespace shoal::cpu

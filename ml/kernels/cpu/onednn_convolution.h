@@ -1,0 +1,59 @@
+// One product of a convolution (forward, gradient of the input, gradient of the weights) as a
+// oneDNN primitive between buffers in our own layouts. Where the primitive wants another order of
+// elements, it is reordered in the workspace.
+#ifndef SHOAL_ML_KERNELS_CPU_ONEDNN_CONVOLUTION_H_
+#define SHOAL_ML_KERNELS_CPU_ONEDNN_CONVOLUTION_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "ml/kernels/cpu/convolution_shape.h"
+#include "ml/tensor/tensor_spec.h"
+
+namespace shoal::cpu {
+
+enum class ConvolutionProduct { kForward, kInputGradient, kWeightGradient };
+
+struct ConvolutionOptions {
+  ConvolutionProduct product = ConvolutionProduct::kForward;
+  ConvolutionShape shape;
+  Layout input_layout = Layout::kPlain;   // of x and dx
+  Layout output_layout = Layout::kPlain;  // of y and dy
+  bool has_bias = false;  // forward: adds it; weight gradient: computes its gradient
+  bool relu = false;      // forward
+  bool winograd = false;  // 3x3 with stride 1 only
+  int threads = 1;
+};
+
+// Thread-compatible; made once and run many times.
+class OnednnConvolution {
+ public:
+  static absl::StatusOr<std::unique_ptr<OnednnConvolution>> Create(
+      const ConvolutionOptions& options);
+  virtual ~OnednnConvolution() = default;
+
+  virtual size_t workspace_bytes() const = 0;
+  // Brings plain weights [out,in/group,h,w] into the workspace, which Run then reads. Not for
+  // weight gradients.
+  virtual void PackWeights(const float* weights, char* workspace) = 0;
+  // kForward: input -> output, bias read. kInputGradient: output (dy) -> input (dx).
+  // kWeightGradient: input and output (dy) -> weights (plain, overwritten) and bias.
+  struct Buffers {
+    const float* input = nullptr;
+    const float* output = nullptr;
+    const float* bias = nullptr;
+    float* result = nullptr;  // y, dx or dw
+    float* bias_gradient = nullptr;
+  };
+  virtual void Run(const Buffers& buffers, char* workspace) = 0;
+
+  // The name of the implementation that oneDNN chose.
+  virtual std::string implementation() const = 0;
+};
+
+}  // namespace shoal::cpu
+
+#endif  // SHOAL_ML_KERNELS_CPU_ONEDNN_CONVOLUTION_H_
