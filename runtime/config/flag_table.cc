@@ -55,8 +55,8 @@ constexpr FlagSpec kTable[] = {
      "the "
      "run file."},
     {"loss", kModel, kRunning, kText, "model.loss", "NAME",
-     "sparse_softmax_cross_entropy, mean_squared_error, log_loss, sigmoid_cross_entropy, "
-     "absolute_difference or hinge."},
+     "sparse_softmax_cross_entropy, softmax_cross_entropy, sigmoid_cross_entropy, log_loss, "
+     "mean_squared_error, absolute_difference, hinge or huber. Default: what suits the model."},
     {"data_dir", kModel, kScopeAll, kText, "data.directory", "DIR",
      "Directory with the IDX files. Default /usr/share/datasets/fashion-mnist."},
 

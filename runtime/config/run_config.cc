@@ -70,6 +70,12 @@ void ResolveData(v1::DataConfig* data) {
   if (data->format() == v1::DataConfig::FORMAT_IDX && data->directory().empty()) {
     data->set_directory(kDefaultDataDirectory);
   }
+  if (data->format() == v1::DataConfig::FORMAT_SYNTHETIC_REGRESSION ||
+      data->format() == v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION) {
+    if (data->train_examples() == 0) data->set_train_examples(10000);
+    if (data->test_examples() == 0) data->set_test_examples(2000);
+    if (data->features() == 0) data->set_features(600);
+  }
   if (data->classes() == 0) data->set_classes(10);
   if (data->evaluation_block() == 0) data->set_evaluation_block(500);
 }
@@ -166,9 +172,14 @@ const std::vector<std::string>& KnownModels() {
 }
 
 const std::vector<std::string>& KnownLosses() {
-  static const auto& names = *new std::vector<std::string>{
-      "sparse_softmax_cross_entropy", "mean_squared_error",  "log_loss",
-      "sigmoid_cross_entropy",        "absolute_difference", "hinge"};
+  static const auto& names = *new std::vector<std::string>{"sparse_softmax_cross_entropy",
+                                                           "softmax_cross_entropy",
+                                                           "sigmoid_cross_entropy",
+                                                           "log_loss",
+                                                           "mean_squared_error",
+                                                           "absolute_difference",
+                                                           "hinge",
+                                                           "huber"};
   return names;
 }
 

@@ -8,11 +8,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
 #include "base/status_macros.h"
+#include "ml/tensor/device_spec.h"
 #include "proto/v1/run_config.pb.h"
 #include "runtime/cluster/cluster_spec.h"
 #include "runtime/config/rule.h"
@@ -69,16 +69,11 @@ absl::Status ValidateTasks(const v1::DeploymentOptions& deployment) {
   return absl::OkStatus();
 }
 
-// "/cpu:0", "/gpu:1", "/device:CPU:0", with a "/job:x/task:n" in front if any.
+// "/cpu:0", "/gpu:1", "/job:worker/task:1/device:CPU:0": one device, not a pattern.
 bool IsDevice(absl::string_view text) {
-  const size_t slash = text.rfind('/');
-  if (slash == absl::string_view::npos) return false;
-  std::vector<std::string> parts =
-      absl::StrSplit(absl::AsciiStrToLower(text.substr(slash + 1)), ':');
-  if (parts.size() == 3 && parts[0] == "device") parts.erase(parts.begin());
-  uint32_t index = 0;
-  return parts.size() == 2 && (parts[0] == "cpu" || parts[0] == "gpu") &&
-         absl::SimpleAtoi(parts[1], &index) && index < 1024;
+  const absl::StatusOr<DeviceSpec> spec = DeviceSpec::Parse(text);
+  return spec.ok() && (spec->device_type == "CPU" || spec->device_type == "GPU") &&
+         spec->device_index.has_value() && *spec->device_index >= 0;
 }
 
 absl::Status ValidateDevices(const v1::DeploymentOptions& deployment) {

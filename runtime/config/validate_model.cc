@@ -87,6 +87,11 @@ absl::Status ValidateModel(const v1::ModelConfig& model) {
                                         "with --model=NAME, one of ",
                                         absl::StrJoin(KnownModels(), ", ")));
   }
+  if (!model.name().empty() && !model.layer().empty()) {
+    return Broken("model.name", absl::StrCat("is \"", model.name(),
+                                             "\", but layers are listed too; "
+                                             "drop one of them"));
+  }
   if (model.layer().empty()) {
     RETURN_IF_ERROR(CheckKnown("model.name", model.name(), KnownModels()));
   } else {
@@ -104,12 +109,6 @@ absl::Status ValidateData(const v1::DataConfig& data) {
   }
   if (!synthetic && data.directory().empty()) {
     return Broken("data.directory", "is empty; give --data_dir=DIR");
-  }
-  if (synthetic && data.train_examples() == 0) {
-    return Broken("data.train_examples", "is 0; say how many examples to make");
-  }
-  if (synthetic && data.features() == 0) {
-    return Broken("data.features", "is 0; say how many inputs a made example has");
   }
   if (data.classes() < 2 || data.classes() > (1u << 20)) {
     return Broken("data.classes", absl::StrCat("must be 2 to ", 1u << 20, ", is ", data.classes()));
