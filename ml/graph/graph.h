@@ -69,6 +69,7 @@ inline constexpr char kRegularizationLosses[] = "regularization_losses";
 inline constexpr char kUpdateOps[] = "update_ops";
 inline constexpr char kSummaries[] = "summaries";
 inline constexpr char kTrainableVariables[] = "trainable_variables";
+inline constexpr char kCorrectCounts[] = "correct_counts";  // ours: scalars of CorrectCount
 
 class Graph {
  public:

@@ -120,7 +120,7 @@ void GraphBuilder::ApplyDevice(const DeviceEntry& entry, absl::string_view op, D
 
 DeviceSpec GraphBuilder::DeviceFor(absl::string_view op) {
   DeviceSpec device;
-  if (op == "Variable" && !variable_devices_.empty()) {
+  if (absl::StartsWith(op, "Variable") && !variable_devices_.empty()) {
     ApplyDevice(variable_devices_.back(), op, &device);
   }
   for (auto entry = devices_.rbegin(); entry != devices_.rend(); ++entry) {
@@ -191,6 +191,14 @@ Output GraphBuilder::GetVariable(VariableSpec spec, double l2_regularizer) {
     return {};
   }
   return Output{existing->node, 0};
+}
+
+Output GraphBuilder::GetOrCreateGlobalStep() {
+  const Scope top = WithNameScope("");
+  const Node* existing = graph_->FindNode("global_step");
+  if (existing != nullptr) return Output{existing, 0};
+  const Attributes int64_scalar{{"dtype", static_cast<int64_t>(DataType::kInt64)}};
+  return Op("VariableStep", {}, int64_scalar, "global_step");
 }
 
 Output GraphBuilder::MakeVariable(VariableSpec spec, double l2_regularizer) {

@@ -79,6 +79,7 @@ constexpr OpDefinition kOps[] = {
     {"Tanh", 1, 1, shapes::SameAsFirst, gradients::Tanh},
     {"TanhGrad", 2, 2, shapes::SameShapes, nullptr},
     {"Transpose", 1, 1, shapes::Transpose, gradients::Transpose},
+    {"VariableStep", 0, 0, shapes::FromAttributes, nullptr},
 };
 
 }  // namespace

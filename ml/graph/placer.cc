@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -79,7 +80,7 @@ absl::StatusOr<int> Placer::Place(const Node& node) const {
     if (device >= 0) return device;
   }
   // A variable lives with its owner; here it is only read.
-  if (node.op == "Variable" && !node.device.job.empty() &&
+  if (absl::StartsWith(node.op, "Variable") && !node.device.job.empty() &&
       node.device.job != options_.devices[0].job) {
     return -1;
   }

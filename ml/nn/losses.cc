@@ -70,7 +70,9 @@ Output AddLogLoss(GraphBuilder& builder, Output predictions, Output labels, doub
 }
 
 Output CorrectCount(GraphBuilder& builder, Output logits, Output labels) {
-  return builder.Op("CorrectCount", {logits, labels});
+  const Output count = builder.Op("CorrectCount", {logits, labels});
+  builder.AddToCollection(kCorrectCounts, count);
+  return count;
 }
 
 }  // namespace shoal

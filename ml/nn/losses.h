@@ -30,7 +30,8 @@ Output AddSoftmaxCrossEntropyLoss(GraphBuilder& builder, Output logits, Output l
                                   double label_smoothing = 0);
 Output AddLogLoss(GraphBuilder& builder, Output predictions, Output labels, double epsilon = 1e-7);
 
-// How many rows of the logits have their largest element at the label; not a loss.
+// How many rows of the logits have their largest element at the label. Not a loss; added to the
+// collection of correct counts.
 Output CorrectCount(GraphBuilder& builder, Output logits, Output labels);
 
 }  // namespace shoal

@@ -1,0 +1,225 @@
+#include "worker/model_deploy.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "ml/graph/gradients.h"
+#include "ml/graph/ops.h"
+
+namespace shoal {
+namespace {
+
+// The sum, or not valid for none.
+Output SumOf(GraphBuilder& builder, std::vector<Output> parts, absl::string_view name) {
+  parts.erase(std::remove_if(parts.begin(), parts.end(),
+                             [](const Output& part) { return !part.valid(); }),
+              parts.end());
+  return parts.empty() ? Output() : ops::AddN(builder, std::move(parts), name);
+}
+
+void Summarize(std::vector<ScalarSummary>* summaries, std::string name, Output value) {
+  if (summaries != nullptr && value.valid()) summaries->push_back({std::move(name), value});
+}
+
+// The clone's loss and its gradients; no gradients if there is no loss.
+absl::StatusOr<std::vector<GradientAndVariable>> OptimizeClone(
+    GraphBuilder& builder, const Clone& clone, const CloneLoss& loss,
+    const std::vector<Output>& variables) {
+  const auto device = builder.WithDevice(clone.device);
+  const auto in_clone = builder.WithClone(clone.index);
+  ASSIGN_OR_RETURN(const std::vector<Output> gradients,
+                   BuildGradients(builder, loss.total, variables));
+  std::vector<GradientAndVariable> pairs;
+  for (size_t i = 0; i < variables.size(); ++i) pairs.push_back({gradients[i], variables[i]});
+  return pairs;
+}
+
+// What the clones' losses come to, over all clones.
+struct LossParts {
+  std::vector<Output> totals, data;
+  Output regularization;
+
+  void Add(const CloneLoss& loss) {
+    if (loss.total.valid()) totals.push_back(loss.total);
+    if (loss.data.valid()) data.push_back(loss.data);
+    if (loss.regularization.valid()) regularization = loss.regularization;
+  }
+};
+
+// Losses without gradients, as for evaluation.
+OptimizedClones GatherLosses(GraphBuilder& builder, const std::vector<Clone>& clones) {
+  OptimizedClones result;
+  LossParts parts;
+  std::vector<Output> regularization = builder.graph().Collection(kRegularizationLosses);
+  for (const Clone& clone : clones) {
+    const auto scope = builder.WithNameScope(clone.scope);
+    parts.Add(GatherCloneLoss(builder, clone, static_cast<int>(clones.size()), regularization,
+                              clone.index == 0 ? &result.summaries : nullptr));
+    regularization.clear();
+  }
+  result.total_loss = SumOf(builder, parts.totals, "total_loss");
+  result.data_loss = SumOf(builder, parts.data, "data_loss");
+  result.regularization_loss = parts.regularization;
+  return result;
+}
+
+// Summaries that the first clone, or nobody in particular, has collected.
+std::vector<ScalarSummary> CollectedSummaries(const Graph& graph, const std::string& first_scope,
+                                              const std::vector<Output>& initial) {
+  std::vector<Output> values = initial;
+  for (const Output& value : graph.Collection(kSummaries, first_scope)) {
+    if (std::count(values.begin(), values.end(), value) == 0) values.push_back(value);
+  }
+  std::vector<ScalarSummary> summaries;
+  for (const Output& value : values) summaries.push_back({value.name(), value});
+  return summaries;
+}
+
+absl::Status Train(const DeploymentConfig& config, GraphBuilder& builder,
+                   const v1::OptimizerConfig* optimizer, OptimizedClones* optimized,
+                   DeployedModel* model) {
+  TrainOp train_op;
+  {
+    const auto variables = builder.WithVariableDevice(config.variables_device());
+    train_op.global_step = builder.GetOrCreateGlobalStep();
+  }
+  ASSIGN_OR_RETURN(*optimized, OptimizeClones(builder, model->clones));
+  if (optimized->gradients.empty()) return absl::OkStatus();
+  train_op.total_loss = optimized->total_loss;
+  train_op.gradients = optimized->gradients;
+  train_op.update_ops = builder.graph().Collection(kUpdateOps, model->clones[0].scope);
+  train_op.optimizer = optimizer;
+  model->train_op = std::move(train_op);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Clone>> CreateClones(const DeploymentConfig& config,
+                                                GraphBuilder& builder,
+                                                const CloneFunction& model_fn) {
+  std::vector<Clone> clones;
+  const auto variables = builder.WithVariableDevice(config.variables_device());
+  for (int i = 0; i < config.num_clones(); ++i) {
+    Clone clone;
+    clone.index = i;
+    ASSIGN_OR_RETURN(const std::string scope, config.clone_scope(i));
+    ASSIGN_OR_RETURN(clone.device, config.clone_device(i));
+    const auto names = builder.WithNameScope(scope);
+    clone.scope = names.name();
+    const auto device = builder.WithDevice(clone.device);
+    const auto in_clone = builder.WithClone(i);
+    const auto reuse = builder.ReenterVariableScope(i == 0 ? Reuse::kInherit : Reuse::kReuse);
+    clone.outputs = model_fn(builder);
+    if (!builder.status().ok()) return builder.status();
+    clones.push_back(std::move(clone));
+  }
+  return clones;
+}
+
+CloneLoss GatherCloneLoss(GraphBuilder& builder, const Clone& clone, int num_clones,
+                          const std::vector<Output>& regularization_losses,
+                          std::vector<ScalarSummary>* summaries) {
+  CloneLoss loss;
+  const auto device = builder.WithDevice(clone.device);
+  const auto in_clone = builder.WithClone(clone.index);
+  loss.data = SumOf(builder, builder.graph().Collection(kLosses, clone.scope), "clone_loss");
+  if (loss.data.valid() && num_clones > 1) {
+    loss.data = builder.Op("Scale", {loss.data},
+                           {{"factor", 1.0 / num_clones},
+                            {"clone_index", static_cast<int64_t>(clone.index)}},
+                           "scaled_clone_loss");
+  }
+  loss.regularization = SumOf(builder, regularization_losses, "regularization_loss");
+  loss.total = SumOf(builder, {loss.data, loss.regularization}, "sum_loss");
+  Summarize(summaries, absl::StrCat(clone.scope, "clone_loss"), loss.data);
+  Summarize(summaries, "regularization_loss", loss.regularization);
+  return loss;
+}
+
+absl::StatusOr<OptimizedClones> OptimizeClones(GraphBuilder& builder,
+                                               const std::vector<Clone>& clones,
+                                               const OptimizeClonesOptions& options) {
+  OptimizedClones result;
+  LossParts parts;
+  std::vector<std::vector<GradientAndVariable>> clone_gradients;
+  std::vector<Output> regularization = options.regularization_losses.value_or(
+      builder.graph().Collection(kRegularizationLosses));
+  const std::vector<Output> variables =
+      options.variables.value_or(builder.graph().Collection(kTrainableVariables));
+  for (const Clone& clone : clones) {
+    const auto scope = builder.WithNameScope(clone.scope);
+    const CloneLoss loss =
+        GatherCloneLoss(builder, clone, static_cast<int>(clones.size()), regularization,
+                        clone.index == 0 ? &result.summaries : nullptr);
+    regularization.clear();
+    if (!loss.total.valid()) continue;
+    parts.Add(loss);
+    ASSIGN_OR_RETURN(std::vector<GradientAndVariable> gradients,
+                     OptimizeClone(builder, clone, loss, variables));
+    clone_gradients.push_back(std::move(gradients));
+  }
+  if (!builder.status().ok()) return builder.status();
+  if (parts.totals.empty()) {
+    return absl::InvalidArgumentError(
+        "no clone has a loss; add one to the losses collection in the model function");
+  }
+  result.total_loss = SumOf(builder, parts.totals, "total_loss");
+  result.data_loss = SumOf(builder, parts.data, "data_loss");
+  result.regularization_loss = parts.regularization;
+  result.gradients = SumClonesGradients(builder, clone_gradients);
+  return result;
+}
+
+std::vector<GradientAndVariable> SumClonesGradients(
+    GraphBuilder& builder, const std::vector<std::vector<GradientAndVariable>>& clone_gradients) {
+  std::vector<GradientAndVariable> sums;
+  size_t num_variables = clone_gradients.empty() ? 0 : clone_gradients[0].size();
+  for (const auto& gradients : clone_gradients) {
+    num_variables = std::min(num_variables, gradients.size());
+  }
+  for (size_t v = 0; v < num_variables; ++v) {
+    const Output variable = clone_gradients[0][v].variable;
+    std::vector<Output> gradients;
+    for (const auto& of_clone : clone_gradients) {
+      CHECK(of_clone[v].variable == variable) << "clones list different variables at " << v;
+      gradients.push_back(of_clone[v].gradient);
+    }
+    const Output sum =
+        SumOf(builder, std::move(gradients), absl::StrCat(variable.name(), "/sum_grads"));
+    if (sum.valid()) sums.push_back({sum, variable});
+  }
+  return sums;
+}
+
+absl::StatusOr<DeployedModel> Deploy(const DeploymentConfig& config, GraphBuilder& builder,
+                                     const CloneFunction& model_fn,
+                                     const v1::OptimizerConfig* optimizer) {
+  DeployedModel model;
+  const std::vector<Output> initial_summaries = builder.graph().Collection(kSummaries);
+  ASSIGN_OR_RETURN(model.clones, CreateClones(config, builder, model_fn));
+  OptimizedClones optimized;
+  const auto device = builder.WithDevice(config.optimizer_device());
+  if (optimizer == nullptr) {
+    optimized = GatherLosses(builder, model.clones);
+  } else {
+    RETURN_IF_ERROR(Train(config, builder, optimizer, &optimized, &model));
+  }
+  model.total_loss = optimized.total_loss;
+  model.data_loss = optimized.data_loss;
+  model.regularization_loss = optimized.regularization_loss;
+  model.correct_count =
+      SumOf(builder, builder.graph().Collection(kCorrectCounts), "correct_count");
+  model.summaries =
+      CollectedSummaries(builder.graph(), model.clones[0].scope, initial_summaries);
+  model.summaries.insert(model.summaries.end(), optimized.summaries.begin(),
+                         optimized.summaries.end());
+  Summarize(&model.summaries, "total_loss", model.total_loss);
+  if (!builder.status().ok()) return builder.status();
+  return model;
+}
+
+}  // namespace shoal
