@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+
 #include "base/status_macros.h"
 #include "ml/tensor/device_spec.h"
 
@@ -42,9 +43,9 @@ absl::Status CheckBeyondSlim(const DeploymentConfigOptions& options) {
   }
   if (!options.clone_devices.empty() &&
       static_cast<int>(options.clone_devices.size()) != options.num_clones) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("devices names ", options.clone_devices.size(),
-                     " devices, num_clones is ", options.num_clones, "; give one per clone"));
+    return absl::InvalidArgumentError(absl::StrCat("devices names ", options.clone_devices.size(),
+                                                   " devices, num_clones is ", options.num_clones,
+                                                   "; give one per clone"));
   }
   for (const std::string& device : options.clone_devices) {
     RETURN_IF_ERROR(DeviceSpec::Parse(device).status());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+
 #include "ml/graph/graph_builder.h"
 
 namespace shoal {
@@ -21,7 +22,7 @@ struct DeploymentConfigOptions {
   std::string worker_job_name = "worker";
   std::string ps_job_name = "ps";
   // Not in TF-Slim: the device of each clone, "/gpu:0", "/gpu:2", "/cpu:1"; empty: its rule.
-  std::vector<std::string> clone_devices;
+  std::vector<std::string> clone_devices = {};
 };
 
 class DeploymentConfig {

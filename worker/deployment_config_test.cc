@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "gtest/gtest.h"
+
 #include "ml/graph/graph_builder.h"
 #include "ml/graph/ops.h"
 #include "ml/tensor/device_spec.h"
@@ -106,8 +107,7 @@ TEST(DeploymentConfigTest, VariablesOfABuilderGoRoundToo) {
 }
 
 TEST(DeploymentConfigTest, ErrorsAreThoseOfSlimInItsOrder) {
-  EXPECT_EQ(ErrorOf({1, false, 5, 2, 0, ""}),
-            "When using replicas num_ps_tasks must be positive");
+  EXPECT_EQ(ErrorOf({1, false, 5, 2, 0, ""}), "When using replicas num_ps_tasks must be positive");
   EXPECT_EQ(ErrorOf({1, false, 5, 2, 1, "", ""}),
             "Must specify worker_job_name when using replicas");
   EXPECT_EQ(ErrorOf({1, false, 0, 1, 1, "worker", ""}),
@@ -115,8 +115,7 @@ TEST(DeploymentConfigTest, ErrorsAreThoseOfSlimInItsOrder) {
   EXPECT_EQ(ErrorOf({1, false, 1, 1}), "replica_id must be less than num_replicas");
   EXPECT_TRUE(ErrorOf({1, false, 0, 1, 0, "", ""}).empty());
   const DeploymentConfig config;
-  EXPECT_EQ(config.clone_device(1).status().message(),
-            "clone_index must be less than num_clones");
+  EXPECT_EQ(config.clone_device(1).status().message(), "clone_index must be less than num_clones");
   EXPECT_EQ(config.clone_scope(1).status().message(), "clone_index must be less than num_clones");
   EXPECT_FALSE(config.clone_device(-1).ok());
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "ml/graph/gradients.h"
@@ -14,9 +15,9 @@ namespace {
 
 // The sum, or not valid for none.
 Output SumOf(GraphBuilder& builder, std::vector<Output> parts, absl::string_view name) {
-  parts.erase(std::remove_if(parts.begin(), parts.end(),
-                             [](const Output& part) { return !part.valid(); }),
-              parts.end());
+  parts.erase(
+      std::remove_if(parts.begin(), parts.end(), [](const Output& part) { return !part.valid(); }),
+      parts.end());
   return parts.empty() ? Output() : ops::AddN(builder, std::move(parts), name);
 }
 
@@ -128,10 +129,10 @@ CloneLoss GatherCloneLoss(GraphBuilder& builder, const Clone& clone, int num_clo
   const auto in_clone = builder.WithClone(clone.index);
   loss.data = SumOf(builder, builder.graph().Collection(kLosses, clone.scope), "clone_loss");
   if (loss.data.valid() && num_clones > 1) {
-    loss.data = builder.Op("Scale", {loss.data},
-                           {{"factor", 1.0 / num_clones},
-                            {"clone_index", static_cast<int64_t>(clone.index)}},
-                           "scaled_clone_loss");
+    loss.data = builder.Op(
+        "Scale", {loss.data},
+        {{"factor", 1.0 / num_clones}, {"clone_index", static_cast<int64_t>(clone.index)}},
+        "scaled_clone_loss");
   }
   loss.regularization = SumOf(builder, regularization_losses, "regularization_loss");
   loss.total = SumOf(builder, {loss.data, loss.regularization}, "sum_loss");
@@ -146,8 +147,8 @@ absl::StatusOr<OptimizedClones> OptimizeClones(GraphBuilder& builder,
   OptimizedClones result;
   LossParts parts;
   std::vector<std::vector<GradientAndVariable>> clone_gradients;
-  std::vector<Output> regularization = options.regularization_losses.value_or(
-      builder.graph().Collection(kRegularizationLosses));
+  std::vector<Output> regularization =
+      options.regularization_losses.value_or(builder.graph().Collection(kRegularizationLosses));
   const std::vector<Output> variables =
       options.variables.value_or(builder.graph().Collection(kTrainableVariables));
   for (const Clone& clone : clones) {
@@ -211,10 +212,8 @@ absl::StatusOr<DeployedModel> Deploy(const DeploymentConfig& config, GraphBuilde
   model.total_loss = optimized.total_loss;
   model.data_loss = optimized.data_loss;
   model.regularization_loss = optimized.regularization_loss;
-  model.correct_count =
-      SumOf(builder, builder.graph().Collection(kCorrectCounts), "correct_count");
-  model.summaries =
-      CollectedSummaries(builder.graph(), model.clones[0].scope, initial_summaries);
+  model.correct_count = SumOf(builder, builder.graph().Collection(kCorrectCounts), "correct_count");
+  model.summaries = CollectedSummaries(builder.graph(), model.clones[0].scope, initial_summaries);
   model.summaries.insert(model.summaries.end(), optimized.summaries.begin(),
                          optimized.summaries.end());
   Summarize(&model.summaries, "total_loss", model.total_loss);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+
 #include "ml/graph/graph_builder.h"
 #include "worker/deployment_config.h"
 
@@ -59,15 +60,16 @@ struct TrainOp {
 struct DeployedModel {
   std::optional<TrainOp> train_op;       // only with an optimizer and something to train
   std::vector<ScalarSummary> summaries;  // by name, all on the CPU after a run
-  Output total_loss;                     // data_loss + regularization_loss; not valid: no loss at all
-  Output data_loss;                      // weighted mean over the clones; not valid if they have none
-  Output regularization_loss;            // not valid if there is none
-  Output correct_count;                  // sum over the clones; not valid if they count nothing
+  Output total_loss;           // data_loss + regularization_loss; not valid: no loss at all
+  Output data_loss;            // weighted mean over the clones; not valid if they have none
+  Output regularization_loss;  // not valid if there is none
+  Output correct_count;        // sum over the clones; not valid if they count nothing
   std::vector<Clone> clones;
 };
 
 absl::StatusOr<std::vector<Clone>> CreateClones(const DeploymentConfig& config,
-                                                GraphBuilder& builder, const CloneFunction& model_fn);
+                                                GraphBuilder& builder,
+                                                const CloneFunction& model_fn);
 
 // The clone's loss on its device: its losses divided by num_clones (weighed by examples if they are
 // told when the graph is compiled), plus the regularization losses as they are. Not valid if there

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+
 #include "ml/graph/graph_runner.h"
 #include "ml/graph/ops.h"
 #include "ml/kernels/reference/reference_kernels.h"
@@ -148,8 +149,7 @@ TEST_F(ModelDeployTest, TwoPsGetTheVariablesInTurn) {
   Clones(Config({2, false, 0, 1, 2}), BatchNormed());
   const std::string first = "/job:ps/task:0/device:CPU:0";
   const std::string second = "/job:ps/task:1/device:CPU:0";
-  EXPECT_EQ(VariableDevices(),
-            (std::vector<std::string>{first, second, first, second, first}));
+  EXPECT_EQ(VariableDevices(), (std::vector<std::string>{first, second, first, second, first}));
 }
 
 TEST_F(ModelDeployTest, ASingleClonesGradientsPassThrough) {
@@ -157,8 +157,7 @@ TEST_F(ModelDeployTest, ASingleClonesGradientsPassThrough) {
   const auto optimized = OptimizeClones(builder_, clones);
   ASSERT_TRUE(optimized.ok()) << optimized.status();
   EXPECT_EQ(optimized->gradients.size(), 3u);
-  EXPECT_TRUE(absl::StartsWith(optimized->total_loss.name(),
-                               "BatchNormClassifier/log_loss_loss"));
+  EXPECT_TRUE(absl::StartsWith(optimized->total_loss.name(), "BatchNormClassifier/log_loss_loss"));
   for (const GradientAndVariable& pair : optimized->gradients) {
     EXPECT_FALSE(absl::EndsWith(pair.gradient.name(), "sum_grads")) << pair.gradient.name();
     EXPECT_EQ(pair.gradient.node->device.ToString(), "/device:CPU:0");
@@ -203,7 +202,7 @@ TEST_F(ModelDeployTest, TrainingLowersTheLossAndGathersTheFullBatchsStatistics) 
   std::vector<Output> fetches = {train_op.total_loss};
   for (const GradientAndVariable& pair : train_op.gradients) fetches.push_back(pair.gradient);
   fetches.insert(fetches.end(), train_op.update_ops.begin(), train_op.update_ops.end());
-  std::vector<Tensor> variables = InitialValues(graph_, 1);
+  std::vector<Tensor> variables = InitialValues(graph_, 3);
   const KernelBackend backend = ReferenceKernelBackend();
   const auto executable = Compile(MakeRequest(graph_, backend, Feeds(), fetches));
   ASSERT_TRUE(executable.ok()) << executable.status();
@@ -219,14 +218,14 @@ TEST_F(ModelDeployTest, TrainingLowersTheLossAndGathersTheFullBatchsStatistics) 
       }
     }
     for (size_t u = 0; u < train_op.update_ops.size(); ++u) {
-      const Variable& target = *graph_.FindVariable(
-          train_op.update_ops[u].node->attributes.GetString("variable", ""));
+      const Variable& target =
+          *graph_.FindVariable(train_op.update_ops[u].node->attributes.GetString("variable", ""));
       Tensor& average = variables[target.node->variable_index];
       const Tensor& statistic = results[1 + train_op.gradients.size() + u];
       for (int i = 0; i < 4; ++i) {
-        average.mutable_span<float>()[i] = static_cast<float>(
-            target.spec.decay * average.span<float>()[i] +
-            (1 - target.spec.decay) * statistic.span<float>()[i]);
+        average.mutable_span<float>()[i] =
+            static_cast<float>(target.spec.decay * average.span<float>()[i] +
+                               (1 - target.spec.decay) * statistic.span<float>()[i]);
       }
     }
   }
@@ -275,9 +274,8 @@ TEST_F(ModelDeployTest, RegularizationEntersOnce) {
   };
   const auto model = Deploy(Config({3, true}), builder_, regularized, &sgd_);
   ASSERT_TRUE(model.ok()) << model.status();
-  const auto results =
-      RunGraph(graph_, ReferenceKernelBackend(), Feeds(), InitialValues(graph_, 1),
-               {model->total_loss, model->data_loss, model->regularization_loss});
+  const auto results = RunGraph(graph_, ReferenceKernelBackend(), Feeds(), InitialValues(graph_, 1),
+                                {model->total_loss, model->data_loss, model->regularization_loss});
   ASSERT_TRUE(results.ok()) << results.status();
   const float total = (*results)[0].span<float>()[0];
   const float data = (*results)[1].span<float>()[0];
@@ -356,8 +354,8 @@ TEST_F(ModelDeployTest, VariablesThatNoCloneUsesAreLeftOut) {
   spec.name = "b";
   const Output b = builder_.GetVariable(spec);
   const Output one = ops::Constant(builder_, 1);
-  const auto sums = SumClonesGradients(
-      builder_, {{{one, a}, {Output(), b}}, {{Output(), a}, {Output(), b}}});
+  const auto sums =
+      SumClonesGradients(builder_, {{{one, a}, {Output(), b}}, {{Output(), a}, {Output(), b}}});
   ASSERT_EQ(sums.size(), 1u);
   EXPECT_EQ(sums[0].variable, a);
   EXPECT_EQ(sums[0].gradient, one);
