@@ -16,7 +16,8 @@ TEST(StatusConversionTest, CodesAndMessagesSurviveTheTrip) {
 }
 
 TEST(StatusConversionTest, MessagesFromTheNetworkAreCutAndEscaped) {
-  const grpc::Status hostile(grpc::StatusCode::INTERNAL, std::string("a\nb") + std::string(5000, 'x'));
+  const grpc::Status hostile(grpc::StatusCode::INTERNAL,
+                             std::string("a\nb") + std::string(5000, 'x'));
   const absl::Status status = FromGrpcStatus(hostile);
   EXPECT_EQ(status.message().substr(0, 5), "a\\nbx");
   EXPECT_LE(status.message().size(), 1025u);

@@ -1,0 +1,142 @@
+#include "ps/chief_reporter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+
+#include "base/log.h"
+#include "proto/v1/chief_service.pb.h"
+
+namespace shoal {
+namespace {
+
+constexpr size_t kMaxStepsInACall = 1000;
+
+void ToProto(const SliceStoreEvents::Step& step, v1::StepReport* report) {
+  report->set_step(step.step);
+  report->set_loss_sum(step.loss_sum);
+  report->set_regularization(step.regularization);
+  report->set_correct(step.correct);
+  report->set_examples(step.examples);
+  report->set_learning_rate(step.learning_rate);
+  report->set_epoch(step.epoch);
+  report->set_staleness(step.staleness);
+}
+
+}  // namespace
+
+ChiefReporter::ChiefReporter(Options options)
+    : options_(std::move(options)), thread_([this] { Run(); }) {}
+
+ChiefReporter::~ChiefReporter() { Stop(); }
+
+void ChiefReporter::StartLineage(uint64_t lineage, size_t num_norms) {
+  MutexLock lock(&mutex_);
+  lineage_ = lineage;
+  num_norms_ = num_norms;
+  steps_.clear();
+  norms_.clear();
+}
+
+void ChiefReporter::AddSteps(const std::vector<SliceStoreEvents::Step>& steps) {
+  if (steps.empty()) return;
+  MutexLock lock(&mutex_);
+  steps_.insert(steps_.end(), steps.begin(), steps.end());
+  changed_.NotifyAll();
+}
+
+void ChiefReporter::AddNorms(const std::vector<SliceStoreEvents::Norm>& norms) {
+  if (norms.empty()) return;
+  MutexLock lock(&mutex_);
+  for (const SliceStoreEvents::Norm& norm : norms) norms_[norm.step].push_back(norm);
+  changed_.NotifyAll();
+}
+
+void ChiefReporter::Stop() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+bool ChiefReporter::HasWork() const {
+  return !steps_.empty() || (!norms_.empty() && norms_.begin()->second.size() >= num_norms_);
+}
+
+void ChiefReporter::Run() {
+  while (true) {
+    {
+      MutexLock lock(&mutex_);
+      while (!stopping_ && !HasWork()) changed_.Wait(&mutex_);
+      if (stopping_) return;
+    }
+    // Norms first: a step waits for them.
+    const Sent norms = SendNorms();
+    const Sent steps = SendSteps();
+    if (norms != Sent::kFailed && steps != Sent::kFailed) {
+      backoff_.Reset();
+      continue;
+    }
+    const absl::Time again = absl::Now() + backoff_.Next();
+    MutexLock lock(&mutex_);
+    while (!stopping_ && absl::Now() < again) changed_.WaitFor(&mutex_, again - absl::Now());
+  }
+}
+
+bool ChiefReporter::IsRefused(const absl::Status& status) {
+  if (status.ok() || IsOutcomeUnknown(status)) return false;
+  LOG(WARNING) << "the chief refuses a report: " << status;
+  return true;
+}
+
+ChiefReporter::Sent ChiefReporter::SendSteps() {
+  v1::ReportStepsRequest request;
+  *request.mutable_identity() = options_.identity();
+  size_t sent = 0;
+  uint64_t lineage = 0;
+  {
+    MutexLock lock(&mutex_);
+    if (steps_.empty()) return Sent::kNothing;
+    lineage = lineage_;
+    sent = std::min(steps_.size(), kMaxStepsInACall);
+    for (size_t i = 0; i < sent; ++i) ToProto(steps_[i], request.add_steps());
+  }
+  request.mutable_identity()->set_lineage(lineage);
+  v1::ReportStepsResponse response;
+  const absl::Status status = options_.chief->ReportSteps(request, &response);
+  if (!status.ok() && !IsRefused(status)) return Sent::kFailed;
+  MutexLock lock(&mutex_);
+  if (lineage_ == lineage) steps_.erase(steps_.begin(), steps_.begin() + sent);
+  return Sent::kGood;
+}
+
+ChiefReporter::Sent ChiefReporter::SendNorms() {
+  v1::ReportNormsRequest request;
+  *request.mutable_identity() = options_.identity();
+  uint64_t lineage = 0;
+  {
+    MutexLock lock(&mutex_);
+    if (norms_.empty() || norms_.begin()->second.size() < num_norms_) return Sent::kNothing;
+    lineage = lineage_;
+    request.set_step(norms_.begin()->first);
+    for (const SliceStoreEvents::Norm& norm : norms_.begin()->second) {
+      request.add_slices(norm.slice);
+      request.add_squared_norms(norm.squared_norm);
+    }
+  }
+  request.mutable_identity()->set_lineage(lineage);
+  v1::ReportNormsResponse response;
+  const absl::Status status = options_.chief->ReportNorms(request, &response);
+  if (!status.ok() && !IsRefused(status)) return Sent::kFailed;
+  // The chief has waited for the others in vain: ask again.
+  if (status.ok() && !response.ready()) return Sent::kGood;
+  if (status.ok()) options_.apply_scale(lineage, request.step(), response.scale());
+  MutexLock lock(&mutex_);
+  if (lineage_ == lineage) norms_.erase(request.step());
+  return Sent::kGood;
+}
+
+}  // namespace shoal

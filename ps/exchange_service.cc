@@ -1,0 +1,291 @@
+#include "ps/exchange_service.h"
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/crc32c.h"
+#include "base/mutex.h"
+#include "base/status_macros.h"
+#include "proto/v1/bulk.pb.h"
+
+namespace shoal {
+namespace {
+
+// Longer parking than any client asks for would only keep dead calls.
+constexpr absl::Duration kLongestPark = absl::Seconds(30);
+
+}  // namespace
+
+// Checksums of the values that are pulled now: many workers pull the same ones. Thread-safe.
+class ValueChecksums {
+ public:
+  uint32_t Of(uint32_t slice, uint64_t lineage, const PullAnswer& answer) {
+    {
+      MutexLock lock(&mutex_);
+      if (slice >= entries_.size()) entries_.resize(slice + 1);
+      const Entry& entry = entries_[slice];
+      if (entry.lineage == lineage && entry.value_version == answer.value_version) {
+        return entry.crc32c;
+      }
+    }
+    const VersionBuffer& value = *answer.value;
+    const uint32_t crc32c = Crc32c(value.data(), value.size() * sizeof(float));
+    MutexLock lock(&mutex_);
+    entries_[slice] = {lineage, answer.value_version, crc32c};
+    return crc32c;
+  }
+
+ private:
+  struct Entry {
+    uint64_t lineage = UINT64_MAX;
+    uint64_t value_version = UINT64_MAX;
+    uint32_t crc32c = 0;
+  };
+  Mutex mutex_;
+  std::vector<Entry> entries_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Works that are not in use, the last one first: its scratch is still in the cache.
+class ExchangeService::WorkPool {
+ public:
+  WorkPool(ParameterShard* shard, size_t max_payload_bytes)
+      : shard(shard), max_payload_bytes(max_payload_bytes) {}
+
+  std::unique_ptr<Work> Take() {
+    MutexLock lock(&mutex_);
+    if (free_.empty()) return nullptr;
+    std::unique_ptr<Work> work = std::move(free_.back());
+    free_.pop_back();
+    return work;
+  }
+  void Give(std::unique_ptr<Work> work) {
+    MutexLock lock(&mutex_);
+    if (!closed_) free_.push_back(std::move(work));
+  }
+  // Works hold the pool, so it must let go of them.
+  void Close() {
+    std::vector<std::unique_ptr<Work>> free;
+    MutexLock lock(&mutex_);
+    closed_ = true;
+    free.swap(free_);
+  }
+
+  ParameterShard* const shard;
+  const size_t max_payload_bytes;
+  ValueChecksums checksums;
+
+ private:
+  Mutex mutex_;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::unique_ptr<Work>> free_ ABSL_GUARDED_BY(mutex_);
+};
+
+// One call from its arrival until the transport has released the last value of its reply.
+class ExchangeService::Work : public PullWaiter {
+ public:
+  explicit Work(std::shared_ptr<WorkPool> pool) : pool_(std::move(pool)) {}
+
+  // Gives `work` back to its pool in the end.
+  static void Serve(std::unique_ptr<Work> work, ServedCall* call);
+  void OnPulled() override;
+
+ private:
+  absl::Status Check();
+  absl::Status CheckPushes();
+  absl::Status CheckPulls();
+  absl::Status PushAll();
+  absl::StatusOr<PushOutcome> PushOne(const v1::ExchangeRequest::Push& push);
+  // The next payload of the request, in place or in the scratch; null if it is damaged.
+  const void* ReadPayload(const v1::ExchangeRequest::Push& push);
+  void FillReply();
+  void Reply(const absl::Status& status);
+  void ReleaseOne();
+  static void OnReleased(void* work) { static_cast<Work*>(work)->ReleaseOne(); }
+
+  const std::shared_ptr<WorkPool> pool_;
+  ServedCall* call_ = nullptr;
+  bool with_checksums_ = true;
+  v1::ExchangeRequest request_;
+  v1::ExchangeResponse response_;
+  std::vector<uint32_t> pushed_slices_;
+  ParameterShard::Access access_;
+  BatchReport report_;
+  std::vector<char> scratch_;
+  std::atomic<int> held_{0};  // Values that the transport still reads, and one for this object.
+};
+
+void ExchangeService::Work::Serve(std::unique_ptr<Work> owned, ServedCall* call) {
+  Work* work = owned.release();
+  work->held_.store(1, std::memory_order_relaxed);
+  work->call_ = call;
+  work->with_checksums_ = call->needs_checksums();
+  work->response_.Clear();
+  absl::Status status = work->Check();
+  if (status.ok()) status = work->PushAll();
+  if (!status.ok()) {
+    work->Reply(status);
+    return;
+  }
+  work->pool_->shard->Pull(work->access_, work);
+}
+
+absl::Status ExchangeService::Work::Check() {
+  const absl::string_view header = call_->header();
+  if (!request_.ParseFromArray(header.data(), static_cast<int>(header.size()))) {
+    return absl::InvalidArgumentError("the header is not an ExchangeRequest");
+  }
+  ASSIGN_OR_RETURN(access_,
+                   pool_->shard->Enter(request_.identity(), request_.receiver_incarnation()));
+  RETURN_IF_ERROR(CheckPushes());
+  return CheckPulls();
+}
+
+absl::Status ExchangeService::Work::CheckPushes() {
+  pushed_slices_.clear();
+  for (const v1::ExchangeRequest::Push& push : request_.pushes()) {
+    if (push.kind() == v1::CONTRIBUTION_KIND_UNSPECIFIED ||
+        !v1::ContributionKind_IsValid(push.kind())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("slice ", push.slice(), ": no contribution has ", "kind ", push.kind()));
+    }
+    pushed_slices_.push_back(push.slice());
+  }
+  if (!pushed_slices_.empty() && request_.batch_examples() == 0) {
+    return absl::InvalidArgumentError("batch_examples: a batch has examples");
+  }
+  if (!pool_->shard->OwnsAll(access_, pushed_slices_)) {
+    return absl::InvalidArgumentError("pushes: a slice of another ps");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExchangeService::Work::CheckPulls() {
+  slices.assign(request_.pulls().begin(), request_.pulls().end());
+  if (!pool_->shard->OwnsAll(access_, slices)) {
+    return absl::InvalidArgumentError("pulls: a slice of another ps");
+  }
+  uint64_t bytes = 0;
+  for (const uint32_t slice : slices) bytes += (*access_.table)[slice].num_bytes();
+  if (!request_.versions_only() && bytes > pool_->max_payload_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("pulls: ", bytes, " bytes in one call, at most ", pool_->max_payload_bytes));
+  }
+  version = request_.pull_version();
+  versions_only = request_.versions_only();
+  park = std::min(absl::Milliseconds(request_.park_milliseconds()), kLongestPark);
+  return absl::OkStatus();
+}
+
+absl::Status ExchangeService::Work::PushAll() {
+  uint64_t bytes = 0;
+  for (const v1::ExchangeRequest::Push& push : request_.pushes()) bytes += push.payload_bytes();
+  // A payload that was cut cannot be told apart into slices with certainty.
+  const bool is_whole = bytes == call_->payload()->remaining();
+  report_ = {request_.report().loss_sum(), request_.report().regularization(),
+             request_.report().correct(), request_.report().examples()};
+  for (const v1::ExchangeRequest::Push& push : request_.pushes()) {
+    PushOutcome outcome = PushOutcome::kCorrupt;
+    if (is_whole) {
+      ASSIGN_OR_RETURN(outcome, PushOne(push));
+    }
+    response_.add_outcomes(static_cast<v1::PushOutcome>(outcome));
+    // The caller has to act before it waits.
+    if (outcome != PushOutcome::kAccepted && outcome != PushOutcome::kDuplicate) {
+      park = absl::ZeroDuration();
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PushOutcome> ExchangeService::Work::PushOne(const v1::ExchangeRequest::Push& push) {
+  const void* data = ReadPayload(push);
+  if (data == nullptr) return PushOutcome::kCorrupt;
+  SlicePush slice_push;
+  slice_push.slice = push.slice();
+  slice_push.kind = static_cast<ContributionKind>(push.kind());
+  slice_push.batch = {request_.batch().epoch(), request_.batch().index()};
+  slice_push.step = request_.step();
+  slice_push.position = request_.position();
+  slice_push.examples = request_.batch_examples();
+  slice_push.pulled_version = push.pulled_version();
+  slice_push.data = data;
+  slice_push.bytes = push.payload_bytes();
+  slice_push.report = request_.has_report() ? &report_ : nullptr;
+  return pool_->shard->Push(access_, slice_push);
+}
+
+const void* ExchangeService::Work::ReadPayload(const v1::ExchangeRequest::Push& push) {
+  static constexpr char kNothing[1] = {};
+  const size_t bytes = push.payload_bytes();
+  if (bytes == 0) return kNothing;
+  const char* data = call_->payload()->Borrow(bytes);
+  uint32_t crc32c = 0;
+  if (data == nullptr) {
+    if (scratch_.size() < bytes) scratch_.resize(bytes);
+    if (!call_->payload()->Copy(scratch_.data(), bytes, with_checksums_ ? &crc32c : nullptr)) {
+      return nullptr;
+    }
+    data = scratch_.data();
+  } else if (with_checksums_) {
+    crc32c = Crc32c(data, bytes);
+  }
+  return with_checksums_ && crc32c != push.crc32c() ? nullptr : data;
+}
+
+void ExchangeService::Work::OnPulled() {
+  if (status.ok()) FillReply();
+  Reply(status);
+}
+
+void ExchangeService::Work::FillReply() {
+  response_.set_incarnation(request_.receiver_incarnation());
+  response_.set_lineage(lineage);
+  response_.set_credit_bytes(pool_->shard->free_staging_bytes());
+  for (const uint32_t position : missing_positions) response_.add_missing_positions(position);
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const PullAnswer& answer = answers[i];
+    v1::ExchangeResponse::Pull* pull = response_.add_pulls();
+    pull->set_slice(slices[i]);
+    pull->set_version(answer.version);
+    if (answer.state != PullAnswer::kValue) continue;
+    pull->set_value_version(answer.value_version);
+    const size_t bytes = answer.value->size() * sizeof(float);
+    pull->set_payload_bytes(static_cast<uint32_t>(bytes));
+    if (with_checksums_) pull->set_crc32c(pool_->checksums.Of(slices[i], lineage, answer));
+    held_.fetch_add(1, std::memory_order_relaxed);
+    call_->reply_payloads.push_back({answer.value->data(), bytes, &OnReleased, this});
+  }
+  response_.AppendToString(&call_->reply_header);
+}
+
+void ExchangeService::Work::Reply(const absl::Status& reply_status) {
+  call_->Reply(reply_status);
+  ReleaseOne();
+}
+
+void ExchangeService::Work::ReleaseOne() {
+  if (held_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  answers.clear();
+  access_.table.reset();
+  call_ = nullptr;
+  const std::shared_ptr<WorkPool> pool = pool_;
+  pool->Give(std::unique_ptr<Work>(this));
+}
+
+ExchangeService::ExchangeService(ParameterShard* shard, size_t max_payload_bytes)
+    : pool_(std::make_shared<WorkPool>(shard, max_payload_bytes)) {}
+
+ExchangeService::~ExchangeService() { pool_->Close(); }
+
+void ExchangeService::Exchange(ServedCall* call) {
+  std::unique_ptr<Work> work = pool_->Take();
+  if (work == nullptr) work = std::make_unique<Work>(pool_);
+  Work::Serve(std::move(work), call);
+}
+
+}  // namespace shoal

@@ -1,0 +1,251 @@
+#include "ps/parameter_server.h"
+
+#include <grpcpp/impl/codegen/service_type.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "base/mutex.h"
+#include "base/notification.h"
+#include "base/status_macros.h"
+#include "proto/v1/chief_service.pb.h"
+#include "proto/v1/parameter_service.pb.h"
+#include "ps/chief_reporter.h"
+#include "ps/exchange_service.h"
+#include "ps/parameter_service_impl.h"
+#include "ps/parameter_shard.h"
+#include "runtime/rpc/chief_session.h"
+#include "runtime/rpc/grpc_parameter_service.h"
+#include "runtime/rpc/grpc_server.h"
+#include "runtime/transport/grpc_bulk_server.h"
+
+namespace shoal {
+namespace {
+
+// After the run's end the chief still tells every ps so; one that it cannot reach leaves by itself.
+constexpr absl::Duration kFinishWait = absl::Seconds(10);
+constexpr absl::Duration kStopGrace = absl::Seconds(2);
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
+}
+
+// How many slices of the store take part in clipping by global norm.
+size_t CountNorms(const v1::LoadSlicesRequest& request, const SliceStore& store) {
+  if (request.run().optimizer().clip_by_global_norm() == 0) return 0;
+  size_t count = 0;
+  for (const uint32_t slice : store.owned()) {
+    const uint32_t variable = store.table()[slice].variable;
+    const v1::UpdateKind update = request.variables(static_cast<int>(variable)).update();
+    if (update == v1::UPDATE_KIND_OPTIMIZER) ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+class ParameterServer::Core : public ShardObserver, public ChiefSession::Observer {
+ public:
+  explicit Core(const Options& options);
+  ~Core() override { Stop().IgnoreError(); }
+
+  absl::Status Listen();
+  absl::Status Start();
+  absl::Status Wait();
+  void EndWith(const absl::Status& status);
+  absl::Status Stop();
+
+  const std::string& address() const { return address_; }
+  ParameterServiceImpl* parameter_service() { return &parameter_service_; }
+  ExchangeService* exchange_service() { return &exchange_service_; }
+
+  // ShardObserver
+  void OnLineage(uint64_t lineage) override;
+  void OnEvents(SliceStoreEvents* events) override;
+  // ChiefSession::Observer
+  void OnRunState(const v1::RunState& state) override;
+  void OnFenced(const absl::Status& status) override { EndWith(status); }
+  void OnChiefLost(const absl::Status& status) override {
+    EndWith(absl::UnavailableError(std::string(status.message())));
+  }
+
+ private:
+  absl::Status ListenOverGrpc();
+  ChiefReporter::Options ReporterOptions();
+  ParameterServiceImpl::Options ServiceOptions();
+  ChiefSession::Options SessionOptions() const;
+
+  const Options options_;
+  std::string address_;
+  std::atomic<size_t> num_norms_{0};
+  ChiefReporter reporter_;
+  ParameterShard shard_;
+  ExchangeService exchange_service_;
+  ParameterServiceImpl parameter_service_;
+  std::unique_ptr<grpc::Service> grpc_service_;
+  std::unique_ptr<GrpcBulkServer> bulk_server_;
+  std::unique_ptr<GrpcServer> server_;
+  std::unique_ptr<ChiefSession> session_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status end_ ABSL_GUARDED_BY(mutex_);
+  absl::Time give_up_waiting_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  bool stopped_ = false;
+};
+
+ParameterServer::Core::Core(const Options& options)
+    : options_(options),
+      address_(options.address),
+      reporter_(ReporterOptions()),
+      shard_(options.clock, this),
+      exchange_service_(&shard_, options.max_payload_bytes),
+      parameter_service_(ServiceOptions()) {}
+
+ChiefReporter::Options ParameterServer::Core::ReporterOptions() {
+  ChiefReporter::Options options;
+  options.chief = options_.chief;
+  options.identity = [this] { return session_->identity(); };
+  options.apply_scale = [this](uint64_t lineage, uint64_t step, double scale) {
+    // An error means that the lineage is over, and with it the step.
+    shard_.CommandOfOwn(lineage, [&](SliceStore* store) { store->ApplyScale(step, scale); })
+        .IgnoreError();
+  };
+  return options;
+}
+
+ParameterServiceImpl::Options ParameterServer::Core::ServiceOptions() {
+  ParameterServiceImpl::Options options;
+  options.ps_index = options_.index;
+  options.shard = &shard_;
+  options.on_load = [this](const v1::LoadSlicesRequest& request, const SliceStore& store) {
+    num_norms_ = CountNorms(request, store);
+    return absl::OkStatus();
+  };
+  options.on_finish = [this] { EndWith(absl::OkStatus()); };
+  return options;
+}
+
+ChiefSession::Options ParameterServer::Core::SessionOptions() const {
+  ChiefSession::Options options;
+  options.job = ChiefSession::Job::kPs;
+  options.index = options_.index;
+  options.address = address_;
+  options.host = HostName();
+  options.process_id = static_cast<uint32_t>(getpid());
+  options.config_fingerprint = options_.config_fingerprint;
+  options.nonce = options_.nonce;
+  options.register_patience = options_.register_patience;
+  return options;
+}
+
+absl::Status ParameterServer::Core::Listen() {
+  if (!options_.listen_address.empty()) RETURN_IF_ERROR(ListenOverGrpc());
+  session_ = std::make_unique<ChiefSession>(options_.chief, options_.clock, SessionOptions(), this);
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServer::Core::ListenOverGrpc() {
+  grpc_service_ = NewGrpcParameterService(&parameter_service_);
+  GrpcBulkServer::Options bulk_options;
+  bulk_options.spin = options_.spin;
+  bulk_server_ = std::make_unique<GrpcBulkServer>(&exchange_service_, bulk_options);
+  GrpcServer::Options server_options;
+  server_options.address = options_.listen_address;
+  server_options.allow_plaintext = options_.allow_plaintext;
+  server_options.max_message_bytes = options_.max_payload_bytes + kMaxBulkHeaderBytes;
+  server_options.services = {grpc_service_.get()};
+  server_options.bulk = bulk_server_.get();
+  ASSIGN_OR_RETURN(server_, GrpcServer::Create(server_options));
+  address_ = server_->address();
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServer::Core::Start() {
+  RETURN_IF_ERROR(session_->Register(nullptr));
+  const v1::Identity identity = session_->identity();
+  shard_.SetRules(ReceiverRules(identity.run_id(), identity.term(), identity.incarnation()),
+                  [this] { return session_->is_lease_valid(); });
+  session_->Start();
+  if (server_ != nullptr) server_->SetServing(true);
+  return absl::OkStatus();
+}
+
+void ParameterServer::Core::OnLineage(uint64_t lineage) {
+  reporter_.StartLineage(lineage, num_norms_);
+}
+
+void ParameterServer::Core::OnEvents(SliceStoreEvents* events) {
+  reporter_.AddSteps(events->steps);
+  reporter_.AddNorms(events->norms);
+  if (!events->advances.empty()) {
+    ChiefSession::Activity activity;
+    activity.step = events->advances.back().version;
+    activity.words = "serves";
+    session_->SetActivity(std::move(activity));
+  }
+}
+
+void ParameterServer::Core::OnRunState(const v1::RunState& state) {
+  if (state.phase() != v1::RunState::PHASE_DONE && state.phase() != v1::RunState::PHASE_FAILED) {
+    return;
+  }
+  MutexLock lock(&mutex_);
+  give_up_waiting_ = options_.clock->Now() + kFinishWait;
+  changed_.NotifyAll();
+}
+
+absl::Status ParameterServer::Core::Wait() {
+  MutexLock lock(&mutex_);
+  while (!ended_) {
+    if (!options_.clock->WaitUntil(give_up_waiting_, &mutex_, &changed_) &&
+        options_.clock->Now() >= give_up_waiting_) {
+      return absl::OkStatus();
+    }
+  }
+  return end_;
+}
+
+void ParameterServer::Core::EndWith(const absl::Status& status) {
+  MutexLock lock(&mutex_);
+  if (ended_) return;
+  ended_ = true;
+  end_ = status;
+  changed_.NotifyAll();
+}
+
+absl::Status ParameterServer::Core::Stop() {
+  if (stopped_) return absl::OkStatus();
+  stopped_ = true;
+  if (server_ != nullptr) server_->SetServing(false);
+  shard_.Drain();
+  reporter_.Stop();
+  absl::Status status;
+  if (server_ != nullptr) status = server_->Stop(kStopGrace);
+  session_->Stop(/*leaving=*/true);
+  return status;
+}
+
+absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Create(const Options& options) {
+  auto core = std::make_unique<Core>(options);
+  RETURN_IF_ERROR(core->Listen());
+  return std::unique_ptr<ParameterServer>(new ParameterServer(std::move(core)));
+}
+
+ParameterServer::ParameterServer(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+ParameterServer::~ParameterServer() = default;
+
+const std::string& ParameterServer::address() const { return core_->address(); }
+ParameterClient* ParameterServer::parameter_service() { return core_->parameter_service(); }
+BulkService* ParameterServer::bulk_service() { return core_->exchange_service(); }
+absl::Status ParameterServer::Start() { return core_->Start(); }
+absl::Status ParameterServer::Wait() { return core_->Wait(); }
+void ParameterServer::End() { core_->EndWith(absl::CancelledError("told to end")); }
+absl::Status ParameterServer::Stop() { return core_->Stop(); }
+
+}  // namespace shoal

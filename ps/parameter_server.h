@@ -1,0 +1,74 @@
+// A ps task: its shard with all that serves it. The assembly; the parts have the logic.
+#ifndef SHOAL_PS_PARAMETER_SERVER_H_
+#define SHOAL_PS_PARAMETER_SERVER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "base/clock.h"
+#include "base/file_system.h"
+#include "runtime/rpc/chief_client.h"
+#include "runtime/rpc/parameter_client.h"
+#include "runtime/transport/bulk.h"
+
+namespace shoal {
+
+// Thread-safe but for Create, Start and Stop.
+class ParameterServer {
+ public:
+  struct Options {
+    uint32_t index = 0;
+    ChiefClient* chief = nullptr;  // Must outlive the server, as must the next two.
+    const Clock* clock = nullptr;
+    FileSystem* file_system = nullptr;
+    uint64_t config_fingerprint = 0;
+    std::string nonce;  // Random per process.
+    // Serve over gRPC here; empty: only this process reaches the server, by the two accessors
+    // below, and `address` is what the chief is told.
+    std::string listen_address;
+    bool allow_plaintext = false;
+    std::string address;
+    absl::Duration register_patience = absl::Seconds(300);
+    size_t max_payload_bytes = kDefaultMaxBulkPayloadBytes;
+    // How long a bulk thread polls before it sleeps.
+    absl::Duration spin = absl::ZeroDuration();
+  };
+
+  // Listens. Errors: see GrpcServer::Create.
+  static absl::StatusOr<std::unique_ptr<ParameterServer>> Create(const Options& options);
+  // The same as Stop.
+  ~ParameterServer();
+
+  const std::string& address() const;
+  ParameterClient* parameter_service();
+  BulkService* bulk_service();
+
+  // Registers with the chief (see ChiefSession::Register) and serves.
+  absl::Status Start();
+
+  // Blocks until the run is over, however it ends: OK, the chief said so. CANCELLED after End.
+  // ABORTED: this task was replaced. UNAVAILABLE: the chief is lost. FAILED_PRECONDITION: the chief
+  // will not have this task.
+  absl::Status Wait();
+  // Makes Wait return CANCELLED unless the run is over.
+  void End();
+
+  // Stops serving, in the reverse order of the start. DEADLINE_EXCEEDED: a call does not return,
+  // the process should exit. Idempotent.
+  absl::Status Stop();
+
+ private:
+  class Core;
+  explicit ParameterServer(std::unique_ptr<Core> core);
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_PS_PARAMETER_SERVER_H_

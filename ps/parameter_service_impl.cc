@@ -1,0 +1,158 @@
+#include "ps/parameter_service_impl.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "proto/v1/parameter_service.pb.h"
+#include "ps/memory_check.h"
+#include "runtime/cluster/slice_table.h"
+#include "runtime/variables/initial_values.h"
+#include "runtime/variables/slice_store_config.h"
+
+namespace shoal {
+namespace {
+
+absl::Status CheckIsChief(const v1::Identity& sender) {
+  if (sender.member().job() == v1::JOB_CHIEF) return absl::OkStatus();
+  return absl::PermissionDeniedError("identity.member: only the chief commands a ps");
+}
+
+BatchKey KeyOf(const v1::BatchId& batch) { return {batch.epoch(), batch.index()}; }
+
+// The slices of `ps_index`, after the map has been checked against the table.
+absl::StatusOr<std::vector<uint32_t>> OwnedSlices(const v1::ShardMap& map, const SliceTable& table,
+                                                  uint32_t ps_index) {
+  if (static_cast<uint32_t>(map.owner_size()) != table.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("shard_map.owner: ", map.owner_size(),
+                                                   " entries for ", table.size(), " slices"));
+  }
+  if (ps_index >= map.num_ps_tasks()) {
+    return absl::InvalidArgumentError(absl::StrCat("shard_map.num_ps_tasks: ", map.num_ps_tasks(),
+                                                   ", but this is ps/", ps_index));
+  }
+  std::vector<uint32_t> owned;
+  for (uint32_t slice = 0; slice < table.size(); ++slice) {
+    if (map.owner(static_cast<int>(slice)) == ps_index) owned.push_back(slice);
+  }
+  return owned;
+}
+
+}  // namespace
+
+absl::Status ParameterServiceImpl::LoadSlices(const v1::LoadSlicesRequest& request,
+                                              v1::LoadSlicesResponse* response) {
+  RETURN_IF_ERROR(CheckIsChief(request.identity()));
+  ASSIGN_OR_RETURN(const bool is_new, options_.shard->BeginLoad(request.identity()));
+  if (is_new) {
+    absl::StatusOr<std::unique_ptr<SliceStore>> store = Load(request);
+    if (store.ok()) {
+      const absl::Status status = options_.on_load(request, **store);
+      if (!status.ok()) store = status;
+    }
+    if (!store.ok())
+      LOG(ERROR) << "cannot load lineage " << request.identity().lineage() << ": "
+                 << store.status();
+    options_.shard->EndLoad(store.ok() ? std::move(*store) : nullptr);
+    RETURN_IF_ERROR(store.status());
+  }
+  return DescribeLoaded(request, response);
+}
+
+absl::StatusOr<std::unique_ptr<SliceStore>> ParameterServiceImpl::Load(
+    const v1::LoadSlicesRequest& request) const {
+  const std::vector<v1::VariableSpec> variables(request.variables().begin(),
+                                                request.variables().end());
+  ASSIGN_OR_RETURN(const SliceTable table,
+                   SliceTable::Create(variables, request.shard_map().slice_bytes()));
+  ASSIGN_OR_RETURN(const std::vector<uint32_t> owned,
+                   OwnedSlices(request.shard_map(), table, options_.ps_index));
+  ASSIGN_OR_RETURN(const StepPlan plan, StepPlan::FromProto(request.plan()));
+  SliceStore::LoadOptions load{request.identity().lineage(), 0, plan, {}};
+  for (const v1::BatchId& batch : request.skipped()) load.skipped.push_back(KeyOf(batch));
+  ASSIGN_OR_RETURN(const SliceStoreOptions store_options,
+                   SliceStoreOptionsFrom(request.run(), plan));
+  RETURN_IF_ERROR(CheckMemory(table, owned));
+  ASSIGN_OR_RETURN(std::unique_ptr<SliceStore> store,
+                   SliceStore::Create(store_options, variables, table, owned));
+  if (request.checkpoint().empty()) {
+    InitialValues initial(variables, table, request.run().seed());
+    RETURN_IF_ERROR(store->Load(load, initial));
+    return store;
+  }
+  ASSIGN_OR_RETURN(const Checkpoint checkpoint, options_.open_checkpoint(request, table));
+  load.version = checkpoint.version;
+  RETURN_IF_ERROR(store->Load(load, *checkpoint.slices));
+  return store;
+}
+
+absl::Status ParameterServiceImpl::DescribeLoaded(const v1::LoadSlicesRequest& request,
+                                                  v1::LoadSlicesResponse* response) const {
+  return options_.shard->Command(request.identity(), [response](SliceStore* store) {
+    uint64_t version = 0;
+    uint64_t bytes = 0;
+    for (const uint32_t slice : store->owned()) {
+      const uint64_t newest = store->newest_version(slice);
+      if (newest != kEveryVersion) version = std::max(version, newest);
+      bytes += store->table()[slice].num_bytes();
+    }
+    response->set_version(version);
+    response->set_bytes(bytes);
+  });
+}
+
+absl::Status ParameterServiceImpl::WithholdBatch(const v1::WithholdBatchRequest& request,
+                                                 v1::WithholdBatchResponse* response) {
+  RETURN_IF_ERROR(CheckIsChief(request.identity()));
+  return options_.shard->Command(request.identity(), [&](SliceStore* store) {
+    const WithholdAnswer answer = store->Withhold(KeyOf(request.batch()), request.number());
+    response->set_ignored(answer.ignored);
+    response->set_all_have(answer.all_have);
+    response->set_none_has(answer.none_has);
+  });
+}
+
+absl::Status ParameterServiceImpl::DecideBatch(const v1::DecideBatchRequest& request,
+                                               v1::DecideBatchResponse* /*response*/) {
+  RETURN_IF_ERROR(CheckIsChief(request.identity()));
+  return options_.shard->Command(request.identity(), [&](SliceStore* store) {
+    store->Decide(KeyOf(request.batch()), request.number(), request.skip());
+  });
+}
+
+absl::Status ParameterServiceImpl::RequestCut(const v1::RequestCutRequest& request,
+                                              v1::RequestCutResponse* response) {
+  RETURN_IF_ERROR(CheckIsChief(request.identity()));
+  return options_.shard->Command(request.identity(), [&](SliceStore* store) {
+    options_.on_cut_requested(request);
+    const CutAnswer answer = store->RequestCut(request.version());
+    response->set_passed(answer.passed);
+    response->set_newest_version(answer.newest_version);
+  });
+}
+
+absl::Status ParameterServiceImpl::GetApplied(const v1::GetAppliedRequest& request,
+                                              v1::GetAppliedResponse* response) {
+  RETURN_IF_ERROR(CheckIsChief(request.identity()));
+  return options_.shard->Command(request.identity(), [&](SliceStore* store) {
+    const IntervalSet applied = store->Applied(request.epoch());
+    for (const IntervalSet::Range& range : applied.ranges()) {
+      response->add_begin(range.begin);
+      response->add_end(range.end);
+    }
+  });
+}
+
+absl::Status ParameterServiceImpl::Finish(const v1::FinishRequest& request,
+                                          v1::FinishResponse* /*response*/) {
+  RETURN_IF_ERROR(CheckIsChief(request.identity()));
+  RETURN_IF_ERROR(options_.shard->CheckCommand(request.identity()));
+  options_.on_finish();
+  return absl::OkStatus();
+}
+
+}  // namespace shoal

@@ -1,0 +1,265 @@
+#include "ps/parameter_shard.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "proto/v1/identity.pb.h"
+
+namespace shoal {
+namespace {
+
+absl::Status Moved() { return absl::AbortedError("moved: the variables were loaded anew"); }
+
+}  // namespace
+
+ParameterShard::ParameterShard(const Clock* clock, ShardObserver* observer)
+    : clock_(clock), observer_(observer), timer_([this] { RunTimer(); }) {}
+
+ParameterShard::~ParameterShard() {
+  Drain();
+  timer_.join();
+}
+
+void ParameterShard::SetRules(const ReceiverRules& rules, std::function<bool()> may_act) {
+  MutexLock lock(&mutex_);
+  rules_ = std::make_unique<ReceiverRules>(rules);
+  may_act_ = std::move(may_act);
+}
+
+absl::Status ParameterShard::CheckCommand(const v1::Identity& sender) {
+  MutexLock lock(&mutex_);
+  if (rules_ == nullptr) return absl::UnavailableError("this ps has not registered yet");
+  return rules_->CheckSender(sender);
+}
+
+absl::StatusOr<bool> ParameterShard::BeginLoad(const v1::Identity& sender) {
+  Waiters ended;
+  std::shared_ptr<SliceStore> old;  // Freed without the lock.
+  {
+    MutexLock lock(&mutex_);
+    if (rules_ == nullptr) return absl::UnavailableError("this ps has not registered yet");
+    RETURN_IF_ERROR(rules_->CheckSender(sender));
+    if (phase_ == Phase::kDraining) return absl::UnavailableError("this ps is stopping");
+    if (phase_ == Phase::kLoading) {
+      return absl::UnavailableError("this ps is still loading; ask again");
+    }
+    if (phase_ == Phase::kServing && rules_->lineage() == sender.lineage()) return false;
+    if (sender.lineage() < rules_->lineage()) {
+      return absl::AbortedError("moved: a newer lineage has been loaded");
+    }
+    phase_ = Phase::kLoading;
+    loading_lineage_ = sender.lineage();
+    ++generation_;
+    EndWaiting(Moved(), &ended);
+    old = std::move(store_);
+  }
+  Tell(ended);
+  return true;
+}
+
+void ParameterShard::EndLoad(std::unique_ptr<SliceStore> store) {
+  MutexLock lock(&mutex_);
+  if (phase_ != Phase::kLoading) return;  // Stopped meanwhile.
+  store_ = std::move(store);
+  phase_ = store_ == nullptr ? Phase::kBlank : Phase::kServing;
+  if (store_ == nullptr) return;
+  rules_->set_lineage(loading_lineage_);
+  observer_->OnLineage(loading_lineage_);
+  Waiters complete;  // Nobody waits yet.
+  TakeEvents(&complete);
+}
+
+absl::Status ParameterShard::CheckServing(uint64_t generation) const {
+  if (phase_ == Phase::kDraining) return absl::UnavailableError("this ps is stopping");
+  if (generation != generation_) return Moved();
+  if (phase_ != Phase::kServing) return absl::UnavailableError("this ps has no variables yet");
+  if (!may_act_()) return absl::UnavailableError("this ps cannot reach the chief");
+  return absl::OkStatus();
+}
+
+absl::Status ParameterShard::Command(const v1::Identity& sender,
+                                     const std::function<void(SliceStore*)>& command) {
+  Waiters complete;
+  {
+    MutexLock lock(&mutex_);
+    if (rules_ == nullptr) return absl::UnavailableError("this ps has not registered yet");
+    RETURN_IF_ERROR(rules_->CheckSenderAndLineage(sender, rules_->incarnation()));
+    RETURN_IF_ERROR(CheckServing(generation_));
+    command(store_.get());
+    TakeEvents(&complete);
+  }
+  Tell(complete);
+  return absl::OkStatus();
+}
+
+absl::Status ParameterShard::CommandOfOwn(uint64_t lineage,
+                                          const std::function<void(SliceStore*)>& command) {
+  Waiters complete;
+  {
+    MutexLock lock(&mutex_);
+    RETURN_IF_ERROR(CheckServing(generation_));
+    if (rules_->lineage() != lineage) return Moved();
+    command(store_.get());
+    TakeEvents(&complete);
+  }
+  Tell(complete);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ParameterShard::Access> ParameterShard::Enter(const v1::Identity& sender,
+                                                             uint64_t receiver_incarnation) {
+  MutexLock lock(&mutex_);
+  if (rules_ == nullptr) return absl::UnavailableError("this ps has not registered yet");
+  if (phase_ != Phase::kServing) {
+    RETURN_IF_ERROR(rules_->CheckSender(sender));
+    return CheckServing(generation_);
+  }
+  RETURN_IF_ERROR(rules_->CheckSenderAndLineage(sender, receiver_incarnation));
+  RETURN_IF_ERROR(CheckServing(generation_));
+  return Access{generation_, rules_->lineage(),
+                std::shared_ptr<const SliceTable>(store_, &store_->table())};
+}
+
+bool ParameterShard::OwnsAll(const Access& access, absl::Span<const uint32_t> slices) {
+  MutexLock lock(&mutex_);
+  if (!CheckServing(access.generation).ok()) return false;
+  return std::all_of(slices.begin(), slices.end(), [this](uint32_t slice) {
+    mutex_.AssertHeld();
+    return store_->Owns(slice);
+  });
+}
+
+absl::StatusOr<PushOutcome> ParameterShard::Push(const Access& access, const SlicePush& push) {
+  Waiters complete;
+  PushOutcome outcome = PushOutcome::kNone;
+  {
+    MutexLock lock(&mutex_);
+    RETURN_IF_ERROR(CheckServing(access.generation));
+    outcome = store_->Push(push);
+    TakeEvents(&complete);
+  }
+  Tell(complete);
+  return outcome;
+}
+
+uint64_t ParameterShard::free_staging_bytes() {
+  MutexLock lock(&mutex_);
+  return store_ == nullptr ? 0 : store_->free_staging_bytes();
+}
+
+void ParameterShard::Pull(const Access& access, PullWaiter* waiter) {
+  waiter->answers.clear();
+  waiter->missing_positions.clear();
+  waiter->lineage = access.lineage;
+  waiter->first_waiting_ = 0;
+  {
+    MutexLock lock(&mutex_);
+    waiter->status = CheckServing(access.generation);
+    if (waiter->status.ok()) {
+      if (!waiter->versions_only && waiter->park > absl::ZeroDuration() && !IsComplete(waiter)) {
+        waiter->give_up_ = clock_->Now() + waiter->park;
+        waiting_.push_back(waiter);
+        changed_.NotifyAll();
+        return;
+      }
+      Answer(waiter);
+    }
+  }
+  waiter->OnPulled();
+}
+
+void ParameterShard::TakeEvents(Waiters* complete) {
+  store_->TakeEvents(&events_);
+  if (events_.empty()) return;
+  if (!events_.advances.empty() && !waiting_.empty()) {
+    const auto still = std::partition(waiting_.begin(), waiting_.end(), [this](PullWaiter* waiter) {
+      mutex_.AssertHeld();
+      return !IsComplete(waiter);
+    });
+    for (auto it = still; it != waiting_.end(); ++it) {
+      Answer(*it);
+      complete->push_back(*it);
+    }
+    waiting_.erase(still, waiting_.end());
+  }
+  observer_->OnEvents(&events_);
+}
+
+bool ParameterShard::IsComplete(PullWaiter* waiter) const {
+  size_t& first = waiter->first_waiting_;
+  while (first < waiter->slices.size() &&
+         store_->TryPull(waiter->slices[first], waiter->version).state != PullAnswer::kNotYet) {
+    ++first;
+  }
+  return first == waiter->slices.size();
+}
+
+void ParameterShard::Answer(PullWaiter* waiter) const {
+  waiter->status = absl::OkStatus();
+  bool is_all_there = true;
+  for (const uint32_t slice : waiter->slices) {
+    if (waiter->versions_only) {
+      PullAnswer& answer = waiter->answers.emplace_back();
+      answer.state = PullAnswer::kNotYet;
+      answer.version = store_->newest_version(slice);
+      continue;
+    }
+    waiter->answers.push_back(store_->TryPull(slice, waiter->version));
+    if (is_all_there && waiter->answers.back().state == PullAnswer::kNotYet) {
+      is_all_there = false;
+      store_->AppendMissingPositions(slice, &waiter->missing_positions);
+    }
+  }
+}
+
+void ParameterShard::EndWaiting(const absl::Status& status, Waiters* ended) {
+  for (PullWaiter* waiter : waiting_) waiter->status = status;
+  ended->insert(ended->end(), waiting_.begin(), waiting_.end());
+  waiting_.clear();
+}
+
+void ParameterShard::Tell(const Waiters& waiters) {
+  for (PullWaiter* waiter : waiters) waiter->OnPulled();
+}
+
+void ParameterShard::Drain() {
+  Waiters ended;
+  {
+    MutexLock lock(&mutex_);
+    phase_ = Phase::kDraining;
+    ++generation_;
+    EndWaiting(absl::UnavailableError("this ps is stopping"), &ended);
+    changed_.NotifyAll();
+  }
+  Tell(ended);
+}
+
+// Ends pulls whose time is over.
+void ParameterShard::RunTimer() {
+  while (true) {
+    Waiters late;
+    {
+      MutexLock lock(&mutex_);
+      if (phase_ == Phase::kDraining) return;
+      const absl::Time now = clock_->Now();
+      absl::Time wake = absl::InfiniteFuture();
+      for (const PullWaiter* waiter : waiting_) wake = std::min(wake, waiter->give_up_);
+      if (wake > now) {
+        clock_->WaitUntil(wake, &mutex_, &changed_);
+        continue;
+      }
+      const auto in_time =
+          std::partition(waiting_.begin(), waiting_.end(),
+                         [now](const PullWaiter* waiter) { return waiter->give_up_ > now; });
+      for (auto it = in_time; it != waiting_.end(); ++it) {
+        Answer(*it);
+        late.push_back(*it);
+      }
+      waiting_.erase(in_time, waiting_.end());
+    }
+    Tell(late);
+  }
+}
+
+}  // namespace shoal

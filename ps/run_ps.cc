@@ -1,0 +1,67 @@
+#include "ps/run_ps.h"
+
+#include <grpcpp/channel.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+
+#include "absl/strings/str_format.h"
+
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "ps/parameter_server.h"
+#include "runtime/config/run_config.h"
+#include "runtime/process/report_address.h"
+#include "runtime/process/shutdown.h"
+#include "runtime/process/task_options.h"
+#include "runtime/rpc/channel.h"
+#include "runtime/rpc/grpc_chief_client.h"
+
+namespace shoal {
+namespace {
+
+std::string RandomNonce() {
+  std::random_device random;
+  return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
+}
+
+ParameterServer::Options ServerOptions(const TaskOptions& options, ChiefClient* chief) {
+  ParameterServer::Options server;
+  server.index = options.task.index;
+  server.chief = chief;
+  server.clock = options.clock;
+  server.file_system = options.file_system;
+  server.config_fingerprint = ConfigFingerprint(options.run);
+  server.nonce = RandomNonce();
+  server.listen_address = options.listen_address;
+  server.allow_plaintext = options.allow_plaintext;
+  server.register_patience = absl::Seconds(
+      options.run.cluster().wait_seconds() == 0 ? 300 : options.run.cluster().wait_seconds());
+  // A slice travels whole.
+  server.max_payload_bytes =
+      std::max<size_t>(kDefaultMaxBulkPayloadBytes, options.run.cluster().slice_bytes());
+  return server;
+}
+
+}  // namespace
+
+absl::Status RunPs(const TaskOptions& options) {
+  GrpcChiefClient chief(
+      NewGrpcChannel(options.chief_address, ChannelUse::kControl, kMaxControlMessageBytes));
+  // Shared with the notification, which outlives this call.
+  ASSIGN_OR_RETURN(const std::shared_ptr<ParameterServer> server,
+                   ParameterServer::Create(ServerOptions(options, &chief)));
+  RETURN_IF_ERROR(ReportAddress(options.report_fd, server->address()));
+  LOG(INFO) << "serves at " << server->address();
+  options.shutdown->Subscribe([weak = std::weak_ptr<ParameterServer>(server)] {
+    if (const std::shared_ptr<ParameterServer> running = weak.lock()) running->End();
+  });
+  RETURN_IF_ERROR(server->Start());
+  const absl::Status status = server->Wait();
+  const absl::Status stopped = server->Stop();
+  if (!stopped.ok()) LOG(ERROR) << "cannot stop in order: " << stopped;
+  return status;
+}
+
+}  // namespace shoal
