@@ -2,6 +2,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
+
 #include "proto/v1/run_config.pb.h"
 #include "runtime/config/run_config.h"
 #include "runtime/config/validate.h"
