@@ -61,6 +61,7 @@ class FakeChief : public ChiefClient {
   absl::Status Heartbeat(const v1::HeartbeatRequest& request,
                          v1::HeartbeatResponse* response) override {
     return Answer([&] {
+      mutex_.AssertHeld();
       last_heartbeat = request;
       changed_.NotifyAll();
       const absl::Time give_up = absl::Now() + absl::Milliseconds(request.wait_milliseconds());
