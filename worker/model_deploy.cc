@@ -177,22 +177,33 @@ absl::StatusOr<OptimizedClones> OptimizeClones(GraphBuilder& builder,
 
 std::vector<GradientAndVariable> SumClonesGradients(
     GraphBuilder& builder, const std::vector<std::vector<GradientAndVariable>>& clone_gradients) {
-  std::vector<GradientAndVariable> sums;
   size_t num_variables = clone_gradients.empty() ? 0 : clone_gradients[0].size();
   for (const auto& gradients : clone_gradients) {
     num_variables = std::min(num_variables, gradients.size());
   }
+  // Sums are added in the order in which the clones' gradients become final.
+  std::vector<std::pair<int, size_t>> order;  // last gradient, variable
   for (size_t v = 0; v < num_variables; ++v) {
-    const Output variable = clone_gradients[0][v].variable;
-    std::vector<Output> gradients;
+    order.emplace_back(-1, v);
     for (const auto& of_clone : clone_gradients) {
-      CHECK(of_clone[v].variable == variable) << "clones list different variables at " << v;
-      gradients.push_back(of_clone[v].gradient);
+      CHECK(of_clone[v].variable == clone_gradients[0][v].variable)
+          << "clones list different variables at " << v;
+      if (!of_clone[v].gradient.valid()) continue;
+      order.back().first = std::max(order.back().first, of_clone[v].gradient.node->id);
     }
-    const Output sum =
-        SumOf(builder, std::move(gradients), absl::StrCat(variable.name(), "/sum_grads"));
-    if (sum.valid()) sums.push_back({sum, variable});
   }
+  std::sort(order.begin(), order.end());
+  std::vector<GradientAndVariable> sums(num_variables);
+  for (const auto& [last, v] : order) {
+    std::vector<Output> gradients;
+    for (const auto& of_clone : clone_gradients) gradients.push_back(of_clone[v].gradient);
+    sums[v].variable = clone_gradients[0][v].variable;
+    sums[v].gradient =
+        SumOf(builder, std::move(gradients), absl::StrCat(sums[v].variable.name(), "/sum_grads"));
+  }
+  sums.erase(std::remove_if(sums.begin(), sums.end(),
+                            [](const GradientAndVariable& sum) { return !sum.gradient.valid(); }),
+             sums.end());
   return sums;
 }
 

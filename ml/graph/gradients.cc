@@ -17,10 +17,14 @@ class Differentiator {
       : builder_(builder), loss_(loss), variables_(variables) {}
 
   void Run();
-  // The sum of what flowed back to the output; not valid if nothing did.
-  Output GradientOf(Output output);
+  // The gradients of the variables. Sums are added in the order in which their parts become final.
+  std::vector<Output> Gradients();
 
  private:
+  // The sum of what flowed back to the output; not valid if nothing did.
+  Output GradientOf(Output output);
+  // The last node that flows back to the output; -1 if none does.
+  int LastPartOf(Output output) const;
   bool IsBetween(const Node& node) const { return wanted_[node.id] && IsFloatingOutput(node); }
   static bool IsFloatingOutput(const Node& node) { return IsFloating(node.outputs[0].dtype); }
   void MarkWanted();
@@ -56,6 +60,24 @@ Output Differentiator::GradientOf(Output output) {
   std::vector<Output>& parts = of_node[output.index];
   if (parts.size() > 1) parts = {ops::AddN(builder_, parts)};
   return parts.empty() ? Output{} : parts[0];
+}
+
+int Differentiator::LastPartOf(Output output) const {
+  if (output.node->id > loss_.node->id) return -1;
+  const std::vector<std::vector<Output>>& of_node = flowed_[output.node->id];
+  if (output.index >= static_cast<int>(of_node.size())) return -1;
+  int last = -1;
+  for (const Output& part : of_node[output.index]) last = std::max(last, part.node->id);
+  return last;
+}
+
+std::vector<Output> Differentiator::Gradients() {
+  std::vector<std::pair<int, size_t>> order;  // last part, variable
+  for (size_t v = 0; v < variables_.size(); ++v) order.emplace_back(LastPartOf(variables_[v]), v);
+  std::sort(order.begin(), order.end());
+  std::vector<Output> gradients(variables_.size());
+  for (const auto& [last, v] : order) gradients[v] = GradientOf(variables_[v]);
+  return gradients;
 }
 
 void Differentiator::Backward(const Node& node) {
@@ -103,8 +125,7 @@ absl::StatusOr<std::vector<Output>> BuildGradients(GraphBuilder& builder, Output
   const auto scope = builder.WithNameScope("gradients");
   Differentiator differentiator(builder, loss, variables);
   differentiator.Run();
-  std::vector<Output> gradients;
-  for (const Output& variable : variables) gradients.push_back(differentiator.GradientOf(variable));
+  std::vector<Output> gradients = differentiator.Gradients();
   if (!builder.status().ok()) return builder.status();
   return gradients;
 }

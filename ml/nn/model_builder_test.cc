@@ -1,0 +1,186 @@
+#include "ml/nn/model_builder.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+
+#include "ml/graph/gradients.h"
+#include "ml/graph/graph_runner.h"
+#include "ml/graph/ops.h"
+#include "ml/kernels/cpu/cpu_kernels.h"
+#include "ml/kernels/reference/reference_kernels.h"
+#include "proto/v1/model_config.pb.h"
+
+namespace shoal {
+namespace {
+
+std::vector<FieldSpec> Images() {
+  return {{kInputField, {DataType::kFloat32, {1, 28, 28}}}, {kLabelField, {DataType::kInt32, {}}}};
+}
+
+std::vector<FieldSpec> Regression(int64_t features, int64_t columns) {
+  return {{kInputField, {DataType::kFloat32, {features}}},
+          {kTargetField, {DataType::kFloat32, {columns}}}};
+}
+
+v1::ModelConfig Parse(const std::string& text) {
+  v1::ModelConfig config;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &config)) << text;
+  return config;
+}
+
+std::string ErrorOf(const std::string& text) {
+  return std::string(MakeModel(Parse(text), Images(), 10).status().message());
+}
+
+// A model with its loss, gradients and a batch of random examples.
+struct Training {
+  Graph graph;
+  std::vector<Output> fetches;
+  std::vector<std::pair<Output, Tensor>> feeds;
+  std::vector<Tensor> variables;
+
+  Training(const std::string& text, const std::vector<FieldSpec>& fields, int64_t examples) {
+    GraphBuilder builder(&graph);
+    InputQueue queue(fields);
+    const auto model = MakeModel(Parse(text), fields, 10);
+    EXPECT_TRUE(model.ok()) << model.status();
+    const std::vector<Output> batch = queue.Dequeue(builder);
+    const ModelOutputs outputs = (*model)(builder, batch, true);
+    std::vector<Output> losses = graph.Collection(kRegularizationLosses);
+    losses.push_back(outputs.loss);
+    fetches = {ops::AddN(builder, losses), outputs.predictions};
+    if (outputs.correct_count.valid()) fetches.push_back(outputs.correct_count);
+    const auto gradients =
+        BuildGradients(builder, fetches[0], graph.Collection(kTrainableVariables));
+    EXPECT_TRUE(gradients.ok()) << gradients.status();
+    fetches.insert(fetches.end(), gradients->begin(), gradients->end());
+    for (size_t f = 0; f < fields.size(); ++f) {
+      Shape shape({examples});
+      for (int64_t dim : fields[f].example.shape.dims()) shape.AddDim(dim);
+      Tensor tensor(fields[f].example.dtype, shape);
+      if (tensor.dtype() == DataType::kFloat32) {
+        tensor = RandomTensor(DataType::kFloat32, shape, 7 + f, 0, 1);
+      } else {
+        for (int64_t i = 0; i < examples; ++i) {
+          tensor.mutable_span<int32_t>()[i] = static_cast<int32_t>(i * 3 % 10);
+        }
+      }
+      feeds.emplace_back(batch[f], tensor);
+    }
+    variables = InitialValues(graph, 11);
+  }
+};
+
+// The CPU kernels, fused and laid out, against plain loops.
+void ExpectCpuAgreesWithReference(const std::string& text, const std::vector<FieldSpec>& fields,
+                                  int64_t examples) {
+  const Training training(text, fields, examples);
+  const auto expected = RunGraph(training.graph, ReferenceKernelBackend(), training.feeds,
+                                 training.variables, training.fetches);
+  const auto got = RunGraph(training.graph, CpuKernelBackend(), training.feeds, training.variables,
+                            training.fetches);
+  ASSERT_TRUE(expected.ok() && got.ok()) << expected.status() << got.status();
+  for (size_t i = 0; i < got->size(); ++i) {
+    EXPECT_LE(RelativeDistance((*got)[i], (*expected)[i]), 2e-5) << "fetch " << i;
+  }
+}
+
+TEST(ModelBuilderTest, FashionCnnAgreesWithPlainLoops) {
+  ExpectCpuAgreesWithReference("name: 'fashion_cnn' weight_decay: 0.001", Images(), 5);
+}
+
+TEST(ModelBuilderTest, MlpAgreesWithPlainLoops) {
+  ExpectCpuAgreesWithReference("name: 'mlp'", Images(), 9);
+}
+
+TEST(ModelBuilderTest, SeedMlpAgreesWithPlainLoopsForBothTargets) {
+  ExpectCpuAgreesWithReference("name: 'seed_mlp'", Regression(60, 60), 33);
+  ExpectCpuAgreesWithReference("name: 'seed_mlp'", Regression(60, 1), 33);
+}
+
+TEST(ModelBuilderTest, LayersAgreeWithPlainLoops) {
+  ExpectCpuAgreesWithReference(
+      "layer { convolution { channels: 16 kernel: 3 activation: ACTIVATION_KIND_RELU } }"
+      "layer { pool { kernel: 2 } }"
+      "layer { convolution { channels: 32 kernel: 3 stride: 2 no_bias: true } }"
+      "layer { activation { kind: ACTIVATION_KIND_RELU } }"
+      "layer { pool { kernel: 3 stride: 2 average: true } }"
+      "layer { flatten {} }"
+      "layer { dense { units: 20 activation: ACTIVATION_KIND_TANH } }"
+      "layer { dense { units: 10 no_bias: true } }",
+      Images(), 4);
+}
+
+TEST(ModelBuilderTest, SeedMlpHasScalarBiasesAndUnitLastWeights) {
+  const Training training("name: 'seed_mlp'", Regression(600, 1), 1);
+  ASSERT_EQ(training.graph.variables().size(), 8u);
+  const Variable& bias = *training.graph.FindVariable("affine0/b");
+  EXPECT_EQ(bias.spec.shape, Shape());
+  const Variable& first = *training.graph.FindVariable("affine0/w");
+  EXPECT_EQ(first.spec.shape, Shape({600, 512}));
+  EXPECT_EQ(first.spec.initializer, TruncatedNormalInitializer(0, 1));
+  const Variable& last = *training.graph.FindVariable("affine_last/w");
+  EXPECT_EQ(last.spec.shape, Shape({128, 1}));
+  EXPECT_EQ(last.spec.initializer, ConstantInitializer(1));
+}
+
+TEST(ModelBuilderTest, TheCnnIsFusedIntoFourForwardAndFourBackwardSteps) {
+  const Training training("name: 'fashion_cnn'", Images(), 4);
+  const KernelBackend backend = CpuKernelBackend();
+  const auto executable =
+      Compile(MakeRequest(training.graph, backend, training.feeds, training.fetches));
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  const std::string text = (*executable)->ToString();
+  const auto count = [&](const std::string& part) {
+    int found = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+      ++found;
+    }
+    return found;
+  };
+  EXPECT_EQ(count("= ConvPool("), 2) << text;
+  EXPECT_EQ(count("= ConvPoolGrad("), 2) << text;
+  EXPECT_EQ(count("= Dense("), 2) << text;
+  EXPECT_EQ(count("= DenseGrad("), 2) << text;
+  EXPECT_EQ(count("= ReluGrad("), 0) << text;
+  EXPECT_EQ(count("= ReorderLayout("), 2) << text;
+}
+
+TEST(ModelBuilderTest, LayersNameTheirVariablesAndInputs) {
+  const Training training(
+      "loss: 'mean_squared_error'"
+      "layer { name: 'a' dense { units: 3 } } layer { dense { units: 4 } input: 'input' }"
+      "layer { dense { units: 10 } input: 'a' input: 'dense2' }",
+      Regression(5, 10), 2);
+  EXPECT_NE(training.graph.FindVariable("a/weights"), nullptr);
+  EXPECT_EQ(training.graph.FindVariable("dense2/weights")->spec.shape, Shape({5, 4}));
+  EXPECT_EQ(training.graph.FindVariable("dense3/weights")->spec.shape, Shape({7, 10}));
+}
+
+TEST(ModelBuilderTest, MistakesNameTheirField) {
+  EXPECT_EQ(ErrorOf("name: 'resnet'"),
+            "model.name: unknown model 'resnet'; known are fashion_cnn, mlp, seed_mlp, "
+            "softmax_regression, linear; or leave it empty and list model.layer");
+  EXPECT_EQ(ErrorOf("name: 'mlp' layer { flatten {} }"),
+            "model: give either a name or layers, not both");
+  EXPECT_EQ(ErrorOf("name: 'mlp' weight_decay: nan"), "model.weight_decay: must be a number >= 0");
+  EXPECT_TRUE(absl::StartsWith(ErrorOf("name: 'mlp' loss: 'l3'"),
+                               "model.loss: unknown loss 'l3'; known are "));
+  EXPECT_EQ(ErrorOf("layer { name: 'x' }"),
+            "model: model.layer 'x': says no kind; give it dense, convolution, pool, batch_norm, "
+            "flatten or activation");
+  EXPECT_EQ(ErrorOf("layer { dense { units: 10 } input: 'y' }"),
+            "model: model.layer 'dense1': input 'y' is not the name of an earlier layer");
+  EXPECT_EQ(ErrorOf("layer { dense {} }"), "model: dense1/ units: must be positive, is 0");
+  EXPECT_EQ(ErrorOf("layer { flatten {} } layer { convolution { channels: 4 kernel: 3 } }"),
+            "model: convolution1/: the layer needs images [batch, channels, height, width], has "
+            "[?,784]");
+  EXPECT_EQ(MakeModel(Parse("name: 'seed_mlp'"), {Images()[0]}, 10).status().message(),
+            "model: the data set has no labels or targets");
+}
+
+}  // namespace
+}  // namespace shoal
