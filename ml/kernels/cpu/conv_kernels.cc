@@ -138,6 +138,9 @@ KernelOr CreateConv(const CpuRequest& request) {
   if (request.output(0).shape.num_elements() != shape->OutputElements()) {
     return request.Invalid("the output does not fit");
   }
+  if (TakesWinograd(*shape, nullptr, request.input(0), request.output(0))) {
+    return CreateWinogradForward(request, *shape, nullptr, *activation);
+  }
   ConvolutionOptions options;
   options.shape = *shape;
   options.input_layout = request.input(0).layout;
@@ -162,6 +165,9 @@ KernelOr CreateConvGrad(const CpuRequest& request) {
   if (request.input(3).shape.num_elements() != shape->OutputElements() ||
       (*activation != Activation::kNone && request.input(2) != request.input(3))) {
     return request.Invalid("y and dy do not fit");
+  }
+  if (TakesWinograd(*shape, nullptr, request.input(0), request.input(3))) {
+    return CreateWinogradGrad(request, *shape, nullptr, *activation);
   }
   ConvolutionOptions options;
   options.shape = *shape;

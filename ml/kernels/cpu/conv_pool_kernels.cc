@@ -211,6 +211,9 @@ KernelOr CreateConvPool(const CpuRequest& request) {
   }
   const absl::StatusOr<Sizes> sizes = MakeSizes(request, request.input(0), request.output(0));
   if (!sizes.ok()) return sizes.status();
+  if (TakesWinograd(sizes->convolution, &sizes->pool, request.input(0), request.output(0))) {
+    return CreateWinogradForward(request, sizes->convolution, &sizes->pool, Activation::kNone);
+  }
   ConvolutionOptions options =
       MakeOptions(request, *sizes, request.input(0).layout, request.output(0).layout);
   options.has_bias = request.num_inputs() == 3;
@@ -230,6 +233,9 @@ KernelOr CreateConvPoolGrad(const CpuRequest& request) {
   }
   const absl::StatusOr<Sizes> sizes = MakeSizes(request, request.input(0), request.input(3));
   if (!sizes.ok()) return sizes.status();
+  if (TakesWinograd(sizes->convolution, &sizes->pool, request.input(0), request.input(3))) {
+    return CreateWinogradGrad(request, sizes->convolution, &sizes->pool, Activation::kNone);
+  }
   ConvolutionOptions options =
       MakeOptions(request, *sizes, request.input(0).layout, request.input(3).layout);
   ConvPoolGradKernel::Parts parts{};

@@ -68,7 +68,7 @@ TEST(ConvPoolTest, ForwardAgreesWithSeparateKernels) {
                 "ConvPool", FusedAttributes(c, relu), {Layouted(x, blocked), w, bias},
                 {like.spec, {DataType::kUint8, c.pooled, like.spec.layout}}, {threads, isa});
             ASSERT_TRUE(got.ok()) << got.status();
-            EXPECT_LT(LargestError(Plain((*got)[0]).floats, (*want)[0].floats), 1e-5);
+            EXPECT_LT(ErrorToScale(Plain((*got)[0]).floats, (*want)[0].floats), 1e-5);
             // Nearly equal elements may change places: at most one index in a thousand differs.
             const Value index = Plain((*got)[1]);
             int64_t different = 0;
@@ -107,9 +107,9 @@ TEST(ConvPoolGradTest, GradientsAgreeWithSeparateKernels) {
                                      {x_in, w, Layouted(index, blocked), Layouted(dy, blocked)},
                                      {x_in.spec, w.spec, bias}, {threads, isa});
           ASSERT_TRUE(got.ok()) << got.status();
-          EXPECT_LT(LargestError(Plain((*got)[0]).floats, (*want)[0].floats), 3e-5);
-          EXPECT_LT(LargestError((*got)[1].floats, (*want)[1].floats), 3e-5);
-          EXPECT_LT(LargestError((*got)[2].floats, (*want)[2].floats), 2e-5);
+          EXPECT_LT(ErrorToScale(Plain((*got)[0]).floats, (*want)[0].floats), 1e-5);
+          EXPECT_LT(ErrorToScale((*got)[1].floats, (*want)[1].floats), 1e-5);
+          EXPECT_LT(ErrorToScale((*got)[2].floats, (*want)[2].floats), 1e-5);
         }
       }
     }

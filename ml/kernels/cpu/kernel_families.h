@@ -83,6 +83,16 @@ KernelOr CreateReorderLayout(const CpuRequest& request);
 // Which inputs and outputs of an op may be in blocks of 16 channels: see CpuKernelSupportsLayout.
 bool TakesBlockedLayout(absl::string_view op, const Attributes& attributes, Port port, int index);
 
+// Kernels by WinogradConvolution, where TakesWinograd: of Conv and ConvGrad, or with a pool of
+// ConvPool and ConvPoolGrad. The specs are those of x and of what the gradient dy belongs to.
+bool TakesWinograd(const ConvolutionShape& shape, const PoolShape* pool, const TensorSpec& input,
+                   const TensorSpec& output);
+std::unique_ptr<Kernel> CreateWinogradForward(const CpuRequest& request,
+                                              const ConvolutionShape& shape, const PoolShape* pool,
+                                              Activation activation);
+std::unique_ptr<Kernel> CreateWinogradGrad(const CpuRequest& request, const ConvolutionShape& shape,
+                                           const PoolShape* pool, Activation activation);
+
 // The sizes of one plane of a pool.
 PoolPlane PlaneOf(const PoolShape& shape);
 

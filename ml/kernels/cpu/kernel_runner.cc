@@ -1,5 +1,6 @@
 #include "ml/kernels/cpu/kernel_runner.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -141,6 +142,16 @@ double LargestError(const std::vector<float>& a, const std::vector<float>& b) {
     largest = std::max(largest, error / (1.0 + std::abs(static_cast<double>(b[i]))));
   }
   return largest;
+}
+
+double ErrorToScale(const std::vector<float>& a, const std::vector<float>& b) {
+  double scale = 0.0, largest = 0.0;
+  for (float v : b) scale = std::max(scale, std::abs(static_cast<double>(v)));
+  for (size_t i = 0; i < b.size() && a.size() == b.size(); ++i) {
+    const double error = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
+    if (!(error <= largest)) largest = error;  // NaN stays
+  }
+  return a.size() == b.size() ? largest / scale : std::numeric_limits<double>::infinity();
 }
 
 }  // namespace shoal::cpu

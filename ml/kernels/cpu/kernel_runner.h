@@ -54,6 +54,9 @@ std::vector<CpuIsa> AllIsas();
 // The largest |a - b| / (1 + |b|); infinity where one is not finite and they differ, or sizes
 // differ.
 double LargestError(const std::vector<float>& a, const std::vector<float>& b);
+// The largest |a - b| over the largest |b|: for sums of many products, where small results are
+// differences of large ones.
+double ErrorToScale(const std::vector<float>& a, const std::vector<float>& b);
 
 }  // namespace shoal::cpu
 
