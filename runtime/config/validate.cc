@@ -163,13 +163,13 @@ absl::Status Reconcile(absl::string_view field, absl::string_view hosts, size_t 
 
 absl::Status ValidateRunConfig(const v1::RunConfig& run) {
   RETURN_IF_ERROR(CheckPlainName("name", run.name()));
+  RETURN_IF_ERROR(ValidateModel(run.model()));
   RETURN_IF_ERROR(ValidateTasks(run.deployment()));
   RETURN_IF_ERROR(ValidateDevices(run.deployment()));
   RETURN_IF_ERROR(ValidateLength(run));
   RETURN_IF_ERROR(ValidateSync(run.sync()));
   RETURN_IF_ERROR(ValidateCheckpoint(run.checkpoint()));
   RETURN_IF_ERROR(ValidateCluster(run.cluster()));
-  RETURN_IF_ERROR(ValidateModel(run.model()));
   RETURN_IF_ERROR(ValidateData(run.data()));
   return ValidateOptimizer(run.optimizer());
 }
