@@ -191,7 +191,7 @@ bool DataLedger::AtEnd() const {
 // Where leasing stops next for an evaluation: here, if the one that is due here was not made.
 void DataLedger::SetPauses() {
   if (options_.evaluation_blocks == 0) return;
-  const bool is_due = updates_ != last_evaluated_;
+  const bool is_due = updates_ + num_pending_ != last_evaluated_;
   if (options_.evaluate_every == 0) {
     pause_epoch_ = next_.index == 0 && is_due ? next_.epoch : next_.epoch + 1;
   } else {

@@ -430,6 +430,17 @@ TEST(DataLedgerTest, AFinishedRunGoesOnWithMoreEpochsAndEvaluatesOnlyWhatIsDue) 
   EXPECT_TRUE(longer.is_evaluating());
 }
 
+TEST(DataLedgerTest, ARestoredLedgerStillEvaluatesTheEpochWhoseLastBatchesWereOutstanding) {
+  DataLedger::Options options = Epochs(2);
+  options.evaluation_blocks = 1;
+  DataLedger ledger(options, PlanOf(1));
+  ASSERT_THAT(Caller(&ledger).Ask(0).leases, SizeIs(1));
+  DataLedger restored(options, PlanOf(1));
+  ASSERT_OK(restored.Restore(ledger.Serialize()));
+  EXPECT_EQ(Caller(&restored).Drain(0), 1);
+  EXPECT_TRUE(restored.is_evaluating());
+}
+
 TEST(DataLedgerTest, AnotherBatchSizeFitsWhereAnEpochStartsOnly) {
   DataLedger ledger(Epochs(2), PlanOf(6));
   Caller caller(&ledger);

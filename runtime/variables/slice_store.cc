@@ -74,6 +74,7 @@ std::vector<std::string> SliceStore::slot_names(uint32_t slice) const {
 
 absl::Status SliceStore::Load(const LoadOptions& options, SliceSource& source) {
   lineage_ = options.lineage;
+  first_kept_epoch_ = 0;
   plan_ = options.plan;
   if (options_.synchronous && !plan_->Covers(options.version)) {
     return absl::InvalidArgumentError(absl::StrCat("version ", options.version,
@@ -175,6 +176,7 @@ bool SliceStore::HasBatch(const SliceState& state, const BatchKey& batch) const 
     const StepPlan::Place place = plan_->PlaceOf(batch);
     return !decisions_.IsSkipped(batch) && state.sync.Has(place.step, place.position);
   }
+  if (batch.epoch < first_kept_epoch_) return true;
   const auto epoch = state.applied.find(batch.epoch);
   return epoch != state.applied.end() && epoch->second.Contains(batch.index);
 }

@@ -149,7 +149,7 @@ class SliceStore {
   // ASYNC: batches of the epoch that every slice has.
   IntervalSet Applied(uint32_t epoch) const;
   // ASYNC: a durable checkpoint contains all batches of epochs before this one; their sets are
-  // forgotten.
+  // forgotten. Late contributions to them are duplicates.
   void ForgetEpochsBefore(uint32_t epoch);
   // SYNC with clipping by global norm: applies the step where it waits. Repeated or late calls do
   // nothing.
@@ -228,6 +228,7 @@ class SliceStore {
   CutTracker cuts_;
   uint64_t last_cut_ = 0;             // ASYNC
   std::vector<BatchReport> reports_;  // SYNC, of the report slice: by position
+  uint32_t first_kept_epoch_ = 0;     // ASYNC
   uint64_t rate_step_ = UINT64_MAX;   // the step that rate_ belongs to
   float rate_ = 0;
   SliceStoreEvents events_;

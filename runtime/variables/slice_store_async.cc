@@ -54,6 +54,10 @@ void SliceStore::CutAllNow(uint64_t version) {
 IntervalSet SliceStore::Applied(uint32_t epoch) const {
   IntervalSet common;
   bool is_first = true;
+  if (epoch < first_kept_epoch_) {
+    common.InsertRange(0, plan_->batches_per_epoch());
+    return common;
+  }
   for (const std::unique_ptr<SliceState>& state : states_) {
     if (!IsVersioned(*state)) continue;
     const auto it = state->applied.find(epoch);
@@ -67,6 +71,7 @@ IntervalSet SliceStore::Applied(uint32_t epoch) const {
 }
 
 void SliceStore::ForgetEpochsBefore(uint32_t epoch) {
+  first_kept_epoch_ = std::max(first_kept_epoch_, epoch);
   for (const std::unique_ptr<SliceState>& state : states_) {
     state->applied.erase(state->applied.begin(), state->applied.lower_bound(epoch));
   }
