@@ -105,6 +105,9 @@ absl::StatusOr<std::unique_ptr<MetricsFile>> MetricsFile::Open(FileSystem* file_
   return file;
 }
 
+MetricsFile::MetricsFile(FileSystem* file_system, std::string path)
+    : file_system_(file_system), path_(std::move(path)) {}
+
 MetricsFile::~MetricsFile() = default;
 
 absl::Status MetricsFile::Append(const StepMetrics& metrics) {

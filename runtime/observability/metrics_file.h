@@ -69,8 +69,7 @@ class MetricsFile {
   uint64_t last_step() const { return last_step_; }
 
  private:
-  MetricsFile(FileSystem* file_system, std::string path)
-      : file_system_(file_system), path_(std::move(path)) {}
+  MetricsFile(FileSystem* file_system, std::string path);
 
   FileSystem* const file_system_;
   const std::string path_;

@@ -24,7 +24,7 @@ TEST(StatusConversionTest, MessagesFromTheNetworkAreCutAndEscaped) {
 }
 
 TEST(StatusConversionTest, UnknownCodesAreErrors) {
-  EXPECT_EQ(FromGrpcStatus(grpc::Status(static_cast<grpc::StatusCode>(77), "")).code(),
+  EXPECT_EQ(FromGrpcStatus(grpc::Status(static_cast<grpc::StatusCode>(31), "")).code(),
             absl::StatusCode::kUnknown);
 }
 
