@@ -96,9 +96,11 @@ void Attempt::Start(BulkCall* call, grpc::GenericStub* stub, grpc::CompletionQue
   payloads_held_.store(static_cast<int>(payloads_.size()), std::memory_order_release);
   reader_ =
       stub->PrepareUnaryCall(&*context_, kBulkMethod, MakeFrame(call->header, payloads_), queue);
+  // Nothing of this object is touched once the operation has begun: the loop may be done with it.
+  auto* reader = reader_.get();
+  reader->StartCall();
   BeforeOperation();
-  reader_->StartCall();
-  reader_->Finish(&reply_, &status_, static_cast<CompletionTag*>(this));
+  reader->Finish(&reply_, &status_, static_cast<CompletionTag*>(this));
 }
 
 bool Attempt::OnCompleted(bool /*ok*/) {
