@@ -1,0 +1,78 @@
+#ifndef SHOAL_RUNTIME_CHECKPOINT_CHECKPOINT_H_
+#define SHOAL_RUNTIME_CHECKPOINT_CHECKPOINT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "base/file_system.h"
+#include "proto/v1/checkpoint.pb.h"
+#include "runtime/checkpoint/shard_reader.h"
+#include "runtime/checkpoint/slice_state.h"
+#include "runtime/cluster/slice_table.h"
+
+namespace shoal {
+
+// A checkpoint opened for reading. Slices are addressed by variable and number, so any number of ps
+// may read what they own, however many wrote it. One thread at a time.
+class Checkpoint {
+ public:
+  enum class Verify {
+    kIndex,       // manifest, sidecars, headers, sizes; numbers are checked as they are read
+    kEverything,  // and every byte of every shard, now
+  };
+
+  // `directory` is the checkpoint's own. DataLoss names the file and what is wrong: a shard is
+  // missing, truncated or damaged, a slice is missing, there twice or of another size.
+  static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(FileSystem& file_system,
+                                                          const std::string& directory,
+                                                          Verify verify);
+
+  // What Open checks at kIndex, for a manifest that is not written yet.
+  static absl::Status CheckShards(FileSystem& file_system, const std::string& directory,
+                                  const v1::Manifest& manifest);
+
+  const std::string& directory() const { return directory_; }
+  const v1::Manifest& manifest() const { return manifest_; }
+  // How the checkpoint's variables are cut.
+  const SliceTable& slices() const { return slices_; }
+
+  // Of the slice with this number in slices().
+  const SavedSliceState& state(uint32_t slice) const { return stored_[slice].state; }
+  bool HasSlot(uint32_t slice, const std::string& slot) const;
+  // Elements [first, first + out.size()) of the slice's value (slot "") or slot. NotFound: no such
+  // slot.
+  absl::Status Read(uint32_t slice, const std::string& slot, uint64_t first, absl::Span<float> out);
+
+ private:
+  struct StoredSlice {
+    ShardReader* shard = nullptr;
+    SavedSliceState state;
+    std::map<std::string, ShardReader::Entry> tensors;  // by slot, "" is the value
+  };
+
+  static absl::StatusOr<std::unique_ptr<Checkpoint>> OpenShards(FileSystem& file_system,
+                                                                const std::string& directory,
+                                                                v1::Manifest manifest,
+                                                                Verify verify);
+  Checkpoint(std::string directory, v1::Manifest manifest, SliceTable slices);
+  absl::Status Index(ShardReader& shard);
+  absl::Status CheckComplete() const;
+  SliceName NameOf(uint32_t slice) const;
+
+  const std::string directory_;
+  const v1::Manifest manifest_;
+  const SliceTable slices_;
+  std::vector<std::unique_ptr<ShardReader>> shards_;
+  std::map<std::string, uint32_t> variables_;  // by name
+  std::vector<StoredSlice> stored_;            // by slice
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_CHECKPOINT_CHECKPOINT_H_

@@ -1,0 +1,140 @@
+#include "runtime/checkpoint/checkpoint_directory.h"
+
+#include <algorithm>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+#include "base/status_macros.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/model_export.h"
+
+namespace shoal {
+namespace {
+
+constexpr char kLatestFile[] = "LATEST";
+
+}  // namespace
+
+std::string CheckpointName::ToString() const {
+  return absl::StrFormat("ckpt-%d-%d-%016x", step, term, random);
+}
+
+bool CheckpointName::Parse(absl::string_view text, CheckpointName* name) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(text, '-');
+  return parts.size() == 4 && parts[0] == "ckpt" && absl::SimpleAtoi(parts[1], &name->step) &&
+         absl::SimpleAtoi(parts[2], &name->term) && parts[3].size() == 16 &&
+         absl::SimpleHexAtoi(parts[3], &name->random) && name->ToString() == text;
+}
+
+absl::StatusOr<std::unique_ptr<CheckpointDirectory>> CheckpointDirectory::Open(
+    FileSystem& file_system, const std::string& root) {
+  RETURN_IF_ERROR(file_system.MakeDirectory(root));
+  RETURN_IF_ERROR(file_system.SyncDirectory(ParentDirectory(root)));
+  return absl::WrapUnique(new CheckpointDirectory(file_system, root));
+}
+
+CheckpointDirectory::CheckpointDirectory(FileSystem& file_system, const std::string& root)
+    : file_system_(file_system), root_(root) {}
+
+std::string CheckpointDirectory::PathOf(absl::string_view name) const {
+  return JoinPath(root_, name);
+}
+
+absl::Status CheckpointDirectory::Begin(const CheckpointName& name) {
+  const std::string path = PathOf(name.ToString());
+  if (FileExists(file_system_, path)) {
+    return absl::AlreadyExistsError(absl::StrCat(path, " exists: draw another random number"));
+  }
+  RETURN_IF_ERROR(file_system_.MakeDirectory(path));
+  return file_system_.SyncDirectory(root_);
+}
+
+absl::Status CheckpointDirectory::Publish(const CheckpointName& name,
+                                          const v1::Manifest& manifest) {
+  const std::string path = PathOf(name.ToString());
+  RETURN_IF_ERROR(Checkpoint::CheckShards(file_system_, path, manifest));
+  RETURN_IF_ERROR(WriteManifest(file_system_, path, manifest));
+  RETURN_IF_ERROR(file_system_.SyncDirectory(root_));
+  WriteAtomically(file_system_, PathOf(kLatestFile), absl::StrCat(name.ToString(), "\n"))
+      .IgnoreError();  // a hint: recovery looks at the manifests
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<CheckpointName>> CheckpointDirectory::AllNames() const {
+  ASSIGN_OR_RETURN(const std::vector<std::string> entries, file_system_.List(root_));
+  std::vector<CheckpointName> names;
+  for (const std::string& entry : entries) {
+    CheckpointName name;
+    if (CheckpointName::Parse(entry, &name)) names.push_back(name);
+  }
+  std::sort(names.rbegin(), names.rend());
+  return names;
+}
+
+absl::StatusOr<std::vector<CheckpointName>> CheckpointDirectory::List() const {
+  ASSIGN_OR_RETURN(std::vector<CheckpointName> names, AllNames());
+  names.erase(std::remove_if(names.begin(), names.end(),
+                             [&](const CheckpointName& name) {
+                               return !FileExists(file_system_,
+                                                  JoinPath(PathOf(name.ToString()), kManifestFile));
+                             }),
+              names.end());
+  return names;
+}
+
+absl::StatusOr<std::unique_ptr<Checkpoint>> CheckpointDirectory::OpenLatestValid(
+    Checkpoint::Verify verify, std::vector<std::string>* rejected) {
+  ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, List());
+  for (const CheckpointName& name : names) {
+    auto checkpoint = Checkpoint::Open(file_system_, PathOf(name.ToString()), verify);
+    if (checkpoint.ok()) return checkpoint;
+    rejected->push_back(absl::StrCat("checkpoint ", name.ToString(),
+                                     " is not used: ", checkpoint.status().message()));
+  }
+  if (names.empty()) {
+    return absl::NotFoundError(absl::StrCat(root_, " has no checkpoint"));
+  }
+  return absl::DataLossError(
+      absl::StrCat(root_, " has no valid checkpoint: ", absl::StrJoin(*rejected, "; ")));
+}
+
+bool CheckpointDirectory::IsValid(const CheckpointName& name) {
+  return Checkpoint::Open(file_system_, PathOf(name.ToString()), Checkpoint::Verify::kIndex).ok();
+}
+
+absl::Status CheckpointDirectory::Prune(int keep) {
+  ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, AllNames());
+  int valid = 0;
+  for (const CheckpointName& name : names) {
+    // Those newer than the newest valid one are being written, or are evidence of damage.
+    if (valid >= std::max(keep, 1)) {
+      RETURN_IF_ERROR(RemoveCheckpoint(name));
+    } else if (IsValid(name)) {
+      if (valid > 0) RETURN_IF_ERROR(RemoveModelExport(file_system_, PathOf(name.ToString())));
+      ++valid;
+    } else if (valid > 0) {
+      RETURN_IF_ERROR(RemoveCheckpoint(name));
+    }
+  }
+  return file_system_.SyncDirectory(root_);
+}
+
+// The manifest goes first, durably: what is left by a crash is no checkpoint.
+absl::Status CheckpointDirectory::RemoveCheckpoint(const CheckpointName& name) {
+  const std::string path = PathOf(name.ToString());
+  const absl::Status removed = file_system_.Remove(JoinPath(path, kManifestFile));
+  if (removed.ok()) {
+    RETURN_IF_ERROR(file_system_.SyncDirectory(path));
+  } else if (!absl::IsNotFound(removed)) {
+    return removed;
+  }
+  return RemoveTree(file_system_, path);
+}
+
+}  // namespace shoal

@@ -1,0 +1,422 @@
+#include "runtime/checkpoint/checkpoint.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/faulty_file_system.h"
+#include "base/status_matchers.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/checkpoint/checkpoint_slice_source.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/model_export.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/saved_run.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr auto kEverything = Checkpoint::Verify::kEverything;
+
+SaveOptions Step(uint64_t step, uint64_t term = 1) {
+  SaveOptions options;
+  options.step = step;
+  options.term = term;
+  return options;
+}
+
+std::unique_ptr<CheckpointDirectory> Directory(FileSystem& disk) {
+  return CheckpointDirectory::Open(disk, "checkpoints").value();
+}
+
+std::unique_ptr<Checkpoint> OpenLatest(FileSystem& disk, std::vector<std::string>* rejected) {
+  auto checkpoint = Directory(disk)->OpenLatestValid(kEverything, rejected);
+  EXPECT_OK(checkpoint);
+  return *std::move(checkpoint);
+}
+
+std::string PathOf(const SaveOptions& options, const std::string& file) {
+  return "checkpoints/" + TestName(options).ToString() + "/" + file;
+}
+
+absl::Status Overwrite(FileSystem& disk, const std::string& path, const std::string& bytes) {
+  ASSIGN_OR_RETURN(const auto file, disk.Create(path));
+  RETURN_IF_ERROR(file->Append(bytes));
+  return file->Close();
+}
+
+TEST(CheckpointTest, HoldsWhatWasSavedWhateverTheNumberOfPs) {
+  for (uint32_t num_ps = 1; num_ps <= 8; ++num_ps) {
+    FaultyFileSystem disk;
+    SaveOptions options = Step(7);
+    options.num_ps = num_ps;
+    options.asynchronous = num_ps % 2 == 0;
+    ASSERT_OK(SaveTestRun(disk, "checkpoints", options));
+    std::vector<std::string> rejected;
+    const auto checkpoint = OpenLatest(disk, &rejected);
+    EXPECT_OK(VerifyTestRun(*checkpoint, options));
+    EXPECT_EQ(checkpoint->manifest().step(), 7u);
+    EXPECT_THAT(rejected, IsEmpty());
+  }
+}
+
+TEST(CheckpointTest, OtherNumbersOfPsAndOtherCutsReadTheSameNumbers) {
+  FaultyFileSystem disk;
+  const SaveOptions options = Step(7);
+  ASSERT_OK(SaveTestRun(disk, "checkpoints", options));
+  const std::vector<v1::VariableSpec> variables = TestVariables();
+  for (uint64_t slice_bytes : {64, 128, 192, 4096}) {
+    std::vector<std::string> rejected;
+    const auto checkpoint = OpenLatest(disk, &rejected);
+    ASSERT_OK_AND_ASSIGN(const SliceTable table, SliceTable::Create(variables, slice_bytes));
+    ASSERT_OK_AND_ASSIGN(CheckpointSliceSource source,
+                         CheckpointSliceSource::Create(*checkpoint, variables, table, [](uint32_t) {
+                           return std::vector<std::string>{"v", "average"};
+                         }));
+    for (uint32_t slice = 0; slice < table.size(); ++slice) {
+      std::vector<float> value(table[slice].num_elements), v(value.size()), average(value.size());
+      SliceSource::Contents contents;
+      contents.value = absl::MakeSpan(value);
+      contents.slots = {absl::MakeSpan(v), absl::MakeSpan(average)};
+      ASSERT_OK(source.Fill(slice, &contents));
+      EXPECT_EQ(contents.version, 7u);
+      EXPECT_EQ(contents.value_version, 6u);
+      EXPECT_TRUE(contents.slots_follow_value) << "the average was not saved";
+      for (uint64_t i = 0; i < value.size(); ++i) {
+        const uint64_t element = table[slice].first_element + i;
+        EXPECT_EQ(value[i], TestValue(table[slice].variable, element, "", 7));
+        EXPECT_EQ(v[i], TestValue(table[slice].variable, element, "v", 7));
+      }
+    }
+  }
+}
+
+TEST(CheckpointTest, OtherModelsAndOptimizersAreRefused) {
+  FaultyFileSystem disk;
+  ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(7)));
+  std::vector<std::string> rejected;
+  const auto checkpoint = OpenLatest(disk, &rejected);
+  std::vector<v1::VariableSpec> variables = TestVariables();
+  ASSERT_OK_AND_ASSIGN(const SliceTable table, SliceTable::Create(variables, kTestSliceBytes));
+  const auto slots = [](uint32_t) { return std::vector<std::string>{"momentum"}; };
+  ASSERT_OK_AND_ASSIGN(CheckpointSliceSource source,
+                       CheckpointSliceSource::Create(*checkpoint, variables, table, slots));
+  std::vector<float> value(table[0].num_elements), momentum(value.size());
+  SliceSource::Contents contents;
+  contents.value = absl::MakeSpan(value);
+  contents.slots = {absl::MakeSpan(momentum)};
+  EXPECT_THAT(source.Fill(0, &contents),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another optimizer")));
+
+  variables[0].set_shape(0, 12);
+  EXPECT_THAT(
+      CheckpointSliceSource::Create(*checkpoint, variables, table, slots),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("dense/w of shape [11,7]")));
+  variables[0].set_name("other");
+  EXPECT_THAT(CheckpointSliceSource::Create(*checkpoint, variables, table, slots),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no variable other")));
+}
+
+TEST(CheckpointTest, SlicesOfDifferentVersionsKeepTheirCut) {
+  FaultyFileSystem disk;
+  SaveOptions options = Step(7);
+  options.asynchronous = true;
+  options.slots.clear();
+  ASSERT_OK(SaveTestRun(disk, "checkpoints", options));
+  std::vector<std::string> rejected;
+  const auto checkpoint = OpenLatest(disk, &rejected);
+  const std::vector<v1::VariableSpec> variables = TestVariables();
+  const auto slots = [](uint32_t) { return std::vector<std::string>(); };
+  for (uint64_t slice_bytes : {uint64_t{4096}, kTestSliceBytes}) {
+    ASSERT_OK_AND_ASSIGN(const SliceTable table, SliceTable::Create(variables, slice_bytes));
+    ASSERT_OK_AND_ASSIGN(CheckpointSliceSource source,
+                         CheckpointSliceSource::Create(*checkpoint, variables, table, slots));
+    std::vector<float> value(table[0].num_elements);
+    SliceSource::Contents contents;
+    contents.value = absl::MakeSpan(value);
+    const absl::Status status = source.Fill(0, &contents);
+    if (slice_bytes == kTestSliceBytes) {
+      EXPECT_OK(status);
+      EXPECT_THAT(contents.applied, SizeIs(1));
+    } else {
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition,
+                                   HasSubstr("use cluster.slice_bytes = 64")));
+    }
+  }
+}
+
+// A power cut at any moment of saving step 2: step 1 or step 2 is there afterwards, whole.
+TEST(CheckpointCrashTest, AValidCheckpointAlwaysExists) {
+  int changes = 0;
+  {
+    FaultyFileSystem disk;
+    ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(1)));
+    const int before = disk.num_changes();
+    ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(2)));
+    changes = disk.num_changes() - before;
+  }
+  ASSERT_GT(changes, 20);
+  bool second_seen = false;
+  for (int change = 0; change <= changes; ++change) {
+    FaultyFileSystem disk;
+    ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(1)));
+    disk.FailFrom(disk.num_changes() + change, absl::UnavailableError("power cut"));
+    const bool saved = SaveTestRun(disk, "checkpoints", Step(2)).ok();
+    disk.Crash();
+    std::vector<std::string> rejected;
+    const auto checkpoint = OpenLatest(disk, &rejected);
+    const uint64_t step = checkpoint->manifest().step();
+    EXPECT_OK(VerifyTestRun(*checkpoint, Step(step))) << "cut at " << change;
+    EXPECT_THAT(rejected, IsEmpty()) << "a torn checkpoint has a manifest";
+    if (saved) {
+      EXPECT_EQ(step, 2u) << "a reported checkpoint is gone after the cut at " << change;
+    }
+    second_seen = second_seen || step == 2;
+    // What the crash left is in nobody's way.
+    EXPECT_OK(SaveTestRun(disk, "checkpoints", Step(3))) << change;
+    EXPECT_OK(Directory(disk)->Prune(1));
+    ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointName> left, Directory(disk)->List());
+    EXPECT_THAT(left, SizeIs(1));
+  }
+  EXPECT_TRUE(second_seen);
+}
+
+// One failing call anywhere (a failed sync, say): saving fails or what it saved is whole.
+TEST(CheckpointCrashTest, AFailingCallNeverLeavesATornCheckpoint) {
+  for (int change = 0; change < 60; ++change) {
+    FaultyFileSystem disk;
+    ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(1)));
+    disk.FailAt(disk.num_changes() + change, absl::UnavailableError("input/output error"));
+    const bool saved = SaveTestRun(disk, "checkpoints", Step(2)).ok();
+    disk.StopFailing();
+    disk.Crash();
+    std::vector<std::string> rejected;
+    const auto checkpoint = OpenLatest(disk, &rejected);
+    const uint64_t step = checkpoint->manifest().step();
+    EXPECT_OK(VerifyTestRun(*checkpoint, Step(step))) << change;
+    EXPECT_THAT(rejected, IsEmpty());
+    if (saved) {
+      EXPECT_EQ(step, 2u) << change;
+    }
+  }
+}
+
+// Of pruning as well: at any moment one valid checkpoint stays.
+TEST(CheckpointCrashTest, PruningNeverTakesTheOnlyValidOne) {
+  for (int change = 0; change < 40; ++change) {
+    FaultyFileSystem disk;
+    for (uint64_t step : {1, 2, 3}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
+    const auto checkpoints = Directory(disk);
+    disk.FailFrom(disk.num_changes() + change, absl::UnavailableError("power cut"));
+    checkpoints->Prune(1).IgnoreError();
+    disk.Crash();
+    std::vector<std::string> rejected;
+    const auto checkpoint = OpenLatest(disk, &rejected);
+    EXPECT_EQ(checkpoint->manifest().step(), 3u);
+    EXPECT_OK(VerifyTestRun(*checkpoint, Step(3)));
+  }
+}
+
+TEST(CheckpointCrashTest, AFullDiskLeavesTheOldCheckpoint) {
+  for (uint64_t spare = 0; spare < 12000; spare += 97) {
+    FaultyFileSystem disk;
+    ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(1)));
+    uint64_t left = disk.SpaceLeft("checkpoints").value();
+    disk.SetCapacity((uint64_t{1} << 40) - left + spare);
+    const absl::Status saved = SaveTestRun(disk, "checkpoints", Step(2));
+    if (!saved.ok()) {
+      EXPECT_EQ(saved.code(), absl::StatusCode::kResourceExhausted) << saved;
+    }
+    disk.Crash();
+    std::vector<std::string> rejected;
+    const auto checkpoint = OpenLatest(disk, &rejected);
+    EXPECT_EQ(checkpoint->manifest().step(), saved.ok() ? 2u : 1u);
+    EXPECT_THAT(rejected, IsEmpty());
+  }
+}
+
+// Damage of every file of the newest checkpoint, at every byte: the one before it is used, and it
+// is said.
+class CheckpointDamageTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(CheckpointDamageTest, EveryTruncationFallsBackToTheOneBefore) {
+  FaultyFileSystem disk;
+  for (uint64_t step : {1, 2}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
+  const std::string path = PathOf(Step(2), GetParam());
+  ASSERT_OK_AND_ASSIGN(const std::string whole, ReadFile(disk, path));
+  for (size_t size = 0; size < whole.size(); ++size) {
+    ASSERT_OK(Overwrite(disk, path, whole.substr(0, size)));
+    std::vector<std::string> rejected;
+    const auto checkpoint = OpenLatest(disk, &rejected);
+    EXPECT_EQ(checkpoint->manifest().step(), 1u) << size;
+    ASSERT_THAT(rejected, ElementsAre(HasSubstr(TestName(Step(2)).ToString() + " is not used")));
+  }
+}
+
+TEST_P(CheckpointDamageTest, EveryFlippedBitFallsBackToTheOneBefore) {
+  FaultyFileSystem disk;
+  for (uint64_t step : {1, 2}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
+  const std::string path = PathOf(Step(2), GetParam());
+  ASSERT_OK_AND_ASSIGN(const std::string whole, ReadFile(disk, path));
+  for (size_t byte = 0; byte < whole.size(); ++byte) {
+    std::string damaged = whole;
+    damaged[byte] = static_cast<char>(damaged[byte] ^ (1 << byte % 8));
+    ASSERT_OK(Overwrite(disk, path, damaged));
+    std::vector<std::string> rejected;
+    const auto checkpoint = OpenLatest(disk, &rejected);
+    EXPECT_EQ(checkpoint->manifest().step(), 1u) << byte;
+    EXPECT_THAT(rejected, SizeIs(1));
+  }
+}
+
+TEST_P(CheckpointDamageTest, AMissingFileFallsBackToTheOneBefore) {
+  FaultyFileSystem disk;
+  for (uint64_t step : {1, 2}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
+  ASSERT_OK(disk.Remove(PathOf(Step(2), GetParam())));
+  std::vector<std::string> rejected;
+  EXPECT_EQ(OpenLatest(disk, &rejected)->manifest().step(), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryFile, CheckpointDamageTest,
+                         ::testing::Values("MANIFEST", "shard-00000-of-00002.safetensors",
+                                           "shard-00001-of-00002.safetensors",
+                                           "shard-00000-of-00002.crc32c"),
+                         [](const auto& info) { return "File" + std::to_string(info.index); });
+
+TEST(CheckpointTest, DamageThatAppearsLaterIsSeenWhenItIsRead) {
+  FaultyFileSystem disk;
+  ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(1)));
+  std::vector<std::string> rejected;
+  auto checkpoint = Directory(disk)->OpenLatestValid(Checkpoint::Verify::kIndex, &rejected).value();
+  const std::string path = PathOf(Step(1), "shard-00000-of-00002.safetensors");
+  ASSERT_OK_AND_ASSIGN(std::string bytes, ReadFile(disk, path));
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  ASSERT_OK(Overwrite(disk, path, bytes));
+  checkpoint = Directory(disk)->OpenLatestValid(kEverything, &rejected).value_or(nullptr);
+  EXPECT_EQ(checkpoint, nullptr);
+  EXPECT_THAT(rejected, ElementsAre(HasSubstr("block 0 (from byte 0) is damaged")));
+}
+
+TEST(CheckpointDirectoryTest, NamesAreReadBack) {
+  const CheckpointName name{1200, 3, 0xabc};
+  EXPECT_EQ(name.ToString(), "ckpt-1200-3-0000000000000abc");
+  CheckpointName parsed;
+  ASSERT_TRUE(CheckpointName::Parse(name.ToString(), &parsed));
+  EXPECT_EQ(parsed.step, 1200u);
+  for (const char* text : {"", "ckpt-1-2", "ckpt-1-2-3", "ckpt-01-2-0000000000000abc", "LATEST",
+                           "ckpt-1-2-0000000000000ABC", "ckpt--1-2-0000000000000abc"}) {
+    EXPECT_FALSE(CheckpointName::Parse(text, &parsed)) << text;
+  }
+}
+
+TEST(CheckpointDirectoryTest, ALaterTermIsNewerWhateverItsStep) {
+  FaultyFileSystem disk;
+  ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(900, /*term=*/1)));
+  ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(1000, /*term=*/1)));
+  ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(950, /*term=*/2)));
+  std::vector<std::string> rejected;
+  EXPECT_EQ(OpenLatest(disk, &rejected)->manifest().step(), 950u);
+}
+
+TEST(CheckpointDirectoryTest, KeepsTheNewestAndForgetsRubbish) {
+  FaultyFileSystem disk;
+  for (uint64_t step = 1; step <= 5; ++step) {
+    ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
+  }
+  ASSERT_OK(Directory(disk)->Begin({4, 1, 77}));  // a crash's, older than the newest
+  ASSERT_OK(Directory(disk)->Begin({6, 1, 78}));  // being written
+  ASSERT_OK(Directory(disk)->Prune(3));
+  ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointName> left, Directory(disk)->List());
+  ASSERT_THAT(left, SizeIs(3));
+  EXPECT_EQ(left[0].step, 5u);
+  EXPECT_EQ(left[2].step, 3u);
+  EXPECT_FALSE(FileExists(disk, "checkpoints/" + CheckpointName{4, 1, 77}.ToString()));
+  EXPECT_TRUE(FileExists(disk, "checkpoints/" + CheckpointName{6, 1, 78}.ToString()));
+}
+
+TEST(CheckpointDirectoryTest, DamagedOnesDoNotCountAsKept) {
+  FaultyFileSystem disk;
+  for (uint64_t step : {1, 2, 3}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
+  for (uint64_t step : {2, 3}) {
+    ASSERT_OK(Overwrite(disk, PathOf(Step(step), "shard-00000-of-00002.crc32c"), "gone"));
+  }
+  ASSERT_OK(Directory(disk)->Prune(1));
+  std::vector<std::string> rejected;
+  EXPECT_EQ(OpenLatest(disk, &rejected)->manifest().step(), 1u);
+  EXPECT_THAT(rejected, SizeIs(2));
+}
+
+TEST(CheckpointDirectoryTest, WithoutAnyItSaysSo) {
+  FaultyFileSystem disk;
+  std::vector<std::string> rejected;
+  EXPECT_THAT(Directory(disk)->OpenLatestValid(kEverything, &rejected),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("has no checkpoint")));
+  ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(1)));
+  ASSERT_OK(Overwrite(disk, PathOf(Step(1), "MANIFEST"), "rubbish"));
+  EXPECT_THAT(Directory(disk)->OpenLatestValid(kEverything, &rejected),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no valid checkpoint")));
+}
+
+TEST(CheckpointDirectoryTest, PublishRefusesShardsThatAreNotWhatWasReported) {
+  FaultyFileSystem disk;
+  ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(1)));
+  ASSERT_OK_AND_ASSIGN(v1::Manifest manifest,
+                       ReadManifest(disk, "checkpoints/" + TestName(Step(1)).ToString()));
+  ASSERT_OK(disk.Remove(PathOf(Step(1), "MANIFEST")));
+  v1::Manifest wrong = manifest;
+  wrong.mutable_shards(0)->set_bytes(manifest.shards(0).bytes() + 1);
+  EXPECT_THAT(Directory(disk)->Publish(TestName(Step(1)), wrong),
+              StatusIs(absl::StatusCode::kDataLoss));
+  wrong = manifest;
+  wrong.mutable_shards()->RemoveLast();
+  EXPECT_THAT(Directory(disk)->Publish(TestName(Step(1)), wrong),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("in none of the shards")));
+  EXPECT_OK(Directory(disk)->Publish(TestName(Step(1)), manifest));
+}
+
+TEST(ModelExportTest, HasWholeVariablesInTheirShapes) {
+  FaultyFileSystem disk;
+  ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(3)));
+  std::vector<std::string> rejected;
+  const auto checkpoint = OpenLatest(disk, &rejected);
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    ASSERT_OK(ExportModel(disk, *checkpoint, checkpoint->directory()));
+  }
+  const std::string path = PathOf(Step(3), kModelExportFile);
+  ASSERT_OK_AND_ASSIGN(const auto file, disk.OpenForRead(path));
+  uint64_t begin = 0;
+  ASSERT_OK_AND_ASSIGN(const SafetensorsHeader header, ReadSafetensorsHeader(*file, path, &begin));
+  ASSERT_THAT(header.tensors, SizeIs(3));
+  EXPECT_THAT(header.tensors[0].shape, ElementsAre(11, 7));
+  EXPECT_THAT(header.tensors[2].shape, IsEmpty());
+  for (uint32_t v = 0; v < 3; ++v) {
+    std::vector<float> values((header.tensors[v].end - header.tensors[v].begin) / sizeof(float));
+    ASSERT_OK(file->Read(begin + header.tensors[v].begin,
+                         {reinterpret_cast<char*>(values.data()), values.size() * sizeof(float)}));
+    for (uint64_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], TestValue(v, i, "", 3));
+  }
+}
+
+TEST(ModelExportTest, OnlyTheNewestCheckpointKeepsItsExport) {
+  FaultyFileSystem disk;
+  for (uint64_t step : {1, 2}) {
+    ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
+    std::vector<std::string> rejected;
+    const auto checkpoint = OpenLatest(disk, &rejected);
+    ASSERT_OK(ExportModel(disk, *checkpoint, checkpoint->directory()));
+  }
+  ASSERT_OK(Directory(disk)->Prune(3));
+  EXPECT_FALSE(FileExists(disk, PathOf(Step(1), kModelExportFile)));
+  EXPECT_TRUE(FileExists(disk, PathOf(Step(2), kModelExportFile)));
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,59 @@
+#ifndef SHOAL_RUNTIME_CHECKPOINT_SHARD_READER_H_
+#define SHOAL_RUNTIME_CHECKPOINT_SHARD_READER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "base/file_system.h"
+#include "runtime/checkpoint/checksummed_file.h"
+#include "runtime/checkpoint/slice_state.h"
+
+namespace shoal {
+
+namespace v1 {
+class ShardFile;
+}
+
+// One shard file of a checkpoint. Opening checks sizes, the sidecar and the header; the numbers are
+// checked block by block as they are read. One thread at a time.
+class ShardReader {
+ public:
+  // Where a tensor's bytes are.
+  struct Entry {
+    uint64_t offset = 0;  // in the file
+    uint64_t num_elements = 0;
+  };
+
+  // DataLoss names the file and what is wrong with it.
+  static absl::StatusOr<std::unique_ptr<ShardReader>> Open(FileSystem& file_system,
+                                                           const std::string& directory,
+                                                           const v1::ShardFile& shard);
+
+  const std::map<SliceName, Entry>& entries() const { return entries_; }
+  // By slice (names without slot).
+  const std::map<SliceName, SavedSliceState>& states() const { return states_; }
+
+  // Elements [first, first + out.size()) of an entry of this shard.
+  absl::Status Read(const Entry& entry, uint64_t first, absl::Span<float> out);
+
+  // Reads and checks all bytes.
+  absl::Status VerifyAll() { return file_->VerifyAll(); }
+
+ private:
+  ShardReader(std::string path, std::unique_ptr<ChecksummedFileReader> file);
+  absl::Status ReadIndex();
+
+  const std::string path_;
+  const std::unique_ptr<ChecksummedFileReader> file_;
+  std::map<SliceName, Entry> entries_;
+  std::map<SliceName, SavedSliceState> states_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_CHECKPOINT_SHARD_READER_H_
