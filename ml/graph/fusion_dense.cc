@@ -1,4 +1,6 @@
-// MatMul + Add + activation -> Dense, and the gradients of the three -> DenseGrad.
+// MatMul + Add + activation -> Dense, and the gradients of the three -> DenseGrad; where one
+// DenseGrad feeds the next, the ReLU between them is undone by the first, on rows that are in
+// cache.
 #include <utility>
 
 #include "ml/graph/fusion.h"
@@ -40,6 +42,7 @@ class DenseFusion {
   Backward FindBackward(const PlanStep& dense);
   bool Agrees(const Backward& backward, const PlanStep& dense, int* dy);
   void Replace(const Backward& backward, int dense, int dy);
+  void ChainGradients(int later);
 
   Fusion fusion_;
 };
@@ -53,6 +56,25 @@ void DenseFusion::Run() {
   for (int s = 0; s < num_steps; ++s) {
     if (!fusion_.step(s).is_removed && fusion_.step(s).op == "Dense") FuseBackward(s);
   }
+  fusion_.Refresh();
+  for (size_t s = 0; s < fusion_.plan().steps.size(); ++s) {
+    if (fusion_.step(s).op == "DenseGrad") ChainGradients(static_cast<int>(s));
+  }
+}
+
+// The later layer's x is the earlier one's y: its dx goes through that ReLU at once.
+void DenseFusion::ChainGradients(int later_index) {
+  PlanStep& later = fusion_.step(later_index);
+  const int earlier_index = fusion_.OnlyConsumer(later.outputs[0]);
+  if (earlier_index < 0 || fusion_.step(earlier_index).op != "DenseGrad") return;
+  PlanStep& earlier = fusion_.step(earlier_index);
+  if (earlier.inputs[3] != later.outputs[0] || earlier.inputs[2] != later.inputs[0] ||
+      earlier.attributes.GetString("activation", "none") != "relu") {
+    return;
+  }
+  later.attributes.Set("input_relu", true);
+  earlier.attributes.Set("activation", std::string("none"));
+  earlier.inputs[2] = earlier.inputs[3];
 }
 
 void DenseFusion::FuseForward(int product) {

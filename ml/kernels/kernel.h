@@ -71,7 +71,8 @@ struct KernelBackend {
   LayoutSupport supports_layout;                 // empty: plain only
   std::function<void(int threads)> set_threads;  // for the calling thread; empty: nothing to set
   // Fused ops that this backend has kernels for, of Dense, DenseGrad, Conv (with an activation),
-  // MaxPool (with relu), ConvPool, ConvPoolGrad.
+  // MaxPool (with relu), ConvPool, ConvPoolGrad. DenseGrad with attribute input_relu: x is a ReLU's
+  // output, dx goes back through it too.
   std::vector<std::string> fused_ops;
 };
 
