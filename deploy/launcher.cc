@@ -181,7 +181,7 @@ absl::Status Launcher::Watch() {
   while (true) {
     if (const absl::optional<ChildExit> exit = chief_.child->Poll()) return ChiefResult(*exit);
     for (Task& task : tasks_) RETURN_IF_ERROR(CheckTask(&task));
-    if (options_.shutdown->requested()) OnShutdown();
+    PassOnRequests();
     if (absl::Now() >= stop_deadline_) {
       return absl::CancelledError(absl::StrCat("stopped; no checkpoint could be made within ",
                                                absl::FormatDuration(options_.stop_timeout),
@@ -275,8 +275,14 @@ void Launcher::ShowProgress() {
   progress->Tick();
 }
 
-void Launcher::OnShutdown() {
-  if (stop_deadline_ != absl::InfiniteFuture()) return;
+void Launcher::PassOnRequests() {
+  const int wanted =
+      options_.checkpoints_wanted == nullptr ? 0 : options_.checkpoints_wanted->load();
+  if (wanted > checkpoints_asked_) {
+    checkpoints_asked_ = wanted;
+    link_->RequestCheckpoint(/*stop=*/false, "SIGUSR1");
+  }
+  if (!options_.shutdown->requested() || stop_deadline_ != absl::InfiniteFuture()) return;
   stop_deadline_ = absl::Now() + options_.stop_timeout;
   options_.progress->Say("stopping: making a checkpoint first; once more stops at once");
   link_->RequestCheckpoint(/*stop=*/true,

@@ -4,8 +4,8 @@
 #ifndef SHOAL_DEPLOY_LAUNCHER_H_
 #define SHOAL_DEPLOY_LAUNCHER_H_
 
+#include <atomic>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,6 +50,8 @@ class Launcher {
     FileSystem* file_system = nullptr;
     ShutdownNotification* shutdown = nullptr;
     ProgressReporter* progress = nullptr;
+    // Counted up by whoever wants a checkpoint now (SIGUSR1); may be null.
+    const std::atomic<int>* checkpoints_wanted = nullptr;
   };
 
   explicit Launcher(Options options);
@@ -82,7 +84,7 @@ class Launcher {
   // An error that quotes the last words in the task's log.
   absl::Status Failure(const Task& task, const ChildExit& exit) const;
   void ShowProgress();
-  void OnShutdown();
+  void PassOnRequests();
   // After the chief: waits for the others, kills who does not come.
   void EndAll(absl::Duration patience);
   bool AnyWorkerLeft() const;
@@ -93,6 +95,7 @@ class Launcher {
   std::vector<Task> tasks_;  // ps, then workers.
   std::unique_ptr<ChiefLink> link_;
   std::unique_ptr<MetricsTail> metrics_;
+  int checkpoints_asked_ = 0;
   absl::Time stop_deadline_ = absl::InfiniteFuture();
 };
 

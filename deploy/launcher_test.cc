@@ -48,7 +48,7 @@ class TestChief : public FakeChief {
   explicit TestChief(std::string directory) : directory_(std::move(directory)) {}
   absl::Status RequestStop(const v1::RequestStopRequest& request,
                            v1::RequestStopResponse*) override {
-    std::ofstream(directory_ + "/stop") << request.reason();
+    std::ofstream(directory_ + (request.stop() ? "/stop" : "/save")) << request.reason();
     return absl::OkStatus();
   }
   absl::Status ReportBadBatch(const v1::ReportBadBatchRequest& request,
@@ -199,6 +199,15 @@ TEST_F(LauncherTest, AShutdownAsksTheChiefForACheckpointFirst) {
       Launch("case $task in chief-0) await stop; touch $dir/over; exit 143;; *) await over;; esac");
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(Content("stop"), "Ctrl-C");
+}
+
+TEST_F(LauncherTest, ACheckpointMayBeAskedForWithoutStopping) {
+  const std::atomic<int> wanted = 1;
+  options_.checkpoints_wanted = &wanted;
+  EXPECT_EQ(Launch("case $task in chief-0) await save; touch $dir/over;; *) await over;; esac"),
+            absl::OkStatus());
+  EXPECT_EQ(Content("save"), "SIGUSR1");
+  EXPECT_EQ(Content("stop"), "");
 }
 
 TEST_F(LauncherTest, AChiefThatCannotStopIsEndedAfterAWhile) {

@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -125,7 +126,8 @@ absl::Status RunInThisProcess(const TrainRoles& roles, TaskOptions options,
   return roles.run_local(options);
 }
 
-absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options) {
+absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options,
+                            const std::atomic<int>* checkpoints_wanted) {
   Launcher::Options launch;
   ASSIGN_OR_RETURN(launch.program, OwnProgramPath());
   launch.run = options.run;
@@ -133,6 +135,7 @@ absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options)
   launch.file_system = options.file_system;
   launch.shutdown = options.shutdown;
   launch.progress = options.progress;
+  launch.checkpoints_wanted = checkpoints_wanted;
   Launcher launcher(std::move(launch));
   return launcher.Run();
 }
@@ -159,7 +162,7 @@ void Conclude(const absl::Status& status, const std::string& summary_before, con
 }
 
 absl::Status Train(const TrainRoles& roles, const v1::RunConfig& run,
-                   ShutdownNotification* shutdown) {
+                   ShutdownNotification* shutdown, const std::atomic<int>* checkpoints_wanted) {
   const RealClock clock;
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
   ASSIGN_OR_RETURN(const RunDirectory directory, RunDirectory::Prepare(run, file_system.get()));
@@ -176,7 +179,7 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& run,
   const std::string summary_before = SummaryText(file_system.get(), run.out());
   const absl::Status status = run.deployment().num_ps_tasks() == 0
                                   ? RunInThisProcess(roles, options, file_system.get())
-                                  : RunAsProcesses(roles, options);
+                                  : RunAsProcesses(roles, options, checkpoints_wanted);
   progress.Finish();
   Conclude(status, summary_before, run.out(), file_system.get());
   return status;
@@ -232,10 +235,12 @@ int TrainMain(const TrainRoles& roles, absl::Span<const std::string> args) {
   // The checkpoint may take its time; the second signal ends the launcher, and with it its
   // children.
   signals.hard_exit_after = absl::InfiniteDuration();
+  std::atomic<int> checkpoints_wanted = 0;
+  signals.on_checkpoint = [&checkpoints_wanted] { ++checkpoints_wanted; };
   const absl::StatusOr<std::unique_ptr<SignalWatcher>> watcher =
       SignalWatcher::Start(signals, &shutdown);
   if (!watcher.ok()) return end(watcher.status());
-  return end(Train(roles, *run, &shutdown));
+  return end(Train(roles, *run, &shutdown, &checkpoints_wanted));
 }
 
 std::string TrainHelp() {
@@ -244,7 +249,9 @@ std::string TrainHelp() {
       "Trains what the run file describes, on this machine: starts one chief, --num_ps_tasks\n"
       "parameter servers and --num_replicas workers as processes, shows progress, and leaves in\n"
       "--out the checkpoints, metrics.jsonl, summary.json and logs. Ctrl-C makes a checkpoint and\n"
-      "stops; the same command with the same --out goes on from there.\n\n"
+      "stops; the same command with the same --out goes on from there. SIGUSR1 makes a checkpoint "
+      "and\n"
+      "goes on.\n\n"
       "  shoal train --run=deploy/runs/fashion_cnn.textproto\n"
       "  shoal train --run=deploy/runs/fashion_cnn.textproto --num_ps_tasks=3 --num_replicas=4\n"
       "  shoal train --run=deploy/runs/fashion_mlp.textproto --nosync_replicas --max_staleness=8\n"
