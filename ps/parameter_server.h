@@ -35,6 +35,7 @@ class ParameterServer {
     bool allow_plaintext = false;
     std::string address;
     absl::Duration register_patience = absl::Seconds(300);
+    absl::Duration heartbeat_wait = absl::Seconds(1);
     size_t max_payload_bytes = kDefaultMaxBulkPayloadBytes;
     // How long a bulk thread polls before it sleeps.
     absl::Duration spin = absl::ZeroDuration();

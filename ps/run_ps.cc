@@ -59,6 +59,8 @@ absl::Status RunPs(const TaskOptions& options) {
   });
   RETURN_IF_ERROR(server->Start());
   const absl::Status status = server->Wait();
+  // The run is over: nobody needs our last heartbeat, and the one under way would only keep us.
+  if (status.ok()) chief.Close();
   const absl::Status stopped = server->Stop();
   if (!stopped.ok()) LOG(ERROR) << "cannot stop in order: " << stopped;
   return status;

@@ -70,7 +70,15 @@ RemoteVariableStore::RemoteVariableStore(const SliceTable& table, Options option
   timer_ = std::thread([this] { RunTimer(); });
 }
 
-RemoteVariableStore::~RemoteVariableStore() { Shutdown(); }
+RemoteVariableStore::~RemoteVariableStore() {
+  Shutdown();
+  {
+    MutexLock lock(&mutex_);
+    closed_ = true;
+    changed_.NotifyAll();
+  }
+  timer_.join();
+}
 
 absl::Status RemoteVariableStore::WhyStopped(const Flight& flight) const {
   if (closing_) return absl::CancelledError("the store is shut down");
@@ -230,20 +238,15 @@ void RemoteVariableStore::CancelStoppedFlights(const std::vector<bool>& ps_moved
 }
 
 void RemoteVariableStore::Shutdown() {
-  {
-    MutexLock lock(&mutex_);
-    closing_ = true;
-    CancelStoppedFlights({});
-    changed_.NotifyAll();
-    while (active_ > 0) changed_.Wait(&mutex_);
-    for (auto& channel : channels_) {
-      if (channel != nullptr) retired_.push_back(std::move(channel));
-    }
-    channels_.clear();
-    closed_ = true;
-    changed_.NotifyAll();
+  MutexLock lock(&mutex_);
+  closing_ = true;
+  CancelStoppedFlights({});
+  for (auto& channel : channels_) {
+    if (channel != nullptr) retired_.push_back(std::move(channel));
   }
-  if (timer_.joinable()) timer_.join();
+  channels_.clear();
+  changed_.NotifyAll();
+  while (active_ > 0 || !retired_.empty() || dropping_) changed_.Wait(&mutex_);
 }
 
 RemoteVariableStore::Flight* RemoteVariableStore::NextWaiting(absl::Time now, absl::Time* wake) {
@@ -266,7 +269,7 @@ void RemoteVariableStore::RunTimer() {
       absl::Time wake;
       flight = NextWaiting(clock_->Now(), &wake);
       if (flight == nullptr) {
-        if (closed_ && retired_.empty()) return;
+        if (closed_ && active_ == 0) return;
         if (retired_.empty()) {
           clock_->WaitUntil(wake, &mutex_, &changed_);
         } else {
@@ -286,13 +289,21 @@ void RemoteVariableStore::RunTimer() {
 }
 
 void RemoteVariableStore::DropRetired() {
-  std::vector<std::shared_ptr<BulkChannel>> dropped;  // Destroyed without the lock.
-  MutexLock lock(&mutex_);
-  for (auto& channel : retired_) {
-    // Nobody is about to start a call on it, and nobody can take another reference.
-    if (channel.use_count() == 1) dropped.push_back(std::move(channel));
+  std::vector<std::shared_ptr<BulkChannel>> dropped;
+  {
+    MutexLock lock(&mutex_);
+    for (auto& channel : retired_) {
+      // Nobody is about to start a call on it, and nobody can take another reference.
+      if (channel.use_count() == 1) dropped.push_back(std::move(channel));
+    }
+    if (dropped.empty()) return;
+    retired_.erase(std::remove(retired_.begin(), retired_.end(), nullptr), retired_.end());
+    dropping_ = true;
   }
-  retired_.erase(std::remove(retired_.begin(), retired_.end(), nullptr), retired_.end());
+  dropped.clear();
+  MutexLock lock(&mutex_);
+  dropping_ = false;
+  changed_.NotifyAll();
 }
 
 }  // namespace shoal

@@ -38,7 +38,7 @@ class RemoteVariableStore : public VariableStore {
 
   // `table` is copied; `clock` must outlive the store.
   RemoteVariableStore(const SliceTable& table, Options options, const Clock* clock);
-  // The same as Shutdown.
+  // Shutdown, if that has not been.
   ~RemoteVariableStore() override;
 
   const std::vector<ExchangeGroup>& groups() const override { return options_.groups; }
@@ -83,6 +83,7 @@ class RemoteVariableStore : public VariableStore {
   // Channels to where a ps was. Only the timer thread destroys them: it holds no lock that a reply
   // might want.
   std::vector<std::shared_ptr<BulkChannel>> retired_ ABSL_GUARDED_BY(mutex_);
+  bool dropping_ ABSL_GUARDED_BY(mutex_) = false;  // The timer thread is destroying channels.
   std::vector<std::unique_ptr<Flight>> flights_;  // kFlightsPerGroup of each group, in order.
   int active_ ABSL_GUARDED_BY(mutex_) = 0;
   std::thread timer_;

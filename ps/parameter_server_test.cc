@@ -1,0 +1,680 @@
+// ps tasks, workers' stores and a chief that is a fake, over gRPC and inside one process.
+#include "ps/parameter_server.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/channel.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/clock.h"
+#include "base/crc32c.h"
+#include "base/notification.h"
+#include "proto/v1/bulk.pb.h"
+#include "proto/v1/parameter_service.pb.h"
+#include "runtime/rpc/channel.h"
+#include "runtime/rpc/fake_chief.h"
+#include "runtime/rpc/grpc_parameter_client.h"
+#include "runtime/rpc/remote_variable_store.h"
+#include "runtime/transport/bulk_test_service.h"
+#include "runtime/transport/faulty_bulk_channel.h"
+#include "runtime/transport/grpc_bulk_channel.h"
+#include "runtime/transport/in_process_bulk_channel.h"
+#include "runtime/variables/exchange_groups.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint32_t kNumPs = 2;
+constexpr size_t kMaxMessageBytes = kDefaultMaxBulkPayloadBytes + kMaxBulkHeaderBytes;
+
+// Two variables of ones in five slices; plain SGD with learning rate 0.5; two batches of two
+// examples a step.
+v1::LoadSlicesRequest LoadRequest(uint64_t lineage, bool synchronous) {
+  v1::LoadSlicesRequest request;
+  request.mutable_identity()->set_run_id("0123456789abcdef0123456789abcdef");
+  request.mutable_identity()->set_term(1);
+  request.mutable_identity()->mutable_member()->set_job(v1::JOB_CHIEF);
+  request.mutable_identity()->set_lineage(lineage);
+  v1::OptimizerConfig* optimizer = request.mutable_run()->mutable_optimizer();
+  optimizer->mutable_sgd();
+  optimizer->set_learning_rate(0.5);
+  request.mutable_run()->mutable_sync()->set_sync_replicas(synchronous);
+  request.mutable_run()->set_max_steps(1000);
+  request.mutable_run()->mutable_checkpoint()->set_save_every(100000);
+  const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
+    v1::VariableSpec* variable = request.add_variables();
+    variable->set_name(name);
+    for (const int64_t dimension : shape) variable->add_shape(dimension);
+    variable->set_dtype(v1::DATA_TYPE_FLOAT32);
+    variable->set_trainable(true);
+    variable->set_update(v1::UPDATE_KIND_OPTIMIZER);
+    variable->mutable_initializer()->set_kind(v1::Initializer::KIND_CONSTANT);
+    variable->mutable_initializer()->set_a(1);
+  };
+  add("w", {56, 8});
+  add("b", {8});
+  request.mutable_shard_map()->set_num_ps_tasks(kNumPs);
+  request.mutable_shard_map()->set_slice_bytes(512);
+  for (const uint32_t owner : {0, 1, 0, 1, 0}) request.mutable_shard_map()->add_owner(owner);
+  v1::StepPlan* plan = request.mutable_plan();
+  plan->set_examples_per_epoch(8);
+  plan->set_batch_examples(2);
+  plan->set_replicas_to_aggregate(synchronous ? 2 : 1);
+  return request;
+}
+
+SliceTable Table() {
+  const v1::LoadSlicesRequest request = LoadRequest(1, true);
+  const std::vector<v1::VariableSpec> variables(request.variables().begin(),
+                                                request.variables().end());
+  return std::move(SliceTable::Create(variables, 512).value());
+}
+
+enum class Form { kInProcess, kGrpc };
+
+// The ps tasks of a run.
+class Cluster {
+ public:
+  explicit Cluster(Form form) : form(form) {
+    for (uint32_t i = 0; i < kNumPs; ++i) {
+      ParameterServer::Options options;
+      options.index = i;
+      options.chief = &chief;
+      options.clock = &clock;
+      options.nonce = absl::StrCat("ps", i);
+      options.heartbeat_wait = absl::Milliseconds(20);
+      if (form == Form::kGrpc) options.listen_address = "127.0.0.1:0";
+      options.address = absl::StrCat(i);
+      servers.push_back(std::move(ParameterServer::Create(options).value()));
+      EXPECT_TRUE(servers.back()->Start().ok());
+    }
+  }
+  ~Cluster() {
+    for (auto& server : servers) EXPECT_TRUE(server->Stop().ok());
+  }
+
+  std::unique_ptr<BulkChannel> Connect(const std::string& address) {
+    if (form == Form::kGrpc) {
+      return bulk_client.NewChannel(NewGrpcChannel(address, ChannelUse::kBulk, kMaxMessageBytes));
+    }
+    return NewInProcessBulkChannel(servers[std::stoi(address)]->bulk_service());
+  }
+
+  absl::Status Load(uint64_t lineage, bool synchronous = true,
+                    const std::function<void(v1::LoadSlicesRequest*)>& change = nullptr) {
+    v1::LoadSlicesRequest request = LoadRequest(lineage, synchronous);
+    if (change != nullptr) change(&request);
+    for (const auto& server : servers) {
+      v1::LoadSlicesResponse response;
+      absl::Status status;
+      if (form == Form::kGrpc) {
+        GrpcParameterClient client(
+            NewGrpcChannel(server->address(), ChannelUse::kControl, kMaxControlMessageBytes));
+        status = client.LoadSlices(request, &response);
+      } else {
+        status = server->parameter_service()->LoadSlices(request, &response);
+      }
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  StoreView View(uint64_t lineage) const {
+    StoreView view{1, 1, lineage, {}, {}};
+    for (size_t i = 0; i < servers.size(); ++i) {
+      view.ps_addresses.push_back(servers[i]->address());
+      view.ps_incarnations.push_back(i + 1);
+    }
+    return view;
+  }
+
+  const Form form;
+  RealClock clock;
+  FakeChief chief;
+  GrpcBulkClient bulk_client;
+  std::vector<std::unique_ptr<ParameterServer>> servers;
+};
+
+// A worker's store with buffers for all slices.
+class Worker {
+ public:
+  Worker(Cluster* cluster, uint32_t index, BulkFaults* faults = nullptr)
+      : table_(Table()), store(table_, Options(cluster, index, faults), &cluster->clock) {
+    for (const Slice& slice : table_.slices()) {
+      gradients.emplace_back(slice.num_elements);
+      values.emplace_back(slice.num_elements);
+    }
+  }
+
+  struct Outcome {
+    absl::Status status;
+    std::vector<PushOutcome> outcomes;
+    std::vector<PulledSlice> pulls;
+    std::vector<uint32_t> missing;
+  };
+
+  // One exchange of every group at the same time; the outcomes by group.
+  std::vector<Outcome> ExchangeAll(Exchange exchange) {
+    const size_t num_groups = store.groups().size();
+    std::vector<Outcome> results(num_groups);
+    std::vector<std::unique_ptr<Notification>> done;
+    std::vector<std::vector<const void*>> push_data(num_groups);
+    std::vector<std::vector<float*>> pull_data(num_groups);
+    std::vector<uint64_t> pulled_versions(table_.size(), pulled_version);
+    for (uint32_t g = 0; g < num_groups; ++g) {
+      for (const uint32_t slice : store.groups()[g].slices) {
+        push_data[g].push_back(gradients[slice].data());
+        pull_data[g].push_back(values[slice].data());
+      }
+      exchange.group = g;
+      exchange.push_data = push_data[g].data();
+      exchange.pull_data = pull_data[g].data();
+      exchange.pulled_versions = pulled_versions.data();
+      done.push_back(std::make_unique<Notification>());
+      store.Start(exchange, [result = &results[g], end = done[g].get()](const ExchangeResult& r) {
+        result->status = r.status;
+        result->outcomes.assign(r.outcomes.begin(), r.outcomes.end());
+        result->pulls.assign(r.pulls.begin(), r.pulls.end());
+        result->missing.assign(r.missing_positions.begin(), r.missing_positions.end());
+        end->Notify();
+      });
+    }
+    for (auto& end : done) end->Wait();
+    return results;
+  }
+
+  static Exchange Push(uint64_t step, uint32_t position, uint64_t lineage = 1) {
+    Exchange exchange;
+    exchange.lineage = lineage;
+    exchange.push = true;
+    exchange.batch = {static_cast<uint32_t>(step / 2), step % 2 * 2 + position};
+    exchange.step = step;
+    exchange.position = position;
+    exchange.batch_examples = 2;
+    exchange.report = {3.0 + position, 0.5, 1, 2};
+    return exchange;
+  }
+  static Exchange Pull(uint64_t version, uint64_t lineage = 1) {
+    Exchange exchange;
+    exchange.lineage = lineage;
+    exchange.pull = true;
+    exchange.pull_version = version;
+    return exchange;
+  }
+
+  void SetGradients(float value) {
+    for (auto& gradient : gradients) std::fill(gradient.begin(), gradient.end(), value);
+  }
+  // Whether all values are `expected`, exactly.
+  bool AllValuesAre(float expected) const {
+    for (const auto& value : values) {
+      for (const float v : value) {
+        if (v != expected) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  RemoteVariableStore::Options Options(Cluster* cluster, uint32_t index, BulkFaults* faults) {
+    RemoteVariableStore::Options options;
+    options.run_id = "0123456789abcdef0123456789abcdef";
+    options.worker_index = index;
+    options.incarnation = 10 + index;
+    options.groups = MakeExchangeGroups(table_, {0, 1, 0, 1, 0}, 1024);
+    options.connect = [cluster, faults](const std::string& address) {
+      std::unique_ptr<BulkChannel> channel = cluster->Connect(address);
+      if (faults != nullptr) channel = NewFaultyBulkChannel(std::move(channel), faults);
+      return channel;
+    };
+    return options;
+  }
+
+  const SliceTable table_;
+
+ public:
+  uint64_t pulled_version = 0;
+  std::vector<std::vector<float>> gradients;  // By slice.
+  std::vector<std::vector<float>> values;
+  RemoteVariableStore store;
+};
+
+void ExpectAll(const std::vector<Worker::Outcome>& results, PushOutcome outcome) {
+  for (const Worker::Outcome& result : results) {
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    EXPECT_THAT(result.outcomes, testing::Each(outcome));
+  }
+}
+
+class ParameterServerTest : public testing::TestWithParam<Form> {
+ protected:
+  // Two workers, `steps` steps: worker p pushes (p + 1) / 4 everywhere and pulls the next version.
+  void TrainAndExpectExactValues(uint64_t steps, BulkFaults* faults) {
+    ASSERT_TRUE(cluster_.Load(1).ok());
+    Worker first(&cluster_, 0, faults);
+    Worker second(&cluster_, 1);
+    first.store.SetView(cluster_.View(1));
+    second.store.SetView(cluster_.View(1));
+    first.SetGradients(0.25f);
+    second.SetGradients(0.5f);
+    for (uint64_t step = 0; step < steps; ++step) {
+      // In the wrong order, so that one contribution waits for its turn.
+      ExpectAll(second.ExchangeAll(Worker::Push(step, 1)), PushOutcome::kAccepted);
+      Exchange exchange = Worker::Push(step, 0);
+      exchange.pull = true;
+      exchange.pull_version = step + 1;
+      exchange.park = absl::Seconds(10);
+      for (const Worker::Outcome& result : first.ExchangeAll(exchange)) {
+        ASSERT_TRUE(result.status.ok()) << result.status;
+        for (const PulledSlice& pull : result.pulls) EXPECT_TRUE(pull.has_value);
+      }
+      const float expected = 1.0f - 0.1875f * static_cast<float>(step + 1);
+      ASSERT_TRUE(first.AllValuesAre(expected)) << "step " << step;
+      second.ExchangeAll(Worker::Pull(step + 1));
+      ASSERT_TRUE(second.AllValuesAre(expected)) << "step " << step;
+    }
+    cluster_.chief.WaitUntil([&] { return cluster_.chief.steps.size() == steps; });
+    for (const auto& [step, report] : cluster_.chief.steps) {
+      EXPECT_EQ(report.loss_sum(), 7.0) << step;
+      EXPECT_EQ(report.examples(), 4u);
+      EXPECT_EQ(report.correct(), 2u);
+      EXPECT_EQ(report.regularization(), 0.5);
+    }
+  }
+
+  Cluster cluster_{GetParam()};
+};
+
+INSTANTIATE_TEST_SUITE_P(Forms, ParameterServerTest, testing::Values(Form::kInProcess, Form::kGrpc),
+                         [](const auto& info) {
+                           return info.param == Form::kGrpc ? "Grpc" : "InProcess";
+                         });
+
+TEST_P(ParameterServerTest, StepsOfTwoWorkersAreExact) { TrainAndExpectExactValues(5, nullptr); }
+
+TEST_P(ParameterServerTest, ALostReplyChangesNothing) {
+  BulkFaults faults;
+  faults.drop_replies = 5;
+  TrainAndExpectExactValues(3, &faults);
+  EXPECT_EQ(faults.drop_replies, 0);
+}
+
+TEST_P(ParameterServerTest, ARepeatedRequestCountsOnce) {
+  BulkFaults faults;
+  faults.repeat_requests = 5;
+  TrainAndExpectExactValues(3, &faults);
+  EXPECT_EQ(faults.repeat_requests, 0);
+}
+
+TEST_P(ParameterServerTest, ATruncatedPayloadIsSentAgain) {
+  BulkFaults faults;
+  faults.truncate_payloads = 3;
+  TrainAndExpectExactValues(3, &faults);
+  EXPECT_EQ(faults.truncate_payloads, 0);
+}
+
+TEST_P(ParameterServerTest, DamagedBytesAreSentAgain) {
+  if (GetParam() == Form::kInProcess) return;  // Memory needs no checksums.
+  BulkFaults faults;
+  faults.corrupt_payloads = 3;
+  faults.corrupt_replies = 3;
+  TrainAndExpectExactValues(3, &faults);
+  EXPECT_EQ(faults.corrupt_payloads, 0);
+  EXPECT_EQ(faults.corrupt_replies, 0);
+}
+
+TEST_P(ParameterServerTest, AsyncContributionsAreAppliedOnArrivalAndOnce) {
+  ASSERT_TRUE(cluster_.Load(1, false).ok());
+  Worker worker(&cluster_, 0);
+  worker.store.SetView(cluster_.View(1));
+  worker.SetGradients(0.5f);
+  for (uint64_t update = 0; update < 4; ++update) {
+    Exchange exchange = Worker::Push(0, 0);
+    exchange.batch = {0, update};
+    exchange.pull = true;
+    worker.pulled_version = update;
+    ExpectAll(worker.ExchangeAll(exchange), PushOutcome::kAccepted);
+    EXPECT_TRUE(worker.AllValuesAre(1.0f - 0.25f * static_cast<float>(update + 1)));
+    ExpectAll(worker.ExchangeAll(exchange), PushOutcome::kDuplicate);
+    EXPECT_TRUE(worker.AllValuesAre(1.0f - 0.25f * static_cast<float>(update + 1)));
+  }
+}
+
+TEST_P(ParameterServerTest, AVainWaitNamesWhoIsMissing) {
+  ASSERT_TRUE(cluster_.Load(1).ok());
+  Worker worker(&cluster_, 0);
+  worker.store.SetView(cluster_.View(1));
+  Exchange exchange = Worker::Push(0, 1);
+  exchange.pull = true;
+  exchange.pull_version = 1;
+  exchange.park = absl::Milliseconds(30);
+  for (const Worker::Outcome& result : worker.ExchangeAll(exchange)) {
+    EXPECT_TRUE(result.status.ok());
+    EXPECT_THAT(result.missing, testing::ElementsAre(0));
+    for (const PulledSlice& pull : result.pulls) {
+      EXPECT_FALSE(pull.has_value);
+      EXPECT_EQ(pull.version, 0u);
+    }
+  }
+}
+
+TEST_P(ParameterServerTest, NonFiniteContributionsAreNamedAndNotWaitedFor) {
+  ASSERT_TRUE(cluster_.Load(1).ok());
+  Worker worker(&cluster_, 0);
+  worker.store.SetView(cluster_.View(1));
+  worker.SetGradients(std::numeric_limits<float>::quiet_NaN());
+  Exchange exchange = Worker::Push(0, 0);
+  exchange.pull = true;
+  exchange.pull_version = 1;
+  exchange.park = absl::Hours(1);
+  ExpectAll(worker.ExchangeAll(exchange), PushOutcome::kNonFinite);
+}
+
+TEST_P(ParameterServerTest, VersionsOnlyAnswersAtOnceAndCopiesNothing) {
+  ASSERT_TRUE(cluster_.Load(1).ok());
+  Worker worker(&cluster_, 0);
+  worker.store.SetView(cluster_.View(1));
+  Exchange exchange = Worker::Pull(7);
+  exchange.versions_only = true;
+  exchange.park = absl::Hours(1);
+  for (const Worker::Outcome& result : worker.ExchangeAll(exchange)) {
+    for (const PulledSlice& pull : result.pulls) {
+      EXPECT_EQ(pull.version, 0u);
+      EXPECT_FALSE(pull.has_value);
+    }
+  }
+  EXPECT_TRUE(worker.AllValuesAre(0.0f));
+}
+
+TEST_P(ParameterServerTest, AnotherLineageEndsExchangesUnderWayAndStartsAfresh) {
+  ASSERT_TRUE(cluster_.Load(1).ok());
+  Worker worker(&cluster_, 0);
+  worker.store.SetView(cluster_.View(1));
+  worker.SetGradients(1.0f);
+  ExpectAll(worker.ExchangeAll(Worker::Push(0, 0)), PushOutcome::kAccepted);
+  std::thread rolls_back([&] {
+    ASSERT_TRUE(cluster_.Load(2).ok());
+    worker.store.SetView(cluster_.View(2));
+  });
+  Exchange parked = Worker::Pull(1);
+  parked.park = absl::Seconds(20);
+  for (const Worker::Outcome& result : worker.ExchangeAll(parked)) {
+    EXPECT_TRUE(absl::IsAborted(result.status)) << result.status;
+  }
+  rolls_back.join();
+  // Nothing of the old lineage is left: position 0 is taken again.
+  ExpectAll(worker.ExchangeAll(Worker::Push(0, 0, 2)), PushOutcome::kAccepted);
+  for (const Worker::Outcome& result : worker.ExchangeAll(Worker::Push(0, 1, 1))) {
+    EXPECT_TRUE(absl::IsAborted(result.status));
+  }
+}
+
+TEST_P(ParameterServerTest, ShutdownEndsExchangesThatFindNoPs) {
+  Worker worker(&cluster_, 0);
+  StoreView view = cluster_.View(1);
+  view.ps_addresses = {"", ""};
+  worker.store.SetView(view);
+  std::thread stops([&] { worker.store.Shutdown(); });
+  for (const Worker::Outcome& result : worker.ExchangeAll(Worker::Pull(0))) {
+    EXPECT_TRUE(absl::IsCancelled(result.status));
+  }
+  stops.join();
+}
+
+TEST_P(ParameterServerTest, ClippingByGlobalNormWaitsForTheChiefsScale) {
+  cluster_.chief.norm_scale = 0.5;
+  cluster_.chief.slices_with_norm = 5;
+  ASSERT_TRUE(cluster_
+                  .Load(1, true,
+                        [](v1::LoadSlicesRequest* request) {
+                          request->mutable_run()->mutable_optimizer()->set_clip_by_global_norm(1);
+                        })
+                  .ok());
+  Worker worker(&cluster_, 0);
+  worker.store.SetView(cluster_.View(1));
+  worker.SetGradients(0.5f);
+  ExpectAll(worker.ExchangeAll(Worker::Push(0, 0)), PushOutcome::kAccepted);
+  Exchange exchange = Worker::Push(0, 1);
+  exchange.pull = true;
+  exchange.pull_version = 1;
+  exchange.park = absl::Seconds(20);
+  worker.ExchangeAll(exchange);
+  EXPECT_TRUE(worker.AllValuesAre(1.0f - 0.5f * 0.5f * 0.5f));
+  EXPECT_EQ(cluster_.chief.norms[0].size(), 5u);
+  EXPECT_EQ(cluster_.chief.norms[0][0], 128 * 0.25);
+}
+
+TEST_P(ParameterServerTest, LoadingTheSameLineageAgainKeepsTheState) {
+  ASSERT_TRUE(cluster_.Load(1).ok());
+  Worker worker(&cluster_, 0);
+  worker.store.SetView(cluster_.View(1));
+  ExpectAll(worker.ExchangeAll(Worker::Push(0, 0)), PushOutcome::kAccepted);
+  ASSERT_TRUE(cluster_.Load(1).ok());
+  ExpectAll(worker.ExchangeAll(Worker::Push(0, 0)), PushOutcome::kDuplicate);
+  ASSERT_TRUE(cluster_.Load(3).ok());
+  EXPECT_TRUE(absl::IsAborted(cluster_.Load(2)));
+}
+
+TEST_P(ParameterServerTest, BadLoadsAreRefusedAndNamed) {
+  using Request = v1::LoadSlicesRequest;
+  const auto load = [&](const std::function<void(Request*)>& change) {
+    return cluster_.Load(1, true, change);
+  };
+  EXPECT_THAT(load([](Request* r) { r->mutable_shard_map()->add_owner(0); }).message(),
+              testing::HasSubstr("shard_map.owner"));
+  EXPECT_EQ(load([](Request* r) { r->mutable_shard_map()->set_slice_bytes(3); }).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(load([](Request* r) { r->mutable_variables(0)->set_shape(0, -4); }).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      load([](Request* r) { r->mutable_variables(0)->set_shape(0, int64_t{1} << 39); }).code(),
+      absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(load([](Request* r) { r->clear_plan(); }).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(load([](Request* r) { r->mutable_identity()->set_run_id("x"); }).code(),
+            absl::StatusCode::kFailedPrecondition);
+  const auto as_worker = [](Request* r) {
+    r->mutable_identity()->mutable_member()->set_job(v1::JOB_WORKER);
+  };
+  EXPECT_EQ(load(as_worker).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(load(nullptr).ok());
+}
+
+TEST_P(ParameterServerTest, WithheldBatchesAreRefusedUntilDecided) {
+  ASSERT_TRUE(cluster_.Load(1).ok());
+  Worker worker(&cluster_, 0);
+  worker.store.SetView(cluster_.View(1));
+  worker.SetGradients(0.5f);
+  v1::WithholdBatchRequest withhold;
+  *withhold.mutable_identity() = LoadRequest(1, true).identity();
+  withhold.set_number(1);
+  v1::DecideBatchRequest decide;
+  *decide.mutable_identity() = withhold.identity();
+  decide.set_number(1);
+  decide.set_skip(true);
+  for (const auto& server : cluster_.servers) {
+    v1::WithholdBatchResponse response;
+    ASSERT_TRUE(server->parameter_service()->WithholdBatch(withhold, &response).ok());
+    EXPECT_TRUE(response.none_has());
+  }
+  ExpectAll(worker.ExchangeAll(Worker::Push(0, 0)), PushOutcome::kWithheld);
+  ExpectAll(worker.ExchangeAll(Worker::Push(0, 1)), PushOutcome::kAccepted);
+  for (const auto& server : cluster_.servers) {
+    v1::DecideBatchResponse response;
+    ASSERT_TRUE(server->parameter_service()->DecideBatch(decide, &response).ok());
+  }
+  // The step goes on without the skipped batch.
+  worker.ExchangeAll(Worker::Pull(1));
+  EXPECT_TRUE(worker.AllValuesAre(0.75f));
+}
+
+TEST_P(ParameterServerTest, FinishEndsTheTask) {
+  v1::FinishRequest finish;
+  *finish.mutable_identity() = LoadRequest(1, true).identity();
+  v1::FinishResponse response;
+  ASSERT_TRUE(cluster_.servers[0]->parameter_service()->Finish(finish, &response).ok());
+  EXPECT_TRUE(cluster_.servers[0]->Wait().ok());
+  cluster_.servers[1]->End();
+  EXPECT_TRUE(absl::IsCancelled(cluster_.servers[1]->Wait()));
+}
+
+TEST_P(ParameterServerTest, AReplacedTaskEnds) {
+  cluster_.chief.SetFailure(absl::AbortedError("fenced incarnation"));
+  EXPECT_TRUE(absl::IsAborted(cluster_.servers[0]->Wait()));
+}
+
+// Requests as a stranger might make them, to ps/0, which owns slices 0, 2 and 4.
+class BulkRequestTest : public ParameterServerTest {
+ protected:
+  BulkRequestTest() {
+    EXPECT_TRUE(cluster_.Load(1).ok());
+    channel_ = cluster_.Connect(cluster_.servers[0]->address());
+    payload_.assign(128, 0.5f);
+  }
+
+  v1::ExchangeRequest Request() const {
+    v1::ExchangeRequest request;
+    *request.mutable_identity() = LoadRequest(1, true).identity();
+    request.mutable_identity()->mutable_member()->set_job(v1::JOB_WORKER);
+    request.mutable_identity()->set_incarnation(10);
+    request.set_receiver_incarnation(1);
+    request.set_batch_examples(2);
+    v1::ExchangeRequest::Push* push = request.add_pushes();
+    push->set_slice(0);
+    push->set_kind(v1::CONTRIBUTION_KIND_DENSE);
+    push->set_payload_bytes(512);
+    push->set_crc32c(Crc32c(payload_.data(), 512));
+    request.add_pulls(0);
+    return request;
+  }
+
+  // Ends with the call; the response is in response_.
+  absl::Status Send(const v1::ExchangeRequest& request, size_t bytes = 512) {
+    BulkTestCall call;
+    request.AppendToString(&call.header);
+    call.payloads = {{payload_.data(), bytes, nullptr, nullptr}};
+    channel_->Start(&call);
+    call.Wait();
+    response_.ParseFromString(call.received_header);
+    return call.status;
+  }
+
+  // A good push of the same batch is still the first one.
+  void ExpectNothingChanged() {
+    EXPECT_TRUE(Send(Request()).ok());
+    EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_ACCEPTED);
+  }
+
+  std::unique_ptr<BulkChannel> channel_;
+  std::vector<float> payload_;
+  v1::ExchangeResponse response_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Forms, BulkRequestTest, testing::Values(Form::kInProcess, Form::kGrpc),
+                         [](const auto& info) {
+                           return info.param == Form::kGrpc ? "Grpc" : "InProcess";
+                         });
+
+TEST_P(BulkRequestTest, EveryBrokenRequestIsRefusedAndChangesNothing) {
+  const struct {
+    const char* what;
+    std::function<void(v1::ExchangeRequest*)> change;
+    absl::StatusCode code;
+  } cases[] = {
+      {"another run", [](auto* r) { r->mutable_identity()->set_run_id("other"); },
+       absl::StatusCode::kFailedPrecondition},
+      {"old term", [](auto* r) { r->mutable_identity()->set_term(0); }, absl::StatusCode::kAborted},
+      {"other incarnation of the ps", [](auto* r) { r->set_receiver_incarnation(9); },
+       absl::StatusCode::kAborted},
+      {"other lineage", [](auto* r) { r->mutable_identity()->set_lineage(2); },
+       absl::StatusCode::kAborted},
+      {"no member", [](auto* r) { r->mutable_identity()->clear_member(); },
+       absl::StatusCode::kInvalidArgument},
+      {"slice of another ps", [](auto* r) { r->mutable_pushes(0)->set_slice(1); },
+       absl::StatusCode::kInvalidArgument},
+      {"no such slice", [](auto* r) { r->mutable_pushes(0)->set_slice(4'000'000'000u); },
+       absl::StatusCode::kInvalidArgument},
+      {"pull of no such slice", [](auto* r) { r->set_pulls(0, 77); },
+       absl::StatusCode::kInvalidArgument},
+      {"no kind", [](auto* r) { r->mutable_pushes(0)->clear_kind(); },
+       absl::StatusCode::kInvalidArgument},
+      {"no examples", [](auto* r) { r->clear_batch_examples(); },
+       absl::StatusCode::kInvalidArgument},
+      {"more pulls than a message holds",
+       [](auto* r) {
+         for (int i = 0; i < 20000; ++i) r->add_pulls(0);
+       },
+       absl::StatusCode::kInvalidArgument},
+  };
+  for (const auto& one : cases) {
+    v1::ExchangeRequest request = Request();
+    one.change(&request);
+    EXPECT_EQ(Send(request).code(), one.code) << one.what;
+  }
+  ExpectNothingChanged();
+}
+
+TEST_P(BulkRequestTest, WrongLengthsAreCorruptAndChangeNothing) {
+  ASSERT_TRUE(Send(Request(), 511).ok());
+  EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_CORRUPT);
+  v1::ExchangeRequest request = Request();
+  request.mutable_pushes(0)->set_payload_bytes(256);
+  request.mutable_pushes(0)->set_crc32c(Crc32c(payload_.data(), 256));
+  ASSERT_TRUE(Send(request, 256).ok());
+  EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_CORRUPT);
+  request.mutable_pushes(0)->set_payload_bytes(4'000'000'000u);
+  ASSERT_TRUE(Send(request).ok());
+  EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_CORRUPT);
+  ExpectNothingChanged();
+}
+
+TEST_P(BulkRequestTest, AWrongChecksumIsCorruptAndChangesNothing) {
+  if (GetParam() == Form::kInProcess) return;
+  v1::ExchangeRequest request = Request();
+  request.mutable_pushes(0)->set_crc32c(1);
+  ASSERT_TRUE(Send(request).ok());
+  EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_CORRUPT);
+  ExpectNothingChanged();
+}
+
+TEST_P(BulkRequestTest, APositionThatIsNotTheBatchesIsAhead) {
+  v1::ExchangeRequest request = Request();
+  request.set_position(1);
+  ASSERT_TRUE(Send(request).ok());
+  EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_AHEAD);
+  request = Request();
+  request.mutable_batch()->set_index(999);
+  ASSERT_TRUE(Send(request).ok());
+  EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_AHEAD);
+  ExpectNothingChanged();
+}
+
+TEST_P(BulkRequestTest, AReplacedWorkerIsFenced) {
+  v1::ExchangeRequest request = Request();
+  request.mutable_identity()->set_incarnation(11);
+  ASSERT_TRUE(Send(request).ok());
+  const absl::Status status = Send(Request());
+  EXPECT_TRUE(absl::IsAborted(status));
+  EXPECT_THAT(status.message(), testing::HasSubstr("fenced incarnation"));
+}
+
+TEST_P(BulkRequestTest, GarbageIsInvalid) {
+  BulkTestCall call;
+  call.header = "\xff\xff\xff\xff garbage";
+  channel_->Start(&call);
+  call.Wait();
+  EXPECT_EQ(call.status.code(), absl::StatusCode::kInvalidArgument);
+  ExpectNothingChanged();
+}
+
+TEST_P(BulkRequestTest, AfterStopEverythingIsUnavailable) {
+  ASSERT_TRUE(cluster_.servers[0]->Stop().ok());
+  EXPECT_EQ(Send(Request()).code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace shoal
