@@ -1,0 +1,124 @@
+#include "deploy/inspect_command.h"
+
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "proto/v1/checkpoint.pb.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/config/flags.h"
+#include "runtime/config/rule.h"
+#include "runtime/process/exit_code.h"
+
+namespace shoal {
+namespace {
+
+// The names of the checkpoints, newest first; never makes a directory.
+absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(FileSystem* file_system,
+                                                            const std::string& root) {
+  if (!file_system->GetInfo(root).ok()) {
+    return absl::NotFoundError(
+        absl::StrCat("--out: there is no ", root, "; name the directory of a run"));
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> directory,
+                   CheckpointDirectory::Open(*file_system, root));
+  ASSIGN_OR_RETURN(std::vector<CheckpointName> names, directory->List());
+  if (names.empty()) {
+    return absl::NotFoundError(absl::StrCat("--out: ", root, " holds no checkpoint"));
+  }
+  return names;
+}
+
+absl::StatusOr<CheckpointName> Choose(const std::vector<CheckpointName>& names,
+                                      absl::optional<uint64_t> step) {
+  if (!step.has_value()) return names[0];
+  std::vector<uint64_t> steps;
+  for (const CheckpointName& name : names) {
+    if (name.step == *step) return name;
+    steps.push_back(name.step);
+  }
+  return absl::NotFoundError(absl::StrCat("--step: there is no checkpoint of step ", *step,
+                                          "; there are ", absl::StrJoin(steps, ", ")));
+}
+
+void AppendVariables(const v1::Manifest& manifest, const SliceTable& slices, std::string* text) {
+  absl::StrAppendFormat(text, "%-32s %-20s %10s %7s\n", "variable", "shape", "bytes", "slices");
+  for (int i = 0; i < manifest.variables_size(); ++i) {
+    const v1::VariableSpec& variable = manifest.variables(i);
+    absl::StrAppendFormat(text, "%-32s %-20s %10d %7d\n", variable.name(),
+                          absl::StrCat("[", absl::StrJoin(variable.shape(), ","), "]"),
+                          slices.elements_of(i) * sizeof(float),
+                          slices.first_slice_of(i + 1) - slices.first_slice_of(i));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> InspectRun(FileSystem* file_system, const std::string& run_directory,
+                                       absl::optional<uint64_t> step) {
+  const std::string root = absl::StrCat(run_directory, "/checkpoints");
+  ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, ListCheckpoints(file_system, root));
+  ASSIGN_OR_RETURN(const CheckpointName chosen, Choose(names, step));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
+                   Checkpoint::Open(*file_system, absl::StrCat(root, "/", chosen.ToString()),
+                                    Checkpoint::Verify::kEverything));
+  const v1::Manifest& manifest = checkpoint->manifest();
+  std::string text;
+  for (const CheckpointName& name : names) {
+    absl::StrAppend(&text, name.ToString() == chosen.ToString() ? "* " : "  ", name.ToString(),
+                    "\n");
+  }
+  absl::StrAppendFormat(
+      &text,
+      "\nstep %d%s, %s, %d batches skipped\nrun %s, term %d, lineage %d, seed %d\nmade %s\n\n",
+      manifest.step(), manifest.finished() ? " (finished)" : "",
+      manifest.synchronous() ? "synchronous" : "asynchronous", manifest.skipped_size(),
+      manifest.run_id(), manifest.term(), manifest.lineage(), manifest.seed(),
+      absl::FormatTime(absl::FromUnixSeconds(manifest.created_unix_seconds()),
+                       absl::UTCTimeZone()));
+  AppendVariables(manifest, checkpoint->slices(), &text);
+  absl::StrAppend(&text, "\n");
+  for (const v1::ShardFile& shard : manifest.shards()) {
+    absl::StrAppendFormat(&text, "%-40s %10d bytes, verified\n", shard.name(), shard.bytes());
+  }
+  return text;
+}
+
+int InspectMain(absl::Span<const std::string> args) {
+  const auto fail = [](const absl::Status& status) {
+    std::fprintf(stderr, "shoal inspect: %s\n", std::string(status.message()).c_str());
+    return ExitCodeOf(status);
+  };
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeUse, args);
+  if (!line.ok()) return fail(line.status());
+  if (line->help) {
+    std::printf(
+        "usage: shoal inspect --out=DIR [--step=N]\n\n"
+        "Lists the checkpoints of a run, and of one its variables and files, verified.\n\n"
+        "  --out=DIR   the run's directory (or --run=DIR/run.textproto)\n"
+        "  --step=N    the checkpoint of this step; default: the newest\n");
+    return kExitDone;
+  }
+  if (!line->arguments.empty()) {
+    return fail(Broken(line->arguments[0], "is no flag; write --out=DIR"));
+  }
+  if (line->run.out().empty()) {
+    return fail(Broken("--out", "is missing; name the directory of a run"));
+  }
+  const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
+  const absl::StatusOr<std::string> report =
+      InspectRun(file_system.get(), line->run.out(), line->task.checkpoint_step);
+  if (!report.ok()) return fail(report.status());
+  std::fputs(report->c_str(), stdout);
+  return kExitDone;
+}
+
+}  // namespace shoal

@@ -1,0 +1,76 @@
+#include "deploy/inspect_command.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/file_system.h"
+#include "base/status_matchers.h"
+#include "runtime/checkpoint/saved_run.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+
+class InspectCommandTest : public ::testing::Test {
+ protected:
+  InspectCommandTest() {
+    std::string pattern = ::testing::TempDir() + "/inspect.XXXXXX";
+    out_ = mkdtemp(pattern.data());
+    for (const uint64_t step : {10, 20}) {
+      options_.step = step;
+      EXPECT_OK(SaveTestRun(*file_system_, out_ + "/checkpoints", options_));
+    }
+  }
+
+  const std::unique_ptr<FileSystem> file_system_ = NewPosixFileSystem();
+  SaveOptions options_;
+  std::string out_;
+};
+
+TEST_F(InspectCommandTest, TellsOfTheNewestCheckpoint) {
+  const absl::StatusOr<std::string> report = InspectRun(file_system_.get(), out_, absl::nullopt);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(*report, HasSubstr("* ckpt-20-"));
+  EXPECT_THAT(*report, HasSubstr("  ckpt-10-"));
+  EXPECT_THAT(*report, HasSubstr("step 20"));
+  EXPECT_THAT(*report, HasSubstr("shard-00001-of-00002.safetensors"));
+  EXPECT_THAT(*report, HasSubstr("bytes, verified"));
+  EXPECT_THAT(*report, HasSubstr(TestVariables()[0].name()));
+}
+
+TEST_F(InspectCommandTest, AnotherStepMayBeAskedFor) {
+  EXPECT_THAT(*InspectRun(file_system_.get(), out_, 10), HasSubstr("* ckpt-10-"));
+  EXPECT_THAT(InspectRun(file_system_.get(), out_, 11),
+              StatusIs(absl::StatusCode::kNotFound,
+                       HasSubstr("--step: there is no checkpoint of step 11; there are 20, 10")));
+}
+
+TEST_F(InspectCommandTest, DamageIsFound) {
+  const std::string shard =
+      out_ + "/checkpoints/" + TestName(options_).ToString() + "/shard-00000-of-00002.safetensors";
+  std::fstream file(shard, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-1, std::ios::end);
+  file.put('\x7f');
+  file.close();
+  EXPECT_THAT(InspectRun(file_system_.get(), out_, absl::nullopt),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("shard-00000-of-00002.safetensors")));
+}
+
+TEST_F(InspectCommandTest, BadDirectoriesAreNamedAndNotMade) {
+  EXPECT_THAT(InspectRun(file_system_.get(), out_ + "/none", absl::nullopt),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("--out: there is no ")));
+  EXPECT_FALSE(file_system_->GetInfo(out_ + "/none").ok());
+  EXPECT_EQ(InspectMain({"--out=" + out_}), 0);
+  EXPECT_EQ(InspectMain({"--out=" + out_ + "/none"}), 78);
+  EXPECT_EQ(InspectMain({}), 64);
+  EXPECT_EQ(InspectMain({"--help"}), 0);
+}
+
+}  // namespace
+}  // namespace shoal
