@@ -10,6 +10,26 @@ constexpr uint64_t kStepsAhead = 2;
 
 }  // namespace
 
+void CutLedger::SetParts(const std::vector<Part>& parts) { parts_ = parts; }
+
+bool CutLedger::Cut::IsComplete(const std::vector<Part>& parts) const {
+  for (uint32_t ps = 0; ps < parts.size(); ++ps) {
+    if (parts[ps].has_slices && shards.count(ps) == 0) return false;
+  }
+  return true;
+}
+
+std::vector<CutLedger::Reminder> CutLedger::Reminders() const {
+  std::vector<Reminder> reminders;
+  for (uint32_t ps = 0; ps < num_ps_; ++ps) {
+    if (!parts_[ps].has_slices || parts_[ps].has_versions) continue;
+    for (const auto& [version, cut] : cuts_) {
+      if (cut.shards.count(ps) == 0) reminders.push_back({ps, version});
+    }
+  }
+  return reminders;
+}
+
 void CutLedger::AddShard(uint32_t ps, uint64_t version, const std::string& directory,
                          const v1::ShardFile& file) {
   if (version < durable_version_ || (version == durable_version_ && !durable_directory_.empty()))
@@ -25,9 +45,9 @@ void CutLedger::Fail(uint64_t version) {
   if (requested_.has_value() && requested_->version == version) requested_.reset();
 }
 
-std::optional<CutLedger::Complete> CutLedger::TakeComplete() {
+std::optional<CutLedger::Complete> CutLedger::TakeComplete(uint64_t newest) {
   for (auto& [version, cut] : cuts_) {
-    if (cut.taken || cut.shards.size() < num_ps_) continue;
+    if (version > newest || cut.taken || !cut.IsComplete(parts_)) continue;
     cut.taken = true;
     Complete complete{version, cut.directory, {}};
     for (const auto& [ps, file] : cut.shards) complete.shards.push_back(file);

@@ -20,7 +20,21 @@ namespace shoal {
 // One thread at a time. Reports may be repeated.
 class CutLedger {
  public:
-  explicit CutLedger(uint32_t num_ps) : num_ps_(num_ps) {}
+  explicit CutLedger(uint32_t num_ps) : num_ps_(num_ps), parts_(num_ps) {}
+
+  // What each ps has to write, from the shard map on: ps without slices write nothing; ps whose
+  // slices nobody contributes to do not see versions pass and have to be told of each cut.
+  struct Part {
+    bool has_slices = true;
+    bool has_versions = true;
+  };
+  void SetParts(const std::vector<Part>& parts);
+  // Who has to be told of which cut that others have begun.
+  struct Reminder {
+    uint32_t ps = 0;
+    uint64_t version = 0;
+  };
+  std::vector<Reminder> Reminders() const;
 
   // --- Shards.
   void AddShard(uint32_t ps, uint64_t version, const std::string& directory,
@@ -30,10 +44,10 @@ class CutLedger {
   struct Complete {
     uint64_t version = 0;
     std::string directory;
-    std::vector<v1::ShardFile> shards;  // by ps
+    std::vector<v1::ShardFile> shards;  // in the order of ps
   };
-  // The next complete cut above the last durable one, once.
-  std::optional<Complete> TakeComplete();
+  // The next complete cut above the last durable one and not above `newest`, once.
+  std::optional<Complete> TakeComplete(uint64_t newest = UINT64_MAX);
   // The manifest of a cut that was taken is durable.
   void OnDurable(uint64_t version);
   // From a manifest of an earlier life of the run.
@@ -66,12 +80,15 @@ class CutLedger {
     std::set<uint32_t> acknowledged;
   };
   struct Cut {
+    bool IsComplete(const std::vector<Part>& parts) const;
+
     std::string directory;
     std::map<uint32_t, v1::ShardFile> shards;
     bool taken = false;
   };
 
   const uint32_t num_ps_;
+  std::vector<Part> parts_;  // by ps
   uint64_t durable_version_ = 0;
   std::string durable_directory_;
   std::map<uint64_t, Cut> cuts_;

@@ -104,6 +104,13 @@ absl::Status TrainingSession::AdmitWorker(const v1::RegisterTaskRequest& request
   }
   model_ = request.model();
   plan_ = *std::move(plan);
+  std::vector<CutLedger::Part> parts(options_.num_ps_tasks, {false, false});
+  for (uint32_t slice = 0; slice < plan_->table.size(); ++slice) {
+    CutLedger::Part& part = parts[plan_->shard_map.owner(static_cast<int>(slice))];
+    part.has_slices = true;
+    part.has_versions = part.has_versions || plan_->table.slice_is_versioned(slice);
+  }
+  cuts_.SetParts(parts);
   evaluations_.emplace(plan_->evaluation_blocks);
   if (options_.run.optimizer().clip_by_global_norm() > 0) {
     uint64_t num_slices = 0;

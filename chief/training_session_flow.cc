@@ -122,7 +122,8 @@ void TrainingSession::Rollback(absl::Time now, const std::string& reason) {
   decisions_.OnRollback();
   if (evaluations_.has_value()) evaluations_->ForgetAbove(version);
   if (norms_.has_value()) norms_->Clear();
-  held_lines_.clear();
+  // Lines up to the cut still wait for their evaluations.
+  while (!held_lines_.empty() && held_lines_.back().step() > version) held_lines_.pop_back();
   newest_step_ = version;
   for (PsState& ps : ps_) ps.loaded_lineage = 0;
   state_.set_phase(v1::RunState::PHASE_PREPARING);
@@ -152,7 +153,14 @@ void TrainingSession::FlushLines() {
     const uint64_t step = line.report.step();
     if (plan_->evaluations.Contains(plan_->steps, step) && evaluations_->num_blocks() > 0) {
       line.evaluation = evaluations_->Total(step);
-      if (!line.evaluation.has_value()) return;
+      // Whoever contributed to a later step had evaluated its blocks before. What is missing now
+      // was with a worker that died and whose batch is skipped: it will not come any more.
+      if (!line.evaluation.has_value()) {
+        const bool last_is_evaluated =
+            step + 1 == plan_->last_step && evaluations_->Total(plan_->last_step).has_value();
+        if (newest_step_ < step + 2 && !last_is_evaluated) return;
+        Note(absl::StrFormat("no evaluation of step %d: a worker died with a part of it", step));
+      }
     }
     records_.push_back(std::move(line));
     held_lines_.pop_front();
@@ -161,7 +169,9 @@ void TrainingSession::FlushLines() {
 }
 
 void TrainingSession::WriteManifestIfComplete() {
-  while (std::optional<CutLedger::Complete> cut = cuts_.TakeComplete()) {
+  // A durable cut has all its lines: those of later steps are void if the run goes back to it.
+  const uint64_t lines_end = held_lines_.empty() ? newest_step_ : held_lines_.front().step() - 1;
+  while (std::optional<CutLedger::Complete> cut = cuts_.TakeComplete(lines_end)) {
     ManifestToWrite write;
     write.directory = cut->directory;
     v1::Manifest& manifest = write.manifest;
@@ -184,8 +194,8 @@ void TrainingSession::WriteManifestIfComplete() {
     manifest.set_finished(cut->version == plan_->last_step);
     manifest.set_seed(options_.run.has_seed() ? options_.run.seed() : 1);
     manifest.set_synchronous(state_.synchronous());
-    if (manifest.finished() ||
-        (stopping_ && cuts_.requested() && cuts_.requested_version() <= cut->version)) {
+    // At the end of the run workers still have to evaluate.
+    if (stopping_ && cuts_.requested() && cuts_.requested_version() <= cut->version) {
       SetPhase(v1::RunState::PHASE_STOPPING);
     }
     records_.push_back(std::move(write));
@@ -338,11 +348,15 @@ std::vector<PsCommand> TrainingSession::TakeCommands(absl::Time now) {
         issue(message.ps, options_.resend, fill(v1::WithholdBatchRequest()));
       }
     }
-    for (uint32_t ps : cuts_.PsToAsk()) {
+    const auto ask_for_cut = [&](uint32_t ps, uint64_t version) {
       v1::RequestCutRequest request;
       FillIdentity(request.mutable_identity());
-      request.set_version(cuts_.requested_version());
+      request.set_version(version);
       issue(ps, options_.resend, std::move(request));
+    };
+    for (uint32_t ps : cuts_.PsToAsk()) ask_for_cut(ps, cuts_.requested_version());
+    for (const CutLedger::Reminder& reminder : cuts_.Reminders()) {
+      ask_for_cut(reminder.ps, reminder.version);
     }
   } else if (phase == v1::RunState::PHASE_DONE || phase == v1::RunState::PHASE_FAILED) {
     for (uint32_t ps = 0; ps < ps_.size(); ++ps) {

@@ -13,6 +13,7 @@ namespace shoal {
 namespace {
 
 constexpr uint32_t kNotHere = UINT32_MAX;
+constexpr size_t kRememberedCuts = 64;
 
 }  // namespace
 
@@ -83,7 +84,7 @@ absl::Status SliceStore::Load(const LoadOptions& options, SliceSource& source) {
   }
   decisions_.Reset(options.skipped);
   cuts_.Reset(num_versioned_);
-  last_cut_ = 0;
+  done_cuts_.clear();
   events_.Clear();
   reports_.assign(options_.synchronous ? plan_->replicas_to_aggregate() : 1, BatchReport());
   for (const std::unique_ptr<SliceState>& state : states_)
@@ -210,8 +211,8 @@ CutAnswer SliceStore::RequestCut(uint64_t version) {
       answer.newest_version = std::max(answer.newest_version, newest_version(state->slice));
   }
   if (!options_.synchronous || num_versioned_ == 0) {
-    if (version > last_cut_) CutAllNow(version);
-    last_cut_ = std::max(last_cut_, version);
+    if (done_cuts_.insert(version).second) CutAllNow(version);
+    if (done_cuts_.size() > kRememberedCuts) done_cuts_.erase(done_cuts_.begin());
     return answer;
   }
   answer.passed = answer.newest_version >= version;

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -226,7 +227,7 @@ class SliceStore {
   BatchDecisions decisions_;
   StagingPool staging_;
   CutTracker cuts_;
-  uint64_t last_cut_ = 0;             // ASYNC
+  std::set<uint64_t> done_cuts_;      // where no slice has versions of its own steps, and in ASYNC
   std::vector<BatchReport> reports_;  // SYNC, of the report slice: by position
   uint32_t first_kept_epoch_ = 0;     // ASYNC
   uint64_t rate_step_ = UINT64_MAX;   // the step that rate_ belongs to

@@ -88,14 +88,17 @@ struct StoreView {
 // then nothing is allocated. At most kMaxExchangesPerGroup exchanges of a group may be under way.
 //
 // The caller retries nothing: lost messages, BUSY, CORRUPT and unreachable ps are retried inside,
-// with the same identities, until the exchange is done or no longer makes sense. status is then
+// with the same identities, until the exchange is done or no longer makes sense. A push that stays
+// BUSY for kBusyPatience is answered kBusy: the caller may own an earlier position that has to come
+// first, and needs the buffers for it. status is then
 //   OK         whatever the outcomes say (also when a parked pull ended without the value)
-//   ABORTED    the lineage changed (SetView): forget what was pulled, start again from
-//   versions_only CANCELLED  Shutdown
+//   ABORTED    the lineage changed (SetView): forget what was pulled, start again from the versions
+//   CANCELLED  Shutdown
 class VariableStore {
  public:
   using Done = std::function<void(const ExchangeResult&)>;
   static constexpr int kMaxExchangesPerGroup = 4;
+  static constexpr absl::Duration kBusyPatience = absl::Seconds(5);
 
   virtual ~VariableStore() = default;
 

@@ -1,0 +1,205 @@
+#include "tests/simulation/simulated_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "ml/nn/initializer.h"
+#include "ml/optim/gradient_clipping.h"
+#include "ml/optim/learning_rate_schedule.h"
+#include "ml/optim/optimizer_config.h"
+#include "ml/optim/update_rule.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint64_t kSliceBytes = 64;
+
+std::vector<v1::VariableSpec> MakeVariables(uint64_t seed) {
+  std::vector<v1::VariableSpec> variables;
+  const uint64_t count = 1 + MixBits(seed) % 4;
+  for (uint64_t i = 0; i <= count; ++i) {
+    const uint64_t bits = MixBits(seed + 77 * (i + 1));
+    v1::VariableSpec& spec = variables.emplace_back();
+    spec.set_name(absl::StrCat("v", i));
+    spec.set_dtype(v1::DATA_TYPE_FLOAT32);
+    spec.add_shape(1 + static_cast<int64_t>(bits % 40));
+    spec.set_trainable(true);
+    spec.set_update(v1::UPDATE_KIND_OPTIMIZER);
+    spec.mutable_initializer()->set_kind(v1::Initializer::KIND_UNIFORM);
+    spec.mutable_initializer()->set_a(-1);
+    spec.mutable_initializer()->set_b(1);
+    if (i > 0 && bits >> 60 == 0) spec.set_update(v1::UPDATE_KIND_NONE);
+    if (i > 0 && bits >> 60 == 1) spec.set_update(v1::UPDATE_KIND_ASSIGN);
+    if (i > 0 && bits >> 60 == 2) {
+      spec.set_update(v1::UPDATE_KIND_MOVING_AVERAGE);
+      spec.set_decay(0.75);
+    }
+  }
+  return variables;
+}
+
+uint64_t HashBatch(uint64_t values_hash, const BatchKey& batch) {
+  return MixBits(values_hash ^ MixBits((uint64_t{batch.epoch} << 32) + batch.index));
+}
+
+size_t Stride(size_t n) { return (n + 15) / 16 * 16; }
+
+}  // namespace
+
+SimulatedModel::SimulatedModel(uint64_t seed)
+    : variables_(MakeVariables(seed)), table_(*SliceTable::Create(variables_, kSliceBytes)) {}
+
+SliceArrays SimulatedModel::Zeros() const {
+  SliceArrays arrays;
+  for (const Slice& slice : table_.slices()) arrays.emplace_back(slice.num_elements);
+  return arrays;
+}
+
+uint64_t SimulatedModel::HashOf(const SliceArrays& values) {
+  uint64_t hash = 0;
+  for (const std::vector<float>& value : values) {
+    hash = Fingerprint64(
+        {reinterpret_cast<const char*>(value.data()), value.size() * sizeof(float)}, hash);
+  }
+  return hash;
+}
+
+void SimulatedModel::Contribution(uint64_t values_hash, const BatchKey& batch, uint32_t slice,
+                                  const std::vector<float>& value, float* contribution) const {
+  const uint64_t key = HashBatch(values_hash, batch) + slice;
+  for (size_t i = 0; i < value.size(); ++i) {
+    const uint64_t bits = MixBits(key + 1000 * (i + 1));
+    contribution[i] = static_cast<float>(bits >> 40) * 0x1p-23f - 1.0f + 0.125f * value[i];
+  }
+}
+
+BatchReport SimulatedModel::Report(uint64_t values_hash, const BatchKey& batch, uint32_t examples) {
+  const uint64_t key = HashBatch(values_hash, batch);
+  BatchReport report;
+  report.loss_sum = static_cast<double>(key >> 40) * 1e-3;
+  report.regularization = static_cast<double>(key & 0xffff) * 1e-4;
+  report.correct = key % (examples + 1);
+  report.examples = examples;
+  return report;
+}
+
+double SimulatedModel::EvaluationLoss(uint64_t values_hash, uint64_t block) {
+  return static_cast<double>(MixBits(values_hash + block) >> 30) * 1e-5;
+}
+
+SequentialRun::SequentialRun(const SimulatedModel& model, const v1::RunConfig& run,
+                             const StepPlan& plan, const std::set<BatchKey>& skipped)
+    : model_(model), run_(run), plan_(plan), skipped_(skipped), values_(model.Zeros()) {
+  const std::unique_ptr<UpdateRule> rule =
+      *UpdateRule::Create(*OptimizerOptionsFrom(run.optimizer()));
+  for (uint32_t s = 0; s < model.table().size(); ++s) {
+    const Slice& slice = model.table()[s];
+    const v1::VariableSpec& spec = model.variables()[slice.variable];
+    InitializeRange(UniformInitializer(spec.initializer().a(), spec.initializer().b()), run.seed(),
+                    VariableNameHash(spec.name()), slice.first_element,
+                    slice.first_element + slice.num_elements, values_[s].data());
+    std::vector<float>& slots = slots_.emplace_back();
+    if (spec.update() != v1::UPDATE_KIND_OPTIMIZER) continue;
+    for (const SlotSpec& slot : rule->slots()) {
+      slots.resize(slots.size() + Stride(slice.num_elements), slot.initial_value);
+    }
+  }
+}
+
+void SequentialRun::AddUp(const std::vector<uint32_t>& positions, SliceArrays* sums,
+                          uint64_t* examples, StepSums* report) const {
+  const uint64_t hash = SimulatedModel::HashOf(values_);
+  const bool is_alone = plan_.At(version_).num_batches == 1;
+  std::vector<float> contribution(kSliceBytes / sizeof(float));
+  for (uint32_t position : positions) {
+    const BatchKey batch = plan_.BatchAt(version_, position);
+    const uint32_t n = plan_.ExamplesIn(batch);
+    *examples += n;
+    const float weight = is_alone ? 1.0f : static_cast<float>(n);
+    for (uint32_t s = 0; s < sums->size(); ++s) {
+      model_.Contribution(hash, batch, s, values_[s], contribution.data());
+      for (size_t i = 0; i < (*sums)[s].size(); ++i) {
+        const float product = weight * contribution[i];
+        (*sums)[s][i] = position == positions[0] ? product : (*sums)[s][i] + product;
+      }
+    }
+    const BatchReport facts = SimulatedModel::Report(hash, batch, n);
+    report->loss_sum += facts.loss_sum;
+    report->regularization += facts.regularization * n;
+    report->correct += facts.correct;
+    report->examples += n;
+  }
+  if (report->examples > 0) report->regularization /= static_cast<double>(report->examples);
+}
+
+SequentialRun::StepSums SequentialRun::Step() {
+  std::vector<uint32_t> positions;
+  for (uint32_t p = 0; p < plan_.At(version_).num_batches; ++p) {
+    if (skipped_.count(plan_.BatchAt(version_, p)) == 0) positions.push_back(p);
+  }
+  StepSums report;
+  if (positions.empty()) {
+    ++version_;
+    return report;
+  }
+  SliceArrays sums = model_.Zeros();
+  uint64_t examples = 0;
+  AddUp(positions, &sums, &examples, &report);
+  const float scale =
+      plan_.At(version_).num_batches == 1 ? 1.0f : 1.0f / static_cast<float>(examples);
+
+  float clip = 1.0f;
+  if (run_.optimizer().clip_by_global_norm() > 0) {
+    double squares = 0;
+    for (uint32_t s = 0; s < sums.size(); ++s) {
+      if (model_.update_of(s) != v1::UPDATE_KIND_OPTIMIZER) continue;
+      squares += SumOfSquares(sums[s]) * static_cast<double>(scale) * static_cast<double>(scale);
+    }
+    const double limit = run_.optimizer().clip_by_global_norm();
+    clip = static_cast<float>(limit / std::max(std::sqrt(squares), limit));
+  }
+
+  const std::unique_ptr<UpdateRule> rule =
+      *UpdateRule::Create(*OptimizerOptionsFrom(run_.optimizer()));
+  const LearningRateSchedule schedule =
+      *LearningRateSchedule::Create(*ScheduleOptionsFrom(run_.optimizer(), 0));
+  for (uint32_t s = 0; s < sums.size(); ++s) {
+    std::vector<float>& value = values_[s];
+    const v1::VariableSpec& spec = model_.variables()[model_.table()[s].variable];
+    if (spec.update() == v1::UPDATE_KIND_NONE) continue;
+    if (spec.update() == v1::UPDATE_KIND_OPTIMIZER) {
+      UpdateStep step;
+      step.step = static_cast<int64_t>(version_) + 1;
+      step.learning_rate = schedule.At(static_cast<int64_t>(version_));
+      step.gradient_scale = scale * clip;
+      step.value = step.new_value = value.data();
+      step.gradient = sums[s].data();
+      for (size_t k = 0; k < rule->slots().size(); ++k) {
+        step.slots[k] = step.new_slots[k] = slots_[s].data() + k * Stride(value.size());
+      }
+      step.n = value.size();
+      rule->Apply(step);
+      continue;
+    }
+    if (scale != 1.0f) {
+      for (float& x : sums[s]) x *= scale;
+    }
+    if (spec.update() == v1::UPDATE_KIND_ASSIGN) {
+      value = sums[s];
+    } else {
+      MovingAverage::Create(spec.decay())
+          ->Apply(value.data(), sums[s].data(), value.data(), value.size());
+    }
+  }
+  ++version_;
+  return report;
+}
+
+}  // namespace shoal

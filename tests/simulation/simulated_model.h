@@ -1,0 +1,80 @@
+#ifndef SHOAL_TESTS_SIMULATION_SIMULATED_MODEL_H_
+#define SHOAL_TESTS_SIMULATION_SIMULATED_MODEL_H_
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "proto/v1/run_config.pb.h"
+#include "proto/v1/variable.pb.h"
+#include "runtime/cluster/batch_key.h"
+#include "runtime/cluster/slice_table.h"
+#include "runtime/cluster/step_plan.h"
+#include "runtime/variables/contribution.h"
+
+namespace shoal {
+
+// Values of all slices, by slice.
+using SliceArrays = std::vector<std::vector<float>>;
+
+// A model whose gradients tell everything about how they were made: each number follows from the
+// batch and from every bit of every parameter, so that the final bytes of a run are right only if
+// each batch was counted once, in its place, computed from the right version of all slices.
+class SimulatedModel {
+ public:
+  // Some variables of different kinds and sizes, in slices of at most 16 floats.
+  explicit SimulatedModel(uint64_t seed);
+
+  const std::vector<v1::VariableSpec>& variables() const { return variables_; }
+  const SliceTable& table() const { return table_; }
+  v1::UpdateKind update_of(uint32_t slice) const {
+    return variables_[table_[slice].variable].update();
+  }
+
+  SliceArrays Zeros() const;
+  static uint64_t HashOf(const SliceArrays& values);
+  // The contribution of a batch to one slice.
+  void Contribution(uint64_t values_hash, const BatchKey& batch, uint32_t slice,
+                    const std::vector<float>& value, float* contribution) const;
+  static BatchReport Report(uint64_t values_hash, const BatchKey& batch, uint32_t examples);
+  static double EvaluationLoss(uint64_t values_hash, uint64_t block);
+
+ private:
+  std::vector<v1::VariableSpec> variables_;
+  SliceTable table_;
+};
+
+// What a run must come to: plain loops over steps, positions and slices, without any of the code
+// under test but the arithmetic of ml/optim.
+class SequentialRun {
+ public:
+  SequentialRun(const SimulatedModel& model, const v1::RunConfig& run, const StepPlan& plan,
+                const std::set<BatchKey>& skipped);
+
+  struct StepSums {
+    double loss_sum = 0;
+    double regularization = 0;
+    uint64_t correct = 0;
+    uint64_t examples = 0;
+  };
+  StepSums Step();  // to the next version
+  uint64_t version() const { return version_; }
+  const SliceArrays& values() const { return values_; }
+  const SliceArrays& slots() const { return slots_; }  // as a store keeps them
+
+ private:
+  void AddUp(const std::vector<uint32_t>& positions, SliceArrays* sums, uint64_t* examples,
+             StepSums* report) const;
+
+  const SimulatedModel& model_;
+  const v1::RunConfig& run_;
+  const StepPlan plan_;
+  const std::set<BatchKey> skipped_;
+  uint64_t version_ = 0;
+  SliceArrays values_;
+  SliceArrays slots_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_TESTS_SIMULATION_SIMULATED_MODEL_H_
