@@ -3,7 +3,6 @@
 #include <grpcpp/impl/codegen/service_type.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "ps/exchange_service.h"
 #include "ps/parameter_service_impl.h"
 #include "ps/parameter_shard.h"
+#include "ps/shard_checkpointer.h"
 #include "runtime/rpc/chief_session.h"
 #include "runtime/rpc/grpc_parameter_service.h"
 #include "runtime/rpc/grpc_server.h"
@@ -44,6 +44,25 @@ size_t CountNorms(const v1::LoadSlicesRequest& request, const SliceStore& store)
     if (update == v1::UPDATE_KIND_OPTIMIZER) ++count;
   }
   return count;
+}
+
+ShardCheckpointer::Lineage DescribeLineage(const v1::LoadSlicesRequest& request,
+                                           const SliceStore& store) {
+  ShardCheckpointer::Lineage lineage;
+  lineage.lineage = request.identity().lineage();
+  lineage.term = request.identity().term();
+  lineage.num_ps = request.shard_map().num_ps_tasks();
+  lineage.root = request.checkpoint_root();
+  lineage.slices = store.table().slices();
+  lineage.slots.resize(store.table().num_variables());
+  for (uint32_t v = 0; v < store.table().num_variables(); ++v) {
+    lineage.variables.push_back(request.variables(static_cast<int>(v)).name());
+    lineage.first_slice.push_back(store.table().first_slice_of(v));
+  }
+  for (const uint32_t slice : store.owned()) {
+    lineage.slots[store.table()[slice].variable] = store.slot_names(slice);
+  }
+  return lineage;
 }
 
 }  // namespace
@@ -81,8 +100,11 @@ class ParameterServer::Core : public ShardObserver, public ChiefSession::Observe
 
   const Options options_;
   std::string address_;
-  std::atomic<size_t> num_norms_{0};
+  // Of the load under way, of which there is one at most.
+  size_t num_norms_ = 0;
+  ShardCheckpointer::Lineage lineage_;
   ChiefReporter reporter_;
+  ShardCheckpointer checkpointer_;
   ParameterShard shard_;
   ExchangeService exchange_service_;
   ParameterServiceImpl parameter_service_;
@@ -103,6 +125,8 @@ ParameterServer::Core::Core(const Options& options)
     : options_(options),
       address_(options.address),
       reporter_(ReporterOptions()),
+      checkpointer_({options.index, options.file_system, options.chief,
+                     [this] { return session_->identity(); }}),
       shard_(options.clock, this),
       exchange_service_(&shard_, options.max_payload_bytes),
       parameter_service_(ServiceOptions()) {}
@@ -123,9 +147,10 @@ ParameterServiceImpl::Options ParameterServer::Core::ServiceOptions() {
   ParameterServiceImpl::Options options;
   options.ps_index = options_.index;
   options.shard = &shard_;
+  options.file_system = options_.file_system;
   options.on_load = [this](const v1::LoadSlicesRequest& request, const SliceStore& store) {
     num_norms_ = CountNorms(request, store);
-    return absl::OkStatus();
+    lineage_ = DescribeLineage(request, store);
   };
   options.on_finish = [this] { EndWith(absl::OkStatus()); };
   return options;
@@ -179,11 +204,13 @@ absl::Status ParameterServer::Core::Start() {
 
 void ParameterServer::Core::OnLineage(uint64_t lineage) {
   reporter_.StartLineage(lineage, num_norms_);
+  checkpointer_.StartLineage(std::move(lineage_));
 }
 
 void ParameterServer::Core::OnEvents(SliceStoreEvents* events) {
   reporter_.AddSteps(events->steps);
   reporter_.AddNorms(events->norms);
+  checkpointer_.AddParts(&events->cuts);
   if (!events->advances.empty()) {
     ChiefSession::Activity activity;
     activity.step = events->advances.back().version;
@@ -226,6 +253,7 @@ absl::Status ParameterServer::Core::Stop() {
   if (server_ != nullptr) server_->SetServing(false);
   shard_.Drain();
   reporter_.Stop();
+  checkpointer_.Stop();
   absl::Status status;
   if (server_ != nullptr) status = server_->Stop(kStopGrace);
   session_->Stop(/*leaving=*/true);

@@ -5,6 +5,7 @@
 #include <grpcpp/channel.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -13,9 +14,11 @@
 
 #include "base/clock.h"
 #include "base/crc32c.h"
+#include "base/file_system.h"
 #include "base/notification.h"
 #include "proto/v1/bulk.pb.h"
 #include "proto/v1/parameter_service.pb.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/fake_chief.h"
 #include "runtime/rpc/grpc_parameter_client.h"
@@ -86,6 +89,7 @@ class Cluster {
       options.index = i;
       options.chief = &chief;
       options.clock = &clock;
+      options.file_system = file_system.get();
       options.nonce = absl::StrCat("ps", i);
       options.heartbeat_wait = absl::Milliseconds(20);
       if (form == Form::kGrpc) options.listen_address = "127.0.0.1:0";
@@ -135,6 +139,7 @@ class Cluster {
 
   const Form form;
   RealClock clock;
+  const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
   FakeChief chief;
   GrpcBulkClient bulk_client;
   std::vector<std::unique_ptr<ParameterServer>> servers;
@@ -510,6 +515,84 @@ TEST_P(ParameterServerTest, WithheldBatchesAreRefusedUntilDecided) {
   // The step goes on without the skipped batch.
   worker.ExchangeAll(Worker::Pull(1));
   EXPECT_TRUE(worker.AllValuesAre(0.75f));
+}
+
+TEST_P(ParameterServerTest, ACutIsWrittenReportedAndRestored) {
+  const std::string root =
+      JoinPath(testing::TempDir(), absl::StrCat("cut", static_cast<int>(GetParam())));
+  ASSERT_TRUE(RemoveTree(*cluster_.file_system, root).ok());
+  const auto checkpoints =
+      std::move(CheckpointDirectory::Open(*cluster_.file_system, root).value());
+  const auto save_every_2 = [&](v1::LoadSlicesRequest* request) {
+    request->mutable_run()->mutable_checkpoint()->set_save_every(2);
+    request->mutable_run()->mutable_optimizer()->mutable_momentum()->set_momentum(0.5);
+    request->set_checkpoint_root(root);
+  };
+  ASSERT_TRUE(cluster_.Load(1, true, save_every_2).ok());
+  Worker worker(&cluster_, 0);
+  worker.store.SetView(cluster_.View(1));
+  worker.SetGradients(0.25f);
+  std::vector<std::vector<float>> at_2, at_3;
+  const auto step = [&](uint64_t s, uint64_t lineage) {
+    worker.ExchangeAll(Worker::Push(s, 0, lineage));
+    worker.ExchangeAll(Worker::Push(s, 1, lineage));
+    worker.ExchangeAll(Worker::Pull(s + 1, lineage));
+    return worker.values;
+  };
+  step(0, 1);
+  at_2 = step(1, 1);
+  at_3 = step(2, 1);
+  cluster_.chief.WaitUntil([&] { return cluster_.chief.shards.size() == kNumPs; });
+  v1::Manifest manifest;
+  manifest.set_run_id("0123456789abcdef0123456789abcdef");
+  manifest.set_step(2);
+  manifest.set_term(1);
+  *manifest.mutable_variables() = LoadRequest(1, true).variables();
+  *manifest.mutable_shard_map() = LoadRequest(1, true).shard_map();
+  std::vector<v1::ReportShardRequest> shards = cluster_.chief.shards;
+  std::sort(shards.begin(), shards.end(), [](const auto& a, const auto& b) {
+    return a.identity().member().index() < b.identity().member().index();
+  });
+  for (const v1::ReportShardRequest& shard : shards) {
+    EXPECT_EQ(shard.version(), 2u);
+    EXPECT_EQ(shard.error(), "");
+    EXPECT_EQ(shard.directory(), shards[0].directory());
+    *manifest.add_shards() = shard.file();
+  }
+  CheckpointName name;
+  ASSERT_TRUE(CheckpointName::Parse(shards[0].directory(), &name));
+  ASSERT_TRUE(checkpoints->Publish(name, manifest).ok());
+
+  ASSERT_TRUE(cluster_
+                  .Load(2, true,
+                        [&](v1::LoadSlicesRequest* request) {
+                          save_every_2(request);
+                          request->set_checkpoint(shards[0].directory());
+                        })
+                  .ok());
+  worker.store.SetView(cluster_.View(2));
+  worker.ExchangeAll(Worker::Pull(2, 2));
+  EXPECT_EQ(worker.values, at_2);
+  // The slots were restored as well: what follows is what followed before.
+  EXPECT_EQ(step(2, 2), at_3);
+}
+
+TEST_P(ParameterServerTest, ACheckpointThatIsNotThereOrNotSharedIsRefused) {
+  const std::string root =
+      JoinPath(testing::TempDir(), absl::StrCat("root", static_cast<int>(GetParam())));
+  ASSERT_TRUE(cluster_.file_system->MakeDirectory(root).ok());
+  const auto load = [&](const std::string& checkpoint, const std::string& token) {
+    return cluster_.Load(1, true, [&](v1::LoadSlicesRequest* request) {
+      request->set_checkpoint_root(root);
+      request->set_checkpoint(checkpoint);
+      request->set_token(token);
+    });
+  };
+  EXPECT_FALSE(load("ckpt-9-9-0000000000000009", "").ok());
+  EXPECT_EQ(load("../../etc", "").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(load("", "token").code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(WriteAtomically(*cluster_.file_system, JoinPath(root, "TOKEN"), "token\n").ok());
+  EXPECT_TRUE(load("", "token").ok());
 }
 
 TEST_P(ParameterServerTest, FinishEndsTheTask) {

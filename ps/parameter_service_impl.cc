@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/memory_check.h"
+#include "ps/saved_slices.h"
 #include "runtime/cluster/slice_table.h"
 #include "runtime/variables/initial_values.h"
 #include "runtime/variables/slice_store_config.h"
@@ -50,10 +51,7 @@ absl::Status ParameterServiceImpl::LoadSlices(const v1::LoadSlicesRequest& reque
   ASSIGN_OR_RETURN(const bool is_new, options_.shard->BeginLoad(request.identity()));
   if (is_new) {
     absl::StatusOr<std::unique_ptr<SliceStore>> store = Load(request);
-    if (store.ok()) {
-      const absl::Status status = options_.on_load(request, **store);
-      if (!status.ok()) store = status;
-    }
+    if (store.ok()) options_.on_load(request, **store);
     if (!store.ok())
       LOG(ERROR) << "cannot load lineage " << request.identity().lineage() << ": "
                  << store.status();
@@ -65,6 +63,7 @@ absl::Status ParameterServiceImpl::LoadSlices(const v1::LoadSlicesRequest& reque
 
 absl::StatusOr<std::unique_ptr<SliceStore>> ParameterServiceImpl::Load(
     const v1::LoadSlicesRequest& request) const {
+  RETURN_IF_ERROR(CheckRootIsShared(options_.file_system, request));
   const std::vector<v1::VariableSpec> variables(request.variables().begin(),
                                                 request.variables().end());
   ASSIGN_OR_RETURN(const SliceTable table,
@@ -84,9 +83,10 @@ absl::StatusOr<std::unique_ptr<SliceStore>> ParameterServiceImpl::Load(
     RETURN_IF_ERROR(store->Load(load, initial));
     return store;
   }
-  ASSIGN_OR_RETURN(const Checkpoint checkpoint, options_.open_checkpoint(request, table));
-  load.version = checkpoint.version;
-  RETURN_IF_ERROR(store->Load(load, *checkpoint.slices));
+  ASSIGN_OR_RETURN(const std::unique_ptr<SavedSlices> saved,
+                   SavedSlices::Open(options_.file_system, request, *store));
+  load.version = saved->version();
+  RETURN_IF_ERROR(store->Load(load, *saved));
   return store;
 }
 
@@ -128,7 +128,6 @@ absl::Status ParameterServiceImpl::RequestCut(const v1::RequestCutRequest& reque
                                               v1::RequestCutResponse* response) {
   RETURN_IF_ERROR(CheckIsChief(request.identity()));
   return options_.shard->Command(request.identity(), [&](SliceStore* store) {
-    options_.on_cut_requested(request);
     const CutAnswer answer = store->RequestCut(request.version());
     response->set_passed(answer.passed);
     response->set_newest_version(answer.newest_version);

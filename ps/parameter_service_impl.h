@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "base/file_system.h"
 #include "ps/parameter_shard.h"
 #include "runtime/rpc/parameter_client.h"
 
@@ -17,23 +18,12 @@ namespace shoal {
 // Thread-safe.
 class ParameterServiceImpl : public ParameterClient {
  public:
-  // A checkpoint opened for reading: where slices come from.
-  struct Checkpoint {
-    uint64_t version = 0;
-    std::unique_ptr<SliceSource> slices;
-  };
-
   struct Options {
     uint32_t ps_index = 0;
-    ParameterShard* shard = nullptr;  // Must outlive the service.
-    // Opens the request's checkpoint. DATA_LOSS names the damaged file.
-    std::function<absl::StatusOr<Checkpoint>(const v1::LoadSlicesRequest&, const SliceTable&)>
-        open_checkpoint;
-    // A lineage is about to be served from `request`.
-    std::function<absl::Status(const v1::LoadSlicesRequest& request, const SliceStore& store)>
-        on_load;
-    // The chief asked for a cut; called before it is made.
-    std::function<void(const v1::RequestCutRequest&)> on_cut_requested;
+    ParameterShard* shard = nullptr;    // Must outlive the service, as must the next.
+    FileSystem* file_system = nullptr;  // Of checkpoints.
+    // The lineage of `request` is about to be served from `store`.
+    std::function<void(const v1::LoadSlicesRequest& request, const SliceStore& store)> on_load;
     std::function<void()> on_finish;
   };
 
