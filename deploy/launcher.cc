@@ -25,6 +25,8 @@ namespace shoal {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(50);
+// How long the chief may take to end once others have ended because it failed the run.
+constexpr absl::Duration kChiefsWord = absl::Seconds(1);
 
 bool IsPermanent(const ChildExit& exit) {
   return !exit.by_signal && (exit.number == kExitUsage || exit.number == kExitBadFlags ||
@@ -200,7 +202,11 @@ absl::Status Launcher::CheckTask(Task* task) {
     task->ended = true;  // It heard of the end before we did.
     return absl::OkStatus();
   }
-  if (IsPermanent(*exit)) return Failure(*task, *exit);
+  if (IsPermanent(*exit)) {
+    // It may have heard from the chief that the run failed: then the chief's own words are better.
+    const absl::optional<ChildExit> chief = chief_.child->WaitFor(kChiefsWord);
+    return chief.has_value() && !chief->ok() ? ChiefResult(*chief) : Failure(*task, *exit);
+  }
   return task->id.job == Job::kPs ? OnPsDied(task, *exit) : OnWorkerDied(task, *exit);
 }
 

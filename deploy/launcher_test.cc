@@ -184,6 +184,16 @@ TEST_F(LauncherTest, APermanentErrorIsNotTriedAgainAndKeepsItsCode) {
   EXPECT_EQ(Starts("worker-1"), 1);
 }
 
+TEST_F(LauncherTest, WhenTheChiefFailsTheRunItsWordsCount) {
+  const absl::Status status = Launch(
+      "case $task in worker-1) echo 'shoal worker: the run failed' >&2; touch $dir/over;"
+      " exit 78;; chief-0) await over; sleep 0.2;"
+      " echo 'shoal chief: ps/0 did not come back' >&2; exit 138;; *) sleep 60;; esac");
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(), HasSubstr("chief/0 ended the run"));
+  EXPECT_THAT(status.message(), HasSubstr("ps/0 did not come back"));
+}
+
 TEST_F(LauncherTest, AChiefThatCannotStartEndsWithItsWords) {
   const absl::Status status = Launch(
       "[ $job = ps ] || exec 2>>$dir/logs/chief-0.log;"
