@@ -147,6 +147,8 @@ void Call::Reply(const absl::Status& status) {
 }
 
 void Call::Retire() {
+  // Whoever began the last operation is through with the call once it has left the lock.
+  { MutexLock lock(&shared_->mutex); }
   frame_.Clear();
   request_.Clear();
   // gRPC's call keeps the payloads of a reply that was cut short.

@@ -38,6 +38,8 @@ const char* __tsan_default_suppressions() {
       "race:^grpc_core::\n"
       "called_from_lib:libgrpc.so\n"
       "called_from_lib:libgpr.so\n"
+      // The threads of a server that was left alone because a call of it never returned.
+      "thread:grpc_core::Thread\n"
       // oneDNN's OpenMP barriers are futexes in libgomp.
       "called_from_lib:libgomp.so\n";
 }
