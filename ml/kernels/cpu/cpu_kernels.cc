@@ -12,7 +12,7 @@ namespace {
 
 struct Family {
   absl::string_view op;
-  cpu::KernelOr (*create)(const cpu::CpuRequest& request);
+  cpu::FamilyCreator create;
 };
 
 // Sorted by name.
@@ -24,7 +24,12 @@ constexpr Family kFamilies[] = {
     {"AddN", cpu::CreateAddN},
     {"AveragePool", cpu::CreateAveragePool},
     {"AveragePoolGrad", cpu::CreateAveragePoolGrad},
+    {"BatchNorm", cpu::CreateBatchNorm},
+    {"BatchNormGrad", cpu::CreateBatchNormGrad},
     {"BroadcastTo", cpu::CreateBroadcastTo},
+    {"Cast", cpu::CreateCast},
+    {"Concat", cpu::CreateConcat},
+    {"ConcatGrad", cpu::CreateSplit},
     {"Conv", cpu::CreateConv},
     {"ConvGrad", cpu::CreateConvGrad},
     {"ConvPool", cpu::CreateConvPool},
@@ -72,6 +77,7 @@ constexpr Family kFamilies[] = {
     {"SoftmaxGrad", cpu::CreateSoftmaxGrad},
     {"SparseSoftmaxCrossEntropy", cpu::CreateSparseSoftmaxCrossEntropy},
     {"SparseSoftmaxCrossEntropyGrad", cpu::CreateSparseSoftmaxCrossEntropyGrad},
+    {"Split", cpu::CreateSplit},
     {"Sqrt", cpu::CreateUnary},
     {"Square", cpu::CreateUnary},
     {"SquaredDifference", cpu::CreateBinary},
@@ -80,6 +86,7 @@ constexpr Family kFamilies[] = {
     {"SumTo", cpu::CreateSumTo},
     {"Tanh", cpu::CreateUnary},
     {"TanhGrad", cpu::CreateBinary},
+    {"Transpose", cpu::CreateTranspose},
 };
 
 }  // namespace
@@ -87,9 +94,12 @@ constexpr Family kFamilies[] = {
 absl::StatusOr<std::unique_ptr<Kernel>> CreateCpuKernel(const KernelRequest& request,
                                                         cpu::CpuIsa isa) {
   for (const Family& family : kFamilies) {
-    if (family.op == request.op) {
-      return family.create(cpu::CpuRequest{request, cpu::SimdKernelsFor(isa), isa});
+    if (family.op != request.op) continue;
+    const cpu::CpuRequest cpu_request{request, cpu::SimdKernelsFor(isa), isa};
+    if (cpu::NeedsReorderedInputs(cpu_request)) {
+      return cpu::CreateWithReorderedInputs(cpu_request, family.create);
     }
+    return family.create(cpu_request);
   }
   return absl::NotFoundError(absl::StrCat(
       "no CPU kernel for op ", request.op,

@@ -156,6 +156,39 @@ constexpr std::pair<absl::string_view, BinaryOp> kBinaryOps[] = {
     {"TanhGrad", BinaryOp::kTanhGradient},
 };
 
+// The shape in which a tensor of the layout lies in memory.
+Shape MemoryShape(const TensorSpec& spec) {
+  const Shape& s = spec.shape;
+  if (spec.layout == Layout::kPlain) return s;
+  return {s.dim(0), s.dim(1) / 16, s.dim(2) * s.dim(3), 16};
+}
+
+// The same for an operand beside blocked images: blocked itself, or one value for all or for each
+// channel.
+absl::StatusOr<Shape> MemoryShapeBeside(const TensorSpec& spec) {
+  if (spec.layout == Layout::kBlocked16) return MemoryShape(spec);
+  const Shape& s = spec.shape;
+  const int64_t channels = s.rank() >= 3 ? s.dim(s.rank() - 3) : 1;
+  const bool has_images = s.num_elements() != channels;
+  if (has_images || (channels != 1 && channels % 16 != 0)) {
+    return absl::InvalidArgumentError("an operand is in another layout");
+  }
+  return channels == 1 ? Shape{} : Shape{channels / 16, 1, 16};
+}
+
+absl::StatusOr<BroadcastLoop> LoopOf(const CpuRequest& request) {
+  const TensorSpec& c = request.output(0);
+  if (c.layout == Layout::kPlain) {
+    if (!request.HasOneLayout()) return absl::InvalidArgumentError("want equal layouts");
+    return MakeBroadcastLoop(c.shape, {request.input(0).shape, request.input(1).shape});
+  }
+  const absl::StatusOr<Shape> a = MemoryShapeBeside(request.input(0));
+  const absl::StatusOr<Shape> b = MemoryShapeBeside(request.input(1));
+  if (!a.ok()) return a.status();
+  if (!b.ok()) return b.status();
+  return MakeBroadcastLoop(MemoryShape(c), {*a, *b});
+}
+
 }  // namespace
 
 KernelOr CreateUnary(const CpuRequest& request) {
@@ -174,10 +207,7 @@ KernelOr CreateUnary(const CpuRequest& request) {
 
 KernelOr CreateBinary(const CpuRequest& request) {
   if (absl::Status status = request.CheckFloat(2, 2, 1); !status.ok()) return status;
-  const Shape& a = request.input(0).shape;
-  const Shape& b = request.input(1).shape;
-  if (!request.HasOneLayout()) return request.Invalid("want equal layouts");
-  const absl::StatusOr<BroadcastLoop> loop = MakeBroadcastLoop(request.output(0).shape, {a, b});
+  const absl::StatusOr<BroadcastLoop> loop = LoopOf(request);
   if (!loop.ok()) return request.Invalid(loop.status().message());
   for (const auto& [name, op] : kBinaryOps) {
     if (name == request.request.op) {

@@ -46,6 +46,8 @@ struct CpuRequest {
 // NotFound for "" or an unknown name.
 absl::StatusOr<Activation> ActivationFromName(absl::string_view name);
 
+using FamilyCreator = KernelOr (*)(const CpuRequest& request);
+
 // One function for each family; the name says which ops: cpu_kernels.cc has the table.
 KernelOr CreateMatMul(const CpuRequest& request);
 KernelOr CreateDense(const CpuRequest& request);
@@ -79,6 +81,17 @@ KernelOr CreateAveragePoolGrad(const CpuRequest& request);
 KernelOr CreateConvPool(const CpuRequest& request);
 KernelOr CreateConvPoolGrad(const CpuRequest& request);
 KernelOr CreateReorderLayout(const CpuRequest& request);
+KernelOr CreateBatchNorm(const CpuRequest& request);
+KernelOr CreateBatchNormGrad(const CpuRequest& request);
+KernelOr CreateTranspose(const CpuRequest& request);
+KernelOr CreateConcat(const CpuRequest& request);
+KernelOr CreateSplit(const CpuRequest& request);
+KernelOr CreateCast(const CpuRequest& request);
+
+// Inputs that the layout pass leaves plain (feeds) beside blocked ones are reordered in the
+// workspace.
+bool NeedsReorderedInputs(const CpuRequest& request);
+KernelOr CreateWithReorderedInputs(const CpuRequest& request, FamilyCreator create);
 
 // Which inputs and outputs of an op may be in blocks of 16 channels: see CpuKernelSupportsLayout.
 bool TakesBlockedLayout(absl::string_view op, const Attributes& attributes, Port port, int index);

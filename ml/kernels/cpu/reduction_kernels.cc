@@ -165,6 +165,7 @@ class L2LossKernel : public Kernel {
 };
 
 KernelOr CreateReduction(const CpuRequest& request, const Shape& kept, bool mean) {
+  if (request.input(0).layout != Layout::kPlain) return request.Invalid("want plain order");
   const Shape& full = request.input(0).shape;
   const absl::StatusOr<BroadcastLoop> loop = MakeBroadcastLoop(full, {full, kept});
   if (!loop.ok()) return request.Invalid(loop.status().message());
