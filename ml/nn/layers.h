@@ -25,11 +25,11 @@ struct DenseOptions {
   int64_t units = 0;
   Activation activation = Activation::kNone;
   bool use_bias = true;
-  bool scalar_bias = false;                            // one number for all units
-  std::optional<InitializerSpec> weights_initializer;  // default: Glorot uniform
-  InitializerSpec bias_initializer;                    // zeros
+  bool scalar_bias = false;                                 // one number for all units
+  std::optional<InitializerSpec> weights_initializer = {};  // default: Glorot uniform
+  InitializerSpec bias_initializer = {};                    // zeros
   double weight_decay = 0;  // adds weight_decay * sum(w^2) / 2 to the regularization losses
-  std::string scope;        // default: fully_connected, fully_connected_1, ...
+  std::string scope = "";   // default: fully_connected, fully_connected_1, ...
   std::string weights_name = "weights";
   std::string bias_name = "biases";
 };
@@ -45,10 +45,10 @@ struct ConvOptions {
   bool use_bias = true;
   int64_t groups = 1;
   std::optional<InitializerSpec>
-      weights_initializer;           // default: He normal before ReLU, else Glorot
-  InitializerSpec bias_initializer;  // zeros
+      weights_initializer;                // default: He normal before ReLU, else Glorot
+  InitializerSpec bias_initializer = {};  // zeros
   double weight_decay = 0;
-  std::string scope;  // default: Conv, Conv_1, ...
+  std::string scope = "";  // default: Conv, Conv_1, ...
 };
 Output Conv2d(GraphBuilder& builder, Output images, const ConvOptions& options);
 
@@ -70,7 +70,7 @@ struct BatchNormOptions {
   bool use_scale = true;   // gamma; else 1
   bool use_offset = true;  // beta; else 0
   bool is_training = true;
-  std::string scope;  // default: BatchNorm, BatchNorm_1, ...
+  std::string scope = "";  // default: BatchNorm, BatchNorm_1, ...
 };
 // Normalizes each channel over the batch (and the pixels), in training with the batch's moments,
 // whose moving averages become update ops; else with the averages.
