@@ -177,7 +177,7 @@ bool AsyncStepLogic::NextBatch(AsyncAction* action) {
 }
 
 void AsyncStepLogic::TakeInHand(LeaseAnswer::Lease lease) {
-  in_hand_.emplace();
+  in_hand_ = InHand();
   in_hand_->lease = std::move(lease);
   const std::vector<uint32_t>& only = in_hand_->lease.ps;
   for (size_t i = 0; i < groups_.size(); ++i) {

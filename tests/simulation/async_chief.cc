@@ -215,7 +215,7 @@ void AsyncChief::AdvanceCut() {
 }
 
 void AsyncChief::BeginCut() {
-  cut_.emplace();
+  cut_ = Cut();
   cut_->name = world_->NextIncarnation();
   cut_->first_open_epoch = ledger_.FirstOpenEpoch();
   cut_->begin = world_->network().now();
