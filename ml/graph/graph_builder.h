@@ -100,8 +100,8 @@ class GraphBuilder {
   // l2_regularizer > 0 adds l2_regularizer * sum(w^2) / 2 to kRegularizationLosses when it is made.
   Output GetVariable(VariableSpec spec, double l2_regularizer = 0);
 
-  // The node "global_step", made on the device of a variable or found: the count of applied updates,
-  // which the variables' owner keeps. It stands for a place and is not computed with.
+  // The node "global_step", made on the device of a variable or found: the count of applied
+  // updates, which the variables' owner keeps. It stands for a place and is not computed with.
   Output GetOrCreateGlobalStep();
 
   // Adds `value`, which the variable's owner will fold into it, to kUpdateOps.

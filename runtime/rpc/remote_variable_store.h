@@ -84,7 +84,7 @@ class RemoteVariableStore : public VariableStore {
   // might want.
   std::vector<std::shared_ptr<BulkChannel>> retired_ ABSL_GUARDED_BY(mutex_);
   bool dropping_ ABSL_GUARDED_BY(mutex_) = false;  // The timer thread is destroying channels.
-  std::vector<std::unique_ptr<Flight>> flights_;  // kFlightsPerGroup of each group, in order.
+  std::vector<std::unique_ptr<Flight>> flights_;   // kFlightsPerGroup of each group, in order.
   int active_ ABSL_GUARDED_BY(mutex_) = 0;
   std::thread timer_;
 };

@@ -13,8 +13,8 @@ namespace shoal {
 
 // What happens to the next calls; each counts down to zero. Thread-safe.
 struct BulkFaults {
-  std::atomic<int> drop_replies{0};       // The server serves the call, the client hears UNAVAILABLE.
-  std::atomic<int> repeat_requests{0};    // The server sees the call twice; the second reply counts.
+  std::atomic<int> drop_replies{0};     // The server serves the call, the client hears UNAVAILABLE.
+  std::atomic<int> repeat_requests{0};  // The server sees the call twice; the second reply counts.
   std::atomic<int> corrupt_payloads{0};   // One bit of the request's first payload flips.
   std::atomic<int> truncate_payloads{0};  // The request's last byte is lost.
   std::atomic<int> corrupt_replies{0};    // One bit of the reply's payload flips.
