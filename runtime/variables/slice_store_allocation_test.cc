@@ -1,0 +1,62 @@
+// Counts every allocation of the process, so it is a test of its own.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "gtest/gtest.h"
+
+#include "runtime/variables/slice_store.h"
+#include "runtime/variables/slice_store_testing.h"
+
+namespace {
+
+std::atomic<uint64_t> allocations{0};
+
+}  // namespace
+
+void* operator new(size_t size) {
+  ++allocations;
+  void* memory = std::malloc(size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace shoal {
+namespace {
+
+// Both positions to both slices, out of order, with a reply held over the step.
+void RunStep(StoreUnderTest& t, uint64_t step, SlicePush* push, PullAnswer* held) {
+  for (uint32_t position : {1, 0}) {
+    push->batch = t.plan.BatchAt(step, position);
+    push->step = step;
+    push->position = position;
+    push->examples = 1;
+    for (push->slice = 0; push->slice < 2; ++push->slice) {
+      ASSERT_EQ(t.store->Push(*push), PushOutcome::kAccepted);
+      *held = t.store->TryPull(push->slice, step);
+    }
+  }
+  t.store->TakeEvents(&t.events);
+}
+
+TEST(SliceStoreAllocationTest, ASteadyStateDoesNotAllocate) {
+  SliceStoreOptions options;
+  options.update.optimizer.kind = OptimizerKind::kAdam;
+  options.update.moving_average_decay = 0.9;
+  StoreUnderTest t({SpecOf("v", 32)}, options);
+  const std::vector<float> data(16, 0.5f);
+  SlicePush push;
+  push.data = data.data();
+  push.bytes = data.size() * sizeof(float);
+  PullAnswer held;
+  uint64_t step = 0;
+  for (; step < 10; ++step) RunStep(t, step, &push, &held);
+  const uint64_t before = allocations;
+  for (; step < 60; ++step) RunStep(t, step, &push, &held);
+  EXPECT_EQ(allocations - before, 0u);
+}
+
+}  // namespace
+}  // namespace shoal
