@@ -6,6 +6,7 @@
 
 #include "ml/kernels/cpu/kernel_families.h"
 #include "ml/kernels/cpu/parallel.h"
+#include "ml/kernels/cpu/scratch_outputs.h"
 
 namespace shoal {
 namespace {
@@ -93,6 +94,13 @@ constexpr Family kFamilies[] = {
 
 absl::StatusOr<std::unique_ptr<Kernel>> CreateCpuKernel(const KernelRequest& request,
                                                         cpu::CpuIsa isa) {
+  const std::vector<bool> written = cpu::WrittenOutputs(request);
+  for (size_t k = 0; k < request.output_needed.size() && k < written.size(); ++k) {
+    if (written[k] == request.output_needed[k]) continue;
+    return cpu::CreateWithScratchOutputs(request, written, [isa](const KernelRequest& whole) {
+      return CreateCpuKernel(whole, isa);
+    });
+  }
   for (const Family& family : kFamilies) {
     if (family.op != request.op) continue;
     const cpu::CpuRequest cpu_request{request, cpu::SimdKernelsFor(isa), isa};
