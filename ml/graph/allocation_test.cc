@@ -1,4 +1,4 @@
-// Runs allocate nothing: operator new is counted in this binary, which links no other allocator.
+// Runs allocate nothing: operator new is counted in this binary.
 #include <atomic>
 #include <cstdlib>
 #include <memory>
@@ -82,6 +82,7 @@ TEST_P(AllocationTest, ATrainingStepAllocatesNothing) {
   };
   for (int i = 0; i < 3; ++i) run();
   const int64_t before = num_allocations.load();
+  EXPECT_GT(before, 1000);  // building and compiling were counted
   for (int i = 0; i < 5; ++i) run();
   EXPECT_EQ(num_allocations.load() - before, 0);
   EXPECT_EQ(num_final, 8 * static_cast<int>(fetches.size()));
