@@ -120,6 +120,7 @@ SyncStepLogic::Ticket& SyncStepLogic::Open(SyncAction* action, SyncAction::Kind 
 }
 
 bool SyncStepLogic::NextFinding(SyncAction* action) {
+  if (AnyPullOfOlderRound()) return false;  // it bounds the exchanges that are under way
   for (uint32_t i = 0; i < groups_.size(); ++i) {
     if (groups_[i].has_version || groups_[i].in_flight) continue;
     groups_[i].in_flight = true;
@@ -136,8 +137,7 @@ bool SyncStepLogic::NextFinding(SyncAction* action) {
 bool SyncStepLogic::NextPull(SyncAction* action) {
   const bool is_first = state_ == State::kPulling;
   if (!is_first && step_ >= view_.last_step) return false;
-  if (is_first && AnyExchangeOfOlderRoundPulls())
-    return false;  // it might still write into the set
+  if (is_first && AnyPullOfOlderRound()) return false;  // it might still write into the set
   for (uint32_t i = 0; i < groups_.size(); ++i) {
     if (groups_[i].holds_target || groups_[i].in_flight) continue;
     groups_[i].in_flight = true;
@@ -153,9 +153,9 @@ bool SyncStepLogic::NextPull(SyncAction* action) {
   return true;
 }
 
-bool SyncStepLogic::AnyExchangeOfOlderRoundPulls() const {
+bool SyncStepLogic::AnyPullOfOlderRound() const {
   return std::any_of(tickets_.begin(), tickets_.end(), [this](const Ticket& ticket) {
-    return ticket.pulls && ticket.round != round_;
+    return (ticket.pulls || ticket.kind == SyncAction::kQueryVersions) && ticket.round != round_;
   });
 }
 

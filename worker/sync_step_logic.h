@@ -139,7 +139,7 @@ class SyncStepLogic {
   void StartStep();
   void AdvanceIfComplete();
   bool AllHoldTarget() const;
-  bool AnyExchangeOfOlderRoundPulls() const;
+  bool AnyPullOfOlderRound() const;
   std::optional<uint32_t> FreeGradientSet() const;
   bool OwnsPosition(uint32_t position) const;
   bool IsPending(uint32_t position) const;

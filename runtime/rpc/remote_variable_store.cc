@@ -48,6 +48,7 @@ class RemoteVariableStore::Flight : public BulkCall {
   v1::Identity identity;
   Backoff wait;
   Backoff busy_wait;
+  absl::Time started;
   bool with_checksums = true;
   // With the store's lock.
   Stage stage = Stage::kFree;
@@ -99,6 +100,7 @@ void RemoteVariableStore::Start(const Exchange& exchange, Done done) {
     ++active_;
     flight->done = std::move(done);
     flight->lineage = exchange.lineage;
+    flight->started = clock_->Now();
     flight->wait.Reset();
     flight->busy_wait.Reset();
     send = WhyStopped(*flight).ok();
@@ -151,7 +153,9 @@ void RemoteVariableStore::OnReply(Flight* flight, const absl::Status& status,
   auto next = ExchangeAttempts::Next::kDone;
   const absl::Status taken =
       flight->attempts.TakeReply(header, payload, flight->with_checksums, &next);
-  if (!taken.ok() || next == ExchangeAttempts::Next::kDone) {
+  const bool gives_up = next == ExchangeAttempts::Next::kRetryBusy &&
+                        clock_->Now() - flight->started >= kBusyPatience;
+  if (!taken.ok() || next == ExchangeAttempts::Next::kDone || gives_up) {
     End(flight, taken);
   } else {
     WaitAndSend(flight, next == ExchangeAttempts::Next::kRetryBusy);

@@ -6,6 +6,12 @@
 namespace shoal {
 
 void SimulatedStore::Start(const Exchange& exchange, Done done) {
+  const auto same_group = [&exchange](const auto& open) {
+    return open.second.exchange.group == exchange.group;
+  };
+  if (std::count_if(open_.begin(), open_.end(), same_group) >= kMaxExchangesPerGroup) {
+    world_->Fail("too many exchanges of a group are under way");
+  }
   const uint64_t id = next_id_++;
   open_[id] = {exchange, std::move(done), world_->network.now()};
   if (exchange.lineage != view_.lineage) {

@@ -18,7 +18,8 @@ SyncView ViewOf(const v1::RunState& state) {
   SyncView view;
   view.number = state.number();
   view.lineage = state.lineage();
-  view.training = state.phase() == v1::RunState::PHASE_TRAINING;
+  view.training = state.phase() == v1::RunState::PHASE_TRAINING ||
+                  state.phase() == v1::RunState::PHASE_STOPPING;
   view.workers.assign(state.workers().begin(), state.workers().end());
   for (const v1::BatchId& batch : state.skipped()) view.skipped.insert(KeyOf(batch));
   for (const v1::BatchId& batch : state.delivered()) view.delivered.insert(KeyOf(batch));
