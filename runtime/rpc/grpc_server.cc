@@ -90,7 +90,7 @@ absl::Status GrpcServer::Stop(absl::Duration grace, absl::Duration limit) {
     done->Notify();
   }).detach();
   if (!done->WaitFor(grace + limit)) {
-    new std::shared_ptr<grpc::Server>(server_);  // Never destroyed: a call is still inside.
+    // The thread destroys the server if ever that call returns.
     return absl::DeadlineExceededError(
         absl::StrCat("server ", address_, ": a call does not return"));
   }

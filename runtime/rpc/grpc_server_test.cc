@@ -191,7 +191,7 @@ TEST(GrpcServerTest, StopSaysSoWhenACallDoesNotReturn) {
   parameters.release.Notify();
   server.reset();
   // Its shutdown goes on in the background; the service must live until it is through.
-  absl::SleepFor(absl::Milliseconds(100));
+  absl::SleepFor(absl::Milliseconds(500));
 }
 
 TEST(GrpcServerTest, BulkAndControlShareAPort) {

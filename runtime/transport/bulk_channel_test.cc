@@ -7,6 +7,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <functional>
 #include <thread>
@@ -17,6 +18,10 @@
 #include "runtime/transport/grpc_bulk_channel.h"
 #include "runtime/transport/grpc_bulk_server.h"
 #include "runtime/transport/in_process_bulk_channel.h"
+#include "runtime/transport/local_socket.h"
+#include "runtime/transport/shared_memory_bulk_channel.h"
+#include "runtime/transport/shared_memory_bulk_server.h"
+#include "runtime/transport/shared_memory_segment.h"
 
 namespace shoal {
 namespace {
@@ -75,6 +80,28 @@ class GrpcLink : public Link {
   std::unique_ptr<BulkChannel> channel_;
 };
 
+class SharedMemoryLink : public Link {
+ public:
+  SharedMemoryLink() {
+    static std::atomic<int> next_port{70000};  // No TCP port has such a number.
+    port = next_port.fetch_add(1) + getpid() * 1000;
+    server = std::move(SharedMemoryBulkServer::Start(port, &service).value());
+    channel_ = std::move(ConnectSharedMemory(port, 8 << 20).value());
+  }
+  ~SharedMemoryLink() override {
+    CloseChannel();
+    service.AnswerParked();
+  }
+  BulkChannel& channel() override { return *channel_; }
+  void CloseChannel() override { channel_.reset(); }
+
+  int port = 0;
+  std::unique_ptr<SharedMemoryBulkServer> server;
+
+ private:
+  std::unique_ptr<BulkChannel> channel_;
+};
+
 struct Form {
   const char* name;
   std::function<std::unique_ptr<Link>()> make;
@@ -90,7 +117,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Form{"InProcess", [] { return std::make_unique<InProcessLink>(); }},
                     Form{"Grpc", [] { return std::make_unique<GrpcLink>(absl::ZeroDuration()); }},
                     Form{"GrpcSpinning",
-                         [] { return std::make_unique<GrpcLink>(absl::Microseconds(50)); }}),
+                         [] { return std::make_unique<GrpcLink>(absl::Microseconds(50)); }},
+                    Form{"SharedMemory", [] { return std::make_unique<SharedMemoryLink>(); }}),
     [](const auto& info) { return info.param.name; });
 
 std::string Pattern(size_t bytes) {
@@ -259,6 +287,107 @@ TEST(GrpcBulkServerTest, MalformedFramesAreRefused) {
             grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(SendRaw(&stub, "/shoal.v1.BulkService/Other", "\0\0\0\0"s),
             grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(link.service.calls(), 0);
+}
+
+TEST(SharedMemoryTest, CallsEndWhenTheServerIsGone) {
+  SharedMemoryLink link;
+  BulkTestCall parked;
+  parked.header = "park";
+  parked.timeout = absl::Hours(1);
+  link.channel().Start(&parked);
+  link.service.WaitForParked(1);
+  link.server->Stop();
+  parked.Wait();
+  EXPECT_EQ(parked.status.code(), absl::StatusCode::kUnavailable);
+  BulkTestCall late;
+  late.header = "echo";
+  link.channel().Start(&late);
+  late.Wait();
+  EXPECT_EQ(late.status.code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(SharedMemoryTest, NobodyListensIsUnavailable) {
+  EXPECT_EQ(ConnectSharedMemory(69999, 1 << 20).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(SharedMemoryTest, APlaceIsTakenOnce) {
+  SharedMemoryLink link;
+  EXPECT_EQ(SharedMemoryBulkServer::Start(link.port, &link.service).status().code(),
+            absl::StatusCode::kAlreadyExists);
+}
+
+TEST(SharedMemoryTest, ARequestAboveTheLimitIsRefused) {
+  SharedMemoryLink link;
+  const std::string large = Pattern((8 << 20) + 1);
+  BulkTestCall call;
+  call.header = "echo";
+  call.payloads = {{large.data(), large.size(), nullptr, nullptr}};
+  link.channel().Start(&call);
+  call.Wait();
+  EXPECT_EQ(call.status.code(), absl::StatusCode::kResourceExhausted);
+}
+
+// What a broken client sends to a server is answered with a closed connection, or with an error.
+class BrokenClient {
+ public:
+  explicit BrokenClient(int port)
+      : socket(std::move(ConnectLocal(SharedMemorySocketName(port)).value())) {
+    shape.num_slots = 2;
+    shape.max_payload_bytes = 4096;
+    segment = std::move(SharedMemorySegment::Create(shape, &file).value());
+  }
+  bool Greet(const SegmentShape& with, const UniqueFd& attached) {
+    uint32_t welcome = 0;
+    return SendMessage(socket.get(), &with, sizeof(with), attached).ok() &&
+           ReceiveMessage(socket.get(), &welcome, sizeof(welcome), nullptr).ok();
+  }
+  // Whether the server answers.
+  bool Ring(uint32_t slot) {
+    return SendMessage(socket.get(), &slot, sizeof(slot), UniqueFd()).ok() &&
+           ReceiveMessage(socket.get(), &slot, sizeof(slot), nullptr).ok();
+  }
+
+  SegmentShape shape;
+  UniqueFd socket;
+  UniqueFd file;
+  std::unique_ptr<SharedMemorySegment> segment;
+};
+
+TEST(SharedMemoryTest, BrokenGreetingsAreDropped) {
+  SharedMemoryLink link;
+  const std::vector<std::function<void(SegmentShape*)>> changes = {
+      [](SegmentShape* shape) { shape->magic = 1; },
+      [](SegmentShape* shape) { shape->num_slots = 3; },
+      [](SegmentShape* shape) { shape->num_slots = 0xffffffff; },
+      [](SegmentShape* shape) { shape->max_payload_bytes = UINT64_MAX; },
+      [](SegmentShape* shape) { shape->max_payload_bytes = 1 << 20; }};
+  for (const auto& change : changes) {
+    BrokenClient client(link.port);
+    SegmentShape shape = client.shape;
+    change(&shape);
+    EXPECT_FALSE(client.Greet(shape, client.file));
+  }
+  BrokenClient client(link.port);
+  EXPECT_FALSE(client.Greet(client.shape, UniqueFd()));
+  BrokenClient good(link.port);
+  EXPECT_TRUE(good.Greet(good.shape, good.file));
+}
+
+TEST(SharedMemoryTest, LengthsOutsideTheSlotAreRefused) {
+  SharedMemoryLink link;
+  BrokenClient client(link.port);
+  ASSERT_TRUE(client.Greet(client.shape, client.file));
+  using Half = SharedMemorySegment::Half;
+  for (const auto& [header_bytes, payload_bytes] :
+       std::vector<std::pair<uint32_t, uint64_t>>{{0xffffffff, 0}, {4, UINT64_MAX}, {4, 4097}}) {
+    client.segment->message(0, Half::kRequest)->header_bytes = header_bytes;
+    client.segment->message(0, Half::kRequest)->payload_bytes = payload_bytes;
+    ASSERT_TRUE(client.Ring(0));
+    EXPECT_EQ(client.segment->message(0, Half::kReply)->status_code,
+              static_cast<uint32_t>(absl::StatusCode::kInvalidArgument));
+  }
+  EXPECT_FALSE(client.Ring(2));  // No such slot.
   EXPECT_EQ(link.service.calls(), 0);
 }
 

@@ -46,6 +46,7 @@ class Attempt : public CompletionTag {
   void Deliver(BulkCall* call);
 
   GrpcBulkChannel* const channel_;
+  Mutex starting_;
   BulkCall* call_ = nullptr;
   absl::optional<grpc::ClientContext> context_;
   std::unique_ptr<grpc::ClientAsyncResponseReader<grpc::ByteBuffer>> reader_;
@@ -88,6 +89,7 @@ void Attempt::Prepare(absl::Duration timeout) {
 }
 
 void Attempt::Start(BulkCall* call, grpc::GenericStub* stub, grpc::CompletionQueue* queue) {
+  MutexLock lock(&starting_);
   call_ = call;
   payloads_.clear();
   for (const PayloadRef& payload : call->payloads) {
@@ -104,6 +106,8 @@ void Attempt::Start(BulkCall* call, grpc::GenericStub* stub, grpc::CompletionQue
 }
 
 bool Attempt::OnCompleted(bool /*ok*/) {
+  // A call that fails at once ends while Start is still on its way out.
+  { MutexLock lock(&starting_); }
   channel_->BeforeReply(call_, this);
   // Bytes of a call that was cut short may still be on their way into the socket.
   if (payloads_held_.load(std::memory_order_acquire) != 0) return false;

@@ -151,10 +151,11 @@ void Call::Retire() {
   { MutexLock lock(&shared_->mutex); }
   frame_.Clear();
   request_.Clear();
+  // Reply may have started the last operation a moment ago and still be inside it, with the lock.
+  MutexLock lock(&shared_->mutex);
   // gRPC's call keeps the payloads of a reply that was cut short.
   stream_.reset();
   context_.reset();
-  MutexLock lock(&shared_->mutex);
   shared_->free.push_back(this);
 }
 

@@ -1,0 +1,36 @@
+// Unix sockets that keep messages apart, by abstract name: how processes on one host find each
+// other.
+#ifndef SHOAL_RUNTIME_TRANSPORT_LOCAL_SOCKET_H_
+#define SHOAL_RUNTIME_TRANSPORT_LOCAL_SOCKET_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "base/unique_fd.h"
+
+namespace shoal {
+
+// ALREADY_EXISTS: somebody else has the name. Non-blocking.
+absl::StatusOr<UniqueFd> ListenLocal(const std::string& name);
+// UNAVAILABLE: nobody listens, or somebody who is not our user. Blocking.
+absl::StatusOr<UniqueFd> ConnectLocal(const std::string& name);
+// The next connection of our own user; others are closed. Invalid if there is none now.
+// Non-blocking.
+UniqueFd AcceptLocal(const UniqueFd& listener);
+
+// One message, with a file if `attached` is valid.
+absl::Status SendMessage(int fd, const void* data, size_t bytes, const UniqueFd& attached);
+// A message of exactly `bytes`, and the file that came with it, if any. UNAVAILABLE: the other side
+// is gone.
+absl::Status ReceiveMessage(int fd, void* data, size_t bytes, UniqueFd* attached);
+
+// Whether there is something to read within `timeout`.
+bool WaitReadable(int fd, absl::Duration timeout);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_TRANSPORT_LOCAL_SOCKET_H_

@@ -1,0 +1,237 @@
+#include "runtime/transport/shared_memory_bulk_server.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+
+#include "base/status_macros.h"
+#include "runtime/transport/local_socket.h"
+#include "runtime/transport/shared_memory_segment.h"
+
+namespace shoal {
+namespace {
+
+using Half = SharedMemorySegment::Half;
+
+constexpr uint32_t kWelcome = 1;
+constexpr size_t kMaxConnections = 4096;
+
+}  // namespace
+
+// The call in one slot; used again for the slot's next one.
+class SharedMemoryBulkServer::SlotCall : public ServedCall {
+ public:
+  SlotCall(uint32_t slot) : slot_(slot) {}
+
+  absl::string_view header() const override { return header_; }
+  PayloadReader* payload() override { return &payload_; }
+  bool needs_checksums() const override { return false; }
+  void Reply(const absl::Status& status) override;
+
+  // INVALID_ARGUMENT: lengths outside the slot.
+  absl::Status Begin(const std::shared_ptr<Connection>& connection);
+
+ private:
+  absl::Status Write(const absl::Status& status, const SharedMemorySegment& segment);
+
+  const uint32_t slot_;
+  std::shared_ptr<Connection> connection_;  // Until the reply.
+  std::string header_;
+  PayloadReader payload_;
+};
+
+// A client.
+class SharedMemoryBulkServer::Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  explicit Connection(UniqueFd socket) : socket_(std::move(socket)) {}
+
+  int fd() const { return socket_.get(); }
+  const SharedMemorySegment& segment() const { return *segment_; }
+
+  // Takes the next message: the greeting, or a slot with a request. Not OK: drop the connection.
+  absl::Status Receive(BulkService* service);
+  // Replies are still written, but nobody is told.
+  void Close();
+  void Answer(uint32_t slot);
+
+ private:
+  absl::Status ReceiveGreeting();
+
+  const UniqueFd socket_;
+  std::unique_ptr<SharedMemorySegment> segment_;  // After the greeting.
+  std::vector<std::unique_ptr<SlotCall>> calls_;  // By slot; made when first used.
+  Mutex mutex_;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<uint8_t> busy_ ABSL_GUARDED_BY(mutex_);  // By slot: the service owes a reply.
+};
+
+absl::Status SharedMemoryBulkServer::Connection::ReceiveGreeting() {
+  SegmentShape shape;
+  UniqueFd file;
+  RETURN_IF_ERROR(ReceiveMessage(fd(), &shape, sizeof(shape), &file));
+  if (!file.is_valid()) return absl::InvalidArgumentError("shared memory: no file came with it");
+  ASSIGN_OR_RETURN(segment_, SharedMemorySegment::Map(shape, file));
+  calls_.resize(shape.num_slots);
+  {
+    MutexLock lock(&mutex_);
+    busy_.resize(shape.num_slots);
+  }
+  return SendMessage(fd(), &kWelcome, sizeof(kWelcome), UniqueFd());
+}
+
+absl::Status SharedMemoryBulkServer::Connection::Receive(BulkService* service) {
+  if (segment_ == nullptr) return ReceiveGreeting();
+  uint32_t slot = 0;
+  RETURN_IF_ERROR(ReceiveMessage(fd(), &slot, sizeof(slot), nullptr));
+  {
+    MutexLock lock(&mutex_);
+    if (slot >= busy_.size() || busy_[slot]) {
+      return absl::InvalidArgumentError("shared memory: a slot that is not the client's");
+    }
+    busy_[slot] = true;
+  }
+  if (calls_[slot] == nullptr) calls_[slot] = std::make_unique<SlotCall>(slot);
+  const absl::Status status = calls_[slot]->Begin(shared_from_this());
+  if (status.ok()) {
+    service->Exchange(calls_[slot].get());
+  } else {
+    calls_[slot]->Reply(status);
+  }
+  return absl::OkStatus();
+}
+
+void SharedMemoryBulkServer::Connection::Close() {
+  MutexLock lock(&mutex_);
+  closed_ = true;
+}
+
+void SharedMemoryBulkServer::Connection::Answer(uint32_t slot) {
+  MutexLock lock(&mutex_);
+  busy_[slot] = false;
+  // A client that is gone is noticed by the thread.
+  if (!closed_) SendMessage(fd(), &slot, sizeof(slot), UniqueFd()).IgnoreError();
+}
+
+absl::Status SharedMemoryBulkServer::SlotCall::Begin(
+    const std::shared_ptr<Connection>& connection) {
+  connection_ = connection;
+  const SharedMemorySegment& segment = connection->segment();
+  SharedMemorySegment::Message message;
+  std::memcpy(&message, segment.message(slot_, Half::kRequest), sizeof(message));
+  payload_.Reset();
+  if (message.header_bytes > kMaxBulkHeaderBytes ||
+      message.payload_bytes > segment.shape().max_payload_bytes) {
+    return absl::InvalidArgumentError("shared memory: lengths outside the slot");
+  }
+  header_.assign(segment.header(slot_, Half::kRequest), message.header_bytes);
+  payload_.Append(segment.payload(slot_, Half::kRequest), message.payload_bytes);
+  return absl::OkStatus();
+}
+
+void SharedMemoryBulkServer::SlotCall::Reply(const absl::Status& status) {
+  const std::shared_ptr<Connection> connection = std::move(connection_);
+  const absl::Status written = Write(status, connection->segment());
+  if (!written.ok()) Write(written, connection->segment()).IgnoreError();
+  DropReply();
+  connection->Answer(slot_);
+}
+
+absl::Status SharedMemoryBulkServer::SlotCall::Write(const absl::Status& status,
+                                                     const SharedMemorySegment& segment) {
+  SharedMemorySegment::Message message = {};
+  message.status_code = static_cast<uint32_t>(status.code());
+  absl::string_view header = status.ok() ? absl::string_view(reply_header) : status.message();
+  if (!status.ok()) header = header.substr(0, 1024);
+  char* to = segment.payload(slot_, Half::kReply);
+  if (status.ok()) {
+    for (const PayloadRef& payload : reply_payloads) message.payload_bytes += payload.bytes;
+    if (header.size() > kMaxBulkHeaderBytes ||
+        message.payload_bytes > segment.shape().max_payload_bytes) {
+      return absl::ResourceExhaustedError(absl::StrCat("shared memory: a reply of ", header.size(),
+                                                       " + ", message.payload_bytes, " bytes"));
+    }
+    for (const PayloadRef& payload : reply_payloads) {
+      std::memcpy(to, payload.data, payload.bytes);
+      to += payload.bytes;
+    }
+  }
+  message.header_bytes = static_cast<uint32_t>(header.size());
+  std::memcpy(segment.header(slot_, Half::kReply), header.data(), header.size());
+  std::memcpy(segment.message(slot_, Half::kReply), &message, sizeof(message));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<SharedMemoryBulkServer>> SharedMemoryBulkServer::Start(
+    int port, BulkService* service) {
+  ASSIGN_OR_RETURN(UniqueFd listener, ListenLocal(SharedMemorySocketName(port)));
+  return absl::WrapUnique(new SharedMemoryBulkServer(std::move(listener), service));
+}
+
+SharedMemoryBulkServer::SharedMemoryBulkServer(UniqueFd listener, BulkService* service)
+    : listener_(std::move(listener)),
+      stop_(eventfd(0, EFD_CLOEXEC)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      service_(service) {
+  Watch(listener_.get());
+  Watch(stop_.get());
+  thread_ = std::thread([this] { Run(); });
+}
+
+SharedMemoryBulkServer::~SharedMemoryBulkServer() { Stop(); }
+
+void SharedMemoryBulkServer::Stop() {
+  if (!thread_.joinable()) return;
+  const uint64_t one = 1;
+  while (write(stop_.get(), &one, sizeof(one)) < 0) {
+  }
+  thread_.join();
+  for (auto& [fd, connection] : connections_) {
+    connection->Close();
+    shutdown(fd, SHUT_RDWR);
+  }
+  connections_.clear();
+}
+
+void SharedMemoryBulkServer::Watch(int fd) {
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+}
+
+void SharedMemoryBulkServer::Accept() {
+  UniqueFd socket = AcceptLocal(listener_);
+  if (!socket.is_valid() || connections_.size() >= kMaxConnections) return;
+  const int fd = socket.get();
+  connections_[fd] = std::make_shared<Connection>(std::move(socket));
+  Watch(fd);
+}
+
+void SharedMemoryBulkServer::Run() {
+  while (true) {
+    epoll_event event;
+    if (epoll_wait(epoll_.get(), &event, 1, -1) != 1) continue;
+    if (event.data.fd == stop_.get()) return;
+    if (event.data.fd == listener_.get()) {
+      Accept();
+      continue;
+    }
+    const auto found = connections_.find(event.data.fd);
+    if (found == connections_.end()) continue;
+    if (found->second->Receive(service_).ok()) continue;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, event.data.fd, nullptr);
+    found->second->Close();
+    connections_.erase(found);
+  }
+}
+
+}  // namespace shoal

@@ -1,0 +1,56 @@
+// The bulk path through memory that client and server share, server's side.
+#ifndef SHOAL_RUNTIME_TRANSPORT_SHARED_MEMORY_BULK_SERVER_H_
+#define SHOAL_RUNTIME_TRANSPORT_SHARED_MEMORY_BULK_SERVER_H_
+
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "base/mutex.h"
+#include "base/unique_fd.h"
+#include "runtime/transport/bulk.h"
+
+namespace shoal {
+
+// Serves clients of the same user on the same host, on one thread. They may read and write the
+// shared memory at any time, also while the service reads a request there: lengths are checked on a
+// copy, numbers are taken as they are, as from the worker's own gradient. Other users cannot
+// connect.
+class SharedMemoryBulkServer {
+ public:
+  // Stands beside the TCP port `port` of this host; `service` must outlive the server and its
+  // calls. ALREADY_EXISTS: that place is taken; UNAVAILABLE: the system has no such sockets. Both
+  // mean: go on without shared memory.
+  static absl::StatusOr<std::unique_ptr<SharedMemoryBulkServer>> Start(int port,
+                                                                       BulkService* service);
+  // The same as Stop.
+  ~SharedMemoryBulkServer();
+  SharedMemoryBulkServer(const SharedMemoryBulkServer&) = delete;
+  SharedMemoryBulkServer& operator=(const SharedMemoryBulkServer&) = delete;
+
+  // Drops all connections; replies after this go nowhere. Idempotent.
+  void Stop();
+
+ private:
+  class Connection;
+  class SlotCall;
+
+  SharedMemoryBulkServer(UniqueFd listener, BulkService* service);
+  void Run();
+  void Accept();
+  void Watch(int fd);
+
+  const UniqueFd listener_;
+  const UniqueFd stop_;  // eventfd
+  const UniqueFd epoll_;
+  BulkService* const service_;
+  std::map<int, std::shared_ptr<Connection>> connections_;  // By socket; of the thread.
+  std::thread thread_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_TRANSPORT_SHARED_MEMORY_BULK_SERVER_H_

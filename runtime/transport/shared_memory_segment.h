@@ -1,0 +1,71 @@
+// The memory that a client and a server on one host share: slots, each with room for one call.
+//
+// The client makes it (an anonymous file that cannot shrink, so that no access can fault) and hands
+// it over; what the other side has written is checked before it is used. Same user on both sides:
+// see shared_memory_bulk_server.h.
+#ifndef SHOAL_RUNTIME_TRANSPORT_SHARED_MEMORY_SEGMENT_H_
+#define SHOAL_RUNTIME_TRANSPORT_SHARED_MEMORY_SEGMENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "base/unique_fd.h"
+
+namespace shoal {
+
+// What the first message on the socket says; the file goes with it.
+struct SegmentShape {
+  uint32_t magic = kMagic;
+  uint32_t num_slots = 0;
+  uint64_t max_payload_bytes = 0;
+
+  static constexpr uint32_t kMagic = 0x314d4853;  // "SHM1"
+};
+
+// Memory is used only where calls have been. Thread-compatible; a slot belongs to one side at a
+// time.
+class SharedMemorySegment {
+ public:
+  // Makes one; `fd` is what the other side maps.
+  static absl::StatusOr<std::unique_ptr<SharedMemorySegment>> Create(const SegmentShape& shape,
+                                                                     UniqueFd* fd);
+  // Maps the other side's. INVALID_ARGUMENT unless size and seals are right.
+  static absl::StatusOr<std::unique_ptr<SharedMemorySegment>> Map(const SegmentShape& shape,
+                                                                  const UniqueFd& fd);
+  ~SharedMemorySegment();
+  SharedMemorySegment(const SharedMemorySegment&) = delete;
+  SharedMemorySegment& operator=(const SharedMemorySegment&) = delete;
+
+  const SegmentShape& shape() const { return shape_; }
+
+  // Half a slot: the request, or the reply.
+  struct Message {
+    uint64_t payload_bytes;
+    uint32_t header_bytes;
+    uint32_t status_code;  // Replies: if not 0, the header is the error's text.
+  };
+  enum class Half { kRequest, kReply };
+
+  Message* message(uint32_t slot, Half half) const;
+  char* header(uint32_t slot, Half half) const;
+  char* payload(uint32_t slot, Half half) const;
+
+ private:
+  SharedMemorySegment(const SegmentShape& shape, char* memory) : shape_(shape), memory_(memory) {}
+  char* HalfOf(uint32_t slot, Half half) const;
+
+  const SegmentShape shape_;
+  char* const memory_;
+};
+
+// Where a server that listens at this TCP port is found on the same host: an abstract socket's
+// name.
+std::string SharedMemorySocketName(int port);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_TRANSPORT_SHARED_MEMORY_SEGMENT_H_
