@@ -21,6 +21,7 @@
 #include "runtime/rpc/grpc_parameter_service.h"
 #include "runtime/rpc/grpc_server.h"
 #include "runtime/transport/grpc_bulk_server.h"
+#include "runtime/transport/shared_memory_bulk_server.h"
 
 namespace shoal {
 namespace {
@@ -94,6 +95,7 @@ class ParameterServer::Core : public ShardObserver, public ChiefSession::Observe
 
  private:
   absl::Status ListenOverGrpc();
+  void OfferSharedMemory();
   ChiefReporter::Options ReporterOptions();
   ParameterServiceImpl::Options ServiceOptions();
   ChiefSession::Options SessionOptions() const;
@@ -111,6 +113,7 @@ class ParameterServer::Core : public ShardObserver, public ChiefSession::Observe
   std::unique_ptr<grpc::Service> grpc_service_;
   std::unique_ptr<GrpcBulkServer> bulk_server_;
   std::unique_ptr<GrpcServer> server_;
+  std::unique_ptr<SharedMemoryBulkServer> shared_memory_server_;  // Null if there is none.
   std::unique_ptr<ChiefSession> session_;
 
   Mutex mutex_;
@@ -130,6 +133,16 @@ ParameterServer::Core::Core(const Options& options)
       shard_(options.clock, this),
       exchange_service_(&shard_, options.max_payload_bytes),
       parameter_service_(ServiceOptions()) {}
+
+void ParameterServer::Core::OfferSharedMemory() {
+  absl::StatusOr<std::unique_ptr<SharedMemoryBulkServer>> offered =
+      SharedMemoryBulkServer::Start(server_->port(), &exchange_service_);
+  if (offered.ok()) {
+    shared_memory_server_ = std::move(*offered);
+  } else {
+    LOG(INFO) << "workers on this host will use gRPC: " << offered.status();
+  }
+}
 
 ChiefReporter::Options ParameterServer::Core::ReporterOptions() {
   ChiefReporter::Options options;
@@ -189,6 +202,7 @@ absl::Status ParameterServer::Core::ListenOverGrpc() {
   server_options.bulk = bulk_server_.get();
   ASSIGN_OR_RETURN(server_, GrpcServer::Create(server_options));
   address_ = server_->address();
+  if (options_.shared_memory) OfferSharedMemory();
   return absl::OkStatus();
 }
 
@@ -254,6 +268,7 @@ absl::Status ParameterServer::Core::Stop() {
   shard_.Drain();
   reporter_.Stop();
   checkpointer_.Stop();
+  if (shared_memory_server_ != nullptr) shared_memory_server_->Stop();
   absl::Status status;
   if (server_ != nullptr) status = server_->Stop(kStopGrace);
   session_->Stop(/*leaving=*/true);

@@ -37,6 +37,8 @@ class ParameterServer {
     absl::Duration register_patience = absl::Seconds(300);
     absl::Duration heartbeat_wait = absl::Seconds(1);
     size_t max_payload_bytes = kDefaultMaxBulkPayloadBytes;
+    // Offer shared memory to workers on this host; only with a listen address.
+    bool shared_memory = true;
     // How long a bulk thread polls before it sleeps.
     absl::Duration spin = absl::ZeroDuration();
   };

@@ -19,13 +19,13 @@
 #include "proto/v1/bulk.pb.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/rpc/bulk_connector.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/fake_chief.h"
 #include "runtime/rpc/grpc_parameter_client.h"
 #include "runtime/rpc/remote_variable_store.h"
 #include "runtime/transport/bulk_test_service.h"
 #include "runtime/transport/faulty_bulk_channel.h"
-#include "runtime/transport/grpc_bulk_channel.h"
 #include "runtime/transport/in_process_bulk_channel.h"
 #include "runtime/variables/exchange_groups.h"
 
@@ -33,7 +33,6 @@ namespace shoal {
 namespace {
 
 constexpr uint32_t kNumPs = 2;
-constexpr size_t kMaxMessageBytes = kDefaultMaxBulkPayloadBytes + kMaxBulkHeaderBytes;
 
 // Two variables of ones in five slices; plain SGD with learning rate 0.5; two batches of two
 // examples a step.
@@ -78,12 +77,19 @@ SliceTable Table() {
   return std::move(SliceTable::Create(variables, 512).value());
 }
 
-enum class Form { kInProcess, kGrpc };
+enum class Form { kInProcess, kGrpc, kSharedMemory };
+
+std::string NameOf(const testing::TestParamInfo<Form>& info) {
+  constexpr const char* kNames[] = {"InProcess", "Grpc", "SharedMemory"};
+  return kNames[static_cast<int>(info.param)];
+}
+const auto kAllForms = testing::Values(Form::kInProcess, Form::kGrpc, Form::kSharedMemory);
 
 // The ps tasks of a run.
 class Cluster {
  public:
-  explicit Cluster(Form form) : form(form) {
+  explicit Cluster(Form form)
+      : form(form), connector({kDefaultMaxBulkPayloadBytes, form == Form::kSharedMemory}) {
     for (uint32_t i = 0; i < kNumPs; ++i) {
       ParameterServer::Options options;
       options.index = i;
@@ -92,7 +98,7 @@ class Cluster {
       options.file_system = file_system.get();
       options.nonce = absl::StrCat("ps", i);
       options.heartbeat_wait = absl::Milliseconds(20);
-      if (form == Form::kGrpc) options.listen_address = "127.0.0.1:0";
+      if (form != Form::kInProcess) options.listen_address = "127.0.0.1:0";
       options.address = absl::StrCat(i);
       servers.push_back(std::move(ParameterServer::Create(options).value()));
       EXPECT_TRUE(servers.back()->Start().ok());
@@ -103,8 +109,10 @@ class Cluster {
   }
 
   std::unique_ptr<BulkChannel> Connect(const std::string& address) {
-    if (form == Form::kGrpc) {
-      return bulk_client.NewChannel(NewGrpcChannel(address, ChannelUse::kBulk, kMaxMessageBytes));
+    if (form != Form::kInProcess) {
+      std::unique_ptr<BulkChannel> channel = connector.Connect(address);
+      EXPECT_EQ(channel->needs_checksums(), form == Form::kGrpc);
+      return channel;
     }
     return NewInProcessBulkChannel(servers[std::stoi(address)]->bulk_service());
   }
@@ -116,7 +124,7 @@ class Cluster {
     for (const auto& server : servers) {
       v1::LoadSlicesResponse response;
       absl::Status status;
-      if (form == Form::kGrpc) {
+      if (form != Form::kInProcess) {
         GrpcParameterClient client(
             NewGrpcChannel(server->address(), ChannelUse::kControl, kMaxControlMessageBytes));
         status = client.LoadSlices(request, &response);
@@ -141,7 +149,7 @@ class Cluster {
   RealClock clock;
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
   FakeChief chief;
-  GrpcBulkClient bulk_client;
+  BulkConnector connector;
   std::vector<std::unique_ptr<ParameterServer>> servers;
 };
 
@@ -295,10 +303,7 @@ class ParameterServerTest : public testing::TestWithParam<Form> {
   Cluster cluster_{GetParam()};
 };
 
-INSTANTIATE_TEST_SUITE_P(Forms, ParameterServerTest, testing::Values(Form::kInProcess, Form::kGrpc),
-                         [](const auto& info) {
-                           return info.param == Form::kGrpc ? "Grpc" : "InProcess";
-                         });
+INSTANTIATE_TEST_SUITE_P(Forms, ParameterServerTest, kAllForms, NameOf);
 
 TEST_P(ParameterServerTest, StepsOfTwoWorkersAreExact) { TrainAndExpectExactValues(5, nullptr); }
 
@@ -324,7 +329,7 @@ TEST_P(ParameterServerTest, ATruncatedPayloadIsSentAgain) {
 }
 
 TEST_P(ParameterServerTest, DamagedBytesAreSentAgain) {
-  if (GetParam() == Form::kInProcess) return;  // Memory needs no checksums.
+  if (GetParam() != Form::kGrpc) return;  // Memory needs no checksums.
   BulkFaults faults;
   faults.corrupt_payloads = 3;
   faults.corrupt_replies = 3;
@@ -580,6 +585,7 @@ TEST_P(ParameterServerTest, ACutIsWrittenReportedAndRestored) {
 TEST_P(ParameterServerTest, ACheckpointThatIsNotThereOrNotSharedIsRefused) {
   const std::string root =
       JoinPath(testing::TempDir(), absl::StrCat("root", static_cast<int>(GetParam())));
+  ASSERT_TRUE(RemoveTree(*cluster_.file_system, root).ok());
   ASSERT_TRUE(cluster_.file_system->MakeDirectory(root).ok());
   const auto load = [&](const std::string& checkpoint, const std::string& token) {
     return cluster_.Load(1, true, [&](v1::LoadSlicesRequest* request) {
@@ -657,10 +663,7 @@ class BulkRequestTest : public ParameterServerTest {
   v1::ExchangeResponse response_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Forms, BulkRequestTest, testing::Values(Form::kInProcess, Form::kGrpc),
-                         [](const auto& info) {
-                           return info.param == Form::kGrpc ? "Grpc" : "InProcess";
-                         });
+INSTANTIATE_TEST_SUITE_P(Forms, BulkRequestTest, kAllForms, NameOf);
 
 TEST_P(BulkRequestTest, EveryBrokenRequestIsRefusedAndChangesNothing) {
   const struct {
@@ -716,7 +719,7 @@ TEST_P(BulkRequestTest, WrongLengthsAreCorruptAndChangeNothing) {
 }
 
 TEST_P(BulkRequestTest, AWrongChecksumIsCorruptAndChangesNothing) {
-  if (GetParam() == Form::kInProcess) return;
+  if (GetParam() != Form::kGrpc) return;
   v1::ExchangeRequest request = Request();
   request.mutable_pushes(0)->set_crc32c(1);
   ASSERT_TRUE(Send(request).ok());

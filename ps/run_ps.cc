@@ -38,6 +38,7 @@ ParameterServer::Options ServerOptions(const TaskOptions& options, ChiefClient* 
   server.allow_plaintext = options.allow_plaintext;
   server.register_patience = absl::Seconds(
       options.run.cluster().wait_seconds() == 0 ? 300 : options.run.cluster().wait_seconds());
+  server.shared_memory = !options.run.cluster().no_shared_memory();
   // A slice travels whole.
   server.max_payload_bytes =
       std::max<size_t>(kDefaultMaxBulkPayloadBytes, options.run.cluster().slice_bytes());
