@@ -24,8 +24,8 @@ void Gemm(int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, float* c, int64_t
 void ParallelGemm(const SimdKernels& simd, int threads, int64_t m, int64_t n, int64_t k, Matrix a,
                   Matrix b, float* c);
 
-// Rows of c that are worth computing at a time: about 250, fewer where 250 rows of `widest` columns
-// do not fit in half a mebibyte of L2 or some thread would be idle.
+// Rows of c that are worth computing at a time: as many as fit in half a mebibyte of L2 at `widest`
+// columns, but 128 to 256 (every chunk packs b anew), and no thread idle.
 int64_t RowsPerChunk(int64_t rows, int64_t widest, int threads);
 
 }  // namespace shoal::cpu

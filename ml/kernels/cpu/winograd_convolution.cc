@@ -82,8 +82,8 @@ void WinogradConvolution::Forward(const float* x, const float* w, const float* b
         const int64_t rows = (range.count + 3) / 4 * 4;
         loops_.transform_input(shape_, range, x, v);
         for (int64_t p = 0; p < kWinogradPoints; ++p) {
-          loops_.multiply(false, rows, out, in, v + p * block_tiles_ * in, in,
-                          weights + p * in * out, m + p * block_tiles_ * out, false);
+          loops_.multiply(false, rows, out, in, v + p * PointFloats(in), in, weights + p * in * out,
+                          m + p * PointFloats(out), false);
         }
         loops_.transform_output(shape_, range, m, bias, y, index);
       }
@@ -117,14 +117,14 @@ void WinogradConvolution::BackwardImages(int64_t first, int64_t count, const flo
     if (b.du != nullptr) {
       loops_.transform_input(shape_, range, x, b.v);
       for (int64_t p = 0; p < kWinogradPoints; ++p) {
-        loops_.multiply(true, in, out, range.count, b.v + p * block_tiles_ * in, in,
-                        b.e + p * block_tiles_ * out, b.du + p * in * out, true);
+        loops_.multiply(true, in, out, range.count, b.v + p * PointFloats(in), in,
+                        b.e + p * PointFloats(out), b.du + p * in * out, true);
       }
     }
     if (b.dx == nullptr) continue;
     for (int64_t p = 0; p < kWinogradPoints; ++p) {
-      loops_.multiply(false, rows, in, out, b.e + p * block_tiles_ * out, out,
-                      b.weights + p * in * out, b.d + p * block_tiles_ * in, false);
+      loops_.multiply(false, rows, in, out, b.e + p * PointFloats(out), out,
+                      b.weights + p * in * out, b.d + p * PointFloats(in), false);
     }
     loops_.add_input_gradient(shape_, range, b.d, b.dx);
   }

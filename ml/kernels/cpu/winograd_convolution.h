@@ -41,7 +41,10 @@ class WinogradConvolution {
   struct BackwardBuffers;
 
   // Floats of a matrix per point for a block of tiles.
-  int64_t BlockFloats(int64_t channels) const { return 36 * block_tiles_ * channels; }
+  int64_t BlockFloats(int64_t channels) const { return 36 * PointFloats(channels); }
+  int64_t PointFloats(int64_t channels) const {
+    return TileRange{0, 0, block_tiles_}.PointFloats(channels);
+  }
   int64_t WeightFloats() const { return 36 * shape_.in_channels * shape_.out_channels; }
   int64_t BackwardThreadFloats(bool dx_needed, bool dw_needed) const;
   void BackwardImages(int64_t first, int64_t count, const float* x, const float* dy,

@@ -34,9 +34,12 @@ struct WinogradShape {
 };
 
 // Consecutive tiles of the batch: image by image, row by row. Matrices of tiles have `stride` rows
-// each.
+// each, and a cache line between them: else the 36 elements of a tile would fall into the same few
+// sets of the cache.
 struct TileRange {
   int64_t first, count, stride;
+
+  int64_t PointFloats(int64_t channels) const { return stride * channels + 16; }
 };
 
 struct WinogradKernels {
