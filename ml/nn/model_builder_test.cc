@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 
@@ -112,6 +113,28 @@ TEST(ModelBuilderTest, LayersAgreeWithPlainLoops) {
       "layer { dense { units: 20 activation: ACTIVATION_KIND_TANH } }"
       "layer { dense { units: 10 no_bias: true } }",
       Images(), 4);
+}
+
+TEST(ModelBuilderTest, BatchNormAgreesWithPlainLoops) {
+  ExpectCpuAgreesWithReference(
+      "layer { convolution { channels: 16 kernel: 3 no_bias: true } }"
+      "layer { batch_norm { activation: ACTIVATION_KIND_RELU } }"
+      "layer { convolution { channels: 32 kernel: 3 stride: 2 no_bias: true } }"
+      "layer { batch_norm { epsilon: 0.01 } }"
+      "layer { pool { kernel: 2 } }"
+      "layer { dense { units: 24 activation: ACTIVATION_KIND_TANH } }"
+      "layer { batch_norm { activation: ACTIVATION_KIND_SIGMOID } }"
+      "layer { dense { units: 10 } }",
+      Images(), 6);
+}
+
+TEST(ModelBuilderTest, ClassesAreComparedAsNumbersWhereTheLossWantsThem) {
+  for (const char* loss : {"sigmoid_cross_entropy", "hinge", "log_loss"}) {
+    ExpectCpuAgreesWithReference(
+        absl::StrCat("loss: '", loss,
+                     "' layer { dense { units: 1 activation: ACTIVATION_KIND_SIGMOID } }"),
+        Images(), 3);
+  }
 }
 
 TEST(ModelBuilderTest, SeedMlpHasScalarBiasesAndUnitLastWeights) {
