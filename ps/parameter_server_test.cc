@@ -455,7 +455,7 @@ TEST_P(ParameterServerTest, ClippingByGlobalNormWaitsForTheChiefsScale) {
   exchange.park = absl::Seconds(20);
   worker.ExchangeAll(exchange);
   EXPECT_TRUE(worker.AllValuesAre(1.0f - 0.5f * 0.5f * 0.5f));
-  EXPECT_EQ(cluster_.chief.norms[0].size(), 5u);
+  cluster_.chief.WaitUntil([&] { return cluster_.chief.norms[0].size() == 5; });
   EXPECT_EQ(cluster_.chief.norms[0][0], 128 * 0.25);
 }
 
