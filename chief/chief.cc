@@ -127,6 +127,8 @@ void Chief::RecordAll(std::vector<SessionRecord> records) {
       options_.recorder->Record(*line);
     } else if (const auto* rolled_back = std::get_if<RolledBack>(&record)) {
       options_.recorder->Record(*rolled_back);
+    } else if (std::holds_alternative<TrainingStarts>(record)) {
+      options_.recorder->OnTrainingStarts();
     } else if (const auto* note = std::get_if<SessionNote>(&record)) {
       LOG(INFO) << note->text;
     } else {

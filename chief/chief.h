@@ -27,6 +27,7 @@ class SessionRecorder {
   virtual void Record(const StepLine& line) = 0;
   virtual void Record(const RolledBack& rolled_back) = 0;
   virtual absl::Status Record(const ManifestToWrite& manifest) = 0;
+  virtual void OnTrainingStarts() = 0;
 };
 
 // A TrainingSession with threads: one that drives its timers and records, one for each ps that

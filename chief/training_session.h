@@ -51,10 +51,11 @@ struct ManifestToWrite {  // Answer with OnManifestWritten.
   std::string directory;
   v1::Manifest manifest;
 };
+struct TrainingStarts {};  // All ps have loaded.
 struct SessionNote {  // For the log.
   std::string text;
 };
-using SessionRecord = std::variant<StepLine, RolledBack, ManifestToWrite, SessionNote>;
+using SessionRecord = std::variant<StepLine, RolledBack, ManifestToWrite, TrainingStarts, SessionNote>;
 
 // The chief's view of the run (SYNC): who takes part, which lineage of the variables is valid, what
 // became of bad batches, which cuts are durable, when the run is over. It is not on the path of a

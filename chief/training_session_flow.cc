@@ -110,6 +110,7 @@ void TrainingSession::StartTrainingIfLoaded() {
     if (ps.loaded_lineage != state_.lineage()) return;
   }
   SetPhase(v1::RunState::PHASE_TRAINING);
+  records_.push_back(TrainingStarts());
   if (stopping_) cuts_.Request(newest_step_ + 2);
 }
 
@@ -150,6 +151,7 @@ void TrainingSession::Progress(absl::Time now) {
 void TrainingSession::FlushLines() {
   while (!held_lines_.empty()) {
     StepLine line{held_lines_.front(), std::nullopt};
+    line.report.set_classifies(model_->classifies());
     const uint64_t step = line.report.step();
     if (plan_->evaluations.Contains(plan_->steps, step) && evaluations_->num_blocks() > 0) {
       line.evaluation = evaluations_->Total(step);

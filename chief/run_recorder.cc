@@ -1,0 +1,118 @@
+#include "chief/run_recorder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "base/status_macros.h"
+
+namespace shoal {
+namespace {
+
+constexpr absl::Duration kRateWindow = absl::Seconds(2);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::Create(const Options& options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<MetricsFile> metrics,
+                   MetricsFile::Open(options.file_system, options.directory + "/metrics.jsonl", options.first_step));
+  return std::unique_ptr<RunRecorder>(new RunRecorder(options, std::move(metrics)));
+}
+
+RunRecorder::RunRecorder(const Options& options, std::unique_ptr<MetricsFile> metrics)
+    : options_(options), created_(options.clock->Now()), metrics_(std::move(metrics)), steps_(options.first_step) {}
+
+void RunRecorder::OnTrainingStarts() {
+  MutexLock lock(&mutex_);
+  const absl::Time now = options_.clock->Now();
+  training_since_ = std::min(training_since_, now);
+  window_start_ = now;
+  window_examples_ = 0;
+}
+
+double RunRecorder::RateAt(absl::Time now, uint64_t examples) {
+  window_examples_ += examples;
+  const absl::Duration elapsed = now - window_start_;
+  if (elapsed >= kRateWindow || rate_ == 0) {
+    const double seconds = absl::ToDoubleSeconds(elapsed);
+    rate_ = seconds > 0 ? static_cast<double>(window_examples_) / seconds : 0;
+  }
+  if (elapsed >= kRateWindow) {
+    window_start_ = now;
+    window_examples_ = 0;
+  }
+  return rate_;
+}
+
+void RunRecorder::Record(const StepLine& line) {
+  const v1::StepReport& report = line.report;
+  StepMetrics metrics;
+  metrics.step = report.step();
+  metrics.epoch = report.epoch();
+  metrics.examples = report.examples();
+  metrics.learning_rate = report.learning_rate();
+  if (report.examples() > 0) {
+    metrics.loss = report.loss_sum() / static_cast<double>(report.examples()) + report.regularization();
+    if (report.classifies()) {
+      metrics.accuracy = static_cast<double>(report.correct()) / static_cast<double>(report.examples());
+    }
+  }
+  if (!options_.synchronous) metrics.staleness = report.staleness();
+  if (line.evaluation.has_value() && line.evaluation->examples > 0) {
+    const auto examples = static_cast<double>(line.evaluation->examples);
+    metrics.eval_loss = line.evaluation->loss_sum / examples;
+    if (report.classifies()) metrics.eval_accuracy = static_cast<double>(line.evaluation->correct) / examples;
+    metrics.eval_examples = line.evaluation->examples;
+  }
+  {
+    MutexLock lock(&mutex_);
+    const absl::Time now = options_.clock->Now();
+    metrics.examples_per_second = RateAt(now, report.examples());
+    last_step_time_ = now;
+    examples_ += report.examples();
+    steps_ = report.step();
+    final_loss_ = metrics.loss;
+  }
+  const absl::Status status = metrics_->Append(metrics);
+  if (!status.ok()) {
+    MutexLock lock(&mutex_);
+    if (metrics_status_.ok()) LOG(ERROR) << "metrics.jsonl: " << status;
+    metrics_status_.Update(status);
+  }
+  if (options_.progress != nullptr) {
+    options_.progress->Add({metrics.step, metrics.epoch, metrics.loss, metrics.accuracy, metrics.examples});
+  }
+}
+
+void RunRecorder::Record(const RolledBack& rolled_back) {
+  options_.discard_above(rolled_back.version);
+  const absl::Status status = metrics_->CutBackTo(rolled_back.version);
+  if (!status.ok()) LOG(ERROR) << "metrics.jsonl: " << status;
+  if (options_.progress != nullptr) options_.progress->GoBackTo(rolled_back.version);
+  MutexLock lock(&mutex_);
+  steps_ = rolled_back.version;
+}
+
+absl::Status RunRecorder::Record(const ManifestToWrite& manifest) { return options_.publish(manifest); }
+
+Summary RunRecorder::figures() const {
+  MutexLock lock(&mutex_);
+  Summary summary;
+  summary.steps = steps_;
+  summary.examples = examples_;
+  summary.seconds = absl::ToDoubleSeconds(options_.clock->Now() - created_);
+  if (last_step_time_ > training_since_) {
+    const double seconds = absl::ToDoubleSeconds(last_step_time_ - training_since_);
+    summary.train_seconds = seconds;
+    if (seconds > 0) summary.examples_per_second = static_cast<double>(examples_) / seconds;
+  }
+  if (final_loss_.has_value()) summary.final_loss = *final_loss_;
+  return summary;
+}
+
+absl::Status RunRecorder::metrics_status() const {
+  MutexLock lock(&mutex_);
+  return metrics_status_;
+}
+
+}  // namespace shoal

@@ -1,0 +1,74 @@
+#ifndef SHOAL_CHIEF_RUN_RECORDER_H_
+#define SHOAL_CHIEF_RUN_RECORDER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "base/file_system.h"
+#include "base/mutex.h"
+#include "chief/chief.h"
+#include "runtime/observability/metrics_file.h"
+#include "runtime/observability/progress.h"
+#include "runtime/observability/summary.h"
+
+namespace shoal {
+
+// Keeps a run's records: metrics.jsonl, the progress bar, and the figures of summary.json. Checkpoints are written by the
+// functions it is given. Records come on one thread; figures() may be asked on any.
+class RunRecorder : public SessionRecorder {
+ public:
+  struct Options {
+    FileSystem* file_system = nullptr;   // Borrowed, like all pointers here.
+    const Clock* clock = nullptr;
+    std::string directory;               // The run's.
+    uint64_t first_step = 0;             // Applied before this start.
+    bool synchronous = true;
+    ProgressReporter* progress = nullptr;  // May be null.
+    // Makes a checkpoint of shards that are there: writes the manifest, exports the model, prunes.
+    std::function<absl::Status(const ManifestToWrite&)> publish;
+    // Removes checkpoints above a step: the run went back behind them.
+    std::function<void(uint64_t step)> discard_above;
+  };
+
+  // Opens metrics.jsonl and cuts it back to first_step.
+  static absl::StatusOr<std::unique_ptr<RunRecorder>> Create(const Options& options);
+
+  void Record(const StepLine& line) override;
+  void Record(const RolledBack& rolled_back) override;
+  absl::Status Record(const ManifestToWrite& manifest) override;
+  void OnTrainingStarts() override;
+
+  // What summary.json says, but for status, exit_reason, test figures and checkpoint.
+  Summary figures() const;
+  // The first error of metrics.jsonl, if any: training goes on without.
+  absl::Status metrics_status() const;
+
+ private:
+  RunRecorder(const Options& options, std::unique_ptr<MetricsFile> metrics);
+  double RateAt(absl::Time now, uint64_t examples) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Options options_;
+  const absl::Time created_;
+  std::unique_ptr<MetricsFile> metrics_;  // of the recording thread
+  mutable Mutex mutex_;
+  absl::Status metrics_status_ ABSL_GUARDED_BY(mutex_);
+  absl::Time training_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  absl::Time last_step_time_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  absl::Time window_start_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  uint64_t window_examples_ ABSL_GUARDED_BY(mutex_) = 0;
+  double rate_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t examples_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t steps_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::optional<double> final_loss_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_RUN_RECORDER_H_
