@@ -29,8 +29,6 @@ class ReplicaProgram {
   virtual ~ReplicaProgram() = default;
 
   virtual const std::vector<v1::VariableSpec>& variables() const = 0;
-  // Variables in the order in which a backward pass makes their contributions final.
-  virtual const std::vector<uint32_t>& readiness() const = 0;
   // Whether a batch contributes to the variable at all (the loss depends on it, or it is a
   // statistic).
   virtual bool contributes(uint32_t variable) const = 0;

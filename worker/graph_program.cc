@@ -1,0 +1,260 @@
+#include "worker/graph_program.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+
+namespace shoal {
+namespace {
+
+absl::StatusOr<DeploymentConfig> DeploymentFor(const v1::RunConfig& run) {
+  const v1::DeploymentOptions& deployment = run.deployment();
+  DeploymentConfigOptions options;
+  if (deployment.has_num_clones()) options.num_clones = static_cast<int>(deployment.num_clones());
+  options.clone_on_cpu = deployment.clone_on_cpu();
+  options.replica_id = static_cast<int>(deployment.replica_id());
+  if (deployment.has_num_replicas()) options.num_replicas = static_cast<int>(deployment.num_replicas());
+  if (deployment.has_num_ps_tasks()) options.num_ps_tasks = static_cast<int>(deployment.num_ps_tasks());
+  if (!deployment.worker_job_name().empty()) options.worker_job_name = deployment.worker_job_name();
+  if (!deployment.ps_job_name().empty()) options.ps_job_name = deployment.ps_job_name();
+  if (!deployment.devices().empty()) options.clone_devices = absl::StrSplit(deployment.devices(), ',');
+  return DeploymentConfig::Create(std::move(options));
+}
+
+// Without a list of devices a replica has one CPU device for each clone.
+std::vector<std::string> DeviceNames(const v1::RunConfig& run) {
+  if (!run.deployment().devices().empty()) {
+    std::vector<std::string> names;
+    for (absl::string_view name : absl::StrSplit(run.deployment().devices(), ',')) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.emplace_back(name);
+    }
+    if (std::find(names.begin(), names.end(), "/cpu:0") == names.end()) names.push_back("/cpu:0");
+    return names;
+  }
+  std::vector<std::string> names;
+  const uint32_t clones = run.deployment().has_num_clones() ? run.deployment().num_clones() : 1;
+  for (uint32_t i = 0; i < (run.deployment().clone_on_cpu() ? 1 : std::max(1u, clones)); ++i) {
+    names.push_back(absl::StrCat("/cpu:", i));
+  }
+  return names;
+}
+
+v1::VariableSpec ToProto(const VariableSpec& spec) {
+  v1::VariableSpec proto;
+  proto.set_name(spec.name);
+  for (int i = 0; i < spec.shape.rank(); ++i) proto.add_shape(spec.shape.dim(i));
+  if (spec.dtype == DataType::kFloat32) proto.set_dtype(v1::DATA_TYPE_FLOAT32);
+  proto.set_trainable(spec.trainable);
+  proto.mutable_initializer()->set_kind(static_cast<v1::Initializer::Kind>(spec.initializer.kind));
+  proto.mutable_initializer()->set_a(spec.initializer.a);
+  proto.mutable_initializer()->set_b(spec.initializer.b);
+  proto.set_update(static_cast<v1::UpdateKind>(spec.update));
+  proto.set_decay(spec.decay);
+  return proto;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GraphProgram>> GraphProgram::Create(Options options) {
+  std::unique_ptr<GraphProgram> program(new GraphProgram(std::move(options)));
+  program->optimizer_ = program->options_.run.optimizer();
+  RETURN_IF_ERROR(program->Build(true, &program->train_));
+  RETURN_IF_ERROR(program->Build(false, &program->evaluate_));
+  RETURN_IF_ERROR(program->DeclareVariables());
+  const v1::RunConfig& run = program->options_.run;
+  const uint32_t clones = run.deployment().has_num_clones() ? run.deployment().num_clones() : 1;
+  RETURN_IF_ERROR(program->Prepare(static_cast<int64_t>(clones) * run.batch_size()));
+  return program;
+}
+
+absl::Status GraphProgram::Build(bool is_training, Deployed* deployed) {
+  deployed->graph = std::make_unique<Graph>();
+  deployed->queue = std::make_unique<InputQueue>(options_.fields);
+  ASSIGN_OR_RETURN(DeploymentConfig config, DeploymentFor(options_.run));
+  GraphBuilder builder(deployed->graph.get());
+  const CloneFunction clone = [&](GraphBuilder& clone_builder) {
+    const ModelOutputs outputs =
+        options_.model(clone_builder, deployed->queue->Dequeue(clone_builder), is_training);
+    return std::vector<Output>{outputs.predictions, outputs.loss};
+  };
+  ASSIGN_OR_RETURN(deployed->model, Deploy(config, builder, clone, is_training ? &optimizer_ : nullptr));
+  return builder.status();
+}
+
+absl::Status GraphProgram::DeclareVariables() {
+  const Graph& graph = *train_.graph;
+  if (!train_.model.train_op.has_value()) {
+    return absl::InvalidArgumentError("model: nothing to train; it needs a loss that depends on a trainable variable");
+  }
+  for (const Variable& variable : graph.variables()) variables_.push_back(ToProto(variable.spec));
+  contribution_of_.resize(variables_.size());
+  for (const GradientAndVariable& pair : train_.model.train_op->gradients) {
+    contribution_of_[static_cast<size_t>(pair.variable.node->variable_index)] = pair.gradient;
+  }
+  for (const Output& update : train_.model.train_op->update_ops) {
+    const Variable* variable = graph.FindVariable(update.node->attributes.GetString("variable", ""));
+    if (variable == nullptr) return absl::InternalError(absl::StrCat(update.name(), " updates no variable"));
+    contribution_of_[static_cast<size_t>(variable->node->variable_index)] = update;
+  }
+  const auto add_results = [this](const Deployed& deployed, std::vector<Output>* fetches) {
+    const auto add = [&](const Output& output, int* index) {
+      if (!output.valid()) return;
+      *index = static_cast<int>(fetches->size());
+      fetches->push_back(output);
+    };
+    add(deployed.model.data_loss, &data_loss_);
+    add(deployed.model.regularization_loss, &regularization_);
+    add(deployed.model.correct_count, &correct_);
+    num_results_ = static_cast<int>(fetches->size());
+  };
+  add_results(evaluate_, &evaluate_fetches_);
+  add_results(train_, &train_fetches_);
+  for (uint32_t v = 0; v < contribution_of_.size(); ++v) {
+    if (!contribution_of_[v].valid()) continue;
+    contributing_.push_back(v);
+    train_fetches_.push_back(contribution_of_[v]);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<int64_t> GraphProgram::ExamplesPerClone(int64_t num_examples, size_t num_clones) const {
+  std::vector<int64_t> examples;
+  const auto clones = static_cast<int64_t>(num_clones);
+  for (int64_t c = 0; c < clones; ++c) examples.push_back(num_examples / clones + (c < num_examples % clones ? 1 : 0));
+  return examples;
+}
+
+absl::StatusOr<std::unique_ptr<GraphProgram::Compiled>> GraphProgram::CompileFor(const Deployed& deployed,
+                                                                                const std::vector<Output>& fetches,
+                                                                                int64_t num_examples) {
+  auto compiled = std::make_unique<Compiled>();
+  CompileRequest request;
+  request.graph = deployed.graph.get();
+  request.fetches = fetches;
+  request.clone_examples = ExamplesPerClone(num_examples, deployed.queue->batches().size());
+  int64_t row = 0;
+  for (size_t clone = 0; clone < deployed.queue->batches().size(); ++clone) {
+    const int64_t examples = request.clone_examples[clone];
+    if (examples == 0) continue;
+    for (size_t field = 0; field < options_.fields.size(); ++field) {
+      std::vector<int64_t> dims = {examples};
+      const Shape& example = options_.fields[field].example.shape;
+      for (int i = 0; i < example.rank(); ++i) dims.push_back(example.dim(i));
+      request.feeds.push_back({deployed.queue->batches()[clone][field], Shape(dims)});
+      compiled->feed_fields.push_back(static_cast<uint32_t>(field));
+      compiled->clone_rows.push_back(row);
+    }
+    row += examples;
+  }
+  const v1::DeploymentOptions& deployment = options_.run.deployment();
+  ASSIGN_OR_RETURN(request.placer.devices,
+                   LocalDevices(deployment.worker_job_name().empty() ? "worker" : deployment.worker_job_name(),
+                                static_cast<int>(deployment.replica_id()), DeviceNames(options_.run)));
+  request.placer.allow_soft_placement =
+      !deployment.has_allow_soft_placement() || deployment.allow_soft_placement();
+  if (deployment.log_device_placement()) {
+    request.placer.log = [](const std::string& line) { LOG(INFO) << line; };
+  }
+  request.backend = &options_.backend;
+  request.threads_per_device = std::max(1, static_cast<int>(deployment.threads()));
+  ASSIGN_OR_RETURN(compiled->executable, Compile(request));
+  compiled->inputs.resize(request.feeds.size());
+  compiled->variables.resize(deployed.graph->variables().size());
+  compiled->outputs.resize(fetches.size());
+  return compiled;
+}
+
+absl::Status GraphProgram::Prepare(int64_t num_examples) {
+  std::unique_ptr<Compiled>& compiled = train_compiled_[num_examples];
+  if (compiled != nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(compiled, CompileFor(train_, train_fetches_, num_examples));
+  return absl::OkStatus();
+}
+
+void GraphProgram::Bind(const LoadedBatch& batch, absl::Span<const float* const> parameters, const Deployed& deployed,
+                        Compiled* compiled) const {
+  for (size_t i = 0; i < compiled->inputs.size(); ++i) {
+    const TensorSpec& example = options_.fields[compiled->feed_fields[i]].example;
+    const size_t row_bytes = static_cast<size_t>(example.shape.num_elements()) * SizeOf(example.dtype);
+    compiled->inputs[i] = static_cast<const char*>(batch.fields[compiled->feed_fields[i]]) +
+                          static_cast<size_t>(compiled->clone_rows[i]) * row_bytes;
+  }
+  if (&deployed == &train_) {
+    for (size_t v = 0; v < compiled->variables.size(); ++v) compiled->variables[v] = parameters[v];
+  } else {
+    for (size_t v = 0; v < compiled->variables.size(); ++v) {
+      const Variable* variable = train_.graph->FindVariable(deployed.graph->variables()[v].spec.name);
+      compiled->variables[v] = variable == nullptr ? nullptr : parameters[variable->node->variable_index];
+    }
+  }
+}
+
+absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* result,
+                                 absl::FunctionRef<void(uint32_t variable)> on_final,
+                                 absl::FunctionRef<void()> on_result) {
+  const LoadedBatch& batch = *arguments.batch;
+  RETURN_IF_ERROR(Prepare(batch.num_examples));
+  Compiled& compiled = *train_compiled_[batch.num_examples];
+  Bind(batch, arguments.parameters, train_, &compiled);
+  for (int i = 0; i < num_results_; ++i) compiled.outputs[static_cast<size_t>(i)] = &results_[i];
+  for (size_t i = 0; i < contributing_.size(); ++i) {
+    compiled.outputs[static_cast<size_t>(num_results_) + i] = arguments.contributions[contributing_[i]];
+  }
+  RunBindings bindings;
+  bindings.inputs = compiled.inputs;
+  bindings.variables = compiled.variables;
+  bindings.outputs = compiled.outputs;
+  bindings.key.seed = options_.run.has_seed() ? options_.run.seed() : 1;
+  bindings.key.epoch = batch.epoch;
+  bindings.key.first_example =
+      static_cast<uint64_t>(batch.index) * options_.run.batch_size() * train_.queue->batches().size();
+  std::atomic<int> results_left(num_results_);
+  compiled.executable->Run(bindings, [&](int output) {
+    if (output >= num_results_) {
+      on_final(contributing_[static_cast<size_t>(output - num_results_)]);
+      return;
+    }
+    if (results_left.fetch_sub(1) > 1) return;
+    const auto examples = static_cast<double>(batch.num_examples);
+    if (data_loss_ >= 0) result->loss_sum = static_cast<double>(results_[data_loss_]) * examples;
+    if (regularization_ >= 0) result->regularization = results_[regularization_];
+    if (correct_ >= 0) result->correct = static_cast<uint64_t>(results_[correct_] + 0.5f);
+    result->examples = static_cast<uint64_t>(batch.num_examples);
+    on_result();
+  });
+  return absl::OkStatus();
+}
+
+absl::Status GraphProgram::Evaluate(const LoadedBatch& batch, absl::Span<const float* const> parameters,
+                                    BatchResult* result) {
+  std::unique_ptr<Compiled>& compiled = evaluate_compiled_[batch.num_examples];
+  if (compiled == nullptr) {
+    ASSIGN_OR_RETURN(compiled, CompileFor(evaluate_, evaluate_fetches_, batch.num_examples));
+  }
+  Bind(batch, parameters, evaluate_, compiled.get());
+  float results[kMaxResults] = {};
+  for (size_t i = 0; i < evaluate_fetches_.size(); ++i) compiled->outputs[i] = &results[i];
+  RunBindings bindings;
+  bindings.inputs = compiled->inputs;
+  bindings.variables = compiled->variables;
+  bindings.outputs = compiled->outputs;
+  compiled->executable->Run(bindings);
+  if (data_loss_ >= 0) result->loss_sum = static_cast<double>(results[data_loss_]) * batch.num_examples;
+  if (regularization_ >= 0) result->regularization = results[regularization_];
+  if (correct_ >= 0) result->correct = static_cast<uint64_t>(results[correct_] + 0.5f);
+  result->examples = static_cast<uint64_t>(batch.num_examples);
+  return absl::OkStatus();
+}
+
+std::string GraphProgram::compute_fingerprint() const {
+  return absl::StrCat(options_.compute_name, ", devices ", absl::StrJoin(DeviceNames(options_.run), ","), ", threads ",
+                      std::max(1u, options_.run.deployment().threads()));
+}
+
+}  // namespace shoal

@@ -1,0 +1,95 @@
+#ifndef SHOAL_WORKER_GRAPH_PROGRAM_H_
+#define SHOAL_WORKER_GRAPH_PROGRAM_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ml/data/dataset.h"
+#include "ml/graph/compiler.h"
+#include "ml/graph/executable.h"
+#include "ml/graph/graph.h"
+#include "ml/kernels/kernel.h"
+#include "ml/nn/model.h"
+#include "proto/v1/run_config.pb.h"
+#include "worker/model_deploy.h"
+#include "worker/replica_program.h"
+
+namespace shoal {
+
+// A model deployed on the clones of a replica and compiled, once per batch size. See ReplicaProgram.
+class GraphProgram : public ReplicaProgram {
+ public:
+  struct Options {
+    v1::RunConfig run;              // deployment, optimizer, batch_size; resolved
+    ModelFunction model;
+    std::vector<FieldSpec> fields;  // of the data set
+    KernelBackend backend;
+    std::string compute_name;       // of the backend: instruction set and libraries
+  };
+
+  // Builds and differentiates the graphs. Errors name what does not fit in the model or in deployment.
+  static absl::StatusOr<std::unique_ptr<GraphProgram>> Create(Options options);
+
+  const std::vector<v1::VariableSpec>& variables() const override { return variables_; }
+  bool contributes(uint32_t variable) const override { return contribution_of_[variable].valid(); }
+  // Whether the model counts correct predictions.
+  bool classifies() const { return train_.model.correct_count.valid(); }
+
+  absl::Status Prepare(int64_t num_examples) override;
+  absl::Status Train(const TrainArguments& arguments, BatchResult* result,
+                     absl::FunctionRef<void(uint32_t variable)> on_final,
+                     absl::FunctionRef<void()> on_result) override;
+  absl::Status Evaluate(const LoadedBatch& batch, absl::Span<const float* const> parameters,
+                        BatchResult* result) override;
+  std::string compute_fingerprint() const override;
+
+ private:
+  // One deployed graph.
+  struct Deployed {
+    std::unique_ptr<Graph> graph;
+    std::unique_ptr<InputQueue> queue;
+    DeployedModel model;
+  };
+  // An executable for one batch size with its bindings.
+  struct Compiled {
+    std::unique_ptr<Executable> executable;
+    std::vector<int64_t> clone_rows;       // first row of each feed's clone in the batch
+    std::vector<uint32_t> feed_fields;     // by feed
+    std::vector<const void*> inputs;       // by feed
+    std::vector<const void*> variables;    // by graph variable
+    std::vector<void*> outputs;            // by fetch
+  };
+
+  explicit GraphProgram(Options options) : options_(std::move(options)) {}
+  absl::Status Build(bool is_training, Deployed* deployed);
+  absl::Status DeclareVariables();
+  absl::StatusOr<std::unique_ptr<Compiled>> CompileFor(const Deployed& deployed, const std::vector<Output>& fetches,
+                                                       int64_t num_examples);
+  void Bind(const LoadedBatch& batch, absl::Span<const float* const> parameters, const Deployed& deployed,
+            Compiled* compiled) const;
+  std::vector<int64_t> ExamplesPerClone(int64_t num_examples, size_t num_clones) const;
+
+  const Options options_;
+  v1::OptimizerConfig optimizer_;
+  Deployed train_;
+  Deployed evaluate_;
+  std::vector<v1::VariableSpec> variables_;
+  std::vector<Output> contribution_of_;     // by variable
+  std::vector<Output> train_fetches_;       // results, then contributions
+  std::vector<uint32_t> contributing_;      // variables, in the order of train_fetches_ after the results
+  std::vector<Output> evaluate_fetches_;
+  std::map<int64_t, std::unique_ptr<Compiled>> train_compiled_;     // by number of examples
+  std::map<int64_t, std::unique_ptr<Compiled>> evaluate_compiled_;
+  // Scalars of a run: data loss, regularization loss, correct count; only those that the model has.
+  static constexpr int kMaxResults = 3;
+  int data_loss_ = -1, regularization_ = -1, correct_ = -1;  // index of the fetch
+  int num_results_ = 0;
+  float results_[kMaxResults] = {};
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_GRAPH_PROGRAM_H_

@@ -1,0 +1,234 @@
+#include "worker/worker_task.h"
+
+#include <unistd.h>
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/log.h"
+#include "base/mutex.h"
+#include "base/periodic_task.h"
+#include "base/status_macros.h"
+#include "base/system_random.h"
+#include "ml/data/dataset_factory.h"
+#include "ml/kernels/cpu/cpu_features.h"
+#include "ml/kernels/cpu/cpu_kernels.h"
+#include "ml/nn/model_builder.h"
+#include "runtime/config/run_config.h"
+#include "runtime/process/shutdown.h"
+#include "runtime/rpc/chief_session.h"
+#include "runtime/variables/exchange_groups.h"
+#include "worker/graph_program.h"
+#include "worker/replica.h"
+#include "worker/sync_trainer.h"
+
+namespace shoal {
+namespace {
+
+// How often the chief is told what this worker does.
+constexpr absl::Duration kActivityPeriod = absl::Milliseconds(200);
+
+// Waits for the first state that tells how the variables are cut, then hands states on to a trainer.
+class StateFeed : public ChiefSession::Observer {
+ public:
+  void OnRunState(const v1::RunState& state) override {
+    MutexLock lock(&mutex_);
+    state_ = state;
+    if (trainer_ != nullptr) trainer_->OnState(state);
+    changed_.NotifyAll();
+  }
+  void OnFenced(const absl::Status& status) override { End(status); }
+  void OnChiefLost(const absl::Status& status) override {
+    End(absl::UnavailableError(absl::StrCat("the chief is lost: ", status.message())));
+  }
+
+  // The first state with a plan, or why there will be none.
+  absl::StatusOr<v1::RunState> WaitForPlan() {
+    MutexLock lock(&mutex_);
+    while (true) {
+      if (!ended_.ok()) return ended_;
+      if (state_.has_value()) {
+        if (state_->phase() == v1::RunState::PHASE_FAILED) return absl::FailedPreconditionError(state_->message());
+        if (state_->phase() == v1::RunState::PHASE_DONE || state_->has_plan()) return *state_;
+      }
+      changed_.Wait(&mutex_);
+    }
+  }
+
+  void Attach(Trainer* trainer) {
+    MutexLock lock(&mutex_);
+    trainer_ = trainer;
+    if (trainer == nullptr) return;
+    if (state_.has_value()) trainer->OnState(*state_);
+    if (!ended_.ok()) EndTrainer();
+  }
+
+  absl::Status ended() const {
+    MutexLock lock(&mutex_);
+    return ended_;
+  }
+
+  void End(const absl::Status& status) {
+    MutexLock lock(&mutex_);
+    if (!ended_.ok()) return;
+    ended_ = status;
+    if (trainer_ != nullptr) EndTrainer();
+    changed_.NotifyAll();
+  }
+
+ private:
+  // A trainer ends when its run's state says so.
+  void EndTrainer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    v1::RunState state = state_.value_or(v1::RunState());
+    state.set_phase(v1::RunState::PHASE_FAILED);
+    state.set_message(std::string(ended_.message()));
+    trainer_->OnState(state);
+  }
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::optional<v1::RunState> state_ ABSL_GUARDED_BY(mutex_);
+  Trainer* trainer_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  absl::Status ended_ ABSL_GUARDED_BY(mutex_);
+};
+
+struct Datasets {
+  std::unique_ptr<Dataset> train;
+  std::unique_ptr<Dataset> test;
+  std::optional<BatchPlan> train_plan;
+  std::optional<BatchPlan> test_plan;
+  int64_t classes = 0;
+};
+
+uint64_t SeedOf(const v1::RunConfig& run) { return run.has_seed() ? run.seed() : 1; }
+
+uint32_t ClonesOf(const v1::RunConfig& run) {
+  return run.deployment().has_num_clones() ? run.deployment().num_clones() : 1;
+}
+
+absl::StatusOr<Datasets> LoadData(const v1::RunConfig& run) {
+  Datasets data;
+  ASSIGN_OR_RETURN(data.train, MakeDataset(run.data(), DataSplit::kTrain, SeedOf(run)));
+  ASSIGN_OR_RETURN(data.test, MakeDataset(run.data(), DataSplit::kTest, SeedOf(run)));
+  data.classes = run.data().classes() > 0 ? run.data().classes() : 10;
+  BatchPlanOptions train;
+  train.num_examples = data.train->size();
+  train.batch_size = run.batch_size();
+  train.num_clones = ClonesOf(run);
+  train.seed = SeedOf(run);
+  ASSIGN_OR_RETURN(data.train_plan, BatchPlan::Create(train));
+  BatchPlanOptions test;
+  test.num_examples = data.test->size();
+  test.batch_size = run.data().evaluation_block() > 0 ? run.data().evaluation_block() : 500;
+  test.shuffle = false;
+  ASSIGN_OR_RETURN(data.test_plan, BatchPlan::Create(test));
+  return data;
+}
+
+v1::ModelDeclaration Declare(const GraphProgram& program, const Datasets& data) {
+  v1::ModelDeclaration model;
+  for (const v1::VariableSpec& variable : program.variables()) *model.add_variables() = variable;
+  model.set_train_examples(static_cast<uint64_t>(data.train->size()));
+  model.set_test_examples(static_cast<uint64_t>(data.test->size()));
+  model.set_compute_fingerprint(program.compute_fingerprint());
+  model.set_evaluation_blocks(NumEvaluationBlocks(*data.test_plan));
+  model.set_classifies(program.classifies());
+  return model;
+}
+
+ChiefSession::Options SessionOptions(const TaskOptions& options) {
+  ChiefSession::Options session;
+  session.job = ChiefSession::Job::kWorker;
+  session.index = options.task.index;
+  char host[256] = "";
+  gethostname(host, sizeof(host) - 1);
+  session.host = host;
+  session.process_id = static_cast<uint32_t>(getpid());
+  session.config_fingerprint = ConfigFingerprint(options.run);
+  session.nonce = SystemRandomHex();
+  if (options.run.cluster().wait_seconds() > 0) {
+    session.register_patience = absl::Seconds(options.run.cluster().wait_seconds());
+  }
+  return session;
+}
+
+// Trains with a registered session until the run is over.
+absl::Status Train(const TaskOptions& options, const WorkerLinks& links, GraphProgram* program, const Datasets& data,
+                   ChiefSession* session, StateFeed* feed) {
+  ASSIGN_OR_RETURN(const v1::RunState state, feed->WaitForPlan());
+  if (state.phase() == v1::RunState::PHASE_DONE) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const SliceTable table,
+                   SliceTable::Create(program->variables(), state.shard_map().slice_bytes()));
+  ASSIGN_OR_RETURN(const StepPlan steps, StepPlan::FromProto(state.plan()));
+  const std::vector<uint32_t> owner(state.shard_map().owner().begin(), state.shard_map().owner().end());
+  const std::unique_ptr<VariableStore> store =
+      links.make_store(table, MakeExchangeGroups(table, owner), session->identity());
+  Replica replica(program, &table, &store->groups());
+
+  TrainerOptions trainer_options{.worker = options.task.index,
+                                 .clock = options.clock,
+                                 .replica = &replica,
+                                 .store = store.get(),
+                                 .chief = links.chief,
+                                 .train = data.train.get(),
+                                 .test = data.test.get(),
+                                 .train_plan = *data.train_plan,
+                                 .test_plan = *data.test_plan,
+                                 .steps = steps,
+                                 .identity = [session] { return session->identity(); }};
+  SyncTrainer trainer(trainer_options);
+  feed->Attach(&trainer);
+  absl::Status status;
+  {
+    PeriodicTask activity("activity", kActivityPeriod, *options.clock, [&] {
+      const Trainer::Progress progress = trainer.progress();
+      ChiefSession::Activity words;
+      words.step = progress.step;
+      words.words = progress.activity;
+      words.has_batch = progress.batch.has_value();
+      if (progress.batch.has_value()) words.batch = *progress.batch;
+      session->SetActivity(std::move(words));
+    });
+    status = trainer.Run();
+  }
+  feed->Attach(nullptr);
+  store->Shutdown();
+  const absl::Status ended = feed->ended();
+  return ended.ok() ? status : ended;
+}
+
+}  // namespace
+
+ModelFactory ModelFromRunFile() {
+  return [](const v1::RunConfig& run, const std::vector<FieldSpec>& fields, int64_t classes) {
+    return MakeModel(run.model(), fields, classes);
+  };
+}
+
+absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links, const ModelFactory& model) {
+  ASSIGN_OR_RETURN(const Datasets data, LoadData(options.run));
+  GraphProgram::Options program_options;
+  program_options.run = options.run;
+  program_options.run.mutable_deployment()->set_replica_id(options.task.index);
+  program_options.fields = data.train->fields();
+  ASSIGN_OR_RETURN(program_options.model, model(options.run, program_options.fields, data.classes));
+  program_options.backend = CpuKernelBackend();
+  program_options.compute_name = absl::StrCat("cpu ", cpu::CpuIsaName());
+  ASSIGN_OR_RETURN(const std::unique_ptr<GraphProgram> program, GraphProgram::Create(std::move(program_options)));
+
+  const auto feed = std::make_shared<StateFeed>();  // shared with the shutdown's subscription
+  ChiefSession session(links.chief, options.clock, SessionOptions(options), feed.get());
+  const v1::ModelDeclaration declaration = Declare(*program, data);
+  RETURN_IF_ERROR(session.Register(&declaration));
+  LOG(INFO) << "registered as " << options.task.ToString() << ", " << program->variables().size() << " variables, "
+            << data.train->size() << " examples, computes with " << program->compute_fingerprint();
+  options.shutdown->Subscribe([feed] { feed->End(absl::CancelledError("told to stop")); });
+  session.Start();
+  const absl::Status status = Train(options, links, program.get(), data, &session, feed.get());
+  session.Stop(/*leaving=*/true);
+  links.close_chief();
+  return status;
+}
+
+}  // namespace shoal
