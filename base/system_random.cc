@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_format.h"
+
 #include "base/log.h"
 
 namespace shoal {

@@ -1,4 +1,5 @@
-// Numbers that nobody can foretell, from the system: for identities, never for anything that must be computed again.
+// Numbers that nobody can foretell, from the system: for identities, never for anything that must
+// be computed again.
 #ifndef SHOAL_BASE_SYSTEM_RANDOM_H_
 #define SHOAL_BASE_SYSTEM_RANDOM_H_
 

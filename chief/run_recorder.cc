@@ -15,12 +15,16 @@ constexpr absl::Duration kRateWindow = absl::Seconds(2);
 
 absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::Create(const Options& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<MetricsFile> metrics,
-                   MetricsFile::Open(options.file_system, options.directory + "/metrics.jsonl", options.first_step));
+                   MetricsFile::Open(options.file_system, options.directory + "/metrics.jsonl",
+                                     options.first_step));
   return std::unique_ptr<RunRecorder>(new RunRecorder(options, std::move(metrics)));
 }
 
 RunRecorder::RunRecorder(const Options& options, std::unique_ptr<MetricsFile> metrics)
-    : options_(options), created_(options.clock->Now()), metrics_(std::move(metrics)), steps_(options.first_step) {}
+    : options_(options),
+      created_(options.clock->Now()),
+      metrics_(std::move(metrics)),
+      steps_(options.first_step) {}
 
 void RunRecorder::OnTrainingStarts() {
   MutexLock lock(&mutex_);
@@ -52,16 +56,19 @@ void RunRecorder::Record(const StepLine& line) {
   metrics.examples = report.examples();
   metrics.learning_rate = report.learning_rate();
   if (report.examples() > 0) {
-    metrics.loss = report.loss_sum() / static_cast<double>(report.examples()) + report.regularization();
+    metrics.loss =
+        report.loss_sum() / static_cast<double>(report.examples()) + report.regularization();
     if (report.classifies()) {
-      metrics.accuracy = static_cast<double>(report.correct()) / static_cast<double>(report.examples());
+      metrics.accuracy =
+          static_cast<double>(report.correct()) / static_cast<double>(report.examples());
     }
   }
   if (!options_.synchronous) metrics.staleness = report.staleness();
   if (line.evaluation.has_value() && line.evaluation->examples > 0) {
     const auto examples = static_cast<double>(line.evaluation->examples);
     metrics.eval_loss = line.evaluation->loss_sum / examples;
-    if (report.classifies()) metrics.eval_accuracy = static_cast<double>(line.evaluation->correct) / examples;
+    if (report.classifies())
+      metrics.eval_accuracy = static_cast<double>(line.evaluation->correct) / examples;
     metrics.eval_examples = line.evaluation->examples;
   }
   {
@@ -80,7 +87,8 @@ void RunRecorder::Record(const StepLine& line) {
     metrics_status_.Update(status);
   }
   if (options_.progress != nullptr) {
-    options_.progress->Add({metrics.step, metrics.epoch, metrics.loss, metrics.accuracy, metrics.examples});
+    options_.progress->Add(
+        {metrics.step, metrics.epoch, metrics.loss, metrics.accuracy, metrics.examples});
   }
 }
 
@@ -93,7 +101,9 @@ void RunRecorder::Record(const RolledBack& rolled_back) {
   steps_ = rolled_back.version;
 }
 
-absl::Status RunRecorder::Record(const ManifestToWrite& manifest) { return options_.publish(manifest); }
+absl::Status RunRecorder::Record(const ManifestToWrite& manifest) {
+  return options_.publish(manifest);
+}
 
 Summary RunRecorder::figures() const {
   MutexLock lock(&mutex_);

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+
 #include "base/clock.h"
 #include "base/file_system.h"
 #include "base/mutex.h"
@@ -20,15 +21,16 @@
 
 namespace shoal {
 
-// Keeps a run's records: metrics.jsonl, the progress bar, and the figures of summary.json. Checkpoints are written by the
-// functions it is given. Records come on one thread; figures() may be asked on any.
+// Keeps a run's records: metrics.jsonl, the progress bar, and the figures of summary.json.
+// Checkpoints are written by the functions it is given. Records come on one thread; figures() may
+// be asked on any.
 class RunRecorder : public SessionRecorder {
  public:
   struct Options {
-    FileSystem* file_system = nullptr;   // Borrowed, like all pointers here.
+    FileSystem* file_system = nullptr;  // Borrowed, like all pointers here.
     const Clock* clock = nullptr;
-    std::string directory;               // The run's.
-    uint64_t first_step = 0;             // Applied before this start.
+    std::string directory;    // The run's.
+    uint64_t first_step = 0;  // Applied before this start.
     bool synchronous = true;
     ProgressReporter* progress = nullptr;  // May be null.
     // Makes a checkpoint of shards that are there: writes the manifest, exports the model, prunes.

@@ -52,10 +52,11 @@ struct ManifestToWrite {  // Answer with OnManifestWritten.
   v1::Manifest manifest;
 };
 struct TrainingStarts {};  // All ps have loaded.
-struct SessionNote {  // For the log.
+struct SessionNote {       // For the log.
   std::string text;
 };
-using SessionRecord = std::variant<StepLine, RolledBack, ManifestToWrite, TrainingStarts, SessionNote>;
+using SessionRecord =
+    std::variant<StepLine, RolledBack, ManifestToWrite, TrainingStarts, SessionNote>;
 
 // The chief's view of the run (SYNC): who takes part, which lineage of the variables is valid, what
 // became of bad batches, which cuts are durable, when the run is over. It is not on the path of a

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+
 #include "base/log.h"
 #include "base/status_macros.h"
 
@@ -19,11 +20,14 @@ absl::StatusOr<DeploymentConfig> DeploymentFor(const v1::RunConfig& run) {
   if (deployment.has_num_clones()) options.num_clones = static_cast<int>(deployment.num_clones());
   options.clone_on_cpu = deployment.clone_on_cpu();
   options.replica_id = static_cast<int>(deployment.replica_id());
-  if (deployment.has_num_replicas()) options.num_replicas = static_cast<int>(deployment.num_replicas());
-  if (deployment.has_num_ps_tasks()) options.num_ps_tasks = static_cast<int>(deployment.num_ps_tasks());
+  if (deployment.has_num_replicas())
+    options.num_replicas = static_cast<int>(deployment.num_replicas());
+  if (deployment.has_num_ps_tasks())
+    options.num_ps_tasks = static_cast<int>(deployment.num_ps_tasks());
   if (!deployment.worker_job_name().empty()) options.worker_job_name = deployment.worker_job_name();
   if (!deployment.ps_job_name().empty()) options.ps_job_name = deployment.ps_job_name();
-  if (!deployment.devices().empty()) options.clone_devices = absl::StrSplit(deployment.devices(), ',');
+  if (!deployment.devices().empty())
+    options.clone_devices = absl::StrSplit(deployment.devices(), ',');
   return DeploymentConfig::Create(std::move(options));
 }
 
@@ -83,14 +87,16 @@ absl::Status GraphProgram::Build(bool is_training, Deployed* deployed) {
         options_.model(clone_builder, deployed->queue->Dequeue(clone_builder), is_training);
     return std::vector<Output>{outputs.predictions, outputs.loss};
   };
-  ASSIGN_OR_RETURN(deployed->model, Deploy(config, builder, clone, is_training ? &optimizer_ : nullptr));
+  ASSIGN_OR_RETURN(deployed->model,
+                   Deploy(config, builder, clone, is_training ? &optimizer_ : nullptr));
   return builder.status();
 }
 
 absl::Status GraphProgram::DeclareVariables() {
   const Graph& graph = *train_.graph;
   if (!train_.model.train_op.has_value()) {
-    return absl::InvalidArgumentError("model: nothing to train; it needs a loss that depends on a trainable variable");
+    return absl::InvalidArgumentError(
+        "model: nothing to train; it needs a loss that depends on a trainable variable");
   }
   for (const Variable& variable : graph.variables()) variables_.push_back(ToProto(variable.spec));
   contribution_of_.resize(variables_.size());
@@ -98,8 +104,10 @@ absl::Status GraphProgram::DeclareVariables() {
     contribution_of_[static_cast<size_t>(pair.variable.node->variable_index)] = pair.gradient;
   }
   for (const Output& update : train_.model.train_op->update_ops) {
-    const Variable* variable = graph.FindVariable(update.node->attributes.GetString("variable", ""));
-    if (variable == nullptr) return absl::InternalError(absl::StrCat(update.name(), " updates no variable"));
+    const Variable* variable =
+        graph.FindVariable(update.node->attributes.GetString("variable", ""));
+    if (variable == nullptr)
+      return absl::InternalError(absl::StrCat(update.name(), " updates no variable"));
     contribution_of_[static_cast<size_t>(variable->node->variable_index)] = update;
   }
   const auto add_results = [this](const Deployed& deployed, std::vector<Output>* fetches) {
@@ -126,13 +134,13 @@ absl::Status GraphProgram::DeclareVariables() {
 std::vector<int64_t> GraphProgram::ExamplesPerClone(int64_t num_examples, size_t num_clones) const {
   std::vector<int64_t> examples;
   const auto clones = static_cast<int64_t>(num_clones);
-  for (int64_t c = 0; c < clones; ++c) examples.push_back(num_examples / clones + (c < num_examples % clones ? 1 : 0));
+  for (int64_t c = 0; c < clones; ++c)
+    examples.push_back(num_examples / clones + (c < num_examples % clones ? 1 : 0));
   return examples;
 }
 
-absl::StatusOr<std::unique_ptr<GraphProgram::Compiled>> GraphProgram::CompileFor(const Deployed& deployed,
-                                                                                const std::vector<Output>& fetches,
-                                                                                int64_t num_examples) {
+absl::StatusOr<std::unique_ptr<GraphProgram::Compiled>> GraphProgram::CompileFor(
+    const Deployed& deployed, const std::vector<Output>& fetches, int64_t num_examples) {
   auto compiled = std::make_unique<Compiled>();
   CompileRequest request;
   request.graph = deployed.graph.get();
@@ -153,9 +161,10 @@ absl::StatusOr<std::unique_ptr<GraphProgram::Compiled>> GraphProgram::CompileFor
     row += examples;
   }
   const v1::DeploymentOptions& deployment = options_.run.deployment();
-  ASSIGN_OR_RETURN(request.placer.devices,
-                   LocalDevices(deployment.worker_job_name().empty() ? "worker" : deployment.worker_job_name(),
-                                static_cast<int>(deployment.replica_id()), DeviceNames(options_.run)));
+  ASSIGN_OR_RETURN(
+      request.placer.devices,
+      LocalDevices(deployment.worker_job_name().empty() ? "worker" : deployment.worker_job_name(),
+                   static_cast<int>(deployment.replica_id()), DeviceNames(options_.run)));
   request.placer.allow_soft_placement =
       !deployment.has_allow_soft_placement() || deployment.allow_soft_placement();
   if (deployment.log_device_placement()) {
@@ -177,11 +186,12 @@ absl::Status GraphProgram::Prepare(int64_t num_examples) {
   return absl::OkStatus();
 }
 
-void GraphProgram::Bind(const LoadedBatch& batch, absl::Span<const float* const> parameters, const Deployed& deployed,
-                        Compiled* compiled) const {
+void GraphProgram::Bind(const LoadedBatch& batch, absl::Span<const float* const> parameters,
+                        const Deployed& deployed, Compiled* compiled) const {
   for (size_t i = 0; i < compiled->inputs.size(); ++i) {
     const TensorSpec& example = options_.fields[compiled->feed_fields[i]].example;
-    const size_t row_bytes = static_cast<size_t>(example.shape.num_elements()) * SizeOf(example.dtype);
+    const size_t row_bytes =
+        static_cast<size_t>(example.shape.num_elements()) * SizeOf(example.dtype);
     compiled->inputs[i] = static_cast<const char*>(batch.fields[compiled->feed_fields[i]]) +
                           static_cast<size_t>(compiled->clone_rows[i]) * row_bytes;
   }
@@ -189,8 +199,10 @@ void GraphProgram::Bind(const LoadedBatch& batch, absl::Span<const float* const>
     for (size_t v = 0; v < compiled->variables.size(); ++v) compiled->variables[v] = parameters[v];
   } else {
     for (size_t v = 0; v < compiled->variables.size(); ++v) {
-      const Variable* variable = train_.graph->FindVariable(deployed.graph->variables()[v].spec.name);
-      compiled->variables[v] = variable == nullptr ? nullptr : parameters[variable->node->variable_index];
+      const Variable* variable =
+          train_.graph->FindVariable(deployed.graph->variables()[v].spec.name);
+      compiled->variables[v] =
+          variable == nullptr ? nullptr : parameters[variable->node->variable_index];
     }
   }
 }
@@ -204,7 +216,8 @@ absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* r
   Bind(batch, arguments.parameters, train_, &compiled);
   for (int i = 0; i < num_results_; ++i) compiled.outputs[static_cast<size_t>(i)] = &results_[i];
   for (size_t i = 0; i < contributing_.size(); ++i) {
-    compiled.outputs[static_cast<size_t>(num_results_) + i] = arguments.contributions[contributing_[i]];
+    compiled.outputs[static_cast<size_t>(num_results_) + i] =
+        arguments.contributions[contributing_[i]];
   }
   RunBindings bindings;
   bindings.inputs = compiled.inputs;
@@ -212,8 +225,8 @@ absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* r
   bindings.outputs = compiled.outputs;
   bindings.key.seed = options_.run.has_seed() ? options_.run.seed() : 1;
   bindings.key.epoch = batch.epoch;
-  bindings.key.first_example =
-      static_cast<uint64_t>(batch.index) * options_.run.batch_size() * train_.queue->batches().size();
+  bindings.key.first_example = static_cast<uint64_t>(batch.index) * options_.run.batch_size() *
+                               train_.queue->batches().size();
   std::atomic<int> results_left(num_results_);
   compiled.executable->Run(bindings, [&](int output) {
     if (output >= num_results_) {
@@ -231,7 +244,8 @@ absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* r
   return absl::OkStatus();
 }
 
-absl::Status GraphProgram::Evaluate(const LoadedBatch& batch, absl::Span<const float* const> parameters,
+absl::Status GraphProgram::Evaluate(const LoadedBatch& batch,
+                                    absl::Span<const float* const> parameters,
                                     BatchResult* result) {
   std::unique_ptr<Compiled>& compiled = evaluate_compiled_[batch.num_examples];
   if (compiled == nullptr) {
@@ -245,7 +259,8 @@ absl::Status GraphProgram::Evaluate(const LoadedBatch& batch, absl::Span<const f
   bindings.variables = compiled->variables;
   bindings.outputs = compiled->outputs;
   compiled->executable->Run(bindings);
-  if (data_loss_ >= 0) result->loss_sum = static_cast<double>(results[data_loss_]) * batch.num_examples;
+  if (data_loss_ >= 0)
+    result->loss_sum = static_cast<double>(results[data_loss_]) * batch.num_examples;
   if (regularization_ >= 0) result->regularization = results[regularization_];
   if (correct_ >= 0) result->correct = static_cast<uint64_t>(results[correct_] + 0.5f);
   result->examples = static_cast<uint64_t>(batch.num_examples);
@@ -253,7 +268,8 @@ absl::Status GraphProgram::Evaluate(const LoadedBatch& batch, absl::Span<const f
 }
 
 std::string GraphProgram::compute_fingerprint() const {
-  return absl::StrCat(options_.compute_name, ", devices ", absl::StrJoin(DeviceNames(options_.run), ","), ", threads ",
+  return absl::StrCat(options_.compute_name, ", devices ",
+                      absl::StrJoin(DeviceNames(options_.run), ","), ", threads ",
                       std::max(1u, options_.run.deployment().threads()));
 }
 

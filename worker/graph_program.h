@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+
 #include "ml/data/dataset.h"
 #include "ml/graph/compiler.h"
 #include "ml/graph/executable.h"
@@ -19,18 +20,20 @@
 
 namespace shoal {
 
-// A model deployed on the clones of a replica and compiled, once per batch size. See ReplicaProgram.
+// A model deployed on the clones of a replica and compiled, once per batch size. See
+// ReplicaProgram.
 class GraphProgram : public ReplicaProgram {
  public:
   struct Options {
-    v1::RunConfig run;              // deployment, optimizer, batch_size; resolved
+    v1::RunConfig run;  // deployment, optimizer, batch_size; resolved
     ModelFunction model;
     std::vector<FieldSpec> fields;  // of the data set
     KernelBackend backend;
-    std::string compute_name;       // of the backend: instruction set and libraries
+    std::string compute_name;  // of the backend: instruction set and libraries
   };
 
-  // Builds and differentiates the graphs. Errors name what does not fit in the model or in deployment.
+  // Builds and differentiates the graphs. Errors name what does not fit in the model or in
+  // deployment.
   static absl::StatusOr<std::unique_ptr<GraphProgram>> Create(Options options);
 
   const std::vector<v1::VariableSpec>& variables() const override { return variables_; }
@@ -56,20 +59,21 @@ class GraphProgram : public ReplicaProgram {
   // An executable for one batch size with its bindings.
   struct Compiled {
     std::unique_ptr<Executable> executable;
-    std::vector<int64_t> clone_rows;       // first row of each feed's clone in the batch
-    std::vector<uint32_t> feed_fields;     // by feed
-    std::vector<const void*> inputs;       // by feed
-    std::vector<const void*> variables;    // by graph variable
-    std::vector<void*> outputs;            // by fetch
+    std::vector<int64_t> clone_rows;     // first row of each feed's clone in the batch
+    std::vector<uint32_t> feed_fields;   // by feed
+    std::vector<const void*> inputs;     // by feed
+    std::vector<const void*> variables;  // by graph variable
+    std::vector<void*> outputs;          // by fetch
   };
 
   explicit GraphProgram(Options options) : options_(std::move(options)) {}
   absl::Status Build(bool is_training, Deployed* deployed);
   absl::Status DeclareVariables();
-  absl::StatusOr<std::unique_ptr<Compiled>> CompileFor(const Deployed& deployed, const std::vector<Output>& fetches,
+  absl::StatusOr<std::unique_ptr<Compiled>> CompileFor(const Deployed& deployed,
+                                                       const std::vector<Output>& fetches,
                                                        int64_t num_examples);
-  void Bind(const LoadedBatch& batch, absl::Span<const float* const> parameters, const Deployed& deployed,
-            Compiled* compiled) const;
+  void Bind(const LoadedBatch& batch, absl::Span<const float* const> parameters,
+            const Deployed& deployed, Compiled* compiled) const;
   std::vector<int64_t> ExamplesPerClone(int64_t num_examples, size_t num_clones) const;
 
   const Options options_;
@@ -77,11 +81,12 @@ class GraphProgram : public ReplicaProgram {
   Deployed train_;
   Deployed evaluate_;
   std::vector<v1::VariableSpec> variables_;
-  std::vector<Output> contribution_of_;     // by variable
-  std::vector<Output> train_fetches_;       // results, then contributions
-  std::vector<uint32_t> contributing_;      // variables, in the order of train_fetches_ after the results
+  std::vector<Output> contribution_of_;  // by variable
+  std::vector<Output> train_fetches_;    // results, then contributions
+  std::vector<uint32_t>
+      contributing_;  // variables, in the order of train_fetches_ after the results
   std::vector<Output> evaluate_fetches_;
-  std::map<int64_t, std::unique_ptr<Compiled>> train_compiled_;     // by number of examples
+  std::map<int64_t, std::unique_ptr<Compiled>> train_compiled_;  // by number of examples
   std::map<int64_t, std::unique_ptr<Compiled>> evaluate_compiled_;
   // Scalars of a run: data loss, regularization loss, correct count; only those that the model has.
   static constexpr int kMaxResults = 3;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/periodic_task.h"
@@ -29,7 +30,8 @@ namespace {
 // How often the chief is told what this worker does.
 constexpr absl::Duration kActivityPeriod = absl::Milliseconds(200);
 
-// Waits for the first state that tells how the variables are cut, then hands states on to a trainer.
+// Waits for the first state that tells how the variables are cut, then hands states on to a
+// trainer.
 class StateFeed : public ChiefSession::Observer {
  public:
   void OnRunState(const v1::RunState& state) override {
@@ -49,7 +51,8 @@ class StateFeed : public ChiefSession::Observer {
     while (true) {
       if (!ended_.ok()) return ended_;
       if (state_.has_value()) {
-        if (state_->phase() == v1::RunState::PHASE_FAILED) return absl::FailedPreconditionError(state_->message());
+        if (state_->phase() == v1::RunState::PHASE_FAILED)
+          return absl::FailedPreconditionError(state_->message());
         if (state_->phase() == v1::RunState::PHASE_DONE || state_->has_plan()) return *state_;
       }
       changed_.Wait(&mutex_);
@@ -154,14 +157,15 @@ ChiefSession::Options SessionOptions(const TaskOptions& options) {
 }
 
 // Trains with a registered session until the run is over.
-absl::Status Train(const TaskOptions& options, const WorkerLinks& links, GraphProgram* program, const Datasets& data,
-                   ChiefSession* session, StateFeed* feed) {
+absl::Status Train(const TaskOptions& options, const WorkerLinks& links, GraphProgram* program,
+                   const Datasets& data, ChiefSession* session, StateFeed* feed) {
   ASSIGN_OR_RETURN(const v1::RunState state, feed->WaitForPlan());
   if (state.phase() == v1::RunState::PHASE_DONE) return absl::OkStatus();
   ASSIGN_OR_RETURN(const SliceTable table,
                    SliceTable::Create(program->variables(), state.shard_map().slice_bytes()));
   ASSIGN_OR_RETURN(const StepPlan steps, StepPlan::FromProto(state.plan()));
-  const std::vector<uint32_t> owner(state.shard_map().owner().begin(), state.shard_map().owner().end());
+  const std::vector<uint32_t> owner(state.shard_map().owner().begin(),
+                                    state.shard_map().owner().end());
   const std::unique_ptr<VariableStore> store =
       links.make_store(table, MakeExchangeGroups(table, owner), session->identity());
   Replica replica(program, &table, &store->groups());
@@ -206,7 +210,8 @@ ModelFactory ModelFromRunFile() {
   };
 }
 
-absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links, const ModelFactory& model) {
+absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
+                           const ModelFactory& model) {
   ASSIGN_OR_RETURN(const Datasets data, LoadData(options.run));
   GraphProgram::Options program_options;
   program_options.run = options.run;
@@ -215,14 +220,16 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
   ASSIGN_OR_RETURN(program_options.model, model(options.run, program_options.fields, data.classes));
   program_options.backend = CpuKernelBackend();
   program_options.compute_name = absl::StrCat("cpu ", cpu::CpuIsaName());
-  ASSIGN_OR_RETURN(const std::unique_ptr<GraphProgram> program, GraphProgram::Create(std::move(program_options)));
+  ASSIGN_OR_RETURN(const std::unique_ptr<GraphProgram> program,
+                   GraphProgram::Create(std::move(program_options)));
 
   const auto feed = std::make_shared<StateFeed>();  // shared with the shutdown's subscription
   ChiefSession session(links.chief, options.clock, SessionOptions(options), feed.get());
   const v1::ModelDeclaration declaration = Declare(*program, data);
   RETURN_IF_ERROR(session.Register(&declaration));
-  LOG(INFO) << "registered as " << options.task.ToString() << ", " << program->variables().size() << " variables, "
-            << data.train->size() << " examples, computes with " << program->compute_fingerprint();
+  LOG(INFO) << "registered as " << options.task.ToString() << ", " << program->variables().size()
+            << " variables, " << data.train->size() << " examples, computes with "
+            << program->compute_fingerprint();
   options.shutdown->Subscribe([feed] { feed->End(absl::CancelledError("told to stop")); });
   session.Start();
   const absl::Status status = Train(options, links, program.get(), data, &session, feed.get());

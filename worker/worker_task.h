@@ -7,8 +7,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+
 #include "ml/data/dataset.h"
 #include "ml/nn/model.h"
+#include "proto/v1/identity.pb.h"
 #include "runtime/cluster/slice_table.h"
 #include "runtime/process/task_options.h"
 #include "runtime/rpc/chief_client.h"
@@ -17,8 +19,8 @@
 namespace shoal {
 
 // Makes the model for batches of these fields with so many classes.
-using ModelFactory = std::function<absl::StatusOr<ModelFunction>(const v1::RunConfig& run,
-                                                                 const std::vector<FieldSpec>& fields, int64_t classes)>;
+using ModelFactory = std::function<absl::StatusOr<ModelFunction>(
+    const v1::RunConfig& run, const std::vector<FieldSpec>& fields, int64_t classes)>;
 
 // The model that the run file names or describes.
 ModelFactory ModelFromRunFile();
@@ -27,17 +29,18 @@ ModelFactory ModelFromRunFile();
 struct WorkerLinks {
   ChiefClient* chief = nullptr;  // Borrowed.
   // The variables, once it is known how they are cut.
-  std::function<std::unique_ptr<VariableStore>(const SliceTable& table, std::vector<ExchangeGroup> groups,
-                                               const v1::Identity& identity)>
+  std::function<std::unique_ptr<VariableStore>(
+      const SliceTable& table, std::vector<ExchangeGroup> groups, const v1::Identity& identity)>
       make_store;
   // Ends calls under way to the chief: the worker is about to stop.
   std::function<void()> close_chief = [] {};
 };
 
-// One replica of the training: builds the model, registers with the chief, computes batches until the run is over.
-// OK: the run is over. ABORTED: another process took this place. UNAVAILABLE: the chief is lost. Otherwise what is wrong
-// with the model, the data, or the run.
-absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links, const ModelFactory& model);
+// One replica of the training: builds the model, registers with the chief, computes batches until
+// the run is over. OK: the run is over. ABORTED: another process took this place. UNAVAILABLE: the
+// chief is lost. Otherwise what is wrong with the model, the data, or the run.
+absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
+                           const ModelFactory& model);
 
 // The same over gRPC, with options.chief_address and the ps that the chief names.
 absl::Status RunWorker(const TaskOptions& options, const ModelFactory& model);
