@@ -213,6 +213,7 @@ Chief::Outcome Chief::outcome() const {
     outcome.test = session_.Evaluation(outcome.steps);
     const StepPlan& plan = session_.plan()->steps;
     outcome.epochs = plan.At(outcome.steps).epoch;
+    outcome.classifies = session_.classifies();
   }
   return outcome;
 }

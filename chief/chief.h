@@ -62,6 +62,7 @@ class Chief : public ChiefClient {
     uint64_t checkpoint_step = 0;
     std::optional<EvaluationSums> test;  // At the last step.
     uint32_t epochs = 0;
+    bool classifies = false;
   };
   Outcome outcome() const;
 

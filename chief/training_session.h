@@ -146,6 +146,7 @@ class TrainingSession {
   const RunPlan* plan() const { return plan_.get(); }
   std::optional<EvaluationSums> Evaluation(uint64_t version) const;
   absl::Status failure() const;
+  bool classifies() const { return model_.has_value() && model_->classifies(); }
 
  private:
   struct PsState {

@@ -18,7 +18,11 @@
 #include "ml/nn/model_builder.h"
 #include "runtime/config/run_config.h"
 #include "runtime/process/shutdown.h"
+#include "runtime/rpc/channel.h"
 #include "runtime/rpc/chief_session.h"
+#include "runtime/rpc/grpc_chief_client.h"
+#include "runtime/rpc/remote_variable_store.h"
+#include "runtime/transport/grpc_bulk_channel.h"
 #include "runtime/variables/exchange_groups.h"
 #include "worker/graph_program.h"
 #include "worker/replica.h"
@@ -237,5 +241,28 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
   links.close_chief();
   return status;
 }
+
+absl::Status RunWorker(const TaskOptions& options, const ModelFactory& model) {
+  GrpcChiefClient chief(NewGrpcChannel(options.chief_address, ChannelUse::kControl, kMaxControlMessageBytes));
+  // Reports may block; heartbeats go their own way.
+  GrpcBulkClient bulk;
+  WorkerLinks links;
+  links.chief = &chief;
+  links.close_chief = [&chief] { chief.Close(); };
+  links.make_store = [&](const SliceTable& table, std::vector<ExchangeGroup> groups, const v1::Identity& identity) {
+    RemoteVariableStore::Options store;
+    store.run_id = identity.run_id();
+    store.worker_index = options.task.index;
+    store.incarnation = identity.incarnation();
+    store.groups = std::move(groups);
+    store.connect = [&bulk](const std::string& address) {
+      return bulk.NewChannel(NewGrpcChannel(address, ChannelUse::kBulk, kDefaultMaxBulkPayloadBytes + (1 << 20)));
+    };
+    return std::make_unique<RemoteVariableStore>(table, std::move(store), options.clock);
+  };
+  return RunWorkerTask(options, links, model);
+}
+
+absl::Status RunWorker(const TaskOptions& options) { return RunWorker(options, ModelFromRunFile()); }
 
 }  // namespace shoal

@@ -1,0 +1,225 @@
+#include "chief/chief_task.h"
+
+#include <grpcpp/impl/service_type.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "base/system_random.h"
+#include "runtime/checkpoint/model_export.h"
+#include "runtime/process/report_address.h"
+#include "runtime/process/shutdown.h"
+#include "runtime/rpc/channel.h"
+#include "runtime/rpc/grpc_chief_service.h"
+#include "runtime/rpc/grpc_parameter_client.h"
+#include "runtime/rpc/grpc_server.h"
+
+namespace shoal {
+namespace {
+
+int KeepOf(const v1::RunConfig& run) {
+  return run.checkpoint().keep() > 0 ? static_cast<int>(run.checkpoint().keep()) : 3;
+}
+
+// Whether a run that stands at the checkpoint has nothing left to do.
+absl::StatusOr<bool> IsAtEnd(const v1::RunConfig& run, const v1::Manifest& manifest) {
+  if (!manifest.synchronous()) return manifest.finished() && run.num_epochs() == 0 && run.max_steps() <= manifest.step();
+  ASSIGN_OR_RETURN(const StepPlan plan, StepPlan::FromProto(manifest.plan()));
+  return plan.LastStep(run.max_steps(), run.num_epochs()) <= manifest.step();
+}
+
+}  // namespace
+
+ChiefTask::~ChiefTask() { chief_.reset(); }
+
+absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& options, uint32_t num_ps_tasks,
+                                                             Connect connect) {
+  std::unique_ptr<ChiefTask> task(new ChiefTask(options));
+  const v1::RunConfig& run = options.run;
+  ASSIGN_OR_RETURN(task->checkpoints_,
+                   CheckpointDirectory::Open(*options.file_system, absl::StrCat(run.out(), "/checkpoints")));
+  TrainingSession::Options session;
+  session.run = run;
+  session.num_ps_tasks = num_ps_tasks;
+  session.checkpoint_root = task->checkpoints_->root();
+  RETURN_IF_ERROR(task->FindCheckpoint(&session));
+  if (session.manifest.has_value()) {
+    ASSIGN_OR_RETURN(task->finished_, IsAtEnd(run, *session.manifest));
+    if (task->finished_) return task;
+  }
+  ASSIGN_OR_RETURN(session.term, task->NextTerm());
+  session.run_id = session.manifest.has_value() ? session.manifest->run_id() : SystemRandomHex();
+  session.token = SystemRandomHex();
+  RETURN_IF_ERROR(WriteAtomically(*options.file_system, absl::StrCat(session.checkpoint_root, "/TOKEN"), session.token));
+  if (run.cluster().lease_seconds() > 0) session.lease = absl::Seconds(run.cluster().lease_seconds());
+  if (run.cluster().wait_seconds() > 0) session.registration_wait = absl::Seconds(run.cluster().wait_seconds());
+
+  RunRecorder::Options recorder;
+  recorder.file_system = options.file_system;
+  recorder.clock = options.clock;
+  recorder.directory = run.out();
+  recorder.first_step = session.manifest.has_value() ? session.manifest->step() : 0;
+  recorder.synchronous = !run.sync().has_sync_replicas() || run.sync().sync_replicas();
+  recorder.progress = options.progress;
+  ChiefTask* const self = task.get();
+  recorder.publish = [self](const ManifestToWrite& write) { return self->Publish(write); };
+  recorder.discard_above = [self](uint64_t step) { self->DiscardAbove(step); };
+  ASSIGN_OR_RETURN(task->recorder_, RunRecorder::Create(recorder));
+
+  Chief::Options chief;
+  chief.session = std::move(session);
+  chief.clock = options.clock;
+  chief.recorder = task->recorder_.get();
+  chief.connect = std::move(connect);
+  task->chief_ = std::make_unique<Chief>(std::move(chief));
+  return task;
+}
+
+absl::Status ChiefTask::FindCheckpoint(TrainingSession::Options* session) {
+  const std::string resume = options_.run.checkpoint().resume();
+  std::vector<std::string> rejected;
+  absl::StatusOr<std::unique_ptr<Checkpoint>> found =
+      checkpoints_->OpenLatestValid(Checkpoint::Verify::kEverything, &rejected);
+  for (const std::string& line : rejected) LOG(WARNING) << "checkpoint not used: " << line;
+  if (absl::IsNotFound(found.status())) {
+    if (resume != "must") return absl::OkStatus();
+    return absl::NotFoundError(absl::StrCat("--resume=must: there is no checkpoint in ", checkpoints_->root(),
+                                            "; name the run's directory with --out, or leave out --resume"));
+  }
+  RETURN_IF_ERROR(found.status());
+  if (resume == "never") {
+    return absl::AlreadyExistsError(absl::StrCat("--resume=never: ", options_.run.out(),
+                                                 " has a checkpoint; name another directory with --out, or resume"));
+  }
+  const Checkpoint& checkpoint = **found;
+  const bool synchronous = !options_.run.sync().has_sync_replicas() || options_.run.sync().sync_replicas();
+  if (checkpoint.manifest().synchronous() != synchronous) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "--sync_replicas: the run in %s is %s; keep it, or name another directory with --out", options_.run.out(),
+        checkpoint.manifest().synchronous() ? "synchronous" : "asynchronous"));
+  }
+  session->manifest = checkpoint.manifest();
+  const std::string& directory = checkpoint.directory();
+  session->manifest_directory = directory.substr(directory.rfind('/') + 1);
+  LOG(INFO) << "resuming from step " << session->manifest->step() << " in " << directory;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> ChiefTask::NextTerm() {
+  const std::string path = absl::StrCat(options_.run.out(), "/TERM");
+  uint64_t last = 0;
+  absl::StatusOr<std::string> text = ReadFile(*options_.file_system, path);
+  if (text.ok()) {
+    if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(*text), &last)) {
+      return absl::DataLossError(absl::StrCat(path, ": is not a number; remove it if no chief of this run is alive"));
+    }
+  } else if (!absl::IsNotFound(text.status())) {
+    return text.status();
+  }
+  RETURN_IF_ERROR(WriteAtomically(*options_.file_system, path, absl::StrCat(last + 1, "\n")));
+  return last + 1;
+}
+
+absl::Status ChiefTask::Publish(const ManifestToWrite& write) {
+  CheckpointName name;
+  if (!CheckpointName::Parse(write.directory, &name)) {
+    return absl::InternalError(absl::StrCat("no name of a checkpoint: ", write.directory));
+  }
+  v1::Manifest manifest = write.manifest;
+  manifest.set_created_unix_seconds(static_cast<uint64_t>(absl::ToUnixSeconds(options_.clock->Now())));
+  RETURN_IF_ERROR(checkpoints_->Publish(name, manifest));
+  // What follows makes the checkpoint handier; it exists already.
+  const std::string path = checkpoints_->PathOf(write.directory);
+  absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint =
+      Checkpoint::Open(*options_.file_system, path, Checkpoint::Verify::kIndex);
+  absl::Status exported = checkpoint.ok() ? ExportModel(*options_.file_system, **checkpoint, path) : checkpoint.status();
+  if (!exported.ok()) LOG(WARNING) << "model.safetensors could not be written: " << exported;
+  const absl::Status pruned = checkpoints_->Prune(KeepOf(options_.run));
+  if (!pruned.ok()) LOG(WARNING) << "old checkpoints could not be removed: " << pruned;
+  LOG(INFO) << "checkpoint of step " << manifest.step() << " in " << path;
+  return absl::OkStatus();
+}
+
+void ChiefTask::DiscardAbove(uint64_t step) {
+  absl::StatusOr<std::vector<CheckpointName>> names = checkpoints_->List();
+  if (!names.ok()) {
+    LOG(WARNING) << "cannot list checkpoints: " << names.status();
+    return;
+  }
+  for (const CheckpointName& name : *names) {
+    if (name.step <= step) continue;
+    const absl::Status removed =
+        options_.file_system->Remove(absl::StrCat(checkpoints_->PathOf(name.ToString()), "/MANIFEST"));
+    if (!removed.ok()) LOG(WARNING) << "a checkpoint above step " << step << " stays: " << removed;
+  }
+}
+
+absl::Status ChiefTask::WaitAndConclude() {
+  if (finished_) {
+    LOG(INFO) << "this run had finished before; raise --num_epochs or --max_steps to train on";
+    return absl::OkStatus();
+  }
+  const absl::Status status = chief_->Wait();
+  const absl::Status written = WriteOwnSummary(status);
+  return status.ok() ? written : status;
+}
+
+absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {
+  const Chief::Outcome outcome = chief_->outcome();
+  Summary summary = recorder_->figures();
+  summary.status = status.ok() ? "finished" : absl::IsCancelled(status) ? "stopped" : "failed";
+  summary.exit_reason = status.ok() ? "trained to the end" : std::string(status.message());
+  summary.steps = outcome.steps;
+  summary.epochs = outcome.epochs;
+  if (outcome.test.has_value() && outcome.test->examples > 0) {
+    const auto examples = static_cast<double>(outcome.test->examples);
+    summary.test_loss = outcome.test->loss_sum / examples;
+    if (outcome.classifies) summary.test_accuracy = static_cast<double>(outcome.test->correct) / examples;
+  }
+  if (!outcome.checkpoint.empty()) summary.checkpoint = checkpoints_->PathOf(outcome.checkpoint);
+  return WriteSummary(options_.file_system, options_.run.out(), summary);
+}
+
+absl::Status RunChief(const TaskOptions& options) {
+  const uint32_t num_ps_tasks = options.run.deployment().num_ps_tasks();
+  if (num_ps_tasks == 0) {
+    return absl::InvalidArgumentError("num_ps_tasks: a chief of its own needs at least one ps; use `shoal train`");
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<ChiefTask> task,
+                   ChiefTask::Create(options, num_ps_tasks, [](uint32_t /*ps*/, const std::string& address) {
+                     return std::make_unique<GrpcParameterClient>(
+                         NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes));
+                   }));
+  if (task->is_finished()) return task->WaitAndConclude();
+  const std::unique_ptr<grpc::Service> service = NewGrpcChiefService(task->chief());
+  GrpcServer::Options server_options;
+  server_options.address = options.listen_address;
+  server_options.services = {service.get()};
+  ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> server, GrpcServer::Create(server_options));
+  server->SetServing(true);
+  RETURN_IF_ERROR(ReportAddress(options.report_fd, server->address()));
+  LOG(INFO) << "chief of " << options.run.name() << " serves at " << server->address();
+  Chief* const chief = task->chief();
+  options.shutdown->Subscribe([chief] {
+    v1::RequestStopRequest request;
+    request.set_stop(true);
+    request.set_reason("told to stop");
+    v1::RequestStopResponse response;
+    (void)chief->RequestStop(request, &response);
+  });
+  const absl::Status status = task->WaitAndConclude();
+  const absl::Status stopped = server->Stop(absl::Seconds(2));
+  if (!stopped.ok()) {
+    LOG(ERROR) << "calls are still running: " << stopped;
+    std::_Exit(status.ok() ? 0 : 1);
+  }
+  return status;
+}
+
+}  // namespace shoal

@@ -1,0 +1,57 @@
+#ifndef SHOAL_CHIEF_CHIEF_TASK_H_
+#define SHOAL_CHIEF_CHIEF_TASK_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "chief/chief.h"
+#include "chief/run_recorder.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/process/task_options.h"
+
+namespace shoal {
+
+// The chief of a run with everything it leaves in the run's directory: finds the checkpoint to go on from, counts terms,
+// keeps metrics, writes manifests and at the end summary.json. Serves nobody by itself: chief() is called directly or
+// behind a server.
+class ChiefTask {
+ public:
+  using Connect = std::function<std::unique_ptr<ParameterClient>(uint32_t ps, const std::string& address)>;
+
+  // Reads and prepares the run's directory. Errors name the field: --resume=never with a checkpoint there, --resume=must
+  // without one, a directory that cannot be written, a damaged run.
+  static absl::StatusOr<std::unique_ptr<ChiefTask>> Create(const TaskOptions& options, uint32_t num_ps_tasks,
+                                                           Connect connect);
+  ~ChiefTask();
+
+  // The run was finished before: there is nothing to do, chief() is null.
+  bool is_finished() const { return finished_; }
+  Chief* chief() { return chief_.get(); }
+
+  // Waits for the end of the run and writes summary.json. See Chief::Wait.
+  absl::Status WaitAndConclude();
+
+ private:
+  explicit ChiefTask(const TaskOptions& options) : options_(options) {}
+  absl::Status FindCheckpoint(TrainingSession::Options* session);
+  absl::StatusOr<uint64_t> NextTerm();
+  absl::Status Publish(const ManifestToWrite& write);
+  void DiscardAbove(uint64_t step);
+  absl::Status WriteOwnSummary(const absl::Status& status);
+
+  const TaskOptions options_;
+  std::unique_ptr<CheckpointDirectory> checkpoints_;
+  std::unique_ptr<RunRecorder> recorder_;
+  std::unique_ptr<Chief> chief_;
+  bool finished_ = false;
+};
+
+// A chief that serves over gRPC at options.listen_address until the run is over.
+absl::Status RunChief(const TaskOptions& options);
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_CHIEF_TASK_H_

@@ -1,0 +1,48 @@
+// The one binary, and the one place that links all roles: shoal train | chief | ps | worker.
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "chief/chief_task.h"
+#include "deploy/command.h"
+#include "deploy/run_local.h"
+#include "deploy/train_command.h"
+#include "ps/run_ps.h"
+#include "runtime/process/task_main.h"
+#include "runtime/rpc/channel.h"
+#include "runtime/rpc/grpc_chief_client.h"
+#include "worker/worker_task.h"
+
+namespace shoal {
+namespace {
+
+std::unique_ptr<ChiefClient> ConnectChief(const std::string& address) {
+  return std::make_unique<GrpcChiefClient>(
+      NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes));
+}
+
+Command TaskCommand(Job job, std::string summary, absl::Status (*run)(const TaskOptions&)) {
+  return {std::string(JobName(job)), std::move(summary),
+          [job, run](absl::Span<const std::string> args) { return TaskMain(job, args, run); }};
+}
+
+std::vector<Command> Commands(const TrainRoles& roles) {
+  return {{"train", "train what a run file describes: all tasks on this machine",
+           [roles](absl::Span<const std::string> args) { return TrainMain(roles, args); }},
+          TaskCommand(Job::kChief, "one chief, started by hand", &RunChief),
+          TaskCommand(Job::kPs, "one parameter server, started by hand", &RunPs),
+          TaskCommand(Job::kWorker, "one worker, started by hand", &RunWorker)};
+}
+
+}  // namespace
+}  // namespace shoal
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> args(argv + 1, argv + argc);
+  shoal::TrainRoles roles;
+  roles.run_local = &shoal::RunLocal;
+  roles.connect_chief = &shoal::ConnectChief;
+  roles.no_color = std::getenv("NO_COLOR") != nullptr;
+  return shoal::RunCommand(shoal::Commands(roles), args);
+}
