@@ -30,8 +30,9 @@ SyncView ViewOf(const v1::RunState& state) {
   return view;
 }
 
-StoreView StoreViewOf(const v1::RunState& state) {
+StoreView StoreViewOf(const v1::RunState& state, uint64_t term) {
   StoreView view;
+  view.term = term;
   view.view = state.view();
   view.lineage = state.lineage();
   view.ps_addresses.assign(state.ps_addresses().begin(), state.ps_addresses().end());
@@ -98,7 +99,7 @@ bool SyncTrainer::TakeState() {
     return true;
   }
   // The store first: it may end exchanges of the old lineage, whose callbacks take the mutex.
-  options_.store->SetView(StoreViewOf(*state));
+  options_.store->SetView(StoreViewOf(*state, options_.identity().term()));
   MutexLock lock(&mutex_);
   logic_.OnView(ViewOf(*state));
   return true;
