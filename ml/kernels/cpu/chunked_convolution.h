@@ -13,6 +13,11 @@
 
 namespace shoal::cpu {
 
+// With oneDNN's Winograd where that is the faster algorithm (a fixed table of shapes, on machines
+// with AVX-512), else direct.
+absl::StatusOr<std::unique_ptr<OnednnConvolution>> CreatePreferredConvolution(
+    ConvolutionOptions options);
+
 // One primitive for chunks of `chunk_images` and, where the batch is no multiple of that, one for
 // the rest.
 class ChunkedConvolution {
@@ -32,10 +37,6 @@ class ChunkedConvolution {
   size_t full_bytes_ = 0;
   size_t rest_bytes_ = 0;
 };
-
-// Whether oneDNN's Winograd is the faster algorithm for this product on machines with AVX-512: a
-// fixed table.
-bool PrefersOnednnWinograd(ConvolutionProduct product, const ConvolutionShape& shape);
 
 }  // namespace shoal::cpu
 

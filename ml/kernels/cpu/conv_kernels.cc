@@ -13,17 +13,6 @@ namespace {
 
 using ConvolutionOr = absl::StatusOr<std::unique_ptr<OnednnConvolution>>;
 
-// With Winograd where the table says so and oneDNN can.
-ConvolutionOr CreateConvolution(ConvolutionOptions options, CpuIsa isa) {
-  if (isa == CpuIsa::kAvx512 && PrefersOnednnWinograd(options.product, options.shape)) {
-    options.winograd = true;
-    ConvolutionOr winograd = OnednnConvolution::Create(options);
-    if (winograd.ok()) return winograd;
-    options.winograd = false;
-  }
-  return OnednnConvolution::Create(options);
-}
-
 class ConvKernel : public Kernel {
  public:
   ConvKernel(const CpuRequest& request, std::unique_ptr<OnednnConvolution> forward,
@@ -148,7 +137,7 @@ KernelOr CreateConv(const CpuRequest& request) {
   options.has_bias = request.num_inputs() == 3;
   options.relu = *activation == Activation::kRelu;
   options.threads = request.threads();
-  ConvolutionOr forward = CreateConvolution(options, request.isa);
+  ConvolutionOr forward = CreatePreferredConvolution(options);
   if (!forward.ok()) return forward.status();
   return std::make_unique<ConvKernel>(request, *std::move(forward), *activation);
 }
@@ -183,7 +172,7 @@ KernelOr CreateConvGrad(const CpuRequest& request) {
       return request.Invalid("want equal layouts of x and dx");
     }
     options.product = ConvolutionProduct::kInputGradient;
-    ConvolutionOr gradient = CreateConvolution(options, request.isa);
+    ConvolutionOr gradient = CreatePreferredConvolution(options);
     if (!gradient.ok()) return gradient.status();
     parts.input_gradient = *std::move(gradient);
   }
@@ -192,7 +181,7 @@ KernelOr CreateConvGrad(const CpuRequest& request) {
       return request.Invalid("a bias gradient comes with that of the weights");
     options.product = ConvolutionProduct::kWeightGradient;
     options.has_bias = parts.has_bias;
-    ConvolutionOr gradient = CreateConvolution(options, request.isa);
+    ConvolutionOr gradient = CreatePreferredConvolution(options);
     if (!gradient.ok()) return gradient.status();
     parts.weight_gradient = *std::move(gradient);
   }

@@ -103,11 +103,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> CreateCpuKernel(const KernelRequest& req
   }
   for (const Family& family : kFamilies) {
     if (family.op != request.op) continue;
-    const cpu::CpuRequest cpu_request{request, cpu::SimdKernelsFor(isa), isa};
-    if (cpu::NeedsReorderedInputs(cpu_request)) {
-      return cpu::CreateWithReorderedInputs(cpu_request, family.create);
-    }
-    return family.create(cpu_request);
+    return cpu::CreateAdapted(cpu::CpuRequest{request, cpu::SimdKernelsFor(isa), isa},
+                              family.create);
   }
   return absl::NotFoundError(absl::StrCat(
       "no CPU kernel for op ", request.op,

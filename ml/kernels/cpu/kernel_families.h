@@ -88,10 +88,9 @@ KernelOr CreateConcat(const CpuRequest& request);
 KernelOr CreateSplit(const CpuRequest& request);
 KernelOr CreateCast(const CpuRequest& request);
 
-// Inputs that the layout pass leaves plain (feeds) beside blocked ones are reordered in the
-// workspace.
-bool NeedsReorderedInputs(const CpuRequest& request);
-KernelOr CreateWithReorderedInputs(const CpuRequest& request, FamilyCreator create);
+// create(request), with what the kernel does not do itself around it: inputs that the layout pass
+// leaves plain (feeds) beside blocked outputs, and outputs that nobody wants.
+KernelOr CreateAdapted(const CpuRequest& request, FamilyCreator create);
 
 // Which inputs and outputs of an op may be in blocks of 16 channels: see CpuKernelSupportsLayout.
 bool TakesBlockedLayout(absl::string_view op, const Attributes& attributes, Port port, int index);

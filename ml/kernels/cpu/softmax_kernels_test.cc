@@ -108,6 +108,17 @@ TEST(SparseSoftmaxCrossEntropyTest, SmoothingSharesTheTargetAmongClasses) {
   }
 }
 
+TEST(SparseSoftmaxCrossEntropyTest, ProbabilitiesThatNobodyWantsAreNotWritten) {
+  const Value x = RandomFloats({3, 4}, 1), labels = Ints({3}, {1, 0, 3});
+  const std::vector<TensorSpec> outputs = {{DataType::kFloat32, {3}}, x.spec};
+  const auto all = RunKernel("SparseSoftmaxCrossEntropy", {}, {x, labels}, outputs, {});
+  const auto one = RunKernel("SparseSoftmaxCrossEntropy", {}, {x, labels}, outputs,
+                             {1, CpuIsa::kGeneric, {true, false}});
+  ASSERT_TRUE(all.ok() && one.ok()) << all.status() << one.status();
+  EXPECT_EQ((*one)[0].floats, (*all)[0].floats);
+  EXPECT_EQ((*one)[1].floats, Unwritten(x.spec).floats);
+}
+
 TEST(SparseSoftmaxCrossEntropyTest, ALabelOutOfRangeMakesTheLossNotANumber) {
   const Value x = RandomFloats({3, 4}, 1), labels = Ints({3}, {1, 4, -1});
   const auto loss = RunKernel("SparseSoftmaxCrossEntropy", {}, {x, labels},

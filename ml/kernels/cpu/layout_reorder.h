@@ -1,0 +1,24 @@
+// Moving images between plain order and blocks of 16 channels.
+#ifndef SHOAL_ML_KERNELS_CPU_LAYOUT_REORDER_H_
+#define SHOAL_ML_KERNELS_CPU_LAYOUT_REORDER_H_
+
+#include <cstdint>
+
+#include "ml/tensor/tensor_spec.h"
+
+namespace shoal::cpu {
+
+// Each block: [16][pixels] <-> [pixels][16].
+struct LayoutReorder {
+  int64_t blocks, pixels;
+  bool to_blocked;
+
+  void Run(int threads, const float* x, float* y) const;
+};
+
+// For images [n,c,h,w] with c a multiple of 16.
+LayoutReorder MakeLayoutReorder(const Shape& shape, Layout to);
+
+}  // namespace shoal::cpu
+
+#endif  // SHOAL_ML_KERNELS_CPU_LAYOUT_REORDER_H_
