@@ -36,6 +36,18 @@ class SimulatedDisk {
     manifests_[directory] = manifest;
   }
 
+  // The checkpoint of the highest step; empty if there is none.
+  std::string NewestDirectory() const {
+    std::string newest;
+    uint64_t step = 0;
+    for (const auto& [directory, manifest] : manifests_) {
+      if (manifest.step() < step) continue;
+      newest = directory;
+      step = manifest.step();
+    }
+    return newest;
+  }
+
   const v1::Manifest* FindManifest(const std::string& directory) const {
     const auto it = manifests_.find(directory);
     return it == manifests_.end() ? nullptr : &it->second;

@@ -45,7 +45,10 @@ class DiskSource : public SliceSource {
 }  // namespace
 
 SimulatedPs::SimulatedPs(SyncWorld* world, uint32_t index)
-    : world_(world), index_(index), nonce_(absl::StrCat("nonce", world->next_nonce++)) {}
+    : world_(world),
+      index_(index),
+      term_(world->term),
+      nonce_(absl::StrCat("nonce", world->next_nonce++)) {}
 
 void SimulatedPs::Start() { Register(); }
 
@@ -76,7 +79,7 @@ void SimulatedPs::Register() {
 
 void SimulatedPs::Heartbeat() {
   v1::HeartbeatRequest request;
-  *request.mutable_identity() = IdentityOf(v1::JOB_PS, index_, incarnation_, lineage_);
+  *request.mutable_identity() = IdentityOf(term_, v1::JOB_PS, index_, incarnation_, lineage_);
   world_->CallChief(
       [world = world_, request](TrainingSession& session) {
         return session.Heartbeat(world->network.now(), request);
@@ -95,12 +98,17 @@ void SimulatedPs::Heartbeat() {
 void SimulatedPs::OnCommand(const PsCommand& command) {
   if (!alive_ || command.incarnation != incarnation_) return;
   VirtualNetwork& network = world_->network;
-  TrainingSession* const session = world_->session.get();
+  // Answers reach only the chief that asked.
+  const auto answer_with = [world = world_, term = term_](auto take) {
+    world->network.Send([world, term, take] {
+      if (world->term == term) take(*world->session);
+    });
+  };
   if (const auto* load = std::get_if<v1::LoadSlicesRequest>(&command.request)) {
     if (load->identity().lineage() < lineage_) return;
     if (load->identity().lineage() > lineage_) Load(*load);
-    network.Send([session, &network, command] {
-      session->OnLoadAnswer(network.now(), command, absl::OkStatus());
+    answer_with([&network, command](TrainingSession& session) {
+      session.OnLoadAnswer(network.now(), command, absl::OkStatus());
     });
   } else if (const auto* withhold = std::get_if<v1::WithholdBatchRequest>(&command.request)) {
     if (!IsMine(withhold->identity().lineage())) return;
@@ -109,14 +117,14 @@ void SimulatedPs::OnCommand(const PsCommand& command) {
     response.set_ignored(answer.ignored);
     response.set_all_have(answer.all_have);
     response.set_none_has(answer.none_has);
-    network.Send([session, &network, command, response] {
-      session->OnWithholdAnswer(network.now(), command, response);
+    answer_with([&network, command, response](TrainingSession& session) {
+      session.OnWithholdAnswer(network.now(), command, response);
     });
   } else if (const auto* decide = std::get_if<v1::DecideBatchRequest>(&command.request)) {
     if (!IsMine(decide->identity().lineage())) return;
     store_->Decide(KeyOf(decide->batch()), decide->number(), decide->skip());
     Drain();
-    network.Send([session, command] { session->OnDecideAnswer(command); });
+    answer_with([command](TrainingSession& session) { session.OnDecideAnswer(command); });
   } else if (const auto* cut = std::get_if<v1::RequestCutRequest>(&command.request)) {
     if (!IsMine(cut->identity().lineage())) return;
     const CutAnswer answer = store_->RequestCut(cut->version());
@@ -124,9 +132,10 @@ void SimulatedPs::OnCommand(const PsCommand& command) {
     response.set_passed(answer.passed);
     response.set_newest_version(answer.newest_version);
     Drain();
-    network.Send([session, command, response] { session->OnCutAnswer(command, response); });
+    answer_with(
+        [command, response](TrainingSession& session) { session.OnCutAnswer(command, response); });
   } else {
-    network.Send([session, command] { session->OnFinishAnswer(command); });
+    answer_with([command](TrainingSession& session) { session.OnFinishAnswer(command); });
   }
 }
 
@@ -316,7 +325,7 @@ void SimulatedPs::TakeCutPart(const SliceStoreEvents::CutPart& part) {
 void SimulatedPs::ReportShard(uint64_t version, uint32_t checksum, uint64_t lineage) {
   if (lineage != lineage_) return;
   v1::ReportShardRequest request;
-  *request.mutable_identity() = IdentityOf(v1::JOB_PS, index_, incarnation_, lineage);
+  *request.mutable_identity() = IdentityOf(term_, v1::JOB_PS, index_, incarnation_, lineage);
   request.set_version(version);
   request.set_directory(absl::StrCat("step-", version));
   request.mutable_file()->set_name(absl::StrCat(index_));
@@ -335,7 +344,7 @@ void SimulatedPs::ReportShard(uint64_t version, uint32_t checksum, uint64_t line
 void SimulatedPs::ReportSteps() {
   if (unsent_steps_.empty()) return;
   v1::ReportStepsRequest request;
-  *request.mutable_identity() = IdentityOf(v1::JOB_PS, index_, incarnation_, lineage_);
+  *request.mutable_identity() = IdentityOf(term_, v1::JOB_PS, index_, incarnation_, lineage_);
   for (const v1::StepReport& step : unsent_steps_) *request.add_steps() = step;
   const uint64_t last = unsent_steps_.back().step();
   world_->CallChief(
@@ -353,7 +362,7 @@ void SimulatedPs::ReportSteps() {
 void SimulatedPs::ReportNorms() {
   for (const auto& [step, norms] : norms_) {
     v1::ReportNormsRequest request;
-    *request.mutable_identity() = IdentityOf(v1::JOB_PS, index_, incarnation_, lineage_);
+    *request.mutable_identity() = IdentityOf(term_, v1::JOB_PS, index_, incarnation_, lineage_);
     request.set_step(step);
     for (const auto& [slice, squared_norm] : norms) {
       request.add_slices(slice);

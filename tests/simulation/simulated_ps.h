@@ -77,6 +77,7 @@ class SimulatedPs : public std::enable_shared_from_this<SimulatedPs> {
 
   SyncWorld* const world_;
   const uint32_t index_;
+  const uint64_t term_;
   const std::string nonce_;
   bool alive_ = true;
   uint64_t incarnation_ = 0;

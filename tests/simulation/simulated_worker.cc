@@ -38,7 +38,10 @@ v1::BatchId ProtoOf(const BatchKey& batch) {
 }  // namespace
 
 SimulatedWorker::SimulatedWorker(SyncWorld* world, uint32_t index)
-    : world_(world), index_(index), nonce_(absl::StrCat("nonce", world->next_nonce++)) {}
+    : world_(world),
+      index_(index),
+      term_(world->term),
+      nonce_(absl::StrCat("nonce", world->next_nonce++)) {}
 
 void SimulatedWorker::After(double seconds, std::function<void()> what) {
   world_->network.After(seconds, [self = shared_from_this(), what = std::move(what)] {
@@ -52,7 +55,7 @@ void SimulatedWorker::Kill() {
   if (incarnation_ != 0 &&
       world_->network.Chance(0.6)) {  // its connection breaks, or nobody notices
     world_->session->Disconnect(world_->network.now(),
-                                IdentityOf(v1::JOB_WORKER, index_, incarnation_, lineage_));
+                                IdentityOf(term_, v1::JOB_WORKER, index_, incarnation_, lineage_));
   }
   if (on_death) on_death();
 }
@@ -84,7 +87,7 @@ void SimulatedWorker::Register() {
 
 void SimulatedWorker::Heartbeat(bool repeats) {
   v1::HeartbeatRequest request;
-  *request.mutable_identity() = IdentityOf(v1::JOB_WORKER, index_, incarnation_, lineage_);
+  *request.mutable_identity() = IdentityOf(term_, v1::JOB_WORKER, index_, incarnation_, lineage_);
   request.set_known_state(known_state_);
   if (has_batch_) *request.mutable_batch() = ProtoOf(batch_);
   using Answer = std::pair<absl::Status, std::shared_ptr<v1::RunState>>;
@@ -182,7 +185,7 @@ void SimulatedWorker::Execute(const SyncAction& action) {
     case SyncAction::kReportBad: {
       v1::ReportBadBatchRequest request;
       *request.mutable_identity() =
-          IdentityOf(v1::JOB_WORKER, index_, incarnation_, action.lineage);
+          IdentityOf(term_, v1::JOB_WORKER, index_, incarnation_, action.lineage);
       *request.mutable_batch() = ProtoOf(action.batch);
       request.set_step(action.version);
       request.set_reason(v1::ReportBadBatchRequest::REASON_NON_FINITE);
@@ -215,7 +218,8 @@ void SimulatedWorker::Evaluate(const SyncAction& action) {
   After(world_->network.Uniform(0.01, 0.1), [this, action] {
     const uint64_t hash = SimulatedModel::HashOf(parameters_[action.parameter_set]);
     v1::ReportEvaluationRequest request;
-    *request.mutable_identity() = IdentityOf(v1::JOB_WORKER, index_, incarnation_, action.lineage);
+    *request.mutable_identity() =
+        IdentityOf(term_, v1::JOB_WORKER, index_, incarnation_, action.lineage);
     request.set_version(action.version);
     request.set_block(action.block);
     request.set_loss_sum(SimulatedModel::EvaluationLoss(hash, action.block));

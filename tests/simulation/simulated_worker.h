@@ -51,6 +51,7 @@ class SimulatedWorker : public std::enable_shared_from_this<SimulatedWorker> {
 
   SyncWorld* const world_;
   const uint32_t index_;
+  const uint64_t term_;
   const std::string nonce_;
   bool alive_ = true;
   uint64_t incarnation_ = 0;

@@ -61,13 +61,13 @@ SyncScenario SyncSimulation::Draw(uint64_t seed, const SyncBroken& broken) {
   scenario.evaluation_blocks = random.Between(0, 3);
   const uint32_t batch_size = random.Between(1, 4);
   const uint32_t replicas = random.Between(1, 4);
-  scenario.train_examples = random.Between(1, replicas * batch_size * 5);
+  scenario.train_examples = random.Between(1, replicas * batch_size * 12);
   const uint32_t epochs = random.Between(1, 3);
 
   v1::RunConfig& run = scenario.run;
   run.set_batch_size(batch_size);
   run.set_num_epochs(epochs);
-  if (random.Chance(0.3)) run.set_max_steps(random.Between(2, 12));
+  if (random.Chance(0.3)) run.set_max_steps(random.Between(2, 30));
   run.set_seed(seed);
   run.set_eval_every(random.Between(0, 3));
   run.mutable_checkpoint()->set_save_every(random.Between(0, 3));
@@ -82,10 +82,14 @@ SyncScenario SyncSimulation::Draw(uint64_t seed, const SyncBroken& broken) {
 }
 
 SyncSimulation::SyncSimulation(uint64_t seed, const SyncBroken& broken)
-    : world_(Draw(seed, broken)) {
+    : world_(Draw(seed, broken)) {}
+
+// All processes start, from the newest checkpoint if there is one.
+void SyncSimulation::StartLife() {
   TrainingSession::Options options;
   options.run = world_.scenario.run;
   options.run_id = "simulated";
+  options.term = ++world_.term;
   options.num_ps_tasks = world_.scenario.num_ps;
   options.lease = absl::Seconds(3);
   options.grace = absl::Milliseconds(300);
@@ -93,8 +97,26 @@ SyncSimulation::SyncSimulation(uint64_t seed, const SyncBroken& broken)
   options.ps_return_wait = absl::InfiniteDuration();
   options.resend = absl::Milliseconds(500);
   options.resend_load = absl::Seconds(1);
-  options.broken = broken.decisions;
+  options.broken = world_.scenario.broken.decisions;
+  const std::string directory = world_.disk.NewestDirectory();
+  if (!directory.empty()) {
+    options.manifest = *world_.disk.FindManifest(directory);
+    options.manifest_directory = directory;
+  }
+  lines_.erase(lines_.upper_bound(directory.empty() ? 0 : options.manifest->step()), lines_.end());
   world_.session = std::make_unique<TrainingSession>(options);
+  for (uint32_t i = 0; i < world_.scenario.num_ps; ++i) StartPs(i);
+  for (uint32_t i = 0; i < world_.scenario.num_workers; ++i) StartWorker(i);
+}
+
+void SyncSimulation::EndLife() {
+  ++counts_.resumes;
+  everything_dies_ = false;
+  for (auto& [index, ps] : world_.ps) ps->Kill();
+  for (auto& [index, worker] : world_.workers) {
+    worker->on_death = nullptr;
+    worker->Kill();
+  }
 }
 
 SyncSimulation::~SyncSimulation() {
@@ -110,7 +132,9 @@ void SyncSimulation::StartWorker(uint32_t index) {
   auto worker = std::make_shared<SimulatedWorker>(&world_, index);
   worker->on_death = [this, index] {
     ++counts_.worker_deaths;
-    world_.network.After(world_.network.Uniform(0.2, 4), [this, index] { StartWorker(index); });
+    world_.network.After(world_.network.Uniform(0.2, 4), [this, index, term = world_.term] {
+      if (world_.term == term) StartWorker(index);
+    });
   };
   world_.workers[index] = worker;
   worker->Start();
@@ -137,6 +161,8 @@ void SyncSimulation::Fault() {
     if (!world_.ps[index]->is_alive()) return;
     ++counts_.ps_deaths;
     world_.ps[index]->Kill();
+  } else if (kind < 0.93) {
+    everything_dies_ = true;
   } else {
     v1::RequestStopRequest request;
     request.set_stop(network.Chance(0.2));
@@ -187,6 +213,7 @@ void SyncSimulation::Record(const SessionRecord& record) {
 void SyncSimulation::WriteManifest(const ManifestToWrite& write) {
   world_.network.After(world_.network.Uniform(0.01, 0.2), [this, write] {
     const v1::Manifest& manifest = write.manifest;
+    if (manifest.term() != world_.term) return;
     if (manifest.lineage() == world_.session->state().lineage()) {
       world_.disk.WriteManifest(write.directory, manifest);
     }
@@ -196,19 +223,24 @@ void SyncSimulation::WriteManifest(const ManifestToWrite& write) {
 }
 
 std::string SyncSimulation::Run() {
-  for (uint32_t i = 0; i < world_.scenario.num_ps; ++i) StartPs(i);
-  for (uint32_t i = 0; i < world_.scenario.num_workers; ++i) StartWorker(i);
+  StartLife();
   ScheduleFaults();
   Tick();
-  const v1::RunState& state = world_.session->state();
-  while (world_.failure.empty() && state.phase() != v1::RunState::PHASE_DONE &&
-         world_.network.Advance()) {
-    if (state.phase() == v1::RunState::PHASE_FAILED)
+  while (world_.failure.empty() && world_.network.Advance()) {
+    const v1::RunState& state = world_.session->state();
+    if (state.phase() == v1::RunState::PHASE_FAILED) {
       world_.Fail(absl::StrCat("failed: ", state.message()));
+    }
     if (world_.network.seconds() > kPatienceSeconds) {
       world_.Fail(absl::StrCat("stuck at step ", world_.session->newest_step(), " of ",
                                state.last_step(), ": ", WhoWaits()));
     }
+    const bool is_over = state.phase() == v1::RunState::PHASE_DONE;
+    if (is_over && !world_.session->interrupted()) break;
+    if (!is_over && !everything_dies_) continue;
+    for (const SessionRecord& record : world_.session->TakeRecords()) Record(record);
+    EndLife();
+    StartLife();
   }
   for (const SessionRecord& record : world_.session->TakeRecords()) Record(record);
   counts_.events = world_.network.num_events();
@@ -259,7 +291,7 @@ void SyncSimulation::Judge() {
   }
   counts_.steps = end;
   if (end > 0) JudgeCut(sequential);
-  if (!world_.session->interrupted() && end != plan->last_step) {
+  if (end != plan->last_step) {
     world_.Fail(absl::StrCat("ended at ", end, " instead of ", plan->last_step));
   }
 }

@@ -33,6 +33,7 @@ class SyncSimulation {
     uint64_t rollbacks = 0;
     uint64_t worker_deaths = 0;
     uint64_t ps_deaths = 0;
+    uint64_t resumes = 0;
     uint64_t events = 0;
   };
   const Counts& counts() const { return counts_; }
@@ -40,6 +41,8 @@ class SyncSimulation {
   bool verbose = false;  // print what the chief notes
 
  private:
+  void StartLife();
+  void EndLife();
   static SyncScenario Draw(uint64_t seed, const SyncBroken& broken);
   void StartPs(uint32_t index);
   void StartWorker(uint32_t index);
@@ -56,6 +59,7 @@ class SyncSimulation {
 
   SyncWorld world_;
   std::map<uint64_t, StepLine> lines_;  // by step
+  bool everything_dies_ = false;
   Counts counts_;
 };
 

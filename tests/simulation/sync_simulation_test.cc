@@ -1,9 +1,9 @@
 #include "tests/simulation/sync_simulation.h"
 
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace shoal {
@@ -25,17 +25,17 @@ TEST(SyncSimulationTest, EveryRunUnderFaultsEndsAsTheSequentialOne) {
     sum.rollbacks += counts.rollbacks;
     sum.worker_deaths += counts.worker_deaths;
     sum.ps_deaths += counts.ps_deaths;
+    sum.resumes += counts.resumes;
     sum.events += counts.events;
   }
-  std::printf(
-      "%llu steps, %llu batches skipped, %llu rollbacks, %llu workers and %llu ps died, %llu "
-      "events\n",
-      static_cast<unsigned long long>(sum.steps), static_cast<unsigned long long>(sum.skipped),
-      static_cast<unsigned long long>(sum.rollbacks),
-      static_cast<unsigned long long>(sum.worker_deaths),
-      static_cast<unsigned long long>(sum.ps_deaths), static_cast<unsigned long long>(sum.events));
+  std::printf("%s\n",
+              absl::StrCat(sum.steps, " steps, ", sum.skipped, " batches skipped, ", sum.rollbacks,
+                           " rollbacks, ", sum.worker_deaths, " workers and ", sum.ps_deaths,
+                           " ps died, ", sum.resumes, " resumes, ", sum.events, " events")
+                  .c_str());
   EXPECT_GT(sum.skipped, 0u);
   EXPECT_GT(sum.rollbacks, 0u);
+  EXPECT_GT(sum.resumes, 0u);
 }
 
 // A broken protocol must be caught within this many runs.

@@ -57,6 +57,7 @@ struct SyncWorld {
   SimulatedModel model;
   SimulatedDisk disk;
   std::unique_ptr<TrainingSession> session;
+  uint64_t term = 0;  // of the session: rises with every start of a chief
   std::map<uint32_t, std::shared_ptr<SimulatedPs>> ps;  // alive, by index
   std::map<uint32_t, std::shared_ptr<SimulatedWorker>> workers;
   uint64_t next_nonce = 1;
@@ -76,11 +77,11 @@ struct SyncWorld {
   }
 };
 
-inline v1::Identity IdentityOf(v1::Job job, uint32_t index, uint64_t incarnation,
+inline v1::Identity IdentityOf(uint64_t term, v1::Job job, uint32_t index, uint64_t incarnation,
                                uint64_t lineage) {
   v1::Identity identity;
   identity.set_run_id("simulated");
-  identity.set_term(1);
+  identity.set_term(term);
   identity.mutable_member()->set_job(job);
   identity.mutable_member()->set_index(index);
   identity.set_incarnation(incarnation);
