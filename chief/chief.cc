@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "absl/types/optional.h"
 
 #include "base/log.h"
 
@@ -14,6 +15,9 @@ namespace {
 constexpr absl::Duration kLongestPark = absl::Seconds(1);
 // How long after the end a ps may take to be told so.
 constexpr absl::Duration kFinishWait = absl::Seconds(10);
+// A task that holds a place which another process wants must be heard within this time. Longer than
+// kLongestPark.
+constexpr absl::Duration kProofOfLife = absl::Seconds(2);
 
 }  // namespace
 
@@ -218,11 +222,28 @@ Chief::Outcome Chief::outcome() const {
   return outcome;
 }
 
+absl::StatusOr<v1::RegisterTaskResponse> Chief::RegisterWhenFree(
+    const v1::RegisterTaskRequest& request) {
+  // Whoever holds the place may have died a moment ago: only a heartbeat proves that it lives.
+  const TaskId task = TaskOf(request.identity().member());
+  const absl::optional<absl::Time> heard = session_.LastHeard(task);
+  const absl::Time until = options_.clock->Now() + kProofOfLife;
+  while (true) {
+    const absl::Time now = options_.clock->Now();
+    if (now >= until) session_.PresumeDead(now, task);
+    absl::StatusOr<v1::RegisterTaskResponse> answer = session_.Register(now, request);
+    if (!absl::IsAlreadyExists(answer.status()) || session_.LastHeard(task) != heard ||
+        now >= until || closing_) {
+      return answer;
+    }
+    options_.clock->WaitUntil(std::min(until, now + options_.tick), &mutex_, &changed_);
+  }
+}
+
 absl::Status Chief::RegisterTask(const v1::RegisterTaskRequest& request,
                                  v1::RegisterTaskResponse* response) {
   MutexLock lock(&mutex_);
-  absl::StatusOr<v1::RegisterTaskResponse> answer =
-      session_.Register(options_.clock->Now(), request);
+  absl::StatusOr<v1::RegisterTaskResponse> answer = RegisterWhenFree(request);
   poked_ = true;
   poke_.NotifyAll();
   changed_.NotifyAll();

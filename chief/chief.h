@@ -91,6 +91,8 @@ class Chief : public ChiefClient {
   // Sends one ps its commands, in order, one at a time.
   class PsLine;
 
+  absl::StatusOr<v1::RegisterTaskResponse> RegisterWhenFree(const v1::RegisterTaskRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Over() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drive();
   void DispatchCommands() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

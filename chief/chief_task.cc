@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/system_random.h"
@@ -29,7 +30,8 @@ int KeepOf(const v1::RunConfig& run) {
 
 // Whether a run that stands at the checkpoint has nothing left to do.
 absl::StatusOr<bool> IsAtEnd(const v1::RunConfig& run, const v1::Manifest& manifest) {
-  if (!manifest.synchronous()) return manifest.finished() && run.num_epochs() == 0 && run.max_steps() <= manifest.step();
+  if (!manifest.synchronous())
+    return manifest.finished() && run.num_epochs() == 0 && run.max_steps() <= manifest.step();
   ASSIGN_OR_RETURN(const StepPlan plan, StepPlan::FromProto(manifest.plan()));
   return plan.LastStep(run.max_steps(), run.num_epochs()) <= manifest.step();
 }
@@ -38,12 +40,14 @@ absl::StatusOr<bool> IsAtEnd(const v1::RunConfig& run, const v1::Manifest& manif
 
 ChiefTask::~ChiefTask() { chief_.reset(); }
 
-absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& options, uint32_t num_ps_tasks,
+absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& options,
+                                                             uint32_t num_ps_tasks,
                                                              Connect connect) {
   std::unique_ptr<ChiefTask> task(new ChiefTask(options));
   const v1::RunConfig& run = options.run;
-  ASSIGN_OR_RETURN(task->checkpoints_,
-                   CheckpointDirectory::Open(*options.file_system, absl::StrCat(run.out(), "/checkpoints")));
+  ASSIGN_OR_RETURN(
+      task->checkpoints_,
+      CheckpointDirectory::Open(*options.file_system, absl::StrCat(run.out(), "/checkpoints")));
   TrainingSession::Options session;
   session.run = run;
   session.num_ps_tasks = num_ps_tasks;
@@ -56,9 +60,12 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   ASSIGN_OR_RETURN(session.term, task->NextTerm());
   session.run_id = session.manifest.has_value() ? session.manifest->run_id() : SystemRandomHex();
   session.token = SystemRandomHex();
-  RETURN_IF_ERROR(WriteAtomically(*options.file_system, absl::StrCat(session.checkpoint_root, "/TOKEN"), session.token));
-  if (run.cluster().lease_seconds() > 0) session.lease = absl::Seconds(run.cluster().lease_seconds());
-  if (run.cluster().wait_seconds() > 0) session.registration_wait = absl::Seconds(run.cluster().wait_seconds());
+  RETURN_IF_ERROR(WriteAtomically(*options.file_system,
+                                  absl::StrCat(session.checkpoint_root, "/TOKEN"), session.token));
+  if (run.cluster().lease_seconds() > 0)
+    session.lease = absl::Seconds(run.cluster().lease_seconds());
+  if (run.cluster().wait_seconds() > 0)
+    session.registration_wait = absl::Seconds(run.cluster().wait_seconds());
 
   RunRecorder::Options recorder;
   recorder.file_system = options.file_system;
@@ -89,20 +96,23 @@ absl::Status ChiefTask::FindCheckpoint(TrainingSession::Options* session) {
   for (const std::string& line : rejected) LOG(WARNING) << "checkpoint not used: " << line;
   if (absl::IsNotFound(found.status())) {
     if (resume != "must") return absl::OkStatus();
-    return absl::NotFoundError(absl::StrCat("--resume=must: there is no checkpoint in ", checkpoints_->root(),
-                                            "; name the run's directory with --out, or leave out --resume"));
+    return absl::NotFoundError(
+        absl::StrCat("--resume=must: there is no checkpoint in ", checkpoints_->root(),
+                     "; name the run's directory with --out, or leave out --resume"));
   }
   RETURN_IF_ERROR(found.status());
   if (resume == "never") {
-    return absl::AlreadyExistsError(absl::StrCat("--resume=never: ", options_.run.out(),
-                                                 " has a checkpoint; name another directory with --out, or resume"));
+    return absl::AlreadyExistsError(
+        absl::StrCat("--resume=never: ", options_.run.out(),
+                     " has a checkpoint; name another directory with --out, or resume"));
   }
   const Checkpoint& checkpoint = **found;
-  const bool synchronous = !options_.run.sync().has_sync_replicas() || options_.run.sync().sync_replicas();
+  const bool synchronous =
+      !options_.run.sync().has_sync_replicas() || options_.run.sync().sync_replicas();
   if (checkpoint.manifest().synchronous() != synchronous) {
     return absl::FailedPreconditionError(absl::StrFormat(
-        "--sync_replicas: the run in %s is %s; keep it, or name another directory with --out", options_.run.out(),
-        checkpoint.manifest().synchronous() ? "synchronous" : "asynchronous"));
+        "--sync_replicas: the run in %s is %s; keep it, or name another directory with --out",
+        options_.run.out(), checkpoint.manifest().synchronous() ? "synchronous" : "asynchronous"));
   }
   session->manifest = checkpoint.manifest();
   const std::string& directory = checkpoint.directory();
@@ -117,7 +127,8 @@ absl::StatusOr<uint64_t> ChiefTask::NextTerm() {
   absl::StatusOr<std::string> text = ReadFile(*options_.file_system, path);
   if (text.ok()) {
     if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(*text), &last)) {
-      return absl::DataLossError(absl::StrCat(path, ": is not a number; remove it if no chief of this run is alive"));
+      return absl::DataLossError(
+          absl::StrCat(path, ": is not a number; remove it if no chief of this run is alive"));
     }
   } else if (!absl::IsNotFound(text.status())) {
     return text.status();
@@ -132,13 +143,15 @@ absl::Status ChiefTask::Publish(const ManifestToWrite& write) {
     return absl::InternalError(absl::StrCat("no name of a checkpoint: ", write.directory));
   }
   v1::Manifest manifest = write.manifest;
-  manifest.set_created_unix_seconds(static_cast<uint64_t>(absl::ToUnixSeconds(options_.clock->Now())));
+  manifest.set_created_unix_seconds(
+      static_cast<uint64_t>(absl::ToUnixSeconds(options_.clock->Now())));
   RETURN_IF_ERROR(checkpoints_->Publish(name, manifest));
   // What follows makes the checkpoint handier; it exists already.
   const std::string path = checkpoints_->PathOf(write.directory);
   absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint =
       Checkpoint::Open(*options_.file_system, path, Checkpoint::Verify::kIndex);
-  absl::Status exported = checkpoint.ok() ? ExportModel(*options_.file_system, **checkpoint, path) : checkpoint.status();
+  absl::Status exported = checkpoint.ok() ? ExportModel(*options_.file_system, **checkpoint, path)
+                                          : checkpoint.status();
   if (!exported.ok()) LOG(WARNING) << "model.safetensors could not be written: " << exported;
   const absl::Status pruned = checkpoints_->Prune(KeepOf(options_.run));
   if (!pruned.ok()) LOG(WARNING) << "old checkpoints could not be removed: " << pruned;
@@ -154,8 +167,8 @@ void ChiefTask::DiscardAbove(uint64_t step) {
   }
   for (const CheckpointName& name : *names) {
     if (name.step <= step) continue;
-    const absl::Status removed =
-        options_.file_system->Remove(absl::StrCat(checkpoints_->PathOf(name.ToString()), "/MANIFEST"));
+    const absl::Status removed = options_.file_system->Remove(
+        absl::StrCat(checkpoints_->PathOf(name.ToString()), "/MANIFEST"));
     if (!removed.ok()) LOG(WARNING) << "a checkpoint above step " << step << " stays: " << removed;
   }
 }
@@ -180,7 +193,8 @@ absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {
   if (outcome.test.has_value() && outcome.test->examples > 0) {
     const auto examples = static_cast<double>(outcome.test->examples);
     summary.test_loss = outcome.test->loss_sum / examples;
-    if (outcome.classifies) summary.test_accuracy = static_cast<double>(outcome.test->correct) / examples;
+    if (outcome.classifies)
+      summary.test_accuracy = static_cast<double>(outcome.test->correct) / examples;
   }
   if (!outcome.checkpoint.empty()) summary.checkpoint = checkpoints_->PathOf(outcome.checkpoint);
   return WriteSummary(options_.file_system, options_.run.out(), summary);
@@ -189,13 +203,15 @@ absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {
 absl::Status RunChief(const TaskOptions& options) {
   const uint32_t num_ps_tasks = options.run.deployment().num_ps_tasks();
   if (num_ps_tasks == 0) {
-    return absl::InvalidArgumentError("num_ps_tasks: a chief of its own needs at least one ps; use `shoal train`");
+    return absl::InvalidArgumentError(
+        "num_ps_tasks: a chief of its own needs at least one ps; use `shoal train`");
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<ChiefTask> task,
-                   ChiefTask::Create(options, num_ps_tasks, [](uint32_t /*ps*/, const std::string& address) {
-                     return std::make_unique<GrpcParameterClient>(
-                         NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes));
-                   }));
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<ChiefTask> task,
+      ChiefTask::Create(options, num_ps_tasks, [](uint32_t /*ps*/, const std::string& address) {
+        return std::make_unique<GrpcParameterClient>(
+            NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes));
+      }));
   if (task->is_finished()) return task->WaitAndConclude();
   const std::unique_ptr<grpc::Service> service = NewGrpcChiefService(task->chief());
   GrpcServer::Options server_options;

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+
 #include "chief/chief.h"
 #include "chief/run_recorder.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
@@ -14,17 +15,18 @@
 
 namespace shoal {
 
-// The chief of a run with everything it leaves in the run's directory: finds the checkpoint to go on from, counts terms,
-// keeps metrics, writes manifests and at the end summary.json. Serves nobody by itself: chief() is called directly or
-// behind a server.
+// The chief of a run with everything it leaves in the run's directory: finds the checkpoint to go
+// on from, counts terms, keeps metrics, writes manifests and at the end summary.json. Serves nobody
+// by itself: chief() is called directly or behind a server.
 class ChiefTask {
  public:
-  using Connect = std::function<std::unique_ptr<ParameterClient>(uint32_t ps, const std::string& address)>;
+  using Connect =
+      std::function<std::unique_ptr<ParameterClient>(uint32_t ps, const std::string& address)>;
 
-  // Reads and prepares the run's directory. Errors name the field: --resume=never with a checkpoint there, --resume=must
-  // without one, a directory that cannot be written, a damaged run.
-  static absl::StatusOr<std::unique_ptr<ChiefTask>> Create(const TaskOptions& options, uint32_t num_ps_tasks,
-                                                           Connect connect);
+  // Reads and prepares the run's directory. Errors name the field: --resume=never with a checkpoint
+  // there, --resume=must without one, a directory that cannot be written, a damaged run.
+  static absl::StatusOr<std::unique_ptr<ChiefTask>> Create(const TaskOptions& options,
+                                                           uint32_t num_ps_tasks, Connect connect);
   ~ChiefTask();
 
   // The run was finished before: there is nothing to do, chief() is null.

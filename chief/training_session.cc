@@ -157,8 +157,15 @@ absl::Status TrainingSession::Heartbeat(absl::Time now, const v1::HeartbeatReque
   return absl::OkStatus();
 }
 
-void TrainingSession::Disconnect(absl::Time now, const v1::Identity& identity) {
-  membership_.Disconnect(now, TaskOf(identity.member()), identity.incarnation());
+absl::optional<absl::Time> TrainingSession::LastHeard(TaskId task) const {
+  const Member* member = membership_.Find(task);
+  if (member == nullptr || !member->live) return absl::nullopt;
+  return member->last_heard;
+}
+
+void TrainingSession::PresumeDead(absl::Time now, TaskId task) {
+  const Member* member = membership_.Find(task);
+  if (member != nullptr) membership_.Disconnect(now, task, member->incarnation);
 }
 
 absl::Status TrainingSession::ReportSteps(absl::Time now, const v1::ReportStepsRequest& request) {

@@ -37,7 +37,8 @@ void TrainingSession::SetPhase(v1::RunState::Phase phase) {
   if (state_.phase() == phase) return;
   state_.set_phase(phase);
   Changed();
-  Note(absl::StrCat(v1::RunState::Phase_Name(phase), ", step ", newest_step_, ", lineage ", state_.lineage()));
+  Note(absl::StrCat(v1::RunState::Phase_Name(phase), ", step ", newest_step_, ", lineage ",
+                    state_.lineage()));
 }
 
 void TrainingSession::Note(std::string text) { records_.push_back(SessionNote{std::move(text)}); }

@@ -54,8 +54,7 @@ void SimulatedWorker::Kill() {
   alive_ = false;
   if (incarnation_ != 0 &&
       world_->network.Chance(0.6)) {  // its connection breaks, or nobody notices
-    world_->session->Disconnect(world_->network.now(),
-                                IdentityOf(term_, v1::JOB_WORKER, index_, incarnation_, lineage_));
+    world_->session->PresumeDead(world_->network.now(), TaskId{Job::kWorker, index_});
   }
   if (on_death) on_death();
 }
