@@ -345,6 +345,11 @@ absl::Status Chief::RequestStop(const v1::RequestStopRequest& request,
   return absl::OkStatus();
 }
 
+void Chief::OnDisconnect(const v1::Identity& member) {
+  MutexLock lock(&mutex_);
+  session_.Disconnect(options_.clock->Now(), member);
+}
+
 absl::Status Chief::GetRunStatus(const v1::GetRunStatusRequest& /*request*/,
                                  v1::GetRunStatusResponse* response) {
   MutexLock lock(&mutex_);

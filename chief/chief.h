@@ -86,6 +86,7 @@ class Chief : public ChiefClient {
                            v1::RequestStopResponse* response) override;
   absl::Status GetRunStatus(const v1::GetRunStatusRequest& request,
                             v1::GetRunStatusResponse* response) override;
+  void OnDisconnect(const v1::Identity& member) override;
 
  private:
   // Sends one ps its commands, in order, one at a time.

@@ -12,6 +12,7 @@ class GetRunStatusRequest;
 class GetRunStatusResponse;
 class HeartbeatRequest;
 class HeartbeatResponse;
+class Identity;
 class LeaseBatchesRequest;
 class LeaseBatchesResponse;
 class RegisterTaskRequest;
@@ -57,6 +58,10 @@ class ChiefClient {
                                    v1::RequestStopResponse* response) = 0;
   virtual absl::Status GetRunStatus(const v1::GetRunStatusRequest& request,
                                     v1::GetRunStatusResponse* response) = 0;
+
+  // Not a call: whoever serves this object to others saw that a member's connection broke. It may
+  // be dead, or come again.
+  virtual void OnDisconnect(const v1::Identity& /*member*/) {}
 };
 
 }  // namespace shoal

@@ -47,6 +47,13 @@ class FakeChief : public ChiefClient {
   std::map<uint64_t, std::map<uint32_t, double>> norms;  // By step and slice.
   size_t slices_with_norm = 0;                           // How many slices complete a step's norm.
 
+  int disconnects = 0;
+
+  void OnDisconnect(const v1::Identity& /*member*/) override {
+    MutexLock lock(&mutex_);
+    ++disconnects;
+    changed_.NotifyAll();
+  }
   absl::Status RegisterTask(const v1::RegisterTaskRequest& request,
                             v1::RegisterTaskResponse* response) override {
     return Answer([&] {

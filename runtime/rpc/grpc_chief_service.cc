@@ -1,5 +1,6 @@
 #include "runtime/rpc/grpc_chief_service.h"
 
+#include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
 
 #include "proto/v1/chief_service.grpc.pb.h"
@@ -18,9 +19,12 @@ class GrpcChiefService : public v1::ChiefService::Service {
                             v1::RegisterTaskResponse* response) override {
     return ToGrpcStatus(target_->RegisterTask(*request, response));
   }
-  grpc::Status Heartbeat(grpc::ServerContext* /*context*/, const v1::HeartbeatRequest* request,
+  grpc::Status Heartbeat(grpc::ServerContext* context, const v1::HeartbeatRequest* request,
                          v1::HeartbeatResponse* response) override {
-    return ToGrpcStatus(target_->Heartbeat(*request, response));
+    const absl::Status status = target_->Heartbeat(*request, response);
+    // The heartbeat has waited here; its sender is gone if it is not interested in the answer.
+    if (context->IsCancelled()) target_->OnDisconnect(request->identity());
+    return ToGrpcStatus(status);
   }
   grpc::Status ReportSteps(grpc::ServerContext* /*context*/, const v1::ReportStepsRequest* request,
                            v1::ReportStepsResponse* response) override {

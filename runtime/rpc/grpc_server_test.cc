@@ -110,6 +110,8 @@ TEST(GrpcServerTest, ClosingAClientEndsItsCalls) {
   chief.chief.WaitUntil([&] { return chief.chief.last_heartbeat.wait_milliseconds() == 2000; });
   client.Close();
   waits.join();
+  // The chief hears that the caller is gone.
+  chief.chief.WaitUntil([&] { return chief.chief.disconnects == 1; });
   v1::GetRunStatusResponse response;
   EXPECT_EQ(client.GetRunStatus(v1::GetRunStatusRequest(), &response).code(),
             absl::StatusCode::kCancelled);
