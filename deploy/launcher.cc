@@ -114,7 +114,7 @@ absl::Status Launcher::Run() {
   metrics_ = std::make_unique<MetricsTail>(options_.file_system,
                                            absl::StrCat(options_.run.out(), "/metrics.jsonl"));
   absl::Status status = StartAll();
-  if (status.ok()) status = Watch();
+  if (status.ok() && !nothing_to_do_) status = Watch();
   ShowProgress();
   const bool chief_ended = chief_.child != nullptr && chief_.child->Poll().has_value();
   EndAll(chief_ended && (status.ok() || absl::IsCancelled(status)) ? options_.end_timeout
@@ -125,6 +125,7 @@ absl::Status Launcher::Run() {
 absl::Status Launcher::StartAll() {
   RETURN_IF_ERROR(StartTask(&chief_));
   RETURN_IF_ERROR(AwaitAddress(&chief_));
+  if (nothing_to_do_) return absl::OkStatus();
   link_ = std::make_unique<ChiefLink>(options_.connect(chief_.address));
   for (Task& task : tasks_) RETURN_IF_ERROR(StartTask(&task));
   for (Task& task : tasks_) {
@@ -158,7 +159,10 @@ absl::Status Launcher::AwaitAddress(Task* task) {
       task->address = *std::move(address);
       return absl::OkStatus();
     }
-    if (const absl::optional<ChildExit> exit = task->child->Poll()) return Failure(*task, *exit);
+    if (const absl::optional<ChildExit> exit = task->child->Poll()) {
+      nothing_to_do_ = exit->ok() && task == &chief_;
+      return nothing_to_do_ ? absl::OkStatus() : Failure(*task, *exit);
+    }
     if (options_.shutdown->requested()) {
       return absl::CancelledError("stopped before the run had started");
     }
@@ -270,7 +274,8 @@ void Launcher::ShowProgress() {
     if (line.eval_loss.has_value())
       absl::StrAppendFormat(&text, " test loss %.4f", *line.eval_loss);
     if (line.eval_accuracy.has_value()) {
-      absl::StrAppendFormat(&text, " test accuracy %.4f", *line.eval_accuracy);
+      absl::StrAppendFormat(&text, "%s test accuracy %.4f", line.eval_loss.has_value() ? "," : "",
+                            *line.eval_accuracy);
     }
     progress->Say(text);
   }

@@ -95,6 +95,7 @@ class Launcher {
   std::vector<Task> tasks_;  // ps, then workers.
   std::unique_ptr<ChiefLink> link_;
   std::unique_ptr<MetricsTail> metrics_;
+  bool nothing_to_do_ = false;  // The chief ended, content, before it served.
   int checkpoints_asked_ = 0;
   absl::Time stop_deadline_ = absl::InfiniteFuture();
 };

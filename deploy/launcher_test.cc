@@ -184,6 +184,10 @@ TEST_F(LauncherTest, APermanentErrorIsNotTriedAgainAndKeepsItsCode) {
   EXPECT_EQ(Starts("worker-1"), 1);
 }
 
+TEST_F(LauncherTest, AChiefWithNothingToDoEndsTheRunWell) {
+  EXPECT_EQ(Launch("exec {fd}>&-; exit 0").code(), absl::StatusCode::kOk);
+}
+
 TEST_F(LauncherTest, WhenTheChiefFailsTheRunItsWordsCount) {
   const absl::Status status = Launch(
       "case $task in worker-1) echo 'shoal worker: the run failed' >&2; touch $dir/over;"

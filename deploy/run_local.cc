@@ -22,19 +22,24 @@ namespace {
 class LentParameterClient : public ParameterClient {
  public:
   explicit LentParameterClient(ParameterClient* client) : client_(client) {}
-  absl::Status LoadSlices(const v1::LoadSlicesRequest& request, v1::LoadSlicesResponse* response) override {
+  absl::Status LoadSlices(const v1::LoadSlicesRequest& request,
+                          v1::LoadSlicesResponse* response) override {
     return client_->LoadSlices(request, response);
   }
-  absl::Status WithholdBatch(const v1::WithholdBatchRequest& request, v1::WithholdBatchResponse* response) override {
+  absl::Status WithholdBatch(const v1::WithholdBatchRequest& request,
+                             v1::WithholdBatchResponse* response) override {
     return client_->WithholdBatch(request, response);
   }
-  absl::Status DecideBatch(const v1::DecideBatchRequest& request, v1::DecideBatchResponse* response) override {
+  absl::Status DecideBatch(const v1::DecideBatchRequest& request,
+                           v1::DecideBatchResponse* response) override {
     return client_->DecideBatch(request, response);
   }
-  absl::Status RequestCut(const v1::RequestCutRequest& request, v1::RequestCutResponse* response) override {
+  absl::Status RequestCut(const v1::RequestCutRequest& request,
+                          v1::RequestCutResponse* response) override {
     return client_->RequestCut(request, response);
   }
-  absl::Status GetApplied(const v1::GetAppliedRequest& request, v1::GetAppliedResponse* response) override {
+  absl::Status GetApplied(const v1::GetAppliedRequest& request,
+                          v1::GetAppliedResponse* response) override {
     return client_->GetApplied(request, response);
   }
   absl::Status Finish(const v1::FinishRequest& request, v1::FinishResponse* response) override {
@@ -50,10 +55,11 @@ class LentParameterClient : public ParameterClient {
 absl::Status RunLocal(const TaskOptions& options) {
   // Made after the chief, which asks for it only when the server has registered.
   std::unique_ptr<ParameterServer> server;
-  ASSIGN_OR_RETURN(const std::shared_ptr<ChiefTask> task,
-                   ChiefTask::Create(options, 1, [&server](uint32_t /*ps*/, const std::string& /*address*/) {
-                     return std::make_unique<LentParameterClient>(server->parameter_service());
-                   }));
+  ASSIGN_OR_RETURN(
+      const std::shared_ptr<ChiefTask> task,
+      ChiefTask::Create(options, 1, [&server](uint32_t /*ps*/, const std::string& /*address*/) {
+        return std::make_unique<LentParameterClient>(server->parameter_service());
+      }));
   if (task->is_finished()) return task->WaitAndConclude();
   options.shutdown->Subscribe([weak = std::weak_ptr<ChiefTask>(task)] {
     const std::shared_ptr<ChiefTask> running = weak.lock();
@@ -77,7 +83,8 @@ absl::Status RunLocal(const TaskOptions& options) {
 
   WorkerLinks links;
   links.chief = task->chief();
-  links.make_store = [&](const SliceTable& table, std::vector<ExchangeGroup> groups, const v1::Identity& identity) {
+  links.make_store = [&](const SliceTable& table, std::vector<ExchangeGroup> groups,
+                         const v1::Identity& identity) {
     RemoteVariableStore::Options store;
     store.run_id = identity.run_id();
     store.incarnation = identity.incarnation();

@@ -1,4 +1,5 @@
-// The one binary, and the one place that links all roles: shoal train | chief | ps | worker.
+// The one binary, and the one place that links all roles: shoal train, eval, inspect, chief, ps,
+// worker.
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -6,6 +7,8 @@
 
 #include "chief/chief_task.h"
 #include "deploy/command.h"
+#include "deploy/eval_command.h"
+#include "deploy/inspect_command.h"
 #include "deploy/run_local.h"
 #include "deploy/train_command.h"
 #include "ps/run_ps.h"
@@ -30,6 +33,8 @@ Command TaskCommand(Job job, std::string summary, absl::Status (*run)(const Task
 std::vector<Command> Commands(const TrainRoles& roles) {
   return {{"train", "train what a run file describes: all tasks on this machine",
            [roles](absl::Span<const std::string> args) { return TrainMain(roles, args); }},
+          {"eval", "loss and accuracy of a checkpoint on the test split", &EvalMain},
+          {"inspect", "what a run's directory holds, verified", &InspectMain},
           TaskCommand(Job::kChief, "one chief, started by hand", &RunChief),
           TaskCommand(Job::kPs, "one parameter server, started by hand", &RunPs),
           TaskCommand(Job::kWorker, "one worker, started by hand", &RunWorker)};

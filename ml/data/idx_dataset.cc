@@ -65,7 +65,7 @@ class IdxDataset final : public Dataset {
 absl::Status CheckLabels(const IdxDatasetOptions& options, const IdxFile& labels) {
   for (size_t i = 0; i < labels.bytes.size(); ++i) {
     if (labels.bytes[i] >= options.num_classes) {
-      return absl::InvalidArgumentError(absl::StrCat(
+      return absl::DataLossError(absl::StrCat(
           options.labels_path, ": label ", i, " is ", static_cast<int>(labels.bytes[i]),
           ": it must be below the number of classes, ", options.num_classes));
     }
@@ -91,9 +91,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> LoadIdxDataset(const IdxDatasetOptions&
   ASSIGN_OR_RETURN(IdxFile images, ReadIdxFile(options.images_path, 3));
   ASSIGN_OR_RETURN(IdxFile labels, ReadIdxFile(options.labels_path, 1));
   if (images.dims[0] != labels.dims[0]) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.images_path, " has ", images.dims[0], " images, ", options.labels_path,
-                     " has ", labels.dims[0], " labels: they must be as many"));
+    return absl::DataLossError(absl::StrCat(options.images_path, " has ", images.dims[0],
+                                            " images, ", options.labels_path, " has ",
+                                            labels.dims[0], " labels: they must be as many"));
   }
   RETURN_IF_ERROR(CheckLabels(options, labels));
   if (options.max_examples > 0) {

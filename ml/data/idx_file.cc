@@ -82,7 +82,7 @@ uint32_t BigEndian32(const uint8_t* b) {
 absl::Status CheckMagic(const std::string& path, uint32_t magic, int rank) {
   const uint32_t expected = kUnsignedByte << 8 | static_cast<uint32_t>(rank);
   if (magic == expected) return absl::OkStatus();
-  return absl::InvalidArgumentError(
+  return absl::DataLossError(
       absl::StrFormat("%s: magic number is 0x%08x, expected 0x%08x (IDX, unsigned bytes, %d "
                       "dimensions); is it the right "
                       "file?",

@@ -17,6 +17,7 @@ constexpr char kClearLine[] = "\r\x1b[K";
 constexpr char kGreen[] = "\x1b[32m";
 constexpr char kPlain[] = "\x1b[0m";
 constexpr absl::Duration kRateWindow = absl::Seconds(1);
+constexpr absl::Duration kFirstRateWindow = absl::Milliseconds(300);
 constexpr double kKeepPerStep = 0.98;
 
 // `cells` columns, of which `fraction` is full. Eighths of a block as tqdm draws them.
@@ -136,8 +137,8 @@ void ProgressReporter::UpdateRates(const ProgressStep& step) {
   window_examples_ += step.examples;
   ++window_steps_;
   const absl::Duration passed = now - window_start_;
-  if (passed < kRateWindow && examples_per_second_ > 0) return;
-  const double seconds = std::max(absl::ToDoubleSeconds(passed), 1e-9);
+  if (passed < (examples_per_second_ > 0 ? kRateWindow : kFirstRateWindow)) return;
+  const double seconds = absl::ToDoubleSeconds(passed);
   const double keep = passed < kRateWindow ? 0 : 0.5;
   const auto mix = [keep](double old, double now_rate) {
     return old > 0 ? keep * old + (1 - keep) * now_rate : now_rate;
@@ -230,7 +231,8 @@ std::string ProgressReporter::Line() const {
         FormatClockTime(absl::Seconds((plan_.total_steps - last_.step) / steps_per_second_)),
         " left)");
   }
-  return absl::StrCat(text, ": ", Numbers());
+  const std::string numbers = Numbers();
+  return absl::StrCat(text, numbers.empty() ? "" : ": ", numbers);
 }
 
 ProgressOptions ProgressOptionsFor(int fd, bool no_color) {

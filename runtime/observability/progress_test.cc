@@ -128,6 +128,12 @@ TEST_F(ProgressTest, RatesCountStepsNotStartUp) {
   EXPECT_NEAR(reporter.examples_per_second(), 640, 1);
 }
 
+TEST_F(ProgressTest, StepsThatAreToldAtOnceMakeNoRate) {
+  ProgressReporter reporter(Options(true), &clock_);
+  for (uint64_t step = 1; step <= 50; ++step) reporter.Add({step, 0, 0.5, 0.75, 64});
+  EXPECT_EQ(reporter.examples_per_second(), 0);
+}
+
 TEST(FormatClockTimeTest, HoursOnlyWhenNeeded) {
   EXPECT_EQ(FormatClockTime(absl::Seconds(65)), "01:05");
   EXPECT_EQ(FormatClockTime(absl::Seconds(3723)), "1:02:03");

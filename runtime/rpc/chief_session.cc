@@ -8,6 +8,9 @@
 namespace shoal {
 namespace {
 
+// Between two attempts to take a place that seems to be taken.
+constexpr absl::Duration kDuplicatePause = absl::Milliseconds(200);
+
 v1::Job ToProto(ChiefSession::Job job) {
   return job == ChiefSession::Job::kPs ? v1::JOB_PS : v1::JOB_WORKER;
 }
@@ -30,6 +33,17 @@ ChiefSession::ChiefSession(ChiefClient* client, const Clock* clock, Options opti
 ChiefSession::~ChiefSession() { Stop(); }
 
 absl::Status ChiefSession::Register(const v1::ModelDeclaration* model) {
+  const absl::Time give_up = clock_->Now() + options_.duplicate_patience;
+  absl::Status status = RegisterOnce(model);
+  while (absl::IsAlreadyExists(status) && clock_->Now() < give_up) {
+    if (!SleepUnlessStopped(kDuplicatePause))
+      return absl::CancelledError("the session was stopped");
+    status = RegisterOnce(model);
+  }
+  return status;
+}
+
+absl::Status ChiefSession::RegisterOnce(const v1::ModelDeclaration* model) {
   v1::RegisterTaskRequest request;
   *request.mutable_identity() = identity();
   request.set_address(options_.address);

@@ -50,6 +50,9 @@ class ChiefSession {
     uint64_t config_fingerprint = 0;
     std::string nonce;  // Random per process.
     absl::Duration register_patience = absl::Seconds(300);
+    // How long ALREADY_EXISTS is asked again: whoever held this place may have died a moment ago,
+    // and its lease has not ended yet.
+    absl::Duration duplicate_patience = absl::Seconds(12);
     absl::Duration heartbeat_wait = absl::Seconds(1);
     // A task that cannot renew for so long must stop acting: see is_lease_valid. Below the chief's
     // lease.
@@ -95,6 +98,7 @@ class ChiefSession {
  private:
   enum class Beat { kGood, kRetry, kEnd };
 
+  absl::Status RegisterOnce(const v1::ModelDeclaration* model);
   void Run();
   Beat BeatOnce();
   absl::Status SendHeartbeat(bool leaving, absl::Duration wait);

@@ -83,6 +83,24 @@ TEST_F(ChiefSessionTest, RegistrationGivesTheIdentityAndIsRepeatedWithTheSameNon
   EXPECT_EQ(session.identity().incarnation(), 1u);
 }
 
+TEST_F(ChiefSessionTest, APlaceThatSeemsTakenIsAskedForAgain) {
+  chief_.SetFailure(absl::AlreadyExistsError("worker/3 is already running"));
+  ChiefSession session(&chief_, &clock_, Options(), &observer_);
+  std::thread registers([&] { EXPECT_TRUE(session.Register(nullptr).ok()); });
+  chief_.WaitUntil([&] { return chief_.calls >= 2; });
+  chief_.SetFailure(absl::OkStatus());
+  registers.join();
+  EXPECT_EQ(session.identity().incarnation(), 1u);
+}
+
+TEST_F(ChiefSessionTest, APlaceThatStaysTakenEndsRegistration) {
+  chief_.SetFailure(absl::AlreadyExistsError("worker/3 is already running"));
+  ChiefSession::Options options = Options();
+  options.duplicate_patience = absl::Milliseconds(10);
+  ChiefSession session(&chief_, &clock_, options, &observer_);
+  EXPECT_EQ(session.Register(nullptr).code(), absl::StatusCode::kAlreadyExists);
+}
+
 TEST_F(ChiefSessionTest, AModelThatDoesNotFitEndsRegistration) {
   chief_.SetFailure(absl::FailedPreconditionError("variable 3 differs"));
   ChiefSession session(&chief_, &clock_, Options(), &observer_);

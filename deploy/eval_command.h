@@ -1,0 +1,34 @@
+// `shoal eval`: the loss and accuracy of a checkpoint on the test split, computed in this process.
+#ifndef SHOAL_DEPLOY_EVAL_COMMAND_H_
+#define SHOAL_DEPLOY_EVAL_COMMAND_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "proto/v1/run_config.pb.h"
+
+namespace shoal {
+
+class Checkpoint;
+
+// Prints one line of JSON to standard output; returns the exit code.
+int EvalMain(absl::Span<const std::string> args);
+
+struct Evaluation {
+  uint64_t step = 0;
+  uint64_t examples = 0;
+  double loss = 0;  // mean data loss + regularization
+  bool classifies = false;
+  double accuracy = 0;  // if it classifies
+};
+
+// Block by block, as a training run evaluates. FailedPrecondition names the first variable that the
+// run's model and the checkpoint do not share.
+absl::StatusOr<Evaluation> EvaluateCheckpoint(const v1::RunConfig& run, Checkpoint* checkpoint);
+
+}  // namespace shoal
+
+#endif  // SHOAL_DEPLOY_EVAL_COMMAND_H_

@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""Bad input through the real binary: every command line below ends with its documented exit code and one line
+on standard error that names the field and the remedy."""
+import gzip
+import os
+import pathlib
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+
+SHOAL = os.environ.get("SHOAL", str(pathlib.Path("deploy/shoal").resolve()))
+DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
+
+USAGE, FLAGS, DATA_ERROR, CONFIG, AGAIN = 2, 64, 65, 78, 138
+QUICK = ["--model=softmax_regression", "--num_epochs=1", "--set=data.train_examples=256",
+         "--set=data.test_examples=256"]
+LOCAL = ["--num_ps_tasks=0"]
+
+
+def images(count, rows=28, columns=28, magic=2051):
+    return struct.pack(">IIII", magic, count, rows, columns) + bytes(count * rows * columns)
+
+
+def labels(values, magic=2049):
+    return struct.pack(">II", magic, len(values)) + bytes(values)
+
+
+def write_data(directory, **files):
+    """A tiny data set of 64 images, some of its files replaced; None leaves a file out."""
+    directory.mkdir(parents=True, exist_ok=True)
+    content = {"train_images": images(64), "train_labels": labels([1] * 64),
+               "t10k_images": images(64), "t10k_labels": labels([1] * 64), **files}
+    for name, data in content.items():
+        split, kind = name.split("_")
+        dimensions = 3 if kind == "images" else 1
+        if data is not None:
+            path = directory / f"{split}-{kind}-idx{dimensions}-ubyte.gz"
+            path.write_bytes(data if data[:2] == b"\x1f\x8b" else gzip.compress(data))
+    return f"--data_dir={directory}"
+
+
+def flag_cases():
+    """Wrong before anything is touched: (arguments, exit code, words that must be in the line)."""
+    train = ["train", *QUICK]
+    ps = ["ps", *QUICK, "--out=unused"]
+    return [
+        ([], USAGE, "usage"),
+        (["trian"], USAGE, "did you mean train"),
+        ([*train, "--batchsize=3"], FLAGS, "--batchsize: is no flag; did you mean --batch_size?"),
+        ([*train, "--batch_size=abc"], FLAGS, "--batch_size: a whole number"),
+        ([*train, "--batch_size=-1"], FLAGS, "--batch_size: a whole number"),
+        ([*train, "--batch_size=0"], FLAGS, "batch_size: must be 1 to"),
+        ([*train, "--batch_size"], FLAGS, "--batch_size: needs a value"),
+        ([*train, "--set=optimizer.lr=1"], FLAGS, "--set optimizer.lr: OptimizerConfig has no field"),
+        ([*train, "--set=seed"], FLAGS, "is not PATH=VALUE"),
+        ([*train, "--run=/nowhere.textproto"], CONFIG, "--run: cannot read /nowhere.textproto"),
+        (["train"], FLAGS, "model: is not given"),
+        ([*train, "--learning_rate=nan"], FLAGS, "learning_rate: must be a finite number"),
+        ([*train, "--learning_rate=-1"], FLAGS, "learning_rate: must be a finite number"),
+        ([*train, "--num_ps_tasks=0", "--num_replicas=2"], FLAGS,
+         "When using replicas num_ps_tasks must be positive"),
+        ([*train, "--num_replicas=0"], FLAGS, "num_replicas: must be"),
+        ([*train, "--num_clones=0"], FLAGS, "num_clones: must be"),
+        ([*train, "--set=deployment.replica_id=2"], FLAGS, "replica_id must be less than num_replicas"),
+        ([*train, "--devices=/cpu:0,/cpu:0"], FLAGS, "devices: /cpu:0 is named twice"),
+        ([*train, "--devices=/tpu:0"], FLAGS, "devices: \"/tpu:0\" is not a device"),
+        ([*train, "--devices=/cpu:0", "--num_clones=2"], FLAGS, "num_clones is 2"),
+        ([*train, "--slice_bytes=1000"], FLAGS, "cluster.slice_bytes: must be a multiple of 64"),
+        ([*train, "--optimizer=adm"], FLAGS, "optimizer: \"adm\" is unknown"),
+        ([*train, "--model=resnet"], FLAGS, "model.name: \"resnet\" is unknown"),
+        ([*train, "--loss=l3"], FLAGS, "model.loss: \"l3\" is unknown"),
+        ([*train, "--num_epochs=0"], FLAGS, "num_epochs: and max_steps are both 0"),
+        ([*train, "--max_staleness=3"], FLAGS, "max_staleness: is 3, but nothing is stale"),
+        ([*train, "--set=optimizer.clip_by_global_norm=-1"], FLAGS, "optimizer.clip_by_global_norm"),
+        ([*train, "--resume=perhaps"], FLAGS, "resume: \"perhaps\" must be"),
+        ([*train, "--set=data.format=csv"], FLAGS, "one of idx"),
+        ([*train, "extra"], FLAGS, "extra: is no flag"),
+        ([*train, "--task_index=0"], FLAGS, "--task_index: has no meaning for this command"),
+        ([*ps, "--ps_hosts=a:1,b:1", "--num_ps_tasks=3", "--task_index=0", "--chief_host=c:1"], FLAGS,
+         "num_ps_tasks: is 3, but ps_hosts names 2 tasks"),
+        ([*ps, "--ps_hosts=a:1,a:1", "--task_index=0", "--chief_host=c:1"], FLAGS, "given to ps/0 and to ps/1"),
+        ([*ps, "--ps_hosts=a:70000", "--chief_host=c:1"], FLAGS, "not a number from 1 to 65535"),
+        ([*ps, "--ps_hosts=a", "--chief_host=c:1"], FLAGS, "ps_hosts: \"a\" has no port"),
+        ([*ps, "--ps_hosts=a:1,b:1", "--task_index=2", "--chief_host=c:1"], CONFIG, "has no ps/2"),
+        ([*ps, "--ps_hosts=a:1", "--task_index=0"], FLAGS, "--chief_host: is missing"),
+        ([*ps, "--job_name=worker", "--chief_host=c:1"], FLAGS, "--job_name: is worker"),
+        (["worker", *QUICK, "--out=unused", "--num_ps_tasks=1", "--num_replicas=2", "--chief_host=c:1",
+          "--replica_id=2"], FLAGS, "replica_id must be less than num_replicas"),
+        (["chief", *QUICK, "--out=unused", "--cluster=/nowhere"], CONFIG, "cluster: cannot read /nowhere"),
+        (["chief", *QUICK, "--out=unused", "--listen_address=127.0.0.1"], FLAGS, "has no port"),
+        (["chief", *QUICK, "--out=unused"], FLAGS, "--listen_address: is missing"),
+    ]
+
+
+def file_cases(scratch):
+    """Wrong files, through one process and through real tasks."""
+    def text(name, content):
+        path = scratch / name
+        path.write_text(content)
+        return str(path)
+
+    def data(name, **files):
+        return write_data(scratch / name, **files)
+
+    train = ["train", *QUICK, "--out=" + str(scratch / "out"), *LOCAL]
+    whole = gzip.compress(images(64))
+    cases = [
+        (["train", "--run=" + text("a.textproto", "batch_sise: 3\n")], FLAGS,
+         "a.textproto:1: RunConfig has no field \"batch_sise\"; did you mean batch_size?"),
+        (["train", "--run=" + text("b.textproto", "name: \"b\"\nbatch_size: many\n")], FLAGS,
+         "b.textproto:2: batch_size:"),
+        (["train", "--run=" + text("c.textproto", "model { name: \"mlp\"\n")], FLAGS, "c.textproto:"),
+        (["train", "--run=" + text("d.textproto", "seed: 1\nseed: 2\n")], FLAGS, "d.textproto:2: seed:"),
+        (["chief", *QUICK, "--out=unused", "--cluster=" + text("e.textproto", "job { name: \"boss\" }")], FLAGS,
+         "job \"boss\" is unknown"),
+        ([*train, "--data_dir=/nowhere"], CONFIG, "/nowhere"),
+        ([*train, data("truncated", train_images=whole[:len(whole) // 2])], DATA_ERROR, "train-images"),
+        ([*train, data("short", train_images=images(64)[:-5])], DATA_ERROR, "train-images"),
+        ([*train, data("magic", train_images=images(64, magic=7))], DATA_ERROR, "train-images"),
+        ([*train, data("label", train_labels=labels([10] * 64))], DATA_ERROR, "label"),
+        ([*train, data("count", train_labels=labels([1] * 63))], DATA_ERROR, "labels"),
+        ([*train, data("absent", train_labels=None)], CONFIG, "train-labels"),
+        ([*train, data("empty", train_images=b"")], DATA_ERROR, "train-images"),
+        (["train", *QUICK, data("real", train_labels=labels([10] * 64)), "--num_ps_tasks=1", "--num_replicas=1",
+          "--out=" + str(scratch / "real_out")], DATA_ERROR, "label"),
+        ([*train, "--resume=must"], CONFIG, "resume"),
+    ]
+    if os.access("/proc", os.R_OK):
+        cases.append((["train", *QUICK, *LOCAL, "--out=/proc/none"], CONFIG, "--out: cannot use /proc/none"))
+    return cases
+
+
+def run_cases(scratch):
+    """What a finished run's directory refuses."""
+    out = scratch / "finished"
+    data = write_data(scratch / "good")
+    train = ["train", *QUICK, data, *LOCAL, f"--out={out}"]
+    done = subprocess.run([SHOAL, *train], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    other = [a.replace("softmax_regression", "mlp") for a in train]
+    cases = [
+        ([*train, "--resume=never"], CONFIG, "resume"),
+        ([*other, "--num_epochs=2"], CONFIG, "checkpoint"),
+    ]
+    busy = socket.socket()
+    busy.bind(("127.0.0.1", 0))
+    busy.listen()
+    port = busy.getsockname()[1]
+    cases.append((["chief", *QUICK, data, "--num_ps_tasks=1", f"--out={scratch / 'port'}",
+                   f"--listen_address=127.0.0.1:{port}"], AGAIN,
+                  str(port)))
+    return cases, busy
+
+
+def check(arguments, code, words):
+    done = subprocess.run([SHOAL, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("shoal")]
+    problem = ""
+    if done.returncode != code:
+        problem = f"exit code {done.returncode}, not {code}"
+    elif words != "usage" and (len(lines) != 1 or words not in lines[0]):
+        problem = f"no single line with {words!r}"
+    if problem:
+        print(f"FAILED: shoal {' '.join(arguments)}\n  {problem}\n  {done.stderr.strip()}")
+    return not problem
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="shoal_bad_input_") as directory:
+        scratch = pathlib.Path(directory)
+        late, busy = run_cases(scratch)
+        cases = flag_cases() + file_cases(scratch) + late
+        failed = sum(not check(*case) for case in cases)
+        busy.close()
+    print(f"{len(cases) - failed} kinds of bad input refused, {failed} not")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""The launcher over real processes: how it stops, whom it restarts, what it says, that nothing is left."""
+import pathlib
+import re
+import signal
+import time
+
+import cluster
+
+SMALL = str(pathlib.Path(__file__).resolve().parent / "small.textproto")
+TWO = ("--num_ps_tasks=2", "--num_replicas=2")
+TROUBLE = re.compile(r"died|was killed|ended with|did not end")
+
+
+def all_end_by_themselves():
+    with cluster.Run(SMALL, *TWO) as run:
+        run.finish()
+        run.assert_nothing_left()
+        assert not TROUBLE.search(run.output), run.output
+        for words in ("test accuracy:", "checkpoint:", "go on:", "loss="):
+            assert words in run.output, f"no {words!r} in:\n{run.output}"
+        for name in ("run.textproto", "cluster.textproto", "summary.json", "metrics.jsonl"):
+            assert (run.out / name).stat().st_size > 0, name
+        logs = sorted(path.name for path in (run.out / "logs").iterdir())
+        assert logs == ["chief-0.log", "ps-0.log", "ps-1.log", "worker-0.log", "worker-1.log"], logs
+
+
+def a_finished_run_says_so():
+    with cluster.Run(SMALL, *TWO) as run:
+        run.finish()
+        digest = run.digest()
+        with cluster.Run(SMALL, *TWO, out=run.out) as again:
+            again.finish()
+            assert "already finished" in again.output, again.output
+            assert again.digest() == digest
+
+
+def the_run_file_that_is_left_can_be_run_again():
+    with cluster.Run(SMALL, *TWO) as run:
+        run.finish()
+        with cluster.Run(str(run.out / "run.textproto"), "--num_epochs=4", out=run.out) as again:
+            again.finish()
+            assert again.summary()["steps"] == 4 * 27, again.summary()
+
+
+def a_second_ctrl_c_stops_at_once():
+    with cluster.Run(SMALL, *TWO, "--num_epochs=1000") as run:
+        run.start()
+        run.wait_for_step(5)
+        run.kill("worker", 0, signal.SIGSTOP)  # So that the first one cannot end the run.
+        run.kill("worker", 1, signal.SIGSTOP)
+        run.process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        run.process.send_signal(signal.SIGINT)
+        started = time.monotonic()
+        assert run.wait() == 130, run.output
+        assert time.monotonic() - started < 5
+        run.assert_nothing_left(timeout=5)
+
+
+def sigterm_makes_a_checkpoint():
+    with cluster.Run(SMALL, *TWO, "--num_epochs=1000") as run:
+        run.start()
+        run.wait_for_step(30)
+        run.process.send_signal(signal.SIGTERM)
+        assert run.wait() == 143, f"{run.output}\n{run.logs()}"
+        run.assert_nothing_left()
+        summary = run.summary()
+        assert summary["status"] == "stopped", summary
+        assert pathlib.Path(summary["checkpoint"]).is_dir(), summary
+
+
+def a_killed_chief_ends_the_run_and_is_named():
+    with cluster.Run(SMALL, *TWO, "--num_epochs=1000") as run:
+        run.start()
+        run.wait_for_step(25)
+        run.kill("chief", 0)
+        code = run.wait()
+        assert code != 0 and "chief/0 ended the run: killed by SIGKILL" in run.output, f"{code}\n{run.output}"
+        run.assert_nothing_left()
+        with cluster.Run(SMALL, *TWO, out=run.out) as again:
+            again.finish()
+
+
+def one_crash_does_not_blame_the_batch():
+    with cluster.Run(SMALL, *TWO) as run:
+        run.start()
+        run.wait_for_step(20)
+        run.kill("worker", 1, signal.SIGSEGV)
+        run.finish()
+        assert "worker/1 died (killed by SIGSEGV); starting it again, 1 of 3" in run.output, run.output
+        assert run.summary()["examples"] == 3 * 4030, run.summary()
+
+
+def a_stopped_worker_is_replaced_by_the_others():
+    with cluster.Run(SMALL, *TWO, "--set", "cluster.lease_seconds=3") as run:
+        run.start()
+        run.wait_for_step(20)
+        run.kill("worker", 1, signal.SIGSTOP)
+        run.finish()
+        run.assert_nothing_left()
+        assert "worker/1 did not end" in run.output, run.output
+        assert run.summary()["examples"] == 3 * 4030, run.summary()
+
+
+def two_runs_do_not_share_a_directory():
+    with cluster.Run(SMALL, *TWO, "--num_epochs=1000") as run:
+        run.start()
+        run.wait_for_step(5)
+        other = cluster.Run(SMALL, *TWO, out=run.out).start()  # No context: it would end both.
+        assert other.wait() == 78, other.output
+        assert "another run is using" in other.output, other.output
+        run.process.send_signal(signal.SIGINT)
+        assert run.wait() == 130, run.output
+
+
+if __name__ == "__main__":
+    cluster.main([all_end_by_themselves, a_finished_run_says_so, the_run_file_that_is_left_can_be_run_again,
+                  a_second_ctrl_c_stops_at_once, sigterm_makes_a_checkpoint, a_killed_chief_ends_the_run_and_is_named,
+                  one_crash_does_not_blame_the_batch, a_stopped_worker_is_replaced_by_the_others,
+                  two_runs_do_not_share_a_directory])
