@@ -52,6 +52,7 @@ void SimulatedWorker::After(double seconds, std::function<void()> what) {
 void SimulatedWorker::Kill() {
   if (!alive_) return;
   alive_ = false;
+  if (store_ != nullptr) store_->Shutdown();
   if (incarnation_ != 0 &&
       world_->network.Chance(0.6)) {  // its connection breaks, or nobody notices
     world_->session->PresumeDead(world_->network.now(), TaskId{Job::kWorker, index_});

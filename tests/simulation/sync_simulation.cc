@@ -120,7 +120,11 @@ void SyncSimulation::EndLife() {
 }
 
 SyncSimulation::~SyncSimulation() {
-  for (auto& [index, worker] : world_.workers) worker->on_death = nullptr;
+  // Ends what workers and their stores hold of each other.
+  for (auto& [index, worker] : world_.workers) {
+    worker->on_death = nullptr;
+    worker->Kill();
+  }
 }
 
 void SyncSimulation::StartPs(uint32_t index) {
