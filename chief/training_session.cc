@@ -157,6 +157,10 @@ absl::Status TrainingSession::Heartbeat(absl::Time now, const v1::HeartbeatReque
   return absl::OkStatus();
 }
 
+void TrainingSession::Disconnect(absl::Time now, const v1::Identity& identity) {
+  membership_.Disconnect(now, TaskOf(identity.member()), identity.incarnation());
+}
+
 absl::optional<absl::Time> TrainingSession::LastHeard(TaskId task) const {
   const Member* member = membership_.Find(task);
   if (member == nullptr || !member->live) return absl::nullopt;

@@ -104,6 +104,8 @@ class TrainingSession {
   // Renews the lease. The driver then waits until state().number() differs from known_state, or a
   // while.
   absl::Status Heartbeat(absl::Time now, const v1::HeartbeatRequest& request);
+  // The connection of a waiting heartbeat broke.
+  void Disconnect(absl::Time now, const v1::Identity& identity);
   // When the live holder of a place was last heard; none if the place is free.
   absl::optional<absl::Time> LastHeard(TaskId task) const;
   // The holder of a place that another process wants was not heard in time: it may be replaced.
