@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -18,11 +19,11 @@
 #include "ml/nn/model_builder.h"
 #include "runtime/config/run_config.h"
 #include "runtime/process/shutdown.h"
+#include "runtime/rpc/bulk_connector.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/chief_session.h"
 #include "runtime/rpc/grpc_chief_client.h"
 #include "runtime/rpc/remote_variable_store.h"
-#include "runtime/transport/grpc_bulk_channel.h"
 #include "runtime/variables/exchange_groups.h"
 #include "worker/graph_program.h"
 #include "worker/replica.h"
@@ -237,6 +238,8 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
   options.shutdown->Subscribe([feed] { feed->End(absl::CancelledError("told to stop")); });
   session.Start();
   const absl::Status status = Train(options, links, program.get(), data, &session, feed.get());
+  // At the run's end nobody waits for a last heartbeat, and the one under way would only keep us.
+  if (status.ok()) links.close_chief();
   session.Stop(/*leaving=*/true);
   links.close_chief();
   return status;
@@ -244,8 +247,12 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
 
 absl::Status RunWorker(const TaskOptions& options, const ModelFactory& model) {
   GrpcChiefClient chief(NewGrpcChannel(options.chief_address, ChannelUse::kControl, kMaxControlMessageBytes));
-  // Reports may block; heartbeats go their own way.
-  GrpcBulkClient bulk;
+  BulkConnector::Options bulk_options;
+  bulk_options.shared_memory = !options.run.cluster().no_shared_memory();
+  // A slice travels whole.
+  bulk_options.max_payload_bytes =
+      std::max<size_t>(bulk_options.max_payload_bytes, options.run.cluster().slice_bytes());
+  BulkConnector bulk(bulk_options);
   WorkerLinks links;
   links.chief = &chief;
   links.close_chief = [&chief] { chief.Close(); };
@@ -255,9 +262,7 @@ absl::Status RunWorker(const TaskOptions& options, const ModelFactory& model) {
     store.worker_index = options.task.index;
     store.incarnation = identity.incarnation();
     store.groups = std::move(groups);
-    store.connect = [&bulk](const std::string& address) {
-      return bulk.NewChannel(NewGrpcChannel(address, ChannelUse::kBulk, kDefaultMaxBulkPayloadBytes + (1 << 20)));
-    };
+    store.connect = [&bulk](const std::string& address) { return bulk.Connect(address); };
     return std::make_unique<RemoteVariableStore>(table, std::move(store), options.clock);
   };
   return RunWorkerTask(options, links, model);
