@@ -1,0 +1,76 @@
+// (testonly) Training as num_ps_tasks=0 does it, without a chief and without data to read: the worker's graph and
+// memory, and a parameter server of this process.
+#ifndef SHOAL_TESTS_BENCHMARK_LOCAL_TRAINING_H_
+#define SHOAL_TESTS_BENCHMARK_LOCAL_TRAINING_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "ml/data/prefetcher.h"
+#include "ml/tensor/buffer.h"
+#include "proto/v1/run_config.pb.h"
+#include "ps/parameter_server.h"
+#include "runtime/cluster/slice_table.h"
+#include "runtime/rpc/fake_chief.h"
+#include "runtime/variables/variable_store.h"
+#include "worker/graph_program.h"
+#include "worker/replica.h"
+
+namespace shoal {
+
+// One replica that computes the same batch in every step; plain SGD. Single-threaded use.
+class LocalTraining {
+ public:
+  struct Options {
+    std::string model = "seed_mlp";  // with a target of one column; or lenet, which is fashion_cnn on 28x28 images
+    uint32_t batch_size = 2000;
+    uint32_t threads = 1;  // for computing
+  };
+
+  static absl::StatusOr<std::unique_ptr<LocalTraining>> Create(const Options& options);
+  ~LocalTraining();
+  LocalTraining(const LocalTraining&) = delete;
+  LocalTraining& operator=(const LocalTraining&) = delete;
+
+  // Forward, loss, backward, update and the new values: returns when all of them are in the worker's memory.
+  absl::Status Step();
+
+ private:
+  LocalTraining() = default;
+  absl::Status BuildProgram(const Options& options);
+  absl::Status StartServer();
+  absl::Status PullFirstValues();
+  void MakeBatch(const Options& options);
+  void Begin(uint32_t exchanges);
+  void Start(const Exchange& exchange);
+  absl::Status AwaitExchanges();
+
+  v1::RunConfig run_;
+  RealClock clock_;
+  FakeChief chief_;
+  std::vector<Buffer> rows_;
+  LoadedBatch batch_;
+  std::unique_ptr<GraphProgram> program_;
+  std::unique_ptr<ParameterServer> server_;
+  std::unique_ptr<SliceTable> table_;
+  std::unique_ptr<VariableStore> store_;
+  std::unique_ptr<Replica> replica_;
+  uint64_t step_ = 0;
+  uint32_t num_versioned_ = 0;
+
+  Mutex mutex_;
+  CondVar changed_;
+  uint32_t left_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_TESTS_BENCHMARK_LOCAL_TRAINING_H_

@@ -1,0 +1,78 @@
+// Times training steps in one process for tests/benchmark/compare.py: see local_training.h for what a step is. With
+// THREADS=1 the caller pins the process to one CPU, so that the store's thread, too, computes on that one.
+//
+// usage: step_benchmark MODEL BATCH THREADS      MODEL: seed_mlp, lenet
+// Protocol: prints "ready"; for every line "N" on standard input runs N steps and prints: median milliseconds of one,
+// median CPU milliseconds of one (all threads of the process), and the FMA rate of a thread (GF/s, mean of just
+// before and just after).
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/time/clock.h"
+
+#include "base/log.h"
+#include "tests/benchmark/fma_peak.h"
+#include "tests/benchmark/local_training.h"
+
+namespace shoal {
+namespace {
+
+double ProcessCpuMilliseconds() {
+  timespec now;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
+}
+
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+void TimeSteps(int steps, LocalTraining* training) {
+  std::vector<double> wall, cpu;
+  const double peak_before = MeasureFmaPeak();
+  for (int i = 0; i < steps; ++i) {
+    const absl::Time start = absl::Now();
+    const double cpu_start = ProcessCpuMilliseconds();
+    const absl::Status status = training->Step();
+    CHECK(status.ok()) << status;
+    cpu.push_back(ProcessCpuMilliseconds() - cpu_start);
+    wall.push_back(absl::ToDoubleMilliseconds(absl::Now() - start));
+  }
+  const double peak = 0.5 * (peak_before + MeasureFmaPeak());
+  std::printf("%.3f %.3f %.2f\n", Median(wall), Median(cpu), 1e-9 * peak);
+  std::fflush(stdout);
+}
+
+int Main(const LocalTraining::Options& options) {
+  absl::StatusOr<std::unique_ptr<LocalTraining>> training = LocalTraining::Create(options);
+  if (!training.ok()) {
+    std::fprintf(stderr, "%s\n", training.status().ToString().c_str());
+    return 1;
+  }
+  for (int i = 0; i < 3; ++i) CHECK_OK((*training)->Step());
+  std::puts("ready");
+  std::fflush(stdout);
+  int steps = 0;
+  while (std::scanf("%d", &steps) == 1) TimeSteps(std::max(1, steps), training->get());
+  return 0;
+}
+
+}  // namespace
+}  // namespace shoal
+
+int main(int argc, char** argv) {
+  shoal::LocalTraining::Options options;
+  if (argc != 4 || !absl::SimpleAtoi(argv[2], &options.batch_size) ||
+      !absl::SimpleAtoi(argv[3], &options.threads) || options.batch_size == 0 || options.threads == 0) {
+    std::fprintf(stderr, "usage: step_benchmark seed_mlp|lenet BATCH THREADS\n");
+    return 64;
+  }
+  options.model = argv[1];
+  return shoal::Main(options);
+}
