@@ -201,10 +201,12 @@ class SliceStore {
   PushOutcome KeepForLater(SliceState& state, const SlicePush& push);
   void AddToSum(SliceState& state, const Payload& payload, uint32_t examples);
   void AddAgainForTest(SliceState& state, const SlicePush& push);
+  bool IsWholeStep(const SliceState& state, const Payload& payload) const;
   void Progress(SliceState& state);
   bool AddWhatIsThere(SliceState& state);
   bool MustWaitForScale(SliceState& state);
-  void FinishStep(SliceState& state, float clip_scale);
+  // `contribution`: the sum, or the step's only contribution.
+  void FinishStep(SliceState& state, float clip_scale, const float* contribution);
   void EmitStep(const SliceState& state, const StepPlan::Step& step);
   float MeanScale(const SliceState& state) const;
 

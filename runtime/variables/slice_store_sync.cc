@@ -40,10 +40,23 @@ PushOutcome SliceStore::PushSync(SliceState& state, const SlicePush& push) {
   if (state.reports)
     reports_[push.position] = push.report != nullptr ? *push.report : BatchReport();
   if (arrival == SyncSlice::Arrival::kNext) {
-    AddToSum(state, payload, push.examples);
+    if (IsWholeStep(state, payload)) {
+      state.sync.AddNext(push.examples);
+      FinishStep(state, 1.0f, static_cast<const float*>(push.data));
+    } else {
+      AddToSum(state, payload, push.examples);
+    }
     Progress(state);
   }
   return PushOutcome::kAccepted;
+}
+
+// Whether the payload can be applied from where it lies, without going through the sum.
+bool SliceStore::IsWholeStep(const SliceState& state, const Payload& payload) const {
+  return state.sync.num_positions() == 1 && payload.kind == ContributionKind::kDense &&
+         options_.update.clip_by_global_norm == 0 &&
+         state.updater->kind() == VariableUpdater::Kind::kOptimizer &&
+         reinterpret_cast<uintptr_t>(payload.data) % alignof(float) == 0;
 }
 
 PushOutcome SliceStore::KeepForLater(SliceState& state, const SlicePush& push) {
@@ -91,7 +104,7 @@ bool SliceStore::AddWhatIsThere(SliceState& state) {
 void SliceStore::Progress(SliceState& state) {
   while (!state.waits_for_scale && AddWhatIsThere(state)) {
     if (MustWaitForScale(state)) return;
-    FinishStep(state, 1.0f);
+    FinishStep(state, 1.0f, state.values.sum());
   }
 }
 
@@ -117,12 +130,12 @@ void SliceStore::ApplyScale(uint64_t step, double scale) {
   for (const std::unique_ptr<SliceState>& state : states_) {
     if (!state->waits_for_scale || state->sync.version() != step) continue;
     state->waits_for_scale = false;
-    FinishStep(*state, static_cast<float>(scale));
+    FinishStep(*state, static_cast<float>(scale), state->values.sum());
     Progress(*state);
   }
 }
 
-void SliceStore::FinishStep(SliceState& state, float clip_scale) {
+void SliceStore::FinishStep(SliceState& state, float clip_scale, const float* contribution) {
   SyncSlice& sync = state.sync;
   const uint64_t step = sync.version();
   const bool makes_value = sync.num_added() > 0;
@@ -131,7 +144,7 @@ void SliceStore::FinishStep(SliceState& state, float clip_scale) {
     update.step = step;
     update.learning_rate = LearningRateAt(step);
     update.scale = MeanScale(state) * clip_scale;
-    update.contribution = state.values.sum();
+    update.contribution = contribution;
     if (state.updater->kind() != VariableUpdater::Kind::kOptimizer) {
       if (update.scale != 1.0f)
         ScaleInPlace(update.scale, {state.values.sum(), state.values.num_elements()});
