@@ -266,7 +266,7 @@ absl::Status Chief::Heartbeat(const v1::HeartbeatRequest& request,
   if (!status.ok()) return status;
   const absl::Time until = options_.clock->Now() +
                            std::min(kLongestPark, absl::Milliseconds(request.wait_milliseconds()));
-  while (session_.state().number() == request.known_state() && !closing_) {
+  while (session_.state().number() == request.known_state() && !closing_ && !Over()) {
     if (!options_.clock->WaitUntil(until, &mutex_, &changed_)) break;
   }
   if (session_.state().number() != request.known_state()) {

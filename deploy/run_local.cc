@@ -1,8 +1,12 @@
 #include "deploy/run_local.h"
 
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 
 #include "base/log.h"
 #include "base/status_macros.h"
@@ -50,17 +54,42 @@ class LentParameterClient : public ParameterClient {
   ParameterClient* const client_;
 };
 
-}  // namespace
+// The servers of the run, by index. Their address is that index.
+class Servers {
+ public:
+  absl::Status Start(const TaskOptions& options, ChiefClient* chief, uint32_t num_ps_tasks) {
+    for (uint32_t index = 0; index < num_ps_tasks; ++index) {
+      ParameterServer::Options server;
+      server.index = index;
+      server.chief = chief;
+      server.clock = options.clock;
+      server.file_system = options.file_system;
+      server.config_fingerprint = ConfigFingerprint(options.run);
+      server.nonce = SystemRandomHex();
+      server.address = absl::StrCat(index);
+      ASSIGN_OR_RETURN(servers_[index], ParameterServer::Create(server));
+    }
+    for (const auto& server : servers_) RETURN_IF_ERROR(server->Start());
+    return absl::OkStatus();
+  }
 
-absl::Status RunLocal(const TaskOptions& options) {
-  // Made after the chief, which asks for it only when the server has registered.
-  std::unique_ptr<ParameterServer> server;
-  ASSIGN_OR_RETURN(
-      const std::shared_ptr<ChiefTask> task,
-      ChiefTask::Create(options, 1, [&server](uint32_t /*ps*/, const std::string& /*address*/) {
-        return std::make_unique<LentParameterClient>(server->parameter_service());
-      }));
-  if (task->is_finished()) return task->WaitAndConclude();
+  explicit Servers(uint32_t num_ps_tasks) : servers_(num_ps_tasks) {}
+  ParameterServer& operator[](uint32_t index) { return *servers_[index]; }
+
+  void Stop() {
+    for (const auto& server : servers_) {
+      if (server == nullptr) continue;
+      server->End();
+      const absl::Status stopped = server->Stop();
+      if (!stopped.ok()) LOG(ERROR) << "cannot stop in order: " << stopped;
+    }
+  }
+
+ private:
+  std::vector<std::unique_ptr<ParameterServer>> servers_;
+};
+
+void StopOnRequest(const TaskOptions& options, const std::shared_ptr<ChiefTask>& task) {
   options.shutdown->Subscribe([weak = std::weak_ptr<ChiefTask>(task)] {
     const std::shared_ptr<ChiefTask> running = weak.lock();
     if (running == nullptr) return;
@@ -70,46 +99,67 @@ absl::Status RunLocal(const TaskOptions& options) {
     v1::RequestStopResponse response;
     (void)running->chief()->RequestStop(request, &response);
   });
+}
 
-  ParameterServer::Options server_options;
-  server_options.chief = task->chief();
-  server_options.clock = options.clock;
-  server_options.file_system = options.file_system;
-  server_options.config_fingerprint = ConfigFingerprint(options.run);
-  server_options.nonce = SystemRandomHex();
-  server_options.address = "in this process";
-  ASSIGN_OR_RETURN(server, ParameterServer::Create(server_options));
-  RETURN_IF_ERROR(server->Start());
-
+// Worker `index`, on the caller's thread, until the run is over.
+absl::Status Work(const TaskOptions& options, uint32_t index, ChiefClient* chief,
+                  Servers* servers) {
   WorkerLinks links;
-  links.chief = task->chief();
+  links.chief = chief;
   links.make_store = [&](const SliceTable& table, std::vector<ExchangeGroup> groups,
                          const v1::Identity& identity) {
     RemoteVariableStore::Options store;
     store.run_id = identity.run_id();
+    store.worker_index = index;
     store.incarnation = identity.incarnation();
     store.groups = std::move(groups);
-    store.connect = [&server](const std::string& /*address*/) {
-      return NewInProcessBulkChannel(server->bulk_service());
+    store.connect = [servers](const std::string& address) {
+      return NewInProcessBulkChannel(
+          (*servers)[static_cast<uint32_t>(std::stoul(address))].bulk_service());
     };
     return std::make_unique<RemoteVariableStore>(table, std::move(store), options.clock);
   };
-  // The chief is told to stop by the notification; the worker ends when the run does.
+  // The chief is told to stop by the notification; workers end when the run does.
   TaskOptions worker_options = options;
   ShutdownNotification worker_shutdown;
   worker_options.shutdown = &worker_shutdown;
-  worker_options.task = TaskId{Job::kWorker, 0};
-  const absl::Status worked = RunWorkerTask(worker_options, links, ModelFromRunFile());
-  if (!worked.ok()) {
-    LOG(ERROR) << "the worker ended: " << worked;
-    server->End();
-    (void)server->Stop();
-    return worked;
+  worker_options.task = TaskId{Job::kWorker, index};
+  return RunWorkerTask(worker_options, links, ModelFromRunFile());
+}
+
+}  // namespace
+
+absl::Status RunInProcess(const TaskOptions& options, uint32_t num_ps_tasks, uint32_t num_workers) {
+  Servers servers(num_ps_tasks);  // outlives the chief, which calls them
+  ASSIGN_OR_RETURN(
+      const std::shared_ptr<ChiefTask> task,
+      ChiefTask::Create(
+          options, num_ps_tasks, [&servers](uint32_t ps, const std::string& /*address*/) {
+            return std::make_unique<LentParameterClient>(servers[ps].parameter_service());
+          }));
+  if (task->is_finished()) return task->WaitAndConclude();
+  StopOnRequest(options, task);
+  RETURN_IF_ERROR(servers.Start(options, task->chief(), num_ps_tasks));
+
+  std::vector<absl::Status> worked(num_workers);
+  std::vector<std::thread> others;
+  for (uint32_t index = 1; index < num_workers; ++index) {
+    others.emplace_back(
+        [&, index] { worked[index] = Work(options, index, task->chief(), &servers); });
   }
-  const absl::Status status = task->WaitAndConclude();
-  const absl::Status stopped = server->Stop();
-  if (!stopped.ok()) LOG(ERROR) << "cannot stop in order: " << stopped;
+  worked[0] = Work(options, 0, task->chief(), &servers);
+  for (std::thread& other : others) other.join();
+  absl::Status status;
+  for (const absl::Status& worker : worked) status.Update(worker);
+  if (status.ok()) {
+    status = task->WaitAndConclude();
+  } else {
+    LOG(ERROR) << "a worker ended: " << status;
+  }
+  servers.Stop();
   return status;
 }
+
+absl::Status RunLocal(const TaskOptions& options) { return RunInProcess(options, 1, 1); }
 
 }  // namespace shoal

@@ -1,6 +1,8 @@
 #ifndef SHOAL_DEPLOY_RUN_LOCAL_H_
 #define SHOAL_DEPLOY_RUN_LOCAL_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 
 #include "runtime/process/task_options.h"
@@ -11,6 +13,10 @@ namespace shoal {
 // same ledger, checkpoints, metrics and errors as a cluster, and no sockets. See Chief::Wait for
 // the result.
 absl::Status RunLocal(const TaskOptions& options);
+
+// The same with any number of parameter servers and workers (each on a thread), so that a whole
+// cluster can be tested without sockets and processes.
+absl::Status RunInProcess(const TaskOptions& options, uint32_t num_ps_tasks, uint32_t num_workers);
 
 }  // namespace shoal
 

@@ -1,0 +1,171 @@
+// A whole cluster in this process: chief, parameter servers and workers over the in-process
+// transport. What any number of tasks must give is the same bytes.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/clock.h"
+#include "base/file_system.h"
+#include "base/status_matchers.h"
+#include "deploy/run_local.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/config/run_config.h"
+#include "runtime/config/validate.h"
+#include "runtime/observability/summary.h"
+#include "runtime/process/shutdown.h"
+#include "runtime/process/task_options.h"
+
+namespace shoal {
+namespace {
+
+constexpr char kRun[] = R"pb(
+  name: "in_process"
+  model {
+    layer { dense { units: 24 activation: ACTIVATION_KIND_RELU } }
+    layer { batch_norm {} }
+    layer { dense { units: 5 } }
+    weight_decay: 1e-4
+  }
+  data {
+    format: FORMAT_SYNTHETIC_CLASSIFICATION
+    features: 12
+    classes: 5
+    train_examples: 230
+    test_examples: 60
+    evaluation_block: 25
+  }
+  optimizer {
+    learning_rate: 0.01
+    adam {}
+  }
+  sync { replicas_to_aggregate: 3 }
+  cluster { slice_bytes: 256 }
+  checkpoint { save_every: 7 }
+  batch_size: 16
+  num_epochs: 4
+  eval_every: 5
+)pb";
+
+// Names to bytes of all variables in the newest checkpoint.
+using Values = std::map<std::string, std::vector<float>>;
+
+class InProcessClusterTest : public ::testing::Test {
+ protected:
+  v1::RunConfig Config(const std::string& extra = "") {
+    v1::RunConfig run = *ParseRunConfig(kRun, "test");
+    run.MergeFrom(*ParseRunConfig(extra, "extra"));
+    run.set_out(absl::StrCat(::testing::TempDir(), "/run_", ++runs_, "_",
+                             ::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    EXPECT_TRUE(RemoveTree(*files_, run.out()).ok());
+    ResolveDefaults(TaskCounts(), &run);
+    return run;
+  }
+
+  absl::Status Train(const v1::RunConfig& run, uint32_t num_ps, uint32_t num_workers) {
+    TaskOptions options;
+    options.run = run;
+    options.run.mutable_deployment()->set_num_replicas(num_workers);
+    options.run.mutable_deployment()->set_num_ps_tasks(num_ps);
+    options.clock = &clock_;
+    options.file_system = files_.get();
+    options.shutdown = &shutdown_;
+    EXPECT_TRUE(files_->MakeDirectory(run.out()).ok());
+    return RunInProcess(options, num_ps, num_workers);
+  }
+
+  Values ValuesOf(const v1::RunConfig& run) {
+    auto directory = *CheckpointDirectory::Open(*files_, run.out() + "/checkpoints");
+    std::vector<std::string> rejected;
+    auto checkpoint = *directory->OpenLatestValid(Checkpoint::Verify::kEverything, &rejected);
+    EXPECT_TRUE(rejected.empty());
+    Values values;
+    const SliceTable& table = checkpoint->slices();
+    for (uint32_t slice = 0; slice < table.size(); ++slice) {
+      std::vector<float> part(table[slice].num_elements);
+      EXPECT_TRUE(checkpoint->Read(slice, "", 0, absl::MakeSpan(part)).ok());
+      std::vector<float>& all =
+          values[checkpoint->manifest().variables(table[slice].variable).name()];
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    return values;
+  }
+
+  Values Trained(uint32_t num_ps, uint32_t num_workers, const std::string& extra = "") {
+    const v1::RunConfig run = Config(extra);
+    EXPECT_TRUE(IsOkStatus(Train(run, num_ps, num_workers)));
+    return ValuesOf(run);
+  }
+
+  static ::testing::AssertionResult IsOkStatus(const absl::Status& status) {
+    if (status.ok()) return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << status;
+  }
+
+  const RealClock clock_;
+  const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
+  ShutdownNotification shutdown_;
+  int runs_ = 0;
+};
+
+TEST_F(InProcessClusterTest, AnyNumberOfTasksGivesTheSameBytes) {
+  const Values one = Trained(1, 1);
+  EXPECT_GE(one.size(), 8u);  // batch norm's moving averages too
+  EXPECT_EQ(Trained(2, 2), one);
+  EXPECT_EQ(Trained(3, 4), one);  // one worker more than positions
+}
+
+TEST_F(InProcessClusterTest, ClippingByGlobalNormGivesTheSameBytes) {
+  const std::string clip = "optimizer { clip_by_global_norm: 0.1 }";
+  const Values one = Trained(1, 1, clip);
+  EXPECT_EQ(Trained(3, 2, clip), one);
+  EXPECT_NE(one, Trained(1, 1));  // it does clip
+}
+
+TEST_F(InProcessClusterTest, AStoppedRunResumesToTheSameBytes) {
+  const Values whole = Trained(2, 2, "max_steps: 20");
+  v1::RunConfig run = Config("max_steps: 9");
+  ASSERT_TRUE(IsOkStatus(Train(run, 2, 2)));
+  run.set_max_steps(20);
+  ASSERT_TRUE(IsOkStatus(Train(run, 3, 1)));  // other numbers of tasks
+  EXPECT_EQ(ValuesOf(run), whole);
+}
+
+TEST_F(InProcessClusterTest, AFinishedRunSaysSoAndChangesNothing) {
+  const v1::RunConfig run = Config("max_steps: 6");
+  ASSERT_TRUE(IsOkStatus(Train(run, 1, 1)));
+  const Values before = ValuesOf(run);
+  ASSERT_TRUE(IsOkStatus(Train(run, 1, 1)));
+  EXPECT_EQ(ValuesOf(run), before);
+}
+
+TEST_F(InProcessClusterTest, TheSummaryCountsEveryExampleOnce) {
+  const v1::RunConfig run = Config();
+  ASSERT_TRUE(IsOkStatus(Train(run, 2, 3)));
+  const absl::StatusOr<Summary> summary = ReadSummary(files_.get(), run.out());
+  ASSERT_TRUE(IsOkStatus(summary.status()));
+  EXPECT_EQ(summary->status, "finished");
+  EXPECT_EQ(summary->steps, 4u * 5u);  // 15 batches an epoch, three a step
+  EXPECT_EQ(summary->examples, 4u * 230u);
+  EXPECT_TRUE(summary->test_accuracy.has_value());
+}
+
+TEST_F(InProcessClusterTest, AnotherModelThanTheCheckpointsIsRefusedByName) {
+  v1::RunConfig run = Config("max_steps: 3");
+  ASSERT_TRUE(IsOkStatus(Train(run, 1, 1)));
+  run.set_max_steps(6);
+  run.mutable_model()->mutable_layer(0)->mutable_dense()->set_units(25);
+  const absl::Status status = Train(run, 1, 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("shape"));
+}
+
+}  // namespace
+}  // namespace shoal
