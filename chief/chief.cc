@@ -153,6 +153,7 @@ void Chief::Deliver(const PsCommand& command, ParameterClient* client) {
   v1::DecideBatchResponse decide;
   v1::RequestCutResponse cut;
   v1::FinishResponse finish;
+  v1::GetAppliedResponse applied;
   struct Call {
     ParameterClient* client;
     v1::LoadSlicesResponse* load;
@@ -160,6 +161,7 @@ void Chief::Deliver(const PsCommand& command, ParameterClient* client) {
     v1::DecideBatchResponse* decide;
     v1::RequestCutResponse* cut;
     v1::FinishResponse* finish;
+    v1::GetAppliedResponse* applied;
     absl::Status operator()(const v1::LoadSlicesRequest& r) { return client->LoadSlices(r, load); }
     absl::Status operator()(const v1::WithholdBatchRequest& r) {
       return client->WithholdBatch(r, withhold);
@@ -169,9 +171,12 @@ void Chief::Deliver(const PsCommand& command, ParameterClient* client) {
     }
     absl::Status operator()(const v1::RequestCutRequest& r) { return client->RequestCut(r, cut); }
     absl::Status operator()(const v1::FinishRequest& r) { return client->Finish(r, finish); }
+    absl::Status operator()(const v1::GetAppliedRequest& r) {
+      return client->GetApplied(r, applied);
+    }
   };
   const absl::Status status =
-      std::visit(Call{client, &load, &withhold, &decide, &cut, &finish}, command.request);
+      std::visit(Call{client, &load, &withhold, &decide, &cut, &finish, &applied}, command.request);
 
   MutexLock lock(&mutex_);
   const absl::Time now = options_.clock->Now();
@@ -191,6 +196,8 @@ void Chief::Deliver(const PsCommand& command, ParameterClient* client) {
     session_.OnDecideAnswer(command);
   } else if (std::holds_alternative<v1::RequestCutRequest>(command.request)) {
     session_.OnCutAnswer(command, cut);
+  } else if (std::holds_alternative<v1::GetAppliedRequest>(command.request)) {
+    session_.OnAppliedAnswer(now, command, applied);
   } else {
     session_.OnFinishAnswer(command);
   }
@@ -309,9 +316,19 @@ absl::Status Chief::ReportBadBatch(const v1::ReportBadBatchRequest& request,
   return status;
 }
 
-absl::Status Chief::LeaseBatches(const v1::LeaseBatchesRequest& /*request*/,
-                                 v1::LeaseBatchesResponse* /*response*/) {
-  return absl::FailedPreconditionError("sync.sync_replicas is true: batches are not leased");
+absl::Status Chief::LeaseBatches(const v1::LeaseBatchesRequest& request,
+                                 v1::LeaseBatchesResponse* response) {
+  MutexLock lock(&mutex_);
+  absl::StatusOr<v1::LeaseBatchesResponse> answer =
+      session_.LeaseBatches(options_.clock->Now(), request);
+  if (!answer.ok()) return answer.status();
+  *response = *std::move(answer);
+  // Finished batches may make a cut due; asking for more changes nothing.
+  if (request.finished_size() > 0) {
+    poked_ = true;
+    poke_.NotifyAll();
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Chief::ReportNorms(const v1::ReportNormsRequest& request,

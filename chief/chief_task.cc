@@ -30,8 +30,12 @@ int KeepOf(const v1::RunConfig& run) {
 
 // Whether a run that stands at the checkpoint has nothing left to do.
 absl::StatusOr<bool> IsAtEnd(const v1::RunConfig& run, const v1::Manifest& manifest) {
-  if (!manifest.synchronous())
-    return manifest.finished() && run.num_epochs() == 0 && run.max_steps() <= manifest.step();
+  if (!manifest.synchronous()) {
+    v1::DataLedgerState ledger;
+    if (!manifest.finished() || !ledger.ParseFromString(manifest.ledger())) return false;
+    return (run.max_steps() != 0 && ledger.updates() >= run.max_steps()) ||
+           (run.num_epochs() != 0 && ledger.next().epoch() >= run.num_epochs());
+  }
   ASSIGN_OR_RETURN(const StepPlan plan, StepPlan::FromProto(manifest.plan()));
   return plan.LastStep(run.max_steps(), run.num_epochs()) <= manifest.step();
 }

@@ -183,7 +183,7 @@ bool DataLedger::HasStale() const {
                      [](const auto& open) { return open.second.stale; });
 }
 
-bool DataLedger::AtEnd() const {
+bool DataLedger::is_at_end() const {
   return (options_.max_steps != 0 && updates_ >= options_.max_steps) ||
          (options_.num_epochs != 0 && next_.epoch >= options_.num_epochs);
 }
@@ -205,7 +205,7 @@ void DataLedger::Advance() {
   if (!open_.empty() || !lost_ps_.empty()) return;  // not drained
   if (options_.evaluation_blocks > 0 && last_evaluated_ != updates_) {
     round_.Start(updates_, options_.evaluation_blocks);
-  } else if (AtEnd()) {
+  } else if (is_at_end()) {
     done_ = true;
   } else {
     SetPauses();

@@ -113,6 +113,8 @@ class DataLedger {
 
   uint64_t updates() const { return updates_; }
   bool is_done() const { return done_; }
+  // No new batches will be leased any more.
+  bool is_at_end() const;
   bool is_evaluating() const { return round_.is_active(); }
   uint64_t last_evaluated() const { return last_evaluated_; }
   uint64_t num_outstanding() const { return open_.size(); }  // leased, or waiting to be again
@@ -152,7 +154,6 @@ class DataLedger {
   uint64_t ChunkSize() const;
   uint64_t MinClock() const;
   bool HasStale() const;
-  bool AtEnd() const;
   void SetPauses();
   void Advance();
   absl::Status CheckPlanFits(const std::map<uint32_t, Epoch>& epochs, const BatchKey& next,

@@ -14,9 +14,10 @@ constexpr absl::Duration kRateWindow = absl::Seconds(2);
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::Create(const Options& options) {
-  ASSIGN_OR_RETURN(std::unique_ptr<MetricsFile> metrics,
-                   MetricsFile::Open(options.file_system, options.directory + "/metrics.jsonl",
-                                     options.first_step));
+  const uint64_t last_line = options.synchronous ? options.first_step : UINT64_MAX;
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<MetricsFile> metrics,
+      MetricsFile::Open(options.file_system, options.directory + "/metrics.jsonl", last_line));
   return std::unique_ptr<RunRecorder>(new RunRecorder(options, std::move(metrics)));
 }
 
@@ -76,7 +77,7 @@ void RunRecorder::Record(const StepLine& line) {
     const absl::Time now = options_.clock->Now();
     metrics.examples_per_second = RateAt(now, report.examples());
     last_step_time_ = now;
-    examples_ += report.examples();
+    CountExamples(report.step(), report.examples());
     steps_ = report.step();
     final_loss_ = metrics.loss;
   }
@@ -93,12 +94,24 @@ void RunRecorder::Record(const StepLine& line) {
 }
 
 void RunRecorder::Record(const RolledBack& rolled_back) {
-  options_.discard_above(rolled_back.version);
+  if (!rolled_back.lines_only) options_.discard_above(rolled_back.version);
   const absl::Status status = metrics_->CutBackTo(rolled_back.version);
   if (!status.ok()) LOG(ERROR) << "metrics.jsonl: " << status;
   if (options_.progress != nullptr) options_.progress->GoBackTo(rolled_back.version);
   MutexLock lock(&mutex_);
   steps_ = rolled_back.version;
+  while (!examples_of_.empty() && first_counted_ + examples_of_.size() > rolled_back.version + 1) {
+    examples_ -= examples_of_.back();
+    examples_of_.pop_back();
+  }
+}
+
+// Steps that are void later are taken back.
+void RunRecorder::CountExamples(uint64_t step, uint64_t examples) {
+  if (examples_of_.empty()) first_counted_ = step;
+  examples_of_.resize(step - first_counted_, 0);
+  examples_of_.push_back(static_cast<uint32_t>(examples));
+  examples_ += examples;
 }
 
 absl::Status RunRecorder::Record(const ManifestToWrite& manifest) {

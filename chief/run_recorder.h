@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,8 +30,10 @@ class RunRecorder : public SessionRecorder {
   struct Options {
     FileSystem* file_system = nullptr;  // Borrowed, like all pointers here.
     const Clock* clock = nullptr;
-    std::string directory;    // The run's.
-    uint64_t first_step = 0;  // Applied before this start.
+    std::string directory;  // The run's.
+    // Applied before this start. ASYNC: lines have the number of a ps, which tells it with its
+    // first report; no line is void before.
+    uint64_t first_step = 0;
     bool synchronous = true;
     ProgressReporter* progress = nullptr;  // May be null.
     // Makes a checkpoint of shards that are there: writes the manifest, exports the model, prunes.
@@ -39,7 +42,7 @@ class RunRecorder : public SessionRecorder {
     std::function<void(uint64_t step)> discard_above;
   };
 
-  // Opens metrics.jsonl and cuts it back to first_step.
+  // Opens metrics.jsonl and, in SYNC, cuts it back to first_step.
   static absl::StatusOr<std::unique_ptr<RunRecorder>> Create(const Options& options);
 
   void Record(const StepLine& line) override;
@@ -55,6 +58,7 @@ class RunRecorder : public SessionRecorder {
  private:
   RunRecorder(const Options& options, std::unique_ptr<MetricsFile> metrics);
   double RateAt(absl::Time now, uint64_t examples) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountExamples(uint64_t step, uint64_t examples) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   const absl::Time created_;
@@ -66,7 +70,9 @@ class RunRecorder : public SessionRecorder {
   absl::Time window_start_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   uint64_t window_examples_ ABSL_GUARDED_BY(mutex_) = 0;
   double rate_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t examples_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t examples_ ABSL_GUARDED_BY(mutex_) = 0;  // of the lines that stand
+  uint64_t first_counted_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<uint32_t> examples_of_ ABSL_GUARDED_BY(mutex_);  // by step, from first_counted_
   uint64_t steps_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<double> final_loss_ ABSL_GUARDED_BY(mutex_);
 };

@@ -80,6 +80,7 @@ absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(
   if (task.job == Job::kPs) {
     AdmitPs(now, task.index, incarnation);
   } else {
+    if (async_ != nullptr) async_->OnWorkerLost(task.index, incarnation - 1);
     UpdateView();
   }
   StartIfComplete();
@@ -112,7 +113,8 @@ absl::Status TrainingSession::AdmitWorker(const v1::RegisterTaskRequest& request
   }
   cuts_.SetParts(parts);
   evaluations_.emplace(plan_->evaluation_blocks);
-  if (options_.run.optimizer().clip_by_global_norm() > 0) {
+  if (!state_.synchronous()) RETURN_IF_ERROR(StartAsync());
+  if (state_.synchronous() && options_.run.optimizer().clip_by_global_norm() > 0) {
     uint64_t num_slices = 0;
     for (const Slice& slice : plan_->table.slices()) {
       if (plan_->variables[slice.variable].update() == v1::UPDATE_KIND_OPTIMIZER) ++num_slices;
@@ -136,7 +138,9 @@ void TrainingSession::AdmitPs(absl::Time now, uint32_t index, uint64_t incarnati
   ps = PsState();
   ps.incarnation = incarnation;
   UpdatePsAddresses();
-  if (lost_state && state_.phase() != v1::RunState::PHASE_DONE) {
+  if (async_ != nullptr) {
+    OnAsyncTaskLost(TaskId{Job::kPs, index}, incarnation);
+  } else if (lost_state && state_.phase() != v1::RunState::PHASE_DONE) {
     Rollback(now, absl::StrFormat("ps/%d came back without its state", index));
   }
 }
@@ -151,6 +155,7 @@ absl::Status TrainingSession::Heartbeat(absl::Time now, const v1::HeartbeatReque
   member->batch = KeyOf(request.batch());
   if (request.leaving()) {
     membership_.Leave(task, request.identity().incarnation());
+    OnAsyncTaskLost(task, request.identity().incarnation());
     UpdateView();
     UpdateWaitingFor();
   }
@@ -174,6 +179,11 @@ void TrainingSession::PresumeDead(absl::Time now, TaskId task) {
 
 absl::Status TrainingSession::ReportSteps(absl::Time now, const v1::ReportStepsRequest& request) {
   RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
+  if (async_ != nullptr) {
+    const absl::Status status = ReportAsyncSteps(request);
+    Progress(now);
+    return status;
+  }
   for (const v1::StepReport& report : request.steps()) {
     if (report.step() <= newest_step_) continue;
     if (report.step() != newest_step_ + 1) {
@@ -195,10 +205,7 @@ absl::Status TrainingSession::ReportShard(absl::Time now, const v1::ReportShardR
   if (!request.error().empty()) {
     Note(absl::StrFormat("no checkpoint at step %d: %s: %s", request.version(), task.ToString(),
                          request.error()));
-    cuts_.Fail(request.version());
-    if (plan_ != nullptr && request.version() == plan_->last_step) {
-      Fail(absl::StrCat("the final checkpoint could not be written: ", request.error()));
-    }
+    GiveUpCut(request.version(), request.error());
   } else {
     cuts_.AddShard(task.index, request.version(), request.directory(), request.file());
   }
@@ -211,7 +218,9 @@ absl::Status TrainingSession::ReportEvaluation(absl::Time now,
   RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
   if (!evaluations_.has_value()) return absl::FailedPreconditionError("nothing to evaluate yet");
   const EvaluationSums sums{request.loss_sum(), request.correct(), request.examples()};
-  if (!evaluations_->Add(request.version(), request.block(), sums)) {
+  if (request.block() < evaluations_->num_blocks() && async_ != nullptr) {
+    AddAsyncEvaluation(request, sums);
+  } else if (!evaluations_->Add(request.version(), request.block(), sums)) {
     return absl::InvalidArgumentError(absl::StrFormat("block: %d, but there are only %d",
                                                       request.block(), evaluations_->num_blocks()));
   }
@@ -221,22 +230,32 @@ absl::Status TrainingSession::ReportEvaluation(absl::Time now,
 
 absl::Status TrainingSession::ReportBadBatch(absl::Time now,
                                              const v1::ReportBadBatchRequest& request) {
+  TaskId task = TaskOf(request.identity().member());
+  uint64_t incarnation = request.identity().incarnation();
+  BatchKey batch = KeyOf(request.batch());
+  bool certain = request.reason() == v1::ReportBadBatchRequest::REASON_NON_FINITE;
+  std::string detail = request.detail();
   if (request.has_died()) {  // From a launcher, which is no member.
     if (request.identity().run_id() != options_.run_id && !request.identity().run_id().empty()) {
       return absl::FailedPreconditionError("run_id: another run");
     }
-    const Member* member = membership_.Find(TaskOf(request.died()));
+    task = TaskOf(request.died());
+    const Member* member = membership_.Find(task);
     if (member == nullptr || !member->has_batch) return absl::OkStatus();
-    decisions_.Report(
-        member->batch, member->incarnation, false,
-        absl::StrCat(TaskOf(request.died()).ToString(), " crashed on it: ", request.detail()));
+    incarnation = member->incarnation;
+    batch = member->batch;
+    certain = false;
+    detail = absl::StrCat(task.ToString(), " crashed on it: ", request.detail());
   } else {
     RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
-    decisions_.Report(KeyOf(request.batch()), request.identity().incarnation(),
-                      request.reason() == v1::ReportBadBatchRequest::REASON_NON_FINITE,
-                      request.detail());
   }
-  Decide(now);
+  if (async_ != nullptr) {
+    ReportAsyncBadBatch(batch, task, incarnation, certain, detail);
+    Progress(now);
+  } else {
+    decisions_.Report(batch, incarnation, certain, detail);
+    Decide(now);
+  }
   return absl::OkStatus();
 }
 
@@ -271,6 +290,12 @@ absl::StatusOr<uint64_t> TrainingSession::RequestStop(absl::Time now,
     stop_deadline_ = now + options_.stop_wait;
     Note(absl::StrCat("stopping: ", request.reason()));
   }
+  if (async_ != nullptr && state_.phase() != v1::RunState::PHASE_WAITING) {
+    async_->WantCut();
+    const uint64_t name = async_->NextCutName();
+    Progress(now);
+    return name;
+  }
   if (state_.phase() == v1::RunState::PHASE_TRAINING) {
     cuts_.Request(newest_step_ + 2);
     return cuts_.requested_version();
@@ -294,7 +319,7 @@ v1::GetRunStatusResponse TrainingSession::Status(absl::Time now) const {
     status->set_host(member.host);
     status->set_process_id(member.process_id);
   }
-  response.set_step(newest_step_);
+  response.set_step(newest_step());
   response.set_last_checkpoint(cuts_.durable_directory());
   return response;
 }
@@ -310,6 +335,7 @@ void TrainingSession::OnLoadAnswer(absl::Time now, const PsCommand& command,
     return;
   }
   ps.loaded_lineage = state_.lineage();
+  if (async_ != nullptr) async_->OnLoaded(command.ps);
   StartTrainingIfLoaded();
   Progress(now);
 }
@@ -333,6 +359,10 @@ void TrainingSession::OnCutAnswer(const PsCommand& command,
                                   const v1::RequestCutResponse& response) {
   const auto& request = std::get<v1::RequestCutRequest>(command.request);
   if (request.identity().lineage() != state_.lineage()) return;
+  if (async_ != nullptr) {
+    if (command.incarnation != ps_[command.ps].incarnation) return;
+    async_->OnCutAnswer(command.ps, request.version(), response.newest_version());
+  }
   cuts_.OnAnswer(command.ps, request.version(), response.passed(), response.newest_version());
 }
 

@@ -13,14 +13,17 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
+#include "chief/async_session.h"
 #include "chief/bad_batch_decisions.h"
 #include "chief/cut_ledger.h"
 #include "chief/evaluation_ledger.h"
 #include "chief/gradient_norms.h"
 #include "chief/membership.h"
 #include "chief/run_plan.h"
+#include "chief/session_records.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/parameter_service.pb.h"
 
@@ -34,31 +37,11 @@ struct PsCommand {
   uint64_t incarnation =
       0;  // of the ps: the driver puts it into nothing, it names whom the answer is from
   std::variant<v1::LoadSlicesRequest, v1::WithholdBatchRequest, v1::DecideBatchRequest,
-               v1::RequestCutRequest, v1::FinishRequest>
+               v1::RequestCutRequest, v1::FinishRequest, v1::GetAppliedRequest>
       request;
 };
 
-// What the session wants written down, in order.
-struct StepLine {  // One applied step, with its evaluation if it is an evaluation version.
-  v1::StepReport report;
-  std::optional<EvaluationSums> evaluation;
-};
-struct RolledBack {  // Lines above `version` are void.
-  uint64_t version = 0;
-  std::string reason;
-};
-struct ManifestToWrite {  // Answer with OnManifestWritten.
-  std::string directory;
-  v1::Manifest manifest;
-};
-struct TrainingStarts {};  // All ps have loaded.
-struct SessionNote {       // For the log.
-  std::string text;
-};
-using SessionRecord =
-    std::variant<StepLine, RolledBack, ManifestToWrite, TrainingStarts, SessionNote>;
-
-// The chief's view of the run (SYNC): who takes part, which lineage of the variables is valid, what
+// The chief's view of the run: who takes part, which lineage of the variables is valid, what
 // became of bad batches, which cuts are durable, when the run is over. It is not on the path of a
 // step: slices apply steps by themselves.
 //
@@ -68,6 +51,10 @@ using SessionRecord =
 //     registered)       +-------------+
 //                         a ps lost its state, or a bad batch is on some slices:          any ---->
 //                         FAILED new lineage, all go back to the last durable cut
+//
+// That is SYNC. In ASYNC nobody goes back: a lost ps is loaded again under the same lineage while
+// the others train on, and what is different besides (leases, evaluations, cuts, the end) is up to
+// an AsyncSession.
 //
 // Single-threaded: (now, message) in, state, commands and records out. Messages may be lost,
 // repeated and reordered. Errors of the handlers are those documented in
@@ -89,6 +76,8 @@ class TrainingSession {
     absl::Duration ps_return_wait = absl::Seconds(30);      // For a lost ps to come back.
     absl::Duration stop_wait =
         absl::Seconds(20);  // For a cut on request, before the last one has to do.
+    absl::Duration lines_wait =
+        absl::Seconds(2);                      // ASYNC: at the end, for the last steps' reports.
     absl::Duration resend = absl::Seconds(2);  // Commands that were not answered.
     absl::Duration resend_load = absl::Seconds(60);
     absl::Duration redeliver = absl::Milliseconds(300);  // Commands that did not arrive.
@@ -114,6 +103,8 @@ class TrainingSession {
   absl::Status ReportShard(absl::Time now, const v1::ReportShardRequest& request);
   absl::Status ReportEvaluation(absl::Time now, const v1::ReportEvaluationRequest& request);
   absl::Status ReportBadBatch(absl::Time now, const v1::ReportBadBatchRequest& request);
+  absl::StatusOr<v1::LeaseBatchesResponse> LeaseBatches(absl::Time now,
+                                                        const v1::LeaseBatchesRequest& request);
   absl::Status ReportNorms(const v1::ReportNormsRequest& request);
   std::optional<double> NormScale(uint64_t lineage, uint64_t step) const;
   absl::StatusOr<uint64_t> RequestStop(absl::Time now, const v1::RequestStopRequest& request);
@@ -125,6 +116,8 @@ class TrainingSession {
                         const v1::WithholdBatchResponse& response);
   void OnDecideAnswer(const PsCommand& command);
   void OnCutAnswer(const PsCommand& command, const v1::RequestCutResponse& response);
+  void OnAppliedAnswer(absl::Time now, const PsCommand& command,
+                       const v1::GetAppliedResponse& response);
   void OnFinishAnswer(const PsCommand& command);
   // The command could not be delivered; it is issued again soon.
   void OnUndelivered(absl::Time now, const PsCommand& command);
@@ -143,7 +136,10 @@ class TrainingSession {
   bool interrupted() const { return stopping_; }
   // All ps were told that the run is over (or are gone).
   bool all_finished() const;
-  uint64_t newest_step() const { return newest_step_; }
+  // Applied updates.
+  uint64_t newest_step() const {
+    return async_ == nullptr ? newest_step_ : async_->ledger().updates();
+  }
   uint64_t durable_version() const { return cuts_.durable_version(); }
   const std::string& durable_directory() const { return cuts_.durable_directory(); }
   // Null before the first worker has registered.
@@ -176,6 +172,8 @@ class TrainingSession {
   void Progress(absl::Time now);
   void FlushLines();
   void WriteManifestIfComplete();
+  void GiveUpCut(uint64_t version, absl::string_view why);
+  bool IsFinalCut(uint64_t version) const;
   void CheckWaits(absl::Time now);
   void FinishIfDurable();
   void Fail(const std::string& message);
@@ -183,6 +181,17 @@ class TrainingSession {
   PsCommand CommandFor(uint32_t ps) const;
   void FillIdentity(v1::Identity* identity) const;
   v1::LoadSlicesRequest LoadRequest() const;
+  const std::map<BatchKey, std::string>& skipped() const;
+
+  // training_session_async.cc
+  absl::Status StartAsync();
+  void OnAsyncTaskLost(TaskId task, uint64_t incarnation);
+  absl::Status ReportAsyncSteps(const v1::ReportStepsRequest& request);
+  void AddAsyncEvaluation(const v1::ReportEvaluationRequest& request, const EvaluationSums& sums);
+  void ReportAsyncBadBatch(const BatchKey& batch, TaskId task, uint64_t incarnation, bool certain,
+                           const std::string& detail);
+  void ProgressAsync(absl::Time now);
+  void FinishAsync(absl::Time now);
 
   const Options options_;
   Membership membership_;
@@ -193,12 +202,15 @@ class TrainingSession {
   CutLedger cuts_;
   std::optional<EvaluationLedger> evaluations_;  // from the plan on
   std::optional<GradientNorms> norms_;           // with clipping by global norm
+  std::unique_ptr<AsyncSession> async_;          // ASYNC, from the plan on
   std::vector<PsState> ps_;
   v1::RunState state_;
   uint64_t newest_step_ = 0;
   std::deque<v1::StepReport> held_lines_;  // applied, but their evaluation is not complete
   bool stopping_ = false;
   absl::Time stop_deadline_ = absl::InfiniteFuture();
+  std::string written_directory_;                       // of the manifest that was written last
+  absl::Time lines_deadline_ = absl::InfiniteFuture();  // ASYNC
   absl::Time started_ = absl::InfiniteFuture();
   std::map<std::string, absl::Time> next_due_;
   std::vector<SessionRecord> records_;

@@ -16,6 +16,7 @@ std::string DetailOf(const v1::FinishRequest&) { return ""; }
 std::string DetailOf(const v1::RequestCutRequest& request) {
   return absl::StrCat(request.version());
 }
+std::string DetailOf(const v1::GetAppliedRequest& request) { return absl::StrCat(request.epoch()); }
 template <typename Request>  // WithholdBatch, DecideBatch
 std::string DetailOf(const Request& request) {
   return absl::StrCat(request.batch().epoch(), " ", request.batch().index(), " ", request.number());
@@ -37,8 +38,13 @@ void TrainingSession::SetPhase(v1::RunState::Phase phase) {
   if (state_.phase() == phase) return;
   state_.set_phase(phase);
   Changed();
-  Note(absl::StrCat(v1::RunState::Phase_Name(phase), ", step ", newest_step_, ", lineage ",
+  Note(absl::StrCat(v1::RunState::Phase_Name(phase), ", step ", newest_step(), ", lineage ",
                     state_.lineage()));
+  const bool over = phase == v1::RunState::PHASE_DONE || phase == v1::RunState::PHASE_FAILED;
+  if (over && async_ != nullptr) {
+    async_->lines().Flush();
+    for (SessionRecord& record : async_->lines().Take()) records_.push_back(std::move(record));
+  }
 }
 
 void TrainingSession::Note(std::string text) { records_.push_back(SessionNote{std::move(text)}); }
@@ -73,11 +79,12 @@ void TrainingSession::UpdatePsAddresses() {
 }
 
 void TrainingSession::UpdateDecisions() {
-  if (decisions_seen_ == decisions_.changes()) return;
-  decisions_seen_ = decisions_.changes();
+  const uint64_t changes = decisions_.changes() + (async_ == nullptr ? 0 : skipped().size());
+  if (decisions_seen_ == changes) return;
+  decisions_seen_ = changes;
   state_.clear_skipped();
   state_.clear_delivered();
-  for (const auto& [batch, reason] : decisions_.skipped()) *state_.add_skipped() = ToProto(batch);
+  for (const auto& [batch, reason] : skipped()) *state_.add_skipped() = ToProto(batch);
   for (const BatchKey& batch : decisions_.delivered()) *state_.add_delivered() = ToProto(batch);
   Changed();
 }
@@ -111,9 +118,10 @@ void TrainingSession::StartTrainingIfLoaded() {
   for (const PsState& ps : ps_) {
     if (ps.loaded_lineage != state_.lineage()) return;
   }
+  if (async_ != nullptr && !async_->all_serve()) return;
   SetPhase(v1::RunState::PHASE_TRAINING);
   records_.push_back(TrainingStarts());
-  if (stopping_) cuts_.Request(newest_step_ + 2);
+  if (stopping_ && async_ == nullptr) cuts_.Request(newest_step_ + 2);
 }
 
 void TrainingSession::Rollback(absl::Time now, const std::string& reason) {
@@ -144,6 +152,7 @@ void TrainingSession::Decide(absl::Time now) {
 }
 
 void TrainingSession::Progress(absl::Time now) {
+  if (async_ != nullptr) return ProgressAsync(now);
   FlushLines();
   WriteManifestIfComplete();
   FinishIfDurable();
@@ -174,7 +183,8 @@ void TrainingSession::FlushLines() {
 
 void TrainingSession::WriteManifestIfComplete() {
   // A durable cut has all its lines: those of later steps are void if the run goes back to it.
-  const uint64_t lines_end = held_lines_.empty() ? newest_step_ : held_lines_.front().step() - 1;
+  uint64_t lines_end = held_lines_.empty() ? newest_step_ : held_lines_.front().step() - 1;
+  if (async_ != nullptr) lines_end = UINT64_MAX;  // counted by one ps, apart from cuts
   while (std::optional<CutLedger::Complete> cut = cuts_.TakeComplete(lines_end)) {
     ManifestToWrite write;
     write.directory = cut->directory;
@@ -190,20 +200,35 @@ void TrainingSession::WriteManifestIfComplete() {
     *manifest.mutable_shard_map() = plan_->shard_map;
     plan_->steps.ToProto(manifest.mutable_plan());
     for (const v1::ShardFile& shard : cut->shards) *manifest.add_shards() = shard;
-    for (const auto& [batch, reason] : decisions_.skipped()) {
+    for (const auto& [batch, reason] : skipped()) {
       v1::SkippedBatch* skip = manifest.add_skipped();
       *skip->mutable_batch() = ToProto(batch);
       skip->set_reason(reason);
     }
-    manifest.set_finished(cut->version == plan_->last_step);
+    manifest.set_finished(IsFinalCut(cut->version));
+    if (async_ != nullptr && async_->cut() != nullptr) manifest.set_ledger(async_->cut()->ledger);
     manifest.set_seed(options_.run.has_seed() ? options_.run.seed() : 1);
     manifest.set_synchronous(state_.synchronous());
     // At the end of the run workers still have to evaluate.
     if (stopping_ && cuts_.requested() && cuts_.requested_version() <= cut->version) {
       SetPhase(v1::RunState::PHASE_STOPPING);
     }
+    written_directory_ = write.directory;
     records_.push_back(std::move(write));
   }
+}
+
+bool TrainingSession::IsFinalCut(uint64_t version) const {
+  if (plan_ == nullptr) return false;
+  if (async_ == nullptr) return version == plan_->last_step;
+  return async_->cut() != nullptr && async_->cut()->name == version && async_->cut()->is_final;
+}
+
+void TrainingSession::GiveUpCut(uint64_t version, absl::string_view why) {
+  const bool is_final = IsFinalCut(version);
+  cuts_.Fail(version);
+  if (async_ != nullptr) async_->OnCutFailed(version);
+  if (is_final) Fail(absl::StrCat("the final checkpoint could not be written: ", why));
 }
 
 void TrainingSession::OnManifestWritten(absl::Time now, uint64_t lineage, uint64_t version,
@@ -211,17 +236,21 @@ void TrainingSession::OnManifestWritten(absl::Time now, uint64_t lineage, uint64
   const bool current = lineage == state_.lineage();
   if (!status.ok()) {
     Note(absl::StrFormat("no checkpoint at step %d: %s", version, status.message()));
-    if (current) cuts_.Fail(version);
-    if (plan_ != nullptr && version == plan_->last_step) {
-      Fail(absl::StrCat("the final checkpoint could not be written: ", status.message()));
-    }
+    if (current) GiveUpCut(version, status.message());
     return;
   }
   // A manifest of an older lineage is a valid cut of it, but the run went back before it became
   // known: it stays unused.
   if (!current) return;
   cuts_.OnDurable(version);
-  if (cuts_.requested() && cuts_.requested_version() <= version && !stopping_) cuts_.EndRequest();
+  if (async_ != nullptr) {
+    // Good even if a ps was lost meanwhile, which has made the ledger forget the cut.
+    if (version > cuts_.durable_version()) cuts_.Restore(version, written_directory_);
+    async_->OnCutDurable(version);
+    cuts_.EndRequest();
+  } else if (cuts_.requested() && cuts_.requested_version() <= version && !stopping_) {
+    cuts_.EndRequest();
+  }
   Progress(now);
 }
 
@@ -274,8 +303,10 @@ void TrainingSession::CheckWaits(absl::Time now) {
 }
 
 void TrainingSession::Tick(absl::Time now) {
-  for (TaskId task : membership_.Expire(now))
+  for (TaskId task : membership_.Expire(now)) {
     Note(absl::StrCat(task.ToString(), " is gone: its lease has ended"));
+    OnAsyncTaskLost(task, membership_.Find(task)->incarnation);
+  }
   UpdateView();
   UpdateWaitingFor();
   Decide(now);
@@ -298,7 +329,7 @@ v1::LoadSlicesRequest TrainingSession::LoadRequest() const {
   *request.mutable_shard_map() = plan_->shard_map;
   plan_->steps.ToProto(request.mutable_plan());
   request.set_checkpoint(cuts_.durable_directory());
-  for (const auto& [batch, reason] : decisions_.skipped()) *request.add_skipped() = ToProto(batch);
+  for (const auto& [batch, reason] : skipped()) *request.add_skipped() = ToProto(batch);
   request.set_checkpoint_root(options_.checkpoint_root);
   request.set_token(options_.token);
   return request;
@@ -329,12 +360,23 @@ std::vector<PsCommand> TrainingSession::TakeCommands(absl::Time now) {
     commands.push_back(std::move(command));
   };
   const v1::RunState::Phase phase = state_.phase();
-  if (phase == v1::RunState::PHASE_PREPARING) {
+  const bool runs = phase == v1::RunState::PHASE_TRAINING || phase == v1::RunState::PHASE_STOPPING;
+  if (phase == v1::RunState::PHASE_PREPARING || (runs && async_ != nullptr)) {
     for (uint32_t ps = 0; ps < ps_.size(); ++ps) {
-      if (ps_[ps].loaded_lineage != state_.lineage())
+      if (ps_[ps].loaded_lineage != state_.lineage()) {
         issue(ps, options_.resend_load, LoadRequest());
+        continue;
+      }
+      if (async_ == nullptr) continue;
+      for (const uint32_t epoch : async_->EpochsToAsk(ps)) {
+        v1::GetAppliedRequest request;
+        FillIdentity(request.mutable_identity());
+        request.set_epoch(epoch);
+        issue(ps, options_.resend, std::move(request));
+      }
     }
-  } else if (phase == v1::RunState::PHASE_TRAINING || phase == v1::RunState::PHASE_STOPPING) {
+  }
+  if (runs) {
     for (const BadBatchDecisions::Message& message : decisions_.Unanswered()) {
       const BatchKey& batch = message.batch;
       auto fill = [&](auto request) {

@@ -130,6 +130,11 @@ class AsyncStepLogic {
 
   // For heartbeats.
   std::optional<BatchKey> batch_in_hand() const;
+  // What comes after the batch in hand as things stand, to be read ahead.
+  std::optional<BatchKey> next_batch() const {
+    if (queue_.empty()) return std::nullopt;
+    return queue_.front().batch;
+  }
   uint64_t num_finished() const { return num_finished_; }
   uint64_t num_refused() const { return num_refused_; }
   std::string Activity() const;

@@ -25,6 +25,7 @@
 #include "runtime/rpc/grpc_chief_client.h"
 #include "runtime/rpc/remote_variable_store.h"
 #include "runtime/variables/exchange_groups.h"
+#include "worker/async_trainer.h"
 #include "worker/graph_program.h"
 #include "worker/replica.h"
 #include "worker/sync_trainer.h"
@@ -161,6 +162,11 @@ ChiefSession::Options SessionOptions(const TaskOptions& options) {
   return session;
 }
 
+std::unique_ptr<Trainer> MakeTrainer(bool synchronous, const TrainerOptions& options) {
+  if (synchronous) return std::make_unique<SyncTrainer>(options);
+  return std::make_unique<AsyncTrainer>(options);
+}
+
 // Trains with a registered session until the run is over.
 absl::Status Train(const TaskOptions& options, const WorkerLinks& links, GraphProgram* program,
                    const Datasets& data, ChiefSession* session, StateFeed* feed) {
@@ -186,12 +192,12 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links, GraphPr
                                  .test_plan = *data.test_plan,
                                  .steps = steps,
                                  .identity = [session] { return session->identity(); }};
-  SyncTrainer trainer(trainer_options);
-  feed->Attach(&trainer);
+  const std::unique_ptr<Trainer> trainer = MakeTrainer(state.synchronous(), trainer_options);
+  feed->Attach(trainer.get());
   absl::Status status;
   {
     PeriodicTask activity("activity", kActivityPeriod, *options.clock, [&] {
-      const Trainer::Progress progress = trainer.progress();
+      const Trainer::Progress progress = trainer->progress();
       ChiefSession::Activity words;
       words.step = progress.step;
       words.words = progress.activity;
@@ -199,7 +205,7 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links, GraphPr
       if (progress.batch.has_value()) words.batch = *progress.batch;
       session->SetActivity(std::move(words));
     });
-    status = trainer.Run();
+    status = trainer->Run();
   }
   feed->Attach(nullptr);
   store->Shutdown();

@@ -1,0 +1,53 @@
+#ifndef SHOAL_CHIEF_ASYNC_LINES_H_
+#define SHOAL_CHIEF_ASYNC_LINES_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "chief/session_records.h"
+
+namespace shoal {
+
+// The lines of metrics.jsonl, ASYNC. The ps with the report slice counts them: one per contribution
+// applied there. When it came back from a checkpoint, its count went back with it, and the lines
+// that it counts again are void. The newest line is held until the next one comes, so that an
+// evaluation can still go into it. One thread at a time.
+class AsyncLines {
+ public:
+  // The first report of an incarnation makes lines from its step on void. A repeated report changes
+  // nothing. FailedPrecondition: one between is missing.
+  absl::Status Add(uint64_t incarnation, const v1::StepReport& report);
+
+  // Made after `updates` updates: goes into the newest line, or into the one that is to come if the
+  // ps has not told that much yet.
+  void SetEvaluation(uint64_t updates, const EvaluationSums& sums);
+
+  // Nothing more is to be expected: lets go of what is held.
+  void Flush();
+
+  std::vector<SessionRecord> Take();
+
+  // The newest step that was reported, held or not.
+  uint64_t newest() const { return newest_; }
+
+ private:
+  struct Evaluation {
+    uint64_t updates = 0;
+    EvaluationSums sums;
+  };
+
+  void Attach();
+
+  uint64_t incarnation_ = 0;
+  uint64_t newest_ = 0;
+  std::optional<StepLine> held_;
+  std::optional<Evaluation> evaluation_;  // waits for its line
+  std::vector<SessionRecord> records_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_ASYNC_LINES_H_
