@@ -116,10 +116,29 @@ uint32_t ClonesOf(const v1::RunConfig& run) {
   return run.deployment().has_num_clones() ? run.deployment().num_clones() : 1;
 }
 
+// The model is built for the training data and evaluates the test data.
+absl::Status CheckSameFields(const Dataset& train, const Dataset& test) {
+  const auto describe = [](const Dataset& data) {
+    std::string text;
+    for (const FieldSpec& field : data.fields()) {
+      absl::StrAppend(&text, text.empty() ? "" : ", ", field.name, " ",
+                      field.example.shape.ToString());
+    }
+    return text;
+  };
+  const std::string of_train = describe(train);
+  const std::string of_test = describe(test);
+  if (of_train == of_test) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("data.directory: test examples are ", of_test,
+                                          ", but training examples are ", of_train,
+                                          "; use two splits of one data set"));
+}
+
 absl::StatusOr<Datasets> LoadData(const v1::RunConfig& run) {
   Datasets data;
   ASSIGN_OR_RETURN(data.train, MakeDataset(run.data(), DataSplit::kTrain, SeedOf(run)));
   ASSIGN_OR_RETURN(data.test, MakeDataset(run.data(), DataSplit::kTest, SeedOf(run)));
+  RETURN_IF_ERROR(CheckSameFields(*data.train, *data.test));
   data.classes = run.data().classes() > 0 ? run.data().classes() : 10;
   BatchPlanOptions train;
   train.num_examples = data.train->size();
@@ -252,7 +271,8 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
 }
 
 absl::Status RunWorker(const TaskOptions& options, const ModelFactory& model) {
-  GrpcChiefClient chief(NewGrpcChannel(options.chief_address, ChannelUse::kControl, kMaxControlMessageBytes));
+  GrpcChiefClient chief(
+      NewGrpcChannel(options.chief_address, ChannelUse::kControl, kMaxControlMessageBytes));
   BulkConnector::Options bulk_options;
   bulk_options.shared_memory = !options.run.cluster().no_shared_memory();
   // A slice travels whole.
@@ -262,7 +282,8 @@ absl::Status RunWorker(const TaskOptions& options, const ModelFactory& model) {
   WorkerLinks links;
   links.chief = &chief;
   links.close_chief = [&chief] { chief.Close(); };
-  links.make_store = [&](const SliceTable& table, std::vector<ExchangeGroup> groups, const v1::Identity& identity) {
+  links.make_store = [&](const SliceTable& table, std::vector<ExchangeGroup> groups,
+                         const v1::Identity& identity) {
     RemoteVariableStore::Options store;
     store.run_id = identity.run_id();
     store.worker_index = options.task.index;
@@ -274,6 +295,8 @@ absl::Status RunWorker(const TaskOptions& options, const ModelFactory& model) {
   return RunWorkerTask(options, links, model);
 }
 
-absl::Status RunWorker(const TaskOptions& options) { return RunWorker(options, ModelFromRunFile()); }
+absl::Status RunWorker(const TaskOptions& options) {
+  return RunWorker(options, ModelFromRunFile());
+}
 
 }  // namespace shoal

@@ -182,8 +182,11 @@ int TaskMain(Job job, absl::Span<const std::string> args, const RunTask& run) {
   absl::StatusOr<TaskOptions> options = ResolveTask(job, *line, *directory);
   if (!options.ok()) return end(options.status());
   RaiseFileLimit();
+  SignalOptions on_signals;
+  // A chief makes a checkpoint first.
+  if (job == Job::kChief) on_signals.hard_exit_after = absl::Seconds(60);
   absl::StatusOr<std::unique_ptr<SignalWatcher>> signals =
-      SignalWatcher::Start(SignalOptions(), &shutdown);
+      SignalWatcher::Start(on_signals, &shutdown);
   if (!signals.ok()) return end(signals.status());
   return end(RunWithSurroundings(&*options, line->task, run, &shutdown));
 }

@@ -122,6 +122,8 @@ def file_cases(scratch):
         ([*train, data("label", train_labels=labels([10] * 64))], DATA_ERROR, "label"),
         ([*train, data("count", train_labels=labels([1] * 63))], DATA_ERROR, "labels"),
         ([*train, data("absent", train_labels=None)], CONFIG, "train-labels"),
+        ([*train, data("shape", t10k_images=images(64, 14, 14))], DATA_ERROR,
+         "data.directory: test examples are"),
         ([*train, data("empty", train_images=b"")], DATA_ERROR, "train-images"),
         (["train", *QUICK, data("real", train_labels=labels([10] * 64)), "--num_ps_tasks=1", "--num_replicas=1",
           "--out=" + str(scratch / "real_out")], DATA_ERROR, "label"),
@@ -144,6 +146,18 @@ def run_cases(scratch):
         ([*train, "--resume=never"], CONFIG, "resume"),
         ([*other, "--num_epochs=2"], CONFIG, "checkpoint"),
     ]
+    damaged = scratch / "damaged"
+    damage = [a.replace(str(out), str(damaged)) for a in train]
+    done = subprocess.run([SHOAL, *damage], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    for shard in (damaged / "checkpoints").glob("*/shard-*.safetensors"):
+        content = bytearray(shard.read_bytes())
+        content[-1] ^= 1
+        shard.write_bytes(content)
+    cases.append(([*damage, "--num_epochs=2"], DATA_ERROR, "shard-"))
+    cases.append((["inspect", f"--out={damaged}"], DATA_ERROR, "shard-"))
+    cases.append((["eval", f"--out={out}", "--step=12345"], CONFIG, "--step: there is no checkpoint of step 12345"))
+    cases.append((["inspect", "--out=/nowhere"], CONFIG, "--out: there is no /nowhere"))
     busy = socket.socket()
     busy.bind(("127.0.0.1", 0))
     busy.listen()
