@@ -2,161 +2,41 @@
 #include "ps/parameter_server.h"
 
 #include <gmock/gmock.h>
-#include <grpcpp/channel.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 
-#include "base/clock.h"
-#include "base/crc32c.h"
 #include "base/file_system.h"
 #include "base/notification.h"
-#include "proto/v1/bulk.pb.h"
 #include "proto/v1/parameter_service.pb.h"
+#include "ps/ps_test_cluster.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
-#include "runtime/rpc/bulk_connector.h"
-#include "runtime/rpc/channel.h"
-#include "runtime/rpc/fake_chief.h"
-#include "runtime/rpc/grpc_parameter_client.h"
+#include "runtime/cluster/slice_table.h"
 #include "runtime/rpc/remote_variable_store.h"
-#include "runtime/transport/bulk_test_service.h"
 #include "runtime/transport/faulty_bulk_channel.h"
-#include "runtime/transport/in_process_bulk_channel.h"
 #include "runtime/variables/exchange_groups.h"
 
 namespace shoal {
 namespace {
 
-constexpr uint32_t kNumPs = 2;
-
-// Two variables of ones in five slices; plain SGD with learning rate 0.5; two batches of two
-// examples a step.
-v1::LoadSlicesRequest LoadRequest(uint64_t lineage, bool synchronous) {
-  v1::LoadSlicesRequest request;
-  request.mutable_identity()->set_run_id("0123456789abcdef0123456789abcdef");
-  request.mutable_identity()->set_term(1);
-  request.mutable_identity()->mutable_member()->set_job(v1::JOB_CHIEF);
-  request.mutable_identity()->set_lineage(lineage);
-  v1::OptimizerConfig* optimizer = request.mutable_run()->mutable_optimizer();
-  optimizer->mutable_sgd();
-  optimizer->set_learning_rate(0.5);
-  request.mutable_run()->mutable_sync()->set_sync_replicas(synchronous);
-  request.mutable_run()->set_max_steps(1000);
-  request.mutable_run()->mutable_checkpoint()->set_save_every(100000);
-  const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
-    v1::VariableSpec* variable = request.add_variables();
-    variable->set_name(name);
-    for (const int64_t dimension : shape) variable->add_shape(dimension);
-    variable->set_dtype(v1::DATA_TYPE_FLOAT32);
-    variable->set_trainable(true);
-    variable->set_update(v1::UPDATE_KIND_OPTIMIZER);
-    variable->mutable_initializer()->set_kind(v1::Initializer::KIND_CONSTANT);
-    variable->mutable_initializer()->set_a(1);
-  };
-  add("w", {56, 8});
-  add("b", {8});
-  request.mutable_shard_map()->set_num_ps_tasks(kNumPs);
-  request.mutable_shard_map()->set_slice_bytes(512);
-  for (const uint32_t owner : {0, 1, 0, 1, 0}) request.mutable_shard_map()->add_owner(owner);
-  v1::StepPlan* plan = request.mutable_plan();
-  plan->set_examples_per_epoch(8);
-  plan->set_batch_examples(2);
-  plan->set_replicas_to_aggregate(synchronous ? 2 : 1);
-  return request;
-}
-
 SliceTable Table() {
-  const v1::LoadSlicesRequest request = LoadRequest(1, true);
+  const v1::LoadSlicesRequest request = PsLoadRequest(1, true);
   const std::vector<v1::VariableSpec> variables(request.variables().begin(),
                                                 request.variables().end());
   return std::move(SliceTable::Create(variables, 512).value());
 }
 
-enum class Form { kInProcess, kGrpc, kSharedMemory };
-
-std::string NameOf(const testing::TestParamInfo<Form>& info) {
-  constexpr const char* kNames[] = {"InProcess", "Grpc", "SharedMemory"};
-  return kNames[static_cast<int>(info.param)];
-}
-const auto kAllForms = testing::Values(Form::kInProcess, Form::kGrpc, Form::kSharedMemory);
-
-// The ps tasks of a run.
-class Cluster {
- public:
-  explicit Cluster(Form form)
-      : form(form), connector({kDefaultMaxBulkPayloadBytes, form == Form::kSharedMemory}) {
-    for (uint32_t i = 0; i < kNumPs; ++i) {
-      ParameterServer::Options options;
-      options.index = i;
-      options.chief = &chief;
-      options.clock = &clock;
-      options.file_system = file_system.get();
-      options.nonce = absl::StrCat("ps", i);
-      options.heartbeat_wait = absl::Milliseconds(20);
-      if (form != Form::kInProcess) options.listen_address = "127.0.0.1:0";
-      options.address = absl::StrCat(i);
-      servers.push_back(std::move(ParameterServer::Create(options).value()));
-      EXPECT_TRUE(servers.back()->Start().ok());
-    }
-  }
-  ~Cluster() {
-    for (auto& server : servers) EXPECT_TRUE(server->Stop().ok());
-  }
-
-  std::unique_ptr<BulkChannel> Connect(const std::string& address) {
-    if (form != Form::kInProcess) {
-      std::unique_ptr<BulkChannel> channel = connector.Connect(address);
-      EXPECT_EQ(channel->needs_checksums(), form == Form::kGrpc);
-      return channel;
-    }
-    return NewInProcessBulkChannel(servers[std::stoi(address)]->bulk_service());
-  }
-
-  absl::Status Load(uint64_t lineage, bool synchronous = true,
-                    const std::function<void(v1::LoadSlicesRequest*)>& change = nullptr) {
-    v1::LoadSlicesRequest request = LoadRequest(lineage, synchronous);
-    if (change != nullptr) change(&request);
-    for (const auto& server : servers) {
-      v1::LoadSlicesResponse response;
-      absl::Status status;
-      if (form != Form::kInProcess) {
-        GrpcParameterClient client(
-            NewGrpcChannel(server->address(), ChannelUse::kControl, kMaxControlMessageBytes));
-        status = client.LoadSlices(request, &response);
-      } else {
-        status = server->parameter_service()->LoadSlices(request, &response);
-      }
-      if (!status.ok()) return status;
-    }
-    return absl::OkStatus();
-  }
-
-  StoreView View(uint64_t lineage) const {
-    StoreView view{1, 1, lineage, {}, {}};
-    for (size_t i = 0; i < servers.size(); ++i) {
-      view.ps_addresses.push_back(servers[i]->address());
-      view.ps_incarnations.push_back(i + 1);
-    }
-    return view;
-  }
-
-  const Form form;
-  RealClock clock;
-  const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
-  FakeChief chief;
-  BulkConnector connector;
-  std::vector<std::unique_ptr<ParameterServer>> servers;
-};
-
 // A worker's store with buffers for all slices.
 class Worker {
  public:
-  Worker(Cluster* cluster, uint32_t index, BulkFaults* faults = nullptr)
+  Worker(PsTestCluster* cluster, uint32_t index, BulkFaults* faults = nullptr)
       : table_(Table()), store(table_, Options(cluster, index, faults), &cluster->clock) {
     for (const Slice& slice : table_.slices()) {
       gradients.emplace_back(slice.num_elements);
@@ -234,7 +114,7 @@ class Worker {
   }
 
  private:
-  RemoteVariableStore::Options Options(Cluster* cluster, uint32_t index, BulkFaults* faults) {
+  RemoteVariableStore::Options Options(PsTestCluster* cluster, uint32_t index, BulkFaults* faults) {
     RemoteVariableStore::Options options;
     options.run_id = "0123456789abcdef0123456789abcdef";
     options.worker_index = index;
@@ -264,7 +144,7 @@ void ExpectAll(const std::vector<Worker::Outcome>& results, PushOutcome outcome)
   }
 }
 
-class ParameterServerTest : public testing::TestWithParam<Form> {
+class ParameterServerTest : public testing::TestWithParam<PsForm> {
  protected:
   // Two workers, `steps` steps: worker p pushes (p + 1) / 4 everywhere and pulls the next version.
   void TrainAndExpectExactValues(uint64_t steps, BulkFaults* faults) {
@@ -300,10 +180,10 @@ class ParameterServerTest : public testing::TestWithParam<Form> {
     }
   }
 
-  Cluster cluster_{GetParam()};
+  PsTestCluster cluster_{GetParam()};
 };
 
-INSTANTIATE_TEST_SUITE_P(Forms, ParameterServerTest, kAllForms, NameOf);
+INSTANTIATE_TEST_SUITE_P(Forms, ParameterServerTest, AllPsForms(), PsFormName);
 
 TEST_P(ParameterServerTest, StepsOfTwoWorkersAreExact) { TrainAndExpectExactValues(5, nullptr); }
 
@@ -329,7 +209,7 @@ TEST_P(ParameterServerTest, ATruncatedPayloadIsSentAgain) {
 }
 
 TEST_P(ParameterServerTest, DamagedBytesAreSentAgain) {
-  if (GetParam() != Form::kGrpc) return;  // Memory needs no checksums.
+  if (GetParam() != PsForm::kGrpc) return;  // Memory needs no checksums.
   BulkFaults faults;
   faults.corrupt_payloads = 3;
   faults.corrupt_replies = 3;
@@ -500,7 +380,7 @@ TEST_P(ParameterServerTest, WithheldBatchesAreRefusedUntilDecided) {
   worker.store.SetView(cluster_.View(1));
   worker.SetGradients(0.5f);
   v1::WithholdBatchRequest withhold;
-  *withhold.mutable_identity() = LoadRequest(1, true).identity();
+  *withhold.mutable_identity() = PsLoadRequest(1, true).identity();
   withhold.set_number(1);
   v1::DecideBatchRequest decide;
   *decide.mutable_identity() = withhold.identity();
@@ -547,13 +427,13 @@ TEST_P(ParameterServerTest, ACutIsWrittenReportedAndRestored) {
   step(0, 1);
   at_2 = step(1, 1);
   at_3 = step(2, 1);
-  cluster_.chief.WaitUntil([&] { return cluster_.chief.shards.size() == kNumPs; });
+  cluster_.chief.WaitUntil([&] { return cluster_.chief.shards.size() == kNumTestPs; });
   v1::Manifest manifest;
   manifest.set_run_id("0123456789abcdef0123456789abcdef");
   manifest.set_step(2);
   manifest.set_term(1);
-  *manifest.mutable_variables() = LoadRequest(1, true).variables();
-  *manifest.mutable_shard_map() = LoadRequest(1, true).shard_map();
+  *manifest.mutable_variables() = PsLoadRequest(1, true).variables();
+  *manifest.mutable_shard_map() = PsLoadRequest(1, true).shard_map();
   std::vector<v1::ReportShardRequest> shards = cluster_.chief.shards;
   std::sort(shards.begin(), shards.end(), [](const auto& a, const auto& b) {
     return a.identity().member().index() < b.identity().member().index();
@@ -603,7 +483,7 @@ TEST_P(ParameterServerTest, ACheckpointThatIsNotThereOrNotSharedIsRefused) {
 
 TEST_P(ParameterServerTest, FinishEndsTheTask) {
   v1::FinishRequest finish;
-  *finish.mutable_identity() = LoadRequest(1, true).identity();
+  *finish.mutable_identity() = PsLoadRequest(1, true).identity();
   v1::FinishResponse response;
   ASSERT_TRUE(cluster_.servers[0]->parameter_service()->Finish(finish, &response).ok());
   EXPECT_TRUE(cluster_.servers[0]->Wait().ok());
@@ -614,152 +494,6 @@ TEST_P(ParameterServerTest, FinishEndsTheTask) {
 TEST_P(ParameterServerTest, AReplacedTaskEnds) {
   cluster_.chief.SetFailure(absl::AbortedError("fenced incarnation"));
   EXPECT_TRUE(absl::IsAborted(cluster_.servers[0]->Wait()));
-}
-
-// Requests as a stranger might make them, to ps/0, which owns slices 0, 2 and 4.
-class BulkRequestTest : public ParameterServerTest {
- protected:
-  BulkRequestTest() {
-    EXPECT_TRUE(cluster_.Load(1).ok());
-    channel_ = cluster_.Connect(cluster_.servers[0]->address());
-    payload_.assign(128, 0.5f);
-  }
-
-  v1::ExchangeRequest Request() const {
-    v1::ExchangeRequest request;
-    *request.mutable_identity() = LoadRequest(1, true).identity();
-    request.mutable_identity()->mutable_member()->set_job(v1::JOB_WORKER);
-    request.mutable_identity()->set_incarnation(10);
-    request.set_receiver_incarnation(1);
-    request.set_batch_examples(2);
-    v1::ExchangeRequest::Push* push = request.add_pushes();
-    push->set_slice(0);
-    push->set_kind(v1::CONTRIBUTION_KIND_DENSE);
-    push->set_payload_bytes(512);
-    push->set_crc32c(Crc32c(payload_.data(), 512));
-    request.add_pulls(0);
-    return request;
-  }
-
-  // Ends with the call; the response is in response_.
-  absl::Status Send(const v1::ExchangeRequest& request, size_t bytes = 512) {
-    BulkTestCall call;
-    request.AppendToString(&call.header);
-    call.payloads = {{payload_.data(), bytes, nullptr, nullptr}};
-    channel_->Start(&call);
-    call.Wait();
-    response_.ParseFromString(call.received_header);
-    return call.status;
-  }
-
-  // A good push of the same batch is still the first one.
-  void ExpectNothingChanged() {
-    EXPECT_TRUE(Send(Request()).ok());
-    EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_ACCEPTED);
-  }
-
-  std::unique_ptr<BulkChannel> channel_;
-  std::vector<float> payload_;
-  v1::ExchangeResponse response_;
-};
-
-INSTANTIATE_TEST_SUITE_P(Forms, BulkRequestTest, kAllForms, NameOf);
-
-TEST_P(BulkRequestTest, EveryBrokenRequestIsRefusedAndChangesNothing) {
-  const struct {
-    const char* what;
-    std::function<void(v1::ExchangeRequest*)> change;
-    absl::StatusCode code;
-  } cases[] = {
-      {"another run", [](auto* r) { r->mutable_identity()->set_run_id("other"); },
-       absl::StatusCode::kFailedPrecondition},
-      {"old term", [](auto* r) { r->mutable_identity()->set_term(0); }, absl::StatusCode::kAborted},
-      {"other incarnation of the ps", [](auto* r) { r->set_receiver_incarnation(9); },
-       absl::StatusCode::kAborted},
-      {"other lineage", [](auto* r) { r->mutable_identity()->set_lineage(2); },
-       absl::StatusCode::kAborted},
-      {"no member", [](auto* r) { r->mutable_identity()->clear_member(); },
-       absl::StatusCode::kInvalidArgument},
-      {"slice of another ps", [](auto* r) { r->mutable_pushes(0)->set_slice(1); },
-       absl::StatusCode::kInvalidArgument},
-      {"no such slice", [](auto* r) { r->mutable_pushes(0)->set_slice(4'000'000'000u); },
-       absl::StatusCode::kInvalidArgument},
-      {"pull of no such slice", [](auto* r) { r->set_pulls(0, 77); },
-       absl::StatusCode::kInvalidArgument},
-      {"no kind", [](auto* r) { r->mutable_pushes(0)->clear_kind(); },
-       absl::StatusCode::kInvalidArgument},
-      {"no examples", [](auto* r) { r->clear_batch_examples(); },
-       absl::StatusCode::kInvalidArgument},
-      {"more pulls than a message holds",
-       [](auto* r) {
-         for (int i = 0; i < 20000; ++i) r->add_pulls(0);
-       },
-       absl::StatusCode::kInvalidArgument},
-  };
-  for (const auto& one : cases) {
-    v1::ExchangeRequest request = Request();
-    one.change(&request);
-    EXPECT_EQ(Send(request).code(), one.code) << one.what;
-  }
-  ExpectNothingChanged();
-}
-
-TEST_P(BulkRequestTest, WrongLengthsAreCorruptAndChangeNothing) {
-  ASSERT_TRUE(Send(Request(), 511).ok());
-  EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_CORRUPT);
-  v1::ExchangeRequest request = Request();
-  request.mutable_pushes(0)->set_payload_bytes(256);
-  request.mutable_pushes(0)->set_crc32c(Crc32c(payload_.data(), 256));
-  ASSERT_TRUE(Send(request, 256).ok());
-  EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_CORRUPT);
-  request.mutable_pushes(0)->set_payload_bytes(4'000'000'000u);
-  ASSERT_TRUE(Send(request).ok());
-  EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_CORRUPT);
-  ExpectNothingChanged();
-}
-
-TEST_P(BulkRequestTest, AWrongChecksumIsCorruptAndChangesNothing) {
-  if (GetParam() != Form::kGrpc) return;
-  v1::ExchangeRequest request = Request();
-  request.mutable_pushes(0)->set_crc32c(1);
-  ASSERT_TRUE(Send(request).ok());
-  EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_CORRUPT);
-  ExpectNothingChanged();
-}
-
-TEST_P(BulkRequestTest, APositionThatIsNotTheBatchesIsAhead) {
-  v1::ExchangeRequest request = Request();
-  request.set_position(1);
-  ASSERT_TRUE(Send(request).ok());
-  EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_AHEAD);
-  request = Request();
-  request.mutable_batch()->set_index(999);
-  ASSERT_TRUE(Send(request).ok());
-  EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_AHEAD);
-  ExpectNothingChanged();
-}
-
-TEST_P(BulkRequestTest, AReplacedWorkerIsFenced) {
-  v1::ExchangeRequest request = Request();
-  request.mutable_identity()->set_incarnation(11);
-  ASSERT_TRUE(Send(request).ok());
-  const absl::Status status = Send(Request());
-  EXPECT_TRUE(absl::IsAborted(status));
-  EXPECT_THAT(status.message(), testing::HasSubstr("fenced incarnation"));
-}
-
-TEST_P(BulkRequestTest, GarbageIsInvalid) {
-  BulkTestCall call;
-  call.header = "\xff\xff\xff\xff garbage";
-  channel_->Start(&call);
-  call.Wait();
-  EXPECT_EQ(call.status.code(), absl::StatusCode::kInvalidArgument);
-  ExpectNothingChanged();
-}
-
-TEST_P(BulkRequestTest, AfterStopEverythingIsUnavailable) {
-  ASSERT_TRUE(cluster_.servers[0]->Stop().ok());
-  EXPECT_EQ(Send(Request()).code(), absl::StatusCode::kUnavailable);
 }
 
 }  // namespace

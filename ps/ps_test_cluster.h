@@ -1,0 +1,65 @@
+// (testonly) The ps tasks of a run with a chief that is a fake, reached in one of three ways.
+#ifndef SHOAL_PS_PS_TEST_CLUSTER_H_
+#define SHOAL_PS_PS_TEST_CLUSTER_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "base/clock.h"
+#include "base/file_system.h"
+#include "proto/v1/parameter_service.pb.h"
+#include "ps/parameter_server.h"
+#include "runtime/rpc/bulk_connector.h"
+#include "runtime/rpc/fake_chief.h"
+#include "runtime/rpc/remote_variable_store.h"
+#include "runtime/transport/bulk.h"
+
+namespace shoal {
+
+inline constexpr uint32_t kNumTestPs = 2;
+
+// Two variables of ones in five slices; plain SGD with learning rate 0.5; two batches of two
+// examples a step.
+v1::LoadSlicesRequest PsLoadRequest(uint64_t lineage, bool synchronous);
+
+// How the tasks are reached.
+enum class PsForm { kInProcess, kGrpc, kSharedMemory };
+
+std::string PsFormName(const testing::TestParamInfo<PsForm>& info);
+
+inline auto AllPsForms() {
+  return testing::Values(PsForm::kInProcess, PsForm::kGrpc, PsForm::kSharedMemory);
+}
+
+// kNumTestPs started tasks, stopped with it. Not thread-safe.
+class PsTestCluster {
+ public:
+  explicit PsTestCluster(PsForm form);
+  ~PsTestCluster();
+
+  std::unique_ptr<BulkChannel> Connect(const std::string& address);
+
+  // Loads every task with PsLoadRequest after `change`; the first error.
+  absl::Status Load(uint64_t lineage, bool synchronous = true,
+                    const std::function<void(v1::LoadSlicesRequest*)>& change = nullptr);
+
+  StoreView View(uint64_t lineage) const;
+
+  const PsForm form;
+  RealClock clock;
+  const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
+  FakeChief chief;
+  BulkConnector connector;
+  std::vector<std::unique_ptr<ParameterServer>> servers;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_PS_PS_TEST_CLUSTER_H_
