@@ -190,6 +190,10 @@ std::string ProgressReporter::Numbers() const {
 std::string ProgressReporter::Bar(int width) const {
   const bool in_epochs = plan_.steps_per_epoch > 0;
   const uint64_t total = in_epochs ? plan_.steps_per_epoch : plan_.total_steps;
+  if (total == 0 && !activity_.empty()) {
+    return absl::StrCat("[", FormatClockTime(clock_->Now() - start_), "] ", activity_)
+        .substr(0, static_cast<size_t>(std::max(width - 1, 0)));
+  }
   const uint64_t epoch_start = in_epochs ? last_.epoch * plan_.steps_per_epoch : 0;
   const uint64_t done = last_.step > epoch_start ? last_.step - epoch_start : 0;
   const double fraction = total > 0 ? static_cast<double>(done) / total : 0;

@@ -111,6 +111,13 @@ TEST_F(ProgressTest, WhatIsWaitedForIsShownUntilTheNextStep) {
   EXPECT_THAT(output_, HasSubstr("step 1"));
 }
 
+TEST_F(ProgressTest, ATerminalShowsWhatIsWaitedForBeforeTheRunStarts) {
+  ProgressReporter reporter(Options(true), &clock_);
+  clock_.Advance(absl::Seconds(2));
+  reporter.SetActivity("waiting for worker/1");
+  EXPECT_EQ(output_, "\r\x1b[K[00:02] waiting for worker/1");
+}
+
 TEST_F(ProgressTest, ARollbackMovesTheBarBack) {
   ProgressReporter reporter(Options(true), &clock_);
   reporter.SetPlan({0, 100, 0, 0});
