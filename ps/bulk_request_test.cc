@@ -23,7 +23,7 @@ namespace {
 class BulkRequestTest : public testing::TestWithParam<PsForm> {
  protected:
   BulkRequestTest() {
-    EXPECT_TRUE(cluster_.Load(1).ok());
+    EXPECT_EQ(cluster_.Load(1), absl::OkStatus());
     channel_ = cluster_.Connect(cluster_.servers[0]->address());
     payload_.assign(128, 0.5f);
   }
@@ -57,7 +57,7 @@ class BulkRequestTest : public testing::TestWithParam<PsForm> {
 
   // A good push of the same batch is still the first one.
   void ExpectNothingChanged() {
-    EXPECT_TRUE(Send(Request()).ok());
+    EXPECT_EQ(Send(Request()), absl::OkStatus());
     EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_ACCEPTED);
   }
 
@@ -109,15 +109,15 @@ TEST_P(BulkRequestTest, EveryBrokenRequestIsRefusedAndChangesNothing) {
 }
 
 TEST_P(BulkRequestTest, WrongLengthsAreCorruptAndChangeNothing) {
-  ASSERT_TRUE(Send(Request(), 511).ok());
+  ASSERT_EQ(Send(Request(), 511), absl::OkStatus());
   EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_CORRUPT);
   v1::ExchangeRequest request = Request();
   request.mutable_pushes(0)->set_payload_bytes(256);
   request.mutable_pushes(0)->set_crc32c(Crc32c(payload_.data(), 256));
-  ASSERT_TRUE(Send(request, 256).ok());
+  ASSERT_EQ(Send(request, 256), absl::OkStatus());
   EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_CORRUPT);
   request.mutable_pushes(0)->set_payload_bytes(4'000'000'000u);
-  ASSERT_TRUE(Send(request).ok());
+  ASSERT_EQ(Send(request), absl::OkStatus());
   EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_CORRUPT);
   ExpectNothingChanged();
 }
@@ -126,7 +126,7 @@ TEST_P(BulkRequestTest, AWrongChecksumIsCorruptAndChangesNothing) {
   if (GetParam() != PsForm::kGrpc) return;
   v1::ExchangeRequest request = Request();
   request.mutable_pushes(0)->set_crc32c(1);
-  ASSERT_TRUE(Send(request).ok());
+  ASSERT_EQ(Send(request), absl::OkStatus());
   EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_CORRUPT);
   ExpectNothingChanged();
 }
@@ -134,11 +134,11 @@ TEST_P(BulkRequestTest, AWrongChecksumIsCorruptAndChangesNothing) {
 TEST_P(BulkRequestTest, APositionThatIsNotTheBatchesIsAhead) {
   v1::ExchangeRequest request = Request();
   request.set_position(1);
-  ASSERT_TRUE(Send(request).ok());
+  ASSERT_EQ(Send(request), absl::OkStatus());
   EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_AHEAD);
   request = Request();
   request.mutable_batch()->set_index(999);
-  ASSERT_TRUE(Send(request).ok());
+  ASSERT_EQ(Send(request), absl::OkStatus());
   EXPECT_EQ(response_.outcomes(0), v1::PUSH_OUTCOME_AHEAD);
   ExpectNothingChanged();
 }
@@ -146,7 +146,7 @@ TEST_P(BulkRequestTest, APositionThatIsNotTheBatchesIsAhead) {
 TEST_P(BulkRequestTest, AReplacedWorkerIsFenced) {
   v1::ExchangeRequest request = Request();
   request.mutable_identity()->set_incarnation(11);
-  ASSERT_TRUE(Send(request).ok());
+  ASSERT_EQ(Send(request), absl::OkStatus());
   const absl::Status status = Send(Request());
   EXPECT_TRUE(absl::IsAborted(status));
   EXPECT_THAT(status.message(), testing::HasSubstr("fenced incarnation"));

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
 #include "base/file_system.h"
@@ -148,7 +149,7 @@ class ParameterServerTest : public testing::TestWithParam<PsForm> {
  protected:
   // Two workers, `steps` steps: worker p pushes (p + 1) / 4 everywhere and pulls the next version.
   void TrainAndExpectExactValues(uint64_t steps, BulkFaults* faults) {
-    ASSERT_TRUE(cluster_.Load(1).ok());
+    ASSERT_EQ(cluster_.Load(1), absl::OkStatus());
     Worker first(&cluster_, 0, faults);
     Worker second(&cluster_, 1);
     first.store.SetView(cluster_.View(1));
@@ -219,7 +220,7 @@ TEST_P(ParameterServerTest, DamagedBytesAreSentAgain) {
 }
 
 TEST_P(ParameterServerTest, AsyncContributionsAreAppliedOnArrivalAndOnce) {
-  ASSERT_TRUE(cluster_.Load(1, false).ok());
+  ASSERT_EQ(cluster_.Load(1, false), absl::OkStatus());
   Worker worker(&cluster_, 0);
   worker.store.SetView(cluster_.View(1));
   worker.SetGradients(0.5f);
@@ -236,7 +237,7 @@ TEST_P(ParameterServerTest, AsyncContributionsAreAppliedOnArrivalAndOnce) {
 }
 
 TEST_P(ParameterServerTest, AVainWaitNamesWhoIsMissing) {
-  ASSERT_TRUE(cluster_.Load(1).ok());
+  ASSERT_EQ(cluster_.Load(1), absl::OkStatus());
   Worker worker(&cluster_, 0);
   worker.store.SetView(cluster_.View(1));
   Exchange exchange = Worker::Push(0, 1);
@@ -254,7 +255,7 @@ TEST_P(ParameterServerTest, AVainWaitNamesWhoIsMissing) {
 }
 
 TEST_P(ParameterServerTest, NonFiniteContributionsAreNamedAndNotWaitedFor) {
-  ASSERT_TRUE(cluster_.Load(1).ok());
+  ASSERT_EQ(cluster_.Load(1), absl::OkStatus());
   Worker worker(&cluster_, 0);
   worker.store.SetView(cluster_.View(1));
   worker.SetGradients(std::numeric_limits<float>::quiet_NaN());
@@ -266,7 +267,7 @@ TEST_P(ParameterServerTest, NonFiniteContributionsAreNamedAndNotWaitedFor) {
 }
 
 TEST_P(ParameterServerTest, VersionsOnlyAnswersAtOnceAndCopiesNothing) {
-  ASSERT_TRUE(cluster_.Load(1).ok());
+  ASSERT_EQ(cluster_.Load(1), absl::OkStatus());
   Worker worker(&cluster_, 0);
   worker.store.SetView(cluster_.View(1));
   Exchange exchange = Worker::Pull(7);
@@ -282,13 +283,13 @@ TEST_P(ParameterServerTest, VersionsOnlyAnswersAtOnceAndCopiesNothing) {
 }
 
 TEST_P(ParameterServerTest, AnotherLineageEndsExchangesUnderWayAndStartsAfresh) {
-  ASSERT_TRUE(cluster_.Load(1).ok());
+  ASSERT_EQ(cluster_.Load(1), absl::OkStatus());
   Worker worker(&cluster_, 0);
   worker.store.SetView(cluster_.View(1));
   worker.SetGradients(1.0f);
   ExpectAll(worker.ExchangeAll(Worker::Push(0, 0)), PushOutcome::kAccepted);
   std::thread rolls_back([&] {
-    ASSERT_TRUE(cluster_.Load(2).ok());
+    ASSERT_EQ(cluster_.Load(2), absl::OkStatus());
     worker.store.SetView(cluster_.View(2));
   });
   Exchange parked = Worker::Pull(1);
@@ -340,13 +341,13 @@ TEST_P(ParameterServerTest, ClippingByGlobalNormWaitsForTheChiefsScale) {
 }
 
 TEST_P(ParameterServerTest, LoadingTheSameLineageAgainKeepsTheState) {
-  ASSERT_TRUE(cluster_.Load(1).ok());
+  ASSERT_EQ(cluster_.Load(1), absl::OkStatus());
   Worker worker(&cluster_, 0);
   worker.store.SetView(cluster_.View(1));
   ExpectAll(worker.ExchangeAll(Worker::Push(0, 0)), PushOutcome::kAccepted);
-  ASSERT_TRUE(cluster_.Load(1).ok());
+  ASSERT_EQ(cluster_.Load(1), absl::OkStatus());
   ExpectAll(worker.ExchangeAll(Worker::Push(0, 0)), PushOutcome::kDuplicate);
-  ASSERT_TRUE(cluster_.Load(3).ok());
+  ASSERT_EQ(cluster_.Load(3), absl::OkStatus());
   EXPECT_TRUE(absl::IsAborted(cluster_.Load(2)));
 }
 
@@ -375,7 +376,7 @@ TEST_P(ParameterServerTest, BadLoadsAreRefusedAndNamed) {
 }
 
 TEST_P(ParameterServerTest, WithheldBatchesAreRefusedUntilDecided) {
-  ASSERT_TRUE(cluster_.Load(1).ok());
+  ASSERT_EQ(cluster_.Load(1), absl::OkStatus());
   Worker worker(&cluster_, 0);
   worker.store.SetView(cluster_.View(1));
   worker.SetGradients(0.5f);
@@ -413,7 +414,7 @@ TEST_P(ParameterServerTest, ACutIsWrittenReportedAndRestored) {
     request->mutable_run()->mutable_optimizer()->mutable_momentum()->set_momentum(0.5);
     request->set_checkpoint_root(root);
   };
-  ASSERT_TRUE(cluster_.Load(1, true, save_every_2).ok());
+  ASSERT_EQ(cluster_.Load(1, true, save_every_2), absl::OkStatus());
   Worker worker(&cluster_, 0);
   worker.store.SetView(cluster_.View(1));
   worker.SetGradients(0.25f);
@@ -478,7 +479,7 @@ TEST_P(ParameterServerTest, ACheckpointThatIsNotThereOrNotSharedIsRefused) {
   EXPECT_EQ(load("../../etc", "").code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(load("", "token").code(), absl::StatusCode::kFailedPrecondition);
   ASSERT_TRUE(WriteAtomically(*cluster_.file_system, JoinPath(root, "TOKEN"), "token\n").ok());
-  EXPECT_TRUE(load("", "token").ok());
+  EXPECT_EQ(load("", "token"), absl::OkStatus());
 }
 
 TEST_P(ParameterServerTest, FinishEndsTheTask) {
