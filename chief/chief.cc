@@ -222,8 +222,7 @@ Chief::Outcome Chief::outcome() const {
   outcome.checkpoint_step = session_.durable_version();
   if (session_.plan() != nullptr) {
     outcome.test = session_.Evaluation(outcome.steps);
-    const StepPlan& plan = session_.plan()->steps;
-    outcome.epochs = plan.At(outcome.steps).epoch;
+    outcome.epochs = session_.epochs();
     outcome.classifies = session_.classifies();
   }
   return outcome;

@@ -140,6 +140,11 @@ class TrainingSession {
   uint64_t newest_step() const {
     return async_ == nullptr ? newest_step_ : async_->ledger().updates();
   }
+  // Epochs that are through. Wants a plan.
+  uint32_t epochs() const {
+    return async_ == nullptr ? plan_->steps.At(newest_step_).epoch
+                             : async_->ledger().FirstOpenEpoch();
+  }
   uint64_t durable_version() const { return cuts_.durable_version(); }
   const std::string& durable_directory() const { return cuts_.durable_directory(); }
   // Null before the first worker has registered.

@@ -1,0 +1,334 @@
+#include "chief/async_session.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "chief/async_lines.h"
+#include "chief/training_session.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+v1::StepReport Report(uint64_t step) {
+  v1::StepReport report;
+  report.set_step(step);
+  report.set_examples(10);
+  return report;
+}
+
+// "3": a line, "3e": one with an evaluation, "<2": lines above 2 are void.
+std::vector<std::string> TextOf(const std::vector<SessionRecord>& records) {
+  std::vector<std::string> text;
+  for (const SessionRecord& record : records) {
+    if (const auto* line = std::get_if<StepLine>(&record)) {
+      text.push_back(std::to_string(line->report.step()) +
+                     (line->evaluation.has_value() ? "e" : ""));
+    } else if (const auto* back = std::get_if<RolledBack>(&record)) {
+      EXPECT_TRUE(back->lines_only);
+      text.push_back("<" + std::to_string(back->version));
+    }
+  }
+  return text;
+}
+
+TEST(AsyncLines, TheNewestLineWaitsForAnEvaluation) {
+  AsyncLines lines;
+  ASSERT_TRUE(lines.Add(7, Report(1)).ok());
+  ASSERT_TRUE(lines.Add(7, Report(2)).ok());
+  ASSERT_TRUE(lines.Add(7, Report(2)).ok());
+  EXPECT_THAT(TextOf(lines.Take()), ElementsAre("<0", "1"));
+  lines.SetEvaluation(2, EvaluationSums());
+  ASSERT_TRUE(lines.Add(7, Report(3)).ok());
+  EXPECT_THAT(TextOf(lines.Take()), ElementsAre("2e"));
+  lines.Flush();
+  EXPECT_THAT(TextOf(lines.Take()), ElementsAre("3"));
+}
+
+TEST(AsyncLines, AnEvaluationWaitsForTheLineOfItsUpdates) {
+  AsyncLines lines;
+  ASSERT_TRUE(lines.Add(7, Report(1)).ok());
+  lines.SetEvaluation(2, EvaluationSums());
+  ASSERT_TRUE(lines.Add(7, Report(2)).ok());
+  lines.Flush();
+  EXPECT_THAT(TextOf(lines.Take()), ElementsAre("<0", "1", "2e"));
+}
+
+TEST(AsyncLines, LinesThatARestoredPsCountsAgainAreVoid) {
+  AsyncLines lines;
+  for (uint64_t step = 1; step <= 5; ++step) ASSERT_TRUE(lines.Add(7, Report(step)).ok());
+  lines.Take();
+  ASSERT_TRUE(lines.Add(9, Report(3)).ok());
+  ASSERT_TRUE(lines.Add(7, Report(6)).ok());  // late, of the former life
+  ASSERT_TRUE(lines.Add(9, Report(4)).ok());
+  EXPECT_THAT(TextOf(lines.Take()), ElementsAre("<2", "3"));
+  EXPECT_EQ(lines.newest(), 4u);
+}
+
+TEST(AsyncLines, AMissingReportIsAnError) {
+  AsyncLines lines;
+  ASSERT_TRUE(lines.Add(7, Report(1)).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(lines.Add(7, Report(3))));
+}
+
+constexpr uint32_t kBatches = 4;
+
+// A session with two ps and one worker, and what these would say.
+class AsyncRunTest : public ::testing::Test {
+ protected:
+  static TrainingSession::Options OptionsOf(uint64_t save_every) {
+    TrainingSession::Options options;
+    options.run_id = "run";
+    options.num_ps_tasks = 2;
+    options.run.mutable_sync()->set_sync_replicas(false);
+    options.run.mutable_deployment()->set_num_replicas(1);
+    options.run.mutable_checkpoint()->set_save_every(save_every);
+    options.run.set_batch_size(10);
+    options.run.set_num_epochs(1);
+    options.run.mutable_cluster()->set_slice_bytes(64);
+    return options;
+  }
+
+  explicit AsyncRunTest(uint64_t save_every = 100)
+      : session_(std::make_unique<TrainingSession>(OptionsOf(save_every))) {}
+
+  uint64_t Register(v1::Job job, uint32_t index, const std::string& nonce) {
+    v1::RegisterTaskRequest request;
+    request.mutable_identity()->mutable_member()->set_job(job);
+    request.mutable_identity()->mutable_member()->set_index(index);
+    request.set_nonce(nonce);
+    request.set_address("address");
+    if (job == v1::JOB_WORKER) {
+      for (const char* name : {"a", "b"}) {
+        v1::VariableSpec* variable = request.mutable_model()->add_variables();
+        variable->set_name(name);
+        variable->add_shape(4);
+        variable->set_dtype(v1::DATA_TYPE_FLOAT32);
+        variable->set_trainable(true);
+        variable->set_update(v1::UPDATE_KIND_OPTIMIZER);
+      }
+      request.mutable_model()->set_train_examples(10 * kBatches);
+    }
+    const auto response = session_->Register(now_, request);
+    EXPECT_TRUE(response.ok()) << response.status();
+    return incarnations_[{job, index}] = response->incarnation();
+  }
+
+  void FillIdentity(v1::Job job, uint32_t index, v1::Identity* identity) {
+    identity->set_run_id("run");
+    identity->set_term(term_);
+    identity->mutable_member()->set_job(job);
+    identity->mutable_member()->set_index(index);
+    identity->set_incarnation(incarnations_[{job, index}]);
+    identity->set_lineage(session_->state().lineage());
+    identity->set_view(session_->state().view());
+  }
+
+  // Lets the session, ps and the disk act until nothing more comes of it.
+  void Settle() {
+    for (int i = 0; i < 20; ++i) {
+      session_->Tick(now_);
+      for (const PsCommand& command : session_->TakeCommands(now_)) Answer(command);
+      for (const SessionRecord& record : session_->TakeRecords()) {
+        const auto* write = std::get_if<ManifestToWrite>(&record);
+        if (write == nullptr) continue;
+        manifest_ = write->manifest;
+        session_->OnManifestWritten(now_, write->manifest.lineage(), write->manifest.step(),
+                                    absl::OkStatus());
+      }
+    }
+  }
+
+  void Answer(const PsCommand& command) {
+    if (std::holds_alternative<v1::LoadSlicesRequest>(command.request)) {
+      loads_.push_back(command.ps);
+      session_->OnLoadAnswer(now_, command, absl::OkStatus());
+    } else if (std::holds_alternative<v1::GetAppliedRequest>(command.request)) {
+      v1::GetAppliedResponse response;
+      if (applied_ > 0) {
+        response.add_begin(0);
+        response.add_end(applied_);
+      }
+      session_->OnAppliedAnswer(now_, command, response);
+    } else if (const auto* cut = std::get_if<v1::RequestCutRequest>(&command.request)) {
+      session_->OnCutAnswer(command, v1::RequestCutResponse());
+      if (holds_shards_) return;
+      v1::ReportShardRequest shard;
+      FillIdentity(v1::JOB_PS, command.ps, shard.mutable_identity());
+      shard.set_version(cut->version());
+      shard.set_directory("cut-" + std::to_string(cut->version()));
+      shard.mutable_file()->set_name("shard");
+      EXPECT_TRUE(session_->ReportShard(now_, shard).ok());
+    } else {
+      session_->OnFinishAnswer(command);
+    }
+  }
+
+  void Start() {
+    Register(v1::JOB_PS, 0, "p0");
+    Register(v1::JOB_PS, 1, "p1");
+    Register(v1::JOB_WORKER, 0, "w0");
+    Settle();
+    ASSERT_EQ(session_->state().phase(), v1::RunState::PHASE_TRAINING);
+    loads_.clear();
+  }
+
+  v1::LeaseBatchesResponse Lease(const std::vector<uint64_t>& finished) {
+    v1::LeaseBatchesRequest request;
+    FillIdentity(v1::JOB_WORKER, 0, request.mutable_identity());
+    request.set_number(++calls_);
+    request.set_want(1);
+    for (const uint64_t index : finished) request.add_finished()->set_index(index);
+    auto response = session_->LeaseBatches(now_, request);
+    EXPECT_TRUE(response.ok()) << response.status();
+    return *std::move(response);
+  }
+
+  // Finishes batches one by one, as many as it gets, up to `most`.
+  int Work(int most) {
+    std::vector<uint64_t> finished;
+    int done = 0;
+    while (true) {
+      const v1::LeaseBatchesResponse response = Lease(finished);
+      if (response.leases_size() == 0 || done == most) return done;
+      finished = {response.leases(0).batch().index()};
+      ++done;
+    }
+  }
+
+  absl::Time now_ = absl::UnixEpoch();
+  std::unique_ptr<TrainingSession> session_;
+  std::map<std::pair<v1::Job, uint32_t>, uint64_t> incarnations_;
+  uint64_t term_ = 1;
+  uint64_t calls_ = 0;
+  uint64_t applied_ = 0;       // loaded ps have so many batches
+  bool holds_shards_ = false;  // no ps gets a shard written
+  std::vector<uint32_t> loads_;
+  v1::Manifest manifest_;
+};
+
+TEST_F(AsyncRunTest, EveryBatchIsLeasedAndTheRunEndsWithACutOfAll) {
+  Start();
+  EXPECT_EQ(Work(100), static_cast<int>(kBatches));
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_STOPPING);
+  Settle();
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
+  EXPECT_FALSE(session_->interrupted());
+  EXPECT_EQ(session_->newest_step(), kBatches);
+  EXPECT_EQ(manifest_.step(), kBatches);
+  EXPECT_TRUE(manifest_.finished());
+  EXPECT_FALSE(manifest_.ledger().empty());
+}
+
+TEST_F(AsyncRunTest, OnlyTheLostPsIsLoadedAgainAndGetsWhatItLacks) {
+  Start();
+  const uint64_t lineage = session_->state().lineage();
+  Work(2);  // two are finished, the third is in hand
+  applied_ = 1;
+  v1::HeartbeatRequest leaving;
+  FillIdentity(v1::JOB_PS, 1, leaving.mutable_identity());
+  leaving.set_leaving(true);
+  ASSERT_TRUE(session_->Heartbeat(now_, leaving).ok());
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_TRAINING);
+  Register(v1::JOB_PS, 1, "p1 again");
+  const uint64_t view = session_->state().view();
+  Settle();
+  EXPECT_THAT(loads_, ElementsAre(1u));
+  EXPECT_EQ(session_->state().lineage(), lineage);
+  EXPECT_GT(session_->state().view(), view);
+  const v1::LeaseBatchesResponse response = Lease({2});
+  ASSERT_EQ(response.leases_size(), 1);
+  EXPECT_EQ(response.leases(0).batch().index(), 1u);
+  EXPECT_THAT(response.leases(0).ps(), ElementsAre(1u));
+}
+
+TEST_F(AsyncRunTest, AStopLeasesNothingMoreAndEndsWithACut) {
+  Start();
+  Work(2);
+  v1::RequestStopRequest stop;
+  stop.set_stop(true);
+  ASSERT_TRUE(session_->RequestStop(now_, stop).ok());
+  EXPECT_THAT(Lease({2}).leases(), IsEmpty());
+  Settle();
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
+  EXPECT_TRUE(session_->interrupted());
+  EXPECT_FALSE(manifest_.finished());
+}
+
+TEST_F(AsyncRunTest, ANonFiniteBatchIsSkipped) {
+  Start();
+  v1::ReportBadBatchRequest bad;
+  FillIdentity(v1::JOB_WORKER, 0, bad.mutable_identity());
+  bad.mutable_batch()->set_index(2);
+  bad.set_reason(v1::ReportBadBatchRequest::REASON_NON_FINITE);
+  ASSERT_TRUE(session_->ReportBadBatch(now_, bad).ok());
+  EXPECT_THAT(session_->state().skipped(), SizeIs(1));
+  EXPECT_EQ(Work(100), static_cast<int>(kBatches) - 1);
+  Settle();
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
+  EXPECT_THAT(manifest_.skipped(), SizeIs(1));
+}
+
+TEST_F(AsyncRunTest, AResumeGoesOnBehindTheCut) {
+  Start();
+  Work(2);
+  v1::RequestStopRequest stop;
+  stop.set_stop(true);
+  ASSERT_TRUE(session_->RequestStop(now_, stop).ok());
+  Settle();
+  TrainingSession::Options options = OptionsOf(100);
+  options.term = term_ = 2;
+  options.manifest = manifest_;
+  options.manifest_directory = "cut";
+  session_ = std::make_unique<TrainingSession>(options);
+  applied_ = 2;
+  Start();
+  EXPECT_EQ(session_->newest_step(), 2u);
+  EXPECT_EQ(Work(100), static_cast<int>(kBatches) - 2);
+}
+
+class FrequentCutsTest : public AsyncRunTest {
+ protected:
+  FrequentCutsTest() : AsyncRunTest(1) {}
+};
+
+TEST_F(FrequentCutsTest, ACutThatAPsDidNotLiveToFinishIsMadeAgainUnderAnotherName) {
+  Start();
+  holds_shards_ = true;
+  Work(1);
+  Lease({});
+  Settle();
+  EXPECT_EQ(session_->durable_version(), 0u);
+  holds_shards_ = false;
+  applied_ = 0;
+  v1::HeartbeatRequest leaving;
+  FillIdentity(v1::JOB_PS, 0, leaving.mutable_identity());
+  leaving.set_leaving(true);
+  ASSERT_TRUE(session_->Heartbeat(now_, leaving).ok());
+  Register(v1::JOB_PS, 0, "p0 again");
+  Settle();
+  EXPECT_EQ(session_->durable_version(), 2u);
+}
+
+TEST_F(FrequentCutsTest, ACutIsMadeForEveryUpdate) {
+  Start();
+  Work(1);
+  Settle();
+  EXPECT_EQ(session_->durable_version(), 1u);
+  Work(1);
+  Settle();
+  EXPECT_EQ(session_->durable_version(), 2u);
+}
+
+}  // namespace
+}  // namespace shoal
