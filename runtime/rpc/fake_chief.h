@@ -3,6 +3,7 @@
 #ifndef SHOAL_RUNTIME_RPC_FAKE_CHIEF_H_
 #define SHOAL_RUNTIME_RPC_FAKE_CHIEF_H_
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <utility>
@@ -43,9 +44,9 @@ class FakeChief : public ChiefClient {
   v1::HeartbeatRequest last_heartbeat;
   std::map<uint64_t, v1::StepReport> steps;
   std::vector<v1::ReportShardRequest> shards;
-  double norm_scale = 1;
+  std::atomic<double> norm_scale{1};
   std::map<uint64_t, std::map<uint32_t, double>> norms;  // By step and slice.
-  size_t slices_with_norm = 0;                           // How many slices complete a step's norm.
+  std::atomic<size_t> slices_with_norm{0};               // How many slices complete a step's norm.
 
   int disconnects = 0;
 

@@ -75,7 +75,8 @@ void LocalTraining::MakeBatch(const Options& options) {
   batch_.num_examples = options.batch_size;
   uint32_t state = 1;
   for (const FieldSpec& field : FieldsOf(options.model)) {
-    const uint64_t elements = options.batch_size * static_cast<uint64_t>(field.example.shape.num_elements());
+    const uint64_t elements =
+        options.batch_size * static_cast<uint64_t>(field.example.shape.num_elements());
     Buffer& rows = rows_.emplace_back(elements * SizeOf(field.example.dtype));
     batch_.fields.push_back(rows.data());
     for (uint64_t i = 0; i < elements; ++i) {
@@ -106,7 +107,8 @@ absl::Status LocalTraining::StartServer() {
   request.mutable_identity()->mutable_member()->set_job(v1::JOB_CHIEF);
   request.mutable_identity()->set_lineage(1);
   *request.mutable_run() = run_;
-  for (const v1::VariableSpec& variable : program_->variables()) *request.add_variables() = variable;
+  for (const v1::VariableSpec& variable : program_->variables())
+    *request.add_variables() = variable;
   request.mutable_shard_map()->set_num_ps_tasks(1);
   request.mutable_shard_map()->set_slice_bytes(kSliceBytes);
   for (uint32_t slice = 0; slice < table.size(); ++slice) request.mutable_shard_map()->add_owner(0);

@@ -1,5 +1,5 @@
-// (testonly) Training as num_ps_tasks=0 does it, without a chief and without data to read: the worker's graph and
-// memory, and a parameter server of this process.
+// (testonly) Training as num_ps_tasks=0 does it, without a chief and without data to read: the
+// worker's graph and memory, and a parameter server of this process.
 #ifndef SHOAL_TESTS_BENCHMARK_LOCAL_TRAINING_H_
 #define SHOAL_TESTS_BENCHMARK_LOCAL_TRAINING_H_
 
@@ -29,7 +29,8 @@ namespace shoal {
 class LocalTraining {
  public:
   struct Options {
-    std::string model = "seed_mlp";  // with a target of one column; or lenet, which is fashion_cnn on 28x28 images
+    std::string model =
+        "seed_mlp";  // with a target of one column; or lenet, which is fashion_cnn on 28x28 images
     uint32_t batch_size = 2000;
     uint32_t threads = 1;  // for computing
   };
@@ -39,7 +40,8 @@ class LocalTraining {
   LocalTraining(const LocalTraining&) = delete;
   LocalTraining& operator=(const LocalTraining&) = delete;
 
-  // Forward, loss, backward, update and the new values: returns when all of them are in the worker's memory.
+  // Forward, loss, backward, update and the new values: returns when all of them are in the
+  // worker's memory.
   absl::Status Step();
 
  private:

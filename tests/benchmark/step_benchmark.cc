@@ -1,10 +1,11 @@
-// Times training steps in one process for tests/benchmark/compare.py: see local_training.h for what a step is. With
-// THREADS=1 the caller pins the process to one CPU, so that the store's thread, too, computes on that one.
+// Times training steps in one process for tests/benchmark/compare.py: see local_training.h for what
+// a step is. With THREADS=1 the caller pins the process to one CPU, so that the store's thread,
+// too, computes on that one.
 //
 // usage: step_benchmark MODEL BATCH THREADS      MODEL: seed_mlp, lenet
-// Protocol: prints "ready"; for every line "N" on standard input runs N steps and prints: median milliseconds of one,
-// median CPU milliseconds of one (all threads of the process), and the FMA rate of a thread (GF/s, mean of just
-// before and just after).
+// Protocol: prints "ready"; for every line "N" on standard input runs N steps and prints: median
+// milliseconds of one, median CPU milliseconds of one (all threads of the process), and the FMA
+// rate of a thread (GF/s, mean of just before and just after).
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -69,7 +70,8 @@ int Main(const LocalTraining::Options& options) {
 int main(int argc, char** argv) {
   shoal::LocalTraining::Options options;
   if (argc != 4 || !absl::SimpleAtoi(argv[2], &options.batch_size) ||
-      !absl::SimpleAtoi(argv[3], &options.threads) || options.batch_size == 0 || options.threads == 0) {
+      !absl::SimpleAtoi(argv[3], &options.threads) || options.batch_size == 0 ||
+      options.threads == 0) {
     std::fprintf(stderr, "usage: step_benchmark seed_mlp|lenet BATCH THREADS\n");
     return 64;
   }
