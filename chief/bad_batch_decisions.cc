@@ -81,6 +81,17 @@ void BadBatchDecisions::OnRollback() {
   ++changes_;
 }
 
+uint64_t BadBatchDecisions::MostSkippedInARow() const {
+  uint64_t most = 0, row = 0;
+  BatchKey last;
+  for (const auto& [batch, reason] : skipped_) {
+    row = row > 0 && batch.epoch == last.epoch && batch.index == last.index + 1 ? row + 1 : 1;
+    most = row > most ? row : most;
+    last = batch;
+  }
+  return most;
+}
+
 void BadBatchDecisions::RestoreSkips(absl::Span<const BatchKey> skipped) {
   for (const BatchKey& batch : skipped)
     skipped_.try_emplace(batch, "skipped before the checkpoint");

@@ -73,6 +73,12 @@ TEST(BadBatchDecisionsTest, AnAnswerToAnOlderNumberIsIgnored) {
   EXPECT_THAT(decisions.skipped(), IsEmpty());
 }
 
+TEST(BadBatchDecisionsTest, SkipsInARowAreCountedWithinAnEpoch) {
+  BadBatchDecisions decisions(1);
+  decisions.RestoreSkips({{0, 3}, {0, 4}, {0, 6}, {0, 7}, {0, 8}, {1, 9}});
+  EXPECT_EQ(decisions.MostSkippedInARow(), 3u);
+}
+
 v1::ShardFile File(const std::string& name) {
   v1::ShardFile file;
   file.set_name(name);

@@ -231,8 +231,8 @@ absl::Status TrainingSession::ReportEvaluation(absl::Time now,
 absl::Status TrainingSession::ReportBadBatch(absl::Time now,
                                              const v1::ReportBadBatchRequest& request) {
   TaskId task = TaskOf(request.identity().member());
-  uint64_t incarnation = request.identity().incarnation();
-  BatchKey batch = KeyOf(request.batch());
+  const uint64_t incarnation = request.identity().incarnation();
+  const BatchKey batch = KeyOf(request.batch());
   bool certain = request.reason() == v1::ReportBadBatchRequest::REASON_NON_FINITE;
   std::string detail = request.detail();
   if (request.has_died()) {  // From a launcher, which is no member.
@@ -240,10 +240,6 @@ absl::Status TrainingSession::ReportBadBatch(absl::Time now,
       return absl::FailedPreconditionError("run_id: another run");
     }
     task = TaskOf(request.died());
-    const Member* member = membership_.Find(task);
-    if (member == nullptr || !member->has_batch) return absl::OkStatus();
-    incarnation = member->incarnation;
-    batch = member->batch;
     certain = false;
     detail = absl::StrCat(task.ToString(), " crashed on it: ", request.detail());
   } else {

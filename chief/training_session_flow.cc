@@ -11,6 +11,9 @@
 namespace shoal {
 namespace {
 
+// A run that skips so many batches next to each other will not recover (docs/failure_model.md).
+constexpr uint64_t kMostSkipsInARow = 20;
+
 std::string DetailOf(const v1::LoadSlicesRequest&) { return ""; }
 std::string DetailOf(const v1::FinishRequest&) { return ""; }
 std::string DetailOf(const v1::RequestCutRequest& request) {
@@ -146,8 +149,16 @@ void TrainingSession::Rollback(absl::Time now, const std::string& reason) {
 }
 
 void TrainingSession::Decide(absl::Time now) {
+  const uint64_t changes = decisions_.changes();
   const bool rollback = decisions_.Decide();
   UpdateDecisions();
+  if (decisions_.changes() != changes && decisions_.MostSkippedInARow() >= kMostSkipsInARow) {
+    Fail(absl::StrFormat(
+        "%d batches in a row are not finite: training diverges; lower --learning_rate or clip "
+        "gradients. The checkpoint of step %d stands",
+        kMostSkipsInARow, cuts_.durable_version()));
+    return;
+  }
   if (rollback) Rollback(now, "a bad batch had reached some slices; it is skipped now");
 }
 

@@ -42,12 +42,17 @@ void ChiefLink::RequestCheckpoint(bool stop, const std::string& reason) {
   changed_.NotifyAll();
 }
 
-void ChiefLink::ReportCrash(TaskId worker, const std::string& detail) {
+void ChiefLink::ReportCrash(TaskId worker, const absl::optional<MarkedBatch>& batch,
+                            const std::string& detail) {
+  if (!batch.has_value()) return;  // it died of something else
   v1::ReportBadBatchRequest request;
   request.set_reason(v1::ReportBadBatchRequest::REASON_CRASH);
   request.set_detail(detail);
   request.mutable_died()->set_job(static_cast<v1::Job>(worker.job));
   request.mutable_died()->set_index(worker.index);
+  request.mutable_batch()->set_epoch(batch->batch.epoch);
+  request.mutable_batch()->set_index(batch->batch.index);
+  request.mutable_identity()->set_incarnation(batch->incarnation);
   MutexLock lock(&mutex_);
   crashes_.push_back(std::move(request));
   changed_.NotifyAll();

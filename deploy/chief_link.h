@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "proto/v1/chief_service.pb.h"
 #include "runtime/cluster/task.h"
+#include "runtime/process/batch_mark.h"
 #include "runtime/rpc/chief_client.h"
 
 namespace shoal {
@@ -34,8 +35,10 @@ class ChiefLink {
   // Asks for a checkpoint and, if `stop`, for the end of the run. Repeated until the chief answers.
   void RequestCheckpoint(bool stop, const std::string& reason) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Tells that the worker died by a signal of its own making. Repeated until the chief answers.
-  void ReportCrash(TaskId worker, const std::string& detail) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Tells that the worker died by a signal of its own making, and what it was computing. Repeated
+  // until the chief answers.
+  void ReportCrash(TaskId worker, const absl::optional<MarkedBatch>& batch,
+                   const std::string& detail) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void Loop();

@@ -18,6 +18,7 @@
 #include "runtime/cluster/cluster_spec.h"
 #include "runtime/cluster/step_plan.h"
 #include "runtime/observability/progress.h"
+#include "runtime/process/batch_mark.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/shutdown.h"
 
@@ -216,7 +217,10 @@ absl::Status Launcher::CheckTask(Task* task) {
 
 absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
   const uint32_t limit = options_.run.cluster().max_worker_restarts();
-  if (exit.crashed()) link_->ReportCrash(task->id, exit.Describe());
+  if (exit.crashed()) {
+    link_->ReportCrash(task->id, ReadBatchMark(BatchMarkPath(options_.run.out(), task->id.index)),
+                       exit.Describe());
+  }
   if (stop_deadline_ != absl::InfiniteFuture() || task->restarts < limit) {
     ++task->restarts;
     options_.progress->Say(absl::StrCat(task->id.ToString(), " died (", exit.Describe(),

@@ -181,6 +181,7 @@ void AsyncTrainer::Compute(const AsyncAction& action) {
     MutexLock lock(&mutex_);
     next = logic_.next_batch();
   }
+  MarkInHand(options_, action.batch);
   absl::StatusOr<const LoadedBatch*> batch =
       train_batches_.Take(action.batch.epoch, static_cast<int64_t>(action.batch.index));
   if (!batch.ok()) {
@@ -202,6 +203,7 @@ void AsyncTrainer::Compute(const AsyncAction& action) {
                                 logic_.OnNotPushed(action.ticket, group);
                               });
   train_batches_.Release(*batch);
+  if (options_.mark != nullptr) options_.mark->Clear();
   if (status.ok()) return;
   MutexLock lock(&mutex_);
   error_ = status;

@@ -167,6 +167,7 @@ void SyncTrainer::Compute(const SyncAction& action) {
     MutexLock lock(&mutex_);
     in_hand_ = action.batch;
   }
+  MarkInHand(options_, action.batch);
   absl::StatusOr<const LoadedBatch*> batch =
       train_batches_.Take(action.batch.epoch, static_cast<int64_t>(action.batch.index));
   if (!batch.ok()) {
@@ -208,6 +209,7 @@ void SyncTrainer::Compute(const SyncAction& action) {
         Start(exchange, action.ticket);
       });
   train_batches_.Release(*batch);
+  if (options_.mark != nullptr) options_.mark->Clear();
   MutexLock lock(&mutex_);
   in_hand_ = std::nullopt;
   if (!status.ok()) error_ = status;

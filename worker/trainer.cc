@@ -4,6 +4,10 @@
 
 namespace shoal {
 
+void MarkInHand(const TrainerOptions& options, const BatchKey& batch) {
+  if (options.mark != nullptr) options.mark->Set({batch, options.identity().incarnation()});
+}
+
 uint64_t NumEvaluationBlocks(const BatchPlan& test_plan) {
   return static_cast<uint64_t>(test_plan.batches_per_epoch());
 }

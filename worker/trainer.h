@@ -15,6 +15,7 @@
 #include "runtime/cluster/batch_key.h"
 #include "runtime/cluster/slice_table.h"
 #include "runtime/cluster/step_plan.h"
+#include "runtime/process/batch_mark.h"
 #include "runtime/rpc/chief_client.h"
 #include "runtime/variables/variable_store.h"
 #include "worker/replica.h"
@@ -33,9 +34,13 @@ struct TrainerOptions {
   BatchPlan train_plan;  // Of the training data: replica batches of the epochs' permutations.
   BatchPlan test_plan;   // Of the test data in order: its batches are the evaluation blocks.
   StepPlan steps;
+  BatchMark* mark = nullptr;  // Where the batch in hand is noted; may be null.
   // Who this is, for messages to the chief; the lineage is filled in.
   std::function<v1::Identity()> identity;
 };
+
+// Notes the batch that is about to be computed, if there is a mark.
+void MarkInHand(const TrainerOptions& options, const BatchKey& batch);
 
 // Number of evaluation blocks of a test split, and the plan of its blocks in order.
 uint64_t NumEvaluationBlocks(const BatchPlan& test_plan);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/file_system.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/periodic_task.h"
@@ -18,6 +19,7 @@
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/nn/model_builder.h"
 #include "runtime/config/run_config.h"
+#include "runtime/process/batch_mark.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/rpc/bulk_connector.h"
 #include "runtime/rpc/channel.h"
@@ -186,6 +188,20 @@ std::unique_ptr<Trainer> MakeTrainer(bool synchronous, const TrainerOptions& opt
   return std::make_unique<AsyncTrainer>(options);
 }
 
+// Without one a crash cannot be blamed on a batch; that is no reason not to train.
+std::unique_ptr<BatchMark> MarkFor(const TaskOptions& options) {
+  absl::Status status =
+      options.file_system->MakeDirectory(absl::StrCat(options.run.out(), "/logs"));
+  if (status.ok()) {
+    absl::StatusOr<std::unique_ptr<BatchMark>> mark =
+        BatchMark::Create(BatchMarkPath(options.run.out(), options.task.index));
+    if (mark.ok()) return *std::move(mark);
+    status = mark.status();
+  }
+  LOG(WARNING) << "the batch in hand is not noted: " << status;
+  return nullptr;
+}
+
 // Trains with a registered session until the run is over.
 absl::Status Train(const TaskOptions& options, const WorkerLinks& links, GraphProgram* program,
                    const Datasets& data, ChiefSession* session, StateFeed* feed) {
@@ -200,6 +216,7 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links, GraphPr
       links.make_store(table, MakeExchangeGroups(table, owner), session->identity());
   Replica replica(program, &table, &store->groups());
 
+  const std::unique_ptr<BatchMark> mark = MarkFor(options);
   TrainerOptions trainer_options{.worker = options.task.index,
                                  .clock = options.clock,
                                  .replica = &replica,
@@ -210,6 +227,7 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links, GraphPr
                                  .train_plan = *data.train_plan,
                                  .test_plan = *data.test_plan,
                                  .steps = steps,
+                                 .mark = mark.get(),
                                  .identity = [session] { return session->identity(); }};
   const std::unique_ptr<Trainer> trainer = MakeTrainer(state.synchronous(), trainer_options);
   feed->Attach(trainer.get());

@@ -364,6 +364,7 @@ void SimulatedWorker::Crash() {
   request.mutable_identity()->set_run_id("simulated");
   request.mutable_died()->set_job(v1::JOB_WORKER);
   request.mutable_died()->set_index(index_);
+  request.mutable_identity()->set_incarnation(incarnation_);
   *request.mutable_batch() = ProtoOf(batch_);
   request.set_reason(v1::ReportBadBatchRequest::REASON_CRASH);
   (void)world_->session->ReportBadBatch(world_->network.now(), request);
