@@ -5,15 +5,18 @@
 #include "absl/strings/str_format.h"
 
 namespace shoal {
+namespace {
+
+constexpr size_t kRememberedEvaluations = 64;
+
+}  // namespace
 
 absl::Status AsyncLines::Add(uint64_t incarnation, const v1::StepReport& report) {
   if (incarnation < incarnation_) return absl::OkStatus();
   if (incarnation > incarnation_) {
     incarnation_ = incarnation;
     newest_ = report.step() - 1;
-    if (held_.has_value() && held_->report.step() > newest_) held_.reset();
-    if (held_.has_value()) records_.push_back(*std::exchange(held_, std::nullopt));
-    records_.push_back(RolledBack{newest_, "the ps that counts steps came back", true});
+    CutBack();
   }
   if (report.step() <= newest_) return absl::OkStatus();
   if (report.step() != newest_ + 1) {
@@ -23,23 +26,38 @@ absl::Status AsyncLines::Add(uint64_t incarnation, const v1::StepReport& report)
   if (held_.has_value()) records_.push_back(*std::move(held_));
   held_ = StepLine{report, std::nullopt};
   newest_ = report.step();
-  if (evaluation_.has_value() && newest_ >= evaluation_->updates) Attach();
+  Attach(false);
   return absl::OkStatus();
 }
 
-void AsyncLines::Attach() {
-  if (!held_.has_value() || !evaluation_.has_value()) return;
-  held_->evaluation = std::exchange(evaluation_, std::nullopt)->sums;
+void AsyncLines::CutBack() {
+  if (held_.has_value() && held_->report.step() > newest_) held_.reset();
+  if (held_.has_value()) records_.push_back(*std::exchange(held_, std::nullopt));
+  const auto first = placed_.upper_bound(newest_);
+  for (auto it = first; it != placed_.end(); ++it) {
+    waiting_[it->second.updates] = it->second.sums;
+  }
+  placed_.erase(first, placed_.end());
+  records_.push_back(RolledBack{newest_, "the ps that counts steps came back", true});
+}
+
+void AsyncLines::Attach(bool must) {
+  if (!held_.has_value() || held_->evaluation.has_value() || waiting_.empty()) return;
+  const auto [updates, sums] = *waiting_.begin();
+  if (updates > newest_ && !must) return;
+  waiting_.erase(waiting_.begin());
+  held_->evaluation = sums;
+  placed_[newest_] = Evaluation{updates, sums};
+  if (placed_.size() > kRememberedEvaluations) placed_.erase(placed_.begin());
 }
 
 void AsyncLines::SetEvaluation(uint64_t updates, const EvaluationSums& sums) {
-  Attach();  // one that still waits would be lost
-  evaluation_ = Evaluation{updates, sums};
-  if (newest_ >= updates) Attach();
+  waiting_[updates] = sums;
+  Attach(false);
 }
 
 void AsyncLines::Flush() {
-  Attach();
+  Attach(true);
   if (held_.has_value()) records_.push_back(*std::exchange(held_, std::nullopt));
 }
 

@@ -2,6 +2,7 @@
 #define SHOAL_CHIEF_ASYNC_LINES_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -13,8 +14,8 @@ namespace shoal {
 
 // The lines of metrics.jsonl, ASYNC. The ps with the report slice counts them: one per contribution
 // applied there. When it came back from a checkpoint, its count went back with it, and the lines
-// that it counts again are void. The newest line is held until the next one comes, so that an
-// evaluation can still go into it. One thread at a time.
+// that it counts again are void; evaluations in them go into the new ones. The newest line is held
+// until the next one comes, so that an evaluation can still go into it. One thread at a time.
 class AsyncLines {
  public:
   // The first report of an incarnation makes lines from its step on void. A repeated report changes
@@ -39,12 +40,15 @@ class AsyncLines {
     EvaluationSums sums;
   };
 
-  void Attach();
+  // Puts the first waiting evaluation into the held line if it belongs there, or if it `must`.
+  void Attach(bool must);
+  void CutBack();
 
   uint64_t incarnation_ = 0;
   uint64_t newest_ = 0;
   std::optional<StepLine> held_;
-  std::optional<Evaluation> evaluation_;  // waits for its line
+  std::map<uint64_t, EvaluationSums> waiting_;  // for their lines, by updates
+  std::map<uint64_t, Evaluation> placed_;       // the latest, by line: it may become void
   std::vector<SessionRecord> records_;
 };
 

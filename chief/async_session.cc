@@ -119,14 +119,17 @@ std::optional<uint64_t> AsyncSession::BeginCut(bool stopping) {
   cut.is_final = ledger_.is_done();
   cut.is_last = stopping;
   last_name_ = cut.name;
+  if (cut.is_final) {
+    final_name_ = cut.name;
+    lines_end_ = UINT64_MAX;  // until the ps has said it
+  }
   cut_is_wanted_ = false;
   cut_ = std::move(cut);
   return cut_->name;
 }
 
 void AsyncSession::OnCutAnswer(uint32_t ps, uint64_t name, uint64_t newest_version) {
-  if (!cut_.has_value() || cut_->name != name || !cut_->is_final) return;
-  if (ps == options_.reporter) lines_end_ = newest_version;
+  if (ps == options_.reporter && name == final_name_) lines_end_ = newest_version;
 }
 
 void AsyncSession::OnCutDurable(uint64_t name) {

@@ -121,6 +121,7 @@ class AsyncSession {
   bool cut_is_wanted_ = false;
   bool final_cut_is_durable_ = false;
   bool last_cut_is_durable_ = false;
+  std::optional<uint64_t> final_name_;
   uint64_t lines_end_ = 0;
 };
 

@@ -75,6 +75,15 @@ TEST(AsyncLines, LinesThatARestoredPsCountsAgainAreVoid) {
   EXPECT_EQ(lines.newest(), 4u);
 }
 
+TEST(AsyncLines, AnEvaluationInAVoidLineGoesIntoTheNewOne) {
+  AsyncLines lines;
+  for (uint64_t step = 1; step <= 3; ++step) ASSERT_TRUE(lines.Add(7, Report(step)).ok());
+  lines.SetEvaluation(3, EvaluationSums());
+  lines.Take();
+  for (uint64_t step = 2; step <= 4; ++step) ASSERT_TRUE(lines.Add(9, Report(step)).ok());
+  EXPECT_THAT(TextOf(lines.Take()), ElementsAre("<1", "2", "3e"));
+}
+
 TEST(AsyncLines, AMissingReportIsAnError) {
   AsyncLines lines;
   ASSERT_TRUE(lines.Add(7, Report(1)).ok());

@@ -28,6 +28,8 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(50);
 // How long the chief may take to end once others have ended because it failed the run.
 constexpr absl::Duration kChiefsWord = absl::Seconds(1);
+// A worker that was restarted near the end may look for a chief that has gone. It holds nothing.
+constexpr absl::Duration kRestartedWorkersEnd = absl::Seconds(2);
 
 bool IsPermanent(const ChildExit& exit) {
   return !exit.by_signal && (exit.number == kExitUsage || exit.number == kExitBadFlags ||
@@ -305,16 +307,18 @@ void Launcher::PassOnRequests() {
 }
 
 void Launcher::EndAll(absl::Duration patience) {
-  const absl::Time end = absl::Now() + patience;
+  const absl::Time now = absl::Now();
   std::vector<Task*> all;
   for (Task& task : tasks_) all.push_back(&task);
   all.push_back(&chief_);
   for (Task* task : all) {
     if (task->child == nullptr) continue;
+    const bool restarted = task->id.job == Job::kWorker && task->restarts > 0;
+    const absl::Time end = now + (restarted ? std::min(patience, kRestartedWorkersEnd) : patience);
     const absl::Duration left = std::max(end - absl::Now(), absl::ZeroDuration());
     const absl::optional<ChildExit> exit = task->child->WaitFor(left);
     if (!exit.has_value()) {
-      if (patience > absl::ZeroDuration()) {
+      if (patience > absl::ZeroDuration() && !restarted) {
         options_.progress->Say(absl::StrCat(task->id.ToString(), " did not end within ",
                                             absl::FormatDuration(patience), " and was killed"));
       }

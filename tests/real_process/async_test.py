@@ -1,5 +1,6 @@
-"""ASYNC over real processes: trains, counts every batch once, survives a killed worker and a killed ps."""
+"""ASYNC over real processes: trains, counts every batch once, survives killed workers and ps, stops and resumes."""
 import pathlib
+import signal
 
 import cluster
 
@@ -14,7 +15,16 @@ def check(run):
     assert summary["status"] == "finished", summary
     assert summary["steps"] == BATCHES, f"{summary['steps']} updates, not {BATCHES}"
     assert summary["examples"] == 3 * 4030, f"{summary['examples']} examples"
-    assert summary["test_accuracy"] > 0.7, summary
+    assert summary["test_accuracy"] > 0.6, summary
+    check_lines(run)
+
+
+def check_lines(run):
+    lines = run.metrics()
+    steps = [line["step"] for line in lines]
+    assert steps == sorted(set(steps)), "steps do not rise strictly"
+    assert sum(line["examples"] for line in lines) == 3 * 4030, "not every batch has its line"
+    assert "eval_accuracy" in lines[-1], lines[-1]
 
 
 def trains():
@@ -39,13 +49,75 @@ def killed_worker():
 
 
 def killed_ps():
-    with cluster.Run(SMALL, *FLAGS, "--num_replicas=2") as run:
+    for index in (0, 1):  # one of them counts the steps
+        with cluster.Run(SMALL, *FLAGS, "--num_replicas=2") as run:
+            run.start()
+            run.wait_for_step(60)
+            survivors = {task: run.pids(*task) for task in (("ps", 1 - index), ("worker", 0), ("worker", 1))}
+            run.kill("ps", index)
+            run.wait_for_step(BATCHES // 2)
+            for task, pids in survivors.items():
+                assert run.pids(*task) == pids or run.process.poll() is not None, f"{task} did not live on"
+            run.finish()
+            check(run)
+
+
+def killed_ps_without_checkpoint():
+    with cluster.Run(SMALL, *FLAGS, "--num_replicas=2", "--set", "checkpoint.save_every=1000000") as run:
         run.start()
-        run.wait_for_step(60)
+        run.wait_for_step(100)
         run.kill("ps", 1)
         run.finish()
         check(run)
 
 
+def all_at_once():
+    with cluster.Run(SMALL, *FLAGS, "--num_replicas=2") as run:
+        run.start()
+        run.wait_for_step(50)
+        for task in (("ps", 0), ("ps", 1), ("worker", 0)):
+            run.kill(*task)
+        run.finish()
+        check(run)
+
+
+def ps_without_slices():
+    with cluster.Run(SMALL, "--nosync_replicas", "--num_ps_tasks=6", "--num_replicas=2", "--set",
+                     "cluster.slice_bytes=262144") as run:
+        run.finish()
+        check(run)
+
+
+def one_process():
+    with cluster.Run(SMALL, "--nosync_replicas", "--num_ps_tasks=0", "--num_replicas=1") as run:
+        run.finish()
+        check(run)
+
+
+def stops_and_resumes():
+    with cluster.Run(SMALL, *FLAGS, "--num_replicas=2") as run:
+        run.start()
+        run.wait_for_step(70)
+        run.process.send_signal(signal.SIGINT)
+        code = run.wait()
+        assert code == 130, f"exit code {code} after Ctrl-C\n{run.output}\n{run.logs()}"
+        run.assert_nothing_left()
+        with cluster.Run(SMALL, "--nosync_replicas", "--num_ps_tasks=3", "--num_replicas=1", out=run.out) as again:
+            again.finish()
+            assert again.summary()["steps"] == BATCHES, again.summary()
+            check_lines(again)
+        with cluster.Run(SMALL, *FLAGS, "--num_replicas=2", out=run.out) as over:
+            over.finish()
+            assert over.summary()["steps"] == BATCHES, "a finished run was trained on"
+
+
+def batches_that_are_not_finite():
+    with cluster.Run(SMALL, *FLAGS, "--num_replicas=2", "--learning_rate=1e30") as run:
+        run.finish()
+        summary = run.summary()
+        assert summary["status"] == "finished" and summary["steps"] < 20 and summary["epochs"] == 3, summary
+
+
 if __name__ == "__main__":
-    cluster.main([trains, bounded_staleness, killed_worker, killed_ps])
+    cluster.main([trains, bounded_staleness, killed_worker, killed_ps, killed_ps_without_checkpoint, all_at_once,
+                  ps_without_slices, one_process, stops_and_resumes, batches_that_are_not_finite])
