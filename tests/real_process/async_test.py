@@ -6,24 +6,28 @@ import cluster
 
 SMALL = str(pathlib.Path(__file__).resolve().parent / "small.textproto")
 FLAGS = ("--nosync_replicas", "--num_ps_tasks=2")
-BATCHES = 3 * 81  # 4,030 examples in batches of 50, three epochs
+EXAMPLES = 4030
+BATCHES = 81  # of 50 examples, in an epoch
+EPOCHS = 3  # as in the run file
+LONG = "--num_epochs=9"  # long enough to be killed in the middle
+LONG_EPOCHS = 9
 
 
-def check(run):
+def check(run, epochs=EPOCHS):
     run.assert_nothing_left()
     summary = run.summary()
     assert summary["status"] == "finished", summary
-    assert summary["steps"] == BATCHES, f"{summary['steps']} updates, not {BATCHES}"
-    assert summary["examples"] == 3 * 4030, f"{summary['examples']} examples"
+    assert summary["steps"] == epochs * BATCHES, f"{summary['steps']} updates, not {epochs * BATCHES}"
+    assert summary["examples"] == epochs * EXAMPLES, f"{summary['examples']} examples"
     assert summary["test_accuracy"] > 0.6, summary
-    check_lines(run)
+    check_lines(run, epochs)
 
 
-def check_lines(run):
+def check_lines(run, epochs=EPOCHS):
     lines = run.metrics()
     steps = [line["step"] for line in lines]
     assert steps == sorted(set(steps)), "steps do not rise strictly"
-    assert sum(line["examples"] for line in lines) == 3 * 4030, "not every batch has its line"
+    assert sum(line["examples"] for line in lines) == epochs * EXAMPLES, "not every batch has its line"
     assert "eval_accuracy" in lines[-1], lines[-1]
 
 
@@ -40,45 +44,45 @@ def bounded_staleness():
 
 
 def killed_worker():
-    with cluster.Run(SMALL, *FLAGS, "--num_replicas=2") as run:
+    with cluster.Run(SMALL, *FLAGS, "--num_replicas=2", LONG) as run:
         run.start()
         run.wait_for_step(40)
         run.kill("worker", 1)
         run.finish()
-        check(run)
+        check(run, LONG_EPOCHS)
 
 
 def killed_ps():
     for index in (0, 1):  # one of them counts the steps
-        with cluster.Run(SMALL, *FLAGS, "--num_replicas=2") as run:
+        with cluster.Run(SMALL, *FLAGS, "--num_replicas=2", LONG) as run:
             run.start()
             run.wait_for_step(60)
             survivors = {task: run.pids(*task) for task in (("ps", 1 - index), ("worker", 0), ("worker", 1))}
             run.kill("ps", index)
-            run.wait_for_step(BATCHES // 2)
+            run.wait_for_step(3 * BATCHES)
             for task, pids in survivors.items():
                 assert run.pids(*task) == pids or run.process.poll() is not None, f"{task} did not live on"
             run.finish()
-            check(run)
+            check(run, LONG_EPOCHS)
 
 
 def killed_ps_without_checkpoint():
-    with cluster.Run(SMALL, *FLAGS, "--num_replicas=2", "--set", "checkpoint.save_every=1000000") as run:
+    with cluster.Run(SMALL, *FLAGS, "--num_replicas=2", LONG, "--set", "checkpoint.save_every=1000000") as run:
         run.start()
         run.wait_for_step(100)
         run.kill("ps", 1)
         run.finish()
-        check(run)
+        check(run, LONG_EPOCHS)
 
 
 def all_at_once():
-    with cluster.Run(SMALL, *FLAGS, "--num_replicas=2") as run:
+    with cluster.Run(SMALL, *FLAGS, "--num_replicas=2", LONG) as run:
         run.start()
         run.wait_for_step(50)
         for task in (("ps", 0), ("ps", 1), ("worker", 0)):
             run.kill(*task)
         run.finish()
-        check(run)
+        check(run, LONG_EPOCHS)
 
 
 def ps_without_slices():
@@ -95,20 +99,21 @@ def one_process():
 
 
 def stops_and_resumes():
-    with cluster.Run(SMALL, *FLAGS, "--num_replicas=2") as run:
+    with cluster.Run(SMALL, *FLAGS, "--num_replicas=2", LONG) as run:
         run.start()
         run.wait_for_step(70)
         run.process.send_signal(signal.SIGINT)
         code = run.wait()
         assert code == 130, f"exit code {code} after Ctrl-C\n{run.output}\n{run.logs()}"
         run.assert_nothing_left()
-        with cluster.Run(SMALL, "--nosync_replicas", "--num_ps_tasks=3", "--num_replicas=1", out=run.out) as again:
+        other = ("--nosync_replicas", "--num_ps_tasks=3", "--num_replicas=1", LONG)
+        with cluster.Run(SMALL, *other, out=run.out) as again:
             again.finish()
-            assert again.summary()["steps"] == BATCHES, again.summary()
-            check_lines(again)
-        with cluster.Run(SMALL, *FLAGS, "--num_replicas=2", out=run.out) as over:
+            assert again.summary()["steps"] == LONG_EPOCHS * BATCHES, again.summary()
+            check_lines(again, LONG_EPOCHS)
+        with cluster.Run(SMALL, *FLAGS, "--num_replicas=2", LONG, out=run.out) as over:
             over.finish()
-            assert over.summary()["steps"] == BATCHES, "a finished run was trained on"
+            assert over.summary()["steps"] == LONG_EPOCHS * BATCHES, "a finished run was trained on"
 
 
 def batches_that_are_not_finite():
