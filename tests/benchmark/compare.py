@@ -4,7 +4,8 @@
 usage: compare.py steps [--model=seed_mlp|lenet] [--batch=N] [--threads=1] [--rounds=7]
        compare.py cluster [--batches=2000,128,32] [--seconds=8] [--rounds=3]
 `steps`: milliseconds of one training step in one process, each round in random order, and for the MLP the share of the FMA
-rate that was measured in the same round.
+rate that was measured in the same round. With one thread all contenders have the same CPU, one at a time. CPU time is
+that of all threads of a process; where the machine has other work, it says more than wall time.
 `cluster`: examples per second of 1 ps + 2 workers (seed MLP, one-column target), SYNC and ASYNC, of two independent LOCAL
 processes, and of TensorFlow's ParameterServerStrategy (asynchronous).
 """
@@ -24,16 +25,19 @@ MLP_FLOP_PER_EXAMPLE = 2 * 3 * (600 * 512 + 512 * 128 + 128 * 128 + 128) - 2 * 6
 
 
 class Steps:
-    """A process that times steps on request."""
+    """A process that times steps on request. With one thread it has one CPU, the same for all contenders."""
 
-    def __init__(self, command):
-        environment = dict(os.environ, OMP_NUM_THREADS="1")
+    def __init__(self, command, threads):
+        environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
+        cpu = min(os.sched_getaffinity(0))
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        cwd=peers, env=environment, stderr=subprocess.DEVNULL)
+                                        cwd=peers, env=environment, stderr=subprocess.DEVNULL,
+                                        preexec_fn=(lambda: os.sched_setaffinity(0, {cpu})) if threads == 1 else None)
         if self.process.stdout.readline().strip() != "ready":
             raise RuntimeError(f"did not start: {command}")
 
     def time(self, n):
+        """Wall milliseconds, CPU milliseconds, and what else the contender measures."""
         self.process.stdin.write(f"{n}\n")
         self.process.stdin.flush()
         return [float(x) for x in self.process.stdout.readline().split()]
@@ -43,37 +47,47 @@ class Steps:
         self.process.wait(timeout=30)
 
 
-def steps(options):
+def start_contenders(options):
     model, batch, threads = options.model, str(options.batch), str(options.threads)
-    contenders = {"shoal": [str(root / "bazel-bin/tests/benchmark/step_benchmark"), model, batch, threads]}
+    commands = {"shoal": [str(root / "bazel-bin/tests/benchmark/step_benchmark"), model, batch, threads]}
     for peer in ("torch", "torch_channels_last", "torch_compile", "tensorflow"):
         if peer == "torch_channels_last" and model == "seed_mlp":
             continue
-        contenders[peer] = [sys.executable, str(peers / "step.py"), peer, model, batch, threads]
-    processes, times, shares = {}, {}, []
-    for name, command in contenders.items():
+        commands[peer] = [sys.executable, str(peers / "step.py"), peer, model, batch, threads]
+    contenders = {}
+    for name, command in commands.items():
         try:
-            processes[name], times[name] = Steps(command), []
+            contenders[name] = Steps(command, options.threads)
         except RuntimeError as error:
             print(f"{name}: {error}", file=sys.stderr)
+    return contenders
+
+
+def steps(options):
+    contenders = start_contenders(options)
+    answers = {name: [] for name in contenders}
     for _ in range(options.rounds):
-        order = list(processes)
+        order = list(contenders)
         random.shuffle(order)
         for name in order:
-            answer = processes[name].time(options.steps)
-            times[name].append(answer[0])
-            if name == "shoal" and len(answer) > 1:
-                shares.append(MLP_FLOP_PER_EXAMPLE * options.batch / (answer[0] * 1e6) / answer[1] / options.threads)
-    for process in processes.values():
-        process.close()
-    median = {name: statistics.median(t) for name, t in times.items()}
-    best = min((t, name) for name, t in median.items() if name != "shoal")
-    for name, t in sorted(median.items(), key=lambda item: item[1]):
-        ratio = statistics.median(a / b for a, b in zip(times[name], times["shoal"]))
-        print(f"{model} batch {batch} threads {threads}  {name:20s} {t:8.2f} ms  peer/shoal {ratio:.2f}")
-    print(f"{model}: {best[0] / median['shoal']:.2f}x the best peer ({best[1]})")
-    if shares and model == "seed_mlp":
-        print(f"{model}: {statistics.median(shares):.3f} of the FMA rate measured in the same rounds")
+            answers[name].append(contenders[name].time(options.steps))
+    for contender in contenders.values():
+        contender.close()
+    case = f"{options.model} batch {options.batch} threads {options.threads}"
+    for clock, index in (("wall", 0), ("CPU", 1)):
+        times = {name: [answer[index] for answer in of_one] for name, of_one in answers.items()}
+        median = {name: statistics.median(t) for name, t in times.items()}
+        ratios = {name: statistics.median(a / b for a, b in zip(t, times["shoal"])) for name, t in times.items()}
+        for name, t in sorted(median.items(), key=lambda item: item[1]):
+            print(f"{case}  {name:20s} {t:8.2f} ms {clock:4s}  peer/shoal {ratios[name]:.2f}")
+        best = min(((ratio, name) for name, ratio in ratios.items() if name != "shoal"), default=None)
+        if best is not None:
+            print(f"{case}: {best[0]:.2f}x the best peer ({best[1]}), {clock} time, median of the rounds")
+    if options.model == "seed_mlp":
+        gigaflop = MLP_FLOP_PER_EXAMPLE * options.batch * 1e-9
+        shares = [gigaflop / (cpu * 1e-3) / peak for _, cpu, peak in answers["shoal"]]
+        print(f"{case}: {statistics.median(shares):.3f} of the FMA rate measured in the same rounds (CPU time of all "
+              f"threads; {min(shares):.3f} to {max(shares):.3f})")
 
 
 def shoal_rate(arguments, seconds):

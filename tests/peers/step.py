@@ -1,7 +1,8 @@
-"""Times training steps of one peer in this process. Prints one line per request read from standard input: milliseconds.
+"""Times training steps of one peer in this process. Prints one line per request read from standard input.
 
 usage: step.py PEER MODEL BATCH THREADS      PEER: torch, torch_channels_last, torch_compile, tensorflow
-Protocol: prints "ready"; for every line "N" on standard input runs N steps and prints the median milliseconds of one.
+Protocol: prints "ready"; for every line "N" on standard input runs N steps and prints the median milliseconds of one and
+the median CPU milliseconds of one (all threads of the process).
 """
 import statistics
 import sys
@@ -21,12 +22,13 @@ def main():
         step()
     print("ready", flush=True)
     for line in sys.stdin:
-        times = []
+        wall, cpu = [], []
         for _ in range(int(line)):
-            start = time.perf_counter()
+            start, cpu_start = time.perf_counter(), time.process_time()
             step()
-            times.append((time.perf_counter() - start) * 1e3)
-        print(statistics.median(times), flush=True)
+            cpu.append((time.process_time() - cpu_start) * 1e3)
+            wall.append((time.perf_counter() - start) * 1e3)
+        print(statistics.median(wall), statistics.median(cpu), flush=True)
 
 
 main()
