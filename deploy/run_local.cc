@@ -13,6 +13,7 @@
 #include "base/system_random.h"
 #include "chief/chief_task.h"
 #include "ps/parameter_server.h"
+#include "ps/shard_variable_store.h"
 #include "runtime/config/run_config.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/rpc/remote_variable_store.h"
@@ -75,6 +76,7 @@ class Servers {
 
   explicit Servers(uint32_t num_ps_tasks) : servers_(num_ps_tasks) {}
   ParameterServer& operator[](uint32_t index) { return *servers_[index]; }
+  size_t size() const { return servers_.size(); }
 
   void Stop() {
     for (const auto& server : servers_) {
@@ -101,23 +103,45 @@ void StopOnRequest(const TaskOptions& options, const std::shared_ptr<ChiefTask>&
   });
 }
 
-// Worker `index`, on the caller's thread, until the run is over.
-absl::Status Work(const TaskOptions& options, uint32_t index, ChiefClient* chief,
-                  Servers* servers) {
+// One worker with one server needs no messages.
+std::unique_ptr<VariableStore> MakeDirectStore(ParameterServer* server, const Clock* clock,
+                                               std::vector<ExchangeGroup> groups,
+                                               const v1::Identity& identity) {
+  ShardVariableStore::Options store;
+  store.run_id = identity.run_id();
+  store.incarnation = identity.incarnation();
+  store.groups = std::move(groups);
+  return std::make_unique<ShardVariableStore>(server->shard(), std::move(store), clock);
+}
+
+// Several workers and servers speak as over a network.
+std::unique_ptr<VariableStore> MakeChannelStore(Servers* servers, uint32_t worker,
+                                                const Clock* clock, const SliceTable& table,
+                                                std::vector<ExchangeGroup> groups,
+                                                const v1::Identity& identity) {
+  RemoteVariableStore::Options store;
+  store.run_id = identity.run_id();
+  store.worker_index = worker;
+  store.incarnation = identity.incarnation();
+  store.groups = std::move(groups);
+  store.connect = [servers](const std::string& address) {
+    return NewInProcessBulkChannel(
+        (*servers)[static_cast<uint32_t>(std::stoul(address))].bulk_service());
+  };
+  return std::make_unique<RemoteVariableStore>(table, std::move(store), clock);
+}
+
+// Worker `index` of `num_workers`, on the caller's thread, until the run is over.
+absl::Status Work(const TaskOptions& options, uint32_t index, uint32_t num_workers,
+                  ChiefClient* chief, Servers* servers) {
   WorkerLinks links;
   links.chief = chief;
   links.make_store = [&](const SliceTable& table, std::vector<ExchangeGroup> groups,
                          const v1::Identity& identity) {
-    RemoteVariableStore::Options store;
-    store.run_id = identity.run_id();
-    store.worker_index = index;
-    store.incarnation = identity.incarnation();
-    store.groups = std::move(groups);
-    store.connect = [servers](const std::string& address) {
-      return NewInProcessBulkChannel(
-          (*servers)[static_cast<uint32_t>(std::stoul(address))].bulk_service());
-    };
-    return std::make_unique<RemoteVariableStore>(table, std::move(store), options.clock);
+    return num_workers == 1 && servers->size() == 1
+               ? MakeDirectStore(&(*servers)[0], options.clock, std::move(groups), identity)
+               : MakeChannelStore(servers, index, options.clock, table, std::move(groups),
+                                  identity);
   };
   // The chief is told to stop by the notification; workers end when the run does.
   TaskOptions worker_options = options;
@@ -144,10 +168,11 @@ absl::Status RunInProcess(const TaskOptions& options, uint32_t num_ps_tasks, uin
   std::vector<absl::Status> worked(num_workers);
   std::vector<std::thread> others;
   for (uint32_t index = 1; index < num_workers; ++index) {
-    others.emplace_back(
-        [&, index] { worked[index] = Work(options, index, task->chief(), &servers); });
+    others.emplace_back([&, index] {
+      worked[index] = Work(options, index, num_workers, task->chief(), &servers);
+    });
   }
-  worked[0] = Work(options, 0, task->chief(), &servers);
+  worked[0] = Work(options, 0, num_workers, task->chief(), &servers);
   for (std::thread& other : others) other.join();
   absl::Status status;
   for (const absl::Status& worker : worked) status.Update(worker);

@@ -3,7 +3,6 @@
 #define SHOAL_PS_CHIEF_REPORTER_H_
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <thread>
@@ -63,7 +62,7 @@ class ChiefReporter {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t lineage_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t num_norms_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::deque<SliceStoreEvents::Step> steps_ ABSL_GUARDED_BY(mutex_);
+  std::vector<SliceStoreEvents::Step> steps_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, std::vector<SliceStoreEvents::Norm>> norms_
       ABSL_GUARDED_BY(mutex_);  // By step.
   std::thread thread_;

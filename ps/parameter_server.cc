@@ -82,6 +82,7 @@ class ParameterServer::Core : public ShardObserver, public ChiefSession::Observe
   const std::string& address() const { return address_; }
   ParameterServiceImpl* parameter_service() { return &parameter_service_; }
   ExchangeService* exchange_service() { return &exchange_service_; }
+  ParameterShard* shard() { return &shard_; }
 
   // ShardObserver
   void OnLineage(uint64_t lineage) override;
@@ -287,6 +288,7 @@ ParameterServer::~ParameterServer() = default;
 const std::string& ParameterServer::address() const { return core_->address(); }
 ParameterClient* ParameterServer::parameter_service() { return core_->parameter_service(); }
 BulkService* ParameterServer::bulk_service() { return core_->exchange_service(); }
+ParameterShard* ParameterServer::shard() { return core_->shard(); }
 absl::Status ParameterServer::Start() { return core_->Start(); }
 absl::Status ParameterServer::Wait() { return core_->Wait(); }
 void ParameterServer::End() { core_->EndWith(absl::CancelledError("told to end")); }

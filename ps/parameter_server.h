@@ -19,6 +19,8 @@
 
 namespace shoal {
 
+class ParameterShard;
+
 // Thread-safe but for Create, Start and Stop.
 class ParameterServer {
  public:
@@ -29,7 +31,7 @@ class ParameterServer {
     FileSystem* file_system = nullptr;
     uint64_t config_fingerprint = 0;
     std::string nonce;  // Random per process.
-    // Serve over gRPC here; empty: only this process reaches the server, by the two accessors
+    // Serve over gRPC here; empty: only this process reaches the server, by the accessors
     // below, and `address` is what the chief is told.
     std::string listen_address;
     bool allow_plaintext = false;
@@ -51,6 +53,8 @@ class ParameterServer {
   const std::string& address() const;
   ParameterClient* parameter_service();
   BulkService* bulk_service();
+  // For a ShardVariableStore of this process.
+  ParameterShard* shard();
 
   // Registers with the chief (see ChiefSession::Register) and serves.
   absl::Status Start();

@@ -1,13 +1,31 @@
 #include "ml/tensor/buffer.h"
 
+#include <sys/mman.h>
+
+#include <cstdint>
 #include <cstring>
 #include <new>
 
 namespace shoal {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+// Products of matrices walk through memory in strides that exhaust the TLB of small pages. A wish:
+// where the system has no huge pages, all is as before.
+void AskForHugePages(void* data, size_t size) {
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  const uintptr_t begin = (address + kHugePage - 1) / kHugePage * kHugePage;
+  const uintptr_t end = (address + size) / kHugePage * kHugePage;
+  if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+}
+
+}  // namespace
 
 Buffer::Buffer(size_t size) : size_(size) {
   if (size == 0) return;
   bytes_.reset(::operator new (size, std::align_val_t{kAlignment}));
+  AskForHugePages(bytes_.get(), size);
   std::memset(bytes_.get(), 0, size);
 }
 

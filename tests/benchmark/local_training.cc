@@ -9,8 +9,7 @@
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/nn/model_builder.h"
 #include "proto/v1/parameter_service.pb.h"
-#include "runtime/rpc/remote_variable_store.h"
-#include "runtime/transport/in_process_bulk_channel.h"
+#include "ps/shard_variable_store.h"
 #include "runtime/variables/exchange_groups.h"
 
 namespace shoal {
@@ -118,14 +117,11 @@ absl::Status LocalTraining::StartServer() {
   v1::LoadSlicesResponse response;
   RETURN_IF_ERROR(server_->parameter_service()->LoadSlices(request, &response));
 
-  RemoteVariableStore::Options store;
+  ShardVariableStore::Options store;
   store.run_id = kRunId;
   store.incarnation = 2;
   store.groups = MakeExchangeGroups(table, std::vector<uint32_t>(table.size(), 0));
-  store.connect = [this](const std::string& /*address*/) {
-    return NewInProcessBulkChannel(server_->bulk_service());
-  };
-  store_ = std::make_unique<RemoteVariableStore>(table, std::move(store), &clock_);
+  store_ = std::make_unique<ShardVariableStore>(server_->shard(), std::move(store), &clock_);
   store_->SetView({1, 1, 1, {server_->address()}, {1}});
   return absl::OkStatus();
 }
