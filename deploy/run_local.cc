@@ -168,9 +168,8 @@ absl::Status RunInProcess(const TaskOptions& options, uint32_t num_ps_tasks, uin
   std::vector<absl::Status> worked(num_workers);
   std::vector<std::thread> others;
   for (uint32_t index = 1; index < num_workers; ++index) {
-    others.emplace_back([&, index] {
-      worked[index] = Work(options, index, num_workers, task->chief(), &servers);
-    });
+    others.emplace_back(
+        [&, index] { worked[index] = Work(options, index, num_workers, task->chief(), &servers); });
   }
   worked[0] = Work(options, 0, num_workers, task->chief(), &servers);
   for (std::thread& other : others) other.join();

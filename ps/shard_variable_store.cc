@@ -176,7 +176,8 @@ void ShardVariableStore::Attempt(Flight* flight) {
   identity.mutable_member()->set_index(options_.worker_index);
   identity.set_incarnation(options_.incarnation);
   identity.set_lineage(flight->exchange.lineage);
-  absl::StatusOr<ParameterShard::Access> access = shard_->Enter(identity, flight->receiver_incarnation);
+  absl::StatusOr<ParameterShard::Access> access =
+      shard_->Enter(identity, flight->receiver_incarnation);
   if (!access.ok()) {
     EndOrRepeat(flight, access.status());
     return;
@@ -228,8 +229,8 @@ void ShardVariableStore::Pull(Flight* flight) {
   flight->version = exchange.pull_version;
   flight->versions_only = exchange.versions_only;
   // The caller has to act first if a push came to anything else.
-  const bool may_wait = std::all_of(
-      flight->outcomes.begin(), flight->outcomes.end(), [](PushOutcome outcome) {
+  const bool may_wait =
+      std::all_of(flight->outcomes.begin(), flight->outcomes.end(), [](PushOutcome outcome) {
         return outcome == PushOutcome::kNone || outcome == PushOutcome::kAccepted ||
                outcome == PushOutcome::kDuplicate;
       });
@@ -257,20 +258,22 @@ void ShardVariableStore::TakeValues(Flight* flight) {
     if (answer.state != PullAnswer::kValue) continue;
     pulled.value_version = answer.value_version;
     pulled.has_value = true;
-    std::memcpy(flight->exchange.pull_data[place], answer.value->data(), answer.value->size() * sizeof(float));
+    std::memcpy(flight->exchange.pull_data[place], answer.value->data(),
+                answer.value->size() * sizeof(float));
   }
   flight->answers.clear();
 }
 
 void ShardVariableStore::EndOrRepeat(Flight* flight, const absl::Status& status) {
   flight->access.table.reset();
-  // ABORTED: the shard is at a newer lineage, term or incarnation than we; the chief will tell us too.
+  // ABORTED: the shard is at a newer lineage, term or incarnation than we; the chief will tell us
+  // too.
   if (IsOutcomeUnknown(status) || absl::IsAborted(status)) {
     Repeat(flight, kWait);
     return;
   }
-  const bool is_busy = std::find(flight->outcomes.begin(), flight->outcomes.end(), PushOutcome::kBusy) !=
-                       flight->outcomes.end();
+  const bool is_busy = std::find(flight->outcomes.begin(), flight->outcomes.end(),
+                                 PushOutcome::kBusy) != flight->outcomes.end();
   if (status.ok() && is_busy && clock_->Now() - flight->started < kBusyPatience) {
     Repeat(flight, kBusyWait);
     return;

@@ -15,12 +15,13 @@
 
 namespace shoal {
 
-// A VariableStore on one ParameterShard, which has all slices, without messages: contributions are applied from where
-// the caller has them, and values are copied once. The shard's rules about identity and lineage hold as for anybody.
-// All work, `done` included, runs on one thread of the store. A pull that is parked in the shard comes back when its
-// version is there or its time is over, not earlier: SetView and Shutdown do not cut it short. An exchange can also
-// end with FAILED_PRECONDITION (another run) or INTERNAL (a contribution that does not fit its slice).
-// After the first exchanges nothing is allocated here.
+// A VariableStore on one ParameterShard, which has all slices, without messages: contributions are
+// applied from where the caller has them, and values are copied once. The shard's rules about
+// identity and lineage hold as for anybody. All work, `done` included, runs on one thread of the
+// store. A pull that is parked in the shard comes back when its version is there or its time is
+// over, not earlier: SetView and Shutdown do not cut it short. An exchange can also end with
+// FAILED_PRECONDITION (another run) or INTERNAL (a contribution that does not fit its slice). After
+// the first exchanges nothing is allocated here.
 class ShardVariableStore : public VariableStore {
  public:
   struct Options {
@@ -42,7 +43,8 @@ class ShardVariableStore : public VariableStore {
 
  private:
   class Flight;
-  // kFree -> kQueued -> kWorking -> (kParked -> kPulled) -> kEnding -> kFree, or back to kQueued for another attempt.
+  // kFree -> kQueued -> kWorking -> (kParked -> kPulled) -> kEnding -> kFree, or back to kQueued
+  // for another attempt.
   enum class Stage { kFree, kQueued, kWorking, kParked, kPulled, kEnding };
 
   void Run();

@@ -47,9 +47,15 @@ absl::StatusOr<std::unique_ptr<LocalTraining>> LocalTraining::Create(const Optio
   }
   std::unique_ptr<LocalTraining> training(new LocalTraining());
   training->run_ = RunOf(options);
-  RETURN_IF_ERROR(training->BuildProgram(options));
-  training->MakeBatch(options);
-  RETURN_IF_ERROR(training->StartServer());
+  training->fields_ = FieldsOf(options.model);
+  StepPlan::Options steps;
+  steps.examples_per_epoch = uint64_t{1} << 40;
+  steps.batch_examples = options.batch_size;
+  ASSIGN_OR_RETURN(training->steps_, StepPlan::Create(steps));
+  RETURN_IF_ERROR(training->BuildProgram());
+  training->MakeBatch();
+  RETURN_IF_ERROR(
+      training->StartServer(options.chief != nullptr ? options.chief : &training->chief_));
   RETURN_IF_ERROR(training->PullFirstValues());
   return training;
 }
@@ -59,10 +65,10 @@ LocalTraining::~LocalTraining() {
   store_.reset();
 }
 
-absl::Status LocalTraining::BuildProgram(const Options& options) {
+absl::Status LocalTraining::BuildProgram() {
   GraphProgram::Options program;
   program.run = run_;
-  program.fields = FieldsOf(options.model);
+  program.fields = fields_;
   ASSIGN_OR_RETURN(program.model, MakeModel(run_.model(), program.fields, 10));
   program.backend = CpuKernelBackend();
   program.compute_name = cpu::CpuIsaName();
@@ -70,12 +76,12 @@ absl::Status LocalTraining::BuildProgram(const Options& options) {
   return absl::OkStatus();
 }
 
-void LocalTraining::MakeBatch(const Options& options) {
-  batch_.num_examples = options.batch_size;
+void LocalTraining::MakeBatch() {
+  batch_.num_examples = run_.batch_size();
   uint32_t state = 1;
-  for (const FieldSpec& field : FieldsOf(options.model)) {
+  for (const FieldSpec& field : fields_) {
     const uint64_t elements =
-        options.batch_size * static_cast<uint64_t>(field.example.shape.num_elements());
+        run_.batch_size() * static_cast<uint64_t>(field.example.shape.num_elements());
     Buffer& rows = rows_.emplace_back(elements * SizeOf(field.example.dtype));
     batch_.fields.push_back(rows.data());
     for (uint64_t i = 0; i < elements; ++i) {
@@ -89,17 +95,7 @@ void LocalTraining::MakeBatch(const Options& options) {
   }
 }
 
-absl::Status LocalTraining::StartServer() {
-  ParameterServer::Options server;
-  server.chief = &chief_;
-  server.clock = &clock_;
-  server.nonce = "ps";
-  server.address = "in this process";
-  ASSIGN_OR_RETURN(server_, ParameterServer::Create(server));
-  RETURN_IF_ERROR(server_->Start());
-
-  ASSIGN_OR_RETURN(const SliceTable table, SliceTable::Create(program_->variables(), kSliceBytes));
-  table_ = std::make_unique<SliceTable>(table);
+v1::LoadSlicesRequest LocalTraining::LoadRequest() const {
   v1::LoadSlicesRequest request;
   request.mutable_identity()->set_run_id(kRunId);
   request.mutable_identity()->set_term(1);
@@ -110,12 +106,25 @@ absl::Status LocalTraining::StartServer() {
     *request.add_variables() = variable;
   request.mutable_shard_map()->set_num_ps_tasks(1);
   request.mutable_shard_map()->set_slice_bytes(kSliceBytes);
-  for (uint32_t slice = 0; slice < table.size(); ++slice) request.mutable_shard_map()->add_owner(0);
-  request.mutable_plan()->set_examples_per_epoch(uint64_t{1} << 40);
-  request.mutable_plan()->set_batch_examples(run_.batch_size());
-  request.mutable_plan()->set_replicas_to_aggregate(1);
+  for (uint32_t slice = 0; slice < table_->size(); ++slice)
+    request.mutable_shard_map()->add_owner(0);
+  steps_->ToProto(request.mutable_plan());
+  return request;
+}
+
+absl::Status LocalTraining::StartServer(ChiefClient* chief) {
+  ParameterServer::Options server;
+  server.chief = chief;
+  server.clock = &clock_;
+  server.nonce = "ps";
+  server.address = "in this process";
+  ASSIGN_OR_RETURN(server_, ParameterServer::Create(server));
+  RETURN_IF_ERROR(server_->Start());
+
+  ASSIGN_OR_RETURN(const SliceTable table, SliceTable::Create(program_->variables(), kSliceBytes));
+  table_ = std::make_unique<SliceTable>(table);
   v1::LoadSlicesResponse response;
-  RETURN_IF_ERROR(server_->parameter_service()->LoadSlices(request, &response));
+  RETURN_IF_ERROR(server_->parameter_service()->LoadSlices(LoadRequest(), &response));
 
   ShardVariableStore::Options store;
   store.run_id = kRunId;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,14 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "ml/data/dataset.h"
 #include "ml/data/prefetcher.h"
 #include "ml/tensor/buffer.h"
+#include "proto/v1/parameter_service.pb.h"
 #include "proto/v1/run_config.pb.h"
 #include "ps/parameter_server.h"
 #include "runtime/cluster/slice_table.h"
+#include "runtime/cluster/step_plan.h"
 #include "runtime/rpc/fake_chief.h"
 #include "runtime/variables/variable_store.h"
 #include "worker/graph_program.h"
@@ -32,7 +36,8 @@ class LocalTraining {
     std::string model =
         "seed_mlp";  // with a target of one column; or lenet, which is fashion_cnn on 28x28 images
     uint32_t batch_size = 2000;
-    uint32_t threads = 1;  // for computing
+    uint32_t threads = 1;          // for computing
+    ChiefClient* chief = nullptr;  // that the server reports to; null: a fake of its own
   };
 
   static absl::StatusOr<std::unique_ptr<LocalTraining>> Create(const Options& options);
@@ -44,12 +49,20 @@ class LocalTraining {
   // worker's memory.
   absl::Status Step();
 
+  // The parts, for a trainer instead of Step.
+  Replica* replica() { return replica_.get(); }
+  VariableStore* store() { return store_.get(); }
+  const Clock* clock() const { return &clock_; }
+  const StepPlan& steps() const { return *steps_; }
+  const std::vector<FieldSpec>& fields() const { return fields_; }
+
  private:
   LocalTraining() = default;
-  absl::Status BuildProgram(const Options& options);
-  absl::Status StartServer();
+  absl::Status BuildProgram();
+  absl::Status StartServer(ChiefClient* chief);
+  v1::LoadSlicesRequest LoadRequest() const;
   absl::Status PullFirstValues();
-  void MakeBatch(const Options& options);
+  void MakeBatch();
   void Begin(uint32_t exchanges);
   void Start(const Exchange& exchange);
   absl::Status AwaitExchanges();
@@ -57,6 +70,8 @@ class LocalTraining {
   v1::RunConfig run_;
   RealClock clock_;
   FakeChief chief_;
+  std::vector<FieldSpec> fields_;
+  std::optional<StepPlan> steps_;
   std::vector<Buffer> rows_;
   LoadedBatch batch_;
   std::unique_ptr<GraphProgram> program_;
