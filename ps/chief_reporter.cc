@@ -27,7 +27,10 @@ void ToProto(const SliceStoreEvents::Step& step, v1::StepReport* report) {
 }  // namespace
 
 ChiefReporter::ChiefReporter(Options options)
-    : options_(std::move(options)), thread_([this] { Run(); }) {}
+    : options_(std::move(options)) {
+  steps_.reserve(kMaxStepsInACall);  // so that adding does not allocate while the chief answers
+  thread_ = std::thread([this] { Run(); });
+}
 
 ChiefReporter::~ChiefReporter() { Stop(); }
 
