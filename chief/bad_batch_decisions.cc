@@ -81,10 +81,10 @@ void BadBatchDecisions::OnRollback() {
   ++changes_;
 }
 
-uint64_t BadBatchDecisions::MostSkippedInARow() const {
+uint64_t MostSkippedInARow(const std::map<BatchKey, std::string>& skipped) {
   uint64_t most = 0, row = 0;
   BatchKey last;
-  for (const auto& [batch, reason] : skipped_) {
+  for (const auto& [batch, reason] : skipped) {
     row = row > 0 && batch.epoch == last.epoch && batch.index == last.index + 1 ? row + 1 : 1;
     most = row > most ? row : most;
     last = batch;

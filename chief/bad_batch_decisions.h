@@ -70,8 +70,6 @@ class BadBatchDecisions {
 
   const std::map<BatchKey, std::string>& skipped() const { return skipped_; }  // batch -> reason
   const std::set<BatchKey>& delivered() const { return delivered_; }
-  // The longest run of batches of one epoch, next to each other, that are skipped.
-  uint64_t MostSkippedInARow() const;
   bool IsPending(const BatchKey& batch) const { return pending_.count(batch) > 0; }
   bool empty() const { return pending_.empty(); }
   // Rises with every change of skipped() and delivered().
@@ -100,6 +98,9 @@ class BadBatchDecisions {
   std::map<BatchKey, std::string> skipped_;
   std::set<BatchKey> delivered_;
 };
+
+// The longest run of batches of one epoch, next to each other, that are skipped (batch -> reason).
+uint64_t MostSkippedInARow(const std::map<BatchKey, std::string>& skipped);
 
 }  // namespace shoal
 

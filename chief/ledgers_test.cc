@@ -76,7 +76,7 @@ TEST(BadBatchDecisionsTest, AnAnswerToAnOlderNumberIsIgnored) {
 TEST(BadBatchDecisionsTest, SkipsInARowAreCountedWithinAnEpoch) {
   BadBatchDecisions decisions(1);
   decisions.RestoreSkips({{0, 3}, {0, 4}, {0, 6}, {0, 7}, {0, 8}, {1, 9}});
-  EXPECT_EQ(decisions.MostSkippedInARow(), 3u);
+  EXPECT_EQ(MostSkippedInARow(decisions.skipped()), 3u);
 }
 
 v1::ShardFile File(const std::string& name) {

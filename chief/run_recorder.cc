@@ -1,6 +1,7 @@
 #include "chief/run_recorder.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/log.h"
@@ -56,6 +57,8 @@ void RunRecorder::Record(const StepLine& line) {
   metrics.epoch = report.epoch();
   metrics.examples = report.examples();
   metrics.learning_rate = report.learning_rate();
+  metrics.loss =
+      std::numeric_limits<double>::quiet_NaN();  // of a step whose batches were all skipped
   if (report.examples() > 0) {
     metrics.loss =
         report.loss_sum() / static_cast<double>(report.examples()) + report.regularization();
@@ -79,7 +82,7 @@ void RunRecorder::Record(const StepLine& line) {
     last_step_time_ = now;
     CountExamples(report.step(), report.examples());
     steps_ = report.step();
-    final_loss_ = metrics.loss;
+    if (report.examples() > 0) final_loss_ = metrics.loss;
   }
   const absl::Status status = metrics_->Append(metrics);
   if (!status.ok()) {

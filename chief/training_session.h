@@ -174,6 +174,8 @@ class TrainingSession {
   void StartTrainingIfLoaded();
   void Rollback(absl::Time now, const std::string& reason);
   void Decide(absl::Time now);
+  // A run that skips so many batches next to each other will not recover.
+  bool FailIfDiverging(const std::map<BatchKey, std::string>& skipped);
   void Progress(absl::Time now);
   void FlushLines();
   void WriteManifestIfComplete();

@@ -96,6 +96,7 @@ void TrainingSession::ReportAsyncBadBatch(const BatchKey& batch, TaskId task, ui
   if (!skipped) return;
   Note(absl::StrCat(ToString(batch), " is skipped: ", ledger.skipped().at(batch)));
   UpdateDecisions();
+  FailIfDiverging(ledger.skipped());
 }
 
 void TrainingSession::OnAppliedAnswer(absl::Time now, const PsCommand& command,

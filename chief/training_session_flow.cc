@@ -152,14 +152,17 @@ void TrainingSession::Decide(absl::Time now) {
   const uint64_t changes = decisions_.changes();
   const bool rollback = decisions_.Decide();
   UpdateDecisions();
-  if (decisions_.changes() != changes && decisions_.MostSkippedInARow() >= kMostSkipsInARow) {
-    Fail(absl::StrFormat(
-        "%d batches in a row are not finite: training diverges; lower --learning_rate or clip "
-        "gradients. The checkpoint of step %d stands",
-        kMostSkipsInARow, cuts_.durable_version()));
-    return;
-  }
+  if (decisions_.changes() != changes && FailIfDiverging(decisions_.skipped())) return;
   if (rollback) Rollback(now, "a bad batch had reached some slices; it is skipped now");
+}
+
+bool TrainingSession::FailIfDiverging(const std::map<BatchKey, std::string>& skipped) {
+  if (MostSkippedInARow(skipped) < kMostSkipsInARow) return false;
+  Fail(absl::StrFormat(
+      "%d batches in a row are not finite: training diverges; lower --learning_rate or clip "
+      "gradients. The checkpoint of step %d stands",
+      kMostSkipsInARow, cuts_.durable_version()));
+  return true;
 }
 
 void TrainingSession::Progress(absl::Time now) {
