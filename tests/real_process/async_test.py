@@ -116,13 +116,14 @@ def stops_and_resumes():
             assert over.summary()["steps"] == LONG_EPOCHS * BATCHES, "a finished run was trained on"
 
 
-def batches_that_are_not_finite():
+def divergence_ends_the_run():
     with cluster.Run(SMALL, *FLAGS, "--num_replicas=2", "--learning_rate=1e30") as run:
-        run.finish()
-        summary = run.summary()
-        assert summary["status"] == "finished" and summary["steps"] < 20 and summary["epochs"] == 3, summary
+        run.finish(code=78)
+        assert "in a row are not finite" in run.output and "learning_rate" in run.output, run.output
+        assert run.summary()["status"] == "failed", run.summary()
+        run.assert_nothing_left()
 
 
 if __name__ == "__main__":
     cluster.main([trains, bounded_staleness, killed_worker, killed_ps, killed_ps_without_checkpoint, all_at_once,
-                  ps_without_slices, one_process, stops_and_resumes, batches_that_are_not_finite])
+                  ps_without_slices, one_process, stops_and_resumes, divergence_ends_the_run])
