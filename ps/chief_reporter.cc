@@ -26,8 +26,7 @@ void ToProto(const SliceStoreEvents::Step& step, v1::StepReport* report) {
 
 }  // namespace
 
-ChiefReporter::ChiefReporter(Options options)
-    : options_(std::move(options)) {
+ChiefReporter::ChiefReporter(Options options) : options_(std::move(options)) {
   steps_.reserve(kMaxStepsInACall);  // so that adding does not allocate while the chief answers
   thread_ = std::thread([this] { Run(); });
 }
