@@ -85,7 +85,10 @@ uint64_t MostSkippedInARow(const std::map<BatchKey, std::string>& skipped) {
   uint64_t most = 0, row = 0;
   BatchKey last;
   for (const auto& [batch, reason] : skipped) {
-    row = row > 0 && batch.epoch == last.epoch && batch.index == last.index + 1 ? row + 1 : 1;
+    row = row > 0 && ((batch.epoch == last.epoch && batch.index == last.index + 1) ||
+                      (batch.epoch == last.epoch + 1 && batch.index == 0))
+              ? row + 1
+              : 1;
     most = row > most ? row : most;
     last = batch;
   }

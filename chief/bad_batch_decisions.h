@@ -99,7 +99,8 @@ class BadBatchDecisions {
   std::set<BatchKey> delivered_;
 };
 
-// The longest run of batches of one epoch, next to each other, that are skipped (batch -> reason).
+// The longest run of batches next to each other that are skipped (batch -> reason). The first of an
+// epoch counts as next to any of the epoch before.
 uint64_t MostSkippedInARow(const std::map<BatchKey, std::string>& skipped);
 
 }  // namespace shoal

@@ -7,6 +7,7 @@
 #include "absl/types/optional.h"
 
 #include "base/log.h"
+#include "runtime/rpc/retry.h"
 
 namespace shoal {
 namespace {
@@ -182,9 +183,7 @@ void Chief::Deliver(const PsCommand& command, ParameterClient* client) {
   const absl::Time now = options_.clock->Now();
   const bool is_load = std::holds_alternative<v1::LoadSlicesRequest>(command.request);
   const bool answered =
-      status.ok() || (is_load && (absl::IsDataLoss(status) || absl::IsResourceExhausted(status) ||
-                                  absl::IsInvalidArgument(status) || absl::IsNotFound(status) ||
-                                  absl::IsFailedPrecondition(status)));
+      status.ok() || (is_load && !IsOutcomeUnknown(status) && !absl::IsAborted(status));
   if (!answered) {
     LOG(WARNING) << "ps/" << command.ps << " did not answer: " << status;
     session_.OnUndelivered(now, command);

@@ -2,6 +2,7 @@
 
 #include <grpcpp/impl/service_type.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "base/status_macros.h"
 #include "base/system_random.h"
 #include "runtime/checkpoint/model_export.h"
+#include "runtime/config/run_config.h"
 #include "runtime/process/report_address.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/rpc/channel.h"
@@ -25,7 +27,9 @@ namespace shoal {
 namespace {
 
 int KeepOf(const v1::RunConfig& run) {
-  return run.checkpoint().keep() > 0 ? static_cast<int>(run.checkpoint().keep()) : 3;
+  // At least two: a rollback may need the last one that is known to be durable while a newer one is
+  // being published.
+  return run.checkpoint().keep() > 0 ? std::max(2, static_cast<int>(run.checkpoint().keep())) : 3;
 }
 
 // Whether a run that stands at the checkpoint has nothing left to do.
@@ -84,6 +88,7 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   ASSIGN_OR_RETURN(task->recorder_, RunRecorder::Create(recorder));
 
   Chief::Options chief;
+  session.config_fingerprint = ConfigFingerprint(run);
   chief.session = std::move(session);
   chief.clock = options.clock;
   chief.recorder = task->recorder_.get();
@@ -188,6 +193,11 @@ absl::Status ChiefTask::WaitAndConclude() {
 }
 
 absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {
+  // What was refused before its first step leaves the record of what the run came to.
+  if (!status.ok() && !absl::IsCancelled(status) && !recorder_->any_step() &&
+      ReadSummary(options_.file_system, options_.run.out()).ok()) {
+    return absl::OkStatus();
+  }
   const Chief::Outcome outcome = chief_->outcome();
   Summary summary = recorder_->figures();
   summary.status = status.ok() ? "finished" : absl::IsCancelled(status) ? "stopped" : "failed";
@@ -220,6 +230,7 @@ absl::Status RunChief(const TaskOptions& options) {
   const std::unique_ptr<grpc::Service> service = NewGrpcChiefService(task->chief());
   GrpcServer::Options server_options;
   server_options.address = options.listen_address;
+  server_options.allow_plaintext = options.allow_plaintext;
   server_options.services = {service.get()};
   ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> server, GrpcServer::Create(server_options));
   server->SetServing(true);

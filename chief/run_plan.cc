@@ -87,6 +87,13 @@ absl::StatusOr<StepPlan> PlanSteps(const v1::RunConfig& run, const v1::ModelDecl
                         "same data or --resume=never with another --out",
                         options.examples_per_epoch, old.examples_per_epoch));
   }
+  const uint64_t seed = run.has_seed() ? run.seed() : 1;
+  if (seed != manifest->seed() && !before.IsEpochStart(manifest->step())) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("seed is %d (was %d), but the checkpoint is in the middle of an epoch, "
+                        "where it cannot change",
+                        seed, manifest->seed()));
+  }
   if (old.batch_examples == options.batch_examples &&
       old.replicas_to_aggregate == options.replicas_to_aggregate) {
     return before;

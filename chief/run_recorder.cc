@@ -136,6 +136,11 @@ Summary RunRecorder::figures() const {
   return summary;
 }
 
+bool RunRecorder::any_step() const {
+  MutexLock lock(&mutex_);
+  return last_step_time_ != absl::InfinitePast();
+}
+
 absl::Status RunRecorder::metrics_status() const {
   MutexLock lock(&mutex_);
   return metrics_status_;

@@ -52,6 +52,8 @@ class RunRecorder : public SessionRecorder {
 
   // What summary.json says, but for status, exit_reason, test figures and checkpoint.
   Summary figures() const;
+  // Whether a step was applied since the start.
+  bool any_step() const;
   // The first error of metrics.jsonl, if any: training goes on without.
   absl::Status metrics_status() const;
 

@@ -70,6 +70,13 @@ absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(
         absl::StrFormat("%s: this run has num_ps_tasks=%d; use a --task_index below it",
                         task.ToString(), options_.num_ps_tasks));
   }
+  if (options_.config_fingerprint != 0 &&
+      request.config_fingerprint() != options_.config_fingerprint) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the run file of ", task.ToString(),
+                     " differs from the chief's (model, data, optimizer, batch_size, seed, ...); "
+                     "give all tasks the same --run"));
+  }
   if (state_.phase() == v1::RunState::PHASE_FAILED)
     return absl::FailedPreconditionError(state_.message());
   if (task.job == Job::kWorker) RETURN_IF_ERROR(AdmitWorker(request));
@@ -327,7 +334,7 @@ void TrainingSession::OnLoadAnswer(absl::Time now, const PsCommand& command,
   if (command.incarnation != ps.incarnation || request.identity().lineage() != state_.lineage())
     return;
   if (!status.ok()) {
-    Fail(absl::StrFormat("ps/%d cannot load: %s", command.ps, status.message()));
+    Fail(absl::StrFormat("ps/%d cannot load: %s", command.ps, status.message()), status.code());
     return;
   }
   ps.loaded_lineage = state_.lineage();
@@ -380,7 +387,7 @@ bool TrainingSession::all_finished() const {
 
 absl::Status TrainingSession::failure() const {
   if (state_.phase() != v1::RunState::PHASE_FAILED) return absl::OkStatus();
-  return absl::FailedPreconditionError(state_.message());
+  return absl::Status(failure_code_, state_.message());
 }
 
 }  // namespace shoal

@@ -67,7 +67,9 @@ class TrainingSession {
     uint64_t term = 1;
     uint32_t num_ps_tasks = 1;  // LOCAL: 1
     std::string checkpoint_root;
-    std::string token;                     // Content of checkpoint_root/TOKEN.
+    uint64_t config_fingerprint =
+        0;              // Of the parts of the run file that all tasks share; 0: not checked.
+    std::string token;  // Content of checkpoint_root/TOKEN.
     std::optional<v1::Manifest> manifest;  // Resume from it;
     std::string manifest_directory;        // it is in this directory of checkpoint_root.
     absl::Duration lease = absl::Seconds(10);
@@ -183,7 +185,8 @@ class TrainingSession {
   bool IsFinalCut(uint64_t version) const;
   void CheckWaits(absl::Time now);
   void FinishIfDurable();
-  void Fail(const std::string& message);
+  void Fail(const std::string& message,
+            absl::StatusCode code = absl::StatusCode::kFailedPrecondition);
   void Note(std::string text);
   PsCommand CommandFor(uint32_t ps) const;
   void FillIdentity(v1::Identity* identity) const;
@@ -214,6 +217,7 @@ class TrainingSession {
   v1::RunState state_;
   uint64_t newest_step_ = 0;
   std::deque<v1::StepReport> held_lines_;  // applied, but their evaluation is not complete
+  absl::StatusCode failure_code_ = absl::StatusCode::kFailedPrecondition;
   bool stopping_ = false;
   absl::Time stop_deadline_ = absl::InfiniteFuture();
   std::string written_directory_;                       // of the manifest that was written last

@@ -52,9 +52,10 @@ void TrainingSession::SetPhase(v1::RunState::Phase phase) {
 
 void TrainingSession::Note(std::string text) { records_.push_back(SessionNote{std::move(text)}); }
 
-void TrainingSession::Fail(const std::string& message) {
+void TrainingSession::Fail(const std::string& message, absl::StatusCode code) {
   if (state_.phase() == v1::RunState::PHASE_FAILED || state_.phase() == v1::RunState::PHASE_DONE)
     return;
+  failure_code_ = code;
   state_.set_message(message);
   SetPhase(v1::RunState::PHASE_FAILED);
   Note(absl::StrCat("failed: ", message));
@@ -242,7 +243,9 @@ void TrainingSession::GiveUpCut(uint64_t version, absl::string_view why) {
   const bool is_final = IsFinalCut(version);
   cuts_.Fail(version);
   if (async_ != nullptr) async_->OnCutFailed(version);
-  if (is_final) Fail(absl::StrCat("the final checkpoint could not be written: ", why));
+  if (is_final)
+    Fail(absl::StrCat("the final checkpoint could not be written: ", why),
+         absl::StatusCode::kInternal);
 }
 
 void TrainingSession::OnManifestWritten(absl::Time now, uint64_t lineage, uint64_t version,
@@ -292,9 +295,11 @@ void TrainingSession::CheckWaits(absl::Time now) {
     } else if (ps.incarnation != 0) {
       ps.missing_since = std::min(ps.missing_since, now);
       if (now - ps.missing_since > options_.ps_return_wait) {
-        Fail(absl::StrFormat(
-            "ps/%d is gone and did not come back within %s; resume the run to go on from step %d",
-            i, absl::FormatDuration(options_.ps_return_wait), cuts_.durable_version()));
+        Fail(absl::StrFormat("ps/%d is gone and did not come back within %s; resume the run to go "
+                             "on from step %d",
+                             i, absl::FormatDuration(options_.ps_return_wait),
+                             cuts_.durable_version()),
+             absl::StatusCode::kUnavailable);
         return;
       }
     }
@@ -308,10 +313,11 @@ void TrainingSession::CheckWaits(absl::Time now) {
   if (state_.phase() == v1::RunState::PHASE_WAITING) {
     started_ = std::min(started_, now);
     if (now - started_ > options_.registration_wait) {
-      Fail(absl::StrFormat(
-          "waited %s for %s; start them with this chief's address, or raise cluster.wait_seconds",
-          absl::FormatDuration(options_.registration_wait),
-          absl::StrJoin(state_.waiting_for(), ", ")));
+      Fail(absl::StrFormat("waited %s for %s; start them with this chief's address, or raise "
+                           "cluster.wait_seconds",
+                           absl::FormatDuration(options_.registration_wait),
+                           absl::StrJoin(state_.waiting_for(), ", ")),
+           absl::StatusCode::kUnavailable);
     }
   }
 }

@@ -223,7 +223,7 @@ absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
     link_->ReportCrash(task->id, ReadBatchMark(BatchMarkPath(options_.run.out(), task->id.index)),
                        exit.Describe());
   }
-  if (stop_deadline_ != absl::InfiniteFuture() || task->restarts < limit) {
+  if (task->restarts < limit) {
     ++task->restarts;
     options_.progress->Say(absl::StrCat(task->id.ToString(), " died (", exit.Describe(),
                                         "); starting it again, ", task->restarts, " of ", limit,

@@ -144,7 +144,7 @@ absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options,
 void Conclude(const absl::Status& status, const std::string& summary_before, const std::string& out,
               FileSystem* file_system) {
   const bool written = SummaryText(file_system, out) != summary_before;
-  if (!written && !status.ok()) {
+  if (!written && !status.ok() && summary_before.empty()) {
     Summary summary;
     summary.status = absl::IsCancelled(status) ? "stopped" : "failed";
     summary.exit_reason = std::string(status.message());
@@ -165,6 +165,8 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& run,
                    ShutdownNotification* shutdown, const std::atomic<int>* checkpoints_wanted) {
   const RealClock clock;
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
+  const std::string run_file = absl::StrCat(run.out(), "/run.textproto");
+  const absl::StatusOr<std::string> run_before = ReadFile(*file_system, run_file);
   ASSIGN_OR_RETURN(const RunDirectory directory, RunDirectory::Prepare(run, file_system.get()));
   ProgressOptions bar = ProgressOptionsFor(STDERR_FILENO, roles.no_color);
   bar.log_every = run.log_every();
@@ -181,6 +183,12 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& run,
                                   ? RunInThisProcess(roles, options, file_system.get())
                                   : RunAsProcesses(roles, options, checkpoints_wanted);
   progress.Finish();
+  if (!status.ok() && !absl::IsCancelled(status) && run_before.ok() && !summary_before.empty() &&
+      SummaryText(file_system.get(), run.out()) == summary_before) {
+    // Refused: the directory's run stays described as it was.
+    const absl::Status restored = WriteAtomically(*file_system, run_file, *run_before);
+    if (!restored.ok()) LOG(WARNING) << "run.textproto is not as it was: " << restored;
+  }
   Conclude(status, summary_before, run.out(), file_system.get());
   return status;
 }

@@ -322,6 +322,7 @@ void AsyncTrainer::Start(const Exchange& exchange, uint64_t ticket) {
 void AsyncTrainer::OnDone(Flight* flight, const ExchangeResult& result) {
   MutexLock lock(&mutex_);
   logic_.OnExchange(flight->ticket, flight->group, result);
+  if (error_.ok()) error_ = HopelessExchange(result.status);
   flight->used = false;
   Wake();
 }

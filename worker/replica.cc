@@ -1,6 +1,7 @@
 #include "worker/replica.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace shoal {
@@ -97,7 +98,7 @@ void Replica::Settle(uint32_t group, uint32_t set, OnGroup on_group) {
     report.correct = result_.correct;
     report.examples = result_.examples;
   }
-  on_group(group, IsFinite(set, group), report);
+  on_group(group, IsFinite(set, group) && std::isfinite(report.loss_sum), report);
 }
 
 absl::Status Replica::Train(const LoadedBatch& batch, uint32_t parameter_set,

@@ -238,7 +238,8 @@ void SyncTrainer::Evaluate(const SyncAction& action) {
         options_.clock,
         [this] {
           MutexLock lock(&mutex_);
-          return new_state_.has_value() && new_state_->phase() == v1::RunState::PHASE_FAILED;
+          return new_state_.has_value() && (new_state_->phase() == v1::RunState::PHASE_FAILED ||
+                                            new_state_->phase() == v1::RunState::PHASE_DONE);
         },
         [&] { return options_.chief->ReportEvaluation(request, &response); });
     if (absl::IsAborted(status)) status = absl::OkStatus();  // another lineage: the new view tells
@@ -267,7 +268,8 @@ void SyncTrainer::ReportBad(const SyncAction& action) {
       options_.clock,
       [this] {
         MutexLock lock(&mutex_);
-        return new_state_.has_value() && new_state_->phase() == v1::RunState::PHASE_FAILED;
+        return new_state_.has_value() && (new_state_->phase() == v1::RunState::PHASE_FAILED ||
+                                          new_state_->phase() == v1::RunState::PHASE_DONE);
       },
       [&] { return options_.chief->ReportBadBatch(request, &response); });
   MutexLock lock(&mutex_);
@@ -301,6 +303,7 @@ void SyncTrainer::Start(const Exchange& exchange, uint64_t ticket) {
 void SyncTrainer::OnDone(Flight* flight, const ExchangeResult& result) {
   MutexLock lock(&mutex_);
   logic_.OnExchange(options_.clock->Now(), flight->ticket, flight->group, result);
+  if (error_.ok()) error_ = HopelessExchange(result.status);
   flight->used = false;
   woken_ = true;
   changed_.NotifyAll();

@@ -1,11 +1,19 @@
 #include "worker/trainer.h"
 
+#include "absl/strings/str_cat.h"
+
 #include "runtime/rpc/retry.h"
 
 namespace shoal {
 
 void MarkInHand(const TrainerOptions& options, const BatchKey& batch) {
   if (options.mark != nullptr) options.mark->Set({batch, options.identity().incarnation()});
+}
+
+absl::Status HopelessExchange(const absl::Status& status) {
+  if (status.ok() || absl::IsAborted(status) || IsOutcomeUnknown(status)) return absl::OkStatus();
+  if (absl::IsFailedPrecondition(status)) return status;
+  return absl::UnavailableError(absl::StrCat("an exchange with a ps failed: ", status.ToString()));
 }
 
 uint64_t NumEvaluationBlocks(const BatchPlan& test_plan) {

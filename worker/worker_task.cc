@@ -44,6 +44,7 @@ class StateFeed : public ChiefSession::Observer {
  public:
   void OnRunState(const v1::RunState& state) override {
     MutexLock lock(&mutex_);
+    if (!ended_.ok()) return;
     state_ = state;
     if (trainer_ != nullptr) trainer_->OnState(state);
     changed_.NotifyAll();

@@ -37,13 +37,11 @@ void ResolveDeployment(const TaskCounts& counts, v1::DeploymentOptions* deployme
   if (!deployment->has_allow_soft_placement()) deployment->set_allow_soft_placement(true);
 }
 
-void ResolveSync(uint32_t num_replicas, v1::SyncOptions* sync) {
+// replicas_to_aggregate and cluster.slice_bytes stay 0 where they were not given: the first start
+// decides, its checkpoints keep them.
+void ResolveSync(v1::SyncOptions* sync) {
   if (!sync->has_sync_replicas()) sync->set_sync_replicas(true);
-  if (sync->sync_replicas()) {
-    if (sync->replicas_to_aggregate() == 0) sync->set_replicas_to_aggregate(num_replicas);
-  } else if (!sync->has_max_staleness()) {
-    sync->set_max_staleness(-1);
-  }
+  if (!sync->sync_replicas() && !sync->has_max_staleness()) sync->set_max_staleness(-1);
 }
 
 void ResolveCheckpointAndCluster(v1::RunConfig* run) {
@@ -51,7 +49,6 @@ void ResolveCheckpointAndCluster(v1::RunConfig* run) {
   if (checkpoint->keep() == 0) checkpoint->set_keep(3);
   if (checkpoint->resume().empty()) checkpoint->set_resume("auto");
   v1::ClusterOptions* cluster = run->mutable_cluster();
-  if (cluster->slice_bytes() == 0) cluster->set_slice_bytes(256 << 10);
   if (cluster->lease_seconds() == 0) cluster->set_lease_seconds(10);
   if (cluster->wait_seconds() == 0) cluster->set_wait_seconds(300);
   if (cluster->max_worker_restarts() == 0) cluster->set_max_worker_restarts(3);
@@ -114,7 +111,7 @@ std::string PrintRunConfig(const v1::RunConfig& run) {
 
 void ResolveDefaults(const TaskCounts& counts, v1::RunConfig* run) {
   ResolveDeployment(counts, run->mutable_deployment());
-  ResolveSync(run->deployment().num_replicas(), run->mutable_sync());
+  ResolveSync(run->mutable_sync());
   ResolveCheckpointAndCluster(run);
   ResolveModel(run->mutable_model());
   ResolveData(run->mutable_data());

@@ -102,7 +102,7 @@ absl::Status ValidateDevices(const v1::DeploymentOptions& deployment) {
 
 absl::Status ValidateSync(const v1::SyncOptions& sync) {
   if (sync.sync_replicas()) {
-    RETURN_IF_ERROR(CheckCount("replicas_to_aggregate", sync.replicas_to_aggregate(), 1,
+    RETURN_IF_ERROR(CheckCount("replicas_to_aggregate", sync.replicas_to_aggregate(), 0,
                                kMaxReplicasToAggregate));
     if (sync.max_staleness() >= 0 && sync.has_max_staleness()) {
       return Broken("max_staleness",
@@ -123,8 +123,10 @@ absl::Status ValidateCluster(const v1::ClusterOptions& cluster) {
     return Broken("cluster.slice_bytes",
                   absl::StrCat("must be a multiple of 64, is ", cluster.slice_bytes()));
   }
-  RETURN_IF_ERROR(
-      CheckCount("cluster.slice_bytes", cluster.slice_bytes(), kMinSliceBytes, kMaxSliceBytes));
+  if (cluster.slice_bytes() != 0) {
+    RETURN_IF_ERROR(
+        CheckCount("cluster.slice_bytes", cluster.slice_bytes(), kMinSliceBytes, kMaxSliceBytes));
+  }
   RETURN_IF_ERROR(CheckCount("cluster.lease_seconds", cluster.lease_seconds(), 2, 3600));
   RETURN_IF_ERROR(CheckCount("cluster.wait_seconds", cluster.wait_seconds(), 1, 86400));
   return CheckCount("cluster.max_worker_restarts", cluster.max_worker_restarts(), 0, 1000);
