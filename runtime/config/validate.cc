@@ -102,8 +102,10 @@ absl::Status ValidateDevices(const v1::DeploymentOptions& deployment) {
 
 absl::Status ValidateSync(const v1::SyncOptions& sync) {
   if (sync.sync_replicas()) {
-    RETURN_IF_ERROR(CheckCount("replicas_to_aggregate", sync.replicas_to_aggregate(), 0,
-                               kMaxReplicasToAggregate));
+    if (sync.replicas_to_aggregate() != 0) {
+      RETURN_IF_ERROR(CheckCount("replicas_to_aggregate", sync.replicas_to_aggregate(), 1,
+                                 kMaxReplicasToAggregate));
+    }
     if (sync.max_staleness() >= 0 && sync.has_max_staleness()) {
       return Broken("max_staleness",
                     absl::StrCat("is ", sync.max_staleness(),
