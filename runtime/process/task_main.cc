@@ -201,8 +201,11 @@ std::string TaskHelp(Job job) {
       "`shoal train` starts all tasks of a run on this machine; this command is for tasks that "
       "are\n"
       "started one by one, in any order, on any machines. All must get the same run file.\n\n"
-      "  shoal chief  --run=R --out=D --chief_host=a:2220 --listen_address=0.0.0.0:2220\n"
-      "  shoal ps     --run=R --out=D --chief_host=a:2220 --task_index=0 --ps_hosts=b:2222,c:2222\n"
+      "  shoal chief  --run=R --out=D --chief_host=a:2220 --listen_address=0.0.0.0:2220 "
+      "--allow_plaintext\n"
+      "  shoal ps     --run=R --out=D --chief_host=a:2220 --task_index=0 --ps_hosts=b:2222,c:2222 "
+      "\\\n"
+      "                --allow_plaintext\n"
       "  shoal worker --run=R --out=D --chief_host=a:2220 --task_index=0 "
       "--worker_hosts=d:1,e:1\n\n",
       FlagHelp(kScopeTask),

@@ -1,5 +1,5 @@
 // The main function of a task that was started by itself: `shoal ps|worker|chief`, and a worker
-// with a model of its own (worker::Main). Turns the command line into TaskOptions, sets up log and
+// with a model of its own. Turns the command line into TaskOptions, sets up log and
 // signals, runs the role and turns its result into an exit code.
 #ifndef SHOAL_RUNTIME_PROCESS_TASK_MAIN_H_
 #define SHOAL_RUNTIME_PROCESS_TASK_MAIN_H_
