@@ -41,7 +41,6 @@ TEST(ResolveTaskTest, HostListsSayEverything) {
   EXPECT_EQ(ps.chief_address, "e:5");
   EXPECT_EQ(ps.run.deployment().num_ps_tasks(), 2u);
   EXPECT_EQ(ps.run.deployment().num_replicas(), 2u);
-  EXPECT_EQ(ps.run.sync().replicas_to_aggregate(), 2u);
   EXPECT_EQ(ps.run.out(), "/home/me/runs/a");
   const TaskOptions worker = Resolved(Job::kWorker, args);
   EXPECT_EQ(worker.run.deployment().replica_id(), 1u);
