@@ -158,6 +158,10 @@ absl::Status Launcher::AwaitAddress(Task* task) {
   const absl::Time end = absl::Now() + options_.start_timeout;
   while (true) {
     absl::StatusOr<std::string> address = task->child->WaitForAddress(kTick);
+    // It may have said where it serves just before it ended; Watch sees to such an end.
+    if (!address.ok() && task->child->Poll().has_value()) {
+      address = task->child->WaitForAddress(absl::ZeroDuration());
+    }
     if (address.ok()) {
       task->address = *std::move(address);
       return absl::OkStatus();

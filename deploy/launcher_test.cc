@@ -4,13 +4,17 @@
 
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <sstream>
 #include <string>
+#include <thread>
 
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -19,6 +23,7 @@
 #include "base/mutex.h"
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/progress.h"
+#include "runtime/process/batch_mark.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/rpc/fake_chief.h"
 
@@ -94,6 +99,21 @@ class LauncherTest : public ::testing::Test {
     return launcher.Run();
   }
 
+  // Asks to stop once all tasks have started, which is when the cluster's file is there.
+  absl::Status LaunchAndStop(int signal, const std::string& script) {
+    std::atomic<bool> ended = false;
+    std::thread stopper([&] {
+      while (!ended && access((directory_ + "/cluster.textproto").c_str(), F_OK) != 0) {
+        absl::SleepFor(absl::Milliseconds(5));
+      }
+      shutdown_.Request(signal);
+    });
+    const absl::Status status = Launch(script);
+    ended = true;
+    stopper.join();
+    return status;
+  }
+
   std::string Content(const std::string& name) {
     std::ostringstream text;
     text << std::ifstream(directory_ + "/" + name).rdbuf();
@@ -134,6 +154,9 @@ TEST_F(LauncherTest, AKilledWorkerIsRestartedAndNotBlamed) {
 }
 
 TEST_F(LauncherTest, AWorkersCrashIsReportedToTheChief) {
+  auto mark = BatchMark::Create(BatchMarkPath(directory_, 1));
+  ASSERT_TRUE(mark.ok()) << mark.status();
+  (*mark)->Set({{0, 3}, 7});
   EXPECT_EQ(Launch("case $task in worker-1) [ $starts = 1 ] && { ulimit -c 0; kill -SEGV $$; };"
                    " await crash; touch $dir/over;; *) await over;; esac"),
             absl::OkStatus());
@@ -141,8 +164,11 @@ TEST_F(LauncherTest, AWorkersCrashIsReportedToTheChief) {
 }
 
 TEST_F(LauncherTest, AWorkerIsGivenUpAfterThreeRestartsAndTheOthersGoOn) {
-  EXPECT_EQ(Launch("case $task in worker-0) [ $starts = 4 ] && touch $dir/over; exit 1;;"
-                   " *) await over; [ $job = chief ] && sleep 0.3; exit 0;; esac"),
+  // The others end when the launcher has seen the last death: until then there is a zombie.
+  EXPECT_EQ(Launch("case $task in worker-0) [ $starts = 4 ] &&"
+                   " { echo $$ > $dir/pid; touch $dir/over; }; exit 1;;"
+                   " *) await over; pid=$(cat $dir/pid);"
+                   " while kill -0 $pid 2>/dev/null; do sleep 0.01; done; exit 0;; esac"),
             absl::OkStatus());
   EXPECT_EQ(Starts("worker-0"), 4);
   EXPECT_THAT(said_, HasSubstr("worker/0 died (exit code 1 (internal error)) after 3 restarts; the "
@@ -207,10 +233,9 @@ TEST_F(LauncherTest, AChiefThatCannotStartEndsWithItsWords) {
 }
 
 TEST_F(LauncherTest, AShutdownAsksTheChiefForACheckpointFirst) {
-  shutdown_.Request(SIGINT);
-  // Requested before the start: the chief still gets its checkpoint asked for once it serves.
-  const absl::Status status =
-      Launch("case $task in chief-0) await stop; touch $dir/over; exit 143;; *) await over;; esac");
+  const absl::Status status = LaunchAndStop(
+      SIGINT,
+      "case $task in chief-0) await stop; touch $dir/over; exit 143;; *) await over;; esac");
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(Content("stop"), "Ctrl-C");
 }
@@ -226,8 +251,7 @@ TEST_F(LauncherTest, ACheckpointMayBeAskedForWithoutStopping) {
 
 TEST_F(LauncherTest, AChiefThatCannotStopIsEndedAfterAWhile) {
   options_.stop_timeout = absl::Milliseconds(200);
-  shutdown_.Request(SIGTERM);
-  const absl::Status status = Launch("sleep 60");
+  const absl::Status status = LaunchAndStop(SIGTERM, "sleep 60");
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
   EXPECT_THAT(status.message(), HasSubstr("no checkpoint could be made within 200ms"));
 }

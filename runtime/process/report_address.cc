@@ -3,8 +3,10 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -33,22 +35,22 @@ absl::Status ReportAddress(int report_fd, absl::string_view address) {
 
 absl::StatusOr<std::string> ReadReportedAddress(int fd, absl::Duration timeout) {
   const auto end = std::chrono::steady_clock::now() + absl::ToChronoMilliseconds(timeout);
-  std::string text;
-  while (text.size() < kMaxAddressBytes) {
+  while (true) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         end - std::chrono::steady_clock::now());
-    if (left.count() <= 0)
-      return absl::DeadlineExceededError("did not say where it serves in time");
     pollfd entry = {fd, POLLIN, 0};
-    if (poll(&entry, 1, static_cast<int>(left.count())) <= 0) continue;
-    char c = 0;
-    const ssize_t count = read(fd, &c, 1);
+    const int ready = poll(&entry, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
+    if (ready == 0) return absl::DeadlineExceededError("did not say where it serves in time");
+    // In one piece, as it was written: a reader that gives up loses no part of it.
+    char text[kMaxAddressBytes];
+    const ssize_t count = ready < 0 ? ready : read(fd, text, sizeof(text));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return absl::UnavailableError("ended before it said where it serves");
-    if (c == '\n') return text;
-    text.push_back(c);
+    const absl::string_view written(text, static_cast<size_t>(count));
+    const size_t line_end = written.find('\n');
+    if (line_end != absl::string_view::npos) return std::string(written.substr(0, line_end));
+    return absl::InternalError("said something that is no address");
   }
-  return absl::InternalError("said something that is no address");
 }
 
 }  // namespace shoal
