@@ -21,7 +21,7 @@ def all_end_by_themselves():
             assert words in run.output, f"no {words!r} in:\n{run.output}"
         for name in ("run.textproto", "cluster.textproto", "summary.json", "metrics.jsonl"):
             assert (run.out / name).stat().st_size > 0, name
-        logs = sorted(path.name for path in (run.out / "logs").iterdir())
+        logs = sorted(path.name for path in (run.out / "logs").glob("*.log"))
         assert logs == ["chief-0.log", "ps-0.log", "ps-1.log", "worker-0.log", "worker-1.log"], logs
 
 
