@@ -1,68 +1,37 @@
 #ifndef SHOAL_WORKER_SYNC_TRAINER_H_
 #define SHOAL_WORKER_SYNC_TRAINER_H_
 
-#include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/status/status.h"
 
-#include "base/clock.h"
-#include "base/mutex.h"
-#include "proto/v1/chief_service.pb.h"
-#include "runtime/rpc/chief_client.h"
-#include "worker/replica.h"
+#include "worker/stepping_trainer.h"
 #include "worker/sync_step_logic.h"
-#include "worker/trainer.h"
 
 namespace shoal {
 
-// Executes what SyncStepLogic says: computes batches, pushes and pulls, evaluates, reports. The
-// step logic sits behind a mutex; computing happens outside it, so that answers are taken in
-// meanwhile.
-class SyncTrainer : public Trainer {
+// Executes what SyncStepLogic says: computes batches, pushes and pulls, evaluates, reports.
+class SyncTrainer : public SteppingTrainer {
  public:
   explicit SyncTrainer(const TrainerOptions& options);
   ~SyncTrainer() override;  // The store must have been shut down.
 
-  absl::Status Run() override;
-  void OnState(const v1::RunState& state) override;
   Progress progress() const override;
 
  private:
-  // One exchange under way: what its callback needs. Taken from a pool, so that steps allocate
-  // nothing.
-  struct Flight {
-    SyncTrainer* trainer = nullptr;
-    uint64_t ticket = 0;
-    uint32_t group = 0;
-    bool used = false;
-  };
+  void TakeView(const v1::RunState& state) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::optional<absl::Time> PlanNext(absl::Time now) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Execute() override ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnExchange(uint64_t ticket, uint32_t group, const ExchangeResult& result) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Compute() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Push(uint32_t group, const BatchReport& report) ABSL_LOCKS_EXCLUDED(mutex_);
+  void StartAll() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  bool TakeState() ABSL_LOCKS_EXCLUDED(mutex_);
-  void Execute(const SyncAction& action) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Compute(const SyncAction& action) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Evaluate(const SyncAction& action) ABSL_LOCKS_EXCLUDED(mutex_);
-  void ReportBad(const SyncAction& action) ABSL_LOCKS_EXCLUDED(mutex_);
-  void StartAll(const SyncAction& action) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Start(const Exchange& exchange, uint64_t ticket) ABSL_LOCKS_EXCLUDED(mutex_);
-  void OnDone(Flight* flight, const ExchangeResult& result) ABSL_LOCKS_EXCLUDED(mutex_);
-
-  const TrainerOptions options_;
   const StepPlan plan_;
-  Prefetcher train_batches_;
-  Prefetcher test_batches_;
-  mutable Mutex mutex_;
-  CondVar changed_;
+  SyncAction action_;  // Being executed. Changed by the thread of Run only.
   SyncStepLogic logic_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<Flight>> flights_ ABSL_GUARDED_BY(mutex_);
-  std::optional<v1::RunState> new_state_ ABSL_GUARDED_BY(mutex_);
-  bool woken_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<BatchKey> in_hand_ ABSL_GUARDED_BY(mutex_);
-  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
-  absl::Status error_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal

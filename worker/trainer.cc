@@ -20,8 +20,8 @@ uint64_t NumEvaluationBlocks(const BatchPlan& test_plan) {
   return static_cast<uint64_t>(test_plan.batches_per_epoch());
 }
 
-absl::Status CallUntilAnswered(const Clock* clock, const std::function<bool()>& over,
-                               const std::function<absl::Status()>& call) {
+absl::Status CallUntilAnswered(const Clock* clock, absl::FunctionRef<bool()> over,
+                               absl::FunctionRef<absl::Status()> call) {
   Retry retry(clock);
   while (true) {
     absl::Status status = retry.Run(absl::Seconds(5), Backoff(1), call);

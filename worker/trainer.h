@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 
 #include "base/clock.h"
@@ -72,8 +73,8 @@ class Trainer {
 
 // Calls until the outcome is known: OK, or an error that repeating does not mend. Gives up when
 // `over` says so.
-absl::Status CallUntilAnswered(const Clock* clock, const std::function<bool()>& over,
-                               const std::function<absl::Status()>& call);
+absl::Status CallUntilAnswered(const Clock* clock, absl::FunctionRef<bool()> over,
+                               absl::FunctionRef<absl::Status()> call);
 
 }  // namespace shoal
 

@@ -1,12 +1,15 @@
-// Blocking unary calls with deadlines that can be cancelled together. For the .cc files of the gRPC
-// clients only.
+// Blocking unary calls with deadlines that can be cancelled together, and a stub that makes all its
+// calls so. For the .cc files of the gRPC clients only.
 #ifndef SHOAL_RUNTIME_RPC_CONTROL_CALLS_H_
 #define SHOAL_RUNTIME_RPC_CONTROL_CALLS_H_
 
+#include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/status.h>
 
+#include <memory>
 #include <set>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
@@ -55,6 +58,34 @@ class ControlCalls {
   Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Of a call that is answered at once.
+constexpr absl::Duration kControlTimeout = absl::Seconds(5);
+
+// The stub of a generated Service, for a client class of ours. Thread-safe.
+template <typename Service>
+class ControlStub {
+ public:
+  using Stub = typename Service::Stub;
+
+  explicit ControlStub(std::shared_ptr<grpc::Channel> channel) : stub_(std::move(channel)) {}
+
+  template <typename Request, typename Response>
+  absl::Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                    absl::Duration timeout, const Request& request, Response* response) {
+    return calls_.Call(&stub_, method, timeout, request, response);
+  }
+  template <typename Request, typename Response>
+  absl::Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                    const Request& request, Response* response) {
+    return Call(method, kControlTimeout, request, response);
+  }
+  void Close() { calls_.Close(); }
+
+ private:
+  Stub stub_;
+  ControlCalls calls_;
 };
 
 }  // namespace shoal

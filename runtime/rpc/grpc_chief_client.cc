@@ -1,7 +1,5 @@
 #include "runtime/rpc/grpc_chief_client.h"
 
-#include <grpcpp/channel.h>
-
 #include <utility>
 
 #include "proto/v1/chief_service.grpc.pb.h"
@@ -12,24 +10,11 @@ namespace {
 
 using Stub = v1::ChiefService::Stub;
 
-constexpr absl::Duration kTimeout = absl::Seconds(5);
-
 }  // namespace
 
-class GrpcChiefClient::Core {
+class GrpcChiefClient::Core : public ControlStub<v1::ChiefService> {
  public:
-  explicit Core(std::shared_ptr<grpc::Channel> channel) : stub_(std::move(channel)) {}
-
-  template <typename Request, typename Response>
-  absl::Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-                    absl::Duration timeout, const Request& request, Response* response) {
-    return calls_.Call(&stub_, method, timeout, request, response);
-  }
-  void Close() { calls_.Close(); }
-
- private:
-  Stub stub_;
-  ControlCalls calls_;
+  using ControlStub::ControlStub;
 };
 
 GrpcChiefClient::GrpcChiefClient(std::shared_ptr<grpc::Channel> channel)
@@ -41,53 +26,54 @@ void GrpcChiefClient::Close() { core_->Close(); }
 
 absl::Status GrpcChiefClient::RegisterTask(const v1::RegisterTaskRequest& request,
                                            v1::RegisterTaskResponse* response) {
-  return core_->Call(&Stub::RegisterTask, kTimeout, request, response);
+  return core_->Call(&Stub::RegisterTask, request, response);
 }
 
 absl::Status GrpcChiefClient::Heartbeat(const v1::HeartbeatRequest& request,
                                         v1::HeartbeatResponse* response) {
-  return core_->Call(&Stub::Heartbeat, kTimeout + absl::Milliseconds(request.wait_milliseconds()),
-                     request, response);
+  return core_->Call(&Stub::Heartbeat,
+                     kControlTimeout + absl::Milliseconds(request.wait_milliseconds()), request,
+                     response);
 }
 
 absl::Status GrpcChiefClient::ReportSteps(const v1::ReportStepsRequest& request,
                                           v1::ReportStepsResponse* response) {
-  return core_->Call(&Stub::ReportSteps, kTimeout, request, response);
+  return core_->Call(&Stub::ReportSteps, request, response);
 }
 
 absl::Status GrpcChiefClient::ReportShard(const v1::ReportShardRequest& request,
                                           v1::ReportShardResponse* response) {
-  return core_->Call(&Stub::ReportShard, kTimeout, request, response);
+  return core_->Call(&Stub::ReportShard, request, response);
 }
 
 absl::Status GrpcChiefClient::ReportEvaluation(const v1::ReportEvaluationRequest& request,
                                                v1::ReportEvaluationResponse* response) {
-  return core_->Call(&Stub::ReportEvaluation, kTimeout, request, response);
+  return core_->Call(&Stub::ReportEvaluation, request, response);
 }
 
 absl::Status GrpcChiefClient::ReportBadBatch(const v1::ReportBadBatchRequest& request,
                                              v1::ReportBadBatchResponse* response) {
-  return core_->Call(&Stub::ReportBadBatch, kTimeout, request, response);
+  return core_->Call(&Stub::ReportBadBatch, request, response);
 }
 
 absl::Status GrpcChiefClient::LeaseBatches(const v1::LeaseBatchesRequest& request,
                                            v1::LeaseBatchesResponse* response) {
-  return core_->Call(&Stub::LeaseBatches, kTimeout, request, response);
+  return core_->Call(&Stub::LeaseBatches, request, response);
 }
 
 absl::Status GrpcChiefClient::ReportNorms(const v1::ReportNormsRequest& request,
                                           v1::ReportNormsResponse* response) {
-  return core_->Call(&Stub::ReportNorms, kTimeout, request, response);
+  return core_->Call(&Stub::ReportNorms, request, response);
 }
 
 absl::Status GrpcChiefClient::RequestStop(const v1::RequestStopRequest& request,
                                           v1::RequestStopResponse* response) {
-  return core_->Call(&Stub::RequestStop, kTimeout, request, response);
+  return core_->Call(&Stub::RequestStop, request, response);
 }
 
 absl::Status GrpcChiefClient::GetRunStatus(const v1::GetRunStatusRequest& request,
                                            v1::GetRunStatusResponse* response) {
-  return core_->Call(&Stub::GetRunStatus, kTimeout, request, response);
+  return core_->Call(&Stub::GetRunStatus, request, response);
 }
 
 }  // namespace shoal

@@ -1,7 +1,5 @@
 #include "runtime/rpc/grpc_parameter_client.h"
 
-#include <grpcpp/channel.h>
-
 #include <utility>
 
 #include "proto/v1/parameter_service.grpc.pb.h"
@@ -12,26 +10,14 @@ namespace {
 
 using Stub = v1::ParameterService::Stub;
 
-constexpr absl::Duration kTimeout = absl::Seconds(5);
 // Reads a shard from disk, or draws initial values.
 constexpr absl::Duration kLoadTimeout = absl::Minutes(5);
 
 }  // namespace
 
-class GrpcParameterClient::Core {
+class GrpcParameterClient::Core : public ControlStub<v1::ParameterService> {
  public:
-  explicit Core(std::shared_ptr<grpc::Channel> channel) : stub_(std::move(channel)) {}
-
-  template <typename Request, typename Response>
-  absl::Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-                    absl::Duration timeout, const Request& request, Response* response) {
-    return calls_.Call(&stub_, method, timeout, request, response);
-  }
-  void Close() { calls_.Close(); }
-
- private:
-  Stub stub_;
-  ControlCalls calls_;
+  using ControlStub::ControlStub;
 };
 
 GrpcParameterClient::GrpcParameterClient(std::shared_ptr<grpc::Channel> channel)
@@ -48,27 +34,27 @@ absl::Status GrpcParameterClient::LoadSlices(const v1::LoadSlicesRequest& reques
 
 absl::Status GrpcParameterClient::WithholdBatch(const v1::WithholdBatchRequest& request,
                                                 v1::WithholdBatchResponse* response) {
-  return core_->Call(&Stub::WithholdBatch, kTimeout, request, response);
+  return core_->Call(&Stub::WithholdBatch, request, response);
 }
 
 absl::Status GrpcParameterClient::DecideBatch(const v1::DecideBatchRequest& request,
                                               v1::DecideBatchResponse* response) {
-  return core_->Call(&Stub::DecideBatch, kTimeout, request, response);
+  return core_->Call(&Stub::DecideBatch, request, response);
 }
 
 absl::Status GrpcParameterClient::RequestCut(const v1::RequestCutRequest& request,
                                              v1::RequestCutResponse* response) {
-  return core_->Call(&Stub::RequestCut, kTimeout, request, response);
+  return core_->Call(&Stub::RequestCut, request, response);
 }
 
 absl::Status GrpcParameterClient::GetApplied(const v1::GetAppliedRequest& request,
                                              v1::GetAppliedResponse* response) {
-  return core_->Call(&Stub::GetApplied, kTimeout, request, response);
+  return core_->Call(&Stub::GetApplied, request, response);
 }
 
 absl::Status GrpcParameterClient::Finish(const v1::FinishRequest& request,
                                          v1::FinishResponse* response) {
-  return core_->Call(&Stub::Finish, kTimeout, request, response);
+  return core_->Call(&Stub::Finish, request, response);
 }
 
 }  // namespace shoal

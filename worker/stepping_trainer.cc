@@ -1,0 +1,185 @@
+#include "worker/stepping_trainer.h"
+
+#include <utility>
+
+#include "base/log.h"
+
+namespace shoal {
+namespace {
+
+StoreView StoreViewOf(const v1::RunState& state, uint64_t term) {
+  StoreView view;
+  view.term = term;
+  view.view = state.view();
+  view.lineage = state.lineage();
+  view.ps_addresses.assign(state.ps_addresses().begin(), state.ps_addresses().end());
+  view.ps_incarnations.assign(state.ps_incarnations().begin(), state.ps_incarnations().end());
+  return view;
+}
+
+bool IsOver(const v1::RunState& state) {
+  return state.phase() == v1::RunState::PHASE_DONE || state.phase() == v1::RunState::PHASE_FAILED;
+}
+
+}  // namespace
+
+SteppingTrainer::SteppingTrainer(const TrainerOptions& options)
+    : options_(options),
+      train_batches_(*options.train, options.train_plan, PrefetcherOptions()),
+      test_batches_(options.test != nullptr ? *options.test : *options.train, options.test_plan,
+                    PrefetcherOptions()) {
+  const size_t most = options_.store->groups().size() * VariableStore::kMaxExchangesPerGroup;
+  for (size_t i = 0; i < most; ++i) {
+    flights_.push_back(std::make_unique<Flight>());
+    flights_.back()->trainer = this;
+  }
+}
+
+SteppingTrainer::~SteppingTrainer() = default;
+
+void SteppingTrainer::OnState(const v1::RunState& state) {
+  MutexLock lock(&mutex_);
+  new_state_ = state;
+  Wake();
+}
+
+void SteppingTrainer::TakeState() {
+  std::optional<v1::RunState> state;
+  {
+    MutexLock lock(&mutex_);
+    state = std::exchange(new_state_, std::nullopt);
+  }
+  if (!state.has_value()) return;
+  if (IsOver(*state)) {
+    MutexLock lock(&mutex_);
+    end_ = state->phase() == v1::RunState::PHASE_DONE
+               ? absl::OkStatus()
+               : absl::FailedPreconditionError(state->message());
+    return;
+  }
+  // The store first: it may end exchanges of the old view, whose callbacks take the mutex, and
+  // after TakeView nothing may go to a former ps.
+  options_.store->SetView(StoreViewOf(*state, options_.identity().term()));
+  MutexLock lock(&mutex_);
+  TakeView(*state);
+}
+
+absl::Status SteppingTrainer::Run() {
+  while (true) {
+    TakeState();
+    {
+      MutexLock lock(&mutex_);
+      if (end_.has_value()) return *end_;
+      if (!error_.ok()) return error_;
+      const std::optional<absl::Time> wake = PlanNext(options_.clock->Now());
+      if (wake.has_value()) {
+        while (!woken_ && options_.clock->WaitUntil(*wake, &mutex_, &changed_)) {
+        }
+        woken_ = false;
+        continue;
+      }
+    }
+    Execute();
+  }
+}
+
+void SteppingTrainer::Start(const Exchange& exchange, uint64_t ticket) {
+  Flight* flight = nullptr;
+  {
+    MutexLock lock(&mutex_);
+    for (auto& candidate : flights_) {
+      if (!candidate->used) {
+        flight = candidate.get();
+        break;
+      }
+    }
+    CHECK(flight != nullptr) << "more exchanges under way than a store allows";
+    flight->used = true;
+    flight->ticket = ticket;
+    flight->group = exchange.group;
+  }
+  options_.store->Start(exchange, [flight](const ExchangeResult& result) {
+    flight->trainer->OnDone(flight, result);
+  });
+}
+
+void SteppingTrainer::OnDone(Flight* flight, const ExchangeResult& result) {
+  MutexLock lock(&mutex_);
+  OnExchange(flight->ticket, flight->group, result);
+  if (error_.ok()) error_ = HopelessExchange(result.status);
+  flight->used = false;
+  Wake();
+}
+
+void SteppingTrainer::Train(const BatchKey& batch, uint32_t parameter_set,
+                            uint32_t contribution_set, absl::FunctionRef<void()> read_ahead,
+                            Replica::OnGroup on_group) {
+  MarkInHand(options_, batch);
+  absl::StatusOr<const LoadedBatch*> loaded =
+      train_batches_.Take(batch.epoch, static_cast<int64_t>(batch.index));
+  absl::Status status = loaded.status();
+  if (status.ok()) {
+    read_ahead();
+    status = options_.replica->Train(**loaded, parameter_set, contribution_set, on_group);
+    train_batches_.Release(*loaded);
+    if (options_.mark != nullptr) options_.mark->Clear();
+  }
+  MutexLock lock(&mutex_);
+  if (!status.ok()) error_ = status;
+}
+
+bool SteppingTrainer::CallChief(absl::FunctionRef<absl::Status()> call) {
+  const absl::Status status = CallUntilAnswered(
+      options_.clock,
+      [this] {
+        MutexLock lock(&mutex_);
+        return new_state_.has_value() && IsOver(*new_state_);
+      },
+      call);
+  if (status.ok() || absl::IsAborted(status)) return true;
+  MutexLock lock(&mutex_);
+  error_ = status;
+  return false;
+}
+
+bool SteppingTrainer::EvaluateBlock(uint64_t lineage, uint64_t version, uint64_t block,
+                                    uint32_t parameter_set) {
+  absl::StatusOr<const LoadedBatch*> batch = test_batches_.Take(0, static_cast<int64_t>(block));
+  BatchResult result;
+  absl::Status status = batch.status();
+  if (batch.ok()) {
+    status = options_.replica->Evaluate(**batch, parameter_set, &result);
+    test_batches_.Release(*batch);
+  }
+  if (!status.ok()) {
+    MutexLock lock(&mutex_);
+    error_ = status;
+    return false;
+  }
+  v1::ReportEvaluationRequest request;
+  *request.mutable_identity() = options_.identity();
+  request.mutable_identity()->set_lineage(lineage);
+  request.set_version(version);
+  request.set_block(block);
+  request.set_loss_sum(result.loss_sum);
+  request.set_correct(result.correct);
+  request.set_examples(result.examples);
+  v1::ReportEvaluationResponse response;
+  return CallChief([&] { return options_.chief->ReportEvaluation(request, &response); });
+}
+
+bool SteppingTrainer::ReportNonFinite(uint64_t lineage, const BatchKey& batch, uint64_t step) {
+  LOG(WARNING) << "batch " << batch.index << " of epoch " << batch.epoch << " is not finite";
+  v1::ReportBadBatchRequest request;
+  *request.mutable_identity() = options_.identity();
+  request.mutable_identity()->set_lineage(lineage);
+  request.mutable_batch()->set_epoch(batch.epoch);
+  request.mutable_batch()->set_index(batch.index);
+  request.set_step(step);
+  request.set_reason(v1::ReportBadBatchRequest::REASON_NON_FINITE);
+  request.set_detail("gradient or loss is not finite");
+  v1::ReportBadBatchResponse response;
+  return CallChief([&] { return options_.chief->ReportBadBatch(request, &response); });
+}
+
+}  // namespace shoal
