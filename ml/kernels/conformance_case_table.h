@@ -1,0 +1,74 @@
+// How the cases of the conformance test are made: a table that adds them, one function for each
+// family of ops, each in a file of its own. Private to this folder.
+#ifndef SHOAL_ML_KERNELS_CONFORMANCE_CASE_TABLE_H_
+#define SHOAL_ML_KERNELS_CONFORMANCE_CASE_TABLE_H_
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ml/kernels/conformance_cases.h"
+
+namespace shoal::conformance {
+
+using Ints = std::vector<int64_t>;
+
+// Rounding of one elementwise operation, of an exponential or logarithm, of a sum of n terms.
+inline constexpr double kExact = 1e-7;
+inline constexpr double kTranscendental = 1e-6;
+inline constexpr double kSum = 5e-6;
+// Winograd's transforms lose about two digits.
+inline constexpr double kConvolution = 1e-4;
+
+inline TensorSpec F32(const Shape& shape) { return {DataType::kFloat32, shape}; }
+inline TensorSpec Bytes(const Shape& shape) { return {DataType::kUint8, shape}; }
+
+// "2x3"; "scalar".
+std::string NameOf(const Shape& shape);
+
+// Adds cases; values come from one sequence of random numbers.
+class CaseTable {
+ public:
+  Tensor Uniform(const Shape& shape, double low = -1, double high = 1);
+  // Classes below `classes`, int32.
+  Tensor Labels(int64_t n, int64_t classes);
+  Tensor ZeroOrOne(const Shape& shape);
+  // Labels that are distributions.
+  Tensor Distributions(const Shape& shape);
+  int64_t Below(int64_t bound);
+
+  static std::vector<Tensor> Reference(const OpCall& call);
+
+  void Add(const std::string& what, OpCall call, double tolerance, double byte_mismatch = 0);
+
+  std::vector<ConformanceCase> Take() { return std::move(cases_); }
+
+ private:
+  std::mt19937 random_{20240229};
+  std::vector<ConformanceCase> cases_;
+};
+
+// conformance_elementwise_cases.cc
+void AddElementwise(CaseTable& table);
+void AddBroadcasting(CaseTable& table);
+// conformance_image_cases.cc
+void AddConvolutions(CaseTable& table);
+void AddConvolutionsWithPool(CaseTable& table);
+void AddPools(CaseTable& table);
+void AddNormalization(CaseTable& table);
+// conformance_loss_cases.cc
+void AddSoftmaxes(CaseTable& table);
+void AddLosses(CaseTable& table);
+// conformance_matrix_cases.cc
+void AddMatrices(CaseTable& table);
+// conformance_shape_cases.cc
+void AddReductions(CaseTable& table);
+void AddMoves(CaseTable& table);
+// conformance_nan_cases.cc
+void AddNans(CaseTable& table);
+
+}  // namespace shoal::conformance
+
+#endif  // SHOAL_ML_KERNELS_CONFORMANCE_CASE_TABLE_H_

@@ -1,0 +1,176 @@
+// Ops on images: convolutions, pools, normalization.
+
+#include "absl/strings/str_cat.h"
+
+#include "ml/kernels/conformance_case_table.h"
+
+namespace shoal::conformance {
+namespace {
+
+struct ConvolutionCase {
+  const char* name;
+  Shape x, w;
+  Ints strides = {1, 1}, pads = {0, 0, 0, 0}, dilations = {1, 1};
+  int64_t group = 1;
+  const char* activation = "none";
+};
+
+int64_t OutputSize(int64_t size, int64_t kernel, int64_t stride, int64_t pads, int64_t dilation) {
+  return (size + pads - (kernel - 1) * dilation - 1) / stride + 1;
+}
+
+Shape OutputShape(const ConvolutionCase& c) {
+  Shape y({c.x.dim(0), c.w.dim(0), 0, 0});
+  for (size_t k = 0; k < 2; ++k) {
+    const int d = static_cast<int>(k) + 2;
+    y.set_dim(d, OutputSize(c.x.dim(d), c.w.dim(d), c.strides[k], c.pads[k] + c.pads[k + 2],
+                            c.dilations[k]));
+  }
+  return y;
+}
+
+Attributes ConvolutionAttributes(const ConvolutionCase& c) {
+  return {{"strides", c.strides},
+          {"pads", c.pads},
+          {"dilations", c.dilations},
+          {"group", c.group},
+          {"activation", std::string(c.activation)}};
+}
+
+std::vector<ConvolutionCase> ConvolutionCases() {
+  return {
+      {"plain3x3", {2, 3, 8, 9}, {5, 3, 3, 3}},
+      {"lenet1", {3, 1, 28, 28}, {32, 1, 5, 5}, {1, 1}, {2, 2, 2, 2}, {1, 1}, 1, "relu"},
+      {"lenet2", {2, 32, 14, 14}, {64, 32, 5, 5}, {1, 1}, {2, 2, 2, 2}, {1, 1}, 1, "relu"},
+      {"blocked3x3", {2, 16, 7, 7}, {32, 16, 3, 3}, {1, 1}, {1, 1, 1, 1}},
+      {"stride2", {2, 16, 9, 8}, {16, 16, 3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}, 1, "tanh"},
+      {"pointwise", {2, 16, 6, 5}, {32, 16, 1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 1, "sigmoid"},
+      {"asymmetric", {1, 4, 7, 6}, {3, 4, 2, 3}, {1, 2}, {0, 1, 1, 2}},
+      {"dilated", {1, 3, 9, 9}, {4, 3, 3, 3}, {1, 1}, {2, 2, 2, 2}, {2, 2}, 1, "relu"},
+      {"grouped", {2, 8, 6, 6}, {4, 4, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 2},
+      {"depthwise", {2, 16, 6, 6}, {16, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 16, "relu"},
+  };
+}
+
+struct PoolCase {
+  const char* name;
+  Shape x;
+  Ints kernel, strides, pads = {0, 0, 0, 0};
+};
+
+}  // namespace
+
+void AddConvolutions(CaseTable& table) {
+  for (const ConvolutionCase& c : ConvolutionCases()) {
+    const Shape y_shape = OutputShape(c);
+    for (bool has_bias : {false, true}) {
+      OpCall call{"Conv",
+                  ConvolutionAttributes(c),
+                  {table.Uniform(c.x), table.Uniform(c.w)},
+                  {F32(y_shape)}};
+      if (has_bias) call.inputs.push_back(table.Uniform({c.w.dim(0)}));
+      table.Add(absl::StrCat(c.name, has_bias ? "_bias" : ""), call, kConvolution);
+      if (!has_bias) continue;
+      const Tensor y = CaseTable::Reference(call)[0];
+      table.Add(c.name,
+                {"ConvGrad",
+                 call.attributes,
+                 {call.inputs[0], call.inputs[1], y, table.Uniform(y_shape)},
+                 {F32(c.x), F32(c.w), F32({c.w.dim(0)})}},
+                kConvolution);
+    }
+  }
+}
+
+void AddConvolutionsWithPool(CaseTable& table) {
+  const std::vector<ConvolutionCase> cases = {
+      {"lenet1", {5, 1, 28, 28}, {32, 1, 5, 5}, {1, 1}, {2, 2, 2, 2}},
+      {"lenet2", {3, 32, 14, 14}, {64, 32, 5, 5}, {1, 1}, {2, 2, 2, 2}},
+      {"small", {2, 16, 8, 8}, {16, 16, 3, 3}, {1, 1}, {1, 1, 1, 1}},
+      {"valid", {2, 1, 9, 9}, {16, 1, 3, 3}},
+  };
+  for (const ConvolutionCase& c : cases) {
+    for (bool relu : {true, false}) {
+      Shape pooled = OutputShape(c);
+      pooled.set_dim(2, OutputSize(pooled.dim(2), 2, 2, 0, 1));
+      pooled.set_dim(3, OutputSize(pooled.dim(3), 2, 2, 0, 1));
+      Attributes attributes = ConvolutionAttributes(c);
+      attributes.Erase("activation");
+      attributes.Set("pool_kernel_shape", Ints{2, 2});
+      attributes.Set("pool_strides", Ints{2, 2});
+      attributes.Set("relu", relu);
+      const OpCall call{"ConvPool",
+                        attributes,
+                        {table.Uniform(c.x), table.Uniform(c.w), table.Uniform({c.w.dim(0)})},
+                        {F32(pooled), Bytes(pooled)}};
+      const std::string what = absl::StrCat(c.name, relu ? "_relu" : "");
+      table.Add(what, call, kConvolution, 0.002);
+      const Tensor index = CaseTable::Reference(call)[1];
+      table.Add(what,
+                {"ConvPoolGrad",
+                 attributes,
+                 {call.inputs[0], call.inputs[1], index, table.Uniform(pooled)},
+                 {F32(c.x), F32(c.w), F32({c.w.dim(0)})}},
+                kConvolution);
+    }
+  }
+}
+
+void AddPools(CaseTable& table) {
+  const std::vector<PoolCase> cases = {
+      {"2x2", {2, 3, 6, 8}, {2, 2}, {2, 2}},
+      {"2x2_blocked", {2, 32, 6, 6}, {2, 2}, {2, 2}},
+      {"3x3_stride2", {2, 16, 9, 7}, {3, 3}, {2, 2}, {1, 1, 1, 1}},
+      {"3x2_overlapping", {1, 5, 7, 7}, {3, 2}, {1, 1}, {0, 0, 1, 1}},
+      {"odd", {2, 16, 7, 5}, {2, 2}, {2, 2}},
+      {"whole", {2, 16, 4, 4}, {4, 4}, {4, 4}},
+  };
+  for (const PoolCase& c : cases) {
+    Shape y = c.x;
+    for (size_t k = 0; k < 2; ++k) {
+      const int d = static_cast<int>(k) + 2;
+      y.set_dim(d, OutputSize(c.x.dim(d), c.kernel[k], c.strides[k], c.pads[k] + c.pads[k + 2], 1));
+    }
+    for (bool flag : {false, true}) {
+      Attributes attributes{{"kernel_shape", c.kernel}, {"strides", c.strides}, {"pads", c.pads}};
+      attributes.Set("count_include_pad", flag);
+      const std::string average = absl::StrCat(c.name, flag ? "_with_pads" : "");
+      table.Add(average, {"AveragePool", attributes, {table.Uniform(c.x)}, {F32(y)}}, 1e-6);
+      table.Add(average, {"AveragePoolGrad", attributes, {table.Uniform(y)}, {F32(c.x)}}, 1e-6);
+      attributes.Erase("count_include_pad");
+      attributes.Set("relu", flag);
+      const OpCall max{"MaxPool", attributes, {table.Uniform(c.x)}, {F32(y), Bytes(y)}};
+      const std::string what = absl::StrCat(c.name, flag ? "_relu" : "");
+      table.Add(what, max, 0);
+      const Tensor index = CaseTable::Reference(max)[1];
+      table.Add(what, {"MaxPoolGrad", attributes, {index, table.Uniform(y)}, {F32(c.x)}}, 1e-6);
+    }
+  }
+}
+
+void AddNormalization(CaseTable& table) {
+  for (const Shape& shape :
+       {Shape({50, 7}), Shape({128, 32}), Shape({4, 16, 5, 6}), Shape({3, 5, 4, 4})}) {
+    for (bool training : {true, false}) {
+      const Attributes attributes{{"training", training}, {"epsilon", 1e-3}};
+      const Shape c({shape.dim(1)});
+      const OpCall call{"BatchNorm",
+                        attributes,
+                        {table.Uniform(shape, 1, 4), table.Uniform(c, 0.5, 2), table.Uniform(c),
+                         table.Uniform(c, 2, 3), table.Uniform(c, 0.5, 2)},
+                        {F32(shape), F32(c), F32(c), F32(c)}};
+      const std::string name = absl::StrCat(NameOf(shape), training ? "_training" : "_inference");
+      table.Add(name, call, 2e-5);
+      if (!training) continue;
+      const auto y = CaseTable::Reference(call);
+      table.Add(name,
+                {"BatchNormGrad",
+                 attributes,
+                 {call.inputs[0], call.inputs[1], y[1], y[3], table.Uniform(shape)},
+                 {F32(shape), F32(c), F32(c)}},
+                2e-5);
+    }
+  }
+}
+
+}  // namespace shoal::conformance

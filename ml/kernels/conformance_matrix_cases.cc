@@ -1,0 +1,52 @@
+// Matrix products and dense layers.
+
+#include "absl/strings/str_cat.h"
+
+#include "ml/kernels/conformance_case_table.h"
+
+namespace shoal::conformance {
+
+void AddMatrices(CaseTable& table) {
+  const struct {
+    int64_t m, k, n;
+  } sizes[] = {{1, 1, 1},
+               {5, 7, 3},
+               {33, 20, 10},
+               {64, 64, 64},
+               {128, 100, 1},
+               {2, 300, 17},
+               {1 + table.Below(60), 1 + table.Below(200), 1 + table.Below(60)}};
+  for (const auto& [m, k, n] : sizes) {
+    const std::string name = absl::StrCat(m, "x", k, "x", n);
+    for (int form = 0; form < 4; ++form) {
+      const bool ta = form & 1, tb = form & 2;
+      const Attributes attributes{{"transpose_a", ta}, {"transpose_b", tb}};
+      const Tensor a = table.Uniform(ta ? Shape({k, m}) : Shape({m, k}));
+      const Tensor b = table.Uniform(tb ? Shape({n, k}) : Shape({k, n}));
+      table.Add(absl::StrCat(name, ta ? "_ta" : "", tb ? "_tb" : ""),
+                {"MatMul", attributes, {a, b}, {F32({m, n})}}, kSum);
+    }
+    for (const char* activation : {"none", "relu", "sigmoid", "tanh"}) {
+      for (const char* bias_kind : {"without", "vector", "scalar"}) {
+        const bool has_bias = bias_kind[0] != 'w';
+        const Shape bias_shape = bias_kind[0] == 's' ? Shape({}) : Shape({n});
+        OpCall call{"Dense",
+                    {{"activation", std::string(activation)}},
+                    {table.Uniform({m, k}), table.Uniform({k, n})},
+                    {F32({m, n})}};
+        if (has_bias) call.inputs.push_back(table.Uniform(bias_shape));
+        const std::string what = absl::StrCat(name, "_", activation, "_bias_", bias_kind);
+        const Tensor y = CaseTable::Reference(call)[0];
+        OpCall gradient{"DenseGrad", call.attributes, {}, {F32({m, k}), F32({k, n})}};
+        gradient.inputs = {call.inputs[0], call.inputs[1], y, table.Uniform({m, n})};
+        gradient.attributes.Set("has_bias", has_bias);
+        gradient.attributes.Set("bias_scalar", bias_kind[0] == 's');
+        if (has_bias) gradient.outputs.push_back(F32(bias_shape));
+        table.Add(what, call, kSum);
+        table.Add(what, gradient, 4 * kSum);
+      }
+    }
+  }
+}
+
+}  // namespace shoal::conformance

@@ -1,0 +1,39 @@
+// Calls with NaN in one input.
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+
+#include "ml/kernels/conformance_case_table.h"
+
+namespace shoal::conformance {
+
+void AddNans(CaseTable& table) {
+  const Shape shape({6, 40});
+  Tensor x = table.Uniform(shape, 0.1, 0.9);
+  x.mutable_span<float>()[87] = std::nanf("");
+  const Tensor y = table.Uniform(shape, 0.1, 0.9), w = table.Uniform({40, 20});
+  for (const char* op : {"Relu", "Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Neg", "Abs", "Square",
+                         "Reciprocal", "Softmax", "LogSoftmax"}) {
+    table.Add("nan", {op, {}, {x}, {F32(shape)}}, 0);
+  }
+  for (const char* op : {"Add", "Sub", "Mul", "Div", "Maximum", "Minimum", "SquaredDifference",
+                         "AbsoluteDifference", "Huber", "SigmoidCrossEntropy", "LogLoss"}) {
+    table.Add("nan", {op, {}, {x, y}, {F32(shape)}}, 0);
+  }
+  table.Add("nan", {"MatMul", {}, {x, w}, {F32({6, 20})}}, 0);
+  for (const char* activation : {"none", "relu", "sigmoid", "tanh"}) {
+    const Attributes attributes{{"activation", std::string(activation)}};
+    table.Add(absl::StrCat("nan_", activation),
+              {"Dense", attributes, {x, w, table.Uniform({20})}, {F32({6, 20})}}, 0);
+  }
+  table.Add("nan", {"ReduceSum", {{"axes", Ints{1}}}, {x}, {F32({6})}}, 0);
+  table.Add("nan", {"ReduceMean", {}, {x}, {F32({})}}, 0);
+  table.Add("nan", {"SumTo", {}, {x}, {F32({40})}}, 0);
+  table.Add("nan", {"L2Loss", {}, {x}, {F32({})}}, 0);
+  table.Add("nan", {"MeanSquaredError", {}, {x, y}, {F32({})}}, 0);
+  table.Add("nan",
+            {"SparseSoftmaxCrossEntropy", {}, {x, table.Labels(6, 40)}, {F32({6}), F32(shape)}}, 0);
+}
+
+}  // namespace shoal::conformance
