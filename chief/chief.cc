@@ -332,7 +332,7 @@ absl::Status Chief::LeaseBatches(const v1::LeaseBatchesRequest& request,
 absl::Status Chief::ReportNorms(const v1::ReportNormsRequest& request,
                                 v1::ReportNormsResponse* response) {
   MutexLock lock(&mutex_);
-  absl::Status status = session_.ReportNorms(request);
+  absl::Status status = session_.ReportNorms(options_.clock->Now(), request);
   if (!status.ok()) return status;
   changed_.NotifyAll();
   const absl::Time until = options_.clock->Now() + kLongestPark;

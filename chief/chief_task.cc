@@ -73,7 +73,9 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   if (run.cluster().lease_seconds() > 0)
     session.lease = absl::Seconds(run.cluster().lease_seconds());
   if (run.cluster().wait_seconds() > 0)
-    session.registration_wait = absl::Seconds(run.cluster().wait_seconds());
+    session.peer_wait = absl::Seconds(run.cluster().wait_seconds());
+  if (run.cluster().stall_seconds() > 0)
+    session.stall = absl::Seconds(run.cluster().stall_seconds());
 
   RunRecorder::Options recorder;
   recorder.file_system = options.file_system;

@@ -40,6 +40,17 @@ void CutLedger::AddShard(uint32_t ps, uint64_t version, const std::string& direc
   cut.shards.try_emplace(ps, file);
 }
 
+std::vector<uint32_t> CutLedger::WithoutShard(uint64_t version) const {
+  std::vector<uint32_t> missing;
+  if (version == durable_version_ && !durable_directory_.empty()) return missing;
+  const auto cut = cuts_.find(version);
+  for (uint32_t ps = 0; ps < num_ps_; ++ps) {
+    if (!parts_[ps].has_slices) continue;
+    if (cut == cuts_.end() || cut->second.shards.count(ps) == 0) missing.push_back(ps);
+  }
+  return missing;
+}
+
 void CutLedger::Fail(uint64_t version) {
   cuts_.erase(version);
   if (requested_.has_value() && requested_->version == version) requested_.reset();

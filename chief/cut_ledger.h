@@ -46,6 +46,8 @@ class CutLedger {
     std::string directory;
     std::vector<v1::ShardFile> shards;  // in the order of ps
   };
+  // Ps that have slices and have not reported their shard of the cut, unless it is durable.
+  std::vector<uint32_t> WithoutShard(uint64_t version) const;
   // The next complete cut above the last durable one and not above `newest`, once.
   std::optional<Complete> TakeComplete(uint64_t newest = UINT64_MAX);
   // The manifest of a cut that was taken is durable.

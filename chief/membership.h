@@ -29,7 +29,10 @@ struct Member {
   uint64_t step = 0;
   std::string activity;
   bool has_batch = false;
-  BatchKey batch;  // in hand when it was last heard
+  BatchKey batch;              // in hand when it was last heard
+  bool computing = false;      // Workers: a batch or an evaluation block,
+  uint64_t computed = 0;       // after so many others,
+  absl::Time computing_since;  // heard first then.
 };
 
 // Who is there: one member for each (job, index), its incarnation and its lease. A lease ends when

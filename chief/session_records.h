@@ -8,6 +8,7 @@
 
 #include "chief/evaluation_ledger.h"
 #include "proto/v1/chief_service.pb.h"
+#include "proto/v1/parameter_service.pb.h"
 
 namespace shoal {
 
@@ -32,6 +33,18 @@ struct SessionNote {       // For the log.
 };
 using SessionRecord =
     std::variant<StepLine, RolledBack, ManifestToWrite, TrainingStarts, SessionNote>;
+
+// A command to one ps. The driver sends it to `address`, once, with a deadline, and hands the
+// answer to On...Answer; a command that was not answered is issued again.
+struct PsCommand {
+  uint32_t ps = 0;
+  std::string address;
+  uint64_t incarnation =
+      0;  // of the ps: the driver puts it into nothing, it names whom the answer is from
+  std::variant<v1::LoadSlicesRequest, v1::WithholdBatchRequest, v1::DecideBatchRequest,
+               v1::RequestCutRequest, v1::FinishRequest, v1::GetAppliedRequest>
+      request;
+};
 
 }  // namespace shoal
 

@@ -160,6 +160,12 @@ absl::Status TrainingSession::Heartbeat(absl::Time now, const v1::HeartbeatReque
   member->activity = request.activity();
   member->has_batch = request.has_batch();
   member->batch = KeyOf(request.batch());
+  if (!request.computing() || !member->computing || request.computed() != member->computed) {
+    member->computing_since = now;
+  }
+  if (request.computed() != member->computed) progress_ = now;
+  member->computing = request.computing();
+  member->computed = request.computed();
   if (request.leaving()) {
     membership_.Leave(task, request.identity().incarnation());
     OnAsyncTaskLost(task, request.identity().incarnation());
@@ -169,25 +175,11 @@ absl::Status TrainingSession::Heartbeat(absl::Time now, const v1::HeartbeatReque
   return absl::OkStatus();
 }
 
-void TrainingSession::Disconnect(absl::Time now, const v1::Identity& identity) {
-  membership_.Disconnect(now, TaskOf(identity.member()), identity.incarnation());
-}
-
-absl::optional<absl::Time> TrainingSession::LastHeard(TaskId task) const {
-  const Member* member = membership_.Find(task);
-  if (member == nullptr || !member->live) return absl::nullopt;
-  return member->last_heard;
-}
-
-void TrainingSession::PresumeDead(absl::Time now, TaskId task) {
-  const Member* member = membership_.Find(task);
-  if (member != nullptr) membership_.Disconnect(now, task, member->incarnation);
-}
-
 absl::Status TrainingSession::ReportSteps(absl::Time now, const v1::ReportStepsRequest& request) {
   RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
   if (async_ != nullptr) {
     const absl::Status status = ReportAsyncSteps(request);
+    progress_ = now;
     Progress(now);
     return status;
   }
@@ -198,6 +190,7 @@ absl::Status TrainingSession::ReportSteps(absl::Time now, const v1::ReportStepsR
           "steps: %d reported after %d; report them in order", report.step(), newest_step_));
     }
     newest_step_ = report.step();
+    progress_ = now;
     held_lines_.push_back(report);
   }
   Progress(now);
@@ -214,6 +207,7 @@ absl::Status TrainingSession::ReportShard(absl::Time now, const v1::ReportShardR
                          request.error()));
     GiveUpCut(request.version(), request.error());
   } else {
+    progress_ = now;
     cuts_.AddShard(task.index, request.version(), request.directory(), request.file());
   }
   Progress(now);
@@ -224,6 +218,7 @@ absl::Status TrainingSession::ReportEvaluation(absl::Time now,
                                                const v1::ReportEvaluationRequest& request) {
   RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
   if (!evaluations_.has_value()) return absl::FailedPreconditionError("nothing to evaluate yet");
+  progress_ = now;
   const EvaluationSums sums{request.loss_sum(), request.correct(), request.examples()};
   if (request.block() < evaluations_->num_blocks() && async_ != nullptr) {
     AddAsyncEvaluation(request, sums);
@@ -262,9 +257,10 @@ absl::Status TrainingSession::ReportBadBatch(absl::Time now,
   return absl::OkStatus();
 }
 
-absl::Status TrainingSession::ReportNorms(const v1::ReportNormsRequest& request) {
-  if (request.identity().lineage() != state_.lineage())
-    return absl::AbortedError("moved: another lineage");
+absl::Status TrainingSession::ReportNorms(absl::Time now, const v1::ReportNormsRequest& request) {
+  RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
+  if (request.identity().member().job() != v1::JOB_PS)
+    return absl::InvalidArgumentError("identity.member: only ps report norms");
   if (!norms_.has_value())
     return absl::FailedPreconditionError("this run does not clip by global norm");
   if (request.slices_size() != request.squared_norms_size()) {

@@ -8,7 +8,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,18 +27,6 @@
 #include "proto/v1/parameter_service.pb.h"
 
 namespace shoal {
-
-// A command to one ps. The driver sends it to `address`, once, with a deadline, and hands the
-// answer to On...Answer; a command that was not answered is issued again.
-struct PsCommand {
-  uint32_t ps = 0;
-  std::string address;
-  uint64_t incarnation =
-      0;  // of the ps: the driver puts it into nothing, it names whom the answer is from
-  std::variant<v1::LoadSlicesRequest, v1::WithholdBatchRequest, v1::DecideBatchRequest,
-               v1::RequestCutRequest, v1::FinishRequest, v1::GetAppliedRequest>
-      request;
-};
 
 // The chief's view of the run: who takes part, which lineage of the variables is valid, what
 // became of bad batches, which cuts are durable, when the run is over. It is not on the path of a
@@ -74,8 +61,12 @@ class TrainingSession {
     std::string manifest_directory;        // it is in this directory of checkpoint_root.
     absl::Duration lease = absl::Seconds(10);
     absl::Duration grace = absl::Seconds(1);
-    absl::Duration registration_wait = absl::Seconds(300);  // For ps and a first worker to appear.
-    absl::Duration ps_return_wait = absl::Seconds(30);      // For a lost ps to come back.
+    // For tasks to register, ps to load, a worker to come back, or anything to go forward.
+    absl::Duration peer_wait = absl::Seconds(300);
+    // For a worker to compute one batch or evaluation block.
+    absl::Duration stall = absl::Seconds(120);
+    absl::Duration wait_note = absl::Seconds(10);       // Between two notes of one wait.
+    absl::Duration ps_return_wait = absl::Seconds(30);  // For a lost ps to come back.
     absl::Duration stop_wait =
         absl::Seconds(20);  // For a cut on request, before the last one has to do.
     absl::Duration lines_wait =
@@ -107,7 +98,7 @@ class TrainingSession {
   absl::Status ReportBadBatch(absl::Time now, const v1::ReportBadBatchRequest& request);
   absl::StatusOr<v1::LeaseBatchesResponse> LeaseBatches(absl::Time now,
                                                         const v1::LeaseBatchesRequest& request);
-  absl::Status ReportNorms(const v1::ReportNormsRequest& request);
+  absl::Status ReportNorms(absl::Time now, const v1::ReportNormsRequest& request);
   std::optional<double> NormScale(uint64_t lineage, uint64_t step) const;
   absl::StatusOr<uint64_t> RequestStop(absl::Time now, const v1::RequestStopRequest& request);
   v1::GetRunStatusResponse Status(absl::Time now) const;
@@ -163,6 +154,13 @@ class TrainingSession {
     absl::Time missing_since = absl::InfiniteFuture();
   };
 
+  // What the run cannot go on without. One at a time: the first that holds.
+  enum class WaitKind { kNone, kRegistration, kVariables, kLastCut, kWorkers, kProgress };
+  // "ps/1" "to register" "start them with ...".
+  struct WaitText {
+    std::string whom, what, remedy;
+  };
+
   absl::Status CheckIdentity(absl::Time now, const v1::Identity& identity, bool check_lineage);
   absl::Status AdmitWorker(const v1::RegisterTaskRequest& request);
   void AdmitPs(absl::Time now, uint32_t index, uint64_t incarnation);
@@ -183,7 +181,19 @@ class TrainingSession {
   void WriteManifestIfComplete();
   void GiveUpCut(uint64_t version, absl::string_view why);
   bool IsFinalCut(uint64_t version) const;
+
+  // training_session_waits.cc
   void CheckWaits(absl::Time now);
+  // Takes the leases of workers that compute one batch without end.
+  void ExpireStalled(absl::Time now);
+  void CheckPeers(absl::Time now);
+  WaitKind CurrentWait() const;
+  WaitText Describe(WaitKind kind) const;
+  std::string AnyWorker() const;
+  std::string PsWithoutVariables() const;
+  bool Serves(uint32_t ps) const;
+  std::vector<uint32_t> PsWithoutLastShard() const;
+
   void FinishIfDurable();
   void Fail(const std::string& message,
             absl::StatusCode code = absl::StatusCode::kFailedPrecondition);
@@ -222,7 +232,10 @@ class TrainingSession {
   absl::Time stop_deadline_ = absl::InfiniteFuture();
   std::string written_directory_;                       // of the manifest that was written last
   absl::Time lines_deadline_ = absl::InfiniteFuture();  // ASYNC
-  absl::Time started_ = absl::InfiniteFuture();
+  WaitKind wait_kind_ = WaitKind::kNone;
+  absl::Time wait_since_ = absl::InfinitePast();
+  absl::Time wait_note_ = absl::InfiniteFuture();  // when the next note of it is due
+  absl::Time progress_ = absl::InfinitePast();     // when something last went forward
   std::map<std::string, absl::Time> next_due_;
   std::vector<SessionRecord> records_;
 };

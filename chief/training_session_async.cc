@@ -64,6 +64,7 @@ absl::StatusOr<v1::LeaseBatchesResponse> TrainingSession::LeaseBatches(
     return absl::InvalidArgumentError("identity.member: only workers lease batches");
   }
   if (async_ == nullptr) return absl::UnavailableError("the run has no plan yet");
+  if (request.finished_size() > 0) progress_ = now;
   const bool may_lease = state_.phase() == v1::RunState::PHASE_TRAINING && !stopping_;
   v1::LeaseBatchesResponse response = async_->LeaseBatches(request, may_lease);
   Progress(now);

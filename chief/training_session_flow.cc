@@ -1,4 +1,5 @@
-// What follows from messages and time: phases, rollbacks, cuts, commands to ps, records.
+// What follows from messages and time: phases, rollbacks, cuts, commands to ps, records. Waits and
+// their ends are in training_session_waits.cc.
 #include <algorithm>
 #include <utility>
 
@@ -90,23 +91,6 @@ void TrainingSession::UpdateDecisions() {
   state_.clear_delivered();
   for (const auto& [batch, reason] : skipped()) *state_.add_skipped() = ToProto(batch);
   for (const BatchKey& batch : decisions_.delivered()) *state_.add_delivered() = ToProto(batch);
-  Changed();
-}
-
-void TrainingSession::UpdateWaitingFor() {
-  std::vector<std::string> missing;
-  for (uint32_t i = 0; i < ps_.size(); ++i) {
-    if (!membership_.IsLive(TaskId{Job::kPs, i})) missing.push_back(absl::StrCat("ps/", i));
-  }
-  const uint32_t replicas =
-      options_.run.deployment().has_num_replicas() ? options_.run.deployment().num_replicas() : 1;
-  for (uint32_t i = 0; i < replicas; ++i) {
-    if (!membership_.IsLive(TaskId{Job::kWorker, i})) missing.push_back(absl::StrCat("worker/", i));
-  }
-  if (std::equal(missing.begin(), missing.end(), state_.waiting_for().begin(),
-                 state_.waiting_for().end()))
-    return;
-  state_.mutable_waiting_for()->Assign(missing.begin(), missing.end());
   Changed();
 }
 
@@ -285,48 +269,12 @@ void TrainingSession::FinishIfDurable() {
   if (at_end || stopped) SetPhase(v1::RunState::PHASE_DONE);
 }
 
-void TrainingSession::CheckWaits(absl::Time now) {
-  if (state_.phase() == v1::RunState::PHASE_FAILED || state_.phase() == v1::RunState::PHASE_DONE)
-    return;
-  for (uint32_t i = 0; i < ps_.size(); ++i) {
-    PsState& ps = ps_[i];
-    if (membership_.IsLive(TaskId{Job::kPs, i})) {
-      ps.missing_since = absl::InfiniteFuture();
-    } else if (ps.incarnation != 0) {
-      ps.missing_since = std::min(ps.missing_since, now);
-      if (now - ps.missing_since > options_.ps_return_wait) {
-        Fail(absl::StrFormat("ps/%d is gone and did not come back within %s; resume the run to go "
-                             "on from step %d",
-                             i, absl::FormatDuration(options_.ps_return_wait),
-                             cuts_.durable_version()),
-             absl::StatusCode::kUnavailable);
-        return;
-      }
-    }
-  }
-  if (stopping_ && now > stop_deadline_) {
-    Note(absl::StrFormat("no new checkpoint within %s; the one of step %d stands",
-                         absl::FormatDuration(options_.stop_wait), cuts_.durable_version()));
-    SetPhase(v1::RunState::PHASE_DONE);
-    return;
-  }
-  if (state_.phase() == v1::RunState::PHASE_WAITING) {
-    started_ = std::min(started_, now);
-    if (now - started_ > options_.registration_wait) {
-      Fail(absl::StrFormat("waited %s for %s; start them with this chief's address, or raise "
-                           "cluster.wait_seconds",
-                           absl::FormatDuration(options_.registration_wait),
-                           absl::StrJoin(state_.waiting_for(), ", ")),
-           absl::StatusCode::kUnavailable);
-    }
-  }
-}
-
 void TrainingSession::Tick(absl::Time now) {
   for (TaskId task : membership_.Expire(now)) {
     Note(absl::StrCat(task.ToString(), " is gone: its lease has ended"));
     OnAsyncTaskLost(task, membership_.Find(task)->incarnation);
   }
+  ExpireStalled(now);
   UpdateView();
   UpdateWaitingFor();
   Decide(now);

@@ -180,6 +180,7 @@ ChiefSession::Options ParameterServer::Core::SessionOptions() const {
   options.config_fingerprint = options_.config_fingerprint;
   options.nonce = options_.nonce;
   options.register_patience = options_.register_patience;
+  options.lease = options_.lease;
   options.heartbeat_wait = options_.heartbeat_wait;
   return options;
 }

@@ -37,6 +37,7 @@ class ParameterServer {
     bool allow_plaintext = false;
     std::string address;
     absl::Duration register_patience = absl::Seconds(300);
+    absl::Duration lease = absl::Seconds(10);  // The chief's, see ChiefSession::Options.
     absl::Duration heartbeat_wait = absl::Seconds(1);
     size_t max_payload_bytes = kDefaultMaxBulkPayloadBytes;
     // Offer shared memory to workers on this host; only with a listen address.

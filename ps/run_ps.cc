@@ -38,6 +38,9 @@ ParameterServer::Options ServerOptions(const TaskOptions& options, ChiefClient* 
   server.allow_plaintext = options.allow_plaintext;
   server.register_patience = absl::Seconds(
       options.run.cluster().wait_seconds() == 0 ? 300 : options.run.cluster().wait_seconds());
+  if (options.run.cluster().lease_seconds() > 0) {
+    server.lease = absl::Seconds(options.run.cluster().lease_seconds());
+  }
   server.shared_memory = !options.run.cluster().no_shared_memory();
   // A slice travels whole.
   server.max_payload_bytes =

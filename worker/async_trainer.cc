@@ -68,6 +68,8 @@ Trainer::Progress AsyncTrainer::progress() const {
   Progress progress;
   progress.step = logic_.num_finished();
   progress.activity = logic_.Activity();
+  progress.computing = computed_.computing();
+  progress.computed = computed_.computed();
   progress.batch = logic_.batch_in_hand();
   return progress;
 }

@@ -114,6 +114,7 @@ void SteppingTrainer::OnDone(Flight* flight, const ExchangeResult& result) {
 void SteppingTrainer::Train(const BatchKey& batch, uint32_t parameter_set,
                             uint32_t contribution_set, absl::FunctionRef<void()> read_ahead,
                             Replica::OnGroup on_group) {
+  const ComputeCount::Scope computing(&computed_);
   MarkInHand(options_, batch);
   absl::StatusOr<const LoadedBatch*> loaded =
       train_batches_.Take(batch.epoch, static_cast<int64_t>(batch.index));
@@ -144,12 +145,16 @@ bool SteppingTrainer::CallChief(absl::FunctionRef<absl::Status()> call) {
 
 bool SteppingTrainer::EvaluateBlock(uint64_t lineage, uint64_t version, uint64_t block,
                                     uint32_t parameter_set) {
-  absl::StatusOr<const LoadedBatch*> batch = test_batches_.Take(0, static_cast<int64_t>(block));
   BatchResult result;
-  absl::Status status = batch.status();
-  if (batch.ok()) {
-    status = options_.replica->Evaluate(**batch, parameter_set, &result);
-    test_batches_.Release(*batch);
+  absl::Status status;
+  {
+    const ComputeCount::Scope computing(&computed_);
+    absl::StatusOr<const LoadedBatch*> batch = test_batches_.Take(0, static_cast<int64_t>(block));
+    status = batch.status();
+    if (batch.ok()) {
+      status = options_.replica->Evaluate(**batch, parameter_set, &result);
+      test_batches_.Release(*batch);
+    }
   }
   if (!status.ok()) {
     MutexLock lock(&mutex_);

@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "ml/data/prefetcher.h"
 #include "proto/v1/chief_service.pb.h"
+#include "worker/compute_count.h"
 #include "worker/trainer.h"
 
 namespace shoal {
@@ -66,6 +67,7 @@ class SteppingTrainer : public Trainer {
   }
 
   const TrainerOptions options_;
+  ComputeCount computed_;  // For heartbeats.
   Prefetcher train_batches_;
   mutable Mutex mutex_;
   absl::Status error_ ABSL_GUARDED_BY(mutex_);  // Not OK: Run ends with it.

@@ -52,6 +52,8 @@ Trainer::Progress SyncTrainer::progress() const {
   Progress progress;
   progress.step = logic_.step();
   progress.activity = logic_.Activity();
+  progress.computing = computed_.computing();
+  progress.computed = computed_.computed();
   progress.batch = in_hand_;
   return progress;
 }

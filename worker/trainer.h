@@ -67,6 +67,8 @@ class Trainer {
     uint64_t step = 0;
     std::string activity;
     std::optional<BatchKey> batch;  // being computed
+    bool computing = false;         // a batch or an evaluation block, now
+    uint64_t computed = 0;          // batches and blocks that are computed
   };
   virtual Progress progress() const = 0;
 };

@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +23,7 @@
 #include "ml/nn/model_builder.h"
 #include "runtime/config/run_config.h"
 #include "runtime/process/batch_mark.h"
+#include "runtime/process/exit_code.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/rpc/bulk_connector.h"
 #include "runtime/rpc/channel.h"
@@ -38,10 +42,17 @@ namespace {
 // How often the chief is told what this worker does.
 constexpr absl::Duration kActivityPeriod = absl::Milliseconds(200);
 
+// How long the batch under way may still take when the chief does not know this worker any more.
+constexpr absl::Duration kLastBatch = absl::Seconds(10);
+
 // Waits for the first state that tells how the variables are cut, then hands states on to a
 // trainer.
 class StateFeed : public ChiefSession::Observer {
  public:
+  // `abandon`: see WorkerLinks.
+  StateFeed(const Clock* clock, std::function<void(const absl::Status&)> abandon)
+      : clock_(clock), abandon_(std::move(abandon)) {}
+
   void OnRunState(const v1::RunState& state) override {
     MutexLock lock(&mutex_);
     if (!ended_.ok()) return;
@@ -49,9 +60,9 @@ class StateFeed : public ChiefSession::Observer {
     if (trainer_ != nullptr) trainer_->OnState(state);
     changed_.NotifyAll();
   }
-  void OnFenced(const absl::Status& status) override { End(status); }
+  void OnFenced(const absl::Status& status) override { EndForGood(status); }
   void OnChiefLost(const absl::Status& status) override {
-    End(absl::UnavailableError(absl::StrCat("the chief is lost: ", status.message())));
+    EndForGood(absl::UnavailableError(absl::StrCat("the chief is lost: ", status.message())));
   }
 
   // The first state with a plan, or why there will be none.
@@ -71,6 +82,7 @@ class StateFeed : public ChiefSession::Observer {
   void Attach(Trainer* trainer) {
     MutexLock lock(&mutex_);
     trainer_ = trainer;
+    changed_.NotifyAll();
     if (trainer == nullptr) return;
     if (state_.has_value()) trainer->OnState(*state_);
     if (!ended_.ok()) EndTrainer();
@@ -90,6 +102,19 @@ class StateFeed : public ChiefSession::Observer {
   }
 
  private:
+  void EndForGood(const absl::Status& status) {
+    End(status);
+    if (abandon_ == nullptr) return;
+    {
+      MutexLock lock(&mutex_);
+      const absl::Time until = clock_->Now() + kLastBatch;
+      while (trainer_ != nullptr && clock_->WaitUntil(until, &mutex_, &changed_)) {
+      }
+      if (trainer_ == nullptr) return;
+    }
+    abandon_(status);
+  }
+
   // A trainer ends when its run's state says so.
   void EndTrainer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     v1::RunState state = state_.value_or(v1::RunState());
@@ -98,6 +123,8 @@ class StateFeed : public ChiefSession::Observer {
     trainer_->OnState(state);
   }
 
+  const Clock* const clock_;
+  const std::function<void(const absl::Status&)> abandon_;
   mutable Mutex mutex_;
   CondVar changed_;
   std::optional<v1::RunState> state_ ABSL_GUARDED_BY(mutex_);
@@ -181,6 +208,9 @@ ChiefSession::Options SessionOptions(const TaskOptions& options) {
   if (options.run.cluster().wait_seconds() > 0) {
     session.register_patience = absl::Seconds(options.run.cluster().wait_seconds());
   }
+  if (options.run.cluster().lease_seconds() > 0) {
+    session.lease = absl::Seconds(options.run.cluster().lease_seconds());
+  }
   return session;
 }
 
@@ -241,6 +271,8 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links, GraphPr
       words.words = progress.activity;
       words.has_batch = progress.batch.has_value();
       if (progress.batch.has_value()) words.batch = *progress.batch;
+      words.computing = progress.computing;
+      words.computed = progress.computed;
       session->SetActivity(std::move(words));
     });
     status = trainer->Run();
@@ -272,7 +304,8 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
   ASSIGN_OR_RETURN(const std::unique_ptr<GraphProgram> program,
                    GraphProgram::Create(std::move(program_options)));
 
-  const auto feed = std::make_shared<StateFeed>();  // shared with the shutdown's subscription
+  const auto feed = std::make_shared<StateFeed>(
+      options.clock, links.abandon);  // shared with the shutdown's subscription
   ChiefSession session(links.chief, options.clock, SessionOptions(options), feed.get());
   const v1::ModelDeclaration declaration = Declare(*program, data);
   RETURN_IF_ERROR(session.Register(&declaration));
@@ -301,6 +334,11 @@ absl::Status RunWorker(const TaskOptions& options, const ModelFactory& model) {
   WorkerLinks links;
   links.chief = &chief;
   links.close_chief = [&chief] { chief.Close(); };
+  links.abandon = [](const absl::Status& why) {
+    std::fprintf(stderr, "shoal worker: %s; the batch under way does not end\n",
+                 std::string(why.message()).c_str());
+    std::_Exit(ExitCodeOf(why));
+  };
   links.make_store = [&](const SliceTable& table, std::vector<ExchangeGroup> groups,
                          const v1::Identity& identity) {
     RemoteVariableStore::Options store;

@@ -84,6 +84,14 @@ constexpr FlagSpec kTable[] = {
      "Let workers with other processors or libraries join; results are then not the same bytes."},
     {"slice_bytes", kTasks, kRunning, kText, "cluster.slice_bytes", "N",
      "Size of the pieces that variables are cut into. Default 262144; a multiple of 64."},
+    {"lease_seconds", kTasks, kRunning, kText, "cluster.lease_seconds", "N",
+     "A task that the chief has not heard of for so long counts as dead. Default 10."},
+    {"wait_seconds", kTasks, kRunning, kText, "cluster.wait_seconds", "N",
+     "How long the run waits for tasks to register, for ps to load, for a worker to come back and "
+     "for anything to go forward, before it ends. Default 300."},
+    {"stall_seconds", kTasks, kRunning, kText, "cluster.stall_seconds", "N",
+     "A worker that computes one batch for so long counts as hung: others get its work. Default "
+     "120."},
     {"log_device_placement", kTasks, kRunning, kBool, "deployment.log_device_placement", "",
      "Print the device of every node of the graph."},
     {"allow_soft_placement", kTasks, kRunning, kBool, "deployment.allow_soft_placement", "",

@@ -51,6 +51,7 @@ void ResolveCheckpointAndCluster(v1::RunConfig* run) {
   v1::ClusterOptions* cluster = run->mutable_cluster();
   if (cluster->lease_seconds() == 0) cluster->set_lease_seconds(10);
   if (cluster->wait_seconds() == 0) cluster->set_wait_seconds(300);
+  if (cluster->stall_seconds() == 0) cluster->set_stall_seconds(120);
   if (cluster->max_worker_restarts() == 0) cluster->set_max_worker_restarts(3);
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/rpc/chief_session.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/hash.h"
@@ -10,6 +11,10 @@ namespace {
 
 // Between two attempts to take a place that seems to be taken.
 constexpr absl::Duration kDuplicatePause = absl::Milliseconds(200);
+
+// The part of the chief's lease in which a task may act: it must have stopped before the lease
+// ends.
+constexpr double kSafePart = 0.8;
 
 v1::Job ToProto(ChiefSession::Job job) {
   return job == ChiefSession::Job::kPs ? v1::JOB_PS : v1::JOB_WORKER;
@@ -33,7 +38,7 @@ ChiefSession::ChiefSession(ChiefClient* client, const Clock* clock, Options opti
 ChiefSession::~ChiefSession() { Stop(); }
 
 absl::Status ChiefSession::Register(const v1::ModelDeclaration* model) {
-  const absl::Time give_up = clock_->Now() + options_.duplicate_patience;
+  const absl::Time give_up = clock_->Now() + options_.lease + options_.duplicate_patience;
   absl::Status status = RegisterOnce(model);
   while (absl::IsAlreadyExists(status) && clock_->Now() < give_up) {
     if (!SleepUnlessStopped(kDuplicatePause))
@@ -96,7 +101,7 @@ v1::Identity ChiefSession::identity() const {
 
 bool ChiefSession::is_lease_valid() const {
   MutexLock lock(&mutex_);
-  return clock_->Now() < renewed_ + options_.lease;
+  return clock_->Now() < renewed_ + kSafePart * options_.lease;
 }
 
 void ChiefSession::Run() {
@@ -124,7 +129,8 @@ ChiefSession::Beat ChiefSession::BeatOnce() {
     if (stopping_) return Beat::kEnd;
     renewed = renewed_;
   }
-  if (clock_->Now() < renewed + options_.chief_lost_after) return Beat::kRetry;
+  if (clock_->Now() < renewed + std::max(options_.chief_lost_after, options_.lease))
+    return Beat::kRetry;
   observer_->OnChiefLost(status);
   return Beat::kEnd;
 }
@@ -138,6 +144,8 @@ absl::Status ChiefSession::SendHeartbeat(bool leaving, absl::Duration wait) {
     request.set_known_state(known_state_);
     request.set_step(activity_.step);
     request.set_activity(activity_.words);
+    request.set_computing(activity_.computing);
+    request.set_computed(activity_.computed);
     if (activity_.has_batch) {
       request.mutable_batch()->set_epoch(activity_.batch.epoch);
       request.mutable_batch()->set_index(activity_.batch.index);

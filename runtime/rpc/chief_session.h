@@ -50,14 +50,14 @@ class ChiefSession {
     uint64_t config_fingerprint = 0;
     std::string nonce;  // Random per process.
     absl::Duration register_patience = absl::Seconds(300);
-    // How long ALREADY_EXISTS is asked again: whoever held this place may have died a moment ago,
-    // and its lease has not ended yet.
-    absl::Duration duplicate_patience = absl::Seconds(12);
     absl::Duration heartbeat_wait = absl::Seconds(1);
-    // A task that cannot renew for so long must stop acting: see is_lease_valid. Below the chief's
-    // lease.
-    absl::Duration lease = absl::Seconds(8);
-    absl::Duration chief_lost_after = absl::Seconds(30);
+    // The chief's lease (cluster.lease_seconds). A task that cannot renew for four fifths of it
+    // must stop acting: see is_lease_valid.
+    absl::Duration lease = absl::Seconds(10);
+    // How much longer than the lease ALREADY_EXISTS is asked again: whoever held this place may
+    // have died a moment ago, and its lease has not ended yet.
+    absl::Duration duplicate_patience = absl::Seconds(2);
+    absl::Duration chief_lost_after = absl::Seconds(30);  // Or the lease, if that is longer.
   };
 
   // What a task tells about itself with every heartbeat.
@@ -66,6 +66,8 @@ class ChiefSession {
     std::string words;
     bool has_batch = false;
     BatchKey batch;
+    bool computing = false;  // Workers: a batch or an evaluation block is being computed now,
+    uint64_t computed = 0;   // and so many have been before.
   };
 
   // All must outlive the session.

@@ -96,6 +96,7 @@ TEST_F(ChiefSessionTest, APlaceThatSeemsTakenIsAskedForAgain) {
 TEST_F(ChiefSessionTest, APlaceThatStaysTakenEndsRegistration) {
   chief_.SetFailure(absl::AlreadyExistsError("worker/3 is already running"));
   ChiefSession::Options options = Options();
+  options.lease = absl::Milliseconds(10);
   options.duplicate_patience = absl::Milliseconds(10);
   ChiefSession session(&chief_, &clock_, options, &observer_);
   EXPECT_EQ(session.Register(nullptr).code(), absl::StatusCode::kAlreadyExists);
@@ -137,7 +138,7 @@ TEST_F(ChiefSessionTest, AStateSurvivesAShortFailure) {
 TEST_F(ChiefSessionTest, HeartbeatsSayWhatTheTaskDoes) {
   ChiefSession session(&chief_, &clock_, Options(), &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
-  session.SetActivity({42, "waits for ps/1", true, {2, 7}});
+  session.SetActivity({42, "waits for ps/1", true, {2, 7}, true, 5});
   session.Start();
   chief_.WaitUntil([&] { return chief_.last_heartbeat.step() == 42; });
   session.Stop(/*leaving=*/true);
@@ -145,6 +146,8 @@ TEST_F(ChiefSessionTest, HeartbeatsSayWhatTheTaskDoes) {
   EXPECT_EQ(chief_.last_heartbeat.activity(), "waits for ps/1");
   EXPECT_TRUE(chief_.last_heartbeat.has_batch());
   EXPECT_EQ(chief_.last_heartbeat.batch().index(), 7u);
+  EXPECT_TRUE(chief_.last_heartbeat.computing());
+  EXPECT_EQ(chief_.last_heartbeat.computed(), 5u);
 }
 
 TEST_F(ChiefSessionTest, AFencedTaskIsTold) {
@@ -169,6 +172,36 @@ TEST_F(ChiefSessionTest, ALostChiefIsToldAndTheLeaseEndsBefore) {
   clock.Advance(absl::Seconds(30));
   observer_.lost.Wait();
   EXPECT_TRUE(absl::IsUnavailable(observer_.status));
+}
+
+TEST_F(ChiefSessionTest, TheLeaseIsTheChiefsAndATaskStopsBeforeItEnds) {
+  for (const int seconds : {5, 60}) {
+    FakeClock clock;
+    ChiefSession::Options options = Options();
+    options.lease = absl::Seconds(seconds);
+    ChiefSession session(&chief_, &clock, options, &observer_);
+    ASSERT_TRUE(session.Register(nullptr).ok());
+    clock.Advance(0.79 * absl::Seconds(seconds));
+    EXPECT_TRUE(session.is_lease_valid()) << seconds;
+    clock.Advance(0.02 * absl::Seconds(seconds));
+    EXPECT_FALSE(session.is_lease_valid()) << seconds;
+  }
+}
+
+TEST_F(ChiefSessionTest, AChiefIsNotLostBeforeTheLeaseEnds) {
+  FakeClock clock;
+  ChiefSession::Options options = Options();
+  options.lease = absl::Seconds(60);
+  ChiefSession session(&chief_, &clock, options, &observer_);
+  ASSERT_TRUE(session.Register(nullptr).ok());
+  chief_.SetFailure(absl::UnavailableError("gone"));
+  session.Start();
+  clock.Advance(absl::Seconds(50));
+  const int calls = chief_.calls;
+  chief_.WaitUntil([&] { return chief_.calls > calls; });
+  EXPECT_FALSE(observer_.lost.HasBeenNotified());
+  clock.Advance(absl::Seconds(20));
+  observer_.lost.Wait();
 }
 
 }  // namespace

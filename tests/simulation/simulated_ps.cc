@@ -369,8 +369,8 @@ void SimulatedPs::ReportNorms() {
       request.add_squared_norms(squared_norm);
     }
     world_->CallChief(
-        [request](TrainingSession& session) -> std::optional<double> {
-          if (!session.ReportNorms(request).ok()) return std::nullopt;
+        [world = world_, request](TrainingSession& session) -> std::optional<double> {
+          if (!session.ReportNorms(world->network.now(), request).ok()) return std::nullopt;
           return session.NormScale(request.identity().lineage(), request.step());
         },
         [self = shared_from_this(), step = step, lineage = lineage_](std::optional<double> scale) {

@@ -93,7 +93,7 @@ void SyncSimulation::StartLife() {
   options.num_ps_tasks = world_.scenario.num_ps;
   options.lease = absl::Seconds(3);
   options.grace = absl::Milliseconds(300);
-  options.registration_wait = absl::InfiniteDuration();
+  options.peer_wait = absl::InfiniteDuration();
   options.ps_return_wait = absl::InfiniteDuration();
   options.resend = absl::Milliseconds(500);
   options.resend_load = absl::Seconds(1);

@@ -1,0 +1,206 @@
+// Who is there, whom the session waits for, and what ends a wait.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+#include "chief/training_session.h"
+
+namespace shoal {
+namespace {
+
+// A duration in whole seconds: what a log line needs.
+std::string Seconds(absl::Duration duration) {
+  return absl::FormatDuration(absl::Trunc(duration, absl::Seconds(1)));
+}
+
+}  // namespace
+
+void TrainingSession::Disconnect(absl::Time now, const v1::Identity& identity) {
+  membership_.Disconnect(now, TaskOf(identity.member()), identity.incarnation());
+}
+
+absl::optional<absl::Time> TrainingSession::LastHeard(TaskId task) const {
+  const Member* member = membership_.Find(task);
+  if (member == nullptr || !member->live) return absl::nullopt;
+  return member->last_heard;
+}
+
+void TrainingSession::PresumeDead(absl::Time now, TaskId task) {
+  const Member* member = membership_.Find(task);
+  if (member != nullptr) membership_.Disconnect(now, task, member->incarnation);
+}
+
+void TrainingSession::UpdateWaitingFor() {
+  std::vector<std::string> missing;
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    if (!membership_.IsLive(TaskId{Job::kPs, i})) missing.push_back(absl::StrCat("ps/", i));
+  }
+  const uint32_t replicas =
+      options_.run.deployment().has_num_replicas() ? options_.run.deployment().num_replicas() : 1;
+  for (uint32_t i = 0; i < replicas; ++i) {
+    if (!membership_.IsLive(TaskId{Job::kWorker, i})) missing.push_back(absl::StrCat("worker/", i));
+  }
+  if (std::equal(missing.begin(), missing.end(), state_.waiting_for().begin(),
+                 state_.waiting_for().end()))
+    return;
+  state_.mutable_waiting_for()->Assign(missing.begin(), missing.end());
+  Changed();
+}
+
+void TrainingSession::ExpireStalled(absl::Time now) {
+  for (const uint32_t worker : state_.workers()) {
+    const TaskId task{Job::kWorker, worker};
+    const Member* member = membership_.Find(task);
+    if (!member->live || !member->computing || now - member->computing_since <= options_.stall) {
+      continue;
+    }
+    Note(absl::StrFormat(
+        "%s hangs: process %d on %s has computed %s for %s; it loses its place, others get its "
+        "work. If it is only slow, raise cluster.stall_seconds",
+        task.ToString(), member->process_id, member->host,
+        member->has_batch ? ToString(member->batch) : "an evaluation block",
+        Seconds(now - member->computing_since)));
+    const uint64_t incarnation = member->incarnation;
+    membership_.Leave(task, incarnation);
+    OnAsyncTaskLost(task, incarnation);
+  }
+}
+
+std::string TrainingSession::AnyWorker() const {
+  const v1::DeploymentOptions& deployment = options_.run.deployment();
+  const uint32_t replicas = deployment.has_num_replicas() ? deployment.num_replicas() : 1;
+  return replicas <= 1 ? "worker/0" : absl::StrCat("any of worker/0 to worker/", replicas - 1);
+}
+
+std::string TrainingSession::PsWithoutVariables() const {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    if (!Serves(i)) names.push_back(absl::StrCat("ps/", i));
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+bool TrainingSession::Serves(uint32_t ps) const {
+  return ps_[ps].loaded_lineage == state_.lineage() &&
+         (async_ == nullptr || async_->EpochsToAsk(ps).empty());
+}
+
+std::vector<uint32_t> TrainingSession::PsWithoutLastShard() const {
+  if (async_ == nullptr) {
+    if (newest_step_ != plan_->last_step) return {};
+    return cuts_.WithoutShard(newest_step_);
+  }
+  if (async_->cut() == nullptr || !async_->cut()->is_final) return {};
+  return cuts_.WithoutShard(async_->cut()->name);
+}
+
+TrainingSession::WaitKind TrainingSession::CurrentWait() const {
+  const v1::RunState::Phase phase = state_.phase();
+  if (phase == v1::RunState::PHASE_WAITING) return WaitKind::kRegistration;
+  if (phase == v1::RunState::PHASE_PREPARING) return WaitKind::kVariables;
+  if (stopping_) return WaitKind::kNone;  // stop_deadline_ ends it
+  for (uint32_t i = 0; async_ != nullptr && i < ps_.size(); ++i) {
+    if (!Serves(i)) return WaitKind::kVariables;
+  }
+  if (!PsWithoutLastShard().empty()) return WaitKind::kLastCut;
+  return state_.workers().empty() ? WaitKind::kWorkers : WaitKind::kProgress;
+}
+
+TrainingSession::WaitText TrainingSession::Describe(WaitKind kind) const {
+  switch (kind) {
+    case WaitKind::kNone:
+      break;
+    case WaitKind::kRegistration: {
+      std::vector<std::string> names;
+      for (uint32_t i = 0; i < ps_.size(); ++i) {
+        if (!membership_.IsLive(TaskId{Job::kPs, i})) names.push_back(absl::StrCat("ps/", i));
+      }
+      if (state_.workers().empty()) names.push_back(AnyWorker());
+      return {absl::StrJoin(names, ", "), "to register", "start them with this chief's address"};
+    }
+    case WaitKind::kVariables:
+      return {PsWithoutVariables(),
+              cuts_.durable_directory().empty()
+                  ? "to make the initial values"
+                  : absl::StrCat("to load ", cuts_.durable_directory()),
+              "see their logs"};
+    case WaitKind::kWorkers:
+      return {AnyWorker(), "to come back", "start one with this chief's address"};
+    case WaitKind::kLastCut: {
+      std::vector<std::string> names;
+      for (const uint32_t ps : PsWithoutLastShard()) names.push_back(absl::StrCat("ps/", ps));
+      return {absl::StrJoin(names, ", "), "to write the last checkpoint",
+              "see their logs and the disk"};
+    }
+    case WaitKind::kProgress: {
+      std::vector<std::string> names;
+      for (const uint32_t worker : state_.workers()) {
+        const Member& member = *membership_.Find(TaskId{Job::kWorker, worker});
+        names.push_back(absl::StrCat("worker/", worker, member.activity.empty() ? "" : " (",
+                                     member.activity, member.activity.empty() ? "" : ")"));
+      }
+      return {absl::StrJoin(names, ", "), absl::StrCat("to get past step ", newest_step()),
+              "see their logs and those of the ps"};
+    }
+  }
+  return {};
+}
+
+void TrainingSession::CheckPeers(absl::Time now) {
+  const WaitKind kind = CurrentWait();
+  const bool went_on = kind == WaitKind::kProgress && progress_ > wait_since_;
+  if (kind != wait_kind_ || went_on) {
+    wait_since_ = kind != wait_kind_ ? now : progress_;
+    wait_kind_ = kind;
+    wait_note_ = wait_since_ + options_.wait_note;
+  }
+  if (kind == WaitKind::kNone) return;
+  const absl::Duration waited = now - wait_since_;
+  const bool too_long = waited > options_.peer_wait;
+  if (now < wait_note_ && !too_long) return;
+  wait_note_ = now + options_.wait_note;
+  const WaitText text = Describe(kind);
+  if (too_long) {
+    Fail(absl::StrFormat("waited %s for %s %s; %s, or raise cluster.wait_seconds", Seconds(waited),
+                         text.whom, text.what, text.remedy),
+         absl::StatusCode::kUnavailable);
+    return;
+  }
+  Note(absl::StrFormat("waiting %s for %s %s; the run ends after %s", Seconds(waited), text.whom,
+                       text.what, Seconds(options_.peer_wait)));
+}
+
+void TrainingSession::CheckWaits(absl::Time now) {
+  if (state_.phase() == v1::RunState::PHASE_FAILED || state_.phase() == v1::RunState::PHASE_DONE)
+    return;
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    PsState& ps = ps_[i];
+    if (membership_.IsLive(TaskId{Job::kPs, i})) {
+      ps.missing_since = absl::InfiniteFuture();
+    } else if (ps.incarnation != 0) {
+      ps.missing_since = std::min(ps.missing_since, now);
+      if (now - ps.missing_since > options_.ps_return_wait) {
+        Fail(absl::StrFormat("ps/%d is gone and did not come back within %s; resume the run to go "
+                             "on from step %d",
+                             i, absl::FormatDuration(options_.ps_return_wait),
+                             cuts_.durable_version()),
+             absl::StatusCode::kUnavailable);
+        return;
+      }
+    }
+  }
+  if (stopping_ && now > stop_deadline_) {
+    Note(absl::StrFormat("no new checkpoint within %s; the one of step %d stands",
+                         absl::FormatDuration(options_.stop_wait), cuts_.durable_version()));
+    SetPhase(v1::RunState::PHASE_DONE);
+    return;
+  }
+  CheckPeers(now);
+}
+
+}  // namespace shoal
