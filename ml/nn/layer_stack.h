@@ -1,0 +1,54 @@
+// The layers of a ModelConfig as nodes of a graph. Private to ml/nn.
+#ifndef SHOAL_ML_NN_LAYER_STACK_H_
+#define SHOAL_ML_NN_LAYER_STACK_H_
+
+#include <map>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+#include "ml/graph/graph_builder.h"
+
+namespace shoal {
+
+namespace v1 {
+class BatchNormLayer;
+class ConvolutionLayer;
+class DenseLayer;
+class LayerConfig;
+class ModelConfig;
+}  // namespace v1
+
+// Adds the layers of a config, one after the other. Errors go to the builder's status and name the
+// layer.
+class LayerStack {
+ public:
+  // The builder and the config must outlive it.
+  LayerStack(GraphBuilder& builder, const v1::ModelConfig& config, bool is_training)
+      : builder_(builder), config_(config), is_training_(is_training) {}
+
+  // The output of the last layer; not valid after an error.
+  Output Build(Output input);
+
+ private:
+  std::string NameOf(const v1::LayerConfig& layer);
+  Output InputOf(const v1::LayerConfig& layer, const std::string& name, Output previous);
+  Output BuildLayer(const v1::LayerConfig& layer, const std::string& name, Output input);
+  Output BuildDense(const v1::DenseLayer& layer, const std::string& name, Output input);
+  Output BuildConvolution(const v1::ConvolutionLayer& layer, const std::string& name, Output input);
+  Output BuildBatchNorm(const v1::BatchNormLayer& layer, const std::string& name, Output input);
+  void Fail(const std::string& name, absl::string_view message) {
+    builder_.SetError(
+        absl::InvalidArgumentError(absl::StrCat("model.layer '", name, "': ", message)));
+  }
+
+  GraphBuilder& builder_;
+  const v1::ModelConfig& config_;
+  const bool is_training_;
+  std::map<std::string, Output> outputs_;
+  std::map<std::string, int> num_of_kind_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_NN_LAYER_STACK_H_
