@@ -30,6 +30,17 @@ absl::Status AsyncLines::Add(uint64_t incarnation, const v1::StepReport& report)
   return absl::OkStatus();
 }
 
+void AsyncLines::Restart(uint64_t step) {
+  newest_ = step;
+  CutBack();
+}
+
+void AsyncLines::Release(uint64_t step) {
+  if (held_.has_value() && held_->report.step() == step) {
+    records_.push_back(*std::exchange(held_, std::nullopt));
+  }
+}
+
 void AsyncLines::CutBack() {
   if (held_.has_value() && held_->report.step() > newest_) held_.reset();
   if (held_.has_value()) records_.push_back(*std::exchange(held_, std::nullopt));

@@ -22,6 +22,9 @@ class AsyncLines {
   // nothing. FailedPrecondition: one between is missing.
   absl::Status Add(uint64_t incarnation, const v1::StepReport& report);
 
+  // The ps with the report slice has loaded: it counts on from `step`. Lines above are void.
+  void Restart(uint64_t step);
+
   // Made after `updates` updates: goes into the newest line, or into the one that is to come if the
   // ps has not told that much yet.
   void SetEvaluation(uint64_t updates, const EvaluationSums& sums);
@@ -31,8 +34,13 @@ class AsyncLines {
 
   std::vector<SessionRecord> Take();
 
+  // Lets go of the newest line if it is `step`, although no other one has come.
+  void Release(uint64_t step);
+
   // The newest step that was reported, held or not.
   uint64_t newest() const { return newest_; }
+  // The newest step that was let go.
+  uint64_t released() const { return held_.has_value() ? held_->report.step() - 1 : newest_; }
 
  private:
   struct Evaluation {

@@ -56,8 +56,10 @@ void AsyncSession::OnPsLost(uint32_t ps) {
   final_cut_is_durable_ = last_cut_is_durable_ = false;
 }
 
-void AsyncSession::OnLoaded(uint32_t ps) {
-  if (ps_[ps].state == Ps::kLost) ps_[ps].state = Ps::kAsking;
+void AsyncSession::OnLoaded(uint32_t ps, const v1::LoadSlicesResponse& response) {
+  if (ps_[ps].state != Ps::kLost) return;
+  ps_[ps].state = Ps::kAsking;
+  if (ps == options_.reporter) lines_.Restart(response.reported_steps());
 }
 
 std::vector<uint32_t> AsyncSession::EpochsToAsk(uint32_t ps) const {
@@ -119,17 +121,22 @@ std::optional<uint64_t> AsyncSession::BeginCut(bool stopping) {
   cut.is_final = ledger_.is_done();
   cut.is_last = stopping;
   last_name_ = cut.name;
-  if (cut.is_final) {
-    final_name_ = cut.name;
-    lines_end_ = UINT64_MAX;  // until the ps has said it
-  }
   cut_is_wanted_ = false;
   cut_ = std::move(cut);
   return cut_->name;
 }
 
-void AsyncSession::OnCutAnswer(uint32_t ps, uint64_t name, uint64_t newest_version) {
-  if (ps == options_.reporter && name == final_name_) lines_end_ = newest_version;
+void AsyncSession::OnShard(uint32_t ps, uint64_t name, uint64_t reported_steps) {
+  if (ps == options_.reporter && cut_.has_value() && cut_->name == name) {
+    cut_->lines = reported_steps;
+  }
+}
+
+bool AsyncSession::LinesOfCutAreOut(bool stopping) {
+  if (!cut_.has_value()) return true;
+  // A stopped run evaluates no more.
+  if (!ledger_.is_evaluating() || stopping) lines_.Release(cut_->lines);
+  return lines_.released() >= cut_->lines;
 }
 
 void AsyncSession::OnCutDurable(uint64_t name) {

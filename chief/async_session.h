@@ -32,7 +32,8 @@ namespace shoal {
 //   a cut: every `save_every` updates, on request, and when all is done; one at a time, and only
 //   while all ps serve. Its name is the number of updates, or one above the last name. The ledger
 //   is written down when the cut is asked for: what the shards have beyond it are duplicates later.
-//   A ps that is lost ends the cut under way.
+//   A ps that is lost ends the cut under way. A cut becomes a checkpoint when the lines of all that
+//   it contains are written: the ps that counts them may die any time.
 //
 // Single-threaded, no clock. Repeated and late messages change nothing.
 class AsyncSession {
@@ -62,7 +63,7 @@ class AsyncSession {
 
   // --- Parameter servers.
   void OnPsLost(uint32_t ps);
-  void OnLoaded(uint32_t ps);
+  void OnLoaded(uint32_t ps, const v1::LoadSlicesResponse& response);
   // Epochs to ask the ps about with GetApplied; empty if it is not loaded, or serves.
   std::vector<uint32_t> EpochsToAsk(uint32_t ps) const;
   // An answer. True: it was the last one that was missing; call Serve.
@@ -86,20 +87,25 @@ class AsyncSession {
     uint64_t updates = 0;
     bool is_final = false;  // all is done
     bool is_last = false;   // it is the one that the run stops with
+    uint64_t lines = 0;     // that it contains, once the ps that counts them has written its shard
   };
   // Null: none is under way.
   const Cut* cut() const { return cut_.has_value() ? &*cut_ : nullptr; }
-  // A ps has begun it; `newest_version` is of its most advanced slice.
-  void OnCutAnswer(uint32_t ps, uint64_t name, uint64_t newest_version);
+  // A shard of it is written; `reported_steps` as in ReportShardRequest.
+  void OnShard(uint32_t ps, uint64_t name, uint64_t reported_steps);
+  // Whether the lines of all that the cut under way contains were let go. The newest of them is let
+  // go for it, unless an evaluation may still go into it.
+  bool LinesOfCutAreOut(bool stopping);
   void OnCutDurable(uint64_t name);
   void OnCutFailed(uint64_t name);
   // The cut that a finished, or a stopped, run ends with is durable.
   bool final_cut_is_durable() const { return final_cut_is_durable_ && ledger_.is_done(); }
   bool last_cut_is_durable() const { return last_cut_is_durable_; }
-  // The lines of all that the final cut contains were reported.
-  bool lines_are_complete() const { return lines_.newest() >= lines_end_; }
+  // The first epoch that no durable checkpoint contains as a whole.
+  uint32_t first_kept_epoch() const { return ledger_.EpochsToAsk().first; }
 
   AsyncLines& lines() { return lines_; }
+  uint32_t reporter() const { return options_.reporter; }  // the ps that counts them
 
  private:
   struct Ps {
@@ -121,8 +127,6 @@ class AsyncSession {
   bool cut_is_wanted_ = false;
   bool final_cut_is_durable_ = false;
   bool last_cut_is_durable_ = false;
-  std::optional<uint64_t> final_name_;
-  uint64_t lines_end_ = 0;
 };
 
 }  // namespace shoal

@@ -27,7 +27,7 @@ v1::StepReport Report(uint64_t step) {
   return report;
 }
 
-// "3": a line, "3e": one with an evaluation, "<2": lines above 2 are void.
+// "3": a line, "3e": one with an evaluation, "<2": lines above 2 are void, "m5": a manifest.
 std::vector<std::string> TextOf(const std::vector<SessionRecord>& records) {
   std::vector<std::string> text;
   for (const SessionRecord& record : records) {
@@ -37,6 +37,8 @@ std::vector<std::string> TextOf(const std::vector<SessionRecord>& records) {
     } else if (const auto* back = std::get_if<RolledBack>(&record)) {
       EXPECT_TRUE(back->lines_only);
       text.push_back("<" + std::to_string(back->version));
+    } else if (const auto* write = std::get_if<ManifestToWrite>(&record)) {
+      text.push_back("m" + std::to_string(write->manifest.step()));
     }
   }
   return text;
@@ -84,6 +86,22 @@ TEST(AsyncLines, AnEvaluationInAVoidLineGoesIntoTheNewOne) {
   EXPECT_THAT(TextOf(lines.Take()), ElementsAre("<1", "2", "3e"));
 }
 
+TEST(AsyncLines, ARestartedPsCountsOnWhereItsCheckpointEnds) {
+  AsyncLines lines;
+  for (uint64_t step = 1; step <= 4; ++step) ASSERT_TRUE(lines.Add(7, Report(step)).ok());
+  lines.Take();
+  lines.Restart(2);
+  EXPECT_EQ(lines.newest(), 2u);
+  EXPECT_THAT(TextOf(lines.Take()), ElementsAre("<2"));
+  ASSERT_TRUE(lines.Add(9, Report(3)).ok());
+  EXPECT_EQ(lines.released(), 2u);
+  lines.Release(4);
+  EXPECT_EQ(lines.released(), 2u);
+  lines.Release(3);
+  EXPECT_EQ(lines.released(), 3u);
+  EXPECT_THAT(TextOf(lines.Take()), ElementsAre("<2", "3"));
+}
+
 TEST(AsyncLines, AMissingReportIsAnError) {
   AsyncLines lines;
   ASSERT_TRUE(lines.Add(7, Report(1)).ok());
@@ -92,10 +110,16 @@ TEST(AsyncLines, AMissingReportIsAnError) {
 
 constexpr uint32_t kBatches = 4;
 
+v1::BatchId Batch(uint64_t index) {
+  v1::BatchId batch;
+  batch.set_index(index);
+  return batch;
+}
+
 // A session with two ps and one worker, and what these would say.
 class AsyncRunTest : public ::testing::Test {
  protected:
-  static TrainingSession::Options OptionsOf(uint64_t save_every) {
+  static TrainingSession::Options OptionsOf(uint64_t save_every, uint32_t num_epochs = 1) {
     TrainingSession::Options options;
     options.run_id = "run";
     options.num_ps_tasks = 2;
@@ -103,13 +127,13 @@ class AsyncRunTest : public ::testing::Test {
     options.run.mutable_deployment()->set_num_replicas(1);
     options.run.mutable_checkpoint()->set_save_every(save_every);
     options.run.set_batch_size(10);
-    options.run.set_num_epochs(1);
+    options.run.set_num_epochs(num_epochs);
     options.run.mutable_cluster()->set_slice_bytes(64);
     return options;
   }
 
-  explicit AsyncRunTest(uint64_t save_every = 100)
-      : session_(std::make_unique<TrainingSession>(OptionsOf(save_every))) {}
+  explicit AsyncRunTest(uint64_t save_every = 100, uint32_t num_epochs = 1)
+      : session_(std::make_unique<TrainingSession>(OptionsOf(save_every, num_epochs))) {}
 
   uint64_t Register(v1::Job job, uint32_t index, const std::string& nonce) {
     v1::RegisterTaskRequest request;
@@ -148,7 +172,9 @@ class AsyncRunTest : public ::testing::Test {
     for (int i = 0; i < 20; ++i) {
       session_->Tick(now_);
       for (const PsCommand& command : session_->TakeCommands(now_)) Answer(command);
-      for (const SessionRecord& record : session_->TakeRecords()) {
+      const std::vector<SessionRecord> records = session_->TakeRecords();
+      for (std::string& text : TextOf(records)) written_.push_back(std::move(text));
+      for (const SessionRecord& record : records) {
         const auto* write = std::get_if<ManifestToWrite>(&record);
         if (write == nullptr) continue;
         manifest_ = write->manifest;
@@ -161,7 +187,10 @@ class AsyncRunTest : public ::testing::Test {
   void Answer(const PsCommand& command) {
     if (std::holds_alternative<v1::LoadSlicesRequest>(command.request)) {
       loads_.push_back(command.ps);
-      session_->OnLoadAnswer(now_, command, absl::OkStatus());
+      first_kept_epoch_ = std::get<v1::LoadSlicesRequest>(command.request).first_kept_epoch();
+      v1::LoadSlicesResponse response;
+      response.set_reported_steps(loaded_steps_);
+      session_->OnLoadAnswer(now_, command, response);
     } else if (std::holds_alternative<v1::GetAppliedRequest>(command.request)) {
       v1::GetAppliedResponse response;
       if (applied_ > 0) {
@@ -171,12 +200,14 @@ class AsyncRunTest : public ::testing::Test {
       session_->OnAppliedAnswer(now_, command, response);
     } else if (const auto* cut = std::get_if<v1::RequestCutRequest>(&command.request)) {
       session_->OnCutAnswer(command, v1::RequestCutResponse());
+      first_kept_epoch_ = cut->first_kept_epoch();
       if (holds_shards_) return;
       v1::ReportShardRequest shard;
       FillIdentity(v1::JOB_PS, command.ps, shard.mutable_identity());
       shard.set_version(cut->version());
       shard.set_directory("cut-" + std::to_string(cut->version()));
       shard.mutable_file()->set_name("shard");
+      if (command.ps == 0) shard.set_reported_steps(steps_in_shard_);
       EXPECT_TRUE(session_->ReportShard(now_, shard).ok());
     } else {
       session_->OnFinishAnswer(command);
@@ -192,12 +223,28 @@ class AsyncRunTest : public ::testing::Test {
     loads_.clear();
   }
 
-  v1::LeaseBatchesResponse Lease(const std::vector<uint64_t>& finished) {
+  // From the ps that counts them.
+  void ReportLines(uint64_t first, uint64_t last) {
+    v1::ReportStepsRequest request;
+    FillIdentity(v1::JOB_PS, 0, request.mutable_identity());
+    for (uint64_t step = first; step <= last; ++step) *request.add_steps() = Report(step);
+    EXPECT_TRUE(session_->ReportSteps(now_, request).ok());
+  }
+
+  void RestartPs(uint32_t index) {
+    v1::HeartbeatRequest leaving;
+    FillIdentity(v1::JOB_PS, index, leaving.mutable_identity());
+    leaving.set_leaving(true);
+    ASSERT_TRUE(session_->Heartbeat(now_, leaving).ok());
+    Register(v1::JOB_PS, index, "again " + std::to_string(++restarts_));
+  }
+
+  v1::LeaseBatchesResponse Lease(const std::vector<v1::BatchId>& finished) {
     v1::LeaseBatchesRequest request;
     FillIdentity(v1::JOB_WORKER, 0, request.mutable_identity());
     request.set_number(++calls_);
     request.set_want(1);
-    for (const uint64_t index : finished) request.add_finished()->set_index(index);
+    for (const v1::BatchId& batch : finished) *request.add_finished() = batch;
     auto response = session_->LeaseBatches(now_, request);
     EXPECT_TRUE(response.ok()) << response.status();
     return *std::move(response);
@@ -205,12 +252,12 @@ class AsyncRunTest : public ::testing::Test {
 
   // Finishes batches one by one, as many as it gets, up to `most`.
   int Work(int most) {
-    std::vector<uint64_t> finished;
+    std::vector<v1::BatchId> finished;
     int done = 0;
     while (true) {
       const v1::LeaseBatchesResponse response = Lease(finished);
       if (response.leases_size() == 0 || done == most) return done;
-      finished = {response.leases(0).batch().index()};
+      finished = {response.leases(0).batch()};
       ++done;
     }
   }
@@ -220,8 +267,13 @@ class AsyncRunTest : public ::testing::Test {
   std::map<std::pair<v1::Job, uint32_t>, uint64_t> incarnations_;
   uint64_t term_ = 1;
   uint64_t calls_ = 0;
-  uint64_t applied_ = 0;       // loaded ps have so many batches
-  bool holds_shards_ = false;  // no ps gets a shard written
+  uint64_t applied_ = 0;           // loaded ps have so many batches
+  bool holds_shards_ = false;      // no ps gets a shard written
+  uint64_t loaded_steps_ = 0;      // a loaded ps 0 has counted so many updates
+  uint64_t steps_in_shard_ = 0;    // as many are in its shard of a cut
+  uint32_t first_kept_epoch_ = 0;  // as a ps was told last
+  int restarts_ = 0;
+  std::vector<std::string> written_;  // by Settle
   std::vector<uint32_t> loads_;
   v1::Manifest manifest_;
 };
@@ -244,18 +296,14 @@ TEST_F(AsyncRunTest, OnlyTheLostPsIsLoadedAgainAndGetsWhatItLacks) {
   const uint64_t lineage = session_->state().lineage();
   Work(2);  // two are finished, the third is in hand
   applied_ = 1;
-  v1::HeartbeatRequest leaving;
-  FillIdentity(v1::JOB_PS, 1, leaving.mutable_identity());
-  leaving.set_leaving(true);
-  ASSERT_TRUE(session_->Heartbeat(now_, leaving).ok());
+  RestartPs(1);
   EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_TRAINING);
-  Register(v1::JOB_PS, 1, "p1 again");
   const uint64_t view = session_->state().view();
   Settle();
   EXPECT_THAT(loads_, ElementsAre(1u));
   EXPECT_EQ(session_->state().lineage(), lineage);
   EXPECT_GT(session_->state().view(), view);
-  const v1::LeaseBatchesResponse response = Lease({2});
+  const v1::LeaseBatchesResponse response = Lease({Batch(2)});
   ASSERT_EQ(response.leases_size(), 1);
   EXPECT_EQ(response.leases(0).batch().index(), 1u);
   EXPECT_THAT(response.leases(0).ps(), ElementsAre(1u));
@@ -267,7 +315,7 @@ TEST_F(AsyncRunTest, AStopLeasesNothingMoreAndEndsWithACut) {
   v1::RequestStopRequest stop;
   stop.set_stop(true);
   ASSERT_TRUE(session_->RequestStop(now_, stop).ok());
-  EXPECT_THAT(Lease({2}).leases(), IsEmpty());
+  EXPECT_THAT(Lease({Batch(2)}).leases(), IsEmpty());
   Settle();
   EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
   EXPECT_TRUE(session_->interrupted());
@@ -320,11 +368,7 @@ TEST_F(FrequentCutsTest, ACutThatAPsDidNotLiveToFinishIsMadeAgainUnderAnotherNam
   EXPECT_EQ(session_->durable_version(), 0u);
   holds_shards_ = false;
   applied_ = 0;
-  v1::HeartbeatRequest leaving;
-  FillIdentity(v1::JOB_PS, 0, leaving.mutable_identity());
-  leaving.set_leaving(true);
-  ASSERT_TRUE(session_->Heartbeat(now_, leaving).ok());
-  Register(v1::JOB_PS, 0, "p0 again");
+  RestartPs(0);
   Settle();
   EXPECT_EQ(session_->durable_version(), 2u);
 }
@@ -337,6 +381,78 @@ TEST_F(FrequentCutsTest, ACutIsMadeForEveryUpdate) {
   Work(1);
   Settle();
   EXPECT_EQ(session_->durable_version(), 2u);
+}
+
+TEST_F(FrequentCutsTest, ACheckpointHasTheLinesOfAllThatItContains) {
+  Start();
+  steps_in_shard_ = 2;
+  Work(1);
+  Lease({});
+  Settle();
+  ReportLines(1, 1);
+  Settle();
+  EXPECT_EQ(session_->durable_version(), 0u);
+  ReportLines(2, 2);
+  Settle();
+  EXPECT_EQ(session_->durable_version(), 1u);
+  EXPECT_THAT(written_, ElementsAre("<0", "<0", "1", "2", "m1"));
+}
+
+TEST_F(FrequentCutsTest, AfterTheDeathOfThePsThatCountsTheLinesNoneIsMissing) {
+  Start();
+  steps_in_shard_ = 2;
+  Work(1);
+  ReportLines(1, 3);
+  Lease({});
+  Settle();
+  ASSERT_EQ(session_->durable_version(), 1u);
+  written_.clear();
+  loaded_steps_ = 2;
+  RestartPs(0);
+  Settle();
+  EXPECT_THAT(written_, ElementsAre("<2"));
+  ReportLines(3, 4);
+  Settle();
+  EXPECT_THAT(written_, ElementsAre("<2", "<2", "3"));
+}
+
+TEST_F(FrequentCutsTest, ACutDoesNotWaitForLinesWithoutEnd) {
+  Start();
+  steps_in_shard_ = 2;
+  Work(1);
+  Lease({});
+  Settle();
+  EXPECT_EQ(session_->durable_version(), 0u);
+  for (int second = 0; second < 11; ++second) {
+    now_ += absl::Seconds(1);
+    Lease({});  // everybody lives
+    for (const uint32_t ps : {0u, 1u}) {
+      v1::HeartbeatRequest heartbeat;
+      FillIdentity(v1::JOB_PS, ps, heartbeat.mutable_identity());
+      ASSERT_TRUE(session_->Heartbeat(now_, heartbeat).ok());
+    }
+    Settle();
+  }
+  EXPECT_EQ(session_->durable_version(), 1u);
+}
+
+class EpochsTest : public AsyncRunTest {
+ protected:
+  EpochsTest() : AsyncRunTest(/*save_every=*/kBatches, /*num_epochs=*/4) {}
+};
+
+TEST_F(EpochsTest, PsAreToldToForgetTheEpochsOfDurableCheckpoints) {
+  Start();
+  for (uint32_t epoch = 0; epoch < 3; ++epoch) {
+    Work(kBatches);
+    Settle();
+    EXPECT_EQ(session_->durable_version(), (epoch + 1) * kBatches);
+    EXPECT_EQ(first_kept_epoch_, epoch);  // what was durable when the cut was asked for
+  }
+  applied_ = kBatches;
+  RestartPs(1);
+  Settle();
+  EXPECT_EQ(first_kept_epoch_, 3u);
 }
 
 }  // namespace

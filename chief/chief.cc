@@ -188,7 +188,9 @@ void Chief::Deliver(const PsCommand& command, ParameterClient* client) {
     LOG(WARNING) << "ps/" << command.ps << " did not answer: " << status;
     session_.OnUndelivered(now, command);
   } else if (is_load) {
-    session_.OnLoadAnswer(now, command, status);
+    session_.OnLoadAnswer(
+        now, command,
+        status.ok() ? absl::StatusOr<v1::LoadSlicesResponse>(std::move(load)) : status);
   } else if (std::holds_alternative<v1::WithholdBatchRequest>(command.request)) {
     session_.OnWithholdAnswer(now, command, withhold);
   } else if (std::holds_alternative<v1::DecideBatchRequest>(command.request)) {

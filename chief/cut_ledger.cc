@@ -67,6 +67,12 @@ std::optional<CutLedger::Complete> CutLedger::TakeComplete(uint64_t newest) {
   return std::nullopt;
 }
 
+bool CutLedger::has_complete() const {
+  return std::any_of(cuts_.begin(), cuts_.end(), [this](const auto& cut) {
+    return !cut.second.taken && cut.second.IsComplete(parts_);
+  });
+}
+
 void CutLedger::OnDurable(uint64_t version) {
   auto it = cuts_.find(version);
   if (it == cuts_.end() || version < durable_version_) return;

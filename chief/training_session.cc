@@ -209,6 +209,9 @@ absl::Status TrainingSession::ReportShard(absl::Time now, const v1::ReportShardR
   } else {
     progress_ = now;
     cuts_.AddShard(task.index, request.version(), request.directory(), request.file());
+    if (async_ != nullptr) {
+      async_->OnShard(task.index, request.version(), request.reported_steps());
+    }
   }
   Progress(now);
   return absl::OkStatus();
@@ -324,17 +327,18 @@ v1::GetRunStatusResponse TrainingSession::Status(absl::Time now) const {
 }
 
 void TrainingSession::OnLoadAnswer(absl::Time now, const PsCommand& command,
-                                   const absl::Status& status) {
+                                   const absl::StatusOr<v1::LoadSlicesResponse>& response) {
   const auto& request = std::get<v1::LoadSlicesRequest>(command.request);
   PsState& ps = ps_[command.ps];
   if (command.incarnation != ps.incarnation || request.identity().lineage() != state_.lineage())
     return;
-  if (!status.ok()) {
-    Fail(absl::StrFormat("ps/%d cannot load: %s", command.ps, status.message()), status.code());
+  if (!response.ok()) {
+    Fail(absl::StrFormat("ps/%d cannot load: %s", command.ps, response.status().message()),
+         response.status().code());
     return;
   }
   ps.loaded_lineage = state_.lineage();
-  if (async_ != nullptr) async_->OnLoaded(command.ps);
+  if (async_ != nullptr) async_->OnLoaded(command.ps, *response);
   StartTrainingIfLoaded();
   Progress(now);
 }
@@ -358,10 +362,7 @@ void TrainingSession::OnCutAnswer(const PsCommand& command,
                                   const v1::RequestCutResponse& response) {
   const auto& request = std::get<v1::RequestCutRequest>(command.request);
   if (request.identity().lineage() != state_.lineage()) return;
-  if (async_ != nullptr) {
-    if (command.incarnation != ps_[command.ps].incarnation) return;
-    async_->OnCutAnswer(command.ps, request.version(), response.newest_version());
-  }
+  if (async_ != nullptr && command.incarnation != ps_[command.ps].incarnation) return;
   cuts_.OnAnswer(command.ps, request.version(), response.passed(), response.newest_version());
 }
 

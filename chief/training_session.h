@@ -69,9 +69,8 @@ class TrainingSession {
     absl::Duration ps_return_wait = absl::Seconds(30);  // For a lost ps to come back.
     absl::Duration stop_wait =
         absl::Seconds(20);  // For a cut on request, before the last one has to do.
-    absl::Duration lines_wait =
-        absl::Seconds(2);                      // ASYNC: at the end, for the last steps' reports.
-    absl::Duration resend = absl::Seconds(2);  // Commands that were not answered.
+    absl::Duration lines_wait = absl::Seconds(10);  // ASYNC: for the reports of a cut's steps.
+    absl::Duration resend = absl::Seconds(2);       // Commands that were not answered.
     absl::Duration resend_load = absl::Seconds(60);
     absl::Duration redeliver = absl::Milliseconds(300);  // Commands that did not arrive.
     BadBatchDecisions::Broken broken;                    // Test seam.
@@ -104,7 +103,8 @@ class TrainingSession {
   v1::GetRunStatusResponse Status(absl::Time now) const;
 
   // --- Answers to commands. Answers of older lineages and incarnations are ignored.
-  void OnLoadAnswer(absl::Time now, const PsCommand& command, const absl::Status& status);
+  void OnLoadAnswer(absl::Time now, const PsCommand& command,
+                    const absl::StatusOr<v1::LoadSlicesResponse>& response);
   void OnWithholdAnswer(absl::Time now, const PsCommand& command,
                         const v1::WithholdBatchResponse& response);
   void OnDecideAnswer(const PsCommand& command);
@@ -178,7 +178,7 @@ class TrainingSession {
   bool FailIfDiverging(const std::map<BatchKey, std::string>& skipped);
   void Progress(absl::Time now);
   void FlushLines();
-  void WriteManifestIfComplete();
+  void WriteManifestIfComplete(uint64_t lines_end);
   void GiveUpCut(uint64_t version, absl::string_view why);
   bool IsFinalCut(uint64_t version) const;
 
@@ -211,7 +211,9 @@ class TrainingSession {
   void ReportAsyncBadBatch(const BatchKey& batch, TaskId task, uint64_t incarnation, bool certain,
                            const std::string& detail);
   void ProgressAsync(absl::Time now);
-  void FinishAsync(absl::Time now);
+  bool LinesOfCutAreOut(absl::Time now);
+  void TakeAsyncLines();
+  void FinishAsync();
 
   const Options options_;
   Membership membership_;
@@ -231,7 +233,8 @@ class TrainingSession {
   bool stopping_ = false;
   absl::Time stop_deadline_ = absl::InfiniteFuture();
   std::string written_directory_;                       // of the manifest that was written last
-  absl::Time lines_deadline_ = absl::InfiniteFuture();  // ASYNC
+  absl::Time lines_deadline_ = absl::InfiniteFuture();  // ASYNC, of a cut whose shards are there
+  absl::Time started_ = absl::InfiniteFuture();
   WaitKind wait_kind_ = WaitKind::kNone;
   absl::Time wait_since_ = absl::InfinitePast();
   absl::Time wait_note_ = absl::InfiniteFuture();  // when the next note of it is due

@@ -129,7 +129,7 @@ void TrainingSession::ProgressAsync(absl::Time now) {
   if (phase == v1::RunState::PHASE_DONE || phase == v1::RunState::PHASE_FAILED) {
     async_->lines().Flush();
   }
-  for (SessionRecord& record : async_->lines().Take()) records_.push_back(std::move(record));
+  TakeAsyncLines();
   if (phase == v1::RunState::PHASE_TRAINING || phase == v1::RunState::PHASE_STOPPING) {
     // A ps that is lost at the end takes the run back to training.
     SetPhase(stopping_ || async_->ledger().is_done() ? v1::RunState::PHASE_STOPPING
@@ -137,19 +137,37 @@ void TrainingSession::ProgressAsync(absl::Time now) {
     const std::optional<uint64_t> cut = async_->BeginCut(stopping_);
     if (cut.has_value()) cuts_.Request(*cut);
   }
-  WriteManifestIfComplete();
-  FinishAsync(now);
+  if (LinesOfCutAreOut(now)) WriteManifestIfComplete(UINT64_MAX);
+  FinishAsync();
   CheckWaits(now);
 }
 
-void TrainingSession::FinishAsync(absl::Time now) {
+void TrainingSession::TakeAsyncLines() {
+  for (SessionRecord& record : async_->lines().Take()) records_.push_back(std::move(record));
+}
+
+// Whether the manifest of the cut under way may be written, as far as metrics.jsonl goes.
+bool TrainingSession::LinesOfCutAreOut(absl::Time now) {
+  const bool are_out = async_->LinesOfCutAreOut(stopping_);
+  TakeAsyncLines();
+  if (are_out || !cuts_.has_complete() || async_->ledger().is_evaluating()) {
+    lines_deadline_ = absl::InfiniteFuture();
+    return are_out;
+  }
+  lines_deadline_ = std::min(lines_deadline_, now + options_.lines_wait);
+  if (now < lines_deadline_) return false;
+  Note(absl::StrFormat(
+      "metrics.jsonl lacks lines of the checkpoint of step %d: ps/%d did not "
+      "report them within %s",
+      async_->cut()->name, async_->reporter(), absl::FormatDuration(options_.lines_wait)));
+  lines_deadline_ = absl::InfiniteFuture();
+  return true;
+}
+
+void TrainingSession::FinishAsync() {
   const v1::RunState::Phase phase = state_.phase();
   if (phase == v1::RunState::PHASE_FAILED || phase == v1::RunState::PHASE_DONE) return;
-  bool at_end = async_->final_cut_is_durable();
-  if (at_end && !async_->lines_are_complete()) {
-    lines_deadline_ = std::min(lines_deadline_, now + options_.lines_wait);
-    at_end = now >= lines_deadline_;
-  }
+  const bool at_end = async_->final_cut_is_durable();
   const bool stopped =
       stopping_ && (phase == v1::RunState::PHASE_WAITING || async_->last_cut_is_durable());
   if (at_end) stopping_ = false;

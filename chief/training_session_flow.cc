@@ -47,7 +47,7 @@ void TrainingSession::SetPhase(v1::RunState::Phase phase) {
   const bool over = phase == v1::RunState::PHASE_DONE || phase == v1::RunState::PHASE_FAILED;
   if (over && async_ != nullptr) {
     async_->lines().Flush();
-    for (SessionRecord& record : async_->lines().Take()) records_.push_back(std::move(record));
+    TakeAsyncLines();
   }
 }
 
@@ -153,7 +153,8 @@ bool TrainingSession::FailIfDiverging(const std::map<BatchKey, std::string>& ski
 void TrainingSession::Progress(absl::Time now) {
   if (async_ != nullptr) return ProgressAsync(now);
   FlushLines();
-  WriteManifestIfComplete();
+  // A durable cut has all its lines: those of later steps are void if the run goes back to it.
+  WriteManifestIfComplete(held_lines_.empty() ? newest_step_ : held_lines_.front().step() - 1);
   FinishIfDurable();
   CheckWaits(now);
 }
@@ -180,10 +181,7 @@ void TrainingSession::FlushLines() {
   }
 }
 
-void TrainingSession::WriteManifestIfComplete() {
-  // A durable cut has all its lines: those of later steps are void if the run goes back to it.
-  uint64_t lines_end = held_lines_.empty() ? newest_step_ : held_lines_.front().step() - 1;
-  if (async_ != nullptr) lines_end = UINT64_MAX;  // counted by one ps, apart from cuts
+void TrainingSession::WriteManifestIfComplete(uint64_t lines_end) {
   while (std::optional<CutLedger::Complete> cut = cuts_.TakeComplete(lines_end)) {
     ManifestToWrite write;
     write.directory = cut->directory;
@@ -300,6 +298,7 @@ v1::LoadSlicesRequest TrainingSession::LoadRequest() const {
   for (const auto& [batch, reason] : skipped()) *request.add_skipped() = ToProto(batch);
   request.set_checkpoint_root(options_.checkpoint_root);
   request.set_token(options_.token);
+  if (async_ != nullptr) request.set_first_kept_epoch(async_->first_kept_epoch());
   return request;
 }
 
@@ -366,6 +365,7 @@ std::vector<PsCommand> TrainingSession::TakeCommands(absl::Time now) {
       v1::RequestCutRequest request;
       FillIdentity(request.mutable_identity());
       request.set_version(version);
+      if (async_ != nullptr) request.set_first_kept_epoch(async_->first_kept_epoch());
       issue(ps, options_.resend, std::move(request));
     };
     for (uint32_t ps : cuts_.PsToAsk()) ask_for_cut(ps, cuts_.requested_version());

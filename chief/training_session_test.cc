@@ -99,7 +99,7 @@ class TrainingSessionTest : public ::testing::Test {
     for (const PsCommand& command : session_->TakeCommands(now_)) {
       if (hanging_ps_ == command.ps) continue;
       if (std::holds_alternative<v1::LoadSlicesRequest>(command.request)) {
-        session_->OnLoadAnswer(now_, command, absl::OkStatus());
+        session_->OnLoadAnswer(now_, command, v1::LoadSlicesResponse());
       }
     }
     for (const SessionRecord& record : session_->TakeRecords()) {

@@ -55,6 +55,7 @@ ShardCheckpointer::Lineage DescribeLineage(const v1::LoadSlicesRequest& request,
   lineage.num_ps = request.shard_map().num_ps_tasks();
   lineage.root = request.checkpoint_root();
   lineage.slices = store.table().slices();
+  lineage.report_slice = store.table().report_slice();
   lineage.slots.resize(store.table().num_variables());
   for (uint32_t v = 0; v < store.table().num_variables(); ++v) {
     lineage.variables.push_back(request.variables(static_cast<int>(v)).name());

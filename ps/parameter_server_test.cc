@@ -236,6 +236,43 @@ TEST_P(ParameterServerTest, AsyncContributionsAreAppliedOnArrivalAndOnce) {
   }
 }
 
+TEST_P(ParameterServerTest, ACutForgetsTheEpochsThatACheckpointContainsAndCountsTheReportedSteps) {
+  const std::string root =
+      JoinPath(testing::TempDir(), absl::StrCat("forget", static_cast<int>(GetParam())));
+  ASSERT_TRUE(RemoveTree(*cluster_.file_system, root).ok());
+  const auto checkpoints =
+      std::move(CheckpointDirectory::Open(*cluster_.file_system, root).value());
+  ASSERT_EQ(
+      cluster_.Load(1, false,
+                    [&](v1::LoadSlicesRequest* request) { request->set_checkpoint_root(root); }),
+      absl::OkStatus());
+  Worker worker(&cluster_, 0);
+  worker.store.SetView(cluster_.View(1));
+  worker.SetGradients(0.5f);
+  Exchange exchange = Worker::Push(0, 0);
+  for (const BatchKey& batch : {BatchKey{0, 1}, BatchKey{1, 0}}) {
+    exchange.batch = batch;
+    ExpectAll(worker.ExchangeAll(exchange), PushOutcome::kAccepted);
+  }
+  for (const auto& server : cluster_.servers) {
+    v1::RequestCutRequest cut;
+    *cut.mutable_identity() = PsLoadRequest(1, false).identity();
+    cut.set_version(2);
+    cut.set_first_kept_epoch(1);
+    v1::RequestCutResponse cut_response;
+    ASSERT_EQ(server->parameter_service()->RequestCut(cut, &cut_response), absl::OkStatus());
+  }
+  exchange.batch = {0, 0};  // would be new, if the epoch had not been forgotten as a whole
+  ExpectAll(worker.ExchangeAll(exchange), PushOutcome::kDuplicate);
+  cluster_.chief.WaitUntil([&] { return cluster_.chief.shards.size() == kNumTestPs; });
+  uint64_t reported_steps = 0;
+  for (const v1::ReportShardRequest& shard : cluster_.chief.shards) {
+    EXPECT_EQ(shard.error(), "");
+    reported_steps += shard.reported_steps();
+  }
+  EXPECT_EQ(reported_steps, 2u);  // of the one with the report slice
+}
+
 TEST_P(ParameterServerTest, AVainWaitNamesWhoIsMissing) {
   ASSERT_EQ(cluster_.Load(1), absl::OkStatus());
   Worker worker(&cluster_, 0);

@@ -81,12 +81,14 @@ absl::StatusOr<std::unique_ptr<SliceStore>> ParameterServiceImpl::Load(
   if (request.checkpoint().empty()) {
     InitialValues initial(variables, table, request.run().seed());
     RETURN_IF_ERROR(store->Load(load, initial));
+    store->ForgetEpochsBefore(request.first_kept_epoch());
     return store;
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<SavedSlices> saved,
                    SavedSlices::Open(options_.file_system, request, *store));
   load.version = saved->version();
   RETURN_IF_ERROR(store->Load(load, *saved));
+  store->ForgetEpochsBefore(request.first_kept_epoch());
   return store;
 }
 
@@ -102,6 +104,9 @@ absl::Status ParameterServiceImpl::DescribeLoaded(const v1::LoadSlicesRequest& r
     }
     response->set_version(version);
     response->set_bytes(bytes);
+    const uint32_t report_slice = store->table().report_slice();
+    if (store->Owns(report_slice))
+      response->set_reported_steps(store->newest_version(report_slice));
   });
 }
 
@@ -128,6 +133,7 @@ absl::Status ParameterServiceImpl::RequestCut(const v1::RequestCutRequest& reque
                                               v1::RequestCutResponse* response) {
   RETURN_IF_ERROR(CheckIsChief(request.identity()));
   return options_.shard->Command(request.identity(), [&](SliceStore* store) {
+    store->ForgetEpochsBefore(request.first_kept_epoch());
     const CutAnswer answer = store->RequestCut(request.version());
     response->set_passed(answer.passed);
     response->set_newest_version(answer.newest_version);

@@ -100,6 +100,7 @@ absl::Status ShardCheckpointer::Write(const Lineage& lineage, const Cut& cut,
     const SavedSliceState state{part.version, part.value_version, part.applied};
     writer.Add(lineage.variables[slice.variable], part.slice - lineage.first_slice[slice.variable],
                {part.value->data(), slice.num_elements}, slots, state);
+    if (part.slice == lineage.report_slice) report->set_reported_steps(part.version);
   }
   ASSIGN_OR_RETURN(*report->mutable_file(), writer.Finish());
   return absl::OkStatus();

@@ -48,6 +48,7 @@ class ShardCheckpointer {
         slots;  // Names, by variable; empty where this ps has no slice.
     std::vector<Slice> slices;
     std::vector<uint32_t> first_slice;  // By variable.
+    uint32_t report_slice = 0;
   };
 
   explicit ShardCheckpointer(Options options);

@@ -66,6 +66,19 @@ def killed_ps():
             check(run, LONG_EPOCHS)
 
 
+def killed_ps_after_cuts():
+    """What a durable cut contains keeps its lines, although the ps that counts them dies right after it."""
+    with cluster.Run(SMALL, *FLAGS, "--num_replicas=2", LONG, "--set", "checkpoint.save_every=7") as run:
+        run.start()
+        for step, index in ((60, 0), (180, 1), (300, 0)):
+            run.wait_for_step(step)
+            run.kill("ps", index)
+        run.finish()
+        check(run, LONG_EPOCHS)
+        steps = [line["step"] for line in run.metrics()]
+        assert steps == list(range(1, len(steps) + 1)), "a step has no line"
+
+
 def killed_ps_without_checkpoint():
     with cluster.Run(SMALL, *FLAGS, "--num_replicas=2", LONG, "--set", "checkpoint.save_every=1000000") as run:
         run.start()
@@ -125,5 +138,6 @@ def divergence_ends_the_run():
 
 
 if __name__ == "__main__":
-    cluster.main([trains, bounded_staleness, killed_worker, killed_ps, killed_ps_without_checkpoint, all_at_once,
+    cluster.main([trains, bounded_staleness, killed_worker, killed_ps, killed_ps_after_cuts,
+                  killed_ps_without_checkpoint, all_at_once,
                   ps_without_slices, one_process, stops_and_resumes, divergence_ends_the_run])

@@ -144,17 +144,17 @@ void AsyncChief::CommandPs(uint32_t index) {
   if (ps_[index].state == Ps::kAsking) return AskApplied(index);
   if (ps_[index].state != Ps::kLoading) return;
   const uint64_t checkpoint = world_->newest_checkpoint();
-  world_->network().Send(
-      [self = shared_from_this(), this, index, checkpoint, ps = world_->ps(index)] {
-        if (!is_alive_ || !ps->is_alive()) return;
-        ps->Load(checkpoint);
-        world_->network().Send([self, this, index, incarnation = ps->incarnation()] {
-          Ps& known = ps_[index];
-          if (known.incarnation == incarnation && known.state == Ps::kLoading) {
-            known.state = Ps::kAsking;
-          }
-        });
-      });
+  world_->network().Send([self = shared_from_this(), this, index, checkpoint,
+                          epoch = FirstKeptEpoch(), ps = world_->ps(index)] {
+    if (!is_alive_ || !ps->is_alive()) return;
+    ps->Load(checkpoint, epoch);
+    world_->network().Send([self, this, index, incarnation = ps->incarnation()] {
+      Ps& known = ps_[index];
+      if (known.incarnation == incarnation && known.state == Ps::kLoading) {
+        known.state = Ps::kAsking;
+      }
+    });
+  });
 }
 
 void AsyncChief::AskApplied(uint32_t index) {
@@ -207,10 +207,10 @@ void AsyncChief::AdvanceCut() {
   }
   for (uint32_t index = 0; index < ps_.size(); ++index) {
     if (shards.count(index) > 0) continue;
-    world_->network().Send(
-        [ps = world_->ps(index), name = cut_->name, incarnation = ps_[index].incarnation] {
-          if (ps->is_alive() && ps->incarnation() == incarnation) ps->Cut(name);
-        });
+    world_->network().Send([ps = world_->ps(index), name = cut_->name,
+                            epoch = cut_->first_kept_epoch, incarnation = ps_[index].incarnation] {
+      if (ps->is_alive() && ps->incarnation() == incarnation) ps->Cut(name, epoch);
+    });
   }
 }
 
@@ -218,6 +218,7 @@ void AsyncChief::BeginCut() {
   cut_ = Cut();
   cut_->name = world_->NextIncarnation();
   cut_->first_open_epoch = ledger_.FirstOpenEpoch();
+  cut_->first_kept_epoch = FirstKeptEpoch();
   cut_->begin = world_->network().now();
   cut_->is_final = ledger_.is_done();
   if (world_->settings().ledger_at_request) cut_->ledger = ledger_.Serialize();
@@ -230,14 +231,23 @@ void AsyncChief::OnDurable() {
   next_cut_ = world_->network().now() + absl::Seconds(world_->network().Uniform(1, 6));
   world_->disk()[cut.name].ledger = cut.ledger.empty() ? ledger_.Serialize() : cut.ledger;
   world_->SetNewestCheckpoint(cut.name);
+  CheckForgotten(cut);
   if (cut.is_final && ledger_.is_done()) return world_->End();
-  if (!world_->settings().forgets_epochs) return;
-  ledger_.ForgetEpochsBefore(cut.first_open_epoch);
-  const uint32_t epoch = ledger_.EpochsToAsk().first;
-  for (uint32_t index = 0; index < ps_.size(); ++index) {
-    world_->network().Send([ps = world_->ps(index), epoch, incarnation = ps_[index].incarnation] {
-      if (ps->is_alive() && ps->incarnation() == incarnation) ps->ForgetEpochsBefore(epoch);
-    });
+  if (world_->settings().forgets_epochs) ledger_.ForgetEpochsBefore(cut.first_open_epoch);
+}
+
+uint32_t AsyncChief::FirstKeptEpoch() const {
+  return world_->settings().forgets_epochs ? ledger_.EpochsToAsk().first : 0;
+}
+
+// Applied sets must not pile up from checkpoint to checkpoint.
+void AsyncChief::CheckForgotten(const Cut& cut) {
+  for (const auto& [ps, shard] : world_->disk()[cut.name].shards) {
+    for (const auto& [slice, record] : shard) {
+      if (!record.applied.empty() && record.applied.front().epoch < cut.first_kept_epoch) {
+        world_->Fail("a shard has applied sets that an older checkpoint covers");
+      }
+    }
   }
 }
 

@@ -60,6 +60,7 @@ class AsyncChief : public std::enable_shared_from_this<AsyncChief> {
   struct Cut {
     uint64_t name = 0;
     uint32_t first_open_epoch = 0;
+    uint32_t first_kept_epoch = 0;  // what ps are told: older ones are in a durable checkpoint
     std::string ledger;
     absl::Time begin;
     bool is_final = false;
@@ -73,6 +74,8 @@ class AsyncChief : public std::enable_shared_from_this<AsyncChief> {
   void AdvanceCut();
   void BeginCut();
   void OnDurable();
+  void CheckForgotten(const Cut& cut);
+  uint32_t FirstKeptEpoch() const;
 
   AsyncWorld* const world_;
   bool is_alive_ = true;

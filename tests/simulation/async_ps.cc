@@ -48,12 +48,13 @@ AsyncPs::AsyncPs(AsyncWorld* world, uint32_t index, uint64_t incarnation)
   store_ = std::move(*SliceStore::Create(options, world->variables(), world->table(), owned));
 }
 
-void AsyncPs::Load(uint64_t checkpoint) {
+void AsyncPs::Load(uint64_t checkpoint, uint32_t first_kept_epoch) {
   if (is_serving_) return;
   const auto& disk = world_->disk();
   DiskSource source(checkpoint == 0 ? nullptr : &disk.at(checkpoint).shards.at(index_));
   const absl::Status status = store_->Load({1, 0, world_->plan(), {}}, source);
   if (!status.ok()) world_->Fail(absl::StrCat("load: ", status.ToString()));
+  store_->ForgetEpochsBefore(first_kept_epoch);
   is_serving_ = true;
 }
 
@@ -105,13 +106,10 @@ AsyncExchangeReply AsyncPs::OnExchange(uint64_t receiver_incarnation,
   return reply;
 }
 
-void AsyncPs::ForgetEpochsBefore(uint32_t epoch) {
-  if (is_serving_) store_->ForgetEpochsBefore(epoch);
-}
-
-bool AsyncPs::Cut(uint64_t name) {
+bool AsyncPs::Cut(uint64_t name, uint32_t first_kept_epoch) {
   AsyncWorld::Checkpoint& checkpoint = world_->disk()[name];
   if (checkpoint.shards.count(index_) > 0) return true;
+  store_->ForgetEpochsBefore(first_kept_epoch);
   store_->RequestCut(name);
   store_->TakeEvents(&events_);
   // Begun before, and being written. A ps that owns nothing has an empty part.

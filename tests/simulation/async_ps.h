@@ -39,12 +39,11 @@ class AsyncPs {
 
   AsyncExchangeReply OnExchange(uint64_t receiver_incarnation, const AsyncExchange& exchange);
   // From checkpoint 0: initial values. A repeated call changes nothing.
-  void Load(uint64_t checkpoint);
+  void Load(uint64_t checkpoint, uint32_t first_kept_epoch);
   bool is_serving() const { return is_serving_; }
   IntervalSet Applied(uint32_t epoch) const { return store_->Applied(epoch); }
-  void ForgetEpochsBefore(uint32_t epoch);
   // Is the ps's part of the checkpoint on disk? Begins it at the first call.
-  bool Cut(uint64_t name);
+  bool Cut(uint64_t name, uint32_t first_kept_epoch);
 
  private:
   PushOutcome Push(const AsyncExchange& exchange, size_t i);

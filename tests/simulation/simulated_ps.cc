@@ -108,7 +108,7 @@ void SimulatedPs::OnCommand(const PsCommand& command) {
     if (load->identity().lineage() < lineage_) return;
     if (load->identity().lineage() > lineage_) Load(*load);
     answer_with([&network, command](TrainingSession& session) {
-      session.OnLoadAnswer(network.now(), command, absl::OkStatus());
+      session.OnLoadAnswer(network.now(), command, v1::LoadSlicesResponse());
     });
   } else if (const auto* withhold = std::get_if<v1::WithholdBatchRequest>(&command.request)) {
     if (!IsMine(withhold->identity().lineage())) return;
