@@ -14,6 +14,7 @@
 #include "ml/nn/layers.h"
 #include "ml/nn/losses.h"
 #include "ml/nn/model.h"
+#include "ml/nn/normalization_layers.h"
 #include "proto/v1/optimizer_config.pb.h"
 
 namespace shoal {

@@ -51,6 +51,15 @@ void AveragePool(const GradientRequest& r, std::vector<Output>* dx) {
   (*dx)[0] = r.builder.Op("AveragePoolGrad", {r.output_gradients[0], r.x(0)}, r.node.attributes);
 }
 
+void GlobalAveragePool(const GradientRequest& r, std::vector<Output>* dx) {
+  (*dx)[0] = r.builder.Op("GlobalAveragePoolGrad", {r.output_gradients[0], r.x(0)});
+}
+
+void GlobalMaxPool(const GradientRequest& r, std::vector<Output>* dx) {
+  if (!r.output_gradients[0].valid()) return;
+  (*dx)[0] = r.builder.Op("GlobalMaxPoolGrad", {r.y(1), r.output_gradients[0], r.x(0)});
+}
+
 void MeanSquaredError(const GradientRequest& r, std::vector<Output>* dx) {
   (*dx)[0] = r.builder.Op("MeanSquaredErrorGrad", {r.x(0), r.x(1), r.output_gradients[0]});
 }

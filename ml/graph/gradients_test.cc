@@ -188,6 +188,8 @@ std::vector<Case> ImageCases() {
       {"MaxPool", {{2, 2, 5, 4}}, overlapping},
       {"AveragePool", {{2, 3, 4, 6}}, pool},
       {"AveragePool", {{2, 2, 5, 4}}, overlapping},
+      {"GlobalAveragePool", {{2, 3, 2, 4}}},
+      {"GlobalMaxPool", {{2, 3, 2, 4}}},
   };
 }
 

@@ -47,6 +47,8 @@ SHOAL_SHAPE_FUNCTION(Conv);
 SHOAL_SHAPE_FUNCTION(ConvGrad);
 SHOAL_SHAPE_FUNCTION(MaxPool);
 SHOAL_SHAPE_FUNCTION(AveragePool);
+SHOAL_SHAPE_FUNCTION(GlobalAveragePool);
+SHOAL_SHAPE_FUNCTION(GlobalMaxPool);
 SHOAL_SHAPE_FUNCTION(LikeLast);  // pool gradients: dtype of dy, shape of the shape-only last input
 SHOAL_SHAPE_FUNCTION(MeanSquaredError);
 SHOAL_SHAPE_FUNCTION(SparseSoftmaxCrossEntropy);

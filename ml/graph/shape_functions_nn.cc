@@ -106,6 +106,21 @@ absl::Status AveragePool(const ShapeRequest& request, std::vector<TensorSpec>* o
   return absl::OkStatus();
 }
 
+absl::Status GlobalAveragePool(const ShapeRequest& request, std::vector<TensorSpec>* outputs) {
+  TensorSpec pooled = request.inputs[0];
+  RETURN_IF_ERROR(CheckImages(pooled.shape));
+  pooled.shape.set_dim(2, 1);
+  pooled.shape.set_dim(3, 1);
+  outputs->push_back(pooled);
+  return absl::OkStatus();
+}
+
+absl::Status GlobalMaxPool(const ShapeRequest& request, std::vector<TensorSpec>* outputs) {
+  RETURN_IF_ERROR(GlobalAveragePool(request, outputs));
+  outputs->push_back({DataType::kInt32, outputs->back().shape});
+  return absl::OkStatus();
+}
+
 absl::Status LikeLast(const ShapeRequest& request, std::vector<TensorSpec>* outputs) {
   const size_t count = request.inputs.size();
   outputs->push_back({request.inputs[count - 2].dtype, request.inputs[count - 1].shape});

@@ -57,6 +57,7 @@ void AddBroadcasting(CaseTable& table);
 void AddConvolutions(CaseTable& table);
 void AddConvolutionsWithPool(CaseTable& table);
 void AddPools(CaseTable& table);
+void AddGlobalPools(CaseTable& table);
 void AddNormalization(CaseTable& table);
 // conformance_loss_cases.cc
 void AddSoftmaxes(CaseTable& table);

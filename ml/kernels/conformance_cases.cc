@@ -13,6 +13,7 @@ std::vector<ConformanceCase> ConformanceCases() {
   conformance::AddConvolutions(table);
   conformance::AddConvolutionsWithPool(table);
   conformance::AddPools(table);
+  conformance::AddGlobalPools(table);
   conformance::AddSoftmaxes(table);
   conformance::AddLosses(table);
   conformance::AddNormalization(table);

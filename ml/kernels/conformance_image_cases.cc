@@ -48,7 +48,23 @@ std::vector<ConvolutionCase> ConvolutionCases() {
       {"asymmetric", {1, 4, 7, 6}, {3, 4, 2, 3}, {1, 2}, {0, 1, 1, 2}},
       {"dilated", {1, 3, 9, 9}, {4, 3, 3, 3}, {1, 1}, {2, 2, 2, 2}, {2, 2}, 1, "relu"},
       {"grouped", {2, 8, 6, 6}, {4, 4, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 2},
+      {"grouped_blocks", {2, 32, 6, 6}, {48, 16, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 2, "relu"},
+      {"grouped_by_8", {2, 32, 5, 7}, {32, 8, 3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}, 4},
+      {"grouped_by_3", {2, 48, 5, 5}, {32, 3, 1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 1}, 16},
       {"depthwise", {2, 16, 6, 6}, {16, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 16, "relu"},
+      {"depthwise_same_stride2", {2, 32, 8, 8}, {32, 1, 3, 3}, {2, 2}, {0, 0, 1, 1}, {1, 1}, 32},
+      {"depthwise_24", {2, 24, 7, 7}, {24, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 24, "relu"},
+      {"depthwise_24_stride2", {2, 24, 7, 7}, {24, 1, 3, 3}, {2, 2}, {1, 1, 1, 1}, {1, 1}, 24},
+      {"depthwise_twice", {2, 16, 5, 5}, {32, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 16},
+      {"depthwise_dilated", {2, 16, 9, 9}, {16, 1, 3, 3}, {1, 1}, {2, 2, 2, 2}, {2, 2}, 16},
+      {"dilated_blocks", {2, 32, 9, 9}, {16, 32, 3, 3}, {1, 1}, {2, 2, 2, 2}, {2, 2}},
+      {"asymmetric_blocks", {2, 16, 9, 8}, {32, 16, 1, 7}, {1, 1}, {0, 3, 0, 3}},
+      {"asymmetric_stride", {2, 16, 9, 8}, {32, 16, 3, 5}, {2, 1}, {1, 2, 0, 1}, {1, 1}, 1, "relu"},
+      {"stem7x7", {2, 3, 20, 20}, {64, 3, 7, 7}, {2, 2}, {3, 3, 3, 3}},
+      {"shortcut", {2, 32, 8, 8}, {64, 32, 1, 1}, {2, 2}},
+      {"tiny_map", {4, 64, 2, 2}, {64, 64, 3, 3}, {1, 1}, {1, 1, 1, 1}},
+      {"to_24", {2, 96, 6, 6}, {24, 96, 1, 1}},
+      {"from_24", {2, 24, 6, 6}, {144, 24, 1, 1}},
   };
 }
 
@@ -145,6 +161,19 @@ void AddPools(CaseTable& table) {
       const Tensor index = CaseTable::Reference(max)[1];
       table.Add(what, {"MaxPoolGrad", attributes, {index, table.Uniform(y)}, {F32(c.x)}}, 1e-6);
     }
+  }
+}
+
+void AddGlobalPools(CaseTable& table) {
+  for (const Shape& x : {Shape({2, 5, 3, 4}), Shape({3, 32, 7, 7}), Shape({1, 16, 20, 18})}) {
+    const Shape y({x.dim(0), x.dim(1), 1, 1});
+    const TensorSpec index{DataType::kInt32, y};
+    table.Add(NameOf(x), {"GlobalAveragePool", {}, {table.Uniform(x)}, {F32(y)}}, 1e-6);
+    table.Add(NameOf(x), {"GlobalAveragePoolGrad", {}, {table.Uniform(y)}, {F32(x)}}, kExact);
+    const OpCall max{"GlobalMaxPool", {}, {table.Uniform(x)}, {F32(y), index}};
+    table.Add(NameOf(x), max, 0);
+    const Tensor winners = CaseTable::Reference(max)[1];
+    table.Add(NameOf(x), {"GlobalMaxPoolGrad", {}, {winners, table.Uniform(y)}, {F32(x)}}, kExact);
   }
 }
 

@@ -69,7 +69,9 @@ void ExpectNear(const ConformanceCase& c, const std::vector<Tensor>& actual,
   for (size_t k = 0; k < actual.size(); ++k) {
     if (actual[k].data() == nullptr) continue;
     const Tensor plain = Reordered(actual[k], reference[k].spec().layout);
-    if (plain.dtype() == DataType::kUint8) {
+    if (plain.dtype() == DataType::kInt32) {
+      EXPECT_TRUE(SameBytes(plain, reference[k])) << plain.spec().ToString();
+    } else if (plain.dtype() == DataType::kUint8) {
       ExpectBytesNear(plain, reference[k], c.byte_mismatch);
     } else {
       ExpectFloatsNear(plain, reference[k], c.tolerance);

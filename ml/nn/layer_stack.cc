@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "ml/graph/ops.h"
+#include "ml/nn/image_layer_builder.h"
 #include "ml/nn/layers.h"
 #include "proto/v1/model_config.pb.h"
 
@@ -38,6 +40,8 @@ const char* KindOf(const v1::LayerConfig& layer) {
       return "flatten";
     case v1::LayerConfig::kActivation:
       return "activation";
+    case v1::LayerConfig::kAdd:
+      return "add";
     case v1::LayerConfig::LAYER_NOT_SET:
       break;
   }
@@ -63,6 +67,7 @@ Output LayerStack::InputOf(const v1::LayerConfig& layer, const std::string& name
     }
     inputs.push_back(it->second);
   }
+  if (layer.has_add()) return ops::AddN(builder_, std::move(inputs));
   return inputs.size() == 1 ? inputs[0]
                             : builder_.Op("Concat", std::move(inputs), {{"axis", int64_t{1}}});
 }
@@ -78,47 +83,21 @@ Output LayerStack::BuildDense(const v1::DenseLayer& layer, const std::string& na
   return Dense(builder_, input, options);
 }
 
-Output LayerStack::BuildConvolution(const v1::ConvolutionLayer& layer, const std::string& name,
-                                    Output input) {
-  ConvOptions options;
-  options.scope = name;
-  options.channels = layer.channels();
-  options.kernel = layer.kernel();
-  options.stride = layer.stride() == 0 ? 1 : layer.stride();
-  options.same_padding = !layer.valid_padding();
-  options.activation = ActivationOf(layer.activation());
-  options.use_bias = !layer.no_bias();
-  options.weight_decay = config_.weight_decay();
-  return Conv2d(builder_, input, options);
-}
-
-Output LayerStack::BuildBatchNorm(const v1::BatchNormLayer& layer, const std::string& name,
-                                  Output input) {
-  BatchNormOptions options;
-  options.scope = name;
-  options.is_training = is_training_;
-  if (layer.has_decay()) options.decay = layer.decay();
-  if (layer.has_epsilon()) options.epsilon = layer.epsilon();
-  if (!(options.decay >= 0 && options.decay <= 1) || !(options.epsilon > 0)) {
-    Fail(name, "batch_norm needs a decay in [0, 1] and a positive epsilon");
-    return {};
-  }
-  return Activate(builder_, BatchNorm(builder_, input, options), ActivationOf(layer.activation()));
-}
-
 Output LayerStack::BuildLayer(const v1::LayerConfig& layer, const std::string& name, Output input) {
+  const LayerContext context{builder_, name, config_.weight_decay(), is_training_};
   switch (layer.layer_case()) {
     case v1::LayerConfig::kDense:
       return BuildDense(layer.dense(), name, input);
     case v1::LayerConfig::kConvolution:
-      return BuildConvolution(layer.convolution(), name, input);
-    case v1::LayerConfig::kPool: {
-      const PoolOptions options{layer.pool().kernel(), layer.pool().stride(), false};
-      return layer.pool().average() ? AveragePool(builder_, input, options)
-                                    : MaxPool(builder_, input, options);
-    }
+      return BuildConvolutionLayer(layer.convolution(),
+                                   ActivationOf(layer.convolution().activation()), context, input);
+    case v1::LayerConfig::kPool:
+      return BuildPoolLayer(layer.pool(), context, input);
     case v1::LayerConfig::kBatchNorm:
-      return BuildBatchNorm(layer.batch_norm(), name, input);
+      return BuildBatchNormLayer(layer.batch_norm(), ActivationOf(layer.batch_norm().activation()),
+                                 context, input);
+    case v1::LayerConfig::kAdd:
+      return Activate(builder_, input, ActivationOf(layer.add().activation()));
     case v1::LayerConfig::kFlatten:
       return Flatten(builder_, input);
     case v1::LayerConfig::kActivation:
@@ -126,7 +105,7 @@ Output LayerStack::BuildLayer(const v1::LayerConfig& layer, const std::string& n
     case v1::LayerConfig::LAYER_NOT_SET:
       break;
   }
-  Fail(name, "says no kind; give it dense, convolution, pool, batch_norm, flatten or activation");
+  Fail(name, "says no kind; give it one of those in model_config.proto, such as dense");
   return {};
 }
 

@@ -12,8 +12,6 @@
 namespace shoal {
 
 namespace v1 {
-class BatchNormLayer;
-class ConvolutionLayer;
 class DenseLayer;
 class LayerConfig;
 class ModelConfig;
@@ -35,8 +33,6 @@ class LayerStack {
   Output InputOf(const v1::LayerConfig& layer, const std::string& name, Output previous);
   Output BuildLayer(const v1::LayerConfig& layer, const std::string& name, Output input);
   Output BuildDense(const v1::DenseLayer& layer, const std::string& name, Output input);
-  Output BuildConvolution(const v1::ConvolutionLayer& layer, const std::string& name, Output input);
-  Output BuildBatchNorm(const v1::BatchNormLayer& layer, const std::string& name, Output input);
   void Fail(const std::string& name, absl::string_view message) {
     builder_.SetError(
         absl::InvalidArgumentError(absl::StrCat("model.layer '", name, "': ", message)));

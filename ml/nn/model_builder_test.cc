@@ -128,6 +128,21 @@ TEST(ModelBuilderTest, BatchNormAgreesWithPlainLoops) {
       Images(), 6);
 }
 
+TEST(ModelBuilderTest, ImageLayersAgreeWithPlainLoops) {
+  ExpectCpuAgreesWithReference(
+      "layer { convolution { channels: 16 kernel: [3, 5] stride: [2, 1] padding: [1, 2] } }"
+      "layer { name: 'a' convolution { kernel: 3 depthwise: true dilation: 2 } }"
+      "layer { convolution { channels: 32 kernel: 3 groups: 2 padding: [1, 0, 0, 1] } }"
+      "layer { pool { kernel: 3 stride: 2 same_padding: true } }"
+      "layer { name: 'b' convolution { channels: 24 kernel: 1 } }"
+      "layer { name: 'c' convolution { depthwise: true kernel: 3 } }"
+      "layer { add { activation: ACTIVATION_KIND_RELU } input: 'b' input: 'c' }"
+      "layer { name: 'd' pool { global: true average: true } }"
+      "layer { name: 'e' pool { global: true } input: 'add1' }"
+      "layer { dense { units: 10 } input: 'd' input: 'e' }",
+      Images(), 4);
+}
+
 TEST(ModelBuilderTest, ClassesAreComparedAsNumbersWhereTheLossWantsThem) {
   for (const char* loss : {"sigmoid_cross_entropy", "hinge", "log_loss"}) {
     ExpectCpuAgreesWithReference(
@@ -192,15 +207,27 @@ TEST(ModelBuilderTest, MistakesNameTheirField) {
   EXPECT_EQ(ErrorOf("name: 'mlp' weight_decay: nan"), "model.weight_decay: must be a number >= 0");
   EXPECT_TRUE(absl::StartsWith(ErrorOf("name: 'mlp' loss: 'l3'"),
                                "model.loss: unknown loss 'l3'; known are "));
-  EXPECT_EQ(ErrorOf("layer { name: 'x' }"),
-            "model: model.layer 'x': says no kind; give it dense, convolution, pool, batch_norm, "
-            "flatten or activation");
+  EXPECT_EQ(
+      ErrorOf("layer { name: 'x' }"),
+      "model: model.layer 'x': says no kind; give it one of those in model_config.proto, such "
+      "as dense");
   EXPECT_EQ(ErrorOf("layer { dense { units: 10 } input: 'y' }"),
             "model: model.layer 'dense1': input 'y' is not the name of an earlier layer");
   EXPECT_EQ(ErrorOf("layer { dense {} }"), "model: dense1/ units: must be positive, is 0");
   EXPECT_EQ(ErrorOf("layer { flatten {} } layer { convolution { channels: 4 kernel: 3 } }"),
             "model: convolution1/: the layer needs images [batch, channels, height, width], has "
             "[?,784]");
+  EXPECT_EQ(ErrorOf("layer { name: 'c' convolution { channels: 4 kernel: [1, 2, 3] } }"),
+            "model: model.layer 'c': kernel takes height and width, or one number for both");
+  EXPECT_EQ(ErrorOf("layer { name: 'c' convolution { channels: 4 kernel: 3 padding: [1, 2, 3] } }"),
+            "model: model.layer 'c': padding takes top, left, bottom and right; vertical and "
+            "horizontal; or one");
+  EXPECT_EQ(ErrorOf("layer { name: 'c' convolution { channels: 4 kernel: 3 groups: 3 } }"),
+            "model: c/ groups: 3 must divide the 1 input and 4 output channels");
+  EXPECT_EQ(ErrorOf("layer { name: 'c' convolution { channels: 4 } }"),
+            "model: c/ kernel: must be positive, is 0");
+  EXPECT_EQ(ErrorOf("layer { name: 'p' pool { global: true kernel: 2 } }"),
+            "model: model.layer 'p': a global pool takes no kernel, stride or padding");
   EXPECT_EQ(MakeModel(Parse("name: 'seed_mlp'"), {Images()[0]}, 10).status().message(),
             "model: the data set has no labels or targets");
 }

@@ -2,7 +2,9 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "ml/nn/convolution_layers.h"
 #include "ml/nn/layers.h"
+#include "ml/nn/pooling_layers.h"
 
 namespace shoal::zoo {
 namespace {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
+
 #include "ml/kernels/cpu/kernel_families.h"
 #include "ml/kernels/cpu/layout_reorder.h"
 
@@ -39,6 +41,7 @@ bool TakesBlockedLayout(absl::string_view op, const Attributes& attributes, Port
     return !input || index == 0;
   }
   if (op == "ConvGrad" || op == "ConvPoolGrad") return input ? index != 1 : index == 0;
+  if (absl::StartsWith(op, "Global")) return true;
   if (op == "MaxPoolGrad" || op == "AveragePoolGrad") return true;
   if (op == "BatchNorm") return index == 0;
   if (op == "BatchNormGrad") return index == 0 || (input && index == 4);

@@ -131,10 +131,13 @@ class OnednnConvolutionCall : public OnednnConvolution {
                       layout == Layout::kBlocked16 ? Tag::nChw16c : Tag::nchw);
   }
 
-  // What the primitive is asked to work on: blocks of 16 where our tensors can have them, else its
-  // own choice.
+  // What the primitive is asked to work on: blocks of 16 where our tensors can have them and no
+  // block belongs to several groups of more than one channel, else its own choice.
   Descriptor Wanted(const Descriptor& outside, int64_t channels) const {
-    const bool blocked = channels % 16 == 0 && HasAvx512();
+    const ConvolutionShape& s = o_.shape;
+    const int64_t in = s.in_channels / s.group, out = s.out_channels / s.group;
+    const bool is_whole = (in == 1 && out == 1) || (in % 16 == 0 && out % 16 == 0);
+    const bool blocked = channels % 16 == 0 && (s.group == 1 || is_whole) && HasAvx512();
     return Descriptor(outside.dims(), kFloat, blocked ? Tag::nChw16c : Tag::any);
   }
 

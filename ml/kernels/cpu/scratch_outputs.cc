@@ -45,7 +45,7 @@ class ScratchOutputsKernel : public Kernel {
 std::vector<bool> WrittenOutputs(const KernelRequest& request) {
   std::vector<bool> written = request.output_needed;
   written.resize(request.outputs.size(), true);
-  if (request.op == "MaxPool" || request.op == "ConvPool") {
+  if (request.op == "MaxPool" || request.op == "ConvPool" || request.op == "GlobalMaxPool") {
     written.assign(written.size(), true);
   } else if ((request.op == "ConvGrad" || request.op == "ConvPoolGrad") && written.size() == 3) {
     written[1] = written[1] || written[2];

@@ -76,11 +76,61 @@ void AveragePoolGrad(const Call& call) {
   for (size_t i = 0; i < sums.size(); ++i) call.Out<T>(0)[i] = static_cast<T>(sums[i]);
 }
 
+int64_t PixelsOf(const Shape& images) { return images.dim(2) * images.dim(3); }
+
+template <typename T>
+void GlobalAveragePool(const Call& call) {
+  const int64_t pixels = PixelsOf(call.InShape(0));
+  for (int64_t y = 0; y < call.OutShape(0).num_elements(); ++y) {
+    double sum = 0;
+    for (int64_t i = 0; i < pixels; ++i) sum += call.In<T>(0)[y * pixels + i];
+    call.Out<T>(0)[y] = static_cast<T>(sum / static_cast<double>(pixels));
+  }
+}
+
+// dy -> dx
+template <typename T>
+void GlobalAveragePoolGrad(const Call& call) {
+  const int64_t pixels = PixelsOf(call.OutShape(0));
+  for (int64_t i = 0; i < call.OutShape(0).num_elements(); ++i) {
+    call.Out<T>(0)[i] = static_cast<T>(call.In<T>(0)[i / pixels] / static_cast<double>(pixels));
+  }
+}
+
+// x -> y, index of the first largest pixel; a NaN is larger than all.
+template <typename T>
+void GlobalMaxPool(const Call& call) {
+  const int64_t pixels = PixelsOf(call.InShape(0));
+  for (int64_t y = 0; y < call.InShape(0).dim(0) * call.InShape(0).dim(1); ++y) {
+    const T* x = call.In<T>(0) + y * pixels;
+    int64_t best = 0;
+    for (int64_t i = 1; i < pixels; ++i) {
+      if (!(x[i] <= x[best]) && !std::isnan(x[best])) best = i;
+    }
+    if (T* to = call.Out<T>(0)) to[y] = x[best];
+    if (int32_t* to = call.Out<int32_t>(1)) to[y] = static_cast<int32_t>(best);
+  }
+}
+
+// index, dy -> dx
+template <typename T>
+void GlobalMaxPoolGrad(const Call& call) {
+  const int64_t pixels = PixelsOf(call.OutShape(0));
+  for (int64_t i = 0; i < call.OutShape(0).num_elements(); ++i) {
+    const bool won = call.In<int32_t>(0)[i / pixels] == i % pixels;
+    call.Out<T>(0)[i] = won ? call.In<T>(1)[i / pixels] : T{0};
+  }
+}
+
 constexpr Op kOps[] = {
     {"MaxPool", &MaxPool<float>, &MaxPool<double>},
     {"MaxPoolGrad", &MaxPoolGrad<float>, &MaxPoolGrad<double>},
     {"AveragePool", &AveragePool<float>, &AveragePool<double>},
     {"AveragePoolGrad", &AveragePoolGrad<float>, &AveragePoolGrad<double>},
+    {"GlobalAveragePool", &GlobalAveragePool<float>, &GlobalAveragePool<double>},
+    {"GlobalAveragePoolGrad", &GlobalAveragePoolGrad<float>, &GlobalAveragePoolGrad<double>},
+    {"GlobalMaxPool", &GlobalMaxPool<float>, &GlobalMaxPool<double>},
+    {"GlobalMaxPoolGrad", &GlobalMaxPoolGrad<float>, &GlobalMaxPoolGrad<double>},
 };
 
 }  // namespace

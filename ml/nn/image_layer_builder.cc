@@ -1,0 +1,115 @@
+#include "ml/nn/image_layer_builder.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+#include "ml/nn/convolution_layers.h"
+#include "ml/nn/normalization_layers.h"
+#include "ml/nn/pooling_layers.h"
+#include "proto/v1/model_config.pb.h"
+
+namespace shoal {
+namespace {
+
+using Numbers = google::protobuf::RepeatedField<uint32_t>;
+
+void Fail(const LayerContext& context, absl::string_view message) {
+  context.builder.SetError(
+      absl::InvalidArgumentError(absl::StrCat("model.layer '", context.name, "': ", message)));
+}
+
+// Height and width from a field of one or two numbers; `empty` where it has none.
+bool ReadSize(const LayerContext& context, const char* field, const Numbers& numbers, int64_t empty,
+              Size2* size) {
+  if (numbers.size() > 2) {
+    Fail(context, absl::StrCat(field, " takes height and width, or one number for both"));
+    return false;
+  }
+  *size = numbers.empty() ? Size2(empty) : Size2(numbers[0], numbers[numbers.size() - 1]);
+  return true;
+}
+
+bool ReadPadding(const LayerContext& context, const Numbers& numbers, bool is_same,
+                 Padding* padding) {
+  *padding = is_same ? Padding::Same() : Padding::Valid();
+  switch (numbers.size()) {
+    case 0:
+      return true;
+    case 1:
+      *padding = Padding::Explicit(numbers[0]);
+      return true;
+    case 2:
+      *padding = {PaddingKind::kExplicit, numbers[0], numbers[1], numbers[0], numbers[1]};
+      return true;
+    case 4:
+      *padding = {PaddingKind::kExplicit, numbers[0], numbers[1], numbers[2], numbers[3]};
+      return true;
+    default:
+      Fail(context, "padding takes top, left, bottom and right; vertical and horizontal; or one");
+      return false;
+  }
+}
+
+}  // namespace
+
+Output BuildConvolutionLayer(const v1::ConvolutionLayer& layer, Activation activation,
+                             const LayerContext& context, Output input) {
+  ConvOptions options;
+  options.scope = context.name;
+  options.channels = layer.channels();
+  options.activation = activation;
+  options.use_bias = !layer.no_bias();
+  options.groups = layer.groups() == 0 ? 1 : layer.groups();
+  options.weight_decay = context.weight_decay;
+  if (!ReadSize(context, "kernel", layer.kernel(), 0, &options.kernel) ||
+      !ReadSize(context, "stride", layer.stride(), 1, &options.stride) ||
+      !ReadSize(context, "dilation", layer.dilation(), 1, &options.dilation) ||
+      !ReadPadding(context, layer.padding(), !layer.valid_padding(), &options.padding)) {
+    return {};
+  }
+  if (!layer.depthwise()) return Conv2d(context.builder, input, options);
+  const int64_t channels = input.shape().rank() == 4 ? input.shape().dim(1) : 1;
+  if (layer.groups() != 0 || layer.channels() % channels != 0) {
+    Fail(context, absl::StrCat("depthwise takes no groups, and a multiple of the ", channels,
+                               " input channels as channels"));
+    return {};
+  }
+  return DepthwiseConv2d(context.builder, input, options,
+                         layer.channels() == 0 ? 1 : layer.channels() / channels);
+}
+
+Output BuildPoolLayer(const v1::PoolLayer& layer, const LayerContext& context, Output input) {
+  GraphBuilder& builder = context.builder;
+  if (layer.global()) {
+    if (!layer.kernel().empty() || !layer.stride().empty() || !layer.padding().empty()) {
+      Fail(context, "a global pool takes no kernel, stride or padding");
+      return {};
+    }
+    return layer.average() ? GlobalAveragePool(builder, input) : GlobalMaxPool(builder, input);
+  }
+  PoolOptions options;
+  if (!ReadSize(context, "kernel", layer.kernel(), 0, &options.kernel) ||
+      !ReadSize(context, "stride", layer.stride(), 0, &options.stride) ||
+      !ReadPadding(context, layer.padding(), layer.same_padding(), &options.padding)) {
+    return {};
+  }
+  return layer.average() ? AveragePool(builder, input, options) : MaxPool(builder, input, options);
+}
+
+Output BuildBatchNormLayer(const v1::BatchNormLayer& layer, Activation activation,
+                           const LayerContext& context, Output input) {
+  BatchNormOptions options;
+  options.scope = context.name;
+  options.is_training = context.is_training;
+  options.use_scale = !layer.no_scale();
+  options.use_offset = !layer.no_offset();
+  if (layer.has_decay()) options.decay = layer.decay();
+  if (layer.has_epsilon()) options.epsilon = layer.epsilon();
+  if (!(options.decay >= 0 && options.decay <= 1) || !(options.epsilon > 0)) {
+    Fail(context, "batch_norm needs a decay in [0, 1] and a positive epsilon");
+    return {};
+  }
+  return Activate(context.builder, BatchNorm(context.builder, input, options), activation);
+}
+
+}  // namespace shoal

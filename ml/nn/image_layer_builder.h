@@ -1,0 +1,34 @@
+// Layers of images from their configs. Errors are the builder's and name the layer.
+#ifndef SHOAL_ML_NN_IMAGE_LAYER_BUILDER_H_
+#define SHOAL_ML_NN_IMAGE_LAYER_BUILDER_H_
+
+#include <string>
+
+#include "ml/graph/graph_builder.h"
+#include "ml/nn/layers.h"
+
+namespace shoal {
+
+namespace v1 {
+class BatchNormLayer;
+class ConvolutionLayer;
+class PoolLayer;
+}  // namespace v1
+
+// What a layer takes from the model around it.
+struct LayerContext {
+  GraphBuilder& builder;
+  const std::string& name;  // the scope of its variables
+  double weight_decay;
+  bool is_training;
+};
+
+Output BuildConvolutionLayer(const v1::ConvolutionLayer& layer, Activation activation,
+                             const LayerContext& context, Output input);
+Output BuildPoolLayer(const v1::PoolLayer& layer, const LayerContext& context, Output input);
+Output BuildBatchNormLayer(const v1::BatchNormLayer& layer, Activation activation,
+                           const LayerContext& context, Output input);
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_NN_IMAGE_LAYER_BUILDER_H_

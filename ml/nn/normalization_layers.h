@@ -1,0 +1,26 @@
+// Normalizations as functions on a GraphBuilder: see layers.h.
+#ifndef SHOAL_ML_NN_NORMALIZATION_LAYERS_H_
+#define SHOAL_ML_NN_NORMALIZATION_LAYERS_H_
+
+#include <string>
+
+#include "ml/graph/graph_builder.h"
+
+namespace shoal {
+
+struct BatchNormOptions {
+  double decay = 0.99;  // of the moving averages: 1 - momentum where momentum weighs the new value
+  double epsilon = 1e-3;
+  bool use_scale = true;   // gamma; else 1
+  bool use_offset = true;  // beta; else 0
+  double scale_initial_value = 1;
+  bool is_training = true;
+  std::string scope = "";  // default: BatchNorm, BatchNorm_1, ...
+};
+// Normalizes each channel over the batch (and the pixels), in training with the batch's moments,
+// whose moving averages become update ops; else with the averages.
+Output BatchNorm(GraphBuilder& builder, Output x, const BatchNormOptions& options);
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_NN_NORMALIZATION_LAYERS_H_

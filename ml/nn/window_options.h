@@ -1,0 +1,49 @@
+// Sizes and padding of windows that slide over images: convolutions and pools.
+#ifndef SHOAL_ML_NN_WINDOW_OPTIONS_H_
+#define SHOAL_ML_NN_WINDOW_OPTIONS_H_
+
+#include <cstdint>
+
+#include "ml/graph/attributes.h"
+#include "ml/graph/graph_builder.h"
+
+namespace shoal {
+
+// Of height and width; one number stands for both.
+struct Size2 {
+  int64_t height = 1;
+  int64_t width = 1;
+
+  Size2() = default;
+  Size2(int64_t both) : height(both), width(both) {}  // NOLINT: a square is given by its side
+  Size2(int64_t height, int64_t width) : height(height), width(width) {}
+};
+
+enum class PaddingKind {
+  kSame,      // output size = ceil(input size / stride); an odd number of rows goes behind
+  kValid,     // none
+  kExplicit,  // as many rows and columns as are given
+};
+
+struct Padding {
+  PaddingKind kind = PaddingKind::kSame;
+  int64_t top = 0, left = 0, bottom = 0, right = 0;  // kExplicit
+
+  static Padding Same() { return {}; }
+  static Padding Valid() { return {PaddingKind::kValid}; }
+  static Padding Explicit(int64_t all) { return {PaddingKind::kExplicit, all, all, all, all}; }
+};
+
+struct Window {
+  Size2 kernel, stride, dilation;
+  Padding padding;
+};
+
+// Attributes strides, pads and dilations of a window over these images. False, with an error in the
+// builder, if a number is out of range.
+bool MakeWindowAttributes(GraphBuilder& builder, Output images, const Window& window,
+                          Attributes* attributes);
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_NN_WINDOW_OPTIONS_H_
