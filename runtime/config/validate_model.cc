@@ -34,15 +34,27 @@ absl::Status CheckSize(absl::string_view field, uint32_t value) {
   return Broken(field, absl::StrCat("must be 1 to ", kMaxUnits, ", is ", value));
 }
 
+using Sizes = google::protobuf::RepeatedField<uint32_t>;
+
+// Height and width, or one number for both.
+absl::Status CheckWindow(absl::string_view field, const Sizes& sizes) {
+  if (sizes.empty()) return CheckSize(field, 0);
+  for (uint32_t size : sizes) RETURN_IF_ERROR(CheckSize(field, size));
+  return absl::OkStatus();
+}
+
 absl::Status ValidateLayer(const std::string& field, const v1::LayerConfig& layer) {
   switch (layer.layer_case()) {
     case v1::LayerConfig::kDense:
       return CheckSize(field + ".dense.units", layer.dense().units());
     case v1::LayerConfig::kConvolution:
-      RETURN_IF_ERROR(CheckSize(field + ".convolution.channels", layer.convolution().channels()));
-      return CheckSize(field + ".convolution.kernel", layer.convolution().kernel());
+      if (!layer.convolution().depthwise()) {
+        RETURN_IF_ERROR(CheckSize(field + ".convolution.channels", layer.convolution().channels()));
+      }
+      return CheckWindow(field + ".convolution.kernel", layer.convolution().kernel());
     case v1::LayerConfig::kPool:
-      return CheckSize(field + ".pool.kernel", layer.pool().kernel());
+      if (layer.pool().global()) return absl::OkStatus();
+      return CheckWindow(field + ".pool.kernel", layer.pool().kernel());
     case v1::LayerConfig::kBatchNorm:
       if (layer.batch_norm().has_epsilon()) {
         RETURN_IF_ERROR(CheckPositive(field + ".batch_norm.epsilon", layer.batch_norm().epsilon()));
@@ -50,6 +62,7 @@ absl::Status ValidateLayer(const std::string& field, const v1::LayerConfig& laye
       return CheckRange(field + ".batch_norm.decay", layer.batch_norm().decay(), 0, 1);
     case v1::LayerConfig::kFlatten:
     case v1::LayerConfig::kActivation:
+    case v1::LayerConfig::kAdd:
       return absl::OkStatus();
     case v1::LayerConfig::LAYER_NOT_SET:
       break;
