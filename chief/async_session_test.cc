@@ -16,8 +16,11 @@
 namespace shoal {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 v1::StepReport Report(uint64_t step) {
@@ -175,6 +178,7 @@ class AsyncRunTest : public ::testing::Test {
       const std::vector<SessionRecord> records = session_->TakeRecords();
       for (std::string& text : TextOf(records)) written_.push_back(std::move(text));
       for (const SessionRecord& record : records) {
+        if (const auto* note = std::get_if<SessionNote>(&record)) notes_.push_back(note->text);
         const auto* write = std::get_if<ManifestToWrite>(&record);
         if (write == nullptr) continue;
         manifest_ = write->manifest;
@@ -239,9 +243,20 @@ class AsyncRunTest : public ::testing::Test {
     Register(v1::JOB_PS, index, "again " + std::to_string(++restarts_));
   }
 
-  v1::LeaseBatchesResponse Lease(const std::vector<v1::BatchId>& finished) {
+  // Lets a second pass in which all tasks are heard of.
+  void PassASecond() {
+    now_ += absl::Seconds(1);
+    for (const auto& [task, incarnation] : incarnations_) {
+      v1::HeartbeatRequest heartbeat;
+      FillIdentity(task.first, task.second, heartbeat.mutable_identity());
+      ASSERT_TRUE(session_->Heartbeat(now_, heartbeat).ok());
+    }
+    Settle();
+  }
+
+  v1::LeaseBatchesResponse Lease(const std::vector<v1::BatchId>& finished, uint32_t worker = 0) {
     v1::LeaseBatchesRequest request;
-    FillIdentity(v1::JOB_WORKER, 0, request.mutable_identity());
+    FillIdentity(v1::JOB_WORKER, worker, request.mutable_identity());
     request.set_number(++calls_);
     request.set_want(1);
     for (const v1::BatchId& batch : finished) *request.add_finished() = batch;
@@ -274,6 +289,7 @@ class AsyncRunTest : public ::testing::Test {
   uint32_t first_kept_epoch_ = 0;  // as a ps was told last
   int restarts_ = 0;
   std::vector<std::string> written_;  // by Settle
+  std::vector<std::string> notes_;
   std::vector<uint32_t> loads_;
   v1::Manifest manifest_;
 };
@@ -423,17 +439,24 @@ TEST_F(FrequentCutsTest, ACutDoesNotWaitForLinesWithoutEnd) {
   Lease({});
   Settle();
   EXPECT_EQ(session_->durable_version(), 0u);
-  for (int second = 0; second < 11; ++second) {
-    now_ += absl::Seconds(1);
-    Lease({});  // everybody lives
-    for (const uint32_t ps : {0u, 1u}) {
-      v1::HeartbeatRequest heartbeat;
-      FillIdentity(v1::JOB_PS, ps, heartbeat.mutable_identity());
-      ASSERT_TRUE(session_->Heartbeat(now_, heartbeat).ok());
-    }
-    Settle();
-  }
+  for (int second = 0; second < 11; ++second) PassASecond();
   EXPECT_EQ(session_->durable_version(), 1u);
+}
+
+TEST_F(AsyncRunTest, WithAClockBoundTheSlowWorkerIsNamed) {
+  TrainingSession::Options options = OptionsOf(100);
+  options.run.mutable_sync()->set_clock_bound(0);
+  session_ = std::make_unique<TrainingSession>(options);
+  Start();
+  Register(v1::JOB_WORKER, 1, "w1");
+  ASSERT_THAT(Lease({}, 1).leases(), SizeIs(1));
+  const v1::LeaseBatchesResponse mine = Lease({}, 0);
+  ASSERT_THAT(mine.leases(), SizeIs(1));
+  EXPECT_THAT(Lease({mine.leases(0).batch()}, 0).leases(), IsEmpty());
+  for (int second = 0; second < 9; ++second) PassASecond();
+  EXPECT_THAT(notes_, Not(Contains(HasSubstr("gets no batches"))));
+  for (int second = 0; second < 3; ++second) PassASecond();
+  EXPECT_THAT(notes_, Contains(HasSubstr("worker/0 gets no batches: it is 1 ahead of worker/1")));
 }
 
 class EpochsTest : public AsyncRunTest {

@@ -221,6 +221,7 @@ Chief::Outcome Chief::outcome() const {
   outcome.steps = session_.newest_step();
   outcome.checkpoint = session_.durable_directory();
   outcome.checkpoint_step = session_.durable_version();
+  outcome.skipped_batches = session_.skipped().size();
   if (session_.plan() != nullptr) {
     outcome.test = session_.Evaluation(outcome.steps);
     outcome.epochs = session_.epochs();

@@ -63,6 +63,7 @@ class Chief : public ChiefClient {
     std::optional<EvaluationSums> test;  // At the last step.
     uint32_t epochs = 0;
     bool classifies = false;
+    uint64_t skipped_batches = 0;  // over the whole run
   };
   Outcome outcome() const;
 

@@ -206,6 +206,7 @@ absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {
   summary.exit_reason = status.ok() ? "trained to the end" : std::string(status.message());
   summary.steps = outcome.steps;
   summary.epochs = outcome.epochs;
+  summary.skipped_batches = outcome.skipped_batches;
   if (outcome.test.has_value() && outcome.test->examples > 0) {
     const auto examples = static_cast<double>(outcome.test->examples);
     summary.test_loss = outcome.test->loss_sum / examples;

@@ -178,6 +178,17 @@ uint64_t DataLedger::MinClock() const {
   return workers_.empty() ? 0 : slowest;
 }
 
+std::optional<DataLedger::HeldUp> DataLedger::WhoIsHeldUp() const {
+  if (options_.clock_bound < 0 || workers_.empty() || HasStale()) return std::nullopt;
+  if (queue_.empty() && NewLeft() == 0) return std::nullopt;
+  const auto [slowest, fastest] = std::minmax_element(
+      workers_.begin(), workers_.end(),
+      [](const auto& a, const auto& b) { return a.second.clock < b.second.clock; });
+  const uint64_t ahead = fastest->second.clock - slowest->second.clock;
+  if (ahead <= static_cast<uint64_t>(options_.clock_bound)) return std::nullopt;
+  return HeldUp{fastest->first, slowest->first, ahead};
+}
+
 bool DataLedger::HasStale() const {
   return std::any_of(open_.begin(), open_.end(),
                      [](const auto& open) { return open.second.stale; });

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -110,6 +111,15 @@ class DataLedger {
   // DataLoss: damaged. FailedPrecondition: another batch size in the middle of an epoch.
   std::string Serialize() const;
   absl::Status Restore(absl::string_view bytes);
+
+  // SSP: a worker that gets no batches because it is too far ahead of the slowest, the most
+  // advanced one.
+  struct HeldUp {
+    uint32_t worker = 0;
+    uint32_t slowest = 0;
+    uint64_t ahead = 0;
+  };
+  std::optional<HeldUp> WhoIsHeldUp() const;
 
   uint64_t updates() const { return updates_; }
   bool is_done() const { return done_; }

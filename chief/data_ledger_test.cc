@@ -362,9 +362,15 @@ TEST(DataLedgerTest, NoWorkerRunsFurtherAheadThanTheClockBound) {
   EXPECT_THAT(caller.Ask(1).leases, SizeIs(3));  // clocks 0 to 2
   std::vector<BatchKey> held = Batches(caller.Ask(0));
   EXPECT_THAT(held, SizeIs(3));
+  EXPECT_FALSE(ledger.WhoIsHeldUp().has_value());
   EXPECT_THAT(caller.Ask(0, held).leases, IsEmpty());  // three ahead of worker 1
+  ASSERT_TRUE(ledger.WhoIsHeldUp().has_value());
+  EXPECT_EQ(ledger.WhoIsHeldUp()->worker, 0u);
+  EXPECT_EQ(ledger.WhoIsHeldUp()->slowest, 1u);
+  EXPECT_EQ(ledger.WhoIsHeldUp()->ahead, 3u);
   caller.Ask(1, {Batches(caller.Ask(1))[0]});
   EXPECT_THAT(caller.Ask(0).leases, SizeIs(1));
+  EXPECT_FALSE(ledger.WhoIsHeldUp().has_value());
   // The dead do not hold anybody up.
   ledger.OnWorkerLost(1, 1);
   caller.Ask(0, Batches(caller.Ask(0)));

@@ -143,6 +143,8 @@ class TrainingSession {
   // Null before the first worker has registered.
   const RunPlan* plan() const { return plan_.get(); }
   std::optional<EvaluationSums> Evaluation(uint64_t version) const;
+  // Batches that are left out for ever, with the reasons.
+  const std::map<BatchKey, std::string>& skipped() const;
   absl::Status failure() const;
   bool classifies() const { return model_.has_value() && model_->classifies(); }
 
@@ -201,7 +203,6 @@ class TrainingSession {
   PsCommand CommandFor(uint32_t ps) const;
   void FillIdentity(v1::Identity* identity) const;
   v1::LoadSlicesRequest LoadRequest() const;
-  const std::map<BatchKey, std::string>& skipped() const;
 
   // training_session_async.cc
   absl::Status StartAsync();
@@ -213,6 +214,7 @@ class TrainingSession {
   void ProgressAsync(absl::Time now);
   bool LinesOfCutAreOut(absl::Time now);
   void TakeAsyncLines();
+  void NoteSlowWorker(absl::Time now);
   void FinishAsync();
 
   const Options options_;
@@ -235,6 +237,8 @@ class TrainingSession {
   std::string written_directory_;                       // of the manifest that was written last
   absl::Time lines_deadline_ = absl::InfiniteFuture();  // ASYNC, of a cut whose shards are there
   absl::Time started_ = absl::InfiniteFuture();
+  std::optional<uint32_t> slowest_;                // ASYNC with a clock bound: it holds others up
+  absl::Time slow_note_ = absl::InfiniteFuture();  // when the next note of it is due
   WaitKind wait_kind_ = WaitKind::kNone;
   absl::Time wait_since_ = absl::InfinitePast();
   absl::Time wait_note_ = absl::InfiniteFuture();  // when the next note of it is due

@@ -23,6 +23,7 @@ absl::Status TrainingSession::StartAsync() {
   options.ledger.num_epochs = run.num_epochs();
   options.ledger.evaluate_every = run.eval_every();
   options.ledger.evaluation_blocks = plan_->evaluation_blocks;
+  if (run.sync().has_clock_bound()) options.ledger.clock_bound = run.sync().clock_bound();
   options.num_ps = options_.num_ps_tasks;
   const auto report_slice = static_cast<int>(plan_->table.report_slice());
   if (report_slice < plan_->shard_map.owner_size()) {
@@ -139,7 +140,27 @@ void TrainingSession::ProgressAsync(absl::Time now) {
   }
   if (LinesOfCutAreOut(now)) WriteManifestIfComplete(UINT64_MAX);
   FinishAsync();
+  NoteSlowWorker(now);
   CheckWaits(now);
+}
+
+// With a clock bound: names the worker that others may not leave behind. It makes progress, or it
+// is taken for hung in the end (ExpireStalled).
+void TrainingSession::NoteSlowWorker(absl::Time now) {
+  const std::optional<DataLedger::HeldUp> held_up = async_->ledger().WhoIsHeldUp();
+  if (!held_up.has_value() || held_up->slowest != slowest_) {
+    slowest_ = held_up.has_value() ? std::optional<uint32_t>(held_up->slowest) : std::nullopt;
+    slow_note_ = now + options_.wait_note;
+  }
+  if (!held_up.has_value() || now < slow_note_) return;
+  slow_note_ = now + options_.wait_note;
+  const Member* member = membership_.Find(TaskId{Job::kWorker, held_up->slowest});
+  Note(absl::StrFormat(
+      "worker/%d gets no batches: it is %d ahead of worker/%d (%s), and "
+      "sync.clock_bound is %d; worker/%d counts as hung when it computes one "
+      "batch for %s",
+      held_up->worker, held_up->ahead, held_up->slowest, member == nullptr ? "" : member->activity,
+      options_.run.sync().clock_bound(), held_up->slowest, absl::FormatDuration(options_.stall)));
 }
 
 void TrainingSession::TakeAsyncLines() {

@@ -105,6 +105,12 @@ void PrintSummary(const Summary& summary, const std::string& out) {
     absl::StrAppendFormat(&trained, ", %.0f examples/s", *summary.examples_per_second);
   }
   std::printf("trained:       %s\n", trained.c_str());
+  if (summary.skipped_batches.value_or(0) > 0) {
+    std::printf("skipped:       %s, see the chief's log\n",
+                *summary.skipped_batches == 1
+                    ? "1 batch"
+                    : absl::StrCat(*summary.skipped_batches, " batches").c_str());
+  }
   if (summary.checkpoint.has_value()) {
     std::printf("checkpoint:    %s\n", summary.checkpoint->c_str());
   }

@@ -20,6 +20,7 @@ namespace shoal {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 absl::StatusOr<v1::RunConfig> Resolve(const std::vector<std::string>& args) {
@@ -40,6 +41,7 @@ class TrainCommandTest : public ::testing::Test {
       summary.status = "finished";
       summary.steps = 3;
       summary.test_accuracy = 0.5;
+      summary.skipped_batches = skipped_batches_;
       summary.checkpoint = options.run.out() + "/checkpoints/step-3";
       return WriteSummary(options.file_system, options.run.out(), summary);
     };
@@ -53,6 +55,7 @@ class TrainCommandTest : public ::testing::Test {
   std::string out_;
   TrainRoles roles_;
   int runs_ = 0;
+  uint64_t skipped_batches_ = 0;
   absl::Status result_;
   const std::unique_ptr<FileSystem> file_system_ = NewPosixFileSystem();
 };
@@ -81,6 +84,19 @@ TEST_F(TrainCommandTest, OneProcessLeavesItsFilesAndPrintsWhatItCameTo) {
   // The run file it left can be run again.
   EXPECT_EQ(TrainMain(roles_, {"--run=" + out_ + "/run.textproto"}), 0);
   EXPECT_EQ(runs_, 2);
+}
+
+TEST_F(TrainCommandTest, SkippedBatchesAreTold) {
+  const auto printed = [this] {
+    ::testing::internal::CaptureStdout();
+    EXPECT_EQ(Train(), 0);
+    return ::testing::internal::GetCapturedStdout();
+  };
+  EXPECT_THAT(printed(), Not(HasSubstr("skipped")));
+  skipped_batches_ = 1;
+  EXPECT_THAT(printed(), HasSubstr("skipped:       1 batch, "));
+  skipped_batches_ = 3;
+  EXPECT_THAT(printed(), HasSubstr("skipped:       3 batches, "));
 }
 
 TEST_F(TrainCommandTest, AFailureIsWrittenDownWithItsReason) {

@@ -80,6 +80,9 @@ constexpr FlagSpec kTable[] = {
      "number of workers."},
     {"max_staleness", kTasks, kRunning, kText, "sync.max_staleness", "N",
      "Asynchronous: how many updates a batch may be late. -1: unlimited, the default."},
+    {"clock_bound", kTasks, kRunning, kText, "sync.clock_bound", "N",
+     "Asynchronous: how many batches a worker may be ahead of the slowest. -1: no bound, the "
+     "default."},
     {"allow_mixed_compute", kTasks, kRunning, kBool, "sync.allow_mixed_compute", "",
      "Let workers with other processors or libraries join; results are then not the same bytes."},
     {"slice_bytes", kTasks, kRunning, kText, "cluster.slice_bytes", "N",

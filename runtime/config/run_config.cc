@@ -42,6 +42,7 @@ void ResolveDeployment(const TaskCounts& counts, v1::DeploymentOptions* deployme
 void ResolveSync(v1::SyncOptions* sync) {
   if (!sync->has_sync_replicas()) sync->set_sync_replicas(true);
   if (!sync->sync_replicas() && !sync->has_max_staleness()) sync->set_max_staleness(-1);
+  if (!sync->sync_replicas() && !sync->has_clock_bound()) sync->set_clock_bound(-1);
 }
 
 void ResolveCheckpointAndCluster(v1::RunConfig* run) {

@@ -112,10 +112,20 @@ absl::Status ValidateSync(const v1::SyncOptions& sync) {
                                  ", but nothing is stale in synchronous training; drop it or give "
                                  "--nosync_replicas"));
     }
+    if (sync.clock_bound() >= 0 && sync.has_clock_bound()) {
+      return Broken("clock_bound",
+                    absl::StrCat("is ", sync.clock_bound(),
+                                 ", but synchronous training has one clock for all; drop it or "
+                                 "give --nosync_replicas"));
+    }
   }
   if (sync.max_staleness() < -1) {
     return Broken("max_staleness",
                   absl::StrCat("must be -1 (unlimited) or more, is ", sync.max_staleness()));
+  }
+  if (sync.clock_bound() < -1) {
+    return Broken("clock_bound",
+                  absl::StrCat("must be -1 (no bound) or more, is ", sync.clock_bound()));
   }
   return absl::OkStatus();
 }

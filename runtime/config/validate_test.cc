@@ -67,6 +67,9 @@ const std::vector<BadRun>& BadRuns() {
       {{"--max_staleness=3"}, "max_staleness: is 3, but nothing is stale in synchronous training"},
       {{"--nosync_replicas", "--max_staleness=-2"},
        "max_staleness: must be -1 (unlimited) or more, is -2"},
+      {{"--clock_bound=0"}, "clock_bound: is 0, but synchronous training has one clock for all"},
+      {{"--nosync_replicas", "--clock_bound=-3"},
+       "clock_bound: must be -1 (no bound) or more, is -3"},
       // Cluster and checkpoints.
       {{"--slice_bytes=1000"}, "cluster.slice_bytes: must be a multiple of 64, is 1000"},
       {{"--slice_bytes=8388608"}, "cluster.slice_bytes: must be 64 to 4194304, is 8388608"},
@@ -160,6 +163,7 @@ TEST(ValidateTest, GoodRunsPass) {
       {"--num_ps_tasks=0"},
       {"--num_ps_tasks=1", "--num_replicas=1"},
       {"--num_ps_tasks=3", "--num_replicas=4", "--nosync_replicas", "--max_staleness=0"},
+      {"--nosync_replicas", "--clock_bound=0"},
       {"--sync_replicas", "--max_staleness=-1"},
       {"--replicas_to_aggregate=5"},
       {"--devices=/cpu:0,/device:CPU:1,/job:worker/task:0/device:GPU:0"},

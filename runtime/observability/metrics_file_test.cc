@@ -121,11 +121,13 @@ TEST(SummaryTest, AbsentValuesAreNullAndItIsReadBack) {
   summary.status = "stopped";
   summary.exit_reason = "Ctrl-C \"twice\"\n";
   summary.steps = 12;
+  summary.skipped_batches = 4;
   summary.test_accuracy = 0.9;
   EXPECT_EQ(
       SummaryJson(summary),
       "{\"status\": \"stopped\", \"exit_reason\": \"Ctrl-C \\\"twice\\\"\\u000a\", \"steps\": "
-      "12, \"epochs\": null, \"examples\": null, \"seconds\": null, \"train_seconds\": null, "
+      "12, \"epochs\": null, \"examples\": null, \"skipped_batches\": 4, \"seconds\": null, "
+      "\"train_seconds\": null, "
       "\"examples_per_second\": null, \"final_loss\": null, \"test_loss\": null, "
       "\"test_accuracy\": 0.9, \"checkpoint\": null}\n");
   summary.exit_reason = "ok";
@@ -133,6 +135,7 @@ TEST(SummaryTest, AbsentValuesAreNullAndItIsReadBack) {
   ASSERT_TRUE(WriteSummary(file_system.get(), ::testing::TempDir(), summary).ok());
   const absl::StatusOr<Summary> again = ReadSummary(file_system.get(), ::testing::TempDir());
   ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->skipped_batches, 4u);
   EXPECT_EQ(SummaryJson(*again), SummaryJson(summary));
   EXPECT_TRUE(absl::IsNotFound(ReadSummary(file_system.get(), "/nowhere").status()));
 }

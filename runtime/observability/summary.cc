@@ -27,6 +27,7 @@ std::string SummaryJson(const Summary& summary) {
       .Add("steps", summary.steps)
       .Add("epochs", summary.epochs)
       .Add("examples", summary.examples)
+      .Add("skipped_batches", summary.skipped_batches)
       .Add("seconds", summary.seconds)
       .Add("train_seconds", summary.train_seconds)
       .Add("examples_per_second", summary.examples_per_second)
@@ -60,6 +61,7 @@ absl::StatusOr<Summary> ReadSummary(FileSystem* file_system, const std::string& 
   double number = 0;
   if (absl::SimpleAtoi((*fields)["steps"], &whole)) summary.steps = whole;
   if (absl::SimpleAtoi((*fields)["examples"], &whole)) summary.examples = whole;
+  if (absl::SimpleAtoi((*fields)["skipped_batches"], &whole)) summary.skipped_batches = whole;
   const std::pair<const char*, absl::optional<double>*> numbers[] = {
       {"epochs", &summary.epochs},
       {"seconds", &summary.seconds},

@@ -14,11 +14,13 @@ namespace shoal {
 class FileSystem;
 
 struct Summary {
-  std::string status;                    // "finished", "stopped" or "failed"
-  std::string exit_reason;               // In words.
-  uint64_t steps = 0;                    // Applied updates over the whole run.
-  absl::optional<double> epochs;         // Passed through, over the whole run; may be a fraction.
-  absl::optional<uint64_t> examples;     // Trained on in this start of the run.
+  std::string status;                 // "finished", "stopped" or "failed"
+  std::string exit_reason;            // In words.
+  uint64_t steps = 0;                 // Applied updates over the whole run.
+  absl::optional<double> epochs;      // Passed through, over the whole run; may be a fraction.
+  absl::optional<uint64_t> examples;  // Trained on in this start of the run.
+  // Left out of the whole run, for ever: not finite, or workers crashed on them.
+  absl::optional<uint64_t> skipped_batches;
   absl::optional<double> seconds;        // Of this start, from the chief's start to its end.
   absl::optional<double> train_seconds;  // Of these, from the first step's start to the last's end.
   absl::optional<double> examples_per_second;  // examples / train_seconds

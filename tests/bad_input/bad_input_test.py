@@ -73,6 +73,7 @@ def flag_cases():
         ([*train, "--loss=l3"], FLAGS, "model.loss: \"l3\" is unknown"),
         ([*train, "--num_epochs=0"], FLAGS, "num_epochs: and max_steps are both 0"),
         ([*train, "--max_staleness=3"], FLAGS, "max_staleness: is 3, but nothing is stale"),
+        ([*train, "--clock_bound=3"], FLAGS, "clock_bound: is 3, but synchronous training has one clock"),
         ([*train, "--set=optimizer.clip_by_global_norm=-1"], FLAGS, "optimizer.clip_by_global_norm"),
         ([*train, "--resume=perhaps"], FLAGS, "resume: \"perhaps\" must be"),
         ([*train, "--set=data.format=csv"], FLAGS, "one of idx"),

@@ -1,5 +1,6 @@
 // A whole cluster in this process: chief, parameter servers and workers over the in-process
 // transport. What any number of tasks must give is the same bytes.
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -19,6 +21,7 @@
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/config/run_config.h"
 #include "runtime/config/validate.h"
+#include "runtime/observability/metrics_file.h"
 #include "runtime/observability/summary.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/process/task_options.h"
@@ -98,6 +101,16 @@ class InProcessClusterTest : public ::testing::Test {
     return values;
   }
 
+  // The lines of metrics.jsonl.
+  std::vector<StepMetrics> StepsOf(const v1::RunConfig& run) {
+    std::vector<StepMetrics> steps;
+    const std::string text = *ReadFile(*files_, run.out() + "/metrics.jsonl");
+    for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+      steps.push_back(*ParseMetricsLine(line));
+    }
+    return steps;
+  }
+
   Values Trained(uint32_t num_ps, uint32_t num_workers, const std::string& extra = "") {
     const v1::RunConfig run = Config(extra);
     EXPECT_TRUE(IsOkStatus(Train(run, num_ps, num_workers)));
@@ -155,6 +168,48 @@ TEST_F(InProcessClusterTest, TheSummaryCountsEveryExampleOnce) {
   EXPECT_EQ(summary->steps, 4u * 5u);  // 15 batches an epoch, three a step
   EXPECT_EQ(summary->examples, 4u * 230u);
   EXPECT_TRUE(summary->test_accuracy.has_value());
+}
+
+constexpr char kAsync[] = "sync { sync_replicas: false }";
+
+TEST_F(InProcessClusterTest, AsynchronouslyEveryExampleCountsOnceToo) {
+  const v1::RunConfig run = Config(kAsync);
+  ASSERT_TRUE(IsOkStatus(Train(run, 2, 3)));
+  const absl::StatusOr<Summary> summary = ReadSummary(files_.get(), run.out());
+  ASSERT_TRUE(IsOkStatus(summary.status()));
+  EXPECT_EQ(summary->steps, 4u * 15u);
+  EXPECT_EQ(summary->examples, 4u * 230u);
+  EXPECT_EQ(summary->skipped_batches, 0u);
+  EXPECT_THAT(StepsOf(run), ::testing::SizeIs(4 * 15));
+}
+
+TEST_F(InProcessClusterTest, WithAClockBoundContributionsAreOnlySoLate) {
+  constexpr uint64_t kWorkers = 3, kBound = 1;
+  v1::RunConfig run = Config(kAsync);
+  run.mutable_sync()->set_clock_bound(kBound);
+  ASSERT_TRUE(IsOkStatus(Train(run, 2, kWorkers)));
+  uint64_t most = 0;
+  for (const StepMetrics& step : StepsOf(run)) most = std::max(most, step.staleness.value_or(0));
+  EXPECT_LE(most, (kWorkers - 1) * (2 * kBound + 1));
+  const absl::StatusOr<Summary> summary = ReadSummary(files_.get(), run.out());
+  ASSERT_TRUE(IsOkStatus(summary.status()));
+  EXPECT_EQ(summary->steps, 4u * 15u);
+  EXPECT_EQ(summary->examples, 4u * 230u);
+}
+
+TEST_F(InProcessClusterTest, TheSummaryCountsSkippedBatches) {
+  const std::string diverges = "optimizer { learning_rate: 1e30 }";
+  v1::RunConfig sync = Config(diverges);
+  sync.set_max_steps(4);
+  v1::RunConfig async = Config(diverges + kAsync);
+  async.set_num_epochs(1);
+  for (const v1::RunConfig& run : {sync, async}) {
+    ASSERT_TRUE(IsOkStatus(Train(run, 2, 2)));
+    const absl::StatusOr<Summary> summary = ReadSummary(files_.get(), run.out());
+    ASSERT_TRUE(IsOkStatus(summary.status()));
+    EXPECT_GT(summary->skipped_batches, 0u) << run.out();
+    EXPECT_LT(summary->skipped_batches, 20u) << run.out();
+  }
 }
 
 TEST_F(InProcessClusterTest, AnotherModelThanTheCheckpointsIsRefusedByName) {

@@ -129,6 +129,16 @@ def stops_and_resumes():
             assert over.summary()["steps"] == LONG_EPOCHS * BATCHES, "a finished run was trained on"
 
 
+def skipped_batches_are_told():
+    diverges = ("--num_replicas=2", "--num_ps_tasks=2", "--learning_rate=1e30", "--batch_size=300")
+    for mode in (("--sync_replicas", "--max_steps=6"), ("--nosync_replicas", "--num_epochs=1")):
+        with cluster.Run(SMALL, *diverges, *mode) as run:
+            run.finish()
+            skipped = run.summary()["skipped_batches"]
+            assert 0 < skipped < 20, run.summary()
+            assert f"skipped:       {skipped} batch" in run.output, run.output
+
+
 def divergence_ends_the_run():
     with cluster.Run(SMALL, *FLAGS, "--num_replicas=2", "--learning_rate=1e30") as run:
         run.finish(code=78)
@@ -140,4 +150,5 @@ def divergence_ends_the_run():
 if __name__ == "__main__":
     cluster.main([trains, bounded_staleness, killed_worker, killed_ps, killed_ps_after_cuts,
                   killed_ps_without_checkpoint, all_at_once,
-                  ps_without_slices, one_process, stops_and_resumes, divergence_ends_the_run])
+                  ps_without_slices, one_process, stops_and_resumes, skipped_batches_are_told,
+                  divergence_ends_the_run])
