@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,7 +14,9 @@
 #include "proto/v1/bulk.pb.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/parameter_server.h"
+#include "ps/parameter_shard.h"
 #include "ps/ps_test_cluster.h"
+#include "runtime/rpc/receiver_rules.h"
 #include "runtime/transport/bulk_test_service.h"
 
 namespace shoal {
@@ -164,6 +167,17 @@ TEST_P(BulkRequestTest, GarbageIsInvalid) {
 TEST_P(BulkRequestTest, AfterStopEverythingIsUnavailable) {
   ASSERT_TRUE(cluster_.servers[0]->Stop().ok());
   EXPECT_EQ(Send(Request()).code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_P(BulkRequestTest, ALeaseThatEndsDuringACallIsUnavailableAndNoFaultOfTheCaller) {
+  const v1::Identity chief = PsLoadRequest(1, true).identity();
+  ReceiverRules rules(chief.run_id(), chief.term(), /*incarnation=*/1);
+  rules.set_lineage(1);
+  const auto asked = std::make_shared<std::atomic<int>>(0);
+  // Entering is the first thing for which the lease is asked about.
+  cluster_.servers[0]->shard()->SetRules(rules, [asked] { return ++*asked != 2; });
+  EXPECT_EQ(Send(Request()), absl::UnavailableError("this ps cannot reach the chief"));
+  ExpectNothingChanged();
 }
 
 }  // namespace

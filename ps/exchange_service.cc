@@ -158,17 +158,12 @@ absl::Status ExchangeService::Work::CheckPushes() {
   if (!pushed_slices_.empty() && request_.batch_examples() == 0) {
     return absl::InvalidArgumentError("batch_examples: a batch has examples");
   }
-  if (!pool_->shard->OwnsAll(access_, pushed_slices_)) {
-    return absl::InvalidArgumentError("pushes: a slice of another ps");
-  }
-  return absl::OkStatus();
+  return pool_->shard->CheckOwnsAll(access_, pushed_slices_);
 }
 
 absl::Status ExchangeService::Work::CheckPulls() {
   slices.assign(request_.pulls().begin(), request_.pulls().end());
-  if (!pool_->shard->OwnsAll(access_, slices)) {
-    return absl::InvalidArgumentError("pulls: a slice of another ps");
-  }
+  RETURN_IF_ERROR(pool_->shard->CheckOwnsAll(access_, slices));
   uint64_t bytes = 0;
   for (const uint32_t slice : slices) bytes += (*access_.table)[slice].num_bytes();
   if (!request_.versions_only() && bytes > pool_->max_payload_bytes) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "base/status_macros.h"
 #include "proto/v1/identity.pb.h"
 
@@ -121,13 +123,15 @@ absl::StatusOr<ParameterShard::Access> ParameterShard::Enter(const v1::Identity&
                 std::shared_ptr<const SliceTable>(store_, &store_->table())};
 }
 
-bool ParameterShard::OwnsAll(const Access& access, absl::Span<const uint32_t> slices) {
+absl::Status ParameterShard::CheckOwnsAll(const Access& access, absl::Span<const uint32_t> slices) {
   MutexLock lock(&mutex_);
-  if (!CheckServing(access.generation).ok()) return false;
-  return std::all_of(slices.begin(), slices.end(), [this](uint32_t slice) {
-    mutex_.AssertHeld();
-    return store_->Owns(slice);
-  });
+  RETURN_IF_ERROR(CheckServing(access.generation));
+  for (const uint32_t slice : slices) {
+    if (!store_->Owns(slice)) {
+      return absl::InvalidArgumentError(absl::StrCat("slice ", slice, " is not of this ps"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<PushOutcome> ParameterShard::Push(const Access& access, const SlicePush& push) {

@@ -94,8 +94,9 @@ class ParameterShard {
     std::shared_ptr<const SliceTable> table;
   };
   absl::StatusOr<Access> Enter(const v1::Identity& sender, uint64_t receiver_incarnation);
-  // Whether all are slices of this shard. False also when there was a load.
-  bool OwnsAll(const Access& access, absl::Span<const uint32_t> slices);
+  // INVALID_ARGUMENT, naming the slice, unless all are slices of this shard; otherwise as Push.
+  absl::Status CheckOwnsAll(const Access& access, absl::Span<const uint32_t> slices);
+  // ABORTED "moved" when there was a load; UNAVAILABLE: this ps may not act now.
   absl::StatusOr<PushOutcome> Push(const Access& access, const SlicePush& push);
   uint64_t free_staging_bytes();
 
