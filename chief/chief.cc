@@ -139,11 +139,16 @@ void Chief::RecordAll(std::vector<SessionRecord> records) {
     } else {
       const auto& write = std::get<ManifestToWrite>(record);
       const absl::Status status = options_.recorder->Record(write);
-      MutexLock lock(&mutex_);
-      session_.OnManifestWritten(options_.clock->Now(), write.manifest.lineage(),
-                                 write.manifest.step(), status);
-      poked_ = true;
-      changed_.NotifyAll();
+      bool stands = false;
+      {
+        MutexLock lock(&mutex_);
+        session_.OnManifestWritten(options_.clock->Now(), write.manifest.lineage(),
+                                   write.manifest.step(), status);
+        stands = session_.RestsOn(write.directory);
+        poked_ = true;
+        changed_.NotifyAll();
+      }
+      if (stands) options_.recorder->OnCheckpointStands();
     }
   }
 }

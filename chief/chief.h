@@ -27,6 +27,8 @@ class SessionRecorder {
   virtual void Record(const StepLine& line) = 0;
   virtual void Record(const RolledBack& rolled_back) = 0;
   virtual absl::Status Record(const ManifestToWrite& manifest) = 0;
+  // The session rests on the manifest recorded last: older checkpoints may be removed.
+  virtual void OnCheckpointStands() = 0;
   virtual void OnTrainingStarts() = 0;
 };
 

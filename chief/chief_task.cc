@@ -27,9 +27,7 @@ namespace shoal {
 namespace {
 
 int KeepOf(const v1::RunConfig& run) {
-  // At least two: a rollback may need the last one that is known to be durable while a newer one is
-  // being published.
-  return run.checkpoint().keep() > 0 ? std::max(2, static_cast<int>(run.checkpoint().keep())) : 3;
+  return run.checkpoint().keep() > 0 ? static_cast<int>(run.checkpoint().keep()) : 3;
 }
 
 // Whether a run that stands at the checkpoint has nothing left to do.
@@ -86,6 +84,7 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   recorder.progress = options.progress;
   ChiefTask* const self = task.get();
   recorder.publish = [self](const ManifestToWrite& write) { return self->Publish(write); };
+  recorder.prune = [self] { self->Prune(); };
   recorder.discard_above = [self](uint64_t step) { self->DiscardAbove(step); };
   ASSIGN_OR_RETURN(task->recorder_, RunRecorder::Create(recorder));
 
@@ -164,10 +163,13 @@ absl::Status ChiefTask::Publish(const ManifestToWrite& write) {
   absl::Status exported = checkpoint.ok() ? ExportModel(*options_.file_system, **checkpoint, path)
                                           : checkpoint.status();
   if (!exported.ok()) LOG(WARNING) << "model.safetensors could not be written: " << exported;
-  const absl::Status pruned = checkpoints_->Prune(KeepOf(options_.run));
-  if (!pruned.ok()) LOG(WARNING) << "old checkpoints could not be removed: " << pruned;
   LOG(INFO) << "checkpoint of step " << manifest.step() << " in " << path;
   return absl::OkStatus();
+}
+
+void ChiefTask::Prune() {
+  const absl::Status pruned = checkpoints_->Prune(KeepOf(options_.run));
+  if (!pruned.ok()) LOG(WARNING) << "old checkpoints could not be removed: " << pruned;
 }
 
 void ChiefTask::DiscardAbove(uint64_t step) {

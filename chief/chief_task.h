@@ -41,6 +41,7 @@ class ChiefTask {
   absl::Status FindCheckpoint(TrainingSession::Options* session);
   absl::StatusOr<uint64_t> NextTerm();
   absl::Status Publish(const ManifestToWrite& write);
+  void Prune();
   void DiscardAbove(uint64_t step);
   absl::Status WriteOwnSummary(const absl::Status& status);
 

@@ -36,8 +36,10 @@ class RunRecorder : public SessionRecorder {
     uint64_t first_step = 0;
     bool synchronous = true;
     ProgressReporter* progress = nullptr;  // May be null.
-    // Makes a checkpoint of shards that are there: writes the manifest, exports the model, prunes.
+    // Makes a checkpoint of shards that are there: writes the manifest, exports the model.
     std::function<absl::Status(const ManifestToWrite&)> publish;
+    // Removes old checkpoints.
+    std::function<void()> prune;
     // Removes checkpoints above a step: the run went back behind them.
     std::function<void(uint64_t step)> discard_above;
   };
@@ -48,6 +50,7 @@ class RunRecorder : public SessionRecorder {
   void Record(const StepLine& line) override;
   void Record(const RolledBack& rolled_back) override;
   absl::Status Record(const ManifestToWrite& manifest) override;
+  void OnCheckpointStands() override { options_.prune(); }
   void OnTrainingStarts() override;
 
   // What summary.json says, but for status, exit_reason, test figures and checkpoint.

@@ -140,6 +140,8 @@ class TrainingSession {
   }
   uint64_t durable_version() const { return cuts_.durable_version(); }
   const std::string& durable_directory() const { return cuts_.durable_directory(); }
+  // Whether the run would go back to this checkpoint, and no ps may be reading an older one.
+  bool RestsOn(absl::string_view directory) const;
   // Null before the first worker has registered.
   const RunPlan* plan() const { return plan_.get(); }
   std::optional<EvaluationSums> Evaluation(uint64_t version) const;

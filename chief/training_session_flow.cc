@@ -253,6 +253,13 @@ void TrainingSession::OnManifestWritten(absl::Time now, uint64_t lineage, uint64
   Progress(now);
 }
 
+bool TrainingSession::RestsOn(absl::string_view directory) const {
+  const auto has_loaded = [this](const PsState& ps) {
+    return ps.loaded_lineage == state_.lineage();
+  };
+  return cuts_.durable_directory() == directory && std::all_of(ps_.begin(), ps_.end(), has_loaded);
+}
+
 void TrainingSession::FinishIfDurable() {
   if (state_.phase() == v1::RunState::PHASE_FAILED || state_.phase() == v1::RunState::PHASE_DONE)
     return;

@@ -84,6 +84,13 @@ class TrainingSessionTest : public ::testing::Test {
     return session_->Heartbeat(now_, request);
   }
 
+  void Leave(v1::Job job, uint32_t index) {
+    v1::HeartbeatRequest request;
+    *request.mutable_identity() = IdentityOf(job, index);
+    request.set_leaving(true);
+    ASSERT_TRUE(session_->Heartbeat(now_, request).ok());
+  }
+
   // Seconds in which all of `beating` renew their leases.
   void PassTime(int seconds, const std::vector<std::pair<v1::Job, uint32_t>>& beating) {
     for (int i = 0; i < seconds; ++i) {
@@ -104,6 +111,7 @@ class TrainingSessionTest : public ::testing::Test {
     }
     for (const SessionRecord& record : session_->TakeRecords()) {
       if (const auto* note = std::get_if<SessionNote>(&record)) notes_.push_back(note->text);
+      if (const auto* write = std::get_if<ManifestToWrite>(&record)) manifests_.push_back(*write);
     }
   }
 
@@ -112,6 +120,29 @@ class TrainingSessionTest : public ::testing::Test {
     for (const uint32_t i : {0u, 1u}) Register(v1::JOB_WORKER, i);
     Act();
     ASSERT_EQ(session_->state().phase(), v1::RunState::PHASE_TRAINING);
+  }
+
+  // Both ps have passed the version and written their shards of it.
+  void Cut(uint64_t version) {
+    v1::ReportStepsRequest steps;
+    *steps.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
+    for (uint64_t step = session_->newest_step() + 1; step <= version; ++step) {
+      steps.add_steps()->set_step(step);
+    }
+    ASSERT_TRUE(session_->ReportSteps(now_, steps).ok());
+    for (const uint32_t ps : {0u, 1u}) {
+      v1::ReportShardRequest shard;
+      *shard.mutable_identity() = IdentityOf(v1::JOB_PS, ps);
+      shard.set_version(version);
+      shard.set_directory("cut-" + std::to_string(version));
+      ASSERT_TRUE(session_->ReportShard(now_, shard).ok());
+    }
+    Act();
+  }
+
+  void ManifestIsWritten(const ManifestToWrite& write) {
+    session_->OnManifestWritten(now_, write.manifest.lineage(), write.manifest.step(),
+                                absl::OkStatus());
   }
 
   const std::vector<std::pair<v1::Job, uint32_t>> all_ = {
@@ -123,6 +154,7 @@ class TrainingSessionTest : public ::testing::Test {
   std::optional<uint32_t> hanging_ps_;
   std::map<uint32_t, v1::HeartbeatRequest> activities_;  // of workers
   std::vector<std::string> notes_;
+  std::vector<ManifestToWrite> manifests_;
 };
 
 TEST_F(TrainingSessionTest, AWaitForTasksToRegisterNamesThemAndEnds) {
@@ -269,6 +301,33 @@ TEST_F(TrainingSessionTest, NormsAreTakenFromTheLivePsOfThisLineageOnly) {
   EXPECT_FALSE(session_->NormScale(session_->state().lineage(), 0).has_value());
   EXPECT_TRUE(session_->ReportNorms(now_, good).ok());
   EXPECT_TRUE(session_->NormScale(session_->state().lineage(), 0).has_value());
+}
+
+TEST_F(TrainingSessionTest, OldCheckpointsAreNeededUntilTheSessionRestsOnTheNewOne) {
+  StartTraining();
+  Cut(1);
+  ASSERT_EQ(manifests_.size(), 1u);
+  EXPECT_FALSE(session_->RestsOn("cut-1"));  // written, perhaps, but the session does not know
+  ManifestIsWritten(manifests_[0]);
+  EXPECT_TRUE(session_->RestsOn("cut-1"));
+  Cut(2);
+  EXPECT_TRUE(session_->RestsOn("cut-1"));
+  EXPECT_FALSE(session_->RestsOn("cut-2"));
+}
+
+TEST_F(TrainingSessionTest, ACheckpointThatIsKnownTooLateIsNotRestedOn) {
+  StartTraining();
+  Cut(1);
+  ManifestIsWritten(manifests_[0]);
+  Cut(2);
+  hanging_ps_ = 1;
+  Leave(v1::JOB_PS, 1);
+  Register(v1::JOB_PS, 1, "again");  // all go back to the first one
+  Act();
+  ManifestIsWritten(manifests_[1]);
+  EXPECT_FALSE(session_->RestsOn("cut-2"));
+  EXPECT_FALSE(session_->RestsOn("cut-1"));  // ps/1 is reading it
+  EXPECT_EQ(session_->durable_version(), 1u);
 }
 
 }  // namespace

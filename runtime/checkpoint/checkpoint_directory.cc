@@ -22,14 +22,14 @@ constexpr char kLatestFile[] = "LATEST";
 }  // namespace
 
 std::string CheckpointName::ToString() const {
-  return absl::StrFormat("ckpt-%d-%d-%016x", step, term, random);
+  return absl::StrFormat("ckpt-%d-%d-%016x", step, term, lineage);
 }
 
 bool CheckpointName::Parse(absl::string_view text, CheckpointName* name) {
   const std::vector<absl::string_view> parts = absl::StrSplit(text, '-');
   return parts.size() == 4 && parts[0] == "ckpt" && absl::SimpleAtoi(parts[1], &name->step) &&
          absl::SimpleAtoi(parts[2], &name->term) && parts[3].size() == 16 &&
-         absl::SimpleHexAtoi(parts[3], &name->random) && name->ToString() == text;
+         absl::SimpleHexAtoi(parts[3], &name->lineage) && name->ToString() == text;
 }
 
 absl::StatusOr<std::unique_ptr<CheckpointDirectory>> CheckpointDirectory::Open(
@@ -49,7 +49,8 @@ std::string CheckpointDirectory::PathOf(absl::string_view name) const {
 absl::Status CheckpointDirectory::Begin(const CheckpointName& name) {
   const std::string path = PathOf(name.ToString());
   if (FileExists(file_system_, path)) {
-    return absl::AlreadyExistsError(absl::StrCat(path, " exists: draw another random number"));
+    return absl::AlreadyExistsError(
+        absl::StrCat(path, " exists: a version is cut once in a lineage"));
   }
   RETURN_IF_ERROR(file_system_.MakeDirectory(path));
   return file_system_.SyncDirectory(root_);

@@ -16,11 +16,11 @@
 
 namespace shoal {
 
-// A checkpoint's place: "ckpt-<step>-<term>-<random>" under checkpoints/.
+// A checkpoint's place: "ckpt-<step>-<term>-<lineage>" under checkpoints/.
 struct CheckpointName {
   uint64_t step = 0;
   uint64_t term = 0;
-  uint64_t random = 0;  // a second attempt never meets the first one's files
+  uint64_t lineage = 0;  // a second attempt at the step never meets the first one's files
 
   std::string ToString() const;
   // False for the name of anything else.
@@ -28,7 +28,7 @@ struct CheckpointName {
 
   // Older first: a later chief's checkpoints are newer, whatever their step.
   friend bool operator<(const CheckpointName& a, const CheckpointName& b) {
-    return std::tie(a.term, a.step, a.random) < std::tie(b.term, b.step, b.random);
+    return std::tie(a.term, a.step, a.lineage) < std::tie(b.term, b.step, b.lineage);
   }
 };
 

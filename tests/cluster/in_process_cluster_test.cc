@@ -151,6 +151,19 @@ TEST_F(InProcessClusterTest, AStoppedRunResumesToTheSameBytes) {
   EXPECT_EQ(ValuesOf(run), whole);
 }
 
+TEST_F(InProcessClusterTest, OneCheckpointIsEnoughToKeep) {
+  const Values whole = Trained(2, 2, "max_steps: 20");
+  v1::RunConfig run = Config("max_steps: 9 checkpoint { keep: 1 save_every: 1 }");
+  ASSERT_TRUE(IsOkStatus(Train(run, 2, 2)));
+  auto directory = *CheckpointDirectory::Open(*files_, run.out() + "/checkpoints");
+  const std::vector<CheckpointName> left = *directory->List();
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_EQ(left[0].step, 9u);
+  run.set_max_steps(20);
+  ASSERT_TRUE(IsOkStatus(Train(run, 3, 1)));
+  EXPECT_EQ(ValuesOf(run), whole);
+}
+
 TEST_F(InProcessClusterTest, AFinishedRunSaysSoAndChangesNothing) {
   const v1::RunConfig run = Config("max_steps: 6");
   ASSERT_TRUE(IsOkStatus(Train(run, 1, 1)));
