@@ -120,8 +120,11 @@ absl::Status Launcher::Run() {
   if (status.ok() && !nothing_to_do_) status = Watch();
   ShowProgress();
   const bool chief_ended = chief_.child != nullptr && chief_.child->Poll().has_value();
-  EndAll(chief_ended && (status.ok() || absl::IsCancelled(status)) ? options_.end_timeout
-                                                                   : absl::ZeroDuration());
+  const absl::Status ended =
+      EndAll(chief_ended && (status.ok() || absl::IsCancelled(status)) ? options_.end_timeout
+                                                                       : absl::ZeroDuration());
+  if (status.ok()) return ended;
+  if (!ended.ok()) options_.progress->Say(ended.message());
   return status;
 }
 
@@ -310,8 +313,9 @@ void Launcher::PassOnRequests() {
                            options_.shutdown->signal() == SIGINT ? "Ctrl-C" : "asked to stop");
 }
 
-void Launcher::EndAll(absl::Duration patience) {
+absl::Status Launcher::EndAll(absl::Duration patience) {
   const absl::Time now = absl::Now();
+  std::vector<std::string> killed;
   std::vector<Task*> all;
   for (Task& task : tasks_) all.push_back(&task);
   all.push_back(&chief_);
@@ -323,8 +327,7 @@ void Launcher::EndAll(absl::Duration patience) {
     const absl::optional<ChildExit> exit = task->child->WaitFor(left);
     if (!exit.has_value()) {
       if (patience > absl::ZeroDuration() && !restarted) {
-        options_.progress->Say(absl::StrCat(task->id.ToString(), " did not end within ",
-                                            absl::FormatDuration(patience), " and was killed"));
+        killed.push_back(task->id.ToString());
       }
       task->child->Kill();
       task->child->WaitFor(absl::InfiniteDuration());
@@ -335,6 +338,11 @@ void Launcher::EndAll(absl::Duration patience) {
     }
   }
   link_.reset();
+  if (killed.empty()) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(absl::StrJoin(killed, ", "), " did not end within ",
+                                          absl::FormatDuration(patience),
+                                          " after the run and had to be killed; its result ",
+                                          "stands, see ", options_.run.out(), "/logs"));
 }
 
 bool Launcher::AnyWorkerLeft() const {

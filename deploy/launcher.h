@@ -85,8 +85,9 @@ class Launcher {
   absl::Status Failure(const Task& task, const ChildExit& exit) const;
   void ShowProgress();
   void PassOnRequests();
-  // After the chief: waits for the others, kills who does not come.
-  void EndAll(absl::Duration patience);
+  // After the chief: waits for the others, kills who does not come. INTERNAL names those, but not
+  // restarted workers: see kRestartedWorkersEnd.
+  absl::Status EndAll(absl::Duration patience);
   bool AnyWorkerLeft() const;
   std::string LogPath(TaskId task) const;
 

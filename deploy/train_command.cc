@@ -158,13 +158,14 @@ void Conclude(const absl::Status& status, const std::string& summary_before, con
       LOG(WARNING) << "summary.json could not be written status=" << saved;
     }
   }
-  if (!status.ok() && !absl::IsCancelled(status)) return;
   if (!written && status.ok()) {
     std::printf("This run had already finished. To train on, raise --num_epochs or --max_steps.\n");
   }
-  if (const absl::StatusOr<Summary> summary = ReadSummary(file_system, out); summary.ok()) {
-    PrintSummary(*summary, out);
-  }
+  const absl::StatusOr<Summary> summary = ReadSummary(file_system, out);
+  if (!summary.ok()) return;
+  // A run may finish although a task then does not end.
+  const bool finished = written && summary->status == "finished";
+  if (status.ok() || absl::IsCancelled(status) || finished) PrintSummary(*summary, out);
 }
 
 absl::Status Train(const TrainRoles& roles, const v1::RunConfig& run,

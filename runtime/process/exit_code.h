@@ -12,12 +12,13 @@ namespace shoal {
 
 enum ExitCode : int {
   kExitDone = 0,
-  kExitInternalError = 1,  // Also: the machine refused (no memory, disk full, port in use).
+  kExitInternalError = 1,  // Also: the machine refused (no memory, disk full).
   kExitUsage = 2,          // The command line: unknown command.
   kExitBadFlags = 64,      // EX_USAGE: a flag, a field or a combination of them is wrong.
   kExitBadData = 65,       // EX_DATAERR: data files or checkpoints are damaged.
   kExitBadConfig = 78,  // EX_CONFIG: what was given does not fit what is there (other model, other
-                        // run, a file or directory that is missing or not permitted).
+                        // run, a file or directory that is missing or not permitted, a port or
+                        // directory that is in use).
   kExitInterrupted = 130,  // SIGINT, after a checkpoint.
   kExitRestartMe = 138,    // Fenced, or a peer was lost for good: start this task again.
   kExitTerminated = 143,   // SIGTERM, after a checkpoint.

@@ -57,8 +57,10 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const Options& op
   if (options.bulk != nullptr) options.bulk->AddTo(&builder);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) {
-    return absl::UnavailableError(absl::StrCat(
-        "address ", options.address, ": cannot listen; is the port in use by another process?"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "--listen_address: cannot listen at ", options.address,
+        ": its port is in use by another process, or it is not this machine's; end that process "
+        "or name another address (port 0: any free one)"));
   }
   if (options.bulk != nullptr) options.bulk->Start();
   std::unique_ptr<GrpcServer> result(

@@ -36,8 +36,8 @@ class GrpcServer {
     GrpcBulkServer* bulk = nullptr;        // May be null; must outlive the server.
   };
 
-  // PERMISSION_DENIED: address others can reach. UNAVAILABLE: the address cannot be listened on,
-  // e.g. port in use.
+  // PERMISSION_DENIED: address others can reach. FAILED_PRECONDITION: the address cannot be
+  // listened on, e.g. port in use.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Create(const Options& options);
 
   // Stops with half a second of grace.

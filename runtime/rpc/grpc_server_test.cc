@@ -65,7 +65,7 @@ TEST(GrpcServerTest, ASecondServerOnThePortIsRefused) {
   GrpcServer::Options options;
   options.services = {service.get()};
   options.address = chief.server->address();
-  EXPECT_EQ(GrpcServer::Create(options).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(GrpcServer::Create(options).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(GrpcServerTest, OtherMachinesAreShutOutUnlessAllowed) {
