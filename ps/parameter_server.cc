@@ -274,7 +274,7 @@ absl::Status ParameterServer::Core::Stop() {
   if (shared_memory_server_ != nullptr) shared_memory_server_->Stop();
   absl::Status status;
   if (server_ != nullptr) status = server_->Stop(kStopGrace);
-  session_->Stop(/*leaving=*/true);
+  if (session_ != nullptr) session_->Stop(/*leaving=*/true);  // Null if it could not listen.
   return status;
 }
 

@@ -534,5 +534,17 @@ TEST_P(ParameterServerTest, AReplacedTaskEnds) {
   EXPECT_TRUE(absl::IsAborted(cluster_.servers[0]->Wait()));
 }
 
+TEST(ListeningParameterServerTest, APortInUseIsRefusedAndTheFlagNamed) {
+  PsTestCluster cluster(PsForm::kGrpc);
+  ParameterServer::Options options;
+  options.chief = &cluster.chief;
+  options.clock = &cluster.clock;
+  options.file_system = cluster.file_system.get();
+  options.listen_address = cluster.servers[0]->address();
+  const absl::Status status = ParameterServer::Create(options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("--listen_address: cannot listen"));
+}
+
 }  // namespace
 }  // namespace shoal
