@@ -143,9 +143,16 @@ def run_cases(scratch):
     done = subprocess.run([SHOAL, *train], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     other = [a.replace("softmax_regression", "mlp") for a in train]
+    processes = [a for a in train if a not in LOCAL] + ["--num_ps_tasks=1", "--num_replicas=1"]
     cases = [
         ([*train, "--resume=never"], CONFIG, "resume"),
         ([*other, "--num_epochs=2"], CONFIG, "checkpoint"),
+        ([*train, "--num_epochs=2", "--learning_rate=nan"], FLAGS, "learning_rate"),
+        ([*train, "--num_epochs=2", "--data_dir=/nowhere"], CONFIG, "/nowhere"),
+        ([*train, "--num_epochs=2", "--nosync_replicas"], CONFIG, "--sync_replicas: the run in"),
+        ([*train, "--num_epochs=2", "--slice_bytes=4096"], CONFIG, "cluster.slice_bytes is 4096"),
+        ([*processes, "--resume=never"], CONFIG, "resume"),
+        ([*processes, "--num_epochs=2", "--slice_bytes=4096"], CONFIG, "cluster.slice_bytes is 4096"),
     ]
     damaged = scratch / "damaged"
     damage = [a.replace(str(out), str(damaged)) for a in train]
@@ -166,10 +173,21 @@ def run_cases(scratch):
     cases.append((["chief", *QUICK, data, "--num_ps_tasks=1", f"--out={scratch / 'port'}",
                    f"--listen_address=127.0.0.1:{port}"], CONFIG,
                   f"--listen_address: cannot listen at 127.0.0.1:{port}"))
+    cases.append((["ps", *QUICK, data, "--num_ps_tasks=1", f"--out={scratch / 'port'}", "--chief_host=127.0.0.1:1",
+                   "--task_index=0", f"--listen_address=127.0.0.1:{port}"], CONFIG,
+                  f"--listen_address: cannot listen at 127.0.0.1:{port}"))
     return cases, busy
 
 
+def record_of_run(arguments):
+    """What a run's directory, if it is one of a run, says of the run: no refused command may change it."""
+    outs = [pathlib.Path(a.split("=", 1)[1]) for a in arguments if a.startswith("--out=")]
+    files = [out / name for out in outs for name in ("run.textproto", "summary.json")]
+    return {str(path): path.read_bytes() for path in files if path.exists()}
+
+
 def check(arguments, code, words):
+    before = record_of_run(arguments)
     done = subprocess.run([SHOAL, *arguments], capture_output=True, text=True, timeout=60, check=False)
     lines = [line for line in done.stderr.splitlines() if line.startswith("shoal")]
     problem = ""
@@ -177,6 +195,8 @@ def check(arguments, code, words):
         problem = f"exit code {done.returncode}, not {code}"
     elif words != "usage" and (len(lines) != 1 or words not in lines[0]):
         problem = f"no single line with {words!r}"
+    elif before and record_of_run(arguments) != before:
+        problem = f"changed one of {list(before)}"
     if problem:
         print(f"FAILED: shoal {' '.join(arguments)}\n  {problem}\n  {done.stderr.strip()}")
     return not problem

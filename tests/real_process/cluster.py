@@ -119,6 +119,20 @@ class Run:
         return {name: data[8 + length + t["data_offsets"][0]:8 + length + t["data_offsets"][1]]
                 for name, t in header.items()}
 
+    def largest_slice(self):
+        """Bytes of the largest tensor in the shards of the newest checkpoint."""
+        manifests = sorted((self.out / "checkpoints").glob("*/MANIFEST"), key=lambda p: p.stat().st_mtime)
+        largest = 0
+        for shard in manifests[-1].parent.glob("shard-*.safetensors"):
+            data = shard.read_bytes()
+            (length,) = struct.unpack("<Q", data[:8])
+            header = json.loads(data[8:8 + length])
+            header.pop("__metadata__", None)
+            for tensor in header.values():
+                begin, end = tensor["data_offsets"]
+                largest = max(largest, end - begin)
+        return largest
+
     def digest(self):
         tensors = self.tensors()
         digest = hashlib.sha256()

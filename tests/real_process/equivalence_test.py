@@ -93,6 +93,35 @@ def resume_is_uninterrupted():
             assert again.digest() == expected(*LONG), "other bytes after a resume"
 
 
+def resume_keeps_what_the_first_start_decided():
+    """R and slice_bytes follow from the first start, whatever the number of tasks later."""
+    flags = ("--num_epochs=30", "--replicas_to_aggregate=0", "--slice_bytes=0")
+    steps_per_epoch = 41  # 81 batches, 2 replicas at the first start
+
+    def check(run):
+        steps = [line["step"] for line in run.metrics()]
+        assert steps == list(range(1, 30 * steps_per_epoch + 1)), f"steps {steps[:3]}..{steps[-3:]}"
+
+    with cluster.Run(SMALL, "--num_ps_tasks=2", "--num_replicas=2", *flags) as run:
+        run.finish()
+        check(run)
+        whole = run.digest()
+        assert run.largest_slice() > 8192, run.largest_slice()
+    first = ("--num_epochs=30", "--replicas_to_aggregate=0", "--slice_bytes=8192")
+    with cluster.Run(SMALL, "--num_ps_tasks=2", "--num_replicas=2", *first) as run:
+        run.start()
+        run.wait_for_step(50)
+        run.process.send_signal(signal.SIGINT)
+        assert run.wait() == 130, f"{run.output}\n{run.logs()}"
+        stopped_at = run.step()
+        assert stopped_at < 30 * steps_per_epoch, stopped_at
+        with cluster.Run(SMALL, "--num_ps_tasks=1", "--num_replicas=3", *flags, out=run.out) as again:
+            again.finish()
+            check(again)
+            assert again.digest() == whole, "other bytes after a resume"
+            assert again.largest_slice() == 8192, again.largest_slice()
+
+
 def killed_launcher_leaves_nothing():
     with cluster.Run(SMALL, "--num_ps_tasks=2", "--num_replicas=2", *LONG) as run:
         run.start()
@@ -103,4 +132,4 @@ def killed_launcher_leaves_nothing():
 
 if __name__ == "__main__":
     cluster.main([any_number_of_ps_and_workers, local_is_the_same, default_slices, adam_and_global_norm, killed_worker,
-                  killed_ps, resume_is_uninterrupted, killed_launcher_leaves_nothing])
+                  killed_ps, resume_is_uninterrupted, resume_keeps_what_the_first_start_decided, killed_launcher_leaves_nothing])

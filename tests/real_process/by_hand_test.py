@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Tasks that are started one by one, as on a cluster: who listens where, who waits for whom."""
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+
+import cluster
+
+SMALL = str(pathlib.Path(__file__).resolve().parent / "small.textproto")
+
+
+class ByHand:
+    """Tasks of one run, each with a log. Use as a context: whatever is left of them is killed at the end."""
+
+    def __init__(self, *flags):
+        self.directory = tempfile.TemporaryDirectory(prefix="shoal_test_")
+        self.out = pathlib.Path(self.directory.name) / "run"
+        self.flags = [f"--run={SMALL}", f"--out={self.out}", "--num_ps_tasks=1", "--num_replicas=1", *flags]
+        self.tasks = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        for process in self.tasks.values():
+            process.kill()
+            process.wait()
+        self.directory.cleanup()
+
+    def start(self, job, *flags, **options):
+        log = open(pathlib.Path(self.directory.name) / f"{job}.log", "w", encoding="utf-8")
+        self.tasks[job] = subprocess.Popen([cluster.shoal_binary(), job, *self.flags, *flags], stderr=log, stdout=log,
+                                           **options)
+        log.close()
+
+    def start_chief(self, *flags):
+        """Returns the address that the chief reports."""
+        read, write = os.pipe()
+        self.start("chief", f"--report_fd={write}", *flags, pass_fds=[write])
+        os.close(write)
+        with os.fdopen(read) as reported:
+            return reported.readline().strip()
+
+    def end(self, job, timeout=90):
+        try:
+            return self.tasks[job].wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{job} does not end\n{self.logs()}") from None
+
+    def log(self, job):
+        return (pathlib.Path(self.directory.name) / f"{job}.log").read_text(errors="replace")
+
+    def logs(self):
+        return "\n".join(f"--- {job}\n{self.log(job)[-3000:]}" for job in self.tasks)
+
+
+def a_chief_serves_on_all_addresses():
+    with ByHand() as run:
+        address = run.start_chief("--listen_address=0.0.0.0:0", "--allow_plaintext")
+        host, port = address.rsplit(":", 1)
+        assert host == "0.0.0.0" and int(port) > 0, address
+        chief = f"--chief_host=127.0.0.1:{port}"
+        run.start("ps", chief, "--task_index=0", "--listen_address=127.0.0.1:0")
+        run.start("worker", chief, "--task_index=0")
+        codes = {job: run.end(job) for job in run.tasks}
+        assert codes == {"chief": 0, "ps": 0, "worker": 0}, f"{codes}\n{run.logs()}"
+
+
+def all_addresses_without_plaintext_are_refused():
+    with ByHand() as run:
+        assert run.start_chief("--listen_address=0.0.0.0:0") == ""
+        assert run.end("chief") == 78, run.logs()
+        assert "--allow_plaintext" in run.log("chief"), run.logs()
+
+
+def a_chief_whose_tasks_stay_away_ends_and_names_them():
+    with ByHand("--wait_seconds=2") as run:
+        address = run.start_chief("--listen_address=127.0.0.1:0")
+        run.start("ps", f"--chief_host={address}", "--task_index=0", "--listen_address=127.0.0.1:0")
+        assert run.end("chief") == 138, run.logs()
+        lines = [line for line in run.log("chief").splitlines() if line.startswith("shoal chief: ")]
+        assert len(lines) == 1 and "for worker/0 to register; start" in lines[0], run.logs()
+        run.end("ps")
+
+
+def a_task_whose_chief_stays_away_ends():
+    with ByHand("--wait_seconds=2") as run:
+        run.start("ps", "--chief_host=127.0.0.1:1", "--task_index=0", "--listen_address=127.0.0.1:0")
+        assert run.end("ps") == 138, run.logs()
+        lines = [line for line in run.log("ps").splitlines() if line.startswith("shoal ps: ")]
+        assert len(lines) == 1, run.logs()
+
+
+def training_without_workers_ends():
+    with ByHand("--wait_seconds=3", "--num_epochs=1000", "--lease_seconds=2") as run:
+        address = run.start_chief("--listen_address=127.0.0.1:0")
+        run.start("ps", f"--chief_host={address}", "--task_index=0", "--listen_address=127.0.0.1:0")
+        run.start("worker", f"--chief_host={address}", "--task_index=0")
+        metrics = run.out / "metrics.jsonl"
+        deadline = time.monotonic() + 60
+        while not metrics.exists() or metrics.read_text().count("\n") < 5:
+            assert time.monotonic() < deadline, run.logs()
+            time.sleep(0.05)
+        run.tasks["worker"].send_signal(signal.SIGKILL)
+        assert run.end("chief") == 138, run.logs()
+        assert "for worker/0 to come back" in run.log("chief"), run.logs()
+        run.end("ps")
+
+
+if __name__ == "__main__":
+    cluster.main([a_chief_serves_on_all_addresses, all_addresses_without_plaintext_are_refused,
+                  a_chief_whose_tasks_stay_away_ends_and_names_them, a_task_whose_chief_stays_away_ends,
+                  training_without_workers_ends])
