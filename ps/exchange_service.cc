@@ -240,7 +240,6 @@ void ExchangeService::Work::OnPulled() {
 void ExchangeService::Work::FillReply() {
   response_.set_incarnation(request_.receiver_incarnation());
   response_.set_lineage(lineage);
-  response_.set_credit_bytes(pool_->shard->free_staging_bytes());
   for (const uint32_t position : missing_positions) response_.add_missing_positions(position);
   for (size_t i = 0; i < slices.size(); ++i) {
     const PullAnswer& answer = answers[i];

@@ -147,11 +147,6 @@ absl::StatusOr<PushOutcome> ParameterShard::Push(const Access& access, const Sli
   return outcome;
 }
 
-uint64_t ParameterShard::free_staging_bytes() {
-  MutexLock lock(&mutex_);
-  return store_ == nullptr ? 0 : store_->free_staging_bytes();
-}
-
 void ParameterShard::Pull(const Access& access, PullWaiter* waiter) {
   waiter->answers.clear();
   waiter->missing_positions.clear();

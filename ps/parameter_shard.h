@@ -98,7 +98,6 @@ class ParameterShard {
   absl::Status CheckOwnsAll(const Access& access, absl::Span<const uint32_t> slices);
   // ABORTED "moved" when there was a load; UNAVAILABLE: this ps may not act now.
   absl::StatusOr<PushOutcome> Push(const Access& access, const SlicePush& push);
-  uint64_t free_staging_bytes();
 
   // Answers at once or when the version is there, whichever the waiter allows.
   void Pull(const Access& access, PullWaiter* waiter);

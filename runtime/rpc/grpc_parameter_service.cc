@@ -2,7 +2,10 @@
 
 #include <grpcpp/support/status.h>
 
+#include "absl/strings/str_cat.h"
+
 #include "proto/v1/parameter_service.grpc.pb.h"
+#include "runtime/rpc/channel.h"
 #include "runtime/rpc/parameter_client.h"
 #include "runtime/rpc/status_conversion.h"
 
@@ -15,31 +18,45 @@ class GrpcParameterService : public v1::ParameterService::Service {
 
   grpc::Status LoadSlices(grpc::ServerContext* /*context*/, const v1::LoadSlicesRequest* request,
                           v1::LoadSlicesResponse* response) override {
-    return ToGrpcStatus(target_->LoadSlices(*request, response));
+    return Answer(&ParameterClient::LoadSlices, *request, response);
   }
   grpc::Status WithholdBatch(grpc::ServerContext* /*context*/,
                              const v1::WithholdBatchRequest* request,
                              v1::WithholdBatchResponse* response) override {
-    return ToGrpcStatus(target_->WithholdBatch(*request, response));
+    return Answer(&ParameterClient::WithholdBatch, *request, response);
   }
   grpc::Status DecideBatch(grpc::ServerContext* /*context*/, const v1::DecideBatchRequest* request,
                            v1::DecideBatchResponse* response) override {
-    return ToGrpcStatus(target_->DecideBatch(*request, response));
+    return Answer(&ParameterClient::DecideBatch, *request, response);
   }
   grpc::Status RequestCut(grpc::ServerContext* /*context*/, const v1::RequestCutRequest* request,
                           v1::RequestCutResponse* response) override {
-    return ToGrpcStatus(target_->RequestCut(*request, response));
+    return Answer(&ParameterClient::RequestCut, *request, response);
   }
   grpc::Status GetApplied(grpc::ServerContext* /*context*/, const v1::GetAppliedRequest* request,
                           v1::GetAppliedResponse* response) override {
-    return ToGrpcStatus(target_->GetApplied(*request, response));
+    return Answer(&ParameterClient::GetApplied, *request, response);
   }
   grpc::Status Finish(grpc::ServerContext* /*context*/, const v1::FinishRequest* request,
                       v1::FinishResponse* response) override {
-    return ToGrpcStatus(target_->Finish(*request, response));
+    return Answer(&ParameterClient::Finish, *request, response);
   }
 
  private:
+  // The server takes messages as large as the bulk path needs, whatever their method: gRPC has one
+  // limit for all.
+  template <typename Request, typename Response>
+  grpc::Status Answer(absl::Status (ParameterClient::*method)(const Request&, Response*),
+                      const Request& request, Response* response) {
+    const size_t bytes = request.ByteSizeLong();
+    if (bytes > kMaxControlMessageBytes) {
+      return ToGrpcStatus(absl::ResourceExhaustedError(
+          absl::StrCat(request.GetTypeName(), " of ", bytes,
+                       " bytes; control messages have at most ", kMaxControlMessageBytes)));
+    }
+    return ToGrpcStatus((target_->*method)(request, response));
+  }
+
   ParameterClient* const target_;
 };
 

@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
+#include <unistd.h>
 
 #include <thread>
 #include <utility>
@@ -17,6 +18,10 @@
 
 namespace shoal {
 namespace {
+
+size_t MachineMemory() {
+  return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
 
 void SetArguments(const GrpcServer::Options& options, grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
@@ -32,10 +37,9 @@ void SetArguments(const GrpcServer::Options& options, grpc::ServerBuilder* build
   // Two servers on one port would share its connections at random; the second one must fail
   // instead.
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  if (options.memory_bytes > 0) {
-    grpc::ResourceQuota quota("server");
-    builder->SetResourceQuota(quota.Resize(options.memory_bytes));
-  }
+  grpc::ResourceQuota quota("server");
+  builder->SetResourceQuota(
+      quota.Resize(options.memory_bytes > 0 ? options.memory_bytes : MachineMemory() / 4));
 }
 
 std::string WithPort(const std::string& address, int port) {

@@ -30,7 +30,8 @@ class GrpcServer {
     std::string address = "127.0.0.1:0";  // Port 0: one that is free; see port().
     bool allow_plaintext = false;         // Also where other machines can connect.
     size_t max_message_bytes = kMaxControlMessageBytes;
-    // Memory for messages of all connections together; zero: gRPC's default.
+    // Memory for messages of all connections together; above it gRPC refuses and cancels calls, not
+    // at once. Zero: a quarter of this machine's memory.
     size_t memory_bytes = 0;
     std::vector<grpc::Service*> services;  // Must outlive the server.
     GrpcBulkServer* bulk = nullptr;        // May be null; must outlive the server.

@@ -1,11 +1,13 @@
 // The server, the channels and the control clients together, over real connections.
 #include "runtime/rpc/grpc_server.h"
 
+#include <gmock/gmock.h>
 #include <grpc/grpc.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/impl/codegen/service_type.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -121,6 +123,7 @@ TEST(GrpcServerTest, ClosingAClientEndsItsCalls) {
 class StuckParameters : public ParameterClient {
  public:
   absl::Status LoadSlices(const v1::LoadSlicesRequest&, v1::LoadSlicesResponse*) override {
+    ++loads;
     return absl::DataLossError("shard-1.safetensors: checksum");
   }
   absl::Status WithholdBatch(const v1::WithholdBatchRequest&,
@@ -145,9 +148,30 @@ class StuckParameters : public ParameterClient {
     return absl::OkStatus();
   }
 
+  std::atomic<int> loads = 0;
   Notification entered;
   Notification release;
 };
+
+TEST(GrpcServerTest, ABulkServersControlMessagesStaySmall) {
+  StuckParameters parameters;
+  const auto service = NewGrpcParameterService(&parameters);
+  GrpcServer::Options options;
+  options.services = {service.get()};
+  options.max_message_bytes = 4 << 20;
+  const auto server = std::move(GrpcServer::Create(options).value());
+  GrpcParameterClient client(NewGrpcChannel(server->address(), ChannelUse::kControl, 64 << 20));
+  v1::LoadSlicesRequest request;
+  v1::LoadSlicesResponse response;
+  request.set_token(std::string(kMaxControlMessageBytes, 'x'));
+  const absl::Status refused = client.LoadSlices(request, &response);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(refused.message(), ::testing::HasSubstr("shoal.v1.LoadSlicesRequest of"));
+  EXPECT_EQ(parameters.loads, 0);
+  request.set_token("short");
+  EXPECT_EQ(client.LoadSlices(request, &response).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(parameters.loads, 1);
+}
 
 TEST(GrpcServerTest, ParameterCallsPassThrough) {
   StuckParameters parameters;
