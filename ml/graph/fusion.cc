@@ -37,14 +37,19 @@ void Fusion::Cover(PlanStep* step, const PlanStep& removed) {
   step->covered.insert(step->covered.end(), removed.covered.begin(), removed.covered.end());
 }
 
-std::string ActivationOf(absl::string_view op) {
-  const absl::string_view forward = absl::StripSuffix(op, "Grad");
+std::string ActivationOf(const PlanStep& step) {
+  const absl::string_view forward = absl::StripSuffix(step.op, "Grad");
+  if (forward == "Clip") {
+    const bool is_relu6 =
+        step.attributes.GetDouble("min", -1) == 0 && step.attributes.GetDouble("max", 0) == 6;
+    return is_relu6 ? "relu6" : "";
+  }
   const bool is_activation = forward == "Relu" || forward == "Sigmoid" || forward == "Tanh";
   return is_activation ? absl::AsciiStrToLower(forward) : "";
 }
 
-bool IsActivationGradient(absl::string_view op) {
-  return absl::EndsWith(op, "Grad") && !ActivationOf(op).empty();
+bool IsActivationGradient(const PlanStep& step) {
+  return absl::EndsWith(step.op, "Grad") && !ActivationOf(step).empty();
 }
 
 }  // namespace shoal

@@ -39,9 +39,10 @@ class Fusion {
   std::vector<std::vector<int>> consumers_;
 };
 
-// "relu", "sigmoid" or "tanh" for the ops Relu, Sigmoid, Tanh and their gradients; else "".
-std::string ActivationOf(absl::string_view op);
-bool IsActivationGradient(absl::string_view op);
+// "relu", "sigmoid" or "tanh" for the ops Relu, Sigmoid, Tanh and their gradients, "relu6" for a
+// Clip from 0 to 6 and its gradient; else "".
+std::string ActivationOf(const PlanStep& step);
+bool IsActivationGradient(const PlanStep& step);
 
 }  // namespace shoal
 

@@ -74,9 +74,9 @@ void FuseActivation(Fusion& fusion, int index) {
   const int next = fusion.OnlyConsumer(fusion.step(index).outputs[0]);
   if (next < 0) return;
   const PlanStep activation = fusion.step(next);
-  const std::string name = ActivationOf(activation.op);
+  const std::string name = ActivationOf(activation);
   const int gradient = ConvGradientOf(fusion, fusion.step(index));
-  if (name.empty() || IsActivationGradient(activation.op) || gradient == -2) return;
+  if (name.empty() || IsActivationGradient(activation) || gradient == -2) return;
   PlanStep& convolution = fusion.step(index);
   convolution.attributes.Set("activation", name);
   fusion.Cover(&convolution, activation);

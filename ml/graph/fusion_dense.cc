@@ -95,8 +95,8 @@ void DenseFusion::FuseForward(int product) {
       next = fusion_.OnlyConsumer(add.outputs[0]);
     }
   }
-  std::string activation = next < 0 ? "" : ActivationOf(fusion_.step(next).op);
-  if (!activation.empty() && !IsActivationGradient(fusion_.step(next).op)) {
+  std::string activation = next < 0 ? "" : ActivationOf(fusion_.step(next));
+  if (!activation.empty() && !IsActivationGradient(fusion_.step(next))) {
     removed.push_back(last);
     last = next;
     fusion_.Cover(&dense, fusion_.step(next));
@@ -117,7 +117,7 @@ Backward DenseFusion::FindBackward(const PlanStep& dense) {
   const int product = dense.covered[0];
   for (int s : fusion_.GradientsOf(dense)) {
     const PlanStep& step = fusion_.step(s);
-    if (IsActivationGradient(step.op) && step.inputs[0] == dense.outputs[0]) {
+    if (IsActivationGradient(step) && step.inputs[0] == dense.outputs[0]) {
       found.Set(&found.activation, s);
     } else if (step.op == "SumTo") {
       found.Set(&found.bias, s);

@@ -41,6 +41,16 @@ SHOAL_GRADIENT_FUNCTION(Concat);
 SHOAL_GRADIENT_FUNCTION(Split);
 SHOAL_GRADIENT_FUNCTION(Cast);
 
+// gradient_functions_element.cc
+// Functions that are differentiated at their outputs: op + "Grad"(y, dy).
+SHOAL_GRADIENT_FUNCTION(FromOutput);
+// At their inputs: op + "Grad"(x, dy).
+SHOAL_GRADIENT_FUNCTION(FromInput);
+SHOAL_GRADIENT_FUNCTION(Softplus);
+SHOAL_GRADIENT_FUNCTION(Erf);
+SHOAL_GRADIENT_FUNCTION(Pow);
+SHOAL_GRADIENT_FUNCTION(Where);
+
 // gradient_functions_nn.cc
 SHOAL_GRADIENT_FUNCTION(Relu);
 SHOAL_GRADIENT_FUNCTION(Sigmoid);

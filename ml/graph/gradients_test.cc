@@ -29,6 +29,7 @@ struct Case {
   double high = 1;
   int num_outputs = 1;              // outputs that the loss depends on
   std::vector<Tensor> labels = {};  // further inputs, not differentiated
+  bool labels_first = false;        // before the others
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.op << " " << c.attributes.ToString(); }
@@ -42,11 +43,12 @@ class GradientCheck {
  public:
   explicit GradientCheck(const Case& c) : builder_(&graph_) {
     std::vector<Output> inputs = MakeVariables(c);
+    std::vector<Output> fed;
     for (const Tensor& labels : c.labels) {
-      const Output fed = builder_.Placeholder("labels", labels.dtype(), labels.shape());
-      feeds_.emplace_back(fed, labels);
-      inputs.push_back(fed);
+      fed.push_back(builder_.Placeholder("labels", labels.dtype(), labels.shape()));
+      feeds_.emplace_back(fed.back(), labels);
     }
+    inputs.insert(c.labels_first ? inputs.begin() : inputs.end(), fed.begin(), fed.end());
     const Node* node = builder_.AddNode(c.op, inputs, c.attributes);
     if (node == nullptr) return;
     std::vector<Output> parts;
@@ -143,6 +145,26 @@ std::vector<Case> ElementwiseCases() {
   return cases;
 }
 
+std::vector<Case> ActivationCases() {
+  std::vector<Case> cases;
+  for (const char* op : {"Erf", "Gelu", "LeakyRelu", "Elu", "Silu", "Softplus"}) {
+    cases.push_back({op, {{3, 4}}, {}, -2, 2});
+  }
+  cases.push_back({"Clip", {{3, 4}}, {{"min", -0.5}, {"max", 0.25}}});
+  cases.push_back({"Elu", {{3, 4}}, {{"alpha", 0.6}}});
+  cases.push_back({"Gelu", {{3, 4}}, {{"approximate", std::string("tanh")}}, -2, 2});
+  cases.push_back({"LeakyRelu", {{3, 4}}, {{"alpha", 0.3}}});
+  cases.push_back({"Pow", {{2, 3}, {2, 3}}, {}, 0.5, 2});
+  cases.push_back({"Pow", {{2, 3}, {}}, {}, 0.5, 2});
+  cases.push_back({"Pow", {{3}, {2, 1}}, {}, 0.5, 2});
+  const Tensor bits = Tensor::Of<bool>({2, 3}, {true, false, true, false, false, true});
+  const Tensor row = Tensor::Of<bool>({3}, {true, false, true});
+  cases.push_back({"Where", {{2, 3}, {2, 3}}, {}, -1, 1, 1, {bits}, true});
+  cases.push_back({"Where", {{2, 1}, {}}, {}, -1, 1, 1, {bits}, true});
+  cases.push_back({"Where", {{2, 3}, {2, 1}}, {}, -1, 1, 1, {row}, true});
+  return cases;
+}
+
 std::vector<Case> ShapeCases() {
   return {
       {"ReduceSum", {{2, 3, 4}}},
@@ -223,6 +245,7 @@ TEST_P(GradientsTest, IsTheNumericDerivative) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Elementwise, GradientsTest, testing::ValuesIn(ElementwiseCases()));
+INSTANTIATE_TEST_SUITE_P(Activations, GradientsTest, testing::ValuesIn(ActivationCases()));
 INSTANTIATE_TEST_SUITE_P(Shapes, GradientsTest, testing::ValuesIn(ShapeCases()));
 INSTANTIATE_TEST_SUITE_P(MatMul, GradientsTest, testing::ValuesIn(MatMulCases()));
 INSTANTIATE_TEST_SUITE_P(Images, GradientsTest, testing::ValuesIn(ImageCases()));
@@ -284,8 +307,8 @@ INSTANTIATE_TEST_SUITE_P(Ranks, BatchNormGradientTest,
 
 TEST(GradientCoverageTest, EveryDifferentiableOpIsChecked) {
   std::set<std::string> checked = {"BatchNorm", "SumTo", "BroadcastTo"};  // see below
-  for (const auto& cases :
-       {ElementwiseCases(), ShapeCases(), MatMulCases(), ImageCases(), LossCases()}) {
+  for (const auto& cases : {ElementwiseCases(), ActivationCases(), ShapeCases(), MatMulCases(),
+                            ImageCases(), LossCases()}) {
     for (const Case& c : cases) checked.insert(c.op);
   }
   for (const std::string& op : ReferenceKernelOps()) {

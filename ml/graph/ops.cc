@@ -25,6 +25,22 @@ Output Mul(GraphBuilder& builder, Output a, Output b) { return builder.Op("Mul",
 
 Output Div(GraphBuilder& builder, Output a, Output b) { return builder.Op("Div", {a, b}); }
 
+Output Pow(GraphBuilder& builder, Output a, Output b) { return builder.Op("Pow", {a, b}); }
+
+Output Clip(GraphBuilder& builder, Output x, double low, double high) {
+  return builder.Op("Clip", {x}, {{"min", low}, {"max", high}});
+}
+
+Output Equal(GraphBuilder& builder, Output a, Output b) { return builder.Op("Equal", {a, b}); }
+
+Output Less(GraphBuilder& builder, Output a, Output b) { return builder.Op("Less", {a, b}); }
+
+Output Greater(GraphBuilder& builder, Output a, Output b) { return builder.Op("Greater", {a, b}); }
+
+Output Where(GraphBuilder& builder, Output condition, Output x, Output y) {
+  return builder.Op("Where", {condition, x, y});
+}
+
 Output AddN(GraphBuilder& builder, std::vector<Output> inputs, absl::string_view name) {
   if (inputs.size() == 1) return inputs[0];
   return builder.Op("AddN", std::move(inputs), {}, name);

@@ -21,6 +21,16 @@ Output Add(GraphBuilder& builder, Output a, Output b, absl::string_view name = "
 Output Sub(GraphBuilder& builder, Output a, Output b);
 Output Mul(GraphBuilder& builder, Output a, Output b);
 Output Div(GraphBuilder& builder, Output a, Output b);
+// a to the power b, with broadcasting.
+Output Pow(GraphBuilder& builder, Output a, Output b);
+// min(max(x, low), high).
+Output Clip(GraphBuilder& builder, Output x, double low, double high);
+// bool, with broadcasting.
+Output Equal(GraphBuilder& builder, Output a, Output b);
+Output Less(GraphBuilder& builder, Output a, Output b);
+Output Greater(GraphBuilder& builder, Output a, Output b);
+// x where the condition (bool) holds, else y; the three are broadcast.
+Output Where(GraphBuilder& builder, Output condition, Output x, Output y);
 // The sum of inputs of one shape, in their order; a single input is passed through.
 Output AddN(GraphBuilder& builder, std::vector<Output> inputs, absl::string_view name = "");
 Output Scale(GraphBuilder& builder, Output x, double factor, absl::string_view name = "");

@@ -42,6 +42,13 @@ SHOAL_SHAPE_FUNCTION(ConcatGrad);
 SHOAL_SHAPE_FUNCTION(SumTo);
 SHOAL_SHAPE_FUNCTION(BroadcastTo);
 
+// shape_functions_element.cc
+SHOAL_SHAPE_FUNCTION(Clip);
+SHOAL_SHAPE_FUNCTION(WithAlpha);  // LeakyRelu, Elu
+SHOAL_SHAPE_FUNCTION(Gelu);
+SHOAL_SHAPE_FUNCTION(Compare);  // two inputs of one type, broadcast -> bool
+SHOAL_SHAPE_FUNCTION(Where);
+
 // shape_functions_nn.cc
 SHOAL_SHAPE_FUNCTION(Conv);
 SHOAL_SHAPE_FUNCTION(ConvGrad);

@@ -33,6 +33,12 @@ Tensor CaseTable::ZeroOrOne(const Shape& shape) {
   return tensor;
 }
 
+Tensor CaseTable::Booleans(const Shape& shape) {
+  Tensor tensor(DataType::kBool, shape);
+  for (bool& v : tensor.mutable_span<bool>()) v = Below(2) == 1;
+  return tensor;
+}
+
 Tensor CaseTable::Distributions(const Shape& shape) {
   return Reference({"Softmax", {}, {Uniform(shape)}, {F32(shape)}})[0];
 }

@@ -35,6 +35,7 @@ class CaseTable {
   // Classes below `classes`, int32.
   Tensor Labels(int64_t n, int64_t classes);
   Tensor ZeroOrOne(const Shape& shape);
+  Tensor Booleans(const Shape& shape);
   // Labels that are distributions.
   Tensor Distributions(const Shape& shape);
   int64_t Below(int64_t bound);
@@ -50,6 +51,9 @@ class CaseTable {
   std::vector<ConformanceCase> cases_;
 };
 
+// conformance_activation_cases.cc
+void AddActivations(CaseTable& table);
+void AddPowers(CaseTable& table);
 // conformance_elementwise_cases.cc
 void AddElementwise(CaseTable& table);
 void AddBroadcasting(CaseTable& table);
@@ -64,6 +68,8 @@ void AddSoftmaxes(CaseTable& table);
 void AddLosses(CaseTable& table);
 // conformance_matrix_cases.cc
 void AddMatrices(CaseTable& table);
+// conformance_selection_cases.cc
+void AddSelections(CaseTable& table);
 // conformance_shape_cases.cc
 void AddReductions(CaseTable& table);
 void AddMoves(CaseTable& table);

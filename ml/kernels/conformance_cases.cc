@@ -18,6 +18,9 @@ std::vector<ConformanceCase> ConformanceCases() {
   conformance::AddLosses(table);
   conformance::AddNormalization(table);
   conformance::AddMoves(table);
+  conformance::AddActivations(table);
+  conformance::AddPowers(table);
+  conformance::AddSelections(table);
   return table.Take();
 }
 

@@ -26,7 +26,7 @@ void AddMatrices(CaseTable& table) {
       table.Add(absl::StrCat(name, ta ? "_ta" : "", tb ? "_tb" : ""),
                 {"MatMul", attributes, {a, b}, {F32({m, n})}}, kSum);
     }
-    for (const char* activation : {"none", "relu", "sigmoid", "tanh"}) {
+    for (const char* activation : {"none", "relu", "relu6", "sigmoid", "tanh"}) {
       for (const char* bias_kind : {"without", "vector", "scalar"}) {
         const bool has_bias = bias_kind[0] != 'w';
         const Shape bias_shape = bias_kind[0] == 's' ? Shape({}) : Shape({n});

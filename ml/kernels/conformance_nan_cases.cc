@@ -13,16 +13,18 @@ void AddNans(CaseTable& table) {
   Tensor x = table.Uniform(shape, 0.1, 0.9);
   x.mutable_span<float>()[87] = std::nanf("");
   const Tensor y = table.Uniform(shape, 0.1, 0.9), w = table.Uniform({40, 20});
-  for (const char* op : {"Relu", "Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Neg", "Abs", "Square",
-                         "Reciprocal", "Softmax", "LogSoftmax"}) {
+  for (const char* op :
+       {"Relu", "Sigmoid", "Tanh", "Exp", "Log", "Sqrt", "Neg", "Abs", "Square", "Reciprocal",
+        "Softmax", "LogSoftmax", "LeakyRelu", "Elu", "Gelu", "Silu", "Softplus", "Erf", "Clip"}) {
     table.Add("nan", {op, {}, {x}, {F32(shape)}}, 0);
   }
-  for (const char* op : {"Add", "Sub", "Mul", "Div", "Maximum", "Minimum", "SquaredDifference",
-                         "AbsoluteDifference", "Huber", "SigmoidCrossEntropy", "LogLoss"}) {
+  for (const char* op :
+       {"Add", "Sub", "Mul", "Div", "Pow", "Maximum", "Minimum", "SquaredDifference",
+        "AbsoluteDifference", "Huber", "SigmoidCrossEntropy", "LogLoss"}) {
     table.Add("nan", {op, {}, {x, y}, {F32(shape)}}, 0);
   }
   table.Add("nan", {"MatMul", {}, {x, w}, {F32({6, 20})}}, 0);
-  for (const char* activation : {"none", "relu", "sigmoid", "tanh"}) {
+  for (const char* activation : {"none", "relu", "relu6", "sigmoid", "tanh"}) {
     const Attributes attributes{{"activation", std::string(activation)}};
     table.Add(absl::StrCat("nan_", activation),
               {"Dense", attributes, {x, w, table.Uniform({20})}, {F32({6, 20})}}, 0);

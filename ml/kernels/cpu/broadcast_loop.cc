@@ -74,7 +74,7 @@ absl::StatusOr<BroadcastLoop> MakeBroadcastLoop(const Shape& full,
     }
   }
   if (loop.rank == 0) {
-    loop.dims[0] = {1, {1, 1}};
+    loop.dims[0] = {1, {1, 1, 1}};
     loop.rank = 1;
   }
   return loop;

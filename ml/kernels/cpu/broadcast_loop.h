@@ -16,7 +16,7 @@ namespace shoal::cpu {
 // The dimensions of `full`, merged where every operand is contiguous or constant across both,
 // outermost first. A stride is in elements and 0 where the operand does not have the dimension.
 struct BroadcastLoop {
-  static constexpr int kMaxOperands = 2;
+  static constexpr int kMaxOperands = 3;
   struct Dim {
     int64_t size;
     std::array<int64_t, kMaxOperands> stride;

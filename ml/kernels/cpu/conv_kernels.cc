@@ -34,7 +34,10 @@ class ConvKernel : public Kernel {
     buffers.result = FloatOutput(context, 0);
     forward_->PackWeights(FloatInput(context, 1), workspace);
     forward_->Run(buffers, workspace);
-    if (activation_ == Activation::kNone || activation_ == Activation::kRelu) return;
+    if (activation_ == Activation::kNone || activation_ == Activation::kRelu ||
+        activation_ == Activation::kRelu6) {
+      return;
+    }
     ParallelFor(threads_, n_, [&](int64_t begin, int64_t end) {
       simd_.bias_activation(buffers.result + begin, 1, end - begin, end - begin, {nullptr, true},
                             activation_);
@@ -136,6 +139,7 @@ KernelOr CreateConv(const CpuRequest& request) {
   options.output_layout = request.output(0).layout;
   options.has_bias = request.num_inputs() == 3;
   options.relu = *activation == Activation::kRelu;
+  options.relu6 = *activation == Activation::kRelu6;
   options.threads = request.threads();
   ConvolutionOr forward = CreatePreferredConvolution(options);
   if (!forward.ok()) return forward.status();

@@ -4,22 +4,11 @@
 #include <cstring>
 #include <utility>
 
-#include "ml/kernels/cpu/broadcast_loop.h"
+#include "ml/kernels/cpu/elementwise_loops.h"
 #include "ml/kernels/cpu/kernel_families.h"
-#include "ml/kernels/cpu/parallel.h"
 
 namespace shoal::cpu {
 namespace {
-
-// Elements that a thread takes at a time: 64 KiB, so that a chunk is not cut within a cache line
-// and small tensors stay on one thread.
-constexpr int64_t kChunk = 16384;
-
-template <typename Body>
-void ParallelChunks(int threads, int64_t n, Body body) {
-  ParallelFor(threads, (n + kChunk - 1) / kChunk,
-              [&](int64_t begin, int64_t end) { body(begin * kChunk, std::min(end * kChunk, n)); });
-}
 
 class UnaryKernel : public Kernel {
  public:
@@ -44,27 +33,19 @@ class UnaryKernel : public Kernel {
 class BinaryKernel : public Kernel {
  public:
   BinaryKernel(const SimdKernels& simd, int threads, BinaryOp op, const BroadcastLoop& loop)
-      : simd_(simd), threads_(threads), op_(op), loop_(loop), outer_(loop.outer_count()) {}
+      : simd_(simd), threads_(threads), op_(op), loop_(loop) {}
 
   void Run(const KernelContext& context) override {
     const float* a = FloatInput(context, 0);
     const float* b = FloatInput(context, 1);
     float* c = FloatOutput(context, 0);
     const BroadcastLoop::Dim& inner = loop_.inner();
-    const auto run = [&](int64_t outer, int64_t begin, int64_t end) {
+    ParallelBroadcast(threads_, loop_, [&](int64_t outer, int64_t begin, int64_t end) {
       const Operand left{a + loop_.OuterOffset(outer, 0) + begin * inner.stride[0],
                          inner.stride[0] == 0};
       const Operand right{b + loop_.OuterOffset(outer, 1) + begin * inner.stride[1],
                           inner.stride[1] == 0};
       simd_.binary(op_, left, right, c + outer * inner.size + begin, end - begin, 0.0f);
-    };
-    if (outer_ == 1) {
-      ParallelChunks(threads_, inner.size, [&](int64_t begin, int64_t end) { run(0, begin, end); });
-      return;
-    }
-    const int threads = outer_ * inner.size > kChunk ? threads_ : 1;
-    ParallelFor(threads, outer_, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) run(i, 0, inner.size);
     });
   }
 
@@ -73,7 +54,6 @@ class BinaryKernel : public Kernel {
   const int threads_;
   const BinaryOp op_;
   const BroadcastLoop loop_;
-  const int64_t outer_;
 };
 
 // The inputs are added in their order, 16 Ki elements at a time.
@@ -85,8 +65,8 @@ class AddNKernel : public Kernel {
   void Run(const KernelContext& context) override {
     float* y = FloatOutput(context, 0);
     ParallelChunks(threads_, n_, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; i += kChunk) {
-        const int64_t count = std::min(kChunk, end - i);
+      for (int64_t i = begin; i < end; i += kElementChunk) {
+        const int64_t count = std::min(kElementChunk, end - i);
         std::memcpy(y + i, FloatInput(context, 0) + i, static_cast<size_t>(count) * 4);
         for (int k = 1; k < inputs_; ++k) {
           simd_.accumulate(FloatInput(context, k) + i, y + i, count);
@@ -156,39 +136,6 @@ constexpr std::pair<absl::string_view, BinaryOp> kBinaryOps[] = {
     {"TanhGrad", BinaryOp::kTanhGradient},
 };
 
-// The shape in which a tensor of the layout lies in memory.
-Shape MemoryShape(const TensorSpec& spec) {
-  const Shape& s = spec.shape;
-  if (spec.layout == Layout::kPlain) return s;
-  return {s.dim(0), s.dim(1) / 16, s.dim(2) * s.dim(3), 16};
-}
-
-// The same for an operand beside blocked images: blocked itself, or one value for all or for each
-// channel.
-absl::StatusOr<Shape> MemoryShapeBeside(const TensorSpec& spec) {
-  if (spec.layout == Layout::kBlocked16) return MemoryShape(spec);
-  const Shape& s = spec.shape;
-  const int64_t channels = s.rank() >= 3 ? s.dim(s.rank() - 3) : 1;
-  const bool has_images = s.num_elements() != channels;
-  if (has_images || (channels != 1 && channels % 16 != 0)) {
-    return absl::InvalidArgumentError("an operand is in another layout");
-  }
-  return channels == 1 ? Shape{} : Shape{channels / 16, 1, 16};
-}
-
-absl::StatusOr<BroadcastLoop> LoopOf(const CpuRequest& request) {
-  const TensorSpec& c = request.output(0);
-  if (c.layout == Layout::kPlain) {
-    if (!request.HasOneLayout()) return absl::InvalidArgumentError("want equal layouts");
-    return MakeBroadcastLoop(c.shape, {request.input(0).shape, request.input(1).shape});
-  }
-  const absl::StatusOr<Shape> a = MemoryShapeBeside(request.input(0));
-  const absl::StatusOr<Shape> b = MemoryShapeBeside(request.input(1));
-  if (!a.ok()) return a.status();
-  if (!b.ok()) return b.status();
-  return MakeBroadcastLoop(MemoryShape(c), {*a, *b});
-}
-
 }  // namespace
 
 KernelOr CreateUnary(const CpuRequest& request) {
@@ -207,7 +154,7 @@ KernelOr CreateUnary(const CpuRequest& request) {
 
 KernelOr CreateBinary(const CpuRequest& request) {
   if (absl::Status status = request.CheckFloat(2, 2, 1); !status.ok()) return status;
-  const absl::StatusOr<BroadcastLoop> loop = LoopOf(request);
+  const absl::StatusOr<BroadcastLoop> loop = ElementwiseLoop(request);
   if (!loop.ok()) return request.Invalid(loop.status().message());
   for (const auto& [name, op] : kBinaryOps) {
     if (name == request.request.op) {

@@ -59,10 +59,11 @@ absl::Status CpuRequest::CheckFloat(int min_inputs, int max_inputs, int outputs)
 absl::StatusOr<Activation> ActivationFromName(absl::string_view name) {
   if (name == "none") return Activation::kNone;
   if (name == "relu") return Activation::kRelu;
+  if (name == "relu6") return Activation::kRelu6;
   if (name == "sigmoid") return Activation::kSigmoid;
   if (name == "tanh") return Activation::kTanh;
   return absl::InvalidArgumentError(
-      absl::StrCat("activation \"", name, "\" is none of none, relu, sigmoid, tanh"));
+      absl::StrCat("activation \"", name, "\" is none of none, relu, relu6, sigmoid, tanh"));
 }
 
 }  // namespace shoal::cpu

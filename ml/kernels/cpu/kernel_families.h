@@ -54,6 +54,9 @@ KernelOr CreateDense(const CpuRequest& request);
 KernelOr CreateDenseGrad(const CpuRequest& request);
 KernelOr CreateUnary(const CpuRequest& request);
 KernelOr CreateBinary(const CpuRequest& request);
+KernelOr CreateMath(const CpuRequest& request);
+KernelOr CreateMathGrad(const CpuRequest& request);
+KernelOr CreatePow(const CpuRequest& request);
 KernelOr CreateAddN(const CpuRequest& request);
 KernelOr CreateScale(const CpuRequest& request);
 KernelOr CreateCopy(const CpuRequest& request);
@@ -90,6 +93,8 @@ KernelOr CreateBatchNormGrad(const CpuRequest& request);
 KernelOr CreateTranspose(const CpuRequest& request);
 KernelOr CreateConcat(const CpuRequest& request);
 KernelOr CreateSplit(const CpuRequest& request);
+KernelOr CreateCompare(const CpuRequest& request);
+KernelOr CreateWhere(const CpuRequest& request);
 KernelOr CreateCast(const CpuRequest& request);
 
 // create(request), with what the kernel does not do itself around it: inputs that the layout pass

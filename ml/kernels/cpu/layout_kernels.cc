@@ -25,11 +25,18 @@ class ReorderKernel : public Kernel {
 };
 
 constexpr absl::string_view kElementwise[] = {
-    "Abs",      "Add",         "AddN",     "Div",      "Exp",
-    "Identity", "Log",         "Maximum",  "Minimum",  "Mul",
-    "Neg",      "Reciprocal",  "Relu",     "ReluGrad", "Scale",
-    "Sigmoid",  "SigmoidGrad", "Sqrt",     "Square",   "SquaredDifference",
-    "Sub",      "Tanh",        "TanhGrad",
+    "Abs",        "Add",       "AddN",
+    "Clip",       "ClipGrad",  "Div",
+    "Elu",        "EluGrad",   "Erf",
+    "Exp",        "Gelu",      "GeluGrad",
+    "Identity",   "LeakyRelu", "LeakyReluGrad",
+    "Log",        "Maximum",   "Minimum",
+    "Mul",        "Neg",       "Pow",
+    "Reciprocal", "Relu",      "ReluGrad",
+    "Scale",      "Sigmoid",   "SigmoidGrad",
+    "Silu",       "SiluGrad",  "Softplus",
+    "Sqrt",       "Square",    "SquaredDifference",
+    "Sub",        "Tanh",      "TanhGrad",
 };
 
 }  // namespace

@@ -158,7 +158,7 @@ class OnednnConvolutionCall : public OnednnConvolution {
     const Descriptor weights(weights_.outside.dims(), kFloat, Tag::any);
     const auto algorithm =
         o_.winograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
-    const auto kind = o_.product == ConvolutionProduct::kForward && !o_.relu
+    const auto kind = o_.product == ConvolutionProduct::kForward && !o_.relu && !o_.relu6
                           ? dnnl::prop_kind::forward_training
                           : dnnl::prop_kind::forward_inference;
     using Forward = dnnl::convolution_forward;
@@ -170,6 +170,10 @@ class OnednnConvolutionCall : public OnednnConvolution {
       if (o_.relu) {
         dnnl::post_ops post_ops;
         post_ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+        attr_.set_post_ops(post_ops);
+      } else if (o_.relu6) {
+        dnnl::post_ops post_ops;
+        post_ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_clip, 0.0f, 6.0f);
         attr_.set_post_ops(post_ops);
       }
       return FinishForward(Forward::primitive_desc(forward, attr_, engine_));

@@ -24,6 +24,7 @@ struct ConvolutionOptions {
   Layout output_layout = Layout::kPlain;  // of y and dy
   bool has_bias = false;  // forward: adds it; weight gradient: computes its gradient
   bool relu = false;      // forward
+  bool relu6 = false;     // forward
   bool winograd = false;  // 3x3 with stride 1 only
   int threads = 1;
 };

@@ -1,4 +1,4 @@
-// Ops that move elements of any type: Transpose, Concat, ConcatGrad, Split, Cast.
+// Ops that move elements of any type: Transpose, Concat, ConcatGrad, Split.
 
 #include <algorithm>
 #include <array>
@@ -103,65 +103,6 @@ class PartsKernel : public Kernel {
   int64_t whole_bytes_ = 0;
 };
 
-template <typename From, typename To>
-void CastElements(const void* from, void* to, int64_t n) {
-  const From* x = static_cast<const From*>(from);
-  To* y = static_cast<To*>(to);
-  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<To>(x[i]);
-}
-
-using CastFunction = void (*)(const void* from, void* to, int64_t n);
-
-template <typename From>
-CastFunction CastFrom(DataType to) {
-  switch (to) {
-    case DataType::kFloat32:
-      return CastElements<From, float>;
-    case DataType::kFloat64:
-      return CastElements<From, double>;
-    case DataType::kInt32:
-      return CastElements<From, int32_t>;
-    case DataType::kInt64:
-      return CastElements<From, int64_t>;
-    case DataType::kUint8:
-      return CastElements<From, uint8_t>;
-    case DataType::kBool:
-      return CastElements<From, bool>;
-  }
-  return nullptr;
-}
-
-CastFunction CastFor(DataType from, DataType to) {
-  switch (from) {
-    case DataType::kFloat32:
-      return CastFrom<float>(to);
-    case DataType::kFloat64:
-      return CastFrom<double>(to);
-    case DataType::kInt32:
-      return CastFrom<int32_t>(to);
-    case DataType::kInt64:
-      return CastFrom<int64_t>(to);
-    case DataType::kUint8:
-      return CastFrom<uint8_t>(to);
-    case DataType::kBool:
-      return CastFrom<bool>(to);
-  }
-  return nullptr;
-}
-
-class CastKernel : public Kernel {
- public:
-  CastKernel(CastFunction cast, int64_t n) : cast_(cast), n_(n) {}
-
-  void Run(const KernelContext& context) override {
-    cast_(context.inputs[0], context.outputs[0], n_);
-  }
-
- private:
-  const CastFunction cast_;
-  const int64_t n_;
-};
-
 // The axis counted from the front, or -1.
 int AxisOf(const CpuRequest& request, const Shape& shape) {
   const int64_t axis = request.attributes().GetInt("axis", 0);
@@ -241,16 +182,6 @@ KernelOr CreateSplit(const CpuRequest& request) {
     return request.Invalid("want whole -> parts");
   }
   return CreateParts(request, request.input(0), request.request.outputs, true);
-}
-
-KernelOr CreateCast(const CpuRequest& request) {
-  if (request.num_inputs() != 1 || request.num_outputs() != 1 ||
-      request.input(0).shape != request.output(0).shape) {
-    return request.Invalid("want one input and output of one shape");
-  }
-  const CastFunction cast = CastFor(request.input(0).dtype, request.output(0).dtype);
-  if (cast == nullptr) return request.NoKernel();
-  return std::make_unique<CastKernel>(cast, request.output(0).shape.num_elements());
 }
 
 }  // namespace shoal::cpu

@@ -35,9 +35,10 @@ class ReferenceKernel final : public Kernel {
 };
 
 std::vector<absl::Span<const Op>> Families() {
-  return {reference::ConvolutionOps(), reference::DenseOps(),         reference::ElementwiseOps(),
-          reference::LossOps(),        reference::NormalizationOps(), reference::PoolingOps(),
-          reference::ReductionOps(),   reference::ShapeOps()};
+  return {reference::ActivationOps(),  reference::ConvolutionOps(), reference::DenseOps(),
+          reference::ElementwiseOps(), reference::LossOps(),        reference::NormalizationOps(),
+          reference::PoolingOps(),     reference::ReductionOps(),   reference::SelectionOps(),
+          reference::ShapeOps()};
 }
 
 const Op* FindOp(absl::string_view name) {

@@ -1,6 +1,7 @@
 #include "ml/kernels/reference/reference_op.h"
 
 #include <cmath>
+#include <cstring>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -20,8 +21,55 @@ int64_t BroadcastIndex(const Shape& from, const Shape& to, int64_t index) {
   return result;
 }
 
+void CopyElement(size_t bytes, const void* from, int64_t from_index, void* to, int64_t to_index) {
+  std::memcpy(static_cast<char*>(to) + static_cast<size_t>(to_index) * bytes,
+              static_cast<const char*>(from) + static_cast<size_t>(from_index) * bytes, bytes);
+}
+
+double LoadElement(DataType dtype, const void* from, int64_t index) {
+  switch (dtype) {
+    case DataType::kFloat32:
+      return static_cast<const float*>(from)[index];
+    case DataType::kFloat64:
+      return static_cast<const double*>(from)[index];
+    case DataType::kInt32:
+      return static_cast<const int32_t*>(from)[index];
+    case DataType::kInt64:
+      return static_cast<double>(static_cast<const int64_t*>(from)[index]);
+    case DataType::kUint8:
+      return static_cast<const uint8_t*>(from)[index];
+    case DataType::kBool:
+      return static_cast<const bool*>(from)[index] ? 1 : 0;
+  }
+  return 0;
+}
+
+void StoreElement(DataType dtype, double value, void* to, int64_t index) {
+  switch (dtype) {
+    case DataType::kFloat32:
+      static_cast<float*>(to)[index] = static_cast<float>(value);
+      break;
+    case DataType::kFloat64:
+      static_cast<double*>(to)[index] = value;
+      break;
+    case DataType::kInt32:
+      static_cast<int32_t*>(to)[index] = static_cast<int32_t>(value);
+      break;
+    case DataType::kInt64:
+      static_cast<int64_t*>(to)[index] = static_cast<int64_t>(value);
+      break;
+    case DataType::kUint8:
+      static_cast<uint8_t*>(to)[index] = static_cast<uint8_t>(value);
+      break;
+    case DataType::kBool:
+      static_cast<bool*>(to)[index] = value != 0;
+      break;
+  }
+}
+
 double Activate(absl::string_view activation, double x) {
   if (activation == "relu") return x < 0 ? 0 : x;
+  if (activation == "relu6") return x < 0 ? 0 : x > 6 ? 6 : x;
   if (activation == "sigmoid") return 1 / (1 + std::exp(-x));
   if (activation == "tanh") return std::tanh(x);
   return x;
@@ -29,6 +77,7 @@ double Activate(absl::string_view activation, double x) {
 
 double ActivationSlope(absl::string_view activation, double y) {
   if (activation == "relu") return y > 0 ? 1 : 0;
+  if (activation == "relu6") return y > 0 && y < 6 ? 1 : 0;
   if (activation == "sigmoid") return y * (1 - y);
   if (activation == "tanh") return 1 - y * y;
   return 1;

@@ -3,6 +3,7 @@
 #ifndef SHOAL_ML_KERNELS_REFERENCE_REFERENCE_OP_H_
 #define SHOAL_ML_KERNELS_REFERENCE_REFERENCE_OP_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -41,6 +42,7 @@ struct Op {
   Function float64;
 };
 
+absl::Span<const Op> ActivationOps();
 absl::Span<const Op> ConvolutionOps();
 absl::Span<const Op> DenseOps();
 absl::Span<const Op> ElementwiseOps();
@@ -48,12 +50,19 @@ absl::Span<const Op> LossOps();
 absl::Span<const Op> NormalizationOps();
 absl::Span<const Op> PoolingOps();
 absl::Span<const Op> ReductionOps();
+absl::Span<const Op> SelectionOps();
 absl::Span<const Op> ShapeOps();
 
 // The element of a tensor of shape `from` that is broadcast to element `index` of shape `to`.
 int64_t BroadcastIndex(const Shape& from, const Shape& to, int64_t index);
 
-// activation: none, relu, sigmoid, tanh.
+// An element of any type as a number, and back. Whole numbers beyond 2^53 are rounded.
+double LoadElement(DataType dtype, const void* from, int64_t index);
+void StoreElement(DataType dtype, double value, void* to, int64_t index);
+// An element of so many bytes as it is.
+void CopyElement(size_t bytes, const void* from, int64_t from_index, void* to, int64_t to_index);
+
+// activation: none, relu, relu6, sigmoid, tanh.
 double Activate(absl::string_view activation, double x);
 // The slope, from the activation's value.
 double ActivationSlope(absl::string_view activation, double y);

@@ -5,16 +5,6 @@
 namespace shoal::reference {
 namespace {
 
-size_t ElementBytes(const Call& call) { return SizeOf(call.outputs[0].dtype); }
-
-// Elements move as they are, whatever their type.
-void CopyElement(const Call& call, const void* from, int64_t from_index, void* to,
-                 int64_t to_index) {
-  const size_t bytes = ElementBytes(call);
-  std::memcpy(static_cast<char*>(to) + static_cast<size_t>(to_index) * bytes,
-              static_cast<const char*>(from) + static_cast<size_t>(from_index) * bytes, bytes);
-}
-
 void Copy(const Call& call) {
   std::memcpy(call.context.outputs[0], call.context.inputs[0], call.outputs[0].bytes());
 }
@@ -30,7 +20,8 @@ void Transpose(const Call& call) {
     }
     int64_t source = 0;
     for (int k = 0; k < from.rank(); ++k) source = source * from.dim(k) + position[k];
-    CopyElement(call, call.context.inputs[0], source, call.context.outputs[0], i);
+    CopyElement(SizeOf(call.outputs[0].dtype), call.context.inputs[0], source,
+                call.context.outputs[0], i);
   }
 }
 
@@ -55,7 +46,8 @@ void CopyPart(const Call& call, const Shape& whole_shape, const Shape& part_shap
     for (int64_t k = 0; k < block; ++k) {
       const int64_t in_whole = (outer * whole.size + begin) * whole.inner + k;
       const int64_t in_part = outer * block + k;
-      CopyElement(call, from, from_whole ? in_whole : in_part, to, from_whole ? in_part : in_whole);
+      CopyElement(SizeOf(call.outputs[0].dtype), from, from_whole ? in_whole : in_part, to,
+                  from_whole ? in_part : in_whole);
     }
   }
 }
@@ -81,59 +73,19 @@ void Split(const Call& call) {
   }
 }
 
-double Load(DataType dtype, const void* from, int64_t index) {
-  switch (dtype) {
-    case DataType::kFloat32:
-      return static_cast<const float*>(from)[index];
-    case DataType::kFloat64:
-      return static_cast<const double*>(from)[index];
-    case DataType::kInt32:
-      return static_cast<const int32_t*>(from)[index];
-    case DataType::kInt64:
-      return static_cast<double>(static_cast<const int64_t*>(from)[index]);
-    case DataType::kUint8:
-      return static_cast<const uint8_t*>(from)[index];
-    case DataType::kBool:
-      return static_cast<const bool*>(from)[index] ? 1 : 0;
-  }
-  return 0;
-}
-
-void Store(DataType dtype, double value, void* to, int64_t index) {
-  switch (dtype) {
-    case DataType::kFloat32:
-      static_cast<float*>(to)[index] = static_cast<float>(value);
-      break;
-    case DataType::kFloat64:
-      static_cast<double*>(to)[index] = value;
-      break;
-    case DataType::kInt32:
-      static_cast<int32_t*>(to)[index] = static_cast<int32_t>(value);
-      break;
-    case DataType::kInt64:
-      static_cast<int64_t*>(to)[index] = static_cast<int64_t>(value);
-      break;
-    case DataType::kUint8:
-      static_cast<uint8_t*>(to)[index] = static_cast<uint8_t>(value);
-      break;
-    case DataType::kBool:
-      static_cast<bool*>(to)[index] = value != 0;
-      break;
-  }
-}
-
 // Through double: whole numbers beyond 2^53 would be rounded.
 void Cast(const Call& call) {
   for (int64_t i = 0; i < call.OutShape(0).num_elements(); ++i) {
-    Store(call.outputs[0].dtype, Load(call.inputs[0].dtype, call.context.inputs[0], i),
-          call.context.outputs[0], i);
+    StoreElement(call.outputs[0].dtype,
+                 LoadElement(call.inputs[0].dtype, call.context.inputs[0], i),
+                 call.context.outputs[0], i);
   }
 }
 
 void Constant(const Call& call) {
   const double value = call.attributes.GetDouble("value", 0);
   for (int64_t i = 0; i < call.OutShape(0).num_elements(); ++i) {
-    Store(call.outputs[0].dtype, value, call.context.outputs[0], i);
+    StoreElement(call.outputs[0].dtype, value, call.context.outputs[0], i);
   }
 }
 
@@ -150,8 +102,9 @@ void ReorderLayout(const Call& call) {
     const int64_t w = i % shape.dim(3), h = i / shape.dim(3) % shape.dim(2);
     const int64_t c = i / (shape.dim(2) * shape.dim(3)) % shape.dim(1);
     const int64_t n = i / (shape.dim(1) * shape.dim(2) * shape.dim(3));
-    CopyElement(call, call.context.inputs[0], LayoutIndex(call.inputs[0], n, c, h, w),
-                call.context.outputs[0], LayoutIndex(call.outputs[0], n, c, h, w));
+    CopyElement(SizeOf(call.outputs[0].dtype), call.context.inputs[0],
+                LayoutIndex(call.inputs[0], n, c, h, w), call.context.outputs[0],
+                LayoutIndex(call.outputs[0], n, c, h, w));
   }
 }
 

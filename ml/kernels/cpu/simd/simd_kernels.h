@@ -11,7 +11,7 @@
 
 namespace shoal::cpu {
 
-enum class Activation { kNone, kRelu, kSigmoid, kTanh };
+enum class Activation { kNone, kRelu, kRelu6, kSigmoid, kTanh };
 
 enum class UnaryOp {
   kIdentity,
