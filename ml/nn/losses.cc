@@ -9,13 +9,13 @@
 namespace shoal {
 namespace {
 
-struct LossName {
+struct LossEntry {
   LossKind kind;
   const char* name;
   const char* op;
 };
 
-constexpr LossName kLossNames[] = {
+constexpr LossEntry kLossNames[] = {
     {LossKind::kSparseSoftmaxCrossEntropy, "sparse_softmax_cross_entropy",
      "SparseSoftmaxCrossEntropy"},
     {LossKind::kSoftmaxCrossEntropy, "softmax_cross_entropy", "SoftmaxCrossEntropy"},
@@ -30,7 +30,7 @@ constexpr LossName kLossNames[] = {
 // The mean of the op's first output, in a name scope called as the loss.
 Output AddMeanLoss(GraphBuilder& builder, LossKind kind, Output predictions, Output labels,
                    Attributes attributes) {
-  const LossName* found = kLossNames;
+  const LossEntry* found = kLossNames;
   while (found->kind != kind) ++found;
   const auto scope = builder.WithNameScope(absl::StrCat(found->name, "_loss"));
   Output loss = builder.Op(found->op, {predictions, labels}, std::move(attributes));
@@ -45,12 +45,19 @@ Output AddMeanLoss(GraphBuilder& builder, LossKind kind, Output predictions, Out
 
 absl::StatusOr<LossKind> ParseLossKind(absl::string_view name) {
   std::string known;
-  for (const LossName& loss : kLossNames) {
+  for (const LossEntry& loss : kLossNames) {
     if (name == loss.name) return loss.kind;
     absl::StrAppend(&known, known.empty() ? "" : ", ", loss.name);
   }
   return absl::InvalidArgumentError(
       absl::StrCat("model.loss: unknown loss '", name, "'; known are ", known));
+}
+
+absl::string_view LossName(LossKind kind) {
+  for (const LossEntry& loss : kLossNames) {
+    if (loss.kind == kind) return loss.name;
+  }
+  return "unknown";
 }
 
 Output AddLoss(GraphBuilder& builder, LossKind kind, Output predictions, Output labels) {

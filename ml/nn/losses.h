@@ -22,6 +22,7 @@ enum class LossKind {
 
 // "sparse_softmax_cross_entropy", ...: the names of ModelConfig.loss. InvalidArgument lists them.
 absl::StatusOr<LossKind> ParseLossKind(absl::string_view name);
+absl::string_view LossName(LossKind kind);
 
 Output AddLoss(GraphBuilder& builder, LossKind kind, Output predictions, Output labels);
 

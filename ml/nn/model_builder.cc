@@ -85,6 +85,45 @@ absl::Status CheckConfig(const v1::ModelConfig& config, const std::vector<FieldS
   return absl::OkStatus();
 }
 
+// Whether the loss can compare these predictions with labels that are class numbers, one per
+// example.
+absl::Status CheckLoss(LossKind loss, const Shape& predictions, int64_t classes) {
+  const int64_t outputs = predictions.rank() == 0 ? 1 : predictions.dim(predictions.rank() - 1);
+  if (loss == LossKind::kSparseSoftmaxCrossEntropy) {
+    if (predictions.rank() != 2 || outputs >= classes) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("model: ", outputs, outputs == 1 ? " output" : " outputs",
+                     ", but labels go to ", classes - 1, "; give the last layer ", classes,
+                     " units, or say with data.classes how many classes there are"));
+  }
+  if (predictions.rank() <= 1 || outputs == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "model.loss: ", LossName(loss), " compares numbers, but the model has ", outputs,
+      " outputs and a label is one class number; use sparse_softmax_cross_entropy, or give the "
+      "last layer 1 unit"));
+}
+
+// Builds the model once, to see that it fits.
+absl::Status CheckFits(const ModelFunction& model, LossKind loss, const v1::ModelConfig& config,
+                       const std::vector<FieldSpec>& fields, int64_t classes) {
+  const auto status_of = [](const GraphBuilder& builder) {
+    if (builder.status().ok()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("model: ", builder.status().message()));
+  };
+  if (!IsFloating(fields[1].example.dtype) && fields[1].example.shape.rank() == 0) {
+    Graph graph;
+    GraphBuilder builder(&graph);
+    const Output predictions = BuildPredictions(
+        builder, config, InputQueue(fields).Dequeue(builder)[0], classes, /*is_training=*/true);
+    RETURN_IF_ERROR(status_of(builder));
+    RETURN_IF_ERROR(CheckLoss(loss, predictions.shape(), classes));
+  }
+  Graph graph;
+  GraphBuilder builder(&graph);
+  model(builder, InputQueue(fields).Dequeue(builder), true);
+  return status_of(builder);
+}
+
 }  // namespace
 
 absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
@@ -105,12 +144,7 @@ absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
     }
     return outputs;
   };
-  Graph graph;
-  GraphBuilder builder(&graph);
-  model(builder, InputQueue(fields).Dequeue(builder), true);
-  if (!builder.status().ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("model: ", builder.status().message()));
-  }
+  RETURN_IF_ERROR(CheckFits(model, loss, config, fields, classes));
   return model;
 }
 

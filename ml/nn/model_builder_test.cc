@@ -228,6 +228,13 @@ TEST(ModelBuilderTest, MistakesNameTheirField) {
             "model: c/ kernel: must be positive, is 0");
   EXPECT_EQ(ErrorOf("layer { name: 'p' pool { global: true kernel: 2 } }"),
             "model: model.layer 'p': a global pool takes no kernel, stride or padding");
+  EXPECT_EQ(ErrorOf("layer { flatten {} } layer { dense { units: 5 } }"),
+            "model: 5 outputs, but labels go to 9; give the last layer 10 units, or say with "
+            "data.classes how many classes there are");
+  EXPECT_EQ(ErrorOf("name: 'mlp' loss: 'mean_squared_error'"),
+            "model.loss: mean_squared_error compares numbers, but the model has 10 outputs and a "
+            "label is one class number; use sparse_softmax_cross_entropy, or give the last layer 1 "
+            "unit");
   EXPECT_EQ(MakeModel(Parse("name: 'seed_mlp'"), {Images()[0]}, 10).status().message(),
             "model: the data set has no labels or targets");
 }

@@ -17,23 +17,24 @@ namespace {
 
 absl::Status FieldError(absl::string_view field, double value, absl::string_view must) {
   return absl::InvalidArgumentError(
-      absl::StrCat("learning rate schedule field ", field, " is ", value, ": it must be ", must));
+      absl::StrCat("optimizer.", field, ": must be ", must, ", is ", value));
 }
 
 bool IsRate(double value) { return std::isfinite(static_cast<float>(value)) && value >= 0; }
 
 absl::Status ValidateSteps(const LearningRateScheduleOptions& o) {
-  if (o.factors.size() != o.boundaries.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("learning rate schedule has ", o.factors.size(),
-                                                   " factors and ", o.boundaries.size(),
-                                                   " boundaries: there must be as many"));
+  if (o.factors.empty() || o.factors.size() != o.boundaries.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "optimizer.schedule.boundary: has ", o.boundaries.size(), " entries and value has ",
+        o.factors.size(), "; give one value for every boundary"));
   }
   for (double factor : o.factors) {
-    if (!IsRate(factor * o.learning_rate)) return FieldError("factors", factor, "finite and >= 0");
+    if (!IsRate(factor * o.learning_rate))
+      return FieldError("schedule.value", factor, "a finite number >= 0");
   }
   for (size_t k = 0; k < o.boundaries.size(); ++k) {
     if (o.boundaries[k] <= (k == 0 ? 0 : o.boundaries[k - 1])) {
-      return FieldError("boundaries", static_cast<double>(o.boundaries[k]),
+      return FieldError("schedule.boundary", static_cast<double>(o.boundaries[k]),
                         "larger than 0 and than the boundary before it");
     }
   }
@@ -42,21 +43,23 @@ absl::Status ValidateSteps(const LearningRateScheduleOptions& o) {
 
 absl::Status Validate(const LearningRateScheduleOptions& o) {
   if (o.warmup_steps < 0) {
-    return FieldError("warmup_steps", static_cast<double>(o.warmup_steps), ">= 0");
+    return FieldError("schedule.warmup_steps", static_cast<double>(o.warmup_steps), ">= 0");
   }
   if (!IsRate(o.learning_rate))
-    return FieldError("learning_rate", o.learning_rate, "finite and >= 0");
+    return FieldError("learning_rate", o.learning_rate, "a finite number >= 0");
   if (o.kind == ScheduleKind::kConstant) return absl::OkStatus();
   if (o.kind == ScheduleKind::kStep) return ValidateSteps(o);
   if (o.decay_steps <= 0) {
-    return FieldError("decay_steps", static_cast<double>(o.decay_steps), ">= 1 for this schedule");
+    return FieldError("schedule.decay_steps", static_cast<double>(o.decay_steps),
+                      ">= 1 for this schedule");
   }
   if (o.kind == ScheduleKind::kExponential) {
-    return o.rate > 0 && o.rate <= 1 ? absl::OkStatus() : FieldError("rate", o.rate, "in (0, 1]");
+    return o.rate > 0 && o.rate <= 1 ? absl::OkStatus()
+                                     : FieldError("schedule.rate", o.rate, "in (0, 1]");
   }
-  if (!IsRate(o.end)) return FieldError("end", o.end, "finite and >= 0");
+  if (!IsRate(o.end)) return FieldError("schedule.end", o.end, "a finite number >= 0");
   if (o.kind == ScheduleKind::kPolynomial && !(std::isfinite(o.power) && o.power > 0)) {
-    return FieldError("power", o.power, "finite and > 0");
+    return FieldError("schedule.power", o.power, "a finite number above 0");
   }
   return absl::OkStatus();
 }

@@ -98,19 +98,19 @@ TEST(LearningRateScheduleTest, ErrorsNameTheField) {
   };
   LearningRateScheduleOptions options;
   options.learning_rate = std::nan("");
-  EXPECT_THAT(message(options), HasSubstr("learning_rate is nan"));
+  EXPECT_THAT(message(options), HasSubstr("learning_rate: must be a finite number >= 0, is nan"));
   options.learning_rate = 0.1;
   options.kind = ScheduleKind::kCosine;
-  EXPECT_THAT(message(options), HasSubstr("decay_steps is 0"));
+  EXPECT_THAT(message(options), HasSubstr("decay_steps: must be >= 1 for this schedule, is 0"));
   options.decay_steps = 5;
   options.end = -2;
-  EXPECT_THAT(message(options), HasSubstr("end is -2"));
+  EXPECT_THAT(message(options), HasSubstr("end: must be a finite number >= 0, is -2"));
   options.kind = ScheduleKind::kStep;
   options.boundaries = {5};
-  EXPECT_THAT(message(options), HasSubstr("there must be as many"));
+  EXPECT_THAT(message(options), HasSubstr("one value for every boundary"));
   options.factors = {0.1};
   options.warmup_steps = -1;
-  EXPECT_THAT(message(options), HasSubstr("warmup_steps is -1"));
+  EXPECT_THAT(message(options), HasSubstr("warmup_steps: must be >= 0, is -1"));
   EXPECT_FALSE(ParseScheduleKind("stairs").ok());
   EXPECT_EQ(ParseScheduleKind("cosine").value(), ScheduleKind::kCosine);
 }

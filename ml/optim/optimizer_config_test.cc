@@ -52,9 +52,9 @@ TEST(OptimizerConfigTest, ErrorsNameTheField) {
   EXPECT_THAT(std::string(OptimizerOptionsFrom(Parse("")).status().message()),
               HasSubstr("optimizer has no rule"));
   EXPECT_THAT(std::string(OptimizerOptionsFrom(Parse("adam { beta1: 2 }")).status().message()),
-              HasSubstr("beta1 is 2"));
+              HasSubstr("optimizer.adam.beta1: must be at least 0 and less than 1, is 2"));
   EXPECT_THAT(std::string(ScheduleOptionsFrom(Parse("learning_rate: nan"), 0).status().message()),
-              HasSubstr("learning_rate is nan"));
+              HasSubstr("learning_rate: must be"));
 }
 
 TEST(OptimizerConfigTest, DecayStepsFollowFromTheRunsLength) {

@@ -23,32 +23,37 @@ constexpr NamedKind kNames[] = {
     {OptimizerKind::kFtrl, "ftrl"},
 };
 
-// The first field out of its range is the error; later calls keep it.
+// The first field out of its range is the error; later calls keep it. Fields are named as in the
+// run file: "optimizer.adam.beta1".
 class RangeCheck {
  public:
+  explicit RangeCheck(OptimizerKind kind)
+      : rule_(kind == OptimizerKind::kNesterov ? "momentum" : OptimizerName(kind)) {}
+
   // value in [low, high).
   RangeCheck& HalfOpen(absl::string_view field, double value, double low, double high) {
     return Check(field, value, value >= low && value < high,
-                 absl::StrCat("in [", low, ", ", high, ")"));
+                 absl::StrCat("at least ", low, " and less than ", high));
   }
   RangeCheck& NotNegative(absl::string_view field, double value) {
-    return Check(field, value, std::isfinite(value) && value >= 0, "finite and >= 0");
+    return Check(field, value, std::isfinite(value) && value >= 0, "a finite number >= 0");
   }
   RangeCheck& Positive(absl::string_view field, double value) {
     return Check(field, value,
                  std::isfinite(static_cast<float>(value)) && static_cast<float>(value) > 0,
-                 "finite and > 0 as a float");
+                 "a finite number above 0 as a float");
   }
   RangeCheck& Check(absl::string_view field, double value, bool holds, absl::string_view must) {
     if (status_.ok() && !holds) {
       status_ = absl::InvalidArgumentError(
-          absl::StrCat("optimizer field ", field, " is ", value, ": it must be ", must));
+          absl::StrCat("optimizer.", rule_, ".", field, ": must be ", must, ", is ", value));
     }
     return *this;
   }
   absl::Status status() const { return status_; }
 
  private:
+  const absl::string_view rule_;
   absl::Status status_;
 };
 
@@ -72,7 +77,7 @@ absl::StatusOr<OptimizerKind> ParseOptimizerKind(absl::string_view name) {
 }
 
 absl::Status ValidateOptimizerOptions(const OptimizerOptions& o) {
-  RangeCheck check;
+  RangeCheck check(o.kind);
   switch (o.kind) {
     case OptimizerKind::kSgd:
       return absl::OkStatus();
@@ -80,21 +85,21 @@ absl::Status ValidateOptimizerOptions(const OptimizerOptions& o) {
     case OptimizerKind::kNesterov:
       return check.HalfOpen("momentum", o.momentum, 0, 1).status();
     case OptimizerKind::kAdagrad:
-      check.NotNegative("adagrad_initial_accumulator", o.adagrad_initial_accumulator)
-          .NotNegative("adagrad_epsilon", o.adagrad_epsilon);
+      check.NotNegative("initial_accumulator", o.adagrad_initial_accumulator)
+          .NotNegative("epsilon", o.adagrad_epsilon);
       if (o.adagrad_epsilon == 0) {  // else a zero gradient would give 0/0
-        check.Positive("adagrad_initial_accumulator", o.adagrad_initial_accumulator);
+        check.Positive("initial_accumulator", o.adagrad_initial_accumulator);
       }
       return check.status();
     case OptimizerKind::kAdadelta:
-      return check.HalfOpen("adadelta_rho", o.adadelta_rho, 0, 1)
-          .Positive("adadelta_epsilon", o.adadelta_epsilon)
+      return check.HalfOpen("rho", o.adadelta_rho, 0, 1)
+          .Positive("epsilon", o.adadelta_epsilon)
           .status();
     case OptimizerKind::kRmsProp:
-      return check.HalfOpen("rmsprop_decay", o.rmsprop_decay, 0, 1)
-          .HalfOpen("rmsprop_momentum", o.rmsprop_momentum, 0, 1)
-          .Positive("rmsprop_epsilon", o.rmsprop_epsilon)
-          .NotNegative("rmsprop_initial_rms", o.rmsprop_initial_rms)
+      return check.HalfOpen("decay", o.rmsprop_decay, 0, 1)
+          .HalfOpen("momentum", o.rmsprop_momentum, 0, 1)
+          .Positive("epsilon", o.rmsprop_epsilon)
+          .NotNegative("initial_rms", o.rmsprop_initial_rms)
           .status();
     case OptimizerKind::kAdamW:
       check.NotNegative("weight_decay", o.weight_decay);
@@ -102,16 +107,16 @@ absl::Status ValidateOptimizerOptions(const OptimizerOptions& o) {
     case OptimizerKind::kAdam:
       return check.HalfOpen("beta1", o.beta1, 0, 1)
           .HalfOpen("beta2", o.beta2, 0, 1)
-          .Positive("adam_epsilon", o.adam_epsilon)
+          .Positive("epsilon", o.adam_epsilon)
           .status();
     case OptimizerKind::kFtrl:
       return check
-          .Check("ftrl_learning_rate_power", o.ftrl_learning_rate_power,
+          .Check("learning_rate_power", o.ftrl_learning_rate_power,
                  std::isfinite(o.ftrl_learning_rate_power) && o.ftrl_learning_rate_power <= 0,
-                 "finite and <= 0")
-          .Positive("ftrl_initial_accumulator", o.ftrl_initial_accumulator)
-          .NotNegative("ftrl_l1", o.ftrl_l1)
-          .NotNegative("ftrl_l2", o.ftrl_l2)
+                 "0 or less")
+          .Positive("initial_accumulator", o.ftrl_initial_accumulator)
+          .NotNegative("l1", o.ftrl_l1)
+          .NotNegative("l2", o.ftrl_l2)
           .status();
   }
   return absl::InvalidArgumentError(

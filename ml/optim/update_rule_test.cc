@@ -324,19 +324,19 @@ TEST(UpdateRuleOptionsTest, ErrorsNameTheField) {
   };
   OptimizerOptions options = Options(OptimizerKind::kAdam);
   options.beta2 = 1;
-  EXPECT_THAT(message(options), HasSubstr("beta2 is 1: it must be in [0, 1)"));
+  EXPECT_THAT(message(options), HasSubstr("beta2: must be at least 0 and less than 1, is 1"));
   options = Options(OptimizerKind::kMomentum);
   options.momentum = std::nan("");
-  EXPECT_THAT(message(options), HasSubstr("momentum is nan"));
+  EXPECT_THAT(message(options), HasSubstr("momentum: must be at least 0 and less than 1, is nan"));
   options = Options(OptimizerKind::kAdagrad);
   options.adagrad_initial_accumulator = 0;
-  EXPECT_THAT(message(options), HasSubstr("adagrad_initial_accumulator"));
+  EXPECT_THAT(message(options), HasSubstr("optimizer.adagrad.initial_accumulator"));
   options = Options(OptimizerKind::kAdamW);
   options.weight_decay = -1;
   EXPECT_THAT(message(options), HasSubstr("weight_decay"));
   options = Options(OptimizerKind::kFtrl);
   options.ftrl_learning_rate_power = 1;
-  EXPECT_THAT(message(options), HasSubstr("ftrl_learning_rate_power"));
+  EXPECT_THAT(message(options), HasSubstr("optimizer.ftrl.learning_rate_power"));
 }
 
 TEST(UpdateRuleOptionsTest, NamesParseBack) {

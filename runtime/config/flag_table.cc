@@ -115,7 +115,8 @@ constexpr FlagSpec kTable[] = {
      "Addresses of all parameter servers, host:port with commas, in order of task_index."},
     {"worker_hosts", kHand, kScopeTask, kText, "", "LIST", "Addresses of all workers, likewise."},
     {"chief_host", kHand, kScopeTask, kText, "", "ADDRESS",
-     "Address of the chief. Enough for ps and workers: they learn the rest from it."},
+     "Address of the chief. With --task_index it is enough for a worker, and with "
+     "--listen_address for a ps: they learn the rest from it."},
     {"cluster", kHand, kScopeTask, kText, "", "FILE",
      "A text proto of shoal.v1.ClusterSpec, instead of the three above."},
     {"listen_address", kHand, kScopeTask, kText, "", "ADDRESS",

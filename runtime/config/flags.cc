@@ -96,7 +96,6 @@ absl::Status ApplyTaskFlag(const GivenFlag& flag, CommandLine* line) {
       {"log_file", &task->log_file},     {"listen_address", &task->listen_address}};
   for (const auto& [known, target] : texts) {
     if (name != known) continue;
-    if (flag.value.empty()) return Broken(flag.label(), "is empty; give a value or drop the flag");
     *target = flag.value;
     return absl::OkStatus();
   }
@@ -114,6 +113,7 @@ absl::Status ApplyTaskFlag(const GivenFlag& flag, CommandLine* line) {
 }
 
 absl::Status ApplyFlag(const GivenFlag& flag, CommandLine* line) {
+  if (flag.value.empty()) return Broken(flag.label(), "is empty; give a value or drop the flag");
   if (flag.spec->field[0] == '\0') return ApplyTaskFlag(flag, line);
   // A relaxed error: "--batch_size: a whole number ...", without the path.
   const absl::Status status = SetField(flag.label(), flag.spec->field, flag.value, &line->run);
@@ -124,6 +124,85 @@ absl::Status ApplyFlag(const GivenFlag& flag, CommandLine* line) {
     message = absl::StrCat(flag.label(), ": ", message.substr(with_path.size()));
   }
   return absl::InvalidArgumentError(message);
+}
+
+// What a flag says of a field: the path, or "" where it says something else.
+absl::string_view PathOf(const GivenFlag& flag) {
+  if (flag.spec->name != absl::string_view("set")) return flag.spec->field;
+  return absl::string_view(flag.value).substr(0, flag.value.find('='));
+}
+
+// How the user wrote it.
+std::string Written(const GivenFlag& flag) {
+  return flag.spec->name == absl::string_view("set") ? absl::StrCat("--set ", PathOf(flag))
+                                                     : absl::StrCat(flag.label(), "=", flag.value);
+}
+
+// The last flag that sets the field; null: none.
+const GivenFlag* FindGiven(const std::vector<GivenFlag>& flags, absl::string_view path) {
+  const GivenFlag* found = nullptr;
+  for (const GivenFlag& flag : flags) {
+    if (PathOf(flag) == path) found = &flag;
+  }
+  return found;
+}
+
+// The update rule that a flag selects; "" for none.
+std::string RuleOf(const GivenFlag& flag) {
+  if (flag.spec->name == absl::string_view("optimizer")) {
+    return flag.value == "nesterov" ? "momentum" : flag.value;
+  }
+  const std::vector<std::string> parts = absl::StrSplit(PathOf(flag), '.');
+  if (parts.size() < 2 || parts[0] != "optimizer") return "";
+  const std::vector<std::string>& known = KnownOptimizers();
+  return std::find(known.begin(), known.end(), parts[1]) == known.end() ? "" : parts[1];
+}
+
+// Flags that cannot all be meant.
+absl::Status CheckContradictions(const std::vector<GivenFlag>& flags) {
+  std::vector<absl::string_view> seen;
+  const GivenFlag* rule = nullptr;
+  for (const GivenFlag& flag : flags) {
+    const absl::string_view name = flag.spec->name;
+    if (name != "set") {
+      if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
+        return Broken(flag.label(), "is given twice; give it once");
+      }
+      seen.push_back(name);
+    }
+    if (RuleOf(flag).empty()) continue;
+    if (rule != nullptr && RuleOf(*rule) != RuleOf(flag)) {
+      return Broken(Written(flag), absl::StrCat("contradicts ", Written(*rule),
+                                                "; a run has one optimizer, drop one of them"));
+    }
+    rule = &flag;
+  }
+  return absl::OkStatus();
+}
+
+// What the flags given mean for what the run file says beside them.
+absl::Status Reconcile(const std::vector<GivenFlag>& flags, const v1::RunConfig& file,
+                       v1::RunConfig* run) {
+  const GivenFlag* replicas = FindGiven(flags, "sync.replicas_to_aggregate");
+  if (replicas != nullptr && run->sync().replicas_to_aggregate() > 0 &&
+      run->sync().has_sync_replicas() && !run->sync().sync_replicas()) {
+    return Broken(
+        Written(*replicas),
+        "has no meaning with --nosync_replicas, which applies every batch by itself; drop "
+        "one of them");
+  }
+  // Another rule has another learning rate.
+  const std::string rule = OptimizerName(file.optimizer());
+  if (!rule.empty() && OptimizerName(run->optimizer()) != rule &&
+      FindGiven(flags, "optimizer.learning_rate") == nullptr) {
+    run->mutable_optimizer()->clear_learning_rate();
+  }
+  // A run that is called as its model is called as its new model.
+  if (run->model().name() != file.model().name() && file.name() == file.model().name() &&
+      FindGiven(flags, "name") == nullptr) {
+    run->clear_name();
+  }
+  return absl::OkStatus();
 }
 
 bool IsFlag(absl::string_view text) { return text.size() > 1 && text[0] == '-'; }
@@ -150,16 +229,20 @@ absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const s
     ASSIGN_OR_RETURN(GivenFlag flag, TakeFlag(scope, args, &i));
     flags.push_back(std::move(flag));
   }
+  RETURN_IF_ERROR(CheckContradictions(flags));
   for (const GivenFlag& flag : flags) {
     if (absl::string_view(flag.spec->name) != "run") continue;
-    if (!line.task.run_file.empty()) return Broken("--run", "is given twice; name one file");
     RETURN_IF_ERROR(ApplyTaskFlag(flag, &line));
     ASSIGN_OR_RETURN(line.run, LoadRunConfig(flag.value));
+    const std::string directory = RunDirectoryOf(flag.value);
+    if (!directory.empty()) line.run.set_out(directory);
   }
+  const v1::RunConfig file = line.run;
   for (const GivenFlag& flag : flags) {
     if (absl::string_view(flag.spec->name) == "run") continue;
     RETURN_IF_ERROR(ApplyFlag(flag, &line));
   }
+  RETURN_IF_ERROR(Reconcile(flags, file, &line.run));
   return line;
 }
 

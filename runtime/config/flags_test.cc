@@ -97,7 +97,44 @@ TEST(FlagsTest, ErrorsAreOneLineWithFlagAndRemedy) {
   EXPECT_THAT(Error({"--optimizer=adm"}), HasSubstr("did you mean adam?"));
   EXPECT_THAT(Error({"--run=/nowhere"}), HasSubstr("--run: cannot read /nowhere"));
   EXPECT_THAT(Error({"--nobatch_size"}), HasSubstr("--nobatch_size: is no flag"));
-  EXPECT_EQ(Error({"--run=/a", "--run=/b"}).substr(0, 5), "--run");
+  EXPECT_EQ(Error({"--run=/a", "--run=/b"}), "--run: is given twice; give it once");
+  EXPECT_EQ(Error({"--seed=1", "--seed=2"}), "--seed: is given twice; give it once");
+  EXPECT_EQ(Error({"--out="}), "--out: is empty; give a value or drop the flag");
+}
+
+TEST(FlagsTest, ContradictionsAreErrors) {
+  EXPECT_EQ(
+      Error({"--optimizer=sgd", "--set=optimizer.adam.beta1=0.5"}),
+      "--set optimizer.adam.beta1: contradicts --optimizer=sgd; a run has one optimizer, drop "
+      "one of them");
+  Parsed(kScopeTrain, {"--optimizer=nesterov", "--set=optimizer.momentum.momentum=0.5"});
+  EXPECT_THAT(Error({"--replicas_to_aggregate=3", "--nosync_replicas"}),
+              HasSubstr("--replicas_to_aggregate=3: has no meaning with --nosync_replicas"));
+  // What only the file says may stay there.
+  const std::string path = WriteRunFile("sync { replicas_to_aggregate: 3 }");
+  Parsed(kScopeTrain, {"--run=" + path, "--nosync_replicas"});
+}
+
+TEST(FlagsTest, AnotherOptimizerHasItsOwnLearningRate) {
+  const std::string path = WriteRunFile("optimizer { learning_rate: 0.5 sgd {} }");
+  EXPECT_FALSE(Parsed(kScopeTrain, {"--run=" + path, "--optimizer=adam"})
+                   .run.optimizer()
+                   .has_learning_rate());
+  EXPECT_EQ(
+      Parsed(kScopeTrain, {"--run=" + path, "--optimizer=sgd"}).run.optimizer().learning_rate(),
+      0.5);
+  EXPECT_EQ(Parsed(kScopeTrain, {"--run=" + path, "--optimizer=adam", "--learning_rate=0.1"})
+                .run.optimizer()
+                .learning_rate(),
+            0.1);
+}
+
+TEST(FlagsTest, ARunIsCalledAsItsModelUnlessItHasANameOfItsOwn) {
+  const std::string same = WriteRunFile("name: 'fashion_cnn' model { name: 'fashion_cnn' }");
+  EXPECT_EQ(Parsed(kScopeTrain, {"--run=" + same, "--model=mlp"}).run.name(), "");
+  EXPECT_EQ(Parsed(kScopeTrain, {"--run=" + same, "--seed=2"}).run.name(), "fashion_cnn");
+  const std::string own = WriteRunFile("name: 'mine' model { name: 'fashion_cnn' }");
+  EXPECT_EQ(Parsed(kScopeTrain, {"--run=" + own, "--model=mlp"}).run.name(), "mine");
 }
 
 TEST(FlagsTest, EveryFieldFlagNamesAFieldThatExists) {

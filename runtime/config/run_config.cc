@@ -1,5 +1,7 @@
 #include "runtime/config/run_config.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +12,8 @@
 
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "ml/optim/learning_rate_schedule.h"
+#include "ml/optim/optimizer_options.h"
 #include "proto/v1/run_config.pb.h"
 #include "runtime/config/nearest_name.h"
 #include "runtime/config/text_proto.h"
@@ -17,6 +21,7 @@
 namespace shoal {
 namespace {
 
+constexpr uint64_t kDefaultSliceBytes = 256 * 1024;
 constexpr char kDefaultDataDirectory[] = "/usr/share/datasets/fashion-mnist";
 
 void ResolveDeployment(const TaskCounts& counts, v1::DeploymentOptions* deployment) {
@@ -53,7 +58,7 @@ void ResolveCheckpointAndCluster(v1::RunConfig* run) {
   if (cluster->lease_seconds() == 0) cluster->set_lease_seconds(10);
   if (cluster->wait_seconds() == 0) cluster->set_wait_seconds(300);
   if (cluster->stall_seconds() == 0) cluster->set_stall_seconds(120);
-  if (cluster->max_worker_restarts() == 0) cluster->set_max_worker_restarts(3);
+  if (!cluster->has_max_worker_restarts()) cluster->set_max_worker_restarts(3);
 }
 
 void ResolveModel(v1::ModelConfig* model) {
@@ -79,6 +84,62 @@ void ResolveData(v1::DataConfig* data) {
   if (data->evaluation_block() == 0) data->set_evaluation_block(500);
 }
 
+template <typename Message, typename Value>
+void Default(Message* message, bool has, void (Message::*set)(Value), Value value) {
+  if (!has) (message->*set)(value);
+}
+
+void ResolveAdam(bool is_adamw, const OptimizerOptions& defaults, v1::AdamConfig* adam) {
+  Default(adam, adam->has_beta1(), &v1::AdamConfig::set_beta1, defaults.beta1);
+  Default(adam, adam->has_beta2(), &v1::AdamConfig::set_beta2, defaults.beta2);
+  Default(adam, adam->has_epsilon(), &v1::AdamConfig::set_epsilon, defaults.adam_epsilon);
+  if (!is_adamw) return;
+  Default(adam, adam->has_weight_decay(), &v1::AdamConfig::set_weight_decay, defaults.weight_decay);
+}
+
+void ResolveRmsProp(const OptimizerOptions& defaults, v1::RmsPropConfig* rule) {
+  using Rule = v1::RmsPropConfig;
+  Default(rule, rule->has_decay(), &Rule::set_decay, defaults.rmsprop_decay);
+  Default(rule, rule->has_momentum(), &Rule::set_momentum, defaults.rmsprop_momentum);
+  Default(rule, rule->has_epsilon(), &Rule::set_epsilon, defaults.rmsprop_epsilon);
+}
+
+void ResolveFtrl(const OptimizerOptions& defaults, v1::FtrlConfig* rule) {
+  using Rule = v1::FtrlConfig;
+  Default(rule, rule->has_learning_rate_power(), &Rule::set_learning_rate_power,
+          defaults.ftrl_learning_rate_power);
+  Default(rule, rule->has_initial_accumulator(), &Rule::set_initial_accumulator,
+          defaults.ftrl_initial_accumulator);
+  Default(rule, rule->has_l1(), &Rule::set_l1, defaults.ftrl_l1);
+  Default(rule, rule->has_l2(), &Rule::set_l2, defaults.ftrl_l2);
+}
+
+// The parameters of the rule, from the one table of their defaults.
+void ResolveRule(v1::OptimizerConfig* optimizer) {
+  const OptimizerOptions defaults;
+  if (optimizer->has_momentum()) {
+    v1::MomentumConfig* rule = optimizer->mutable_momentum();
+    Default(rule, rule->has_momentum(), &v1::MomentumConfig::set_momentum, defaults.momentum);
+  } else if (optimizer->has_adagrad()) {
+    v1::AdagradConfig* rule = optimizer->mutable_adagrad();
+    Default(rule, rule->has_initial_accumulator(), &v1::AdagradConfig::set_initial_accumulator,
+            defaults.adagrad_initial_accumulator);
+    Default(rule, rule->has_epsilon(), &v1::AdagradConfig::set_epsilon, defaults.adagrad_epsilon);
+  } else if (optimizer->has_adadelta()) {
+    v1::AdadeltaConfig* rule = optimizer->mutable_adadelta();
+    Default(rule, rule->has_rho(), &v1::AdadeltaConfig::set_rho, defaults.adadelta_rho);
+    Default(rule, rule->has_epsilon(), &v1::AdadeltaConfig::set_epsilon, defaults.adadelta_epsilon);
+  } else if (optimizer->has_rmsprop()) {
+    ResolveRmsProp(defaults, optimizer->mutable_rmsprop());
+  } else if (optimizer->has_adam()) {
+    ResolveAdam(false, defaults, optimizer->mutable_adam());
+  } else if (optimizer->has_adamw()) {
+    ResolveAdam(true, defaults, optimizer->mutable_adamw());
+  } else if (optimizer->has_ftrl()) {
+    ResolveFtrl(defaults, optimizer->mutable_ftrl());
+  }
+}
+
 void ResolveOptimizer(v1::OptimizerConfig* optimizer) {
   if (optimizer->rule_case() == v1::OptimizerConfig::RULE_NOT_SET) optimizer->mutable_sgd();
   if (!optimizer->has_learning_rate()) {
@@ -89,6 +150,14 @@ void ResolveOptimizer(v1::OptimizerConfig* optimizer) {
   if (schedule->kind() == v1::ScheduleConfig::KIND_UNSPECIFIED) {
     schedule->set_kind(v1::ScheduleConfig::KIND_CONSTANT);
   }
+  const LearningRateScheduleOptions defaults;
+  if (schedule->kind() == v1::ScheduleConfig::KIND_EXPONENTIAL && schedule->rate() == 0) {
+    schedule->set_rate(defaults.rate);
+  }
+  if (schedule->kind() == v1::ScheduleConfig::KIND_POLYNOMIAL && !schedule->has_power()) {
+    schedule->set_power(defaults.power);
+  }
+  ResolveRule(optimizer);
 }
 
 }  // namespace
@@ -104,11 +173,39 @@ absl::StatusOr<v1::RunConfig> LoadRunConfig(const std::string& path) {
   return ParseRunConfig(text, path);
 }
 
+std::string RunDirectoryOf(const std::string& run_file) {
+  const size_t slash = run_file.rfind('/');
+  const std::string name = slash == std::string::npos ? run_file : run_file.substr(slash + 1);
+  if (name != "run.textproto") return "";
+  const std::string directory = slash == std::string::npos ? "." : run_file.substr(0, slash);
+  for (const char* inside : {"/logs", "/checkpoints"}) {
+    struct stat info = {};
+    if (stat((directory + inside).c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+      return directory.empty() ? "/" : directory;
+    }
+  }
+  return "";
+}
+
+void MakePathsAbsolute(const std::string& working_directory, v1::RunConfig* run) {
+  const auto absolute = [&](const std::string& path) {
+    if (path.empty() || path[0] == '/') return path;
+    return path == "." ? working_directory : absl::StrCat(working_directory, "/", path);
+  };
+  run->set_out(absolute(run->out()));
+  if (!run->data().directory().empty()) {
+    run->mutable_data()->set_directory(absolute(run->data().directory()));
+  }
+}
+
 std::string PrintRunConfig(const v1::RunConfig& run) {
+  v1::RunConfig shown = run;
+  shown.clear_out();
   return absl::StrCat(
-      "# A run as resolved: every default is written out. Run it again with `shoal train "
-      "--run=FILE`.\n# Fields: proto/v1/run_config.proto\n",
-      PrintTextProto(run));
+      "# A run as resolved: every default is written out, and what is not here is 0, false or "
+      "empty.\n# Its directory is the one that holds this file. Run it again with `shoal train "
+      "--run=FILE`.\n# Fields and what 0 means: proto/v1/run_config.proto\n",
+      PrintTextProto(shown));
 }
 
 void ResolveDefaults(const TaskCounts& counts, v1::RunConfig* run) {
@@ -190,7 +287,8 @@ uint64_t ConfigFingerprint(const v1::RunConfig& run) {
   *shared.mutable_optimizer() = run.optimizer();
   shared.mutable_deployment()->set_num_clones(run.deployment().num_clones());
   shared.mutable_sync()->set_sync_replicas(run.sync().sync_replicas());
-  shared.mutable_cluster()->set_slice_bytes(run.cluster().slice_bytes());
+  shared.mutable_cluster()->set_slice_bytes(
+      run.cluster().slice_bytes() == 0 ? kDefaultSliceBytes : run.cluster().slice_bytes());
   shared.mutable_cluster()->set_round_robin(run.cluster().round_robin());
   shared.set_batch_size(run.batch_size());
   shared.set_seed(run.seed());

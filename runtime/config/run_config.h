@@ -23,7 +23,15 @@ class OptimizerConfig;
 absl::StatusOr<v1::RunConfig> ParseRunConfig(absl::string_view text, absl::string_view file_name);
 absl::StatusOr<v1::RunConfig> LoadRunConfig(const std::string& path);
 
-// With a comment on top that says what the text is.
+// The directory of the run whose run.textproto this is: the one that holds the file, beside `logs`
+// or `checkpoints`. "" for every other run file. So a run's directory can be copied and moved.
+std::string RunDirectoryOf(const std::string& run_file);
+
+// Makes the directories of the run and of its data absolute, so that the run means the same from
+// wherever it is gone on with.
+void MakePathsAbsolute(const std::string& working_directory, v1::RunConfig* run);
+
+// With a comment on top that says what the text is; without `out`, see RunDirectoryOf.
 std::string PrintRunConfig(const v1::RunConfig& run);
 
 // Numbers of tasks that are used where neither the run file, nor flags, nor host lists say any.

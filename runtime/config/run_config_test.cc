@@ -1,5 +1,7 @@
 #include "runtime/config/run_config.h"
 
+#include <sys/stat.h>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -83,6 +85,20 @@ TEST(RunConfigTest, ResolvingKeepsWhatWasSetEvenZero) {
   EXPECT_EQ(run.sync().replicas_to_aggregate(), 5u);
 }
 
+TEST(RunConfigTest, ParametersOfTheOptimizerAreVisibleToo) {
+  v1::RunConfig run;
+  run.mutable_optimizer()->mutable_adamw()->set_beta1(0.5);
+  run.mutable_cluster()->set_max_worker_restarts(0);
+  ResolveDefaults(TaskCounts(), &run);
+  EXPECT_EQ(run.optimizer().adamw().beta1(), 0.5);
+  EXPECT_EQ(run.optimizer().adamw().beta2(), 0.999);
+  EXPECT_EQ(run.optimizer().adamw().weight_decay(), 0.01);
+  EXPECT_EQ(run.cluster().max_worker_restarts(), 0u);
+  run.mutable_optimizer()->mutable_adam();
+  ResolveDefaults(TaskCounts(), &run);
+  EXPECT_FALSE(run.optimizer().adam().has_weight_decay());
+}
+
 TEST(RunConfigTest, PrintedRunIsReadBackEqual) {
   v1::RunConfig run;
   run.mutable_model()->set_name("fashion_cnn");
@@ -93,6 +109,31 @@ TEST(RunConfigTest, PrintedRunIsReadBackEqual) {
   v1::RunConfig resolved_again = *again;
   ResolveDefaults(TaskCounts(), &resolved_again);
   EXPECT_EQ(resolved_again.SerializeAsString(), run.SerializeAsString());
+}
+
+TEST(RunConfigTest, TheDirectoryIsWhereTheFileIsNotInIt) {
+  v1::RunConfig run;
+  run.set_out("/elsewhere");
+  EXPECT_EQ(PrintRunConfig(run).find("elsewhere"), std::string::npos);
+
+  const std::string directory = ::testing::TempDir() + "/run_directory";
+  EXPECT_EQ(RunDirectoryOf(directory + "/run.textproto"), "");
+  mkdir(directory.c_str(), 0755);
+  mkdir((directory + "/logs").c_str(), 0755);
+  EXPECT_EQ(RunDirectoryOf(directory + "/run.textproto"), directory);
+  EXPECT_EQ(RunDirectoryOf(directory + "/other.textproto"), "");
+}
+
+TEST(RunConfigTest, PathsAreMadeAbsolute) {
+  v1::RunConfig run;
+  MakePathsAbsolute("/home/me", &run);
+  EXPECT_EQ(run.out(), "");
+  EXPECT_FALSE(run.has_data());
+  run.set_out(".");
+  run.mutable_data()->set_directory("data");
+  MakePathsAbsolute("/home/me", &run);
+  EXPECT_EQ(run.out(), "/home/me");
+  EXPECT_EQ(run.data().directory(), "/home/me/data");
 }
 
 TEST(RunConfigTest, DevicesDecideTheNumberOfClones) {

@@ -191,10 +191,11 @@ absl::Status ValidateRunConfig(const v1::RunConfig& run) {
 
 absl::Status ReconcileCluster(const ClusterSpec& cluster, v1::RunConfig* run) {
   v1::DeploymentOptions* deployment = run->mutable_deployment();
-  if (cluster.ps().empty() && cluster.workers().empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(Reconcile("num_ps_tasks", "ps_hosts", cluster.ps().size(),
-                            deployment->has_num_ps_tasks(), deployment->num_ps_tasks()));
-  deployment->set_num_ps_tasks(static_cast<uint32_t>(cluster.ps().size()));
+  if (!cluster.ps().empty()) {
+    RETURN_IF_ERROR(Reconcile("num_ps_tasks", "ps_hosts", cluster.ps().size(),
+                              deployment->has_num_ps_tasks(), deployment->num_ps_tasks()));
+    deployment->set_num_ps_tasks(static_cast<uint32_t>(cluster.ps().size()));
+  }
   if (cluster.workers().empty()) return absl::OkStatus();
   RETURN_IF_ERROR(Reconcile("num_replicas", "worker_hosts", cluster.workers().size(),
                             deployment->has_num_replicas(), deployment->num_replicas()));

@@ -17,7 +17,7 @@ namespace {
 
 // What the command line leads to, as `shoal train` does it.
 absl::Status Check(const std::vector<std::string>& args) {
-  std::vector<std::string> all = {"--model=mlp", "--num_epochs=1"};
+  std::vector<std::string> all = {"--set=model.name=mlp", "--set=num_epochs=1"};
   all.insert(all.end(), args.begin(), args.end());
   absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeTrain, all);
   if (!line.ok()) return line.status();
@@ -81,25 +81,28 @@ const std::vector<BadRun>& BadRuns() {
       {{"--resume=maybe"}, "resume: \"maybe\" must be auto, never or must"},
       {{"--set=checkpoint.keep=2000000"}, "checkpoint.keep: must be 1 to 1000000"},
       // Model.
-      {{"--model="}, "model: is not given; name a run file with --run=FILE"},
+      {{"--set=model.name="}, "model: is not given; name a run file with --run=FILE"},
       {{"--model=resnet50"}, "model.name: \"resnet50\" is unknown; it is one of fashion_cnn"},
       {{"--model=fashion_cn"},
        "model.name: \"fashion_cn\" is unknown; it is one of fashion_cnn, mlp, seed_mlp, "
        "softmax_regression, linear; did you mean fashion_cnn?"},
       {{"--loss=l2"}, "model.loss: \"l2\" is unknown; it is one of sparse_softmax"},
       {{"--set=model.weight_decay=-1"}, "model.weight_decay: must be a finite number >= 0, is -1"},
-      {{"--model=", "--set=model=layer { }"}, "model.layer[0]: has no kind; write dense"},
-      {{"--model=", "--set=model=layer { dense { } }"}, "model.layer[0].dense.units: must be 1 to"},
-      {{"--model=", "--set=model=layer { convolution { channels: 3 } }"},
+      {{"--set=model.name=", "--set=model=layer { }"}, "model.layer[0]: has no kind; write dense"},
+      {{"--set=model.name=", "--set=model=layer { dense { } }"},
+       "model.layer[0].dense.units: must be 1 to"},
+      {{"--set=model.name=", "--set=model=layer { convolution { channels: 3 } }"},
        "model.layer[0].convolution.kernel: must be 1 to"},
-      {{"--model=", "--set=model=layer { pool { } }"}, "model.layer[0].pool.kernel: must be 1 to"},
-      {{"--model=", "--set=model=layer { batch_norm { decay: 1.5 } }"},
+      {{"--set=model.name=", "--set=model=layer { pool { } }"},
+       "model.layer[0].pool.kernel: must be 1 to"},
+      {{"--set=model.name=", "--set=model=layer { batch_norm { decay: 1.5 } }"},
        "model.layer[0].batch_norm.decay: must be at least 0 and less than 1, is 1.5"},
-      {{"--model=", "--set=model=layer { batch_norm { epsilon: 0 } }"},
+      {{"--set=model.name=", "--set=model=layer { batch_norm { epsilon: 0 } }"},
        "model.layer[0].batch_norm.epsilon: must be a finite number above 0"},
-      {{"--model=", "--set=model=layer { name: 'a' flatten {} } layer { name: 'a' flatten {} }"},
+      {{"--set=model.name=",
+        "--set=model=layer { name: 'a' flatten {} } layer { name: 'a' flatten {} }"},
        "model.layer[1].name: \"a\" is used twice"},
-      {{"--model=", "--set=model=layer { input: 'z' flatten {} }"},
+      {{"--set=model.name=", "--set=model=layer { input: 'z' flatten {} }"},
        "model.layer[0].input: \"z\" is no layer above this one"},
       {{"--set=model=layer { flatten {} }"}, "model.name: is \"mlp\", but layers are listed too"},
       // Data.
@@ -122,7 +125,16 @@ const std::vector<BadRun>& BadRuns() {
       {{"--set=optimizer.adam.beta2=1"},
        "optimizer.adam.beta2: must be at least 0 and less than 1"},
       {{"--set=optimizer.adam.epsilon=0"},
-       "optimizer.adam.epsilon: must be a finite number above 0"},
+       "optimizer.adam.epsilon: must be a finite number above 0 as a float, is 0"},
+      {{"--set=optimizer.adam.epsilon=1e-60"},
+       "optimizer.adam.epsilon: must be a finite number above 0 as a float, is 1e-60"},
+      {{"--set=optimizer.adamw.beta1=2"}, "optimizer.adamw.beta1: must be at least 0"},
+      {{"--set=optimizer.adagrad.initial_accumulator=0"},
+       "optimizer.adagrad.initial_accumulator: must be a finite number above 0"},
+      {{"--set=optimizer.schedule=kind: KIND_STEP boundary: 0 value: 0.1"},
+       "optimizer.schedule.boundary: must be larger than 0"},
+      {{"--set=optimizer.schedule=kind: KIND_EXPONENTIAL rate: 2"},
+       "optimizer.schedule.rate: must be in (0, 1], is 2"},
       {{"--set=optimizer.adam.weight_decay=0.1"}, "optimizer.adam.weight_decay: belongs to adamw"},
       {{"--set=optimizer.rmsprop.decay=2"}, "optimizer.rmsprop.decay: must be at least 0"},
       {{"--set=optimizer.adadelta.rho=1"}, "optimizer.adadelta.rho: must be at least 0"},
@@ -134,14 +146,13 @@ const std::vector<BadRun>& BadRuns() {
       {{"--set=optimizer.schedule.kind=step"},
        "optimizer.schedule.boundary: has 0 entries and value has 0"},
       {{"--set=optimizer.schedule=kind: KIND_STEP boundary: [5, 5] value: [1, 1]"},
-       "optimizer.schedule.boundary: must rise, but 5 follows 5"},
+       "optimizer.schedule.boundary: must be larger than 0 and than the boundary before it, is 5"},
       {{"--set=optimizer.schedule=kind: KIND_STEP boundary: 5 value: -1"},
-       "optimizer.schedule.value[0]: must be a finite number >= 0"},
-      {{"--set=optimizer.schedule.kind=exponential"},
-       "optimizer.schedule.rate: must be a finite number above 0, is 0"},
+       "optimizer.schedule.value: must be a finite number >= 0"},
       {{"--set=optimizer.schedule=kind: KIND_POLYNOMIAL power: 0"},
        "optimizer.schedule.power: must be a finite number above 0"},
-      {{"--set=optimizer.schedule.end=-1"}, "optimizer.schedule.end: must be a finite number >= 0"},
+      {{"--set=optimizer.schedule=kind: KIND_COSINE end: -1"},
+       "optimizer.schedule.end: must be a finite number >= 0"},
   };
   return runs;
 }
@@ -170,7 +181,7 @@ TEST(ValidateTest, GoodRunsPass) {
       {"--slice_bytes=4096", "--optimizer=nesterov", "--learning_rate=0.5"},
       {"--set=optimizer.adamw.weight_decay=0.01"},
       {"--set=optimizer.schedule=kind: KIND_STEP boundary: [5, 9] value: [0.1, 0]"},
-      {"--model=",
+      {"--set=model.name=",
        "--set=model=layer { name: 'a' dense { units: 3 } } layer { input: 'a' input: 'input' "
        "activation { kind: ACTIVATION_KIND_RELU } }"},
       {"--set=data.format=synthetic_regression", "--set=data.train_examples=10",
@@ -200,6 +211,13 @@ TEST(ReconcileClusterTest, AnotherNumberIsAnErrorThatNamesBoth) {
   EXPECT_EQ(ReconcileCluster(cluster, &run).message(),
             "num_replicas: is 2, but worker_hosts names 1 task; drop one of the two or make them "
             "agree");
+}
+
+TEST(ReconcileClusterTest, AListOfWorkersSaysNothingAboutPs) {
+  v1::RunConfig run;
+  ASSERT_TRUE(ReconcileCluster(*ClusterSpec::FromHostLists("", "d:1,e:1", "c:1"), &run).ok());
+  EXPECT_FALSE(run.deployment().has_num_ps_tasks());
+  EXPECT_EQ(run.deployment().num_replicas(), 2u);
 }
 
 TEST(ReconcileClusterTest, AChiefAloneSaysNothingAboutTheNumbers) {
