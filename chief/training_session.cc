@@ -10,6 +10,24 @@
 #include "base/status_macros.h"
 
 namespace shoal {
+namespace {
+
+// A task that was told other numbers of tasks than the chief was started for another run.
+absl::Status CheckCounts(TaskId task, const v1::RegisterTaskRequest& request,
+                         const v1::DeploymentOptions& run) {
+  const auto check = [&](const char* field, uint32_t told, bool known, uint32_t ours) {
+    if (told == 0 || !known || told == ours) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        absl::StrFormat("%s: %s was told %d, but the chief's run has %d; drop the flag or make "
+                        "them agree",
+                        field, task.ToString(), told, ours));
+  };
+  RETURN_IF_ERROR(
+      check("num_ps_tasks", request.num_ps_tasks(), run.has_num_ps_tasks(), run.num_ps_tasks()));
+  return check("num_replicas", request.num_replicas(), run.has_num_replicas(), run.num_replicas());
+}
+
+}  // namespace
 
 TrainingSession::TrainingSession(Options options)
     : options_(std::move(options)),
@@ -70,6 +88,7 @@ absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(
         absl::StrFormat("%s: this run has num_ps_tasks=%d; use a --task_index below it",
                         task.ToString(), options_.num_ps_tasks));
   }
+  RETURN_IF_ERROR(CheckCounts(task, request, options_.run.deployment()));
   if (options_.config_fingerprint != 0 &&
       request.config_fingerprint() != options_.config_fingerprint) {
     return absl::FailedPreconditionError(

@@ -179,6 +179,8 @@ ChiefSession::Options ParameterServer::Core::SessionOptions() const {
   options.host = HostName();
   options.process_id = static_cast<uint32_t>(getpid());
   options.config_fingerprint = options_.config_fingerprint;
+  options.num_ps_tasks = options_.num_ps_tasks;
+  options.num_replicas = options_.num_replicas;
   options.nonce = options_.nonce;
   options.register_patience = options_.register_patience;
   options.lease = options_.lease;

@@ -30,6 +30,8 @@ class ParameterServer {
     const Clock* clock = nullptr;
     FileSystem* file_system = nullptr;
     uint64_t config_fingerprint = 0;
+    uint32_t num_ps_tasks = 0;  // As far as it was told, else 0; the chief refuses other numbers.
+    uint32_t num_replicas = 0;
     std::string nonce;  // Random per process.
     // Serve over gRPC here; empty: only this process reaches the server, by the accessors
     // below, and `address` is what the chief is told.

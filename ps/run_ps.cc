@@ -33,6 +33,8 @@ ParameterServer::Options ServerOptions(const TaskOptions& options, ChiefClient* 
   server.clock = options.clock;
   server.file_system = options.file_system;
   server.config_fingerprint = ConfigFingerprint(options.run);
+  server.num_ps_tasks = options.told_num_ps_tasks;
+  server.num_replicas = options.told_num_replicas;
   server.nonce = RandomNonce();
   server.listen_address = options.listen_address;
   server.allow_plaintext = options.allow_plaintext;

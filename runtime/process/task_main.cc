@@ -6,7 +6,6 @@
 #include <memory>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "base/clock.h"
@@ -24,6 +23,18 @@
 
 namespace shoal {
 namespace {
+
+// tests/real_process/by_hand_test.py runs it as it stands.
+constexpr char kLocalExample[] =
+    "  shoal chief  --run=FILE --out=DIR --num_ps_tasks=2 --num_replicas=2 "
+    "--listen_address=127.0.0.1:2220 &\n"
+    "  shoal ps     --run=FILE --out=DIR --chief_host=127.0.0.1:2220 --task_index=0 "
+    "--listen_address=127.0.0.1:0 &\n"
+    "  shoal ps     --run=FILE --out=DIR --chief_host=127.0.0.1:2220 --task_index=1 "
+    "--listen_address=127.0.0.1:0 &\n"
+    "  shoal worker --run=FILE --out=DIR --chief_host=127.0.0.1:2220 --task_index=0 &\n"
+    "  shoal worker --run=FILE --out=DIR --chief_host=127.0.0.1:2220 --task_index=1 &\n"
+    "  wait\n";
 
 absl::StatusOr<ClusterSpec> ReadCluster(const TaskFlags& flags) {
   const bool lists =
@@ -100,6 +111,18 @@ absl::Status ResolveAddresses(const TaskFlags& flags, TaskOptions* options) {
   return CheckAddress("--listen_address", options->listen_address, /*allow_port_zero=*/true);
 }
 
+// A ps or worker need not know how many tasks there are. What it was told it passes on, so that the
+// chief can refuse another number; what it was not told is as many as there must be at least.
+void LeaveCountsToChief(TaskOptions* options) {
+  v1::DeploymentOptions* deployment = options->run.mutable_deployment();
+  const bool is_ps = options->task.job == Job::kPs;
+  const uint32_t at_least = options->task.index + 1;
+  options->told_num_ps_tasks = deployment->num_ps_tasks();
+  options->told_num_replicas = deployment->num_replicas();
+  if (!deployment->has_num_ps_tasks()) deployment->set_num_ps_tasks(is_ps ? at_least : 1);
+  if (!deployment->has_num_replicas()) deployment->set_num_replicas(is_ps ? 1 : at_least);
+}
+
 absl::Status RunWithSurroundings(TaskOptions* options, const TaskFlags& flags, const RunTask& run,
                                  ShutdownNotification* shutdown) {
   LogOptions log;
@@ -114,8 +137,8 @@ absl::Status RunWithSurroundings(TaskOptions* options, const TaskFlags& flags, c
   const absl::Status status = run(*options);
   if (status.ok()) {
     LOG(INFO) << "done";
-  } else {
-    LOG(ERROR) << "ended status=" << status;
+  } else if (!flags.log_file.empty()) {
+    LOG(ERROR) << "ended status=" << status;  // Standard error gets it as the last line.
   }
   return status;
 }
@@ -142,6 +165,7 @@ absl::StatusOr<TaskOptions> ResolveTask(Job job, const CommandLine& line,
   ASSIGN_OR_RETURN(options.task, ResolveTaskId(job, line, options.cluster));
   RETURN_IF_ERROR(ResolveAddresses(line.task, &options));
   RETURN_IF_ERROR(ReconcileCluster(options.cluster, &options.run));
+  if (job != Job::kChief) LeaveCountsToChief(&options);
   ResolveDefaults(TaskCounts(), &options.run);
   if (job == Job::kWorker) options.run.mutable_deployment()->set_replica_id(options.task.index);
   RETURN_IF_ERROR(ValidateRunConfig(options.run));
@@ -153,9 +177,7 @@ absl::StatusOr<TaskOptions> ResolveTask(Job job, const CommandLine& line,
   if (options.run.out().empty()) {
     return Broken("--out", "is missing; name the run's directory, the same for all tasks");
   }
-  if (!absl::StartsWith(options.run.out(), "/")) {
-    options.run.set_out(absl::StrCat(working_directory, "/", options.run.out()));
-  }
+  MakePathsAbsolute(working_directory, &options.run);
   options.allow_plaintext = line.task.allow_plaintext;
   options.report_fd = line.task.report_fd;
   return options;
@@ -196,18 +218,23 @@ std::string TaskHelp(Job job) {
                      : job == Job::kChief ? "the chief: membership, steps, checkpoints, metrics"
                                           : "one worker: computes gradients of its batches";
   return absl::StrCat(
-      "usage: shoal ", JobName(job), " --run=FILE --out=DIR --task_index=N --chief_host=HOST:PORT ",
-      "[flags]\n\nStarts ", what, ".\n",
+      "usage: shoal ", JobName(job), " --run=FILE --out=DIR [flags]\n\nStarts ", what, ".\n",
       "`shoal train` starts all tasks of a run on this machine; this command is for tasks that "
       "are\n"
-      "started one by one, in any order, on any machines. All must get the same run file.\n\n"
-      "  shoal chief  --run=R --out=D --chief_host=a:2220 --listen_address=0.0.0.0:2220 "
-      "--allow_plaintext\n"
-      "  shoal ps     --run=R --out=D --chief_host=a:2220 --task_index=0 --ps_hosts=b:2222,c:2222 "
-      "\\\n"
-      "                --allow_plaintext\n"
-      "  shoal worker --run=R --out=D --chief_host=a:2220 --task_index=0 "
-      "--worker_hosts=d:1,e:1\n\n",
+      "started one by one, in any order. All get the same run file and the same DIR, which every\n"
+      "machine must see. Only the chief must know how many tasks there are, by --num_ps_tasks and\n"
+      "--num_replicas or by host lists; the others need --chief_host.\n\n"
+      "One chief, two parameter servers and two workers on this machine:\n\n",
+      kLocalExample,
+      "\nThe same on the machines a, b and c:\n\n"
+      "  a$ shoal chief  --run=FILE --out=DIR --num_ps_tasks=2 --num_replicas=2 \\\n"
+      "                  --listen_address=a:2220 --allow_plaintext\n"
+      "  b$ shoal ps     --run=FILE --out=DIR --chief_host=a:2220 --task_index=0 \\\n"
+      "                  --listen_address=b:2222 --allow_plaintext\n"
+      "  b$ shoal worker --run=FILE --out=DIR --chief_host=a:2220 --task_index=0\n"
+      "  c$ shoal ps     --run=FILE --out=DIR --chief_host=a:2220 --task_index=1 \\\n"
+      "                  --listen_address=c:2222 --allow_plaintext\n"
+      "  c$ shoal worker --run=FILE --out=DIR --chief_host=a:2220 --task_index=1\n\n",
       FlagHelp(kScopeTask),
       "\nExit codes: 0 done; 1 internal error; 2 bad command; 64 bad flags or run file; 65 damaged "
       "data;\n78 does not fit what is there; 130, 143 stopped by a signal after a checkpoint; 138 "

@@ -62,6 +62,20 @@ TEST(ResolveTaskTest, TheChiefsAddressIsEnoughForTheOthers) {
   EXPECT_EQ(ps.report_fd, 3);
 }
 
+TEST(ResolveTaskTest, NumbersOfTasksAreLeftToTheChief) {
+  const TaskOptions worker = Resolved(Job::kWorker, {"--chief_host=e:5", "--task_index=1"});
+  EXPECT_EQ(worker.told_num_ps_tasks, 0u);
+  EXPECT_EQ(worker.told_num_replicas, 0u);
+  const TaskOptions ps = Resolved(
+      Job::kPs, {"--chief_host=e:5", "--task_index=3", "--listen_address=a:1", "--num_replicas=2"});
+  EXPECT_EQ(ps.told_num_ps_tasks, 0u);
+  EXPECT_EQ(ps.told_num_replicas, 2u);
+  // A list of workers says nothing about ps.
+  const TaskOptions listed =
+      Resolved(Job::kWorker, {"--chief_host=e:5", "--task_index=1", "--worker_hosts=a:1,b:1"});
+  EXPECT_EQ(listed.told_num_replicas, 2u);
+}
+
 TEST(ResolveTaskTest, Worker0HostsTheChiefOfAClusterWithoutOne) {
   const std::vector<std::string> hosts = {"--ps_hosts=a:1", "--worker_hosts=c:1,d:1"};
   std::vector<std::string> args = hosts;
@@ -99,7 +113,7 @@ TEST(ResolveTaskTest, ContradictionsNameBothSides) {
   EXPECT_THAT(Error(Job::kChief, {"--cluster=/nowhere", "--chief_host=c:1"}),
               StartsWith("--cluster: is given together with"));
   EXPECT_THAT(Error(Job::kChief, {"--cluster=/nowhere"}), StartsWith("cluster: cannot read"));
-  EXPECT_THAT(Error(Job::kChief, {"--listen_address=a:1", "--out="}),
+  EXPECT_THAT(Error(Job::kChief, {"--listen_address=a:1", "--set=out="}),
               StartsWith("--out: is missing"));
   EXPECT_THAT(Error(Job::kChief, {"extra"}), StartsWith("extra: is no flag"));
   EXPECT_THAT(Error(Job::kPs, {"--ps_hosts=a:1,b:1", "--num_ps_tasks=1", "--chief_host=c:1",

@@ -26,6 +26,9 @@ class ShutdownNotification;
 
 struct TaskOptions {
   v1::RunConfig run;  // Resolved and validated. `run.out()` is absolute.
+  // ps, worker: how many tasks of each job the task was told of; 0: that is left to the chief.
+  uint32_t told_num_ps_tasks = 0;
+  uint32_t told_num_replicas = 0;
   TaskId task;
   ClusterSpec cluster;           // Empty where only the chief's address is known.
   std::string listen_address;    // Where to serve; port 0: any free one. Unused by workers.

@@ -54,6 +54,8 @@ absl::Status ChiefSession::RegisterOnce(const v1::ModelDeclaration* model) {
   request.set_address(options_.address);
   if (model != nullptr) *request.mutable_model() = *model;
   request.set_config_fingerprint(options_.config_fingerprint);
+  request.set_num_ps_tasks(options_.num_ps_tasks);
+  request.set_num_replicas(options_.num_replicas);
   request.set_nonce(options_.nonce);
   request.set_process_id(options_.process_id);
   request.set_host(options_.host);

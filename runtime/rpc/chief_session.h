@@ -48,6 +48,8 @@ class ChiefSession {
     std::string host;
     uint32_t process_id = 0;
     uint64_t config_fingerprint = 0;
+    uint32_t num_ps_tasks = 0;  // As far as the task was told, else 0.
+    uint32_t num_replicas = 0;
     std::string nonce;  // Random per process.
     absl::Duration register_patience = absl::Seconds(300);
     absl::Duration heartbeat_wait = absl::Seconds(1);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_replace.h"
 
 namespace shoal {
 namespace {
@@ -23,8 +24,10 @@ absl::Status FromGrpcStatus(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
   const std::string message = status.error_message();
   // A code that this build does not know becomes UNKNOWN in absl::Status.
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
-                      absl::Utf8SafeCEscape(message.substr(0, kMaxMessageBytes)));
+  return absl::Status(
+      static_cast<absl::StatusCode>(status.error_code()),
+      absl::StrReplaceAll(absl::Utf8SafeCEscape(message.substr(0, kMaxMessageBytes)),
+                          {{"\\'", "'"}, {"\\\"", "\""}}));
 }
 
 }  // namespace shoal

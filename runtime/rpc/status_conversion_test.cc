@@ -21,6 +21,8 @@ TEST(StatusConversionTest, MessagesFromTheNetworkAreCutAndEscaped) {
   const absl::Status status = FromGrpcStatus(hostile);
   EXPECT_EQ(status.message().substr(0, 5), "a\\nbx");
   EXPECT_LE(status.message().size(), 1025u);
+  EXPECT_EQ(FromGrpcStatus(grpc::Status(grpc::StatusCode::INTERNAL, "the chief's \"x\"")).message(),
+            "the chief's \"x\"");
 }
 
 TEST(StatusConversionTest, UnknownCodesAreErrors) {
