@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/system_random.h"
+#include "chief/resume_point.h"
 #include "runtime/checkpoint/model_export.h"
 #include "runtime/config/run_config.h"
 #include "runtime/process/report_address.h"
@@ -28,18 +29,6 @@ namespace {
 
 int KeepOf(const v1::RunConfig& run) {
   return run.checkpoint().keep() > 0 ? static_cast<int>(run.checkpoint().keep()) : 3;
-}
-
-// Whether a run that stands at the checkpoint has nothing left to do.
-absl::StatusOr<bool> IsAtEnd(const v1::RunConfig& run, const v1::Manifest& manifest) {
-  if (!manifest.synchronous()) {
-    v1::DataLedgerState ledger;
-    if (!manifest.finished() || !ledger.ParseFromString(manifest.ledger())) return false;
-    return (run.max_steps() != 0 && ledger.updates() >= run.max_steps()) ||
-           (run.num_epochs() != 0 && ledger.next().epoch() >= run.num_epochs());
-  }
-  ASSIGN_OR_RETURN(const StepPlan plan, StepPlan::FromProto(manifest.plan()));
-  return plan.LastStep(run.max_steps(), run.num_epochs()) <= manifest.step();
 }
 
 }  // namespace
@@ -59,6 +48,7 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   session.num_ps_tasks = num_ps_tasks;
   session.checkpoint_root = task->checkpoints_->root();
   RETURN_IF_ERROR(task->FindCheckpoint(&session));
+  task->resumes_ = session.manifest.has_value();
   if (session.manifest.has_value()) {
     ASSIGN_OR_RETURN(task->finished_, IsAtEnd(run, *session.manifest));
     if (task->finished_) return task;
@@ -99,35 +89,13 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
 }
 
 absl::Status ChiefTask::FindCheckpoint(TrainingSession::Options* session) {
-  const std::string resume = options_.run.checkpoint().resume();
-  std::vector<std::string> rejected;
-  absl::StatusOr<std::unique_ptr<Checkpoint>> found =
-      checkpoints_->OpenLatestValid(Checkpoint::Verify::kEverything, &rejected);
-  for (const std::string& line : rejected) LOG(WARNING) << "checkpoint not used: " << line;
-  if (absl::IsNotFound(found.status())) {
-    if (resume != "must") return absl::OkStatus();
-    return absl::NotFoundError(
-        absl::StrCat("--resume=must: there is no checkpoint in ", checkpoints_->root(),
-                     "; name the run's directory with --out, or leave out --resume"));
-  }
-  RETURN_IF_ERROR(found.status());
-  if (resume == "never") {
-    return absl::AlreadyExistsError(
-        absl::StrCat("--resume=never: ", options_.run.out(),
-                     " has a checkpoint; name another directory with --out, or resume"));
-  }
-  const Checkpoint& checkpoint = **found;
-  const bool synchronous =
-      !options_.run.sync().has_sync_replicas() || options_.run.sync().sync_replicas();
-  if (checkpoint.manifest().synchronous() != synchronous) {
-    return absl::FailedPreconditionError(absl::StrFormat(
-        "--sync_replicas: the run in %s is %s; keep it, or name another directory with --out",
-        options_.run.out(), checkpoint.manifest().synchronous() ? "synchronous" : "asynchronous"));
-  }
-  session->manifest = checkpoint.manifest();
-  const std::string& directory = checkpoint.directory();
-  session->manifest_directory = directory.substr(directory.rfind('/') + 1);
-  LOG(INFO) << "resuming from step " << session->manifest->step() << " in " << directory;
+  ASSIGN_OR_RETURN(
+      absl::optional<ResumePoint> found,
+      FindResumePoint(options_.run, checkpoints_.get(), Checkpoint::Verify::kEverything));
+  if (!found.has_value()) return absl::OkStatus();
+  session->manifest = std::move(found->manifest);
+  session->manifest_directory = found->path.substr(found->path.rfind('/') + 1);
+  LOG(INFO) << "resuming from step " << session->manifest->step() << " in " << found->path;
   return absl::OkStatus();
 }
 
@@ -147,6 +115,29 @@ absl::StatusOr<uint64_t> ChiefTask::NextTerm() {
   return last + 1;
 }
 
+absl::Status ChiefTask::WriteRunFile(uint32_t replicas_to_aggregate, uint64_t slice_bytes) {
+  v1::RunConfig run = options_.run;
+  if (!run.sync().has_sync_replicas() || run.sync().sync_replicas()) {
+    run.mutable_sync()->set_replicas_to_aggregate(replicas_to_aggregate);
+  }
+  if (slice_bytes > 0) run.mutable_cluster()->set_slice_bytes(slice_bytes);
+  return WriteAtomically(*options_.file_system, absl::StrCat(run.out(), "/run.textproto"),
+                         PrintRunConfig(run));
+}
+
+absl::Status ChiefTask::RecordStart(const ClusterSpec& cluster) {
+  if (!cluster.ps().empty() || !cluster.workers().empty()) {
+    RETURN_IF_ERROR(WriteAtomically(*options_.file_system,
+                                    absl::StrCat(options_.run.out(), "/cluster.textproto"),
+                                    cluster.ToText()));
+  }
+  if (resumes_) return absl::OkStatus();
+  const v1::RunConfig& run = options_.run;
+  const uint32_t wanted = run.sync().replicas_to_aggregate();
+  return WriteRunFile(wanted > 0 ? wanted : run.deployment().num_replicas(),
+                      run.cluster().slice_bytes());
+}
+
 absl::Status ChiefTask::Publish(const ManifestToWrite& write) {
   CheckpointName name;
   if (!CheckpointName::Parse(write.directory, &name)) {
@@ -157,6 +148,9 @@ absl::Status ChiefTask::Publish(const ManifestToWrite& write) {
       static_cast<uint64_t>(absl::ToUnixSeconds(options_.clock->Now())));
   RETURN_IF_ERROR(checkpoints_->Publish(name, manifest));
   // What follows makes the checkpoint handier; it exists already.
+  const absl::Status recorded =
+      WriteRunFile(manifest.plan().replicas_to_aggregate(), manifest.shard_map().slice_bytes());
+  if (!recorded.ok()) LOG(WARNING) << "run.textproto could not be written: " << recorded;
   const std::string path = checkpoints_->PathOf(write.directory);
   absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint =
       Checkpoint::Open(*options_.file_system, path, Checkpoint::Verify::kIndex);
@@ -239,6 +233,9 @@ absl::Status RunChief(const TaskOptions& options) {
   server_options.services = {service.get()};
   ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> server, GrpcServer::Create(server_options));
   server->SetServing(true);
+  ClusterSpec cluster = options.cluster;
+  if (cluster.chief().empty()) cluster.set_chief(server->address());
+  RETURN_IF_ERROR(task->RecordStart(cluster));
   RETURN_IF_ERROR(ReportAddress(options.report_fd, server->address()));
   LOG(INFO) << "chief of " << options.run.name() << " serves at " << server->address();
   Chief* const chief = task->chief();

@@ -33,6 +33,10 @@ class ChiefTask {
   bool is_finished() const { return finished_; }
   Chief* chief() { return chief_.get(); }
 
+  // Writes run.textproto and, if it names any task, cluster.textproto of a run that starts here. A
+  // run that goes on keeps its own until its first new checkpoint shows that it fits.
+  absl::Status RecordStart(const ClusterSpec& cluster);
+
   // Waits for the end of the run and writes summary.json. See Chief::Wait.
   absl::Status WaitAndConclude();
 
@@ -40,6 +44,7 @@ class ChiefTask {
   explicit ChiefTask(const TaskOptions& options) : options_(options) {}
   absl::Status FindCheckpoint(TrainingSession::Options* session);
   absl::StatusOr<uint64_t> NextTerm();
+  absl::Status WriteRunFile(uint32_t replicas_to_aggregate, uint64_t slice_bytes);
   absl::Status Publish(const ManifestToWrite& write);
   void Prune();
   void DiscardAbove(uint64_t step);
@@ -50,6 +55,7 @@ class ChiefTask {
   std::unique_ptr<RunRecorder> recorder_;
   std::unique_ptr<Chief> chief_;
   bool finished_ = false;
+  bool resumes_ = false;
 };
 
 // A chief that serves over gRPC at options.listen_address until the run is over.

@@ -4,15 +4,27 @@
 #include <atomic>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "ml/tensor/device_spec.h"
 
 namespace shoal {
 namespace {
+
+// The devices that the run names, in their short form.
+std::vector<std::string> ListedDevices(const v1::RunConfig& run) {
+  if (run.deployment().devices().empty()) return {};
+  std::vector<std::string> names;
+  for (absl::string_view name : absl::StrSplit(run.deployment().devices(), ',')) {
+    names.emplace_back(absl::StripAsciiWhitespace(name));
+  }
+  return names;
+}
 
 absl::StatusOr<DeploymentConfig> DeploymentFor(const v1::RunConfig& run) {
   const v1::DeploymentOptions& deployment = run.deployment();
@@ -26,25 +38,31 @@ absl::StatusOr<DeploymentConfig> DeploymentFor(const v1::RunConfig& run) {
     options.num_ps_tasks = static_cast<int>(deployment.num_ps_tasks());
   if (!deployment.worker_job_name().empty()) options.worker_job_name = deployment.worker_job_name();
   if (!deployment.ps_job_name().empty()) options.ps_job_name = deployment.ps_job_name();
-  if (!deployment.devices().empty())
-    options.clone_devices = absl::StrSplit(deployment.devices(), ',');
+  if (!deployment.devices().empty()) options.clone_devices = ListedDevices(run);
   return DeploymentConfig::Create(std::move(options));
 }
 
-// Without a list of devices a replica has one CPU device for each clone.
-std::vector<std::string> DeviceNames(const v1::RunConfig& run) {
-  if (!run.deployment().devices().empty()) {
-    std::vector<std::string> names;
-    for (absl::string_view name : absl::StrSplit(run.deployment().devices(), ',')) {
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.emplace_back(name);
-    }
-    if (std::find(names.begin(), names.end(), "/cpu:0") == names.end()) names.push_back("/cpu:0");
+// The devices of this process that the run uses: those of the backend's type that it lists, and
+// where it lists another type, the CPU of the same index, which soft placement will take. Without a
+// list a replica has one CPU device for each clone.
+std::vector<std::string> DeviceNames(const v1::RunConfig& run, absl::string_view device_type) {
+  std::vector<std::string> names;
+  const auto add = [&names](const std::string& name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  for (const std::string& name : ListedDevices(run)) {
+    const absl::StatusOr<DeviceSpec> spec = DeviceSpec::Parse(name);
+    const bool is_there =
+        spec.ok() && (spec->device_type == "CPU" || spec->device_type == device_type);
+    add(is_there ? name : absl::StrCat("/cpu:", spec.ok() ? spec->device_index.value_or(0) : 0));
+  }
+  if (!names.empty()) {
+    add("/cpu:0");
     return names;
   }
-  std::vector<std::string> names;
   const uint32_t clones = run.deployment().has_num_clones() ? run.deployment().num_clones() : 1;
   for (uint32_t i = 0; i < (run.deployment().clone_on_cpu() ? 1 : std::max(1u, clones)); ++i) {
-    names.push_back(absl::StrCat("/cpu:", i));
+    add(absl::StrCat("/cpu:", i));
   }
   return names;
 }
@@ -164,7 +182,8 @@ absl::StatusOr<std::unique_ptr<GraphProgram::Compiled>> GraphProgram::CompileFor
   ASSIGN_OR_RETURN(
       request.placer.devices,
       LocalDevices(deployment.worker_job_name().empty() ? "worker" : deployment.worker_job_name(),
-                   static_cast<int>(deployment.replica_id()), DeviceNames(options_.run)));
+                   static_cast<int>(deployment.replica_id()),
+                   DeviceNames(options_.run, options_.backend.device_type)));
   request.placer.allow_soft_placement =
       !deployment.has_allow_soft_placement() || deployment.allow_soft_placement();
   if (deployment.log_device_placement()) {
@@ -267,10 +286,22 @@ absl::Status GraphProgram::Evaluate(const LoadedBatch& batch,
   return absl::OkStatus();
 }
 
+std::vector<std::string> GraphProgram::missing_devices() const {
+  std::vector<std::string> missing;
+  for (std::string& name : ListedDevices(options_.run)) {
+    const absl::StatusOr<DeviceSpec> spec = DeviceSpec::Parse(name);
+    if (spec.ok() && spec->device_type != "CPU" &&
+        spec->device_type != options_.backend.device_type) {
+      missing.push_back(std::move(name));
+    }
+  }
+  return missing;
+}
+
 std::string GraphProgram::compute_fingerprint() const {
   return absl::StrCat(options_.compute_name, ", devices ",
-                      absl::StrJoin(DeviceNames(options_.run), ","), ", threads ",
-                      std::max(1u, options_.run.deployment().threads()));
+                      absl::StrJoin(DeviceNames(options_.run, options_.backend.device_type), ","),
+                      ", threads ", std::max(1u, options_.run.deployment().threads()));
 }
 
 }  // namespace shoal

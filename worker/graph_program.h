@@ -48,6 +48,9 @@ class GraphProgram : public ReplicaProgram {
   absl::Status Evaluate(const LoadedBatch& batch, absl::Span<const float* const> parameters,
                         BatchResult* result) override;
   std::string compute_fingerprint() const override;
+  // Devices that the run lists and this build or machine does not have; soft placement computes
+  // their clones on CPUs.
+  std::vector<std::string> missing_devices() const;
 
  private:
   // One deployed graph.

@@ -17,10 +17,6 @@
 #include "base/periodic_task.h"
 #include "base/status_macros.h"
 #include "base/system_random.h"
-#include "ml/data/dataset_factory.h"
-#include "ml/kernels/cpu/cpu_features.h"
-#include "ml/kernels/cpu/cpu_kernels.h"
-#include "ml/nn/model_builder.h"
 #include "runtime/config/run_config.h"
 #include "runtime/process/batch_mark.h"
 #include "runtime/process/exit_code.h"
@@ -32,7 +28,6 @@
 #include "runtime/rpc/remote_variable_store.h"
 #include "runtime/variables/exchange_groups.h"
 #include "worker/async_trainer.h"
-#include "worker/graph_program.h"
 #include "worker/replica.h"
 #include "worker/sync_trainer.h"
 
@@ -132,69 +127,6 @@ class StateFeed : public ChiefSession::Observer {
   absl::Status ended_ ABSL_GUARDED_BY(mutex_);
 };
 
-struct Datasets {
-  std::unique_ptr<Dataset> train;
-  std::unique_ptr<Dataset> test;
-  std::optional<BatchPlan> train_plan;
-  std::optional<BatchPlan> test_plan;
-  int64_t classes = 0;
-};
-
-uint64_t SeedOf(const v1::RunConfig& run) { return run.has_seed() ? run.seed() : 1; }
-
-uint32_t ClonesOf(const v1::RunConfig& run) {
-  return run.deployment().has_num_clones() ? run.deployment().num_clones() : 1;
-}
-
-// The model is built for the training data and evaluates the test data.
-absl::Status CheckSameFields(const Dataset& train, const Dataset& test) {
-  const auto describe = [](const Dataset& data) {
-    std::string text;
-    for (const FieldSpec& field : data.fields()) {
-      absl::StrAppend(&text, text.empty() ? "" : ", ", field.name, " ",
-                      field.example.shape.ToString());
-    }
-    return text;
-  };
-  const std::string of_train = describe(train);
-  const std::string of_test = describe(test);
-  if (of_train == of_test) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("data.directory: test examples are ", of_test,
-                                          ", but training examples are ", of_train,
-                                          "; use two splits of one data set"));
-}
-
-absl::StatusOr<Datasets> LoadData(const v1::RunConfig& run) {
-  Datasets data;
-  ASSIGN_OR_RETURN(data.train, MakeDataset(run.data(), DataSplit::kTrain, SeedOf(run)));
-  ASSIGN_OR_RETURN(data.test, MakeDataset(run.data(), DataSplit::kTest, SeedOf(run)));
-  RETURN_IF_ERROR(CheckSameFields(*data.train, *data.test));
-  data.classes = run.data().classes() > 0 ? run.data().classes() : 10;
-  BatchPlanOptions train;
-  train.num_examples = data.train->size();
-  train.batch_size = run.batch_size();
-  train.num_clones = ClonesOf(run);
-  train.seed = SeedOf(run);
-  ASSIGN_OR_RETURN(data.train_plan, BatchPlan::Create(train));
-  BatchPlanOptions test;
-  test.num_examples = data.test->size();
-  test.batch_size = run.data().evaluation_block() > 0 ? run.data().evaluation_block() : 500;
-  test.shuffle = false;
-  ASSIGN_OR_RETURN(data.test_plan, BatchPlan::Create(test));
-  return data;
-}
-
-v1::ModelDeclaration Declare(const GraphProgram& program, const Datasets& data) {
-  v1::ModelDeclaration model;
-  for (const v1::VariableSpec& variable : program.variables()) *model.add_variables() = variable;
-  model.set_train_examples(static_cast<uint64_t>(data.train->size()));
-  model.set_test_examples(static_cast<uint64_t>(data.test->size()));
-  model.set_compute_fingerprint(program.compute_fingerprint());
-  model.set_evaluation_blocks(NumEvaluationBlocks(*data.test_plan));
-  model.set_classifies(program.classifies());
-  return model;
-}
-
 ChiefSession::Options SessionOptions(const TaskOptions& options) {
   ChiefSession::Options session;
   session.job = ChiefSession::Job::kWorker;
@@ -204,6 +136,8 @@ ChiefSession::Options SessionOptions(const TaskOptions& options) {
   session.host = host;
   session.process_id = static_cast<uint32_t>(getpid());
   session.config_fingerprint = ConfigFingerprint(options.run);
+  session.num_ps_tasks = options.told_num_ps_tasks;
+  session.num_replicas = options.told_num_replicas;
   session.nonce = SystemRandomHex();
   if (options.run.cluster().wait_seconds() > 0) {
     session.register_patience = absl::Seconds(options.run.cluster().wait_seconds());
@@ -234,18 +168,18 @@ std::unique_ptr<BatchMark> MarkFor(const TaskOptions& options) {
 }
 
 // Trains with a registered session until the run is over.
-absl::Status Train(const TaskOptions& options, const WorkerLinks& links, GraphProgram* program,
-                   const Datasets& data, ChiefSession* session, StateFeed* feed) {
+absl::Status Train(const TaskOptions& options, const WorkerLinks& links, const RunInputs& inputs,
+                   ChiefSession* session, StateFeed* feed) {
   ASSIGN_OR_RETURN(const v1::RunState state, feed->WaitForPlan());
   if (state.phase() == v1::RunState::PHASE_DONE) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const SliceTable table,
-                   SliceTable::Create(program->variables(), state.shard_map().slice_bytes()));
+  ASSIGN_OR_RETURN(const SliceTable table, SliceTable::Create(inputs.program->variables(),
+                                                              state.shard_map().slice_bytes()));
   ASSIGN_OR_RETURN(const StepPlan steps, StepPlan::FromProto(state.plan()));
   const std::vector<uint32_t> owner(state.shard_map().owner().begin(),
                                     state.shard_map().owner().end());
   const std::unique_ptr<VariableStore> store =
       links.make_store(table, MakeExchangeGroups(table, owner), session->identity());
-  Replica replica(program, &table, &store->groups());
+  Replica replica(inputs.program.get(), &table, &store->groups());
 
   const std::unique_ptr<BatchMark> mark = MarkFor(options);
   TrainerOptions trainer_options{.worker = options.task.index,
@@ -253,10 +187,10 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links, GraphPr
                                  .replica = &replica,
                                  .store = store.get(),
                                  .chief = links.chief,
-                                 .train = data.train.get(),
-                                 .test = data.test.get(),
-                                 .train_plan = *data.train_plan,
-                                 .test_plan = *data.test_plan,
+                                 .train = inputs.train.get(),
+                                 .test = inputs.test.get(),
+                                 .train_plan = *inputs.train_plan,
+                                 .test_plan = *inputs.test_plan,
                                  .steps = steps,
                                  .mark = mark.get(),
                                  .identity = [session] { return session->identity(); }};
@@ -285,36 +219,22 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links, GraphPr
 
 }  // namespace
 
-ModelFactory ModelFromRunFile() {
-  return [](const v1::RunConfig& run, const std::vector<FieldSpec>& fields, int64_t classes) {
-    return MakeModel(run.model(), fields, classes);
-  };
-}
-
 absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
                            const ModelFactory& model) {
-  ASSIGN_OR_RETURN(const Datasets data, LoadData(options.run));
-  GraphProgram::Options program_options;
-  program_options.run = options.run;
-  program_options.run.mutable_deployment()->set_replica_id(options.task.index);
-  program_options.fields = data.train->fields();
-  ASSIGN_OR_RETURN(program_options.model, model(options.run, program_options.fields, data.classes));
-  program_options.backend = CpuKernelBackend();
-  program_options.compute_name = absl::StrCat("cpu ", cpu::CpuIsaName());
-  ASSIGN_OR_RETURN(const std::unique_ptr<GraphProgram> program,
-                   GraphProgram::Create(std::move(program_options)));
-
+  ASSIGN_OR_RETURN(const RunInputs inputs, LoadRunInputs(options.run, options.task.index, model));
+  for (const std::string& device : inputs.program->missing_devices()) {
+    LOG(WARNING) << "devices: there is no " << device << "; a CPU is used instead";
+  }
   const auto feed = std::make_shared<StateFeed>(
       options.clock, links.abandon);  // shared with the shutdown's subscription
   ChiefSession session(links.chief, options.clock, SessionOptions(options), feed.get());
-  const v1::ModelDeclaration declaration = Declare(*program, data);
-  RETURN_IF_ERROR(session.Register(&declaration));
-  LOG(INFO) << "registered as " << options.task.ToString() << ", " << program->variables().size()
-            << " variables, " << data.train->size() << " examples, computes with "
-            << program->compute_fingerprint();
+  RETURN_IF_ERROR(session.Register(&inputs.declaration));
+  LOG(INFO) << "registered as " << options.task.ToString() << ", "
+            << inputs.program->variables().size() << " variables, " << inputs.train->size()
+            << " examples, computes with " << inputs.program->compute_fingerprint();
   options.shutdown->Subscribe([feed] { feed->End(absl::CancelledError("told to stop")); });
   session.Start();
-  const absl::Status status = Train(options, links, program.get(), data, &session, feed.get());
+  const absl::Status status = Train(options, links, inputs, &session, feed.get());
   // At the run's end nobody waits for a last heartbeat, and the one under way would only keep us.
   if (status.ok()) links.close_chief();
   session.Stop(/*leaving=*/true);

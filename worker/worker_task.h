@@ -8,22 +8,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "ml/data/dataset.h"
-#include "ml/nn/model.h"
 #include "proto/v1/identity.pb.h"
 #include "runtime/cluster/slice_table.h"
 #include "runtime/process/task_options.h"
 #include "runtime/rpc/chief_client.h"
 #include "runtime/variables/variable_store.h"
+#include "worker/run_inputs.h"
 
 namespace shoal {
-
-// Makes the model for batches of these fields with so many classes.
-using ModelFactory = std::function<absl::StatusOr<ModelFunction>(
-    const v1::RunConfig& run, const std::vector<FieldSpec>& fields, int64_t classes)>;
-
-// The model that the run file names or describes.
-ModelFactory ModelFromRunFile();
 
 // What a worker needs besides its task: who it talks to.
 struct WorkerLinks {

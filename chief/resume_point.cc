@@ -1,0 +1,61 @@
+#include "chief/resume_point.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "runtime/cluster/step_plan.h"
+
+namespace shoal {
+
+absl::Status NothingToResume(const std::string& checkpoint_root) {
+  return absl::NotFoundError(
+      absl::StrCat("--resume=must: there is no checkpoint in ", checkpoint_root,
+                   "; name the run's directory with --out, or leave out --resume"));
+}
+
+absl::StatusOr<absl::optional<ResumePoint>> FindResumePoint(const v1::RunConfig& run,
+                                                            CheckpointDirectory* checkpoints,
+                                                            Checkpoint::Verify verify) {
+  const std::string& resume = run.checkpoint().resume();
+  std::vector<std::string> rejected;
+  absl::StatusOr<std::unique_ptr<Checkpoint>> found =
+      checkpoints->OpenLatestValid(verify, &rejected);
+  for (const std::string& line : rejected) LOG(WARNING) << "checkpoint not used: " << line;
+  if (absl::IsNotFound(found.status())) {
+    if (resume == "must") return NothingToResume(checkpoints->root());
+    return absl::optional<ResumePoint>();
+  }
+  RETURN_IF_ERROR(found.status());
+  if (resume == "never") {
+    return absl::AlreadyExistsError(
+        absl::StrCat("--resume=never: ", run.out(),
+                     " has a checkpoint; name another directory with --out, or resume"));
+  }
+  const v1::Manifest& manifest = (*found)->manifest();
+  const bool synchronous = !run.sync().has_sync_replicas() || run.sync().sync_replicas();
+  if (manifest.synchronous() != synchronous) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "--sync_replicas: the run in %s is %s; keep it, or name another directory with --out",
+        run.out(), manifest.synchronous() ? "synchronous" : "asynchronous"));
+  }
+  return absl::make_optional(ResumePoint{manifest, (*found)->directory()});
+}
+
+absl::StatusOr<bool> IsAtEnd(const v1::RunConfig& run, const v1::Manifest& manifest) {
+  if (!manifest.synchronous()) {
+    v1::DataLedgerState ledger;
+    if (!manifest.finished() || !ledger.ParseFromString(manifest.ledger())) return false;
+    return (run.max_steps() != 0 && ledger.updates() >= run.max_steps()) ||
+           (run.num_epochs() != 0 && ledger.next().epoch() >= run.num_epochs());
+  }
+  ASSIGN_OR_RETURN(const StepPlan plan, StepPlan::FromProto(manifest.plan()));
+  return plan.LastStep(run.max_steps(), run.num_epochs()) <= manifest.step();
+}
+
+}  // namespace shoal

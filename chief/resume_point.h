@@ -1,0 +1,37 @@
+#ifndef SHOAL_CHIEF_RESUME_POINT_H_
+#define SHOAL_CHIEF_RESUME_POINT_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+
+#include "proto/v1/checkpoint.pb.h"
+#include "proto/v1/run_config.pb.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
+
+namespace shoal {
+
+// The checkpoint that a run goes on from.
+struct ResumePoint {
+  v1::Manifest manifest;
+  std::string path;  // Of the checkpoint's directory.
+};
+
+// The newest valid checkpoint, as far as checkpoint.resume and the kind of synchronisation allow to
+// go on from it; none at a first start. NotFound: --resume=must without one. AlreadyExists:
+// --resume=never with one. FailedPrecondition: made by the other kind of training. DataLoss: there
+// are only damaged ones.
+absl::StatusOr<absl::optional<ResumePoint>> FindResumePoint(const v1::RunConfig& run,
+                                                            CheckpointDirectory* checkpoints,
+                                                            Checkpoint::Verify verify);
+
+// Whether a run that stands at the checkpoint has nothing left to do.
+absl::StatusOr<bool> IsAtEnd(const v1::RunConfig& run, const v1::Manifest& manifest);
+
+// What --resume=must says where there is no checkpoint.
+absl::Status NothingToResume(const std::string& checkpoint_root);
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_RESUME_POINT_H_

@@ -1,0 +1,45 @@
+#ifndef SHOAL_WORKER_RUN_INPUTS_H_
+#define SHOAL_WORKER_RUN_INPUTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "ml/data/batch_plan.h"
+#include "ml/data/dataset.h"
+#include "ml/nn/model.h"
+#include "proto/v1/chief_service.pb.h"
+#include "proto/v1/run_config.pb.h"
+#include "worker/graph_program.h"
+
+namespace shoal {
+
+// Makes the model for batches of these fields with so many classes.
+using ModelFactory = std::function<absl::StatusOr<ModelFunction>(
+    const v1::RunConfig& run, const std::vector<FieldSpec>& fields, int64_t classes)>;
+
+// The model that the run file names or describes.
+ModelFactory ModelFromRunFile();
+
+// All that a replica needs and that follows from the run alone: data, model, and what the chief is
+// told of them. Chief and ps have no part in it, so it also shows whether a run can start at all.
+struct RunInputs {
+  std::unique_ptr<Dataset> train;
+  std::unique_ptr<Dataset> test;
+  std::optional<BatchPlan> train_plan;
+  std::optional<BatchPlan> test_plan;
+  std::unique_ptr<GraphProgram> program;
+  v1::ModelDeclaration declaration;
+};
+
+// Reads the data and builds the model. Errors name the field or file that does not fit.
+absl::StatusOr<RunInputs> LoadRunInputs(const v1::RunConfig& run, uint32_t replica_id,
+                                        const ModelFactory& model);
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_RUN_INPUTS_H_
