@@ -9,11 +9,21 @@
 #include "runtime/process/exit_code.h"
 
 namespace shoal {
+namespace {
+
+constexpr char kVersion[] = "1.0";
+
+}  // namespace
 
 int RunCommand(const std::vector<Command>& commands, absl::Span<const std::string> args) {
   if (args.empty()) {
     std::fputs(CommandHelp(commands).c_str(), stderr);
     return kExitUsage;
+  }
+  if (args[0] == "help" && args.size() > 1) return RunCommand(commands, {args[1], "--help"});
+  if (args[0] == "--version") {
+    std::printf("shoal %s\n", kVersion);
+    return kExitDone;
   }
   if (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
     std::fputs(CommandHelp(commands).c_str(), stdout);
@@ -24,8 +34,9 @@ int RunCommand(const std::vector<Command>& commands, absl::Span<const std::strin
     if (command.name == args[0]) return command.run(args.subspan(1));
     names.push_back(command.name);
   }
+  const std::string hint = DidYouMean(args[0], names);
   std::fprintf(stderr, "shoal: \"%s\" is no command%s\n", args[0].c_str(),
-               absl::StrCat(DidYouMean(args[0], names), "; see shoal --help").c_str());
+               hint.empty() ? "; see shoal --help" : hint.c_str());
   return kExitUsage;
 }
 

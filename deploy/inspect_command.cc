@@ -46,7 +46,7 @@ absl::StatusOr<CheckpointName> Choose(const std::vector<CheckpointName>& names,
     steps.push_back(name.step);
   }
   return absl::NotFoundError(absl::StrCat("--step: there is no checkpoint of step ", *step,
-                                          "; there are ", absl::StrJoin(steps, ", ")));
+                                          "; there are those of ", absl::StrJoin(steps, ", ")));
 }
 
 void AppendVariables(const v1::Manifest& manifest, const SliceTable& slices, std::string* text) {

@@ -46,9 +46,10 @@ TEST_F(InspectCommandTest, TellsOfTheNewestCheckpoint) {
 
 TEST_F(InspectCommandTest, AnotherStepMayBeAskedFor) {
   EXPECT_THAT(*InspectRun(file_system_.get(), out_, 10), HasSubstr("* ckpt-10-"));
-  EXPECT_THAT(InspectRun(file_system_.get(), out_, 11),
-              StatusIs(absl::StatusCode::kNotFound,
-                       HasSubstr("--step: there is no checkpoint of step 11; there are 20, 10")));
+  EXPECT_THAT(
+      InspectRun(file_system_.get(), out_, 11),
+      StatusIs(absl::StatusCode::kNotFound,
+               HasSubstr("--step: there is no checkpoint of step 11; there are those of 20, 10")));
 }
 
 TEST_F(InspectCommandTest, DamageIsFound) {

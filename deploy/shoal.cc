@@ -9,6 +9,7 @@
 #include "deploy/command.h"
 #include "deploy/eval_command.h"
 #include "deploy/inspect_command.h"
+#include "deploy/run_check.h"
 #include "deploy/run_local.h"
 #include "deploy/train_command.h"
 #include "ps/run_ps.h"
@@ -46,8 +47,10 @@ std::vector<Command> Commands(const TrainRoles& roles) {
 int main(int argc, char** argv) {
   const std::vector<std::string> args(argv + 1, argv + argc);
   shoal::TrainRoles roles;
+  roles.check_run = &shoal::CheckRun;
   roles.run_local = &shoal::RunLocal;
   roles.connect_chief = &shoal::ConnectChief;
+  if (argc > 0) roles.program = argv[0];
   roles.no_color = std::getenv("NO_COLOR") != nullptr;
   return shoal::RunCommand(shoal::Commands(roles), args);
 }

@@ -4,15 +4,18 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 
 #include "base/clock.h"
@@ -34,40 +37,46 @@
 namespace shoal {
 namespace {
 
-// The run's directory with what every run leaves there, held against a second run.
+// The run's directory, held against a second run.
 class RunDirectory {
  public:
-  static absl::StatusOr<RunDirectory> Prepare(const v1::RunConfig& run, FileSystem* file_system) {
-    const std::string& out = run.out();
-    const auto because = [&out](const absl::Status& status) {
-      return absl::Status(status.code(),
-                          absl::StrCat("--out: cannot use ", out, ": ", status.message(),
-                                       "; name another directory"));
-    };
-    if (absl::Status status = file_system->MakeDirectory(absl::StrCat(out, "/logs"));
-        !status.ok()) {
-      return because(status);
-    }
-    RunDirectory directory;
-    directory.lock_.Reset(
-        open(absl::StrCat(out, "/LOCK").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-    if (!directory.lock_.is_valid()) {
-      return because(
-          absl::PermissionDeniedError(absl::StrCat(out, "/LOCK: ", std::strerror(errno))));
-    }
-    if (flock(directory.lock_.get(), LOCK_EX | LOCK_NB) != 0) {
-      return absl::AlreadyExistsError(absl::StrCat("--out: another run is using ", out,
-                                                   "; wait for it or name another directory"));
-    }
-    if (absl::Status status =
-            WriteAtomically(*file_system, absl::StrCat(out, "/run.textproto"), PrintRunConfig(run));
-        !status.ok()) {
-      return because(status);
-    }
-    return directory;
+  explicit RunDirectory(const v1::RunConfig& run, FileSystem* file_system)
+      : path_(run.out()), file_system_(file_system) {}
+
+  // Holds the directory if it is there; makes nothing.
+  absl::Status Hold() { return LockFile(O_RDWR); }
+
+  // Makes what every run leaves there, and holds it.
+  absl::Status Prepare(const v1::RunConfig& run) {
+    absl::Status status = file_system_->MakeDirectory(absl::StrCat(path_, "/logs"));
+    if (!status.ok()) return Because(status);
+    RETURN_IF_ERROR(LockFile(O_RDWR | O_CREAT));
+    status =
+        WriteAtomically(*file_system_, absl::StrCat(path_, "/run.textproto"), PrintRunConfig(run));
+    return status.ok() ? status : Because(status);
   }
 
  private:
+  absl::Status LockFile(int flags) {
+    if (lock_.is_valid()) return absl::OkStatus();
+    const std::string file = absl::StrCat(path_, "/LOCK");
+    lock_.Reset(open(file.c_str(), flags | O_CLOEXEC, 0644));
+    if (!lock_.is_valid()) {
+      if (errno == ENOENT && (flags & O_CREAT) == 0) return absl::OkStatus();
+      return Because(absl::PermissionDeniedError(absl::StrCat(file, ": ", std::strerror(errno))));
+    }
+    if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
+    return absl::AlreadyExistsError(absl::StrCat("--out: another run is using ", path_,
+                                                 "; wait for it or name another directory"));
+  }
+
+  absl::Status Because(const absl::Status& status) const {
+    return absl::Status(status.code(), absl::StrCat("--out: cannot use ", path_, ": ",
+                                                    status.message(), "; name another directory"));
+  }
+
+  const std::string path_;
+  FileSystem* const file_system_;
   UniqueFd lock_;
 };
 
@@ -90,14 +99,41 @@ std::string Describe(const v1::RunConfig& run) {
                       " (Ctrl-C makes a checkpoint and stops)");
 }
 
+std::string Count(uint64_t number, const char* what) {
+  return absl::StrCat(number, " ", what, number == 1 ? "" : "s");
+}
+
+// As one word of a shell.
+std::string Quoted(const std::string& text) {
+  const auto is_plain = [](char c) {
+    return absl::ascii_isalnum(c) || absl::StrContains("/._-+,:=@%", absl::string_view(&c, 1));
+  };
+  if (std::all_of(text.begin(), text.end(), is_plain)) return text;
+  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
+}
+
+// The command that goes on from where the run stands.
+std::string GoOn(const Summary& summary, const v1::RunConfig& run, const std::string& program) {
+  std::string more;
+  if (summary.status == "finished") {
+    const bool by_steps = run.max_steps() > 0 && summary.steps >= run.max_steps();
+    more = by_steps ? absl::StrCat(" --max_steps=N (more than ", run.max_steps(), ")")
+                    : absl::StrCat(" --num_epochs=N (more than ", run.num_epochs(), ")");
+  }
+  return absl::StrCat(Quoted(program), " train --run=", Quoted(run.out() + "/run.textproto"), more);
+}
+
 // What the run came to, for people.
-void PrintSummary(const Summary& summary, const std::string& out) {
+void PrintSummary(const Summary& summary, const v1::RunConfig& run, const std::string& program) {
+  const std::string& out = run.out();
   if (summary.test_accuracy.has_value()) {
     std::printf("test accuracy: %.4f\n", *summary.test_accuracy);
   }
   if (summary.test_loss.has_value()) std::printf("test loss:     %.4f\n", *summary.test_loss);
-  std::string trained = absl::StrCat(summary.steps, " steps");
-  if (summary.epochs.has_value()) absl::StrAppend(&trained, ", ", *summary.epochs, " epochs");
+  std::string trained = Count(summary.steps, "step");
+  if (summary.epochs.value_or(0) > 0) {
+    absl::StrAppend(&trained, ", ", Count(*summary.epochs, "epoch"));
+  }
   if (summary.train_seconds.has_value()) {
     absl::StrAppendFormat(&trained, " in %.1f s", *summary.train_seconds);
   }
@@ -115,8 +151,7 @@ void PrintSummary(const Summary& summary, const std::string& out) {
     std::printf("checkpoint:    %s\n", summary.checkpoint->c_str());
   }
   std::printf("metrics:       %s/metrics.jsonl\n", out.c_str());
-  std::printf("go on:         shoal train --run=%s/run.textproto%s\n", out.c_str(),
-              summary.status == "finished" ? " --num_epochs=N (more than before)" : "");
+  std::printf("go on:         %s\n", GoOn(summary, run, program).c_str());
 }
 
 absl::Status RunInThisProcess(const TrainRoles& roles, TaskOptions options,
@@ -146,9 +181,16 @@ absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options,
   return launcher.Run();
 }
 
+void SayFinished(FileSystem* file_system, const v1::RunConfig& run, const std::string& program) {
+  std::printf("This run had already finished. To train on, raise --num_epochs or --max_steps.\n");
+  const absl::StatusOr<Summary> summary = ReadSummary(file_system, run.out());
+  if (summary.ok()) PrintSummary(*summary, run, program);
+}
+
 // Says how it went; a failure that nobody else could write down is written into summary.json.
-void Conclude(const absl::Status& status, const std::string& summary_before, const std::string& out,
-              FileSystem* file_system) {
+void Conclude(const absl::Status& status, const std::string& summary_before,
+              const v1::RunConfig& run, const std::string& program, FileSystem* file_system) {
+  const std::string& out = run.out();
   const bool written = SummaryText(file_system, out) != summary_before;
   if (!written && !status.ok() && summary_before.empty()) {
     Summary summary;
@@ -158,46 +200,61 @@ void Conclude(const absl::Status& status, const std::string& summary_before, con
       LOG(WARNING) << "summary.json could not be written status=" << saved;
     }
   }
-  if (!written && status.ok()) {
-    std::printf("This run had already finished. To train on, raise --num_epochs or --max_steps.\n");
-  }
+  if (!written && status.ok()) return SayFinished(file_system, run, program);
   const absl::StatusOr<Summary> summary = ReadSummary(file_system, out);
   if (!summary.ok()) return;
   // A run may finish although a task then does not end.
   const bool finished = written && summary->status == "finished";
-  if (status.ok() || absl::IsCancelled(status) || finished) PrintSummary(*summary, out);
+  if (status.ok() || absl::IsCancelled(status) || finished) PrintSummary(*summary, run, program);
 }
 
-absl::Status Train(const TrainRoles& roles, const v1::RunConfig& run,
+// Trains a run that CheckRun has found to fit its directory.
+absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
+                          const std::atomic<int>* checkpoints_wanted, RunDirectory* directory) {
+  const v1::RunConfig& run = options.run;
+  FileSystem* const files = options.file_system;
+  const std::string run_file = absl::StrCat(run.out(), "/run.textproto");
+  const absl::StatusOr<std::string> run_before = ReadFile(*files, run_file);
+  const std::string summary_before = SummaryText(files, run.out());
+  RETURN_IF_ERROR(directory->Prepare(run));
+  options.progress->Say(Describe(run));
+  const absl::Status status = run.deployment().num_ps_tasks() == 0
+                                  ? RunInThisProcess(roles, options, files)
+                                  : RunAsProcesses(roles, options, checkpoints_wanted);
+  options.progress->Finish();
+  if (!status.ok() && !absl::IsCancelled(status) && run_before.ok() && !summary_before.empty() &&
+      SummaryText(files, run.out()) == summary_before) {
+    // Refused: the directory's run stays described as it was.
+    const absl::Status restored = WriteAtomically(*files, run_file, *run_before);
+    if (!restored.ok()) LOG(WARNING) << "run.textproto is not as it was: " << restored;
+  }
+  Conclude(status, summary_before, run, roles.program, files);
+  return status;
+}
+
+absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
                    ShutdownNotification* shutdown, const std::atomic<int>* checkpoints_wanted) {
   const RealClock clock;
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
-  const std::string run_file = absl::StrCat(run.out(), "/run.textproto");
-  const absl::StatusOr<std::string> run_before = ReadFile(*file_system, run_file);
-  ASSIGN_OR_RETURN(const RunDirectory directory, RunDirectory::Prepare(run, file_system.get()));
+  RunDirectory directory(wanted, file_system.get());
+  RETURN_IF_ERROR(directory.Hold());
+  ASSIGN_OR_RETURN(const RunCheck check, roles.check_run(wanted, file_system.get()));
+  if (check.finished) {
+    SayFinished(file_system.get(), wanted, roles.program);
+    return absl::OkStatus();
+  }
+  if (shutdown->requested()) return absl::CancelledError("stopped before the run had started");
   ProgressOptions bar = ProgressOptionsFor(STDERR_FILENO, roles.no_color);
-  bar.log_every = run.log_every();
+  bar.log_every = check.run.log_every();
   ProgressReporter progress(std::move(bar), &clock);
-  progress.Say(Describe(run));
+  for (const std::string& note : check.notes) progress.Say(note);
   TaskOptions options;
-  options.run = run;
+  options.run = check.run;
   options.clock = &clock;
   options.file_system = file_system.get();
   options.shutdown = shutdown;
   options.progress = &progress;
-  const std::string summary_before = SummaryText(file_system.get(), run.out());
-  const absl::Status status = run.deployment().num_ps_tasks() == 0
-                                  ? RunInThisProcess(roles, options, file_system.get())
-                                  : RunAsProcesses(roles, options, checkpoints_wanted);
-  progress.Finish();
-  if (!status.ok() && !absl::IsCancelled(status) && run_before.ok() && !summary_before.empty() &&
-      SummaryText(file_system.get(), run.out()) == summary_before) {
-    // Refused: the directory's run stays described as it was.
-    const absl::Status restored = WriteAtomically(*file_system, run_file, *run_before);
-    if (!restored.ok()) LOG(WARNING) << "run.textproto is not as it was: " << restored;
-  }
-  Conclude(status, summary_before, run.out(), file_system.get());
-  return status;
+  return TrainChecked(roles, options, checkpoints_wanted, &directory);
 }
 
 absl::StatusOr<v1::RunConfig> ResolveHere(const CommandLine& line) {
@@ -223,9 +280,7 @@ absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
     run.set_out(absl::StrCat("runs/", run.name(), "-",
                              absl::FormatTime("%Y%m%d-%H%M%S", now, absl::LocalTimeZone())));
   }
-  if (!absl::StartsWith(run.out(), "/")) {
-    run.set_out(absl::StrCat(working_directory, "/", run.out()));
-  }
+  MakePathsAbsolute(working_directory, &run);
   return run;
 }
 

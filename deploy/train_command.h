@@ -11,20 +11,26 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
+#include "deploy/run_check.h"
 #include "runtime/process/task_options.h"
 #include "runtime/rpc/chief_client.h"
 
 namespace shoal {
 
+class FileSystem;
 struct CommandLine;
 
 // What the command needs of the roles.
 struct TrainRoles {
+  // Before anything is written or started; see CheckRun.
+  std::function<absl::StatusOr<RunCheck>(const v1::RunConfig& run, FileSystem* file_system)>
+      check_run;
   // num_ps_tasks == 0: chief, variables and worker in this process.
   std::function<absl::Status(const TaskOptions&)> run_local;
   // The line from the launcher to the chief.
   std::function<std::unique_ptr<ChiefClient>(const std::string& address)> connect_chief;
-  bool no_color = false;  // The environment has NO_COLOR.
+  std::string program = "shoal";  // As the user called it.
+  bool no_color = false;          // The environment has NO_COLOR.
 };
 
 // Blocks until the run is over; returns the exit code. The bar and messages go to standard error,

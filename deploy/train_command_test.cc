@@ -34,6 +34,10 @@ class TrainCommandTest : public ::testing::Test {
   TrainCommandTest() {
     std::string pattern = ::testing::TempDir() + "/train.XXXXXX";
     out_ = mkdtemp(pattern.data());
+    roles_.check_run = [this](const v1::RunConfig& run, FileSystem*) -> absl::StatusOr<RunCheck> {
+      if (!fits_.ok()) return fits_;
+      return RunCheck{run, {}, finished_};
+    };
     roles_.run_local = [this](const TaskOptions& options) {
       ++runs_;
       if (!result_.ok()) return result_;
@@ -57,6 +61,8 @@ class TrainCommandTest : public ::testing::Test {
   int runs_ = 0;
   uint64_t skipped_batches_ = 0;
   absl::Status result_;
+  absl::Status fits_;  // What the check before the start says.
+  bool finished_ = false;
   const std::unique_ptr<FileSystem> file_system_ = NewPosixFileSystem();
 };
 
@@ -86,6 +92,19 @@ TEST_F(TrainCommandTest, OneProcessLeavesItsFilesAndPrintsWhatItCameTo) {
   EXPECT_EQ(runs_, 2);
 }
 
+TEST_F(TrainCommandTest, HowToGoOnNamesTheLimitAndIsQuoted) {
+  roles_.program = "../bin/shoal";
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(TrainMain(roles_, {"--model=mlp", "--max_steps=3", "--num_ps_tasks=0",
+                               "--out=" + out_ + "/it's here"}),
+            0);
+  const std::string printed = ::testing::internal::GetCapturedStdout();
+  EXPECT_THAT(printed, HasSubstr("go on:         ../bin/shoal train --run='" + out_ +
+                                 "/it'\\''s here/run.textproto' --max_steps=N (more than 3)\n"));
+  EXPECT_THAT(printed, HasSubstr("trained:       3 steps"));
+  EXPECT_THAT(printed, Not(HasSubstr("epoch")));
+}
+
 TEST_F(TrainCommandTest, SkippedBatchesAreTold) {
   const auto printed = [this] {
     ::testing::internal::CaptureStdout();
@@ -97,6 +116,38 @@ TEST_F(TrainCommandTest, SkippedBatchesAreTold) {
   EXPECT_THAT(printed(), HasSubstr("skipped:       1 batch, "));
   skipped_batches_ = 3;
   EXPECT_THAT(printed(), HasSubstr("skipped:       3 batches, "));
+}
+
+TEST_F(TrainCommandTest, ARunThatHasFinishedOrIsRefusedIsLeftAsItIs) {
+  EXPECT_EQ(Train(), 0);
+  const std::string run_file = *ReadFile(*file_system_, out_ + "/run.textproto");
+  finished_ = true;
+  EXPECT_EQ(Train({"--seed=7"}), 0);
+  fits_ = absl::FailedPreconditionError("model: is another");
+  EXPECT_EQ(Train({"--seed=7"}), 78);
+  EXPECT_EQ(*ReadFile(*file_system_, out_ + "/run.textproto"), run_file);
+  EXPECT_EQ(runs_, 1);
+  // What is refused makes no directory.
+  EXPECT_EQ(TrainMain(roles_, {"--model=mlp", "--num_epochs=1", "--out=" + out_ + "/new"}), 78);
+  EXPECT_FALSE(file_system_->GetInfo(out_ + "/new").ok());
+}
+
+TEST_F(TrainCommandTest, TheDirectoryThatHoldsTheRunFileIsTheRuns) {
+  EXPECT_EQ(Train(), 0);
+  const std::string copy = out_ + "_copy";
+  ASSERT_TRUE(file_system_->MakeDirectory(copy + "/checkpoints").ok());
+  ASSERT_TRUE(WriteAtomically(*file_system_, copy + "/run.textproto",
+                              *ReadFile(*file_system_, out_ + "/run.textproto"))
+                  .ok());
+  EXPECT_EQ(Resolve({"--run=" + copy + "/run.textproto"})->out(), copy);
+  EXPECT_EQ(Resolve({"--run=" + copy + "/run.textproto", "--out=/x"})->out(), "/x");
+}
+
+TEST(ResolveTrainRunTest, TheDirectoryOfTheDataIsAbsolute) {
+  const absl::StatusOr<v1::RunConfig> run =
+      Resolve({"--model=mlp", "--num_epochs=1", "--data_dir=data"});
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->data().directory(), "/home/me/data");
 }
 
 TEST_F(TrainCommandTest, AFailureIsWrittenDownWithItsReason) {

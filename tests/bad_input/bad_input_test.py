@@ -4,6 +4,7 @@ on standard error that names the field and the remedy."""
 import gzip
 import os
 import pathlib
+import shutil
 import socket
 import struct
 import subprocess
@@ -75,6 +76,13 @@ def flag_cases():
         ([*train, "--max_staleness=3"], FLAGS, "max_staleness: is 3, but nothing is stale"),
         ([*train, "--clock_bound=3"], FLAGS, "clock_bound: is 3, but synchronous training has one clock"),
         ([*train, "--set=optimizer.clip_by_global_norm=-1"], FLAGS, "optimizer.clip_by_global_norm"),
+        ([*train, "--seed", "1", "--seed", "2"], FLAGS, "--seed: is given twice"),
+        ([*train, "--out="], FLAGS, "--out: is empty"),
+        ([*train, "--optimizer=sgd", "--set=optimizer.adam.beta1=0.5"], FLAGS, "contradicts --optimizer=sgd"),
+        ([*train, "--nosync_replicas", "--replicas_to_aggregate=3"], FLAGS, "no meaning with --nosync_replicas"),
+        ([*train, "--set=optimizer.adam.epsilon=1e-60"], FLAGS, "optimizer.adam.epsilon: must be"),
+        ([*train, "--set=optimizer.adagrad.initial_accumulator=0"], FLAGS, "optimizer.adagrad.initial_accumulator"),
+        ([*train, "--set=optimizer.schedule=kind: KIND_EXPONENTIAL rate: 2"], FLAGS, "optimizer.schedule.rate"),
         ([*train, "--resume=perhaps"], FLAGS, "resume: \"perhaps\" must be"),
         ([*train, "--set=data.format=csv"], FLAGS, "one of idx"),
         ([*train, "extra"], FLAGS, "extra: is no flag"),
@@ -129,6 +137,11 @@ def file_cases(scratch):
         (["train", *QUICK, data("real", train_labels=labels([10] * 64)), "--num_ps_tasks=1", "--num_replicas=1",
           "--out=" + str(scratch / "real_out")], DATA_ERROR, "label"),
         ([*train, "--resume=must"], CONFIG, "resume"),
+        ([*train, "--batch_size=1000"], FLAGS, "batch_size: 1000 x 1 clone is more than the 256 training examples"),
+        ([*train, "--devices=/gpu:0", "--noallow_soft_placement"], FLAGS, "device:GPU:0"),
+        ([*train, "--loss=mean_squared_error"], FLAGS, "model.loss: mean_squared_error compares numbers"),
+        ([*train, "--model=mlp", "--set=model.name=", "--set=model=layer { flatten {} } layer { dense { units: 5 } }"],
+         FLAGS, "model: 5 outputs, but labels go to 9"),
     ]
     if os.access("/proc", os.R_OK):
         cases.append((["train", *QUICK, *LOCAL, "--out=/proc/none"], CONFIG, "--out: cannot use /proc/none"))
@@ -154,6 +167,8 @@ def run_cases(scratch):
         ([*processes, "--resume=never"], CONFIG, "resume"),
         ([*processes, "--num_epochs=2", "--slice_bytes=4096"], CONFIG, "cluster.slice_bytes is 4096"),
     ]
+    # The run was finished: what does not fit it is refused before that is said.
+    cases.append((other, CONFIG, "checkpoint"))
     damaged = scratch / "damaged"
     damage = [a.replace(str(out), str(damaged)) for a in train]
     done = subprocess.run([SHOAL, *damage], capture_output=True, text=True, timeout=60, check=False)
@@ -186,7 +201,15 @@ def record_of_run(arguments):
     return {str(path): path.read_bytes() for path in files if path.exists()}
 
 
+def last_of_each(arguments):
+    """Of a flag written --name=value more than once, which is an error of its own, the last one."""
+    last = {a.split("=", 1)[0]: i for i, a in enumerate(arguments) if a.startswith("--") and "=" in a}
+    return [a for i, a in enumerate(arguments)
+            if not (a.startswith("--") and "=" in a) or a.startswith("--set=") or last[a.split("=", 1)[0]] == i]
+
+
 def check(arguments, code, words):
+    arguments = last_of_each(arguments)
     before = record_of_run(arguments)
     done = subprocess.run([SHOAL, *arguments], capture_output=True, text=True, timeout=60, check=False)
     lines = [line for line in done.stderr.splitlines() if line.startswith("shoal")]
@@ -202,10 +225,31 @@ def check(arguments, code, words):
     return not problem
 
 
+def check_directories(scratch):
+    """A copy of a run's directory is a run of its own; a refused command makes no directory."""
+    def shoal(*arguments):
+        return subprocess.run([SHOAL, *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=scratch)
+
+    write_data(scratch / "moved_data")
+    done = shoal("train", *QUICK, *LOCAL, "--data_dir=moved_data", "--out=first")
+    assert done.returncode == 0, done.stderr
+    shutil.copytree(scratch / "first", scratch / "copy")
+    before = (scratch / "first" / "metrics.jsonl").read_bytes()
+    done = subprocess.run([SHOAL, "train", f"--run={scratch / 'copy' / 'run.textproto'}", "--num_epochs=2"],
+                          capture_output=True, text=True, timeout=60, check=False, cwd="/")
+    assert done.returncode == 0, done.stderr
+    assert str(scratch / "copy") in done.stdout, done.stdout
+    assert (scratch / "first" / "metrics.jsonl").read_bytes() == before
+    assert (scratch / "copy" / "metrics.jsonl").read_bytes() != before
+    done = shoal("train", *QUICK, *LOCAL, "--resume=must", "--out=none")
+    assert done.returncode == CONFIG and not (scratch / "none").exists(), done.stderr
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="shoal_bad_input_") as directory:
         scratch = pathlib.Path(directory)
         late, busy = run_cases(scratch)
+        check_directories(scratch)
         cases = flag_cases() + file_cases(scratch) + late
         failed = sum(not check(*case) for case in cases)
         busy.close()

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -110,7 +111,40 @@ def training_without_workers_ends():
         run.end("ps")
 
 
+def the_example_of_the_help_runs():
+    """Copied out of `shoal chief --help`, with a port that is free here."""
+    text = subprocess.run([cluster.shoal_binary(), "chief", "--help"], capture_output=True, text=True, check=True).stdout
+    lines = text.split("on this machine:")[1].split("The same on")[0].strip().splitlines()
+    assert sum(line.strip().startswith("shoal ") for line in lines) == 5, lines
+    with socket.socket() as free, tempfile.TemporaryDirectory(prefix="shoal_test_") as directory:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        free.close()
+        out = pathlib.Path(directory) / "run"
+        script = "\n".join(lines).replace("FILE", SMALL).replace("DIR", str(out)).replace(":2220", f":{port}")
+        script = f"shoal() {{ {cluster.shoal_binary()} \"$@\"; }}\n" + script
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
+        for name in ("run.textproto", "summary.json", "metrics.jsonl"):
+            assert (out / name).exists(), f"no {name}\n{done.stderr[-3000:]}"
+        assert "num_ps_tasks: 2" in (out / "run.textproto").read_text()
+        # The directory can be gone on with in one command.
+        more = subprocess.run([cluster.shoal_binary(), "train", f"--run={out / 'run.textproto'}", "--num_epochs=4",
+                               "--num_ps_tasks=0", "--num_replicas=1"],
+                              capture_output=True, text=True, timeout=120, check=False)
+        assert more.returncode == 0, more.stderr
+
+
+def a_worker_of_another_run_is_refused():
+    with ByHand() as run:
+        address = run.start_chief("--listen_address=127.0.0.1:0")
+        run.flags = [flag for flag in run.flags if not flag.startswith("--num_")]
+        run.start("worker", f"--chief_host={address}", "--num_replicas=9", "--task_index=0")
+        assert run.end("worker") == 78, run.logs()
+        assert "num_replicas: worker/0 was told 9, but the chief's run has 1" in run.log("worker"), run.logs()
+
+
 if __name__ == "__main__":
-    cluster.main([a_chief_serves_on_all_addresses, all_addresses_without_plaintext_are_refused,
+    cluster.main([the_example_of_the_help_runs, a_worker_of_another_run_is_refused, a_chief_serves_on_all_addresses, all_addresses_without_plaintext_are_refused,
                   a_chief_whose_tasks_stay_away_ends_and_names_them, a_task_whose_chief_stays_away_ends,
                   training_without_workers_ends])

@@ -1,0 +1,65 @@
+#include "deploy/run_check.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/optional.h"
+
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "chief/resume_point.h"
+#include "chief/run_plan.h"
+#include "worker/run_inputs.h"
+
+namespace shoal {
+namespace {
+
+absl::StatusOr<absl::optional<ResumePoint>> FindIn(const v1::RunConfig& run,
+                                                   FileSystem* file_system,
+                                                   Checkpoint::Verify verify) {
+  const std::string root = absl::StrCat(run.out(), "/checkpoints");
+  if (!file_system->GetInfo(root).ok()) {
+    if (run.checkpoint().resume() == "must") return NothingToResume(root);
+    return absl::optional<ResumePoint>();
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> checkpoints,
+                   CheckpointDirectory::Open(*file_system, root));
+  return FindResumePoint(run, checkpoints.get(), verify);
+}
+
+}  // namespace
+
+absl::StatusOr<RunCheck> CheckRun(const v1::RunConfig& run, FileSystem* file_system) {
+  RunCheck check;
+  check.run = run;
+  ASSIGN_OR_RETURN(absl::optional<ResumePoint> from,
+                   FindIn(run, file_system, Checkpoint::Verify::kIndex));
+  ASSIGN_OR_RETURN(const RunInputs inputs, LoadRunInputs(run, 0, ModelFromRunFile()));
+  const std::vector<std::string> missing = inputs.program->missing_devices();
+  if (!missing.empty()) {
+    check.notes.push_back(absl::StrCat("devices: there is no ", absl::StrJoin(missing, ", "),
+                                       "; CPUs are used instead, see allow_soft_placement"));
+  }
+  const v1::Manifest* manifest = from.has_value() ? &from->manifest : nullptr;
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<RunPlan> plan,
+      PlanRun(run, std::max(1u, run.deployment().num_ps_tasks()), inputs.declaration, manifest));
+  if (run.sync().sync_replicas()) {
+    check.run.mutable_sync()->set_replicas_to_aggregate(plan->steps.replicas_to_aggregate());
+  }
+  check.run.mutable_cluster()->set_slice_bytes(plan->table.slice_bytes());
+  if (manifest == nullptr) return check;
+  ASSIGN_OR_RETURN(check.finished, IsAtEnd(run, *manifest));
+  if (!check.finished) return check;
+  // Only a whole checkpoint is one: the bytes are looked at too.
+  ASSIGN_OR_RETURN(from, FindIn(run, file_system, Checkpoint::Verify::kEverything));
+  if (from.has_value()) {
+    ASSIGN_OR_RETURN(check.finished, IsAtEnd(run, from->manifest));
+  }
+  return check;
+}
+
+}  // namespace shoal

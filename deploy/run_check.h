@@ -1,0 +1,30 @@
+#ifndef SHOAL_DEPLOY_RUN_CHECK_H_
+#define SHOAL_DEPLOY_RUN_CHECK_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "proto/v1/run_config.pb.h"
+
+namespace shoal {
+
+class FileSystem;
+
+// What is known of a run before anything of it is started or written.
+struct RunCheck {
+  // With what the checkpoint, or the first start, decides: replicas_to_aggregate, slice_bytes.
+  v1::RunConfig run;
+  std::vector<std::string> notes;  // What the user should know, a line each.
+  bool finished = false;           // The checkpoint in its directory has nothing left to do.
+};
+
+// Reads the data, builds the model, and compares with the newest checkpoint in the run's directory;
+// writes nothing. Errors name the field or file: data that is missing or damaged, a model that does
+// not fit its data or its loss, --resume that cannot be had, a checkpoint of another run.
+absl::StatusOr<RunCheck> CheckRun(const v1::RunConfig& run, FileSystem* file_system);
+
+}  // namespace shoal
+
+#endif  // SHOAL_DEPLOY_RUN_CHECK_H_
