@@ -22,12 +22,21 @@ constexpr absl::Duration kBusyWait = absl::Milliseconds(2);
 
 }  // namespace
 
-// The memory of one exchange under way.
+// The memory of one exchange under way: all of it is taken here, since it may be long before two
+// exchanges of a group are under way at once.
 class ShardVariableStore::Flight : public PullWaiter {
  public:
   Flight(ShardVariableStore* store, const ExchangeGroup* group) : group(group), store_(store) {
-    slices.reserve(group->slices.size());
-    answers.reserve(group->slices.size());
+    const size_t size = group->slices.size();
+    slices.reserve(size);
+    answers.reserve(size);
+    outcomes.reserve(size);
+    pulls.reserve(size);
+    places.reserve(size);
+    identity.set_run_id(store->options_.run_id);
+    identity.mutable_member()->set_job(v1::JOB_WORKER);
+    identity.mutable_member()->set_index(store->options_.worker_index);
+    identity.set_incarnation(store->options_.incarnation);
   }
 
   void OnPulled() override { store_->OnPulled(this); }
@@ -170,14 +179,9 @@ void ShardVariableStore::Run() {
 }
 
 void ShardVariableStore::Attempt(Flight* flight) {
-  v1::Identity& identity = flight->identity;
-  identity.set_run_id(options_.run_id);
-  identity.mutable_member()->set_job(v1::JOB_WORKER);
-  identity.mutable_member()->set_index(options_.worker_index);
-  identity.set_incarnation(options_.incarnation);
-  identity.set_lineage(flight->exchange.lineage);
+  flight->identity.set_lineage(flight->exchange.lineage);
   absl::StatusOr<ParameterShard::Access> access =
-      shard_->Enter(identity, flight->receiver_incarnation);
+      shard_->Enter(flight->identity, flight->receiver_incarnation);
   if (!access.ok()) {
     EndOrRepeat(flight, access.status());
     return;

@@ -20,8 +20,8 @@ namespace shoal {
 // identity and lineage hold as for anybody. All work, `done` included, runs on one thread of the
 // store. A pull that is parked in the shard comes back when its version is there or its time is
 // over, not earlier: SetView and Shutdown do not cut it short. An exchange can also end with
-// FAILED_PRECONDITION (another run) or INTERNAL (a contribution that does not fit its slice). After
-// the first exchanges nothing is allocated here.
+// FAILED_PRECONDITION (another run) or INTERNAL (a contribution that does not fit its slice).
+// Nothing is allocated here after construction.
 class ShardVariableStore : public VariableStore {
  public:
   struct Options {
