@@ -16,6 +16,7 @@
 #include "google/protobuf/text_format.h"
 
 #include "base/status_macros.h"
+#include "runtime/config/enum_name.h"
 #include "runtime/config/nearest_name.h"
 
 namespace shoal {
@@ -78,22 +79,12 @@ absl::StatusOr<const FieldDescriptor*> FindField(const Assignment& assignment,
   return assignment.Error(absl::StrCat(type.name(), " has no field \"", name, "\"", hint));
 }
 
-std::string ShortEnumName(const EnumValueDescriptor& value) {
-  const std::string& zero = value.type()->value(0)->name();
-  const size_t prefix = zero.rfind("UNSPECIFIED");
-  return absl::AsciiStrToLower(value.name().substr(prefix == std::string::npos ? 0 : prefix));
-}
-
 absl::StatusOr<const EnumValueDescriptor*> ParseEnum(const Assignment& assignment,
                                                      const EnumDescriptor& type,
                                                      absl::string_view text) {
+  if (const EnumValueDescriptor* value = FindEnumValue(type, text)) return value;
   std::vector<std::string> names;
-  for (int i = 1; i < type.value_count(); ++i) {
-    const EnumValueDescriptor* value = type.value(i);
-    const std::string short_name = ShortEnumName(*value);
-    if (text == value->name() || absl::EqualsIgnoreCase(text, short_name)) return value;
-    names.push_back(short_name);
-  }
+  for (int i = 1; i < type.value_count(); ++i) names.push_back(ShortEnumName(*type.value(i)));
   return assignment.Wanted(absl::StrCat("one of ", absl::StrJoin(names, ", ")), text);
 }
 

@@ -23,7 +23,8 @@ constexpr FlagSpec kTable[] = {
     {"out", kRun, kScopeAll, kText, "out", "DIR",
      "The run's directory: run.textproto, cluster.textproto, logs, checkpoints, metrics.jsonl, "
      "summary.json. Default runs/NAME-TIME."},
-    {"name", kRun, kRunning, kText, "name", "NAME", "What the run is called. Default: its model."},
+    {"name", kRun, kRunning, kText, "name", "NAME",
+     "What the run is called. Default: as the run file says, or its model."},
     {"resume", kRun, kRunning, kText, "checkpoint.resume", "auto|never|must",
      "auto goes on from the newest valid checkpoint in DIR, if there is one; must fails without "
      "one; never refuses a DIR that has one. Default auto."},

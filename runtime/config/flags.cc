@@ -197,9 +197,8 @@ absl::Status Reconcile(const std::vector<GivenFlag>& flags, const v1::RunConfig&
       FindGiven(flags, "optimizer.learning_rate") == nullptr) {
     run->mutable_optimizer()->clear_learning_rate();
   }
-  // A run that is called as its model is called as its new model.
-  if (run->model().name() != file.model().name() && file.name() == file.model().name() &&
-      FindGiven(flags, "name") == nullptr) {
+  // The file's name is that of a run of its own model.
+  if (run->model().name() != file.model().name() && FindGiven(flags, "name") == nullptr) {
     run->clear_name();
   }
   return absl::OkStatus();

@@ -129,12 +129,11 @@ TEST(FlagsTest, AnotherOptimizerHasItsOwnLearningRate) {
             0.1);
 }
 
-TEST(FlagsTest, ARunIsCalledAsItsModelUnlessItHasANameOfItsOwn) {
-  const std::string same = WriteRunFile("name: 'fashion_cnn' model { name: 'fashion_cnn' }");
-  EXPECT_EQ(Parsed(kScopeTrain, {"--run=" + same, "--model=mlp"}).run.name(), "");
-  EXPECT_EQ(Parsed(kScopeTrain, {"--run=" + same, "--seed=2"}).run.name(), "fashion_cnn");
-  const std::string own = WriteRunFile("name: 'mine' model { name: 'fashion_cnn' }");
-  EXPECT_EQ(Parsed(kScopeTrain, {"--run=" + own, "--model=mlp"}).run.name(), "mine");
+TEST(FlagsTest, ARunOfAnotherModelThanTheFilesIsCalledAsThatModel) {
+  const std::string path = WriteRunFile("name: 'mine' model { name: 'fashion_cnn' }");
+  EXPECT_EQ(Parsed(kScopeTrain, {"--run=" + path, "--model=mlp"}).run.name(), "");
+  EXPECT_EQ(Parsed(kScopeTrain, {"--run=" + path, "--model=mlp", "--name=a"}).run.name(), "a");
+  EXPECT_EQ(Parsed(kScopeTrain, {"--run=" + path, "--seed=2"}).run.name(), "mine");
 }
 
 TEST(FlagsTest, EveryFieldFlagNamesAFieldThatExists) {

@@ -27,6 +27,27 @@ TEST(RunConfigTest, ErrorsNameFileLineAndField) {
   EXPECT_THAT(ParseError("data { format: CSV }"), HasSubstr("format"));
 }
 
+TEST(RunConfigTest, AnOpenBraceIsNamed) {
+  EXPECT_EQ(ParseError("model { name: \"mlp\"\n"),
+            "a.textproto:2: the text ends inside a message; is a } missing?");
+}
+
+TEST(RunConfigTest, EnumValuesHaveShortNames) {
+  const absl::StatusOr<v1::RunConfig> run = ParseRunConfig(
+      "model {\n  layer { dense { units: 3 activation: RELU } }\n"
+      "  layer { activation { kind: tanh } }\n  layer { dense { activation: RELU\n units: 1 } "
+      "}\n}\n"
+      "data { format: synthetic_regression }",
+      "a.textproto");
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->model().layer(0).dense().activation(), v1::ACTIVATION_KIND_RELU);
+  EXPECT_EQ(run->model().layer(1).activation().kind(), v1::ACTIVATION_KIND_TANH);
+  EXPECT_EQ(run->model().layer(2).dense().activation(), v1::ACTIVATION_KIND_RELU);
+  EXPECT_EQ(run->data().format(), v1::DataConfig::FORMAT_SYNTHETIC_REGRESSION);
+  EXPECT_THAT(ParseError("model { layer { dense { activation: SWOOSH } } }"),
+              HasSubstr("a.textproto:1: activation: Unknown enumeration value of \"SWOOSH\""));
+}
+
 TEST(RunConfigTest, MissingFileNamesFlagAndPath) {
   const absl::Status status = LoadRunConfig("/nowhere/run.textproto").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);

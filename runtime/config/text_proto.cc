@@ -4,9 +4,11 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "google/protobuf/descriptor.h"
@@ -14,6 +16,7 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/text_format.h"
 
+#include "runtime/config/enum_name.h"
 #include "runtime/config/nearest_name.h"
 
 namespace shoal {
@@ -60,6 +63,35 @@ std::string FieldBefore(absl::string_view line, int column) {
   return std::string(head.substr(begin));
 }
 
+// The enum of the field of this name, in the type or in what it is made of.
+const google::protobuf::EnumDescriptor* FindEnum(const google::protobuf::Descriptor& type,
+                                                 const std::string& field_name,
+                                                 std::set<const void*>* seen) {
+  if (!seen->insert(&type).second) return nullptr;
+  for (int i = 0; i < type.field_count(); ++i) {
+    const google::protobuf::FieldDescriptor* field = type.field(i);
+    if (field->enum_type() != nullptr && field->name() == field_name) return field->enum_type();
+    if (field->message_type() == nullptr) continue;
+    const auto* found = FindEnum(*field->message_type(), field_name, seen);
+    if (found != nullptr) return found;
+  }
+  return nullptr;
+}
+
+// The last place of the word in the text before `end`; npos if there is none.
+size_t LastWord(absl::string_view text, absl::string_view word, size_t end) {
+  const auto is_part = [&](size_t i) {
+    return i < text.size() && (absl::ascii_isalnum(text[i]) || text[i] == '_');
+  };
+  size_t at = text.substr(0, end).rfind(word);
+  while (at != absl::string_view::npos &&
+         ((at > 0 && is_part(at - 1)) || is_part(at + word.size()))) {
+    if (at == 0) return absl::string_view::npos;
+    at = text.rfind(word, at - 1);
+  }
+  return at;
+}
+
 // Keeps the first error; those after it are mostly consequences.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
@@ -70,6 +102,9 @@ class FirstError : public google::protobuf::io::ErrorCollector {
                 const std::string& message) override {
     if (!error_.empty()) return;
     error_ = file_name_;
+    message_ = message;
+    line_ = line;
+    column_ = column;
     std::string explained = ExplainUnknownField(message);
     if (line >= 0) absl::StrAppend(&error_, ":", line + 1);
     absl::StrAppend(&error_, ": ");
@@ -81,6 +116,10 @@ class FirstError : public google::protobuf::io::ErrorCollector {
       const std::string field = FieldBefore(lines_[line], column);
       if (!field.empty()) absl::StrAppend(&error_, field, ": ");
     }
+    if (absl::EndsWith(message, "got: ") || absl::EndsWith(message, "got: .")) {
+      absl::StrAppend(&error_, "the text ends inside a message; is a } missing?");
+      return;
+    }
     absl::StrAppend(&error_, absl::StripSuffix(message, "."));
   }
 
@@ -88,24 +127,51 @@ class FirstError : public google::protobuf::io::ErrorCollector {
 
   const std::string& error() const { return error_; }
 
+  // Writes out in full the enum value that the text has in its short form. False: that was not what
+  // was wrong.
+  bool ExpandEnumValue(const google::protobuf::Descriptor& type, std::string* text) const {
+    if (!absl::StartsWith(message_, "Unknown enumeration value of") || line_ < 0) return false;
+    const std::string value = Quoted(message_, 0);
+    const size_t for_field = message_.find("for field");
+    if (for_field == std::string::npos) return false;
+    std::set<const void*> seen;
+    const auto* enum_type = FindEnum(type, Quoted(message_, for_field), &seen);
+    const auto* full = enum_type == nullptr ? nullptr : FindEnumValue(*enum_type, value);
+    if (full == nullptr || full->name() == value) return false;
+    // The error stands at the token after the value.
+    size_t end = 0;
+    for (int i = 0; i < line_; ++i) end += lines_[static_cast<size_t>(i)].size() + 1;
+    const size_t at = LastWord(*text, value, end + static_cast<size_t>(column_));
+    if (at == absl::string_view::npos) return false;
+    text->replace(at, value.size(), full->name());
+    return true;
+  }
+
  private:
   const std::vector<std::string> lines_;
   const std::string file_name_;
   std::string error_;
+  std::string message_;  // As the parser has it.
+  int line_ = -1;
+  int column_ = 0;
 };
 
 }  // namespace
 
 absl::Status ParseTextProto(absl::string_view text, absl::string_view file_name,
                             google::protobuf::Message* message) {
-  FirstError errors(text, file_name);
-  google::protobuf::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&errors);
-  parser.SetRecursionLimit(32);
-  google::protobuf::io::ArrayInputStream input(text.data(), static_cast<int>(text.size()));
-  if (parser.Parse(&input, message)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      errors.error().empty() ? absl::StrCat(file_name, ": is not a text proto") : errors.error());
+  std::string full(text);  // With enum values written out.
+  while (true) {
+    FirstError errors(full, file_name);
+    google::protobuf::TextFormat::Parser parser;
+    parser.RecordErrorsTo(&errors);
+    parser.SetRecursionLimit(32);
+    google::protobuf::io::ArrayInputStream input(full.data(), static_cast<int>(full.size()));
+    if (parser.Parse(&input, message)) return absl::OkStatus();
+    if (errors.ExpandEnumValue(*message->GetDescriptor(), &full)) continue;
+    return absl::InvalidArgumentError(
+        errors.error().empty() ? absl::StrCat(file_name, ": is not a text proto") : errors.error());
+  }
 }
 
 std::string PrintTextProto(const google::protobuf::Message& message) {

@@ -1,0 +1,28 @@
+// Names of enum values as people write them: "relu" for ACTIVATION_KIND_RELU.
+#ifndef SHOAL_RUNTIME_CONFIG_ENUM_NAME_H_
+#define SHOAL_RUNTIME_CONFIG_ENUM_NAME_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace google {
+namespace protobuf {
+class EnumDescriptor;
+class EnumValueDescriptor;
+}  // namespace protobuf
+}  // namespace google
+
+namespace shoal {
+
+// What follows the prefix that all values of the type have in common, in lower case.
+std::string ShortEnumName(const google::protobuf::EnumValueDescriptor& value);
+
+// The value of this full name, or of this short name in any case; null if there is none. The value
+// that stands for "not said" has no short name.
+const google::protobuf::EnumValueDescriptor* FindEnumValue(
+    const google::protobuf::EnumDescriptor& type, absl::string_view name);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_CONFIG_ENUM_NAME_H_
