@@ -86,10 +86,11 @@ void RunRecorder::Record(const StepLine& line) {
   }
   const absl::Status status = metrics_->Append(metrics);
   if (!status.ok()) {
-    MutexLock lock(&mutex_);
-    if (metrics_status_.ok()) LOG(ERROR) << "metrics.jsonl: " << status;
-    metrics_status_.Update(status);
+    if (lines_are_written_) {
+      LOG(ERROR) << "metrics.jsonl: " << status << "; its lines wait until there is room";
+    }
   }
+  lines_are_written_ = status.ok();
   if (options_.progress != nullptr) {
     options_.progress->Add(
         {metrics.step, metrics.epoch, metrics.loss, metrics.accuracy, metrics.examples});
@@ -141,9 +142,6 @@ bool RunRecorder::any_step() const {
   return last_step_time_ != absl::InfinitePast();
 }
 
-absl::Status RunRecorder::metrics_status() const {
-  MutexLock lock(&mutex_);
-  return metrics_status_;
-}
+absl::Status RunRecorder::FlushLines() { return metrics_->Flush(); }
 
 }  // namespace shoal

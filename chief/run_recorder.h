@@ -57,8 +57,9 @@ class RunRecorder : public SessionRecorder {
   Summary figures() const;
   // Whether a step was applied since the start.
   bool any_step() const;
-  // The first error of metrics.jsonl, if any: training goes on without.
-  absl::Status metrics_status() const;
+  // Writes the lines that could not be written before: training goes on without. Call it when no
+  // more records come.
+  absl::Status FlushLines();
 
  private:
   RunRecorder(const Options& options, std::unique_ptr<MetricsFile> metrics);
@@ -68,8 +69,8 @@ class RunRecorder : public SessionRecorder {
   const Options options_;
   const absl::Time created_;
   std::unique_ptr<MetricsFile> metrics_;  // of the recording thread
+  bool lines_are_written_ = true;         // of the recording thread
   mutable Mutex mutex_;
-  absl::Status metrics_status_ ABSL_GUARDED_BY(mutex_);
   absl::Time training_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   absl::Time last_step_time_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time window_start_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();

@@ -1,5 +1,6 @@
 #include "runtime/observability/metrics_file.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -13,6 +14,9 @@
 
 namespace shoal {
 namespace {
+
+// Some hundred thousand lines.
+constexpr size_t kMaxUnwrittenBytes = size_t{64} << 20;
 
 using Fields = std::map<std::string, std::string>;
 
@@ -115,20 +119,47 @@ absl::Status MetricsFile::Append(const StepMetrics& metrics) {
     return absl::FailedPreconditionError(absl::StrCat(
         path_, ": step ", metrics.step, " after step ", last_step_, "; steps only increase"));
   }
-  RETURN_IF_ERROR(file_->Append(MetricsLine(metrics)));
+  if (unwritten_.size() > kMaxUnwrittenBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(path_, ": no line of step ", metrics.step, ": too much waits to be written"));
+  }
   last_step_ = metrics.step;
+  unwritten_ += MetricsLine(metrics);
+  return Flush();
+}
+
+absl::Status MetricsFile::Flush() {
+  if (unwritten_.empty()) return absl::OkStatus();
+  if (is_torn_) RETURN_IF_ERROR(file_system_->Truncate(path_, size_));
+  is_torn_ = false;
+  const absl::Status status = file_->Append(unwritten_);
+  if (!status.ok()) {
+    // A part may be there; whoever reads meanwhile sees whole lines only.
+    is_torn_ = !file_system_->Truncate(path_, size_).ok();
+    return status;
+  }
+  size_ += unwritten_.size();
+  unwritten_.clear();
   return absl::OkStatus();
 }
 
 absl::Status MetricsFile::CutBackTo(uint64_t last_step) {
-  file_.reset();
   ASSIGN_OR_RETURN(std::string text, ReadWhole(file_system_, path_));
+  const size_t on_disk = text.size();
+  if (file_ != nullptr) text.resize(std::min<size_t>(on_disk, size_));
+  text += unwritten_;
   const auto [good, step] = GoodPrefix(text, last_step);
-  if (good != text.size()) {
-    text.resize(good);
+  text.resize(good);
+  if (good != on_disk || !unwritten_.empty()) {
     RETURN_IF_ERROR(WriteAtomically(*file_system_, path_, text));
+    file_.reset();  // what it writes to is gone
   }
-  ASSIGN_OR_RETURN(file_, file_system_->OpenForAppend(path_));
+  if (file_ == nullptr) {
+    ASSIGN_OR_RETURN(file_, file_system_->OpenForAppend(path_));
+  }
+  unwritten_.clear();
+  is_torn_ = false;
+  size_ = good;
   last_step_ = step;
   return absl::OkStatus();
 }

@@ -60,8 +60,13 @@ class MetricsFile {
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
 
-  // One write(2) of one whole line. FailedPrecondition unless the step is above the last one.
+  // One write(2) of one whole line. FailedPrecondition unless the step is above the last one. After
+  // another error (a full disk) the line is kept and goes with the next one that can be written; of
+  // a line that was written in part nothing stays. ResourceExhausted: too many wait, this one is
+  // lost.
   absl::Status Append(const StepMetrics& metrics);
+  // Tries again what waits.
+  absl::Status Flush();
 
   // After a rollback: as Open does.
   absl::Status CutBackTo(uint64_t last_step);
@@ -75,6 +80,9 @@ class MetricsFile {
   const std::string path_;
   std::unique_ptr<WritableFile> file_;
   uint64_t last_step_ = 0;
+  uint64_t size_ = 0;      // of the whole lines in the file
+  bool is_torn_ = false;   // bytes beyond size_ may be there
+  std::string unwritten_;  // whole lines
 };
 
 }  // namespace shoal

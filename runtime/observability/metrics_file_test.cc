@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/faulty_file_system.h"
 #include "base/file_system.h"
 #include "base/status_matchers.h"
 #include "runtime/observability/json.h"
@@ -147,6 +148,52 @@ TEST(JsonTest, OnlyFlatObjectsAreRead) {
   }
   EXPECT_TRUE(ParseFlatJson("{}")->empty());
   EXPECT_EQ(ParseFlatJson(" {\"a\\\"\" : -1.5e3 , \"b\":true}\n")->at("a\""), "-1.5e3");
+}
+
+std::string ContentOn(FileSystem& disk, const std::string& path) {
+  auto file = disk.OpenForRead(path);
+  EXPECT_TRUE(file.ok()) << file.status();
+  std::string text(*(*file)->Size(), '\0');
+  EXPECT_TRUE((*file)->Read(0, absl::MakeSpan(text)).ok());
+  return text;
+}
+
+StepMetrics LineOf(uint64_t step) {
+  StepMetrics metrics;
+  metrics.step = step;
+  metrics.examples = 64;
+  return metrics;
+}
+
+TEST(MetricsOnAFullDiskTest, NoLineIsTornAndNoneIsLostOnceThereIsRoom) {
+  FaultyFileSystem disk;
+  const auto file = std::move(MetricsFile::Open(&disk, "metrics.jsonl", 0)).value();
+  ASSERT_TRUE(file->Append(LineOf(1)).ok());
+  const size_t line = MetricsLine(LineOf(1)).size();
+  disk.SetCapacity(line + line / 2);
+  EXPECT_FALSE(file->Append(LineOf(2)).ok());
+  EXPECT_FALSE(file->Append(LineOf(3)).ok());
+  EXPECT_EQ(ContentOn(disk, "metrics.jsonl"), MetricsLine(LineOf(1)));
+  disk.SetCapacity(1 << 20);
+  ASSERT_TRUE(file->Append(LineOf(4)).ok());
+  EXPECT_EQ(ContentOn(disk, "metrics.jsonl"), MetricsLine(LineOf(1)) + MetricsLine(LineOf(2)) +
+                                                  MetricsLine(LineOf(3)) + MetricsLine(LineOf(4)));
+}
+
+TEST(MetricsOnAFullDiskTest, ACutKeepsTheLinesThatWait) {
+  FaultyFileSystem disk;
+  const auto file = std::move(MetricsFile::Open(&disk, "metrics.jsonl", 0)).value();
+  ASSERT_TRUE(file->Append(LineOf(1)).ok());
+  disk.SetCapacity(0);
+  EXPECT_FALSE(file->Append(LineOf(2)).ok());
+  EXPECT_FALSE(file->Append(LineOf(3)).ok());
+  EXPECT_FALSE(file->CutBackTo(2).ok());
+  EXPECT_FALSE(file->Append(LineOf(4)).ok()) << "after a cut that failed the file is still usable";
+  disk.SetCapacity(1 << 20);
+  ASSERT_TRUE(file->CutBackTo(2).ok());
+  ASSERT_TRUE(file->Append(LineOf(3)).ok());
+  EXPECT_EQ(ContentOn(disk, "metrics.jsonl"),
+            MetricsLine(LineOf(1)) + MetricsLine(LineOf(2)) + MetricsLine(LineOf(3)));
 }
 
 }  // namespace
