@@ -45,6 +45,11 @@ absl::Status CheckAddress(absl::string_view field, absl::string_view address,
   return absl::OkStatus();
 }
 
+bool IsWildcardAddress(absl::string_view address) {
+  const absl::string_view host = address.substr(0, address.rfind(':'));
+  return host == "0.0.0.0" || host == "[::]" || host == "*";
+}
+
 absl::StatusOr<std::vector<std::string>> ParseHostList(absl::string_view field,
                                                        absl::string_view text) {
   std::vector<std::string> addresses;

@@ -16,6 +16,9 @@ namespace shoal {
 absl::Status CheckAddress(absl::string_view field, absl::string_view address,
                           bool allow_port_zero = false);
 
+// Whether a server there listens at every address of its host (0.0.0.0, [::]): nothing to dial.
+bool IsWildcardAddress(absl::string_view address);
+
 // "a:1,b:2" -> {"a:1", "b:2"}, each one checked. Empty text is no address at all.
 absl::StatusOr<std::vector<std::string>> ParseHostList(absl::string_view field,
                                                        absl::string_view text);

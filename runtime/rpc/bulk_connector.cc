@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/string_view.h"
 
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/credentials.h"
@@ -15,13 +13,9 @@
 namespace shoal {
 
 std::unique_ptr<BulkChannel> BulkConnector::Connect(const std::string& address) {
-  int port = 0;
-  const bool is_local =
-      IsLoopbackAddress(address) &&
-      absl::SimpleAtoi(absl::string_view(address).substr(address.rfind(':') + 1), &port);
-  if (options_.shared_memory && is_local) {
+  if (options_.shared_memory && IsLoopbackAddress(address)) {
     absl::StatusOr<std::unique_ptr<BulkChannel>> channel =
-        ConnectSharedMemory(port, options_.max_payload_bytes);
+        ConnectSharedMemory(address, options_.max_payload_bytes);
     if (channel.ok()) return std::move(*channel);
   }
   return grpc_client_.NewChannel(

@@ -83,10 +83,10 @@ class GrpcLink : public Link {
 class SharedMemoryLink : public Link {
  public:
   SharedMemoryLink() {
-    static std::atomic<int> next_port{70000};  // No TCP port has such a number.
-    port = next_port.fetch_add(1) + getpid() * 1000;
-    server = std::move(SharedMemoryBulkServer::Start(port, &service).value());
-    channel_ = std::move(ConnectSharedMemory(port, 8 << 20).value());
+    static std::atomic<int> next{0};
+    address = absl::StrCat("test-", getpid(), ":", next.fetch_add(1));
+    server = std::move(SharedMemoryBulkServer::Start(address, &service).value());
+    channel_ = std::move(ConnectSharedMemory(address, 8 << 20).value());
   }
   ~SharedMemoryLink() override {
     CloseChannel();
@@ -95,7 +95,7 @@ class SharedMemoryLink : public Link {
   BulkChannel& channel() override { return *channel_; }
   void CloseChannel() override { channel_.reset(); }
 
-  int port = 0;
+  std::string address;
   std::unique_ptr<SharedMemoryBulkServer> server;
 
  private:
@@ -308,12 +308,24 @@ TEST(SharedMemoryTest, CallsEndWhenTheServerIsGone) {
 }
 
 TEST(SharedMemoryTest, NobodyListensIsUnavailable) {
-  EXPECT_EQ(ConnectSharedMemory(69999, 1 << 20).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ConnectSharedMemory("nowhere:1", 1 << 20).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
+TEST(SharedMemoryTest, ServersWithOnePortAtTwoAddressesAreTwo) {
+  BulkTestService first_service;
+  BulkTestService second_service;
+  const std::string port = absl::StrCat(":", getpid() + 100000);
+  auto first = std::move(SharedMemoryBulkServer::Start("127.0.0.1" + port, &first_service).value());
+  EXPECT_FALSE(ConnectSharedMemory("127.0.0.2" + port, 1 << 20).ok());
+  auto second =
+      std::move(SharedMemoryBulkServer::Start("127.0.0.2" + port, &second_service).value());
+  EXPECT_TRUE(ConnectSharedMemory("localhost" + port, 1 << 20).ok());
 }
 
 TEST(SharedMemoryTest, APlaceIsTakenOnce) {
   SharedMemoryLink link;
-  EXPECT_EQ(SharedMemoryBulkServer::Start(link.port, &link.service).status().code(),
+  EXPECT_EQ(SharedMemoryBulkServer::Start(link.address, &link.service).status().code(),
             absl::StatusCode::kAlreadyExists);
 }
 
@@ -331,8 +343,8 @@ TEST(SharedMemoryTest, ARequestAboveTheLimitIsRefused) {
 // What a broken client sends to a server is answered with a closed connection, or with an error.
 class BrokenClient {
  public:
-  explicit BrokenClient(int port)
-      : socket(std::move(ConnectLocal(SharedMemorySocketName(port)).value())) {
+  explicit BrokenClient(const std::string& address)
+      : socket(std::move(ConnectLocal(SharedMemorySocketName(address)).value())) {
     shape.num_slots = 2;
     shape.max_payload_bytes = 4096;
     segment = std::move(SharedMemorySegment::Create(shape, &file).value());
@@ -363,20 +375,20 @@ TEST(SharedMemoryTest, BrokenGreetingsAreDropped) {
       [](SegmentShape* shape) { shape->max_payload_bytes = UINT64_MAX; },
       [](SegmentShape* shape) { shape->max_payload_bytes = 1 << 20; }};
   for (const auto& change : changes) {
-    BrokenClient client(link.port);
+    BrokenClient client(link.address);
     SegmentShape shape = client.shape;
     change(&shape);
     EXPECT_FALSE(client.Greet(shape, client.file));
   }
-  BrokenClient client(link.port);
+  BrokenClient client(link.address);
   EXPECT_FALSE(client.Greet(client.shape, UniqueFd()));
-  BrokenClient good(link.port);
+  BrokenClient good(link.address);
   EXPECT_TRUE(good.Greet(good.shape, good.file));
 }
 
 TEST(SharedMemoryTest, LengthsOutsideTheSlotAreRefused) {
   SharedMemoryLink link;
-  BrokenClient client(link.port);
+  BrokenClient client(link.address);
   ASSERT_TRUE(client.Greet(client.shape, client.file));
   using Half = SharedMemorySegment::Half;
   for (const auto& [header_bytes, payload_bytes] :

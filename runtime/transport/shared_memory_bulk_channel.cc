@@ -262,9 +262,9 @@ void SharedMemoryBulkChannel::EndCalls(bool server_is_gone) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<BulkChannel>> ConnectSharedMemory(int port,
+absl::StatusOr<std::unique_ptr<BulkChannel>> ConnectSharedMemory(const std::string& address,
                                                                  size_t max_payload_bytes) {
-  ASSIGN_OR_RETURN(UniqueFd socket, ConnectLocal(SharedMemorySocketName(port)));
+  ASSIGN_OR_RETURN(UniqueFd socket, ConnectLocal(SharedMemorySocketName(address)));
   SegmentShape shape;
   shape.num_slots = kNumSlots;
   shape.max_payload_bytes = max_payload_bytes;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 
@@ -11,11 +12,11 @@
 
 namespace shoal {
 
-// Connects to the SharedMemoryBulkServer that stands beside the TCP port `port` of this host.
+// Connects to the SharedMemoryBulkServer that stands beside the TCP server of this address.
 // UNAVAILABLE: there is none, or it is another user's; use gRPC. Start copies the payloads, so they
 // are free when it returns; replies come on the channel's own thread. Once the server is gone every
 // call ends with UNAVAILABLE.
-absl::StatusOr<std::unique_ptr<BulkChannel>> ConnectSharedMemory(int port,
+absl::StatusOr<std::unique_ptr<BulkChannel>> ConnectSharedMemory(const std::string& address,
                                                                  size_t max_payload_bytes);
 
 }  // namespace shoal

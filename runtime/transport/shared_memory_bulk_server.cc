@@ -171,8 +171,8 @@ absl::Status SharedMemoryBulkServer::SlotCall::Write(const absl::Status& status,
 }
 
 absl::StatusOr<std::unique_ptr<SharedMemoryBulkServer>> SharedMemoryBulkServer::Start(
-    int port, BulkService* service) {
-  ASSIGN_OR_RETURN(UniqueFd listener, ListenLocal(SharedMemorySocketName(port)));
+    const std::string& address, BulkService* service) {
+  ASSIGN_OR_RETURN(UniqueFd listener, ListenLocal(SharedMemorySocketName(address)));
   return absl::WrapUnique(new SharedMemoryBulkServer(std::move(listener), service));
 }
 

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "absl/status/status.h"
@@ -21,10 +22,10 @@ namespace shoal {
 // connect.
 class SharedMemoryBulkServer {
  public:
-  // Stands beside the TCP port `port` of this host; `service` must outlive the server and its
-  // calls. ALREADY_EXISTS: that place is taken; UNAVAILABLE: the system has no such sockets. Both
-  // mean: go on without shared memory.
-  static absl::StatusOr<std::unique_ptr<SharedMemoryBulkServer>> Start(int port,
+  // Stands beside the TCP server of this address; `service` must outlive the server and its calls.
+  // ALREADY_EXISTS: that place is taken; UNAVAILABLE: the system has no such sockets. Both mean: go
+  // on without shared memory.
+  static absl::StatusOr<std::unique_ptr<SharedMemoryBulkServer>> Start(const std::string& address,
                                                                        BulkService* service);
   // The same as Stop.
   ~SharedMemoryBulkServer();

@@ -9,6 +9,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 #include "runtime/transport/bulk.h"
 
@@ -90,6 +91,12 @@ char* SharedMemorySegment::payload(uint32_t slot, Half half) const {
   return header(slot, half) + kMaxBulkHeaderBytes;
 }
 
-std::string SharedMemorySocketName(int port) { return absl::StrCat("shoal-bulk-", port); }
+std::string SharedMemorySocketName(absl::string_view address) {
+  constexpr absl::string_view kLocalhost = "localhost:";
+  if (absl::ConsumePrefix(&address, kLocalhost)) {
+    return absl::StrCat("shoal-bulk-127.0.0.1:", address);
+  }
+  return absl::StrCat("shoal-bulk-", address);
+}
 
 }  // namespace shoal

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 #include "base/unique_fd.h"
 
@@ -62,9 +63,9 @@ class SharedMemorySegment {
   char* const memory_;
 };
 
-// Where a server that listens at this TCP port is found on the same host: an abstract socket's
-// name.
-std::string SharedMemorySocketName(int port);
+// Where the server of this address, 127.0.0.1:7000, is found on the same host: an abstract socket's
+// name. "localhost" is 127.0.0.1. Several servers may have one port, at different addresses.
+std::string SharedMemorySocketName(absl::string_view address);
 
 }  // namespace shoal
 

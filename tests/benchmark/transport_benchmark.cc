@@ -258,9 +258,9 @@ class GrpcLink : public ChannelLink {
 class SharedMemoryLink : public ChannelLink {
  public:
   SharedMemoryLink() {
-    const int port = 100000 + getpid();  // No TCP port has such a number.
-    server_ = std::move(SharedMemoryBulkServer::Start(port, &service_).value());
-    channel_ = std::move(ConnectSharedMemory(port, kMaxBytes).value());
+    const std::string place = absl::StrCat("benchmark:", getpid());
+    server_ = std::move(SharedMemoryBulkServer::Start(place, &service_).value());
+    channel_ = std::move(ConnectSharedMemory(place, kMaxBytes).value());
   }
   ~SharedMemoryLink() override { channel_.reset(); }
 
