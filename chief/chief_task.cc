@@ -180,12 +180,15 @@ void ChiefTask::DiscardAbove(uint64_t step) {
   }
 }
 
-absl::Status ChiefTask::WaitAndConclude() {
+absl::Status ChiefTask::WaitAndConclude(const absl::Status& why_stopped) {
   if (finished_) {
     LOG(INFO) << "this run had finished before; raise --num_epochs or --max_steps to train on";
     return absl::OkStatus();
   }
-  const absl::Status status = chief_->Wait();
+  absl::Status status = chief_->Wait();
+  if (absl::IsCancelled(status) && !why_stopped.ok()) status = why_stopped;
+  const absl::Status lines = recorder_->FlushLines();
+  if (!lines.ok()) LOG(ERROR) << "metrics.jsonl ends early: " << lines;
   const absl::Status written = WriteOwnSummary(status);
   return status.ok() ? written : status;
 }

@@ -37,8 +37,9 @@ class ChiefTask {
   // run that goes on keeps its own until its first new checkpoint shows that it fits.
   absl::Status RecordStart(const ClusterSpec& cluster);
 
-  // Waits for the end of the run and writes summary.json. See Chief::Wait.
-  absl::Status WaitAndConclude();
+  // Waits for the end of the run and writes summary.json. See Chief::Wait; instead of CANCELLED it
+  // returns, and the summary says, `why_stopped` if that is an error.
+  absl::Status WaitAndConclude(const absl::Status& why_stopped = absl::OkStatus());
 
  private:
   explicit ChiefTask(const TaskOptions& options) : options_(options) {}

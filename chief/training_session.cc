@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 
 #include "base/status_macros.h"
+#include "runtime/rpc/run_state.h"
 
 namespace shoal {
 namespace {
@@ -401,9 +402,6 @@ bool TrainingSession::all_finished() const {
   return true;
 }
 
-absl::Status TrainingSession::failure() const {
-  if (state_.phase() != v1::RunState::PHASE_FAILED) return absl::OkStatus();
-  return absl::Status(failure_code_, state_.message());
-}
+absl::Status TrainingSession::failure() const { return FailureOf(state_); }
 
 }  // namespace shoal

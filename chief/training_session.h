@@ -233,7 +233,6 @@ class TrainingSession {
   v1::RunState state_;
   uint64_t newest_step_ = 0;
   std::deque<v1::StepReport> held_lines_;  // applied, but their evaluation is not complete
-  absl::StatusCode failure_code_ = absl::StatusCode::kFailedPrecondition;
   bool stopping_ = false;
   absl::Time stop_deadline_ = absl::InfiniteFuture();
   std::string written_directory_;                       // of the manifest that was written last

@@ -56,7 +56,7 @@ void TrainingSession::Note(std::string text) { records_.push_back(SessionNote{st
 void TrainingSession::Fail(const std::string& message, absl::StatusCode code) {
   if (state_.phase() == v1::RunState::PHASE_FAILED || state_.phase() == v1::RunState::PHASE_DONE)
     return;
-  failure_code_ = code;
+  state_.set_failure_code(static_cast<uint32_t>(code));
   state_.set_message(message);
   SetPhase(v1::RunState::PHASE_FAILED);
   Note(absl::StrCat("failed: ", message));
@@ -384,6 +384,9 @@ std::vector<PsCommand> TrainingSession::TakeCommands(absl::Time now) {
       if (ps_[ps].finished) continue;
       v1::FinishRequest request;
       FillIdentity(request.mutable_identity());
+      const absl::Status why = failure();
+      request.set_failure_code(static_cast<uint32_t>(why.code()));
+      request.set_message(std::string(why.message()));
       issue(ps, options_.resend, std::move(request));
     }
   }

@@ -216,11 +216,12 @@ absl::Status Launcher::CheckTask(Task* task) {
     task->ended = true;  // It heard of the end before we did.
     return absl::OkStatus();
   }
-  if (IsPermanent(*exit)) {
+  if (!exit->by_signal) {
     // It may have heard from the chief that the run failed: then the chief's own words are better.
     const absl::optional<ChildExit> chief = chief_.child->WaitFor(kChiefsWord);
-    return chief.has_value() && !chief->ok() ? ChiefResult(*chief) : Failure(*task, *exit);
+    if (chief.has_value() && !chief->ok()) return ChiefResult(*chief);
   }
+  if (IsPermanent(*exit)) return Failure(*task, *exit);
   return task->id.job == Job::kPs ? OnPsDied(task, *exit) : OnWorkerDied(task, *exit);
 }
 

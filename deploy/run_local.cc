@@ -91,15 +91,19 @@ class Servers {
   std::vector<std::unique_ptr<ParameterServer>> servers_;
 };
 
+void StopRun(Chief* chief, const std::string& reason) {
+  v1::RequestStopRequest request;
+  request.set_stop(true);
+  request.set_reason(reason);
+  v1::RequestStopResponse response;
+  (void)chief->RequestStop(request, &response);
+}
+
 void StopOnRequest(const TaskOptions& options, const std::shared_ptr<ChiefTask>& task) {
   options.shutdown->Subscribe([weak = std::weak_ptr<ChiefTask>(task)] {
-    const std::shared_ptr<ChiefTask> running = weak.lock();
-    if (running == nullptr) return;
-    v1::RequestStopRequest request;
-    request.set_stop(true);
-    request.set_reason("told to stop");
-    v1::RequestStopResponse response;
-    (void)running->chief()->RequestStop(request, &response);
+    if (const std::shared_ptr<ChiefTask> running = weak.lock()) {
+      StopRun(running->chief(), "told to stop");
+    }
   });
 }
 
@@ -175,11 +179,13 @@ absl::Status RunInProcess(const TaskOptions& options, uint32_t num_ps_tasks, uin
   for (std::thread& other : others) other.join();
   absl::Status status;
   for (const absl::Status& worker : worked) status.Update(worker);
-  if (status.ok()) {
-    status = task->WaitAndConclude();
-  } else {
+  if (!status.ok()) {
+    // It does not come back; what is applied is saved. Of no effect on a run that is over.
     LOG(ERROR) << "a worker ended: " << status;
+    StopRun(task->chief(), "a worker ended");
   }
+  // The run's own error says more than what its workers make of it.
+  status = task->WaitAndConclude(status);
   servers.Stop();
   return status;
 }

@@ -12,11 +12,11 @@
 #include "deploy/run_check.h"
 #include "deploy/run_local.h"
 #include "deploy/train_command.h"
+#include "deploy/worker_command.h"
 #include "ps/run_ps.h"
 #include "runtime/process/task_main.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/grpc_chief_client.h"
-#include "worker/worker_task.h"
 
 namespace shoal {
 namespace {
@@ -38,7 +38,7 @@ std::vector<Command> Commands(const TrainRoles& roles) {
           {"inspect", "what a run's directory holds, verified", &InspectMain},
           TaskCommand(Job::kChief, "one chief, started by hand", &RunChief),
           TaskCommand(Job::kPs, "one parameter server, started by hand", &RunPs),
-          TaskCommand(Job::kWorker, "one worker, started by hand", &RunWorker)};
+          TaskCommand(Job::kWorker, "one worker, started by hand", &RunWorkerAndHostedChief)};
 }
 
 }  // namespace

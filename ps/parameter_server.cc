@@ -20,6 +20,7 @@
 #include "runtime/rpc/chief_session.h"
 #include "runtime/rpc/grpc_parameter_service.h"
 #include "runtime/rpc/grpc_server.h"
+#include "runtime/rpc/run_state.h"
 #include "runtime/transport/grpc_bulk_server.h"
 #include "runtime/transport/shared_memory_bulk_server.h"
 
@@ -122,6 +123,7 @@ class ParameterServer::Core : public ShardObserver, public ChiefSession::Observe
   CondVar changed_;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status end_ ABSL_GUARDED_BY(mutex_);
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);  // The run's, once the chief has told it.
   absl::Time give_up_waiting_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   bool stopped_ = false;
 };
@@ -138,7 +140,7 @@ ParameterServer::Core::Core(const Options& options)
 
 void ParameterServer::Core::OfferSharedMemory() {
   absl::StatusOr<std::unique_ptr<SharedMemoryBulkServer>> offered =
-      SharedMemoryBulkServer::Start(server_->port(), &exchange_service_);
+      SharedMemoryBulkServer::Start(server_->address(), &exchange_service_);
   if (offered.ok()) {
     shared_memory_server_ = std::move(*offered);
   } else {
@@ -167,7 +169,7 @@ ParameterServiceImpl::Options ParameterServer::Core::ServiceOptions() {
     num_norms_ = CountNorms(request, store);
     lineage_ = DescribeLineage(request, store);
   };
-  options.on_finish = [this] { EndWith(absl::OkStatus()); };
+  options.on_finish = [this](const absl::Status& run_failed) { EndWith(run_failed); };
   return options;
 }
 
@@ -206,7 +208,7 @@ absl::Status ParameterServer::Core::ListenOverGrpc() {
   server_options.services = {grpc_service_.get()};
   server_options.bulk = bulk_server_.get();
   ASSIGN_OR_RETURN(server_, GrpcServer::Create(server_options));
-  address_ = server_->address();
+  if (address_.empty()) address_ = server_->address();
   if (options_.shared_memory) OfferSharedMemory();
   return absl::OkStatus();
 }
@@ -239,10 +241,9 @@ void ParameterServer::Core::OnEvents(SliceStoreEvents* events) {
 }
 
 void ParameterServer::Core::OnRunState(const v1::RunState& state) {
-  if (state.phase() != v1::RunState::PHASE_DONE && state.phase() != v1::RunState::PHASE_FAILED) {
-    return;
-  }
+  if (!IsOver(state)) return;
   MutexLock lock(&mutex_);
+  failure_ = FailureOf(state);
   give_up_waiting_ = options_.clock->Now() + kFinishWait;
   changed_.NotifyAll();
 }
@@ -252,7 +253,7 @@ absl::Status ParameterServer::Core::Wait() {
   while (!ended_) {
     if (!options_.clock->WaitUntil(give_up_waiting_, &mutex_, &changed_) &&
         options_.clock->Now() >= give_up_waiting_) {
-      return absl::OkStatus();
+      return failure_;
     }
   }
   return end_;
@@ -264,6 +265,7 @@ void ParameterServer::Core::EndWith(const absl::Status& status) {
   ended_ = true;
   end_ = status;
   changed_.NotifyAll();
+  session_->StopRegistering();
 }
 
 absl::Status ParameterServer::Core::Stop() {

@@ -33,10 +33,10 @@ class ParameterServer {
     uint32_t num_ps_tasks = 0;  // As far as it was told, else 0; the chief refuses other numbers.
     uint32_t num_replicas = 0;
     std::string nonce;  // Random per process.
-    // Serve over gRPC here; empty: only this process reaches the server, by the accessors
-    // below, and `address` is what the chief is told.
+    // Serve over gRPC here; empty: only this process reaches the server, by the accessors below.
     std::string listen_address;
     bool allow_plaintext = false;
+    // What the chief is told, and it the workers; empty: where the server listens.
     std::string address;
     absl::Duration register_patience = absl::Seconds(300);
     absl::Duration lease = absl::Seconds(10);  // The chief's, see ChiefSession::Options.
@@ -62,7 +62,8 @@ class ParameterServer {
   // Registers with the chief (see ChiefSession::Register) and serves.
   absl::Status Start();
 
-  // Blocks until the run is over, however it ends: OK, the chief said so. CANCELLED after End.
+  // Blocks until the run is over: OK, or the error with which it failed, if the chief has told it.
+  // CANCELLED after End.
   // ABORTED: this task was replaced. UNAVAILABLE: the chief is lost. FAILED_PRECONDITION: the chief
   // will not have this task.
   absl::Status Wait();

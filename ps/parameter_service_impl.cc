@@ -12,6 +12,7 @@
 #include "ps/memory_check.h"
 #include "ps/saved_slices.h"
 #include "runtime/cluster/slice_table.h"
+#include "runtime/rpc/status_conversion.h"
 #include "runtime/variables/initial_values.h"
 #include "runtime/variables/slice_store_config.h"
 
@@ -156,7 +157,8 @@ absl::Status ParameterServiceImpl::Finish(const v1::FinishRequest& request,
                                           v1::FinishResponse* /*response*/) {
   RETURN_IF_ERROR(CheckIsChief(request.identity()));
   RETURN_IF_ERROR(options_.shard->CheckCommand(request.identity()));
-  options_.on_finish();
+  options_.on_finish(absl::Status(static_cast<absl::StatusCode>(request.failure_code()),
+                                  LogLineOf(request.message())));
   return absl::OkStatus();
 }
 

@@ -24,7 +24,7 @@ class ParameterServiceImpl : public ParameterClient {
     FileSystem* file_system = nullptr;  // Of checkpoints.
     // The lineage of `request` is about to be served from `store`.
     std::function<void(const v1::LoadSlicesRequest& request, const SliceStore& store)> on_load;
-    std::function<void()> on_finish;
+    std::function<void(const absl::Status& run_failed)> on_finish;
   };
 
   explicit ParameterServiceImpl(Options options) : options_(std::move(options)) {}

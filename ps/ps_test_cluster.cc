@@ -62,8 +62,11 @@ PsTestCluster::PsTestCluster(PsForm form)
     options.file_system = file_system.get();
     options.nonce = absl::StrCat("ps", i);
     options.heartbeat_wait = absl::Milliseconds(20);
-    if (form != PsForm::kInProcess) options.listen_address = "127.0.0.1:0";
-    options.address = absl::StrCat(i);
+    if (form == PsForm::kInProcess) {
+      options.address = absl::StrCat(i);
+    } else {
+      options.listen_address = "127.0.0.1:0";
+    }
     servers.push_back(std::move(ParameterServer::Create(options).value()));
     EXPECT_TRUE(servers.back()->Start().ok());
   }

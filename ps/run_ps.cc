@@ -38,6 +38,7 @@ ParameterServer::Options ServerOptions(const TaskOptions& options, ChiefClient* 
   server.nonce = RandomNonce();
   server.listen_address = options.listen_address;
   server.allow_plaintext = options.allow_plaintext;
+  server.address = options.advertised_address;
   server.register_patience = absl::Seconds(
       options.run.cluster().wait_seconds() == 0 ? 300 : options.run.cluster().wait_seconds());
   if (options.run.cluster().lease_seconds() > 0) {

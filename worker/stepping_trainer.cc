@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "runtime/rpc/run_state.h"
 
 namespace shoal {
 namespace {
@@ -15,10 +16,6 @@ StoreView StoreViewOf(const v1::RunState& state, uint64_t term) {
   view.ps_addresses.assign(state.ps_addresses().begin(), state.ps_addresses().end());
   view.ps_incarnations.assign(state.ps_incarnations().begin(), state.ps_incarnations().end());
   return view;
-}
-
-bool IsOver(const v1::RunState& state) {
-  return state.phase() == v1::RunState::PHASE_DONE || state.phase() == v1::RunState::PHASE_FAILED;
 }
 
 }  // namespace
@@ -52,9 +49,7 @@ void SteppingTrainer::TakeState() {
   if (!state.has_value()) return;
   if (IsOver(*state)) {
     MutexLock lock(&mutex_);
-    end_ = state->phase() == v1::RunState::PHASE_DONE
-               ? absl::OkStatus()
-               : absl::FailedPreconditionError(state->message());
+    end_ = FailureOf(*state);
     return;
   }
   // The store first: it may end exchanges of the old view, whose callbacks take the mutex, and

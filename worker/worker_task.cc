@@ -26,6 +26,7 @@
 #include "runtime/rpc/chief_session.h"
 #include "runtime/rpc/grpc_chief_client.h"
 #include "runtime/rpc/remote_variable_store.h"
+#include "runtime/rpc/run_state.h"
 #include "runtime/variables/exchange_groups.h"
 #include "worker/async_trainer.h"
 #include "worker/replica.h"
@@ -66,8 +67,7 @@ class StateFeed : public ChiefSession::Observer {
     while (true) {
       if (!ended_.ok()) return ended_;
       if (state_.has_value()) {
-        if (state_->phase() == v1::RunState::PHASE_FAILED)
-          return absl::FailedPreconditionError(state_->message());
+        if (state_->phase() == v1::RunState::PHASE_FAILED) return FailureOf(*state_);
         if (state_->phase() == v1::RunState::PHASE_DONE || state_->has_plan()) return *state_;
       }
       changed_.Wait(&mutex_);
@@ -115,6 +115,7 @@ class StateFeed : public ChiefSession::Observer {
     v1::RunState state = state_.value_or(v1::RunState());
     state.set_phase(v1::RunState::PHASE_FAILED);
     state.set_message(std::string(ended_.message()));
+    state.set_failure_code(static_cast<uint32_t>(ended_.code()));
     trainer_->OnState(state);
   }
 
@@ -227,17 +228,24 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
   }
   const auto feed = std::make_shared<StateFeed>(
       options.clock, links.abandon);  // shared with the shutdown's subscription
-  ChiefSession session(links.chief, options.clock, SessionOptions(options), feed.get());
-  RETURN_IF_ERROR(session.Register(&inputs.declaration));
+  // Shared with the shutdown's subscription as well.
+  const auto session = std::make_shared<ChiefSession>(links.chief, options.clock,
+                                                      SessionOptions(options), feed.get());
+  options.shutdown->Subscribe([feed, weak = std::weak_ptr<ChiefSession>(session)] {
+    feed->End(absl::CancelledError("told to stop"));
+    if (const std::shared_ptr<ChiefSession> registering = weak.lock()) {
+      registering->StopRegistering();
+    }
+  });
+  RETURN_IF_ERROR(session->Register(&inputs.declaration));
   LOG(INFO) << "registered as " << options.task.ToString() << ", "
             << inputs.program->variables().size() << " variables, " << inputs.train->size()
             << " examples, computes with " << inputs.program->compute_fingerprint();
-  options.shutdown->Subscribe([feed] { feed->End(absl::CancelledError("told to stop")); });
-  session.Start();
-  const absl::Status status = Train(options, links, inputs, &session, feed.get());
+  session->Start();
+  const absl::Status status = Train(options, links, inputs, session.get(), feed.get());
   // At the run's end nobody waits for a last heartbeat, and the one under way would only keep us.
   if (status.ok()) links.close_chief();
-  session.Stop(/*leaving=*/true);
+  session->Stop(/*leaving=*/true);
   links.close_chief();
   return status;
 }

@@ -108,6 +108,13 @@ absl::Status ResolveAddresses(const TaskFlags& flags, TaskOptions* options) {
   if (options->listen_address.empty()) {
     return Broken("--listen_address", "is missing, and no host list has this task's address");
   }
+  if (task.job == Job::kPs && own.empty() && IsWildcardAddress(options->listen_address)) {
+    return Broken("--listen_address",
+                  absl::StrCat("is ", options->listen_address,
+                               ", which workers cannot dial; name this ps's own address here, or "
+                               "every ps in --ps_hosts"));
+  }
+  if (task.job == Job::kPs) options->advertised_address = own;
   return CheckAddress("--listen_address", options->listen_address, /*allow_port_zero=*/true);
 }
 

@@ -38,6 +38,7 @@ TEST(ResolveTaskTest, HostListsSayEverything) {
   const TaskOptions ps = Resolved(Job::kPs, args);
   EXPECT_EQ(ps.task, (TaskId{Job::kPs, 1}));
   EXPECT_EQ(ps.listen_address, "b:2");
+  EXPECT_EQ(ps.advertised_address, "b:2");
   EXPECT_EQ(ps.chief_address, "e:5");
   EXPECT_EQ(ps.run.deployment().num_ps_tasks(), 2u);
   EXPECT_EQ(ps.run.deployment().num_replicas(), 2u);
@@ -74,6 +75,16 @@ TEST(ResolveTaskTest, NumbersOfTasksAreLeftToTheChief) {
   const TaskOptions listed =
       Resolved(Job::kWorker, {"--chief_host=e:5", "--task_index=1", "--worker_hosts=a:1,b:1"});
   EXPECT_EQ(listed.told_num_replicas, 2u);
+}
+
+TEST(ResolveTaskTest, APsIsDialedWhereTheClusterSaysNotWhereItListens) {
+  const TaskOptions listed =
+      Resolved(Job::kPs, {"--ps_hosts=a:1", "--chief_host=e:5", "--listen_address=0.0.0.0:1"});
+  EXPECT_EQ(listed.listen_address, "0.0.0.0:1");
+  EXPECT_EQ(listed.advertised_address, "a:1");
+  EXPECT_THAT(Error(Job::kPs, {"--num_ps_tasks=1", "--chief_host=e:5", "--task_index=0",
+                               "--listen_address=[::]:1"}),
+              StartsWith("--listen_address: is [::]:1, which workers cannot dial; name"));
 }
 
 TEST(ResolveTaskTest, Worker0HostsTheChiefOfAClusterWithoutOne) {

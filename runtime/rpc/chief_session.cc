@@ -4,11 +4,13 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "proto/v1/chief_service.pb.h"
 
 namespace shoal {
 namespace {
 
+constexpr absl::Duration kSayWaitingEvery = absl::Seconds(5);
 // Between two attempts to take a place that seems to be taken.
 constexpr absl::Duration kDuplicatePause = absl::Milliseconds(200);
 
@@ -41,11 +43,22 @@ absl::Status ChiefSession::Register(const v1::ModelDeclaration* model) {
   const absl::Time give_up = clock_->Now() + options_.lease + options_.duplicate_patience;
   absl::Status status = RegisterOnce(model);
   while (absl::IsAlreadyExists(status) && clock_->Now() < give_up) {
-    if (!SleepUnlessStopped(kDuplicatePause))
-      return absl::CancelledError("the session was stopped");
+    SayWaiting(status);
+    if (!retry_.Sleep(clock_->Now() + kDuplicatePause)) {
+      return absl::CancelledError("stopped while another task has this place");
+    }
     status = RegisterOnce(model);
   }
   return status;
+}
+
+void ChiefSession::StopRegistering() { retry_.Stop(); }
+
+void ChiefSession::SayWaiting(const absl::Status& status) {
+  const absl::Time now = clock_->Now();
+  if (now < say_waiting_) return;
+  say_waiting_ = now + kSayWaitingEvery;
+  LOG(WARNING) << "waiting for the chief to take this task: " << status;
 }
 
 absl::Status ChiefSession::RegisterOnce(const v1::ModelDeclaration* model) {
@@ -63,7 +76,9 @@ absl::Status ChiefSession::RegisterOnce(const v1::ModelDeclaration* model) {
   absl::Time sent;
   const absl::Status status = retry_.Run(options_.register_patience, backoff_, [&] {
     sent = clock_->Now();
-    return client_->RegisterTask(request, &response);
+    const absl::Status answer = client_->RegisterTask(request, &response);
+    if (IsOutcomeUnknown(answer)) SayWaiting(answer);
+    return answer;
   });
   if (!status.ok()) return status;
   MutexLock lock(&mutex_);

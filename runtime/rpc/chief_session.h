@@ -80,9 +80,13 @@ class ChiefSession {
   ChiefSession& operator=(const ChiefSession&) = delete;
 
   // Blocks until the chief has answered; waits for a chief that is not there yet. `model`: workers
-  // only, else null. The chief's errors (see RegisterTask), DEADLINE_EXCEEDED when patience ends,
-  // CANCELLED after Stop.
+  // only, else null. Says every few seconds what it waits for. The chief's errors (see
+  // RegisterTask), DEADLINE_EXCEEDED when patience ends, CANCELLED after Stop or StopRegistering.
   absl::Status Register(const v1::ModelDeclaration* model);
+
+  // Ends Register as soon as the call under way returns (closing the client ends that); nothing
+  // happens once it is through.
+  void StopRegistering();
 
   void Start();
 
@@ -108,6 +112,7 @@ class ChiefSession {
   absl::Status SendHeartbeat(bool leaving, absl::Duration wait);
   void Take(const v1::RunState& state);
   bool SleepUnlessStopped(absl::Duration wait);
+  void SayWaiting(const absl::Status& status);
 
   ChiefClient* const client_;
   const Clock* const clock_;
@@ -116,6 +121,7 @@ class ChiefSession {
   Retry retry_;
   Backoff backoff_;  // Of the thread.
   std::thread thread_;
+  absl::Time say_waiting_ = absl::InfinitePast();  // of Register
 
   mutable Mutex mutex_;
   CondVar changed_;

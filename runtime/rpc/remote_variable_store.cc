@@ -19,6 +19,7 @@ constexpr absl::Duration kBusyWait = absl::Milliseconds(2);
 constexpr absl::Duration kLongestBusyWait = absl::Milliseconds(50);
 constexpr absl::Duration kFirstWait = absl::Milliseconds(20);
 constexpr absl::Duration kLongestWait = absl::Seconds(1);
+constexpr absl::Duration kComplainEvery = absl::Seconds(10);
 
 }  // namespace
 
@@ -57,6 +58,7 @@ class RemoteVariableStore::Flight : public BulkCall {
   uint64_t sends = 0;                    // Over all exchanges: names an attempt.
   bool cut_short = false;
   absl::Time wake;
+  absl::Time complain;  // about a ps that still does not take it
 };
 
 RemoteVariableStore::RemoteVariableStore(const SliceTable& table, Options options,
@@ -103,6 +105,7 @@ void RemoteVariableStore::Start(const Exchange& exchange, Done done) {
     flight->started = clock_->Now();
     flight->wait.Reset();
     flight->busy_wait.Reset();
+    flight->complain = flight->started + kComplainEvery;
     send = WhyStopped(*flight).ok();
     flight->stage = send ? Stage::kSending : Stage::kWaiting;
     flight->wake = absl::InfinitePast();
@@ -165,6 +168,13 @@ void RemoteVariableStore::OnReply(Flight* flight, const absl::Status& status,
 void RemoteVariableStore::EndOrWait(Flight* flight, const absl::Status& status) {
   // ABORTED: the ps knows a newer lineage, term or incarnation than we; the chief will tell us too.
   if (IsOutcomeUnknown(status) || absl::IsAborted(status)) {
+    const absl::Time now = clock_->Now();
+    if (now >= flight->complain) {
+      flight->complain = now + kComplainEvery;
+      LOG(WARNING) << "ps/" << flight->ps << " has not taken an exchange for "
+                   << absl::FormatDuration(absl::Trunc(now - flight->started, absl::Seconds(1)))
+                   << ": " << status;
+    }
     WaitAndSend(flight, false);
   } else {
     LOG(WARNING) << "exchange with ps/" << flight->ps << " fails: " << status;

@@ -49,10 +49,10 @@ class Retry {
   // Ends all waits, for good.
   void Stop();
 
- private:
   // False if stopped.
   bool Sleep(absl::Time until);
 
+ private:
   const Clock* const clock_;
   Mutex mutex_;
   CondVar changed_;

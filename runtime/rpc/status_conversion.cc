@@ -2,10 +2,7 @@
 
 #include <grpcpp/support/status.h>
 
-#include <string>
-
-#include "absl/strings/escaping.h"
-#include "absl/strings/str_replace.h"
+#include "absl/strings/ascii.h"
 
 namespace shoal {
 namespace {
@@ -22,12 +19,17 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
 
 absl::Status FromGrpcStatus(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  const std::string message = status.error_message();
   // A code that this build does not know becomes UNKNOWN in absl::Status.
-  return absl::Status(
-      static_cast<absl::StatusCode>(status.error_code()),
-      absl::StrReplaceAll(absl::Utf8SafeCEscape(message.substr(0, kMaxMessageBytes)),
-                          {{"\\'", "'"}, {"\\\"", "\""}}));
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                      LogLineOf(status.error_message()));
+}
+
+std::string LogLineOf(absl::string_view untrusted) {
+  std::string line(untrusted.substr(0, kMaxMessageBytes));
+  for (char& c : line) {
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) c = '?';
+  }
+  return line;
 }
 
 }  // namespace shoal

@@ -15,11 +15,11 @@ TEST(StatusConversionTest, CodesAndMessagesSurviveTheTrip) {
   }
 }
 
-TEST(StatusConversionTest, MessagesFromTheNetworkAreCutAndEscaped) {
+TEST(StatusConversionTest, MessagesFromTheNetworkAreCutAndOneLine) {
   const grpc::Status hostile(grpc::StatusCode::INTERNAL,
                              std::string("a\nb") + std::string(5000, 'x'));
   const absl::Status status = FromGrpcStatus(hostile);
-  EXPECT_EQ(status.message().substr(0, 5), "a\\nbx");
+  EXPECT_EQ(status.message().substr(0, 5), "a?bxx");
   EXPECT_LE(status.message().size(), 1025u);
   EXPECT_EQ(FromGrpcStatus(grpc::Status(grpc::StatusCode::INTERNAL, "the chief's \"x\"")).message(),
             "the chief's \"x\"");

@@ -1,0 +1,37 @@
+#include "deploy/worker_command.h"
+
+#include <thread>
+
+#include "chief/chief_task.h"
+#include "runtime/process/shutdown.h"
+#include "worker/worker_task.h"
+
+namespace shoal {
+
+absl::Status RunWorkerAndHostedChief(const TaskOptions& options) {
+  if (!options.hosts_chief) return RunWorker(options);
+  TaskOptions chief_options = options;
+  chief_options.task = TaskId{Job::kChief, 0};
+  chief_options.chief_address.clear();
+  // The chief hears the process's signals; the worker ends when the run, or the chief, does.
+  ShutdownNotification worker_shutdown;
+  TaskOptions worker_options = options;
+  worker_options.shutdown = &worker_shutdown;
+
+  absl::Status chief_status;
+  std::thread chief([&] {
+    chief_status = RunChief(chief_options);
+    worker_shutdown.Request();
+  });
+  const absl::Status worker_status = RunWorker(worker_options);
+  // A worker that ended by itself does not come back: its run ends too.
+  if (!worker_status.ok() && !worker_shutdown.requested()) options.shutdown->Request();
+  chief.join();
+  const bool chief_was_told = absl::IsCancelled(chief_status);
+  return chief_status.ok() ||
+                 (chief_was_told && !worker_status.ok() && !absl::IsCancelled(worker_status))
+             ? worker_status
+             : chief_status;
+}
+
+}  // namespace shoal

@@ -1,0 +1,21 @@
+// What a task reads from the chief's RunState.
+#ifndef SHOAL_RUNTIME_RPC_RUN_STATE_H_
+#define SHOAL_RUNTIME_RPC_RUN_STATE_H_
+
+#include "absl/status/status.h"
+
+namespace shoal {
+
+namespace v1 {
+class RunState;
+}
+
+// Whether the run has ended, well or not: everybody exits.
+bool IsOver(const v1::RunState& state);
+
+// The error that ended the run, with which the chief and every task exit; OK unless it failed.
+absl::Status FailureOf(const v1::RunState& state);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_RPC_RUN_STATE_H_
