@@ -5,8 +5,8 @@
 namespace shoal {
 namespace {
 
-// How far ahead of the most advanced slice a cut on request is placed.
-constexpr uint64_t kStepsAhead = 2;
+// The farthest that a cut on request is placed ahead of the most advanced slice.
+constexpr uint64_t kMostStepsAhead = 1024;
 
 }  // namespace
 
@@ -86,7 +86,7 @@ void CutLedger::Restore(uint64_t version, const std::string& directory) {
 }
 
 void CutLedger::Request(uint64_t version) {
-  if (!requested_.has_value()) requested_ = Requested{version, {}};
+  if (!requested_.has_value()) requested_ = Requested{version};
 }
 
 std::vector<uint32_t> CutLedger::PsToAsk() const {
@@ -104,7 +104,9 @@ void CutLedger::OnAnswer(uint32_t ps, uint64_t version, bool passed, uint64_t ne
     requested_->acknowledged.insert(ps);
     return;
   }
-  requested_ = Requested{std::max(version, newest_version) + kStepsAhead, {}};
+  // Steps may be quicker than a question and its answer: farther ahead from time to time.
+  const uint64_t ahead = std::min(2 * requested_->steps_ahead, kMostStepsAhead);
+  requested_ = Requested{std::max(version, newest_version) + requested_->steps_ahead, {}, ahead};
 }
 
 void CutLedger::OnRollback() {

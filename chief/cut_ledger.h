@@ -80,7 +80,8 @@ class CutLedger {
  private:
   struct Requested {
     uint64_t version = 0;
-    std::set<uint32_t> acknowledged;
+    std::set<uint32_t> acknowledged = {};
+    uint64_t steps_ahead = 2;  // of the most advanced slice; grows while ps are faster than we
   };
   struct Cut {
     bool IsComplete(const std::vector<Part>& parts) const;

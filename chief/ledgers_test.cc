@@ -144,5 +144,19 @@ TEST(GradientNormsTest, OneScaleOfAllSlicesInTheirOrder) {
   EXPECT_DOUBLE_EQ(*norms.Scale(4), 1.0);  // a short gradient stays as it is
 }
 
+TEST(CutLedgerTest, ARequestedCutIsAgreedOnEvenWhenStepsAreQuickerThanAnswers) {
+  CutLedger cuts(1);
+  cuts.Request(3);
+  uint64_t newest = 1;
+  int questions = 0;
+  while (!cuts.agreed()) {
+    ASSERT_LT(++questions, 20);
+    newest += 100;  // until the question has arrived
+    const bool passed = newest >= cuts.requested_version();
+    cuts.OnAnswer(0, cuts.requested_version(), passed, newest);
+  }
+  EXPECT_LT(cuts.requested_version(), newest + 1024);
+}
+
 }  // namespace
 }  // namespace shoal
