@@ -28,8 +28,9 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(50);
 // How long the chief may take to end once others have ended because it failed the run.
 constexpr absl::Duration kChiefsWord = absl::Seconds(1);
-// A worker that was restarted near the end may look for a chief that has gone. It holds nothing.
-constexpr absl::Duration kRestartedWorkersEnd = absl::Seconds(2);
+// A worker that was started near the end of the run may look for a chief that has gone. It holds
+// nothing.
+constexpr absl::Duration kLateWorkersEnd = absl::Seconds(2);
 
 bool IsPermanent(const ChildExit& exit) {
   return !exit.by_signal && (exit.number == kExitUsage || exit.number == kExitBadFlags ||
@@ -322,12 +323,12 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
   all.push_back(&chief_);
   for (Task* task : all) {
     if (task->child == nullptr) continue;
-    const bool restarted = task->id.job == Job::kWorker && task->restarts > 0;
-    const absl::Time end = now + (restarted ? std::min(patience, kRestartedWorkersEnd) : patience);
+    const bool late = task->id.job == Job::kWorker && (task->restarts > 0 || CameTooLate(task->id));
+    const absl::Time end = now + (late ? std::min(patience, kLateWorkersEnd) : patience);
     const absl::Duration left = std::max(end - absl::Now(), absl::ZeroDuration());
     const absl::optional<ChildExit> exit = task->child->WaitFor(left);
     if (!exit.has_value()) {
-      if (patience > absl::ZeroDuration() && !restarted) {
+      if (patience > absl::ZeroDuration() && !late) {
         killed.push_back(task->id.ToString());
       }
       task->child->Kill();
@@ -344,6 +345,16 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
                                           absl::FormatDuration(patience),
                                           " after the run and had to be killed; its result ",
                                           "stands, see ", options_.run.out(), "/logs"));
+}
+
+bool Launcher::CameTooLate(TaskId worker) const {
+  const absl::optional<v1::GetRunStatusResponse> status =
+      link_ == nullptr ? absl::nullopt : link_->status();
+  if (!status.has_value() || status->tasks().empty()) return false;
+  return std::none_of(status->tasks().begin(), status->tasks().end(), [&](const auto& task) {
+    return task.member().job() == static_cast<v1::Job>(worker.job) &&
+           task.member().index() == worker.index;
+  });
 }
 
 bool Launcher::AnyWorkerLeft() const {

@@ -88,6 +88,8 @@ class Launcher {
   // After the chief: waits for the others, kills who does not come. INTERNAL names those, but not
   // restarted workers: see kRestartedWorkersEnd.
   absl::Status EndAll(absl::Duration patience);
+  // The others had finished the run before this worker had registered.
+  bool CameTooLate(TaskId worker) const;
   bool AnyWorkerLeft() const;
   std::string LogPath(TaskId task) const;
 

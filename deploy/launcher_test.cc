@@ -256,6 +256,25 @@ TEST_F(LauncherTest, AChiefThatCannotStopIsEndedAfterAWhile) {
   EXPECT_THAT(status.message(), HasSubstr("no checkpoint could be made within 200ms"));
 }
 
+// Tells of one registered worker.
+class ChiefOfWorker1 : public FakeChief {
+ public:
+  absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
+                            v1::GetRunStatusResponse* response) override {
+    v1::Member* member = response->add_tasks()->mutable_member();
+    member->set_job(v1::JOB_WORKER);
+    member->set_index(1);
+    return absl::OkStatus();
+  }
+};
+
+TEST_F(LauncherTest, AWorkerThatTheOthersDidNotWaitForIsNoFailure) {
+  options_.connect = [](const std::string&) { return std::make_unique<ChiefOfWorker1>(); };
+  options_.end_timeout = absl::Milliseconds(200);
+  EXPECT_EQ(Launch("case $task in chief-0) sleep 1;; worker-0) exec sleep 60;; esac"),
+            absl::OkStatus());
+}
+
 TEST_F(LauncherTest, WhoDoesNotEndIsKilledAndNamed) {
   options_.end_timeout = absl::Milliseconds(200);
   const absl::Status status = Launch("[ $task = worker-0 ] && sleep 60; exit 0");
