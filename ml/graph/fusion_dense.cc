@@ -8,8 +8,10 @@
 namespace shoal {
 namespace {
 
-bool IsPlainProduct(const PlanStep& step) {
+// Of two matrices, not of batches.
+bool IsPlainProduct(const Plan& plan, const PlanStep& step) {
   return !step.is_removed && step.op == "MatMul" &&
+         plan.values[step.outputs[0]].spec.shape.rank() == 2 &&
          !step.attributes.GetBool("transpose_a", false) &&
          !step.attributes.GetBool("transpose_b", false);
 }
@@ -50,7 +52,8 @@ class DenseFusion {
 void DenseFusion::Run() {
   const int num_steps = static_cast<int>(fusion_.plan().steps.size());
   for (int s = 0; s < num_steps; ++s) {
-    if (IsPlainProduct(fusion_.step(s)) && fusion_.step(s).gradient_of < 0) FuseForward(s);
+    if (IsPlainProduct(fusion_.plan(), fusion_.step(s)) && fusion_.step(s).gradient_of < 0)
+      FuseForward(s);
   }
   fusion_.Refresh();
   for (int s = 0; s < num_steps; ++s) {

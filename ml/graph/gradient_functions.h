@@ -41,6 +41,14 @@ SHOAL_GRADIENT_FUNCTION(Concat);
 SHOAL_GRADIENT_FUNCTION(Split);
 SHOAL_GRADIENT_FUNCTION(Cast);
 
+// gradient_functions_array.cc
+SHOAL_GRADIENT_FUNCTION(Slice);
+SHOAL_GRADIENT_FUNCTION(Pad);
+SHOAL_GRADIENT_FUNCTION(Gather);
+SHOAL_GRADIENT_FUNCTION(Dropout);
+// ReduceMax, ReduceMin.
+SHOAL_GRADIENT_FUNCTION(ReduceExtreme);
+
 // gradient_functions_element.cc
 // Functions that are differentiated at their outputs: op + "Grad"(y, dy).
 SHOAL_GRADIENT_FUNCTION(FromOutput);

@@ -1,3 +1,6 @@
+#include <numeric>
+#include <utility>
+
 #include "absl/strings/string_view.h"
 
 #include "ml/graph/gradient_functions.h"
@@ -18,6 +21,28 @@ Output WhereLarger(const GradientRequest& r, Output larger, Output other, Output
   return r.builder.Op("ReluGrad", {ops::Sub(r.builder, larger, other), dy});
 }
 
+Output SwapLastAxes(const GradientRequest& r, Output x) {
+  if (!x.valid()) return {};
+  std::vector<int64_t> perm(x.shape().rank());
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  return ops::Transpose(r.builder, x, std::move(perm));
+}
+
+// db of a batch a times one matrix b: as if the batch were one tall matrix, or summed over it.
+Output SharedGradient(const GradientRequest& r, Output a, Output dc, bool ta, bool tb) {
+  if (ta) {
+    const Output each = tb ? ops::MatMul(r.builder, dc, a, true, true)
+                           : ops::MatMul(r.builder, a, dc, false, false);
+    return ops::SumTo(r.builder, each, r.x(1));
+  }
+  const auto tall = [&](Output x) {
+    return ops::Reshape(r.builder, x, {-1, x.shape().dim(x.shape().rank() - 1)});
+  };
+  return tb ? ops::MatMul(r.builder, tall(dc), tall(a), true, false)
+            : ops::MatMul(r.builder, tall(a), tall(dc), true, false);
+}
+
 }  // namespace
 
 // c = op(a) op(b): da = dc op(b)^T, db = op(a)^T dc, transposed back.
@@ -27,8 +52,19 @@ void MatMul(const GradientRequest& r, std::vector<Output>* dx) {
   const Output dc = r.output_gradients[0];
   const bool ta = r.node.attributes.GetBool("transpose_a", false);
   const bool tb = r.node.attributes.GetBool("transpose_b", false);
-  (*dx)[0] =
-      ta ? ops::MatMul(r.builder, b, dc, tb, true) : ops::MatMul(r.builder, dc, b, false, !tb);
+  const bool is_shared = b.shape().rank() < a.shape().rank();
+  if (ta && is_shared) {
+    // a batch cannot be the second operand of a matrix: da^T = dc b^T, turned
+    const Output turned = ops::MatMul(r.builder, dc, b, false, !tb);
+    (*dx)[0] = SwapLastAxes(r, turned);
+  } else {
+    (*dx)[0] =
+        ta ? ops::MatMul(r.builder, b, dc, tb, true) : ops::MatMul(r.builder, dc, b, false, !tb);
+  }
+  if (is_shared) {
+    (*dx)[1] = SharedGradient(r, a, dc, ta, tb);
+    return;
+  }
   (*dx)[1] =
       tb ? ops::MatMul(r.builder, dc, a, true, ta) : ops::MatMul(r.builder, a, dc, !ta, false);
 }

@@ -182,10 +182,31 @@ std::vector<Case> ShapeCases() {
   };
 }
 
+std::vector<Case> ArrayCases() {
+  const Tensor rows = Tensor::Of<int32_t>({2, 2}, {1, 3, 1, 0});
+  return {
+      {"Slice", {{4, 5}}, {{"starts", Ints{1}}, {"ends", Ints{3}}}},
+      {"Slice", {{4, 5}}, {{"starts", Ints{-2}}, {"ends", Ints{9}}, {"axes", Ints{1}}}},
+      {"Slice", {{4, 5}}, {{"starts", Ints{0, 0}}, {"ends", Ints{4, 5}}}},
+      {"Pad", {{2, 3}}, {{"pads", Ints{1, 0, 2, 3}}, {"value", 4.0}}},
+      {"Squeeze", {{2, 1, 3}}, {{"axes", Ints{1}}}},
+      {"Unsqueeze", {{2, 3}}, {{"axes", Ints{0, -1}}}},
+      {"Gather", {{4, 3}}, {}, -1, 1, 1, {rows}},
+      {"ReduceMax", {{2, 3, 4}}, {{"axes", Ints{1}}}},
+      {"ReduceMax", {{2, 3, 4}}},
+      {"ReduceMin", {{2, 3, 4}}, {{"axes", Ints{0, 2}}, {"keepdims", true}}},
+      {"Dropout", {{4, 70}}, {{"rate", 0.3}, {"op_id", int64_t{5}}}},
+  };
+}
+
 std::vector<Case> MatMulCases() {
   std::vector<Case> cases;
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {
+      const Attributes form{{"transpose_a", ta}, {"transpose_b", tb}};
+      const Shape batch = ta ? Shape({2, 4, 3}) : Shape({2, 3, 4});
+      cases.push_back({"MatMul", {batch, tb ? Shape({2, 2, 4}) : Shape({2, 4, 2})}, form});
+      cases.push_back({"MatMul", {batch, tb ? Shape({2, 4}) : Shape({4, 2})}, form});
       cases.push_back({"MatMul",
                        {ta ? Shape({4, 3}) : Shape({3, 4}), tb ? Shape({2, 4}) : Shape({4, 2})},
                        {{"transpose_a", ta}, {"transpose_b", tb}}});
@@ -246,6 +267,7 @@ TEST_P(GradientsTest, IsTheNumericDerivative) {
 
 INSTANTIATE_TEST_SUITE_P(Elementwise, GradientsTest, testing::ValuesIn(ElementwiseCases()));
 INSTANTIATE_TEST_SUITE_P(Activations, GradientsTest, testing::ValuesIn(ActivationCases()));
+INSTANTIATE_TEST_SUITE_P(Arrays, GradientsTest, testing::ValuesIn(ArrayCases()));
 INSTANTIATE_TEST_SUITE_P(Shapes, GradientsTest, testing::ValuesIn(ShapeCases()));
 INSTANTIATE_TEST_SUITE_P(MatMul, GradientsTest, testing::ValuesIn(MatMulCases()));
 INSTANTIATE_TEST_SUITE_P(Images, GradientsTest, testing::ValuesIn(ImageCases()));
@@ -307,8 +329,8 @@ INSTANTIATE_TEST_SUITE_P(Ranks, BatchNormGradientTest,
 
 TEST(GradientCoverageTest, EveryDifferentiableOpIsChecked) {
   std::set<std::string> checked = {"BatchNorm", "SumTo", "BroadcastTo"};  // see below
-  for (const auto& cases : {ElementwiseCases(), ActivationCases(), ShapeCases(), MatMulCases(),
-                            ImageCases(), LossCases()}) {
+  for (const auto& cases : {ElementwiseCases(), ActivationCases(), ArrayCases(), ShapeCases(),
+                            MatMulCases(), ImageCases(), LossCases()}) {
     for (const Case& c : cases) checked.insert(c.op);
   }
   for (const std::string& op : ReferenceKernelOps()) {
@@ -335,6 +357,21 @@ TEST(BuildGradientsTest, SumsAndBroadcastsAreEachOthersGradients) {
                {(*gradients)[0]});
   ASSERT_TRUE(results.ok()) << results.status();
   EXPECT_EQ((*results)[0].span<double>(), Tensor::Of<double>({3}, {4, 8, 12}).span<double>());
+}
+
+TEST(BuildGradientsTest, EqualLargestElementsShareTheGradient) {
+  Graph graph;
+  GraphBuilder builder(&graph);
+  const Output x = builder.Placeholder("x", kDouble, {2, 3});
+  const Output loss = ops::ReduceSum(builder, ops::ReduceMax(builder, x, {1}));
+  const auto gradients = BuildGradients(builder, loss, {x});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  const auto results =
+      RunGraph(graph, ReferenceKernelBackend(),
+               {{x, Tensor::Of<double>({2, 3}, {1, 5, 5, 2, 0, -1})}}, {}, {(*gradients)[0]});
+  ASSERT_TRUE(results.ok()) << results.status();
+  EXPECT_EQ((*results)[0].span<double>(),
+            Tensor::Of<double>({2, 3}, {0, 0.5, 0.5, 1, 0, 0}).span<double>());
 }
 
 TEST(BuildGradientsTest, AValueUsedTwiceAddsUp) {

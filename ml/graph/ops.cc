@@ -80,4 +80,60 @@ Output BroadcastTo(GraphBuilder& builder, Output x, Output like) {
   return builder.Op("BroadcastTo", {x, like});
 }
 
+Output ReduceMax(GraphBuilder& builder, Output x, std::vector<int64_t> axes, bool keep_dims) {
+  return builder.Op("ReduceMax", {x}, {{"axes", std::move(axes)}, {"keepdims", keep_dims}});
+}
+
+Output ReduceMin(GraphBuilder& builder, Output x, std::vector<int64_t> axes, bool keep_dims) {
+  return builder.Op("ReduceMin", {x}, {{"axes", std::move(axes)}, {"keepdims", keep_dims}});
+}
+
+Output Cast(GraphBuilder& builder, Output x, DataType dtype) {
+  return builder.Op("Cast", {x}, {{"to", static_cast<int64_t>(dtype)}});
+}
+
+Output Transpose(GraphBuilder& builder, Output x, std::vector<int64_t> perm) {
+  return builder.Op("Transpose", {x}, {{"perm", std::move(perm)}});
+}
+
+Output Concat(GraphBuilder& builder, std::vector<Output> parts, int64_t axis) {
+  return builder.Op("Concat", std::move(parts), {{"axis", axis}});
+}
+
+std::vector<Output> Split(GraphBuilder& builder, Output x, int64_t axis,
+                          std::vector<int64_t> sizes) {
+  const int num_parts = static_cast<int>(sizes.size());
+  const Node* node = builder.AddNode("Split", {x}, {{"axis", axis}, {"split", std::move(sizes)}});
+  std::vector<Output> parts;
+  for (int i = 0; i < num_parts; ++i) parts.push_back(Output{node, i});
+  return parts;
+}
+
+Output Slice(GraphBuilder& builder, Output x, std::vector<int64_t> starts,
+             std::vector<int64_t> ends, std::vector<int64_t> axes) {
+  return builder.Op(
+      "Slice", {x},
+      {{"starts", std::move(starts)}, {"ends", std::move(ends)}, {"axes", std::move(axes)}});
+}
+
+Output Pad(GraphBuilder& builder, Output x, std::vector<int64_t> pads, double value) {
+  return builder.Op("Pad", {x}, {{"pads", std::move(pads)}, {"value", value}});
+}
+
+Output Squeeze(GraphBuilder& builder, Output x, std::vector<int64_t> axes) {
+  return builder.Op("Squeeze", {x}, {{"axes", std::move(axes)}});
+}
+
+Output Unsqueeze(GraphBuilder& builder, Output x, std::vector<int64_t> axes) {
+  return builder.Op("Unsqueeze", {x}, {{"axes", std::move(axes)}});
+}
+
+Output Gather(GraphBuilder& builder, Output table, Output indices) {
+  return builder.Op("Gather", {table, indices});
+}
+
+Output Dropout(GraphBuilder& builder, Output x, double rate, int64_t op_id) {
+  return builder.Op("Dropout", {x}, {{"rate", rate}, {"op_id", op_id}});
+}
+
 }  // namespace shoal::ops

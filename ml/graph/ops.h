@@ -40,6 +40,11 @@ Output ReduceSum(GraphBuilder& builder, Output x, std::vector<int64_t> axes = {}
                  bool keep_dims = false);
 Output ReduceMean(GraphBuilder& builder, Output x, std::vector<int64_t> axes = {},
                   bool keep_dims = false, absl::string_view name = "");
+// The largest (smallest) element; its gradient is shared equally by all that equal it.
+Output ReduceMax(GraphBuilder& builder, Output x, std::vector<int64_t> axes = {},
+                 bool keep_dims = false);
+Output ReduceMin(GraphBuilder& builder, Output x, std::vector<int64_t> axes = {},
+                 bool keep_dims = false);
 // ONNX's rules: 0 copies the dimension, -1 takes what is left.
 Output Reshape(GraphBuilder& builder, Output x, std::vector<int64_t> shape);
 Output ReshapeLike(GraphBuilder& builder, Output x, Output like);
@@ -47,6 +52,30 @@ Output ReshapeLike(GraphBuilder& builder, Output x, Output like);
 // where the shapes are the same.
 Output SumTo(GraphBuilder& builder, Output x, Output like);
 Output BroadcastTo(GraphBuilder& builder, Output x, Output like);
+
+Output Cast(GraphBuilder& builder, Output x, DataType dtype);
+// Axis i of the result is axis perm[i] of x.
+Output Transpose(GraphBuilder& builder, Output x, std::vector<int64_t> perm);
+Output Concat(GraphBuilder& builder, std::vector<Output> parts, int64_t axis);
+// The parts of these sizes along the axis.
+std::vector<Output> Split(GraphBuilder& builder, Output x, int64_t axis,
+                          std::vector<int64_t> sizes);
+// Elements [start, end) of each axis, negative from the end, cut to the axis; all axes in order if
+// none are given.
+Output Slice(GraphBuilder& builder, Output x, std::vector<int64_t> starts,
+             std::vector<int64_t> ends, std::vector<int64_t> axes = {});
+// pads: in front of each axis, then behind each.
+Output Pad(GraphBuilder& builder, Output x, std::vector<int64_t> pads, double value = 0);
+// Without axes all dimensions of 1 go.
+Output Squeeze(GraphBuilder& builder, Output x, std::vector<int64_t> axes = {});
+// Puts dimensions of 1 where the result has these axes.
+Output Unsqueeze(GraphBuilder& builder, Output x, std::vector<int64_t> axes);
+// Rows of the table by their numbers (int32 or int64). A row that does not exist is NaN (0 in whole
+// numbers) and gets no gradient.
+Output Gather(GraphBuilder& builder, Output table, Output indices);
+// Elements are 0 with probability `rate`, the others divided by 1 - rate. Which ones follows from
+// the run's seed, epoch and example numbers and from op_id, which no other dropout should have.
+Output Dropout(GraphBuilder& builder, Output x, double rate, int64_t op_id);
 
 }  // namespace shoal::ops
 

@@ -8,6 +8,7 @@
 
 #include "base/status_macros.h"
 #include "ml/graph/op_definition.h"
+#include "ml/graph/slice_ranges.h"
 
 namespace shoal {
 namespace {
@@ -37,6 +38,8 @@ class PlanMaker {
   bool PassesThrough(const Node& node, const TensorSpec& input, const TensorSpec& output,
                      size_t num_inputs) const;
   void Lower(const Node& node, const std::vector<TensorSpec>& inputs, PlanStep* step) const;
+  void LowerSliceGradient(const Node& node, const std::vector<TensorSpec>& inputs,
+                          PlanStep* step) const;
   int ValueOf(const Output& output) const { return values_of_[output.node->id][output.index]; }
 
   const CompileRequest& request_;
@@ -103,7 +106,9 @@ bool PlanMaker::PassesThrough(const Node& node, const TensorSpec& input, const T
                               size_t num_inputs) const {
   if (node.op == "Identity" || node.op == "Statistic") return true;
   const bool can_pass = node.op == "SumTo" || node.op == "BroadcastTo" || node.op == "Reshape" ||
-                        node.op == "Cast" || (node.op == "AddN" && num_inputs == 1);
+                        node.op == "Cast" || node.op == "Squeeze" || node.op == "Slice" ||
+                        node.op == "SliceGrad" || node.op == "Pad" ||
+                        (node.op == "AddN" && num_inputs == 1);
   return can_pass && input == output;
 }
 
@@ -121,6 +126,8 @@ void PlanMaker::Lower(const Node& node, const std::vector<TensorSpec>& inputs,
     step->attributes.Set("factor", static_cast<double>(request_.clone_examples[clone]) /
                                        static_cast<double>(num_examples_));
   }
+  if (node.op == "Squeeze" || node.op == "Unsqueeze") step->op = "Reshape";
+  if (node.op == "SliceGrad") LowerSliceGradient(node, inputs, step);
   if (node.op == "ConcatGrad") {
     step->op = "Split";
     int64_t axis = node.attributes.GetInt("axis", 0);
@@ -131,6 +138,19 @@ void PlanMaker::Lower(const Node& node, const std::vector<TensorSpec>& inputs,
     }
     step->attributes.Set("split", std::move(sizes));
   }
+}
+
+// Zeros around the part.
+void PlanMaker::LowerSliceGradient(const Node& node, const std::vector<TensorSpec>& inputs,
+                                   PlanStep* step) const {
+  const Shape& whole = inputs[1].shape;
+  const auto ranges = SliceRanges(node.attributes, whole);
+  if (!ranges.ok()) return;  // the shape function of the Slice found nothing wrong
+  std::vector<int64_t> pads;
+  for (const AxisRange& range : *ranges) pads.push_back(range.begin);
+  for (int d = 0; d < whole.rank(); ++d) pads.push_back(whole.dim(d) - (*ranges)[d].end);
+  step->op = "Pad";
+  step->attributes = {{"pads", std::move(pads)}};
 }
 
 absl::Status PlanMaker::AddStep(const Node& node) {

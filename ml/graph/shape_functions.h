@@ -42,6 +42,15 @@ SHOAL_SHAPE_FUNCTION(ConcatGrad);
 SHOAL_SHAPE_FUNCTION(SumTo);
 SHOAL_SHAPE_FUNCTION(BroadcastTo);
 
+// shape_functions_array.cc
+SHOAL_SHAPE_FUNCTION(Slice);
+SHOAL_SHAPE_FUNCTION(Pad);
+SHOAL_SHAPE_FUNCTION(Squeeze);
+SHOAL_SHAPE_FUNCTION(Unsqueeze);
+SHOAL_SHAPE_FUNCTION(Gather);
+SHOAL_SHAPE_FUNCTION(GatherGrad);
+SHOAL_SHAPE_FUNCTION(Dropout);
+
 // shape_functions_element.cc
 SHOAL_SHAPE_FUNCTION(Clip);
 SHOAL_SHAPE_FUNCTION(WithAlpha);  // LeakyRelu, Elu

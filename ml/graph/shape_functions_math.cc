@@ -129,19 +129,30 @@ absl::Status SameShapes(const ShapeRequest& request, std::vector<TensorSpec>* ou
 absl::Status MatMul(const ShapeRequest& request, std::vector<TensorSpec>* outputs) {
   const TensorSpec& a = request.inputs[0];
   const TensorSpec& b = request.inputs[1];
-  if (a.shape.rank() != 2 || b.shape.rank() != 2 || a.dtype != b.dtype) {
+  const int batch_rank = a.shape.rank() - 2;
+  const bool is_shared = b.shape.rank() == 2;
+  if (batch_rank < 0 || (!is_shared && b.shape.rank() != a.shape.rank()) || a.dtype != b.dtype) {
     return absl::InvalidArgumentError(
-        absl::StrCat("needs two matrices of one type, has ", a.ToString(), " and ", b.ToString()));
+        absl::StrCat("needs two matrices of one type, or two batches of as many dimensions, or a "
+                     "batch and a matrix; has ",
+                     a.ToString(), " and ", b.ToString()));
   }
-  const bool transpose_a = request.attributes.GetBool("transpose_a", false);
-  const bool transpose_b = request.attributes.GetBool("transpose_b", false);
-  const int64_t inner_a = a.shape.dim(transpose_a ? 0 : 1);
-  const int64_t inner_b = b.shape.dim(transpose_b ? 1 : 0);
-  if (!Compatible(inner_a, inner_b)) {
+  Shape shape;
+  for (int d = 0; d < batch_rank; ++d) {
+    if (!is_shared && !Compatible(a.shape.dim(d), b.shape.dim(d))) {
+      return Mismatch("leading dimensions differ", a.shape, b.shape);
+    }
+    shape.AddDim(is_shared || a.shape.dim(d) >= 0 ? a.shape.dim(d) : b.shape.dim(d));
+  }
+  const int column_a = request.attributes.GetBool("transpose_a", false) ? 0 : 1;
+  const int column_b = request.attributes.GetBool("transpose_b", false) ? 0 : 1;
+  const int batch_b = b.shape.rank() - 2;
+  if (!Compatible(a.shape.dim(batch_rank + column_a), b.shape.dim(batch_b + 1 - column_b))) {
     return Mismatch("inner dimensions differ", a.shape, b.shape);
   }
-  outputs->push_back(
-      {a.dtype, Shape({a.shape.dim(transpose_a ? 1 : 0), b.shape.dim(transpose_b ? 0 : 1)})});
+  shape.AddDim(a.shape.dim(batch_rank + 1 - column_a));
+  shape.AddDim(b.shape.dim(batch_b + column_b));
+  outputs->push_back({a.dtype, shape});
   return absl::OkStatus();
 }
 

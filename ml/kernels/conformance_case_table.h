@@ -70,6 +70,8 @@ void AddLosses(CaseTable& table);
 void AddMatrices(CaseTable& table);
 // conformance_selection_cases.cc
 void AddSelections(CaseTable& table);
+void AddBoxes(CaseTable& table);
+void AddLookups(CaseTable& table);
 // conformance_shape_cases.cc
 void AddReductions(CaseTable& table);
 void AddMoves(CaseTable& table);

@@ -21,6 +21,8 @@ std::vector<ConformanceCase> ConformanceCases() {
   conformance::AddActivations(table);
   conformance::AddPowers(table);
   conformance::AddSelections(table);
+  conformance::AddBoxes(table);
+  conformance::AddLookups(table);
   return table.Take();
 }
 

@@ -26,6 +26,23 @@ void AddMatrices(CaseTable& table) {
       table.Add(absl::StrCat(name, ta ? "_ta" : "", tb ? "_tb" : ""),
                 {"MatMul", attributes, {a, b}, {F32({m, n})}}, kSum);
     }
+    for (const auto& batch : {Shape({3}), Shape({2, 2})}) {
+      for (int form = 0; form < 8; ++form) {
+        const bool ta = form & 1, tb = form & 2, is_shared = form & 4;
+        const auto of = [&](bool is_batch, int64_t rows, int64_t columns) {
+          Shape shape = is_batch ? batch : Shape();
+          shape.AddDim(rows);
+          shape.AddDim(columns);
+          return shape;
+        };
+        const Tensor a = table.Uniform(ta ? of(true, k, m) : of(true, m, k));
+        const Tensor b = table.Uniform(tb ? of(!is_shared, n, k) : of(!is_shared, k, n));
+        table.Add(
+            absl::StrCat(name, "_batch", NameOf(batch), "_", form),
+            {"MatMul", {{"transpose_a", ta}, {"transpose_b", tb}}, {a, b}, {F32(of(true, m, n))}},
+            kSum);
+      }
+    }
     for (const char* activation : {"none", "relu", "relu6", "sigmoid", "tanh"}) {
       for (const char* bias_kind : {"without", "vector", "scalar"}) {
         const bool has_bias = bias_kind[0] != 'w';

@@ -31,6 +31,10 @@ void AddNans(CaseTable& table) {
   }
   table.Add("nan", {"ReduceSum", {{"axes", Ints{1}}}, {x}, {F32({6})}}, 0);
   table.Add("nan", {"ReduceMean", {}, {x}, {F32({})}}, 0);
+  for (const char* op : {"ReduceMax", "ReduceMin"}) {
+    table.Add("nan_rows", {op, {{"axes", Ints{1}}}, {x}, {F32({6})}}, 0);
+    table.Add("nan_columns", {op, {{"axes", Ints{0}}}, {x}, {F32({40})}}, 0);
+  }
   table.Add("nan", {"SumTo", {}, {x}, {F32({40})}}, 0);
   table.Add("nan", {"L2Loss", {}, {x}, {F32({})}}, 0);
   table.Add("nan", {"MeanSquaredError", {}, {x, y}, {F32({})}}, 0);

@@ -26,6 +26,9 @@ void AddReductions(CaseTable& table) {
     for (const char* op : {"ReduceSum", "ReduceMean"}) {
       table.Add(name, {op, attributes, {table.Uniform(c.from, 0, 1)}, {F32(c.to)}}, kSum);
     }
+    for (const char* op : {"ReduceMax", "ReduceMin"}) {
+      table.Add(name, {op, attributes, {table.Uniform(c.from)}, {F32(c.to)}}, 0);
+    }
   }
   for (const Shape& shape : {Shape({1000}), Shape({33, 17})}) {
     table.Add(NameOf(shape), {"L2Loss", {}, {table.Uniform(shape)}, {F32({})}}, kSum);
@@ -38,6 +41,23 @@ void AddMoves(CaseTable& table) {
   table.Add("reversed", {"Transpose", {{"perm", Ints{2, 1, 0}}}, {x}, {F32({5, 6, 2})}}, 0);
   table.Add("matrix",
             {"Transpose", {{"perm", Ints{1, 0}}}, {table.Uniform({33, 50})}, {F32({50, 33})}}, 0);
+  const struct {
+    Shape from;
+    Ints perm;
+  } turns[] = {{{2, 3, 40, 5}, {0, 2, 3, 1}}, {{2, 3, 40, 5}, {0, 3, 1, 2}},
+               {{7, 20, 33}, {1, 0, 2}},      {{7, 20, 33}, {2, 1, 0}},
+               {{7, 20, 33}, {0, 2, 1}},      {{3, 4, 5, 6, 7}, {4, 2, 0, 3, 1}},
+               {{1, 20, 1}, {2, 1, 0}},       {{12}, {0}},
+               {{130, 257}, {1, 0}},          {{2, 2, 2, 2, 2, 2, 2, 2}, {7, 0, 6, 1, 5, 2, 4, 3}}};
+  for (const auto& [from, perm] : turns) {
+    Shape to;
+    std::string name = NameOf(from);
+    for (int64_t axis : perm) {
+      to.AddDim(from.dim(static_cast<int>(axis)));
+      absl::StrAppend(&name, "_", axis);
+    }
+    table.Add(name, {"Transpose", {{"perm", perm}}, {table.Uniform(from)}, {F32(to)}}, 0);
+  }
   const Attributes axis{{"axis", int64_t{1}}};
   const Tensor a = table.Uniform({2, 1, 5}), b = table.Uniform({2, 4, 5});
   table.Add("axis1", {"Concat", axis, {a, x, b}, {F32({2, 11, 5})}}, 0);

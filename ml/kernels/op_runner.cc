@@ -54,6 +54,7 @@ absl::StatusOr<std::vector<Tensor>> RunOp(const KernelFactory& factory, const Op
   context.inputs = inputs.data();
   context.outputs = outputs.data();
   context.workspace = workspace.data();
+  context.key = options.key;
   kernel->Run(context);
   return results;
 }

@@ -23,6 +23,7 @@ struct OpCall {
 struct OpRunOptions {
   int threads = 1;
   std::vector<bool> output_needed = {};  // empty: all
+  RandomKey key = {};
 };
 
 // The outputs; those not needed are empty tensors. The workspace and the outputs are filled with

@@ -17,6 +17,20 @@ Activation ActivationOf(v1::ActivationKind kind) {
   switch (kind) {
     case v1::ACTIVATION_KIND_RELU:
       return Activation::kRelu;
+    case v1::ACTIVATION_KIND_RELU6:
+      return Activation::kRelu6;
+    case v1::ACTIVATION_KIND_LEAKY_RELU:
+      return Activation::kLeakyRelu;
+    case v1::ACTIVATION_KIND_ELU:
+      return Activation::kElu;
+    case v1::ACTIVATION_KIND_GELU:
+      return Activation::kGelu;
+    case v1::ACTIVATION_KIND_SILU:
+      return Activation::kSilu;
+    case v1::ACTIVATION_KIND_SOFTMAX:
+      return Activation::kSoftmax;
+    case v1::ACTIVATION_KIND_SOFTPLUS:
+      return Activation::kSoftplus;
     case v1::ACTIVATION_KIND_SIGMOID:
       return Activation::kSigmoid;
     case v1::ACTIVATION_KIND_TANH:
@@ -42,6 +56,14 @@ const char* KindOf(const v1::LayerConfig& layer) {
       return "activation";
     case v1::LayerConfig::kAdd:
       return "add";
+    case v1::LayerConfig::kDropout:
+      return "dropout";
+    case v1::LayerConfig::kEmbedding:
+      return "embedding";
+    case v1::LayerConfig::kReshape:
+      return "reshape";
+    case v1::LayerConfig::kConcat:
+      return "concat";
     case v1::LayerConfig::LAYER_NOT_SET:
       break;
   }
@@ -68,8 +90,13 @@ Output LayerStack::InputOf(const v1::LayerConfig& layer, const std::string& name
     inputs.push_back(it->second);
   }
   if (layer.has_add()) return ops::AddN(builder_, std::move(inputs));
-  return inputs.size() == 1 ? inputs[0]
-                            : builder_.Op("Concat", std::move(inputs), {{"axis", int64_t{1}}});
+  if (inputs.size() == 1) return inputs[0];
+  const int64_t axis = layer.concat().has_axis() ? layer.concat().axis() : 1;
+  if (axis == 0) {
+    Fail(name, "concat.axis: 0 is the batch; name another axis");
+    return {};
+  }
+  return ops::Concat(builder_, std::move(inputs), axis);
 }
 
 Output LayerStack::BuildDense(const v1::DenseLayer& layer, const std::string& name, Output input) {
@@ -81,6 +108,39 @@ Output LayerStack::BuildDense(const v1::DenseLayer& layer, const std::string& na
   options.scalar_bias = layer.scalar_bias();
   options.weight_decay = config_.weight_decay();
   return Dense(builder_, input, options);
+}
+
+Output LayerStack::BuildActivation(const v1::ActivationLayer& layer, const std::string& name,
+                                   Output input) {
+  if (!layer.has_alpha()) return Activate(builder_, input, ActivationOf(layer.kind()));
+  switch (layer.kind()) {
+    case v1::ACTIVATION_KIND_LEAKY_RELU:
+      return builder_.Op("LeakyRelu", {input}, {{"alpha", layer.alpha()}});
+    case v1::ACTIVATION_KIND_ELU:
+      return builder_.Op("Elu", {input}, {{"alpha", layer.alpha()}});
+    default:
+      Fail(name, "activation.alpha: only LEAKY_RELU and ELU have one");
+      return {};
+  }
+}
+
+Output LayerStack::BuildDropout(const v1::DropoutLayer& layer, const std::string& name,
+                                Output input) {
+  DropoutOptions options;
+  options.scope = name;
+  options.rate = layer.rate();
+  options.is_training = is_training_;
+  return Dropout(builder_, input, options);
+}
+
+Output LayerStack::BuildEmbedding(const v1::EmbeddingLayer& layer, const std::string& name,
+                                  Output input) {
+  EmbeddingOptions options;
+  options.scope = name;
+  options.rows = layer.rows();
+  options.units = layer.units();
+  options.weight_decay = config_.weight_decay();
+  return Embedding(builder_, input, options);
 }
 
 Output LayerStack::BuildLayer(const v1::LayerConfig& layer, const std::string& name, Output input) {
@@ -101,7 +161,16 @@ Output LayerStack::BuildLayer(const v1::LayerConfig& layer, const std::string& n
     case v1::LayerConfig::kFlatten:
       return Flatten(builder_, input);
     case v1::LayerConfig::kActivation:
-      return Activate(builder_, input, ActivationOf(layer.activation().kind()));
+      return BuildActivation(layer.activation(), name, input);
+    case v1::LayerConfig::kDropout:
+      return BuildDropout(layer.dropout(), name, input);
+    case v1::LayerConfig::kEmbedding:
+      return BuildEmbedding(layer.embedding(), name, input);
+    case v1::LayerConfig::kReshape:
+      return ReshapeExamples(builder_, input,
+                             {layer.reshape().shape().begin(), layer.reshape().shape().end()});
+    case v1::LayerConfig::kConcat:
+      return input;
     case v1::LayerConfig::LAYER_NOT_SET:
       break;
   }

@@ -12,7 +12,10 @@
 namespace shoal {
 
 namespace v1 {
+class ActivationLayer;
 class DenseLayer;
+class DropoutLayer;
+class EmbeddingLayer;
 class LayerConfig;
 class ModelConfig;
 }  // namespace v1
@@ -32,6 +35,9 @@ class LayerStack {
   std::string NameOf(const v1::LayerConfig& layer);
   Output InputOf(const v1::LayerConfig& layer, const std::string& name, Output previous);
   Output BuildLayer(const v1::LayerConfig& layer, const std::string& name, Output input);
+  Output BuildActivation(const v1::ActivationLayer& layer, const std::string& name, Output input);
+  Output BuildDropout(const v1::DropoutLayer& layer, const std::string& name, Output input);
+  Output BuildEmbedding(const v1::EmbeddingLayer& layer, const std::string& name, Output input);
   Output BuildDense(const v1::DenseLayer& layer, const std::string& name, Output input);
   void Fail(const std::string& name, absl::string_view message) {
     builder_.SetError(

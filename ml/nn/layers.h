@@ -10,13 +10,26 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ml/graph/graph_builder.h"
 #include "ml/nn/initializer.h"
 
 namespace shoal {
 
-enum class Activation { kNone, kRelu, kSigmoid, kTanh };
+enum class Activation {
+  kNone,
+  kRelu,
+  kRelu6,      // min(max(x, 0), 6)
+  kLeakyRelu,  // of slope 0.01 below 0
+  kElu,        // exp(x) - 1 below 0
+  kGelu,       // in its exact form
+  kSilu,
+  kSigmoid,
+  kSoftmax,  // over the last axis
+  kSoftplus,
+  kTanh,
+};
 
 // x itself for kNone.
 Output Activate(GraphBuilder& builder, Output x, Activation activation);
@@ -38,6 +51,30 @@ Output Dense(GraphBuilder& builder, Output x, const DenseOptions& options);
 
 // [batch, ...] -> [batch, product of the others]; a matrix stays as it is.
 Output Flatten(GraphBuilder& builder, Output x);
+
+// [batch, ...] -> [batch, shape]; one dimension may be -1, for what is left.
+Output ReshapeExamples(GraphBuilder& builder, Output x, const std::vector<int64_t>& shape);
+
+struct DropoutOptions {
+  double rate = 0.5;  // the share of elements that become 0, in [0, 1)
+  bool is_training = true;
+  std::string scope = "";  // default: Dropout, Dropout_1, ...; decides the mask, so use it once
+};
+// In training x with some elements 0 and the others divided by 1 - rate, else x itself. The mask of
+// an example follows from the run's seed, the epoch, the example and the scope: it is the same on
+// any number of clones, and when the batch is computed again.
+Output Dropout(GraphBuilder& builder, Output x, const DropoutOptions& options);
+
+struct EmbeddingOptions {
+  int64_t rows = 0;                                 // how many different ids
+  int64_t units = 0;                                // numbers for each
+  std::optional<InitializerSpec> initializer = {};  // default: uniform in [-0.05, 0.05)
+  double weight_decay = 0;
+  std::string scope = "";  // default: Embedding, Embedding_1, ...
+};
+// Ids [...] -> [..., units]: rows of the variable "embeddings" [rows, units]. Ids in floats are
+// rounded towards zero. An id out of range gives NaN, and so a loss that is no number.
+Output Embedding(GraphBuilder& builder, Output ids, const EmbeddingOptions& options);
 
 }  // namespace shoal
 

@@ -25,7 +25,20 @@ constexpr LossEntry kLossNames[] = {
     {LossKind::kAbsoluteDifference, "absolute_difference", "AbsoluteDifference"},
     {LossKind::kHinge, "hinge", "Hinge"},
     {LossKind::kHuber, "huber", "Huber"},
+    {LossKind::kCosineDistance, "cosine_distance", ""},
 };
+
+Output CosineDistance(GraphBuilder& builder, Output predictions, Output labels) {
+  if (!predictions.valid() || !labels.valid()) return {};
+  if (predictions.shape().rank() != labels.shape().rank()) {
+    builder.SetError(absl::InvalidArgumentError(
+        absl::StrCat("cosine_distance compares vectors of one shape, has predictions ",
+                     predictions.shape().ToString(), " and labels ", labels.shape().ToString())));
+    return {};
+  }
+  const Output product = ops::ReduceSum(builder, ops::Mul(builder, predictions, labels), {-1});
+  return ops::Sub(builder, ops::Constant(builder, 1, product.dtype()), product);
+}
 
 // The mean of the op's first output, in a name scope called as the loss.
 Output AddMeanLoss(GraphBuilder& builder, LossKind kind, Output predictions, Output labels,
@@ -33,7 +46,9 @@ Output AddMeanLoss(GraphBuilder& builder, LossKind kind, Output predictions, Out
   const LossEntry* found = kLossNames;
   while (found->kind != kind) ++found;
   const auto scope = builder.WithNameScope(absl::StrCat(found->name, "_loss"));
-  Output loss = builder.Op(found->op, {predictions, labels}, std::move(attributes));
+  Output loss = kind == LossKind::kCosineDistance
+                    ? CosineDistance(builder, predictions, labels)
+                    : builder.Op(found->op, {predictions, labels}, std::move(attributes));
   if (kind != LossKind::kMeanSquaredError) {
     loss = ops::ReduceMean(builder, loss, {}, false, "value");
   }
@@ -66,10 +81,21 @@ Output AddLoss(GraphBuilder& builder, LossKind kind, Output predictions, Output 
 
 Output AddSoftmaxCrossEntropyLoss(GraphBuilder& builder, Output logits, Output labels,
                                   double label_smoothing) {
-  const bool is_sparse = labels.valid() && labels.shape().rank() == 1;
-  return AddMeanLoss(
-      builder, is_sparse ? LossKind::kSparseSoftmaxCrossEntropy : LossKind::kSoftmaxCrossEntropy,
-      logits, labels, {{"label_smoothing", label_smoothing}});
+  if (!(label_smoothing >= 0 && label_smoothing <= 1)) {
+    builder.SetError(absl::InvalidArgumentError(
+        absl::StrCat("label_smoothing: must be in [0, 1], is ", label_smoothing)));
+    return {};
+  }
+  if (!labels.valid() || labels.shape().rank() == 1) {
+    return AddMeanLoss(builder, LossKind::kSparseSoftmaxCrossEntropy, logits, labels,
+                       {{"label_smoothing", label_smoothing}});
+  }
+  if (label_smoothing > 0) {
+    const auto classes = static_cast<double>(labels.shape().dim(labels.shape().rank() - 1));
+    const Output share = ops::Constant(builder, label_smoothing / classes, labels.dtype());
+    labels = ops::Add(builder, ops::Scale(builder, labels, 1 - label_smoothing), share);
+  }
+  return AddMeanLoss(builder, LossKind::kSoftmaxCrossEntropy, logits, labels, {});
 }
 
 Output AddLogLoss(GraphBuilder& builder, Output predictions, Output labels, double epsilon) {

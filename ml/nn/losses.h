@@ -18,6 +18,8 @@ enum class LossKind {
   kAbsoluteDifference,         // of one shape
   kHinge,                      // logits and labels in {0, 1} of one shape
   kHuber,                      // of one shape
+  // 1 - the sum over the last axis of predictions * labels, which should be unit vectors
+  kCosineDistance,
 };
 
 // "sparse_softmax_cross_entropy", ...: the names of ModelConfig.loss. InvalidArgument lists them.

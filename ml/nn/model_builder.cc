@@ -79,6 +79,9 @@ absl::Status CheckConfig(const v1::ModelConfig& config, const std::vector<FieldS
   if (!(config.weight_decay() >= 0)) {
     return absl::InvalidArgumentError("model.weight_decay: must be a number >= 0");
   }
+  if (!(config.label_smoothing() >= 0 && config.label_smoothing() <= 1)) {
+    return absl::InvalidArgumentError("model.label_smoothing: must be in [0, 1]");
+  }
   if (fields.size() < 2) {
     return absl::InvalidArgumentError("model: the data set has no labels or targets");
   }
@@ -138,7 +141,12 @@ absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
     ModelOutputs outputs;
     outputs.predictions = BuildPredictions(builder, config, batch[0], classes, is_training);
     const Output labels = LabelsFor(builder, loss, outputs.predictions, batch[1]);
-    outputs.loss = AddLoss(builder, loss, outputs.predictions, labels);
+    const bool is_softmax =
+        loss == LossKind::kSparseSoftmaxCrossEntropy || loss == LossKind::kSoftmaxCrossEntropy;
+    outputs.loss = is_softmax && config.label_smoothing() > 0
+                       ? AddSoftmaxCrossEntropyLoss(builder, outputs.predictions, labels,
+                                                    config.label_smoothing())
+                       : AddLoss(builder, loss, outputs.predictions, labels);
     if (loss == LossKind::kSparseSoftmaxCrossEntropy) {
       outputs.correct_count = CorrectCount(builder, outputs.predictions, labels);
     }

@@ -143,6 +143,31 @@ TEST(ModelBuilderTest, ImageLayersAgreeWithPlainLoops) {
       Images(), 4);
 }
 
+TEST(ModelBuilderTest, MathLayersAgreeWithPlainLoops) {
+  ExpectCpuAgreesWithReference(
+      "label_smoothing: 0.1 "
+      "layer { name: 'a' dense { units: 24 activation: ACTIVATION_KIND_RELU6 } }"
+      "layer { dropout { rate: 0.4 } }"
+      "layer { activation { kind: ACTIVATION_KIND_LEAKY_RELU alpha: 0.2 } }"
+      "layer { reshape { shape: [2, -1] } }"
+      "layer { name: 'b' activation { kind: ACTIVATION_KIND_GELU } }"
+      "layer { name: 'c' reshape { shape: [2, 12] } input: 'a' }"
+      "layer { concat { axis: 2 } input: 'b' input: 'c' }"
+      "layer { activation { kind: ACTIVATION_KIND_ELU alpha: 0.5 } }"
+      "layer { dense { units: 16 activation: ACTIVATION_KIND_SILU } }"
+      "layer { dense { units: 10 activation: ACTIVATION_KIND_SOFTPLUS } }",
+      Images(), 5);
+}
+
+TEST(ModelBuilderTest, EmbeddingsOfNumbersInADataSet) {
+  const Training training(
+      "loss: 'mean_squared_error' layer { embedding { rows: 9 units: 4 } } layer { dense { units: "
+      "1 } }",
+      Regression(6, 1), 3);
+  EXPECT_EQ(training.graph.FindVariable("embedding1/embeddings")->spec.shape, Shape({9, 4}));
+  EXPECT_EQ(training.graph.FindVariable("dense1/weights")->spec.shape, Shape({24, 1}));
+}
+
 TEST(ModelBuilderTest, ClassesAreComparedAsNumbersWhereTheLossWantsThem) {
   for (const char* loss : {"sigmoid_cross_entropy", "hinge", "log_loss"}) {
     ExpectCpuAgreesWithReference(
@@ -226,6 +251,12 @@ TEST(ModelBuilderTest, MistakesNameTheirField) {
             "model: c/ groups: 3 must divide the 1 input and 4 output channels");
   EXPECT_EQ(ErrorOf("layer { name: 'c' convolution { channels: 4 } }"),
             "model: c/ kernel: must be positive, is 0");
+  EXPECT_EQ(ErrorOf("name: 'mlp' label_smoothing: 1.5"),
+            "model.label_smoothing: must be in [0, 1]");
+  EXPECT_EQ(ErrorOf("layer { dropout { rate: 1 } }"),
+            "model: dropout1/ rate: must be in [0, 1), is 1");
+  EXPECT_EQ(ErrorOf("layer { name: 'x' activation { kind: ACTIVATION_KIND_RELU alpha: 1 } }"),
+            "model: model.layer 'x': activation.alpha: only LEAKY_RELU and ELU have one");
   EXPECT_EQ(ErrorOf("layer { name: 'p' pool { global: true kernel: 2 } }"),
             "model: model.layer 'p': a global pool takes no kernel, stride or padding");
   EXPECT_EQ(ErrorOf("layer { flatten {} } layer { dense { units: 5 } }"),

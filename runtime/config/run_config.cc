@@ -275,7 +275,8 @@ const std::vector<std::string>& KnownLosses() {
                                                            "mean_squared_error",
                                                            "absolute_difference",
                                                            "hinge",
-                                                           "huber"};
+                                                           "huber",
+                                                           "cosine_distance"};
   return names;
 }
 

@@ -43,6 +43,19 @@ absl::Status CheckWindow(absl::string_view field, const Sizes& sizes) {
   return absl::OkStatus();
 }
 
+// Of each example; at most one dimension is left open.
+absl::Status ValidateReshape(const std::string& field, const v1::ReshapeLayer& layer) {
+  int num_open = 0;
+  for (int64_t dim : layer.shape()) {
+    num_open += dim == -1 ? 1 : 0;
+    if (dim >= 1 || dim == -1) continue;
+    return Broken(field, absl::StrCat("has sizes above 0, or -1 for what is left; not ", dim));
+  }
+  if (layer.shape().empty()) return Broken(field, "is empty; give the shape of one example");
+  if (num_open > 1) return Broken(field, "leaves more than one size open (-1)");
+  return absl::OkStatus();
+}
+
 absl::Status ValidateLayer(const std::string& field, const v1::LayerConfig& layer) {
   switch (layer.layer_case()) {
     case v1::LayerConfig::kDense:
@@ -60,6 +73,18 @@ absl::Status ValidateLayer(const std::string& field, const v1::LayerConfig& laye
         RETURN_IF_ERROR(CheckPositive(field + ".batch_norm.epsilon", layer.batch_norm().epsilon()));
       }
       return CheckRange(field + ".batch_norm.decay", layer.batch_norm().decay(), 0, 1);
+    case v1::LayerConfig::kDropout:
+      if (layer.dropout().rate() >= 0 && layer.dropout().rate() < 1) return absl::OkStatus();
+      return Broken(field + ".dropout.rate",
+                    absl::StrCat("must be in [0, 1), is ", layer.dropout().rate()));
+    case v1::LayerConfig::kEmbedding:
+      RETURN_IF_ERROR(CheckSize(field + ".embedding.rows", layer.embedding().rows()));
+      return CheckSize(field + ".embedding.units", layer.embedding().units());
+    case v1::LayerConfig::kReshape:
+      return ValidateReshape(field + ".reshape.shape", layer.reshape());
+    case v1::LayerConfig::kConcat:
+      if (!layer.concat().has_axis() || layer.concat().axis() != 0) return absl::OkStatus();
+      return Broken(field + ".concat.axis", "0 is the batch; name another axis");
     case v1::LayerConfig::kFlatten:
     case v1::LayerConfig::kActivation:
     case v1::LayerConfig::kAdd:
@@ -68,8 +93,9 @@ absl::Status ValidateLayer(const std::string& field, const v1::LayerConfig& laye
       break;
   }
   return Broken(field,
-                "has no kind; write dense {...}, convolution {...}, pool {...}, batch_norm "
-                "{...}, flatten {} or activation {...}");
+                "has no kind; write dense {...}, convolution {...}, pool {...}, batch_norm {...}, "
+                "flatten {}, activation {...}, dropout {...}, embedding {...}, reshape {...}, add "
+                "{} or concat {}");
 }
 
 // Names of layers are scopes of variables; inputs name layers that stand above.
@@ -111,6 +137,7 @@ absl::Status ValidateModel(const v1::ModelConfig& model) {
     RETURN_IF_ERROR(ValidateLayers(model));
   }
   RETURN_IF_ERROR(CheckKnown("model.loss", model.loss(), KnownLosses()));
+  RETURN_IF_ERROR(CheckRange("model.label_smoothing", model.label_smoothing(), 0, 1));
   return CheckRange("model.weight_decay", model.weight_decay(), 0, kInfinity);
 }
 

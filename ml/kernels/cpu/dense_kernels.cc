@@ -25,13 +25,21 @@ class MatMulKernel : public Kernel {
     const float* a = FloatInput(context, 0);
     const float* b = FloatInput(context, 1);
     float* c = FloatOutput(context, 0);
-    for (int64_t i = 0; i < s_.batch; ++i) {
-      ParallelGemm(simd_, threads_, s_.m, s_.n, s_.k,
+    const auto multiply = [&](int64_t i, int threads) {
+      ParallelGemm(simd_, threads, s_.m, s_.n, s_.k,
                    {a + i * s_.m * s_.k, s_.transpose_a ? s_.m : s_.k, s_.transpose_a},
                    {b + (s_.b_is_shared ? 0 : i * s_.k * s_.n), s_.transpose_b ? s_.k : s_.n,
                     s_.transpose_b},
                    c + i * s_.m * s_.n);
+    };
+    if (s_.batch < threads_ || threads_ == 1) {
+      for (int64_t i = 0; i < s_.batch; ++i) multiply(i, threads_);
+      return;
     }
+    OmpThreadsScope scope(threads_);
+    ParallelFor(threads_, s_.batch, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) multiply(i, 1);
+    });
   }
 
  private:

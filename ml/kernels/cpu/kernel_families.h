@@ -95,6 +95,12 @@ KernelOr CreateConcat(const CpuRequest& request);
 KernelOr CreateSplit(const CpuRequest& request);
 KernelOr CreateCompare(const CpuRequest& request);
 KernelOr CreateWhere(const CpuRequest& request);
+KernelOr CreateSlice(const CpuRequest& request);
+KernelOr CreatePad(const CpuRequest& request);
+KernelOr CreateGather(const CpuRequest& request);
+KernelOr CreateGatherGrad(const CpuRequest& request);
+KernelOr CreateReduceExtreme(const CpuRequest& request);
+KernelOr CreateDropout(const CpuRequest& request);
 KernelOr CreateCast(const CpuRequest& request);
 
 // create(request), with what the kernel does not do itself around it: inputs that the layout pass

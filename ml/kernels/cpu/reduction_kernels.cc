@@ -7,9 +7,27 @@
 #include "ml/kernels/cpu/broadcast_loop.h"
 #include "ml/kernels/cpu/kernel_families.h"
 #include "ml/kernels/cpu/parallel.h"
+#include "ml/kernels/cpu/simd/selection_kernels.h"
 
 namespace shoal::cpu {
 namespace {
+
+using Dims = std::vector<BroadcastLoop::Dim>;
+
+int64_t CountOf(const Dims& dims) {
+  int64_t count = 1;
+  for (const BroadcastLoop::Dim& dim : dims) count *= dim.size;
+  return count;
+}
+
+int64_t OffsetOf(const Dims& dims, int64_t index, int operand) {
+  int64_t offset = 0;
+  for (size_t d = dims.size(); d-- > 0;) {
+    offset += index % dims[d].size * dims[d].stride[operand];
+    index /= dims[d].size;
+  }
+  return offset;
+}
 
 // y = factor * the sum of x over the dimensions that y does not have. The loop's operands are x and
 // y.
@@ -41,53 +59,37 @@ class ReduceKernel : public Kernel {
   void Run(const KernelContext& context) override {
     const float* x = FloatInput(context, 0);
     float* y = FloatOutput(context, 0);
-    const int64_t kept = Count(kept_);
+    const int64_t kept = CountOf(kept_);
     if (sums_inner_) {
       ParallelFor(threads_, kept, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)
-          SumRows(x + Offset(kept_, i, 0), y + Offset(kept_, i, 1));
+          SumRows(x + OffsetOf(kept_, i, 0), y + OffsetOf(kept_, i, 1));
       });
       return;
     }
     float* scratch = static_cast<float*>(context.workspace);
     for (int64_t i = 0; i < kept; ++i) {
-      SumColumns(x + Offset(kept_, i, 0), y + Offset(kept_, i, 1), scratch);
+      SumColumns(x + OffsetOf(kept_, i, 0), y + OffsetOf(kept_, i, 1), scratch);
     }
   }
 
  private:
   static constexpr int64_t kRun = 256;
   static constexpr int64_t kMaxParts = 64;
-  using Dims = std::vector<BroadcastLoop::Dim>;
-
-  static int64_t Count(const Dims& dims) {
-    int64_t count = 1;
-    for (const BroadcastLoop::Dim& dim : dims) count *= dim.size;
-    return count;
-  }
-
-  static int64_t Offset(const Dims& dims, int64_t index, int operand) {
-    int64_t offset = 0;
-    for (size_t d = dims.size(); d-- > 0;) {
-      offset += index % dims[d].size * dims[d].stride[operand];
-      index /= dims[d].size;
-    }
-    return offset;
-  }
 
   void SumRows(const float* x, float* y) const {
     double total = 0.0;
-    const int64_t summed = Count(summed_);
-    for (int64_t i = 0; i < summed; ++i) total += simd_.sum(x + Offset(summed_, i, 0), inner_);
+    const int64_t summed = CountOf(summed_);
+    for (int64_t i = 0; i < summed; ++i) total += simd_.sum(x + OffsetOf(summed_, i, 0), inner_);
     *y = static_cast<float>(total * static_cast<double>(factor_));
   }
 
   void SumColumns(const float* x, float* y, float* scratch) const {
     std::fill_n(y, inner_, 0.0f);
     const int64_t rows_per_part = (rows_ + parts_ - 1) / parts_;
-    const int64_t summed = Count(summed_);
+    const int64_t summed = CountOf(summed_);
     for (int64_t i = 0; i < summed; ++i) {
-      const float* block = x + Offset(summed_, i, 0);
+      const float* block = x + OffsetOf(summed_, i, 0);
       ParallelFor(threads_, parts_, [&](int64_t begin, int64_t end) {
         for (int64_t p = begin; p < end; ++p) {
           float* part = scratch + p * 2 * inner_;
@@ -118,6 +120,69 @@ class ReduceKernel : public Kernel {
   int64_t parts_ = 1;
   Dims kept_;    // outer dimensions of y
   Dims summed_;  // outer dimensions that are summed, `rows_` not among them
+};
+
+// The largest or smallest of the elements of x over the dimensions that y does not have. The loop's
+// operands are x and y.
+class ReduceExtremeKernel : public Kernel {
+ public:
+  ReduceExtremeKernel(const CpuRequest& request, const BroadcastLoop& loop, bool largest)
+      : simd_(request.simd),
+        selection_(SelectionKernelsFor(request.isa)),
+        threads_(request.threads()),
+        largest_(largest),
+        inner_(loop.inner().size),
+        takes_inner_(loop.inner().stride[1] == 0) {
+    for (int d = 0; d + 1 < loop.rank; ++d) {
+      (loop.dims[d].stride[1] == 0 ? taken_ : kept_).push_back(loop.dims[d]);
+    }
+  }
+
+  void Run(const KernelContext& context) override {
+    const float* x = FloatInput(context, 0);
+    float* y = FloatOutput(context, 0);
+    const int64_t chunks = takes_inner_ ? 1 : (inner_ + kColumns - 1) / kColumns;
+    ParallelFor(threads_, CountOf(kept_) * chunks, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const float* from = x + OffsetOf(kept_, i / chunks, 0);
+        float* to = y + OffsetOf(kept_, i / chunks, 1);
+        if (takes_inner_) {
+          *to = ExtremeOfRows(from);
+        } else {
+          const int64_t column = i % chunks * kColumns;
+          TakeColumns(from + column, to + column, std::min(kColumns, inner_ - column));
+        }
+      }
+    });
+  }
+
+ private:
+  static constexpr int64_t kColumns = 1024;
+
+  float ExtremeOfRows(const float* x) const {
+    float best = selection_.extreme(largest_, x, inner_);
+    for (int64_t i = 1; i < CountOf(taken_); ++i) {
+      const float row[2] = {best, selection_.extreme(largest_, x + OffsetOf(taken_, i, 0), inner_)};
+      best = selection_.extreme(largest_, row, 2);
+    }
+    return best;
+  }
+
+  void TakeColumns(const float* x, float* y, int64_t columns) const {
+    std::memcpy(y, x, static_cast<size_t>(columns) * 4);
+    const BinaryOp op = largest_ ? BinaryOp::kMaximum : BinaryOp::kMinimum;
+    for (int64_t i = 1; i < CountOf(taken_); ++i) {
+      simd_.binary(op, {y, false}, {x + OffsetOf(taken_, i, 0), false}, y, columns, 0.0f);
+    }
+  }
+
+  const SimdKernels& simd_;
+  const SelectionKernels& selection_;
+  const int threads_;
+  const bool largest_;
+  const int64_t inner_;
+  const bool takes_inner_;
+  Dims kept_, taken_;  // outer dimensions of y, and those that are reduced
 };
 
 class BroadcastToKernel : public Kernel {
@@ -174,15 +239,8 @@ KernelOr CreateReduction(const CpuRequest& request, const Shape& kept, bool mean
   return std::make_unique<ReduceKernel>(request.simd, request.threads(), *loop, factor);
 }
 
-}  // namespace
-
-KernelOr CreateSumTo(const CpuRequest& request) {
-  if (absl::Status status = request.CheckFloat(1, 2, 1); !status.ok()) return status;
-  return CreateReduction(request, request.output(0).shape, false);
-}
-
-KernelOr CreateReduce(const CpuRequest& request) {
-  if (absl::Status status = request.CheckFloat(1, 1, 1); !status.ok()) return status;
+// The input's shape with the reduced axes 1.
+absl::StatusOr<Shape> KeptShape(const CpuRequest& request) {
   Shape kept = request.input(0).shape;
   const std::vector<int64_t> axes = request.attributes().GetInts("axes", {});
   for (int64_t axis : axes) {
@@ -194,7 +252,33 @@ KernelOr CreateReduce(const CpuRequest& request) {
   if (kept.num_elements() != request.output(0).shape.num_elements()) {
     return request.Invalid("the output does not fit the axes");
   }
-  return CreateReduction(request, kept, request.request.op == "ReduceMean");
+  return kept;
+}
+
+}  // namespace
+
+KernelOr CreateSumTo(const CpuRequest& request) {
+  if (absl::Status status = request.CheckFloat(1, 2, 1); !status.ok()) return status;
+  return CreateReduction(request, request.output(0).shape, false);
+}
+
+KernelOr CreateReduce(const CpuRequest& request) {
+  if (absl::Status status = request.CheckFloat(1, 1, 1); !status.ok()) return status;
+  const absl::StatusOr<Shape> kept = KeptShape(request);
+  if (!kept.ok()) return kept.status();
+  return CreateReduction(request, *kept, request.request.op == "ReduceMean");
+}
+
+KernelOr CreateReduceExtreme(const CpuRequest& request) {
+  if (absl::Status status = request.CheckFloat(1, 1, 1); !status.ok()) return status;
+  const absl::StatusOr<Shape> kept = KeptShape(request);
+  if (!kept.ok()) return kept.status();
+  const Shape& full = request.input(0).shape;
+  if (request.input(0).layout != Layout::kPlain) return request.Invalid("want plain order");
+  if (full.num_elements() == 0) return request.Invalid("want at least one element");
+  const absl::StatusOr<BroadcastLoop> loop = MakeBroadcastLoop(full, {full, *kept});
+  if (!loop.ok()) return request.Invalid(loop.status().message());
+  return std::make_unique<ReduceExtremeKernel>(request, *loop, request.request.op == "ReduceMax");
 }
 
 KernelOr CreateBroadcastTo(const CpuRequest& request) {

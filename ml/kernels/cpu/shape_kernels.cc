@@ -12,87 +12,133 @@
 namespace shoal::cpu {
 namespace {
 
-// Element [i][j] of a plane of the output is element [j][i] of the input, or runs along with it
-// where the last axis stays last. All strides in elements.
+// Axes of the output with their steps in the input, neighbours of both merged. Two of them make
+// planes: the last, along which the output is contiguous, and the one along which the input is. All
+// strides in elements.
 struct TransposePlan {
-  std::array<int64_t, Shape::kMaxRank> size{}, stride{};  // of the output's axes; stride in x
-  int rank = 0;
+  struct Axis {
+    int64_t size, from, to;  // from, to: strides of the input and the output
+  };
+  std::vector<Axis> outer;
+  Axis rows{1, 1, 1};     // the input's contiguous axis
+  Axis columns{1, 1, 1};  // the output's; the same axis where `is_copy`
+  bool is_copy = false;   // columns are contiguous in both, there are no rows
 };
+
+TransposePlan MakeTransposePlan(const Shape& from, const Shape& to,
+                                const std::vector<int64_t>& perm) {
+  std::array<int64_t, Shape::kMaxRank> strides{};
+  for (int64_t d = from.rank() - 1, stride = 1; d >= 0; --d) {
+    strides[d] = stride;
+    stride *= from.dim(static_cast<int>(d));
+  }
+  std::vector<TransposePlan::Axis> axes;  // innermost first
+  int64_t stride = 1;
+  for (int d = to.rank() - 1; d >= 0; --d) {
+    const TransposePlan::Axis axis{to.dim(d), strides[perm[d]], stride};
+    stride *= axis.size;
+    if (axis.size == 1) continue;
+    if (!axes.empty() && axis.from == axes.back().from * axes.back().size) {
+      axes.back().size *= axis.size;
+    } else {
+      axes.push_back(axis);
+    }
+  }
+  TransposePlan plan;
+  if (axes.empty()) axes.push_back({to.num_elements(), 1, 1});
+  plan.columns = axes[0];
+  plan.is_copy = plan.columns.from == 1;
+  for (size_t d = 1; d < axes.size(); ++d) {
+    if (!plan.is_copy && axes[d].from == 1) {
+      plan.rows = axes[d];
+    } else {
+      plan.outer.push_back(axes[d]);
+    }
+  }
+  return plan;
+}
 
 template <typename T>
 class TransposeKernel : public Kernel {
  public:
-  TransposeKernel(const TransposePlan& plan, int threads) : p_(plan), threads_(threads) {
-    for (int d = 0; d + 2 < p_.rank; ++d) outer_ *= p_.size[d];
+  TransposeKernel(TransposePlan plan, int threads)
+      : p_(std::move(plan)), row_blocks_((p_.rows.size + kBlock - 1) / kBlock) {
+    for (const TransposePlan::Axis& axis : p_.outer) outer_ *= axis.size;
+    threads_ = outer_ * p_.rows.size * p_.columns.size > 8192 ? threads : 1;
   }
 
   void Run(const KernelContext& context) override {
     const T* x = static_cast<const T*>(context.inputs[0]);
     T* y = static_cast<T*>(context.outputs[0]);
-    const int64_t plane = p_.size[p_.rank - 2] * p_.size[p_.rank - 1];
-    ParallelFor(threads_, outer_, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) Plane(x + InputOffset(i), y + i * plane);
+    if (p_.columns.size == 0 || p_.rows.size == 0) return;
+    ParallelFor(threads_, outer_ * row_blocks_, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        int64_t from = 0, to = 0, rest = i / row_blocks_;
+        for (const TransposePlan::Axis& axis : p_.outer) {
+          from += rest % axis.size * axis.from;
+          to += rest % axis.size * axis.to;
+          rest /= axis.size;
+        }
+        const int64_t row = i % row_blocks_ * kBlock;
+        if (p_.is_copy) {
+          std::copy_n(x + from, p_.columns.size, y + to);
+        } else {
+          Rows(x + from + row, y + to + row * p_.rows.to, std::min(kBlock, p_.rows.size - row));
+        }
+      }
     });
   }
 
  private:
-  int64_t InputOffset(int64_t outer) const {
-    int64_t offset = 0;
-    for (int d = p_.rank - 3; d >= 0; --d) {
-      offset += outer % p_.size[d] * p_.stride[d];
-      outer /= p_.size[d];
-    }
-    return offset;
-  }
+  static constexpr int64_t kBlock = 16;
 
   // In squares of 16x16, so that both sides use whole cache lines.
-  void Plane(const T* x, T* y) const {
-    const int64_t rows = p_.size[p_.rank - 2], columns = p_.size[p_.rank - 1];
-    const int64_t row_stride = p_.stride[p_.rank - 2], column_stride = p_.stride[p_.rank - 1];
-    for (int64_t r0 = 0; r0 < rows; r0 += 16) {
-      const int64_t r1 = std::min(r0 + 16, rows);
-      for (int64_t c0 = 0; c0 < columns; c0 += 16) {
-        const int64_t c1 = std::min(c0 + 16, columns);
-        for (int64_t r = r0; r < r1; ++r) {
-          for (int64_t c = c0; c < c1; ++c) {
-            y[r * columns + c] = x[r * row_stride + c * column_stride];
-          }
-        }
+  void Rows(const T* x, T* y, int64_t rows) const {
+    const int64_t from = p_.columns.from, to = p_.rows.to;
+    for (int64_t c0 = 0; c0 < p_.columns.size; c0 += kBlock) {
+      const int64_t columns = std::min(kBlock, p_.columns.size - c0);
+      const T* square = x + c0 * from;
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < columns; ++c) y[r * to + c0 + c] = square[c * from + r];
       }
     }
   }
 
   const TransposePlan p_;
-  const int threads_;
+  const int64_t row_blocks_;
+  int threads_;
   int64_t outer_ = 1;
 };
 
 // Copies between one whole and its parts along an axis, all [outer][bytes of the part].
 class PartsKernel : public Kernel {
  public:
-  PartsKernel(int64_t outer, std::vector<int64_t> part_bytes, bool is_split)
+  PartsKernel(int64_t outer, std::vector<int64_t> part_bytes, bool is_split, int threads)
       : outer_(outer), part_bytes_(std::move(part_bytes)), is_split_(is_split) {
     for (int64_t bytes : part_bytes_) whole_bytes_ += bytes;
+    threads_ = outer_ * whole_bytes_ > 65536 ? threads : 1;
   }
 
   void Run(const KernelContext& context) override {
-    int64_t begin = 0;
-    for (size_t k = 0; k < part_bytes_.size(); ++k) {
-      const int64_t bytes = part_bytes_[k];
-      const char* from = static_cast<const char*>(context.inputs[is_split_ ? 0 : k]);
-      char* to = static_cast<char*>(context.outputs[is_split_ ? k : 0]);
-      if (bytes > 0 && to != nullptr) CopyPart(from, to, begin, bytes);
-      begin += bytes;
-    }
+    ParallelFor(threads_, outer_, [&](int64_t begin, int64_t end) {
+      int64_t at = 0;
+      for (size_t k = 0; k < part_bytes_.size(); ++k) {
+        const char* from = static_cast<const char*>(context.inputs[is_split_ ? 0 : k]);
+        char* to = static_cast<char*>(context.outputs[is_split_ ? k : 0]);
+        if (part_bytes_[k] > 0 && to != nullptr) CopyPart(from, to, at, part_bytes_[k], begin, end);
+        at += part_bytes_[k];
+      }
+    });
   }
 
  private:
-  void CopyPart(const char* from, char* to, int64_t begin, int64_t bytes) const {
+  void CopyPart(const char* from, char* to, int64_t at, int64_t bytes, int64_t begin,
+                int64_t end) const {
     const int64_t from_stride = is_split_ ? whole_bytes_ : bytes;
     const int64_t to_stride = is_split_ ? bytes : whole_bytes_;
-    from += is_split_ ? begin : 0;
-    to += is_split_ ? 0 : begin;
-    for (int64_t o = 0; o < outer_; ++o) {
+    from += is_split_ ? at : 0;
+    to += is_split_ ? 0 : at;
+    for (int64_t o = begin; o < end; ++o) {
       std::memcpy(to + o * to_stride, from + o * from_stride, static_cast<size_t>(bytes));
     }
   }
@@ -100,6 +146,7 @@ class PartsKernel : public Kernel {
   const int64_t outer_;
   const std::vector<int64_t> part_bytes_;
   const bool is_split_;
+  int threads_;
   int64_t whole_bytes_ = 0;
 };
 
@@ -128,7 +175,7 @@ KernelOr CreateParts(const CpuRequest& request, const TensorSpec& whole,
     part_bytes.push_back(outer == 0 ? 0 : static_cast<int64_t>(part.bytes()) / outer);
   }
   if (sum != whole.shape.dim(axis)) return request.Invalid("the parts do not add up to the whole");
-  return std::make_unique<PartsKernel>(outer, std::move(part_bytes), is_split);
+  return std::make_unique<PartsKernel>(outer, std::move(part_bytes), is_split, request.threads());
 }
 
 }  // namespace
@@ -143,21 +190,16 @@ KernelOr CreateTranspose(const CpuRequest& request) {
   if (static_cast<int>(perm.size()) != from.rank() || to.rank() != from.rank()) {
     return request.Invalid("perm must name each axis once");
   }
-  std::array<int64_t, Shape::kMaxRank> strides{};
-  int64_t stride = 1;
-  for (int d = from.rank() - 1; d >= 0; --d) {
-    strides[d] = stride;
-    stride *= from.dim(d);
-  }
-  TransposePlan plan;
-  while (plan.rank < 2 - from.rank()) plan.size[plan.rank++] = 1;  // at least a matrix
+  std::vector<bool> used(perm.size(), false);
   for (int d = 0; d < from.rank(); ++d) {
-    if (perm[d] < 0 || perm[d] >= from.rank() || from.dim(static_cast<int>(perm[d])) != to.dim(d)) {
+    const int64_t axis = perm[d];
+    if (axis < 0 || axis >= from.rank() || used[axis] ||
+        from.dim(static_cast<int>(axis)) != to.dim(d)) {
       return request.Invalid("perm must name each axis once");
     }
-    plan.size[plan.rank] = to.dim(d);
-    plan.stride[plan.rank++] = strides[perm[d]];
+    used[axis] = true;
   }
+  const TransposePlan plan = MakeTransposePlan(from, to, perm);
   switch (SizeOf(request.input(0).dtype)) {
     case 1:
       return std::make_unique<TransposeKernel<uint8_t>>(plan, request.threads());

@@ -26,8 +26,15 @@ template <typename T>
 void MatMul(const Call& call) {
   const bool transpose_a = call.attributes.GetBool("transpose_a", false);
   const bool transpose_b = call.attributes.GetBool("transpose_b", false);
-  Multiply(call.In<T>(0), transpose_a, call.In<T>(1), transpose_b, call.OutShape(0).dim(0),
-           call.InShape(0).dim(transpose_a ? 0 : 1), call.OutShape(0).dim(1), call.Out<T>(0));
+  const Shape &a = call.InShape(0), &c = call.OutShape(0);
+  const int rows = c.rank() - 2;  // the axes before are a batch
+  const int64_t m = c.dim(rows), n = c.dim(rows + 1), k = a.dim(transpose_a ? rows : rows + 1);
+  const int64_t batch = m * n == 0 ? 0 : c.num_elements() / (m * n);
+  const bool is_shared = call.InShape(1).rank() < a.rank();
+  for (int64_t i = 0; i < batch; ++i) {
+    Multiply(call.In<T>(0) + i * m * k, transpose_a, call.In<T>(1) + (is_shared ? 0 : i * k * n),
+             transpose_b, m, k, n, call.Out<T>(0) + i * m * n);
+  }
 }
 
 // x[m,k], w[k,n], optional bias ([n] or scalar) -> y

@@ -65,6 +65,30 @@ void ReduceMean(const Call& call) {
 }
 
 template <typename T>
+void ReduceExtreme(const Call& call, bool largest) {
+  const Shape kept = KeptShape(call);
+  const T* x = call.In<T>(0);
+  std::vector<bool> seen(static_cast<size_t>(kept.num_elements()));
+  for (int64_t i = 0; i < call.InShape(0).num_elements(); ++i) {
+    const int64_t at = BroadcastIndex(kept, call.InShape(0), i);
+    T& best = call.Out<T>(0)[at];
+    const bool is_better = largest ? x[i] > best : x[i] < best;
+    if (!seen[static_cast<size_t>(at)] || is_better || std::isnan(x[i])) best = x[i];
+    seen[static_cast<size_t>(at)] = true;
+  }
+}
+
+template <typename T>
+void ReduceMax(const Call& call) {
+  ReduceExtreme<T>(call, true);
+}
+
+template <typename T>
+void ReduceMin(const Call& call) {
+  ReduceExtreme<T>(call, false);
+}
+
+template <typename T>
 void L2Loss(const Call& call) {
   double sum = 0;
   for (int64_t i = 0; i < call.InShape(0).num_elements(); ++i) {
@@ -143,6 +167,8 @@ constexpr Op kOps[] = {
     {"BroadcastTo", &BroadcastTo<float>, &BroadcastTo<double>},
     {"ReduceSum", &ReduceSum<float>, &ReduceSum<double>},
     {"ReduceMean", &ReduceMean<float>, &ReduceMean<double>},
+    {"ReduceMax", &ReduceMax<float>, &ReduceMax<double>},
+    {"ReduceMin", &ReduceMin<float>, &ReduceMin<double>},
     {"L2Loss", &L2Loss<float>, &L2Loss<double>},
     {"Softmax", &Softmax<float>, &Softmax<double>},
     {"SoftmaxGrad", &SoftmaxGrad<float>, &SoftmaxGrad<double>},
