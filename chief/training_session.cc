@@ -197,6 +197,9 @@ absl::Status TrainingSession::Heartbeat(absl::Time now, const v1::HeartbeatReque
 
 absl::Status TrainingSession::ReportSteps(absl::Time now, const v1::ReportStepsRequest& request) {
   RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
+  for (const v1::PoisonedSlice& poisoned : request.poisoned()) {
+    RETURN_IF_ERROR(ReportPoisoned(poisoned));
+  }
   if (async_ != nullptr) {
     const absl::Status status = ReportAsyncSteps(request);
     progress_ = now;

@@ -180,6 +180,9 @@ class TrainingSession {
   void Decide(absl::Time now);
   // A run that skips so many batches next to each other will not recover.
   bool FailIfDiverging(const std::map<BatchKey, std::string>& skipped);
+  absl::Status ReportPoisoned(const v1::PoisonedSlice& poisoned);
+  // What can be gone on from, for the end of an error's message.
+  std::string StandingCheckpoint() const;
   void Progress(absl::Time now);
   void FlushLines();
   void WriteManifestIfComplete(uint64_t lines_end);

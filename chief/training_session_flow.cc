@@ -1,5 +1,5 @@
-// What follows from messages and time: phases, rollbacks, cuts, commands to ps, records. Waits and
-// their ends are in training_session_waits.cc.
+// What follows from messages and time: phases, rollbacks, cuts, records. Commands to ps are in
+// training_session_commands.cc, waits and their ends in training_session_waits.cc.
 #include <algorithm>
 #include <utility>
 
@@ -14,27 +14,6 @@ namespace {
 
 // A run that skips so many batches next to each other will not recover (docs/failure_model.md).
 constexpr uint64_t kMostSkipsInARow = 20;
-
-std::string DetailOf(const v1::LoadSlicesRequest&) { return ""; }
-std::string DetailOf(const v1::FinishRequest&) { return ""; }
-std::string DetailOf(const v1::RequestCutRequest& request) {
-  return absl::StrCat(request.version());
-}
-std::string DetailOf(const v1::GetAppliedRequest& request) { return absl::StrCat(request.epoch()); }
-template <typename Request>  // WithholdBatch, DecideBatch
-std::string DetailOf(const Request& request) {
-  return absl::StrCat(request.batch().epoch(), " ", request.batch().index(), " ", request.number());
-}
-
-// What tells one command from another, the receiver's incarnation and the lineage included.
-std::string CommandKey(const PsCommand& command) {
-  return std::visit(
-      [&](const auto& request) {
-        return absl::StrCat(command.ps, " ", command.incarnation, " ", command.request.index(), " ",
-                            request.identity().lineage(), " ", DetailOf(request));
-      },
-      command.request);
-}
 
 }  // namespace
 
@@ -145,9 +124,28 @@ bool TrainingSession::FailIfDiverging(const std::map<BatchKey, std::string>& ski
   if (MostSkippedInARow(skipped) < kMostSkipsInARow) return false;
   Fail(absl::StrFormat(
       "%d batches in a row are not finite: training diverges; lower --learning_rate or clip "
-      "gradients. The checkpoint of step %d stands",
-      kMostSkipsInARow, cuts_.durable_version()));
+      "gradients. %s",
+      kMostSkipsInARow, StandingCheckpoint()));
   return true;
+}
+
+absl::Status TrainingSession::ReportPoisoned(const v1::PoisonedSlice& poisoned) {
+  if (plan_ == nullptr || poisoned.slice() >= plan_->table.size()) {
+    return absl::InvalidArgumentError("poisoned.slice: there is no such slice");
+  }
+  const v1::VariableSpec& variable =
+      plan_->variables[plan_->table[poisoned.slice()].variable];
+  Fail(absl::StrFormat(
+      "variable %s is not finite after the update of step %d: training diverges; lower "
+      "--learning_rate (%g there) or clip gradients. %s",
+      variable.name(), poisoned.step(), poisoned.learning_rate(), StandingCheckpoint()));
+  return absl::OkStatus();
+}
+
+std::string TrainingSession::StandingCheckpoint() const {
+  if (cuts_.durable_directory().empty()) return "There is no checkpoint yet";
+  return absl::StrFormat("The checkpoint of step %d, %s, stands", cuts_.durable_version(),
+                         cuts_.durable_directory());
 }
 
 void TrainingSession::Progress(absl::Time now) {
@@ -284,116 +282,6 @@ void TrainingSession::Tick(absl::Time now) {
   UpdateWaitingFor();
   Decide(now);
   Progress(now);
-}
-
-void TrainingSession::FillIdentity(v1::Identity* identity) const {
-  identity->set_run_id(options_.run_id);
-  identity->set_term(options_.term);
-  identity->mutable_member()->set_job(v1::JOB_CHIEF);
-  identity->set_view(state_.view());
-  identity->set_lineage(state_.lineage());
-}
-
-v1::LoadSlicesRequest TrainingSession::LoadRequest() const {
-  v1::LoadSlicesRequest request;
-  FillIdentity(request.mutable_identity());
-  *request.mutable_run() = options_.run;
-  for (const v1::VariableSpec& variable : plan_->variables) *request.add_variables() = variable;
-  *request.mutable_shard_map() = plan_->shard_map;
-  plan_->steps.ToProto(request.mutable_plan());
-  request.set_checkpoint(cuts_.durable_directory());
-  for (const auto& [batch, reason] : skipped()) *request.add_skipped() = ToProto(batch);
-  request.set_checkpoint_root(options_.checkpoint_root);
-  request.set_token(options_.token);
-  if (async_ != nullptr) request.set_first_kept_epoch(async_->first_kept_epoch());
-  return request;
-}
-
-PsCommand TrainingSession::CommandFor(uint32_t ps) const {
-  const Member* member = membership_.Find(TaskId{Job::kPs, ps});
-  return PsCommand{ps, member == nullptr ? "" : member->address, ps_[ps].incarnation, {}};
-}
-
-void TrainingSession::OnUndelivered(absl::Time now, const PsCommand& command) {
-  auto it = next_due_.find(CommandKey(command));
-  if (it != next_due_.end()) it->second = std::min(it->second, now + options_.redeliver);
-}
-
-std::vector<PsCommand> TrainingSession::TakeCommands(absl::Time now) {
-  std::vector<PsCommand> commands;
-  std::set<std::string> wanted;
-  auto issue = [&](uint32_t ps, absl::Duration again, auto request) {
-    if (!membership_.IsLive(TaskId{Job::kPs, ps})) return;
-    PsCommand command = CommandFor(ps);
-    command.request = std::move(request);
-    const std::string key = CommandKey(command);
-    wanted.insert(key);
-    absl::Time& due = next_due_.try_emplace(key, absl::InfinitePast()).first->second;
-    if (now < due) return;
-    due = now + again;
-    commands.push_back(std::move(command));
-  };
-  const v1::RunState::Phase phase = state_.phase();
-  const bool runs = phase == v1::RunState::PHASE_TRAINING || phase == v1::RunState::PHASE_STOPPING;
-  if (phase == v1::RunState::PHASE_PREPARING || (runs && async_ != nullptr)) {
-    for (uint32_t ps = 0; ps < ps_.size(); ++ps) {
-      if (ps_[ps].loaded_lineage != state_.lineage()) {
-        issue(ps, options_.resend_load, LoadRequest());
-        continue;
-      }
-      if (async_ == nullptr) continue;
-      for (const uint32_t epoch : async_->EpochsToAsk(ps)) {
-        v1::GetAppliedRequest request;
-        FillIdentity(request.mutable_identity());
-        request.set_epoch(epoch);
-        issue(ps, options_.resend, std::move(request));
-      }
-    }
-  }
-  if (runs) {
-    for (const BadBatchDecisions::Message& message : decisions_.Unanswered()) {
-      const BatchKey& batch = message.batch;
-      auto fill = [&](auto request) {
-        FillIdentity(request.mutable_identity());
-        *request.mutable_batch() = ToProto(batch);
-        request.set_step(plan_->steps.Covers(batch) ? plan_->steps.PlaceOf(batch).step : 0);
-        request.set_number(message.number);
-        return request;
-      };
-      if (message.decided) {
-        v1::DecideBatchRequest request = fill(v1::DecideBatchRequest());
-        request.set_skip(message.skip);
-        issue(message.ps, options_.resend, std::move(request));
-      } else {
-        issue(message.ps, options_.resend, fill(v1::WithholdBatchRequest()));
-      }
-    }
-    const auto ask_for_cut = [&](uint32_t ps, uint64_t version) {
-      v1::RequestCutRequest request;
-      FillIdentity(request.mutable_identity());
-      request.set_version(version);
-      if (async_ != nullptr) request.set_first_kept_epoch(async_->first_kept_epoch());
-      issue(ps, options_.resend, std::move(request));
-    };
-    for (uint32_t ps : cuts_.PsToAsk()) ask_for_cut(ps, cuts_.requested_version());
-    for (const CutLedger::Reminder& reminder : cuts_.Reminders()) {
-      ask_for_cut(reminder.ps, reminder.version);
-    }
-  } else if (phase == v1::RunState::PHASE_DONE || phase == v1::RunState::PHASE_FAILED) {
-    for (uint32_t ps = 0; ps < ps_.size(); ++ps) {
-      if (ps_[ps].finished) continue;
-      v1::FinishRequest request;
-      FillIdentity(request.mutable_identity());
-      const absl::Status why = failure();
-      request.set_failure_code(static_cast<uint32_t>(why.code()));
-      request.set_message(std::string(why.message()));
-      issue(ps, options_.resend, std::move(request));
-    }
-  }
-  for (auto it = next_due_.begin(); it != next_due_.end();) {
-    it = wanted.count(it->first) > 0 ? std::next(it) : next_due_.erase(it);
-  }
-  return commands;
 }
 
 std::vector<SessionRecord> TrainingSession::TakeRecords() { return std::exchange(records_, {}); }

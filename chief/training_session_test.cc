@@ -277,6 +277,23 @@ TEST_F(TrainingSessionTest, AWorkerThatWaitsDoesNotHang) {
   EXPECT_THAT(session_->state().workers(), ElementsAre(0, 1));
 }
 
+TEST_F(TrainingSessionTest, ASliceThatIsNotFiniteEndsTheRunAndNamesTheVariable) {
+  StartTraining();
+  v1::ReportStepsRequest report;
+  *report.mutable_identity() = IdentityOf(v1::JOB_PS, 1);
+  v1::PoisonedSlice* poisoned = report.add_poisoned();
+  poisoned->set_slice(99);
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportSteps(now_, report)));
+  EXPECT_TRUE(session_->failure().ok());
+  poisoned->set_slice(1);
+  poisoned->set_step(3);
+  poisoned->set_learning_rate(2.5);
+  ASSERT_TRUE(session_->ReportSteps(now_, report).ok());
+  EXPECT_EQ(session_->failure().message(),
+            "variable b is not finite after the update of step 3: training diverges; lower "
+            "--learning_rate (2.5 there) or clip gradients. There is no checkpoint yet");
+}
+
 TEST_F(TrainingSessionTest, NormsAreTakenFromTheLivePsOfThisLineageOnly) {
   StartTraining();
   v1::ReportNormsRequest good;

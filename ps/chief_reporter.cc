@@ -24,6 +24,12 @@ void ToProto(const SliceStoreEvents::Step& step, v1::StepReport* report) {
   report->set_staleness(step.staleness);
 }
 
+void ToProto(const SliceStoreEvents::Poisoned& poisoned, v1::PoisonedSlice* report) {
+  report->set_slice(poisoned.slice);
+  report->set_step(poisoned.step);
+  report->set_learning_rate(poisoned.learning_rate);
+}
+
 }  // namespace
 
 ChiefReporter::ChiefReporter(Options options) : options_(std::move(options)) {
@@ -38,6 +44,7 @@ void ChiefReporter::StartLineage(uint64_t lineage, size_t num_norms) {
   lineage_ = lineage;
   num_norms_ = num_norms;
   steps_.clear();
+  poisoned_.clear();
   norms_.clear();
 }
 
@@ -45,6 +52,13 @@ void ChiefReporter::AddSteps(const std::vector<SliceStoreEvents::Step>& steps) {
   if (steps.empty()) return;
   MutexLock lock(&mutex_);
   steps_.insert(steps_.end(), steps.begin(), steps.end());
+  changed_.NotifyAll();
+}
+
+void ChiefReporter::AddPoisoned(const std::vector<SliceStoreEvents::Poisoned>& poisoned) {
+  if (poisoned.empty()) return;
+  MutexLock lock(&mutex_);
+  poisoned_.insert(poisoned_.end(), poisoned.begin(), poisoned.end());
   changed_.NotifyAll();
 }
 
@@ -65,7 +79,8 @@ void ChiefReporter::Stop() {
 }
 
 bool ChiefReporter::HasWork() const {
-  return !steps_.empty() || (!norms_.empty() && norms_.begin()->second.size() >= num_norms_);
+  return !steps_.empty() || !poisoned_.empty() ||
+         (!norms_.empty() && norms_.begin()->second.size() >= num_norms_);
 }
 
 void ChiefReporter::Run() {
@@ -98,20 +113,26 @@ ChiefReporter::Sent ChiefReporter::SendSteps() {
   v1::ReportStepsRequest request;
   *request.mutable_identity() = options_.identity();
   size_t sent = 0;
+  size_t sent_poisoned = 0;
   uint64_t lineage = 0;
   {
     MutexLock lock(&mutex_);
-    if (steps_.empty()) return Sent::kNothing;
+    if (steps_.empty() && poisoned_.empty()) return Sent::kNothing;
     lineage = lineage_;
     sent = std::min(steps_.size(), kMaxStepsInACall);
     for (size_t i = 0; i < sent; ++i) ToProto(steps_[i], request.add_steps());
+    // The first one ends the run.
+    sent_poisoned = poisoned_.size();
+    if (sent_poisoned > 0) ToProto(poisoned_[0], request.add_poisoned());
   }
   request.mutable_identity()->set_lineage(lineage);
   v1::ReportStepsResponse response;
   const absl::Status status = options_.chief->ReportSteps(request, &response);
   if (!status.ok() && !IsRefused(status)) return Sent::kFailed;
   MutexLock lock(&mutex_);
-  if (lineage_ == lineage) steps_.erase(steps_.begin(), steps_.begin() + sent);
+  if (lineage_ != lineage) return Sent::kGood;
+  steps_.erase(steps_.begin(), steps_.begin() + sent);
+  poisoned_.erase(poisoned_.begin(), poisoned_.begin() + sent_poisoned);
   return Sent::kGood;
 }
 

@@ -20,10 +20,10 @@ namespace v1 {
 class Identity;
 }
 
-// Steps are reported in order, as many as have gathered; squared norms when all slices of this ps
-// have theirs, so that the chief's answer, the scale, need not wait for what this ps still holds.
-// Both are repeated until answered, or until another lineage starts. Thread-safe; Add... never
-// blocks.
+// Steps and poisoned slices are reported in order, as many as have gathered; squared norms when all
+// slices of this ps have theirs, so that the chief's answer, the scale, need not wait for what this
+// ps still holds. All are repeated until answered, or until another lineage starts. Thread-safe;
+// Add... never blocks.
 class ChiefReporter {
  public:
   struct Options {
@@ -40,6 +40,7 @@ class ChiefReporter {
   // Forgets what has not been reported. `num_norms`: how many slices of this ps have norms.
   void StartLineage(uint64_t lineage, size_t num_norms);
   void AddSteps(const std::vector<SliceStoreEvents::Step>& steps);
+  void AddPoisoned(const std::vector<SliceStoreEvents::Poisoned>& poisoned);
   void AddNorms(const std::vector<SliceStoreEvents::Norm>& norms);
 
   // Waits for the call under way. Idempotent.
@@ -63,6 +64,7 @@ class ChiefReporter {
   uint64_t lineage_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t num_norms_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<SliceStoreEvents::Step> steps_ ABSL_GUARDED_BY(mutex_);
+  std::vector<SliceStoreEvents::Poisoned> poisoned_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, std::vector<SliceStoreEvents::Norm>> norms_
       ABSL_GUARDED_BY(mutex_);  // By step.
   std::thread thread_;

@@ -230,6 +230,7 @@ void ParameterServer::Core::OnLineage(uint64_t lineage) {
 
 void ParameterServer::Core::OnEvents(SliceStoreEvents* events) {
   reporter_.AddSteps(events->steps);
+  reporter_.AddPoisoned(events->poisoned);
   reporter_.AddNorms(events->norms);
   checkpointer_.AddParts(&events->cuts);
   if (!events->advances.empty()) {

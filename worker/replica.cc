@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+
+#include "ml/optim/all_finite.h"
 
 namespace shoal {
 namespace {
@@ -12,17 +13,6 @@ namespace {
 const uint32_t kNoRows = 0;
 
 }  // namespace
-
-bool AllFinite(const float* values, uint64_t n) {
-  constexpr uint32_t kExponent = 0x7f800000u;
-  uint32_t bad = 0;
-  for (uint64_t i = 0; i < n; ++i) {
-    uint32_t bits;
-    std::memcpy(&bits, values + i, sizeof(bits));
-    bad |= static_cast<uint32_t>((bits & kExponent) == kExponent);
-  }
-  return bad == 0;
-}
 
 Replica::Replica(ReplicaProgram* program, const SliceTable* table,
                  const std::vector<ExchangeGroup>* groups)

@@ -70,9 +70,6 @@ class Replica {
   BatchResult result_;
 };
 
-// Whether all values are finite.
-bool AllFinite(const float* values, uint64_t n);
-
 }  // namespace shoal
 
 #endif  // SHOAL_WORKER_REPLICA_H_

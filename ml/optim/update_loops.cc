@@ -208,9 +208,19 @@ void Average(float decay, float one_minus_decay, const float* average, const flo
   }
 }
 
+// Without a branch for each element.
+bool AllFinite(const float* values, size_t n) {
+  unsigned bad = 0;
+  SHOAL_ELEMENTWISE
+  for (size_t i = 0; i < n; ++i) {
+    bad |= __builtin_fabsf(values[i]) <= __FLT_MAX__ ? 0u : 1u;  // NaN compares false
+  }
+  return bad == 0;
+}
+
 constexpr UpdateLoops kLoops = {&Sgd,      &Momentum, &Nesterov,        &Adagrad,
                                 &Adadelta, &RmsProp,  &RmsPropCentered, &Adam,
-                                &AdamW,    &Ftrl,     &Average};
+                                &AdamW,    &Ftrl,     &Average,         &AllFinite};
 
 }  // namespace
 

@@ -31,11 +31,13 @@ struct UpdateLoops {
       ftrl;
   void (*moving_average)(float decay, float one_minus_decay, const float* average,
                          const float* value, float* new_average, size_t n);
+  bool (*all_finite)(const float* values, size_t n);
 };
 
 const UpdateLoops& BaselineUpdateLoops();
 const UpdateLoops& Avx2UpdateLoops();
 const UpdateLoops& Avx512UpdateLoops();
+const UpdateLoops& LoopsFor(UpdateIsa isa);
 
 }  // namespace internal
 }  // namespace shoal

@@ -13,22 +13,27 @@
 #include "ml/optim/update_loops.h"
 
 namespace shoal {
-namespace {
-
-using internal::UpdateLoops;
-using internal::UpdateScalars;
+namespace internal {
 
 const UpdateLoops& LoopsFor(UpdateIsa isa) {
   switch (isa) {
     case UpdateIsa::kAvx512:
-      return internal::Avx512UpdateLoops();
+      return Avx512UpdateLoops();
     case UpdateIsa::kAvx2:
-      return internal::Avx2UpdateLoops();
+      return Avx2UpdateLoops();
     case UpdateIsa::kBaseline:
       break;
   }
-  return internal::BaselineUpdateLoops();
+  return BaselineUpdateLoops();
 }
+
+}  // namespace internal
+
+namespace {
+
+using internal::LoopsFor;
+using internal::UpdateLoops;
+using internal::UpdateScalars;
 
 // FTRL with an unusual power: one element at a time.
 void FtrlAnyPower(const UpdateScalars& c, const UpdateStep& s) {
@@ -200,11 +205,6 @@ MovingAverage::MovingAverage(double decay)
 void MovingAverage::Apply(const float* average, const float* value, float* new_average,
                           size_t n) const {
   loop_(static_cast<float>(decay_), static_cast<float>(1 - decay_), average, value, new_average, n);
-}
-
-double YoungAverageDecay(double decay, int64_t num_updates) {
-  const double updates = static_cast<double>(num_updates);
-  return std::min(decay, (1 + updates) / (10 + updates));
 }
 
 }  // namespace shoal

@@ -89,10 +89,6 @@ class MovingAverage {
   void (*loop_)(float, float, const float*, const float*, float*, size_t);
 };
 
-// The decay of an average of variables that should follow faster while it is young, as TensorFlow's
-// ExponentialMovingAverage with num_updates: min(decay, (1+num_updates)/(10+num_updates)).
-double YoungAverageDecay(double decay, int64_t num_updates);
-
 }  // namespace shoal
 
 #endif  // SHOAL_ML_OPTIM_UPDATE_RULE_H_

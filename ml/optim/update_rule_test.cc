@@ -360,11 +360,5 @@ TEST(MovingAverageTest, FollowsItsFormulaInPlace) {
   EXPECT_FALSE(MovingAverage::Create(std::nan("")).ok());
 }
 
-TEST(MovingAverageTest, AYoungAverageFollowsFaster) {
-  EXPECT_DOUBLE_EQ(YoungAverageDecay(0.999, 0), 0.1);
-  EXPECT_DOUBLE_EQ(YoungAverageDecay(0.999, 90), 0.91);
-  EXPECT_DOUBLE_EQ(YoungAverageDecay(0.999, 1000000), 0.999);
-}
-
 }  // namespace
 }  // namespace shoal

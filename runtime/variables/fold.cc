@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ml/optim/all_finite.h"
+
 namespace shoal {
 namespace {
 
@@ -21,19 +23,6 @@ void ForBlocks(const char* bytes, size_t num_floats, F f) {
     std::memcpy(block, bytes + start * sizeof(float), count * sizeof(float));
     f(block, count, start);
   }
-}
-
-// The largest exponent means infinity or NaN. Without a branch per element, so that it runs at
-// memory speed.
-bool AllFinite(const float* values, size_t count) {
-  constexpr uint32_t kExponent = 0x7f800000u;
-  uint32_t bad = 0;
-  for (size_t i = 0; i < count; ++i) {
-    uint32_t bits;
-    std::memcpy(&bits, &values[i], sizeof(bits));
-    bad |= static_cast<uint32_t>((bits & kExponent) == kExponent);
-  }
-  return bad == 0;
 }
 
 void FoldDense(const char* bytes, size_t num_floats, float weight, bool first, float* sum) {

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "ml/optim/all_finite.h"
 #include "proto/v1/variable.pb.h"
 
 namespace shoal {
@@ -99,6 +100,7 @@ absl::Status SliceStore::Load(const LoadOptions& options, SliceSource& source) {
 absl::Status SliceStore::LoadSlice(SliceState& state, const LoadOptions& options,
                                    SliceSource& source) {
   state.values.Restart();
+  state.poisoned = false;
   SliceSource::Contents contents;
   contents.value = state.values.mutable_value();
   for (size_t k = 0; k < state.updater->num_slots(); ++k)
@@ -109,6 +111,13 @@ absl::Status SliceStore::LoadSlice(SliceState& state, const LoadOptions& options
     std::copy(contents.value.begin(), contents.value.end(), contents.slots.back().begin());
   }
   if (!IsVersioned(state)) return absl::OkStatus();
+  bool finite = AllFinite(contents.value.data(), contents.value.size());
+  for (const absl::Span<float> slot : contents.slots) finite &= AllFinite(slot.data(), slot.size());
+  if (!finite) {
+    return absl::DataLossError(absl::StrCat("slice ", state.slice,
+                                            " has numbers that are not finite; remove this "
+                                            "checkpoint to go on from the one before it"));
+  }
   if (options_.synchronous) {
     if (contents.version != options.version || contents.value_version > options.version) {
       return absl::DataLossError(absl::StrCat("slice ", state.slice, " is at version ",
@@ -154,7 +163,7 @@ PullAnswer SliceStore::TryPull(uint32_t slice, uint64_t version) const {
     case SyncSlice::Value::kCurrent:
       return PullNewest(slice);
     case SyncSlice::Value::kPrevious:
-      if (options_.broken.previous_version) break;
+      if (options_.broken.previous_version || state.poisoned) break;
       answer.state = PullAnswer::kValue;
       answer.value_version = state.sync.previous_version();
       answer.value = state.values.previous_value();
@@ -238,6 +247,13 @@ void SliceStore::EmitUnversionedCutParts(uint64_t cut) {
   for (const std::unique_ptr<SliceState>& state : states_) {
     if (!IsVersioned(*state)) EmitCutPart(*state, cut, kEveryVersion, false);
   }
+}
+
+bool SliceStore::ApplyOrPoison(SliceState& state, const SliceValues::Step& update) {
+  if (state.values.Apply(update)) return true;
+  state.poisoned = true;
+  events_.poisoned.push_back({update.step + 1, state.slice, update.learning_rate});
+  return false;
 }
 
 float SliceStore::LearningRateAt(uint64_t step) {

@@ -97,6 +97,9 @@ struct CutAnswer {
 // number, not the value. ASYNC: a contribution is applied on arrival, once per batch and slice; the
 // slice's version is its own count of updates.
 //
+// A slice whose value or slots are not finite after an update stops at the version before, with an
+// event: nothing of it is served as newer, cut or saved, until it is loaded again.
+//
 // One thread at a time (in processes: behind a mutex). Does not allocate in a steady state. Memory
 // that it hands out (VersionBufferRef) may be read and dropped on any thread. The caller has
 // checked identities, lineage, that the slice is owned here, and checksums; lengths and finiteness
@@ -173,7 +176,8 @@ class SliceStore {
     const VariableUpdater* updater;
     SliceShape shape;
     SliceValues values;
-    bool reports = false;  // the table's report slice
+    bool reports = false;   // the table's report slice
+    bool poisoned = false;  // its last update was not finite
     // SYNC
     SyncSlice sync{0};
     std::vector<Waiting> waiting;  // by position
@@ -193,6 +197,8 @@ class SliceStore {
   absl::Status LoadSlice(SliceState& state, const LoadOptions& options, SliceSource& source);
   void EmitCutPart(const SliceState& state, uint64_t cut, uint64_t version, bool completes);
   void EmitUnversionedCutParts(uint64_t cut);
+  // False: the update was not finite, the slice stops where it is.
+  bool ApplyOrPoison(SliceState& state, const SliceValues::Step& update);
   float LearningRateAt(uint64_t step);
 
   // slice_store_sync.cc

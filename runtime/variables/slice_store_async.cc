@@ -9,6 +9,7 @@ PushOutcome SliceStore::PushAsync(SliceState& state, const SlicePush& push) {
   if (HasBatch(state, push.batch) && !options_.broken.dedupe) return PushOutcome::kDuplicate;
   if (decisions_.IsRefused(push.batch) && !options_.broken.withholding)
     return PushOutcome::kWithheld;
+  if (state.poisoned) return PushOutcome::kWithheld;
   // After a restore the versions pulled before may be ahead of the slice: nothing has happened
   // since.
   const uint64_t staleness =
@@ -32,7 +33,7 @@ PushOutcome SliceStore::PushAsync(SliceState& state, const SlicePush& push) {
     FoldPayload(payload, state.shape, 1.0f, true, state.values.sum());
     update.contribution = state.values.sum();
   }
-  state.values.Apply(update);
+  if (!ApplyOrPoison(state, update)) return PushOutcome::kWithheld;
   state.applied[push.batch.epoch].Insert(push.batch.index);
   ++state.updates;
   events_.advances.push_back({state.slice, state.updates});
@@ -46,6 +47,9 @@ PushOutcome SliceStore::PushAsync(SliceState& state, const SlicePush& push) {
 }
 
 void SliceStore::CutAllNow(uint64_t version) {
+  for (const std::unique_ptr<SliceState>& state : states_) {
+    if (state->poisoned) return;  // the cut can never be complete
+  }
   for (size_t i = 0; i < states_.size(); ++i) {
     EmitCutPart(*states_[i], version, newest_version(states_[i]->slice), i + 1 == states_.size());
   }

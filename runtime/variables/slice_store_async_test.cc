@@ -51,6 +51,24 @@ TEST(SliceStoreAsyncTest, BadContributionsChangeNothing) {
   EXPECT_EQ(t.store->newest_version(0), 0u);
 }
 
+TEST(SliceStoreAsyncTest, ASliceWhoseUpdateIsNotFiniteTakesAndCutsNothingMore) {
+  SliceStoreOptions options = Async();
+  options.update.schedule.learning_rate = 4;
+  StoreUnderTest t({SpecOf("a", 1), SpecOf("b", 1)}, options);
+  EXPECT_EQ(t.PushAsync(0, {0, 0}, 0, 1), PushOutcome::kAccepted);
+  EXPECT_EQ(t.PushAsync(0, {0, 1}, 0, 3e38f), PushOutcome::kWithheld);
+  EXPECT_EQ(t.PushAsync(0, {0, 2}, 0, 1), PushOutcome::kWithheld);
+  EXPECT_EQ(t.PushAsync(1, {0, 2}, 0, 1), PushOutcome::kAccepted);
+  EXPECT_EQ(t.store->PullNewest(0).value->data()[0], -4);
+  EXPECT_EQ(t.store->newest_version(0), 1u);
+  t.store->RequestCut(7);
+  const SliceStoreEvents& events = t.TakeEvents();
+  ASSERT_EQ(events.poisoned.size(), 1u);
+  EXPECT_EQ(events.poisoned[0].slice, 0u);
+  EXPECT_EQ(events.poisoned[0].step, 2u);
+  EXPECT_TRUE(events.cuts.empty());
+}
+
 TEST(SliceStoreAsyncTest, TellsWhichBatchesEverySliceHas) {
   StoreUnderTest t({SpecOf("a", 1), SpecOf("b", 1)}, Async());
   for (uint64_t i : {0, 1, 2}) t.PushAsync(0, {0, i}, 0, 1);

@@ -49,17 +49,29 @@ struct SliceStoreEvents {
     double squared_norm = 0;  // of the mean contribution
   };
 
+  // An update gave numbers that are not finite: the slice keeps the version before it and takes,
+  // cuts and makes nothing more until it is loaded again.
+  struct Poisoned {
+    uint64_t step = 0;  // the version that would have been made
+    uint32_t slice = 0;
+    double learning_rate = 0;
+  };
+
   std::vector<Advance> advances;
   std::vector<Step> steps;
   std::vector<CutPart> cuts;
   std::vector<Norm> norms;
+  std::vector<Poisoned> poisoned;
 
-  bool empty() const { return advances.empty() && steps.empty() && cuts.empty() && norms.empty(); }
+  bool empty() const {
+    return advances.empty() && steps.empty() && cuts.empty() && norms.empty() && poisoned.empty();
+  }
   void Clear() {
     advances.clear();
     steps.clear();
     cuts.clear();
     norms.clear();
+    poisoned.clear();
   }
 };
 

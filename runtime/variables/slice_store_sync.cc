@@ -102,7 +102,7 @@ bool SliceStore::AddWhatIsThere(SliceState& state) {
 }
 
 void SliceStore::Progress(SliceState& state) {
-  while (!state.waits_for_scale && AddWhatIsThere(state)) {
+  while (!state.poisoned && !state.waits_for_scale && AddWhatIsThere(state)) {
     if (MustWaitForScale(state)) return;
     FinishStep(state, 1.0f, state.values.sum());
   }
@@ -150,7 +150,7 @@ void SliceStore::FinishStep(SliceState& state, float clip_scale, const float* co
         ScaleInPlace(update.scale, {state.values.sum(), state.values.num_elements()});
       update.scale = 1;
     }
-    state.values.Apply(update);
+    if (!ApplyOrPoison(state, update)) return;
   }
   if (state.reports) EmitStep(state, plan_->At(step));
   sync.Advance(makes_value, plan_->At(step + 1).num_batches);

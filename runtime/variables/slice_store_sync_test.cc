@@ -63,6 +63,50 @@ TEST(SliceStoreSyncTest, ARepeatedContributionIsADuplicateBeforeAndAfterTheStep)
   EXPECT_EQ(t.ValueAt(0, 1), -2);
 }
 
+TEST(SliceStoreSyncTest, ASliceWhoseUpdateIsNotFiniteStopsAtTheVersionBefore) {
+  SliceStoreOptions options;
+  options.update.schedule.learning_rate = 4;
+  options.cuts.every = 1;
+  StoreUnderTest t({SpecOf("v", 4), SpecOf("w", 4)}, options, {0, 0, 1000, 1, 1});
+  for (const uint32_t slice : {0u, 1u}) t.Push(slice, 0, 0, 1);
+  EXPECT_EQ(t.TakeEvents().cuts.size(), 2u);
+  t.Push(0, 1, 0, 3e38f);
+  t.Push(1, 1, 0, 1);
+  const SliceStoreEvents& events = t.TakeEvents();
+  ASSERT_EQ(events.poisoned.size(), 1u);
+  EXPECT_EQ(events.poisoned[0].slice, 0u);
+  EXPECT_EQ(events.poisoned[0].step, 2u);
+  EXPECT_EQ(events.poisoned[0].learning_rate, 4);
+  EXPECT_EQ(events.advances.size(), 1u) << "of the other slice";
+  ASSERT_EQ(events.cuts.size(), 1u);
+  EXPECT_EQ(events.cuts[0].slice, 1u);
+  EXPECT_FALSE(events.cuts[0].completes_cut);
+  EXPECT_EQ(t.ValueAt(0, 1), -4);
+  EXPECT_EQ(t.store->TryPull(0, 2).state, PullAnswer::kNotYet);
+  EXPECT_EQ(t.store->TryPull(0, 0).state, PullAnswer::kGone);
+  EXPECT_EQ(t.Push(0, 1, 0, 1), PushOutcome::kDuplicate);
+  EXPECT_EQ(t.Push(0, 2, 0, 1), PushOutcome::kAhead);
+  t.store->Decide(t.plan.BatchAt(2, 0), 1, true);
+  EXPECT_TRUE(t.TakeEvents().advances.size() == 1u) << "the other goes on";
+  t.Load(1);
+  EXPECT_EQ(t.Push(0, 1, 0, 1), PushOutcome::kAccepted);
+  EXPECT_EQ(t.ValueAt(0, 2), -4);
+}
+
+TEST(SliceStoreSyncTest, SumsAndScalesThatOverflowPoisonTheSlice) {
+  StoreUnderTest t({SpecOf("v", 4)});
+  t.Push(0, 0, 0, 3e38f);
+  t.Push(0, 0, 1, 3e38f);
+  EXPECT_EQ(t.TakeEvents().poisoned.size(), 1u);
+  EXPECT_EQ(t.store->TryPull(0, 1).state, PullAnswer::kNotYet);
+}
+
+TEST(SliceStoreSyncTest, ValuesThatAreNotFiniteAreNotLoaded) {
+  StoreUnderTest t({SpecOf("v", 4)});
+  ConstantSource poisoned(NAN);
+  EXPECT_TRUE(absl::IsDataLoss(t.store->Load({2, 1, t.plan, {}}, poisoned)));
+}
+
 TEST(SliceStoreSyncTest, ContributionsThatDoNotBelongHereAreRefusedAndChangeNothing) {
   StoreUnderTest t({SpecOf("v", 4)});
   EXPECT_EQ(t.Push(0, 1, 0, 1), PushOutcome::kAhead);

@@ -35,7 +35,7 @@ float* SliceValues::sum() {
   return sum_->data();
 }
 
-void SliceValues::Apply(const Step& step) {
+bool SliceValues::Apply(const Step& step) {
   previous_.Reset();  // nobody can ask for it any more: its buffer takes the new value if no reply
                       // holds it
   VersionBufferRef new_value = value_pool_.Acquire();
@@ -50,10 +50,11 @@ void SliceValues::Apply(const Step& step) {
   update.slots = slots_ ? slots_->data() : nullptr;
   update.new_slots = new_slots ? new_slots->data() : nullptr;
   update.num_elements = num_elements_;
-  updater_->Apply(update);
+  if (!updater_->Apply(update)) return false;
   if (step.keep_previous) previous_ = std::move(value_);
   value_ = std::move(new_value);
   slots_ = std::move(new_slots);
+  return true;
 }
 
 }  // namespace shoal

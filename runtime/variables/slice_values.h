@@ -36,7 +36,8 @@ class SliceValues {
   float* sum();
 
   // Makes the next version from a contribution (sum() or a payload); the value before it becomes
-  // the previous one if `keep_previous`.
+  // the previous one if `keep_previous`. False if a number of it is not finite: the value stays,
+  // but there is no previous one any more, and the slots are void, until Restart.
   struct Step {
     uint64_t step = 0;
     float learning_rate = 0;
@@ -44,7 +45,7 @@ class SliceValues {
     const float* contribution = nullptr;
     bool keep_previous = true;
   };
-  void Apply(const Step& step);
+  bool Apply(const Step& step);
 
  private:
   const VariableUpdater* updater_;

@@ -1,5 +1,6 @@
 #include "runtime/variables/variable_updater.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -7,10 +8,15 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "ml/optim/all_finite.h"
 #include "proto/v1/variable.pb.h"
 
 namespace shoal {
 namespace {
+
+// Elements that are updated and then looked at: value, gradient and slots stay in the cache
+// between, and the work per call is small beside theirs.
+constexpr size_t kBlock = 16384;
 
 absl::Status CheckSettings(const UpdateSettings& settings) {
   if (!std::isfinite(settings.clip_by_value) || settings.clip_by_value < 0) {
@@ -64,43 +70,62 @@ absl::StatusOr<VariableUpdater> VariableUpdater::Create(const v1::VariableSpec& 
   }
 }
 
-void VariableUpdater::Apply(const Update& update) const {
+bool VariableUpdater::Apply(const Update& update) const {
+  if (kind_ == Kind::kNone) return true;
+  for (size_t begin = 0; begin < update.num_elements; begin += kBlock) {
+    const size_t count = std::min(kBlock, update.num_elements - begin);
+    ApplyTo(update, begin, count);
+    if (!IsFinite(update, begin, count)) return false;
+  }
+  return true;
+}
+
+void VariableUpdater::ApplyTo(const Update& update, size_t begin, size_t count) const {
   switch (kind_) {
     case Kind::kOptimizer:
-      ApplyRule(update);
+      ApplyRule(update, begin, count);
       break;
     case Kind::kMovingAverage:
-      statistic_->Apply(update.value, update.contribution, update.new_value, update.num_elements);
+      statistic_->Apply(update.value + begin, update.contribution + begin, update.new_value + begin,
+                        count);
       break;
     case Kind::kAssign:
-      std::memcpy(update.new_value, update.contribution, update.num_elements * sizeof(float));
+      std::memcpy(update.new_value + begin, update.contribution + begin, count * sizeof(float));
       break;
     case Kind::kNone:
       break;
   }
 }
 
-void VariableUpdater::ApplyRule(const Update& update) const {
+void VariableUpdater::ApplyRule(const Update& update, size_t begin, size_t count) const {
   const size_t stride = slot_stride(update.num_elements);
   UpdateStep step;
   step.step = static_cast<int64_t>(update.step) + 1;
   step.learning_rate = update.learning_rate;
   step.gradient_scale = update.scale;
   step.gradient_limit = clip_by_value_;
-  step.value = update.value;
-  step.gradient = update.contribution;
-  step.new_value = update.new_value;
+  step.value = update.value + begin;
+  step.gradient = update.contribution + begin;
+  step.new_value = update.new_value + begin;
   for (size_t k = 0; k < rule_->slots().size(); ++k) {
-    step.slots[k] = update.slots + k * stride;
-    step.new_slots[k] = update.new_slots + k * stride;
+    step.slots[k] = update.slots + k * stride + begin;
+    step.new_slots[k] = update.new_slots + k * stride + begin;
   }
-  step.n = update.num_elements;
+  step.n = count;
   rule_->Apply(step);
   if (average_.has_value()) {
-    const size_t offset = rule_->slots().size() * stride;
-    average_->Apply(update.slots + offset, update.new_value, update.new_slots + offset,
-                    update.num_elements);
+    const size_t offset = rule_->slots().size() * stride + begin;
+    average_->Apply(update.slots + offset, update.new_value + begin, update.new_slots + offset,
+                    count);
   }
+}
+
+bool VariableUpdater::IsFinite(const Update& update, size_t begin, size_t count) const {
+  bool finite = AllFinite(update.new_value + begin, count);
+  for (size_t k = 0; k < num_slots(); ++k) {
+    finite &= AllFinite(update.new_slots + k * slot_stride(update.num_elements) + begin, count);
+  }
+  return finite;
 }
 
 }  // namespace shoal

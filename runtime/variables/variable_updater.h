@@ -65,11 +65,16 @@ class VariableUpdater {
     float* new_slots = nullptr;  // may be `slots`
     size_t num_elements = 0;
   };
-  void Apply(const Update& update) const;
+  // False if a number of the new value or of a new slot is not finite: then these are unfinished,
+  // and what was in slots changed in place is lost.
+  bool Apply(const Update& update) const;
 
  private:
   VariableUpdater() = default;
-  void ApplyRule(const Update& update) const;
+  // For the elements [begin, begin + count), begin being a multiple of 16.
+  void ApplyTo(const Update& update, size_t begin, size_t count) const;
+  void ApplyRule(const Update& update, size_t begin, size_t count) const;
+  bool IsFinite(const Update& update, size_t begin, size_t count) const;
 
   Kind kind_ = Kind::kNone;
   const UpdateRule* rule_ = nullptr;

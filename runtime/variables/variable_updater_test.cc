@@ -42,6 +42,37 @@ TEST_F(VariableUpdaterTest, KeepsAnAverageOfTheValueBesideTheRulesSlots) {
   EXPECT_EQ(values.previous_value()->data()[19], 8);
 }
 
+TEST_F(VariableUpdaterTest, OneNumberThatIsNotFiniteAnywhereRefusesTheUpdate) {
+  settings_.optimizer.kind = OptimizerKind::kMomentum;
+  rule_ = *UpdateRule::Create(settings_.optimizer);
+  const VariableUpdater updater =
+      *VariableUpdater::Create(Spec(v1::UPDATE_KIND_OPTIMIZER), settings_, rule_.get());
+  constexpr size_t kElements = 40000;
+  std::vector<float> gradient(kElements, 1);
+  for (const size_t bad : {size_t{0}, size_t{16383}, size_t{16384}, kElements - 1}) {
+    SliceValues values(updater, kElements);
+    values.Restart();
+    for (float& value : values.mutable_value()) value = 8;
+    gradient[bad] = 3e38f;  // times the learning rate it is too large
+    EXPECT_FALSE(values.Apply({0, 2.0f, 1.0f, gradient.data(), true})) << bad;
+    EXPECT_EQ(values.value()->data()[bad], 8);
+    gradient[bad] = 1;
+    values.Restart();
+    EXPECT_TRUE(values.Apply({0, 2.0f, 1.0f, gradient.data(), true}));
+  }
+}
+
+TEST_F(VariableUpdaterTest, ASlotThatIsNotFiniteRefusesTheUpdateToo) {
+  settings_.optimizer.kind = OptimizerKind::kAdam;
+  rule_ = *UpdateRule::Create(settings_.optimizer);
+  const VariableUpdater updater =
+      *VariableUpdater::Create(Spec(v1::UPDATE_KIND_OPTIMIZER), settings_, rule_.get());
+  SliceValues values(updater, 1);
+  values.Restart();
+  const float gradient = 1e30f;  // its square is too large, the step itself is 0
+  EXPECT_FALSE(values.Apply({0, 0.001f, 1.0f, &gradient, true}));
+}
+
 TEST_F(VariableUpdaterTest, ClipsEachElement) {
   settings_.clip_by_value = 0.5;
   const VariableUpdater updater =

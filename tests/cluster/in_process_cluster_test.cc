@@ -1,6 +1,7 @@
 // A whole cluster in this process: chief, parameter servers and workers over the in-process
 // transport. What any number of tasks must give is the same bytes.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -223,6 +224,44 @@ TEST_F(InProcessClusterTest, TheSummaryCountsSkippedBatches) {
     EXPECT_GT(summary->skipped_batches, 0u) << run.out();
     EXPECT_LT(summary->skipped_batches, 20u) << run.out();
   }
+}
+
+TEST_F(InProcessClusterTest, ADivergingRunFailsAndLeavesFiniteCheckpoints) {
+  // The rate from step 3 on, and gradients above 1, are too much for any weight.
+  const std::string diverging =
+      "model { weight_decay: 100 } "
+      "optimizer { sgd {} learning_rate: 0.001 "
+      "            schedule { kind: KIND_STEP boundary: 3 value: 3e41 } } "
+      "checkpoint { save_every: 1 } max_steps: 6 ";
+  for (const char* mode : {"", "sync { sync_replicas: false }"}) {
+    for (const uint32_t tasks : {1u, 2u}) {
+      v1::RunConfig run = Config(diverging + mode);
+      const absl::Status status = Train(run, tasks, tasks);
+      EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+      EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("learning_rate"));
+      const absl::StatusOr<Summary> summary = ReadSummary(files_.get(), run.out());
+      ASSERT_TRUE(IsOkStatus(summary.status()));
+      EXPECT_EQ(summary->status, "failed");
+      // A checkpoint of before, from which a lower rate goes on.
+      run.mutable_optimizer()->clear_schedule();
+      ASSERT_TRUE(IsOkStatus(Train(run, tasks, tasks))) << mode << tasks;
+      for (const auto& [name, values] : ValuesOf(run)) {
+        for (const float value : values) EXPECT_TRUE(std::isfinite(value)) << name;
+      }
+    }
+  }
+}
+
+TEST_F(InProcessClusterTest, AChiefThatANewerOneHasReplacedEndsAndWritesNothingMore) {
+  const v1::RunConfig run = Config("num_epochs: 100000 checkpoint { save_every: 1 }");
+  absl::Status status;
+  std::thread trains([&] { status = Train(run, 1, 1); });
+  while (!ReadFile(*files_, run.out() + "/metrics.jsonl").ok()) std::this_thread::yield();
+  EXPECT_TRUE(WriteAtomically(*files_, run.out() + "/TERM", "99\n").ok());
+  trains.join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("newer chief, of term 99"));
+  EXPECT_FALSE(ReadSummary(files_.get(), run.out()).ok());
 }
 
 TEST_F(InProcessClusterTest, AnotherModelThanTheCheckpointsIsRefusedByName) {

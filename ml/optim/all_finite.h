@@ -1,0 +1,13 @@
+#ifndef SHOAL_ML_OPTIM_ALL_FINITE_H_
+#define SHOAL_ML_OPTIM_ALL_FINITE_H_
+
+#include <cstddef>
+
+namespace shoal {
+
+// Whether all n numbers are finite, at the speed of memory.
+bool AllFinite(const float* values, size_t n);
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_OPTIM_ALL_FINITE_H_
