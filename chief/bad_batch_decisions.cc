@@ -1,5 +1,7 @@
 #include "chief/bad_batch_decisions.h"
 
+#include <utility>
+
 namespace shoal {
 namespace {
 
@@ -11,15 +13,23 @@ constexpr size_t kFailuresBeforeRollback = 4;
 
 void BadBatchDecisions::Report(const BatchKey& batch, uint64_t incarnation, bool certain,
                                const std::string& reason) {
-  if (skipped_.count(batch) > 0) return;
+  if (skipped_.count(batch) > 0 || delivered_.count(batch) > 0) return;
   Failures& failures = failures_[batch];
-  failures.incarnations.insert(incarnation);
+  const bool is_new = failures.incarnations.insert(incarnation).second;
   failures.reason = reason;
   if (!certain && failures.incarnations.size() < 2) return;
   auto [it, added] = pending_.try_emplace(batch);
-  if (!added) return;
-  it->second.number = ++last_number_;
-  it->second.certain = certain;
+  Pending& pending = it->second;
+  if (added) {
+    pending.number = ++last_number_;
+    pending.certain = certain;
+  } else if (!pending.decided) {
+    pending.certain |= certain;
+  } else {
+    // It failed again after "compute it again": asked anew once every ps knows this decision.
+    pending.asks_again |= certain || is_new;
+    pending.certain_again |= certain;
+  }
 }
 
 std::vector<BadBatchDecisions::Message> BadBatchDecisions::Unanswered() const {
@@ -46,7 +56,13 @@ void BadBatchDecisions::OnDecisionAcknowledged(uint32_t ps, const BatchKey& batc
   auto it = pending_.find(batch);
   if (it == pending_.end() || it->second.number != number || !it->second.decided) return;
   it->second.acknowledged.insert(ps);
-  if (it->second.acknowledged.size() == num_ps_) pending_.erase(it);
+  if (it->second.acknowledged.size() < num_ps_) return;
+  const Pending done = std::move(it->second);
+  pending_.erase(it);
+  if (!done.asks_again || delivered_.count(batch) > 0) return;
+  Pending& again = pending_[batch];
+  again.number = ++last_number_;
+  again.certain = done.certain_again;
 }
 
 bool BadBatchDecisions::Decide() {
@@ -93,6 +109,11 @@ uint64_t MostSkippedInARow(const std::map<BatchKey, std::string>& skipped) {
     last = batch;
   }
   return most;
+}
+
+void BadBatchDecisions::ForgetSkipsFrom(uint32_t epoch) {
+  skipped_.erase(skipped_.lower_bound(BatchKey{epoch, 0}), skipped_.end());
+  ++changes_;
 }
 
 void BadBatchDecisions::RestoreSkips(absl::Span<const BatchKey> skipped) {

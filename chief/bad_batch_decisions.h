@@ -67,6 +67,8 @@ class BadBatchDecisions {
 
   // From a manifest.
   void RestoreSkips(absl::Span<const BatchKey> skipped);
+  // Batches of the epoch and of later ones are others than those that were skipped.
+  void ForgetSkipsFrom(uint32_t epoch);
 
   const std::map<BatchKey, std::string>& skipped() const { return skipped_; }  // batch -> reason
   const std::set<BatchKey>& delivered() const { return delivered_; }
@@ -87,6 +89,9 @@ class BadBatchDecisions {
     bool decided = false;
     bool skip = false;
     std::set<uint32_t> acknowledged;
+    // Reports after the decision.
+    bool asks_again = false;
+    bool certain_again = false;
   };
 
   const uint32_t num_ps_;

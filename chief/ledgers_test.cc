@@ -65,6 +65,61 @@ TEST(BadBatchDecisionsTest, ACertainlyBadBatchOnSomeSlicesRollsEverythingBack) {
   EXPECT_TRUE(decisions.empty());  // decided for ever
 }
 
+TEST(BadBatchDecisionsTest, ACertainReportWhileItIsWithheldIsNotLost) {
+  BadBatchDecisions decisions(2);
+  decisions.Report(kBatch, 1, false, "crash");
+  decisions.Report(kBatch, 2, false, "crash");
+  const uint64_t number = decisions.Unanswered()[0].number;
+  decisions.OnWithheld(0, kBatch, number, true, false);
+  decisions.Report(kBatch, 3, true, "non-finite");
+  decisions.OnWithheld(1, kBatch, number, false, true);
+  EXPECT_TRUE(decisions.Decide());
+  EXPECT_EQ(decisions.skipped().count(kBatch), 1u);
+}
+
+TEST(BadBatchDecisionsTest, ACertainReportAfterTheDecisionOpensANewNumber) {
+  BadBatchDecisions decisions(2);
+  decisions.Report(kBatch, 1, false, "crash");
+  decisions.Report(kBatch, 2, false, "crash");
+  const uint64_t number = decisions.Unanswered()[0].number;
+  decisions.OnWithheld(0, kBatch, number, true, false);
+  decisions.OnWithheld(1, kBatch, number, false, true);
+  EXPECT_FALSE(decisions.Decide()) << "compute it again";
+  decisions.OnDecisionAcknowledged(0, kBatch, number);
+  decisions.Report(kBatch, 3, true, "non-finite");
+  EXPECT_EQ(decisions.Unanswered()[0].number, number);
+  decisions.OnDecisionAcknowledged(1, kBatch, number);
+  ASSERT_EQ(decisions.Unanswered().size(), 2u);
+  const uint64_t next = decisions.Unanswered()[0].number;
+  EXPECT_GT(next, number);
+  decisions.OnWithheld(0, kBatch, next, true, false);
+  decisions.OnWithheld(1, kBatch, next, false, true);
+  EXPECT_TRUE(decisions.Decide());
+  EXPECT_EQ(decisions.skipped().count(kBatch), 1u);
+}
+
+TEST(BadBatchDecisionsTest, ADeliveredBatchIsNotAskedForAgain) {
+  BadBatchDecisions decisions(1);
+  decisions.Report(kBatch, 1, true, "non-finite");
+  const uint64_t number = decisions.Unanswered()[0].number;
+  decisions.OnWithheld(0, kBatch, number, true, false);
+  EXPECT_FALSE(decisions.Decide());
+  decisions.Report(kBatch, 2, true, "non-finite");
+  decisions.OnDecisionAcknowledged(0, kBatch, number);
+  decisions.Report(kBatch, 3, true, "non-finite");
+  EXPECT_TRUE(decisions.empty());
+}
+
+TEST(BadBatchDecisionsTest, SkipsOfBatchesThatAreOthersNowAreForgotten) {
+  BadBatchDecisions decisions(1);
+  decisions.RestoreSkips({{0, 7}, {1, 0}, {2, 3}});
+  const uint64_t changes = decisions.changes();
+  decisions.ForgetSkipsFrom(1);
+  EXPECT_EQ(decisions.skipped().size(), 1u);
+  EXPECT_EQ(decisions.skipped().count(BatchKey{0, 7}), 1u);
+  EXPECT_GT(decisions.changes(), changes);
+}
+
 TEST(BadBatchDecisionsTest, AnAnswerToAnOlderNumberIsIgnored) {
   BadBatchDecisions decisions(1);
   decisions.Report(kBatch, 1, true, "non-finite");

@@ -52,7 +52,7 @@ void SyncStepLogic::StartStep() {
         !options_.group_versioned[i] && set_has_unversioned_[1 - current_set_];
   }
   positions_.assign(plan_.At(step_).num_batches, PositionState::kTodo);
-  retry_withheld_ = absl::InfiniteFuture();
+  retry_ = absl::InfiniteFuture();
   evaluated_.clear();
   evaluations_left_ = 0;
   missing_positions_.clear();
@@ -81,11 +81,7 @@ SyncAction SyncStepLogic::Next(absl::Time now) {
   SyncAction action;
   action_groups_.clear();
   AdvanceIfComplete();
-  if (now >= retry_withheld_) {
-    retry_withheld_ = absl::InfiniteFuture();
-    std::replace(positions_.begin(), positions_.end(), PositionState::kWithheld,
-                 PositionState::kTodo);
-  }
+  RetryIfDue(now);
   switch (state_) {
     case State::kIdle:
       return action;
@@ -100,8 +96,21 @@ SyncAction SyncStepLogic::Next(absl::Time now) {
   }
   if (NextEvaluation(&action) || NextReport(&action) || NextCompute(&action) || NextPull(&action))
     return action;
-  action.wake = retry_withheld_;
+  action.wake = retry_;
   return action;
+}
+
+// The chief's decision about a batch that was withheld or reported may be to compute it again: what
+// is neither skipped nor delivered after a while is.
+void SyncStepLogic::RetryIfDue(absl::Time now) {
+  if (now >= retry_) {
+    retry_ = absl::InfiniteFuture();
+    for (PositionState& position : positions_) {
+      if (position == PositionState::kWithheld || position == PositionState::kReported)
+        position = PositionState::kTodo;
+    }
+  }
+  if (std::exchange(was_reported_, false)) retry_ = std::min(retry_, now + options_.withheld_retry);
 }
 
 SyncStepLogic::Ticket& SyncStepLogic::Open(SyncAction* action, SyncAction::Kind kind,
@@ -181,7 +190,7 @@ bool SyncStepLogic::NextEvaluation(SyncAction* action) {
 bool SyncStepLogic::NextReport(SyncAction* action) {
   for (uint32_t position = 0; position < positions_.size(); ++position) {
     if (positions_[position] != PositionState::kBad) continue;
-    positions_[position] = PositionState::kReported;
+    positions_[position] = PositionState::kReporting;
     Open(action, SyncAction::kReportBad, 0).position = position;
     action->batch = plan_.BatchAt(step_, position);
     action->position = position;
@@ -214,7 +223,7 @@ bool SyncStepLogic::NextCompute(SyncAction* action) {
   if (position == num_positions) return false;
   const std::optional<uint32_t> gradient_set = FreeGradientSet();
   if (!gradient_set.has_value()) {  // wait for one; nothing else to do first
-    action->wake = retry_withheld_;
+    action->wake = retry_;
     return true;
   }
 
@@ -286,7 +295,7 @@ void SyncStepLogic::FinishGroup(absl::Time now, uint64_t id) {
     position = ticket->bad        ? PositionState::kBad
                : ticket->withheld ? PositionState::kWithheld
                                   : PositionState::kPushed;
-    if (position == PositionState::kWithheld) retry_withheld_ = now + options_.withheld_retry;
+    if (position == PositionState::kWithheld) retry_ = now + options_.withheld_retry;
   }
   Close(id);
 }
@@ -362,7 +371,13 @@ void SyncStepLogic::OnEvaluated(uint64_t id) {
 }
 
 void SyncStepLogic::OnReported(uint64_t id) {
-  if (Find(id) != nullptr) Close(id);
+  const Ticket* const ticket = Find(id);
+  if (ticket == nullptr) return;
+  if (ticket->round == round_) {
+    positions_[ticket->position] = PositionState::kReported;
+    was_reported_ = true;
+  }
+  Close(id);
 }
 
 std::string SyncStepLogic::Activity() const {

@@ -81,7 +81,7 @@ class SyncStepLogic {
     std::vector<bool> group_versioned;   // by group: VariableStore::groups()[i].versioned
     uint64_t num_evaluation_blocks = 0;  // fixed blocks of the test split
     absl::Duration withheld_retry =
-        absl::Milliseconds(200);  // before a withheld batch is computed again
+        absl::Milliseconds(200);  // before a withheld or reported batch is computed again
   };
 
   SyncStepLogic(Options options, const StepPlan& plan);
@@ -144,6 +144,7 @@ class SyncStepLogic {
   bool OwnsPosition(uint32_t position) const;
   bool IsPending(uint32_t position) const;
 
+  void RetryIfDue(absl::Time now);
   bool NextFinding(SyncAction* action);
   bool NextPull(SyncAction* action);
   bool NextEvaluation(SyncAction* action);
@@ -171,10 +172,11 @@ class SyncStepLogic {
   bool set_has_unversioned_[2] = {false, false};
   std::vector<GroupState> groups_;
   std::vector<PositionState> positions_;
-  absl::Time retry_withheld_ = absl::InfiniteFuture();
-  std::set<uint64_t> evaluated_;             // blocks at step_: under way or acknowledged
-  uint64_t evaluations_left_ = 0;            // under way
-  std::vector<uint32_t> missing_positions_;  // as last heard
+  absl::Time retry_ = absl::InfiniteFuture();  // of what is withheld or reported
+  bool was_reported_ = false;                  // since the last Next
+  std::set<uint64_t> evaluated_;               // blocks at step_: under way or acknowledged
+  uint64_t evaluations_left_ = 0;              // under way
+  std::vector<uint32_t> missing_positions_;    // as last heard
   std::vector<Ticket> tickets_;
   std::vector<uint32_t> action_groups_;
   uint64_t next_ticket_ = 1;

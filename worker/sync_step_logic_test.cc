@@ -195,8 +195,31 @@ TEST_F(SyncStepLogicTest, ANonFiniteBatchIsReportedOnceAndNotPushedAgain) {
   const SyncAction pull = Next(logic);
   ASSERT_EQ(pull.kind, SyncAction::kPull);
   EXPECT_THAT(pull.groups, ElementsAre(1, 2)) << "what was not pushed is still wanted";
+  now_ += absl::Seconds(5);
+  EXPECT_EQ(Next(logic).kind, SyncAction::kWait) << "the chief does not know yet";
   logic.OnReported(report.ticket);
+  const SyncAction wait = Next(logic);
+  EXPECT_EQ(wait.kind, SyncAction::kWait);
+  SyncView skipped = View(2, {0, 1, 2, 3});
+  skipped.skipped.insert(compute.batch);
+  logic.OnView(skipped);
+  now_ = wait.wake;
   EXPECT_EQ(Next(logic).kind, SyncAction::kWait);
+}
+
+TEST_F(SyncStepLogicTest, AReportedBatchIsComputedAgainAfterAWhileUnlessItIsSkipped) {
+  SyncStepLogic logic = MakeLogic(3);
+  Join(logic, View(1, {0, 1, 2, 3}), 0);
+  const SyncAction compute = Next(logic);
+  for (const uint32_t group : {0, 1}) logic.OnNotPushed(now_, compute.ticket, group);
+  logic.OnReported(Next(logic).ticket);
+  EXPECT_EQ(Next(logic).kind, SyncAction::kPull);
+  now_ = Next(logic).wake;
+  const SyncAction again = Next(logic);
+  ASSERT_EQ(again.kind, SyncAction::kCompute);
+  EXPECT_EQ(again.batch, compute.batch);
+  for (const uint32_t group : {0, 1}) logic.OnNotPushed(now_, again.ticket, group);
+  EXPECT_EQ(Next(logic).kind, SyncAction::kReportBad);
 }
 
 TEST_F(SyncStepLogicTest, AWithheldBatchIsComputedAgainAfterAWhileUnlessItIsSkipped) {

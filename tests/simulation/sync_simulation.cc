@@ -42,6 +42,7 @@ void DrawBadBatches(VirtualNetwork& random, uint64_t num_batches, uint32_t epoch
         scenario->deadly.insert(batch);
       } else if (random.Chance(0.05)) {
         scenario->flaky.insert(batch);
+        if (random.Chance(0.4)) scenario->non_finite.insert(batch);
       }
     }
   }
