@@ -97,6 +97,10 @@ TEST_P(BulkRequestTest, EveryBrokenRequestIsRefusedAndChangesNothing) {
        absl::StatusCode::kInvalidArgument},
       {"no examples", [](auto* r) { r->clear_batch_examples(); },
        absl::StatusCode::kInvalidArgument},
+      {"fewer examples than the batch has", [](auto* r) { r->set_batch_examples(1); },
+       absl::StatusCode::kInvalidArgument},
+      {"more examples than the batch has", [](auto* r) { r->set_batch_examples(1000); },
+       absl::StatusCode::kInvalidArgument},
       {"more pulls than a message holds",
        [](auto* r) {
          for (int i = 0; i < 20000; ++i) r->add_pulls(0);

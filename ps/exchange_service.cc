@@ -155,9 +155,9 @@ absl::Status ExchangeService::Work::CheckPushes() {
     }
     pushed_slices_.push_back(push.slice());
   }
-  if (!pushed_slices_.empty() && request_.batch_examples() == 0) {
-    return absl::InvalidArgumentError("batch_examples: a batch has examples");
-  }
+  if (pushed_slices_.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(pool_->shard->CheckExamples(
+      access_, {request_.batch().epoch(), request_.batch().index()}, request_.batch_examples()));
   return pool_->shard->CheckOwnsAll(access_, pushed_slices_);
 }
 

@@ -134,6 +134,18 @@ absl::Status ParameterShard::CheckOwnsAll(const Access& access, absl::Span<const
   return absl::OkStatus();
 }
 
+absl::Status ParameterShard::CheckExamples(const Access& access, const BatchKey& batch,
+                                           uint32_t examples) {
+  MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(CheckServing(access.generation));
+  const StepPlan& plan = store_->plan();
+  // A batch that is not of the plan is refused by its slices.
+  if (!plan.Covers(batch) || plan.ExamplesIn(batch) == examples) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("batch_examples is ", examples, ", but batch ",
+                                                 batch.index, " of epoch ", batch.epoch, " has ",
+                                                 plan.ExamplesIn(batch)));
+}
+
 absl::StatusOr<PushOutcome> ParameterShard::Push(const Access& access, const SlicePush& push) {
   Waiters complete;
   PushOutcome outcome = PushOutcome::kNone;

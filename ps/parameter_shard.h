@@ -96,6 +96,8 @@ class ParameterShard {
   absl::StatusOr<Access> Enter(const v1::Identity& sender, uint64_t receiver_incarnation);
   // INVALID_ARGUMENT, naming the slice, unless all are slices of this shard; otherwise as Push.
   absl::Status CheckOwnsAll(const Access& access, absl::Span<const uint32_t> slices);
+  // INVALID_ARGUMENT if the plan has another number of examples in the batch; otherwise as Push.
+  absl::Status CheckExamples(const Access& access, const BatchKey& batch, uint32_t examples);
   // ABORTED "moved" when there was a load; UNAVAILABLE: this ps may not act now.
   absl::StatusOr<PushOutcome> Push(const Access& access, const SlicePush& push);
 

@@ -126,6 +126,7 @@ class SliceStore {
   absl::Status Load(const LoadOptions& options, SliceSource& source);
   uint64_t lineage() const;
   const SliceTable& table() const;
+  const StepPlan& plan() const { return *plan_; }  // of the lineage that was loaded
   absl::Span<const uint32_t> owned() const;
   bool Owns(uint32_t slice) const;
   std::vector<std::string> slot_names(uint32_t slice) const;

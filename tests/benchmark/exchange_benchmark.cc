@@ -144,7 +144,7 @@ class Training {
     exchange.push = true;
     exchange.batch = {0, step_};
     exchange.step = step_;
-    exchange.batch_examples = 1;
+    exchange.batch_examples = uint64_t{1} << 20;
     exchange.push_data = pushes_[group].data();
     exchange.pulled_versions = synchronous_ ? nullptr : versions_.data();
     exchange.pull = true;
