@@ -14,6 +14,9 @@ constexpr absl::Duration kSayWaitingEvery = absl::Seconds(5);
 // Between two attempts to take a place that seems to be taken.
 constexpr absl::Duration kDuplicatePause = absl::Milliseconds(200);
 
+// Between heartbeats once the run is over: the chief answers at once.
+constexpr absl::Duration kPauseAtEnd = absl::Milliseconds(200);
+
 // The part of the chief's lease in which a task may act: it must have stopped before the lease
 // ends.
 constexpr double kSafePart = 0.8;
@@ -125,7 +128,12 @@ void ChiefSession::Run() {
   while (true) {
     const Beat beat = BeatOnce();
     if (beat == Beat::kEnd) return;
-    const absl::Duration wait = beat == Beat::kRetry ? backoff_.Next() : absl::ZeroDuration();
+    absl::Duration wait = absl::ZeroDuration();
+    if (beat == Beat::kRetry) {
+      wait = backoff_.Next();
+    } else if (is_over_) {
+      wait = kPauseAtEnd;
+    }
     if (!SleepUnlessStopped(wait)) return;
   }
 }
@@ -190,6 +198,8 @@ void ChiefSession::Take(const v1::RunState& state) {
     identity_->set_view(state.view());
     identity_->set_lineage(state.lineage());
   }
+  is_over_ =
+      state.phase() == v1::RunState::PHASE_DONE || state.phase() == v1::RunState::PHASE_FAILED;
   observer_->OnRunState(state);
 }
 

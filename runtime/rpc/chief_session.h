@@ -119,7 +119,8 @@ class ChiefSession {
   const Options options_;
   Observer* const observer_;
   Retry retry_;
-  Backoff backoff_;  // Of the thread.
+  Backoff backoff_;       // Of the thread.
+  bool is_over_ = false;  // the run, as last heard; of the thread
   std::thread thread_;
   absl::Time say_waiting_ = absl::InfinitePast();  // of Register
 

@@ -150,6 +150,21 @@ TEST_F(ChiefSessionTest, HeartbeatsSayWhatTheTaskDoes) {
   EXPECT_EQ(chief_.last_heartbeat.computed(), 5u);
 }
 
+TEST_F(ChiefSessionTest, AfterTheEndHeartbeatsAreFew) {
+  ChiefSession::Options options = Options();
+  options.heartbeat_wait = absl::ZeroDuration();  // as if the chief answered at once
+  ChiefSession session(&chief_, &clock_, options, &observer_);
+  ASSERT_TRUE(session.Register(nullptr).ok());
+  v1::RunState over = State(1);
+  over.set_phase(v1::RunState::PHASE_DONE);
+  chief_.SetState(over);
+  session.Start();
+  observer_.WaitForStates(1);
+  Notification().WaitFor(absl::Milliseconds(500));
+  session.Stop();
+  EXPECT_LE(chief_.calls, 10);
+}
+
 TEST_F(ChiefSessionTest, AFencedTaskIsTold) {
   ChiefSession session(&chief_, &clock_, Options(), &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
