@@ -2,7 +2,6 @@
 
 #include <grpcpp/channel.h>
 
-#include <algorithm>
 #include <memory>
 #include <random>
 
@@ -45,9 +44,6 @@ ParameterServer::Options ServerOptions(const TaskOptions& options, ChiefClient* 
     server.lease = absl::Seconds(options.run.cluster().lease_seconds());
   }
   server.shared_memory = !options.run.cluster().no_shared_memory();
-  // A slice travels whole.
-  server.max_payload_bytes =
-      std::max<size_t>(kDefaultMaxBulkPayloadBytes, options.run.cluster().slice_bytes());
   return server;
 }
 

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -255,9 +254,6 @@ absl::Status RunWorker(const TaskOptions& options, const ModelFactory& model) {
       NewGrpcChannel(options.chief_address, ChannelUse::kControl, kMaxControlMessageBytes));
   BulkConnector::Options bulk_options;
   bulk_options.shared_memory = !options.run.cluster().no_shared_memory();
-  // A slice travels whole.
-  bulk_options.max_payload_bytes =
-      std::max<size_t>(bulk_options.max_payload_bytes, options.run.cluster().slice_bytes());
   BulkConnector bulk(bulk_options);
   WorkerLinks links;
   links.chief = &chief;

@@ -6,10 +6,6 @@
 #include <queue>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
-#include "proto/v1/variable.pb.h"
-
 namespace shoal {
 namespace {
 
@@ -51,26 +47,6 @@ std::vector<uint32_t> PlaceSlices(const SliceTable& table, uint32_t num_ps_tasks
       break;
   }
   return PlaceRoundRobin(table, num_ps_tasks);
-}
-
-absl::Status CheckShardMap(const SliceTable& table, const v1::ShardMap& shard_map) {
-  if (shard_map.slice_bytes() != table.slice_bytes()) {
-    return absl::InvalidArgumentError(absl::StrCat("the shard map was made for slice_bytes ",
-                                                   shard_map.slice_bytes(), ", not ",
-                                                   table.slice_bytes()));
-  }
-  if (static_cast<uint32_t>(shard_map.owner_size()) != table.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("the shard map has ", shard_map.owner_size(),
-                                                   " slices, the variables have ", table.size()));
-  }
-  for (int slice = 0; slice < shard_map.owner_size(); ++slice) {
-    if (shard_map.owner(slice) >= shard_map.num_ps_tasks()) {
-      return absl::InvalidArgumentError(absl::StrCat("the shard map gives slice ", slice, " to ps ",
-                                                     shard_map.owner(slice), " of ",
-                                                     shard_map.num_ps_tasks()));
-    }
-  }
-  return absl::OkStatus();
 }
 
 std::vector<uint32_t> SlicesOwnedBy(uint32_t ps, const std::vector<uint32_t>& owner) {

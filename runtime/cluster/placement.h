@@ -4,15 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/status/status.h"
-
 #include "runtime/cluster/slice_table.h"
 
 namespace shoal {
-
-namespace v1 {
-class ShardMap;
-}
 
 enum class PlacementStrategy {
   kGreedyByBytes,  // the largest slice first (ties by index) to the ps with the fewest bytes (ties
@@ -24,9 +18,6 @@ enum class PlacementStrategy {
 // num_ps_tasks >= 1.
 std::vector<uint32_t> PlaceSlices(const SliceTable& table, uint32_t num_ps_tasks,
                                   PlacementStrategy strategy);
-
-// Does a shard map that came from elsewhere fit the slices? InvalidArgument names what differs.
-absl::Status CheckShardMap(const SliceTable& table, const v1::ShardMap& shard_map);
 
 // The slices of one ps, in index order.
 std::vector<uint32_t> SlicesOwnedBy(uint32_t ps, const std::vector<uint32_t>& owner);

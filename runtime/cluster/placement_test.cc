@@ -47,20 +47,5 @@ TEST(PlacementTest, SlicesOwnedByAPsAreInIndexOrder) {
   EXPECT_THAT(SlicesOwnedBy(1, {1, 0, 1, 1}), testing::ElementsAre(0, 2, 3));
 }
 
-TEST(PlacementTest, ForeignShardMapsAreRefusedWithTheDifference) {
-  const SliceTable table = Table({20, 1});
-  v1::ShardMap map;
-  map.set_slice_bytes(64);
-  map.set_num_ps_tasks(2);
-  for (uint32_t owner : {0, 1, 1}) map.add_owner(owner);
-  EXPECT_TRUE(CheckShardMap(table, map).ok());
-  map.set_owner(1, 2);
-  EXPECT_THAT(CheckShardMap(table, map).message(), testing::HasSubstr("slice 1 to ps 2 of 2"));
-  map.add_owner(0);
-  EXPECT_THAT(CheckShardMap(table, map).message(), testing::HasSubstr("4 slices"));
-  map.set_slice_bytes(128);
-  EXPECT_THAT(CheckShardMap(table, map).message(), testing::HasSubstr("slice_bytes 128"));
-}
-
 }  // namespace
 }  // namespace shoal
