@@ -1,10 +1,8 @@
+// Threads and records. The calls of others are in chief_calls.cc.
 #include "chief/chief.h"
 
 #include <algorithm>
 #include <utility>
-
-#include "absl/strings/str_format.h"
-#include "absl/types/optional.h"
 
 #include "base/log.h"
 #include "runtime/rpc/retry.h"
@@ -12,13 +10,8 @@
 namespace shoal {
 namespace {
 
-// How long a heartbeat or a question for a norm may wait here.
-constexpr absl::Duration kLongestPark = absl::Seconds(1);
 // How long after the end a ps may take to be told so.
 constexpr absl::Duration kFinishWait = absl::Seconds(10);
-// A task that holds a place which another process wants must be heard within this time. Longer than
-// kLongestPark.
-constexpr absl::Duration kProofOfLife = absl::Seconds(2);
 
 }  // namespace
 
@@ -70,7 +63,8 @@ class Chief::PsLine {
   std::thread thread_;
 };
 
-Chief::Chief(Options options) : options_(std::move(options)), session_(options_.session) {
+Chief::Chief(Options options)
+    : options_(std::move(options)), session_(options_.session), publisher_("publisher") {
   for (uint32_t ps = 0; ps < options_.session.num_ps_tasks; ++ps)
     lines_.push_back(std::make_unique<PsLine>(this, ps));
   driver_ = std::thread([this] { Drive(); });
@@ -84,6 +78,7 @@ Chief::~Chief() {
     changed_.NotifyAll();
   }
   driver_.join();
+  publisher_.Stop();
   lines_.clear();
 }
 
@@ -107,7 +102,7 @@ void Chief::Drive() {
       DispatchCommands();
       records = session_.TakeRecords();
       if (session_.state().number() != number) changed_.NotifyAll();
-      if (records.empty() && Over()) {
+      if (records.empty() && publishing_ == 0 && Over()) {
         over_since = std::min(over_since, now);
         if (session_.all_finished() || now - over_since > kFinishWait) {
           drained_ = true;
@@ -131,26 +126,59 @@ void Chief::RecordAll(std::vector<SessionRecord> records) {
     if (const auto* line = std::get_if<StepLine>(&record)) {
       options_.recorder->Record(*line);
     } else if (const auto* rolled_back = std::get_if<RolledBack>(&record)) {
-      options_.recorder->Record(*rolled_back);
+      const absl::Status status = options_.recorder->Record(*rolled_back);
+      {
+        MutexLock lock(&mutex_);
+        FenceIfAborted(status);
+      }
+      if (rolled_back->lines_only) continue;
+      OnPublisher(
+          [this, step = rolled_back->version] { return options_.recorder->DiscardAbove(step); });
     } else if (std::holds_alternative<TrainingStarts>(record)) {
       options_.recorder->OnTrainingStarts();
     } else if (const auto* note = std::get_if<SessionNote>(&record)) {
       LOG(INFO) << note->text;
     } else {
-      const auto& write = std::get<ManifestToWrite>(record);
-      const absl::Status status = options_.recorder->Record(write);
-      bool stands = false;
-      {
-        MutexLock lock(&mutex_);
-        session_.OnManifestWritten(options_.clock->Now(), write.manifest.lineage(),
-                                   write.manifest.step(), status);
-        stands = session_.RestsOn(write.directory);
-        poked_ = true;
-        changed_.NotifyAll();
-      }
-      if (stands) options_.recorder->OnCheckpointStands();
+      OnPublisher([this, write = std::get<ManifestToWrite>(record)] { return PublishNow(write); });
     }
   }
+}
+
+void Chief::OnPublisher(std::function<absl::Status()> work) {
+  {
+    MutexLock lock(&mutex_);
+    ++publishing_;
+  }
+  publisher_.Post([this, work = std::move(work)] {
+    const absl::Status status = work();
+    MutexLock lock(&mutex_);
+    --publishing_;
+    FenceIfAborted(status);
+    poked_ = true;
+    poke_.NotifyAll();
+    changed_.NotifyAll();
+  });
+}
+
+absl::Status Chief::PublishNow(const ManifestToWrite& write) {
+  absl::Status status = options_.recorder->Publish(write);
+  bool stands = false;
+  {
+    MutexLock lock(&mutex_);
+    FenceIfAborted(status);
+    session_.OnManifestWritten(options_.clock->Now(), write.manifest.lineage(),
+                               write.manifest.step(), status);
+    stands = session_.RestsOn(write.directory);
+    poked_ = true;
+    poke_.NotifyAll();
+    changed_.NotifyAll();
+  }
+  if (stands) options_.recorder->OnCheckpointStands();
+  return status;
+}
+
+void Chief::FenceIfAborted(const absl::Status& status) {
+  if (absl::IsAborted(status)) session_.Fence(std::string(status.message()));
 }
 
 void Chief::Deliver(const PsCommand& command, ParameterClient* client) {
@@ -233,151 +261,6 @@ Chief::Outcome Chief::outcome() const {
     outcome.classifies = session_.classifies();
   }
   return outcome;
-}
-
-absl::StatusOr<v1::RegisterTaskResponse> Chief::RegisterWhenFree(
-    const v1::RegisterTaskRequest& request) {
-  // Whoever holds the place may have died a moment ago: only a heartbeat proves that it lives.
-  const TaskId task = TaskOf(request.identity().member());
-  const absl::optional<absl::Time> heard = session_.LastHeard(task);
-  const absl::Time until = options_.clock->Now() + kProofOfLife;
-  while (true) {
-    const absl::Time now = options_.clock->Now();
-    if (now >= until) session_.PresumeDead(now, task);
-    absl::StatusOr<v1::RegisterTaskResponse> answer = session_.Register(now, request);
-    if (!absl::IsAlreadyExists(answer.status()) || session_.LastHeard(task) != heard ||
-        now >= until || closing_) {
-      return answer;
-    }
-    options_.clock->WaitUntil(std::min(until, now + options_.tick), &mutex_, &changed_);
-  }
-}
-
-absl::Status Chief::RegisterTask(const v1::RegisterTaskRequest& request,
-                                 v1::RegisterTaskResponse* response) {
-  MutexLock lock(&mutex_);
-  absl::StatusOr<v1::RegisterTaskResponse> answer = RegisterWhenFree(request);
-  poked_ = true;
-  poke_.NotifyAll();
-  changed_.NotifyAll();
-  if (!answer.ok()) {
-    LOG(WARNING) << "refused " << TaskOf(request.identity().member()).ToString() << ": "
-                 << answer.status();
-    return answer.status();
-  }
-  *response = *std::move(answer);
-  LOG(INFO) << TaskOf(request.identity().member()).ToString() << " registered, pid "
-            << request.process_id() << " on " << request.host()
-            << (request.address().empty() ? "" : ", serves at ") << request.address();
-  return absl::OkStatus();
-}
-
-absl::Status Chief::Heartbeat(const v1::HeartbeatRequest& request,
-                              v1::HeartbeatResponse* response) {
-  MutexLock lock(&mutex_);
-  absl::Status status = session_.Heartbeat(options_.clock->Now(), request);
-  if (!status.ok()) return status;
-  const absl::Time until = options_.clock->Now() +
-                           std::min(kLongestPark, absl::Milliseconds(request.wait_milliseconds()));
-  while (session_.state().number() == request.known_state() && !closing_ && !Over()) {
-    if (!options_.clock->WaitUntil(until, &mutex_, &changed_)) break;
-  }
-  if (session_.state().number() != request.known_state()) {
-    *response->mutable_state() = session_.state();
-    if (request.known_state() != 0) response->mutable_state()->clear_run();
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Chief::ReportSteps(const v1::ReportStepsRequest& request,
-                                v1::ReportStepsResponse* /*response*/) {
-  MutexLock lock(&mutex_);
-  absl::Status status = session_.ReportSteps(options_.clock->Now(), request);
-  poked_ = true;
-  poke_.NotifyAll();
-  return status;
-}
-
-absl::Status Chief::ReportShard(const v1::ReportShardRequest& request,
-                                v1::ReportShardResponse* /*response*/) {
-  MutexLock lock(&mutex_);
-  absl::Status status = session_.ReportShard(options_.clock->Now(), request);
-  poked_ = true;
-  poke_.NotifyAll();
-  return status;
-}
-
-absl::Status Chief::ReportEvaluation(const v1::ReportEvaluationRequest& request,
-                                     v1::ReportEvaluationResponse* /*response*/) {
-  MutexLock lock(&mutex_);
-  return session_.ReportEvaluation(options_.clock->Now(), request);
-}
-
-absl::Status Chief::ReportBadBatch(const v1::ReportBadBatchRequest& request,
-                                   v1::ReportBadBatchResponse* /*response*/) {
-  MutexLock lock(&mutex_);
-  absl::Status status = session_.ReportBadBatch(options_.clock->Now(), request);
-  poked_ = true;
-  poke_.NotifyAll();
-  return status;
-}
-
-absl::Status Chief::LeaseBatches(const v1::LeaseBatchesRequest& request,
-                                 v1::LeaseBatchesResponse* response) {
-  MutexLock lock(&mutex_);
-  absl::StatusOr<v1::LeaseBatchesResponse> answer =
-      session_.LeaseBatches(options_.clock->Now(), request);
-  if (!answer.ok()) return answer.status();
-  *response = *std::move(answer);
-  // Finished batches may make a cut due; asking for more changes nothing.
-  if (request.finished_size() > 0) {
-    poked_ = true;
-    poke_.NotifyAll();
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Chief::ReportNorms(const v1::ReportNormsRequest& request,
-                                v1::ReportNormsResponse* response) {
-  MutexLock lock(&mutex_);
-  absl::Status status = session_.ReportNorms(options_.clock->Now(), request);
-  if (!status.ok()) return status;
-  changed_.NotifyAll();
-  const absl::Time until = options_.clock->Now() + kLongestPark;
-  while (true) {
-    const std::optional<double> scale =
-        session_.NormScale(request.identity().lineage(), request.step());
-    if (scale.has_value()) {
-      response->set_ready(true);
-      response->set_scale(*scale);
-      return absl::OkStatus();
-    }
-    if (closing_ || !options_.clock->WaitUntil(until, &mutex_, &changed_)) return absl::OkStatus();
-  }
-}
-
-absl::Status Chief::RequestStop(const v1::RequestStopRequest& request,
-                                v1::RequestStopResponse* response) {
-  MutexLock lock(&mutex_);
-  absl::StatusOr<uint64_t> version = session_.RequestStop(options_.clock->Now(), request);
-  poked_ = true;
-  poke_.NotifyAll();
-  changed_.NotifyAll();
-  if (!version.ok()) return version.status();
-  response->set_version(*version);
-  return absl::OkStatus();
-}
-
-void Chief::OnDisconnect(const v1::Identity& member) {
-  MutexLock lock(&mutex_);
-  session_.Disconnect(options_.clock->Now(), member);
-}
-
-absl::Status Chief::GetRunStatus(const v1::GetRunStatusRequest& /*request*/,
-                                 v1::GetRunStatusResponse* response) {
-  MutexLock lock(&mutex_);
-  *response = session_.Status(options_.clock->Now());
-  return absl::OkStatus();
 }
 
 }  // namespace shoal

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 
 #include "base/clock.h"
+#include "base/executor.h"
 #include "base/mutex.h"
 #include "chief/training_session.h"
 #include "runtime/rpc/chief_client.h"
@@ -19,22 +20,29 @@
 
 namespace shoal {
 
-// Writes down what a session wants kept: metrics, checkpoints' manifests. Called on one thread, in
-// order.
+// Writes down what a session wants kept. Lines are called for on one thread, checkpoints on
+// another, because they may take seconds; each in order. ABORTED: another chief has taken the run
+// over, nothing was written.
 class SessionRecorder {
  public:
   virtual ~SessionRecorder() = default;
+
+  // Lines.
   virtual void Record(const StepLine& line) = 0;
-  virtual void Record(const RolledBack& rolled_back) = 0;
-  virtual absl::Status Record(const ManifestToWrite& manifest) = 0;
-  // The session rests on the manifest recorded last: older checkpoints may be removed.
-  virtual void OnCheckpointStands() = 0;
+  virtual absl::Status Record(const RolledBack& rolled_back) = 0;
   virtual void OnTrainingStarts() = 0;
+
+  // Checkpoints.
+  virtual absl::Status Publish(const ManifestToWrite& manifest) = 0;
+  // The session rests on the manifest published last: older checkpoints may be removed.
+  virtual void OnCheckpointStands() = 0;
+  // Checkpoints above the step are void.
+  virtual absl::Status DiscardAbove(uint64_t step) = 0;
 };
 
-// A TrainingSession with threads: one that drives its timers and records, one for each ps that
-// sends it commands. Implements the calls of proto/v1/chief_service.proto for whoever serves them
-// or shares the process. Thread-safe.
+// A TrainingSession with threads: one that drives its timers and lines, one that publishes
+// checkpoints, one for each ps that sends it commands. Implements the calls of
+// proto/v1/chief_service.proto for whoever serves them or shares the process. Thread-safe.
 class Chief : public ChiefClient {
  public:
   struct Options {
@@ -101,6 +109,11 @@ class Chief : public ChiefClient {
   void Drive();
   void DispatchCommands() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RecordAll(std::vector<SessionRecord> records);
+  // Runs `work` after what was given before, without the lock, on the publisher's thread.
+  void OnPublisher(std::function<absl::Status()> work);
+  absl::Status PublishNow(const ManifestToWrite& write);
+  // Ends the run if the status says that another chief has it.
+  void FenceIfAborted(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Deliver(const PsCommand& command, ParameterClient* client);
 
   const Options options_;
@@ -111,8 +124,10 @@ class Chief : public ChiefClient {
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   bool drained_ ABSL_GUARDED_BY(mutex_) =
       false;  // the end was reached and everything is written down
+  int publishing_ ABSL_GUARDED_BY(mutex_) = 0;  // given to the publisher and not done
   CondVar poke_;
   std::vector<std::unique_ptr<PsLine>> lines_;
+  SerialExecutor publisher_;
   std::thread driver_;
 };
 

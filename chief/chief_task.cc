@@ -27,6 +27,9 @@
 namespace shoal {
 namespace {
 
+// How long a chief that was killed may take to let go of the directory.
+constexpr absl::Duration kPredecessorEnds = absl::Seconds(2);
+
 int KeepOf(const v1::RunConfig& run) {
   return run.checkpoint().keep() > 0 ? static_cast<int>(run.checkpoint().keep()) : 3;
 }
@@ -40,6 +43,9 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
                                                              Connect connect) {
   std::unique_ptr<ChiefTask> task(new ChiefTask(options));
   const v1::RunConfig& run = options.run;
+  RETURN_IF_ERROR(options.file_system->MakeDirectory(run.out()));
+  ASSIGN_OR_RETURN(task->lock_,
+                   RunLock::Acquire(run.out(), RunLock::Holder::kChief, kPredecessorEnds));
   ASSIGN_OR_RETURN(
       task->checkpoints_,
       CheckpointDirectory::Open(*options.file_system, absl::StrCat(run.out(), "/checkpoints")));
@@ -53,7 +59,8 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
     ASSIGN_OR_RETURN(task->finished_, IsAtEnd(run, *session.manifest));
     if (task->finished_) return task;
   }
-  ASSIGN_OR_RETURN(session.term, task->NextTerm());
+  RETURN_IF_ERROR(task->NextTerm());
+  session.term = task->term_;
   session.run_id = session.manifest.has_value() ? session.manifest->run_id() : SystemRandomHex();
   session.token = SystemRandomHex();
   RETURN_IF_ERROR(WriteAtomically(*options.file_system,
@@ -75,7 +82,8 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   ChiefTask* const self = task.get();
   recorder.publish = [self](const ManifestToWrite& write) { return self->Publish(write); };
   recorder.prune = [self] { self->Prune(); };
-  recorder.discard_above = [self](uint64_t step) { self->DiscardAbove(step); };
+  recorder.discard_above = [self](uint64_t step) { return self->DiscardAbove(step); };
+  recorder.may_write = [self] { return self->CheckTerm(); };
   ASSIGN_OR_RETURN(task->recorder_, RunRecorder::Create(recorder));
 
   Chief::Options chief;
@@ -99,20 +107,31 @@ absl::Status ChiefTask::FindCheckpoint(TrainingSession::Options* session) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> ChiefTask::NextTerm() {
+absl::StatusOr<uint64_t> ChiefTask::ReadTerm() const {
   const std::string path = absl::StrCat(options_.run.out(), "/TERM");
-  uint64_t last = 0;
-  absl::StatusOr<std::string> text = ReadFile(*options_.file_system, path);
-  if (text.ok()) {
-    if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(*text), &last)) {
-      return absl::DataLossError(
-          absl::StrCat(path, ": is not a number; remove it if no chief of this run is alive"));
-    }
-  } else if (!absl::IsNotFound(text.status())) {
-    return text.status();
+  const absl::StatusOr<std::string> text = ReadFile(*options_.file_system, path);
+  if (absl::IsNotFound(text.status())) return 0;
+  RETURN_IF_ERROR(text.status());
+  uint64_t term = 0;
+  if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(*text), &term)) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": is not a number; remove it if no chief of this run is alive"));
   }
-  RETURN_IF_ERROR(WriteAtomically(*options_.file_system, path, absl::StrCat(last + 1, "\n")));
-  return last + 1;
+  return term;
+}
+
+absl::Status ChiefTask::NextTerm() {
+  ASSIGN_OR_RETURN(const uint64_t last, ReadTerm());
+  term_ = last + 1;
+  return WriteAtomically(*options_.file_system, absl::StrCat(options_.run.out(), "/TERM"),
+                         absl::StrCat(term_, "\n"));
+}
+
+absl::Status ChiefTask::CheckTerm() const {
+  ASSIGN_OR_RETURN(const uint64_t newest, ReadTerm());
+  if (newest <= term_) return absl::OkStatus();
+  return absl::AbortedError(
+      absl::StrFormat("a newer chief, of term %d, has taken %s over", newest, options_.run.out()));
 }
 
 absl::Status ChiefTask::WriteRunFile(uint32_t replicas_to_aggregate, uint64_t slice_bytes) {
@@ -143,6 +162,7 @@ absl::Status ChiefTask::Publish(const ManifestToWrite& write) {
   if (!CheckpointName::Parse(write.directory, &name)) {
     return absl::InternalError(absl::StrCat("no name of a checkpoint: ", write.directory));
   }
+  RETURN_IF_ERROR(CheckTerm());
   v1::Manifest manifest = write.manifest;
   manifest.set_created_unix_seconds(
       static_cast<uint64_t>(absl::ToUnixSeconds(options_.clock->Now())));
@@ -166,11 +186,12 @@ void ChiefTask::Prune() {
   if (!pruned.ok()) LOG(WARNING) << "old checkpoints could not be removed: " << pruned;
 }
 
-void ChiefTask::DiscardAbove(uint64_t step) {
+absl::Status ChiefTask::DiscardAbove(uint64_t step) {
+  RETURN_IF_ERROR(CheckTerm());
   absl::StatusOr<std::vector<CheckpointName>> names = checkpoints_->List();
   if (!names.ok()) {
     LOG(WARNING) << "cannot list checkpoints: " << names.status();
-    return;
+    return absl::OkStatus();
   }
   for (const CheckpointName& name : *names) {
     if (name.step <= step) continue;
@@ -178,6 +199,7 @@ void ChiefTask::DiscardAbove(uint64_t step) {
         absl::StrCat(checkpoints_->PathOf(name.ToString()), "/MANIFEST"));
     if (!removed.ok()) LOG(WARNING) << "a checkpoint above step " << step << " stays: " << removed;
   }
+  return absl::OkStatus();
 }
 
 absl::Status ChiefTask::WaitAndConclude(const absl::Status& why_stopped) {
@@ -194,6 +216,7 @@ absl::Status ChiefTask::WaitAndConclude(const absl::Status& why_stopped) {
 }
 
 absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {
+  if (absl::IsAborted(CheckTerm())) return absl::OkStatus();  // it is another chief's
   // What was refused before its first step leaves the record of what the run came to.
   if (!status.ok() && !absl::IsCancelled(status) && !recorder_->any_step() &&
       ReadSummary(options_.file_system, options_.run.out()).ok()) {
@@ -216,6 +239,18 @@ absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {
   return WriteSummary(options_.file_system, options_.run.out(), summary);
 }
 
+void StopOnRequest(ShutdownNotification* shutdown, const std::shared_ptr<ChiefTask>& task) {
+  shutdown->Subscribe([weak = std::weak_ptr<ChiefTask>(task)] {
+    const std::shared_ptr<ChiefTask> running = weak.lock();
+    if (running == nullptr) return;
+    v1::RequestStopRequest request;
+    request.set_stop(true);
+    request.set_reason("told to stop");
+    v1::RequestStopResponse response;
+    (void)running->chief()->RequestStop(request, &response);
+  });
+}
+
 absl::Status RunChief(const TaskOptions& options) {
   const uint32_t num_ps_tasks = options.run.deployment().num_ps_tasks();
   if (num_ps_tasks == 0) {
@@ -223,7 +258,7 @@ absl::Status RunChief(const TaskOptions& options) {
         "num_ps_tasks: a chief of its own needs at least one ps; use `shoal train`");
   }
   ASSIGN_OR_RETURN(
-      const std::unique_ptr<ChiefTask> task,
+      const std::shared_ptr<ChiefTask> task,
       ChiefTask::Create(options, num_ps_tasks, [](uint32_t /*ps*/, const std::string& address) {
         return std::make_unique<GrpcParameterClient>(
             NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes));
@@ -241,14 +276,7 @@ absl::Status RunChief(const TaskOptions& options) {
   RETURN_IF_ERROR(task->RecordStart(cluster));
   RETURN_IF_ERROR(ReportAddress(options.report_fd, server->address()));
   LOG(INFO) << "chief of " << options.run.name() << " serves at " << server->address();
-  Chief* const chief = task->chief();
-  options.shutdown->Subscribe([chief] {
-    v1::RequestStopRequest request;
-    request.set_stop(true);
-    request.set_reason("told to stop");
-    v1::RequestStopResponse response;
-    (void)chief->RequestStop(request, &response);
-  });
+  StopOnRequest(options.shutdown, task);
   const absl::Status status = task->WaitAndConclude();
   const absl::Status stopped = server->Stop(absl::Seconds(2));
   if (!stopped.ok()) {

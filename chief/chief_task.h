@@ -7,24 +7,30 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 
 #include "chief/chief.h"
 #include "chief/run_recorder.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/process/run_lock.h"
 #include "runtime/process/task_options.h"
 
 namespace shoal {
 
+class ShutdownNotification;
+
 // The chief of a run with everything it leaves in the run's directory: finds the checkpoint to go
-// on from, counts terms, keeps metrics, writes manifests and at the end summary.json. Serves nobody
-// by itself: chief() is called directly or behind a server.
+// on from, counts terms, keeps metrics, writes manifests and at the end summary.json. It writes
+// nothing more once the directory has a higher term. Serves nobody by itself: chief() is called
+// directly or behind a server.
 class ChiefTask {
  public:
   using Connect =
       std::function<std::unique_ptr<ParameterClient>(uint32_t ps, const std::string& address)>;
 
-  // Reads and prepares the run's directory. Errors name the field: --resume=never with a checkpoint
-  // there, --resume=must without one, a directory that cannot be written, a damaged run.
+  // Reads and prepares the run's directory, which is held against other chiefs as long as the task
+  // lives. Errors name the field: --out in use, --resume=never with a checkpoint there,
+  // --resume=must without one, a directory that cannot be written, a damaged run.
   static absl::StatusOr<std::unique_ptr<ChiefTask>> Create(const TaskOptions& options,
                                                            uint32_t num_ps_tasks, Connect connect);
   ~ChiefTask();
@@ -44,20 +50,28 @@ class ChiefTask {
  private:
   explicit ChiefTask(const TaskOptions& options) : options_(options) {}
   absl::Status FindCheckpoint(TrainingSession::Options* session);
-  absl::StatusOr<uint64_t> NextTerm();
   absl::Status WriteRunFile(uint32_t replicas_to_aggregate, uint64_t slice_bytes);
+  absl::StatusOr<uint64_t> ReadTerm() const;  // 0: there was no chief before
+  absl::Status NextTerm();
+  // ABORTED if a chief of a higher term has the directory.
+  absl::Status CheckTerm() const;
   absl::Status Publish(const ManifestToWrite& write);
   void Prune();
-  void DiscardAbove(uint64_t step);
+  absl::Status DiscardAbove(uint64_t step);
   absl::Status WriteOwnSummary(const absl::Status& status);
 
   const TaskOptions options_;
+  absl::optional<RunLock> lock_;
+  uint64_t term_ = 0;
   std::unique_ptr<CheckpointDirectory> checkpoints_;
   std::unique_ptr<RunRecorder> recorder_;
   std::unique_ptr<Chief> chief_;
   bool finished_ = false;
   bool resumes_ = false;
 };
+
+// Lets the notification, which may outlive the task, stop the task's run after a checkpoint.
+void StopOnRequest(ShutdownNotification* shutdown, const std::shared_ptr<ChiefTask>& task);
 
 // A chief that serves over gRPC at options.listen_address until the run is over.
 absl::Status RunChief(const TaskOptions& options);

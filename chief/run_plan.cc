@@ -63,6 +63,8 @@ uint32_t ClonesOf(const v1::RunConfig& run) {
   return run.deployment().has_num_clones() ? run.deployment().num_clones() : 1;
 }
 
+uint64_t SeedOf(const v1::RunConfig& run) { return run.has_seed() ? run.seed() : 1; }
+
 // R as the run file wants it; 0: as it was, or as many as there are replicas.
 uint32_t WantedReplicas(const v1::RunConfig& run, const v1::Manifest* manifest) {
   if (run.sync().has_sync_replicas() && !run.sync().sync_replicas()) return 1;
@@ -87,7 +89,7 @@ absl::StatusOr<StepPlan> PlanSteps(const v1::RunConfig& run, const v1::ModelDecl
                         "same data or --resume=never with another --out",
                         options.examples_per_epoch, old.examples_per_epoch));
   }
-  const uint64_t seed = run.has_seed() ? run.seed() : 1;
+  const uint64_t seed = SeedOf(run);
   if (seed != manifest->seed() && !before.IsEpochStart(manifest->step())) {
     return absl::FailedPreconditionError(
         absl::StrFormat("seed is %d (was %d), but the checkpoint is in the middle of an epoch, "
@@ -135,6 +137,13 @@ absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint3
   ASSIGN_OR_RETURN(SliceTable table, SliceTable::Create(variables, slice_bytes));
   ASSIGN_OR_RETURN(StepPlan steps, PlanSteps(run, model, manifest));
 
+  std::optional<uint32_t> other_batches_from;
+  if (manifest != nullptr &&
+      (SeedOf(run) != manifest->seed() ||
+       steps.options().batch_examples != manifest->plan().batch_examples())) {
+    other_batches_from = steps.At(manifest->step()).epoch;
+  }
+
   v1::ShardMap shard_map;
   shard_map.set_num_ps_tasks(num_ps_tasks);
   shard_map.set_slice_bytes(slice_bytes);
@@ -145,10 +154,10 @@ absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint3
     shard_map.add_owner(owner);
   }
   const uint64_t last_step = steps.LastStep(run.max_steps(), run.num_epochs());
-  return std::make_unique<RunPlan>(
-      RunPlan{std::move(variables), std::move(table), std::move(shard_map), steps, last_step,
-              VersionSchedule{run.checkpoint().save_every(), last_step},
-              VersionSchedule{run.eval_every(), last_step}, model.evaluation_blocks()});
+  return std::make_unique<RunPlan>(RunPlan{
+      std::move(variables), std::move(table), std::move(shard_map), steps, last_step,
+      VersionSchedule{run.checkpoint().save_every(), last_step},
+      VersionSchedule{run.eval_every(), last_step}, model.evaluation_blocks(), other_batches_from});
 }
 
 absl::Status CheckSameModel(const v1::ModelDeclaration& first, const v1::ModelDeclaration& other,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -25,6 +26,9 @@ struct RunPlan {
   VersionSchedule cuts;
   VersionSchedule evaluations;
   uint64_t evaluation_blocks = 0;
+  // A resume at an epoch's start with another seed or size of batches: batches of this epoch and
+  // later ones are others than those that the manifest knows.
+  std::optional<uint32_t> other_batches_from;
 };
 
 // `manifest` is null at a first start. `num_ps_tasks` is at least 1 (LOCAL: 1). Errors name the

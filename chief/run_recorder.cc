@@ -97,29 +97,36 @@ void RunRecorder::Record(const StepLine& line) {
   }
 }
 
-void RunRecorder::Record(const RolledBack& rolled_back) {
-  if (!rolled_back.lines_only) options_.discard_above(rolled_back.version);
+absl::Status RunRecorder::Record(const RolledBack& rolled_back) {
+  RETURN_IF_ERROR(options_.may_write());
   const absl::Status status = metrics_->CutBackTo(rolled_back.version);
   if (!status.ok()) LOG(ERROR) << "metrics.jsonl: " << status;
   if (options_.progress != nullptr) options_.progress->GoBackTo(rolled_back.version);
   MutexLock lock(&mutex_);
   steps_ = rolled_back.version;
-  while (!examples_of_.empty() && first_counted_ + examples_of_.size() > rolled_back.version + 1) {
-    examples_ -= examples_of_.back();
-    examples_of_.pop_back();
+  while (!examples_of_.empty()) {
+    StepsAlike& last = examples_of_.back();
+    const uint64_t standing =
+        rolled_back.version < last.first_step ? 0 : rolled_back.version - last.first_step + 1;
+    if (standing >= last.num_steps) break;
+    examples_ -= (last.num_steps - standing) * last.examples;
+    last.num_steps = standing;
+    if (standing == 0) examples_of_.pop_back();
   }
+  return absl::OkStatus();
 }
 
 // Steps that are void later are taken back.
 void RunRecorder::CountExamples(uint64_t step, uint64_t examples) {
-  if (examples_of_.empty()) first_counted_ = step;
-  examples_of_.resize(step - first_counted_, 0);
-  examples_of_.push_back(static_cast<uint32_t>(examples));
   examples_ += examples;
-}
-
-absl::Status RunRecorder::Record(const ManifestToWrite& manifest) {
-  return options_.publish(manifest);
+  if (!examples_of_.empty()) {
+    StepsAlike& last = examples_of_.back();
+    if (last.examples == examples && step == last.first_step + last.num_steps) {
+      ++last.num_steps;
+      return;
+    }
+  }
+  examples_of_.push_back({step, 1, examples});
 }
 
 Summary RunRecorder::figures() const {

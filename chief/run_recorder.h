@@ -23,8 +23,7 @@
 namespace shoal {
 
 // Keeps a run's records: metrics.jsonl, the progress bar, and the figures of summary.json.
-// Checkpoints are written by the functions it is given. Records come on one thread; figures() may
-// be asked on any.
+// Checkpoints are written by the functions it is given. figures() may be asked on any thread.
 class RunRecorder : public SessionRecorder {
  public:
   struct Options {
@@ -41,17 +40,22 @@ class RunRecorder : public SessionRecorder {
     // Removes old checkpoints.
     std::function<void()> prune;
     // Removes checkpoints above a step: the run went back behind them.
-    std::function<void(uint64_t step)> discard_above;
+    std::function<absl::Status(uint64_t step)> discard_above;
+    // ABORTED once another chief has taken the run over.
+    std::function<absl::Status()> may_write;
   };
 
   // Opens metrics.jsonl and, in SYNC, cuts it back to first_step.
   static absl::StatusOr<std::unique_ptr<RunRecorder>> Create(const Options& options);
 
   void Record(const StepLine& line) override;
-  void Record(const RolledBack& rolled_back) override;
-  absl::Status Record(const ManifestToWrite& manifest) override;
-  void OnCheckpointStands() override { options_.prune(); }
+  absl::Status Record(const RolledBack& rolled_back) override;
   void OnTrainingStarts() override;
+  absl::Status Publish(const ManifestToWrite& manifest) override {
+    return options_.publish(manifest);
+  }
+  void OnCheckpointStands() override { options_.prune(); }
+  absl::Status DiscardAbove(uint64_t step) override { return options_.discard_above(step); }
 
   // What summary.json says, but for status, exit_reason, test figures and checkpoint.
   Summary figures() const;
@@ -77,8 +81,14 @@ class RunRecorder : public SessionRecorder {
   uint64_t window_examples_ ABSL_GUARDED_BY(mutex_) = 0;
   double rate_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t examples_ ABSL_GUARDED_BY(mutex_) = 0;  // of the lines that stand
-  uint64_t first_counted_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<uint32_t> examples_of_ ABSL_GUARDED_BY(mutex_);  // by step, from first_counted_
+  // How many examples the lines that stand have, in case they become void. Most have as many as
+  // the one before: runs of steps, rising.
+  struct StepsAlike {
+    uint64_t first_step = 0;
+    uint64_t num_steps = 0;
+    uint64_t examples = 0;  // of each
+  };
+  std::vector<StepsAlike> examples_of_ ABSL_GUARDED_BY(mutex_);
   uint64_t steps_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<double> final_loss_ ABSL_GUARDED_BY(mutex_);
 };

@@ -64,6 +64,10 @@ absl::Status TrainingSession::CheckIdentity(absl::Time now, const v1::Identity& 
   }
   if (identity.term() < options_.term)
     return absl::AbortedError("fenced term: a newer chief runs here");
+  if (identity.term() > options_.term) {
+    Fence(absl::StrFormat("a newer chief, of term %d, has taken this run over", identity.term()));
+    return absl::AbortedError("fenced term: this chief is an older one");
+  }
   RETURN_IF_ERROR(membership_.Renew(now, TaskOf(identity.member()), identity.incarnation()));
   if (check_lineage && identity.lineage() != state_.lineage()) {
     return absl::AbortedError(
@@ -132,6 +136,10 @@ absl::Status TrainingSession::AdmitWorker(const v1::RegisterTaskRequest& request
   }
   model_ = request.model();
   plan_ = *std::move(plan);
+  if (plan_->other_batches_from.has_value()) {
+    decisions_.ForgetSkipsFrom(*plan_->other_batches_from);
+    UpdateDecisions();
+  }
   std::vector<CutLedger::Part> parts(options_.num_ps_tasks, {false, false});
   for (uint32_t slice = 0; slice < plan_->table.size(); ++slice) {
     CutLedger::Part& part = parts[plan_->shard_map.owner(static_cast<int>(slice))];
@@ -256,33 +264,6 @@ absl::Status TrainingSession::ReportEvaluation(absl::Time now,
   return absl::OkStatus();
 }
 
-absl::Status TrainingSession::ReportBadBatch(absl::Time now,
-                                             const v1::ReportBadBatchRequest& request) {
-  TaskId task = TaskOf(request.identity().member());
-  const uint64_t incarnation = request.identity().incarnation();
-  const BatchKey batch = KeyOf(request.batch());
-  bool certain = request.reason() == v1::ReportBadBatchRequest::REASON_NON_FINITE;
-  std::string detail = request.detail();
-  if (request.has_died()) {  // From a launcher, which is no member.
-    if (request.identity().run_id() != options_.run_id && !request.identity().run_id().empty()) {
-      return absl::FailedPreconditionError("run_id: another run");
-    }
-    task = TaskOf(request.died());
-    certain = false;
-    detail = absl::StrCat(task.ToString(), " crashed on it: ", request.detail());
-  } else {
-    RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
-  }
-  if (async_ != nullptr) {
-    ReportAsyncBadBatch(batch, task, incarnation, certain, detail);
-    Progress(now);
-  } else {
-    decisions_.Report(batch, incarnation, certain, detail);
-    Decide(now);
-  }
-  return absl::OkStatus();
-}
-
 absl::Status TrainingSession::ReportNorms(absl::Time now, const v1::ReportNormsRequest& request) {
   RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
   if (request.identity().member().job() != v1::JOB_PS)
@@ -364,21 +345,6 @@ void TrainingSession::OnLoadAnswer(absl::Time now, const PsCommand& command,
   if (async_ != nullptr) async_->OnLoaded(command.ps, *response);
   StartTrainingIfLoaded();
   Progress(now);
-}
-
-void TrainingSession::OnWithholdAnswer(absl::Time now, const PsCommand& command,
-                                       const v1::WithholdBatchResponse& response) {
-  const auto& request = std::get<v1::WithholdBatchRequest>(command.request);
-  if (request.identity().lineage() != state_.lineage() || response.ignored()) return;
-  decisions_.OnWithheld(command.ps, KeyOf(request.batch()), request.number(), response.all_have(),
-                        response.none_has());
-  Decide(now);
-}
-
-void TrainingSession::OnDecideAnswer(const PsCommand& command) {
-  const auto& request = std::get<v1::DecideBatchRequest>(command.request);
-  if (request.identity().lineage() != state_.lineage()) return;
-  decisions_.OnDecisionAcknowledged(command.ps, KeyOf(request.batch()), request.number());
 }
 
 void TrainingSession::OnCutAnswer(const PsCommand& command,

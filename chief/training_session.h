@@ -89,8 +89,6 @@ class TrainingSession {
   void Disconnect(absl::Time now, const v1::Identity& identity);
   // When the live holder of a place was last heard; none if the place is free.
   absl::optional<absl::Time> LastHeard(TaskId task) const;
-  // The holder of a place that another process wants was not heard in time: it may be replaced.
-  void PresumeDead(absl::Time now, TaskId task);
   absl::Status ReportSteps(absl::Time now, const v1::ReportStepsRequest& request);
   absl::Status ReportShard(absl::Time now, const v1::ReportShardRequest& request);
   absl::Status ReportEvaluation(absl::Time now, const v1::ReportEvaluationRequest& request);
@@ -101,6 +99,9 @@ class TrainingSession {
   std::optional<double> NormScale(uint64_t lineage, uint64_t step) const;
   absl::StatusOr<uint64_t> RequestStop(absl::Time now, const v1::RequestStopRequest& request);
   v1::GetRunStatusResponse Status(absl::Time now) const;
+
+  // Another chief has taken the run over: this one ends and must write nothing more.
+  void Fence(const std::string& why);
 
   // --- Answers to commands. Answers of older lineages and incarnations are ignored.
   void OnLoadAnswer(absl::Time now, const PsCommand& command,

@@ -102,7 +102,6 @@ std::vector<PsCommand> TrainingSession::TakeCommands(absl::Time now) {
       auto fill = [&](auto request) {
         FillIdentity(request.mutable_identity());
         *request.mutable_batch() = ToProto(batch);
-        request.set_step(plan_->steps.Covers(batch) ? plan_->steps.PlaceOf(batch).step : 0);
         request.set_number(message.number);
         return request;
       };

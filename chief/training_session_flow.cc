@@ -1,5 +1,6 @@
 // What follows from messages and time: phases, rollbacks, cuts, records. Commands to ps are in
-// training_session_commands.cc, waits and their ends in training_session_waits.cc.
+// training_session_commands.cc, bad batches in training_session_faults.cc, waits and their ends in
+// training_session_waits.cc.
 #include <algorithm>
 #include <utility>
 
@@ -10,12 +11,6 @@
 #include "chief/training_session.h"
 
 namespace shoal {
-namespace {
-
-// A run that skips so many batches next to each other will not recover (docs/failure_model.md).
-constexpr uint64_t kMostSkipsInARow = 20;
-
-}  // namespace
 
 void TrainingSession::SetPhase(v1::RunState::Phase phase) {
   if (state_.phase() == phase) return;
@@ -41,6 +36,11 @@ void TrainingSession::Fail(const std::string& message, absl::StatusCode code) {
   Note(absl::StrCat("failed: ", message));
 }
 
+void TrainingSession::Fence(const std::string& why) {
+  Fail(absl::StrFormat("%s; this one, of term %d, ends and writes nothing more", why,
+                       options_.term));
+}
+
 void TrainingSession::UpdateView() {
   const std::vector<uint32_t> live = membership_.Live(Job::kWorker);
   if (std::equal(live.begin(), live.end(), state_.workers().begin(), state_.workers().end()))
@@ -59,17 +59,6 @@ void TrainingSession::UpdatePsAddresses() {
     state_.add_ps_addresses(member == nullptr ? "" : member->address);
     state_.add_ps_incarnations(ps_[i].incarnation);
   }
-  Changed();
-}
-
-void TrainingSession::UpdateDecisions() {
-  const uint64_t changes = decisions_.changes() + (async_ == nullptr ? 0 : skipped().size());
-  if (decisions_seen_ == changes) return;
-  decisions_seen_ = changes;
-  state_.clear_skipped();
-  state_.clear_delivered();
-  for (const auto& [batch, reason] : skipped()) *state_.add_skipped() = ToProto(batch);
-  for (const BatchKey& batch : decisions_.delivered()) *state_.add_delivered() = ToProto(batch);
   Changed();
 }
 
@@ -110,42 +99,6 @@ void TrainingSession::Rollback(absl::Time now, const std::string& reason) {
   records_.push_back(RolledBack{version, reason});
   Note(absl::StrFormat("back to step %d, lineage %d: %s", version, state_.lineage(), reason));
   CheckWaits(now);
-}
-
-void TrainingSession::Decide(absl::Time now) {
-  const uint64_t changes = decisions_.changes();
-  const bool rollback = decisions_.Decide();
-  UpdateDecisions();
-  if (decisions_.changes() != changes && FailIfDiverging(decisions_.skipped())) return;
-  if (rollback) Rollback(now, "a bad batch had reached some slices; it is skipped now");
-}
-
-bool TrainingSession::FailIfDiverging(const std::map<BatchKey, std::string>& skipped) {
-  if (MostSkippedInARow(skipped) < kMostSkipsInARow) return false;
-  Fail(absl::StrFormat(
-      "%d batches in a row are not finite: training diverges; lower --learning_rate or clip "
-      "gradients. %s",
-      kMostSkipsInARow, StandingCheckpoint()));
-  return true;
-}
-
-absl::Status TrainingSession::ReportPoisoned(const v1::PoisonedSlice& poisoned) {
-  if (plan_ == nullptr || poisoned.slice() >= plan_->table.size()) {
-    return absl::InvalidArgumentError("poisoned.slice: there is no such slice");
-  }
-  const v1::VariableSpec& variable =
-      plan_->variables[plan_->table[poisoned.slice()].variable];
-  Fail(absl::StrFormat(
-      "variable %s is not finite after the update of step %d: training diverges; lower "
-      "--learning_rate (%g there) or clip gradients. %s",
-      variable.name(), poisoned.step(), poisoned.learning_rate(), StandingCheckpoint()));
-  return absl::OkStatus();
-}
-
-std::string TrainingSession::StandingCheckpoint() const {
-  if (cuts_.durable_directory().empty()) return "There is no checkpoint yet";
-  return absl::StrFormat("The checkpoint of step %d, %s, stands", cuts_.durable_version(),
-                         cuts_.durable_directory());
 }
 
 void TrainingSession::Progress(absl::Time now) {

@@ -294,6 +294,96 @@ TEST_F(TrainingSessionTest, ASliceThatIsNotFiniteEndsTheRunAndNamesTheVariable) 
             "--learning_rate (2.5 there) or clip gradients. There is no checkpoint yet");
 }
 
+TEST_F(TrainingSessionTest, ABadBatchThatTheRunDoesNotHaveIsRefused) {
+  v1::ReportBadBatchRequest report;
+  report.mutable_died()->set_job(v1::JOB_WORKER);
+  report.mutable_batch()->set_index(1);
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportBadBatch(now_, report))) << "no plan yet";
+  StartTraining();
+  EXPECT_TRUE(session_->ReportBadBatch(now_, report).ok());
+  report.mutable_batch()->set_index(8);
+  const absl::Status status = session_->ReportBadBatch(now_, report);
+  EXPECT_EQ(status.message(), "batch: this run has no batch 8 of epoch 0 to compute");
+  report.mutable_batch()->set_index(1);
+  report.mutable_died()->set_job(v1::JOB_PS);
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportBadBatch(now_, report)));
+  report.mutable_died()->set_job(v1::JOB_WORKER);
+  report.mutable_identity()->set_run_id("other");
+  EXPECT_TRUE(absl::IsFailedPrecondition(session_->ReportBadBatch(now_, report)));
+  EXPECT_TRUE(session_->TakeCommands(now_).empty());
+}
+
+TEST_F(TrainingSessionTest, AMemberOfAHigherTermEndsThisChief) {
+  StartTraining();
+  v1::HeartbeatRequest request;
+  *request.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
+  request.mutable_identity()->set_term(5);
+  EXPECT_TRUE(absl::IsAborted(session_->Heartbeat(now_, request)));
+  EXPECT_EQ(session_->failure().message(),
+            "a newer chief, of term 5, has taken this run over; this one, of term 1, ends and "
+            "writes nothing more");
+}
+
+// Goes on after the first epoch of eight batches, of which one was skipped, as one of the next.
+class ResumedSessionTest : public TrainingSessionTest {
+ protected:
+  static TrainingSession::Options Resumed() {
+    TrainingSession::Options options = DefaultOptions();
+    v1::Manifest manifest;
+    manifest.set_run_id("run");
+    manifest.set_step(4);
+    manifest.set_seed(1);
+    manifest.set_synchronous(true);
+    manifest.mutable_plan()->set_examples_per_epoch(80);
+    manifest.mutable_plan()->set_batch_examples(10);
+    manifest.mutable_plan()->set_replicas_to_aggregate(2);
+    manifest.mutable_shard_map()->set_slice_bytes(64);
+    for (const char* name : {"a", "b"}) {
+      v1::VariableSpec* variable = manifest.add_variables();
+      variable->set_name(name);
+      variable->add_shape(4);
+      variable->set_dtype(v1::DATA_TYPE_FLOAT32);
+      variable->set_trainable(true);
+      variable->set_update(v1::UPDATE_KIND_OPTIMIZER);
+    }
+    for (const uint32_t epoch : {0u, 1u}) {
+      v1::BatchId* batch = manifest.add_skipped()->mutable_batch();
+      batch->set_epoch(epoch);
+      batch->set_index(3);
+    }
+    options.manifest = manifest;
+    options.manifest_directory = "ckpt-4";
+    options.run.set_num_epochs(3);
+    return options;
+  }
+
+  ResumedSessionTest() : TrainingSessionTest(Resumed()) {}
+
+  std::vector<uint32_t> EpochsOfSkips() {
+    std::vector<uint32_t> epochs;
+    for (const v1::BatchId& batch : session_->state().skipped()) epochs.push_back(batch.epoch());
+    return epochs;
+  }
+};
+
+TEST_F(ResumedSessionTest, SkipsStayWhileBatchesAreTheSame) {
+  StartTraining();
+  EXPECT_THAT(EpochsOfSkips(), ElementsAre(0, 1));
+}
+
+TEST_F(ResumedSessionTest, SkipsOfBatchesThatAreOthersNowAreForgotten) {
+  TrainingSession::Options options = Resumed();
+  options.run.set_batch_size(20);
+  session_ = std::make_unique<TrainingSession>(options);
+  StartTraining();
+  EXPECT_THAT(EpochsOfSkips(), ElementsAre(0));
+  options.run.set_batch_size(10);
+  options.run.set_seed(2);
+  session_ = std::make_unique<TrainingSession>(options);
+  StartTraining();
+  EXPECT_THAT(EpochsOfSkips(), ElementsAre(0));
+}
+
 TEST_F(TrainingSessionTest, NormsAreTakenFromTheLivePsOfThisLineageOnly) {
   StartTraining();
   v1::ReportNormsRequest good;

@@ -30,11 +30,6 @@ absl::optional<absl::Time> TrainingSession::LastHeard(TaskId task) const {
   return member->last_heard;
 }
 
-void TrainingSession::PresumeDead(absl::Time now, TaskId task) {
-  const Member* member = membership_.Find(task);
-  if (member != nullptr) membership_.Disconnect(now, task, member->incarnation);
-}
-
 void TrainingSession::UpdateWaitingFor() {
   std::vector<std::string> missing;
   for (uint32_t i = 0; i < ps_.size(); ++i) {

@@ -99,14 +99,6 @@ void StopRun(Chief* chief, const std::string& reason) {
   (void)chief->RequestStop(request, &response);
 }
 
-void StopOnRequest(const TaskOptions& options, const std::shared_ptr<ChiefTask>& task) {
-  options.shutdown->Subscribe([weak = std::weak_ptr<ChiefTask>(task)] {
-    if (const std::shared_ptr<ChiefTask> running = weak.lock()) {
-      StopRun(running->chief(), "told to stop");
-    }
-  });
-}
-
 // One worker with one server needs no messages.
 std::unique_ptr<VariableStore> MakeDirectStore(ParameterServer* server, const Clock* clock,
                                                std::vector<ExchangeGroup> groups,
@@ -166,7 +158,7 @@ absl::Status RunInProcess(const TaskOptions& options, uint32_t num_ps_tasks, uin
             return std::make_unique<LentParameterClient>(servers[ps].parameter_service());
           }));
   if (task->is_finished()) return task->WaitAndConclude();
-  StopOnRequest(options, task);
+  StopOnRequest(options.shutdown, task);
   RETURN_IF_ERROR(servers.Start(options, task->chief(), num_ps_tasks));
 
   std::vector<absl::Status> worked(num_workers);

@@ -1,14 +1,10 @@
 #include "deploy/train_command.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -17,12 +13,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
+#include "absl/types/optional.h"
 
 #include "base/clock.h"
 #include "base/file_system.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "base/unique_fd.h"
 #include "deploy/launcher.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
@@ -32,10 +28,14 @@
 #include "runtime/observability/summary.h"
 #include "runtime/process/child.h"
 #include "runtime/process/exit_code.h"
+#include "runtime/process/run_lock.h"
 #include "runtime/process/shutdown.h"
 
 namespace shoal {
 namespace {
+
+// How long a chief whose launcher was killed may take to end.
+constexpr absl::Duration kChiefEnds = absl::Seconds(2);
 
 // The run's directory, held against a second run.
 class RunDirectory {
@@ -44,40 +44,43 @@ class RunDirectory {
       : path_(run.out()), file_system_(file_system) {}
 
   // Holds the directory if it is there; makes nothing.
-  absl::Status Hold() { return LockFile(O_RDWR); }
+  absl::Status Hold() {
+    RETURN_IF_ERROR(Take(RunLock::AcquireIfThere(path_, RunLock::Holder::kLauncher)));
+    // A chief that has no launcher, or not any more.
+    const absl::Status chief =
+        RunLock::AcquireIfThere(path_, RunLock::Holder::kChief, kChiefEnds).status();
+    return chief.ok() || absl::IsNotFound(chief) ? absl::OkStatus() : Because(chief);
+  }
 
   // Makes what every run leaves there, and holds it.
   absl::Status Prepare(const v1::RunConfig& run) {
     absl::Status status = file_system_->MakeDirectory(absl::StrCat(path_, "/logs"));
     if (!status.ok()) return Because(status);
-    RETURN_IF_ERROR(LockFile(O_RDWR | O_CREAT));
+    if (!lock_.has_value()) {
+      RETURN_IF_ERROR(Take(RunLock::Acquire(path_, RunLock::Holder::kLauncher)));
+    }
     status =
         WriteAtomically(*file_system_, absl::StrCat(path_, "/run.textproto"), PrintRunConfig(run));
     return status.ok() ? status : Because(status);
   }
 
  private:
-  absl::Status LockFile(int flags) {
-    if (lock_.is_valid()) return absl::OkStatus();
-    const std::string file = absl::StrCat(path_, "/LOCK");
-    lock_.Reset(open(file.c_str(), flags | O_CLOEXEC, 0644));
-    if (!lock_.is_valid()) {
-      if (errno == ENOENT && (flags & O_CREAT) == 0) return absl::OkStatus();
-      return Because(absl::PermissionDeniedError(absl::StrCat(file, ": ", std::strerror(errno))));
-    }
-    if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
-    return absl::AlreadyExistsError(absl::StrCat("--out: another run is using ", path_,
-                                                 "; wait for it or name another directory"));
+  absl::Status Take(absl::StatusOr<RunLock> lock) {
+    if (absl::IsNotFound(lock.status())) return absl::OkStatus();
+    if (!lock.ok()) return Because(lock.status());
+    lock_ = *std::move(lock);
+    return absl::OkStatus();
   }
 
   absl::Status Because(const absl::Status& status) const {
+    if (absl::IsAlreadyExists(status)) return status;
     return absl::Status(status.code(), absl::StrCat("--out: cannot use ", path_, ": ",
                                                     status.message(), "; name another directory"));
   }
 
   const std::string path_;
   FileSystem* const file_system_;
-  UniqueFd lock_;
+  absl::optional<RunLock> lock_;
 };
 
 // The summary that a run's chief has written, as text to compare; "" if none.

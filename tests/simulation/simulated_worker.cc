@@ -55,7 +55,8 @@ void SimulatedWorker::Kill() {
   if (store_ != nullptr) store_->Shutdown();
   if (incarnation_ != 0 &&
       world_->network.Chance(0.6)) {  // its connection breaks, or nobody notices
-    world_->session->PresumeDead(world_->network.now(), TaskId{Job::kWorker, index_});
+    world_->session->Disconnect(world_->network.now(),
+                                IdentityOf(term_, v1::JOB_WORKER, index_, incarnation_, 0));
   }
   if (on_death) on_death();
 }

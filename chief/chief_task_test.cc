@@ -1,0 +1,78 @@
+#include "chief/chief_task.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/clock.h"
+#include "base/file_system.h"
+#include "runtime/process/shutdown.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ChiefTaskTest : public ::testing::Test {
+ protected:
+  ChiefTaskTest() {
+    options_.run.set_out(
+        absl::StrCat(::testing::TempDir(), "/",
+                     ::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    EXPECT_TRUE(RemoveTree(*files_, options_.run.out()).ok());
+    options_.run.set_batch_size(1);
+    options_.clock = &clock_;
+    options_.file_system = files_.get();
+  }
+
+  absl::StatusOr<std::unique_ptr<ChiefTask>> Create() {
+    return ChiefTask::Create(options_, 1, [](uint32_t, const std::string&) { return nullptr; });
+  }
+
+  std::string Term() { return *ReadFile(*files_, options_.run.out() + "/TERM"); }
+
+  const RealClock clock_;
+  const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
+  TaskOptions options_;
+};
+
+TEST_F(ChiefTaskTest, ASecondChiefOnADirectoryIsRefusedAndChangesNothing) {
+  absl::StatusOr<std::unique_ptr<ChiefTask>> first = Create();
+  ASSERT_TRUE(first.ok()) << first.status();
+  const std::string token = *ReadFile(*files_, options_.run.out() + "/checkpoints/TOKEN");
+  EXPECT_EQ(Term(), "1\n");
+  const absl::Status second = Create().status();
+  EXPECT_EQ(second.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(second.message()), HasSubstr("--out: another run is using"));
+  EXPECT_EQ(Term(), "1\n");
+  EXPECT_EQ(*ReadFile(*files_, options_.run.out() + "/checkpoints/TOKEN"), token);
+  first->reset();
+  EXPECT_TRUE(Create().ok());
+  EXPECT_EQ(Term(), "2\n");
+}
+
+TEST_F(ChiefTaskTest, ARequestToStopAfterTheTaskIsGoneDoesNothing) {
+  ShutdownNotification shutdown;
+  {
+    absl::StatusOr<std::unique_ptr<ChiefTask>> task = Create();
+    ASSERT_TRUE(task.ok()) << task.status();
+    StopOnRequest(&shutdown, std::shared_ptr<ChiefTask>(std::move(*task)));
+  }
+  shutdown.Request();
+}
+
+TEST_F(ChiefTaskTest, ARequestToStopEndsTheRun) {
+  ShutdownNotification shutdown;
+  absl::StatusOr<std::unique_ptr<ChiefTask>> created = Create();
+  ASSERT_TRUE(created.ok()) << created.status();
+  const std::shared_ptr<ChiefTask> task = *std::move(created);
+  StopOnRequest(&shutdown, task);
+  shutdown.Request();
+  EXPECT_TRUE(absl::IsCancelled(task->WaitAndConclude()));
+}
+
+}  // namespace
+}  // namespace shoal

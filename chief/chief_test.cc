@@ -1,0 +1,179 @@
+// The threads of a chief: what waits for what.
+#include "chief/chief.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/clock.h"
+#include "base/notification.h"
+#include "proto/v1/parameter_service.pb.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Publishes when it may, and says what came.
+class FakeRecorder : public SessionRecorder {
+ public:
+  void Record(const StepLine& /*line*/) override {}
+  absl::Status Record(const RolledBack& /*rolled_back*/) override { return absl::OkStatus(); }
+  void OnTrainingStarts() override { training.Notify(); }
+  absl::Status Publish(const ManifestToWrite& /*manifest*/) override {
+    publishing.Notify();
+    may_publish.Wait();
+    return result;
+  }
+  void OnCheckpointStands() override {}
+  absl::Status DiscardAbove(uint64_t /*step*/) override { return absl::OkStatus(); }
+
+  Notification training, publishing, may_publish;
+  absl::Status result;
+};
+
+// A ps that does what it is told.
+class WillingPs : public ParameterClient {
+ public:
+  absl::Status LoadSlices(const v1::LoadSlicesRequest&, v1::LoadSlicesResponse*) override {
+    return absl::OkStatus();
+  }
+  absl::Status WithholdBatch(const v1::WithholdBatchRequest&, v1::WithholdBatchResponse*) override {
+    return absl::OkStatus();
+  }
+  absl::Status DecideBatch(const v1::DecideBatchRequest&, v1::DecideBatchResponse*) override {
+    return absl::OkStatus();
+  }
+  absl::Status RequestCut(const v1::RequestCutRequest&, v1::RequestCutResponse*) override {
+    return absl::OkStatus();
+  }
+  absl::Status GetApplied(const v1::GetAppliedRequest&, v1::GetAppliedResponse*) override {
+    return absl::OkStatus();
+  }
+  absl::Status Finish(const v1::FinishRequest&, v1::FinishResponse*) override {
+    return absl::OkStatus();
+  }
+};
+
+class ChiefTest : public ::testing::Test {
+ protected:
+  void Start(absl::Duration lease) {
+    Chief::Options options;
+    options.session.run_id = "run";
+    options.session.lease = lease;
+    options.session.run.set_batch_size(10);
+    options.session.run.set_max_steps(1);
+    options.clock = &clock_;
+    options.recorder = &recorder_;
+    options.connect = [](uint32_t, const std::string&) { return std::make_unique<WillingPs>(); };
+    chief_ = std::make_unique<Chief>(std::move(options));
+  }
+
+  ~ChiefTest() override { recorder_.may_publish.Notify(); }
+
+  absl::Status Register(v1::Job job, const std::string& nonce) {
+    v1::RegisterTaskRequest request;
+    request.mutable_identity()->mutable_member()->set_job(job);
+    request.set_nonce(nonce);
+    if (job == v1::JOB_WORKER) {
+      v1::VariableSpec* variable = request.mutable_model()->add_variables();
+      variable->set_name("v");
+      variable->add_shape(4);
+      variable->set_dtype(v1::DATA_TYPE_FLOAT32);
+      variable->set_update(v1::UPDATE_KIND_OPTIMIZER);
+      request.mutable_model()->set_train_examples(80);
+    }
+    v1::RegisterTaskResponse response;
+    const absl::Status status = chief_->RegisterTask(request, &response);
+    if (!status.ok()) return status;
+    v1::Identity& identity = job == v1::JOB_PS ? ps_ : worker_;
+    identity.set_run_id(response.run_id());
+    identity.set_term(response.term());
+    identity.set_incarnation(response.incarnation());
+    identity.set_lineage(1);
+    identity.mutable_member()->set_job(job);
+    return absl::OkStatus();
+  }
+
+  // The run's only step is through, and its checkpoint is being published.
+  void TrainUntilPublishing() {
+    ASSERT_TRUE(Register(v1::JOB_PS, "ps").ok());
+    ASSERT_TRUE(Register(v1::JOB_WORKER, "worker").ok());
+    recorder_.training.Wait();
+    v1::ReportStepsRequest steps;
+    *steps.mutable_identity() = ps_;
+    steps.add_steps()->set_step(1);
+    v1::ReportStepsResponse steps_response;
+    ASSERT_TRUE(chief_->ReportSteps(steps, &steps_response).ok());
+    v1::ReportShardRequest shard;
+    *shard.mutable_identity() = ps_;
+    shard.set_version(1);
+    shard.set_directory("ckpt-1");
+    shard.mutable_file()->set_name("shard");
+    v1::ReportShardResponse shard_response;
+    ASSERT_TRUE(chief_->ReportShard(shard, &shard_response).ok());
+    recorder_.publishing.Wait();
+  }
+
+  size_t LiveTasks() {
+    v1::GetRunStatusResponse status;
+    EXPECT_TRUE(chief_->GetRunStatus({}, &status).ok());
+    return static_cast<size_t>(status.tasks_size());
+  }
+
+  const RealClock clock_;
+  FakeRecorder recorder_;
+  v1::Identity ps_, worker_;
+  std::unique_ptr<Chief> chief_;
+};
+
+TEST_F(ChiefTest, GoesOnWhileACheckpointIsPublished) {
+  Start(absl::Milliseconds(300));
+  TrainUntilPublishing();
+  // Only the driver ends leases.
+  const absl::Time give_up = absl::Now() + absl::Seconds(20);
+  while (LiveTasks() > 0 && absl::Now() < give_up) Notification().WaitFor(absl::Milliseconds(5));
+  EXPECT_EQ(LiveTasks(), 0u);
+  recorder_.may_publish.Notify();
+  EXPECT_TRUE(chief_->Wait().ok());
+  EXPECT_EQ(chief_->outcome().checkpoint, "ckpt-1");
+}
+
+TEST_F(ChiefTest, ANewerChiefInTheDirectoryEndsThisOne) {
+  Start(absl::Seconds(10));
+  recorder_.result = absl::AbortedError("a newer chief, of term 7, has taken /out over");
+  recorder_.may_publish.Notify();
+  TrainUntilPublishing();
+  const absl::Status status = chief_->Wait();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("of term 7, has taken /out over; this one, of term 1, ends"));
+}
+
+TEST_F(ChiefTest, WhoWantsATakenPlaceWaitsOutTheHoldersLease) {
+  constexpr absl::Duration kLease = absl::Seconds(3);
+  Start(kLease);
+  const absl::Time start = absl::Now();
+  ASSERT_TRUE(Register(v1::JOB_PS, "first").ok());
+  ASSERT_TRUE(Register(v1::JOB_PS, "second").ok());
+  EXPECT_GE(absl::Now() - start, kLease);
+}
+
+TEST_F(ChiefTest, WhoseDeathItsLauncherReportsLosesItsPlaceAtOnce) {
+  Start(absl::Minutes(10));
+  ASSERT_TRUE(Register(v1::JOB_PS, "ps").ok());
+  ASSERT_TRUE(Register(v1::JOB_WORKER, "first").ok());
+  v1::ReportBadBatchRequest report;
+  report.mutable_died()->set_job(v1::JOB_WORKER);
+  report.mutable_identity()->set_incarnation(worker_.incarnation());
+  report.set_reason(v1::ReportBadBatchRequest::REASON_CRASH);
+  v1::ReportBadBatchResponse response;
+  ASSERT_TRUE(chief_->ReportBadBatch(report, &response).ok());
+  EXPECT_TRUE(Register(v1::JOB_WORKER, "second").ok());
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,64 @@
+#include "chief/run_recorder.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+namespace shoal {
+namespace {
+
+class RunRecorderTest : public ::testing::Test {
+ protected:
+  RunRecorderTest() {
+    RunRecorder::Options options;
+    options.file_system = files_.get();
+    options.clock = &clock_;
+    options.directory = absl::StrCat(
+        ::testing::TempDir(), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    EXPECT_TRUE(RemoveTree(*files_, options.directory).ok());
+    EXPECT_TRUE(files_->MakeDirectory(options.directory).ok());
+    options.may_write = [this] { return may_write_; };
+    recorder_ = *RunRecorder::Create(options);
+  }
+
+  void Line(uint64_t step, uint64_t examples) {
+    StepLine line;
+    line.report.set_step(step);
+    line.report.set_examples(examples);
+    recorder_->Record(line);
+  }
+
+  const RealClock clock_;
+  const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
+  absl::Status may_write_;
+  std::unique_ptr<RunRecorder> recorder_;
+};
+
+TEST_F(RunRecorderTest, CountsTheExamplesOfTheLinesThatStand) {
+  // Epochs of three steps, the last one smaller.
+  for (uint64_t step = 1; step <= 9; ++step) Line(step, step % 3 == 0 ? 4 : 10);
+  EXPECT_EQ(recorder_->figures().examples, 72u);
+  ASSERT_TRUE(recorder_->Record(RolledBack{5, ""}).ok());
+  EXPECT_EQ(recorder_->figures().examples, 44u);
+  EXPECT_EQ(recorder_->figures().steps, 5u);
+  Line(6, 0);  // skipped now
+  Line(7, 10);
+  EXPECT_EQ(recorder_->figures().examples, 54u);
+  ASSERT_TRUE(recorder_->Record(RolledBack{4, ""}).ok());
+  EXPECT_EQ(recorder_->figures().examples, 34u);
+  ASSERT_TRUE(recorder_->Record(RolledBack{0, ""}).ok());
+  EXPECT_EQ(recorder_->figures().examples, 0u);
+}
+
+TEST_F(RunRecorderTest, LinesThatAreAnotherChiefsAreNotCut) {
+  Line(1, 10);
+  Line(2, 10);
+  may_write_ = absl::AbortedError("a newer chief");
+  EXPECT_TRUE(absl::IsAborted(recorder_->Record(RolledBack{1, ""})));
+  EXPECT_EQ(recorder_->figures().examples, 20u);
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,56 @@
+#include "runtime/process/run_lock.h"
+
+#include <sys/stat.h>
+
+#include <optional>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+namespace shoal {
+namespace {
+
+using Holder = RunLock::Holder;
+
+class RunLockTest : public ::testing::Test {
+ protected:
+  RunLockTest() : out_(absl::StrCat(::testing::TempDir(), "/run_lock")) {
+    mkdir(out_.c_str(), 0755);
+  }
+
+  const std::string out_;
+};
+
+TEST_F(RunLockTest, OneHolderOfAKindAtATime) {
+  {
+    const absl::StatusOr<RunLock> chief = RunLock::Acquire(out_, Holder::kChief);
+    ASSERT_TRUE(chief.ok()) << chief.status();
+    EXPECT_TRUE(absl::IsAlreadyExists(RunLock::Acquire(out_, Holder::kChief).status()));
+    EXPECT_TRUE(RunLock::Acquire(out_, Holder::kLauncher).ok());
+  }
+  EXPECT_TRUE(RunLock::Acquire(out_, Holder::kChief).ok());
+}
+
+TEST_F(RunLockTest, WaitsForAHolderThatEnds) {
+  std::optional<RunLock> first(*RunLock::Acquire(out_, Holder::kChief));
+  std::thread ends([&first] { first.reset(); });
+  EXPECT_TRUE(RunLock::Acquire(out_, Holder::kChief, absl::Seconds(30)).ok());
+  ends.join();
+}
+
+TEST_F(RunLockTest, IfThereMakesNothing) {
+  EXPECT_TRUE(absl::IsNotFound(RunLock::AcquireIfThere(out_ + "/none", Holder::kChief).status()));
+  EXPECT_TRUE(RunLock::Acquire(out_, Holder::kChief).ok());
+  const absl::StatusOr<RunLock> held = RunLock::AcquireIfThere(out_, Holder::kChief);
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_TRUE(absl::IsAlreadyExists(RunLock::AcquireIfThere(out_, Holder::kChief).status()));
+}
+
+TEST_F(RunLockTest, ADirectoryThatIsNotThereIsAnError) {
+  const absl::StatusOr<RunLock> lock = RunLock::Acquire(out_ + "/none", Holder::kChief);
+  EXPECT_TRUE(absl::IsPermissionDenied(lock.status())) << lock.status();
+}
+
+}  // namespace
+}  // namespace shoal
