@@ -36,7 +36,8 @@ absl::StatusOr<std::unique_ptr<GraphProgram>> MakeProgram(const v1::RunConfig& r
   options.run = run;
   options.run.mutable_deployment()->set_replica_id(0);
   options.fields = data.fields();
-  ASSIGN_OR_RETURN(options.model, MakeModel(run.model(), options.fields, run.data().classes()));
+  ASSIGN_OR_RETURN(options.model,
+                   MakeModel(run.model(), options.fields, NumClasses(run.data(), data)));
   options.backend = CpuKernelBackend();
   options.compute_name = absl::StrCat("cpu ", cpu::CpuIsaName());
   return GraphProgram::Create(std::move(options));
@@ -142,7 +143,9 @@ absl::StatusOr<Evaluation> EvaluateCheckpoint(const v1::RunConfig& run, Checkpoi
   plan_options.batch_size = run.data().evaluation_block();
   plan_options.shuffle = false;
   ASSIGN_OR_RETURN(const BatchPlan plan, BatchPlan::Create(plan_options));
-  Prefetcher batches(*data, plan, PrefetcherOptions());
+  PrefetcherOptions read_ahead;
+  read_ahead.threads = DecodeThreads(run.data(), *data);
+  Prefetcher batches(*data, plan, read_ahead);
   Evaluation evaluation;
   evaluation.step = checkpoint->manifest().step();
   evaluation.classifies = program->classifies();

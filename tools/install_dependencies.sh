@@ -28,6 +28,8 @@ libgoogle-perftools-dev  tcmalloc, the allocator of every program
 libgtest-dev             tests
 libgmock-dev             matchers of the tests
 libbenchmark-dev         measurements
+libjpeg62-turbo-dev      decodes JPEG images
+libpng-dev               decodes PNG images
 zlib1g-dev               compressed data sets
 dataset-fashion-mnist    the default training data
 '

@@ -98,7 +98,7 @@ absl::StatusOr<RunInputs> LoadRunInputs(const v1::RunConfig& run, uint32_t repli
   program.run = run;
   program.run.mutable_deployment()->set_replica_id(replica_id);
   program.fields = inputs.train->fields();
-  const int64_t classes = run.data().classes() > 0 ? run.data().classes() : 10;
+  const int64_t classes = NumClasses(run.data(), *inputs.train);
   ASSIGN_OR_RETURN(program.model, model(run, program.fields, classes));
   program.backend = CpuKernelBackend();
   program.compute_name = absl::StrCat("cpu ", cpu::CpuIsaName());

@@ -18,13 +18,19 @@ StoreView StoreViewOf(const v1::RunState& state, uint64_t term) {
   return view;
 }
 
+PrefetcherOptions ReadWith(int threads) {
+  PrefetcherOptions options;
+  options.threads = threads;
+  return options;
+}
+
 }  // namespace
 
 SteppingTrainer::SteppingTrainer(const TrainerOptions& options)
     : options_(options),
-      train_batches_(*options.train, options.train_plan, PrefetcherOptions()),
+      train_batches_(*options.train, options.train_plan, ReadWith(options.train_threads)),
       test_batches_(options.test != nullptr ? *options.test : *options.train, options.test_plan,
-                    PrefetcherOptions()) {
+                    ReadWith(options.test_threads)) {
   const size_t most = options_.store->groups().size() * VariableStore::kMaxExchangesPerGroup;
   for (size_t i = 0; i < most; ++i) {
     flights_.push_back(std::make_unique<Flight>());

@@ -35,6 +35,8 @@ struct TrainerOptions {
   BatchPlan train_plan;  // Of the training data: replica batches of the epochs' permutations.
   BatchPlan test_plan;   // Of the test data in order: its batches are the evaluation blocks.
   StepPlan steps;
+  int train_threads = 1;  // that share the reading of a batch; no part of the result
+  int test_threads = 1;
   BatchMark* mark = nullptr;  // Where the batch in hand is noted; may be null.
   // Who this is, for messages to the chief; the lineage is filled in.
   std::function<v1::Identity()> identity;

@@ -16,6 +16,7 @@
 #include "base/periodic_task.h"
 #include "base/status_macros.h"
 #include "base/system_random.h"
+#include "ml/data/dataset_factory.h"
 #include "runtime/config/run_config.h"
 #include "runtime/process/batch_mark.h"
 #include "runtime/process/exit_code.h"
@@ -192,6 +193,8 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links, const R
                                  .train_plan = *inputs.train_plan,
                                  .test_plan = *inputs.test_plan,
                                  .steps = steps,
+                                 .train_threads = DecodeThreads(options.run.data(), *inputs.train),
+                                 .test_threads = DecodeThreads(options.run.data(), *inputs.test),
                                  .mark = mark.get(),
                                  .identity = [session] { return session->identity(); }};
   const std::unique_ptr<Trainer> trainer = MakeTrainer(state.synchronous(), trainer_options);

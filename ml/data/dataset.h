@@ -35,9 +35,17 @@ class Dataset {
   // Tells data sets apart: of the fields, the size and the content.
   virtual uint64_t fingerprint() const = 0;
 
+  // Labels are in [0, num_classes()); 0: it has no labels, or does not know.
+  virtual int64_t num_classes() const { return 0; }
+
+  // FillBatch decodes or waits for a disk, so that several threads should share a batch.
+  virtual bool is_costly() const { return false; }
+
   // Writes the examples of `indices` (each in [0, size())) one after the other: field f goes to
-  // outputs[f], as a tensor of indices.size() rows. Allocates nothing.
-  virtual absl::Status FillBatch(absl::Span<const int64_t> indices,
+  // outputs[f], as a tensor of indices.size() rows. What a row holds depends on its index and, with
+  // random augmentation, on the epoch, and on nothing else: who computes a batch again gets the
+  // same bytes. Data sets in memory allocate nothing. Errors name the file and the remedy.
+  virtual absl::Status FillBatch(uint32_t epoch, absl::Span<const int64_t> indices,
                                  absl::Span<void* const> outputs) const = 0;
 };
 

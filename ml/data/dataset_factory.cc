@@ -2,12 +2,20 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "ml/data/augmented_dataset.h"
+#include "ml/data/data_format.h"
 #include "ml/data/idx_dataset.h"
+#include "ml/data/image_folder.h"
 #include "ml/data/synthetic_dataset.h"
 #include "proto/v1/data_config.pb.h"
 
@@ -59,22 +67,89 @@ SyntheticOptions SyntheticOptionsFrom(const v1::DataConfig& config, DataSplit sp
   return options;
 }
 
-}  // namespace
+ImageTargetOptions ImageTargetFrom(const v1::ImageOptions& image) {
+  return {static_cast<int64_t>(image.height()), static_cast<int64_t>(image.width()),
+          static_cast<int64_t>(image.channels())};
+}
 
-absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const v1::DataConfig& config, DataSplit split,
+absl::StatusOr<std::unique_ptr<Dataset>> MakeImageFolder(const v1::DataConfig& config,
+                                                         DataSplit split) {
+  const bool is_train = split == DataSplit::kTrain;
+  const std::string train = JoinPath(config.directory(), "train");
+  ImageFolderOptions options;
+  options.class_directory = train;
+  options.directory = is_train ? train : JoinPath(config.directory(), "test");
+  options.image = ImageTargetFrom(config.image());
+  options.max_examples =
+      static_cast<int64_t>(is_train ? config.train_examples() : config.test_examples());
+  return OpenImageFolder(options);
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> ReadDataset(v1::DataConfig::Format format,
+                                                     const v1::DataConfig& config, DataSplit split,
                                                      uint64_t seed) {
-  switch (config.format()) {
-    case v1::DataConfig::FORMAT_UNSPECIFIED:
+  switch (format) {
     case v1::DataConfig::FORMAT_IDX:
       return MakeIdx(config, split);
     case v1::DataConfig::FORMAT_SYNTHETIC_REGRESSION:
       return MakeSyntheticRegression(SyntheticOptionsFrom(config, split, seed));
     case v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION:
       return MakeSyntheticClassification(SyntheticOptionsFrom(config, split, seed));
+    case v1::DataConfig::FORMAT_IMAGE_FOLDER:
+      return MakeImageFolder(config, split);
     default:
       return absl::InvalidArgumentError(
-          absl::StrCat("data.format is ", config.format(), ": this version does not know it"));
+          absl::StrCat("data.format is ", format, ": this version does not know it"));
   }
+}
+
+AugmentedDatasetOptions AugmentationFrom(const v1::DataConfig& config, DataSplit split,
+                                         uint64_t seed) {
+  AugmentedDatasetOptions options;
+  options.seed = seed;
+  options.is_training = split == DataSplit::kTrain;
+  options.flip = config.augment().flip();
+  options.pad = config.augment().pad();
+  options.crop = config.image().crop();
+  options.mean.assign(config.image().mean().begin(), config.image().mean().end());
+  options.stddev.assign(config.image().stddev().begin(), config.image().stddev().end());
+  return options;
+}
+
+absl::Status CheckClasses(const v1::DataConfig& config, const Dataset& dataset) {
+  if (config.classes() == 0 || dataset.num_classes() <= config.classes()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data.classes: is ", config.classes(), ", but ", config.directory(), " has ",
+      dataset.num_classes(), " classes; leave data.classes unset, or remove the other classes"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const v1::DataConfig& config, DataSplit split,
+                                                     uint64_t seed) {
+  v1::DataConfig::Format format = config.format();
+  if (format == v1::DataConfig::FORMAT_UNSPECIFIED) {
+    format = v1::DataConfig::FORMAT_IDX;
+    if (!config.directory().empty()) {
+      ASSIGN_OR_RETURN(format, DetectDataFormat(config.directory()));
+    }
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, ReadDataset(format, config, split, seed));
+  RETURN_IF_ERROR(CheckClasses(config, *dataset));
+  const AugmentedDatasetOptions augmentation = AugmentationFrom(config, split, seed);
+  if (!ChangesImages(augmentation)) return dataset;
+  return AugmentImages(std::move(dataset), augmentation);
+}
+
+int64_t NumClasses(const v1::DataConfig& config, const Dataset& dataset) {
+  if (config.classes() > 0) return config.classes();
+  return dataset.num_classes() > 0 ? dataset.num_classes() : kClasses;
+}
+
+int DecodeThreads(const v1::DataConfig& config, const Dataset& dataset) {
+  if (config.decode_threads() > 0) return static_cast<int>(config.decode_threads());
+  if (!dataset.is_costly()) return 1;
+  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 8u));
 }
 
 }  // namespace shoal

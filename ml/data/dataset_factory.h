@@ -18,11 +18,21 @@ enum class DataSplit { kTrain, kTest };
 
 inline constexpr char kDefaultDataDirectory[] = "/usr/share/datasets/fashion-mnist";
 
-// The data set that a run file describes; `seed` is for synthetic ones, whose test split is drawn
-// apart from the training split. Unset fields mean their defaults (data_config.proto; synthetic:
-// 10000 training and 2000 test examples of 600 features).
+// The data set that a run file describes, images resized, cropped and normalised as it says; the
+// training split with its random augmentation. `seed` is for that and for synthetic data, whose
+// test split is drawn apart from the training split. Unset fields mean their defaults
+// (data_config.proto; synthetic: 10000 training and 2000 test examples of 600 features). Errors
+// name the file, or the field of the run file, and the remedy.
 absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const v1::DataConfig& config, DataSplit split,
                                                      uint64_t seed);
+
+// How many classes a model for this data tells apart: what the run file says, else what the data
+// set knows, else 10.
+int64_t NumClasses(const v1::DataConfig& config, const Dataset& dataset);
+
+// Threads that should share the reading of a batch: what the run file says, else 1, or one per CPU
+// up to 8 where reading is costly.
+int DecodeThreads(const v1::DataConfig& config, const Dataset& dataset);
 
 }  // namespace shoal
 

@@ -23,6 +23,9 @@ TEST(DatasetFactoryTest, AMissingDirectoryIsNamed) {
   v1::DataConfig config;
   config.set_directory("/nowhere");
   EXPECT_THAT(std::string(MakeDataset(config, DataSplit::kTrain, 1).status().message()),
+              HasSubstr("data.directory: cannot list /nowhere"));
+  config.set_format(v1::DataConfig::FORMAT_IDX);
+  EXPECT_THAT(std::string(MakeDataset(config, DataSplit::kTrain, 1).status().message()),
               HasSubstr("/nowhere/train-images-idx3-ubyte.gz: No such file"));
 }
 
@@ -38,9 +41,9 @@ TEST(DatasetFactoryTest, SyntheticSplitsShareTheirClassesButNoExamples) {
   EXPECT_EQ(test->size(), 10);
   float a[4], b[4];
   int32_t label = 0;
-  ASSERT_TRUE(train->FillBatch({3}, {a, &label}).ok());
+  ASSERT_TRUE(train->FillBatch(0, {3}, {a, &label}).ok());
   EXPECT_EQ(label, 3);
-  ASSERT_TRUE(test->FillBatch({3}, {b, &label}).ok());
+  ASSERT_TRUE(test->FillBatch(0, {3}, {b, &label}).ok());
   EXPECT_EQ(label, 3);
   for (int j = 0; j < 4; ++j) {
     EXPECT_NE(a[j], b[j]);

@@ -21,8 +21,9 @@ uint64_t FingerprintOf(const std::vector<uint8_t>& bytes) {
 
 class IdxDataset final : public Dataset {
  public:
-  IdxDataset(IdxFile images, IdxFile labels)
+  IdxDataset(IdxFile images, IdxFile labels, int64_t num_classes)
       : size_(images.dims[0]),
+        num_classes_(num_classes),
         image_bytes_(static_cast<size_t>(images.dims[1] * images.dims[2])),
         fields_({{kInputField, {DataType::kFloat32, {1, images.dims[1], images.dims[2]}}},
                  {kLabelField, {DataType::kInt32, {}}}}),
@@ -38,8 +39,9 @@ class IdxDataset final : public Dataset {
   int64_t size() const override { return size_; }
   const std::vector<FieldSpec>& fields() const override { return fields_; }
   uint64_t fingerprint() const override { return fingerprint_; }
+  int64_t num_classes() const override { return num_classes_; }
 
-  absl::Status FillBatch(absl::Span<const int64_t> indices,
+  absl::Status FillBatch(uint32_t /*epoch*/, absl::Span<const int64_t> indices,
                          absl::Span<void* const> outputs) const override {
     float* pixels = static_cast<float*>(outputs[0]);
     int32_t* labels = static_cast<int32_t*>(outputs[1]);
@@ -54,6 +56,7 @@ class IdxDataset final : public Dataset {
 
  private:
   const int64_t size_;
+  const int64_t num_classes_;
   const size_t image_bytes_;
   const std::vector<FieldSpec> fields_;
   const std::vector<uint8_t> images_;
@@ -100,7 +103,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> LoadIdxDataset(const IdxDatasetOptions&
     KeepFirst(options.max_examples, images);
     KeepFirst(options.max_examples, labels);
   }
-  return {std::make_unique<IdxDataset>(std::move(images), std::move(labels))};
+  return {std::make_unique<IdxDataset>(std::move(images), std::move(labels), options.num_classes)};
 }
 
 }  // namespace shoal

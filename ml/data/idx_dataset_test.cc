@@ -68,7 +68,7 @@ TEST_F(IdxDatasetTest, ReadsImagesAsSharesOf255) {
   EXPECT_EQ(dataset->fields()[1].example.ToString(), "int32[]");
   float pixels[6];
   int32_t labels[2];
-  ASSERT_TRUE(dataset->FillBatch({1, 0}, {pixels, labels}).ok());
+  ASSERT_TRUE(dataset->FillBatch(0, {1, 0}, {pixels, labels}).ok());
   EXPECT_THAT(pixels, ElementsAre(0.4f, 0.6f, 0.8f, 0.0f, 0.2f, 1.0f));
   EXPECT_THAT(labels, ElementsAre(4, 9));
 }
@@ -163,7 +163,7 @@ TEST(FashionMnistTest, DebiansFilesAreRead) {
   EXPECT_EQ(dataset->fields()[0].example.shape, Shape({1, 28, 28}));
   std::vector<float> pixels(2 * 784);
   int32_t labels[2];
-  ASSERT_TRUE(dataset->FillBatch({0, 9999}, {pixels.data(), labels}).ok());
+  ASSERT_TRUE(dataset->FillBatch(0, {0, 9999}, {pixels.data(), labels}).ok());
   EXPECT_THAT(labels, ElementsAre(9, 5));
 }
 

@@ -53,7 +53,7 @@ InMemoryDataset::InMemoryDataset(std::vector<Field> fields)
   fingerprint_ = FingerprintOf(fields_);
 }
 
-absl::Status InMemoryDataset::FillBatch(absl::Span<const int64_t> indices,
+absl::Status InMemoryDataset::FillBatch(uint32_t /*epoch*/, absl::Span<const int64_t> indices,
                                         absl::Span<void* const> outputs) const {
   for (size_t f = 0; f < fields_.size(); ++f) {
     const size_t row_bytes = specs_[f].example.bytes();

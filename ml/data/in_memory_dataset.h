@@ -27,7 +27,7 @@ class InMemoryDataset final : public Dataset {
   int64_t size() const override { return size_; }
   const std::vector<FieldSpec>& fields() const override { return specs_; }
   uint64_t fingerprint() const override { return fingerprint_; }
-  absl::Status FillBatch(absl::Span<const int64_t> indices,
+  absl::Status FillBatch(uint32_t epoch, absl::Span<const int64_t> indices,
                          absl::Span<void* const> outputs) const override;
 
  private:

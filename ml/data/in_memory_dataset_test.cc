@@ -24,7 +24,7 @@ TEST(InMemoryDatasetTest, FillsABatchInTheOrderOfTheIndices) {
   EXPECT_EQ(dataset->fields()[1].example.shape, Shape());
   float inputs[6];
   int32_t labels[3];
-  ASSERT_TRUE(dataset->FillBatch({2, 0, 2}, {inputs, labels}).ok());
+  ASSERT_TRUE(dataset->FillBatch(0, {2, 0, 2}, {inputs, labels}).ok());
   EXPECT_THAT(inputs, ElementsAre(4, 5, 0, 1, 4, 5));
   EXPECT_THAT(labels, ElementsAre(9, 7, 9));
 }

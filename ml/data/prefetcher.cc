@@ -1,20 +1,38 @@
 #include "ml/data/prefetcher.h"
 
+#include <algorithm>
+
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 
 #include "base/log.h"
 
 namespace shoal {
+namespace {
+
+// Pieces of a batch per thread, so that a thread that is held up holds up no other.
+constexpr size_t kPiecesPerThread = 4;
+
+size_t PiecesOf(const PrefetcherOptions& options) {
+  return static_cast<size_t>(options.threads) * kPiecesPerThread;
+}
+
+}  // namespace
 
 Prefetcher::Prefetcher(const Dataset& dataset, const BatchPlan& plan,
                        const PrefetcherOptions& options)
-    : dataset_(dataset), plan_(plan), options_(options) {
+    : dataset_(dataset),
+      plan_(plan),
+      options_(options),
+      pool_(options.threads > 1 ? std::make_unique<ThreadPool>("read", options.threads - 1)
+                                : nullptr) {
   const size_t rows = static_cast<size_t>(plan_.num_examples(0));
   {
     MutexLock lock(&mutex_);
     slots_ = std::vector<Slot>(static_cast<size_t>(options.depth + options.max_taken));
     for (Slot& slot : slots_) {
       slot.indices.resize(rows);
+      slot.piece_status.resize(pool_ == nullptr ? 0 : PiecesOf(options));
       for (const FieldSpec& field : dataset_.fields()) {
         slot.buffers.emplace_back(rows * field.example.bytes());
         slot.batch.fields.push_back(slot.buffers.back().data());
@@ -112,12 +130,31 @@ void Prefetcher::Run() {
   mutex_.Unlock();
 }
 
-absl::Status Prefetcher::Load(Slot& slot) const {
+absl::Status Prefetcher::Load(Slot& slot) {
   LoadedBatch& batch = slot.batch;
   batch.num_examples = plan_.num_examples(batch.index);
-  const auto indices = absl::MakeSpan(slot.indices).first(static_cast<size_t>(batch.num_examples));
-  plan_.FillIndices(batch.epoch, batch.index, indices);
-  return dataset_.FillBatch(indices, batch.fields);
+  const size_t rows = static_cast<size_t>(batch.num_examples);
+  plan_.FillIndices(batch.epoch, batch.index, absl::MakeSpan(slot.indices).first(rows));
+  if (pool_ == nullptr) return LoadRows(slot, 0, rows);
+  const size_t pieces = std::min(rows, slot.piece_status.size());
+  pool_->RunParallel(static_cast<int>(pieces), [&](int piece) {
+    const size_t p = static_cast<size_t>(piece);
+    slot.piece_status[p] = LoadRows(slot, rows * p / pieces, rows * (p + 1) / pieces);
+  });
+  for (size_t p = 0; p < pieces; ++p) {  // the first error in the order of the rows
+    if (!slot.piece_status[p].ok()) return slot.piece_status[p];
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Prefetcher::LoadRows(const Slot& slot, size_t begin, size_t end) const {
+  absl::InlinedVector<void*, 8> outputs;
+  for (size_t f = 0; f < slot.batch.fields.size(); ++f) {
+    const size_t row_bytes = dataset_.fields()[f].example.bytes();
+    outputs.push_back(static_cast<char*>(slot.batch.fields[f]) + begin * row_bytes);
+  }
+  return dataset_.FillBatch(slot.batch.epoch,
+                            absl::MakeConstSpan(slot.indices).subspan(begin, end - begin), outputs);
 }
 
 // A slot that has or will have the batch and is not in the user's hands.

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 
 #include "base/mutex.h"
+#include "base/thread_pool.h"
 #include "ml/data/batch_plan.h"
 #include "ml/data/dataset.h"
 #include "ml/tensor/buffer.h"
@@ -29,10 +30,12 @@ struct LoadedBatch {
 struct PrefetcherOptions {
   int depth = 2;      // batches read ahead
   int max_taken = 2;  // batches that the user holds at the same time
+  int threads = 1;    // that share the reading of a batch
 };
 
-// Reads batches ahead of their use, on one thread, into a fixed set of buffers: no allocation per
-// batch.
+// Reads batches ahead of their use, one after the other, into a fixed set of buffers: no allocation
+// per batch. Several threads read rows of one batch, so that it is soon there even when it was not
+// known in advance; `depth` bounds what is read too early.
 //
 // Which batches come next is the user's knowledge: Schedule names them, Take hands them out in any
 // order, and a batch that was never scheduled is simply read on the spot. Thread-safe.
@@ -63,6 +66,7 @@ class Prefetcher {
     LoadedBatch batch;  // its content belongs to the loader in kLoading, to the user in kTaken
     std::vector<Buffer> buffers;
     std::vector<int64_t> indices;
+    std::vector<absl::Status> piece_status;  // of the pieces of a batch that threads share
     State state = State::kFree;
     bool forgotten = false;  // becomes free once loaded
     uint64_t order = 0;      // of scheduling
@@ -70,7 +74,8 @@ class Prefetcher {
   };
 
   void Run() ABSL_LOCKS_EXCLUDED(mutex_);
-  absl::Status Load(Slot& slot) const;
+  absl::Status Load(Slot& slot);
+  absl::Status LoadRows(const Slot& slot, size_t begin, size_t end) const;
   Slot* Find(uint32_t epoch, int64_t index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Slot* OldestIn(State state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Slot& Claim(uint32_t epoch, int64_t index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -79,6 +84,8 @@ class Prefetcher {
   const Dataset& dataset_;
   const BatchPlan plan_;
   const PrefetcherOptions options_;
+
+  const std::unique_ptr<ThreadPool> pool_;  // null for one thread
 
   Mutex mutex_;
   CondVar changed_;

@@ -18,7 +18,7 @@ class FaultyDataset final : public Dataset {
   int64_t size() const override { return 10; }
   const std::vector<FieldSpec>& fields() const override { return fields_; }
   uint64_t fingerprint() const override { return 1; }
-  absl::Status FillBatch(absl::Span<const int64_t> indices,
+  absl::Status FillBatch(uint32_t /*epoch*/, absl::Span<const int64_t> indices,
                          absl::Span<void* const> outputs) const override {
     ++fills;
     if (gate != nullptr && indices[0] == gated_example) gate->Wait();

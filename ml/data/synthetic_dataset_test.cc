@@ -21,7 +21,7 @@ TEST(SyntheticRegressionTest, TargetIsTwiceTheInputPlusOne) {
   EXPECT_EQ(dataset->size(), 30);
   EXPECT_EQ(dataset->fields()[1].example.shape, Shape({8}));
   std::vector<float> x(16), y(16);
-  ASSERT_TRUE(dataset->FillBatch({3, 29}, {x.data(), y.data()}).ok());
+  ASSERT_TRUE(dataset->FillBatch(0, {3, 29}, {x.data(), y.data()}).ok());
   for (size_t i = 0; i < x.size(); ++i) {
     EXPECT_GE(x[i], 0);
     EXPECT_LT(x[i], 1);
@@ -34,7 +34,7 @@ TEST(SyntheticRegressionTest, ATargetOfOneColumnIsOfTheFirstInput) {
   options.target_columns = 1;
   const auto dataset = MakeSyntheticRegression(options).value();
   std::vector<float> x(8), y(1);
-  ASSERT_TRUE(dataset->FillBatch({7}, {x.data(), y.data()}).ok());
+  ASSERT_TRUE(dataset->FillBatch(0, {7}, {x.data(), y.data()}).ok());
   EXPECT_EQ(y[0], 2 * x[0] + 1);
   options.target_columns = 9;
   EXPECT_FALSE(MakeSyntheticRegression(options).ok());
@@ -54,7 +54,7 @@ TEST(SyntheticClassificationTest, ExamplesOfAClassAreNearEachOther) {
   std::vector<int32_t> labels(30);
   std::vector<int64_t> all(30);
   for (int64_t i = 0; i < 30; ++i) all[static_cast<size_t>(i)] = i;
-  ASSERT_TRUE(dataset->FillBatch(all, {x.data(), labels.data()}).ok());
+  ASSERT_TRUE(dataset->FillBatch(0, all, {x.data(), labels.data()}).ok());
   for (size_t i = 0; i < 30; ++i) {
     EXPECT_EQ(labels[i], static_cast<int32_t>(i % 3));
     for (size_t j = 0; j < 8; ++j) EXPECT_LE(std::fabs(x[i * 8 + j] - x[i % 3 * 8 + j]), 1);

@@ -37,8 +37,9 @@ TEST(FieldPathTest, EnumsTakeFullAndShortNames) {
   EXPECT_EQ(run.data().format(), v1::DataConfig::FORMAT_SYNTHETIC_REGRESSION);
   ASSERT_TRUE(Set("data.format", "FORMAT_IDX", &run).ok());
   EXPECT_EQ(run.data().format(), v1::DataConfig::FORMAT_IDX);
-  EXPECT_THAT(Set("data.format", "csv", &run).message(),
-              HasSubstr("one of idx, synthetic_regression, synthetic_classification"));
+  EXPECT_THAT(
+      Set("data.format", "xml", &run).message(),
+      HasSubstr("one of idx, synthetic_regression, synthetic_classification, image_folder"));
 }
 
 TEST(FieldPathTest, ListsAreReplaced) {

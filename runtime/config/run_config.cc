@@ -68,7 +68,8 @@ void ResolveModel(v1::ModelConfig* model) {
 }
 
 void ResolveData(v1::DataConfig* data) {
-  if (data->format() == v1::DataConfig::FORMAT_UNSPECIFIED) {
+  // What a directory holds is found out by those who read it.
+  if (data->format() == v1::DataConfig::FORMAT_UNSPECIFIED && data->directory().empty()) {
     data->set_format(v1::DataConfig::FORMAT_IDX);
   }
   if (data->format() == v1::DataConfig::FORMAT_IDX && data->directory().empty()) {
@@ -79,8 +80,8 @@ void ResolveData(v1::DataConfig* data) {
     if (data->train_examples() == 0) data->set_train_examples(10000);
     if (data->test_examples() == 0) data->set_test_examples(2000);
     if (data->features() == 0) data->set_features(600);
+    if (data->classes() == 0) data->set_classes(10);
   }
-  if (data->classes() == 0) data->set_classes(10);
   if (data->evaluation_block() == 0) data->set_evaluation_block(500);
 }
 
@@ -285,6 +286,7 @@ uint64_t ConfigFingerprint(const v1::RunConfig& run) {
   *shared.mutable_model() = run.model();
   *shared.mutable_data() = run.data();
   shared.mutable_data()->clear_directory();
+  shared.mutable_data()->clear_decode_threads();
   *shared.mutable_optimizer() = run.optimizer();
   shared.mutable_deployment()->set_num_clones(run.deployment().num_clones());
   shared.mutable_sync()->set_sync_replicas(run.sync().sync_replicas());

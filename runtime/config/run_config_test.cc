@@ -24,7 +24,7 @@ TEST(RunConfigTest, ErrorsNameFileLineAndField) {
               HasSubstr("a.textproto:2: units: "));
   EXPECT_THAT(ParseError("batch_size: 1\nbatch_size: 2"), HasSubstr("a.textproto:2: "));
   EXPECT_THAT(ParseError("model { name: \"mlp\""), HasSubstr("a.textproto:1: "));
-  EXPECT_THAT(ParseError("data { format: CSV }"), HasSubstr("format"));
+  EXPECT_THAT(ParseError("data { format: XML }"), HasSubstr("format"));
 }
 
 TEST(RunConfigTest, AnOpenBraceIsNamed) {

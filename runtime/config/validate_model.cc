@@ -9,7 +9,6 @@
 #include "absl/strings/str_join.h"
 
 #include "base/status_macros.h"
-#include "proto/v1/data_config.pb.h"
 #include "proto/v1/model_config.pb.h"
 #include "runtime/config/nearest_name.h"
 #include "runtime/config/rule.h"
@@ -139,21 +138,6 @@ absl::Status ValidateModel(const v1::ModelConfig& model) {
   RETURN_IF_ERROR(CheckKnown("model.loss", model.loss(), KnownLosses()));
   RETURN_IF_ERROR(CheckRange("model.label_smoothing", model.label_smoothing(), 0, 1));
   return CheckRange("model.weight_decay", model.weight_decay(), 0, kInfinity);
-}
-
-absl::Status ValidateData(const v1::DataConfig& data) {
-  const bool synthetic = data.format() == v1::DataConfig::FORMAT_SYNTHETIC_REGRESSION ||
-                         data.format() == v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION;
-  if (!v1::DataConfig::Format_IsValid(data.format())) {
-    return Broken("data.format", absl::StrCat(static_cast<int>(data.format()), " is unknown"));
-  }
-  if (!synthetic && data.directory().empty()) {
-    return Broken("data.directory", "is empty; give --data_dir=DIR");
-  }
-  if (data.classes() < 2 || data.classes() > (1u << 20)) {
-    return Broken("data.classes", absl::StrCat("must be 2 to ", 1u << 20, ", is ", data.classes()));
-  }
-  return CheckSize("data.evaluation_block", data.evaluation_block());
 }
 
 }  // namespace shoal

@@ -84,7 +84,7 @@ def flag_cases():
         ([*train, "--set=optimizer.adagrad.initial_accumulator=0"], FLAGS, "optimizer.adagrad.initial_accumulator"),
         ([*train, "--set=optimizer.schedule=kind: KIND_EXPONENTIAL rate: 2"], FLAGS, "optimizer.schedule.rate"),
         ([*train, "--resume=perhaps"], FLAGS, "resume: \"perhaps\" must be"),
-        ([*train, "--set=data.format=csv"], FLAGS, "one of idx"),
+        ([*train, "--set=data.format=xml"], FLAGS, "one of idx"),
         ([*train, "extra"], FLAGS, "extra: is no flag"),
         ([*train, "--task_index=0"], FLAGS, "--task_index: has no meaning for this command"),
         ([*ps, "--ps_hosts=a:1,b:1", "--num_ps_tasks=3", "--task_index=0", "--chief_host=c:1"], FLAGS,

@@ -80,7 +80,7 @@ class CountingDataset : public Dataset {
   int64_t size() const override { return kExamples; }
   const std::vector<FieldSpec>& fields() const override { return fields_; }
   uint64_t fingerprint() const override { return 1; }
-  absl::Status FillBatch(absl::Span<const int64_t> indices,
+  absl::Status FillBatch(uint32_t /*epoch*/, absl::Span<const int64_t> indices,
                          absl::Span<void* const> outputs) const override {
     for (size_t f = 0; f < fields_.size(); ++f) {
       const int64_t elements =

@@ -110,7 +110,7 @@ absl::Status TrainingLoop::LoadBatch(int64_t step) {
                     absl::MakeSpan(indices_));
   std::vector<void*> rows;
   for (Tensor& field : fields_) rows.push_back(field.mutable_data());
-  return dataset_.FillBatch(indices_, rows);
+  return dataset_.FillBatch(static_cast<uint32_t>(step / batches), indices_, rows);
 }
 
 absl::Status TrainingLoop::Update(int64_t step) {
