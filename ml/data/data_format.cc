@@ -9,8 +9,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 
 #include "base/file_system.h"
+#include "base/status_macros.h"
 
 namespace shoal {
 namespace {
@@ -29,11 +31,15 @@ bool HasIdx(const Names& names) {
   return false;
 }
 
+bool IsTfRecord(absl::string_view name, absl::string_view split) {
+  if (!absl::ConsumePrefix(&name, split)) return false;
+  return absl::StrContains(name, ".tfrecord") ||
+         (absl::StartsWith(name, "-") && absl::StrContains(name, "-of-"));
+}
+
 bool HasTfRecord(const Names& names) {
-  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
-    return absl::StrContains(name, ".tfrecord") ||
-           (absl::StartsWith(name, "train-") && absl::StrContains(name, "-of-"));
-  });
+  return std::any_of(names.begin(), names.end(),
+                     [](const std::string& name) { return IsTfRecord(name, "train"); });
 }
 
 }  // namespace
@@ -67,6 +73,20 @@ absl::StatusOr<v1::DataConfig::Format> DetectDataFormat(const std::string& direc
   return absl::FailedPreconditionError(
       absl::StrCat("data.format: ", directory, " holds data of several formats (", list,
                    "); name one, as in --set data.format=", found[0].second));
+}
+
+absl::StatusOr<std::vector<std::string>> TfRecordPaths(const std::string& directory,
+                                                       absl::string_view split) {
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  ASSIGN_OR_RETURN(const Names names, files->List(directory));
+  std::vector<std::string> paths;
+  for (const std::string& name : names) {
+    if (IsTfRecord(name, split)) paths.push_back(JoinPath(directory, name));
+  }
+  if (!paths.empty()) return paths;
+  return absl::NotFoundError(absl::StrCat("data.directory: ", directory, " holds no ", split,
+                                          "*.tfrecord* and no ", split,
+                                          "-00000-of-00001; name the files so"));
 }
 
 }  // namespace shoal

@@ -2,8 +2,10 @@
 #define SHOAL_ML_DATA_DATA_FORMAT_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 #include "proto/v1/data_config.pb.h"
 
@@ -12,6 +14,11 @@ namespace shoal {
 // The format of the data set in a directory, by the names of what is there. NotFound if there is
 // none, FailedPrecondition if there are several: both say how to name one.
 absl::StatusOr<v1::DataConfig::Format> DetectDataFormat(const std::string& directory);
+
+// The TFRecord files of a split in a directory, sorted: <split>*.tfrecord* and
+// <split>-00000-of-00010. NotFound if there is none.
+absl::StatusOr<std::vector<std::string>> TfRecordPaths(const std::string& directory,
+                                                       absl::string_view split);
 
 }  // namespace shoal
 

@@ -13,10 +13,14 @@
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "ml/data/augmented_dataset.h"
+#include "ml/data/cifar_dataset.h"
+#include "ml/data/csv_dataset.h"
 #include "ml/data/data_format.h"
 #include "ml/data/idx_dataset.h"
 #include "ml/data/image_folder.h"
+#include "ml/data/npy_dataset.h"
 #include "ml/data/synthetic_dataset.h"
+#include "ml/data/tf_record_dataset.h"
 #include "proto/v1/data_config.pb.h"
 
 namespace shoal {
@@ -29,6 +33,16 @@ constexpr int64_t kClasses = 10;
 
 int64_t OrDefault(uint64_t value, int64_t default_value) {
   return value == 0 ? default_value : static_cast<int64_t>(value);
+}
+
+ImageTargetOptions ImageTargetFrom(const v1::ImageOptions& image) {
+  return {static_cast<int64_t>(image.height()), static_cast<int64_t>(image.width()),
+          static_cast<int64_t>(image.channels())};
+}
+
+int64_t MostExamples(const v1::DataConfig& config, DataSplit split) {
+  return static_cast<int64_t>(split == DataSplit::kTrain ? config.train_examples()
+                                                         : config.test_examples());
 }
 
 // The gzipped file if it is there, else the plain one.
@@ -48,8 +62,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeIdx(const v1::DataConfig& config, D
   options.images_path = IdxPath(directory, prefix + "-images-idx3-ubyte");
   options.labels_path = IdxPath(directory, prefix + "-labels-idx1-ubyte");
   options.num_classes = static_cast<int>(OrDefault(config.classes(), kClasses));
-  options.max_examples =
-      static_cast<int64_t>(is_train ? config.train_examples() : config.test_examples());
+  options.image = ImageTargetFrom(config.image());
+  options.max_examples = MostExamples(config, split);
   return LoadIdxDataset(options);
 }
 
@@ -67,11 +81,6 @@ SyntheticOptions SyntheticOptionsFrom(const v1::DataConfig& config, DataSplit sp
   return options;
 }
 
-ImageTargetOptions ImageTargetFrom(const v1::ImageOptions& image) {
-  return {static_cast<int64_t>(image.height()), static_cast<int64_t>(image.width()),
-          static_cast<int64_t>(image.channels())};
-}
-
 absl::StatusOr<std::unique_ptr<Dataset>> MakeImageFolder(const v1::DataConfig& config,
                                                          DataSplit split) {
   const bool is_train = split == DataSplit::kTrain;
@@ -80,9 +89,66 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeImageFolder(const v1::DataConfig& c
   options.class_directory = train;
   options.directory = is_train ? train : JoinPath(config.directory(), "test");
   options.image = ImageTargetFrom(config.image());
-  options.max_examples =
-      static_cast<int64_t>(is_train ? config.train_examples() : config.test_examples());
+  options.max_examples = MostExamples(config, split);
   return OpenImageFolder(options);
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> MakeCifar(const v1::DataConfig& config, CifarKind kind,
+                                                   DataSplit split) {
+  CifarDatasetOptions options;
+  options.kind = kind;
+  const bool is_train = split == DataSplit::kTrain;
+  if (kind == CifarKind::kCifar100) {
+    options.paths = {JoinPath(config.directory(), is_train ? "train.bin" : "test.bin")};
+  } else if (is_train) {
+    for (int part = 1; part <= 5; ++part) {
+      options.paths.push_back(
+          JoinPath(config.directory(), absl::StrCat("data_batch_", part, ".bin")));
+    }
+  } else {
+    options.paths = {JoinPath(config.directory(), "test_batch.bin")};
+  }
+  options.image = ImageTargetFrom(config.image());
+  options.max_examples = MostExamples(config, split);
+  return LoadCifarDataset(options);
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> MakeCsv(const v1::DataConfig& config, DataSplit split) {
+  CsvDatasetOptions options;
+  options.path =
+      JoinPath(config.directory(), split == DataSplit::kTrain ? "train.csv" : "test.csv");
+  options.label = config.csv().label();
+  options.has_header = !config.csv().no_header();
+  const std::string& delimiter = config.csv().delimiter();
+  if (!delimiter.empty()) options.delimiter = delimiter[0];
+  options.is_regression = config.csv().regression();
+  options.num_classes = OrDefault(config.classes(), kClasses);
+  options.max_examples = MostExamples(config, split);
+  return LoadCsvDataset(options);
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> MakeNpy(const v1::DataConfig& config, DataSplit split) {
+  const bool is_train = split == DataSplit::kTrain;
+  NpyDatasetOptions options;
+  options.inputs_path = JoinPath(config.directory(), is_train ? "x_train.npy" : "x_test.npy");
+  options.labels_path = JoinPath(config.directory(), is_train ? "y_train.npy" : "y_test.npy");
+  options.image = ImageTargetFrom(config.image());
+  options.num_classes = OrDefault(config.classes(), kClasses);
+  options.max_examples = MostExamples(config, split);
+  return LoadNpyDataset(options);
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> MakeTfRecord(const v1::DataConfig& config,
+                                                      DataSplit split) {
+  TfRecordDatasetOptions options;
+  ASSIGN_OR_RETURN(options.paths, TfRecordPaths(config.directory(),
+                                                split == DataSplit::kTrain ? "train" : "test"));
+  if (!config.tfrecord().input().empty()) options.input = config.tfrecord().input();
+  if (!config.tfrecord().label().empty()) options.label = config.tfrecord().label();
+  options.image = ImageTargetFrom(config.image());
+  options.num_classes = OrDefault(config.classes(), kClasses);
+  options.max_examples = MostExamples(config, split);
+  return OpenTfRecordDataset(options);
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> ReadDataset(v1::DataConfig::Format format,
@@ -97,6 +163,16 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadDataset(v1::DataConfig::Format form
       return MakeSyntheticClassification(SyntheticOptionsFrom(config, split, seed));
     case v1::DataConfig::FORMAT_IMAGE_FOLDER:
       return MakeImageFolder(config, split);
+    case v1::DataConfig::FORMAT_CIFAR10:
+      return MakeCifar(config, CifarKind::kCifar10, split);
+    case v1::DataConfig::FORMAT_CIFAR100:
+      return MakeCifar(config, CifarKind::kCifar100, split);
+    case v1::DataConfig::FORMAT_CSV:
+      return MakeCsv(config, split);
+    case v1::DataConfig::FORMAT_NPY:
+      return MakeNpy(config, split);
+    case v1::DataConfig::FORMAT_TFRECORD:
+      return MakeTfRecord(config, split);
     default:
       return absl::InvalidArgumentError(
           absl::StrCat("data.format is ", format, ": this version does not know it"));

@@ -1,11 +1,18 @@
 #include "ml/data/dataset_factory.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/file_system.h"
+#include "base/status_matchers.h"
+#include "ml/data/image_encoder.h"
+#include "ml/data/tf_example.pb.h"
+#include "ml/data/tf_record_file.h"
 #include "proto/v1/data_config.pb.h"
 
 namespace shoal {
@@ -59,6 +66,139 @@ TEST(DatasetFactoryTest, RegressionHasTargets) {
   const auto train = MakeDataset(config, DataSplit::kTrain, 5).value();
   EXPECT_EQ(train->fields()[0].example.ToString(), "float32[600]");
   EXPECT_EQ(train->fields()[1].example.ToString(), "float32[1]");
+}
+
+// A directory with the tiniest data set of each format.
+class DataDirectoryTest : public ::testing::Test {
+ protected:
+  DataDirectoryTest() {
+    EXPECT_OK(RemoveTree(*files_, root_));
+    config_.set_directory(root_);
+  }
+
+  void Write(const std::string& name, const std::string& bytes) {
+    const std::string path = JoinPath(root_, name);
+    ASSERT_OK(files_->MakeDirectory(ParentDirectory(path)));
+    ASSERT_OK(WriteAtomically(*files_, path, bytes));
+  }
+
+  void WriteImages() {
+    const std::string png = EncodePng({{4, 4, 1}, std::vector<uint8_t>(16, 100)});
+    for (const char* split : {"train", "test"}) {
+      for (const char* name : {"a", "b", "c"}) Write(absl::StrCat(split, "/", name, "/1.png"), png);
+    }
+  }
+
+  // "EXAMPLES INPUT LABEL" of a split, or the error.
+  std::string Describe(DataSplit split) {
+    const auto dataset = MakeDataset(config_, split, 1);
+    if (!dataset.ok()) return std::string(dataset.status().message());
+    const auto& fields = (*dataset)->fields();
+    return absl::StrCat((*dataset)->size(), " ", fields[0].example.ToString(), " ", fields[1].name);
+  }
+
+  const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
+  const std::string root_ =
+      absl::StrCat(::testing::TempDir(), "/data_",
+                   ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  v1::DataConfig config_;
+};
+
+TEST_F(DataDirectoryTest, ImageFoldersAreFound) {
+  WriteImages();
+  EXPECT_EQ(Describe(DataSplit::kTrain), "3 float32[1,4,4] label");
+  EXPECT_EQ(Describe(DataSplit::kTest), "3 float32[1,4,4] label");
+  const auto dataset = MakeDataset(config_, DataSplit::kTrain, 1).value();
+  EXPECT_EQ(NumClasses(config_, *dataset), 3);
+  EXPECT_GE(DecodeThreads(config_, *dataset), 1);
+  config_.set_decode_threads(5);
+  EXPECT_EQ(DecodeThreads(config_, *dataset), 5);
+  config_.set_classes(7);
+  EXPECT_EQ(NumClasses(config_, *dataset), 7);
+  config_.set_classes(2);
+  EXPECT_THAT(Describe(DataSplit::kTrain), HasSubstr("data.classes: is 2, but"));
+}
+
+TEST_F(DataDirectoryTest, ImagesAreResizedAndOnlyTrainingIsRandom) {
+  WriteImages();
+  config_.mutable_image()->set_height(6);
+  config_.mutable_image()->set_width(6);
+  config_.mutable_image()->set_channels(3);
+  config_.mutable_image()->set_crop(5);
+  config_.mutable_augment()->set_pad(2);
+  EXPECT_EQ(Describe(DataSplit::kTrain), "3 float32[3,5,5] label");
+  std::vector<float> once(75), again(75);
+  int32_t label = 0;
+  for (const DataSplit split : {DataSplit::kTrain, DataSplit::kTest}) {
+    const auto dataset = MakeDataset(config_, split, 1).value();
+    int differing = 0;
+    for (uint32_t epoch = 1; epoch < 20; ++epoch) {
+      ASSERT_OK(dataset->FillBatch(0, {1}, {once.data(), &label}));
+      ASSERT_OK(dataset->FillBatch(epoch, {1}, {again.data(), &label}));
+      differing += once != again ? 1 : 0;
+    }
+    EXPECT_EQ(differing > 0, split == DataSplit::kTrain);
+  }
+}
+
+TEST_F(DataDirectoryTest, CifarIsFound) {
+  for (const char* name : {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+                           "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"}) {
+    Write(name, std::string(3073, '\1'));
+  }
+  EXPECT_EQ(Describe(DataSplit::kTrain), "5 float32[3,32,32] label");
+  EXPECT_EQ(Describe(DataSplit::kTest), "1 float32[3,32,32] label");
+  Write("train.bin", std::string(3074, '\1'));
+  EXPECT_THAT(Describe(DataSplit::kTrain),
+              HasSubstr("holds data of several formats (cifar10, cifar100); name one, as in --set "
+                        "data.format=cifar10"));
+  config_.set_format(v1::DataConfig::FORMAT_CIFAR100);
+  EXPECT_EQ(Describe(DataSplit::kTrain), "1 float32[3,32,32] label");
+  EXPECT_EQ(NumClasses(config_, *MakeDataset(config_, DataSplit::kTrain, 1).value()), 100);
+}
+
+TEST_F(DataDirectoryTest, TablesAreFound) {
+  Write("train.csv", "a,b,c\n1,2,3\n4,5,6\n");
+  Write("test.csv", "a,b,c\n1,2,3\n");
+  EXPECT_EQ(Describe(DataSplit::kTrain), "2 float32[2] label");
+  config_.mutable_csv()->set_regression(true);
+  EXPECT_EQ(Describe(DataSplit::kTest), "1 float32[2] target");
+  config_.mutable_augment()->set_flip(true);
+  EXPECT_THAT(Describe(DataSplit::kTrain), HasSubstr("are for images, but inputs are float32[2]"));
+}
+
+TEST_F(DataDirectoryTest, ArraysAreFound) {
+  const std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}\n";
+  const std::string labels = std::string("\x93NUMPY\x01\x00\x38\x00", 10) + header + "\x01\x02";
+  ASSERT_EQ(header.size(), 0x38u);
+  const std::string inputs = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1)}\n";
+  Write("x_train.npy",
+        std::string("\x93NUMPY\x01\x00\x3a\x00", 10) + inputs + std::string(8, '\0'));
+  ASSERT_EQ(inputs.size(), 0x3au);
+  Write("y_train.npy", labels);
+  EXPECT_EQ(Describe(DataSplit::kTrain), "2 float32[1] label");
+  EXPECT_THAT(Describe(DataSplit::kTest), HasSubstr("x_test.npy"));
+}
+
+TEST_F(DataDirectoryTest, RecordsAreFound) {
+  tf::Example example;
+  auto& features = *example.mutable_features()->mutable_feature();
+  features["x"].mutable_float_list()->add_value(1.5f);
+  features["image/class/label"].mutable_int64_list()->add_value(1);
+  const std::string record = FrameTfRecord(example.SerializeAsString());
+  Write("train-00000-of-00002", record);
+  Write("train-00001-of-00002", record + record);
+  config_.mutable_tfrecord()->set_input("x");
+  EXPECT_EQ(Describe(DataSplit::kTrain), "3 float32[1] label");
+  EXPECT_THAT(Describe(DataSplit::kTest), HasSubstr("holds no test*.tfrecord* and no test-00000"));
+  Write("test.tfrecord", record);
+  EXPECT_EQ(Describe(DataSplit::kTest), "1 float32[1] label");
+}
+
+TEST_F(DataDirectoryTest, ADirectoryWithoutDataIsAnErrorThatListsTheFormats) {
+  Write("readme.txt", "");
+  EXPECT_THAT(Describe(DataSplit::kTrain),
+              HasSubstr("holds no data set: neither train/<class>/ with images nor"));
 }
 
 }  // namespace

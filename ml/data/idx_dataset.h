@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 
 #include "ml/data/dataset.h"
+#include "ml/data/image_target.h"
 
 namespace shoal {
 
@@ -15,12 +16,13 @@ struct IdxDatasetOptions {
   std::string images_path;  // IDX, gzipped or not: [examples, height, width] unsigned bytes
   std::string labels_path;  // [examples] unsigned bytes
   int num_classes = 10;
+  ImageTargetOptions image;
   int64_t max_examples = 0;  // 0: all; else only the first so many
 };
 
 // Reads MNIST-like images whole into memory, as bytes. Fields: "input" float32 [1, height, width],
-// each byte divided by 255; "label" int32, checked to be in [0, num_classes). Errors name the file
-// and the field.
+// each byte divided by 255, resized and converted where asked for; "label" int32, checked to be in
+// [0, num_classes). Errors name the file and the field.
 absl::StatusOr<std::unique_ptr<Dataset>> LoadIdxDataset(const IdxDatasetOptions& options);
 
 }  // namespace shoal

@@ -59,7 +59,11 @@ constexpr FlagSpec kTable[] = {
      "sparse_softmax_cross_entropy, softmax_cross_entropy, sigmoid_cross_entropy, log_loss, "
      "mean_squared_error, absolute_difference, hinge or huber. Default: what suits the model."},
     {"data_dir", kModel, kScopeAll, kText, "data.directory", "DIR",
-     "Directory with the IDX files. Default /usr/share/datasets/fashion-mnist."},
+     "Directory of the data set: IDX, CIFAR or TFRecord files, CSV tables, npy arrays, or folders "
+     "of PNG and JPEG images, one per class. Default /usr/share/datasets/fashion-mnist."},
+    {"data_format", kModel, kRunning, kText, "data.format", "NAME",
+     "idx, image_folder, cifar10, cifar100, csv, npy, tfrecord, synthetic_regression or "
+     "synthetic_classification. Default: what the directory holds."},
 
     {"num_ps_tasks", kTasks, kRunning, kText, "deployment.num_ps_tasks", "N",
      "Parameter servers. 0: everything in one process. Default of train: 2."},

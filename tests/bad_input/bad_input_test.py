@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 
 SHOAL = os.environ.get("SHOAL", str(pathlib.Path("deploy/shoal").resolve()))
 DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
@@ -39,6 +40,34 @@ def write_data(directory, **files):
         if data is not None:
             path = directory / f"{split}-{kind}-idx{dimensions}-ubyte.gz"
             path.write_bytes(data if data[:2] == b"\x1f\x8b" else gzip.compress(data))
+    return f"--data_dir={directory}"
+
+
+def png(side=4, channels=1, value=100):
+    """A flat image."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    header = struct.pack(">IIBBBBB", side, side, 8, 0 if channels == 1 else 2, 0, 0, 0)
+    rows = (b"\0" + bytes([value] * side * channels)) * side
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows))
+            + chunk(b"IEND", b""))
+
+
+def write_folder(directory, extra):
+    """An image folder of two classes, and what is wrong with it: path to bytes, None for a folder."""
+    content = {f"{split}/{name}/{i}.png": png(value=100 + 50 * (name == "b"))
+               for split in ("train", "test") for name in "ab" for i in range(8)}
+    return write_tree(directory, {**content, **extra})
+
+
+def write_tree(directory, content):
+    for name, data in content.items():
+        path = directory / name
+        if data is None:
+            path.mkdir(parents=True)
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
     return f"--data_dir={directory}"
 
 
@@ -85,6 +114,10 @@ def flag_cases():
         ([*train, "--set=optimizer.schedule=kind: KIND_EXPONENTIAL rate: 2"], FLAGS, "optimizer.schedule.rate"),
         ([*train, "--resume=perhaps"], FLAGS, "resume: \"perhaps\" must be"),
         ([*train, "--set=data.format=xml"], FLAGS, "one of idx"),
+        ([*train, "--set=data.format=csv"], FLAGS, "data.directory: is empty"),
+        ([*train, "--set=data.image.channels=2"], FLAGS, "data.image.channels: must be 1 (grey), 3 (RGB)"),
+        ([*train, "--set=data.image.height=9"], FLAGS, "data.image.width: is not given"),
+        ([*train, "--set=data.image.stddev=0"], FLAGS, "data.image.stddev: must be a finite number above 0"),
         ([*train, "extra"], FLAGS, "extra: is no flag"),
         ([*train, "--task_index=0"], FLAGS, "--task_index: has no meaning for this command"),
         ([*ps, "--ps_hosts=a:1,b:1", "--num_ps_tasks=3", "--task_index=0", "--chief_host=c:1"], FLAGS,
@@ -146,6 +179,46 @@ def file_cases(scratch):
     if os.access("/proc", os.R_OK):
         cases.append((["train", *QUICK, *LOCAL, "--out=/proc/none"], CONFIG, "--out: cannot use /proc/none"))
     return cases
+
+
+def format_cases(scratch):
+    """Data sets of other formats that are wrong."""
+    def folder(name, **extra):
+        return write_folder(scratch / name, {k.replace("__", "/").replace("_png", ".png"): v
+                                             for k, v in extra.items()})
+
+    def tree(name, content):
+        return write_tree(scratch / name, content)
+
+    def npy(kind, shape, data):
+        header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+        return b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header + data
+
+    train = ["train", *QUICK, "--batch_size=8", "--out=" + str(scratch / "out"), *LOCAL]
+    good = tree("csv", {"train.csv": b"a,b\n1,1\n", "test.csv": b"a,b\n1,1\n"})
+    arrays = {"x_train.npy": npy("<f4", "(2, 1)", bytes(8)), "y_train.npy": npy("|u1", "(2,)", b"\1\x0b")}
+    return [
+        ([*train, tree("nothing", {"readme": b""})], CONFIG, "holds no data set"),
+        ([*train, tree("two", {"train.csv": b"", "x_train.npy": b""})], CONFIG, "data.format: "),
+        ([*train, folder("unreadable", train__a__3_png=png()[:50])], DATA_ERROR, "train/a/3.png: unreadable image"),
+        ([*train, folder("other", train__b__3_png=b"GIF89a")], DATA_ERROR, "train/b/3.png: unreadable image"),
+        ([*train, folder("channels", train__b__3_png=png(channels=3))], DATA_ERROR,
+         "b/3.png: has 3 channels, the first image has 1 channel; set data.image.channels"),
+        ([*train, folder("sizes", train__b__3_png=png(side=5))], DATA_ERROR, "set data.image.height"),
+        ([*train, folder("no_images", train__c=None)], CONFIG, "train/c: class folder without images"),
+        ([*train, folder("unknown", test__c__0_png=png())], CONFIG, "has no class \"c\""),
+        ([*train, folder("classes"), "--set=data.classes=4", "--set=data.image.crop=9"], FLAGS,
+         "data.image.crop: is 9, but the images are 4 x 4"),
+        ([*train, tree("no_test", {"train/a/0.png": png()})], CONFIG, "no_test/test"),
+        ([*train, tree("cifar", {"data_batch_1.bin": bytes(3000)})], DATA_ERROR, "data_batch_1.bin: truncated"),
+        ([*train, tree("cell", {"train.csv": b"a,b\n1,1\n?,1\n"})], DATA_ERROR, "train.csv:3: column \"a\" is \"?\""),
+        ([*train, tree("missing", {"train.csv": b"a,b\n,1\n"})], DATA_ERROR, "train.csv:2: column \"a\" is empty"),
+        ([*train, tree("range", {"train.csv": b"a,b\n1,10\n"})], DATA_ERROR, "train.csv:2: label in column \"b\" is 10"),
+        ([*train, good, "--set=data.csv.label=z"], FLAGS, "data.csv.label: \"z\" is no column"),
+        ([*train, good, "--set=data.augment.flip=true"], FLAGS, "are for images"),
+        ([*train, tree("npy", arrays)], DATA_ERROR, "y_train.npy: label of row 1 is 11"),
+        ([*train, tree("tfrecord", {"train.tfrecord": bytes(7)})], DATA_ERROR, "train.tfrecord: truncated in"),
+    ]
 
 
 def run_cases(scratch):
@@ -250,7 +323,7 @@ def main():
         scratch = pathlib.Path(directory)
         late, busy = run_cases(scratch)
         check_directories(scratch)
-        cases = flag_cases() + file_cases(scratch) + late
+        cases = flag_cases() + file_cases(scratch) + format_cases(scratch) + late
         failed = sum(not check(*case) for case in cases)
         busy.close()
     print(f"{len(cases) - failed} kinds of bad input refused, {failed} not")

@@ -1,0 +1,28 @@
+#ifndef SHOAL_ML_DATA_BYTE_IMAGES_H_
+#define SHOAL_ML_DATA_BYTE_IMAGES_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ml/data/dataset.h"
+#include "ml/data/image.h"
+#include "ml/data/image_target.h"
+
+namespace shoal {
+
+// Images of one size, as bytes in memory, and their classes.
+struct ByteImages {
+  ImageSize size;
+  std::vector<uint8_t> planes;  // [examples, channels, height, width]
+  std::vector<int32_t> labels;  // [examples], each in [0, num_classes)
+  int64_t num_classes = 0;
+};
+
+// Fields: "input" float32 [channels, height, width], each byte divided by 255, resized and
+// converted where the target says so; "label" int32.
+std::unique_ptr<Dataset> NewByteImageDataset(ByteImages images, const ImageTargetOptions& target);
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_DATA_BYTE_IMAGES_H_

@@ -1,0 +1,32 @@
+#ifndef SHOAL_ML_DATA_CSV_DATASET_H_
+#define SHOAL_ML_DATA_CSV_DATASET_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "ml/data/dataset.h"
+
+namespace shoal {
+
+struct CsvDatasetOptions {
+  std::string path;
+  std::string label;  // a column's name, or its index from 0, or below 0 from the end; empty: -1
+  bool has_header = true;
+  char delimiter = ',';
+  bool is_regression = false;
+  int64_t num_classes = 10;
+  int64_t max_examples = 0;  // 0: all; else only the first so many
+};
+
+// Reads a table of numbers whole into memory. Cells may be quoted; empty lines are left out.
+// Fields: "input" float32 [columns - 1], the columns but the label's in their order; "label" int32
+// in [0, num_classes), or for a regression "target" float32 [1]. Errors name file:line, the column
+// and the remedy.
+absl::StatusOr<std::unique_ptr<Dataset>> LoadCsvDataset(const CsvDatasetOptions& options);
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_DATA_CSV_DATASET_H_

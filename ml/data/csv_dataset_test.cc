@@ -1,0 +1,129 @@
+#include "ml/data/csv_dataset.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/file_system.h"
+#include "base/status_matchers.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+class CsvDatasetTest : public ::testing::Test {
+ protected:
+  CsvDatasetTest() {
+    options_.path =
+        absl::StrCat(::testing::TempDir(), "/",
+                     ::testing::UnitTest::GetInstance()->current_test_info()->name(), ".csv");
+  }
+
+  void Load(const std::string& text) {
+    ASSERT_OK(WriteAtomically(*files_, options_.path, text));
+    dataset_ = LoadCsvDataset(options_);
+    inputs_.clear();
+    labels_.clear();
+    if (!dataset_.ok()) return;
+    const int64_t columns = (*dataset_)->fields()[0].example.shape.dim(0);
+    inputs_.resize(static_cast<size_t>((*dataset_)->size() * columns));
+    labels_.resize(static_cast<size_t>((*dataset_)->size()));
+    std::vector<int64_t> all;
+    for (int64_t i = 0; i < (*dataset_)->size(); ++i) all.push_back(i);
+    ASSERT_OK((*dataset_)->FillBatch(0, all, {inputs_.data(), labels_.data()}));
+  }
+
+  // What stands after the file's name.
+  std::string ErrorOf(const std::string& text) {
+    Load(text);
+    return std::string(dataset_.status().message());
+  }
+
+  const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
+  CsvDatasetOptions options_;
+  absl::StatusOr<std::unique_ptr<Dataset>> dataset_;
+  std::vector<float> inputs_;
+  std::vector<int32_t> labels_;
+};
+
+TEST_F(CsvDatasetTest, TheLabelIsTheLastColumnUnlessNamed) {
+  Load("a,b,c\n1,2,3\n4,5,6\n");
+  EXPECT_THAT(inputs_, ElementsAre(1, 2, 4, 5));
+  EXPECT_THAT(labels_, ElementsAre(3, 6));
+  for (const char* label : {"a", "0", "-3"}) {
+    options_.label = label;
+    Load("a,b,c\n1,2,3\n4,5,6\n");
+    EXPECT_THAT(inputs_, ElementsAre(2, 3, 5, 6)) << label;
+    EXPECT_THAT(labels_, ElementsAre(1, 4)) << label;
+  }
+}
+
+TEST_F(CsvDatasetTest, QuotesSpacesEmptyLinesAndLineEndsDoNotMatter) {
+  Load("\xef\xbb\xbf\"a, b\", c\r\n\r\n \"1.5\" ,2\r\n-1e-3,\" 3 \"");
+  EXPECT_THAT(inputs_, ElementsAre(1.5f, -1e-3f));
+  EXPECT_THAT(labels_, ElementsAre(2, 3));
+}
+
+TEST_F(CsvDatasetTest, OtherDelimitersAndNoHeader) {
+  options_.delimiter = '\t';
+  options_.has_header = false;
+  Load("1\t2\n3\t4\n");
+  EXPECT_THAT(inputs_, ElementsAre(1, 3));
+  options_.max_examples = 1;
+  Load("1\t2\n3\tgarbled\n");
+  EXPECT_THAT(inputs_, ElementsAre(1));
+}
+
+TEST_F(CsvDatasetTest, ARegressionHasATarget) {
+  options_.is_regression = true;
+  ASSERT_OK(WriteAtomically(*files_, options_.path, "a,b\n1,2.5\n"));
+  ASSERT_OK_AND_ASSIGN(const auto dataset, LoadCsvDataset(options_));
+  EXPECT_EQ(dataset->fields()[1].name, kTargetField);
+  float input = 0, target = 0;
+  ASSERT_OK(dataset->FillBatch(0, {0}, {&input, &target}));
+  EXPECT_EQ(target, 2.5f);
+}
+
+TEST_F(CsvDatasetTest, BadCellsAreNamedByLineAndColumn) {
+  EXPECT_THAT(ErrorOf("a,b\n1,2\n,3\n"),
+              EndsWith(".csv:3: column \"a\" is empty; correct or remove the line"));
+  EXPECT_THAT(ErrorOf("a,b\n\nx1,2\n"),
+              HasSubstr(".csv:3: column \"a\" is \"x1\", which is no finite number"));
+  EXPECT_THAT(ErrorOf("a,b\nnan,2\n"), HasSubstr(".csv:2: column \"a\" is \"nan\""));
+  EXPECT_THAT(ErrorOf("a,b\n1e99,2\n"), HasSubstr(".csv:2: column \"a\" is \"1e99\""));
+  EXPECT_THAT(ErrorOf("a,b\n1,2,3\n"), HasSubstr(".csv:2: has 3 columns, the first line has 2"));
+  EXPECT_THAT(ErrorOf("a,b\n\"1,2\n"), HasSubstr(".csv:2: has a quote that is open"));
+  options_.has_header = false;
+  EXPECT_THAT(ErrorOf("1,2\n?,2\n"), HasSubstr(".csv:2: column 0 is \"?\""));
+}
+
+TEST_F(CsvDatasetTest, BadLabelsAreNamedByLine) {
+  EXPECT_THAT(ErrorOf("a,b\n1,10\n"),
+              HasSubstr(".csv:2: label in column \"b\" is 10: it must be at least 0 and below the "
+                        "number of classes, 10 (data.classes)"));
+  EXPECT_THAT(ErrorOf("a,b\n1,-1\n"), HasSubstr("is -1: it must be"));
+  EXPECT_THAT(ErrorOf("a,b\n1,0.5\n"),
+              HasSubstr("label in column \"b\" is \"0.5\", which is no class"));
+}
+
+TEST_F(CsvDatasetTest, FilesThatAreNoSuchTableAreNamed) {
+  EXPECT_THAT(ErrorOf(""), HasSubstr(".csv: holds no examples"));
+  EXPECT_THAT(ErrorOf("a,b\n"), HasSubstr(".csv: holds no examples"));
+  EXPECT_THAT(ErrorOf("1,2\n3,4\n"), HasSubstr("data.csv.no_header: is not set, but"));
+  EXPECT_THAT(ErrorOf("a;b\n3;4\n"), HasSubstr(".csv:1: has one column;"));
+  options_.label = "species";
+  EXPECT_THAT(ErrorOf("a,b\n1,2\n"), HasSubstr("data.csv.label: \"species\" is no column of"));
+  EXPECT_THAT(ErrorOf("a,b\n1,2\n"), EndsWith("it is a, b, or 0 to 1"));
+  options_.path = "/nowhere/train.csv";
+  EXPECT_THAT(LoadCsvDataset(options_),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere/train.csv")));
+}
+
+}  // namespace
+}  // namespace shoal

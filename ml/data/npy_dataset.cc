@@ -1,0 +1,136 @@
+#include "ml/data/npy_dataset.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "base/status_macros.h"
+#include "ml/data/byte_images.h"
+#include "ml/data/in_memory_dataset.h"
+#include "ml/data/npy_file.h"
+#include "ml/tensor/tensor.h"
+
+namespace shoal {
+namespace {
+
+bool IsColour(int64_t channels) { return channels == 1 || channels == 3; }
+
+bool IsInteger(const NpyArray& array) { return array.kind == 'i' || array.kind == 'u'; }
+
+absl::Status BadShape(const std::string& path, const NpyArray& array, absl::string_view wanted) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      path, ": is ", array.Type(), " [", absl::StrJoin(array.dims, ","), "]; it must be ", wanted));
+}
+
+absl::StatusOr<std::vector<int32_t>> LabelsFrom(const NpyDatasetOptions& options,
+                                                const NpyArray& array, int64_t examples) {
+  std::vector<int32_t> labels;
+  for (int64_t i = 0; i < examples; ++i) {
+    const double label = array.At(i);
+    if (!(label >= 0 && label < static_cast<double>(options.num_classes))) {
+      return absl::DataLossError(
+          absl::StrCat(options.labels_path, ": label of row ", i, " is ", label,
+                       ": it must be at least 0 and below the number of classes, ",
+                       options.num_classes, "; correct it or set data.classes"));
+    }
+    labels.push_back(static_cast<int32_t>(label));
+  }
+  return labels;
+}
+
+// [rows, ...] of the first `examples` rows.
+Tensor FloatsFrom(const NpyArray& array, int64_t examples, float scale) {
+  Shape shape({examples});
+  for (size_t d = 1; d < array.dims.size(); ++d) shape.AddDim(array.dims[d]);
+  if (array.dims.size() == 1) shape.AddDim(1);
+  Tensor tensor(DataType::kFloat32, shape);
+  int64_t i = 0;
+  for (float& value : tensor.mutable_span<float>()) {
+    value = static_cast<float>(array.At(i++)) / scale;
+  }
+  return tensor;
+}
+
+absl::StatusOr<ByteImages> ImagesFrom(const NpyDatasetOptions& options, const NpyArray& array,
+                                      int64_t examples) {
+  const std::vector<int64_t>& dims = array.dims;
+  const bool channels_last = dims.size() == 4 && IsColour(dims[3]);
+  ByteImages images;
+  if (dims.size() == 3) {
+    images.size = {dims[1], dims[2], 1};
+  } else if (channels_last) {
+    images.size = {dims[1], dims[2], dims[3]};
+  } else if (dims.size() == 4 && IsColour(dims[1])) {
+    images.size = {dims[2], dims[3], dims[1]};
+  } else {
+    return BadShape(options.inputs_path, array,
+                    "images [examples, height, width], with 1 or 3 channels before or after");
+  }
+  const int64_t image = images.size.num_elements();
+  const absl::string_view bytes = array.elements().substr(0, static_cast<size_t>(examples * image));
+  images.planes.assign(bytes.begin(), bytes.end());
+  if (!channels_last || images.size.channels == 1) return images;
+  const int64_t plane = images.size.height * images.size.width, channels = images.size.channels;
+  for (int64_t i = 0; i < examples * image; ++i) {
+    const int64_t at = i / image * image + i % channels * plane + i % image / channels;
+    images.planes[static_cast<size_t>(at)] = static_cast<uint8_t>(bytes[static_cast<size_t>(i)]);
+  }
+  return images;
+}
+
+absl::Status CheckArrays(const NpyDatasetOptions& options, const NpyArray& inputs,
+                         const NpyArray& labels) {
+  const bool bytes = inputs.kind == 'u' && inputs.element_bytes == 1;
+  if (inputs.dims.size() < 2 || inputs.dims.size() > 5 || inputs.num_elements() == 0 ||
+      (inputs.kind != 'f' && !bytes)) {
+    return BadShape(options.inputs_path, inputs,
+                    "float32, float64 or uint8 [examples, ...] with 2 to 5 dimensions, not empty");
+  }
+  const size_t most = labels.kind == 'f' ? 2 : 1;
+  if (labels.dims.empty() || labels.dims.size() > most || labels.num_elements() == 0 ||
+      (labels.kind != 'f' && !IsInteger(labels))) {
+    return BadShape(options.labels_path, labels,
+                    "integers [examples], or floating [examples] or [examples, columns]");
+  }
+  if (inputs.dims[0] == labels.dims[0]) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(options.inputs_path, " has ", inputs.dims[0],
+                                          " examples, ", options.labels_path, " has ",
+                                          labels.dims[0], ": they must be as many"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Dataset>> LoadNpyDataset(const NpyDatasetOptions& options) {
+  ASSIGN_OR_RETURN(const NpyArray inputs, ReadNpyFile(options.inputs_path));
+  ASSIGN_OR_RETURN(const NpyArray labels, ReadNpyFile(options.labels_path));
+  RETURN_IF_ERROR(CheckArrays(options, inputs, labels));
+  const int64_t examples =
+      options.max_examples > 0 ? std::min(options.max_examples, inputs.dims[0]) : inputs.dims[0];
+  std::vector<int32_t> classes;
+  if (labels.kind != 'f') {
+    ASSIGN_OR_RETURN(classes, LabelsFrom(options, labels, examples));
+  }
+  if (inputs.kind == 'u' && inputs.dims.size() > 2 && !classes.empty()) {
+    ASSIGN_OR_RETURN(ByteImages images, ImagesFrom(options, inputs, examples));
+    images.labels = std::move(classes);
+    images.num_classes = options.num_classes;
+    return NewByteImageDataset(std::move(images), options.image);
+  }
+  std::vector<InMemoryDataset::Field> fields = {
+      {kInputField, FloatsFrom(inputs, examples, inputs.kind == 'u' ? 255.0f : 1.0f)}};
+  if (classes.empty()) {
+    fields.push_back({kTargetField, FloatsFrom(labels, examples, 1.0f)});
+  } else {
+    Tensor rows(DataType::kInt32, {examples});
+    std::copy(classes.begin(), classes.end(), rows.mutable_span<int32_t>().begin());
+    fields.push_back({kLabelField, rows});
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, InMemoryDataset::Create(std::move(fields)));
+  return dataset;
+}
+
+}  // namespace shoal

@@ -1,0 +1,166 @@
+#include "ml/data/npy_dataset.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/file_system.h"
+#include "base/random.h"
+#include "base/status_matchers.h"
+#include "ml/data/npy_file.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A file as numpy.save writes it.
+template <typename T>
+std::string Npy(const std::string& type, const std::string& shape, const std::vector<T>& elements,
+                const std::string& order = "False") {
+  std::string header = absl::StrCat("{'descr': '", type, "', 'fortran_order': ", order,
+                                    ", 'shape': (", shape, "), }");
+  while ((10 + header.size()) % 64 != 63) header += ' ';
+  header += '\n';
+  std::string file("\x93NUMPY\x01\x00", 8);
+  file += static_cast<char>(header.size() & 255);
+  file += static_cast<char>(header.size() >> 8);
+  file += header;
+  file.append(reinterpret_cast<const char*>(elements.data()), elements.size() * sizeof(T));
+  return file;
+}
+
+class NpyDatasetTest : public ::testing::Test {
+ protected:
+  NpyDatasetTest() {
+    const std::string prefix =
+        absl::StrCat(::testing::TempDir(), "/npy_",
+                     ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    options_.inputs_path = prefix + "_x.npy";
+    options_.labels_path = prefix + "_y.npy";
+    Write(Npy<float>("<f4", "2, 3", {1, 2, 3, 4, 5, 6}), Npy<int64_t>("<i8", "2,", {7, 0}));
+  }
+
+  void Write(const std::string& inputs, const std::string& labels) {
+    ASSERT_OK(WriteAtomically(*files_, options_.inputs_path, inputs));
+    ASSERT_OK(WriteAtomically(*files_, options_.labels_path, labels));
+  }
+
+  // The inputs of all examples.
+  std::vector<float> Inputs(const Dataset& dataset) {
+    const int64_t per_example = dataset.fields()[0].example.shape.num_elements();
+    std::vector<float> inputs(static_cast<size_t>(dataset.size() * per_example));
+    std::vector<int64_t> all;
+    for (int64_t i = 0; i < dataset.size(); ++i) all.push_back(i);
+    labels_.resize(all.size() * dataset.fields()[1].example.bytes() / 4);
+    EXPECT_OK(dataset.FillBatch(0, all, {inputs.data(), labels_.data()}));
+    return inputs;
+  }
+
+  std::string Error() { return std::string(LoadNpyDataset(options_).status().message()); }
+
+  const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
+  NpyDatasetOptions options_;
+  std::vector<int32_t> labels_;
+};
+
+TEST_F(NpyDatasetTest, FloatsAreInputsAndIntegersClasses) {
+  ASSERT_OK_AND_ASSIGN(const auto dataset, LoadNpyDataset(options_));
+  EXPECT_EQ(dataset->fields()[0].example.ToString(), "float32[3]");
+  EXPECT_THAT(Inputs(*dataset), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(labels_, ElementsAre(7, 0));
+  options_.max_examples = 1;
+  EXPECT_EQ(LoadNpyDataset(options_).value()->size(), 1);
+}
+
+TEST_F(NpyDatasetTest, EveryTypeOfNumberIsRead) {
+  Write(Npy<double>("<f8", "2, 1", {0.5, -2}), Npy<uint8_t>("|u1", "2,", {1, 2}));
+  EXPECT_THAT(Inputs(*LoadNpyDataset(options_).value()), ElementsAre(0.5f, -2.0f));
+  EXPECT_THAT(labels_, ElementsAre(1, 2));
+  Write(Npy<double>("<f8", "2, 1", {0.5, -2}), Npy<int16_t>("<i2", "2,", {3, 4}));
+  Inputs(*LoadNpyDataset(options_).value());
+  EXPECT_THAT(labels_, ElementsAre(3, 4));
+  Write(Npy<double>("<f8", "2, 1", {0.5, -2}), Npy<uint32_t>("<u4", "2,", {5, 6}));
+  Inputs(*LoadNpyDataset(options_).value());
+  EXPECT_THAT(labels_, ElementsAre(5, 6));
+}
+
+TEST_F(NpyDatasetTest, BytesAreImagesWithTheirChannelsBeforeOrAfter) {
+  const std::string labels = Npy<int32_t>("<i4", "1,", {1});
+  Write(Npy<uint8_t>("|u1", "1, 1, 2", {51, 255}), labels);
+  ASSERT_OK_AND_ASSIGN(const auto grey, LoadNpyDataset(options_));
+  EXPECT_EQ(grey->fields()[0].example.ToString(), "float32[1,1,2]");
+  EXPECT_THAT(Inputs(*grey), ElementsAre(0.2f, 1.0f));
+  Write(Npy<uint8_t>("|u1", "1, 1, 2, 3", {0, 51, 102, 153, 204, 255}), labels);
+  ASSERT_OK_AND_ASSIGN(const auto last, LoadNpyDataset(options_));
+  EXPECT_EQ(last->fields()[0].example.ToString(), "float32[3,1,2]");
+  EXPECT_THAT(Inputs(*last), ElementsAre(0.0f, 0.6f, 0.2f, 0.8f, 0.4f, 1.0f));
+  Write(Npy<uint8_t>("|u1", "1, 3, 1, 2", {0, 51, 102, 153, 204, 255}), labels);
+  EXPECT_THAT(Inputs(*LoadNpyDataset(options_).value()),
+              ElementsAre(0.0f, 0.2f, 0.4f, 0.6f, 0.8f, 1.0f));
+}
+
+TEST_F(NpyDatasetTest, FloatingLabelsAreTargets) {
+  Write(Npy<float>("<f4", "2, 1", {1, 2}), Npy<float>("<f4", "2,", {0.5f, 1.5f}));
+  ASSERT_OK_AND_ASSIGN(const auto dataset, LoadNpyDataset(options_));
+  EXPECT_EQ(dataset->fields()[1].name, kTargetField);
+  EXPECT_EQ(dataset->fields()[1].example.ToString(), "float32[1]");
+}
+
+TEST_F(NpyDatasetTest, WhatDoesNotFitIsNamed) {
+  const std::string inputs = Npy<float>("<f4", "2, 3", {1, 2, 3, 4, 5, 6});
+  Write(inputs, Npy<int64_t>("<i8", "2,", {7, 10}));
+  EXPECT_THAT(Error(), HasSubstr("_y.npy: label of row 1 is 10: it must be at least 0 and below "
+                                 "the number of classes, 10; correct it or set data.classes"));
+  Write(inputs, Npy<int64_t>("<i8", "3,", {1, 2, 3}));
+  EXPECT_THAT(Error(), HasSubstr("_x.npy has 2 examples, "));
+  Write(inputs, Npy<int64_t>("<i8", "1, 2", {1, 2}));
+  EXPECT_THAT(Error(), HasSubstr("_y.npy: is <i8 [1,2]; it must be integers [examples]"));
+  Write(Npy<int32_t>("<i4", "2, 1", {1, 2}), Npy<int64_t>("<i8", "2,", {1, 2}));
+  EXPECT_THAT(Error(), HasSubstr("_x.npy: is <i4 [2,1]; it must be float32"));
+  Write(Npy<uint8_t>("|u1", "1, 2, 1, 2", {1, 2, 3, 4}), Npy<int64_t>("<i8", "1,", {1}));
+  EXPECT_THAT(Error(), HasSubstr("_x.npy: is |u1 [1,2,1,2]"));
+}
+
+TEST_F(NpyDatasetTest, ArraysThatAreNotReadAreNamed) {
+  const std::string labels = Npy<int64_t>("<i8", "2,", {7, 1});
+  Write(Npy<float>(">f4", "2, 1", {1, 2}), labels);
+  EXPECT_THAT(Error(), HasSubstr("_x.npy: elements of type >f4 are not read; save float32"));
+  Write(Npy<uint16_t>("<f2", "2, 1", {1, 2}), labels);
+  EXPECT_THAT(Error(), HasSubstr("elements of type <f2 are not read"));
+  Write(Npy<float>("<f4", "2, 1", {1, 2}, "True"), labels);
+  EXPECT_THAT(Error(), HasSubstr("_x.npy: is column-major; save numpy.ascontiguousarray"));
+  Write("PK\x03\x04 zipped", labels);
+  EXPECT_THAT(Error(), HasSubstr("_x.npy: is no npy file; write the file again"));
+  Write(Npy<float>("<f4", "2, 1", {1}), labels);
+  EXPECT_THAT(Error(), HasSubstr("is truncated or too long: its header promises 8 bytes"));
+  Write(Npy<float>("<f4", "99999999999, 99999999999", {1}), labels);
+  EXPECT_THAT(Error(), HasSubstr("is no shape"));
+  options_.inputs_path = "/nowhere/x_train.npy";
+  EXPECT_THAT(LoadNpyDataset(options_),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere/x_train.npy")));
+}
+
+TEST_F(NpyDatasetTest, NoBytesCrashTheReader) {
+  const std::string file = Npy<float>("<f4", "2, 3", {1, 2, 3, 4, 5, 6});
+  int refused = 0;
+  for (uint64_t round = 0; round < 400; ++round) {
+    std::string mutant = file;
+    for (uint64_t k = 0; k < 3; ++k) {
+      mutant[RandomBelow(5, round * 8 + 2 * k, 80)] =
+          static_cast<char>(RandomBits(5, round * 8 + 2 * k + 1));
+    }
+    if (round % 4 == 0) mutant.resize(RandomBelow(5, round * 8 + 7, file.size()));
+    ASSERT_OK(WriteAtomically(*files_, options_.inputs_path, mutant));
+    refused += LoadNpyDataset(options_).ok() ? 0 : 1;
+  }
+  EXPECT_GT(refused, 100);
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,258 @@
+#include "ml/data/tf_record_dataset.h"
+
+#include <algorithm>
+#include <climits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/optional.h"
+
+#include "base/file_system.h"
+#include "base/hash.h"
+#include "base/status_macros.h"
+#include "ml/data/image_decoder.h"
+#include "ml/data/tf_example.pb.h"
+#include "ml/data/tf_record_file.h"
+
+namespace shoal {
+namespace {
+
+enum class InputKind { kEncodedImage, kRawPixels, kFloats };
+
+// What the features of every record are.
+struct RecordLayout {
+  InputKind input_kind = InputKind::kFloats;
+  absl::optional<ImageTarget> target;  // of encoded images
+  Shape input_shape;
+  int64_t label_count = 0;  // floats of a target; 0: a class
+};
+
+// Memory of a thread that reads one record after the other.
+struct Scratch {
+  std::string buffer;
+  tf::Example example;
+  ImageTarget::Scratch image;
+};
+
+absl::Status MissingFeature(const tf::Example& example, const char* field,
+                            const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& feature : example.features().feature()) names.push_back(feature.first);
+  std::sort(names.begin(), names.end());
+  return absl::InvalidArgumentError(absl::StrCat("has no feature \"", name, "\" (", field,
+                                                 "); it has ",
+                                                 absl::StrJoin(names, ", ").substr(0, 400)));
+}
+
+absl::StatusOr<const tf::Feature*> FindFeature(const tf::Example& example, const char* field,
+                                               const std::string& name) {
+  const auto found = example.features().feature().find(name);
+  if (found == example.features().feature().end()) return MissingFeature(example, field, name);
+  return &found->second;
+}
+
+absl::Status Odd(const std::string& name, absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("feature \"", name, "\" ", what));
+}
+
+class TfRecordDataset final : public Dataset {
+ public:
+  explicit TfRecordDataset(const TfRecordDatasetOptions& options) : options_(options) {}
+
+  int64_t size() const override { return size_; }
+  const std::vector<FieldSpec>& fields() const override { return fields_; }
+  uint64_t fingerprint() const override { return fingerprint_; }
+  bool is_costly() const override { return true; }
+
+  absl::Status Open() {
+    const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+    for (const std::string& path : options_.paths) {
+      ASSIGN_OR_RETURN(std::unique_ptr<TfRecordFile> file, TfRecordFile::Open(*files, path));
+      first_.push_back(size_);
+      size_ += file->size();
+      fingerprint_ = CombineFingerprints(fingerprint_, file->fingerprint());
+      files_.push_back(std::move(file));
+    }
+    if (size_ == 0) {
+      return absl::DataLossError(
+          absl::StrCat(absl::StrJoin(options_.paths, ", "), ": no records; fetch the files again"));
+    }
+    if (options_.max_examples > 0) size_ = std::min(size_, options_.max_examples);
+    RETURN_IF_ERROR(ReadLayout());
+    fingerprint_ = CombineFingerprints(fingerprint_, Fingerprint64(fields_[0].example.ToString()));
+    fingerprint_ = CombineFingerprints(fingerprint_, static_cast<uint64_t>(size_));
+    return absl::OkStatus();
+  }
+
+  absl::Status FillBatch(uint32_t /*epoch*/, absl::Span<const int64_t> indices,
+                         absl::Span<void* const> outputs) const override {
+    float* inputs = static_cast<float*>(outputs[0]);
+    char* labels = static_cast<char*>(outputs[1]);
+    Scratch scratch;
+    for (const int64_t index : indices) {
+      RETURN_IF_ERROR(Parse(index, &scratch));
+      absl::Status status = FillInput(&scratch, inputs);
+      if (status.ok()) status = FillLabel(scratch.example, labels);
+      if (!status.ok()) return Named(index, status);
+      inputs += layout_.input_shape.num_elements();
+      labels += fields_[1].example.bytes();
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // The file that has an example, and its number there.
+  std::pair<const TfRecordFile*, int64_t> Locate(int64_t index) const {
+    const auto after = std::upper_bound(first_.begin(), first_.end(), index);
+    const size_t file = static_cast<size_t>(after - first_.begin()) - 1;
+    return {files_[file].get(), index - first_[file]};
+  }
+
+  absl::Status Named(int64_t index, const absl::Status& status) const {
+    const auto [file, record] = Locate(index);
+    return absl::Status(status.code(),
+                        absl::StrCat(file->path(), ": record ", record, ": ", status.message()));
+  }
+
+  absl::Status Parse(int64_t index, Scratch* scratch) const {
+    const auto [file, record] = Locate(index);
+    ASSIGN_OR_RETURN(const absl::string_view bytes, file->Read(record, &scratch->buffer));
+    if (bytes.size() <= INT_MAX &&
+        scratch->example.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+      return absl::OkStatus();
+    }
+    return Named(index, absl::DataLossError("is no tf.Example; write tf.train.Example messages"));
+  }
+
+  absl::Status ReadLayout() {
+    Scratch scratch;
+    RETURN_IF_ERROR(Parse(0, &scratch));
+    absl::Status status = ReadInputLayout(scratch.example);
+    if (status.ok()) status = ReadLabelLayout(scratch.example);
+    return status.ok() ? status : Named(0, status);
+  }
+
+  absl::Status ReadInputLayout(const tf::Example& example) {
+    ASSIGN_OR_RETURN(const tf::Feature* input,
+                     FindFeature(example, "data.tfrecord.input", options_.input));
+    if (input->has_float_list() && input->float_list().value_size() > 0) {
+      layout_.input_shape = Shape({input->float_list().value_size()});
+    } else if (input->has_bytes_list() && input->bytes_list().value_size() == 1) {
+      RETURN_IF_ERROR(ReadImageLayout(input->bytes_list().value(0)));
+    } else {
+      return Odd(options_.input, "is neither one byte string nor floats; set data.tfrecord.input");
+    }
+    fields_.push_back({kInputField, {DataType::kFloat32, layout_.input_shape}});
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadImageLayout(const std::string& bytes) {
+    const ImageTargetOptions& image = options_.image;
+    if (IsPng(bytes) || IsJpeg(bytes)) {
+      ASSIGN_OR_RETURN(layout_.target, ImageTarget::Create(image, bytes));
+      layout_.input_kind = InputKind::kEncodedImage;
+      const ImageSize& size = layout_.target->size();
+      layout_.input_shape = Shape({size.channels, size.height, size.width});
+      return absl::OkStatus();
+    }
+    if (image.height == 0 || image.channels == 0) {
+      return Odd(options_.input,
+                 "is neither PNG nor JPEG; if it is raw pixels, set data.image.height, "
+                 "data.image.width and data.image.channels");
+    }
+    layout_.input_kind = InputKind::kRawPixels;
+    layout_.input_shape = Shape({image.channels, image.height, image.width});
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadLabelLayout(const tf::Example& example) {
+    ASSIGN_OR_RETURN(const tf::Feature* label,
+                     FindFeature(example, "data.tfrecord.label", options_.label));
+    if (label->has_int64_list()) {
+      fields_.push_back({kLabelField, {DataType::kInt32, {}}});
+    } else if (label->has_float_list() && label->float_list().value_size() > 0) {
+      layout_.label_count = label->float_list().value_size();
+      fields_.push_back({kTargetField, {DataType::kFloat32, {layout_.label_count}}});
+    } else {
+      return Odd(options_.label, "is neither an integer nor floats; set data.tfrecord.label");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status FillInput(Scratch* scratch, float* out) const {
+    ASSIGN_OR_RETURN(const tf::Feature* input,
+                     FindFeature(scratch->example, "data.tfrecord.input", options_.input));
+    if (layout_.input_kind == InputKind::kFloats) {
+      return FillFloats(options_.input, *input, layout_.input_shape.num_elements(), out);
+    }
+    if (!input->has_bytes_list() || input->bytes_list().value_size() != 1) {
+      return Odd(options_.input, "is not one byte string, as in the first record");
+    }
+    const std::string& bytes = input->bytes_list().value(0);
+    if (layout_.input_kind == InputKind::kEncodedImage) {
+      return layout_.target->Read(bytes, &scratch->image, out);
+    }
+    const ImageSize size = {layout_.input_shape.dim(1), layout_.input_shape.dim(2),
+                            layout_.input_shape.dim(0)};
+    if (static_cast<int64_t>(bytes.size()) != size.num_elements()) {
+      return Odd(options_.input, absl::StrCat("has ", bytes.size(), " bytes, not the ",
+                                              size.num_elements(), " of data.image"));
+    }
+    scratch->image.image.size = size;
+    scratch->image.image.pixels.assign(bytes.begin(), bytes.end());
+    ResizeToPlanes(scratch->image.image, size.height, size.width, &scratch->image.resize, out);
+    return absl::OkStatus();
+  }
+
+  static absl::Status FillFloats(const std::string& name, const tf::Feature& feature, int64_t count,
+                                 float* out) {
+    if (feature.float_list().value_size() != count) {
+      return Odd(name, absl::StrCat("has ", feature.float_list().value_size(),
+                                    " floats, the first record has ", count));
+    }
+    std::copy(feature.float_list().value().begin(), feature.float_list().value().end(), out);
+    return absl::OkStatus();
+  }
+
+  absl::Status FillLabel(const tf::Example& example, char* out) const {
+    ASSIGN_OR_RETURN(const tf::Feature* label,
+                     FindFeature(example, "data.tfrecord.label", options_.label));
+    if (layout_.label_count > 0) {
+      return FillFloats(options_.label, *label, layout_.label_count, reinterpret_cast<float*>(out));
+    }
+    if (label->int64_list().value_size() != 1) {
+      return Odd(options_.label, absl::StrCat("has ", label->int64_list().value_size(),
+                                              " integers; a class is one"));
+    }
+    const int64_t value = label->int64_list().value(0);
+    if (value < 0 || value >= options_.num_classes) {
+      return Odd(
+          options_.label,
+          absl::StrCat("is ", value, ": it must be at least 0 and below the number of classes, ",
+                       options_.num_classes, "; correct it or set data.classes"));
+    }
+    *reinterpret_cast<int32_t*>(out) = static_cast<int32_t>(value);
+    return absl::OkStatus();
+  }
+
+  const TfRecordDatasetOptions options_;
+  std::vector<std::unique_ptr<TfRecordFile>> files_;
+  std::vector<int64_t> first_;  // example of each file
+  int64_t size_ = 0;
+  uint64_t fingerprint_ = 0;
+  RecordLayout layout_;
+  std::vector<FieldSpec> fields_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenTfRecordDataset(
+    const TfRecordDatasetOptions& options) {
+  auto dataset = std::make_unique<TfRecordDataset>(options);
+  RETURN_IF_ERROR(dataset->Open());
+  return {std::move(dataset)};
+}
+
+}  // namespace shoal

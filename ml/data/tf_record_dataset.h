@@ -1,0 +1,35 @@
+#ifndef SHOAL_ML_DATA_TF_RECORD_DATASET_H_
+#define SHOAL_ML_DATA_TF_RECORD_DATASET_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "ml/data/dataset.h"
+#include "ml/data/image_target.h"
+
+namespace shoal {
+
+struct TfRecordDatasetOptions {
+  std::vector<std::string> paths;  // whose records follow one another
+  std::string input = "image/encoded";
+  std::string label = "image/class/label";
+  ImageTargetOptions image;
+  int64_t num_classes = 10;
+  int64_t max_examples = 0;  // 0: all; else only the first so many
+};
+
+// TFRecord files of tf.Example. Opening reads where every record is; a record is read, checked and
+// decoded when it is asked for. The first record decides what the features are. The input is one
+// byte string, a PNG or JPEG or raw pixels [height, width, channels] of the given size ("input"
+// float32 [channels, height, width] in [0, 1]), or floats ("input" float32 [count]). The label is
+// one integer ("label" int32 in [0, num_classes)) or floats ("target" float32 [count]). Errors name
+// the file, the record and the feature: NotFound, DataLoss, InvalidArgument (no such feature).
+absl::StatusOr<std::unique_ptr<Dataset>> OpenTfRecordDataset(const TfRecordDatasetOptions& options);
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_DATA_TF_RECORD_DATASET_H_

@@ -1,0 +1,139 @@
+// A tiny image folder, trained in this process with augmentation: it is learned, by the same bytes
+// for any number of tasks and of threads that decode, and a bad image ends the run by its name.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/clock.h"
+#include "base/file_system.h"
+#include "base/random.h"
+#include "base/status_matchers.h"
+#include "deploy/run_local.h"
+#include "ml/data/image_encoder.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/config/run_config.h"
+#include "runtime/observability/summary.h"
+#include "runtime/process/shutdown.h"
+#include "runtime/process/task_options.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kRun[] = R"pb(
+  name: "image_folder"
+  model {
+    layer { flatten {} }
+    layer { dense { units: 16 activation: ACTIVATION_KIND_RELU } }
+    layer { dense { units: 3 } }
+  }
+  data {
+    image { height: 12 width: 12 channels: 3 mean: 0.5 stddev: 0.25 }
+    augment { flip: true pad: 1 }
+  }
+  optimizer {
+    learning_rate: 0.01
+    adam {}
+  }
+  sync { replicas_to_aggregate: 2 }
+  batch_size: 8
+  num_epochs: 6
+)pb";
+
+// Names to bytes of all variables in the newest checkpoint.
+using Values = std::map<std::string, std::vector<float>>;
+
+class ImageFolderTrainingTest : public ::testing::Test {
+ protected:
+  ImageFolderTrainingTest() {
+    EXPECT_OK(RemoveTree(*files_, root_));
+    for (int number = 0; number < 120; ++number) WriteImage(number);
+  }
+
+  // Classes differ in which third of the rows is bright; every fourth image is for the test.
+  void WriteImage(int number) {
+    Image image = {{9, 9, 1}, {}};
+    const int label = number % 3;
+    for (uint64_t i = 0; i < 81; ++i) {
+      const bool is_bright = static_cast<int>(i / 27) == label;
+      const uint64_t noise = RandomBelow(1, static_cast<uint64_t>(number) * 81 + i, 60);
+      image.pixels.push_back(static_cast<uint8_t>((is_bright ? 180 : 60) + noise));
+    }
+    const std::string folder =
+        absl::StrCat(root_, "/data/", number % 4 == 0 ? "test" : "train", "/class", label);
+    const bool is_jpeg = number % 2 == 1;
+    EXPECT_OK(files_->MakeDirectory(folder));
+    EXPECT_OK(WriteAtomically(*files_,
+                              absl::StrCat(folder, "/", number, is_jpeg ? ".jpg" : ".png"),
+                              is_jpeg ? EncodeJpeg(image, 90) : EncodePng(image)));
+  }
+
+  absl::Status Train(uint32_t num_ps, uint32_t num_workers, uint32_t decode_threads) {
+    TaskOptions options;
+    options.run = *ParseRunConfig(kRun, "test");
+    options.run.mutable_data()->set_directory(root_ + "/data");
+    options.run.mutable_data()->set_decode_threads(decode_threads);
+    out_ = absl::StrCat(root_, "/run_", ++runs_);
+    options.run.set_out(out_);
+    ResolveDefaults(TaskCounts(), &options.run);
+    options.run.mutable_deployment()->set_num_replicas(num_workers);
+    options.run.mutable_deployment()->set_num_ps_tasks(num_ps);
+    options.clock = &clock_;
+    options.file_system = files_.get();
+    options.shutdown = &shutdown_;
+    EXPECT_OK(files_->MakeDirectory(out_));
+    return RunInProcess(options, num_ps, num_workers);
+  }
+
+  Values Trained(uint32_t num_ps, uint32_t num_workers, uint32_t decode_threads) {
+    EXPECT_OK(Train(num_ps, num_workers, decode_threads));
+    auto directory = *CheckpointDirectory::Open(*files_, out_ + "/checkpoints");
+    std::vector<std::string> rejected;
+    auto checkpoint = *directory->OpenLatestValid(Checkpoint::Verify::kEverything, &rejected);
+    Values values;
+    const SliceTable& table = checkpoint->slices();
+    for (uint32_t slice = 0; slice < table.size(); ++slice) {
+      std::vector<float> part(table[slice].num_elements);
+      EXPECT_OK(checkpoint->Read(slice, "", 0, absl::MakeSpan(part)));
+      std::vector<float>& all =
+          values[checkpoint->manifest().variables(table[slice].variable).name()];
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    return values;
+  }
+
+  const RealClock clock_;
+  const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
+  const std::string root_ =
+      absl::StrCat(::testing::TempDir(), "/image_folder_",
+                   ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  ShutdownNotification shutdown_;
+  std::string out_;
+  int runs_ = 0;
+};
+
+TEST_F(ImageFolderTrainingTest, IsLearnedByTheSameBytesForAnyNumberOfTasksAndThreads) {
+  const Values one = Trained(1, 1, /*decode_threads=*/1);
+  EXPECT_EQ(one.size(), 4u);
+  EXPECT_GT(ReadSummary(files_.get(), out_).value().test_accuracy.value_or(0), 0.95);
+  EXPECT_EQ(Trained(2, 3, /*decode_threads=*/3), one);
+}
+
+TEST_F(ImageFolderTrainingTest, AnUnreadableImageEndsTheRunByItsName) {
+  const std::string path = root_ + "/data/train/class1/1.jpg";
+  const std::string bytes = *ReadFile(*files_, path);
+  ASSERT_OK(WriteAtomically(*files_, path, bytes.substr(0, bytes.size() / 2)));
+  EXPECT_THAT(Train(1, 1, 2), StatusIs(absl::StatusCode::kDataLoss,
+                                       HasSubstr("class1/1.jpg: unreadable image (JPEG:")));
+}
+
+}  // namespace
+}  // namespace shoal
