@@ -121,6 +121,34 @@ TEST(PrefetcherTest, ErrorsOfTheDataSetReachTheUser) {
   EXPECT_TRUE(prefetcher.Take(0, 1).ok());
 }
 
+TEST(PrefetcherTest, ThreadsShareABatchAndItsRowsStayInOrder) {
+  FaultyDataset dataset;
+  PrefetcherOptions options;
+  options.threads = 3;
+  Prefetcher prefetcher(dataset, PlanOf(7), options);
+  for (uint32_t epoch = 0; epoch < 20; ++epoch) {
+    EXPECT_TRUE(prefetcher.Schedule(epoch, 1));
+    for (const int64_t index : {0, 1}) {
+      const LoadedBatch* batch = prefetcher.Take(epoch, index).value();
+      ASSERT_EQ(batch->num_examples, index == 0 ? 7 : 3);
+      for (int32_t row = 0; row < batch->num_examples; ++row) {
+        EXPECT_EQ(static_cast<const int32_t*>(batch->fields[0])[row], 7 * index + row);
+      }
+      prefetcher.Release(batch);
+    }
+  }
+  EXPECT_EQ(dataset.fills, 20 * 10) << "rows are read one by one where there are few";
+}
+
+TEST(PrefetcherTest, AnErrorOfAnyThreadReachesTheUser) {
+  FaultyDataset dataset;
+  dataset.failing_example = 9;
+  PrefetcherOptions options;
+  options.threads = 2;
+  Prefetcher prefetcher(dataset, PlanOf(10), options);
+  EXPECT_EQ(prefetcher.Take(0, 0).status().code(), absl::StatusCode::kDataLoss);
+}
+
 TEST(PrefetcherTest, PastTheEpochsEndIsRefused) {
   FaultyDataset dataset;
   Prefetcher prefetcher(dataset, PlanOf(5), {});

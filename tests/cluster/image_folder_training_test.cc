@@ -71,8 +71,7 @@ class ImageFolderTrainingTest : public ::testing::Test {
         absl::StrCat(root_, "/data/", number % 4 == 0 ? "test" : "train", "/class", label);
     const bool is_jpeg = number % 2 == 1;
     EXPECT_OK(files_->MakeDirectory(folder));
-    EXPECT_OK(WriteAtomically(*files_,
-                              absl::StrCat(folder, "/", number, is_jpeg ? ".jpg" : ".png"),
+    EXPECT_OK(WriteAtomically(*files_, absl::StrCat(folder, "/", number, is_jpeg ? ".jpg" : ".png"),
                               is_jpeg ? EncodeJpeg(image, 90) : EncodePng(image)));
   }
 
