@@ -139,8 +139,9 @@ TEST(FlagsTest, ARunOfAnotherModelThanTheFilesIsCalledAsThatModel) {
 TEST(FlagsTest, EveryFieldFlagNamesAFieldThatExists) {
   for (const FlagSpec& spec : FlagTable()) {
     if (spec.field[0] == '\0') continue;
+    const bool is_enum = std::string(spec.name) == "data_format";
     v1::RunConfig run;
-    EXPECT_TRUE(SetField("--x", spec.field, "1", &run).ok()) << spec.name;
+    EXPECT_TRUE(SetField("--x", spec.field, is_enum ? "csv" : "1", &run).ok()) << spec.name;
   }
 }
 
@@ -152,6 +153,7 @@ TEST(FlagsTest, EveryFlagOfTheTableIsApplied) {
     if (name == "run") value = path;
     if (name == "set") value = "seed=1";
     if (name == "optimizer") value = "sgd";
+    if (name == "data_format") value = "csv";
     const FlagScope scope = static_cast<FlagScope>(spec.scopes);
     EXPECT_TRUE(ParseCommandLine(scope, {absl::StrCat("--", name, "=", value)}).ok()) << name;
   }
