@@ -62,7 +62,7 @@ template <typename T>
 class TransposeKernel : public Kernel {
  public:
   TransposeKernel(TransposePlan plan, int threads)
-      : p_(std::move(plan)), row_blocks_((p_.rows.size + kBlock - 1) / kBlock) {
+      : p_(std::move(plan)), row_blocks_((p_.rows.size + kRows - 1) / kRows) {
     for (const TransposePlan::Axis& axis : p_.outer) outer_ *= axis.size;
     threads_ = outer_ * p_.rows.size * p_.columns.size > 8192 ? threads : 1;
   }
@@ -79,11 +79,11 @@ class TransposeKernel : public Kernel {
           to += rest % axis.size * axis.to;
           rest /= axis.size;
         }
-        const int64_t row = i % row_blocks_ * kBlock;
+        const int64_t row = i % row_blocks_ * kRows;
         if (p_.is_copy) {
           std::copy_n(x + from, p_.columns.size, y + to);
         } else {
-          Rows(x + from + row, y + to + row * p_.rows.to, std::min(kBlock, p_.rows.size - row));
+          Rows(x + from + row, y + to + row * p_.rows.to, std::min(kRows, p_.rows.size - row));
         }
       }
     });
@@ -91,17 +91,31 @@ class TransposeKernel : public Kernel {
 
  private:
   static constexpr int64_t kBlock = 16;
+  static constexpr int64_t kRows = 64;  // taken together: one page of x for several cache lines
 
-  // In squares of 16x16, so that both sides use whole cache lines.
+  // In squares of 16x16 by way of a small one: each cache line of x is read, and each of y written,
+  // in one go, since all 16 may fall into one set of the cache.
   void Rows(const T* x, T* y, int64_t rows) const {
-    const int64_t from = p_.columns.from, to = p_.rows.to;
     for (int64_t c0 = 0; c0 < p_.columns.size; c0 += kBlock) {
       const int64_t columns = std::min(kBlock, p_.columns.size - c0);
-      const T* square = x + c0 * from;
-      for (int64_t r = 0; r < rows; ++r) {
-        for (int64_t c = 0; c < columns; ++c) y[r * to + c0 + c] = square[c * from + r];
+      for (int64_t r0 = 0; r0 < rows; r0 += kBlock) {
+        const T* from = x + c0 * p_.columns.from + r0;
+        T* to = y + r0 * p_.rows.to + c0;
+        if (rows - r0 >= kBlock && columns == kBlock) {
+          Square(from, to, kBlock, kBlock);
+        } else {
+          Square(from, to, std::min(kBlock, rows - r0), columns);
+        }
       }
     }
+  }
+
+  inline void Square(const T* x, T* y, int64_t rows, int64_t columns) const {
+    T square[kBlock][kBlock];
+    for (int64_t c = 0; c < columns; ++c) {
+      for (int64_t r = 0; r < rows; ++r) square[r][c] = x[c * p_.columns.from + r];
+    }
+    for (int64_t r = 0; r < rows; ++r) std::copy_n(square[r], columns, y + r * p_.rows.to);
   }
 
   const TransposePlan p_;
