@@ -25,6 +25,7 @@ void Fuse(const KernelBackend& backend, Plan* plan) {
     FuseConvolutionPooling(plan);
   }
   if (HasFused(backend, "Conv")) FuseConvolutionActivation(plan);
+  if (HasFused(backend, "BatchNorm")) FuseNormalization(plan);
   plan->RemoveUnused();
 }
 

@@ -40,6 +40,30 @@ void Conv(const GradientRequest& r, std::vector<Output>* dx) {
   for (size_t i = 0; i < dx->size(); ++i) (*dx)[i] = Output{gradient, static_cast<int>(i)};
 }
 
+// The convolution from y to x: its output is dx, and its weights have x for the gradient of the
+// output.
+void ConvTranspose(const GradientRequest& r, std::vector<Output>* dx) {
+  const Output dy = r.output_gradients[0];
+  Attributes attributes = r.node.attributes;
+  attributes.Erase("output_padding");
+  (*dx)[0] = r.builder.Op("Conv", {dy, r.x(1)}, attributes);
+  const Node* gradient = r.builder.AddNode("ConvGrad", {dy, r.x(1), r.x(0), r.x(0)}, attributes);
+  (*dx)[1] = Output{gradient, 1};
+  if (dx->size() == 3) (*dx)[2] = ops::ReduceSum(r.builder, dy, {0, 2, 3});
+}
+
+void LayerNorm(const GradientRequest& r, std::vector<Output>* dx) {
+  if (!r.output_gradients[0].valid()) return;
+  const Node* gradient = r.builder.AddNode(
+      "LayerNormGrad", {r.x(0), r.x(1), r.y(1), r.y(2), r.output_gradients[0]}, r.node.attributes);
+  for (int i = 0; i < 3; ++i) (*dx)[i] = Output{gradient, i};
+}
+
+void LocalResponseNorm(const GradientRequest& r, std::vector<Output>* dx) {
+  (*dx)[0] = r.builder.Op("LocalResponseNormGrad", {r.x(0), r.y(0), r.output_gradients[0]},
+                          r.node.attributes);
+}
+
 // From the index of each window's winner; x gives its shape only.
 void MaxPool(const GradientRequest& r, std::vector<Output>* dx) {
   if (!r.output_gradients[0].valid()) return;

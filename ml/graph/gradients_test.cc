@@ -218,6 +218,8 @@ std::vector<Case> MatMulCases() {
 std::vector<Case> ImageCases() {
   const Attributes padded{{"strides", Ints{2, 1}}, {"pads", Ints{1, 2, 0, 1}}};
   const Attributes grouped{{"group", int64_t{2}}, {"pads", Ints{1, 1, 1, 1}}};
+  const Attributes stretched{
+      {"strides", Ints{2, 1}}, {"pads", Ints{1, 0, 0, 1}}, {"output_padding", Ints{1, 0}}};
   const Attributes dilated{{"dilations", Ints{2, 2}}};
   const Attributes pool{{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}};
   const Attributes overlapping{
@@ -233,6 +235,11 @@ std::vector<Case> ImageCases() {
       {"AveragePool", {{2, 2, 5, 4}}, overlapping},
       {"GlobalAveragePool", {{2, 3, 2, 4}}},
       {"GlobalMaxPool", {{2, 3, 2, 4}}},
+      {"ConvTranspose", {{2, 3, 3, 2}, {3, 2, 3, 2}, {2}}, stretched},
+      {"ConvTranspose", {{1, 4, 3, 3}, {4, 2, 3, 3}}, grouped},
+      {"LayerNorm", {{3, 5}, {5}, {5}}},
+      {"LayerNorm", {{2, 3, 4}, {3, 4}, {3, 4}}, {{"axis", int64_t{1}}}},
+      {"LocalResponseNorm", {{2, 5, 2, 2}}, {{"depth_radius", int64_t{1}}, {"alpha", 0.4}}},
   };
 }
 

@@ -59,8 +59,8 @@ bool LayoutAssignment::CanBeBlocked(const PlanStep& step) const {
 
 bool LayoutAssignment::WantsBlocked(const PlanStep& step) const {
   if (IsAlias(step) || !CanBeBlocked(step)) return false;
-  for (const char* op : {"Conv", "ConvGrad", "ConvPool", "ConvPoolGrad", "MaxPool", "MaxPoolGrad",
-                         "AveragePool", "AveragePoolGrad"}) {
+  for (const char* op : {"Conv", "ConvGrad", "ConvTranspose", "ConvPool", "ConvPoolGrad", "MaxPool",
+                         "MaxPoolGrad", "AveragePool", "AveragePoolGrad"}) {
     if (step.op == op) return true;
   }
   for (int value : step.inputs) {

@@ -62,6 +62,7 @@ void FuseDense(Plan* plan);
 void FusePooling(Plan* plan);
 void FuseConvolutionPooling(Plan* plan);
 void FuseConvolutionActivation(Plan* plan);
+void FuseNormalization(Plan* plan);
 
 // Blocked layouts between the first convolution and the last pool (layout_pass.cc).
 void AssignLayouts(const LayoutSupport& supports_layout, Plan* plan);

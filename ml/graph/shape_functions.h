@@ -61,6 +61,9 @@ SHOAL_SHAPE_FUNCTION(Where);
 // shape_functions_nn.cc
 SHOAL_SHAPE_FUNCTION(Conv);
 SHOAL_SHAPE_FUNCTION(ConvGrad);
+SHOAL_SHAPE_FUNCTION(ConvTranspose);
+SHOAL_SHAPE_FUNCTION(LayerNorm);
+SHOAL_SHAPE_FUNCTION(Images);  // one output like input 0, which must be images
 SHOAL_SHAPE_FUNCTION(MaxPool);
 SHOAL_SHAPE_FUNCTION(AveragePool);
 SHOAL_SHAPE_FUNCTION(GlobalAveragePool);

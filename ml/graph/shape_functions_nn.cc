@@ -91,6 +91,71 @@ absl::Status ConvGrad(const ShapeRequest& request, std::vector<TensorSpec>* outp
   return absl::OkStatus();
 }
 
+// x, w [in, out / group, height, width], optional bias -> y; the larger, the smaller the padding.
+absl::Status ConvTranspose(const ShapeRequest& request, std::vector<TensorSpec>* outputs) {
+  Shape shape = request.inputs[0].shape;
+  const Shape& weights = request.inputs[1].shape;
+  RETURN_IF_ERROR(CheckImages(shape));
+  const int64_t group = request.attributes.GetInt("group", 1);
+  if (weights.rank() != 4 || group < 1 || weights.dim(0) != shape.dim(1) ||
+      weights.dim(0) % group != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("weights [in,out/group,height,width] ",
+                                                   weights.ToString(), " with group ", group,
+                                                   " do not fit images ", shape.ToString()));
+  }
+  const int64_t channels = weights.dim(1) * group;
+  if (request.inputs.size() == 3 && request.inputs[2].shape != Shape({channels})) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("bias must be [", channels, "], is ", request.inputs[2].shape.ToString()));
+  }
+  ASSIGN_OR_RETURN(const Window window,
+                   WindowOf(request.attributes, {weights.dim(2), weights.dim(3)}));
+  const std::vector<int64_t> extra = request.attributes.GetInts("output_padding", {0, 0});
+  for (int i = 0; i < 2; ++i) {
+    if (extra.size() != 2 || extra[i] < 0 || extra[i] >= window.strides[i]) {
+      return absl::InvalidArgumentError("output_padding needs two numbers below the strides");
+    }
+    const int64_t reach = (window.kernel[i] - 1) * window.dilations[i] + 1;
+    const int64_t size = (shape.dim(2 + i) - 1) * window.strides[i] + reach - window.pads[i] -
+                         window.pads[i + 2] + extra[i];
+    if (shape.dim(2 + i) >= 0 && size < 1) {
+      return absl::InvalidArgumentError("the padding leaves nothing of the output");
+    }
+    if (shape.dim(2 + i) >= 0) shape.set_dim(2 + i, size);
+  }
+  shape.set_dim(1, channels);
+  outputs->push_back({request.inputs[0].dtype, shape});
+  return absl::OkStatus();
+}
+
+absl::Status Images(const ShapeRequest& request, std::vector<TensorSpec>* outputs) {
+  RETURN_IF_ERROR(CheckImages(request.inputs[0].shape));
+  outputs->push_back(request.inputs[0]);
+  return absl::OkStatus();
+}
+
+// x, scale, offset -> y, mean and inv_std of each row: all dimensions from `axis` on.
+absl::Status LayerNorm(const ShapeRequest& request, std::vector<TensorSpec>* outputs) {
+  const TensorSpec& x = request.inputs[0];
+  int64_t axis = request.attributes.GetInt("axis", -1);
+  if (axis < 0) axis += x.shape.rank();
+  if (axis < 1 || axis >= x.shape.rank()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("axis must be one of 1 to rank - 1 of ", x.shape.ToString()));
+  }
+  TensorSpec row{x.dtype, Shape()}, moments{x.dtype, Shape()};
+  for (int d = 0; d < x.shape.rank(); ++d) {
+    (d < axis ? moments : row).shape.AddDim(x.shape.dim(d));
+  }
+  if (request.inputs[1] != row || request.inputs[2] != row) {
+    return absl::InvalidArgumentError(absl::StrCat("scale and offset must be ", row.ToString(),
+                                                   ", are ", request.inputs[1].ToString(), " and ",
+                                                   request.inputs[2].ToString()));
+  }
+  *outputs = {x, moments, moments};
+  return absl::OkStatus();
+}
+
 absl::Status MaxPool(const ShapeRequest& request, std::vector<TensorSpec>* outputs) {
   Shape shape;
   RETURN_IF_ERROR(PooledShape(request, &shape));

@@ -62,6 +62,8 @@ void AddConvolutions(CaseTable& table);
 void AddConvolutionsWithPool(CaseTable& table);
 void AddPools(CaseTable& table);
 void AddGlobalPools(CaseTable& table);
+void AddTransposedConvolutions(CaseTable& table);
+void AddOtherNorms(CaseTable& table);
 void AddNormalization(CaseTable& table);
 // conformance_loss_cases.cc
 void AddSoftmaxes(CaseTable& table);

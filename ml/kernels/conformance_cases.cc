@@ -14,6 +14,8 @@ std::vector<ConformanceCase> ConformanceCases() {
   conformance::AddConvolutionsWithPool(table);
   conformance::AddPools(table);
   conformance::AddGlobalPools(table);
+  conformance::AddTransposedConvolutions(table);
+  conformance::AddOtherNorms(table);
   conformance::AddSoftmaxes(table);
   conformance::AddLosses(table);
   conformance::AddNormalization(table);

@@ -64,7 +64,9 @@ std::vector<ConvolutionCase> ConvolutionCases() {
       {"asymmetric_stride", {2, 16, 9, 8}, {32, 16, 3, 5}, {2, 1}, {1, 2, 0, 1}, {1, 1}, 1, "relu"},
       {"stem7x7", {2, 3, 20, 20}, {64, 3, 7, 7}, {2, 2}, {3, 3, 3, 3}},
       {"shortcut", {2, 32, 8, 8}, {64, 32, 1, 1}, {2, 2}},
-      {"tiny_map", {4, 64, 2, 2}, {64, 64, 3, 3}, {1, 1}, {1, 1, 1, 1}},
+      {"tiny_map", {8, 64, 2, 2}, {80, 64, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 1, "relu"},
+      {"tiny_strided", {9, 64, 4, 4}, {64, 64, 3, 3}, {2, 2}, {1, 1, 1, 1}},
+      {"tiny_pixel", {8, 64, 1, 1}, {64, 64, 3, 3}, {1, 1}, {1, 1, 1, 1}},
       {"to_24", {2, 96, 6, 6}, {24, 96, 1, 1}},
       {"from_24", {2, 24, 6, 6}, {144, 24, 1, 1}},
   };
@@ -192,6 +194,19 @@ void AddNormalization(CaseTable& table) {
                         {F32(shape), F32(c), F32(c), F32(c)}};
       const std::string name = absl::StrCat(NameOf(shape), training ? "_training" : "_inference");
       table.Add(name, call, 2e-5);
+      for (const std::string activation : {"relu", "relu6"}) {
+        OpCall fused = call;
+        fused.attributes.Set("activation", activation);
+        table.Add(absl::StrCat(name, "_", activation), fused, 2e-5);
+        fused.inputs.push_back(table.Uniform(shape, -3, 3));
+        table.Add(absl::StrCat(name, "_residual_", activation), fused, 2e-5);
+        const auto y = CaseTable::Reference(call);
+        fused = {"BatchNormGrad",
+                 fused.attributes,
+                 {call.inputs[0], call.inputs[1], y[1], y[3], table.Uniform(shape), call.inputs[2]},
+                 {F32(shape), F32(c), F32(c)}};
+        table.Add(absl::StrCat(name, "_", activation), fused, 2e-5);
+      }
       if (!training) continue;
       const auto y = CaseTable::Reference(call);
       table.Add(name,
@@ -200,6 +215,61 @@ void AddNormalization(CaseTable& table) {
                  {call.inputs[0], call.inputs[1], y[1], y[3], table.Uniform(shape)},
                  {F32(shape), F32(c), F32(c)}},
                 2e-5);
+    }
+  }
+}
+
+void AddTransposedConvolutions(CaseTable& table) {
+  // x and y change places; w is [in, out / group, height, width].
+  const std::vector<ConvolutionCase> cases = {
+      {"plain", {2, 3, 9, 8}, {5, 3, 3, 2}, {2, 1}, {1, 0, 0, 1}},
+      {"blocked", {2, 16, 8, 8}, {32, 16, 4, 4}, {2, 2}, {1, 1, 1, 1}},
+      {"grouped", {2, 6, 6, 6}, {4, 3, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 2},
+      {"dilated", {1, 16, 9, 9}, {16, 16, 3, 3}, {1, 1}, {2, 2, 2, 2}, {2, 2}},
+  };
+  for (const ConvolutionCase& c : cases) {
+    OpCall call{"ConvTranspose",
+                ConvolutionAttributes(c),
+                {table.Uniform(OutputShape(c)), table.Uniform(c.w)},
+                {F32(c.x)}};
+    table.Add(c.name, call, kConvolution);
+    call.inputs.push_back(table.Uniform({c.x.dim(1)}));
+    table.Add(absl::StrCat(c.name, "_bias"), call, kConvolution);
+  }
+}
+
+void AddOtherNorms(CaseTable& table) {
+  const std::pair<Shape, Shape> rows[] = {
+      {{5, 7}, {7}}, {{40, 64}, {64}}, {{3, 4, 33}, {33}}, {{2, 3, 4, 5}, {3, 4, 5}}};
+  for (const auto& [x, row] : rows) {
+    Shape moments;
+    for (int d = 0; d < x.rank() - row.rank(); ++d) moments.AddDim(x.dim(d));
+    const Attributes axis{{"axis", int64_t{x.rank() - row.rank()}}, {"epsilon", 1e-3}};
+    const OpCall call{"LayerNorm",
+                      axis,
+                      {table.Uniform(x, 1, 4), table.Uniform(row, 0.5, 2), table.Uniform(row)},
+                      {F32(x), F32(moments), F32(moments)}};
+    table.Add(NameOf(x), call, 1e-5);
+    const auto y = CaseTable::Reference(call);
+    table.Add(NameOf(x),
+              {"LayerNormGrad",
+               axis,
+               {call.inputs[0], call.inputs[1], y[1], y[2], table.Uniform(x)},
+               {F32(x), F32(row), F32(row)}},
+              2e-5);
+  }
+  for (const Shape& x : {Shape({2, 5, 3, 4}), Shape({2, 32, 9, 9})}) {
+    for (double beta : {0.5, 0.75, 1.0, 0.6}) {
+      const Attributes attributes{
+          {"depth_radius", int64_t{2}}, {"bias", 1.5}, {"alpha", 0.3}, {"beta", beta}};
+      const OpCall call{"LocalResponseNorm", attributes, {table.Uniform(x, -2, 2)}, {F32(x)}};
+      const std::string name = absl::StrCat(NameOf(x), "_", beta);
+      table.Add(name, call, 2e-6);
+      const Tensor y = CaseTable::Reference(call)[0];
+      table.Add(
+          name,
+          {"LocalResponseNormGrad", attributes, {call.inputs[0], y, table.Uniform(x)}, {F32(x)}},
+          2e-6);
     }
   }
 }

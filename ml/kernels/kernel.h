@@ -70,9 +70,10 @@ struct KernelBackend {
   KernelFactory create_kernel;
   LayoutSupport supports_layout;                 // empty: plain only
   std::function<void(int threads)> set_threads;  // for the calling thread; empty: nothing to set
-  // Fused ops that this backend has kernels for, of Dense, DenseGrad, Conv (with an activation),
-  // MaxPool (with relu), ConvPool, ConvPoolGrad. DenseGrad with attribute input_relu: x is a ReLU's
-  // output, dx goes back through it too.
+  // Fused ops that this backend has kernels for, of BatchNorm (with a residual as input 5 and
+  // activation relu or relu6; BatchNormGrad with it, the offset as input 5), Dense, DenseGrad, Conv
+  // (with an activation), MaxPool (with relu), ConvPool, ConvPoolGrad. DenseGrad with attribute
+  // input_relu: x is a ReLU's output, dx goes back through it too.
   std::vector<std::string> fused_ops;
 };
 

@@ -1,5 +1,6 @@
 #include "ml/nn/convolution_layers.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -36,7 +37,51 @@ Output MakeWeights(GraphBuilder& builder, const Shape& shape, DataType dtype,
   return builder.GetVariable(std::move(weights), options.weight_decay);
 }
 
+// Padding of the convolution from y to x, so that y is stride times x along one axis.
+struct SameTransposed {
+  SameTransposed(int64_t kernel, int64_t stride, int64_t dilation) {
+    const int64_t reach = (kernel - 1) * dilation + 1;
+    const int64_t pads = std::max<int64_t>(0, reach - stride);
+    before = pads / 2;
+    after = pads - pads / 2;
+    extra = std::max<int64_t>(0, stride - reach);
+  }
+  int64_t before, after, extra;
+};
+
+bool TransposedAttributes(GraphBuilder& builder, Output images, const ConvOptions& options,
+                          Attributes* attributes) {
+  Window window{options.kernel, options.stride, options.dilation, options.padding};
+  const bool is_same = options.padding.kind == PaddingKind::kSame;
+  if (is_same) window.padding = Padding::Valid();
+  if (!MakeWindowAttributes(builder, images, window, attributes)) return false;
+  if (!is_same) return true;
+  const SameTransposed rows(options.kernel.height, options.stride.height, options.dilation.height);
+  const SameTransposed columns(options.kernel.width, options.stride.width, options.dilation.width);
+  attributes->Set("pads",
+                  std::vector<int64_t>{rows.before, columns.before, rows.after, columns.after});
+  attributes->Set("output_padding", std::vector<int64_t>{rows.extra, columns.extra});
+  return true;
+}
+
 }  // namespace
+
+Output ConvTranspose2d(GraphBuilder& builder, Output images, const ConvOptions& options) {
+  const auto scope = LayerScope(builder, options.scope, "Conv_transpose");
+  if (!CheckInput(builder, images, 4, 4, kImages)) return {};
+  if (!CheckChannels(builder, images, options)) return {};
+  Attributes attributes{{"group", options.groups}};
+  if (!TransposedAttributes(builder, images, options, &attributes)) return {};
+  const Shape shape({images.shape().dim(1), options.channels / options.groups,
+                     options.kernel.height, options.kernel.width});
+  std::vector<Output> inputs = {images, MakeWeights(builder, shape, images.dtype(), options)};
+  if (options.use_bias) {
+    inputs.push_back(MakeParameter(builder, "biases", {images.dtype(), Shape({options.channels})},
+                                   options.bias_initializer));
+  }
+  return Activate(builder, builder.Op("ConvTranspose", std::move(inputs), std::move(attributes)),
+                  options.activation);
+}
 
 Output Conv2d(GraphBuilder& builder, Output images, const ConvOptions& options) {
   const auto scope = LayerScope(builder, options.scope, "Conv");

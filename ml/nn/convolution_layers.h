@@ -40,6 +40,11 @@ Output Conv2d(GraphBuilder& builder, Output images, const ConvOptions& options);
 Output DepthwiseConv2d(GraphBuilder& builder, Output images, ConvOptions options,
                        int64_t multiplier = 1);
 
+// The output's size is stride times the input's with SAME padding, (input - 1) * stride + reach -
+// padding else. Weights [in, out / groups, height, width]. No default scope but Conv_transpose,
+// Conv_transpose_1, ...
+Output ConvTranspose2d(GraphBuilder& builder, Output images, const ConvOptions& options);
+
 }  // namespace shoal
 
 #endif  // SHOAL_ML_NN_CONVOLUTION_LAYERS_H_

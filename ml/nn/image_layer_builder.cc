@@ -50,23 +50,65 @@ bool ReadPadding(const LayerContext& context, const Numbers& numbers, bool is_sa
   }
 }
 
+// The fields that both kinds of convolution have.
+template <typename Layer>
+bool ReadConvolution(const Layer& layer, Activation activation, const LayerContext& context,
+                     ConvOptions* options) {
+  options->scope = context.name;
+  options->channels = layer.channels();
+  options->activation = activation;
+  options->use_bias = !layer.no_bias();
+  options->groups = layer.groups() == 0 ? 1 : layer.groups();
+  options->weight_decay = context.weight_decay;
+  return ReadSize(context, "kernel", layer.kernel(), 0, &options->kernel) &&
+         ReadSize(context, "stride", layer.stride(), 1, &options->stride) &&
+         ReadSize(context, "dilation", layer.dilation(), 1, &options->dilation) &&
+         ReadPadding(context, layer.padding(), !layer.valid_padding(), &options->padding);
+}
+
 }  // namespace
+
+Output BuildTransposedConvolutionLayer(const v1::TransposedConvolutionLayer& layer,
+                                       Activation activation, const LayerContext& context,
+                                       Output input) {
+  ConvOptions options;
+  if (!ReadConvolution(layer, activation, context, &options)) return {};
+  return ConvTranspose2d(context.builder, input, options);
+}
+
+Output BuildLayerNormLayer(const v1::LayerNormLayer& layer, const LayerContext& context,
+                           Output input) {
+  LayerNormOptions options;
+  options.scope = context.name;
+  options.use_scale = !layer.no_scale();
+  options.use_offset = !layer.no_offset();
+  if (layer.has_epsilon()) options.epsilon = layer.epsilon();
+  if (layer.has_axis()) options.axis = layer.axis();
+  if (!(options.epsilon > 0)) {
+    Fail(context, "layer_norm needs a positive epsilon");
+    return {};
+  }
+  return LayerNorm(context.builder, input, options);
+}
+
+Output BuildLocalResponseNormLayer(const v1::LocalResponseNormLayer& layer,
+                                   const LayerContext& context, Output input) {
+  LocalResponseNormOptions options;
+  if (layer.has_depth_radius()) options.depth_radius = layer.depth_radius();
+  if (layer.has_bias()) options.bias = layer.bias();
+  if (layer.has_alpha()) options.alpha = layer.alpha();
+  if (layer.has_beta()) options.beta = layer.beta();
+  if (!(options.bias > 0 && options.alpha >= 0 && options.beta >= 0)) {
+    Fail(context, "local_response_norm needs a positive bias, and alpha and beta of at least 0");
+    return {};
+  }
+  return LocalResponseNorm(context.builder, input, options);
+}
 
 Output BuildConvolutionLayer(const v1::ConvolutionLayer& layer, Activation activation,
                              const LayerContext& context, Output input) {
   ConvOptions options;
-  options.scope = context.name;
-  options.channels = layer.channels();
-  options.activation = activation;
-  options.use_bias = !layer.no_bias();
-  options.groups = layer.groups() == 0 ? 1 : layer.groups();
-  options.weight_decay = context.weight_decay;
-  if (!ReadSize(context, "kernel", layer.kernel(), 0, &options.kernel) ||
-      !ReadSize(context, "stride", layer.stride(), 1, &options.stride) ||
-      !ReadSize(context, "dilation", layer.dilation(), 1, &options.dilation) ||
-      !ReadPadding(context, layer.padding(), !layer.valid_padding(), &options.padding)) {
-    return {};
-  }
+  if (!ReadConvolution(layer, activation, context, &options)) return {};
   if (!layer.depthwise()) return Conv2d(context.builder, input, options);
   const int64_t channels = input.shape().rank() == 4 ? input.shape().dim(1) : 1;
   if (layer.groups() != 0 || layer.channels() % channels != 0) {

@@ -12,7 +12,10 @@ namespace shoal {
 namespace v1 {
 class BatchNormLayer;
 class ConvolutionLayer;
+class LayerNormLayer;
+class LocalResponseNormLayer;
 class PoolLayer;
+class TransposedConvolutionLayer;
 }  // namespace v1
 
 // What a layer takes from the model around it.
@@ -25,6 +28,13 @@ struct LayerContext {
 
 Output BuildConvolutionLayer(const v1::ConvolutionLayer& layer, Activation activation,
                              const LayerContext& context, Output input);
+Output BuildTransposedConvolutionLayer(const v1::TransposedConvolutionLayer& layer,
+                                       Activation activation, const LayerContext& context,
+                                       Output input);
+Output BuildLayerNormLayer(const v1::LayerNormLayer& layer, const LayerContext& context,
+                           Output input);
+Output BuildLocalResponseNormLayer(const v1::LocalResponseNormLayer& layer,
+                                   const LayerContext& context, Output input);
 Output BuildPoolLayer(const v1::PoolLayer& layer, const LayerContext& context, Output input);
 Output BuildBatchNormLayer(const v1::BatchNormLayer& layer, Activation activation,
                            const LayerContext& context, Output input);

@@ -64,6 +64,12 @@ const char* KindOf(const v1::LayerConfig& layer) {
       return "reshape";
     case v1::LayerConfig::kConcat:
       return "concat";
+    case v1::LayerConfig::kTransposedConvolution:
+      return "transposed_convolution";
+    case v1::LayerConfig::kLayerNorm:
+      return "layer_norm";
+    case v1::LayerConfig::kLocalResponseNorm:
+      return "local_response_norm";
     case v1::LayerConfig::LAYER_NOT_SET:
       break;
   }
@@ -156,6 +162,14 @@ Output LayerStack::BuildLayer(const v1::LayerConfig& layer, const std::string& n
     case v1::LayerConfig::kBatchNorm:
       return BuildBatchNormLayer(layer.batch_norm(), ActivationOf(layer.batch_norm().activation()),
                                  context, input);
+    case v1::LayerConfig::kTransposedConvolution:
+      return BuildTransposedConvolutionLayer(
+          layer.transposed_convolution(), ActivationOf(layer.transposed_convolution().activation()),
+          context, input);
+    case v1::LayerConfig::kLayerNorm:
+      return BuildLayerNormLayer(layer.layer_norm(), context, input);
+    case v1::LayerConfig::kLocalResponseNorm:
+      return BuildLocalResponseNormLayer(layer.local_response_norm(), context, input);
     case v1::LayerConfig::kAdd:
       return Activate(builder_, input, ActivationOf(layer.add().activation()));
     case v1::LayerConfig::kFlatten:

@@ -26,6 +26,10 @@ constexpr ZooModel kZoo[] = {
     {"seed_mlp", LossKind::kMeanSquaredError},
     {"softmax_regression", LossKind::kSparseSoftmaxCrossEntropy},
     {"linear", LossKind::kMeanSquaredError},
+    {"mobilenet_v2", LossKind::kSparseSoftmaxCrossEntropy},
+    {"mobilenet_v2_dense", LossKind::kSparseSoftmaxCrossEntropy},
+    {"resnet18", LossKind::kSparseSoftmaxCrossEntropy},
+    {"resnet50", LossKind::kSparseSoftmaxCrossEntropy},
 };
 
 Output BuildPredictions(GraphBuilder& builder, const v1::ModelConfig& config, Output input,
@@ -37,6 +41,15 @@ Output BuildPredictions(GraphBuilder& builder, const v1::ModelConfig& config, Ou
   if (name == "seed_mlp") return zoo::SeedMlp(builder, input, decay);
   if (name == "softmax_regression") return zoo::SoftmaxRegression(builder, input, classes, decay);
   if (name == "linear") return zoo::Linear(builder, input, decay);
+  zoo::ModelOptions model;
+  model.classes = classes;
+  model.weight_decay = decay;
+  model.is_training = is_training;
+  if (config.has_width_multiplier()) model.width_multiplier = config.width_multiplier();
+  if (name == "mobilenet_v2") return zoo::MobileNetV2(builder, input, model);
+  if (name == "mobilenet_v2_dense") return zoo::MobileNetV2Dense(builder, input, model);
+  if (name == "resnet18") return zoo::ResNet18(builder, input, model);
+  if (name == "resnet50") return zoo::ResNet50(builder, input, model);
   return LayerStack(builder, config, is_training).Build(input);
 }
 
@@ -81,6 +94,10 @@ absl::Status CheckConfig(const v1::ModelConfig& config, const std::vector<FieldS
   }
   if (!(config.label_smoothing() >= 0 && config.label_smoothing() <= 1)) {
     return absl::InvalidArgumentError("model.label_smoothing: must be in [0, 1]");
+  }
+  if (config.has_width_multiplier() &&
+      !(config.width_multiplier() > 0 && config.width_multiplier() <= 16)) {
+    return absl::InvalidArgumentError("model.width_multiplier: must be a number in (0, 16]");
   }
   if (fields.size() < 2) {
     return absl::InvalidArgumentError("model: the data set has no labels or targets");

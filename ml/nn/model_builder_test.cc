@@ -168,6 +168,20 @@ TEST(ModelBuilderTest, EmbeddingsOfNumbersInADataSet) {
   EXPECT_EQ(training.graph.FindVariable("dense1/weights")->spec.shape, Shape({24, 1}));
 }
 
+TEST(ModelBuilderTest, TransposedConvolutionsAndOtherNormsAgreeWithPlainLoops) {
+  ExpectCpuAgreesWithReference(
+      "layer { convolution { channels: 16 kernel: 3 stride: 4 } }"
+      "layer { local_response_norm { depth_radius: 2 alpha: 0.2 beta: 0.75 } }"
+      "layer { transposed_convolution { channels: 32 kernel: 3 stride: 2"
+      "        activation: ACTIVATION_KIND_RELU } }"
+      "layer { layer_norm { axis: 1 } }"
+      "layer { transposed_convolution { channels: 8 kernel: [2, 3] valid_padding: true"
+      "        groups: 2 } }"
+      "layer { dense { units: 20 } } layer { layer_norm { epsilon: 0.01 } }"
+      "layer { dense { units: 10 } }",
+      Images(), 4);
+}
+
 TEST(ModelBuilderTest, ClassesAreComparedAsNumbersWhereTheLossWantsThem) {
   for (const char* loss : {"sigmoid_cross_entropy", "hinge", "log_loss"}) {
     ExpectCpuAgreesWithReference(
@@ -226,7 +240,8 @@ TEST(ModelBuilderTest, LayersNameTheirVariablesAndInputs) {
 TEST(ModelBuilderTest, MistakesNameTheirField) {
   EXPECT_EQ(ErrorOf("name: 'resnet'"),
             "model.name: unknown model 'resnet'; known are fashion_cnn, mlp, seed_mlp, "
-            "softmax_regression, linear; or leave it empty and list model.layer");
+            "softmax_regression, linear, mobilenet_v2, mobilenet_v2_dense, resnet18, resnet50; or "
+            "leave it empty and list model.layer");
   EXPECT_EQ(ErrorOf("name: 'mlp' layer { flatten {} }"),
             "model: give either a name or layers, not both");
   EXPECT_EQ(ErrorOf("name: 'mlp' weight_decay: nan"), "model.weight_decay: must be a number >= 0");
@@ -257,6 +272,8 @@ TEST(ModelBuilderTest, MistakesNameTheirField) {
             "model: dropout1/ rate: must be in [0, 1), is 1");
   EXPECT_EQ(ErrorOf("layer { name: 'x' activation { kind: ACTIVATION_KIND_RELU alpha: 1 } }"),
             "model: model.layer 'x': activation.alpha: only LEAKY_RELU and ELU have one");
+  EXPECT_EQ(ErrorOf("layer { name: 'l' layer_norm { epsilon: -1 } }"),
+            "model: model.layer 'l': layer_norm needs a positive epsilon");
   EXPECT_EQ(ErrorOf("layer { name: 'p' pool { global: true kernel: 2 } }"),
             "model: model.layer 'p': a global pool takes no kernel, stride or padding");
   EXPECT_EQ(ErrorOf("layer { flatten {} } layer { dense { units: 5 } }"),

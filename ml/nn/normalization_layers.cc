@@ -8,7 +8,7 @@
 namespace shoal {
 namespace {
 
-// A parameter per channel, or the constant it has if it is not wanted.
+// A parameter per channel or element, or the constant it has if it is not wanted.
 Output ChannelParameter(GraphBuilder& builder, bool is_wanted, const std::string& name,
                         double initial, const TensorSpec& channels) {
   if (!is_wanted) return ops::Constant(builder, initial, channels.dtype, channels.shape);
@@ -48,6 +48,34 @@ Output BatchNorm(GraphBuilder& builder, Output x, const BatchNormOptions& option
     builder.AddUpdateOp(variance, Output{norm, 2});
   }
   return Output{norm, 0};
+}
+
+Output LayerNorm(GraphBuilder& builder, Output x, const LayerNormOptions& options) {
+  const auto scope = LayerScope(builder, options.scope, "LayerNorm");
+  if (!CheckInput(builder, x, 2, Shape::kMaxRank, "[batch, features, ...]")) return {};
+  const int64_t axis = options.axis < 0 ? options.axis + x.shape().rank() : options.axis;
+  if (axis < 1 || axis >= x.shape().rank()) {
+    FailLayer(builder, "axis", "must be one behind the batch's");
+    return {};
+  }
+  TensorSpec row{x.dtype(), Shape()};
+  for (int d = static_cast<int>(axis); d < x.shape().rank(); ++d) {
+    row.shape.AddDim(x.shape().dim(d));
+  }
+  const Output offset = ChannelParameter(builder, options.use_offset, "beta", 0, row);
+  const Output scale = ChannelParameter(builder, options.use_scale, "gamma", 1, row);
+  return builder.Op("LayerNorm", {x, scale, offset},
+                    {{"axis", axis}, {"epsilon", options.epsilon}});
+}
+
+Output LocalResponseNorm(GraphBuilder& builder, Output images,
+                         const LocalResponseNormOptions& options) {
+  if (!CheckInput(builder, images, 4, 4, kImages)) return {};
+  return builder.Op("LocalResponseNorm", {images},
+                    {{"depth_radius", options.depth_radius},
+                     {"bias", options.bias},
+                     {"alpha", options.alpha},
+                     {"beta", options.beta}});
 }
 
 }  // namespace shoal

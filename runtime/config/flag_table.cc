@@ -52,9 +52,8 @@ constexpr FlagSpec kTable[] = {
      "metrics.jsonl has every update in any case."},
 
     {"model", kModel, kRunning, kText, "model.name", "NAME",
-     "fashion_cnn, mlp, seed_mlp, softmax_regression or linear; others are written as layers in "
-     "the "
-     "run file."},
+     "fashion_cnn, mlp, seed_mlp, softmax_regression, linear, mobilenet_v2, mobilenet_v2_dense, "
+     "resnet18 or resnet50; others are written as layers in the run file."},
     {"loss", kModel, kRunning, kText, "model.loss", "NAME",
      "sparse_softmax_cross_entropy, softmax_cross_entropy, sigmoid_cross_entropy, log_loss, "
      "mean_squared_error, absolute_difference, hinge or huber. Default: what suits the model."},

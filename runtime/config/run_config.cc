@@ -263,8 +263,9 @@ const std::vector<std::string>& KnownOptimizers() {
 }
 
 const std::vector<std::string>& KnownModels() {
-  static const auto& names = *new std::vector<std::string>{"fashion_cnn", "mlp", "seed_mlp",
-                                                           "softmax_regression", "linear"};
+  static const auto& names = *new std::vector<std::string>{
+      "fashion_cnn",        "mlp",      "seed_mlp", "softmax_regression", "linear", "mobilenet_v2",
+      "mobilenet_v2_dense", "resnet18", "resnet50"};
   return names;
 }
 

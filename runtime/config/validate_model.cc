@@ -64,6 +64,11 @@ absl::Status ValidateLayer(const std::string& field, const v1::LayerConfig& laye
         RETURN_IF_ERROR(CheckSize(field + ".convolution.channels", layer.convolution().channels()));
       }
       return CheckWindow(field + ".convolution.kernel", layer.convolution().kernel());
+    case v1::LayerConfig::kTransposedConvolution:
+      RETURN_IF_ERROR(CheckSize(field + ".transposed_convolution.channels",
+                                layer.transposed_convolution().channels()));
+      return CheckWindow(field + ".transposed_convolution.kernel",
+                         layer.transposed_convolution().kernel());
     case v1::LayerConfig::kPool:
       if (layer.pool().global()) return absl::OkStatus();
       return CheckWindow(field + ".pool.kernel", layer.pool().kernel());
@@ -87,6 +92,8 @@ absl::Status ValidateLayer(const std::string& field, const v1::LayerConfig& laye
     case v1::LayerConfig::kFlatten:
     case v1::LayerConfig::kActivation:
     case v1::LayerConfig::kAdd:
+    case v1::LayerConfig::kLayerNorm:
+    case v1::LayerConfig::kLocalResponseNorm:
       return absl::OkStatus();
     case v1::LayerConfig::LAYER_NOT_SET:
       break;
@@ -137,6 +144,9 @@ absl::Status ValidateModel(const v1::ModelConfig& model) {
   }
   RETURN_IF_ERROR(CheckKnown("model.loss", model.loss(), KnownLosses()));
   RETURN_IF_ERROR(CheckRange("model.label_smoothing", model.label_smoothing(), 0, 1));
+  if (model.has_width_multiplier()) {
+    RETURN_IF_ERROR(CheckPositive("model.width_multiplier", model.width_multiplier()));
+  }
   return CheckRange("model.weight_decay", model.weight_decay(), 0, kInfinity);
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Shoal beside its peers, interleaved in one run; prints medians and ratios. Run it through tests/peers/run.
 
-usage: compare.py steps [--model=seed_mlp|lenet] [--batch=N] [--threads=1] [--rounds=7]
+usage: compare.py steps [--model=seed_mlp|lenet|mobilenet_v2|resnet18] [--batch=N] [--threads=1] [--rounds=7]
        compare.py cluster [--batches=2000,128,32] [--seconds=8] [--rounds=3]
 `steps`: milliseconds of one training step in one process, each round in random order, and for the MLP the share of the FMA
 rate that was measured in the same round. With one thread all contenders have the same CPU, one at a time. CPU time is
@@ -21,6 +21,7 @@ import tempfile
 
 root = pathlib.Path(__file__).resolve().parents[2]
 peers = root / "tests" / "peers"
+BATCHES = {"seed_mlp": 2000, "lenet": 128, "mobilenet_v2": 32, "resnet18": 32}
 MLP_FLOP_PER_EXAMPLE = 2 * 3 * (600 * 512 + 512 * 128 + 128 * 128 + 128) - 2 * 600 * 512
 
 
@@ -51,8 +52,8 @@ def start_contenders(options):
     model, batch, threads = options.model, str(options.batch), str(options.threads)
     commands = {"shoal": [str(root / "bazel-bin/tests/benchmark/step_benchmark"), model, batch, threads]}
     for peer in ("torch", "torch_channels_last", "torch_compile", "tensorflow"):
-        if peer == "torch_channels_last" and model == "seed_mlp":
-            continue
+        if (peer == "torch_channels_last" and model == "seed_mlp") or (peer == "tensorflow" and model == "resnet18"):
+            continue  # no images; Keras has no such network
         commands[peer] = [sys.executable, str(peers / "step.py"), peer, model, batch, threads]
     contenders = {}
     for name, command in commands.items():
@@ -144,7 +145,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     s = commands.add_parser("steps")
-    s.add_argument("--model", default="seed_mlp", choices=["seed_mlp", "lenet"])
+    s.add_argument("--model", default="seed_mlp", choices=list(BATCHES))
     s.add_argument("--batch", type=int, default=0)
     s.add_argument("--threads", type=int, default=1)
     s.add_argument("--rounds", type=int, default=7)
@@ -155,7 +156,7 @@ def main():
     c.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     if options.command == "steps":
-        options.batch = options.batch or (2000 if options.model == "seed_mlp" else 128)
+        options.batch = options.batch or BATCHES[options.model]
         steps(options)
     else:
         cluster(options)

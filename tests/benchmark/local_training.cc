@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 #include "base/status_macros.h"
@@ -22,12 +24,22 @@ std::vector<FieldSpec> FieldsOf(const std::string& model) {
   if (model == "seed_mlp") {
     return {{kInputField, {DataType::kFloat32, {600}}}, {kTargetField, {DataType::kFloat32, {1}}}};
   }
+  if (model == "mobilenet_v2" || model == "resnet18") {
+    const int64_t size = model == "resnet18" ? 64 : 96;
+    return {{kInputField, {DataType::kFloat32, {3, size, size}}},
+            {kLabelField, {DataType::kInt32, {}}}};
+  }
   return {{kInputField, {DataType::kFloat32, {1, 28, 28}}}, {kLabelField, {DataType::kInt32, {}}}};
+}
+
+// As the peers have it.
+int64_t ClassesOf(const v1::ModelConfig& model) {
+  return model.name() == "mobilenet_v2" || model.name() == "resnet18" ? 1000 : 10;
 }
 
 v1::RunConfig RunOf(const LocalTraining::Options& options) {
   v1::RunConfig run;
-  run.mutable_model()->set_name(options.model == "seed_mlp" ? "seed_mlp" : "fashion_cnn");
+  run.mutable_model()->set_name(options.model == "lenet" ? "fashion_cnn" : options.model);
   run.mutable_optimizer()->mutable_sgd();
   // Small enough for as many steps on one batch as anybody measures.
   run.mutable_optimizer()->set_learning_rate(1e-9);
@@ -42,8 +54,9 @@ v1::RunConfig RunOf(const LocalTraining::Options& options) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalTraining>> LocalTraining::Create(const Options& options) {
-  if (options.model != "seed_mlp" && options.model != "lenet") {
-    return absl::InvalidArgumentError("model: seed_mlp or lenet");
+  constexpr absl::string_view kModels[] = {"seed_mlp", "lenet", "mobilenet_v2", "resnet18"};
+  if (!absl::c_linear_search(kModels, options.model)) {
+    return absl::InvalidArgumentError("model: seed_mlp, lenet, mobilenet_v2 or resnet18");
   }
   std::unique_ptr<LocalTraining> training(new LocalTraining());
   training->run_ = RunOf(options);
@@ -69,7 +82,7 @@ absl::Status LocalTraining::BuildProgram() {
   GraphProgram::Options program;
   program.run = run_;
   program.fields = fields_;
-  ASSIGN_OR_RETURN(program.model, MakeModel(run_.model(), program.fields, 10));
+  ASSIGN_OR_RETURN(program.model, MakeModel(run_.model(), program.fields, ClassesOf(run_.model())));
   program.backend = CpuKernelBackend();
   program.compute_name = cpu::CpuIsaName();
   ASSIGN_OR_RETURN(program_, GraphProgram::Create(std::move(program)));

@@ -2,7 +2,8 @@
 // a step is. With THREADS=1 the caller pins the process to one CPU, so that the store's thread,
 // too, computes on that one.
 //
-// usage: step_benchmark MODEL BATCH THREADS      MODEL: seed_mlp, lenet
+// usage: step_benchmark MODEL BATCH THREADS      MODEL: seed_mlp, lenet, mobilenet_v2,
+// resnet18
 // Protocol: prints "ready"; for every line "N" on standard input runs N steps and prints: median
 // milliseconds of one, median CPU milliseconds of one (all threads of the process), and the FMA
 // rate of a thread (GF/s, mean of just before and just after).
@@ -72,7 +73,8 @@ int main(int argc, char** argv) {
   if (argc != 4 || !absl::SimpleAtoi(argv[2], &options.batch_size) ||
       !absl::SimpleAtoi(argv[3], &options.threads) || options.batch_size == 0 ||
       options.threads == 0) {
-    std::fprintf(stderr, "usage: step_benchmark seed_mlp|lenet BATCH THREADS\n");
+    std::fprintf(stderr,
+                 "usage: step_benchmark seed_mlp|lenet|mobilenet_v2|resnet18 BATCH THREADS\n");
     return 64;
   }
   options.model = argv[1];

@@ -1,4 +1,4 @@
-"""The two models of the benchmarks, in PyTorch and in Keras, and a step function for each."""
+"""The models of the benchmarks, in PyTorch and in Keras, and a step function for each."""
 import os
 
 
@@ -18,6 +18,13 @@ def torch_step(model, batch, threads, compiled=False, channels_last=False):
         network = torch.nn.Sequential(*layers)
         x, y = torch.rand(batch, 600), torch.rand(batch, 1)
         loss_of = torch.nn.functional.mse_loss
+    elif model in ("mobilenet_v2", "resnet18"):
+        import torch_models
+
+        network, size = torch_models.MODELS[model]
+        network = network()
+        x, y = torch.rand(batch, 3, size, size), torch.randint(0, 10, (batch,))
+        loss_of = torch.nn.functional.cross_entropy
     else:
         network = torch.nn.Sequential(
             torch.nn.Conv2d(1, 32, 5, padding=2), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
@@ -25,9 +32,9 @@ def torch_step(model, batch, threads, compiled=False, channels_last=False):
             torch.nn.Flatten(), torch.nn.Linear(3136, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10))
         x, y = torch.rand(batch, 1, 28, 28), torch.randint(0, 10, (batch,))
         loss_of = torch.nn.functional.cross_entropy
-        if channels_last:
-            network = network.to(memory_format=torch.channels_last)
-            x = x.contiguous(memory_format=torch.channels_last)
+    if channels_last:
+        network = network.to(memory_format=torch.channels_last)
+        x = x.contiguous(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-4)
     forward = torch.compile(network) if compiled else network
 
@@ -47,6 +54,8 @@ def keras_model(model):
     if model == "seed_mlp":
         return k.Sequential([k.Input((600,))] + [k.layers.Dense(n, activation="relu") for n in (512, 128, 128)]
                             + [k.layers.Dense(1)])
+    if model == "mobilenet_v2":
+        return k.applications.MobileNetV2(input_shape=(96, 96, 3), weights=None, classifier_activation=None)
     return k.Sequential([
         k.Input((28, 28, 1)), k.layers.Conv2D(32, 5, padding="same", activation="relu"), k.layers.MaxPool2D(2),
         k.layers.Conv2D(64, 5, padding="same", activation="relu"), k.layers.MaxPool2D(2), k.layers.Flatten(),
@@ -65,7 +74,8 @@ def tensorflow_step(model, batch, threads):
         x, y = tf.random.uniform((batch, 600)), tf.random.uniform((batch, 1))
         loss_of = lambda p: tf.reduce_mean(tf.square(p - y))
     else:
-        x, y = tf.random.uniform((batch, 28, 28, 1)), tf.random.uniform((batch,), 0, 10, tf.int32)
+        shape = (96, 96, 3) if model == "mobilenet_v2" else (28, 28, 1)
+        x, y = tf.random.uniform((batch, *shape)), tf.random.uniform((batch,), 0, 10, tf.int32)
         loss_of = lambda p: tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, p))
     variables = network.trainable_variables
 

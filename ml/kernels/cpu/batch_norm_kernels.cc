@@ -52,10 +52,46 @@ void Combine(const ChannelView& view, Sums* sums) {
   sums->fill(total);
 }
 
+// Bounds between which an activation is the identity; outside, the nearest bound.
+struct Bounds {
+  float low, high;
+};
+
+absl::StatusOr<Bounds> BoundsOf(const CpuRequest& request) {
+  const absl::StatusOr<Activation> activation =
+      ActivationFromName(request.attributes().GetString("activation", "none"));
+  if (!activation.ok()) return activation.status();
+  switch (*activation) {
+    case Activation::kNone:
+      return Bounds{-HUGE_VALF, HUGE_VALF};
+    case Activation::kRelu:
+      return Bounds{0, HUGE_VALF};
+    case Activation::kRelu6:
+      return Bounds{0, 6};
+    default:
+      return request.Invalid("want activation none, relu or relu6");
+  }
+}
+
+// y = a * x + c of a group. From the rounded moments, so that forward and backward see the same.
+void MakeAffine(const Lanes& scale, const Lanes& offset, const Lanes& mean, const Lanes& inv_std,
+                Lanes* a, Lanes* c) {
+  for (int i = 0; i < kBlock; ++i) {
+    const double factor = static_cast<double>(scale[i]) * static_cast<double>(inv_std[i]);
+    (*a)[i] = static_cast<float>(factor);
+    (*c)[i] =
+        static_cast<float>(static_cast<double>(offset[i]) - static_cast<double>(mean[i]) * factor);
+  }
+}
+
+// x, scale, offset, moving mean and variance, optional residual -> y = activation(norm + residual),
+// mean, variance, inverse deviation.
 class BatchNormKernel : public Kernel {
  public:
-  BatchNormKernel(const CpuRequest& request)
-      : loops_(NormalizationKernelsFor(request.isa)),
+  BatchNormKernel(const CpuRequest& request, const Bounds& bounds)
+      : bounds_(bounds),
+        has_residual_(request.num_inputs() == 6),
+        loops_(NormalizationKernelsFor(request.isa)),
         threads_(request.threads()),
         view_(ViewOf(request.input(0))),
         training_(request.attributes().GetBool("training", true)),
@@ -110,22 +146,23 @@ class BatchNormKernel : public Kernel {
     const Lanes offset = Spread(view_, FloatInput(context, 2), group);
     const double count = static_cast<double>(view_.per_channel());
     const double correction = training_ && count > 1.0 ? count / (count - 1.0) : 1.0;
-    Lanes a, c;
+    Lanes mean, inv_std, a, c;
     for (int i = 0; i < kBlock; ++i) {
-      const double inv_std = 1.0 / std::sqrt(m.variance[i] + epsilon_);
-      a[i] = static_cast<float>(static_cast<double>(scale[i]) * inv_std);
-      c[i] = static_cast<float>(static_cast<double>(offset[i]) -
-                                m.mean[i] * static_cast<double>(scale[i]) * inv_std);
+      mean[i] = static_cast<float>(m.mean[i]);
+      inv_std[i] = static_cast<float>(1.0 / std::sqrt(m.variance[i] + epsilon_));
       if (i >= view_.group_channels) continue;
       const int64_t channel = group * view_.group_channels + i;
       Set(context, 1, channel, m.mean[i]);
       Set(context, 2, channel, m.variance[i] * correction);
-      Set(context, 3, channel, inv_std);
+      Set(context, 3, channel, static_cast<double>(inv_std[i]));
     }
     if (context.outputs[0] == nullptr) return;
+    MakeAffine(scale, offset, mean, inv_std, &a, &c);
+    const ClampedAffine affine{a.data(), c.data(), bounds_.low, bounds_.high};
     for (int64_t n = 0; n < view_.batch; ++n) {
       const int64_t at = view_.Offset(n, group);
-      loops_.affine(FloatInput(context, 0) + at, view_.run, a.data(), c.data(),
+      loops_.affine(FloatInput(context, 0) + at,
+                    has_residual_ ? FloatInput(context, 5) + at : nullptr, view_.run, affine,
                     FloatOutput(context, 0) + at);
     }
   }
@@ -136,6 +173,8 @@ class BatchNormKernel : public Kernel {
     }
   }
 
+  const Bounds bounds_;
+  const bool has_residual_;
   const NormalizationKernels& loops_;
   const int threads_;
   const ChannelView view_;
@@ -143,13 +182,16 @@ class BatchNormKernel : public Kernel {
   const double epsilon_;
 };
 
+// x, scale, mean, inverse deviation, dy, and with an activation offset -> dx, dscale, doffset.
 // With x^ = (x - mean) * inv_std over m elements a channel: doffset = sum dy, dscale = sum dy x^,
 // and dx = scale * inv_std * (dy - (doffset + x^ dscale) / m); without training the moments are
-// constants: only the first term.
+// constants: only the first term. With an activation, dy counts where that has a slope.
 class BatchNormGradKernel : public Kernel {
  public:
-  BatchNormGradKernel(const CpuRequest& request)
-      : loops_(NormalizationKernelsFor(request.isa)),
+  BatchNormGradKernel(const CpuRequest& request, const Bounds& bounds)
+      : bounds_(bounds),
+        has_activation_(request.num_inputs() == 6),
+        loops_(NormalizationKernelsFor(request.isa)),
         threads_(request.threads()),
         view_(ViewOf(request.input(0))),
         training_(request.attributes().GetBool("training", true)) {}
@@ -166,10 +208,17 @@ class BatchNormGradKernel : public Kernel {
     const Lanes scale = Spread(view_, FloatInput(context, 1), group);
     const Lanes mean = Spread(view_, FloatInput(context, 2), group);
     const Lanes inv_std = Spread(view_, FloatInput(context, 3), group);
+    Lanes act_a, act_c;
+    if (has_activation_) {
+      MakeAffine(scale, Spread(view_, FloatInput(context, 5), group), mean, inv_std, &act_a,
+                 &act_c);
+    }
+    const ClampedAffine affine{act_a.data(), act_c.data(), bounds_.low, bounds_.high};
+    const ClampedAffine* activation = has_activation_ ? &affine : nullptr;
     Sums sums{}, products{};
     for (int64_t n = 0; n < view_.batch; ++n) {
       const int64_t at = view_.Offset(n, group);
-      loops_.add_gradient_sums(x + at, dy + at, view_.run, mean.data(), sums.data(),
+      loops_.add_gradient_sums(x + at, dy + at, view_.run, mean.data(), activation, sums.data(),
                                products.data());
     }
     Combine(view_, &sums);
@@ -192,11 +241,13 @@ class BatchNormGradKernel : public Kernel {
     if (context.outputs[0] == nullptr) return;
     for (int64_t n = 0; n < view_.batch; ++n) {
       const int64_t at = view_.Offset(n, group);
-      loops_.affine_of_two(dy + at, x + at, view_.run, a.data(), b.data(), c.data(),
+      loops_.affine_of_two(dy + at, x + at, view_.run, a.data(), b.data(), c.data(), activation,
                            FloatOutput(context, 0) + at);
     }
   }
 
+  const Bounds bounds_;
+  const bool has_activation_;
   const NormalizationKernels& loops_;
   const int threads_;
   const ChannelView view_;
@@ -219,19 +270,35 @@ absl::Status CheckChannels(const CpuRequest& request, int first, int last) {
 }  // namespace
 
 KernelOr CreateBatchNorm(const CpuRequest& request) {
-  if (absl::Status status = request.CheckFloat(5, 5, 4); !status.ok()) return status;
+  if (absl::Status status = request.CheckFloat(5, 6, 4); !status.ok()) return status;
   if (absl::Status status = CheckChannels(request, 1, 4); !status.ok()) return status;
   if (request.input(0) != request.output(0)) return request.Invalid("want x and y alike");
-  return std::make_unique<BatchNormKernel>(request);
+  if (request.num_inputs() == 6 && request.input(5) != request.input(0)) {
+    return request.Invalid("want x and the residual alike");
+  }
+  const absl::StatusOr<Bounds> bounds = BoundsOf(request);
+  if (!bounds.ok()) return bounds.status();
+  return std::make_unique<BatchNormKernel>(request, *bounds);
 }
 
 KernelOr CreateBatchNormGrad(const CpuRequest& request) {
-  if (absl::Status status = request.CheckFloat(5, 5, 3); !status.ok()) return status;
+  if (absl::Status status = request.CheckFloat(5, 6, 3); !status.ok()) return status;
   if (absl::Status status = CheckChannels(request, 1, 3); !status.ok()) return status;
   if (request.input(0) != request.input(4) || request.input(0) != request.output(0)) {
     return request.Invalid("want x, dy and dx alike");
   }
-  return std::make_unique<BatchNormGradKernel>(request);
+  const absl::StatusOr<Bounds> bounds = BoundsOf(request);
+  if (!bounds.ok()) return bounds.status();
+  const bool has_activation = request.attributes().GetString("activation", "none") != "none";
+  if (has_activation != (request.num_inputs() == 6)) {
+    return request.Invalid("want the offset with an activation, and only then");
+  }
+  if (absl::Status status = CheckChannels(request, request.num_inputs() == 6 ? 5 : 1,
+                                          request.num_inputs() == 6 ? 5 : 3);
+      !status.ok()) {
+    return status;
+  }
+  return std::make_unique<BatchNormGradKernel>(request, *bounds);
 }
 
 }  // namespace shoal::cpu

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ml/kernels/cpu/cpu_features.h"
+#include "ml/kernels/cpu/tap_convolution.h"
 
 namespace shoal::cpu {
 namespace {
@@ -33,6 +34,7 @@ absl::StatusOr<std::unique_ptr<OnednnConvolution>> CreateForImages(ConvolutionOp
 
 absl::StatusOr<std::unique_ptr<OnednnConvolution>> CreatePreferredConvolution(
     ConvolutionOptions options) {
+  if (!options.relu6 && PrefersTaps(options)) return CreateTapConvolution(options);
   if (DetectCpuIsa() == CpuIsa::kAvx512 && PrefersWinograd(options.shape)) {
     options.winograd = true;
     absl::StatusOr<std::unique_ptr<OnednnConvolution>> winograd =

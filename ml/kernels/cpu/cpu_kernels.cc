@@ -37,6 +37,7 @@ constexpr Family kFamilies[] = {
     {"ConvGrad", cpu::CreateConvGrad},
     {"ConvPool", cpu::CreateConvPool},
     {"ConvPoolGrad", cpu::CreateConvPoolGrad},
+    {"ConvTranspose", cpu::CreateConvTranspose},
     {"CorrectCount", cpu::CreateCorrectCount},
     {"Dense", cpu::CreateDense},
     {"DenseGrad", cpu::CreateDenseGrad},
@@ -62,9 +63,13 @@ constexpr Family kFamilies[] = {
     {"HuberGrad", cpu::CreateElementwiseLossGrad},
     {"Identity", cpu::CreateCopy},
     {"L2Loss", cpu::CreateL2Loss},
+    {"LayerNorm", cpu::CreateLayerNorm},
+    {"LayerNormGrad", cpu::CreateLayerNormGrad},
     {"LeakyRelu", cpu::CreateMath},
     {"LeakyReluGrad", cpu::CreateMathGrad},
     {"Less", cpu::CreateCompare},
+    {"LocalResponseNorm", cpu::CreateLocalResponseNorm},
+    {"LocalResponseNormGrad", cpu::CreateLocalResponseNormGrad},
     {"Log", cpu::CreateUnary},
     {"LogLoss", cpu::CreateElementwiseLoss},
     {"LogLossGrad", cpu::CreateElementwiseLossGrad},
@@ -163,7 +168,8 @@ KernelBackend CpuKernelBackend() {
   backend.create_kernel = [](const KernelRequest& request) { return CreateCpuKernel(request); };
   backend.supports_layout = CpuKernelSupportsLayout;
   backend.set_threads = cpu::SetOmpThreads;
-  backend.fused_ops = {"Dense", "DenseGrad", "Conv", "MaxPool", "ConvPool", "ConvPoolGrad"};
+  backend.fused_ops = {"Dense",    "DenseGrad",    "Conv",     "MaxPool",
+                       "ConvPool", "ConvPoolGrad", "BatchNorm"};
   return backend;
 }
 

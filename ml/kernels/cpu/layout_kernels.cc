@@ -44,13 +44,14 @@ constexpr absl::string_view kElementwise[] = {
 bool TakesBlockedLayout(absl::string_view op, const Attributes& attributes, Port port, int index) {
   (void)attributes;
   const bool input = port == Port::kInput;
-  if (op == "Conv" || op == "MaxPool" || op == "ConvPool" || op == "AveragePool") {
+  if (op == "Conv" || op == "ConvTranspose" || op == "MaxPool" || op == "ConvPool" ||
+      op == "AveragePool") {
     return !input || index == 0;
   }
   if (op == "ConvGrad" || op == "ConvPoolGrad") return input ? index != 1 : index == 0;
   if (absl::StartsWith(op, "Global")) return true;
   if (op == "MaxPoolGrad" || op == "AveragePoolGrad") return true;
-  if (op == "BatchNorm") return index == 0;
+  if (op == "BatchNorm") return index == 0 || (input && index == 5);
   if (op == "BatchNormGrad") return index == 0 || (input && index == 4);
   return std::find(std::begin(kElementwise), std::end(kElementwise), op) != std::end(kElementwise);
 }

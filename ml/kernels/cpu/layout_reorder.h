@@ -8,15 +8,15 @@
 
 namespace shoal::cpu {
 
-// Each block: [16][pixels] <-> [pixels][16].
+// Each block: [16][pixels] <-> [pixels][16]. The last block of channels that are no multiple of 16
+// is filled with zeros, as oneDNN does.
 struct LayoutReorder {
-  int64_t blocks, pixels;
+  int64_t images, channels, pixels;
   bool to_blocked;
 
   void Run(int threads, const float* x, float* y) const;
 };
 
-// For images [n,c,h,w] with c a multiple of 16.
 LayoutReorder MakeLayoutReorder(const Shape& shape, Layout to);
 
 }  // namespace shoal::cpu

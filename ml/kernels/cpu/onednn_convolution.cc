@@ -1,12 +1,14 @@
 #include "ml/kernels/cpu/onednn_convolution.h"
 
 #include <array>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
+#include "ml/kernels/cpu/layout_reorder.h"
 #include "ml/kernels/cpu/parallel.h"
 #include <dnnl.hpp>
 
@@ -57,6 +59,9 @@ struct Port {
   bool is_reordered = false;
   size_t offset = 0;  // of the reordered copy in the workspace
   Call reorder;
+  // Instead of it between plain order and blocks of 16, some of them not full, where oneDNN is
+  // slow.
+  std::optional<LayoutReorder> own_reorder;
 };
 
 class OnednnConvolutionCall : public OnednnConvolution {
@@ -247,15 +252,27 @@ class OnednnConvolutionCall : public OnednnConvolution {
     if (!port->is_reordered) return;
     port->offset = workspace_bytes_;
     workspace_bytes_ += Aligned(inside.get_size());
+    const memory::dims dims = inside.dims();
+    const bool is_image = dims.size() == 4 && port != &weights_;
+    if (is_image && port->outside == Descriptor(dims, kFloat, Tag::nchw) &&
+        inside == Descriptor(dims, kFloat, Tag::nChw16c)) {
+      port->own_reorder = LayoutReorder{dims[0], dims[1], dims[2] * dims[3], is_read};
+      return;
+    }
     const Descriptor& from = is_read ? port->outside : inside;
     const Descriptor& to = is_read ? inside : port->outside;
     const dnnl::reorder::primitive_desc d(engine_, from, engine_, to);
     port->reorder = Call(dnnl::reorder(d), engine_, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
   }
 
+  void Reorder(Port& port, const void* from, void* to) {
+    if (!port.own_reorder.has_value()) return port.reorder.Run(stream_, {from, to});
+    port.own_reorder->Run(o_.threads, static_cast<const float*>(from), static_cast<float*>(to));
+  }
+
   const void* Bring(Port& port, const float* outside, char* workspace) {
     if (!port.is_reordered) return outside;
-    port.reorder.Run(stream_, {outside, workspace + port.offset});
+    Reorder(port, outside, workspace + port.offset);
     return workspace + port.offset;
   }
 
@@ -264,7 +281,7 @@ class OnednnConvolutionCall : public OnednnConvolution {
   }
 
   void Deliver(Port& port, float* outside, char* workspace) {
-    if (port.is_reordered) port.reorder.Run(stream_, {workspace + port.offset, outside});
+    if (port.is_reordered) Reorder(port, workspace + port.offset, outside);
   }
 
   const void* Weights(char* workspace) const {

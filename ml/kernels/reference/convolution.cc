@@ -9,11 +9,10 @@ namespace {
 
 // Calls visit(x index, w index, y index) for every product of a convolution.
 template <typename Visit>
-void ForEachProduct(const Call& call, const Shape& y_shape, const Visit& visit) {
-  const Shape& x_shape = call.InShape(0);
-  const Shape& w_shape = call.InShape(1);
-  const Window window = ConvolutionWindow(call.attributes, w_shape);
-  const int64_t group_outputs = w_shape.dim(0) / call.attributes.GetInt("group", 1);
+void ForEachProduct(const Attributes& attributes, const Shape& x_shape, const Shape& w_shape,
+                    const Shape& y_shape, const Visit& visit) {
+  const Window window = ConvolutionWindow(attributes, w_shape);
+  const int64_t group_outputs = w_shape.dim(0) / attributes.GetInt("group", 1);
   const int64_t taps = w_shape.dim(1) * w_shape.dim(2) * w_shape.dim(3);
   for (int64_t y = 0; y < y_shape.num_elements(); ++y) {
     const int64_t ox = y % y_shape.dim(3);
@@ -45,9 +44,10 @@ std::vector<double> Zeros(const Shape& shape) {
 template <typename T>
 void Convolve(const Call& call, const T* x, const T* w, const T* bias, const Shape& y_shape, T* y) {
   std::vector<double> sums = Zeros(y_shape);
-  ForEachProduct(call, y_shape, [&](int64_t xi, int64_t wi, int64_t yi) {
-    sums[static_cast<size_t>(yi)] += static_cast<double>(x[xi]) * w[wi];
-  });
+  ForEachProduct(call.attributes, call.InShape(0), call.InShape(1), y_shape,
+                 [&](int64_t xi, int64_t wi, int64_t yi) {
+                   sums[static_cast<size_t>(yi)] += static_cast<double>(x[xi]) * w[wi];
+                 });
   const int64_t image = y_shape.dim(2) * y_shape.dim(3);
   for (size_t i = 0; bias != nullptr && i < sums.size(); ++i) {
     sums[i] += bias[static_cast<int64_t>(i) / image % y_shape.dim(1)];
@@ -60,10 +60,11 @@ template <typename T>
 void ConvolveGradient(const Call& call, const T* x, const T* w, const Shape& y_shape, const T* dz,
                       T* dx, T* dw, T* dbias) {
   std::vector<double> dx_sums = Zeros(call.InShape(0)), dw_sums = Zeros(call.InShape(1));
-  ForEachProduct(call, y_shape, [&](int64_t xi, int64_t wi, int64_t yi) {
-    dx_sums[static_cast<size_t>(xi)] += static_cast<double>(w[wi]) * dz[yi];
-    dw_sums[static_cast<size_t>(wi)] += static_cast<double>(x[xi]) * dz[yi];
-  });
+  ForEachProduct(call.attributes, call.InShape(0), call.InShape(1), y_shape,
+                 [&](int64_t xi, int64_t wi, int64_t yi) {
+                   dx_sums[static_cast<size_t>(xi)] += static_cast<double>(w[wi]) * dz[yi];
+                   dw_sums[static_cast<size_t>(wi)] += static_cast<double>(x[xi]) * dz[yi];
+                 });
   if (dx != nullptr) CopyRounded(dx_sums, dx);
   if (dw != nullptr) CopyRounded(dw_sums, dw);
   if (dbias == nullptr) return;
@@ -139,11 +140,30 @@ void ConvPoolGrad(const Call& call) {
                    call.Out<T>(1), call.outputs.size() > 2 ? call.Out<T>(2) : nullptr);
 }
 
+// x, w [in, out / group, height, width], optional bias -> y: each product of the convolution from y
+// to x is added to y.
+template <typename T>
+void ConvTranspose(const Call& call) {
+  const T *x = call.In<T>(0), *w = call.In<T>(1);
+  const Shape& shape = call.OutShape(0);
+  std::vector<double> sums = Zeros(shape);
+  ForEachProduct(call.attributes, shape, call.InShape(1), call.InShape(0),
+                 [&](int64_t yi, int64_t wi, int64_t xi) {
+                   sums[static_cast<size_t>(yi)] += static_cast<double>(x[xi]) * w[wi];
+                 });
+  const int64_t image = shape.dim(2) * shape.dim(3);
+  for (size_t i = 0; call.inputs.size() > 2 && i < sums.size(); ++i) {
+    sums[i] += call.In<T>(2)[static_cast<int64_t>(i) / image % shape.dim(1)];
+  }
+  CopyRounded(sums, call.Out<T>(0));
+}
+
 constexpr Op kOps[] = {
     {"Conv", &Conv<float>, &Conv<double>},
     {"ConvGrad", &ConvGrad<float>, &ConvGrad<double>},
     {"ConvPool", &ConvPool<float>, &ConvPool<double>},
     {"ConvPoolGrad", &ConvPoolGrad<float>, &ConvPoolGrad<double>},
+    {"ConvTranspose", &ConvTranspose<float>, &ConvTranspose<double>},
 };
 
 }  // namespace

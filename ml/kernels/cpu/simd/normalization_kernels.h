@@ -11,17 +11,33 @@
 
 namespace shoal::cpu {
 
+// An activation that is a clamp: y = min(max(z, low), high) of z = a * x + c, and its slope 1
+// between the bounds, else 0.
+struct ClampedAffine {
+  const float* a;
+  const float* c;
+  float low, high;
+};
+
 struct NormalizationKernels {
   // sums += x - shift, squares += (x - shift)^2.
   void (*add_moments)(const float* x, int64_t n, const float* shift, double* sums, double* squares);
-  // sums += dy, products += dy * (x - mean).
+  // sums += dz, products += dz * (x - mean), where dz is dy through the activation (null: dy).
   void (*add_gradient_sums)(const float* x, const float* dy, int64_t n, const float* mean,
-                            double* sums, double* products);
-  // y = a * x + c.
-  void (*affine)(const float* x, int64_t n, const float* a, const float* c, float* y);
-  // dx = a * dy + b * x + c.
+                            const ClampedAffine* activation, double* sums, double* products);
+  // y = a * x + c (+ residual, unless that is null), clamped.
+  void (*affine)(const float* x, const float* residual, int64_t n, const ClampedAffine& affine,
+                 float* y);
+  // dx = a * dz + b * x + c.
   void (*affine_of_two)(const float* dy, const float* x, int64_t n, const float* a, const float* b,
-                        const float* c, float* dx);
+                        const float* c, const ClampedAffine* activation, float* dx);
+  // Layer norm of one row: y = (x - mean) * inv_std * scale + offset.
+  void (*normalize_row)(const float* x, int64_t n, float mean, float inv_std, const float* scale,
+                        const float* offset, float* y);
+  // dscale += dy * x^, doffset += dy, and dx unless it is null: see layer_norm_kernels.cc.
+  void (*normalize_row_gradient)(const float* x, const float* dy, int64_t n, float mean,
+                                 float inv_std, const float* scale, float* dscale, float* doffset,
+                                 float* dx);
 };
 
 const NormalizationKernels& NormalizationKernelsFor(CpuIsa isa);

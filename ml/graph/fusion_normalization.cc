@@ -1,0 +1,92 @@
+// BatchNorm + Add of something else -> BatchNorm(residual), BatchNorm + activation ->
+// BatchNorm(activation), the latter together with its gradient.
+#include <utility>
+
+#include "ml/graph/fusion.h"
+
+namespace shoal {
+namespace {
+
+bool IsPlainNorm(const PlanStep& step) {
+  return !step.is_removed && step.op == "BatchNorm" &&
+         step.attributes.GetString("activation", "none") == "none";
+}
+
+// The live BatchNormGrad of the step; -1 for none, -2 for several.
+int NormGradientOf(const Fusion& fusion, const Plan& plan, const PlanStep& norm) {
+  int found = -1;
+  for (int s : fusion.GradientsOf(norm)) {
+    if (plan.steps[s].op != "BatchNormGrad") continue;
+    if (found >= 0) return -2;
+    found = s;
+  }
+  return found;
+}
+
+// The norm computes what `next` computed from its output.
+void TakeOver(Fusion& fusion, int index, int next) {
+  const PlanStep removed = fusion.step(next);
+  fusion.Cover(&fusion.step(index), removed);
+  fusion.step(next).is_removed = true;
+  fusion.MoveOutput(removed.outputs[0], index, 0);
+}
+
+// Sums of two values of one shape. Backward nothing changes: both get the sum's gradient.
+void FuseResidual(Fusion& fusion, int index) {
+  const int y = fusion.step(index).outputs[0];
+  const int next = fusion.OnlyConsumer(y);
+  if (next < 0 || fusion.step(index).inputs.size() != 5) return;
+  const PlanStep& sum = fusion.step(next);
+  if ((sum.op != "Add" && sum.op != "AddN") || sum.inputs.size() != 2) return;
+  const int residual = sum.inputs[0] == y ? sum.inputs[1] : sum.inputs[0];
+  const Plan& plan = fusion.plan();
+  if (residual == y || plan.values[residual].spec != plan.values[y].spec ||
+      sum.device != fusion.step(index).device) {
+    return;
+  }
+  fusion.step(index).inputs.push_back(residual);
+  TakeOver(fusion, index, next);
+  fusion.Refresh();
+}
+
+// The gradient goes back through the activation too, if it came from there to the norm alone.
+void FuseGradient(Fusion& fusion, int index, const PlanStep& activation, const std::string& name) {
+  const PlanStep& norm = fusion.step(index);
+  const int gradient = NormGradientOf(fusion, fusion.plan(), norm);
+  if (gradient < 0 || norm.inputs.size() != 5) return;
+  PlanStep& norm_grad = fusion.step(gradient);
+  const int undo = fusion.ProducerOf(norm_grad.inputs[4], activation.op + "Grad");
+  if (undo < 0 || fusion.step(undo).inputs[0] != activation.outputs[0] ||
+      fusion.OnlyConsumer(norm_grad.inputs[4]) != gradient) {
+    return;
+  }
+  norm_grad.attributes.Set("activation", name);
+  norm_grad.inputs[4] = fusion.step(undo).inputs[1];
+  norm_grad.inputs.push_back(norm.inputs[2]);
+  fusion.step(undo).is_removed = true;
+}
+
+void FuseActivation(Fusion& fusion, int index) {
+  const int next = fusion.OnlyConsumer(fusion.step(index).outputs[0]);
+  if (next < 0) return;
+  const PlanStep activation = fusion.step(next);
+  const std::string name = ActivationOf(activation);
+  if ((name != "relu" && name != "relu6") || IsActivationGradient(activation)) return;
+  FuseGradient(fusion, index, activation, name);
+  fusion.step(index).attributes.Set("activation", name);
+  TakeOver(fusion, index, next);
+  fusion.Refresh();
+}
+
+}  // namespace
+
+void FuseNormalization(Plan* plan) {
+  Fusion fusion(plan);
+  for (size_t s = 0; s < plan->steps.size(); ++s) {
+    if (!IsPlainNorm(plan->steps[s])) continue;
+    FuseResidual(fusion, static_cast<int>(s));
+    FuseActivation(fusion, static_cast<int>(s));
+  }
+}
+
+}  // namespace shoal

@@ -1,0 +1,27 @@
+// What the convolutional models of the zoo are made of. Private to ml/nn.
+#ifndef SHOAL_ML_NN_ZOO_PARTS_H_
+#define SHOAL_ML_NN_ZOO_PARTS_H_
+
+#include "absl/strings/string_view.h"
+
+#include "ml/graph/graph_builder.h"
+#include "ml/nn/convolution_layers.h"
+#include "ml/nn/normalization_layers.h"
+#include "ml/nn/zoo.h"
+
+namespace shoal::zoo {
+
+// A convolution without bias, batch norm, rectifier. Variables <scope>/weights and
+// <scope>/BatchNorm/{beta, gamma, moving_mean, moving_variance}.
+struct ConvNormOptions {
+  ConvOptions convolution;  // its scope, bias and weight decay are set here
+  bool is_depthwise = false;
+  enum class Rectifier { kNone, kRelu, kRelu6 } rectifier = Rectifier::kNone;
+  BatchNormOptions norm;
+};
+Output ConvNorm(GraphBuilder& builder, Output images, absl::string_view scope,
+                ConvNormOptions options, const ModelOptions& model);
+
+}  // namespace shoal::zoo
+
+#endif  // SHOAL_ML_NN_ZOO_PARTS_H_

@@ -1,0 +1,134 @@
+#include "ml/nn/zoo.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "ml/graph/gradients.h"
+#include "ml/graph/graph_runner.h"
+#include "ml/kernels/cpu/cpu_kernels.h"
+#include "ml/kernels/reference/reference_kernels.h"
+#include "ml/nn/losses.h"
+
+namespace shoal {
+namespace {
+
+using Model = Output (*)(GraphBuilder&, Output, const zoo::ModelOptions&);
+
+struct Counts {
+  int64_t trainable = 0;
+  int64_t other = 0;
+  Shape logits;
+};
+
+Counts CountParameters(Model model, const Shape& image, const zoo::ModelOptions& options) {
+  Graph graph;
+  GraphBuilder builder(&graph);
+  Shape images({kUnknownDim});
+  for (int64_t dim : image.dims()) images.AddDim(dim);
+  const Output logits =
+      model(builder, builder.Placeholder("x", DataType::kFloat32, images), options);
+  EXPECT_TRUE(builder.status().ok()) << builder.status();
+  Counts counts;
+  if (!logits.valid()) return counts;
+  counts.logits = logits.shape();
+  for (const auto& variable : graph.variables()) {
+    (variable.spec.trainable ? counts.trainable : counts.other) +=
+        variable.spec.shape.num_elements();
+  }
+  return counts;
+}
+
+// As Keras' and torchvision's models count them.
+TEST(ZooTest, ParameterCountsAreThePublishedOnes) {
+  const zoo::ModelOptions options;
+  const Counts mobilenet = CountParameters(zoo::MobileNetV2, {3, 224, 224}, options);
+  EXPECT_EQ(mobilenet.trainable, 3504872);
+  EXPECT_EQ(mobilenet.other, 34112);
+  EXPECT_EQ(mobilenet.logits, Shape({kUnknownDim, 1000}));
+  EXPECT_EQ(CountParameters(zoo::ResNet18, {3, 224, 224}, options).trainable, 11689512);
+  EXPECT_EQ(CountParameters(zoo::ResNet50, {3, 224, 224}, options).trainable, 25557032);
+}
+
+// Keras counts 2,257,984, 706,224 and 4,363,712 without the top for widths 1, 0.5 and 1.4.
+TEST(ZooTest, MobileNetV2TakesAnyWidthSizeAndNumberOfChannels) {
+  zoo::ModelOptions options;
+  options.classes = 10;
+  const Counts base = CountParameters(zoo::MobileNetV2, {3, 96, 96}, options);
+  EXPECT_EQ(base.trainable + base.other, 2257984 + 1280 * 10 + 10);
+  EXPECT_EQ(CountParameters(zoo::MobileNetV2, {1, 28, 28}, options).trainable,
+            base.trainable - 2 * 9 * 32);
+  options.width_multiplier = 0.5;
+  const Counts half = CountParameters(zoo::MobileNetV2, {3, 75, 61}, options);
+  EXPECT_EQ(half.trainable + half.other, 706224 + 1280 * 10 + 10);
+  options.width_multiplier = 1.4;
+  const Counts wide = CountParameters(zoo::MobileNetV2, {3, 32, 32}, options);
+  EXPECT_EQ(wide.trainable + wide.other, 4363712 + 1792 * 10 + 10);
+}
+
+TEST(ZooTest, MobileNetV2DenseHasTwoDenseLayers) {
+  zoo::ModelOptions options;
+  options.classes = 10;
+  const int64_t features = 2257984 - 34112;
+  EXPECT_EQ(CountParameters(zoo::MobileNetV2Dense, {1, 28, 28}, options).trainable,
+            features - 2 * 9 * 32 + 1280 * 512 + 512 + 512 * 10 + 10);
+  EXPECT_EQ(CountParameters(zoo::MobileNetV2Dense, {3, 96, 96}, options).trainable,
+            features + 1280 * 512 + 512 + 512 * 10 + 10);
+}
+
+double NormOf(const Tensor& tensor) {
+  double sum = 0;
+  for (float v : tensor.span<float>()) sum += static_cast<double>(v) * static_cast<double>(v);
+  return std::sqrt(sum);
+}
+
+// Loss and gradients of the CPU kernels, fused and laid out, against plain loops. Rounding is
+// amplified by batch norm over few examples; where a gradient is zero but for rounding (offsets in
+// front of a batch norm), differences count as shares of the largest gradient.
+struct AgreementCase {
+  Model model;
+  int64_t size;
+  double tolerance;  // elements at the kinks of ReLU6 fall to either side
+};
+class ZooAgreementTest : public testing::TestWithParam<AgreementCase> {};
+
+TEST_P(ZooAgreementTest, CpuKernelsAgreeWithPlainLoops) {
+  zoo::ModelOptions options;
+  options.classes = 5;
+  options.width_multiplier = 0.35;
+  Graph graph;
+  GraphBuilder builder(&graph);
+  const int64_t size = GetParam().size;
+  const Output images = builder.Placeholder("x", DataType::kFloat32, {kUnknownDim, 3, size, size});
+  const Output labels = builder.Placeholder("labels", DataType::kInt32, {kUnknownDim});
+  const Output logits = GetParam().model(builder, images, options);
+  std::vector<Output> fetches = {
+      AddLoss(builder, LossKind::kSparseSoftmaxCrossEntropy, logits, labels)};
+  const auto gradients = BuildGradients(builder, fetches[0], graph.Collection(kTrainableVariables));
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  fetches.insert(fetches.end(), gradients->begin(), gradients->end());
+  const std::vector<std::pair<Output, Tensor>> feeds = {
+      {images, RandomTensor(DataType::kFloat32, {6, 3, size, size}, 3)},
+      {labels, Tensor::Of<int32_t>({6}, {0, 1, 2, 3, 4, 1})}};
+  const std::vector<Tensor> variables = InitialValues(graph, 17);
+  const auto expected = RunGraph(graph, ReferenceKernelBackend(), feeds, variables, fetches);
+  const auto got = RunGraph(graph, CpuKernelBackend(), feeds, variables, fetches);
+  ASSERT_TRUE(expected.ok() && got.ok()) << expected.status() << got.status();
+  double largest = 0;
+  for (const Tensor& gradient : *expected) largest = std::max(largest, NormOf(gradient));
+  for (size_t i = 0; i < got->size(); ++i) {
+    const double norm = NormOf((*expected)[i]);
+    const double distance = RelativeDistance((*got)[i], (*expected)[i]) * norm;
+    EXPECT_LE(distance, GetParam().tolerance * (norm + 0.01 * largest)) << "fetch " << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ZooAgreementTest,
+                         testing::Values(AgreementCase{&zoo::MobileNetV2, 32, 2e-2},
+                                         AgreementCase{&zoo::ResNet18, 16, 2e-3}));
+
+}  // namespace
+}  // namespace shoal
