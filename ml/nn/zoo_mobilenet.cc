@@ -13,20 +13,18 @@
 namespace shoal::zoo {
 namespace {
 
-using Rectifier = ConvNormOptions::Rectifier;
-
 // The nearest multiple of 8, at least 8, not more than a tenth below.
 int64_t Channels(double channels) {
   const int64_t rounded = std::max<int64_t>(8, static_cast<int64_t>(channels + 4) / 8 * 8);
   return static_cast<double>(rounded) < 0.9 * channels ? rounded + 8 : rounded;
 }
 
-ConvNormOptions Unit(int64_t channels, int64_t kernel, int64_t stride, Rectifier rectifier) {
+ConvNormOptions Unit(int64_t channels, int64_t kernel, int64_t stride, Activation activation) {
   ConvNormOptions options;
   options.convolution.channels = channels;
   options.convolution.kernel = kernel;
   options.convolution.stride = stride;
-  options.rectifier = rectifier;
+  options.activation = activation;
   return options;
 }
 
@@ -38,12 +36,12 @@ Output InvertedResidual(GraphBuilder& builder, Output input, int64_t channels, i
   const int64_t in = input.shape().dim(1);
   Output net = input;
   if (expansion > 1) {
-    net = ConvNorm(builder, net, "expand", Unit(in * expansion, 1, 1, Rectifier::kRelu6), model);
+    net = ConvNorm(builder, net, "expand", Unit(in * expansion, 1, 1, Activation::kRelu6), model);
   }
-  ConvNormOptions depthwise = Unit(0, 3, stride, Rectifier::kRelu6);
+  ConvNormOptions depthwise = Unit(0, 3, stride, Activation::kRelu6);
   depthwise.is_depthwise = true;
   net = ConvNorm(builder, net, "depthwise", depthwise, model);
-  net = ConvNorm(builder, net, "project", Unit(channels, 1, 1, Rectifier::kNone), model);
+  net = ConvNorm(builder, net, "project", Unit(channels, 1, 1, Activation::kNone), model);
   return stride == 1 && in == channels ? ops::Add(builder, net, input) : net;
 }
 
@@ -53,8 +51,8 @@ Output Features(GraphBuilder& builder, Output images, const ModelOptions& model)
   } kStages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
                  {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
   const double width = model.width_multiplier;
-  Output net =
-      ConvNorm(builder, images, "Conv", Unit(Channels(32 * width), 3, 2, Rectifier::kRelu6), model);
+  Output net = ConvNorm(builder, images, "Conv",
+                        Unit(Channels(32 * width), 3, 2, Activation::kRelu6), model);
   int block = 0;
   for (const auto& stage : kStages) {
     for (int64_t i = 0; i < stage.repeats; ++i, ++block) {
@@ -65,7 +63,7 @@ Output Features(GraphBuilder& builder, Output images, const ModelOptions& model)
     }
   }
   const int64_t last = width > 1 ? Channels(1280 * width) : 1280;
-  return ConvNorm(builder, net, "Conv_1", Unit(last, 1, 1, Rectifier::kRelu6), model);
+  return ConvNorm(builder, net, "Conv_1", Unit(last, 1, 1, Activation::kRelu6), model);
 }
 
 Output Affine(GraphBuilder& builder, Output x, const char* scope, int64_t units,

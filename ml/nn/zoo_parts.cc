@@ -2,12 +2,9 @@
 
 #include <string>
 
-#include "ml/graph/ops.h"
 #include "ml/nn/layers.h"
 
 namespace shoal::zoo {
-
-using Rectifier = ConvNormOptions::Rectifier;
 
 Output ConvNorm(GraphBuilder& builder, Output images, absl::string_view scope,
                 ConvNormOptions options, const ModelOptions& model) {
@@ -15,28 +12,19 @@ Output ConvNorm(GraphBuilder& builder, Output images, absl::string_view scope,
   convolution.scope = std::string(scope);
   convolution.use_bias = false;
   convolution.weight_decay = model.weight_decay;
-  // Initialized for the rectifier behind the batch norm.
-  if (options.rectifier != Rectifier::kNone && images.valid() && images.shape().rank() == 4) {
+  // Initialized for the activation behind the batch norm.
+  if (options.activation != Activation::kNone && images.valid() && images.shape().rank() == 4) {
     const int64_t in = options.is_depthwise ? 1 : images.shape().dim(1) / convolution.groups;
     const Size2& kernel = convolution.kernel;
     convolution.weights_initializer =
         HeNormalInitializer({static_cast<double>(in * kernel.height * kernel.width), 1});
   }
-  Output net = options.is_depthwise ? DepthwiseConv2d(builder, images, convolution)
-                                    : Conv2d(builder, images, convolution);
+  const Output net = options.is_depthwise ? DepthwiseConv2d(builder, images, convolution)
+                                          : Conv2d(builder, images, convolution);
   const auto variables = builder.WithVariableScope(scope);
   options.norm.scope = "BatchNorm";
   options.norm.is_training = model.is_training;
-  net = BatchNorm(builder, net, options.norm);
-  switch (options.rectifier) {
-    case Rectifier::kNone:
-      return net;
-    case Rectifier::kRelu:
-      return Activate(builder, net, Activation::kRelu);
-    case Rectifier::kRelu6:
-      return ops::Clip(builder, net, 0, 6);
-  }
-  return net;
+  return Activate(builder, BatchNorm(builder, net, options.norm), options.activation);
 }
 
 }  // namespace shoal::zoo

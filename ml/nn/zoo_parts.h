@@ -11,12 +11,12 @@
 
 namespace shoal::zoo {
 
-// A convolution without bias, batch norm, rectifier. Variables <scope>/weights and
+// A convolution without bias, batch norm, activation. Variables <scope>/weights and
 // <scope>/BatchNorm/{beta, gamma, moving_mean, moving_variance}.
 struct ConvNormOptions {
-  ConvOptions convolution;  // its scope, bias and weight decay are set here
+  ConvOptions convolution;  // its scope, bias, activation and weight decay are set here
   bool is_depthwise = false;
-  enum class Rectifier { kNone, kRelu, kRelu6 } rectifier = Rectifier::kNone;
+  Activation activation = Activation::kNone;
   BatchNormOptions norm;
 };
 Output ConvNorm(GraphBuilder& builder, Output images, absl::string_view scope,

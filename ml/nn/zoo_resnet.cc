@@ -10,15 +10,13 @@
 namespace shoal::zoo {
 namespace {
 
-using Rectifier = ConvNormOptions::Rectifier;
-
-ConvNormOptions Unit(int64_t channels, int64_t kernel, int64_t stride, Rectifier rectifier) {
+ConvNormOptions Unit(int64_t channels, int64_t kernel, int64_t stride, Activation activation) {
   ConvNormOptions options;
   options.convolution.channels = channels;
   options.convolution.kernel = kernel;
   options.convolution.stride = stride;
   options.convolution.padding = Padding::Explicit((kernel - 1) / 2);
-  options.rectifier = rectifier;
+  options.activation = activation;
   options.norm.epsilon = 1e-5;
   options.norm.decay = 0.9;
   return options;
@@ -28,7 +26,7 @@ ConvNormOptions Unit(int64_t channels, int64_t kernel, int64_t stride, Rectifier
 Output Shortcut(GraphBuilder& builder, Output input, int64_t channels, int64_t stride,
                 const ModelOptions& model) {
   if (stride == 1 && input.shape().dim(1) == channels) return input;
-  return ConvNorm(builder, input, "shortcut", Unit(channels, 1, stride, Rectifier::kNone), model);
+  return ConvNorm(builder, input, "shortcut", Unit(channels, 1, stride, Activation::kNone), model);
 }
 
 // Two 3x3 convolutions.
@@ -36,8 +34,8 @@ Output BasicBlock(GraphBuilder& builder, Output input, int64_t channels, int64_t
                   const ModelOptions& model) {
   if (!input.valid()) return {};
   Output net =
-      ConvNorm(builder, input, "conv1", Unit(channels, 3, stride, Rectifier::kRelu), model);
-  net = ConvNorm(builder, net, "conv2", Unit(channels, 3, 1, Rectifier::kNone), model);
+      ConvNorm(builder, input, "conv1", Unit(channels, 3, stride, Activation::kRelu), model);
+  net = ConvNorm(builder, net, "conv2", Unit(channels, 3, 1, Activation::kNone), model);
   net = ops::Add(builder, net, Shortcut(builder, input, channels, stride, model));
   return Activate(builder, net, Activation::kRelu);
 }
@@ -46,9 +44,9 @@ Output BasicBlock(GraphBuilder& builder, Output input, int64_t channels, int64_t
 Output Bottleneck(GraphBuilder& builder, Output input, int64_t channels, int64_t stride,
                   const ModelOptions& model) {
   if (!input.valid()) return {};
-  Output net = ConvNorm(builder, input, "conv1", Unit(channels, 1, 1, Rectifier::kRelu), model);
-  net = ConvNorm(builder, net, "conv2", Unit(channels, 3, stride, Rectifier::kRelu), model);
-  net = ConvNorm(builder, net, "conv3", Unit(4 * channels, 1, 1, Rectifier::kNone), model);
+  Output net = ConvNorm(builder, input, "conv1", Unit(channels, 1, 1, Activation::kRelu), model);
+  net = ConvNorm(builder, net, "conv2", Unit(channels, 3, stride, Activation::kRelu), model);
+  net = ConvNorm(builder, net, "conv3", Unit(4 * channels, 1, 1, Activation::kNone), model);
   net = ops::Add(builder, net, Shortcut(builder, input, 4 * channels, stride, model));
   return Activate(builder, net, Activation::kRelu);
 }
@@ -57,7 +55,7 @@ using Block = Output (*)(GraphBuilder&, Output, int64_t, int64_t, const ModelOpt
 
 Output ResNet(GraphBuilder& builder, Output images, Block block, const int (&repeats)[4],
               const ModelOptions& model) {
-  Output net = ConvNorm(builder, images, "conv1", Unit(64, 7, 2, Rectifier::kRelu), model);
+  Output net = ConvNorm(builder, images, "conv1", Unit(64, 7, 2, Activation::kRelu), model);
   PoolOptions pool;
   pool.kernel = 3;
   pool.stride = 2;
