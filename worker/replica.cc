@@ -5,6 +5,8 @@
 
 #include "ml/optim/all_finite.h"
 
+#include "ml/optim/gradient_clipping.h"
+
 namespace shoal {
 namespace {
 
@@ -15,8 +17,11 @@ const uint32_t kNoRows = 0;
 }  // namespace
 
 Replica::Replica(ReplicaProgram* program, const SliceTable* table,
-                 const std::vector<ExchangeGroup>* groups)
-    : program_(program), table_(*table), groups_(*groups) {
+                 const std::vector<ExchangeGroup>* groups, double clip_by_global_norm)
+    : program_(program),
+      table_(*table),
+      groups_(*groups),
+      clip_by_global_norm_(clip_by_global_norm) {
   const uint32_t num_variables = table_.num_variables();
   for (uint32_t set = 0; set < kSets; ++set) {
     for (uint32_t v = 0; v < num_variables; ++v) {
@@ -81,6 +86,10 @@ bool Replica::IsFinite(uint32_t set, uint32_t group) const {
 
 void Replica::Settle(uint32_t group, uint32_t set, OnGroup on_group) {
   if (left_[group].fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+  if (clip_by_global_norm_ == 0) HandOver(group, IsFinite(set, group), on_group);
+}
+
+void Replica::HandOver(uint32_t group, bool finite, OnGroup on_group) const {
   BatchReport report;
   if (group == report_group_) {
     report.loss_sum = result_.loss_sum;
@@ -88,7 +97,31 @@ void Replica::Settle(uint32_t group, uint32_t set, OnGroup on_group) {
     report.correct = result_.correct;
     report.examples = result_.examples;
   }
-  on_group(group, IsFinite(set, group) && std::isfinite(report.loss_sum), report);
+  on_group(group, finite && std::isfinite(report.loss_sum), report);
+}
+
+bool Replica::ClipGradients(uint32_t set) {
+  bool finite = std::isfinite(result_.loss_sum);
+  double sum_of_squares = 0;
+  for (uint32_t g = 0; g < groups_.size(); ++g) {
+    finite = finite && IsFinite(set, g);
+    for (size_t i = 0; i < groups_[g].slices.size(); ++i) {
+      if (kinds_[g][i] != ContributionKind::kDense) continue;
+      sum_of_squares += SumOfSquares(
+          {static_cast<const float*>(push_[set][g][i]), table_[groups_[g].slices[i]].num_elements});
+    }
+  }
+  const float scale = ClipScale(sum_of_squares, clip_by_global_norm_);
+  if (!finite || !std::isfinite(scale)) return false;
+  if (scale == 1) return true;
+  for (uint32_t v = 0; v < table_.num_variables(); ++v) {
+    if (contributions_[set][v] == nullptr ||
+        program_->variables()[v].update() != v1::UPDATE_KIND_OPTIMIZER) {
+      continue;
+    }
+    for (uint64_t i = 0; i < table_.elements_of(v); ++i) contributions_[set][v][i] *= scale;
+  }
+  return true;
 }
 
 absl::Status Replica::Train(const LoadedBatch& batch, uint32_t parameter_set,
@@ -109,8 +142,13 @@ absl::Status Replica::Train(const LoadedBatch& batch, uint32_t parameter_set,
         if (report_group_ != UINT32_MAX) Settle(report_group_, contribution_set, on_group);
       });
   if (!status.ok()) return status;
-  for (uint32_t g = 0; g < groups_.size(); ++g) {  // groups that wait for nothing
-    if (needs_[g] == 0 && groups_[g].versioned) on_group(g, true, BatchReport());
+  const bool finite = clip_by_global_norm_ == 0 || ClipGradients(contribution_set);
+  for (uint32_t g = 0; g < groups_.size(); ++g) {
+    if (needs_[g] > 0 && clip_by_global_norm_ > 0) {
+      HandOver(g, finite, on_group);
+    } else if (needs_[g] == 0 && groups_[g].versioned) {  // waits for nothing
+      on_group(g, finite, BatchReport());
+    }
   }
   return absl::OkStatus();
 }

@@ -24,9 +24,11 @@ class Replica {
  public:
   static constexpr uint32_t kSets = 2;
 
-  // All borrowed. `groups` are the store's.
+  // All borrowed. `groups` are the store's. clip_by_global_norm > 0 (ASYNC; in SYNC the owners clip
+  // the mean of a step): the gradients of a batch, together, are scaled down to that norm. Then no
+  // group is ready before all are.
   Replica(ReplicaProgram* program, const SliceTable* table,
-          const std::vector<ExchangeGroup>* groups);
+          const std::vector<ExchangeGroup>* groups, double clip_by_global_norm = 0);
 
   // For exchanges; the arrays live as long as the replica.
   float* const* pull_data(uint32_t set, uint32_t group) const { return pull_[set][group].data(); }
@@ -52,10 +54,14 @@ class Replica {
  private:
   bool IsFinite(uint32_t set, uint32_t group) const;
   void Settle(uint32_t group, uint32_t set, OnGroup on_group);
+  void HandOver(uint32_t group, bool finite, OnGroup on_group) const;
+  // Of the whole batch; false, and nothing is scaled, if it is not finite.
+  bool ClipGradients(uint32_t set);
 
   ReplicaProgram* const program_;
   const SliceTable& table_;
   const std::vector<ExchangeGroup>& groups_;
+  const double clip_by_global_norm_;
   std::vector<Buffer> memory_;
   std::vector<const float*> parameters_[kSets];  // by variable
   std::vector<float*> contributions_[kSets];     // by variable

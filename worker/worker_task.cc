@@ -180,7 +180,9 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links, const R
                                     state.shard_map().owner().end());
   const std::unique_ptr<VariableStore> store =
       links.make_store(table, MakeExchangeGroups(table, owner), session->identity());
-  Replica replica(inputs.program.get(), &table, &store->groups());
+  const double worker_clips =
+      state.synchronous() ? 0 : options.run.optimizer().clip_by_global_norm();
+  Replica replica(inputs.program.get(), &table, &store->groups(), worker_clips);
 
   const std::unique_ptr<BatchMark> mark = MarkFor(options);
   TrainerOptions trainer_options{.worker = options.task.index,

@@ -1,0 +1,127 @@
+#include "worker/replica.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/v1/variable.pb.h"
+#include "runtime/variables/exchange_groups.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+v1::VariableSpec Spec(const char* name, v1::UpdateKind update) {
+  v1::VariableSpec spec;
+  spec.set_name(name);
+  spec.add_shape(2);
+  spec.set_dtype(v1::DATA_TYPE_FLOAT32);
+  spec.set_update(update);
+  return spec;
+}
+
+// Two weights and a statistic of two elements each; what a batch contributes is set by the test.
+class ScriptedProgram : public ReplicaProgram {
+ public:
+  ScriptedProgram()
+      : variables_({Spec("a", v1::UPDATE_KIND_OPTIMIZER), Spec("b", v1::UPDATE_KIND_OPTIMIZER),
+                    Spec("mean", v1::UPDATE_KIND_MOVING_AVERAGE)}) {}
+
+  const std::vector<v1::VariableSpec>& variables() const override { return variables_; }
+  bool contributes(uint32_t /*variable*/) const override { return true; }
+  absl::Status Prepare(int64_t /*num_examples*/) override { return absl::OkStatus(); }
+  absl::Status Train(const TrainArguments& arguments, BatchResult* result,
+                     absl::FunctionRef<void(uint32_t)> on_final,
+                     absl::FunctionRef<void()> on_result) override {
+    result->loss_sum = loss_sum;
+    on_result();
+    for (uint32_t v = 3; v-- > 0;) {
+      arguments.contributions[v][0] = contributions[v].first;
+      arguments.contributions[v][1] = contributions[v].second;
+      on_final(v);
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Evaluate(const LoadedBatch& /*batch*/, absl::Span<const float* const> /*parameters*/,
+                        BatchResult* /*result*/) override {
+    return absl::OkStatus();
+  }
+  std::string compute_fingerprint() const override { return "scripted"; }
+
+  double loss_sum = 1;
+  std::pair<float, float> contributions[3] = {{3, 0}, {0, 4}, {10, 20}};
+
+ private:
+  const std::vector<v1::VariableSpec> variables_;
+};
+
+class ReplicaTest : public ::testing::Test {
+ protected:
+  // What is pushed, by variable, and whether the groups were called finite.
+  struct Pushed {
+    std::map<uint32_t, std::vector<float>> values;
+    std::vector<bool> finite;
+  };
+
+  Pushed TrainWith(double clip_by_global_norm) {
+    const SliceTable table = std::move(SliceTable::Create(program_.variables(), 4096).value());
+    // A group for every variable.
+    const std::vector<ExchangeGroup> groups = MakeExchangeGroups(table, {0, 0, 0}, 8);
+    Replica replica(&program_, &table, &groups, clip_by_global_norm);
+    Pushed pushed;
+    const LoadedBatch batch;
+    EXPECT_TRUE(
+        replica
+            .Train(batch, 0, 0,
+                   [&](uint32_t group, bool finite, const BatchReport& /*report*/) {
+                     pushed.finite.push_back(finite);
+                     const auto* data = static_cast<const float*>(replica.push_data(0, group)[0]);
+                     pushed.values[table[groups[group].slices[0]].variable] = {data[0], data[1]};
+                   })
+            .ok());
+    return pushed;
+  }
+
+  ScriptedProgram program_;
+};
+
+TEST_F(ReplicaTest, WithoutClippingContributionsAreWhatTheProgramComputed) {
+  const Pushed pushed = TrainWith(0);
+  EXPECT_THAT(pushed.values,
+              UnorderedElementsAre(Pair(0, ElementsAre(3, 0)), Pair(1, ElementsAre(0, 4)),
+                                   Pair(2, ElementsAre(10, 20))));
+  EXPECT_THAT(pushed.finite, ElementsAre(true, true, true));
+}
+
+TEST_F(ReplicaTest, GradientsAreScaledToTheNormTogetherAndStatisticsAreNot) {
+  const Pushed pushed = TrainWith(0.5);  // The norm is 5.
+  EXPECT_FLOAT_EQ(pushed.values.at(0)[0], 0.3f);
+  EXPECT_FLOAT_EQ(pushed.values.at(1)[1], 0.4f);
+  EXPECT_THAT(pushed.values.at(2), ElementsAre(10, 20));
+}
+
+TEST_F(ReplicaTest, AGradientWithinTheNormStaysAsItIs) {
+  EXPECT_THAT(TrainWith(5).values.at(0), ElementsAre(3, 0));
+}
+
+TEST_F(ReplicaTest, WhenClippingNoPartOfANonFiniteBatchIsPushed) {
+  program_.contributions[0].first = std::nanf("");  // the last one to be final
+  EXPECT_THAT(TrainWith(0.5).finite, ElementsAre(false, false, false));
+  EXPECT_THAT(TrainWith(0).finite, ElementsAre(true, true, false));
+}
+
+TEST_F(ReplicaTest, WhenClippingALossThatIsNotFiniteKeepsAllBack) {
+  program_.loss_sum = INFINITY;
+  EXPECT_THAT(TrainWith(0.5).finite, ElementsAre(false, false, false));
+}
+
+}  // namespace
+}  // namespace shoal
