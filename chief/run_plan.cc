@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "runtime/cluster/placement.h"
+#include "runtime/config/run_config.h"
 
 namespace shoal {
 namespace {
@@ -64,6 +65,23 @@ uint32_t ClonesOf(const v1::RunConfig& run) {
 }
 
 uint64_t SeedOf(const v1::RunConfig& run) { return run.has_seed() ? run.seed() : 1; }
+
+absl::Status CheckSameDataAndOptimizer(const v1::RunConfig& run, const v1::ModelDeclaration& model,
+                                       const v1::Manifest& manifest) {
+  if (manifest.data_fingerprint() != model.data_fingerprint()) {
+    return absl::FailedPreconditionError(
+        "data has other content than when the checkpoint was made; use the same data or "
+        "--resume=never with another --out");
+  }
+  const std::string optimizer = OptimizerName(run.optimizer());
+  if (manifest.optimizer() != optimizer) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("optimizer is %s and the checkpoint has the state of %s; use "
+                        "--optimizer=%s, or --resume=never with another --out",
+                        optimizer, manifest.optimizer(), manifest.optimizer()));
+  }
+  return absl::OkStatus();
+}
 
 // R as the run file wants it; 0: as it was, or as many as there are replicas.
 uint32_t WantedReplicas(const v1::RunConfig& run, const v1::Manifest* manifest) {
@@ -123,6 +141,7 @@ absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint3
   if (manifest != nullptr) {
     RETURN_IF_ERROR(CheckSameVariables(Pointers(manifest->variables()), Pointers(model.variables()),
                                        "the checkpoint", "the model"));
+    RETURN_IF_ERROR(CheckSameDataAndOptimizer(run, model, *manifest));
     if (run.cluster().slice_bytes() > 0 &&
         run.cluster().slice_bytes() != manifest->shard_map().slice_bytes()) {
       return absl::FailedPreconditionError(absl::StrFormat(
@@ -172,6 +191,10 @@ absl::Status CheckSameModel(const v1::ModelDeclaration& first, const v1::ModelDe
                         "worker; give all workers the same data",
                         other.train_examples(), other.test_examples(), first.train_examples(),
                         first.test_examples()));
+  }
+  if (first.data_fingerprint() != other.data_fingerprint()) {
+    return absl::FailedPreconditionError(
+        "data has other content here than at the first worker; give all workers the same data");
   }
   if (!allow_mixed_compute && first.compute_fingerprint() != other.compute_fingerprint()) {
     return absl::FailedPreconditionError(

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 
 #include "chief/training_session.h"
+#include "runtime/config/run_config.h"
 
 namespace shoal {
 
@@ -157,6 +158,8 @@ void TrainingSession::WriteManifestIfComplete(uint64_t lines_end) {
     if (async_ != nullptr && async_->cut() != nullptr) manifest.set_ledger(async_->cut()->ledger);
     manifest.set_seed(options_.run.has_seed() ? options_.run.seed() : 1);
     manifest.set_synchronous(state_.synchronous());
+    manifest.set_data_fingerprint(model_->data_fingerprint());
+    manifest.set_optimizer(OptimizerName(options_.run.optimizer()));
     // At the end of the run workers still have to evaluate.
     if (stopping_ && cuts_.requested() && cuts_.requested_version() <= cut->version) {
       SetPhase(v1::RunState::PHASE_STOPPING);

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "ml/optim/all_finite.h"
-
 #include "ml/optim/gradient_clipping.h"
 
 namespace shoal {

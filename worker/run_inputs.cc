@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/hash.h"
 #include "base/status_macros.h"
 #include "ml/data/dataset_factory.h"
 #include "ml/kernels/cpu/cpu_features.h"
@@ -79,6 +80,8 @@ v1::ModelDeclaration Declare(const RunInputs& inputs) {
   model.set_compute_fingerprint(program.compute_fingerprint());
   model.set_evaluation_blocks(NumEvaluationBlocks(*inputs.test_plan));
   model.set_classifies(program.classifies());
+  model.set_data_fingerprint(
+      CombineFingerprints(inputs.train->fingerprint(), inputs.test->fingerprint()));
   return model;
 }
 

@@ -1,0 +1,86 @@
+#include "chief/run_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+v1::ModelDeclaration Model() {
+  v1::ModelDeclaration model;
+  v1::VariableSpec* weights = model.add_variables();
+  weights->set_name("weights");
+  weights->add_shape(4);
+  weights->set_dtype(v1::DATA_TYPE_FLOAT32);
+  weights->set_update(v1::UPDATE_KIND_OPTIMIZER);
+  model.set_train_examples(100);
+  model.set_test_examples(10);
+  model.set_evaluation_blocks(1);
+  model.set_compute_fingerprint("cpu");
+  model.set_data_fingerprint(7);
+  return model;
+}
+
+v1::RunConfig AdamRun() {
+  v1::RunConfig run;
+  run.mutable_optimizer()->mutable_adam();
+  run.set_batch_size(10);
+  run.set_num_epochs(2);
+  return run;
+}
+
+v1::Manifest ManifestOf(const v1::RunConfig& run, const v1::ModelDeclaration& model) {
+  const auto plan = std::move(PlanRun(run, 1, model, nullptr)).value();
+  v1::Manifest manifest;
+  for (const v1::VariableSpec& variable : model.variables()) *manifest.add_variables() = variable;
+  *manifest.mutable_shard_map() = plan->shard_map;
+  plan->steps.ToProto(manifest.mutable_plan());
+  manifest.set_seed(1);
+  manifest.set_step(5);
+  manifest.set_data_fingerprint(model.data_fingerprint());
+  manifest.set_optimizer("adam");
+  return manifest;
+}
+
+std::string ResumeError(const v1::RunConfig& run, const v1::ModelDeclaration& model) {
+  const v1::Manifest manifest = ManifestOf(AdamRun(), Model());
+  const absl::Status status = PlanRun(run, 1, model, &manifest).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  return std::string(status.message());
+}
+
+TEST(RunPlanTest, AResumeWithTheSameThingsIsPlanned) {
+  const v1::Manifest manifest = ManifestOf(AdamRun(), Model());
+  EXPECT_TRUE(PlanRun(AdamRun(), 3, Model(), &manifest).ok());
+}
+
+TEST(RunPlanTest, AResumeOnOtherDataOfTheSameSizeIsRefused) {
+  v1::ModelDeclaration model = Model();
+  model.set_data_fingerprint(8);
+  EXPECT_THAT(ResumeError(AdamRun(), model), StartsWith("data has other content than"));
+}
+
+TEST(RunPlanTest, AResumeWithAnotherOptimizerIsRefusedWhateverItsSlots) {
+  v1::RunConfig run = AdamRun();
+  run.mutable_optimizer()->mutable_sgd();
+  EXPECT_THAT(ResumeError(run, Model()), HasSubstr("optimizer is sgd and the checkpoint has the "
+                                                   "state of adam; use --optimizer=adam"));
+  run.mutable_optimizer()->mutable_adamw();
+  EXPECT_THAT(ResumeError(run, Model()), HasSubstr("optimizer is adamw"));
+}
+
+TEST(RunPlanTest, AWorkerWithOtherDataOfTheSameSizeIsRefused) {
+  v1::ModelDeclaration other = Model();
+  EXPECT_TRUE(CheckSameModel(Model(), other, false).ok());
+  other.set_data_fingerprint(8);
+  EXPECT_THAT(std::string(CheckSameModel(Model(), other, true).message()),
+              StartsWith("data has other content here"));
+}
+
+}  // namespace
+}  // namespace shoal
