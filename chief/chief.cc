@@ -134,8 +134,8 @@ void Chief::RecordAll(std::vector<SessionRecord> records) {
       if (rolled_back->lines_only) continue;
       OnPublisher(
           [this, step = rolled_back->version] { return options_.recorder->DiscardAbove(step); });
-    } else if (std::holds_alternative<TrainingStarts>(record)) {
-      options_.recorder->OnTrainingStarts();
+    } else if (const auto* starts = std::get_if<TrainingStarts>(&record)) {
+      options_.recorder->Record(*starts);
     } else if (const auto* note = std::get_if<SessionNote>(&record)) {
       LOG(INFO) << note->text;
     } else {

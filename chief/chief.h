@@ -30,7 +30,7 @@ class SessionRecorder {
   // Lines.
   virtual void Record(const StepLine& line) = 0;
   virtual absl::Status Record(const RolledBack& rolled_back) = 0;
-  virtual void OnTrainingStarts() = 0;
+  virtual void Record(const TrainingStarts& starts) = 0;
 
   // Checkpoints.
   virtual absl::Status Publish(const ManifestToWrite& manifest) = 0;

@@ -79,6 +79,7 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   recorder.first_step = session.manifest.has_value() ? session.manifest->step() : 0;
   recorder.synchronous = !run.sync().has_sync_replicas() || run.sync().sync_replicas();
   recorder.progress = options.progress;
+  recorder.num_epochs = run.num_epochs();
   ChiefTask* const self = task.get();
   recorder.publish = [self](const ManifestToWrite& write) { return self->Publish(write); };
   recorder.prune = [self] { self->Prune(); };

@@ -22,7 +22,7 @@ class FakeRecorder : public SessionRecorder {
  public:
   void Record(const StepLine& /*line*/) override {}
   absl::Status Record(const RolledBack& /*rolled_back*/) override { return absl::OkStatus(); }
-  void OnTrainingStarts() override { training.Notify(); }
+  void Record(const TrainingStarts& /*starts*/) override { training.Notify(); }
   absl::Status Publish(const ManifestToWrite& /*manifest*/) override {
     publishing.Notify();
     may_publish.Wait();

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "runtime/observability/run_progress.h"
 
 namespace shoal {
 namespace {
@@ -28,7 +29,10 @@ RunRecorder::RunRecorder(const Options& options, std::unique_ptr<MetricsFile> me
       metrics_(std::move(metrics)),
       steps_(options.first_step) {}
 
-void RunRecorder::OnTrainingStarts() {
+void RunRecorder::Record(const TrainingStarts& starts) {
+  if (options_.progress != nullptr) {
+    options_.progress->SetPlan(ProgressPlanOf(starts.plan, starts.last_step, options_.num_epochs));
+  }
   MutexLock lock(&mutex_);
   const absl::Time now = options_.clock->Now();
   training_since_ = std::min(training_since_, now);
@@ -91,10 +95,7 @@ void RunRecorder::Record(const StepLine& line) {
     }
   }
   lines_are_written_ = status.ok();
-  if (options_.progress != nullptr) {
-    options_.progress->Add(
-        {metrics.step, metrics.epoch, metrics.loss, metrics.accuracy, metrics.examples});
-  }
+  if (options_.progress != nullptr) ShowStep(metrics, options_.progress);
 }
 
 absl::Status RunRecorder::Record(const RolledBack& rolled_back) {

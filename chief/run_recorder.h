@@ -35,6 +35,7 @@ class RunRecorder : public SessionRecorder {
     uint64_t first_step = 0;
     bool synchronous = true;
     ProgressReporter* progress = nullptr;  // May be null.
+    uint32_t num_epochs = 0;               // For the progress; 0: as many as the steps make.
     // Makes a checkpoint of shards that are there: writes the manifest, exports the model.
     std::function<absl::Status(const ManifestToWrite&)> publish;
     // Removes old checkpoints.
@@ -50,7 +51,7 @@ class RunRecorder : public SessionRecorder {
 
   void Record(const StepLine& line) override;
   absl::Status Record(const RolledBack& rolled_back) override;
-  void OnTrainingStarts() override;
+  void Record(const TrainingStarts& starts) override;
   absl::Status Publish(const ManifestToWrite& manifest) override {
     return options_.publish(manifest);
   }

@@ -9,6 +9,7 @@
 #include "chief/evaluation_ledger.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/parameter_service.pb.h"
+#include "runtime/cluster/step_plan.h"
 
 namespace shoal {
 
@@ -27,8 +28,11 @@ struct ManifestToWrite {  // Answer with OnManifestWritten.
   std::string directory;
   v1::Manifest manifest;
 };
-struct TrainingStarts {};  // All ps have loaded.
-struct SessionNote {       // For the log.
+struct TrainingStarts {  // All ps have loaded.
+  StepPlan plan;
+  uint64_t last_step = UINT64_MAX;  // at which the run ends, if it is known
+};
+struct SessionNote {  // For the log.
   std::string text;
 };
 using SessionRecord =

@@ -77,7 +77,7 @@ void TrainingSession::StartTrainingIfLoaded() {
   }
   if (async_ != nullptr && !async_->all_serve()) return;
   SetPhase(v1::RunState::PHASE_TRAINING);
-  records_.push_back(TrainingStarts());
+  records_.push_back(TrainingStarts{plan_->steps, plan_->last_step});
   if (stopping_ && async_ == nullptr) cuts_.Request(newest_step_ + 2);
 }
 

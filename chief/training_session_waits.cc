@@ -13,6 +13,8 @@
 namespace shoal {
 namespace {
 
+constexpr absl::Duration kShardsWait = absl::Seconds(2);
+
 // A duration in whole seconds: what a log line needs.
 std::string Seconds(absl::Duration duration) {
   return absl::FormatDuration(absl::Trunc(duration, absl::Seconds(1)));
@@ -189,9 +191,15 @@ void TrainingSession::CheckWaits(absl::Time now) {
       }
     }
   }
+  // With nobody to compute the steps up to the cut, the shards on their way are all there is to
+  // wait for.
+  if (stopping_ && state_.phase() == v1::RunState::PHASE_TRAINING &&
+      membership_.Live(Job::kWorker).empty()) {
+    stop_deadline_ = std::min(stop_deadline_, now + kShardsWait);
+  }
   if (stopping_ && now > stop_deadline_) {
-    Note(absl::StrFormat("no new checkpoint within %s; the one of step %d stands",
-                         absl::FormatDuration(options_.stop_wait), cuts_.durable_version()));
+    Note(absl::StrFormat("no new checkpoint in time; the one of step %d stands",
+                         cuts_.durable_version()));
     SetPhase(v1::RunState::PHASE_DONE);
     return;
   }

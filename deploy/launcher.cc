@@ -18,6 +18,7 @@
 #include "runtime/cluster/cluster_spec.h"
 #include "runtime/cluster/step_plan.h"
 #include "runtime/observability/progress.h"
+#include "runtime/observability/run_progress.h"
 #include "runtime/process/batch_mark.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/shutdown.h"
@@ -70,17 +71,8 @@ std::string LastWords(const std::string& log_path, TaskId task) {
 }
 
 ProgressPlan PlanOf(const v1::RunConfig& run, const v1::RunState& state) {
-  ProgressPlan plan;
   const absl::StatusOr<StepPlan> steps = StepPlan::FromProto(state.plan());
-  if (!steps.ok()) return plan;
-  plan.steps_per_epoch = steps->steps_per_epoch();
-  plan.total_steps = state.last_step() != UINT64_MAX ? state.last_step() : 0;
-  plan.num_epochs = run.num_epochs();
-  if (plan.num_epochs == 0 && plan.total_steps > 0 && plan.steps_per_epoch > 0) {
-    plan.num_epochs =
-        static_cast<uint32_t>((plan.total_steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch);
-  }
-  return plan;
+  return steps.ok() ? ProgressPlanOf(*steps, state.last_step(), run.num_epochs()) : ProgressPlan();
 }
 
 // What to show instead of numbers while the run does not train; "" while it does.
@@ -252,7 +244,7 @@ absl::Status Launcher::OnPsDied(Task* task, const ChildExit& exit) {
   ++task->restarts;
   options_.progress->Say(absl::StrCat(task->id.ToString(), " died (", exit.Describe(),
                                       "); starting it again, the run goes back to its last "
-                                      "checkpoint; log: ",
+                                      "checkpoint, or to its start; log: ",
                                       LogPath(task->id)));
   return StartTask(task);
 }
@@ -282,18 +274,7 @@ void Launcher::ShowProgress() {
   if (status.has_value()) progress->SetPlan(PlanOf(options_.run, status->state()));
   const MetricsTail::News news = metrics_->Read();
   if (news.cut_back) progress->GoBackTo(news.last_step);
-  for (const StepMetrics& line : news.lines) {
-    progress->Add({line.step, line.epoch, line.loss, line.accuracy, line.examples});
-    if (!line.eval_loss.has_value() && !line.eval_accuracy.has_value()) continue;
-    std::string text = absl::StrCat("step ", line.step, ":");
-    if (line.eval_loss.has_value())
-      absl::StrAppendFormat(&text, " test loss %.4f", *line.eval_loss);
-    if (line.eval_accuracy.has_value()) {
-      absl::StrAppendFormat(&text, "%s test accuracy %.4f", line.eval_loss.has_value() ? "," : "",
-                            *line.eval_accuracy);
-    }
-    progress->Say(text);
-  }
+  for (const StepMetrics& line : news.lines) ShowStep(line, progress);
   if (status.has_value() && news.lines.empty()) {
     const std::string activity = ActivityOf(status->state());
     if (!activity.empty()) progress->SetActivity(activity);

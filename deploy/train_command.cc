@@ -20,10 +20,12 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "deploy/launcher.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
 #include "runtime/config/run_config.h"
 #include "runtime/config/validate.h"
+#include "runtime/observability/metrics_file.h"
 #include "runtime/observability/progress.h"
 #include "runtime/observability/summary.h"
 #include "runtime/process/child.h"
@@ -190,15 +192,30 @@ void SayFinished(FileSystem* file_system, const v1::RunConfig& run, const std::s
   if (summary.ok()) PrintSummary(*summary, run, program);
 }
 
+// The summary of a run whose chief could not write one: what its files say.
+Summary SummaryFromFiles(const absl::Status& status, const std::string& out,
+                         FileSystem* file_system) {
+  Summary summary;
+  summary.status = absl::IsCancelled(status) ? "stopped" : "failed";
+  summary.exit_reason = std::string(status.message());
+  const absl::StatusOr<StepMetrics> last = LastMetricsLine(file_system, out + "/metrics.jsonl");
+  if (last.ok()) summary.steps = last->step;
+  const auto checkpoints = CheckpointDirectory::Open(*file_system, out + "/checkpoints");
+  if (!checkpoints.ok()) return summary;
+  const auto names = (*checkpoints)->List();
+  if (names.ok() && !names->empty()) {
+    summary.checkpoint = (*checkpoints)->PathOf(names->front().ToString());
+  }
+  return summary;
+}
+
 // Says how it went; a failure that nobody else could write down is written into summary.json.
 void Conclude(const absl::Status& status, const std::string& summary_before,
               const v1::RunConfig& run, const std::string& program, FileSystem* file_system) {
   const std::string& out = run.out();
   const bool written = SummaryText(file_system, out) != summary_before;
   if (!written && !status.ok() && summary_before.empty()) {
-    Summary summary;
-    summary.status = absl::IsCancelled(status) ? "stopped" : "failed";
-    summary.exit_reason = std::string(status.message());
+    const Summary summary = SummaryFromFiles(status, out, file_system);
     if (absl::Status saved = WriteSummary(file_system, out, summary); !saved.ok()) {
       LOG(WARNING) << "summary.json could not be written status=" << saved;
     }

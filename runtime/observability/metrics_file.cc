@@ -101,6 +101,15 @@ absl::StatusOr<StepMetrics> ParseMetricsLine(absl::string_view line) {
   return metrics;
 }
 
+absl::StatusOr<StepMetrics> LastMetricsLine(FileSystem* file_system, const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadWhole(file_system, path));
+  const size_t good = GoodPrefix(text, UINT64_MAX).first;
+  if (good == 0) return absl::NotFoundError(absl::StrCat(path, ": has no line"));
+  const size_t before = text.rfind('\n', good - 2);
+  const size_t begin = good < 2 || before == std::string::npos ? 0 : before + 1;
+  return ParseMetricsLine(absl::string_view(text).substr(begin, good - 1 - begin));
+}
+
 absl::StatusOr<std::unique_ptr<MetricsFile>> MetricsFile::Open(FileSystem* file_system,
                                                                std::string path,
                                                                uint64_t last_step) {

@@ -48,6 +48,9 @@ std::string MetricsLine(const StepMetrics& metrics);
 // Reads a line back; InvalidArgument for anything else. Unknown fields are ignored.
 absl::StatusOr<StepMetrics> ParseMetricsLine(absl::string_view line);
 
+// The last line of the file that is whole; NotFound if there is none.
+absl::StatusOr<StepMetrics> LastMetricsLine(FileSystem* file_system, const std::string& path);
+
 // The file while a run writes it. Not thread safe.
 class MetricsFile {
  public:

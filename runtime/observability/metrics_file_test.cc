@@ -150,6 +150,17 @@ TEST(JsonTest, OnlyFlatObjectsAreRead) {
   EXPECT_EQ(ParseFlatJson(" {\"a\\\"\" : -1.5e3 , \"b\":true}\n")->at("a\""), "-1.5e3");
 }
 
+TEST_F(MetricsFileTest, TheLastWholeLineIsFound) {
+  EXPECT_TRUE(absl::IsNotFound(LastMetricsLine(file_system_.get(), path_).status()));
+  auto file = Open(0);
+  ASSERT_TRUE(file->Append(Step(3)).ok());
+  EXPECT_EQ(LastMetricsLine(file_system_.get(), path_)->step, 3u);
+  ASSERT_TRUE(file->Append(Step(4)).ok());
+  auto torn = std::move(file_system_->OpenForAppend(path_)).value();
+  ASSERT_TRUE(torn->Append("{\"step\": 5").ok());
+  EXPECT_EQ(LastMetricsLine(file_system_.get(), path_)->step, 4u);
+}
+
 std::string ContentOn(FileSystem& disk, const std::string& path) {
   auto file = disk.OpenForRead(path);
   EXPECT_TRUE(file.ok()) << file.status();

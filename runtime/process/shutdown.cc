@@ -27,6 +27,11 @@ sigset_t WatchedSignals() {
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGUSR1);
+  // A terminal that goes away stops the run in order, unless nohup said to go on.
+  struct sigaction hang_up = {};
+  if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) {
+    sigaddset(&set, SIGHUP);
+  }
   return set;
 }
 

@@ -1,8 +1,8 @@
 // The one way a process hears that it should end.
 //
 // A role waits for, or subscribes to, the ShutdownNotification; the SignalWatcher of main turns
-// SIGINT and SIGTERM into it. A second signal ends the process at once; 15 s after the first one it
-// is ended even if something hangs.
+// SIGINT, SIGTERM and SIGHUP into it. A second signal ends the process at once; 15 s after the
+// first one it is ended even if something hangs.
 #ifndef SHOAL_RUNTIME_PROCESS_SHUTDOWN_H_
 #define SHOAL_RUNTIME_PROCESS_SHUTDOWN_H_
 

@@ -1,0 +1,23 @@
+// From a run's plan and its metrics to what people watch.
+#ifndef SHOAL_RUNTIME_OBSERVABILITY_RUN_PROGRESS_H_
+#define SHOAL_RUNTIME_OBSERVABILITY_RUN_PROGRESS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/cluster/step_plan.h"
+#include "runtime/observability/metrics_file.h"
+#include "runtime/observability/progress.h"
+
+namespace shoal {
+
+// `last_step`: at which the run ends; UINT64_MAX: it is not known. `num_epochs` 0: as many as the
+// steps make.
+ProgressPlan ProgressPlanOf(const StepPlan& steps, uint64_t last_step, uint32_t num_epochs);
+
+// Adds the step to the bar and, if it was evaluated, says the result in a line of its own.
+void ShowStep(const StepMetrics& step, ProgressReporter* progress);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_OBSERVABILITY_RUN_PROGRESS_H_
