@@ -29,9 +29,9 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(50);
 // How long the chief may take to end once others have ended because it failed the run.
 constexpr absl::Duration kChiefsWord = absl::Seconds(1);
-// A worker that was started near the end of the run may look for a chief that has gone. It holds
-// nothing.
-constexpr absl::Duration kLateWorkersEnd = absl::Seconds(2);
+// A worker that was started near the end of the run may look for a chief that has gone, one that
+// hung and lost its place may hang for ever. They hold nothing.
+constexpr absl::Duration kOutsidersEnd = absl::Seconds(2);
 
 bool IsPermanent(const ChildExit& exit) {
   return !exit.by_signal && (exit.number == kExitUsage || exit.number == kExitBadFlags ||
@@ -304,12 +304,17 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
   all.push_back(&chief_);
   for (Task* task : all) {
     if (task->child == nullptr) continue;
-    const bool late = task->id.job == Job::kWorker && (task->restarts > 0 || CameTooLate(task->id));
-    const absl::Time end = now + (late ? std::min(patience, kLateWorkersEnd) : patience);
+    const bool outside =
+        task->id.job == Job::kWorker && (task->restarts > 0 || IsOutOfRun(task->id));
+    const absl::Time end = now + (outside ? std::min(patience, kOutsidersEnd) : patience);
     const absl::Duration left = std::max(end - absl::Now(), absl::ZeroDuration());
     const absl::optional<ChildExit> exit = task->child->WaitFor(left);
     if (!exit.has_value()) {
-      if (patience > absl::ZeroDuration() && !late) {
+      if (outside) {
+        options_.progress->Say(
+            absl::StrCat(task->id.ToString(),
+                         " had no part in the run's end and was killed; log: ", LogPath(task->id)));
+      } else if (patience > absl::ZeroDuration()) {
         killed.push_back(task->id.ToString());
       }
       task->child->Kill();
@@ -328,7 +333,7 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
                                           "stands, see ", options_.run.out(), "/logs"));
 }
 
-bool Launcher::CameTooLate(TaskId worker) const {
+bool Launcher::IsOutOfRun(TaskId worker) const {
   const absl::optional<v1::GetRunStatusResponse> status =
       link_ == nullptr ? absl::nullopt : link_->status();
   if (!status.has_value() || status->tasks().empty()) return false;

@@ -86,10 +86,10 @@ class Launcher {
   void ShowProgress();
   void PassOnRequests();
   // After the chief: waits for the others, kills who does not come. INTERNAL names those, but not
-  // restarted workers: see kRestartedWorkersEnd.
+  // workers that the run had no part for: those are said.
   absl::Status EndAll(absl::Duration patience);
-  // The others had finished the run before this worker had registered.
-  bool CameTooLate(TaskId worker) const;
+  // The others finished the run without this worker: it had not registered yet, or lost its place.
+  bool IsOutOfRun(TaskId worker) const;
   bool AnyWorkerLeft() const;
   std::string LogPath(TaskId task) const;
 
