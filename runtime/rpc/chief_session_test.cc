@@ -128,7 +128,7 @@ TEST_F(ChiefSessionTest, AStateSurvivesAShortFailure) {
   ASSERT_TRUE(session.Register(nullptr).ok());
   session.Start();
   chief_.SetFailure(absl::UnavailableError("restarting"));
-  const int before = chief_.calls;
+  const int before = chief_.NumCalls();
   chief_.WaitUntil([&] { return chief_.calls >= before + 2; });
   chief_.SetState(State(1));
   chief_.SetFailure(absl::OkStatus());
@@ -162,7 +162,7 @@ TEST_F(ChiefSessionTest, AfterTheEndHeartbeatsAreFew) {
   observer_.WaitForStates(1);
   Notification().WaitFor(absl::Milliseconds(500));
   session.Stop();
-  EXPECT_LE(chief_.calls, 10);
+  EXPECT_LE(chief_.NumCalls(), 10);
 }
 
 TEST_F(ChiefSessionTest, AFencedTaskIsTold) {
@@ -212,7 +212,7 @@ TEST_F(ChiefSessionTest, AChiefIsNotLostBeforeTheLeaseEnds) {
   chief_.SetFailure(absl::UnavailableError("gone"));
   session.Start();
   clock.Advance(absl::Seconds(50));
-  const int calls = chief_.calls;
+  const int calls = chief_.NumCalls();
   chief_.WaitUntil([&] { return chief_.calls > calls; });
   EXPECT_FALSE(observer_.lost.HasBeenNotified());
   clock.Advance(absl::Seconds(20));

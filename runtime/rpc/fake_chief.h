@@ -38,6 +38,10 @@ class FakeChief : public ChiefClient {
     MutexLock lock(&mutex_);
     while (!done()) changed_.Wait(&mutex_);
   }
+  int NumCalls() {
+    MutexLock lock(&mutex_);
+    return calls;
+  }
   // Read these inside WaitUntil's `done`, or when nobody calls.
   int calls = 0;
   std::vector<v1::RegisterTaskRequest> registrations;
