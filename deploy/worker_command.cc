@@ -27,11 +27,10 @@ absl::Status RunWorkerAndHostedChief(const TaskOptions& options) {
   // A worker that ended by itself does not come back: its run ends too.
   if (!worker_status.ok() && !worker_shutdown.requested()) options.shutdown->Request();
   chief.join();
-  const bool chief_was_told = absl::IsCancelled(chief_status);
-  return chief_status.ok() ||
-                 (chief_was_told && !worker_status.ok() && !absl::IsCancelled(worker_status))
-             ? worker_status
-             : chief_status;
+  // The run's outcome is the chief's, unless the chief stopped because of the worker.
+  const bool run_failed = !chief_status.ok() && !absl::IsCancelled(chief_status);
+  const bool worker_failed = !worker_status.ok() && !absl::IsCancelled(worker_status);
+  return !run_failed && worker_failed ? worker_status : chief_status;
 }
 
 }  // namespace shoal
