@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "ml/nn/convolution_layers.h"
+#include "ml/nn/layer_initializer.h"
 #include "ml/nn/normalization_layers.h"
 #include "ml/nn/pooling_layers.h"
 #include "proto/v1/model_config.pb.h"
@@ -66,6 +67,16 @@ bool ReadConvolution(const Layer& layer, Activation activation, const LayerConte
          ReadPadding(context, layer.padding(), !layer.valid_padding(), &options->padding);
 }
 
+// Weights are [in or out, out or in per group, height, width].
+bool ReadConvInitializers(const LayerContext& context, int64_t first, int64_t second,
+                          ConvOptions* options) {
+  const Shape weights({first, second, options->kernel.height, options->kernel.width});
+  return ReadInitializers(context.builder, context.name, context.layer, weights,
+                          &options->weights_initializer, &options->bias_initializer);
+}
+
+int64_t ChannelsOf(Output images) { return images.shape().rank() == 4 ? images.shape().dim(1) : 1; }
+
 }  // namespace
 
 Output BuildTransposedConvolutionLayer(const v1::TransposedConvolutionLayer& layer,
@@ -73,6 +84,10 @@ Output BuildTransposedConvolutionLayer(const v1::TransposedConvolutionLayer& lay
                                        Output input) {
   ConvOptions options;
   if (!ReadConvolution(layer, activation, context, &options)) return {};
+  if (!ReadConvInitializers(context, ChannelsOf(input), options.channels / options.groups,
+                            &options)) {
+    return {};
+  }
   return ConvTranspose2d(context.builder, input, options);
 }
 
@@ -109,15 +124,20 @@ Output BuildConvolutionLayer(const v1::ConvolutionLayer& layer, Activation activ
                              const LayerContext& context, Output input) {
   ConvOptions options;
   if (!ReadConvolution(layer, activation, context, &options)) return {};
-  if (!layer.depthwise()) return Conv2d(context.builder, input, options);
-  const int64_t channels = input.shape().rank() == 4 ? input.shape().dim(1) : 1;
+  const int64_t channels = ChannelsOf(input);
+  if (!layer.depthwise()) {
+    return ReadConvInitializers(context, options.channels, channels / options.groups, &options)
+               ? Conv2d(context.builder, input, options)
+               : Output();
+  }
   if (layer.groups() != 0 || layer.channels() % channels != 0) {
     Fail(context, absl::StrCat("depthwise takes no groups, and a multiple of the ", channels,
                                " input channels as channels"));
     return {};
   }
-  return DepthwiseConv2d(context.builder, input, options,
-                         layer.channels() == 0 ? 1 : layer.channels() / channels);
+  const int64_t multiplier = layer.channels() == 0 ? 1 : layer.channels() / channels;
+  if (!ReadConvInitializers(context, channels * multiplier, 1, &options)) return {};
+  return DepthwiseConv2d(context.builder, input, options, multiplier);
 }
 
 Output BuildPoolLayer(const v1::PoolLayer& layer, const LayerContext& context, Output input) {

@@ -12,6 +12,7 @@ namespace shoal {
 namespace v1 {
 class BatchNormLayer;
 class ConvolutionLayer;
+class LayerConfig;
 class LayerNormLayer;
 class LocalResponseNormLayer;
 class PoolLayer;
@@ -24,6 +25,7 @@ struct LayerContext {
   const std::string& name;  // the scope of its variables
   double weight_decay;
   bool is_training;
+  const v1::LayerConfig& layer;
 };
 
 Output BuildConvolutionLayer(const v1::ConvolutionLayer& layer, Activation activation,

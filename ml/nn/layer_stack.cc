@@ -7,6 +7,7 @@
 
 #include "ml/graph/ops.h"
 #include "ml/nn/image_layer_builder.h"
+#include "ml/nn/layer_initializer.h"
 #include "ml/nn/layers.h"
 #include "proto/v1/model_config.pb.h"
 
@@ -95,7 +96,11 @@ Output LayerStack::InputOf(const v1::LayerConfig& layer, const std::string& name
     }
     inputs.push_back(it->second);
   }
-  if (layer.has_add()) return ops::AddN(builder_, std::move(inputs));
+  if (layer.has_add()) {
+    const bool is_pair = inputs.size() == 2 && inputs[0].shape() == inputs[1].shape();
+    return is_pair ? ops::Add(builder_, inputs[0], inputs[1])
+                   : ops::AddN(builder_, std::move(inputs));
+  }
   if (inputs.size() == 1) return inputs[0];
   const int64_t axis = layer.concat().has_axis() ? layer.concat().axis() : 1;
   if (axis == 0) {
@@ -105,15 +110,46 @@ Output LayerStack::InputOf(const v1::LayerConfig& layer, const std::string& name
   return ops::Concat(builder_, std::move(inputs), axis);
 }
 
-Output LayerStack::BuildDense(const v1::DenseLayer& layer, const std::string& name, Output input) {
+double LayerStack::WeightDecayOf(const v1::LayerConfig& layer) const {
+  return layer.has_weight_decay() ? layer.weight_decay() : config_.weight_decay();
+}
+
+// Whether the layer says only of those variables something that it has.
+bool LayerStack::CheckParameters(const v1::LayerConfig& layer, const std::string& name) {
+  const bool has_biases =
+      layer.has_dense() || layer.has_convolution() || layer.has_transposed_convolution();
+  const bool has_weights = has_biases || layer.has_embedding();
+  if (layer.has_weights_initializer() && !has_weights) {
+    Fail(name, "weights_initializer: the layer has no weights");
+  } else if (layer.has_weight_decay() && !has_weights) {
+    Fail(name, "weight_decay: the layer has no weights");
+  } else if (layer.has_biases_initializer() && !has_biases) {
+    Fail(name, "biases_initializer: the layer has no biases");
+  } else if (layer.has_weight_decay() && !(layer.weight_decay() >= 0)) {
+    Fail(name, "weight_decay: must be a number >= 0");
+  } else {
+    return true;
+  }
+  return false;
+}
+
+Output LayerStack::BuildDense(const v1::LayerConfig& config, const std::string& name,
+                              Output input) {
+  const v1::DenseLayer& layer = config.dense();
   DenseOptions options;
   options.scope = name;
   options.units = layer.units();
   options.activation = ActivationOf(layer.activation());
   options.use_bias = !layer.no_bias();
   options.scalar_bias = layer.scalar_bias();
-  options.weight_decay = config_.weight_decay();
-  return Dense(builder_, input, options);
+  if (!layer.weights_name().empty()) options.weights_name = layer.weights_name();
+  if (!layer.biases_name().empty()) options.bias_name = layer.biases_name();
+  options.weight_decay = WeightDecayOf(config);
+  int64_t features = 1;
+  for (int d = 1; d < input.shape().rank(); ++d) features *= input.shape().dim(d);
+  const bool is_read = ReadInitializers(builder_, name, config, Shape({features, options.units}),
+                                        &options.weights_initializer, &options.bias_initializer);
+  return is_read ? Dense(builder_, input, options) : Output();
 }
 
 Output LayerStack::BuildActivation(const v1::ActivationLayer& layer, const std::string& name,
@@ -139,21 +175,26 @@ Output LayerStack::BuildDropout(const v1::DropoutLayer& layer, const std::string
   return Dropout(builder_, input, options);
 }
 
-Output LayerStack::BuildEmbedding(const v1::EmbeddingLayer& layer, const std::string& name,
+Output LayerStack::BuildEmbedding(const v1::LayerConfig& config, const std::string& name,
                                   Output input) {
+  const v1::EmbeddingLayer& layer = config.embedding();
   EmbeddingOptions options;
   options.scope = name;
   options.rows = layer.rows();
   options.units = layer.units();
-  options.weight_decay = config_.weight_decay();
-  return Embedding(builder_, input, options);
+  options.weight_decay = WeightDecayOf(config);
+  InitializerSpec unused;
+  const bool is_read = ReadInitializers(
+      builder_, name, config, Shape({options.rows, options.units}), &options.initializer, &unused);
+  return is_read ? Embedding(builder_, input, options) : Output();
 }
 
 Output LayerStack::BuildLayer(const v1::LayerConfig& layer, const std::string& name, Output input) {
-  const LayerContext context{builder_, name, config_.weight_decay(), is_training_};
+  if (!CheckParameters(layer, name)) return {};
+  const LayerContext context{builder_, name, WeightDecayOf(layer), is_training_, layer};
   switch (layer.layer_case()) {
     case v1::LayerConfig::kDense:
-      return BuildDense(layer.dense(), name, input);
+      return BuildDense(layer, name, input);
     case v1::LayerConfig::kConvolution:
       return BuildConvolutionLayer(layer.convolution(),
                                    ActivationOf(layer.convolution().activation()), context, input);
@@ -179,7 +220,7 @@ Output LayerStack::BuildLayer(const v1::LayerConfig& layer, const std::string& n
     case v1::LayerConfig::kDropout:
       return BuildDropout(layer.dropout(), name, input);
     case v1::LayerConfig::kEmbedding:
-      return BuildEmbedding(layer.embedding(), name, input);
+      return BuildEmbedding(layer, name, input);
     case v1::LayerConfig::kReshape:
       return ReshapeExamples(builder_, input,
                              {layer.reshape().shape().begin(), layer.reshape().shape().end()});

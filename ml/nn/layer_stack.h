@@ -13,9 +13,7 @@ namespace shoal {
 
 namespace v1 {
 class ActivationLayer;
-class DenseLayer;
 class DropoutLayer;
-class EmbeddingLayer;
 class LayerConfig;
 class ModelConfig;
 }  // namespace v1
@@ -37,8 +35,10 @@ class LayerStack {
   Output BuildLayer(const v1::LayerConfig& layer, const std::string& name, Output input);
   Output BuildActivation(const v1::ActivationLayer& layer, const std::string& name, Output input);
   Output BuildDropout(const v1::DropoutLayer& layer, const std::string& name, Output input);
-  Output BuildEmbedding(const v1::EmbeddingLayer& layer, const std::string& name, Output input);
-  Output BuildDense(const v1::DenseLayer& layer, const std::string& name, Output input);
+  Output BuildEmbedding(const v1::LayerConfig& layer, const std::string& name, Output input);
+  Output BuildDense(const v1::LayerConfig& layer, const std::string& name, Output input);
+  bool CheckParameters(const v1::LayerConfig& layer, const std::string& name);
+  double WeightDecayOf(const v1::LayerConfig& layer) const;
   void Fail(const std::string& name, absl::string_view message) {
     builder_.SetError(
         absl::InvalidArgumentError(absl::StrCat("model.layer '", name, "': ", message)));

@@ -22,10 +22,15 @@ struct ZooModel {
 
 constexpr ZooModel kZoo[] = {
     {"fashion_cnn", LossKind::kSparseSoftmaxCrossEntropy},
+    {"lenet5", LossKind::kSparseSoftmaxCrossEntropy},
     {"mlp", LossKind::kSparseSoftmaxCrossEntropy},
     {"seed_mlp", LossKind::kMeanSquaredError},
     {"softmax_regression", LossKind::kSparseSoftmaxCrossEntropy},
     {"linear", LossKind::kMeanSquaredError},
+    {"cifar10_cnn", LossKind::kSparseSoftmaxCrossEntropy},
+    {"vgg16", LossKind::kSparseSoftmaxCrossEntropy},
+    {"speech_conv", LossKind::kSparseSoftmaxCrossEntropy},
+    {"cnn_trad_fpool3", LossKind::kSparseSoftmaxCrossEntropy},
     {"mobilenet_v2", LossKind::kSparseSoftmaxCrossEntropy},
     {"mobilenet_v2_dense", LossKind::kSparseSoftmaxCrossEntropy},
     {"resnet18", LossKind::kSparseSoftmaxCrossEntropy},
@@ -37,6 +42,7 @@ Output BuildPredictions(GraphBuilder& builder, const v1::ModelConfig& config, Ou
   const std::string& name = config.name();
   const double decay = config.weight_decay();
   if (name == "fashion_cnn") return zoo::FashionCnn(builder, input, classes, decay);
+  if (name == "lenet5") return zoo::LeNet5(builder, input, classes, decay);
   if (name == "mlp") return zoo::Mlp(builder, input, classes, decay);
   if (name == "seed_mlp") return zoo::SeedMlp(builder, input, decay);
   if (name == "softmax_regression") return zoo::SoftmaxRegression(builder, input, classes, decay);
@@ -46,6 +52,10 @@ Output BuildPredictions(GraphBuilder& builder, const v1::ModelConfig& config, Ou
   model.weight_decay = decay;
   model.is_training = is_training;
   if (config.has_width_multiplier()) model.width_multiplier = config.width_multiplier();
+  if (name == "cifar10_cnn") return zoo::Cifar10Cnn(builder, input, model);
+  if (name == "vgg16") return zoo::Vgg16(builder, input, model);
+  if (name == "speech_conv") return zoo::SpeechConv(builder, input, model);
+  if (name == "cnn_trad_fpool3") return zoo::CnnTradFpool3(builder, input, model);
   if (name == "mobilenet_v2") return zoo::MobileNetV2(builder, input, model);
   if (name == "mobilenet_v2_dense") return zoo::MobileNetV2Dense(builder, input, model);
   if (name == "resnet18") return zoo::ResNet18(builder, input, model);

@@ -239,9 +239,11 @@ TEST(ModelBuilderTest, LayersNameTheirVariablesAndInputs) {
 
 TEST(ModelBuilderTest, MistakesNameTheirField) {
   EXPECT_EQ(ErrorOf("name: 'resnet'"),
-            "model.name: unknown model 'resnet'; known are fashion_cnn, mlp, seed_mlp, "
-            "softmax_regression, linear, mobilenet_v2, mobilenet_v2_dense, resnet18, resnet50; or "
-            "leave it empty and list model.layer");
+            "model.name: unknown model 'resnet'; known are fashion_cnn, lenet5, mlp, seed_mlp, "
+            "softmax_regression, "
+            "linear, cifar10_cnn, vgg16, speech_conv, cnn_trad_fpool3, mobilenet_v2, "
+            "mobilenet_v2_dense, resnet18, "
+            "resnet50; or leave it empty and list model.layer");
   EXPECT_EQ(ErrorOf("name: 'mlp' layer { flatten {} }"),
             "model: give either a name or layers, not both");
   EXPECT_EQ(ErrorOf("name: 'mlp' weight_decay: nan"), "model.weight_decay: must be a number >= 0");
@@ -274,6 +276,22 @@ TEST(ModelBuilderTest, MistakesNameTheirField) {
             "model: model.layer 'x': activation.alpha: only LEAKY_RELU and ELU have one");
   EXPECT_EQ(ErrorOf("layer { name: 'l' layer_norm { epsilon: -1 } }"),
             "model: model.layer 'l': layer_norm needs a positive epsilon");
+  EXPECT_EQ(ErrorOf("layer { name: 'd' dense { units: 10 } weights_initializer { distribution: "
+                    "DISTRIBUTION_NORMAL "
+                    "b: -1 } }"),
+            "model: model.layer 'd': weights_initializer: initializer: the standard deviation b "
+            "must not be negative, is -1");
+  EXPECT_EQ(ErrorOf("layer { name: 'd' dense { units: 10 } weights_initializer { distribution: "
+                    "DISTRIBUTION_HE_NORMAL a: 1 } }"),
+            "model: model.layer 'd': weights_initializer: a, b: Glorot's and He's take no numbers");
+  EXPECT_EQ(
+      ErrorOf("layer { name: 'd' dense { units: 10 } biases_initializer { a: 1 } }"),
+      "model: model.layer 'd': biases_initializer: distribution: is not given; write one such as "
+      "NORMAL");
+  EXPECT_EQ(ErrorOf("layer { name: 'f' flatten {} weight_decay: 0.1 }"),
+            "model: model.layer 'f': weight_decay: the layer has no weights");
+  EXPECT_EQ(ErrorOf("layer { name: 'd' dense { units: 10 } weight_decay: -1 }"),
+            "model: model.layer 'd': weight_decay: must be a number >= 0");
   EXPECT_EQ(ErrorOf("layer { name: 'p' pool { global: true kernel: 2 } }"),
             "model: model.layer 'p': a global pool takes no kernel, stride or padding");
   EXPECT_EQ(ErrorOf("layer { flatten {} } layer { dense { units: 5 } }"),

@@ -5,28 +5,14 @@
 #include "ml/nn/convolution_layers.h"
 #include "ml/nn/layers.h"
 #include "ml/nn/pooling_layers.h"
+#include "ml/nn/zoo_parts.h"
 
 namespace shoal::zoo {
 namespace {
 
-DenseOptions DenseLayer(absl::string_view scope, int64_t units, Activation activation,
-                        double weight_decay) {
-  DenseOptions options;
-  options.scope = std::string(scope);
-  options.units = units;
-  options.activation = activation;
-  options.weight_decay = weight_decay;
-  return options;
-}
-
 Output ConvBlock(GraphBuilder& builder, Output images, absl::string_view scope, int64_t channels,
                  double weight_decay) {
-  ConvOptions options;
-  options.scope = std::string(scope);
-  options.channels = channels;
-  options.kernel = 5;
-  options.activation = Activation::kRelu;
-  options.weight_decay = weight_decay;
+  const ConvOptions options = ConvLayer(scope, channels, 5, Activation::kRelu, weight_decay);
   return MaxPool(builder, Conv2d(builder, images, options), {2});
 }
 
@@ -47,6 +33,19 @@ Output FashionCnn(GraphBuilder& builder, Output images, int64_t classes, double 
   Output net = ConvBlock(builder, images, "conv1", 32, weight_decay);
   net = ConvBlock(builder, net, "conv2", 64, weight_decay);
   net = Dense(builder, net, DenseLayer("fc3", 512, Activation::kRelu, weight_decay));
+  return Dense(builder, net, DenseLayer("logits", classes, Activation::kNone, weight_decay));
+}
+
+Output LeNet5(GraphBuilder& builder, Output images, int64_t classes, double weight_decay) {
+  PoolOptions pool;
+  ConvOptions first = ConvLayer("conv1", 6, 5, Activation::kTanh, weight_decay);
+  first.padding = Padding::Explicit(2);
+  Output net = AveragePool(builder, Conv2d(builder, images, first), pool);
+  ConvOptions second = ConvLayer("conv2", 16, 5, Activation::kTanh, weight_decay);
+  second.padding = Padding::Valid();
+  net = AveragePool(builder, Conv2d(builder, net, second), pool);
+  net = Dense(builder, net, DenseLayer("fc3", 120, Activation::kTanh, weight_decay));
+  net = Dense(builder, net, DenseLayer("fc4", 84, Activation::kTanh, weight_decay));
   return Dense(builder, net, DenseLayer("logits", classes, Activation::kNone, weight_decay));
 }
 

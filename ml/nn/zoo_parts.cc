@@ -6,6 +6,27 @@
 
 namespace shoal::zoo {
 
+DenseOptions DenseLayer(absl::string_view scope, int64_t units, Activation activation,
+                        double weight_decay) {
+  DenseOptions options;
+  options.scope = std::string(scope);
+  options.units = units;
+  options.activation = activation;
+  options.weight_decay = weight_decay;
+  return options;
+}
+
+ConvOptions ConvLayer(absl::string_view scope, int64_t channels, const Size2& kernel,
+                      Activation activation, double weight_decay) {
+  ConvOptions options;
+  options.scope = std::string(scope);
+  options.channels = channels;
+  options.kernel = kernel;
+  options.activation = activation;
+  options.weight_decay = weight_decay;
+  return options;
+}
+
 Output ConvNorm(GraphBuilder& builder, Output images, absl::string_view scope,
                 ConvNormOptions options, const ModelOptions& model) {
   ConvOptions& convolution = options.convolution;

@@ -6,10 +6,17 @@
 
 #include "ml/graph/graph_builder.h"
 #include "ml/nn/convolution_layers.h"
+#include "ml/nn/layers.h"
 #include "ml/nn/normalization_layers.h"
 #include "ml/nn/zoo.h"
 
 namespace shoal::zoo {
+
+// Options as most layers have them.
+DenseOptions DenseLayer(absl::string_view scope, int64_t units, Activation activation,
+                        double weight_decay);
+ConvOptions ConvLayer(absl::string_view scope, int64_t channels, const Size2& kernel,
+                      Activation activation, double weight_decay);
 
 // A convolution without bias, batch norm, activation. Variables <scope>/weights and
 // <scope>/BatchNorm/{beta, gamma, moving_mean, moving_variance}.

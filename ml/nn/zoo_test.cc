@@ -53,6 +53,53 @@ TEST(ZooTest, ParameterCountsAreThePublishedOnes) {
   EXPECT_EQ(CountParameters(zoo::ResNet50, {3, 224, 224}, options).trainable, 25557032);
 }
 
+// A model without options of its own, with as many classes as are asked for.
+template <Output (*Build)(GraphBuilder&, Output, int64_t, double)>
+Output Plain(GraphBuilder& builder, Output x, const zoo::ModelOptions& options) {
+  return Build(builder, x, options.classes, options.weight_decay);
+}
+
+// VGG-16: table 2 of the paper, as Keras and torchvision count it. The CIFAR-10 tutorial's text
+// says 1,068,298; the one of fashion_cnn is in McMahan et al. 2017.
+TEST(ZooTest, ParameterCountsOfPlainModelsAreThePublishedOnes) {
+  zoo::ModelOptions options;
+  EXPECT_EQ(CountParameters(zoo::Vgg16, {3, 224, 224}, options).trainable, 138357544);
+  options.classes = 10;
+  EXPECT_EQ(CountParameters(zoo::Cifar10Cnn, {3, 24, 24}, options).trainable, 1068298);
+  EXPECT_EQ(CountParameters(Plain<zoo::FashionCnn>, {1, 28, 28}, options).trainable, 1663370);
+  EXPECT_EQ(CountParameters(Plain<zoo::LeNet5>, {1, 28, 28}, options).trainable, 61706);
+  EXPECT_EQ(CountParameters(Plain<zoo::SoftmaxRegression>, {1, 28, 28}, options).trainable, 7850);
+  EXPECT_EQ(CountParameters(Plain<zoo::Mlp>, {1, 28, 28}, options).trainable,
+            784 * 512 + 512 + 512 * 128 + 128 + 128 * 10 + 10);
+}
+
+// The paper's table has 244.2K weights; biases are not in it.
+TEST(ZooTest, SpeechModelsCountAsTheirOrigins) {
+  zoo::ModelOptions options;
+  options.classes = 12;
+  EXPECT_EQ(CountParameters(zoo::SpeechConv, {1, 98, 40}, options).trainable,
+            (20 * 8 + 1) * 64 + (10 * 4 * 64 + 1) * 64 + (49 * 20 * 64 + 1) * 12);
+  options.classes = 4;
+  const int64_t biases = 64 + 64 + 32 + 128 + 4;
+  EXPECT_EQ(CountParameters(zoo::CnnTradFpool3, {1, 32, 40}, options).trainable - biases, 244224);
+}
+
+TEST(ZooTest, TheCifar10CnnDecaysItsLocalLayers) {
+  for (const auto& [decay, decayed] : {std::pair{0.0, 2}, {0.1, 5}}) {
+    zoo::ModelOptions options;
+    options.classes = 10;
+    options.weight_decay = decay;
+    Graph graph;
+    GraphBuilder builder(&graph);
+    zoo::Cifar10Cnn(builder, builder.Placeholder("x", DataType::kFloat32, {kUnknownDim, 3, 24, 24}),
+                    options);
+    EXPECT_EQ(graph.Collection(kRegularizationLosses).size(), static_cast<size_t>(decayed));
+    EXPECT_EQ(graph.FindVariable("conv2/biases")->spec.initializer, ConstantInitializer(0.1));
+    EXPECT_EQ(graph.FindVariable("local4/weights")->spec.initializer,
+              TruncatedNormalInitializer(0, 0.04));
+  }
+}
+
 // Keras counts 2,257,984, 706,224 and 4,363,712 without the top for widths 1, 0.5 and 1.4.
 TEST(ZooTest, MobileNetV2TakesAnyWidthSizeAndNumberOfChannels) {
   zoo::ModelOptions options;
@@ -128,7 +175,10 @@ TEST_P(ZooAgreementTest, CpuKernelsAgreeWithPlainLoops) {
 
 INSTANTIATE_TEST_SUITE_P(Models, ZooAgreementTest,
                          testing::Values(AgreementCase{&zoo::MobileNetV2, 32, 2e-2},
-                                         AgreementCase{&zoo::ResNet18, 16, 2e-3}));
+                                         AgreementCase{&zoo::ResNet18, 16, 2e-3},
+                                         AgreementCase{&zoo::Cifar10Cnn, 24, 1e-5},
+                                         AgreementCase{&Plain<zoo::LeNet5>, 28, 1e-5},
+                                         AgreementCase{&zoo::CnnTradFpool3, 40, 1e-5}));
 
 }  // namespace
 }  // namespace shoal

@@ -52,8 +52,9 @@ constexpr FlagSpec kTable[] = {
      "metrics.jsonl has every update in any case."},
 
     {"model", kModel, kRunning, kText, "model.name", "NAME",
-     "fashion_cnn, mlp, seed_mlp, softmax_regression, linear, mobilenet_v2, mobilenet_v2_dense, "
-     "resnet18 or resnet50; others are written as layers in the run file."},
+     "fashion_cnn, lenet5, mlp, seed_mlp, softmax_regression, linear, cifar10_cnn, vgg16, "
+     "speech_conv, cnn_trad_fpool3, mobilenet_v2, mobilenet_v2_dense, resnet18 or resnet50; others "
+     "are written as layers in the run file."},
     {"loss", kModel, kRunning, kText, "model.loss", "NAME",
      "sparse_softmax_cross_entropy, softmax_cross_entropy, sigmoid_cross_entropy, log_loss, "
      "mean_squared_error, absolute_difference, hinge or huber. Default: what suits the model."},

@@ -264,8 +264,10 @@ const std::vector<std::string>& KnownOptimizers() {
 
 const std::vector<std::string>& KnownModels() {
   static const auto& names = *new std::vector<std::string>{
-      "fashion_cnn",        "mlp",      "seed_mlp", "softmax_regression", "linear", "mobilenet_v2",
-      "mobilenet_v2_dense", "resnet18", "resnet50"};
+      "fashion_cnn",        "lenet5",          "mlp",          "seed_mlp",
+      "softmax_regression", "linear",          "cifar10_cnn",  "vgg16",
+      "speech_conv",        "cnn_trad_fpool3", "mobilenet_v2", "mobilenet_v2_dense",
+      "resnet18",           "resnet50"};
   return names;
 }
 

@@ -84,9 +84,10 @@ const std::vector<BadRun>& BadRuns() {
       {{"--set=model.name="}, "model: is not given; name a run file with --run=FILE"},
       {{"--model=alexnet"}, "model.name: \"alexnet\" is unknown; it is one of fashion_cnn"},
       {{"--model=fashion_cn"},
-       "model.name: \"fashion_cn\" is unknown; it is one of fashion_cnn, mlp, seed_mlp, "
-       "softmax_regression, linear, mobilenet_v2, mobilenet_v2_dense, resnet18, resnet50; did you "
-       "mean fashion_cnn?"},
+       "model.name: \"fashion_cn\" is unknown; it is one of fashion_cnn, lenet5, mlp, seed_mlp, "
+       "softmax_regression, linear, cifar10_cnn, vgg16, speech_conv, cnn_trad_fpool3, "
+       "mobilenet_v2, "
+       "mobilenet_v2_dense, resnet18, resnet50; did you mean fashion_cnn?"},
       {{"--loss=l2"}, "model.loss: \"l2\" is unknown; it is one of sparse_softmax"},
       {{"--set=model.weight_decay=-1"}, "model.weight_decay: must be a finite number >= 0, is -1"},
       {{"--set=model.name=", "--set=model=layer { }"}, "model.layer[0]: has no kind; write dense"},
