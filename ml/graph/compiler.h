@@ -32,13 +32,19 @@ struct CompileRequest {
   std::vector<int64_t> clone_examples;
 
   PlacerOptions placer;
-  const KernelBackend* backend = nullptr;  // of all devices
+  const KernelBackend* backend = nullptr;          // of CPU devices
+  std::vector<const KernelBackend*> accelerators;  // of the other types
   int threads_per_device = 1;
   bool fuse = true;
   bool choose_layouts = true;
 };
 
-// InvalidArgument or Unimplemented, naming the node, where something does not fit or has no kernel.
+// InvalidArgument or Unimplemented, naming the node, where something does not fit or has no kernel;
+// what a device says that cannot be opened or has too little memory.
+//
+// Devices of backends with open_device have memory of their own: values that cross to another
+// memory are copied once for each that reads them, feeds and variables go up packed at the start of
+// a run, outputs come down packed as they become final.
 absl::StatusOr<std::unique_ptr<Executable>> Compile(const CompileRequest& request);
 
 }  // namespace shoal

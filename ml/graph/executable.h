@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 
 #include "ml/graph/graph.h"
@@ -25,10 +26,10 @@ struct RunBindings {
   RandomKey key;                    // first_example: of the first clone
 };
 
-// Not thread-safe: one run at a time. A run allocates nothing and cannot fail. With one device it
-// happens on the caller's thread; with several each has a thread of its own, which lives as long
-// as the executable. `on_final(i)` is called the moment outputs[i] has its bytes, for every i, in
-// the order of completion, on the thread of the device that computed it.
+// Not thread-safe: one run at a time. A run allocates nothing, and cannot fail on devices of the
+// host. With one device it happens on the caller's thread; with several each has a thread of its
+// own, which lives as long as the executable. `on_final(i)` is called the moment outputs[i] has its
+// bytes, for every i, in the order of completion, on the thread of the device that computed it.
 class Executable {
  public:
   using OnFinal = absl::FunctionRef<void(int output_index)>;
@@ -39,6 +40,10 @@ class Executable {
   void Run(const RunBindings& bindings) {
     Run(bindings, [](int) {});
   }
+
+  // Why a device with memory of its own has failed, in this run or before; outputs without their
+  // on_final then mean nothing. OK as long as none has.
+  virtual absl::Status status() const = 0;
 
   virtual const std::vector<TensorSpec>& output_specs() const = 0;
   // Whether the graph reads the variable at all.

@@ -8,18 +8,23 @@
 
 namespace shoal {
 
+int Fusion::OnlyConsumer(int value) const {
+  if (consumers_[value].size() != 1) return -1;
+  const int step = consumers_[value][0];
+  return step >= 0 && plan_.steps[step].device == device_ ? step : -1;
+}
+
 int Fusion::ProducerOf(int value, absl::string_view op) const {
   const PlanValue& produced = plan_.values[value];
   if (produced.source != ValueSource::kStep) return -1;
-  const PlanStep& step = plan_.steps[produced.producer];
-  return step.op == op && !step.is_removed ? produced.producer : -1;
+  return HasOp(produced.producer, op) ? produced.producer : -1;
 }
 
 std::vector<int> Fusion::GradientsOf(const PlanStep& step) const {
   std::vector<int> found;
   for (size_t s = 0; s < plan_.steps.size(); ++s) {
     const PlanStep& candidate = plan_.steps[s];
-    if (!candidate.is_removed && candidate.gradient_of >= 0 &&
+    if (IsHere(candidate) && candidate.gradient_of >= 0 &&
         std::count(step.covered.begin(), step.covered.end(), candidate.gradient_of) > 0) {
       found.push_back(static_cast<int>(s));
     }

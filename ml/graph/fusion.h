@@ -11,19 +11,21 @@
 
 namespace shoal {
 
-// A view of the plan whose consumers are kept current by Refresh.
+// A view of one device's steps in the plan, whose consumers are kept current by Refresh.
 class Fusion {
  public:
-  explicit Fusion(Plan* plan) : plan_(*plan), consumers_(plan->Consumers()) {}
+  Fusion(Plan* plan, int device) : plan_(*plan), device_(device), consumers_(plan->Consumers()) {}
 
   Plan& plan() { return plan_; }
   PlanStep& step(int index) { return plan_.steps[index]; }
   void Refresh() { consumers_ = plan_.Consumers(); }
 
-  // The step that alone reads the value; -1 if there are none, several, or a fetch.
-  int OnlyConsumer(int value) const {
-    return consumers_[value].size() == 1 ? consumers_[value][0] : -1;
+  // A live step of the op, here.
+  bool HasOp(int step, absl::string_view op) const {
+    return IsHere(plan_.steps[step]) && plan_.steps[step].op == op;
   }
+  // The step that alone reads the value; -1 if there are none, several, a fetch, or one elsewhere.
+  int OnlyConsumer(int value) const;
   const std::vector<int>& consumers(int value) const { return consumers_[value]; }
 
   // The live step of the op that computes the value; -1 if another kind of step does.
@@ -35,7 +37,10 @@ class Fusion {
   void Cover(PlanStep* step, const PlanStep& removed);
 
  private:
+  bool IsHere(const PlanStep& step) const { return !step.is_removed && step.device == device_; }
+
   Plan& plan_;
+  const int device_;
   std::vector<std::vector<int>> consumers_;
 };
 

@@ -7,8 +7,6 @@
 namespace shoal {
 namespace {
 
-bool HasOp(const PlanStep& step, absl::string_view op) { return !step.is_removed && step.op == op; }
-
 // A convolution's gradient reads y only to undo an activation.
 void ForgetUnreadOutputs(Plan* plan) {
   for (PlanStep& step : plan->steps) {
@@ -27,7 +25,7 @@ bool FindPoolGradient(Fusion& fusion, const PlanStep& relu, const PlanStep& pool
   if (readers.size() == 1) return true;
   if (readers.size() != 2 || readers[1] < 0) return false;
   const PlanStep& gradient = fusion.step(readers[1]);
-  if (!HasOp(gradient, "ReluGrad") || gradient.inputs[0] != relu.outputs[0]) return false;
+  if (!fusion.HasOp(readers[1], "ReluGrad") || gradient.inputs[0] != relu.outputs[0]) return false;
   const int producer = fusion.ProducerOf(gradient.inputs[1], "MaxPoolGrad");
   if (producer < 0 || fusion.step(producer).inputs[0] != pool.outputs[1]) return false;
   *pool_gradient = producer;
@@ -40,7 +38,7 @@ void FuseReluIntoPool(Fusion& fusion, int relu_index) {
   const std::vector<int>& readers = fusion.consumers(relu.outputs[0]);
   if (readers.empty() || readers[0] < 0) return;
   const int pool_index = readers[0];
-  if (!HasOp(fusion.step(pool_index), "MaxPool")) return;
+  if (!fusion.HasOp(pool_index, "MaxPool")) return;
   int pool_gradient = -1;
   int relu_gradient = -1;
   if (!FindPoolGradient(fusion, relu, fusion.step(pool_index), &pool_gradient, &relu_gradient)) {
@@ -97,8 +95,7 @@ void FuseActivation(Fusion& fusion, int index) {
 }
 
 bool IsPlainConvolution(const PlanStep& step) {
-  return HasOp(step, "Conv") && step.inputs.size() == 3 &&
-         step.attributes.GetString("activation", "none") == "none" &&
+  return step.inputs.size() == 3 && step.attributes.GetString("activation", "none") == "none" &&
          step.attributes.GetInt("group", 1) == 1 &&
          step.attributes.GetInts("dilations", {1, 1}) == std::vector<int64_t>{1, 1};
 }
@@ -113,7 +110,7 @@ Attributes ConvPoolAttributes(const PlanStep& convolution, const PlanStep& pool)
 
 void FusePool(Fusion& fusion, int index) {
   const int pool_index = fusion.OnlyConsumer(fusion.step(index).outputs[0]);
-  if (pool_index < 0 || !HasOp(fusion.step(pool_index), "MaxPool")) return;
+  if (pool_index < 0 || !fusion.HasOp(pool_index, "MaxPool")) return;
   const PlanStep pool = fusion.step(pool_index);
   const std::vector<int64_t> no_pads = {0, 0, 0, 0};
   if (pool.attributes.GetInts("pads", no_pads) != no_pads) return;
@@ -146,26 +143,26 @@ void FusePool(Fusion& fusion, int index) {
 
 }  // namespace
 
-void FusePooling(Plan* plan) {
-  Fusion fusion(plan);
-  for (size_t s = 0; s < plan->steps.size(); ++s) {
-    if (HasOp(plan->steps[s], "Relu")) FuseReluIntoPool(fusion, static_cast<int>(s));
+void FusePooling(Plan* plan, int device) {
+  Fusion fusion(plan, device);
+  for (int s = 0; s < static_cast<int>(plan->steps.size()); ++s) {
+    if (fusion.HasOp(s, "Relu")) FuseReluIntoPool(fusion, s);
   }
 }
 
-void FuseConvolutionPooling(Plan* plan) {
+void FuseConvolutionPooling(Plan* plan, int device) {
   ForgetUnreadOutputs(plan);
-  Fusion fusion(plan);
-  for (size_t s = 0; s < plan->steps.size(); ++s) {
-    if (IsPlainConvolution(plan->steps[s])) FusePool(fusion, static_cast<int>(s));
+  Fusion fusion(plan, device);
+  for (int s = 0; s < static_cast<int>(plan->steps.size()); ++s) {
+    if (fusion.HasOp(s, "Conv") && IsPlainConvolution(plan->steps[s])) FusePool(fusion, s);
   }
 }
 
-void FuseConvolutionActivation(Plan* plan) {
+void FuseConvolutionActivation(Plan* plan, int device) {
   ForgetUnreadOutputs(plan);
-  Fusion fusion(plan);
-  for (size_t s = 0; s < plan->steps.size(); ++s) {
-    if (HasOp(plan->steps[s], "Conv")) FuseActivation(fusion, static_cast<int>(s));
+  Fusion fusion(plan, device);
+  for (int s = 0; s < static_cast<int>(plan->steps.size()); ++s) {
+    if (fusion.HasOp(s, "Conv")) FuseActivation(fusion, s);
   }
 }
 

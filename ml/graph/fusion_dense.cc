@@ -10,8 +10,7 @@ namespace {
 
 // Of two matrices, not of batches.
 bool IsPlainProduct(const Plan& plan, const PlanStep& step) {
-  return !step.is_removed && step.op == "MatMul" &&
-         plan.values[step.outputs[0]].spec.shape.rank() == 2 &&
+  return plan.values[step.outputs[0]].spec.shape.rank() == 2 &&
          !step.attributes.GetBool("transpose_a", false) &&
          !step.attributes.GetBool("transpose_b", false);
 }
@@ -35,7 +34,7 @@ struct Backward {
 
 class DenseFusion {
  public:
-  explicit DenseFusion(Plan* plan) : fusion_(plan) {}
+  DenseFusion(Plan* plan, int device) : fusion_(plan, device) {}
   void Run();
 
  private:
@@ -52,16 +51,16 @@ class DenseFusion {
 void DenseFusion::Run() {
   const int num_steps = static_cast<int>(fusion_.plan().steps.size());
   for (int s = 0; s < num_steps; ++s) {
-    if (IsPlainProduct(fusion_.plan(), fusion_.step(s)) && fusion_.step(s).gradient_of < 0)
-      FuseForward(s);
+    if (!fusion_.HasOp(s, "MatMul") || fusion_.step(s).gradient_of >= 0) continue;
+    if (IsPlainProduct(fusion_.plan(), fusion_.step(s))) FuseForward(s);
   }
   fusion_.Refresh();
   for (int s = 0; s < num_steps; ++s) {
-    if (!fusion_.step(s).is_removed && fusion_.step(s).op == "Dense") FuseBackward(s);
+    if (fusion_.HasOp(s, "Dense")) FuseBackward(s);
   }
   fusion_.Refresh();
-  for (size_t s = 0; s < fusion_.plan().steps.size(); ++s) {
-    if (fusion_.step(s).op == "DenseGrad") ChainGradients(static_cast<int>(s));
+  for (int s = 0; s < static_cast<int>(fusion_.plan().steps.size()); ++s) {
+    if (fusion_.HasOp(s, "DenseGrad")) ChainGradients(s);
   }
 }
 
@@ -196,6 +195,6 @@ void DenseFusion::Replace(const Backward& backward, int dense_index, int dy) {
 
 }  // namespace
 
-void FuseDense(Plan* plan) { DenseFusion(plan).Run(); }
+void FuseDense(Plan* plan, int device) { DenseFusion(plan, device).Run(); }
 
 }  // namespace shoal

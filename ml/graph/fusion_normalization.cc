@@ -8,8 +8,7 @@ namespace shoal {
 namespace {
 
 bool IsPlainNorm(const PlanStep& step) {
-  return !step.is_removed && step.op == "BatchNorm" &&
-         step.attributes.GetString("activation", "none") == "none";
+  return step.attributes.GetString("activation", "none") == "none";
 }
 
 // The live BatchNormGrad of the step; -1 for none, -2 for several.
@@ -40,10 +39,7 @@ void FuseResidual(Fusion& fusion, int index) {
   if ((sum.op != "Add" && sum.op != "AddN") || sum.inputs.size() != 2) return;
   const int residual = sum.inputs[0] == y ? sum.inputs[1] : sum.inputs[0];
   const Plan& plan = fusion.plan();
-  if (residual == y || plan.values[residual].spec != plan.values[y].spec ||
-      sum.device != fusion.step(index).device) {
-    return;
-  }
+  if (residual == y || plan.values[residual].spec != plan.values[y].spec) return;
   fusion.step(index).inputs.push_back(residual);
   TakeOver(fusion, index, next);
   fusion.Refresh();
@@ -80,12 +76,12 @@ void FuseActivation(Fusion& fusion, int index) {
 
 }  // namespace
 
-void FuseNormalization(Plan* plan) {
-  Fusion fusion(plan);
-  for (size_t s = 0; s < plan->steps.size(); ++s) {
-    if (!IsPlainNorm(plan->steps[s])) continue;
-    FuseResidual(fusion, static_cast<int>(s));
-    FuseActivation(fusion, static_cast<int>(s));
+void FuseNormalization(Plan* plan, int device) {
+  Fusion fusion(plan, device);
+  for (int s = 0; s < static_cast<int>(plan->steps.size()); ++s) {
+    if (!fusion.HasOp(s, "BatchNorm") || !IsPlainNorm(plan->steps[s])) continue;
+    FuseResidual(fusion, s);
+    FuseActivation(fusion, s);
   }
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 class LayoutAssignment {
  public:
-  LayoutAssignment(const LayoutSupport& supports_layout, Plan* plan)
+  LayoutAssignment(const std::vector<LayoutSupport>& supports_layout, Plan* plan)
       : supports_layout_(supports_layout), plan_(*plan) {}
   void Run();
 
@@ -22,7 +22,7 @@ class LayoutAssignment {
   bool WantsBlocked(const PlanStep& step) const;
   int InLayout(int value, Layout layout, int reader);
 
-  const LayoutSupport& supports_layout_;
+  const std::vector<LayoutSupport>& supports_layout_;  // by device
   Plan& plan_;
   std::map<std::pair<int, Layout>, int> reordered_;  // (value, layout) -> value in that layout
 };
@@ -35,21 +35,23 @@ bool LayoutAssignment::IsBlockable(int value) const {
 
 // All images that the step touches can be blocked at once.
 bool LayoutAssignment::CanBeBlocked(const PlanStep& step) const {
+  const LayoutSupport& supports_layout = supports_layout_[step.device];
+  if (!supports_layout) return false;
   bool any = false;
   for (size_t i = 0; i < step.outputs.size(); ++i) {
     const int value = step.outputs[i];
     const bool is_plain_output = step.op == "ConvGrad" || step.op == "ConvPoolGrad";
     if (!IsBlockable(value) || (is_plain_output && i > 0)) continue;
-    if (!supports_layout_(step.op, step.attributes, Port::kOutput, static_cast<int>(i),
-                          Layout::kBlocked16)) {
+    if (!supports_layout(step.op, step.attributes, Port::kOutput, static_cast<int>(i),
+                         Layout::kBlocked16)) {
       return false;
     }
     any = true;
   }
   for (size_t i = 0; i < step.inputs.size(); ++i) {
     if (!IsBlockable(step.inputs[i])) continue;
-    if (!supports_layout_(step.op, step.attributes, Port::kInput, static_cast<int>(i),
-                          Layout::kBlocked16)) {
+    if (!supports_layout(step.op, step.attributes, Port::kInput, static_cast<int>(i),
+                         Layout::kBlocked16)) {
       return false;
     }
     any = true;
@@ -74,7 +76,9 @@ int LayoutAssignment::InLayout(int value, Layout layout, int reader) {
   const auto known = reordered_.find({value, layout});
   if (known != reordered_.end()) return known->second;
   PlanStep reorder;
-  const PlanStep& near = plan_.steps[reader >= 0 ? reader : plan_.values[value].producer];
+  // On a device that knows layouts: the reader's, else that which chose the blocked one.
+  const bool is_at_reader = reader >= 0 && supports_layout_[plan_.steps[reader].device];
+  const PlanStep& near = plan_.steps[is_at_reader ? reader : plan_.values[value].producer];
   reorder.name = absl::StrCat(near.name, "/ReorderLayout");
   reorder.op = "ReorderLayout";
   reorder.inputs = {value};
@@ -110,7 +114,7 @@ void LayoutAssignment::Run() {
 
 }  // namespace
 
-void AssignLayouts(const LayoutSupport& supports_layout, Plan* plan) {
+void AssignLayouts(const std::vector<LayoutSupport>& supports_layout, Plan* plan) {
   LayoutAssignment(supports_layout, plan).Run();
 }
 

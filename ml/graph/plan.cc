@@ -249,6 +249,15 @@ void Plan::ReplaceUses(int old_value, int new_value) {
   std::replace(fetches.begin(), fetches.end(), old_value, new_value);
 }
 
+int Plan::RootOf(int value) const {
+  while (values[value].source == ValueSource::kStep) {
+    const PlanStep& step = steps[values[value].producer];
+    if (!IsAlias(step)) break;
+    value = step.inputs[0];
+  }
+  return value;
+}
+
 void Plan::RemoveUnused() {
   std::vector<bool> needed(steps.size(), false);
   std::vector<int> pending(fetches);

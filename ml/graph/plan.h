@@ -47,6 +47,8 @@ struct Plan {
   // Steps that read each value; -1 stands for a fetch.
   std::vector<std::vector<int>> Consumers() const;
   void ReplaceUses(int old_value, int new_value);
+  // The value that owns the bytes: reshapes see those of their input.
+  int RootOf(int value) const;
   // Marks steps that no fetch needs.
   void RemoveUnused();
 };
@@ -57,15 +59,29 @@ bool IsAlias(const PlanStep& step);
 // The ancestors of the fetches with known shapes (plan.cc).
 absl::StatusOr<Plan> MakePlan(const CompileRequest& request, const std::vector<int>& placement);
 
-// Fused ops in place of clusters of nodes, forward and backward together (fusion_*.cc).
-void FuseDense(Plan* plan);
-void FusePooling(Plan* plan);
-void FuseConvolutionPooling(Plan* plan);
-void FuseConvolutionActivation(Plan* plan);
-void FuseNormalization(Plan* plan);
+// Fused ops in place of clusters of nodes, forward and backward together, among the steps of one
+// device (fusion_*.cc).
+void FuseDense(Plan* plan, int device);
+void FusePooling(Plan* plan, int device);
+void FuseConvolutionPooling(Plan* plan, int device);
+void FuseConvolutionActivation(Plan* plan, int device);
+void FuseNormalization(Plan* plan, int device);
 
-// Blocked layouts between the first convolution and the last pool (layout_pass.cc).
-void AssignLayouts(const LayoutSupport& supports_layout, Plan* plan);
+// Blocked layouts between the first convolution and the last pool, on devices whose entry is not
+// empty (layout_pass.cc).
+void AssignLayouts(const std::vector<LayoutSupport>& supports_layout, Plan* plan);
+
+// The kernels of each device, by its index in PlacerOptions::devices.
+using DeviceBackends = std::vector<const KernelBackend*>;
+// Whether the step's outputs are in the host's memory: not those of a device with its own memory,
+// unless the step brings them from there.
+bool IsInHostMemory(const PlanStep& step, const DeviceBackends& backends);
+// One copy for each value and memory in which the value is read but not computed. CopyToHost and
+// its kin stand for what the executor does itself (border_copies.cc).
+inline constexpr char kCopyToHost[] = "CopyToHost";      // a step of the device that has the value
+inline constexpr char kCopyFromHost[] = "CopyFromHost";  // a step of the device that reads it
+inline constexpr char kCopyFromPeer[] = "CopyFromPeer";  // likewise
+void InsertBorderCopies(const DeviceBackends& backends, Plan* plan);
 
 // All steps, producers before readers (schedule.cc).
 std::vector<int> DependenceOrder(const Plan& plan);

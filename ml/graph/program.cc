@@ -24,11 +24,17 @@ Program::~Program() {
   }
   changed_.NotifyAll();
   for (std::thread& thread : threads_) thread.join();
+  // Memory, kernels and events go back to their device from this thread.
+  for (const DeviceProgram& device : parts_.devices) {
+    if (device.device != nullptr) device.device->Activate();
+  }
 }
 
 size_t Program::arena_bytes() const {
   size_t bytes = 0;
-  for (const DeviceProgram& device : parts_.devices) bytes += device.arena.size();
+  for (const DeviceProgram& device : parts_.devices) {
+    bytes += device.arena.size() + device.memory.size();
+  }
   return bytes;
 }
 
@@ -56,6 +62,7 @@ void Program::Bind(const RunBindings& bindings) {
 
 void Program::Run(const RunBindings& bindings, OnFinal on_final) {
   Bind(bindings);
+  bindings_ = &bindings;
   on_final_ = &on_final;
   key_ = bindings.key;
   for (auto& progress : progress_) progress->num_steps.store(0, std::memory_order_relaxed);
@@ -89,17 +96,48 @@ void Program::ThreadMain(int device) {
   }
 }
 
-void Program::RunDevice(int device_index) {
+void Program::RunDevice(int device) {
+  if (parts_.devices[device].device == nullptr) {
+    RunHostSteps(device);
+  } else {
+    RunQueuedSteps(device);
+  }
+}
+
+void Program::RunHostSteps(int device_index) {
   const DeviceProgram& device = parts_.devices[device_index];
-  if (parts_.set_threads) parts_.set_threads(parts_.threads_per_device);
+  if (device.set_threads) device.set_threads(parts_.threads_per_device);
   int num_steps = 0;
   for (const ProgramStep& step : device.steps) {
-    for (const ProgramStep::Wait& wait : step.waits) Await(wait);
+    for (const ProgramStep::Wait& wait : step.waits) Await(device, wait);
     RunStep(device, step);
     ++num_steps;
     if (step.is_awaited) Report(device_index, num_steps);
+    if (has_failed_.load(std::memory_order_relaxed)) continue;
     for (int output : step.finished_outputs) (*on_final_)(output);
   }
+}
+
+// Puts all steps into the device's queues, then hands out what comes down.
+void Program::RunQueuedSteps(int device_index) {
+  DeviceProgram& device = parts_.devices[device_index];
+  device.device->Activate();
+  device.transfers->StartUpload(*bindings_);
+  int num_steps = 0;
+  for (ProgramStep& step : device.steps) {
+    for (const ProgramStep::Wait& wait : step.waits) Await(device, wait);
+    if (step.kernel == nullptr) {
+      CopyOnQueue(device, step);
+    } else {
+      RunStep(device, step);
+      if (step.done != nullptr) device.device->Record(Device::Queue::kCompute, step.done.get());
+    }
+    device.transfers->AfterStep(num_steps);
+    ++num_steps;
+    if (step.is_awaited) Report(device_index, num_steps);
+  }
+  const absl::Status status = device.transfers->Finish(*bindings_, *on_final_);
+  if (!status.ok()) Fail(status);
 }
 
 void Program::RunStep(const DeviceProgram& device, const ProgramStep& step) {
@@ -114,7 +152,34 @@ void Program::RunStep(const DeviceProgram& device, const ProgramStep& step) {
   context.workspace = device.workspace;
   context.key = key_;
   context.key.first_example += step.first_example;
+  if (device.device != nullptr) context.stream = device.device->stream();
   step.kernel->Run(context);
+}
+
+void Program::CopyOnQueue(DeviceProgram& program, ProgramStep& step) {
+  using Queue = Device::Queue;
+  Device& device = *program.device;
+  void* const* operands = parts_.operands.data() + step.operands;
+  Queue queue = Queue::kCompute;
+  switch (step.copy) {
+    case ProgramStep::Copy::kWithin:
+      if (step.copy_bytes > 0) device.CopyWithin(operands[1], operands[0], step.copy_bytes);
+      break;
+    case ProgramStep::Copy::kFromHost:
+      device.CopyFromHost(operands[1], operands[0], step.copy_bytes);
+      break;
+    case ProgramStep::Copy::kFromPeer:
+      device.CopyFromPeer(operands[1], *parts_.devices[step.peer].device, operands[0],
+                          step.copy_bytes);
+      break;
+    case ProgramStep::Copy::kToHost:
+      queue = Queue::kDownload;
+      device.Record(Queue::kCompute, step.computed.get());
+      device.Await(queue, *step.computed);
+      device.CopyToHost(queue, operands[1], operands[0], step.copy_bytes);
+      break;
+  }
+  if (step.done != nullptr) device.Record(queue, step.done.get());
 }
 
 void Program::Report(int device, int num_steps) {
@@ -126,13 +191,37 @@ void Program::Report(int device, int num_steps) {
   progress.changed.NotifyAll();
 }
 
-void Program::Await(const ProgramStep::Wait& wait) {
+// Until the step that is waited for is in its device's queue; then its event, in the waiting
+// device's own queue if they understand each other's events, else by this thread.
+void Program::Await(const DeviceProgram& device, const ProgramStep::Wait& wait) {
   Progress& progress = *progress_[wait.device];
-  if (progress.num_steps.load(std::memory_order_acquire) >= wait.num_steps) return;
-  MutexLock lock(&progress.mutex);
-  while (progress.num_steps.load(std::memory_order_acquire) < wait.num_steps) {
-    progress.changed.Wait(&progress.mutex);
+  if (progress.num_steps.load(std::memory_order_acquire) < wait.num_steps) {
+    MutexLock lock(&progress.mutex);
+    while (progress.num_steps.load(std::memory_order_acquire) < wait.num_steps) {
+      progress.changed.Wait(&progress.mutex);
+    }
   }
+  DeviceProgram& other = parts_.devices[wait.device];
+  if (other.device == nullptr) return;
+  ProgramStep& step = other.steps[wait.num_steps - 1];
+  const bool is_copy_to_host = step.kernel == nullptr && step.copy == ProgramStep::Copy::kToHost;
+  if (device.device != nullptr && !is_copy_to_host) {
+    device.device->Await(Device::Queue::kCompute, *step.done);
+    return;
+  }
+  const absl::Status status = step.done->Wait();
+  if (!status.ok()) Fail(status);
+}
+
+void Program::Fail(const absl::Status& status) {
+  has_failed_.store(true, std::memory_order_relaxed);
+  MutexLock lock(&status_mutex_);
+  if (status_.ok()) status_ = status;
+}
+
+absl::Status Program::status() const {
+  MutexLock lock(&status_mutex_);
+  return status_;
 }
 
 }  // namespace shoal

@@ -1,5 +1,5 @@
 // The executable as data: steps of each device with the places of their operands, and the threads
-// that run them. Filled by the compiler. Private to ml/graph.
+// that run them. Filled by the assembler. Private to ml/graph.
 #ifndef SHOAL_ML_GRAPH_PROGRAM_H_
 #define SHOAL_ML_GRAPH_PROGRAM_H_
 
@@ -11,15 +11,22 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 
 #include "base/mutex.h"
+#include "ml/graph/device_transfers.h"
 #include "ml/graph/executable.h"
+#include "ml/kernels/device.h"
 #include "ml/tensor/buffer.h"
 
 namespace shoal {
 
 struct ProgramStep {
   std::unique_ptr<Kernel> kernel;  // null: copies copy_bytes from operand 0 to operand 1
+  // Between the memories of the step's device, of the host and of another device of its type.
+  enum class Copy { kWithin, kFromHost, kToHost, kFromPeer };
+  Copy copy = Copy::kWithin;
+  int peer = -1;  // kFromPeer: the device with operand 0
   size_t copy_bytes = 0;
   int operands = 0;  // in Program::operands_: the inputs, then the outputs
   int num_inputs = 0;
@@ -30,13 +37,24 @@ struct ProgramStep {
   };
   std::vector<Wait> waits;
   bool is_awaited = false;            // another device waits for this step
-  std::vector<int> finished_outputs;  // fetches that are final after it
+  std::vector<int> finished_outputs;  // fetches of a host's device that are final after it
+
+  // On a device with memory of its own: the step's place in its queues.
+  std::unique_ptr<Device::Event> computed;  // kToHost
+  std::unique_ptr<Device::Event> done;      // if awaited
 };
 
 struct DeviceProgram {
   std::string name;
   std::vector<ProgramStep> steps;
+  // A device of the host.
   Buffer arena;
+  std::function<void(int)> set_threads;  // may be empty
+  // A device with memory of its own; null on the host.
+  std::shared_ptr<Device> device;
+  DeviceMemory memory, staging;
+  std::unique_ptr<DeviceTransfers> transfers;
+
   void* workspace = nullptr;
 };
 
@@ -55,7 +73,6 @@ struct ProgramParts {
   std::vector<TensorSpec> output_specs;
   std::vector<bool> reads_variable;
   std::string text;
-  std::function<void(int)> set_threads;
   int threads_per_device = 1;
   size_t num_inputs = 0;
 };
@@ -66,6 +83,7 @@ class Program : public Executable {
   ~Program() override;
 
   void Run(const RunBindings& bindings, OnFinal on_final) override;
+  absl::Status status() const override ABSL_LOCKS_EXCLUDED(status_mutex_);
   const std::vector<TensorSpec>& output_specs() const override { return parts_.output_specs; }
   bool ReadsVariable(int variable_index) const override {
     return parts_.reads_variable[variable_index];
@@ -74,7 +92,7 @@ class Program : public Executable {
   std::string ToString() const override { return parts_.text; }
 
  private:
-  // How far a device is in this run.
+  // How far a device is in this run: steps done, or put into its queue.
   struct Progress {
     std::atomic<int> num_steps{0};
     Mutex mutex;
@@ -83,15 +101,20 @@ class Program : public Executable {
 
   void Bind(const RunBindings& bindings);
   void RunDevice(int device);
+  void RunHostSteps(int device);
+  void RunQueuedSteps(int device);
   void RunStep(const DeviceProgram& device, const ProgramStep& step);
-  void Await(const ProgramStep::Wait& wait);
+  void CopyOnQueue(DeviceProgram& device, ProgramStep& step);
+  void Await(const DeviceProgram& device, const ProgramStep::Wait& wait);
   void Report(int device, int num_steps);
   void RunOnThreads() ABSL_LOCKS_EXCLUDED(mutex_);
   void ThreadMain(int device) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Fail(const absl::Status& status) ABSL_LOCKS_EXCLUDED(status_mutex_);
 
   ProgramParts parts_;
   std::vector<std::unique_ptr<Progress>> progress_;  // by device
   // Of the run under way: written before its devices start, read by them.
+  const RunBindings* bindings_ = nullptr;
   const OnFinal* on_final_ = nullptr;
   RandomKey key_;
 
@@ -101,6 +124,10 @@ class Program : public Executable {
   int num_busy_ ABSL_GUARDED_BY(mutex_) = 0;
   bool is_stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;  // none with one device
+
+  std::atomic<bool> has_failed_{false};
+  mutable Mutex status_mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(status_mutex_);
 };
 
 }  // namespace shoal

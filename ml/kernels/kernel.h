@@ -3,7 +3,8 @@
 //
 // A kernel is made once for exact shapes and run many times. Run never allocates, never fails, and
 // gives the same bytes for the same inputs. Outputs never overlap inputs. A kernel is run by one
-// thread at a time and may use `threads` OpenMP threads inside.
+// thread at a time and may use `threads` OpenMP threads inside. On a device with memory of its own
+// Run puts its work into the device's stream and returns; what goes wrong then, the device tells.
 #ifndef SHOAL_ML_KERNELS_KERNEL_H_
 #define SHOAL_ML_KERNELS_KERNEL_H_
 
@@ -23,6 +24,8 @@
 
 namespace shoal {
 
+class Device;
+
 // What random ops draw from, with their own attributes: the same batch gives the same bytes.
 struct RandomKey {
   uint64_t seed = 0;
@@ -35,6 +38,7 @@ struct KernelContext {
   void* const* outputs = nullptr;  // null where output_needed is false
   void* workspace = nullptr;       // workspace_bytes(), 64-byte aligned, contents undefined
   RandomKey key;
+  void* stream = nullptr;  // Device::stream(); null on the host
 };
 
 class Kernel {
@@ -52,6 +56,7 @@ struct KernelRequest {
   absl::Span<const TensorSpec> outputs;
   std::vector<bool> output_needed;  // a gradient that nobody fetches: null at Run, work skipped
   int threads = 1;
+  Device* device = nullptr;  // that it will run on, outlives it; null: the host
 };
 
 // NotFound or Unimplemented, naming op and dtypes, where there is no kernel.
@@ -70,6 +75,13 @@ struct KernelBackend {
   KernelFactory create_kernel;
   LayoutSupport supports_layout;                 // empty: plain only
   std::function<void(int threads)> set_threads;  // for the calling thread; empty: nothing to set
+  // Device number `index`, or Unavailable saying how many there are; kept by those who use it.
+  // Empty: the devices compute on the host's threads and memory.
+  std::function<absl::StatusOr<std::shared_ptr<Device>>(int index)> open_device;
+  // Whether there is a kernel for these types; sizes may be unknown. Empty: for all.
+  std::function<bool(absl::string_view op, absl::Span<const TensorSpec> inputs,
+                     absl::Span<const TensorSpec> outputs)>
+      has_kernel;
   // Fused ops that this backend has kernels for, of BatchNorm (with a residual as input 5 and
   // activation relu or relu6; BatchNormGrad with it, the offset as input 5), Dense, DenseGrad, Conv
   // (with an activation), MaxPool (with relu), ConvPool, ConvPoolGrad. DenseGrad with attribute

@@ -1,0 +1,272 @@
+// Graphs on devices with memory of their own, played by simulated ones.
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+#include "ml/graph/compiler.h"
+#include "ml/graph/gradients.h"
+#include "ml/graph/graph_builder.h"
+#include "ml/graph/graph_runner.h"
+#include "ml/graph/ops.h"
+#include "ml/kernels/cpu/cpu_kernels.h"
+#include "ml/kernels/simulated_device.h"
+#include "ml/nn/layers.h"
+#include "ml/nn/losses.h"
+
+namespace shoal {
+namespace {
+
+using Feeds = std::vector<std::pair<Output, Tensor>>;
+
+class DeviceMemoryTest : public testing::Test {
+ protected:
+  // A classifier with its loss and gradients under a device, of batches of 6.
+  void BuildClone(int clone, const std::string& device) {
+    const auto scope = builder_.WithNameScope(absl::StrCat("clone_", clone));
+    const auto on = builder_.WithDevice(device);
+    const auto in_clone = builder_.WithClone(clone);
+    const auto reuse = builder_.ReenterVariableScope(clone == 0 ? Reuse::kCreate : Reuse::kReuse);
+    const Output x = builder_.Placeholder("x", DataType::kFloat32, Shape({kUnknownDim, 5}));
+    const Output labels = builder_.Placeholder("labels", DataType::kInt32, Shape({kUnknownDim}));
+    DenseOptions hidden;
+    hidden.units = 7;
+    hidden.activation = Activation::kRelu;
+    DenseOptions last;
+    last.units = 3;
+    const Output logits = Dense(builder_, Dense(builder_, x, hidden), last);
+    const Output loss = AddLoss(builder_, LossKind::kSparseSoftmaxCrossEntropy, logits, labels);
+    losses_.push_back(builder_.Op("Scale", {loss}, {{"factor", 0.5}}));
+    gradients_.push_back(
+        *BuildGradients(builder_, losses_.back(), graph_.Collection(kTrainableVariables)));
+    feeds_.push_back({x, RandomTensor(DataType::kFloat32, {6, 5}, 3 + clone)});
+    feeds_.push_back({labels, Tensor::Of<int32_t>({6}, {0, 1, 2, 2, 1, 0})});
+  }
+
+  // Sums over the clones, made on the CPU.
+  std::vector<Output> Sums() {
+    const auto on = builder_.WithDevice("/cpu:0");
+    std::vector<Output> sums = {ops::AddN(builder_, losses_)};
+    for (size_t v = 0; v < gradients_[0].size(); ++v) {
+      std::vector<Output> parts;
+      for (const auto& gradients : gradients_) parts.push_back(gradients[v]);
+      sums.push_back(ops::AddN(builder_, parts));
+    }
+    return sums;
+  }
+
+  CompileRequest RequestFor(const std::vector<Output>& fetches,
+                            const std::vector<std::string>& devices) {
+    CompileRequest request = MakeRequest(graph_, cpu_, feeds_, fetches);
+    simulated_ = SimulatedBackend(cpu_, options_);
+    request.accelerators = {&simulated_};
+    request.placer.devices = *LocalDevices("worker", 0, devices);
+    request.placer.log = [this](const std::string& line) { log_ += line + "\n"; };
+    return request;
+  }
+
+  std::unique_ptr<Executable> CompileOrDie(const CompileRequest& request) {
+    absl::StatusOr<std::unique_ptr<Executable>> executable = Compile(request);
+    EXPECT_TRUE(executable.ok()) << executable.status();
+    return *std::move(executable);
+  }
+
+  // Runs on the devices give the bytes of a run on CPUs, time after time.
+  void ExpectBytesOfTheCpu(const std::vector<Output>& fetches, Executable* executable) {
+    const std::vector<Tensor> variables = InitialValues(graph_, 17);
+    const auto expected = RunGraph(graph_, cpu_, feeds_, variables, fetches);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    for (int run = 0; run < 50; ++run) {
+      const std::vector<Tensor> got = RunOnce(executable, feeds_, variables);
+      ASSERT_TRUE(executable->status().ok()) << executable->status();
+      for (size_t i = 0; i < got.size(); ++i) {
+        ASSERT_EQ(got[i].span<float>(), (*expected)[i].span<float>()) << "run " << run << " " << i;
+      }
+    }
+  }
+
+  static int Count(const std::string& text, const char* part) {
+    int count = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+      ++count;
+    }
+    return count;
+  }
+
+  KernelBackend cpu_ = CpuKernelBackend();
+  SimulatedTraffic traffic_;
+  SimulatedDeviceOptions options_{2, {}, -1, &traffic_};
+  KernelBackend simulated_;
+  Graph graph_;
+  GraphBuilder builder_{&graph_};
+  Feeds feeds_;
+  std::vector<Output> losses_;
+  std::vector<std::vector<Output>> gradients_;
+  std::string log_;
+};
+
+TEST_F(DeviceMemoryTest, BindingsGoUpAndGradientsComeDownInOnePackEach) {
+  BuildClone(0, "/gpu:0");
+  const std::vector<Output> fetches = Sums();
+  const auto executable = CompileOrDie(RequestFor(fetches, {"/cpu:0", "/gpu:0"}));
+  EXPECT_EQ(Count(executable->ToString(), "CPU:0"), 0) << executable->ToString();
+  EXPECT_EQ(Count(executable->ToString(), "DenseGrad("), 2);
+  const int64_t before = traffic_.uploads;
+  ExpectBytesOfTheCpu(fetches, executable.get());
+  EXPECT_EQ(traffic_.uploads, before + 50);
+  EXPECT_EQ(traffic_.downloads, 50);
+  EXPECT_GE(executable->arena_bytes(), static_cast<size_t>(traffic_.allocated_bytes));
+}
+
+TEST_F(DeviceMemoryTest, ClonesOnTwoDevicesAreSummedOnTheHost) {
+  BuildClone(0, "/gpu:0");
+  BuildClone(1, "/gpu:1");
+  const std::vector<Output> fetches = Sums();
+  const auto executable = CompileOrDie(RequestFor(fetches, {"/cpu:0", "/gpu:0", "/gpu:1"}));
+  EXPECT_EQ(Count(executable->ToString(), "CopyToHost("), 2 * 5) << executable->ToString();
+  ExpectBytesOfTheCpu(fetches, executable.get());
+}
+
+TEST_F(DeviceMemoryTest, OutputsAreToldInTheOrderOfCompletion) {
+  BuildClone(0, "/gpu:0");
+  const std::vector<Output> fetches = Sums();
+  const auto executable = CompileOrDie(RequestFor(fetches, {"/cpu:0", "/gpu:0"}));
+  const std::vector<Tensor> variables = InitialValues(graph_, 1);
+  std::vector<const void*> inputs = {feeds_[0].second.data(), feeds_[1].second.data()}, values;
+  for (const Tensor& variable : variables) values.push_back(variable.data());
+  std::vector<Tensor> results;
+  std::vector<void*> outputs;
+  for (const TensorSpec& spec : executable->output_specs()) results.emplace_back(spec);
+  for (Tensor& result : results) outputs.push_back(result.mutable_data());
+  std::vector<int> order;
+  executable->Run({inputs, values, outputs, {}}, [&](int output) { order.push_back(output); });
+  ASSERT_EQ(order.size(), fetches.size());
+  // Outputs 1 and 2 are the first layer's, 3 and 4 the last one's.
+  const auto place = [&](int o) { return std::find(order.begin(), order.end(), o); };
+  EXPECT_LT(place(3), place(1));
+  EXPECT_LT(place(4), place(2));
+}
+
+TEST_F(DeviceMemoryTest, AValueCrossesABorderOnceForEachMemoryThatReadsIt) {
+  const Output x = builder_.Placeholder("x", DataType::kFloat32, Shape({4}));
+  feeds_ = {{x, RandomTensor(DataType::kFloat32, {4}, 1)}};
+  const auto on = [&](const char* device, const char* op, std::vector<Output> inputs) {
+    const auto scope = builder_.WithDevice(device);
+    return builder_.Op(op, std::move(inputs));
+  };
+  const Output a = on("/gpu:0", "Square", {x});
+  const Output b = on("/cpu:0", "Exp", {a});
+  const Output c = on("/cpu:1", "Neg", {on("/cpu:1", "Tanh", {a})});
+  const Output d = on("/gpu:1", "Add", {on("/gpu:1", "Mul", {a, b}), c});
+  const Output e = on("/gpu:0", "Sub", {d, ops::Reshape(builder_, b, {4})});
+  const std::vector<Output> fetches = {e, a, b, x};
+  const auto executable =
+      CompileOrDie(RequestFor(fetches, {"/cpu:0", "/cpu:1", "/gpu:0", "/gpu:1"}));
+  const std::string text = executable->ToString();
+  EXPECT_EQ(Count(text, "CopyToHost("), 1) << text;    // a, for both CPUs
+  EXPECT_EQ(Count(text, "CopyFromPeer("), 2) << text;  // a to the second, d to the first
+  EXPECT_EQ(Count(text, "CopyFromHost("), 3) << text;  // b to both, c to the second
+  ExpectBytesOfTheCpu(fetches, executable.get());
+}
+
+TEST_F(DeviceMemoryTest, ConstantsAreMadeWhereTheyAreRead) {
+  const Output x = builder_.Placeholder("x", DataType::kFloat32, Shape({4}));
+  feeds_ = {{x, RandomTensor(DataType::kFloat32, {4}, 1)}};
+  Output constant, sum;
+  {
+    const auto scope = builder_.WithDevice("/cpu:0");
+    constant = ops::Constant(builder_, 2.5);
+  }
+  {
+    const auto scope = builder_.WithDevice("/gpu:1");
+    sum = ops::Add(builder_, x, constant);
+  }
+  const std::vector<Output> fetches = {sum, sum};
+  const auto executable = CompileOrDie(RequestFor(fetches, {"/cpu:0", "/gpu:0", "/gpu:1"}));
+  EXPECT_EQ(Count(executable->ToString(), "CPU:0"), 0) << executable->ToString();
+  ExpectBytesOfTheCpu(fetches, executable.get());
+}
+
+TEST_F(DeviceMemoryTest, WhatADeviceHasNoKernelForGoesToTheCpuSoftly) {
+  options_.ops = {"MatMul",   "Add",         "Relu",  "ReluGrad", "SumTo",
+                  "Variable", "Placeholder", "Dense", "DenseGrad"};
+  BuildClone(0, "/gpu:0");
+  const std::vector<Output> fetches = Sums();
+  CompileRequest request = RequestFor(fetches, {"/cpu:0", "/gpu:0"});
+  const auto executable = CompileOrDie(request);
+  EXPECT_EQ(Count(executable->ToString(), "GPU:0 clone_0/fully_connected/Relu = Dense("), 1)
+      << executable->ToString();
+  EXPECT_NE(log_.find("clone_0/fully_connected/MatMul: (MatMul): "
+                      "/job:worker/task:0/device:GPU:0\n"),
+            std::string::npos)
+      << log_;
+  EXPECT_NE(log_.find("(SparseSoftmaxCrossEntropy): /job:worker/task:0/device:CPU:0\n"),
+            std::string::npos);
+  ExpectBytesOfTheCpu(fetches, executable.get());
+
+  request.placer.allow_soft_placement = false;
+  const std::string message(Compile(request).status().message());
+  EXPECT_NE(message.find("(SparseSoftmaxCrossEntropy): Could not satisfy explicit device "
+                         "specification '/device:GPU:0' because no supported kernel for GPU "
+                         "devices is available; devices with a kernel for it: "
+                         "/job:worker/task:0/device:CPU:0."),
+            std::string::npos)
+      << message;
+}
+
+TEST_F(DeviceMemoryTest, AnIntegerVariableForcedOntoAGpuIsAClearError) {
+  VariableSpec spec;
+  spec.name = "counter";
+  spec.dtype = DataType::kInt32;
+  Output counter;
+  {
+    const auto scope = builder_.WithDevice("/gpu:0");
+    counter = builder_.GetVariable(spec);
+  }
+  CompileRequest request = RequestFor({counter}, {"/cpu:0", "/gpu:0"});
+  request.placer.allow_soft_placement = false;
+  EXPECT_EQ(Compile(request).status().message(),
+            "Cannot assign a device for operation 'counter' (Variable): Could not satisfy explicit "
+            "device specification '/device:GPU:0' because no supported kernel for GPU devices is "
+            "available; devices with a kernel for it: /job:worker/task:0/device:CPU:0. Name one of "
+            "these, or set allow_soft_placement");
+  request.placer.allow_soft_placement = true;
+  log_.clear();
+  EXPECT_TRUE(Compile(request).ok());
+  EXPECT_EQ(log_, "counter: (Variable): /job:worker/task:0/device:CPU:0\n");
+}
+
+TEST_F(DeviceMemoryTest, ADeviceThatFailsTellsAndItsOutputsAreNotTold) {
+  options_.failing_kernel = 4;
+  BuildClone(0, "/gpu:0");
+  const std::vector<Output> fetches = Sums();
+  const auto executable = CompileOrDie(RequestFor(fetches, {"/cpu:0", "/gpu:0"}));
+  EXPECT_TRUE(executable->status().ok());
+  const std::vector<Tensor> variables = InitialValues(graph_, 1);
+  std::vector<const void*> inputs = {feeds_[0].second.data(), feeds_[1].second.data()}, values;
+  for (const Tensor& variable : variables) values.push_back(variable.data());
+  std::vector<Tensor> results;
+  std::vector<void*> outputs;
+  for (const TensorSpec& spec : executable->output_specs()) results.emplace_back(spec);
+  for (Tensor& result : results) outputs.push_back(result.mutable_data());
+  int told = 0;
+  executable->Run({inputs, values, outputs, {}}, [&](int) { ++told; });
+  EXPECT_EQ(told, 0);
+  EXPECT_EQ(executable->status().message(), "the simulated device has failed");
+}
+
+TEST_F(DeviceMemoryTest, ADeviceThatIsNotThereIsNamed) {
+  BuildClone(0, "/gpu:5");
+  const std::vector<Output> fetches = Sums();
+  CompileRequest request = RequestFor(fetches, {"/cpu:0", "/gpu:5"});
+  EXPECT_EQ(Compile(request).status().message(), "there is no simulated device 5");
+  request.accelerators.clear();
+  EXPECT_EQ(Compile(request).status().message(),
+            "devices: there are no kernels for /job:worker/task:0/device:GPU:5; name only devices "
+            "of the backends that are given");
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,79 @@
+#include "ml/graph/device_transfers.h"
+
+#include <cstring>
+#include <utility>
+
+#include "base/log.h"
+#include "base/status_macros.h"
+
+namespace shoal {
+
+absl::StatusOr<std::unique_ptr<DeviceTransfers>> DeviceTransfers::Create(
+    DeviceTransfersOptions options) {
+  std::unique_ptr<DeviceTransfers> transfers(new DeviceTransfers(std::move(options)));
+  RETURN_IF_ERROR(transfers->MakeGroups());
+  return transfers;
+}
+
+absl::Status DeviceTransfers::MakeGroups() {
+  size_t begin = 0;
+  size_t bytes = 0;
+  for (size_t i = 0; i < options_.outputs.size(); ++i) {
+    bytes += options_.outputs[i].bytes;
+    if (bytes < options_.piece_bytes && i + 1 < options_.outputs.size()) continue;
+    Group group{begin, i + 1, options_.outputs[i].step, nullptr, nullptr};
+    ASSIGN_OR_RETURN(group.computed, options_.device->NewEvent());
+    ASSIGN_OR_RETURN(group.arrived, options_.device->NewEvent());
+    groups_.push_back(std::move(group));
+    begin = i + 1;
+    bytes = 0;
+  }
+  return absl::OkStatus();
+}
+
+void DeviceTransfers::StartUpload(const RunBindings& bindings) {
+  next_group_ = 0;
+  size_t sent = 0;  // up to this offset
+  for (size_t i = 0; i < options_.inputs.size(); ++i) {
+    const PackedInput& input = options_.inputs[i];
+    const void* bound =
+        input.is_variable ? bindings.variables[input.index] : bindings.inputs[input.index];
+    CHECK(bound != nullptr) << "binding " << input.index << " is null but used";
+    std::memcpy(options_.staged_inputs + input.offset, bound, input.bytes);
+    const size_t end = input.offset + input.bytes;
+    if (end - sent < options_.piece_bytes && i + 1 < options_.inputs.size()) continue;
+    options_.device->CopyFromHost(options_.device_inputs + sent, options_.staged_inputs + sent,
+                                  end - sent);
+    sent = end;
+  }
+}
+
+void DeviceTransfers::AfterStep(int step) {
+  using Queue = Device::Queue;
+  Device& device = *options_.device;
+  for (; next_group_ < groups_.size() && groups_[next_group_].last_step == step; ++next_group_) {
+    Group& group = groups_[next_group_];
+    const size_t begin = options_.outputs[group.begin].offset;
+    const PackedOutput& last = options_.outputs[group.end - 1];
+    device.Record(Queue::kCompute, group.computed.get());
+    device.Await(Queue::kDownload, *group.computed);
+    device.CopyToHost(Queue::kDownload, options_.staged_outputs + begin,
+                      options_.device_outputs + begin, last.offset + last.bytes - begin);
+    device.Record(Queue::kDownload, group.arrived.get());
+  }
+}
+
+absl::Status DeviceTransfers::Finish(const RunBindings& bindings, Executable::OnFinal on_final) {
+  for (Group& group : groups_) {
+    RETURN_IF_ERROR(group.arrived->Wait());
+    for (size_t i = group.begin; i < group.end; ++i) {
+      const PackedOutput& output = options_.outputs[i];
+      std::memcpy(bindings.outputs[output.index], options_.staged_outputs + output.offset,
+                  output.bytes);
+      on_final(output.index);
+    }
+  }
+  return options_.device->Synchronize();
+}
+
+}  // namespace shoal

@@ -1,0 +1,71 @@
+// Carries a run's bindings to a device with memory of its own and its outputs back: everything that
+// goes up is packed into one staging area, outputs come down in groups, each as soon as it is
+// final. Private to ml/graph.
+#ifndef SHOAL_ML_GRAPH_DEVICE_TRANSFERS_H_
+#define SHOAL_ML_GRAPH_DEVICE_TRANSFERS_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "ml/graph/executable.h"
+#include "ml/kernels/device.h"
+
+namespace shoal {
+
+// Where a binding's bytes are in the packed areas.
+struct PackedInput {
+  bool is_variable;  // else a feed
+  int index;
+  size_t offset, bytes;
+};
+struct PackedOutput {
+  int index;  // of the fetch
+  int step;   // of the device, that makes it final
+  size_t offset, bytes;
+};
+
+struct DeviceTransfersOptions {
+  Device* device = nullptr;
+  // On the device and in staging memory: inputs at `inputs`, outputs at `outputs`.
+  char *device_inputs = nullptr, *device_outputs = nullptr;
+  char *staged_inputs = nullptr, *staged_outputs = nullptr;
+  std::vector<PackedInput> inputs;    // by offset
+  std::vector<PackedOutput> outputs;  // by step, which is by offset
+  // Uploads start, and outputs come down, when so much is together.
+  size_t piece_bytes = size_t{1} << 20;
+};
+
+// Used by the device's thread.
+class DeviceTransfers {
+ public:
+  static absl::StatusOr<std::unique_ptr<DeviceTransfers>> Create(DeviceTransfersOptions options);
+
+  // Copies the bindings into staging memory and puts their upload before the run's first step.
+  void StartUpload(const RunBindings& bindings);
+  // The device's step has been put into its queue: groups that end with it start down.
+  void AfterStep(int step);
+  // Waits for the groups in their order and tells of each output once its bytes are in place.
+  // Nothing is told after an error.
+  absl::Status Finish(const RunBindings& bindings, Executable::OnFinal on_final);
+
+ private:
+  struct Group {
+    size_t begin, end;  // of options_.outputs
+    int last_step;
+    std::unique_ptr<Device::Event> computed, arrived;
+  };
+
+  explicit DeviceTransfers(DeviceTransfersOptions options) : options_(std::move(options)) {}
+  absl::Status MakeGroups();
+
+  const DeviceTransfersOptions options_;
+  std::vector<Group> groups_;  // in the order of last_step
+  size_t next_group_ = 0;      // of this run, not started yet
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_GRAPH_DEVICE_TRANSFERS_H_

@@ -1,0 +1,239 @@
+#include "ml/kernels/simulated_device.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/executor.h"
+#include "base/log.h"
+#include "base/mutex.h"
+#include "base/status_macros.h"
+#include "ml/kernels/device.h"
+
+namespace shoal {
+namespace {
+
+// Makes an address of the host one that no instruction can follow, and back.
+constexpr uintptr_t kTag = uintptr_t{1} << 60;
+constexpr int kNoise = 0xe4;
+
+bool IsTagged(const void* data) { return (reinterpret_cast<uintptr_t>(data) & kTag) != 0; }
+
+void* Tagged(void* data) {
+  return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(data) | kTag);
+}
+
+template <typename T>
+T* Untagged(T* data) {
+  CHECK(data == nullptr || IsTagged(data)) << "an address of the host on a device";
+  return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(data) & ~kTag);
+}
+
+template <typename T>
+T* OfHost(T* data) {
+  CHECK(!IsTagged(data)) << "an address of a device on the host";
+  return data;
+}
+
+class SimulatedEvent final : public Device::Event {
+ public:
+  explicit SimulatedEvent(std::function<absl::Status()> status) : status_(std::move(status)) {}
+
+  absl::Status Wait() override {
+    WaitFor(num_recorded());
+    return status_();
+  }
+  int64_t num_recorded() const {
+    MutexLock lock(&mutex_);
+    return num_recorded_;
+  }
+  int64_t Announce() {
+    MutexLock lock(&mutex_);
+    return ++num_recorded_;
+  }
+  void Reach(int64_t record) {
+    {
+      MutexLock lock(&mutex_);
+      num_reached_ = record;
+    }
+    changed_.NotifyAll();
+  }
+  void WaitFor(int64_t record) const {
+    MutexLock lock(&mutex_);
+    while (num_reached_ < record) changed_.Wait(&mutex_);
+  }
+
+ private:
+  const std::function<absl::Status()> status_;
+  mutable Mutex mutex_;
+  mutable CondVar changed_;
+  int64_t num_recorded_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t num_reached_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+class SimulatedDevice final : public Device {
+ public:
+  SimulatedDevice(SimulatedTraffic* traffic, int64_t failing_kernel)
+      : traffic_(*traffic), failing_kernel_(failing_kernel) {}
+
+  absl::StatusOr<void*> Allocate(size_t bytes) override {
+    void* data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+    std::memset(data, kNoise, bytes);
+    traffic_.allocated_bytes += static_cast<int64_t>(bytes);
+    return Tagged(data);
+  }
+  void Free(void* data) override { std::free(Untagged(data)); }
+  absl::StatusOr<void*> AllocateStaging(size_t bytes) override {
+    void* data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+    std::memset(data, kNoise, bytes);
+    return data;
+  }
+  void FreeStaging(void* data) override { std::free(OfHost(data)); }
+
+  void Activate() override {}
+  void* stream() override { return this; }
+
+  void CopyFromHost(void* to, const void* from, size_t bytes) override {
+    ++traffic_.uploads;
+    Copy(Queue::kCompute, Untagged(to), OfHost(from), bytes);
+  }
+  void CopyToHost(Queue queue, void* to, const void* from, size_t bytes) override {
+    ++traffic_.downloads;
+    Copy(queue, OfHost(to), Untagged(from), bytes);
+  }
+  void CopyWithin(void* to, const void* from, size_t bytes) override {
+    Copy(Queue::kCompute, Untagged(to), Untagged(from), bytes);
+  }
+  void CopyFromPeer(void* to, Device& peer, const void* from, size_t bytes) override {
+    CHECK(&peer != this);
+    ++traffic_.peer_copies;
+    Copy(Queue::kCompute, Untagged(to), Untagged(from), bytes);
+  }
+
+  absl::StatusOr<std::unique_ptr<Event>> NewEvent() override {
+    return {std::make_unique<SimulatedEvent>([this] { return status(); })};
+  }
+  void Record(Queue queue, Event* event) override {
+    auto* simulated = static_cast<SimulatedEvent*>(event);
+    const int64_t record = simulated->Announce();
+    Enqueue(queue, [simulated, record] { simulated->Reach(record); });
+  }
+  void Await(Queue queue, const Event& event) override {
+    const auto* simulated = static_cast<const SimulatedEvent*>(&event);
+    const int64_t record = simulated->num_recorded();
+    Enqueue(queue, [simulated, record] { simulated->WaitFor(record); });
+  }
+  absl::Status Synchronize() override {
+    for (Queue queue : {Queue::kCompute, Queue::kDownload}) {
+      SimulatedEvent event([] { return absl::OkStatus(); });
+      Record(queue, &event);
+      RETURN_IF_ERROR(event.Wait());
+    }
+    return status();
+  }
+
+  void Enqueue(Queue queue, absl::AnyInvocable<void()> work) {
+    (queue == Queue::kCompute ? compute_ : download_).Post(std::move(work));
+  }
+  // In the compute queue. Whether the kernel should run.
+  bool StartKernel() {
+    if (traffic_.kernels++ != failing_kernel_) return true;
+    MutexLock lock(&mutex_);
+    status_ = absl::InternalError("the simulated device has failed");
+    return false;
+  }
+
+ private:
+  absl::Status status() const {
+    MutexLock lock(&mutex_);
+    return status_;
+  }
+  void Copy(Queue queue, void* to, const void* from, size_t bytes) {
+    Enqueue(queue, [=] { std::memcpy(to, from, bytes); });
+  }
+
+  SimulatedTraffic& traffic_;
+  const int64_t failing_kernel_;
+  mutable Mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  SerialExecutor compute_{"compute"}, download_{"download"};
+};
+
+// Puts the inner kernel into the queue with the addresses that the host can follow.
+class SimulatedKernel final : public Kernel {
+ public:
+  SimulatedKernel(std::unique_ptr<Kernel> inner, size_t num_inputs, size_t num_outputs)
+      : inner_(std::move(inner)), num_inputs_(num_inputs), num_outputs_(num_outputs) {}
+
+  size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
+  void Run(const KernelContext& context) override {
+    auto* device = static_cast<SimulatedDevice*>(context.stream);
+    std::vector<const void*> inputs;
+    std::vector<void*> outputs;
+    for (size_t i = 0; i < num_inputs_; ++i) inputs.push_back(Untagged(context.inputs[i]));
+    for (size_t i = 0; i < num_outputs_; ++i) outputs.push_back(Untagged(context.outputs[i]));
+    void* workspace = workspace_bytes() == 0 ? nullptr : Untagged(context.workspace);
+    device->Enqueue(Device::Queue::kCompute,
+                    [this, device, inputs, outputs, workspace, key = context.key] {
+                      if (!device->StartKernel()) return;
+                      KernelContext inner;
+                      inner.inputs = inputs.data();
+                      inner.outputs = outputs.data();
+                      inner.workspace = workspace;
+                      inner.key = key;
+                      inner_->Run(inner);
+                    });
+  }
+
+ private:
+  const std::unique_ptr<Kernel> inner_;
+  const size_t num_inputs_, num_outputs_;
+};
+
+bool HasVariableOf(absl::string_view op, absl::Span<const TensorSpec> outputs) {
+  return op != "Variable" || IsFloating(outputs[0].dtype);
+}
+
+}  // namespace
+
+KernelBackend SimulatedBackend(const KernelBackend& inner, SimulatedDeviceOptions options) {
+  struct Shared {
+    SimulatedTraffic own_traffic;
+    SimulatedDeviceOptions options;
+    std::vector<std::shared_ptr<Device>> devices;
+  };
+  auto shared = std::make_shared<Shared>();
+  shared->options = std::move(options);
+  if (shared->options.traffic == nullptr) shared->options.traffic = &shared->own_traffic;
+  for (int i = 0; i < shared->options.num_devices; ++i) {
+    shared->devices.push_back(
+        std::make_shared<SimulatedDevice>(shared->options.traffic, shared->options.failing_kernel));
+  }
+  KernelBackend backend;
+  backend.device_type = "GPU";
+  backend.fused_ops = inner.fused_ops;
+  backend.open_device = [shared](int index) -> absl::StatusOr<std::shared_ptr<Device>> {
+    if (index < static_cast<int>(shared->devices.size())) return shared->devices[index];
+    return absl::UnavailableError(absl::StrCat("there is no simulated device ", index));
+  };
+  backend.has_kernel = [shared](absl::string_view op, absl::Span<const TensorSpec>,
+                                absl::Span<const TensorSpec> outputs) {
+    const std::vector<std::string>& ops = shared->options.ops;
+    return HasVariableOf(op, outputs) &&
+           (ops.empty() || std::count(ops.begin(), ops.end(), op) > 0);
+  };
+  backend.create_kernel =
+      [create = inner.create_kernel](
+          const KernelRequest& request) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    CHECK(request.device != nullptr);
+    ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, create(request));
+    return {std::make_unique<SimulatedKernel>(std::move(kernel), request.inputs.size(),
+                                              request.outputs.size())};
+  };
+  return backend;
+}
+
+}  // namespace shoal

@@ -1,0 +1,39 @@
+// A device that is none: its memory is the host's under addresses that the host must not follow,
+// its queues are two threads, its kernels another backend's. It shows without a GPU what would be
+// wrong on one: pointers of the wrong memory end the process, work that should have waited is a
+// race. Testonly.
+#ifndef SHOAL_ML_KERNELS_SIMULATED_DEVICE_H_
+#define SHOAL_ML_KERNELS_SIMULATED_DEVICE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ml/kernels/kernel.h"
+
+namespace shoal {
+
+// What has happened, over all devices of a backend.
+struct SimulatedTraffic {
+  std::atomic<int64_t> uploads{0}, downloads{0}, peer_copies{0}, kernels{0};
+  std::atomic<int64_t> allocated_bytes{0};
+};
+
+struct SimulatedDeviceOptions {
+  int num_devices = 1;
+  // Ops with a kernel; empty: all of the inner backend's.
+  std::vector<std::string> ops;
+  // The kernel with this number fails the device, counted from 0 over all runs; -1: none does.
+  int64_t failing_kernel = -1;
+  SimulatedTraffic* traffic = nullptr;  // outlives the backend; may be null
+};
+
+// Devices "/gpu:0", ... whose kernels are the inner backend's. Integers have no variables there.
+KernelBackend SimulatedBackend(const KernelBackend& inner, SimulatedDeviceOptions options);
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_KERNELS_SIMULATED_DEVICE_H_
