@@ -82,6 +82,7 @@ TEST_F(CompilerTest, FusedAndUnfusedAgree) {
   EXPECT_EQ(fused->ToString().find("ReluGrad"), std::string::npos);
   EXPECT_EQ(fused->ToString().find("MatMul("), std::string::npos) << fused->ToString();
   EXPECT_NE(fused->ToString().find("input_relu=true"), std::string::npos);
+  EXPECT_NE(fused->ToString().find("has_input_bias=true"), std::string::npos);
   EXPECT_EQ(unfused->ToString().find("Dense"), std::string::npos);
   ExpectClose(RunOnce(fused.get(), feeds_, variables_), RunOnce(unfused.get(), feeds_, variables_),
               1e-5);

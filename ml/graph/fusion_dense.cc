@@ -1,6 +1,6 @@
 // MatMul + Add + activation -> Dense, and the gradients of the three -> DenseGrad; where one
 // DenseGrad feeds the next, the ReLU between them is undone by the first, on rows that are in
-// cache.
+// cache, and they are summed there for the next one's bias.
 #include <utility>
 
 #include "ml/graph/fusion.h"
@@ -44,6 +44,7 @@ class DenseFusion {
   bool Agrees(const Backward& backward, const PlanStep& dense, int* dy);
   void Replace(const Backward& backward, int dense, int dy);
   void ChainGradients(int later);
+  void MoveBias(PlanStep* earlier, int later);
 
   Fusion fusion_;
 };
@@ -77,6 +78,25 @@ void DenseFusion::ChainGradients(int later_index) {
   later.attributes.Set("input_relu", true);
   earlier.attributes.Set("activation", std::string("none"));
   earlier.inputs[2] = earlier.inputs[3];
+  MoveBias(&earlier, later_index);
+}
+
+// The gradient of the earlier layer's bias, the sum of the later one's dx, is computed there. Not
+// if it is all that is wanted of the earlier layer: then nobody wants dx itself.
+void DenseFusion::MoveBias(PlanStep* earlier, int later_index) {
+  if (!earlier->attributes.GetBool("has_bias", false) ||
+      fusion_.consumers(earlier->outputs[2]).empty() ||
+      fusion_.consumers(earlier->outputs[1]).empty()) {
+    return;
+  }
+  const int bias = earlier->outputs[2];
+  earlier->outputs.erase(earlier->outputs.begin() + 2);
+  if (earlier->outputs.size() == 3) fusion_.plan().values[earlier->outputs[2]].index = 2;
+  earlier->attributes.Set("has_bias", false);
+  PlanStep& later = fusion_.step(later_index);
+  later.attributes.Set("has_input_bias", true);
+  later.outputs.push_back(-1);
+  fusion_.MoveOutput(bias, later_index, static_cast<int>(later.outputs.size()) - 1);
 }
 
 void DenseFusion::FuseForward(int product) {

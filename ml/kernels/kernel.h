@@ -85,7 +85,8 @@ struct KernelBackend {
   // Fused ops that this backend has kernels for, of BatchNorm (with a residual as input 5 and
   // activation relu or relu6; BatchNormGrad with it, the offset as input 5), Dense, DenseGrad, Conv
   // (with an activation), MaxPool (with relu), ConvPool, ConvPoolGrad. DenseGrad with attribute
-  // input_relu: x is a ReLU's output, dx goes back through it too.
+  // input_relu: x is a ReLU's output, dx goes back through it too; and with has_input_bias: its
+  // last output is the sum of that dx over rows, or over everything if it is a scalar.
   std::vector<std::string> fused_ops;
 };
 

@@ -6,6 +6,7 @@
 #include "ml/kernels/cpu/gemm.h"
 #include "ml/kernels/cpu/kernel_families.h"
 #include "ml/kernels/cpu/parallel.h"
+#include "ml/kernels/cpu/simd/product_kernels.h"
 
 namespace shoal::cpu {
 namespace {
@@ -92,25 +93,33 @@ class DenseKernel : public Kernel {
 };
 
 // dz = dy * activation'(y); dx = dz * w^T (through the ReLU that made x, if input_relu); dw = x^T *
-// dz; dbias = the sum of dz over rows. The first two, chunk by chunk of rows, while dz is in L2.
+// dz; dbias = the sum of dz over rows, dinput_bias that of dx. All but dw chunk by chunk of rows,
+// while dz is in L2.
 class DenseGradKernel : public Kernel {
  public:
   struct Sizes {
     int64_t m, n, k;
     bool dx_needed, dw_needed, dbias_needed, bias_is_scalar, input_relu;
+    bool dinput_bias_needed, input_bias_is_scalar;
     Activation activation;
   };
 
-  DenseGradKernel(const SimdKernels& simd, int threads, Sizes sizes)
-      : simd_(simd),
-        threads_(threads),
+  DenseGradKernel(const CpuRequest& request, Sizes sizes)
+      : simd_(request.simd),
+        product_(ProductKernelsFor(request.isa)),
+        threads_(request.threads()),
         s_(sizes),
-        chunk_(RowsPerChunk(s_.m, std::max(s_.n, s_.k), threads)),
-        chunks_((s_.m + chunk_ - 1) / chunk_),
-        has_dz_(s_.activation != Activation::kNone) {}
+        dinput_bias_(request.num_outputs() - 1),
+        has_dz_(s_.activation != Activation::kNone),
+        is_tiled_(s_.input_relu && s_.dx_needed && s_.n > 1 && s_.n <= kMostTiledColumns) {
+    chunk_ = RowsPerChunk(s_.m, std::max(s_.n, s_.k), threads_);
+    const int64_t tile = product_.rows_per_tile;
+    if (is_tiled_) chunk_ = (chunk_ + tile - 1) / tile * tile;
+    chunks_ = (s_.m + chunk_ - 1) / chunk_;
+  }
 
   size_t workspace_bytes() const override {
-    return static_cast<size_t>(DzBytes() + AlignedBytes((chunks_ + 1) * s_.n * 4));
+    return static_cast<size_t>(DzBytes() + SumsBytes(s_.n) + SumsBytes(s_.k) + PackedBytes());
   }
 
   void Run(const KernelContext& context) override {
@@ -122,12 +131,18 @@ class DenseGradKernel : public Kernel {
     char* workspace = static_cast<char*>(context.workspace);
     p.dz = has_dz_ ? reinterpret_cast<float*>(workspace) : nullptr;
     p.sums = reinterpret_cast<float*>(workspace + DzBytes());
+    p.input_sums = reinterpret_cast<float*>(workspace + DzBytes() + SumsBytes(s_.n));
+    p.packed = reinterpret_cast<float*>(workspace + DzBytes() + SumsBytes(s_.n) + SumsBytes(s_.k));
     p.dx = s_.dx_needed ? FloatOutput(context, 0) : nullptr;
+    if (is_tiled_) product_.pack_weights(p.w, s_.k, s_.n, p.packed);
     OmpThreadsScope scope(threads_);
     ParallelFor(threads_, chunks_, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) RunChunk(p, i);
     });
-    if (s_.dbias_needed) SumBias(p.sums, FloatOutput(context, 2));
+    if (s_.dbias_needed) SumBias(p.sums, s_.n, s_.bias_is_scalar, FloatOutput(context, 2));
+    if (s_.dinput_bias_needed) {
+      SumBias(p.input_sums, s_.k, s_.input_bias_is_scalar, FloatOutput(context, dinput_bias_));
+    }
     if (s_.dw_needed) {
       const float* dz = has_dz_ ? p.dz : p.dy;
       ParallelGemm(simd_, threads_, s_.k, s_.n, s_.m, {p.x, s_.k, true}, {dz, s_.n},
@@ -138,10 +153,17 @@ class DenseGradKernel : public Kernel {
  private:
   struct Pointers {
     const float *x, *w, *y, *dy;
-    float *dz, *sums, *dx;
+    float *dz, *sums, *input_sums, *packed, *dx;
   };
 
+  // Packed weights of wider layers would not stay in L2 beside the rows: there oneDNN is faster.
+  static constexpr int64_t kMostTiledColumns = 256;
+
   int64_t DzBytes() const { return has_dz_ ? AlignedBytes(s_.m * s_.n * 4) : 0; }
+  int64_t SumsBytes(int64_t columns) const { return AlignedBytes((chunks_ + 1) * columns * 4); }
+  int64_t PackedBytes() const {
+    return is_tiled_ ? AlignedBytes(product_.packed_size(s_.k, s_.n) * 4) : 0;
+  }
 
   void RunChunk(const Pointers& p, int64_t index) {
     const int64_t row = index * chunk_;
@@ -156,14 +178,21 @@ class DenseGradKernel : public Kernel {
     }
     if (p.dx == nullptr) return;
     const float* dz = (has_dz_ ? p.dz : p.dy) + at;
+    const float* x = p.x + row * s_.k;
     float* dx = p.dx + row * s_.k;
+    float* input_sums = p.input_sums + index * s_.k;
+    if (is_tiled_) {
+      product_.input_gradient({dz, p.packed, x, dx, input_sums, rows, s_.k, s_.n});
+      return;
+    }
     if (s_.n == 1) {
       simd_.outer(dz, p.w, dx, rows, s_.k);
     } else {
       Gemm(rows, s_.k, s_.n, {dz, s_.n}, {p.w, s_.n, true}, dx, s_.k);
     }
     if (s_.input_relu) {
-      simd_.activation_gradient(Activation::kRelu, p.x + row * s_.k, dx, dx, rows, s_.k, nullptr);
+      simd_.activation_gradient(Activation::kRelu, x, dx, dx, rows, s_.k,
+                                s_.dinput_bias_needed ? input_sums : nullptr);
     }
   }
 
@@ -177,19 +206,22 @@ class DenseGradKernel : public Kernel {
 
   // The chunks' sums are added in their order: the same bytes for any number of threads that made
   // them.
-  void SumBias(float* sums, float* dbias) {
-    float* total = s_.bias_is_scalar ? sums + chunks_ * s_.n : dbias;
-    std::fill_n(total, s_.n, 0.0f);
-    for (int64_t i = 0; i < chunks_; ++i) simd_.accumulate(sums + i * s_.n, total, s_.n);
-    if (s_.bias_is_scalar) *dbias = static_cast<float>(simd_.sum(total, s_.n));
+  void SumBias(float* sums, int64_t columns, bool is_scalar, float* dbias) {
+    float* total = is_scalar ? sums + chunks_ * columns : dbias;
+    std::fill_n(total, columns, 0.0f);
+    for (int64_t i = 0; i < chunks_; ++i) simd_.accumulate(sums + i * columns, total, columns);
+    if (is_scalar) *dbias = static_cast<float>(simd_.sum(total, columns));
   }
 
   const SimdKernels& simd_;
+  const ProductKernels& product_;
   const int threads_;
   const Sizes s_;
-  const int64_t chunk_;
-  const int64_t chunks_;
+  const int dinput_bias_;  // index of the output
   const bool has_dz_;
+  const bool is_tiled_;  // product, mask and sums of dx in one
+  int64_t chunk_;
+  int64_t chunks_;
 };
 
 int64_t LeadingElements(const Shape& shape, int dims) {
@@ -250,8 +282,11 @@ KernelOr CreateDense(const CpuRequest& request) {
 }
 
 KernelOr CreateDenseGrad(const CpuRequest& request) {
-  const bool has_bias = request.num_outputs() == 3;
-  if (absl::Status status = request.CheckFloat(4, 4, has_bias ? 3 : 2); !status.ok()) return status;
+  const bool has_input_bias = request.attributes().GetBool("has_input_bias", false);
+  const int own_outputs = request.num_outputs() - (has_input_bias ? 1 : 0);
+  const bool has_bias = own_outputs == 3;
+  const int num_outputs = (has_bias ? 3 : 2) + (has_input_bias ? 1 : 0);
+  if (absl::Status status = request.CheckFloat(4, 4, num_outputs); !status.ok()) return status;
   const absl::StatusOr<Activation> activation =
       ActivationFromName(request.attributes().GetString("activation", "none"));
   if (!activation.ok()) return activation.status();
@@ -277,7 +312,16 @@ KernelOr CreateDenseGrad(const CpuRequest& request) {
       return request.Invalid("want a bias gradient of [n] or []");
     }
   }
-  return std::make_unique<DenseGradKernel>(request.simd, request.threads(), s);
+  if (has_input_bias) {
+    const int index = request.num_outputs() - 1;
+    const Shape& bias = request.output(index).shape;
+    s.dinput_bias_needed = request.needed(index);
+    s.input_bias_is_scalar = bias.rank() == 0;
+    if (!s.input_relu || !s.dx_needed || !(bias.rank() == 0 || bias == Shape({s.k}))) {
+      return request.Invalid("want an input bias of [k] or [] beside dx through the input's ReLU");
+    }
+  }
+  return std::make_unique<DenseGradKernel>(request, s);
 }
 
 }  // namespace shoal::cpu

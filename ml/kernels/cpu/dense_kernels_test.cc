@@ -146,19 +146,46 @@ TEST(DenseGradTest, AllGradientsFollowFromTheActivationsSlope) {
   }
 }
 
+// Rows, columns and depth around the tile's and panel's of every instruction set.
 TEST(DenseGradTest, InputReluStopsGradientsOfInputsThatAreNotPositive) {
-  const Case c{300, 8, 20};
-  Value x = RandomFloats({c.m, c.k}, 1);
-  for (float& v : x.floats) v = std::max(v, 0.0f);
-  const Value w = RandomFloats({c.k, c.n}, 2), y = RandomFloats({c.m, c.n}, 3);
-  const Value dy = RandomFloats({c.m, c.n}, 4);
-  DenseGradients want = WantedGradients(c, "none", x, w, y, dy, false);
-  for (size_t i = 0; i < want.dx.size(); ++i) want.dx[i] *= x.floats[i] > 0.0f ? 1.0f : 0.0f;
-  for (CpuIsa isa : AllIsas()) {
-    const auto result =
-        RunKernel("DenseGrad", {{"input_relu", true}}, {x, w, y, dy}, {x.spec, w.spec}, {1, isa});
-    ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_LT(LargestError((*result)[0].floats, want.dx), 1e-5);
+  for (const Case& c : {Case{300, 8, 20}, Case{29, 70, 33}, Case{14, 64, 32}, Case{3, 130, 100},
+                        Case{600, 300, 64}, Case{50, 1, 40}}) {
+    Value x = RandomFloats({c.m, c.k}, 1);
+    for (float& v : x.floats) v = std::max(v, 0.0f);
+    const Value w = RandomFloats({c.k, c.n}, 2), y = RandomFloats({c.m, c.n}, 3);
+    const Value dy = RandomFloats({c.m, c.n}, 4);
+    DenseGradients want = WantedGradients(c, "none", x, w, y, dy, false);
+    for (size_t i = 0; i < want.dx.size(); ++i) want.dx[i] *= x.floats[i] > 0.0f ? 1.0f : 0.0f;
+    for (CpuIsa isa : AllIsas()) {
+      const auto result =
+          RunKernel("DenseGrad", {{"input_relu", true}}, {x, w, y, dy}, {x.spec, w.spec}, {1, isa});
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_LT(LargestError((*result)[0].floats, want.dx), 1e-5) << c.m << " " << c.n;
+    }
+  }
+}
+
+TEST(DenseGradTest, TheInputsBiasGetsTheSumOfItsGradient) {
+  for (const Case& c : {Case{300, 8, 20}, Case{29, 70, 33}, Case{600, 300, 64}, Case{50, 1, 40}}) {
+    Value x = RandomFloats({c.m, c.k}, 1);
+    for (float& v : x.floats) v = std::max(v, 0.0f);
+    const Value w = RandomFloats({c.k, c.n}, 2), dy = RandomFloats({c.m, c.n}, 4);
+    DenseGradients gradients = WantedGradients(c, "none", x, w, dy, dy, false);
+    for (bool scalar : {false, true}) {
+      std::vector<double> sums(static_cast<size_t>(scalar ? 1 : c.k), 0.0);
+      for (size_t i = 0; i < gradients.dx.size(); ++i) {
+        if (x.floats[i] > 0.0f) sums[scalar ? 0 : i % c.k] += static_cast<double>(gradients.dx[i]);
+      }
+      const std::vector<float> want(sums.begin(), sums.end());
+      const TensorSpec input_bias{DataType::kFloat32, scalar ? Shape{} : Shape{c.k}};
+      for (CpuIsa isa : AllIsas()) {
+        const auto result = RunKernel(
+            "DenseGrad", {{"input_relu", true}, {"has_input_bias", true}, {"has_bias", true}},
+            {x, w, dy, dy}, {x.spec, w.spec, {DataType::kFloat32, {c.n}}, input_bias}, {2, isa});
+        ASSERT_TRUE(result.ok()) << result.status();
+        EXPECT_LT(LargestError((*result)[3].floats, want), 2e-5) << c.m << " " << c.n;
+      }
+    }
   }
 }
 

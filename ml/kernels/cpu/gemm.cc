@@ -35,6 +35,18 @@ bool TryVectorProduct(const SimdKernels& simd, int64_t m, int64_t n, int64_t k, 
   return false;
 }
 
+// c = a * b for a that is stored transposed and deep: a few hundred of k at a time, all rows of
+// them, so that what oneDNN packs stays in cache.
+void DeepGemm(int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, float* c) {
+  constexpr int64_t kMostDepth = 700;
+  const int64_t chunks = (k + kMostDepth - 1) / kMostDepth;
+  const int64_t depth = (k + chunks - 1) / chunks;
+  for (int64_t i = 0; i < k; i += depth) {
+    Gemm(m, n, std::min(depth, k - i), {a.data + i * a.ld, a.ld, true}, {b.data + i * b.ld, b.ld},
+         c, n, i > 0);
+  }
+}
+
 }  // namespace
 
 void Gemm(int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, float* c, int64_t ldc,
@@ -59,8 +71,13 @@ void ParallelGemm(const SimdKernels& simd, int threads, int64_t m, int64_t n, in
   ParallelFor(threads, chunks, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = i * chunk;
-      const Matrix rows{a.data + (a.is_transposed ? row : row * a.ld), a.ld, a.is_transposed};
-      Gemm(std::min(chunk, m - row), n, k, rows, b, c + row * n, n);
+      const int64_t rows = std::min(chunk, m - row);
+      if (a.is_transposed && !b.is_transposed) {
+        DeepGemm(rows, n, k, {a.data + row, a.ld, true}, b, c + row * n);
+        continue;
+      }
+      const Matrix part{a.data + (a.is_transposed ? row : row * a.ld), a.ld, a.is_transposed};
+      Gemm(rows, n, k, part, b, c + row * n, n);
     }
   });
 }

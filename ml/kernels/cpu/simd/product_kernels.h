@@ -1,0 +1,48 @@
+// Products of matrices that end in more than a product, compiled once per instruction set and
+// chosen when a kernel is made. Row-major and dense; counts are in elements. The order of additions
+// is fixed for given sizes, as in simd_kernels.h.
+#ifndef SHOAL_ML_KERNELS_CPU_SIMD_PRODUCT_KERNELS_H_
+#define SHOAL_ML_KERNELS_CPU_SIMD_PRODUCT_KERNELS_H_
+
+#include <cstdint>
+
+#include "ml/kernels/cpu/cpu_features.h"
+
+namespace shoal::cpu {
+
+// The gradient of a layer's input that is itself a ReLU's output.
+struct InputGradient {
+  const float* dz;      // [rows, n]
+  const float* packed;  // w[k, n], packed by pack_weights
+  const float* x;       // [rows, k]
+  float* dx;            // [rows, k]: dz * w^T where x > 0, else 0
+  float* column_sums;   // [k]: the sum of dx over rows; not null
+  int64_t rows, k, n;
+};
+
+struct ProductKernels {
+  // Rows are computed so many at a time: multiples of it are fastest.
+  int64_t rows_per_tile;
+  // Floats that pack_weights writes for w[k, n].
+  int64_t (*packed_size)(int64_t k, int64_t n);
+  // `packed` is 64-byte aligned.
+  void (*pack_weights)(const float* w, int64_t k, int64_t n, float* packed);
+  void (*input_gradient)(const InputGradient& product);
+};
+
+// The table lives for the whole program.
+const ProductKernels& ProductKernelsFor(CpuIsa isa);
+
+namespace generic {
+extern const ProductKernels kProductKernels;
+}
+namespace avx2 {
+extern const ProductKernels kProductKernels;
+}
+namespace avx512 {
+extern const ProductKernels kProductKernels;
+}
+
+}  // namespace shoal::cpu
+
+#endif  // SHOAL_ML_KERNELS_CPU_SIMD_PRODUCT_KERNELS_H_
