@@ -82,6 +82,7 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   recorder.directory = run.out();
   recorder.first_step = session.manifest.has_value() ? session.manifest->step() : 0;
   recorder.synchronous = !run.sync().has_sync_replicas() || run.sync().sync_replicas();
+  recorder.scalars_every = run.summary().scalars_every();
   recorder.progress = options.progress;
   recorder.num_epochs = run.num_epochs();
   ChiefTask* const self = task.get();
@@ -257,7 +258,7 @@ void StopOnRequest(ShutdownNotification* shutdown, const std::shared_ptr<ChiefTa
 }
 
 absl::Status RunChief(const TaskOptions& options) {
-  const uint32_t num_ps_tasks = options.run.deployment().num_ps_tasks();
+  const uint32_t num_ps_tasks = NumPsProcesses(options.run);
   if (num_ps_tasks == 0) {
     return absl::InvalidArgumentError(
         "num_ps_tasks: a chief of its own needs at least one ps; use `shoal train`");

@@ -27,7 +27,11 @@ RunRecorder::RunRecorder(const Options& options, std::unique_ptr<MetricsFile> me
     : options_(options),
       created_(options.clock->Now()),
       metrics_(std::move(metrics)),
-      steps_(options.first_step) {}
+      steps_(options.first_step) {
+  if (options.scalars_every == 0) return;
+  events_ = std::make_unique<MetricsEvents>(options.file_system, options.clock,
+                                            options.directory + "/events", options.scalars_every);
+}
 
 void RunRecorder::Record(const TrainingStarts& starts) {
   if (options_.progress != nullptr) {
@@ -88,20 +92,32 @@ void RunRecorder::Record(const StepLine& line) {
     steps_ = report.step();
     if (report.examples() > 0) final_loss_ = metrics.loss;
   }
+  WriteLine(metrics);
+  if (events_ != nullptr) WriteEvents(metrics);
+  if (options_.progress != nullptr) ShowStep(metrics, options_.progress);
+}
+
+void RunRecorder::WriteLine(const StepMetrics& metrics) {
   const absl::Status status = metrics_->Append(metrics);
-  if (!status.ok()) {
-    if (lines_are_written_) {
-      LOG(ERROR) << "metrics.jsonl: " << status << "; its lines wait until there is room";
-    }
+  if (!status.ok() && lines_are_written_) {
+    LOG(ERROR) << "metrics.jsonl: " << status << "; its lines wait until there is room";
   }
   lines_are_written_ = status.ok();
-  if (options_.progress != nullptr) ShowStep(metrics, options_.progress);
+}
+
+void RunRecorder::WriteEvents(const StepMetrics& metrics) {
+  const absl::Status status = events_->Record(metrics);
+  if (!status.ok() && events_are_written_) {
+    LOG(WARNING) << "event files: " << status << "; their points wait until there is room";
+  }
+  events_are_written_ = status.ok();
 }
 
 absl::Status RunRecorder::Record(const RolledBack& rolled_back) {
   RETURN_IF_ERROR(options_.may_write());
   const absl::Status status = metrics_->CutBackTo(rolled_back.version);
   if (!status.ok()) LOG(ERROR) << "metrics.jsonl: " << status;
+  if (events_ != nullptr) events_->GoBack();
   if (options_.progress != nullptr) options_.progress->GoBackTo(rolled_back.version);
   MutexLock lock(&mutex_);
   steps_ = rolled_back.version;
@@ -150,6 +166,12 @@ bool RunRecorder::any_step() const {
   return last_step_time_ != absl::InfinitePast();
 }
 
-absl::Status RunRecorder::FlushLines() { return metrics_->Flush(); }
+absl::Status RunRecorder::FlushLines() {
+  if (events_ != nullptr) {
+    const absl::Status events = events_->Flush();
+    if (!events.ok()) LOG(WARNING) << "event files end early: " << events;
+  }
+  return metrics_->Flush();
+}
 
 }  // namespace shoal

@@ -16,13 +16,15 @@
 #include "base/file_system.h"
 #include "base/mutex.h"
 #include "chief/chief.h"
+#include "runtime/observability/metrics_events.h"
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/progress.h"
 #include "runtime/observability/summary.h"
 
 namespace shoal {
 
-// Keeps a run's records: metrics.jsonl, the progress bar, and the figures of summary.json.
+// Keeps a run's records: metrics.jsonl, event files, the progress bar, and the figures of
+// summary.json.
 // Checkpoints are written by the functions it is given. figures() may be asked on any thread.
 class RunRecorder : public SessionRecorder {
  public:
@@ -34,6 +36,7 @@ class RunRecorder : public SessionRecorder {
     // first report; no line is void before.
     uint64_t first_step = 0;
     bool synchronous = true;
+    uint64_t scalars_every = 0;            // Steps between points in event files; 0: none.
     ProgressReporter* progress = nullptr;  // May be null.
     uint32_t num_epochs = 0;               // For the progress; 0: as many as the steps make.
     // Makes a checkpoint of shards that are there: writes the manifest, exports the model.
@@ -68,13 +71,17 @@ class RunRecorder : public SessionRecorder {
 
  private:
   RunRecorder(const Options& options, std::unique_ptr<MetricsFile> metrics);
+  void WriteLine(const StepMetrics& metrics);
+  void WriteEvents(const StepMetrics& metrics);
   double RateAt(absl::Time now, uint64_t examples) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountExamples(uint64_t step, uint64_t examples) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   const absl::Time created_;
-  std::unique_ptr<MetricsFile> metrics_;  // of the recording thread
-  bool lines_are_written_ = true;         // of the recording thread
+  std::unique_ptr<MetricsFile> metrics_;   // of the recording thread
+  bool lines_are_written_ = true;          // of the recording thread
+  std::unique_ptr<MetricsEvents> events_;  // of the recording thread; null: none are wanted
+  bool events_are_written_ = true;         // of the recording thread
   mutable Mutex mutex_;
   absl::Time training_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   absl::Time last_step_time_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

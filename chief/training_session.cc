@@ -8,10 +8,21 @@
 #include "absl/strings/str_format.h"
 
 #include "base/status_macros.h"
+#include "runtime/process/protocol_version.h"
 #include "runtime/rpc/run_state.h"
 
 namespace shoal {
 namespace {
+
+// A program of its own may be older or newer than the chief's.
+absl::Status CheckProtocol(TaskId task, const v1::RegisterTaskRequest& request) {
+  const uint32_t theirs = std::max(1u, request.protocol());
+  if (theirs == kProtocolVersion) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("%s speaks protocol %d, the chief %d; build both programs from the same "
+                      "sources",
+                      task.ToString(), theirs, kProtocolVersion));
+}
 
 // A task that was told other numbers of tasks than the chief was started for another run.
 absl::Status CheckCounts(TaskId task, const v1::RegisterTaskRequest& request,
@@ -93,6 +104,7 @@ absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(
         absl::StrFormat("%s: this run has num_ps_tasks=%d; use a --task_index below it",
                         task.ToString(), options_.num_ps_tasks));
   }
+  RETURN_IF_ERROR(CheckProtocol(task, request));
   RETURN_IF_ERROR(CheckCounts(task, request, options_.run.deployment()));
   if (options_.config_fingerprint != 0 &&
       request.config_fingerprint() != options_.config_fingerprint) {

@@ -17,6 +17,7 @@
 #include "deploy/chief_link.h"
 #include "runtime/cluster/cluster_spec.h"
 #include "runtime/cluster/step_plan.h"
+#include "runtime/config/run_config.h"
 #include "runtime/observability/progress.h"
 #include "runtime/observability/run_progress.h"
 #include "runtime/process/batch_mark.h"
@@ -36,27 +37,6 @@ constexpr absl::Duration kOutsidersEnd = absl::Seconds(2);
 bool IsPermanent(const ChildExit& exit) {
   return !exit.by_signal && (exit.number == kExitUsage || exit.number == kExitBadFlags ||
                              exit.number == kExitBadData || exit.number == kExitBadConfig);
-}
-
-// The status that maps to the exit code again.
-absl::StatusCode CodeOf(const ChildExit& exit) {
-  if (exit.by_signal) return absl::StatusCode::kInternal;
-  switch (exit.number) {
-    case kExitUsage:
-    case kExitBadFlags:
-      return absl::StatusCode::kInvalidArgument;
-    case kExitBadData:
-      return absl::StatusCode::kDataLoss;
-    case kExitBadConfig:
-      return absl::StatusCode::kFailedPrecondition;
-    case kExitRestartMe:
-      return absl::StatusCode::kUnavailable;
-    case kExitInterrupted:
-    case kExitTerminated:
-      return absl::StatusCode::kCancelled;
-    default:
-      return absl::StatusCode::kInternal;
-  }
 }
 
 // The last line of a log that a task's main wrote about its end: "shoal ps: ...".
@@ -96,7 +76,7 @@ std::string ActivityOf(const v1::RunState& state) {
 Launcher::Launcher(Options options) : options_(std::move(options)) {
   chief_.id = TaskId{Job::kChief, 0};
   const v1::DeploymentOptions& deployment = options_.run.deployment();
-  for (uint32_t i = 0; i < deployment.num_ps_tasks(); ++i) {
+  for (uint32_t i = 0; i < NumPsProcesses(options_.run); ++i) {
     tasks_.emplace_back().id = TaskId{Job::kPs, i};
   }
   for (uint32_t i = 0; i < deployment.num_replicas(); ++i) {
@@ -138,7 +118,9 @@ absl::Status Launcher::StartTask(Task* task) {
   child.name = task->id.ToString();
   child.log_file = LogPath(task->id);
   child.reports_address = task->id.job != Job::kWorker;
-  child.args = {options_.program, std::string(JobName(task->id.job)),
+  const std::string& worker_binary = options_.run.deployment().worker_binary();
+  const bool is_own = task->id.job == Job::kWorker && !worker_binary.empty();
+  child.args = {is_own ? worker_binary : options_.program, std::string(JobName(task->id.job)),
                 absl::StrCat("--run=", options_.run.out(), "/run.textproto"),
                 absl::StrCat("--task_index=", task->id.index)};
   if (task->id.job != Job::kWorker) child.args.push_back("--listen_address=127.0.0.1:0");
@@ -254,7 +236,7 @@ absl::Status Launcher::ChiefResult(const ChildExit& exit) const {
 }
 
 absl::Status Launcher::Failure(const Task& task, const ChildExit& exit) const {
-  const absl::StatusCode code = CodeOf(exit);
+  const absl::StatusCode code = exit.status_code();
   const std::string words = LastWords(LogPath(task.id), task.id);
   if (code == absl::StatusCode::kCancelled) {
     return absl::CancelledError(words.empty() ? "stopped" : words);
@@ -320,7 +302,7 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
       task->child->Kill();
       task->child->WaitFor(absl::InfiniteDuration());
     } else if (!exit->ok() && !task->ended && patience > absl::ZeroDuration() && task != &chief_ &&
-               CodeOf(*exit) != absl::StatusCode::kCancelled) {
+               exit->status_code() != absl::StatusCode::kCancelled) {
       options_.progress->Say(absl::StrCat(task->id.ToString(), " ended with ", exit->Describe(),
                                           "; log: ", LogPath(task->id)));
     }

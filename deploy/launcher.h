@@ -40,8 +40,8 @@ class Launcher {
 
   struct Options {
     std::string program;  // Path of this program.
-    v1::RunConfig run;    // Resolved, num_ps_tasks > 0; `out` is absolute and holds run.textproto
-                          // and logs/.
+    v1::RunConfig run;    // Resolved, NumPsProcesses > 0; `out` is absolute and holds
+                          // run.textproto and logs/. Workers run its worker_binary, if it has one.
     std::function<std::unique_ptr<ChiefClient>(const std::string& address)> connect;
     absl::Duration start_timeout = absl::Seconds(60);  // For a task to say where it serves.
     absl::Duration stop_timeout = absl::Seconds(60);   // For the checkpoint after a stop request.

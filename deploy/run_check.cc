@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -12,6 +13,7 @@
 #include "base/status_macros.h"
 #include "chief/resume_point.h"
 #include "chief/run_plan.h"
+#include "deploy/worker_program.h"
 #include "worker/run_inputs.h"
 
 namespace shoal {
@@ -30,6 +32,18 @@ absl::StatusOr<absl::optional<ResumePoint>> FindIn(const v1::RunConfig& run,
   return FindResumePoint(run, checkpoints.get(), verify);
 }
 
+// Of the run file, or as the program that has it says.
+absl::StatusOr<v1::WorkerProgram> DescribeModel(const v1::RunConfig& run, FileSystem* file_system) {
+  if (!run.deployment().worker_binary().empty()) return AskWorkerProgram(run, file_system);
+  ASSIGN_OR_RETURN(const RunInputs inputs, LoadRunInputs(run, 0, ModelFromRunFile()));
+  v1::WorkerProgram program;
+  *program.mutable_model() = inputs.declaration;
+  for (std::string& device : inputs.program->missing_devices()) {
+    program.add_missing_devices(std::move(device));
+  }
+  return program;
+}
+
 }  // namespace
 
 absl::StatusOr<RunCheck> CheckRun(const v1::RunConfig& run, FileSystem* file_system) {
@@ -37,16 +51,16 @@ absl::StatusOr<RunCheck> CheckRun(const v1::RunConfig& run, FileSystem* file_sys
   check.run = run;
   ASSIGN_OR_RETURN(absl::optional<ResumePoint> from,
                    FindIn(run, file_system, Checkpoint::Verify::kIndex));
-  ASSIGN_OR_RETURN(const RunInputs inputs, LoadRunInputs(run, 0, ModelFromRunFile()));
-  const std::vector<std::string> missing = inputs.program->missing_devices();
-  if (!missing.empty()) {
-    check.notes.push_back(absl::StrCat("devices: there is no ", absl::StrJoin(missing, ", "),
+  ASSIGN_OR_RETURN(const v1::WorkerProgram program, DescribeModel(run, file_system));
+  if (program.missing_devices_size() > 0) {
+    check.notes.push_back(absl::StrCat("devices: there is no ",
+                                       absl::StrJoin(program.missing_devices(), ", "),
                                        "; CPUs are used instead, see allow_soft_placement"));
   }
   const v1::Manifest* manifest = from.has_value() ? &from->manifest : nullptr;
   ASSIGN_OR_RETURN(
       const std::unique_ptr<RunPlan> plan,
-      PlanRun(run, std::max(1u, run.deployment().num_ps_tasks()), inputs.declaration, manifest));
+      PlanRun(run, std::max(1u, run.deployment().num_ps_tasks()), program.model(), manifest));
   if (run.sync().sync_replicas()) {
     check.run.mutable_sync()->set_replicas_to_aggregate(plan->steps.replicas_to_aggregate());
   }

@@ -22,7 +22,8 @@ struct RunCheck {
 
 // Reads the data, builds the model, and compares with the newest checkpoint in the run's directory;
 // writes nothing. Errors name the field or file: data that is missing or damaged, a model that does
-// not fit its data or its loss, --resume that cannot be had, a checkpoint of another run.
+// not fit its data or its loss, a worker_binary that is none, --resume that cannot be had, a
+// checkpoint of another run.
 absl::StatusOr<RunCheck> CheckRun(const v1::RunConfig& run, FileSystem* file_system);
 
 }  // namespace shoal

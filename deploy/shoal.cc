@@ -1,5 +1,6 @@
 // The one binary, and the one place that links all roles: shoal train, eval, inspect, chief, ps,
 // worker.
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -7,16 +8,19 @@
 
 #include "chief/chief_task.h"
 #include "deploy/command.h"
-#include "deploy/eval_command.h"
 #include "deploy/inspect_command.h"
 #include "deploy/run_check.h"
 #include "deploy/run_local.h"
 #include "deploy/train_command.h"
 #include "deploy/worker_command.h"
+#include "deploy/worker_program.h"
 #include "ps/run_ps.h"
+#include "runtime/process/exit_code.h"
 #include "runtime/process/task_main.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/grpc_chief_client.h"
+#include "worker/eval_command.h"
+#include "worker/run_inputs.h"
 
 namespace shoal {
 namespace {
@@ -24,6 +28,19 @@ namespace {
 std::unique_ptr<ChiefClient> ConnectChief(const std::string& address) {
   return std::make_unique<GrpcChiefClient>(
       NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes));
+}
+
+// In the program that has the run's model.
+int Evaluate(absl::Span<const std::string> args) {
+  const absl::StatusOr<v1::RunConfig> run = FindRunToEvaluate(args);
+  if (!run.ok() || run->deployment().worker_binary().empty()) {
+    return EvalMain(args, ModelFromRunFile());
+  }
+  std::vector<std::string> command = {"eval"};
+  command.insert(command.end(), args.begin(), args.end());
+  const absl::Status status = BecomeProgram(run->deployment().worker_binary(), command);
+  std::fprintf(stderr, "shoal eval: %s\n", std::string(status.message()).c_str());
+  return ExitCodeOf(status);
 }
 
 Command TaskCommand(Job job, std::string summary, absl::Status (*run)(const TaskOptions&)) {
@@ -34,7 +51,7 @@ Command TaskCommand(Job job, std::string summary, absl::Status (*run)(const Task
 std::vector<Command> Commands(const TrainRoles& roles) {
   return {{"train", "train what a run file describes: all tasks on this machine",
            [roles](absl::Span<const std::string> args) { return TrainMain(roles, args); }},
-          {"eval", "loss and accuracy of a checkpoint on the test split", &EvalMain},
+          {"eval", "loss and accuracy of a checkpoint on the test split", &Evaluate},
           {"inspect", "what a run's directory holds, verified", &InspectMain},
           TaskCommand(Job::kChief, "one chief, started by hand", &RunChief),
           TaskCommand(Job::kPs, "one parameter server, started by hand", &RunPs),

@@ -94,8 +94,8 @@ std::string SummaryText(FileSystem* file_system, const std::string& out) {
 std::string Describe(const v1::RunConfig& run) {
   const v1::DeploymentOptions& deployment = run.deployment();
   std::string where = "one process";
-  if (deployment.num_ps_tasks() > 0) {
-    where = absl::StrCat("1 chief, ", deployment.num_ps_tasks(), " ps, ", deployment.num_replicas(),
+  if (NumPsProcesses(run) > 0) {
+    where = absl::StrCat("1 chief, ", NumPsProcesses(run), " ps, ", deployment.num_replicas(),
                          deployment.num_replicas() == 1 ? " worker" : " workers");
   }
   return absl::StrCat("training ", run.name(), ": ", where,
@@ -238,7 +238,7 @@ absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
   const std::string summary_before = SummaryText(files, run.out());
   RETURN_IF_ERROR(directory->Prepare(run));
   options.progress->Say(Describe(run));
-  const absl::Status status = run.deployment().num_ps_tasks() == 0
+  const absl::Status status = NumPsProcesses(run) == 0
                                   ? RunInThisProcess(roles, options, files)
                                   : RunAsProcesses(roles, options, checkpoints_wanted);
   options.progress->Finish();

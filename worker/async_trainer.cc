@@ -134,21 +134,23 @@ void AsyncTrainer::PullAll() {
 
 void AsyncTrainer::Compute() {
   std::optional<BatchKey> next;
+  Work work = {action_.batch, 1, action_.parameter_set, /*contribution_set=*/0};
   {
     MutexLock lock(&mutex_);
     next = logic_.next_batch();
+    const uint32_t group = options_.replica->report_group();
+    if (group != UINT32_MAX) work.step = 1 + logic_.PulledVersions(group)[0];
   }
   const auto read_ahead = [&] {
     train_batches_.Forget();  // what was read ahead for leases that are gone
     if (next.has_value()) train_batches_.Schedule(next->epoch, static_cast<int64_t>(next->index));
   };
   // All exchanges of the batch before are done, and with them its contributions.
-  Train(action_.batch, action_.parameter_set, /*contribution_set=*/0, read_ahead,
-        [this](uint32_t group, bool finite, const BatchReport& report) {
-          if (finite && std::isfinite(report.loss_sum)) return Push(group, report);
-          MutexLock lock(&mutex_);
-          logic_.OnNotPushed(action_.ticket, group);
-        });
+  Train(work, read_ahead, [this](uint32_t group, bool finite, const BatchReport& report) {
+    if (finite && std::isfinite(report.loss_sum)) return Push(group, report);
+    MutexLock lock(&mutex_);
+    logic_.OnNotPushed(action_.ticket, group);
+  });
 }
 
 void AsyncTrainer::Push(uint32_t group, const BatchReport& report) {

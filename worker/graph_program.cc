@@ -89,6 +89,7 @@ absl::StatusOr<std::unique_ptr<GraphProgram>> GraphProgram::Create(Options optio
   RETURN_IF_ERROR(program->Build(true, &program->train_));
   RETURN_IF_ERROR(program->Build(false, &program->evaluate_));
   RETURN_IF_ERROR(program->DeclareVariables());
+  RETURN_IF_ERROR(program->DeclareSummaries());
   const v1::RunConfig& run = program->options_.run;
   const uint32_t clones = run.deployment().has_num_clones() ? run.deployment().num_clones() : 1;
   RETURN_IF_ERROR(program->Prepare(static_cast<int64_t>(clones) * run.batch_size()));
@@ -106,7 +107,8 @@ absl::Status GraphProgram::Build(bool is_training, Deployed* deployed) {
     return std::vector<Output>{outputs.predictions, outputs.loss};
   };
   ASSIGN_OR_RETURN(deployed->model,
-                   Deploy(config, builder, clone, is_training ? &optimizer_ : nullptr));
+                   Deploy(config, builder, clone, is_training ? &optimizer_ : nullptr,
+                          options_.run.summary().model_every() > 0));
   return builder.status();
 }
 
@@ -147,6 +149,72 @@ absl::Status GraphProgram::DeclareVariables() {
     train_fetches_.push_back(contribution_of_[v]);
   }
   return absl::OkStatus();
+}
+
+absl::Status GraphProgram::DeclareSummaries() {
+  if (options_.run.summary().model_every() == 0) return absl::OkStatus();
+  for (const ScalarSummary& scalar : train_.model.summaries) {
+    Summary summary;
+    summary.tags.scalar = scalar.name;
+    summary.value = scalar.value;
+    summaries_.push_back(std::move(summary));
+  }
+  for (const HistogramSummary& histogram : train_.model.histograms) {
+    Summary summary;
+    summary.tags.histogram = histogram.name;
+    summary.tags.norm = histogram.norm_name;
+    summary.value = histogram.value;
+    summaries_.push_back(std::move(summary));
+  }
+  for (Summary& summary : summaries_) {
+    if (summary.value.dtype() != DataType::kFloat32) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "model: ", summary.value.name(), " is summarised but not float32; cast it before"));
+    }
+    const auto same = std::find(train_fetches_.begin(), train_fetches_.end(), summary.value);
+    const auto index = static_cast<int>(same - train_fetches_.begin());
+    const auto contributions_end = num_results_ + static_cast<int>(contributing_.size());
+    if (index < num_results_) {
+      summary.result = index;
+    } else if (index < contributions_end) {
+      summary.variable = static_cast<int>(contributing_[static_cast<size_t>(index - num_results_)]);
+    } else {
+      summary.fetch = index;
+      if (same == train_fetches_.end()) train_fetches_.push_back(summary.value);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void GraphProgram::BindSummaries(Compiled* compiled) const {
+  compiled->summaries.resize(summaries_.size());
+  for (size_t i = 0; i < summaries_.size(); ++i) {
+    if (summaries_[i].fetch < 0) continue;
+    const auto fetch = static_cast<size_t>(summaries_[i].fetch);
+    std::vector<float>& values = compiled->summaries[i];
+    values.resize(
+        static_cast<size_t>(compiled->executable->output_specs()[fetch].shape.num_elements()));
+    compiled->outputs[fetch] = values.data();
+  }
+}
+
+std::vector<BatchSummary> GraphProgram::Summaries(absl::Span<float* const> contributions) const {
+  std::vector<BatchSummary> all;
+  for (size_t i = 0; last_trained_ != nullptr && i < summaries_.size(); ++i) {
+    const Summary& summary = summaries_[i];
+    BatchSummary& batch = all.emplace_back(summary.tags);
+    if (summary.result >= 0) {
+      batch.values = absl::MakeConstSpan(&results_[summary.result], 1);
+    } else if (summary.variable >= 0) {
+      const Shape& shape =
+          train_.graph->variables()[static_cast<size_t>(summary.variable)].spec.shape;
+      batch.values = absl::MakeConstSpan(contributions[static_cast<size_t>(summary.variable)],
+                                         static_cast<size_t>(shape.num_elements()));
+    } else {
+      batch.values = last_trained_->summaries[i];
+    }
+  }
+  return all;
 }
 
 std::vector<int64_t> GraphProgram::ExamplesPerClone(int64_t num_examples, size_t num_clones) const {
@@ -202,6 +270,7 @@ absl::Status GraphProgram::Prepare(int64_t num_examples) {
   std::unique_ptr<Compiled>& compiled = train_compiled_[num_examples];
   if (compiled != nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(compiled, CompileFor(train_, train_fetches_, num_examples));
+  BindSummaries(compiled.get());
   return absl::OkStatus();
 }
 
@@ -246,10 +315,12 @@ absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* r
   bindings.key.epoch = batch.epoch;
   bindings.key.first_example = static_cast<uint64_t>(batch.index) * options_.run.batch_size() *
                                train_.queue->batches().size();
+  last_trained_ = &compiled;
   std::atomic<int> results_left(num_results_);
   compiled.executable->Run(bindings, [&](int output) {
     if (output >= num_results_) {
-      on_final(contributing_[static_cast<size_t>(output - num_results_)]);
+      const auto contribution = static_cast<size_t>(output - num_results_);
+      if (contribution < contributing_.size()) on_final(contributing_[contribution]);
       return;
     }
     if (results_left.fetch_sub(1) > 1) return;

@@ -41,6 +41,8 @@ class GraphProgram : public ReplicaProgram {
   // Whether the model counts correct predictions.
   bool classifies() const { return train_.model.correct_count.valid(); }
 
+  std::vector<BatchSummary> Summaries(absl::Span<float* const> contributions) const override;
+
   absl::Status Prepare(int64_t num_examples) override;
   absl::Status Train(const TrainArguments& arguments, BatchResult* result,
                      absl::FunctionRef<void(uint32_t variable)> on_final,
@@ -62,16 +64,28 @@ class GraphProgram : public ReplicaProgram {
   // An executable for one batch size with its bindings.
   struct Compiled {
     std::unique_ptr<Executable> executable;
-    std::vector<int64_t> clone_rows;     // first row of each feed's clone in the batch
-    std::vector<uint32_t> feed_fields;   // by feed
-    std::vector<const void*> inputs;     // by feed
-    std::vector<const void*> variables;  // by graph variable
-    std::vector<void*> outputs;          // by fetch
+    std::vector<int64_t> clone_rows;            // first row of each feed's clone in the batch
+    std::vector<uint32_t> feed_fields;          // by feed
+    std::vector<const void*> inputs;            // by feed
+    std::vector<const void*> variables;         // by graph variable
+    std::vector<void*> outputs;                 // by fetch
+    std::vector<std::vector<float>> summaries;  // by summary: what is fetched for it alone
+  };
+  // A summary of the model and where its values are.
+  struct Summary {
+    BatchSummary tags;  // without values
+    Output value;
+    int result = -1;    // index in results_
+    int variable = -1;  // index of the contribution
+    int fetch = -1;     // index in train_fetches_: only for the summary
   };
 
   explicit GraphProgram(Options options) : options_(std::move(options)) {}
   absl::Status Build(bool is_training, Deployed* deployed);
   absl::Status DeclareVariables();
+  // With summary.model_every; after DeclareVariables.
+  absl::Status DeclareSummaries();
+  void BindSummaries(Compiled* compiled) const;
   absl::StatusOr<std::unique_ptr<Compiled>> CompileFor(const Deployed& deployed,
                                                        const std::vector<Output>& fetches,
                                                        int64_t num_examples);
@@ -85,10 +99,12 @@ class GraphProgram : public ReplicaProgram {
   Deployed evaluate_;
   std::vector<v1::VariableSpec> variables_;
   std::vector<Output> contribution_of_;  // by variable
-  std::vector<Output> train_fetches_;    // results, then contributions
+  std::vector<Output> train_fetches_;    // results, contributions, what else is summarised
   std::vector<uint32_t>
       contributing_;  // variables, in the order of train_fetches_ after the results
   std::vector<Output> evaluate_fetches_;
+  std::vector<Summary> summaries_;
+  const Compiled* last_trained_ = nullptr;
   std::map<int64_t, std::unique_ptr<Compiled>> train_compiled_;  // by number of examples
   std::map<int64_t, std::unique_ptr<Compiled>> evaluate_compiled_;
   // Scalars of a run: data loss, regularization loss, correct count; only those that the model has.

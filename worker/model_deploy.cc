@@ -68,15 +68,19 @@ OptimizedClones GatherLosses(GraphBuilder& builder, const std::vector<Clone>& cl
 }
 
 // Summaries that the first clone, or nobody in particular, has collected.
-std::vector<ScalarSummary> CollectedSummaries(const Graph& graph, const std::string& first_scope,
-                                              const std::vector<Output>& initial) {
+void AddCollectedSummaries(const Graph& graph, const std::string& first_scope,
+                           const std::vector<Output>& initial, DeployedModel* model) {
   std::vector<Output> values = initial;
   for (const Output& value : graph.Collection(kSummaries, first_scope)) {
     if (std::count(values.begin(), values.end(), value) == 0) values.push_back(value);
   }
-  std::vector<ScalarSummary> summaries;
-  for (const Output& value : values) summaries.push_back({value.name(), value});
-  return summaries;
+  for (const Output& value : values) {
+    if (value.shape().rank() == 0) {
+      model->summaries.push_back({value.name(), value});
+    } else {
+      model->histograms.push_back({value.name(), "", value});
+    }
+  }
 }
 
 absl::Status Train(const DeploymentConfig& config, GraphBuilder& builder,
@@ -207,9 +211,25 @@ std::vector<GradientAndVariable> SumClonesGradients(
   return sums;
 }
 
+std::vector<HistogramSummary> AddGradientsSummaries(
+    const std::vector<GradientAndVariable>& gradients) {
+  std::vector<HistogramSummary> summaries;
+  for (const GradientAndVariable& pair : gradients) {
+    const std::string name = pair.variable.name();
+    if (pair.gradient.valid()) {
+      summaries.push_back(
+          {absl::StrCat(name, "/gradient"), absl::StrCat(name, "/gradient_norm"), pair.gradient});
+    } else {
+      LOG(INFO) << "Var " << name << " has no gradient";
+    }
+  }
+  return summaries;
+}
+
 absl::StatusOr<DeployedModel> Deploy(const DeploymentConfig& config, GraphBuilder& builder,
                                      const CloneFunction& model_fn,
-                                     const v1::OptimizerConfig* optimizer) {
+                                     const v1::OptimizerConfig* optimizer,
+                                     bool summarize_gradients) {
   DeployedModel model;
   const std::vector<Output> initial_summaries = builder.graph().Collection(kSummaries);
   ASSIGN_OR_RETURN(model.clones, CreateClones(config, builder, model_fn));
@@ -224,10 +244,15 @@ absl::StatusOr<DeployedModel> Deploy(const DeploymentConfig& config, GraphBuilde
   model.data_loss = optimized.data_loss;
   model.regularization_loss = optimized.regularization_loss;
   model.correct_count = SumOf(builder, builder.graph().Collection(kCorrectCounts), "correct_count");
-  model.summaries = CollectedSummaries(builder.graph(), model.clones[0].scope, initial_summaries);
+  AddCollectedSummaries(builder.graph(), model.clones[0].scope, initial_summaries, &model);
   model.summaries.insert(model.summaries.end(), optimized.summaries.begin(),
                          optimized.summaries.end());
   Summarize(&model.summaries, "total_loss", model.total_loss);
+  if (summarize_gradients && model.train_op.has_value()) {
+    for (HistogramSummary& gradient : AddGradientsSummaries(model.train_op->gradients)) {
+      model.histograms.push_back(std::move(gradient));
+    }
+  }
   if (!builder.status().ok()) return builder.status();
   return model;
 }

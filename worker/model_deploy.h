@@ -48,6 +48,13 @@ struct ScalarSummary {
   Output value;
 };
 
+// The distribution of the values is of interest and, if it is named, their L2 norm as a scalar.
+struct HistogramSummary {
+  std::string name;
+  std::string norm_name;
+  Output value;
+};
+
 // What a training step fetches: its loss before the update, and what it contributes.
 struct TrainOp {
   Output total_loss;
@@ -60,6 +67,8 @@ struct TrainOp {
 struct DeployedModel {
   std::optional<TrainOp> train_op;       // only with an optimizer and something to train
   std::vector<ScalarSummary> summaries;  // by name, all on the CPU after a run
+  // What the model collects in kSummaries and is no scalar, and if asked for the gradients'.
+  std::vector<HistogramSummary> histograms;
   Output total_loss;           // data_loss + regularization_loss; not valid: no loss at all
   Output data_loss;            // weighted mean over the clones; not valid if they have none
   Output regularization_loss;  // not valid if there is none
@@ -104,10 +113,16 @@ absl::StatusOr<OptimizedClones> OptimizeClones(GraphBuilder& builder,
 std::vector<GradientAndVariable> SumClonesGradients(
     GraphBuilder& builder, const std::vector<std::vector<GradientAndVariable>>& clone_gradients);
 
+// "<variable>/gradient" with "<variable>/gradient_norm" for each gradient. A variable without one
+// is logged.
+std::vector<HistogramSummary> AddGradientsSummaries(
+    const std::vector<GradientAndVariable>& gradients);
+
 // Clones, losses and, with an optimizer (borrowed, kept in the train_op), gradients.
 absl::StatusOr<DeployedModel> Deploy(const DeploymentConfig& config, GraphBuilder& builder,
                                      const CloneFunction& model_fn,
-                                     const v1::OptimizerConfig* optimizer = nullptr);
+                                     const v1::OptimizerConfig* optimizer = nullptr,
+                                     bool summarize_gradients = false);
 
 }  // namespace shoal
 

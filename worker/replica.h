@@ -47,6 +47,14 @@ class Replica {
   absl::Status Train(const LoadedBatch& batch, uint32_t parameter_set, uint32_t contribution_set,
                      OnGroup on_group);
 
+  // Of the batch trained last, into that set, while nobody trains.
+  std::vector<BatchSummary> Summaries(uint32_t contribution_set) const {
+    return program_->Summaries(contributions_[contribution_set]);
+  }
+
+  // The group whose exchanges carry the batch's report; UINT32_MAX: none of the groups.
+  uint32_t report_group() const { return report_group_; }
+
   absl::Status Evaluate(const LoadedBatch& batch, uint32_t parameter_set, BatchResult* result) {
     return program_->Evaluate(batch, parameters_[parameter_set], result);
   }

@@ -22,6 +22,15 @@ struct BatchResult {
   uint64_t examples = 0;
 };
 
+// A number, or numbers, of a batch that somebody wants to look at. The tags are TensorBoard's
+// names; empty: not wanted.
+struct BatchSummary {
+  std::string scalar;     // of the value itself, if it is one number
+  std::string histogram;  // of the values' distribution
+  std::string norm;       // of the L2 norm of the values; only with a histogram
+  absl::Span<const float> values;
+};
+
 // One replica of the model: all its clones, ready to compute batches of any size up to the full
 // one. Pure: the same values and batch give the same bytes. One call at a time.
 class ReplicaProgram {
@@ -48,6 +57,12 @@ class ReplicaProgram {
   virtual absl::Status Train(const TrainArguments& arguments, BatchResult* result,
                              absl::FunctionRef<void(uint32_t variable)> on_final,
                              absl::FunctionRef<void()> on_result) = 0;
+
+  // What the run wants to see of the last batch trained, which had these contributions. Valid until
+  // the next one.
+  virtual std::vector<BatchSummary> Summaries(absl::Span<float* const> /*contributions*/) const {
+    return {};
+  }
 
   // Forward only, as for prediction: sums over the batch's examples.
   virtual absl::Status Evaluate(const LoadedBatch& batch, absl::Span<const float* const> parameters,

@@ -88,7 +88,13 @@ v1::ModelDeclaration Declare(const RunInputs& inputs) {
 }  // namespace
 
 ModelFactory ModelFromRunFile() {
-  return [](const v1::RunConfig& run, const std::vector<FieldSpec>& fields, int64_t classes) {
+  return [](const v1::RunConfig& run, const std::vector<FieldSpec>& fields,
+            int64_t classes) -> absl::StatusOr<ModelFunction> {
+    if (!run.deployment().worker_binary().empty()) {
+      return absl::FailedPreconditionError(absl::StrCat("worker_binary: the run's model is in ",
+                                                        run.deployment().worker_binary(),
+                                                        "; start that program instead of shoal"));
+    }
     return MakeModel(run.model(), fields, classes);
   };
 }

@@ -2,7 +2,6 @@
 #define SHOAL_WORKER_RUN_INPUTS_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -11,16 +10,12 @@
 
 #include "ml/data/batch_plan.h"
 #include "ml/data/dataset.h"
-#include "ml/nn/model.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/run_config.pb.h"
 #include "worker/graph_program.h"
+#include "worker/model_factory.h"
 
 namespace shoal {
-
-// Makes the model for batches of these fields with so many classes.
-using ModelFactory = std::function<absl::StatusOr<ModelFunction>(
-    const v1::RunConfig& run, const std::vector<FieldSpec>& fields, int64_t classes)>;
 
 // The model that the run file names or describes.
 ModelFactory ModelFromRunFile();

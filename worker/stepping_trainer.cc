@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "runtime/rpc/run_state.h"
+#include "worker/summary_writer.h"
 
 namespace shoal {
 namespace {
@@ -112,19 +113,22 @@ void SteppingTrainer::OnDone(Flight* flight, const ExchangeResult& result) {
   Wake();
 }
 
-void SteppingTrainer::Train(const BatchKey& batch, uint32_t parameter_set,
-                            uint32_t contribution_set, absl::FunctionRef<void()> read_ahead,
+void SteppingTrainer::Train(const Work& work, absl::FunctionRef<void()> read_ahead,
                             Replica::OnGroup on_group) {
   const ComputeCount::Scope computing(&computed_);
-  MarkInHand(options_, batch);
+  MarkInHand(options_, work.batch);
   absl::StatusOr<const LoadedBatch*> loaded =
-      train_batches_.Take(batch.epoch, static_cast<int64_t>(batch.index));
+      train_batches_.Take(work.batch.epoch, static_cast<int64_t>(work.batch.index));
   absl::Status status = loaded.status();
   if (status.ok()) {
     read_ahead();
-    status = options_.replica->Train(**loaded, parameter_set, contribution_set, on_group);
+    status = options_.replica->Train(**loaded, work.parameter_set, work.contribution_set, on_group);
     train_batches_.Release(*loaded);
     if (options_.mark != nullptr) options_.mark->Clear();
+    if (status.ok() && options_.summaries != nullptr) {
+      options_.summaries->Offer(work.step,
+                                [&] { return options_.replica->Summaries(work.contribution_set); });
+    }
   }
   MutexLock lock(&mutex_);
   if (!status.ok()) error_ = status;

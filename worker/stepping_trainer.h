@@ -47,10 +47,17 @@ class SteppingTrainer : public Trainer {
   // Starts an exchange; OnExchange is called with its ticket when it is done. Allocates nothing.
   void Start(const Exchange& exchange, uint64_t ticket) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // A batch, the update that it is for (in ASYNC: the next one at the values it starts from), and
+  // the sets that it is computed with.
+  struct Work {
+    BatchKey batch;
+    uint64_t step = 0;
+    uint32_t parameter_set = 0;
+    uint32_t contribution_set = 0;
+  };
   // Loads the batch, calls `read_ahead` (what comes next is scheduled there), and trains the
   // replica on the batch, which is marked as the one in hand meanwhile.
-  void Train(const BatchKey& batch, uint32_t parameter_set, uint32_t contribution_set,
-             absl::FunctionRef<void()> read_ahead, Replica::OnGroup on_group)
+  void Train(const Work& work, absl::FunctionRef<void()> read_ahead, Replica::OnGroup on_group)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Evaluates the block with the parameters and tells the chief. False: Run returns soon.

@@ -121,12 +121,13 @@ void SyncTrainer::Compute() {
     const BatchKey next = plan_.BatchAt(action_.version + 1, action_.position);
     train_batches_.Schedule(next.epoch, static_cast<int64_t>(next.index));
   };
-  Train(action_.batch, action_.parameter_set, action_.gradient_set, read_ahead,
-        [this](uint32_t group, bool finite, const BatchReport& report) {
-          if (finite) return Push(group, report);
-          MutexLock lock(&mutex_);
-          logic_.OnNotPushed(options_.clock->Now(), action_.ticket, group);
-        });
+  const Work work = {action_.batch, action_.version + 1, action_.parameter_set,
+                     action_.gradient_set};
+  Train(work, read_ahead, [this](uint32_t group, bool finite, const BatchReport& report) {
+    if (finite) return Push(group, report);
+    MutexLock lock(&mutex_);
+    logic_.OnNotPushed(options_.clock->Now(), action_.ticket, group);
+  });
   MutexLock lock(&mutex_);
   in_hand_ = std::nullopt;
 }

@@ -23,6 +23,8 @@
 
 namespace shoal {
 
+class SummaryWriter;
+
 // What a trainer works with. All pointers are borrowed and outlive it.
 struct TrainerOptions {
   uint32_t worker = 0;  // the task's index
@@ -37,7 +39,8 @@ struct TrainerOptions {
   StepPlan steps;
   int train_threads = 1;  // that share the reading of a batch; no part of the result
   int test_threads = 1;
-  BatchMark* mark = nullptr;  // Where the batch in hand is noted; may be null.
+  SummaryWriter* summaries = nullptr;  // Gets what the model summarises; may be null.
+  BatchMark* mark = nullptr;           // Where the batch in hand is noted; may be null.
   // Who this is, for messages to the chief; the lineage is filled in.
   std::function<v1::Identity()> identity;
 };

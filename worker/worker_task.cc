@@ -30,6 +30,7 @@
 #include "runtime/variables/exchange_groups.h"
 #include "worker/async_trainer.h"
 #include "worker/replica.h"
+#include "worker/summary_writer.h"
 #include "worker/sync_trainer.h"
 
 namespace shoal {
@@ -168,6 +169,17 @@ std::unique_ptr<BatchMark> MarkFor(const TaskOptions& options) {
   return nullptr;
 }
 
+// Of worker 0, where the run wants it.
+std::unique_ptr<SummaryWriter> SummariesFor(const TaskOptions& options) {
+  if (options.task.index != 0 || options.run.summary().model_every() == 0) return nullptr;
+  SummaryWriter::Options writer;
+  writer.file_system = options.file_system;
+  writer.clock = options.clock;
+  writer.directory = absl::StrCat(options.run.out(), "/events/worker-0");
+  writer.every = options.run.summary().model_every();
+  return std::make_unique<SummaryWriter>(writer);
+}
+
 // Trains with a registered session until the run is over.
 absl::Status Train(const TaskOptions& options, const WorkerLinks& links, const RunInputs& inputs,
                    ChiefSession* session, StateFeed* feed) {
@@ -185,6 +197,7 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links, const R
   Replica replica(inputs.program.get(), &table, &store->groups(), worker_clips);
 
   const std::unique_ptr<BatchMark> mark = MarkFor(options);
+  const std::unique_ptr<SummaryWriter> summaries = SummariesFor(options);
   TrainerOptions trainer_options{.worker = options.task.index,
                                  .clock = options.clock,
                                  .replica = &replica,
@@ -197,6 +210,7 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links, const R
                                  .steps = steps,
                                  .train_threads = DecodeThreads(options.run.data(), *inputs.train),
                                  .test_threads = DecodeThreads(options.run.data(), *inputs.test),
+                                 .summaries = summaries.get(),
                                  .mark = mark.get(),
                                  .identity = [session] { return session->identity(); }};
   const std::unique_ptr<Trainer> trainer = MakeTrainer(state.synchronous(), trainer_options);

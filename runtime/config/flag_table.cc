@@ -47,6 +47,12 @@ constexpr FlagSpec kTable[] = {
      "Updates between checkpoints. 0: every epoch."},
     {"eval_every", kTraining, kRunning, kText, "eval_every", "N",
      "Updates between evaluations on the test split. 0: every epoch."},
+    {"scalars_every", kTraining, kRunning, kText, "summary.scalars_every", "N",
+     "Updates between points of loss, accuracy, learning rate and speed in DIR/events, for "
+     "TensorBoard. Default 10; 0: none."},
+    {"summarize_every", kTraining, kRunning, kText, "summary.model_every", "N",
+     "Updates between summaries of the model in DIR/events: histograms and norms of gradients, "
+     "losses, what the model collects. Default 0: none."},
     {"log_every", kTraining, kRunning, kText, "log_every", "N",
      "Updates between console lines when the output is no terminal. 0: every few seconds. "
      "metrics.jsonl has every update in any case."},
@@ -55,6 +61,9 @@ constexpr FlagSpec kTable[] = {
      "fashion_cnn, lenet5, mlp, seed_mlp, softmax_regression, linear, cifar10_cnn, vgg16, "
      "speech_conv, cnn_trad_fpool3, mobilenet_v2, mobilenet_v2_dense, resnet18 or resnet50; others "
      "are written as layers in the run file."},
+    {"worker_binary", kModel, kScopeAll, kText, "deployment.worker_binary", "PROGRAM",
+     "The workers run this program, which has a model of its own (worker/main.h); the run file's "
+     "model is then of no use."},
     {"loss", kModel, kRunning, kText, "model.loss", "NAME",
      "sparse_softmax_cross_entropy, softmax_cross_entropy, sigmoid_cross_entropy, log_loss, "
      "mean_squared_error, absolute_difference, hinge or huber. Default: what suits the model."},
@@ -130,6 +139,8 @@ constexpr FlagSpec kTable[] = {
      "Serve on addresses that other machines can reach, although connections are not encrypted."},
     {"log_file", kHand, kScopeTask, kText, "", "FILE",
      "Append the log there. Default: standard error."},
+    {"answer", kHand, kScopeTask, kText, "", "FILE", "Launcher: say there what the model is.",
+     true},
     {"report_fd", kHand, kScopeTask, kText, "", "FD", "Launcher: report the address there.", true},
     {"parent_pid", kHand, kScopeTask, kText, "", "PID", "Launcher: die with this process.", true},
 

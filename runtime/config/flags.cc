@@ -93,7 +93,8 @@ absl::Status ApplyTaskFlag(const GivenFlag& flag, CommandLine* line) {
       {"run", &task->run_file},          {"cluster", &task->cluster_file},
       {"ps_hosts", &task->ps_hosts},     {"worker_hosts", &task->worker_hosts},
       {"chief_host", &task->chief_host}, {"job_name", &task->job_name},
-      {"log_file", &task->log_file},     {"listen_address", &task->listen_address}};
+      {"log_file", &task->log_file},     {"listen_address", &task->listen_address},
+      {"answer", &task->answer_file}};
   for (const auto& [known, target] : texts) {
     if (name != known) continue;
     *target = flag.value;
@@ -196,6 +197,16 @@ absl::Status Reconcile(const std::vector<GivenFlag>& flags, const v1::RunConfig&
   if (!rule.empty() && OptimizerName(run->optimizer()) != rule &&
       FindGiven(flags, "optimizer.learning_rate") == nullptr) {
     run->mutable_optimizer()->clear_learning_rate();
+  }
+  // A program has a model of its own: the file's, and its name, are then of no use.
+  const bool model_given = std::any_of(flags.begin(), flags.end(), [](const GivenFlag& flag) {
+    return PathOf(flag) == "model" || absl::StartsWith(PathOf(flag), "model.");
+  });
+  if (FindGiven(flags, "deployment.worker_binary") != nullptr && !model_given) {
+    run->clear_model();
+    if (FindGiven(flags, "name") == nullptr && file.deployment().worker_binary().empty()) {
+      run->clear_name();
+    }
   }
   // The file's name is that of a run of its own model.
   if (run->model().name() != file.model().name() && FindGiven(flags, "name") == nullptr) {

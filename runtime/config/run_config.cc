@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -23,6 +24,17 @@ namespace {
 
 constexpr uint64_t kDefaultSliceBytes = 256 * 1024;
 constexpr char kDefaultDataDirectory[] = "/usr/share/datasets/fashion-mnist";
+
+// The model's, or that of the program which has it; "run" if that is no name.
+std::string DefaultName(const v1::RunConfig& run) {
+  if (!run.model().name().empty()) return run.model().name();
+  const std::string& program = run.deployment().worker_binary();
+  const std::string name = program.substr(program.rfind('/') + 1);
+  const bool is_plain = std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_';
+  });
+  return name.empty() || !is_plain ? "run" : name;
+}
 
 void ResolveDeployment(const TaskCounts& counts, v1::DeploymentOptions* deployment) {
   // No ps is one process: more replicas than one would then be the user's own, visible choice.
@@ -62,7 +74,8 @@ void ResolveCheckpointAndCluster(v1::RunConfig* run) {
 }
 
 void ResolveModel(v1::ModelConfig* model) {
-  if (!model->loss().empty()) return;
+  const bool is_elsewhere = model->name().empty() && model->layer().empty();
+  if (is_elsewhere || !model->loss().empty()) return;
   const bool regression = model->name() == "seed_mlp" || model->name() == "linear";
   model->set_loss(regression ? "mean_squared_error" : "sparse_softmax_cross_entropy");
 }
@@ -197,6 +210,9 @@ void MakePathsAbsolute(const std::string& working_directory, v1::RunConfig* run)
   if (!run->data().directory().empty()) {
     run->mutable_data()->set_directory(absolute(run->data().directory()));
   }
+  if (!run->deployment().worker_binary().empty()) {
+    run->mutable_deployment()->set_worker_binary(absolute(run->deployment().worker_binary()));
+  }
 }
 
 std::string PrintRunConfig(const v1::RunConfig& run) {
@@ -216,9 +232,15 @@ void ResolveDefaults(const TaskCounts& counts, v1::RunConfig* run) {
   ResolveModel(run->mutable_model());
   ResolveData(run->mutable_data());
   ResolveOptimizer(run->mutable_optimizer());
-  if (run->name().empty()) run->set_name(run->model().name().empty() ? "run" : run->model().name());
+  if (run->name().empty()) run->set_name(DefaultName(*run));
   if (!run->has_batch_size()) run->set_batch_size(64);
   if (!run->has_seed()) run->set_seed(1);
+  if (!run->summary().has_scalars_every()) run->mutable_summary()->set_scalars_every(10);
+}
+
+uint32_t NumPsProcesses(const v1::RunConfig& run) {
+  const uint32_t num_ps_tasks = run.deployment().num_ps_tasks();
+  return run.deployment().worker_binary().empty() ? num_ps_tasks : std::max(1u, num_ps_tasks);
 }
 
 absl::Status SelectOptimizer(absl::string_view name, v1::OptimizerConfig* optimizer) {

@@ -27,9 +27,13 @@ absl::StatusOr<v1::RunConfig> LoadRunConfig(const std::string& path);
 // or `checkpoints`. "" for every other run file. So a run's directory can be copied and moved.
 std::string RunDirectoryOf(const std::string& run_file);
 
-// Makes the directories of the run and of its data absolute, so that the run means the same from
-// wherever it is gone on with.
+// Makes the paths of the run, its data and its worker_binary absolute, so that the run means the
+// same from wherever it is gone on with.
 void MakePathsAbsolute(const std::string& working_directory, v1::RunConfig* run);
+
+// How many processes of job ps the run has. With num_ps_tasks=0 none, unless the workers run a
+// program of their own, which has no variables inside: then one.
+uint32_t NumPsProcesses(const v1::RunConfig& run);
 
 // With a comment on top that says what the text is; without `out`, see RunDirectoryOf.
 std::string PrintRunConfig(const v1::RunConfig& run);

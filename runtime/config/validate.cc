@@ -165,6 +165,20 @@ absl::Status ValidateLength(const v1::RunConfig& run) {
   return CheckCount("max_steps", run.max_steps(), 0, uint64_t{1} << 48);
 }
 
+// One model, in the run file or in the program that the workers run.
+absl::Status ValidateWhoseModel(const v1::RunConfig& run, ModelFrom from) {
+  const v1::ModelConfig& model = run.model();
+  if (!run.deployment().worker_binary().empty()) {
+    if (model.ByteSizeLong() == 0) return absl::OkStatus();
+    return Broken("worker_binary",
+                  absl::StrCat("is ", run.deployment().worker_binary(),
+                               ", which has a model of its own, but the run says model or loss "
+                               "too; drop one of them"));
+  }
+  const bool is_given = !model.name().empty() || !model.layer().empty();
+  return is_given || from == ModelFrom::kRunFile ? ValidateModel(model) : absl::OkStatus();
+}
+
 // A number of tasks that follows from addresses, against what the run says.
 absl::Status Reconcile(absl::string_view field, absl::string_view hosts, size_t count, bool given,
                        uint32_t value) {
@@ -176,9 +190,9 @@ absl::Status Reconcile(absl::string_view field, absl::string_view hosts, size_t 
 
 }  // namespace
 
-absl::Status ValidateRunConfig(const v1::RunConfig& run) {
+absl::Status ValidateRunConfig(const v1::RunConfig& run, ModelFrom model) {
   RETURN_IF_ERROR(CheckPlainName("name", run.name()));
-  RETURN_IF_ERROR(ValidateModel(run.model()));
+  RETURN_IF_ERROR(ValidateWhoseModel(run, model));
   RETURN_IF_ERROR(ValidateTasks(run.deployment()));
   RETURN_IF_ERROR(ValidateDevices(run.deployment()));
   RETURN_IF_ERROR(ValidateLength(run));

@@ -27,9 +27,12 @@ inline constexpr uint32_t kMaxBatchSize = 1u << 20;
 inline constexpr uint64_t kMinSliceBytes = 64;
 inline constexpr uint64_t kMaxSliceBytes = uint64_t{4} << 20;
 
+// Where the model is from: chief and ps need none, and a program of its own has one.
+enum class ModelFrom { kRunFile, kElsewhere };
+
 // InvalidArgument with one line, "field.path: what is wrong; what to do", for the first rule that
 // is broken. Call after ResolveDefaults.
-absl::Status ValidateRunConfig(const v1::RunConfig& run);
+absl::Status ValidateRunConfig(const v1::RunConfig& run, ModelFrom model = ModelFrom::kRunFile);
 
 // Host lists decide the numbers of tasks. Writes them into the run where it is silent; a different
 // number that was given as well is an error that names both. Call before ResolveDefaults.

@@ -94,6 +94,28 @@ bool ChildExit::crashed() const {
                        number == SIGILL || number == SIGABRT);
 }
 
+absl::StatusCode ChildExit::status_code() const {
+  if (by_signal) return absl::StatusCode::kInternal;
+  switch (number) {
+    case kExitDone:
+      return absl::StatusCode::kOk;
+    case kExitUsage:
+    case kExitBadFlags:
+      return absl::StatusCode::kInvalidArgument;
+    case kExitBadData:
+      return absl::StatusCode::kDataLoss;
+    case kExitBadConfig:
+      return absl::StatusCode::kFailedPrecondition;
+    case kExitRestartMe:
+      return absl::StatusCode::kUnavailable;
+    case kExitInterrupted:
+    case kExitTerminated:
+      return absl::StatusCode::kCancelled;
+    default:
+      return absl::StatusCode::kInternal;
+  }
+}
+
 std::string ChildExit::Describe() const {
   if (by_signal) {
     const char* name = sigabbrev_np(number);

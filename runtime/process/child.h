@@ -23,6 +23,8 @@ struct ChildExit {
   int number = 0;  // The signal, or the exit code.
 
   bool ok() const { return !by_signal && number == 0; }
+  // The code of a status that ends this process with the same exit code; Internal for a signal.
+  absl::StatusCode status_code() const;
   // SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT: of its own making, so what it computed is suspect.
   bool crashed() const;
   // "killed by SIGKILL", "exit code 64 (bad flags)".

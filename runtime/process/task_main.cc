@@ -161,7 +161,7 @@ absl::StatusOr<std::string> WorkingDirectory() {
 }  // namespace
 
 absl::StatusOr<TaskOptions> ResolveTask(Job job, const CommandLine& line,
-                                        const std::string& working_directory) {
+                                        const std::string& working_directory, ModelFrom model) {
   if (!line.arguments.empty()) {
     return Broken(line.arguments[0], "is no flag; `shoal " + std::string(JobName(job)) +
                                          "` takes only flags, see --help");
@@ -175,11 +175,12 @@ absl::StatusOr<TaskOptions> ResolveTask(Job job, const CommandLine& line,
   if (job != Job::kChief) LeaveCountsToChief(&options);
   ResolveDefaults(TaskCounts(), &options.run);
   if (job == Job::kWorker) options.run.mutable_deployment()->set_replica_id(options.task.index);
-  RETURN_IF_ERROR(ValidateRunConfig(options.run));
-  if (job == Job::kPs && options.task.index >= options.run.deployment().num_ps_tasks()) {
-    return Broken("--task_index", absl::StrCat("is ", options.task.index, ", but num_ps_tasks is ",
-                                               options.run.deployment().num_ps_tasks(),
-                                               "; tasks are numbered from 0"));
+  RETURN_IF_ERROR(
+      ValidateRunConfig(options.run, job == Job::kWorker ? model : ModelFrom::kElsewhere));
+  if (job == Job::kPs && options.task.index >= NumPsProcesses(options.run)) {
+    return Broken("--task_index",
+                  absl::StrCat("is ", options.task.index, ", but num_ps_tasks is ",
+                               NumPsProcesses(options.run), "; tasks are numbered from 0"));
   }
   if (options.run.out().empty()) {
     return Broken("--out", "is missing; name the run's directory, the same for all tasks");
@@ -190,7 +191,7 @@ absl::StatusOr<TaskOptions> ResolveTask(Job job, const CommandLine& line,
   return options;
 }
 
-int TaskMain(Job job, absl::Span<const std::string> args, const RunTask& run) {
+int TaskMain(Job job, absl::Span<const std::string> args, const RunTask& run, ModelFrom model) {
   ShutdownNotification shutdown;
   const auto end = [&](const absl::Status& status) {
     if (!status.ok()) {
@@ -208,7 +209,7 @@ int TaskMain(Job job, absl::Span<const std::string> args, const RunTask& run) {
   if (line->task.parent_pid != 0) DieWithParent(line->task.parent_pid);
   absl::StatusOr<std::string> directory = WorkingDirectory();
   if (!directory.ok()) return end(directory.status());
-  absl::StatusOr<TaskOptions> options = ResolveTask(job, *line, *directory);
+  absl::StatusOr<TaskOptions> options = ResolveTask(job, *line, *directory, model);
   if (!options.ok()) return end(options.status());
   RaiseFileLimit();
   SignalOptions on_signals;

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#include "runtime/config/validate.h"
 #include "runtime/process/task_options.h"
 
 namespace shoal {
@@ -21,12 +22,15 @@ using RunTask = std::function<absl::Status(const TaskOptions&)>;
 
 // `args` is what follows the command's name. Blocks until the task has ended; returns its exit
 // code. Errors go to standard error as one line, "shoal ps: --name: what is wrong; what to do".
-int TaskMain(Job job, absl::Span<const std::string> args, const RunTask& run);
+// A worker's run file has the model, unless it is said to be elsewhere.
+int TaskMain(Job job, absl::Span<const std::string> args, const RunTask& run,
+             ModelFrom model = ModelFrom::kRunFile);
 
 // The pure part: who this task is, where it serves, where the chief is, and the run, resolved and
 // validated. Leaves what is borrowed null. `working_directory` makes `run.out` absolute.
 absl::StatusOr<TaskOptions> ResolveTask(Job job, const CommandLine& line,
-                                        const std::string& working_directory);
+                                        const std::string& working_directory,
+                                        ModelFrom model = ModelFrom::kRunFile);
 
 // The usage text of a task's command.
 std::string TaskHelp(Job job);

@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "proto/v1/chief_service.pb.h"
+#include "runtime/process/protocol_version.h"
 
 namespace shoal {
 namespace {
@@ -70,6 +71,7 @@ absl::Status ChiefSession::RegisterOnce(const v1::ModelDeclaration* model) {
   request.set_address(options_.address);
   if (model != nullptr) *request.mutable_model() = *model;
   request.set_config_fingerprint(options_.config_fingerprint);
+  request.set_protocol(kProtocolVersion);
   request.set_num_ps_tasks(options_.num_ps_tasks);
   request.set_num_replicas(options_.num_replicas);
   request.set_nonce(options_.nonce);

@@ -1,4 +1,4 @@
-#include "deploy/eval_command.h"
+#include "worker/eval_command.h"
 
 #include <cstdio>
 #include <memory>
@@ -16,7 +16,6 @@
 #include "ml/data/prefetcher.h"
 #include "ml/kernels/cpu/cpu_features.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
-#include "ml/nn/model_builder.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/config/flags.h"
@@ -31,13 +30,14 @@ namespace shoal {
 namespace {
 
 absl::StatusOr<std::unique_ptr<GraphProgram>> MakeProgram(const v1::RunConfig& run,
+                                                          const ModelFactory& model,
                                                           const Dataset& data) {
   GraphProgram::Options options;
   options.run = run;
   options.run.mutable_deployment()->set_replica_id(0);
+  options.run.clear_summary();
   options.fields = data.fields();
-  ASSIGN_OR_RETURN(options.model,
-                   MakeModel(run.model(), options.fields, NumClasses(run.data(), data)));
+  ASSIGN_OR_RETURN(options.model, model(run, options.fields, NumClasses(run.data(), data)));
   options.backend = CpuKernelBackend();
   options.compute_name = absl::StrCat("cpu ", cpu::CpuIsaName());
   return GraphProgram::Create(std::move(options));
@@ -88,7 +88,7 @@ absl::StatusOr<v1::RunConfig> FindRun(const CommandLine& line) {
     run.MergeFrom(line.run);
   }
   ResolveDefaults(TaskCounts(), &run);
-  RETURN_IF_ERROR(ValidateRunConfig(run));
+  RETURN_IF_ERROR(ValidateRunConfig(run, ModelFrom::kElsewhere));
   return run;
 }
 
@@ -119,21 +119,27 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_syst
       absl::StrCat("--step: there is no checkpoint of step ", *step, " in ", root));
 }
 
-absl::StatusOr<Evaluation> Evaluate(absl::Span<const std::string> args) {
+absl::StatusOr<Evaluation> Evaluate(absl::Span<const std::string> args, const ModelFactory& model) {
   ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(kScopeUse, args));
   ASSIGN_OR_RETURN(const v1::RunConfig run, FindRun(line));
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
   ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
                    OpenCheckpoint(file_system.get(), run.out(), line.task.checkpoint_step));
-  return EvaluateCheckpoint(run, checkpoint.get());
+  return EvaluateCheckpoint(run, model, checkpoint.get());
 }
 
 }  // namespace
 
-absl::StatusOr<Evaluation> EvaluateCheckpoint(const v1::RunConfig& run, Checkpoint* checkpoint) {
+absl::StatusOr<v1::RunConfig> FindRunToEvaluate(absl::Span<const std::string> args) {
+  ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(kScopeUse, args));
+  return FindRun(line);
+}
+
+absl::StatusOr<Evaluation> EvaluateCheckpoint(const v1::RunConfig& run, const ModelFactory& model,
+                                              Checkpoint* checkpoint) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data,
                    MakeDataset(run.data(), DataSplit::kTest, run.seed()));
-  ASSIGN_OR_RETURN(const std::unique_ptr<GraphProgram> program, MakeProgram(run, *data));
+  ASSIGN_OR_RETURN(const std::unique_ptr<GraphProgram> program, MakeProgram(run, model, *data));
   RETURN_IF_ERROR(CheckSameVariables(*program, checkpoint->manifest()));
   ASSIGN_OR_RETURN(const std::vector<std::vector<float>> values, ReadVariables(checkpoint));
   std::vector<const float*> parameters;
@@ -166,7 +172,7 @@ absl::StatusOr<Evaluation> EvaluateCheckpoint(const v1::RunConfig& run, Checkpoi
   return evaluation;
 }
 
-int EvalMain(absl::Span<const std::string> args) {
+int EvalMain(absl::Span<const std::string> args, const ModelFactory& model) {
   for (const std::string& arg : args) {
     if (arg != "--help" && arg != "-h") continue;
     std::printf(
@@ -175,7 +181,7 @@ int EvalMain(absl::Span<const std::string> args) {
         FlagHelp(kScopeUse).c_str());
     return kExitDone;
   }
-  const absl::StatusOr<Evaluation> evaluation = Evaluate(args);
+  const absl::StatusOr<Evaluation> evaluation = Evaluate(args, model);
   if (!evaluation.ok()) {
     std::fprintf(stderr, "shoal eval: %s\n", std::string(evaluation.status().message()).c_str());
     return ExitCodeOf(evaluation.status());

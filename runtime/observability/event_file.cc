@@ -1,0 +1,125 @@
+#include "runtime/observability/event_file.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+#include "base/clock.h"
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "ml/data/tf_record_file.h"
+#include "runtime/observability/event.pb.h"
+#include "runtime/observability/histogram.h"
+
+namespace shoal {
+namespace {
+
+constexpr char kFileVersion[] = "brain.Event:2";
+constexpr size_t kMaxUnwrittenBytes = size_t{16} << 20;
+constexpr size_t kFlushBytes = size_t{64} << 10;
+constexpr absl::Duration kFlushEvery = absl::Seconds(1);
+
+// events.out.tfevents.SECONDS.HOST.PID.NUMBER: later files have later names.
+std::string FileName(absl::Time now, int number) {
+  char host[256] = "";
+  gethostname(host, sizeof(host) - 1);
+  return absl::StrFormat("events.out.tfevents.%010d.%s.%d.%d", absl::ToUnixSeconds(now), host,
+                         getpid(), number);
+}
+
+}  // namespace
+
+EventFile::EventFile(FileSystem* file_system, const Clock* clock, std::string directory)
+    : file_system_(file_system), clock_(clock), directory_(std::move(directory)) {}
+
+EventFile::~EventFile() = default;
+
+absl::Status EventFile::AddScalars(uint64_t step, absl::Span<const ScalarPoint> points) {
+  if (points.empty()) return absl::OkStatus();
+  tensorboard::Event event;
+  event.set_step(static_cast<int64_t>(step));
+  for (const ScalarPoint& point : points) {
+    tensorboard::Summary::Value* value = event.mutable_summary()->add_value();
+    value->set_tag(std::string(point.tag));
+    value->set_simple_value(static_cast<float>(point.value));
+  }
+  return Add(&event);
+}
+
+absl::Status EventFile::AddHistogram(uint64_t step, absl::string_view tag,
+                                     const ValueHistogram& histogram) {
+  tensorboard::Event event;
+  event.set_step(static_cast<int64_t>(step));
+  tensorboard::Summary::Value* value = event.mutable_summary()->add_value();
+  value->set_tag(std::string(tag));
+  tensorboard::Histogram* histo = value->mutable_histo();
+  histo->set_min(histogram.min());
+  histo->set_max(histogram.max());
+  histo->set_num(static_cast<double>(histogram.num()));
+  histo->set_sum(histogram.sum());
+  histo->set_sum_squares(histogram.sum_squares());
+  for (const ValueHistogram::Bucket& bucket : histogram.buckets()) {
+    histo->add_bucket_limit(bucket.limit);
+    histo->add_bucket(bucket.count);
+  }
+  return Add(&event);
+}
+
+absl::Status EventFile::Add(tensorboard::Event* event) {
+  if (unwritten_.size() > kMaxUnwrittenBytes) {
+    RETURN_IF_ERROR(Flush());
+  }
+  const absl::Time now = clock_->Now();
+  if (restarts_) {
+    tensorboard::Event start;
+    start.set_wall_time(absl::ToDoubleSeconds(now - absl::UnixEpoch()));
+    start.set_step(event->step());
+    start.mutable_session_log()->set_status(tensorboard::SessionLog::START);
+    Frame(start);
+    restarts_ = false;
+  }
+  event->set_wall_time(absl::ToDoubleSeconds(now - absl::UnixEpoch()));
+  Frame(*event);
+  if (unwritten_.size() < kFlushBytes && now < last_flush_ + kFlushEvery) return absl::OkStatus();
+  return Flush();
+}
+
+void EventFile::Frame(const tensorboard::Event& event) {
+  unwritten_ += FrameTfRecord(event.SerializeAsString());
+}
+
+absl::Status EventFile::Open() {
+  RETURN_IF_ERROR(file_system_->MakeDirectory(directory_));
+  const absl::Time now = clock_->Now();
+  int number = 0;
+  while (FileExists(*file_system_, JoinPath(directory_, FileName(now, number)))) ++number;
+  const std::string path = JoinPath(directory_, FileName(now, number));
+  ASSIGN_OR_RETURN(file_, file_system_->OpenForAppend(path));
+  path_ = path;
+  tensorboard::Event version;
+  version.set_wall_time(absl::ToDoubleSeconds(now - absl::UnixEpoch()));
+  version.set_file_version(kFileVersion);
+  unwritten_ = FrameTfRecord(version.SerializeAsString()) + unwritten_;
+  return absl::OkStatus();
+}
+
+absl::Status EventFile::Flush() {
+  if (unwritten_.empty()) return absl::OkStatus();
+  last_flush_ = clock_->Now();
+  if (file_ == nullptr) RETURN_IF_ERROR(Open());
+  if (is_torn_) RETURN_IF_ERROR(file_system_->Truncate(path_, size_));
+  is_torn_ = false;
+  const absl::Status status = file_->Append(unwritten_);
+  if (!status.ok()) {
+    is_torn_ = !file_system_->Truncate(path_, size_).ok();
+    return status;
+  }
+  size_ += unwritten_.size();
+  unwritten_.clear();
+  return absl::OkStatus();
+}
+
+}  // namespace shoal

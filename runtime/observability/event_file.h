@@ -1,0 +1,76 @@
+// A file that TensorBoard reads: scalars and histograms by step.
+#ifndef SHOAL_RUNTIME_OBSERVABILITY_EVENT_FILE_H_
+#define SHOAL_RUNTIME_OBSERVABILITY_EVENT_FILE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+namespace shoal {
+
+class Clock;
+class FileSystem;
+class ValueHistogram;
+class WritableFile;
+
+namespace tensorboard {
+class Event;
+}
+
+struct ScalarPoint {
+  absl::string_view tag;
+  double value = 0;
+};
+
+// One event file in a directory that may have others of the same run (TensorBoard reads them in the
+// order of their names, so one writer at a time). Nothing is made before there is something to
+// write. Training never ends for want of it: what cannot be written waits, up to a bound, and goes
+// with what comes next. Not thread safe.
+class EventFile {
+ public:
+  // Both borrowed.
+  EventFile(FileSystem* file_system, const Clock* clock, std::string directory);
+  ~EventFile();
+  EventFile(const EventFile&) = delete;
+  EventFile& operator=(const EventFile&) = delete;
+
+  // All points of a step in one record. Written within about a second, or by Flush.
+  // ResourceExhausted: too much waits to be written, these points are lost; another error (a full
+  // disk): they wait.
+  absl::Status AddScalars(uint64_t step, absl::Span<const ScalarPoint> points);
+  absl::Status AddHistogram(uint64_t step, absl::string_view tag, const ValueHistogram& histogram);
+
+  // The next step that is added makes void what this file, and those before it, have of that step
+  // and later ones. So does the first of every file.
+  void Restart() { restarts_ = true; }
+
+  // Writes what waits. Of a record that is written in part nothing stays.
+  absl::Status Flush();
+
+  const std::string& path() const { return path_; }  // Empty before the first write.
+
+ private:
+  absl::Status Add(tensorboard::Event* event);
+  void Frame(const tensorboard::Event& event);
+  absl::Status Open();
+
+  FileSystem* const file_system_;
+  const Clock* const clock_;
+  const std::string directory_;
+  std::string path_;
+  std::unique_ptr<WritableFile> file_;
+  bool restarts_ = true;
+  std::string unwritten_;  // whole records
+  uint64_t size_ = 0;      // of the whole records in the file
+  bool is_torn_ = false;   // bytes beyond size_ may be there
+  absl::Time last_flush_ = absl::InfinitePast();
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_OBSERVABILITY_EVENT_FILE_H_

@@ -1,0 +1,43 @@
+// What metrics.jsonl says, as event files for TensorBoard.
+#ifndef SHOAL_RUNTIME_OBSERVABILITY_METRICS_EVENTS_H_
+#define SHOAL_RUNTIME_OBSERVABILITY_METRICS_EVENTS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+
+#include "runtime/observability/event_file.h"
+#include "runtime/observability/metrics_file.h"
+
+namespace shoal {
+
+// Two runs in TensorBoard's sense, so that it draws them over each other:
+//   train    loss, accuracy, learning_rate, examples_per_second, staleness
+//   test     loss, accuracy
+// Not thread safe.
+class MetricsEvents {
+ public:
+  // `directory` gets `train` and `test`. Every `every`-th step is recorded, and the first; all that
+  // were evaluated. every > 0. Pointers are borrowed.
+  MetricsEvents(FileSystem* file_system, const Clock* clock, const std::string& directory,
+                uint64_t every);
+
+  // Errors as of EventFile.
+  absl::Status Record(const StepMetrics& metrics);
+
+  // The steps that come next were recorded before; what was said of them is void.
+  void GoBack();
+
+  absl::Status Flush();
+
+ private:
+  const uint64_t every_;
+  uint64_t last_ = 0;  // step that was recorded
+  EventFile train_;
+  EventFile test_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_OBSERVABILITY_METRICS_EVENTS_H_

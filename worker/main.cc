@@ -1,0 +1,128 @@
+#include "worker/main.h"
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "runtime/config/flags.h"
+#include "runtime/config/run_config.h"
+#include "runtime/config/text_proto.h"
+#include "runtime/config/validate.h"
+#include "runtime/process/child.h"
+#include "runtime/process/exit_code.h"
+#include "runtime/process/protocol_version.h"
+#include "runtime/process/task_main.h"
+#include "worker/eval_command.h"
+#include "worker/worker_task.h"
+
+namespace shoal::worker {
+namespace {
+
+constexpr char kHelp[] =
+    "A worker of Shoal with a model of its own. Train it with\n\n"
+    "  shoal train --worker_binary=PROGRAM [--run=FILE] [flags]\n\n"
+    "which starts this program as its workers. Its commands, see PROGRAM COMMAND --help:\n\n"
+    "  worker    one worker, started by hand\n"
+    "  eval      loss and accuracy of a checkpoint on the test split\n"
+    "  declare   what the model is, for shoal\n";
+
+// Builds the model once, so that a mistake is said to be the model's.
+absl::Status CheckBuilds(const ModelFunction& model, const std::vector<FieldSpec>& fields) {
+  Graph graph;
+  GraphBuilder builder(&graph);
+  model(builder, InputQueue(fields).Dequeue(builder), /*is_training=*/true);
+  if (builder.status().ok()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("model: ", builder.status().message()));
+}
+
+ModelFactory Checked(ModelFactory make) {
+  return [make = std::move(make)](const v1::RunConfig& run, const std::vector<FieldSpec>& fields,
+                                  int64_t classes) -> absl::StatusOr<ModelFunction> {
+    ASSIGN_OR_RETURN(ModelFunction model, make(run, fields, classes));
+    RETURN_IF_ERROR(CheckBuilds(model, fields));
+    return model;
+  };
+}
+
+absl::StatusOr<v1::WorkerProgram> Describe(v1::RunConfig run, const ModelFactory& model) {
+  ResolveDefaults(TaskCounts(), &run);
+  RETURN_IF_ERROR(ValidateRunConfig(run, ModelFrom::kElsewhere));
+  ASSIGN_OR_RETURN(const RunInputs inputs, LoadRunInputs(run, 0, model));
+  v1::WorkerProgram program;
+  program.set_protocol(kProtocolVersion);
+  *program.mutable_model() = inputs.declaration;
+  for (std::string& device : inputs.program->missing_devices()) {
+    program.add_missing_devices(std::move(device));
+  }
+  return program;
+}
+
+// Answers in a file, since a model may print.
+absl::Status Declare(absl::Span<const std::string> args, const ModelFactory& model) {
+  ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(kScopeTask, args));
+  if (line.task.parent_pid != 0) DieWithParent(line.task.parent_pid);
+  ASSIGN_OR_RETURN(const v1::WorkerProgram program, Describe(line.run, model));
+  const std::string text = PrintTextProto(program);
+  if (line.help || line.task.answer_file.empty()) {
+    std::fputs(text.c_str(), stdout);
+    return absl::OkStatus();
+  }
+  return WriteAtomically(*NewPosixFileSystem(), line.task.answer_file, text);
+}
+
+int DeclareMain(absl::Span<const std::string> args, const ModelFactory& model) {
+  const absl::Status status = Declare(args, model);
+  if (!status.ok()) {
+    std::fprintf(stderr, "shoal declare: %s\n", std::string(status.message()).c_str());
+  }
+  return ExitCodeOf(status);
+}
+
+int WorkerMain(absl::Span<const std::string> args, const ModelFactory& model) {
+  const auto run = [&model](const TaskOptions& options) {
+    if (!options.hosts_chief) return RunWorker(options, model);
+    return absl::InvalidArgumentError(
+        "--chief_host: is missing; this program has no chief in it, start one with `shoal chief`");
+  };
+  return TaskMain(Job::kWorker, args, run, ModelFrom::kElsewhere);
+}
+
+}  // namespace
+
+int Main(int argc, char** argv, ModelFunction model) {
+  return Main(argc, argv,
+              ModelFactory([model = std::move(model)](const v1::RunConfig& /*run*/,
+                                                      const std::vector<FieldSpec>& /*fields*/,
+                                                      int64_t /*classes*/) { return model; }));
+}
+
+int Main(int argc, char** argv, ModelFactory model) {
+  const ModelFactory checked = Checked(std::move(model));
+  const std::vector<std::string> args(argv + 1, argv + argc);
+  const std::string command = args.empty() ? "" : args[0];
+  const absl::Span<const std::string> rest =
+      absl::MakeConstSpan(args).subspan(args.empty() ? 0 : 1);
+  if (command == "worker") return WorkerMain(rest, checked);
+  if (command == "eval") return EvalMain(rest, checked);
+  if (command == "declare") return DeclareMain(rest, checked);
+  if (command == "--help" || command == "-h" || command == "help") {
+    std::fputs(kHelp, stdout);
+    return kExitDone;
+  }
+  if (command.empty()) {
+    std::fputs(kHelp, stderr);
+  } else {
+    std::fprintf(stderr,
+                 "shoal: \"%s\" is no command of this program; it has worker, eval, declare\n",
+                 command.c_str());
+  }
+  return kExitUsage;
+}
+
+}  // namespace shoal::worker
