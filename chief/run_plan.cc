@@ -60,10 +60,6 @@ std::vector<const v1::VariableSpec*> Pointers(const Variables& variables) {
   return pointers;
 }
 
-uint32_t ClonesOf(const v1::RunConfig& run) {
-  return run.deployment().has_num_clones() ? run.deployment().num_clones() : 1;
-}
-
 uint64_t SeedOf(const v1::RunConfig& run) { return run.has_seed() ? run.seed() : 1; }
 
 absl::Status CheckSameDataAndOptimizer(const v1::RunConfig& run, const v1::ModelDeclaration& model,
@@ -95,7 +91,7 @@ absl::StatusOr<StepPlan> PlanSteps(const v1::RunConfig& run, const v1::ModelDecl
                                    const v1::Manifest* manifest) {
   StepPlan::Options options;
   options.examples_per_epoch = model.train_examples();
-  options.batch_examples = ClonesOf(run) * run.batch_size();
+  options.batch_examples = ReplicaBatchExamples(run);
   options.replicas_to_aggregate = WantedReplicas(run, manifest);
   if (manifest == nullptr) return StepPlan::Create(options);
 

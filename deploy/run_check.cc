@@ -19,6 +19,9 @@
 namespace shoal {
 namespace {
 
+// Longer lists of variables are for the log.
+constexpr int kMaxListed = 40;
+
 absl::StatusOr<absl::optional<ResumePoint>> FindIn(const v1::RunConfig& run,
                                                    FileSystem* file_system,
                                                    Checkpoint::Verify verify) {
@@ -41,7 +44,25 @@ absl::StatusOr<v1::WorkerProgram> DescribeModel(const v1::RunConfig& run, FileSy
   for (std::string& device : inputs.program->missing_devices()) {
     program.add_missing_devices(std::move(device));
   }
+  for (std::string& line : inputs.program->PlacementLines()) {
+    program.add_placement(std::move(line));
+  }
   return program;
+}
+
+// Where variables and clones are, if there is a choice.
+void AddPlacement(const v1::RunConfig& run, const v1::WorkerProgram& program,
+                  std::vector<std::string>* notes) {
+  const v1::DeploymentOptions& deployment = run.deployment();
+  const bool has_several = deployment.num_ps_tasks() == 0 && deployment.num_clones() > 1;
+  if (!has_several && !deployment.log_device_placement()) return;
+  const int num_variables = program.model().variables_size();
+  if (num_variables > kMaxListed && !deployment.log_device_placement()) {
+    notes->push_back(absl::StrCat(num_variables, " variables on ", deployment.num_clones(),
+                                  " devices, see the worker's log or give --log_device_placement"));
+    return;
+  }
+  notes->insert(notes->end(), program.placement().begin(), program.placement().end());
 }
 
 }  // namespace
@@ -57,6 +78,7 @@ absl::StatusOr<RunCheck> CheckRun(const v1::RunConfig& run, FileSystem* file_sys
                                        absl::StrJoin(program.missing_devices(), ", "),
                                        "; CPUs are used instead, see allow_soft_placement"));
   }
+  AddPlacement(run, program, &check.notes);
   const v1::Manifest* manifest = from.has_value() ? &from->manifest : nullptr;
   ASSIGN_OR_RETURN(
       const std::unique_ptr<RunPlan> plan,

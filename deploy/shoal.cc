@@ -1,5 +1,5 @@
-// The one binary, and the one place that links all roles: shoal train, eval, inspect, chief, ps,
-// worker.
+// The one binary, and the one place that links all roles: shoal train, eval, predict, inspect,
+// chief, ps, worker.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -9,6 +9,7 @@
 #include "chief/chief_task.h"
 #include "deploy/command.h"
 #include "deploy/inspect_command.h"
+#include "deploy/predict_command.h"
 #include "deploy/run_check.h"
 #include "deploy/run_local.h"
 #include "deploy/train_command.h"
@@ -49,13 +50,15 @@ Command TaskCommand(Job job, std::string summary, absl::Status (*run)(const Task
 }
 
 std::vector<Command> Commands(const TrainRoles& roles) {
-  return {{"train", "train what a run file describes: all tasks on this machine",
-           [roles](absl::Span<const std::string> args) { return TrainMain(roles, args); }},
-          {"eval", "loss and accuracy of a checkpoint on the test split", &Evaluate},
-          {"inspect", "what a run's directory holds, verified", &InspectMain},
-          TaskCommand(Job::kChief, "one chief, started by hand", &RunChief),
-          TaskCommand(Job::kPs, "one parameter server, started by hand", &RunPs),
-          TaskCommand(Job::kWorker, "one worker, started by hand", &RunWorkerAndHostedChief)};
+  return {
+      {"train", "train what a run file describes: all tasks on this machine",
+       [roles](absl::Span<const std::string> args) { return TrainMain(roles, args); }},
+      {"eval", "loss and accuracy of a checkpoint on the test split", &Evaluate},
+      {"predict", "what a checkpoint's model says of examples, split over devices", &PredictMain},
+      {"inspect", "what a run's directory holds, verified", &InspectMain},
+      TaskCommand(Job::kChief, "one chief, started by hand", &RunChief),
+      TaskCommand(Job::kPs, "one parameter server, started by hand", &RunPs),
+      TaskCommand(Job::kWorker, "one worker, started by hand", &RunWorkerAndHostedChief)};
 }
 
 }  // namespace

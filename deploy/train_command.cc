@@ -100,8 +100,10 @@ std::string Describe(const v1::RunConfig& run) {
   }
   return absl::StrCat("training ", run.name(), ": ", where,
                       run.sync().sync_replicas() ? ", synchronous" : ", asynchronous", ", batch ",
-                      run.batch_size(), " per clone\nin ", run.out(),
-                      " (Ctrl-C makes a checkpoint and stops)");
+                      run.replica_batch_size() > 0
+                          ? absl::StrCat(run.replica_batch_size(), " per worker")
+                          : absl::StrCat(run.batch_size(), " per clone"),
+                      "\nin ", run.out(), " (Ctrl-C makes a checkpoint and stops)");
 }
 
 std::string Count(uint64_t number, const char* what) {

@@ -47,6 +47,10 @@ absl::Status CheckBeyondSlim(const DeploymentConfigOptions& options) {
                                                    " devices, num_clones is ", options.num_clones,
                                                    "; give one per clone"));
   }
+  if (options.num_ps_tasks > 0 && options.variables_on != VariablesOn::kCpu) {
+    return absl::InvalidArgumentError(
+        "variables_on is for num_ps_tasks=0; with ps the variables are theirs");
+  }
   for (const std::string& device : options.clone_devices) {
     RETURN_IF_ERROR(DeviceSpec::Parse(device).status());
   }
@@ -76,12 +80,10 @@ std::string DeploymentConfig::worker_device() const {
 
 DeviceFunction DeploymentConfig::variables_device() const {
   if (num_ps_tasks() == 0) {
-    return [](absl::string_view, const std::string& device) {
+    const absl::StatusOr<DeviceSpec> place = DeviceSpec::Parse(variable_devices()[0]);
+    return [place](absl::string_view, const std::string& device) {
       const absl::StatusOr<DeviceSpec> own = DeviceSpec::Parse(device);
-      DeviceSpec cpu;
-      cpu.device_type = "CPU";
-      cpu.device_index = 0;
-      return own.ok() ? cpu.MergedWith(*own).ToString() : device;
+      return own.ok() && place.ok() ? place->MergedWith(*own).ToString() : device;
     };
   }
   const auto next_task = std::make_shared<int>(0);  // shared by the copies of this chooser
@@ -116,6 +118,22 @@ absl::StatusOr<std::string> DeploymentConfig::clone_device(int clone_index) cons
   }
   if (clone_on_cpu()) return absl::StrCat(worker_device(), "/device:CPU:0");
   return absl::StrCat(worker_device(), "/device:GPU:", clone_index);
+}
+
+std::vector<std::string> DeploymentConfig::variable_devices() const {
+  std::vector<std::string> devices;
+  for (int i = 0; i < num_clones() && options_.variables_on != VariablesOn::kCpu; ++i) {
+    const absl::StatusOr<std::string> device = clone_device(i);
+    if (device.ok() && (devices.empty() || devices.back() != *device)) devices.push_back(*device);
+    if (options_.variables_on == VariablesOn::kFirstDevice) break;
+  }
+  if (devices.empty()) devices.push_back("/device:CPU:0");
+  return devices;
+}
+
+std::vector<std::string> DeploymentConfig::reduce_devices() const {
+  if (num_ps_tasks() > 0 || options_.variables_on == VariablesOn::kCpu) return {};
+  return variable_devices();
 }
 
 absl::StatusOr<std::string> DeploymentConfig::clone_scope(int clone_index) const {

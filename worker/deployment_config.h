@@ -13,6 +13,10 @@
 
 namespace shoal {
 
+// Where the variables are without ps. Mirrored: a copy on every clone's device, the gradients
+// reduced by all of these devices, each its part of the variables.
+enum class VariablesOn { kCpu, kFirstDevice, kMirrored };
+
 struct DeploymentConfigOptions {
   int num_clones = 1;         // copies of the model in each replica
   bool clone_on_cpu = false;  // all clones on /device:CPU:0 rather than one GPU each
@@ -23,6 +27,7 @@ struct DeploymentConfigOptions {
   std::string ps_job_name = "ps";
   // Not in TF-Slim: the device of each clone, "/gpu:0", "/gpu:2", "/cpu:1"; empty: its rule.
   std::vector<std::string> clone_devices = {};
+  VariablesOn variables_on = VariablesOn::kCpu;  // nor is this
 };
 
 class DeploymentConfig {
@@ -42,14 +47,20 @@ class DeploymentConfig {
   std::string ps_device() const;      // "/job:ps", or "" without ps
   std::string worker_device() const;  // "/job:worker", or "" without ps
 
-  // Without ps "/device:CPU:0". With ps each call returns a new chooser that gives variables
-  // without a device to the ps tasks in turn, starting with task 0, and leaves other ops alone.
+  // Without ps "/device:CPU:0", or the first clone's device. With ps each call returns a new
+  // chooser that gives variables without a device to the ps tasks in turn, starting with task 0,
+  // and leaves other ops alone.
   DeviceFunction variables_device() const;
   std::string inputs_device() const;
   std::string optimizer_device() const;
   // Where reads of variables are cached. Not set without ps; else the op's own device.
   std::optional<DeviceFunction> caching_device() const;
   absl::StatusOr<std::string> clone_device(int clone_index) const;
+  // Where gradients are summed over the clones: variable by variable on one of these, as even as
+  // the sizes allow. Empty: on the optimizer's device.
+  std::vector<std::string> reduce_devices() const;
+  // Every device that has a copy of the variables; without ps only.
+  std::vector<std::string> variable_devices() const;
   // "clone_2"; "" for a single clone.
   absl::StatusOr<std::string> clone_scope(int clone_index) const;
 

@@ -12,6 +12,8 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "ml/tensor/device_spec.h"
+#include "runtime/config/run_config.h"
+#include "worker/declared_variable.h"
 
 namespace shoal {
 namespace {
@@ -39,6 +41,8 @@ absl::StatusOr<DeploymentConfig> DeploymentFor(const v1::RunConfig& run) {
   if (!deployment.worker_job_name().empty()) options.worker_job_name = deployment.worker_job_name();
   if (!deployment.ps_job_name().empty()) options.ps_job_name = deployment.ps_job_name();
   if (!deployment.devices().empty()) options.clone_devices = ListedDevices(run);
+  if (deployment.variables() == "first_device") options.variables_on = VariablesOn::kFirstDevice;
+  if (deployment.variables() == "mirrored") options.variables_on = VariablesOn::kMirrored;
   return DeploymentConfig::Create(std::move(options));
 }
 
@@ -67,20 +71,6 @@ std::vector<std::string> DeviceNames(const v1::RunConfig& run, absl::string_view
   return names;
 }
 
-v1::VariableSpec ToProto(const VariableSpec& spec) {
-  v1::VariableSpec proto;
-  proto.set_name(spec.name);
-  for (int i = 0; i < spec.shape.rank(); ++i) proto.add_shape(spec.shape.dim(i));
-  if (spec.dtype == DataType::kFloat32) proto.set_dtype(v1::DATA_TYPE_FLOAT32);
-  proto.set_trainable(spec.trainable);
-  proto.mutable_initializer()->set_kind(static_cast<v1::Initializer::Kind>(spec.initializer.kind));
-  proto.mutable_initializer()->set_a(spec.initializer.a);
-  proto.mutable_initializer()->set_b(spec.initializer.b);
-  proto.set_update(static_cast<v1::UpdateKind>(spec.update));
-  proto.set_decay(spec.decay);
-  return proto;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GraphProgram>> GraphProgram::Create(Options options) {
@@ -90,9 +80,8 @@ absl::StatusOr<std::unique_ptr<GraphProgram>> GraphProgram::Create(Options optio
   RETURN_IF_ERROR(program->Build(false, &program->evaluate_));
   RETURN_IF_ERROR(program->DeclareVariables());
   RETURN_IF_ERROR(program->DeclareSummaries());
-  const v1::RunConfig& run = program->options_.run;
-  const uint32_t clones = run.deployment().has_num_clones() ? run.deployment().num_clones() : 1;
-  RETURN_IF_ERROR(program->Prepare(static_cast<int64_t>(clones) * run.batch_size()));
+  RETURN_IF_ERROR(
+      program->Prepare(static_cast<int64_t>(ReplicaBatchExamples(program->options_.run))));
   return program;
 }
 
@@ -118,7 +107,8 @@ absl::Status GraphProgram::DeclareVariables() {
     return absl::InvalidArgumentError(
         "model: nothing to train; it needs a loss that depends on a trainable variable");
   }
-  for (const Variable& variable : graph.variables()) variables_.push_back(ToProto(variable.spec));
+  for (const Variable& variable : graph.variables())
+    variables_.push_back(DeclaredVariable(variable.spec));
   contribution_of_.resize(variables_.size());
   for (const GradientAndVariable& pair : train_.model.train_op->gradients) {
     contribution_of_[static_cast<size_t>(pair.variable.node->variable_index)] = pair.gradient;
@@ -217,6 +207,19 @@ std::vector<BatchSummary> GraphProgram::Summaries(absl::Span<float* const> contr
   return all;
 }
 
+absl::StatusOr<PlacerOptions> GraphProgram::PlacerFor() const {
+  const v1::DeploymentOptions& deployment = options_.run.deployment();
+  PlacerOptions placer;
+  ASSIGN_OR_RETURN(
+      placer.devices,
+      LocalDevices(deployment.worker_job_name().empty() ? "worker" : deployment.worker_job_name(),
+                   static_cast<int>(deployment.replica_id()),
+                   DeviceNames(options_.run, options_.backend.device_type)));
+  placer.allow_soft_placement =
+      !deployment.has_allow_soft_placement() || deployment.allow_soft_placement();
+  return placer;
+}
+
 std::vector<int64_t> GraphProgram::ExamplesPerClone(int64_t num_examples, size_t num_clones) const {
   std::vector<int64_t> examples;
   const auto clones = static_cast<int64_t>(num_clones);
@@ -246,19 +249,12 @@ absl::StatusOr<std::unique_ptr<GraphProgram::Compiled>> GraphProgram::CompileFor
     }
     row += examples;
   }
-  const v1::DeploymentOptions& deployment = options_.run.deployment();
-  ASSIGN_OR_RETURN(
-      request.placer.devices,
-      LocalDevices(deployment.worker_job_name().empty() ? "worker" : deployment.worker_job_name(),
-                   static_cast<int>(deployment.replica_id()),
-                   DeviceNames(options_.run, options_.backend.device_type)));
-  request.placer.allow_soft_placement =
-      !deployment.has_allow_soft_placement() || deployment.allow_soft_placement();
-  if (deployment.log_device_placement()) {
+  ASSIGN_OR_RETURN(request.placer, PlacerFor());
+  if (options_.run.deployment().log_device_placement()) {
     request.placer.log = [](const std::string& line) { LOG(INFO) << line; };
   }
   request.backend = &options_.backend;
-  request.threads_per_device = std::max(1, static_cast<int>(deployment.threads()));
+  request.threads_per_device = std::max(1, static_cast<int>(options_.run.deployment().threads()));
   ASSIGN_OR_RETURN(compiled->executable, Compile(request));
   compiled->inputs.resize(request.feeds.size());
   compiled->variables.resize(deployed.graph->variables().size());
@@ -313,8 +309,8 @@ absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* r
   bindings.outputs = compiled.outputs;
   bindings.key.seed = options_.run.has_seed() ? options_.run.seed() : 1;
   bindings.key.epoch = batch.epoch;
-  bindings.key.first_example = static_cast<uint64_t>(batch.index) * options_.run.batch_size() *
-                               train_.queue->batches().size();
+  bindings.key.first_example =
+      static_cast<uint64_t>(batch.index) * ReplicaBatchExamples(options_.run);
   last_trained_ = &compiled;
   std::atomic<int> results_left(num_results_);
   compiled.executable->Run(bindings, [&](int output) {
@@ -367,6 +363,45 @@ std::vector<std::string> GraphProgram::missing_devices() const {
     }
   }
   return missing;
+}
+
+std::vector<std::string> GraphProgram::PlacementLines() const {
+  const v1::DeploymentOptions& deployment = options_.run.deployment();
+  const absl::StatusOr<PlacerOptions> placer = PlacerFor();
+  if (!placer.ok()) return {};
+  const absl::StatusOr<std::vector<int>> placement = PlaceNodes(*train_.graph, *placer);
+  if (!placement.ok()) return {};
+  const auto device_of = [&](const Node& node) {
+    const int device = (*placement)[static_cast<size_t>(node.id)];
+    return device < 0 ? node.device.ToString() : placer->devices[device].ToString();
+  };
+  std::vector<std::string> clone_devices(train_.model.clones.size());
+  for (const auto& node : train_.graph->nodes()) {
+    if (node->clone_index >= 0) clone_devices[node->clone_index] = device_of(*node);
+  }
+  std::vector<std::string> lines;
+  for (const Variable& variable : train_.graph->variables()) {
+    const std::string where = deployment.num_ps_tasks() > 0 ? "the parameter servers"
+                              : deployment.variables() == "mirrored"
+                                  ? absl::StrJoin(clone_devices, ", ")
+                                  : device_of(*variable.node);
+    lines.push_back(absl::StrCat("variable ", variable.spec.name, " ",
+                                 variable.spec.shape.ToString(), " on ", where));
+  }
+  for (size_t i = 0; i < clone_devices.size(); ++i) {
+    lines.push_back(absl::StrCat("clone ", i, " on ", clone_devices[i]));
+  }
+  if (!deployment.log_device_placement()) return lines;
+  for (const GradientAndVariable& pair : train_.model.train_op->gradients) {
+    const Node& sum = *pair.gradient.node;
+    const std::vector<Output> parts =
+        sum.clone_index < 0 ? sum.inputs : std::vector<Output>{pair.gradient};
+    for (const Output& part : parts) {
+      lines.push_back(absl::StrCat("gradient ", part.name(), " of ", pair.variable.name(), " on ",
+                                   device_of(*part.node)));
+    }
+  }
+  return lines;
 }
 
 std::string GraphProgram::compute_fingerprint() const {

@@ -53,6 +53,10 @@ class GraphProgram : public ReplicaProgram {
   // Devices that the run lists and this build or machine does not have; soft placement computes
   // their clones on CPUs.
   std::vector<std::string> missing_devices() const;
+  // For people, a line each: "variable NAME [SHAPE] on DEVICE, DEVICE" in the order of declaration,
+  // "clone 0 on DEVICE", and with log_device_placement "gradient NODE of VARIABLE on DEVICE" for
+  // each clone.
+  std::vector<std::string> PlacementLines() const;
 
  private:
   // One deployed graph.
@@ -86,6 +90,7 @@ class GraphProgram : public ReplicaProgram {
   // With summary.model_every; after DeclareVariables.
   absl::Status DeclareSummaries();
   void BindSummaries(Compiled* compiled) const;
+  absl::StatusOr<PlacerOptions> PlacerFor() const;
   absl::StatusOr<std::unique_ptr<Compiled>> CompileFor(const Deployed& deployed,
                                                        const std::vector<Output>& fetches,
                                                        int64_t num_examples);

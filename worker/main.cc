@@ -60,6 +60,9 @@ absl::StatusOr<v1::WorkerProgram> Describe(v1::RunConfig run, const ModelFactory
   for (std::string& device : inputs.program->missing_devices()) {
     program.add_missing_devices(std::move(device));
   }
+  for (std::string& line : inputs.program->PlacementLines()) {
+    program.add_placement(std::move(line));
+  }
   return program;
 }
 

@@ -91,7 +91,9 @@ absl::Status Train(const DeploymentConfig& config, GraphBuilder& builder,
     const auto variables = builder.WithVariableDevice(config.variables_device());
     train_op.global_step = builder.GetOrCreateGlobalStep();
   }
-  ASSIGN_OR_RETURN(*optimized, OptimizeClones(builder, model->clones));
+  OptimizeClonesOptions options;
+  options.reduce_devices = config.reduce_devices();
+  ASSIGN_OR_RETURN(*optimized, OptimizeClones(builder, model->clones, options));
   if (optimized->gradients.empty()) return absl::OkStatus();
   train_op.total_loss = optimized->total_loss;
   train_op.gradients = optimized->gradients;
@@ -175,12 +177,13 @@ absl::StatusOr<OptimizedClones> OptimizeClones(GraphBuilder& builder,
   result.total_loss = SumOf(builder, parts.totals, "total_loss");
   result.data_loss = SumOf(builder, parts.data, "data_loss");
   result.regularization_loss = parts.regularization;
-  result.gradients = SumClonesGradients(builder, clone_gradients);
+  result.gradients = SumClonesGradients(builder, clone_gradients, options.reduce_devices);
   return result;
 }
 
 std::vector<GradientAndVariable> SumClonesGradients(
-    GraphBuilder& builder, const std::vector<std::vector<GradientAndVariable>>& clone_gradients) {
+    GraphBuilder& builder, const std::vector<std::vector<GradientAndVariable>>& clone_gradients,
+    const std::vector<std::string>& devices) {
   size_t num_variables = clone_gradients.empty() ? 0 : clone_gradients[0].size();
   for (const auto& gradients : clone_gradients) {
     num_variables = std::min(num_variables, gradients.size());
@@ -198,10 +201,15 @@ std::vector<GradientAndVariable> SumClonesGradients(
   }
   std::sort(order.begin(), order.end());
   std::vector<GradientAndVariable> sums(num_variables);
+  std::vector<int64_t> elements(devices.size(), 0);  // summed on each device
   for (const auto& [last, v] : order) {
     std::vector<Output> gradients;
     for (const auto& of_clone : clone_gradients) gradients.push_back(of_clone[v].gradient);
     sums[v].variable = clone_gradients[0][v].variable;
+    const auto least = std::min_element(elements.begin(), elements.end());
+    const auto device =
+        builder.WithDevice(devices.empty() ? "" : devices[least - elements.begin()]);
+    if (!devices.empty()) *least += sums[v].variable.shape().num_elements();
     sums[v].gradient =
         SumOf(builder, std::move(gradients), absl::StrCat(sums[v].variable.name(), "/sum_grads"));
   }

@@ -97,6 +97,8 @@ struct OptimizeClonesOptions {
   std::optional<std::vector<Output>> regularization_losses;
   // Not set: all trainable variables.
   std::optional<std::vector<Output>> variables;
+  // DeploymentConfig::reduce_devices().
+  std::vector<std::string> reduce_devices = {};
 };
 struct OptimizedClones {
   Output total_loss, data_loss, regularization_loss;
@@ -109,9 +111,12 @@ absl::StatusOr<OptimizedClones> OptimizeClones(GraphBuilder& builder,
                                                const OptimizeClonesOptions& options = {});
 
 // Per variable the sum of the clones' gradients, in order; one alone is passed through; a variable
-// without any is left out. All lists must name the same variables in the same order.
+// without any is left out. All lists must name the same variables in the same order. With devices,
+// each takes its part of the variables: an all-reduce, since all of them read the sums. The order
+// of additions is the same in any case.
 std::vector<GradientAndVariable> SumClonesGradients(
-    GraphBuilder& builder, const std::vector<std::vector<GradientAndVariable>>& clone_gradients);
+    GraphBuilder& builder, const std::vector<std::vector<GradientAndVariable>>& clone_gradients,
+    const std::vector<std::string>& devices = {});
 
 // "<variable>/gradient" with "<variable>/gradient_norm" for each gradient. A variable without one
 // is logged.

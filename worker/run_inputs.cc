@@ -12,6 +12,7 @@
 #include "ml/kernels/cpu/cpu_features.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/nn/model_builder.h"
+#include "runtime/config/run_config.h"
 #include "worker/trainer.h"
 
 namespace shoal {
@@ -43,8 +44,12 @@ absl::Status CheckSameFields(const Dataset& train, const Dataset& test) {
 
 // A batch of more examples than there are would never be whole.
 absl::Status CheckBatchSize(const v1::RunConfig& run, int64_t examples) {
-  const uint64_t batch = uint64_t{ClonesOf(run)} * run.batch_size();
-  if (batch <= static_cast<uint64_t>(examples)) return absl::OkStatus();
+  if (ReplicaBatchExamples(run) <= static_cast<uint64_t>(examples)) return absl::OkStatus();
+  if (run.replica_batch_size() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat("replica_batch_size: ", run.replica_batch_size(),
+                                                   " is more than the ", examples,
+                                                   " training examples; give that many or less"));
+  }
   return absl::InvalidArgumentError(absl::StrCat(
       "batch_size: ", run.batch_size(), " x ", ClonesOf(run),
       ClonesOf(run) == 1 ? " clone" : " clones", " is more than the ", examples,
@@ -59,8 +64,7 @@ absl::Status LoadData(const v1::RunConfig& run, RunInputs* inputs) {
   RETURN_IF_ERROR(CheckBatchSize(run, inputs->train->size()));
   BatchPlanOptions train;
   train.num_examples = inputs->train->size();
-  train.batch_size = run.batch_size();
-  train.num_clones = ClonesOf(run);
+  train.batch_size = static_cast<int64_t>(ReplicaBatchExamples(run));
   train.seed = SeedOf(run);
   ASSIGN_OR_RETURN(inputs->train_plan, BatchPlan::Create(train));
   BatchPlanOptions test;

@@ -259,6 +259,7 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
   LOG(INFO) << "registered as " << options.task.ToString() << ", "
             << inputs.program->variables().size() << " variables, " << inputs.train->size()
             << " examples, computes with " << inputs.program->compute_fingerprint();
+  for (const std::string& line : inputs.program->PlacementLines()) LOG(INFO) << line;
   session->Start();
   const absl::Status status = Train(options, links, inputs, session.get(), feed.get());
   // At the run's end nobody waits for a last heartbeat, and the one under way would only keep us.

@@ -78,7 +78,8 @@ class CsvReader {
   }
 
   absl::StatusOr<std::unique_ptr<Dataset>> Finish() const {
-    Tensor inputs(DataType::kFloat32, {num_rows_, static_cast<int64_t>(num_columns_) - 1});
+    const int64_t columns = static_cast<int64_t>(num_columns_) - (options_.has_label ? 1 : 0);
+    Tensor inputs(DataType::kFloat32, {num_rows_, columns});
     std::copy(inputs_.begin(), inputs_.end(), inputs.mutable_span<float>().begin());
     std::vector<InMemoryDataset::Field> fields = {{kInputField, inputs}};
     if (options_.is_regression) {
@@ -109,7 +110,7 @@ class CsvReader {
 
   absl::Status ReadFirstLine() {
     num_columns_ = cells_.size();
-    if (num_columns_ < 2) {
+    if (num_columns_ < 2 && options_.has_label) {
       return absl::DataLossError(absl::StrCat(
           options_.path, ":", line_, ": has one column; inputs and a label are at least two: is ",
           Quoted(std::string(1, options_.delimiter)), " the delimiter (data.csv.delimiter)?"));
@@ -130,6 +131,10 @@ class CsvReader {
   }
 
   absl::Status FindLabel() {
+    if (!options_.has_label) {
+      label_column_ = num_columns_;
+      return absl::OkStatus();
+    }
     const auto named = std::find(names_.begin(), names_.end(), options_.label);
     const int64_t columns = static_cast<int64_t>(num_columns_);
     int64_t index = -1;
@@ -170,6 +175,7 @@ class CsvReader {
       if (!options_.is_regression) RETURN_IF_ERROR(CheckClass(column, value));
       labels_.push_back(value);
     }
+    if (!options_.has_label) labels_.push_back(0);
     ++num_rows_;
     return absl::OkStatus();
   }

@@ -14,6 +14,7 @@ namespace shoal {
 struct CsvDatasetOptions {
   std::string path;
   std::string label;  // a column's name, or its index from 0, or below 0 from the end; empty: -1
+  bool has_label = true;  // false: all columns are inputs, all labels are 0
   bool has_header = true;
   char delimiter = ',';
   bool is_regression = false;

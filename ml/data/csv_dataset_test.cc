@@ -125,5 +125,17 @@ TEST_F(CsvDatasetTest, FilesThatAreNoSuchTableAreNamed) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere/train.csv")));
 }
 
+TEST_F(CsvDatasetTest, WithoutALabelAllColumnsAreInputs) {
+  options_.has_label = false;
+  ASSERT_OK(WriteAtomically(*files_, options_.path, "a,b\n1,2\n3,4\n"));
+  dataset_ = LoadCsvDataset(options_);
+  ASSERT_TRUE(dataset_.ok()) << dataset_.status();
+  std::vector<float> inputs(4);
+  std::vector<int32_t> labels(2, 9);
+  ASSERT_OK((*dataset_)->FillBatch(0, {0, 1}, {inputs.data(), labels.data()}));
+  EXPECT_THAT(inputs, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(labels, ElementsAre(0, 0));
+}
+
 }  // namespace
 }  // namespace shoal

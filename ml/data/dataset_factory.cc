@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "base/file_system.h"
@@ -113,14 +114,19 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeCifar(const v1::DataConfig& config,
   return LoadCifarDataset(options);
 }
 
-absl::StatusOr<std::unique_ptr<Dataset>> MakeCsv(const v1::DataConfig& config, DataSplit split) {
+CsvDatasetOptions CsvOptionsFrom(const v1::DataConfig& config) {
   CsvDatasetOptions options;
-  options.path =
-      JoinPath(config.directory(), split == DataSplit::kTrain ? "train.csv" : "test.csv");
-  options.label = config.csv().label();
   options.has_header = !config.csv().no_header();
   const std::string& delimiter = config.csv().delimiter();
   if (!delimiter.empty()) options.delimiter = delimiter[0];
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> MakeCsv(const v1::DataConfig& config, DataSplit split) {
+  CsvDatasetOptions options = CsvOptionsFrom(config);
+  options.path =
+      JoinPath(config.directory(), split == DataSplit::kTrain ? "train.csv" : "test.csv");
+  options.label = config.csv().label();
   options.is_regression = config.csv().regression();
   options.num_classes = OrDefault(config.classes(), kClasses);
   options.max_examples = MostExamples(config, split);
@@ -213,6 +219,28 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const v1::DataConfig& confi
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, ReadDataset(format, config, split, seed));
   RETURN_IF_ERROR(CheckClasses(config, *dataset));
   const AugmentedDatasetOptions augmentation = AugmentationFrom(config, split, seed);
+  if (!ChangesImages(augmentation)) return dataset;
+  return AugmentImages(std::move(dataset), augmentation);
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> MakeInputs(const v1::DataConfig& config,
+                                                    const std::string& path) {
+  std::unique_ptr<Dataset> dataset;
+  if (absl::EndsWith(path, ".npy")) {
+    NpyDatasetOptions options;
+    options.inputs_path = path;
+    options.image = ImageTargetFrom(config.image());
+    ASSIGN_OR_RETURN(dataset, LoadNpyDataset(options));
+  } else if (absl::EndsWith(path, ".csv")) {
+    CsvDatasetOptions options = CsvOptionsFrom(config);
+    options.path = path;
+    options.has_label = false;
+    ASSIGN_OR_RETURN(dataset, LoadCsvDataset(options));
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": its name must end in .npy or .csv, which says what it holds"));
+  }
+  const AugmentedDatasetOptions augmentation = AugmentationFrom(config, DataSplit::kTest, 0);
   if (!ChangesImages(augmentation)) return dataset;
   return AugmentImages(std::move(dataset), augmentation);
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 
@@ -25,6 +26,11 @@ inline constexpr char kDefaultDataDirectory[] = "/usr/share/datasets/fashion-mni
 // name the file, or the field of the run file, and the remedy.
 absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const v1::DataConfig& config, DataSplit split,
                                                      uint64_t seed);
+
+// Examples without labels from one file, .npy or .csv by its name, read as the run file says of the
+// test split. The second field, which a data set has, is all 0.
+absl::StatusOr<std::unique_ptr<Dataset>> MakeInputs(const v1::DataConfig& config,
+                                                    const std::string& path);
 
 // How many classes a model for this data tells apart: what the run file says, else what the data
 // set knows, else 10.

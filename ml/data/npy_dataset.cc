@@ -42,6 +42,15 @@ absl::StatusOr<std::vector<int32_t>> LabelsFrom(const NpyDatasetOptions& options
   return labels;
 }
 
+NpyArray ZeroLabels(int64_t examples) {
+  NpyArray labels;
+  labels.kind = 'u';
+  labels.element_bytes = 1;
+  labels.dims = {examples};
+  labels.file.assign(static_cast<size_t>(examples), '\0');
+  return labels;
+}
+
 // [rows, ...] of the first `examples` rows.
 Tensor FloatsFrom(const NpyArray& array, int64_t examples, float scale) {
   Shape shape({examples});
@@ -106,7 +115,12 @@ absl::Status CheckArrays(const NpyDatasetOptions& options, const NpyArray& input
 
 absl::StatusOr<std::unique_ptr<Dataset>> LoadNpyDataset(const NpyDatasetOptions& options) {
   ASSIGN_OR_RETURN(const NpyArray inputs, ReadNpyFile(options.inputs_path));
-  ASSIGN_OR_RETURN(const NpyArray labels, ReadNpyFile(options.labels_path));
+  NpyArray labels;
+  if (!options.labels_path.empty()) {
+    ASSIGN_OR_RETURN(labels, ReadNpyFile(options.labels_path));
+  } else if (!inputs.dims.empty()) {
+    labels = ZeroLabels(inputs.dims[0]);
+  }
   RETURN_IF_ERROR(CheckArrays(options, inputs, labels));
   const int64_t examples =
       options.max_examples > 0 ? std::min(options.max_examples, inputs.dims[0]) : inputs.dims[0];

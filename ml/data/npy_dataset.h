@@ -14,7 +14,7 @@ namespace shoal {
 
 struct NpyDatasetOptions {
   std::string inputs_path;
-  std::string labels_path;
+  std::string labels_path;   // empty: inputs alone, all labels are 0
   ImageTargetOptions image;  // for inputs of unsigned bytes
   int64_t num_classes = 10;
   int64_t max_examples = 0;  // 0: all; else only the first so many

@@ -162,5 +162,31 @@ TEST_F(NpyDatasetTest, NoBytesCrashTheReader) {
   EXPECT_GT(refused, 100);
 }
 
+TEST_F(NpyDatasetTest, InputsAloneHaveLabelsOfZero) {
+  options_.labels_path.clear();
+  const absl::StatusOr<std::unique_ptr<Dataset>> dataset = LoadNpyDataset(options_);
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  std::vector<float> inputs(6);
+  std::vector<int32_t> labels(2, 9);
+  ASSERT_OK((*dataset)->FillBatch(0, {0, 1}, {inputs.data(), labels.data()}));
+  EXPECT_THAT(inputs, ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(labels, ElementsAre(0, 0));
+}
+
+TEST_F(NpyDatasetTest, AHeaderThatIsWrittenIsRead) {
+  for (const std::vector<int64_t>& dims : std::vector<std::vector<int64_t>>{{}, {6}, {2, 3}}) {
+    const std::vector<float> elements(dims.empty() ? 1 : 6, 1.5f);
+    std::string file = NpyHeader(dims);
+    EXPECT_EQ(file.size() % 64, 0u);
+    file.append(reinterpret_cast<const char*>(elements.data()), elements.size() * sizeof(float));
+    ASSERT_OK(WriteAtomically(*files_, options_.inputs_path, file));
+    const absl::StatusOr<NpyArray> array = ReadNpyFile(options_.inputs_path);
+    ASSERT_TRUE(array.ok()) << array.status();
+    EXPECT_EQ(array->Type(), "<f4");
+    EXPECT_EQ(array->dims, dims);
+    EXPECT_EQ(array->At(0), 1.5);
+  }
+}
+
 }  // namespace
 }  // namespace shoal

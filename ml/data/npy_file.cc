@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
@@ -150,6 +151,18 @@ absl::StatusOr<NpyArray> ReadNpyFile(const std::string& path) {
   const absl::Status status = Parse(&array);
   if (!status.ok()) return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
   return array;
+}
+
+std::string NpyHeader(const std::vector<int64_t>& dims) {
+  std::string header = absl::StrCat("{'descr': '<f4', 'fortran_order': False, 'shape': (",
+                                    absl::StrJoin(dims, ", "), dims.size() == 1 ? "," : "", "), }");
+  // Magic, version and length take 10 bytes; the elements begin at a multiple of 64.
+  header.append(63 - (10 + header.size()) % 64, ' ');
+  header.push_back('\n');
+  const char length[] = {static_cast<char>(header.size() & 0xff),
+                         static_cast<char>(header.size() >> 8)};
+  return absl::StrCat(absl::string_view("\x93NUMPY\x01\x00", 8), absl::string_view(length, 2),
+                      header);
 }
 
 }  // namespace shoal

@@ -31,6 +31,9 @@ struct NpyArray {
 // kind of array that is not read: big-endian, column-major, objects, complex, half precision).
 absl::StatusOr<NpyArray> ReadNpyFile(const std::string& path);
 
+// The header of a float32 array in a .npy file; its elements follow, row-major.
+std::string NpyHeader(const std::vector<int64_t>& dims);
+
 }  // namespace shoal
 
 #endif  // SHOAL_ML_DATA_NPY_FILE_H_

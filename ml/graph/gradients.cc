@@ -89,6 +89,10 @@ void Differentiator::Backward(const Node& node) {
   }
   std::vector<Output> input_gradients(node.inputs.size());
   const auto scope = builder_.WithNameScope(absl::StrCat(node.name, "_grad"));
+  // Where the node itself is, for the clone it is for.
+  const auto device = builder_.WithDevice(node.device.ToString());
+  const auto in_clone =
+      builder_.WithClone(node.clone_index >= 0 ? node.clone_index : builder_.clone_index());
   const auto gradient_of = builder_.WithGradientOf(&node);
   op->gradient({builder_, node, output_gradients}, &input_gradients);
   for (size_t i = 0; i < node.inputs.size(); ++i) {

@@ -113,6 +113,7 @@ class GraphBuilder {
   DeviceSpec DeviceFor(absl::string_view op);
   const std::string& name_scope() const { return name_scope_; }
   const std::string& variable_scope() const { return variable_scope_; }
+  int clone_index() const { return clone_index_; }
 
  private:
   struct DeviceEntry {

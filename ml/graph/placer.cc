@@ -1,5 +1,6 @@
 #include "ml/graph/placer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -88,7 +89,10 @@ absl::StatusOr<int> Placer::Place(const Node& node) const {
     const int device = SoftChoice(node.device, node);
     if (device >= 0) return device;
   }
-  if (!type.empty() && !HasKernel(type, node)) {
+  const bool is_there =
+      std::any_of(options_.devices.begin(), options_.devices.end(),
+                  [&](const DeviceSpec& device) { return device.device_type == type; });
+  if (is_there && !HasKernel(type, node)) {
     return Impossible(node,
                       absl::StrCat("no supported kernel for ", type, " devices is available"));
   }

@@ -84,7 +84,7 @@ Output LabelsFor(GraphBuilder& builder, LossKind loss, Output predictions, Outpu
              : labels;
 }
 
-absl::Status CheckConfig(const v1::ModelConfig& config, const std::vector<FieldSpec>& fields) {
+absl::Status CheckConfig(const v1::ModelConfig& config) {
   std::string names;
   bool is_known = config.name().empty() && !config.layer().empty();
   for (const ZooModel& model : kZoo) {
@@ -108,9 +108,6 @@ absl::Status CheckConfig(const v1::ModelConfig& config, const std::vector<FieldS
   if (config.has_width_multiplier() &&
       !(config.width_multiplier() > 0 && config.width_multiplier() <= 16)) {
     return absl::InvalidArgumentError("model.width_multiplier: must be a number in (0, 16]");
-  }
-  if (fields.size() < 2) {
-    return absl::InvalidArgumentError("model: the data set has no labels or targets");
   }
   return absl::OkStatus();
 }
@@ -158,7 +155,10 @@ absl::Status CheckFits(const ModelFunction& model, LossKind loss, const v1::Mode
 
 absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
                                         const std::vector<FieldSpec>& fields, int64_t classes) {
-  RETURN_IF_ERROR(CheckConfig(config, fields));
+  RETURN_IF_ERROR(CheckConfig(config));
+  if (fields.size() < 2) {
+    return absl::InvalidArgumentError("model: the data set has no labels or targets");
+  }
   ASSIGN_OR_RETURN(LossKind loss, LossOf(config));
   if (loss == LossKind::kSoftmaxCrossEntropy && !IsFloating(fields[1].example.dtype)) {
     loss = LossKind::kSparseSoftmaxCrossEntropy;
@@ -181,6 +181,20 @@ absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
   };
   RETURN_IF_ERROR(CheckFits(model, loss, config, fields, classes));
   return model;
+}
+
+absl::StatusOr<PredictionFunction> MakePredictions(const v1::ModelConfig& config,
+                                                   const FieldSpec& input, int64_t classes) {
+  RETURN_IF_ERROR(CheckConfig(config));
+  PredictionFunction predictions = [config, classes](GraphBuilder& builder, Output batch,
+                                                     bool is_training) {
+    return BuildPredictions(builder, config, batch, classes, is_training);
+  };
+  Graph graph;
+  GraphBuilder builder(&graph);
+  predictions(builder, InputQueue({input}).Dequeue(builder)[0], false);
+  if (builder.status().ok()) return predictions;
+  return absl::InvalidArgumentError(absl::StrCat("model: ", builder.status().message()));
 }
 
 }  // namespace shoal

@@ -3,6 +3,7 @@
 #define SHOAL_ML_NN_MODEL_BUILDER_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,6 +21,12 @@ class ModelConfig;
 // InvalidArgument names the field of the config, or the layer, and what is wrong with it.
 absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
                                         const std::vector<FieldSpec>& fields, int64_t classes);
+
+// The predictions alone, of batches of inputs like this: without labels and loss. Errors as above.
+using PredictionFunction =
+    std::function<Output(GraphBuilder& builder, Output input, bool is_training)>;
+absl::StatusOr<PredictionFunction> MakePredictions(const v1::ModelConfig& config,
+                                                   const FieldSpec& input, int64_t classes);
 
 }  // namespace shoal
 

@@ -11,6 +11,7 @@ constexpr char kHand[] = "Tasks started by hand";
 constexpr char kFinished[] = "A finished run";
 
 constexpr uint32_t kRunning = kScopeTrain | kScopeTask;
+constexpr uint32_t kComputing = kRunning | kScopePredict;
 constexpr FlagKind kText = FlagKind::kText;
 constexpr FlagKind kBool = FlagKind::kBool;
 
@@ -33,8 +34,12 @@ constexpr FlagSpec kTable[] = {
      "Stop after N updates in all: replicas_to_aggregate batches each when synchronous, one each "
      "when not. 0: by num_epochs."},
     {"num_epochs", kTraining, kRunning, kText, "num_epochs", "N", "Stop after N epochs."},
-    {"batch_size", kTraining, kRunning, kText, "batch_size", "N",
+    {"batch_size", kTraining, kComputing, kText, "batch_size", "N",
      "Examples per clone and step. Default 64."},
+    {"replica_batch_size", kTraining, kRunning, kText, "replica_batch_size", "N",
+     "Examples per worker and step, cut over its clones as evenly as can be, instead of "
+     "--batch_size: a run then means the same on any number of devices. 0: batch_size x "
+     "num_clones."},
     {"optimizer", kTraining, kRunning, kText, "", "NAME",
      "sgd, momentum, nesterov, adagrad, adadelta, rmsprop, adam, adamw or ftrl; parameters by "
      "--set, e.g. optimizer.momentum.momentum=0.95."},
@@ -80,9 +85,12 @@ constexpr FlagSpec kTable[] = {
      "Workers. Default of train: 2, or 1 with --num_ps_tasks=0."},
     {"num_clones", kTasks, kRunning, kText, "deployment.num_clones", "N",
      "Copies of the model in each worker, one per device. Default 1."},
-    {"devices", kTasks, kRunning, kText, "deployment.devices", "LIST",
-     "One device per clone: /cpu:0,/cpu:1 or /gpu:0,/gpu:1."},
-    {"threads", kTasks, kRunning, kText, "deployment.threads", "N",
+    {"devices", kTasks, kComputing, kText, "deployment.devices", "LIST",
+     "One device per clone, any numbers: /cpu:0,/cpu:1 or /gpu:0,/gpu:2,/gpu:3."},
+    {"variables", kTasks, kRunning, kText, "deployment.variables", "cpu|first_device|mirrored",
+     "With --num_ps_tasks=0: where the variables are. mirrored: a copy on every device, the "
+     "gradients reduced by all devices. Default cpu."},
+    {"threads", kTasks, kComputing, kText, "deployment.threads", "N",
      "Compute threads per clone. Default 1. Part of what decides the bytes of a result."},
     {"clone_on_cpu", kTasks, kRunning, kBool, "deployment.clone_on_cpu", "",
      "Put clones on CPUs even where there are GPUs."},
@@ -111,7 +119,7 @@ constexpr FlagSpec kTable[] = {
      "120."},
     {"log_device_placement", kTasks, kRunning, kBool, "deployment.log_device_placement", "",
      "Print the device of every node of the graph."},
-    {"allow_soft_placement", kTasks, kRunning, kBool, "deployment.allow_soft_placement", "",
+    {"allow_soft_placement", kTasks, kComputing, kBool, "deployment.allow_soft_placement", "",
      "Use a CPU where a device or a kernel is missing. Default; --noallow_soft_placement fails "
      "instead."},
     {"worker_job_name", kTasks, kRunning, kText, "deployment.worker_job_name", "NAME",
@@ -144,8 +152,17 @@ constexpr FlagSpec kTable[] = {
     {"report_fd", kHand, kScopeTask, kText, "", "FD", "Launcher: report the address there.", true},
     {"parent_pid", kHand, kScopeTask, kText, "", "PID", "Launcher: die with this process.", true},
 
-    {"step", kFinished, kScopeUse, kText, "", "N",
+    {"step", kFinished, kScopeUse | kScopePredict, kText, "", "N",
      "The checkpoint of this step. Default: the newest."},
+    {"input", kFinished, kScopePredict, kText, "", "FILE",
+     "Examples without labels: an array [examples, ...] in .npy, or a table of numbers in .csv. "
+     "Default: the test split of the run's data."},
+    {"predictions", kFinished, kScopePredict, kText, "", "FILE",
+     "Where to write them, a row per example in order: .npy or .csv. Default: "
+     "DIR/predictions.npy."},
+    {"probabilities", kFinished, kScopePredict, kBool, "", "",
+     "Write probabilities: the softmax of a classifier's outputs, the sigmoid with the loss "
+     "sigmoid_cross_entropy."},
 };
 
 }  // namespace

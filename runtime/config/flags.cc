@@ -90,11 +90,17 @@ absl::Status ApplyTaskFlag(const GivenFlag& flag, CommandLine* line) {
   const absl::string_view name = flag.spec->name;
   TaskFlags* task = &line->task;
   const std::pair<absl::string_view, std::string*> texts[] = {
-      {"run", &task->run_file},          {"cluster", &task->cluster_file},
-      {"ps_hosts", &task->ps_hosts},     {"worker_hosts", &task->worker_hosts},
-      {"chief_host", &task->chief_host}, {"job_name", &task->job_name},
-      {"log_file", &task->log_file},     {"listen_address", &task->listen_address},
-      {"answer", &task->answer_file}};
+      {"run", &task->run_file},
+      {"cluster", &task->cluster_file},
+      {"ps_hosts", &task->ps_hosts},
+      {"worker_hosts", &task->worker_hosts},
+      {"chief_host", &task->chief_host},
+      {"job_name", &task->job_name},
+      {"log_file", &task->log_file},
+      {"listen_address", &task->listen_address},
+      {"answer", &task->answer_file},
+      {"input", &task->input_file},
+      {"predictions", &task->predictions_file}};
   for (const auto& [known, target] : texts) {
     if (name != known) continue;
     *target = flag.value;
@@ -105,8 +111,9 @@ absl::Status ApplyTaskFlag(const GivenFlag& flag, CommandLine* line) {
   if (name == "task_index") return ParseWhole(flag, &task->task_index.emplace());
   if (name == "step") return ParseWhole(flag, &task->checkpoint_step.emplace());
   if (name == "report_fd") return ParseWhole(flag, &task->report_fd);
-  if (name == "allow_plaintext") {
-    if (absl::SimpleAtob(flag.value, &task->allow_plaintext)) return absl::OkStatus();
+  if (name == "allow_plaintext" || name == "probabilities") {
+    bool* target = name == "probabilities" ? &task->probabilities : &task->allow_plaintext;
+    if (absl::SimpleAtob(flag.value, target)) return absl::OkStatus();
     return Broken(flag.label(), absl::StrCat("true or false is wanted, not \"", flag.value, "\""));
   }
   if (name == "parent_pid") return ParseWhole(flag, &task->parent_pid);

@@ -27,10 +27,11 @@ namespace shoal {
 
 // Where a flag has a meaning. Bits.
 enum FlagScope : uint32_t {
-  kScopeTrain = 1,  // shoal train
-  kScopeTask = 2,   // shoal ps, worker, chief: tasks started one by one
-  kScopeUse = 4,    // shoal eval, predict, inspect: what a finished run left
-  kScopeAll = 7,
+  kScopeTrain = 1,    // shoal train
+  kScopeTask = 2,     // shoal ps, worker, chief: tasks started one by one
+  kScopeUse = 4,      // shoal eval, inspect: what a finished run left
+  kScopePredict = 8,  // shoal predict
+  kScopeAll = 15,
 };
 
 enum class FlagKind : uint8_t { kText, kBool };
@@ -65,6 +66,9 @@ struct TaskFlags {
   int report_fd = -1;            // Launcher: where the task writes its bound address.
   int parent_pid = 0;            // Launcher: the task dies with this process. 0: it does not.
   absl::optional<uint64_t> checkpoint_step;  // eval, predict, inspect
+  std::string input_file;                    // predict
+  std::string predictions_file;              // predict
+  bool probabilities = false;                // predict
 };
 
 struct CommandLine {

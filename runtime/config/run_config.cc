@@ -52,6 +52,7 @@ void ResolveDeployment(const TaskCounts& counts, v1::DeploymentOptions* deployme
   if (deployment->ps_job_name().empty()) deployment->set_ps_job_name("ps");
   if (deployment->threads() == 0) deployment->set_threads(1);
   if (!deployment->has_allow_soft_placement()) deployment->set_allow_soft_placement(true);
+  if (deployment->variables().empty()) deployment->set_variables("cpu");
 }
 
 // replicas_to_aggregate and cluster.slice_bytes stay 0 where they were not given: the first start
@@ -243,6 +244,12 @@ uint32_t NumPsProcesses(const v1::RunConfig& run) {
   return run.deployment().worker_binary().empty() ? num_ps_tasks : std::max(1u, num_ps_tasks);
 }
 
+uint64_t ReplicaBatchExamples(const v1::RunConfig& run) {
+  if (run.replica_batch_size() > 0) return run.replica_batch_size();
+  const v1::DeploymentOptions& deployment = run.deployment();
+  return uint64_t{deployment.has_num_clones() ? deployment.num_clones() : 1} * run.batch_size();
+}
+
 absl::Status SelectOptimizer(absl::string_view name, v1::OptimizerConfig* optimizer) {
   if (name == "sgd") {
     optimizer->mutable_sgd();
@@ -319,6 +326,7 @@ uint64_t ConfigFingerprint(const v1::RunConfig& run) {
       run.cluster().slice_bytes() == 0 ? kDefaultSliceBytes : run.cluster().slice_bytes());
   shared.mutable_cluster()->set_round_robin(run.cluster().round_robin());
   shared.set_batch_size(run.batch_size());
+  shared.set_replica_batch_size(run.replica_batch_size());
   shared.set_seed(run.seed());
   std::string bytes;
   {

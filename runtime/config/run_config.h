@@ -51,6 +51,9 @@ inline constexpr TaskCounts kTrainTaskCounts{2, 2};
 // optimizer.schedule.decay_steps (the run's number of updates).
 void ResolveDefaults(const TaskCounts& counts, v1::RunConfig* run);
 
+// Examples of a worker's step: replica_batch_size, or batch_size for each of its clones.
+uint64_t ReplicaBatchExamples(const v1::RunConfig& run);
+
 // Selects the rule by name, keeping its parameters if it was selected already. "nesterov" is
 // momentum with nesterov set. InvalidArgument lists the names.
 absl::Status SelectOptimizer(absl::string_view name, v1::OptimizerConfig* optimizer);

@@ -157,6 +157,18 @@ TEST(RunConfigTest, PathsAreMadeAbsolute) {
   EXPECT_EQ(run.data().directory(), "/home/me/data");
 }
 
+TEST(RunConfigTest, AWorkersBatchIsPerCloneOrForAllOfThem) {
+  v1::RunConfig run;
+  run.set_batch_size(20);
+  EXPECT_EQ(ReplicaBatchExamples(run), 20u);
+  run.mutable_deployment()->set_num_clones(3);
+  EXPECT_EQ(ReplicaBatchExamples(run), 60u);
+  const uint64_t per_clone = ConfigFingerprint(run);
+  run.set_replica_batch_size(64);
+  EXPECT_EQ(ReplicaBatchExamples(run), 64u);
+  EXPECT_NE(ConfigFingerprint(run), per_clone);
+}
+
 TEST(RunConfigTest, DevicesDecideTheNumberOfClones) {
   v1::RunConfig run;
   run.mutable_deployment()->set_devices("/cpu:0,/cpu:1,/cpu:2");

@@ -100,6 +100,19 @@ absl::Status ValidateDevices(const v1::DeploymentOptions& deployment) {
                                         deployment.num_clones(), "; name one device per clone"));
 }
 
+absl::Status ValidateVariables(const v1::DeploymentOptions& deployment) {
+  const std::string& variables = deployment.variables();
+  if (variables != "cpu" && variables != "first_device" && variables != "mirrored") {
+    return Broken("variables", absl::StrCat("\"", absl::CHexEscape(variables),
+                                            "\" must be cpu, first_device or mirrored"));
+  }
+  if (variables == "cpu" || deployment.num_ps_tasks() == 0) return absl::OkStatus();
+  return Broken("variables",
+                absl::StrCat("is ", variables, ", but num_ps_tasks is ", deployment.num_ps_tasks(),
+                             ", and variables are on the parameter servers; drop it or give "
+                             "--num_ps_tasks=0"));
+}
+
 absl::Status ValidateSync(const v1::SyncOptions& sync) {
   if (sync.sync_replicas()) {
     if (sync.replicas_to_aggregate() != 0) {
@@ -155,6 +168,10 @@ absl::Status ValidateCheckpoint(const v1::CheckpointOptions& checkpoint) {
 
 absl::Status ValidateLength(const v1::RunConfig& run) {
   RETURN_IF_ERROR(CheckCount("batch_size", run.batch_size(), 1, kMaxBatchSize));
+  if (run.replica_batch_size() > 0) {
+    RETURN_IF_ERROR(CheckCount("replica_batch_size", run.replica_batch_size(),
+                               run.deployment().num_clones(), kMaxReplicaBatchSize));
+  }
   if (run.max_steps() == 0 && run.num_epochs() == 0) {
     return Broken("num_epochs",
                   "and max_steps are both 0, so there is nothing to train; give --num_epochs=3 or "
@@ -195,6 +212,7 @@ absl::Status ValidateRunConfig(const v1::RunConfig& run, ModelFrom model) {
   RETURN_IF_ERROR(ValidateWhoseModel(run, model));
   RETURN_IF_ERROR(ValidateTasks(run.deployment()));
   RETURN_IF_ERROR(ValidateDevices(run.deployment()));
+  RETURN_IF_ERROR(ValidateVariables(run.deployment()));
   RETURN_IF_ERROR(ValidateLength(run));
   RETURN_IF_ERROR(ValidateSync(run.sync()));
   RETURN_IF_ERROR(ValidateCheckpoint(run.checkpoint()));

@@ -24,6 +24,7 @@ inline constexpr uint32_t kMaxPsTasks = 4096;
 inline constexpr uint32_t kMaxThreads = 256;
 inline constexpr uint32_t kMaxReplicasToAggregate = 4096;
 inline constexpr uint32_t kMaxBatchSize = 1u << 20;
+inline constexpr uint32_t kMaxReplicaBatchSize = 1u << 26;
 inline constexpr uint64_t kMinSliceBytes = 64;
 inline constexpr uint64_t kMaxSliceBytes = uint64_t{4} << 20;
 

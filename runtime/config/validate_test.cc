@@ -56,7 +56,10 @@ const std::vector<BadRun>& BadRuns() {
       {{"--devices=/cpu:0,/cpu:1", "--num_clones=3"},
        "devices: names 2 devices, but num_clones is 3"},
       {{"--devices=/gpu:0", "--clone_on_cpu"}, "devices: /gpu:0 contradicts clone_on_cpu"},
+      {{"--variables=ps"}, "variables: \"ps\" must be cpu, first_device or mirrored"},
+      {{"--variables=mirrored"}, "variables: is mirrored, but num_ps_tasks is 2"},
       // Length and size.
+      {{"--replica_batch_size=2", "--num_clones=3"}, "replica_batch_size: must be 3 to 67108864"},
       {{"--batch_size=0"}, "batch_size: must be 1 to 1048576, is 0"},
       {{"--batch_size=2000000"}, "batch_size: must be 1 to 1048576, is 2000000"},
       {{"--num_epochs=0"}, "num_epochs: and max_steps are both 0, so there is nothing to train"},

@@ -98,6 +98,12 @@ def flag_cases():
         ([*train, "--devices=/tpu:0"], FLAGS, "devices: \"/tpu:0\" is not a device"),
         ([*train, "--devices=/cpu:0", "--num_clones=2"], FLAGS, "num_clones is 2"),
         ([*train, "--slice_bytes=1000"], FLAGS, "cluster.slice_bytes: must be a multiple of 64"),
+        ([*train, "--replica_batch_size=1", "--devices=/cpu:0,/cpu:2"], FLAGS, "replica_batch_size: must be 2 to"),
+        ([*train, "--variables=gpu"], FLAGS, "variables: \"gpu\" must be cpu, first_device or mirrored"),
+        ([*train, "--variables=mirrored"], FLAGS, "variables: is mirrored, but num_ps_tasks is 2"),
+        (["predict"], FLAGS, "--out: is missing"),
+        (["predict", "--out=/nowhere"], CONFIG, "/nowhere/run.textproto"),
+        (["predict", "--out=/nowhere", "--learning_rate=1"], FLAGS, "--learning_rate: has no meaning"),
         ([*train, "--optimizer=adm"], FLAGS, "optimizer: \"adm\" is unknown"),
         ([*train, "--model=resnet"], FLAGS, "model.name: \"resnet\" is unknown"),
         ([*train, "--loss=l3"], FLAGS, "model.loss: \"l3\" is unknown"),
@@ -172,6 +178,9 @@ def file_cases(scratch):
         ([*train, "--resume=must"], CONFIG, "resume"),
         ([*train, "--batch_size=1000"], FLAGS, "batch_size: 1000 x 1 clone is more than the 256 training examples"),
         ([*train, "--devices=/gpu:0", "--noallow_soft_placement"], FLAGS, "device:GPU:0"),
+        ([*train, "--devices=/cpu:0,/gpu:3", "--noallow_soft_placement"], FLAGS, "device:GPU:3"),
+        ([*train, "--replica_batch_size=1000"], FLAGS,
+         "replica_batch_size: 1000 is more than the 256 training examples"),
         ([*train, "--loss=mean_squared_error"], FLAGS, "model.loss: mean_squared_error compares numbers"),
         ([*train, "--model=mlp", "--set=model.name=", "--set=model=layer { flatten {} } layer { dense { units: 5 } }"],
          FLAGS, "model: 5 outputs, but labels go to 9"),
@@ -253,6 +262,21 @@ def run_cases(scratch):
     cases.append(([*damage, "--num_epochs=2"], DATA_ERROR, "shard-"))
     cases.append((["inspect", f"--out={damaged}"], DATA_ERROR, "shard-"))
     cases.append((["eval", f"--out={out}", "--step=12345"], CONFIG, "--step: there is no checkpoint of step 12345"))
+    predict = ["predict", f"--out={out}"]
+    rows = scratch / "rows"
+    write_tree(rows, {"narrow.csv": b"a,b\n1,2\n", "word.csv": b"a,b\n1,x\n", "cut.npy": b"\x93NUMPY\x01", "x.txt": b"1"})
+    cases += [
+        ([*predict, "--step=12345"], CONFIG, "--step: there is no checkpoint of step 12345"),
+        (["predict", f"--out={out}", "--input=/nowhere.npy"], CONFIG, "/nowhere.npy"),
+        ([*predict, f"--input={rows}/narrow.csv"], CONFIG, "with examples of [2], model: the run file's has variable"),
+        ([*predict, f"--input={rows}/word.csv"], DATA_ERROR, "word.csv:2: column \"b\" is \"x\""),
+        ([*predict, f"--input={rows}/cut.npy"], DATA_ERROR, "cut.npy"),
+        ([*predict, f"--input={rows}/x.txt"], FLAGS, "must end in .npy or .csv"),
+        ([*predict, "--predictions=a.txt"], FLAGS, "--predictions: must end in .npy or .csv"),
+        ([*predict, "--predictions=/nowhere/a.npy"], CONFIG, "/nowhere/a.npy"),
+        ([*predict, "--devices=/gpu:5", "--noallow_soft_placement"], FLAGS, "device:GPU:5"),
+        ([*predict, "--devices=/cpu:1,/cpu:1"], FLAGS, "devices: /cpu:1 is named twice"),
+    ]
     cases.append((["inspect", "--out=/nowhere"], CONFIG, "--out: there is no /nowhere"))
     busy = socket.socket()
     busy.bind(("127.0.0.1", 0))

@@ -2,10 +2,13 @@
 """Shoal beside its peers, interleaved in one run; prints medians and ratios. Run it through tests/peers/run.
 
 usage: compare.py steps [--model=seed_mlp|lenet|mobilenet_v2|resnet18] [--batch=N] [--threads=1] [--rounds=7]
+       compare.py devices [--model=seed_mlp|lenet|mobilenet_v2|resnet18] [--batch=N] [--rounds=7]
        compare.py cluster [--batches=2000,128,32] [--seconds=8] [--rounds=3]
 `steps`: milliseconds of one training step in one process, each round in random order, and for the MLP the share of the FMA
 rate that was measured in the same round. With one thread all contenders have the same CPU, one at a time. CPU time is
 that of all threads of a process; where the machine has other work, it says more than wall time.
+`devices`: examples per second of one process with two CPU devices of one thread each, and of two independent processes of
+one thread, one per CPU, side by side, in turn. It needs no peers: python3 tests/benchmark/compare.py devices
 `cluster`: examples per second of 1 ps + 2 workers (seed MLP, one-column target), SYNC and ASYNC, of two independent LOCAL
 processes, and of TensorFlow's ParameterServerStrategy (asynchronous).
 """
@@ -28,20 +31,26 @@ MLP_FLOP_PER_EXAMPLE = 2 * 3 * (600 * 512 + 512 * 128 + 128 * 128 + 128) - 2 * 6
 class Steps:
     """A process that times steps on request. With one thread it has one CPU, the same for all contenders."""
 
-    def __init__(self, command, threads):
+    def __init__(self, command, threads, cpus=None):
         environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
-        cpu = min(os.sched_getaffinity(0))
+        cpus = cpus or ({min(os.sched_getaffinity(0))} if threads == 1 else None)
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                         cwd=peers, env=environment, stderr=subprocess.DEVNULL,
-                                        preexec_fn=(lambda: os.sched_setaffinity(0, {cpu})) if threads == 1 else None)
+                                        preexec_fn=(lambda: os.sched_setaffinity(0, cpus)) if cpus else None)
         if self.process.stdout.readline().strip() != "ready":
             raise RuntimeError(f"did not start: {command}")
 
-    def time(self, n):
-        """Wall milliseconds, CPU milliseconds, and what else the contender measures."""
+    def begin(self, n):
         self.process.stdin.write(f"{n}\n")
         self.process.stdin.flush()
+
+    def end(self):
+        """Wall milliseconds, CPU milliseconds, and what else the contender measures."""
         return [float(x) for x in self.process.stdout.readline().split()]
+
+    def time(self, n):
+        self.begin(n)
+        return self.end()
 
     def close(self):
         self.process.stdin.close()
@@ -89,6 +98,32 @@ def steps(options):
         shares = [gigaflop / (cpu * 1e-3) / peak for _, cpu, peak in answers["shoal"]]
         print(f"{case}: {statistics.median(shares):.3f} of the FMA rate measured in the same rounds (CPU time of all "
               f"threads; {min(shares):.3f} to {max(shares):.3f})")
+
+
+def devices(options):
+    """Two devices of one process against two processes."""
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    command = [str(root / "bazel-bin/tests/benchmark/step_benchmark"), options.model, str(options.batch), "1"]
+    pair = [Steps(command, 1, {cpu}) for cpu in (first, second)]
+    one = Steps(command + ["2"], 1, {first, second})
+    rates = {"two processes": [], "two devices": []}
+    for _ in range(options.rounds):
+        order = list(rates)
+        random.shuffle(order)
+        for name in order:
+            processes = pair if name == "two processes" else [one]
+            for process in processes:
+                process.begin(options.steps)
+            examples = options.batch * 2 / len(processes)
+            rates[name].append(sum(1e3 * examples / process.end()[0] for process in processes))
+    for process in [*pair, one]:
+        process.close()
+    case = f"{options.model} batch {options.batch} per device"
+    for name, values in rates.items():
+        print(f"{case}  {name:15s} {statistics.median(values):10.0f} examples/s")
+    ratios = [a / b for a, b in zip(rates["two devices"], rates["two processes"])]
+    print(f"{case}: {statistics.median(ratios):.3f} of two processes, median of {options.rounds} rounds ({min(ratios):.3f} to "
+          f"{max(ratios):.3f})")
 
 
 def shoal_rate(arguments, seconds):
@@ -145,21 +180,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     s = commands.add_parser("steps")
-    s.add_argument("--model", default="seed_mlp", choices=list(BATCHES))
-    s.add_argument("--batch", type=int, default=0)
     s.add_argument("--threads", type=int, default=1)
-    s.add_argument("--rounds", type=int, default=7)
-    s.add_argument("--steps", type=int, default=10)
+    d = commands.add_parser("devices")
+    for parser_of_steps in (s, d):
+        parser_of_steps.add_argument("--model", default="seed_mlp", choices=list(BATCHES))
+        parser_of_steps.add_argument("--batch", type=int, default=0)
+        parser_of_steps.add_argument("--rounds", type=int, default=7)
+        parser_of_steps.add_argument("--steps", type=int, default=10)
     c = commands.add_parser("cluster")
     c.add_argument("--batches", default="2000,128,32")
     c.add_argument("--seconds", type=float, default=8)
     c.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    if options.command == "steps":
-        options.batch = options.batch or BATCHES[options.model]
-        steps(options)
-    else:
-        cluster(options)
+    if options.command == "cluster":
+        return cluster(options)
+    options.batch = options.batch or BATCHES[options.model]
+    (steps if options.command == "steps" else devices)(options)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ v1::RunConfig RunOf(const LocalTraining::Options& options) {
   run.set_max_steps(uint64_t{1} << 40);
   run.mutable_checkpoint()->set_save_every(uint64_t{1} << 40);
   run.mutable_deployment()->set_threads(options.threads);
+  run.mutable_deployment()->set_num_clones(options.devices);
   run.mutable_sync()->set_sync_replicas(true);
   return run;
 }
@@ -63,7 +64,7 @@ absl::StatusOr<std::unique_ptr<LocalTraining>> LocalTraining::Create(const Optio
   training->fields_ = FieldsOf(options.model);
   StepPlan::Options steps;
   steps.examples_per_epoch = uint64_t{1} << 40;
-  steps.batch_examples = options.batch_size;
+  steps.batch_examples = uint64_t{options.batch_size} * options.devices;
   ASSIGN_OR_RETURN(training->steps_, StepPlan::Create(steps));
   RETURN_IF_ERROR(training->BuildProgram());
   training->MakeBatch();
@@ -90,11 +91,11 @@ absl::Status LocalTraining::BuildProgram() {
 }
 
 void LocalTraining::MakeBatch() {
-  batch_.num_examples = run_.batch_size();
+  batch_.num_examples = int64_t{run_.batch_size()} * run_.deployment().num_clones();
   uint32_t state = 1;
   for (const FieldSpec& field : fields_) {
     const uint64_t elements =
-        run_.batch_size() * static_cast<uint64_t>(field.example.shape.num_elements());
+        static_cast<uint64_t>(batch_.num_examples * field.example.shape.num_elements());
     Buffer& rows = rows_.emplace_back(elements * SizeOf(field.example.dtype));
     batch_.fields.push_back(rows.data());
     for (uint64_t i = 0; i < elements; ++i) {
@@ -186,7 +187,7 @@ absl::Status LocalTraining::Step() {
     exchange.push = true;
     exchange.batch = {0, step_};
     exchange.step = step_;
-    exchange.batch_examples = run_.batch_size();
+    exchange.batch_examples = static_cast<uint32_t>(batch_.num_examples);
     exchange.report = report;
     exchange.push_kinds = replica_->push_kinds(group);
     exchange.push_data = replica_->push_data(set, group);

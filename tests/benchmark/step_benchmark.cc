@@ -2,8 +2,8 @@
 // a step is. With THREADS=1 the caller pins the process to one CPU, so that the store's thread,
 // too, computes on that one.
 //
-// usage: step_benchmark MODEL BATCH THREADS      MODEL: seed_mlp, lenet, mobilenet_v2,
-// resnet18
+// usage: step_benchmark MODEL BATCH THREADS [DEVICES]      MODEL: seed_mlp, lenet, mobilenet_v2,
+// resnet18; BATCH and THREADS of each of the CPU devices, by default one
 // Protocol: prints "ready"; for every line "N" on standard input runs N steps and prints: median
 // milliseconds of one, median CPU milliseconds of one (all threads of the process), and the FMA
 // rate of a thread (GF/s, mean of just before and just after).
@@ -70,11 +70,13 @@ int Main(const LocalTraining::Options& options) {
 
 int main(int argc, char** argv) {
   shoal::LocalTraining::Options options;
-  if (argc != 4 || !absl::SimpleAtoi(argv[2], &options.batch_size) ||
+  if (argc < 4 || argc > 5 || !absl::SimpleAtoi(argv[2], &options.batch_size) ||
       !absl::SimpleAtoi(argv[3], &options.threads) || options.batch_size == 0 ||
-      options.threads == 0) {
-    std::fprintf(stderr,
-                 "usage: step_benchmark seed_mlp|lenet|mobilenet_v2|resnet18 BATCH THREADS\n");
+      options.threads == 0 ||
+      (argc == 5 && (!absl::SimpleAtoi(argv[4], &options.devices) || options.devices == 0))) {
+    std::fprintf(
+        stderr,
+        "usage: step_benchmark seed_mlp|lenet|mobilenet_v2|resnet18 BATCH THREADS [DEVICES]\n");
     return 64;
   }
   options.model = argv[1];

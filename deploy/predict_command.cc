@@ -1,0 +1,217 @@
+#include "deploy/predict_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "ml/data/dataset_factory.h"
+#include "ml/data/npy_file.h"
+#include "ml/kernels/cpu/cpu_kernels.h"
+#include "ml/nn/model_builder.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/config/flags.h"
+#include "runtime/config/rule.h"
+#include "runtime/process/exit_code.h"
+#include "worker/finished_run.h"
+#include "worker/parallel_model.h"
+
+namespace shoal {
+namespace {
+
+// A model by name has as many outputs as its last parameter has columns; one by layers says itself.
+int64_t ClassesOf(const v1::RunConfig& run, const v1::Manifest& manifest) {
+  if (run.data().classes() > 0) return run.data().classes();
+  for (int v = manifest.variables_size() - 1; v >= 0; --v) {
+    const v1::VariableSpec& variable = manifest.variables(v);
+    if (!variable.trainable()) continue;
+    return variable.shape_size() == 0 ? 1 : variable.shape(variable.shape_size() - 1);
+  }
+  return 1;
+}
+
+std::vector<std::string> DevicesOf(const v1::RunConfig& run) {
+  std::vector<std::string> devices;
+  const v1::DeploymentOptions& deployment = run.deployment();
+  for (uint32_t i = 0; i < deployment.num_clones() && deployment.devices().empty(); ++i) {
+    devices.push_back(absl::StrCat("/cpu:", i));
+  }
+  for (absl::string_view device : absl::StrSplit(deployment.devices(), ',', absl::SkipEmpty())) {
+    devices.emplace_back(absl::StripAsciiWhitespace(device));
+  }
+  return devices;
+}
+
+ParallelModelSpec::Model WithProbabilities(PredictionFunction predictions, std::string loss) {
+  return [predictions = std::move(predictions), loss = std::move(loss)](
+             GraphBuilder& builder, absl::Span<const Output> inputs, bool is_training) {
+    const Output outputs = predictions(builder, inputs[0], is_training);
+    if (loss.empty()) return std::vector<Output>{outputs};
+    const bool is_sigmoid = loss == "sigmoid_cross_entropy";
+    return std::vector<Output>{builder.Op(is_sigmoid ? "Sigmoid" : "Softmax", {outputs})};
+  };
+}
+
+absl::StatusOr<std::unique_ptr<ParallelModel>> MakeParallel(const PredictOptions& options,
+                                                            const FieldSpec& input,
+                                                            const v1::Manifest& manifest) {
+  const v1::RunConfig& run = options.run;
+  ASSIGN_OR_RETURN(PredictionFunction predictions,
+                   MakePredictions(run.model(), input, ClassesOf(run, manifest)));
+  ParallelModelSpec spec;
+  spec.inputs = {input};
+  spec.model = WithProbabilities(std::move(predictions),
+                                 options.probabilities ? run.model().loss() : std::string());
+  ParallelModelOptions parallel;
+  parallel.devices = DevicesOf(run);
+  parallel.backend = CpuKernelBackend();
+  parallel.threads_per_device = static_cast<int>(run.deployment().threads());
+  parallel.allow_soft_placement = run.deployment().allow_soft_placement();
+  return ParallelModel::Create(std::move(spec), std::move(parallel));
+}
+
+absl::Status LoadValues(Checkpoint* checkpoint, ParallelModel* model) {
+  std::vector<v1::VariableSpec> specs;
+  for (size_t v = 0; v < model->variables().size(); ++v) {
+    specs.push_back(model->variables().spec(v));
+  }
+  RETURN_IF_ERROR(CheckSameVariables(specs, checkpoint->manifest()));
+  ASSIGN_OR_RETURN(const std::vector<std::vector<float>> values, ReadVariables(checkpoint));
+  for (size_t v = 0; v < values.size(); ++v) model->variables().SetValue(v, values[v]);
+  return absl::OkStatus();
+}
+
+// Reads examples [first, first + count) into tensors; returns those of the first field.
+absl::StatusOr<Tensor> ReadRows(const Dataset& data, int64_t first, int64_t count) {
+  std::vector<int64_t> indices(static_cast<size_t>(count));
+  std::iota(indices.begin(), indices.end(), first);
+  std::vector<Tensor> fields;
+  std::vector<void*> rows;
+  for (const FieldSpec& field : data.fields()) {
+    Shape shape({count});
+    for (int64_t dim : field.example.shape.dims()) shape.AddDim(dim);
+    rows.push_back(fields.emplace_back(field.example.dtype, shape).mutable_data());
+  }
+  RETURN_IF_ERROR(data.FillBatch(0, indices, rows));
+  return fields[0];
+}
+
+// A row per line, its numbers as short as they are exact.
+std::string ToCsv(const Tensor& predictions) {
+  const int64_t rows = predictions.shape().dim(0);
+  const int64_t columns = rows == 0 ? 0 : predictions.shape().num_elements() / rows;
+  std::string text;
+  for (int64_t c = 0; c < columns; ++c) absl::StrAppend(&text, c == 0 ? "" : ",", "output_", c);
+  text += '\n';
+  const absl::Span<const float> values = predictions.span<float>();
+  for (int64_t i = 0; i < rows * columns; ++i) {
+    char number[32];
+    std::snprintf(number, sizeof(number), "%.9g", static_cast<double>(values[i]));
+    absl::StrAppend(&text, number, (i + 1) % columns == 0 ? "\n" : ",");
+  }
+  return text;
+}
+
+absl::Status WritePredictions(FileSystem* file_system, const std::string& path,
+                              const Tensor& predictions) {
+  if (absl::EndsWith(path, ".csv")) return WriteAtomically(*file_system, path, ToCsv(predictions));
+  const absl::Span<const int64_t> dims = predictions.shape().dims();
+  std::string bytes = NpyHeader({dims.begin(), dims.end()});
+  bytes.append(static_cast<const char*>(predictions.data()), predictions.bytes());
+  return WriteAtomically(*file_system, path, bytes);
+}
+
+absl::StatusOr<std::string> Predict(absl::Span<const std::string> args) {
+  ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(kScopePredict, args));
+  PredictOptions options;
+  ASSIGN_OR_RETURN(options.run, FindFinishedRun(line));
+  options.probabilities = line.task.probabilities;
+  if (!options.run.deployment().worker_binary().empty()) {
+    return Broken("worker_binary",
+                  "has the run's model; predict with ParallelModel in that program");
+  }
+  std::string path = line.task.predictions_file;
+  if (path.empty()) path = absl::StrCat(options.run.out(), "/predictions.npy");
+  if (!absl::EndsWith(path, ".npy") && !absl::EndsWith(path, ".csv")) {
+    return Broken("--predictions", "must end in .npy or .csv");
+  }
+  const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
+  ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
+                   OpenCheckpoint(file_system.get(), options.run.out(), line.task.checkpoint_step));
+  std::unique_ptr<Dataset> data;
+  if (line.task.input_file.empty()) {
+    ASSIGN_OR_RETURN(data, MakeDataset(options.run.data(), DataSplit::kTest, options.run.seed()));
+  } else {
+    ASSIGN_OR_RETURN(data, MakeInputs(options.run.data(), line.task.input_file));
+  }
+  ASSIGN_OR_RETURN(const Tensor predictions, PredictDataset(options, *data, checkpoint.get()));
+  RETURN_IF_ERROR(WritePredictions(file_system.get(), path, predictions));
+  return absl::StrCat(data->size(), data->size() == 1 ? " example" : " examples", ", step ",
+                      checkpoint->manifest().step(), ": ", path, " ",
+                      predictions.shape().ToString());
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> PredictDataset(const PredictOptions& options, const Dataset& data,
+                                      Checkpoint* checkpoint) {
+  const FieldSpec& input = data.fields()[0];
+  ASSIGN_OR_RETURN(const std::unique_ptr<ParallelModel> model,
+                   MakeParallel(options, input, checkpoint->manifest()));
+  const absl::Status loaded = LoadValues(checkpoint, model.get());
+  if (!loaded.ok()) {
+    return absl::Status(
+        loaded.code(),
+        absl::StrCat("with examples of ", input.example.shape.ToString(), ", ", loaded.message()));
+  }
+  const int64_t batch = static_cast<int64_t>(options.run.batch_size()) *
+                        static_cast<int64_t>(DevicesOf(options.run).size());
+  Tensor predictions;
+  for (int64_t first = 0; first < data.size(); first += batch) {
+    const int64_t count = std::min(batch, data.size() - first);
+    ASSIGN_OR_RETURN(const Tensor rows, ReadRows(data, first, count));
+    ASSIGN_OR_RETURN(const std::vector<Tensor> outputs, model->Predict({rows}));
+    const Tensor& part = outputs[0];
+    if (first == 0) {
+      Shape shape = part.shape();
+      shape.set_dim(0, data.size());
+      predictions = Tensor(DataType::kFloat32, shape);
+    }
+    std::copy(
+        part.span<float>().begin(), part.span<float>().end(),
+        predictions.mutable_span<float>().begin() + first * (part.shape().num_elements() / count));
+  }
+  return predictions;
+}
+
+int PredictMain(absl::Span<const std::string> args) {
+  for (const std::string& arg : args) {
+    if (arg != "--help" && arg != "-h") continue;
+    std::printf(
+        "usage: shoal predict --out=DIR [--input=FILE] [--predictions=FILE] [--devices=LIST]\n\n"
+        "What the newest checkpoint's model says of examples: a row of its outputs for each, in\n"
+        "order. The examples of a batch are split over the devices, which need not be neighbours.\n"
+        "\n  shoal predict --out=runs/NAME-TIME --input=images.npy --predictions=scores.csv\n"
+        "  shoal predict --out=runs/NAME-TIME --devices=/cpu:0,/cpu:2 --probabilities\n\n%s",
+        FlagHelp(kScopePredict).c_str());
+    return kExitDone;
+  }
+  const absl::StatusOr<std::string> done = Predict(args);
+  if (!done.ok()) {
+    std::fprintf(stderr, "shoal predict: %s\n", std::string(done.status().message()).c_str());
+    return ExitCodeOf(done.status());
+  }
+  std::printf("%s\n", done->c_str());
+  return kExitDone;
+}
+
+}  // namespace shoal

@@ -1,0 +1,164 @@
+#include "worker/graph_program.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "ml/graph/graph_runner.h"
+#include "ml/kernels/cpu/cpu_kernels.h"
+#include "ml/nn/model_builder.h"
+#include "runtime/config/run_config.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int64_t kFeatures = 12;
+constexpr int64_t kExamples = 10;
+
+// The book's network in its form, on few features: one scalar bias per layer, squared error against
+// targets of all columns.
+v1::RunConfig RunOn(const std::string& devices, const std::string& variables = "cpu") {
+  v1::RunConfig run;
+  run.mutable_model()->set_name("seed_mlp");
+  run.mutable_model()->set_weight_decay(0.01);
+  run.mutable_deployment()->set_num_ps_tasks(0);
+  run.mutable_deployment()->set_devices(devices);
+  run.mutable_deployment()->set_variables(variables);
+  run.set_replica_batch_size(kExamples);
+  ResolveDefaults(TaskCounts(), &run);
+  return run;
+}
+
+std::unique_ptr<GraphProgram> Make(v1::RunConfig run) {
+  GraphProgram::Options options;
+  options.run = std::move(run);
+  options.fields = {{kInputField, {DataType::kFloat32, {kFeatures}}},
+                    {kTargetField, {DataType::kFloat32, {kFeatures}}}};
+  options.model = *MakeModel(options.run.model(), options.fields, 10);
+  options.backend = CpuKernelBackend();
+  options.compute_name = "test";
+  auto program = GraphProgram::Create(std::move(options));
+  EXPECT_TRUE(program.ok()) << program.status();
+  return *std::move(program);
+}
+
+struct Computed {
+  BatchResult result;
+  std::vector<Tensor> gradients;
+};
+
+Computed TrainOn(GraphProgram* program, int64_t examples) {
+  Tensor input = RandomTensor(DataType::kFloat32, {examples, kFeatures}, 1, 0, 1);
+  Tensor target = RandomTensor(DataType::kFloat32, {examples, kFeatures}, 2, 1, 3);
+  LoadedBatch batch;
+  batch.num_examples = examples;
+  batch.fields = {input.mutable_data(), target.mutable_data()};
+  Computed computed;
+  std::vector<Tensor> values;
+  std::vector<const float*> parameters;
+  std::vector<float*> contributions;
+  for (size_t v = 0; v < program->variables().size(); ++v) {
+    Shape shape;
+    for (int64_t dim : program->variables()[v].shape()) shape.AddDim(dim);
+    values.push_back(RandomTensor(DataType::kFloat32, shape, 10 + v, -0.3, 0.3));
+    computed.gradients.emplace_back(DataType::kFloat32, shape);
+  }
+  for (size_t v = 0; v < values.size(); ++v) {
+    parameters.push_back(values[v].span<float>().data());
+    contributions.push_back(computed.gradients[v].mutable_span<float>().data());
+  }
+  EXPECT_TRUE(program
+                  ->Train(
+                      {&batch, parameters, contributions}, &computed.result, [](uint32_t) {}, [] {})
+                  .ok());
+  return computed;
+}
+
+TEST(GraphProgramTest, AddingADeviceChangesNothingButRounding) {
+  const auto one = Make(RunOn("/cpu:0"));
+  // 10 over 3 and 4 does not divide; 7 is what is left at an epoch's end, 2 fewer than devices.
+  for (const char* devices :
+       {"/cpu:0,/cpu:1", "/cpu:3,/cpu:0,/cpu:7", "/cpu:1,/cpu:2,/cpu:3,/cpu:5"}) {
+    const auto several = Make(RunOn(devices));
+    for (int64_t examples : {kExamples, int64_t{7}, int64_t{2}}) {
+      const Computed a = TrainOn(one.get(), examples);
+      const Computed b = TrainOn(several.get(), examples);
+      EXPECT_EQ(b.result.examples, static_cast<uint64_t>(examples));
+      EXPECT_NEAR(a.result.loss_sum, b.result.loss_sum, 1e-5 * a.result.loss_sum) << devices;
+      EXPECT_NEAR(a.result.regularization, b.result.regularization, 1e-6) << devices;
+      for (size_t v = 0; v < a.gradients.size(); ++v) {
+        EXPECT_LT(RelativeDistance(b.gradients[v], a.gradients[v]), 1e-5)
+            << devices << " " << one->variables()[v].name() << " " << examples;
+      }
+    }
+  }
+}
+
+TEST(GraphProgramTest, WhereTheVariablesAreDoesNotChangeAByte) {
+  const auto on_cpu = Make(RunOn("/cpu:1,/cpu:2,/cpu:4"));
+  const Computed expected = TrainOn(on_cpu.get(), kExamples);
+  for (const char* variables : {"first_device", "mirrored"}) {
+    const auto program = Make(RunOn("/cpu:1,/cpu:2,/cpu:4", variables));
+    const Computed computed = TrainOn(program.get(), kExamples);
+    for (size_t v = 0; v < expected.gradients.size(); ++v) {
+      const absl::Span<const float> a = expected.gradients[v].span<float>();
+      const absl::Span<const float> b = computed.gradients[v].span<float>();
+      EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin())) << variables << " " << v;
+    }
+  }
+}
+
+TEST(GraphProgramTest, VariablesAndClonesAreListedWithTheirDevices) {
+  const std::string worker = "/job:worker/task:0/device:CPU:";
+  EXPECT_THAT(Make(RunOn("/cpu:1,/cpu:4"))->PlacementLines(),
+              ElementsAre("variable affine0/w [12,512] on " + worker + "0",
+                          "variable affine0/b [] on " + worker + "0",
+                          "variable affine1/w [512,128] on " + worker + "0",
+                          "variable affine1/b [] on " + worker + "0",
+                          "variable affine2/w [128,128] on " + worker + "0",
+                          "variable affine2/b [] on " + worker + "0",
+                          "variable affine_last/w [128,1] on " + worker + "0",
+                          "variable affine_last/b [] on " + worker + "0",
+                          "clone 0 on " + worker + "1", "clone 1 on " + worker + "4"));
+  EXPECT_THAT(Make(RunOn("/cpu:1,/cpu:4", "first_device"))->PlacementLines(),
+              Contains("variable affine0/b [] on " + worker + "1"));
+  EXPECT_THAT(Make(RunOn("/cpu:1,/cpu:4", "mirrored"))->PlacementLines(),
+              Contains("variable affine0/b [] on " + worker + "1, " + worker + "4"));
+}
+
+TEST(GraphProgramTest, TheGradientsOfEveryCloneAreListedOnRequest) {
+  v1::RunConfig run = RunOn("/cpu:1,/cpu:4");
+  run.mutable_deployment()->set_log_device_placement(true);
+  const std::vector<std::string> lines = Make(std::move(run))->PlacementLines();
+  for (const char* clone : {"gradient clone_0/gradients", "gradient clone_1/gradients"}) {
+    EXPECT_THAT(lines, Contains(testing::AllOf(HasSubstr(clone), HasSubstr(" of affine1/w on "))));
+  }
+}
+
+TEST(GraphProgramTest, ADeviceThatIsNotThereIsACpuOrAnError) {
+  const auto soft = Make(RunOn("/gpu:0,/gpu:2"));
+  EXPECT_THAT(soft->missing_devices(), ElementsAre("/gpu:0", "/gpu:2"));
+  EXPECT_THAT(soft->PlacementLines(), Contains("clone 1 on /job:worker/task:0/device:CPU:2"));
+
+  GraphProgram::Options options;
+  options.run = RunOn("/gpu:0,/gpu:2");
+  options.run.mutable_deployment()->set_allow_soft_placement(false);
+  options.fields = {{kInputField, {DataType::kFloat32, {kFeatures}}},
+                    {kTargetField, {DataType::kFloat32, {kFeatures}}}};
+  options.model = *MakeModel(options.run.model(), options.fields, 10);
+  options.backend = CpuKernelBackend();
+  const absl::Status status = GraphProgram::Create(std::move(options)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("Could not satisfy explicit device specification '/device:GPU:0'"));
+}
+
+}  // namespace
+}  // namespace shoal
