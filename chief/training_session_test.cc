@@ -12,6 +12,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "runtime/process/protocol_version.h"
+
 namespace shoal {
 namespace {
 
@@ -156,6 +158,19 @@ class TrainingSessionTest : public ::testing::Test {
   std::vector<std::string> notes_;
   std::vector<ManifestToWrite> manifests_;
 };
+
+TEST_F(TrainingSessionTest, AProgramOfAnotherProtocolIsRefused) {
+  v1::RegisterTaskRequest request;
+  *request.mutable_identity()->mutable_member() = MemberOf(v1::JOB_PS, 0);
+  request.set_nonce("nonce");
+  request.set_protocol(kProtocolVersion + 1);
+  const absl::Status status = session_->Register(now_, request).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("ps/0 speaks protocol 2, the chief 1; build both programs"));
+  request.set_protocol(kProtocolVersion);
+  EXPECT_TRUE(session_->Register(now_, request).ok());
+}
 
 TEST_F(TrainingSessionTest, AWaitForTasksToRegisterNamesThemAndEnds) {
   Register(v1::JOB_PS, 0);

@@ -133,6 +133,17 @@ class LauncherTest : public ::testing::Test {
   Launcher::Options options_;
 };
 
+TEST_F(LauncherTest, WorkersRunAProgramOfTheirOwn) {
+  const std::string program = directory_ + "/own.sh";
+  std::ofstream(program) << "#!/bin/bash\n[ $1 = worker ] && touch " << directory_ << "/own.done\n";
+  chmod(program.c_str(), 0755);
+  options_.run.mutable_deployment()->set_worker_binary(program);
+  options_.run.mutable_deployment()->set_num_ps_tasks(0);  // one ps process all the same
+  EXPECT_EQ(Launch("await own.done; touch $dir/over"), absl::OkStatus());
+  for (const char* task : {"chief-0", "ps-0"}) EXPECT_EQ(Starts(task), 1);
+  EXPECT_EQ(Starts("worker-0"), 0);
+}
+
 TEST_F(LauncherTest, AllTasksStartOnceAndEndByThemselves) {
   EXPECT_EQ(Launch("case $task in chief-0) await worker-1.done; touch $dir/over;;"
                    " worker-1) touch $dir/worker-1.done; await over;; *) await over;; esac"),

@@ -348,6 +348,48 @@ TEST_F(ModelDeployTest, SummariesNameTheFirstClonesLossAndTheTotal) {
   EXPECT_EQ(model->summaries[1].name, "total_loss");
 }
 
+TEST_F(ModelDeployTest, GradientsAreSummarisedOnRequest) {
+  const auto without = Deploy(Config({1}), builder_, Logistic(), &sgd_);
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_TRUE(without->histograms.empty());
+  Graph graph;
+  GraphBuilder builder(&graph);
+  InputQueue queue = queue_;
+  const CloneFunction model_fn = [&](GraphBuilder& clone) {
+    return LogisticClassifier(clone, queue);
+  };
+  const auto model = Deploy(Config({2}), builder, model_fn, &sgd_, /*summarize_gradients=*/true);
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_EQ(model->histograms.size(), 2u);
+  const HistogramSummary& weights = model->histograms[0];
+  EXPECT_EQ(weights.name, "LogisticClassifier/fully_connected/weights/gradient");
+  EXPECT_EQ(weights.norm_name, "LogisticClassifier/fully_connected/weights/gradient_norm");
+  EXPECT_EQ(weights.value, model->train_op->gradients[0].gradient);
+}
+
+TEST_F(ModelDeployTest, AVariableWithoutGradientHasNoSummary) {
+  VariableSpec spec;
+  spec.name = "a";
+  const Output a = builder_.GetVariable(spec);
+  EXPECT_TRUE(AddGradientsSummaries({{Output(), a}}).empty());
+}
+
+TEST_F(ModelDeployTest, WhatTheModelCollectsIsAScalarOrAHistogram) {
+  const CloneFunction model_fn = [&](GraphBuilder& builder) {
+    const std::vector<Output> outputs = LogisticClassifier(builder, queue_);
+    builder.AddToCollection(kSummaries, outputs[0]);
+    builder.AddToCollection(kSummaries, ops::ReduceMean(builder, outputs[0], {}, false, "mean"));
+    return outputs;
+  };
+  const auto model = Deploy(Config({2}), builder_, model_fn, &sgd_);
+  ASSERT_TRUE(model.ok()) << model.status();
+  ASSERT_EQ(model->histograms.size(), 1u);  // of the first clone alone
+  EXPECT_EQ(model->histograms[0].norm_name, "");
+  EXPECT_TRUE(absl::StartsWith(model->histograms[0].name, "clone_0/"));
+  EXPECT_EQ(model->summaries[0].value.shape().rank(), 0);
+  EXPECT_TRUE(absl::EndsWith(model->summaries[0].name, "mean")) << model->summaries[0].name;
+}
+
 TEST_F(ModelDeployTest, VariablesThatNoCloneUsesAreLeftOut) {
   VariableSpec spec;
   spec.name = "a";

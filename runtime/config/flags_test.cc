@@ -136,6 +136,19 @@ TEST(FlagsTest, ARunOfAnotherModelThanTheFilesIsCalledAsThatModel) {
   EXPECT_EQ(Parsed(kScopeTrain, {"--run=" + path, "--seed=2"}).run.name(), "mine");
 }
 
+TEST(FlagsTest, AProgramOfItsOwnReplacesTheFilesModel) {
+  const std::string path =
+      WriteRunFile("name: 'mine' model { layer { flatten {} } loss: 'hinge' }");
+  const v1::RunConfig run =
+      Parsed(kScopeTrain, {"--run=" + path, "--worker_binary=bin/program"}).run;
+  EXPECT_FALSE(run.has_model());
+  EXPECT_EQ(run.name(), "");
+  EXPECT_EQ(run.deployment().worker_binary(), "bin/program");
+  EXPECT_EQ(
+      Parsed(kScopeTrain, {"--run=" + path, "--worker_binary=a", "--model=mlp"}).run.model().name(),
+      "mlp");  // a contradiction, which validation names
+}
+
 TEST(FlagsTest, EveryFieldFlagNamesAFieldThatExists) {
   for (const FlagSpec& spec : FlagTable()) {
     if (spec.field[0] == '\0') continue;

@@ -219,5 +219,25 @@ TEST(RunConfigTest, SelectingTheSelectedOptimizerKeepsItsParameters) {
   EXPECT_EQ(optimizer.adam().beta1(), 0.5);
 }
 
+TEST(RunConfigTest, ARunOfAProgramIsCalledAsTheProgram) {
+  v1::RunConfig run;
+  run.mutable_deployment()->set_worker_binary("bin/my_network");
+  MakePathsAbsolute("/home/me", &run);
+  EXPECT_EQ(run.deployment().worker_binary(), "/home/me/bin/my_network");
+  ResolveDefaults(TaskCounts(), &run);
+  EXPECT_EQ(run.name(), "my_network");
+  EXPECT_FALSE(run.model().has_width_multiplier() || !run.model().loss().empty());
+}
+
+TEST(RunConfigTest, AProgramOfItsOwnNeedsAPsProcess) {
+  v1::RunConfig run;
+  run.mutable_deployment()->set_num_ps_tasks(0);
+  EXPECT_EQ(NumPsProcesses(run), 0u);
+  run.mutable_deployment()->set_worker_binary("/a");
+  EXPECT_EQ(NumPsProcesses(run), 1u);
+  run.mutable_deployment()->set_num_ps_tasks(3);
+  EXPECT_EQ(NumPsProcesses(run), 3u);
+}
+
 }  // namespace
 }  // namespace shoal

@@ -91,6 +91,8 @@ const std::vector<BadRun>& BadRuns() {
        "softmax_regression, linear, cifar10_cnn, vgg16, speech_conv, cnn_trad_fpool3, "
        "mobilenet_v2, "
        "mobilenet_v2_dense, resnet18, resnet50; did you mean fashion_cnn?"},
+      {{"--worker_binary=/a/b"},
+       "worker_binary: is /a/b, which has a model of its own, but the run says model or loss too"},
       {{"--loss=l2"}, "model.loss: \"l2\" is unknown; it is one of sparse_softmax"},
       {{"--set=model.weight_decay=-1"}, "model.weight_decay: must be a finite number >= 0, is -1"},
       {{"--set=model.name=", "--set=model=layer { }"}, "model.layer[0]: has no kind; write dense"},
@@ -249,6 +251,18 @@ TEST(ReconcileClusterTest, AChiefAloneSaysNothingAboutTheNumbers) {
   v1::RunConfig run;
   ASSERT_TRUE(ReconcileCluster(*ClusterSpec::FromHostLists("", "", "c:1"), &run).ok());
   EXPECT_FALSE(run.deployment().has_num_ps_tasks());
+}
+
+TEST(ValidateTest, AModelMayBeElsewhere) {
+  v1::RunConfig run;
+  run.set_num_epochs(1);
+  ResolveDefaults(TaskCounts(), &run);
+  EXPECT_FALSE(ValidateRunConfig(run).ok());
+  EXPECT_EQ(ValidateRunConfig(run, ModelFrom::kElsewhere), absl::OkStatus());
+  run.mutable_deployment()->set_worker_binary("/a/b");
+  EXPECT_EQ(ValidateRunConfig(run), absl::OkStatus());
+  run.mutable_model()->set_name("no such model");
+  EXPECT_FALSE(ValidateRunConfig(run, ModelFrom::kElsewhere).ok());
 }
 
 }  // namespace

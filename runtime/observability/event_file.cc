@@ -19,8 +19,6 @@ namespace {
 
 constexpr char kFileVersion[] = "brain.Event:2";
 constexpr size_t kMaxUnwrittenBytes = size_t{16} << 20;
-constexpr size_t kFlushBytes = size_t{64} << 10;
-constexpr absl::Duration kFlushEvery = absl::Seconds(1);
 
 // events.out.tfevents.SECONDS.HOST.PID.NUMBER: later files have later names.
 std::string FileName(absl::Time now, int number) {
@@ -83,8 +81,7 @@ absl::Status EventFile::Add(tensorboard::Event* event) {
   }
   event->set_wall_time(absl::ToDoubleSeconds(now - absl::UnixEpoch()));
   Frame(*event);
-  if (unwritten_.size() < kFlushBytes && now < last_flush_ + kFlushEvery) return absl::OkStatus();
-  return Flush();
+  return absl::OkStatus();
 }
 
 void EventFile::Frame(const tensorboard::Event& event) {
@@ -108,7 +105,6 @@ absl::Status EventFile::Open() {
 
 absl::Status EventFile::Flush() {
   if (unwritten_.empty()) return absl::OkStatus();
-  last_flush_ = clock_->Now();
   if (file_ == nullptr) RETURN_IF_ERROR(Open());
   if (is_torn_) RETURN_IF_ERROR(file_system_->Truncate(path_, size_));
   is_torn_ = false;

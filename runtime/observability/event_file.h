@@ -29,8 +29,8 @@ struct ScalarPoint {
 
 // One event file in a directory that may have others of the same run (TensorBoard reads them in the
 // order of their names, so one writer at a time). Nothing is made before there is something to
-// write. Training never ends for want of it: what cannot be written waits, up to a bound, and goes
-// with what comes next. Not thread safe.
+// write. What cannot be written waits, up to 16 MiB, and goes with what comes next. Not thread
+// safe.
 class EventFile {
  public:
   // Both borrowed.
@@ -39,9 +39,8 @@ class EventFile {
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
 
-  // All points of a step in one record. Written within about a second, or by Flush.
-  // ResourceExhausted: too much waits to be written, these points are lost; another error (a full
-  // disk): they wait.
+  // All points of a step in one record. Nothing is written before Flush, or before too much waits.
+  // ResourceExhausted, or why nothing can be written: these points are lost.
   absl::Status AddScalars(uint64_t step, absl::Span<const ScalarPoint> points);
   absl::Status AddHistogram(uint64_t step, absl::string_view tag, const ValueHistogram& histogram);
 
@@ -49,7 +48,8 @@ class EventFile {
   // and later ones. So does the first of every file.
   void Restart() { restarts_ = true; }
 
-  // Writes what waits. Of a record that is written in part nothing stays.
+  // Writes what waits, in one write(2). After an error (a full disk) it still waits; of a record
+  // that was written in part nothing stays.
   absl::Status Flush();
 
   const std::string& path() const { return path_; }  // Empty before the first write.
@@ -68,7 +68,6 @@ class EventFile {
   std::string unwritten_;  // whole records
   uint64_t size_ = 0;      // of the whole records in the file
   bool is_torn_ = false;   // bytes beyond size_ may be there
-  absl::Time last_flush_ = absl::InfinitePast();
 };
 
 }  // namespace shoal

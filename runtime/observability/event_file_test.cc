@@ -105,36 +105,49 @@ TEST_F(EventFileTest, StepsThatComeAgainAreSaidToBeVoid) {
   EXPECT_EQ(events[5].summary().value(0).simple_value(), 1);
 }
 
-TEST_F(EventFileTest, PointsReachTheFileWithinASecond) {
+TEST_F(EventFileTest, PointsWaitToBeFlushed) {
   ASSERT_OK(file_.AddScalars(1, {{"loss", 3}}));
-  EXPECT_EQ(Read().size(), 3u);  // the first at once
-  ASSERT_OK(file_.AddScalars(2, {{"loss", 2}}));
+  EXPECT_FALSE(files_.GetInfo("events").ok());
+  ASSERT_OK(file_.Flush());
   EXPECT_EQ(Read().size(), 3u);
-  clock_.Advance(absl::Seconds(1));
-  ASSERT_OK(file_.AddScalars(3, {{"loss", 1}}));
-  EXPECT_EQ(Read().size(), 5u);
 }
 
 TEST_F(EventFileTest, AFullDiskLosesNothing) {
   ASSERT_OK(file_.AddScalars(1, {{"loss", 3}}));
-  const auto size = ReadFile(files_, file_.path());
-  ASSERT_OK(size);
-  files_.SetCapacity(size->size() + 10);
-  clock_.Advance(absl::Seconds(1));
-  EXPECT_TRUE(absl::IsResourceExhausted(file_.AddScalars(2, {{"loss", 2}})));
+  ASSERT_OK(file_.Flush());
+  const auto bytes = ReadFile(files_, file_.path());
+  ASSERT_OK(bytes);
+  files_.SetCapacity(bytes->size() + 10);
+  ASSERT_OK(file_.AddScalars(2, {{"loss", 2}}));
+  EXPECT_TRUE(absl::IsResourceExhausted(file_.Flush()));
   EXPECT_EQ(Read().size(), 3u);  // nothing torn
   files_.SetCapacity(1 << 20);
-  clock_.Advance(absl::Seconds(1));
   ASSERT_OK(file_.AddScalars(3, {{"loss", 1}}));
+  ASSERT_OK(file_.Flush());
   const auto events = Read();
   ASSERT_EQ(events.size(), 5u);
   EXPECT_EQ(events[3].step(), 2);
   EXPECT_EQ(events[4].step(), 3);
 }
 
+TEST_F(EventFileTest, OnlySoMuchWaitsForADisk) {
+  ASSERT_OK(file_.AddScalars(1, {{"loss", 3}}));
+  files_.FailFrom(0, absl::ResourceExhaustedError("full"));
+  const std::string tag(1 << 20, 't');
+  absl::Status status;
+  int added = 0;
+  for (; added < 100 && status.ok(); ++added) status = file_.AddScalars(2, {{tag, 1}});
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_LT(added, 20);
+  files_.StopFailing();
+  ASSERT_OK(file_.Flush());
+  EXPECT_EQ(Read().size(), static_cast<size_t>(3 + added - 1));
+}
+
 TEST_F(EventFileTest, AnUnwritableDirectoryIsTriedAgain) {
   files_.FailFrom(0, absl::PermissionDeniedError("no"));
-  EXPECT_TRUE(absl::IsPermissionDenied(file_.AddScalars(1, {{"loss", 3}})));
+  ASSERT_OK(file_.AddScalars(1, {{"loss", 3}}));
+  EXPECT_TRUE(absl::IsPermissionDenied(file_.Flush()));
   files_.StopFailing();
   ASSERT_OK(file_.Flush());
   const auto events = Read();
@@ -146,6 +159,8 @@ TEST_F(EventFileTest, TwoFilesOfOneSecondHaveTwoNames) {
   EventFile second(&files_, &clock_, "events");
   ASSERT_OK(file_.AddScalars(1, {{"loss", 3}}));
   ASSERT_OK(second.AddScalars(1, {{"loss", 3}}));
+  ASSERT_OK(file_.Flush());
+  ASSERT_OK(second.Flush());
   EXPECT_LT(file_.path(), second.path());
 }
 

@@ -37,6 +37,7 @@ absl::Status MetricsEvents::Record(const StepMetrics& metrics) {
   AddIfPresent("loss", metrics.eval_loss, &tested);
   AddIfPresent("accuracy", metrics.eval_accuracy, &tested);
   status.Update(test_.AddScalars(metrics.step, tested));
+  status.Update(Flush());
   return status;
 }
 

@@ -23,7 +23,7 @@ class MetricsEvents {
   MetricsEvents(FileSystem* file_system, const Clock* clock, const std::string& directory,
                 uint64_t every);
 
-  // Errors as of EventFile.
+  // Writes it at once. Errors as of EventFile.
   absl::Status Record(const StepMetrics& metrics);
 
   // The steps that come next were recorded before; what was said of them is void.

@@ -33,7 +33,6 @@ class MetricsEventsTest : public ::testing::Test {
   // (step, tag) -> value, of what stands.
   std::map<std::pair<int64_t, std::string>, float> Read(const std::string& run) {
     std::map<std::pair<int64_t, std::string>, float> values;
-    EXPECT_OK(events_.Flush());
     const auto names = files_.List(absl::StrCat("events/", run));
     if (!names.ok()) return values;
     const auto records =

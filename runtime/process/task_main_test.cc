@@ -163,5 +163,20 @@ TEST(TaskMainTest, RunsTheRoleAndReturnsItsExitCode) {
   EXPECT_EQ(runs, 2);
 }
 
+TEST(ResolveTaskTest, ChiefAndPsNeedNoModel) {
+  const auto resolve = [](Job job, ModelFrom model) {
+    const absl::StatusOr<CommandLine> line = ParseCommandLine(
+        kScopeTask, {"--num_epochs=1", "--out=a", "--num_ps_tasks=1", "--chief_host=e:5",
+                     "--task_index=0", "--listen_address=e:5"});
+    EXPECT_TRUE(line.ok()) << line.status();
+    return ResolveTask(job, *line, "/home/me", model).status();
+  };
+  EXPECT_EQ(resolve(Job::kChief, ModelFrom::kRunFile), absl::OkStatus());
+  EXPECT_EQ(resolve(Job::kPs, ModelFrom::kRunFile), absl::OkStatus());
+  EXPECT_THAT(std::string(resolve(Job::kWorker, ModelFrom::kRunFile).message()),
+              StartsWith("model: is not given"));
+  EXPECT_EQ(resolve(Job::kWorker, ModelFrom::kElsewhere), absl::OkStatus());
+}
+
 }  // namespace
 }  // namespace shoal

@@ -56,7 +56,8 @@ absl::StatusOr<float> RunModelDeployExample(const Dataset& dataset,
     AddLogLoss(clone, predictions, batch[1]);
     return {predictions};
   };
-  ASSIGN_OR_RETURN(const DeployedModel model_dp, Deploy(config, builder, model_fn, &optimizer));
+  ASSIGN_OR_RETURN(const DeployedModel model_dp, Deploy(config, builder, model_fn, &optimizer,
+                                                        /*summarize_gradients=*/true));
 
   // Run training.
   TrainingLoopOptions training;

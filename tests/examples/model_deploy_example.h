@@ -13,7 +13,7 @@
 namespace shoal {
 
 struct ModelDeployExampleOptions {
-  std::string log_directory;  // must exist
+  std::string log_directory;  // gets event files for TensorBoard
   int64_t num_steps = 100;
   int64_t batch_size = 32;  // per clone
   double learning_rate = 0.1;

@@ -1,10 +1,8 @@
 #include "tests/examples/training_loop.h"
 
 #include <algorithm>
-#include <fstream>
+#include <cmath>
 #include <utility>
-
-#include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
 #include "ml/graph/compiler.h"
@@ -12,6 +10,7 @@
 #include "ml/nn/initializer.h"
 #include "ml/optim/optimizer_config.h"
 #include "proto/v1/optimizer_config.pb.h"
+#include "runtime/observability/histogram.h"
 
 namespace shoal {
 
@@ -44,7 +43,9 @@ TrainingLoop::TrainingLoop(const Graph& graph, const DeployedModel& model, const
       dataset_(dataset),
       options_(options),
       plan_(plan),
-      backend_(CpuKernelBackend()) {}
+      backend_(CpuKernelBackend()),
+      file_system_(NewPosixFileSystem()),
+      events_(file_system_.get(), &clock_, options.log_directory) {}
 
 absl::Status TrainingLoop::Prepare() {
   ASSIGN_OR_RETURN(const OptimizerOptions rule, OptimizerOptionsFrom(*model_.train_op->optimizer));
@@ -54,7 +55,11 @@ absl::Status TrainingLoop::Prepare() {
     fetches_.push_back(pair.gradient);
   }
   for (const Output& update : model_.train_op->update_ops) fetches_.push_back(update);
-  for (const ScalarSummary& summary : model_.summaries) fetches_.push_back(summary.value);
+  const auto fetch = [this](const Output& value) {
+    if (std::count(fetches_.begin(), fetches_.end(), value) == 0) fetches_.push_back(value);
+  };
+  for (const ScalarSummary& summary : model_.summaries) fetch(summary.value);
+  for (const HistogramSummary& summary : model_.histograms) fetch(summary.value);
 
   CompileRequest request;
   request.graph = &graph_;
@@ -141,18 +146,26 @@ absl::Status TrainingLoop::Update(int64_t step) {
   return absl::OkStatus();
 }
 
+const Tensor& TrainingLoop::result(const Output& fetch) const {
+  return results_[static_cast<size_t>(std::find(fetches_.begin(), fetches_.end(), fetch) -
+                                      fetches_.begin())];
+}
+
 absl::Status TrainingLoop::WriteSummaries(int64_t step) {
   if (options_.log_directory.empty()) return absl::OkStatus();
-  const std::string path = absl::StrCat(options_.log_directory, "/summaries.jsonl");
-  std::ofstream file(path, step == 0 ? std::ios::trunc : std::ios::app);
-  file << "{\"step\": " << step;
-  const size_t first = fetches_.size() - model_.summaries.size();
-  for (size_t s = 0; s < model_.summaries.size(); ++s) {
-    file << ", \"" << model_.summaries[s].name << "\": " << results_[first + s].span<float>()[0];
+  const auto at = static_cast<uint64_t>(step);
+  std::vector<ScalarPoint> points;
+  for (const ScalarSummary& summary : model_.summaries) {
+    points.push_back({summary.name, result(summary.value).span<float>()[0]});
   }
-  file << "}\n";
-  file.flush();
-  return file ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("cannot write ", path));
+  for (const HistogramSummary& summary : model_.histograms) {
+    ValueHistogram histogram;
+    histogram.Add(result(summary.value).span<float>());
+    RETURN_IF_ERROR(events_.AddHistogram(at, summary.name, histogram));
+    if (summary.norm_name.empty()) continue;
+    points.push_back({summary.norm_name, std::sqrt(histogram.sum_squares())});
+  }
+  return events_.AddScalars(at, points);
 }
 
 absl::StatusOr<float> TrainingLoop::Train(int64_t num_steps) {
@@ -164,6 +177,7 @@ absl::StatusOr<float> TrainingLoop::Train(int64_t num_steps) {
     RETURN_IF_ERROR(Update(step));
     RETURN_IF_ERROR(WriteSummaries(step));
   }
+  RETURN_IF_ERROR(events_.Flush());
   return loss;
 }
 

@@ -10,6 +10,8 @@
 
 #include "absl/status/statusor.h"
 
+#include "base/clock.h"
+#include "base/file_system.h"
 #include "ml/data/batch_plan.h"
 #include "ml/data/dataset.h"
 #include "ml/graph/executable.h"
@@ -17,6 +19,7 @@
 #include "ml/nn/model.h"
 #include "ml/optim/update_rule.h"
 #include "ml/tensor/tensor.h"
+#include "runtime/observability/event_file.h"
 #include "worker/model_deploy.h"
 
 namespace shoal {
@@ -24,7 +27,7 @@ namespace shoal {
 struct TrainingLoopOptions {
   int64_t batch_size = 32;  // per clone
   uint64_t seed = 1;
-  std::string log_directory;  // gets summaries.jsonl, one line per step; empty: none
+  std::string log_directory;  // gets an event file for TensorBoard; empty: none
 };
 
 class TrainingLoop {
@@ -52,6 +55,7 @@ class TrainingLoop {
   absl::Status LoadBatch(int64_t step);
   absl::Status Update(int64_t step);
   absl::Status WriteSummaries(int64_t step);
+  const Tensor& result(const Output& fetch) const;
 
   const Graph& graph_;
   const DeployedModel& model_;
@@ -70,6 +74,9 @@ class TrainingLoop {
   std::vector<Tensor> results_;             // by fetch
   std::vector<const void*> inputs_, variables_;
   std::vector<void*> outputs_;
+  const RealClock clock_;
+  const std::unique_ptr<FileSystem> file_system_;
+  EventFile events_;
 };
 
 }  // namespace shoal
