@@ -2,8 +2,8 @@
 // per instruction set as simd_kernels.h. (A. Lavin, S. Gray, "Fast Algorithms for Convolutional
 // Neural Networks", 2015.)
 //
-// The output is cut into tiles of 2x2, each made from 6x6 inputs: with the points 0, +-1, +-2 and
-// infinity,
+// The output is cut into tiles of 2x2, each made from 6x6 inputs: with the points 0, +-2/3, +-3/2
+// and infinity, which give half the error of 0, +-1, +-2,
 //   y = A^T [ (G w G^T) * (B^T x B) ] A
 // where * is elementwise: 36 multiplications instead of 100. The sum over channels makes each of
 // the 36 a matrix product. The gradients are the adjoint maps:

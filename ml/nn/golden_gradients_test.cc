@@ -1,0 +1,282 @@
+// Gradients of the zoo's models against PyTorch's in float64, on the same weights and inputs. The
+// files of ml/nn/golden, and what a sketch is: tools/make_golden_gradients.py.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gtest/gtest.h"
+
+#include "base/hash.h"
+#include "ml/graph/gradients.h"
+#include "ml/graph/graph_runner.h"
+#include "ml/graph/ops.h"
+#include "ml/kernels/cpu/cpu_kernels.h"
+#include "ml/nn/losses.h"
+#include "ml/nn/zoo.h"
+
+namespace shoal {
+namespace {
+
+constexpr int kNumSums = 16;
+// No gradient in float32 is asked to be nearer than two units of its last place: PyTorch's error
+// in a tensor of one element is sometimes nothing.
+constexpr double kLastPlaces = 2.4e-7;
+
+struct GoldenGradient {
+  std::string variable;
+  int64_t elements = 0;
+  double norm = 0;
+  double float32_error = 0;  // PyTorch's
+  std::vector<double> sketch;
+};
+
+struct Golden {
+  std::string seed;
+  int64_t batch = 0;
+  int64_t classes = 0;
+  double loss = 0;
+  Shape example;
+  std::vector<GoldenGradient> gradients;
+};
+
+double Number(absl::string_view text) {
+  double number = NAN;
+  EXPECT_TRUE(absl::SimpleAtod(text, &number)) << text;
+  return number;
+}
+
+GoldenGradient ParseGradient(const std::vector<std::string>& words) {
+  GoldenGradient gradient;
+  gradient.variable = words[0];
+  gradient.elements = static_cast<int64_t>(Number(words[1]));
+  gradient.norm = Number(words[2]);
+  gradient.float32_error = Number(words[3]);
+  std::string bytes;
+  EXPECT_TRUE(absl::Base64Unescape(words[4], &bytes));
+  gradient.sketch.resize(bytes.size() / sizeof(double));
+  std::memcpy(gradient.sketch.data(), bytes.data(), gradient.sketch.size() * sizeof(double));
+  return gradient;
+}
+
+std::vector<Golden> ReadGolden(const std::string& model) {
+  std::vector<Golden> draws;
+  std::ifstream file(absl::StrCat("ml/nn/golden/", model, ".txt"));
+  for (std::string line; std::getline(file, line);) {
+    if (absl::StartsWith(line, "#")) continue;
+    const std::vector<std::string> words = absl::StrSplit(line, ' ');
+    if (words[0] != "draw") {
+      draws.back().gradients.push_back(ParseGradient(words));
+      continue;
+    }
+    Golden& golden = draws.emplace_back();
+    golden.seed = words[1];
+    golden.batch = static_cast<int64_t>(Number(words[2]));
+    golden.classes = static_cast<int64_t>(Number(words[3]));
+    golden.loss = Number(words[4]);
+    for (size_t i = 5; i < words.size(); ++i) {
+      golden.example.AddDim(static_cast<int64_t>(Number(words[i])));
+    }
+  }
+  return draws;
+}
+
+// FNV-1a of the name and the seed.
+uint64_t KeyOf(absl::string_view name, absl::string_view seed) {
+  uint64_t key = 0xcbf29ce484222325u;
+  for (char c : absl::StrCat(name, "#", seed)) {
+    key = (key ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  }
+  return key;
+}
+
+uint64_t BitsOf(uint64_t key, int64_t index) {
+  return MixBits(key + static_cast<uint64_t>(index + 1) * 0x9e3779b97f4a7c15u);
+}
+
+// Uniform in center +- radius.
+Tensor ValueOf(absl::string_view name, absl::string_view seed, const Shape& shape, double center,
+               double radius) {
+  Tensor tensor(DataType::kFloat32, shape);
+  const uint64_t key = KeyOf(name, seed);
+  int64_t i = 0;
+  for (float& element : tensor.mutable_span<float>()) {
+    const double unit = static_cast<double>(BitsOf(key, i++) >> 40) / 16777216.0;
+    element = static_cast<float>(center + radius * (2 * unit - 1));
+  }
+  return tensor;
+}
+
+Tensor WeightsOf(const VariableSpec& spec, const std::string& seed) {
+  if (absl::EndsWith(spec.name, "gamma")) return ValueOf(spec.name, seed, spec.shape, 1, 0.25);
+  if (absl::EndsWith(spec.name, "beta")) return ValueOf(spec.name, seed, spec.shape, 2, 0.5);
+  if (spec.shape.rank() < 2) return ValueOf(spec.name, seed, spec.shape, 0, 0.1);
+  const Fan fan = FanOf(spec.shape.dims());
+  return ValueOf(spec.name, seed, spec.shape, 0, std::sqrt(6 / fan.in));
+}
+
+std::vector<double> SketchOf(absl::string_view name, const Tensor& gradient) {
+  const absl::Span<const float> values = gradient.span<float>();
+  if (values.size() <= kNumSums) return {values.begin(), values.end()};
+  std::vector<double> sums(kNumSums);
+  const uint64_t key = KeyOf(name, "sketch");
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint64_t bits = BitsOf(key, static_cast<int64_t>(i));
+    sums[bits % kNumSums] += bits >> 63 == 1 ? -values[i] : values[i];
+  }
+  return sums;
+}
+
+double Distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return std::sqrt(sum);
+}
+
+using Model = Output (*)(GraphBuilder&, Output, const zoo::ModelOptions&);
+
+template <Output (*Build)(GraphBuilder&, Output, int64_t, double)>
+Output Classifier(GraphBuilder& builder, Output x, const zoo::ModelOptions& options) {
+  return Build(builder, x, options.classes, 0);
+}
+
+template <Output (*Build)(GraphBuilder&, Output, double)>
+Output Regression(GraphBuilder& builder, Output x, const zoo::ModelOptions&) {
+  return Build(builder, x, 0);
+}
+
+struct GoldenCase {
+  const char* name;
+  Model model;
+};
+
+void PrintTo(const GoldenCase& test, std::ostream* os) { *os << test.name; }
+
+// The model with its loss and gradients, and a batch.
+struct Training {
+  Graph graph;
+  std::vector<Output> fetches;  // the loss, then a gradient per variable that has one
+  std::vector<std::pair<Output, Tensor>> feeds;
+  std::vector<Tensor> variables;
+
+  Training(Model model, const Golden& golden) {
+    GraphBuilder builder(&graph);
+    const Output input = Feed(builder, "input", InputOf(golden));
+    const bool is_regression = golden.classes == 0;
+    const Output wanted =
+        is_regression
+            ? Feed(builder, "target", ValueOf("target", golden.seed, {golden.batch, 1}, 0, 1))
+            : Feed(builder, "label", LabelsOf(golden));
+    zoo::ModelOptions options;
+    options.classes = golden.classes;
+    options.dropout_rate = 0;
+    const LossKind loss =
+        is_regression ? LossKind::kMeanSquaredError : LossKind::kSparseSoftmaxCrossEntropy;
+    AddLoss(builder, loss, model(builder, input, options), wanted);
+    std::vector<Output> losses = graph.Collection(kLosses);
+    for (const Output& output : graph.Collection(kRegularizationLosses)) losses.push_back(output);
+    fetches = {ops::AddN(builder, losses)};
+    const auto gradients =
+        BuildGradients(builder, fetches[0], graph.Collection(kTrainableVariables));
+    EXPECT_TRUE(gradients.ok()) << gradients.status();
+    fetches.insert(fetches.end(), gradients->begin(), gradients->end());
+    for (const Variable& variable : graph.variables()) {
+      variables.push_back(WeightsOf(variable.spec, golden.seed));
+    }
+  }
+
+  Output Feed(GraphBuilder& builder, const char* name, Tensor tensor) {
+    Shape shape = tensor.shape();
+    shape.set_dim(0, kUnknownDim);
+    const Output placeholder = builder.Placeholder(name, tensor.dtype(), shape);
+    feeds.emplace_back(placeholder, std::move(tensor));
+    return placeholder;
+  }
+
+  static Tensor InputOf(const Golden& golden) {
+    Shape shape({golden.batch});
+    for (int64_t dim : golden.example.dims()) shape.AddDim(dim);
+    return ValueOf("input", golden.seed, shape, 0, 1);
+  }
+
+  static Tensor LabelsOf(const Golden& golden) {
+    Tensor labels(DataType::kInt32, Shape({golden.batch}));
+    const uint64_t key = KeyOf("label", golden.seed);
+    for (int64_t i = 0; i < golden.batch; ++i) {
+      labels.mutable_span<int32_t>()[i] =
+          static_cast<int32_t>(BitsOf(key, i) % static_cast<uint64_t>(golden.classes));
+    }
+    return labels;
+  }
+};
+
+class GoldenGradientsTest : public testing::TestWithParam<GoldenCase> {};
+
+// Squares of relative errors of a variable's gradients, summed over the draws.
+struct Errors {
+  double ours = 0;
+  double pytorch = 0;
+};
+
+void AddErrors(Model model, const Golden& golden, std::map<std::string, Errors>* errors) {
+  const Training training(model, golden);
+  const std::vector<Output> variables = training.graph.Collection(kTrainableVariables);
+  ASSERT_EQ(variables.size(), golden.gradients.size());
+  const auto got = RunGraph(training.graph, CpuKernelBackend(), training.feeds, training.variables,
+                            training.fetches);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_NEAR((*got)[0].span<float>()[0], golden.loss, 1e-4 * golden.loss);
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const std::string& name = variables[i].name();
+    const auto expected = std::find_if(golden.gradients.begin(), golden.gradients.end(),
+                                       [&](const GoldenGradient& g) { return g.variable == name; });
+    ASSERT_NE(expected, golden.gradients.end()) << name;
+    const Tensor& gradient = (*got)[i + 1];
+    ASSERT_EQ(gradient.shape().num_elements(), expected->elements) << name;
+    const double error = Distance(SketchOf(name, gradient), expected->sketch) / expected->norm;
+    Errors& sums = (*errors)[name];
+    sums.ours += error * error;
+    sums.pytorch += expected->float32_error * expected->float32_error;
+  }
+}
+
+TEST_P(GoldenGradientsTest, ErrorsAreAtMostTwiceThoseOfPyTorchInFloat32) {
+  const std::vector<Golden> draws = ReadGolden(GetParam().name);
+  ASSERT_FALSE(draws.empty());
+  std::map<std::string, Errors> errors;
+  for (const Golden& golden : draws) AddErrors(GetParam().model, golden, &errors);
+  const auto mean = [&](double squares) {
+    return std::sqrt(squares / static_cast<double>(draws.size()));
+  };
+  for (const auto& [name, squares] : errors) {
+    EXPECT_LE(mean(squares.ours), std::max(kLastPlaces, 2 * mean(squares.pytorch)))
+        << name << ": PyTorch's in float32 is " << mean(squares.pytorch);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Zoo, GoldenGradientsTest,
+    testing::Values(GoldenCase{"softmax_regression", Classifier<zoo::SoftmaxRegression>},
+                    GoldenCase{"linear", Regression<zoo::Linear>},
+                    GoldenCase{"mlp", Classifier<zoo::Mlp>},
+                    GoldenCase{"seed_mlp", Regression<zoo::SeedMlp>},
+                    GoldenCase{"lenet5", Classifier<zoo::LeNet5>},
+                    GoldenCase{"fashion_cnn", Classifier<zoo::FashionCnn>},
+                    GoldenCase{"cifar10_cnn", zoo::Cifar10Cnn}, GoldenCase{"vgg16", zoo::Vgg16},
+                    GoldenCase{"speech_conv", zoo::SpeechConv},
+                    GoldenCase{"cnn_trad_fpool3", zoo::CnnTradFpool3},
+                    GoldenCase{"mobilenet_v2", zoo::MobileNetV2},
+                    GoldenCase{"mobilenet_v2_dense", zoo::MobileNetV2Dense},
+                    GoldenCase{"resnet18", zoo::ResNet18}, GoldenCase{"resnet50", zoo::ResNet50}));
+
+}  // namespace
+}  // namespace shoal
