@@ -97,9 +97,9 @@ def test_points_of_a_run_that_went_on_stand_once():
     with cluster.Run(FILE, *FLAGS, LOCAL, "--num_epochs=8", "--scalars_every=1") as run:
         run.start()
         run.wait_for_step(45)
-        for pid in run.pids():
-            os.kill(pid, 9)
+        run.process.kill()
         run.process.wait()
+        run.assert_nothing_left()
         run.start()
         run.finish()
         lines = run.metrics()
