@@ -23,7 +23,7 @@ TEST_P(RunsTest, IsValid) {
 
 INSTANTIATE_TEST_SUITE_P(Shipped, RunsTest,
                          ::testing::Values("benchmark_mlp", "fashion_cnn", "fashion_folder",
-                                           "fashion_mlp", "seed_mlp"));
+                                           "fashion_mobilenet", "fashion_mlp", "seed_mlp"));
 
 }  // namespace
 }  // namespace shoal

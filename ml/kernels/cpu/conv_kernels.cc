@@ -171,7 +171,7 @@ KernelOr CreateConvGrad(const CpuRequest& request) {
   parts.activation = *activation;
   parts.dz_elements = shape->OutputElements();
   parts.has_bias = outputs == 3 && request.needed(2);
-  options.allow_winograd = outputs == 2;
+  options.allow_winograd = !parts.has_bias;
   if (request.needed(0)) {
     if (request.output(0).layout != options.input_layout) {
       return request.Invalid("want equal layouts of x and dx");
