@@ -120,18 +120,24 @@ absl::StatusOr<std::string> DeploymentConfig::clone_device(int clone_index) cons
   return absl::StrCat(worker_device(), "/device:GPU:", clone_index);
 }
 
-std::vector<std::string> DeploymentConfig::variable_devices() const {
+std::vector<std::string> DeploymentConfig::clone_devices() const {
   std::vector<std::string> devices;
-  for (int i = 0; i < num_clones() && options_.variables_on != VariablesOn::kCpu; ++i) {
+  for (int i = 0; i < num_clones(); ++i) {
     const absl::StatusOr<std::string> device = clone_device(i);
     if (device.ok() && (devices.empty() || devices.back() != *device)) devices.push_back(*device);
-    if (options_.variables_on == VariablesOn::kFirstDevice) break;
   }
-  if (devices.empty()) devices.push_back("/device:CPU:0");
+  return devices;
+}
+
+std::vector<std::string> DeploymentConfig::variable_devices() const {
+  if (options_.variables_on == VariablesOn::kCpu) return {"/device:CPU:0"};
+  std::vector<std::string> devices = clone_devices();
+  if (options_.variables_on == VariablesOn::kFirstDevice) devices.resize(1);
   return devices;
 }
 
 std::vector<std::string> DeploymentConfig::reduce_devices() const {
+  if (options_.reduce_on_clones) return clone_devices();
   if (num_ps_tasks() > 0 || options_.variables_on == VariablesOn::kCpu) return {};
   return variable_devices();
 }

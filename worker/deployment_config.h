@@ -28,6 +28,9 @@ struct DeploymentConfigOptions {
   // Not in TF-Slim: the device of each clone, "/gpu:0", "/gpu:2", "/cpu:1"; empty: its rule.
   std::vector<std::string> clone_devices = {};
   VariablesOn variables_on = VariablesOn::kCpu;  // nor is this
+  // Nor this: the gradients are summed on the clones' devices wherever the variables are, which is
+  // best where these devices share one memory.
+  bool reduce_on_clones = false;
 };
 
 class DeploymentConfig {
@@ -65,6 +68,7 @@ class DeploymentConfig {
   absl::StatusOr<std::string> clone_scope(int clone_index) const;
 
  private:
+  std::vector<std::string> clone_devices() const;  // each once
   explicit DeploymentConfig(DeploymentConfigOptions options) : options_(std::move(options)) {}
 
   DeploymentConfigOptions options_;

@@ -28,7 +28,18 @@ std::vector<std::string> ListedDevices(const v1::RunConfig& run) {
   return names;
 }
 
-absl::StatusOr<DeploymentConfig> DeploymentFor(const v1::RunConfig& run) {
+// Whether no clone will be on a device with memory of its own.
+bool AreAllOnHost(const v1::RunConfig& run, absl::string_view device_type) {
+  if (device_type == "CPU") return true;
+  const std::vector<std::string> listed = ListedDevices(run);
+  return !listed.empty() && std::all_of(listed.begin(), listed.end(), [](const std::string& name) {
+    const absl::StatusOr<DeviceSpec> spec = DeviceSpec::Parse(name);
+    return spec.ok() && spec->device_type == "CPU";
+  });
+}
+
+absl::StatusOr<DeploymentConfig> DeploymentFor(const v1::RunConfig& run,
+                                               absl::string_view device_type) {
   const v1::DeploymentOptions& deployment = run.deployment();
   DeploymentConfigOptions options;
   if (deployment.has_num_clones()) options.num_clones = static_cast<int>(deployment.num_clones());
@@ -43,6 +54,7 @@ absl::StatusOr<DeploymentConfig> DeploymentFor(const v1::RunConfig& run) {
   if (!deployment.devices().empty()) options.clone_devices = ListedDevices(run);
   if (deployment.variables() == "first_device") options.variables_on = VariablesOn::kFirstDevice;
   if (deployment.variables() == "mirrored") options.variables_on = VariablesOn::kMirrored;
+  options.reduce_on_clones = AreAllOnHost(run, device_type);
   return DeploymentConfig::Create(std::move(options));
 }
 
@@ -88,7 +100,8 @@ absl::StatusOr<std::unique_ptr<GraphProgram>> GraphProgram::Create(Options optio
 absl::Status GraphProgram::Build(bool is_training, Deployed* deployed) {
   deployed->graph = std::make_unique<Graph>();
   deployed->queue = std::make_unique<InputQueue>(options_.fields);
-  ASSIGN_OR_RETURN(DeploymentConfig config, DeploymentFor(options_.run));
+  ASSIGN_OR_RETURN(DeploymentConfig config,
+                   DeploymentFor(options_.run, options_.backend.device_type));
   GraphBuilder builder(deployed->graph.get());
   const CloneFunction clone = [&](GraphBuilder& clone_builder) {
     const ModelOutputs outputs =

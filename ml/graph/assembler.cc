@@ -92,6 +92,23 @@ void Assembler::AddWaits(const PlanStep& step, ProgramStep* program_step) {
   for (const auto& [device, num_steps] : until) program_step->waits.push_back({device, num_steps});
 }
 
+bool Assembler::MayBeLate(int step_index) const {
+  const PlanStep& step = plan_.steps[step_index];
+  if (HasOwnMemory(step.device)) return false;
+  for (int value : step.outputs) {
+    if (output_of_root_[value] < 0 || !consumers_[value].empty()) return false;
+    const std::vector<int>& copies = copies_[step.device];
+    if (std::any_of(copies.begin(), copies.end(),
+                    [&](int fetch) { return plan_.RootOf(plan_.fetches[fetch]) == value; })) {
+      return false;
+    }
+  }
+  return std::any_of(step.inputs.begin(), step.inputs.end(), [&](int value) {
+    const PlanValue& root = plan_.values[plan_.RootOf(value)];
+    return root.source == ValueSource::kStep && position_[root.producer].first != step.device;
+  });
+}
+
 // A constant is written once, when all is placed; its place in the order stays, doing nothing.
 void Assembler::AddConstant(const PlanStep& step, DeviceProgram* program) {
   constants_.push_back({static_cast<int>(parts_.operands.size()), step.device,
@@ -143,6 +160,8 @@ absl::Status Assembler::AddStep(int step_index, int device, DeviceProgram* progr
   program_step.first_example = FirstExample(step.clone_index);
   program_step.is_awaited = is_awaited_[step_index];
   AddWaits(step, &program_step);
+  program_step.may_be_late = MayBeLate(step_index);
+  if (program_step.may_be_late) program->late.reserve(program->late.capacity() + 1);
   RETURN_IF_ERROR(AddEvents(*program, &program_step));
   for (int value : step.outputs) {
     if (output_of_root_[value] < 0) continue;

@@ -65,6 +65,8 @@ class Assembler {
   DeviceProgram& program_of(int device) { return parts_.devices[program_device_[device]]; }
   int FirstHostDevice() const;
   void NumberSteps();
+  // Waits for another device, and only the caller reads what it gives.
+  bool MayBeLate(int step) const;
   absl::Status OpenDevice(int device, DeviceProgram* program) const;
   absl::Status MakeDevice(int device);
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const PlanStep& step, Device* device) const;

@@ -81,8 +81,9 @@ void Assembler::PlaceValue(int value, int device) {
   MemoryRequest request{bytes, at, at};
   for (int consumer : consumers_[value]) {
     const auto [reader, reader_at] = position_[consumer];
-    // Copies to the host run beside the steps that follow them.
-    const bool is_in_order = reader == device && plan_.steps[consumer].op != kCopyToHost;
+    // Copies to the host run beside the steps that follow them, late steps after some of these.
+    const bool is_in_order =
+        reader == device && plan_.steps[consumer].op != kCopyToHost && !MayBeLate(consumer);
     request.last = std::max(request.last, is_in_order ? reader_at : end);
   }
   if (is_copied) request.last = end;

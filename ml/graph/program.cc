@@ -104,18 +104,52 @@ void Program::RunDevice(int device) {
   }
 }
 
+// Sums of gradients, which nothing in the graph reads, wait for the other devices without holding
+// up this one: they are run as soon as it comes by and finds them ready.
 void Program::RunHostSteps(int device_index) {
-  const DeviceProgram& device = parts_.devices[device_index];
+  DeviceProgram& device = parts_.devices[device_index];
   if (device.set_threads) device.set_threads(parts_.threads_per_device);
-  int num_steps = 0;
-  for (const ProgramStep& step : device.steps) {
-    for (const ProgramStep::Wait& wait : step.waits) Await(device, wait);
-    RunStep(device, step);
-    ++num_steps;
-    if (step.is_awaited) Report(device_index, num_steps);
-    if (has_failed_.load(std::memory_order_relaxed)) continue;
-    for (int output : step.finished_outputs) (*on_final_)(output);
+  device.late.clear();
+  for (size_t i = 0; i < device.steps.size(); ++i) {
+    const ProgramStep& step = device.steps[i];
+    if (!device.late.empty()) RunLateSteps(false, &device);
+    if (step.may_be_late && !IsReady(step)) {
+      device.late.push_back(static_cast<int>(i));
+      continue;
+    }
+    RunHostStep(device, step);
+    if (step.is_awaited) Report(device_index, static_cast<int>(i) + 1);
   }
+  RunLateSteps(true, &device);
+}
+
+void Program::RunHostStep(const DeviceProgram& device, const ProgramStep& step) {
+  for (const ProgramStep::Wait& wait : step.waits) Await(device, wait);
+  RunStep(device, step);
+  if (has_failed_.load(std::memory_order_relaxed)) return;
+  for (int output : step.finished_outputs) (*on_final_)(output);
+}
+
+bool Program::IsReady(const ProgramStep& step) const {
+  for (const ProgramStep::Wait& wait : step.waits) {
+    if (progress_[wait.device]->num_steps.load(std::memory_order_acquire) < wait.num_steps) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Program::RunLateSteps(bool all, DeviceProgram* device) {
+  size_t left = 0;
+  for (const int late : device->late) {
+    const ProgramStep& step = device->steps[late];
+    if (all || IsReady(step)) {
+      RunHostStep(*device, step);
+    } else {
+      device->late[left++] = late;
+    }
+  }
+  device->late.resize(left);
 }
 
 // Puts all steps into the device's queues, then hands out what comes down.

@@ -36,7 +36,8 @@ struct ProgramStep {
     int num_steps;  // until the device has done so many
   };
   std::vector<Wait> waits;
-  bool is_awaited = false;            // another device waits for this step
+  bool is_awaited = false;   // another device waits for this step
+  bool may_be_late = false;  // nothing but the caller reads it: it need not hold up its device
   std::vector<int> finished_outputs;  // fetches of a host's device that are final after it
 
   // On a device with memory of its own: the step's place in its queues.
@@ -50,6 +51,7 @@ struct DeviceProgram {
   // A device of the host.
   Buffer arena;
   std::function<void(int)> set_threads;  // may be empty
+  std::vector<int> late;  // of a run: steps left out until what they wait for is there
   // A device with memory of its own; null on the host.
   std::shared_ptr<Device> device;
   DeviceMemory memory, staging;
@@ -102,6 +104,10 @@ class Program : public Executable {
   void Bind(const RunBindings& bindings);
   void RunDevice(int device);
   void RunHostSteps(int device);
+  void RunHostStep(const DeviceProgram& device, const ProgramStep& step);
+  bool IsReady(const ProgramStep& step) const;
+  // Those that are ready, or all.
+  void RunLateSteps(bool all, DeviceProgram* device);
   void RunQueuedSteps(int device);
   void RunStep(const DeviceProgram& device, const ProgramStep& step);
   void CopyOnQueue(DeviceProgram& device, ProgramStep& step);

@@ -3,6 +3,7 @@
 
 usage: compare.py steps [--model=seed_mlp|lenet|mobilenet_v2|resnet18] [--batch=N] [--threads=1] [--rounds=7]
        compare.py devices [--model=seed_mlp|lenet|mobilenet_v2|resnet18] [--batch=N] [--rounds=7]
+                          [--variables=cpu|first_device|mirrored]
        compare.py cluster [--batches=2000,128,32] [--seconds=8] [--rounds=3]
 `steps`: milliseconds of one training step in one process, each round in random order, and for the MLP the share of the FMA
 rate that was measured in the same round. With one thread all contenders have the same CPU, one at a time. CPU time is
@@ -105,7 +106,7 @@ def devices(options):
     first, second = sorted(os.sched_getaffinity(0))[:2]
     command = [str(root / "bazel-bin/tests/benchmark/step_benchmark"), options.model, str(options.batch), "1"]
     pair = [Steps(command, 1, {cpu}) for cpu in (first, second)]
-    one = Steps(command + ["2"], 1, {first, second})
+    one = Steps(command + ["2", options.variables], 1, {first, second})
     rates = {"two processes": [], "two devices": []}
     for _ in range(options.rounds):
         order = list(rates)
@@ -118,7 +119,7 @@ def devices(options):
             rates[name].append(sum(1e3 * examples / process.end()[0] for process in processes))
     for process in [*pair, one]:
         process.close()
-    case = f"{options.model} batch {options.batch} per device"
+    case = f"{options.model} batch {options.batch} per device, variables {options.variables}"
     for name, values in rates.items():
         print(f"{case}  {name:15s} {statistics.median(values):10.0f} examples/s")
     ratios = [a / b for a, b in zip(rates["two devices"], rates["two processes"])]
@@ -182,6 +183,7 @@ def main():
     s = commands.add_parser("steps")
     s.add_argument("--threads", type=int, default=1)
     d = commands.add_parser("devices")
+    d.add_argument("--variables", default="cpu")
     for parser_of_steps in (s, d):
         parser_of_steps.add_argument("--model", default="seed_mlp", choices=list(BATCHES))
         parser_of_steps.add_argument("--batch", type=int, default=0)

@@ -48,6 +48,7 @@ v1::RunConfig RunOf(const LocalTraining::Options& options) {
   run.mutable_checkpoint()->set_save_every(uint64_t{1} << 40);
   run.mutable_deployment()->set_threads(options.threads);
   run.mutable_deployment()->set_num_clones(options.devices);
+  run.mutable_deployment()->set_variables(options.variables);
   run.mutable_sync()->set_sync_replicas(true);
   return run;
 }

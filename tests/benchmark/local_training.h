@@ -36,10 +36,11 @@ class LocalTraining {
     std::string model =
         "seed_mlp";  // with a target of one column; or lenet, which is fashion_cnn on 28x28
                      // images, mobilenet_v2 on 96x96, resnet18 on 64x64, both of 1000 classes
-    uint32_t batch_size = 2000;    // of a device
-    uint32_t threads = 1;          // for computing, of a device
-    uint32_t devices = 1;          // /cpu:0, /cpu:1, ..., a clone on each
-    ChiefClient* chief = nullptr;  // that the server reports to; null: a fake of its own
+    uint32_t batch_size = 2000;     // of a device
+    uint32_t threads = 1;           // for computing, of a device
+    uint32_t devices = 1;           // /cpu:0, /cpu:1, ..., a clone on each
+    std::string variables = "cpu";  // or first_device, mirrored
+    ChiefClient* chief = nullptr;   // that the server reports to; null: a fake of its own
   };
 
   static absl::StatusOr<std::unique_ptr<LocalTraining>> Create(const Options& options);

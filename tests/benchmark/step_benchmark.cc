@@ -2,8 +2,10 @@
 // a step is. With THREADS=1 the caller pins the process to one CPU, so that the store's thread,
 // too, computes on that one.
 //
-// usage: step_benchmark MODEL BATCH THREADS [DEVICES]      MODEL: seed_mlp, lenet, mobilenet_v2,
-// resnet18; BATCH and THREADS of each of the CPU devices, by default one
+// usage: step_benchmark MODEL BATCH THREADS [DEVICES [VARIABLES]]
+// MODEL: seed_mlp, lenet, mobilenet_v2, resnet18. BATCH and THREADS of each of the CPU DEVICES, by
+// default one. VARIABLES: cpu, first_device, mirrored.
+//
 // Protocol: prints "ready"; for every line "N" on standard input runs N steps and prints: median
 // milliseconds of one, median CPU milliseconds of one (all threads of the process), and the FMA
 // rate of a thread (GF/s, mean of just before and just after).
@@ -70,15 +72,16 @@ int Main(const LocalTraining::Options& options) {
 
 int main(int argc, char** argv) {
   shoal::LocalTraining::Options options;
-  if (argc < 4 || argc > 5 || !absl::SimpleAtoi(argv[2], &options.batch_size) ||
+  if (argc < 4 || argc > 6 || !absl::SimpleAtoi(argv[2], &options.batch_size) ||
       !absl::SimpleAtoi(argv[3], &options.threads) || options.batch_size == 0 ||
       options.threads == 0 ||
-      (argc == 5 && (!absl::SimpleAtoi(argv[4], &options.devices) || options.devices == 0))) {
-    std::fprintf(
-        stderr,
-        "usage: step_benchmark seed_mlp|lenet|mobilenet_v2|resnet18 BATCH THREADS [DEVICES]\n");
+      (argc > 4 && (!absl::SimpleAtoi(argv[4], &options.devices) || options.devices == 0))) {
+    std::fprintf(stderr,
+                 "usage: step_benchmark seed_mlp|lenet|mobilenet_v2|resnet18 BATCH THREADS "
+                 "[DEVICES [VARIABLES]]\n");
     return 64;
   }
   options.model = argv[1];
+  if (argc > 5) options.variables = argv[5];
   return shoal::Main(options);
 }
