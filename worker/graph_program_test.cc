@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ml/graph/graph_runner.h"
+#include "ml/graph/ops.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/nn/model_builder.h"
 #include "runtime/config/run_config.h"
@@ -52,6 +53,12 @@ std::unique_ptr<GraphProgram> Make(v1::RunConfig run) {
 struct Computed {
   BatchResult result;
   std::vector<Tensor> gradients;
+
+  std::vector<float*> contributions() {
+    std::vector<float*> all;
+    for (Tensor& gradient : gradients) all.push_back(gradient.mutable_span<float>().data());
+    return all;
+  }
 };
 
 Computed TrainOn(GraphProgram* program, int64_t examples) {
@@ -158,6 +165,73 @@ TEST(GraphProgramTest, ADeviceThatIsNotThereIsACpuOrAnError) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("Could not satisfy explicit device specification '/device:GPU:0'"));
+}
+
+TEST(GraphProgramTest, NothingIsSummarisedUnlessTheRunWantsIt) {
+  const auto program = Make(RunOn("/cpu:0"));
+  Computed computed = TrainOn(program.get(), kExamples);
+  EXPECT_TRUE(program->Summaries(computed.contributions()).empty());
+}
+
+TEST(GraphProgramTest, SummariesAreTheLossesAndTheGradientsOfTheLastBatch) {
+  v1::RunConfig run = RunOn("/cpu:0,/cpu:1");
+  run.mutable_summary()->set_model_every(1);
+  const auto program = Make(std::move(run));
+  for (const int64_t examples : {kExamples, int64_t{7}}) {
+    Computed computed = TrainOn(program.get(), examples);
+    const std::vector<float*> contributions = computed.contributions();
+    double total = 0;
+    size_t gradients = 0;
+    for (const BatchSummary& summary : program->Summaries(contributions)) {
+      if (summary.scalar == "total_loss") total = summary.values.at(0);
+      if (summary.histogram.empty()) continue;
+      const size_t v = gradients++;
+      EXPECT_EQ(summary.histogram, program->variables()[v].name() + "/gradient");
+      EXPECT_EQ(summary.norm, program->variables()[v].name() + "/gradient_norm");
+      EXPECT_EQ(summary.values.data(), contributions[v]);
+      EXPECT_EQ(summary.values.size(), computed.gradients[v].span<float>().size());
+    }
+    EXPECT_EQ(gradients, program->variables().size());
+    EXPECT_NEAR(
+        total,
+        computed.result.loss_sum / static_cast<double>(examples) + computed.result.regularization,
+        1e-5 * total);
+  }
+}
+
+TEST(GraphProgramTest, WhatAModelCollectsIsSummarisedAsItsClonesSeeIt) {
+  GraphProgram::Options options;
+  options.run = RunOn("/cpu:0");
+  options.run.mutable_summary()->set_model_every(1);
+  options.fields = {{kInputField, {DataType::kFloat32, {kFeatures}}},
+                    {kTargetField, {DataType::kFloat32, {kFeatures}}}};
+  const ModelFunction model = *MakeModel(options.run.model(), options.fields, 10);
+  options.model = [&](GraphBuilder& builder, absl::Span<const Output> batch, bool is_training) {
+    const ModelOutputs outputs = model(builder, batch, is_training);
+    builder.AddToCollection(kSummaries, outputs.predictions);
+    return outputs;
+  };
+  options.backend = CpuKernelBackend();
+  auto program = GraphProgram::Create(options);
+  ASSERT_TRUE(program.ok()) << program.status();
+  for (const int64_t examples : {kExamples, int64_t{7}}) {
+    Computed computed = TrainOn(program->get(), examples);
+    bool found = false;
+    for (const BatchSummary& summary : (*program)->Summaries(computed.contributions())) {
+      if (summary.histogram.empty() || !summary.norm.empty()) continue;
+      found = true;
+      EXPECT_EQ(summary.values.size(), static_cast<size_t>(examples));
+      for (const float value : summary.values) EXPECT_NE(value, 0);
+    }
+    EXPECT_TRUE(found);
+  }
+  options.model = [&](GraphBuilder& builder, absl::Span<const Output> batch, bool is_training) {
+    const ModelOutputs outputs = model(builder, batch, is_training);
+    builder.AddToCollection(kSummaries, ops::Cast(builder, outputs.predictions, DataType::kInt32));
+    return outputs;
+  };
+  EXPECT_THAT(std::string(GraphProgram::Create(options).status().message()),
+              HasSubstr("is summarised but not float32; cast it before"));
 }
 
 }  // namespace
