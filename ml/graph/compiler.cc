@@ -13,10 +13,16 @@
 namespace shoal {
 namespace {
 
-// Null for a type of device that the request has no kernels for.
-const KernelBackend* FindBackend(const CompileRequest& request, absl::string_view device_type) {
-  if (request.backend->device_type == device_type) return request.backend;
-  for (const KernelBackend* backend : request.accelerators) {
+std::vector<const KernelBackend*> AllBackends(const CompileRequest& request) {
+  std::vector<const KernelBackend*> backends = {request.backend};
+  backends.insert(backends.end(), request.accelerators.begin(), request.accelerators.end());
+  return backends;
+}
+
+// Null for a type of device that there are no kernels for.
+const KernelBackend* FindBackend(absl::Span<const KernelBackend* const> backends,
+                                 absl::string_view device_type) {
+  for (const KernelBackend* backend : backends) {
     if (backend->device_type == device_type) return backend;
   }
   return nullptr;
@@ -25,28 +31,13 @@ const KernelBackend* FindBackend(const CompileRequest& request, absl::string_vie
 absl::StatusOr<DeviceBackends> BackendsOf(const CompileRequest& request) {
   DeviceBackends backends;
   for (const DeviceSpec& device : request.placer.devices) {
-    backends.push_back(FindBackend(request, device.device_type));
+    backends.push_back(FindBackend(AllBackends(request), device.device_type));
     if (backends.back() != nullptr) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("devices: there are no kernels for ", device.ToString(),
                      "; name only devices of the backends that are given"));
   }
   return backends;
-}
-
-// The placer's question, answered by the backends.
-PlacerOptions WithBackends(const CompileRequest& request) {
-  PlacerOptions placer = request.placer;
-  if (placer.has_kernel) return placer;
-  placer.has_kernel = [&request](absl::string_view device_type, const Node& node) {
-    const KernelBackend* backend = FindBackend(request, device_type);
-    if (backend == nullptr) return false;
-    if (!backend->has_kernel) return true;
-    std::vector<TensorSpec> inputs;
-    for (const Output& input : node.inputs) inputs.push_back(input.spec());
-    return backend->has_kernel(node.op, inputs, node.outputs);
-  };
-  return placer;
 }
 
 bool HasFused(const KernelBackend& backend, absl::string_view op) {
@@ -75,10 +66,24 @@ void ChooseLayouts(const DeviceBackends& backends, Plan* plan) {
 
 }  // namespace
 
+bool HasKernel(absl::Span<const KernelBackend* const> backends, absl::string_view device_type,
+               const Node& node) {
+  const KernelBackend* backend = FindBackend(backends, device_type);
+  if (backend == nullptr || !backend->has_kernel) return true;
+  std::vector<TensorSpec> inputs;
+  for (const Output& input : node.inputs) inputs.push_back(input.spec());
+  return backend->has_kernel(node.op, inputs, node.outputs);
+}
+
 absl::StatusOr<std::unique_ptr<Executable>> Compile(const CompileRequest& request) {
   ASSIGN_OR_RETURN(const DeviceBackends backends, BackendsOf(request));
-  ASSIGN_OR_RETURN(const std::vector<int> placement,
-                   PlaceNodes(*request.graph, WithBackends(request)));
+  PlacerOptions placer = request.placer;
+  if (!placer.has_kernel) {
+    placer.has_kernel = [&](absl::string_view device_type, const Node& node) {
+      return HasKernel(AllBackends(request), device_type, node);
+    };
+  }
+  ASSIGN_OR_RETURN(const std::vector<int> placement, PlaceNodes(*request.graph, placer));
   ASSIGN_OR_RETURN(Plan plan, MakePlan(request, placement));
   if (request.fuse) {
     for (size_t d = 0; d < backends.size(); ++d) {

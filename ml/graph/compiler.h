@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 #include "ml/graph/executable.h"
 #include "ml/graph/graph.h"
@@ -38,6 +40,11 @@ struct CompileRequest {
   bool fuse = true;
   bool choose_layouts = true;
 };
+
+// Whether devices of the type have a kernel for the node, for PlacerOptions::has_kernel; true for a
+// type that none of the backends serves.
+bool HasKernel(absl::Span<const KernelBackend* const> backends, absl::string_view device_type,
+               const Node& node);
 
 // InvalidArgument or Unimplemented, naming the node, where something does not fit or has no kernel;
 // what a device says that cannot be opened or has too little memory.

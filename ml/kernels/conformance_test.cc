@@ -1,5 +1,5 @@
-// Every CPU kernel against the float64 reference, with each instruction set of the machine, one and
-// two threads, every choice of needed outputs, and both layouts where a kernel takes them.
+// Every kernel against the float64 reference, on every backend of the machine, with one and two
+// threads, every choice of needed outputs, and both layouts where a kernel takes them.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -10,8 +10,8 @@
 
 #include "gtest/gtest.h"
 
+#include "ml/kernels/conformance_backends.h"
 #include "ml/kernels/conformance_cases.h"
-#include "ml/kernels/cpu/cpu_features.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/kernels/op_runner.h"
 #include "ml/kernels/reference/reference_kernels.h"
@@ -19,16 +19,14 @@
 namespace shoal {
 namespace {
 
-std::vector<cpu::CpuIsa> Isas() {
-  std::vector<cpu::CpuIsa> isas;
-  for (cpu::CpuIsa isa : {cpu::CpuIsa::kGeneric, cpu::CpuIsa::kAvx2, cpu::CpuIsa::kAvx512}) {
-    if (isa <= cpu::DetectCpuIsa()) isas.push_back(isa);
-  }
-  return isas;
+bool HasKernel(const ConformanceBackend& backend, const std::string& op) {
+  return std::count(backend.ops.begin(), backend.ops.end(), op) > 0;
 }
 
-KernelFactory FactoryFor(cpu::CpuIsa isa) {
-  return [isa](const KernelRequest& request) { return CreateCpuKernel(request, isa); };
+absl::StatusOr<std::vector<Tensor>> RunOn(const ConformanceBackend& backend, const OpCall& call,
+                                          OpRunOptions options = {}) {
+  options.device = backend.device;
+  return RunOp(backend.create_kernel, call, options);
 }
 
 bool SameBytes(const Tensor& a, const Tensor& b) {
@@ -82,10 +80,11 @@ void ExpectNear(const ConformanceCase& c, const std::vector<Tensor>& actual,
 }
 
 // The case with blocked tensors at every port where the kernel takes them; false if there are none.
-bool AsBlocked(OpCall& call) {
+bool AsBlocked(const ConformanceBackend& backend, OpCall& call) {
+  if (!backend.supports_layout) return false;
   const auto is_blocked = [&](const TensorSpec& spec, Port port, size_t index) {
     return spec.shape.rank() == 4 && spec.shape.dim(1) % 16 == 0 && spec.layout == Layout::kPlain &&
-           CpuKernelSupportsLayout(call.op, call.attributes, port, static_cast<int>(index),
+           backend.supports_layout(call.op, call.attributes, port, static_cast<int>(index),
                                    Layout::kBlocked16);
   };
   bool any = false;
@@ -117,6 +116,7 @@ struct JudgedCase {
 class ConformanceTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
+    backends_ = new std::vector<ConformanceBackend>(ConformanceBackends());
     cases_ = new std::vector<JudgedCase>();
     for (ConformanceCase& c : ConformanceCases()) {
       if (!HasCpuKernel(c.call.op)) continue;
@@ -124,53 +124,61 @@ class ConformanceTest : public ::testing::Test {
       cases_->push_back({std::move(c), std::move(reference)});
     }
   }
-  static void TearDownTestSuite() { delete cases_; }
+  static void TearDownTestSuite() {
+    delete cases_;
+    delete backends_;
+  }
 
-  static void ForEachCase(void (*check)(const JudgedCase& judged, cpu::CpuIsa isa)) {
+  static void ForEachCase(void (*check)(const JudgedCase& judged,
+                                        const ConformanceBackend& backend)) {
     for (const JudgedCase& judged : *cases_) {
-      for (cpu::CpuIsa isa : Isas()) {
-        SCOPED_TRACE(judged.c.name + " isa=" + std::to_string(static_cast<int>(isa)));
-        check(judged, isa);
+      for (const ConformanceBackend& backend : *backends_) {
+        if (!HasKernel(backend, judged.c.call.op)) continue;
+        SCOPED_TRACE(judged.c.name + " " + backend.name);
+        check(judged, backend);
       }
     }
   }
 
+  static std::vector<ConformanceBackend>* backends_;
   static std::vector<JudgedCase>* cases_;
 };
 
+std::vector<ConformanceBackend>* ConformanceTest::backends_ = nullptr;
 std::vector<JudgedCase>* ConformanceTest::cases_ = nullptr;
 
 TEST_F(ConformanceTest, KernelsAgreeWithTheReference) {
-  ForEachCase([](const JudgedCase& judged, cpu::CpuIsa isa) {
-    const auto actual = RunOp(FactoryFor(isa), judged.c.call);
+  ForEachCase([](const JudgedCase& judged, const ConformanceBackend& backend) {
+    const auto actual = RunOn(backend, judged.c.call);
     ASSERT_TRUE(actual.ok()) << actual.status();
     ExpectNear(judged.c, *actual, judged.reference);
   });
 }
 
 TEST_F(ConformanceTest, TwoThreadsAgreeWithTheReference) {
-  ForEachCase([](const JudgedCase& judged, cpu::CpuIsa isa) {
-    const auto actual = RunOp(FactoryFor(isa), judged.c.call, {/*threads=*/2});
+  ForEachCase([](const JudgedCase& judged, const ConformanceBackend& backend) {
+    if (backend.device != nullptr) return;
+    const auto actual = RunOn(backend, judged.c.call, {/*threads=*/2});
     ASSERT_TRUE(actual.ok()) << actual.status();
     ExpectNear(judged.c, *actual, judged.reference);
   });
 }
 
 TEST_F(ConformanceTest, BlockedLayoutsAgreeWithTheReference) {
-  ForEachCase([](const JudgedCase& judged, cpu::CpuIsa isa) {
+  ForEachCase([](const JudgedCase& judged, const ConformanceBackend& backend) {
     OpCall blocked = judged.c.call;
-    if (!AsBlocked(blocked)) return;
-    const auto actual = RunOp(FactoryFor(isa), blocked);
+    if (!AsBlocked(backend, blocked)) return;
+    const auto actual = RunOn(backend, blocked);
     ASSERT_TRUE(actual.ok()) << actual.status();
     ExpectNear(judged.c, *actual, judged.reference);
   });
 }
 
 TEST_F(ConformanceTest, TheSameInputsGiveTheSameBytes) {
-  ForEachCase([](const JudgedCase& judged, cpu::CpuIsa isa) {
+  ForEachCase([](const JudgedCase& judged, const ConformanceBackend& backend) {
     for (int threads : {1, 2}) {
-      const auto first = RunOp(FactoryFor(isa), judged.c.call, {threads});
-      const auto second = RunOp(FactoryFor(isa), judged.c.call, {threads});
+      const auto first = RunOn(backend, judged.c.call, {threads});
+      const auto second = RunOn(backend, judged.c.call, {threads});
       ASSERT_TRUE(first.ok() && second.ok());
       for (size_t k = 0; k < first->size(); ++k) EXPECT_TRUE(SameBytes((*first)[k], (*second)[k]));
     }
@@ -178,13 +186,13 @@ TEST_F(ConformanceTest, TheSameInputsGiveTheSameBytes) {
 }
 
 TEST_F(ConformanceTest, OutputsThatNobodyNeedsChangeNoOther) {
-  ForEachCase([](const JudgedCase& judged, cpu::CpuIsa isa) {
+  ForEachCase([](const JudgedCase& judged, const ConformanceBackend& backend) {
     const size_t outputs = judged.c.call.outputs.size();
     if (outputs < 2) return;
     for (size_t mask = 1; mask + 1 < (size_t{1} << outputs); ++mask) {
       OpRunOptions options;
       for (size_t k = 0; k < outputs; ++k) options.output_needed.push_back(mask >> k & 1);
-      const auto actual = RunOp(FactoryFor(isa), judged.c.call, options);
+      const auto actual = RunOn(backend, judged.c.call, options);
       ASSERT_TRUE(actual.ok()) << actual.status() << " needed=" << mask;
       ExpectNear(judged.c, *actual, judged.reference);
     }
@@ -195,9 +203,10 @@ TEST_F(ConformanceTest, NanIsNotHidden) {
   for (const ConformanceCase& c : NanCases()) {
     if (!HasCpuKernel(c.call.op)) continue;
     const auto reference = RunOp(CreateReferenceKernel, AsFloat64(c.call)).value();
-    for (cpu::CpuIsa isa : Isas()) {
-      SCOPED_TRACE(c.name + " isa=" + std::to_string(static_cast<int>(isa)));
-      const auto actual = RunOp(FactoryFor(isa), c.call);
+    for (const ConformanceBackend& backend : *backends_) {
+      if (!HasKernel(backend, c.call.op)) continue;
+      SCOPED_TRACE(c.name + " " + backend.name);
+      const auto actual = RunOn(backend, c.call);
       ASSERT_TRUE(actual.ok()) << actual.status();
       for (size_t k = 0; k < reference.size(); ++k) {
         for (size_t i = 0; i < reference[k].span<double>().size(); ++i) {

@@ -75,6 +75,10 @@ struct KernelBackend {
   KernelFactory create_kernel;
   LayoutSupport supports_layout;                 // empty: plain only
   std::function<void(int threads)> set_threads;  // for the calling thread; empty: nothing to set
+  // What results depend on beside the inputs, for fingerprints: "NVIDIA H100 sm_90, cuBLASLt 13".
+  std::string libraries;
+  // Devices of this machine; 0 for those of the host, which are as many as one names.
+  int num_devices = 0;
   // Device number `index`, or Unavailable saying how many there are; kept by those who use it.
   // Empty: the devices compute on the host's threads and memory.
   std::function<absl::StatusOr<std::shared_ptr<Device>>(int index)> open_device;

@@ -2,11 +2,13 @@
 #ifndef SHOAL_ML_KERNELS_OP_RUNNER_H_
 #define SHOAL_ML_KERNELS_OP_RUNNER_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 
+#include "ml/kernels/device.h"
 #include "ml/kernels/kernel.h"
 #include "ml/tensor/tensor.h"
 
@@ -24,6 +26,8 @@ struct OpRunOptions {
   int threads = 1;
   std::vector<bool> output_needed = {};  // empty: all
   RandomKey key = {};
+  // Whose kernel it is, with memory of its own; null: the host's.
+  std::shared_ptr<Device> device = nullptr;
 };
 
 // The outputs; those not needed are empty tensors. The workspace and the outputs are filled with

@@ -214,6 +214,8 @@ KernelBackend SimulatedBackend(const KernelBackend& inner, SimulatedDeviceOption
   }
   KernelBackend backend;
   backend.device_type = "GPU";
+  backend.libraries = "simulated";
+  backend.num_devices = static_cast<int>(shared->devices.size());
   backend.fused_ops = inner.fused_ops;
   backend.open_device = [shared](int index) -> absl::StatusOr<std::shared_ptr<Device>> {
     if (index < static_cast<int>(shared->devices.size())) return shared->devices[index];

@@ -1,0 +1,56 @@
+// One product of row-major matrices by cuBLASLt, prepared for its shapes.
+#ifndef SHOAL_ML_KERNELS_CUDA_BLAS_PRODUCT_H_
+#define SHOAL_ML_KERNELS_CUDA_BLAS_PRODUCT_H_
+
+#include <cublasLt.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+
+#include "ml/kernels/cuda/cuda_device.h"
+
+namespace shoal::cuda {
+
+// c[m,n] = op(a) op(b), all row-major.
+struct ProductShape {
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+  int64_t batch = 1;
+  bool shares_b = false;  // one b for the whole batch
+};
+
+// What is done beside the product, in the same kernel. kColumnSums: sums over the rows of b go to
+// the bias's address.
+enum class Epilogue { kNone, kBias, kRelu, kBiasRelu, kColumnSumsOfB };
+
+class BlasProduct {
+ public:
+  // NotFound if cuBLASLt has no algorithm, as for some epilogues.
+  static absl::StatusOr<std::unique_ptr<BlasProduct>> Create(CudaDevice* device,
+                                                             const ProductShape& shape,
+                                                             Epilogue epilogue);
+  ~BlasProduct();
+
+  size_t workspace_bytes() const { return algorithm_.workspaceSize; }
+  // `bias`: n floats, read, or written by kColumnSumsOfB; null without.
+  void Run(const float* a, const float* b, float* c, const float* bias, void* workspace);
+
+ private:
+  explicit BlasProduct(CudaDevice* device) : device_(*device) {}
+  absl::Status SetUp(const ProductShape& shape, Epilogue epilogue);
+  absl::Status SetLayout(cublasLtMatrixLayout_t* layout, int64_t rows, int64_t columns,
+                         int64_t batch, int64_t stride);
+  absl::Status ChooseAlgorithm();
+
+  CudaDevice& device_;
+  bool has_bias_ = false;
+  cublasLtMatmulDesc_t operation_ = nullptr;
+  cublasLtMatrixLayout_t left_ = nullptr, right_ = nullptr, result_ = nullptr;
+  cublasLtMatmulHeuristicResult_t algorithm_ = {};
+};
+
+}  // namespace shoal::cuda
+
+#endif  // SHOAL_ML_KERNELS_CUDA_BLAS_PRODUCT_H_

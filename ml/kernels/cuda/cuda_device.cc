@@ -1,0 +1,213 @@
+#include "ml/kernels/cuda/cuda_device.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/log.h"
+#include "base/status_macros.h"
+
+namespace shoal::cuda {
+namespace {
+
+// Blocks are of whole pages of a GPU.
+constexpr size_t kPage = size_t{2} << 20;
+
+class CudaEvent final : public Device::Event {
+ public:
+  CudaEvent(cudaEvent_t event, CudaDevice* device) : event_(event), device_(*device) {}
+  ~CudaEvent() override { cudaEventDestroy(event_); }
+
+  absl::Status Wait() override {
+    device_.compute().Note(cudaEventSynchronize(event_));
+    return device_.status();
+  }
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  const cudaEvent_t event_;
+  CudaDevice& device_;
+};
+
+cudaEvent_t EventOf(const Device::Event& event) {
+  return static_cast<const CudaEvent&>(event).get();
+}
+
+}  // namespace
+
+absl::Status StatusOf(cudaError_t error, absl::string_view call) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("CUDA: ", call, ": ", cudaGetErrorString(error)));
+}
+
+absl::Status StatusOf(cublasStatus_t status, absl::string_view call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("cuBLAS: ", call, ": ", cublasLtGetStatusString(status)));
+}
+
+absl::Status StatusOf(cudnnStatus_t status, absl::string_view call) {
+  if (status == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("cuDNN: ", call, ": ", cudnnGetErrorString(status)));
+}
+
+int NumDevices() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+absl::StatusOr<std::shared_ptr<Device>> CudaDevice::Open(int index) {
+  if (index >= NumDevices()) {
+    return absl::UnavailableError(absl::StrCat("devices: there is no /gpu:", index,
+                                               "; this machine has ", NumDevices(), " GPUs"));
+  }
+  std::shared_ptr<CudaDevice> device(new CudaDevice(index));
+  RETURN_IF_ERROR(device->Start());
+  return std::shared_ptr<Device>(std::move(device));
+}
+
+absl::Status CudaDevice::Start() {
+  RETURN_IF_LIBRARY_ERROR(cudaSetDevice(index_));
+  RETURN_IF_LIBRARY_ERROR(cudaStreamCreateWithFlags(&compute_.stream, cudaStreamNonBlocking));
+  RETURN_IF_LIBRARY_ERROR(cudaStreamCreateWithFlags(&download_.stream, cudaStreamNonBlocking));
+  RETURN_IF_LIBRARY_ERROR(cublasLtCreate(&blas_));
+  RETURN_IF_LIBRARY_ERROR(cudnnCreate(&dnn_));
+  RETURN_IF_LIBRARY_ERROR(cudnnSetStream(dnn_, compute_.stream));
+  // Copies between GPUs take the direct way where there is one.
+  for (int peer = 0; peer < NumDevices(); ++peer) {
+    int can_access = 0;
+    if (peer == index_ || cudaDeviceCanAccessPeer(&can_access, index_, peer) != cudaSuccess) {
+      continue;
+    }
+    if (can_access != 0 && cudaDeviceEnablePeerAccess(peer, 0) != cudaSuccess) {
+      (void)cudaGetLastError();  // already, or through the host then
+    }
+  }
+  return absl::OkStatus();
+}
+
+CudaDevice::~CudaDevice() {
+  cudaSetDevice(index_);
+  if (dnn_ != nullptr) cudnnDestroy(dnn_);
+  if (blas_ != nullptr) cublasLtDestroy(blas_);
+  if (compute_.stream != nullptr) cudaStreamDestroy(compute_.stream);
+  if (download_.stream != nullptr) cudaStreamDestroy(download_.stream);
+  MutexLock lock(&mutex_);
+  ReleaseCache();
+}
+
+void CudaDevice::ReleaseCache() {
+  for (const auto& [size, data] : unused_) cudaFree(data);
+  unused_.clear();
+}
+
+absl::StatusOr<void*> CudaDevice::Allocate(size_t bytes) {
+  const size_t size = (bytes + kPage - 1) / kPage * kPage;
+  MutexLock lock(&mutex_);
+  const auto unused = unused_.lower_bound(size);
+  if (unused != unused_.end() && unused->first <= 2 * size) {
+    void* data = unused->second;
+    sizes_[data] = unused->first;
+    unused_.erase(unused);
+    return data;
+  }
+  cudaSetDevice(index_);
+  void* data = nullptr;
+  cudaError_t error = cudaMalloc(&data, size);
+  if (error == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    ReleaseCache();
+    error = cudaMalloc(&data, size);
+  }
+  if (error == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    return absl::ResourceExhaustedError(absl::StrCat("/gpu:", index_, " has ", free >> 20, " of ",
+                                                     total >> 20, " MiB left, ", size >> 20,
+                                                     " MiB are needed; take a smaller batch_size"));
+  }
+  RETURN_IF_ERROR(StatusOf(error, "cudaMalloc"));
+  sizes_[data] = size;
+  return data;
+}
+
+void CudaDevice::Free(void* data) {
+  MutexLock lock(&mutex_);
+  const auto used = sizes_.find(data);
+  CHECK(used != sizes_.end()) << "memory that is not this device's";
+  unused_.emplace(used->second, data);
+  sizes_.erase(used);
+}
+
+absl::StatusOr<void*> CudaDevice::AllocateStaging(size_t bytes) {
+  cudaSetDevice(index_);
+  void* data = nullptr;
+  RETURN_IF_LIBRARY_ERROR(cudaHostAlloc(&data, bytes, cudaHostAllocPortable));
+  return data;
+}
+
+void CudaDevice::FreeStaging(void* data) { cudaFreeHost(data); }
+
+void CudaDevice::Activate() { compute_.Note(cudaSetDevice(index_)); }
+
+void CudaDevice::CopyFromHost(void* to, const void* from, size_t bytes) {
+  compute_.Note(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, compute_.stream));
+}
+
+void CudaDevice::CopyToHost(Queue queue, void* to, const void* from, size_t bytes) {
+  CudaQueue& on = QueueOf(queue);
+  on.Note(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, on.stream));
+}
+
+void CudaDevice::CopyWithin(void* to, const void* from, size_t bytes) {
+  compute_.Note(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, compute_.stream));
+}
+
+void CudaDevice::CopyFromPeer(void* to, Device& peer, const void* from, size_t bytes) {
+  const int peer_index = static_cast<CudaDevice&>(peer).index_;
+  compute_.Note(cudaMemcpyPeerAsync(to, index_, from, peer_index, bytes, compute_.stream));
+}
+
+absl::StatusOr<std::unique_ptr<Device::Event>> CudaDevice::NewEvent() {
+  cudaSetDevice(index_);
+  cudaEvent_t event = nullptr;
+  RETURN_IF_LIBRARY_ERROR(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  return {std::make_unique<CudaEvent>(event, this)};
+}
+
+void CudaDevice::Record(Queue queue, Event* event) {
+  compute_.Note(cudaEventRecord(EventOf(*event), QueueOf(queue).stream));
+}
+
+void CudaDevice::Await(Queue queue, const Event& event) {
+  compute_.Note(cudaStreamWaitEvent(QueueOf(queue).stream, EventOf(event), 0));
+}
+
+absl::Status CudaDevice::Synchronize() {
+  compute_.Note(cudaStreamSynchronize(compute_.stream));
+  compute_.Note(cudaStreamSynchronize(download_.stream));
+  return status();
+}
+
+void CudaDevice::Note(cublasStatus_t status) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  MutexLock lock(&mutex_);
+  if (library_status_.ok()) library_status_ = StatusOf(status, "a product");
+  compute_.Note(cudaErrorUnknown);
+}
+
+void CudaDevice::Note(cudnnStatus_t status) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  MutexLock lock(&mutex_);
+  if (library_status_.ok()) library_status_ = StatusOf(status, "a convolution");
+  compute_.Note(cudaErrorUnknown);
+}
+
+absl::Status CudaDevice::status() {
+  MutexLock lock(&mutex_);
+  if (!library_status_.ok()) return library_status_;
+  RETURN_IF_ERROR(StatusOf(compute_.error.load(), "a step on the GPU"));
+  return StatusOf(download_.error.load(), "a copy to the host");
+}
+
+}  // namespace shoal::cuda

@@ -1,0 +1,81 @@
+// One GPU: two streams, staging memory, a caching allocator, and the handles of the libraries.
+#ifndef SHOAL_ML_KERNELS_CUDA_CUDA_DEVICE_H_
+#define SHOAL_ML_KERNELS_CUDA_CUDA_DEVICE_H_
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "base/mutex.h"
+#include "ml/kernels/cuda/cuda_queue.h"
+#include "ml/kernels/device.h"
+
+namespace shoal::cuda {
+
+// Internal, naming the call; OK for success.
+absl::Status StatusOf(cudaError_t error, absl::string_view call);
+absl::Status StatusOf(cublasStatus_t status, absl::string_view call);
+absl::Status StatusOf(cudnnStatus_t status, absl::string_view call);
+
+#define RETURN_IF_LIBRARY_ERROR(call) RETURN_IF_ERROR(::shoal::cuda::StatusOf((call), #call))
+
+// 0 without a driver or a GPU.
+int NumDevices();
+
+class CudaDevice final : public Device {
+ public:
+  // Unavailable, saying how many there are, for a number too high.
+  static absl::StatusOr<std::shared_ptr<Device>> Open(int index);
+  ~CudaDevice() override;
+
+  absl::StatusOr<void*> Allocate(size_t bytes) override ABSL_LOCKS_EXCLUDED(mutex_);
+  void Free(void* data) override ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<void*> AllocateStaging(size_t bytes) override;
+  void FreeStaging(void* data) override;
+  void Activate() override;
+  void* stream() override { return &compute_; }
+  void CopyFromHost(void* to, const void* from, size_t bytes) override;
+  void CopyToHost(Queue queue, void* to, const void* from, size_t bytes) override;
+  void CopyWithin(void* to, const void* from, size_t bytes) override;
+  void CopyFromPeer(void* to, Device& peer, const void* from, size_t bytes) override;
+  absl::StatusOr<std::unique_ptr<Event>> NewEvent() override;
+  void Record(Queue queue, Event* event) override;
+  void Await(Queue queue, const Event& event) override;
+  absl::Status Synchronize() override;
+
+  // For kernels; dnn() computes in the compute stream.
+  cublasLtHandle_t blas() const { return blas_; }
+  cudnnHandle_t dnn() const { return dnn_; }
+  CudaQueue& compute() { return compute_; }
+  // What libraries said during a run.
+  void Note(cublasStatus_t status) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Note(cudnnStatus_t status) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The first error so far. Any thread may ask.
+  absl::Status status() ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  explicit CudaDevice(int index) : index_(index) {}
+  absl::Status Start();
+  CudaQueue& QueueOf(Queue queue) { return queue == Queue::kCompute ? compute_ : download_; }
+  void ReleaseCache() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const int index_;
+  CudaQueue compute_, download_;
+  cublasLtHandle_t blas_ = nullptr;
+  cudnnHandle_t dnn_ = nullptr;
+
+  Mutex mutex_;
+  absl::Status library_status_ ABSL_GUARDED_BY(mutex_);
+  std::map<void*, size_t> sizes_ ABSL_GUARDED_BY(mutex_);        // of blocks in use
+  std::multimap<size_t, void*> unused_ ABSL_GUARDED_BY(mutex_);  // blocks by size
+};
+
+}  // namespace shoal::cuda
+
+#endif  // SHOAL_ML_KERNELS_CUDA_CUDA_DEVICE_H_

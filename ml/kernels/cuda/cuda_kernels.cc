@@ -1,0 +1,99 @@
+#include "ml/kernels/cuda/cuda_kernels.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/mutex.h"
+#include "base/status_macros.h"
+#include "ml/kernels/cuda/convolution_kernels.h"
+#include "ml/kernels/cuda/cuda_device.h"
+#include "ml/kernels/cuda/dense_kernels.h"
+#include "ml/kernels/cuda/loop_families.h"
+
+namespace shoal {
+namespace {
+
+using cuda::LoopOp;
+
+std::vector<absl::Span<const LoopOp>> Families() {
+  return {cuda::DenseOps(),
+          cuda::ConvolutionOps(),
+          cuda::on_device::ElementLoops(),
+          cuda::on_device::ReductionLoops(),
+          cuda::on_device::ImageLoops(),
+          cuda::on_device::NormLoops(),
+          cuda::on_device::MoveLoops()};
+}
+
+// A device is opened once and kept by who uses it.
+class OpenDevices {
+ public:
+  absl::StatusOr<std::shared_ptr<Device>> Open(int index) ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    if (index >= static_cast<int>(devices_.size())) devices_.resize(index + 1);
+    if (std::shared_ptr<Device> device = devices_[index].lock()) return device;
+    ASSIGN_OR_RETURN(std::shared_ptr<Device> device, cuda::CudaDevice::Open(index));
+    devices_[index] = device;
+    return device;
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<std::weak_ptr<Device>> devices_ ABSL_GUARDED_BY(mutex_);
+};
+
+bool HasKernel(absl::string_view op, absl::Span<const TensorSpec> inputs,
+               absl::Span<const TensorSpec> outputs) {
+  // Variables of whole numbers stay with the CPU, as TensorFlow's do.
+  if (op == "Variable") return outputs[0].dtype == DataType::kFloat32;
+  // The compiler makes these, or lowers them to others.
+  for (const char* made : {"Constant", "Placeholder", "Squeeze", "Unsqueeze", "VariableStep"}) {
+    if (op == made) return true;
+  }
+  if (op == "SliceGrad") return HasKernel("Pad", inputs, outputs);
+  return cuda::HasLoop(Families(), op, inputs, outputs);
+}
+
+// GPU and libraries, as in KernelBackend::libraries.
+std::string ComputeName() {
+  cudaDeviceProp properties;
+  if (cudaGetDeviceProperties(&properties, 0) != cudaSuccess) return "";
+  int runtime = 0;
+  cudaRuntimeGetVersion(&runtime);
+  return absl::StrCat(properties.name, " sm_", properties.major, properties.minor, ", CUDA ",
+                      runtime, ", cuBLASLt ", cublasLtGetVersion(), ", cuDNN ", cudnnGetVersion());
+}
+
+}  // namespace
+
+absl::StatusOr<KernelBackend> CudaKernelBackend() {
+  if (cuda::NumDevices() == 0) {
+    return absl::UnavailableError("this machine has no GPU that CUDA can use");
+  }
+  KernelBackend backend;
+  backend.device_type = "GPU";
+  backend.libraries = ComputeName();
+  backend.num_devices = cuda::NumDevices();
+  backend.fused_ops = {"BatchNorm", "Conv", "Dense", "DenseGrad", "MaxPool"};
+  backend.has_kernel = HasKernel;
+  backend.create_kernel = [](const KernelRequest& request) {
+    return cuda::CreateLoop(Families(), request);
+  };
+  auto devices = std::make_shared<OpenDevices>();
+  backend.open_device = [devices](int index) { return devices->Open(index); };
+  return backend;
+}
+
+std::vector<std::string> CudaKernelOps() {
+  std::vector<std::string> names;
+  for (absl::Span<const LoopOp> family : Families()) {
+    for (const LoopOp& op : family) names.emplace_back(op.name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace shoal

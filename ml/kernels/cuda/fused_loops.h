@@ -1,0 +1,44 @@
+// Loops around products and convolutions: what the libraries do not do beside them.
+#ifndef SHOAL_ML_KERNELS_CUDA_FUSED_LOOPS_H_
+#define SHOAL_ML_KERNELS_CUDA_FUSED_LOOPS_H_
+
+#include <cstddef>
+
+#include "ml/kernels/cuda/loops.h"
+
+namespace shoal::cuda {
+
+// A tensor seen as [outer, channels, inner].
+struct ChannelView {
+  int outer = 1, channels = 1, inner = 1;
+  int count() const { return outer * channels * inner; }
+};
+
+// y = activation(y + bias of the channel); a null bias adds nothing.
+void AddBiasAndActivate(void* stream, const ChannelView& view, const float* bias,
+                        Activation activation, float* y);
+// dz = dy times the activation's slope at its value y.
+void UndoActivation(void* stream, int count, Activation activation, const float* y, const float* dy,
+                    float* dz);
+// dx = 0 where x is not positive.
+void UndoRelu(void* stream, int count, const float* x, float* dx);
+// All elements of `to` are the number at `from`.
+void Repeat(void* stream, const float* from, int count, float* to);
+
+// Sums over all but the channels.
+size_t SumChannelsWorkspace(const ChannelView& view);
+void SumChannels(void* stream, const ChannelView& view, const float* x, void* workspace,
+                 float* sums);
+
+// Planes [height, width] inside larger ones [padded_height, padded_width], `top` and `left` off.
+struct Frame {
+  int planes = 0, height = 0, width = 0, top = 0, left = 0, padded_height = 0, padded_width = 0;
+  int padded_count() const { return planes * padded_height * padded_width; }
+};
+// Zeros around the planes; and the planes without what is around them.
+void PadPlanes(void* stream, const Frame& frame, const float* x, float* padded);
+void CropPlanes(void* stream, const Frame& frame, const float* padded, float* x);
+
+}  // namespace shoal::cuda
+
+#endif  // SHOAL_ML_KERNELS_CUDA_FUSED_LOOPS_H_
