@@ -22,6 +22,7 @@
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
 #include "runtime/process/exit_code.h"
+#include "worker/compute_backends.h"
 #include "worker/finished_run.h"
 #include "worker/parallel_model.h"
 
@@ -74,6 +75,7 @@ absl::StatusOr<std::unique_ptr<ParallelModel>> MakeParallel(const PredictOptions
   ParallelModelOptions parallel;
   parallel.devices = DevicesOf(run);
   parallel.backend = CpuKernelBackend();
+  parallel.accelerators = AcceleratorsFor(run.deployment());
   parallel.threads_per_device = static_cast<int>(run.deployment().threads());
   parallel.allow_soft_placement = run.deployment().allow_soft_placement();
   return ParallelModel::Create(std::move(spec), std::move(parallel));

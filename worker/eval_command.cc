@@ -13,12 +13,11 @@
 #include "ml/data/batch_plan.h"
 #include "ml/data/dataset_factory.h"
 #include "ml/data/prefetcher.h"
-#include "ml/kernels/cpu/cpu_features.h"
-#include "ml/kernels/cpu/cpu_kernels.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/config/flags.h"
 #include "runtime/observability/json.h"
 #include "runtime/process/exit_code.h"
+#include "worker/compute_backends.h"
 #include "worker/finished_run.h"
 #include "worker/graph_program.h"
 
@@ -34,8 +33,7 @@ absl::StatusOr<std::unique_ptr<GraphProgram>> MakeProgram(const v1::RunConfig& r
   options.run.clear_summary();
   options.fields = data.fields();
   ASSIGN_OR_RETURN(options.model, model(run, options.fields, NumClasses(run.data(), data)));
-  options.backend = CpuKernelBackend();
-  options.compute_name = absl::StrCat("cpu ", cpu::CpuIsaName());
+  SetBackends(&options);
   return GraphProgram::Create(std::move(options));
 }
 

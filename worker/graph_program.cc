@@ -58,18 +58,27 @@ absl::StatusOr<DeploymentConfig> DeploymentFor(const v1::RunConfig& run,
   return DeploymentConfig::Create(std::move(options));
 }
 
-// The devices of this process that the run uses: those of the backend's type that it lists, and
-// where it lists another type, the CPU of the same index, which soft placement will take. Without a
-// list a replica has one CPU device for each clone.
-std::vector<std::string> DeviceNames(const v1::RunConfig& run, absl::string_view device_type) {
+// Whether one of the backends has the device; CPUs are always there.
+bool IsThere(const DeviceSpec& device, const std::vector<KernelBackend>& accelerators) {
+  if (device.device_type == "CPU") return true;
+  return std::any_of(accelerators.begin(), accelerators.end(), [&](const KernelBackend& backend) {
+    return backend.device_type == device.device_type &&
+           device.device_index.value_or(0) < backend.num_devices;
+  });
+}
+
+// The devices of this process that the run uses: those that it lists, and where it lists one that
+// is not there, the CPU of the same index, which soft placement will take. Without a list a replica
+// has one CPU device for each clone, and the GPU of the clone's index where there is one.
+std::vector<std::string> DeviceNames(const v1::RunConfig& run,
+                                     const std::vector<KernelBackend>& accelerators) {
   std::vector<std::string> names;
   const auto add = [&names](const std::string& name) {
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   };
   for (const std::string& name : ListedDevices(run)) {
     const absl::StatusOr<DeviceSpec> spec = DeviceSpec::Parse(name);
-    const bool is_there =
-        spec.ok() && (spec->device_type == "CPU" || spec->device_type == device_type);
+    const bool is_there = spec.ok() && IsThere(*spec, accelerators);
     add(is_there ? name : absl::StrCat("/cpu:", spec.ok() ? spec->device_index.value_or(0) : 0));
   }
   if (!names.empty()) {
@@ -79,6 +88,10 @@ std::vector<std::string> DeviceNames(const v1::RunConfig& run, absl::string_view
   const uint32_t clones = run.deployment().has_num_clones() ? run.deployment().num_clones() : 1;
   for (uint32_t i = 0; i < (run.deployment().clone_on_cpu() ? 1 : std::max(1u, clones)); ++i) {
     add(absl::StrCat("/cpu:", i));
+    const std::string gpu = absl::StrCat("/gpu:", i);
+    if (!run.deployment().clone_on_cpu() && IsThere(*DeviceSpec::Parse(gpu), accelerators)) {
+      add(gpu);
+    }
   }
   return names;
 }
@@ -227,9 +240,14 @@ absl::StatusOr<PlacerOptions> GraphProgram::PlacerFor() const {
       placer.devices,
       LocalDevices(deployment.worker_job_name().empty() ? "worker" : deployment.worker_job_name(),
                    static_cast<int>(deployment.replica_id()),
-                   DeviceNames(options_.run, options_.backend.device_type)));
+                   DeviceNames(options_.run, options_.accelerators)));
   placer.allow_soft_placement =
       !deployment.has_allow_soft_placement() || deployment.allow_soft_placement();
+  placer.has_kernel = [this](absl::string_view device_type, const Node& node) {
+    std::vector<const KernelBackend*> backends = {&options_.backend};
+    for (const KernelBackend& backend : options_.accelerators) backends.push_back(&backend);
+    return HasKernel(backends, device_type, node);
+  };
   return placer;
 }
 
@@ -267,6 +285,9 @@ absl::StatusOr<std::unique_ptr<GraphProgram::Compiled>> GraphProgram::CompileFor
     request.placer.log = [](const std::string& line) { LOG(INFO) << line; };
   }
   request.backend = &options_.backend;
+  for (const KernelBackend& accelerator : options_.accelerators) {
+    request.accelerators.push_back(&accelerator);
+  }
   request.threads_per_device = std::max(1, static_cast<int>(options_.run.deployment().threads()));
   ASSIGN_OR_RETURN(compiled->executable, Compile(request));
   compiled->inputs.resize(request.feeds.size());
@@ -340,7 +361,7 @@ absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* r
     result->examples = static_cast<uint64_t>(batch.num_examples);
     on_result();
   });
-  return absl::OkStatus();
+  return compiled.executable->status();
 }
 
 absl::Status GraphProgram::Evaluate(const LoadedBatch& batch,
@@ -358,6 +379,7 @@ absl::Status GraphProgram::Evaluate(const LoadedBatch& batch,
   bindings.variables = compiled->variables;
   bindings.outputs = compiled->outputs;
   compiled->executable->Run(bindings);
+  RETURN_IF_ERROR(compiled->executable->status());
   if (data_loss_ >= 0)
     result->loss_sum = static_cast<double>(results[data_loss_]) * batch.num_examples;
   if (regularization_ >= 0) result->regularization = results[regularization_];
@@ -370,10 +392,7 @@ std::vector<std::string> GraphProgram::missing_devices() const {
   std::vector<std::string> missing;
   for (std::string& name : ListedDevices(options_.run)) {
     const absl::StatusOr<DeviceSpec> spec = DeviceSpec::Parse(name);
-    if (spec.ok() && spec->device_type != "CPU" &&
-        spec->device_type != options_.backend.device_type) {
-      missing.push_back(std::move(name));
-    }
+    if (spec.ok() && !IsThere(*spec, options_.accelerators)) missing.push_back(std::move(name));
   }
   return missing;
 }
@@ -418,9 +437,17 @@ std::vector<std::string> GraphProgram::PlacementLines() const {
 }
 
 std::string GraphProgram::compute_fingerprint() const {
-  return absl::StrCat(options_.compute_name, ", devices ",
-                      absl::StrJoin(DeviceNames(options_.run, options_.backend.device_type), ","),
-                      ", threads ", std::max(1u, options_.run.deployment().threads()));
+  std::string text = options_.compute_name;
+  const std::vector<std::string> names = DeviceNames(options_.run, options_.accelerators);
+  for (const KernelBackend& accelerator : options_.accelerators) {
+    const bool is_used = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      const absl::StatusOr<DeviceSpec> spec = DeviceSpec::Parse(name);
+      return spec.ok() && spec->device_type == accelerator.device_type;
+    });
+    if (is_used) absl::StrAppend(&text, ", ", accelerator.libraries);
+  }
+  return absl::StrCat(text, ", devices ", absl::StrJoin(names, ","), ", threads ",
+                      std::max(1u, options_.run.deployment().threads()));
 }
 
 }  // namespace shoal

@@ -27,9 +27,10 @@ class GraphProgram : public ReplicaProgram {
   struct Options {
     v1::RunConfig run;  // deployment, optimizer, batch_size; resolved
     ModelFunction model;
-    std::vector<FieldSpec> fields;  // of the data set
-    KernelBackend backend;
-    std::string compute_name;  // of the backend: instruction set and libraries
+    std::vector<FieldSpec> fields;            // of the data set
+    KernelBackend backend;                    // of CPUs
+    std::vector<KernelBackend> accelerators;  // of other types of devices, those that are there
+    std::string compute_name;                 // of the CPU's backend: instruction set and libraries
   };
 
   // Builds and differentiates the graphs. Errors name what does not fit in the model or in

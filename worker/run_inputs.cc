@@ -9,10 +9,9 @@
 #include "base/hash.h"
 #include "base/status_macros.h"
 #include "ml/data/dataset_factory.h"
-#include "ml/kernels/cpu/cpu_features.h"
-#include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/nn/model_builder.h"
 #include "runtime/config/run_config.h"
+#include "worker/compute_backends.h"
 #include "worker/trainer.h"
 
 namespace shoal {
@@ -113,8 +112,7 @@ absl::StatusOr<RunInputs> LoadRunInputs(const v1::RunConfig& run, uint32_t repli
   program.fields = inputs.train->fields();
   const int64_t classes = NumClasses(run.data(), *inputs.train);
   ASSIGN_OR_RETURN(program.model, model(run, program.fields, classes));
-  program.backend = CpuKernelBackend();
-  program.compute_name = absl::StrCat("cpu ", cpu::CpuIsaName());
+  SetBackends(&program);
   ASSIGN_OR_RETURN(inputs.program, GraphProgram::Create(std::move(program)));
   inputs.declaration = Declare(inputs);
   return inputs;

@@ -7,12 +7,11 @@
 #include "absl/time/time.h"
 
 #include "base/status_macros.h"
-#include "ml/kernels/cpu/cpu_features.h"
-#include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/nn/model_builder.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/shard_variable_store.h"
 #include "runtime/variables/exchange_groups.h"
+#include "worker/compute_backends.h"
 
 namespace shoal {
 namespace {
@@ -49,6 +48,10 @@ v1::RunConfig RunOf(const LocalTraining::Options& options) {
   run.mutable_deployment()->set_threads(options.threads);
   run.mutable_deployment()->set_num_clones(options.devices);
   run.mutable_deployment()->set_variables(options.variables);
+  if (!options.device_list.empty()) {
+    run.mutable_deployment()->set_devices(options.device_list);
+    run.mutable_deployment()->set_allow_soft_placement(false);
+  }
   run.mutable_sync()->set_sync_replicas(true);
   return run;
 }
@@ -85,8 +88,7 @@ absl::Status LocalTraining::BuildProgram() {
   program.run = run_;
   program.fields = fields_;
   ASSIGN_OR_RETURN(program.model, MakeModel(run_.model(), program.fields, ClassesOf(run_.model())));
-  program.backend = CpuKernelBackend();
-  program.compute_name = cpu::CpuIsaName();
+  SetBackends(&program);
   ASSIGN_OR_RETURN(program_, GraphProgram::Create(std::move(program)));
   return absl::OkStatus();
 }

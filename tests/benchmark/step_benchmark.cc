@@ -3,8 +3,9 @@
 // too, computes on that one.
 //
 // usage: step_benchmark MODEL BATCH THREADS [DEVICES [VARIABLES]]
-// MODEL: seed_mlp, lenet, mobilenet_v2, resnet18. BATCH and THREADS of each of the CPU DEVICES, by
-// default one. VARIABLES: cpu, first_device, mirrored.
+// MODEL: seed_mlp, lenet, mobilenet_v2, resnet18. BATCH and THREADS of each device. DEVICES: a
+// number of CPU devices, by default one, or a list as /gpu:0,/gpu:1. VARIABLES: cpu, first_device,
+// mirrored.
 //
 // Protocol: prints "ready"; for every line "N" on standard input runs N steps and prints: median
 // milliseconds of one, median CPU milliseconds of one (all threads of the process), and the FMA
@@ -13,10 +14,12 @@
 #include <cstdio>
 #include <ctime>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 
 #include "base/log.h"
@@ -53,6 +56,14 @@ void TimeSteps(int steps, LocalTraining* training) {
   std::fflush(stdout);
 }
 
+// A number of CPU devices, or a list of devices.
+bool ReadDevices(absl::string_view text, LocalTraining::Options* options) {
+  if (absl::SimpleAtoi(text, &options->devices)) return options->devices > 0;
+  options->device_list = std::string(text);
+  options->devices = static_cast<uint32_t>(std::count(text.begin(), text.end(), ',')) + 1;
+  return text.front() == '/';
+}
+
 int Main(const LocalTraining::Options& options) {
   absl::StatusOr<std::unique_ptr<LocalTraining>> training = LocalTraining::Create(options);
   if (!training.ok()) {
@@ -74,8 +85,7 @@ int main(int argc, char** argv) {
   shoal::LocalTraining::Options options;
   if (argc < 4 || argc > 6 || !absl::SimpleAtoi(argv[2], &options.batch_size) ||
       !absl::SimpleAtoi(argv[3], &options.threads) || options.batch_size == 0 ||
-      options.threads == 0 ||
-      (argc > 4 && (!absl::SimpleAtoi(argv[4], &options.devices) || options.devices == 0))) {
+      options.threads == 0 || (argc > 4 && !shoal::ReadDevices(argv[4], &options))) {
     std::fprintf(stderr,
                  "usage: step_benchmark seed_mlp|lenet|mobilenet_v2|resnet18 BATCH THREADS "
                  "[DEVICES [VARIABLES]]\n");

@@ -1,0 +1,137 @@
+#!/bin/bash
+# Checks the CUDA backend on a machine with a GPU, which need not be the one that builds.
+#   tools/gpu_check.sh pack DIR    builds with --config=cuda and fills DIR: programs, the libraries
+#                                  they need (not the driver's), and this script as DIR/gpu_check
+#   DIR/gpu_check                  conformance, also under compute-sanitizer where that is installed;
+#                                  training on one and on all GPUs; times of steps
+# DIR may be carried to a machine with other system libraries. Exit codes of the check: 0 all passed,
+# 1 something failed, 3 no GPU.
+set -uo pipefail
+
+readonly TARGETS=(
+  //deploy:shoal
+  //ml/graph:device_memory_test
+  //ml/kernels:conformance_test
+  //tests/benchmark:step_benchmark
+  //tools/list_gpus
+)
+readonly TOOLKIT=/usr/local/cuda
+
+# Programs look for their libraries beside them. DT_RPATH, not RUNPATH: libraries find each other.
+pack() {
+  local to=$1 target path program library name
+  cd "$(dirname "$0")/.." || exit 1
+  # shellcheck disable=SC2016
+  bazel build --config=cuda --linkopt=-Wl,--disable-new-dtags \
+    '--linkopt=-Wl,-rpath,$ORIGIN/../lib' "${TARGETS[@]}" || exit 1
+  mkdir -p "$to/bin" "$to/lib" "$to/glibc" || exit 1
+  for target in "${TARGETS[@]}"; do
+    path=${target#//}
+    case "$path" in
+      *:*) path=${path/://} ;;
+      *) path=$path/${path##*/} ;;
+    esac
+    program=$to/bin/${path##*/}
+    cp -f --dereference "bazel-bin/$path" "$program" || exit 1
+    ldd "$program" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
+  done | sort -u | while read -r library; do
+    name=${library##*/}
+    case "$name" in
+      libcuda.so*) ;;
+      libc.so* | libm.so* | libdl.so* | librt.so* | libpthread.so* | libresolv.so* | libutil.so*)
+        cp -fL "$library" "$to/glibc/" ;;
+      *) cp -fL "$library" "$to/lib/" ;;
+    esac || exit 1
+  done || exit 1
+  cp -fL /lib64/ld-linux-x86-64.so.2 "$to/glibc/"
+  # cuDNN opens its parts by itself.
+  for library in "$TOOLKIT"/lib64/libcudnn_*.so.9 "$TOOLKIT"/lib64/libnvrtc*.so.*; do
+    [[ -e "$library" ]] && cp -fL "$library" "$to/lib/"
+  done
+  cp deploy/runs/seed_mlp.textproto "$to/run.textproto" || exit 1
+  cp tools/gpu_check.sh "$to/gpu_check" || exit 1
+  echo "packed: $(du -sh "$to" | cut -f1) in $to; carry it to a GPU and start $to/gpu_check"
+}
+
+failed=0
+loader=()
+
+# A program of the folder, started by the folder's own loader where the machine's C library is older
+# than the one it was linked with.
+start() {
+  local program=$1
+  shift
+  "${loader[@]}" "$here/bin/$program" "$@"
+}
+
+# One line per step: its name, and whether it passed.
+check() {
+  local name=$1
+  shift
+  echo "== $name"
+  if "$@"; then echo "$name: passed"; else echo "$name: FAILED"; failed=1; fi
+}
+
+train() {
+  local out
+  out=$(mktemp -d)
+  start shoal train "--run=$here/run.textproto" "--out=$out/run" --devices="$1" \
+    --num_clones="$2" --noallow_soft_placement --num_ps_tasks=0 --max_steps=50 </dev/null &&
+    grep -E '"(status|final_loss|test_accuracy|examples_per_second)"' "$out/run/summary.json"
+  local code=$?
+  rm -rf "$out"
+  return "$code"
+}
+
+time_steps() {
+  local model=$1 batch=$2 device=$3
+  printf '%s, batch %d, %s: median ms of a step, CPU ms, GF/s of a core: ' "$model" "$batch" "$device"
+  echo 100 | start step_benchmark "$model" "$batch" 1 "$device" | tail -n 1
+}
+
+run() {
+  local gpus devices sanitizer
+  here=$(cd "$(dirname "$0")" && pwd)
+  if ! "$here/bin/list_gpus" >/dev/null 2>&1 && (($? > 3)); then
+    loader=("$here/glibc/ld-linux-x86-64.so.2" --library-path "$here/glibc:$here/lib")
+    echo "this machine's C library is older than the programs': using the folder's own"
+  fi
+  gpus=$(start list_gpus)
+  case $? in
+    0) echo "$gpus" ;;
+    3) echo "gpu_check: this machine has no usable GPU; nothing was checked"; exit 3 ;;
+    *) echo "gpu_check: the programs do not start here"; exit 1 ;;
+  esac
+  devices=$(echo "$gpus" | cut -d' ' -f1 | paste -sd,)
+  check conformance start conformance_test
+  check executor start device_memory_test
+  for sanitizer in memcheck racecheck; do
+    if command -v compute-sanitizer >/dev/null; then
+      check "$sanitizer" compute-sanitizer --tool "$sanitizer" --error-exitcode 1 \
+        "${loader[@]}" "$here/bin/conformance_test" \
+        --gtest_filter='*AgreeWithTheReference:*NobodyNeeds*'
+    else
+      echo "$sanitizer: not run, there is no compute-sanitizer"
+    fi
+  done
+  check "one GPU" train /gpu:0 1
+  check "two clones on one GPU" train /gpu:0,/gpu:0 2
+  if [[ "$devices" == *,* ]]; then
+    check "all GPUs" train "$devices" "$(echo "$gpus" | wc -l)"
+  fi
+  for device in /cpu:0 /gpu:0; do
+    time_steps seed_mlp 2000 "$device"
+    time_steps mobilenet_v2 32 "$device"
+    time_steps resnet18 32 "$device"
+  done
+  exit "$failed"
+}
+
+case "${1:-}" in
+  pack) pack "${2:?usage: tools/gpu_check.sh pack DIR}" ;;
+  "") if [[ -d "$(dirname "$0")/bin" ]]; then run; else
+    echo "usage: tools/gpu_check.sh pack DIR, then DIR/gpu_check" >&2
+    exit 2
+  fi ;;
+  *) echo "usage: tools/gpu_check.sh pack DIR, then DIR/gpu_check" >&2; exit 2 ;;
+esac
