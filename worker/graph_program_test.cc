@@ -10,6 +10,7 @@
 #include "ml/graph/graph_runner.h"
 #include "ml/graph/ops.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
+#include "ml/kernels/simulated_device.h"
 #include "ml/nn/model_builder.h"
 #include "runtime/config/run_config.h"
 
@@ -37,8 +38,10 @@ v1::RunConfig RunOn(const std::string& devices, const std::string& variables = "
   return run;
 }
 
-std::unique_ptr<GraphProgram> Make(v1::RunConfig run) {
+std::unique_ptr<GraphProgram> Make(v1::RunConfig run,
+                                   std::vector<KernelBackend> accelerators = {}) {
   GraphProgram::Options options;
+  options.accelerators = std::move(accelerators);
   options.run = std::move(run);
   options.fields = {{kInputField, {DataType::kFloat32, {kFeatures}}},
                     {kTargetField, {DataType::kFloat32, {kFeatures}}}};
@@ -118,6 +121,28 @@ TEST(GraphProgramTest, WhereTheVariablesAreDoesNotChangeAByte) {
       const absl::Span<const float> a = expected.gradients[v].span<float>();
       const absl::Span<const float> b = computed.gradients[v].span<float>();
       EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin())) << variables << " " << v;
+    }
+  }
+}
+
+TEST(GraphProgramTest, DevicesWithMemoryOfTheirOwnGiveTheBytesOfCpus) {
+  for (const char* variables : {"cpu", "first_device", "mirrored"}) {
+    const auto on_cpus = Make(RunOn("/cpu:0,/cpu:1", variables));
+    SimulatedDeviceOptions simulated;
+    simulated.num_devices = 3;
+    const auto on_gpus =
+        Make(RunOn("/gpu:0,/gpu:2", variables), {SimulatedBackend(CpuKernelBackend(), simulated)});
+    EXPECT_THAT(on_gpus->missing_devices(), ElementsAre());
+    EXPECT_THAT(on_gpus->PlacementLines(), Contains("clone 1 on /job:worker/task:0/device:GPU:2"));
+    EXPECT_THAT(on_gpus->compute_fingerprint(), HasSubstr("simulated, devices /gpu:0,/gpu:2"));
+    for (int64_t examples : {kExamples, int64_t{7}, int64_t{1}}) {
+      const Computed a = TrainOn(on_cpus.get(), examples);
+      const Computed b = TrainOn(on_gpus.get(), examples);
+      EXPECT_EQ(a.result.loss_sum, b.result.loss_sum) << variables << " " << examples;
+      for (size_t v = 0; v < a.gradients.size(); ++v) {
+        EXPECT_EQ(a.gradients[v].span<float>(), b.gradients[v].span<float>())
+            << variables << " " << examples << " " << v;
+      }
     }
   }
 }
