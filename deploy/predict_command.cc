@@ -18,6 +18,7 @@
 #include "ml/data/npy_file.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/nn/model_builder.h"
+#include "ml/tensor/device_spec.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
@@ -50,6 +51,15 @@ std::vector<std::string> DevicesOf(const v1::RunConfig& run) {
     devices.emplace_back(absl::StripAsciiWhitespace(device));
   }
   return devices;
+}
+
+// Devices that are no CPUs are not there, see MakeParallel.
+void SayMissing(const std::vector<std::string>& devices) {
+  for (const std::string& device : devices) {
+    const absl::StatusOr<DeviceSpec> spec = DeviceSpec::Parse(device);
+    if (!spec.ok() || spec->device_type == "CPU") continue;
+    std::fprintf(stderr, "devices: there is no %s; a CPU is used instead\n", device.c_str());
+  }
 }
 
 ParallelModelSpec::Model WithProbabilities(PredictionFunction predictions, std::string loss) {
@@ -156,6 +166,7 @@ absl::StatusOr<std::string> Predict(absl::Span<const std::string> args) {
     ASSIGN_OR_RETURN(data, MakeInputs(options.run.data(), line.task.input_file));
   }
   ASSIGN_OR_RETURN(const Tensor predictions, PredictDataset(options, *data, checkpoint.get()));
+  SayMissing(DevicesOf(options.run));
   RETURN_IF_ERROR(WritePredictions(file_system.get(), path, predictions));
   return absl::StrCat(data->size(), data->size() == 1 ? " example" : " examples", ", step ",
                       checkpoint->manifest().step(), ": ", path, " ",

@@ -93,6 +93,7 @@ def predictions_are_those_of_the_checkpoint(directory):
     shoal("predict", out, f"--input={table}", f"--predictions={scores}", "--probabilities")
     assert all(abs(sum(row) - 1) < 1e-5 and min(row) >= 0 for row in read_csv(scores))
     soft = shoal("predict", out, f"--input={table}", "--devices=/gpu:0,/gpu:2")
+    assert "there is no /gpu:2; a CPU is used instead" in soft, soft
     assert near(read_npy(directory / "several" / "predictions.npy"), whole), soft
 
 
