@@ -44,6 +44,10 @@ pack() {
     esac || exit 1
   done || exit 1
   cp -fL /lib64/ld-linux-x86-64.so.2 "$to/glibc/"
+  # The toolkit's folder comes first in the programs' search path, where another machine may have
+  # other versions: a string of the same length takes its place.
+  # shellcheck disable=SC2016
+  sed -i 's#/usr/local/cuda/lib64#$ORIGIN/../lib///////#g' "$to"/bin/* || exit 1
   # cuDNN opens its parts by itself.
   for library in "$TOOLKIT"/lib64/libcudnn_*.so.9 "$TOOLKIT"/lib64/libnvrtc*.so.*; do
     [[ -e "$library" ]] && cp -fL "$library" "$to/lib/"
