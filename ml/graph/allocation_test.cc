@@ -1,12 +1,10 @@
-// Runs allocate nothing: operator new is counted in this binary.
-#include <atomic>
-#include <cstdlib>
+// Runs allocate nothing.
 #include <memory>
-#include <new>
 #include <utility>
 
 #include "gtest/gtest.h"
 
+#include "base/allocation_count.h"
 #include "ml/graph/compiler.h"
 #include "ml/graph/gradients.h"
 #include "ml/graph/graph_builder.h"
@@ -14,32 +12,6 @@
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/nn/losses.h"
 #include "ml/nn/zoo.h"
-
-namespace {
-std::atomic<int64_t> num_allocations{0};
-
-void* Allocate(size_t size, size_t alignment) {
-  num_allocations.fetch_add(1);
-  void* memory = nullptr;
-  if (posix_memalign(&memory, alignment < sizeof(void*) ? sizeof(void*) : alignment,
-                     size == 0 ? 1 : size) != 0) {
-    std::abort();
-  }
-  return memory;
-}
-}  // namespace
-
-void* operator new(size_t size) { return Allocate(size, alignof(std::max_align_t)); }
-void* operator new[](size_t size) { return Allocate(size, alignof(std::max_align_t)); }
-void* operator new(size_t size, std::align_val_t alignment) {
-  return Allocate(size, static_cast<size_t>(alignment));
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace shoal {
 namespace {
@@ -81,10 +53,10 @@ TEST_P(AllocationTest, ATrainingStepAllocatesNothing) {
     (*executable)->Run({inputs, values, outputs, {}}, [&num_final](int) { ++num_final; });
   };
   for (int i = 0; i < 3; ++i) run();
-  const int64_t before = num_allocations.load();
+  const int64_t before = NumAllocations();
   EXPECT_GT(before, 1000);  // building and compiling were counted
   for (int i = 0; i < 5; ++i) run();
-  EXPECT_EQ(num_allocations.load() - before, 0);
+  EXPECT_EQ(NumAllocations() - before, 0);
   EXPECT_EQ(num_final, 8 * static_cast<int>(fetches.size()));
 }
 

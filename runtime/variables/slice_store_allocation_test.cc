@@ -1,27 +1,9 @@
-// Counts every allocation of the process, so it is a test of its own.
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
+// Counts every allocation of the process.
 #include "gtest/gtest.h"
 
+#include "base/allocation_count.h"
 #include "runtime/variables/slice_store.h"
 #include "runtime/variables/slice_store_testing.h"
-
-namespace {
-
-std::atomic<uint64_t> allocations{0};
-
-}  // namespace
-
-void* operator new(size_t size) {
-  ++allocations;
-  void* memory = std::malloc(size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace shoal {
 namespace {
@@ -53,9 +35,9 @@ TEST(SliceStoreAllocationTest, ASteadyStateDoesNotAllocate) {
   PullAnswer held;
   uint64_t step = 0;
   for (; step < 10; ++step) RunStep(t, step, &push, &held);
-  const uint64_t before = allocations;
+  const int64_t before = NumAllocations();
   for (; step < 60; ++step) RunStep(t, step, &push, &held);
-  EXPECT_EQ(allocations - before, 0u);
+  EXPECT_EQ(NumAllocations() - before, 0);
 }
 
 }  // namespace

@@ -10,13 +10,13 @@
 #include <atomic>
 #include <cstdlib>
 #include <memory>
-#include <new>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "gtest/gtest.h"
 
+#include "base/allocation_count.h"
 #include "base/notification.h"
 #include "ml/data/batch_plan.h"
 #include "ml/data/dataset.h"
@@ -24,32 +24,6 @@
 #include "runtime/rpc/fake_chief.h"
 #include "tests/benchmark/local_training.h"
 #include "worker/sync_trainer.h"
-
-namespace {
-
-std::atomic<int64_t> num_allocations{0};
-thread_local bool talks_to_chief = false;
-
-void* Allocate(size_t size, size_t alignment) {
-  if (!talks_to_chief) num_allocations.fetch_add(1);
-  void* memory = nullptr;
-  if (posix_memalign(&memory, alignment, size == 0 ? 1 : size) != 0) std::abort();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(size_t size) { return Allocate(size, alignof(std::max_align_t)); }
-void* operator new[](size_t size) { return Allocate(size, alignof(std::max_align_t)); }
-void* operator new(size_t size, std::align_val_t alignment) {
-  return Allocate(size, static_cast<size_t>(alignment));
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace shoal {
 namespace {
@@ -62,12 +36,12 @@ class CallersChief : public FakeChief {
  public:
   absl::Status Heartbeat(const v1::HeartbeatRequest& request,
                          v1::HeartbeatResponse* response) override {
-    talks_to_chief = true;
+    LeaveOutAllocationsOfThisThread();
     return FakeChief::Heartbeat(request, response);
   }
   absl::Status ReportSteps(const v1::ReportStepsRequest& request,
                            v1::ReportStepsResponse* response) override {
-    talks_to_chief = true;
+    LeaveOutAllocationsOfThisThread();
     return FakeChief::ReportSteps(request, response);
   }
 };
@@ -94,8 +68,8 @@ class CountingDataset : public Dataset {
       }
     }
     const int batch = ++num_batches_;
-    if (batch > kFirstCounted && batch <= kLastCounted && num_allocations != last_) ++steps_;
-    last_ = num_allocations.load();
+    if (batch > kFirstCounted && batch <= kLastCounted && NumAllocations() != last_) ++steps_;
+    last_ = NumAllocations();
     if (batch == kEnough) enough_.Notify();
     return absl::OkStatus();
   }
