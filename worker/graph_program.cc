@@ -326,8 +326,7 @@ void GraphProgram::Bind(const LoadedBatch& batch, absl::Span<const float* const>
 }
 
 absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* result,
-                                 absl::FunctionRef<void(uint32_t variable)> on_final,
-                                 absl::FunctionRef<void()> on_result) {
+                                 OnFinal on_final, absl::FunctionRef<void()> on_result) {
   const LoadedBatch& batch = *arguments.batch;
   RETURN_IF_ERROR(Prepare(batch.num_examples));
   Compiled& compiled = *train_compiled_[batch.num_examples];
@@ -347,10 +346,10 @@ absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* r
       static_cast<uint64_t>(batch.index) * ReplicaBatchExamples(options_.run);
   last_trained_ = &compiled;
   std::atomic<int> results_left(num_results_);
-  compiled.executable->Run(bindings, [&](int output) {
+  compiled.executable->Run(bindings, [&](int output, int64_t num_elements) {
     if (output >= num_results_) {
       const auto contribution = static_cast<size_t>(output - num_results_);
-      if (contribution < contributing_.size()) on_final(contributing_[contribution]);
+      if (contribution < contributing_.size()) on_final(contributing_[contribution], num_elements);
       return;
     }
     if (results_left.fetch_sub(1) > 1) return;

@@ -45,8 +45,7 @@ class GraphProgram : public ReplicaProgram {
   std::vector<BatchSummary> Summaries(absl::Span<float* const> contributions) const override;
 
   absl::Status Prepare(int64_t num_examples) override;
-  absl::Status Train(const TrainArguments& arguments, BatchResult* result,
-                     absl::FunctionRef<void(uint32_t variable)> on_final,
+  absl::Status Train(const TrainArguments& arguments, BatchResult* result, OnFinal on_final,
                      absl::FunctionRef<void()> on_result) override;
   absl::Status Evaluate(const LoadedBatch& batch, absl::Span<const float* const> parameters,
                         BatchResult* result) override;

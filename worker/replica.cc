@@ -35,7 +35,8 @@ Replica::Replica(ReplicaProgram* program, const SliceTable* table,
       contributions_[set].push_back(contribution);
     }
   }
-  groups_of_variable_.resize(num_variables);
+  parts_.resize(num_variables);
+  next_part_.resize(num_variables);
   needs_.resize(groups_.size());
   kinds_.resize(groups_.size());
   bytes_.resize(groups_.size());
@@ -62,15 +63,30 @@ Replica::Replica(ReplicaProgram* program, const SliceTable* table,
                               ? ContributionKind::kDense
                               : ContributionKind::kStatistic);
       bytes_[g].push_back(contributes ? slice.num_bytes() : sizeof(kNoRows));
-      std::vector<uint32_t>& known = groups_of_variable_[slice.variable];
-      if (contributes && (known.empty() || known.back() != g)) {
-        known.push_back(g);
+      const uint64_t end = slice.first_element + slice.num_elements;
+      std::vector<Part>& parts = parts_[slice.variable];
+      if (contributes && !parts.empty() && parts.back().group == g) {
+        parts.back().end = end;
+      } else if (contributes) {
+        parts.push_back({g, end});
         ++needs_[g];
       }
       if (s == table_.report_slice()) report_group_ = g;
     }
   }
   if (report_group_ != UINT32_MAX) ++needs_[report_group_];
+  for (std::vector<Part>& parts : parts_) {
+    std::sort(parts.begin(), parts.end(), [](Part a, Part b) { return a.end < b.end; });
+  }
+}
+
+void Replica::SettleParts(uint32_t variable, uint64_t num_elements, uint32_t set,
+                          OnGroup on_group) {
+  const std::vector<Part>& parts = parts_[variable];
+  uint32_t& next = next_part_[variable];
+  while (next < parts.size() && parts[next].end <= num_elements) {
+    Settle(parts[next++].group, set, on_group);
+  }
 }
 
 bool Replica::IsFinite(uint32_t set, uint32_t group) const {
@@ -127,6 +143,7 @@ absl::Status Replica::Train(const LoadedBatch& batch, uint32_t parameter_set,
                             uint32_t contribution_set, OnGroup on_group) {
   for (uint32_t g = 0; g < groups_.size(); ++g)
     left_[g].store(needs_[g], std::memory_order_relaxed);
+  std::fill(next_part_.begin(), next_part_.end(), 0);
   result_ = BatchResult();
   ReplicaProgram::TrainArguments arguments;
   arguments.batch = &batch;
@@ -134,8 +151,8 @@ absl::Status Replica::Train(const LoadedBatch& batch, uint32_t parameter_set,
   arguments.contributions = contributions_[contribution_set];
   absl::Status status = program_->Train(
       arguments, &result_,
-      [&](uint32_t variable) {
-        for (uint32_t g : groups_of_variable_[variable]) Settle(g, contribution_set, on_group);
+      [&](uint32_t variable, int64_t num_elements) {
+        SettleParts(variable, static_cast<uint64_t>(num_elements), contribution_set, on_group);
       },
       [&] {
         if (report_group_ != UINT32_MAX) Settle(report_group_, contribution_set, on_group);

@@ -77,7 +77,16 @@ class Replica {
   std::vector<std::vector<const void*>> push_[kSets];
   std::vector<std::vector<ContributionKind>> kinds_;
   std::vector<std::vector<uint64_t>> bytes_;
-  std::vector<std::vector<uint32_t>> groups_of_variable_;
+  // The part of a variable that a group pushes: its elements below `end` and not below the end of
+  // the part before.
+  struct Part {
+    uint32_t group;
+    uint64_t end;
+  };
+  void SettleParts(uint32_t variable, uint64_t num_elements, uint32_t set, OnGroup on_group);
+
+  std::vector<std::vector<Part>> parts_;  // by variable, in the order of their ends
+  std::vector<uint32_t> next_part_;       // by variable, in the batch that is computed
   std::vector<uint32_t> needs_;  // by group: contributing variables (and the report) it waits for
   std::unique_ptr<std::atomic<uint32_t>[]> left_;
   uint32_t report_group_ = UINT32_MAX;

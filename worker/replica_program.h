@@ -51,11 +51,11 @@ class ReplicaProgram {
     absl::Span<const float* const> parameters;  // by variable
     absl::Span<float* const> contributions;     // by variable; gradients are means over the batch
   };
-  // `on_final(v)`: contributions[v] has its bytes. Called on any thread, in the order of
-  // completion; `*result` is complete before `on_result`, which is called once before Train
-  // returns.
-  virtual absl::Status Train(const TrainArguments& arguments, BatchResult* result,
-                             absl::FunctionRef<void(uint32_t variable)> on_final,
+  // on_final(v, n): the first n elements of contributions[v] have their bytes; in the end n is at
+  // least all of them. n grows from call to call, which for one variable are on one thread, any.
+  // `*result` is complete before `on_result`, which is called once before Train returns.
+  using OnFinal = absl::FunctionRef<void(uint32_t variable, int64_t num_elements)>;
+  virtual absl::Status Train(const TrainArguments& arguments, BatchResult* result, OnFinal on_final,
                              absl::FunctionRef<void()> on_result) = 0;
 
   // What the run wants to see of the last batch trained, which had these contributions. Valid until

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <string>
@@ -38,15 +39,14 @@ class ScriptedProgram : public ReplicaProgram {
   const std::vector<v1::VariableSpec>& variables() const override { return variables_; }
   bool contributes(uint32_t /*variable*/) const override { return true; }
   absl::Status Prepare(int64_t /*num_examples*/) override { return absl::OkStatus(); }
-  absl::Status Train(const TrainArguments& arguments, BatchResult* result,
-                     absl::FunctionRef<void(uint32_t)> on_final,
+  absl::Status Train(const TrainArguments& arguments, BatchResult* result, OnFinal on_final,
                      absl::FunctionRef<void()> on_result) override {
     result->loss_sum = loss_sum;
     on_result();
     for (uint32_t v = 3; v-- > 0;) {
       arguments.contributions[v][0] = contributions[v].first;
       arguments.contributions[v][1] = contributions[v].second;
-      on_final(v);
+      on_final(v, 2);
     }
     return absl::OkStatus();
   }
@@ -121,6 +121,67 @@ TEST_F(ReplicaTest, WhenClippingNoPartOfANonFiniteBatchIsPushed) {
 TEST_F(ReplicaTest, WhenClippingALossThatIsNotFiniteKeepsAllBack) {
   program_.loss_sum = INFINITY;
   EXPECT_THAT(TrainWith(0.5).finite, ElementsAre(false, false, false));
+}
+
+// One weight of three slices, of which the first two are final before the last is computed.
+class PartsProgram : public ReplicaProgram {
+ public:
+  static constexpr int kSlice = 16;
+
+  PartsProgram() : variables_({Spec("a", v1::UPDATE_KIND_OPTIMIZER)}) {
+    variables_[0].set_shape(0, 3 * kSlice);
+  }
+
+  const std::vector<v1::VariableSpec>& variables() const override { return variables_; }
+  bool contributes(uint32_t /*variable*/) const override { return true; }
+  absl::Status Prepare(int64_t /*num_examples*/) override { return absl::OkStatus(); }
+  absl::Status Train(const TrainArguments& arguments, BatchResult* result, OnFinal on_final,
+                     absl::FunctionRef<void()> on_result) override {
+    float* gradient = arguments.contributions[0];
+    result->loss_sum = 1;
+    std::fill_n(gradient, 3 * kSlice, -1.0f);
+    std::fill_n(gradient, 2 * kSlice + 1, 1.0f);
+    on_final(0, 2 * kSlice + 1);
+    std::fill_n(gradient, 3 * kSlice, 1.0f);
+    on_final(0, INT64_MAX);
+    on_result();
+    return absl::OkStatus();
+  }
+  absl::Status Evaluate(const LoadedBatch& /*batch*/, absl::Span<const float* const> /*parameters*/,
+                        BatchResult* /*result*/) override {
+    return absl::OkStatus();
+  }
+  std::string compute_fingerprint() const override { return "parts"; }
+
+ private:
+  std::vector<v1::VariableSpec> variables_;
+};
+
+TEST(ReplicaPartsTest, AGroupIsHandedOverOnceItsPartOfAVariableIsFinal) {
+  PartsProgram program;
+  const uint64_t slice_bytes = PartsProgram::kSlice * sizeof(float);
+  const SliceTable table = std::move(SliceTable::Create(program.variables(), slice_bytes).value());
+  // Two ps, the second with the slice in the middle: the first one's group ends the variable.
+  const auto groups = MakeExchangeGroups(table, {0, 1, 0}, 2 * slice_bytes);
+  ASSERT_EQ(groups.size(), 2u);
+  Replica replica(&program, &table, &groups);
+  const LoadedBatch batch;
+  for (int run = 0; run < 2; ++run) {
+    std::vector<uint32_t> order;       // the ps
+    std::vector<float> last_elements;  // of the variable, by then
+    ASSERT_TRUE(replica
+                    .Train(batch, 0, 0,
+                           [&](uint32_t group, bool finite, const BatchReport& /*report*/) {
+                             EXPECT_TRUE(finite);
+                             order.push_back(groups[group].ps);
+                             const uint32_t first = groups[0].ps == 0 ? 0 : 1;
+                             last_elements.push_back(static_cast<const float*>(
+                                 replica.push_data(0, first)[1])[PartsProgram::kSlice - 1]);
+                           })
+                    .ok());
+    EXPECT_THAT(order, ElementsAre(1, 0));
+    EXPECT_THAT(last_elements, ElementsAre(-1, 1));
+  }
 }
 
 }  // namespace

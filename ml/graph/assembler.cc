@@ -164,6 +164,7 @@ absl::Status Assembler::AddStep(int step_index, int device, DeviceProgram* progr
   if (program_step.may_be_late) program->late.reserve(program->late.capacity() + 1);
   RETURN_IF_ERROR(AddEvents(*program, &program_step));
   for (int value : step.outputs) {
+    program_step.fetch_of_output.push_back(output_of_root_[value]);
     if (output_of_root_[value] < 0) continue;
     AddFinishedOutput(output_of_root_[value], device, static_cast<int>(program->steps.size()),
                       &program_step);

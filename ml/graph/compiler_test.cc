@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "ml/graph/gradients.h"
@@ -14,6 +15,7 @@
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/nn/layers.h"
 #include "ml/nn/losses.h"
+#include "ml/nn/zoo.h"
 
 namespace shoal {
 namespace {
@@ -96,6 +98,45 @@ TEST_F(CompilerTest, TwoRunsGiveTheSameBytes) {
     EXPECT_EQ(first[i].span<float>(), second[i].span<float>());
 }
 
+// The parts that the CPU's DenseGrad makes: rows of 65536 elements, and what is left.
+TEST(CompilerPartsTest, ALargeGradientIsReportedInPartsThatAreFinal) {
+  Graph graph;
+  GraphBuilder builder(&graph);
+  const Output x = builder.Placeholder("x", DataType::kFloat32, Shape({kUnknownDim, 600}));
+  const Output target = builder.Placeholder("t", DataType::kFloat32, Shape({kUnknownDim, 600}));
+  const Output loss =
+      AddLoss(builder, LossKind::kMeanSquaredError, zoo::SeedMlp(builder, x, 0), target);
+  const auto gradients = BuildGradients(builder, loss, graph.Collection(kTrainableVariables));
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  const Feeds feeds = {{x, RandomTensor(DataType::kFloat32, {40, 600}, 1)},
+                       {target, RandomTensor(DataType::kFloat32, {40, 600}, 2)}};
+  const std::vector<Tensor> variables = InitialValues(graph, 1);
+  const KernelBackend backend = CpuKernelBackend();
+  const auto executable = Compile(MakeRequest(graph, backend, feeds, *gradients));
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  std::vector<const void*> inputs = {feeds[0].second.data(), feeds[1].second.data()};
+  std::vector<const void*> values;
+  for (const Tensor& variable : variables) values.push_back(variable.data());
+  std::vector<Tensor> results;
+  std::vector<void*> outputs;
+  for (const TensorSpec& spec : (*executable)->output_specs()) results.emplace_back(spec);
+  for (Tensor& result : results) outputs.push_back(result.mutable_data());
+  std::vector<int64_t> parts;
+  std::vector<std::vector<float>> seen;
+  (*executable)->Run({inputs, values, outputs, {}}, [&](int output, int64_t num_elements) {
+    if (output != 0) return;
+    parts.push_back(num_elements);
+    const auto* data = results[0].span<float>().data();
+    if (num_elements != Executable::kAll) seen.emplace_back(data, data + num_elements);
+  });
+  EXPECT_THAT(parts,
+              testing::ElementsAre(128 * 512, 256 * 512, 384 * 512, 512 * 512, Executable::kAll));
+  const auto all = results[0].span<float>();
+  for (const std::vector<float>& part : seen) {
+    EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin())) << part.size();
+  }
+}
+
 TEST_F(CompilerTest, EveryOutputIsReportedOnceAndLateLayersFirst) {
   const auto executable = CompileOrDie(MakeRequest(graph_, backend_, feeds_, fetches_));
   std::vector<const void*> inputs = {feeds_[0].second.data(), feeds_[1].second.data()};
@@ -106,7 +147,8 @@ TEST_F(CompilerTest, EveryOutputIsReportedOnceAndLateLayersFirst) {
   for (const TensorSpec& spec : executable->output_specs()) results.emplace_back(spec);
   for (Tensor& result : results) outputs.push_back(result.mutable_data());
   std::vector<int> order;
-  executable->Run({inputs, values, outputs, {}}, [&](int output) { order.push_back(output); });
+  executable->Run({inputs, values, outputs, {}},
+                  [&](int output, int64_t) { order.push_back(output); });
   ASSERT_EQ(order.size(), fetches_.size());
   // Outputs 1 and 2 are the first layer's weights and bias, 5 and 6 the last one's.
   const auto place = [&](int output) {

@@ -141,7 +141,8 @@ TEST_F(DeviceMemoryTest, OutputsAreToldInTheOrderOfCompletion) {
   for (const TensorSpec& spec : executable->output_specs()) results.emplace_back(spec);
   for (Tensor& result : results) outputs.push_back(result.mutable_data());
   std::vector<int> order;
-  executable->Run({inputs, values, outputs, {}}, [&](int output) { order.push_back(output); });
+  executable->Run({inputs, values, outputs, {}},
+                  [&](int output, int64_t) { order.push_back(output); });
   ASSERT_EQ(order.size(), fetches.size());
   // Outputs 1 and 2 are the first layer's, 3 and 4 the last one's.
   const auto place = [&](int o) { return std::find(order.begin(), order.end(), o); };
@@ -252,7 +253,7 @@ TEST_F(DeviceMemoryTest, ADeviceThatFailsTellsAndItsOutputsAreNotTold) {
   for (const TensorSpec& spec : executable->output_specs()) results.emplace_back(spec);
   for (Tensor& result : results) outputs.push_back(result.mutable_data());
   int told = 0;
-  executable->Run({inputs, values, outputs, {}}, [&](int) { ++told; });
+  executable->Run({inputs, values, outputs, {}}, [&](int, int64_t) { ++told; });
   EXPECT_EQ(told, 0);
   EXPECT_EQ(executable->status().message(), "the simulated device has failed");
 }

@@ -70,7 +70,7 @@ absl::Status DeviceTransfers::Finish(const RunBindings& bindings, Executable::On
       const PackedOutput& output = options_.outputs[i];
       std::memcpy(bindings.outputs[output.index], options_.staged_outputs + output.offset,
                   output.bytes);
-      on_final(output.index);
+      on_final(output.index, Executable::kAll);
     }
   }
   return options_.device->Synchronize();

@@ -28,17 +28,20 @@ struct RunBindings {
 
 // Not thread-safe: one run at a time. A run allocates nothing, and cannot fail on devices of the
 // host. With one device it happens on the caller's thread; with several each has a thread of its
-// own, which lives as long as the executable. `on_final(i)` is called the moment outputs[i] has its
-// bytes, for every i, in the order of completion, on the thread of the device that computed it.
+// own, which lives as long as the executable. `on_final(i, kAll)` is called the moment outputs[i]
+// has its bytes, for every i, in the order of completion, on the thread of the device that computed
+// it; where a kernel makes it in parts, before that with the number of first elements that are
+// final, which grows from call to call.
 class Executable {
  public:
-  using OnFinal = absl::FunctionRef<void(int output_index)>;
+  static constexpr int64_t kAll = INT64_MAX;
+  using OnFinal = absl::FunctionRef<void(int output_index, int64_t num_elements)>;
 
   virtual ~Executable() = default;
 
   virtual void Run(const RunBindings& bindings, OnFinal on_final) = 0;
   void Run(const RunBindings& bindings) {
-    Run(bindings, [](int) {});
+    Run(bindings, [](int, int64_t) {});
   }
 
   // Why a device with memory of its own has failed, in this run or before; outputs without their

@@ -6,6 +6,25 @@
 #include "base/log.h"
 
 namespace shoal {
+namespace {
+
+// Tells of parts of the outputs that somebody fetches.
+class FetchedParts : public PartListener {
+ public:
+  FetchedParts(const std::vector<int>& fetch_of_output, Executable::OnFinal on_final)
+      : fetch_of_output_(fetch_of_output), on_final_(on_final) {}
+
+  void OnPart(int output, int64_t num_elements) override {
+    const int fetch = fetch_of_output_[output];
+    if (fetch >= 0) on_final_(fetch, num_elements);
+  }
+
+ private:
+  const std::vector<int>& fetch_of_output_;
+  const Executable::OnFinal on_final_;
+};
+
+}  // namespace
 
 Program::Program(ProgramParts parts) : parts_(std::move(parts)) {
   for (size_t d = 0; d < parts_.devices.size(); ++d) {
@@ -127,7 +146,7 @@ void Program::RunHostStep(const DeviceProgram& device, const ProgramStep& step) 
   for (const ProgramStep::Wait& wait : step.waits) Await(device, wait);
   RunStep(device, step);
   if (has_failed_.load(std::memory_order_relaxed)) return;
-  for (int output : step.finished_outputs) (*on_final_)(output);
+  for (int output : step.finished_outputs) (*on_final_)(output, kAll);
 }
 
 bool Program::IsReady(const ProgramStep& step) const {
@@ -187,6 +206,9 @@ void Program::RunStep(const DeviceProgram& device, const ProgramStep& step) {
   context.key = key_;
   context.key.first_example += step.first_example;
   if (device.device != nullptr) context.stream = device.device->stream();
+  FetchedParts parts(step.fetch_of_output, *on_final_);
+  const bool is_told = !step.finished_outputs.empty();
+  if (is_told && !has_failed_.load(std::memory_order_relaxed)) context.parts = &parts;
   step.kernel->Run(context);
 }
 

@@ -39,6 +39,7 @@ struct ProgramStep {
   bool is_awaited = false;   // another device waits for this step
   bool may_be_late = false;  // nothing but the caller reads it: it need not hold up its device
   std::vector<int> finished_outputs;  // fetches of a host's device that are final after it
+  std::vector<int> fetch_of_output;   // the same by the kernel's outputs; -1: no fetch
 
   // On a device with memory of its own: the step's place in its queues.
   std::unique_ptr<Device::Event> computed;  // kToHost

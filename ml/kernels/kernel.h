@@ -33,12 +33,22 @@ struct RandomKey {
   uint64_t first_example = 0;  // position in the epoch of the first example of this clone's batch
 };
 
+// Hears that the first elements of an output are final while its kernel computes the rest.
+class PartListener {
+ public:
+  virtual ~PartListener() = default;
+  // On the thread that runs the kernel, with more elements from call to call.
+  virtual void OnPart(int output, int64_t num_elements) = 0;
+};
+
 struct KernelContext {
   const void* const* inputs = nullptr;
   void* const* outputs = nullptr;  // null where output_needed is false
   void* workspace = nullptr;       // workspace_bytes(), 64-byte aligned, contents undefined
   RandomKey key;
   void* stream = nullptr;  // Device::stream(); null on the host
+  // Of kernels that make an output in parts; may be null. The end of Run is not told.
+  PartListener* parts = nullptr;
 };
 
 class Kernel {

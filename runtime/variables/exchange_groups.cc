@@ -1,5 +1,6 @@
 #include "runtime/variables/exchange_groups.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -27,6 +28,14 @@ std::vector<ExchangeGroup> MakeExchangeGroups(const SliceTable& table,
   }
   for (auto& [key, group] : open) close(group);
   return groups;
+}
+
+std::vector<ExchangeGroup> MakeExchangeGroups(const SliceTable& table,
+                                              const std::vector<uint32_t>& owner) {
+  uint64_t total = 0;
+  for (uint32_t slice = 0; slice < table.size(); ++slice) total += table[slice].num_bytes();
+  return MakeExchangeGroups(table, owner,
+                            std::clamp<uint64_t>(total / 16, uint64_t{256} << 10, 1 << 20));
 }
 
 }  // namespace shoal

@@ -55,5 +55,22 @@ TEST(ExchangeGroupsTest, LateVariablesComeFirst) {
   EXPECT_THAT(groups[1].slices, testing::ElementsAre(0));
 }
 
+TEST(ExchangeGroupsTest, ThereAreManyGroupsOfNeitherTooFewNorTooManyBytes) {
+  struct Want {
+    int64_t elements;
+    uint64_t bytes;
+  };
+  for (const Want want : {Want{1000, 4000}, Want{1 << 19, 256 << 10}, Want{1 << 24, 1 << 20}}) {
+    v1::VariableSpec spec;
+    spec.set_name("v");
+    spec.add_shape(want.elements);
+    spec.set_dtype(v1::DATA_TYPE_FLOAT32);
+    spec.set_update(v1::UPDATE_KIND_OPTIMIZER);
+    const SliceTable table = *SliceTable::Create({spec}, 4096);
+    const auto groups = MakeExchangeGroups(table, std::vector<uint32_t>(table.size(), 0));
+    EXPECT_EQ(groups[0].bytes, want.bytes) << want.elements;
+  }
+}
+
 }  // namespace
 }  // namespace shoal

@@ -138,7 +138,7 @@ void ModelBenchmark::Run(int steps) {
       for (const auto& timing : timings_) timing->total = absl::ZeroDuration();
     }
     const absl::Time start = absl::Now();
-    executable_->Run({inputs, values, outputs, {}}, [](int) {});
+    executable_->Run({inputs, values, outputs, {}}, [](int, int64_t) {});
     if (i >= 0) step_milliseconds_.push_back(absl::ToDoubleMilliseconds(absl::Now() - start));
   }
 }

@@ -143,11 +143,7 @@ class DenseGradKernel : public Kernel {
     if (s_.dinput_bias_needed) {
       SumBias(p.input_sums, s_.k, s_.input_bias_is_scalar, FloatOutput(context, dinput_bias_));
     }
-    if (s_.dw_needed) {
-      const float* dz = has_dz_ ? p.dz : p.dy;
-      ParallelGemm(simd_, threads_, s_.k, s_.n, s_.m, {p.x, s_.k, true}, {dz, s_.n},
-                   FloatOutput(context, 1));
-    }
+    if (s_.dw_needed) MultiplyWeights(p.x, has_dz_ ? p.dz : p.dy, context);
   }
 
  private:
@@ -193,6 +189,20 @@ class DenseGradKernel : public Kernel {
     if (s_.input_relu) {
       simd_.activation_gradient(Activation::kRelu, x, dx, dx, rows, s_.k,
                                 s_.dinput_bias_needed ? input_sums : nullptr);
+    }
+  }
+
+  // dw in parts of rows, so that its first ones can be pushed while the others are computed.
+  void MultiplyWeights(const float* x, const float* dz, const KernelContext& context) {
+    constexpr int64_t kPartElements = int64_t{1} << 16, kFewestRows = 128;
+    float* dw = FloatOutput(context, 1);
+    const int64_t part = s_.n == 1 ? s_.k : std::max(kFewestRows, kPartElements / s_.n);
+    for (int64_t row = 0; row < s_.k; row += part) {
+      const int64_t rows = std::min(part, s_.k - row);
+      ParallelGemm(simd_, threads_, rows, s_.n, s_.m, {x + row, s_.k, true}, {dz, s_.n},
+                   dw + row * s_.n);
+      const int64_t end = row + rows;
+      if (context.parts != nullptr && end < s_.k) context.parts->OnPart(1, end * s_.n);
     }
   }
 

@@ -30,8 +30,8 @@ std::vector<float> Product(int64_t m, int64_t n, int64_t k, const std::vector<fl
 struct Case {
   int64_t m, n, k;
 };
-const Case kCases[] = {{7, 5, 3},  {300, 33, 40}, {64, 1, 100},
-                       {1, 17, 9}, {20, 6, 1},    {517, 16, 1}};
+const Case kCases[] = {{7, 5, 3},  {300, 33, 40}, {64, 1, 100},  {1, 17, 9},
+                       {20, 6, 1}, {517, 16, 1},  {40, 600, 129}};
 
 TEST(MatMulTest, EveryTranspositionGivesTheProduct) {
   for (CpuIsa isa : AllIsas()) {

@@ -62,7 +62,8 @@ void ParallelGemm(const SimdKernels& simd, int threads, int64_t m, int64_t n, in
     std::fill_n(c, m * n, 0.0f);
     return;
   }
-  if (TryVectorProduct(simd, m, n, k, a, b, c)) return;
+  const bool is_dense = a.ld == (a.is_transposed ? m : k);
+  if (is_dense && TryVectorProduct(simd, m, n, k, a, b, c)) return;
   OmpThreadsScope scope(threads);
   // A column of chunks when a is read by rows; a transposed a is read whole by every chunk, so that
   // there are as many chunks as threads.

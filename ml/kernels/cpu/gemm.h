@@ -19,8 +19,8 @@ struct Matrix {
 void Gemm(int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, float* c, int64_t ldc,
           bool accumulate = false);
 
-// The same product without accumulation, dense operands, shared by `threads` by rows of c; products
-// with one row, one column or k = 1 go to one-pass loops of our own.
+// The same product without accumulation, b and c dense, shared by `threads` by rows of c; of a
+// dense a, products with one row, one column or k = 1 go to one-pass loops of our own.
 void ParallelGemm(const SimdKernels& simd, int threads, int64_t m, int64_t n, int64_t k, Matrix a,
                   Matrix b, float* c);
 
