@@ -108,13 +108,17 @@ void SharedMemoryBulkChannel::Start(BulkCall* call) {
   if (has_slot) status = Fill(*call, slot);
   bool wake = !has_slot;
   if (has_slot) {
-    // From here on the call may end, and with it its memory.
-    MutexLock lock(&mutex_);
-    Slot& owner = slots_[slot];
-    owner.stage = Stage::kBusy;
-    if (status.ok()) status = SendMessage(socket_.get(), &slot, sizeof(slot), UniqueFd());
-    if (owner.end.ok()) owner.end = status;
-    wake = !owner.end.ok() || owner.deadline < awake_at_;
+    {
+      // From here on the call may end, and with it its memory.
+      MutexLock lock(&mutex_);
+      Slot& owner = slots_[slot];
+      owner.stage = Stage::kBusy;
+      if (owner.end.ok()) owner.end = status;
+      wake = !owner.end.ok() || owner.deadline < awake_at_;
+    }
+    // Not under the lock, which the thread wants as soon as the server, woken by this, has replied.
+    // A server that cannot be told is gone, which the thread sees for itself.
+    if (status.ok()) wake |= !SendMessage(socket_.get(), &slot, sizeof(slot), UniqueFd()).ok();
   }
   if (wake) Wake();
 }
