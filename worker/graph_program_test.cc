@@ -86,7 +86,8 @@ Computed TrainOn(GraphProgram* program, int64_t examples) {
   }
   EXPECT_TRUE(program
                   ->Train(
-                      {&batch, parameters, contributions}, &computed.result, [](uint32_t, int64_t) {}, [] {})
+                      {&batch, parameters, contributions}, &computed.result,
+                      [](uint32_t, int64_t) {}, [] {})
                   .ok());
   return computed;
 }
