@@ -146,25 +146,39 @@ absl::Status GraphProgram::DeclareVariables() {
       return absl::InternalError(absl::StrCat(update.name(), " updates no variable"));
     contribution_of_[static_cast<size_t>(variable->node->variable_index)] = update;
   }
-  const auto add_results = [this](const Deployed& deployed, std::vector<Output>* fetches) {
-    const auto add = [&](const Output& output, int* index) {
-      if (!output.valid()) return;
-      *index = static_cast<int>(fetches->size());
-      fetches->push_back(output);
-    };
-    add(deployed.model.data_loss, &data_loss_);
-    add(deployed.model.regularization_loss, &regularization_);
-    add(deployed.model.correct_count, &correct_);
-    num_results_ = static_cast<int>(fetches->size());
-  };
-  add_results(evaluate_, &evaluate_fetches_);
-  add_results(train_, &train_fetches_);
+  DeclareResults(&evaluate_, &evaluate_fetches_);
+  DeclareResults(&train_, &train_fetches_);
   for (uint32_t v = 0; v < contribution_of_.size(); ++v) {
     if (!contribution_of_[v].valid()) continue;
     contributing_.push_back(v);
     train_fetches_.push_back(contribution_of_[v]);
   }
   return absl::OkStatus();
+}
+
+void GraphProgram::DeclareResults(Deployed* deployed, std::vector<Output>* fetches) {
+  const auto add = [fetches](const Output& output, int* index) {
+    if (!output.valid()) return;
+    *index = static_cast<int>(fetches->size());
+    fetches->push_back(output);
+  };
+  add(deployed->model.data_loss, &deployed->results.data_loss);
+  add(deployed->model.regularization_loss, &deployed->results.regularization);
+  add(deployed->model.correct_count, &deployed->results.correct);
+  deployed->results.count = static_cast<int>(fetches->size());
+}
+
+void GraphProgram::TellResults(const ResultIndices& indices, const float* values,
+                               int64_t num_examples, BatchResult* result) {
+  if (indices.data_loss >= 0) {
+    result->loss_sum =
+        static_cast<double>(values[indices.data_loss]) * static_cast<double>(num_examples);
+  }
+  if (indices.regularization >= 0) result->regularization = values[indices.regularization];
+  if (indices.correct >= 0) {
+    result->correct = static_cast<uint64_t>(values[indices.correct] + 0.5f);
+  }
+  result->examples = static_cast<uint64_t>(num_examples);
 }
 
 absl::Status GraphProgram::DeclareSummaries() {
@@ -189,11 +203,12 @@ absl::Status GraphProgram::DeclareSummaries() {
     }
     const auto same = std::find(train_fetches_.begin(), train_fetches_.end(), summary.value);
     const auto index = static_cast<int>(same - train_fetches_.begin());
-    const auto contributions_end = num_results_ + static_cast<int>(contributing_.size());
-    if (index < num_results_) {
+    const int num_results = train_.results.count;
+    const auto contributions_end = num_results + static_cast<int>(contributing_.size());
+    if (index < num_results) {
       summary.result = index;
     } else if (index < contributions_end) {
-      summary.variable = static_cast<int>(contributing_[static_cast<size_t>(index - num_results_)]);
+      summary.variable = static_cast<int>(contributing_[static_cast<size_t>(index - num_results)]);
     } else {
       summary.fetch = index;
       if (same == train_fetches_.end()) train_fetches_.push_back(summary.value);
@@ -331,9 +346,10 @@ absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* r
   RETURN_IF_ERROR(Prepare(batch.num_examples));
   Compiled& compiled = *train_compiled_[batch.num_examples];
   Bind(batch, arguments.parameters, train_, &compiled);
-  for (int i = 0; i < num_results_; ++i) compiled.outputs[static_cast<size_t>(i)] = &results_[i];
+  const int num_results = train_.results.count;
+  for (int i = 0; i < num_results; ++i) compiled.outputs[static_cast<size_t>(i)] = &results_[i];
   for (size_t i = 0; i < contributing_.size(); ++i) {
-    compiled.outputs[static_cast<size_t>(num_results_) + i] =
+    compiled.outputs[static_cast<size_t>(num_results) + i] =
         arguments.contributions[contributing_[i]];
   }
   RunBindings bindings;
@@ -345,19 +361,15 @@ absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* r
   bindings.key.first_example =
       static_cast<uint64_t>(batch.index) * ReplicaBatchExamples(options_.run);
   last_trained_ = &compiled;
-  std::atomic<int> results_left(num_results_);
+  std::atomic<int> results_left(num_results);
   compiled.executable->Run(bindings, [&](int output, int64_t num_elements) {
-    if (output >= num_results_) {
-      const auto contribution = static_cast<size_t>(output - num_results_);
+    if (output >= num_results) {
+      const auto contribution = static_cast<size_t>(output - num_results);
       if (contribution < contributing_.size()) on_final(contributing_[contribution], num_elements);
       return;
     }
     if (results_left.fetch_sub(1) > 1) return;
-    const auto examples = static_cast<double>(batch.num_examples);
-    if (data_loss_ >= 0) result->loss_sum = static_cast<double>(results_[data_loss_]) * examples;
-    if (regularization_ >= 0) result->regularization = results_[regularization_];
-    if (correct_ >= 0) result->correct = static_cast<uint64_t>(results_[correct_] + 0.5f);
-    result->examples = static_cast<uint64_t>(batch.num_examples);
+    TellResults(train_.results, results_, batch.num_examples, result);
     on_result();
   });
   return compiled.executable->status();
@@ -379,11 +391,7 @@ absl::Status GraphProgram::Evaluate(const LoadedBatch& batch,
   bindings.outputs = compiled->outputs;
   compiled->executable->Run(bindings);
   RETURN_IF_ERROR(compiled->executable->status());
-  if (data_loss_ >= 0)
-    result->loss_sum = static_cast<double>(results[data_loss_]) * batch.num_examples;
-  if (regularization_ >= 0) result->regularization = results[regularization_];
-  if (correct_ >= 0) result->correct = static_cast<uint64_t>(results[correct_] + 0.5f);
-  result->examples = static_cast<uint64_t>(batch.num_examples);
+  TellResults(evaluate_.results, results, batch.num_examples, result);
   return absl::OkStatus();
 }
 

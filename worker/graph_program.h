@@ -59,11 +59,18 @@ class GraphProgram : public ReplicaProgram {
   std::vector<std::string> PlacementLines() const;
 
  private:
-  // One deployed graph.
+  // Which fetches of a graph are its scalars; only those that it has. They come first.
+  struct ResultIndices {
+    int data_loss = -1, regularization = -1, correct = -1;
+    int count = 0;
+  };
+  // One deployed graph. That of training and that of evaluation may have other results: a model may
+  // regularize in training only.
   struct Deployed {
     std::unique_ptr<Graph> graph;
     std::unique_ptr<InputQueue> queue;
     DeployedModel model;
+    ResultIndices results;
   };
   // An executable for one batch size with its bindings.
   struct Compiled {
@@ -87,6 +94,7 @@ class GraphProgram : public ReplicaProgram {
   explicit GraphProgram(Options options) : options_(std::move(options)) {}
   absl::Status Build(bool is_training, Deployed* deployed);
   absl::Status DeclareVariables();
+  static void DeclareResults(Deployed* deployed, std::vector<Output>* fetches);
   // With summary.model_every; after DeclareVariables.
   absl::Status DeclareSummaries();
   void BindSummaries(Compiled* compiled) const;
@@ -96,6 +104,8 @@ class GraphProgram : public ReplicaProgram {
                                                        int64_t num_examples);
   void Bind(const LoadedBatch& batch, absl::Span<const float* const> parameters,
             const Deployed& deployed, Compiled* compiled) const;
+  static void TellResults(const ResultIndices& indices, const float* values, int64_t num_examples,
+                          BatchResult* result);
   std::vector<int64_t> ExamplesPerClone(int64_t num_examples, size_t num_clones) const;
 
   const Options options_;
@@ -112,11 +122,8 @@ class GraphProgram : public ReplicaProgram {
   const Compiled* last_trained_ = nullptr;
   std::map<int64_t, std::unique_ptr<Compiled>> train_compiled_;  // by number of examples
   std::map<int64_t, std::unique_ptr<Compiled>> evaluate_compiled_;
-  // Scalars of a run: data loss, regularization loss, correct count; only those that the model has.
   static constexpr int kMaxResults = 3;
-  int data_loss_ = -1, regularization_ = -1, correct_ = -1;  // index of the fetch
-  int num_results_ = 0;
-  float results_[kMaxResults] = {};
+  float results_[kMaxResults] = {};  // of the last training run
 };
 
 }  // namespace shoal

@@ -11,6 +11,8 @@
 #include "ml/graph/ops.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/kernels/simulated_device.h"
+#include "ml/nn/layers.h"
+#include "ml/nn/losses.h"
 #include "ml/nn/model_builder.h"
 #include "runtime/config/run_config.h"
 
@@ -258,6 +260,73 @@ TEST(GraphProgramTest, WhatAModelCollectsIsSummarisedAsItsClonesSeeIt) {
   };
   EXPECT_THAT(std::string(GraphProgram::Create(options).status().message()),
               HasSubstr("is summarised but not float32; cast it before"));
+}
+
+// A program with a model function of its own, that classifies into three.
+GraphProgram::Options OwnModel(ModelFunction model) {
+  GraphProgram::Options options;
+  options.run = RunOn("/cpu:0,/cpu:1");
+  options.fields = {{kInputField, {DataType::kFloat32, {kFeatures}}},
+                    {kTargetField, {DataType::kInt32, {}}}};
+  options.model = std::move(model);
+  options.backend = CpuKernelBackend();
+  return options;
+}
+
+ModelOutputs Classify(GraphBuilder& builder, absl::Span<const Output> batch, double weight_decay) {
+  DenseOptions layer;
+  layer.units = 3;
+  layer.weight_decay = weight_decay;
+  layer.scope = "layer";
+  ModelOutputs outputs;
+  outputs.predictions = Dense(builder, batch[0], layer);
+  outputs.loss =
+      AddLoss(builder, LossKind::kSparseSoftmaxCrossEntropy, outputs.predictions, batch[1]);
+  outputs.correct_count = CorrectCount(builder, outputs.predictions, batch[1]);
+  return outputs;
+}
+
+BatchResult EvaluateOn(GraphProgram* program, int64_t examples) {
+  Tensor input = RandomTensor(DataType::kFloat32, {examples, kFeatures}, 1, 0, 1);
+  Tensor labels(DataType::kInt32, {examples});
+  for (int64_t i = 0; i < examples; ++i) {
+    labels.mutable_span<int32_t>()[static_cast<size_t>(i)] = static_cast<int32_t>(i % 3);
+  }
+  LoadedBatch batch;
+  batch.num_examples = examples;
+  batch.fields = {input.mutable_data(), labels.mutable_data()};
+  std::vector<Tensor> values;
+  for (size_t v = 0; v < program->variables().size(); ++v) {
+    Shape shape;
+    for (int64_t dim : program->variables()[v].shape()) shape.AddDim(dim);
+    values.push_back(RandomTensor(DataType::kFloat32, shape, 10 + v, -0.3, 0.3));
+  }
+  std::vector<const float*> parameters;
+  for (const Tensor& value : values) parameters.push_back(value.span<float>().data());
+  BatchResult result;
+  EXPECT_TRUE(program->Evaluate(batch, parameters, &result).ok());
+  return result;
+}
+
+TEST(GraphProgramTest, EvaluationTellsItsOwnResultsWhereOnlyTrainingRegularizes) {
+  const auto with_decay = [](double training, double evaluation) {
+    auto program = GraphProgram::Create(
+        OwnModel([=](GraphBuilder& builder, absl::Span<const Output> batch, bool is_training) {
+          return Classify(builder, batch, is_training ? training : evaluation);
+        }));
+    EXPECT_TRUE(program.ok()) << program.status();
+    return EvaluateOn(program->get(), kExamples);
+  };
+  const BatchResult expected = with_decay(0, 0);
+  ASSERT_GT(expected.correct, 0u);
+  const BatchResult only_training = with_decay(0.5, 0);
+  EXPECT_EQ(only_training.correct, expected.correct);
+  EXPECT_EQ(only_training.loss_sum, expected.loss_sum);
+  EXPECT_EQ(only_training.regularization, 0);
+  const BatchResult only_evaluation = with_decay(0, 0.5);
+  EXPECT_EQ(only_evaluation.correct, expected.correct);
+  EXPECT_EQ(only_evaluation.loss_sum, expected.loss_sum);
+  EXPECT_GT(only_evaluation.regularization, 0);
 }
 
 }  // namespace
