@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -146,6 +147,9 @@ absl::Status ValidateModel(const v1::ModelConfig& model) {
   RETURN_IF_ERROR(CheckRange("model.label_smoothing", model.label_smoothing(), 0, 1));
   if (model.has_width_multiplier()) {
     RETURN_IF_ERROR(CheckPositive("model.width_multiplier", model.width_multiplier()));
+    if (!absl::StartsWith(model.name(), "mobilenet_v2")) {
+      return Broken("model.width_multiplier", "is for the mobilenet_v2 models only; drop it");
+    }
   }
   return CheckRange("model.weight_decay", model.weight_decay(), 0, kInfinity);
 }

@@ -111,6 +111,7 @@ def flag_cases():
         ([*train, "--max_staleness=3"], FLAGS, "max_staleness: is 3, but nothing is stale"),
         ([*train, "--clock_bound=3"], FLAGS, "clock_bound: is 3, but synchronous training has one clock"),
         ([*train, "--set=optimizer.clip_by_global_norm=-1"], FLAGS, "optimizer.clip_by_global_norm"),
+        ([*train, "--set=model.width_multiplier=0.5"], FLAGS, "model.width_multiplier: is for the mobilenet_v2 models"),
         ([*train, "--seed", "1", "--seed", "2"], FLAGS, "--seed: is given twice"),
         ([*train, "--out="], FLAGS, "--out: is empty"),
         ([*train, "--optimizer=sgd", "--set=optimizer.adam.beta1=0.5"], FLAGS, "contradicts --optimizer=sgd"),
