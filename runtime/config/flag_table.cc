@@ -35,7 +35,7 @@ constexpr FlagSpec kTable[] = {
      "when not. 0: by num_epochs."},
     {"num_epochs", kTraining, kRunning, kText, "num_epochs", "N", "Stop after N epochs."},
     {"batch_size", kTraining, kComputing, kText, "batch_size", "N",
-     "Examples per clone and step. Default 64."},
+     "Examples per clone and step, whatever replica_batch_size the run file has. Default 64."},
     {"replica_batch_size", kTraining, kRunning, kText, "replica_batch_size", "N",
      "Examples per worker and step, cut over its clones as evenly as can be, instead of "
      "--batch_size: a run then means the same on any number of devices. 0: batch_size x "

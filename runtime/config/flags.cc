@@ -188,9 +188,24 @@ absl::Status CheckContradictions(const std::vector<GivenFlag>& flags) {
   return absl::OkStatus();
 }
 
+// The two sizes are ways to say the same; the one that is given replaces the one of the file.
+absl::Status ReconcileBatchSize(const std::vector<GivenFlag>& flags, v1::RunConfig* run) {
+  const GivenFlag* of_clone = FindGiven(flags, "batch_size");
+  if (of_clone == nullptr || run->replica_batch_size() == 0) return absl::OkStatus();
+  const GivenFlag* of_replica = FindGiven(flags, "replica_batch_size");
+  if (of_replica == nullptr) {
+    run->clear_replica_batch_size();
+    return absl::OkStatus();
+  }
+  return Broken(Written(*of_clone),
+                absl::StrCat("contradicts ", Written(*of_replica),
+                             ", which is given instead of it; drop one of them"));
+}
+
 // What the flags given mean for what the run file says beside them.
 absl::Status Reconcile(const std::vector<GivenFlag>& flags, const v1::RunConfig& file,
                        v1::RunConfig* run) {
+  RETURN_IF_ERROR(ReconcileBatchSize(flags, run));
   const GivenFlag* replicas = FindGiven(flags, "sync.replicas_to_aggregate");
   if (replicas != nullptr && run->sync().replicas_to_aggregate() > 0 &&
       run->sync().has_sync_replicas() && !run->sync().sync_replicas()) {

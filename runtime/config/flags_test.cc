@@ -129,6 +129,25 @@ TEST(FlagsTest, AnotherOptimizerHasItsOwnLearningRate) {
             0.1);
 }
 
+TEST(FlagsTest, ABatchSizeGivenReplacesTheFilesReplicaBatch) {
+  const std::string path = WriteRunFile("replica_batch_size: 64 batch_size: 8");
+  const v1::RunConfig given = Parsed(kScopeTrain, {"--run=" + path, "--batch_size=32"}).run;
+  EXPECT_EQ(given.replica_batch_size(), 0u);
+  EXPECT_EQ(given.batch_size(), 32u);
+  EXPECT_EQ(Parsed(kScopeTrain, {"--set=batch_size=32", "--run=" + path}).run.replica_batch_size(),
+            0u);
+  EXPECT_EQ(Parsed(kScopeTrain, {"--run=" + path, "--seed=1"}).run.replica_batch_size(), 64u);
+  EXPECT_EQ(
+      Parsed(kScopeTrain, {"--run=" + path, "--replica_batch_size=16"}).run.replica_batch_size(),
+      16u);
+  EXPECT_EQ(Error({"--run=" + path, "--batch_size=32", "--replica_batch_size=16"}),
+            "--batch_size=32: contradicts --replica_batch_size=16, which is given instead of it; "
+            "drop one of them");
+  EXPECT_EQ(Parsed(kScopeTrain, {"--run=" + path, "--batch_size=32", "--replica_batch_size=0"})
+                .run.batch_size(),
+            32u);
+}
+
 TEST(FlagsTest, ARunOfAnotherModelThanTheFilesIsCalledAsThatModel) {
   const std::string path = WriteRunFile("name: 'mine' model { name: 'fashion_cnn' }");
   EXPECT_EQ(Parsed(kScopeTrain, {"--run=" + path, "--model=mlp"}).run.name(), "");
