@@ -67,6 +67,7 @@ void SummaryWriter::Write() {
   if (goes_back_) file_.Restart();
   goes_back_ = false;
   std::vector<ScalarPoint> points;
+  absl::Status status;
   for (const Kept& kept : kept_) {
     const absl::Span<const float> values =
         absl::MakeConstSpan(values_).subspan(kept.begin, kept.size);
@@ -74,13 +75,14 @@ void SummaryWriter::Write() {
     if (kept.histogram.empty()) continue;
     ValueHistogram histogram;
     histogram.Add(values);
-    Note(file_.AddHistogram(step_, kept.histogram, histogram));
+    status.Update(file_.AddHistogram(step_, kept.histogram, histogram));
     if (kept.norm.empty()) continue;
     points.push_back({kept.norm, histogram.is_finite() ? std::sqrt(histogram.sum_squares())
                                                        : std::numeric_limits<double>::quiet_NaN()});
   }
-  Note(file_.AddScalars(step_, points));
-  Note(file_.Flush());
+  status.Update(file_.AddScalars(step_, points));
+  status.Update(file_.Flush());
+  Note(status);  // of the whole step: records are only kept until they are flushed
 }
 
 void SummaryWriter::Note(const absl::Status& status) {

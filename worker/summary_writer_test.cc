@@ -13,6 +13,14 @@
 namespace shoal {
 namespace {
 
+int CountOf(const std::string& text, const std::string& words) {
+  int count = 0;
+  for (size_t at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
 class SummaryWriterTest : public ::testing::Test {
  protected:
   std::unique_ptr<SummaryWriter> Writer(uint64_t every) {
@@ -72,6 +80,29 @@ TEST_F(SummaryWriterTest, WhatWasOfferedIsWrittenWhole) {
   const float norm = 5;
   EXPECT_NE(Bytes().find(std::string(reinterpret_cast<const char*>(&norm), sizeof(norm))),
             std::string::npos);
+}
+
+TEST_F(SummaryWriterTest, ADiskThatStaysFullIsSaidOnce) {
+  files_.FailFrom(0, absl::ResourceExhaustedError("full"));
+  ::testing::internal::CaptureStderr();
+  const auto write = [this](SummaryWriter* writer, size_t steps) {
+    // A step is left out while the one before is being written.
+    while (steps_.size() < steps) Offer(writer, steps_.size() + 1);
+  };
+  write(Writer(1).get(), 5);
+  std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(CountOf(log, "event files: "), 1) << log;
+
+  // And again once it had been written.
+  files_.StopFailing();
+  ::testing::internal::CaptureStderr();
+  std::unique_ptr<SummaryWriter> writer = Writer(1);
+  write(writer.get(), 7);
+  files_.FailFrom(0, absl::ResourceExhaustedError("full"));
+  write(writer.get(), 10);
+  writer.reset();
+  log = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(CountOf(log, "event files: "), 1) << log;
 }
 
 TEST_F(SummaryWriterTest, ADiskThatFailsDoesNotStopTraining) {
