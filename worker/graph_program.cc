@@ -104,6 +104,7 @@ absl::StatusOr<std::unique_ptr<GraphProgram>> GraphProgram::Create(Options optio
   RETURN_IF_ERROR(program->Build(true, &program->train_));
   RETURN_IF_ERROR(program->Build(false, &program->evaluate_));
   RETURN_IF_ERROR(program->DeclareVariables());
+  RETURN_IF_ERROR(program->CheckEvaluationVariables());
   RETURN_IF_ERROR(program->DeclareSummaries());
   RETURN_IF_ERROR(
       program->Prepare(static_cast<int64_t>(ReplicaBatchExamples(program->options_.run))));
@@ -152,6 +153,24 @@ absl::Status GraphProgram::DeclareVariables() {
     if (!contribution_of_[v].valid()) continue;
     contributing_.push_back(v);
     train_fetches_.push_back(contribution_of_[v]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphProgram::CheckEvaluationVariables() const {
+  for (const Variable& variable : evaluate_.graph->variables()) {
+    const VariableSpec& spec = variable.spec;
+    const Variable* trained = train_.graph->FindVariable(spec.name);
+    if (trained == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "model: variable ", spec.name, " is there only without is_training; make it always"));
+    }
+    const TensorSpec wanted{trained->spec.dtype, trained->spec.shape};
+    const TensorSpec read{spec.dtype, spec.shape};
+    if (wanted == read) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model: variable ", spec.name, " is ", wanted.ToString(), " with is_training, ",
+        read.ToString(), " only without is_training; make it the same"));
   }
   return absl::OkStatus();
 }
@@ -334,8 +353,7 @@ void GraphProgram::Bind(const LoadedBatch& batch, absl::Span<const float* const>
     for (size_t v = 0; v < compiled->variables.size(); ++v) {
       const Variable* variable =
           train_.graph->FindVariable(deployed.graph->variables()[v].spec.name);
-      compiled->variables[v] =
-          variable == nullptr ? nullptr : parameters[variable->node->variable_index];
+      compiled->variables[v] = parameters[variable->node->variable_index];
     }
   }
 }

@@ -94,6 +94,8 @@ class GraphProgram : public ReplicaProgram {
   explicit GraphProgram(Options options) : options_(std::move(options)) {}
   absl::Status Build(bool is_training, Deployed* deployed);
   absl::Status DeclareVariables();
+  // Whether training, which says what variables there are, has those that evaluation reads.
+  absl::Status CheckEvaluationVariables() const;
   static void DeclareResults(Deployed* deployed, std::vector<Output>* fetches);
   // With summary.model_every; after DeclareVariables.
   absl::Status DeclareSummaries();

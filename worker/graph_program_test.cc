@@ -329,5 +329,29 @@ TEST(GraphProgramTest, EvaluationTellsItsOwnResultsWhereOnlyTrainingRegularizes)
   EXPECT_GT(only_evaluation.regularization, 0);
 }
 
+TEST(GraphProgramTest, AVariableThatTrainingDoesNotHaveIsRefused) {
+  const auto refused = [](int64_t training_units, int64_t evaluation_units, bool has_extra) {
+    const absl::Status status =
+        GraphProgram::Create(OwnModel([=](GraphBuilder& builder, absl::Span<const Output> batch,
+                                          bool is_training) {
+          DenseOptions hidden;
+          hidden.units = is_training ? training_units : evaluation_units;
+          hidden.scope = "hidden";
+          Output x = Dense(builder, batch[0], hidden);
+          hidden.scope = "extra";
+          if (has_extra && !is_training) x = Dense(builder, x, hidden);
+          return Classify(builder, {x, batch[1]}, 0);
+        })).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    return std::string(status.message());
+  };
+  EXPECT_EQ(refused(4, 4, true),
+            "model: variable extra/weights is there only without is_training; make it always");
+  // Evaluation would read 12 x 8 numbers where there are 12 x 4.
+  EXPECT_EQ(refused(4, 8, false),
+            "model: variable hidden/weights is float32[12,4] with is_training, float32[12,8] only "
+            "without is_training; make it the same");
+}
+
 }  // namespace
 }  // namespace shoal

@@ -32,13 +32,17 @@ constexpr char kHelp[] =
     "  eval      loss and accuracy of a checkpoint on the test split\n"
     "  declare   what the model is, for shoal\n";
 
-// Builds the model once, so that a mistake is said to be the model's.
+// Builds the model for training and for evaluation, so that a mistake is said to be the model's.
+// Whether the two go together, GraphProgram::Create tells.
 absl::Status CheckBuilds(const ModelFunction& model, const std::vector<FieldSpec>& fields) {
-  Graph graph;
-  GraphBuilder builder(&graph);
-  model(builder, InputQueue(fields).Dequeue(builder), /*is_training=*/true);
-  if (builder.status().ok()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("model: ", builder.status().message()));
+  for (const bool is_training : {true, false}) {
+    Graph graph;
+    GraphBuilder builder(&graph);
+    model(builder, InputQueue(fields).Dequeue(builder), is_training);
+    if (builder.status().ok()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("model: ", builder.status().message()));
+  }
+  return absl::OkStatus();
 }
 
 ModelFactory Checked(ModelFactory make) {
