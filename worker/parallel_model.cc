@@ -148,6 +148,14 @@ absl::Status ParallelModel::MapVariables(Compiled* compiled) const {
                        " is there for some numbers of devices or in one of training and "
                        "prediction only"));
     }
+    const v1::VariableSpec spec = DeclaredVariable(variable.spec);
+    const v1::VariableSpec& ours = variables_->spec(v);
+    if (absl::MakeConstSpan(spec.shape()) != absl::MakeConstSpan(ours.shape())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("model: variable ", spec.name(), " is [", absl::StrJoin(ours.shape(), ","),
+                       "] and [", absl::StrJoin(spec.shape(), ","),
+                       "]; it must be the same in training and prediction, on all devices"));
+    }
     compiled->variable_of_graph.push_back(v);
   }
   compiled->variables.resize(compiled->variable_of_graph.size());
@@ -261,12 +269,16 @@ absl::Status ParallelModel::BindOutputs(int64_t first, int64_t total, Compiled* 
       compiled->outputs[i] = &(*scalars)[i];
       continue;
     }
-    if (whole.shape.dim(0) % rows != 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "model: output ", output, " has ", whole.shape.dim(0), " rows for ", rows, " examples"));
-    }
+    const bool divides = whole.shape.dim(0) % rows == 0;
     whole.shape.set_dim(0, whole.shape.dim(0) / rows * total);
     if (output == outputs->size()) outputs->emplace_back(whole);
+    // Every copy and every part has its place in what the first one has made.
+    if (!divides || (*outputs)[output].spec() != whole) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "model: output ", output, " does not have as many rows for each example: there are ",
+          specs[i].shape.dim(0), " for ", rows, rows == 1 ? " example" : " examples",
+          "; its first dimension must be the batch's"));
+    }
     const size_t example_bytes = specs[i].bytes() / static_cast<size_t>(rows);
     const auto at = static_cast<size_t>(first + compiled->first_rows[i / num_outputs]);
     compiled->outputs[i] =

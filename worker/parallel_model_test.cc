@@ -193,6 +193,45 @@ TEST(ParallelModelTest, WhatDoesNotFitIsNamed) {
             absl::StatusCode::kFailedPrecondition);
 }
 
+TEST(ParallelModelTest, AVariableOfAnotherShapeInPredictionIsRefused) {
+  ParallelModelSpec spec = WithLoss();
+  const ParallelModelSpec::Model model = spec.model;
+  spec.model = [model](GraphBuilder& builder, absl::Span<const Output> inputs, bool is_training) {
+    Dense(builder, inputs[0], Layer("unused", is_training ? 4 : 5000));
+    return model(builder, inputs, is_training);
+  };
+  ParallelModelOptions options;
+  options.backend = CpuKernelBackend();
+  const v1::OptimizerConfig adam = Adam();
+  const absl::Status status = ParallelModel::Create(spec, options, &adam).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("model: variable unused/weights is [3,4] and [3,5000]"));
+}
+
+TEST(ParallelModelTest, AnOutputThatDoesNotFollowTheBatchIsRefused) {
+  ParallelModelSpec spec;
+  spec.inputs = {{"left", {DataType::kFloat32, {3}}}};
+  spec.model = [](GraphBuilder& builder, absl::Span<const Output> inputs, bool) {
+    VariableSpec fixed;
+    fixed.name = "fixed";
+    fixed.shape = Shape({20});
+    return std::vector<Output>{Dense(builder, inputs[0], Layer("left", 2)),
+                               builder.Op("Square", {builder.GetVariable(fixed)})};
+  };
+  const auto refused = [&](const std::vector<std::string>& devices, int64_t examples,
+                           int64_t batch_size) {
+    const absl::Status status =
+        Make(spec, devices)->Predict({Inputs(examples)[0]}, batch_size).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("model: output 1 does not have as many rows for each example"));
+  };
+  refused({"/cpu:0", "/cpu:1"}, 9, 0);  // 5 and 4 examples: 4 and 5 rows for each
+  refused({"/cpu:0"}, 9, 5);            // the same, one after the other
+  refused({"/cpu:0"}, 7, 0);            // no whole number of rows
+}
+
 TEST(ParallelModelTest, ADeviceThatIsNotThereIsACpuOrAnError) {
   const auto one = Make(TwoInputs(), {"/cpu:0"});
   const auto soft = Make(TwoInputs(), {"/gpu:0", "/gpu:2"});
