@@ -36,8 +36,11 @@ absl::StatusOr<absl::optional<ResumePoint>> FindIn(const v1::RunConfig& run,
 }
 
 // Of the run file, or as the program that has it says.
-absl::StatusOr<v1::WorkerProgram> DescribeModel(const v1::RunConfig& run, FileSystem* file_system) {
-  if (!run.deployment().worker_binary().empty()) return AskWorkerProgram(run, file_system);
+absl::StatusOr<v1::WorkerProgram> DescribeModel(const v1::RunConfig& run, FileSystem* file_system,
+                                                const ShutdownNotification& shutdown) {
+  if (!run.deployment().worker_binary().empty()) {
+    return AskWorkerProgram(run, file_system, shutdown);
+  }
   ASSIGN_OR_RETURN(const RunInputs inputs, LoadRunInputs(run, 0, ModelFromRunFile()));
   v1::WorkerProgram program;
   *program.mutable_model() = inputs.declaration;
@@ -67,12 +70,13 @@ void AddPlacement(const v1::RunConfig& run, const v1::WorkerProgram& program,
 
 }  // namespace
 
-absl::StatusOr<RunCheck> CheckRun(const v1::RunConfig& run, FileSystem* file_system) {
+absl::StatusOr<RunCheck> CheckRun(const v1::RunConfig& run, FileSystem* file_system,
+                                  const ShutdownNotification& shutdown) {
   RunCheck check;
   check.run = run;
   ASSIGN_OR_RETURN(absl::optional<ResumePoint> from,
                    FindIn(run, file_system, Checkpoint::Verify::kIndex));
-  ASSIGN_OR_RETURN(const v1::WorkerProgram program, DescribeModel(run, file_system));
+  ASSIGN_OR_RETURN(const v1::WorkerProgram program, DescribeModel(run, file_system, shutdown));
   if (program.missing_devices_size() > 0) {
     check.notes.push_back(absl::StrCat("devices: there is no ",
                                        absl::StrJoin(program.missing_devices(), ", "),

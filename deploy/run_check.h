@@ -11,6 +11,7 @@
 namespace shoal {
 
 class FileSystem;
+class ShutdownNotification;
 
 // What is known of a run before anything of it is started or written.
 struct RunCheck {
@@ -23,8 +24,9 @@ struct RunCheck {
 // Reads the data, builds the model, and compares with the newest checkpoint in the run's directory;
 // writes nothing. Errors name the field or file: data that is missing or damaged, a model that does
 // not fit its data or its loss, a worker_binary that is none, --resume that cannot be had, a
-// checkpoint of another run.
-absl::StatusOr<RunCheck> CheckRun(const v1::RunConfig& run, FileSystem* file_system);
+// checkpoint of another run. Cancelled: shutdown was requested while a worker_binary was asked.
+absl::StatusOr<RunCheck> CheckRun(const v1::RunConfig& run, FileSystem* file_system,
+                                  const ShutdownNotification& shutdown);
 
 }  // namespace shoal
 

@@ -260,7 +260,7 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
   RunDirectory directory(wanted, file_system.get());
   RETURN_IF_ERROR(directory.Hold());
-  ASSIGN_OR_RETURN(const RunCheck check, roles.check_run(wanted, file_system.get()));
+  ASSIGN_OR_RETURN(const RunCheck check, roles.check_run(wanted, file_system.get(), *shutdown));
   if (check.finished) {
     SayFinished(file_system.get(), wanted, roles.program);
     return absl::OkStatus();

@@ -18,12 +18,14 @@
 namespace shoal {
 
 class FileSystem;
+class ShutdownNotification;
 struct CommandLine;
 
 // What the command needs of the roles.
 struct TrainRoles {
   // Before anything is written or started; see CheckRun.
-  std::function<absl::StatusOr<RunCheck>(const v1::RunConfig& run, FileSystem* file_system)>
+  std::function<absl::StatusOr<RunCheck>(const v1::RunConfig& run, FileSystem* file_system,
+                                         const ShutdownNotification& shutdown)>
       check_run;
   // num_ps_tasks == 0: chief, variables and worker in this process.
   std::function<absl::Status(const TaskOptions&)> run_local;

@@ -34,7 +34,8 @@ class TrainCommandTest : public ::testing::Test {
   TrainCommandTest() {
     std::string pattern = ::testing::TempDir() + "/train.XXXXXX";
     out_ = mkdtemp(pattern.data());
-    roles_.check_run = [this](const v1::RunConfig& run, FileSystem*) -> absl::StatusOr<RunCheck> {
+    roles_.check_run = [this](const v1::RunConfig& run, FileSystem*,
+                              const ShutdownNotification&) -> absl::StatusOr<RunCheck> {
       if (!fits_.ok()) return fits_;
       return RunCheck{run, {}, finished_};
     };

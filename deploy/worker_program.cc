@@ -25,6 +25,7 @@
 #include "runtime/config/text_proto.h"
 #include "runtime/process/child.h"
 #include "runtime/process/protocol_version.h"
+#include "runtime/process/shutdown.h"
 
 namespace shoal {
 namespace {
@@ -104,20 +105,22 @@ absl::Status EndOf(const std::string& path, const ChildExit& exit, const std::st
                                    words.empty() ? "" : ": ", words));
 }
 
-absl::StatusOr<ChildExit> WaitForEnd(const std::string& path, Child* child,
-                                     const std::string& output, FileSystem* file_system,
+// In short waits, so that Ctrl-C is heard.
+absl::StatusOr<ChildExit> WaitForEnd(const ChildOptions& options, Child* child,
+                                     FileSystem* file_system, const ShutdownNotification& shutdown,
                                      absl::Duration timeout) {
+  const std::string& path = options.args[0];
   const absl::Time end = absl::Now() + timeout;
   while (true) {
     if (const absl::optional<ChildExit> exit = child->WaitFor(kTick)) return *exit;
-    const absl::StatusOr<FileInfo> written = file_system->GetInfo(output);
+    if (shutdown.requested()) return absl::CancelledError("stopped before the run had started");
+    const absl::StatusOr<FileInfo> written = file_system->GetInfo(options.log_file);
     if (written.ok() && written->size > kMaxOutputBytes) {
       return NoGood(path, "writes without end when it is asked for its model");
     }
     if (absl::Now() >= end) {
-      return absl::DeadlineExceededError(absl::StrCat(kField, ": ", path, " did not say within ",
-                                                      absl::FormatDuration(timeout),
-                                                      " what its model is"));
+      return NoGood(path, absl::StrCat("did not say within ", absl::FormatDuration(timeout),
+                                       " what its model is"));
     }
   }
 }
@@ -143,6 +146,7 @@ absl::StatusOr<v1::WorkerProgram> ParseAnswer(const std::string& path, const std
 
 absl::StatusOr<v1::WorkerProgram> AskWorkerProgram(const v1::RunConfig& run,
                                                    FileSystem* file_system,
+                                                   const ShutdownNotification& shutdown,
                                                    absl::Duration timeout) {
   const std::string& path = run.deployment().worker_binary();
   RETURN_IF_ERROR(CheckIsProgram(path));
@@ -159,7 +163,7 @@ absl::StatusOr<v1::WorkerProgram> AskWorkerProgram(const v1::RunConfig& run,
   absl::StatusOr<std::unique_ptr<Child>> child = Child::Start(options);
   if (!child.ok()) return absl::FailedPreconditionError(child.status().message());
   ASSIGN_OR_RETURN(const ChildExit exit,
-                   WaitForEnd(path, child->get(), options.log_file, file_system, timeout));
+                   WaitForEnd(options, child->get(), file_system, shutdown, timeout));
   const absl::StatusOr<std::string> answer = ReadFile(*file_system, scratch.File("answer"));
   if (exit.ok() && answer.ok()) return ParseAnswer(path, *answer);
   const absl::StatusOr<std::string> output = ReadFile(*file_system, options.log_file);

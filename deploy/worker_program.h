@@ -15,13 +15,16 @@
 namespace shoal {
 
 class FileSystem;
+class ShutdownNotification;
 
 // Asks the run's worker_binary what it would train: starts it once, with `declare`. Nothing of the
 // run is started or written. Errors are one line each: NotFound, PermissionDenied: no program
-// there; FailedPrecondition: it dies, is no worker program, or speaks another protocol;
-// DeadlineExceeded; and what the program itself says of the run and its data, with its code.
+// there; FailedPrecondition: it dies, does not end in time, is no worker program, or speaks
+// another protocol; Cancelled: shutdown was requested, and the program is ended; and what the
+// program itself says of the run and its data, with its code.
 absl::StatusOr<v1::WorkerProgram> AskWorkerProgram(const v1::RunConfig& run,
                                                    FileSystem* file_system,
+                                                   const ShutdownNotification& shutdown,
                                                    absl::Duration timeout = absl::Minutes(5));
 
 // Turns this process into `path args...`; returns only if it cannot.

@@ -1,16 +1,20 @@
 #include "deploy/worker_program.h"
 
 #include <sys/stat.h>
+#include <sys/types.h>
 
+#include <csignal>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "base/file_system.h"
+#include "runtime/process/shutdown.h"
 
 namespace shoal {
 namespace {
@@ -34,7 +38,7 @@ class WorkerProgramTest : public ::testing::Test {
     run.set_name("asked");
     run.set_out("/nowhere");
     run.mutable_deployment()->set_worker_binary(path);
-    return AskWorkerProgram(run, files_.get(), timeout);
+    return AskWorkerProgram(run, files_.get(), shutdown_, timeout);
   }
 
   void ExpectRefused(const std::string& path, absl::StatusCode code, const std::string& words) {
@@ -47,6 +51,7 @@ class WorkerProgramTest : public ::testing::Test {
   // Shell for: $answer is where the answer goes.
   static constexpr char kFindAnswer[] =
       "for a in \"$@\"; do case $a in --answer=*) answer=${a#--answer=} ;; esac; done\n";
+  ShutdownNotification shutdown_;
   const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
 };
 
@@ -112,8 +117,29 @@ TEST_F(WorkerProgramTest, WithADamagedAnswerIsRefused) {
 }
 
 TEST_F(WorkerProgramTest, IsNotWaitedForForEver) {
-  EXPECT_EQ(Ask(Script("sleep 600"), absl::Milliseconds(200)).status().code(),
-            absl::StatusCode::kDeadlineExceeded);
+  const absl::Status status = Ask(Script("sleep 600"), absl::Milliseconds(200)).status();
+  // Not one that says: start me again.
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("did not say within 200ms"));
+}
+
+TEST_F(WorkerProgramTest, IsEndedByAShutdown) {
+  const std::string fifo = absl::StrCat(::testing::TempDir(), "/asked");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  pid_t pid = 0;
+  std::string scratch;
+  std::thread stopper([&] {
+    std::ifstream(fifo) >> pid >> scratch;  // which it says once it runs
+    shutdown_.Request(SIGINT);
+  });
+  const absl::Status status = Ask(Script(absl::StrCat(kFindAnswer, "echo $$ ${answer%/answer} >",
+                                                      fifo, "\nsleep 600\necho late")))
+                                  .status();
+  stopper.join();
+  EXPECT_EQ(status, absl::CancelledError("stopped before the run had started"));
+  EXPECT_EQ(kill(pid, 0), -1) << pid;
+  EXPECT_THAT(scratch, HasSubstr("/tmp/shoal_"));
+  EXPECT_FALSE(files_->GetInfo(scratch).ok()) << scratch;
 }
 
 TEST_F(WorkerProgramTest, ThatWritesWithoutEndIsStopped) {

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import tempfile
 
@@ -178,6 +179,26 @@ def test_programs_that_are_none_end_in_one_line():
         check_a_finished_run(scratch)
 
 
+def test_ctrl_c_is_heard_while_the_program_is_asked():
+    with tempfile.TemporaryDirectory(prefix="shoal_program_") as directory:
+        scratch = pathlib.Path(directory)
+        program = scratch / "slow"
+        asked = scratch / "asked"
+        os.mkfifo(asked)
+        program.write_text(f"#!/bin/sh\necho $$ >{asked}\nsleep 600\n")
+        program.chmod(0o755)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            command = [cluster.shoal_binary(), "train", f"--run={FILE}", f"--worker_binary={program}",
+                       f"--out={scratch / 'out'}", TWO]
+            with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as train:
+                pid = int(asked.read_text())  # once it is asked
+                train.send_signal(number)
+                said = train.communicate(timeout=60)[1]
+            assert train.returncode == 128 + number and "stopped before the run had started" in said, (train, said)
+            assert not pathlib.Path(f"/proc/{pid}").exists(), pid
+            assert not (scratch / "out").exists()
+
+
 def check_a_finished_run(scratch):
     """What its directory refuses: a program that has gone, or has another model."""
     moved = scratch / "program"
@@ -213,4 +234,5 @@ if __name__ == "__main__":
                   test_points_of_a_run_that_went_on_stand_once,
                   test_tasks_by_hand_need_no_model_but_the_workers,
                   test_programs_that_are_none_end_in_one_line,
+                  test_ctrl_c_is_heard_while_the_program_is_asked,
                   test_the_program_tells_its_commands])
