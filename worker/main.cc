@@ -32,6 +32,11 @@ constexpr char kHelp[] =
     "  eval      loss and accuracy of a checkpoint on the test split\n"
     "  declare   what the model is, for shoal\n";
 
+constexpr char kDeclareHelp[] =
+    "usage: PROGRAM declare --run=FILE [flags]\n\n"
+    "Says what the run's model is, as text: its variables, the devices that are missing, what is\n"
+    "placed where. `shoal train` asks this before it starts anything; no worker is started.\n\n";
+
 // Builds the model for training and for evaluation, so that a mistake is said to be the model's.
 // Whether the two go together, GraphProgram::Create tells.
 absl::Status CheckBuilds(const ModelFunction& model, const std::vector<FieldSpec>& fields) {
@@ -73,10 +78,14 @@ absl::StatusOr<v1::WorkerProgram> Describe(v1::RunConfig run, const ModelFactory
 // Answers in a file, since a model may print.
 absl::Status Declare(absl::Span<const std::string> args, const ModelFactory& model) {
   ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(kScopeTask, args));
+  if (line.help) {
+    std::printf("%s%s", kDeclareHelp, FlagHelp(kScopeTask).c_str());
+    return absl::OkStatus();
+  }
   if (line.task.parent_pid != 0) DieWithParent(line.task.parent_pid);
   ASSIGN_OR_RETURN(const v1::WorkerProgram program, Describe(line.run, model));
   const std::string text = PrintTextProto(program);
-  if (line.help || line.task.answer_file.empty()) {
+  if (line.task.answer_file.empty()) {
     std::fputs(text.c_str(), stdout);
     return absl::OkStatus();
   }

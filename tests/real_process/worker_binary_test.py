@@ -221,6 +221,8 @@ def test_the_program_tells_its_commands():
     for arguments, code in (([], 2), (["--help"], 0), (["trian"], 2)):
         done = shoal(*arguments, program=PROGRAM)
         assert done.returncode == code and "worker" in done.stdout + done.stderr, done
+    done = shoal("declare", "--help", program=PROGRAM)
+    assert done.returncode == 0 and done.stdout.startswith("usage: PROGRAM declare"), done
     done = shoal("declare", f"--run={FILE}", program=PROGRAM)
     assert done.returncode == 0 and done.stdout.startswith("protocol: 1\n"), done
 
