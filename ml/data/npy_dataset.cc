@@ -118,7 +118,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> LoadNpyDataset(const NpyDatasetOptions&
   NpyArray labels;
   if (!options.labels_path.empty()) {
     ASSIGN_OR_RETURN(labels, ReadNpyFile(options.labels_path));
-  } else if (!inputs.dims.empty()) {
+  } else if (!inputs.dims.empty() && inputs.num_elements() > 0) {
     labels = ZeroLabels(inputs.dims[0]);
   }
   RETURN_IF_ERROR(CheckArrays(options, inputs, labels));

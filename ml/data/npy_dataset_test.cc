@@ -173,6 +173,12 @@ TEST_F(NpyDatasetTest, InputsAloneHaveLabelsOfZero) {
   EXPECT_THAT(labels, ElementsAre(0, 0));
 }
 
+TEST_F(NpyDatasetTest, InputsOfManyEmptyExamplesAreRefusedBeforeTheyGetLabels) {
+  Write(Npy<float>("<f4", "1099511627776, 0", {}), "");
+  options_.labels_path.clear();
+  EXPECT_THAT(Error(), HasSubstr("_x.npy: is <f4 [1099511627776,0]; it must be float32"));
+}
+
 TEST_F(NpyDatasetTest, AHeaderThatIsWrittenIsRead) {
   for (const std::vector<int64_t>& dims : std::vector<std::vector<int64_t>>{{}, {6}, {2, 3}}) {
     const std::vector<float> elements(dims.empty() ? 1 : 6, 1.5f);
