@@ -218,6 +218,22 @@ TEST_F(ConformanceTest, NanIsNotHidden) {
   }
 }
 
+TEST_F(ConformanceTest, WindowsWithMoreElementsThanAByteCountsAreRefused) {
+  const Attributes window{{"kernel_shape", std::vector<int64_t>{15, 17}}};
+  const TensorSpec x{DataType::kFloat32, {1, 2, 15, 17}}, y{DataType::kFloat32, {1, 2, 1, 1}};
+  const TensorSpec index{DataType::kUint8, y.shape};
+  for (const ConformanceBackend& backend : *backends_) {
+    for (const OpCall& call : {OpCall{"MaxPool", window, {Tensor(x)}, {y, index}},
+                               OpCall{"MaxPoolGrad", window, {Tensor(index), Tensor(y)}, {x}}}) {
+      const absl::Status status = RunOn(backend, call).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << call.op << backend.name;
+      EXPECT_NE(status.message().find("want a window of fewer than 255 elements"),
+                std::string::npos)
+          << call.op << " " << backend.name << ": " << status;
+    }
+  }
+}
+
 TEST_F(ConformanceTest, EveryCpuKernelHasACase) {
   std::set<std::string> covered;
   for (const ConformanceCase& c : ConformanceCases()) covered.insert(c.call.op);
