@@ -96,10 +96,14 @@ time_steps() {
 run() {
   local gpus devices sanitizer
   here=$(cd "$(dirname "$0")" && pwd)
-  if ! "$here/bin/list_gpus" >/dev/null 2>&1 && (($? > 3)); then
-    loader=("$here/glibc/ld-linux-x86-64.so.2" --library-path "$here/glibc:$here/lib")
-    echo "this machine's C library is older than the programs': using the folder's own"
-  fi
+  "$here/bin/list_gpus" >/dev/null 2>&1
+  case $? in
+    0 | 3) ;;
+    *)
+      loader=("$here/glibc/ld-linux-x86-64.so.2" --library-path "$here/glibc:$here/lib")
+      echo "this machine's C library is older than the programs': using the folder's own"
+      ;;
+  esac
   gpus=$(start list_gpus)
   case $? in
     0) echo "$gpus" ;;
@@ -119,7 +123,7 @@ run() {
     fi
   done
   check "one GPU" train /gpu:0 1
-  check "two clones on one GPU" train /gpu:0,/gpu:0 2
+  check "a clone on the CPU and one on a GPU" train /cpu:0,/gpu:0 2
   if [[ "$devices" == *,* ]]; then
     check "all GPUs" train "$devices" "$(echo "$gpus" | wc -l)"
   fi
