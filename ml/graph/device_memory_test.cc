@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
+#include "base/mutex.h"
 #include "ml/graph/compiler.h"
 #include "ml/graph/gradients.h"
 #include "ml/graph/graph_builder.h"
@@ -87,6 +88,24 @@ class DeviceMemoryTest : public testing::Test {
     }
   }
 
+  // The fetches that a run tells of, in their order.
+  std::vector<int> Told(Executable* executable, const std::vector<Tensor>& variables) {
+    std::vector<const void*> inputs, values;
+    for (const auto& feed : feeds_) inputs.push_back(feed.second.data());
+    for (const Tensor& variable : variables) values.push_back(variable.data());
+    std::vector<Tensor> results;
+    std::vector<void*> outputs;
+    for (const TensorSpec& spec : executable->output_specs()) results.emplace_back(spec);
+    for (Tensor& result : results) outputs.push_back(result.mutable_data());
+    Mutex mutex;
+    std::vector<int> told;
+    executable->Run({inputs, values, outputs, {}}, [&](int output, int64_t) {
+      MutexLock lock(&mutex);
+      told.push_back(output);
+    });
+    return told;
+  }
+
   static int Count(const std::string& text, const char* part) {
     int count = 0;
     for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
@@ -133,16 +152,7 @@ TEST_F(DeviceMemoryTest, OutputsAreToldInTheOrderOfCompletion) {
   BuildClone(0, "/gpu:0");
   const std::vector<Output> fetches = Sums();
   const auto executable = CompileOrDie(RequestFor(fetches, {"/cpu:0", "/gpu:0"}));
-  const std::vector<Tensor> variables = InitialValues(graph_, 1);
-  std::vector<const void*> inputs = {feeds_[0].second.data(), feeds_[1].second.data()}, values;
-  for (const Tensor& variable : variables) values.push_back(variable.data());
-  std::vector<Tensor> results;
-  std::vector<void*> outputs;
-  for (const TensorSpec& spec : executable->output_specs()) results.emplace_back(spec);
-  for (Tensor& result : results) outputs.push_back(result.mutable_data());
-  std::vector<int> order;
-  executable->Run({inputs, values, outputs, {}},
-                  [&](int output, int64_t) { order.push_back(output); });
+  const std::vector<int> order = Told(executable.get(), InitialValues(graph_, 1));
   ASSERT_EQ(order.size(), fetches.size());
   // Outputs 1 and 2 are the first layer's, 3 and 4 the last one's.
   const auto place = [&](int o) { return std::find(order.begin(), order.end(), o); };
@@ -245,16 +255,30 @@ TEST_F(DeviceMemoryTest, ADeviceThatFailsTellsAndItsOutputsAreNotTold) {
   const std::vector<Output> fetches = Sums();
   const auto executable = CompileOrDie(RequestFor(fetches, {"/cpu:0", "/gpu:0"}));
   EXPECT_TRUE(executable->status().ok());
-  const std::vector<Tensor> variables = InitialValues(graph_, 1);
-  std::vector<const void*> inputs = {feeds_[0].second.data(), feeds_[1].second.data()}, values;
-  for (const Tensor& variable : variables) values.push_back(variable.data());
-  std::vector<Tensor> results;
-  std::vector<void*> outputs;
-  for (const TensorSpec& spec : executable->output_specs()) results.emplace_back(spec);
-  for (Tensor& result : results) outputs.push_back(result.mutable_data());
-  int told = 0;
-  executable->Run({inputs, values, outputs, {}}, [&](int, int64_t) { ++told; });
-  EXPECT_EQ(told, 0);
+  EXPECT_EQ(Told(executable.get(), InitialValues(graph_, 1)), std::vector<int>());
+  EXPECT_EQ(executable->status().message(), "the simulated device has failed");
+}
+
+TEST_F(DeviceMemoryTest, WhatReadsADeviceThatFailedIsNotToldByAnother) {
+  options_.failing_kernel = 0;  // the square: all others wait for it
+  const Output x = builder_.Placeholder("x", DataType::kFloat32, Shape({4}));
+  feeds_ = {{x, RandomTensor(DataType::kFloat32, {4}, 1)}};
+  Output square, sum, on_cpu;
+  {
+    const auto scope = builder_.WithDevice("/gpu:1");
+    square = builder_.Op("Square", {x});
+  }
+  {
+    const auto scope = builder_.WithDevice("/gpu:0");
+    sum = ops::AddN(builder_, {square, square});
+  }
+  {
+    const auto scope = builder_.WithDevice("/cpu:0");
+    on_cpu = builder_.Op("Neg", {sum});
+  }
+  const auto executable = CompileOrDie(RequestFor({sum, on_cpu}, {"/cpu:0", "/gpu:0", "/gpu:1"}));
+  EXPECT_EQ(Count(executable->ToString(), "CopyFromPeer("), 1) << executable->ToString();
+  EXPECT_EQ(Told(executable.get(), {}), std::vector<int>());
   EXPECT_EQ(executable->status().message(), "the simulated device has failed");
 }
 

@@ -63,9 +63,12 @@ void DeviceTransfers::AfterStep(int step) {
   }
 }
 
-absl::Status DeviceTransfers::Finish(const RunBindings& bindings, Executable::OnFinal on_final) {
+absl::Status DeviceTransfers::HandOut(const RunBindings& bindings,
+                                      absl::FunctionRef<absl::Status()> check,
+                                      Executable::OnFinal on_final) {
   for (Group& group : groups_) {
     RETURN_IF_ERROR(group.arrived->Wait());
+    RETURN_IF_ERROR(check());
     for (size_t i = group.begin; i < group.end; ++i) {
       const PackedOutput& output = options_.outputs[i];
       std::memcpy(bindings.outputs[output.index], options_.staged_outputs + output.offset,
@@ -73,7 +76,16 @@ absl::Status DeviceTransfers::Finish(const RunBindings& bindings, Executable::On
       on_final(output.index, Executable::kAll);
     }
   }
-  return options_.device->Synchronize();
+  return absl::OkStatus();
+}
+
+// What is still in the queues after an error uses kernels and memory that the caller may free.
+absl::Status DeviceTransfers::Finish(const RunBindings& bindings,
+                                     absl::FunctionRef<absl::Status()> check,
+                                     Executable::OnFinal on_final) {
+  const absl::Status handed_out = HandOut(bindings, check, on_final);
+  const absl::Status synchronized = options_.device->Synchronize();
+  return handed_out.ok() ? synchronized : handed_out;
 }
 
 }  // namespace shoal

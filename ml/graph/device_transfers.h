@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 
 #include "ml/graph/executable.h"
@@ -48,8 +49,10 @@ class DeviceTransfers {
   // The device's step has been put into its queue: groups that end with it start down.
   void AfterStep(int step);
   // Waits for the groups in their order and tells of each output once its bytes are in place.
-  // Nothing is told after an error.
-  absl::Status Finish(const RunBindings& bindings, Executable::OnFinal on_final);
+  // Nothing is told after an error, of this device or of `check`, which is asked when a group has
+  // come down: whether all that it may depend on went well. The queues are empty afterwards.
+  absl::Status Finish(const RunBindings& bindings, absl::FunctionRef<absl::Status()> check,
+                      Executable::OnFinal on_final);
 
  private:
   struct Group {
@@ -60,6 +63,8 @@ class DeviceTransfers {
 
   explicit DeviceTransfers(DeviceTransfersOptions options) : options_(std::move(options)) {}
   absl::Status MakeGroups();
+  absl::Status HandOut(const RunBindings& bindings, absl::FunctionRef<absl::Status()> check,
+                       Executable::OnFinal on_final);
 
   const DeviceTransfersOptions options_;
   std::vector<Group> groups_;  // in the order of last_step

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/status_macros.h"
 
 namespace shoal {
 namespace {
@@ -189,7 +190,8 @@ void Program::RunQueuedSteps(int device_index) {
     ++num_steps;
     if (step.is_awaited) Report(device_index, num_steps);
   }
-  const absl::Status status = device.transfers->Finish(*bindings_, *on_final_);
+  const auto check = [this] { return Check(); };
+  const absl::Status status = device.transfers->Finish(*bindings_, check, *on_final_);
   if (!status.ok()) Fail(status);
 }
 
@@ -265,8 +267,17 @@ void Program::Await(const DeviceProgram& device, const ProgramStep::Wait& wait) 
     device.device->Await(Device::Queue::kCompute, *step.done);
     return;
   }
-  const absl::Status status = step.done->Wait();
+  const absl::Status waited = step.done->Wait();
+  const absl::Status status = waited.ok() ? Check() : waited;
   if (!status.ok()) Fail(status);
+}
+
+absl::Status Program::Check() const {
+  if (has_failed_.load(std::memory_order_relaxed)) return status();
+  for (const DeviceProgram& device : parts_.devices) {
+    if (device.device != nullptr) RETURN_IF_ERROR(device.device->status());
+  }
+  return absl::OkStatus();
 }
 
 void Program::Fail(const absl::Status& status) {

@@ -114,6 +114,8 @@ class Program : public Executable {
   void CopyOnQueue(DeviceProgram& device, ProgramStep& step);
   void Await(const DeviceProgram& device, const ProgramStep::Wait& wait);
   void Report(int device, int num_steps);
+  // The program's error, or the first of its devices': values may come from any of them.
+  absl::Status Check() const ABSL_LOCKS_EXCLUDED(status_mutex_);
   void RunOnThreads() ABSL_LOCKS_EXCLUDED(mutex_);
   void ThreadMain(int device) ABSL_LOCKS_EXCLUDED(mutex_);
   void Fail(const absl::Status& status) ABSL_LOCKS_EXCLUDED(status_mutex_);

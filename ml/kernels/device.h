@@ -1,9 +1,9 @@
 // A device with memory of its own and two queues of work: what the executor asks of it.
 //
 // Calls that enqueue return at once; what one queue holds is done in order. A thread that uses a
-// device has called Activate(). One thread at a time uses a device, but for Event::Wait, which any
-// thread may call. After an error nothing that the device holds means anything; the first error is
-// told by every later Wait and Synchronize.
+// device has called Activate(). One thread at a time uses a device, but for Event::Wait and status,
+// which any thread may call. After an error nothing that the device holds means anything; the first
+// error is told by every later Wait, Synchronize and status.
 #ifndef SHOAL_ML_KERNELS_DEVICE_H_
 #define SHOAL_ML_KERNELS_DEVICE_H_
 
@@ -57,6 +57,8 @@ class Device {
   virtual void Await(Queue queue, const Event& event) = 0;
   // Until both queues are empty.
   virtual absl::Status Synchronize() = 0;
+  // The first error of what the queues have done so far; waits for nothing.
+  virtual absl::Status status() = 0;
 };
 
 // Memory of a device or its staging memory, given back in the end.

@@ -134,6 +134,10 @@ class SimulatedDevice final : public Device {
     }
     return status();
   }
+  absl::Status status() override {
+    MutexLock lock(&mutex_);
+    return status_;
+  }
 
   void Enqueue(Queue queue, absl::AnyInvocable<void()> work) {
     (queue == Queue::kCompute ? compute_ : download_).Post(std::move(work));
@@ -147,17 +151,13 @@ class SimulatedDevice final : public Device {
   }
 
  private:
-  absl::Status status() const {
-    MutexLock lock(&mutex_);
-    return status_;
-  }
   void Copy(Queue queue, void* to, const void* from, size_t bytes) {
     Enqueue(queue, [=] { std::memcpy(to, from, bytes); });
   }
 
   SimulatedTraffic& traffic_;
   const int64_t failing_kernel_;
-  mutable Mutex mutex_;
+  Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   SerialExecutor compute_{"compute"}, download_{"download"};
 };

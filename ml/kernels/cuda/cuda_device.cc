@@ -203,7 +203,20 @@ void CudaDevice::Note(cudnnStatus_t status) {
   compute_.Note(cudaErrorUnknown);
 }
 
+// A kernel's error is told by the next call on its stream: another GPU that waits for this one in
+// its own queue makes none.
+void CudaDevice::NoteErrorsOf(CudaQueue* queue) {
+  const cudaError_t error = cudaStreamQuery(queue->stream);
+  if (error == cudaErrorNotReady) {
+    (void)cudaGetLastError();  // not an error of a launch
+  } else {
+    queue->Note(error);
+  }
+}
+
 absl::Status CudaDevice::status() {
+  NoteErrorsOf(&compute_);
+  NoteErrorsOf(&download_);
   MutexLock lock(&mutex_);
   if (!library_status_.ok()) return library_status_;
   RETURN_IF_ERROR(StatusOf(compute_.error.load(), "a step on the GPU"));

@@ -48,6 +48,7 @@ class CudaDevice final : public Device {
   void Record(Queue queue, Event* event) override;
   void Await(Queue queue, const Event& event) override;
   absl::Status Synchronize() override;
+  absl::Status status() override ABSL_LOCKS_EXCLUDED(mutex_);
 
   // For kernels; dnn() computes in the compute stream.
   cublasLtHandle_t blas() const { return blas_; }
@@ -56,12 +57,11 @@ class CudaDevice final : public Device {
   // What libraries said during a run.
   void Note(cublasStatus_t status) ABSL_LOCKS_EXCLUDED(mutex_);
   void Note(cudnnStatus_t status) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The first error so far. Any thread may ask.
-  absl::Status status() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   explicit CudaDevice(int index) : index_(index) {}
   absl::Status Start();
+  void NoteErrorsOf(CudaQueue* queue);
   CudaQueue& QueueOf(Queue queue) { return queue == Queue::kCompute ? compute_ : download_; }
   void ReleaseCache() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
