@@ -209,7 +209,7 @@ TEST_F(LauncherTest, ALostChiefStopsAll) {
   const absl::Status status = Launch(
       "case $task in chief-0) sleep 0.1; kill -KILL $$;;"
       " *) sleep 60;; esac");
-  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(status.message(), HasSubstr("chief/0 ended the run: killed by SIGKILL; see "));
 }
 

@@ -161,6 +161,13 @@ void PrintSummary(const Summary& summary, const v1::RunConfig& run, const std::s
   std::printf("go on:         %s\n", GoOn(summary, run, program).c_str());
 }
 
+// Of a run that was broken off from outside.
+void PrintHowToGoOn(const Summary& summary, const v1::RunConfig& run, const std::string& program) {
+  if (!summary.checkpoint.has_value()) return;
+  std::printf("checkpoint:    %s\n", summary.checkpoint->c_str());
+  std::printf("go on:         %s\n", GoOn(summary, run, program).c_str());
+}
+
 absl::Status RunInThisProcess(const TrainRoles& roles, TaskOptions options,
                               FileSystem* file_system) {
   options.task = TaskId{Job::kWorker, 0};
@@ -227,7 +234,11 @@ void Conclude(const absl::Status& status, const std::string& summary_before,
   if (!summary.ok()) return;
   // A run may finish although a task then does not end.
   const bool finished = written && summary->status == "finished";
-  if (status.ok() || absl::IsCancelled(status) || finished) PrintSummary(*summary, run, program);
+  if (status.ok() || absl::IsCancelled(status) || finished) {
+    PrintSummary(*summary, run, program);
+  } else if (absl::IsUnavailable(status)) {
+    PrintHowToGoOn(*summary, run, program);
+  }
 }
 
 // Trains a run that CheckRun has found to fit its directory.

@@ -95,7 +95,7 @@ bool ChildExit::crashed() const {
 }
 
 absl::StatusCode ChildExit::status_code() const {
-  if (by_signal) return absl::StatusCode::kInternal;
+  if (by_signal) return crashed() ? absl::StatusCode::kInternal : absl::StatusCode::kUnavailable;
   switch (number) {
     case kExitDone:
       return absl::StatusCode::kOk;

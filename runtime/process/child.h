@@ -23,7 +23,8 @@ struct ChildExit {
   int number = 0;  // The signal, or the exit code.
 
   bool ok() const { return !by_signal && number == 0; }
-  // The code of a status that ends this process with the same exit code; Internal for a signal.
+  // The code of a status that ends this process with the same exit code. Of a signal:
+  // Internal for a crash; Unavailable, "start me again", for one that somebody sent.
   absl::StatusCode status_code() const;
   // SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT: of its own making, so what it computed is suspect.
   bool crashed() const;

@@ -57,6 +57,8 @@ TEST(ChildTest, SaysHowItEnded) {
   EXPECT_TRUE(ExitOf("kill -SEGV $$").crashed());
   EXPECT_TRUE(ExitOf("kill -ABRT $$").crashed());
   EXPECT_FALSE(ExitOf("exit 1").crashed());
+  EXPECT_EQ(ExitOf("kill -KILL $$").status_code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ExitOf("kill -SEGV $$").status_code(), absl::StatusCode::kInternal);
 }
 
 TEST(ChildTest, OutputGoesToTheLog) {

@@ -76,7 +76,7 @@ def a_killed_chief_ends_the_run_and_is_named():
         run.wait_for_step(25)
         run.kill("chief", 0)
         code = run.wait()
-        assert code != 0 and "chief/0 ended the run: killed by SIGKILL" in run.output, f"{code}\n{run.output}"
+        assert code == 138 and "chief/0 ended the run: killed by SIGKILL" in run.output, f"{code}\n{run.output}"
         run.assert_nothing_left()
         with cluster.Run(SMALL, *TWO, out=run.out) as again:
             again.finish()
