@@ -26,7 +26,7 @@ absl::StatusOr<absl::optional<ResumePoint>> FindResumePoint(const v1::RunConfig&
   std::vector<std::string> rejected;
   absl::StatusOr<std::unique_ptr<Checkpoint>> found =
       checkpoints->OpenLatestValid(verify, &rejected);
-  for (const std::string& line : rejected) LOG(WARNING) << "checkpoint not used: " << line;
+  for (const std::string& line : rejected) LOG(WARNING) << line;
   if (absl::IsNotFound(found.status())) {
     if (resume == "must") return NothingToResume(checkpoints->root());
     return absl::optional<ResumePoint>();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -124,8 +125,12 @@ std::string GoOn(const Summary& summary, const v1::RunConfig& run, const std::st
   std::string more;
   if (summary.status == "finished") {
     const bool by_steps = run.max_steps() > 0 && summary.steps >= run.max_steps();
-    more = by_steps ? absl::StrCat(" --max_steps=N (more than ", run.max_steps(), ")")
-                    : absl::StrCat(" --num_epochs=N (more than ", run.num_epochs(), ")");
+    // What has been trained may be more than this command asked for.
+    more = by_steps ? absl::StrCat(" --max_steps=N (more than ", summary.steps, ")")
+                    : absl::StrCat(" --num_epochs=N (more than ",
+                                   std::max<uint64_t>(run.num_epochs(),
+                                                      std::floor(summary.epochs.value_or(0))),
+                                   ")");
   }
   return absl::StrCat(Quoted(program), " train --run=", Quoted(run.out() + "/run.textproto"), more);
 }

@@ -49,8 +49,10 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_syst
     std::vector<std::string> rejected;
     absl::StatusOr<std::unique_ptr<Checkpoint>> newest =
         directory->OpenLatestValid(Checkpoint::Verify::kIndex, &rejected);
-    for (const std::string& reason : rejected) std::fprintf(stderr, "%s\n", reason.c_str());
-    return newest;
+    if (newest.ok()) {
+      for (const std::string& reason : rejected) std::fprintf(stderr, "%s\n", reason.c_str());
+    }
+    return newest;  // an error says it all
   }
   ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, directory->List());
   for (const CheckpointName& name : names) {

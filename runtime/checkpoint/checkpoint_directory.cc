@@ -102,7 +102,8 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> CheckpointDirectory::OpenLatestValid
     return absl::NotFoundError(absl::StrCat(root_, " has no checkpoint"));
   }
   return absl::DataLossError(
-      absl::StrCat(root_, " has no valid checkpoint: ", absl::StrJoin(*rejected, "; ")));
+      absl::StrCat(root_, " has no valid checkpoint: ", absl::StrJoin(*rejected, "; "),
+                   "; bring back a good copy, or start anew with another --out"));
 }
 
 bool CheckpointDirectory::IsValid(const CheckpointName& name) {

@@ -1,6 +1,7 @@
 #include "runtime/observability/metrics_file.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -89,7 +90,8 @@ absl::StatusOr<StepMetrics> ParseMetricsLine(absl::string_view line) {
     return absl::InvalidArgumentError("has no step");
   }
   ReadField(fields, "epoch", &metrics.epoch);
-  ReadField(fields, "loss", &metrics.loss);
+  // null: not finite.
+  if (!ReadField(fields, "loss", &metrics.loss)) metrics.loss = std::nan("");
   ReadField(fields, "accuracy", &metrics.accuracy);
   ReadField(fields, "examples", &metrics.examples);
   ReadField(fields, "examples_per_second", &metrics.examples_per_second);

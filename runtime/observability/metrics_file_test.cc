@@ -79,6 +79,12 @@ TEST_F(MetricsFileTest, AbsentAndNonFiniteValuesAreNull) {
   EXPECT_THAT(line, Not(HasSubstr("eval_")));
 }
 
+TEST(MetricsLineTest, ALossThatIsNullIsNoNumber) {
+  const absl::StatusOr<StepMetrics> line = ParseMetricsLine("{\"step\": 3, \"loss\": null}");
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_TRUE(std::isnan(line->loss));
+}
+
 TEST_F(MetricsFileTest, StepsOnlyIncrease) {
   auto file = Open(0);
   ASSERT_TRUE(file->Append(Step(1)).ok());
