@@ -76,16 +76,19 @@ def test_summaries_are_written_as_event_files():
             if "eval_accuracy" in line:
                 assert abs(test["accuracy", step] - line["eval_accuracy"]) < 1e-6, step
         model = event_files.read(run.out / "events/worker-0")
-        assert {step for _, step in model} == set(range(20, max(lines) + 1, 20)), model.keys()
+        # Worker 0 may come to the run after worker 1 has begun alone.
+        steps = {step for _, step in model}
+        assert steps and steps == set(range(min(steps), max(lines) + 1, 20)) and min(steps) % 20 == 0, model.keys()
+        first = min(steps)
         for tag in ("clone_loss", "total_loss", "sharpness", "sharpness/gradient", "sharpness/gradient_norm"):
-            assert (tag, 20) in model, model.keys()
+            assert (tag, first) in model, model.keys()
         for (tag, step), value in model.items():
             if tag.endswith("/gradient"):
                 assert sum(value["counts"]) == value["num"] > 0, (tag, value)
                 norm = model[tag + "_norm", step]
                 assert abs(norm - value["sum_squares"]**0.5) <= 1e-6 * norm, (tag, norm, value)
         # The loss of one batch beside the mean over the step's two.
-        assert 0.5 < model["total_loss", 20] / lines[20]["loss"] < 2, (model["total_loss", 20], lines[20])
+        assert 0.5 < model["total_loss", first] / lines[first]["loss"] < 2, (model["total_loss", first], lines[first])
 
 
 def test_summaries_do_not_change_what_is_trained():
