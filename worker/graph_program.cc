@@ -2,98 +2,38 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "ml/tensor/device_spec.h"
 #include "runtime/config/run_config.h"
 #include "worker/declared_variable.h"
+#include "worker/run_devices.h"
 
 namespace shoal {
 namespace {
 
-// The devices that the run names, in their short form.
-std::vector<std::string> ListedDevices(const v1::RunConfig& run) {
-  if (run.deployment().devices().empty()) return {};
-  std::vector<std::string> names;
-  for (absl::string_view name : absl::StrSplit(run.deployment().devices(), ',')) {
-    names.emplace_back(absl::StripAsciiWhitespace(name));
-  }
-  return names;
-}
-
-// Whether no clone will be on a device with memory of its own.
-bool AreAllOnHost(const v1::RunConfig& run, absl::string_view device_type) {
-  if (device_type == "CPU") return true;
-  const std::vector<std::string> listed = ListedDevices(run);
-  return !listed.empty() && std::all_of(listed.begin(), listed.end(), [](const std::string& name) {
-    const absl::StatusOr<DeviceSpec> spec = DeviceSpec::Parse(name);
-    return spec.ok() && spec->device_type == "CPU";
-  });
-}
-
-absl::StatusOr<DeploymentConfig> DeploymentFor(const v1::RunConfig& run,
-                                               absl::string_view device_type) {
-  const v1::DeploymentOptions& deployment = run.deployment();
-  DeploymentConfigOptions options;
-  if (deployment.has_num_clones()) options.num_clones = static_cast<int>(deployment.num_clones());
-  options.clone_on_cpu = deployment.clone_on_cpu();
-  options.replica_id = static_cast<int>(deployment.replica_id());
-  if (deployment.has_num_replicas())
-    options.num_replicas = static_cast<int>(deployment.num_replicas());
-  if (deployment.has_num_ps_tasks())
-    options.num_ps_tasks = static_cast<int>(deployment.num_ps_tasks());
-  if (!deployment.worker_job_name().empty()) options.worker_job_name = deployment.worker_job_name();
-  if (!deployment.ps_job_name().empty()) options.ps_job_name = deployment.ps_job_name();
-  if (!deployment.devices().empty()) options.clone_devices = ListedDevices(run);
-  if (deployment.variables() == "first_device") options.variables_on = VariablesOn::kFirstDevice;
-  if (deployment.variables() == "mirrored") options.variables_on = VariablesOn::kMirrored;
-  options.reduce_on_clones = AreAllOnHost(run, device_type);
-  return DeploymentConfig::Create(std::move(options));
-}
-
-// Whether one of the backends has the device; CPUs are always there.
-bool IsThere(const DeviceSpec& device, const std::vector<KernelBackend>& accelerators) {
-  if (device.device_type == "CPU") return true;
-  return std::any_of(accelerators.begin(), accelerators.end(), [&](const KernelBackend& backend) {
-    return backend.device_type == device.device_type &&
-           device.device_index.value_or(0) < backend.num_devices;
-  });
-}
-
-// The devices of this process that the run uses: those that it lists, and where it lists one that
-// is not there, the CPU of the same index, which soft placement will take. Without a list a replica
-// has one CPU device for each clone, and the GPU of the clone's index where there is one.
-std::vector<std::string> DeviceNames(const v1::RunConfig& run,
-                                     const std::vector<KernelBackend>& accelerators) {
-  std::vector<std::string> names;
-  const auto add = [&names](const std::string& name) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  };
-  for (const std::string& name : ListedDevices(run)) {
-    const absl::StatusOr<DeviceSpec> spec = DeviceSpec::Parse(name);
-    const bool is_there = spec.ok() && IsThere(*spec, accelerators);
-    add(is_there ? name : absl::StrCat("/cpu:", spec.ok() ? spec->device_index.value_or(0) : 0));
-  }
-  if (!names.empty()) {
-    add("/cpu:0");
-    return names;
-  }
-  const uint32_t clones = run.deployment().has_num_clones() ? run.deployment().num_clones() : 1;
-  for (uint32_t i = 0; i < (run.deployment().clone_on_cpu() ? 1 : std::max(1u, clones)); ++i) {
-    add(absl::StrCat("/cpu:", i));
-    const std::string gpu = absl::StrCat("/gpu:", i);
-    if (!run.deployment().clone_on_cpu() && IsThere(*DeviceSpec::Parse(gpu), accelerators)) {
-      add(gpu);
+// The node that sums a variable's gradients over the clones and its parts; of one clone the
+// gradient itself.
+void AddGradientLines(const TrainOp& train_op,
+                      const std::function<std::string(const Node& node)>& device_of,
+                      std::vector<std::string>* lines) {
+  for (const GradientAndVariable& pair : train_op.gradients) {
+    const Node& sum = *pair.gradient.node;
+    const bool is_sum = sum.clone_index < 0;
+    for (const Output& part : is_sum ? sum.inputs : std::vector<Output>{pair.gradient}) {
+      lines->push_back(absl::StrCat("gradient ", part.name(), " of ", pair.variable.name(), " on ",
+                                    device_of(*part.node)));
     }
+    if (!is_sum) continue;
+    lines->push_back(
+        absl::StrCat("gradients of ", pair.variable.name(), " summed on ", device_of(sum)));
   }
-  return names;
 }
 
 }  // namespace
@@ -114,8 +54,7 @@ absl::StatusOr<std::unique_ptr<GraphProgram>> GraphProgram::Create(Options optio
 absl::Status GraphProgram::Build(bool is_training, Deployed* deployed) {
   deployed->graph = std::make_unique<Graph>();
   deployed->queue = std::make_unique<InputQueue>(options_.fields);
-  ASSIGN_OR_RETURN(DeploymentConfig config,
-                   DeploymentFor(options_.run, options_.backend.device_type));
+  ASSIGN_OR_RETURN(DeploymentConfig config, DeploymentOfRun(options_.run, options_.accelerators));
   GraphBuilder builder(deployed->graph.get());
   const CloneFunction clone = [&](GraphBuilder& clone_builder) {
     const ModelOutputs outputs =
@@ -274,7 +213,7 @@ absl::StatusOr<PlacerOptions> GraphProgram::PlacerFor() const {
       placer.devices,
       LocalDevices(deployment.worker_job_name().empty() ? "worker" : deployment.worker_job_name(),
                    static_cast<int>(deployment.replica_id()),
-                   DeviceNames(options_.run, options_.accelerators)));
+                   DevicesOfRun(options_.run, options_.accelerators)));
   placer.allow_soft_placement =
       !deployment.has_allow_soft_placement() || deployment.allow_soft_placement();
   placer.has_kernel = [this](absl::string_view device_type, const Node& node) {
@@ -414,12 +353,7 @@ absl::Status GraphProgram::Evaluate(const LoadedBatch& batch,
 }
 
 std::vector<std::string> GraphProgram::missing_devices() const {
-  std::vector<std::string> missing;
-  for (std::string& name : ListedDevices(options_.run)) {
-    const absl::StatusOr<DeviceSpec> spec = DeviceSpec::Parse(name);
-    if (spec.ok() && !IsThere(*spec, options_.accelerators)) missing.push_back(std::move(name));
-  }
-  return missing;
+  return MissingDevices(ListedDevices(options_.run), options_.accelerators);
 }
 
 std::vector<std::string> GraphProgram::PlacementLines() const {
@@ -449,21 +383,13 @@ std::vector<std::string> GraphProgram::PlacementLines() const {
     lines.push_back(absl::StrCat("clone ", i, " on ", clone_devices[i]));
   }
   if (!deployment.log_device_placement()) return lines;
-  for (const GradientAndVariable& pair : train_.model.train_op->gradients) {
-    const Node& sum = *pair.gradient.node;
-    const std::vector<Output> parts =
-        sum.clone_index < 0 ? sum.inputs : std::vector<Output>{pair.gradient};
-    for (const Output& part : parts) {
-      lines.push_back(absl::StrCat("gradient ", part.name(), " of ", pair.variable.name(), " on ",
-                                   device_of(*part.node)));
-    }
-  }
+  AddGradientLines(*train_.model.train_op, device_of, &lines);
   return lines;
 }
 
 std::string GraphProgram::compute_fingerprint() const {
   std::string text = options_.compute_name;
-  const std::vector<std::string> names = DeviceNames(options_.run, options_.accelerators);
+  const std::vector<std::string> names = DevicesOfRun(options_.run, options_.accelerators);
   for (const KernelBackend& accelerator : options_.accelerators) {
     const bool is_used = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
       const absl::StatusOr<DeviceSpec> spec = DeviceSpec::Parse(name);

@@ -55,7 +55,7 @@ class GraphProgram : public ReplicaProgram {
   std::vector<std::string> missing_devices() const;
   // For people, a line each: "variable NAME [SHAPE] on DEVICE, DEVICE" in the order of declaration,
   // "clone 0 on DEVICE", and with log_device_placement "gradient NODE of VARIABLE on DEVICE" for
-  // each clone.
+  // each clone and "gradients of VARIABLE summed on DEVICE".
   std::vector<std::string> PlacementLines() const;
 
  private:

@@ -115,16 +115,57 @@ TEST(GraphProgramTest, AddingADeviceChangesNothingButRounding) {
 }
 
 TEST(GraphProgramTest, WhereTheVariablesAreDoesNotChangeAByte) {
-  const auto on_cpu = Make(RunOn("/cpu:1,/cpu:2,/cpu:4"));
-  const Computed expected = TrainOn(on_cpu.get(), kExamples);
-  for (const char* variables : {"first_device", "mirrored"}) {
-    const auto program = Make(RunOn("/cpu:1,/cpu:2,/cpu:4", variables));
-    const Computed computed = TrainOn(program.get(), kExamples);
-    for (size_t v = 0; v < expected.gradients.size(); ++v) {
-      const absl::Span<const float> a = expected.gradients[v].span<float>();
-      const absl::Span<const float> b = computed.gradients[v].span<float>();
-      EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin())) << variables << " " << v;
+  const Computed expected = TrainOn(Make(RunOn("/cpu:1,/cpu:2,/cpu:4")).get(), kExamples);
+  SimulatedDeviceOptions simulated;
+  simulated.num_devices = 3;
+  const std::vector<KernelBackend> gpus = {SimulatedBackend(CpuKernelBackend(), simulated)};
+  // On CPUs the sums are where they are best, whatever is asked for; with GPUs where it says.
+  for (const char* devices :
+       {"/cpu:1,/cpu:2,/cpu:4", "/gpu:0,/gpu:1,/gpu:2", "/gpu:2,/cpu:1,/gpu:0"}) {
+    for (const char* variables : {"cpu", "first_device", "mirrored"}) {
+      const auto program = Make(RunOn(devices, variables), gpus);
+      const Computed computed = TrainOn(program.get(), kExamples);
+      for (size_t v = 0; v < expected.gradients.size(); ++v) {
+        EXPECT_EQ(expected.gradients[v].span<float>(), computed.gradients[v].span<float>())
+            << devices << " " << variables << " " << v;
+      }
     }
+  }
+}
+
+// The devices that PlacementLines names for the sums of gradients, each once.
+std::vector<std::string> SummingDevices(const GraphProgram& program) {
+  std::vector<std::string> devices;
+  for (const std::string& line : program.PlacementLines()) {
+    const size_t at = line.find(" summed on /job:worker/task:0/device:");
+    if (at == std::string::npos) continue;
+    devices.push_back(line.substr(line.find("device:", at) + 7));
+  }
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  return devices;
+}
+
+TEST(GraphProgramTest, GradientsAreSummedOnTheCpuOnTheFirstDeviceOrByAll) {
+  const auto summed = [](const char* devices, const char* variables, bool between_devices) {
+    SimulatedTraffic traffic;
+    SimulatedDeviceOptions simulated;
+    simulated.num_devices = 3;
+    simulated.traffic = &traffic;
+    v1::RunConfig run = RunOn(devices, variables);
+    run.mutable_deployment()->set_log_device_placement(true);
+    const auto program = Make(run, {SimulatedBackend(CpuKernelBackend(), simulated)});
+    TrainOn(program.get(), kExamples);
+    EXPECT_EQ(traffic.peer_copies > 0, between_devices) << devices << " " << variables;
+    return SummingDevices(*program);
+  };
+  EXPECT_THAT(summed("/gpu:0,/gpu:2", "cpu", false), ElementsAre("CPU:0"));
+  EXPECT_THAT(summed("/gpu:0,/gpu:2", "first_device", true), ElementsAre("GPU:0"));
+  EXPECT_THAT(summed("/gpu:0,/gpu:2", "mirrored", true), ElementsAre("GPU:0", "GPU:2"));
+  // CPU 7 in place of a GPU that is not there: one more device, not a run on CPUs only.
+  EXPECT_THAT(summed("/gpu:0,/gpu:7", "cpu", false), ElementsAre("CPU:0"));
+  for (const char* variables : {"cpu", "first_device", "mirrored"}) {
+    EXPECT_THAT(summed("/gpu:5,/gpu:7", variables, false), ElementsAre("CPU:5", "CPU:7"));
   }
 }
 
