@@ -18,7 +18,6 @@
 #include "ml/data/npy_file.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/nn/model_builder.h"
-#include "ml/tensor/device_spec.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
@@ -51,15 +50,6 @@ std::vector<std::string> DevicesOf(const v1::RunConfig& run) {
     devices.emplace_back(absl::StripAsciiWhitespace(device));
   }
   return devices;
-}
-
-// Devices that are no CPUs are not there, see MakeParallel.
-void SayMissing(const std::vector<std::string>& devices) {
-  for (const std::string& device : devices) {
-    const absl::StatusOr<DeviceSpec> spec = DeviceSpec::Parse(device);
-    if (!spec.ok() || spec->device_type == "CPU") continue;
-    std::fprintf(stderr, "devices: there is no %s; a CPU is used instead\n", device.c_str());
-  }
 }
 
 ParallelModelSpec::Model WithProbabilities(PredictionFunction predictions, std::string loss) {
@@ -165,18 +155,20 @@ absl::StatusOr<std::string> Predict(absl::Span<const std::string> args) {
   } else {
     ASSIGN_OR_RETURN(data, MakeInputs(options.run.data(), line.task.input_file));
   }
-  ASSIGN_OR_RETURN(const Tensor predictions, PredictDataset(options, *data, checkpoint.get()));
-  SayMissing(DevicesOf(options.run));
-  RETURN_IF_ERROR(WritePredictions(file_system.get(), path, predictions));
+  ASSIGN_OR_RETURN(const Predictions predictions, PredictDataset(options, *data, checkpoint.get()));
+  for (const std::string& device : predictions.missing_devices) {
+    std::fprintf(stderr, "devices: there is no %s; a CPU is used instead\n", device.c_str());
+  }
+  RETURN_IF_ERROR(WritePredictions(file_system.get(), path, predictions.rows));
   return absl::StrCat(data->size(), data->size() == 1 ? " example" : " examples", ", step ",
                       checkpoint->manifest().step(), ": ", path, " ",
-                      predictions.shape().ToString());
+                      predictions.rows.shape().ToString());
 }
 
 }  // namespace
 
-absl::StatusOr<Tensor> PredictDataset(const PredictOptions& options, const Dataset& data,
-                                      Checkpoint* checkpoint) {
+absl::StatusOr<Predictions> PredictDataset(const PredictOptions& options, const Dataset& data,
+                                           Checkpoint* checkpoint) {
   const FieldSpec& input = data.fields()[0];
   ASSIGN_OR_RETURN(const std::unique_ptr<ParallelModel> model,
                    MakeParallel(options, input, checkpoint->manifest()));
@@ -188,7 +180,8 @@ absl::StatusOr<Tensor> PredictDataset(const PredictOptions& options, const Datas
   }
   const int64_t batch = static_cast<int64_t>(options.run.batch_size()) *
                         static_cast<int64_t>(DevicesOf(options.run).size());
-  Tensor predictions;
+  Predictions predictions;
+  predictions.missing_devices = model->missing_devices();
   for (int64_t first = 0; first < data.size(); first += batch) {
     const int64_t count = std::min(batch, data.size() - first);
     ASSIGN_OR_RETURN(const Tensor rows, ReadRows(data, first, count));
@@ -197,11 +190,11 @@ absl::StatusOr<Tensor> PredictDataset(const PredictOptions& options, const Datas
     if (first == 0) {
       Shape shape = part.shape();
       shape.set_dim(0, data.size());
-      predictions = Tensor(DataType::kFloat32, shape);
+      predictions.rows = Tensor(DataType::kFloat32, shape);
     }
-    std::copy(
-        part.span<float>().begin(), part.span<float>().end(),
-        predictions.mutable_span<float>().begin() + first * (part.shape().num_elements() / count));
+    std::copy(part.span<float>().begin(), part.span<float>().end(),
+              predictions.rows.mutable_span<float>().begin() +
+                  first * (part.shape().num_elements() / count));
   }
   return predictions;
 }

@@ -2,6 +2,9 @@
 #ifndef SHOAL_DEPLOY_PREDICT_COMMAND_H_
 #define SHOAL_DEPLOY_PREDICT_COMMAND_H_
 
+#include <string>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
@@ -21,11 +24,16 @@ struct PredictOptions {
   bool probabilities = false;
 };
 
-// A row of predictions for each example's first field, in order: the model's outputs, float32.
+struct Predictions {
+  Tensor rows;                               // one for each example, in order: float32
+  std::vector<std::string> missing_devices;  // CPUs were used instead
+};
+
+// The model's outputs for each example's first field.
 // FailedPrecondition if the examples or the run's model do not fit the checkpoint, naming the
 // variable.
-absl::StatusOr<Tensor> PredictDataset(const PredictOptions& options, const Dataset& data,
-                                      Checkpoint* checkpoint);
+absl::StatusOr<Predictions> PredictDataset(const PredictOptions& options, const Dataset& data,
+                                           Checkpoint* checkpoint);
 
 }  // namespace shoal
 

@@ -11,6 +11,7 @@
 
 #include "base/status_macros.h"
 #include "worker/declared_variable.h"
+#include "worker/run_devices.h"
 #include "worker/variable_file.h"
 
 namespace shoal {
@@ -48,28 +49,6 @@ absl::Status CheckTensors(const char* what, const std::vector<FieldSpec>& fields
     }
   }
   return absl::OkStatus();
-}
-
-// The devices to compile for: those that the backend has, CPUs in place of others.
-std::vector<std::string> PresentDevices(const ParallelModelOptions& options) {
-  std::vector<std::string> names;
-  const auto add = [&](std::string name) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
-      names.push_back(std::move(name));
-    }
-  };
-  for (const std::string& name : options.devices) {
-    const absl::StatusOr<DeviceSpec> device = DeviceSpec::Parse(name);
-    if (!device.ok()) continue;  // an error where clones are made
-    const bool is_there = device->device_type == "CPU" ||
-                          std::any_of(options.accelerators.begin(), options.accelerators.end(),
-                                      [&](const KernelBackend& backend) {
-                                        return backend.device_type == device->device_type;
-                                      });
-    add(is_there ? name : absl::StrCat("/cpu:", device->device_index.value_or(0)));
-  }
-  add("/cpu:0");
-  return names;
 }
 
 }  // namespace
@@ -206,7 +185,9 @@ absl::Status ParallelModel::Compile(int64_t num_examples, bool is_training,
   }
   std::vector<size_t> contributes;
   CompileRequest request = RequestFor(*compiled, num_examples, is_training, &contributes);
-  ASSIGN_OR_RETURN(request.placer.devices, LocalDevices("worker", 0, PresentDevices(options_)));
+  ASSIGN_OR_RETURN(
+      request.placer.devices,
+      LocalDevices("worker", 0, PresentDevices(options_.devices, options_.accelerators)));
   request.placer.allow_soft_placement = options_.allow_soft_placement;
   request.backend = &options_.backend;
   for (const KernelBackend& backend : options_.accelerators) {
@@ -349,6 +330,10 @@ absl::Status ParallelModel::Save(FileSystem& file_system, const std::string& pat
 
 absl::Status ParallelModel::Load(FileSystem& file_system, const std::string& path) {
   return ReadVariableFile(file_system, path, variables_.get());
+}
+
+std::vector<std::string> ParallelModel::missing_devices() const {
+  return MissingDevices(options_.devices, options_.accelerators);
 }
 
 std::string ParallelModel::Summary() const {

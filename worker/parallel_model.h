@@ -84,6 +84,10 @@ class ParallelModel {
   absl::Status Save(FileSystem& file_system, const std::string& path) const;
   absl::Status Load(FileSystem& file_system, const std::string& path);
 
+  // Devices of the options that this build or machine does not have; soft placement computes their
+  // copies on CPUs.
+  std::vector<std::string> missing_devices() const;
+
   // Variables with shapes and numbers of parameters, outputs, totals.
   std::string Summary() const;
 

@@ -11,6 +11,7 @@
 #include "ml/graph/graph_runner.h"
 #include "ml/graph/ops.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
+#include "ml/kernels/simulated_device.h"
 #include "ml/nn/layers.h"
 #include "ml/nn/losses.h"
 #include "proto/v1/optimizer_config.pb.h"
@@ -18,6 +19,7 @@
 namespace shoal {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -247,6 +249,24 @@ TEST(ParallelModelTest, ADeviceThatIsNotThereIsACpuOrAnError) {
   options.devices = {"/cpu:0", "/cpu:0"};
   EXPECT_THAT(std::string(ParallelModel::Create(TwoInputs(), options).status().message()),
               HasSubstr("named twice"));
+}
+
+TEST(ParallelModelTest, OnlyDevicesThatAreNotThereAreMissing) {
+  SimulatedTraffic traffic;
+  SimulatedDeviceOptions simulated;
+  simulated.num_devices = 3;
+  simulated.traffic = &traffic;
+  ParallelModelOptions options;
+  options.devices = {"/gpu:0", "/gpu:2", "/gpu:7", "/cpu:1"};
+  options.backend = CpuKernelBackend();
+  options.accelerators = {SimulatedBackend(CpuKernelBackend(), simulated)};
+  auto model = ParallelModel::Create(TwoInputs(), options);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT((*model)->missing_devices(), ElementsAre("/gpu:7"));
+  const auto one = Make(TwoInputs(), {"/cpu:0"});
+  EXPECT_THAT(one->missing_devices(), ElementsAre());
+  ExpectSame(Predicted(model->get(), 9), Predicted(one.get(), 9));
+  EXPECT_GT(traffic.kernels, 0);
 }
 
 }  // namespace
