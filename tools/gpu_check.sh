@@ -3,7 +3,8 @@
 #   tools/gpu_check.sh pack DIR    builds with --config=cuda and fills DIR: programs, the libraries
 #                                  they need (not the driver's), and this script as DIR/gpu_check
 #   DIR/gpu_check                  conformance, also under compute-sanitizer where that is installed;
-#                                  training on one and on all GPUs; times of steps
+#                                  graphs; gradients of the zoo against PyTorch's; training on one
+#                                  and on all GPUs; times of steps
 # DIR may be carried to a machine with other system libraries. Exit codes of the check: 0 all passed,
 # 1 something failed, 3 no GPU.
 set -uo pipefail
@@ -12,6 +13,7 @@ readonly TARGETS=(
   //deploy:shoal
   //ml/graph:device_memory_test
   //ml/kernels:conformance_test
+  //ml/nn:golden_gradients_test
   //tests/benchmark:step_benchmark
   //tools/list_gpus
 )
@@ -53,6 +55,7 @@ pack() {
     [[ -e "$library" ]] && cp -fL "$library" "$to/lib/"
   done
   cp deploy/runs/seed_mlp.textproto "$to/run.textproto" || exit 1
+  mkdir -p "$to/ml/nn" && cp -r ml/nn/golden "$to/ml/nn/" || exit 1
   cp tools/gpu_check.sh "$to/gpu_check" || exit 1
   echo "packed: $(du -sh "$to" | cut -f1) in $to; carry it to a GPU and start $to/gpu_check"
 }
@@ -87,6 +90,9 @@ train() {
   return "$code"
 }
 
+# The files of the test are named from the folder.
+golden_gradients() { (cd "$here" && start golden_gradients_test); }
+
 time_steps() {
   local model=$1 batch=$2 device=$3
   printf '%s, batch %d, %s: median ms of a step, CPU ms, GF/s of a core: ' "$model" "$batch" "$device"
@@ -113,6 +119,7 @@ run() {
   devices=$(echo "$gpus" | cut -d' ' -f1 | paste -sd,)
   check conformance start conformance_test
   check executor start device_memory_test
+  check "golden gradients" golden_gradients
   for sanitizer in memcheck racecheck; do
     if command -v compute-sanitizer >/dev/null; then
       check "$sanitizer" compute-sanitizer --tool "$sanitizer" --error-exitcode 1 \

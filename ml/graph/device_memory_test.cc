@@ -1,4 +1,5 @@
-// Graphs on devices with memory of their own, played by simulated ones.
+// Graphs on devices with memory of their own, played by simulated ones; the first cases also on
+// GPUs where there are some.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "ml/graph/graph_runner.h"
 #include "ml/graph/ops.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
+#include "ml/kernels/cuda/cuda_kernels.h"
 #include "ml/kernels/simulated_device.h"
 #include "ml/nn/layers.h"
 #include "ml/nn/losses.h"
@@ -88,6 +90,27 @@ class DeviceMemoryTest : public testing::Test {
     }
   }
 
+  // The same on the GPUs of this machine, if it has as many.
+  void ExpectNearTheCpuOnGpus(const std::vector<Output>& fetches, int num_gpus) {
+    const absl::StatusOr<KernelBackend> gpu = CudaKernelBackend();
+    if (!gpu.ok() || gpu->num_devices < num_gpus) return;
+    const std::vector<Tensor> variables = InitialValues(graph_, 17);
+    const auto expected = RunGraph(graph_, cpu_, feeds_, variables, fetches);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    std::vector<std::string> devices = {"/cpu:0", "/cpu:1"};
+    for (int i = 0; i < num_gpus; ++i) devices.push_back(absl::StrCat("/gpu:", i));
+    CompileRequest request = RequestFor(fetches, devices);
+    request.accelerators = {&*gpu};
+    const auto executable = CompileOrDie(request);
+    for (int run = 0; run < 50; ++run) {
+      const std::vector<Tensor> got = RunOnce(executable.get(), feeds_, variables);
+      ASSERT_TRUE(executable->status().ok()) << executable->status();
+      for (size_t i = 0; i < got.size(); ++i) {
+        ASSERT_LT(RelativeDistance(got[i], (*expected)[i]), 1e-5) << "run " << run << " " << i;
+      }
+    }
+  }
+
   // The fetches that a run tells of, in their order.
   std::vector<int> Told(Executable* executable, const std::vector<Tensor>& variables) {
     std::vector<const void*> inputs, values;
@@ -137,6 +160,7 @@ TEST_F(DeviceMemoryTest, BindingsGoUpAndGradientsComeDownInOnePackEach) {
   EXPECT_EQ(traffic_.uploads, before + 50);
   EXPECT_EQ(traffic_.downloads, 50);
   EXPECT_GE(executable->arena_bytes(), static_cast<size_t>(traffic_.allocated_bytes));
+  ExpectNearTheCpuOnGpus(fetches, 1);
 }
 
 TEST_F(DeviceMemoryTest, ClonesOnTwoDevicesAreSummedOnTheHost) {
@@ -146,6 +170,7 @@ TEST_F(DeviceMemoryTest, ClonesOnTwoDevicesAreSummedOnTheHost) {
   const auto executable = CompileOrDie(RequestFor(fetches, {"/cpu:0", "/gpu:0", "/gpu:1"}));
   EXPECT_EQ(Count(executable->ToString(), "CopyToHost("), 2 * 5) << executable->ToString();
   ExpectBytesOfTheCpu(fetches, executable.get());
+  ExpectNearTheCpuOnGpus(fetches, 2);
 }
 
 TEST_F(DeviceMemoryTest, OutputsAreToldInTheOrderOfCompletion) {
@@ -180,6 +205,7 @@ TEST_F(DeviceMemoryTest, AValueCrossesABorderOnceForEachMemoryThatReadsIt) {
   EXPECT_EQ(Count(text, "CopyFromPeer("), 2) << text;  // a to the second, d to the first
   EXPECT_EQ(Count(text, "CopyFromHost("), 3) << text;  // b to both, c to the second
   ExpectBytesOfTheCpu(fetches, executable.get());
+  ExpectNearTheCpuOnGpus(fetches, 2);
 }
 
 TEST_F(DeviceMemoryTest, ConstantsAreMadeWhereTheyAreRead) {
@@ -198,6 +224,7 @@ TEST_F(DeviceMemoryTest, ConstantsAreMadeWhereTheyAreRead) {
   const auto executable = CompileOrDie(RequestFor(fetches, {"/cpu:0", "/gpu:0", "/gpu:1"}));
   EXPECT_EQ(Count(executable->ToString(), "CPU:0"), 0) << executable->ToString();
   ExpectBytesOfTheCpu(fetches, executable.get());
+  ExpectNearTheCpuOnGpus(fetches, 2);
 }
 
 TEST_F(DeviceMemoryTest, WhatADeviceHasNoKernelForGoesToTheCpuSoftly) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "ml/graph/graph_runner.h"
 #include "ml/graph/ops.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
+#include "ml/kernels/cuda/cuda_kernels.h"
 #include "ml/nn/losses.h"
 #include "ml/nn/zoo.h"
 
@@ -227,20 +229,38 @@ struct Errors {
   double pytorch = 0;
 };
 
-void AddErrors(Model model, const Golden& golden, std::map<std::string, Errors>* errors) {
+// On the first GPU, or the CPU if there is no backend of one. Nothing after an error, which is
+// told.
+std::vector<Tensor> Run(const Training& training, const KernelBackend* gpu) {
+  const KernelBackend cpu = CpuKernelBackend();
+  CompileRequest request = MakeRequest(training.graph, cpu, training.feeds, training.fetches);
+  if (gpu != nullptr) {
+    request.accelerators = {gpu};
+    request.placer.devices = *LocalDevices("worker", 0, {"/cpu:0", "/gpu:0"});
+  }
+  const absl::StatusOr<std::unique_ptr<Executable>> executable = Compile(request);
+  EXPECT_TRUE(executable.ok()) << executable.status();
+  if (!executable.ok()) return {};
+  std::vector<Tensor> got = RunOnce(executable->get(), training.feeds, training.variables);
+  EXPECT_TRUE((*executable)->status().ok()) << (*executable)->status();
+  if (!(*executable)->status().ok()) return {};
+  return got;
+}
+
+void AddErrors(Model model, const Golden& golden, const KernelBackend* gpu,
+               std::map<std::string, Errors>* errors) {
   const Training training(model, golden);
   const std::vector<Output> variables = training.graph.Collection(kTrainableVariables);
   ASSERT_EQ(variables.size(), golden.gradients.size());
-  const auto got = RunGraph(training.graph, CpuKernelBackend(), training.feeds, training.variables,
-                            training.fetches);
-  ASSERT_TRUE(got.ok()) << got.status();
-  EXPECT_NEAR((*got)[0].span<float>()[0], golden.loss, 1e-4 * golden.loss);
+  const std::vector<Tensor> got = Run(training, gpu);
+  ASSERT_EQ(got.size(), training.fetches.size());
+  EXPECT_NEAR(got[0].span<float>()[0], golden.loss, 1e-4 * golden.loss);
   for (size_t i = 0; i < variables.size(); ++i) {
     const std::string& name = variables[i].name();
     const auto expected = std::find_if(golden.gradients.begin(), golden.gradients.end(),
                                        [&](const GoldenGradient& g) { return g.variable == name; });
     ASSERT_NE(expected, golden.gradients.end()) << name;
-    const Tensor& gradient = (*got)[i + 1];
+    const Tensor& gradient = got[i + 1];
     ASSERT_EQ(gradient.shape().num_elements(), expected->elements) << name;
     const double error = Distance(SketchOf(name, gradient), expected->sketch) / expected->norm;
     Errors& sums = (*errors)[name];
@@ -249,11 +269,12 @@ void AddErrors(Model model, const Golden& golden, std::map<std::string, Errors>*
   }
 }
 
-TEST_P(GoldenGradientsTest, ErrorsAreAtMostTwiceThoseOfPyTorchInFloat32) {
-  const std::vector<Golden> draws = ReadGolden(GetParam().name);
+void ExpectErrorsAtMostTwiceThoseOfPyTorch(const GoldenCase& test, const KernelBackend* gpu) {
+  SCOPED_TRACE(gpu == nullptr ? "CPU" : gpu->libraries);
+  const std::vector<Golden> draws = ReadGolden(test.name);
   ASSERT_FALSE(draws.empty());
   std::map<std::string, Errors> errors;
-  for (const Golden& golden : draws) AddErrors(GetParam().model, golden, &errors);
+  for (const Golden& golden : draws) AddErrors(test.model, golden, gpu, &errors);
   const auto mean = [&](double squares) {
     return std::sqrt(squares / static_cast<double>(draws.size()));
   };
@@ -261,6 +282,13 @@ TEST_P(GoldenGradientsTest, ErrorsAreAtMostTwiceThoseOfPyTorchInFloat32) {
     EXPECT_LE(mean(squares.ours), std::max(kLastPlaces, 2 * mean(squares.pytorch)))
         << name << ": PyTorch's in float32 is " << mean(squares.pytorch);
   }
+}
+
+// On the CPU, and on a GPU where there is one.
+TEST_P(GoldenGradientsTest, ErrorsAreAtMostTwiceThoseOfPyTorchInFloat32) {
+  ExpectErrorsAtMostTwiceThoseOfPyTorch(GetParam(), nullptr);
+  const absl::StatusOr<KernelBackend> gpu = CudaKernelBackend();
+  if (gpu.ok()) ExpectErrorsAtMostTwiceThoseOfPyTorch(GetParam(), &*gpu);
 }
 
 INSTANTIATE_TEST_SUITE_P(
