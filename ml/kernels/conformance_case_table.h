@@ -65,6 +65,8 @@ void AddGlobalPools(CaseTable& table);
 void AddTransposedConvolutions(CaseTable& table);
 void AddOtherNorms(CaseTable& table);
 void AddNormalization(CaseTable& table);
+// conformance_long_cases.cc
+void AddLongReductions(CaseTable& table);
 // conformance_loss_cases.cc
 void AddSoftmaxes(CaseTable& table);
 void AddLosses(CaseTable& table);

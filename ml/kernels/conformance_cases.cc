@@ -25,6 +25,7 @@ std::vector<ConformanceCase> ConformanceCases() {
   conformance::AddSelections(table);
   conformance::AddBoxes(table);
   conformance::AddLookups(table);
+  conformance::AddLongReductions(table);
   return table.Take();
 }
 
