@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "base/mutex.h"
 #include "base/status_macros.h"
@@ -57,14 +60,18 @@ bool HasKernel(absl::string_view op, absl::Span<const TensorSpec> inputs,
   return cuda::HasLoop(Families(), op, inputs, outputs);
 }
 
-// GPU and libraries, as in KernelBackend::libraries.
+// The kinds of GPUs that there are and the libraries, as in KernelBackend::libraries.
 std::string ComputeName() {
-  cudaDeviceProp properties;
-  if (cudaGetDeviceProperties(&properties, 0) != cudaSuccess) return "";
+  std::set<std::string> gpus;
+  for (int i = 0; i < cuda::NumDevices(); ++i) {
+    cudaDeviceProp properties;
+    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) return "";
+    gpus.insert(absl::StrCat(properties.name, " sm_", properties.major, properties.minor));
+  }
   int runtime = 0;
   cudaRuntimeGetVersion(&runtime);
-  return absl::StrCat(properties.name, " sm_", properties.major, properties.minor, ", CUDA ",
-                      runtime, ", cuBLASLt ", cublasLtGetVersion(), ", cuDNN ", cudnnGetVersion());
+  return absl::StrCat(absl::StrJoin(gpus, " and "), ", CUDA ", runtime, ", cuBLASLt ",
+                      cublasLtGetVersion(), ", cuDNN ", cudnnGetVersion());
 }
 
 }  // namespace
