@@ -55,4 +55,9 @@ void CaseTable::Add(const std::string& what, OpCall call, double tolerance, doub
   cases_.push_back({absl::StrCat(call.op, "_", what), std::move(call), tolerance, byte_mismatch});
 }
 
+void CaseTable::AddNeedingFirstOutput(const std::string& what, OpCall call, double tolerance) {
+  Add(what, std::move(call), tolerance);
+  cases_.back().needs_first_output = true;
+}
+
 }  // namespace shoal::conformance

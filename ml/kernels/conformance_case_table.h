@@ -43,6 +43,7 @@ class CaseTable {
   static std::vector<Tensor> Reference(const OpCall& call);
 
   void Add(const std::string& what, OpCall call, double tolerance, double byte_mismatch = 0);
+  void AddNeedingFirstOutput(const std::string& what, OpCall call, double tolerance);
 
   std::vector<ConformanceCase> Take() { return std::move(cases_); }
 
@@ -72,6 +73,7 @@ void AddSoftmaxes(CaseTable& table);
 void AddLosses(CaseTable& table);
 // conformance_matrix_cases.cc
 void AddMatrices(CaseTable& table);
+void AddChainedDenseGradients(CaseTable& table);
 // conformance_selection_cases.cc
 void AddSelections(CaseTable& table);
 void AddBoxes(CaseTable& table);

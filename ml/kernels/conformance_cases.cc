@@ -26,6 +26,7 @@ std::vector<ConformanceCase> ConformanceCases() {
   conformance::AddBoxes(table);
   conformance::AddLookups(table);
   conformance::AddLongReductions(table);
+  conformance::AddChainedDenseGradients(table);
   return table.Take();
 }
 

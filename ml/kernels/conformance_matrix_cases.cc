@@ -66,4 +66,33 @@ void AddMatrices(CaseTable& table) {
   }
 }
 
+// DenseGrad with the ReLU, and the bias, of the layer before.
+void AddChainedDenseGradients(CaseTable& table) {
+  const struct { int64_t m, k, n; } sizes[] = {{5, 7, 3}, {50, 40, 1}, {29, 33, 70}, {300, 20, 8}};
+  for (const auto& [m, k, n] : sizes) {
+    for (const char* activation : {"none", "sigmoid"}) {
+      const Attributes attributes{{"activation", std::string(activation)}};
+      const OpCall before{"Relu", {}, {table.Uniform({m, k})}, {F32({m, k})}};
+      const OpCall dense{"Dense",
+                         attributes,
+                         {CaseTable::Reference(before)[0], table.Uniform({k, n})},
+                         {F32({m, n})}};
+      OpCall gradient{"DenseGrad", attributes, {}, {F32({m, k}), F32({k, n}), F32({n})}};
+      gradient.inputs = {dense.inputs[0], dense.inputs[1], CaseTable::Reference(dense)[0],
+                         table.Uniform({m, n})};
+      gradient.attributes.Set("has_bias", true);
+      gradient.attributes.Set("input_relu", true);
+      const std::string name = absl::StrCat(m, "x", k, "x", n, "_", activation, "_input_relu");
+      table.Add(name, gradient, 4 * kSum);
+      gradient.attributes.Set("has_input_bias", true);
+      for (const Shape& bias : {Shape({k}), Shape({})}) {
+        OpCall with_bias = gradient;
+        with_bias.outputs.push_back(F32(bias));
+        table.AddNeedingFirstOutput(absl::StrCat(name, "_bias_", NameOf(bias)), with_bias,
+                                    4 * kSum);
+      }
+    }
+  }
+}
+
 }  // namespace shoal::conformance

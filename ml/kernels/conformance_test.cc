@@ -190,6 +190,7 @@ TEST_F(ConformanceTest, OutputsThatNobodyNeedsChangeNoOther) {
     const size_t outputs = judged.c.call.outputs.size();
     if (outputs < 2) return;
     for (size_t mask = 1; mask + 1 < (size_t{1} << outputs); ++mask) {
+      if (judged.c.needs_first_output && (mask & 1) == 0) continue;
       OpRunOptions options;
       for (size_t k = 0; k < outputs; ++k) options.output_needed.push_back(mask >> k & 1);
       const auto actual = RunOn(backend, judged.c.call, options);

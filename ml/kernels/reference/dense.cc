@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "ml/kernels/reference/reference_op.h"
 
@@ -52,7 +54,15 @@ void Dense(const Call& call) {
   }
 }
 
-// x, w, y, dy -> dx, dw, dbias
+// to[j]: the sum of every element whose index is j modulo `size`.
+template <typename T>
+void SumColumns(const std::vector<T>& from, int64_t size, T* to) {
+  std::vector<double> sums(static_cast<size_t>(size));
+  for (size_t i = 0; i < from.size(); ++i) sums[i % sums.size()] += from[i];
+  for (int64_t j = 0; j < size; ++j) to[j] = static_cast<T>(sums[static_cast<size_t>(j)]);
+}
+
+// x, w, y, dy -> dx, dw, dbias; input_relu and has_input_bias as in KernelBackend::fused_ops.
 template <typename T>
 void DenseGrad(const Call& call) {
   const int64_t m = call.InShape(0).dim(0), k = call.InShape(0).dim(1), n = call.InShape(1).dim(1);
@@ -62,16 +72,21 @@ void DenseGrad(const Call& call) {
     const double slope = ActivationSlope(activation, call.In<T>(2)[i]);
     dz[static_cast<size_t>(i)] = static_cast<T>(slope * call.In<T>(3)[i]);
   }
-  if (T* dx = call.Out<T>(0)) Multiply(dz.data(), false, call.In<T>(1), true, m, n, k, dx);
-  if (T* dw = call.Out<T>(1)) Multiply(call.In<T>(0), true, dz.data(), false, k, m, n, dw);
-  if (call.outputs.size() < 3 || call.Out<T>(2) == nullptr) return;
-  const int64_t size = call.OutShape(2).num_elements();
-  std::vector<double> sums(static_cast<size_t>(size));
-  for (int64_t i = 0; i < m * n; ++i) {
-    sums[static_cast<size_t>(size == 1 ? 0 : i % n)] += dz[static_cast<size_t>(i)];
+  std::vector<T> dx(static_cast<size_t>(m * k));
+  Multiply(dz.data(), false, call.In<T>(1), true, m, n, k, dx.data());
+  if (call.attributes.GetBool("input_relu", false)) {
+    for (size_t i = 0; i < dx.size(); ++i) {
+      dx[i] = static_cast<T>(dx[i] * ActivationSlope("relu", call.In<T>(0)[i]));
+    }
   }
-  for (int64_t j = 0; j < size; ++j) {
-    call.Out<T>(2)[j] = static_cast<T>(sums[static_cast<size_t>(j)]);
+  if (T* out = call.Out<T>(0)) std::copy(dx.begin(), dx.end(), out);
+  if (T* dw = call.Out<T>(1)) Multiply(call.In<T>(0), true, dz.data(), false, k, m, n, dw);
+  const bool has_input_bias = call.attributes.GetBool("has_input_bias", false);
+  const size_t num_own = call.outputs.size() - (has_input_bias ? 1 : 0);
+  for (size_t output = 2; output < call.outputs.size(); ++output) {
+    if (call.Out<T>(output) == nullptr) continue;
+    SumColumns(output < num_own ? dz : dx, call.OutShape(output).num_elements(),
+               call.Out<T>(output));
   }
 }
 

@@ -222,6 +222,25 @@ TEST(ReferenceGradientsTest, Dense) {
   }
 }
 
+TEST(ReferenceGradientsTest, DenseThroughTheReluOfItsInput) {
+  for (const Shape& bias_shape : {Shape({4}), Shape({})}) {
+    const Tensor before = Random({3, 4}, 1), input_bias = Random(bias_shape, 5, 0.1, 0.2);
+    const Tensor w = Random({4, 2}, 2), bias = Random({2}, 3), dy = Random({3, 2}, 4);
+    const auto x = [&] {
+      const Tensor sum = RunOp("Add", {}, {before, input_bias}, {before.spec()})[0];
+      return RunOp("Relu", {}, {sum}, {sum.spec()})[0];
+    };
+    const auto f = [&] { return RunOp("Dense", {}, {x(), w, bias}, {F64({3, 2})})[0]; };
+    const auto gradients =
+        RunOp("DenseGrad", {{"input_relu", true}, {"has_input_bias", true}}, {x(), w, f(), dy},
+              {before.spec(), w.spec(), bias.spec(), input_bias.spec()});
+    ExpectGradient(f, dy, before, gradients[0]);
+    ExpectGradient(f, dy, w, gradients[1]);
+    ExpectGradient(f, dy, bias, gradients[2]);
+    ExpectGradient(f, dy, input_bias, gradients[3]);
+  }
+}
+
 TEST(ReferenceGradientsTest, AveragePool) {
   for (bool count_include_pad : {false, true}) {
     const Attributes attributes{{"kernel_shape", std::vector<int64_t>{3, 2}},
