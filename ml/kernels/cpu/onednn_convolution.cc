@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "ml/kernels/cpu/layout_reorder.h"
@@ -136,13 +137,18 @@ class OnednnConvolutionCall : public OnednnConvolution {
                       layout == Layout::kBlocked16 ? Tag::nChw16c : Tag::nchw);
   }
 
-  // What the primitive is asked to work on: blocks of 16 where our tensors can have them and no
-  // block belongs to several groups of more than one channel, else its own choice.
-  Descriptor Wanted(const Descriptor& outside, int64_t channels) const {
+  // The order of elements in which the primitive is asked to take images.
+  enum class Order { kOurBlocks, kAny, kPlain };
+
+  // kOurBlocks: blocks of 16 where our tensors can have them and no block belongs to several groups
+  // of more than one channel, else oneDNN's own choice.
+  Descriptor Wanted(const Descriptor& outside, int64_t channels, Order order) const {
+    if (order == Order::kPlain) return Descriptor(outside.dims(), kFloat, Tag::nchw);
     const ConvolutionShape& s = o_.shape;
     const int64_t in = s.in_channels / s.group, out = s.out_channels / s.group;
     const bool is_whole = (in == 1 && out == 1) || (in % 16 == 0 && out % 16 == 0);
-    const bool blocked = channels % 16 == 0 && (s.group == 1 || is_whole) && HasAvx512();
+    const bool blocked = order == Order::kOurBlocks && channels % 16 == 0 &&
+                         (s.group == 1 || is_whole) && HasAvx512();
     return Descriptor(outside.dims(), kFloat, blocked ? Tag::nChw16c : Tag::any);
   }
 
@@ -151,37 +157,49 @@ class OnednnConvolutionCall : public OnednnConvolution {
     return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
   }
 
+  // oneDNN has its reference loops, a thousand times slower, for what it has no kernel for, as
+  // weight gradients between 4 to 15 channels in any order and blocks of 16. Any other order is
+  // better then, reordered in the workspace; plain order always has a product of matrices.
   void MakePrimitive() {
+    SetPostOps();
+    if (MakePrimitive(Order::kOurBlocks) || MakePrimitive(Order::kAny)) return;
+    MakePrimitive(Order::kPlain);
+  }
+
+  void SetPostOps() {
+    if (o_.product != ConvolutionProduct::kForward || (!o_.relu && !o_.relu6)) return;
+    dnnl::post_ops post_ops;
+    if (o_.relu) {
+      post_ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+    } else {
+      post_ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_clip, 0.0f, 6.0f);
+    }
+    attr_.set_post_ops(post_ops);
+  }
+
+  // False, and nothing is made, if oneDNN has only its reference loops for that order and there is
+  // another to try.
+  bool MakePrimitive(Order order) {
     const ConvolutionShape& s = o_.shape;
     const WindowShape& w = s.window;
     const memory::dims strides = {w.stride[0], w.stride[1]};
     const memory::dims dilates = {w.dilation[0] - 1, w.dilation[1] - 1};
     const memory::dims before = {w.pad_before[0], w.pad_before[1]};
     const memory::dims after = {w.pad_after[0], w.pad_after[1]};
-    const Descriptor x = Wanted(input_.outside, s.in_channels);
-    const Descriptor y = Wanted(output_.outside, s.out_channels);
+    const Descriptor x = Wanted(input_.outside, s.in_channels, order);
+    const Descriptor y = Wanted(output_.outside, s.out_channels, order);
     const Descriptor weights(weights_.outside.dims(), kFloat, Tag::any);
     const auto algorithm =
         o_.winograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
-    const auto kind = o_.product == ConvolutionProduct::kForward && !o_.relu && !o_.relu6
-                          ? dnnl::prop_kind::forward_training
-                          : dnnl::prop_kind::forward_inference;
     using Forward = dnnl::convolution_forward;
-    const Forward::desc forward =
-        o_.has_bias
-            ? Forward::desc(kind, algorithm, x, weights, bias_, y, strides, dilates, before, after)
-            : Forward::desc(kind, algorithm, x, weights, y, strides, dilates, before, after);
     if (o_.product == ConvolutionProduct::kForward) {
-      if (o_.relu) {
-        dnnl::post_ops post_ops;
-        post_ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-        attr_.set_post_ops(post_ops);
-      } else if (o_.relu6) {
-        dnnl::post_ops post_ops;
-        post_ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_clip, 0.0f, 6.0f);
-        attr_.set_post_ops(post_ops);
-      }
-      return FinishForward(Forward::primitive_desc(forward, attr_, engine_));
+      const auto kind = !o_.relu && !o_.relu6 ? dnnl::prop_kind::forward_training
+                                              : dnnl::prop_kind::forward_inference;
+      const Forward::desc forward = o_.has_bias ? Forward::desc(kind, algorithm, x, weights, bias_,
+                                                                y, strides, dilates, before, after)
+                                                : Forward::desc(kind, algorithm, x, weights, y,
+                                                                strides, dilates, before, after);
+      return Accept(Forward::primitive_desc(forward, attr_, engine_), order);
     }
     const Forward::desc hint(dnnl::prop_kind::forward_training, algorithm, x, weights, y, strides,
                              dilates, before, after);
@@ -189,18 +207,25 @@ class OnednnConvolutionCall : public OnednnConvolution {
     if (o_.product == ConvolutionProduct::kInputGradient) {
       using Backward = dnnl::convolution_backward_data;
       const Backward::desc backward(algorithm, x, weights, y, strides, dilates, before, after);
-      return FinishInputGradient(
-          Backward::primitive_desc(backward, attr_, engine_, hint_descriptor));
+      return Accept(Backward::primitive_desc(backward, attr_, engine_, hint_descriptor), order);
     }
     using Backward = dnnl::convolution_backward_weights;
     const Backward::desc backward =
         o_.has_bias
             ? Backward::desc(algorithm, x, weights, bias_, y, strides, dilates, before, after)
             : Backward::desc(algorithm, x, weights, y, strides, dilates, before, after);
-    FinishWeightGradient(Backward::primitive_desc(backward, attr_, engine_, hint_descriptor));
+    return Accept(Backward::primitive_desc(backward, attr_, engine_, hint_descriptor), order);
   }
 
-  void FinishForward(const dnnl::convolution_forward::primitive_desc& d) {
+  template <typename PrimitiveDescriptor>
+  bool Accept(const PrimitiveDescriptor& d, Order order) {
+    const bool is_reference = absl::StartsWith(d.impl_info_str(), "ref");
+    if (is_reference && order != Order::kPlain) return false;
+    Connect(d);
+    return true;
+  }
+
+  void Connect(const dnnl::convolution_forward::primitive_desc& d) {
     Connect(&input_, d.src_desc(), true);
     Connect(&weights_, d.weights_desc(), true);
     Connect(&output_, d.dst_desc(), false);
@@ -213,7 +238,7 @@ class OnednnConvolutionCall : public OnednnConvolution {
     Finish(dnnl::convolution_forward(d), d, arguments);
   }
 
-  void FinishInputGradient(const dnnl::convolution_backward_data::primitive_desc& d) {
+  void Connect(const dnnl::convolution_backward_data::primitive_desc& d) {
     Connect(&output_, d.diff_dst_desc(), true);
     Connect(&weights_, d.weights_desc(), true);
     Connect(&input_, d.diff_src_desc(), false);
@@ -224,7 +249,7 @@ class OnednnConvolutionCall : public OnednnConvolution {
             {DNNL_ARG_SCRATCHPAD, d.scratchpad_desc()}});
   }
 
-  void FinishWeightGradient(const dnnl::convolution_backward_weights::primitive_desc& d) {
+  void Connect(const dnnl::convolution_backward_weights::primitive_desc& d) {
     Connect(&input_, d.src_desc(), true);
     Connect(&output_, d.diff_dst_desc(), true);
     Connect(&weights_, d.diff_weights_desc(), false);

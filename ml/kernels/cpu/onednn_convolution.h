@@ -57,7 +57,7 @@ class OnednnConvolution {
   };
   virtual void Run(const Buffers& buffers, char* workspace) = 0;
 
-  // The name of the implementation that oneDNN chose.
+  // The name of the implementation that oneDNN chose; "ref..." is its slow reference.
   virtual std::string implementation() const = 0;
 };
 
