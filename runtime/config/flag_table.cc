@@ -88,8 +88,8 @@ constexpr FlagSpec kTable[] = {
     {"devices", kTasks, kComputing, kText, "deployment.devices", "LIST",
      "One device per clone, any numbers: /cpu:0,/cpu:1 or /gpu:0,/gpu:2,/gpu:3."},
     {"variables", kTasks, kRunning, kText, "deployment.variables", "cpu|first_device|mirrored",
-     "With --num_ps_tasks=0: where the variables are. mirrored: a copy on every device, the "
-     "gradients reduced by all devices. Default cpu."},
+     "With --num_ps_tasks=0: where gradients are summed and variables are listed. mirrored: on "
+     "every device, each sums its share. Default cpu."},
     {"threads", kTasks, kComputing, kText, "deployment.threads", "N",
      "Compute threads per clone. Default 1. Part of what decides the bytes of a result."},
     {"clone_on_cpu", kTasks, kRunning, kBool, "deployment.clone_on_cpu", "",
