@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
-#include <numeric>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 
 #include "base/file_system.h"
 #include "base/status_macros.h"
+#include "deploy/predict_input.h"
 #include "ml/data/dataset_factory.h"
 #include "ml/data/npy_file.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
@@ -63,14 +65,18 @@ ParallelModelSpec::Model WithProbabilities(PredictionFunction predictions, std::
 }
 
 absl::StatusOr<std::unique_ptr<ParallelModel>> MakeParallel(const PredictOptions& options,
-                                                            const FieldSpec& input,
+                                                            const Dataset& data,
                                                             const v1::Manifest& manifest) {
   const v1::RunConfig& run = options.run;
-  ASSIGN_OR_RETURN(PredictionFunction predictions,
-                   MakePredictions(run.model(), input, ClassesOf(run, manifest)));
+  const FieldSpec& input = data.fields()[0];
+  absl::StatusOr<PredictionFunction> predictions =
+      MakePredictions(run.model(), input, ClassesOf(run, manifest));
+  if (!predictions.ok()) {
+    return ExplainMisfit(run.data(), options.input_file, data, predictions.status());
+  }
   ParallelModelSpec spec;
   spec.inputs = {input};
-  spec.model = WithProbabilities(std::move(predictions),
+  spec.model = WithProbabilities(*std::move(predictions),
                                  options.probabilities ? run.model().loss() : std::string());
   ParallelModelOptions parallel;
   parallel.devices = DevicesOf(run);
@@ -92,21 +98,6 @@ absl::Status LoadValues(Checkpoint* checkpoint, ParallelModel* model) {
   return absl::OkStatus();
 }
 
-// Reads examples [first, first + count) into tensors; returns those of the first field.
-absl::StatusOr<Tensor> ReadRows(const Dataset& data, int64_t first, int64_t count) {
-  std::vector<int64_t> indices(static_cast<size_t>(count));
-  std::iota(indices.begin(), indices.end(), first);
-  std::vector<Tensor> fields;
-  std::vector<void*> rows;
-  for (const FieldSpec& field : data.fields()) {
-    Shape shape({count});
-    for (int64_t dim : field.example.shape.dims()) shape.AddDim(dim);
-    rows.push_back(fields.emplace_back(field.example.dtype, shape).mutable_data());
-  }
-  RETURN_IF_ERROR(data.FillBatch(0, indices, rows));
-  return fields[0];
-}
-
 // A row per line, its numbers as short as they are exact.
 std::string ToCsv(const Tensor& predictions) {
   const int64_t rows = predictions.shape().dim(0);
@@ -123,13 +114,52 @@ std::string ToCsv(const Tensor& predictions) {
   return text;
 }
 
+// Where to write; refused before anything is computed.
+absl::StatusOr<std::string> PredictionsPath(const TaskFlags& task, const std::string& out) {
+  const bool is_default = task.predictions_file.empty();
+  const std::string path = is_default ? out + "/predictions.npy" : task.predictions_file;
+  if (!absl::EndsWith(path, ".npy") && !absl::EndsWith(path, ".csv")) {
+    return Broken("--predictions", "must end in .npy or .csv");
+  }
+  std::error_code error;
+  if (!task.input_file.empty() && std::filesystem::equivalent(path, task.input_file, error)) {
+    return Broken("--predictions",
+                  absl::StrCat(path, " is the file of --input and would be lost; name another"));
+  }
+  const std::filesystem::path directory = std::filesystem::path(path).parent_path();
+  if (is_default || directory.empty() || std::filesystem::is_directory(directory, error)) {
+    return path;
+  }
+  return absl::NotFoundError(absl::StrCat("--predictions: cannot write ", path,
+                                          ": there is no directory ", directory.string(),
+                                          "; create it, or name a file in one that is there"));
+}
+
 absl::Status WritePredictions(FileSystem* file_system, const std::string& path,
                               const Tensor& predictions) {
-  if (absl::EndsWith(path, ".csv")) return WriteAtomically(*file_system, path, ToCsv(predictions));
-  const absl::Span<const int64_t> dims = predictions.shape().dims();
-  std::string bytes = NpyHeader({dims.begin(), dims.end()});
-  bytes.append(static_cast<const char*>(predictions.data()), predictions.bytes());
-  return WriteAtomically(*file_system, path, bytes);
+  std::string bytes;
+  if (absl::EndsWith(path, ".csv")) {
+    bytes = ToCsv(predictions);
+  } else {
+    const absl::Span<const int64_t> dims = predictions.shape().dims();
+    bytes = NpyHeader({dims.begin(), dims.end()});
+    bytes.append(static_cast<const char*>(predictions.data()), predictions.bytes());
+  }
+  const absl::Status written = WriteAtomically(*file_system, path, bytes);
+  if (written.ok()) return written;
+  return absl::Status(written.code(),
+                      absl::StrCat("--predictions: ", written.message(), "; name another file"));
+}
+
+// The examples of --input, or of the run's test split.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenExamples(const PredictOptions& options) {
+  const v1::RunConfig& run = options.run;
+  if (options.input_file.empty()) return MakeDataset(run.data(), DataSplit::kTest, run.seed());
+  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> data, OpenInput(run.data(), options.input_file));
+  ASSIGN_OR_RETURN(const std::string warning,
+                   CheckInputValues(run.data(), options.input_file, *data));
+  if (!warning.empty()) std::fprintf(stderr, "%s\n", warning.c_str());
+  return data;
 }
 
 absl::StatusOr<std::string> Predict(absl::Span<const std::string> args) {
@@ -137,24 +167,16 @@ absl::StatusOr<std::string> Predict(absl::Span<const std::string> args) {
   PredictOptions options;
   ASSIGN_OR_RETURN(options.run, FindFinishedRun(line));
   options.probabilities = line.task.probabilities;
+  options.input_file = line.task.input_file;
   if (!options.run.deployment().worker_binary().empty()) {
     return Broken("worker_binary",
                   "has the run's model; predict with ParallelModel in that program");
   }
-  std::string path = line.task.predictions_file;
-  if (path.empty()) path = absl::StrCat(options.run.out(), "/predictions.npy");
-  if (!absl::EndsWith(path, ".npy") && !absl::EndsWith(path, ".csv")) {
-    return Broken("--predictions", "must end in .npy or .csv");
-  }
+  ASSIGN_OR_RETURN(const std::string path, PredictionsPath(line.task, options.run.out()));
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
   ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
                    OpenCheckpoint(file_system.get(), options.run.out(), line.task.checkpoint_step));
-  std::unique_ptr<Dataset> data;
-  if (line.task.input_file.empty()) {
-    ASSIGN_OR_RETURN(data, MakeDataset(options.run.data(), DataSplit::kTest, options.run.seed()));
-  } else {
-    ASSIGN_OR_RETURN(data, MakeInputs(options.run.data(), line.task.input_file));
-  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data, OpenExamples(options));
   ASSIGN_OR_RETURN(const Predictions predictions, PredictDataset(options, *data, checkpoint.get()));
   for (const std::string& device : predictions.missing_devices) {
     std::fprintf(stderr, "devices: there is no %s; a CPU is used instead\n", device.c_str());
@@ -169,22 +191,17 @@ absl::StatusOr<std::string> Predict(absl::Span<const std::string> args) {
 
 absl::StatusOr<Predictions> PredictDataset(const PredictOptions& options, const Dataset& data,
                                            Checkpoint* checkpoint) {
-  const FieldSpec& input = data.fields()[0];
   ASSIGN_OR_RETURN(const std::unique_ptr<ParallelModel> model,
-                   MakeParallel(options, input, checkpoint->manifest()));
+                   MakeParallel(options, data, checkpoint->manifest()));
   const absl::Status loaded = LoadValues(checkpoint, model.get());
-  if (!loaded.ok()) {
-    return absl::Status(
-        loaded.code(),
-        absl::StrCat("with examples of ", input.example.shape.ToString(), ", ", loaded.message()));
-  }
+  if (!loaded.ok()) return ExplainMisfit(options.run.data(), options.input_file, data, loaded);
   const int64_t batch = static_cast<int64_t>(options.run.batch_size()) *
                         static_cast<int64_t>(DevicesOf(options.run).size());
   Predictions predictions;
   predictions.missing_devices = model->missing_devices();
   for (int64_t first = 0; first < data.size(); first += batch) {
     const int64_t count = std::min(batch, data.size() - first);
-    ASSIGN_OR_RETURN(const Tensor rows, ReadRows(data, first, count));
+    ASSIGN_OR_RETURN(const Tensor rows, ReadInputRows(data, first, count));
     ASSIGN_OR_RETURN(const std::vector<Tensor> outputs, model->Predict({rows}));
     const Tensor& part = outputs[0];
     if (first == 0) {
@@ -206,6 +223,8 @@ int PredictMain(absl::Span<const std::string> args) {
         "usage: shoal predict --out=DIR [--input=FILE] [--predictions=FILE] [--devices=LIST]\n\n"
         "What the newest checkpoint's model says of examples: a row of its outputs for each, in\n"
         "order. The examples of a batch are split over the devices, which need not be neighbours.\n"
+        "Of --input only a .npy of uint8 is divided by 255; floats and tables are taken as they "
+        "are.\n"
         "\n  shoal predict --out=runs/NAME-TIME --input=images.npy --predictions=scores.csv\n"
         "  shoal predict --out=runs/NAME-TIME --devices=/cpu:0,/cpu:2 --probabilities\n\n%s",
         FlagHelp(kScopePredict).c_str());

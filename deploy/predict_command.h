@@ -22,6 +22,7 @@ int PredictMain(absl::Span<const std::string> args);
 struct PredictOptions {
   v1::RunConfig run;  // resolved: model, devices, threads, batch_size (per device)
   bool probabilities = false;
+  std::string input_file;  // that the examples are of; empty: they are the run's own
 };
 
 struct Predictions {
@@ -31,7 +32,7 @@ struct Predictions {
 
 // The model's outputs for each example's first field.
 // FailedPrecondition if the examples or the run's model do not fit the checkpoint, naming the
-// variable.
+// variable, or the input file and the shape that it should have.
 absl::StatusOr<Predictions> PredictDataset(const PredictOptions& options, const Dataset& data,
                                            Checkpoint* checkpoint);
 

@@ -155,8 +155,8 @@ constexpr FlagSpec kTable[] = {
     {"step", kFinished, kScopeUse | kScopePredict, kText, "", "N",
      "The checkpoint of this step. Default: the newest."},
     {"input", kFinished, kScopePredict, kText, "", "FILE",
-     "Examples without labels: an array [examples, ...] in .npy, or a table of numbers in .csv. "
-     "Default: the test split of the run's data."},
+     "Examples without labels: an array [examples, ...] in .npy, or a table of numbers in .csv; "
+     "uint8 .npy alone is divided by 255. Default: the test split of the run's data."},
     {"predictions", kFinished, kScopePredict, kText, "", "FILE",
      "Where to write them, a row per example in order: .npy or .csv. Default: "
      "DIR/predictions.npy."},

@@ -2,6 +2,7 @@
 """Bad input through the real binary: every command line below ends with its documented exit code and one line
 on standard error that names the field and the remedy."""
 import gzip
+import math
 import os
 import pathlib
 import shutil
@@ -69,6 +70,16 @@ def write_tree(directory, content):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     return f"--data_dir={directory}"
+
+
+def npy(kind, shape, data):
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header + data
+
+
+def floats(*shape, value=0.5):
+    """An array of one value."""
+    return npy("<f4", shape, struct.pack("<f", value) * math.prod(shape))
 
 
 def flag_cases():
@@ -200,10 +211,6 @@ def format_cases(scratch):
     def tree(name, content):
         return write_tree(scratch / name, content)
 
-    def npy(kind, shape, data):
-        header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
-        return b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header + data
-
     train = ["train", *QUICK, "--batch_size=8", "--out=" + str(scratch / "out"), *LOCAL]
     good = tree("csv", {"train.csv": b"a,b\n1,1\n", "test.csv": b"a,b\n1,1\n"})
     arrays = {"x_train.npy": npy("<f4", "(2, 1)", bytes(8)), "y_train.npy": npy("|u1", "(2,)", b"\1\x0b")}
@@ -268,13 +275,16 @@ def run_cases(scratch):
     write_tree(rows, {"narrow.csv": b"a,b\n1,2\n", "word.csv": b"a,b\n1,x\n", "cut.npy": b"\x93NUMPY\x01", "x.txt": b"1"})
     cases += [
         ([*predict, "--step=12345"], CONFIG, "--step: there is no checkpoint of step 12345"),
-        (["predict", f"--out={out}", "--input=/nowhere.npy"], CONFIG, "/nowhere.npy"),
-        ([*predict, f"--input={rows}/narrow.csv"], CONFIG, "with examples of [2], model: the run file's has variable"),
+        (["predict", f"--out={out}", "--input=/nowhere.npy"], CONFIG,
+         "--input: cannot open /nowhere.npy: No such file or directory; name a .npy or .csv file"),
+        ([*predict, f"--input={rows}/narrow.csv"], CONFIG,
+         "narrow.csv is read as [1,2], but the run's examples are [n,1,28,28]; give a .npy array of that shape"),
         ([*predict, f"--input={rows}/word.csv"], DATA_ERROR, "word.csv:2: column \"b\" is \"x\""),
         ([*predict, f"--input={rows}/cut.npy"], DATA_ERROR, "cut.npy"),
         ([*predict, f"--input={rows}/x.txt"], FLAGS, "must end in .npy or .csv"),
         ([*predict, "--predictions=a.txt"], FLAGS, "--predictions: must end in .npy or .csv"),
-        ([*predict, "--predictions=/nowhere/a.npy"], CONFIG, "/nowhere/a.npy"),
+        ([*predict, "--predictions=/nowhere/a.npy"], CONFIG,
+         "--predictions: cannot write /nowhere/a.npy: there is no directory /nowhere; create it, or"),
         ([*predict, "--devices=/gpu:5", "--noallow_soft_placement"], FLAGS, "device:GPU:5"),
         ([*predict, "--devices=/cpu:1,/cpu:1"], FLAGS, "devices: /cpu:1 is named twice"),
     ]
@@ -292,11 +302,68 @@ def run_cases(scratch):
     return cases, busy
 
 
+def predict_cases(scratch):
+    """What `shoal predict` refuses of examples for a run of images; and what it only warns of."""
+    def shoal(*arguments):
+        done = subprocess.run([SHOAL, *arguments], capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    out, kept = scratch / "cnn", scratch / "cnn_without_data"
+    train = ["train", *[a.replace("softmax_regression", "fashion_cnn") for a in QUICK], "--batch_size=64", *LOCAL]
+    shoal(*train, write_data(scratch / "cnn_data"), f"--out={out}")
+    shoal(*train, write_data(scratch / "lost_data"), f"--out={kept}")
+    shutil.rmtree(scratch / "lost_data")
+    inputs = scratch / "inputs"
+    nan = bytearray(floats(7, 1, 28, 28))
+    nan[-4:] = struct.pack("<f", math.nan)
+    write_tree(inputs, {
+        "good.npy": floats(7, 1, 28, 28), "planes.npy": floats(7, 28, 28), "flat.npy": floats(7, 784),
+        "single.npy": floats(28, 28), "low.npy": floats(7, 20, 28), "last.npy": floats(7, 28, 28, 1),
+        "rgb.npy": floats(7, 28, 28, 3), "none.npy": floats(0, 1, 28, 28), "nan.npy": bytes(nan),
+        "integers.npy": npy("<i8", (1, 1, 28, 28), bytes(8 * 784)), "large.npy": floats(7, 1, 28, 28, value=255),
+        "low_bytes.npy": npy("|u1", (7, 20, 28), bytes(7 * 560)),
+        "bytes.npy": npy("|u1", (7, 28, 28), b"\xff" * 7 * 784), "plain.csv": b"1,2\n3,4\n"})
+    predict = ["predict", f"--out={out}"]
+
+    def misfit(name, shape, remedy):
+        return ([*predict, f"--input={inputs}/{name}"], CONFIG,
+                f"--input: {inputs}/{name} is read as {shape}, but the run's examples are [n,1,28,28]; {remedy}")
+
+    warning = "large.npy has values above 1.5, but the run's data were images of bytes"
+    for name in ("large.npy", "good.npy", "bytes.npy"):
+        assert (warning in shoal(*predict, f"--input={inputs}/{name}")) == (name == "large.npy"), name
+    (inputs / "link.npy").symlink_to(inputs / "good.npy")
+    same = [([*predict, f"--input={inputs}/good.npy", f"--predictions={inputs}/{name}"], FLAGS,
+             f"--predictions: {inputs}/{name} is the file of --input and would be lost; name another")
+            for name in ("good.npy", "../inputs/good.npy", "link.npy")]
+    return same + [
+        misfit("planes.npy", "[7,28,28]", "save x.reshape(-1,1,28,28)"),
+        misfit("flat.npy", "[7,784]", "save x.reshape(-1,1,28,28)"),
+        misfit("single.npy", "[28,28]", "save x.reshape(-1,1,28,28)"),
+        misfit("last.npy", "[7,28,28,1]", "save x.reshape(-1,1,28,28)"),
+        misfit("low.npy", "[7,20,28]", "give examples of that shape"),
+        misfit("low_bytes.npy", "[7,1,20,28]", "give examples of that shape"),
+        misfit("rgb.npy", "[7,28,28,3]", "give examples of that shape"),
+        ([*misfit("flat.npy", "", "")[0], "--set=data.image.mean=0.5"], CONFIG,
+         "flat.npy is read as [7,784], but the run's examples are [n,1,28,28]; save x.reshape(-1,1,28,28)"),
+        (["predict", f"--out={kept}", f"--input={inputs}/low_bytes.npy"], CONFIG,
+         "low_bytes.npy is read as [7,1,20,28], which does not fit the run (model: the run file's has variable"),
+        ([*predict, f"--input={inputs}/integers.npy"], DATA_ERROR, "integers.npy: is <i8 [1,1,28,28]; it must be float32"),
+        ([*predict, f"--input={inputs}/none.npy"], DATA_ERROR, "none.npy: is <f4 [0,1,28,28]; it must be"),
+        ([*predict, f"--input={inputs}/nan.npy"], DATA_ERROR, "nan.npy: example 6 (from 0) has the value nan"),
+        ([*predict, f"--input={inputs}/plain.csv"], FLAGS, "plain.csv: its first line is all numbers; give --set=data.csv.no_header=true"),
+        ([*predict, f"--input={inputs}/plain.csv", "--set=data.csv.no_header=true"], CONFIG, "is read as [2,2], but"),
+    ]
+
+
 def record_of_run(arguments):
-    """What a run's directory, if it is one of a run, says of the run: no refused command may change it."""
+    """What a run's directory, if it is one of a run, says of the run, and the examples that are given:
+    no refused command may change them."""
     outs = [pathlib.Path(a.split("=", 1)[1]) for a in arguments if a.startswith("--out=")]
     files = [out / name for out in outs for name in ("run.textproto", "summary.json")]
-    return {str(path): path.read_bytes() for path in files if path.exists()}
+    files += [pathlib.Path(a.split("=", 1)[1]) for a in arguments if a.startswith("--input=")]
+    return {str(path): path.read_bytes() for path in files if path.is_file()}
 
 
 def last_of_each(arguments):
@@ -348,7 +415,7 @@ def main():
         scratch = pathlib.Path(directory)
         late, busy = run_cases(scratch)
         check_directories(scratch)
-        cases = flag_cases() + file_cases(scratch) + format_cases(scratch) + late
+        cases = flag_cases() + file_cases(scratch) + format_cases(scratch) + late + predict_cases(scratch)
         failed = sum(not check(*case) for case in cases)
         busy.close()
     print(f"{len(cases) - failed} kinds of bad input refused, {failed} not")

@@ -1,0 +1,195 @@
+#include "deploy/predict_input.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "ml/data/data_format.h"
+#include "ml/data/dataset_factory.h"
+#include "ml/data/npy_file.h"
+#include "runtime/config/rule.h"
+
+namespace shoal {
+namespace {
+
+constexpr int64_t kRowsPerRead = 256;
+// Above what an image divided by 255 has, with room for other ranges around 0 to 1.
+constexpr double kLargestScaled = 1.5;
+
+// As the files have them: what asks for images does not refuse what are none.
+v1::DataConfig WithoutPreparation(v1::DataConfig config) {
+  config.mutable_image()->clear_crop();
+  config.mutable_image()->clear_mean();
+  config.mutable_image()->clear_stddev();
+  return config;
+}
+
+absl::Status UnreadableInput(const std::string& file, const absl::Status& status) {
+  absl::string_view message = status.message();
+  if (absl::StrContains(message, "data.csv.no_header")) {
+    return Broken("--input", absl::StrCat(file,
+                                          ": its first line is all numbers; give "
+                                          "--set=data.csv.no_header=true, or add a line with the "
+                                          "columns' names"));
+  }
+  const bool is_missing = absl::ConsumeSuffix(&message, "; check data.directory");
+  const bool is_other_kind = status.code() == absl::StatusCode::kInvalidArgument;
+  return absl::Status(is_other_kind ? absl::StatusCode::kDataLoss : status.code(),
+                      absl::StrCat("--input: ", message,
+                                   is_missing ? "; name a .npy or .csv file that is there" : ""));
+}
+
+std::vector<int64_t> WithoutOnes(std::vector<int64_t> dims) {
+  dims.erase(std::remove(dims.begin(), dims.end(), 1), dims.end());
+  return dims;
+}
+
+std::string Reshaping(const std::string& file, int64_t size, const std::vector<int64_t>& has,
+                      const std::vector<int64_t>& wanted) {
+  const std::string shape = absl::StrJoin(wanted, ",");
+  if (!absl::EndsWith(file, ".npy")) return "give a .npy array of that shape";
+  std::vector<int64_t> all = {size};
+  all.insert(all.end(), has.begin(), has.end());
+  const bool is_flat =
+      has.size() == 1 &&
+      has[0] == std::accumulate(wanted.begin(), wanted.end(), int64_t{1}, std::multiplies<>());
+  if (is_flat || WithoutOnes(has) == WithoutOnes(wanted) ||
+      WithoutOnes(all) == WithoutOnes(wanted)) {
+    return absl::StrCat("save x.reshape(-1,", shape, ")");
+  }
+  if (has.size() == 3 && std::vector<int64_t>{has[2], has[0], has[1]} == wanted) {
+    return "save numpy.ascontiguousarray(x.transpose(0,3,1,2))";
+  }
+  return "give examples of that shape";
+}
+
+// An unknown shape is an error.
+absl::StatusOr<std::vector<int64_t>> ShapeOfRunExamples(v1::DataConfig config) {
+  config.set_test_examples(1);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data, MakeDataset(config, DataSplit::kTest, 0));
+  const absl::Span<const int64_t> dims = data->fields()[0].example.shape.dims();
+  return std::vector<int64_t>(dims.begin(), dims.end());
+}
+
+// Whether the run divided the bytes of images by 255; false if that is no longer known.
+bool WereByteImages(const v1::DataConfig& config) {
+  v1::DataConfig::Format format = config.format();
+  if (format == v1::DataConfig::FORMAT_UNSPECIFIED) {
+    if (config.directory().empty()) return true;  // the default is idx
+    format = DetectDataFormat(config.directory()).value_or(format);
+  }
+  switch (format) {
+    case v1::DataConfig::FORMAT_IDX:
+    case v1::DataConfig::FORMAT_IMAGE_FOLDER:
+    case v1::DataConfig::FORMAT_CIFAR10:
+    case v1::DataConfig::FORMAT_CIFAR100:
+      return true;
+    case v1::DataConfig::FORMAT_TFRECORD:
+      return config.tfrecord().input().empty() || config.tfrecord().input() == "image/encoded";
+    case v1::DataConfig::FORMAT_NPY: {
+      const absl::StatusOr<NpyArray> array =
+          ReadNpyFile(JoinPath(config.directory(), "x_test.npy"));
+      return array.ok() && array->kind == 'u';
+    }
+    default:
+      return false;
+  }
+}
+
+// What kLargestScaled has become where the run file normalises images.
+double LargestPrepared(const v1::ImageOptions& image) {
+  double largest = -HUGE_VAL;
+  for (int c = 0; c < std::max({image.mean_size(), image.stddev_size(), 1}); ++c) {
+    const double mean = image.mean_size() == 0 ? 0 : image.mean(std::min(c, image.mean_size() - 1));
+    const double stddev =
+        image.stddev_size() == 0 ? 1 : image.stddev(std::min(c, image.stddev_size() - 1));
+    largest = std::max(largest, (kLargestScaled - mean) / stddev);
+  }
+  return largest;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenInput(const v1::DataConfig& config,
+                                                   const std::string& file) {
+  if (!absl::EndsWith(file, ".npy") && !absl::EndsWith(file, ".csv")) {
+    return Broken("--input", absl::StrCat(file,
+                                          ": its name must end in .npy or .csv, which says "
+                                          "what it holds"));
+  }
+  absl::StatusOr<std::unique_ptr<Dataset>> data = MakeInputs(config, file);
+  if (data.ok()) return data;
+  const v1::DataConfig plain = WithoutPreparation(config);
+  const absl::StatusOr<std::unique_ptr<Dataset>> unprepared = MakeInputs(plain, file);
+  if (!unprepared.ok()) return UnreadableInput(file, unprepared.status());
+  return ExplainMisfit(plain, file, **unprepared, data.status());
+}
+
+absl::StatusOr<std::string> CheckInputValues(const v1::DataConfig& config, const std::string& file,
+                                             const Dataset& data) {
+  float largest = 0;
+  for (int64_t first = 0; first < data.size(); first += kRowsPerRead) {
+    const int64_t count = std::min(kRowsPerRead, data.size() - first);
+    ASSIGN_OR_RETURN(const Tensor rows, ReadInputRows(data, first, count));
+    const absl::Span<const float> values = rows.span<float>();
+    for (size_t i = 0; i < values.size(); ++i) {
+      largest = std::max(largest, values[i]);
+      if (std::isfinite(values[i])) continue;
+      return absl::DataLossError(
+          absl::StrCat("--input: ", file, ": example ",
+                       first + static_cast<int64_t>(i) / (rows.shape().num_elements() / count),
+                       " (from 0) has the value ", values[i],
+                       ", which is no finite float32; correct it or remove the example"));
+    }
+  }
+  if (!(largest > LargestPrepared(config.image())) || !WereByteImages(config)) return std::string();
+  return absl::StrCat("--input: ", file, " has values above ", kLargestScaled,
+                      ", but the run's data were images of bytes divided by 255; divide by 255, or "
+                      "save a .npy of uint8, which is");
+}
+
+absl::Status ExplainMisfit(const v1::DataConfig& config, const std::string& file,
+                           const Dataset& data, const absl::Status& status) {
+  if (file.empty()) return status;
+  const absl::Span<const int64_t> dims = data.fields()[0].example.shape.dims();
+  const std::vector<int64_t> has(dims.begin(), dims.end());
+  const std::string read = absl::StrCat("--input: ", file, " is read as [", data.size(), ",",
+                                        absl::StrJoin(has, ","), "]");
+  const absl::StatusOr<std::vector<int64_t>> wanted = ShapeOfRunExamples(config);
+  if (!wanted.ok()) {
+    const absl::string_view message =
+        absl::StripSuffix(status.message(), "; use the run file of that checkpoint");
+    return absl::FailedPreconditionError(
+        absl::StrCat(read, ", which does not fit the run (", message,
+                     "); give examples of the shape that it was trained with"));
+  }
+  if (*wanted == has) return status;
+  return absl::FailedPreconditionError(absl::StrCat(read, ", but the run's examples are [n,",
+                                                    absl::StrJoin(*wanted, ","), "]; ",
+                                                    Reshaping(file, data.size(), has, *wanted)));
+}
+
+absl::StatusOr<Tensor> ReadInputRows(const Dataset& data, int64_t first, int64_t count) {
+  std::vector<int64_t> indices(static_cast<size_t>(count));
+  std::iota(indices.begin(), indices.end(), first);
+  std::vector<Tensor> fields;
+  std::vector<void*> rows;
+  for (const FieldSpec& field : data.fields()) {
+    Shape shape({count});
+    for (int64_t dim : field.example.shape.dims()) shape.AddDim(dim);
+    rows.push_back(fields.emplace_back(field.example.dtype, shape).mutable_data());
+  }
+  RETURN_IF_ERROR(data.FillBatch(0, indices, rows));
+  return fields[0];
+}
+
+}  // namespace shoal
