@@ -31,7 +31,10 @@ std::string FileName(absl::Time now, int number) {
 }  // namespace
 
 EventFile::EventFile(FileSystem* file_system, const Clock* clock, std::string directory)
-    : file_system_(file_system), clock_(clock), directory_(std::move(directory)) {}
+    : file_system_(file_system),
+      clock_(clock),
+      directory_(std::move(directory)),
+      file_(file_system) {}
 
 EventFile::~EventFile() = default;
 
@@ -67,7 +70,7 @@ absl::Status EventFile::AddHistogram(uint64_t step, absl::string_view tag,
 }
 
 absl::Status EventFile::Add(tensorboard::Event* event) {
-  if (unwritten_.size() > kMaxUnwrittenBytes) {
+  if (file_.waiting().size() > kMaxUnwrittenBytes) {
     RETURN_IF_ERROR(Flush());
   }
   const absl::Time now = clock_->Now();
@@ -85,7 +88,7 @@ absl::Status EventFile::Add(tensorboard::Event* event) {
 }
 
 void EventFile::Frame(const tensorboard::Event& event) {
-  unwritten_ += FrameTfRecord(event.SerializeAsString());
+  file_.Add(FrameTfRecord(event.SerializeAsString()));
 }
 
 absl::Status EventFile::Open() {
@@ -93,29 +96,18 @@ absl::Status EventFile::Open() {
   const absl::Time now = clock_->Now();
   int number = 0;
   while (FileExists(*file_system_, JoinPath(directory_, FileName(now, number)))) ++number;
-  const std::string path = JoinPath(directory_, FileName(now, number));
-  ASSIGN_OR_RETURN(file_, file_system_->OpenForAppend(path));
-  path_ = path;
+  RETURN_IF_ERROR(file_.Open(JoinPath(directory_, FileName(now, number)), 0));
   tensorboard::Event version;
   version.set_wall_time(absl::ToDoubleSeconds(now - absl::UnixEpoch()));
   version.set_file_version(kFileVersion);
-  unwritten_ = FrameTfRecord(version.SerializeAsString()) + unwritten_;
+  file_.SetWaiting(FrameTfRecord(version.SerializeAsString()) + file_.waiting());
   return absl::OkStatus();
 }
 
 absl::Status EventFile::Flush() {
-  if (unwritten_.empty()) return absl::OkStatus();
-  if (file_ == nullptr) RETURN_IF_ERROR(Open());
-  if (is_torn_) RETURN_IF_ERROR(file_system_->Truncate(path_, size_));
-  is_torn_ = false;
-  const absl::Status status = file_->Append(unwritten_);
-  if (!status.ok()) {
-    is_torn_ = !file_system_->Truncate(path_, size_).ok();
-    return status;
-  }
-  size_ += unwritten_.size();
-  unwritten_.clear();
-  return absl::OkStatus();
+  if (file_.waiting().empty()) return absl::OkStatus();
+  if (!file_.is_open()) RETURN_IF_ERROR(Open());
+  return file_.Flush();
 }
 
 }  // namespace shoal

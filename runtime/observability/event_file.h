@@ -11,6 +11,8 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
+#include "runtime/observability/record_appender.h"
+
 namespace shoal {
 
 class Clock;
@@ -52,7 +54,7 @@ class EventFile {
   // that was written in part nothing stays.
   absl::Status Flush();
 
-  const std::string& path() const { return path_; }  // Empty before the first write.
+  const std::string& path() const { return file_.path(); }  // Empty before the first write.
 
  private:
   absl::Status Add(tensorboard::Event* event);
@@ -62,12 +64,8 @@ class EventFile {
   FileSystem* const file_system_;
   const Clock* const clock_;
   const std::string directory_;
-  std::string path_;
-  std::unique_ptr<WritableFile> file_;
+  RecordAppender file_;
   bool restarts_ = true;
-  std::string unwritten_;  // whole records
-  uint64_t size_ = 0;      // of the whole records in the file
-  bool is_torn_ = false;   // bytes beyond size_ may be there
 };
 
 }  // namespace shoal

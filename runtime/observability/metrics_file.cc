@@ -121,7 +121,7 @@ absl::StatusOr<std::unique_ptr<MetricsFile>> MetricsFile::Open(FileSystem* file_
 }
 
 MetricsFile::MetricsFile(FileSystem* file_system, std::string path)
-    : file_system_(file_system), path_(std::move(path)) {}
+    : file_system_(file_system), path_(std::move(path)), file_(file_system) {}
 
 MetricsFile::~MetricsFile() = default;
 
@@ -130,47 +130,30 @@ absl::Status MetricsFile::Append(const StepMetrics& metrics) {
     return absl::FailedPreconditionError(absl::StrCat(
         path_, ": step ", metrics.step, " after step ", last_step_, "; steps only increase"));
   }
-  if (unwritten_.size() > kMaxUnwrittenBytes) {
+  if (file_.waiting().size() > kMaxUnwrittenBytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat(path_, ": no line of step ", metrics.step, ": too much waits to be written"));
   }
   last_step_ = metrics.step;
-  unwritten_ += MetricsLine(metrics);
+  file_.Add(MetricsLine(metrics));
   return Flush();
 }
 
-absl::Status MetricsFile::Flush() {
-  if (unwritten_.empty()) return absl::OkStatus();
-  if (is_torn_) RETURN_IF_ERROR(file_system_->Truncate(path_, size_));
-  is_torn_ = false;
-  const absl::Status status = file_->Append(unwritten_);
-  if (!status.ok()) {
-    // A part may be there; whoever reads meanwhile sees whole lines only.
-    is_torn_ = !file_system_->Truncate(path_, size_).ok();
-    return status;
-  }
-  size_ += unwritten_.size();
-  unwritten_.clear();
-  return absl::OkStatus();
-}
+absl::Status MetricsFile::Flush() { return file_.Flush(); }
 
 absl::Status MetricsFile::CutBackTo(uint64_t last_step) {
   ASSIGN_OR_RETURN(std::string text, ReadWhole(file_system_, path_));
   const size_t on_disk = text.size();
-  if (file_ != nullptr) text.resize(std::min<size_t>(on_disk, size_));
-  text += unwritten_;
+  if (file_.is_open()) text.resize(std::min<size_t>(on_disk, file_.size()));
+  text += file_.waiting();
   const auto [good, step] = GoodPrefix(text, last_step);
   text.resize(good);
-  if (good != on_disk || !unwritten_.empty()) {
+  if (good != on_disk || !file_.waiting().empty()) {
     RETURN_IF_ERROR(WriteAtomically(*file_system_, path_, text));
-    file_.reset();  // what it writes to is gone
+    file_.SetWaiting("");
   }
-  if (file_ == nullptr) {
-    ASSIGN_OR_RETURN(file_, file_system_->OpenForAppend(path_));
-  }
-  unwritten_.clear();
-  is_torn_ = false;
-  size_ = good;
+  // Anew: what was written to may be gone.
+  RETURN_IF_ERROR(file_.Open(path_, good));
   last_step_ = step;
   return absl::OkStatus();
 }

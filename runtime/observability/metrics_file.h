@@ -23,6 +23,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 
+#include "runtime/observability/record_appender.h"
+
 namespace shoal {
 
 class FileSystem;
@@ -81,11 +83,8 @@ class MetricsFile {
 
   FileSystem* const file_system_;
   const std::string path_;
-  std::unique_ptr<WritableFile> file_;
+  RecordAppender file_;  // a record is a line
   uint64_t last_step_ = 0;
-  uint64_t size_ = 0;      // of the whole lines in the file
-  bool is_torn_ = false;   // bytes beyond size_ may be there
-  std::string unwritten_;  // whole lines
 };
 
 }  // namespace shoal

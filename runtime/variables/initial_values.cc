@@ -2,14 +2,14 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/status_macros.h"
 #include "ml/nn/initializer.h"
 #include "proto/v1/variable.pb.h"
 
 namespace shoal {
 
-absl::Status InitialValues::Fill(uint32_t slice, Contents* contents) {
-  const Slice& cut = table_[slice];
-  const v1::VariableSpec& variable = variables_[cut.variable];
+absl::Status FillInitialValues(const v1::VariableSpec& variable, uint64_t seed, uint64_t begin,
+                               uint64_t end, float* values) {
   InitializerSpec spec;
   if (variable.initializer().kind() != v1::Initializer::KIND_UNSPECIFIED) {
     spec.kind = static_cast<InitializerKind>(variable.initializer().kind());
@@ -20,8 +20,14 @@ absl::Status InitialValues::Fill(uint32_t slice, Contents* contents) {
     return absl::InvalidArgumentError(
         absl::StrCat("variable \"", variable.name(), "\": ", status.message()));
   }
-  InitializeRange(spec, seed_, VariableNameHash(variable.name()), cut.first_element,
-                  cut.first_element + cut.num_elements, contents->value.data());
+  InitializeRange(spec, seed, VariableNameHash(variable.name()), begin, end, values);
+  return absl::OkStatus();
+}
+
+absl::Status InitialValues::Fill(uint32_t slice, Contents* contents) {
+  const Slice& cut = table_[slice];
+  RETURN_IF_ERROR(FillInitialValues(variables_[cut.variable], seed_, cut.first_element,
+                                    cut.first_element + cut.num_elements, contents->value.data()));
   contents->slots_follow_value = true;
   return absl::OkStatus();
 }

@@ -4,35 +4,14 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "ml/nn/initializer.h"
 #include "ml/optim/gradient_clipping.h"
 #include "ml/optim/optimizer_config.h"
 #include "proto/v1/optimizer_config.pb.h"
+#include "runtime/variables/initial_values.h"
 
 namespace shoal {
-namespace {
-
-absl::Status Initialize(const v1::VariableSpec& variable, uint64_t seed, absl::Span<float> value) {
-  InitializerSpec spec;
-  if (variable.initializer().kind() != v1::Initializer::KIND_UNSPECIFIED) {
-    spec.kind = static_cast<InitializerKind>(variable.initializer().kind());
-  }
-  spec.a = variable.initializer().a();
-  spec.b = variable.initializer().b();
-  if (absl::Status status = ValidateInitializer(spec); !status.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("variable \"", variable.name(), "\": ", status.message()));
-  }
-  InitializeRange(spec, seed, VariableNameHash(variable.name()), 0, value.size(), value.data());
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<OwnedVariables>> OwnedVariables::Create(
     std::vector<v1::VariableSpec> specs, const v1::OptimizerConfig* optimizer, uint64_t seed) {
   std::unique_ptr<OwnedVariables> variables(new OwnedVariables());
@@ -42,7 +21,8 @@ absl::StatusOr<std::unique_ptr<OwnedVariables>> OwnedVariables::Create(
     owned.num_elements = 1;
     for (int64_t dim : spec.shape()) owned.num_elements *= static_cast<size_t>(dim);
     owned.value = Buffer(owned.num_elements * sizeof(float));
-    RETURN_IF_ERROR(Initialize(spec, seed, {owned.value.As<float>().data(), owned.num_elements}));
+    RETURN_IF_ERROR(
+        FillInitialValues(spec, seed, 0, owned.num_elements, owned.value.As<float>().data()));
   }
   if (optimizer != nullptr) RETURN_IF_ERROR(variables->SetOptimizer(*optimizer));
   return variables;
