@@ -273,7 +273,7 @@ absl::Status RunChief(const TaskOptions& options) {
   const std::unique_ptr<grpc::Service> service = NewGrpcChiefService(task->chief());
   GrpcServer::Options server_options;
   server_options.address = options.listen_address;
-  server_options.allow_plaintext = options.allow_plaintext;
+  server_options.insecure = options.insecure;
   server_options.services = {service.get()};
   ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> server, GrpcServer::Create(server_options));
   server->SetServing(true);

@@ -203,7 +203,7 @@ absl::Status ParameterServer::Core::ListenOverGrpc() {
   bulk_server_ = std::make_unique<GrpcBulkServer>(&exchange_service_, bulk_options);
   GrpcServer::Options server_options;
   server_options.address = options_.listen_address;
-  server_options.allow_plaintext = options_.allow_plaintext;
+  server_options.insecure = options_.insecure;
   server_options.max_message_bytes = options_.max_payload_bytes + kMaxBulkHeaderBytes;
   server_options.services = {grpc_service_.get()};
   server_options.bulk = bulk_server_.get();

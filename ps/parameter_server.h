@@ -35,7 +35,7 @@ class ParameterServer {
     std::string nonce;  // Random per process.
     // Serve over gRPC here; empty: only this process reaches the server, by the accessors below.
     std::string listen_address;
-    bool allow_plaintext = false;
+    bool insecure = false;
     // What the chief is told, and it the workers; empty: where the server listens.
     std::string address;
     absl::Duration register_patience = absl::Seconds(300);

@@ -36,7 +36,7 @@ ParameterServer::Options ServerOptions(const TaskOptions& options, ChiefClient* 
   server.num_replicas = options.told_num_replicas;
   server.nonce = RandomNonce();
   server.listen_address = options.listen_address;
-  server.allow_plaintext = options.allow_plaintext;
+  server.insecure = options.insecure;
   server.address = options.advertised_address;
   server.register_patience = absl::Seconds(
       options.run.cluster().wait_seconds() == 0 ? 300 : options.run.cluster().wait_seconds());

@@ -143,7 +143,7 @@ constexpr FlagSpec kTable[] = {
      "A text proto of shoal.v1.ClusterSpec, instead of the three above."},
     {"listen_address", kHand, kScopeTask, kText, "", "ADDRESS",
      "Where to serve, if not at the task's own address in the cluster. Port 0: any free one."},
-    {"allow_plaintext", kHand, kScopeTask, kBool, "", "",
+    {"insecure", kHand, kScopeTask, kBool, "", "",
      "Serve on addresses that other machines can reach, although connections are not encrypted."},
     {"log_file", kHand, kScopeTask, kText, "", "FILE",
      "Append the log there. Default: standard error."},

@@ -111,8 +111,8 @@ absl::Status ApplyTaskFlag(const GivenFlag& flag, CommandLine* line) {
   if (name == "task_index") return ParseWhole(flag, &task->task_index.emplace());
   if (name == "step") return ParseWhole(flag, &task->checkpoint_step.emplace());
   if (name == "report_fd") return ParseWhole(flag, &task->report_fd);
-  if (name == "allow_plaintext" || name == "probabilities") {
-    bool* target = name == "probabilities" ? &task->probabilities : &task->allow_plaintext;
+  if (name == "insecure" || name == "probabilities") {
+    bool* target = name == "probabilities" ? &task->probabilities : &task->insecure;
     if (absl::SimpleAtob(flag.value, target)) return absl::OkStatus();
     return Broken(flag.label(), absl::StrCat("true or false is wanted, not \"", flag.value, "\""));
   }

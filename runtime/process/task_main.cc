@@ -186,7 +186,7 @@ absl::StatusOr<TaskOptions> ResolveTask(Job job, const CommandLine& line,
     return Broken("--out", "is missing; name the run's directory, the same for all tasks");
   }
   MakePathsAbsolute(working_directory, &options.run);
-  options.allow_plaintext = line.task.allow_plaintext;
+  options.insecure = line.task.insecure;
   options.report_fd = line.task.report_fd;
   return options;
 }
@@ -236,12 +236,12 @@ std::string TaskHelp(Job job) {
       kLocalExample,
       "\nThe same on the machines a, b and c:\n\n"
       "  a$ shoal chief  --run=FILE --out=DIR --num_ps_tasks=2 --num_replicas=2 \\\n"
-      "                  --listen_address=a:2220 --allow_plaintext\n"
+      "                  --listen_address=a:2220 --insecure\n"
       "  b$ shoal ps     --run=FILE --out=DIR --chief_host=a:2220 --task_index=0 \\\n"
-      "                  --listen_address=b:2222 --allow_plaintext\n"
+      "                  --listen_address=b:2222 --insecure\n"
       "  b$ shoal worker --run=FILE --out=DIR --chief_host=a:2220 --task_index=0\n"
       "  c$ shoal ps     --run=FILE --out=DIR --chief_host=a:2220 --task_index=1 \\\n"
-      "                  --listen_address=c:2222 --allow_plaintext\n"
+      "                  --listen_address=c:2222 --insecure\n"
       "  c$ shoal worker --run=FILE --out=DIR --chief_host=a:2220 --task_index=1\n\n",
       FlagHelp(kScopeTask),
       "\nExit codes: 0 done; 1 internal error; 2 bad command; 64 bad flags or run file; 65 damaged "

@@ -33,7 +33,7 @@ struct TaskOptions {
   ClusterSpec cluster;             // Empty where only the chief's address is known.
   std::string listen_address;      // Where to serve; port 0: any free one. Unused by workers.
   std::string advertised_address;  // What others dial; empty: where it listens. Of a ps.
-  bool allow_plaintext = false;    // May serve where other machines can connect.
+  bool insecure = false;           // May serve where other machines can connect.
   std::string chief_address;       // Empty for the chief itself and for RunLocal.
   bool hosts_chief = false;  // Worker 0 of a cluster without a chief: serve the chief as well, at
                              // `listen_address`.

@@ -20,11 +20,11 @@ bool IsLoopbackAddress(absl::string_view address) {
   return inet_pton(AF_INET, host.c_str(), &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127;
 }
 
-absl::Status CheckListenAddress(absl::string_view address, bool allow_plaintext) {
-  if (allow_plaintext || IsLoopbackAddress(address)) return absl::OkStatus();
+absl::Status CheckListenAddress(absl::string_view address, bool insecure) {
+  if (insecure || IsLoopbackAddress(address)) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(
       "address ", address, " can be reached by other machines and connections are not ",
-      "encrypted; give --allow_plaintext on a trusted network"));
+      "encrypted; give --insecure on a trusted network"));
 }
 
 std::shared_ptr<grpc::ChannelCredentials> NewChannelCredentials() {

@@ -19,8 +19,8 @@ namespace shoal {
 // and do not count.
 bool IsLoopbackAddress(absl::string_view address);
 
-// PERMISSION_DENIED for a server's address that others can reach, unless `allow_plaintext`.
-absl::Status CheckListenAddress(absl::string_view address, bool allow_plaintext);
+// PERMISSION_DENIED for a server's address that others can reach, unless `insecure`.
+absl::Status CheckListenAddress(absl::string_view address, bool insecure);
 
 std::shared_ptr<grpc::ChannelCredentials> NewChannelCredentials();
 std::shared_ptr<grpc::ServerCredentials> NewServerCredentials();

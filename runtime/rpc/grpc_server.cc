@@ -51,7 +51,7 @@ std::string WithPort(const std::string& address, int port) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const Options& options) {
-  RETURN_IF_ERROR(CheckListenAddress(options.address, options.allow_plaintext));
+  RETURN_IF_ERROR(CheckListenAddress(options.address, options.insecure));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   SetArguments(options, &builder);

@@ -28,7 +28,7 @@ class GrpcServer {
  public:
   struct Options {
     std::string address = "127.0.0.1:0";  // Port 0: one that is free; see port().
-    bool allow_plaintext = false;         // Also where other machines can connect.
+    bool insecure = false;                // Also where other machines can connect.
     size_t max_message_bytes = kMaxControlMessageBytes;
     // Memory for messages of all connections together; above it gRPC refuses and cancels calls, not
     // at once. Zero: a quarter of this machine's memory.

@@ -77,7 +77,7 @@ TEST(GrpcServerTest, OtherMachinesAreShutOutUnlessAllowed) {
   options.services = {service.get()};
   options.address = "0.0.0.0:0";
   EXPECT_EQ(GrpcServer::Create(options).status().code(), absl::StatusCode::kPermissionDenied);
-  options.allow_plaintext = true;
+  options.insecure = true;
   EXPECT_TRUE(GrpcServer::Create(options).ok());
 }
 

@@ -60,7 +60,7 @@ class ByHand:
 
 def a_chief_serves_on_all_addresses():
     with ByHand() as run:
-        address = run.start_chief("--listen_address=0.0.0.0:0", "--allow_plaintext")
+        address = run.start_chief("--listen_address=0.0.0.0:0", "--insecure")
         host, port = address.rsplit(":", 1)
         assert host == "0.0.0.0" and int(port) > 0, address
         chief = f"--chief_host=127.0.0.1:{port}"
@@ -74,7 +74,7 @@ def all_addresses_without_plaintext_are_refused():
     with ByHand() as run:
         assert run.start_chief("--listen_address=0.0.0.0:0") == ""
         assert run.end("chief") == 78, run.logs()
-        assert "--allow_plaintext" in run.log("chief"), run.logs()
+        assert "--insecure" in run.log("chief"), run.logs()
 
 
 def a_chief_whose_tasks_stay_away_ends_and_names_them():

@@ -113,7 +113,7 @@ def a_ps_that_may_not_serve_there_says_so():
         tasks.start("ps", 0)
         code = tasks.wait("ps", 0)
         assert code == 78, f"{code}\n{tasks.all_said()}"
-        assert "--allow_plaintext" in tasks.said("ps", 0), tasks.all_said()
+        assert "--insecure" in tasks.said("ps", 0), tasks.all_said()
 
 
 def a_task_without_a_chief_says_what_it_waits_for_and_can_be_stopped():
