@@ -172,6 +172,16 @@ TEST_F(TrainingSessionTest, AProgramOfAnotherProtocolIsRefused) {
   EXPECT_TRUE(session_->Register(now_, request).ok());
 }
 
+TEST_F(TrainingSessionTest, AnEvaluatorIsNoMember) {
+  v1::RegisterTaskRequest request;
+  *request.mutable_identity()->mutable_member() = MemberOf(v1::JOB_EVALUATOR, 0);
+  request.set_protocol(kProtocolVersion);
+  const auto response = session_->Register(now_, request);
+  EXPECT_EQ(response.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(response.status().message()), HasSubstr("evaluator/0 registers"));
+  EXPECT_THAT(session_->Status(now_).tasks_size(), 0);
+}
+
 TEST_F(TrainingSessionTest, AWaitForTasksToRegisterNamesThemAndEnds) {
   Register(v1::JOB_PS, 0);
   PassTime(12, {{v1::JOB_PS, 0}});

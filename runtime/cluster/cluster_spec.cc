@@ -25,7 +25,8 @@ absl::StatusOr<std::vector<std::string>> JobAddresses(const v1::JobSpec& job,
           absl::StrCat(field, ": index ", task.index(), " with ", addresses.size(),
                        " tasks; number the tasks from 0 without gaps"));
     }
-    if (!task.address().empty() || job.name() != JobName(Job::kWorker)) {
+    const bool is_dialed = job.name() != "worker" && job.name() != "evaluator";
+    if (!task.address().empty() || is_dialed) {
       RETURN_IF_ERROR(CheckAddress(absl::StrCat(field, " index ", task.index()), task.address()));
     }
     if (seen[task.index()]) {
@@ -112,6 +113,9 @@ std::string ClusterSpec::ToText() const { return PrintTextProto(ToProto()); }
 
 absl::StatusOr<std::string> ClusterSpec::Address(TaskId task) const {
   if (task.job == Job::kChief && task.index == 0 && !chief_.empty()) return chief_;
+  if (task.job == Job::kEvaluator) {
+    return absl::NotFoundError("job_name: an evaluator is no part of the cluster; drop its index");
+  }
   if (task.job != Job::kChief) {
     const std::vector<std::string>& list = task.job == Job::kPs ? ps_ : workers_;
     if (task.index < list.size()) return list[task.index];

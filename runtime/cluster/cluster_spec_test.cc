@@ -99,7 +99,20 @@ TEST(ClusterSpecTest, BadTextNamesFileJobAndIndex) {
 TEST(TaskIdTest, HasNamesForPeopleAndFiles) {
   EXPECT_EQ((TaskId{Job::kWorker, 3}).ToString(), "worker/3");
   EXPECT_EQ((TaskId{Job::kPs, 0}).FileStem(), "ps-0");
+  EXPECT_EQ((TaskId{Job::kEvaluator, 0}).ToString(), "evaluator/0");
   EXPECT_EQ(*ParseJob("master"), Job::kChief);
+  EXPECT_EQ(*ParseJob("evaluator"), Job::kEvaluator);
+}
+
+TEST(ClusterSpecTest, AnEvaluatorMayBeListedAndIsNoPartOfTheCluster) {
+  const auto spec = ClusterSpec::FromText(
+      "job { name: \"ps\" tasks { address: \"a:1\" } }"
+      "job { name: \"evaluator\" tasks { address: \"b:1\" } }",
+      "cluster");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->ToText().find("evaluator"), std::string::npos);
+  EXPECT_THAT(std::string(spec->Address({Job::kEvaluator, 0}).status().message()),
+              HasSubstr("no part of the cluster"));
 }
 
 }  // namespace

@@ -13,6 +13,8 @@ absl::string_view JobName(Job job) {
       return "ps";
     case Job::kWorker:
       return "worker";
+    case Job::kEvaluator:
+      return "evaluator";
   }
   return "unknown";
 }
@@ -21,8 +23,9 @@ absl::StatusOr<Job> ParseJob(absl::string_view name) {
   if (name == "chief" || name == "master") return Job::kChief;
   if (name == "ps") return Job::kPs;
   if (name == "worker") return Job::kWorker;
+  if (name == "evaluator") return Job::kEvaluator;
   return absl::InvalidArgumentError(
-      absl::StrCat("job \"", name, "\" is unknown; it is one of chief, ps, worker"));
+      absl::StrCat("job \"", name, "\" is unknown; it is one of chief, ps, worker, evaluator"));
 }
 
 std::string TaskId::ToString() const { return absl::StrCat(JobName(job), "/", index); }

@@ -11,7 +11,12 @@
 namespace shoal {
 
 // The same numbers as shoal.v1.Job.
-enum class Job : uint8_t { kChief = 1, kPs = 2, kWorker = 3 };
+enum class Job : uint8_t {
+  kChief = 1,
+  kPs = 2,
+  kWorker = 3,
+  kEvaluator = 4,  // Reads checkpoints. No member of the run: nobody waits for it or calls it.
+};
 
 struct TaskId {
   Job job = Job::kChief;
@@ -29,7 +34,7 @@ struct TaskId {
   }
 };
 
-// "chief", "ps" or "worker".
+// "chief", "ps", "worker" or "evaluator".
 absl::string_view JobName(Job job);
 
 // Also accepts "master", TensorFlow's old name of the chief. InvalidArgument lists the names.
