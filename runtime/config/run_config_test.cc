@@ -1,6 +1,8 @@
 #include "runtime/config/run_config.h"
 
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -137,12 +139,14 @@ TEST(RunConfigTest, TheDirectoryIsWhereTheFileIsNotInIt) {
   run.set_out("/elsewhere");
   EXPECT_EQ(PrintRunConfig(run).find("elsewhere"), std::string::npos);
 
-  const std::string directory = ::testing::TempDir() + "/run_directory";
+  std::string directory = ::testing::TempDir() + "/run_directory_XXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
   EXPECT_EQ(RunDirectoryOf(directory + "/run.textproto"), "");
-  mkdir(directory.c_str(), 0755);
-  mkdir((directory + "/logs").c_str(), 0755);
+  ASSERT_EQ(mkdir((directory + "/logs").c_str(), 0755), 0);
   EXPECT_EQ(RunDirectoryOf(directory + "/run.textproto"), directory);
   EXPECT_EQ(RunDirectoryOf(directory + "/other.textproto"), "");
+  EXPECT_EQ(rmdir((directory + "/logs").c_str()), 0);
+  EXPECT_EQ(rmdir(directory.c_str()), 0);
 }
 
 TEST(RunConfigTest, PathsAreMadeAbsolute) {
