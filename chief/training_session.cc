@@ -97,8 +97,8 @@ absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(
   }
   const TaskId task = TaskOf(identity.member());
   if (task.job != Job::kPs && task.job != Job::kWorker) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "identity.member: ", task.ToString(), " registers, but only ps and workers do"));
+    return absl::InvalidArgumentError(absl::StrCat("identity.member: ", task.ToString(),
+                                                   " registers, but only ps and workers do"));
   }
   if (task.job == Job::kPs && task.index >= options_.num_ps_tasks) {
     return absl::FailedPreconditionError(
