@@ -2,6 +2,8 @@
 # Installs the Debian packages that Shoal is built and tested with. Does nothing when all are there;
 # otherwise wants root or sudo. Safe to run again. CUDA is not installed: a toolkit in
 # /usr/local/cuda is used where there is one.
+#   tools/install_dependencies.sh          what is listed here
+#   tools/install_dependencies.sh LIST     what is listed in the text LIST: lines of "package reason"
 set -euo pipefail
 
 # A package, and why.
@@ -23,6 +25,7 @@ protobuf-compiler-grpc   generates the services
 libdnnl-dev              CPU kernels
 ocl-icd-opencl-dev       the loader that Debian'"'"'s oneDNN links to
 libgomp1                 the threads of oneDNN
+nlohmann-json3-dev       reads TF_CONFIG
 libisal-dev              CRC-32C at memory speed
 libgoogle-perftools-dev  tcmalloc, the allocator of every program
 libgtest-dev             tests
@@ -34,22 +37,24 @@ zlib1g-dev               compressed data sets
 dataset-fashion-mnist    the default training data
 '
 
+# Those of the list "$1".
 missing_packages() {
   local package status
   while read -r package _; do
     [[ -n "$package" ]] || continue
     status=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null || true)
     [[ "$status" == installed ]] || echo "$package"
-  done <<<"$PACKAGES"
+  done <<<"$1"
 }
 
 main() {
   local missing as_root=()
   if ! command -v dpkg-query >/dev/null; then
-    echo "install_dependencies: this needs Debian 12 (no dpkg here); the packages are listed in $0" >&2
+    echo "install_dependencies: this needs Debian 12 (no dpkg here); the packages are:
+${1-$PACKAGES}" >&2
     return 1
   fi
-  mapfile -t missing < <(missing_packages)
+  mapfile -t missing < <(missing_packages "${1-$PACKAGES}")
   if ((${#missing[@]} == 0)); then
     echo "install_dependencies: nothing is missing"
     return 0

@@ -1,0 +1,193 @@
+"""Hosts of a cluster on one machine: a bridge, and network namespaces that are connected to it.
+
+    with Network(hosts=3) as network:
+        network.hosts[0].run(["hostname", "-I"])
+        server = network.hosts[1].start(["shoal", "ps", ...], stdout=log)
+        network.hosts[1].disconnect()
+
+Each host has its own address, loopback interface and /etc/hosts, where the others stand by name; files are the
+machine's. Names and subnet are this process's own, so that tests run side by side. All is removed at the end, the
+processes on the hosts as well, and also what an earlier process left that was killed. Wants root and iproute2.
+"""
+import contextlib
+import fcntl
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+# One file for each process that has networks, locked as long as it lives; and the lock of whoever makes one.
+OWNERS = pathlib.Path("/run/shoal_test_networks")
+# Linux allows 15 characters in the name of an interface.
+INTERFACE = re.compile(r"shoal(\d+)[bv]\d*$")
+NAMESPACE = re.compile(r"shoal(\d+)-\d+$")
+
+
+def ip(*arguments, check=True):
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True)
+    if check and done.returncode != 0:
+        raise RuntimeError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def interfaces():
+    return [link["ifname"] for link in json.loads(ip("-j", "link", "show") or "[]")]
+
+
+def namespaces():
+    return [line.split()[0] for line in ip("netns", "list").splitlines() if line.split()]
+
+
+def wait_until(condition, seconds, what):
+    """Polls; for states of other processes, which nobody announces."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def locked(path):
+    with open(path, "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def is_owned(pid):
+    """Whether the process that made networks under this number still lives."""
+    try:
+        with open(OWNERS / pid) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+
+
+def remove_namespace(name):
+    for pid in ip("netns", "pids", name, check=False).split():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+    wait_until(lambda: not ip("netns", "pids", name, check=False).split(), 20, f"processes in {name} end")
+    ip("netns", "del", name, check=False)
+
+
+def remove_networks(wanted):
+    """Removes what processes left whose numbers are `wanted`."""
+    for name in namespaces():
+        match = NAMESPACE.match(name)
+        if match and wanted(match[1]):
+            remove_namespace(name)
+    for name in interfaces():
+        match = INTERFACE.match(name)
+        if match and wanted(match[1]):
+            ip("link", "del", name, check=False)
+    for file in OWNERS.glob("[0-9]*"):
+        if wanted(file.stem):
+            file.unlink(missing_ok=True)
+
+
+class Host:
+    """One namespace. `name` and `address` are what others call it by."""
+
+    def __init__(self, network, index):
+        self.name = f"host{index}"
+        self.address = f"{network.prefix}.{10 + index}"
+        self.namespace = f"shoal{os.getpid()}-{index}"
+        self.port = f"shoal{os.getpid()}v{index}"  # The bridge's end of its cable.
+        self.hosts_file = network.hosts_file
+        self.started = []
+
+    def connect_to(self, bridge, gateway):
+        ip("netns", "add", self.namespace)
+        ip("link", "add", self.port, "type", "veth", "peer", "name", "eth0", "netns", self.namespace)
+        ip("link", "set", self.port, "master", bridge, "up")
+        ip("-n", self.namespace, "addr", "add", f"{self.address}/24", "dev", "eth0")
+        ip("-n", self.namespace, "link", "set", "eth0", "up")
+        ip("-n", self.namespace, "link", "set", "lo", "up")
+        ip("-n", self.namespace, "route", "add", "default", "via", gateway)
+
+    def command(self, command):
+        """The command line that runs `command` there. It becomes that program: one process, no shell between."""
+        script = 'mount --bind "$1" /etc/hosts && shift && exec "$@"'
+        return ["nsenter", f"--net=/run/netns/{self.namespace}", "unshare", "--mount", "sh", "-c", script, "sh",
+                str(self.hosts_file), *map(str, command)]
+
+    def run(self, command, **options):
+        return subprocess.run(self.command(command), **options)
+
+    def start(self, command, **options):
+        """A process in a session of its own, killed at the end if it still runs."""
+        process = subprocess.Popen(self.command(command), start_new_session=True, **options)
+        self.started.append(process)
+        return process
+
+    def pids(self):
+        return [int(pid) for pid in ip("netns", "pids", self.namespace).split()]
+
+    def disconnect(self):
+        ip("link", "set", self.port, "down")
+
+    def reconnect(self):
+        ip("link", "set", self.port, "up")
+
+
+class Network:
+    """`hosts` hosts on a subnet, and this machine on it at `address` under the name "here"."""
+
+    def __init__(self, hosts=3):
+        self.count = hosts
+        self.hosts = []
+        self.names = {}
+        self.owner = None
+        self.bridge = f"shoal{os.getpid()}b"
+
+    def __enter__(self):
+        OWNERS.mkdir(exist_ok=True)
+        self.hosts_file = OWNERS / f"{os.getpid()}.hosts"
+        try:
+            with locked(OWNERS / "lock"):
+                remove_networks(lambda pid: not is_owned(pid))
+                self.owner = open(OWNERS / str(os.getpid()), "a")
+                fcntl.flock(self.owner, fcntl.LOCK_EX)
+                self._make()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *unused):
+        for host in self.hosts:
+            for process in host.started:
+                if process.poll() is None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        remove_networks(lambda pid: pid == str(os.getpid()))
+        if self.owner:
+            self.owner.close()
+
+    def _make(self):
+        taken = ip("-o", "addr", "show") + ip("route", "show")
+        third = next(n for n in range(256) if f"10.77.{n}." not in taken)
+        self.prefix = f"10.77.{third}"
+        self.address = f"{self.prefix}.1"
+        ip("link", "add", self.bridge, "type", "bridge")
+        ip("addr", "add", f"{self.address}/24", "dev", self.bridge)
+        ip("link", "set", self.bridge, "up")
+        for index in range(self.count):
+            host = Host(self, index)
+            self.hosts.append(host)
+            host.connect_to(self.bridge, self.address)
+        self.set_names({"here": self.address, **{host.name: host.address for host in self.hosts}})
+
+    def set_names(self, changes):
+        """Name -> address in every host's /etc/hosts; None removes a name. Running processes see it at once."""
+        self.names.update(changes)
+        self.names = {name: address for name, address in self.names.items() if address}
+        lines = [f"{address} {name}" for name, address in self.names.items()]
+        self.hosts_file.write_text("\n".join(["127.0.0.1 localhost", *lines]) + "\n")
