@@ -1,4 +1,7 @@
-// Few long rows: reductions that a GPU makes in parts, 4096 terms or more by each of them.
+// Few long rows: reductions that a GPU makes in parts, 4096 terms or more by each of them; and
+// lookups of so many places that what is quadratic in them does not end.
+
+#include "absl/strings/str_cat.h"
 
 #include "ml/kernels/conformance_case_table.h"
 
@@ -70,12 +73,29 @@ void AddLongNorms(CaseTable& table) {
             2e-5);
 }
 
+// Many places of few and of many rows; some rows are not there, one is asked for by most.
+void AddLongLookups(CaseTable& table) {
+  const int64_t n = 300000;
+  for (int64_t rows : {1, 40, 200000}) {
+    Tensor indices = table.Labels(n, rows);
+    auto values = indices.mutable_span<int32_t>();
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (i % 3 != 0) values[i] = static_cast<int32_t>(rows / 2);
+      if (i % 7 == 0) values[i] = static_cast<int32_t>(i % 2 == 0 ? rows : -1);
+    }
+    const Shape params({rows, 2}), y({n, 2});
+    table.Add(absl::StrCat("long_", rows),
+              {"GatherGrad", {}, {indices, table.Uniform(y)}, {F32(params)}}, 1e-4);
+  }
+}
+
 }  // namespace
 
 void AddLongReductions(CaseTable& table) {
   AddLongSums(table);
   AddLongSoftmaxes(table);
   AddLongNorms(table);
+  AddLongLookups(table);
 }
 
 }  // namespace shoal::conformance

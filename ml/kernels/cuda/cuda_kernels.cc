@@ -28,7 +28,8 @@ std::vector<absl::Span<const LoopOp>> Families() {
           cuda::on_device::ReductionLoops(),
           cuda::on_device::ImageLoops(),
           cuda::on_device::NormLoops(),
-          cuda::on_device::MoveLoops()};
+          cuda::on_device::MoveLoops(),
+          cuda::on_device::LookupLoops()};
 }
 
 // A device is opened once and kept by who uses it.

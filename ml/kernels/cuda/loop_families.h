@@ -20,6 +20,7 @@ absl::Span<const LoopOp> ReductionLoops();
 absl::Span<const LoopOp> ImageLoops();
 absl::Span<const LoopOp> NormLoops();
 absl::Span<const LoopOp> MoveLoops();
+absl::Span<const LoopOp> LookupLoops();
 }  // namespace on_device
 namespace on_host {
 absl::Span<const LoopOp> ElementLoops();
@@ -27,6 +28,7 @@ absl::Span<const LoopOp> ReductionLoops();
 absl::Span<const LoopOp> ImageLoops();
 absl::Span<const LoopOp> NormLoops();
 absl::Span<const LoopOp> MoveLoops();
+absl::Span<const LoopOp> LookupLoops();
 }  // namespace on_host
 }  // namespace shoal::cuda
 
