@@ -62,6 +62,7 @@ absl::StatusOr<Evaluation> EvaluateCheckpoint(const v1::RunConfig& run, const Mo
   ASSIGN_OR_RETURN(const std::vector<std::vector<float>> values, ReadVariables(checkpoint));
   std::vector<const float*> parameters;
   for (const std::vector<float>& value : values) parameters.push_back(value.data());
+  const std::vector<uint64_t> versions(parameters.size(), 1);  // they stay
   BatchPlanOptions plan_options;
   plan_options.num_examples = data->size();
   plan_options.batch_size = run.data().evaluation_block();
@@ -78,7 +79,7 @@ absl::StatusOr<Evaluation> EvaluateCheckpoint(const v1::RunConfig& run, const Mo
     ASSIGN_OR_RETURN(const LoadedBatch* batch, batches.Take(0, block));
     if (block + 1 < plan.batches_per_epoch()) batches.Schedule(0, block + 1);
     BatchResult result;
-    RETURN_IF_ERROR(program->Evaluate(*batch, parameters, &result));
+    RETURN_IF_ERROR(program->Evaluate(*batch, parameters, versions, &result));
     batches.Release(batch);
     loss_sum += result.loss_sum;
     regularization = result.regularization;

@@ -265,6 +265,7 @@ absl::StatusOr<std::unique_ptr<GraphProgram::Compiled>> GraphProgram::CompileFor
   ASSIGN_OR_RETURN(compiled->executable, Compile(request));
   compiled->inputs.resize(request.feeds.size());
   compiled->variables.resize(deployed.graph->variables().size());
+  compiled->versions.resize(deployed.graph->variables().size());
   compiled->outputs.resize(fetches.size());
   return compiled;
 }
@@ -278,7 +279,8 @@ absl::Status GraphProgram::Prepare(int64_t num_examples) {
 }
 
 void GraphProgram::Bind(const LoadedBatch& batch, absl::Span<const float* const> parameters,
-                        const Deployed& deployed, Compiled* compiled) const {
+                        absl::Span<const uint64_t> versions, const Deployed& deployed,
+                        Compiled* compiled) const {
   for (size_t i = 0; i < compiled->inputs.size(); ++i) {
     const TensorSpec& example = options_.fields[compiled->feed_fields[i]].example;
     const size_t row_bytes =
@@ -286,14 +288,14 @@ void GraphProgram::Bind(const LoadedBatch& batch, absl::Span<const float* const>
     compiled->inputs[i] = static_cast<const char*>(batch.fields[compiled->feed_fields[i]]) +
                           static_cast<size_t>(compiled->clone_rows[i]) * row_bytes;
   }
-  if (&deployed == &train_) {
-    for (size_t v = 0; v < compiled->variables.size(); ++v) compiled->variables[v] = parameters[v];
-  } else {
-    for (size_t v = 0; v < compiled->variables.size(); ++v) {
-      const Variable* variable =
-          train_.graph->FindVariable(deployed.graph->variables()[v].spec.name);
-      compiled->variables[v] = parameters[variable->node->variable_index];
+  for (size_t v = 0; v < compiled->variables.size(); ++v) {
+    size_t trained = v;
+    if (&deployed != &train_) {
+      const std::string& name = deployed.graph->variables()[v].spec.name;
+      trained = static_cast<size_t>(train_.graph->FindVariable(name)->node->variable_index);
     }
+    compiled->variables[v] = parameters[trained];
+    compiled->versions[v] = versions.empty() ? 0 : versions[trained];
   }
 }
 
@@ -302,7 +304,7 @@ absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* r
   const LoadedBatch& batch = *arguments.batch;
   RETURN_IF_ERROR(Prepare(batch.num_examples));
   Compiled& compiled = *train_compiled_[batch.num_examples];
-  Bind(batch, arguments.parameters, train_, &compiled);
+  Bind(batch, arguments.parameters, arguments.versions, train_, &compiled);
   const int num_results = train_.results.count;
   for (int i = 0; i < num_results; ++i) compiled.outputs[static_cast<size_t>(i)] = &results_[i];
   for (size_t i = 0; i < contributing_.size(); ++i) {
@@ -312,6 +314,7 @@ absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* r
   RunBindings bindings;
   bindings.inputs = compiled.inputs;
   bindings.variables = compiled.variables;
+  bindings.variable_versions = compiled.versions;
   bindings.outputs = compiled.outputs;
   bindings.key.seed = options_.run.has_seed() ? options_.run.seed() : 1;
   bindings.key.epoch = batch.epoch;
@@ -334,17 +337,18 @@ absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* r
 
 absl::Status GraphProgram::Evaluate(const LoadedBatch& batch,
                                     absl::Span<const float* const> parameters,
-                                    BatchResult* result) {
+                                    absl::Span<const uint64_t> versions, BatchResult* result) {
   std::unique_ptr<Compiled>& compiled = evaluate_compiled_[batch.num_examples];
   if (compiled == nullptr) {
     ASSIGN_OR_RETURN(compiled, CompileFor(evaluate_, evaluate_fetches_, batch.num_examples));
   }
-  Bind(batch, parameters, evaluate_, compiled.get());
+  Bind(batch, parameters, versions, evaluate_, compiled.get());
   float results[kMaxResults] = {};
   for (size_t i = 0; i < evaluate_fetches_.size(); ++i) compiled->outputs[i] = &results[i];
   RunBindings bindings;
   bindings.inputs = compiled->inputs;
   bindings.variables = compiled->variables;
+  bindings.variable_versions = compiled->versions;
   bindings.outputs = compiled->outputs;
   compiled->executable->Run(bindings);
   RETURN_IF_ERROR(compiled->executable->status());

@@ -48,7 +48,7 @@ class GraphProgram : public ReplicaProgram {
   absl::Status Train(const TrainArguments& arguments, BatchResult* result, OnFinal on_final,
                      absl::FunctionRef<void()> on_result) override;
   absl::Status Evaluate(const LoadedBatch& batch, absl::Span<const float* const> parameters,
-                        BatchResult* result) override;
+                        absl::Span<const uint64_t> versions, BatchResult* result) override;
   std::string compute_fingerprint() const override;
   // Devices that the run lists and this build or machine does not have; soft placement computes
   // their clones on CPUs.
@@ -79,6 +79,7 @@ class GraphProgram : public ReplicaProgram {
     std::vector<uint32_t> feed_fields;          // by feed
     std::vector<const void*> inputs;            // by feed
     std::vector<const void*> variables;         // by graph variable
+    std::vector<uint64_t> versions;             // likewise
     std::vector<void*> outputs;                 // by fetch
     std::vector<std::vector<float>> summaries;  // by summary: what is fetched for it alone
   };
@@ -105,7 +106,8 @@ class GraphProgram : public ReplicaProgram {
                                                        const std::vector<Output>& fetches,
                                                        int64_t num_examples);
   void Bind(const LoadedBatch& batch, absl::Span<const float* const> parameters,
-            const Deployed& deployed, Compiled* compiled) const;
+            absl::Span<const uint64_t> versions, const Deployed& deployed,
+            Compiled* compiled) const;
   static void TellResults(const ResultIndices& indices, const float* values, int64_t num_examples,
                           BatchResult* result);
   std::vector<int64_t> ExamplesPerClone(int64_t num_examples, size_t num_clones) const;

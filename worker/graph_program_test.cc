@@ -327,7 +327,8 @@ ModelOutputs Classify(GraphBuilder& builder, absl::Span<const Output> batch, dou
   return outputs;
 }
 
-BatchResult EvaluateOn(GraphProgram* program, int64_t examples) {
+BatchResult EvaluateOn(GraphProgram* program, int64_t examples,
+                       absl::Span<const uint64_t> versions = {}) {
   Tensor input = RandomTensor(DataType::kFloat32, {examples, kFeatures}, 1, 0, 1);
   Tensor labels(DataType::kInt32, {examples});
   for (int64_t i = 0; i < examples; ++i) {
@@ -345,8 +346,31 @@ BatchResult EvaluateOn(GraphProgram* program, int64_t examples) {
   std::vector<const float*> parameters;
   for (const Tensor& value : values) parameters.push_back(value.span<float>().data());
   BatchResult result;
-  EXPECT_TRUE(program->Evaluate(batch, parameters, &result).ok());
+  EXPECT_TRUE(program->Evaluate(batch, parameters, versions, &result).ok());
   return result;
+}
+
+TEST(GraphProgramTest, BlocksOfAnEvaluationUploadTheirExamplesOnly) {
+  SimulatedTraffic traffic;
+  SimulatedDeviceOptions simulated;
+  simulated.num_devices = 3;
+  simulated.traffic = &traffic;
+  GraphProgram::Options options = OwnModel([](GraphBuilder& builder, absl::Span<const Output> batch,
+                                              bool) { return Classify(builder, batch, 0.01); });
+  options.run.mutable_deployment()->set_devices("/gpu:0,/gpu:2");
+  options.accelerators = {SimulatedBackend(CpuKernelBackend(), simulated)};
+  const auto program = GraphProgram::Create(std::move(options));
+  ASSERT_TRUE(program.ok()) << program.status();
+  const std::vector<uint64_t> versions((*program)->variables().size(), 1);
+  const auto uploaded = [&](absl::Span<const uint64_t> with) {
+    const int64_t before = traffic.uploaded_bytes;
+    EvaluateOn(program->get(), kExamples, with);
+    return traffic.uploaded_bytes - before;
+  };
+  const int64_t with_values = uploaded(versions), examples_only = uploaded(versions);
+  EXPECT_GE(examples_only, kExamples * (kFeatures + 1) * 4);
+  EXPECT_LT(examples_only, with_values);
+  EXPECT_EQ(uploaded({}), with_values);
 }
 
 TEST(GraphProgramTest, EvaluationTellsItsOwnResultsWhereOnlyTrainingRegularizes) {

@@ -138,6 +138,7 @@ absl::Status ParallelModel::MapVariables(Compiled* compiled) const {
     compiled->variable_of_graph.push_back(v);
   }
   compiled->variables.resize(compiled->variable_of_graph.size());
+  compiled->versions.resize(compiled->variable_of_graph.size());
   return absl::OkStatus();
 }
 
@@ -226,6 +227,7 @@ void ParallelModel::Bind(absl::Span<const Tensor> inputs, absl::Span<const Tenso
   }
   for (size_t v = 0; v < compiled->variables.size(); ++v) {
     compiled->variables[v] = variables_->value(compiled->variable_of_graph[v]).data();
+    compiled->versions[v] = variables_->version(compiled->variable_of_graph[v]);
   }
 }
 
@@ -277,7 +279,8 @@ absl::Status ParallelModel::PredictPart(absl::Span<const Tensor> inputs, int64_t
   RETURN_IF_ERROR(BindOutputs(first, total, compiled, outputs, &scalars));
   RandomKey key;
   key.seed = options_.seed;
-  compiled->executable->Run({compiled->feeds, compiled->variables, compiled->outputs, key});
+  compiled->executable->Run(
+      {compiled->feeds, compiled->variables, compiled->outputs, key, compiled->versions});
   RETURN_IF_ERROR(compiled->executable->status());
   const size_t num_outputs = compiled->graph->clones[0].outputs.size();
   for (size_t i = 0; i < scalars.size(); ++i) {
@@ -314,7 +317,8 @@ absl::StatusOr<float> ParallelModel::TrainOnBatch(absl::Span<const Tensor> input
   RandomKey key;
   key.seed = options_.seed;
   key.epoch = variables_->step();  // each batch draws anew
-  compiled->executable->Run({compiled->feeds, compiled->variables, compiled->outputs, key});
+  compiled->executable->Run(
+      {compiled->feeds, compiled->variables, compiled->outputs, key, compiled->versions});
   RETURN_IF_ERROR(compiled->executable->status());
   const float loss = compiled->results[0].span<float>()[0];
   if (!std::isfinite(loss)) {

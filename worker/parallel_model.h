@@ -99,6 +99,7 @@ class ParallelModel {
     std::vector<int64_t> first_rows;  // by clone
     std::vector<int64_t> num_rows;    // by clone
     std::vector<const void*> feeds, variables;
+    std::vector<uint64_t> versions;  // of the variables
     std::vector<void*> outputs;
     std::vector<Tensor> results;              // training: loss, then contributions
     std::vector<const float*> contributions;  // training: by variable

@@ -251,6 +251,33 @@ TEST(ParallelModelTest, ADeviceThatIsNotThereIsACpuOrAnError) {
               HasSubstr("named twice"));
 }
 
+TEST(ParallelModelTest, PredictionsUploadTheValuesOnceAfterEveryUpdate) {
+  SimulatedTraffic traffic;
+  SimulatedDeviceOptions simulated;
+  simulated.num_devices = 2;
+  simulated.traffic = &traffic;
+  ParallelModelOptions options;
+  options.devices = {"/gpu:0", "/gpu:1"};
+  options.backend = CpuKernelBackend();
+  options.accelerators = {SimulatedBackend(CpuKernelBackend(), simulated)};
+  const v1::OptimizerConfig adam = Adam();
+  const auto model = ParallelModel::Create(WithLoss(), options, &adam);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto one = Make(WithLoss(), {"/cpu:0"});
+  const Tensor targets = RandomTensor(DataType::kFloat32, {8, 2}, 3);
+  const auto uploaded = [&] {
+    const int64_t before = traffic.uploaded_bytes;
+    ExpectSame(Predicted(model->get(), 8), Predicted(one.get(), 8));
+    return traffic.uploaded_bytes - before;
+  };
+  const int64_t first = uploaded(), second = uploaded();
+  EXPECT_LT(second, first);
+  ASSERT_TRUE((*model)->TrainOnBatch(Inputs(8), {targets}).ok());
+  ASSERT_TRUE(one->TrainOnBatch(Inputs(8), {targets}).ok());
+  EXPECT_EQ(uploaded(), first);
+  EXPECT_EQ(uploaded(), second);
+}
+
 TEST(ParallelModelTest, OnlyDevicesThatAreNotThereAreMissing) {
   SimulatedTraffic traffic;
   SimulatedDeviceOptions simulated;

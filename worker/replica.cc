@@ -35,6 +35,8 @@ Replica::Replica(ReplicaProgram* program, const SliceTable* table,
       contributions_[set].push_back(contribution);
     }
   }
+  for (std::vector<uint64_t>& pulled : pulled_) pulled.resize(groups_.size());
+  versions_.resize(num_variables);
   parts_.resize(num_variables);
   next_part_.resize(num_variables);
   needs_.resize(groups_.size());
@@ -78,6 +80,22 @@ Replica::Replica(ReplicaProgram* program, const SliceTable* table,
   for (std::vector<Part>& parts : parts_) {
     std::sort(parts.begin(), parts.end(), [](Part a, Part b) { return a.end < b.end; });
   }
+}
+
+float* const* Replica::pull_data(uint32_t set, uint32_t group) {
+  pulled_[set][group] = last_pull_.fetch_add(1, std::memory_order_relaxed) + 1;
+  return pull_[set][group].data();
+}
+
+absl::Span<const uint64_t> Replica::VersionsOf(uint32_t parameter_set) {
+  std::fill(versions_.begin(), versions_.end(), 0);
+  for (uint32_t g = 0; g < groups_.size(); ++g) {
+    for (uint32_t slice : groups_[g].slices) {
+      uint64_t& version = versions_[table_[slice].variable];
+      version = std::max(version, pulled_[parameter_set][g]);
+    }
+  }
+  return versions_;
 }
 
 void Replica::SettleParts(uint32_t variable, uint64_t num_elements, uint32_t set,
@@ -149,6 +167,7 @@ absl::Status Replica::Train(const LoadedBatch& batch, uint32_t parameter_set,
   arguments.batch = &batch;
   arguments.parameters = parameters_[parameter_set];
   arguments.contributions = contributions_[contribution_set];
+  arguments.versions = VersionsOf(parameter_set);
   absl::Status status = program_->Train(
       arguments, &result_,
       [&](uint32_t variable, int64_t num_elements) {

@@ -30,8 +30,9 @@ class Replica {
   Replica(ReplicaProgram* program, const SliceTable* table,
           const std::vector<ExchangeGroup>* groups, double clip_by_global_norm = 0);
 
-  // For exchanges; the arrays live as long as the replica.
-  float* const* pull_data(uint32_t set, uint32_t group) const { return pull_[set][group].data(); }
+  // For exchanges; the arrays live as long as the replica. To ask for where a pull goes is to
+  // change these values: later batches are told so. Any thread, while nobody computes with the set.
+  float* const* pull_data(uint32_t set, uint32_t group);
   const void* const* push_data(uint32_t set, uint32_t group) const {
     return push_[set][group].data();
   }
@@ -56,10 +57,11 @@ class Replica {
   uint32_t report_group() const { return report_group_; }
 
   absl::Status Evaluate(const LoadedBatch& batch, uint32_t parameter_set, BatchResult* result) {
-    return program_->Evaluate(batch, parameters_[parameter_set], result);
+    return program_->Evaluate(batch, parameters_[parameter_set], VersionsOf(parameter_set), result);
   }
 
  private:
+  absl::Span<const uint64_t> VersionsOf(uint32_t parameter_set);
   bool IsFinite(uint32_t set, uint32_t group) const;
   void Settle(uint32_t group, uint32_t set, OnGroup on_group);
   void HandOver(uint32_t group, bool finite, OnGroup on_group) const;
@@ -72,7 +74,12 @@ class Replica {
   const double clip_by_global_norm_;
   std::vector<Buffer> memory_;
   std::vector<const float*> parameters_[kSets];  // by variable
-  std::vector<float*> contributions_[kSets];     // by variable
+  // Every pull has a number of its own, higher than those before. By group: its last pull; by
+  // variable: the last of its groups'.
+  std::vector<uint64_t> pulled_[kSets];
+  std::vector<uint64_t> versions_;
+  std::atomic<uint64_t> last_pull_{0};
+  std::vector<float*> contributions_[kSets];  // by variable
   std::vector<std::vector<float*>> pull_[kSets];
   std::vector<std::vector<const void*>> push_[kSets];
   std::vector<std::vector<ContributionKind>> kinds_;

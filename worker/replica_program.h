@@ -50,6 +50,9 @@ class ReplicaProgram {
     const LoadedBatch* batch = nullptr;
     absl::Span<const float* const> parameters;  // by variable
     absl::Span<float* const> contributions;     // by variable; gradients are means over the batch
+    // By variable; one that it had before says that its values are the same. 0, or none at all: not
+    // known. Likewise for Evaluate.
+    absl::Span<const uint64_t> versions = {};
   };
   // on_final(v, n): the first n elements of contributions[v] have their bytes; in the end n is at
   // least all of them. n grows from call to call, which for one variable are on one thread, any.
@@ -66,7 +69,7 @@ class ReplicaProgram {
 
   // Forward only, as for prediction: sums over the batch's examples.
   virtual absl::Status Evaluate(const LoadedBatch& batch, absl::Span<const float* const> parameters,
-                                BatchResult* result) = 0;
+                                absl::Span<const uint64_t> versions, BatchResult* result) = 0;
 
   // Of everything that bytes depend on: ISA, device kinds, libraries, threads per clone.
   virtual std::string compute_fingerprint() const = 0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +43,7 @@ class ScriptedProgram : public ReplicaProgram {
   absl::Status Train(const TrainArguments& arguments, BatchResult* result, OnFinal on_final,
                      absl::FunctionRef<void()> on_result) override {
     result->loss_sum = loss_sum;
+    versions.assign(arguments.versions.begin(), arguments.versions.end());
     on_result();
     for (uint32_t v = 3; v-- > 0;) {
       arguments.contributions[v][0] = contributions[v].first;
@@ -51,12 +53,13 @@ class ScriptedProgram : public ReplicaProgram {
     return absl::OkStatus();
   }
   absl::Status Evaluate(const LoadedBatch& /*batch*/, absl::Span<const float* const> /*parameters*/,
-                        BatchResult* /*result*/) override {
+                        absl::Span<const uint64_t> /*versions*/, BatchResult* /*result*/) override {
     return absl::OkStatus();
   }
   std::string compute_fingerprint() const override { return "scripted"; }
 
   double loss_sum = 1;
+  std::vector<uint64_t> versions;  // of the last batch
   std::pair<float, float> contributions[3] = {{3, 0}, {0, 4}, {10, 20}};
 
  private:
@@ -123,6 +126,30 @@ TEST_F(ReplicaTest, WhenClippingALossThatIsNotFiniteKeepsAllBack) {
   EXPECT_THAT(TrainWith(0.5).finite, ElementsAre(false, false, false));
 }
 
+TEST_F(ReplicaTest, AVariableHasANewVersionAfterEveryPullAndTheSameOneUntilThen) {
+  const SliceTable table = std::move(SliceTable::Create(program_.variables(), 4096).value());
+  const std::vector<ExchangeGroup> groups = MakeExchangeGroups(table, {0, 0, 0}, 8);
+  Replica replica(&program_, &table, &groups);
+  const auto versions_of = [&](uint32_t set) {
+    EXPECT_TRUE(replica.Train({}, set, 0, [](uint32_t, bool, const BatchReport&) {}).ok());
+    return program_.versions;
+  };
+  for (uint32_t set = 0; set < Replica::kSets; ++set) {
+    for (uint32_t g = 0; g < groups.size(); ++g) replica.pull_data(set, g);
+  }
+  const std::vector<uint64_t> first = versions_of(0), other = versions_of(1);
+  EXPECT_EQ(versions_of(0), first);
+  std::set<uint64_t> numbers(first.begin(), first.end());
+  numbers.insert(other.begin(), other.end());
+  EXPECT_EQ(numbers.size(), 6u);
+  EXPECT_EQ(numbers.count(0), 0u);
+  replica.pull_data(0, 1);
+  const std::vector<uint64_t> second = versions_of(0);
+  const uint32_t pulled = table[groups[1].slices[0]].variable;
+  for (uint32_t v = 0; v < 3; ++v) EXPECT_EQ(second[v] != first[v], v == pulled);
+  EXPECT_EQ(versions_of(1), other);
+}
+
 // One weight of three slices, of which the first two are final before the last is computed.
 class PartsProgram : public ReplicaProgram {
  public:
@@ -148,7 +175,7 @@ class PartsProgram : public ReplicaProgram {
     return absl::OkStatus();
   }
   absl::Status Evaluate(const LoadedBatch& /*batch*/, absl::Span<const float* const> /*parameters*/,
-                        BatchResult* /*result*/) override {
+                        absl::Span<const uint64_t> /*versions*/, BatchResult* /*result*/) override {
     return absl::OkStatus();
   }
   std::string compute_fingerprint() const override { return "parts"; }

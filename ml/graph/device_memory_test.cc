@@ -102,8 +102,11 @@ class DeviceMemoryTest : public testing::Test {
     CompileRequest request = RequestFor(fetches, devices);
     request.accelerators = {&*gpu};
     const auto executable = CompileOrDie(request);
+    const std::vector<uint64_t> versions(variables.size(), 1);  // from run 10 on
     for (int run = 0; run < 50; ++run) {
-      const std::vector<Tensor> got = RunOnce(executable.get(), feeds_, variables);
+      const std::vector<Tensor> got =
+          RunOnce(executable.get(), feeds_, variables,
+                  absl::MakeConstSpan(versions.data(), run < 10 ? 0 : versions.size()));
       ASSERT_TRUE(executable->status().ok()) << executable->status();
       for (size_t i = 0; i < got.size(); ++i) {
         ASSERT_LT(RelativeDistance(got[i], (*expected)[i]), 1e-5) << "run " << run << " " << i;
@@ -161,6 +164,41 @@ TEST_F(DeviceMemoryTest, BindingsGoUpAndGradientsComeDownInOnePackEach) {
   EXPECT_EQ(traffic_.downloads, 50);
   EXPECT_GE(executable->arena_bytes(), static_cast<size_t>(traffic_.allocated_bytes));
   ExpectNearTheCpuOnGpus(fetches, 1);
+}
+
+TEST_F(DeviceMemoryTest, AVariableGoesUpAgainOnlyWithANewVersion) {
+  BuildClone(0, "/gpu:0");
+  const std::vector<Output> fetches = Sums();
+  const auto executable = CompileOrDie(RequestFor(fetches, {"/cpu:0", "/gpu:0"}));
+  std::vector<Tensor> variables = InitialValues(graph_, 17);
+  std::vector<uint64_t> versions(variables.size(), 1);
+  const auto run = [&](absl::Span<const uint64_t> with) {
+    const int64_t before = traffic_.uploaded_bytes;
+    std::vector<Tensor> got = RunOnce(executable.get(), feeds_, variables, with);
+    return std::make_pair(traffic_.uploaded_bytes - before, got[1]);  // a gradient
+  };
+  const auto [all_bytes, first] = run(versions);
+  const auto [feed_bytes, again] = run(versions);
+  EXPECT_GE(feed_bytes, 6 * (5 + 1) * 4);
+  EXPECT_LE(feed_bytes, all_bytes - (5 * 7 + 7 + 7 * 3 + 3) * 4);
+  EXPECT_EQ(again.span<float>(), first.span<float>());
+
+  // The bytes of the host are not looked at, unless the version says so.
+  for (float& value : variables[0].mutable_span<float>()) value += 1;
+  EXPECT_EQ(run(versions).second.span<float>(), first.span<float>());
+  versions[0] = 2;
+  const auto [some_bytes, changed] = run(versions);
+  EXPECT_GT(some_bytes, feed_bytes);
+  EXPECT_LT(some_bytes, all_bytes);
+  const auto expected = RunGraph(graph_, cpu_, feeds_, variables, fetches);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  EXPECT_EQ(changed.span<float>(), (*expected)[1].span<float>());
+  EXPECT_NE(changed.span<float>(), first.span<float>());
+
+  // A version that is not known is new, and what follows it is.
+  EXPECT_EQ(run({}).first, all_bytes);
+  EXPECT_EQ(run(versions).first, all_bytes);
+  EXPECT_EQ(run(versions).first, feed_bytes);
 }
 
 TEST_F(DeviceMemoryTest, ClonesOnTwoDevicesAreSummedOnTheHost) {

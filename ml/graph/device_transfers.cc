@@ -11,6 +11,7 @@ namespace shoal {
 absl::StatusOr<std::unique_ptr<DeviceTransfers>> DeviceTransfers::Create(
     DeviceTransfersOptions options) {
   std::unique_ptr<DeviceTransfers> transfers(new DeviceTransfers(std::move(options)));
+  transfers->versions_.assign(transfers->options_.inputs.size(), 0);
   RETURN_IF_ERROR(transfers->MakeGroups());
   return transfers;
 }
@@ -31,21 +32,44 @@ absl::Status DeviceTransfers::MakeGroups() {
   return absl::OkStatus();
 }
 
+bool DeviceTransfers::TakeVersion(size_t i, const RunBindings& bindings) {
+  const PackedInput& input = options_.inputs[i];
+  if (!input.is_variable || bindings.variable_versions.empty()) {
+    versions_[i] = 0;
+    return true;
+  }
+  const uint64_t version = bindings.variable_versions[input.index];
+  if (version != 0 && version == versions_[i]) return false;
+  versions_[i] = version;
+  return true;
+}
+
 void DeviceTransfers::StartUpload(const RunBindings& bindings) {
   next_group_ = 0;
-  size_t sent = 0;  // up to this offset
+  size_t begin = 0, end = 0;  // of what is staged but not sent
+  const auto send = [&] {
+    if (end == begin) return;
+    options_.device->CopyFromHost(options_.device_inputs + begin, options_.staged_inputs + begin,
+                                  end - begin);
+  };
   for (size_t i = 0; i < options_.inputs.size(); ++i) {
     const PackedInput& input = options_.inputs[i];
+    if (!TakeVersion(i, bindings)) {
+      send();
+      begin = end = 0;
+      continue;
+    }
     const void* bound =
         input.is_variable ? bindings.variables[input.index] : bindings.inputs[input.index];
     CHECK(bound != nullptr) << "binding " << input.index << " is null but used";
     std::memcpy(options_.staged_inputs + input.offset, bound, input.bytes);
-    const size_t end = input.offset + input.bytes;
-    if (end - sent < options_.piece_bytes && i + 1 < options_.inputs.size()) continue;
-    options_.device->CopyFromHost(options_.device_inputs + sent, options_.staged_inputs + sent,
-                                  end - sent);
-    sent = end;
+    if (end == begin) begin = input.offset;
+    end = input.offset + input.bytes;
+    if (end - begin < options_.piece_bytes) continue;
+    send();
+    begin = end = 0;
   }
+  send();
 }
 
 void DeviceTransfers::AfterStep(int step) {

@@ -44,7 +44,8 @@ class DeviceTransfers {
  public:
   static absl::StatusOr<std::unique_ptr<DeviceTransfers>> Create(DeviceTransfersOptions options);
 
-  // Copies the bindings into staging memory and puts their upload before the run's first step.
+  // Copies the bindings into staging memory and puts their upload before the run's first step; not
+  // those of variables whose version the device has.
   void StartUpload(const RunBindings& bindings);
   // The device's step has been put into its queue: groups that end with it start down.
   void AfterStep(int step);
@@ -63,12 +64,15 @@ class DeviceTransfers {
 
   explicit DeviceTransfers(DeviceTransfersOptions options) : options_(std::move(options)) {}
   absl::Status MakeGroups();
+  // Whether the device's copy is older; from now on it is not.
+  bool TakeVersion(size_t input, const RunBindings& bindings);
   absl::Status HandOut(const RunBindings& bindings, absl::FunctionRef<absl::Status()> check,
                        Executable::OnFinal on_final);
 
   const DeviceTransfersOptions options_;
-  std::vector<Group> groups_;  // in the order of last_step
-  size_t next_group_ = 0;      // of this run, not started yet
+  std::vector<Group> groups_;       // in the order of last_step
+  size_t next_group_ = 0;           // of this run, not started yet
+  std::vector<uint64_t> versions_;  // by input: of what the device has, 0 if not known
 };
 
 }  // namespace shoal

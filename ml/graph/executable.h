@@ -24,6 +24,9 @@ struct RunBindings {
       variables;                    // by index in Graph::variables(); unread ones may be null
   absl::Span<void* const> outputs;  // in the order of the fetches, all there
   RandomKey key;                    // first_example: of the first clone
+  // By variable; the number that it had in an earlier run of the executable says that the bytes are
+  // the same: devices with memory of their own keep what they have. 0, or none at all: not known.
+  absl::Span<const uint64_t> variable_versions = {};
 };
 
 // Not thread-safe: one run at a time. A run allocates nothing, and cannot fail on devices of the

@@ -55,7 +55,8 @@ CompileRequest MakeRequest(const Graph& graph, const KernelBackend& backend,
 
 std::vector<Tensor> RunOnce(Executable* executable,
                             const std::vector<std::pair<Output, Tensor>>& feeds,
-                            const std::vector<Tensor>& variables) {
+                            const std::vector<Tensor>& variables,
+                            absl::Span<const uint64_t> variable_versions) {
   std::vector<const void*> inputs, values;
   std::vector<void*> outputs;
   std::vector<Tensor> results;
@@ -63,7 +64,7 @@ std::vector<Tensor> RunOnce(Executable* executable,
   for (const Tensor& variable : variables) values.push_back(variable.data());
   for (const TensorSpec& spec : executable->output_specs()) results.emplace_back(spec);
   for (Tensor& result : results) outputs.push_back(result.mutable_data());
-  executable->Run({inputs, values, outputs, {}});
+  executable->Run({inputs, values, outputs, {}, variable_versions});
   return results;
 }
 

@@ -23,7 +23,8 @@ CompileRequest MakeRequest(const Graph& graph, const KernelBackend& backend,
 
 std::vector<Tensor> RunOnce(Executable* executable,
                             const std::vector<std::pair<Output, Tensor>>& feeds,
-                            const std::vector<Tensor>& variables);
+                            const std::vector<Tensor>& variables,
+                            absl::Span<const uint64_t> variable_versions = {});
 
 absl::StatusOr<std::vector<Tensor>> RunGraph(const Graph& graph, const KernelBackend& backend,
                                              const std::vector<std::pair<Output, Tensor>>& feeds,

@@ -62,6 +62,9 @@ void Program::Bind(const RunBindings& bindings) {
   CHECK_EQ(bindings.inputs.size(), parts_.num_inputs) << "bindings.inputs, one per feed";
   CHECK_EQ(bindings.variables.size(), parts_.reads_variable.size()) << "bindings.variables";
   CHECK_EQ(bindings.outputs.size(), parts_.output_specs.size()) << "bindings.outputs, per fetch";
+  CHECK(bindings.variable_versions.empty() ||
+        bindings.variable_versions.size() == bindings.variables.size())
+      << "bindings.variable_versions, all or none";
   for (const OperandPatch& patch : parts_.patches) {
     void* data = nullptr;
     switch (patch.source) {

@@ -98,6 +98,7 @@ class SimulatedDevice final : public Device {
 
   void CopyFromHost(void* to, const void* from, size_t bytes) override {
     ++traffic_.uploads;
+    traffic_.uploaded_bytes += static_cast<int64_t>(bytes);
     Copy(Queue::kCompute, Untagged(to), OfHost(from), bytes);
   }
   void CopyToHost(Queue queue, void* to, const void* from, size_t bytes) override {

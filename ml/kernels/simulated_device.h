@@ -19,6 +19,7 @@ namespace shoal {
 // What has happened, over all devices of a backend.
 struct SimulatedTraffic {
   std::atomic<int64_t> uploads{0}, downloads{0}, peer_copies{0}, kernels{0};
+  std::atomic<int64_t> uploaded_bytes{0};
   std::atomic<int64_t> allocated_bytes{0};
 };
 

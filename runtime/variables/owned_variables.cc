@@ -66,6 +66,7 @@ absl::Span<const float> OwnedVariables::value(size_t variable) const {
 void OwnedVariables::SetValue(size_t variable, absl::Span<const float> elements) {
   CHECK_EQ(elements.size(), owned_[variable].num_elements) << specs_[variable].name();
   std::copy(elements.begin(), elements.end(), owned_[variable].value.As<float>().data());
+  ++owned_[variable].version;
 }
 
 float OwnedVariables::ClipScaleOf(absl::Span<const float* const> contributions) const {
@@ -108,6 +109,7 @@ absl::Status OwnedVariables::ApplyStep(absl::Span<const float* const> contributi
     if (!owned.is_updated) continue;
     std::swap(owned.value, owned.new_value);
     std::swap(owned.slots, owned.new_slots);
+    ++owned.version;
   }
   ++step_;
   return absl::OkStatus();

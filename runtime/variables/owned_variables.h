@@ -34,6 +34,8 @@ class OwnedVariables {
   const v1::VariableSpec& spec(size_t variable) const { return specs_[variable]; }
   // Stays where it is until the next ApplyStep, which may exchange it for another.
   absl::Span<const float> value(size_t variable) const;
+  // Another number after every change, never 0.
+  uint64_t version(size_t variable) const { return owned_[variable].version; }
   // As many elements as the variable has. Slots stay as they are.
   void SetValue(size_t variable, absl::Span<const float> elements);
 
@@ -48,6 +50,7 @@ class OwnedVariables {
     size_t num_elements = 0;
     Buffer value, new_value, slots, new_slots;
     bool is_updated = false;  // in the step under way
+    uint64_t version = 1;
   };
 
   OwnedVariables() = default;
