@@ -17,6 +17,8 @@ clang-tidy               tools/check.sh tidy
 shellcheck               checks the scripts
 git                      lists the tracked files for the checks
 python3                  tools that draw and compare
+python3-yaml             renders manifests
+python3-venv             holds what validates them
 libabsl-dev              status, strings, time, containers
 libgrpc++-dev            control and bulk calls between tasks
 libprotobuf-dev          messages, run files

@@ -1,0 +1,242 @@
+#!/usr/bin/python3
+"""What deploy/kubernetes/render prints. usage: render_test.py deploy/kubernetes/render"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import yaml
+
+RENDER = str(pathlib.Path(sys.argv[1]).absolute())
+FOLDER = pathlib.Path(RENDER).parent
+RUN = str(FOLDER.parent / "runs" / "fashion_mlp.textproto")
+IMAGE = "registry.example:5000/team/shoal:1.0"
+TASKS = ("chief", "ps", "worker")
+
+
+def call(*flags):
+    return subprocess.run([RENDER, *flags], capture_output=True, text=True, check=False)
+
+
+def render(*flags):
+    done = call(f"--run={RUN}", f"--image={IMAGE}", *flags)
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def find(documents, kind, name):
+    found = [d for d in documents if d["kind"] == kind and re.fullmatch(name, d["metadata"]["name"])]
+    assert len(found) == 1, f"{len(found)} of {kind} {name}"
+    return found[0]
+
+
+def pod_templates(documents):
+    """(task's job, pod template) of every pod in the documents, whatever holds it."""
+    for document in documents:
+        spec = document.get("spec", {})
+        component = document["metadata"].get("labels", {}).get("app.kubernetes.io/component")
+        if document["kind"] in ("StatefulSet", "Job"):
+            yield component, spec["template"]
+        elif document["kind"] == "TFJob":
+            for job, replica in spec["tfReplicaSpecs"].items():
+                yield job.lower(), replica["template"]
+        elif document["kind"] in ("JobSet", "TrainingRuntime"):
+            jobs = spec if document["kind"] == "JobSet" else spec["template"]["spec"]
+            for job in jobs["replicatedJobs"]:
+                yield job["name"], job["template"]["spec"]["template"]
+
+
+def one_number_reaches_all_its_places():
+    documents = render("--num_ps_tasks=3", "--num_replicas=5")
+    assert find(documents, "StatefulSet", "shoal-ps")["spec"]["replicas"] == 3
+    worker = find(documents, "Job", "shoal-worker")["spec"]
+    assert worker["completions"] == 5 and worker["parallelism"] == 5, worker
+    numbers = find(documents, "ConfigMap", "shoal-cluster-.*")
+    assert numbers["data"] == {"NUM_PS_TASKS": "3", "NUM_REPLICAS": "5"}, numbers
+    chief = find(documents, "Job", "shoal-chief")["spec"]["template"]["spec"]["containers"][0]
+    assert "--num_ps_tasks=$(NUM_PS_TASKS)" in chief["args"], chief["args"]
+    assert chief["envFrom"][0]["configMapRef"]["name"] == numbers["metadata"]["name"], chief["envFrom"]
+
+
+def the_numbers_reach_the_other_formats():
+    flags = ("--num_ps_tasks=3", "--num_replicas=5")
+    tfjob = find(render("--format=tfjob", *flags), "TFJob", "shoal")["spec"]["tfReplicaSpecs"]
+    assert {k: v["replicas"] for k, v in tfjob.items() if k != "Evaluator"} == {"Chief": 1, "PS": 3, "Worker": 5}, tfjob
+    jobs = find(render("--format=jobset", *flags), "JobSet", "shoal")["spec"]["replicatedJobs"]
+    assert {j["name"]: j["template"]["spec"]["completions"] for j in jobs if j["name"] != "evaluator"} == {
+        "chief": 1, "ps": 3, "worker": 5}, jobs
+    trainer = render("--format=trainer", *flags)
+    assert find(trainer, "TrainingRuntime", "shoal")["spec"]["mlPolicy"]["numNodes"] == 5
+    assert find(trainer, "TrainJob", "shoal")["spec"]["trainer"]["numNodes"] == 5
+
+
+def the_run_file_is_mounted_everywhere():
+    for wanted in ("kubernetes", "jobset", "tfjob", "trainer"):
+        documents = render(f"--format={wanted}")
+        run = find(documents, "ConfigMap", "shoal-run-.*")
+        assert run["data"]["run.textproto"] == pathlib.Path(RUN).read_text()
+        jobs = set()
+        for job, template in pod_templates(documents):
+            jobs.add(job)
+            volumes = {v["name"]: v for v in template["spec"]["volumes"]}
+            assert volumes["run"]["configMap"]["name"] == run["metadata"]["name"], f"{wanted} {job}"
+            container = template["spec"]["containers"][0]
+            assert {"name": "run", "mountPath": "/etc/shoal", "readOnly": True} in container["volumeMounts"]
+            assert "--run=/etc/shoal/run.textproto" in container["args"], f"{wanted} {job}"
+            assert container["image"] == IMAGE, container["image"]
+        assert jobs >= set(TASKS), jobs
+
+
+def another_run_file_is_another_config_map():
+    with tempfile.NamedTemporaryFile("w", suffix=".textproto") as run:
+        run.write('name: "other"\n')
+        run.flush()
+        done = call(f"--run={run.name}", f"--image={IMAGE}")
+    names = re.findall(r"shoal-run-\w+", done.stdout)
+    assert len(set(names)) == 1 and names[0] not in call(f"--run={RUN}", f"--image={IMAGE}").stdout, names
+
+
+def every_pod_passes_restricted():
+    """The Pod Security Standard "restricted", rule by rule."""
+    allowed = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
+    for flags in ([], ["--overlay=local,gpu,monitoring,tls"], ["--format=jobset"], ["--format=tfjob"],
+                  ["--format=trainer"]):
+        for job, template in pod_templates(render(*flags)):
+            spec, where = template["spec"], f"{flags} {job}"
+            for field in ("hostNetwork", "hostPID", "hostIPC"):
+                assert not spec.get(field), f"{where}: {field}"
+            assert spec["securityContext"]["runAsNonRoot"] is True and spec["securityContext"]["runAsUser"] > 0, where
+            assert spec["securityContext"]["seccompProfile"]["type"] == "RuntimeDefault", where
+            assert spec["automountServiceAccountToken"] is False, where
+            for volume in spec["volumes"]:
+                assert set(volume) - {"name"} <= allowed, f"{where}: {volume}"
+            for container in spec["containers"] + spec.get("initContainers", []):
+                security = container["securityContext"]
+                assert security["allowPrivilegeEscalation"] is False, where
+                assert security["capabilities"] == {"drop": ["ALL"]}, where
+                assert security["readOnlyRootFilesystem"] is True and "privileged" not in security, where
+                assert "memory" in container["resources"]["limits"], where
+                assert not any("hostPort" in p for p in container.get("ports", [])), where
+
+
+def permanent_exit_codes_fail_the_job_and_others_do_not():
+    # runtime/process/exit_code.h; 1 also ends a worker's try, which another node may not see.
+    for name, codes in (("shoal-chief", [1, 2, 64, 65, 78]), ("shoal-worker", [2, 64, 65, 78])):
+        rules = find(render(), "Job", name)["spec"]["podFailurePolicy"]["rules"]
+        assert rules[0]["action"] == "Ignore", rules
+        assert rules[1]["action"] == "FailJob" and rules[1]["onExitCodes"]["values"] == codes, rules
+
+
+def flags_reach_their_fields():
+    documents = render("--overlay=gpu", "--gpus=4", "--set=optimizer.adam.beta1=0.8", "--data_claim=images",
+                       "--storage=5Gi", "--storage_class=nfs", "--memory=9Gi", "--cpu=6", "--ps_memory=3Gi",
+                       "--worker_program=/usr/bin/my_model", "--namespace=team")
+    assert all(d["metadata"]["namespace"] == "team" for d in documents)
+    claim = find(documents, "PersistentVolumeClaim", "shoal-out")["spec"]
+    assert claim["resources"]["requests"]["storage"] == "5Gi" and claim["storageClassName"] == "nfs", claim
+    containers = {job: template["spec"]["containers"][0] for job, template in pod_templates(documents)}
+    for job in TASKS:
+        arguments = containers[job]["args"]
+        for flag in ("--set=optimizer.adam.beta1=0.8", "--data_dir=/data", "--num_clones=4"):
+            assert flag in arguments, f"{job}: {arguments}"
+    worker = containers["worker"]
+    assert worker["command"] == ["/usr/bin/my_model"] and "command" not in containers["ps"]
+    assert worker["resources"] == {"requests": {"cpu": "6", "memory": "9Gi"},
+                                   "limits": {"memory": "9Gi", "nvidia.com/gpu": "4"}}, worker["resources"]
+    assert containers["ps"]["resources"]["limits"]["memory"] == "3Gi"
+
+
+def bad_flags_are_one_line_and_a_code():
+    good = (f"--run={RUN}", f"--image={IMAGE}")
+    for code, text, flags in (
+            (64, "--num_pss=2: is no flag", (*good, "--num_pss=2")),
+            (64, "--run: is missing", (f"--image={IMAGE}",)),
+            (64, "--image: is missing", (f"--run={RUN}",)),
+            (64, "--num_ps_tasks: is 0", (*good, "--num_ps_tasks=0")),
+            (64, "--num_replicas: is two", (*good, "--num_replicas=two")),
+            (64, "--num_replicas: is -1", (*good, "--num_replicas=-1")),
+            (64, "--num_replicas: has no value", (*good, "--num_replicas")),
+            (64, "--overlay: is gpus", (*good, "--overlay=gpus")),
+            (64, "--format: is helm", (*good, "--format=helm")),
+            (64, "--gpus: is given without", (*good, "--gpus=2")),
+            (64, "--image: is shoal; say which", (f"--run={RUN}", "--image=shoal")),
+            (64, "--image: is shoal:latest", (f"--run={RUN}", "--image=shoal:latest")),
+            (64, "--image: is Sho al:1", (f"--run={RUN}", "--image=Sho al:1")),
+            (64, "--namespace: is A_b", (*good, "--namespace=A_b")),
+            (64, "--storage: is lots", (*good, "--storage=lots")),
+            (64, "--set: is seed", (*good, "--set=seed")),
+            (64, "--write: makes", (*good, "--write=/tmp/x", "--format=tfjob")),
+            (78, "--run: /nowhere: no such file", ("--run=/nowhere", f"--image={IMAGE}"))):
+        done = call(*flags)
+        assert done.returncode == code and done.stdout == "", f"{flags}: {done.returncode} {done.stdout}"
+        assert text in done.stderr and done.stderr.count("\n") == 1, f"{flags}: {done.stderr}"
+
+
+def a_digest_is_an_image_too():
+    digest = "sha256:" + "ab" * 32
+    done = call(f"--run={RUN}", f"--image=registry.example/shoal@{digest}")
+    assert f"image: registry.example/shoal@{digest}\n" in done.stdout, done.stderr
+
+
+def the_examples_are_what_render_prints():
+    run = str(FOLDER / "base" / "run.textproto")
+    for wanted in ("jobset", "tfjob", "trainer"):
+        done = call(f"--run={run}", "--image=registry.example/shoal:1", f"--format={wanted}")
+        example = FOLDER / wanted / "example.yaml"
+        printed = "".join(line for line in example.read_text().splitlines(True) if not line.startswith("#"))
+        assert printed == done.stdout, f"{example} is old: deploy/kubernetes/update_examples"
+
+
+def keyed(documents):
+    return {(d["kind"], d["metadata"]["name"]): d for d in documents}
+
+
+def kubectl_renders_the_same():
+    if shutil.which("kubectl") is None:
+        print("           (no kubectl here: not compared)")
+        return
+    # kubectl wants everything below one folder, and follows no links out of it.
+    with tempfile.TemporaryDirectory() as copied:
+        folder = pathlib.Path(copied) / "kubernetes"
+        shutil.copytree(FOLDER, folder, symlinks=False)
+        own = pathlib.Path(copied) / "own"
+        for flags in ([], ["--overlay=local"], ["--overlay=gpu,monitoring,tls", "--gpus=2", "--namespace=team",
+                      "--num_ps_tasks=3", "--num_replicas=4", "--data_claim=images", "--set=name=a<b&c"]):
+            subprocess.run([str(folder / "render"), f"--run={RUN}", f"--image={IMAGE}", f"--write={own}", *flags],
+                           check=True)
+            assert keyed(render(*flags)) == keyed(kubectl(own)), flags
+        for name in ("local", "gpu", "monitoring", "tls"):
+            sys.path.insert(0, str(FOLDER))
+            import kustomize  # pylint: disable=import-outside-toplevel
+            overlay = folder / "overlays" / name
+            assert keyed(kustomize.Kustomization.of_folder(overlay).render()) == keyed(kubectl(overlay)), name
+
+
+def kubectl(folder):
+    done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def main():
+    tests = [one_number_reaches_all_its_places, the_numbers_reach_the_other_formats, the_run_file_is_mounted_everywhere,
+             another_run_file_is_another_config_map, every_pod_passes_restricted,
+             permanent_exit_codes_fail_the_job_and_others_do_not, flags_reach_their_fields,
+             bad_flags_are_one_line_and_a_code, a_digest_is_an_image_too, the_examples_are_what_render_prints,
+             kubectl_renders_the_same]
+    failed = 0
+    for test in tests:
+        start = time.monotonic()
+        try:
+            test()
+            print(f"[ OK     ] {test.__name__} ({time.monotonic() - start:.1f} s)")
+        except AssertionError as error:
+            failed += 1
+            print(f"[ FAILED ] {test.__name__}: {error}")
+    sys.exit(1 if failed else 0)
+
+
+main()
