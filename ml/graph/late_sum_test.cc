@@ -1,7 +1,11 @@
 // A sum over devices waits for the slowest of them, but its own device goes on meanwhile.
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -13,30 +17,46 @@
 #include "ml/graph/graph_runner.h"
 #include "ml/graph/ops.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
+#include "ml/kernels/simulated_device.h"
 
 namespace shoal {
 namespace {
 
-// Runs another kernel between two events.
+// What happens before and after the kernels of an op.
+struct Script {
+  std::function<void()> before, after;
+};
+
 class ScriptedKernel : public Kernel {
  public:
-  ScriptedKernel(std::unique_ptr<Kernel> kernel, Notification* before, Notification* after)
-      : kernel_(std::move(kernel)), before_(before), after_(after) {}
+  ScriptedKernel(std::unique_ptr<Kernel> kernel, Script script)
+      : kernel_(std::move(kernel)), script_(std::move(script)) {}
 
   size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
   void Run(const KernelContext& context) override {
-    if (before_ != nullptr) {
-      EXPECT_TRUE(before_->WaitFor(absl::Seconds(20)));
-    }
+    if (script_.before) script_.before();
     kernel_->Run(context);
-    if (after_ != nullptr) after_->Notify();
+    if (script_.after) script_.after();
   }
 
  private:
   const std::unique_ptr<Kernel> kernel_;
-  Notification* const before_;
-  Notification* const after_;
+  const Script script_;
 };
+
+// Kernels of the CPU, some of them scripted by their op.
+KernelBackend ScriptedBackend(std::map<std::string, Script> scripts) {
+  KernelBackend backend = CpuKernelBackend();
+  backend.create_kernel =
+      [create = backend.create_kernel, scripts = std::move(scripts)](
+          const KernelRequest& request) -> absl::StatusOr<std::unique_ptr<Kernel>> {
+    absl::StatusOr<std::unique_ptr<Kernel>> kernel = create(request);
+    const auto script = scripts.find(std::string(request.op));
+    if (!kernel.ok() || script == scripts.end()) return kernel;
+    return std::make_unique<ScriptedKernel>(*std::move(kernel), script->second);
+  };
+  return backend;
+}
 
 TEST(LateSumTest, ADeviceGoesOnWhileTheSumOfItsGradientWaitsForAnother) {
   Graph graph;
@@ -61,16 +81,9 @@ TEST(LateSumTest, ADeviceGoesOnWhileTheSumOfItsGradientWaitsForAnother) {
 
   // The other device's part comes when this one's last step is done.
   Notification done;
-  KernelBackend backend = CpuKernelBackend();
-  const KernelFactory create = backend.create_kernel;
-  backend.create_kernel =
-      [&](const KernelRequest& request) -> absl::StatusOr<std::unique_ptr<Kernel>> {
-    absl::StatusOr<std::unique_ptr<Kernel>> kernel = create(request);
-    if (!kernel.ok()) return kernel;
-    return std::make_unique<ScriptedKernel>(*std::move(kernel),
-                                            request.op == "Exp" ? &done : nullptr,
-                                            request.op == "Tanh" ? &done : nullptr);
-  };
+  const KernelBackend backend =
+      ScriptedBackend({{"Exp", {[&] { EXPECT_TRUE(done.WaitFor(absl::Seconds(20))); }, nullptr}},
+                       {"Tanh", {nullptr, [&] { done.Notify(); }}}});
   const std::vector<std::pair<Output, Tensor>> feeds = {
       {x, Tensor::Of<float>({4}, {-1, 2, -3, 4})}};
   const std::vector<Output> fetches = {sum, later};
@@ -83,6 +96,58 @@ TEST(LateSumTest, ADeviceGoesOnWhileTheSumOfItsGradientWaitsForAnother) {
   ASSERT_TRUE(one.ok()) << one.status();
   for (size_t i = 0; i < values.size(); ++i)
     EXPECT_LT(RelativeDistance(values[i], (*one)[i]), 1e-6);
+}
+
+// The copy that the sum needs is in the other device's queue but has not happened.
+TEST(LateSumTest, ADeviceOfTheHostGoesOnWhileACopyFromAnotherIsUnderWay) {
+  Graph graph;
+  GraphBuilder builder(&graph);
+  const Output x = builder.Placeholder("x", DataType::kFloat32, Shape({kUnknownDim}));
+  Output mine, other, behind, sum, later;
+  {
+    const auto device = builder.WithDevice("/cpu:0");
+    mine = builder.Op("Abs", {x});
+  }
+  {
+    const auto device = builder.WithDevice("/gpu:0");
+    other = builder.Op("Exp", {x});
+    behind = builder.Op("Neg", {builder.Op("Square", {other})});
+  }
+  {
+    const auto device = builder.WithDevice("/cpu:0");
+    sum = ops::AddN(builder, {mine, other});
+    later = builder.Op("Tanh", {builder.Op("Sqrt", {mine})});
+  }
+  ASSERT_TRUE(builder.status().ok()) << builder.status();
+
+  SimulatedTraffic traffic;
+  Notification done;
+  const auto wait_for_both_copies = [&] {
+    while (traffic.downloads < 2) std::this_thread::yield();
+  };
+  const KernelBackend backend =
+      ScriptedBackend({{"Abs", {wait_for_both_copies, nullptr}},
+                       {"Exp", {[&] { EXPECT_TRUE(done.WaitFor(absl::Seconds(20))); }, nullptr}},
+                       {"Tanh", {nullptr, [&] { done.Notify(); }}}});
+  SimulatedDeviceOptions options;
+  options.traffic = &traffic;
+  const KernelBackend simulated = SimulatedBackend(backend, options);
+  const std::vector<std::pair<Output, Tensor>> feeds = {
+      {x, Tensor::Of<float>({4}, {-1, 2, -3, 4})}};
+  const std::vector<Output> fetches = {sum, later, behind};
+  CompileRequest request = MakeRequest(graph, backend, feeds, fetches);
+  request.placer.devices = *LocalDevices("worker", 0, {"/cpu:0", "/gpu:0"});
+  request.accelerators = {&simulated};
+  const auto two = Compile(request);
+  ASSERT_TRUE(two.ok()) << two.status();
+  const std::vector<Tensor> values = RunOnce(two->get(), feeds, {});
+
+  const KernelBackend plain = CpuKernelBackend();
+  const auto one = RunGraph(graph, plain, feeds, {}, fetches);
+  ASSERT_TRUE(one.ok()) << one.status();
+  for (size_t i = 0; i < values.size(); ++i) {
+    EXPECT_EQ(values[i].span<float>(), (*one)[i].span<float>());
+  }
 }
 
 }  // namespace

@@ -136,7 +136,8 @@ void Program::RunHostSteps(int device_index) {
   for (size_t i = 0; i < device.steps.size(); ++i) {
     const ProgramStep& step = device.steps[i];
     if (!device.late.empty()) RunLateSteps(false, &device);
-    if (step.may_be_late && !IsReady(step)) {
+    bool may_look = device.late.empty();
+    if (step.may_be_late && !IsReady(step, &may_look)) {
       device.late.push_back(static_cast<int>(i));
       continue;
     }
@@ -153,26 +154,38 @@ void Program::RunHostStep(const DeviceProgram& device, const ProgramStep& step) 
   for (int output : step.finished_outputs) (*on_final_)(output, kAll);
 }
 
-bool Program::IsReady(const ProgramStep& step) const {
+bool Program::IsReady(const ProgramStep& step, bool* may_look) const {
   for (const ProgramStep::Wait& wait : step.waits) {
     if (progress_[wait.device]->num_steps.load(std::memory_order_acquire) < wait.num_steps) {
       return false;
     }
+    const DeviceProgram& other = parts_.devices[wait.device];
+    if (other.device == nullptr) continue;
+    *may_look = *may_look && other.steps[wait.num_steps - 1].done->HasPassed();
+    if (!*may_look) return false;
   }
   return true;
 }
 
 void Program::RunLateSteps(bool all, DeviceProgram* device) {
-  size_t left = 0;
-  for (const int late : device->late) {
-    const ProgramStep& step = device->steps[late];
-    if (all || IsReady(step)) {
-      RunHostStep(*device, step);
-    } else {
-      device->late[left++] = late;
+  bool has_run = true;  // else the first is waited for
+  do {
+    size_t left = 0;
+    bool may_look = true, is_first = true;
+    bool runs = false;
+    for (const int late : device->late) {
+      const ProgramStep& step = device->steps[late];
+      if (IsReady(step, &may_look) || (is_first && !has_run)) {
+        RunHostStep(*device, step);
+        runs = true;
+      } else {
+        device->late[left++] = late;
+      }
+      is_first = false;
     }
-  }
-  device->late.resize(left);
+    device->late.resize(left);
+    has_run = runs;
+  } while (all && !device->late.empty());
 }
 
 // Puts all steps into the device's queues, then hands out what comes down.

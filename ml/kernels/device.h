@@ -1,9 +1,9 @@
 // A device with memory of its own and two queues of work: what the executor asks of it.
 //
 // Calls that enqueue return at once; what one queue holds is done in order. A thread that uses a
-// device has called Activate(). One thread at a time uses a device, but for Event::Wait and status,
-// which any thread may call. After an error nothing that the device holds means anything; the first
-// error is told by every later Wait, Synchronize and status.
+// device has called Activate(). One thread at a time uses a device, but for Event::Wait, HasPassed
+// and status, which any thread may call. After an error nothing that the device holds means
+// anything; the first error is told by every later Wait, Synchronize and status.
 #ifndef SHOAL_ML_KERNELS_DEVICE_H_
 #define SHOAL_ML_KERNELS_DEVICE_H_
 
@@ -27,6 +27,8 @@ class Device {
     virtual ~Event() = default;
     // Until the queue has come to where the event was recorded last.
     virtual absl::Status Wait() = 0;
+    // Whether it has, or the device has failed: Wait would return at once.
+    virtual bool HasPassed() = 0;
   };
 
   virtual ~Device() = default;

@@ -46,6 +46,10 @@ class SimulatedEvent final : public Device::Event {
     WaitFor(num_recorded());
     return status_();
   }
+  bool HasPassed() override {
+    MutexLock lock(&mutex_);
+    return num_reached_ == num_recorded_;
+  }
   int64_t num_recorded() const {
     MutexLock lock(&mutex_);
     return num_recorded_;

@@ -22,6 +22,15 @@ class CudaEvent final : public Device::Event {
     device_.compute().Note(cudaEventSynchronize(event_));
     return device_.status();
   }
+  bool HasPassed() override {
+    const cudaError_t result = cudaEventQuery(event_);
+    if (result == cudaErrorNotReady) {
+      (void)cudaGetLastError();  // not an error of a launch
+      return false;
+    }
+    device_.compute().Note(result);
+    return true;
+  }
   cudaEvent_t get() const { return event_; }
 
  private:
