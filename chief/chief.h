@@ -38,6 +38,9 @@ class SessionRecorder {
   virtual void OnCheckpointStands() = 0;
   // Checkpoints above the step are void.
   virtual absl::Status DiscardAbove(uint64_t step) = 0;
+
+  // Adds what only the recorder knows: rates, when the last checkpoint was made. Any thread.
+  virtual void Describe(v1::GetRunStatusResponse* /*run*/) const {}
 };
 
 // A TrainingSession with threads: one that drives its timers and lines, one that publishes

@@ -157,8 +157,11 @@ void Chief::OnDisconnect(const v1::Identity& member) {
 
 absl::Status Chief::GetRunStatus(const v1::GetRunStatusRequest& /*request*/,
                                  v1::GetRunStatusResponse* response) {
-  MutexLock lock(&mutex_);
-  *response = session_.Status(options_.clock->Now());
+  {
+    MutexLock lock(&mutex_);
+    *response = session_.Status(options_.clock->Now());
+  }
+  options_.recorder->Describe(response);
   return absl::OkStatus();
 }
 

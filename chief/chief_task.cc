@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/system_random.h"
+#include "chief/chief_metrics.h"
 #include "chief/resume_point.h"
 #include "runtime/checkpoint/model_export.h"
 #include "runtime/config/run_config.h"
@@ -245,6 +246,18 @@ absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {
   return WriteSummary(options_.file_system, options_.run.out(), summary);
 }
 
+TaskStatus ChiefTask::Status() const {
+  v1::GetRunStatusResponse run;
+  chief_->GetRunStatus(v1::GetRunStatusRequest(), &run).IgnoreError();  // It has none.
+  return ChiefStatus(run, absl::ToDoubleSeconds(options_.clock->Now() - absl::UnixEpoch()));
+}
+
+void ChiefTask::Collect(MetricPage* page) const {
+  v1::GetRunStatusResponse run;
+  chief_->GetRunStatus(v1::GetRunStatusRequest(), &run).IgnoreError();
+  CollectChief(recorder_->metrics(), run, page);
+}
+
 void StopOnRequest(ShutdownNotification* shutdown, const std::shared_ptr<ChiefTask>& task) {
   shutdown->Subscribe([weak = std::weak_ptr<ChiefTask>(task)] {
     const std::shared_ptr<ChiefTask> running = weak.lock();
@@ -270,6 +283,7 @@ absl::Status RunChief(const TaskOptions& options) {
             NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes));
       }));
   if (task->is_finished()) return task->WaitAndConclude();
+  const TaskMonitor::Shown shown(options.monitor, TaskId{Job::kChief, 0}, task.get());
   const std::unique_ptr<grpc::Service> service = NewGrpcChiefService(task->chief());
   GrpcServer::Options server_options;
   server_options.address = options.listen_address;

@@ -12,6 +12,7 @@
 #include "chief/chief.h"
 #include "chief/run_recorder.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/observability/task_monitor.h"
 #include "runtime/process/run_lock.h"
 #include "runtime/process/task_options.h"
 
@@ -23,7 +24,7 @@ class ShutdownNotification;
 // on from, counts terms, keeps metrics, writes manifests and at the end summary.json. It writes
 // nothing more once the directory has a higher term. Serves nobody by itself: chief() is called
 // directly or behind a server.
-class ChiefTask {
+class ChiefTask : public TaskSource {
  public:
   using Connect =
       std::function<std::unique_ptr<ParameterClient>(uint32_t ps, const std::string& address)>;
@@ -33,7 +34,7 @@ class ChiefTask {
   // --resume=must without one, a directory that cannot be written, a damaged run.
   static absl::StatusOr<std::unique_ptr<ChiefTask>> Create(const TaskOptions& options,
                                                            uint32_t num_ps_tasks, Connect connect);
-  ~ChiefTask();
+  ~ChiefTask() override;
 
   // The run was finished before: there is nothing to do, chief() is null.
   bool is_finished() const { return finished_; }
@@ -46,6 +47,10 @@ class ChiefTask {
   // Waits for the end of the run and writes summary.json. See Chief::Wait; instead of CANCELLED it
   // returns, and the summary says, `why_stopped` if that is an error.
   absl::Status WaitAndConclude(const absl::Status& why_stopped = absl::OkStatus());
+
+  // For a run that is not finished.
+  TaskStatus Status() const override;
+  void Collect(MetricPage* page) const override;
 
  private:
   explicit ChiefTask(const TaskOptions& options) : options_(options) {}

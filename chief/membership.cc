@@ -25,6 +25,7 @@ absl::StatusOr<uint64_t> Membership::Register(absl::Time now, const Application&
   member.address = application.address;
   member.host = application.host;
   member.process_id = application.process_id;
+  member.registered = now;
   member.last_heard = now;
   member.live = true;
   return member.incarnation;

@@ -23,6 +23,7 @@ struct Member {
   std::string address;  // where it serves; empty for workers
   std::string host;
   uint32_t process_id = 0;
+  absl::Time registered;
   absl::Time last_heard;
   bool connected = true;  // no broken connection since it was last heard
   bool live = false;      // holds a lease

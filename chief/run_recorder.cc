@@ -1,6 +1,7 @@
 #include "chief/run_recorder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -41,19 +42,21 @@ void RunRecorder::Record(const TrainingStarts& starts) {
   const absl::Time now = options_.clock->Now();
   training_since_ = std::min(training_since_, now);
   window_start_ = now;
-  window_examples_ = 0;
+  window_examples_ = window_steps_ = 0;
 }
 
 double RunRecorder::RateAt(absl::Time now, uint64_t examples) {
   window_examples_ += examples;
+  ++window_steps_;
   const absl::Duration elapsed = now - window_start_;
   if (elapsed >= kRateWindow || rate_ == 0) {
     const double seconds = absl::ToDoubleSeconds(elapsed);
     rate_ = seconds > 0 ? static_cast<double>(window_examples_) / seconds : 0;
+    step_rate_ = seconds > 0 ? static_cast<double>(window_steps_) / seconds : 0;
   }
   if (elapsed >= kRateWindow) {
     window_start_ = now;
-    window_examples_ = 0;
+    window_examples_ = window_steps_ = 0;
   }
   return rate_;
 }
@@ -92,9 +95,50 @@ void RunRecorder::Record(const StepLine& line) {
     steps_ = report.step();
     if (report.examples() > 0) final_loss_ = metrics.loss;
   }
+  Count(metrics);
   WriteLine(metrics);
   if (events_ != nullptr) WriteEvents(metrics);
   if (options_.progress != nullptr) ShowStep(metrics, options_.progress);
+}
+
+void RunRecorder::Count(const StepMetrics& metrics) {
+  figures_.steps.Add();
+  figures_.examples.Add(metrics.examples);
+  figures_.loss.Set(metrics.loss);
+  if (metrics.examples > 0 && !std::isfinite(metrics.loss)) figures_.non_finite_steps.Add();
+  figures_.learning_rate.Set(metrics.learning_rate);
+  if (metrics.accuracy.has_value()) figures_.accuracy.Set(*metrics.accuracy);
+  if (metrics.staleness.has_value()) {
+    figures_.staleness.Observe(static_cast<double>(*metrics.staleness));
+  }
+  if (metrics.eval_loss.has_value()) figures_.evaluation_loss.Set(*metrics.eval_loss);
+  if (metrics.eval_accuracy.has_value()) figures_.evaluation_accuracy.Set(*metrics.eval_accuracy);
+}
+
+absl::Status RunRecorder::Publish(const ManifestToWrite& manifest) {
+  const absl::Time begin = options_.clock->Now();
+  RETURN_IF_ERROR(options_.publish(manifest));
+  const absl::Time end = options_.clock->Now();
+  figures_.checkpoints.Add();
+  figures_.checkpoint_seconds.Observe(absl::ToDoubleSeconds(end - begin));
+  MutexLock lock(&mutex_);
+  checkpoint_time_ = end;
+  return absl::OkStatus();
+}
+
+void RunRecorder::Describe(v1::GetRunStatusResponse* run) const {
+  MutexLock lock(&mutex_);
+  const absl::Time now = options_.clock->Now();
+  run->set_uptime_seconds(absl::ToDoubleSeconds(now - created_));
+  if (checkpoint_time_ != absl::InfinitePast()) {
+    run->set_last_checkpoint_unix_seconds(
+        absl::ToDoubleSeconds(checkpoint_time_ - absl::UnixEpoch()));
+  }
+  // A rate is of the past once three steps should have come and none has.
+  const absl::Duration silence = now - last_step_time_;
+  if (step_rate_ <= 0 || silence > std::max(kRateWindow, absl::Seconds(3 / step_rate_))) return;
+  run->set_steps_per_second(step_rate_);
+  run->set_examples_per_second(rate_);
 }
 
 void RunRecorder::WriteLine(const StepMetrics& metrics) {
@@ -115,6 +159,7 @@ void RunRecorder::WriteEvents(const StepMetrics& metrics) {
 
 absl::Status RunRecorder::Record(const RolledBack& rolled_back) {
   RETURN_IF_ERROR(options_.may_write());
+  if (!rolled_back.lines_only) figures_.rollbacks.Add();
   const absl::Status status = metrics_->CutBackTo(rolled_back.version);
   if (!status.ok()) LOG(ERROR) << "metrics.jsonl: " << status;
   if (events_ != nullptr) events_->GoBack();

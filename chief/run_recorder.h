@@ -16,6 +16,7 @@
 #include "base/file_system.h"
 #include "base/mutex.h"
 #include "chief/chief.h"
+#include "chief/chief_metrics.h"
 #include "runtime/observability/metrics_events.h"
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/progress.h"
@@ -55,11 +56,12 @@ class RunRecorder : public SessionRecorder {
   void Record(const StepLine& line) override;
   absl::Status Record(const RolledBack& rolled_back) override;
   void Record(const TrainingStarts& starts) override;
-  absl::Status Publish(const ManifestToWrite& manifest) override {
-    return options_.publish(manifest);
-  }
+  absl::Status Publish(const ManifestToWrite& manifest) override;
   void OnCheckpointStands() override { options_.prune(); }
   absl::Status DiscardAbove(uint64_t step) override { return options_.discard_above(step); }
+
+  void Describe(v1::GetRunStatusResponse* run) const override;
+  const ChiefMetrics& metrics() const { return figures_; }
 
   // What summary.json says, but for status, exit_reason, test figures and checkpoint.
   Summary figures() const;
@@ -73,11 +75,13 @@ class RunRecorder : public SessionRecorder {
   RunRecorder(const Options& options, std::unique_ptr<MetricsFile> metrics);
   void WriteLine(const StepMetrics& metrics);
   void WriteEvents(const StepMetrics& metrics);
+  void Count(const StepMetrics& metrics);
   double RateAt(absl::Time now, uint64_t examples) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountExamples(uint64_t step, uint64_t examples) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
   const absl::Time created_;
+  ChiefMetrics figures_;
   std::unique_ptr<MetricsFile> metrics_;   // of the recording thread
   bool lines_are_written_ = true;          // of the recording thread
   std::unique_ptr<MetricsEvents> events_;  // of the recording thread; null: none are wanted
@@ -87,7 +91,10 @@ class RunRecorder : public SessionRecorder {
   absl::Time last_step_time_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   absl::Time window_start_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   uint64_t window_examples_ ABSL_GUARDED_BY(mutex_) = 0;
-  double rate_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t window_steps_ ABSL_GUARDED_BY(mutex_) = 0;
+  double rate_ ABSL_GUARDED_BY(mutex_) = 0;       // Examples
+  double step_rate_ ABSL_GUARDED_BY(mutex_) = 0;  // and steps in a second.
+  absl::Time checkpoint_time_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   uint64_t examples_ ABSL_GUARDED_BY(mutex_) = 0;  // of the lines that stand
   // How many examples the lines that stand have, in case they become void. Most have as many as
   // the one before: runs of steps, rising.

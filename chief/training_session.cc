@@ -323,26 +323,6 @@ absl::StatusOr<uint64_t> TrainingSession::RequestStop(absl::Time now,
   return cuts_.durable_version();
 }
 
-v1::GetRunStatusResponse TrainingSession::Status(absl::Time now) const {
-  v1::GetRunStatusResponse response;
-  *response.mutable_state() = state_;
-  for (const auto& [task, member] : membership_.members()) {
-    if (!member.live) continue;
-    v1::GetRunStatusResponse::Task* status = response.add_tasks();
-    status->mutable_member()->set_job(static_cast<v1::Job>(task.job));
-    status->mutable_member()->set_index(task.index);
-    status->set_incarnation(member.incarnation);
-    status->set_step(member.step);
-    status->set_activity(member.activity);
-    status->set_seconds_since_heartbeat(absl::ToDoubleSeconds(now - member.last_heard));
-    status->set_host(member.host);
-    status->set_process_id(member.process_id);
-  }
-  response.set_step(newest_step());
-  response.set_last_checkpoint(cuts_.durable_directory());
-  return response;
-}
-
 void TrainingSession::OnLoadAnswer(absl::Time now, const PsCommand& command,
                                    const absl::StatusOr<v1::LoadSlicesResponse>& response) {
   const auto& request = std::get<v1::LoadSlicesRequest>(command.request);

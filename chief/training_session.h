@@ -202,6 +202,11 @@ class TrainingSession {
   bool Serves(uint32_t ps) const;
   std::vector<uint32_t> PsWithoutLastShard() const;
 
+  // training_session_status.cc
+  void DescribeTasks(absl::Time now, v1::GetRunStatusResponse* response) const;
+  // After DescribeTasks.
+  void DescribeWait(absl::Time now, v1::GetRunStatusResponse* response) const;
+
   void FinishIfDurable();
   void Fail(const std::string& message,
             absl::StatusCode code = absl::StatusCode::kFailedPrecondition);
@@ -239,6 +244,8 @@ class TrainingSession {
   std::deque<v1::StepReport> held_lines_;  // applied, but their evaluation is not complete
   bool stopping_ = false;
   absl::Time stop_deadline_ = absl::InfiniteFuture();
+  uint64_t failed_cuts_ = 0;
+  std::string last_failure_;                            // of a cut; empty: none failed
   std::string written_directory_;                       // of the manifest that was written last
   absl::Time lines_deadline_ = absl::InfiniteFuture();  // ASYNC, of a cut whose shards are there
   absl::Time started_ = absl::InfiniteFuture();

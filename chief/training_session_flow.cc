@@ -177,6 +177,8 @@ bool TrainingSession::IsFinalCut(uint64_t version) const {
 
 void TrainingSession::GiveUpCut(uint64_t version, absl::string_view why) {
   const bool is_final = IsFinalCut(version);
+  ++failed_cuts_;
+  last_failure_ = absl::StrCat("step ", version, ": ", why);
   cuts_.Fail(version);
   if (async_ != nullptr) async_->OnCutFailed(version);
   if (is_final)

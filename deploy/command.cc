@@ -7,13 +7,9 @@
 
 #include "runtime/config/nearest_name.h"
 #include "runtime/process/exit_code.h"
+#include "runtime/process/version.h"
 
 namespace shoal {
-namespace {
-
-constexpr char kVersion[] = "1.0";
-
-}  // namespace
 
 int RunCommand(const std::vector<Command>& commands, absl::Span<const std::string> args) {
   if (args.empty()) {

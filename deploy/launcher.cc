@@ -127,6 +127,13 @@ absl::Status Launcher::StartTask(Task* task) {
   if (task->id.job != Job::kChief) {
     child.args.push_back(absl::StrCat("--chief_host=", chief_.address));
   }
+  if (!options_.metrics_address.empty()) {
+    const std::string& address = options_.metrics_address;
+    const std::string host = address.substr(0, address.rfind(':'));
+    const bool is_chief = task->id.job == Job::kChief;
+    child.args.push_back(absl::StrCat("--metrics_address=", is_chief ? address : host + ":0"));
+    if (options_.insecure) child.args.push_back("--insecure");
+  }
   ASSIGN_OR_RETURN(task->child, Child::Start(child));
   return absl::OkStatus();
 }

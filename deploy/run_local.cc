@@ -15,6 +15,7 @@
 #include "ps/parameter_server.h"
 #include "ps/shard_variable_store.h"
 #include "runtime/config/run_config.h"
+#include "runtime/observability/task_monitor.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/rpc/remote_variable_store.h"
 #include "runtime/transport/in_process_bulk_channel.h"
@@ -160,6 +161,12 @@ absl::Status RunInProcess(const TaskOptions& options, uint32_t num_ps_tasks, uin
   if (task->is_finished()) return task->WaitAndConclude();
   StopOnRequest(options.shutdown, task);
   RETURN_IF_ERROR(servers.Start(options, task->chief(), num_ps_tasks));
+  const TaskMonitor::Shown chief_shown(options.monitor, TaskId{Job::kChief, 0}, task.get());
+  std::vector<std::unique_ptr<TaskMonitor::Shown>> servers_shown;
+  for (uint32_t index = 0; index < num_ps_tasks; ++index) {
+    servers_shown.push_back(std::make_unique<TaskMonitor::Shown>(
+        options.monitor, TaskId{Job::kPs, index}, servers[index].source()));
+  }
 
   std::vector<absl::Status> worked(num_workers);
   std::vector<std::thread> others;

@@ -29,8 +29,10 @@
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/progress.h"
 #include "runtime/observability/summary.h"
+#include "runtime/observability/task_monitor.h"
 #include "runtime/process/child.h"
 #include "runtime/process/exit_code.h"
+#include "runtime/process/monitoring_port.h"
 #include "runtime/process/run_lock.h"
 #include "runtime/process/shutdown.h"
 
@@ -173,21 +175,36 @@ void PrintHowToGoOn(const Summary& summary, const v1::RunConfig& run, const std:
   std::printf("go on:         %s\n", GoOn(summary, run, program).c_str());
 }
 
+// What else `shoal train` was told, beside the run.
+struct TrainFlags {
+  std::string metrics_address;
+  bool insecure = false;
+  const std::atomic<int>* checkpoints_wanted = nullptr;
+};
+
 absl::Status RunInThisProcess(const TrainRoles& roles, TaskOptions options,
-                              FileSystem* file_system) {
+                              const TrainFlags& flags) {
   options.task = TaskId{Job::kWorker, 0};
   LogOptions log;
   log.task = options.task.ToString();
   log.file = absl::StrCat(options.run.out(), "/logs/worker-0.log");
   RETURN_IF_ERROR(SetUpLog(log));
-  RETURN_IF_ERROR(WriteAtomically(*file_system,
+  RETURN_IF_ERROR(WriteAtomically(*options.file_system,
                                   absl::StrCat(options.run.out(), "/cluster.textproto"),
                                   "# One process: there is no cluster.\n"));
+  TaskMonitor monitor(
+      {options.task, options.run.name(), options.run.out(), "one process", options.clock});
+  options.monitor = &monitor;
+  if (flags.metrics_address.empty()) return roles.run_local(options);
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<MonitoringPort> port,
+      MonitoringPort::Open({flags.metrics_address, flags.insecure, TaskId{Job::kChief, 0},
+                            options.run.name(), options.run.out(), options.file_system, &monitor}));
   return roles.run_local(options);
 }
 
 absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options,
-                            const std::atomic<int>* checkpoints_wanted) {
+                            const TrainFlags& flags) {
   Launcher::Options launch;
   ASSIGN_OR_RETURN(launch.program, OwnProgramPath());
   launch.run = options.run;
@@ -195,7 +212,9 @@ absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options,
   launch.file_system = options.file_system;
   launch.shutdown = options.shutdown;
   launch.progress = options.progress;
-  launch.checkpoints_wanted = checkpoints_wanted;
+  launch.metrics_address = flags.metrics_address;
+  launch.insecure = flags.insecure;
+  launch.checkpoints_wanted = flags.checkpoints_wanted;
   Launcher launcher(std::move(launch));
   return launcher.Run();
 }
@@ -248,7 +267,7 @@ void Conclude(const absl::Status& status, const std::string& summary_before,
 
 // Trains a run that CheckRun has found to fit its directory.
 absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
-                          const std::atomic<int>* checkpoints_wanted, RunDirectory* directory) {
+                          const TrainFlags& flags, RunDirectory* directory) {
   const v1::RunConfig& run = options.run;
   FileSystem* const files = options.file_system;
   const std::string run_file = absl::StrCat(run.out(), "/run.textproto");
@@ -256,9 +275,8 @@ absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
   const std::string summary_before = SummaryText(files, run.out());
   RETURN_IF_ERROR(directory->Prepare(run));
   options.progress->Say(Describe(run));
-  const absl::Status status = NumPsProcesses(run) == 0
-                                  ? RunInThisProcess(roles, options, files)
-                                  : RunAsProcesses(roles, options, checkpoints_wanted);
+  const absl::Status status = NumPsProcesses(run) == 0 ? RunInThisProcess(roles, options, flags)
+                                                       : RunAsProcesses(roles, options, flags);
   options.progress->Finish();
   if (!status.ok() && !absl::IsCancelled(status) && run_before.ok() && !summary_before.empty() &&
       SummaryText(files, run.out()) == summary_before) {
@@ -271,7 +289,7 @@ absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
 }
 
 absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
-                   ShutdownNotification* shutdown, const std::atomic<int>* checkpoints_wanted) {
+                   ShutdownNotification* shutdown, const TrainFlags& flags) {
   const RealClock clock;
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
   RunDirectory directory(wanted, file_system.get());
@@ -292,7 +310,7 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
   options.file_system = file_system.get();
   options.shutdown = shutdown;
   options.progress = &progress;
-  return TrainChecked(roles, options, checkpoints_wanted, &directory);
+  return TrainChecked(roles, options, flags, &directory);
 }
 
 absl::StatusOr<v1::RunConfig> ResolveHere(const CommandLine& line) {
@@ -314,6 +332,7 @@ absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
   v1::RunConfig run = line.run;
   ResolveDefaults(kTrainTaskCounts, &run);
   RETURN_IF_ERROR(ValidateRunConfig(run));
+  RETURN_IF_ERROR(CheckMetricsAddress(line.task.metrics_address, line.task.insecure));
   if (run.out().empty()) {
     run.set_out(absl::StrCat("runs/", run.name(), "-",
                              absl::FormatTime("%Y%m%d-%H%M%S", now, absl::LocalTimeZone())));
@@ -348,7 +367,8 @@ int TrainMain(const TrainRoles& roles, absl::Span<const std::string> args) {
   const absl::StatusOr<std::unique_ptr<SignalWatcher>> watcher =
       SignalWatcher::Start(signals, &shutdown);
   if (!watcher.ok()) return end(watcher.status());
-  return end(Train(roles, *run, &shutdown, &checkpoints_wanted));
+  const TrainFlags flags = {line->task.metrics_address, line->task.insecure, &checkpoints_wanted};
+  return end(Train(roles, *run, &shutdown, flags));
 }
 
 std::string TrainHelp() {

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 
 #include "base/crc32c.h"
 #include "base/mutex.h"
@@ -53,8 +55,8 @@ class ValueChecksums {
 // Works that are not in use, the last one first: its scratch is still in the cache.
 class ExchangeService::WorkPool {
  public:
-  WorkPool(ParameterShard* shard, size_t max_payload_bytes)
-      : shard(shard), max_payload_bytes(max_payload_bytes) {}
+  WorkPool(ParameterShard* shard, size_t max_payload_bytes, PsMetrics* metrics)
+      : shard(shard), max_payload_bytes(max_payload_bytes), metrics(metrics) {}
 
   std::unique_ptr<Work> Take() {
     MutexLock lock(&mutex_);
@@ -77,6 +79,7 @@ class ExchangeService::WorkPool {
 
   ParameterShard* const shard;
   const size_t max_payload_bytes;
+  PsMetrics* const metrics;
   ValueChecksums checksums;
 
  private:
@@ -109,6 +112,7 @@ class ExchangeService::Work : public PullWaiter {
 
   const std::shared_ptr<WorkPool> pool_;
   ServedCall* call_ = nullptr;
+  absl::Time arrived_;
   bool with_checksums_ = true;
   v1::ExchangeRequest request_;
   v1::ExchangeResponse response_;
@@ -123,6 +127,8 @@ void ExchangeService::Work::Serve(std::unique_ptr<Work> owned, ServedCall* call)
   Work* work = owned.release();
   work->held_.store(1, std::memory_order_relaxed);
   work->call_ = call;
+  work->arrived_ = absl::Now();
+  work->pool_->metrics->bytes_in.Add(call->payload()->remaining());
   work->with_checksums_ = call->needs_checksums();
   work->response_.Clear();
   absl::Status status = work->Check();
@@ -189,6 +195,7 @@ absl::Status ExchangeService::Work::PushAll() {
       ASSIGN_OR_RETURN(outcome, PushOne(push));
     }
     response_.add_outcomes(static_cast<v1::PushOutcome>(outcome));
+    pool_->metrics->pushes[static_cast<size_t>(outcome)].Add();
     // The caller has to act before it waits.
     if (outcome != PushOutcome::kAccepted && outcome != PushOutcome::kDuplicate) {
       park = absl::ZeroDuration();
@@ -241,6 +248,7 @@ void ExchangeService::Work::FillReply() {
   response_.set_incarnation(request_.receiver_incarnation());
   response_.set_lineage(lineage);
   for (const uint32_t position : missing_positions) response_.add_missing_positions(position);
+  uint64_t bytes_out = 0;
   for (size_t i = 0; i < slices.size(); ++i) {
     const PullAnswer& answer = answers[i];
     v1::ExchangeResponse::Pull* pull = response_.add_pulls();
@@ -250,14 +258,19 @@ void ExchangeService::Work::FillReply() {
     pull->set_value_version(answer.value_version);
     const size_t bytes = answer.value->size() * sizeof(float);
     pull->set_payload_bytes(static_cast<uint32_t>(bytes));
+    bytes_out += bytes;
     if (with_checksums_) pull->set_crc32c(pool_->checksums.Of(slices[i], lineage, answer));
     held_.fetch_add(1, std::memory_order_relaxed);
     call_->reply_payloads.push_back({answer.value->data(), bytes, &OnReleased, this});
   }
+  pool_->metrics->bytes_out.Add(bytes_out);
   response_.AppendToString(&call_->reply_header);
 }
 
 void ExchangeService::Work::Reply(const absl::Status& reply_status) {
+  PsMetrics& metrics = *pool_->metrics;
+  (reply_status.ok() ? metrics.exchange_seconds : metrics.refused_seconds)
+      .Observe(absl::ToDoubleSeconds(absl::Now() - arrived_));
   call_->Reply(reply_status);
   ReleaseOne();
 }
@@ -271,8 +284,9 @@ void ExchangeService::Work::ReleaseOne() {
   pool->Give(std::unique_ptr<Work>(this));
 }
 
-ExchangeService::ExchangeService(ParameterShard* shard, size_t max_payload_bytes)
-    : pool_(std::make_shared<WorkPool>(shard, max_payload_bytes)) {}
+ExchangeService::ExchangeService(ParameterShard* shard, size_t max_payload_bytes,
+                                 PsMetrics* metrics)
+    : pool_(std::make_shared<WorkPool>(shard, max_payload_bytes, metrics)) {}
 
 ExchangeService::~ExchangeService() { pool_->Close(); }
 

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "ps/parameter_shard.h"
+#include "ps/ps_metrics.h"
 #include "runtime/transport/bulk.h"
 
 namespace shoal {
@@ -18,9 +19,9 @@ namespace shoal {
 // Damaged or cut payloads are the outcome CORRUPT of their slices. Thread-safe.
 class ExchangeService : public BulkService {
  public:
-  // Pulls above `max_payload_bytes` in one call are refused. `shard` must outlive the service and
-  // its calls.
-  ExchangeService(ParameterShard* shard, size_t max_payload_bytes);
+  // Pulls above `max_payload_bytes` in one call are refused. `shard` and `metrics` must outlive the
+  // service and its calls.
+  ExchangeService(ParameterShard* shard, size_t max_payload_bytes, PsMetrics* metrics);
   ~ExchangeService() override;
 
   void Exchange(ServedCall* call) override;

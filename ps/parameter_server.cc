@@ -3,6 +3,7 @@
 #include <grpcpp/impl/codegen/service_type.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,9 @@
 #include "ps/exchange_service.h"
 #include "ps/parameter_service_impl.h"
 #include "ps/parameter_shard.h"
+#include "ps/ps_metrics.h"
 #include "ps/shard_checkpointer.h"
+#include "runtime/observability/task_monitor.h"
 #include "runtime/rpc/chief_session.h"
 #include "runtime/rpc/grpc_parameter_service.h"
 #include "runtime/rpc/grpc_server.h"
@@ -70,7 +73,9 @@ ShardCheckpointer::Lineage DescribeLineage(const v1::LoadSlicesRequest& request,
 
 }  // namespace
 
-class ParameterServer::Core : public ShardObserver, public ChiefSession::Observer {
+class ParameterServer::Core : public ShardObserver,
+                              public ChiefSession::Observer,
+                              public TaskSource {
  public:
   explicit Core(const Options& options);
   ~Core() override { Stop().IgnoreError(); }
@@ -95,6 +100,9 @@ class ParameterServer::Core : public ShardObserver, public ChiefSession::Observe
   void OnChiefLost(const absl::Status& status) override {
     EndWith(absl::UnavailableError(std::string(status.message())));
   }
+  // TaskSource
+  TaskStatus Status() const override;
+  void Collect(MetricPage* page) const override { CollectPs(metrics_, options_.index, page); }
 
  private:
   absl::Status ListenOverGrpc();
@@ -105,6 +113,9 @@ class ParameterServer::Core : public ShardObserver, public ChiefSession::Observe
 
   const Options options_;
   std::string address_;
+  PsMetrics metrics_;
+  std::atomic<uint64_t> loaded_lineage_{0};  // 0: none,
+  std::atomic<uint64_t> wanted_lineage_{0};  // or not the one that the run is in.
   // Of the load under way, of which there is one at most.
   size_t num_norms_ = 0;
   ShardCheckpointer::Lineage lineage_;
@@ -133,9 +144,9 @@ ParameterServer::Core::Core(const Options& options)
       address_(options.address),
       reporter_(ReporterOptions()),
       checkpointer_({options.index, options.file_system, options.chief,
-                     [this] { return session_->identity(); }}),
+                     [this] { return session_->identity(); }, &metrics_}),
       shard_(options.clock, this),
-      exchange_service_(&shard_, options.max_payload_bytes),
+      exchange_service_(&shard_, options.max_payload_bytes, &metrics_),
       parameter_service_(ServiceOptions()) {}
 
 void ParameterServer::Core::OfferSharedMemory() {
@@ -168,6 +179,10 @@ ParameterServiceImpl::Options ParameterServer::Core::ServiceOptions() {
   options.on_load = [this](const v1::LoadSlicesRequest& request, const SliceStore& store) {
     num_norms_ = CountNorms(request, store);
     lineage_ = DescribeLineage(request, store);
+    uint64_t bytes = 0;
+    for (const uint32_t slice : store.owned()) bytes += store.table()[slice].num_bytes();
+    metrics_.variable_bytes.Set(static_cast<double>(bytes));
+    metrics_.slices.Set(static_cast<double>(store.owned().size()));
   };
   options.on_finish = [this](const absl::Status& run_failed) { EndWith(run_failed); };
   return options;
@@ -224,6 +239,7 @@ absl::Status ParameterServer::Core::Start() {
 }
 
 void ParameterServer::Core::OnLineage(uint64_t lineage) {
+  loaded_lineage_ = lineage;
   reporter_.StartLineage(lineage, num_norms_);
   checkpointer_.StartLineage(std::move(lineage_));
 }
@@ -237,11 +253,22 @@ void ParameterServer::Core::OnEvents(SliceStoreEvents* events) {
     ChiefSession::Activity activity;
     activity.step = events->advances.back().version;
     activity.words = "serves";
+    metrics_.step.Set(static_cast<double>(activity.step));
     session_->SetActivity(std::move(activity));
   }
 }
 
+TaskStatus ParameterServer::Core::Status() const {
+  TaskStatus status;
+  const uint64_t loaded = loaded_lineage_;
+  status.ready = loaded != 0 && loaded >= wanted_lineage_;
+  status.activity = status.ready ? "serves" : "the chief has not had the variables loaded yet";
+  status.step = static_cast<uint64_t>(metrics_.step.value());
+  return status;
+}
+
 void ParameterServer::Core::OnRunState(const v1::RunState& state) {
+  wanted_lineage_ = state.lineage();
   if (!IsOver(state)) return;
   MutexLock lock(&mutex_);
   failure_ = FailureOf(state);
@@ -296,6 +323,7 @@ const std::string& ParameterServer::address() const { return core_->address(); }
 ParameterClient* ParameterServer::parameter_service() { return core_->parameter_service(); }
 BulkService* ParameterServer::bulk_service() { return core_->exchange_service(); }
 ParameterShard* ParameterServer::shard() { return core_->shard(); }
+const TaskSource* ParameterServer::source() const { return core_.get(); }
 absl::Status ParameterServer::Start() { return core_->Start(); }
 absl::Status ParameterServer::Wait() { return core_->Wait(); }
 void ParameterServer::End() { core_->EndWith(absl::CancelledError("told to end")); }

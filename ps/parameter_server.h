@@ -20,6 +20,7 @@
 namespace shoal {
 
 class ParameterShard;
+class TaskSource;
 
 // Thread-safe but for Create, Start and Stop.
 class ParameterServer {
@@ -58,6 +59,8 @@ class ParameterServer {
   BulkService* bulk_service();
   // For a ShardVariableStore of this process.
   ParameterShard* shard();
+  // Ready: all variables of the run's lineage are here.
+  const TaskSource* source() const;
 
   // Registers with the chief (see ChiefSession::Register) and serves.
   absl::Status Start();

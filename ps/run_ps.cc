@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "ps/parameter_server.h"
 #include "runtime/config/run_config.h"
+#include "runtime/observability/task_monitor.h"
 #include "runtime/process/report_address.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/process/task_options.h"
@@ -55,6 +56,7 @@ absl::Status RunPs(const TaskOptions& options) {
   // Shared with the notification, which outlives this call.
   ASSIGN_OR_RETURN(const std::shared_ptr<ParameterServer> server,
                    ParameterServer::Create(ServerOptions(options, &chief)));
+  const TaskMonitor::Shown shown(options.monitor, options.task, server->source());
   RETURN_IF_ERROR(ReportAddress(options.report_fd, server->address()));
   LOG(INFO) << "serves at " << server->address();
   options.shutdown->Subscribe([weak = std::weak_ptr<ParameterServer>(server)] {

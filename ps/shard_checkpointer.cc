@@ -73,8 +73,13 @@ void ShardCheckpointer::Run() {
     v1::ReportShardRequest report;
     report.set_version(cut.version);
     report.set_directory(DirectoryOf(cut.version, lineage.term, lineage.lineage));
+    const absl::Time begin = absl::Now();
     const absl::Status status = Write(lineage, cut, &report);
-    if (!status.ok()) {
+    if (status.ok()) {
+      options_.metrics->shard_write_seconds.Observe(absl::ToDoubleSeconds(absl::Now() - begin));
+      options_.metrics->shard_bytes.Add(report.file().bytes());
+    } else {
+      options_.metrics->shard_failures.Add();
       LOG(ERROR) << "cannot write the shard of step " << cut.version << ": " << status;
       report.clear_file();
       report.set_error(std::string(status.message()));

@@ -14,6 +14,7 @@
 
 #include "base/file_system.h"
 #include "base/mutex.h"
+#include "ps/ps_metrics.h"
 #include "runtime/cluster/slice_table.h"
 #include "runtime/rpc/chief_client.h"
 #include "runtime/rpc/retry.h"
@@ -35,6 +36,7 @@ class ShardCheckpointer {
     FileSystem* file_system = nullptr;  // Must outlive the checkpointer, as must the next.
     ChiefClient* chief = nullptr;
     std::function<v1::Identity()> identity;  // The task's, now.
+    PsMetrics* metrics = nullptr;            // Must outlive the checkpointer.
   };
 
   // What the slices of a lineage are called, and where they go.

@@ -35,6 +35,8 @@ libgmock-dev             matchers of the tests
 libbenchmark-dev         measurements
 libjpeg62-turbo-dev      decodes JPEG images
 libpng-dev               decodes PNG images
+prometheus-cpp-dev       the text format of /metrics
+libcpp-httplib-dev       the HTTP server behind it
 zlib1g-dev               compressed data sets
 dataset-fashion-mnist    the default training data
 '

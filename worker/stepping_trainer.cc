@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "runtime/rpc/run_state.h"
 #include "worker/summary_writer.h"
+#include "worker/worker_metrics.h"
 
 namespace shoal {
 namespace {
@@ -67,6 +68,7 @@ void SteppingTrainer::TakeState() {
 }
 
 absl::Status SteppingTrainer::Run() {
+  absl::Time idle_since = options_.clock->Now();
   while (true) {
     TakeState();
     {
@@ -81,7 +83,12 @@ absl::Status SteppingTrainer::Run() {
         continue;
       }
     }
+    if (options_.metrics != nullptr) {
+      options_.metrics->barrier_seconds.Observe(
+          absl::ToDoubleSeconds(options_.clock->Now() - idle_since));
+    }
     Execute();
+    idle_since = options_.clock->Now();
   }
 }
 
@@ -116,13 +123,16 @@ void SteppingTrainer::OnDone(Flight* flight, const ExchangeResult& result) {
 void SteppingTrainer::Train(const Work& work, absl::FunctionRef<void()> read_ahead,
                             Replica::OnGroup on_group) {
   const ComputeCount::Scope computing(&computed_);
+  const absl::Time begin = options_.clock->Now();
   MarkInHand(options_, work.batch);
   absl::StatusOr<const LoadedBatch*> loaded =
       train_batches_.Take(work.batch.epoch, static_cast<int64_t>(work.batch.index));
   absl::Status status = loaded.status();
   if (status.ok()) {
+    const absl::Time read = options_.clock->Now();
     read_ahead();
     status = options_.replica->Train(**loaded, work.parameter_set, work.contribution_set, on_group);
+    CountBatch(**loaded, read - begin, options_.clock->Now() - begin);
     train_batches_.Release(*loaded);
     if (options_.mark != nullptr) options_.mark->Clear();
     if (status.ok() && options_.summaries != nullptr) {
@@ -132,6 +142,15 @@ void SteppingTrainer::Train(const Work& work, absl::FunctionRef<void()> read_ahe
   }
   MutexLock lock(&mutex_);
   if (!status.ok()) error_ = status;
+}
+
+void SteppingTrainer::CountBatch(const LoadedBatch& batch, absl::Duration reading,
+                                 absl::Duration all) {
+  if (options_.metrics == nullptr) return;
+  options_.metrics->batches.Add();
+  options_.metrics->examples.Add(static_cast<uint64_t>(batch.num_examples));
+  options_.metrics->read_seconds.Observe(absl::ToDoubleSeconds(reading));
+  options_.metrics->step_seconds.Observe(absl::ToDoubleSeconds(all));
 }
 
 bool SteppingTrainer::CallChief(absl::FunctionRef<absl::Status()> call) {
@@ -159,6 +178,7 @@ bool SteppingTrainer::EvaluateBlock(uint64_t lineage, uint64_t version, uint64_t
     if (batch.ok()) {
       status = options_.replica->Evaluate(**batch, parameter_set, &result);
       test_batches_.Release(*batch);
+      if (options_.metrics != nullptr) options_.metrics->evaluation_blocks.Add();
     }
   }
   if (!status.ok()) {
@@ -180,6 +200,7 @@ bool SteppingTrainer::EvaluateBlock(uint64_t lineage, uint64_t version, uint64_t
 
 bool SteppingTrainer::ReportNonFinite(uint64_t lineage, const BatchKey& batch, uint64_t step) {
   LOG(WARNING) << "batch " << batch.index << " of epoch " << batch.epoch << " is not finite";
+  if (options_.metrics != nullptr) options_.metrics->non_finite_batches.Add();
   v1::ReportBadBatchRequest request;
   *request.mutable_identity() = options_.identity();
   request.mutable_identity()->set_lineage(lineage);

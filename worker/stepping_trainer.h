@@ -89,6 +89,7 @@ class SteppingTrainer : public Trainer {
     bool used = false;
   };
 
+  void CountBatch(const LoadedBatch& batch, absl::Duration reading, absl::Duration all);
   void TakeState() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnDone(Flight* flight, const ExchangeResult& result) ABSL_LOCKS_EXCLUDED(mutex_);
   // Until the outcome is known. An answer that speaks of another lineage is as good as OK: the

@@ -24,6 +24,7 @@
 namespace shoal {
 
 class SummaryWriter;
+struct WorkerMetrics;
 
 // What a trainer works with. All pointers are borrowed and outlive it.
 struct TrainerOptions {
@@ -40,6 +41,7 @@ struct TrainerOptions {
   int train_threads = 1;  // that share the reading of a batch; no part of the result
   int test_threads = 1;
   SummaryWriter* summaries = nullptr;  // Gets what the model summarises; may be null.
+  WorkerMetrics* metrics = nullptr;    // Counts there; may be null.
   BatchMark* mark = nullptr;           // Where the batch in hand is noted; may be null.
   // Who this is, for messages to the chief; the lineage is filled in.
   std::function<v1::Identity()> identity;

@@ -18,6 +18,8 @@
 #include "base/system_random.h"
 #include "ml/data/dataset_factory.h"
 #include "runtime/config/run_config.h"
+#include "runtime/observability/metric_page.h"
+#include "runtime/observability/task_monitor.h"
 #include "runtime/process/batch_mark.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/shutdown.h"
@@ -32,6 +34,7 @@
 #include "worker/replica.h"
 #include "worker/summary_writer.h"
 #include "worker/sync_trainer.h"
+#include "worker/worker_metrics.h"
 
 namespace shoal {
 namespace {
@@ -41,6 +44,39 @@ constexpr absl::Duration kActivityPeriod = absl::Milliseconds(200);
 
 // How long the batch under way may still take when the chief does not know this worker any more.
 constexpr absl::Duration kLastBatch = absl::Seconds(10);
+
+// What the worker shows of itself.
+class WorkerSource : public TaskSource {
+ public:
+  TaskStatus Status() const override {
+    MutexLock lock(&mutex_);
+    return status_;
+  }
+  void Collect(MetricPage* page) const override {
+    page->AddGauge("shoal_global_step", "Updates that are applied to the variables.",
+                   static_cast<double>(Status().step));
+    CollectWorker(metrics, page);
+  }
+
+  // A worker is ready as soon as it has the run's plan, and a trainer with it.
+  void Set(const Trainer::Progress& progress) {
+    MutexLock lock(&mutex_);
+    status_.ready = true;
+    status_.step = progress.step;
+    status_.activity = progress.activity;
+  }
+  void SetWords(std::string words) {
+    MutexLock lock(&mutex_);
+    status_.ready = false;
+    status_.activity = std::move(words);
+  }
+
+  WorkerMetrics metrics;
+
+ private:
+  mutable Mutex mutex_;
+  TaskStatus status_ ABSL_GUARDED_BY(mutex_);
+};
 
 // Waits for the first state that tells how the variables are cut, then hands states on to a
 // trainer.
@@ -182,7 +218,8 @@ std::unique_ptr<SummaryWriter> SummariesFor(const TaskOptions& options) {
 
 // Trains with a registered session until the run is over.
 absl::Status Train(const TaskOptions& options, const WorkerLinks& links, const RunInputs& inputs,
-                   ChiefSession* session, StateFeed* feed) {
+                   ChiefSession* session, StateFeed* feed, WorkerSource* source) {
+  source->SetWords("waits for the run's plan");
   ASSIGN_OR_RETURN(const v1::RunState state, feed->WaitForPlan());
   if (state.phase() == v1::RunState::PHASE_DONE) return absl::OkStatus();
   ASSIGN_OR_RETURN(const SliceTable table, SliceTable::Create(inputs.program->variables(),
@@ -211,6 +248,7 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links, const R
                                  .train_threads = DecodeThreads(options.run.data(), *inputs.train),
                                  .test_threads = DecodeThreads(options.run.data(), *inputs.test),
                                  .summaries = summaries.get(),
+                                 .metrics = &source->metrics,
                                  .mark = mark.get(),
                                  .identity = [session] { return session->identity(); }};
   const std::unique_ptr<Trainer> trainer = MakeTrainer(state.synchronous(), trainer_options);
@@ -226,11 +264,13 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links, const R
       if (progress.batch.has_value()) words.batch = *progress.batch;
       words.computing = progress.computing;
       words.computed = progress.computed;
+      source->Set(progress);
       session->SetActivity(std::move(words));
     });
     status = trainer->Run();
   }
   feed->Attach(nullptr);
+  source->SetWords("ends");
   store->Shutdown();
   const absl::Status ended = feed->ended();
   return ended.ok() ? status : ended;
@@ -240,6 +280,9 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links, const R
 
 absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
                            const ModelFactory& model) {
+  WorkerSource source;
+  source.SetWords("reads the data");
+  const TaskMonitor::Shown shown(options.monitor, options.task, &source);
   ASSIGN_OR_RETURN(const RunInputs inputs, LoadRunInputs(options.run, options.task.index, model));
   for (const std::string& device : inputs.program->missing_devices()) {
     LOG(WARNING) << "devices: there is no " << device << "; a CPU is used instead";
@@ -255,13 +298,14 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
       registering->StopRegistering();
     }
   });
+  source.SetWords("waits for the chief");
   RETURN_IF_ERROR(session->Register(&inputs.declaration));
   LOG(INFO) << "registered as " << options.task.ToString() << ", "
             << inputs.program->variables().size() << " variables, " << inputs.train->size()
             << " examples, computes with " << inputs.program->compute_fingerprint();
   for (const std::string& line : inputs.program->PlacementLines()) LOG(INFO) << line;
   session->Start();
-  const absl::Status status = Train(options, links, inputs, session.get(), feed.get());
+  const absl::Status status = Train(options, links, inputs, session.get(), feed.get(), &source);
   // At the run's end nobody waits for a last heartbeat, and the one under way would only keep us.
   if (status.ok()) links.close_chief();
   session->Stop(/*leaving=*/true);

@@ -126,6 +126,14 @@ constexpr FlagSpec kTable[] = {
      "Name of the workers' job in device strings. Default worker."},
     {"ps_job_name", kTasks, kRunning, kText, "deployment.ps_job_name", "NAME",
      "Name of the parameter servers' job in device strings. Default ps."},
+    {"metrics_address", kTasks, kRunning, kText, "", "ADDRESS",
+     "Serve /metrics for Prometheus, /healthz, /readyz and /statusz there, over HTTP. Of train: "
+     "the "
+     "chief's; its other tasks take free ports on the same host. Port 0: any free one, see the "
+     "log. "
+     "Default: nowhere."},
+    {"insecure", kTasks, kRunning, kBool, "", "",
+     "Serve on addresses that other machines can reach, although connections are not encrypted."},
 
     {"job_name", kHand, kScopeTask, kText, "", "JOB",
      "chief, ps or worker. The command says it already; another value is an error."},
@@ -143,8 +151,6 @@ constexpr FlagSpec kTable[] = {
      "A text proto of shoal.v1.ClusterSpec, instead of the three above."},
     {"listen_address", kHand, kScopeTask, kText, "", "ADDRESS",
      "Where to serve, if not at the task's own address in the cluster. Port 0: any free one."},
-    {"insecure", kHand, kScopeTask, kBool, "", "",
-     "Serve on addresses that other machines can reach, although connections are not encrypted."},
     {"log_file", kHand, kScopeTask, kText, "", "FILE",
      "Append the log there. Default: standard error."},
     {"answer", kHand, kScopeTask, kText, "", "FILE", "Launcher: say there what the model is.",

@@ -97,6 +97,7 @@ absl::Status ApplyTaskFlag(const GivenFlag& flag, CommandLine* line) {
       {"chief_host", &task->chief_host},
       {"job_name", &task->job_name},
       {"log_file", &task->log_file},
+      {"metrics_address", &task->metrics_address},
       {"listen_address", &task->listen_address},
       {"answer", &task->answer_file},
       {"input", &task->input_file},

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "base/clock.h"
 #include "base/file_system.h"
@@ -17,8 +18,10 @@
 #include "runtime/config/rule.h"
 #include "runtime/config/run_config.h"
 #include "runtime/config/validate.h"
+#include "runtime/observability/task_monitor.h"
 #include "runtime/process/child.h"
 #include "runtime/process/exit_code.h"
+#include "runtime/process/monitoring_port.h"
 #include "runtime/process/shutdown.h"
 
 namespace shoal {
@@ -130,6 +133,44 @@ void LeaveCountsToChief(TaskOptions* options) {
   if (!deployment->has_num_replicas()) deployment->set_num_replicas(is_ps ? 1 : at_least);
 }
 
+// "chief a:1; ps a:2,b:2; workers c:3": as far as the task was told.
+std::string DescribeCluster(const TaskOptions& options) {
+  const ClusterSpec& cluster = options.cluster;
+  std::vector<std::string> parts;
+  const std::string& chief = cluster.chief().empty() ? options.chief_address : cluster.chief();
+  if (!chief.empty()) parts.push_back(absl::StrCat("chief ", chief));
+  if (!cluster.ps().empty()) parts.push_back("ps " + absl::StrJoin(cluster.ps(), ","));
+  if (!cluster.workers().empty()) {
+    parts.push_back("workers " + absl::StrJoin(cluster.workers(), ","));
+  }
+  return absl::StrJoin(parts, "; ");
+}
+
+TaskMonitor::Options MonitorOptions(const TaskOptions& options) {
+  TaskMonitor::Options monitor;
+  monitor.task = options.task;
+  monitor.run_name = options.run.name();
+  monitor.run_directory = options.run.out();
+  monitor.cluster = DescribeCluster(options);
+  monitor.clock = options.clock;
+  return monitor;
+}
+
+// Null if the task was not told to show itself.
+absl::StatusOr<std::unique_ptr<MonitoringPort>> OpenMonitoringPort(const TaskOptions& options,
+                                                                   const TaskFlags& flags) {
+  if (flags.metrics_address.empty()) return nullptr;
+  MonitoringPort::Options port;
+  port.address = flags.metrics_address;
+  port.insecure = flags.insecure;
+  port.task = options.task;
+  port.run_name = options.run.name();
+  port.run_directory = options.run.out();
+  port.file_system = options.file_system;
+  port.monitor = options.monitor;
+  return MonitoringPort::Open(port);
+}
+
 absl::Status RunWithSurroundings(TaskOptions* options, const TaskFlags& flags, const RunTask& run,
                                  ShutdownNotification* shutdown) {
   LogOptions log;
@@ -141,6 +182,9 @@ absl::Status RunWithSurroundings(TaskOptions* options, const TaskFlags& flags, c
   options->clock = &clock;
   options->file_system = file_system.get();
   options->shutdown = shutdown;
+  TaskMonitor monitor(MonitorOptions(*options));
+  options->monitor = &monitor;
+  ASSIGN_OR_RETURN(const std::unique_ptr<MonitoringPort> port, OpenMonitoringPort(*options, flags));
   const absl::Status status = run(*options);
   if (status.ok()) {
     LOG(INFO) << "done";
@@ -185,6 +229,7 @@ absl::StatusOr<TaskOptions> ResolveTask(Job job, const CommandLine& line,
   if (options.run.out().empty()) {
     return Broken("--out", "is missing; name the run's directory, the same for all tasks");
   }
+  RETURN_IF_ERROR(CheckMetricsAddress(line.task.metrics_address, line.task.insecure));
   MakePathsAbsolute(working_directory, &options.run);
   options.insecure = line.task.insecure;
   options.report_fd = line.task.report_fd;

@@ -23,6 +23,7 @@ class Clock;
 class FileSystem;
 class ProgressReporter;
 class ShutdownNotification;
+class TaskMonitor;
 
 struct TaskOptions {
   v1::RunConfig run;  // Resolved and validated. `run.out()` is absolute.
@@ -44,7 +45,8 @@ struct TaskOptions {
   FileSystem* file_system = nullptr;
   ShutdownNotification* shutdown = nullptr;
   ProgressReporter* progress =
-      nullptr;  // RunLocal and RunChief: gets every applied step; may be null.
+      nullptr;                     // RunLocal and RunChief: gets every applied step; may be null.
+  TaskMonitor* monitor = nullptr;  // Shows what the role shows of itself; may be null.
 };
 
 }  // namespace shoal

@@ -112,6 +112,9 @@ def flag_cases():
         ([*train, "--replica_batch_size=1", "--devices=/cpu:0,/cpu:2"], FLAGS, "replica_batch_size: must be 2 to"),
         ([*train, "--variables=gpu"], FLAGS, "variables: \"gpu\" must be cpu, first_device or mirrored"),
         ([*train, "--variables=mirrored"], FLAGS, "variables: is mirrored, but num_ps_tasks is 2"),
+        ([*train, "--metrics_address=9090"], FLAGS, "--metrics_address"),
+        ([*train, "--metrics_address=0.0.0.0:0"], CONFIG, "--metrics_address: 0.0.0.0:0 can be reached"),
+        ([*train, "--metrics_address=unix:/tmp/x"], FLAGS, "--metrics_address: is a unix socket"),
         (["predict"], FLAGS, "--out: is missing"),
         (["predict", "--out=/nowhere"], CONFIG, "/nowhere/run.textproto"),
         (["predict", "--out=/nowhere", "--learning_rate=1"], FLAGS, "--learning_rate: has no meaning"),
@@ -296,6 +299,9 @@ def run_cases(scratch):
     cases.append((["chief", *QUICK, data, "--num_ps_tasks=1", f"--out={scratch / 'port'}",
                    f"--listen_address=127.0.0.1:{port}"], CONFIG,
                   f"--listen_address: cannot listen at 127.0.0.1:{port}"))
+    cases.append((["chief", *QUICK, data, "--num_ps_tasks=1", f"--out={scratch / 'port'}",
+                   "--listen_address=127.0.0.1:0", f"--metrics_address=127.0.0.1:{port}"], CONFIG,
+                  f"--metrics_address: cannot listen at 127.0.0.1:{port}"))
     cases.append((["ps", *QUICK, data, "--num_ps_tasks=1", f"--out={scratch / 'port'}", "--chief_host=127.0.0.1:1",
                    "--task_index=0", f"--listen_address=127.0.0.1:{port}"], CONFIG,
                   f"--listen_address: cannot listen at 127.0.0.1:{port}"))

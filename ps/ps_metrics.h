@@ -1,0 +1,35 @@
+#ifndef SHOAL_PS_PS_METRICS_H_
+#define SHOAL_PS_PS_METRICS_H_
+
+#include <array>
+#include <cstddef>
+
+#include "runtime/observability/metric.h"
+
+namespace shoal {
+
+class MetricPage;
+
+// What a parameter server counts of itself; its parts add to it on the path of a step.
+struct PsMetrics {
+  // Outcomes of pushed slices, by PushOutcome.
+  static constexpr size_t kNumOutcomes = 9;
+
+  MetricCounter bytes_in;  // Payloads of exchanges.
+  MetricCounter bytes_out;
+  MetricHistogram exchange_seconds{BoundsOfSeconds()};  // Answered with OK,
+  MetricHistogram refused_seconds{BoundsOfSeconds()};   // or with an error.
+  std::array<MetricCounter, kNumOutcomes> pushes;
+  MetricHistogram shard_write_seconds{BoundsOfSeconds()};
+  MetricCounter shard_bytes;
+  MetricCounter shard_failures;
+  MetricGauge variable_bytes;
+  MetricGauge slices;
+  MetricGauge step;  // The newest version of any slice here.
+};
+
+void CollectPs(const PsMetrics& metrics, uint32_t index, MetricPage* page);
+
+}  // namespace shoal
+
+#endif  // SHOAL_PS_PS_METRICS_H_

@@ -1,0 +1,87 @@
+#include "runtime/observability/http_server.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/unique_fd.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+HttpResponse Echo(absl::string_view path, absl::string_view query) {
+  HttpResponse response;
+  response.code = path == "/no" ? 404 : 200;
+  response.body = absl::StrCat(path, "|", query);
+  return response;
+}
+
+// All that the server sends for a request on a connection of its own.
+std::string Send(const HttpServer& server, const std::string& request) {
+  const std::string& address = server.address();
+  UniqueFd fd(socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in to = {};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(std::atoi(address.c_str() + address.rfind(':') + 1)));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)) != 0) return "no connection";
+  if (write(fd.get(), request.data(), request.size()) != static_cast<ssize_t>(request.size())) {
+    return "not written";
+  }
+  std::string answer;
+  char part[4096];
+  for (ssize_t count; (count = read(fd.get(), part, sizeof(part))) > 0;) {
+    answer.append(part, static_cast<size_t>(count));
+  }
+  return answer;
+}
+
+TEST(HttpServerTest, AnswersGetWithPathAndQuery) {
+  auto server = HttpServer::Start("127.0.0.1:0", &Echo);
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_THAT((*server)->address(), StartsWith("127.0.0.1:"));
+  EXPECT_FALSE(absl::EndsWith((*server)->address(), ":0"));
+  const std::string answer =
+      Send(**server, "GET /statusz?format=json HTTP/1.1\r\nHost: here\r\n\r\n");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(answer, HasSubstr("Content-Length: 20\r\n"));
+  EXPECT_THAT(answer, EndsWith("\r\n\r\n/statusz|format=json"));
+}
+
+TEST(HttpServerTest, SendsTheCodeOfTheAnswer) {
+  auto server = HttpServer::Start("localhost:0", &Echo);
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_THAT(Send(**server, "GET /no HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.1 404 Not Found"));
+}
+
+TEST(HttpServerTest, HeadHasNoBodyAndOthersAreRefused) {
+  auto server = HttpServer::Start("127.0.0.1:0", &Echo);
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_THAT(Send(**server, "HEAD /a HTTP/1.0\r\n\r\n"), EndsWith("\r\n\r\n"));
+  EXPECT_THAT(Send(**server, "POST /a HTTP/1.0\r\nContent-Length: 0\r\n\r\n"),
+              StartsWith("HTTP/1.1 405 Method Not Allowed"));
+  EXPECT_THAT(Send(**server, "nonsense\r\n\r\n"), HasSubstr(" 400 Bad Request"));
+}
+
+TEST(HttpServerTest, APortInUseIsNamed) {
+  auto first = HttpServer::Start("127.0.0.1:0", &Echo);
+  ASSERT_TRUE(first.ok()) << first.status();
+  auto second = HttpServer::Start((*first)->address(), &Echo);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr((*first)->address()));
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,94 @@
+// What a task shows of itself over HTTP: /metrics, /healthz, /readyz, /statusz.
+#ifndef SHOAL_RUNTIME_OBSERVABILITY_TASK_MONITOR_H_
+#define SHOAL_RUNTIME_OBSERVABILITY_TASK_MONITOR_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+
+#include "base/mutex.h"
+#include "runtime/cluster/task.h"
+#include "runtime/observability/http_server.h"
+
+namespace shoal {
+
+class Clock;
+class MetricPage;
+
+// How a role is doing, in words for people and probes.
+struct TaskStatus {
+  bool ready = false;
+  std::string activity;   // What it does; for one that is not ready: what is missing.
+  std::string waits_for;  // Whom the run waits for, as far as this task knows; may be empty.
+  uint64_t step = 0;      // The newest update that it knows.
+  absl::optional<double> steps_per_second;
+  absl::optional<double> examples_per_second;
+  std::string last_checkpoint;  // Its directory; empty: none, or not this role's business.
+  absl::optional<double> seconds_since_checkpoint;
+};
+
+// A role that can be looked at. Both are called on any thread, also while the role works.
+class TaskSource {
+ public:
+  virtual ~TaskSource() = default;
+  virtual TaskStatus Status() const = 0;
+  virtual void Collect(MetricPage* page) const = 0;
+};
+
+// The pages of one process, about the roles that run in it. Thread-safe.
+class TaskMonitor {
+ public:
+  struct Options {
+    TaskId task;  // Of the process: the labels of what is about all of it.
+    std::string run_name;
+    std::string run_directory;
+    std::string cluster;           // Who the others are, in one line; may be empty.
+    const Clock* clock = nullptr;  // Borrowed.
+  };
+
+  explicit TaskMonitor(Options options);
+
+  // A role that is shown as long as this lives. With a null monitor it does nothing.
+  class Shown {
+   public:
+    Shown(TaskMonitor* monitor, TaskId role, const TaskSource* source);
+    ~Shown();
+    Shown(const Shown&) = delete;
+    Shown& operator=(const Shown&) = delete;
+
+   private:
+    TaskMonitor* const monitor_;
+    const TaskSource* const source_;
+  };
+
+  // /healthz: 200 while the process answers. /readyz: 200 if every role in it is ready, else 503
+  // and why. /statusz: text, or JSON with ?format=json. /metrics: Prometheus' text format.
+  HttpResponse Answer(absl::string_view path, absl::string_view query) const;
+
+  // As /statusz: for logs.
+  std::string StatusText() const;
+
+ private:
+  struct Role {
+    TaskId id;
+    const TaskSource* source;
+  };
+
+  HttpResponse Ready() const;
+  std::string StatusJson() const;
+  std::string Metrics() const;
+  absl::Duration uptime() const;
+
+  const Options options_;
+  const absl::Time started_;
+  mutable Mutex mutex_;  // Held while a source is asked: a role goes only after that.
+  std::vector<Role> roles_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_OBSERVABILITY_TASK_MONITOR_H_

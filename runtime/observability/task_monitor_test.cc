@@ -1,0 +1,103 @@
+#include "runtime/observability/task_monitor.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/fake_clock.h"
+#include "runtime/observability/metric_page.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class FakeSource : public TaskSource {
+ public:
+  TaskStatus Status() const override { return status; }
+  void Collect(MetricPage* page) const override {
+    page->AddGauge("shoal_global_step", "Step.", static_cast<double>(status.step));
+  }
+
+  TaskStatus status;
+};
+
+class TaskMonitorTest : public ::testing::Test {
+ protected:
+  TaskMonitorTest() : monitor_(Options()) {
+    chief_.status.step = 40;
+    chief_.status.waits_for = "worker/1 to get past step 40";
+    chief_.status.activity = "waits for ps/0";
+  }
+  TaskMonitor::Options Options() {
+    TaskMonitor::Options options;
+    options.task = {Job::kChief, 0};
+    options.run_name = "small";
+    options.run_directory = "/runs/small";
+    options.clock = &clock_;
+    return options;
+  }
+
+  FakeClock clock_;
+  TaskMonitor monitor_;
+  FakeSource chief_, worker_;
+};
+
+TEST_F(TaskMonitorTest, LivesBeforeItIsReady) {
+  EXPECT_EQ(monitor_.Answer("/healthz", "").code, 200);
+  EXPECT_EQ(monitor_.Answer("/readyz", "").code, 503);
+  const TaskMonitor::Shown shown(&monitor_, {Job::kChief, 0}, &chief_);
+  const HttpResponse waiting = monitor_.Answer("/readyz", "");
+  EXPECT_EQ(waiting.code, 503);
+  EXPECT_EQ(waiting.body, "chief/0: waits for ps/0\n");
+  chief_.status.ready = true;
+  EXPECT_EQ(monitor_.Answer("/readyz", "").code, 200);
+  EXPECT_EQ(monitor_.Answer("/healthz", "").code, 200);
+}
+
+TEST_F(TaskMonitorTest, AllRolesOfAProcessMustBeReady) {
+  const TaskMonitor::Shown chief(&monitor_, {Job::kChief, 0}, &chief_);
+  const TaskMonitor::Shown worker(&monitor_, {Job::kWorker, 0}, &worker_);
+  chief_.status.ready = true;
+  EXPECT_EQ(monitor_.Answer("/readyz", "").code, 503);
+  worker_.status.ready = true;
+  EXPECT_EQ(monitor_.Answer("/readyz", "").code, 200);
+}
+
+TEST_F(TaskMonitorTest, MetricsCarryTheirRole) {
+  const TaskMonitor::Shown chief(&monitor_, {Job::kChief, 0}, &chief_);
+  const TaskMonitor::Shown worker(&monitor_, {Job::kWorker, 2}, &worker_);
+  const std::string text = monitor_.Answer("/metrics", "").body;
+  EXPECT_THAT(text, HasSubstr("shoal_global_step{role=\"chief\",task=\"0\"} 40"));
+  EXPECT_THAT(text, HasSubstr("shoal_global_step{role=\"worker\",task=\"2\"} 0"));
+  EXPECT_THAT(text, HasSubstr("shoal_ready{role=\"chief\",task=\"0\"} 0"));
+  EXPECT_THAT(text, HasSubstr("process_resident_memory_bytes{role=\"chief\",task=\"0\"} "));
+  EXPECT_THAT(text, HasSubstr("shoal_build_info{role=\"chief\",task=\"0\",version=\"1.0\""));
+}
+
+TEST_F(TaskMonitorTest, StatusIsTextAndJson) {
+  const TaskMonitor::Shown chief(&monitor_, {Job::kChief, 0}, &chief_);
+  const std::string text = monitor_.Answer("/statusz", "").body;
+  EXPECT_THAT(text, HasSubstr("chief/0 of run small in /runs/small"));
+  EXPECT_THAT(text, HasSubstr("worker/1 to get past step 40"));
+  const HttpResponse json = monitor_.Answer("/statusz", "format=json");
+  EXPECT_EQ(json.content_type, "application/json");
+  EXPECT_THAT(json.body, HasSubstr("\"roles\": [{\"task\": \"chief/0\""));
+  EXPECT_THAT(json.body, HasSubstr("\"step\": 40"));
+}
+
+TEST_F(TaskMonitorTest, ARoleThatHasEndedIsNotShown) {
+  { const TaskMonitor::Shown chief(&monitor_, {Job::kChief, 0}, &chief_); }
+  EXPECT_THAT(monitor_.Answer("/metrics", "").body, Not(HasSubstr("shoal_global_step")));
+  EXPECT_EQ(monitor_.Answer("/readyz", "").code, 503);
+}
+
+TEST_F(TaskMonitorTest, OtherPathsAreNotThere) {
+  EXPECT_EQ(monitor_.Answer("/etc/passwd", "").code, 404);
+  EXPECT_EQ(monitor_.Answer("/", "").code, 200);
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,80 @@
+#include "runtime/process/monitoring_port.h"
+
+#include <unistd.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "base/file_system.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "runtime/cluster/address.h"
+#include "runtime/config/rule.h"
+#include "runtime/observability/json.h"
+#include "runtime/rpc/credentials.h"
+
+namespace shoal {
+namespace {
+
+// What others dial: a server at all addresses is found by the host's name.
+std::string Dialled(const std::string& address) {
+  if (!IsWildcardAddress(address)) return address;
+  char host[256] = "localhost";
+  gethostname(host, sizeof(host) - 1);
+  return absl::StrCat(host, address.substr(address.rfind(':')));
+}
+
+}  // namespace
+
+absl::Status CheckMetricsAddress(const std::string& address, bool insecure) {
+  if (address.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckAddress("--metrics_address", address, /*allow_port_zero=*/true));
+  if (absl::StartsWith(address, "unix:")) {
+    return Broken("--metrics_address", "is a unix socket; name host:port");
+  }
+  if (insecure || IsLoopbackAddress(address)) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(
+      "--metrics_address: ", address,
+      " can be reached by other machines, and the pages are not encrypted; give --insecure on a "
+      "trusted network"));
+}
+
+absl::StatusOr<std::unique_ptr<MonitoringPort>> MonitoringPort::Open(const Options& options) {
+  RETURN_IF_ERROR(CheckMetricsAddress(options.address, options.insecure));
+  std::unique_ptr<MonitoringPort> port(new MonitoringPort(options));
+  absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Start(
+      options.address,
+      [monitor = options.monitor](absl::string_view path, absl::string_view query) {
+        return monitor->Answer(path, query);
+      });
+  if (!server.ok()) {
+    return absl::Status(server.status().code(),
+                        absl::StrCat("--metrics_address: ", server.status().message()));
+  }
+  port->server_ = *std::move(server);
+  LOG(INFO) << "metrics at http://" << port->address() << "/metrics";
+  port->WriteTarget();
+  return port;
+}
+
+void MonitoringPort::WriteTarget() {
+  const std::string directory = JoinPath(options_.run_directory, "monitoring");
+  JsonObject labels;
+  labels.Add("run", options_.run_name);
+  const std::string text = absl::StrCat("[{\"targets\": [\"", Dialled(address()),
+                                        "\"], \"labels\": ", labels.ToString(), "}]\n");
+  absl::Status status = options_.file_system->MakeDirectory(directory);
+  const std::string path = JoinPath(directory, options_.task.FileStem() + ".json");
+  if (status.ok()) status = WriteAtomically(*options_.file_system, path, text);
+  if (status.ok()) {
+    target_file_ = path;
+  } else {
+    LOG(WARNING) << "Prometheus will not find this task by itself: " << status;
+  }
+}
+
+MonitoringPort::~MonitoringPort() {
+  if (!target_file_.empty()) options_.file_system->Remove(target_file_).IgnoreError();
+}
+
+}  // namespace shoal

@@ -1,0 +1,11 @@
+// The version of the program, as `shoal --version` says it.
+#ifndef SHOAL_RUNTIME_PROCESS_VERSION_H_
+#define SHOAL_RUNTIME_PROCESS_VERSION_H_
+
+namespace shoal {
+
+inline constexpr char kVersion[] = "1.0";
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_PROCESS_VERSION_H_

@@ -1,0 +1,26 @@
+#ifndef SHOAL_WORKER_WORKER_METRICS_H_
+#define SHOAL_WORKER_WORKER_METRICS_H_
+
+#include "runtime/observability/metric.h"
+
+namespace shoal {
+
+class MetricPage;
+
+// What a worker counts of itself; its trainer adds to it on the path of a step.
+struct WorkerMetrics {
+  MetricCounter batches;
+  MetricCounter examples;
+  MetricHistogram step_seconds{BoundsOfSeconds()};     // A batch: read, computed, pushes begun.
+  MetricHistogram read_seconds{BoundsOfSeconds()};     // Of it, until its examples were there.
+  MetricHistogram barrier_seconds{BoundsOfSeconds()};  // Between work: for values and for others.
+  MetricCounter evaluation_blocks;
+  MetricCounter non_finite_batches;
+  MetricGauge step;  // That it is at.
+};
+
+void CollectWorker(const WorkerMetrics& metrics, MetricPage* page);
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_WORKER_METRICS_H_
