@@ -106,6 +106,50 @@ TEST(DenseTest, BiasAndActivationFollowTheProduct) {
   }
 }
 
+// Sizes that are computed tile by tile where that is faster: full and partial tiles of rows.
+TEST(DenseTest, ManyRowsGiveTheSameAsFew) {
+  for (const Case& c : {Case{256, 64, 64}, Case{300, 96, 70}, Case{611, 128, 128}}) {
+    const Value x = RandomFloats({c.m, c.k}, 1), w = RandomFloats({c.k, c.n}, 2);
+    const Value bias = RandomFloats({c.n}, 3);
+    const std::vector<float> product = Product(c.m, c.n, c.k, x.floats, false, w.floats, false);
+    for (CpuIsa isa : AllIsas()) {
+      for (const std::string activation : {"none", "relu"}) {
+        for (bool has_bias : {false, true}) {
+          std::vector<float> want = product;
+          for (size_t i = 0; i < want.size(); ++i) {
+            want[i] = Activate(activation, want[i] + (has_bias ? bias.floats[i % c.n] : 0.0f));
+          }
+          const std::vector<Value> inputs =
+              has_bias ? std::vector<Value>{x, w, bias} : std::vector<Value>{x, w};
+          const auto one = RunKernel("Dense", {{"activation", activation}}, inputs,
+                                     {{DataType::kFloat32, {c.m, c.n}}}, {1, isa});
+          const auto two = RunKernel("Dense", {{"activation", activation}}, inputs,
+                                     {{DataType::kFloat32, {c.m, c.n}}}, {2, isa});
+          ASSERT_TRUE(one.ok() && two.ok()) << one.status() << two.status();
+          EXPECT_LT(LargestError((*one)[0].floats, want), 1e-5) << c.m << activation;
+          EXPECT_LT(LargestError((*two)[0].floats, want), 1e-5) << c.m << activation;
+        }
+      }
+    }
+  }
+}
+
+TEST(DenseTest, WhatIsNotANumberStays) {
+  for (const std::string activation : {"none", "relu"}) {
+    Value x = RandomFloats({300, 64}, 1);
+    x.floats[5 * 64 + 3] = std::nanf("");
+    const Value w = RandomFloats({64, 64}, 2);
+    for (CpuIsa isa : AllIsas()) {
+      const auto result = RunKernel("Dense", {{"activation", activation}}, {x, w},
+                                    {{DataType::kFloat32, {300, 64}}}, {1, isa});
+      ASSERT_TRUE(result.ok()) << result.status();
+      for (size_t i = 0; i < 300 * 64; ++i) {
+        EXPECT_EQ(std::isnan((*result)[0].floats[i]), i / 64 == 5) << i;
+      }
+    }
+  }
+}
+
 struct DenseGradients {
   std::vector<float> dx, dw, db;
 };

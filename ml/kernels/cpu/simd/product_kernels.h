@@ -10,10 +10,20 @@
 
 namespace shoal::cpu {
 
+// A layer's output, with or without a ReLU.
+struct BiasedProduct {
+  const float* x;       // [rows, k]
+  const float* packed;  // w[k, n], packed by pack_columns
+  const float* bias;    // [n, and up to a multiple of columns_per_panel]
+  float* y;             // [rows, n]: x * w + bias
+  int64_t rows, k, n;
+  bool relu;
+};
+
 // The gradient of a layer's input that is itself a ReLU's output.
 struct InputGradient {
   const float* dz;      // [rows, n]
-  const float* packed;  // w[k, n], packed by pack_weights
+  const float* packed;  // w[k, n], packed by pack_rows
   const float* x;       // [rows, k]
   float* dx;            // [rows, k]: dz * w^T where x > 0, else 0
   float* column_sums;   // [k]: the sum of dx over rows; not null
@@ -23,10 +33,16 @@ struct InputGradient {
 struct ProductKernels {
   // Rows are computed so many at a time: multiples of it are fastest.
   int64_t rows_per_tile;
-  // Floats that pack_weights writes for w[k, n].
-  int64_t (*packed_size)(int64_t k, int64_t n);
-  // `packed` is 64-byte aligned.
-  void (*pack_weights)(const float* w, int64_t k, int64_t n, float* packed);
+  // A panel of packed weights is so many columns (rows) of them, the last one filled with zeros.
+  int64_t columns_per_panel;
+  // Whether biased_product was measured to be faster than oneDNN's product and a pass of its own
+  // for the bias.
+  bool biased_product_is_faster;
+  // Of w[k, n]; `packed` is 64-byte aligned, and holds k times n rounded up to full panels
+  // (pack_rows: n times k rounded up).
+  void (*pack_columns)(const float* w, int64_t k, int64_t n, float* packed);
+  void (*pack_rows)(const float* w, int64_t k, int64_t n, float* packed);
+  void (*biased_product)(const BiasedProduct& product);
   void (*input_gradient)(const InputGradient& product);
 };
 
