@@ -23,6 +23,7 @@
 #include "runtime/process/report_address.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/rpc/channel.h"
+#include "runtime/rpc/credentials.h"
 #include "runtime/rpc/grpc_chief_service.h"
 #include "runtime/rpc/grpc_parameter_client.h"
 #include "runtime/rpc/grpc_server.h"
@@ -278,15 +279,18 @@ absl::Status RunChief(const TaskOptions& options) {
   }
   ASSIGN_OR_RETURN(
       const std::shared_ptr<ChiefTask> task,
-      ChiefTask::Create(options, num_ps_tasks, [](uint32_t /*ps*/, const std::string& address) {
-        return std::make_unique<GrpcParameterClient>(
-            NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes));
-      }));
+      ChiefTask::Create(options, num_ps_tasks,
+                        [to_ps = ChannelCredentialsFor(options.credentials, kRolePs)](
+                            uint32_t /*ps*/, const std::string& address) {
+                          return std::make_unique<GrpcParameterClient>(NewGrpcChannel(
+                              address, ChannelUse::kControl, kMaxControlMessageBytes, to_ps));
+                        }));
   if (task->is_finished()) return task->WaitAndConclude();
   const TaskMonitor::Shown shown(options.monitor, TaskId{Job::kChief, 0}, task.get());
   const std::unique_ptr<grpc::Service> service = NewGrpcChiefService(task->chief());
   GrpcServer::Options server_options;
   server_options.address = options.listen_address;
+  server_options.credentials = options.credentials;
   server_options.insecure = options.insecure;
   server_options.services = {service.get()};
   ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> server, GrpcServer::Create(server_options));

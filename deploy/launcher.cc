@@ -132,8 +132,8 @@ absl::Status Launcher::StartTask(Task* task) {
     const std::string host = address.substr(0, address.rfind(':'));
     const bool is_chief = task->id.job == Job::kChief;
     child.args.push_back(absl::StrCat("--metrics_address=", is_chief ? address : host + ":0"));
-    if (options_.insecure) child.args.push_back("--insecure");
   }
+  child.args.insert(child.args.end(), options_.task_flags.begin(), options_.task_flags.end());
   ASSIGN_OR_RETURN(task->child, Child::Start(child));
   return absl::OkStatus();
 }

@@ -42,10 +42,10 @@ class Launcher {
     std::string program;  // Path of this program.
     v1::RunConfig run;    // Resolved, NumPsProcesses > 0; `out` is absolute and holds
                           // run.textproto and logs/. Workers run its worker_binary, if it has one.
+    std::vector<std::string> task_flags;  // For every task besides those it needs anyway.
     std::function<std::unique_ptr<ChiefClient>(const std::string& address)> connect;
     // Where the chief serves /metrics, the others at free ports of its host; empty: nowhere.
     std::string metrics_address;
-    bool insecure = false;                             // Other machines may read those.
     absl::Duration start_timeout = absl::Seconds(60);  // For a task to say where it serves.
     absl::Duration stop_timeout = absl::Seconds(60);   // For the checkpoint after a stop request.
     absl::Duration end_timeout = absl::Seconds(20);    // For all to end after the chief has.

@@ -19,6 +19,7 @@
 #include "runtime/process/exit_code.h"
 #include "runtime/process/task_main.h"
 #include "runtime/rpc/channel.h"
+#include "runtime/rpc/credentials.h"
 #include "runtime/rpc/grpc_chief_client.h"
 #include "worker/eval_command.h"
 #include "worker/run_inputs.h"
@@ -26,9 +27,11 @@
 namespace shoal {
 namespace {
 
-std::unique_ptr<ChiefClient> ConnectChief(const std::string& address) {
+std::unique_ptr<ChiefClient> ConnectChief(const std::string& address,
+                                          const Credentials* credentials) {
   return std::make_unique<GrpcChiefClient>(
-      NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes));
+      NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes,
+                     ChannelCredentialsFor(credentials, kRoleChief)));
 }
 
 // In the program that has the run's model.

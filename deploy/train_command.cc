@@ -35,6 +35,8 @@
 #include "runtime/process/monitoring_port.h"
 #include "runtime/process/run_lock.h"
 #include "runtime/process/shutdown.h"
+#include "runtime/process/task_credentials.h"
+#include "runtime/rpc/credentials.h"
 
 namespace shoal {
 namespace {
@@ -178,8 +180,10 @@ void PrintHowToGoOn(const Summary& summary, const v1::RunConfig& run, const std:
 // What else `shoal train` was told, beside the run.
 struct TrainFlags {
   std::string metrics_address;
-  bool insecure = false;
-  const std::atomic<int>* checkpoints_wanted = nullptr;
+  bool may_show_pages = false;
+  std::vector<std::string> of_tasks;  // For every task.
+  std::unique_ptr<Credentials> credentials;
+  std::atomic<int> checkpoints_wanted = 0;
 };
 
 absl::Status RunInThisProcess(const TrainRoles& roles, TaskOptions options,
@@ -198,7 +202,7 @@ absl::Status RunInThisProcess(const TrainRoles& roles, TaskOptions options,
   if (flags.metrics_address.empty()) return roles.run_local(options);
   ASSIGN_OR_RETURN(
       const std::unique_ptr<MonitoringPort> port,
-      MonitoringPort::Open({flags.metrics_address, flags.insecure, TaskId{Job::kChief, 0},
+      MonitoringPort::Open({flags.metrics_address, flags.may_show_pages, TaskId{Job::kChief, 0},
                             options.run.name(), options.run.out(), options.file_system, &monitor}));
   return roles.run_local(options);
 }
@@ -208,13 +212,15 @@ absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options,
   Launcher::Options launch;
   ASSIGN_OR_RETURN(launch.program, OwnProgramPath());
   launch.run = options.run;
-  launch.connect = roles.connect_chief;
+  launch.task_flags = flags.of_tasks;
+  launch.connect = [&roles, &options](const std::string& address) {
+    return roles.connect_chief(address, options.credentials);
+  };
   launch.file_system = options.file_system;
   launch.shutdown = options.shutdown;
   launch.progress = options.progress;
   launch.metrics_address = flags.metrics_address;
-  launch.insecure = flags.insecure;
-  launch.checkpoints_wanted = flags.checkpoints_wanted;
+  launch.checkpoints_wanted = &flags.checkpoints_wanted;
   Launcher launcher(std::move(launch));
   return launcher.Run();
 }
@@ -310,14 +316,19 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
   options.file_system = file_system.get();
   options.shutdown = shutdown;
   options.progress = &progress;
+  options.credentials = flags.credentials.get();
   return TrainChecked(roles, options, flags, &directory);
 }
 
-absl::StatusOr<v1::RunConfig> ResolveHere(const CommandLine& line) {
+absl::StatusOr<v1::RunConfig> ResolveHere(const CommandLine& line, TrainFlags* flags) {
   char directory[4096];
   if (getcwd(directory, sizeof(directory)) == nullptr) {
     return absl::FailedPreconditionError("the working directory does not exist; change to another");
   }
+  ASSIGN_OR_RETURN(flags->credentials, ReadCredentials(line.task, "operator", absl::Now()));
+  flags->of_tasks = SecurityFlags(line.task, directory);
+  flags->metrics_address = line.task.metrics_address;
+  flags->may_show_pages = MayShowPages(line.task);
   return ResolveTrainRun(line, directory, absl::Now());
 }
 
@@ -332,7 +343,7 @@ absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
   v1::RunConfig run = line.run;
   ResolveDefaults(kTrainTaskCounts, &run);
   RETURN_IF_ERROR(ValidateRunConfig(run));
-  RETURN_IF_ERROR(CheckMetricsAddress(line.task.metrics_address, line.task.insecure));
+  RETURN_IF_ERROR(CheckMetricsAddress(line.task.metrics_address, MayShowPages(line.task)));
   if (run.out().empty()) {
     run.set_out(absl::StrCat("runs/", run.name(), "-",
                              absl::FormatTime("%Y%m%d-%H%M%S", now, absl::LocalTimeZone())));
@@ -355,19 +366,18 @@ int TrainMain(const TrainRoles& roles, absl::Span<const std::string> args) {
     std::fputs(TrainHelp().c_str(), stdout);
     return kExitDone;
   }
-  const absl::StatusOr<v1::RunConfig> run = ResolveHere(*line);
+  TrainFlags flags;
+  const absl::StatusOr<v1::RunConfig> run = ResolveHere(*line, &flags);
   if (!run.ok()) return end(run.status());
   RaiseFileLimit();
   SignalOptions signals;
   // The checkpoint may take its time; the second signal ends the launcher, and with it its
   // children.
   signals.hard_exit_after = absl::InfiniteDuration();
-  std::atomic<int> checkpoints_wanted = 0;
-  signals.on_checkpoint = [&checkpoints_wanted] { ++checkpoints_wanted; };
+  signals.on_checkpoint = [&flags] { ++flags.checkpoints_wanted; };
   const absl::StatusOr<std::unique_ptr<SignalWatcher>> watcher =
       SignalWatcher::Start(signals, &shutdown);
   if (!watcher.ok()) return end(watcher.status());
-  const TrainFlags flags = {line->task.metrics_address, line->task.insecure, &checkpoints_wanted};
   return end(Train(roles, *run, &shutdown, flags));
 }
 

@@ -17,6 +17,7 @@
 
 namespace shoal {
 
+class Credentials;
 class FileSystem;
 class ShutdownNotification;
 struct CommandLine;
@@ -30,7 +31,9 @@ struct TrainRoles {
   // num_ps_tasks == 0: chief, variables and worker in this process.
   std::function<absl::Status(const TaskOptions&)> run_local;
   // The line from the launcher to the chief.
-  std::function<std::unique_ptr<ChiefClient>(const std::string& address)> connect_chief;
+  std::function<std::unique_ptr<ChiefClient>(const std::string& address,
+                                             const Credentials* credentials)>
+      connect_chief;
   std::string program = "shoal";  // As the user called it.
   bool no_color = false;          // The environment has NO_COLOR.
 };

@@ -218,6 +218,7 @@ absl::Status ParameterServer::Core::ListenOverGrpc() {
   bulk_server_ = std::make_unique<GrpcBulkServer>(&exchange_service_, bulk_options);
   GrpcServer::Options server_options;
   server_options.address = options_.listen_address;
+  server_options.credentials = options_.credentials;
   server_options.insecure = options_.insecure;
   server_options.max_message_bytes = options_.max_payload_bytes + kMaxBulkHeaderBytes;
   server_options.services = {grpc_service_.get()};

@@ -19,6 +19,7 @@
 
 namespace shoal {
 
+class Credentials;
 class ParameterShard;
 class TaskSource;
 
@@ -36,6 +37,7 @@ class ParameterServer {
     std::string nonce;  // Random per process.
     // Serve over gRPC here; empty: only this process reaches the server, by the accessors below.
     std::string listen_address;
+    const Credentials* credentials = nullptr;  // Of that; see GrpcServer::Options.
     bool insecure = false;
     // What the chief is told, and it the workers; empty: where the server listens.
     std::string address;

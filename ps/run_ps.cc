@@ -16,6 +16,7 @@
 #include "runtime/process/shutdown.h"
 #include "runtime/process/task_options.h"
 #include "runtime/rpc/channel.h"
+#include "runtime/rpc/credentials.h"
 #include "runtime/rpc/grpc_chief_client.h"
 
 namespace shoal {
@@ -37,6 +38,7 @@ ParameterServer::Options ServerOptions(const TaskOptions& options, ChiefClient* 
   server.num_replicas = options.told_num_replicas;
   server.nonce = RandomNonce();
   server.listen_address = options.listen_address;
+  server.credentials = options.credentials;
   server.insecure = options.insecure;
   server.address = options.advertised_address;
   server.register_patience = absl::Seconds(
@@ -51,8 +53,9 @@ ParameterServer::Options ServerOptions(const TaskOptions& options, ChiefClient* 
 }  // namespace
 
 absl::Status RunPs(const TaskOptions& options) {
-  GrpcChiefClient chief(
-      NewGrpcChannel(options.chief_address, ChannelUse::kControl, kMaxControlMessageBytes));
+  GrpcChiefClient chief(NewGrpcChannel(options.chief_address, ChannelUse::kControl,
+                                       kMaxControlMessageBytes,
+                                       ChannelCredentialsFor(options.credentials, kRoleChief)));
   // Shared with the notification, which outlives this call.
   ASSIGN_OR_RETURN(const std::shared_ptr<ParameterServer> server,
                    ParameterServer::Create(ServerOptions(options, &chief)));

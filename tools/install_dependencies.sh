@@ -21,6 +21,8 @@ python3-yaml             renders manifests
 python3-venv             holds what validates them
 libabsl-dev              status, strings, time, containers
 libgrpc++-dev            control and bulk calls between tasks
+libssl-dev               reads certificates
+openssl                  makes the certificates of the tests
 libprotobuf-dev          messages, run files
 protobuf-compiler        generates the messages
 protobuf-compiler-grpc   generates the services

@@ -26,6 +26,7 @@
 #include "runtime/rpc/bulk_connector.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/chief_session.h"
+#include "runtime/rpc/credentials.h"
 #include "runtime/rpc/grpc_chief_client.h"
 #include "runtime/rpc/remote_variable_store.h"
 #include "runtime/rpc/run_state.h"
@@ -314,10 +315,12 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
 }
 
 absl::Status RunWorker(const TaskOptions& options, const ModelFactory& model) {
-  GrpcChiefClient chief(
-      NewGrpcChannel(options.chief_address, ChannelUse::kControl, kMaxControlMessageBytes));
+  GrpcChiefClient chief(NewGrpcChannel(options.chief_address, ChannelUse::kControl,
+                                       kMaxControlMessageBytes,
+                                       ChannelCredentialsFor(options.credentials, kRoleChief)));
   BulkConnector::Options bulk_options;
   bulk_options.shared_memory = !options.run.cluster().no_shared_memory();
+  bulk_options.credentials = ChannelCredentialsFor(options.credentials, kRolePs);
   BulkConnector bulk(bulk_options);
   WorkerLinks links;
   links.chief = &chief;

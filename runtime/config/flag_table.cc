@@ -151,6 +151,14 @@ constexpr FlagSpec kTable[] = {
      "A text proto of shoal.v1.ClusterSpec, instead of the three above."},
     {"listen_address", kHand, kScopeTask, kText, "", "ADDRESS",
      "Where to serve, if not at the task's own address in the cluster. Port 0: any free one."},
+    {"tls_cert", kHand, kScopeTask | kScopeTrain, kText, "", "FILE",
+     "This task's certificate, PEM, with what leads to the authority. With --tls_key and --tls_ca "
+     "all connections are mutual TLS; see docs/security.md. \"{job}\" in the three stands for the "
+     "task's job. Read again when they change."},
+    {"tls_key", kHand, kScopeTask | kScopeTrain, kText, "", "FILE",
+     "The key of --tls_cert, PEM, not encrypted."},
+    {"tls_ca", kHand, kScopeTask | kScopeTrain, kText, "", "FILE",
+     "Certificates of the authorities that peers' certificates must come from, PEM."},
     {"log_file", kHand, kScopeTask, kText, "", "FILE",
      "Append the log there. Default: standard error."},
     {"answer", kHand, kScopeTask, kText, "", "FILE", "Launcher: say there what the model is.",

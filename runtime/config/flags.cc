@@ -99,6 +99,9 @@ absl::Status ApplyTaskFlag(const GivenFlag& flag, CommandLine* line) {
       {"log_file", &task->log_file},
       {"metrics_address", &task->metrics_address},
       {"listen_address", &task->listen_address},
+      {"tls_cert", &task->tls_cert},
+      {"tls_key", &task->tls_key},
+      {"tls_ca", &task->tls_ca},
       {"answer", &task->answer_file},
       {"input", &task->input_file},
       {"predictions", &task->predictions_file}};

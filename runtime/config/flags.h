@@ -62,10 +62,13 @@ struct TaskFlags {
   std::string listen_address;   // Where this task serves; default: its own address in the cluster.
   bool insecure = false;        // Serve where other machines can connect.
   std::string metrics_address;  // Serve /metrics and the like there; empty: nowhere.
-  std::string log_file;         // Empty: standard error.
-  std::string answer_file;      // Launcher: where a program says what its model is.
-  int report_fd = -1;           // Launcher: where the task writes its bound address.
-  int parent_pid = 0;           // Launcher: the task dies with this process. 0: it does not.
+  std::string tls_cert;         // PEM files; "{job}" in them is the task's job.
+  std::string tls_key;
+  std::string tls_ca;
+  std::string log_file;     // Empty: standard error.
+  std::string answer_file;  // Launcher: where a program says what its model is.
+  int report_fd = -1;       // Launcher: where the task writes its bound address.
+  int parent_pid = 0;       // Launcher: the task dies with this process. 0: it does not.
   absl::optional<uint64_t> checkpoint_step;  // eval, predict, inspect
   std::string input_file;                    // predict
   std::string predictions_file;              // predict

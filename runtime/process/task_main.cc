@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 
 #include "base/clock.h"
 #include "base/file_system.h"
@@ -23,6 +24,8 @@
 #include "runtime/process/exit_code.h"
 #include "runtime/process/monitoring_port.h"
 #include "runtime/process/shutdown.h"
+#include "runtime/process/task_credentials.h"
+#include "runtime/rpc/credentials.h"
 
 namespace shoal {
 namespace {
@@ -162,7 +165,7 @@ absl::StatusOr<std::unique_ptr<MonitoringPort>> OpenMonitoringPort(const TaskOpt
   if (flags.metrics_address.empty()) return nullptr;
   MonitoringPort::Options port;
   port.address = flags.metrics_address;
-  port.insecure = flags.insecure;
+  port.insecure = MayShowPages(flags);
   port.task = options.task;
   port.run_name = options.run.name();
   port.run_directory = options.run.out();
@@ -177,8 +180,15 @@ absl::Status RunWithSurroundings(TaskOptions* options, const TaskFlags& flags, c
   log.task = options->task.ToString();
   log.file = flags.log_file;
   RETURN_IF_ERROR(SetUpLog(log));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Credentials> credentials,
+                   ReadCredentials(flags, JobName(options->task.job), absl::Now()));
+  if (credentials != nullptr) {
+    LOG(INFO) << "mutual TLS as " << credentials->identity().scope << "/"
+              << RoleNames(credentials->identity().roles);
+  }
   const RealClock clock;
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
+  options->credentials = credentials.get();
   options->clock = &clock;
   options->file_system = file_system.get();
   options->shutdown = shutdown;
@@ -229,8 +239,9 @@ absl::StatusOr<TaskOptions> ResolveTask(Job job, const CommandLine& line,
   if (options.run.out().empty()) {
     return Broken("--out", "is missing; name the run's directory, the same for all tasks");
   }
-  RETURN_IF_ERROR(CheckMetricsAddress(line.task.metrics_address, line.task.insecure));
+  RETURN_IF_ERROR(CheckMetricsAddress(line.task.metrics_address, MayShowPages(line.task)));
   MakePathsAbsolute(working_directory, &options.run);
+  RETURN_IF_ERROR(CheckTlsFlags(line.task));
   options.insecure = line.task.insecure;
   options.report_fd = line.task.report_fd;
   return options;

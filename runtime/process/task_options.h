@@ -20,6 +20,7 @@
 namespace shoal {
 
 class Clock;
+class Credentials;
 class FileSystem;
 class ProgressReporter;
 class ShutdownNotification;
@@ -39,6 +40,9 @@ struct TaskOptions {
   bool hosts_chief = false;  // Worker 0 of a cluster without a chief: serve the chief as well, at
                              // `listen_address`.
   int report_fd = -1;  // When >= 0: call ReportAddress(report_fd, bound address) once serving.
+
+  // Borrowed, outlives the call: mutual TLS on every connection. Null: plaintext.
+  const Credentials* credentials = nullptr;
 
   // Borrowed, outlive the call, never null (except `progress`).
   const Clock* clock = nullptr;

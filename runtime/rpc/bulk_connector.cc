@@ -18,8 +18,9 @@ std::unique_ptr<BulkChannel> BulkConnector::Connect(const std::string& address) 
         ConnectSharedMemory(address, options_.max_payload_bytes);
     if (channel.ok()) return std::move(*channel);
   }
-  return grpc_client_.NewChannel(
-      NewGrpcChannel(address, ChannelUse::kBulk, options_.max_payload_bytes + kMaxBulkHeaderBytes));
+  return grpc_client_.NewChannel(NewGrpcChannel(address, ChannelUse::kBulk,
+                                                options_.max_payload_bytes + kMaxBulkHeaderBytes,
+                                                options_.credentials));
 }
 
 }  // namespace shoal

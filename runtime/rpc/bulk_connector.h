@@ -11,6 +11,10 @@
 #include "runtime/transport/bulk.h"
 #include "runtime/transport/grpc_bulk_channel.h"
 
+namespace grpc {
+class ChannelCredentials;
+}
+
 namespace shoal {
 
 // Makes the channels of one process. Thread-safe. Channels must be gone before it is.
@@ -20,6 +24,8 @@ class BulkConnector {
     size_t max_payload_bytes = kDefaultMaxBulkPayloadBytes;
     // Shared memory with servers on this host that offer it.
     bool shared_memory = true;
+    // Of the gRPC channels; null: plaintext.
+    std::shared_ptr<grpc::ChannelCredentials> credentials;
     // How long the thread of the gRPC channels polls before it sleeps.
     absl::Duration spin = absl::ZeroDuration();
   };

@@ -2,14 +2,14 @@
 
 #include <grpcpp/channel.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
-
-#include "runtime/rpc/credentials.h"
 
 namespace shoal {
 
-std::shared_ptr<grpc::Channel> NewGrpcChannel(const std::string& address, ChannelUse use,
-                                              size_t max_message_bytes) {
+std::shared_ptr<grpc::Channel> NewGrpcChannel(
+    const std::string& address, ChannelUse use, size_t max_message_bytes,
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
@@ -26,7 +26,9 @@ std::shared_ptr<grpc::Channel> NewGrpcChannel(const std::string& address, Channe
   if (use == ChannelUse::kBulk) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(static_cast<int>(max_message_bytes));
   arguments.SetMaxSendMessageSize(static_cast<int>(max_message_bytes));
-  return grpc::CreateCustomChannel(address, NewChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(
+      address, credentials != nullptr ? credentials : grpc::InsecureChannelCredentials(),
+      arguments);
 }
 
 }  // namespace shoal

@@ -9,7 +9,8 @@
 
 namespace grpc {
 class Channel;
-}
+class ChannelCredentials;
+}  // namespace grpc
 
 namespace shoal {
 
@@ -23,9 +24,10 @@ enum class ChannelUse {
 
 // Connects when first used and again whenever the connection is lost (0.1 s to 1 s apart). A peer
 // that does not answer pings for 15 s counts as lost. `max_message_bytes` bounds messages both
-// ways.
-std::shared_ptr<grpc::Channel> NewGrpcChannel(const std::string& address, ChannelUse use,
-                                              size_t max_message_bytes);
+// ways. `credentials` (see credentials.h): null is plaintext, which a server with TLS refuses.
+std::shared_ptr<grpc::Channel> NewGrpcChannel(
+    const std::string& address, ChannelUse use, size_t max_message_bytes,
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials = nullptr);
 
 }  // namespace shoal
 

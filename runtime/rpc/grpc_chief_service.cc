@@ -1,26 +1,38 @@
 #include "runtime/rpc/grpc_chief_service.h"
 
+#include <grpcpp/security/auth_context.h>
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
 
 #include "proto/v1/chief_service.grpc.pb.h"
 #include "runtime/rpc/chief_client.h"
+#include "runtime/rpc/credentials.h"
 #include "runtime/rpc/status_conversion.h"
 
 namespace shoal {
 namespace {
 
+// Who may call what, credentials.h has checked. Here, that a task registers and lives as what its
+// certificate says.
+absl::Status CheckSender(const grpc::ServerContext& context, const v1::Identity& sender) {
+  const RoleSet role = sender.member().job() == v1::JOB_PS ? kRolePs : kRoleWorker;
+  return CheckPeerRole(*context.auth_context(), role);
+}
+
 class GrpcChiefService : public v1::ChiefService::Service {
  public:
   explicit GrpcChiefService(ChiefClient* target) : target_(target) {}
 
-  grpc::Status RegisterTask(grpc::ServerContext* /*context*/,
-                            const v1::RegisterTaskRequest* request,
+  grpc::Status RegisterTask(grpc::ServerContext* context, const v1::RegisterTaskRequest* request,
                             v1::RegisterTaskResponse* response) override {
+    const absl::Status allowed = CheckSender(*context, request->identity());
+    if (!allowed.ok()) return ToGrpcStatus(allowed);
     return ToGrpcStatus(target_->RegisterTask(*request, response));
   }
   grpc::Status Heartbeat(grpc::ServerContext* context, const v1::HeartbeatRequest* request,
                          v1::HeartbeatResponse* response) override {
+    const absl::Status allowed = CheckSender(*context, request->identity());
+    if (!allowed.ok()) return ToGrpcStatus(allowed);
     const absl::Status status = target_->Heartbeat(*request, response);
     // The heartbeat has waited here; its sender is gone if it is not interested in the answer.
     if (context->IsCancelled()) target_->OnDisconnect(request->identity());

@@ -51,12 +51,14 @@ std::string WithPort(const std::string& address, int port) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const Options& options) {
-  RETURN_IF_ERROR(CheckListenAddress(options.address, options.insecure));
+  if (options.credentials == nullptr) {
+    RETURN_IF_ERROR(CheckListenAddress(options.address, options.insecure));
+  }
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   SetArguments(options, &builder);
   int port = 0;
-  builder.AddListeningPort(options.address, NewServerCredentials(), &port);
+  builder.AddListeningPort(options.address, ServerCredentialsFor(options.credentials), &port);
   for (grpc::Service* service : options.services) builder.RegisterService(service);
   if (options.bulk != nullptr) options.bulk->AddTo(&builder);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();

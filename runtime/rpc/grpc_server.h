@@ -20,6 +20,7 @@ class Service;
 
 namespace shoal {
 
+class Credentials;
 class GrpcBulkServer;
 
 // Serves from Create to Stop. The standard health service answers SERVING only while
@@ -28,7 +29,10 @@ class GrpcServer {
  public:
   struct Options {
     std::string address = "127.0.0.1:0";  // Port 0: one that is free; see port().
-    bool insecure = false;                // Also where other machines can connect.
+    // Outlives the server; null: plaintext, and then where other machines can connect only if
+    // `insecure`.
+    const Credentials* credentials = nullptr;
+    bool insecure = false;
     size_t max_message_bytes = kMaxControlMessageBytes;
     // Memory for messages of all connections together; above it gRPC refuses and cancels calls, not
     // at once. Zero: a quarter of this machine's memory.

@@ -28,10 +28,10 @@ socklen_t FillAddress(const std::string& name, sockaddr_un* address) {
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + bytes);
 }
 
-bool IsOurUser(int fd) {
+bool IsFrom(uid_t user, int fd) {
   ucred peer = {};
   socklen_t bytes = sizeof(peer);
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == geteuid();
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == user;
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ absl::StatusOr<UniqueFd> ListenLocal(const std::string& name) {
   return fd;
 }
 
-absl::StatusOr<UniqueFd> ConnectLocal(const std::string& name) {
+absl::StatusOr<UniqueFd> ConnectLocal(const std::string& name, uid_t user) {
   UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!fd.is_valid()) return SystemError("socket");
   sockaddr_un address;
@@ -57,13 +57,13 @@ absl::StatusOr<UniqueFd> ConnectLocal(const std::string& name) {
   if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0) {
     return SystemError("connect");
   }
-  if (!IsOurUser(fd.get())) return absl::UnavailableError("local socket: another user's");
+  if (!IsFrom(user, fd.get())) return absl::UnavailableError("local socket: another user's");
   return fd;
 }
 
-UniqueFd AcceptLocal(const UniqueFd& listener) {
+UniqueFd AcceptLocal(const UniqueFd& listener, uid_t user) {
   UniqueFd fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (fd.is_valid() && !IsOurUser(fd.get())) fd.Reset();
+  if (fd.is_valid() && !IsFrom(user, fd.get())) fd.Reset();
   return fd;
 }
 

@@ -3,6 +3,9 @@
 #ifndef SHOAL_RUNTIME_TRANSPORT_LOCAL_SOCKET_H_
 #define SHOAL_RUNTIME_TRANSPORT_LOCAL_SOCKET_H_
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <cstddef>
 #include <string>
 
@@ -16,11 +19,11 @@ namespace shoal {
 
 // ALREADY_EXISTS: somebody else has the name. Non-blocking.
 absl::StatusOr<UniqueFd> ListenLocal(const std::string& name);
-// UNAVAILABLE: nobody listens, or somebody who is not our user. Blocking.
-absl::StatusOr<UniqueFd> ConnectLocal(const std::string& name);
-// The next connection of our own user; others are closed. Invalid if there is none now.
-// Non-blocking.
-UniqueFd AcceptLocal(const UniqueFd& listener);
+// An abstract name has no file mode: who is at the other end is what the kernel says (SO_PEERCRED).
+// UNAVAILABLE: nobody listens, or somebody who is not `user`. Blocking.
+absl::StatusOr<UniqueFd> ConnectLocal(const std::string& name, uid_t user = geteuid());
+// The next connection of `user`; others are closed. Invalid if there is none now. Non-blocking.
+UniqueFd AcceptLocal(const UniqueFd& listener, uid_t user = geteuid());
 
 // One message, with a file if `attached` is valid.
 absl::Status SendMessage(int fd, const void* data, size_t bytes, const UniqueFd& attached);

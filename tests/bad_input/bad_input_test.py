@@ -13,6 +13,8 @@ import sys
 import tempfile
 import zlib
 
+import tls_cases
+
 SHOAL = os.environ.get("SHOAL", str(pathlib.Path("deploy/shoal").resolve()))
 DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
 
@@ -154,6 +156,8 @@ def flag_cases():
         (["chief", *QUICK, "--out=unused", "--cluster=/nowhere"], CONFIG, "cluster: cannot read /nowhere"),
         (["chief", *QUICK, "--out=unused", "--listen_address=127.0.0.1"], FLAGS, "has no port"),
         (["chief", *QUICK, "--out=unused"], FLAGS, "--listen_address: is missing"),
+        ([*ps, "--chief_host=c:1", "--listen_address=192.0.2.1:0", "--task_index=0"], CONFIG,
+         "or --insecure on a trusted"),
     ]
 
 
@@ -421,7 +425,7 @@ def main():
         scratch = pathlib.Path(directory)
         late, busy = run_cases(scratch)
         check_directories(scratch)
-        cases = flag_cases() + file_cases(scratch) + format_cases(scratch) + late + predict_cases(scratch)
+        cases = flag_cases() + tls_cases.tls_cases(scratch, QUICK) + file_cases(scratch) + format_cases(scratch) + late + predict_cases(scratch)
         failed = sum(not check(*case) for case in cases)
         busy.close()
     print(f"{len(cases) - failed} kinds of bad input refused, {failed} not")

@@ -1,0 +1,39 @@
+// Mutual TLS from the flags of a task or of a command that dials one.
+#ifndef SHOAL_RUNTIME_PROCESS_TASK_CREDENTIALS_H_
+#define SHOAL_RUNTIME_PROCESS_TASK_CREDENTIALS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace shoal {
+
+class Credentials;
+struct TaskFlags;
+
+// INVALID_ARGUMENT: some of --tls_cert, --tls_key and --tls_ca without the others, or together with
+// --insecure.
+absl::Status CheckTlsFlags(const TaskFlags& flags);
+
+// Null where no certificate is given: plaintext. `job` is what "{job}" in the paths stands for:
+// "chief", "ps", "worker", "evaluator", or "operator" for commands that only ask. Errors: see
+// CheckTlsFlags and CheckTlsFiles.
+absl::StatusOr<std::unique_ptr<Credentials>> ReadCredentials(const TaskFlags& flags,
+                                                             absl::string_view job, absl::Time now);
+
+// Whether --metrics_address may be reached by other machines: with --insecure, or with
+// certificates, which say that the operator has thought of who connects. The pages hold no secret.
+bool MayShowPages(const TaskFlags& flags);
+
+// The flags again, for tasks that a launcher starts with the same ones; paths made absolute.
+std::vector<std::string> SecurityFlags(const TaskFlags& flags,
+                                       const std::string& working_directory);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_PROCESS_TASK_CREDENTIALS_H_

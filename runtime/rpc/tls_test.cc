@@ -1,0 +1,367 @@
+// Mutual TLS between real servers and clients, over sockets.
+#include <gmock/gmock.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/impl/codegen/service_type.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_certificate_verifier.h>
+#include <grpcpp/security/tls_credentials_options.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+#include "base/log.h"
+#include "base/notification.h"
+#include "proto/v1/chief_service.pb.h"
+#include "runtime/rpc/channel.h"
+#include "runtime/rpc/credentials.h"
+#include "runtime/rpc/fake_chief.h"
+#include "runtime/rpc/grpc_chief_client.h"
+#include "runtime/rpc/grpc_chief_service.h"
+#include "runtime/rpc/grpc_server.h"
+#include "runtime/rpc/test_certificates.h"
+#include "runtime/transport/bulk_test_service.h"
+#include "runtime/transport/grpc_bulk_channel.h"
+#include "runtime/transport/grpc_bulk_server.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::unique_ptr<Credentials> Make(const TlsFiles& files) {
+  auto credentials = Credentials::Create(files, absl::Now(), absl::Seconds(1));
+  EXPECT_TRUE(credentials.ok()) << credentials.status();
+  return *std::move(credentials);
+}
+
+std::string Text(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// A client that checks nothing but the server's authority; without a certificate if `pair` has
+// none.
+std::shared_ptr<grpc::ChannelCredentials> CarelessTls(const std::string& authorities,
+                                                      const TlsFiles& pair) {
+  namespace tls = grpc::experimental;
+  tls::TlsChannelCredentialsOptions options;
+  std::vector<tls::IdentityKeyCertPair> pairs;
+  if (!pair.key.empty()) pairs.push_back({Text(pair.key), Text(pair.certificate)});
+  options.set_certificate_provider(
+      std::make_shared<tls::StaticDataCertificateProvider>(Text(authorities), pairs));
+  options.watch_root_certs();
+  if (!pairs.empty()) options.watch_identity_key_cert_pairs();
+  options.set_certificate_verifier(std::make_shared<tls::NoOpCertificateVerifier>());
+  options.set_check_call_host(false);
+  return tls::TlsCredentials(options);
+}
+
+// Signs in another directory with the authority of `made`.
+std::string SignedBy(const TestCertificates& made) {
+  return absl::StrCat("--authority=", made.directory());
+}
+
+// Chief methods and the bulk path on one port, with the certificate of every role.
+class TlsTest : public ::testing::Test {
+ protected:
+  TlsTest() : bulk_server_(&bulk, {}), service_(NewGrpcChiefService(&chief)) {
+    GrpcServer::Options options;
+    options.credentials = server_credentials_.get();
+    options.services = {service_.get()};
+    options.bulk = &bulk_server_;
+    server = std::move(GrpcServer::Create(options).value());
+    log_ = made.directory() + "/log";
+    LogOptions log;
+    log.file = log_;
+    EXPECT_TRUE(SetUpLog(log).ok());
+  }
+  ~TlsTest() override {
+    server.reset();
+    EXPECT_TRUE(SetUpLog(LogOptions()).ok());
+  }
+
+  std::shared_ptr<grpc::Channel> Dial(const Credentials* credentials,
+                                      RoleSet peer = kAnyRole) const {
+    return NewGrpcChannel(server->address(), ChannelUse::kBulk, kMaxControlMessageBytes,
+                          ChannelCredentialsFor(credentials, peer));
+  }
+  absl::Status RegisterAs(v1::Job job, const Credentials* credentials, RoleSet peer = kAnyRole) {
+    GrpcChiefClient client(Dial(credentials, peer));
+    v1::RegisterTaskRequest request;
+    request.mutable_identity()->mutable_member()->set_job(job);
+    request.set_nonce("a");
+    v1::RegisterTaskResponse response;
+    return client.RegisterTask(request, &response);
+  }
+  absl::Status Stop(const Credentials* credentials) {
+    GrpcChiefClient client(Dial(credentials));
+    v1::RequestStopResponse response;
+    return client.RequestStop(v1::RequestStopRequest(), &response);
+  }
+  absl::Status Exchange(const Credentials* credentials);
+
+  // Lines of the log so far that hold `text`.
+  int Logged(const std::string& text) const {
+    std::ifstream file(log_);
+    std::string line;
+    int lines = 0;
+    while (std::getline(file, line)) lines += absl::StrContains(line, text);
+    return lines;
+  }
+
+  TestCertificates made;
+  FakeChief chief;
+  BulkTestService bulk;
+  std::unique_ptr<GrpcServer> server;
+
+ private:
+  const std::unique_ptr<Credentials> server_credentials_ = Make(made.Of("all"));
+  GrpcBulkServer bulk_server_;
+  std::unique_ptr<grpc::Service> service_;
+  std::string log_;
+};
+
+class OneCall : public BulkCall {
+ public:
+  OneCall() { header = "echo"; }
+  void OnReply(const absl::Status& status, absl::string_view /*header*/,
+               PayloadReader* /*payload*/) override {
+    result = status;
+    done.Notify();
+  }
+  absl::Status result;
+  Notification done;
+};
+
+absl::Status TlsTest::Exchange(const Credentials* credentials) {
+  GrpcBulkClient client;
+  const auto channel = client.NewChannel(Dial(credentials));
+  OneCall call;
+  channel->Start(&call);
+  call.done.Wait();
+  return call.result;
+}
+
+TEST_F(TlsTest, EachRoleMayCallItsMethods) {
+  const auto ps = Make(made.Of("ps"));
+  const auto worker = Make(made.Of("worker"));
+  const auto operators = Make(made.Of("operator"));
+  EXPECT_EQ(RegisterAs(v1::JOB_PS, ps.get(), kRoleChief), absl::OkStatus());
+  EXPECT_EQ(RegisterAs(v1::JOB_WORKER, worker.get(), kRoleChief), absl::OkStatus());
+  EXPECT_EQ(Exchange(worker.get()), absl::OkStatus());
+  EXPECT_EQ(Stop(operators.get()), absl::OkStatus());
+  EXPECT_EQ(Logged("refused"), 0);
+}
+
+TEST_F(TlsTest, AWrongRoleIsRefusedSaidOnceAndNothingChanges) {
+  const auto worker = Make(made.Of("worker"));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Stop(worker.get()),
+              absl::PermissionDeniedError("spiffe://shoal/worker may not call "
+                                          "/shoal.v1.ChiefService/RequestStop, only "
+                                          "chief,operator"));
+    EXPECT_EQ(RegisterAs(v1::JOB_PS, worker.get()).code(), absl::StatusCode::kPermissionDenied);
+  }
+  const auto ps = Make(made.Of("ps"));
+  EXPECT_EQ(Exchange(ps.get()).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(chief.NumCalls(), 0);
+  EXPECT_EQ(bulk.calls(), 0);
+  EXPECT_EQ(Logged("RequestStop"), 1);
+}
+
+TEST_F(TlsTest, AServerOfAnotherRoleIsNotSpokenTo) {
+  const TestCertificates again(SignedBy(made));
+  const auto ps_credentials = Make(again.Of("ps"));
+  GrpcServer::Options options;
+  const auto service = NewGrpcChiefService(&chief);
+  options.credentials = ps_credentials.get();
+  options.services = {service.get()};
+  const auto not_chief = std::move(GrpcServer::Create(options).value());
+  const auto worker = Make(made.Of("worker"));
+  GrpcChiefClient client(NewGrpcChannel(not_chief->address(), ChannelUse::kControl,
+                                        kMaxControlMessageBytes, worker->ForChannel(kRoleChief)));
+  v1::RegisterTaskRequest request;
+  request.mutable_identity()->mutable_member()->set_job(v1::JOB_WORKER);
+  v1::RegisterTaskResponse response;
+  const absl::Status status = client.RegisterTask(request, &response);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("wanted spiffe://shoal/chief"));
+  EXPECT_EQ(chief.NumCalls(), 0);
+}
+
+TEST_F(TlsTest, AnotherScopeOfTheSameAuthorityIsRefused) {
+  const TestCertificates blue(SignedBy(made) + " --scope=spiffe://shoal/blue");
+  const auto worker = Make(blue.Of("worker"));
+  const absl::Status status = RegisterAs(v1::JOB_WORKER, worker.get());
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);  // The client does not like it either.
+  EXPECT_EQ(chief.NumCalls(), 0);
+}
+
+TEST_F(TlsTest, TheServerLooksAtTheScopeItself) {
+  const TestCertificates blue(SignedBy(made) + " --scope=spiffe://shoal/blue");
+  GrpcChiefClient client(NewGrpcChannel(server->address(), ChannelUse::kBulk,
+                                        kMaxControlMessageBytes,
+                                        CarelessTls(made.Of("all").authorities, blue.Of("all"))));
+  v1::GetRunStatusResponse response;
+  EXPECT_EQ(client.GetRunStatus(v1::GetRunStatusRequest(), &response).code(),
+            absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(chief.NumCalls(), 0);
+  EXPECT_EQ(Logged("is not of this run's scope spiffe://shoal"), 1);
+}
+
+TEST_F(TlsTest, AnotherAuthorityIsRefusedAndSaidOnce) {
+  const TestCertificates other;
+  // It trusts the server, but the server does not trust it.
+  TlsFiles files = other.Of("worker");
+  files.authorities = made.Of("all").authorities;
+  const auto stranger = Make(files);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(RegisterAs(v1::JOB_WORKER, stranger.get()).code(), absl::StatusCode::kUnavailable);
+  }
+  EXPECT_EQ(chief.NumCalls(), 0);
+  EXPECT_EQ(Logged("certificate verify failed"), 1);
+}
+
+TEST_F(TlsTest, AClientDoesNotTrustAServerOfAnotherAuthority) {
+  const TestCertificates other;
+  const auto stranger = Make(other.Of("worker"));
+  EXPECT_EQ(RegisterAs(v1::JOB_WORKER, stranger.get()).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(chief.NumCalls(), 0);
+}
+
+TEST_F(TlsTest, AnExpiredCertificateIsRefused) {
+  const TestCertificates expired(SignedBy(made) + " --days=-1");
+  // Our own refusal comes first: such a task does not start.
+  const auto own = Credentials::Create(expired.Of("worker"), absl::Now());
+  EXPECT_EQ(own.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(own.status().message()), HasSubstr("expired at"));
+  // One whose clock stands still.
+  const auto late = Credentials::Create(expired.Of("worker"), absl::Now() - absl::Hours(36));
+  EXPECT_EQ(late.status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(TlsTest, AClientWhoseCertificateExpiredWhileItRanIsRefused) {
+  const TestCertificates expired(SignedBy(made) + " --days=-1");
+  const TestCertificates short_lived(SignedBy(made));
+  const auto worker = Make(short_lived.Of("worker"));
+  // The files change under it; the reader takes what is there.
+  const TlsFiles files = short_lived.Of("worker");
+  const auto copy = std::filesystem::copy_options::overwrite_existing;
+  std::filesystem::copy_file(expired.Of("worker").key, files.key, copy);
+  std::filesystem::copy_file(expired.Of("worker").certificate, files.certificate, copy);
+  absl::Status status;
+  const absl::Time give_up = absl::Now() + absl::Seconds(20);
+  do {
+    status = RegisterAs(v1::JOB_WORKER, worker.get());
+  } while (status.ok() && absl::Now() < give_up);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  const int calls = chief.NumCalls();
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(RegisterAs(v1::JOB_WORKER, worker.get()).ok());
+  EXPECT_EQ(chief.NumCalls(), calls);
+  EXPECT_LE(Logged("certificate verify failed"), 1);  // 0 where another test has said it.
+}
+
+TEST_F(TlsTest, AClientWithoutACertificateIsRefused) {
+  for (int i = 0; i < 3; ++i) {
+    GrpcChiefClient client(NewGrpcChannel(server->address(), ChannelUse::kBulk,
+                                          kMaxControlMessageBytes,
+                                          CarelessTls(made.Of("all").authorities, TlsFiles())));
+    v1::GetRunStatusResponse response;
+    EXPECT_EQ(client.GetRunStatus(v1::GetRunStatusRequest(), &response).code(),
+              absl::StatusCode::kUnavailable);
+  }
+  EXPECT_EQ(chief.NumCalls(), 0);
+  EXPECT_EQ(Logged("peer did not return a certificate"), 1);
+}
+
+TEST_F(TlsTest, APlaintextClientIsRefusedAndSaidOnce) {
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(RegisterAs(v1::JOB_WORKER, nullptr).code(), absl::StatusCode::kUnavailable);
+  }
+  EXPECT_EQ(chief.NumCalls(), 0);
+  EXPECT_EQ(Logged("wrong version number"), 1);
+}
+
+TEST_F(TlsTest, NewFilesAreTakenUnderLoadWithoutAFailedCall) {
+  // All of it is replaced: authority, certificates and keys of both sides.
+  const TestCertificates next;
+  const auto worker = Make(made.Of("worker"));
+  std::atomic<bool> stop{false};
+  std::atomic<int> calls{0}, failures{0};
+  const auto load = [&](bool connects_anew) {
+    auto client = std::make_unique<GrpcChiefClient>(Dial(worker.get()));
+    while (!stop) {
+      if (connects_anew) client = std::make_unique<GrpcChiefClient>(Dial(worker.get()));
+      v1::GetRunStatusResponse response;
+      const absl::Status status = client->GetRunStatus(v1::GetRunStatusRequest(), &response);
+      ++calls;
+      if (!status.ok()) {
+        ++failures;
+        ADD_FAILURE() << status;
+      }
+    }
+  };
+  std::thread steady(load, false), anew(load, true);
+  // First both sides trust both authorities, then the pairs change.
+  const std::string both = made.directory() + "/both.crt";
+  std::ofstream(both) << std::ifstream(made.Of("all").authorities).rdbuf()
+                      << std::ifstream(next.Of("all").authorities).rdbuf();
+  std::filesystem::rename(both, made.Of("all").authorities);
+  absl::SleepFor(absl::Seconds(3));
+  for (const char* name : {"all", "worker"}) {
+    std::filesystem::rename(next.Of(name).key, made.Of(name).key);
+    std::filesystem::rename(next.Of(name).certificate, made.Of(name).certificate);
+  }
+  absl::SleepFor(absl::Seconds(3));
+  stop = true;
+  steady.join();
+  anew.join();
+  EXPECT_EQ(failures, 0);
+  EXPECT_GT(calls, 100);
+  // The old pair is no longer what is shown.
+  const auto only_new = std::string(made.directory() + "/next.crt");
+  std::filesystem::copy_file(next.Of("ca").certificate, only_new);
+  TlsFiles files = made.Of("worker");
+  files.authorities = only_new;
+  const auto modern = Make(files);
+  EXPECT_EQ(RegisterAs(v1::JOB_WORKER, modern.get()), absl::OkStatus());
+}
+
+TEST_F(TlsTest, UnusableFilesAreNamed) {
+  const auto said = [&](const TlsFiles& files) {
+    const auto credentials = Credentials::Create(files, absl::Now());
+    EXPECT_EQ(credentials.status().code(), absl::StatusCode::kFailedPrecondition);
+    return std::string(credentials.status().message());
+  };
+  TlsFiles files = made.Of("ps");
+  files.certificate = "/does/not/exist";
+  EXPECT_THAT(said(files), HasSubstr("--tls_cert: /does/not/exist cannot be read: "));
+  files = made.Of("ps");
+  files.key = made.Of("worker").key;
+  EXPECT_THAT(said(files), HasSubstr("--tls_key: "));
+  EXPECT_THAT(said(files), HasSubstr("is not the key of"));
+  files.key = made.Of("ps").certificate;
+  EXPECT_THAT(said(files), HasSubstr("is no private key"));
+  files = made.Of("ps");
+  files.authorities = files.key;
+  EXPECT_THAT(said(files), HasSubstr("--tls_ca: "));
+  files = made.Of("ca");
+  EXPECT_THAT(said(files), HasSubstr("names no role"));
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,34 @@
+"""Bad certificates and contradictory flags of mutual TLS."""
+import pathlib
+import subprocess
+
+FLAGS, CONFIG = 64, 78
+
+
+def tls_cases(scratch, quick):
+    """Certificates of this task that it cannot use."""
+    make = [str(pathlib.Path("deploy/tls/make_certificates").resolve())]
+    good, old = scratch / "tls", scratch / "expired"
+    subprocess.run([*make, str(good)], check=True, capture_output=True)
+    subprocess.run([*make, str(old), "--days=-1"], check=True, capture_output=True)
+    chief = ["chief", *quick, f"--out={scratch / 'tls_run'}", "--num_ps_tasks=1", "--num_replicas=1",
+             "--listen_address=127.0.0.1:0"]
+
+    def files(cert, key, ca=good / "ca.crt"):
+        return [*chief, f"--tls_cert={cert}", f"--tls_key={key}", f"--tls_ca={ca}"]
+
+    pair = [good / "chief.crt", good / "chief.key"]
+    return [
+        ([*chief, f"--tls_cert={pair[0]}"], FLAGS, "--tls_ca: is missing, but --tls_cert is given"),
+        (["train", *quick, f"--tls_key={pair[1]}"], FLAGS, "--tls_ca: is missing, but --tls_key is given"),
+        ([*files(*pair), "--insecure"], FLAGS, "--insecure: contradicts --tls_cert"),
+        (files("/nowhere.crt", pair[1]), CONFIG, "--tls_cert: /nowhere.crt cannot be read"),
+        (files(pair[0], "/nowhere.key"), CONFIG, "--tls_key: /nowhere.key cannot be read"),
+        (files(*pair, "/nowhere.crt"), CONFIG, "--tls_ca: /nowhere.crt cannot be read"),
+        (files(scratch, pair[1]), CONFIG, "cannot be read"),
+        (files(pair[1], pair[1]), CONFIG, "is no certificate; name a file that begins with"),
+        (files(pair[0], pair[0]), CONFIG, "is no private key"),
+        (files(pair[0], good / "ps.key"), CONFIG, "is not the key of"),
+        (files(old / "chief.crt", old / "chief.key"), CONFIG, "expired at"),
+        (files(good / "ca.crt", good / "ca.key"), CONFIG, "names no role"),
+    ]

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Mutual TLS between real processes: a run, and everybody who must not take part in one."""
+import pathlib
+import subprocess
+import tempfile
+import time
+
+import cluster
+from by_hand_test import SMALL, ByHand
+
+MAKE = str(pathlib.Path("deploy/tls/make_certificates").resolve())
+
+
+def make(directory, *flags):
+    subprocess.run([MAKE, str(directory), *flags], check=True, capture_output=True)
+    return directory
+
+
+def flags_of(directory, name="{job}", authority=None):
+    return [f"--tls_cert={directory}/{name}.crt", f"--tls_key={directory}/{name}.key",
+            f"--tls_ca={authority or directory}/ca.crt"]
+
+
+def a_run_over_tls_gives_the_bytes_of_a_plaintext_run():
+    with tempfile.TemporaryDirectory(prefix="shoal_test_") as scratch:
+        certificates = make(pathlib.Path(scratch) / "tls")
+        wire = ["--set=cluster.no_shared_memory=true", "--num_ps_tasks=2", "--num_replicas=2"]
+        with cluster.Run(SMALL, *wire, *flags_of(certificates)) as run:
+            run.finish()
+            run.assert_nothing_left()
+            log = (run.out / "logs" / "ps-0.log").read_text()
+            assert "mutual TLS as spiffe://shoal/ps" in log, log
+            encrypted = run.digest()
+        with cluster.Run(SMALL, *wire) as run:
+            assert run.finish().digest() == encrypted
+
+
+def who_does_not_belong_is_refused_and_the_run_goes_on():
+    with tempfile.TemporaryDirectory(prefix="shoal_test_") as scratch, ByHand() as run:
+        scratch = pathlib.Path(scratch)
+        good = make(scratch / "good")
+        other = make(scratch / "other")
+        address = run.start_chief("--listen_address=127.0.0.1:0", "--wait_seconds=60", *flags_of(good))
+        to_chief = [f"--chief_host={address}", "--task_index=0", "--wait_seconds=3"]
+        strangers = {
+            "another authority": flags_of(other, authority=good),
+            "another authority there": flags_of(other),
+            "the role of a ps": flags_of(good, name="ps"),
+            "plaintext": [],
+        }
+        for what, flags in strangers.items():
+            run.start("worker", *to_chief, *flags)
+            code = run.end("worker")
+            assert code == (78 if what == "the role of a ps" else 138), f"{what}: {code}\n{run.logs()}"
+        said = run.log("chief")
+        for words in ("certificate verify failed", "wrong version number",
+                      "spiffe://shoal/ps speaks for a worker"):
+            assert said.count(words) <= 1, f"{words}\n{said}"
+        assert "certificate verify failed" in said and "wrong version number" in said, said
+        assert "worker/0 registered" not in said, said
+        run.start("ps", f"--chief_host={address}", "--task_index=0", "--listen_address=127.0.0.1:0", *flags_of(good))
+        run.start("worker", f"--chief_host={address}", "--task_index=0", *flags_of(good))
+        codes = {job: run.end(job) for job in run.tasks}
+        assert codes == {"chief": 0, "ps": 0, "worker": 0}, f"{codes}\n{run.logs()}"
+
+
+def other_machines_need_no_insecure_with_tls_and_new_files_are_taken():
+    with tempfile.TemporaryDirectory(prefix="shoal_test_") as scratch:
+        scratch = pathlib.Path(scratch)
+        used = make(scratch / "used")
+        with ByHand("--num_epochs=1000", "--set=cluster.no_shared_memory=true") as run:
+            tls = flags_of(used)
+            address = run.start_chief("--listen_address=0.0.0.0:0", *tls)
+            assert address.startswith("0.0.0.0:"), run.logs()
+            chief = "--chief_host=127.0.0.1:" + address.rsplit(":", 1)[1]
+            run.start("ps", chief, "--task_index=0", "--listen_address=127.0.0.1:0", *tls)
+            run.start("worker", chief, "--task_index=0", *tls)
+            metrics = run.out / "metrics.jsonl"
+
+            def wait_for_steps(more):
+                start = metrics.read_text().count("\n") if metrics.exists() else 0
+                deadline = time.monotonic() + 60
+                while not metrics.exists() or metrics.read_text().count("\n") < start + more:
+                    assert time.monotonic() < deadline, run.logs()
+                    time.sleep(0.05)
+
+            wait_for_steps(5)
+            renewed = make(scratch / "renewed", f"--authority={used}")
+            for path in sorted(renewed.iterdir()):
+                path.rename(used / path.name)
+            time.sleep(7)  # The files are looked at every 5 s.
+            wait_for_steps(5)
+            # A worker with the new pair is let in by tasks that were started with the old one.
+            run.tasks["worker"].kill()
+            run.tasks["worker"].wait()
+            run.start("worker", chief, "--task_index=0", *tls)
+            wait_for_steps(5)
+            assert "retr" not in run.log("ps"), run.logs()
+
+
+if __name__ == "__main__":
+    cluster.main([a_run_over_tls_gives_the_bytes_of_a_plaintext_run, who_does_not_belong_is_refused_and_the_run_goes_on,
+                  other_machines_need_no_insecure_with_tls_and_new_files_are_taken])
