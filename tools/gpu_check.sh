@@ -83,7 +83,8 @@ train() {
   local out
   out=$(mktemp -d)
   start shoal train "--run=$here/run.textproto" "--out=$out/run" --devices="$1" \
-    --num_clones="$2" --noallow_soft_placement --num_ps_tasks=0 --max_steps=50 </dev/null &&
+    --num_clones="$2" --variables="${3:-cpu}" --noallow_soft_placement --num_ps_tasks=0 \
+    --max_steps=50 </dev/null &&
     grep -E '"(status|final_loss|test_accuracy|examples_per_second)"' "$out/run/summary.json"
   local code=$?
   rm -rf "$out"
@@ -100,7 +101,7 @@ time_steps() {
 }
 
 run() {
-  local gpus devices sanitizer
+  local gpus devices sanitizer variables
   here=$(cd "$(dirname "$0")" && pwd)
   "$here/bin/list_gpus" >/dev/null 2>&1
   case $? in
@@ -132,7 +133,9 @@ run() {
   check "one GPU" train /gpu:0 1
   check "a clone on the CPU and one on a GPU" train /cpu:0,/gpu:0 2
   if [[ "$devices" == *,* ]]; then
-    check "all GPUs" train "$devices" "$(echo "$gpus" | wc -l)"
+    for variables in cpu first_device mirrored; do
+      check "all GPUs, variables $variables" train "$devices" "$(echo "$gpus" | wc -l)" "$variables"
+    done
   fi
   for device in /cpu:0 /gpu:0; do
     time_steps seed_mlp 2000 "$device"

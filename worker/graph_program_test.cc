@@ -151,6 +151,7 @@ TEST(GraphProgramTest, GradientsAreSummedOnTheCpuOnTheFirstDeviceOrByAll) {
     SimulatedTraffic traffic;
     SimulatedDeviceOptions simulated;
     simulated.num_devices = 3;
+    simulated.has_groups = false;
     simulated.traffic = &traffic;
     v1::RunConfig run = RunOn(devices, variables);
     run.mutable_deployment()->set_log_device_placement(true);
@@ -166,6 +167,34 @@ TEST(GraphProgramTest, GradientsAreSummedOnTheCpuOnTheFirstDeviceOrByAll) {
   EXPECT_THAT(summed("/gpu:0,/gpu:7", "cpu", false), ElementsAre("CPU:0"));
   for (const char* variables : {"cpu", "first_device", "mirrored"}) {
     EXPECT_THAT(summed("/gpu:5,/gpu:7", variables, false), ElementsAre("CPU:5", "CPU:7"));
+  }
+}
+
+// Values go up once and are spread, gradients are added by the group, sums come down once.
+TEST(GraphProgramTest, DevicesWithMirroredVariablesAddAndSpreadAsAGroup) {
+  const auto train = [](const char* devices, const char* variables, SimulatedTraffic* traffic) {
+    SimulatedDeviceOptions simulated;
+    simulated.num_devices = 4;
+    simulated.traffic = traffic;
+    const auto program =
+        Make(RunOn(devices, variables), {SimulatedBackend(CpuKernelBackend(), simulated)});
+    for (int step = 0; step < 20; ++step) TrainOn(program.get(), kExamples);
+    return TrainOn(program.get(), kExamples);
+  };
+  constexpr int kVariables = 8, kSteps = 21;
+  for (const char* devices : {"/gpu:0,/gpu:1", "/gpu:3,/gpu:0,/gpu:2"}) {
+    SimulatedTraffic apart, together;
+    const Computed expected = train(devices, "cpu", &apart);
+    const Computed computed = train(devices, "mirrored", &together);
+    EXPECT_EQ(computed.result.loss_sum, expected.result.loss_sum);
+    for (size_t v = 0; v < expected.gradients.size(); ++v) {
+      EXPECT_EQ(computed.gradients[v].span<float>(), expected.gradients[v].span<float>()) << v;
+    }
+    EXPECT_EQ(together.group_sums, kVariables * kSteps);
+    EXPECT_EQ(together.broadcasts, kVariables * kSteps);
+    EXPECT_EQ(together.peer_copies, 0);
+    EXPECT_EQ(apart.group_sums + apart.broadcasts, 0);
+    EXPECT_LT(together.uploaded_bytes, apart.uploaded_bytes * 6 / 10);
   }
 }
 

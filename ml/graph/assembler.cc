@@ -13,7 +13,9 @@ Assembler::Assembler(const CompileRequest& request, const DeviceBackends& backen
       backends_(backends),
       plan_(std::move(plan)),
       order_(Schedule(plan_, static_cast<int>(request.placer.devices.size()))),
-      memory_(order_.size()) {}
+      memory_(order_.size()) {
+  OrderGroupParts(plan_, &order_);
+}
 
 int Assembler::FirstHostDevice() const {
   for (size_t d = 0; d < backends_.size(); ++d) {
@@ -122,6 +124,10 @@ void Assembler::SetCopy(const PlanStep& step, ProgramStep* program_step) const {
   program_step->copy_bytes = plan_.values[step.outputs[0]].spec.bytes();
   if (step.op == kCopyToHost) program_step->copy = ProgramStep::Copy::kToHost;
   if (step.op == kCopyFromHost) program_step->copy = ProgramStep::Copy::kFromHost;
+  if (step.op == kGroupPart) {
+    program_step->copy = ProgramStep::Copy::kGroupPart;
+    program_step->root = static_cast<int>(step.attributes.GetInt("root", 0));
+  }
   if (step.op == kCopyFromPeer) {
     const PlanValue& root = plan_.values[plan_.RootOf(step.inputs[0])];
     program_step->copy = ProgramStep::Copy::kFromPeer;
@@ -134,7 +140,7 @@ absl::Status Assembler::AddEvents(const DeviceProgram& program, ProgramStep* ste
   if (step->is_awaited) {
     ASSIGN_OR_RETURN(step->done, program.device->NewEvent());
   }
-  if (step->copy == ProgramStep::Copy::kToHost) {
+  if (step->copy == ProgramStep::Copy::kToHost || step->copy == ProgramStep::Copy::kGroupPart) {
     ASSIGN_OR_RETURN(step->computed, program.device->NewEvent());
   }
   return absl::OkStatus();
@@ -148,7 +154,8 @@ absl::Status Assembler::AddStep(int step_index, int device, DeviceProgram* progr
     return absl::OkStatus();
   }
   ProgramStep program_step;
-  if (step.op == kCopyToHost || step.op == kCopyFromHost || step.op == kCopyFromPeer) {
+  if (step.op == kCopyToHost || step.op == kCopyFromHost || step.op == kCopyFromPeer ||
+      step.op == kGroupPart) {
     SetCopy(step, &program_step);
   } else {
     ASSIGN_OR_RETURN(program_step.kernel, MakeKernel(step, program->device.get()));
@@ -215,6 +222,22 @@ absl::Status Assembler::MakeDevice(int device) {
   return absl::OkStatus();
 }
 
+absl::Status Assembler::OpenGroup() {
+  if (plan_.group.empty()) return absl::OkStatus();
+  std::vector<int> indices;
+  for (int device : plan_.group) {
+    indices.push_back(static_cast<int>(request_.placer.devices[device].device_index.value_or(0)));
+  }
+  ASSIGN_OR_RETURN(const std::shared_ptr<DeviceGroup> group,
+                   backends_[plan_.group[0]]->open_group(indices));
+  for (size_t rank = 0; rank < plan_.group.size(); ++rank) {
+    program_of(plan_.group[rank]).group = group;
+    program_of(plan_.group[rank]).rank = static_cast<int>(rank);
+  }
+  ChooseOwners();
+  return absl::OkStatus();
+}
+
 std::string Assembler::Describe(const PlanStep& step, const std::string& device) const {
   std::string text = absl::StrCat(device, " ", step.name, " = ", step.op, "(");
   for (int value : step.inputs) absl::StrAppend(&text, plan_.values[value].spec.ToString(), " ");
@@ -242,6 +265,7 @@ absl::StatusOr<std::unique_ptr<Executable>> Assembler::Assemble() {
   for (size_t d = 0; d < order_.size(); ++d) {
     if (program_device_[d] >= 0) RETURN_IF_ERROR(MakeDevice(static_cast<int>(d)));
   }
+  RETURN_IF_ERROR(OpenGroup());
   RETURN_IF_ERROR(PlaceMemory());
   RETURN_IF_ERROR(FillConstants());
   return std::make_unique<Program>(std::move(parts_));

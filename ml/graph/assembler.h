@@ -36,6 +36,7 @@ struct MemoryDraft {
   std::vector<size_t> staging;                   // sizes of values it copies to the host
   std::vector<PackedInput> inputs;               // bindings that it reads
   std::vector<PackedOutput> outputs;             // fetches that it computes
+  std::vector<int> mirrored;                     // of `inputs`, in the group's order
   std::map<std::pair<bool, int>, int> input_of;  // (is_variable, index) -> of `inputs`
   size_t input_bytes = 0, output_bytes = 0;
 };
@@ -55,6 +56,8 @@ class Assembler {
   void AddPackedInput(const ValuePlace& place, const TensorSpec& spec, int reader, int operand);
   void AddOutputOperand(int fetch, int device);
   void AddPackedOutput(int fetch, int device, int step);
+  // Who uploads a value that all devices of the group read.
+  void ChooseOwners();
   absl::Status PlaceMemory();
   absl::Status PlaceDeviceMemory(int device);
   void PlaceHostMemory(int device);
@@ -69,6 +72,7 @@ class Assembler {
   bool MayBeLate(int step) const;
   absl::Status OpenDevice(int device, DeviceProgram* program) const;
   absl::Status MakeDevice(int device);
+  absl::Status OpenGroup();
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const PlanStep& step, Device* device) const;
   void AddConstant(const PlanStep& step, DeviceProgram* program);
   void SetCopy(const PlanStep& step, ProgramStep* program_step) const;

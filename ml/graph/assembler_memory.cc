@@ -81,9 +81,10 @@ void Assembler::PlaceValue(int value, int device) {
   MemoryRequest request{bytes, at, at};
   for (int consumer : consumers_[value]) {
     const auto [reader, reader_at] = position_[consumer];
-    // Copies to the host run beside the steps that follow them, late steps after some of these.
-    const bool is_in_order =
-        reader == device && plan_.steps[consumer].op != kCopyToHost && !MayBeLate(consumer);
+    // Copies to the host and sums of a group run beside the steps that follow them, late steps
+    // after some of these.
+    const bool is_in_order = reader == device && plan_.steps[consumer].op != kCopyToHost &&
+                             plan_.steps[consumer].op != kGroupPart && !MayBeLate(consumer);
     request.last = std::max(request.last, is_in_order ? reader_at : end);
   }
   if (is_copied) request.last = end;
@@ -159,8 +160,31 @@ void Assembler::AddOutputOperand(int fetch, int device) {
 void Assembler::AddPackedOutput(int fetch, int device, int step) {
   MemoryDraft& memory = memory_[device];
   const size_t bytes = plan_.values[plan_.fetches[fetch]].spec.bytes();
-  memory.outputs.push_back({fetch, step, memory.output_bytes, bytes});
+  const PlanValue& value = plan_.values[plan_.RootOf(plan_.fetches[fetch])];
+  const bool is_group_sum =
+      value.source == ValueSource::kStep && plan_.steps[value.producer].op == kGroupPart;
+  memory.outputs.push_back({fetch, step, memory.output_bytes, bytes, is_group_sum});
   memory.output_bytes += Padded(bytes);
+}
+
+// As even as the sizes allow; the same choice and order for all.
+void Assembler::ChooseOwners() {
+  std::vector<size_t> load(plan_.group.size(), 0);
+  for (size_t v = 0; v < request_.graph->variables().size(); ++v) {
+    const std::pair<bool, int> key{true, static_cast<int>(v)};
+    const bool all_read = std::all_of(plan_.group.begin(), plan_.group.end(), [&](int device) {
+      return memory_[device].input_of.count(key) > 0;
+    });
+    if (!all_read) continue;
+    const auto owner = std::min_element(load.begin(), load.end()) - load.begin();
+    for (int device : plan_.group) {
+      MemoryDraft& memory = memory_[device];
+      const int input = memory.input_of.at(key);
+      memory.inputs[input].owner = static_cast<int>(owner);
+      memory.mirrored.push_back(input);
+      if (device == plan_.group[owner]) load[owner] += memory.inputs[input].bytes;
+    }
+  }
 }
 
 void Assembler::PlaceHostMemory(int device) {
@@ -232,6 +256,9 @@ absl::Status Assembler::PlaceDeviceMemory(int device) {
   transfers.staged_outputs = program.staging.data() + memory.input_bytes;
   transfers.inputs = memory.inputs;
   transfers.outputs = memory.outputs;
+  transfers.group = program.group.get();
+  transfers.rank = program.rank;
+  transfers.mirrored = memory.mirrored;
   ASSIGN_OR_RETURN(program.transfers, DeviceTransfers::Create(std::move(transfers)));
   return absl::OkStatus();
 }

@@ -37,6 +37,7 @@ void BorderCopies::Insert() {
   const int num_steps = static_cast<int>(plan_.steps.size());
   for (int s = 0; s < num_steps; ++s) {
     if (plan_.steps[s].is_removed || IsAlias(plan_.steps[s])) continue;
+    if (plan_.steps[s].op == kGroupSum) continue;
     const int memory = MemoryOf(plan_.steps[s]);
     const size_t num_inputs = plan_.steps[s].inputs.size();
     for (size_t i = 0; i < num_inputs; ++i) {

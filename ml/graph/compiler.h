@@ -37,6 +37,10 @@ struct CompileRequest {
   const KernelBackend* backend = nullptr;          // of CPU devices
   std::vector<const KernelBackend*> accelerators;  // of the other types
   int threads_per_device = 1;
+  // Devices of one type with memory of their own add what they compute as a group, where their
+  // backend has groups, and a variable that all read goes up to one of them, which gives it to the
+  // others. For clones that only meet in their sums; others exchange plain copies all the same.
+  bool group_devices = false;
   bool fuse = true;
   bool choose_layouts = true;
 };

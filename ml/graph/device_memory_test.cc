@@ -91,7 +91,8 @@ class DeviceMemoryTest : public testing::Test {
   }
 
   // The same on the GPUs of this machine, if it has as many.
-  void ExpectNearTheCpuOnGpus(const std::vector<Output>& fetches, int num_gpus) {
+  void ExpectNearTheCpuOnGpus(const std::vector<Output>& fetches, int num_gpus,
+                              bool group_devices = false) {
     const absl::StatusOr<KernelBackend> gpu = CudaKernelBackend();
     if (!gpu.ok() || gpu->num_devices < num_gpus) return;
     const std::vector<Tensor> variables = InitialValues(graph_, 17);
@@ -101,6 +102,7 @@ class DeviceMemoryTest : public testing::Test {
     for (int i = 0; i < num_gpus; ++i) devices.push_back(absl::StrCat("/gpu:", i));
     CompileRequest request = RequestFor(fetches, devices);
     request.accelerators = {&*gpu};
+    request.group_devices = group_devices;
     const auto executable = CompileOrDie(request);
     const std::vector<uint64_t> versions(variables.size(), 1);  // from run 10 on
     for (int run = 0; run < 50; ++run) {
@@ -345,6 +347,80 @@ TEST_F(DeviceMemoryTest, WhatReadsADeviceThatFailedIsNotToldByAnother) {
   EXPECT_EQ(Count(executable->ToString(), "CopyFromPeer("), 1) << executable->ToString();
   EXPECT_EQ(Told(executable.get(), {}), std::vector<int>());
   EXPECT_EQ(executable->status().message(), "the simulated device has failed");
+}
+
+// Sums are each on one of the devices; every clone also tells the values that it has.
+TEST_F(DeviceMemoryTest, AGroupAddsAndEveryDeviceHasTheSameValues) {
+  const std::vector<std::string> gpus = {"/gpu:0", "/gpu:1"};
+  std::vector<Output> fetches;
+  for (int clone = 0; clone < 2; ++clone) BuildClone(clone, gpus[clone]);
+  for (size_t v = 0; v < gradients_[0].size(); ++v) {
+    const auto on = builder_.WithDevice(gpus[v % 2]);
+    fetches.push_back(ops::AddN(builder_, {gradients_[0][v], gradients_[1][v]}));
+  }
+  for (int clone = 0; clone < 2; ++clone) {
+    const auto on = builder_.WithDevice(gpus[clone]);
+    const auto in_clone = builder_.WithClone(clone);
+    for (const Variable& variable : graph_.variables()) {
+      fetches.push_back(builder_.Op("Identity", {Output{variable.node, 0}}));
+    }
+  }
+  CompileRequest request = RequestFor(fetches, {"/cpu:0", "/gpu:0", "/gpu:1"});
+  request.group_devices = true;
+  const auto executable = CompileOrDie(request);
+  const std::string text = executable->ToString();
+  EXPECT_EQ(Count(text, "GroupPart("), 2 * 4) << text;
+  EXPECT_EQ(Count(text, "CopyFromPeer("), 0) << text;
+  ExpectBytesOfTheCpu(fetches, executable.get());
+  EXPECT_EQ(traffic_.group_sums, 50 * 4);
+  EXPECT_EQ(traffic_.broadcasts, 50 * 4);
+
+  // What has not changed is not spread again.
+  const std::vector<Tensor> variables = InitialValues(graph_, 17);
+  std::vector<uint64_t> versions(variables.size(), 1);
+  RunOnce(executable.get(), feeds_, variables, versions);
+  versions[1] = 2;
+  RunOnce(executable.get(), feeds_, variables, versions);
+  EXPECT_EQ(traffic_.broadcasts, 50 * 4 + 4 + 1);
+  ExpectNearTheCpuOnGpus(fetches, 2, true);
+}
+
+TEST_F(DeviceMemoryTest, AGroupOfWhichADeviceFailsIsGivenUp) {
+  options_.failing_kernel = 7;
+  BuildClone(0, "/gpu:0");
+  BuildClone(1, "/gpu:1");
+  std::vector<Output> fetches;
+  for (size_t v = 0; v < gradients_[0].size(); ++v) {
+    const auto on = builder_.WithDevice(v % 2 == 0 ? "/gpu:0" : "/gpu:1");
+    fetches.push_back(ops::AddN(builder_, {gradients_[0][v], gradients_[1][v]}));
+  }
+  CompileRequest request = RequestFor(fetches, {"/cpu:0", "/gpu:0", "/gpu:1"});
+  request.group_devices = true;
+  const auto executable = CompileOrDie(request);
+  EXPECT_EQ(Told(executable.get(), InitialValues(graph_, 1)), std::vector<int>());
+  EXPECT_EQ(executable->status().message(), "the simulated device has failed");
+}
+
+// Each might wait for the other within what the group waits for.
+TEST_F(DeviceMemoryTest, DevicesThatReadEachOthersValuesAreNoGroup) {
+  const Output x = builder_.Placeholder("x", DataType::kFloat32, Shape({4}));
+  feeds_ = {{x, RandomTensor(DataType::kFloat32, {4}, 1)}};
+  const auto on = [&](const char* device, const char* op, std::vector<Output> inputs) {
+    const auto scope = builder_.WithDevice(device);
+    return builder_.Op(op, std::move(inputs));
+  };
+  const Output a = on("/gpu:0", "Square", {x}), b = on("/gpu:1", "Exp", {x});
+  const Output sum = on("/gpu:0", "AddN", {a, b});
+  const Output mixed = on("/gpu:1", "Mul", {a, b});
+  const std::vector<Output> fetches = {sum, mixed};
+  for (bool alone : {true, false}) {
+    CompileRequest request =
+        RequestFor(alone ? std::vector<Output>{sum} : fetches, {"/cpu:0", "/gpu:0", "/gpu:1"});
+    request.group_devices = true;
+    const auto executable = CompileOrDie(request);
+    EXPECT_EQ(Count(executable->ToString(), "GroupPart("), alone ? 2 : 0);
+    ExpectBytesOfTheCpu(request.fetches, executable.get());
+  }
 }
 
 TEST_F(DeviceMemoryTest, ADeviceThatIsNotThereIsNamed) {

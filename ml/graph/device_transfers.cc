@@ -12,6 +12,12 @@ absl::StatusOr<std::unique_ptr<DeviceTransfers>> DeviceTransfers::Create(
     DeviceTransfersOptions options) {
   std::unique_ptr<DeviceTransfers> transfers(new DeviceTransfers(std::move(options)));
   transfers->versions_.assign(transfers->options_.inputs.size(), 0);
+  transfers->is_new_.assign(transfers->options_.inputs.size(), false);
+  if (!transfers->options_.mirrored.empty()) {
+    Device& device = *transfers->options_.device;
+    ASSIGN_OR_RETURN(transfers->uploaded_, device.NewEvent());
+    ASSIGN_OR_RETURN(transfers->mirrored_, device.NewEvent());
+  }
   RETURN_IF_ERROR(transfers->MakeGroups());
   return transfers;
 }
@@ -19,15 +25,19 @@ absl::StatusOr<std::unique_ptr<DeviceTransfers>> DeviceTransfers::Create(
 absl::Status DeviceTransfers::MakeGroups() {
   size_t begin = 0;
   size_t bytes = 0;
+  bool has_group_sum = false;
   for (size_t i = 0; i < options_.outputs.size(); ++i) {
     bytes += options_.outputs[i].bytes;
+    has_group_sum |= options_.outputs[i].is_group_sum;
     if (bytes < options_.piece_bytes && i + 1 < options_.outputs.size()) continue;
-    Group group{begin, i + 1, options_.outputs[i].step, nullptr, nullptr};
+    Group group{begin, i + 1, options_.outputs[i].step, has_group_sum, nullptr, nullptr, nullptr};
     ASSIGN_OR_RETURN(group.computed, options_.device->NewEvent());
+    ASSIGN_OR_RETURN(group.summed, options_.device->NewEvent());
     ASSIGN_OR_RETURN(group.arrived, options_.device->NewEvent());
     groups_.push_back(std::move(group));
     begin = i + 1;
     bytes = 0;
+    has_group_sum = false;
   }
   return absl::OkStatus();
 }
@@ -54,7 +64,8 @@ void DeviceTransfers::StartUpload(const RunBindings& bindings) {
   };
   for (size_t i = 0; i < options_.inputs.size(); ++i) {
     const PackedInput& input = options_.inputs[i];
-    if (!TakeVersion(i, bindings)) {
+    is_new_[i] = TakeVersion(i, bindings);
+    if (!is_new_[i] || (input.owner >= 0 && input.owner != options_.rank)) {
       send();
       begin = end = 0;
       continue;
@@ -70,6 +81,29 @@ void DeviceTransfers::StartUpload(const RunBindings& bindings) {
     begin = end = 0;
   }
   send();
+  Mirror();
+}
+
+void DeviceTransfers::Mirror() {
+  using Queue = Device::Queue;
+  Device& device = *options_.device;
+  bool any = false;
+  for (int i : options_.mirrored) {
+    if (!is_new_[i]) continue;
+    const PackedInput& input = options_.inputs[i];
+    if (!any) {
+      device.Record(Queue::kCompute, uploaded_.get());
+      device.Await(Queue::kGroup, *uploaded_);
+      options_.group->StartBatch(options_.rank);
+    }
+    any = true;
+    options_.group->Broadcast(options_.rank, input.owner, options_.device_inputs + input.offset,
+                              input.bytes);
+  }
+  if (!any) return;
+  options_.group->EndBatch(options_.rank);
+  device.Record(Queue::kGroup, mirrored_.get());
+  device.Await(Queue::kCompute, *mirrored_);
 }
 
 void DeviceTransfers::AfterStep(int step) {
@@ -81,6 +115,10 @@ void DeviceTransfers::AfterStep(int step) {
     const PackedOutput& last = options_.outputs[group.end - 1];
     device.Record(Queue::kCompute, group.computed.get());
     device.Await(Queue::kDownload, *group.computed);
+    if (group.has_group_sum) {
+      device.Record(Queue::kGroup, group.summed.get());
+      device.Await(Queue::kDownload, *group.summed);
+    }
     device.CopyToHost(Queue::kDownload, options_.staged_outputs + begin,
                       options_.device_outputs + begin, last.offset + last.bytes - begin);
     device.Record(Queue::kDownload, group.arrived.get());

@@ -13,6 +13,7 @@
 
 #include "ml/graph/executable.h"
 #include "ml/kernels/device.h"
+#include "ml/kernels/device_group.h"
 
 namespace shoal {
 
@@ -21,11 +22,13 @@ struct PackedInput {
   bool is_variable;  // else a feed
   int index;
   size_t offset, bytes;
+  int owner = -1;  // the rank of the group that uploads it for all; -1: each device for itself
 };
 struct PackedOutput {
   int index;  // of the fetch
   int step;   // of the device, that makes it final
   size_t offset, bytes;
+  bool is_group_sum = false;
 };
 
 struct DeviceTransfersOptions {
@@ -35,6 +38,10 @@ struct DeviceTransfersOptions {
   char *staged_inputs = nullptr, *staged_outputs = nullptr;
   std::vector<PackedInput> inputs;    // by offset
   std::vector<PackedOutput> outputs;  // by step, which is by offset
+  // Of a group of devices; null without one.
+  DeviceGroup* group = nullptr;
+  int rank = -1;
+  std::vector<int> mirrored;  // inputs with an owner, in the group's order
   // Uploads start, and outputs come down, when so much is together.
   size_t piece_bytes = size_t{1} << 20;
 };
@@ -59,13 +66,16 @@ class DeviceTransfers {
   struct Group {
     size_t begin, end;  // of options_.outputs
     int last_step;
-    std::unique_ptr<Device::Event> computed, arrived;
+    bool has_group_sum;
+    std::unique_ptr<Device::Event> computed, summed, arrived;
   };
 
   explicit DeviceTransfers(DeviceTransfersOptions options) : options_(std::move(options)) {}
   absl::Status MakeGroups();
   // Whether the device's copy is older; from now on it is not.
   bool TakeVersion(size_t input, const RunBindings& bindings);
+  // What has changed goes from its owner to the group's other devices, before the first step.
+  void Mirror();
   absl::Status HandOut(const RunBindings& bindings, absl::FunctionRef<absl::Status()> check,
                        Executable::OnFinal on_final);
 
@@ -73,6 +83,8 @@ class DeviceTransfers {
   std::vector<Group> groups_;       // in the order of last_step
   size_t next_group_ = 0;           // of this run, not started yet
   std::vector<uint64_t> versions_;  // by input: of what the device has, 0 if not known
+  std::vector<bool> is_new_;        // by input, in this run
+  std::unique_ptr<Device::Event> uploaded_, mirrored_;
 };
 
 }  // namespace shoal

@@ -34,6 +34,7 @@ struct PlanStep {
   int node_id = 0;           // the order of creation
   int gradient_of = -1;      // id of the forward node it differentiates
   std::vector<int> covered;  // ids of the forward nodes it computes
+  int group_sum = -1;        // of a part of a group's sum: the step that was the sum
   bool is_removed = false;
 };
 
@@ -42,6 +43,9 @@ struct Plan {
   std::vector<PlanStep> steps;
   std::vector<PlanValue> values;
   std::vector<int> fetches;  // values, in the order of the request
+  // Devices that are a group, by rank: their sums over clones are the group's, and values that all
+  // of them read go up to one of them. Empty: there is none.
+  std::vector<int> group;
 
   int AddValue(const TensorSpec& spec, int producer, int index);
   // Steps that read each value; -1 stands for a fetch.
@@ -82,6 +86,16 @@ inline constexpr char kCopyToHost[] = "CopyToHost";      // a step of the device
 inline constexpr char kCopyFromHost[] = "CopyFromHost";  // a step of the device that reads it
 inline constexpr char kCopyFromPeer[] = "CopyFromPeer";  // likewise
 void InsertBorderCopies(const DeviceBackends& backends, Plan* plan);
+
+// Finds the group of the devices with memory of their own that have something to do, and the sums
+// that are its own: from then on kGroupSum, which reads in several memories. After the copies at
+// borders these are split: kGroupPart gives one device's part, the root's has the sum. Last, all
+// devices of the group get their parts in the same order (group_sums.cc).
+inline constexpr char kGroupSum[] = "GroupSum";
+inline constexpr char kGroupPart[] = "GroupPart";
+void FindGroup(const DeviceBackends& backends, Plan* plan);
+void SplitGroupSums(Plan* plan);
+void OrderGroupParts(const Plan& plan, std::vector<std::vector<int>>* order);
 
 // All steps, producers before readers (schedule.cc).
 std::vector<int> DependenceOrder(const Plan& plan);

@@ -246,6 +246,12 @@ void Program::CopyOnQueue(DeviceProgram& program, ProgramStep& step) {
       device.CopyFromPeer(operands[1], *parts_.devices[step.peer].device, operands[0],
                           step.copy_bytes);
       break;
+    case ProgramStep::Copy::kGroupPart:
+      device.Record(Queue::kCompute, step.computed.get());
+      device.Await(Queue::kGroup, *step.computed);
+      program.group->ReduceSum(program.rank, step.root, static_cast<const float*>(operands[0]),
+                               static_cast<float*>(operands[1]), step.copy_bytes / sizeof(float));
+      return;
     case ProgramStep::Copy::kToHost:
       queue = Queue::kDownload;
       device.Record(Queue::kCompute, step.computed.get());
@@ -298,8 +304,13 @@ absl::Status Program::Check() const {
 
 void Program::Fail(const absl::Status& status) {
   has_failed_.store(true, std::memory_order_relaxed);
-  MutexLock lock(&status_mutex_);
-  if (status_.ok()) status_ = status;
+  {
+    MutexLock lock(&status_mutex_);
+    if (status_.ok()) status_ = status;
+  }
+  for (const DeviceProgram& device : parts_.devices) {
+    if (device.group != nullptr) device.group->Abort();
+  }
 }
 
 absl::Status Program::status() const {

@@ -17,6 +17,7 @@
 #include "ml/graph/device_transfers.h"
 #include "ml/graph/executable.h"
 #include "ml/kernels/device.h"
+#include "ml/kernels/device_group.h"
 #include "ml/tensor/buffer.h"
 
 namespace shoal {
@@ -24,9 +25,11 @@ namespace shoal {
 struct ProgramStep {
   std::unique_ptr<Kernel> kernel;  // null: copies copy_bytes from operand 0 to operand 1
   // Between the memories of the step's device, of the host and of another device of its type.
-  enum class Copy { kWithin, kFromHost, kToHost, kFromPeer };
+  // kGroupPart: operand 0 is given to the sum of the device's group, which the root gets in 1.
+  enum class Copy { kWithin, kFromHost, kToHost, kFromPeer, kGroupPart };
   Copy copy = Copy::kWithin;
   int peer = -1;  // kFromPeer: the device with operand 0
+  int root = -1;  // kGroupPart: a rank
   size_t copy_bytes = 0;
   int operands = 0;  // in Program::operands_: the inputs, then the outputs
   int num_inputs = 0;
@@ -42,7 +45,7 @@ struct ProgramStep {
   std::vector<int> fetch_of_output;   // the same by the kernel's outputs; -1: no fetch
 
   // On a device with memory of its own: the step's place in its queues.
-  std::unique_ptr<Device::Event> computed;  // kToHost
+  std::unique_ptr<Device::Event> computed;  // kToHost, kGroupPart
   std::unique_ptr<Device::Event> done;      // if awaited
 };
 
@@ -56,6 +59,8 @@ struct DeviceProgram {
   // A device with memory of its own; null on the host.
   std::shared_ptr<Device> device;
   DeviceMemory memory, staging;
+  std::shared_ptr<DeviceGroup> group;  // may be null
+  int rank = -1;
   std::unique_ptr<DeviceTransfers> transfers;
 
   void* workspace = nullptr;

@@ -1,4 +1,4 @@
-// A device with memory of its own and two queues of work: what the executor asks of it.
+// A device with memory of its own and three queues of work: what the executor asks of it.
 //
 // Calls that enqueue return at once; what one queue holds is done in order. A thread that uses a
 // device has called Activate(). One thread at a time uses a device, but for Event::Wait, HasPassed
@@ -18,8 +18,9 @@ namespace shoal {
 
 class Device {
  public:
-  // kCompute: kernels and what they read. kDownload: copies to the host beside them.
-  enum class Queue { kCompute, kDownload };
+  // kCompute: kernels and what they read. Beside them, kDownload: copies to the host; kGroup: what
+  // the device does with others of its type (device_group.h).
+  enum class Queue { kCompute, kDownload, kGroup };
 
   // A point in a queue, recorded anew in every run.
   class Event {
@@ -57,7 +58,7 @@ class Device {
   virtual void Record(Queue queue, Event* event) = 0;
   // What the queue gets from now on is done after the event, of this device or one of its type.
   virtual void Await(Queue queue, const Event& event) = 0;
-  // Until both queues are empty.
+  // Until all queues are empty.
   virtual absl::Status Synchronize() = 0;
   // The first error of what the queues have done so far; waits for nothing.
   virtual absl::Status status() = 0;

@@ -25,6 +25,7 @@
 namespace shoal {
 
 class Device;
+class DeviceGroup;
 
 // What random ops draw from, with their own attributes: the same batch gives the same bytes.
 struct RandomKey {
@@ -92,6 +93,10 @@ struct KernelBackend {
   // Device number `index`, or Unavailable saying how many there are; kept by those who use it.
   // Empty: the devices compute on the host's threads and memory.
   std::function<absl::StatusOr<std::shared_ptr<Device>>(int index)> open_device;
+  // A group of these devices, two or more: ranks in their order. Empty: there are none, devices
+  // exchange plain copies.
+  std::function<absl::StatusOr<std::shared_ptr<DeviceGroup>>(absl::Span<const int> indices)>
+      open_group;
   // Whether there is a kernel for these types; sizes may be unknown. Empty: for all.
   std::function<bool(absl::string_view op, absl::Span<const TensorSpec> inputs,
                      absl::Span<const TensorSpec> outputs)>

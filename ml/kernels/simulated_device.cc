@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "ml/kernels/device.h"
+#include "ml/kernels/device_group.h"
 
 namespace shoal {
 namespace {
@@ -132,7 +134,7 @@ class SimulatedDevice final : public Device {
     Enqueue(queue, [simulated, record] { simulated->WaitFor(record); });
   }
   absl::Status Synchronize() override {
-    for (Queue queue : {Queue::kCompute, Queue::kDownload}) {
+    for (Queue queue : {Queue::kCompute, Queue::kGroup, Queue::kDownload}) {
       SimulatedEvent event([] { return absl::OkStatus(); });
       Record(queue, &event);
       RETURN_IF_ERROR(event.Wait());
@@ -145,7 +147,10 @@ class SimulatedDevice final : public Device {
   }
 
   void Enqueue(Queue queue, absl::AnyInvocable<void()> work) {
-    (queue == Queue::kCompute ? compute_ : download_).Post(std::move(work));
+    SerialExecutor& executor = queue == Queue::kCompute    ? compute_
+                               : queue == Queue::kDownload ? download_
+                                                           : group_;
+    executor.Post(std::move(work));
   }
   // In the compute queue. Whether the kernel should run.
   bool StartKernel() {
@@ -164,7 +169,100 @@ class SimulatedDevice final : public Device {
   const int64_t failing_kernel_;
   Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
-  SerialExecutor compute_{"compute"}, download_{"download"};
+  SerialExecutor compute_{"compute"}, download_{"download"}, group_{"group"};
+};
+
+// Ranks meet in memory. Each tells what it wants: what differs between ranks would hang a GPU, and
+// ends the process here.
+class SimulatedGroup final : public DeviceGroup {
+ public:
+  SimulatedGroup(std::vector<std::shared_ptr<SimulatedDevice>> devices, SimulatedTraffic* traffic)
+      : devices_(std::move(devices)), traffic_(*traffic), calls_(devices_.size(), 0) {}
+
+  void ReduceSum(int rank, int root, const float* from, float* to, size_t count) override {
+    const float* own = Untagged(from);
+    float* sum = rank == root ? Untagged(to) : nullptr;
+    Enqueue(rank, [=] {
+      Meet(rank, root, count * sizeof(float), false, own, [&](const Round& round) {
+        if (rank != root) return;
+        ++traffic_.group_sums;
+        for (size_t i = 0; i < count; ++i) {
+          float total = 0;
+          for (size_t r = 0; r < devices_.size(); ++r) {
+            const float term = static_cast<const float*>(round.data[r])[i];
+            total = r == 0 ? term : total + term;
+          }
+          sum[i] = total;
+        }
+      });
+    });
+  }
+  void Broadcast(int rank, int root, void* data, size_t bytes) override {
+    void* own = Untagged(data);
+    Enqueue(rank, [=] {
+      Meet(rank, root, bytes, true, own, [&](const Round& round) {
+        if (rank == root) {
+          ++traffic_.broadcasts;
+        } else {
+          std::memcpy(own, round.data[root], bytes);
+        }
+      });
+    });
+  }
+  void StartBatch(int /*rank*/) override {}
+  void EndBatch(int /*rank*/) override {}
+  void Abort() override {
+    {
+      MutexLock lock(&mutex_);
+      is_aborted_ = true;
+    }
+    changed_.NotifyAll();
+  }
+
+ private:
+  // One call of all ranks.
+  struct Round {
+    int root = -1;
+    size_t bytes = 0;
+    bool is_broadcast = false;
+    std::vector<const void*> data;
+    size_t num_here = 0, num_done = 0;
+  };
+
+  void Enqueue(int rank, absl::AnyInvocable<void()> work) {
+    devices_[rank]->Enqueue(Device::Queue::kGroup, std::move(work));
+  }
+
+  template <typename Work>
+  void Meet(int rank, int root, size_t bytes, bool is_broadcast, const void* data,
+            const Work& work) {
+    MutexLock lock(&mutex_);
+    const int64_t call = calls_[rank]++;
+    Round& round = rounds_[call];
+    if (round.num_here == 0) {
+      round = {root, bytes, is_broadcast, std::vector<const void*>(devices_.size()), 0, 0};
+    }
+    CHECK(round.root == root && round.bytes == bytes && round.is_broadcast == is_broadcast)
+        << "rank " << rank << " calls something else than the others";
+    round.data[rank] = data;
+    ++round.num_here;
+    changed_.NotifyAll();
+    while (round.num_here < devices_.size() && !is_aborted_) changed_.Wait(&mutex_);
+    if (is_aborted_) return;
+    work(round);
+    ++round.num_done;
+    changed_.NotifyAll();
+    while (round.num_done < devices_.size() && !is_aborted_) changed_.Wait(&mutex_);
+    if (--round.num_here == 0) rounds_.erase(call);
+  }
+
+  const std::vector<std::shared_ptr<SimulatedDevice>> devices_;
+  SimulatedTraffic& traffic_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<int64_t> calls_ ABSL_GUARDED_BY(mutex_);  // by rank
+  std::map<int64_t, Round> rounds_ ABSL_GUARDED_BY(mutex_);
+  bool is_aborted_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // Puts the inner kernel into the queue with the addresses that the host can follow.
@@ -208,7 +306,7 @@ KernelBackend SimulatedBackend(const KernelBackend& inner, SimulatedDeviceOption
   struct Shared {
     SimulatedTraffic own_traffic;
     SimulatedDeviceOptions options;
-    std::vector<std::shared_ptr<Device>> devices;
+    std::vector<std::shared_ptr<SimulatedDevice>> devices;
   };
   auto shared = std::make_shared<Shared>();
   shared->options = std::move(options);
@@ -226,6 +324,14 @@ KernelBackend SimulatedBackend(const KernelBackend& inner, SimulatedDeviceOption
     if (index < static_cast<int>(shared->devices.size())) return shared->devices[index];
     return absl::UnavailableError(absl::StrCat("there is no simulated device ", index));
   };
+  if (shared->options.has_groups) {
+    backend.open_group =
+        [shared](absl::Span<const int> indices) -> absl::StatusOr<std::shared_ptr<DeviceGroup>> {
+      std::vector<std::shared_ptr<SimulatedDevice>> members;
+      for (int index : indices) members.push_back(shared->devices[index]);
+      return std::make_shared<SimulatedGroup>(std::move(members), shared->options.traffic);
+    };
+  }
   backend.has_kernel = [shared](absl::string_view op, absl::Span<const TensorSpec>,
                                 absl::Span<const TensorSpec> outputs) {
     const std::vector<std::string>& ops = shared->options.ops;

@@ -1,5 +1,5 @@
 // A device that is none: its memory is the host's under addresses that the host must not follow,
-// its queues are two threads, its kernels another backend's. It shows without a GPU what would be
+// its queues are threads, its kernels another backend's. It shows without a GPU what would be
 // wrong on one: pointers of the wrong memory end the process, work that should have waited is a
 // race. Testonly.
 #ifndef SHOAL_ML_KERNELS_SIMULATED_DEVICE_H_
@@ -20,6 +20,7 @@ namespace shoal {
 struct SimulatedTraffic {
   std::atomic<int64_t> uploads{0}, downloads{0}, peer_copies{0}, kernels{0};
   std::atomic<int64_t> uploaded_bytes{0};
+  std::atomic<int64_t> group_sums{0}, broadcasts{0};  // of a group, not of each rank
   std::atomic<int64_t> allocated_bytes{0};
 };
 
@@ -30,6 +31,8 @@ struct SimulatedDeviceOptions {
   // The kernel with this number fails the device, counted from 0 over all runs; -1: none does.
   int64_t failing_kernel = -1;
   SimulatedTraffic* traffic = nullptr;  // outlives the backend; may be null
+  // Whether they form groups, which add in the order of ranks, in memory.
+  bool has_groups = true;
 };
 
 // Devices "/gpu:0", ... whose kernels are the inner backend's. Integers have no variables there.

@@ -64,20 +64,21 @@ int NumDevices() {
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
-absl::StatusOr<std::shared_ptr<Device>> CudaDevice::Open(int index) {
+absl::StatusOr<std::shared_ptr<CudaDevice>> CudaDevice::Open(int index) {
   if (index >= NumDevices()) {
     return absl::UnavailableError(absl::StrCat("devices: there is no /gpu:", index,
                                                "; this machine has ", NumDevices(), " GPUs"));
   }
   std::shared_ptr<CudaDevice> device(new CudaDevice(index));
   RETURN_IF_ERROR(device->Start());
-  return std::shared_ptr<Device>(std::move(device));
+  return device;
 }
 
 absl::Status CudaDevice::Start() {
   RETURN_IF_LIBRARY_ERROR(cudaSetDevice(index_));
   RETURN_IF_LIBRARY_ERROR(cudaStreamCreateWithFlags(&compute_.stream, cudaStreamNonBlocking));
   RETURN_IF_LIBRARY_ERROR(cudaStreamCreateWithFlags(&download_.stream, cudaStreamNonBlocking));
+  RETURN_IF_LIBRARY_ERROR(cudaStreamCreateWithFlags(&group_.stream, cudaStreamNonBlocking));
   RETURN_IF_LIBRARY_ERROR(cublasLtCreate(&blas_));
   RETURN_IF_LIBRARY_ERROR(cudnnCreate(&dnn_));
   RETURN_IF_LIBRARY_ERROR(cudnnSetStream(dnn_, compute_.stream));
@@ -100,6 +101,7 @@ CudaDevice::~CudaDevice() {
   if (blas_ != nullptr) cublasLtDestroy(blas_);
   if (compute_.stream != nullptr) cudaStreamDestroy(compute_.stream);
   if (download_.stream != nullptr) cudaStreamDestroy(download_.stream);
+  if (group_.stream != nullptr) cudaStreamDestroy(group_.stream);
   MutexLock lock(&mutex_);
   ReleaseCache();
 }
@@ -194,21 +196,19 @@ void CudaDevice::Await(Queue queue, const Event& event) {
 
 absl::Status CudaDevice::Synchronize() {
   compute_.Note(cudaStreamSynchronize(compute_.stream));
+  compute_.Note(cudaStreamSynchronize(group_.stream));
   compute_.Note(cudaStreamSynchronize(download_.stream));
   return status();
 }
 
-void CudaDevice::Note(cublasStatus_t status) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  MutexLock lock(&mutex_);
-  if (library_status_.ok()) library_status_ = StatusOf(status, "a product");
-  compute_.Note(cudaErrorUnknown);
-}
+void CudaDevice::Note(cublasStatus_t status) { NoteLibraryError(StatusOf(status, "a product")); }
 
-void CudaDevice::Note(cudnnStatus_t status) {
-  if (status == CUDNN_STATUS_SUCCESS) return;
+void CudaDevice::Note(cudnnStatus_t status) { NoteLibraryError(StatusOf(status, "a convolution")); }
+
+void CudaDevice::NoteLibraryError(const absl::Status& status) {
+  if (status.ok()) return;
   MutexLock lock(&mutex_);
-  if (library_status_.ok()) library_status_ = StatusOf(status, "a convolution");
+  if (library_status_.ok()) library_status_ = status;
   compute_.Note(cudaErrorUnknown);
 }
 
@@ -226,9 +226,11 @@ void CudaDevice::NoteErrorsOf(CudaQueue* queue) {
 absl::Status CudaDevice::status() {
   NoteErrorsOf(&compute_);
   NoteErrorsOf(&download_);
+  NoteErrorsOf(&group_);
   MutexLock lock(&mutex_);
   if (!library_status_.ok()) return library_status_;
   RETURN_IF_ERROR(StatusOf(compute_.error.load(), "a step on the GPU"));
+  RETURN_IF_ERROR(StatusOf(group_.error.load(), "a sum over GPUs"));
   return StatusOf(download_.error.load(), "a copy to the host");
 }
 

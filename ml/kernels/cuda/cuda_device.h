@@ -1,4 +1,4 @@
-// One GPU: two streams, staging memory, a caching allocator, and the handles of the libraries.
+// One GPU: three streams, staging memory, a caching allocator, and the handles of the libraries.
 #ifndef SHOAL_ML_KERNELS_CUDA_CUDA_DEVICE_H_
 #define SHOAL_ML_KERNELS_CUDA_CUDA_DEVICE_H_
 
@@ -31,7 +31,7 @@ int NumDevices();
 class CudaDevice final : public Device {
  public:
   // Unavailable, saying how many there are, for a number too high.
-  static absl::StatusOr<std::shared_ptr<Device>> Open(int index);
+  static absl::StatusOr<std::shared_ptr<CudaDevice>> Open(int index);
   ~CudaDevice() override;
 
   absl::StatusOr<void*> Allocate(size_t bytes) override ABSL_LOCKS_EXCLUDED(mutex_);
@@ -54,19 +54,24 @@ class CudaDevice final : public Device {
   cublasLtHandle_t blas() const { return blas_; }
   cudnnHandle_t dnn() const { return dnn_; }
   CudaQueue& compute() { return compute_; }
+  CudaQueue& group() { return group_; }
+  int index() const { return index_; }
   // What libraries said during a run.
   void Note(cublasStatus_t status) ABSL_LOCKS_EXCLUDED(mutex_);
   void Note(cudnnStatus_t status) ABSL_LOCKS_EXCLUDED(mutex_);
+  void NoteLibraryError(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   explicit CudaDevice(int index) : index_(index) {}
   absl::Status Start();
   void NoteErrorsOf(CudaQueue* queue);
-  CudaQueue& QueueOf(Queue queue) { return queue == Queue::kCompute ? compute_ : download_; }
+  CudaQueue& QueueOf(Queue queue) {
+    return queue == Queue::kCompute ? compute_ : queue == Queue::kDownload ? download_ : group_;
+  }
   void ReleaseCache() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int index_;
-  CudaQueue compute_, download_;
+  CudaQueue compute_, download_, group_;
   cublasLtHandle_t blas_ = nullptr;
   cudnnHandle_t dnn_ = nullptr;
 

@@ -1,6 +1,9 @@
 #include "ml/kernels/cuda/cuda_kernels.h"
 
+#include <nccl.h>
+
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -15,6 +18,7 @@
 #include "ml/kernels/cuda/cuda_device.h"
 #include "ml/kernels/cuda/dense_kernels.h"
 #include "ml/kernels/cuda/loop_families.h"
+#include "ml/kernels/cuda/nccl_group.h"
 
 namespace shoal {
 namespace {
@@ -35,18 +39,38 @@ std::vector<absl::Span<const LoopOp>> Families() {
 // A device is opened once and kept by who uses it.
 class OpenDevices {
  public:
-  absl::StatusOr<std::shared_ptr<Device>> Open(int index) ABSL_LOCKS_EXCLUDED(mutex_) {
+  absl::StatusOr<std::shared_ptr<cuda::CudaDevice>> Open(int index) ABSL_LOCKS_EXCLUDED(mutex_) {
     MutexLock lock(&mutex_);
+    return OpenLocked(index);
+  }
+  absl::StatusOr<std::shared_ptr<DeviceGroup>> OpenGroup(absl::Span<const int> indices)
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    std::weak_ptr<DeviceGroup>& known = groups_[{indices.begin(), indices.end()}];
+    if (std::shared_ptr<DeviceGroup> group = known.lock()) return group;
+    std::vector<std::shared_ptr<cuda::CudaDevice>> members;
+    for (int index : indices) {
+      ASSIGN_OR_RETURN(std::shared_ptr<cuda::CudaDevice> device, OpenLocked(index));
+      members.push_back(std::move(device));
+    }
+    ASSIGN_OR_RETURN(std::shared_ptr<DeviceGroup> group, cuda::OpenNcclGroup(std::move(members)));
+    known = group;
+    return group;
+  }
+
+ private:
+  absl::StatusOr<std::shared_ptr<cuda::CudaDevice>> OpenLocked(int index)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (index >= static_cast<int>(devices_.size())) devices_.resize(index + 1);
-    if (std::shared_ptr<Device> device = devices_[index].lock()) return device;
-    ASSIGN_OR_RETURN(std::shared_ptr<Device> device, cuda::CudaDevice::Open(index));
+    if (std::shared_ptr<cuda::CudaDevice> device = devices_[index].lock()) return device;
+    ASSIGN_OR_RETURN(std::shared_ptr<cuda::CudaDevice> device, cuda::CudaDevice::Open(index));
     devices_[index] = device;
     return device;
   }
 
- private:
   Mutex mutex_;
-  std::vector<std::weak_ptr<Device>> devices_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::weak_ptr<cuda::CudaDevice>> devices_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::vector<int>, std::weak_ptr<DeviceGroup>> groups_ ABSL_GUARDED_BY(mutex_);
 };
 
 bool HasKernel(absl::string_view op, absl::Span<const TensorSpec> inputs,
@@ -71,8 +95,10 @@ std::string ComputeName() {
   }
   int runtime = 0;
   cudaRuntimeGetVersion(&runtime);
+  int nccl = 0;
+  ncclGetVersion(&nccl);
   return absl::StrCat(absl::StrJoin(gpus, " and "), ", CUDA ", runtime, ", cuBLASLt ",
-                      cublasLtGetVersion(), ", cuDNN ", cudnnGetVersion());
+                      cublasLtGetVersion(), ", cuDNN ", cudnnGetVersion(), ", NCCL ", nccl);
 }
 
 }  // namespace
@@ -91,7 +117,12 @@ absl::StatusOr<KernelBackend> CudaKernelBackend() {
     return cuda::CreateLoop(Families(), request);
   };
   auto devices = std::make_shared<OpenDevices>();
-  backend.open_device = [devices](int index) { return devices->Open(index); };
+  backend.open_device = [devices](int index) -> absl::StatusOr<std::shared_ptr<Device>> {
+    return devices->Open(index);
+  };
+  backend.open_group = [devices](absl::Span<const int> indices) {
+    return devices->OpenGroup(indices);
+  };
   return backend;
 }
 

@@ -1,0 +1,163 @@
+// Sums over the clones of a group of devices: each device gives its part to the group, one of them
+// gets the sum.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+#include "ml/graph/plan.h"
+
+namespace shoal {
+namespace {
+
+bool HasOwnMemory(const DeviceBackends& backends, int device) {
+  return static_cast<bool>(backends[device]->open_device);
+}
+
+class GroupSearch {
+ public:
+  GroupSearch(const DeviceBackends& backends, Plan* plan)
+      : backends_(backends), plan_(*plan), consumers_(plan->Consumers()) {}
+  void Run();
+
+ private:
+  // The device that computes a value, -1 if it is bound or a constant.
+  int DeviceOf(int value) const;
+  std::vector<int> UsedDevices() const;
+  bool IsSumOf(const std::vector<int>& group, const PlanStep& step) const;
+
+  const DeviceBackends& backends_;
+  Plan& plan_;
+  const std::vector<std::vector<int>> consumers_;
+};
+
+int GroupSearch::DeviceOf(int value) const {
+  const PlanValue& root = plan_.values[plan_.RootOf(value)];
+  if (root.source != ValueSource::kStep) return -1;
+  const PlanStep& producer = plan_.steps[root.producer];
+  return producer.op == "Constant" ? -1 : producer.device;
+}
+
+// Those with memory of their own.
+std::vector<int> GroupSearch::UsedDevices() const {
+  std::vector<int> devices;
+  for (size_t d = 0; d < backends_.size(); ++d) {
+    const int device = static_cast<int>(d);
+    const bool is_used =
+        std::any_of(plan_.steps.begin(), plan_.steps.end(), [&](const PlanStep& step) {
+          return !step.is_removed && step.device == device && step.op != "Constant" &&
+                 !IsAlias(step);
+        });
+    if (is_used && HasOwnMemory(backends_, device)) devices.push_back(device);
+  }
+  return devices;
+}
+
+// One part of each device in their order, whole tensors that only the caller reads, and reads once.
+bool GroupSearch::IsSumOf(const std::vector<int>& group, const PlanStep& step) const {
+  if (step.op != "AddN" || step.inputs.size() != group.size()) return false;
+  if (consumers_[step.outputs[0]] != std::vector<int>{-1}) return false;
+  const TensorSpec& spec = plan_.values[step.outputs[0]].spec;
+  if (spec.dtype != DataType::kFloat32 || spec.layout != Layout::kPlain) return false;
+  if (std::count(group.begin(), group.end(), step.device) == 0) return false;
+  for (size_t i = 0; i < group.size(); ++i) {
+    if (DeviceOf(step.inputs[i]) != group[i]) return false;
+  }
+  return true;
+}
+
+// Devices that read what others compute (a batch norm over all clones) might wait for each other
+// in another order than the group does: these exchange plain copies.
+void GroupSearch::Run() {
+  const std::vector<int> group = UsedDevices();
+  if (group.size() < 2) return;
+  for (int device : group) {
+    if (backends_[device] != backends_[group[0]] || !backends_[device]->open_group) return;
+  }
+  std::vector<int> sums;
+  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+    const PlanStep& step = plan_.steps[s];
+    if (step.is_removed) continue;
+    if (IsSumOf(group, step)) {
+      sums.push_back(static_cast<int>(s));
+      continue;
+    }
+    if (!HasOwnMemory(backends_, step.device)) continue;
+    for (int value : step.inputs) {
+      const int from = DeviceOf(value);
+      if (from >= 0 && from != step.device) return;
+    }
+  }
+  for (int sum : sums) plan_.steps[sum].op = kGroupSum;
+  plan_.group = group;
+}
+
+}  // namespace
+
+void FindGroup(const DeviceBackends& backends, Plan* plan) { GroupSearch(backends, plan).Run(); }
+
+void SplitGroupSums(Plan* plan) {
+  const size_t num_steps = plan->steps.size();
+  for (size_t s = 0; s < num_steps; ++s) {
+    if (plan->steps[s].op != kGroupSum || plan->steps[s].is_removed) continue;
+    const PlanStep sum = plan->steps[s];
+    plan->steps[s].is_removed = true;
+    for (size_t rank = 0; rank < plan->group.size(); ++rank) {
+      const int index = static_cast<int>(plan->steps.size());
+      PlanStep part = sum;
+      part.op = kGroupPart;
+      part.device = plan->group[rank];
+      part.inputs = {sum.inputs[rank]};
+      if (part.device == sum.device) {
+        plan->values[sum.outputs[0]].producer = index;
+      } else {
+        const TensorSpec spec = plan->values[sum.outputs[0]].spec;
+        part.outputs = {plan->AddValue(spec, index, 0)};
+      }
+      const auto root = std::find(plan->group.begin(), plan->group.end(), sum.device);
+      part.attributes = {{"root", static_cast<int64_t>(root - plan->group.begin())}};
+      part.group_sum = static_cast<int>(s);
+      plan->steps.push_back(std::move(part));
+    }
+  }
+}
+
+namespace {
+
+// The parts of a device's order in the order of `sums`, each behind what it adds.
+std::vector<int> InOrderOf(const std::vector<int>& sums, const Plan& plan,
+                           const std::vector<int>& order) {
+  std::vector<int> parts(sums.size());
+  std::vector<int> result;
+  const auto place = [&](int step) {
+    return std::find(result.begin(), result.end(), step) - result.begin();
+  };
+  for (int step : order) {
+    const auto sum = std::find(sums.begin(), sums.end(), plan.steps[step].group_sum);
+    if (sum == sums.end()) {
+      result.push_back(step);
+    } else {
+      parts[static_cast<size_t>(sum - sums.begin())] = step;
+    }
+  }
+  std::ptrdiff_t after = 0;
+  for (int part : parts) {
+    const int value = plan.RootOf(plan.steps[part].inputs[0]);
+    after = std::max(after, place(plan.values[value].producer) + 1);
+    result.insert(result.begin() + after, part);
+    ++after;
+  }
+  return result;
+}
+
+}  // namespace
+
+void OrderGroupParts(const Plan& plan, std::vector<std::vector<int>>* order) {
+  if (plan.group.empty()) return;
+  std::vector<int> sums;
+  for (int step : (*order)[plan.group[0]]) {
+    if (plan.steps[step].group_sum >= 0) sums.push_back(plan.steps[step].group_sum);
+  }
+  for (int device : plan.group) (*order)[device] = InOrderOf(sums, plan, (*order)[device]);
+}
+
+}  // namespace shoal
