@@ -292,6 +292,7 @@ absl::Status RunChief(const TaskOptions& options) {
   server_options.address = options.listen_address;
   server_options.credentials = options.credentials;
   server_options.insecure = options.insecure;
+  server_options.health_service = std::string(JobName(Job::kChief));
   server_options.services = {service.get()};
   ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> server, GrpcServer::Create(server_options));
   server->SetServing(true);
@@ -302,8 +303,8 @@ absl::Status RunChief(const TaskOptions& options) {
   LOG(INFO) << "chief of " << options.run.name() << " serves at " << server->address();
   StopOnRequest(options.shutdown, task);
   const absl::Status status = task->WaitAndConclude();
-  // A launcher asks every 200 ms: it has to see who was there at the end.
-  if (options.report_fd >= 0) absl::SleepFor(kLastLook);
+  // A launcher asks every 200 ms, `shoal stop` every 100: they have to see how it ended.
+  if (options.report_fd >= 0 || absl::IsCancelled(status)) absl::SleepFor(kLastLook);
   const absl::Status stopped = server->Stop(absl::Seconds(2));
   if (!stopped.ok()) {
     LOG(ERROR) << "calls are still running: " << stopped;

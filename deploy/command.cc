@@ -41,7 +41,7 @@ std::string CommandHelp(const std::vector<Command>& commands) {
       "Shoal: data-parallel training with parameter servers.\n\n"
       "usage: shoal COMMAND [flags]      shoal COMMAND --help\n\n";
   for (const Command& command : commands) {
-    absl::StrAppendFormat(&text, "  %-8s %s\n", command.name, command.summary);
+    absl::StrAppendFormat(&text, "  %-10s %s\n", command.name, command.summary);
   }
   absl::StrAppend(
       &text,

@@ -30,7 +30,7 @@ TEST(CommandTest, PassesOnWhatFollowsTheName) {
               HasSubstr("shoal: \"trian\" is no command; did you mean train?\n"));
   EXPECT_EQ(RunCommand(commands, {"help", "train"}), 7);
   EXPECT_THAT(got, ElementsAre("--help"));
-  EXPECT_THAT(CommandHelp(commands), HasSubstr("  train    all\n"));
+  EXPECT_THAT(CommandHelp(commands), HasSubstr("  train      all\n"));
 }
 
 }  // namespace

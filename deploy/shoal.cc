@@ -8,6 +8,7 @@
 
 #include "chief/chief_task.h"
 #include "deploy/command.h"
+#include "deploy/control_command.h"
 #include "deploy/inspect_command.h"
 #include "deploy/predict_command.h"
 #include "deploy/run_check.h"
@@ -21,6 +22,7 @@
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/credentials.h"
 #include "runtime/rpc/grpc_chief_client.h"
+#include "runtime/rpc/health_client.h"
 #include "worker/eval_command.h"
 #include "worker/run_inputs.h"
 
@@ -47,6 +49,20 @@ int Evaluate(absl::Span<const std::string> args) {
   return ExitCodeOf(status);
 }
 
+Command ControlCommand(std::string name, std::string summary,
+                       int (*run)(const ControlLinks&, absl::Span<const std::string>)) {
+  ControlLinks links;
+  links.connect_chief = &ConnectChief;
+  links.check_health = [](const std::string& address, const std::string& service,
+                          absl::Duration timeout, const Credentials* credentials) {
+    return CheckHealth(NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes,
+                                      ChannelCredentialsFor(credentials, kAnyRole)),
+                       service, timeout);
+  };
+  return {std::move(name), std::move(summary),
+          [links, run](absl::Span<const std::string> args) { return run(links, args); }};
+}
+
 Command TaskCommand(Job job, std::string summary, absl::Status (*run)(const TaskOptions&)) {
   return {std::string(JobName(job)), std::move(summary),
           [job, run](absl::Span<const std::string> args) { return TaskMain(job, args, run); }};
@@ -59,6 +75,11 @@ std::vector<Command> Commands(const TrainRoles& roles) {
       {"eval", "loss and accuracy of a checkpoint on the test split", &Evaluate},
       {"predict", "what a checkpoint's model says of examples, split over devices", &PredictMain},
       {"inspect", "what a run's directory holds, verified", &InspectMain},
+      ControlCommand("status", "who takes part in a run, how far it is, what it waits for",
+                     &StatusMain),
+      ControlCommand("checkpoint", "have a run make a checkpoint now", &CheckpointMain),
+      ControlCommand("stop", "have a run make a checkpoint and end", &StopMain),
+      ControlCommand("health", "whether a task lives, for probes", &HealthMain),
       TaskCommand(Job::kChief, "one chief, started by hand", &RunChief),
       TaskCommand(Job::kPs, "one parameter server, started by hand", &RunPs),
       TaskCommand(Job::kWorker, "one worker, started by hand", &RunWorkerAndHostedChief)};

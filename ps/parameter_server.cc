@@ -221,6 +221,7 @@ absl::Status ParameterServer::Core::ListenOverGrpc() {
   server_options.credentials = options_.credentials;
   server_options.insecure = options_.insecure;
   server_options.max_message_bytes = options_.max_payload_bytes + kMaxBulkHeaderBytes;
+  server_options.health_service = std::string(JobName(Job::kPs));
   server_options.services = {grpc_service_.get()};
   server_options.bulk = bulk_server_.get();
   ASSIGN_OR_RETURN(server_, GrpcServer::Create(server_options));
@@ -235,12 +236,12 @@ absl::Status ParameterServer::Core::Start() {
   shard_.SetRules(ReceiverRules(identity.run_id(), identity.term(), identity.incarnation()),
                   [this] { return session_->is_lease_valid(); });
   session_->Start();
-  if (server_ != nullptr) server_->SetServing(true);
   return absl::OkStatus();
 }
 
 void ParameterServer::Core::OnLineage(uint64_t lineage) {
   loaded_lineage_ = lineage;
+  if (server_ != nullptr) server_->SetServing(true);
   reporter_.StartLineage(lineage, num_norms_);
   checkpointer_.StartLineage(std::move(lineage_));
 }

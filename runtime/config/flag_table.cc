@@ -9,6 +9,7 @@ constexpr char kModel[] = "Model and data";
 constexpr char kTasks[] = "Tasks";
 constexpr char kHand[] = "Tasks started by hand";
 constexpr char kFinished[] = "A finished run";
+constexpr char kUnderWay[] = "A run that is under way";
 
 constexpr uint32_t kRunning = kScopeTrain | kScopeTask;
 constexpr uint32_t kComputing = kRunning | kScopePredict;
@@ -151,13 +152,13 @@ constexpr FlagSpec kTable[] = {
      "A text proto of shoal.v1.ClusterSpec, instead of the three above."},
     {"listen_address", kHand, kScopeTask, kText, "", "ADDRESS",
      "Where to serve, if not at the task's own address in the cluster. Port 0: any free one."},
-    {"tls_cert", kHand, kScopeTask | kScopeTrain, kText, "", "FILE",
+    {"tls_cert", kHand, kScopeTask | kScopeTrain | kScopeControl, kText, "", "FILE",
      "This task's certificate, PEM, with what leads to the authority. With --tls_key and --tls_ca "
      "all connections are mutual TLS; see docs/security.md. \"{job}\" in the three stands for the "
      "task's job. Read again when they change."},
-    {"tls_key", kHand, kScopeTask | kScopeTrain, kText, "", "FILE",
+    {"tls_key", kHand, kScopeTask | kScopeTrain | kScopeControl, kText, "", "FILE",
      "The key of --tls_cert, PEM, not encrypted."},
-    {"tls_ca", kHand, kScopeTask | kScopeTrain, kText, "", "FILE",
+    {"tls_ca", kHand, kScopeTask | kScopeTrain | kScopeControl, kText, "", "FILE",
      "Certificates of the authorities that peers' certificates must come from, PEM."},
     {"log_file", kHand, kScopeTask, kText, "", "FILE",
      "Append the log there. Default: standard error."},
@@ -177,6 +178,12 @@ constexpr FlagSpec kTable[] = {
     {"probabilities", kFinished, kScopePredict, kBool, "", "",
      "Write probabilities: the softmax of a classifier's outputs, the sigmoid with the loss "
      "sigmoid_cross_entropy."},
+
+    {"json", kUnderWay, kScopeControl, kBool, "", "", "status: print one JSON object."},
+    {"timeout", kUnderWay, kScopeControl, kText, "", "SECONDS",
+     "checkpoint, stop: how long to wait for it. Default 60; health: 5."},
+    {"service", kUnderWay, kScopeControl, kText, "", "ps|chief|worker",
+     "health: ask whether this role can do its work. Default: whether the process lives."},
 };
 
 }  // namespace

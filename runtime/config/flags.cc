@@ -103,6 +103,7 @@ absl::Status ApplyTaskFlag(const GivenFlag& flag, CommandLine* line) {
       {"tls_key", &task->tls_key},
       {"tls_ca", &task->tls_ca},
       {"answer", &task->answer_file},
+      {"service", &task->service},
       {"input", &task->input_file},
       {"predictions", &task->predictions_file}};
   for (const auto& [known, target] : texts) {
@@ -114,9 +115,13 @@ absl::Status ApplyTaskFlag(const GivenFlag& flag, CommandLine* line) {
   if (name == "optimizer") return SelectOptimizer(flag.value, line->run.mutable_optimizer());
   if (name == "task_index") return ParseWhole(flag, &task->task_index.emplace());
   if (name == "step") return ParseWhole(flag, &task->checkpoint_step.emplace());
+  if (name == "timeout") return ParseWhole(flag, &task->timeout_seconds.emplace());
   if (name == "report_fd") return ParseWhole(flag, &task->report_fd);
-  if (name == "insecure" || name == "probabilities") {
-    bool* target = name == "probabilities" ? &task->probabilities : &task->insecure;
+  const std::pair<absl::string_view, bool*> switches[] = {{"insecure", &task->insecure},
+                                                          {"probabilities", &task->probabilities},
+                                                          {"json", &task->json}};
+  for (const auto& [known, target] : switches) {
+    if (name != known) continue;
     if (absl::SimpleAtob(flag.value, target)) return absl::OkStatus();
     return Broken(flag.label(), absl::StrCat("true or false is wanted, not \"", flag.value, "\""));
   }

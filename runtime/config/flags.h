@@ -32,6 +32,7 @@ enum FlagScope : uint32_t {
   kScopeUse = 4,      // shoal eval, inspect: what a finished run left
   kScopePredict = 8,  // shoal predict
   kScopeAll = 15,
+  kScopeControl = 16,  // shoal status, checkpoint, stop, health: a run that is under way
 };
 
 enum class FlagKind : uint8_t { kText, kBool };
@@ -69,6 +70,9 @@ struct TaskFlags {
   std::string answer_file;  // Launcher: where a program says what its model is.
   int report_fd = -1;       // Launcher: where the task writes its bound address.
   int parent_pid = 0;       // Launcher: the task dies with this process. 0: it does not.
+  bool json = false;        // status
+  std::string service;      // health
+  absl::optional<uint32_t> timeout_seconds;  // checkpoint, stop, health
   absl::optional<uint64_t> checkpoint_step;  // eval, predict, inspect
   std::string input_file;                    // predict
   std::string predictions_file;              // predict

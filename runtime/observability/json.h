@@ -19,6 +19,10 @@ class JsonObject {
   // Shortest text that reads back as the same number; null if it is not finite.
   JsonObject& Add(absl::string_view name, double value);
   JsonObject& Add(absl::string_view name, absl::string_view value);
+  // A value that is JSON already.
+  JsonObject& AddJson(absl::string_view name, absl::string_view json) {
+    return AddText(name, json);
+  }
   // Null if absent.
   template <typename T>
   JsonObject& Add(absl::string_view name, const absl::optional<T>& value) {

@@ -158,9 +158,7 @@ std::string TaskMonitor::StatusJson() const {
   for (const Role& role : roles_) {
     absl::StrAppend(&roles, roles.empty() ? "" : ", ", JsonOf(role.id, role.source->Status()));
   }
-  std::string text = json.ToString();
-  text.pop_back();
-  return absl::StrCat(text, ", \"roles\": [", roles, "]}\n");
+  return json.AddJson("roles", absl::StrCat("[", roles, "]")).ToString() + "\n";
 }
 
 std::string TaskMonitor::Metrics() const {

@@ -70,20 +70,25 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const Options& op
   }
   if (options.bulk != nullptr) options.bulk->Start();
   std::unique_ptr<GrpcServer> result(
-      new GrpcServer(options.bulk, std::move(server), WithPort(options.address, port), port));
+      new GrpcServer(options, std::move(server), WithPort(options.address, port), port));
   result->SetServing(false);
   return result;
 }
 
-GrpcServer::GrpcServer(GrpcBulkServer* bulk, std::unique_ptr<grpc::Server> server,
+GrpcServer::GrpcServer(const Options& options, std::unique_ptr<grpc::Server> server,
                        std::string address, int port)
-    : bulk_(bulk), server_(std::move(server)), address_(std::move(address)), port_(port) {}
+    : bulk_(options.bulk),
+      health_service_(options.health_service),
+      server_(std::move(server)),
+      address_(std::move(address)),
+      port_(port) {}
 
 GrpcServer::~GrpcServer() { Stop(absl::Milliseconds(500)).IgnoreError(); }
 
 void GrpcServer::SetServing(bool serving) {
+  if (health_service_.empty()) return;
   if (grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService()) {
-    health->SetServingStatus(serving);
+    health->SetServingStatus(health_service_, serving);
   }
 }
 

@@ -23,8 +23,8 @@ namespace shoal {
 class Credentials;
 class GrpcBulkServer;
 
-// Serves from Create to Stop. The standard health service answers SERVING only while
-// SetServing(true) holds: the ability to serve, not the process's life.
+// Serves from Create to Stop. The standard health service answers SERVING for the process (the
+// empty name) all the time, and for `health_service` only while SetServing(true) holds.
 class GrpcServer {
  public:
   struct Options {
@@ -37,6 +37,7 @@ class GrpcServer {
     // Memory for messages of all connections together; above it gRPC refuses and cancels calls, not
     // at once. Zero: a quarter of this machine's memory.
     size_t memory_bytes = 0;
+    std::string health_service;            // The role: "ps", "chief" or "worker"; empty: none.
     std::vector<grpc::Service*> services;  // Must outlive the server.
     GrpcBulkServer* bulk = nullptr;        // May be null; must outlive the server.
   };
@@ -62,10 +63,11 @@ class GrpcServer {
   absl::Status Stop(absl::Duration grace, absl::Duration limit = absl::Seconds(10));
 
  private:
-  GrpcServer(GrpcBulkServer* bulk, std::unique_ptr<grpc::Server> server, std::string address,
+  GrpcServer(const Options& options, std::unique_ptr<grpc::Server> server, std::string address,
              int port);
 
   GrpcBulkServer* const bulk_;
+  const std::string health_service_;
   std::shared_ptr<grpc::Server> server_;  // Shared with the thread that shuts it down.
   const std::string address_;
   const int port_;

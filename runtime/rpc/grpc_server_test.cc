@@ -19,6 +19,7 @@
 #include "runtime/rpc/grpc_chief_service.h"
 #include "runtime/rpc/grpc_parameter_client.h"
 #include "runtime/rpc/grpc_parameter_service.h"
+#include "runtime/rpc/health_client.h"
 #include "runtime/transport/bulk_test_service.h"
 #include "runtime/transport/grpc_bulk_channel.h"
 #include "runtime/transport/grpc_bulk_server.h"
@@ -31,6 +32,7 @@ class ChiefServer {
   ChiefServer() : service_(NewGrpcChiefService(&chief)) {
     GrpcServer::Options options;
     options.services = {service_.get()};
+    options.health_service = "chief";
     server = std::move(GrpcServer::Create(options).value());
   }
   std::shared_ptr<grpc::Channel> NewChannel(size_t max_bytes = kMaxControlMessageBytes) {
@@ -59,6 +61,21 @@ TEST(GrpcServerTest, CallsAndErrorsPassThrough) {
   v1::HeartbeatResponse state;
   EXPECT_EQ(client.Heartbeat(v1::HeartbeatRequest(), &state),
             absl::AbortedError("fenced incarnation: 1"));
+}
+
+TEST(GrpcServerTest, HealthTellsTheProcessFromTheRole) {
+  ChiefServer chief;
+  const auto check = [&chief](const char* service) {
+    return CheckHealth(chief.NewChannel(), service, absl::Seconds(5)).code();
+  };
+  EXPECT_EQ(check(""), absl::StatusCode::kOk);
+  EXPECT_EQ(check("chief"), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(check("ps"), absl::StatusCode::kNotFound);
+  chief.server->SetServing(true);
+  EXPECT_EQ(check("chief"), absl::StatusCode::kOk);
+  chief.server->SetServing(false);
+  EXPECT_EQ(check("chief"), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(check(""), absl::StatusCode::kOk);
 }
 
 TEST(GrpcServerTest, ASecondServerOnThePortIsRefused) {

@@ -1,0 +1,175 @@
+#include "deploy/control_command.h"
+
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+#include "base/clock.h"
+#include "base/status_macros.h"
+#include "deploy/run_control.h"
+#include "deploy/status_report.h"
+#include "runtime/cluster/address.h"
+#include "runtime/cluster/cluster_spec.h"
+#include "runtime/config/flags.h"
+#include "runtime/config/rule.h"
+#include "runtime/process/exit_code.h"
+#include "runtime/process/task_credentials.h"
+#include "runtime/rpc/credentials.h"
+
+namespace shoal {
+namespace {
+
+constexpr char kStatusHelp[] =
+    "usage: shoal status ADDRESS|DIR [--json]\n\n"
+    "Who takes part in a run, who is slow, what it waits for, how far it is. ADDRESS is the "
+    "chief's;\n"
+    "DIR, a run's directory, has it in cluster.textproto. Changes nothing.\n\n";
+constexpr char kCheckpointHelp[] =
+    "usage: shoal checkpoint ADDRESS|DIR [--timeout=SECONDS]\n\n"
+    "Has the run make a checkpoint now and go on; returns when it is durable and prints its "
+    "path.\n\n";
+constexpr char kStopHelp[] =
+    "usage: shoal stop ADDRESS|DIR [--timeout=SECONDS]\n\n"
+    "Has the run make a checkpoint and end, as Ctrl-C does; returns when it is over and prints "
+    "the\n"
+    "checkpoint that it can be resumed from. The run itself ends with exit code 143.\n\n";
+constexpr char kHealthHelp[] =
+    "usage: shoal health ADDRESS [--service=ps|chief|worker] [--timeout=SECONDS]\n\n"
+    "Exit code 0 if a task lives, with --service if it can do its work: for probes that run a\n"
+    "command. Asks the standard gRPC health service.\n\n";
+
+// What "{job}" in the names of certificates stands for here.
+constexpr char kOperator[] = "operator";
+
+// What all these commands have in common.
+struct Command {
+  const char* name;
+  const char* help;
+  // Prints what there is to say.
+  std::function<absl::Status(const std::string& address, const TaskFlags& flags)> run;
+};
+
+int RunControlCommand(const Command& command, absl::Span<const std::string> args) {
+  const auto end = [&command](const absl::Status& status) {
+    if (!status.ok()) {
+      std::fprintf(stderr, "shoal %s: %s\n", command.name, std::string(status.message()).c_str());
+    }
+    return ExitCodeOf(status);
+  };
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeControl, args);
+  if (!line.ok()) return end(line.status());
+  if (line->help) {
+    std::printf("%s%s", command.help, FlagHelp(kScopeControl).c_str());
+    return kExitDone;
+  }
+  if (line->arguments.size() != 1) {
+    return end(Broken("ADDRESS", line->arguments.empty()
+                                     ? "is missing; name the chief's host:port or a run's directory"
+                                     : "is given more than once; name one"));
+  }
+  const absl::StatusOr<std::string> address = FindChief(line->arguments[0]);
+  if (!address.ok()) return end(address.status());
+  return end(command.run(*address, line->task));
+}
+
+// Calls `use` with the chief at the address.
+absl::Status WithChief(const ControlLinks& links, const std::string& address,
+                       const TaskFlags& flags,
+                       const std::function<absl::Status(const RunControl&)>& use) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Credentials> credentials,
+                   ReadCredentials(flags, kOperator, absl::Now()));
+  const std::unique_ptr<ChiefClient> chief = links.connect_chief(address, credentials.get());
+  const RealClock clock;
+  RunControl control;
+  control.chief = chief.get();
+  control.clock = &clock;
+  control.address = address;
+  if (flags.timeout_seconds.has_value()) control.timeout = absl::Seconds(*flags.timeout_seconds);
+  return use(control);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FindChief(const std::string& address_or_directory) {
+  struct stat info = {};
+  if (stat(address_or_directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+    RETURN_IF_ERROR(CheckAddress("ADDRESS", address_or_directory));
+    return address_or_directory;
+  }
+  const std::string file = absl::StrCat(address_or_directory, "/cluster.textproto");
+  ASSIGN_OR_RETURN(const ClusterSpec cluster, ClusterSpec::FromFile(file));
+  if (!cluster.chief().empty()) return cluster.chief();
+  // Without a chief of its own, worker 0 hosts it.
+  if (!cluster.workers().empty() && !cluster.workers()[0].empty()) return cluster.workers()[0];
+  return absl::FailedPreconditionError(absl::StrCat(
+      file, ": names no chief; a run in one process can only be asked over --metrics_address"));
+}
+
+int StatusMain(const ControlLinks& links, absl::Span<const std::string> args) {
+  return RunControlCommand(
+      {"status", kStatusHelp,
+       [&](const std::string& address, const TaskFlags& flags) {
+         return WithChief(links, address, flags, [&flags](const RunControl& control) {
+           ASSIGN_OR_RETURN(const v1::GetRunStatusResponse run, GetStatus(control));
+           const std::string report =
+               flags.json ? StatusJson(run, absl::Now()) : StatusText(run, absl::Now());
+           std::fputs(report.c_str(), stdout);
+           return absl::OkStatus();
+         });
+       }},
+      args);
+}
+
+int CheckpointMain(const ControlLinks& links, absl::Span<const std::string> args) {
+  return RunControlCommand(
+      {"checkpoint", kCheckpointHelp,
+       [&](const std::string& address, const TaskFlags& flags) {
+         return WithChief(links, address, flags, [](const RunControl& control) {
+           ASSIGN_OR_RETURN(const DurableCheckpoint checkpoint, MakeCheckpoint(control));
+           std::printf("%s\n", checkpoint.path.c_str());
+           return absl::OkStatus();
+         });
+       }},
+      args);
+}
+
+int StopMain(const ControlLinks& links, absl::Span<const std::string> args) {
+  return RunControlCommand(
+      {"stop", kStopHelp,
+       [&](const std::string& address, const TaskFlags& flags) {
+         return WithChief(links, address, flags, [](const RunControl& control) {
+           ASSIGN_OR_RETURN(const DurableCheckpoint checkpoint, StopRun(control, "shoal stop"));
+           if (checkpoint.path.empty()) {
+             std::fputs("shoal stop: ended without a checkpoint: none was made\n", stderr);
+           } else {
+             std::printf("%s\n", checkpoint.path.c_str());
+           }
+           return absl::OkStatus();
+         });
+       }},
+      args);
+}
+
+int HealthMain(const ControlLinks& links, absl::Span<const std::string> args) {
+  return RunControlCommand(
+      {"health", kHealthHelp,
+       [&](const std::string& address, const TaskFlags& flags) {
+         const absl::Duration timeout = absl::Seconds(flags.timeout_seconds.value_or(5));
+         ASSIGN_OR_RETURN(const std::unique_ptr<Credentials> credentials,
+                          ReadCredentials(flags, kOperator, absl::Now()));
+         const absl::Status status =
+             links.check_health(address, flags.service, timeout, credentials.get());
+         if (status.ok()) {
+           std::puts("serving");
+           return status;
+         }
+         return absl::Status(status.code(), absl::StrCat(address, ": ", status.message()));
+       }},
+      args);
+}
+
+}  // namespace shoal

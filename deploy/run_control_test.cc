@@ -1,0 +1,142 @@
+#include "deploy/run_control.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/clock.h"
+#include "runtime/process/protocol_version.h"
+#include "runtime/rpc/fake_chief.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Its checkpoint is there, or the run over, after a few questions.
+class OneRun : public FakeChief {
+ public:
+  absl::Status RequestStop(const v1::RequestStopRequest& request,
+                           v1::RequestStopResponse* response) override {
+    if (!refuses.ok()) return refuses;
+    response->set_version(40);
+    stop = request;
+    asked = true;
+    return absl::OkStatus();
+  }
+  absl::Status GetRunStatus(const v1::GetRunStatusRequest& /*request*/,
+                            v1::GetRunStatusResponse* response) override {
+    if (!refuses.ok()) return refuses;
+    if (asked && ++polls == 3) {
+      if (gone_at_the_end) return absl::UnavailableError("gone");
+      run = later;
+    }
+    *response = run;
+    return absl::OkStatus();
+  }
+
+  absl::Status refuses;
+  v1::GetRunStatusResponse run, later;
+  v1::RequestStopRequest stop;
+  bool asked = false;
+  bool gone_at_the_end = false;
+  int polls = 0;
+};
+
+class RunControlTest : public ::testing::Test {
+ protected:
+  RunControlTest() {
+    chief_.run.mutable_state()->set_phase(v1::RunState::PHASE_TRAINING);
+    chief_.run.set_protocol(kProtocolVersion);
+    chief_.run.set_run_id("r");
+    chief_.run.set_run_directory("/runs/a");
+    chief_.run.set_last_checkpoint("ckpt-20");
+    chief_.run.set_last_checkpoint_step(20);
+    chief_.later = chief_.run;
+    control_.chief = &chief_;
+    control_.clock = &clock_;
+    control_.address = "a:1";
+  }
+
+  OneRun chief_;
+  RealClock clock_;
+  RunControl control_;
+};
+
+TEST_F(RunControlTest, ACheckpointIsWaitedFor) {
+  chief_.later.set_last_checkpoint("ckpt-40");
+  chief_.later.set_last_checkpoint_step(40);
+  const absl::StatusOr<DurableCheckpoint> made = MakeCheckpoint(control_);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->path, "/runs/a/checkpoints/ckpt-40");
+  EXPECT_EQ(made->step, 40u);
+  EXPECT_FALSE(chief_.stop.stop());
+}
+
+TEST_F(RunControlTest, ACheckpointThatFailsSaysWhy) {
+  chief_.later.set_failed_checkpoints(1);
+  chief_.later.set_last_failure("step 40: no space left on device");
+  const absl::Status status = MakeCheckpoint(control_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no space left"));
+}
+
+TEST_F(RunControlTest, ACheckpointThatDoesNotComeEndsTheWait) {
+  control_.timeout = absl::Milliseconds(300);
+  chief_.run.set_waits_for("worker/1 to come back");
+  chief_.later = chief_.run;
+  const absl::Status status = MakeCheckpoint(control_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("waits for worker/1 to come back"));
+}
+
+TEST_F(RunControlTest, ARunThatHasNotBegunHasNothingToSave) {
+  chief_.run.mutable_state()->set_phase(v1::RunState::PHASE_WAITING);
+  chief_.run.set_waits_for("ps/1 to register");
+  const absl::Status status = MakeCheckpoint(control_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the run waits for ps/1 to register"));
+  EXPECT_FALSE(chief_.asked);
+}
+
+TEST_F(RunControlTest, AStopIsWaitedFor) {
+  chief_.later.set_last_checkpoint("ckpt-40");
+  chief_.later.set_last_checkpoint_step(40);
+  chief_.later.mutable_state()->set_phase(v1::RunState::PHASE_DONE);
+  const absl::StatusOr<DurableCheckpoint> ended = StopRun(control_, "test");
+  ASSERT_TRUE(ended.ok()) << ended.status();
+  EXPECT_EQ(ended->path, "/runs/a/checkpoints/ckpt-40");
+  EXPECT_TRUE(chief_.stop.stop());
+  EXPECT_EQ(chief_.stop.run_id(), "r");
+}
+
+TEST_F(RunControlTest, AChiefThatGoesAfterAStopHasStopped) {
+  chief_.gone_at_the_end = true;
+  const absl::StatusOr<DurableCheckpoint> ended = StopRun(control_, "test");
+  ASSERT_TRUE(ended.ok()) << ended.status();
+  EXPECT_EQ(ended->step, 20u);
+}
+
+TEST_F(RunControlTest, OthersAreNoChief) {
+  chief_.refuses = absl::UnimplementedError("");
+  const absl::Status status = GetStatus(control_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("a:1 is no chief"));
+}
+
+TEST_F(RunControlTest, NobodyThereIsSaid) {
+  chief_.refuses = absl::UnavailableError("connection refused");
+  const absl::Status status = StopRun(control_, "test").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("a:1: no chief answers there"));
+}
+
+TEST_F(RunControlTest, AnotherProtocolIsRefusedBeforeAnythingIsAsked) {
+  chief_.run.set_protocol(kProtocolVersion + 1);
+  EXPECT_EQ(MakeCheckpoint(control_).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_FALSE(chief_.asked);
+}
+
+}  // namespace
+}  // namespace shoal

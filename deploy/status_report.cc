@@ -1,0 +1,145 @@
+#include "deploy/status_report.h"
+
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "absl/types/optional.h"
+
+#include "runtime/cluster/task.h"
+#include "runtime/observability/json.h"
+#include "runtime/rpc/run_state.h"
+
+namespace shoal {
+namespace {
+
+using Task = v1::GetRunStatusResponse::Task;
+
+std::string NameOf(const Task& task) {
+  return TaskId{static_cast<Job>(task.member().job()), task.member().index()}.ToString();
+}
+
+// "training"
+std::string PhaseName(v1::RunState::Phase phase) {
+  const std::string name = v1::RunState::Phase_Name(phase);
+  return absl::AsciiStrToLower(absl::StripPrefix(name, "PHASE_"));
+}
+
+std::string Age(double seconds) {
+  return absl::FormatDuration(absl::Trunc(absl::Seconds(seconds), absl::Seconds(1)));
+}
+
+absl::optional<double> SecondsSinceCheckpoint(const v1::GetRunStatusResponse& run, absl::Time now) {
+  if (run.last_checkpoint_unix_seconds() <= 0) return absl::nullopt;
+  return absl::ToDoubleSeconds(now - absl::UnixEpoch()) - run.last_checkpoint_unix_seconds();
+}
+
+std::string CheckpointPath(const v1::GetRunStatusResponse& run) {
+  if (run.last_checkpoint().empty()) return "";
+  return absl::StrCat(run.run_directory(), "/checkpoints/", run.last_checkpoint());
+}
+
+void AppendTasks(const v1::GetRunStatusResponse& run, std::string* text) {
+  if (run.tasks().empty()) return;
+  absl::StrAppendFormat(text, "\n%-10s  %-13s  %8s  %8s  %9s  %s\n", "task", "incarnation", "heard",
+                        "step", "computed", "process, activity");
+  for (const Task& task : run.tasks()) {
+    const bool computes = task.member().job() == v1::JOB_WORKER;
+    absl::StrAppendFormat(text, "%-10s  %-13d  %6.1f s  %8d  %9s  %d on %s: %s\n", NameOf(task),
+                          task.incarnation(), task.seconds_since_heartbeat(), task.step(),
+                          computes ? absl::StrCat(task.computed()) : "-", task.process_id(),
+                          task.host(), task.activity().empty() ? "starts" : task.activity());
+    if (!task.slow().empty()) absl::StrAppend(text, "            slow: ", task.slow(), "\n");
+  }
+}
+
+std::string TaskJson(const Task& task) {
+  JsonObject json;
+  json.Add("task", NameOf(task))
+      .Add("incarnation", task.incarnation())
+      .Add("host", task.host())
+      .Add("process_id", uint64_t{task.process_id()})
+      .Add("address", task.address())
+      .Add("seconds_since_heartbeat", task.seconds_since_heartbeat())
+      .Add("step", task.step())
+      .Add("activity", task.activity())
+      .Add("computed", task.computed())
+      .Add("seconds_in_batch", task.seconds_in_batch())
+      .Add("slow", task.slow());
+  return json.ToString();
+}
+
+}  // namespace
+
+std::string StatusText(const v1::GetRunStatusResponse& run, absl::Time now) {
+  std::string text = absl::StrFormat("run %s in %s, up %s\n", run.run_name(), run.run_directory(),
+                                     Age(run.uptime_seconds()));
+  const auto add = [&text](absl::string_view name, absl::string_view value) {
+    if (!value.empty()) absl::StrAppendFormat(&text, "%-17s%s\n", name, value);
+  };
+  std::string phase = PhaseName(run.state().phase());
+  if (!run.state().message().empty()) absl::StrAppend(&phase, ": ", run.state().message());
+  add("phase", phase);
+  const uint64_t last = run.state().last_step();
+  const bool knows_end = run.state().synchronous() && last > 0 && last != UINT64_MAX;
+  add("step", knows_end ? absl::StrCat(run.step(), " of ", last) : absl::StrCat(run.step()));
+  if (run.steps_per_second() > 0) {
+    add("rate", absl::StrFormat("%.2f steps/s, %.0f examples/s", run.steps_per_second(),
+                                run.examples_per_second()));
+  }
+  if (!run.waits_for().empty()) {
+    add("waits for", run.seconds_waiting() > 0
+                         ? absl::StrCat(run.waits_for(), ", for ", Age(run.seconds_waiting()))
+                         : run.waits_for());
+  }
+  add("missing", absl::StrJoin(run.state().waiting_for(), ", "));
+  const absl::optional<double> age = SecondsSinceCheckpoint(run, now);
+  if (run.last_checkpoint().empty()) {
+    add("last checkpoint", "none yet");
+  } else {
+    add("last checkpoint",
+        absl::StrCat(CheckpointPath(run), ", step ", run.last_checkpoint_step(),
+                     age.has_value() ? absl::StrCat(", ", Age(*age), " ago") : ""));
+  }
+  if (run.failed_checkpoints() > 0) {
+    add("failed",
+        absl::StrCat(run.failed_checkpoints(), " checkpoints, the last at ", run.last_failure()));
+  }
+  if (run.skipped_batches() > 0) add("skipped", absl::StrCat(run.skipped_batches(), " batches"));
+  AppendTasks(run, &text);
+  return text;
+}
+
+std::string StatusJson(const v1::GetRunStatusResponse& run, absl::Time now) {
+  std::vector<std::string> tasks, missing;
+  for (const Task& task : run.tasks()) tasks.push_back(TaskJson(task));
+  for (const std::string& name : run.state().waiting_for()) {
+    missing.push_back(absl::StrCat("\"", name, "\""));
+  }
+  JsonObject json;
+  json.Add("run", run.run_name())
+      .Add("run_id", run.run_id())
+      .Add("run_directory", run.run_directory())
+      .Add("phase", PhaseName(run.state().phase()))
+      .Add("message", run.state().message())
+      .Add("step", run.step())
+      .Add("last_step", run.state().last_step())
+      .Add("steps_per_second", run.steps_per_second())
+      .Add("examples_per_second", run.examples_per_second())
+      .Add("uptime_seconds", run.uptime_seconds())
+      .Add("waits_for", run.waits_for())
+      .Add("seconds_waiting", run.seconds_waiting())
+      .Add("last_checkpoint", CheckpointPath(run))
+      .Add("last_checkpoint_step", run.last_checkpoint_step())
+      .Add("seconds_since_checkpoint", SecondsSinceCheckpoint(run, now))
+      .Add("failed_checkpoints", run.failed_checkpoints())
+      .Add("skipped_batches", run.skipped_batches())
+      .AddJson("missing", absl::StrCat("[", absl::StrJoin(missing, ", "), "]"))
+      .AddJson("tasks", absl::StrCat("[", absl::StrJoin(tasks, ", "), "]"));
+  return json.ToString() + "\n";
+}
+
+}  // namespace shoal

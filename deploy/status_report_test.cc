@@ -1,0 +1,74 @@
+#include "deploy/status_report.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const absl::Time kNow = absl::FromUnixSeconds(1000);
+
+v1::GetRunStatusResponse TrainingRun() {
+  v1::GetRunStatusResponse run;
+  run.set_run_name("mlp");
+  run.set_run_directory("/runs/mlp");
+  run.mutable_state()->set_phase(v1::RunState::PHASE_TRAINING);
+  run.mutable_state()->set_synchronous(true);
+  run.mutable_state()->set_last_step(500);
+  run.mutable_state()->add_waiting_for("worker/2");
+  run.set_step(120);
+  run.set_steps_per_second(12.5);
+  run.set_examples_per_second(1600);
+  run.set_last_checkpoint("ckpt-100");
+  run.set_last_checkpoint_step(100);
+  run.set_last_checkpoint_unix_seconds(970);
+  run.set_waits_for("worker/1 (7.1 s in one batch) to get past step 120");
+  run.set_seconds_waiting(7.2);
+  v1::GetRunStatusResponse::Task* task = run.add_tasks();
+  task->mutable_member()->set_job(v1::JOB_WORKER);
+  task->mutable_member()->set_index(1);
+  task->set_incarnation(3);
+  task->set_seconds_since_heartbeat(0.25);
+  task->set_host("b");
+  task->set_process_id(77);
+  task->set_activity("computes \"x\"");
+  task->set_slow("7.1 s in one batch");
+  return run;
+}
+
+TEST(StatusReportTest, TextNamesWhoIsThereAndWhatItWaitsFor) {
+  const std::string text = StatusText(TrainingRun(), kNow);
+  for (const char* words :
+       {"run mlp in /runs/mlp", "training", "120 of 500", "12.50 steps/s, 1600 examples/s",
+        "worker/1 (7.1 s in one batch) to get past step 120, for 7s", "worker/2",
+        "/runs/mlp/checkpoints/ckpt-100, step 100, 30s ago", "77 on b: computes",
+        "slow: 7.1 s in one batch"}) {
+    EXPECT_THAT(text, HasSubstr(words));
+  }
+}
+
+TEST(StatusReportTest, WhatThereIsNotIsLeftOut) {
+  const std::string text = StatusText(v1::GetRunStatusResponse(), kNow);
+  EXPECT_THAT(text, HasSubstr("none yet"));
+  EXPECT_THAT(text, Not(HasSubstr("waits for")));
+  EXPECT_THAT(text, Not(HasSubstr("incarnation")));
+}
+
+TEST(StatusReportTest, JsonHasAllOfItQuoted) {
+  const std::string json = StatusJson(TrainingRun(), kNow);
+  for (const char* words : {"\"phase\": \"training\"", "\"missing\": [\"worker/2\"]",
+                            "\"seconds_since_checkpoint\": 30",
+                            "\"tasks\": [{\"task\": \"worker/1\", \"incarnation\": 3",
+                            "\"activity\": \"computes \\\"x\\\"\"", "\"last_step\": 500"}) {
+    EXPECT_THAT(json, HasSubstr(words));
+  }
+  EXPECT_THAT(StatusJson(v1::GetRunStatusResponse(), kNow), HasSubstr("\"tasks\": []}"));
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""`shoal status|checkpoint|stop|health` on runs that are under way."""
+import json
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+
+import cluster
+
+SMALL = str(pathlib.Path(__file__).resolve().parent / "small.textproto")
+TWO = ("--num_ps_tasks=2", "--num_replicas=2", "--num_epochs=5000", "--save_every=1000000")
+
+
+def shoal(*arguments, code=0):
+    """What the command prints: to standard output, or, if it ends with an error, to the other."""
+    done = subprocess.run([cluster.shoal_binary(), *arguments], capture_output=True, text=True, timeout=90,
+                          check=False)
+    assert done.returncode == code, f"{arguments}: {done.returncode}, not {code}\n{done.stdout}{done.stderr}"
+    return done.stdout if code == 0 else done.stderr
+
+
+def addresses(run):
+    """The chief's address, and those of the ps."""
+    text = (run.out / "cluster.textproto").read_text()
+    everybody = set(re.findall(r"127\.0\.0\.1:\d+", text))
+    status = json.loads(shoal("status", str(run.out), "--json"))
+    servers = [task["address"] for task in status["tasks"] if task["address"]]
+    (chief,) = everybody - set(servers)
+    return chief, servers
+
+
+def status_names_everybody():
+    with cluster.Run(SMALL, *TWO) as run:
+        run.start()
+        run.wait_for_step(30)
+        chief, _ = addresses(run)
+        text = shoal("status", chief)
+        for words in ("run small in", "training", "steps/s", "ps/0", "ps/1", "worker/0", "worker/1"):
+            assert words in text, text
+        status = json.loads(shoal("status", str(run.out), "--json"))
+        assert status["phase"] == "training" and status["step"] >= 30, status
+        assert sorted(task["task"] for task in status["tasks"]) == ["ps/0", "ps/1", "worker/0", "worker/1"], status
+        assert status["missing"] == [] and status["waits_for"] == "", status
+        assert all(task["process_id"] in run.pids() for task in status["tasks"]), status
+
+
+def status_says_who_holds_it_up():
+    with cluster.Run(SMALL, *TWO, "--set", "cluster.lease_seconds=60") as run:
+        run.start()
+        run.wait_for_step(30)
+        run.kill("worker", 1, signal.SIGSTOP)
+        while True:
+            status = json.loads(shoal("status", str(run.out), "--json"))
+            slow = {task["task"]: task["slow"] for task in status["tasks"] if task["slow"]}
+            if slow and status["waits_for"]:
+                break
+            assert run.process.poll() is None, run.output
+        assert list(slow) == ["worker/1"] and "not heard for" in slow["worker/1"], status
+        assert status["waits_for"].startswith("worker/1 (not heard for"), status
+        run.kill("worker", 1, signal.SIGCONT)
+
+
+def a_checkpoint_is_durable_when_the_command_returns():
+    with cluster.Run(SMALL, *TWO) as run:
+        run.start()
+        run.wait_for_step(30)
+        first = pathlib.Path(shoal("checkpoint", str(run.out)).strip())
+        assert (first / "MANIFEST").is_file(), first
+        chief, _ = addresses(run)
+        second = pathlib.Path(shoal("checkpoint", chief).strip())
+        assert second != first and (second / "MANIFEST").is_file(), second
+        run.wait_for_step(run.step() + 10)  # It goes on.
+
+
+def stop_ends_the_run_as_ctrl_c_does():
+    with cluster.Run(SMALL, *TWO) as run:
+        run.start()
+        run.wait_for_step(30)
+        path = pathlib.Path(shoal("stop", str(run.out)).strip())
+        assert (path / "MANIFEST").is_file(), path
+        assert run.wait() == 143, run.output
+        run.assert_nothing_left()
+        summary = run.summary()
+        assert summary["status"] == "stopped" and summary["checkpoint"] == str(path), summary
+        assert "no chief answers there" in shoal("status", str(run.out), code=138)
+
+
+def health_is_of_the_process_or_of_its_role():
+    with cluster.Run(SMALL, *TWO) as run:
+        run.start()
+        run.wait_for_step(5)
+        chief, servers = addresses(run)
+        for address, role in [(chief, "chief"), (servers[0], "ps"), (servers[1], "ps")]:
+            assert shoal("health", address) == "serving\n"
+            assert shoal("health", address, f"--service={role}") == "serving\n"
+        assert servers[0] in shoal("health", servers[0], "--service=chief", code=78)
+        assert "is no chief" in shoal("status", servers[0], code=78)
+        assert "is no chief" in shoal("stop", servers[0], code=78)
+
+
+def an_address_where_nobody_is_says_so():
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # Nobody listens there, and nobody will.
+        nobody = f"127.0.0.1:{held.getsockname()[1]}"
+        for command in ("status", "checkpoint", "stop"):
+            assert f"{nobody}: no chief answers there" in shoal(command, nobody, code=138)
+        assert nobody in shoal("health", nobody, code=138)
+
+
+if __name__ == "__main__":
+    cluster.main([status_names_everybody, status_says_who_holds_it_up,
+                  a_checkpoint_is_durable_when_the_command_returns, stop_ends_the_run_as_ctrl_c_does,
+                  health_is_of_the_process_or_of_its_role, an_address_where_nobody_is_says_so])
