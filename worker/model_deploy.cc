@@ -118,12 +118,14 @@ absl::StatusOr<std::vector<Clone>> CreateClones(const DeploymentConfig& config,
     const auto names = builder.WithNameScope(scope);
     clone.scope = names.name();
     const auto device = builder.WithDevice(clone.device);
-    const auto in_clone = builder.WithClone(i);
+    const auto in_clone = builder.WithClone(i, config.num_clones());
     const auto reuse = builder.ReenterVariableScope(i == 0 ? Reuse::kInherit : Reuse::kReuse);
     clone.outputs = model_fn(builder);
     if (!builder.status().ok()) return builder.status();
     clones.push_back(std::move(clone));
   }
+  builder.FinishClones();
+  if (!builder.status().ok()) return builder.status();
   return clones;
 }
 
@@ -165,6 +167,7 @@ absl::StatusOr<OptimizedClones> OptimizeClones(GraphBuilder& builder,
     regularization.clear();
     if (!loss.total.valid()) continue;
     parts.Add(loss);
+    if (builder.has_clone_sums()) continue;
     ASSIGN_OR_RETURN(std::vector<GradientAndVariable> gradients,
                      OptimizeClone(builder, clone, loss, variables));
     clone_gradients.push_back(std::move(gradients));
@@ -177,6 +180,14 @@ absl::StatusOr<OptimizedClones> OptimizeClones(GraphBuilder& builder,
   result.total_loss = SumOf(builder, parts.totals, "total_loss");
   result.data_loss = SumOf(builder, parts.data, "data_loss");
   result.regularization_loss = parts.regularization;
+  if (builder.has_clone_sums()) {
+    ASSIGN_OR_RETURN(const std::vector<Output> gradients,
+                     BuildGradients(builder, result.total_loss, variables));
+    clone_gradients.emplace_back();
+    for (size_t i = 0; i < variables.size(); ++i) {
+      clone_gradients[0].push_back({gradients[i], variables[i]});
+    }
+  }
   result.gradients = SumClonesGradients(builder, clone_gradients, options.reduce_devices);
   return result;
 }

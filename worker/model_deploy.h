@@ -76,6 +76,7 @@ struct DeployedModel {
   std::vector<Clone> clones;
 };
 
+// Layers that need all clones, as BatchNorm with sync_clones, are complete when it returns.
 absl::StatusOr<std::vector<Clone>> CreateClones(const DeploymentConfig& config,
                                                 GraphBuilder& builder,
                                                 const CloneFunction& model_fn);
@@ -105,7 +106,8 @@ struct OptimizedClones {
   std::vector<GradientAndVariable> gradients;  // summed over the clones, all valid
   std::vector<ScalarSummary> summaries;
 };
-// InvalidArgument if no clone has any loss.
+// Where layers exchange values between the clones, a clone's loss depends on all of them: there the
+// gradients are those of the total loss. InvalidArgument if no clone has any loss.
 absl::StatusOr<OptimizedClones> OptimizeClones(GraphBuilder& builder,
                                                const std::vector<Clone>& clones,
                                                const OptimizeClonesOptions& options = {});

@@ -58,7 +58,15 @@ Output Differentiator::GradientOf(Output output) {
   std::vector<std::vector<Output>>& of_node = flowed_[output.node->id];
   if (output.index >= static_cast<int>(of_node.size())) return {};
   std::vector<Output>& parts = of_node[output.index];
-  if (parts.size() > 1) parts = {ops::AddN(builder_, parts)};
+  if (parts.size() > 1) {
+    // Of what belongs to a clone: where that is, for that clone.
+    const Node& node = *output.node;
+    const bool is_of_clone = node.clone_index >= 0;
+    const auto device = builder_.WithDevice(is_of_clone ? node.device.ToString() : "");
+    const auto in_clone =
+        builder_.WithClone(is_of_clone ? node.clone_index : builder_.clone_index());
+    parts = {ops::AddN(builder_, parts)};
+  }
   return parts.empty() ? Output{} : parts[0];
 }
 

@@ -1,10 +1,14 @@
 #include "ml/graph/graph.h"
 
+#include <functional>
+#include <queue>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+
+#include "base/log.h"
 
 namespace shoal {
 
@@ -45,6 +49,40 @@ const Node* Graph::AppendVariable(std::unique_ptr<Node> node, VariableSpec spec)
   const Node* appended = Append(std::move(node));
   variables_.push_back({std::move(spec), appended});
   return appended;
+}
+
+void Graph::AddTerm(const Node* sum, Output term) {
+  Node& node = *nodes_[sum->id];
+  CHECK(&node == sum && node.op == "AddN") << sum->name << " is no sum of this graph";
+  node.inputs.push_back(term);
+}
+
+bool Graph::OrderByDependence() {
+  std::vector<int> missing(nodes_.size(), 0);
+  std::vector<std::vector<int>> users(nodes_.size());
+  std::priority_queue<int, std::vector<int>, std::greater<int>> ready;
+  for (const auto& node : nodes_) {
+    missing[node->id] = static_cast<int>(node->inputs.size());
+    for (const Output& input : node->inputs) users[input.node->id].push_back(node->id);
+    if (node->inputs.empty()) ready.push(node->id);
+  }
+  std::vector<int> order;
+  while (!ready.empty()) {
+    const int id = ready.top();
+    ready.pop();
+    for (int user : users[id]) {
+      if (--missing[user] == 0) ready.push(user);
+    }
+    order.push_back(id);
+  }
+  if (order.size() != nodes_.size()) return false;
+  std::vector<std::unique_ptr<Node>> nodes;
+  for (int id : order) {
+    nodes.push_back(std::move(nodes_[id]));
+    nodes.back()->id = static_cast<int>(nodes.size()) - 1;
+  }
+  nodes_ = std::move(nodes);
+  return true;
 }
 
 std::string Graph::ToString() const {

@@ -91,6 +91,12 @@ class Graph {
   // For GraphBuilder: takes a complete node, whose name must be new.
   const Node* Append(std::unique_ptr<Node> node);
   const Node* AppendVariable(std::unique_ptr<Node> node, VariableSpec spec);
+  // One more term for an AddN of this graph, which may be younger than the sum: until
+  // OrderByDependence, ids are then no order of dependence.
+  void AddTerm(const Node* sum, Output term);
+  // Makes ids an order of dependence again, as near as can be to the present one. False, and
+  // nothing is changed, if a node depends on itself.
+  [[nodiscard]] bool OrderByDependence();
 
   // One line per node: "name = Op(inputs) [attributes] -> outputs @device".
   std::string ToString() const;

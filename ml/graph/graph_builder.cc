@@ -61,10 +61,36 @@ GraphBuilder::Scope GraphBuilder::WithVariableDevice(DeviceFunction function) {
   return PushDevice(&variable_devices_, {DeviceSpec(), std::move(function)});
 }
 
-GraphBuilder::Scope GraphBuilder::WithClone(int clone_index) {
-  const int previous = clone_index_;
+GraphBuilder::Scope GraphBuilder::WithClone(int clone_index, int num_clones) {
+  const int previous = clone_index_, previous_number = num_clones_;
   clone_index_ = clone_index;
-  return Scope([this, previous] { clone_index_ = previous; }, name_scope_);
+  num_clones_ = num_clones;
+  return Scope(
+      [this, previous, previous_number] {
+        clone_index_ = previous;
+        num_clones_ = previous_number;
+      },
+      name_scope_);
+}
+
+Output GraphBuilder::SumOverClones(Output value, absl::string_view key) {
+  if (!status_.ok() || !value.valid()) return {};
+  const std::string place = absl::StrCat(variable_scope_, key);
+  const int call = clone_sum_calls_[absl::StrCat(clone_index_, " ", place)]++;
+  const Node*& sum = clone_sums_[absl::StrCat(place, " ", call)];
+  if (sum == nullptr) {
+    const auto no_clone = WithClone(-1);
+    sum = AddNode("AddN", {value}, {}, "sum_over_clones");
+  } else {
+    graph_->AddTerm(sum, value);
+  }
+  return {sum, 0};
+}
+
+void GraphBuilder::FinishClones() {
+  if (!status_.ok() || !has_clone_sums() || graph_->OrderByDependence()) return;
+  SetError(absl::InvalidArgumentError(
+      "the clones exchange values in different orders; build all of them by the same calls"));
 }
 
 GraphBuilder::Scope GraphBuilder::WithGradientOf(const Node* node) {

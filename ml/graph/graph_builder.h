@@ -71,8 +71,8 @@ class GraphBuilder {
   [[nodiscard]] Scope WithDevice(DeviceFunction function);
   // The innermost device scope of every variable made inside.
   [[nodiscard]] Scope WithVariableDevice(DeviceFunction function);
-  // Nodes inside belong to this clone.
-  [[nodiscard]] Scope WithClone(int clone_index);
+  // Nodes inside belong to this clone, of so many that are built one after the other.
+  [[nodiscard]] Scope WithClone(int clone_index, int num_clones = 1);
   // Nodes inside are the gradient of `node`.
   [[nodiscard]] Scope WithGradientOf(const Node* node);
   // Opens "outer/name" for variables and a name scope of that name.
@@ -107,6 +107,14 @@ class GraphBuilder {
   // Adds `value`, which the variable's owner will fold into it, to kUpdateOps.
   Output AddUpdateOp(Output variable, Output value);
 
+  // The sum of the values that every clone gives for `key`, in its variable scope: the n-th call of
+  // one clone belongs to the n-th of the others. Belongs to no clone, so that clones without
+  // examples are left out, and is on the first one's device. All clones must be built before the
+  // graph is differentiated or compiled, and then FinishClones called.
+  Output SumOverClones(Output value, absl::string_view key);
+  void FinishClones();
+  bool has_clone_sums() const { return !clone_sums_.empty(); }
+
   void AddToCollection(absl::string_view collection, Output output);
 
   // What the open device scopes give a node of this type.
@@ -114,6 +122,7 @@ class GraphBuilder {
   const std::string& name_scope() const { return name_scope_; }
   const std::string& variable_scope() const { return variable_scope_; }
   int clone_index() const { return clone_index_; }
+  int num_clones() const { return num_clones_; }
 
  private:
   struct DeviceEntry {
@@ -136,6 +145,9 @@ class GraphBuilder {
   std::vector<DeviceEntry> devices_;           // outermost first
   std::vector<DeviceEntry> variable_devices_;  // the last one counts
   int clone_index_ = -1;
+  int num_clones_ = 1;
+  std::map<std::string, const Node*> clone_sums_;  // by scope, key and number of the call
+  std::map<std::string, int> clone_sum_calls_;     // by clone, scope and key
   const Node* gradient_of_ = nullptr;
   std::map<std::string, int> names_used_;           // in lower case, with the next number to try
   std::map<std::string, int> default_scopes_used_;  // full variable scope of a default name

@@ -165,6 +165,7 @@ Output BuildBatchNormLayer(const v1::BatchNormLayer& layer, Activation activatio
   options.is_training = context.is_training;
   options.use_scale = !layer.no_scale();
   options.use_offset = !layer.no_offset();
+  options.sync_clones = layer.sync_clones();
   if (layer.has_decay()) options.decay = layer.decay();
   if (layer.has_epsilon()) options.epsilon = layer.epsilon();
   if (!(options.decay >= 0 && options.decay <= 1) || !(options.epsilon > 0)) {

@@ -16,6 +16,10 @@ struct BatchNormOptions {
   bool use_offset = true;  // beta; else 0
   double scale_initial_value = 1;
   bool is_training = true;
+  // In training the moments are those of all clones' examples together, forward and backward: two
+  // clones of b examples compute what one of 2b does. By plain ops, slower than without. Every
+  // clone must build the layer.
+  bool sync_clones = false;
   std::string scope = "";  // default: BatchNorm, BatchNorm_1, ...
 };
 // Normalizes each channel over the batch (and the pixels), in training with the batch's moments,
