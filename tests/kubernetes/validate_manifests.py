@@ -28,9 +28,7 @@ PYDANTIC = {"JobSet": "JobsetV1alpha2JobSet", "TrainingRuntime": "TrainerV1alpha
 # The Prometheus operator has no models in PyPI: the fields that are used here, by their path.
 POD_MONITOR = {"apiVersion", "kind", "metadata", "spec", "spec.selector", "spec.selector.matchLabels",
                "spec.podMetricsEndpoints", "spec.podMetricsEndpoints.port", "spec.podMetricsEndpoints.path",
-               "spec.podMetricsEndpoints.interval", "spec.podMetricsEndpoints.relabelings",
-               "spec.podMetricsEndpoints.relabelings.action", "spec.podMetricsEndpoints.relabelings.sourceLabels",
-               "spec.podMetricsEndpoints.relabelings.targetLabel"}
+               "spec.podMetricsEndpoints.interval"}
 PROMETHEUS_RULE = {"apiVersion", "kind", "metadata", "spec", "spec.groups", "spec.groups.name", "spec.groups.rules",
                    "spec.groups.interval", "spec.groups.rules.alert", "spec.groups.rules.expr", "spec.groups.rules.for",
                    "spec.groups.rules.record", "spec.groups.rules.labels", "spec.groups.rules.annotations"}

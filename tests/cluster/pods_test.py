@@ -1,0 +1,178 @@
+#!/usr/bin/python3
+"""The manifests of deploy/kubernetes run for real: the image of deploy/docker/build, 1 chief, 2 ps and 2 workers in
+containers on a network with names. See pods.py for what stands in for Kubernetes."""
+import contextlib
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import traceback
+
+import yaml
+
+from containers import Containers
+from pods import Cluster
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "real_process"))
+import cluster as local_run  # its digest of a run's variables  pylint: disable=wrong-import-position
+
+STEPS = 600
+FLAGS = (f"--set=max_steps={STEPS}", "--set=checkpoint.save_every=100", "--set=eval_every=300")
+
+
+def call(*command, **options):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd=ROOT, **options)
+    assert done.returncode == 0, f"{command}: {done.stderr}"
+    return done.stdout
+
+
+class Test:
+    """What the tests share: the image, made once."""
+
+    def __init__(self, containers):
+        self.containers = containers
+        said = call("deploy/docker/build", "--with_data", "--binary=bazel-bin/deploy/shoal",
+                    env=containers.environment)
+        print(f"image: {said.strip()}", flush=True)
+        self.image = said.split()[0]
+
+    def manifests(self, *flags):
+        text = call("deploy/kubernetes/render", "--run=deploy/runs/fashion_mlp.textproto", f"--image={self.image}",
+                    "--overlay=local", *flags)
+        return list(yaml.safe_load_all(text))
+
+    @contextlib.contextmanager
+    def cluster(self, name, *flags):
+        with Cluster(self.containers, self.manifests(*flags), self.containers.folder / "claims" / name) as running:
+            yield running
+
+
+class Output:
+    """The run's directory on the claim."""
+
+    def __init__(self, running):
+        self.run = local_run.Run("", out=running.folder / "shoal-out")
+
+    def step(self):
+        return self.run.step()
+
+    def digest(self):
+        return self.run.digest()
+
+    def summary(self):
+        return self.run.summary()
+
+
+def wait_for_step(running, output, step):
+    running.wait(lambda: output.step() >= step, 120, f"step {step}")
+
+
+def an_undisturbed_run_trains(test):
+    with test.cluster("undisturbed", *FLAGS) as running:
+        output = Output(running)
+        for hostname in ("shoal-chief-0", "shoal-ps-0", "shoal-ps-1", "shoal-worker-0", "shoal-worker-1"):
+            running.wait(lambda h=hostname: running.is_ready(h), 60, f"{hostname} is ready")
+        running.wait_done(240)
+        assert not [e for e in running.exits if e[1] != 0], running.exits
+        summary = output.summary()
+        assert output.step() == STEPS, output.step()
+        assert summary["test_accuracy"] > 0.8, summary
+        # A ps that has ended starts again, as a StatefulSet does, and waits; then its owner deletes it.
+        assert set(running.delete("shoal-ps").values()) <= {0, 143}, running.exits
+        test.digest = output.digest()
+
+
+def killed_pods_come_back_and_the_bytes_are_the_same(test):
+    with test.cluster("killed", *FLAGS) as running:
+        output = Output(running)
+        wait_for_step(running, output, 50)
+        running.kill("shoal-worker-1")
+        wait_for_step(running, output, 150)
+        running.kill("shoal-ps-0")
+        wait_for_step(running, output, 250)
+        running.lose("shoal-ps-1")  # comes back with another address
+        running.wait_done(240)
+        failed = sorted(e for e in running.exits if e[1] != 0)
+        assert failed == [("shoal-ps-0", 137), ("shoal-ps-1", 137), ("shoal-worker-1", 137)], running.exits
+        assert output.step() == STEPS, output.step()
+        assert output.digest() == test.digest, "not the bytes of the undisturbed run"
+
+
+def a_lost_chief_goes_on_from_its_checkpoint(test):
+    with test.cluster("chief", *FLAGS) as running:
+        output = Output(running)
+        wait_for_step(running, output, 250)
+        running.kill("shoal-chief-0")
+        running.wait_done(240)
+        codes = {code for _, code in running.exits}
+        # The others hear of it and say "start me again".
+        assert ("shoal-chief-0", 137) in running.exits and codes <= {0, 137, 138}, running.exits
+        assert output.digest() == test.digest, "not the bytes of the undisturbed run"
+
+
+def stop_and_resume_give_the_same_bytes(test):
+    name, everything = "stopped", ("shoal-chief", "shoal-ps", "shoal-worker")
+    with test.cluster(name, *FLAGS) as running:
+        output = Output(running)
+        wait_for_step(running, output, 230)
+        codes = running.delete(*everything)
+        stopped_at = output.step()
+        assert codes["shoal-chief-0"] == 143, f"{codes}\n{running.all_logs()}"
+        assert set(codes.values()) <= {0, 143}, f"{codes}\n{running.all_logs()}"
+        assert 230 <= stopped_at < STEPS, stopped_at
+        saved = max(int(re.match(r"\D*(\d+)", p.parent.name)[1]) for p in
+                    (running.folder / "shoal-out" / "checkpoints").glob("*/MANIFEST"))
+        # Made when it was asked to go: a little before the last step, and not the one of step 200.
+        assert 230 <= saved <= stopped_at, f"the newest checkpoint is of {saved}, the last step {stopped_at}"
+    with test.cluster(name, *FLAGS) as running:
+        output = Output(running)
+        running.wait_done(240)
+        steps = [line["step"] for line in output.run.metrics()]
+        assert steps == list(range(1, STEPS + 1)), "steps are missing or there twice"
+        assert output.digest() == test.digest, "not the bytes of the undisturbed run"
+
+
+def a_permanent_exit_code_fails_the_job_at_once(test):
+    with test.cluster("permanent", "--set=optimizer.no_such_field=1") as running:
+        chief, worker = running.workloads["shoal-chief"], running.workloads["shoal-worker"]
+        deadline = time.monotonic() + 60
+        while not (chief.failed and worker.failed):
+            assert time.monotonic() < deadline, running.exits
+            time.sleep(0.1)
+        assert chief.failures == {0: 1} and sum(worker.failures.values()) == 1, (chief.failures, worker.failures)
+        assert {code for _, code in running.exits} == {64}, running.exits
+        assert "no_such_field" in running.logs["shoal-chief-0"], running.logs["shoal-chief-0"]
+
+
+def the_image_has_no_shell(test):
+    done = subprocess.run(["podman", "run", "--rm", "--network=none", "--entrypoint=/bin/sh", test.image, "-c", "true"],
+                          env=test.containers.environment, capture_output=True, text=True)
+    assert done.returncode == 127, done
+    inspected = json.loads(test.containers.podman("image", "inspect", test.image))[0]
+    assert inspected["Config"]["User"] == "65532:65532" and inspected["Config"]["Entrypoint"] == ["/usr/bin/shoal"]
+
+
+def main():
+    tests = [the_image_has_no_shell, a_permanent_exit_code_fails_the_job_at_once, an_undisturbed_run_trains,
+             killed_pods_come_back_and_the_bytes_are_the_same, a_lost_chief_goes_on_from_its_checkpoint,
+             stop_and_resume_give_the_same_bytes]
+    failed = 0
+    with Containers() as containers:
+        shared = Test(containers)
+        for test in tests:
+            if sys.argv[1:] and test.__name__ not in [*sys.argv[1:], "an_undisturbed_run_trains"]:
+                continue
+            start = time.monotonic()
+            try:
+                test(shared)
+                print(f"[ OK     ] {test.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
+            except Exception:  # one that is broken must not keep the others from running
+                failed += 1
+                print(f"[ FAILED ] {test.__name__}\n{traceback.format_exc()[-6000:]}", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+main()
