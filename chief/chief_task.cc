@@ -297,7 +297,10 @@ absl::Status RunChief(const TaskOptions& options) {
   ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> server, GrpcServer::Create(server_options));
   server->SetServing(true);
   ClusterSpec cluster = options.cluster;
-  if (cluster.chief().empty()) cluster.set_chief(server->address());
+  if (cluster.chief().empty()) {
+    const std::string& advertised = options.advertised_address;
+    cluster.set_chief(advertised.empty() ? server->address() : advertised);
+  }
   RETURN_IF_ERROR(task->RecordStart(cluster));
   RETURN_IF_ERROR(ReportAddress(options.report_fd, server->address()));
   LOG(INFO) << "chief of " << options.run.name() << " serves at " << server->address();

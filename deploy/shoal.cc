@@ -1,5 +1,7 @@
 // The one binary, and the one place that links all roles: shoal train, eval, predict, inspect,
-// chief, ps, worker.
+// task, chief, ps, worker.
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -17,6 +19,7 @@
 #include "deploy/worker_command.h"
 #include "deploy/worker_program.h"
 #include "ps/run_ps.h"
+#include "runtime/cluster/environment.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/task_main.h"
 #include "runtime/rpc/channel.h"
@@ -63,12 +66,29 @@ Command ControlCommand(std::string name, std::string summary,
           [links, run](absl::Span<const std::string> args) { return run(links, args); }};
 }
 
-Command TaskCommand(Job job, std::string summary, absl::Status (*run)(const TaskOptions&)) {
-  return {std::string(JobName(job)), std::move(summary),
-          [job, run](absl::Span<const std::string> args) { return TaskMain(job, args, run); }};
+absl::Status RunTaskOfAnyJob(const TaskOptions& options) {
+  switch (options.task.job) {
+    case Job::kChief:
+      return RunChief(options);
+    case Job::kPs:
+      return RunPs(options);
+    case Job::kWorker:
+      return RunWorkerAndHostedChief(options);
+    case Job::kEvaluator:
+      break;
+  }
+  return absl::InvalidArgumentError("job_name: this program has no evaluator");
 }
 
-std::vector<Command> Commands(const TrainRoles& roles) {
+// Without a job: the launcher's variables tell it.
+Command TaskCommand(absl::optional<Job> job, std::string summary, const Environment& environment) {
+  const std::string name(job.has_value() ? JobName(*job) : "task");
+  return {name, std::move(summary), [job, environment](absl::Span<const std::string> args) {
+            return TaskMain(job, args, &RunTaskOfAnyJob, ModelFrom::kRunFile, environment);
+          }};
+}
+
+std::vector<Command> Commands(const TrainRoles& roles, const Environment& environment) {
   return {
       {"train", "train what a run file describes: all tasks on this machine",
        [roles](absl::Span<const std::string> args) { return TrainMain(roles, args); }},
@@ -80,9 +100,10 @@ std::vector<Command> Commands(const TrainRoles& roles) {
       ControlCommand("checkpoint", "have a run make a checkpoint now", &CheckpointMain),
       ControlCommand("stop", "have a run make a checkpoint and end", &StopMain),
       ControlCommand("health", "whether a task lives, for probes", &HealthMain),
-      TaskCommand(Job::kChief, "one chief, started by hand", &RunChief),
-      TaskCommand(Job::kPs, "one parameter server, started by hand", &RunPs),
-      TaskCommand(Job::kWorker, "one worker, started by hand", &RunWorkerAndHostedChief)};
+      TaskCommand(absl::nullopt, "one task, as a cluster's launcher numbers it", environment),
+      TaskCommand(Job::kChief, "one chief, started by hand", environment),
+      TaskCommand(Job::kPs, "one parameter server, started by hand", environment),
+      TaskCommand(Job::kWorker, "one worker, started by hand", environment)};
 }
 
 }  // namespace
@@ -96,5 +117,5 @@ int main(int argc, char** argv) {
   roles.connect_chief = &shoal::ConnectChief;
   if (argc > 0) roles.program = argv[0];
   roles.no_color = std::getenv("NO_COLOR") != nullptr;
-  return shoal::RunCommand(shoal::Commands(roles), args);
+  return shoal::RunCommand(shoal::Commands(roles, shoal::ReadEnvironment(environ)), args);
 }

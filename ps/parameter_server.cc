@@ -7,6 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/notification.h"
@@ -226,6 +230,9 @@ absl::Status ParameterServer::Core::ListenOverGrpc() {
   server_options.bulk = bulk_server_.get();
   ASSIGN_OR_RETURN(server_, GrpcServer::Create(server_options));
   if (address_.empty()) address_ = server_->address();
+  if (absl::EndsWith(address_, ":0")) {
+    address_ = absl::StrCat(absl::StripSuffix(address_, "0"), server_->port());
+  }
   if (options_.shared_memory) OfferSharedMemory();
   return absl::OkStatus();
 }

@@ -1,5 +1,7 @@
 #include "worker/main.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -10,6 +12,7 @@
 
 #include "base/file_system.h"
 #include "base/status_macros.h"
+#include "runtime/cluster/environment.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/run_config.h"
 #include "runtime/config/text_proto.h"
@@ -106,7 +109,7 @@ int WorkerMain(absl::Span<const std::string> args, const ModelFactory& model) {
     return absl::InvalidArgumentError(
         "--chief_host: is missing; this program has no chief in it, start one with `shoal chief`");
   };
-  return TaskMain(Job::kWorker, args, run, ModelFrom::kElsewhere);
+  return TaskMain(Job::kWorker, args, run, ModelFrom::kElsewhere, ReadEnvironment(environ));
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "runtime/cluster/address.h"
 
+#include <arpa/inet.h>
+
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -48,6 +51,15 @@ absl::Status CheckAddress(absl::string_view field, absl::string_view address,
 bool IsWildcardAddress(absl::string_view address) {
   const absl::string_view host = address.substr(0, address.rfind(':'));
   return host == "0.0.0.0" || host == "[::]" || host == "*";
+}
+
+bool IsLoopbackAddress(absl::string_view address) {
+  if (absl::StartsWith(address, "unix:")) return true;
+  const size_t colon = address.rfind(':');
+  const std::string host(address.substr(0, colon));
+  if (host == "localhost" || host == "[::1]") return true;
+  in_addr v4;
+  return inet_pton(AF_INET, host.c_str(), &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127;
 }
 
 absl::StatusOr<std::vector<std::string>> ParseHostList(absl::string_view field,

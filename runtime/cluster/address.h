@@ -19,6 +19,10 @@ absl::Status CheckAddress(absl::string_view field, absl::string_view address,
 // Whether a server there listens at every address of its host (0.0.0.0, [::]): nothing to dial.
 bool IsWildcardAddress(absl::string_view address);
 
+// host:port, [v6]:port or unix:path on this machine. Names other than localhost are not looked up
+// and do not count.
+bool IsLoopbackAddress(absl::string_view address);
+
 // "a:1,b:2" -> {"a:1", "b:2"}, each one checked. Empty text is no address at all.
 absl::StatusOr<std::vector<std::string>> ParseHostList(absl::string_view field,
                                                        absl::string_view text);

@@ -137,7 +137,11 @@ constexpr FlagSpec kTable[] = {
      "Serve on addresses that other machines can reach, although connections are not encrypted."},
 
     {"job_name", kHand, kScopeTask, kText, "", "JOB",
-     "chief, ps or worker. The command says it already; another value is an error."},
+     "chief, ps, worker or evaluator, for `shoal task`. Other commands say it already; another "
+     "value is an error."},
+    {"cluster_from", kHand, kScopeTask, kText, "", "SOURCE",
+     "Who says which task this is and where the others are: flags, file (--cluster), tf_config, "
+     "jobset, kubernetes, mpi, torchrun or slurm. Default auto: the first of them that does."},
     {"task_index", kHand, kScopeTask, kText, "", "N",
      "Which task of its job this process is, from 0. Default 0 where the job has one task."},
     {"replica_id", kHand, kScopeTask, kText, "deployment.replica_id", "N",
@@ -146,8 +150,11 @@ constexpr FlagSpec kTable[] = {
      "Addresses of all parameter servers, host:port with commas, in order of task_index."},
     {"worker_hosts", kHand, kScopeTask, kText, "", "LIST", "Addresses of all workers, likewise."},
     {"chief_host", kHand, kScopeTask, kText, "", "ADDRESS",
-     "Address of the chief. With --task_index it is enough for a worker, and with "
-     "--listen_address for a ps: they learn the rest from it."},
+     "Address of the chief. With --task_index it is enough for a worker or ps: they learn the rest "
+     "from it."},
+    {"chief_port", kHand, kScopeTask, kText, "", "PORT",
+     "The chief's port where --chief_host or the launcher names only its host. Default: the "
+     "launcher's, e.g. 15000 + job number % 10000 under Slurm; 2222 in Kubernetes."},
     {"cluster", kHand, kScopeTask, kText, "", "FILE",
      "A text proto of shoal.v1.ClusterSpec, instead of the three above."},
     {"listen_address", kHand, kScopeTask, kText, "", "ADDRESS",
@@ -160,6 +167,9 @@ constexpr FlagSpec kTable[] = {
      "The key of --tls_cert, PEM, not encrypted."},
     {"tls_ca", kHand, kScopeTask | kScopeTrain | kScopeControl, kText, "", "FILE",
      "Certificates of the authorities that peers' certificates must come from, PEM."},
+    {"advertise", kHand, kScopeTask, kText, "", "ADDRESS",
+     "What others dial, host or host:port, if not where this task serves. Default of a ps that "
+     "serves at every address: $POD_IP, or the address of this machine toward the chief."},
     {"log_file", kHand, kScopeTask, kText, "", "FILE",
      "Append the log there. Default: standard error."},
     {"answer", kHand, kScopeTask, kText, "", "FILE", "Launcher: say there what the model is.",

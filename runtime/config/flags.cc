@@ -76,6 +76,12 @@ absl::Status ParseWhole(const GivenFlag& flag, T* out) {
                 absl::StrCat("a whole number >= 0 is wanted, not \"", flag.value, "\""));
 }
 
+absl::Status ParsePort(const GivenFlag& flag, uint32_t* out) {
+  if (absl::SimpleAtoi(flag.value, out) && *out > 0 && *out < 65536) return absl::OkStatus();
+  return Broken(flag.label(),
+                absl::StrCat("a port from 1 to 65535 is wanted, not \"", flag.value, "\""));
+}
+
 absl::Status ApplySet(const GivenFlag& flag, v1::RunConfig* run) {
   const size_t equals = flag.value.find('=');
   if (equals == std::string::npos || equals == 0) {
@@ -96,6 +102,8 @@ absl::Status ApplyTaskFlag(const GivenFlag& flag, CommandLine* line) {
       {"worker_hosts", &task->worker_hosts},
       {"chief_host", &task->chief_host},
       {"job_name", &task->job_name},
+      {"cluster_from", &task->cluster_from},
+      {"advertise", &task->advertise},
       {"log_file", &task->log_file},
       {"metrics_address", &task->metrics_address},
       {"listen_address", &task->listen_address},
@@ -116,6 +124,7 @@ absl::Status ApplyTaskFlag(const GivenFlag& flag, CommandLine* line) {
   if (name == "task_index") return ParseWhole(flag, &task->task_index.emplace());
   if (name == "step") return ParseWhole(flag, &task->checkpoint_step.emplace());
   if (name == "timeout") return ParseWhole(flag, &task->timeout_seconds.emplace());
+  if (name == "chief_port") return ParsePort(flag, &task->chief_port);
   if (name == "report_fd") return ParseWhole(flag, &task->report_fd);
   const std::pair<absl::string_view, bool*> switches[] = {{"insecure", &task->insecure},
                                                           {"probabilities", &task->probabilities},

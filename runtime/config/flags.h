@@ -59,6 +59,9 @@ struct TaskFlags {
   std::string worker_hosts;
   std::string chief_host;
   std::string job_name;
+  std::string cluster_from;  // Whose word on job, index and addresses counts. Empty: auto.
+  uint32_t chief_port = 0;   // Where --chief_host or a launcher names no port. 0: the launcher's.
+  std::string advertise;     // What others dial instead of where this task listens.
   absl::optional<uint32_t> task_index;
   std::string listen_address;   // Where this task serves; default: its own address in the cluster.
   bool insecure = false;        // Serve where other machines can connect.

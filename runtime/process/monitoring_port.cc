@@ -11,7 +11,6 @@
 #include "runtime/cluster/address.h"
 #include "runtime/config/rule.h"
 #include "runtime/observability/json.h"
-#include "runtime/rpc/credentials.h"
 
 namespace shoal {
 namespace {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -15,6 +16,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "runtime/cluster/address.h"
+#include "runtime/cluster/task_resolver.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
 #include "runtime/config/run_config.h"
@@ -23,6 +25,7 @@
 #include "runtime/process/child.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/monitoring_port.h"
+#include "runtime/process/route.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/process/task_credentials.h"
 #include "runtime/rpc/credentials.h"
@@ -42,86 +45,98 @@ constexpr char kLocalExample[] =
     "  shoal worker --run=FILE --out=DIR --chief_host=127.0.0.1:2220 --task_index=1 &\n"
     "  wait\n";
 
-absl::StatusOr<ClusterSpec> ReadCluster(const TaskFlags& flags) {
-  const bool lists =
-      !flags.ps_hosts.empty() || !flags.worker_hosts.empty() || !flags.chief_host.empty();
-  if (flags.cluster_file.empty()) {
-    return ClusterSpec::FromHostLists(flags.ps_hosts, flags.worker_hosts, flags.chief_host);
+// From --task_index, for workers also --replica_id.
+absl::StatusOr<absl::optional<uint32_t>> GivenIndex(const absl::optional<Job>& job,
+                                                    const CommandLine& line) {
+  const absl::optional<uint32_t> index = line.task.task_index;
+  if (job != Job::kWorker || !line.run.deployment().has_replica_id()) return index;
+  const uint32_t replica_id = line.run.deployment().replica_id();
+  if (index.has_value() && *index != replica_id) {
+    return Broken("--replica_id", absl::StrCat("is ", replica_id, ", but --task_index is ", *index,
+                                               "; they are the same number"));
   }
-  if (lists) {
-    return Broken(
-        "--cluster",
-        "is given together with --ps_hosts, --worker_hosts or --chief_host; use one form");
-  }
-  return ClusterSpec::FromFile(flags.cluster_file);
+  return absl::optional<uint32_t>(replica_id);
 }
 
-// From --task_index, for workers also --replica_id, or 0 where nothing else is possible.
-absl::StatusOr<TaskId> ResolveTaskId(Job job, const CommandLine& line, const ClusterSpec& cluster) {
+absl::StatusOr<absl::optional<Job>> GivenJob(const absl::optional<Job>& command,
+                                             const std::string& job_name) {
+  if (job_name.empty()) return command;
+  ASSIGN_OR_RETURN(const Job named, ParseJob(job_name));
+  if (command.has_value() && named != *command) {
+    return Broken("--job_name", absl::StrCat("is ", job_name, ", but the command is `shoal ",
+                                             JobName(*command), "`; drop the flag"));
+  }
+  return absl::optional<Job>(named);
+}
+
+absl::StatusOr<ResolvedTask> ResolvePlace(const absl::optional<Job>& command,
+                                          const CommandLine& line,
+                                          const Surroundings& surroundings) {
   const TaskFlags& flags = line.task;
-  if (!flags.job_name.empty()) {
-    ASSIGN_OR_RETURN(const Job named, ParseJob(flags.job_name));
-    if (named != job) {
-      return Broken("--job_name",
-                    absl::StrCat("is ", flags.job_name, ", but the command is `shoal ",
-                                 JobName(job), "`; drop the flag"));
-    }
-  }
-  TaskId task{job, flags.task_index.value_or(0)};
-  if (job == Job::kWorker && line.run.deployment().has_replica_id()) {
-    const uint32_t replica_id = line.run.deployment().replica_id();
-    if (flags.task_index.has_value() && *flags.task_index != replica_id) {
-      return Broken("--replica_id", absl::StrCat("is ", replica_id, ", but --task_index is ",
-                                                 *flags.task_index, "; they are the same number"));
-    }
-    task.index = replica_id;
-    return task;
-  }
-  const size_t tasks = job == Job::kPs ? cluster.ps().size() : cluster.workers().size();
-  if (job != Job::kChief && !flags.task_index.has_value() && tasks != 1) {
-    return Broken("--task_index", absl::StrCat("is missing; say which task of job ", JobName(job),
-                                               " this is, from 0"));
-  }
-  if (job == Job::kChief && task.index != 0) {
-    return Broken("--task_index", absl::StrCat("is ", task.index, "; the only chief is task 0"));
-  }
-  return task;
+  const v1::DeploymentOptions& deployment = line.run.deployment();
+  ResolverInput input;
+  ASSIGN_OR_RETURN(input.from, ParseClusterSource(flags.cluster_from));
+  ASSIGN_OR_RETURN(input.job, GivenJob(command, flags.job_name));
+  ASSIGN_OR_RETURN(input.task_index, GivenIndex(input.job, line));
+  input.cluster_file = flags.cluster_file;
+  input.ps_hosts = flags.ps_hosts;
+  input.worker_hosts = flags.worker_hosts;
+  input.chief_host = flags.chief_host;
+  input.listen_address = flags.listen_address;
+  input.chief_port = flags.chief_port;
+  if (deployment.has_num_ps_tasks()) input.num_ps_tasks = deployment.num_ps_tasks();
+  if (deployment.has_num_replicas()) input.num_replicas = deployment.num_replicas();
+  input.hostname = surroundings.hostname;
+  input.environment = surroundings.environment;
+  return ResolveTaskPlace(input);
 }
 
-// Where the task serves and where its chief is.
-absl::Status ResolveAddresses(const TaskFlags& flags, TaskOptions* options) {
-  const ClusterSpec& cluster = options->cluster;
-  const TaskId task = options->task;
-  const bool listed = task.job == Job::kPs ? !cluster.ps().empty() : !cluster.workers().empty();
-  std::string own;
-  if (task.job == Job::kChief) {
-    own = cluster.chief();
-  } else if (listed) {
-    ASSIGN_OR_RETURN(own, cluster.Address(task));
+// What others dial: --advertise, or where host lists have the task, or of a ps that serves at every
+// address POD_IP, or else what a route tells (see RunWithSurroundings): left empty.
+absl::StatusOr<std::string> AdvertisedAddress(const TaskFlags& flags, const ResolvedTask& resolved,
+                                              const std::string& listen_address,
+                                              const Environment& environment) {
+  const std::string port = listen_address.substr(listen_address.rfind(':') + 1);
+  if (!flags.advertise.empty()) {
+    const bool has_port = CheckAddress("--advertise", flags.advertise, true).ok();
+    const std::string address =
+        has_port ? flags.advertise : absl::StrCat(flags.advertise, ":", port);
+    RETURN_IF_ERROR(CheckAddress("--advertise", address, /*allow_port_zero=*/true));
+    return address;
   }
-  options->hosts_chief = task == TaskId{Job::kWorker, 0} && cluster.chief().empty() && listed;
-  if (task.job != Job::kChief) {
-    options->chief_address = cluster.chief();
-    if (cluster.chief().empty() && !cluster.workers().empty()) {
-      options->chief_address = cluster.workers()[0];
-    }
-    if (options->chief_address.empty()) {
-      return Broken("--chief_host", "is missing; a task needs the chief's address, host:port");
-    }
-  }
-  options->listen_address = flags.listen_address.empty() ? own : flags.listen_address;
-  if (task.job == Job::kWorker && !options->hosts_chief) return absl::OkStatus();
+  if (!resolved.own_address.empty()) return resolved.own_address;
+  if (!IsWildcardAddress(listen_address) || !IsSet(environment, "POD_IP")) return std::string();
+  const absl::string_view pod = ValueOf(environment, "POD_IP");
+  const std::string address = absl::StrContains(pod, ":") ? absl::StrCat("[", pod, "]:", port)
+                                                          : absl::StrCat(pod, ":", port);
+  RETURN_IF_ERROR(CheckAddress("POD_IP", address, /*allow_port_zero=*/true));
+  return address;
+}
+
+// Who the task is, where it serves and where its chief is.
+absl::Status TakePlace(const ResolvedTask& resolved, const TaskFlags& flags,
+                       const Environment& environment, TaskOptions* options) {
+  options->task = resolved.task;
+  options->cluster = resolved.cluster;
+  options->chief_address = resolved.chief_address;
+  options->hosts_chief = resolved.hosts_chief;
+  v1::DeploymentOptions* deployment = options->run.mutable_deployment();
+  if (resolved.num_ps_tasks > 0) deployment->set_num_ps_tasks(resolved.num_ps_tasks);
+  if (resolved.num_replicas > 0) deployment->set_num_replicas(resolved.num_replicas);
+  const Job job = resolved.task.job;
+  options->listen_address =
+      flags.listen_address.empty() ? resolved.listen_address : flags.listen_address;
+  const bool serves = job == Job::kChief || job == Job::kPs || resolved.hosts_chief;
+  if (!serves) return absl::OkStatus();
   if (options->listen_address.empty()) {
-    return Broken("--listen_address", "is missing, and no host list has this task's address");
-  }
-  if (task.job == Job::kPs && own.empty() && IsWildcardAddress(options->listen_address)) {
     return Broken("--listen_address",
-                  absl::StrCat("is ", options->listen_address,
-                               ", which workers cannot dial; name this ps's own address here, or "
-                               "every ps in --ps_hosts"));
+                  "is missing, and neither a host list nor --chief_port has this task's address");
   }
-  if (task.job == Job::kPs) options->advertised_address = own;
-  return CheckAddress("--listen_address", options->listen_address, /*allow_port_zero=*/true);
+  RETURN_IF_ERROR(
+      CheckAddress("--listen_address", options->listen_address, /*allow_port_zero=*/true));
+  ASSIGN_OR_RETURN(options->advertised_address,
+                   AdvertisedAddress(flags, resolved, options->listen_address, environment));
+  return absl::OkStatus();
 }
 
 // A ps or worker need not know how many tasks there are. What it was told it passes on, so that the
@@ -174,6 +189,21 @@ absl::StatusOr<std::unique_ptr<MonitoringPort>> OpenMonitoringPort(const TaskOpt
   return MonitoringPort::Open(port);
 }
 
+// Of a ps that serves at every address and was not told which one others dial.
+absl::Status FindAdvertisedAddress(TaskOptions* options) {
+  const std::string& listen = options->listen_address;
+  if (options->task.job != Job::kPs || !options->advertised_address.empty() ||
+      !IsWildcardAddress(listen)) {
+    return absl::OkStatus();
+  }
+  const absl::Duration patience = absl::Seconds(options->run.cluster().wait_seconds());
+  ASSIGN_OR_RETURN(
+      const std::string host,
+      AwaitLocalHostToward(options->chief_address, patience, *options->clock, options->shutdown));
+  options->advertised_address = absl::StrCat(host, listen.substr(listen.rfind(':')));
+  return absl::OkStatus();
+}
+
 absl::Status RunWithSurroundings(TaskOptions* options, const TaskFlags& flags, const RunTask& run,
                                  ShutdownNotification* shutdown) {
   LogOptions log;
@@ -195,6 +225,8 @@ absl::Status RunWithSurroundings(TaskOptions* options, const TaskFlags& flags, c
   TaskMonitor monitor(MonitorOptions(*options));
   options->monitor = &monitor;
   ASSIGN_OR_RETURN(const std::unique_ptr<MonitoringPort> port, OpenMonitoringPort(*options, flags));
+  LOG(INFO) << "cluster " << options->place;
+  RETURN_IF_ERROR(FindAdvertisedAddress(options));
   const absl::Status status = run(*options);
   if (status.ok()) {
     LOG(INFO) << "done";
@@ -202,6 +234,15 @@ absl::Status RunWithSurroundings(TaskOptions* options, const TaskFlags& flags, c
     LOG(ERROR) << "ended status=" << status;  // Standard error gets it as the last line.
   }
   return status;
+}
+
+absl::string_view CommandName(const absl::optional<Job>& command) {
+  return command.has_value() ? JobName(*command) : "task";
+}
+
+std::string HostName() {
+  char name[256] = "";
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
 }
 
 absl::StatusOr<std::string> WorkingDirectory() {
@@ -214,17 +255,18 @@ absl::StatusOr<std::string> WorkingDirectory() {
 
 }  // namespace
 
-absl::StatusOr<TaskOptions> ResolveTask(Job job, const CommandLine& line,
-                                        const std::string& working_directory, ModelFrom model) {
+absl::StatusOr<TaskOptions> ResolveTask(const absl::optional<Job>& command, const CommandLine& line,
+                                        const Surroundings& surroundings, ModelFrom model) {
   if (!line.arguments.empty()) {
-    return Broken(line.arguments[0], "is no flag; `shoal " + std::string(JobName(job)) +
-                                         "` takes only flags, see --help");
+    return Broken(line.arguments[0], absl::StrCat("is no flag; `shoal ", CommandName(command),
+                                                  "` takes only flags, see --help"));
   }
   TaskOptions options;
   options.run = line.run;
-  ASSIGN_OR_RETURN(options.cluster, ReadCluster(line.task));
-  ASSIGN_OR_RETURN(options.task, ResolveTaskId(job, line, options.cluster));
-  RETURN_IF_ERROR(ResolveAddresses(line.task, &options));
+  ASSIGN_OR_RETURN(const ResolvedTask resolved, ResolvePlace(command, line, surroundings));
+  RETURN_IF_ERROR(TakePlace(resolved, line.task, surroundings.environment, &options));
+  options.place = ToJson(resolved);
+  const Job job = options.task.job;
   RETURN_IF_ERROR(ReconcileCluster(options.cluster, &options.run));
   if (job != Job::kChief) LeaveCountsToChief(&options);
   ResolveDefaults(TaskCounts(), &options.run);
@@ -240,18 +282,19 @@ absl::StatusOr<TaskOptions> ResolveTask(Job job, const CommandLine& line,
     return Broken("--out", "is missing; name the run's directory, the same for all tasks");
   }
   RETURN_IF_ERROR(CheckMetricsAddress(line.task.metrics_address, MayShowPages(line.task)));
-  MakePathsAbsolute(working_directory, &options.run);
   RETURN_IF_ERROR(CheckTlsFlags(line.task));
+  MakePathsAbsolute(surroundings.working_directory, &options.run);
   options.insecure = line.task.insecure;
   options.report_fd = line.task.report_fd;
   return options;
 }
 
-int TaskMain(Job job, absl::Span<const std::string> args, const RunTask& run, ModelFrom model) {
+int TaskMain(const absl::optional<Job>& command, absl::Span<const std::string> args,
+             const RunTask& run, ModelFrom model, const Environment& environment) {
   ShutdownNotification shutdown;
   const auto end = [&](const absl::Status& status) {
     if (!status.ok()) {
-      std::fprintf(stderr, "shoal %s: %s\n", std::string(JobName(job)).c_str(),
+      std::fprintf(stderr, "shoal %s: %s\n", std::string(CommandName(command)).c_str(),
                    std::string(status.message()).c_str());
     }
     return ExitCodeOf(status, shutdown);
@@ -259,30 +302,33 @@ int TaskMain(Job job, absl::Span<const std::string> args, const RunTask& run, Mo
   absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeTask, args);
   if (!line.ok()) return end(line.status());
   if (line->help) {
-    std::fputs(TaskHelp(job).c_str(), stdout);
+    std::fputs(TaskHelp(command).c_str(), stdout);
     return kExitDone;
   }
   if (line->task.parent_pid != 0) DieWithParent(line->task.parent_pid);
   absl::StatusOr<std::string> directory = WorkingDirectory();
   if (!directory.ok()) return end(directory.status());
-  absl::StatusOr<TaskOptions> options = ResolveTask(job, *line, *directory, model);
+  absl::StatusOr<TaskOptions> options =
+      ResolveTask(command, *line, {*directory, HostName(), environment}, model);
   if (!options.ok()) return end(options.status());
   RaiseFileLimit();
   SignalOptions on_signals;
   // A chief makes a checkpoint first.
-  if (job == Job::kChief) on_signals.hard_exit_after = absl::Seconds(60);
+  const bool is_chief = options->task.job == Job::kChief || options->hosts_chief;
+  if (is_chief) on_signals.hard_exit_after = absl::Seconds(60);
   absl::StatusOr<std::unique_ptr<SignalWatcher>> signals =
       SignalWatcher::Start(on_signals, &shutdown);
   if (!signals.ok()) return end(signals.status());
   return end(RunWithSurroundings(&*options, line->task, run, &shutdown));
 }
 
-std::string TaskHelp(Job job) {
-  const char* what = job == Job::kPs      ? "one parameter server: holds its share of the variables"
+std::string TaskHelp(const absl::optional<Job>& job) {
+  const char* what = !job.has_value()     ? "the task that the launcher's variables name"
+                     : job == Job::kPs    ? "one parameter server: holds its share of the variables"
                      : job == Job::kChief ? "the chief: membership, steps, checkpoints, metrics"
                                           : "one worker: computes gradients of its batches";
   return absl::StrCat(
-      "usage: shoal ", JobName(job), " --run=FILE --out=DIR [flags]\n\nStarts ", what, ".\n",
+      "usage: shoal ", CommandName(job), " --run=FILE --out=DIR [flags]\n\nStarts ", what, ".\n",
       "`shoal train` starts all tasks of a run on this machine; this command is for tasks that "
       "are\n"
       "started one by one, in any order. All get the same run file and the same DIR, which every\n"
@@ -298,7 +344,11 @@ std::string TaskHelp(Job job) {
       "  b$ shoal worker --run=FILE --out=DIR --chief_host=a:2220 --task_index=0\n"
       "  c$ shoal ps     --run=FILE --out=DIR --chief_host=a:2220 --task_index=1 \\\n"
       "                  --listen_address=c:2222 --insecure\n"
-      "  c$ shoal worker --run=FILE --out=DIR --chief_host=a:2220 --task_index=1\n\n",
+      "  c$ shoal worker --run=FILE --out=DIR --chief_host=a:2220 --task_index=1\n\n"
+      "Under a launcher that numbers its tasks, one command starts them all: job, index and the\n"
+      "chief's address come from TF_CONFIG, Kubernetes, Slurm, Open MPI or torchrun, see\n"
+      "--cluster_from:\n\n"
+      "  srun --ntasks=5 shoal task --run=FILE --out=DIR --num_ps_tasks=2 --insecure\n\n",
       FlagHelp(kScopeTask),
       "\nExit codes: 0 done; 1 internal error; 2 bad command; 64 bad flags or run file; 65 damaged "
       "data;\n78 does not fit what is there; 130, 143 stopped by a signal after a checkpoint; 138 "

@@ -1,6 +1,7 @@
-// The main function of a task that was started by itself: `shoal ps|worker|chief`, and a worker
-// with a model of its own. Turns the command line into TaskOptions, sets up log and
-// signals, runs the role and turns its result into an exit code.
+// The main function of a task that was started by itself: `shoal ps|worker|chief`, `shoal task`,
+// whose job a launcher's variables tell, and a worker with a model of its own. Turns the command
+// line into TaskOptions, sets up log and signals, runs the role and turns its result into an exit
+// code.
 #ifndef SHOAL_RUNTIME_PROCESS_TASK_MAIN_H_
 #define SHOAL_RUNTIME_PROCESS_TASK_MAIN_H_
 
@@ -9,8 +10,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 
+#include "runtime/cluster/environment.h"
 #include "runtime/config/validate.h"
 #include "runtime/process/task_options.h"
 
@@ -20,20 +23,30 @@ struct CommandLine;
 
 using RunTask = std::function<absl::Status(const TaskOptions&)>;
 
-// `args` is what follows the command's name. Blocks until the task has ended; returns its exit
-// code. Errors go to standard error as one line, "shoal ps: --name: what is wrong; what to do".
-// A worker's run file has the model, unless it is said to be elsewhere.
-int TaskMain(Job job, absl::Span<const std::string> args, const RunTask& run,
-             ModelFrom model = ModelFrom::kRunFile);
+// `command` is the job that the command names; without one the launcher's variables or --job_name
+// decide (`shoal task`), and `run` looks at TaskOptions::task. `args` is what follows the command's
+// name. Blocks until the task has ended; returns its exit code. Errors go to standard error as one
+// line, "shoal ps: --name: what is wrong; what to do". A worker's run file has the model, unless it
+// is said to be elsewhere. `environment`: of the process, as main read it.
+int TaskMain(const absl::optional<Job>& command, absl::Span<const std::string> args,
+             const RunTask& run, ModelFrom model = ModelFrom::kRunFile,
+             const Environment& environment = {});
+
+// What a task is told without flags.
+struct Surroundings {
+  std::string working_directory;  // Makes `run.out` absolute.
+  std::string hostname;
+  Environment environment;
+};
 
 // The pure part: who this task is, where it serves, where the chief is, and the run, resolved and
-// validated. Leaves what is borrowed null. `working_directory` makes `run.out` absolute.
-absl::StatusOr<TaskOptions> ResolveTask(Job job, const CommandLine& line,
-                                        const std::string& working_directory,
+// validated. Leaves what is borrowed null.
+absl::StatusOr<TaskOptions> ResolveTask(const absl::optional<Job>& command, const CommandLine& line,
+                                        const Surroundings& surroundings,
                                         ModelFrom model = ModelFrom::kRunFile);
 
 // The usage text of a task's command.
-std::string TaskHelp(Job job);
+std::string TaskHelp(const absl::optional<Job>& command);
 
 }  // namespace shoal
 

@@ -17,7 +17,7 @@ absl::StatusOr<TaskOptions> Resolve(Job job, std::vector<std::string> args) {
   args.insert(args.begin(), {"--model=mlp", "--num_epochs=1", "--out=runs/a"});
   absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeTask, args);
   if (!line.ok()) return line.status();
-  return ResolveTask(job, *line, "/home/me");
+  return ResolveTask(job, *line, {"/home/me", "vm", {}});
 }
 
 TaskOptions Resolved(Job job, const std::vector<std::string>& args) {
@@ -82,9 +82,54 @@ TEST(ResolveTaskTest, APsIsDialedWhereTheClusterSaysNotWhereItListens) {
       Resolved(Job::kPs, {"--ps_hosts=a:1", "--chief_host=e:5", "--listen_address=0.0.0.0:1"});
   EXPECT_EQ(listed.listen_address, "0.0.0.0:1");
   EXPECT_EQ(listed.advertised_address, "a:1");
-  EXPECT_THAT(Error(Job::kPs, {"--num_ps_tasks=1", "--chief_host=e:5", "--task_index=0",
-                               "--listen_address=[::]:1"}),
-              StartsWith("--listen_address: is [::]:1, which workers cannot dial; name"));
+  const std::vector<std::string> told = {"--num_ps_tasks=1", "--chief_host=e:5", "--task_index=0"};
+  const auto with = [&told](const std::string& flag) {
+    std::vector<std::string> args = told;
+    args.push_back(flag);
+    return args;
+  };
+  // The address toward the chief, found at run time.
+  EXPECT_EQ(Resolved(Job::kPs, told).listen_address, "0.0.0.0:0");
+  EXPECT_EQ(Resolved(Job::kPs, with("--listen_address=[::]:1")).advertised_address, "");
+  EXPECT_EQ(Resolved(Job::kPs, with("--advertise=b")).advertised_address, "b:0");
+  EXPECT_EQ(Resolved(Job::kPs, with("--advertise=b:7")).advertised_address, "b:7");
+  EXPECT_THAT(Error(Job::kPs, with("--advertise=b:x")), StartsWith("--advertise: \"b:x:0\" has a"));
+}
+
+TEST(ResolveTaskTest, APodIsDialedAtItsAddress) {
+  const auto line = ParseCommandLine(
+      kScopeTask, {"--model=mlp", "--num_epochs=1", "--out=a", "--num_ps_tasks=1",
+                   "--chief_host=e:5", "--task_index=0", "--listen_address=0.0.0.0:2222"});
+  ASSERT_TRUE(line.ok()) << line.status();
+  const auto advertised = [&line](const std::string& pod_ip) {
+    return ResolveTask(Job::kPs, *line, {"/", "pod", {{"POD_IP", pod_ip}}})->advertised_address;
+  };
+  EXPECT_EQ(advertised("10.1.2.3"), "10.1.2.3:2222");
+  EXPECT_EQ(advertised("fd00::3"), "[fd00::3]:2222");
+}
+
+TEST(ResolveTaskTest, ALaunchersVariablesSayWhichTaskThisIs) {
+  const auto resolve = [](const Environment& environment) {
+    const auto line = ParseCommandLine(
+        kScopeTask, {"--model=mlp", "--num_epochs=1", "--out=a", "--num_ps_tasks=1"});
+    EXPECT_TRUE(line.ok()) << line.status();
+    return ResolveTask(absl::nullopt, *line, {"/", "vm", environment});
+  };
+  Environment environment = {
+      {"RANK", "0"}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "m"}, {"MASTER_PORT", "29500"}};
+  const auto worker = resolve(environment);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  EXPECT_EQ(worker->task, (TaskId{Job::kWorker, 0}));
+  EXPECT_TRUE(worker->hosts_chief);
+  EXPECT_EQ(worker->run.deployment().num_replicas(), 2u);
+  EXPECT_EQ(worker->place.substr(0, 24), "{\"source\": \"torchrun\", \"");
+  environment["RANK"] = "2";
+  const auto ps = resolve(environment);
+  ASSERT_TRUE(ps.ok()) << ps.status();
+  EXPECT_EQ(ps->task, (TaskId{Job::kPs, 0}));
+  EXPECT_EQ(ps->chief_address, "m:29500");
+  EXPECT_EQ(ps->told_num_replicas, 2u);
+  EXPECT_THAT(std::string(resolve({}).status().message()), StartsWith("--job_name: is missing"));
 }
 
 TEST(ResolveTaskTest, Worker0HostsTheChiefOfAClusterWithoutOne) {
@@ -169,7 +214,7 @@ TEST(ResolveTaskTest, ChiefAndPsNeedNoModel) {
         kScopeTask, {"--num_epochs=1", "--out=a", "--num_ps_tasks=1", "--chief_host=e:5",
                      "--task_index=0", "--listen_address=e:5"});
     EXPECT_TRUE(line.ok()) << line.status();
-    return ResolveTask(job, *line, "/home/me", model).status();
+    return ResolveTask(job, *line, {"/home/me", "vm", {}}, model).status();
   };
   EXPECT_EQ(resolve(Job::kChief, ModelFrom::kRunFile), absl::OkStatus());
   EXPECT_EQ(resolve(Job::kPs, ModelFrom::kRunFile), absl::OkStatus());

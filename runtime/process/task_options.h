@@ -32,13 +32,15 @@ struct TaskOptions {
   uint32_t told_num_ps_tasks = 0;
   uint32_t told_num_replicas = 0;
   TaskId task;
-  ClusterSpec cluster;             // Empty where only the chief's address is known.
-  std::string listen_address;      // Where to serve; port 0: any free one. Unused by workers.
-  std::string advertised_address;  // What others dial; empty: where it listens. Of a ps.
-  bool insecure = false;           // May serve where other machines can connect.
-  std::string chief_address;       // Empty for the chief itself and for RunLocal.
-  bool hosts_chief = false;  // Worker 0 of a cluster without a chief: serve the chief as well, at
-                             // `listen_address`.
+  ClusterSpec cluster;         // Empty where only the chief's address is known.
+  std::string listen_address;  // Where to serve; port 0: any free one. Unused by workers.
+  std::string place;           // Who and where the task is, and who says so: JSON, for the log.
+  // What others dial, of a ps or chief; port 0: the one it listens at; empty: where it listens.
+  std::string advertised_address;
+  bool insecure = false;      // May serve where other machines can connect.
+  std::string chief_address;  // Empty for the chief itself and for RunLocal.
+  bool hosts_chief = false;   // Worker 0 of a cluster without a chief: serve the chief as well, at
+                              // `listen_address`.
   int report_fd = -1;  // When >= 0: call ReportAddress(report_fd, bound address) once serving.
 
   // Borrowed, outlives the call: mutual TLS on every connection. Null: plaintext.

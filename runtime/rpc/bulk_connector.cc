@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 
+#include "runtime/cluster/address.h"
 #include "runtime/rpc/channel.h"
-#include "runtime/rpc/credentials.h"
 #include "runtime/transport/shared_memory_bulk_channel.h"
 
 namespace shoal {

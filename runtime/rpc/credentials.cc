@@ -1,6 +1,5 @@
 #include "runtime/rpc/credentials.h"
 
-#include <arpa/inet.h>
 #include <grpcpp/security/auth_context.h>
 #include <grpcpp/security/auth_metadata_processor.h>
 #include <grpcpp/security/credentials.h>
@@ -15,12 +14,12 @@
 #include <vector>
 
 #include "absl/memory/memory.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "runtime/cluster/address.h"
 #include "runtime/rpc/refusals.h"
 
 namespace shoal {
@@ -158,15 +157,6 @@ absl::Status CheckPeerRole(const grpc::AuthContext& peer, RoleSet role) {
   if ((identity.roles & role) != 0) return absl::OkStatus();
   return absl::PermissionDeniedError(
       absl::StrCat(Describe(identity), " speaks for a ", RoleNames(role)));
-}
-
-bool IsLoopbackAddress(absl::string_view address) {
-  if (absl::StartsWith(address, "unix:")) return true;
-  const size_t colon = address.rfind(':');
-  const std::string host(address.substr(0, colon));
-  if (host == "localhost" || host == "[::1]") return true;
-  in_addr v4;
-  return inet_pton(AF_INET, host.c_str(), &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127;
 }
 
 absl::Status CheckListenAddress(absl::string_view address, bool insecure) {

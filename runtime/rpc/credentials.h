@@ -21,10 +21,6 @@ class ServerCredentials;
 
 namespace shoal {
 
-// host:port, [v6]:port or unix:path on this machine. Names other than localhost are not looked up
-// and do not count.
-bool IsLoopbackAddress(absl::string_view address);
-
 // PERMISSION_DENIED for a plaintext server's address that others can reach, unless `insecure`.
 absl::Status CheckListenAddress(absl::string_view address, bool insecure);
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/cluster/address.h"
+
 namespace shoal {
 namespace {
 

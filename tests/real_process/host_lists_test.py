@@ -1,4 +1,7 @@
-"""Tasks that know each other from host lists: who hosts the chief, who is whom, how all of them end."""
+"""Tasks that know each other from host lists or from a launcher's variables: who hosts the chief, who is whom, how
+all of them end."""
+import json
+import os
 import pathlib
 import signal
 import socket
@@ -41,6 +44,18 @@ class Tasks:
         command = [shoal_binary(), job, f"--task_index={index}", *self.flags, *flags]
         log = open(self.log(job, index), "w")
         self.tasks[job, index] = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def start_by(self, environment, name, index):
+        """A task whose job and index are in the environment; `name` and `index` are what we call it."""
+        log = open(self.log(name, index), "w")
+        self.tasks[name, index] = subprocess.Popen([shoal_binary(), "task", *self.flags], stdout=log, stderr=log,
+                                                   env={**os.environ, **environment})
+
+    def all_finish(self):
+        for job, index in self.tasks:
+            code = self.wait(job, index)
+            assert code == 0, f"{job}/{index} ends with {code}\n{self.all_said()}"
+        assert '"finished"' in (self.out / "summary.json").read_text()
 
     def log(self, job, index=0):
         return pathlib.Path(self.directory.name) / f"{job}-{index}.txt"
@@ -93,6 +108,27 @@ def two_ps_with_one_port():
             assert code == 0, f"{job}/{index} ends with {code}\n{tasks.all_said()}"
 
 
+def a_launchers_numbers_are_enough():
+    """torchrun: no task is told more than its rank and where rank 0 is."""
+    port = str(free_port())
+    with Tasks("--num_ps_tasks=2") as tasks:
+        for rank in (4, 3, 2, 1, 0):
+            tasks.start_by({"RANK": str(rank), "WORLD_SIZE": "5", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port},
+                           "rank", rank)
+        tasks.all_finish()
+        said = tasks.said("rank", 4)
+        assert '"source": "torchrun", "job": "ps", "index": 1' in said, said
+
+
+def tf_config_says_who_a_task_is():
+    cluster = {"ps": [f"127.0.0.1:{free_port()}"], "worker": [f"127.0.0.1:{free_port()}", "127.0.0.1:1"]}
+    with Tasks() as tasks:
+        for job, index in [("worker", 1), ("ps", 0), ("worker", 0)]:
+            config = {"cluster": cluster, "task": {"type": job, "index": index}}
+            tasks.start_by({"TF_CONFIG": json.dumps(config)}, job, index)
+        tasks.all_finish()
+
+
 def all_tasks_end_with_the_runs_error():
     """A ps that is gone for good: everybody asks to be started again, nobody says that all is well."""
     hosts = [f"--ps_hosts=127.0.0.1:{free_port()},127.0.0.1:{free_port()}", "--worker_hosts=127.0.0.1:1",
@@ -131,5 +167,6 @@ def a_task_without_a_chief_says_what_it_waits_for_and_can_be_stopped():
 
 
 if __name__ == "__main__":
-    main([worker_0_hosts_the_chief, two_ps_with_one_port, all_tasks_end_with_the_runs_error,
-          a_ps_that_may_not_serve_there_says_so, a_task_without_a_chief_says_what_it_waits_for_and_can_be_stopped])
+    main([worker_0_hosts_the_chief, a_launchers_numbers_are_enough, tf_config_says_who_a_task_is,
+          two_ps_with_one_port, all_tasks_end_with_the_runs_error, a_ps_that_may_not_serve_there_says_so,
+          a_task_without_a_chief_says_what_it_waits_for_and_can_be_stopped])

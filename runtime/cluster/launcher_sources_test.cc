@@ -1,0 +1,380 @@
+// Each launcher's variables as that launcher really sets them, and malformed ones.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "runtime/cluster/task_resolver.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+ResolverInput Input(const char* source, Environment environment) {
+  ResolverInput input;
+  input.from = *ParseClusterSource(source);
+  input.environment = std::move(environment);
+  input.hostname = "vm";
+  return input;
+}
+
+ResolverInput TfConfig(const std::string& text) {
+  return Input("tf_config", {{"TF_CONFIG", text}});
+}
+
+ResolvedTask Resolved(const ResolverInput& input) {
+  const auto resolved = ResolveTaskPlace(input);
+  EXPECT_TRUE(resolved.ok()) << resolved.status();
+  return resolved.ok() ? *resolved : ResolvedTask();
+}
+
+std::string Error(const ResolverInput& input) {
+  const auto resolved = ResolveTaskPlace(input);
+  return resolved.ok() ? ToJson(*resolved) : std::string(resolved.status().message());
+}
+
+// A TF_CONFIG of this task in a cluster of a chief, two workers and two ps.
+std::string Dense(const std::string& task) {
+  return R"({"cluster": {"chief": ["host0:2222"], "worker": ["host1:2222", "host2:2222"],
+             "ps": ["host3:2222", "host4:2222"]}, "task": )" +
+         task +
+         R"(, "environment": "cloud", "rpc_layer": "grpc", "job": {"x": [1]}, "trial": "1"})";
+}
+
+TEST(TfConfigTest, ATaskOfADenseClusterServesAtItsPortOfEveryAddress) {
+  const ResolvedTask ps = Resolved(TfConfig(Dense(R"({"type": "ps", "index": 1})")));
+  EXPECT_EQ(ps.task, (TaskId{Job::kPs, 1}));
+  EXPECT_EQ(ps.own_address, "host4:2222");
+  EXPECT_EQ(ps.listen_address, "0.0.0.0:2222");
+  EXPECT_EQ(ps.chief_address, "host0:2222");
+  EXPECT_EQ(ps.cluster.ps().size(), 2u);
+  const ResolvedTask worker = Resolved(TfConfig(Dense(R"({"type": "worker", "index": 0})")));
+  EXPECT_FALSE(worker.hosts_chief);
+  EXPECT_EQ(worker.listen_address, "");
+  const ResolvedTask chief = Resolved(TfConfig(Dense(R"({"type": "chief", "index": 0})")));
+  EXPECT_EQ(chief.listen_address, "0.0.0.0:2222");
+  EXPECT_EQ(chief.chief_address, "");
+}
+
+TEST(TfConfigTest, AnIndexMayBeText) {
+  EXPECT_EQ(Resolved(TfConfig(Dense(R"({"type": "worker", "index": "1"})"))).task.index, 1u);
+}
+
+TEST(TfConfigTest, WithoutAChiefWorker0HostsIt) {
+  const std::string cluster = R"({"cluster": {"worker": ["a:1", "b:1"], "ps": ["c:1"]}, "task": )";
+  const ResolvedTask first = Resolved(TfConfig(cluster + R"({"type": "worker", "index": 0}})"));
+  EXPECT_TRUE(first.hosts_chief);
+  EXPECT_EQ(first.listen_address, "0.0.0.0:1");
+  EXPECT_EQ(Resolved(TfConfig(cluster + R"({"type": "ps", "index": 0}})")).chief_address, "a:1");
+}
+
+TEST(TfConfigTest, MasterIsTheOldNameOfTheChief) {
+  const std::string text = R"({"cluster": {"master": ["m:1"], "ps": ["p:1"], "worker": ["w:1"]},
+                               "task": {"type": "master", "index": 0}})";
+  EXPECT_EQ(Resolved(TfConfig(text)).task.job, Job::kChief);
+  EXPECT_EQ(Resolved(TfConfig(text)).listen_address, "0.0.0.0:1");
+}
+
+TEST(TfConfigTest, AnEvaluatorIsThereListedOrNot) {
+  EXPECT_EQ(Resolved(TfConfig(Dense(R"({"type": "evaluator", "index": 0})"))).task,
+            (TaskId{Job::kEvaluator, 0}));
+  const std::string listed = R"({"cluster": {"chief": ["c:1"], "ps": ["p:1"], "worker": ["w:1"],
+      "evaluator": ["e:1"]}, "task": {"type": "worker", "index": 0}})";
+  EXPECT_EQ(Resolved(TfConfig(listed)).cluster.ToText().find("evaluator"), std::string::npos);
+}
+
+TEST(TfConfigTest, TFJobsSparseFormListsATaskAndWhatItCalls) {
+  // As TFJob writes it with enableDynamicWorker.
+  const std::string ps = R"({"cluster":{"worker":{},"ps":["job-ps-1.ns.svc:2222"]},
+                             "task":{"type":"ps","index":1}})";
+  ResolverInput input = TfConfig(ps);
+  EXPECT_THAT(Error(input), StartsWith("--chief_host: is missing; TF_CONFIG lists only some"));
+  input.chief_host = "job-worker-0.ns.svc:2222";
+  EXPECT_EQ(Resolved(input).task, (TaskId{Job::kPs, 1}));
+  EXPECT_EQ(Resolved(input).own_address, "job-ps-1.ns.svc:2222");
+  EXPECT_EQ(Resolved(input).listen_address, "0.0.0.0:2222");
+  const std::string worker =
+      R"({"cluster":{"worker":{"I":"job-worker-I.ns.svc:2222"},"ps":["p:1","q:1"]},
+          "task":{"type":"worker","index":I}})";
+  const auto of_worker = [&worker](char index) {
+    std::string text = worker;
+    for (char& c : text) c = c == 'I' ? index : c;
+    return text;
+  };
+  EXPECT_TRUE(Resolved(TfConfig(of_worker('0'))).hosts_chief);
+  input = TfConfig(of_worker('3'));
+  input.chief_host = "job-worker-0.ns.svc:2222";
+  EXPECT_EQ(Resolved(input).task.index, 3u);
+  EXPECT_EQ(Resolved(input).chief_address, "job-worker-0.ns.svc:2222");
+  EXPECT_FALSE(Resolved(input).hosts_chief);
+}
+
+TEST(TfConfigTest, IPv6AddressesAreInBrackets) {
+  const std::string text = R"({"cluster": {"chief": ["[::1]:2222"], "ps": ["[fd00::2]:2222"]},
+                               "task": {"type": "ps", "index": 0}})";
+  EXPECT_EQ(Resolved(TfConfig(text)).chief_address, "[::1]:2222");
+}
+
+TEST(TfConfigTest, WhatIsWrongIsNamed) {
+  const std::string task = R"("task": {"type": "ps", "index": 0}})";
+  const std::pair<std::string, const char*> cases[] = {
+      {"{", "TF_CONFIG: is no JSON object"},
+      {"[1]", "TF_CONFIG: is no JSON object"},
+      {"\"x\"", "TF_CONFIG: is no JSON object"},
+      {"{\"a\": 1}", "TF_CONFIG: has no object \"task\""},
+      {"{" + task, "TF_CONFIG: has no object \"cluster\""},
+      {"{\"cluster\": [], " + task, "TF_CONFIG: has no object \"cluster\""},
+      {R"({"cluster": {"ps": "a:1"}, )" + task, "TF_CONFIG: cluster.ps is neither"},
+      {R"({"cluster": {"ps": [1]}, )" + task, "TF_CONFIG: cluster.ps[0]: is no text"},
+      {R"({"cluster": {"ps": ["a"]}, )" + task, "TF_CONFIG: cluster.ps[0]: \"a\" has no port"},
+      {R"({"cluster": {"ps": ["::1:2222"]}, )" + task,
+       "TF_CONFIG: cluster.ps[0]: \"::1:2222\" has"},
+      {R"({"cluster": {"ps": {"x": "a:1"}}, )" + task, "TF_CONFIG: cluster.ps: \"x\" is no index"},
+      {R"({"cluster": {"ps": ["a:1"], "worker": ["a:1"]}, )" + task,
+       "TF_CONFIG: address a:1 is given to ps/0 and to worker/0"},
+      {R"({"cluster": {"ps": ["a:1"], "chief": ["b:1", "c:1"]}, )" + task,
+       "TF_CONFIG: cluster.chief"},
+      {R"({"cluster": {"ps": ["a:1"], "chief": ["b:1"], "master": ["c:1"]}, )" + task,
+       "TF_CONFIG: cluster.chief: 2 addresses"},
+      {R"({"cluster": {"ps": ["a:1"]}, )" + task, "--chief_host: is missing"},
+      {Dense(R"({"type": "ps", "index": 2})"),
+       "TF_CONFIG: task ps/2 is not in the cluster; job ps"},
+      {Dense(R"({"type": "ps", "index": -1})"), "TF_CONFIG: task.index: a whole number"},
+      {Dense(R"({"type": "ps", "index": 1.5})"), "TF_CONFIG: task.index: a whole number"},
+      {Dense(R"({"type": "ps", "index": "one"})"), "TF_CONFIG: task.index: a whole number"},
+      {Dense(R"({"type": "ps", "index": 4294967296})"), "TF_CONFIG: task.index: a whole number"},
+      {Dense(R"({"type": "ps"})"), "TF_CONFIG: task.index is missing"},
+      {Dense(R"({"type": "chief", "index": 1})"), "TF_CONFIG: task.index is 1; the only chief"},
+      {Dense(R"({"type": "boss", "index": 0})"), "TF_CONFIG: task.type: job \"boss\" is unknown"},
+      {Dense(R"({"index": 0})"), "TF_CONFIG: task.type is missing"}};
+  for (const auto& [text, message] : cases) EXPECT_THAT(Error(TfConfig(text)), StartsWith(message));
+}
+
+TEST(TfConfigTest, FlagsThatSayOtherwiseAreRefused) {
+  ResolverInput input = TfConfig(Dense(R"({"type": "ps", "index": 1})"));
+  input.job = Job::kWorker;
+  EXPECT_THAT(Error(input), StartsWith("--job_name: is worker, but TF_CONFIG has task.type ps"));
+  input.job = Job::kPs;
+  input.task_index = 0;
+  EXPECT_THAT(Error(input), StartsWith("--task_index: is 0, but TF_CONFIG has task.index 1"));
+}
+
+TEST(KubernetesTest, AnIndexedJobsPodsAreNumbered) {
+  ResolverInput input = Input("kubernetes", {{"JOB_COMPLETION_INDEX", "2"}});
+  input.job = Job::kWorker;
+  input.hostname = "train-worker-2";
+  input.chief_host = "train-chief-0.train:2222";
+  EXPECT_EQ(Resolved(input).task, (TaskId{Job::kWorker, 2}));
+  EXPECT_EQ(Resolved(input).chief_address, "train-chief-0.train:2222");
+  input.chief_host = "train-chief-0.train";
+  EXPECT_EQ(Resolved(input).chief_address, "train-chief-0.train:2222");
+  input.environment["JOB_COMPLETION_INDEX"] = "two";
+  EXPECT_THAT(Error(input), StartsWith("JOB_COMPLETION_INDEX: a whole number"));
+  input.chief_host.clear();
+  input.environment["JOB_COMPLETION_INDEX"] = "2";
+  EXPECT_THAT(Error(input), StartsWith("--chief_host: is missing; name the pod"));
+  input.job.reset();
+  EXPECT_THAT(Error(input), StartsWith("--job_name: is missing; a pod's index"));
+}
+
+TEST(KubernetesTest, TheWorkerThatTheChiefsAddressNamesHostsTheChief) {
+  ResolverInput input = Input("kubernetes", {{"JOB_COMPLETION_INDEX", "0"}});
+  input.job = Job::kWorker;
+  input.hostname = "train-worker-0";
+  input.chief_host = "train-worker-0.train:2222";
+  EXPECT_TRUE(Resolved(input).hosts_chief);
+  EXPECT_EQ(Resolved(input).listen_address, "0.0.0.0:2222");
+  input.chief_host = "train-chief-0.train:2222";
+  EXPECT_FALSE(Resolved(input).hosts_chief);
+}
+
+TEST(KubernetesTest, AStatefulSetsPodsAreNumberedByTheirNames) {
+  ResolverInput input = Input("kubernetes", {});
+  input.job = Job::kPs;
+  input.chief_host = "train-chief-0.train";
+  input.hostname = "train-ps-11.train.ns.svc.cluster.local";
+  EXPECT_EQ(Resolved(input).task, (TaskId{Job::kPs, 11}));
+  EXPECT_EQ(Resolved(input).listen_address, "0.0.0.0:0");
+  input.hostname = "train-ps";
+  EXPECT_THAT(Error(input), StartsWith("--cluster_from: is kubernetes, but JOB_COMPLETION_INDEX"));
+  input.task_index = 1;
+  EXPECT_EQ(Resolved(input).task.index, 1u);
+  input.job = Job::kChief;
+  input.chief_host.clear();
+  EXPECT_EQ(Resolved(input).listen_address, "0.0.0.0:2222");
+}
+
+TEST(JobSetTest, TheReplicatedJobIsTheJob) {
+  ResolverInput input = Input("jobset", {{"JOBSET_NAME", "train"},
+                                         {"REPLICATED_JOB_NAME", "ps"},
+                                         {"JOB_INDEX", "0"},
+                                         {"JOB_COMPLETION_INDEX", "1"},
+                                         {"JOBSET_COORDINATOR", "train-chief-0-0.train"}});
+  EXPECT_EQ(Resolved(input).task, (TaskId{Job::kPs, 1}));
+  EXPECT_EQ(Resolved(input).chief_address, "train-chief-0-0.train:2222");
+  input.environment.erase("JOBSET_COORDINATOR");
+  EXPECT_EQ(Resolved(input).chief_address, "train-chief-0-0.train:2222");
+  input.chief_port = 80;
+  EXPECT_EQ(Resolved(input).chief_address, "train-chief-0-0.train:80");
+  input.environment["JOB_INDEX"] = "2";
+  EXPECT_THAT(Error(input), StartsWith("PODS_PER_JOB: is not set, but JOB_INDEX is 2"));
+  input.environment["PODS_PER_JOB"] = "4";
+  EXPECT_EQ(Resolved(input).task.index, 9u);
+  input.job = Job::kWorker;
+  EXPECT_THAT(Error(input), StartsWith("--job_name: is worker, but REPLICATED_JOB_NAME is ps"));
+  input.job.reset();
+  input.environment["REPLICATED_JOB_NAME"] = "node";
+  EXPECT_THAT(Error(input), StartsWith("REPLICATED_JOB_NAME: job \"node\" is unknown"));
+  input.job = Job::kWorker;
+  EXPECT_EQ(Resolved(input).task.job, Job::kWorker);
+}
+
+TEST(JobSetTest, WorkerZeroThatIsTheCoordinatorHostsTheChief) {
+  ResolverInput input = Input("jobset", {{"JOBSET_NAME", "train"},
+                                         {"REPLICATED_JOB_NAME", "worker"},
+                                         {"JOB_COMPLETION_INDEX", "0"},
+                                         {"JOBSET_COORDINATOR", "train-worker-0-0.train"}});
+  input.hostname = "train-worker-0-0";
+  EXPECT_TRUE(Resolved(input).hosts_chief);
+}
+
+// What Slurm 22.05 set for task 3 of five on three nodes.
+Environment FlatSlurm() {
+  return {{"SLURM_JOB_ID", "12345"},
+          {"SLURM_PROCID", "3"},
+          {"SLURM_NTASKS", "5"},
+          {"SLURM_STEP_NUM_TASKS", "5"},
+          {"SLURM_STEP_NODELIST", "d[0-2]"},
+          {"SLURM_JOB_NODELIST", "d[0-2]"},
+          {"SLURM_TASKS_PER_NODE", "3,1(x2)"},
+          {"SLURM_STEP_TASKS_PER_NODE", "3,1(x2)"},
+          {"SLURM_DISTRIBUTION", "block"},
+          {"SLURMD_NODENAME", "d1"},
+          {"SLURM_LOCALID", "0"},
+          {"SLURM_NODEID", "1"}};
+}
+
+TEST(SlurmTest, AFlatStepFollowsTheRankRuleAndTheJobGivesThePort) {
+  ResolverInput input = Input("slurm", FlatSlurm());
+  input.num_ps_tasks = 2;
+  EXPECT_EQ(Resolved(input).task, (TaskId{Job::kPs, 0}));
+  EXPECT_EQ(Resolved(input).chief_address, "d0:17345");
+  EXPECT_EQ(Resolved(input).num_replicas, 3u);
+  input.chief_port = 2220;
+  EXPECT_EQ(Resolved(input).chief_address, "d0:2220");
+  input.environment["SLURM_PROCID"] = "0";
+  EXPECT_TRUE(Resolved(input).hosts_chief);
+  EXPECT_EQ(Resolved(input).listen_address, "0.0.0.0:2220");
+}
+
+TEST(SlurmTest, AHeterogeneousStepIsCountedThrough) {
+  Environment environment = FlatSlurm();
+  environment["SLURM_HET_SIZE"] = "2";
+  environment["SLURM_STEP_TASKS_PER_NODE"] = "2(x2),1";
+  environment["SLURM_JOB_NODELIST_HET_GROUP_0"] = "d0";
+  environment["SLURM_JOB_NODELIST_HET_GROUP_1"] = "d[1-2]";
+  ResolverInput input = Input("slurm", environment);
+  input.num_ps_tasks = 3;
+  EXPECT_EQ(Resolved(input).task, (TaskId{Job::kPs, 1}));
+  EXPECT_EQ(Resolved(input).chief_address, "d0:17345");
+}
+
+TEST(SlurmTest, AMultiProgramStepNamesJobAndIndex) {
+  ResolverInput input = Input("slurm", FlatSlurm());
+  input.job = Job::kWorker;
+  EXPECT_THAT(Error(input), HasSubstr("with srun --multi-prog write --task_index=%o"));
+  input.task_index = 0;
+  EXPECT_EQ(Resolved(input).task, (TaskId{Job::kWorker, 0}));
+  EXPECT_FALSE(Resolved(input).hosts_chief) << "process 0 is the chief";
+}
+
+TEST(SlurmTest, WhatIsWrongIsNamed) {
+  const std::vector<std::vector<std::string>> cases = {
+      {"SLURM_PROCID", "x", "SLURM_PROCID: a whole number"},
+      {"SLURM_PROCID", "5", "SLURM_PROCID: is 5, but there are 5 processes"},
+      {"SLURM_JOB_ID", "12_3", "SLURM_JOB_ID: a whole number"},
+      {"SLURM_STEP_NODELIST", "d[0-2", "SLURM_STEP_NODELIST: \"d[0-2\" has a bracket"},
+      {"SLURM_STEP_NODELIST", "d[0-1]", "SLURM_STEP_TASKS_PER_NODE: \"3,1(x2)\" is for 3 nodes"},
+      {"SLURM_STEP_TASKS_PER_NODE", "3,1(y2)", "SLURM_STEP_TASKS_PER_NODE: \"3,1(y2)\" is not of"},
+      {"SLURM_STEP_NUM_TASKS", "6", "SLURM_STEP_NUM_TASKS: is 6, but SLURM_STEP_TASKS_PER_NODE"},
+      {"SLURM_DISTRIBUTION", "arbitrary", "--chief_host: is missing; with --distribution=arb"}};
+  for (const std::vector<std::string>& row : cases) {
+    Environment environment = FlatSlurm();
+    environment[row[0]] = row[1];
+    ResolverInput input = Input("slurm", environment);
+    input.num_ps_tasks = 2;
+    EXPECT_THAT(Error(input), StartsWith(row[2]));
+  }
+}
+
+// What Open MPI 4.1 set for rank 2 of `mpirun -n 1 A : -n 2 B`.
+Environment TwoPartMpi() {
+  return {{"OMPI_APP_CTX_NUM_PROCS", "1 2"},   {"OMPI_COMM_WORLD_LOCAL_RANK", "2"},
+          {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}, {"OMPI_COMM_WORLD_RANK", "2"},
+          {"OMPI_COMM_WORLD_SIZE", "3"},       {"OMPI_FIRST_RANKS", "0 0"},
+          {"OMPI_MCA_orte_app_num", "1"},      {"OMPI_NUM_APP_CTX", "2"},
+          {"PMIX_NAMESPACE", "818479105"}};
+}
+
+TEST(MpiTest, APartOfTheCommandLineNumbersItsTasks) {
+  ResolverInput input = Input("mpi", TwoPartMpi());
+  input.job = Job::kPs;
+  EXPECT_EQ(Resolved(input).task, (TaskId{Job::kPs, 1}));
+  EXPECT_EQ(Resolved(input).chief_address, "127.0.0.1:24105");
+  EXPECT_EQ(Resolved(input).listen_address, "127.0.0.1:0");
+}
+
+TEST(MpiTest, WithoutJobsTheRankRuleHolds) {
+  ResolverInput input = Input("mpi", TwoPartMpi());
+  input.num_ps_tasks = 1;
+  EXPECT_EQ(Resolved(input).task, (TaskId{Job::kPs, 0}));
+}
+
+TEST(MpiTest, OnSeveralHostsTheChiefsHostMustBeNamed) {
+  ResolverInput input = Input("mpi", TwoPartMpi());
+  input.num_ps_tasks = 1;
+  input.environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
+  EXPECT_THAT(Error(input), StartsWith("--chief_host: is missing; mpirun does not tell it"));
+  input.chief_host = "n0";
+  EXPECT_EQ(Resolved(input).chief_address, "n0:24105");
+  EXPECT_EQ(Resolved(input).listen_address, "0.0.0.0:0");
+}
+
+TEST(MpiTest, WhatIsWrongIsNamed) {
+  ResolverInput input = Input("mpi", TwoPartMpi());
+  input.job = Job::kPs;
+  input.environment["OMPI_APP_CTX_NUM_PROCS"] = "x 2";
+  EXPECT_THAT(Error(input), StartsWith("OMPI_APP_CTX_NUM_PROCS: \"x 2\" has no number 0"));
+  input.environment["OMPI_APP_CTX_NUM_PROCS"] = "3 1";
+  EXPECT_THAT(Error(input), StartsWith("OMPI_APP_CTX_NUM_PROCS: \"3 1\" puts part 1 behind"));
+  input.environment.erase("OMPI_COMM_WORLD_SIZE");
+  EXPECT_THAT(Error(input), StartsWith("OMPI_COMM_WORLD_SIZE: is not set"));
+}
+
+TEST(TorchrunTest, TheChiefIsBesideMasterWhereTorchrunListensItself) {
+  ResolverInput input = Input("torchrun", {{"LOCAL_RANK", "0"},
+                                           {"RANK", "0"},
+                                           {"WORLD_SIZE", "3"},
+                                           {"MASTER_ADDR", "n0"},
+                                           {"MASTER_PORT", "29500"},
+                                           {"TORCHELASTIC_RUN_ID", "none"}});
+  input.num_ps_tasks = 1;
+  EXPECT_TRUE(Resolved(input).hosts_chief);
+  EXPECT_EQ(Resolved(input).listen_address, "0.0.0.0:29501");
+  // PyTorchJob: nobody else listens.
+  input.environment.erase("TORCHELASTIC_RUN_ID");
+  input.environment["RANK"] = "2";
+  EXPECT_EQ(Resolved(input).task, (TaskId{Job::kPs, 0}));
+  EXPECT_EQ(Resolved(input).chief_address, "n0:29500");
+  input.environment["MASTER_ADDR"] = "fd00::2";
+  EXPECT_EQ(Resolved(input).chief_address, "[fd00::2]:29500");
+  input.environment["MASTER_PORT"] = "99999";
+  EXPECT_THAT(Error(input), HasSubstr("has a port that is not a number"));
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,146 @@
+// Launchers that number processes: Open MPI, torchrun, Slurm.
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+#include "base/hash.h"
+#include "base/status_macros.h"
+#include "runtime/cluster/slurm_lists.h"
+#include "runtime/cluster/task_place.h"
+#include "runtime/config/rule.h"
+
+namespace shoal {
+namespace {
+
+// Below the ports that Linux gives to clients. Two jobs on one node seldom differ by 10000.
+uint32_t PortOfJob(uint64_t job) { return 15000 + static_cast<uint32_t>(job % 10000); }
+
+// Of a name of a job; numbers keep their order, so that jobs after one another do not collide.
+uint32_t PortOfName(absl::string_view job) {
+  uint64_t number = 0;
+  return PortOfJob(absl::SimpleAtoi(job, &number) ? number : Fingerprint64(job));
+}
+
+// `mpirun -n 1 shoal chief : -n 2 shoal ps : -n 4 shoal worker`: the number within its part.
+absl::StatusOr<absl::optional<uint32_t>> IndexInPart(const Environment& environment,
+                                                     uint32_t rank) {
+  constexpr char kSizes[] = "OMPI_APP_CTX_NUM_PROCS";
+  constexpr char kPart[] = "OMPI_MCA_orte_app_num";
+  if (!IsSet(environment, kSizes) || !IsSet(environment, kPart)) {
+    return absl::optional<uint32_t>();
+  }
+  ASSIGN_OR_RETURN(const uint32_t part, NumberVariable(environment, kPart));
+  std::vector<std::string> sizes =
+      absl::StrSplit(ValueOf(environment, kSizes), ' ', absl::SkipEmpty());
+  uint32_t before = 0;
+  for (uint32_t i = 0; i < part; ++i) {
+    uint32_t size = 0;
+    if (i >= sizes.size() || !absl::SimpleAtoi(sizes[i], &size)) {
+      return Broken(kSizes, absl::StrCat("\"", ValueOf(environment, kSizes), "\" has no number ", i,
+                                         ", but this is part ", part));
+    }
+    before += size;
+  }
+  if (rank < before) {
+    return Broken(kSizes, absl::StrCat("\"", ValueOf(environment, kSizes), "\" puts part ", part,
+                                       " behind rank ", rank));
+  }
+  return absl::optional<uint32_t>(rank - before);
+}
+
+// Where each task runs is Slurm's to say; here only whether its numbers agree.
+absl::StatusOr<uint32_t> SlurmTasks(const Environment& environment, size_t nodes) {
+  constexpr char kPerNode[] = "SLURM_STEP_TASKS_PER_NODE";
+  const bool listed = IsSet(environment, kPerNode);
+  uint32_t tasks = 0;
+  if (listed) {
+    ASSIGN_OR_RETURN(const std::vector<uint32_t> counts,
+                     ParseTasksPerNode(kPerNode, ValueOf(environment, kPerNode)));
+    if (counts.size() != nodes) {
+      return Broken(kPerNode,
+                    absl::StrCat("\"", ValueOf(environment, kPerNode), "\" is for ", counts.size(),
+                                 " nodes, but SLURM_STEP_NODELIST has ", nodes));
+    }
+    tasks = std::accumulate(counts.begin(), counts.end(), uint32_t{0});
+  }
+  const char* const total =
+      IsSet(environment, "SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+  if (listed && !IsSet(environment, total)) return tasks;
+  ASSIGN_OR_RETURN(const uint32_t told, NumberVariable(environment, total));
+  if (listed && told != tasks) {
+    return Broken(total, absl::StrCat("is ", told, ", but ", kPerNode, " adds up to ", tasks));
+  }
+  return told;
+}
+
+}  // namespace
+
+absl::StatusOr<ResolvedTask> ResolveFromMpi(const ResolverInput& input) {
+  const Environment& environment = input.environment;
+  Rank rank;
+  rank.source = ClusterSource::kMpi;
+  rank.name = "OMPI_COMM_WORLD_RANK";
+  ASSIGN_OR_RETURN(rank.rank, NumberVariable(environment, rank.name));
+  ASSIGN_OR_RETURN(rank.size, NumberVariable(environment, "OMPI_COMM_WORLD_SIZE"));
+  if (input.job.has_value()) {
+    ASSIGN_OR_RETURN(rank.part_index, IndexInPart(environment, rank.rank));
+  }
+  rank.remedy = "give it, or start all tasks with one mpirun";
+  // Open MPI tells nobody the hosts.
+  absl::string_view host;
+  uint32_t on_this_host = 0;
+  if (absl::SimpleAtoi(ValueOf(environment, "OMPI_COMM_WORLD_LOCAL_SIZE"), &on_this_host) &&
+      on_this_host == rank.size) {
+    host = "127.0.0.1";
+  }
+  ASSIGN_OR_RETURN(
+      rank.chief_address,
+      ChiefAddress(input, host, PortOfName(ValueOf(environment, "PMIX_NAMESPACE")),
+                   "mpirun does not tell it and the tasks are on several hosts; name the host of "
+                   "rank 0"));
+  return PlaceByRank(input, rank);
+}
+
+absl::StatusOr<ResolvedTask> ResolveFromTorchrun(const ResolverInput& input) {
+  const Environment& environment = input.environment;
+  Rank rank;
+  rank.source = ClusterSource::kTorchrun;
+  rank.name = "RANK";
+  ASSIGN_OR_RETURN(rank.rank, NumberVariable(environment, rank.name));
+  ASSIGN_OR_RETURN(rank.size, NumberVariable(environment, "WORLD_SIZE"));
+  rank.remedy = "give it, or let RANK decide by `shoal task`";
+  uint32_t port = PortOfName(ValueOf(environment, "TORCHELASTIC_RUN_ID"));
+  if (IsSet(environment, "MASTER_PORT")) {
+    ASSIGN_OR_RETURN(port, NumberVariable(environment, "MASTER_PORT"));
+    // torchrun itself listens at MASTER_PORT.
+    if (IsSet(environment, "TORCHELASTIC_RUN_ID")) ++port;
+  }
+  ASSIGN_OR_RETURN(rank.chief_address,
+                   ChiefAddress(input, ValueOf(environment, "MASTER_ADDR"), port, ""));
+  return PlaceByRank(input, rank);
+}
+
+absl::StatusOr<ResolvedTask> ResolveFromSlurm(const ResolverInput& input) {
+  const Environment& environment = input.environment;
+  Rank rank;
+  rank.source = ClusterSource::kSlurm;
+  rank.name = "SLURM_PROCID";
+  ASSIGN_OR_RETURN(rank.rank, NumberVariable(environment, rank.name));
+  constexpr char kNodes[] = "SLURM_STEP_NODELIST";
+  ASSIGN_OR_RETURN(const std::vector<std::string> nodes,
+                   ParseNodeList(kNodes, ValueOf(environment, kNodes)));
+  ASSIGN_OR_RETURN(rank.size, SlurmTasks(environment, nodes.size()));
+  ASSIGN_OR_RETURN(const uint32_t job, NumberVariable(environment, "SLURM_JOB_ID"));
+  rank.remedy = "with srun --multi-prog write --task_index=%o";
+  const bool arbitrary = ValueOf(environment, "SLURM_DISTRIBUTION") == "arbitrary";
+  ASSIGN_OR_RETURN(rank.chief_address,
+                   ChiefAddress(input, arbitrary ? "" : nodes[0], PortOfJob(job),
+                                "with --distribution=arbitrary nobody knows where task 0 runs"));
+  return PlaceByRank(input, rank);
+}
+
+}  // namespace shoal

@@ -1,0 +1,83 @@
+// Who this task is and where the others are, from flags or from what a launcher put into the
+// environment: pure functions, so that every launcher is tested without one.
+//
+// The first source that matches wins, from the most explicit to the outermost launcher:
+//   flags       host lists, or --task_index with --chief_host
+//   file        --cluster=FILE
+//   tf_config   TF_CONFIG (TFJob, Volcano, Vertex)
+//   jobset      JOBSET_NAME, REPLICATED_JOB_NAME, JOB_COMPLETION_INDEX
+//   kubernetes  JOB_COMPLETION_INDEX of an Indexed Job
+//   mpi         OMPI_COMM_WORLD_RANK (Open MPI)
+//   torchrun    RANK, WORLD_SIZE, MASTER_ADDR (also PyTorchJob)
+//   slurm       SLURM_PROCID inside a step
+//   kubernetes  the ordinal at the end of a StatefulSet pod's host name
+#ifndef SHOAL_RUNTIME_CLUSTER_TASK_RESOLVER_H_
+#define SHOAL_RUNTIME_CLUSTER_TASK_RESOLVER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+
+#include "runtime/cluster/cluster_spec.h"
+#include "runtime/cluster/environment.h"
+#include "runtime/cluster/task.h"
+
+namespace shoal {
+
+enum class ClusterSource : uint8_t {
+  kAuto,  // The first one that matches.
+  kFlags,
+  kFile,
+  kTfConfig,
+  kJobSet,
+  kKubernetes,
+  kMpi,
+  kTorchrun,
+  kSlurm,
+};
+
+absl::string_view ClusterSourceName(ClusterSource source);  // "tf_config"
+// InvalidArgument lists the names.
+absl::StatusOr<ClusterSource> ParseClusterSource(absl::string_view name);
+
+// What is known before anything is resolved. Empty, 0 or absent: not said.
+struct ResolverInput {
+  ClusterSource from = ClusterSource::kAuto;
+  absl::optional<Job> job;  // Of the command or --job_name.
+  absl::optional<uint32_t> task_index;
+  std::string cluster_file;
+  std::string ps_hosts;
+  std::string worker_hosts;
+  std::string chief_host;      // host:port; under a launcher also a host alone.
+  std::string listen_address;  // Only whether it is given, for a chief started by hand.
+  uint32_t chief_port = 0;
+  absl::optional<uint32_t> num_ps_tasks;  // As flags and run file have them.
+  absl::optional<uint32_t> num_replicas;
+  std::string hostname;  // Of this machine or pod.
+  Environment environment;
+};
+
+struct ResolvedTask {
+  ClusterSource source = ClusterSource::kFlags;
+  TaskId task;
+  ClusterSpec cluster;         // Empty where tasks find each other through the chief.
+  std::string own_address;     // Where others find this task; empty: nobody was told.
+  std::string listen_address;  // Where to serve if no flag says; empty: unknown, or a worker.
+  std::string chief_address;   // What the task dials; empty for the chief itself.
+  bool hosts_chief = false;    // A worker that serves the chief as well, at `listen_address`.
+  uint32_t num_ps_tasks = 0;   // As the launcher's numbers tell; 0: they do not.
+  uint32_t num_replicas = 0;
+};
+
+// InvalidArgument names the flag or variable and the remedy; NotFound: --cluster cannot be read.
+absl::StatusOr<ResolvedTask> ResolveTaskPlace(const ResolverInput& input);
+
+// The same as one line of JSON, for the log.
+std::string ToJson(const ResolvedTask& resolved);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_CLUSTER_TASK_RESOLVER_H_

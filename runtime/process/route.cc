@@ -1,0 +1,104 @@
+#include "runtime/process/route.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/unique_fd.h"
+#include "runtime/cluster/address.h"
+#include "runtime/process/shutdown.h"
+
+namespace shoal {
+namespace {
+
+constexpr absl::Duration kPause = absl::Milliseconds(500);
+constexpr absl::Duration kSayWaitingEvery = absl::Seconds(5);
+// Set aside for documentation: the way there is the way to everyone (RFC 5737).
+constexpr char kAnywhere[] = "192.0.2.1:9";
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+absl::StatusOr<AddressList> LookUp(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &hints, &found);
+  if (error == 0) return AddressList(found, &freeaddrinfo);
+  return absl::UnavailableError(
+      absl::StrCat("cannot look up \"", host, "\": ", gai_strerror(error)));
+}
+
+// The source address of the way to `peer`, or empty.
+std::string SourceOf(const addrinfo& peer) {
+  const UniqueFd socket_fd(socket(peer.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (socket_fd.get() < 0 || connect(socket_fd.get(), peer.ai_addr, peer.ai_addrlen) != 0)
+    return "";
+  sockaddr_storage own = {};
+  socklen_t size = sizeof(own);
+  if (getsockname(socket_fd.get(), reinterpret_cast<sockaddr*>(&own), &size) != 0) return "";
+  char text[INET6_ADDRSTRLEN] = "";
+  if (own.ss_family == AF_INET) {
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(own).sin_addr, text, sizeof(text));
+    return text;
+  }
+  inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6&>(own).sin6_addr, text, sizeof(text));
+  return absl::StrCat("[", text, "]");
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> LocalHostToward(const std::string& address) {
+  absl::StatusOr<AddressList> peers = LookUp(address);
+  if (!peers.ok()) return peers.status();
+  std::string source;
+  for (const addrinfo* peer = peers->get(); peer != nullptr && source.empty();
+       peer = peer->ai_next) {
+    source = SourceOf(*peer);
+  }
+  if (source.empty()) return absl::UnavailableError(absl::StrCat("no way leads to ", address));
+  if (!IsLoopbackAddress(absl::StrCat(source, ":1")) || IsLoopbackAddress(address) ||
+      address == kAnywhere) {
+    return source;
+  }
+  // The peer's name is this machine's own, as 127.0.1.1 in Debian's /etc/hosts; others need more.
+  absl::StatusOr<std::string> toward_all = LocalHostToward(kAnywhere);
+  return toward_all.ok() ? *toward_all : source;
+}
+
+absl::StatusOr<std::string> AwaitLocalHostToward(const std::string& address,
+                                                 absl::Duration patience, const Clock& clock,
+                                                 ShutdownNotification* shutdown) {
+  const absl::Time deadline = clock.Now() + patience;
+  absl::Time say = clock.Now();
+  while (true) {
+    absl::StatusOr<std::string> host = LocalHostToward(address);
+    if (host.ok()) return host;
+    const absl::Time now = clock.Now();
+    if (now >= deadline) {
+      return absl::DeadlineExceededError(absl::StrCat("--chief_host: ", host.status().message(),
+                                                      " for ", absl::FormatDuration(patience),
+                                                      "; correct the name, or start the chief"));
+    }
+    if (now >= say) {
+      say = now + kSayWaitingEvery;
+      LOG(WARNING) << "waiting for the chief's name: " << host.status().message();
+    }
+    if (shutdown->WaitFor(kPause))
+      return absl::CancelledError("stopped while waiting for the chief");
+  }
+}
+
+}  // namespace shoal
