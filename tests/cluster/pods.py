@@ -105,6 +105,7 @@ class Cluster:
         self.containers = containers
         self.folder = pathlib.Path(folder)
         self.config_maps = {d["metadata"]["name"]: d["data"] for d in documents if d["kind"] == "ConfigMap"}
+        self.secrets = {d["metadata"]["name"]: d["stringData"] for d in documents if d["kind"] == "Secret"}
         self.claims = [d["metadata"]["name"] for d in documents if d["kind"] == "PersistentVolumeClaim"]
         self.workloads = {d["metadata"]["name"]: Workload(d) for d in documents if d["kind"] in ("StatefulSet", "Job")}
         self.network = f"pods{random.randrange(10**6)}"
@@ -122,6 +123,10 @@ class Cluster:
         self.next_address = 10
         for name in self.claims:
             self.volume(name)
+        for name, texts in self.config_maps.items():
+            self.write_files(name, texts, 0o444)
+        for name, texts in self.secrets.items():
+            self.write_files(name, texts, 0o440)
         with self.lock:
             for workload in self.workloads.values():
                 for index in range(workload.count):
@@ -145,18 +150,24 @@ class Cluster:
         shutil.chown(path, 65532, 65532)  # fsGroup
         return path
 
+    def write_files(self, name, texts, mode):
+        path = self.folder / "files" / name
+        path.mkdir(parents=True, exist_ok=True)
+        for key, text in texts.items():
+            file = path / key
+            file.write_text(text)
+            shutil.chown(file, 0, 65532)  # fsGroup
+            file.chmod(mode)
+
     def mounts(self, pod):
         volumes = {v["name"]: v for v in pod.spec["volumes"]}
         for mount in pod.container["volumeMounts"]:
             volume = volumes[mount["name"]]
             mode = "ro" if mount.get("readOnly") else "rw"
             if "configMap" in volume:
-                name = volume["configMap"]["name"]
-                path = self.folder / "config_maps" / name
-                path.mkdir(parents=True, exist_ok=True)
-                for key, text in self.config_maps[name].items():
-                    (path / key).write_text(text)
-                yield f"--volume={path}:{mount['mountPath']}:{mode}"
+                yield f"--volume={self.folder / 'files' / volume['configMap']['name']}:{mount['mountPath']}:{mode}"
+            elif "secret" in volume:
+                yield f"--volume={self.folder / 'files' / volume['secret']['secretName']}:{mount['mountPath']}:{mode}"
             elif "persistentVolumeClaim" in volume:
                 yield f"--volume={self.volume(volume['persistentVolumeClaim']['claimName'])}:{mount['mountPath']}:{mode}"
             elif "emptyDir" in volume:

@@ -45,9 +45,19 @@ class Test:
         return list(yaml.safe_load_all(text))
 
     @contextlib.contextmanager
-    def cluster(self, name, *flags):
-        with Cluster(self.containers, self.manifests(*flags), self.containers.folder / "claims" / name) as running:
+    def cluster(self, name, *flags, more=()):
+        documents = self.manifests(*flags) + list(more)
+        with Cluster(self.containers, documents, self.containers.folder / "claims" / name) as running:
             yield running
+
+    def secrets(self):
+        """The Secrets that the overlay tls names, by deploy/tls/make_certificates."""
+        certificates = self.containers.folder / "certificates"
+        call("deploy/tls/make_certificates", certificates)
+        for job in ("chief", "ps", "worker"):
+            files = {"tls.crt": f"{job}.crt", "tls.key": f"{job}.key", "ca.crt": "ca.crt"}
+            yield {"kind": "Secret", "metadata": {"name": f"shoal-{job}-tls"},
+                   "stringData": {key: (certificates / file).read_text() for key, file in files.items()}}
 
 
 class Output:
@@ -135,6 +145,17 @@ def stop_and_resume_give_the_same_bytes(test):
         assert output.digest() == test.digest, "not the bytes of the undisturbed run"
 
 
+def mutual_tls_gives_the_same_bytes(test):
+    with test.cluster("tls", "--overlay=tls", *FLAGS, more=test.secrets()) as running:
+        output = Output(running)
+        wait_for_step(running, output, 50)
+        running.lose("shoal-ps-0")
+        running.wait_done(240)
+        assert output.digest() == test.digest, "not the bytes of the undisturbed run"
+        arguments = running.workloads["shoal-ps"].template["spec"]["containers"][0]["args"]
+        assert "--insecure" not in arguments and "--tls_ca=/etc/shoal-tls/ca.crt" in arguments, arguments
+
+
 def a_permanent_exit_code_fails_the_job_at_once(test):
     with test.cluster("permanent", "--set=optimizer.no_such_field=1") as running:
         chief, worker = running.workloads["shoal-chief"], running.workloads["shoal-worker"]
@@ -158,7 +179,7 @@ def the_image_has_no_shell(test):
 def main():
     tests = [the_image_has_no_shell, a_permanent_exit_code_fails_the_job_at_once, an_undisturbed_run_trains,
              killed_pods_come_back_and_the_bytes_are_the_same, a_lost_chief_goes_on_from_its_checkpoint,
-             stop_and_resume_give_the_same_bytes]
+             stop_and_resume_give_the_same_bytes, mutual_tls_gives_the_same_bytes]
     failed = 0
     with Containers() as containers:
         shared = Test(containers)
