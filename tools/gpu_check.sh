@@ -83,7 +83,7 @@ train() {
   local out
   out=$(mktemp -d)
   start shoal train "--run=$here/run.textproto" "--out=$out/run" --devices="$1" \
-    --num_clones="$2" --variables="${3:-cpu}" --noallow_soft_placement --num_ps_tasks=0 \
+    --num_clones="$2" --variables="${3:-cpu}" ${4:+"$4"} --noallow_soft_placement --num_ps_tasks=0 \
     --max_steps=50 </dev/null &&
     grep -E '"(status|final_loss|test_accuracy|examples_per_second)"' "$out/run/summary.json"
   local code=$?
@@ -96,12 +96,13 @@ golden_gradients() { (cd "$here" && start golden_gradients_test); }
 
 time_steps() {
   local model=$1 batch=$2 device=$3
-  printf '%s, batch %d, %s: median ms of a step, CPU ms, GF/s of a core: ' "$model" "$batch" "$device"
-  echo 100 | start step_benchmark "$model" "$batch" 1 "$device" | tail -n 1
+  printf '%s, batch %d, %s%s: median ms of a step, CPU ms, GF/s of a core: ' "$model" "$batch" \
+    "$device" "${4:+, replayed}"
+  echo 100 | start step_benchmark "$model" "$batch" 1 "$device" ${4:+cpu "$4"} | tail -n 1
 }
 
 run() {
-  local gpus devices sanitizer variables
+  local gpus devices sanitizer variables model
   here=$(cd "$(dirname "$0")" && pwd)
   "$here/bin/list_gpus" >/dev/null 2>&1
   case $? in
@@ -131,16 +132,22 @@ run() {
     fi
   done
   check "one GPU" train /gpu:0 1
+  check "one GPU, replayed" train /gpu:0 1 cpu --cuda_graphs
   check "a clone on the CPU and one on a GPU" train /cpu:0,/gpu:0 2
   if [[ "$devices" == *,* ]]; then
     for variables in cpu first_device mirrored; do
       check "all GPUs, variables $variables" train "$devices" "$(echo "$gpus" | wc -l)" "$variables"
     done
+    check "all GPUs, mirrored, replayed" train "$devices" "$(echo "$gpus" | wc -l)" mirrored \
+      --cuda_graphs
   fi
   for device in /cpu:0 /gpu:0; do
     time_steps seed_mlp 2000 "$device"
     time_steps mobilenet_v2 32 "$device"
     time_steps resnet18 32 "$device"
+  done
+  for model in seed_mlp mobilenet_v2 resnet18; do
+    time_steps "$model" "$([[ $model == seed_mlp ]] && echo 2000 || echo 32)" /gpu:0 cuda_graphs
   done
   exit "$failed"
 }

@@ -263,6 +263,7 @@ absl::StatusOr<std::unique_ptr<GraphProgram::Compiled>> GraphProgram::CompileFor
   }
   const v1::DeploymentOptions& deployment = options_.run.deployment();
   request.group_devices = deployment.num_ps_tasks() == 0 && deployment.variables() == "mirrored";
+  request.record_steps = deployment.cuda_graphs();
   request.threads_per_device = std::max(1, static_cast<int>(options_.run.deployment().threads()));
   ASSIGN_OR_RETURN(compiled->executable, Compile(request));
   compiled->inputs.resize(request.feeds.size());

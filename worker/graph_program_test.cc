@@ -198,6 +198,28 @@ TEST(GraphProgramTest, DevicesWithMirroredVariablesAddAndSpreadAsAGroup) {
   }
 }
 
+TEST(GraphProgramTest, ReplayedStepsGiveTheBytesOfCpusForEveryBatchSize) {
+  SimulatedTraffic traffic;
+  SimulatedDeviceOptions simulated;
+  simulated.num_devices = 2;
+  simulated.traffic = &traffic;
+  v1::RunConfig run = RunOn("/gpu:0,/gpu:1", "mirrored");
+  run.mutable_deployment()->set_cuda_graphs(true);
+  const auto on_gpus = Make(run, {SimulatedBackend(CpuKernelBackend(), simulated)});
+  const auto on_cpus = Make(RunOn("/cpu:0,/cpu:1"));
+  for (int step = 0; step < 4; ++step) {
+    for (int64_t examples : {kExamples, int64_t{7}}) {
+      const Computed a = TrainOn(on_cpus.get(), examples);
+      const Computed b = TrainOn(on_gpus.get(), examples);
+      EXPECT_EQ(a.result.loss_sum, b.result.loss_sum) << step << " " << examples;
+      for (size_t v = 0; v < a.gradients.size(); ++v) {
+        EXPECT_EQ(a.gradients[v].span<float>(), b.gradients[v].span<float>()) << step << " " << v;
+      }
+    }
+  }
+  EXPECT_EQ(traffic.replays, 2 * 2 * 3);  // devices, sizes, all steps but the first
+}
+
 TEST(GraphProgramTest, DevicesWithMemoryOfTheirOwnGiveTheBytesOfCpus) {
   for (const char* variables : {"cpu", "first_device", "mirrored"}) {
     const auto on_cpus = Make(RunOn("/cpu:0,/cpu:1", variables));

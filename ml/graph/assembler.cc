@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/log.h"
 #include "base/status_macros.h"
 
 namespace shoal {
@@ -222,6 +223,32 @@ absl::Status Assembler::MakeDevice(int device) {
   return absl::OkStatus();
 }
 
+std::string Assembler::WhyNotRecorded(int device) {
+  for (int s : order_[device]) {
+    const PlanStep& step = plan_.steps[s];
+    if (DrawsRandomNumbers(step)) {
+      return absl::StrCat(step.name, " (", step.op, ") draws new random numbers in every run");
+    }
+    const ProgramStep& program_step = program_of(device).steps[position_[s].second];
+    if (program_step.waits.empty()) continue;
+    return absl::StrCat(step.name, " (", step.op, ") waits for ",
+                        parts_.devices[program_step.waits[0].device].name);
+  }
+  return "";
+}
+
+void Assembler::ChooseRecorded() {
+  for (size_t d = 0; d < order_.size(); ++d) {
+    const int device = static_cast<int>(d);
+    if (program_device_[d] < 0 || !HasOwnMemory(device)) continue;
+    const std::string reason = WhyNotRecorded(device);
+    program_of(device).may_record = reason.empty();
+    if (!reason.empty()) {
+      LOG(INFO) << program_of(device).name << " does not replay its steps: " << reason;
+    }
+  }
+}
+
 absl::Status Assembler::OpenGroup() {
   if (plan_.group.empty()) return absl::OkStatus();
   std::vector<int> indices;
@@ -266,6 +293,7 @@ absl::StatusOr<std::unique_ptr<Executable>> Assembler::Assemble() {
     if (program_device_[d] >= 0) RETURN_IF_ERROR(MakeDevice(static_cast<int>(d)));
   }
   RETURN_IF_ERROR(OpenGroup());
+  if (request_.record_steps) ChooseRecorded();
   RETURN_IF_ERROR(PlaceMemory());
   RETURN_IF_ERROR(FillConstants());
   return std::make_unique<Program>(std::move(parts_));

@@ -73,6 +73,9 @@ class Assembler {
   absl::Status OpenDevice(int device, DeviceProgram* program) const;
   absl::Status MakeDevice(int device);
   absl::Status OpenGroup();
+  // Empty if it is.
+  std::string WhyNotRecorded(int device);
+  void ChooseRecorded();
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const PlanStep& step, Device* device) const;
   void AddConstant(const PlanStep& step, DeviceProgram* program);
   void SetCopy(const PlanStep& step, ProgramStep* program_step) const;

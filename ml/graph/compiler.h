@@ -41,6 +41,10 @@ struct CompileRequest {
   // backend has groups, and a variable that all read goes up to one of them, which gives it to the
   // others. For clones that only meet in their sums; others exchange plain copies all the same.
   bool group_devices = false;
+  // Devices with memory of their own record their steps in the second run and replay them from then
+  // on, where they wait for no other device and no step draws random numbers; else a line of log
+  // says why not. What a replay computes is told at its end.
+  bool record_steps = false;
   bool fuse = true;
   bool choose_layouts = true;
 };

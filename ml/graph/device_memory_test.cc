@@ -92,7 +92,7 @@ class DeviceMemoryTest : public testing::Test {
 
   // The same on the GPUs of this machine, if it has as many.
   void ExpectNearTheCpuOnGpus(const std::vector<Output>& fetches, int num_gpus,
-                              bool group_devices = false) {
+                              bool CompileRequest::*option = nullptr) {
     const absl::StatusOr<KernelBackend> gpu = CudaKernelBackend();
     if (!gpu.ok() || gpu->num_devices < num_gpus) return;
     const std::vector<Tensor> variables = InitialValues(graph_, 17);
@@ -102,7 +102,7 @@ class DeviceMemoryTest : public testing::Test {
     for (int i = 0; i < num_gpus; ++i) devices.push_back(absl::StrCat("/gpu:", i));
     CompileRequest request = RequestFor(fetches, devices);
     request.accelerators = {&*gpu};
-    request.group_devices = group_devices;
+    if (option != nullptr) request.*option = true;
     const auto executable = CompileOrDie(request);
     const std::vector<uint64_t> versions(variables.size(), 1);  // from run 10 on
     for (int run = 0; run < 50; ++run) {
@@ -382,7 +382,7 @@ TEST_F(DeviceMemoryTest, AGroupAddsAndEveryDeviceHasTheSameValues) {
   versions[1] = 2;
   RunOnce(executable.get(), feeds_, variables, versions);
   EXPECT_EQ(traffic_.broadcasts, 50 * 4 + 4 + 1);
-  ExpectNearTheCpuOnGpus(fetches, 2, true);
+  ExpectNearTheCpuOnGpus(fetches, 2, &CompileRequest::group_devices);
 }
 
 TEST_F(DeviceMemoryTest, AGroupOfWhichADeviceFailsIsGivenUp) {
@@ -399,6 +399,83 @@ TEST_F(DeviceMemoryTest, AGroupOfWhichADeviceFailsIsGivenUp) {
   const auto executable = CompileOrDie(request);
   EXPECT_EQ(Told(executable.get(), InitialValues(graph_, 1)), std::vector<int>());
   EXPECT_EQ(executable->status().message(), "the simulated device has failed");
+}
+
+// The second run records; what goes up and what comes in is still each run's own.
+TEST_F(DeviceMemoryTest, RecordedStepsAreReplayedWithEachRunsValues) {
+  BuildClone(0, "/gpu:0");
+  const std::vector<Output> fetches = Sums();
+  CompileRequest request = RequestFor(fetches, {"/cpu:0", "/gpu:0"});
+  request.record_steps = true;
+  const auto executable = CompileOrDie(request);
+  ExpectBytesOfTheCpu(fetches, executable.get());
+  EXPECT_EQ(traffic_.replays, 49);
+  const std::vector<Tensor> other = InitialValues(graph_, 18);
+  const auto expected = RunGraph(graph_, cpu_, feeds_, other, fetches);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  const std::vector<Tensor> got = RunOnce(executable.get(), feeds_, other);
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_EQ(got[i].span<float>(), (*expected)[i].span<float>()) << i;
+  }
+  EXPECT_EQ(traffic_.replays, 50);
+  ExpectNearTheCpuOnGpus(fetches, 1, &CompileRequest::record_steps);
+}
+
+// Others go on when all that was recorded is done.
+TEST_F(DeviceMemoryTest, DevicesThatOthersWaitForAreReplayedToo) {
+  BuildClone(0, "/gpu:0");
+  BuildClone(1, "/gpu:1");
+  const std::vector<Output> fetches = Sums();
+  CompileRequest request = RequestFor(fetches, {"/cpu:0", "/gpu:0", "/gpu:1"});
+  request.record_steps = true;
+  const auto executable = CompileOrDie(request);
+  EXPECT_EQ(Count(executable->ToString(), "CopyToHost("), 2 * 5);
+  ExpectBytesOfTheCpu(fetches, executable.get());
+  EXPECT_EQ(traffic_.replays, 2 * 49);
+  ExpectNearTheCpuOnGpus(fetches, 2, &CompileRequest::record_steps);
+}
+
+TEST_F(DeviceMemoryTest, AGroupAddsAfterEachReplay) {
+  BuildClone(0, "/gpu:0");
+  BuildClone(1, "/gpu:1");
+  std::vector<Output> fetches = losses_;
+  for (size_t v = 0; v < gradients_[0].size(); ++v) {
+    const auto on = builder_.WithDevice(v % 2 == 0 ? "/gpu:0" : "/gpu:1");
+    fetches.push_back(ops::AddN(builder_, {gradients_[0][v], gradients_[1][v]}));
+  }
+  CompileRequest request = RequestFor(fetches, {"/cpu:0", "/gpu:0", "/gpu:1"});
+  request.record_steps = true;
+  request.group_devices = true;
+  const auto executable = CompileOrDie(request);
+  ExpectBytesOfTheCpu(fetches, executable.get());
+  EXPECT_EQ(traffic_.replays, 2 * 49);
+  EXPECT_EQ(traffic_.group_sums, 50 * 4);
+}
+
+TEST_F(DeviceMemoryTest, WhatCannotBeRecordedIsDoneStepByStep) {
+  const Output x = builder_.Placeholder("x", DataType::kFloat32, Shape({2, 64}));
+  feeds_ = {{x, RandomTensor(DataType::kFloat32, {2, 64}, 1)}};
+  const auto on = [&](const char* device, const char* op, std::vector<Output> inputs,
+                      Attributes attributes = {}) {
+    const auto scope = builder_.WithDevice(device);
+    return builder_.Op(op, std::move(inputs), std::move(attributes));
+  };
+  const Output dropped = on("/gpu:0", "Dropout", {x}, {{"rate", 0.5}});
+  const Output square = on("/gpu:0", "Square", {x});
+  const Output elsewhere = on("/gpu:1", "Neg", {square});
+  const auto replays_of = [&](std::vector<Output> fetches) {
+    const int64_t before = traffic_.replays;
+    CompileRequest request = RequestFor(fetches, {"/cpu:0", "/gpu:0", "/gpu:1"});
+    request.record_steps = true;
+    const auto executable = CompileOrDie(request);
+    ExpectBytesOfTheCpu(fetches, executable.get());
+    return traffic_.replays - before;
+  };
+  EXPECT_EQ(replays_of({dropped, square}), 0);
+  EXPECT_EQ(replays_of({square}), 49);
+  EXPECT_EQ(replays_of({elsewhere}), 49);  // of the first device
+  options_.has_recordings = false;
+  EXPECT_EQ(replays_of({square}), 0);
 }
 
 // Each might wait for the other within what the group waits for.

@@ -106,22 +106,41 @@ void DeviceTransfers::Mirror() {
   device.Await(Queue::kCompute, *mirrored_);
 }
 
-void DeviceTransfers::AfterStep(int step) {
+void DeviceTransfers::StartDownload(Group* group) {
   using Queue = Device::Queue;
   Device& device = *options_.device;
+  const size_t begin = options_.outputs[group->begin].offset;
+  const PackedOutput& last = options_.outputs[group->end - 1];
+  device.Record(Queue::kCompute, group->computed.get());
+  device.Await(Queue::kDownload, *group->computed);
+  if (group->has_group_sum) {
+    device.Record(Queue::kGroup, group->summed.get());
+    device.Await(Queue::kDownload, *group->summed);
+  }
+  device.CopyToHost(Queue::kDownload, options_.staged_outputs + begin,
+                    options_.device_outputs + begin, last.offset + last.bytes - begin);
+}
+
+void DeviceTransfers::AfterStep(int step) {
   for (; next_group_ < groups_.size() && groups_[next_group_].last_step == step; ++next_group_) {
     Group& group = groups_[next_group_];
-    const size_t begin = options_.outputs[group.begin].offset;
-    const PackedOutput& last = options_.outputs[group.end - 1];
-    device.Record(Queue::kCompute, group.computed.get());
-    device.Await(Queue::kDownload, *group.computed);
-    if (group.has_group_sum) {
-      device.Record(Queue::kGroup, group.summed.get());
-      device.Await(Queue::kDownload, *group.summed);
-    }
-    device.CopyToHost(Queue::kDownload, options_.staged_outputs + begin,
-                      options_.device_outputs + begin, last.offset + last.bytes - begin);
-    device.Record(Queue::kDownload, group.arrived.get());
+    StartDownload(&group);
+    options_.device->Record(Device::Queue::kDownload, group.arrived.get());
+  }
+}
+
+void DeviceTransfers::RecordAfterStep(int step) {
+  for (Group& group : groups_) {
+    if (group.last_step == step && !group.has_group_sum) StartDownload(&group);
+  }
+}
+
+void DeviceTransfers::AfterReplay() {
+  for (Group& group : groups_) {
+    if (group.has_group_sum) StartDownload(&group);
+    options_.device->Record(
+        group.has_group_sum ? Device::Queue::kDownload : Device::Queue::kCompute,
+        group.arrived.get());
   }
 }
 

@@ -56,6 +56,10 @@ class DeviceTransfers {
   void StartUpload(const RunBindings& bindings);
   // The device's step has been put into its queue: groups that end with it start down.
   void AfterStep(int step);
+  // The same while steps are recorded; sums of a group stay out. After each replay, and after the
+  // group's parts: what AfterStep has not done.
+  void RecordAfterStep(int step);
+  void AfterReplay();
   // Waits for the groups in their order and tells of each output once its bytes are in place.
   // Nothing is told after an error, of this device or of `check`, which is asked when a group has
   // come down: whether all that it may depend on went well. The queues are empty afterwards.
@@ -72,6 +76,7 @@ class DeviceTransfers {
 
   explicit DeviceTransfers(DeviceTransfersOptions options) : options_(std::move(options)) {}
   absl::Status MakeGroups();
+  void StartDownload(Group* group);
   // Whether the device's copy is older; from now on it is not.
   bool TakeVersion(size_t input, const RunBindings& bindings);
   // What has changed goes from its owner to the group's other devices, before the first step.

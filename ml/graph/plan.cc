@@ -274,6 +274,8 @@ void Plan::RemoveUnused() {
 
 bool IsAlias(const PlanStep& step) { return step.op == "Reshape"; }
 
+bool DrawsRandomNumbers(const PlanStep& step) { return step.op == "Dropout"; }
+
 absl::StatusOr<Plan> MakePlan(const CompileRequest& request, const std::vector<int>& placement) {
   return PlanMaker(request, placement).Make();
 }

@@ -59,6 +59,8 @@ struct Plan {
 
 // Reshape: the same bytes seen under another shape, no kernel.
 bool IsAlias(const PlanStep& step);
+// Reads the run's RandomKey.
+bool DrawsRandomNumbers(const PlanStep& step);
 
 // The ancestors of the fetches with known shapes (plan.cc).
 absl::StatusOr<Plan> MakePlan(const CompileRequest& request, const std::vector<int>& placement);

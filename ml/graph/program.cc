@@ -192,23 +192,73 @@ void Program::RunLateSteps(bool all, DeviceProgram* device) {
 void Program::RunQueuedSteps(int device_index) {
   DeviceProgram& device = parts_.devices[device_index];
   device.device->Activate();
+  // The first run shows the libraries what they will need.
+  if (device.may_record && device.recording == nullptr && device.num_runs > 0) {
+    RecordSteps(&device);
+  }
+  ++device.num_runs;
   device.transfers->StartUpload(*bindings_);
-  int num_steps = 0;
-  for (ProgramStep& step : device.steps) {
-    for (const ProgramStep::Wait& wait : step.waits) Await(device, wait);
-    if (step.kernel == nullptr) {
-      CopyOnQueue(device, step);
-    } else {
-      RunStep(device, step);
-      if (step.done != nullptr) device.device->Record(Device::Queue::kCompute, step.done.get());
-    }
-    device.transfers->AfterStep(num_steps);
-    ++num_steps;
-    if (step.is_awaited) Report(device_index, num_steps);
+  if (device.recording == nullptr) {
+    EnqueueSteps(device_index);
+  } else {
+    ReplaySteps(device_index);
   }
   const auto check = [this] { return Check(); };
   const absl::Status status = device.transfers->Finish(*bindings_, check, *on_final_);
   if (!status.ok()) Fail(status);
+}
+
+void Program::EnqueueSteps(int device_index) {
+  DeviceProgram& device = parts_.devices[device_index];
+  int num_steps = 0;
+  for (ProgramStep& step : device.steps) {
+    for (const ProgramStep::Wait& wait : step.waits) Await(device, wait);
+    Device::Queue queue = Device::Queue::kCompute;
+    if (step.kernel == nullptr) {
+      queue = CopyOnQueue(device, step);
+    } else {
+      RunStep(device, step);
+    }
+    if (step.done != nullptr) device.device->Record(queue, step.done.get());
+    device.transfers->AfterStep(num_steps);
+    ++num_steps;
+    if (step.is_awaited) Report(device_index, num_steps);
+  }
+}
+
+void Program::RecordSteps(DeviceProgram* program) {
+  DeviceProgram& device = *program;
+  device.may_record = false;  // once
+  absl::Status status = device.device->StartRecording();
+  if (status.ok()) {
+    for (size_t i = 0; i < device.steps.size(); ++i) {
+      ProgramStep& step = device.steps[i];
+      if (step.kernel != nullptr) {
+        RunStep(device, step);
+      } else if (step.copy != ProgramStep::Copy::kGroupPart) {
+        CopyOnQueue(device, step);
+      }
+      device.transfers->RecordAfterStep(static_cast<int>(i));
+    }
+    absl::StatusOr<std::unique_ptr<Device::Recording>> recording = device.device->FinishRecording();
+    status = recording.status();
+    if (recording.ok()) device.recording = *std::move(recording);
+  }
+  if (!status.ok()) LOG(INFO) << device.name << " does not replay its steps: " << status.message();
+}
+
+// What others wait for is told when all is in the queue, sums with the group come last.
+void Program::ReplaySteps(int device_index) {
+  DeviceProgram& device = parts_.devices[device_index];
+  device.device->Replay(device.recording.get());
+  for (ProgramStep& step : device.steps) {
+    if (step.kernel == nullptr && step.copy == ProgramStep::Copy::kGroupPart) {
+      CopyOnQueue(device, step);
+    }
+    if (step.done != nullptr) device.device->Record(Device::Queue::kCompute, step.done.get());
+  }
+  device.transfers->AfterReplay();
+  Report(device_index, static_cast<int>(device.steps.size()));
 }
 
 void Program::RunStep(const DeviceProgram& device, const ProgramStep& step) {
@@ -230,7 +280,7 @@ void Program::RunStep(const DeviceProgram& device, const ProgramStep& step) {
   step.kernel->Run(context);
 }
 
-void Program::CopyOnQueue(DeviceProgram& program, ProgramStep& step) {
+Device::Queue Program::CopyOnQueue(DeviceProgram& program, ProgramStep& step) {
   using Queue = Device::Queue;
   Device& device = *program.device;
   void* const* operands = parts_.operands.data() + step.operands;
@@ -251,7 +301,8 @@ void Program::CopyOnQueue(DeviceProgram& program, ProgramStep& step) {
       device.Await(Queue::kGroup, *step.computed);
       program.group->ReduceSum(program.rank, step.root, static_cast<const float*>(operands[0]),
                                static_cast<float*>(operands[1]), step.copy_bytes / sizeof(float));
-      return;
+      queue = Queue::kGroup;
+      break;
     case ProgramStep::Copy::kToHost:
       queue = Queue::kDownload;
       device.Record(Queue::kCompute, step.computed.get());
@@ -259,7 +310,7 @@ void Program::CopyOnQueue(DeviceProgram& program, ProgramStep& step) {
       device.CopyToHost(queue, operands[1], operands[0], step.copy_bytes);
       break;
   }
-  if (step.done != nullptr) device.Record(queue, step.done.get());
+  return queue;
 }
 
 void Program::Report(int device, int num_steps) {

@@ -61,6 +61,9 @@ struct DeviceProgram {
   DeviceMemory memory, staging;
   std::shared_ptr<DeviceGroup> group;  // may be null
   int rank = -1;
+  bool may_record = false;
+  int64_t num_runs = 0;
+  std::unique_ptr<Device::Recording> recording;  // of all steps but those with its group
   std::unique_ptr<DeviceTransfers> transfers;
 
   void* workspace = nullptr;
@@ -117,8 +120,12 @@ class Program : public Executable {
   // Those that are ready; or all, each as soon as it is.
   void RunLateSteps(bool all, DeviceProgram* device);
   void RunQueuedSteps(int device);
+  void EnqueueSteps(int device);
+  void RecordSteps(DeviceProgram* device);
+  void ReplaySteps(int device);
   void RunStep(const DeviceProgram& device, const ProgramStep& step);
-  void CopyOnQueue(DeviceProgram& device, ProgramStep& step);
+  // Into which it was put.
+  Device::Queue CopyOnQueue(DeviceProgram& device, ProgramStep& step);
   void Await(const DeviceProgram& device, const ProgramStep::Wait& wait);
   void Report(int device, int num_steps);
   // The program's error, or the first of its devices': values may come from any of them.

@@ -32,6 +32,12 @@ class Device {
     virtual bool HasPassed() = 0;
   };
 
+  // Work that was recorded, to be done again and again.
+  class Recording {
+   public:
+    virtual ~Recording() = default;
+  };
+
   virtual ~Device() = default;
 
   // Memory of the device, 256-byte aligned, contents undefined; for the graph compiler, never
@@ -58,6 +64,15 @@ class Device {
   virtual void Record(Queue queue, Event* event) = 0;
   // What the queue gets from now on is done after the event, of this device or one of its type.
   virtual void Await(Queue queue, const Event& event) = 0;
+  // What the compute queue is given from now on, and the download queue after it has awaited an
+  // event of this recording, is recorded and not done. Kernels and copies; of events only those
+  // that are recorded in it, which nobody waits for outside. The queues are empty before.
+  virtual absl::Status StartRecording() = 0;
+  // What could not be recorded is told here; then the device is as before.
+  virtual absl::StatusOr<std::unique_ptr<Recording>> FinishRecording() = 0;
+  // In the compute queue, all of it: what follows there comes after what it downloads, too.
+  virtual void Replay(Recording* recording) = 0;
+
   // Until all queues are empty.
   virtual absl::Status Synchronize() = 0;
   // The first error of what the queues have done so far; waits for nothing.

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -80,10 +81,19 @@ class SimulatedEvent final : public Device::Event {
   int64_t num_reached_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
+// The calls that were made, to be made again.
+struct SimulatedRecording final : Device::Recording {
+  std::vector<std::function<void()>> calls;
+  std::set<const Device::Event*> events;
+  absl::Status status;
+};
+
 class SimulatedDevice final : public Device {
  public:
-  SimulatedDevice(SimulatedTraffic* traffic, int64_t failing_kernel)
-      : traffic_(*traffic), failing_kernel_(failing_kernel) {}
+  SimulatedDevice(SimulatedTraffic* traffic, const SimulatedDeviceOptions& options)
+      : traffic_(*traffic),
+        failing_kernel_(options.failing_kernel),
+        has_recordings_(options.has_recordings) {}
 
   absl::StatusOr<void*> Allocate(size_t bytes) override {
     void* data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
@@ -103,19 +113,23 @@ class SimulatedDevice final : public Device {
   void* stream() override { return this; }
 
   void CopyFromHost(void* to, const void* from, size_t bytes) override {
+    if (IsRecorded([=] { CopyFromHost(to, from, bytes); })) return;
     ++traffic_.uploads;
     traffic_.uploaded_bytes += static_cast<int64_t>(bytes);
     Copy(Queue::kCompute, Untagged(to), OfHost(from), bytes);
   }
   void CopyToHost(Queue queue, void* to, const void* from, size_t bytes) override {
+    if (IsRecorded([=] { CopyToHost(queue, to, from, bytes); })) return;
     ++traffic_.downloads;
     Copy(queue, OfHost(to), Untagged(from), bytes);
   }
   void CopyWithin(void* to, const void* from, size_t bytes) override {
+    if (IsRecorded([=] { CopyWithin(to, from, bytes); })) return;
     Copy(Queue::kCompute, Untagged(to), Untagged(from), bytes);
   }
   void CopyFromPeer(void* to, Device& peer, const void* from, size_t bytes) override {
     CHECK(&peer != this);
+    CHECK(recording_ == nullptr) << "a recording is of one device";
     ++traffic_.peer_copies;
     Copy(Queue::kCompute, Untagged(to), Untagged(from), bytes);
   }
@@ -124,16 +138,44 @@ class SimulatedDevice final : public Device {
     return {std::make_unique<SimulatedEvent>([this] { return status(); })};
   }
   void Record(Queue queue, Event* event) override {
+    if (IsRecorded([=] { Record(queue, event); })) {
+      recording_->events.insert(event);
+      return;
+    }
     auto* simulated = static_cast<SimulatedEvent*>(event);
     const int64_t record = simulated->Announce();
     Enqueue(queue, [simulated, record] { simulated->Reach(record); });
   }
   void Await(Queue queue, const Event& event) override {
+    if (IsRecorded([this, queue, &event] { Await(queue, event); })) {
+      if (recording_->events.count(&event) > 0) return;
+      recording_->status = absl::FailedPreconditionError("it waits for what is not recorded");
+      return;
+    }
     const auto* simulated = static_cast<const SimulatedEvent*>(&event);
     const int64_t record = simulated->num_recorded();
     Enqueue(queue, [simulated, record] { simulated->WaitFor(record); });
   }
+  absl::Status StartRecording() override {
+    if (!has_recordings_) return absl::UnimplementedError("simulated devices do not record here");
+    RETURN_IF_ERROR(Synchronize());
+    recording_ = std::make_unique<SimulatedRecording>();
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::unique_ptr<Recording>> FinishRecording() override {
+    std::unique_ptr<SimulatedRecording> recording = std::move(recording_);
+    RETURN_IF_ERROR(recording->status);
+    return {std::move(recording)};
+  }
+  void Replay(Recording* recording) override {
+    ++traffic_.replays;
+    for (const auto& call : static_cast<SimulatedRecording*>(recording)->calls) call();
+    Record(Queue::kDownload, &replayed_);
+    Await(Queue::kCompute, replayed_);
+  }
+
   absl::Status Synchronize() override {
+    CHECK(recording_ == nullptr) << "a recording cannot be waited for";
     for (Queue queue : {Queue::kCompute, Queue::kGroup, Queue::kDownload}) {
       SimulatedEvent event([] { return absl::OkStatus(); });
       Record(queue, &event);
@@ -152,6 +194,9 @@ class SimulatedDevice final : public Device {
                                                            : group_;
     executor.Post(std::move(work));
   }
+  void Launch(const std::function<void()>& kernel) {
+    if (!IsRecorded([=] { Launch(kernel); })) Enqueue(Queue::kCompute, kernel);
+  }
   // In the compute queue. Whether the kernel should run.
   bool StartKernel() {
     if (traffic_.kernels++ != failing_kernel_) return true;
@@ -164,9 +209,17 @@ class SimulatedDevice final : public Device {
   void Copy(Queue queue, void* to, const void* from, size_t bytes) {
     Enqueue(queue, [=] { std::memcpy(to, from, bytes); });
   }
+  bool IsRecorded(std::function<void()> call) {
+    if (recording_ == nullptr) return false;
+    recording_->calls.push_back(std::move(call));
+    return true;
+  }
 
   SimulatedTraffic& traffic_;
   const int64_t failing_kernel_;
+  const bool has_recordings_;
+  std::unique_ptr<SimulatedRecording> recording_;  // under way
+  SimulatedEvent replayed_{[] { return absl::OkStatus(); }};
   Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   SerialExecutor compute_{"compute"}, download_{"download"}, group_{"group"};
@@ -279,16 +332,15 @@ class SimulatedKernel final : public Kernel {
     for (size_t i = 0; i < num_inputs_; ++i) inputs.push_back(Untagged(context.inputs[i]));
     for (size_t i = 0; i < num_outputs_; ++i) outputs.push_back(Untagged(context.outputs[i]));
     void* workspace = workspace_bytes() == 0 ? nullptr : Untagged(context.workspace);
-    device->Enqueue(Device::Queue::kCompute,
-                    [this, device, inputs, outputs, workspace, key = context.key] {
-                      if (!device->StartKernel()) return;
-                      KernelContext inner;
-                      inner.inputs = inputs.data();
-                      inner.outputs = outputs.data();
-                      inner.workspace = workspace;
-                      inner.key = key;
-                      inner_->Run(inner);
-                    });
+    device->Launch([this, device, inputs, outputs, workspace, key = context.key] {
+      if (!device->StartKernel()) return;
+      KernelContext inner;
+      inner.inputs = inputs.data();
+      inner.outputs = outputs.data();
+      inner.workspace = workspace;
+      inner.key = key;
+      inner_->Run(inner);
+    });
   }
 
  private:
@@ -313,7 +365,7 @@ KernelBackend SimulatedBackend(const KernelBackend& inner, SimulatedDeviceOption
   if (shared->options.traffic == nullptr) shared->options.traffic = &shared->own_traffic;
   for (int i = 0; i < shared->options.num_devices; ++i) {
     shared->devices.push_back(
-        std::make_shared<SimulatedDevice>(shared->options.traffic, shared->options.failing_kernel));
+        std::make_shared<SimulatedDevice>(shared->options.traffic, shared->options));
   }
   KernelBackend backend;
   backend.device_type = "GPU";

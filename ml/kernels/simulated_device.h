@@ -20,6 +20,7 @@ namespace shoal {
 struct SimulatedTraffic {
   std::atomic<int64_t> uploads{0}, downloads{0}, peer_copies{0}, kernels{0};
   std::atomic<int64_t> uploaded_bytes{0};
+  std::atomic<int64_t> replays{0};
   std::atomic<int64_t> group_sums{0}, broadcasts{0};  // of a group, not of each rank
   std::atomic<int64_t> allocated_bytes{0};
 };
@@ -33,6 +34,8 @@ struct SimulatedDeviceOptions {
   SimulatedTraffic* traffic = nullptr;  // outlives the backend; may be null
   // Whether they form groups, which add in the order of ranks, in memory.
   bool has_groups = true;
+  // Whether they can record.
+  bool has_recordings = true;
 };
 
 // Devices "/gpu:0", ... whose kernels are the inner backend's. Integers have no variables there.

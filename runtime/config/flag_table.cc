@@ -90,7 +90,7 @@ constexpr FlagSpec kTable[] = {
      "One device per clone, any numbers: /cpu:0,/cpu:1 or /gpu:0,/gpu:2,/gpu:3."},
     {"variables", kTasks, kRunning, kText, "deployment.variables", "cpu|first_device|mirrored",
      "With --num_ps_tasks=0: where gradients are summed and variables are listed. mirrored: on "
-     "every device, each sums its share. Default cpu."},
+     "every device, each gets the sums of its share. Default cpu."},
     {"threads", kTasks, kComputing, kText, "deployment.threads", "N",
      "Compute threads per clone. Default 1. Part of what decides the bytes of a result."},
     {"clone_on_cpu", kTasks, kRunning, kBool, "deployment.clone_on_cpu", "",
@@ -118,6 +118,9 @@ constexpr FlagSpec kTable[] = {
     {"stall_seconds", kTasks, kRunning, kText, "cluster.stall_seconds", "N",
      "A worker that computes one batch for so long counts as hung: others get its work. Default "
      "120."},
+    {"cuda_graphs", kTasks, kRunning, kBool, "deployment.cuda_graphs", "",
+     "Record the step of each GPU once and replay it, where it can be recorded; else a line of log "
+     "says why not."},
     {"log_device_placement", kTasks, kRunning, kBool, "deployment.log_device_placement", "",
      "Print the device of every node of the graph."},
     {"allow_soft_placement", kTasks, kComputing, kBool, "deployment.allow_soft_placement", "",

@@ -48,6 +48,7 @@ v1::RunConfig RunOf(const LocalTraining::Options& options) {
   run.mutable_deployment()->set_threads(options.threads);
   run.mutable_deployment()->set_num_clones(options.devices);
   run.mutable_deployment()->set_variables(options.variables);
+  run.mutable_deployment()->set_cuda_graphs(options.cuda_graphs);
   if (!options.device_list.empty()) {
     run.mutable_deployment()->set_devices(options.device_list);
     run.mutable_deployment()->set_allow_soft_placement(false);

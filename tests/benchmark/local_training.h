@@ -41,6 +41,7 @@ class LocalTraining {
     uint32_t devices = 1;           // /cpu:0, /cpu:1, ..., a clone on each
     std::string device_list;        // or these, as many: "/gpu:0,/gpu:1"; they must be there
     std::string variables = "cpu";  // or first_device, mirrored
+    bool cuda_graphs = false;       // steps of GPUs are replayed
     ChiefClient* chief = nullptr;   // that the server reports to; null: a fake of its own
   };
 

@@ -2,10 +2,10 @@
 // a step is. With THREADS=1 the caller pins the process to one CPU, so that the store's thread,
 // too, computes on that one.
 //
-// usage: step_benchmark MODEL BATCH THREADS [DEVICES [VARIABLES]]
+// usage: step_benchmark MODEL BATCH THREADS [DEVICES [VARIABLES [cuda_graphs]]]
 // MODEL: seed_mlp, lenet, mobilenet_v2, resnet18. BATCH and THREADS of each device. DEVICES: a
 // number of CPU devices, by default one, or a list as /gpu:0,/gpu:1. VARIABLES: cpu, first_device,
-// mirrored.
+// mirrored. cuda_graphs: GPUs replay their steps.
 //
 // Protocol: prints "ready"; for every line "N" on standard input runs N steps and prints: median
 // milliseconds of one, median CPU milliseconds of one (all threads of the process), and the FMA
@@ -83,15 +83,18 @@ int Main(const LocalTraining::Options& options) {
 
 int main(int argc, char** argv) {
   shoal::LocalTraining::Options options;
-  if (argc < 4 || argc > 6 || !absl::SimpleAtoi(argv[2], &options.batch_size) ||
+  const bool cuda_graphs = argc == 7 && absl::string_view(argv[6]) == "cuda_graphs";
+  if (argc < 4 || argc > 7 || (argc == 7 && !cuda_graphs) ||
+      !absl::SimpleAtoi(argv[2], &options.batch_size) ||
       !absl::SimpleAtoi(argv[3], &options.threads) || options.batch_size == 0 ||
       options.threads == 0 || (argc > 4 && !shoal::ReadDevices(argv[4], &options))) {
     std::fprintf(stderr,
                  "usage: step_benchmark seed_mlp|lenet|mobilenet_v2|resnet18 BATCH THREADS "
-                 "[DEVICES [VARIABLES]]\n");
+                 "[DEVICES [VARIABLES [cuda_graphs]]]\n");
     return 64;
   }
   options.model = argv[1];
   if (argc > 5) options.variables = argv[5];
+  options.cuda_graphs = cuda_graphs;
   return shoal::Main(options);
 }

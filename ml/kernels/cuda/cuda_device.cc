@@ -38,6 +38,18 @@ class CudaEvent final : public Device::Event {
   CudaDevice& device_;
 };
 
+// An executable CUDA graph.
+class CudaRecording final : public Device::Recording {
+ public:
+  explicit CudaRecording(cudaGraphExec_t graph) : graph_(graph) {}
+  ~CudaRecording() override { cudaGraphExecDestroy(graph_); }
+
+  cudaGraphExec_t graph() const { return graph_; }
+
+ private:
+  const cudaGraphExec_t graph_;
+};
+
 cudaEvent_t EventOf(const Device::Event& event) {
   return static_cast<const CudaEvent&>(event).get();
 }
@@ -79,6 +91,7 @@ absl::Status CudaDevice::Start() {
   RETURN_IF_LIBRARY_ERROR(cudaStreamCreateWithFlags(&compute_.stream, cudaStreamNonBlocking));
   RETURN_IF_LIBRARY_ERROR(cudaStreamCreateWithFlags(&download_.stream, cudaStreamNonBlocking));
   RETURN_IF_LIBRARY_ERROR(cudaStreamCreateWithFlags(&group_.stream, cudaStreamNonBlocking));
+  RETURN_IF_LIBRARY_ERROR(cudaEventCreateWithFlags(&downloaded_, cudaEventDisableTiming));
   RETURN_IF_LIBRARY_ERROR(cublasLtCreate(&blas_));
   RETURN_IF_LIBRARY_ERROR(cudnnCreate(&dnn_));
   RETURN_IF_LIBRARY_ERROR(cudnnSetStream(dnn_, compute_.stream));
@@ -102,6 +115,7 @@ CudaDevice::~CudaDevice() {
   if (compute_.stream != nullptr) cudaStreamDestroy(compute_.stream);
   if (download_.stream != nullptr) cudaStreamDestroy(download_.stream);
   if (group_.stream != nullptr) cudaStreamDestroy(group_.stream);
+  if (downloaded_ != nullptr) cudaEventDestroy(downloaded_);
   MutexLock lock(&mutex_);
   ReleaseCache();
 }
@@ -191,7 +205,46 @@ void CudaDevice::Record(Queue queue, Event* event) {
 }
 
 void CudaDevice::Await(Queue queue, const Event& event) {
+  if (queue == Queue::kDownload) is_download_recorded_ = true;
   compute_.Note(cudaStreamWaitEvent(QueueOf(queue).stream, EventOf(event), 0));
+}
+
+absl::Status CudaDevice::StartRecording() {
+  RETURN_IF_ERROR(Synchronize());
+  is_download_recorded_ = false;
+  MutexLock lock(&mutex_);
+  RETURN_IF_LIBRARY_ERROR(
+      cudaStreamBeginCapture(compute_.stream, cudaStreamCaptureModeThreadLocal));
+  is_recording_ = true;
+  return absl::OkStatus();
+}
+
+// What went wrong meanwhile is of the recording, not of the device.
+absl::StatusOr<std::unique_ptr<Device::Recording>> CudaDevice::FinishRecording() {
+  if (is_download_recorded_) {
+    compute_.Note(cudaEventRecord(downloaded_, download_.stream));
+    compute_.Note(cudaStreamWaitEvent(compute_.stream, downloaded_, 0));
+  }
+  cudaGraph_t graph = nullptr;
+  compute_.Note(cudaStreamEndCapture(compute_.stream, &graph));
+  absl::Status status;
+  {
+    MutexLock lock(&mutex_);
+    is_recording_ = false;
+    status = ErrorsLocked();
+    library_status_ = absl::OkStatus();
+    compute_.error = download_.error = cudaSuccess;
+    (void)cudaGetLastError();
+  }
+  cudaGraphExec_t executable = nullptr;
+  if (status.ok()) status = StatusOf(cudaGraphInstantiate(&executable, graph, 0), "a graph");
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  RETURN_IF_ERROR(status);
+  return {std::make_unique<CudaRecording>(executable)};
+}
+
+void CudaDevice::Replay(Recording* recording) {
+  compute_.Note(cudaGraphLaunch(static_cast<CudaRecording*>(recording)->graph(), compute_.stream));
 }
 
 absl::Status CudaDevice::Synchronize() {
@@ -224,10 +277,16 @@ void CudaDevice::NoteErrorsOf(CudaQueue* queue) {
 }
 
 absl::Status CudaDevice::status() {
-  NoteErrorsOf(&compute_);
-  NoteErrorsOf(&download_);
-  NoteErrorsOf(&group_);
   MutexLock lock(&mutex_);
+  if (!is_recording_) {
+    NoteErrorsOf(&compute_);
+    NoteErrorsOf(&download_);
+    NoteErrorsOf(&group_);
+  }
+  return ErrorsLocked();
+}
+
+absl::Status CudaDevice::ErrorsLocked() {
   if (!library_status_.ok()) return library_status_;
   RETURN_IF_ERROR(StatusOf(compute_.error.load(), "a step on the GPU"));
   RETURN_IF_ERROR(StatusOf(group_.error.load(), "a sum over GPUs"));

@@ -47,6 +47,9 @@ class CudaDevice final : public Device {
   absl::StatusOr<std::unique_ptr<Event>> NewEvent() override;
   void Record(Queue queue, Event* event) override;
   void Await(Queue queue, const Event& event) override;
+  absl::Status StartRecording() override ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::StatusOr<std::unique_ptr<Recording>> FinishRecording() override ABSL_LOCKS_EXCLUDED(mutex_);
+  void Replay(Recording* recording) override;
   absl::Status Synchronize() override;
   absl::Status status() override ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -65,6 +68,7 @@ class CudaDevice final : public Device {
   explicit CudaDevice(int index) : index_(index) {}
   absl::Status Start();
   void NoteErrorsOf(CudaQueue* queue);
+  absl::Status ErrorsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   CudaQueue& QueueOf(Queue queue) {
     return queue == Queue::kCompute ? compute_ : queue == Queue::kDownload ? download_ : group_;
   }
@@ -72,11 +76,14 @@ class CudaDevice final : public Device {
 
   const int index_;
   CudaQueue compute_, download_, group_;
+  cudaEvent_t downloaded_ = nullptr;   // of a recording: the end of its download queue
+  bool is_download_recorded_ = false;  // of the device's thread
   cublasLtHandle_t blas_ = nullptr;
   cudnnHandle_t dnn_ = nullptr;
 
   Mutex mutex_;
   absl::Status library_status_ ABSL_GUARDED_BY(mutex_);
+  bool is_recording_ ABSL_GUARDED_BY(mutex_) = false;  // a stream must not be asked for errors then
   std::map<void*, size_t> sizes_ ABSL_GUARDED_BY(mutex_);        // of blocks in use
   std::multimap<size_t, void*> unused_ ABSL_GUARDED_BY(mutex_);  // blocks by size
 };
