@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <deque>
 #include <fstream>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "deploy/chief_link.h"
+#include "deploy/task_places.h"
 #include "runtime/cluster/cluster_spec.h"
 #include "runtime/cluster/step_plan.h"
 #include "runtime/config/run_config.h"
@@ -33,6 +35,9 @@ constexpr absl::Duration kChiefsWord = absl::Seconds(1);
 // A worker that was started near the end of the run may look for a chief that has gone, one that
 // hung and lost its place may hang for ever. They hold nothing.
 constexpr absl::Duration kOutsidersEnd = absl::Seconds(2);
+// How long a task on another host may take to end at once.
+constexpr absl::Duration kFarEnd = absl::Seconds(10);
+constexpr size_t kLinesOfLog = 8;
 
 bool IsPermanent(const ChildExit& exit) {
   return !exit.by_signal && (exit.number == kExitUsage || exit.number == kExitBadFlags ||
@@ -123,7 +128,11 @@ absl::Status Launcher::StartTask(Task* task) {
   child.args = {is_own ? worker_binary : options_.program, std::string(JobName(task->id.job)),
                 absl::StrCat("--run=", options_.run.out(), "/run.textproto"),
                 absl::StrCat("--task_index=", task->id.index)};
-  if (task->id.job != Job::kWorker) child.args.push_back("--listen_address=127.0.0.1:0");
+  const TaskPlaces* const places = options_.places;
+  if (task->id.job != Job::kWorker) {
+    child.args.push_back("--listen_address=" +
+                         (places == nullptr ? "127.0.0.1:0" : places->ListenAddress(task->id)));
+  }
   if (task->id.job != Job::kChief) {
     child.args.push_back(absl::StrCat("--chief_host=", chief_.address));
   }
@@ -134,6 +143,9 @@ absl::Status Launcher::StartTask(Task* task) {
     child.args.push_back(absl::StrCat("--metrics_address=", is_chief ? address : host + ":0"));
   }
   child.args.insert(child.args.end(), options_.task_flags.begin(), options_.task_flags.end());
+  if (places != nullptr) {
+    child.args = places->Command(task->id, task->restarts > 0, child.log_file, child.args);
+  }
   ASSIGN_OR_RETURN(task->child, Child::Start(child));
   return absl::OkStatus();
 }
@@ -209,6 +221,7 @@ absl::Status Launcher::CheckTask(Task* task) {
 
 absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
   const uint32_t limit = options_.run.cluster().max_worker_restarts();
+  SayLog(task->id);
   if (exit.crashed()) {
     link_->ReportCrash(task->id, ReadBatchMark(BatchMarkPath(options_.run.out(), task->id.index)),
                        exit.Describe());
@@ -230,6 +243,7 @@ absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
 
 absl::Status Launcher::OnPsDied(Task* task, const ChildExit& exit) {
   if (task->restarts >= kMaxPsRestarts) return Failure(*task, exit);
+  SayLog(task->id);
   ++task->restarts;
   options_.progress->Say(absl::StrCat(task->id.ToString(), " died (", exit.Describe(),
                                       "); starting it again, the run goes back to its last "
@@ -244,6 +258,7 @@ absl::Status Launcher::ChiefResult(const ChildExit& exit) const {
 
 absl::Status Launcher::Failure(const Task& task, const ChildExit& exit) const {
   const absl::StatusCode code = exit.status_code();
+  if (code != absl::StatusCode::kCancelled) SayLog(task.id);
   const std::string words = LastWords(LogPath(task.id), task.id);
   if (code == absl::StatusCode::kCancelled) {
     return absl::CancelledError(words.empty() ? "stopped" : words);
@@ -291,6 +306,12 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
   std::vector<Task*> all;
   for (Task& task : tasks_) all.push_back(&task);
   all.push_back(&chief_);
+  if (options_.places != nullptr && patience == absl::ZeroDuration()) {
+    // Together, before they are waited for one by one.
+    for (Task* task : all) {
+      if (task->child != nullptr) task->child->Signal(SIGTERM);
+    }
+  }
   for (Task* task : all) {
     if (task->child == nullptr) continue;
     const bool outside =
@@ -306,8 +327,7 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
       } else if (patience > absl::ZeroDuration()) {
         killed.push_back(task->id.ToString());
       }
-      task->child->Kill();
-      task->child->WaitFor(absl::InfiniteDuration());
+      End(task->child.get());
     } else if (!exit->ok() && !task->ended && patience > absl::ZeroDuration() && task != &chief_ &&
                exit->status_code() != absl::StatusCode::kCancelled) {
       options_.progress->Say(absl::StrCat(task->id.ToString(), " ended with ", exit->Describe(),
@@ -320,6 +340,16 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
                                           absl::FormatDuration(patience),
                                           " after the run and had to be killed; its result ",
                                           "stands, see ", options_.run.out(), "/logs"));
+}
+
+void Launcher::End(Child* child) const {
+  if (options_.places != nullptr) {
+    // What carries it ends the task there first.
+    child->Signal(SIGTERM);
+    child->WaitFor(kFarEnd);
+  }
+  child->Kill();
+  child->WaitFor(absl::InfiniteDuration());
 }
 
 bool Launcher::IsOutOfRun(TaskId worker) const {
@@ -336,6 +366,21 @@ bool Launcher::AnyWorkerLeft() const {
   return std::any_of(tasks_.begin(), tasks_.end(), [](const Task& task) {
     return task.id.job == Job::kWorker && task.child != nullptr;
   });
+}
+
+void Launcher::SayLog(TaskId task) const {
+  if (options_.places == nullptr) return;
+  std::ifstream log(LogPath(task));
+  std::deque<std::string> lines;
+  std::string line;
+  while (std::getline(log, line)) {
+    lines.push_back(line);
+    if (lines.size() > kLinesOfLog) lines.pop_front();
+  }
+  if (lines.empty()) return;
+  options_.progress->Say(absl::StrCat("--- ", task.ToString(), " ", options_.places->Describe(task),
+                                      ", the end of ", LogPath(task), ":\n",
+                                      absl::StrJoin(lines, "\n"), "\n---"));
 }
 
 std::string Launcher::LogPath(TaskId task) const {

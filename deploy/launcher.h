@@ -1,5 +1,6 @@
-// Runs a whole cluster as processes of this machine: 1 chief, P ps, N workers, all of this program,
-// on the loopback interface at ports that they choose and report back. Shows progress, restarts
+// Runs a whole cluster as processes: 1 chief, P ps, N workers, all of this program, at ports that
+// they choose and report back; on this machine's loopback interface, or on the hosts that
+// `places` says: its children then are those that carry the tasks there. Shows progress, restarts
 // what dies, stops cleanly, leaves nothing running.
 #ifndef SHOAL_DEPLOY_LAUNCHER_H_
 #define SHOAL_DEPLOY_LAUNCHER_H_
@@ -25,6 +26,7 @@ class ChiefLink;
 class FileSystem;
 class ProgressReporter;
 class ShutdownNotification;
+class TaskPlaces;
 
 // Constructed and used on one thread, which must live as long as the children should: they die with
 // it. What happens to whom:
@@ -42,6 +44,7 @@ class Launcher {
     std::string program;  // Path of this program.
     v1::RunConfig run;    // Resolved, NumPsProcesses > 0; `out` is absolute and holds
                           // run.textproto and logs/. Workers run its worker_binary, if it has one.
+    const TaskPlaces* places = nullptr;   // Borrowed. Null: this machine, loopback addresses.
     std::vector<std::string> task_flags;  // For every task besides those it needs anyway.
     std::function<std::unique_ptr<ChiefClient>(const std::string& address)> connect;
     // Where the chief serves /metrics, the others at free ports of its host; empty: nowhere.
@@ -95,6 +98,9 @@ class Launcher {
   bool IsOutOfRun(TaskId worker) const;
   bool AnyWorkerLeft() const;
   std::string LogPath(TaskId task) const;
+  // Of a task that ran elsewhere and ended badly: the last lines of its log.
+  void SayLog(TaskId task) const;
+  void End(Child* child) const;
 
   const Options options_;
   Task chief_;

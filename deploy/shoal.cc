@@ -11,10 +11,14 @@
 #include "chief/chief_task.h"
 #include "deploy/command.h"
 #include "deploy/control_command.h"
+#include "deploy/hosts/attend_command.h"
+#include "deploy/hosts/reach_command.h"
+#include "deploy/hosts/ssh_places.h"
 #include "deploy/inspect_command.h"
 #include "deploy/predict_command.h"
 #include "deploy/run_check.h"
 #include "deploy/run_local.h"
+#include "deploy/run_report.h"
 #include "deploy/train_command.h"
 #include "deploy/worker_command.h"
 #include "deploy/worker_program.h"
@@ -88,10 +92,20 @@ Command TaskCommand(absl::optional<Job> job, std::string summary, const Environm
           }};
 }
 
+absl::Span<const std::string> Rest(const std::vector<std::string>& args) {
+  return absl::MakeConstSpan(args).subspan(1);
+}
+
 std::vector<Command> Commands(const TrainRoles& roles, const Environment& environment) {
   return {
       {"train", "train what a run file describes: all tasks on this machine",
        [roles](absl::Span<const std::string> args) { return TrainMain(roles, args); }},
+      {"launch", "the same on the hosts of a file, over ssh",
+       [roles](absl::Span<const std::string> args) {
+         TrainRoles launch = roles;
+         launch.place = &SshPlaces::Create;
+         return TrainMain(launch, args);
+       }},
       {"eval", "loss and accuracy of a checkpoint on the test split", &Evaluate},
       {"predict", "what a checkpoint's model says of examples, split over devices", &PredictMain},
       {"inspect", "what a run's directory holds, verified", &InspectMain},
@@ -115,7 +129,10 @@ int main(int argc, char** argv) {
   roles.check_run = &shoal::CheckRun;
   roles.run_local = &shoal::RunLocal;
   roles.connect_chief = &shoal::ConnectChief;
-  if (argc > 0) roles.program = argv[0];
+  if (argc > 0) roles.command = shoal::AsShellWord(argv[0]);
   roles.no_color = std::getenv("NO_COLOR") != nullptr;
+  // The two ends of a task that `launch` starts; not for people.
+  if (!args.empty() && args[0] == "attend") return shoal::AttendMain(shoal::Rest(args));
+  if (!args.empty() && args[0] == "reach") return shoal::ReachMain(shoal::Rest(args));
   return shoal::RunCommand(shoal::Commands(roles, shoal::ReadEnvironment(environ)), args);
 }

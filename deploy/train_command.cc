@@ -4,15 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstdio>
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
 
@@ -21,6 +16,8 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "deploy/launcher.h"
+#include "deploy/run_report.h"
+#include "deploy/task_places.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
@@ -111,78 +108,13 @@ std::string Describe(const v1::RunConfig& run) {
                       "\nin ", run.out(), " (Ctrl-C makes a checkpoint and stops)");
 }
 
-std::string Count(uint64_t number, const char* what) {
-  return absl::StrCat(number, " ", what, number == 1 ? "" : "s");
-}
-
-// As one word of a shell.
-std::string Quoted(const std::string& text) {
-  const auto is_plain = [](char c) {
-    return absl::ascii_isalnum(c) || absl::StrContains("/._-+,:=@%", absl::string_view(&c, 1));
-  };
-  if (std::all_of(text.begin(), text.end(), is_plain)) return text;
-  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
-}
-
-// The command that goes on from where the run stands.
-std::string GoOn(const Summary& summary, const v1::RunConfig& run, const std::string& program) {
-  std::string more;
-  if (summary.status == "finished") {
-    const bool by_steps = run.max_steps() > 0 && summary.steps >= run.max_steps();
-    // What has been trained may be more than this command asked for.
-    more = by_steps ? absl::StrCat(" --max_steps=N (more than ", summary.steps, ")")
-                    : absl::StrCat(" --num_epochs=N (more than ",
-                                   std::max<uint64_t>(run.num_epochs(),
-                                                      std::floor(summary.epochs.value_or(0))),
-                                   ")");
-  }
-  return absl::StrCat(Quoted(program), " train --run=", Quoted(run.out() + "/run.textproto"), more);
-}
-
-// What the run came to, for people.
-void PrintSummary(const Summary& summary, const v1::RunConfig& run, const std::string& program) {
-  const std::string& out = run.out();
-  if (summary.test_accuracy.has_value()) {
-    std::printf("test accuracy: %.4f\n", *summary.test_accuracy);
-  }
-  if (summary.test_loss.has_value()) std::printf("test loss:     %.4f\n", *summary.test_loss);
-  std::string trained = Count(summary.steps, "step");
-  if (summary.epochs.value_or(0) > 0) {
-    absl::StrAppend(&trained, ", ", Count(*summary.epochs, "epoch"));
-  }
-  if (summary.train_seconds.has_value()) {
-    absl::StrAppendFormat(&trained, " in %.1f s", *summary.train_seconds);
-  }
-  if (summary.examples_per_second.has_value()) {
-    absl::StrAppendFormat(&trained, ", %.0f examples/s", *summary.examples_per_second);
-  }
-  std::printf("trained:       %s\n", trained.c_str());
-  if (summary.skipped_batches.value_or(0) > 0) {
-    std::printf("skipped:       %s, see the chief's log\n",
-                *summary.skipped_batches == 1
-                    ? "1 batch"
-                    : absl::StrCat(*summary.skipped_batches, " batches").c_str());
-  }
-  if (summary.checkpoint.has_value()) {
-    std::printf("checkpoint:    %s\n", summary.checkpoint->c_str());
-  }
-  std::printf("metrics:       %s/metrics.jsonl\n", out.c_str());
-  std::printf("go on:         %s\n", GoOn(summary, run, program).c_str());
-}
-
-// Of a run that was broken off from outside.
-void PrintHowToGoOn(const Summary& summary, const v1::RunConfig& run, const std::string& program) {
-  if (!summary.checkpoint.has_value()) return;
-  std::printf("checkpoint:    %s\n", summary.checkpoint->c_str());
-  std::printf("go on:         %s\n", GoOn(summary, run, program).c_str());
-}
-
 // What else `shoal train` was told, beside the run.
 struct TrainFlags {
   std::string metrics_address;
   bool may_show_pages = false;
   std::vector<std::string> of_tasks;  // For every task.
   std::unique_ptr<Credentials> credentials;
+  std::unique_ptr<TaskPlaces> places;  // Null: this machine.
   std::atomic<int> checkpoints_wanted = 0;
 };
 
@@ -220,15 +152,16 @@ absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options,
   launch.shutdown = options.shutdown;
   launch.progress = options.progress;
   launch.metrics_address = flags.metrics_address;
+  launch.places = flags.places.get();
   launch.checkpoints_wanted = &flags.checkpoints_wanted;
   Launcher launcher(std::move(launch));
   return launcher.Run();
 }
 
-void SayFinished(FileSystem* file_system, const v1::RunConfig& run, const std::string& program) {
+void SayFinished(FileSystem* file_system, const v1::RunConfig& run, const std::string& command) {
   std::printf("This run had already finished. To train on, raise --num_epochs or --max_steps.\n");
   const absl::StatusOr<Summary> summary = ReadSummary(file_system, run.out());
-  if (summary.ok()) PrintSummary(*summary, run, program);
+  if (summary.ok()) PrintSummary(*summary, run, command);
 }
 
 // The summary of a run whose chief could not write one: what its files say.
@@ -250,7 +183,7 @@ Summary SummaryFromFiles(const absl::Status& status, const std::string& out,
 
 // Says how it went; a failure that nobody else could write down is written into summary.json.
 void Conclude(const absl::Status& status, const std::string& summary_before,
-              const v1::RunConfig& run, const std::string& program, FileSystem* file_system) {
+              const v1::RunConfig& run, const std::string& command, FileSystem* file_system) {
   const std::string& out = run.out();
   const bool written = SummaryText(file_system, out) != summary_before;
   if (!written && !status.ok() && summary_before.empty()) {
@@ -259,15 +192,15 @@ void Conclude(const absl::Status& status, const std::string& summary_before,
       LOG(WARNING) << "summary.json could not be written status=" << saved;
     }
   }
-  if (!written && status.ok()) return SayFinished(file_system, run, program);
+  if (!written && status.ok()) return SayFinished(file_system, run, command);
   const absl::StatusOr<Summary> summary = ReadSummary(file_system, out);
   if (!summary.ok()) return;
   // A run may finish although a task then does not end.
   const bool finished = written && summary->status == "finished";
   if (status.ok() || absl::IsCancelled(status) || finished) {
-    PrintSummary(*summary, run, program);
+    PrintSummary(*summary, run, command);
   } else if (absl::IsUnavailable(status)) {
-    PrintHowToGoOn(*summary, run, program);
+    PrintHowToGoOn(*summary, run, command);
   }
 }
 
@@ -280,6 +213,7 @@ absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
   const absl::StatusOr<std::string> run_before = ReadFile(*files, run_file);
   const std::string summary_before = SummaryText(files, run.out());
   RETURN_IF_ERROR(directory->Prepare(run));
+  if (flags.places != nullptr) RETURN_IF_ERROR(flags.places->Prepare(files));
   options.progress->Say(Describe(run));
   const absl::Status status = NumPsProcesses(run) == 0 ? RunInThisProcess(roles, options, flags)
                                                        : RunAsProcesses(roles, options, flags);
@@ -290,7 +224,7 @@ absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
     const absl::Status restored = WriteAtomically(*files, run_file, *run_before);
     if (!restored.ok()) LOG(WARNING) << "run.textproto is not as it was: " << restored;
   }
-  Conclude(status, summary_before, run, roles.program, files);
+  Conclude(status, summary_before, run, roles.command, files);
   return status;
 }
 
@@ -302,7 +236,7 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
   RETURN_IF_ERROR(directory.Hold());
   ASSIGN_OR_RETURN(const RunCheck check, roles.check_run(wanted, file_system.get(), *shutdown));
   if (check.finished) {
-    SayFinished(file_system.get(), wanted, roles.program);
+    SayFinished(file_system.get(), wanted, roles.command);
     return absl::OkStatus();
   }
   if (shutdown->requested()) return absl::CancelledError("stopped before the run had started");
@@ -320,7 +254,8 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
   return TrainChecked(roles, options, flags, &directory);
 }
 
-absl::StatusOr<v1::RunConfig> ResolveHere(const CommandLine& line, TrainFlags* flags) {
+absl::StatusOr<v1::RunConfig> ResolveHere(const TrainRoles& roles, const CommandLine& line,
+                                          TrainFlags* flags) {
   char directory[4096];
   if (getcwd(directory, sizeof(directory)) == nullptr) {
     return absl::FailedPreconditionError("the working directory does not exist; change to another");
@@ -329,7 +264,11 @@ absl::StatusOr<v1::RunConfig> ResolveHere(const CommandLine& line, TrainFlags* f
   flags->of_tasks = SecurityFlags(line.task, directory);
   flags->metrics_address = line.task.metrics_address;
   flags->may_show_pages = MayShowPages(line.task);
-  return ResolveTrainRun(line, directory, absl::Now());
+  ASSIGN_OR_RETURN(v1::RunConfig run, ResolveTrainRun(line, directory, absl::Now()));
+  if (roles.place) {
+    ASSIGN_OR_RETURN(flags->places, roles.place(line.task, run, directory));
+  }
+  return run;
 }
 
 }  // namespace
@@ -338,7 +277,7 @@ absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
                                               const std::string& working_directory,
                                               absl::Time now) {
   if (!line.arguments.empty()) {
-    return Broken(line.arguments[0], "is no flag; `shoal train` takes only flags, see --help");
+    return Broken(line.arguments[0], "is no flag; this command takes only flags, see --help");
   }
   v1::RunConfig run = line.run;
   ResolveDefaults(kTrainTaskCounts, &run);
@@ -352,22 +291,26 @@ absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
   return run;
 }
 
-int TrainMain(const TrainRoles& roles, absl::Span<const std::string> args) {
+int TrainMain(TrainRoles roles, absl::Span<const std::string> args) {
   ShutdownNotification shutdown;
   const auto end = [&](const absl::Status& status) {
     if (!status.ok()) {
-      std::fprintf(stderr, "shoal train: %s\n", std::string(status.message()).c_str());
+      std::fprintf(stderr, "shoal %s: %s\n", roles.place ? "launch" : "train",
+                   std::string(status.message()).c_str());
     }
     return ExitCodeOf(status, shutdown);
   };
-  const absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeTrain, args);
+  const FlagScope scope = roles.place ? kScopeLaunch : kScopeTrain;
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(scope, args);
   if (!line.ok()) return end(line.status());
   if (line->help) {
-    std::fputs(TrainHelp().c_str(), stdout);
+    std::fputs((roles.place ? LaunchHelp() : TrainHelp()).c_str(), stdout);
     return kExitDone;
   }
+  absl::StrAppend(&roles.command, roles.place ? " launch --hosts=" : " train",
+                  roles.place ? AsShellWord(line->task.hosts_file) : "");
   TrainFlags flags;
-  const absl::StatusOr<v1::RunConfig> run = ResolveHere(*line, &flags);
+  const absl::StatusOr<v1::RunConfig> run = ResolveHere(roles, *line, &flags);
   if (!run.ok()) return end(run.status());
   RaiseFileLimit();
   SignalOptions signals;
@@ -380,6 +323,15 @@ int TrainMain(const TrainRoles& roles, absl::Span<const std::string> args) {
   if (!watcher.ok()) return end(watcher.status());
   return end(Train(roles, *run, &shutdown, flags));
 }
+
+namespace {
+
+constexpr char kExitCodes[] =
+    "\nExit codes: 0 done; 1 internal error; 2 bad command; 64 bad flags or run file; 65 damaged "
+    "data;\n78 does not fit what is there; 130, 143 stopped by a signal after a checkpoint; 138 "
+    "start me again.\n";
+
+}  // namespace
 
 std::string TrainHelp() {
   return absl::StrCat(
@@ -395,10 +347,24 @@ std::string TrainHelp() {
       "  shoal train --run=deploy/runs/fashion_mlp.textproto --nosync_replicas --max_staleness=8\n"
       "  shoal train --run=deploy/runs/fashion_mlp.textproto --num_ps_tasks=0     (one process)\n"
       "  shoal train --run=runs/fashion_cnn-20260101-120000/run.textproto --num_epochs=5\n\n",
-      FlagHelp(kScopeTrain),
-      "\nExit codes: 0 done; 1 internal error; 2 bad command; 64 bad flags or run file; 65 damaged "
-      "data;\n78 does not fit what is there; 130, 143 stopped by a signal after a checkpoint; 138 "
-      "start me again.\n");
+      FlagHelp(kScopeTrain), kExitCodes);
+}
+
+std::string LaunchHelp() {
+  return absl::StrCat(
+      "usage: shoal launch --hosts=FILE --run=FILE [flags]\n\n"
+      "The same as `shoal train`, but every task runs on one of the hosts in FILE, over ssh. The\n"
+      "program and the run's directory --out must be at the same path on this machine and on "
+      "every\n"
+      "host (a shared file system), and `ssh -o BatchMode=yes HOST true` must work without\n"
+      "questions. Ctrl-C makes a checkpoint and stops everything; so does the end of this "
+      "command,\n"
+      "however it comes. Wants certificates (--tls_cert, ...) or --insecure. See docs/hosts.md.\n\n"
+      "A line of FILE:   NAME [slots=N] [roles=chief,ps,worker] [address=A] [user=U] [port=P]\n\n"
+      "  shoal launch --hosts=hosts --run=deploy/runs/fashion_cnn.textproto --insecure\n"
+      "  shoal launch --hosts=hosts --run=RUN_DIR/run.textproto --num_epochs=5 \\\n"
+      "    --tls_cert=certs/{job}.crt --tls_key=certs/{job}.key --tls_ca=certs/ca.crt\n\n",
+      FlagHelp(kScopeLaunch), kExitCodes);
 }
 
 }  // namespace shoal

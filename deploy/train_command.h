@@ -1,4 +1,5 @@
-// `shoal train`: one command from a run file to a trained model, on this machine.
+// `shoal train`: one command from a run file to a trained model, on this machine; `shoal launch`:
+// on others.
 #ifndef SHOAL_DEPLOY_TRAIN_COMMAND_H_
 #define SHOAL_DEPLOY_TRAIN_COMMAND_H_
 
@@ -20,7 +21,9 @@ namespace shoal {
 class Credentials;
 class FileSystem;
 class ShutdownNotification;
+class TaskPlaces;
 struct CommandLine;
+struct TaskFlags;
 
 // What the command needs of the roles.
 struct TrainRoles {
@@ -34,13 +37,17 @@ struct TrainRoles {
   std::function<std::unique_ptr<ChiefClient>(const std::string& address,
                                              const Credentials* credentials)>
       connect_chief;
-  std::string program = "shoal";  // As the user called it.
+  // `shoal launch`: where the run's tasks go; null: `shoal train`, this machine.
+  std::function<absl::StatusOr<std::unique_ptr<TaskPlaces>>(
+      const TaskFlags& flags, const v1::RunConfig& run, const std::string& working_directory)>
+      place;
+  std::string command = "shoal";  // As the user called it, a word of a shell.
   bool no_color = false;          // The environment has NO_COLOR.
 };
 
 // Blocks until the run is over; returns the exit code. The bar and messages go to standard error,
 // what the run came to, to standard output.
-int TrainMain(const TrainRoles& roles, absl::Span<const std::string> args);
+int TrainMain(TrainRoles roles, absl::Span<const std::string> args);
 
 // The pure part: the run, resolved and validated, with an absolute `out`, by default
 // runs/NAME-TIME below `working_directory`.
@@ -48,6 +55,7 @@ absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
                                               const std::string& working_directory, absl::Time now);
 
 std::string TrainHelp();
+std::string LaunchHelp();
 
 }  // namespace shoal
 

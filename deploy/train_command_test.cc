@@ -94,7 +94,7 @@ TEST_F(TrainCommandTest, OneProcessLeavesItsFilesAndPrintsWhatItCameTo) {
 }
 
 TEST_F(TrainCommandTest, HowToGoOnNamesTheLimitAndIsQuoted) {
-  roles_.program = "../bin/shoal";
+  roles_.command = "../bin/shoal";
   ::testing::internal::CaptureStdout();
   EXPECT_EQ(TrainMain(roles_, {"--model=mlp", "--max_steps=3", "--num_ps_tasks=0",
                                "--out=" + out_ + "/it's here"}),

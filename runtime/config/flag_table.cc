@@ -138,6 +138,19 @@ constexpr FlagSpec kTable[] = {
      "Default: nowhere."},
     {"insecure", kTasks, kRunning, kBool, "", "",
      "Serve on addresses that other machines can reach, although connections are not encrypted."},
+    {"tls_cert", kTasks, kRunning | kScopeControl, kText, "", "FILE",
+     "This task's certificate, PEM, with what leads to the authority. With --tls_key and --tls_ca "
+     "all connections are mutual TLS; see docs/security.md. \"{job}\" in the three stands for the "
+     "task's job. Read again when they change."},
+    {"tls_key", kTasks, kRunning | kScopeControl, kText, "", "FILE",
+     "The key of --tls_cert, PEM, not encrypted."},
+    {"tls_ca", kTasks, kRunning | kScopeControl, kText, "", "FILE",
+     "Certificates of the authorities that peers' certificates must come from, PEM."},
+    {"hosts", kTasks, kScopeHosts, kText, "", "FILE",
+     "The hosts, one a line: NAME [slots=N] [roles=chief,ps,worker] [address=A] [user=U] "
+     "[port=P]."},
+    {"ssh_config", kTasks, kScopeHosts, kText, "", "FILE",
+     "The configuration of OpenSSH's client. Default: its own."},
 
     {"job_name", kHand, kScopeTask, kText, "", "JOB",
      "chief, ps, worker or evaluator, for `shoal task`. Other commands say it already; another "
@@ -162,14 +175,6 @@ constexpr FlagSpec kTable[] = {
      "A text proto of shoal.v1.ClusterSpec, instead of the three above."},
     {"listen_address", kHand, kScopeTask, kText, "", "ADDRESS",
      "Where to serve, if not at the task's own address in the cluster. Port 0: any free one."},
-    {"tls_cert", kHand, kScopeTask | kScopeTrain | kScopeControl, kText, "", "FILE",
-     "This task's certificate, PEM, with what leads to the authority. With --tls_key and --tls_ca "
-     "all connections are mutual TLS; see docs/security.md. \"{job}\" in the three stands for the "
-     "task's job. Read again when they change."},
-    {"tls_key", kHand, kScopeTask | kScopeTrain | kScopeControl, kText, "", "FILE",
-     "The key of --tls_cert, PEM, not encrypted."},
-    {"tls_ca", kHand, kScopeTask | kScopeTrain | kScopeControl, kText, "", "FILE",
-     "Certificates of the authorities that peers' certificates must come from, PEM."},
     {"advertise", kHand, kScopeTask, kText, "", "ADDRESS",
      "What others dial, host or host:port, if not where this task serves. Default of a ps that "
      "serves at every address: $POD_IP, or the address of this machine toward the chief."},

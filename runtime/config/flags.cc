@@ -107,6 +107,8 @@ absl::Status ApplyTaskFlag(const GivenFlag& flag, CommandLine* line) {
       {"log_file", &task->log_file},
       {"metrics_address", &task->metrics_address},
       {"listen_address", &task->listen_address},
+      {"hosts", &task->hosts_file},
+      {"ssh_config", &task->ssh_config},
       {"tls_cert", &task->tls_cert},
       {"tls_key", &task->tls_key},
       {"tls_ca", &task->tls_ca},

@@ -33,6 +33,8 @@ enum FlagScope : uint32_t {
   kScopePredict = 8,  // shoal predict
   kScopeAll = 15,
   kScopeControl = 16,  // shoal status, checkpoint, stop, health: a run that is under way
+  kScopeHosts = 32,    // What shoal launch has besides
+  kScopeLaunch = kScopeTrain | kScopeHosts,  // what shoal train has.
 };
 
 enum class FlagKind : uint8_t { kText, kBool };
@@ -66,6 +68,8 @@ struct TaskFlags {
   std::string listen_address;   // Where this task serves; default: its own address in the cluster.
   bool insecure = false;        // Serve where other machines can connect.
   std::string metrics_address;  // Serve /metrics and the like there; empty: nowhere.
+  std::string hosts_file;       // launch
+  std::string ssh_config;       // launch
   std::string tls_cert;         // PEM files; "{job}" in them is the task's job.
   std::string tls_key;
   std::string tls_ca;

@@ -1,4 +1,4 @@
-"""Bad certificates and contradictory flags of mutual TLS."""
+"""Bad certificates, contradictory flags of mutual TLS, host files."""
 import pathlib
 import subprocess
 
@@ -18,7 +18,20 @@ def tls_cases(scratch, quick):
         return [*chief, f"--tls_cert={cert}", f"--tls_key={key}", f"--tls_ca={ca}"]
 
     pair = [good / "chief.crt", good / "chief.key"]
+    hosts, few = scratch / "hosts", scratch / "few_hosts"
+    hosts.write_text("192.0.2.1\n192.0.2.2 slots=none\n")
+    few.write_text("127.0.0.1 slots=1\n")
+    far = scratch / "far_hosts"
+    far.write_text("192.0.2.1\n")
+    launch = ["launch", *quick, f"--out={scratch / 'launched'}"]
     return [
+        (launch, FLAGS, "--hosts: is missing"),
+        ([*launch, "--hosts=/nowhere"], CONFIG, "--hosts: cannot read /nowhere"),
+        ([*launch, f"--hosts={hosts}"], FLAGS, f"--hosts: {hosts}:2: slots must be a whole number above 0"),
+        ([*launch, f"--hosts={few}", "--num_replicas=2"], FLAGS, "but the hosts have slots for 1 workers"),
+        ([*launch, f"--hosts={few}", "--num_ps_tasks=0", "--num_replicas=1"], FLAGS, "use `shoal train`"),
+        ([*launch, f"--hosts={far}"], CONFIG, "or --insecure on a trusted network"),
+        (["train", *quick, f"--hosts={few}"], FLAGS, "--hosts: has no meaning for this command"),
         ([*chief, f"--tls_cert={pair[0]}"], FLAGS, "--tls_ca: is missing, but --tls_cert is given"),
         (["train", *quick, f"--tls_key={pair[1]}"], FLAGS, "--tls_ca: is missing, but --tls_key is given"),
         ([*files(*pair), "--insecure"], FLAGS, "--insecure: contradicts --tls_cert"),

@@ -1,0 +1,206 @@
+#include "deploy/hosts/attend_command.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "runtime/process/child.h"
+#include "runtime/process/exit_code.h"
+#include "runtime/process/shutdown.h"
+
+namespace shoal {
+namespace {
+
+constexpr absl::Duration kTick = absl::Milliseconds(50);
+// After the launcher was lost.
+constexpr absl::Duration kOthersWait = absl::Seconds(10);
+constexpr absl::Duration kKill = absl::Seconds(20);
+// After 'k'.
+constexpr absl::Duration kKillAtOnce = absl::Seconds(2);
+
+struct AttendOptions {
+  std::string name;
+  std::string log;
+  std::string launch_file;
+  std::string launch;
+  absl::Duration patience = absl::Seconds(30);
+  std::vector<std::string> command;
+};
+
+absl::StatusOr<AttendOptions> Parse(absl::Span<const std::string> args) {
+  AttendOptions options;
+  for (size_t i = 0; i < args.size(); ++i) {
+    absl::string_view arg = args[i];
+    double seconds = 0;
+    if (arg == "--") {
+      options.command.assign(args.begin() + static_cast<long>(i) + 1, args.end());
+      break;
+    }
+    if (absl::ConsumePrefix(&arg, "--name=")) {
+      options.name = std::string(arg);
+    } else if (absl::ConsumePrefix(&arg, "--log=")) {
+      options.log = std::string(arg);
+    } else if (absl::ConsumePrefix(&arg, "--launch_file=")) {
+      options.launch_file = std::string(arg);
+    } else if (absl::ConsumePrefix(&arg, "--launch=")) {
+      options.launch = std::string(arg);
+    } else if (absl::ConsumePrefix(&arg, "--patience=") && absl::SimpleAtod(arg, &seconds)) {
+      options.patience = absl::Seconds(seconds);
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat(args[i], ": is no flag of shoal attend"));
+    }
+  }
+  if (options.command.empty()) {
+    return absl::InvalidArgumentError("shoal attend is what shoal launch runs on other hosts");
+  }
+  return options;
+}
+
+// Lost if nobody listens any more, which the input says as well.
+void Say(absl::string_view words) {
+  const std::string line = absl::StrCat(kAttendPrefix, words, "\n");
+  if (write(STDOUT_FILENO, line.data(), line.size()) < 0) return;
+}
+
+// Why this host cannot run the task; "" if it can.
+std::string Misfit(const AttendOptions& options) {
+  const absl::StatusOr<std::string> text = ReadFile(*NewPosixFileSystem(), options.launch_file);
+  if (!text.ok() || *text != options.launch) {
+    return absl::StrCat("the run directory is not the launcher's here: ", options.launch_file,
+                        text.ok() ? " is another file" : " cannot be read",
+                        "; every host must see it at this path, put it on a shared file system");
+  }
+  if (access(options.command[0].c_str(), X_OK) != 0) {
+    return absl::StrCat("there is no program ", options.command[0],
+                        "; install the same one at the same path on every host");
+  }
+  return "";
+}
+
+// The task, and what has been decided about its end.
+class Attendance {
+ public:
+  Attendance(const AttendOptions& options, std::unique_ptr<Child> child)
+      : options_(options), child_(std::move(child)) {}
+
+  // Blocks until the task has ended.
+  ChildExit Attend(const ShutdownNotification& shutdown) {
+    while (true) {
+      Listen();
+      ReportAddressOnce();
+      if (shutdown.requested()) EndAfter(absl::ZeroDuration(), kKill);
+      if (absl::Now() > heard_ + options_.patience) OnLost();
+      if (absl::Now() >= terminate_) {
+        terminate_ = absl::InfiniteFuture();
+        child_->Signal(SIGTERM);
+      }
+      if (absl::Now() >= kill_) child_->Kill();
+      if (const absl::optional<ChildExit> exit = child_->Poll()) {
+        ReportAddressOnce();  // It may have said it just before.
+        return *exit;
+      }
+    }
+  }
+
+ private:
+  // Waits a tick for a word of the launcher.
+  void Listen() {
+    pollfd entry = {input_is_open_ ? STDIN_FILENO : -1, POLLIN, 0};
+    if (poll(&entry, 1, static_cast<int>(absl::ToInt64Milliseconds(kTick))) <= 0) return;
+    char words[256];
+    const ssize_t size = read(STDIN_FILENO, words, sizeof(words));
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (size <= 0) {
+      input_is_open_ = false;
+      OnLost();
+      return;
+    }
+    heard_ = absl::Now();
+    if (std::find(words, words + size, 'k') != words + size) {
+      EndAfter(absl::ZeroDuration(), kKillAtOnce);
+    }
+  }
+
+  void OnLost() {
+    const bool is_chief = absl::StartsWith(options_.name, "chief");
+    EndAfter(is_chief ? absl::ZeroDuration() : kOthersWait, kKill);
+  }
+
+  // The first word counts, but for one that is more urgent.
+  void EndAfter(absl::Duration terminate, absl::Duration kill) {
+    const absl::Time now = absl::Now();
+    if (now + kill >= kill_) return;
+    if (!terminated_) terminate_ = now + terminate;
+    terminated_ = terminated_ || terminate == absl::ZeroDuration();
+    kill_ = now + kill;
+  }
+
+  void ReportAddressOnce() {
+    if (address_reported_) return;
+    const absl::StatusOr<std::string> address = child_->WaitForAddress(absl::ZeroDuration());
+    if (address.ok()) Say(absl::StrCat("address ", *address));
+    address_reported_ = address.ok() || !absl::IsDeadlineExceeded(address.status());
+  }
+
+  const AttendOptions& options_;
+  const std::unique_ptr<Child> child_;
+  bool input_is_open_ = true;
+  bool address_reported_ = false;
+  bool terminated_ = false;
+  absl::Time heard_ = absl::Now();
+  absl::Time terminate_ = absl::InfiniteFuture();
+  absl::Time kill_ = absl::InfiniteFuture();
+};
+
+absl::Status Attend(const AttendOptions& options) {
+  ShutdownNotification shutdown;
+  SignalOptions signals;
+  signals.hard_exit_after = absl::InfiniteDuration();
+  signals.on_second = [](int /*signal*/) {};
+  ASSIGN_OR_RETURN(const std::unique_ptr<SignalWatcher> watcher,
+                   SignalWatcher::Start(signals, &shutdown));
+  Say(absl::StrCat("hello ", kAttendVersion));
+  if (const std::string misfit = Misfit(options); !misfit.empty()) {
+    Say(absl::StrCat("refused ", misfit));
+    return absl::OkStatus();
+  }
+  ChildOptions child;
+  child.name = options.name;
+  child.args = options.command;
+  child.log_file = options.log;
+  child.reports_address = !absl::StartsWith(options.name, "worker");
+  absl::StatusOr<std::unique_ptr<Child>> started = Child::Start(child);
+  if (!started.ok()) {
+    Say(absl::StrCat("refused ", started.status().message()));
+    return absl::OkStatus();
+  }
+  const ChildExit exit = Attendance(options, *std::move(started)).Attend(shutdown);
+  Say(absl::StrCat(exit.by_signal ? "signal " : "exit ", exit.number));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int AttendMain(absl::Span<const std::string> args) {
+  const absl::StatusOr<AttendOptions> options = Parse(args);
+  const absl::Status status = options.ok() ? Attend(*options) : options.status();
+  if (!status.ok()) {
+    std::fprintf(stderr, "shoal attend: %s\n", std::string(status.message()).c_str());
+  }
+  return ExitCodeOf(status);
+}
+
+}  // namespace shoal

@@ -1,0 +1,53 @@
+// The hosts of a run that is started over ssh, and which task runs on which.
+//
+//   # name       one host a line
+//   alpha        roles=chief,ps
+//   beta         slots=2
+//   10.1.2.3     slots=4 roles=worker user=train port=2222 address=gamma.cluster
+#ifndef SHOAL_DEPLOY_HOSTS_HOST_FILE_H_
+#define SHOAL_DEPLOY_HOSTS_HOST_FILE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "runtime/cluster/task.h"
+
+namespace shoal {
+
+struct HostLine {
+  std::string name;     // What ssh is told; may be an alias of ssh's configuration.
+  std::string user;     // Empty: as ssh does without.
+  uint32_t port = 0;    // 0: likewise.
+  std::string address;  // Where tasks there serve: a name or number of that host, no port.
+  uint32_t slots = 0;   // At most this many workers; 0: any number.
+  bool takes_chief = true;
+  bool takes_ps = true;
+  bool takes_workers = true;
+};
+
+// INVALID_ARGUMENT: "PATH:LINE: what is wrong; what to do".
+absl::StatusOr<std::vector<HostLine>> ParseHostFile(absl::string_view text, absl::string_view path);
+
+// Which host each task gets, by index into the hosts.
+class Placement {
+ public:
+  // The chief goes to the first host that takes it; ps, and then workers, go round the hosts that
+  // take them, workers as long as there are slots. INVALID_ARGUMENT: no host, or not enough slots.
+  static absl::StatusOr<Placement> Create(const std::vector<HostLine>& hosts, uint32_t num_ps,
+                                          uint32_t num_workers);
+
+  size_t HostOf(TaskId task) const;
+
+ private:
+  size_t chief_ = 0;
+  std::vector<size_t> ps_;
+  std::vector<size_t> workers_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_DEPLOY_HOSTS_HOST_FILE_H_

@@ -1,0 +1,24 @@
+// `shoal reach`, the near end of a task that `shoal launch` starts over ssh. To the launcher it is
+// the task: it starts it by the machine's OpenSSH client and `shoal attend`, reports its address,
+// and ends as it ends, with the same exit code or by the same signal. What ssh and the far shell
+// say goes to standard error. SIGTERM ends the task at once.
+//
+// When it dies, ssh's input ends and with it the task; see attend_command.h.
+//
+// Exit codes besides the task's: 78, "cannot be reached", or 138 if it was there before (--again);
+// 138, the connection was lost.
+#ifndef SHOAL_DEPLOY_HOSTS_REACH_COMMAND_H_
+#define SHOAL_DEPLOY_HOSTS_REACH_COMMAND_H_
+
+#include <string>
+
+#include "absl/types/span.h"
+
+namespace shoal {
+
+// --name=ps/0 --host=NAME [--again] -- SSH ARGS... [--report_fd=FD] [--parent_pid=PID]
+int ReachMain(absl::Span<const std::string> args);
+
+}  // namespace shoal
+
+#endif  // SHOAL_DEPLOY_HOSTS_REACH_COMMAND_H_

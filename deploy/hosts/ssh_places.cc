@@ -1,0 +1,99 @@
+#include "deploy/hosts/ssh_places.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "base/system_random.h"
+#include "runtime/config/flags.h"
+#include "runtime/config/rule.h"
+#include "runtime/config/run_config.h"
+#include "runtime/process/child.h"
+#include "runtime/rpc/credentials.h"
+
+namespace shoal {
+namespace {
+
+// As one word of a POSIX shell.
+std::string Quoted(const std::string& word) {
+  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TaskPlaces>> SshPlaces::Create(
+    const TaskFlags& flags, const v1::RunConfig& run, const std::string& working_directory) {
+  if (flags.hosts_file.empty()) return Broken("--hosts", "is missing; name the file of the hosts");
+  if (NumPsProcesses(run) == 0) {
+    return Broken("--num_ps_tasks", "is 0, which is one process; use `shoal train`");
+  }
+  const absl::StatusOr<std::string> text = ReadFile(*NewPosixFileSystem(), flags.hosts_file);
+  if (!text.ok()) {
+    return absl::NotFoundError(
+        absl::StrCat("--hosts: cannot read ", flags.hosts_file, ": ", text.status().message()));
+  }
+  ASSIGN_OR_RETURN(std::vector<HostLine> hosts, ParseHostFile(*text, flags.hosts_file));
+  for (const HostLine& host : hosts) {
+    if (flags.tls_cert.empty()) {
+      RETURN_IF_ERROR(CheckListenAddress(host.address + ":0", flags.insecure));
+    }
+  }
+  ASSIGN_OR_RETURN(Placement placement,
+                   Placement::Create(hosts, NumPsProcesses(run), run.deployment().num_replicas()));
+  Options options;
+  ASSIGN_OR_RETURN(options.program, OwnProgramPath());
+  options.ssh_config = flags.ssh_config;
+  options.directory = working_directory;
+  options.launch_file = absl::StrCat(run.out(), "/logs/launch");
+  options.launch = SystemRandomHex();
+  return std::make_unique<SshPlaces>(std::move(options), std::move(hosts), std::move(placement));
+}
+
+absl::Status SshPlaces::Prepare(FileSystem* file_system) const {
+  return WriteAtomically(*file_system, options_.launch_file, options_.launch);
+}
+
+std::string SshPlaces::ListenAddress(TaskId task) const {
+  const std::string& address = hosts_[placement_.HostOf(task)].address;
+  // An IPv6 number needs brackets.
+  return address.find(':') == std::string::npos ? address + ":0"
+                                                : absl::StrCat("[", address, "]:0");
+}
+
+std::vector<std::string> SshPlaces::Command(TaskId task, bool again, const std::string& log_file,
+                                            const std::vector<std::string>& args) const {
+  const HostLine& host = hosts_[placement_.HostOf(task)];
+  std::vector<std::string> far = {options_.program,
+                                  "attend",
+                                  "--name=" + task.ToString(),
+                                  "--log=" + log_file,
+                                  "--launch_file=" + options_.launch_file,
+                                  "--launch=" + options_.launch,
+                                  "--"};
+  far.insert(far.end(), args.begin(), args.end());
+  for (std::string& word : far) word = Quoted(word);
+
+  std::vector<std::string> near = {options_.program, "reach", "--name=" + task.ToString(),
+                                   "--host=" + host.name};
+  if (again) near.push_back("--again");
+  // No questions, no terminal, nothing forwarded; a host that does not answer for 15 s is lost. A
+  // connection of its own, so that nothing stays behind.
+  near.insert(near.end(), {"--", "ssh", "-T", "-x", "-a", "-o", "BatchMode=yes", "-o",
+                           "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o",
+                           "ServerAliveCountMax=3", "-o", "ControlPath=none"});
+  if (!options_.ssh_config.empty()) near.insert(near.end(), {"-F", options_.ssh_config});
+  if (!host.user.empty()) near.insert(near.end(), {"-l", host.user});
+  if (host.port != 0) near.insert(near.end(), {"-p", absl::StrCat(host.port)});
+  near.push_back(host.name);
+  near.push_back(
+      absl::StrCat("cd ", Quoted(options_.directory), " && exec ", absl::StrJoin(far, " ")));
+  return near;
+}
+
+std::string SshPlaces::Describe(TaskId task) const {
+  return absl::StrCat("on ", hosts_[placement_.HostOf(task)].name);
+}
+
+}  // namespace shoal

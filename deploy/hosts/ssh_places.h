@@ -1,0 +1,55 @@
+// Tasks on other machines, by the OpenSSH client of this one.
+#ifndef SHOAL_DEPLOY_HOSTS_SSH_PLACES_H_
+#define SHOAL_DEPLOY_HOSTS_SSH_PLACES_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "deploy/hosts/host_file.h"
+#include "deploy/task_places.h"
+#include "proto/v1/run_config.pb.h"
+
+namespace shoal {
+
+struct TaskFlags;
+
+// Immutable.
+class SshPlaces : public TaskPlaces {
+ public:
+  struct Options {
+    std::string program;      // Path of this program, here and on every host.
+    std::string ssh_config;   // Of the client; empty: its own default.
+    std::string directory;    // Where tasks run; the launcher's own working directory.
+    std::string launch_file;  // In the run's directory, with the text `launch`.
+    std::string launch;
+  };
+
+  // From the flags of `shoal launch`. INVALID_ARGUMENT: the file of --hosts, or that the run does
+  // not fit it. PERMISSION_DENIED: plaintext between machines, without --insecure.
+  static absl::StatusOr<std::unique_ptr<TaskPlaces>> Create(const TaskFlags& flags,
+                                                            const v1::RunConfig& run,
+                                                            const std::string& working_directory);
+
+  SshPlaces(Options options, std::vector<HostLine> hosts, Placement placement)
+      : options_(std::move(options)), hosts_(std::move(hosts)), placement_(std::move(placement)) {}
+
+  absl::Status Prepare(FileSystem* file_system) const override;
+  std::string ListenAddress(TaskId task) const override;
+  std::vector<std::string> Command(TaskId task, bool again, const std::string& log_file,
+                                   const std::vector<std::string>& args) const override;
+  std::string Describe(TaskId task) const override;
+
+ private:
+  const Options options_;
+  const std::vector<HostLine> hosts_;
+  const Placement placement_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_DEPLOY_HOSTS_SSH_PLACES_H_

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""`shoal launch` with an ssh that runs its command on this machine, after a greeting: what does not need other hosts.
+Real sshds are in tests/cluster/ssh_test.py."""
+import os
+import pathlib
+import signal
+
+import cluster
+from by_hand_test import SMALL
+
+GREETS = '#!/bin/bash\necho "Welcome to $0"\necho "a notice" >&2\nexec sh -c "${@: -1}"\n'
+REFUSES = '#!/bin/bash\necho "Permission denied (publickey)." >&2\nexit 255\n'
+
+
+class Launch(cluster.Run):
+    """`ssh` is a script that stands first in PATH."""
+
+    def __init__(self, ssh, *flags, hosts="localhost slots=2\n127.0.0.1\n"):
+        super().__init__(SMALL, *flags)
+        directory = pathlib.Path(self.directory.name)
+        (directory / "hosts").write_text(hosts)
+        (directory / "ssh").write_text(ssh)
+        (directory / "ssh").chmod(0o755)
+        self.command[1] = "launch"
+        self.command.append(f"--hosts={directory / 'hosts'}")
+        self.path = f"{directory}:{os.environ['PATH']}"
+
+    def start(self):
+        before = os.environ["PATH"]
+        os.environ["PATH"] = self.path
+        try:
+            return super().start()
+        finally:
+            os.environ["PATH"] = before
+
+
+def a_launched_run_gives_the_bytes_of_a_local_one():
+    flags = ["--num_ps_tasks=2", "--num_replicas=3"]
+    with Launch(GREETS, *flags) as run:
+        digest = run.finish().digest()
+        run.assert_nothing_left()
+        assert "localhost: Welcome to" in (run.out / "logs" / "chief-0.log").read_text(), run.logs()
+    with cluster.Run(SMALL, *flags) as run:
+        assert run.finish().digest() == digest
+
+
+def a_killed_launcher_leaves_a_checkpoint_and_nothing_else():
+    with Launch(GREETS, "--num_epochs=100000", "--eval_every=0", "--save_every=1000000") as run:
+        run.start()
+        run.wait_for_step(20)
+        run.process.send_signal(signal.SIGKILL)
+        run.process.wait()
+        run.assert_nothing_left(timeout=45)
+        assert list((run.out / "checkpoints").glob("*/MANIFEST")), run.logs()
+
+
+def a_task_that_is_killed_is_said_with_its_signal_and_started_again():
+    with Launch(GREETS, "--num_epochs=100000", "--eval_every=0") as run:
+        run.start()
+        run.wait_for_step(10)
+        run.kill("worker", 1, signal.SIGSEGV)
+        run.wait_for_step(run.step() + 10)
+        run.process.send_signal(signal.SIGTERM)
+        assert run.wait() == 143, f"{run.output}\n{run.logs()}"
+        assert "worker/1 died (killed by SIGSEGV); starting it again, 1 of 3" in run.output, run.output
+        run.assert_nothing_left()
+
+
+def a_host_that_refuses_ends_the_launch_with_its_words():
+    with Launch(REFUSES) as run:
+        run.finish(code=78)
+        assert "host localhost: cannot be reached by ssh: Permission denied (publickey).;" in run.output, run.output
+        run.assert_nothing_left()
+
+
+def a_host_without_the_program_is_named():
+    with Launch("#!/bin/bash\nexec sh -c 'exec /nowhere/shoal attend'\n") as run:
+        run.finish(code=78)
+        assert "host localhost: there is no such program" in run.output, run.output
+        run.assert_nothing_left()
+
+
+if __name__ == "__main__":
+    cluster.main([a_launched_run_gives_the_bytes_of_a_local_one, a_killed_launcher_leaves_a_checkpoint_and_nothing_else,
+                  a_task_that_is_killed_is_said_with_its_signal_and_started_again,
+                  a_host_that_refuses_ends_the_launch_with_its_words, a_host_without_the_program_is_named])
