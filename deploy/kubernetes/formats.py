@@ -6,11 +6,12 @@ import kustomize
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 
-CHIEF_HOST = "shoal-chief-0.shoal:2222"
-
-# Where a pod's index is, by who made the pod.
-INDEX_OF_JOB = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
-INDEX_OF_TFJOB = "metadata.labels['training.kubeflow.org/replica-index']"
+# What JobSet says of a pod, as the variables that --cluster_from=jobset reads.
+JOBSET_VARIABLES = {
+    "JOBSET_NAME": "metadata.labels['jobset.sigs.k8s.io/jobset-name']",
+    "REPLICATED_JOB_NAME": "metadata.labels['jobset.sigs.k8s.io/replicatedjob-name']",
+    "JOBSET_COORDINATOR": "metadata.annotations['jobset.sigs.k8s.io/coordinator']",
+}
 
 
 def convert(documents, wanted):
@@ -38,8 +39,11 @@ def jobset(sources):
 
 
 def replicated_job(job, source):
-    template = pod_template(source, chief_host="shoal-chief-0-0.shoal:2222", index=INDEX_OF_JOB)
-    template["spec"].pop("subdomain", None)  # the set gives its own
+    template = pod_template(source, "jobset", drop=("--chief_host",))
+    variables = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+                 for name, path in JOBSET_VARIABLES.items()]
+    container = template["spec"]["containers"][0]
+    container["env"] = container.get("env", []) + variables
     if source["kind"] == "Job":
         spec = {**copy.deepcopy(source["spec"]), "template": template}
     else:
@@ -55,8 +59,8 @@ def tfjob(sources):
     document = shell("tfjob")[0]
     names = {"chief": "Chief", "ps": "PS", "worker": "Worker", "evaluator": "Evaluator"}
     for job, source in sources.items():
-        template = pod_template(source, chief_host="shoal-chief-0:2222", index=INDEX_OF_TFJOB)
-        template["spec"].pop("subdomain", None)
+        # TF_CONFIG has all addresses.
+        template = pod_template(source, "tf_config", drop=("--chief_host", "--listen_address"))
         template["spec"].pop("restartPolicy", None)  # the replica's rules
         container = template["spec"]["containers"][0]
         container["name"] = "tensorflow"
@@ -98,11 +102,11 @@ def shell(name):
     return kustomize.read_yaml(FOLDER / name / "shell.yaml")
 
 
-def pod_template(source, chief_host, index):
+def pod_template(source, cluster_from, drop):
+    """The pod of a base's workload, where another launcher says who it is; without the flags that it makes needless."""
     template = copy.deepcopy(source["spec"]["template"])
-    for container in template["spec"]["containers"]:
-        container["args"] = [a.replace(CHIEF_HOST, chief_host) for a in container["args"]]
-        for variable in container.get("env", []):
-            if variable["name"] in ("POD_INDEX", "JOB_COMPLETION_INDEX"):
-                variable["valueFrom"]["fieldRef"]["fieldPath"] = index
+    template["spec"].pop("subdomain", None)  # the launchers give their own
+    container = template["spec"]["containers"][0]
+    container["args"] = [argument.replace("--cluster_from=kubernetes", f"--cluster_from={cluster_from}")
+                         for argument in container["args"] if argument.partition("=")[0] not in drop]
     return template

@@ -1,8 +1,8 @@
 """Runs rendered manifests as Kubernetes would, on this machine: podman for the containers, this for the rest.
 
-The controllers: a StatefulSet and an Indexed Job become pods with Kubernetes' names, labels, host names and index
-variables; what ends is started again by their rules (in its pod; as a new pod; not at all after a permanent exit
-code). The kubelet: environment, arguments, volumes, security context, limits, probes, preStop and SIGTERM. The DNS
+The controllers: StatefulSets, Indexed Jobs, JobSets and TFJobs become pods with the names, labels, host names and
+variables that their controllers give them; what ends is started again by their rules (in its pod; as a new pod; not at
+all after a permanent exit code). The kubelet: environment, arguments, volumes, security context, limits, probes, preStop and SIGTERM. The DNS
 of the headless Service: each pod's HOSTNAME.SUBDOMAIN.
 
 Left out: scheduling, NetworkPolicy, the long back-off times between tries (here half a second).
@@ -45,13 +45,13 @@ class Pod:
         self.index = index
         self.hostname = f"{workload.name}-{index}"
         self.name = self.hostname
-        if workload.kind == "Job":
-            self.name += "-" + "".join(random.choices(string.ascii_lowercase + string.digits, k=5))
-        self.labels = dict(workload.template["metadata"].get("labels", {}))
-        self.annotations = {}
+        metadata = workload.template.get("metadata", {})
+        self.labels = dict(metadata.get("labels", {}))
+        self.annotations = dict(metadata.get("annotations", {}))
         if workload.kind == "StatefulSet":
             self.labels.update({"apps.kubernetes.io/pod-index": str(index), "statefulset.kubernetes.io/pod-name": self.name})
-        else:
+        elif workload.kind == "Job":
+            self.name += "-" + "".join(random.choices(string.ascii_lowercase + string.digits, k=5))
             self.annotations["batch.kubernetes.io/job-completion-index"] = str(index)
             self.labels["batch.kubernetes.io/job-completion-index"] = str(index)
         self.address = None
@@ -67,27 +67,30 @@ class Pod:
 
 
 class Workload:
-    """A StatefulSet or an Indexed Job, and how its pods are doing."""
+    """A StatefulSet, an Indexed Job or the tasks of one type of a TFJob, and how its pods are doing."""
 
-    def __init__(self, document):
-        self.kind = document["kind"]
-        self.name = document["metadata"]["name"]
-        self.spec = document["spec"]
-        self.template = self.spec["template"]
-        if self.kind == "Job":
-            assert self.spec["completionMode"] == "Indexed" and self.template["spec"]["restartPolicy"] == "Never"
-            self.count = self.spec["completions"]
-            self.subdomain = self.template["spec"]["subdomain"]
-        else:
-            self.count = self.spec["replicas"]
-            self.subdomain = self.spec["serviceName"]
+    def __init__(self, kind, name, spec, domain, awaited=True):
+        self.kind = kind
+        self.name = name
+        self.spec = spec
+        self.template = spec["template"]
+        self.domain = domain  # what follows a host name in the DNS
+        self.awaited = awaited and kind != "StatefulSet"  # its success is the run's
+        self.count = spec["completions"] if kind == "Job" else spec["replicas"]
+        rule = self.template["spec"].get("restartPolicy", "Always")
+        assert kind != "Job" or (spec["completionMode"] == "Indexed" and rule != "Always")
+        self.in_place = kind == "StatefulSet" or rule == "OnFailure"
+        self.variables = {}  # that the controller adds
         self.pods = {}  # index -> the pod there is, or the last one there was
-        self.succeeded = set()  # of a Job: indices
+        self.succeeded = set()  # indices
         self.failures = {}  # index -> how many tries failed
-        self.failed = None  # of a Job: why
+        self.failed = None  # why
 
     def verdict(self, code):
-        """What a Job's podFailurePolicy says of an exit code: FailJob, Ignore, Count."""
+        """What its rules say of an exit code: FailJob, Ignore, Count."""
+        if self.kind == "TFJob":
+            assert self.spec["restartPolicy"] == "ExitCode"
+            return "FailJob" if code < 128 else "Count"
         for rule in self.spec.get("podFailurePolicy", {}).get("rules", []):
             on_codes = rule.get("onExitCodes")
             if on_codes and on_codes["operator"] == "In" and code in on_codes["values"]:
@@ -96,6 +99,44 @@ class Workload:
 
     def limit(self):
         return self.spec.get("backoffLimitPerIndex", self.spec.get("backoffLimit", 6))
+
+
+def workloads_of(document):
+    name, spec = document["metadata"]["name"], document.get("spec", {})
+    if document["kind"] == "StatefulSet":
+        return [Workload("StatefulSet", name, spec, spec["serviceName"])]
+    if document["kind"] == "Job":
+        return [Workload("Job", name, spec, spec["template"]["spec"]["subdomain"])]
+    if document["kind"] == "JobSet":
+        return list(workloads_of_jobset(name, spec))
+    if document["kind"] == "TFJob":
+        return list(workloads_of_tfjob(name, spec))
+    return []
+
+
+def workloads_of_jobset(name, spec):
+    domain, coordinator = spec["network"]["subdomain"], spec["coordinator"]
+    for job in spec["replicatedJobs"]:
+        made = Workload("Job", f"{name}-{job['name']}-0", job["template"]["spec"], domain,
+                        awaited=job["name"] in spec["successPolicy"]["targetReplicatedJobs"])
+        metadata = made.template.setdefault("metadata", {})
+        metadata.setdefault("labels", {}).update({"jobset.sigs.k8s.io/jobset-name": name,
+                                                  "jobset.sigs.k8s.io/replicatedjob-name": job["name"]})
+        host = f"{name}-{coordinator['replicatedJob']}-{coordinator['jobIndex']}-{coordinator['podIndex']}"
+        metadata.setdefault("annotations", {})["jobset.sigs.k8s.io/coordinator"] = f"{host}.{domain}"
+        yield made
+
+
+def workloads_of_tfjob(name, spec):
+    replicas = {job.lower(): replica for job, replica in spec["tfReplicaSpecs"].items()}
+    addresses = {job: [f"{name}-{job}-{i}.default.svc:2222" for i in range(replica["replicas"])]
+                 for job, replica in replicas.items()}
+    for job, replica in replicas.items():
+        made = Workload("TFJob", f"{name}-{job}", replica, "default.svc", awaited=job == "chief")
+        assert made.template["spec"]["containers"][0]["name"] == "tensorflow"
+        made.variables["TF_CONFIG"] = lambda index, job=job: json.dumps(
+            {"cluster": addresses, "task": {"type": job, "index": index}, "environment": "cloud"})
+        yield made
 
 
 class Cluster:
@@ -107,7 +148,7 @@ class Cluster:
         self.config_maps = {d["metadata"]["name"]: d["data"] for d in documents if d["kind"] == "ConfigMap"}
         self.secrets = {d["metadata"]["name"]: d["stringData"] for d in documents if d["kind"] == "Secret"}
         self.claims = [d["metadata"]["name"] for d in documents if d["kind"] == "PersistentVolumeClaim"]
-        self.workloads = {d["metadata"]["name"]: Workload(d) for d in documents if d["kind"] in ("StatefulSet", "Job")}
+        self.workloads = {w.name: w for document in documents for w in workloads_of(document)}
         self.network = f"pods{random.randrange(10**6)}"
         self.exits = []  # (host name, exit code), in the order seen
         self.logs = {}  # host name -> what its pods wrote
@@ -194,6 +235,7 @@ class Cluster:
                                            "metadata.namespace": "default"}[path]
         if pod.workload.kind == "Job":
             found.setdefault("JOB_COMPLETION_INDEX", str(pod.index))
+        found.update({name: value(pod.index) for name, value in pod.workload.variables.items()})
         return found
 
     def create(self, workload, index):
@@ -209,7 +251,7 @@ class Cluster:
         command = [] if "command" not in pod.container else [f"--entrypoint={json.dumps(pod.container['command'])}"]
         self.containers.podman(
             "run", "--detach", "--pull=never", f"--name={pod.name}", f"--hostname={pod.hostname}",
-            f"--network={self.network}:ip={pod.address},alias={pod.hostname}.{workload.subdomain}",
+            f"--network={self.network}:ip={pod.address},alias={pod.hostname}.{workload.domain}",
             f"--user={security['runAsUser']}:{security['runAsGroup']}", "--read-only", "--read-only-tmpfs=false",
             "--cap-drop=ALL", "--security-opt=no-new-privileges",
             f"--memory={in_bytes(pod.container['resources']['limits']['memory'])}", *self.mounts(pod),
@@ -235,21 +277,20 @@ class Cluster:
         if index in workload.succeeded or workload.failed:
             return
         self.saw_end(pod, code)
-        if workload.kind == "StatefulSet":
-            time.sleep(BACKOFF_SECONDS)
-            self.containers.podman("start", pod.name)
-            return
-        if code == 0:
+        if code == 0 and workload.kind != "StatefulSet":
             workload.succeeded.add(index)
             return
-        verdict = workload.verdict(code)
         workload.failures[index] = workload.failures.get(index, 0) + 1
-        if verdict == "FailJob" or workload.failures[index] > workload.limit():
+        if workload.kind != "StatefulSet" and (workload.verdict(code) == "FailJob" or
+                                               workload.failures[index] > workload.limit()):
             workload.failed = f"{pod.name} ended with {code}"
             return
         time.sleep(BACKOFF_SECONDS)
-        self.containers.podman("rm", "--force", pod.name)
-        self.create(workload, index)
+        if workload.in_place:
+            self.containers.podman("start", pod.name)
+        else:
+            self.containers.podman("rm", "--force", pod.name)
+            self.create(workload, index)
 
     def saw_end(self, pod, code):
         self.exits.append((pod.hostname, code))
@@ -338,8 +379,8 @@ class Cluster:
         wait_until(done, seconds, lambda: f"{what}; ended: {self.exits}\n{self.all_logs()}")
 
     def wait_done(self, seconds):
-        """Until every Job has succeeded."""
-        jobs = [w for w in self.workloads.values() if w.kind == "Job"]
+        """Until every Job whose success counts has succeeded."""
+        jobs = [w for w in self.workloads.values() if w.awaited]
         self.wait(lambda: all(len(j.succeeded) == j.count for j in jobs), seconds, "the jobs complete")
 
     def all_logs(self):

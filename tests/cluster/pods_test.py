@@ -156,6 +156,29 @@ def mutual_tls_gives_the_same_bytes(test):
         assert "--insecure" not in arguments and "--tls_ca=/etc/shoal-tls/ca.crt" in arguments, arguments
 
 
+def a_jobset_gives_the_same_bytes(test):
+    with test.cluster("jobset", "--format=jobset", *FLAGS) as running:
+        output = Output(running)
+        wait_for_step(running, output, 50)
+        running.kill("shoal-ps-0-1")
+        wait_for_step(running, output, 150)
+        running.kill("shoal-worker-0-0")
+        running.wait_done(240)
+        assert sorted(e for e in running.exits if e[1]) == [("shoal-ps-0-1", 137), ("shoal-worker-0-0", 137)], running.exits
+        assert output.digest() == test.digest, "not the bytes of the undisturbed run"
+
+
+def a_tfjob_gives_the_same_bytes(test):
+    with test.cluster("tfjob", "--format=tfjob", *FLAGS) as running:
+        output = Output(running)
+        wait_for_step(running, output, 50)
+        running.kill("shoal-ps-1")
+        wait_for_step(running, output, 150)
+        running.kill("shoal-worker-1")
+        running.wait_done(240)
+        assert output.digest() == test.digest, "not the bytes of the undisturbed run"
+
+
 def a_permanent_exit_code_fails_the_job_at_once(test):
     with test.cluster("permanent", "--set=optimizer.no_such_field=1") as running:
         chief, worker = running.workloads["shoal-chief"], running.workloads["shoal-worker"]
@@ -179,7 +202,8 @@ def the_image_has_no_shell(test):
 def main():
     tests = [the_image_has_no_shell, a_permanent_exit_code_fails_the_job_at_once, an_undisturbed_run_trains,
              killed_pods_come_back_and_the_bytes_are_the_same, a_lost_chief_goes_on_from_its_checkpoint,
-             stop_and_resume_give_the_same_bytes, mutual_tls_gives_the_same_bytes]
+             stop_and_resume_give_the_same_bytes, mutual_tls_gives_the_same_bytes,
+             a_jobset_gives_the_same_bytes, a_tfjob_gives_the_same_bytes]
     failed = 0
     with Containers() as containers:
         shared = Test(containers)
