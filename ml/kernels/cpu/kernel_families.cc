@@ -1,29 +1,11 @@
 #include "ml/kernels/cpu/kernel_families.h"
 
-#include <string>
-
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 
+#include "ml/kernels/describe_request.h"
+
 namespace shoal::cpu {
-namespace {
-
-std::string Describe(const KernelRequest& request) {
-  std::string text = absl::StrCat(request.op, "(");
-  for (const TensorSpec& spec : request.inputs) {
-    absl::StrAppend(&text, text.back() == '(' ? "" : ", ", DataTypeName(spec.dtype), " ",
-                    spec.shape.ToString());
-  }
-  absl::StrAppend(&text, ") -> (");
-  for (const TensorSpec& spec : request.outputs) {
-    absl::StrAppend(&text, text.back() == '(' ? "" : ", ", DataTypeName(spec.dtype), " ",
-                    spec.shape.ToString());
-  }
-  return absl::StrCat(text, ")");
-}
-
-}  // namespace
-
 bool CpuRequest::needed(int i) const {
   const std::vector<bool>& needed = request.output_needed;
   return i >= static_cast<int>(needed.size()) || needed[i];
@@ -35,12 +17,12 @@ bool CpuRequest::HasOneLayout() const {
 }
 
 absl::Status CpuRequest::Invalid(absl::string_view reason) const {
-  return absl::InvalidArgumentError(absl::StrCat(Describe(request), ": ", reason));
+  return absl::InvalidArgumentError(absl::StrCat(DescribeRequest(request), ": ", reason));
 }
 
 absl::Status CpuRequest::NoKernel() const {
-  return absl::UnimplementedError(
-      absl::StrCat("no CPU kernel for ", Describe(request), "; the CPU computes in float32"));
+  return absl::UnimplementedError(absl::StrCat("no CPU kernel for ", DescribeRequest(request),
+                                               "; the CPU computes in float32"));
 }
 
 absl::Status CpuRequest::CheckFloat(int min_inputs, int max_inputs, int outputs) const {

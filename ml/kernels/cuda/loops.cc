@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "ml/kernels/describe_request.h"
 
 namespace shoal::cuda {
 namespace {
@@ -57,14 +58,6 @@ bool SideFits(absl::string_view letters, absl::Span<const TensorSpec> specs) {
   return true;
 }
 
-std::string Describe(const KernelRequest& request) {
-  std::string text = absl::StrCat(request.op, "(");
-  for (const TensorSpec& spec : request.inputs) absl::StrAppend(&text, spec.ToString(), " ");
-  absl::StrAppend(&text, "->");
-  for (const TensorSpec& spec : request.outputs) absl::StrAppend(&text, " ", spec.ToString());
-  return text + ")";
-}
-
 }  // namespace
 
 bool TypesFit(absl::string_view types, absl::Span<const TensorSpec> inputs,
@@ -87,7 +80,7 @@ absl::Status CheckSizes(const KernelRequest& request) {
         continue;
       }
       return absl::UnimplementedError(
-          absl::StrCat("no GPU kernel for this layout or size: ", Describe(request)));
+          absl::StrCat("no GPU kernel for this layout or size: ", DescribeRequest(request)));
     }
   }
   return absl::OkStatus();
@@ -97,12 +90,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> CreateLoop(
     const std::vector<absl::Span<const LoopOp>>& families, const KernelRequest& request) {
   const LoopOp* loop = FindLoop(families, request.op);
   if (loop == nullptr) {
-    return absl::NotFoundError(absl::StrCat("no GPU kernel for ", Describe(request)));
+    return absl::NotFoundError(absl::StrCat("no GPU kernel for ", DescribeRequest(request)));
   }
   RETURN_IF_ERROR(CheckSizes(request));
   if (!TypesFit(loop->types, request.inputs, request.outputs)) {
     return absl::UnimplementedError(
-        absl::StrCat("no GPU kernel of these types: ", Describe(request)));
+        absl::StrCat("no GPU kernel of these types: ", DescribeRequest(request)));
   }
   return loop->create(request);
 }

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
+#include "ml/kernels/describe_request.h"
 #include "ml/kernels/reference/reference_op.h"
 
 namespace shoal {
@@ -50,14 +51,6 @@ const Op* FindOp(absl::string_view name) {
   return nullptr;
 }
 
-std::string Describe(const KernelRequest& request) {
-  std::string text = absl::StrCat(request.op, "(");
-  for (const TensorSpec& spec : request.inputs) absl::StrAppend(&text, spec.ToString(), " ");
-  absl::StrAppend(&text, "->");
-  for (const TensorSpec& spec : request.outputs) absl::StrAppend(&text, " ", spec.ToString());
-  return text + ")";
-}
-
 // The function for the first floating type among inputs and outputs; any, if elements only move.
 Function FunctionFor(const Op& op, const KernelRequest& request) {
   for (const auto& specs : {request.inputs, request.outputs}) {
@@ -83,12 +76,12 @@ bool IsPlain(const KernelRequest& request) {
 absl::StatusOr<std::unique_ptr<Kernel>> CreateReferenceKernel(const KernelRequest& request) {
   const Op* op = FindOp(request.op);
   if (op == nullptr) {
-    return absl::NotFoundError(absl::StrCat("no reference kernel for ", Describe(request)));
+    return absl::NotFoundError(absl::StrCat("no reference kernel for ", DescribeRequest(request)));
   }
   const Function function = FunctionFor(*op, request);
   if (function == nullptr || (!IsPlain(request) && request.op != "ReorderLayout")) {
     return absl::UnimplementedError(
-        absl::StrCat("no reference kernel of these types or layouts: ", Describe(request)));
+        absl::StrCat("no reference kernel of these types or layouts: ", DescribeRequest(request)));
   }
   return {std::make_unique<ReferenceKernel>(function, request)};
 }

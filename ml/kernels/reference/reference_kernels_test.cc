@@ -349,7 +349,7 @@ TEST(ReferenceKernelsTest, ErrorsNameOpAndTypes) {
   request.op = "Relu";
   EXPECT_EQ(CreateReferenceKernel(request).status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(CreateReferenceKernel(request).status().message()),
-              HasSubstr("Relu(int32[2]"));
+              HasSubstr("Relu(int32 [2]"));
 }
 
 }  // namespace
