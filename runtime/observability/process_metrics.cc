@@ -32,8 +32,8 @@ std::string Contents(const char* path) {
 double StatField(const std::vector<std::string>& fields, size_t number) {
   constexpr size_t kFirst = 3;  // the state
   double value = 0;
-  if (number < kFirst + fields.size()) absl::SimpleAtod(fields[number - kFirst], &value);
-  return value;
+  if (number >= kFirst + fields.size()) return 0;
+  return absl::SimpleAtod(fields[number - kFirst], &value) ? value : 0;
 }
 
 double BootTime() {
