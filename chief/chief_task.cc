@@ -269,6 +269,13 @@ void StopOnRequest(ShutdownNotification* shutdown, const std::shared_ptr<ChiefTa
     v1::RequestStopResponse response;
     (void)running->chief()->RequestStop(request, &response);
   });
+  shutdown->OnAsked(AskedFor::kCheckpoint, [weak = std::weak_ptr<ChiefTask>(task)] {
+    const std::shared_ptr<ChiefTask> running = weak.lock();
+    v1::RequestStopResponse response;
+    if (running != nullptr) {
+      (void)running->chief()->RequestStop(v1::RequestStopRequest(), &response);
+    }
+  });
 }
 
 absl::Status RunChief(const TaskOptions& options) {

@@ -31,6 +31,7 @@
 #include "runtime/rpc/grpc_chief_client.h"
 #include "runtime/rpc/health_client.h"
 #include "worker/eval_command.h"
+#include "worker/evaluator/evaluator_task.h"
 #include "worker/run_inputs.h"
 
 namespace shoal {
@@ -79,9 +80,9 @@ absl::Status RunTaskOfAnyJob(const TaskOptions& options) {
     case Job::kWorker:
       return RunWorkerAndHostedChief(options);
     case Job::kEvaluator:
-      break;
+      return RunEvaluator(options);
   }
-  return absl::InvalidArgumentError("job_name: this program has no evaluator");
+  return absl::InternalError("a task without a job");
 }
 
 // Without a job: the launcher's variables tell it.
@@ -117,7 +118,8 @@ std::vector<Command> Commands(const TrainRoles& roles, const Environment& enviro
       TaskCommand(absl::nullopt, "one task, as a cluster's launcher numbers it", environment),
       TaskCommand(Job::kChief, "one chief, started by hand", environment),
       TaskCommand(Job::kPs, "one parameter server, started by hand", environment),
-      TaskCommand(Job::kWorker, "one worker, started by hand", environment)};
+      TaskCommand(Job::kWorker, "one worker, started by hand", environment),
+      TaskCommand(Job::kEvaluator, "evaluates a run's checkpoints as they appear", environment)};
 }
 
 }  // namespace

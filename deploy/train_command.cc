@@ -317,7 +317,7 @@ int TrainMain(TrainRoles roles, absl::Span<const std::string> args) {
   // The checkpoint may take its time; the second signal ends the launcher, and with it its
   // children.
   signals.hard_exit_after = absl::InfiniteDuration();
-  signals.on_checkpoint = [&flags] { ++flags.checkpoints_wanted; };
+  shutdown.OnAsked(AskedFor::kCheckpoint, [&flags] { ++flags.checkpoints_wanted; });
   const absl::StatusOr<std::unique_ptr<SignalWatcher>> watcher =
       SignalWatcher::Start(signals, &shutdown);
   if (!watcher.ok()) return end(watcher.status());

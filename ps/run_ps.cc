@@ -17,6 +17,7 @@
 #include "runtime/process/task_options.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/credentials.h"
+#include "runtime/rpc/drain.h"
 #include "runtime/rpc/grpc_chief_client.h"
 
 namespace shoal {
@@ -56,21 +57,20 @@ absl::Status RunPs(const TaskOptions& options) {
   GrpcChiefClient chief(NewGrpcChannel(options.chief_address, ChannelUse::kControl,
                                        kMaxControlMessageBytes,
                                        ChannelCredentialsFor(options.credentials, kRoleChief)));
-  // Shared with the notification, which outlives this call.
-  ASSIGN_OR_RETURN(const std::shared_ptr<ParameterServer> server,
+  ASSIGN_OR_RETURN(const std::unique_ptr<ParameterServer> server,
                    ParameterServer::Create(ServerOptions(options, &chief)));
   const TaskMonitor::Shown shown(options.monitor, options.task, server->source());
   RETURN_IF_ERROR(ReportAddress(options.report_fd, server->address()));
   LOG(INFO) << "serves at " << server->address();
-  options.shutdown->Subscribe([weak = std::weak_ptr<ParameterServer>(server)] {
-    if (const std::shared_ptr<ParameterServer> running = weak.lock()) running->End();
-  });
+  const Drain drain(options.shutdown, &chief, options.clock, [&server] { server->End(); });
   RETURN_IF_ERROR(server->Start());
   const absl::Status status = server->Wait();
   // The run is over: nobody needs our last heartbeat, and the one under way would only keep us.
   if (status.ok()) chief.Close();
   const absl::Status stopped = server->Stop();
   if (!stopped.ok()) LOG(ERROR) << "cannot stop in order: " << stopped;
+  // The run may have ended while this task took part in the last checkpoint: it was told to end.
+  if (status.ok() && options.shutdown->signal() != 0) return absl::CancelledError("told to end");
   return status;
 }
 

@@ -3,7 +3,6 @@
 #ifndef SHOAL_WORKER_EVAL_COMMAND_H_
 #define SHOAL_WORKER_EVAL_COMMAND_H_
 
-#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -14,26 +13,11 @@
 
 namespace shoal {
 
-class Checkpoint;
-
 // Prints one line of JSON to standard output; returns the exit code.
 int EvalMain(absl::Span<const std::string> args, const ModelFactory& model);
 
 // The run that the command line of EvalMain is about, resolved.
 absl::StatusOr<v1::RunConfig> FindRunToEvaluate(absl::Span<const std::string> args);
-
-struct Evaluation {
-  uint64_t step = 0;
-  uint64_t examples = 0;
-  double loss = 0;  // mean data loss + regularization
-  bool classifies = false;
-  double accuracy = 0;  // if it classifies
-};
-
-// Block by block, as a training run evaluates. FailedPrecondition names the first variable that the
-// run's model and the checkpoint do not share.
-absl::StatusOr<Evaluation> EvaluateCheckpoint(const v1::RunConfig& run, const ModelFactory& model,
-                                              Checkpoint* checkpoint);
 
 }  // namespace shoal
 

@@ -22,6 +22,7 @@
 #include "runtime/process/protocol_version.h"
 #include "runtime/process/task_main.h"
 #include "worker/eval_command.h"
+#include "worker/evaluator/evaluator_task.h"
 #include "worker/worker_task.h"
 
 namespace shoal::worker {
@@ -32,6 +33,7 @@ constexpr char kHelp[] =
     "  shoal train --worker_binary=PROGRAM [--run=FILE] [flags]\n\n"
     "which starts this program as its workers. Its commands, see PROGRAM COMMAND --help:\n\n"
     "  worker    one worker, started by hand\n"
+    "  evaluator evaluates the checkpoints of a run as they appear\n"
     "  eval      loss and accuracy of a checkpoint on the test split\n"
     "  declare   what the model is, for shoal\n";
 
@@ -112,6 +114,11 @@ int WorkerMain(absl::Span<const std::string> args, const ModelFactory& model) {
   return TaskMain(Job::kWorker, args, run, ModelFrom::kElsewhere, ReadEnvironment(environ));
 }
 
+int EvaluatorMain(absl::Span<const std::string> args, const ModelFactory& model) {
+  const auto run = [&model](const TaskOptions& options) { return RunEvaluator(options, model); };
+  return TaskMain(Job::kEvaluator, args, run, ModelFrom::kElsewhere, ReadEnvironment(environ));
+}
+
 }  // namespace
 
 int Main(int argc, char** argv, ModelFunction model) {
@@ -128,6 +135,7 @@ int Main(int argc, char** argv, ModelFactory model) {
   const absl::Span<const std::string> rest =
       absl::MakeConstSpan(args).subspan(args.empty() ? 0 : 1);
   if (command == "worker") return WorkerMain(rest, checked);
+  if (command == "evaluator") return EvaluatorMain(rest, checked);
   if (command == "eval") return EvalMain(rest, checked);
   if (command == "declare") return DeclareMain(rest, checked);
   if (command == "--help" || command == "-h" || command == "help") {
@@ -138,7 +146,8 @@ int Main(int argc, char** argv, ModelFactory model) {
     std::fputs(kHelp, stderr);
   } else {
     std::fprintf(stderr,
-                 "shoal: \"%s\" is no command of this program; it has worker, eval, declare\n",
+                 "shoal: \"%s\" is no command of this program; it has worker, evaluator, eval, "
+                 "declare\n",
                  command.c_str());
   }
   return kExitUsage;

@@ -27,6 +27,7 @@
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/chief_session.h"
 #include "runtime/rpc/credentials.h"
+#include "runtime/rpc/drain.h"
 #include "runtime/rpc/grpc_chief_client.h"
 #include "runtime/rpc/remote_variable_store.h"
 #include "runtime/rpc/run_state.h"
@@ -288,29 +289,26 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
   for (const std::string& device : inputs.program->missing_devices()) {
     LOG(WARNING) << "devices: there is no " << device << "; a CPU is used instead";
   }
-  const auto feed = std::make_shared<StateFeed>(
-      options.clock, links.abandon);  // shared with the shutdown's subscription
-  // Shared with the shutdown's subscription as well.
-  const auto session = std::make_shared<ChiefSession>(links.chief, options.clock,
-                                                      SessionOptions(options), feed.get());
-  options.shutdown->Subscribe([feed, weak = std::weak_ptr<ChiefSession>(session)] {
-    feed->End(absl::CancelledError("told to stop"));
-    if (const std::shared_ptr<ChiefSession> registering = weak.lock()) {
-      registering->StopRegistering();
-    }
+  StateFeed feed(options.clock, links.abandon);
+  ChiefSession session(links.chief, options.clock, SessionOptions(options), &feed);
+  const Drain drain(options.shutdown, links.chief, options.clock, [&feed, &session] {
+    feed.End(absl::CancelledError("told to stop"));
+    session.StopRegistering();
   });
   source.SetWords("waits for the chief");
-  RETURN_IF_ERROR(session->Register(&inputs.declaration));
+  RETURN_IF_ERROR(session.Register(&inputs.declaration));
   LOG(INFO) << "registered as " << options.task.ToString() << ", "
             << inputs.program->variables().size() << " variables, " << inputs.train->size()
             << " examples, computes with " << inputs.program->compute_fingerprint();
   for (const std::string& line : inputs.program->PlacementLines()) LOG(INFO) << line;
-  session->Start();
-  const absl::Status status = Train(options, links, inputs, session.get(), feed.get(), &source);
+  session.Start();
+  const absl::Status status = Train(options, links, inputs, &session, &feed, &source);
   // At the run's end nobody waits for a last heartbeat, and the one under way would only keep us.
   if (status.ok()) links.close_chief();
-  session->Stop(/*leaving=*/true);
+  session.Stop(/*leaving=*/true);
   links.close_chief();
+  // The run may have ended while this task took part in the last checkpoint: it was told to end.
+  if (status.ok() && options.shutdown->signal() != 0) return absl::CancelledError("told to stop");
   return status;
 }
 

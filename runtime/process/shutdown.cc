@@ -27,6 +27,7 @@ sigset_t WatchedSignals() {
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGUSR1);
+  sigaddset(&set, SIGUSR2);
   // A terminal that goes away stops the run in order, unless nohup said to go on.
   struct sigaction hang_up = {};
   if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) {
@@ -98,6 +99,22 @@ void ShutdownNotification::Subscribe(std::function<void()> callback) {
   callback();
 }
 
+void ShutdownNotification::Ask(AskedFor what) {
+  std::vector<std::function<void()>> callbacks;
+  {
+    MutexLock lock(&mutex_);
+    for (const auto& [known, callback] : asked_) {
+      if (known == what) callbacks.push_back(callback);
+    }
+  }
+  for (const std::function<void()>& callback : callbacks) callback();
+}
+
+void ShutdownNotification::OnAsked(AskedFor what, std::function<void()> callback) {
+  MutexLock lock(&mutex_);
+  asked_.emplace_back(what, std::move(callback));
+}
+
 int ExitCodeOf(const absl::Status& status, const ShutdownNotification& shutdown) {
   if (absl::IsCancelled(status) && shutdown.signal() == SIGINT) return kExitInterrupted;
   return ExitCodeOf(status);
@@ -147,10 +164,9 @@ void SignalWatcher::Loop() {
 }
 
 void SignalWatcher::OnSignal(int signal) {
-  if (signal == SIGUSR1) {
-    if (options_.on_checkpoint) options_.on_checkpoint();
-    return;
-  }
+  if (signal == SIGUSR1) return shutdown_->Ask(AskedFor::kCheckpoint);
+  if (signal == SIGUSR2) return shutdown_->Ask(AskedFor::kStatus);
+  if (signal == SIGHUP && options_.hang_up_reloads) return shutdown_->Ask(AskedFor::kReload);
   if (first_signal_ != 0) {
     if (!options_.on_second) _exit(128 + signal);
     options_.on_second(signal);

@@ -1,14 +1,16 @@
-// The one way a process hears that it should end.
+// The one way a process hears that it should end, or do something on request.
 //
 // A role waits for, or subscribes to, the ShutdownNotification; the SignalWatcher of main turns
-// SIGINT, SIGTERM and SIGHUP into it. A second signal ends the process at once; 15 s after the
-// first one it is ended even if something hangs.
+// signals into it: SIGINT and SIGTERM (and SIGHUP, where it does not mean to reload) into the end,
+// SIGUSR1, SIGUSR2 and SIGHUP into what else can be asked for. A second SIGINT or SIGTERM ends the
+// process at once; 15 s after the first one it is ended even if something hangs.
 #ifndef SHOAL_RUNTIME_PROCESS_SHUTDOWN_H_
 #define SHOAL_RUNTIME_PROCESS_SHUTDOWN_H_
 
 #include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -20,6 +22,13 @@
 #include "base/unique_fd.h"
 
 namespace shoal {
+
+// What a process can be asked for, any number of times, while it goes on.
+enum class AskedFor {
+  kCheckpoint,  // SIGUSR1
+  kStatus,      // SIGUSR2: say in the log what it does
+  kReload,      // SIGHUP: open the log file again
+};
 
 // Thread safe.
 class ShutdownNotification {
@@ -38,12 +47,18 @@ class ShutdownNotification {
   // must not block and must outlive the notification's last request.
   void Subscribe(std::function<void()> callback) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Calls what was subscribed to it. `callback` runs on the thread that asks, each time; it must
+  // not block and must outlive the notification.
+  void Ask(AskedFor what) ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnAsked(AskedFor what, std::function<void()> callback) ABSL_LOCKS_EXCLUDED(mutex_);
+
  private:
   mutable Mutex mutex_;
   CondVar changed_;
   bool requested_ ABSL_GUARDED_BY(mutex_) = false;
   int signal_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::function<void()>> callbacks_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::pair<AskedFor, std::function<void()>>> asked_ ABSL_GUARDED_BY(mutex_);
 };
 
 // The exit code of a task that ended with `status`: as exit_code.h says, but 130 or 143 when it was
@@ -57,8 +72,8 @@ struct SignalOptions {
   // Called instead of ending at once when another signal comes (launchers: kill the children
   // first).
   std::function<void(int signal)> on_second;
-  // SIGUSR1: make a checkpoint and go on. May be null.
-  std::function<void()> on_checkpoint;
+  // SIGHUP is a request to reload, else it ends the process as SIGTERM does.
+  bool hang_up_reloads = false;
 };
 
 // Constructed first in main, before any thread, so that every thread inherits the blocked signals.

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "gtest/gtest.h"
 
@@ -95,17 +96,37 @@ TEST(SignalWatcherTest, AProcessThatHangsIsEnded) {
             143);
 }
 
-TEST(SignalWatcherTest, ACheckpointSignalIsNoShutdown) {
-  ShutdownNotification checkpoint;
+TEST(SignalWatcherTest, WhatIsAskedForIsNoShutdown) {
   SignalOptions options;
-  options.on_checkpoint = [&checkpoint] { checkpoint.Request(); };
-  EXPECT_EQ(ExitStatusOf(options,
-                         [&checkpoint](ShutdownNotification* shutdown) {
-                           kill(getpid(), SIGUSR1);
-                           checkpoint.Wait();
-                           return shutdown->requested() ? 1 : 0;
+  options.hang_up_reloads = true;
+  const std::pair<int, AskedFor> signals[] = {
+      {SIGUSR1, AskedFor::kCheckpoint}, {SIGUSR2, AskedFor::kStatus}, {SIGHUP, AskedFor::kReload}};
+  for (const auto& [signal, what] : signals) {
+    EXPECT_EQ(ExitStatusOf(options,
+                           [signal = signal, what = what](ShutdownNotification* shutdown) {
+                             ShutdownNotification asked;
+                             for (const AskedFor each :
+                                  {AskedFor::kCheckpoint, AskedFor::kStatus, AskedFor::kReload}) {
+                               shutdown->OnAsked(each, [&asked, each, what] {
+                                 asked.Request(each == what ? 1 : 2);
+                               });
+                             }
+                             kill(getpid(), signal);
+                             asked.Wait();
+                             return shutdown->requested() ? 1 : asked.signal() - 1;
+                           }),
+              0);
+  }
+}
+
+TEST(SignalWatcherTest, AHangUpEndsALauncherAsSigtermDoes) {
+  EXPECT_EQ(ExitStatusOf(SignalOptions(),
+                         [](ShutdownNotification* shutdown) {
+                           kill(getpid(), SIGHUP);
+                           shutdown->Wait();
+                           return ExitCodeOf(absl::CancelledError(), *shutdown);
                          }),
-            0);
+            143);
 }
 
 TEST(ExitCodeTest, EveryKindOfErrorHasItsCode) {

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 
 #include "base/clock.h"
@@ -204,6 +205,13 @@ absl::Status FindAdvertisedAddress(TaskOptions* options) {
   return absl::OkStatus();
 }
 
+void LogStatus(const TaskMonitor& monitor) {
+  for (const absl::string_view line :
+       absl::StrSplit(monitor.StatusText(), '\n', absl::SkipEmpty())) {
+    LOG(INFO) << line;
+  }
+}
+
 absl::Status RunWithSurroundings(TaskOptions* options, const TaskFlags& flags, const RunTask& run,
                                  ShutdownNotification* shutdown) {
   LogOptions log;
@@ -222,8 +230,16 @@ absl::Status RunWithSurroundings(TaskOptions* options, const TaskFlags& flags, c
   options->clock = &clock;
   options->file_system = file_system.get();
   options->shutdown = shutdown;
-  TaskMonitor monitor(MonitorOptions(*options));
-  options->monitor = &monitor;
+  const auto monitor = std::make_shared<TaskMonitor>(MonitorOptions(*options));
+  options->monitor = monitor.get();
+  shutdown->OnAsked(AskedFor::kStatus, [weak = std::weak_ptr<TaskMonitor>(monitor)] {
+    if (const std::shared_ptr<TaskMonitor> running = weak.lock()) LogStatus(*running);
+  });
+  shutdown->OnAsked(AskedFor::kReload, [log] {
+    const absl::Status opened = SetUpLog(log);
+    LOG(INFO) << "told to reload: the log goes on here" << (opened.ok() ? "" : "; ")
+              << (opened.ok() ? "" : opened.message());
+  });
   ASSIGN_OR_RETURN(const std::unique_ptr<MonitoringPort> port, OpenMonitoringPort(*options, flags));
   LOG(INFO) << "cluster " << options->place;
   RETURN_IF_ERROR(FindAdvertisedAddress(options));
@@ -251,6 +267,18 @@ absl::StatusOr<std::string> WorkingDirectory() {
     return absl::FailedPreconditionError("the working directory does not exist; change to another");
   }
   return std::string(path);
+}
+
+std::string EvaluatorHelp() {
+  return absl::StrCat(
+      "usage: shoal evaluator --run=FILE --out=DIR [flags]\n\n"
+      "Evaluates the checkpoints of the run in DIR on the test split as they appear, the newest\n"
+      "first, and appends a line for each to DIR/evaluator.jsonl and points to "
+      "DIR/events/evaluator.\n"
+      "The run does not know of it: start it before, during or after, or not at all. It ends when "
+      "the\n"
+      "run has finished, or on SIGTERM.\n\n",
+      FlagHelp(kScopeTask));
 }
 
 }  // namespace
@@ -313,6 +341,7 @@ int TaskMain(const absl::optional<Job>& command, absl::Span<const std::string> a
   if (!options.ok()) return end(options.status());
   RaiseFileLimit();
   SignalOptions on_signals;
+  on_signals.hang_up_reloads = true;
   // A chief makes a checkpoint first.
   const bool is_chief = options->task.job == Job::kChief || options->hosts_chief;
   if (is_chief) on_signals.hard_exit_after = absl::Seconds(60);
@@ -323,6 +352,7 @@ int TaskMain(const absl::optional<Job>& command, absl::Span<const std::string> a
 }
 
 std::string TaskHelp(const absl::optional<Job>& job) {
+  if (job == Job::kEvaluator) return EvaluatorHelp();
   const char* what = !job.has_value()     ? "the task that the launcher's variables name"
                      : job == Job::kPs    ? "one parameter server: holds its share of the variables"
                      : job == Job::kChief ? "the chief: membership, steps, checkpoints, metrics"

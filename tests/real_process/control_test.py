@@ -51,12 +51,14 @@ def status_says_who_holds_it_up():
         run.start()
         run.wait_for_step(30)
         run.kill("worker", 1, signal.SIGSTOP)
-        while True:
+        for _ in range(300):
             status = json.loads(shoal("status", str(run.out), "--json"))
             slow = {task["task"]: task["slow"] for task in status["tasks"] if task["slow"]}
             if slow and status["waits_for"]:
                 break
             assert run.process.poll() is None, run.output
+        else:
+            raise AssertionError(f"nobody is slow: {status}")
         assert list(slow) == ["worker/1"] and "not heard for" in slow["worker/1"], status
         assert status["waits_for"].startswith("worker/1 (not heard for"), status
         run.kill("worker", 1, signal.SIGCONT)

@@ -1,0 +1,99 @@
+#include "runtime/rpc/drain.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mutex.h"
+#include "proto/v1/chief_service.pb.h"
+#include "runtime/process/shutdown.h"
+#include "runtime/rpc/chief_client.h"
+
+namespace shoal {
+namespace {
+
+constexpr absl::Duration kPoll = absl::Milliseconds(100);
+// For the chief's own last checkpoint, if it was told to end at the same time.
+constexpr absl::Duration kOthersCheckpoint = absl::Seconds(5);
+
+bool Trains(const v1::GetRunStatusResponse& run) {
+  return run.state().phase() == v1::RunState::PHASE_TRAINING ||
+         run.state().phase() == v1::RunState::PHASE_STOPPING;
+}
+
+}  // namespace
+
+struct Drain::Wish {
+  Mutex mutex;
+  CondVar changed;
+  bool leave ABSL_GUARDED_BY(mutex) = false;
+  bool closing ABSL_GUARDED_BY(mutex) = false;
+};
+
+Drain::Drain(ShutdownNotification* shutdown, ChiefClient* chief, const Clock* clock,
+             std::function<void()> leave, absl::Duration limit)
+    : chief_(chief),
+      clock_(clock),
+      leave_(std::move(leave)),
+      limit_(limit),
+      wish_(std::make_shared<Wish>()),
+      thread_([this] { Run(); }) {
+  shutdown->Subscribe([wish = wish_] {
+    MutexLock lock(&wish->mutex);
+    wish->leave = true;
+    wish->changed.NotifyAll();
+  });
+}
+
+Drain::~Drain() {
+  {
+    MutexLock lock(&wish_->mutex);
+    wish_->closing = true;
+    wish_->changed.NotifyAll();
+  }
+  thread_.join();
+}
+
+void Drain::Run() {
+  {
+    MutexLock lock(&wish_->mutex);
+    while (!wish_->leave && !wish_->closing) wish_->changed.Wait(&wish_->mutex);
+    if (wish_->closing) return;
+  }
+  AwaitCheckpoint();
+  leave_();
+}
+
+bool Drain::Pause(absl::Time until) {
+  MutexLock lock(&wish_->mutex);
+  while (!wish_->closing && clock_->WaitUntil(until, &wish_->mutex, &wish_->changed)) {
+  }
+  return !wish_->closing;
+}
+
+void Drain::AwaitCheckpoint() {
+  absl::Time end = clock_->Now() + limit_;
+  const v1::GetRunStatusRequest request;
+  v1::GetRunStatusResponse run;
+  if (!chief_->GetRunStatus(request, &run).ok() || !Trains(run)) return;
+  LOG(INFO) << "told to end; takes part in a checkpoint first";
+  uint64_t wanted = run.step();
+  v1::RequestStopResponse requested;
+  const absl::Status asked = chief_->RequestStop(v1::RequestStopRequest(), &requested);
+  if (asked.ok()) {
+    wanted = requested.version();
+  } else if (absl::IsPermissionDenied(asked)) {
+    end = std::min(end, clock_->Now() + kOthersCheckpoint);  // Its certificate is no operator's.
+  } else {
+    return;
+  }
+  while (clock_->Now() < end) {
+    if (!chief_->GetRunStatus(request, &run).ok() || !Trains(run)) return;
+    if (run.last_checkpoint_step() >= wanted) return;
+    if (!Pause(clock_->Now() + kPoll)) return;
+  }
+  LOG(WARNING) << "no checkpoint within " << limit_ << "; leaves";
+}
+
+}  // namespace shoal

@@ -1,0 +1,52 @@
+#ifndef SHOAL_RUNTIME_RPC_DRAIN_H_
+#define SHOAL_RUNTIME_RPC_DRAIN_H_
+
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "absl/time/time.h"
+
+namespace shoal {
+
+class ChiefClient;
+class Clock;
+class ShutdownNotification;
+
+// A ps or worker that is told to end takes its part in one more checkpoint first: schedulers tell
+// all tasks of a run at once, and without the others the chief could make none.
+//
+// When `shutdown` asks, the chief is asked for a checkpoint; as soon as that is durable, or the run
+// is over or not training, or the chief does not answer, or after `limit`, `leave` is called, once,
+// on a thread of this object.
+class Drain {
+ public:
+  static constexpr absl::Duration kLimit = absl::Seconds(10);
+
+  // All must outlive the object. `shutdown` may ask later: that does nothing then.
+  Drain(ShutdownNotification* shutdown, ChiefClient* chief, const Clock* clock,
+        std::function<void()> leave, absl::Duration limit = kLimit);
+  // Waits for a call to the chief that is under way.
+  ~Drain();
+  Drain(const Drain&) = delete;
+  Drain& operator=(const Drain&) = delete;
+
+ private:
+  struct Wish;
+
+  void Run();
+  void AwaitCheckpoint();
+  // False: this object goes.
+  bool Pause(absl::Time until);
+
+  ChiefClient* const chief_;
+  const Clock* const clock_;
+  const std::function<void()> leave_;
+  const absl::Duration limit_;
+  const std::shared_ptr<Wish> wish_;  // Shared with the subscription.
+  std::thread thread_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_RPC_DRAIN_H_

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""The evaluator beside real runs, and the names in deploy/monitoring against what all tasks show."""
+import json
+import math
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+
+import cluster
+import monitoring_test
+
+HERE = pathlib.Path(__file__).resolve().parent
+SMALL = str(HERE / "small.textproto")
+MONITORING = HERE.parent.parent / "deploy" / "monitoring"
+TWO = ("--num_ps_tasks=2", "--num_replicas=2")
+
+
+class Evaluator:
+    """`shoal evaluator` of a run. Use as a context: it is killed at the end."""
+
+    def __init__(self, run, *flags):
+        self.out = run.out
+        self.command = [cluster.shoal_binary(), "evaluator", f"--run={SMALL}", f"--out={run.out}", *flags]
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, stderr=subprocess.PIPE, text=True)
+        return self
+
+    def __exit__(self, *unused):
+        self.process.kill()
+        self.process.communicate()
+
+    def end(self, code, timeout=60):
+        _, errors = self.process.communicate(timeout=timeout)
+        assert self.process.returncode == code, f"{self.process.returncode}, not {code}\n{errors}"
+
+    def lines(self):
+        path = self.out / "evaluator.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def files(directory):
+    return {str(path.relative_to(directory)): (path.stat().st_mtime_ns, path.stat().st_size)
+            for path in directory.rglob("*") if path.is_file()}
+
+
+def it_evaluates_until_the_run_has_finished():
+    with cluster.Run(SMALL, *TWO, "--num_epochs=40") as run, Evaluator(run, "--num_epochs=40") as evaluator:
+        run.finish()
+        evaluator.end(0)
+        lines, summary = evaluator.lines(), run.summary()
+        assert [line["step"] for line in lines] == sorted({line["step"] for line in lines}), lines
+        last = lines[-1]
+        assert last["step"] == summary["steps"] == 40 * 27, last
+        assert math.isclose(last["loss"], summary["test_loss"], rel_tol=1e-5), (last, summary)
+        assert math.isclose(last["accuracy"], summary["test_accuracy"]), (last, summary)
+        assert list(last) == ["step", "checkpoint", "loss", "accuracy", "examples", "seconds", "unix_seconds"], last
+        assert list((run.out / "events" / "evaluator").glob("*tfevents*"))
+
+
+def it_changes_nothing_of_the_run():
+    with cluster.Run(SMALL, *TWO) as run:
+        run.finish()
+        before = files(run.out)
+        for _ in range(2):  # The second one finds everything done.
+            with Evaluator(run) as evaluator:
+                evaluator.end(0)
+                assert len(evaluator.lines()) == 1, evaluator.lines()
+        after = files(run.out)
+        assert {name: after.get(name) for name in before} == before
+        new = sorted(set(after) - set(before))
+        assert new[0] == "evaluator.jsonl" and len(new) == 2 and new[1].startswith("events/evaluator/"), new
+
+
+def it_waits_for_a_run_and_ends_on_sigterm():
+    with cluster.Run(SMALL, *TWO) as run:
+        with Evaluator(run, "--metrics_address=127.0.0.1:0") as evaluator:
+            monitoring_test.wait_until("it serves", lambda: "evaluator-0" in monitoring_test.targets(run))
+            where = monitoring_test.targets(run)["evaluator-0"]
+            assert monitoring_test.get(where, "/readyz") == (
+                503, "evaluator/0: waits for the run's first checkpoint\n")
+            assert monitoring_test.get(where, "/healthz")[0] == 200
+            assert not (run.out / "checkpoints").exists()
+            evaluator.process.send_signal(signal.SIGTERM)
+            evaluator.end(143)
+        assert not monitoring_test.targets(run)
+
+
+def alerts_and_dashboard_name_what_there_is():
+    with cluster.Run(SMALL, *TWO, "--nosync_replicas", "--num_epochs=5000", "--metrics_address=127.0.0.1:0") as run, \
+            Evaluator(run, "--metrics_address=127.0.0.1:0", "--num_epochs=5000") as evaluator:
+        run.start()
+        run.wait_for_step(60)
+        monitoring_test.wait_until("an evaluation", evaluator.lines)
+        seen = set()
+        for task, address in monitoring_test.targets(run).items():
+            page = monitoring_test.get(address, "/metrics")[1]
+            monitoring_test.check_lint(page)
+            assert monitoring_test.families(page), task
+            seen |= monitoring_test.families(page).keys()
+        seen |= {name + suffix for name in seen for suffix in ("_bucket", "_sum", "_count")}
+        for name in ("alerts.yaml", "dashboard.json"):
+            text = (MONITORING / name).read_text()
+            named = set(re.findall(r"\b(?:shoal|process)_\w+\b", text))
+            assert len(named) > 10 and named <= seen, f"{name}: {sorted(named - seen)} are not there"
+        monitoring_test.assert_documented({name for name in seen if not re.search("_(bucket|sum|count)$", name)}, ())
+    if shutil.which("promtool") is not None:
+        for check in (["check", "rules", "alerts.yaml"], ["test", "rules", "alerts_test.yaml"],
+                      ["check", "config", "prometheus.yaml"]):
+            done = subprocess.run(["promtool", *check], cwd=MONITORING, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+
+
+if __name__ == "__main__":
+    cluster.main([it_evaluates_until_the_run_has_finished, it_changes_nothing_of_the_run,
+                  it_waits_for_a_run_and_ends_on_sigterm, alerts_and_dashboard_name_what_there_is])

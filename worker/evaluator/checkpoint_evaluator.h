@@ -1,0 +1,52 @@
+#ifndef SHOAL_WORKER_EVALUATOR_CHECKPOINT_EVALUATOR_H_
+#define SHOAL_WORKER_EVALUATOR_CHECKPOINT_EVALUATOR_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+
+#include "ml/data/batch_plan.h"
+#include "ml/data/dataset.h"
+#include "proto/v1/run_config.pb.h"
+#include "worker/graph_program.h"
+#include "worker/model_factory.h"
+
+namespace shoal {
+
+class Checkpoint;
+
+struct Evaluation {
+  uint64_t step = 0;
+  uint64_t examples = 0;
+  double loss = 0;  // mean data loss + regularization
+  bool classifies = false;
+  double accuracy = 0;  // if it classifies
+};
+
+// A run's model and test split, for one checkpoint after the other. One thread at a time.
+class CheckpointEvaluator {
+ public:
+  static absl::StatusOr<std::unique_ptr<CheckpointEvaluator>> Create(const v1::RunConfig& run,
+                                                                     const ModelFactory& model);
+
+  // Block by block, as a training run evaluates. FAILED_PRECONDITION names the first variable that
+  // model and checkpoint do not share; CANCELLED as soon as `is_stopped` says so.
+  absl::StatusOr<Evaluation> Evaluate(Checkpoint* checkpoint,
+                                      const std::function<bool()>& is_stopped);
+
+ private:
+  CheckpointEvaluator(const v1::RunConfig& run, std::unique_ptr<Dataset> data,
+                      std::unique_ptr<GraphProgram> program, BatchPlan plan);
+
+  const v1::RunConfig run_;
+  const std::unique_ptr<Dataset> data_;
+  const std::unique_ptr<GraphProgram> program_;
+  const BatchPlan plan_;  // Of the evaluation blocks.
+  uint64_t num_evaluations_ = 0;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_EVALUATOR_CHECKPOINT_EVALUATOR_H_

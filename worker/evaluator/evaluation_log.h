@@ -1,0 +1,54 @@
+#ifndef SHOAL_WORKER_EVALUATOR_EVALUATION_LOG_H_
+#define SHOAL_WORKER_EVALUATOR_EVALUATION_LOG_H_
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "runtime/observability/event_file.h"
+#include "runtime/observability/record_appender.h"
+#include "worker/evaluator/checkpoint_evaluator.h"
+
+namespace shoal {
+
+class Clock;
+class FileSystem;
+
+// What an evaluator has found: evaluator.jsonl and event files in events/evaluator of a run's
+// directory. One thread at a time, one writer for a directory. A line has the fields
+//
+//   {"step": 20, "checkpoint": "ckpt-20-1-0000000000000001", "loss": 0.5, "accuracy": 0.8,
+//    "examples": 10000, "seconds": 0.7, "unix_seconds": 1795296470.3}
+//
+// in the order of the evaluations; `accuracy` is null for a model that does not classify.
+class EvaluationLog {
+ public:
+  // Both borrowed. What an earlier evaluator wrote stays; a line that it left in part goes.
+  static absl::StatusOr<std::unique_ptr<EvaluationLog>> Open(FileSystem* file_system,
+                                                             const Clock* clock,
+                                                             const std::string& run_directory);
+
+  // Whether there is a line of this checkpoint.
+  bool Has(const std::string& checkpoint) const { return known_.count(checkpoint) > 0; }
+
+  absl::Status Add(const std::string& checkpoint, const Evaluation& evaluation,
+                   absl::Duration took);
+
+ private:
+  EvaluationLog(FileSystem* file_system, const Clock* clock, const std::string& run_directory);
+  absl::Status OpenLines(const std::string& path);
+
+  FileSystem* const file_system_;
+  const Clock* const clock_;
+  RecordAppender lines_;
+  EventFile events_;
+  std::set<std::string> known_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_EVALUATOR_EVALUATION_LOG_H_

@@ -1,0 +1,188 @@
+#include "worker/evaluator/evaluator_task.h"
+
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/clock.h"
+#include "base/file_system.h"
+#include "base/log.h"
+#include "base/mutex.h"
+#include "base/status_macros.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/observability/metric.h"
+#include "runtime/observability/metric_page.h"
+#include "runtime/observability/summary.h"
+#include "runtime/observability/task_monitor.h"
+#include "runtime/process/shutdown.h"
+#include "worker/evaluator/checkpoint_evaluator.h"
+#include "worker/evaluator/evaluation_log.h"
+#include "worker/run_inputs.h"
+
+namespace shoal {
+namespace {
+
+constexpr absl::Duration kPoll = absl::Milliseconds(500);
+
+// What the evaluator shows of itself.
+class EvaluatorSource : public TaskSource {
+ public:
+  TaskStatus Status() const override {
+    MutexLock lock(&mutex_);
+    return status_;
+  }
+  void Collect(MetricPage* page) const override {
+    page->AddCounter("shoal_evaluations_total", "Checkpoints that this evaluator has evaluated.",
+                     static_cast<double>(evaluations_.value()));
+    page->AddHistogram("shoal_evaluation_duration_seconds", "Time to evaluate one checkpoint.",
+                       seconds_);
+    if (evaluations_.value() == 0) return;
+    page->AddGauge("shoal_evaluation_loss", "Loss on the test split, last time.", loss_.value());
+    page->AddGauge("shoal_evaluation_accuracy", "Accuracy on the test split, last time.",
+                   accuracy_.value());
+    page->AddGauge("shoal_evaluation_step", "Step of the checkpoint evaluated last.",
+                   static_cast<double>(Status().step));
+  }
+
+  void SetWords(bool ready, std::string words) {
+    MutexLock lock(&mutex_);
+    status_.ready = ready;
+    status_.activity = std::move(words);
+  }
+  void Add(const std::string& path, const Evaluation& evaluation, absl::Duration took) {
+    evaluations_.Add();
+    seconds_.Observe(absl::ToDoubleSeconds(took));
+    loss_.Set(evaluation.loss);
+    accuracy_.Set(evaluation.accuracy);
+    MutexLock lock(&mutex_);
+    status_.step = evaluation.step;
+    status_.last_checkpoint = path;
+  }
+
+ private:
+  MetricCounter evaluations_;
+  MetricHistogram seconds_{BoundsOfSeconds()};
+  MetricGauge loss_, accuracy_;
+  mutable Mutex mutex_;
+  TaskStatus status_ ABSL_GUARDED_BY(mutex_);
+};
+
+class Evaluator {
+ public:
+  Evaluator(const TaskOptions& options, const ModelFactory& model, EvaluatorSource* source)
+      : options_(options),
+        model_(model),
+        root_(JoinPath(options.run.out(), "checkpoints")),
+        source_(source) {}
+
+  absl::Status Run() {
+    source_->SetWords(false, "waits for the run's first checkpoint");
+    while (!options_.shutdown->requested()) {
+      // Asked before looking for checkpoints: the last one is there before the summary.
+      const absl::StatusOr<Summary> summary = ReadSummary(options_.file_system, options_.run.out());
+      const bool is_finished = summary.ok() && IsRunFinished(*summary, options_.run);
+      ASSIGN_OR_RETURN(const bool found, EvaluateNewest());
+      if (found) continue;
+      if (is_finished) return absl::OkStatus();
+      options_.shutdown->WaitFor(kPoll);
+    }
+    return absl::CancelledError("told to stop");
+  }
+
+ private:
+  // False: there is no checkpoint that has not been looked at.
+  absl::StatusOr<bool> EvaluateNewest() {
+    if (!options_.file_system->GetInfo(root_).ok()) return false;
+    ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> directory,
+                     CheckpointDirectory::Open(*options_.file_system, root_));
+    ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, directory->List());
+    for (const CheckpointName& name : names) {  // Newest first.
+      const std::string text = name.ToString();
+      if (looked_at_.count(text) > 0) return false;
+      if (log_ == nullptr) RETURN_IF_ERROR(Prepare());
+      looked_at_.insert(text);
+      if (log_->Has(text)) return false;
+      ASSIGN_OR_RETURN(const bool is_good, EvaluateOne(text, directory->PathOf(text)));
+      if (is_good) return true;
+    }
+    return false;
+  }
+
+  // Data and model are read when there is something to do with them.
+  absl::Status Prepare() {
+    source_->SetWords(false, "reads the data");
+    ASSIGN_OR_RETURN(log_,
+                     EvaluationLog::Open(options_.file_system, options_.clock, options_.run.out()));
+    ASSIGN_OR_RETURN(evaluator_, CheckpointEvaluator::Create(options_.run, model_));
+    source_->SetWords(true, "waits for checkpoints");
+    return absl::OkStatus();
+  }
+
+  // False: the checkpoint is damaged, or the run has removed it meanwhile.
+  absl::StatusOr<bool> EvaluateOne(const std::string& name, const std::string& path) {
+    source_->SetWords(true, absl::StrCat("evaluates ", name));
+    const absl::Time begin = options_.clock->Now();
+    const absl::StatusOr<Evaluation> evaluation = Evaluate(path);
+    if (absl::IsCancelled(evaluation.status()) || absl::IsFailedPrecondition(evaluation.status())) {
+      return evaluation.status();
+    }
+    source_->SetWords(true, "waits for checkpoints");
+    if (!evaluation.ok()) {
+      LOG(WARNING) << name << " is left out: " << evaluation.status();
+      return false;
+    }
+    const absl::Duration took = options_.clock->Now() - begin;
+    source_->Add(path, *evaluation, took);
+    LOG(INFO) << name << ": loss " << evaluation->loss << ", accuracy " << evaluation->accuracy;
+    const absl::Status written = log_->Add(name, *evaluation, took);
+    if (!written.ok()) LOG(ERROR) << "not written, it waits until there is room: " << written;
+    return true;
+  }
+
+  absl::StatusOr<Evaluation> Evaluate(const std::string& path) {
+    ASSIGN_OR_RETURN(
+        const std::unique_ptr<Checkpoint> checkpoint,
+        Checkpoint::Open(*options_.file_system, path, Checkpoint::Verify::kEverything));
+    return evaluator_->Evaluate(checkpoint.get(),
+                                [this] { return options_.shutdown->requested(); });
+  }
+
+  const TaskOptions& options_;
+  const ModelFactory& model_;
+  const std::string root_;
+  EvaluatorSource* const source_;
+  std::set<std::string> looked_at_;  // Names.
+  std::unique_ptr<EvaluationLog> log_;
+  std::unique_ptr<CheckpointEvaluator> evaluator_;
+};
+
+}  // namespace
+
+bool IsRunFinished(const Summary& summary, const v1::RunConfig& run) {
+  if (summary.status != "finished") return false;
+  if (run.max_steps() > 0 && summary.steps >= run.max_steps()) return true;
+  return run.num_epochs() <= summary.epochs.value_or(run.num_epochs());
+}
+
+absl::Status RunEvaluator(const TaskOptions& options, const ModelFactory& model) {
+  EvaluatorSource source;
+  const TaskMonitor::Shown shown(options.monitor, options.task, &source);
+  LOG(INFO) << "evaluates the checkpoints of " << options.run.out();
+  return Evaluator(options, model, &source).Run();
+}
+
+absl::Status RunEvaluator(const TaskOptions& options) {
+  if (!options.run.deployment().worker_binary().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("worker_binary: this program does not have the run's model; start `",
+                     options.run.deployment().worker_binary(), " evaluator` with the same flags"));
+  }
+  return RunEvaluator(options, ModelFromRunFile());
+}
+
+}  // namespace shoal
