@@ -3,6 +3,7 @@
 containers on a network with names. See pods.py for what stands in for Kubernetes."""
 import contextlib
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -34,7 +35,8 @@ class Test:
 
     def __init__(self, containers):
         self.containers = containers
-        said = call("deploy/docker/build", "--with_data", "--binary=bazel-bin/deploy/shoal",
+        binary = os.environ.get("SHOAL", "bazel-bin/deploy/shoal")
+        said = call("deploy/docker/build", "--with_data", f"--binary={binary}",
                     env=containers.environment)
         print(f"image: {said.strip()}", flush=True)
         self.image = said.split()[0]
@@ -54,7 +56,7 @@ class Test:
         """The Secrets that the overlay tls names, by deploy/tls/make_certificates."""
         certificates = self.containers.folder / "certificates"
         call("deploy/tls/make_certificates", certificates)
-        for job in ("chief", "ps", "worker"):
+        for job in ("chief", "ps", "worker", "evaluator"):
             files = {"tls.crt": f"{job}.crt", "tls.key": f"{job}.key", "ca.crt": "ca.crt"}
             yield {"kind": "Secret", "metadata": {"name": f"shoal-{job}-tls"},
                    "stringData": {key: (certificates / file).read_text() for key, file in files.items()}}
@@ -87,6 +89,8 @@ def an_undisturbed_run_trains(test):
             running.wait(lambda h=hostname: running.is_ready(h), 60, f"{hostname} is ready")
         running.wait_done(240)
         assert not [e for e in running.exits if e[1] != 0], running.exits
+        found = [json.loads(line) for line in (output.run.out / "evaluator.jsonl").read_text().splitlines()]
+        assert found[-1]["step"] == STEPS and found[-1]["accuracy"] > 0.8, found
         summary = output.summary()
         assert output.step() == STEPS, output.step()
         assert summary["test_accuracy"] > 0.8, summary

@@ -142,11 +142,22 @@ def flags_reach_their_fields():
         arguments = containers[job]["args"]
         for flag in ("--set=optimizer.adam.beta1=0.8", "--data_dir=/data", "--num_clones=4"):
             assert flag in arguments, f"{job}: {arguments}"
+    assert "--set=optimizer.adam.beta1=0.8" in containers["evaluator"]["args"]
+    assert "--num_clones=4" not in containers["evaluator"]["args"]
+    assert containers["evaluator"]["command"] == ["/usr/bin/my_model"]
     worker = containers["worker"]
     assert worker["command"] == ["/usr/bin/my_model"] and "command" not in containers["ps"]
     assert worker["resources"] == {"requests": {"cpu": "6", "memory": "9Gi"},
                                    "limits": {"memory": "9Gi", "nvidia.com/gpu": "4"}}, worker["resources"]
     assert containers["ps"]["resources"]["limits"]["memory"] == "3Gi"
+
+
+def the_evaluator_can_be_left_out():
+    for wanted in ("kubernetes", "jobset", "tfjob", "trainer"):
+        jobs = [job for job, _ in pod_templates(render(f"--format={wanted}"))]
+        assert sorted(jobs) == ["chief", "evaluator", "ps", "worker"], jobs
+        jobs = [job for job, _ in pod_templates(render(f"--format={wanted}", "--noevaluator"))]
+        assert sorted(jobs) == ["chief", "ps", "worker"], jobs
 
 
 def bad_flags_are_one_line_and_a_code():
@@ -204,7 +215,7 @@ def kubectl_renders_the_same():
         shutil.copytree(FOLDER, folder, symlinks=False)
         own = pathlib.Path(copied) / "own"
         for flags in ([], ["--overlay=local"], ["--overlay=gpu,monitoring,tls", "--gpus=2", "--namespace=team",
-                      "--num_ps_tasks=3", "--num_replicas=4", "--data_claim=images", "--set=name=a<b&c"]):
+                      "--num_ps_tasks=3", "--num_replicas=4", "--data_claim=images", "--set=name=a<b&c"], ["--noevaluator", "--overlay=tls"]):
             subprocess.run([str(folder / "render"), f"--run={RUN}", f"--image={IMAGE}", f"--write={own}", *flags],
                            check=True)
             assert keyed(render(*flags)) == keyed(kubectl(own)), flags
@@ -224,7 +235,7 @@ def kubectl(folder):
 def main():
     tests = [one_number_reaches_all_its_places, the_numbers_reach_the_other_formats, the_run_file_is_mounted_everywhere,
              another_run_file_is_another_config_map, every_pod_passes_restricted,
-             permanent_exit_codes_fail_the_job_and_others_do_not, flags_reach_their_fields,
+             permanent_exit_codes_fail_the_job_and_others_do_not, flags_reach_their_fields, the_evaluator_can_be_left_out,
              bad_flags_are_one_line_and_a_code, a_digest_is_an_image_too, the_examples_are_what_render_prints,
              kubectl_renders_the_same]
     failed = 0
