@@ -13,6 +13,7 @@ namespace shoal {
 namespace {
 
 constexpr absl::Duration kRateWindow = absl::Seconds(2);
+constexpr size_t kKeptLosses = 1024;
 
 }  // namespace
 
@@ -93,7 +94,8 @@ void RunRecorder::Record(const StepLine& line) {
     last_step_time_ = now;
     CountExamples(report.step(), report.examples());
     steps_ = report.step();
-    if (report.examples() > 0) final_loss_ = metrics.loss;
+    if (report.examples() > 0) losses_.emplace_back(report.step(), metrics.loss);
+    if (losses_.size() > kKeptLosses) losses_.pop_front();
   }
   Count(metrics);
   WriteLine(metrics);
@@ -166,6 +168,7 @@ absl::Status RunRecorder::Record(const RolledBack& rolled_back) {
   if (options_.progress != nullptr) options_.progress->GoBackTo(rolled_back.version);
   MutexLock lock(&mutex_);
   steps_ = rolled_back.version;
+  while (!losses_.empty() && losses_.back().first > steps_) losses_.pop_back();
   while (!examples_of_.empty()) {
     StepsAlike& last = examples_of_.back();
     const uint64_t standing =
@@ -202,7 +205,7 @@ Summary RunRecorder::figures() const {
     summary.train_seconds = seconds;
     if (seconds > 0) summary.examples_per_second = static_cast<double>(examples_) / seconds;
   }
-  if (final_loss_.has_value()) summary.final_loss = *final_loss_;
+  if (!losses_.empty()) summary.final_loss = losses_.back().second;
   return summary;
 }
 

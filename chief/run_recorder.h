@@ -2,10 +2,12 @@
 #define SHOAL_CHIEF_RUN_RECORDER_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -105,7 +107,8 @@ class RunRecorder : public SessionRecorder {
   };
   std::vector<StepsAlike> examples_of_ ABSL_GUARDED_BY(mutex_);
   uint64_t steps_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::optional<double> final_loss_ ABSL_GUARDED_BY(mutex_);
+  // Step and loss of the newest lines that stand.
+  std::deque<std::pair<uint64_t, double>> losses_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal

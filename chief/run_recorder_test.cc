@@ -23,8 +23,9 @@ class RunRecorderTest : public ::testing::Test {
     recorder_ = *RunRecorder::Create(options);
   }
 
-  void Line(uint64_t step, uint64_t examples) {
+  void Line(uint64_t step, uint64_t examples, double loss_sum = 0) {
     StepLine line;
+    line.report.set_loss_sum(loss_sum);
     line.report.set_step(step);
     line.report.set_examples(examples);
     recorder_->Record(line);
@@ -50,6 +51,13 @@ TEST_F(RunRecorderTest, CountsTheExamplesOfTheLinesThatStand) {
   EXPECT_EQ(recorder_->figures().examples, 34u);
   ASSERT_TRUE(recorder_->Record(RolledBack{0, ""}).ok());
   EXPECT_EQ(recorder_->figures().examples, 0u);
+}
+
+TEST_F(RunRecorderTest, TheFinalLossIsThatOfTheLastLineThatStands) {
+  for (uint64_t step = 1; step <= 9; ++step) Line(step, 10, static_cast<double>(step) * 10);
+  ASSERT_TRUE(recorder_->Record(RolledBack{7, "stopped", true}).ok());
+  EXPECT_EQ(recorder_->figures().final_loss, 7);
+  EXPECT_EQ(recorder_->figures().steps, 7u);
 }
 
 TEST_F(RunRecorderTest, LinesThatAreAnotherChiefsAreNotCut) {

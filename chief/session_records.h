@@ -21,7 +21,8 @@ struct StepLine {  // One applied step, with its evaluation if it is an evaluati
 struct RolledBack {  // Lines above `version` are void.
   uint64_t version = 0;
   std::string reason;
-  // ASYNC: only the ps that counts the lines went back; checkpoints above the version stay good.
+  // Checkpoints above the version stay good. ASYNC: only the ps that counts the lines went back.
+  // SYNC: the run stops at a checkpoint that it was beyond.
   bool lines_only = false;
 };
 struct ManifestToWrite {  // Answer with OnManifestWritten.

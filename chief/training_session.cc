@@ -227,6 +227,7 @@ absl::Status TrainingSession::ReportSteps(absl::Time now, const v1::ReportStepsR
     Progress(now);
     return status;
   }
+  if (state_.phase() == v1::RunState::PHASE_DONE) return absl::OkStatus();
   for (const v1::StepReport& report : request.steps()) {
     if (report.step() <= newest_step_) continue;
     if (report.step() != newest_step_ + 1) {

@@ -227,7 +227,15 @@ void TrainingSession::FinishIfDurable() {
       stopping_ && (state_.phase() == v1::RunState::PHASE_WAITING ||
                     (cuts_.requested() && cuts_.durable_version() >= cuts_.requested_version()));
   if (at_end) stopping_ = false;
+  if (stopped && !at_end) ForgetLinesAbove(cuts_.durable_version());
   if (at_end || stopped) SetPhase(v1::RunState::PHASE_DONE);
+}
+
+void TrainingSession::ForgetLinesAbove(uint64_t version) {
+  if (newest_step_ <= version) return;
+  newest_step_ = version;
+  held_lines_.clear();  // A durable cut has all its lines.
+  records_.push_back(RolledBack{version, "stopped", /*lines_only=*/true});
 }
 
 void TrainingSession::Tick(absl::Time now) {

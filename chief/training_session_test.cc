@@ -226,6 +226,31 @@ TEST_F(TrainingSessionTest, TrainingWithoutWorkersEnds) {
   EXPECT_THAT(session_->failure().message(), HasSubstr("any of worker/0 to worker/1 to come back"));
 }
 
+TEST_F(TrainingSessionTest, AStopForgetsTheStepsBeyondItsCheckpoint) {
+  StartTraining();
+  v1::RequestStopRequest stop;
+  stop.set_stop(true);
+  const uint64_t version = *session_->RequestStop(now_, stop);
+  Cut(version);
+  v1::ReportStepsRequest beyond;
+  *beyond.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
+  beyond.add_steps()->set_step(version + 1);
+  ASSERT_TRUE(session_->ReportSteps(now_, beyond).ok());
+  EXPECT_EQ(session_->newest_step(), version + 1);
+  ASSERT_EQ(manifests_.size(), 1u);
+  ManifestIsWritten(manifests_[0]);
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
+  EXPECT_EQ(session_->newest_step(), version);
+  std::vector<uint64_t> back_to;
+  for (const SessionRecord& record : session_->TakeRecords()) {
+    if (const auto* back = std::get_if<RolledBack>(&record)) back_to.push_back(back->version);
+  }
+  EXPECT_THAT(back_to, ElementsAre(version));
+  beyond.mutable_steps(0)->set_step(version + 2);
+  EXPECT_TRUE(session_->ReportSteps(now_, beyond).ok());
+  EXPECT_EQ(session_->newest_step(), version) << "what comes after the end does not count";
+}
+
 TEST_F(TrainingSessionTest, AWorkerThatComesBackEndsTheWait) {
   StartTraining();
   PassTime(200, ps_);
