@@ -126,6 +126,9 @@ std::vector<Command> Commands(const TrainRoles& roles, const Environment& enviro
 }  // namespace shoal
 
 int main(int argc, char** argv) {
+  // Names are looked up as every other program here does it: /etc/hosts first, then what nsswitch
+  // has. gRPC's own resolver asks name servers for IPv6 too, and waits a minute for a silent one.
+  setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/0);
   const std::vector<std::string> args(argv + 1, argv + argc);
   shoal::TrainRoles roles;
   roles.check_run = &shoal::CheckRun;

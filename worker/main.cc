@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
@@ -129,6 +130,7 @@ int Main(int argc, char** argv, ModelFunction model) {
 }
 
 int Main(int argc, char** argv, ModelFactory model) {
+  setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/0);  // As deploy/shoal.cc does.
   const ModelFactory checked = Checked(std::move(model));
   const std::vector<std::string> args(argv + 1, argv + argc);
   const std::string command = args.empty() ? "" : args[0];

@@ -190,18 +190,22 @@ absl::StatusOr<std::unique_ptr<MonitoringPort>> OpenMonitoringPort(const TaskOpt
   return MonitoringPort::Open(port);
 }
 
-// Of a ps that serves at every address and was not told which one others dial.
-absl::Status FindAdvertisedAddress(TaskOptions* options) {
+// Waits until the chief's name is known: gRPC would look ever more seldom, up to every two minutes.
+// Also finds the address of a ps that serves at all of them and was not told which one others dial.
+absl::Status AwaitChiefsName(TaskOptions* options) {
   const std::string& listen = options->listen_address;
-  if (options->task.job != Job::kPs || !options->advertised_address.empty() ||
-      !IsWildcardAddress(listen)) {
+  if (options->chief_address.empty() || options->hosts_chief ||
+      absl::StartsWith(options->chief_address, "unix:")) {
     return absl::OkStatus();
   }
   const absl::Duration patience = absl::Seconds(options->run.cluster().wait_seconds());
   ASSIGN_OR_RETURN(
       const std::string host,
       AwaitLocalHostToward(options->chief_address, patience, *options->clock, options->shutdown));
-  options->advertised_address = absl::StrCat(host, listen.substr(listen.rfind(':')));
+  if (options->task.job == Job::kPs && options->advertised_address.empty() &&
+      IsWildcardAddress(listen)) {
+    options->advertised_address = absl::StrCat(host, listen.substr(listen.rfind(':')));
+  }
   return absl::OkStatus();
 }
 
@@ -242,7 +246,7 @@ absl::Status RunWithSurroundings(TaskOptions* options, const TaskFlags& flags, c
   });
   ASSIGN_OR_RETURN(const std::unique_ptr<MonitoringPort> port, OpenMonitoringPort(*options, flags));
   LOG(INFO) << "cluster " << options->place;
-  RETURN_IF_ERROR(FindAdvertisedAddress(options));
+  RETURN_IF_ERROR(AwaitChiefsName(options));
   const absl::Status status = run(*options);
   if (status.ok()) {
     LOG(INFO) << "done";

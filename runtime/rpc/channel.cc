@@ -19,6 +19,8 @@ std::shared_ptr<grpc::Channel> NewGrpcChannel(
   // Despite its name: how long an attempt to connect may take. Refused attempts end at once.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5'000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
+  // A name may have another address after a restart; gRPC would wait 30 s before it looks again.
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1'000);
   // Retries are ours: only we know which calls may be repeated.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   // A proxy from the environment must not see training traffic.

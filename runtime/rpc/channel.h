@@ -22,7 +22,8 @@ enum class ChannelUse {
   kBulk,     // A connection of its own, so that control never waits behind payloads.
 };
 
-// Connects when first used and again whenever the connection is lost (0.1 s to 1 s apart). A peer
+// Connects when first used and again whenever the connection is lost (0.1 s to 1 s apart), with the
+// name looked up again. A peer
 // that does not answer pings for 15 s counts as lost. `max_message_bytes` bounds messages both
 // ways. `credentials` (see credentials.h): null is plaintext, which a server with TLS refuses.
 std::shared_ptr<grpc::Channel> NewGrpcChannel(
