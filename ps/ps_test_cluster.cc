@@ -52,8 +52,18 @@ std::string PsFormName(const testing::TestParamInfo<PsForm>& info) {
   return kNames[static_cast<int>(info.param)];
 }
 
+namespace {
+
+BulkConnector::Options ConnectorOptions(PsForm form) {
+  BulkConnector::Options options;
+  options.shared_memory = form == PsForm::kSharedMemory;
+  return options;
+}
+
+}  // namespace
+
 PsTestCluster::PsTestCluster(PsForm form)
-    : form(form), connector({kDefaultMaxBulkPayloadBytes, form == PsForm::kSharedMemory}) {
+    : form(form), connector(ConnectorOptions(form)) {
   for (uint32_t i = 0; i < kNumTestPs; ++i) {
     ParameterServer::Options options;
     options.index = i;

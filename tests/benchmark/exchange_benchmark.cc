@@ -68,12 +68,18 @@ v1::LoadSlicesRequest LoadRequest(bool synchronous) {
 enum class Form { kInProcess, kGrpc, kSharedMemory };
 constexpr const char* kFormNames[] = {"in process", "grpc", "shared memory"};
 
+BulkConnector::Options ConnectorOptions(Form form) {
+  BulkConnector::Options options;
+  options.shared_memory = form == Form::kSharedMemory;
+  return options;
+}
+
 // A ps and a worker's store, and the worker's step.
 class Training {
  public:
   Training(Form form, bool synchronous)
       : synchronous_(synchronous),
-        connector_({kDefaultMaxBulkPayloadBytes, form == Form::kSharedMemory}) {
+        connector_(ConnectorOptions(form)) {
     v1::LoadSlicesRequest request = LoadRequest(synchronous);
     const std::vector<v1::VariableSpec> variables(request.variables().begin(),
                                                   request.variables().end());

@@ -14,6 +14,7 @@
 #include "proto/v1/variable.pb.h"
 #include "ps/exchange_service.h"
 #include "ps/parameter_shard.h"
+#include "ps/ps_metrics.h"
 #include "runtime/cluster/step_plan.h"
 #include "runtime/rpc/receiver_rules.h"
 #include "runtime/rpc/remote_variable_store.h"
@@ -61,7 +62,7 @@ class ScriptedPs {
       : variables_({Parameter(options.start)}),
         table_(*SliceTable::Create(variables_, 256 << 10)),
         shard_(&clock_, &observer_),
-        service_(&shard_, kDefaultMaxBulkPayloadBytes) {}
+        service_(&shard_, kDefaultMaxBulkPayloadBytes, &metrics_) {}
   ~ScriptedPs() { shard_.Drain(); }
 
   absl::Status Load(const OvershootOptions& options) {
@@ -93,6 +94,7 @@ class ScriptedPs {
   const SliceTable table_;
   NoObserver observer_;
   ParameterShard shard_;
+  PsMetrics metrics_;
   ExchangeService service_;
 };
 
