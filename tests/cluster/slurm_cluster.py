@@ -52,6 +52,10 @@ PartitionName=train Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 NODE = "NodeName={name} NodeHostname={host} NodeAddr={address} Port=17000 CPUs=8 RealMemory=4000 State=UNKNOWN\n"
 
 
+# So that no daemon outlives a test that is killed; those on hosts go with their Network.
+DIES_WITH_US = ["setpriv", "--pdeathsig", "KILL"]
+
+
 class SlurmCluster:
     """Host i of the network is the node of the same name. Use as a context: every daemon ends with it."""
 
@@ -95,8 +99,8 @@ class SlurmCluster:
         self.environment = {**os.environ, "SLURM_CONF": str(self.directory / "slurm.conf")}
         self._start_munged()
         self.daemons["slurmctld"] = subprocess.Popen(
-            ["slurmctld", "-D", "-f", self.environment["SLURM_CONF"]], env=self.environment, start_new_session=True,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            [*DIES_WITH_US, "slurmctld", "-D", "-f", self.environment["SLURM_CONF"]], env=self.environment,
+            start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_until(lambda: self.call("scontrol", "ping").returncode == 0, 30, f"slurmctld\n{self.log('slurmctld')}")
         for node in self.network.hosts:
             self.start_node(node)
@@ -108,7 +112,8 @@ class SlurmCluster:
         key.write_bytes(os.urandom(128))
         key.chmod(0o600)
         self.daemons["munged"] = subprocess.Popen(
-            ["munged", "--foreground", "--force", f"--key-file={key}", f"--socket={self.directory}/munge.socket",
+            [*DIES_WITH_US, "munged", "--foreground", "--force", f"--key-file={key}",
+             f"--socket={self.directory}/munge.socket",
              f"--pid-file={self.directory}/munged.pid", f"--log-file={self.directory}/munged.log",
              f"--seed-file={self.directory}/munged.seed"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True)

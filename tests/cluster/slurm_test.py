@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -127,6 +128,7 @@ def main():
     for package, command in [("slurm-wlm", "slurmctld"), ("munge", "munged")]:
         assert shutil.which(command), f"{command} is missing; tests/cluster/install_dependencies installs {package}"
     wanted = sys.argv[1:]
+    signal.signal(signal.SIGTERM, lambda *unused: sys.exit(143))  # Cleans up, as any exit does.
     with tempfile.TemporaryDirectory(prefix="shoal_slurm_test_") as directory:
         os.chmod(directory, 0o755)
         with Network(hosts=3) as network, SlurmCluster(network) as slurm:
