@@ -62,8 +62,7 @@ BulkConnector::Options ConnectorOptions(PsForm form) {
 
 }  // namespace
 
-PsTestCluster::PsTestCluster(PsForm form)
-    : form(form), connector(ConnectorOptions(form)) {
+PsTestCluster::PsTestCluster(PsForm form) : form(form), connector(ConnectorOptions(form)) {
   for (uint32_t i = 0; i < kNumTestPs; ++i) {
     ParameterServer::Options options;
     options.index = i;

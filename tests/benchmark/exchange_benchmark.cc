@@ -78,8 +78,7 @@ BulkConnector::Options ConnectorOptions(Form form) {
 class Training {
  public:
   Training(Form form, bool synchronous)
-      : synchronous_(synchronous),
-        connector_(ConnectorOptions(form)) {
+      : synchronous_(synchronous), connector_(ConnectorOptions(form)) {
     v1::LoadSlicesRequest request = LoadRequest(synchronous);
     const std::vector<v1::VariableSpec> variables(request.variables().begin(),
                                                   request.variables().end());
