@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 """What deploy/kubernetes/render prints. usage: render_test.py deploy/kubernetes/render"""
+import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -186,6 +188,15 @@ def bad_flags_are_one_line_and_a_code():
         assert text in done.stderr and done.stderr.count("\n") == 1, f"{flags}: {done.stderr}"
 
 
+def a_reader_that_has_read_enough_is_no_error():
+    for flags in ([f"--run={RUN}", f"--image={IMAGE}"], ["--help"]):
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([RENDER, *flags], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+        os.close(writer)
+        assert done.returncode == -signal.SIGPIPE and done.stderr == "", f"{done.returncode}: {done.stderr}"
+
+
 def a_digest_is_an_image_too():
     digest = "sha256:" + "ab" * 32
     done = call(f"--run={RUN}", f"--image=registry.example/shoal@{digest}")
@@ -236,8 +247,8 @@ def main():
     tests = [one_number_reaches_all_its_places, the_numbers_reach_the_other_formats, the_run_file_is_mounted_everywhere,
              another_run_file_is_another_config_map, every_pod_passes_restricted,
              permanent_exit_codes_fail_the_job_and_others_do_not, flags_reach_their_fields, the_evaluator_can_be_left_out,
-             bad_flags_are_one_line_and_a_code, a_digest_is_an_image_too, the_examples_are_what_render_prints,
-             kubectl_renders_the_same]
+             bad_flags_are_one_line_and_a_code, a_reader_that_has_read_enough_is_no_error, a_digest_is_an_image_too,
+             the_examples_are_what_render_prints, kubectl_renders_the_same]
     failed = 0
     for test in tests:
         start = time.monotonic()
