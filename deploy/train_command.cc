@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/types/optional.h"
@@ -110,6 +111,7 @@ std::string Describe(const v1::RunConfig& run) {
 
 // What else `shoal train` was told, beside the run.
 struct TrainFlags {
+  std::string command;  // With --run=FILE added, it goes on with the run.
   std::string metrics_address;
   bool may_show_pages = false;
   std::vector<std::string> of_tasks;  // For every task.
@@ -224,7 +226,7 @@ absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
     const absl::Status restored = WriteAtomically(*files, run_file, *run_before);
     if (!restored.ok()) LOG(WARNING) << "run.textproto is not as it was: " << restored;
   }
-  Conclude(status, summary_before, run, roles.command, files);
+  Conclude(status, summary_before, run, flags.command, files);
   return status;
 }
 
@@ -236,7 +238,7 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
   RETURN_IF_ERROR(directory.Hold());
   ASSIGN_OR_RETURN(const RunCheck check, roles.check_run(wanted, file_system.get(), *shutdown));
   if (check.finished) {
-    SayFinished(file_system.get(), wanted, roles.command);
+    SayFinished(file_system.get(), wanted, flags.command);
     return absl::OkStatus();
   }
   if (shutdown->requested()) return absl::CancelledError("stopped before the run had started");
@@ -254,6 +256,20 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
   return TrainChecked(roles, options, flags, &directory);
 }
 
+// As a shell takes it, from any directory.
+std::string CommandToGoOn(const TrainRoles& roles, const TaskFlags& task,
+                          const std::string& directory, const std::vector<std::string>& security) {
+  const auto absolute = [&directory](const std::string& path) {
+    return AsShellWord(absl::StartsWith(path, "/") ? path : absl::StrCat(directory, "/", path));
+  };
+  std::string command = absl::StrCat(roles.command, roles.place ? " launch" : " train");
+  if (roles.place) absl::StrAppend(&command, " --hosts=", absolute(task.hosts_file));
+  if (!task.ssh_config.empty())
+    absl::StrAppend(&command, " --ssh_config=", absolute(task.ssh_config));
+  for (const std::string& flag : security) absl::StrAppend(&command, " ", AsShellWord(flag));
+  return command;
+}
+
 absl::StatusOr<v1::RunConfig> ResolveHere(const TrainRoles& roles, const CommandLine& line,
                                           TrainFlags* flags) {
   char directory[4096];
@@ -262,6 +278,7 @@ absl::StatusOr<v1::RunConfig> ResolveHere(const TrainRoles& roles, const Command
   }
   ASSIGN_OR_RETURN(flags->credentials, ReadCredentials(line.task, "operator", absl::Now()));
   flags->of_tasks = SecurityFlags(line.task, directory);
+  flags->command = CommandToGoOn(roles, line.task, directory, flags->of_tasks);
   flags->metrics_address = line.task.metrics_address;
   flags->may_show_pages = MayShowPages(line.task);
   ASSIGN_OR_RETURN(v1::RunConfig run, ResolveTrainRun(line, directory, absl::Now()));
@@ -291,7 +308,7 @@ absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
   return run;
 }
 
-int TrainMain(TrainRoles roles, absl::Span<const std::string> args) {
+int TrainMain(const TrainRoles& roles, absl::Span<const std::string> args) {
   ShutdownNotification shutdown;
   const auto end = [&](const absl::Status& status) {
     if (!status.ok()) {
@@ -307,8 +324,6 @@ int TrainMain(TrainRoles roles, absl::Span<const std::string> args) {
     std::fputs((roles.place ? LaunchHelp() : TrainHelp()).c_str(), stdout);
     return kExitDone;
   }
-  absl::StrAppend(&roles.command, roles.place ? " launch --hosts=" : " train",
-                  roles.place ? AsShellWord(line->task.hosts_file) : "");
   TrainFlags flags;
   const absl::StatusOr<v1::RunConfig> run = ResolveHere(roles, *line, &flags);
   if (!run.ok()) return end(run.status());

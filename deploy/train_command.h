@@ -47,7 +47,7 @@ struct TrainRoles {
 
 // Blocks until the run is over; returns the exit code. The bar and messages go to standard error,
 // what the run came to, to standard output.
-int TrainMain(TrainRoles roles, absl::Span<const std::string> args);
+int TrainMain(const TrainRoles& roles, absl::Span<const std::string> args);
 
 // The pure part: the run, resolved and validated, with an absolute `out`, by default
 // runs/NAME-TIME below `working_directory`.

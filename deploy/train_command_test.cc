@@ -13,6 +13,7 @@
 
 #include "base/file_system.h"
 #include "base/unique_fd.h"
+#include "deploy/task_places.h"
 #include "runtime/config/flags.h"
 #include "runtime/observability/summary.h"
 
@@ -104,6 +105,22 @@ TEST_F(TrainCommandTest, HowToGoOnNamesTheLimitAndIsQuoted) {
                                  "/it'\\''s here/run.textproto' --max_steps=N (more than 3)\n"));
   EXPECT_THAT(printed, HasSubstr("trained:       3 steps"));
   EXPECT_THAT(printed, Not(HasSubstr("epoch")));
+}
+
+TEST_F(TrainCommandTest, HowToGoOnRepeatsWhoMayConnect) {
+  ASSERT_EQ(Train(), 0);
+  finished_ = true;
+  const auto how = [this](const std::vector<std::string>& args) {
+    ::testing::internal::CaptureStdout();
+    EXPECT_EQ(Train(args), 0);
+    return ::testing::internal::GetCapturedStdout();
+  };
+  EXPECT_THAT(how({"--insecure"}), HasSubstr("shoal train --insecure --run=" + out_));
+  roles_.place = [](const TaskFlags&, const v1::RunConfig&, const std::string&) {
+    return std::unique_ptr<TaskPlaces>();
+  };
+  EXPECT_THAT(how({"--insecure", "--hosts=/my hosts", "--ssh_config=/c"}),
+              HasSubstr("shoal launch --hosts='/my hosts' --ssh_config=/c --insecure --run="));
 }
 
 TEST_F(TrainCommandTest, SkippedBatchesAreTold) {
