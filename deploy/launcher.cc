@@ -17,6 +17,7 @@
 #include "base/status_macros.h"
 #include "deploy/chief_link.h"
 #include "deploy/task_places.h"
+#include "runtime/cluster/address.h"
 #include "runtime/cluster/cluster_spec.h"
 #include "runtime/cluster/step_plan.h"
 #include "runtime/config/run_config.h"
@@ -137,10 +138,7 @@ absl::Status Launcher::StartTask(Task* task) {
     child.args.push_back(absl::StrCat("--chief_host=", chief_.address));
   }
   if (!options_.metrics_address.empty()) {
-    const std::string& address = options_.metrics_address;
-    const std::string host = address.substr(0, address.rfind(':'));
-    const bool is_chief = task->id.job == Job::kChief;
-    child.args.push_back(absl::StrCat("--metrics_address=", is_chief ? address : host + ":0"));
+    child.args.push_back("--metrics_address=" + MetricsAddress(task->id));
   }
   child.args.insert(child.args.end(), options_.task_flags.begin(), options_.task_flags.end());
   if (places != nullptr) {
@@ -148,6 +146,15 @@ absl::Status Launcher::StartTask(Task* task) {
   }
   ASSIGN_OR_RETURN(task->child, Child::Start(child));
   return absl::OkStatus();
+}
+
+std::string Launcher::MetricsAddress(TaskId task) const {
+  const std::string& address = options_.metrics_address;
+  if (task.job == Job::kChief) return address;
+  if (options_.places != nullptr && !IsWildcardAddress(address)) {
+    return options_.places->ListenAddress(task);
+  }
+  return absl::StrCat(address.substr(0, address.rfind(':')), ":0");
 }
 
 // In short waits, so that Ctrl-C is heard.

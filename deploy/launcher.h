@@ -47,7 +47,8 @@ class Launcher {
     const TaskPlaces* places = nullptr;   // Borrowed. Null: this machine, loopback addresses.
     std::vector<std::string> task_flags;  // For every task besides those it needs anyway.
     std::function<std::unique_ptr<ChiefClient>(const std::string& address)> connect;
-    // Where the chief serves /metrics, the others at free ports of its host; empty: nowhere.
+    // Where the chief serves /metrics; empty: nowhere. The others do at free ports: of the same
+    // host or, with `places`, where they listen. At all addresses if the chief does.
     std::string metrics_address;
     absl::Duration start_timeout = absl::Seconds(60);  // For a task to say where it serves.
     absl::Duration stop_timeout = absl::Seconds(60);   // For the checkpoint after a stop request.
@@ -79,6 +80,7 @@ class Launcher {
 
   absl::Status StartAll();
   absl::Status StartTask(Task* task);
+  std::string MetricsAddress(TaskId task) const;
   absl::Status AwaitAddress(Task* task);
   absl::Status WriteClusterFile() const;
   // Watches until the chief has ended; its result.

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/file_system.h"
 #include "base/mutex.h"
+#include "deploy/task_places.h"
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/progress.h"
 #include "runtime/process/batch_mark.h"
@@ -40,6 +41,7 @@ fd=
 for a in "$@"; do case $a in
   --run=*) dir=$(dirname "${a#*=}");; --task_index=*) task=$job-${a#*=};; --report_fd=*) fd=${a#*=};;
   --chief_host=*) echo "${a#*=}" > "$dir/$task.chief";;
+  --metrics_address=*) echo "${a#*=}" > "$dir/$task.metrics";;
 esac; done
 echo x >> "$dir/$task.starts"
 starts=$(wc -l < "$dir/$task.starts")
@@ -152,6 +154,31 @@ TEST_F(LauncherTest, AllTasksStartOnceAndEndByThemselves) {
   EXPECT_EQ(Content("worker-1.chief"), "127.0.0.1:77\n");
   EXPECT_EQ(said_, "");
   EXPECT_THAT(Content("cluster.textproto"), HasSubstr("127.0.0.1:74"));
+}
+
+// Every task on a host of its own, which is this one all the same.
+class OwnHosts : public TaskPlaces {
+ public:
+  absl::Status Prepare(FileSystem*) const override { return absl::OkStatus(); }
+  std::string ListenAddress(TaskId task) const override { return task.FileStem() + ".cluster:0"; }
+  std::vector<std::string> Command(TaskId, bool, const std::string&,
+                                   const std::vector<std::string>& args) const override {
+    return args;
+  }
+  std::string Describe(TaskId task) const override { return "on " + task.FileStem(); }
+};
+
+TEST_F(LauncherTest, EveryTaskServesItsMetricsWhereItCan) {
+  const auto metrics_of = [this](const std::string& address, const TaskPlaces* places) {
+    options_.metrics_address = address;
+    options_.places = places;
+    EXPECT_EQ(Launch("exit 0"), absl::OkStatus());
+    return Content("chief-0.metrics") + Content("ps-0.metrics") + Content("worker-1.metrics");
+  };
+  const OwnHosts hosts;
+  EXPECT_EQ(metrics_of("127.0.0.1:9100", nullptr), "127.0.0.1:9100\n127.0.0.1:0\n127.0.0.1:0\n");
+  EXPECT_EQ(metrics_of("alpha:9100", &hosts), "alpha:9100\nps-0.cluster:0\nworker-1.cluster:0\n");
+  EXPECT_EQ(metrics_of("0.0.0.0:9100", &hosts), "0.0.0.0:9100\n0.0.0.0:0\n0.0.0.0:0\n");
 }
 
 TEST_F(LauncherTest, AKilledWorkerIsRestartedAndNotBlamed) {
