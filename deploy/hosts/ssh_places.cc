@@ -1,5 +1,6 @@
 #include "deploy/hosts/ssh_places.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -7,6 +8,7 @@
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "base/system_random.h"
+#include "runtime/cluster/address.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
 #include "runtime/config/run_config.h"
@@ -16,9 +18,40 @@
 namespace shoal {
 namespace {
 
+// No questions, nothing forwarded; a host that does not answer for 15 s is lost. A connection of
+// its own, so that nothing stays behind. Whatever the user's configuration says of the host for
+// their own logins: this command runs, in the foreground, with its input. A client older than 8.7
+// does not know the last three options, nor can its configuration ask for them.
+constexpr const char* kSshOptions[] = {
+    "BatchMode=yes",         "ConnectTimeout=10",   "ServerAliveInterval=5",
+    "ServerAliveCountMax=3", "ControlPath=none",    "ClearAllForwardings=yes",
+    "IgnoreUnknown=*",       "RemoteCommand=none",  "ForkAfterAuthentication=no",
+    "StdinNull=no",          "SessionType=default",
+};
+
 // As one word of a POSIX shell.
 std::string Quoted(const std::string& word) {
   return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+}
+
+std::string ListenAddressAt(const HostLine& host) {
+  // An IPv6 number needs brackets.
+  return absl::StrContains(host.address, ':') ? absl::StrCat("[", host.address, "]:0")
+                                              : host.address + ":0";
+}
+
+absl::Status CheckMetricsReach(const std::string& metrics_address,
+                               const std::vector<HostLine>& hosts) {
+  if (metrics_address.empty() || !IsLoopbackAddress(metrics_address)) return absl::OkStatus();
+  for (const HostLine& host : hosts) {
+    if (IsLoopbackAddress(ListenAddressAt(host))) continue;
+    return Broken("--metrics_address",
+                  absl::StrCat("is ", metrics_address, ", which only the host itself reaches, and ",
+                               host.name,
+                               " is another; name the chief's host, or 0.0.0.0 for all "
+                               "addresses of every host"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -42,6 +75,7 @@ absl::StatusOr<std::unique_ptr<TaskPlaces>> SshPlaces::Create(
   }
   ASSIGN_OR_RETURN(Placement placement,
                    Placement::Create(hosts, NumPsProcesses(run), run.deployment().num_replicas()));
+  RETURN_IF_ERROR(CheckMetricsReach(flags.metrics_address, hosts));
   Options options;
   ASSIGN_OR_RETURN(options.program, OwnProgramPath());
   options.ssh_config = flags.ssh_config;
@@ -56,10 +90,7 @@ absl::Status SshPlaces::Prepare(FileSystem* file_system) const {
 }
 
 std::string SshPlaces::ListenAddress(TaskId task) const {
-  const std::string& address = hosts_[placement_.HostOf(task)].address;
-  // An IPv6 number needs brackets.
-  return address.find(':') == std::string::npos ? address + ":0"
-                                                : absl::StrCat("[", address, "]:0");
+  return ListenAddressAt(hosts_[placement_.HostOf(task)]);
 }
 
 std::vector<std::string> SshPlaces::Command(TaskId task, bool again, const std::string& log_file,
@@ -78,11 +109,8 @@ std::vector<std::string> SshPlaces::Command(TaskId task, bool again, const std::
   std::vector<std::string> near = {options_.program, "reach", "--name=" + task.ToString(),
                                    "--host=" + host.name};
   if (again) near.push_back("--again");
-  // No questions, no terminal, nothing forwarded; a host that does not answer for 15 s is lost. A
-  // connection of its own, so that nothing stays behind.
-  near.insert(near.end(), {"--", "ssh", "-T", "-x", "-a", "-o", "BatchMode=yes", "-o",
-                           "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o",
-                           "ServerAliveCountMax=3", "-o", "ControlPath=none"});
+  near.insert(near.end(), {"--", "ssh", "-T", "-x", "-a"});
+  for (const char* option : kSshOptions) near.insert(near.end(), {"-o", option});
   if (!options_.ssh_config.empty()) near.insert(near.end(), {"-F", options_.ssh_config});
   if (!host.user.empty()) near.insert(near.end(), {"-l", host.user});
   if (host.port != 0) near.insert(near.end(), {"-p", absl::StrCat(host.port)});
