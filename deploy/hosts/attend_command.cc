@@ -13,8 +13,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 
+#include "base/clock.h"
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "runtime/process/child.h"
@@ -69,9 +70,10 @@ absl::StatusOr<AttendOptions> Parse(absl::Span<const std::string> args) {
   return options;
 }
 
-// Lost if nobody listens any more, which the input says as well.
+// On a line of its own, whatever the login shell wrote before. Lost if nobody listens any more,
+// which the input says as well.
 void Say(absl::string_view words) {
-  const std::string line = absl::StrCat(kAttendPrefix, words, "\n");
+  const std::string line = absl::StrCat("\n", kAttendPrefix, words, "\n");
   if (write(STDOUT_FILENO, line.data(), line.size()) < 0) return;
 }
 
@@ -102,12 +104,12 @@ class Attendance {
       Listen();
       ReportAddressOnce();
       if (shutdown.requested()) EndAfter(absl::ZeroDuration(), kKill);
-      if (absl::Now() > heard_ + options_.patience) OnLost();
-      if (absl::Now() >= terminate_) {
+      if (clock_.Now() > heard_ + options_.patience) OnLost();
+      if (clock_.Now() >= terminate_) {
         terminate_ = absl::InfiniteFuture();
         child_->Signal(SIGTERM);
       }
-      if (absl::Now() >= kill_) child_->Kill();
+      if (clock_.Now() >= kill_) child_->Kill();
       if (const absl::optional<ChildExit> exit = child_->Poll()) {
         ReportAddressOnce();  // It may have said it just before.
         return *exit;
@@ -128,7 +130,7 @@ class Attendance {
       OnLost();
       return;
     }
-    heard_ = absl::Now();
+    heard_ = clock_.Now();
     if (std::find(words, words + size, 'k') != words + size) {
       EndAfter(absl::ZeroDuration(), kKillAtOnce);
     }
@@ -141,7 +143,7 @@ class Attendance {
 
   // The first word counts, but for one that is more urgent.
   void EndAfter(absl::Duration terminate, absl::Duration kill) {
-    const absl::Time now = absl::Now();
+    const absl::Time now = clock_.Now();
     if (now + kill >= kill_) return;
     if (!terminated_) terminate_ = now + terminate;
     terminated_ = terminated_ || terminate == absl::ZeroDuration();
@@ -155,12 +157,13 @@ class Attendance {
     address_reported_ = address.ok() || !absl::IsDeadlineExceeded(address.status());
   }
 
+  const RealClock clock_;  // Setting the system's time moves no deadline.
   const AttendOptions& options_;
   const std::unique_ptr<Child> child_;
   bool input_is_open_ = true;
   bool address_reported_ = false;
   bool terminated_ = false;
-  absl::Time heard_ = absl::Now();
+  absl::Time heard_ = clock_.Now();
   absl::Time terminate_ = absl::InfiniteFuture();
   absl::Time kill_ = absl::InfiniteFuture();
 };

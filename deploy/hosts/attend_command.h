@@ -1,7 +1,8 @@
 // `shoal attend`, the far end of a task that `shoal launch` starts over ssh: it runs on the task's
 // host, as ssh's command, and sees to it that the task does not outlive its launcher.
 //
-// It speaks lines on standard output, which ssh carries to `shoal reach`:
+// It speaks lines on standard output, which ssh carries to `shoal reach`. An empty line stands
+// before each: a login shell may have printed something without an end of line.
 //   shoal-attend hello N            it runs; N: the version of these lines
 //   shoal-attend address HOST:PORT  the task serves there
 //   shoal-attend refused TEXT       this host does not fit; ends

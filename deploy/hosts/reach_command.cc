@@ -17,9 +17,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "absl/types/optional.h"
 
+#include "base/clock.h"
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
 #include "deploy/hosts/attend_command.h"
@@ -137,6 +138,7 @@ class Connection {
   void OnWord(absl::string_view word);
   void Pulse(bool end);
 
+  const RealClock clock_;  // Setting the system's time holds no pulse back.
   const ReachOptions& options_;
   int* const report_fd_;
   pid_t pid_ = 0;
@@ -192,8 +194,8 @@ void Connection::Pulse(bool end) {
     end_sent_ = true;
     if (write(input_.get(), "k", 1) < 0) return;
   }
-  if (absl::Now() < next_pulse_) return;
-  next_pulse_ = absl::Now() + kPulse;
+  if (clock_.Now() < next_pulse_) return;
+  next_pulse_ = clock_.Now() + kPulse;
   if (write(input_.get(), ".", 1) < 0) return;
 }
 
