@@ -42,9 +42,6 @@ constexpr char kHealthHelp[] =
     "Exit code 0 if a task lives, with --service if it can do its work: for probes that run a\n"
     "command. Asks the standard gRPC health service.\n\n";
 
-// What "{job}" in the names of certificates stands for here.
-constexpr char kOperator[] = "operator";
-
 // What all these commands have in common.
 struct Command {
   const char* name;
@@ -81,7 +78,7 @@ absl::Status WithChief(const ControlLinks& links, const std::string& address,
                        const TaskFlags& flags,
                        const std::function<absl::Status(const RunControl&)>& use) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Credentials> credentials,
-                   ReadCredentials(flags, kOperator, absl::Now()));
+                   ReadOperatorCredentials(flags, absl::Now()));
   const std::unique_ptr<ChiefClient> chief = links.connect_chief(address, credentials.get());
   const RealClock clock;
   RunControl control;
@@ -160,7 +157,7 @@ int HealthMain(const ControlLinks& links, absl::Span<const std::string> args) {
        [&](const std::string& address, const TaskFlags& flags) {
          const absl::Duration timeout = absl::Seconds(flags.timeout_seconds.value_or(5));
          ASSIGN_OR_RETURN(const std::unique_ptr<Credentials> credentials,
-                          ReadCredentials(flags, kOperator, absl::Now()));
+                          ReadOperatorCredentials(flags, absl::Now()));
          const absl::Status status =
              links.check_health(address, flags.service, timeout, credentials.get());
          if (status.ok()) {

@@ -276,7 +276,7 @@ absl::StatusOr<v1::RunConfig> ResolveHere(const TrainRoles& roles, const Command
   if (getcwd(directory, sizeof(directory)) == nullptr) {
     return absl::FailedPreconditionError("the working directory does not exist; change to another");
   }
-  ASSIGN_OR_RETURN(flags->credentials, ReadCredentials(line.task, "operator", absl::Now()));
+  ASSIGN_OR_RETURN(flags->credentials, ReadOperatorCredentials(line.task, absl::Now()));
   flags->of_tasks = SecurityFlags(line.task, directory);
   flags->command = CommandToGoOn(roles, line.task, directory, flags->of_tasks);
   flags->metrics_address = line.task.metrics_address;

@@ -7,11 +7,37 @@
 #include "absl/strings/str_replace.h"
 
 #include "base/status_macros.h"
+#include "runtime/cluster/task.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
 #include "runtime/rpc/credentials.h"
 
 namespace shoal {
+namespace {
+
+// The flags' paths, in which "{job}" stands for `name`.
+TlsFiles FilesOf(const TaskFlags& flags, absl::string_view name) {
+  const auto with_name = [name](const std::string& path) {
+    return absl::StrReplaceAll(path, {{"{job}", name}});
+  };
+  return {with_name(flags.tls_cert), with_name(flags.tls_key), with_name(flags.tls_ca)};
+}
+
+RoleSet RoleOfJob(Job job) {
+  switch (job) {
+    case Job::kChief:
+      return kRoleChief;
+    case Job::kPs:
+      return kRolePs;
+    case Job::kWorker:
+      return kRoleWorker;
+    case Job::kEvaluator:
+      return kRoleEvaluator;
+  }
+  return 0;
+}
+
+}  // namespace
 
 absl::Status CheckTlsFlags(const TaskFlags& flags) {
   const std::pair<const char*, const std::string*> files[] = {
@@ -31,16 +57,27 @@ absl::Status CheckTlsFlags(const TaskFlags& flags) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<Credentials>> ReadCredentials(const TaskFlags& flags,
-                                                             absl::string_view job,
-                                                             absl::Time now) {
+absl::StatusOr<std::unique_ptr<Credentials>> ReadOperatorCredentials(const TaskFlags& flags,
+                                                                     absl::Time now) {
   RETURN_IF_ERROR(CheckTlsFlags(flags));
   if (flags.tls_cert.empty()) return nullptr;
-  const auto of_job = [job](const std::string& path) {
-    return absl::StrReplaceAll(path, {{"{job}", job}});
-  };
-  return Credentials::Create({of_job(flags.tls_cert), of_job(flags.tls_key), of_job(flags.tls_ca)},
-                             now);
+  return Credentials::Create(FilesOf(flags, "operator"), now);
+}
+
+absl::StatusOr<std::unique_ptr<Credentials>> ReadTaskCredentials(const TaskFlags& flags,
+                                                                 const TaskId& task,
+                                                                 bool hosts_chief, absl::Time now) {
+  RETURN_IF_ERROR(CheckTlsFlags(flags));
+  if (flags.tls_cert.empty()) return nullptr;
+  const TlsFiles files = FilesOf(flags, hosts_chief ? "worker_chief" : JobName(task.job));
+  ASSIGN_OR_RETURN(std::unique_ptr<Credentials> credentials, Credentials::Create(files, now));
+  const RoleSet has = credentials->identity().roles;
+  const RoleSet wanted = RoleOfJob(task.job) | (hosts_chief ? kRoleChief : 0);
+  if ((has & wanted) == wanted) return credentials;
+  return absl::FailedPreconditionError(
+      absl::StrCat("--tls_cert: ", files.certificate, " has the role ", RoleNames(has), ", but ",
+                   task.ToString(), hosts_chief ? ", which hosts the chief," : "", " needs ",
+                   RoleNames(wanted), "; name such a certificate, see docs/security.md"));
 }
 
 bool MayShowPages(const TaskFlags& flags) { return flags.insecure || !flags.tls_cert.empty(); }

@@ -15,16 +15,23 @@ namespace shoal {
 
 class Credentials;
 struct TaskFlags;
+struct TaskId;
 
 // INVALID_ARGUMENT: some of --tls_cert, --tls_key and --tls_ca without the others, or together with
 // --insecure.
 absl::Status CheckTlsFlags(const TaskFlags& flags);
 
-// Null where no certificate is given: plaintext. `job` is what "{job}" in the paths stands for:
-// "chief", "ps", "worker", "evaluator", or "operator" for commands that only ask. Errors: see
-// CheckTlsFlags and CheckTlsFiles.
-absl::StatusOr<std::unique_ptr<Credentials>> ReadCredentials(const TaskFlags& flags,
-                                                             absl::string_view job, absl::Time now);
+// Null where no certificate is given: plaintext. For commands that only ask: "{job}" in the paths
+// stands for "operator", and any role will do. Errors: see CheckTlsFlags and CheckTlsFiles.
+absl::StatusOr<std::unique_ptr<Credentials>> ReadOperatorCredentials(const TaskFlags& flags,
+                                                                     absl::Time now);
+
+// The same for a task: "{job}" stands for its job, or for "worker_chief" if it hosts the chief.
+// FAILED_PRECONDITION also: the certificate lacks a role that the task serves as, so that every
+// peer would take it for absent.
+absl::StatusOr<std::unique_ptr<Credentials>> ReadTaskCredentials(const TaskFlags& flags,
+                                                                 const TaskId& task,
+                                                                 bool hosts_chief, absl::Time now);
 
 // Whether --metrics_address may be reached by other machines: with --insecure, or with
 // certificates, which say that the operator has thought of who connects. The pages hold no secret.

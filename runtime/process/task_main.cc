@@ -223,7 +223,7 @@ absl::Status RunWithSurroundings(TaskOptions* options, const TaskFlags& flags, c
   log.file = flags.log_file;
   RETURN_IF_ERROR(SetUpLog(log));
   ASSIGN_OR_RETURN(const std::unique_ptr<Credentials> credentials,
-                   ReadCredentials(flags, JobName(options->task.job), absl::Now()));
+                   ReadTaskCredentials(flags, options->task, options->hosts_chief, absl::Now()));
   if (credentials != nullptr) {
     LOG(INFO) << "mutual TLS as " << credentials->identity().scope << "/"
               << RoleNames(credentials->identity().roles);

@@ -44,4 +44,5 @@ def tls_cases(scratch, quick):
         (files(pair[0], good / "ps.key"), CONFIG, "is not the key of"),
         (files(old / "chief.crt", old / "chief.key"), CONFIG, "expired at"),
         (files(good / "ca.crt", good / "ca.key"), CONFIG, "names no role"),
+        (files(good / "ps.crt", good / "ps.key"), CONFIG, "/ps.crt has the role ps, but chief/0 needs chief"),
     ]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Mutual TLS between real processes: a run, and everybody who must not take part in one."""
 import pathlib
+import socket
 import subprocess
 import tempfile
 import time
@@ -33,6 +34,22 @@ def a_run_over_tls_gives_the_bytes_of_a_plaintext_run():
             encrypted = run.digest()
         with cluster.Run(SMALL, *wire) as run:
             assert run.finish().digest() == encrypted
+
+
+def worker_0_that_hosts_the_chief_has_its_certificate_by_the_same_flags():
+    with tempfile.TemporaryDirectory(prefix="shoal_test_") as scratch:
+        tls = flags_of(make(pathlib.Path(scratch) / "tls"))
+        hosts = []
+        with socket.socket() as one, socket.socket() as other:
+            for job, free in (("ps", one), ("worker", other)):
+                free.bind(("127.0.0.1", 0))
+                hosts.append(f"--{job}_hosts=127.0.0.1:{free.getsockname()[1]}")
+        with ByHand(*hosts, *tls) as run:
+            run.start("ps")
+            run.start("worker", "--task_index=0")
+            codes = {job: run.end(job) for job in run.tasks}
+            assert codes == {"ps": 0, "worker": 0}, f"{codes}\n{run.logs()}"
+            assert "mutual TLS as spiffe://shoal/chief,worker" in run.log("worker"), run.logs()
 
 
 def who_does_not_belong_is_refused_and_the_run_goes_on():
@@ -99,5 +116,6 @@ def other_machines_need_no_insecure_with_tls_and_new_files_are_taken():
 
 
 if __name__ == "__main__":
-    cluster.main([a_run_over_tls_gives_the_bytes_of_a_plaintext_run, who_does_not_belong_is_refused_and_the_run_goes_on,
+    cluster.main([a_run_over_tls_gives_the_bytes_of_a_plaintext_run,
+                  worker_0_that_hosts_the_chief_has_its_certificate_by_the_same_flags, who_does_not_belong_is_refused_and_the_run_goes_on,
                   other_machines_need_no_insecure_with_tls_and_new_files_are_taken])
