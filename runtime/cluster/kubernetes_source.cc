@@ -13,8 +13,6 @@ namespace {
 // As in the manifests; TFJob's too.
 constexpr uint32_t kPort = 2222;
 
-absl::string_view FirstLabel(absl::string_view host) { return host.substr(0, host.find('.')); }
-
 absl::StatusOr<ResolvedTask> PlacePod(const ResolverInput& input, ClusterSource source, TaskId task,
                                       absl::string_view chief_host) {
   if (task.job == Job::kEvaluator) return PlaceByChief(source, task, "", false);
@@ -23,10 +21,7 @@ absl::StatusOr<ResolvedTask> PlacePod(const ResolverInput& input, ClusterSource 
       const std::string chief,
       ChiefAddress(input, is_chief && chief_host.empty() ? input.hostname : chief_host, kPort,
                    "name the pod that is the chief, such as train-chief-0.train"));
-  const absl::string_view chief_label =
-      FirstLabel(absl::string_view(chief).substr(0, chief.rfind(':')));
-  const bool hosts_chief =
-      task == TaskId{Job::kWorker, 0} && chief_label == FirstLabel(input.hostname);
+  const bool hosts_chief = task == TaskId{Job::kWorker, 0} && IsOwnHost(chief, input.hostname);
   return PlaceByChief(source, task, chief, hosts_chief);
 }
 

@@ -113,6 +113,41 @@ TEST(TfConfigTest, TFJobsSparseFormListsATaskAndWhatItCalls) {
   EXPECT_FALSE(Resolved(input).hosts_chief);
 }
 
+TEST(TfConfigTest, TheSparseFormIsCalledSparseCluster) {
+  const struct {
+    const char* text;
+    TaskId task;
+    const char* own;  // Of a ps.
+    bool hosts_chief;
+  } cases[] = {{R"({"sparseCluster":{"worker":{"1":"host:2222"},"ps":["p:2222"]},
+           "task":{"type":"worker","index":1}})",
+                {Job::kWorker, 1},
+                "",
+                false},
+               {R"({"sparseCluster":{"worker":{"0":"host:2222"},"ps":["p:2222","q:2222"]},
+           "task":{"type":"worker","index":0}})",
+                {Job::kWorker, 0},
+                "host:2222",
+                true},
+               {R"({"sparseCluster":{"worker":{},"ps":["q:2222"]},"task":{"type":"ps","index":1}})",
+                {Job::kPs, 1},
+                "q:2222",
+                false},
+               {R"({"sparseCluster":{"ps":["q:2222"]},"task":{"type":"ps","index":1}})",
+                {Job::kPs, 1},
+                "q:2222",
+                false}};
+  for (const auto& [text, task, own, hosts_chief] : cases) {
+    ResolverInput input = TfConfig(text);
+    if (!hosts_chief) input.chief_host = "host0:2222";
+    const ResolvedTask resolved = Resolved(input);
+    EXPECT_EQ(resolved.task, task);
+    EXPECT_EQ(resolved.own_address, own);
+    EXPECT_EQ(resolved.hosts_chief, hosts_chief);
+    EXPECT_EQ(resolved.chief_address, hosts_chief ? "host:2222" : "host0:2222");
+  }
+}
+
 TEST(TfConfigTest, IPv6AddressesAreInBrackets) {
   const std::string text = R"({"cluster": {"chief": ["[::1]:2222"], "ps": ["[fd00::2]:2222"]},
                                "task": {"type": "ps", "index": 0}})";
@@ -326,6 +361,31 @@ TEST(MpiTest, APartOfTheCommandLineNumbersItsTasks) {
   EXPECT_EQ(Resolved(input).task, (TaskId{Job::kPs, 1}));
   EXPECT_EQ(Resolved(input).chief_address, "127.0.0.1:24105");
   EXPECT_EQ(Resolved(input).listen_address, "127.0.0.1:0");
+}
+
+TEST(MpiTest, ARankIsAnIndexOnlyWhereAllProcessesAreOneProgram) {
+  // Rank 2 of `mpirun -n 1 shoal chief : -n 2 shoal ps : -n 4 shoal worker`.
+  Environment parts = TwoPartMpi();
+  parts["OMPI_COMM_WORLD_SIZE"] = "7";
+  parts["OMPI_NUM_APP_CTX"] = "3";
+  parts["OMPI_APP_CTX_NUM_PROCS"] = "1 2 4";
+  const struct {
+    const char* parts;
+    bool part_known;
+    const char* want;
+  } cases[] = {{"3", true, "\"index\": 1"},
+               {"3", false, "--task_index: is missing"},
+               {"1", false, "\"index\": 2"},
+               {nullptr, false, "\"index\": 2"}};
+  for (const auto& [number, part_known, want] : cases) {
+    ResolverInput input = Input("mpi", parts);
+    input.job = Job::kPs;
+    input.chief_host = "n0:2222";
+    if (!part_known) input.environment.erase("OMPI_MCA_orte_app_num");
+    if (number == nullptr) input.environment.erase("OMPI_NUM_APP_CTX");
+    if (number != nullptr) input.environment["OMPI_NUM_APP_CTX"] = number;
+    EXPECT_THAT(Error(input), HasSubstr(want));
+  }
 }
 
 TEST(MpiTest, WithoutJobsTheRankRuleHolds) {

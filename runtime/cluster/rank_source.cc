@@ -89,6 +89,8 @@ absl::StatusOr<ResolvedTask> ResolveFromMpi(const ResolverInput& input) {
   if (input.job.has_value()) {
     ASSIGN_OR_RETURN(rank.part_index, IndexInPart(environment, rank.rank));
   }
+  rank.of_one_program = ValueOf(environment, "OMPI_NUM_APP_CTX").empty() ||
+                        ValueOf(environment, "OMPI_NUM_APP_CTX") == "1";
   rank.remedy = "give it, or start all tasks with one mpirun";
   // Open MPI tells nobody the hosts.
   absl::string_view host;
@@ -112,6 +114,7 @@ absl::StatusOr<ResolvedTask> ResolveFromTorchrun(const ResolverInput& input) {
   rank.name = "RANK";
   ASSIGN_OR_RETURN(rank.rank, NumberVariable(environment, rank.name));
   ASSIGN_OR_RETURN(rank.size, NumberVariable(environment, "WORLD_SIZE"));
+  rank.of_one_program = true;
   rank.remedy = "give it, or let RANK decide by `shoal task`";
   uint32_t port = PortOfName(ValueOf(environment, "TORCHELASTIC_RUN_ID"));
   if (IsSet(environment, "MASTER_PORT")) {
@@ -135,7 +138,8 @@ absl::StatusOr<ResolvedTask> ResolveFromSlurm(const ResolverInput& input) {
                    ParseNodeList(kNodes, ValueOf(environment, kNodes)));
   ASSIGN_OR_RETURN(rank.size, SlurmTasks(environment, nodes.size()));
   ASSIGN_OR_RETURN(const uint32_t job, NumberVariable(environment, "SLURM_JOB_ID"));
-  rank.remedy = "with srun --multi-prog write --task_index=%o";
+  // Of --multi-prog nothing is told: neither that it was used nor the number within a program.
+  rank.remedy = "with srun --multi-prog write --task_index=%o, else --task_index=$SLURM_PROCID";
   const bool arbitrary = ValueOf(environment, "SLURM_DISTRIBUTION") == "arbitrary";
   ASSIGN_OR_RETURN(rank.chief_address,
                    ChiefAddress(input, arbitrary ? "" : nodes[0], PortOfJob(job),

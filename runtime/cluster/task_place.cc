@@ -55,8 +55,7 @@ absl::StatusOr<TaskId> PartTask(const ResolverInput& input, const Rank& rank) {
   if (job == Job::kChief || job == Job::kEvaluator) return TaskId{job, 0};
   if (input.task_index.has_value()) return TaskId{job, *input.task_index};
   if (rank.part_index.has_value()) return TaskId{job, *rank.part_index};
-  // All processes of this launch are of one job, and the chief is elsewhere.
-  if (!input.chief_host.empty()) return TaskId{job, rank.rank};
+  if (rank.of_one_program && !input.chief_host.empty()) return TaskId{job, rank.rank};
   return Broken("--task_index", absl::StrCat("is missing; ", rank.remedy));
 }
 
@@ -159,13 +158,22 @@ absl::StatusOr<ResolvedTask> PlaceByRank(const ResolverInput& input, const Rank&
     return Broken("--chief_host", absl::StrCat("is missing, and the chief is process ", rank.rank,
                                                "; start it first, where the others look for it"));
   }
-  const bool hosts_chief = first && *task == TaskId{Job::kWorker, 0};
+  // Without a job the launch has all tasks of the run, and --chief_host is but another name of the
+  // first one's host. With one it may be workers alone, whose chief is elsewhere.
+  const bool chief_is_here =
+      flat || input.chief_host.empty() || IsOwnHost(rank.chief_address, input.hostname);
+  const bool hosts_chief = first && chief_is_here && *task == TaskId{Job::kWorker, 0};
   ResolvedTask resolved = PlaceByChief(rank.source, *task, rank.chief_address, hosts_chief);
   if (flat) {
     resolved.num_ps_tasks = *input.num_ps_tasks;
     resolved.num_replicas = rank.size - *input.num_ps_tasks;
   }
   return resolved;
+}
+
+bool IsOwnHost(absl::string_view address, absl::string_view hostname) {
+  const absl::string_view host = address.substr(0, address.rfind(':'));
+  return host.substr(0, host.find('.')) == hostname.substr(0, hostname.find('.'));
 }
 
 absl::optional<uint32_t> HostOrdinal(absl::string_view hostname) {

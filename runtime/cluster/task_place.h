@@ -41,11 +41,15 @@ struct Rank {
   uint32_t size = 0;                    // of all jobs together
   const char* remedy = "";              // Where --task_index is missing.
   absl::optional<uint32_t> part_index;  // Within the part of the command line that it is of.
+  // Where all processes have one command line: the index, of a job whose chief is elsewhere, is the
+  // rank.
+  bool of_one_program = false;
   std::string chief_address;
 };
 
 // The rank rule. Without a job: ranks 0..W-1 are workers, the last num_ps_tasks ranks are ps, and
-// rank 0, worker 0, hosts the chief. With one: rank 0 is the chief, or worker 0, which hosts it.
+// rank 0, worker 0, hosts the chief. With one: rank 0 is the chief, or worker 0, which hosts it
+// unless --chief_host names another host.
 absl::StatusOr<ResolvedTask> PlaceByRank(const ResolverInput& input, const Rank& rank);
 
 // The sources, each for input that it matches.
@@ -56,6 +60,9 @@ absl::StatusOr<ResolvedTask> ResolveFromKubernetes(const ResolverInput& input);
 absl::StatusOr<ResolvedTask> ResolveFromMpi(const ResolverInput& input);
 absl::StatusOr<ResolvedTask> ResolveFromTorchrun(const ResolverInput& input);
 absl::StatusOr<ResolvedTask> ResolveFromSlurm(const ResolverInput& input);
+
+// Whether the host of `address`, "host:port", is this one, domains aside. An IP address is not.
+bool IsOwnHost(absl::string_view address, absl::string_view hostname);
 
 // The number after the last '-' of a host name, without its domain: 3 of "train-ps-3.train".
 absl::optional<uint32_t> HostOrdinal(absl::string_view hostname);

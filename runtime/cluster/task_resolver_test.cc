@@ -73,7 +73,9 @@ TEST(TaskResolverTest, TheFirstSourceThatMatchesWins) {
   input.environment.erase("OMPI_COMM_WORLD_RANK");
   EXPECT_EQ(Resolved(input).source, ClusterSource::kTorchrun);
   input.environment.erase("RANK");
+  input.job.reset();
   EXPECT_EQ(Resolved(input).source, ClusterSource::kSlurm);
+  input.job = Job::kWorker;
   // Of a batch script, which is no step.
   input.environment.erase("SLURM_STEP_NODELIST");
   EXPECT_THAT(Error(input), StartsWith("--task_index: is missing; say which task of job worker"));
@@ -221,9 +223,47 @@ TEST(RankRuleTest, WithAJobTheFirstProcessIsTheChiefOrHostsIt) {
   EXPECT_EQ(Resolved(input).chief_address, "elsewhere:15007");
   input.task_index.reset();
   input.environment["SLURM_PROCID"] = "2";
-  EXPECT_EQ(Resolved(input).task, (TaskId{Job::kPs, 2})) << "a step of ps alone";
+  EXPECT_THAT(Error(input), HasSubstr("--task_index=%o")) << "it may be one of --multi-prog";
   input.chief_host.clear();
   EXPECT_THAT(Error(input), HasSubstr("--task_index=%o"));
+}
+
+TEST(RankRuleTest, Worker0HostsTheChiefOnlyWhereTheOthersLookForIt) {
+  const struct {
+    bool job_named;
+    const char* chief_host;
+    bool hosts_chief;
+  } cases[] = {{true, "", true},
+               {true, "elsewhere", false},
+               {true, "elsewhere:2222", false},
+               {true, "10.0.0.1:2222", false},
+               {true, "vm", true},
+               {true, "vm.cluster:2222", true},
+               {false, "", true},
+               {false, "alias_of_vm", true}};
+  for (const auto& [job_named, chief_host, hosts_chief] : cases) {
+    for (ResolverInput input : {Input(kSlurm), Input(kTorchrun), Input(kMpi)}) {
+      const ClusterSource source = Resolved(input).source;
+      input.from = source;
+      for (const char* rank : {"SLURM_PROCID", "RANK", "OMPI_COMM_WORLD_RANK"}) {
+        if (input.environment.count(rank) > 0) input.environment[rank] = "0";
+      }
+      if (job_named) input.job = Job::kWorker;
+      if (job_named) input.task_index = 0;
+      input.chief_host = chief_host;
+      const ResolvedTask resolved = Resolved(input);
+      EXPECT_EQ(resolved.hosts_chief, hosts_chief)
+          << ClusterSourceName(source) << " --chief_host=" << chief_host;
+      EXPECT_EQ(resolved.listen_address.empty(), !hosts_chief);
+    }
+  }
+}
+
+TEST(RankRuleTest, AStepOfOneJobWhoseChiefIsElsewhereIsNumberedByItsRanks) {
+  ResolverInput input = Input(kTorchrun);
+  input.job = Job::kPs;
+  input.chief_host = "elsewhere:2222";
+  EXPECT_EQ(Resolved(input).task, (TaskId{Job::kPs, 1}));
 }
 
 TEST(TaskResolverTest, TheClusterIsOneLineOfJson) {

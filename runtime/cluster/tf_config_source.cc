@@ -109,7 +109,10 @@ absl::StatusOr<TfConfig> ReadTfConfig(absl::string_view text) {
   if (root.is_discarded() || !root.is_object()) return Wrong("is no JSON object");
   TfConfig config;
   ASSIGN_OR_RETURN(config.task, ReadTask(root));
-  const auto cluster = root.find("cluster");
+  auto cluster = root.find("cluster");
+  // What TFJob's enableDynamicWorker calls it.
+  const bool called_sparse = cluster == root.end() && root.contains("sparseCluster");
+  if (called_sparse) cluster = root.find("sparseCluster");
   if (cluster == root.end() || !cluster->is_object()) {
     return Wrong("has no object \"cluster\" with the tasks' addresses");
   }
@@ -124,7 +127,7 @@ absl::StatusOr<TfConfig> ReadTfConfig(absl::string_view text) {
   ASSIGN_OR_RETURN(config.ps, ReadJob(*cluster, "ps"));
   ASSIGN_OR_RETURN(config.workers, ReadJob(*cluster, "worker"));
   const auto workers = cluster->find("worker");
-  config.sparse = workers != cluster->end() && workers->is_object();
+  config.sparse = called_sparse || (workers != cluster->end() && workers->is_object());
   return config;
 }
 
