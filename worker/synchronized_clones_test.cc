@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
@@ -170,6 +171,38 @@ TEST(SynchronizedClonesTest, ClonesThatExchangeInDifferentOrdersAreRefused) {
       });
   EXPECT_EQ(clones.status().message(),
             "the clones exchange values in different orders; build all of them by the same calls");
+}
+
+// The message of a model whose second clone differs.
+std::string RefusalOf(const CloneFunction& model_fn) {
+  Graph graph;
+  GraphBuilder builder(&graph);
+  DeploymentConfigOptions options;
+  options.num_clones = 3;
+  options.clone_on_cpu = true;
+  const auto clones = CreateClones(*DeploymentConfig::Create(options), builder, model_fn);
+  EXPECT_EQ(clones.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(clones.status().message());
+}
+
+TEST(SynchronizedClonesTest, ACloneWithoutTheLayerIsRefusedByName) {
+  InputQueue queue{{{"input", {DataType::kFloat32, {4}}}}};
+  const auto norm_in = [&](GraphBuilder& b, absl::string_view scope) {
+    BatchNormOptions norm;
+    norm.sync_clones = true;
+    norm.scope = std::string(scope);
+    return std::vector<Output>{BatchNorm(b, queue.Dequeue(b)[0], norm)};
+  };
+  const std::string skipped = RefusalOf([&](GraphBuilder& b) {
+    return b.clone_index() == 1 ? queue.Dequeue(b) : norm_in(b, "Norm");
+  });
+  EXPECT_TRUE(absl::StartsWith(skipped, "clone 1 gives nothing for Norm/count,")) << skipped;
+  const std::string renamed = RefusalOf([&](GraphBuilder& b) {
+    const Output x = b.Placeholder("x", DataType::kFloat32, Shape({kUnknownDim}));
+    const auto scope = b.WithVariableScope(b.clone_index() == 2 ? "Other" : "Norm");
+    return std::vector<Output>{b.SumOverClones(ops::ReduceSum(b, x, {0}), "count")};
+  });
+  EXPECT_TRUE(absl::StartsWith(renamed, "clone 2 gives nothing for Norm/count,")) << renamed;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "ml/graph/graph_builder.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -77,18 +78,31 @@ Output GraphBuilder::SumOverClones(Output value, absl::string_view key) {
   if (!status_.ok() || !value.valid()) return {};
   const std::string place = absl::StrCat(variable_scope_, key);
   const int call = clone_sum_calls_[absl::StrCat(clone_index_, " ", place)]++;
-  const Node*& sum = clone_sums_[absl::StrCat(place, " ", call)];
-  if (sum == nullptr) {
+  CloneSum& sum = clone_sums_[absl::StrCat(place, " ", call)];
+  if (sum.node == nullptr) {
     const auto no_clone = WithClone(-1);
-    sum = AddNode("AddN", {value}, {}, "sum_over_clones");
+    sum.node = AddNode("AddN", {value}, {}, "sum_over_clones");
+    sum.place = place;
   } else {
-    graph_->AddTerm(sum, value);
+    graph_->AddTerm(sum.node, value);
   }
-  return {sum, 0};
+  sum.clones.push_back(clone_index_);
+  sum.num_clones = std::max(sum.num_clones, num_clones_);
+  return {sum.node, 0};
 }
 
 void GraphBuilder::FinishClones() {
-  if (!status_.ok() || !has_clone_sums() || graph_->OrderByDependence()) return;
+  if (!status_.ok() || !has_clone_sums()) return;
+  for (const auto& [key, sum] : clone_sums_) {
+    for (int clone = 0; clone < sum.num_clones; ++clone) {
+      if (std::count(sum.clones.begin(), sum.clones.end(), clone) == 1) continue;
+      return SetError(absl::InvalidArgumentError(absl::StrCat(
+          "clone ", clone, " gives nothing for ", sum.place, ", which clone ", sum.clones[0],
+          " sums over the clones; build all of them by the same "
+          "calls, in variable scopes of the same names")));
+    }
+  }
+  if (graph_->OrderByDependence()) return;
   SetError(absl::InvalidArgumentError(
       "the clones exchange values in different orders; build all of them by the same calls"));
 }

@@ -110,7 +110,8 @@ class GraphBuilder {
   // The sum of the values that every clone gives for `key`, in its variable scope: the n-th call of
   // one clone belongs to the n-th of the others. Belongs to no clone, so that clones without
   // examples are left out, and is on the first one's device. All clones must be built before the
-  // graph is differentiated or compiled, and then FinishClones called.
+  // graph is differentiated or compiled, and then FinishClones called, which refuses a sum that
+  // a clone gave no value for.
   Output SumOverClones(Output value, absl::string_view key);
   void FinishClones();
   bool has_clone_sums() const { return !clone_sums_.empty(); }
@@ -130,6 +131,13 @@ class GraphBuilder {
     DeviceFunction function;  // used instead of the spec where it is set
   };
 
+  struct CloneSum {
+    const Node* node = nullptr;
+    std::string place;        // variable scope and key
+    std::vector<int> clones;  // that gave a term
+    int num_clones = 1;
+  };
+
   std::string UniqueName(absl::string_view name);
   Scope PushDevice(std::vector<DeviceEntry>* stack, DeviceEntry entry);
   Scope EnterVariableScope(std::string name, std::string node_scope, Reuse reuse);
@@ -146,8 +154,8 @@ class GraphBuilder {
   std::vector<DeviceEntry> variable_devices_;  // the last one counts
   int clone_index_ = -1;
   int num_clones_ = 1;
-  std::map<std::string, const Node*> clone_sums_;  // by scope, key and number of the call
-  std::map<std::string, int> clone_sum_calls_;     // by clone, scope and key
+  std::map<std::string, CloneSum> clone_sums_;  // by scope, key and number of the call
+  std::map<std::string, int> clone_sum_calls_;  // by clone, scope and key
   const Node* gradient_of_ = nullptr;
   std::map<std::string, int> names_used_;           // in lower case, with the next number to try
   std::map<std::string, int> default_scopes_used_;  // full variable scope of a default name
