@@ -127,7 +127,7 @@ void AsyncTrainer::PullAll() {
     exchange.group = group;
     exchange.lineage = action_.lineage;
     exchange.pull = true;
-    exchange.pull_data = options_.replica->pull_data(action_.parameter_set, group);
+    exchange.pull_data = options_.replica->pull_data(action_.parameter_set, group, action_.lineage);
     Start(exchange, action_.ticket);
   }
 }
@@ -158,7 +158,8 @@ void AsyncTrainer::Push(uint32_t group, const BatchReport& report) {
   exchange.group = group;
   exchange.lineage = action_.lineage;
   exchange.pull = true;
-  exchange.pull_data = options_.replica->pull_data(action_.next_parameter_set, group);
+  exchange.pull_data =
+      options_.replica->pull_data(action_.next_parameter_set, group, action_.lineage);
   {
     MutexLock lock(&mutex_);
     exchange.push = logic_.WantsAnyPush(group);

@@ -36,6 +36,7 @@ Replica::Replica(ReplicaProgram* program, const SliceTable* table,
     }
   }
   for (std::vector<uint64_t>& pulled : pulled_) pulled.resize(groups_.size());
+  lineage_pulls_.resize(groups_.size());
   versions_.resize(num_variables);
   parts_.resize(num_variables);
   next_part_.resize(num_variables);
@@ -82,8 +83,11 @@ Replica::Replica(ReplicaProgram* program, const SliceTable* table,
   }
 }
 
-float* const* Replica::pull_data(uint32_t set, uint32_t group) {
-  pulled_[set][group] = last_pull_.fetch_add(1, std::memory_order_relaxed) + 1;
+float* const* Replica::pull_data(uint32_t set, uint32_t group, uint64_t lineage) {
+  LineagePull& known = lineage_pulls_[group];
+  const bool is_known = !groups_[group].versioned && known.number != 0 && known.lineage == lineage;
+  if (!is_known) known = {lineage, last_pull_.fetch_add(1, std::memory_order_relaxed) + 1};
+  pulled_[set][group] = known.number;
   return pull_[set][group].data();
 }
 

@@ -31,8 +31,10 @@ class Replica {
           const std::vector<ExchangeGroup>* groups, double clip_by_global_norm = 0);
 
   // For exchanges; the arrays live as long as the replica. To ask for where a pull goes is to
-  // change these values: later batches are told so. Any thread, while nobody computes with the set.
-  float* const* pull_data(uint32_t set, uint32_t group);
+  // change these values: later batches are told so; but an unversioned group has the same values in
+  // both sets for a whole lineage. Any thread, one at a time for a group, while nobody computes
+  // with the set.
+  float* const* pull_data(uint32_t set, uint32_t group, uint64_t lineage);
   const void* const* push_data(uint32_t set, uint32_t group) const {
     return push_[set][group].data();
   }
@@ -74,9 +76,14 @@ class Replica {
   const double clip_by_global_norm_;
   std::vector<Buffer> memory_;
   std::vector<const float*> parameters_[kSets];  // by variable
-  // Every pull has a number of its own, higher than those before. By group: its last pull; by
-  // variable: the last of its groups'.
+  // Every pull has a number of its own, higher than those before; but those of an unversioned group
+  // in one lineage share one. By group: its last pull; by variable: the last of its groups'.
   std::vector<uint64_t> pulled_[kSets];
+  struct LineagePull {
+    uint64_t lineage = 0;
+    uint64_t number = 0;  // 0: none yet
+  };
+  std::vector<LineagePull> lineage_pulls_;  // by group; of unversioned ones
   std::vector<uint64_t> versions_;
   std::atomic<uint64_t> last_pull_{0};
   std::vector<float*> contributions_[kSets];  // by variable

@@ -135,7 +135,7 @@ TEST_F(ReplicaTest, AVariableHasANewVersionAfterEveryPullAndTheSameOneUntilThen)
     return program_.versions;
   };
   for (uint32_t set = 0; set < Replica::kSets; ++set) {
-    for (uint32_t g = 0; g < groups.size(); ++g) replica.pull_data(set, g);
+    for (uint32_t g = 0; g < groups.size(); ++g) replica.pull_data(set, g, 1);
   }
   const std::vector<uint64_t> first = versions_of(0), other = versions_of(1);
   EXPECT_EQ(versions_of(0), first);
@@ -143,11 +143,39 @@ TEST_F(ReplicaTest, AVariableHasANewVersionAfterEveryPullAndTheSameOneUntilThen)
   numbers.insert(other.begin(), other.end());
   EXPECT_EQ(numbers.size(), 6u);
   EXPECT_EQ(numbers.count(0), 0u);
-  replica.pull_data(0, 1);
+  replica.pull_data(0, 1, 1);
   const std::vector<uint64_t> second = versions_of(0);
   const uint32_t pulled = table[groups[1].slices[0]].variable;
   for (uint32_t v = 0; v < 3; ++v) EXPECT_EQ(second[v] != first[v], v == pulled);
   EXPECT_EQ(versions_of(1), other);
+}
+
+// What nobody changes is uploaded to a device once, whichever set it computes with.
+TEST_F(ReplicaTest, AnUnversionedVariableHasOneVersionForALineageInBothSets) {
+  std::vector<v1::VariableSpec> variables = program_.variables();
+  variables[1].set_update(v1::UPDATE_KIND_NONE);
+  const SliceTable table = std::move(SliceTable::Create(variables, 4096).value());
+  const std::vector<ExchangeGroup> groups = MakeExchangeGroups(table, {0, 0, 0}, 8);
+  Replica replica(&program_, &table, &groups);
+  const auto versions_of = [&](uint32_t set) {
+    EXPECT_TRUE(replica.Train({}, set, 0, [](uint32_t, bool, const BatchReport&) {}).ok());
+    return program_.versions;
+  };
+  const auto pull = [&](uint32_t set, uint64_t lineage) {
+    for (uint32_t g = 0; g < groups.size(); ++g) replica.pull_data(set, g, lineage);
+  };
+  pull(0, 1);
+  pull(1, 1);
+  const std::vector<uint64_t> first = versions_of(0), other = versions_of(1);
+  for (uint32_t v = 0; v < 3; ++v) EXPECT_EQ(first[v] == other[v], v == 1) << v;
+  EXPECT_NE(first[1], 0u);
+  pull(1, 1);
+  EXPECT_EQ(versions_of(1)[1], first[1]);
+  // Another lineage may have other values, whichever set sees it first.
+  pull(1, 2);
+  EXPECT_NE(versions_of(1)[1], first[1]);
+  pull(0, 2);
+  EXPECT_EQ(versions_of(0)[1], versions_of(1)[1]);
 }
 
 // One weight of three slices, of which the first two are final before the last is computed.

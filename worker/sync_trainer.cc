@@ -107,7 +107,8 @@ void SyncTrainer::StartAll() {
       exchange.versions_only = true;
     } else {
       exchange.pull_version = action_.version;
-      exchange.pull_data = options_.replica->pull_data(action_.parameter_set, group);
+      exchange.pull_data =
+          options_.replica->pull_data(action_.parameter_set, group, action_.lineage);
       exchange.park = kPark;
     }
     Start(exchange, action_.ticket);
@@ -148,7 +149,8 @@ void SyncTrainer::Push(uint32_t group, const BatchReport& report) {
   if (action_.pull_next) {
     exchange.pull = true;
     exchange.pull_version = action_.version + 1;
-    exchange.pull_data = options_.replica->pull_data(action_.next_parameter_set, group);
+    exchange.pull_data =
+        options_.replica->pull_data(action_.next_parameter_set, group, action_.lineage);
     exchange.park = kPark;
   }
   Start(exchange, action_.ticket);

@@ -164,7 +164,7 @@ absl::Status LocalTraining::PullFirstValues() {
       exchange.group = g;
       exchange.lineage = 1;
       exchange.pull = true;
-      exchange.pull_data = replica_->pull_data(set, g);
+      exchange.pull_data = replica_->pull_data(set, g, exchange.lineage);
       exchange.park = absl::Seconds(2);
       Start(exchange);
     }
@@ -198,7 +198,7 @@ absl::Status LocalTraining::Step() {
     exchange.push_bytes = replica_->push_bytes(group);
     exchange.pull = true;
     exchange.pull_version = step_ + 1;
-    exchange.pull_data = replica_->pull_data(next_set, group);
+    exchange.pull_data = replica_->pull_data(next_set, group, exchange.lineage);
     exchange.park = absl::Seconds(2);
     Start(exchange);
   };
