@@ -18,11 +18,14 @@ class CudaEvent final : public Device::Event {
   CudaEvent(cudaEvent_t event, CudaDevice* device) : event_(event), device_(*device) {}
   ~CudaEvent() override { cudaEventDestroy(event_); }
 
+  // Without a device of its own the calling thread would make a context on the first GPU.
   absl::Status Wait() override {
+    device_.Activate();
     device_.compute().Note(cudaEventSynchronize(event_));
     return device_.status();
   }
   bool HasPassed() override {
+    device_.Activate();
     const cudaError_t result = cudaEventQuery(event_);
     if (result == cudaErrorNotReady) {
       (void)cudaGetLastError();  // not an error of a launch
@@ -213,10 +216,25 @@ absl::Status CudaDevice::StartRecording() {
   RETURN_IF_ERROR(Synchronize());
   is_download_recorded_ = false;
   MutexLock lock(&mutex_);
-  RETURN_IF_LIBRARY_ERROR(
-      cudaStreamBeginCapture(compute_.stream, cudaStreamCaptureModeThreadLocal));
-  is_recording_ = true;
-  return absl::OkStatus();
+  const cudaError_t error =
+      cudaStreamBeginCapture(compute_.stream, cudaStreamCaptureModeThreadLocal);
+  is_recording_ = error == cudaSuccess;
+  if (!is_recording_) (void)cudaGetLastError();  // not an error of a launch
+  return StatusOf(error, "cudaStreamBeginCapture");
+}
+
+// On the GPU already, so that the first replay is like the others. A failure's last error is taken
+// away, or the next launch would tell it as its own.
+absl::StatusOr<std::unique_ptr<Device::Recording>> CudaDevice::Instantiate(cudaGraph_t graph) {
+  cudaGraphExec_t executable = nullptr;
+  absl::Status status = StatusOf(cudaGraphInstantiate(&executable, graph, 0), "a graph");
+  if (status.ok()) {
+    auto recording = std::make_unique<CudaRecording>(executable);
+    status = StatusOf(cudaGraphUpload(executable, compute_.stream), "a graph's upload");
+    if (status.ok()) return {std::move(recording)};
+  }
+  (void)cudaGetLastError();
+  return status;
 }
 
 // What went wrong meanwhile is of the recording, not of the device.
@@ -236,11 +254,10 @@ absl::StatusOr<std::unique_ptr<Device::Recording>> CudaDevice::FinishRecording()
     compute_.error = download_.error = cudaSuccess;
     (void)cudaGetLastError();
   }
-  cudaGraphExec_t executable = nullptr;
-  if (status.ok()) status = StatusOf(cudaGraphInstantiate(&executable, graph, 0), "a graph");
+  absl::StatusOr<std::unique_ptr<Device::Recording>> recording = status;
+  if (status.ok()) recording = Instantiate(graph);
   if (graph != nullptr) cudaGraphDestroy(graph);
-  RETURN_IF_ERROR(status);
-  return {std::make_unique<CudaRecording>(executable)};
+  return recording;
 }
 
 void CudaDevice::Replay(Recording* recording) {

@@ -67,6 +67,7 @@ class CudaDevice final : public Device {
  private:
   explicit CudaDevice(int index) : index_(index) {}
   absl::Status Start();
+  absl::StatusOr<std::unique_ptr<Recording>> Instantiate(cudaGraph_t graph);
   void NoteErrorsOf(CudaQueue* queue);
   absl::Status ErrorsLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   CudaQueue& QueueOf(Queue queue) {
