@@ -299,11 +299,23 @@ std::optional<double> TrainingSession::NormScale(uint64_t lineage, uint64_t step
   return norms_->Scale(step);
 }
 
+bool TrainingSession::CanCut() const {
+  const v1::RunState::Phase phase = state_.phase();
+  if (phase == v1::RunState::PHASE_TRAINING) return true;
+  if (async_ == nullptr) return phase == v1::RunState::PHASE_STOPPING && cuts_.requested();
+  return phase == v1::RunState::PHASE_PREPARING || phase == v1::RunState::PHASE_STOPPING;
+}
+
 absl::StatusOr<uint64_t> TrainingSession::RequestStop(absl::Time now,
                                                       const v1::RequestStopRequest& request) {
   if (!request.run_id().empty() && request.run_id() != options_.run_id) {
     return absl::FailedPreconditionError(
         absl::StrFormat("run_id is %s, not %s", options_.run_id, request.run_id()));
+  }
+  if (!request.stop() && !CanCut()) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "no checkpoint can be made in %s at step %d; the newest is of step %d",
+        v1::RunState::Phase_Name(state_.phase()), newest_step(), cuts_.durable_version()));
   }
   if (request.stop() && !stopping_) {
     stopping_ = true;
@@ -320,6 +332,10 @@ absl::StatusOr<uint64_t> TrainingSession::RequestStop(absl::Time now,
     cuts_.Request(newest_step_ + 2);
     return cuts_.requested_version();
   }
+  if (state_.phase() == v1::RunState::PHASE_STOPPING && cuts_.requested()) {
+    return cuts_.requested_version();  // On its way.
+  }
+  if (state_.phase() == v1::RunState::PHASE_PREPARING) return newest_step_ + 2;  // Asked for then.
   if (stopping_ && state_.phase() == v1::RunState::PHASE_WAITING) FinishIfDurable();
   return cuts_.durable_version();
 }

@@ -97,6 +97,8 @@ class TrainingSession {
                                                         const v1::LeaseBatchesRequest& request);
   absl::Status ReportNorms(absl::Time now, const v1::ReportNormsRequest& request);
   std::optional<double> NormScale(uint64_t lineage, uint64_t step) const;
+  // The version of the checkpoint that will be made, or was. FAILED_PRECONDITION: of another run,
+  // or only a checkpoint is wanted and none can be made now.
   absl::StatusOr<uint64_t> RequestStop(absl::Time now, const v1::RequestStopRequest& request);
   v1::GetRunStatusResponse Status(absl::Time now) const;
 
@@ -188,6 +190,7 @@ class TrainingSession {
   void FlushLines();
   void WriteManifestIfComplete(uint64_t lines_end);
   void GiveUpCut(uint64_t version, absl::string_view why);
+  bool CanCut() const;  // On request, or one is on its way.
   bool IsFinalCut(uint64_t version) const;
 
   // training_session_waits.cc

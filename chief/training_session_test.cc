@@ -251,6 +251,43 @@ TEST_F(TrainingSessionTest, AStopForgetsTheStepsBeyondItsCheckpoint) {
   EXPECT_EQ(session_->newest_step(), version) << "what comes after the end does not count";
 }
 
+TEST_F(TrainingSessionTest, ACheckpointThatCannotBeMadeIsRefused) {
+  const v1::RequestStopRequest save;
+  EXPECT_THAT(session_->RequestStop(now_, save).status().message(), HasSubstr("PHASE_WAITING"));
+  StartTraining();
+  const uint64_t version = *session_->RequestStop(now_, save);
+  EXPECT_EQ(version, 2u);
+  Cut(version);
+  ASSERT_EQ(manifests_.size(), 1u);
+  ManifestIsWritten(manifests_[0]);
+  ASSERT_EQ(session_->durable_version(), version);
+  Leave(v1::JOB_PS, 0);
+  Register(v1::JOB_PS, 0, "again");
+  ASSERT_EQ(session_->state().phase(), v1::RunState::PHASE_PREPARING);
+  const absl::Status refused = session_->RequestStop(now_, save).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused));
+  EXPECT_THAT(refused.message(),
+              HasSubstr("in PHASE_PREPARING at step 2; the newest is of step 2"));
+  v1::RequestStopRequest stop;
+  stop.set_stop(true);
+  EXPECT_EQ(*session_->RequestStop(now_, stop), 4u) << "made as soon as it trains again";
+}
+
+TEST_F(TrainingSessionTest, ACheckpointDuringAStopIsTheStops) {
+  StartTraining();
+  v1::RequestStopRequest stop;
+  stop.set_stop(true);
+  const uint64_t version = *session_->RequestStop(now_, stop);
+  Cut(version);
+  ASSERT_EQ(session_->state().phase(), v1::RunState::PHASE_STOPPING);
+  EXPECT_EQ(*session_->RequestStop(now_, v1::RequestStopRequest()), version);
+  EXPECT_EQ(*session_->RequestStop(now_, stop), version);
+  ManifestIsWritten(manifests_[0]);
+  ASSERT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(session_->RequestStop(now_, v1::RequestStopRequest()).status()));
+}
+
 TEST_F(TrainingSessionTest, AWorkerThatComesBackEndsTheWait) {
   StartTraining();
   PassTime(200, ps_);

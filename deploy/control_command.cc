@@ -27,7 +27,8 @@ constexpr char kStatusHelp[] =
     "usage: shoal status ADDRESS|DIR [--json]\n\n"
     "Who takes part in a run, who is slow, what it waits for, how far it is. ADDRESS is the "
     "chief's;\n"
-    "DIR, a run's directory, has it in cluster.textproto. Changes nothing.\n\n";
+    "DIR, a run's directory, has it in cluster.textproto; if another run answers there, it is\n"
+    "refused. Changes nothing.\n\n";
 constexpr char kCheckpointHelp[] =
     "usage: shoal checkpoint ADDRESS|DIR [--timeout=SECONDS]\n\n"
     "Has the run make a checkpoint now and go on; returns when it is durable and prints its "
@@ -38,16 +39,17 @@ constexpr char kStopHelp[] =
     "the\n"
     "checkpoint that it can be resumed from. The run itself ends with exit code 143.\n\n";
 constexpr char kHealthHelp[] =
-    "usage: shoal health ADDRESS [--service=ps|chief|worker] [--timeout=SECONDS]\n\n"
+    "usage: shoal health ADDRESS [--service=ps|chief] [--timeout=SECONDS]\n\n"
     "Exit code 0 if a task lives, with --service if it can do its work: for probes that run a\n"
-    "command. Asks the standard gRPC health service.\n\n";
+    "command. Asks the standard gRPC health service. Workers have no port for it: ask /healthz or\n"
+    "/readyz of their --metrics_address.\n\n";
 
 // What all these commands have in common.
 struct Command {
   const char* name;
   const char* help;
-  // Prints what there is to say.
-  std::function<absl::Status(const std::string& address, const TaskFlags& flags)> run;
+  // Prints what there is to say. `given` is the argument as it stands.
+  std::function<absl::Status(const std::string& given, const TaskFlags& flags)> run;
 };
 
 int RunControlCommand(const Command& command, absl::Span<const std::string> args) {
@@ -68,15 +70,18 @@ int RunControlCommand(const Command& command, absl::Span<const std::string> args
                                      ? "is missing; name the chief's host:port or a run's directory"
                                      : "is given more than once; name one"));
   }
-  const absl::StatusOr<std::string> address = FindChief(line->arguments[0]);
-  if (!address.ok()) return end(address.status());
-  return end(command.run(*address, line->task));
+  return end(command.run(line->arguments[0], line->task));
 }
 
-// Calls `use` with the chief at the address.
-absl::Status WithChief(const ControlLinks& links, const std::string& address,
-                       const TaskFlags& flags,
+bool IsDirectory(const std::string& path) {
+  struct stat info = {};
+  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+// Calls `use` with the chief at the address, or of the run in the directory.
+absl::Status WithChief(const ControlLinks& links, const std::string& given, const TaskFlags& flags,
                        const std::function<absl::Status(const RunControl&)>& use) {
+  ASSIGN_OR_RETURN(const std::string address, FindChief(given));
   ASSIGN_OR_RETURN(const std::unique_ptr<Credentials> credentials,
                    ReadOperatorCredentials(flags, absl::Now()));
   const std::unique_ptr<ChiefClient> chief = links.connect_chief(address, credentials.get());
@@ -85,6 +90,7 @@ absl::Status WithChief(const ControlLinks& links, const std::string& address,
   control.chief = chief.get();
   control.clock = &clock;
   control.address = address;
+  if (IsDirectory(given)) control.run_directory = given;
   if (flags.timeout_seconds.has_value()) control.timeout = absl::Seconds(*flags.timeout_seconds);
   return use(control);
 }
@@ -92,8 +98,7 @@ absl::Status WithChief(const ControlLinks& links, const std::string& address,
 }  // namespace
 
 absl::StatusOr<std::string> FindChief(const std::string& address_or_directory) {
-  struct stat info = {};
-  if (stat(address_or_directory.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+  if (!IsDirectory(address_or_directory)) {
     RETURN_IF_ERROR(CheckAddress("ADDRESS", address_or_directory));
     return address_or_directory;
   }
@@ -109,8 +114,8 @@ absl::StatusOr<std::string> FindChief(const std::string& address_or_directory) {
 int StatusMain(const ControlLinks& links, absl::Span<const std::string> args) {
   return RunControlCommand(
       {"status", kStatusHelp,
-       [&](const std::string& address, const TaskFlags& flags) {
-         return WithChief(links, address, flags, [&flags](const RunControl& control) {
+       [&](const std::string& given, const TaskFlags& flags) {
+         return WithChief(links, given, flags, [&flags](const RunControl& control) {
            ASSIGN_OR_RETURN(const v1::GetRunStatusResponse run, GetStatus(control));
            const std::string report =
                flags.json ? StatusJson(run, absl::Now()) : StatusText(run, absl::Now());
@@ -122,23 +127,23 @@ int StatusMain(const ControlLinks& links, absl::Span<const std::string> args) {
 }
 
 int CheckpointMain(const ControlLinks& links, absl::Span<const std::string> args) {
-  return RunControlCommand(
-      {"checkpoint", kCheckpointHelp,
-       [&](const std::string& address, const TaskFlags& flags) {
-         return WithChief(links, address, flags, [](const RunControl& control) {
-           ASSIGN_OR_RETURN(const DurableCheckpoint checkpoint, MakeCheckpoint(control));
-           std::printf("%s\n", checkpoint.path.c_str());
-           return absl::OkStatus();
-         });
-       }},
-      args);
+  return RunControlCommand({"checkpoint", kCheckpointHelp,
+                            [&](const std::string& given, const TaskFlags& flags) {
+                              return WithChief(links, given, flags, [](const RunControl& control) {
+                                ASSIGN_OR_RETURN(const DurableCheckpoint checkpoint,
+                                                 MakeCheckpoint(control));
+                                std::printf("%s\n", checkpoint.path.c_str());
+                                return absl::OkStatus();
+                              });
+                            }},
+                           args);
 }
 
 int StopMain(const ControlLinks& links, absl::Span<const std::string> args) {
   return RunControlCommand(
       {"stop", kStopHelp,
-       [&](const std::string& address, const TaskFlags& flags) {
-         return WithChief(links, address, flags, [](const RunControl& control) {
+       [&](const std::string& given, const TaskFlags& flags) {
+         return WithChief(links, given, flags, [](const RunControl& control) {
            ASSIGN_OR_RETURN(const DurableCheckpoint checkpoint, StopRun(control, "shoal stop"));
            if (checkpoint.path.empty()) {
              std::fputs("shoal stop: ended without a checkpoint: none was made\n", stderr);
@@ -154,7 +159,8 @@ int StopMain(const ControlLinks& links, absl::Span<const std::string> args) {
 int HealthMain(const ControlLinks& links, absl::Span<const std::string> args) {
   return RunControlCommand(
       {"health", kHealthHelp,
-       [&](const std::string& address, const TaskFlags& flags) {
+       [&](const std::string& given, const TaskFlags& flags) {
+         ASSIGN_OR_RETURN(const std::string address, FindChief(given));
          const absl::Duration timeout = absl::Seconds(flags.timeout_seconds.value_or(5));
          ASSIGN_OR_RETURN(const std::unique_ptr<Credentials> credentials,
                           ReadOperatorCredentials(flags, absl::Now()));

@@ -1,5 +1,7 @@
 #include "deploy/run_control.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -56,7 +58,30 @@ DurableCheckpoint CheckpointOf(const v1::GetRunStatusResponse& run) {
           absl::StrCat(run.run_directory(), "/checkpoints/", run.last_checkpoint())};
 }
 
-// "lost the chief" while waiting for what it was asked to do.
+// By what the names stand for: one of them may be a symbolic link.
+bool IsSameDirectory(const std::string& a, const std::string& b) {
+  struct stat of_a = {}, of_b = {};
+  return a == b || (stat(a.c_str(), &of_a) == 0 && stat(b.c_str(), &of_b) == 0 &&
+                    of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino);
+}
+
+// Another run may have taken the address since the directory's cluster.textproto was written.
+absl::Status CheckDirectory(const RunControl& control, const v1::GetRunStatusResponse& run) {
+  if (control.run_directory.empty() || IsSameDirectory(control.run_directory, run.run_directory()))
+    return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "%s: the run there is in %s, not in %s; that one is over, or its chief knows the directory "
+      "by another path: then name the address",
+      control.address, run.run_directory(), control.run_directory));
+}
+
+// The chief is gone, or another run's is there, before what it was asked for was done.
+absl::Status Lost(const RunControl& control, absl::string_view what) {
+  return absl::UnavailableError(
+      absl::StrCat(control.address, ": lost the chief before it said that ", what,
+                   "; its log and summary.json in the run's directory tell how it ended"));
+}
+
 absl::Status OutOfTime(const RunControl& control, const v1::GetRunStatusResponse& run,
                        absl::string_view what) {
   return absl::DeadlineExceededError(absl::StrFormat(
@@ -65,17 +90,27 @@ absl::Status OutOfTime(const RunControl& control, const v1::GetRunStatusResponse
       run.waits_for().empty() ? "" : absl::StrCat(" and waits for ", run.waits_for())));
 }
 
+// Whether a chief that goes after this answer has done what it was asked for: only the end of the
+// tasks was left.
+bool HasStopped(const v1::GetRunStatusResponse& run, uint64_t version) {
+  return run.state().phase() == v1::RunState::PHASE_STOPPING && !run.last_checkpoint().empty() &&
+         run.last_checkpoint_step() >= version;
+}
+
 }  // namespace
 
 absl::StatusOr<v1::GetRunStatusResponse> GetStatus(const RunControl& control) {
   const absl::StatusOr<v1::GetRunStatusResponse> run = Ask(control);
   if (!run.ok()) return Explain(run.status(), control.address);
   const uint32_t theirs = std::max(1u, run->protocol());
-  if (theirs == kProtocolVersion) return run;
-  return absl::FailedPreconditionError(
-      absl::StrFormat("%s: its chief speaks protocol %d, this program %d; use the program of that "
-                      "run",
-                      control.address, theirs, kProtocolVersion));
+  if (theirs != kProtocolVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("%s: its chief speaks protocol %d, this program %d; use the program of "
+                        "that run",
+                        control.address, theirs, kProtocolVersion));
+  }
+  RETURN_IF_ERROR(CheckDirectory(control, *run));
+  return run;
 }
 
 absl::StatusOr<DurableCheckpoint> MakeCheckpoint(const RunControl& control) {
@@ -86,12 +121,15 @@ absl::StatusOr<DurableCheckpoint> MakeCheckpoint(const RunControl& control) {
         control.address, ": there is nothing to save yet: the run waits for ", run.waits_for()));
   }
   const uint64_t failed_before = run.failed_checkpoints();
+  const std::string run_id = run.run_id();
+  v1::RequestStopRequest save;
+  save.set_run_id(run_id);
   v1::RequestStopResponse requested;
-  RETURN_IF_ERROR(
-      Explain(control.chief->RequestStop(v1::RequestStopRequest(), &requested), control.address));
+  RETURN_IF_ERROR(Explain(control.chief->RequestStop(save, &requested), control.address));
   const absl::Time end = control.clock->Now() + control.timeout;
   while (true) {
     ASSIGN_OR_RETURN(run, GetStatus(control));
+    if (run.run_id() != run_id) return Lost(control, "the checkpoint was made");
     if (!run.last_checkpoint().empty() && run.last_checkpoint_step() >= requested.version()) {
       return CheckpointOf(run);
     }
@@ -119,8 +157,10 @@ absl::StatusOr<DurableCheckpoint> StopRun(const RunControl& control, const std::
   const absl::Time end = control.clock->Now() + control.timeout;
   while (true) {
     const absl::StatusOr<v1::GetRunStatusResponse> now = Ask(control);
-    // The chief goes soon after it has said that the run is over.
-    if (absl::IsUnavailable(now.status())) return CheckpointOf(run);
+    if (absl::IsUnavailable(now.status()) || (now.ok() && now->run_id() != run.run_id())) {
+      if (HasStopped(run, requested.version())) return CheckpointOf(run);
+      return Lost(control, "the run stopped");
+    }
     if (!now.ok()) return Explain(now.status(), control.address);
     run = *now;
     if (run.state().phase() == v1::RunState::PHASE_FAILED) {

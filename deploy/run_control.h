@@ -18,7 +18,8 @@ class Clock;
 struct RunControl {
   ChiefClient* chief = nullptr;  // Borrowed, as is the clock.
   const Clock* clock = nullptr;
-  std::string address;                         // As the user named it, for messages.
+  std::string address;        // As the user named it, for messages.
+  std::string run_directory;  // That the run has to be in; empty: whichever runs there.
   absl::Duration timeout = absl::Seconds(60);  // For a checkpoint, or for the run to end.
 };
 
@@ -28,15 +29,16 @@ struct DurableCheckpoint {
   std::string path;  // Empty: the run has none.
 };
 
-// UNAVAILABLE: nobody answers at the address. FAILED_PRECONDITION: what answers is no chief, or one
-// of another protocol version.
+// UNAVAILABLE: nobody answers at the address. FAILED_PRECONDITION: what answers is no chief, one of
+// another protocol version, or of a run in another directory.
 absl::StatusOr<v1::GetRunStatusResponse> GetStatus(const RunControl& control);
 
-// Has a checkpoint made and waits until it is durable. FAILED_PRECONDITION: the run has not begun
-// or is over; INTERNAL: it could not be written; DEADLINE_EXCEEDED.
+// Has a checkpoint made and waits until it is durable. FAILED_PRECONDITION: the run has not begun,
+// prepares or is over; INTERNAL: it could not be written; DEADLINE_EXCEEDED.
 absl::StatusOr<DurableCheckpoint> MakeCheckpoint(const RunControl& control);
 
 // Has the run make a checkpoint and end, and waits until it has; what it can be resumed from.
+// UNAVAILABLE: the chief went before it said that the run is over.
 absl::StatusOr<DurableCheckpoint> StopRun(const RunControl& control, const std::string& reason);
 
 }  // namespace shoal

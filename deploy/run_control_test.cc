@@ -1,5 +1,8 @@
 #include "deploy/run_control.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <string>
 
 #include "gmock/gmock.h"
@@ -32,12 +35,12 @@ class OneRun : public FakeChief {
       if (gone_at_the_end) return absl::UnavailableError("gone");
       run = later;
     }
-    *response = run;
+    *response = asked && polls < 3 ? once_asked : run;
     return absl::OkStatus();
   }
 
   absl::Status refuses;
-  v1::GetRunStatusResponse run, later;
+  v1::GetRunStatusResponse run, once_asked, later;
   v1::RequestStopRequest stop;
   bool asked = false;
   bool gone_at_the_end = false;
@@ -53,6 +56,7 @@ class RunControlTest : public ::testing::Test {
     chief_.run.set_run_directory("/runs/a");
     chief_.run.set_last_checkpoint("ckpt-20");
     chief_.run.set_last_checkpoint_step(20);
+    chief_.once_asked = chief_.run;
     chief_.later = chief_.run;
     control_.chief = &chief_;
     control_.clock = &clock_;
@@ -85,6 +89,7 @@ TEST_F(RunControlTest, ACheckpointThatFailsSaysWhy) {
 TEST_F(RunControlTest, ACheckpointThatDoesNotComeEndsTheWait) {
   control_.timeout = absl::Milliseconds(300);
   chief_.run.set_waits_for("worker/1 to come back");
+  chief_.once_asked = chief_.run;
   chief_.later = chief_.run;
   const absl::Status status = MakeCheckpoint(control_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
@@ -111,11 +116,64 @@ TEST_F(RunControlTest, AStopIsWaitedFor) {
   EXPECT_EQ(chief_.stop.run_id(), "r");
 }
 
-TEST_F(RunControlTest, AChiefThatGoesAfterAStopHasStopped) {
+TEST_F(RunControlTest, AChiefThatGoesAfterItsLastCheckpointHasStopped) {
   chief_.gone_at_the_end = true;
+  chief_.once_asked.set_last_checkpoint("ckpt-40");
+  chief_.once_asked.set_last_checkpoint_step(40);
+  chief_.once_asked.mutable_state()->set_phase(v1::RunState::PHASE_STOPPING);
   const absl::StatusOr<DurableCheckpoint> ended = StopRun(control_, "test");
   ASSERT_TRUE(ended.ok()) << ended.status();
-  EXPECT_EQ(ended->step, 20u);
+  EXPECT_EQ(ended->step, 40u);
+}
+
+TEST_F(RunControlTest, AChiefThatGoesBeforeItsLastCheckpointHasNotStopped) {
+  chief_.gone_at_the_end = true;
+  for (const auto phase : {v1::RunState::PHASE_TRAINING, v1::RunState::PHASE_STOPPING}) {
+    chief_.asked = false;
+    chief_.polls = 0;
+    chief_.once_asked.mutable_state()->set_phase(phase);
+    const absl::Status status = StopRun(control_, "test").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("a:1: lost the chief before it said that the run stopped"));
+  }
+}
+
+TEST_F(RunControlTest, AnotherRunThatTakesTheAddressHasNotStopped) {
+  chief_.later.set_run_id("another");
+  chief_.later.mutable_state()->set_phase(v1::RunState::PHASE_DONE);
+  EXPECT_EQ(StopRun(control_, "test").status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(RunControlTest, AnotherRunsCheckpointIsNotTaken) {
+  chief_.later.set_run_id("another");
+  chief_.later.set_last_checkpoint("ckpt-50");
+  chief_.later.set_last_checkpoint_step(50);
+  EXPECT_EQ(MakeCheckpoint(control_).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(chief_.stop.run_id(), "r") << "the chief can refuse another run's request";
+}
+
+TEST_F(RunControlTest, ARunInAnotherDirectoryIsLeftAlone) {
+  control_.run_directory = "/runs/b";
+  for (const absl::Status& status :
+       {GetStatus(control_).status(), MakeCheckpoint(control_).status(),
+        StopRun(control_, "test").status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("a:1: the run there is in /runs/a, not in /runs/b"));
+  }
+  EXPECT_FALSE(chief_.asked);
+}
+
+TEST_F(RunControlTest, ADirectoryIsTheSameByAnotherName) {
+  const std::string directory = ::testing::TempDir() + "/run_control_run";
+  const std::string link = ::testing::TempDir() + "/run_control_link";
+  mkdir(directory.c_str(), 0755);
+  ASSERT_EQ(symlink(directory.c_str(), link.c_str()), 0);
+  chief_.run.set_run_directory(directory);
+  control_.run_directory = link + "/";
+  EXPECT_EQ(GetStatus(control_).status(), absl::OkStatus());
+  unlink(link.c_str());
 }
 
 TEST_F(RunControlTest, OthersAreNoChief) {

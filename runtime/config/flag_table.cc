@@ -200,8 +200,9 @@ constexpr FlagSpec kTable[] = {
     {"json", kUnderWay, kScopeControl, kBool, "", "", "status: print one JSON object."},
     {"timeout", kUnderWay, kScopeControl, kText, "", "SECONDS",
      "checkpoint, stop: how long to wait for it. Default 60; health: 5."},
-    {"service", kUnderWay, kScopeControl, kText, "", "ps|chief|worker",
-     "health: ask whether this role can do its work. Default: whether the process lives."},
+    {"service", kUnderWay, kScopeControl, kText, "", "ps|chief",
+     "health: ask whether this role can do its work (workers have no gRPC port). Default: whether "
+     "the process lives."},
 };
 
 }  // namespace

@@ -37,7 +37,7 @@ class GrpcServer {
     // Memory for messages of all connections together; above it gRPC refuses and cancels calls, not
     // at once. Zero: a quarter of this machine's memory.
     size_t memory_bytes = 0;
-    std::string health_service;            // The role: "ps", "chief" or "worker"; empty: none.
+    std::string health_service;            // The role: "ps" or "chief"; empty: none.
     std::vector<grpc::Service*> services;  // Must outlive the server.
     GrpcBulkServer* bulk = nullptr;        // May be null; must outlive the server.
   };

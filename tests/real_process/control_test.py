@@ -3,9 +3,11 @@
 import json
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 
 import cluster
 
@@ -89,6 +91,17 @@ def stop_ends_the_run_as_ctrl_c_does():
         assert "no chief answers there" in shoal("status", str(run.out), code=138)
 
 
+def a_directory_whose_address_another_run_has_taken_is_refused():
+    with cluster.Run(SMALL, *TWO) as run, tempfile.TemporaryDirectory() as over:
+        run.start()
+        run.wait_for_step(5)
+        shutil.copy(run.out / "cluster.textproto", over)
+        for command in ("status", "checkpoint", "stop"):
+            said = shoal(command, over, code=78)
+            assert f"the run there is in {run.out}, not in {over}" in said, said
+        run.wait_for_step(run.step() + 10)  # It goes on.
+
+
 def health_is_of_the_process_or_of_its_role():
     with cluster.Run(SMALL, *TWO) as run:
         run.start()
@@ -114,4 +127,5 @@ def an_address_where_nobody_is_says_so():
 if __name__ == "__main__":
     cluster.main([status_names_everybody, status_says_who_holds_it_up,
                   a_checkpoint_is_durable_when_the_command_returns, stop_ends_the_run_as_ctrl_c_does,
+                  a_directory_whose_address_another_run_has_taken_is_refused,
                   health_is_of_the_process_or_of_its_role, an_address_where_nobody_is_says_so])
