@@ -1,18 +1,104 @@
 #include "runtime/observability/http_server.h"
 
 #include <httplib.h>
+#include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 
 namespace shoal {
 namespace {
 
-constexpr size_t kThreads = 2;
-constexpr time_t kTimeoutSeconds = 2;
+// So many connections can be idle or slow before others wait for them.
+constexpr size_t kThreads = 16;
+// For the whole request, and again for the whole answer, however the bytes come in or go out.
+constexpr absl::Duration kRequestTime = absl::Seconds(1);
+constexpr absl::Duration kAnswerTime = absl::Seconds(2);
+constexpr size_t kMaxRequestBytes = 16 << 10;
+
+// One connection's bytes, with a deadline for all of them: the library has one only for each read,
+// which a peer that sends a byte now and then never meets.
+class TimedStream : public httplib::Stream {
+ public:
+  explicit TimedStream(socket_t socket)
+      : socket_(socket), request_end_(absl::Now() + kRequestTime) {}
+
+  bool is_readable() const override { return Await(POLLIN, request_end_); }
+  bool is_writable() const override { return Await(POLLOUT, absl::Now() + kAnswerTime); }
+
+  // The library asks for one byte at a time.
+  ssize_t read(char* to, size_t size) override {
+    if (begin_ == end_) {
+      if (received_ >= kMaxRequestBytes || !is_readable()) return -1;
+      const ssize_t count = recv(socket_, buffer_, sizeof(buffer_), MSG_DONTWAIT);
+      if (count <= 0) return count;
+      received_ += static_cast<size_t>(count);
+      begin_ = 0;
+      end_ = static_cast<size_t>(count);
+    }
+    const size_t count = std::min(size, end_ - begin_);
+    std::copy_n(buffer_ + begin_, count, to);
+    begin_ += count;
+    return static_cast<ssize_t>(count);
+  }
+
+  ssize_t write(const char* from, size_t size) override {
+    if (answer_end_ == absl::InfiniteFuture()) answer_end_ = absl::Now() + kAnswerTime;
+    while (Await(POLLOUT, answer_end_)) {
+      const ssize_t count = send(socket_, from, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (count >= 0 || (errno != EAGAIN && errno != EINTR)) return count;
+    }
+    return -1;
+  }
+
+  // Not asked for: who the peer is makes no difference.
+  void get_remote_ip_and_port(std::string& /*ip*/, int& /*port*/) const override {}
+  void get_local_ip_and_port(std::string& /*ip*/, int& /*port*/) const override {}
+  socket_t socket() const override { return socket_; }
+
+ private:
+  bool Await(decltype(pollfd::events) events, absl::Time end) const {
+    pollfd entry = {socket_, events, 0};
+    while (true) {
+      const int64_t left = absl::ToInt64Milliseconds(absl::Ceil(end - absl::Now(), kTick));
+      const int ready = poll(&entry, 1, static_cast<int>(std::max<int64_t>(left, 0)));
+      if (ready >= 0 || errno != EINTR) return ready > 0;
+    }
+  }
+
+  static constexpr absl::Duration kTick = absl::Milliseconds(1);
+
+  const socket_t socket_;
+  const absl::Time request_end_;
+  absl::Time answer_end_ = absl::InfiniteFuture();  // From the first byte of the answer on.
+  size_t received_ = 0;
+  char buffer_[4096];
+  size_t begin_ = 0, end_ = 0;  // What of buffer_ was not read yet.
+};
+
+// One request on each connection, in bounded time.
+class TimedServer : public httplib::Server {
+ private:
+  bool process_and_close_socket(socket_t socket) override {
+    bool is_done = false;
+    {
+      TimedStream stream(socket);
+      bool is_closed = false;
+      is_done = process_request(stream, /*close_connection=*/true, is_closed, nullptr);
+    }
+    shutdown(socket, SHUT_RDWR);
+    close(socket);
+    return is_done;
+  }
+};
 
 // Two servers on one port would share its connections at random: the second one has to fail.
 void SetSocketOptions(socket_t socket) {
@@ -47,7 +133,7 @@ std::string HostOf(absl::string_view address) {
 
 }  // namespace
 
-HttpServer::HttpServer() : server_(std::make_unique<httplib::Server>()) {}
+HttpServer::HttpServer() : server_(std::make_unique<TimedServer>()) {}
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& address,
                                                               Answer answer) {
@@ -55,9 +141,6 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string&
   httplib::Server& server = *result->server_;
   server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
   server.set_socket_options(&SetSocketOptions);
-  server.set_keep_alive_max_count(1);
-  server.set_read_timeout(kTimeoutSeconds);
-  server.set_write_timeout(kTimeoutSeconds);
   server.set_payload_max_length(1 << 10);
   server.set_pre_routing_handler(
       [answer = std::move(answer)](const httplib::Request& request, httplib::Response& reply) {

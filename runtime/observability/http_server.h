@@ -22,14 +22,16 @@ struct HttpResponse {
 };
 
 // Answers GET on one port with what a function says: pages for people, probes and scrapers, not for
-// load. Everything else is refused with 405.
+// load. Everything else is refused with 405. One request for each connection; it has to be there
+// within a second, so that idle and slow connections keep nobody from an answer for long: sixteen
+// of them keep nobody waiting at all, and so many more do for one second.
 class HttpServer {
  public:
-  // On the server's threads, two at a time at most. `query` is what follows the '?', as sent.
+  // On the server's threads, sixteen at a time at most. `query` is what follows the '?', as sent.
   using Answer = std::function<HttpResponse(absl::string_view path, absl::string_view query)>;
 
-  // `address` is host:port or [v6]:port ; port 0: any free
-  // one. FAILED_PRECONDITION: it cannot be listened on.
+  // `address` is host:port or [v6]:port ; port 0: any free one. FAILED_PRECONDITION: it cannot be
+  // listened on.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address,
                                                            Answer answer);
   // Waits for answers under way, and at most a few seconds for requests that are not there whole.

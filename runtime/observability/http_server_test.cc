@@ -6,12 +6,16 @@
 
 #include <cstdlib>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/notification.h"
 #include "base/unique_fd.h"
 
 namespace shoal {
@@ -28,15 +32,22 @@ HttpResponse Echo(absl::string_view path, absl::string_view query) {
   return response;
 }
 
-// All that the server sends for a request on a connection of its own.
-std::string Send(const HttpServer& server, const std::string& request) {
+// A connection to the server; invalid if there is none.
+UniqueFd Connect(const HttpServer& server) {
   const std::string& address = server.address();
   UniqueFd fd(socket(AF_INET, SOCK_STREAM, 0));
   sockaddr_in to = {};
   to.sin_family = AF_INET;
   to.sin_port = htons(static_cast<uint16_t>(std::atoi(address.c_str() + address.rfind(':') + 1)));
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)) != 0) return "no connection";
+  if (connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)) != 0) return UniqueFd();
+  return fd;
+}
+
+// All that the server sends for a request on a connection of its own.
+std::string Send(const HttpServer& server, const std::string& request) {
+  const UniqueFd fd = Connect(server);
+  if (!fd.is_valid()) return "no connection";
   if (write(fd.get(), request.data(), request.size()) != static_cast<ssize_t>(request.size())) {
     return "not written";
   }
@@ -73,6 +84,65 @@ TEST(HttpServerTest, HeadHasNoBodyAndOthersAreRefused) {
   EXPECT_THAT(Send(**server, "POST /a HTTP/1.0\r\nContent-Length: 0\r\n\r\n"),
               StartsWith("HTTP/1.1 405 Method Not Allowed"));
   EXPECT_THAT(Send(**server, "nonsense\r\n\r\n"), HasSubstr(" 400 Bad Request"));
+}
+
+// Connections on which a byte of an endless request is sent every tenth of a second.
+class Drips {
+ public:
+  Drips(const HttpServer& server, size_t count) {
+    for (size_t i = 0; i < count; ++i) fds_.push_back(Connect(server));
+    for (const UniqueFd& fd : fds_) send(fd.get(), "GET /", 5, MSG_NOSIGNAL);
+    thread_ = std::thread([this] {
+      while (!end_.WaitFor(absl::Milliseconds(100))) {
+        for (const UniqueFd& fd : fds_) send(fd.get(), "a", 1, MSG_NOSIGNAL);
+      }
+    });
+  }
+  ~Drips() {
+    end_.Notify();
+    thread_.join();
+  }
+
+ private:
+  std::vector<UniqueFd> fds_;
+  Notification end_;
+  std::thread thread_;
+};
+
+TEST(HttpServerTest, IdleAndDrippingConnectionsKeepNobodyFromAnAnswer) {
+  auto server = HttpServer::Start("127.0.0.1:0", &Echo);
+  ASSERT_TRUE(server.ok()) << server.status();
+  std::vector<UniqueFd> idle;
+  for (int i = 0; i < 20; ++i) idle.push_back(Connect(**server));
+  const Drips drips(**server, 20);
+  for (int i = 0; i < 3; ++i) {
+    const absl::Time start = absl::Now();
+    EXPECT_THAT(Send(**server, "GET /healthz HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 200 OK"));
+    EXPECT_LT(absl::Now() - start, absl::Seconds(8));
+  }
+}
+
+TEST(HttpServerTest, ARequestHasASecondHoweverItsBytesCome) {
+  auto server = HttpServer::Start("127.0.0.1:0", &Echo);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const UniqueFd fd = Connect(**server);
+  char byte;
+  const absl::Time start = absl::Now();
+  EXPECT_LE(read(fd.get(), &byte, 1), 0) << "nothing was asked for";
+  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+  const std::string endless = absl::StrCat("GET /a HTTP/1.1\r\nA: ", std::string(100 << 10, 'a'));
+  const std::string answer = Send(**server, endless);
+  EXPECT_THAT(answer, testing::Not(HasSubstr("200 OK")));
+}
+
+TEST(HttpServerTest, ALongAnswerArrivesWhole) {
+  auto server = HttpServer::Start("127.0.0.1:0", [](absl::string_view, absl::string_view) {
+    HttpResponse response;
+    response.body = std::string(4 << 20, 'a') + "z";
+    return response;
+  });
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_THAT(Send(**server, "GET /a HTTP/1.1\r\n\r\n"), EndsWith("aaz"));
 }
 
 TEST(HttpServerTest, APortInUseIsNamed) {
