@@ -31,9 +31,11 @@
 #include "runtime/process/child.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/monitoring_port.h"
+#include "runtime/process/protocol_version.h"
 #include "runtime/process/run_lock.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/process/task_credentials.h"
+#include "runtime/process/version.h"
 #include "runtime/rpc/credentials.h"
 
 namespace shoal {
@@ -130,8 +132,15 @@ absl::Status RunInThisProcess(const TrainRoles& roles, TaskOptions options,
   RETURN_IF_ERROR(WriteAtomically(*options.file_system,
                                   absl::StrCat(options.run.out(), "/cluster.textproto"),
                                   "# One process: there is no cluster.\n"));
-  TaskMonitor monitor(
-      {options.task, options.run.name(), options.run.out(), "one process", options.clock});
+  TaskMonitor::Options shown;
+  shown.task = options.task;
+  shown.run_name = options.run.name();
+  shown.run_directory = options.run.out();
+  shown.version = kVersion;
+  shown.protocol = kProtocolVersion;
+  shown.cluster = "one process";
+  shown.clock = options.clock;
+  TaskMonitor monitor(std::move(shown));
   options.monitor = &monitor;
   if (flags.metrics_address.empty()) return roles.run_local(options);
   ASSIGN_OR_RETURN(

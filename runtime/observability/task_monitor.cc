@@ -13,8 +13,6 @@
 #include "runtime/observability/json.h"
 #include "runtime/observability/metric_page.h"
 #include "runtime/observability/process_metrics.h"
-#include "runtime/process/protocol_version.h"
-#include "runtime/process/version.h"
 
 namespace shoal {
 namespace {
@@ -135,7 +133,7 @@ absl::Duration TaskMonitor::uptime() const { return options_.clock->Now() - star
 std::string TaskMonitor::StatusText() const {
   std::string text = absl::StrFormat("%s of run %s in %s\nshoal %s, process %d on %s, up %s\n",
                                      options_.task.ToString(), options_.run_name,
-                                     options_.run_directory, kVersion, getpid(), HostName(),
+                                     options_.run_directory, options_.version, getpid(), HostName(),
                                      absl::FormatDuration(absl::Trunc(uptime(), absl::Seconds(1))));
   if (!options_.cluster.empty()) absl::StrAppend(&text, "cluster: ", options_.cluster, "\n");
   MutexLock lock(&mutex_);
@@ -148,7 +146,7 @@ std::string TaskMonitor::StatusJson() const {
   json.Add("task", options_.task.ToString())
       .Add("run", options_.run_name)
       .Add("run_directory", options_.run_directory)
-      .Add("version", kVersion)
+      .Add("version", options_.version)
       .Add("process_id", static_cast<uint64_t>(getpid()))
       .Add("host", HostName())
       .Add("uptime_seconds", absl::ToDoubleSeconds(uptime()))
@@ -165,8 +163,8 @@ std::string TaskMonitor::Metrics() const {
   MetricPage page;
   page.SetLabels(LabelsOf(options_.task));
   page.AddGauge("shoal_build_info", "1; what runs here is in the labels.", 1,
-                {{"version", kVersion},
-                 {"protocol", absl::StrCat(kProtocolVersion)},
+                {{"version", options_.version},
+                 {"protocol", absl::StrCat(options_.protocol)},
                  {"compiler", __VERSION__},
                  {"run", options_.run_name}});
   AddProcessMetrics(&page);

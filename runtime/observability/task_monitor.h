@@ -46,6 +46,8 @@ class TaskMonitor {
     TaskId task;  // Of the process: the labels of what is about all of it.
     std::string run_name;
     std::string run_directory;
+    std::string version;           // Of the program,
+    uint32_t protocol = 0;         // and of what it speaks with the others.
     std::string cluster;           // Who the others are, in one line; may be empty.
     const Clock* clock = nullptr;  // Borrowed.
   };

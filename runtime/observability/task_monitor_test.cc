@@ -35,6 +35,8 @@ class TaskMonitorTest : public ::testing::Test {
     TaskMonitor::Options options;
     options.task = {Job::kChief, 0};
     options.run_name = "small";
+    options.version = "2.5";
+    options.protocol = 3;
     options.run_directory = "/runs/small";
     options.clock = &clock_;
     return options;
@@ -74,7 +76,8 @@ TEST_F(TaskMonitorTest, MetricsCarryTheirRole) {
   EXPECT_THAT(text, HasSubstr("shoal_global_step{role=\"worker\",task=\"2\"} 0"));
   EXPECT_THAT(text, HasSubstr("shoal_ready{role=\"chief\",task=\"0\"} 0"));
   EXPECT_THAT(text, HasSubstr("process_resident_memory_bytes{role=\"chief\",task=\"0\"} "));
-  EXPECT_THAT(text, HasSubstr("shoal_build_info{role=\"chief\",task=\"0\",version=\"1.0\""));
+  EXPECT_THAT(
+      text, HasSubstr("shoal_build_info{role=\"chief\",task=\"0\",version=\"2.5\",protocol=\"3\""));
 }
 
 TEST_F(TaskMonitorTest, StatusIsTextAndJson) {

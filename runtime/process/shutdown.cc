@@ -57,9 +57,25 @@ void ShutdownNotification::Request(int signal) {
     requested_ = true;
     signal_ = signal;
     callbacks.swap(callbacks_);
+    ++running_;
     changed_.NotifyAll();
   }
+  Call(callbacks);
+}
+
+void ShutdownNotification::Call(const std::vector<std::function<void()>>& callbacks) {
   for (const std::function<void()>& callback : callbacks) callback();
+  MutexLock lock(&mutex_);
+  --running_;
+  changed_.NotifyAll();
+}
+
+void ShutdownNotification::Close() {
+  MutexLock lock(&mutex_);
+  closed_ = true;
+  callbacks_.clear();
+  asked_.clear();
+  while (running_ > 0) changed_.Wait(&mutex_);
 }
 
 bool ShutdownNotification::requested() const {
@@ -91,6 +107,7 @@ bool ShutdownNotification::WaitFor(absl::Duration timeout) {
 void ShutdownNotification::Subscribe(std::function<void()> callback) {
   {
     MutexLock lock(&mutex_);
+    if (closed_) return;
     if (!requested_) {
       callbacks_.push_back(std::move(callback));
       return;
@@ -106,13 +123,14 @@ void ShutdownNotification::Ask(AskedFor what) {
     for (const auto& [known, callback] : asked_) {
       if (known == what) callbacks.push_back(callback);
     }
+    ++running_;
   }
-  for (const std::function<void()>& callback : callbacks) callback();
+  Call(callbacks);
 }
 
 void ShutdownNotification::OnAsked(AskedFor what, std::function<void()> callback) {
   MutexLock lock(&mutex_);
-  asked_.emplace_back(what, std::move(callback));
+  if (!closed_) asked_.emplace_back(what, std::move(callback));
 }
 
 int ExitCodeOf(const absl::Status& status, const ShutdownNotification& shutdown) {
@@ -139,9 +157,15 @@ SignalWatcher::SignalWatcher(const SignalOptions& options, ShutdownNotification*
       shutdown_(shutdown),
       signals_(std::move(signals)),
       stop_(std::move(stop)),
+      end_([this] { shutdown_->Request(first_signal_); }),
+      checkpoint_([this] { shutdown_->Ask(AskedFor::kCheckpoint); }),
+      status_([this] { shutdown_->Ask(AskedFor::kStatus); }),
+      reload_([this] { shutdown_->Ask(AskedFor::kReload); }),
       thread_([this] { Loop(); }) {}
 
 SignalWatcher::~SignalWatcher() {
+  // First: if one of them hangs, signals still end the process.
+  for (Errand* errand : {&end_, &checkpoint_, &status_, &reload_}) errand->Close();
   const uint64_t one = 1;
   if (write(stop_.get(), &one, sizeof(one)) != sizeof(one)) std::perror("eventfd");
   thread_.join();
@@ -164,9 +188,9 @@ void SignalWatcher::Loop() {
 }
 
 void SignalWatcher::OnSignal(int signal) {
-  if (signal == SIGUSR1) return shutdown_->Ask(AskedFor::kCheckpoint);
-  if (signal == SIGUSR2) return shutdown_->Ask(AskedFor::kStatus);
-  if (signal == SIGHUP && options_.hang_up_reloads) return shutdown_->Ask(AskedFor::kReload);
+  if (signal == SIGUSR1) return checkpoint_.Ask();
+  if (signal == SIGUSR2) return status_.Ask();
+  if (signal == SIGHUP && options_.hang_up_reloads) return reload_.Ask();
   if (first_signal_ != 0) {
     if (!options_.on_second) _exit(128 + signal);
     options_.on_second(signal);
@@ -174,7 +198,7 @@ void SignalWatcher::OnSignal(int signal) {
   }
   first_signal_ = signal;
   hard_exit_ = absl::Now() + options_.hard_exit_after;
-  shutdown_->Request(signal);
+  end_.Ask();
 }
 
 void RaiseFileLimit() {

@@ -3,7 +3,8 @@
 // A role waits for, or subscribes to, the ShutdownNotification; the SignalWatcher of main turns
 // signals into it: SIGINT and SIGTERM (and SIGHUP, where it does not mean to reload) into the end,
 // SIGUSR1, SIGUSR2 and SIGHUP into what else can be asked for. A second SIGINT or SIGTERM ends the
-// process at once; 15 s after the first one it is ended even if something hangs.
+// process at once; 15 s after the first one it is ended even if something hangs, be it in what was
+// subscribed: that never runs on the thread that reads signals.
 #ifndef SHOAL_RUNTIME_PROCESS_SHUTDOWN_H_
 #define SHOAL_RUNTIME_PROCESS_SHUTDOWN_H_
 
@@ -20,6 +21,7 @@
 
 #include "base/mutex.h"
 #include "base/unique_fd.h"
+#include "runtime/process/errand.h"
 
 namespace shoal {
 
@@ -44,19 +46,28 @@ class ShutdownNotification {
   bool WaitFor(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // `callback` runs once, on the thread that requests, or at once here if that has happened. It
-  // must not block and must outlive the notification's last request.
+  // must not block and must outlive the notification's last request, or Close.
   void Subscribe(std::function<void()> callback) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Calls what was subscribed to it. `callback` runs on the thread that asks, each time; it must
-  // not block and must outlive the notification.
+  // outlive the notification, or Close.
   void Ask(AskedFor what) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnAsked(AskedFor what, std::function<void()> callback) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Waits for callbacks under way on other threads; none is called after it. Requests are still
+  // noted.
+  void Close() ABSL_LOCKS_EXCLUDED(mutex_);
+
  private:
+  // After running_ was raised for them.
+  void Call(const std::vector<std::function<void()>>& callbacks) ABSL_LOCKS_EXCLUDED(mutex_);
+
   mutable Mutex mutex_;
   CondVar changed_;
   bool requested_ ABSL_GUARDED_BY(mutex_) = false;
   int signal_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  int running_ ABSL_GUARDED_BY(mutex_) = 0;  // Threads that call callbacks.
   std::vector<std::function<void()>> callbacks_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::pair<AskedFor, std::function<void()>>> asked_ ABSL_GUARDED_BY(mutex_);
 };
@@ -98,8 +109,9 @@ class SignalWatcher {
   ShutdownNotification* const shutdown_;
   const UniqueFd signals_;  // signalfd
   const UniqueFd stop_;     // eventfd
-  int first_signal_ = 0;    // Of the watcher's thread.
+  int first_signal_ = 0;    // Of the watcher's thread; set once, before end_ is asked for.
   absl::Time hard_exit_ = absl::InfiniteFuture();
+  Errand end_, checkpoint_, status_, reload_;  // What may block, or hang.
   std::thread thread_;
 };
 

@@ -4,12 +4,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
 #include <thread>
 #include <utility>
 
 #include "gtest/gtest.h"
 
+#include "base/notification.h"
 #include "runtime/process/exit_code.h"
 
 namespace shoal {
@@ -43,6 +45,28 @@ TEST(ShutdownNotificationTest, WakesThreadsThatWait) {
   std::thread waiter([&shutdown] { shutdown.Wait(); });
   shutdown.Request();
   waiter.join();
+}
+
+TEST(ShutdownNotificationTest, CloseWaitsForWhatIsUnderWayAndNothingIsCalledAfterIt) {
+  ShutdownNotification shutdown;
+  Notification entered, never;
+  std::atomic<int> calls{0};
+  shutdown.OnAsked(AskedFor::kStatus, [&] {
+    entered.Notify();
+    never.WaitFor(absl::Milliseconds(50));
+    ++calls;
+  });
+  shutdown.Subscribe([&] { ++calls; });
+  std::thread asker([&shutdown] { shutdown.Ask(AskedFor::kStatus); });
+  entered.Wait();
+  shutdown.Close();
+  EXPECT_EQ(calls, 1);
+  asker.join();
+  shutdown.Ask(AskedFor::kStatus);
+  shutdown.Request(SIGTERM);
+  shutdown.Subscribe([&] { ++calls; });
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(shutdown.signal(), SIGTERM);
 }
 
 // What a forked process with a watcher ends with. `act` runs in it after the watcher has started.
@@ -91,6 +115,42 @@ TEST(SignalWatcherTest, AProcessThatHangsIsEnded) {
                          [](ShutdownNotification*) {
                            kill(getpid(), SIGTERM);
                            while (true) pause();
+                           return 0;
+                         }),
+            143);
+}
+
+TEST(SignalWatcherTest, AStatusThatHangsKeepsNoSignalFromItsEffect) {
+  EXPECT_EQ(ExitStatusOf(SignalOptions(),
+                         [](ShutdownNotification* shutdown) {
+                           alarm(20);  // What hangs fails.
+                           Notification hangs, saved, never;
+                           shutdown->OnAsked(AskedFor::kStatus, [&] {
+                             hangs.Notify();
+                             never.Wait();
+                           });
+                           shutdown->OnAsked(AskedFor::kCheckpoint, [&] { saved.Notify(); });
+                           kill(getpid(), SIGUSR2);
+                           hangs.Wait();
+                           kill(getpid(), SIGUSR1);
+                           saved.Wait();
+                           kill(getpid(), SIGTERM);
+                           shutdown->Wait();
+                           return ExitCodeOf(absl::CancelledError(), *shutdown);
+                         }),
+            143);
+}
+
+TEST(SignalWatcherTest, ASubscriberThatHangsIsEndedWithTheProcess) {
+  SignalOptions options;
+  options.hard_exit_after = absl::Milliseconds(20);
+  EXPECT_EQ(ExitStatusOf(options,
+                         [](ShutdownNotification* shutdown) {
+                           alarm(20);
+                           Notification never;
+                           shutdown->Subscribe([&] { never.Wait(); });
+                           kill(getpid(), SIGTERM);
+                           never.Wait();
                            return 0;
                          }),
             143);

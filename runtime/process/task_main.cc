@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -26,9 +27,11 @@
 #include "runtime/process/child.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/monitoring_port.h"
+#include "runtime/process/protocol_version.h"
 #include "runtime/process/route.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/process/task_credentials.h"
+#include "runtime/process/version.h"
 #include "runtime/rpc/credentials.h"
 
 namespace shoal {
@@ -170,6 +173,8 @@ TaskMonitor::Options MonitorOptions(const TaskOptions& options) {
   monitor.task = options.task;
   monitor.run_name = options.run.name();
   monitor.run_directory = options.run.out();
+  monitor.version = kVersion;
+  monitor.protocol = kProtocolVersion;
   monitor.cluster = DescribeCluster(options);
   monitor.clock = options.clock;
   return monitor;
@@ -234,11 +239,11 @@ absl::Status RunWithSurroundings(TaskOptions* options, const TaskFlags& flags, c
   options->clock = &clock;
   options->file_system = file_system.get();
   options->shutdown = shutdown;
-  const auto monitor = std::make_shared<TaskMonitor>(MonitorOptions(*options));
-  options->monitor = monitor.get();
-  shutdown->OnAsked(AskedFor::kStatus, [weak = std::weak_ptr<TaskMonitor>(monitor)] {
-    if (const std::shared_ptr<TaskMonitor> running = weak.lock()) LogStatus(*running);
-  });
+  TaskMonitor monitor(MonitorOptions(*options));
+  options->monitor = &monitor;
+  // What signals ask for reads what is above.
+  const absl::Cleanup no_more_requests = [shutdown] { shutdown->Close(); };
+  shutdown->OnAsked(AskedFor::kStatus, [&monitor] { LogStatus(monitor); });
   shutdown->OnAsked(AskedFor::kReload, [log] {
     const absl::Status opened = SetUpLog(log);
     LOG(INFO) << "told to reload: the log goes on here" << (opened.ok() ? "" : "; ")

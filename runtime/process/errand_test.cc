@@ -1,0 +1,53 @@
+#include "runtime/process/errand.h"
+
+#include <atomic>
+
+#include "gtest/gtest.h"
+
+#include "base/notification.h"
+
+namespace shoal {
+namespace {
+
+TEST(ErrandTest, WhoeverAsksDoesNotWaitAndRequestsMeanwhileAreOne) {
+  Notification entered, go_on, again;
+  std::atomic<int> runs{0}, at_once{0};
+  Errand errand([&] {
+    EXPECT_EQ(++at_once, 1);
+    if (++runs == 1) {
+      entered.Notify();
+      EXPECT_TRUE(go_on.WaitFor(absl::Seconds(30)));
+    } else {
+      again.Notify();
+    }
+    --at_once;
+  });
+  errand.Ask();
+  ASSERT_TRUE(entered.WaitFor(absl::Seconds(30)));
+  for (int i = 0; i < 10; ++i) errand.Ask();
+  EXPECT_EQ(runs, 1);
+  go_on.Notify();
+  ASSERT_TRUE(again.WaitFor(absl::Seconds(30)));
+  errand.Close();
+  EXPECT_EQ(runs, 2);
+}
+
+TEST(ErrandTest, CloseWaitsForTheOneUnderWayAndNothingRunsAfterIt) {
+  Notification entered, never;
+  std::atomic<int> done{0};
+  Errand errand([&] {
+    entered.Notify();
+    EXPECT_FALSE(never.WaitFor(absl::Milliseconds(50)));
+    ++done;
+  });
+  errand.Ask();
+  ASSERT_TRUE(entered.WaitFor(absl::Seconds(30)));
+  errand.Close();
+  EXPECT_EQ(done, 1);
+  errand.Ask();
+  errand.Close();
+  EXPECT_EQ(done, 1);
+}
+
+}  // namespace
+}  // namespace shoal
