@@ -60,8 +60,8 @@ class Hosts:
 class Launch(cluster.Run):
     """One `shoal launch`. Its processes, here and on the hosts, are found by the run's directory."""
 
-    def __init__(self, hosts, *flags, hosts_file=None, secure=False):
-        super().__init__(SMALL, f"--hosts={hosts_file or hosts.file}", f"--ssh_config={hosts.config}",
+    def __init__(self, hosts, *flags, hosts_file=None, config=None, secure=False):
+        super().__init__(SMALL, f"--hosts={hosts_file or hosts.file}", f"--ssh_config={config or hosts.config}",
                          "--num_ps_tasks=2", "--num_replicas=3", *flags)
         self.command[1] = "launch"
         if not secure:
@@ -91,6 +91,18 @@ def it_trains_over_mutual_tls_and_leaves_nothing(hosts):
         run.finish()
         assert run.summary()["status"] == "finished", run.summary()
         assert "launch --hosts=" in run.output, run.output
+        run.assert_nothing_left()
+
+
+def a_configuration_for_logins_of_ones_own_disturbs_nothing(hosts):
+    config = hosts.directory / "own_logins"
+    # Two logins cannot both have the port, and a client that insists ends.
+    config.write_text("Host *\n  RemoteCommand tmux\n  RequestTTY yes\n  LocalForward 18222 localhost:22\n"
+                      "  ExitOnForwardFailure yes\n  ForkAfterAuthentication yes\n  StdinNull yes\n"
+                      "  SessionType none\n" + hosts.config.read_text())
+    with Launch(hosts, "--num_epochs=1", "--eval_every=0", config=config) as run:
+        run.finish()
+        assert run.summary()["status"] == "finished", run.summary()
         run.assert_nothing_left()
 
 
@@ -188,7 +200,8 @@ def a_host_that_does_not_fit_is_named_and_nothing_is_started(hosts):
         run.assert_nothing_left()
 
 
-TESTS = [it_trains_over_mutual_tls_and_leaves_nothing, ctrl_c_makes_a_checkpoint_and_leaves_nothing,
+TESTS = [it_trains_over_mutual_tls_and_leaves_nothing, a_configuration_for_logins_of_ones_own_disturbs_nothing,
+         ctrl_c_makes_a_checkpoint_and_leaves_nothing,
          a_killed_launcher_leaves_a_checkpoint_and_nothing_else, a_killed_worker_is_started_again_where_it_was,
          a_killed_ps_is_started_again_and_the_run_goes_on, tasks_end_on_a_host_that_was_cut_off,
          a_host_that_does_not_fit_is_named_and_nothing_is_started]

@@ -3,12 +3,21 @@
 Real sshds are in tests/cluster/ssh_test.py."""
 import os
 import pathlib
+import re
+import shlex
 import signal
+import time
 
 import cluster
 from by_hand_test import SMALL
 
 GREETS = '#!/bin/bash\necho "Welcome to $0"\necho "a notice" >&2\nexec sh -c "${@: -1}"\n'
+GREETS_WITHOUT_AN_END = '#!/bin/bash\nprintf hi\nexec sh -c "${@: -1}"\n'
+# `attend` and the task run with a clock that can be set, and `attend` waits 4 s for a sign of life.
+SETS_THE_CLOCK = '''#!/bin/bash
+export LD_PRELOAD={library} STEPPED_CLOCK={file}
+exec sh -c "$(sed "s/ 'attend' / 'attend' '--patience=4' /" <<<"${{@: -1}}")"
+'''
 REFUSES = '#!/bin/bash\necho "Permission denied (publickey)." >&2\nexit 255\n'
 
 
@@ -23,15 +32,17 @@ class Launch(cluster.Run):
         (directory / "ssh").chmod(0o755)
         self.command[1] = "launch"
         self.command.append(f"--hosts={directory / 'hosts'}")
+        self.environment = {}
         self.path = f"{directory}:{os.environ['PATH']}"
 
     def start(self):
-        before = os.environ["PATH"]
-        os.environ["PATH"] = self.path
+        before = dict(os.environ)
+        os.environ.update(self.environment, PATH=self.path)
         try:
             return super().start()
         finally:
-            os.environ["PATH"] = before
+            os.environ.clear()
+            os.environ.update(before)
 
 
 def a_launched_run_gives_the_bytes_of_a_local_one():
@@ -42,6 +53,47 @@ def a_launched_run_gives_the_bytes_of_a_local_one():
         assert "localhost: Welcome to" in (run.out / "logs" / "chief-0.log").read_text(), run.logs()
     with cluster.Run(SMALL, *flags) as run:
         assert run.finish().digest() == digest
+
+
+def a_login_shell_may_print_without_an_end_of_line():
+    with Launch(GREETS_WITHOUT_AN_END, "--num_epochs=1", "--eval_every=0") as run:
+        run.finish()
+        assert "localhost: hi\n" in (run.out / "logs" / "ps-0.log").read_text(), run.logs()
+        run.assert_nothing_left()
+
+
+def setting_the_clock_ends_nothing():
+    library = pathlib.Path("tests/real_process/libstepped_clock.so").resolve()
+    # An hour forward there, an hour back here: nobody has heard of anybody for long, or nobody speaks for long.
+    for where, seconds in (("there", 3600), ("here", -3600)):
+        with Launch(GREETS, "--num_epochs=100000", "--eval_every=0") as run:
+            file = pathlib.Path(run.directory.name) / "seconds"
+            (pathlib.Path(run.directory.name) / "ssh").write_text(
+                SETS_THE_CLOCK.format(library=library if where == "there" else "", file=file))
+            if where == "here":
+                run.environment = {"LD_PRELOAD": str(library), "STEPPED_CLOCK": str(file)}
+            run.start()
+            run.wait_for_step(10)
+            file.write_text(str(seconds))
+            time.sleep(6)  # longer than `attend` waits
+            run.wait_for_step(run.step() + 20)
+            run.process.send_signal(signal.SIGTERM)
+            assert run.wait() == 143, f"{where}: {run.output}\n{run.logs()}"
+            assert "died" not in run.output, f"{where}: {run.output}"
+            run.assert_nothing_left()
+
+
+def how_to_go_on_works_as_it_is_printed():
+    with Launch(GREETS, "--num_epochs=1", "--eval_every=0", "--insecure") as run:
+        run.finish()
+        (command,) = re.findall(r"^go on: +(.*) --num_epochs=N", run.output, re.MULTILINE)
+        assert " --insecure " in command, command
+        run.command = shlex.split(command) + ["--num_epochs=2"]
+        steps = run.summary()["steps"]
+        run.process = None
+        run.finish()
+        assert run.summary()["steps"] == 2 * steps, run.summary()
+        run.assert_nothing_left()
 
 
 def a_killed_launcher_leaves_a_checkpoint_and_nothing_else():
@@ -81,6 +133,8 @@ def a_host_without_the_program_is_named():
 
 
 if __name__ == "__main__":
-    cluster.main([a_launched_run_gives_the_bytes_of_a_local_one, a_killed_launcher_leaves_a_checkpoint_and_nothing_else,
+    cluster.main([a_launched_run_gives_the_bytes_of_a_local_one, a_login_shell_may_print_without_an_end_of_line,
+                  setting_the_clock_ends_nothing, how_to_go_on_works_as_it_is_printed,
+                  a_killed_launcher_leaves_a_checkpoint_and_nothing_else,
                   a_task_that_is_killed_is_said_with_its_signal_and_started_again,
                   a_host_that_refuses_ends_the_launch_with_its_words, a_host_without_the_program_is_named])
