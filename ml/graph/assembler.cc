@@ -249,20 +249,12 @@ void Assembler::ChooseRecorded() {
   }
 }
 
-absl::Status Assembler::OpenGroup() {
-  if (plan_.group.empty()) return absl::OkStatus();
-  std::vector<int> indices;
-  for (int device : plan_.group) {
-    indices.push_back(static_cast<int>(request_.placer.devices[device].device_index.value_or(0)));
-  }
-  ASSIGN_OR_RETURN(const std::shared_ptr<DeviceGroup> group,
-                   backends_[plan_.group[0]]->open_group(indices));
+void Assembler::JoinGroup() {
   for (size_t rank = 0; rank < plan_.group.size(); ++rank) {
-    program_of(plan_.group[rank]).group = group;
+    program_of(plan_.group[rank]).group = plan_.device_group;
     program_of(plan_.group[rank]).rank = static_cast<int>(rank);
   }
-  ChooseOwners();
-  return absl::OkStatus();
+  if (!plan_.group.empty()) ChooseOwners();
 }
 
 std::string Assembler::Describe(const PlanStep& step, const std::string& device) const {
@@ -292,7 +284,7 @@ absl::StatusOr<std::unique_ptr<Executable>> Assembler::Assemble() {
   for (size_t d = 0; d < order_.size(); ++d) {
     if (program_device_[d] >= 0) RETURN_IF_ERROR(MakeDevice(static_cast<int>(d)));
   }
-  RETURN_IF_ERROR(OpenGroup());
+  JoinGroup();
   if (request_.record_steps) ChooseRecorded();
   RETURN_IF_ERROR(PlaceMemory());
   RETURN_IF_ERROR(FillConstants());

@@ -72,7 +72,7 @@ class Assembler {
   bool MayBeLate(int step) const;
   absl::Status OpenDevice(int device, DeviceProgram* program) const;
   absl::Status MakeDevice(int device);
-  absl::Status OpenGroup();
+  void JoinGroup();
   // Empty if it is.
   std::string WhyNotRecorded(int device);
   void ChooseRecorded();

@@ -92,7 +92,7 @@ absl::StatusOr<std::unique_ptr<Executable>> Compile(const CompileRequest& reques
     plan.RemoveUnused();
   }
   if (request.choose_layouts) ChooseLayouts(backends, &plan);
-  if (request.group_devices) FindGroup(backends, &plan);
+  if (request.group_devices) FindGroup(backends, placer.devices, &plan);
   InsertBorderCopies(backends, &plan);
   SplitGroupSums(&plan);
   return Assemble(request, backends, std::move(plan));

@@ -39,7 +39,8 @@ struct CompileRequest {
   int threads_per_device = 1;
   // Devices of one type with memory of their own add what they compute as a group, where their
   // backend has groups, and a variable that all read goes up to one of them, which gives it to the
-  // others. For clones that only meet in their sums; others exchange plain copies all the same.
+  // others. For clones that only meet in their sums; others exchange plain copies all the same,
+  // as do devices whose group cannot be opened.
   bool group_devices = false;
   // Devices with memory of their own record their steps in the second run and replay them from then
   // on, where they wait for no other device and no step draws random numbers; else a line of log

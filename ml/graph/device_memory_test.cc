@@ -134,6 +134,13 @@ class DeviceMemoryTest : public testing::Test {
     return told;
   }
 
+  static SimulatedDeviceOptions TwoDevices(SimulatedTraffic* traffic) {
+    SimulatedDeviceOptions options;
+    options.num_devices = 2;
+    options.traffic = traffic;
+    return options;
+  }
+
   static int Count(const std::string& text, const char* part) {
     int count = 0;
     for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
@@ -144,7 +151,7 @@ class DeviceMemoryTest : public testing::Test {
 
   KernelBackend cpu_ = CpuKernelBackend();
   SimulatedTraffic traffic_;
-  SimulatedDeviceOptions options_{2, {}, -1, &traffic_};
+  SimulatedDeviceOptions options_ = TwoDevices(&traffic_);
   KernelBackend simulated_;
   Graph graph_;
   GraphBuilder builder_{&graph_};
@@ -401,6 +408,38 @@ TEST_F(DeviceMemoryTest, AGroupOfWhichADeviceFailsIsGivenUp) {
   EXPECT_EQ(executable->status().message(), "the simulated device has failed");
 }
 
+// The rank's own sums would wait for the others, and the others for it.
+TEST_F(DeviceMemoryTest, AGroupOfWhichACallFailsIsGivenUp) {
+  BuildClone(0, "/gpu:0");
+  BuildClone(1, "/gpu:1");
+  std::vector<Output> fetches;
+  for (size_t v = 0; v < gradients_[0].size(); ++v) {
+    const auto on = builder_.WithDevice(v % 2 == 0 ? "/gpu:0" : "/gpu:1");
+    fetches.push_back(ops::AddN(builder_, {gradients_[0][v], gradients_[1][v]}));
+  }
+  for (int64_t call : {0, 5, 9}) {
+    options_.failing_group_call = call;
+    CompileRequest request = RequestFor(fetches, {"/cpu:0", "/gpu:0", "/gpu:1"});
+    request.group_devices = true;
+    const auto executable = CompileOrDie(request);
+    EXPECT_EQ(Told(executable.get(), InitialValues(graph_, 1)), std::vector<int>()) << call;
+    EXPECT_EQ(executable->status().message(), "the simulated group has failed");
+  }
+}
+
+TEST_F(DeviceMemoryTest, DevicesWhoseGroupCannotBeOpenedExchangePlainCopies) {
+  options_.group_status = absl::InternalError("no shared memory is left");
+  BuildClone(0, "/gpu:0");
+  BuildClone(1, "/gpu:1");
+  const std::vector<Output> fetches = Sums();
+  CompileRequest request = RequestFor(fetches, {"/cpu:0", "/gpu:0", "/gpu:1"});
+  request.group_devices = true;
+  const auto executable = CompileOrDie(request);
+  EXPECT_EQ(Count(executable->ToString(), "GroupPart("), 0);
+  ExpectBytesOfTheCpu(fetches, executable.get());
+  EXPECT_EQ(traffic_.group_sums + traffic_.broadcasts, 0);
+}
+
 // The second run records; what goes up and what comes in is still each run's own.
 TEST_F(DeviceMemoryTest, RecordedStepsAreReplayedWithEachRunsValues) {
   BuildClone(0, "/gpu:0");
@@ -450,6 +489,7 @@ TEST_F(DeviceMemoryTest, AGroupAddsAfterEachReplay) {
   ExpectBytesOfTheCpu(fetches, executable.get());
   EXPECT_EQ(traffic_.replays, 2 * 49);
   EXPECT_EQ(traffic_.group_sums, 50 * 4);
+  EXPECT_EQ(traffic_.batches, 2 * 50 + 2 * 49);  // variables in every run; sums of every replay
 }
 
 TEST_F(DeviceMemoryTest, WhatCannotBeRecordedIsDoneStepByStep) {

@@ -161,12 +161,14 @@ absl::Status DeviceTransfers::HandOut(const RunBindings& bindings,
 }
 
 // What is still in the queues after an error uses kernels and memory that the caller may free.
-absl::Status DeviceTransfers::Finish(const RunBindings& bindings,
-                                     absl::FunctionRef<absl::Status()> check,
-                                     Executable::OnFinal on_final) {
-  const absl::Status handed_out = HandOut(bindings, check, on_final);
+void DeviceTransfers::Finish(const RunBindings& bindings, absl::FunctionRef<absl::Status()> check,
+                             absl::FunctionRef<void(const absl::Status&)> fail,
+                             Executable::OnFinal on_final) {
+  absl::Status status = check();
+  if (status.ok()) status = HandOut(bindings, check, on_final);
+  if (!status.ok()) fail(status);
   const absl::Status synchronized = options_.device->Synchronize();
-  return handed_out.ok() ? synchronized : handed_out;
+  if (status.ok() && !synchronized.ok()) fail(synchronized);
 }
 
 }  // namespace shoal

@@ -61,10 +61,12 @@ class DeviceTransfers {
   void RecordAfterStep(int step);
   void AfterReplay();
   // Waits for the groups in their order and tells of each output once its bytes are in place.
-  // Nothing is told after an error, of this device or of `check`, which is asked when a group has
-  // come down: whether all that it may depend on went well. The queues are empty afterwards.
-  absl::Status Finish(const RunBindings& bindings, absl::FunctionRef<absl::Status()> check,
-                      Executable::OnFinal on_final);
+  // Nothing is told after an error, of this device or of `check`, which is asked first and when a
+  // group has come down: whether all that it may depend on went well. The queues are empty
+  // afterwards: an error is told to `fail`, so that others in the device's group do not keep them
+  // waiting.
+  void Finish(const RunBindings& bindings, absl::FunctionRef<absl::Status()> check,
+              absl::FunctionRef<void(const absl::Status&)> fail, Executable::OnFinal on_final);
 
  private:
   struct Group {

@@ -4,7 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/log.h"
 #include "ml/graph/plan.h"
+#include "ml/kernels/device_group.h"
 
 namespace shoal {
 namespace {
@@ -15,8 +17,8 @@ bool HasOwnMemory(const DeviceBackends& backends, int device) {
 
 class GroupSearch {
  public:
-  GroupSearch(const DeviceBackends& backends, Plan* plan)
-      : backends_(backends), plan_(*plan), consumers_(plan->Consumers()) {}
+  GroupSearch(const DeviceBackends& backends, absl::Span<const DeviceSpec> devices, Plan* plan)
+      : backends_(backends), devices_(devices), plan_(*plan), consumers_(plan->Consumers()) {}
   void Run();
 
  private:
@@ -24,8 +26,10 @@ class GroupSearch {
   int DeviceOf(int value) const;
   std::vector<int> UsedDevices() const;
   bool IsSumOf(const std::vector<int>& group, const PlanStep& step) const;
+  absl::StatusOr<std::shared_ptr<DeviceGroup>> Open(const std::vector<int>& group) const;
 
   const DeviceBackends& backends_;
+  const absl::Span<const DeviceSpec> devices_;
   Plan& plan_;
   const std::vector<std::vector<int>> consumers_;
 };
@@ -65,6 +69,15 @@ bool GroupSearch::IsSumOf(const std::vector<int>& group, const PlanStep& step) c
   return true;
 }
 
+absl::StatusOr<std::shared_ptr<DeviceGroup>> GroupSearch::Open(
+    const std::vector<int>& group) const {
+  std::vector<int> indices;
+  for (int device : group) {
+    indices.push_back(static_cast<int>(devices_[device].device_index.value_or(0)));
+  }
+  return backends_[group[0]]->open_group(indices);
+}
+
 // Devices that read what others compute (a batch norm over all clones) might wait for each other
 // in another order than the group does: these exchange plain copies.
 void GroupSearch::Run() {
@@ -87,13 +100,22 @@ void GroupSearch::Run() {
       if (from >= 0 && from != step.device) return;
     }
   }
+  absl::StatusOr<std::shared_ptr<DeviceGroup>> opened = Open(group);
+  if (!opened.ok()) {
+    LOG(WARNING) << "the devices exchange plain copies, not as a group: "
+                 << opened.status().message();
+    return;
+  }
+  plan_.device_group = *std::move(opened);
   for (int sum : sums) plan_.steps[sum].op = kGroupSum;
   plan_.group = group;
 }
 
 }  // namespace
 
-void FindGroup(const DeviceBackends& backends, Plan* plan) { GroupSearch(backends, plan).Run(); }
+void FindGroup(const DeviceBackends& backends, absl::Span<const DeviceSpec> devices, Plan* plan) {
+  GroupSearch(backends, devices, plan).Run();
+}
 
 void SplitGroupSums(Plan* plan) {
   const size_t num_steps = plan->steps.size();

@@ -4,6 +4,7 @@
 #define SHOAL_ML_GRAPH_PLAN_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,8 @@
 #include "ml/graph/graph.h"
 
 namespace shoal {
+
+class DeviceGroup;
 
 enum class ValueSource { kStep, kFeed, kVariable };
 
@@ -46,6 +49,7 @@ struct Plan {
   // Devices that are a group, by rank: their sums over clones are the group's, and values that all
   // of them read go up to one of them. Empty: there is none.
   std::vector<int> group;
+  std::shared_ptr<DeviceGroup> device_group;  // of these, open
 
   int AddValue(const TensorSpec& spec, int producer, int index);
   // Steps that read each value; -1 stands for a fetch.
@@ -89,13 +93,14 @@ inline constexpr char kCopyFromHost[] = "CopyFromHost";  // a step of the device
 inline constexpr char kCopyFromPeer[] = "CopyFromPeer";  // likewise
 void InsertBorderCopies(const DeviceBackends& backends, Plan* plan);
 
-// Finds the group of the devices with memory of their own that have something to do, and the sums
-// that are its own: from then on kGroupSum, which reads in several memories. After the copies at
+// Finds and opens the group of the devices with memory of their own that have something to do, and
+// the sums that are its own: from then on kGroupSum, which reads in several memories. No group, and
+// a line of log, if it cannot be opened. After the copies at
 // borders these are split: kGroupPart gives one device's part, the root's has the sum. Last, all
 // devices of the group get their parts in the same order (group_sums.cc).
 inline constexpr char kGroupSum[] = "GroupSum";
 inline constexpr char kGroupPart[] = "GroupPart";
-void FindGroup(const DeviceBackends& backends, Plan* plan);
+void FindGroup(const DeviceBackends& backends, absl::Span<const DeviceSpec> devices, Plan* plan);
 void SplitGroupSums(Plan* plan);
 void OrderGroupParts(const Plan& plan, std::vector<std::vector<int>>* order);
 

@@ -1,5 +1,6 @@
 #include "ml/graph/program.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -204,8 +205,8 @@ void Program::RunQueuedSteps(int device_index) {
     ReplaySteps(device_index);
   }
   const auto check = [this] { return Check(); };
-  const absl::Status status = device.transfers->Finish(*bindings_, check, *on_final_);
-  if (!status.ok()) Fail(status);
+  const auto fail = [this](const absl::Status& status) { Fail(status); };
+  device.transfers->Finish(*bindings_, check, fail, *on_final_);
 }
 
 void Program::EnqueueSteps(int device_index) {
@@ -247,15 +248,39 @@ void Program::RecordSteps(DeviceProgram* program) {
   if (!status.ok()) LOG(INFO) << device.name << " does not replay its steps: " << status.message();
 }
 
+bool Program::IsGroupPart(const ProgramStep& step) {
+  return step.kernel == nullptr && step.copy == ProgramStep::Copy::kGroupPart;
+}
+
+void Program::ReduceGroupPart(const DeviceProgram& program, const ProgramStep& step) {
+  void* const* operands = parts_.operands.data() + step.operands;
+  program.group->ReduceSum(program.rank, step.root, static_cast<const float*>(operands[0]),
+                           static_cast<float*>(operands[1]), step.copy_bytes / sizeof(float));
+}
+
+// Behind all that is in the compute queue, as one piece of work.
+void Program::ReduceGroupParts(DeviceProgram* program) {
+  DeviceProgram& device = *program;
+  const auto first = std::find_if(device.steps.begin(), device.steps.end(), IsGroupPart);
+  if (first == device.steps.end()) return;
+  device.device->Record(Device::Queue::kCompute, first->computed.get());
+  device.device->Await(Device::Queue::kGroup, *first->computed);
+  device.group->StartBatch(device.rank);
+  for (const ProgramStep& step : device.steps) {
+    if (IsGroupPart(step)) ReduceGroupPart(device, step);
+  }
+  device.group->EndBatch(device.rank);
+}
+
 // What others wait for is told when all is in the queue, sums with the group come last.
 void Program::ReplaySteps(int device_index) {
   DeviceProgram& device = parts_.devices[device_index];
   device.device->Replay(device.recording.get());
+  ReduceGroupParts(&device);
   for (ProgramStep& step : device.steps) {
-    if (step.kernel == nullptr && step.copy == ProgramStep::Copy::kGroupPart) {
-      CopyOnQueue(device, step);
-    }
-    if (step.done != nullptr) device.device->Record(Device::Queue::kCompute, step.done.get());
+    if (step.done == nullptr) continue;
+    const auto queue = IsGroupPart(step) ? Device::Queue::kGroup : Device::Queue::kCompute;
+    device.device->Record(queue, step.done.get());
   }
   device.transfers->AfterReplay();
   Report(device_index, static_cast<int>(device.steps.size()));
@@ -299,8 +324,7 @@ Device::Queue Program::CopyOnQueue(DeviceProgram& program, ProgramStep& step) {
     case ProgramStep::Copy::kGroupPart:
       device.Record(Queue::kCompute, step.computed.get());
       device.Await(Queue::kGroup, *step.computed);
-      program.group->ReduceSum(program.rank, step.root, static_cast<const float*>(operands[0]),
-                               static_cast<float*>(operands[1]), step.copy_bytes / sizeof(float));
+      ReduceGroupPart(program, step);
       queue = Queue::kGroup;
       break;
     case ProgramStep::Copy::kToHost:
@@ -341,6 +365,7 @@ void Program::Await(const DeviceProgram& device, const ProgramStep::Wait& wait) 
     return;
   }
   const absl::Status waited = step.done->Wait();
+  if (device.device != nullptr) device.device->Activate();
   const absl::Status status = waited.ok() ? Check() : waited;
   if (!status.ok()) Fail(status);
 }

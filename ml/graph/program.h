@@ -123,6 +123,9 @@ class Program : public Executable {
   void EnqueueSteps(int device);
   void RecordSteps(DeviceProgram* device);
   void ReplaySteps(int device);
+  static bool IsGroupPart(const ProgramStep& step);
+  void ReduceGroupPart(const DeviceProgram& device, const ProgramStep& step);
+  void ReduceGroupParts(DeviceProgram* device);
   void RunStep(const DeviceProgram& device, const ProgramStep& step);
   // Into which it was put.
   Device::Queue CopyOnQueue(DeviceProgram& device, ProgramStep& step);

@@ -22,7 +22,8 @@ class Device {
   // the device does with others of its type (device_group.h).
   enum class Queue { kCompute, kDownload, kGroup };
 
-  // A point in a queue, recorded anew in every run.
+  // A point in a queue, recorded anew in every run. A thread of another device that has called Wait
+  // or HasPassed calls its own device's Activate() again.
   class Event {
    public:
     virtual ~Event() = default;

@@ -19,11 +19,11 @@ class DeviceGroup {
   virtual void ReduceSum(int rank, int root, const float* from, float* to, size_t count) = 0;
   // `data` of all ranks = that of the root.
   virtual void Broadcast(int rank, int root, void* data, size_t bytes) = 0;
-  // Calls of the rank in between are one piece of work, started at its end.
+  // Calls of the rank in between are one piece of work, started at its end. No Abort in between.
   virtual void StartBatch(int rank) = 0;
   virtual void EndBatch(int rank) = 0;
   // A rank has failed and will not come: nobody waits for it any more, and no result means
-  // anything. Any thread.
+  // anything. Any thread. A call that fails tells its device and aborts the group by itself.
   virtual void Abort() = 0;
 };
 

@@ -200,9 +200,12 @@ class SimulatedDevice final : public Device {
   // In the compute queue. Whether the kernel should run.
   bool StartKernel() {
     if (traffic_.kernels++ != failing_kernel_) return true;
-    MutexLock lock(&mutex_);
-    status_ = absl::InternalError("the simulated device has failed");
+    Fail("the simulated device has failed");
     return false;
+  }
+  void Fail(absl::string_view message) {
+    MutexLock lock(&mutex_);
+    if (status_.ok()) status_ = absl::InternalError(message);
   }
 
  private:
@@ -229,8 +232,13 @@ class SimulatedDevice final : public Device {
 // ends the process here.
 class SimulatedGroup final : public DeviceGroup {
  public:
-  SimulatedGroup(std::vector<std::shared_ptr<SimulatedDevice>> devices, SimulatedTraffic* traffic)
-      : devices_(std::move(devices)), traffic_(*traffic), calls_(devices_.size(), 0) {}
+  SimulatedGroup(std::vector<std::shared_ptr<SimulatedDevice>> devices,
+                 const SimulatedDeviceOptions& options)
+      : devices_(std::move(devices)),
+        traffic_(*options.traffic),
+        failing_call_(options.failing_group_call),
+        calls_(devices_.size(), 0),
+        has_failed_(devices_.size(), false) {}
 
   void ReduceSum(int rank, int root, const float* from, float* to, size_t count) override {
     const float* own = Untagged(from);
@@ -262,7 +270,7 @@ class SimulatedGroup final : public DeviceGroup {
       });
     });
   }
-  void StartBatch(int /*rank*/) override {}
+  void StartBatch(int /*rank*/) override { ++traffic_.batches; }
   void EndBatch(int /*rank*/) override {}
   void Abort() override {
     {
@@ -283,7 +291,20 @@ class SimulatedGroup final : public DeviceGroup {
   };
 
   void Enqueue(int rank, absl::AnyInvocable<void()> work) {
+    {
+      MutexLock lock(&mutex_);
+      if (num_calls_++ == failing_call_) {
+        has_failed_[rank] = true;
+        devices_[rank]->Fail("the simulated group has failed");
+      }
+      if (has_failed_[rank]) work = [this] { AwaitAbort(); };
+    }
     devices_[rank]->Enqueue(Device::Queue::kGroup, std::move(work));
+  }
+
+  void AwaitAbort() {
+    MutexLock lock(&mutex_);
+    while (!is_aborted_) changed_.Wait(&mutex_);
   }
 
   template <typename Work>
@@ -311,9 +332,12 @@ class SimulatedGroup final : public DeviceGroup {
 
   const std::vector<std::shared_ptr<SimulatedDevice>> devices_;
   SimulatedTraffic& traffic_;
+  const int64_t failing_call_;
   Mutex mutex_;
   CondVar changed_;
-  std::vector<int64_t> calls_ ABSL_GUARDED_BY(mutex_);  // by rank
+  std::vector<int64_t> calls_ ABSL_GUARDED_BY(mutex_);    // by rank
+  std::vector<bool> has_failed_ ABSL_GUARDED_BY(mutex_);  // by rank
+  int64_t num_calls_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<int64_t, Round> rounds_ ABSL_GUARDED_BY(mutex_);
   bool is_aborted_ ABSL_GUARDED_BY(mutex_) = false;
 };
@@ -379,9 +403,10 @@ KernelBackend SimulatedBackend(const KernelBackend& inner, SimulatedDeviceOption
   if (shared->options.has_groups) {
     backend.open_group =
         [shared](absl::Span<const int> indices) -> absl::StatusOr<std::shared_ptr<DeviceGroup>> {
+      RETURN_IF_ERROR(shared->options.group_status);
       std::vector<std::shared_ptr<SimulatedDevice>> members;
       for (int index : indices) members.push_back(shared->devices[index]);
-      return std::make_shared<SimulatedGroup>(std::move(members), shared->options.traffic);
+      return std::make_shared<SimulatedGroup>(std::move(members), shared->options);
     };
   }
   backend.has_kernel = [shared](absl::string_view op, absl::Span<const TensorSpec>,

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+
 #include "ml/kernels/kernel.h"
 
 namespace shoal {
@@ -22,6 +24,7 @@ struct SimulatedTraffic {
   std::atomic<int64_t> uploaded_bytes{0};
   std::atomic<int64_t> replays{0};
   std::atomic<int64_t> group_sums{0}, broadcasts{0};  // of a group, not of each rank
+  std::atomic<int64_t> batches{0};                    // of each rank
   std::atomic<int64_t> allocated_bytes{0};
 };
 
@@ -34,6 +37,11 @@ struct SimulatedDeviceOptions {
   SimulatedTraffic* traffic = nullptr;  // outlives the backend; may be null
   // Whether they form groups, which add in the order of ranks, in memory.
   bool has_groups = true;
+  // What opening a group says.
+  absl::Status group_status = absl::OkStatus();
+  // The group's call with this number fails the device of its rank, counted from 0 over all ranks
+  // and runs; later ones of that rank wait until the group is aborted. -1: none does.
+  int64_t failing_group_call = -1;
   // Whether they can record.
   bool has_recordings = true;
 };

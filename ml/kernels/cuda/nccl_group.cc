@@ -36,9 +36,11 @@ class NcclGroup final : public DeviceGroup {
     std::vector<int> indices;
     for (auto& rank : ranks_) indices.push_back(rank->device->index());
     std::vector<ncclComm_t> communicators(ranks_.size());
-    RETURN_IF_ERROR(StatusOf(
+    const absl::Status status = StatusOf(
         ncclCommInitAll(communicators.data(), static_cast<int>(ranks_.size()), indices.data()),
-        "ncclCommInitAll"));
+        "ncclCommInitAll");
+    (void)cudaGetLastError();  // not an error of a launch: without a group there are plain copies
+    RETURN_IF_ERROR(status);
     for (size_t r = 0; r < ranks_.size(); ++r) {
       MutexLock lock(&ranks_[r]->mutex);
       ranks_[r]->communicator = communicators[r];
@@ -56,12 +58,27 @@ class NcclGroup final : public DeviceGroup {
       return ncclBroadcast(data, data, bytes, ncclUint8, root, communicator, stream);
     });
   }
-  // A batch is the calling thread's, which is one rank's.
-  void StartBatch(int rank) override {
-    ranks_[rank]->device->NoteLibraryError(StatusOf(ncclGroupStart(), "ncclGroupStart"));
+  // A batch is the calling thread's, which is one rank's. No communicator goes away within it: the
+  // calls are made at its end.
+  void StartBatch(int index) override ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    Rank& rank = *ranks_[index];
+    rank.mutex.Lock();
+    rank.is_batching = true;
+    rank.batch_status = absl::OkStatus();
+    if (rank.communicator == nullptr) return;
+    rank.batch_status = StatusOf(ncclGroupStart(), "ncclGroupStart");
+    rank.has_group = rank.batch_status.ok();
   }
-  void EndBatch(int rank) override {
-    ranks_[rank]->device->NoteLibraryError(StatusOf(ncclGroupEnd(), "ncclGroupEnd"));
+  void EndBatch(int index) override ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    Rank& rank = *ranks_[index];
+    if (rank.has_group) {
+      const absl::Status ended = StatusOf(ncclGroupEnd(), "ncclGroupEnd");
+      if (rank.batch_status.ok()) rank.batch_status = ended;
+    }
+    rank.is_batching = rank.has_group = false;
+    const absl::Status status = rank.batch_status;
+    rank.mutex.Unlock();
+    if (!status.ok()) Fail(&rank, status);
   }
 
   // Ends the kernels that wait for a rank.
@@ -78,15 +95,39 @@ class NcclGroup final : public DeviceGroup {
     std::shared_ptr<CudaDevice> device;
     Mutex mutex;
     ncclComm_t communicator ABSL_GUARDED_BY(mutex) = nullptr;  // null after an abort
+    // Of the rank's thread, which holds the mutex while it batches.
+    bool is_batching = false, has_group = false;
+    absl::Status batch_status;
   };
 
   template <typename Collective>
   void Call(int index, absl::string_view name, const Collective& collective) {
     Rank& rank = *ranks_[index];
-    MutexLock lock(&rank.mutex);
-    if (rank.communicator == nullptr) return;
-    rank.device->NoteLibraryError(
-        StatusOf(collective(rank.communicator, rank.device->group().stream), name));
+    if (rank.is_batching) {
+      rank.mutex.AssertHeld();
+      if (rank.has_group && rank.batch_status.ok()) {
+        rank.batch_status = CallLocked(&rank, name, collective);
+      }
+      return;
+    }
+    absl::Status status;
+    {
+      MutexLock lock(&rank.mutex);
+      if (rank.communicator != nullptr) status = CallLocked(&rank, name, collective);
+    }
+    if (!status.ok()) Fail(&rank, status);
+  }
+
+  template <typename Collective>
+  absl::Status CallLocked(Rank* rank, absl::string_view name, const Collective& collective)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(rank->mutex) {
+    return StatusOf(collective(rank->communicator, rank->device->group().stream), name);
+  }
+
+  // The others would wait for this rank.
+  void Fail(Rank* rank, const absl::Status& status) {
+    rank->device->NoteLibraryError(status);
+    Abort();
   }
 
   std::vector<std::unique_ptr<Rank>> ranks_;
