@@ -313,9 +313,11 @@ absl::StatusOr<uint64_t> TrainingSession::RequestStop(absl::Time now,
         absl::StrFormat("run_id is %s, not %s", options_.run_id, request.run_id()));
   }
   if (!request.stop() && !CanCut()) {
-    return absl::FailedPreconditionError(absl::StrFormat(
+    const std::string why = absl::StrFormat(
         "no checkpoint can be made in %s at step %d; the newest is of step %d",
-        v1::RunState::Phase_Name(state_.phase()), newest_step(), cuts_.durable_version()));
+        v1::RunState::Phase_Name(state_.phase()), newest_step(), cuts_.durable_version());
+    Note(why);  // Whoever asked by a signal reads it there.
+    return absl::FailedPreconditionError(why);
   }
   if (request.stop() && !stopping_) {
     stopping_ = true;

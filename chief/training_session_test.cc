@@ -268,6 +268,8 @@ TEST_F(TrainingSessionTest, ACheckpointThatCannotBeMadeIsRefused) {
   EXPECT_TRUE(absl::IsFailedPrecondition(refused));
   EXPECT_THAT(refused.message(),
               HasSubstr("in PHASE_PREPARING at step 2; the newest is of step 2"));
+  Act();
+  EXPECT_THAT(notes_, Contains(HasSubstr("no checkpoint can be made in PHASE_PREPARING")));
   v1::RequestStopRequest stop;
   stop.set_stop(true);
   EXPECT_EQ(*session_->RequestStop(now_, stop), 4u) << "made as soon as it trains again";
