@@ -69,8 +69,7 @@ class DenseKernel : public Kernel {
         threads_(request.threads()),
         s_(sizes),
         is_tiled_(TilesAreFaster()) {
-    chunk_ = RowsPerChunk(s_.m, s_.n, threads_);
-    if (is_tiled_) chunk_ = RoundUp(chunk_, product_.rows_per_tile);
+    chunk_ = RowsPerChunk(s_.m, s_.n, threads_, is_tiled_ ? product_.rows_per_tile : 1);
   }
 
   size_t workspace_bytes() const override {
@@ -161,8 +160,8 @@ class DenseGradKernel : public Kernel {
         dinput_bias_(request.num_outputs() - 1),
         has_dz_(s_.activation != Activation::kNone),
         is_tiled_(s_.input_relu && s_.dx_needed && s_.n > 1 && s_.n <= kMostTiledColumns) {
-    chunk_ = RowsPerChunk(s_.m, std::max(s_.n, s_.k), threads_);
-    if (is_tiled_) chunk_ = RoundUp(chunk_, product_.rows_per_tile);
+    const int64_t tile = is_tiled_ ? product_.rows_per_tile : 1;
+    chunk_ = RowsPerChunk(s_.m, std::max(s_.n, s_.k), threads_, tile);
     chunks_ = (s_.m + chunk_ - 1) / chunk_;
   }
 

@@ -108,10 +108,12 @@ TEST(DenseTest, BiasAndActivationFollowTheProduct) {
 
 // Sizes that are computed tile by tile where that is faster: full and partial tiles of rows.
 TEST(DenseTest, ManyRowsGiveTheSameAsFew) {
-  for (const Case& c : {Case{256, 64, 64}, Case{300, 96, 70}, Case{611, 128, 128}}) {
+  for (const Case& c : {Case{256, 64, 64}, Case{300, 96, 70}, Case{611, 128, 128},
+                        Case{300, 64, 300}, Case{611, 128, 784}}) {
     const Value x = RandomFloats({c.m, c.k}, 1), w = RandomFloats({c.k, c.n}, 2);
     const Value bias = RandomFloats({c.n}, 3);
     const std::vector<float> product = Product(c.m, c.n, c.k, x.floats, false, w.floats, false);
+    const double most = c.k > 512 ? 3e-5 : 1e-5;  // rounding grows with the depth
     for (CpuIsa isa : AllIsas()) {
       for (const std::string activation : {"none", "relu"}) {
         for (bool has_bias : {false, true}) {
@@ -126,8 +128,8 @@ TEST(DenseTest, ManyRowsGiveTheSameAsFew) {
           const auto two = RunKernel("Dense", {{"activation", activation}}, inputs,
                                      {{DataType::kFloat32, {c.m, c.n}}}, {2, isa});
           ASSERT_TRUE(one.ok() && two.ok()) << one.status() << two.status();
-          EXPECT_LT(LargestError((*one)[0].floats, want), 1e-5) << c.m << activation;
-          EXPECT_LT(LargestError((*two)[0].floats, want), 1e-5) << c.m << activation;
+          EXPECT_LT(LargestError((*one)[0].floats, want), most) << c.m << activation;
+          EXPECT_LT(LargestError((*two)[0].floats, want), most) << c.m << activation;
         }
       }
     }

@@ -83,13 +83,15 @@ void ParallelGemm(const SimdKernels& simd, int threads, int64_t m, int64_t n, in
   });
 }
 
-int64_t RowsPerChunk(int64_t rows, int64_t widest, int threads) {
+int64_t RowsPerChunk(int64_t rows, int64_t widest, int threads, int64_t tile) {
   const int64_t fitting = (int64_t{1} << 17) / std::max<int64_t>(widest, 1);
   const int64_t most = std::clamp<int64_t>(fitting, 128, 256);
   int64_t chunks = (rows + most - 1) / most;
   if (threads > 1) chunks = (chunks + threads - 1) / threads * threads;
   chunks = std::max<int64_t>(chunks, 1);
-  return std::max<int64_t>((rows + chunks - 1) / chunks, 1);
+  const int64_t chunk = std::max<int64_t>((rows + chunks - 1) / chunks, 1);
+  const int64_t whole = (chunk + tile - 1) / tile * tile;
+  return (rows + whole - 1) / whole < threads ? chunk : whole;
 }
 
 }  // namespace shoal::cpu

@@ -25,8 +25,9 @@ void ParallelGemm(const SimdKernels& simd, int threads, int64_t m, int64_t n, in
                   Matrix b, float* c);
 
 // Rows of c that are worth computing at a time: as many as fit in half a mebibyte of L2 at `widest`
-// columns, but 128 to 256 (every chunk packs b anew), and no thread idle.
-int64_t RowsPerChunk(int64_t rows, int64_t widest, int threads);
+// columns, but 128 to 256 (every chunk packs b anew), and no thread idle. Whole tiles of so many
+// rows, unless these leave fewer chunks than threads.
+int64_t RowsPerChunk(int64_t rows, int64_t widest, int threads, int64_t tile = 1);
 
 }  // namespace shoal::cpu
 

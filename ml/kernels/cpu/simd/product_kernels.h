@@ -14,9 +14,9 @@ namespace shoal::cpu {
 struct BiasedProduct {
   const float* x;       // [rows, k]
   const float* packed;  // w[k, n], packed by pack_columns
-  const float* bias;    // [n, and up to a multiple of columns_per_panel]
+  const float* bias;    // [n]
   float* y;             // [rows, n]: x * w + bias
-  int64_t rows, k, n;
+  int64_t rows, k, n;   // n: whole panels
   bool relu;
 };
 
@@ -27,19 +27,20 @@ struct InputGradient {
   const float* x;       // [rows, k]
   float* dx;            // [rows, k]: dz * w^T where x > 0, else 0
   float* column_sums;   // [k]: the sum of dx over rows; not null
-  int64_t rows, k, n;
+  int64_t rows, k, n;   // made for n <= 256, whose rows stay in L1
 };
 
 struct ProductKernels {
   // Rows are computed so many at a time: multiples of it are fastest.
   int64_t rows_per_tile;
-  // A panel of packed weights is so many columns (rows) of them, the last one filled with zeros.
+  // A panel of packed weights is so many columns (rows) of them; the last one of rows is filled
+  // with zeros.
   int64_t columns_per_panel;
   // Whether biased_product was measured to be faster than oneDNN's product and a pass of its own
   // for the bias.
   bool biased_product_is_faster;
-  // Of w[k, n]; `packed` is 64-byte aligned, and holds k times n rounded up to full panels
-  // (pack_rows: n times k rounded up).
+  // Of w[k, n]; `packed` is 64-byte aligned, and holds k times n, which is whole panels (pack_rows:
+  // n times k rounded up to whole panels).
   void (*pack_columns)(const float* w, int64_t k, int64_t n, float* packed);
   void (*pack_rows)(const float* w, int64_t k, int64_t n, float* packed);
   void (*biased_product)(const BiasedProduct& product);
