@@ -67,6 +67,14 @@ std::optional<CutLedger::Complete> CutLedger::TakeComplete(uint64_t newest) {
   return std::nullopt;
 }
 
+uint64_t CutLedger::newest_taken() const {
+  uint64_t newest = durable_version_;
+  for (const auto& [version, cut] : cuts_) {
+    if (cut.taken) newest = std::max(newest, version);
+  }
+  return newest;
+}
+
 bool CutLedger::has_complete() const {
   return std::any_of(cuts_.begin(), cuts_.end(), [this](const auto& cut) {
     return !cut.second.taken && cut.second.IsComplete(parts_);

@@ -51,6 +51,8 @@ class CutLedger {
   // The next complete cut above the last durable one and not above `newest`, once.
   std::optional<Complete> TakeComplete(uint64_t newest = UINT64_MAX);
   bool has_complete() const;  // one that was not taken
+  // The newest that is durable, or was taken to become so.
+  uint64_t newest_taken() const;
   // The manifest of a cut that was taken is durable.
   void OnDurable(uint64_t version);
   // From a manifest of an earlier life of the run.

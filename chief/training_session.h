@@ -211,7 +211,7 @@ class TrainingSession {
   void DescribeWait(absl::Time now, v1::GetRunStatusResponse* response) const;
 
   void FinishIfDurable();
-  // Workers may be beyond the checkpoint that a stop was for; a resume does those steps again.
+  // Workers may be beyond the last checkpoint of a stop; a resume does those steps again.
   void ForgetLinesAbove(uint64_t version);
   void Fail(const std::string& message,
             absl::StatusCode code = absl::StatusCode::kFailedPrecondition);

@@ -227,7 +227,7 @@ void TrainingSession::FinishIfDurable() {
       stopping_ && (state_.phase() == v1::RunState::PHASE_WAITING ||
                     (cuts_.requested() && cuts_.durable_version() >= cuts_.requested_version()));
   if (at_end) stopping_ = false;
-  if (stopped && !at_end) ForgetLinesAbove(cuts_.durable_version());
+  if (stopped && !at_end) ForgetLinesAbove(cuts_.newest_taken());
   if (at_end || stopped) SetPhase(v1::RunState::PHASE_DONE);
 }
 

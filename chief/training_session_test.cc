@@ -290,6 +290,19 @@ TEST_F(TrainingSessionTest, ACheckpointDuringAStopIsTheStops) {
       absl::IsFailedPrecondition(session_->RequestStop(now_, v1::RequestStopRequest()).status()));
 }
 
+TEST_F(TrainingSessionTest, AStopKeepsTheLinesOfALaterCheckpointThatIsBeingWritten) {
+  StartTraining();
+  v1::RequestStopRequest stop;
+  stop.set_stop(true);
+  const uint64_t version = *session_->RequestStop(now_, stop);
+  Cut(version);
+  Cut(version + 1);
+  ASSERT_EQ(manifests_.size(), 2u);
+  ManifestIsWritten(manifests_[0]);
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
+  EXPECT_EQ(session_->newest_step(), version + 1);
+}
+
 TEST_F(TrainingSessionTest, AWorkerThatComesBackEndsTheWait) {
   StartTraining();
   PassTime(200, ps_);

@@ -251,6 +251,11 @@ absl::Status RunWithSurroundings(TaskOptions* options, const TaskFlags& flags, c
   });
   ASSIGN_OR_RETURN(const std::unique_ptr<MonitoringPort> port, OpenMonitoringPort(*options, flags));
   LOG(INFO) << "cluster " << options->place;
+  // Said before the wait, not after it.
+  const bool serves = options->task.job == Job::kChief || options->task.job == Job::kPs;
+  if (credentials == nullptr && serves && !options->listen_address.empty()) {
+    RETURN_IF_ERROR(CheckListenAddress(options->listen_address, options->insecure));
+  }
   RETURN_IF_ERROR(AwaitChiefsName(options));
   const absl::Status status = run(*options);
   if (status.ok()) {
