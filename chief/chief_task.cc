@@ -1,11 +1,13 @@
 #include "chief/chief_task.h"
 
 #include <grpcpp/impl/service_type.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -18,6 +20,8 @@
 #include "chief/chief_metrics.h"
 #include "chief/resume_point.h"
 #include "runtime/checkpoint/model_export.h"
+#include "runtime/cluster/address.h"
+#include "runtime/cluster/cluster_spec.h"
 #include "runtime/config/run_config.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/report_address.h"
@@ -153,7 +157,7 @@ absl::Status ChiefTask::WriteRunFile(uint32_t replicas_to_aggregate, uint64_t sl
 }
 
 absl::Status ChiefTask::RecordStart(const ClusterSpec& cluster) {
-  if (!cluster.ps().empty() || !cluster.workers().empty()) {
+  if (!cluster.empty()) {
     RETURN_IF_ERROR(WriteAtomically(*options_.file_system,
                                     absl::StrCat(options_.run.out(), "/cluster.textproto"),
                                     cluster.ToText()));
@@ -278,6 +282,29 @@ void StopOnRequest(ShutdownNotification* shutdown, const std::shared_ptr<ChiefTa
   });
 }
 
+namespace {
+
+// What the run's directory says of where its tasks are: at least where to ask for the chief.
+ClusterSpec ClusterServedAt(const TaskOptions& options, const std::string& listens_at) {
+  ClusterSpec cluster = options.cluster;
+  // Where worker 0 hosts the chief, its address is in the list of workers.
+  if (!cluster.chief().empty() || (options.hosts_chief && !cluster.workers().empty())) {
+    return cluster;
+  }
+  std::string host = options.advertised_address.empty() ? listens_at : options.advertised_address;
+  if (absl::StartsWith(host, "unix:")) return cluster;
+  host.resize(host.rfind(':'));
+  const std::string port = listens_at.substr(listens_at.rfind(':'));
+  if (IsWildcardAddress(host + port)) {
+    char name[256] = {};
+    host = gethostname(name, sizeof(name) - 1) == 0 ? name : "localhost";
+  }
+  cluster.set_chief(host + port);
+  return cluster;
+}
+
+}  // namespace
+
 absl::Status RunChief(const TaskOptions& options) {
   const uint32_t num_ps_tasks = NumPsProcesses(options.run);
   if (num_ps_tasks == 0) {
@@ -303,12 +330,7 @@ absl::Status RunChief(const TaskOptions& options) {
   server_options.services = {service.get()};
   ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> server, GrpcServer::Create(server_options));
   server->SetServing(true);
-  ClusterSpec cluster = options.cluster;
-  if (cluster.chief().empty()) {
-    const std::string& advertised = options.advertised_address;
-    cluster.set_chief(advertised.empty() ? server->address() : advertised);
-  }
-  RETURN_IF_ERROR(task->RecordStart(cluster));
+  RETURN_IF_ERROR(task->RecordStart(ClusterServedAt(options, server->address())));
   RETURN_IF_ERROR(ReportAddress(options.report_fd, server->address()));
   LOG(INFO) << "chief of " << options.run.name() << " serves at " << server->address();
   StopOnRequest(options.shutdown, task);

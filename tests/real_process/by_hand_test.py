@@ -144,7 +144,19 @@ def a_worker_of_another_run_is_refused():
         assert "num_replicas: worker/0 was told 9, but the chief's run has 1" in run.log("worker"), run.logs()
 
 
+def a_run_by_hand_can_be_asked_by_its_directory():
+    with ByHand() as run:
+        address = run.start_chief("--listen_address=0.0.0.0:0", "--insecure", "--num_epochs=1000")
+        asked = subprocess.run([cluster.shoal_binary(), "status", str(run.out)], capture_output=True, text=True,
+                               timeout=60, check=False)
+        assert asked.returncode == 0, f"{asked.stderr}\n{run.logs()}"
+        assert "waiting" in asked.stdout, asked.stdout
+        port = address[address.rfind(":"):]
+        assert port in (run.out / "cluster.textproto").read_text(), f"not {port}"
+
+
 if __name__ == "__main__":
-    cluster.main([the_example_of_the_help_runs, a_worker_of_another_run_is_refused, a_chief_serves_on_all_addresses, all_addresses_without_plaintext_are_refused,
+    cluster.main([the_example_of_the_help_runs, a_worker_of_another_run_is_refused, a_chief_serves_on_all_addresses,
+                  a_run_by_hand_can_be_asked_by_its_directory, all_addresses_without_plaintext_are_refused,
                   a_chief_whose_tasks_stay_away_ends_and_names_them, a_task_whose_chief_stays_away_ends,
                   training_without_workers_ends])

@@ -93,6 +93,9 @@ def worker_0_hosts_the_chief():
             code = tasks.wait(job, index)
             assert code == 0, f"{job}/{index} ends with {code}\n{tasks.all_said()}"
         assert '"finished"' in (tasks.out / "summary.json").read_text()
+        asked = subprocess.run([shoal_binary(), "status", str(tasks.out)], capture_output=True, text=True,
+                               timeout=60, check=False)
+        assert asked.returncode == 138, f"the file that the chief wrote is not understood: {asked.stderr}"
 
 
 def two_ps_with_one_port():

@@ -89,6 +89,12 @@ class Evaluator {
       ASSIGN_OR_RETURN(const bool found, EvaluateNewest());
       if (found) continue;
       if (is_finished) return absl::OkStatus();
+      if (summary.ok() && summary->status == "finished" && !std::exchange(is_said_, true)) {
+        LOG(WARNING) << "the run ended at step " << summary->steps
+                     << ", but this run file and these flags let it go further: waits for it to be "
+                        "resumed. To end with the run, start with --run="
+                     << options_.run.out() << "/run.textproto";
+      }
       options_.shutdown->WaitFor(kPoll);
     }
     return absl::CancelledError("told to stop");
@@ -157,6 +163,7 @@ class Evaluator {
   const std::string root_;
   EvaluatorSource* const source_;
   std::set<std::string> looked_at_;  // Names.
+  bool is_said_ = false;             // That the run ended earlier than this file says.
   std::unique_ptr<EvaluationLog> log_;
   std::unique_ptr<CheckpointEvaluator> evaluator_;
 };
