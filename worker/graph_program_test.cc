@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "ml/graph/graph_runner.h"
 #include "ml/graph/ops.h"
@@ -14,6 +17,7 @@
 #include "ml/nn/layers.h"
 #include "ml/nn/losses.h"
 #include "ml/nn/model_builder.h"
+#include "ml/nn/normalization_layers.h"
 #include "runtime/config/run_config.h"
 
 namespace shoal {
@@ -376,6 +380,54 @@ ModelOutputs Classify(GraphBuilder& builder, absl::Span<const Output> batch, dou
       AddLoss(builder, LossKind::kSparseSoftmaxCrossEntropy, outputs.predictions, batch[1]);
   outputs.correct_count = CorrectCount(builder, outputs.predictions, batch[1]);
   return outputs;
+}
+
+// Clones that exchange the moments of a batch norm, forward and backward.
+ModelOutputs SynchronizedModel(GraphBuilder& builder, absl::Span<const Output> batch, bool train) {
+  BatchNormOptions norm;
+  norm.sync_clones = true;
+  norm.is_training = train;
+  DenseOptions layer;
+  layer.units = 9;
+  layer.weight_decay = 0.01;
+  const Output x = Activate(builder, BatchNorm(builder, Dense(builder, batch[0], layer), norm),
+                            Activation::kTanh);
+  layer.units = kFeatures;
+  ModelOutputs outputs;
+  outputs.predictions = Dense(builder, x, layer);
+  outputs.loss = AddLoss(builder, LossKind::kMeanSquaredError, outputs.predictions, batch[1]);
+  return outputs;
+}
+
+TEST(GraphProgramTest, SynchronizedClonesAreSummedWhereOthersAreAndGiveTheBytesOfCpus) {
+  const auto make = [](const char* devices, const char* variables) {
+    SimulatedDeviceOptions simulated;
+    simulated.num_devices = 3;
+    GraphProgram::Options options = OwnModel(SynchronizedModel);
+    options.run = RunOn(devices, variables);
+    options.run.mutable_deployment()->set_log_device_placement(true);
+    options.fields[1].example = {DataType::kFloat32, {kFeatures}};
+    options.accelerators = {SimulatedBackend(CpuKernelBackend(), simulated)};
+    auto program = GraphProgram::Create(std::move(options));
+    EXPECT_TRUE(program.ok()) << program.status();
+    return *std::move(program);
+  };
+  const std::map<std::string, std::vector<std::string>> summed = {
+      {"cpu", {"CPU:0"}}, {"first_device", {"GPU:0"}}, {"mirrored", {"GPU:0", "GPU:1", "GPU:2"}}};
+  for (const auto& [variables, devices] : summed) {
+    const auto on_cpus = make("/cpu:0,/cpu:1,/cpu:2", variables.c_str());
+    const auto on_gpus = make("/gpu:0,/gpu:1,/gpu:2", variables.c_str());
+    EXPECT_EQ(SummingDevices(*on_gpus), devices) << variables;
+    for (int64_t examples : {kExamples, int64_t{7}, int64_t{2}}) {
+      const Computed a = TrainOn(on_cpus.get(), examples);
+      const Computed b = TrainOn(on_gpus.get(), examples);
+      EXPECT_EQ(a.result.loss_sum, b.result.loss_sum) << variables << " " << examples;
+      for (size_t v = 0; v < a.gradients.size(); ++v) {
+        EXPECT_EQ(a.gradients[v].span<float>(), b.gradients[v].span<float>())
+            << variables << " " << examples << " " << v;
+      }
+    }
+  }
 }
 
 BatchResult EvaluateOn(GraphProgram* program, int64_t examples,

@@ -25,6 +25,13 @@ void Summarize(std::vector<ScalarSummary>* summaries, std::string name, Output v
   if (summaries != nullptr && value.valid()) summaries->push_back({std::move(name), value});
 }
 
+std::vector<GradientAndVariable> PairsOf(const std::vector<Output>& gradients,
+                                         const std::vector<Output>& variables) {
+  std::vector<GradientAndVariable> pairs;
+  for (size_t i = 0; i < variables.size(); ++i) pairs.push_back({gradients[i], variables[i]});
+  return pairs;
+}
+
 // The clone's loss and its gradients; no gradients if there is no loss.
 absl::StatusOr<std::vector<GradientAndVariable>> OptimizeClone(
     GraphBuilder& builder, const Clone& clone, const CloneLoss& loss,
@@ -33,9 +40,7 @@ absl::StatusOr<std::vector<GradientAndVariable>> OptimizeClone(
   const auto in_clone = builder.WithClone(clone.index);
   ASSIGN_OR_RETURN(const std::vector<Output> gradients,
                    BuildGradients(builder, loss.total, variables));
-  std::vector<GradientAndVariable> pairs;
-  for (size_t i = 0; i < variables.size(); ++i) pairs.push_back({gradients[i], variables[i]});
-  return pairs;
+  return PairsOf(gradients, variables);
 }
 
 // What the clones' losses come to, over all clones.
@@ -181,11 +186,10 @@ absl::StatusOr<OptimizedClones> OptimizeClones(GraphBuilder& builder,
   result.data_loss = SumOf(builder, parts.data, "data_loss");
   result.regularization_loss = parts.regularization;
   if (builder.has_clone_sums()) {
-    ASSIGN_OR_RETURN(const std::vector<Output> gradients,
-                     BuildGradients(builder, result.total_loss, variables));
-    clone_gradients.emplace_back();
-    for (size_t i = 0; i < variables.size(); ++i) {
-      clone_gradients[0].push_back({gradients[i], variables[i]});
+    ASSIGN_OR_RETURN(const auto by_clone, BuildCloneGradients(builder, result.total_loss, variables,
+                                                              static_cast<int>(clones.size())));
+    for (const std::vector<Output>& gradients : by_clone) {
+      clone_gradients.push_back(PairsOf(gradients, variables));
     }
   }
   result.gradients = SumClonesGradients(builder, clone_gradients, options.reduce_devices);

@@ -107,7 +107,8 @@ struct OptimizedClones {
   std::vector<ScalarSummary> summaries;
 };
 // Where layers exchange values between the clones, a clone's loss depends on all of them: there the
-// gradients are those of the total loss. InvalidArgument if no clone has any loss.
+// gradients are those of the total loss, summed by clone first. InvalidArgument if no clone has any
+// loss.
 absl::StatusOr<OptimizedClones> OptimizeClones(GraphBuilder& builder,
                                                const std::vector<Clone>& clones,
                                                const OptimizeClonesOptions& options = {});

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/status_macros.h"
 #include "ml/graph/op_definition.h"
 #include "ml/graph/ops.h"
 
@@ -19,12 +20,16 @@ class Differentiator {
   void Run();
   // The gradients of the variables. Sums are added in the order in which their parts become final.
   std::vector<Output> Gradients();
+  // The same by clone.
+  std::vector<std::vector<Output>> CloneGradients(int num_clones);
 
  private:
+  // What flowed back to the output; null if nothing did.
+  std::vector<Output>* PartsOf(Output output);
+  // The variables, those first whose last part is made first.
+  std::vector<size_t> OrderOfVariables();
   // The sum of what flowed back to the output; not valid if nothing did.
   Output GradientOf(Output output);
-  // The last node that flows back to the output; -1 if none does.
-  int LastPartOf(Output output) const;
   bool IsBetween(const Node& node) const { return wanted_[node.id] && IsFloatingOutput(node); }
   static bool IsFloatingOutput(const Node& node) { return IsFloating(node.outputs[0].dtype); }
   void MarkWanted();
@@ -53,38 +58,73 @@ void Differentiator::MarkWanted() {
   }
 }
 
-Output Differentiator::GradientOf(Output output) {
-  if (output.node->id > loss_.node->id) return {};
+std::vector<Output>* Differentiator::PartsOf(Output output) {
+  if (output.node->id > loss_.node->id) return nullptr;
   std::vector<std::vector<Output>>& of_node = flowed_[output.node->id];
-  if (output.index >= static_cast<int>(of_node.size())) return {};
-  std::vector<Output>& parts = of_node[output.index];
-  if (parts.size() > 1) {
-    // Of what belongs to a clone: where that is, for that clone.
-    const Node& node = *output.node;
-    const bool is_of_clone = node.clone_index >= 0;
-    const auto device = builder_.WithDevice(is_of_clone ? node.device.ToString() : "");
-    const auto in_clone =
-        builder_.WithClone(is_of_clone ? node.clone_index : builder_.clone_index());
-    parts = {ops::AddN(builder_, parts)};
+  if (output.index >= static_cast<int>(of_node.size()) || of_node[output.index].empty()) {
+    return nullptr;
   }
-  return parts.empty() ? Output{} : parts[0];
+  return &of_node[output.index];
 }
 
-int Differentiator::LastPartOf(Output output) const {
-  if (output.node->id > loss_.node->id) return -1;
-  const std::vector<std::vector<Output>>& of_node = flowed_[output.node->id];
-  if (output.index >= static_cast<int>(of_node.size())) return -1;
-  int last = -1;
-  for (const Output& part : of_node[output.index]) last = std::max(last, part.node->id);
-  return last;
+// Parts of several clones are added in the order of the clones.
+Output Differentiator::GradientOf(Output output) {
+  std::vector<Output>* parts = PartsOf(output);
+  if (parts == nullptr) return {};
+  if (parts->size() > 1) {
+    // Where the node is, for its clone; that of a variable is where the builder is.
+    const Node& node = *output.node;
+    const bool is_variable = node.variable_index >= 0;
+    std::stable_sort(parts->begin(), parts->end(), [](const Output& a, const Output& b) {
+      return a.node->clone_index < b.node->clone_index;
+    });
+    const auto device = builder_.WithDevice(is_variable ? "" : node.device.ToString());
+    const auto in_clone =
+        builder_.WithClone(node.clone_index >= 0 ? node.clone_index : builder_.clone_index());
+    *parts = {ops::AddN(builder_, *parts)};
+  }
+  return parts->front();
+}
+
+std::vector<size_t> Differentiator::OrderOfVariables() {
+  std::vector<std::pair<int, size_t>> order;  // last part, variable
+  for (size_t v = 0; v < variables_.size(); ++v) {
+    int last = -1;
+    if (const std::vector<Output>* parts = PartsOf(variables_[v])) {
+      for (const Output& part : *parts) last = std::max(last, part.node->id);
+    }
+    order.emplace_back(last, v);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<size_t> variables;
+  for (const auto& [last, v] : order) variables.push_back(v);
+  return variables;
 }
 
 std::vector<Output> Differentiator::Gradients() {
-  std::vector<std::pair<int, size_t>> order;  // last part, variable
-  for (size_t v = 0; v < variables_.size(); ++v) order.emplace_back(LastPartOf(variables_[v]), v);
-  std::sort(order.begin(), order.end());
   std::vector<Output> gradients(variables_.size());
-  for (const auto& [last, v] : order) gradients[v] = GradientOf(variables_[v]);
+  for (size_t v : OrderOfVariables()) gradients[v] = GradientOf(variables_[v]);
+  return gradients;
+}
+
+std::vector<std::vector<Output>> Differentiator::CloneGradients(int num_clones) {
+  std::vector<std::vector<Output>> gradients(num_clones + 1,
+                                             std::vector<Output>(variables_.size()));
+  for (size_t v : OrderOfVariables()) {
+    const std::vector<Output>* parts = PartsOf(variables_[v]);
+    if (parts == nullptr) continue;
+    std::vector<std::vector<Output>> by_clone(num_clones + 1);
+    for (const Output& part : *parts) {
+      const int clone = part.node->clone_index;
+      by_clone[clone < 0 || clone >= num_clones ? num_clones : clone].push_back(part);
+    }
+    for (int clone = 0; clone <= num_clones; ++clone) {
+      if (by_clone[clone].empty()) continue;
+      const auto device = builder_.WithDevice(by_clone[clone][0].node->device.ToString());
+      const auto in_clone = builder_.WithClone(clone < num_clones ? clone : -1);
+      gradients[clone][v] = ops::AddN(builder_, std::move(by_clone[clone]));
+    }
+  }
   return gradients;
 }
 
@@ -124,20 +164,34 @@ void Differentiator::Run() {
   }
 }
 
+absl::Status CheckLoss(const GraphBuilder& builder, Output loss) {
+  if (!builder.status().ok()) return builder.status();
+  if (loss.valid() && loss.shape().rank() == 0 && IsFloating(loss.dtype())) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the loss must be one floating-point number, is ",
+      loss.valid() ? absl::StrCat(loss.name(), " ", loss.spec().ToString()) : "absent"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<Output>> BuildGradients(GraphBuilder& builder, Output loss,
                                                    absl::Span<const Output> variables) {
-  if (!builder.status().ok()) return builder.status();
-  if (!loss.valid() || loss.shape().rank() != 0 || !IsFloating(loss.dtype())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the loss must be one floating-point number, is ",
-        loss.valid() ? absl::StrCat(loss.name(), " ", loss.spec().ToString()) : "absent"));
-  }
+  RETURN_IF_ERROR(CheckLoss(builder, loss));
   const auto scope = builder.WithNameScope("gradients");
   Differentiator differentiator(builder, loss, variables);
   differentiator.Run();
   std::vector<Output> gradients = differentiator.Gradients();
+  if (!builder.status().ok()) return builder.status();
+  return gradients;
+}
+
+absl::StatusOr<std::vector<std::vector<Output>>> BuildCloneGradients(
+    GraphBuilder& builder, Output loss, absl::Span<const Output> variables, int num_clones) {
+  RETURN_IF_ERROR(CheckLoss(builder, loss));
+  const auto scope = builder.WithNameScope("gradients");
+  Differentiator differentiator(builder, loss, variables);
+  differentiator.Run();
+  std::vector<std::vector<Output>> gradients = differentiator.CloneGradients(num_clones);
   if (!builder.status().ok()) return builder.status();
   return gradients;
 }

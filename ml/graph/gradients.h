@@ -18,6 +18,12 @@ namespace shoal {
 absl::StatusOr<std::vector<Output>> BuildGradients(GraphBuilder& builder, Output loss,
                                                    absl::Span<const Output> variables);
 
+// The same by the clone (WithClone) that computes a part, for a loss that several have: [clone, or
+// num_clones for what belongs to none][variable], each a sum on its clone's device, not valid where
+// there is none. The gradient is the sum over the clones.
+absl::StatusOr<std::vector<std::vector<Output>>> BuildCloneGradients(
+    GraphBuilder& builder, Output loss, absl::Span<const Output> variables, int num_clones);
+
 }  // namespace shoal
 
 #endif  // SHOAL_ML_GRAPH_GRADIENTS_H_
