@@ -1,13 +1,11 @@
+// Starts, watches and ends the tasks. What follows when one dies is in launcher_faults.cc.
 #include "deploy/launcher.h"
 
 #include <signal.h>
 
 #include <algorithm>
-#include <deque>
-#include <fstream>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -23,38 +21,17 @@
 #include "runtime/config/run_config.h"
 #include "runtime/observability/progress.h"
 #include "runtime/observability/run_progress.h"
-#include "runtime/process/batch_mark.h"
-#include "runtime/process/exit_code.h"
 #include "runtime/process/shutdown.h"
 
 namespace shoal {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(50);
-// How long the chief may take to end once others have ended because it failed the run.
-constexpr absl::Duration kChiefsWord = absl::Seconds(1);
 // A worker that was started near the end of the run may look for a chief that has gone, one that
 // hung and lost its place may hang for ever. They hold nothing.
 constexpr absl::Duration kOutsidersEnd = absl::Seconds(2);
 // How long a task on another host may take to end at once.
 constexpr absl::Duration kFarEnd = absl::Seconds(10);
-constexpr size_t kLinesOfLog = 8;
-
-bool IsPermanent(const ChildExit& exit) {
-  return !exit.by_signal && (exit.number == kExitUsage || exit.number == kExitBadFlags ||
-                             exit.number == kExitBadData || exit.number == kExitBadConfig);
-}
-
-// The last line of a log that a task's main wrote about its end: "shoal ps: ...".
-std::string LastWords(const std::string& log_path, TaskId task) {
-  const std::string prefix = absl::StrCat("shoal ", JobName(task.job), ": ");
-  std::ifstream log(log_path);
-  std::string line, words;
-  while (std::getline(log, line)) {
-    if (absl::StartsWith(line, prefix)) words = line.substr(prefix.size());
-  }
-  return words;
-}
 
 ProgressPlan PlanOf(const v1::RunConfig& run, const v1::RunState& state) {
   const absl::StatusOr<StepPlan> steps = StepPlan::FromProto(state.plan());
@@ -98,10 +75,11 @@ absl::Status Launcher::Run() {
   absl::Status status = StartAll();
   if (status.ok() && !nothing_to_do_) status = Watch();
   ShowProgress();
-  const bool chief_ended = chief_.child != nullptr && chief_.child->Poll().has_value();
-  const absl::Status ended =
-      EndAll(chief_ended && (status.ok() || absl::IsCancelled(status)) ? options_.end_timeout
-                                                                       : absl::ZeroDuration());
+  const absl::optional<ChildExit> chief =
+      chief_.child == nullptr ? absl::nullopt : chief_.child->Poll();
+  const bool in_order = chief.has_value() && (status.ok() || absl::IsCancelled(status) ||
+                                              chief->status_code() == absl::StatusCode::kCancelled);
+  const absl::Status ended = EndAll(in_order ? options_.end_timeout : absl::ZeroDuration());
   if (status.ok()) return ended;
   if (!ended.ok()) options_.progress->Say(ended.message());
   return status;
@@ -159,7 +137,7 @@ std::string Launcher::MetricsAddress(TaskId task) const {
 
 // In short waits, so that Ctrl-C is heard.
 absl::Status Launcher::AwaitAddress(Task* task) {
-  const absl::Time end = absl::Now() + options_.start_timeout;
+  const absl::Time end = clock_.Now() + options_.start_timeout;
   while (true) {
     absl::StatusOr<std::string> address = task->child->WaitForAddress(kTick);
     // It may have said where it serves just before it ended; Watch sees to such an end.
@@ -177,7 +155,7 @@ absl::Status Launcher::AwaitAddress(Task* task) {
     if (options_.shutdown->requested()) {
       return absl::CancelledError("stopped before the run had started");
     }
-    if (!absl::IsDeadlineExceeded(address.status()) || absl::Now() >= end) return address.status();
+    if (!absl::IsDeadlineExceeded(address.status()) || clock_.Now() >= end) return address.status();
   }
 }
 
@@ -199,7 +177,8 @@ absl::Status Launcher::Watch() {
     if (const absl::optional<ChildExit> exit = chief_.child->Poll()) return ChiefResult(*exit);
     for (Task& task : tasks_) RETURN_IF_ERROR(CheckTask(&task));
     PassOnRequests();
-    if (absl::Now() >= stop_deadline_) {
+    if (clock_.Now() >= stop_deadline_) {
+      if (!no_workers_.ok()) return EndedWithoutWorkers();
       return absl::CancelledError(absl::StrCat("stopped; no checkpoint could be made within ",
                                                absl::FormatDuration(options_.stop_timeout),
                                                ", the last one stands"));
@@ -207,75 +186,6 @@ absl::Status Launcher::Watch() {
     ShowProgress();
     absl::SleepFor(kTick);
   }
-}
-
-absl::Status Launcher::CheckTask(Task* task) {
-  if (task->child == nullptr || task->ended) return absl::OkStatus();
-  const absl::optional<ChildExit> exit = task->child->Poll();
-  if (!exit.has_value()) return absl::OkStatus();
-  if (exit->ok()) {
-    task->ended = true;  // It heard of the end before we did.
-    return absl::OkStatus();
-  }
-  if (!exit->by_signal) {
-    // It may have heard from the chief that the run failed: then the chief's own words are better.
-    const absl::optional<ChildExit> chief = chief_.child->WaitFor(kChiefsWord);
-    if (chief.has_value() && !chief->ok()) return ChiefResult(*chief);
-  }
-  if (IsPermanent(*exit)) return Failure(*task, *exit);
-  return task->id.job == Job::kPs ? OnPsDied(task, *exit) : OnWorkerDied(task, *exit);
-}
-
-absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
-  const uint32_t limit = options_.run.cluster().max_worker_restarts();
-  SayLog(task->id);
-  if (exit.crashed()) {
-    link_->ReportCrash(task->id, ReadBatchMark(BatchMarkPath(options_.run.out(), task->id.index)),
-                       exit.Describe());
-  }
-  if (task->restarts < limit) {
-    ++task->restarts;
-    options_.progress->Say(absl::StrCat(task->id.ToString(), " died (", exit.Describe(),
-                                        "); starting it again, ", task->restarts, " of ", limit,
-                                        "; log: ", LogPath(task->id)));
-    return StartTask(task);
-  }
-  task->child.reset();
-  if (!AnyWorkerLeft()) return Failure(*task, exit);
-  options_.progress->Say(
-      absl::StrCat(task->id.ToString(), " died (", exit.Describe(), ") after ", limit,
-                   " restarts; the others go on without it; log: ", LogPath(task->id)));
-  return absl::OkStatus();
-}
-
-absl::Status Launcher::OnPsDied(Task* task, const ChildExit& exit) {
-  if (task->restarts >= kMaxPsRestarts) return Failure(*task, exit);
-  SayLog(task->id);
-  ++task->restarts;
-  options_.progress->Say(absl::StrCat(task->id.ToString(), " died (", exit.Describe(),
-                                      "); starting it again, the run goes back to its last "
-                                      "checkpoint, or to its start; log: ",
-                                      LogPath(task->id)));
-  return StartTask(task);
-}
-
-absl::Status Launcher::ChiefResult(const ChildExit& exit) const {
-  return exit.ok() ? absl::OkStatus() : Failure(chief_, exit);
-}
-
-absl::Status Launcher::Failure(const Task& task, const ChildExit& exit) const {
-  const absl::StatusCode code = exit.status_code();
-  if (code != absl::StatusCode::kCancelled) SayLog(task.id);
-  const std::string words = LastWords(LogPath(task.id), task.id);
-  if (code == absl::StatusCode::kCancelled) {
-    return absl::CancelledError(words.empty() ? "stopped" : words);
-  }
-  if (IsPermanent(exit) && !words.empty()) {
-    return absl::Status(code, absl::StrCat(task.id.ToString(), ": ", words));
-  }
-  return absl::Status(code,
-                      absl::StrCat(task.id.ToString(), " ended the run: ", exit.Describe(),
-                                   words.empty() ? "" : ": ", words, "; see ", LogPath(task.id)));
 }
 
 void Launcher::ShowProgress() {
@@ -301,14 +211,14 @@ void Launcher::PassOnRequests() {
     link_->RequestCheckpoint(/*stop=*/false, "SIGUSR1");
   }
   if (!options_.shutdown->requested() || stop_deadline_ != absl::InfiniteFuture()) return;
-  stop_deadline_ = absl::Now() + options_.stop_timeout;
+  stop_deadline_ = clock_.Now() + options_.stop_timeout;
   options_.progress->Say("stopping: making a checkpoint first; once more stops at once");
   link_->RequestCheckpoint(/*stop=*/true,
                            options_.shutdown->signal() == SIGINT ? "Ctrl-C" : "asked to stop");
 }
 
 absl::Status Launcher::EndAll(absl::Duration patience) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = clock_.Now();
   std::vector<std::string> killed;
   std::vector<Task*> all;
   for (Task& task : tasks_) all.push_back(&task);
@@ -324,7 +234,7 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
     const bool outside =
         task->id.job == Job::kWorker && (task->restarts > 0 || IsOutOfRun(task->id));
     const absl::Time end = now + (outside ? std::min(patience, kOutsidersEnd) : patience);
-    const absl::Duration left = std::max(end - absl::Now(), absl::ZeroDuration());
+    const absl::Duration left = std::max(end - clock_.Now(), absl::ZeroDuration());
     const absl::optional<ChildExit> exit = task->child->WaitFor(left);
     if (!exit.has_value()) {
       if (outside) {
@@ -367,27 +277,6 @@ bool Launcher::IsOutOfRun(TaskId worker) const {
     return task.member().job() == static_cast<v1::Job>(worker.job) &&
            task.member().index() == worker.index;
   });
-}
-
-bool Launcher::AnyWorkerLeft() const {
-  return std::any_of(tasks_.begin(), tasks_.end(), [](const Task& task) {
-    return task.id.job == Job::kWorker && task.child != nullptr;
-  });
-}
-
-void Launcher::SayLog(TaskId task) const {
-  if (options_.places == nullptr) return;
-  std::ifstream log(LogPath(task));
-  std::deque<std::string> lines;
-  std::string line;
-  while (std::getline(log, line)) {
-    lines.push_back(line);
-    if (lines.size() > kLinesOfLog) lines.pop_front();
-  }
-  if (lines.empty()) return;
-  options_.progress->Say(absl::StrCat("--- ", task.ToString(), " ", options_.places->Describe(task),
-                                      ", the end of ", LogPath(task), ":\n",
-                                      absl::StrJoin(lines, "\n"), "\n---"));
 }
 
 std::string Launcher::LogPath(TaskId task) const {

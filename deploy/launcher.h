@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
+#include "base/clock.h"
 #include "proto/v1/run_config.pb.h"
 #include "runtime/cluster/task.h"
 #include "runtime/observability/metrics_tail.h"
@@ -33,9 +34,11 @@ class TaskPlaces;
 //   chief ends              all are ended; its exit decides the run's
 //   worker dies             restarted, max_worker_restarts times each; the others go on meanwhile
 //   worker dies of SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT    also reported: its batch is
-//   suspect ps dies                 restarted, kMaxPsRestarts times each; the chief rolls the run
-//   back any ends with a permanent exit code (2, 64, 65, 78)          no restart: the run ends with
-//   it shutdown is requested   the chief is asked for a checkpoint and the end
+//                          suspect
+//   ps dies                restarted, kMaxPsRestarts times each; the chief rolls the run back
+//   any ends with a permanent exit code (2, 64, 65, 78)
+//                          no restart: the run ends with it
+//   shutdown is requested  the chief is asked for a checkpoint and the end
 class Launcher {
  public:
   static constexpr uint32_t kMaxPsRestarts = 10;
@@ -88,6 +91,10 @@ class Launcher {
   absl::Status CheckTask(Task* task);
   absl::Status OnWorkerDied(Task* task, const ChildExit& exit);
   absl::Status OnPsDied(Task* task, const ChildExit& exit);
+  // Asks the chief to keep what is there: ASYNC a checkpoint, SYNC one that is on its way.
+  void OnLastWorkerLost(const Task& task, const ChildExit& exit);
+  // Names the worker and the checkpoint to go on from; summary.json says so too.
+  absl::Status EndedWithoutWorkers() const;
   absl::Status ChiefResult(const ChildExit& exit) const;
   // An error that quotes the last words in the task's log.
   absl::Status Failure(const Task& task, const ChildExit& exit) const;
@@ -105,12 +112,14 @@ class Launcher {
   void End(Child* child) const;
 
   const Options options_;
+  const RealClock clock_;
   Task chief_;
   std::vector<Task> tasks_;  // ps, then workers.
   std::unique_ptr<ChiefLink> link_;
   std::unique_ptr<MetricsTail> metrics_;
   bool nothing_to_do_ = false;  // The chief ended, content, before it served.
   int checkpoints_asked_ = 0;
+  absl::Status no_workers_;  // Not OK: none is left, and why; the chief ends the run.
   absl::Time stop_deadline_ = absl::InfiniteFuture();
 };
 

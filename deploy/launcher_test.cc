@@ -24,6 +24,7 @@
 #include "deploy/task_places.h"
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/progress.h"
+#include "runtime/observability/summary.h"
 #include "runtime/process/batch_mark.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/rpc/fake_chief.h"
@@ -213,14 +214,34 @@ TEST_F(LauncherTest, AWorkerIsGivenUpAfterThreeRestartsAndTheOthersGoOn) {
                                "others go on without it"));
 }
 
-TEST_F(LauncherTest, TheLastWorkersDeathEndsTheRunAndNamesIt) {
+TEST_F(LauncherTest, WithTheLastWorkerTheRunEndsByTheChiefAndNamesItAndTheCheckpoint) {
   options_.run.mutable_deployment()->set_num_replicas(1);
+  Summary summary;
+  summary.status = "stopped";
+  summary.checkpoint = "/checkpoints/ckpt-20";
+  ASSERT_EQ(WriteSummary(file_system_.get(), directory_, summary), absl::OkStatus());
   const absl::Status status = Launch(
       "case $task in worker-0) echo 'shoal worker: out of luck' >&2; exit 1;;"
-      " *) sleep 60;; esac");
+      " chief-0) await stop; touch $dir/over; exit 143;; *) await over; touch $dir/saved;; esac");
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(status.message(), HasSubstr("worker/0 ended the run: exit code 1 (internal error): "
                                           "out of luck; see "));
+  EXPECT_THAT(status.message(), HasSubstr("; a resume goes on from /checkpoints/ckpt-20"));
+  EXPECT_THAT(said_, HasSubstr("after 3 restarts and no worker is left"));
+  EXPECT_EQ(Content("stop"), "no worker is left");
+  EXPECT_EQ(access((directory_ + "/saved").c_str(), F_OK), 0);  // The ps was not killed.
+  const absl::StatusOr<Summary> after = ReadSummary(file_system_.get(), directory_);
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(after->status, "failed");
+  EXPECT_EQ(after->exit_reason, status.message());
+}
+
+TEST_F(LauncherTest, AChiefThatCannotEndWithoutWorkersIsEndedAfterAWhile) {
+  options_.run.mutable_deployment()->set_num_replicas(1);
+  options_.stop_timeout = absl::Milliseconds(200);
+  const absl::Status status = Launch("case $task in worker-0) kill -KILL $$;; *) sleep 60;; esac");
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(), HasSubstr("; there is no checkpoint to go on from"));
 }
 
 TEST_F(LauncherTest, ALostPsIsRestartedWhileTheOthersLive) {

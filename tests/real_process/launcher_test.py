@@ -104,6 +104,28 @@ def a_stopped_worker_is_replaced_by_the_others():
         assert run.summary()["examples"] == 3 * 4030, run.summary()
 
 
+def without_workers_the_run_ends_with_the_checkpoint_that_is_named():
+    for more in ("--nosync_replicas", "--sync_replicas"):
+        with cluster.Run(SMALL, "--num_ps_tasks=2", "--num_replicas=1", "--num_epochs=1000", more,
+                         "--set", "cluster.max_worker_restarts=1") as run:
+            run.start()
+            for step in (30, 90):
+                run.wait_for_step(step)
+                run.kill("worker", 0)
+            assert run.wait(60) == 138, run.output
+            run.assert_nothing_left()
+            summary = run.summary()
+            said = [line for line in run.output.splitlines() if "worker/0 ended the run" in line]
+            assert len(said) == 1 and "killed by SIGKILL" in said[0], run.output
+            assert f"; a resume goes on from {summary['checkpoint']}" in said[0], run.output
+            assert (pathlib.Path(summary["checkpoint"]) / "MANIFEST").is_file(), summary
+            assert summary["status"] == "failed" and "worker/0" in summary["exit_reason"], summary
+            assert "go on:" in run.output, run.output
+            if more == "--nosync_replicas":  # What was trained needs no worker to be kept.
+                kept = int(re.search(r"/ckpt-(\d+)-", summary["checkpoint"]).group(1))
+                assert kept >= summary["steps"], summary
+
+
 def two_runs_do_not_share_a_directory():
     with cluster.Run(SMALL, *TWO, "--num_epochs=1000") as run:
         run.start()
@@ -119,4 +141,5 @@ if __name__ == "__main__":
     cluster.main([all_end_by_themselves, a_finished_run_says_so, the_run_file_that_is_left_can_be_run_again,
                   a_second_ctrl_c_stops_at_once, sigterm_makes_a_checkpoint, a_killed_chief_ends_the_run_and_is_named,
                   one_crash_does_not_blame_the_batch, a_stopped_worker_is_replaced_by_the_others,
+                  without_workers_the_run_ends_with_the_checkpoint_that_is_named,
                   two_runs_do_not_share_a_directory])

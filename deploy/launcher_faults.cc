@@ -1,0 +1,167 @@
+// Who died and what follows: restarts, and the errors that end the run.
+#include <algorithm>
+#include <deque>
+#include <fstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "base/file_system.h"
+#include "deploy/chief_link.h"
+#include "deploy/launcher.h"
+#include "deploy/task_places.h"
+#include "runtime/observability/progress.h"
+#include "runtime/observability/summary.h"
+#include "runtime/process/batch_mark.h"
+#include "runtime/process/exit_code.h"
+
+namespace shoal {
+namespace {
+
+// How long the chief may take to end once others have ended because it failed the run.
+constexpr absl::Duration kChiefsWord = absl::Seconds(1);
+constexpr size_t kLinesOfLog = 8;
+
+bool IsPermanent(const ChildExit& exit) {
+  return !exit.by_signal && (exit.number == kExitUsage || exit.number == kExitBadFlags ||
+                             exit.number == kExitBadData || exit.number == kExitBadConfig);
+}
+
+// The last line of a log that a task's main wrote about its end: "shoal ps: ...".
+std::string LastWords(const std::string& log_path, TaskId task) {
+  const std::string prefix = absl::StrCat("shoal ", JobName(task.job), ": ");
+  std::ifstream log(log_path);
+  std::string line, words;
+  while (std::getline(log, line)) {
+    if (absl::StartsWith(line, prefix)) words = line.substr(prefix.size());
+  }
+  return words;
+}
+
+}  // namespace
+
+absl::Status Launcher::CheckTask(Task* task) {
+  if (task->child == nullptr || task->ended) return absl::OkStatus();
+  const absl::optional<ChildExit> exit = task->child->Poll();
+  if (!exit.has_value()) return absl::OkStatus();
+  if (exit->ok()) {
+    task->ended = true;  // It heard of the end before we did.
+    return absl::OkStatus();
+  }
+  if (!exit->by_signal) {
+    // It may have heard from the chief that the run failed: then the chief's own words are better.
+    const absl::optional<ChildExit> chief = chief_.child->WaitFor(kChiefsWord);
+    if (chief.has_value() && !chief->ok()) return ChiefResult(*chief);
+  }
+  if (IsPermanent(*exit)) return Failure(*task, *exit);
+  return task->id.job == Job::kPs ? OnPsDied(task, *exit) : OnWorkerDied(task, *exit);
+}
+
+absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
+  const uint32_t limit = options_.run.cluster().max_worker_restarts();
+  SayLog(task->id);
+  if (exit.crashed()) {
+    link_->ReportCrash(task->id, ReadBatchMark(BatchMarkPath(options_.run.out(), task->id.index)),
+                       exit.Describe());
+  }
+  if (task->restarts < limit) {
+    ++task->restarts;
+    options_.progress->Say(absl::StrCat(task->id.ToString(), " died (", exit.Describe(),
+                                        "); starting it again, ", task->restarts, " of ", limit,
+                                        "; log: ", LogPath(task->id)));
+    return StartTask(task);
+  }
+  task->child.reset();
+  if (!AnyWorkerLeft()) {
+    OnLastWorkerLost(*task, exit);
+    return absl::OkStatus();
+  }
+  options_.progress->Say(
+      absl::StrCat(task->id.ToString(), " died (", exit.Describe(), ") after ", limit,
+                   " restarts; the others go on without it; log: ", LogPath(task->id)));
+  return absl::OkStatus();
+}
+
+absl::Status Launcher::OnPsDied(Task* task, const ChildExit& exit) {
+  if (task->restarts >= kMaxPsRestarts) return Failure(*task, exit);
+  SayLog(task->id);
+  ++task->restarts;
+  options_.progress->Say(absl::StrCat(task->id.ToString(), " died (", exit.Describe(),
+                                      "); starting it again, the run goes back to its last "
+                                      "checkpoint, or to its start; log: ",
+                                      LogPath(task->id)));
+  return StartTask(task);
+}
+
+void Launcher::OnLastWorkerLost(const Task& task, const ChildExit& exit) {
+  no_workers_ = Failure(task, exit);
+  options_.progress->Say(absl::StrCat(
+      task.id.ToString(), " died (", exit.Describe(), ") after ", task.restarts,
+      " restarts and no worker is left; keeping what ", "can be kept of the run, then it ends"));
+  stop_deadline_ = std::min(stop_deadline_, clock_.Now() + options_.stop_timeout);
+  link_->RequestCheckpoint(/*stop=*/true, "no worker is left");
+}
+
+absl::Status Launcher::EndedWithoutWorkers() const {
+  // What the chief has written of a run that was stopped.
+  absl::StatusOr<Summary> summary = ReadSummary(options_.file_system, options_.run.out());
+  const bool goes_on = summary.ok() && summary->checkpoint.has_value();
+  const absl::Status status(
+      no_workers_.code(),
+      absl::StrCat(no_workers_.message(),
+                   goes_on ? absl::StrCat("; a resume goes on from ", *summary->checkpoint)
+                           : "; there is no checkpoint to go on from"));
+  if (summary.ok()) {
+    summary->status = "failed";
+    summary->exit_reason = std::string(status.message());
+    const absl::Status saved = WriteSummary(options_.file_system, options_.run.out(), *summary);
+    if (!saved.ok()) options_.progress->Say(saved.message());
+  }
+  return status;
+}
+
+absl::Status Launcher::ChiefResult(const ChildExit& exit) const {
+  if (!no_workers_.ok() && exit.status_code() == absl::StatusCode::kCancelled) {
+    return EndedWithoutWorkers();
+  }
+  return exit.ok() ? absl::OkStatus() : Failure(chief_, exit);
+}
+
+absl::Status Launcher::Failure(const Task& task, const ChildExit& exit) const {
+  const absl::StatusCode code = exit.status_code();
+  if (code != absl::StatusCode::kCancelled) SayLog(task.id);
+  const std::string words = LastWords(LogPath(task.id), task.id);
+  if (code == absl::StatusCode::kCancelled) {
+    return absl::CancelledError(words.empty() ? "stopped" : words);
+  }
+  if (IsPermanent(exit) && !words.empty()) {
+    return absl::Status(code, absl::StrCat(task.id.ToString(), ": ", words));
+  }
+  return absl::Status(code,
+                      absl::StrCat(task.id.ToString(), " ended the run: ", exit.Describe(),
+                                   words.empty() ? "" : ": ", words, "; see ", LogPath(task.id)));
+}
+
+bool Launcher::AnyWorkerLeft() const {
+  return std::any_of(tasks_.begin(), tasks_.end(), [](const Task& task) {
+    return task.id.job == Job::kWorker && task.child != nullptr;
+  });
+}
+
+void Launcher::SayLog(TaskId task) const {
+  if (options_.places == nullptr) return;
+  std::ifstream log(LogPath(task));
+  std::deque<std::string> lines;
+  std::string line;
+  while (std::getline(log, line)) {
+    lines.push_back(line);
+    if (lines.size() > kLinesOfLog) lines.pop_front();
+  }
+  if (lines.empty()) return;
+  options_.progress->Say(absl::StrCat("--- ", task.ToString(), " ", options_.places->Describe(task),
+                                      ", the end of ", LogPath(task), ":\n",
+                                      absl::StrJoin(lines, "\n"), "\n---"));
+}
+
+}  // namespace shoal
