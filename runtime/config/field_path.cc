@@ -13,11 +13,11 @@
 #include "absl/strings/str_split.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
-#include "google/protobuf/text_format.h"
 
 #include "base/status_macros.h"
 #include "runtime/config/enum_name.h"
 #include "runtime/config/nearest_name.h"
+#include "runtime/config/text_proto.h"
 
 namespace shoal {
 namespace {
@@ -34,9 +34,11 @@ struct Assignment {
   absl::string_view path;
   absl::string_view value;
 
+  std::string Name() const {
+    return label == path ? std::string(label) : absl::StrCat(label, " ", path);
+  }
   absl::Status Error(absl::string_view what) const {
-    const std::string where = label == path ? std::string(label) : absl::StrCat(label, " ", path);
-    return absl::InvalidArgumentError(absl::StrCat(where, ": ", what));
+    return absl::InvalidArgumentError(absl::StrCat(Name(), ": ", what));
   }
   absl::Status Wanted(absl::string_view kind, absl::string_view text) const {
     return Error(absl::StrCat(kind, " is wanted, not \"", text, "\""));
@@ -166,11 +168,7 @@ absl::Status SetMessage(const Assignment& assignment, const FieldDescriptor& fie
         absl::StrCat("is a list of messages; choose one as ", field.name(), "[0]"));
   }
   Message* child = message->GetReflection()->MutableMessage(message, &field);
-  if (google::protobuf::TextFormat::MergeFromString(std::string(assignment.value), child)) {
-    return absl::OkStatus();
-  }
-  return assignment.Wanted(absl::StrCat("the text proto of a ", field.message_type()->name()),
-                           assignment.value);
+  return MergeTextProto(assignment.value, assignment.Name(), child);
 }
 
 absl::Status SetLeaf(const Assignment& assignment, const FieldDescriptor& field, Message* message) {

@@ -68,6 +68,28 @@ TEST(FieldPathTest, AMessageIsSelectedByAnEmptyValue) {
   EXPECT_EQ(run.optimizer().adam().beta2(), 0.6);
 }
 
+TEST(FieldPathTest, TheTextOfAMessageIsMerged) {
+  v1::RunConfig run;
+  run.mutable_model()->set_loss("hinge");
+  run.mutable_model()->add_layer();
+  ASSERT_TRUE(Set("model", "loss: '' layer { dense { activation: RELU } }", &run).ok());
+  EXPECT_EQ(run.model().loss(), "");
+  ASSERT_EQ(run.model().layer_size(), 2);
+  EXPECT_EQ(run.model().layer(1).dense().activation(), v1::ACTIVATION_KIND_RELU);
+}
+
+TEST(FieldPathTest, ErrorsInTheTextOfAMessageNameItsField) {
+  v1::RunConfig run;
+  EXPECT_EQ(Set("model", "layer { batch_norm { sync_clone: true } }", &run).message(),
+            "--set model: BatchNormLayer has no field \"sync_clone\"; did you mean sync_clones?");
+  EXPECT_EQ(Set("model", "layer { batch_norm { sync_clones: maybe } }", &run).message(),
+            "--set model: sync_clones: Invalid value for boolean field \"sync_clones\". Value: "
+            "\"maybe\"");
+  EXPECT_THAT(Set("model", "layer {}\nlayer { layer_norm { sync_clones: true } }", &run).message(),
+              HasSubstr("--set model:2: LayerNormLayer has no field \"sync_clones\""));
+  EXPECT_EQ(run.model().layer_size(), 0);
+}
+
 TEST(FieldPathTest, ErrorsNameThePathAndTheRemedy) {
   v1::RunConfig run;
   EXPECT_EQ(Set("optimizer.learning_rte", "1", &run).message(),

@@ -95,18 +95,18 @@ size_t LastWord(absl::string_view text, absl::string_view word, size_t end) {
 // Keeps the first error; those after it are mostly consequences.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
-  FirstError(absl::string_view text, absl::string_view file_name)
-      : lines_(absl::StrSplit(text, '\n')), file_name_(file_name) {}
+  FirstError(absl::string_view text, absl::string_view source, bool has_lines)
+      : lines_(absl::StrSplit(text, '\n')), source_(source), has_lines_(has_lines) {}
 
   void AddError(int line, google::protobuf::io::ColumnNumber column,
                 const std::string& message) override {
     if (!error_.empty()) return;
-    error_ = file_name_;
+    error_ = source_;
     message_ = message;
     line_ = line;
     column_ = column;
     std::string explained = ExplainUnknownField(message);
-    if (line >= 0) absl::StrAppend(&error_, ":", line + 1);
+    if (line >= 0 && has_lines_) absl::StrAppend(&error_, ":", line + 1);
     absl::StrAppend(&error_, ": ");
     if (!explained.empty()) {
       absl::StrAppend(&error_, explained);
@@ -149,29 +149,46 @@ class FirstError : public google::protobuf::io::ErrorCollector {
 
  private:
   const std::vector<std::string> lines_;
-  const std::string file_name_;
+  const std::string source_;
+  const bool has_lines_;
   std::string error_;
   std::string message_;  // As the parser has it.
   int line_ = -1;
   int column_ = 0;
 };
 
+// Replaces the message; in `text`, enum values are written out.
+absl::Status ParseText(absl::string_view source, bool has_lines, std::string* text,
+                       google::protobuf::Message* message) {
+  while (true) {
+    FirstError errors(*text, source, has_lines);
+    google::protobuf::TextFormat::Parser parser;
+    parser.RecordErrorsTo(&errors);
+    parser.SetRecursionLimit(32);
+    google::protobuf::io::ArrayInputStream input(text->data(), static_cast<int>(text->size()));
+    if (parser.Parse(&input, message)) return absl::OkStatus();
+    if (errors.ExpandEnumValue(*message->GetDescriptor(), text)) continue;
+    return absl::InvalidArgumentError(
+        errors.error().empty() ? absl::StrCat(source, ": is not a text proto") : errors.error());
+  }
+}
+
 }  // namespace
 
 absl::Status ParseTextProto(absl::string_view text, absl::string_view file_name,
                             google::protobuf::Message* message) {
-  std::string full(text);  // With enum values written out.
-  while (true) {
-    FirstError errors(full, file_name);
-    google::protobuf::TextFormat::Parser parser;
-    parser.RecordErrorsTo(&errors);
-    parser.SetRecursionLimit(32);
-    google::protobuf::io::ArrayInputStream input(full.data(), static_cast<int>(full.size()));
-    if (parser.Parse(&input, message)) return absl::OkStatus();
-    if (errors.ExpandEnumValue(*message->GetDescriptor(), &full)) continue;
-    return absl::InvalidArgumentError(
-        errors.error().empty() ? absl::StrCat(file_name, ": is not a text proto") : errors.error());
-  }
+  std::string full(text);
+  return ParseText(file_name, /*has_lines=*/true, &full, message);
+}
+
+absl::Status MergeTextProto(absl::string_view text, absl::string_view source,
+                            google::protobuf::Message* message) {
+  std::string full(text);
+  const std::unique_ptr<google::protobuf::Message> alone(message->New());
+  const absl::Status status = ParseText(source, absl::StrContains(text, '\n'), &full, alone.get());
+  // Merged as text: a field that is given its default is given.
+  if (status.ok()) google::protobuf::TextFormat::MergeFromString(full, message);
+  return status;
 }
 
 std::string PrintTextProto(const google::protobuf::Message& message) {

@@ -23,6 +23,11 @@ namespace shoal {
 absl::Status ParseTextProto(absl::string_view text, absl::string_view file_name,
                             google::protobuf::Message* message);
 
+// The same for text that stands in an argument, named by `source`: its fields replace those of the
+// message or, of lists, are added. The line is told only where there are several.
+absl::Status MergeTextProto(absl::string_view text, absl::string_view source,
+                            google::protobuf::Message* message);
+
 std::string PrintTextProto(const google::protobuf::Message& message);
 
 // A whole file of at most 16 MiB. NotFound or PermissionDenied name the field and the path.
