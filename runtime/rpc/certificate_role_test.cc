@@ -50,7 +50,9 @@ TEST(CertificateRoleTest, EveryMethodOfTheServicesHasItsRoles) {
 }
 
 TEST(CertificateRoleTest, WhoMayDoWhat) {
-  EXPECT_EQ(RolesAllowed("/shoal.v1.ChiefService/RequestStop"), kRoleChief | kRoleOperator);
+  EXPECT_EQ(RolesAllowed("/shoal.v1.ChiefService/RequestStop"),
+            kRoleChief | kRoleOperator | kRolePs | kRoleWorker);
+  EXPECT_EQ(RolesAllowed("/shoal.v1.ChiefService/ReportNorms"), kRolePs);
   EXPECT_EQ(RolesAllowed("/shoal.v1.ParameterService/Finish"), kRoleChief);
   EXPECT_EQ(RolesAllowed("/shoal.v1.BulkService/Exchange"), kRoleWorker);
   EXPECT_EQ(RolesAllowed("/shoal.v1.ChiefService/Unknown"), 0u);

@@ -1,6 +1,5 @@
 #include "runtime/rpc/drain.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
@@ -14,8 +13,6 @@ namespace shoal {
 namespace {
 
 constexpr absl::Duration kPoll = absl::Milliseconds(100);
-// For the chief's own last checkpoint, if it was told to end at the same time.
-constexpr absl::Duration kOthersCheckpoint = absl::Seconds(5);
 
 bool Trains(const v1::GetRunStatusResponse& run) {
   return run.state().phase() == v1::RunState::PHASE_TRAINING ||
@@ -73,21 +70,14 @@ bool Drain::Pause(absl::Time until) {
 }
 
 void Drain::AwaitCheckpoint() {
-  absl::Time end = clock_->Now() + limit_;
+  const absl::Time end = clock_->Now() + limit_;
   const v1::GetRunStatusRequest request;
   v1::GetRunStatusResponse run;
   if (!chief_->GetRunStatus(request, &run).ok() || !Trains(run)) return;
   LOG(INFO) << "told to end; takes part in a checkpoint first";
-  uint64_t wanted = run.step();
   v1::RequestStopResponse requested;
-  const absl::Status asked = chief_->RequestStop(v1::RequestStopRequest(), &requested);
-  if (asked.ok()) {
-    wanted = requested.version();
-  } else if (absl::IsPermissionDenied(asked)) {
-    end = std::min(end, clock_->Now() + kOthersCheckpoint);  // Its certificate is no operator's.
-  } else {
-    return;
-  }
+  if (!chief_->RequestStop(v1::RequestStopRequest(), &requested).ok()) return;
+  const uint64_t wanted = requested.version();
   while (clock_->Now() < end) {
     if (!chief_->GetRunStatus(request, &run).ok() || !Trains(run)) return;
     if (run.last_checkpoint_step() >= wanted) return;

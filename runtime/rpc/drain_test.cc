@@ -63,12 +63,6 @@ TEST_F(DrainTest, LeavesAtOnceWhenNothingIsTrained) {
   EXPECT_EQ(chief_.asked, 0);
 }
 
-TEST_F(DrainTest, WithoutPermissionItWaitsForTheCheckpointOfOthers) {
-  chief_.refusal = absl::PermissionDeniedError("role worker");
-  LeaveWith(absl::Seconds(60));
-  EXPECT_EQ(chief_.questions, 3);
-}
-
 TEST_F(DrainTest, LeavesAtOnceWithoutAChief) {
   chief_.refusal = absl::UnavailableError("gone");
   LeaveWith(absl::Seconds(60));

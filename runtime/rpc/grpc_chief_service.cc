@@ -4,16 +4,23 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
 
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+#include "base/log.h"
 #include "proto/v1/chief_service.grpc.pb.h"
 #include "runtime/rpc/chief_client.h"
 #include "runtime/rpc/credentials.h"
+#include "runtime/rpc/refusals.h"
 #include "runtime/rpc/status_conversion.h"
 
 namespace shoal {
 namespace {
 
 // Who may call what, credentials.h has checked. Here, that a task registers and lives as what its
-// certificate says.
+// certificate says, and that only those end a run who may.
 absl::Status CheckSender(const grpc::ServerContext& context, const v1::Identity& sender) {
   const RoleSet role = sender.member().job() == v1::JOB_PS ? kRolePs : kRoleWorker;
   return CheckPeerRole(*context.auth_context(), role);
@@ -26,13 +33,13 @@ class GrpcChiefService : public v1::ChiefService::Service {
   grpc::Status RegisterTask(grpc::ServerContext* context, const v1::RegisterTaskRequest* request,
                             v1::RegisterTaskResponse* response) override {
     const absl::Status allowed = CheckSender(*context, request->identity());
-    if (!allowed.ok()) return ToGrpcStatus(allowed);
+    if (!allowed.ok()) return Refused(allowed);
     return ToGrpcStatus(target_->RegisterTask(*request, response));
   }
   grpc::Status Heartbeat(grpc::ServerContext* context, const v1::HeartbeatRequest* request,
                          v1::HeartbeatResponse* response) override {
     const absl::Status allowed = CheckSender(*context, request->identity());
-    if (!allowed.ok()) return ToGrpcStatus(allowed);
+    if (!allowed.ok()) return Refused(allowed);
     const absl::Status status = target_->Heartbeat(*request, response);
     // The heartbeat has waited here; its sender is gone if it is not interested in the answer.
     if (context->IsCancelled()) target_->OnDisconnect(request->identity());
@@ -65,8 +72,14 @@ class GrpcChiefService : public v1::ChiefService::Service {
                            v1::ReportNormsResponse* response) override {
     return ToGrpcStatus(target_->ReportNorms(*request, response));
   }
-  grpc::Status RequestStop(grpc::ServerContext* /*context*/, const v1::RequestStopRequest* request,
+  grpc::Status RequestStop(grpc::ServerContext* context, const v1::RequestStopRequest* request,
                            v1::RequestStopResponse* response) override {
+    if (request->stop() &&
+        !CheckPeerRole(*context->auth_context(), kRoleChief | kRoleOperator).ok()) {
+      return Refused(absl::PermissionDeniedError(
+          absl::StrCat("a task may ask for a checkpoint, but the run is ended only by ",
+                       RoleNames(kRoleChief | kRoleOperator))));
+    }
     return ToGrpcStatus(target_->RequestStop(*request, response));
   }
   grpc::Status GetRunStatus(grpc::ServerContext* /*context*/,
@@ -76,7 +89,14 @@ class GrpcChiefService : public v1::ChiefService::Service {
   }
 
  private:
+  grpc::Status Refused(const absl::Status& status) {
+    const std::string why(status.message());
+    if (refusals_.IsFirst(why, absl::Now())) LOG(WARNING) << "refused: " << why;
+    return ToGrpcStatus(status);
+  }
+
   ChiefClient* const target_;
+  Refusals refusals_;
 };
 
 }  // namespace

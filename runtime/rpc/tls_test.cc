@@ -107,10 +107,12 @@ class TlsTest : public ::testing::Test {
     v1::RegisterTaskResponse response;
     return client.RegisterTask(request, &response);
   }
-  absl::Status Stop(const Credentials* credentials) {
+  absl::Status Stop(const Credentials* credentials, bool stop = true) {
     GrpcChiefClient client(Dial(credentials));
+    v1::RequestStopRequest request;
+    request.set_stop(stop);
     v1::RequestStopResponse response;
-    return client.RequestStop(v1::RequestStopRequest(), &response);
+    return client.RequestStop(request, &response);
   }
   absl::Status Exchange(const Credentials* credentials);
 
@@ -164,6 +166,9 @@ TEST_F(TlsTest, EachRoleMayCallItsMethods) {
   EXPECT_EQ(RegisterAs(v1::JOB_WORKER, worker.get(), kRoleChief), absl::OkStatus());
   EXPECT_EQ(Exchange(worker.get()), absl::OkStatus());
   EXPECT_EQ(Stop(operators.get()), absl::OkStatus());
+  // Told to end, they leave a checkpoint behind.
+  EXPECT_EQ(Stop(ps.get(), false), absl::OkStatus());
+  EXPECT_EQ(Stop(worker.get(), false), absl::OkStatus());
   EXPECT_EQ(Logged("refused"), 0);
 }
 
@@ -171,16 +176,16 @@ TEST_F(TlsTest, AWrongRoleIsRefusedSaidOnceAndNothingChanges) {
   const auto worker = Make(made.Of("worker"));
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(Stop(worker.get()),
-              absl::PermissionDeniedError("spiffe://shoal/worker may not call "
-                                          "/shoal.v1.ChiefService/RequestStop, only "
-                                          "chief,operator"));
+              absl::PermissionDeniedError("a task may ask for a checkpoint, but the run is ended "
+                                          "only by chief,operator"));
     EXPECT_EQ(RegisterAs(v1::JOB_PS, worker.get()).code(), absl::StatusCode::kPermissionDenied);
   }
   const auto ps = Make(made.Of("ps"));
   EXPECT_EQ(Exchange(ps.get()).code(), absl::StatusCode::kPermissionDenied);
   EXPECT_EQ(chief.NumCalls(), 0);
   EXPECT_EQ(bulk.calls(), 0);
-  EXPECT_EQ(Logged("RequestStop"), 1);
+  EXPECT_EQ(Logged("the run is ended only by"), 1);
+  EXPECT_EQ(Logged("BulkService"), 1);
 }
 
 TEST_F(TlsTest, AServerOfAnotherRoleIsNotSpokenTo) {

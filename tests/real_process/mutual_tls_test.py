@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Mutual TLS between real processes: a run, and everybody who must not take part in one."""
 import pathlib
+import signal
 import socket
 import subprocess
 import tempfile
 import time
 
 import cluster
+import signals_test
 from by_hand_test import SMALL, ByHand
 
 MAKE = str(pathlib.Path("deploy/tls/make_certificates").resolve())
@@ -115,7 +117,19 @@ def other_machines_need_no_insecure_with_tls_and_new_files_are_taken():
             assert "retr" not in run.log("ps"), run.logs()
 
 
+def sigterm_to_a_ps_or_worker_makes_a_checkpoint_as_without_tls():
+    with tempfile.TemporaryDirectory(prefix="shoal_test_") as scratch:
+        tls = flags_of(make(pathlib.Path(scratch) / "tls"))
+        for job in ("ps", "worker"):
+            with signals_test.training(*tls) as run:
+                run.tasks[job].send_signal(signal.SIGTERM)
+                assert run.end(job) == 143, run.logs()
+                assert signals_test.checkpoints(run), f"{job}\n{run.logs()}"
+                assert run.tasks["chief"].poll() is None, run.logs()
+
+
 if __name__ == "__main__":
     cluster.main([a_run_over_tls_gives_the_bytes_of_a_plaintext_run,
-                  worker_0_that_hosts_the_chief_has_its_certificate_by_the_same_flags, who_does_not_belong_is_refused_and_the_run_goes_on,
+                  worker_0_that_hosts_the_chief_has_its_certificate_by_the_same_flags,
+                  sigterm_to_a_ps_or_worker_makes_a_checkpoint_as_without_tls, who_does_not_belong_is_refused_and_the_run_goes_on,
                   other_machines_need_no_insecure_with_tls_and_new_files_are_taken])

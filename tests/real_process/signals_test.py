@@ -23,10 +23,10 @@ def checkpoints(run):
     return sorted(int(path.parent.name.split("-")[1]) for path in (run.out / "checkpoints").glob("*/MANIFEST"))
 
 
-def training(*chief_flags):
+def training(*flags):
     """A run of one chief, ps and worker that trains."""
-    run = by_hand_test.ByHand(*LONG)
-    address = run.start_chief("--listen_address=127.0.0.1:0", *chief_flags)
+    run = by_hand_test.ByHand(*LONG, *flags)
+    address = run.start_chief("--listen_address=127.0.0.1:0")
     run.start("ps", f"--chief_host={address}", "--task_index=0", "--listen_address=127.0.0.1:0")
     run.start("worker", f"--chief_host={address}", "--task_index=0")
     metrics = run.out / "metrics.jsonl"
