@@ -1,13 +1,11 @@
 #include "chief/chief_task.h"
 
 #include <grpcpp/impl/service_type.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -291,15 +289,10 @@ ClusterSpec ClusterServedAt(const TaskOptions& options, const std::string& liste
   if (!cluster.chief().empty() || (options.hosts_chief && !cluster.workers().empty())) {
     return cluster;
   }
-  std::string host = options.advertised_address.empty() ? listens_at : options.advertised_address;
-  if (absl::StartsWith(host, "unix:")) return cluster;
-  host.resize(host.rfind(':'));
-  const std::string port = listens_at.substr(listens_at.rfind(':'));
-  if (IsWildcardAddress(host + port)) {
-    char name[256] = {};
-    host = gethostname(name, sizeof(name) - 1) == 0 ? name : "localhost";
-  }
-  cluster.set_chief(host + port);
+  std::string address =
+      options.advertised_address.empty() ? DialledAddress(listens_at) : options.advertised_address;
+  if (PortOf(address) == "0") address = WithPort(address, PortOf(listens_at));
+  if (!IsUnixAddress(address)) cluster.set_chief(address);
   return cluster;
 }
 

@@ -132,7 +132,7 @@ std::string Launcher::MetricsAddress(TaskId task) const {
   if (options_.places != nullptr && !IsWildcardAddress(address)) {
     return options_.places->ListenAddress(task);
   }
-  return absl::StrCat(address.substr(0, address.rfind(':')), ":0");
+  return WithPort(address, 0);
 }
 
 // In short waits, so that Ctrl-C is heard.

@@ -9,8 +9,8 @@
 #include "absl/strings/strip.h"
 #include "absl/types/optional.h"
 
+#include "base/json.h"
 #include "runtime/cluster/task.h"
-#include "runtime/observability/json.h"
 #include "runtime/rpc/run_state.h"
 
 namespace shoal {

@@ -7,10 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 
+#include "base/host_name.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/notification.h"
@@ -23,6 +22,7 @@
 #include "ps/parameter_shard.h"
 #include "ps/ps_metrics.h"
 #include "ps/shard_checkpointer.h"
+#include "runtime/cluster/address.h"
 #include "runtime/observability/task_monitor.h"
 #include "runtime/rpc/chief_session.h"
 #include "runtime/rpc/grpc_parameter_service.h"
@@ -37,11 +37,6 @@ namespace {
 // After the run's end the chief still tells every ps so; one that it cannot reach leaves by itself.
 constexpr absl::Duration kFinishWait = absl::Seconds(10);
 constexpr absl::Duration kStopGrace = absl::Seconds(2);
-
-std::string HostName() {
-  char name[256] = {};
-  return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
-}
 
 // How many slices of the store take part in clipping by global norm.
 size_t CountNorms(const v1::LoadSlicesRequest& request, const SliceStore& store) {
@@ -230,9 +225,7 @@ absl::Status ParameterServer::Core::ListenOverGrpc() {
   server_options.bulk = bulk_server_.get();
   ASSIGN_OR_RETURN(server_, GrpcServer::Create(server_options));
   if (address_.empty()) address_ = server_->address();
-  if (absl::EndsWith(address_, ":0")) {
-    address_ = absl::StrCat(absl::StripSuffix(address_, "0"), server_->port());
-  }
+  if (PortOf(address_) == "0") address_ = WithPort(address_, server_->port());
   if (options_.shared_memory) OfferSharedMemory();
   return absl::OkStatus();
 }

@@ -7,10 +7,10 @@
 #include "absl/types/optional.h"
 
 #include "base/file_system.h"
+#include "base/json.h"
 #include "base/status_macros.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/config/flags.h"
-#include "runtime/observability/json.h"
 #include "runtime/process/exit_code.h"
 #include "worker/evaluator/checkpoint_evaluator.h"
 #include "worker/finished_run.h"

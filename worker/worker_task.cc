@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/file_system.h"
+#include "base/host_name.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/periodic_task.h"
@@ -171,9 +172,7 @@ ChiefSession::Options SessionOptions(const TaskOptions& options) {
   ChiefSession::Options session;
   session.job = ChiefSession::Job::kWorker;
   session.index = options.task.index;
-  char host[256] = "";
-  gethostname(host, sizeof(host) - 1);
-  session.host = host;
+  session.host = HostName();
   session.process_id = static_cast<uint32_t>(getpid());
   session.config_fingerprint = ConfigFingerprint(options.run);
   session.num_ps_tasks = options.told_num_ps_tasks;

@@ -4,9 +4,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+
+#include "base/host_name.h"
 
 namespace shoal {
 namespace {
@@ -25,7 +26,7 @@ absl::Status CheckAddress(absl::string_view field, absl::string_view address,
   if (address.find_first_of(" \t\r\n,\"") != absl::string_view::npos) {
     return BadAddress(field, address, "contains a space, comma or quote");
   }
-  if (absl::StartsWith(address, "unix:")) {
+  if (IsUnixAddress(address)) {
     return address.size() > 5 ? absl::OkStatus() : BadAddress(field, address, "names no path");
   }
   const size_t colon = address.rfind(':');
@@ -48,13 +49,48 @@ absl::Status CheckAddress(absl::string_view field, absl::string_view address,
   return absl::OkStatus();
 }
 
+bool IsUnixAddress(absl::string_view address) { return absl::StartsWith(address, "unix:"); }
+
 bool IsWildcardAddress(absl::string_view address) {
   const absl::string_view host = address.substr(0, address.rfind(':'));
   return host == "0.0.0.0" || host == "[::]" || host == "*";
 }
 
+std::string DialledAddress(const std::string& listens_at) {
+  if (!IsWildcardAddress(listens_at)) return listens_at;
+  const std::string name = HostName();
+  return JoinHostPort(name.empty() ? "localhost" : name, PortOf(listens_at));
+}
+
+std::string EverywhereAt(const std::string& address) {
+  return IsLoopbackAddress(address) ? address : JoinHostPort("0.0.0.0", PortOf(address));
+}
+
+std::string HostOf(absl::string_view address) {
+  absl::string_view host = address.substr(0, address.rfind(':'));
+  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  return std::string(host);
+}
+
+absl::string_view PortOf(absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  if (colon == absl::string_view::npos || IsUnixAddress(address)) return "";
+  return address.substr(colon + 1);
+}
+
+std::string WithPort(absl::string_view address, const absl::AlphaNum& port) {
+  const size_t colon = address.rfind(':');
+  if (colon == absl::string_view::npos || IsUnixAddress(address)) return std::string(address);
+  return absl::StrCat(address.substr(0, colon), ":", port);
+}
+
+std::string JoinHostPort(absl::string_view host, const absl::AlphaNum& port) {
+  const bool is_bare_v6 = absl::StrContains(host, ":") && host.front() != '[';
+  return is_bare_v6 ? absl::StrCat("[", host, "]:", port) : absl::StrCat(host, ":", port);
+}
+
 bool IsLoopbackAddress(absl::string_view address) {
-  if (absl::StartsWith(address, "unix:")) return true;
+  if (IsUnixAddress(address)) return true;
   const size_t colon = address.rfind(':');
   const std::string host(address.substr(0, colon));
   if (host == "localhost" || host == "[::1]") return true;

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 namespace shoal {
@@ -16,8 +17,31 @@ namespace shoal {
 absl::Status CheckAddress(absl::string_view field, absl::string_view address,
                           bool allow_port_zero = false);
 
+// Whether it is a path of this machine: unix:path.
+bool IsUnixAddress(absl::string_view address);
+
 // Whether a server there listens at every address of its host (0.0.0.0, [::]): nothing to dial.
 bool IsWildcardAddress(absl::string_view address);
+
+// What others dial to reach a server there: the address, or at a wildcard one this host's name and
+// the port.
+std::string DialledAddress(const std::string& listens_at);
+
+// Where a server listens that others reach at `address` under whatever names its host has: at every
+// address of the host, on the same port; on loopback there alone.
+std::string EverywhereAt(const std::string& address);
+
+// The host alone, as a resolver wants it: without the port and the brackets of IPv6.
+std::string HostOf(absl::string_view address);
+
+// The port's digits; "" for unix:path.
+absl::string_view PortOf(absl::string_view address);
+
+// The same host with another port; unix:path as it is.
+std::string WithPort(absl::string_view address, const absl::AlphaNum& port);
+
+// "host:port"; a host with colons, of IPv6, gets brackets.
+std::string JoinHostPort(absl::string_view host, const absl::AlphaNum& port);
 
 // host:port, [v6]:port or unix:path on this machine. Names other than localhost are not looked up
 // and do not count.

@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "runtime/cluster/expect_resolved.h"
 #include "runtime/cluster/task_resolver.h"
 
 namespace shoal {
@@ -24,17 +25,6 @@ ResolverInput Input(const char* source, Environment environment) {
 
 ResolverInput TfConfig(const std::string& text) {
   return Input("tf_config", {{"TF_CONFIG", text}});
-}
-
-ResolvedTask Resolved(const ResolverInput& input) {
-  const auto resolved = ResolveTaskPlace(input);
-  EXPECT_TRUE(resolved.ok()) << resolved.status();
-  return resolved.ok() ? *resolved : ResolvedTask();
-}
-
-std::string Error(const ResolverInput& input) {
-  const auto resolved = ResolveTaskPlace(input);
-  return resolved.ok() ? ToJson(*resolved) : std::string(resolved.status().message());
 }
 
 // A TF_CONFIG of this task in a cluster of a chief, two workers and two ps.

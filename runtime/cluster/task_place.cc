@@ -13,11 +13,9 @@
 namespace shoal {
 namespace {
 
-absl::string_view PortOf(absl::string_view address) { return address.substr(address.rfind(':')); }
-
-std::string AnywhereAt(const std::string& address) {
-  if (IsLoopbackAddress(address)) return address;
-  return absl::StrCat("0.0.0.0", PortOf(address));
+// Where a ps serves that is not told: at any free port, for others on this host or for all.
+std::string AnyPortToward(const std::string& chief_address) {
+  return IsLoopbackAddress(chief_address) ? "127.0.0.1:0" : "0.0.0.0:0";
 }
 
 // A host without a port: no colon, or those of an IPv6 address without brackets.
@@ -60,13 +58,6 @@ absl::StatusOr<TaskId> PartTask(const ResolverInput& input, const Rank& rank) {
 }
 
 }  // namespace
-
-std::string JoinHostPort(absl::string_view host, uint32_t port) {
-  if (absl::StrContains(host, ":") && host.front() != '[') {
-    return absl::StrCat("[", host, "]:", port);
-  }
-  return absl::StrCat(host, ":", port);
-}
 
 absl::StatusOr<std::string> ChiefAddress(const ResolverInput& input,
                                          absl::string_view launcher_host, uint32_t port,
@@ -113,10 +104,9 @@ absl::StatusOr<ResolvedTask> PlaceInCluster(ClusterSource source, TaskId task, C
   }
   const bool serves = task.job == Job::kChief || task.job == Job::kPs || resolved.hosts_chief;
   if (serves && !resolved.own_address.empty()) {
-    resolved.listen_address = anywhere ? AnywhereAt(resolved.own_address) : resolved.own_address;
+    resolved.listen_address = anywhere ? EverywhereAt(resolved.own_address) : resolved.own_address;
   } else if (task.job == Job::kPs) {
-    resolved.listen_address =
-        IsLoopbackAddress(resolved.chief_address) ? "127.0.0.1:0" : "0.0.0.0:0";
+    resolved.listen_address = AnyPortToward(resolved.chief_address);
   }
   resolved.cluster = std::move(cluster);
   return resolved;
@@ -131,9 +121,9 @@ ResolvedTask PlaceByChief(ClusterSource source, TaskId task, const std::string& 
   if (task.job != Job::kChief) resolved.chief_address = chief_address;
   if (task.job == Job::kChief || hosts_chief) {
     resolved.own_address = chief_address;
-    resolved.listen_address = AnywhereAt(chief_address);
+    resolved.listen_address = EverywhereAt(chief_address);
   } else if (task.job == Job::kPs) {
-    resolved.listen_address = IsLoopbackAddress(chief_address) ? "127.0.0.1:0" : "0.0.0.0:0";
+    resolved.listen_address = AnyPortToward(chief_address);
   }
   return resolved;
 }
@@ -172,7 +162,7 @@ absl::StatusOr<ResolvedTask> PlaceByRank(const ResolverInput& input, const Rank&
 }
 
 bool IsOwnHost(absl::string_view address, absl::string_view hostname) {
-  const absl::string_view host = address.substr(0, address.rfind(':'));
+  const std::string host = HostOf(address);
   return host.substr(0, host.find('.')) == hostname.substr(0, hostname.find('.'));
 }
 

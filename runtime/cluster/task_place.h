@@ -14,9 +14,6 @@
 
 namespace shoal {
 
-// "host:2222", "[v6]:2222".
-std::string JoinHostPort(absl::string_view host, uint32_t port);
-
 // --chief_host if it is given, else `launcher_host` (may be empty: unknown); --chief_port, if one
 // is needed, else `port`. InvalidArgument: a port that is given twice, or no address at all, with
 // `remedy`.

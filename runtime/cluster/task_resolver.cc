@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "base/json.h"
 #include "base/status_macros.h"
 #include "runtime/cluster/task_place.h"
 #include "runtime/config/rule.h"
-#include "runtime/observability/json.h"
 
 namespace shoal {
 namespace {

@@ -8,6 +8,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "runtime/cluster/expect_resolved.h"
+
 namespace shoal {
 namespace {
 
@@ -40,17 +42,6 @@ Environment Together(const std::vector<Environment>& parts) {
   Environment all;
   for (const Environment& part : parts) all.insert(part.begin(), part.end());
   return all;
-}
-
-ResolvedTask Resolved(const ResolverInput& input) {
-  const auto resolved = ResolveTaskPlace(input);
-  EXPECT_TRUE(resolved.ok()) << resolved.status();
-  return resolved.ok() ? *resolved : ResolvedTask();
-}
-
-std::string Error(const ResolverInput& input) {
-  const auto resolved = ResolveTaskPlace(input);
-  return resolved.ok() ? ToJson(*resolved) : std::string(resolved.status().message());
 }
 
 TEST(TaskResolverTest, TheFirstSourceThatMatchesWins) {

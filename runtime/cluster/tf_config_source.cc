@@ -183,8 +183,7 @@ absl::StatusOr<ResolvedTask> PlaceSparse(const ResolverInput& input, const TfCon
   ResolvedTask resolved = PlaceByChief(ClusterSource::kTfConfig, task, chief, hosts_chief);
   if (task.job == Job::kPs) {
     resolved.own_address = own;
-    resolved.listen_address =
-        IsLoopbackAddress(own) ? own : absl::StrCat("0.0.0.0", own.substr(own.rfind(':')));
+    resolved.listen_address = EverywhereAt(own);
   }
   return resolved;
 }

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/file_system.h"
+#include "base/host_name.h"
 #include "base/status_macros.h"
 #include "ml/data/tf_record_file.h"
 #include "runtime/observability/event.pb.h"
@@ -22,9 +23,7 @@ constexpr size_t kMaxUnwrittenBytes = size_t{16} << 20;
 
 // events.out.tfevents.SECONDS.HOST.PID.NUMBER: later files have later names.
 std::string FileName(absl::Time now, int number) {
-  char host[256] = "";
-  gethostname(host, sizeof(host) - 1);
-  return absl::StrFormat("events.out.tfevents.%010d.%s.%d.%d", absl::ToUnixSeconds(now), host,
+  return absl::StrFormat("events.out.tfevents.%010d.%s.%d.%d", absl::ToUnixSeconds(now), HostName(),
                          getpid(), number);
 }
 

@@ -14,6 +14,8 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
+#include "runtime/cluster/address.h"
+
 namespace shoal {
 namespace {
 
@@ -124,13 +126,6 @@ httplib::Server::HandlerResponse Handle(const HttpServer::Answer& answer,
   return httplib::Server::HandlerResponse::Handled;
 }
 
-// The host of an address, as getaddrinfo wants it: without the brackets of IPv6.
-std::string HostOf(absl::string_view address) {
-  absl::string_view host = address.substr(0, address.rfind(':'));
-  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
-  return std::string(host);
-}
-
 }  // namespace
 
 HttpServer::HttpServer() : server_(std::make_unique<TimedServer>()) {}
@@ -146,10 +141,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string&
       [answer = std::move(answer)](const httplib::Request& request, httplib::Response& reply) {
         return Handle(answer, request, &reply);
       });
-  const size_t colon = address.rfind(':');
   int port = 0;
-  const bool is_bound = colon != std::string::npos &&
-                        absl::SimpleAtoi(address.substr(colon + 1), &port) &&
+  const bool is_bound = absl::SimpleAtoi(PortOf(address), &port) &&
                         (port != 0 ? server.bind_to_port(HostOf(address), port)
                                    : (port = server.bind_to_any_port(HostOf(address))) > 0);
   if (!is_bound) {
@@ -158,7 +151,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string&
         ": its port is in use by another process, or it is not this machine's; end that process "
         "or name another address (port 0: any free one)"));
   }
-  result->address_ = absl::StrCat(address.substr(0, colon), ":", port);
+  result->address_ = WithPort(address, port);
   result->thread_ = std::thread([&server] { server.listen_after_bind(); });
   while (!server.is_running()) std::this_thread::yield();
   return result;

@@ -9,8 +9,8 @@
 
 #include "base/faulty_file_system.h"
 #include "base/file_system.h"
+#include "base/json.h"
 #include "base/status_matchers.h"
-#include "runtime/observability/json.h"
 #include "runtime/observability/summary.h"
 
 namespace shoal {

@@ -8,8 +8,8 @@
 #include "absl/types/span.h"
 
 #include "base/file_system.h"
+#include "base/json.h"
 #include "base/status_macros.h"
-#include "runtime/observability/json.h"
 
 namespace shoal {
 namespace {

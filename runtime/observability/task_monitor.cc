@@ -10,7 +10,8 @@
 #include "absl/strings/str_format.h"
 
 #include "base/clock.h"
-#include "runtime/observability/json.h"
+#include "base/host_name.h"
+#include "base/json.h"
 #include "runtime/observability/metric_page.h"
 #include "runtime/observability/process_metrics.h"
 
@@ -25,12 +26,6 @@ constexpr char kIndex[] =
 
 MetricPage::Labels LabelsOf(TaskId task) {
   return {{"role", std::string(JobName(task.job))}, {"task", absl::StrCat(task.index)}};
-}
-
-std::string HostName() {
-  char name[256] = "";
-  gethostname(name, sizeof(name) - 1);
-  return name;
 }
 
 std::string TextOf(TaskId id, const TaskStatus& status) {

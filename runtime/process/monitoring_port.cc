@@ -1,34 +1,19 @@
 #include "runtime/process/monitoring_port.h"
 
-#include <unistd.h>
-
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "base/file_system.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "runtime/cluster/address.h"
 #include "runtime/config/rule.h"
-#include "runtime/observability/json.h"
 
 namespace shoal {
-namespace {
-
-// What others dial: a server at all addresses is found by the host's name.
-std::string Dialled(const std::string& address) {
-  if (!IsWildcardAddress(address)) return address;
-  char host[256] = "localhost";
-  gethostname(host, sizeof(host) - 1);
-  return absl::StrCat(host, address.substr(address.rfind(':')));
-}
-
-}  // namespace
-
 absl::Status CheckMetricsAddress(const std::string& address, bool insecure) {
   if (address.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(CheckAddress("--metrics_address", address, /*allow_port_zero=*/true));
-  if (absl::StartsWith(address, "unix:")) {
+  if (IsUnixAddress(address)) {
     return Broken("--metrics_address", "is a unix socket; name host:port");
   }
   if (insecure || IsLoopbackAddress(address)) return absl::OkStatus();
@@ -60,7 +45,7 @@ void MonitoringPort::WriteTarget() {
   const std::string directory = JoinPath(options_.run_directory, "monitoring");
   JsonObject labels;
   labels.Add("run", options_.run_name);
-  const std::string text = absl::StrCat("[{\"targets\": [\"", Dialled(address()),
+  const std::string text = absl::StrCat("[{\"targets\": [\"", DialledAddress(address()),
                                         "\"], \"labels\": ", labels.ToString(), "}]\n");
   absl::Status status = options_.file_system->MakeDirectory(directory);
   const std::string path = JoinPath(directory, options_.task.FileStem() + ".json");

@@ -29,13 +29,12 @@ constexpr char kAnywhere[] = "192.0.2.1:9";
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
 absl::StatusOr<AddressList> LookUp(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  std::string host = address.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  const std::string host = HostOf(address);
+  const std::string port(PortOf(address));
   addrinfo hints = {};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
-  const int error = getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &hints, &found);
+  const int error = getaddrinfo(host.c_str(), port.c_str(), &hints, &found);
   if (error == 0) return AddressList(found, &freeaddrinfo);
   return absl::UnavailableError(
       absl::StrCat("cannot look up \"", host, "\": ", gai_strerror(error)));

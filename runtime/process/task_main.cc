@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -15,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/file_system.h"
+#include "base/host_name.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "runtime/cluster/address.h"
@@ -100,7 +100,7 @@ absl::StatusOr<ResolvedTask> ResolvePlace(const absl::optional<Job>& command,
 absl::StatusOr<std::string> AdvertisedAddress(const TaskFlags& flags, const ResolvedTask& resolved,
                                               const std::string& listen_address,
                                               const Environment& environment) {
-  const std::string port = listen_address.substr(listen_address.rfind(':') + 1);
+  const absl::string_view port = PortOf(listen_address);
   if (!flags.advertise.empty()) {
     const bool has_port = CheckAddress("--advertise", flags.advertise, true).ok();
     const std::string address =
@@ -110,9 +110,7 @@ absl::StatusOr<std::string> AdvertisedAddress(const TaskFlags& flags, const Reso
   }
   if (!resolved.own_address.empty()) return resolved.own_address;
   if (!IsWildcardAddress(listen_address) || !IsSet(environment, "POD_IP")) return std::string();
-  const absl::string_view pod = ValueOf(environment, "POD_IP");
-  const std::string address = absl::StrContains(pod, ":") ? absl::StrCat("[", pod, "]:", port)
-                                                          : absl::StrCat(pod, ":", port);
+  const std::string address = JoinHostPort(ValueOf(environment, "POD_IP"), port);
   RETURN_IF_ERROR(CheckAddress("POD_IP", address, /*allow_port_zero=*/true));
   return address;
 }
@@ -200,7 +198,7 @@ absl::StatusOr<std::unique_ptr<MonitoringPort>> OpenMonitoringPort(const TaskOpt
 absl::Status AwaitChiefsName(TaskOptions* options) {
   const std::string& listen = options->listen_address;
   if (options->chief_address.empty() || options->hosts_chief ||
-      absl::StartsWith(options->chief_address, "unix:")) {
+      IsUnixAddress(options->chief_address)) {
     return absl::OkStatus();
   }
   const absl::Duration patience = absl::Seconds(options->run.cluster().wait_seconds());
@@ -209,7 +207,7 @@ absl::Status AwaitChiefsName(TaskOptions* options) {
       AwaitLocalHostToward(options->chief_address, patience, *options->clock, options->shutdown));
   if (options->task.job == Job::kPs && options->advertised_address.empty() &&
       IsWildcardAddress(listen)) {
-    options->advertised_address = absl::StrCat(host, listen.substr(listen.rfind(':')));
+    options->advertised_address = JoinHostPort(host, PortOf(listen));
   }
   return absl::OkStatus();
 }
@@ -268,11 +266,6 @@ absl::Status RunWithSurroundings(TaskOptions* options, const TaskFlags& flags, c
 
 absl::string_view CommandName(const absl::optional<Job>& command) {
   return command.has_value() ? JobName(*command) : "task";
-}
-
-std::string HostName() {
-  char name[256] = "";
-  return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
 }
 
 absl::StatusOr<std::string> WorkingDirectory() {

@@ -13,6 +13,7 @@
 
 #include "base/notification.h"
 #include "base/status_macros.h"
+#include "runtime/cluster/address.h"
 #include "runtime/rpc/credentials.h"
 #include "runtime/transport/grpc_bulk_server.h"
 
@@ -40,12 +41,6 @@ void SetArguments(const GrpcServer::Options& options, grpc::ServerBuilder* build
   grpc::ResourceQuota quota("server");
   builder->SetResourceQuota(
       quota.Resize(options.memory_bytes > 0 ? options.memory_bytes : MachineMemory() / 4));
-}
-
-std::string WithPort(const std::string& address, int port) {
-  const size_t colon = address.rfind(':');
-  if (colon == std::string::npos || address.rfind("unix:", 0) == 0) return address;
-  return absl::StrCat(address.substr(0, colon), ":", port);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Writes and reads flat JSON objects: what metrics.jsonl and summary.json need, no more.
-#ifndef SHOAL_RUNTIME_OBSERVABILITY_JSON_H_
-#define SHOAL_RUNTIME_OBSERVABILITY_JSON_H_
+#ifndef SHOAL_BASE_JSON_H_
+#define SHOAL_BASE_JSON_H_
 
 #include <cstdint>
 #include <map>
@@ -48,4 +48,4 @@ absl::StatusOr<std::map<std::string, std::string>> ParseFlatJson(absl::string_vi
 
 }  // namespace shoal
 
-#endif  // SHOAL_RUNTIME_OBSERVABILITY_JSON_H_
+#endif  // SHOAL_BASE_JSON_H_

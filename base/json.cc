@@ -1,4 +1,4 @@
-#include "runtime/observability/json.h"
+#include "base/json.h"
 
 #include <charconv>
 #include <cmath>
