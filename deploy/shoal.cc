@@ -15,7 +15,6 @@
 #include "deploy/hosts/reach_command.h"
 #include "deploy/hosts/ssh_places.h"
 #include "deploy/inspect_command.h"
-#include "deploy/predict_command.h"
 #include "deploy/run_check.h"
 #include "deploy/run_local.h"
 #include "deploy/run_report.h"
@@ -24,6 +23,7 @@
 #include "deploy/worker_program.h"
 #include "ps/run_ps.h"
 #include "runtime/cluster/environment.h"
+#include "runtime/config/flags.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/task_main.h"
 #include "runtime/rpc/channel.h"
@@ -32,6 +32,8 @@
 #include "runtime/rpc/health_client.h"
 #include "worker/eval_command.h"
 #include "worker/evaluator/evaluator_task.h"
+#include "worker/finished_run.h"
+#include "worker/prediction/predict_command.h"
 #include "worker/run_inputs.h"
 
 namespace shoal {
@@ -44,17 +46,33 @@ std::unique_ptr<ChiefClient> ConnectChief(const std::string& address,
                      ChannelCredentialsFor(credentials, kRoleChief)));
 }
 
-// In the program that has the run's model.
-int Evaluate(absl::Span<const std::string> args) {
-  const absl::StatusOr<v1::RunConfig> run = FindRunToEvaluate(args);
-  if (!run.ok() || run->deployment().worker_binary().empty()) {
-    return EvalMain(args, ModelFromRunFile());
-  }
-  std::vector<std::string> command = {"eval"};
-  command.insert(command.end(), args.begin(), args.end());
-  const absl::Status status = BecomeProgram(run->deployment().worker_binary(), command);
-  std::fprintf(stderr, "shoal eval: %s\n", std::string(status.message()).c_str());
+// The program that has the model of the run that these arguments name; empty: this one has it, or
+// they name none.
+std::string ProgramWithModel(FlagScope scope, absl::Span<const std::string> args) {
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(scope, args);
+  if (!line.ok()) return "";
+  const absl::StatusOr<v1::RunConfig> run = FindFinishedRun(*line);
+  return run.ok() ? run->deployment().worker_binary() : "";
+}
+
+// Turns this process into the same command of that program.
+int RunInProgram(const std::string& program, const std::string& command,
+                 absl::Span<const std::string> args) {
+  std::vector<std::string> all = {command};
+  all.insert(all.end(), args.begin(), args.end());
+  const absl::Status status = BecomeProgram(program, all);
+  std::fprintf(stderr, "shoal %s: %s\n", command.c_str(), std::string(status.message()).c_str());
   return ExitCodeOf(status);
+}
+
+int Evaluate(absl::Span<const std::string> args) {
+  const std::string program = ProgramWithModel(kScopeUse, args);
+  return program.empty() ? EvalMain(args, ModelFromRunFile()) : RunInProgram(program, "eval", args);
+}
+
+int Predict(absl::Span<const std::string> args) {
+  const std::string program = ProgramWithModel(kScopePredict, args);
+  return program.empty() ? PredictMain(args, nullptr) : RunInProgram(program, "predict", args);
 }
 
 Command ControlCommand(std::string name, std::string summary,
@@ -108,7 +126,7 @@ std::vector<Command> Commands(const TrainRoles& roles, const Environment& enviro
          return TrainMain(launch, args);
        }},
       {"eval", "loss and accuracy of a checkpoint on the test split", &Evaluate},
-      {"predict", "what a checkpoint's model says of examples, split over devices", &PredictMain},
+      {"predict", "what a checkpoint's model says of examples, split over devices", &Predict},
       {"inspect", "what a run's directory holds, verified", &InspectMain},
       ControlCommand("status", "who takes part in a run, how far it is, what it waits for",
                      &StatusMain),

@@ -31,11 +31,6 @@ absl::StatusOr<Evaluation> Evaluate(absl::Span<const std::string> args, const Mo
 
 }  // namespace
 
-absl::StatusOr<v1::RunConfig> FindRunToEvaluate(absl::Span<const std::string> args) {
-  ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(kScopeUse, args));
-  return FindFinishedRun(line);
-}
-
 int EvalMain(absl::Span<const std::string> args, const ModelFactory& model) {
   for (const std::string& arg : args) {
     if (arg != "--help" && arg != "-h") continue;

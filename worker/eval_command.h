@@ -5,19 +5,14 @@
 
 #include <string>
 
-#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-#include "proto/v1/run_config.pb.h"
 #include "worker/model_factory.h"
 
 namespace shoal {
 
 // Prints one line of JSON to standard output; returns the exit code.
 int EvalMain(absl::Span<const std::string> args, const ModelFactory& model);
-
-// The run that the command line of EvalMain is about, resolved.
-absl::StatusOr<v1::RunConfig> FindRunToEvaluate(absl::Span<const std::string> args);
 
 }  // namespace shoal
 

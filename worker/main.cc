@@ -24,6 +24,7 @@
 #include "runtime/process/task_main.h"
 #include "worker/eval_command.h"
 #include "worker/evaluator/evaluator_task.h"
+#include "worker/prediction/predict_command.h"
 #include "worker/worker_task.h"
 
 namespace shoal::worker {
@@ -36,6 +37,7 @@ constexpr char kHelp[] =
     "  worker    one worker, started by hand\n"
     "  evaluator evaluates the checkpoints of a run as they appear\n"
     "  eval      loss and accuracy of a checkpoint on the test split\n"
+    "  predict   what a checkpoint's model says of examples\n"
     "  declare   what the model is, for shoal\n";
 
 constexpr char kDeclareHelp[] =
@@ -139,6 +141,7 @@ int Main(int argc, char** argv, ModelFactory model) {
   if (command == "worker") return WorkerMain(rest, checked);
   if (command == "evaluator") return EvaluatorMain(rest, checked);
   if (command == "eval") return EvalMain(rest, checked);
+  if (command == "predict") return PredictMain(rest, &checked);
   if (command == "declare") return DeclareMain(rest, checked);
   if (command == "--help" || command == "-h" || command == "help") {
     std::fputs(kHelp, stdout);
@@ -149,7 +152,7 @@ int Main(int argc, char** argv, ModelFactory model) {
   } else {
     std::fprintf(stderr,
                  "shoal: \"%s\" is no command of this program; it has worker, evaluator, eval, "
-                 "declare\n",
+                 "predict, declare\n",
                  command.c_str());
   }
   return kExitUsage;

@@ -18,6 +18,7 @@ namespace shoal::worker {
 // The commands that shoal starts it with, or people do:
 //   worker    one worker, as `shoal worker`
 //   eval      loss and accuracy of a checkpoint on the test split, as `shoal eval`
+//   predict   what a checkpoint's model says of examples, as `shoal predict`
 //   declare   what the model is, for a launcher
 // Blocks until the command is done; returns the exit code. The model is built once per clone, in
 // this process only. A factory where the model depends on the run or its data.

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """A program with a model of its own, tests/examples/two_scale_network, trained by shoal; and the event files."""
+import gzip
 import json
 import os
 import pathlib
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 
@@ -13,6 +15,7 @@ import event_files
 
 PROGRAM = os.environ.get("TWO_SCALE", str(pathlib.Path("tests/examples/two_scale_network").resolve()))
 FILE = pathlib.Path("tests/real_process/small.textproto")
+DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
 FLAGS = [f"--worker_binary={PROGRAM}", "--replicas_to_aggregate=2", "--optimizer=adam"]
 TWO = "--num_epochs=2"
 LOCAL = "--num_ps_tasks=0"
@@ -40,6 +43,61 @@ def test_trains_with_servers_and_without_to_the_same_bytes():
             assert figures["test_accuracy"] == summary["test_accuracy"], (figures, summary)
             assert shoal("eval", f"--out={run.out}", program=PROGRAM).stdout == evaluated.stdout
     assert digests[0] == digests[1], digests
+
+
+def read_csv(path):
+    return [[float(cell) for cell in line.split(",")] for line in path.read_text().splitlines()[1:]]
+
+
+def labels_of_the_test_split(count):
+    content = gzip.decompress((DATA / "t10k-labels-idx1-ubyte.gz").read_bytes())
+    return list(content[8:8 + count])
+
+
+def images_of_the_test_split(path, count):
+    """The first ones, as an array of bytes."""
+    content = gzip.decompress((DATA / "t10k-images-idx3-ubyte.gz").read_bytes())
+    header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({count}, 1, 28, 28), }}\n".encode()
+    path.write_bytes(b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header + content[16:16 + count * 784])
+
+
+def test_predicts_by_the_model_of_the_program():
+    with cluster.Run(FILE, *FLAGS, LOCAL, "--num_epochs=1") as run:
+        run.finish()
+        out = f"--out={run.out}"
+        scores, again = run.out / "scores.csv", run.out / "again.csv"
+        done = shoal("predict", out, f"--predictions={scores}")
+        assert done.returncode == 0 and done.stdout.startswith("1000 examples, step "), done
+        rows = read_csv(scores)
+        assert len(rows) == 1000 and all(len(row) == 10 for row in rows)
+        correct = sum(row.index(max(row)) == label for row, label in zip(rows, labels_of_the_test_split(1000)))
+        figures = json.loads(shoal("eval", out).stdout)
+        assert abs(figures["test_accuracy"] - correct / 1000) < 1e-6, (figures, correct)
+
+        # The program by itself; on several devices; examples of a file.
+        done = shoal("predict", out, f"--predictions={again}", program=PROGRAM)
+        assert done.returncode == 0 and again.read_bytes() == scores.read_bytes(), done
+        done = shoal("predict", out, f"--predictions={again}", "--devices=/cpu:2,/cpu:0,/cpu:5", "--batch_size=33")
+        assert done.returncode == 0, done
+        assert all(abs(a - b) < 1e-4 for r, s in zip(read_csv(again), rows) for a, b in zip(r, s))
+        images = run.out / "images.npy"
+        images_of_the_test_split(images, 7)
+        done = shoal("predict", out, f"--input={images}", f"--predictions={again}")
+        assert done.returncode == 0 and done.stdout.startswith("7 examples, "), done
+        assert all(abs(a - b) < 1e-4 for r, s in zip(read_csv(again), rows[:7]) for a, b in zip(r, s))
+
+        narrow = run.out / "narrow.csv"
+        narrow.write_text("a,b\n1,2\n")
+        for extra, code, words in [(["--probabilities"], 64, "--probabilities: the loss is the program's own"),
+                                   ([f"--input={narrow}"], 78, "is read as [1,2], but the run's examples are [n,1,28,28]"),
+                                   ([f"--input={images}", "--data_dir=/nowhere"], 78, "/nowhere"),
+                                   (["--step=12345"], 78, "--step: there is no checkpoint of step 12345"),
+                                   (["--worker_binary=/bin/false"], 1, None),
+                                   (["--worker_binary=/nowhere"], 78, "shoal predict: worker_binary: there is no /nowhere")]:
+            done = shoal("predict", out, *extra)
+            lines = [line for line in done.stderr.splitlines() if line.startswith("shoal")]
+            assert done.returncode == code, (extra, done)
+            assert words is None or (len(lines) == 1 and words in lines[0]), (extra, done)
 
 
 def test_goes_on_where_it_stopped():
@@ -211,7 +269,7 @@ def check_a_finished_run(scratch):
     assert done.returncode == 0, done.stderr
     moved.unlink()
     for command in (["train", f"--run={scratch / 'run'}/run.textproto", "--num_epochs=2"],
-                    ["eval", f"--out={scratch / 'run'}"]):
+                    ["eval", f"--out={scratch / 'run'}"], ["predict", f"--out={scratch / 'run'}"]):
         done = shoal(*command)
         assert done.returncode == 78 and f"worker_binary: there is no {moved}" in done.stderr, done
     done = shoal("eval", f"--out={scratch / 'run'}", f"--worker_binary={PROGRAM}")
@@ -232,6 +290,7 @@ def test_the_program_tells_its_commands():
 
 if __name__ == "__main__":
     cluster.main([test_trains_with_servers_and_without_to_the_same_bytes,
+                  test_predicts_by_the_model_of_the_program,
                   test_goes_on_where_it_stopped,
                   test_a_worker_that_is_killed_changes_nothing,
                   test_summaries_are_written_as_event_files,

@@ -1,4 +1,4 @@
-#include "deploy/predict_input.h"
+#include "worker/prediction/predict_input.h"
 
 #include <algorithm>
 #include <cmath>

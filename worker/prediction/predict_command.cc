@@ -1,4 +1,4 @@
-#include "deploy/predict_command.h"
+#include "worker/prediction/predict_command.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -15,7 +15,6 @@
 
 #include "base/file_system.h"
 #include "base/status_macros.h"
-#include "deploy/predict_input.h"
 #include "ml/data/dataset_factory.h"
 #include "ml/data/npy_file.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
@@ -27,6 +26,7 @@
 #include "worker/compute_backends.h"
 #include "worker/finished_run.h"
 #include "worker/parallel_model.h"
+#include "worker/prediction/predict_input.h"
 
 namespace shoal {
 namespace {
@@ -64,19 +64,63 @@ ParallelModelSpec::Model WithProbabilities(PredictionFunction predictions, std::
   };
 }
 
+// What a program's own model predicts, which is built on whole batches: for its predictions alone,
+// nothing is fed to the other fields.
+PredictionFunction PredictionsOf(ModelFunction model, std::vector<FieldSpec> others) {
+  return [model = std::move(model), others = std::move(others)](GraphBuilder& builder, Output input,
+                                                                bool is_training) -> Output {
+    std::vector<Output> batch = {input};
+    for (const FieldSpec& field : others) {
+      Shape shape({kUnknownDim});
+      for (int64_t dim : field.example.shape.dims()) shape.AddDim(dim);
+      batch.push_back(builder.Placeholder(field.name, field.example.dtype, shape));
+    }
+    const Output predictions = model(builder, batch, is_training).predictions;
+    if (!predictions.valid()) {
+      builder.SetError(absl::InvalidArgumentError("model: it gives no predictions"));
+    }
+    return predictions;
+  };
+}
+
+// `data` are the examples to predict, the run's own unless they are of a file.
+absl::StatusOr<PredictionFunction> OwnPredictions(const PredictOptions& options,
+                                                  const Dataset& data) {
+  std::unique_ptr<Dataset> of_run;
+  if (!options.input_file.empty()) {
+    ASSIGN_OR_RETURN(of_run, MakeDataset(options.run.data(), DataSplit::kTest, options.run.seed()));
+  }
+  const Dataset& examples = of_run == nullptr ? data : *of_run;
+  std::vector<FieldSpec> fields = examples.fields();
+  if (fields[0].example.shape != data.fields()[0].example.shape) {
+    return ExplainMisfit(options.run.data(), options.input_file, data,
+                         absl::FailedPreconditionError("the examples are of another shape"));
+  }
+  ASSIGN_OR_RETURN(
+      ModelFunction model,
+      (*options.own_model)(options.run, fields, NumClasses(options.run.data(), examples)));
+  fields.erase(fields.begin());
+  return PredictionsOf(std::move(model), std::move(fields));
+}
+
+absl::StatusOr<PredictionFunction> PredictionsFor(const PredictOptions& options,
+                                                  const Dataset& data,
+                                                  const v1::Manifest& manifest) {
+  if (options.own_model != nullptr) return OwnPredictions(options, data);
+  absl::StatusOr<PredictionFunction> predictions =
+      MakePredictions(options.run.model(), data.fields()[0], ClassesOf(options.run, manifest));
+  if (predictions.ok()) return predictions;
+  return ExplainMisfit(options.run.data(), options.input_file, data, predictions.status());
+}
+
 absl::StatusOr<std::unique_ptr<ParallelModel>> MakeParallel(const PredictOptions& options,
                                                             const Dataset& data,
                                                             const v1::Manifest& manifest) {
   const v1::RunConfig& run = options.run;
-  const FieldSpec& input = data.fields()[0];
-  absl::StatusOr<PredictionFunction> predictions =
-      MakePredictions(run.model(), input, ClassesOf(run, manifest));
-  if (!predictions.ok()) {
-    return ExplainMisfit(run.data(), options.input_file, data, predictions.status());
-  }
+  ASSIGN_OR_RETURN(PredictionFunction predictions, PredictionsFor(options, data, manifest));
   ParallelModelSpec spec;
-  spec.inputs = {input};
-  spec.model = WithProbabilities(*std::move(predictions),
+  spec.inputs = {data.fields()[0]};
+  spec.model = WithProbabilities(std::move(predictions),
                                  options.probabilities ? run.model().loss() : std::string());
   ParallelModelOptions parallel;
   parallel.devices = DevicesOf(run);
@@ -162,16 +206,24 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenExamples(const PredictOptions& opti
   return data;
 }
 
-absl::StatusOr<std::string> Predict(absl::Span<const std::string> args) {
-  ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(kScopePredict, args));
+absl::StatusOr<PredictOptions> ReadOptions(const CommandLine& line, const ModelFactory* own_model) {
   PredictOptions options;
   ASSIGN_OR_RETURN(options.run, FindFinishedRun(line));
+  options.own_model = own_model;
   options.probabilities = line.task.probabilities;
   options.input_file = line.task.input_file;
-  if (!options.run.deployment().worker_binary().empty()) {
-    return Broken("worker_binary",
-                  "has the run's model; predict with ParallelModel in that program");
+  if (options.probabilities && own_model != nullptr) {
+    return Broken("--probabilities",
+                  "the loss is the program's own, so what makes its outputs probabilities is not "
+                  "known; leave the flag out, or have the model predict probabilities");
   }
+  return options;
+}
+
+absl::StatusOr<std::string> Predict(absl::Span<const std::string> args,
+                                    const ModelFactory* own_model) {
+  ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(kScopePredict, args));
+  ASSIGN_OR_RETURN(const PredictOptions options, ReadOptions(line, own_model));
   ASSIGN_OR_RETURN(const std::string path, PredictionsPath(line.task, options.run.out()));
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
   ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
@@ -216,7 +268,7 @@ absl::StatusOr<Predictions> PredictDataset(const PredictOptions& options, const 
   return predictions;
 }
 
-int PredictMain(absl::Span<const std::string> args) {
+int PredictMain(absl::Span<const std::string> args, const ModelFactory* own_model) {
   for (const std::string& arg : args) {
     if (arg != "--help" && arg != "-h") continue;
     std::printf(
@@ -230,7 +282,7 @@ int PredictMain(absl::Span<const std::string> args) {
         FlagHelp(kScopePredict).c_str());
     return kExitDone;
   }
-  const absl::StatusOr<std::string> done = Predict(args);
+  const absl::StatusOr<std::string> done = Predict(args, own_model);
   if (!done.ok()) {
     std::fprintf(stderr, "shoal predict: %s\n", std::string(done.status().message()).c_str());
     return ExitCodeOf(done.status());

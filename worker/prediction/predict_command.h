@@ -1,6 +1,7 @@
-// `shoal predict`: what a checkpoint's model says of examples, split over devices of this process.
-#ifndef SHOAL_DEPLOY_PREDICT_COMMAND_H_
-#define SHOAL_DEPLOY_PREDICT_COMMAND_H_
+// `shoal predict`, and `PROGRAM predict` of a program with a model of its own: what a checkpoint's
+// model says of examples, split over devices of this process.
+#ifndef SHOAL_WORKER_PREDICTION_PREDICT_COMMAND_H_
+#define SHOAL_WORKER_PREDICTION_PREDICT_COMMAND_H_
 
 #include <string>
 #include <vector>
@@ -10,17 +11,20 @@
 
 #include "ml/tensor/tensor.h"
 #include "proto/v1/run_config.pb.h"
+#include "worker/model_factory.h"
 
 namespace shoal {
 
 class Checkpoint;
 class Dataset;
 
-// Writes the predictions and says where; returns the exit code.
-int PredictMain(absl::Span<const std::string> args);
+// Writes the predictions and says where; returns the exit code. The model is the program's own;
+// null: the one that the run file names or describes.
+int PredictMain(absl::Span<const std::string> args, const ModelFactory* own_model);
 
 struct PredictOptions {
   v1::RunConfig run;  // resolved: model, devices, threads, batch_size (per device)
+  const ModelFactory* own_model = nullptr;  // a program's; null: the run file's
   bool probabilities = false;
   std::string input_file;  // that the examples are of; empty: they are the run's own
 };
@@ -30,7 +34,8 @@ struct Predictions {
   std::vector<std::string> missing_devices;  // CPUs were used instead
 };
 
-// The model's outputs for each example's first field.
+// The model's outputs for each example's first field. A program's own model is built for the fields
+// of the run's examples, labels too, so the run's test split must still be there.
 // FailedPrecondition if the examples or the run's model do not fit the checkpoint, naming the
 // variable, or the input file and the shape that it should have.
 absl::StatusOr<Predictions> PredictDataset(const PredictOptions& options, const Dataset& data,
@@ -38,4 +43,4 @@ absl::StatusOr<Predictions> PredictDataset(const PredictOptions& options, const 
 
 }  // namespace shoal
 
-#endif  // SHOAL_DEPLOY_PREDICT_COMMAND_H_
+#endif  // SHOAL_WORKER_PREDICTION_PREDICT_COMMAND_H_

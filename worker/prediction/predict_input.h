@@ -1,6 +1,6 @@
 // The examples that `shoal predict` is given, and what is said of them where they do not fit.
-#ifndef SHOAL_DEPLOY_PREDICT_INPUT_H_
-#define SHOAL_DEPLOY_PREDICT_INPUT_H_
+#ifndef SHOAL_WORKER_PREDICTION_PREDICT_INPUT_H_
+#define SHOAL_WORKER_PREDICTION_PREDICT_INPUT_H_
 
 #include <cstdint>
 #include <memory>
@@ -37,4 +37,4 @@ absl::StatusOr<Tensor> ReadInputRows(const Dataset& data, int64_t first, int64_t
 
 }  // namespace shoal
 
-#endif  // SHOAL_DEPLOY_PREDICT_INPUT_H_
+#endif  // SHOAL_WORKER_PREDICTION_PREDICT_INPUT_H_
