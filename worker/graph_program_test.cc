@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+
 #include "ml/graph/graph_runner.h"
 #include "ml/graph/ops.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
@@ -96,6 +98,17 @@ Computed TrainOn(GraphProgram* program, int64_t examples) {
                       [](uint32_t, int64_t) {}, [] {})
                   .ok());
   return computed;
+}
+
+// Both programs, trained on the same batch, give the same bytes; `what` they are is said otherwise.
+void ExpectSameBytes(GraphProgram* a, GraphProgram* b, int64_t examples, const std::string& what) {
+  const Computed of_a = TrainOn(a, examples);
+  const Computed of_b = TrainOn(b, examples);
+  EXPECT_EQ(of_a.result.loss_sum, of_b.result.loss_sum) << what << ", examples " << examples;
+  for (size_t v = 0; v < of_a.gradients.size(); ++v) {
+    EXPECT_EQ(of_a.gradients[v].span<float>(), of_b.gradients[v].span<float>())
+        << what << ", examples " << examples << ", variable " << v;
+  }
 }
 
 TEST(GraphProgramTest, AddingADeviceChangesNothingButRounding) {
@@ -213,12 +226,7 @@ TEST(GraphProgramTest, ReplayedStepsGiveTheBytesOfCpusForEveryBatchSize) {
   const auto on_cpus = Make(RunOn("/cpu:0,/cpu:1"));
   for (int step = 0; step < 4; ++step) {
     for (int64_t examples : {kExamples, int64_t{7}}) {
-      const Computed a = TrainOn(on_cpus.get(), examples);
-      const Computed b = TrainOn(on_gpus.get(), examples);
-      EXPECT_EQ(a.result.loss_sum, b.result.loss_sum) << step << " " << examples;
-      for (size_t v = 0; v < a.gradients.size(); ++v) {
-        EXPECT_EQ(a.gradients[v].span<float>(), b.gradients[v].span<float>()) << step << " " << v;
-      }
+      ExpectSameBytes(on_cpus.get(), on_gpus.get(), examples, absl::StrCat("step ", step));
     }
   }
   EXPECT_EQ(traffic.replays, 2 * 2 * 3);  // devices, sizes, all steps but the first
@@ -235,13 +243,7 @@ TEST(GraphProgramTest, DevicesWithMemoryOfTheirOwnGiveTheBytesOfCpus) {
     EXPECT_THAT(on_gpus->PlacementLines(), Contains("clone 1 on /job:worker/task:0/device:GPU:2"));
     EXPECT_THAT(on_gpus->compute_fingerprint(), HasSubstr("simulated, devices /gpu:0,/gpu:2"));
     for (int64_t examples : {kExamples, int64_t{7}, int64_t{1}}) {
-      const Computed a = TrainOn(on_cpus.get(), examples);
-      const Computed b = TrainOn(on_gpus.get(), examples);
-      EXPECT_EQ(a.result.loss_sum, b.result.loss_sum) << variables << " " << examples;
-      for (size_t v = 0; v < a.gradients.size(); ++v) {
-        EXPECT_EQ(a.gradients[v].span<float>(), b.gradients[v].span<float>())
-            << variables << " " << examples << " " << v;
-      }
+      ExpectSameBytes(on_cpus.get(), on_gpus.get(), examples, variables);
     }
   }
 }
@@ -419,13 +421,7 @@ TEST(GraphProgramTest, SynchronizedClonesAreSummedWhereOthersAreAndGiveTheBytesO
     const auto on_gpus = make("/gpu:0,/gpu:1,/gpu:2", variables.c_str());
     EXPECT_EQ(SummingDevices(*on_gpus), devices) << variables;
     for (int64_t examples : {kExamples, int64_t{7}, int64_t{2}}) {
-      const Computed a = TrainOn(on_cpus.get(), examples);
-      const Computed b = TrainOn(on_gpus.get(), examples);
-      EXPECT_EQ(a.result.loss_sum, b.result.loss_sum) << variables << " " << examples;
-      for (size_t v = 0; v < a.gradients.size(); ++v) {
-        EXPECT_EQ(a.gradients[v].span<float>(), b.gradients[v].span<float>())
-            << variables << " " << examples << " " << v;
-      }
+      ExpectSameBytes(on_cpus.get(), on_gpus.get(), examples, variables);
     }
   }
 }

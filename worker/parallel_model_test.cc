@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 
@@ -251,15 +253,22 @@ TEST(ParallelModelTest, ADeviceThatIsNotThereIsACpuOrAnError) {
               HasSubstr("named twice"));
 }
 
-TEST(ParallelModelTest, PredictionsUploadTheValuesOnceAfterEveryUpdate) {
-  SimulatedTraffic traffic;
+// Some of which are simulated GPUs.
+ParallelModelOptions OnDevices(std::vector<std::string> devices, int num_gpus,
+                               SimulatedTraffic* traffic) {
   SimulatedDeviceOptions simulated;
-  simulated.num_devices = 2;
-  simulated.traffic = &traffic;
+  simulated.num_devices = num_gpus;
+  simulated.traffic = traffic;
   ParallelModelOptions options;
-  options.devices = {"/gpu:0", "/gpu:1"};
+  options.devices = std::move(devices);
   options.backend = CpuKernelBackend();
   options.accelerators = {SimulatedBackend(CpuKernelBackend(), simulated)};
+  return options;
+}
+
+TEST(ParallelModelTest, PredictionsUploadTheValuesOnceAfterEveryUpdate) {
+  SimulatedTraffic traffic;
+  const ParallelModelOptions options = OnDevices({"/gpu:0", "/gpu:1"}, /*num_gpus=*/2, &traffic);
   const v1::OptimizerConfig adam = Adam();
   const auto model = ParallelModel::Create(WithLoss(), options, &adam);
   ASSERT_TRUE(model.ok()) << model.status();
@@ -280,13 +289,8 @@ TEST(ParallelModelTest, PredictionsUploadTheValuesOnceAfterEveryUpdate) {
 
 TEST(ParallelModelTest, OnlyDevicesThatAreNotThereAreMissing) {
   SimulatedTraffic traffic;
-  SimulatedDeviceOptions simulated;
-  simulated.num_devices = 3;
-  simulated.traffic = &traffic;
-  ParallelModelOptions options;
-  options.devices = {"/gpu:0", "/gpu:2", "/gpu:7", "/cpu:1"};
-  options.backend = CpuKernelBackend();
-  options.accelerators = {SimulatedBackend(CpuKernelBackend(), simulated)};
+  const ParallelModelOptions options =
+      OnDevices({"/gpu:0", "/gpu:2", "/gpu:7", "/cpu:1"}, /*num_gpus=*/3, &traffic);
   auto model = ParallelModel::Create(TwoInputs(), options);
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_THAT((*model)->missing_devices(), ElementsAre("/gpu:7"));

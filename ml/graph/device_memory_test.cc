@@ -90,30 +90,77 @@ class DeviceMemoryTest : public testing::Test {
     }
   }
 
+  // Of 50 runs, those that differ from a CPU's by more than `tolerance`. Variables change between
+  // the runs, and with them, if so told, their versions; each run has its values at other
+  // addresses. So a device that keeps values for too long, or uploads into the wrong place,
+  // differs.
+  int RunsThatDiffer(const std::vector<Output>& fetches, Executable* executable, double tolerance,
+                     bool tells_versions = true) {
+    const auto on_cpu = CompileOrDie(MakeRequest(graph_, cpu_, feeds_, fetches));
+    std::vector<Tensor> variables = InitialValues(graph_, 17);
+    std::vector<uint64_t> versions(variables.size(), 1);
+    int runs_that_differ = 0;
+    for (int run = 0; run < 50; ++run) {
+      // Every third run has the values of the one before.
+      if (run % 3 != 0 && !variables.empty()) {
+        const size_t changed = static_cast<size_t>(run) % variables.size();
+        variables[changed] = Raised(variables[changed], run % 2 == 0 ? 0.25f : -0.125f);
+        if (tells_versions) ++versions[changed];
+      }
+      // Without versions all values are new.
+      const bool has_versions = run >= 5 && run != 25;
+      const std::vector<Tensor> got =
+          RunOnce(executable, feeds_, variables,
+                  has_versions ? absl::MakeConstSpan(versions) : absl::Span<const uint64_t>());
+      EXPECT_TRUE(executable->status().ok()) << executable->status();
+      const std::vector<Tensor> expected = RunOnce(on_cpu.get(), feeds_, variables);
+      bool is_near = executable->status().ok();
+      for (size_t i = 0; i < got.size(); ++i) {
+        is_near = is_near && RelativeDistance(got[i], expected[i]) <= tolerance;
+      }
+      runs_that_differ += is_near ? 0 : 1;
+    }
+    return runs_that_differ;
+  }
+
+  // A copy, with this added to every element.
+  static Tensor Raised(const Tensor& values, float by) {
+    Tensor raised(values.spec());
+    for (size_t i = 0; i < values.span<float>().size(); ++i) {
+      raised.mutable_span<float>()[i] = values.span<float>()[i] + by;
+    }
+    return raised;
+  }
+
   // The same on the GPUs of this machine, if it has as many.
   void ExpectNearTheCpuOnGpus(const std::vector<Output>& fetches, int num_gpus,
                               bool CompileRequest::*option = nullptr) {
     const absl::StatusOr<KernelBackend> gpu = CudaKernelBackend();
     if (!gpu.ok() || gpu->num_devices < num_gpus) return;
-    const std::vector<Tensor> variables = InitialValues(graph_, 17);
-    const auto expected = RunGraph(graph_, cpu_, feeds_, variables, fetches);
-    ASSERT_TRUE(expected.ok()) << expected.status();
     std::vector<std::string> devices = {"/cpu:0", "/cpu:1"};
     for (int i = 0; i < num_gpus; ++i) devices.push_back(absl::StrCat("/gpu:", i));
     CompileRequest request = RequestFor(fetches, devices);
     request.accelerators = {&*gpu};
     if (option != nullptr) request.*option = true;
-    const auto executable = CompileOrDie(request);
-    const std::vector<uint64_t> versions(variables.size(), 1);  // from run 10 on
-    for (int run = 0; run < 50; ++run) {
-      const std::vector<Tensor> got =
-          RunOnce(executable.get(), feeds_, variables,
-                  absl::MakeConstSpan(versions.data(), run < 10 ? 0 : versions.size()));
-      ASSERT_TRUE(executable->status().ok()) << executable->status();
-      for (size_t i = 0; i < got.size(); ++i) {
-        ASSERT_LT(RelativeDistance(got[i], (*expected)[i]), 1e-5) << "run " << run << " " << i;
-      }
+    EXPECT_EQ(RunsThatDiffer(fetches, CompileOrDie(request).get(), 1e-5), 0);
+  }
+
+  // Two clones, and the sums of their gradients, each on one of their devices.
+  std::vector<Output> TwoClonesWithSumsOnTheirDevices() {
+    BuildClone(0, "/gpu:0");
+    BuildClone(1, "/gpu:1");
+    std::vector<Output> sums;
+    for (size_t v = 0; v < gradients_[0].size(); ++v) {
+      const auto on = builder_.WithDevice(v % 2 == 0 ? "/gpu:0" : "/gpu:1");
+      sums.push_back(ops::AddN(builder_, {gradients_[0][v], gradients_[1][v]}));
     }
+    return sums;
+  }
+
+  CompileRequest GroupRequestFor(const std::vector<Output>& fetches) {
+    CompileRequest request = RequestFor(fetches, {"/cpu:0", "/gpu:0", "/gpu:1"});
+    request.group_devices = true;
+    return request;
   }
 
   // The fetches that a run tells of, in their order.
@@ -208,6 +255,21 @@ TEST_F(DeviceMemoryTest, AVariableGoesUpAgainOnlyWithANewVersion) {
   EXPECT_EQ(run({}).first, all_bytes);
   EXPECT_EQ(run(versions).first, all_bytes);
   EXPECT_EQ(run(versions).first, feed_bytes);
+}
+
+// What the checks on GPUs rest on: a device whose values are old is seen.
+TEST_F(DeviceMemoryTest, ChangesBetweenRunsAreSeenAndTheirLackIs) {
+  const std::vector<Output> fetches = TwoClonesWithSumsOnTheirDevices();
+  for (const bool is_group : {false, true}) {
+    for (const bool is_recorded : {false, true}) {
+      CompileRequest request = RequestFor(fetches, {"/cpu:0", "/gpu:0", "/gpu:1"});
+      request.group_devices = is_group;
+      request.record_steps = is_recorded;
+      const auto executable = CompileOrDie(request);
+      EXPECT_EQ(RunsThatDiffer(fetches, executable.get(), 0), 0) << is_group << is_recorded;
+      EXPECT_GT(RunsThatDiffer(fetches, executable.get(), 1e-5, /*tells_versions=*/false), 20);
+    }
+  }
 }
 
 TEST_F(DeviceMemoryTest, ClonesOnTwoDevicesAreSummedOnTheHost) {
@@ -358,23 +420,15 @@ TEST_F(DeviceMemoryTest, WhatReadsADeviceThatFailedIsNotToldByAnother) {
 
 // Sums are each on one of the devices; every clone also tells the values that it has.
 TEST_F(DeviceMemoryTest, AGroupAddsAndEveryDeviceHasTheSameValues) {
-  const std::vector<std::string> gpus = {"/gpu:0", "/gpu:1"};
-  std::vector<Output> fetches;
-  for (int clone = 0; clone < 2; ++clone) BuildClone(clone, gpus[clone]);
-  for (size_t v = 0; v < gradients_[0].size(); ++v) {
-    const auto on = builder_.WithDevice(gpus[v % 2]);
-    fetches.push_back(ops::AddN(builder_, {gradients_[0][v], gradients_[1][v]}));
-  }
+  std::vector<Output> fetches = TwoClonesWithSumsOnTheirDevices();
   for (int clone = 0; clone < 2; ++clone) {
-    const auto on = builder_.WithDevice(gpus[clone]);
+    const auto on = builder_.WithDevice(absl::StrCat("/gpu:", clone));
     const auto in_clone = builder_.WithClone(clone);
     for (const Variable& variable : graph_.variables()) {
       fetches.push_back(builder_.Op("Identity", {Output{variable.node, 0}}));
     }
   }
-  CompileRequest request = RequestFor(fetches, {"/cpu:0", "/gpu:0", "/gpu:1"});
-  request.group_devices = true;
-  const auto executable = CompileOrDie(request);
+  const auto executable = CompileOrDie(GroupRequestFor(fetches));
   const std::string text = executable->ToString();
   EXPECT_EQ(Count(text, "GroupPart("), 2 * 4) << text;
   EXPECT_EQ(Count(text, "CopyFromPeer("), 0) << text;
@@ -394,34 +448,18 @@ TEST_F(DeviceMemoryTest, AGroupAddsAndEveryDeviceHasTheSameValues) {
 
 TEST_F(DeviceMemoryTest, AGroupOfWhichADeviceFailsIsGivenUp) {
   options_.failing_kernel = 7;
-  BuildClone(0, "/gpu:0");
-  BuildClone(1, "/gpu:1");
-  std::vector<Output> fetches;
-  for (size_t v = 0; v < gradients_[0].size(); ++v) {
-    const auto on = builder_.WithDevice(v % 2 == 0 ? "/gpu:0" : "/gpu:1");
-    fetches.push_back(ops::AddN(builder_, {gradients_[0][v], gradients_[1][v]}));
-  }
-  CompileRequest request = RequestFor(fetches, {"/cpu:0", "/gpu:0", "/gpu:1"});
-  request.group_devices = true;
-  const auto executable = CompileOrDie(request);
+  const std::vector<Output> fetches = TwoClonesWithSumsOnTheirDevices();
+  const auto executable = CompileOrDie(GroupRequestFor(fetches));
   EXPECT_EQ(Told(executable.get(), InitialValues(graph_, 1)), std::vector<int>());
   EXPECT_EQ(executable->status().message(), "the simulated device has failed");
 }
 
 // The rank's own sums would wait for the others, and the others for it.
 TEST_F(DeviceMemoryTest, AGroupOfWhichACallFailsIsGivenUp) {
-  BuildClone(0, "/gpu:0");
-  BuildClone(1, "/gpu:1");
-  std::vector<Output> fetches;
-  for (size_t v = 0; v < gradients_[0].size(); ++v) {
-    const auto on = builder_.WithDevice(v % 2 == 0 ? "/gpu:0" : "/gpu:1");
-    fetches.push_back(ops::AddN(builder_, {gradients_[0][v], gradients_[1][v]}));
-  }
+  const std::vector<Output> fetches = TwoClonesWithSumsOnTheirDevices();
   for (int64_t call : {0, 5, 9}) {
     options_.failing_group_call = call;
-    CompileRequest request = RequestFor(fetches, {"/cpu:0", "/gpu:0", "/gpu:1"});
-    request.group_devices = true;
-    const auto executable = CompileOrDie(request);
+    const auto executable = CompileOrDie(GroupRequestFor(fetches));
     EXPECT_EQ(Told(executable.get(), InitialValues(graph_, 1)), std::vector<int>()) << call;
     EXPECT_EQ(executable->status().message(), "the simulated group has failed");
   }
@@ -432,9 +470,7 @@ TEST_F(DeviceMemoryTest, DevicesWhoseGroupCannotBeOpenedExchangePlainCopies) {
   BuildClone(0, "/gpu:0");
   BuildClone(1, "/gpu:1");
   const std::vector<Output> fetches = Sums();
-  CompileRequest request = RequestFor(fetches, {"/cpu:0", "/gpu:0", "/gpu:1"});
-  request.group_devices = true;
-  const auto executable = CompileOrDie(request);
+  const auto executable = CompileOrDie(GroupRequestFor(fetches));
   EXPECT_EQ(Count(executable->ToString(), "GroupPart("), 0);
   ExpectBytesOfTheCpu(fetches, executable.get());
   EXPECT_EQ(traffic_.group_sums + traffic_.broadcasts, 0);
@@ -475,16 +511,10 @@ TEST_F(DeviceMemoryTest, DevicesThatOthersWaitForAreReplayedToo) {
 }
 
 TEST_F(DeviceMemoryTest, AGroupAddsAfterEachReplay) {
-  BuildClone(0, "/gpu:0");
-  BuildClone(1, "/gpu:1");
-  std::vector<Output> fetches = losses_;
-  for (size_t v = 0; v < gradients_[0].size(); ++v) {
-    const auto on = builder_.WithDevice(v % 2 == 0 ? "/gpu:0" : "/gpu:1");
-    fetches.push_back(ops::AddN(builder_, {gradients_[0][v], gradients_[1][v]}));
-  }
-  CompileRequest request = RequestFor(fetches, {"/cpu:0", "/gpu:0", "/gpu:1"});
+  std::vector<Output> fetches = TwoClonesWithSumsOnTheirDevices();
+  fetches.insert(fetches.begin(), losses_.begin(), losses_.end());
+  CompileRequest request = GroupRequestFor(fetches);
   request.record_steps = true;
-  request.group_devices = true;
   const auto executable = CompileOrDie(request);
   ExpectBytesOfTheCpu(fetches, executable.get());
   EXPECT_EQ(traffic_.replays, 2 * 49);
