@@ -82,7 +82,8 @@ Command ControlCommand(std::string name, std::string summary,
   links.check_health = [](const std::string& address, const std::string& service,
                           absl::Duration timeout, const Credentials* credentials) {
     return CheckHealth(NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes,
-                                      ChannelCredentialsFor(credentials, kAnyRole)),
+                                      ChannelCredentialsFor(credentials, kAnyRole))
+                           ->channel(),
                        service, timeout);
   };
   return {std::move(name), std::move(summary),

@@ -7,7 +7,7 @@
 
 namespace shoal {
 
-std::shared_ptr<grpc::Channel> NewGrpcChannel(
+std::unique_ptr<PeerChannel> NewGrpcChannel(
     const std::string& address, ChannelUse use, size_t max_message_bytes,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments;
@@ -28,9 +28,11 @@ std::shared_ptr<grpc::Channel> NewGrpcChannel(
   if (use == ChannelUse::kBulk) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(static_cast<int>(max_message_bytes));
   arguments.SetMaxSendMessageSize(static_cast<int>(max_message_bytes));
-  return grpc::CreateCustomChannel(
-      address, credentials != nullptr ? credentials : grpc::InsecureChannelCredentials(),
-      arguments);
+  return std::make_unique<PeerChannel>(
+      [address, arguments,
+       known = credentials != nullptr ? credentials : grpc::InsecureChannelCredentials()] {
+        return grpc::CreateCustomChannel(address, known, arguments);
+      });
 }
 
 }  // namespace shoal

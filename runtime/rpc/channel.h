@@ -7,10 +7,11 @@
 #include <memory>
 #include <string>
 
+#include "runtime/transport/peer_channel.h"
+
 namespace grpc {
-class Channel;
 class ChannelCredentials;
-}  // namespace grpc
+}
 
 namespace shoal {
 
@@ -23,10 +24,10 @@ enum class ChannelUse {
 };
 
 // Connects when first used and again whenever the connection is lost (0.1 s to 1 s apart), with the
-// name looked up again. A peer
-// that does not answer pings for 15 s counts as lost. `max_message_bytes` bounds messages both
-// ways. `credentials` (see credentials.h): null is plaintext, which a server with TLS refuses.
-std::shared_ptr<grpc::Channel> NewGrpcChannel(
+// name looked up again. A peer that does not answer pings for 15 s counts as lost.
+// `max_message_bytes` bounds messages both ways. `credentials` (see credentials.h): null is
+// plaintext, which a server with TLS refuses.
+std::unique_ptr<PeerChannel> NewGrpcChannel(
     const std::string& address, ChannelUse use, size_t max_message_bytes,
     const std::shared_ptr<grpc::ChannelCredentials>& credentials = nullptr);
 

@@ -17,6 +17,7 @@
 
 #include "base/mutex.h"
 #include "runtime/rpc/status_conversion.h"
+#include "runtime/transport/peer_channel.h"
 
 namespace shoal {
 
@@ -69,12 +70,13 @@ class ControlStub {
  public:
   using Stub = typename Service::Stub;
 
-  explicit ControlStub(std::shared_ptr<grpc::Channel> channel) : stub_(std::move(channel)) {}
+  explicit ControlStub(std::unique_ptr<PeerChannel> peer) : peer_(std::move(peer)) {}
 
   template <typename Request, typename Response>
   absl::Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                     absl::Duration timeout, const Request& request, Response* response) {
-    return calls_.Call(&stub_, method, timeout, request, response);
+    const std::shared_ptr<Stub> stub = NewestStub();
+    return calls_.Call(stub.get(), method, timeout, request, response);
   }
   template <typename Request, typename Response>
   absl::Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
@@ -84,8 +86,21 @@ class ControlStub {
   void Close() { calls_.Close(); }
 
  private:
-  Stub stub_;
+  std::shared_ptr<Stub> NewestStub() {
+    std::shared_ptr<grpc::Channel> channel = peer_->channel();
+    MutexLock lock(&mutex_);
+    if (channel != channel_) {
+      stub_ = std::make_shared<Stub>(channel);
+      channel_ = std::move(channel);
+    }
+    return stub_;
+  }
+
+  const std::unique_ptr<PeerChannel> peer_;
   ControlCalls calls_;
+  Mutex mutex_;
+  std::shared_ptr<grpc::Channel> channel_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<Stub> stub_ ABSL_GUARDED_BY(mutex_);  // on `channel_`
 };
 
 }  // namespace shoal

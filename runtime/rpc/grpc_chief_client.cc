@@ -17,8 +17,8 @@ class GrpcChiefClient::Core : public ControlStub<v1::ChiefService> {
   using ControlStub::ControlStub;
 };
 
-GrpcChiefClient::GrpcChiefClient(std::shared_ptr<grpc::Channel> channel)
-    : core_(std::make_unique<Core>(std::move(channel))) {}
+GrpcChiefClient::GrpcChiefClient(std::unique_ptr<PeerChannel> peer)
+    : core_(std::make_unique<Core>(std::move(peer))) {}
 
 GrpcChiefClient::~GrpcChiefClient() = default;
 

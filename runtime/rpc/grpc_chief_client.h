@@ -6,15 +6,13 @@
 
 #include "runtime/rpc/chief_client.h"
 
-namespace grpc {
-class Channel;
-}
-
 namespace shoal {
+
+class PeerChannel;
 
 class GrpcChiefClient : public ChiefClient {
  public:
-  explicit GrpcChiefClient(std::shared_ptr<grpc::Channel> channel);
+  explicit GrpcChiefClient(std::unique_ptr<PeerChannel> peer);
   // No call may be under way.
   ~GrpcChiefClient() override;
 

@@ -20,8 +20,8 @@ class GrpcParameterClient::Core : public ControlStub<v1::ParameterService> {
   using ControlStub::ControlStub;
 };
 
-GrpcParameterClient::GrpcParameterClient(std::shared_ptr<grpc::Channel> channel)
-    : core_(std::make_unique<Core>(std::move(channel))) {}
+GrpcParameterClient::GrpcParameterClient(std::unique_ptr<PeerChannel> peer)
+    : core_(std::make_unique<Core>(std::move(peer))) {}
 
 GrpcParameterClient::~GrpcParameterClient() = default;
 

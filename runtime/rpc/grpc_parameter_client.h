@@ -6,15 +6,13 @@
 
 #include "runtime/rpc/parameter_client.h"
 
-namespace grpc {
-class Channel;
-}
-
 namespace shoal {
+
+class PeerChannel;
 
 class GrpcParameterClient : public ParameterClient {
  public:
-  explicit GrpcParameterClient(std::shared_ptr<grpc::Channel> channel);
+  explicit GrpcParameterClient(std::unique_ptr<PeerChannel> peer);
   // No call may be under way.
   ~GrpcParameterClient() override;
 

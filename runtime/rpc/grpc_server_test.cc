@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <grpc/grpc.h>
 #include <grpcpp/channel.h>
+#include <grpcpp/create_channel.h>
 #include <grpcpp/impl/codegen/service_type.h>
+#include <grpcpp/security/credentials.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -35,7 +37,7 @@ class ChiefServer {
     options.health_service = "chief";
     server = std::move(GrpcServer::Create(options).value());
   }
-  std::shared_ptr<grpc::Channel> NewChannel(size_t max_bytes = kMaxControlMessageBytes) {
+  std::unique_ptr<PeerChannel> NewChannel(size_t max_bytes = kMaxControlMessageBytes) {
     return NewGrpcChannel(server->address(), ChannelUse::kControl, max_bytes);
   }
 
@@ -66,7 +68,7 @@ TEST(GrpcServerTest, CallsAndErrorsPassThrough) {
 TEST(GrpcServerTest, HealthTellsTheProcessFromTheRole) {
   ChiefServer chief;
   const auto check = [&chief](const char* service) {
-    return CheckHealth(chief.NewChannel(), service, absl::Seconds(5)).code();
+    return CheckHealth(chief.NewChannel()->channel(), service, absl::Seconds(5)).code();
   };
   EXPECT_EQ(check(""), absl::StatusCode::kOk);
   EXPECT_EQ(check("chief"), absl::StatusCode::kUnavailable);
@@ -115,6 +117,21 @@ TEST(GrpcServerTest, NobodyThereIsUnavailableAtOnce) {
   v1::GetRunStatusResponse response;
   EXPECT_EQ(client.GetRunStatus(v1::GetRunStatusRequest(), &response).code(),
             absl::StatusCode::kUnavailable);
+}
+
+TEST(GrpcServerTest, AClientLooksForItsPeerAnewWhenItCannotConnect) {
+  ChiefServer chief;
+  const auto nowhere =
+      grpc::CreateChannel("unix:/nonexistent/chief", grpc::InsecureChannelCredentials());
+  const auto there = chief.NewChannel();
+  bool known = false;
+  GrpcChiefClient client(std::make_unique<PeerChannel>(
+      [&] { return known ? there->channel() : nowhere; }, absl::ZeroDuration()));
+  v1::GetRunStatusResponse response;
+  EXPECT_EQ(client.GetRunStatus(v1::GetRunStatusRequest(), &response).code(),
+            absl::StatusCode::kUnavailable);
+  known = true;
+  EXPECT_EQ(client.GetRunStatus(v1::GetRunStatusRequest(), &response), absl::OkStatus());
 }
 
 TEST(GrpcServerTest, ClosingAClientEndsItsCalls) {

@@ -94,8 +94,7 @@ class TlsTest : public ::testing::Test {
     EXPECT_TRUE(SetUpLog(LogOptions()).ok());
   }
 
-  std::shared_ptr<grpc::Channel> Dial(const Credentials* credentials,
-                                      RoleSet peer = kAnyRole) const {
+  std::unique_ptr<PeerChannel> Dial(const Credentials* credentials, RoleSet peer = kAnyRole) const {
     return NewGrpcChannel(server->address(), ChannelUse::kBulk, kMaxControlMessageBytes,
                           ChannelCredentialsFor(credentials, peer));
   }

@@ -19,6 +19,7 @@
 #include "runtime/transport/grpc_bulk_server.h"
 #include "runtime/transport/in_process_bulk_channel.h"
 #include "runtime/transport/local_socket.h"
+#include "runtime/transport/peer_channel.h"
 #include "runtime/transport/shared_memory_bulk_channel.h"
 #include "runtime/transport/shared_memory_bulk_server.h"
 #include "runtime/transport/shared_memory_segment.h"
@@ -54,7 +55,8 @@ class GrpcLink : public Link {
     bulk_server_.AddTo(&builder);
     server_ = builder.BuildAndStart();
     bulk_server_.Start();
-    channel_ = client_.NewChannel(NewGrpcChannel());
+    channel_ =
+        client_.NewChannel(std::make_unique<PeerChannel>([this] { return NewGrpcChannel(); }));
   }
   ~GrpcLink() override {
     CloseChannel();
@@ -288,6 +290,28 @@ TEST(GrpcBulkServerTest, MalformedFramesAreRefused) {
   EXPECT_EQ(SendRaw(&stub, "/shoal.v1.BulkService/Other", "\0\0\0\0"s),
             grpc::StatusCode::UNIMPLEMENTED);
   EXPECT_EQ(link.service.calls(), 0);
+}
+
+TEST(GrpcBulkChannelTest, LooksForItsPeerAnewWhenItCannotConnect) {
+  GrpcLink link(absl::ZeroDuration());
+  bool known = false;
+  GrpcBulkClient client;
+  const auto channel = client.NewChannel(std::make_unique<PeerChannel>(
+      [&] {
+        return known ? link.NewGrpcChannel()
+                     : grpc::CreateChannel("unix:/nonexistent/peer",
+                                           grpc::InsecureChannelCredentials());
+      },
+      absl::ZeroDuration()));
+  BulkTestCall call;
+  call.header = "echo";
+  channel->Start(&call);
+  call.Wait();
+  EXPECT_EQ(call.status.code(), absl::StatusCode::kUnavailable);
+  known = true;
+  channel->Start(&call);
+  call.Wait(2);
+  EXPECT_EQ(call.status, absl::OkStatus());
 }
 
 TEST(SharedMemoryTest, CallsEndWhenTheServerIsGone) {

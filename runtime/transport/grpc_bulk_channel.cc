@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "runtime/transport/completion_loop.h"
 #include "runtime/transport/grpc_bulk_frame.h"
+#include "runtime/transport/peer_channel.h"
 
 namespace shoal {
 namespace {
@@ -59,8 +60,8 @@ class Attempt : public CompletionTag {
 
 class GrpcBulkChannel : public BulkChannel {
  public:
-  GrpcBulkChannel(std::shared_ptr<grpc::Channel> channel, grpc::CompletionQueue* queue)
-      : stub_(std::move(channel)), queue_(queue) {}
+  GrpcBulkChannel(std::unique_ptr<PeerChannel> peer, grpc::CompletionQueue* queue)
+      : peer_(std::move(peer)), queue_(queue) {}
   ~GrpcBulkChannel() override;
 
   void Start(BulkCall* call) override;
@@ -72,7 +73,7 @@ class GrpcBulkChannel : public BulkChannel {
   void AfterReply(Attempt* attempt);
 
  private:
-  grpc::GenericStub stub_;
+  const std::unique_ptr<PeerChannel> peer_;
   grpc::CompletionQueue* const queue_;
 
   Mutex mutex_;
@@ -147,7 +148,8 @@ void GrpcBulkChannel::Start(BulkCall* call) {
     in_flight(call) = attempt;
     if (closing_) attempt->Cancel();
   }
-  attempt->Start(call, &stub_, queue_);
+  grpc::GenericStub stub(peer_->channel());
+  attempt->Start(call, &stub, queue_);
 }
 
 void GrpcBulkChannel::Cancel(BulkCall* call) {
@@ -174,8 +176,8 @@ GrpcBulkClient::GrpcBulkClient(absl::Duration spin)
 
 GrpcBulkClient::~GrpcBulkClient() = default;
 
-std::unique_ptr<BulkChannel> GrpcBulkClient::NewChannel(std::shared_ptr<grpc::Channel> channel) {
-  return std::make_unique<GrpcBulkChannel>(std::move(channel), loop_->queue());
+std::unique_ptr<BulkChannel> GrpcBulkClient::NewChannel(std::unique_ptr<PeerChannel> peer) {
+  return std::make_unique<GrpcBulkChannel>(std::move(peer), loop_->queue());
 }
 
 }  // namespace shoal

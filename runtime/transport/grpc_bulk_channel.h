@@ -8,13 +8,10 @@
 
 #include "runtime/transport/bulk.h"
 
-namespace grpc {
-class Channel;
-}
-
 namespace shoal {
 
 class CompletionLoop;
+class PeerChannel;
 
 // Owns the completion queue and the one thread that serves all channels made here: replies are
 // copied into their destinations on it. Thread-safe. The channels must be gone before it is.
@@ -26,8 +23,8 @@ class GrpcBulkClient {
   GrpcBulkClient(const GrpcBulkClient&) = delete;
   GrpcBulkClient& operator=(const GrpcBulkClient&) = delete;
 
-  // Message limits, keepalive and credentials are those of `channel`.
-  std::unique_ptr<BulkChannel> NewChannel(std::shared_ptr<grpc::Channel> channel);
+  // Message limits, keepalive and credentials are those of `peer`.
+  std::unique_ptr<BulkChannel> NewChannel(std::unique_ptr<PeerChannel> peer);
 
  private:
   std::unique_ptr<CompletionLoop> loop_;

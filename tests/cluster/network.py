@@ -5,8 +5,8 @@
         server = network.hosts[1].start(["shoal", "ps", ...], stdout=log)
         network.hosts[1].disconnect()
 
-Each host has its own address, loopback interface and /etc/hosts, where the others stand by name; files are the
-machine's. Names and subnet are this process's own, so that tests run side by side. All is removed at the end, the
+Each host has its own address, loopback interface and /etc/hosts, where the others stand by name; other names are
+unknown at once, since no server of names is there. Files are the machine's. Names and subnet are this process's own, so that tests run side by side. All is removed at the end, the
 processes on the hosts as well, and also what an earlier process left that was killed. Wants root and iproute2.
 """
 import contextlib
@@ -100,6 +100,7 @@ class Host:
         self.namespace = f"shoal{os.getpid()}-{index}"
         self.port = f"shoal{os.getpid()}v{index}"  # The bridge's end of its cable.
         self.hosts_file = network.hosts_file
+        self.servers_file = network.servers_file
         self.started = []
 
     def connect_to(self, bridge, gateway):
@@ -113,9 +114,9 @@ class Host:
 
     def command(self, command):
         """The command line that runs `command` there. It becomes that program: one process, no shell between."""
-        script = 'mount --bind "$1" /etc/hosts && shift && exec "$@"'
+        script = 'mount --bind "$1" /etc/hosts && mount --bind "$2" /etc/resolv.conf && shift 2 && exec "$@"'
         return ["nsenter", f"--net=/run/netns/{self.namespace}", "unshare", "--mount", "sh", "-c", script, "sh",
-                str(self.hosts_file), *map(str, command)]
+                str(self.hosts_file), str(self.servers_file), *map(str, command)]
 
     def run(self, command, **options):
         return subprocess.run(self.command(command), **options)
@@ -149,6 +150,7 @@ class Network:
     def __enter__(self):
         OWNERS.mkdir(exist_ok=True)
         self.hosts_file = OWNERS / f"{os.getpid()}.hosts"
+        self.servers_file = OWNERS / f"{os.getpid()}.servers"
         try:
             with locked(OWNERS / "lock"):
                 remove_networks(lambda pid: not is_owned(pid))
@@ -173,6 +175,7 @@ class Network:
 
     def _make(self):
         taken = ip("-o", "addr", "show") + ip("route", "show")
+        self.servers_file.write_text("nameserver 127.0.0.1\n")
         third = next(n for n in range(256) if f"10.77.{n}." not in taken)
         self.prefix = f"10.77.{third}"
         self.address = f"{self.prefix}.1"
