@@ -446,6 +446,7 @@ TEST_F(FrequentCutsTest, ACutDoesNotWaitForLinesWithoutEnd) {
 TEST_F(AsyncRunTest, WithAClockBoundTheSlowWorkerIsNamed) {
   TrainingSession::Options options = OptionsOf(100);
   options.run.mutable_sync()->set_clock_bound(0);
+  options.run.mutable_deployment()->set_num_replicas(2);
   session_ = std::make_unique<TrainingSession>(options);
   Start();
   Register(v1::JOB_WORKER, 1, "w1");

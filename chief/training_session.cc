@@ -24,6 +24,22 @@ absl::Status CheckProtocol(TaskId task, const v1::RegisterTaskRequest& request) 
                       task.ToString(), theirs, kProtocolVersion));
 }
 
+// Workers beyond replicas_to_aggregate, which repeat what others compute, are of num_replicas too.
+absl::Status CheckIndex(TaskId task, uint32_t num_ps_tasks, const v1::DeploymentOptions& run) {
+  if (task.job == Job::kPs && task.index >= num_ps_tasks) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("%s: this run has num_ps_tasks=%d; use a --task_index below it",
+                        task.ToString(), num_ps_tasks));
+  }
+  if (task.job == Job::kWorker && run.has_num_replicas() && task.index >= run.num_replicas()) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s: this run has num_replicas=%d; use a --task_index below it, or stop the run and start "
+        "it again with more --num_replicas",
+        task.ToString(), run.num_replicas()));
+  }
+  return absl::OkStatus();
+}
+
 // A task that was told other numbers of tasks than the chief was started for another run.
 absl::Status CheckCounts(TaskId task, const v1::RegisterTaskRequest& request,
                          const v1::DeploymentOptions& run) {
@@ -100,13 +116,9 @@ absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(
     return absl::InvalidArgumentError(absl::StrCat("identity.member: ", task.ToString(),
                                                    " registers, but only ps and workers do"));
   }
-  if (task.job == Job::kPs && task.index >= options_.num_ps_tasks) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("%s: this run has num_ps_tasks=%d; use a --task_index below it",
-                        task.ToString(), options_.num_ps_tasks));
-  }
   RETURN_IF_ERROR(CheckProtocol(task, request));
   RETURN_IF_ERROR(CheckCounts(task, request, options_.run.deployment()));
+  RETURN_IF_ERROR(CheckIndex(task, options_.num_ps_tasks, options_.run.deployment()));
   if (options_.config_fingerprint != 0 &&
       request.config_fingerprint() != options_.config_fingerprint) {
     return absl::FailedPreconditionError(

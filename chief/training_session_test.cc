@@ -172,6 +172,18 @@ TEST_F(TrainingSessionTest, AProgramOfAnotherProtocolIsRefused) {
   EXPECT_TRUE(session_->Register(now_, request).ok());
 }
 
+TEST_F(TrainingSessionTest, ATaskBeyondTheRunsNumbersIsRefused) {
+  for (const v1::Job job : {v1::JOB_PS, v1::JOB_WORKER}) {
+    v1::RegisterTaskRequest request;
+    *request.mutable_identity()->mutable_member() = MemberOf(job, 2);
+    request.set_nonce("nonce");
+    const absl::Status status = session_->Register(now_, request).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("=2; use a --task_index below it"));
+  }
+  EXPECT_EQ(session_->Status(now_).tasks_size(), 0);
+}
+
 TEST_F(TrainingSessionTest, AnEvaluatorIsNoMember) {
   v1::RegisterTaskRequest request;
   *request.mutable_identity()->mutable_member() = MemberOf(v1::JOB_EVALUATOR, 0);

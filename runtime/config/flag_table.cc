@@ -83,7 +83,8 @@ constexpr FlagSpec kTable[] = {
     {"num_ps_tasks", kTasks, kRunning, kText, "deployment.num_ps_tasks", "N",
      "Parameter servers. 0: everything in one process. Default of train: 2."},
     {"num_replicas", kTasks, kRunning, kText, "deployment.num_replicas", "N",
-     "Workers. Default of train: 2, or 1 with --num_ps_tasks=0."},
+     "Workers, those beyond --replicas_to_aggregate included. Default of train: 2, or 1 with "
+     "--num_ps_tasks=0."},
     {"num_clones", kTasks, kRunning, kText, "deployment.num_clones", "N",
      "Copies of the model in each worker, one per device. Default 1."},
     {"devices", kTasks, kComputing, kText, "deployment.devices", "LIST",
