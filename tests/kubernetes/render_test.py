@@ -179,13 +179,61 @@ def bad_flags_are_one_line_and_a_code():
             (64, "--image: is shoal:latest", (f"--run={RUN}", "--image=shoal:latest")),
             (64, "--image: is Sho al:1", (f"--run={RUN}", "--image=Sho al:1")),
             (64, "--namespace: is A_b", (*good, "--namespace=A_b")),
+            (64, "--namespace: is team.a; at most 63", (*good, "--namespace=team.a")),
+            (64, f"--namespace: is {'a' * 64}; at most 63", (*good, f"--namespace={'a' * 64}")),
+            (64, "--num_replicas: is 4097; at most 4096", (*good, "--num_replicas=4097")),
+            (64, "--num_ps_tasks: is 999999; at most 4096", (*good, "--num_ps_tasks=999999")),
+            (64, "--gpus: is 65; at most 64", (*good, "--overlay=gpu", "--gpus=65")),
             (64, "--storage: is lots", (*good, "--storage=lots")),
             (64, "--set: is seed", (*good, "--set=seed")),
+            (64, "--set=optimizer.adm.beta1: OptimizerConfig has no field \"adm\"; did you mean adam?",
+             (*good, "--set=optimizer.adm.beta1=0.8")),
+            (64, "--set=seed.x: \"seed\" has no fields", (*good, "--set=seed.x=1")),
+            (78, "--write: /proc/x: no such file", (*good, "--write=/proc/x")),
+            (78, f"--write: {RUN}: file exists", (*good, f"--write={RUN}")),
+            (78, "--run: /: is a directory", ("--run=/", f"--image={IMAGE}")),
             (64, "--write: makes", (*good, "--write=/tmp/x", "--format=tfjob")),
             (78, "--run: /nowhere: no such file", ("--run=/nowhere", f"--image={IMAGE}"))):
         done = call(*flags)
         assert done.returncode == code and done.stdout == "", f"{flags}: {done.returncode} {done.stdout}"
         assert text in done.stderr and done.stderr.count("\n") == 1, f"{flags}: {done.stderr}"
+
+
+def a_run_file_that_cannot_be_is_refused():
+    with tempfile.NamedTemporaryFile("w", suffix=".textproto") as run:
+        for text, wanted in (("", "is empty"), ("batchsize: 3", "line 1: RunConfig has no field \"batchsize\"; did you"),
+                             ("# model\nmodel { name: \"mlp\"", "line 2: the file ends within a message"),
+                             ("name: \"mlp", "line 1: a text is not closed"), ("model: \"mlp\"", "model: is a message"),
+                             ("name { }", "name: wanted is \": VALUE\""), ("seed: 1 }", "\"}\" is not expected"),
+                             ("model { layer { dense { unit: 3 } } }", "DenseLayer has no field \"unit\"")):
+            run.seek(0)
+            run.truncate()
+            run.write(text)
+            run.flush()
+            done = call(f"--run={run.name}", f"--image={IMAGE}")
+            assert done.returncode == 64 and done.stdout == "", f"{text}: {done.returncode} {done.stdout}"
+            assert wanted in done.stderr and done.stderr.count("\n") == 1, f"{text}: {done.stderr}"
+
+
+def run_files_of_all_kinds_are_taken():
+    runs = sorted((FOLDER.parent / "runs").glob("*.textproto"))
+    assert len(runs) > 3, runs
+    everything = ("name: 'a' \"b\"; model < layer: [{ name: \"d\" dense { units: 3 } }, { flatten {} }] >\n"
+                  "data { image { mean: [0.1, 0.2] stddev: 1 } }, optimizer: { learning_rate: - 1.5e-3 sgd {} } # end")
+    with tempfile.NamedTemporaryFile("w", suffix=".textproto") as made:
+        made.write(everything)
+        made.flush()
+        for run in [*runs, made.name]:
+            done = call(f"--run={run}", f"--image={IMAGE}", "--set=model.layer[1].dense.units=4")
+            assert done.returncode == 0 and done.stderr == "", f"{run}: {done.stderr}"
+
+
+def output_that_cannot_be_written_is_one_line():
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run([RENDER, f"--run={RUN}", f"--image={IMAGE}"], stdout=full, stderr=subprocess.PIPE,
+                              text=True, check=False)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, f"{done.returncode}: {done.stderr}"
+    assert "cannot write: no space left" in done.stderr, done.stderr
 
 
 def a_reader_that_has_read_enough_is_no_error():
@@ -247,7 +295,8 @@ def main():
     tests = [one_number_reaches_all_its_places, the_numbers_reach_the_other_formats, the_run_file_is_mounted_everywhere,
              another_run_file_is_another_config_map, every_pod_passes_restricted,
              permanent_exit_codes_fail_the_job_and_others_do_not, flags_reach_their_fields, the_evaluator_can_be_left_out,
-             bad_flags_are_one_line_and_a_code, a_reader_that_has_read_enough_is_no_error, a_digest_is_an_image_too,
+             bad_flags_are_one_line_and_a_code, a_run_file_that_cannot_be_is_refused, run_files_of_all_kinds_are_taken,
+             output_that_cannot_be_written_is_one_line, a_reader_that_has_read_enough_is_no_error, a_digest_is_an_image_too,
              the_examples_are_what_render_prints, kubectl_renders_the_same]
     failed = 0
     for test in tests:
