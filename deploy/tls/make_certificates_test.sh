@@ -37,3 +37,31 @@ if "$MAKE" "$scratch/new" >/dev/null 2>&1; then
   exit 1
 fi
 [[ "$(sha256sum "$scratch"/new/*)" == "$before" ]]
+
+# refused CODE TEXT ARGUMENT...: one line with the text, that exit code, and nothing is made.
+refused() {
+  local want=$1 text=$2 code=0
+  shift 2
+  "$MAKE" "$@" >/dev/null 2>"$scratch/said" || code=$?
+  if [[ "$code" != "$want" || "$(wc -l <"$scratch/said")" != 1 || -e "$scratch/bad" ]] || ! grep -qF -- "$text" "$scratch/said"; then
+    echo "make_certificates $*: $code, wanted is $want and $text" >&2
+    cat "$scratch/said" >&2
+    exit 1
+  fi
+}
+
+for days in 0 3651 -3651 99999999999999999999 1.5 "" -; do
+  refused 64 "--days: is \"$days\", wanted is a whole number from 1 to 3650" "$scratch/bad" "--days=$days"
+done
+refused 64 '--scope: is "shoal"' "$scratch/bad" --scope=shoal
+refused 64 "--authority: is empty" "$scratch/bad" --authority=
+refused 64 "--authority: /nowhere/ca.crt" "$scratch/bad" --authority=/nowhere
+refused 64 "DIR: is missing" --days=3
+refused 78 "DIR: /proc/x cannot be made or written" /proc/x
+refused 78 "DIR: $MAKE cannot be made or written" "$MAKE"
+
+# A scope that is longer than what X.509 allows a name to be.
+scope=spiffe://$(printf 'a%.0s' {1..200})
+"$MAKE" "$scratch/long" "--scope=$scope" --days=3650 >/dev/null
+openssl x509 -in "$scratch/long/ps.crt" -noout -ext subjectAltName | grep -qF "URI:$scope/ps"
+openssl verify -CAfile "$scratch/long/ca.crt" "$scratch/long/ps.crt" >/dev/null
