@@ -2,6 +2,7 @@
 """`shoal launch` against real sshds on three hosts, each a network namespace: it trains, it ends, nothing is left.
 
 With names of tests as arguments: those alone."""
+import contextlib
 import os
 import pathlib
 import signal
@@ -19,7 +20,6 @@ from network import Network, wait_until  # noqa: E402
 
 SMALL = str(ROOT / "tests/real_process/small.textproto")
 MAKE = str(ROOT / "deploy/tls/make_certificates")
-FOR_EVER = ["--num_epochs=100000", "--eval_every=0"]
 
 
 class Hosts:
@@ -74,6 +74,10 @@ class Launch(cluster.Run):
     def wait_for_tasks(self):
         wait_until(lambda: len(self.tasks()) == 6, 60, f"six tasks\n{self.logs()}")
 
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+        assert self.wait() == 130, f"{self.output}\n{self.logs()}"
+
     def checkpoints(self):
         return list((self.out / "checkpoints").glob("*/MANIFEST"))
 
@@ -106,20 +110,24 @@ def a_configuration_for_logins_of_ones_own_disturbs_nothing(hosts):
         run.assert_nothing_left()
 
 
-def ctrl_c_makes_a_checkpoint_and_leaves_nothing(hosts):
-    with Launch(hosts, *FOR_EVER, "--save_every=1000000") as run:
+@contextlib.contextmanager
+def under_way(hosts, step, *flags):
+    """A run without an end that has come to `step`."""
+    with Launch(hosts, "--num_epochs=100000", "--eval_every=0", *flags) as run:
         run.start()
-        run.wait_for_step(30)
-        run.process.send_signal(signal.SIGINT)
-        assert run.wait() == 130, f"{run.output}\n{run.logs()}"
+        run.wait_for_step(step)
+        yield run
+
+
+def ctrl_c_makes_a_checkpoint_and_leaves_nothing(hosts):
+    with under_way(hosts, 30, "--save_every=1000000") as run:
+        run.interrupt()
         assert run.checkpoints(), run.logs()
         run.assert_nothing_left()
 
 
 def a_killed_launcher_leaves_a_checkpoint_and_nothing_else(hosts):
-    with Launch(hosts, *FOR_EVER, "--save_every=1000000") as run:
-        run.start()
-        run.wait_for_step(30)
+    with under_way(hosts, 30, "--save_every=1000000") as run:
         run.process.send_signal(signal.SIGKILL)
         run.process.wait()
         run.assert_nothing_left(timeout=45)
@@ -127,40 +135,32 @@ def a_killed_launcher_leaves_a_checkpoint_and_nothing_else(hosts):
 
 
 def a_killed_worker_is_started_again_where_it_was(hosts):
-    with Launch(hosts, *FOR_EVER) as run:
-        run.start()
-        run.wait_for_step(20)
+    with under_way(hosts, 20) as run:
         pid = run.pids("worker", 1)[0]
         where = os.readlink(f"/proc/{pid}/ns/net")
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: run.pids("worker", 1) not in ([], [pid]), 30, "another worker/1")
         assert os.readlink(f"/proc/{run.pids('worker', 1)[0]}/ns/net") == where
         run.wait_for_step(run.step() + 20)
-        run.process.send_signal(signal.SIGINT)
-        assert run.wait() == 130, f"{run.output}\n{run.logs()}"
+        run.interrupt()
         assert "worker/1 died (killed by SIGKILL); starting it again, 1 of 3" in run.output, run.output
         assert "--- worker/1 on host" in run.output, run.output
         run.assert_nothing_left()
 
 
 def a_killed_ps_is_started_again_and_the_run_goes_on(hosts):
-    with Launch(hosts, *FOR_EVER, "--save_every=10", "--lease_seconds=2") as run:
-        run.start()
-        run.wait_for_step(25)
+    with under_way(hosts, 25, "--save_every=10", "--lease_seconds=2") as run:
         run.kill("ps", 1)
         wait_until(lambda: "ps/1 registered" in run.logs(200) and run.pids("ps", 1), 60, "another ps/1")
         time.sleep(3)
         run.wait_for_step(run.step() + 30)
-        run.process.send_signal(signal.SIGINT)
-        assert run.wait() == 130, f"{run.output}\n{run.logs()}"
+        run.interrupt()
         assert "ps/1 died (killed by SIGKILL); starting it again" in run.output, run.output
         run.assert_nothing_left()
 
 
 def tasks_end_on_a_host_that_was_cut_off(hosts):
-    with Launch(hosts, *FOR_EVER) as run:
-        run.start()
-        run.wait_for_step(10)
+    with under_way(hosts, 10) as run:
         lost = hosts.network.hosts[2]
         there = [pid for pid in run.tasks() if pid in lost.pids()]
         assert there, "no task on the last host"
