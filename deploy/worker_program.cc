@@ -18,6 +18,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 
+#include "base/clock.h"
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "runtime/config/rule.h"
@@ -110,7 +111,8 @@ absl::StatusOr<ChildExit> WaitForEnd(const ChildOptions& options, Child* child,
                                      FileSystem* file_system, const ShutdownNotification& shutdown,
                                      absl::Duration timeout) {
   const std::string& path = options.args[0];
-  const absl::Time end = absl::Now() + timeout;
+  const RealClock clock;
+  const absl::Time end = clock.Now() + timeout;
   while (true) {
     if (const absl::optional<ChildExit> exit = child->WaitFor(kTick)) return *exit;
     if (shutdown.requested()) return absl::CancelledError("stopped before the run had started");
@@ -118,7 +120,7 @@ absl::StatusOr<ChildExit> WaitForEnd(const ChildOptions& options, Child* child,
     if (written.ok() && written->size > kMaxOutputBytes) {
       return NoGood(path, "writes without end when it is asked for its model");
     }
-    if (absl::Now() >= end) {
+    if (clock.Now() >= end) {
       return NoGood(path, absl::StrCat("did not say within ", absl::FormatDuration(timeout),
                                        " what its model is"));
     }

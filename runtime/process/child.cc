@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
+#include "base/clock.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/report_address.h"
 
@@ -163,7 +164,8 @@ absl::optional<ChildExit> Child::Poll() { return WaitFor(absl::ZeroDuration()); 
 
 absl::optional<ChildExit> Child::WaitFor(absl::Duration timeout) {
   if (exit_.has_value()) return exit_;
-  const absl::Time end = absl::Now() + timeout;
+  const RealClock clock;
+  const absl::Time end = clock.Now() + timeout;
   absl::Duration pause = absl::Milliseconds(1);
   while (true) {
     int status = 0;
@@ -174,8 +176,9 @@ absl::optional<ChildExit> Child::WaitFor(absl::Duration timeout) {
       exit_->number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
       return exit_;
     }
-    if (absl::Now() >= end) return absl::nullopt;
-    absl::SleepFor(std::min(pause, end - absl::Now()));
+    const absl::Duration left = end - clock.Now();
+    if (left <= absl::ZeroDuration()) return absl::nullopt;
+    absl::SleepFor(std::min(pause, left));
     pause = std::min(pause * 2, absl::Milliseconds(20));
   }
 }

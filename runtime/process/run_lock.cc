@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
+#include "base/clock.h"
+
 namespace shoal {
 
 absl::StatusOr<RunLock> RunLock::Acquire(const std::string& out, Holder holder,
@@ -31,13 +33,14 @@ absl::StatusOr<RunLock> RunLock::Take(const std::string& out, Holder holder,
   if (!file.is_valid()) {
     return absl::PermissionDeniedError(absl::StrCat(path, ": ", std::strerror(errno)));
   }
-  const absl::Time give_up = absl::Now() + patience;
+  const RealClock clock;
+  const absl::Time give_up = clock.Now() + patience;
   while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) {
       return absl::PermissionDeniedError(
           absl::StrCat(path, ": cannot be locked: ", std::strerror(errno)));
     }
-    if (absl::Now() >= give_up) {
+    if (clock.Now() >= give_up) {
       return absl::AlreadyExistsError(absl::StrCat("--out: another run is using ", out,
                                                    "; wait for it or name another directory"));
     }

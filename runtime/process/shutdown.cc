@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/clock.h"
 #include "runtime/process/exit_code.h"
 
 namespace shoal {
@@ -41,9 +42,9 @@ absl::Status SystemError(const char* call) {
 }
 
 // Milliseconds for poll(2); -1 waits for ever.
-int PollTimeout(absl::Time until) {
+int PollTimeout(absl::Time now, absl::Time until) {
   if (until == absl::InfiniteFuture()) return -1;
-  const int64_t left = absl::ToInt64Milliseconds(until - absl::Now()) + 1;
+  const int64_t left = absl::ToInt64Milliseconds(until - now) + 1;
   return static_cast<int>(std::clamp<int64_t>(left, 0, 1000000));
 }
 
@@ -94,12 +95,11 @@ void ShutdownNotification::Wait() {
 }
 
 bool ShutdownNotification::WaitFor(absl::Duration timeout) {
-  const absl::Time end = absl::Now() + timeout;
+  const RealClock clock;
+  const absl::Time end = clock.Now() + timeout;
   MutexLock lock(&mutex_);
   while (!requested_) {
-    const absl::Duration left = end - absl::Now();
-    if (left <= absl::ZeroDuration()) return false;
-    changed_.WaitFor(&mutex_, left);
+    if (!clock.WaitUntil(end, &mutex_, &changed_)) return requested_;
   }
   return true;
 }
@@ -174,9 +174,9 @@ SignalWatcher::~SignalWatcher() {
 void SignalWatcher::Loop() {
   while (true) {
     pollfd entries[] = {{signals_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
-    poll(entries, 2, PollTimeout(hard_exit_));
+    poll(entries, 2, PollTimeout(clock_.Now(), hard_exit_));
     if ((entries[1].revents & POLLIN) != 0) return;
-    if (absl::Now() >= hard_exit_) {
+    if (clock_.Now() >= hard_exit_) {
       std::fprintf(stderr, "shoal: did not end in time; ending now\n");
       _exit(128 + first_signal_);
     }
@@ -197,7 +197,7 @@ void SignalWatcher::OnSignal(int signal) {
     return;
   }
   first_signal_ = signal;
-  hard_exit_ = absl::Now() + options_.hard_exit_after;
+  hard_exit_ = clock_.Now() + options_.hard_exit_after;
   end_.Ask();
 }
 

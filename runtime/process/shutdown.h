@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "base/unique_fd.h"
 #include "runtime/process/errand.h"
@@ -109,7 +110,8 @@ class SignalWatcher {
   ShutdownNotification* const shutdown_;
   const UniqueFd signals_;  // signalfd
   const UniqueFd stop_;     // eventfd
-  int first_signal_ = 0;    // Of the watcher's thread; set once, before end_ is asked for.
+  const RealClock clock_;
+  int first_signal_ = 0;  // Of the watcher's thread; set once, before end_ is asked for.
   absl::Time hard_exit_ = absl::InfiniteFuture();
   Errand end_, checkpoint_, status_, reload_;  // What may block, or hang.
   std::thread thread_;
