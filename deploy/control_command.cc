@@ -19,6 +19,7 @@
 #include "runtime/process/exit_code.h"
 #include "runtime/process/task_credentials.h"
 #include "runtime/rpc/credentials.h"
+#include "runtime/rpc/refused_connection.h"
 
 namespace shoal {
 namespace {
@@ -90,6 +91,7 @@ absl::Status WithChief(const ControlLinks& links, const std::string& given, cons
   control.chief = chief.get();
   control.clock = &clock;
   control.address = address;
+  control.secure = credentials != nullptr;
   if (IsDirectory(given)) control.run_directory = given;
   if (flags.timeout_seconds.has_value()) control.timeout = absl::Seconds(*flags.timeout_seconds);
   return use(control);
@@ -170,6 +172,8 @@ int HealthMain(const ControlLinks& links, absl::Span<const std::string> args) {
            std::puts("serving");
            return status;
          }
+         const RefusedConnection refused = FindRefusal(status, credentials != nullptr);
+         if (!refused.why.empty()) return ExplainCall(status, address, credentials != nullptr);
          return absl::Status(status.code(), absl::StrCat(address, ": ", status.message()));
        }},
       args);

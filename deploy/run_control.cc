@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/status_macros.h"
 #include "runtime/process/protocol_version.h"
+#include "runtime/rpc/refused_connection.h"
 #include "runtime/rpc/run_state.h"
 
 namespace shoal {
@@ -23,24 +24,6 @@ void Pause(const Clock& clock) {
   MutexLock lock(&mutex);
   const absl::Time until = clock.Now() + kPoll;
   while (clock.WaitUntil(until, &mutex, &never)) {
-  }
-}
-
-// What a call's error means to whoever named the address.
-absl::Status Explain(const absl::Status& status, const std::string& address) {
-  switch (status.code()) {
-    case absl::StatusCode::kOk:
-      return status;
-    case absl::StatusCode::kUnimplemented:
-      return absl::FailedPreconditionError(absl::StrCat(
-          address, " is no chief; name the address in the chief's log or in cluster.textproto"));
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded:
-      return absl::UnavailableError(
-          absl::StrCat(address, ": no chief answers there (", status.message(),
-                       "); is the run over? Its directory has summary.json then"));
-    default:
-      return absl::Status(status.code(), absl::StrCat(address, ": ", status.message()));
   }
 }
 
@@ -97,11 +80,38 @@ bool HasStopped(const v1::GetRunStatusResponse& run, uint64_t version) {
          run.last_checkpoint_step() >= version;
 }
 
+absl::Status Explain(const absl::Status& status, const RunControl& control) {
+  return ExplainCall(status, control.address, control.secure);
+}
+
 }  // namespace
+
+absl::Status ExplainCall(const absl::Status& status, const std::string& address, bool secure) {
+  const RefusedConnection refused = FindRefusal(status, secure);
+  if (!refused.why.empty()) {
+    return absl::Status(
+        refused.certain ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kUnavailable,
+        absl::StrCat(address, ": ", refused.why, " (", status.message(), ")"));
+  }
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return status;
+    case absl::StatusCode::kUnimplemented:
+      return absl::FailedPreconditionError(absl::StrCat(
+          address, " is no chief; name the address in the chief's log or in cluster.textproto"));
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+      return absl::UnavailableError(
+          absl::StrCat(address, ": no chief answers there (", status.message(),
+                       "); is the run over? Its directory has summary.json then"));
+    default:
+      return absl::Status(status.code(), absl::StrCat(address, ": ", status.message()));
+  }
+}
 
 absl::StatusOr<v1::GetRunStatusResponse> GetStatus(const RunControl& control) {
   const absl::StatusOr<v1::GetRunStatusResponse> run = Ask(control);
-  if (!run.ok()) return Explain(run.status(), control.address);
+  if (!run.ok()) return Explain(run.status(), control);
   const uint32_t theirs = std::max(1u, run->protocol());
   if (theirs != kProtocolVersion) {
     return absl::FailedPreconditionError(
@@ -125,7 +135,7 @@ absl::StatusOr<DurableCheckpoint> MakeCheckpoint(const RunControl& control) {
   v1::RequestStopRequest save;
   save.set_run_id(run_id);
   v1::RequestStopResponse requested;
-  RETURN_IF_ERROR(Explain(control.chief->RequestStop(save, &requested), control.address));
+  RETURN_IF_ERROR(Explain(control.chief->RequestStop(save, &requested), control));
   const absl::Time end = control.clock->Now() + control.timeout;
   while (true) {
     ASSIGN_OR_RETURN(run, GetStatus(control));
@@ -153,7 +163,7 @@ absl::StatusOr<DurableCheckpoint> StopRun(const RunControl& control, const std::
   stop.set_stop(true);
   stop.set_reason(reason);
   v1::RequestStopResponse requested;
-  RETURN_IF_ERROR(Explain(control.chief->RequestStop(stop, &requested), control.address));
+  RETURN_IF_ERROR(Explain(control.chief->RequestStop(stop, &requested), control));
   const absl::Time end = control.clock->Now() + control.timeout;
   while (true) {
     const absl::StatusOr<v1::GetRunStatusResponse> now = Ask(control);
@@ -161,7 +171,7 @@ absl::StatusOr<DurableCheckpoint> StopRun(const RunControl& control, const std::
       if (HasStopped(run, requested.version())) return CheckpointOf(run);
       return Lost(control, "the run stopped");
     }
-    if (!now.ok()) return Explain(now.status(), control.address);
+    if (!now.ok()) return Explain(now.status(), control);
     run = *now;
     if (run.state().phase() == v1::RunState::PHASE_FAILED) {
       return absl::Status(

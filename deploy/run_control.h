@@ -18,6 +18,7 @@ class Clock;
 struct RunControl {
   ChiefClient* chief = nullptr;  // Borrowed, as is the clock.
   const Clock* clock = nullptr;
+  bool secure = false;        // The chief is dialled with certificates.
   std::string address;        // As the user named it, for messages.
   std::string run_directory;  // That the run has to be in; empty: whichever runs there.
   absl::Duration timeout = absl::Seconds(60);  // For a checkpoint, or for the run to end.
@@ -30,8 +31,12 @@ struct DurableCheckpoint {
 };
 
 // UNAVAILABLE: nobody answers at the address. FAILED_PRECONDITION: what answers is no chief, one of
-// another protocol version, or of a run in another directory.
+// another protocol version, or of a run in another directory, or its certificates and those of this
+// side do not go together.
 absl::StatusOr<v1::GetRunStatusResponse> GetStatus(const RunControl& control);
+
+// What a call's error means to whoever named the address.
+absl::Status ExplainCall(const absl::Status& status, const std::string& address, bool secure);
 
 // Has a checkpoint made and waits until it is durable. FAILED_PRECONDITION: the run has not begun,
 // prepares or is over; INTERNAL: it could not be written; DEADLINE_EXCEEDED.

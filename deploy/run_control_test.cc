@@ -68,6 +68,17 @@ class RunControlTest : public ::testing::Test {
   RunControl control_;
 };
 
+TEST_F(RunControlTest, WhatTlsRefusesIsNamedWithTheFlags) {
+  chief_.refuses = absl::UnavailableError("failed to connect: Socket closed");
+  EXPECT_EQ(GetStatus(control_).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(GetStatus(control_).status().message()),
+              HasSubstr("a:1: it closes the connection: if the run uses TLS, give --tls_ca"));
+  control_.secure = true;
+  chief_.refuses = absl::UnavailableError("failed to connect: certificate verify failed");
+  EXPECT_EQ(GetStatus(control_).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(GetStatus(control_).status().message()), HasSubstr("--tls_ca"));
+}
+
 TEST_F(RunControlTest, ACheckpointIsWaitedFor) {
   chief_.later.set_last_checkpoint("ckpt-40");
   chief_.later.set_last_checkpoint_step(40);

@@ -190,6 +190,7 @@ ParameterServiceImpl::Options ParameterServer::Core::ServiceOptions() {
 ChiefSession::Options ParameterServer::Core::SessionOptions() const {
   ChiefSession::Options options;
   options.job = ChiefSession::Job::kPs;
+  options.secure = options_.credentials != nullptr;
   options.index = options_.index;
   options.address = address_;
   options.host = HostName();

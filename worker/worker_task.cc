@@ -178,6 +178,7 @@ ChiefSession::Options SessionOptions(const TaskOptions& options) {
   session.num_ps_tasks = options.told_num_ps_tasks;
   session.num_replicas = options.told_num_replicas;
   session.nonce = SystemRandomHex();
+  session.secure = options.credentials != nullptr;
   if (options.run.cluster().wait_seconds() > 0) {
     session.register_patience = absl::Seconds(options.run.cluster().wait_seconds());
   }

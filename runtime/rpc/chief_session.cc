@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "base/hash.h"
 #include "base/log.h"
 #include "proto/v1/chief_service.pb.h"
 #include "runtime/process/protocol_version.h"
+#include "runtime/rpc/refused_connection.h"
 
 namespace shoal {
 namespace {
@@ -65,6 +68,26 @@ void ChiefSession::SayWaiting(const absl::Status& status) {
   LOG(WARNING) << "waiting for the chief to take this task: " << status;
 }
 
+absl::Status ChiefSession::Judge(const absl::Status& answer) {
+  const RefusedConnection refused = FindRefusal(answer, options_.secure);
+  if (refused.why.empty()) {
+    refused_since_ = absl::InfiniteFuture();
+    if (IsOutcomeUnknown(answer)) SayWaiting(answer);
+    return answer;
+  }
+  const absl::Time now = clock_->Now();
+  if (!refused.certain) refused_since_ = absl::InfiniteFuture();
+  refused_since_ = std::min(refused_since_, now);
+  const std::string why =
+      absl::StrCat("no connection to the chief: ", refused.why, " (", answer.message(), ")");
+  if (refused.certain && now - refused_since_ >= options_.refused_patience) {
+    return absl::FailedPreconditionError(why);
+  }
+  const absl::Status status = absl::UnavailableError(why);
+  SayWaiting(status);
+  return status;
+}
+
 absl::Status ChiefSession::RegisterOnce(const v1::ModelDeclaration* model) {
   v1::RegisterTaskRequest request;
   *request.mutable_identity() = identity();
@@ -81,9 +104,7 @@ absl::Status ChiefSession::RegisterOnce(const v1::ModelDeclaration* model) {
   absl::Time sent;
   const absl::Status status = retry_.Run(options_.register_patience, backoff_, [&] {
     sent = clock_->Now();
-    const absl::Status answer = client_->RegisterTask(request, &response);
-    if (IsOutcomeUnknown(answer)) SayWaiting(answer);
-    return answer;
+    return Judge(client_->RegisterTask(request, &response));
   });
   if (!status.ok()) return status;
   MutexLock lock(&mutex_);

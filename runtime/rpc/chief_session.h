@@ -52,6 +52,9 @@ class ChiefSession {
     uint32_t num_replicas = 0;
     std::string nonce;  // Random per process.
     absl::Duration register_patience = absl::Seconds(300);
+    bool secure = false;  // The client has certificates.
+    // How long certificates of the two sides may not go together: they may be about to be renewed.
+    absl::Duration refused_patience = absl::Seconds(12);
     absl::Duration heartbeat_wait = absl::Seconds(1);
     // The chief's lease (cluster.lease_seconds). A task that cannot renew for four fifths of it
     // must stop acting: see is_lease_valid.
@@ -81,7 +84,9 @@ class ChiefSession {
 
   // Blocks until the chief has answered; waits for a chief that is not there yet. `model`: workers
   // only, else null. Says every few seconds what it waits for. The chief's errors (see
-  // RegisterTask), DEADLINE_EXCEEDED when patience ends, CANCELLED after Stop or StopRegistering.
+  // RegisterTask), DEADLINE_EXCEEDED or UNAVAILABLE when patience ends, FAILED_PRECONDITION where
+  // something listens that is no chief for this side's certificates, CANCELLED after Stop or
+  // StopRegistering.
   absl::Status Register(const v1::ModelDeclaration* model);
 
   // Ends Register as soon as the call under way returns (closing the client ends that); nothing
@@ -113,6 +118,8 @@ class ChiefSession {
   void Take(const v1::RunState& state);
   bool SleepUnlessStopped(absl::Duration wait);
   void SayWaiting(const absl::Status& status);
+  // What a call's error while registering comes to: FAILED_PRECONDITION after refused_patience.
+  absl::Status Judge(const absl::Status& answer);
 
   ChiefClient* const client_;
   const Clock* const clock_;
@@ -122,7 +129,8 @@ class ChiefSession {
   Backoff backoff_;       // Of the thread.
   bool is_over_ = false;  // the run, as last heard; of the thread
   std::thread thread_;
-  absl::Time say_waiting_ = absl::InfinitePast();  // of Register
+  absl::Time say_waiting_ = absl::InfinitePast();      // of Register
+  absl::Time refused_since_ = absl::InfiniteFuture();  // of Register
 
   mutable Mutex mutex_;
   CondVar changed_;

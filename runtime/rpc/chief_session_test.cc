@@ -102,6 +102,36 @@ TEST_F(ChiefSessionTest, APlaceThatStaysTakenEndsRegistration) {
   EXPECT_EQ(session.Register(nullptr).code(), absl::StatusCode::kAlreadyExists);
 }
 
+TEST_F(ChiefSessionTest, ACertificateThatIsNotTrustedEndsRegistrationAfterAWhile) {
+  const absl::Status refused = absl::UnavailableError("Tls handshake: certificate verify failed");
+  chief_.SetFailure(refused);
+  ChiefSession::Options options = Options();
+  options.secure = true;
+  options.refused_patience = absl::Milliseconds(150);
+  ChiefSession session(&chief_, &clock_, options, &observer_);
+  const absl::Status status = session.Register(nullptr);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(std::string(status.message()).find("--tls_ca"), std::string::npos) << status;
+  EXPECT_GE(chief_.calls, 2);  // It may have been about to be renewed.
+  // Without certificates of its own it is nothing that is known.
+  options.secure = false;
+  options.register_patience = absl::Milliseconds(300);
+  ChiefSession plain(&chief_, &clock_, options, &observer_);
+  EXPECT_EQ(plain.Register(nullptr), refused);
+}
+
+TEST_F(ChiefSessionTest, AConnectionThatIsClosedMayStillComeAbout) {
+  chief_.SetFailure(absl::UnavailableError("failed to connect: Socket closed"));
+  ChiefSession::Options options = Options();
+  options.secure = true;
+  options.refused_patience = absl::ZeroDuration();
+  ChiefSession session(&chief_, &clock_, options, &observer_);
+  std::thread registers([&] { EXPECT_TRUE(session.Register(nullptr).ok()); });
+  chief_.WaitUntil([&] { return chief_.calls >= 2; });
+  chief_.SetFailure(absl::OkStatus());
+  registers.join();
+}
+
 TEST_F(ChiefSessionTest, AModelThatDoesNotFitEndsRegistration) {
   chief_.SetFailure(absl::FailedPreconditionError("variable 3 differs"));
   ChiefSession session(&chief_, &clock_, Options(), &observer_);

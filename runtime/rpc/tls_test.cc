@@ -31,6 +31,7 @@
 #include "runtime/rpc/grpc_chief_client.h"
 #include "runtime/rpc/grpc_chief_service.h"
 #include "runtime/rpc/grpc_server.h"
+#include "runtime/rpc/refused_connection.h"
 #include "runtime/rpc/test_certificates.h"
 #include "runtime/transport/bulk_test_service.h"
 #include "runtime/transport/grpc_bulk_channel.h"
@@ -203,7 +204,8 @@ TEST_F(TlsTest, AServerOfAnotherRoleIsNotSpokenTo) {
   v1::RegisterTaskResponse response;
   const absl::Status status = client.RegisterTask(request, &response);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("wanted spiffe://shoal/chief"));
+  EXPECT_THAT(FindRefusal(status, /*secure=*/true).why, HasSubstr("wanted spiffe://shoal/chief"));
+  EXPECT_TRUE(FindRefusal(status, /*secure=*/true).certain);
   EXPECT_EQ(chief.NumCalls(), 0);
 }
 
@@ -296,6 +298,31 @@ TEST_F(TlsTest, APlaintextClientIsRefusedAndSaidOnce) {
   }
   EXPECT_EQ(chief.NumCalls(), 0);
   EXPECT_EQ(Logged("wrong version number"), 1);
+}
+
+TEST_F(TlsTest, ARefusalIsKnownByWhatGrpcSays) {
+  const TestCertificates other;
+  const auto stranger = Make(other.Of("worker"));
+  const RefusedConnection untrusted =
+      FindRefusal(RegisterAs(v1::JOB_WORKER, stranger.get()), /*secure=*/true);
+  EXPECT_TRUE(untrusted.certain);
+  EXPECT_THAT(untrusted.why, HasSubstr("--tls_ca"));
+  const RefusedConnection plaintext =
+      FindRefusal(RegisterAs(v1::JOB_WORKER, nullptr), /*secure=*/false);
+  EXPECT_FALSE(plaintext.certain);
+  EXPECT_THAT(plaintext.why, HasSubstr("if the run uses TLS"));
+  const auto worker = Make(made.Of("worker"));
+  GrpcServer::Options options;
+  const auto service = NewGrpcChiefService(&chief);
+  options.services = {service.get()};
+  const auto speaks_no_tls = std::move(GrpcServer::Create(options).value());
+  GrpcChiefClient client(NewGrpcChannel(speaks_no_tls->address(), ChannelUse::kControl,
+                                        kMaxControlMessageBytes, worker->ForChannel(kRoleChief)));
+  v1::GetRunStatusResponse response;
+  const RefusedConnection no_tls =
+      FindRefusal(client.GetRunStatus(v1::GetRunStatusRequest(), &response), /*secure=*/true);
+  EXPECT_TRUE(no_tls.certain);
+  EXPECT_THAT(no_tls.why, HasSubstr("speaks no TLS"));
 }
 
 TEST_F(TlsTest, NewFilesAreTakenUnderLoadWithoutAFailedCall) {

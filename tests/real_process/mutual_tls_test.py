@@ -60,7 +60,7 @@ def who_does_not_belong_is_refused_and_the_run_goes_on():
         good = make(scratch / "good")
         other = make(scratch / "other")
         address = run.start_chief("--listen_address=127.0.0.1:0", "--wait_seconds=60", *flags_of(good))
-        to_chief = [f"--chief_host={address}", "--task_index=0", "--wait_seconds=3"]
+        to_chief = [f"--chief_host={address}", "--task_index=0"]
         strangers = {
             "another authority": flags_of(other, authority=good),
             "another authority there": flags_of(other),
@@ -68,9 +68,19 @@ def who_does_not_belong_is_refused_and_the_run_goes_on():
             "plaintext": [],
         }
         for what, flags in strangers.items():
-            run.start("worker", *to_chief, *flags)
-            code = run.end("worker")
-            assert code == (78 if what == "the role of a ps" else 138), f"{what}: {code}\n{run.logs()}"
+            # Not waited for to the end where this side sees that the two do not go together.
+            patience = 300 if what == "another authority there" else 3
+            run.start("worker", *to_chief, f"--wait_seconds={patience}", *flags)
+            code = run.end("worker", timeout=40)
+            permanent = what in ("the role of a ps", "another authority there")
+            assert code == (78 if permanent else 138), f"{what}: {code}\n{run.logs()}"
+            if what == "another authority there":
+                assert "it is of an authority that --tls_ca does not name" in run.log("worker"), run.logs()
+            if what == "plaintext":
+                assert "if the run uses TLS, give --tls_ca" in run.log("worker"), run.logs()
+        asked = subprocess.run([cluster.shoal_binary(), "status", address], capture_output=True, text=True, timeout=60,
+                               check=False)
+        assert asked.returncode == 138 and "if the run uses TLS, give --tls_ca" in asked.stderr, asked
         said = run.log("chief")
         for words in ("certificate verify failed", "wrong version number",
                       "spiffe://shoal/ps speaks for a worker"):

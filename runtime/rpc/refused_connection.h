@@ -1,0 +1,25 @@
+#ifndef SHOAL_RUNTIME_RPC_REFUSED_CONNECTION_H_
+#define SHOAL_RUNTIME_RPC_REFUSED_CONNECTION_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace shoal {
+
+// Why no connection comes about although somebody listens there. gRPC has no codes for it: this
+// reads the message of an UNAVAILABLE (gRPC 1.51, OpenSSL 3).
+struct RefusedConnection {
+  std::string why;  // With the remedy; empty: nothing of the kind, the peer may be absent.
+  // What listens there is known to be no peer of ours as things stand. Else it may also be a proxy
+  // whose peer is absent, or a peer that ends.
+  bool certain = false;
+};
+
+// `secure`: this side has certificates.
+RefusedConnection FindRefusal(const absl::Status& status, bool secure);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_RPC_REFUSED_CONNECTION_H_

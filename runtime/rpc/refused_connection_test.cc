@@ -1,0 +1,62 @@
+#include "runtime/rpc/refused_connection.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::Status Failed(const std::string& last) {
+  return absl::UnavailableError("failed to connect to all addresses; last error: " + last);
+}
+
+TEST(RefusedConnectionTest, AnAbsentPeerIsNoRefusal) {
+  for (const absl::Status& status :
+       {Failed("UNKNOWN: ipv4:127.0.0.1:1: Failed to connect to remote host: Connection refused"),
+        absl::UnavailableError("Socket closed"), absl::OkStatus(),
+        absl::PermissionDeniedError("certificate verify failed")}) {
+    EXPECT_EQ(FindRefusal(status, true).why, "") << status;
+    EXPECT_EQ(FindRefusal(status, false).why, "") << status;
+  }
+}
+
+TEST(RefusedConnectionTest, ACertificateThatIsNotTrustedIsNamedWithTheFlag) {
+  const RefusedConnection refused = FindRefusal(
+      Failed("UNKNOWN: ipv4:127.0.0.1:1: Tls handshake failed: SSL_ERROR_SSL: error:0A000086:SSL "
+             "routines::certificate verify failed"),
+      true);
+  EXPECT_TRUE(refused.certain);
+  EXPECT_THAT(refused.why, HasSubstr("--tls_ca"));
+  EXPECT_THAT(refused.why, HasSubstr("expired"));
+}
+
+TEST(RefusedConnectionTest, APlaintextPeerIsNamed) {
+  const RefusedConnection refused =
+      FindRefusal(Failed("error:0A00010B:SSL routines::wrong version number"), true);
+  EXPECT_TRUE(refused.certain);
+  EXPECT_THAT(refused.why, HasSubstr("speaks no TLS"));
+}
+
+TEST(RefusedConnectionTest, APeerOfAnotherRoleIsNamed) {
+  const RefusedConnection refused =
+      FindRefusal(Failed("Custom verification check failed with error: UNAUTHENTICATED: wanted "
+                         "spiffe://shoal/chief, but the certificate there is of spiffe://shoal/ps"),
+                  true);
+  EXPECT_TRUE(refused.certain);
+  EXPECT_EQ(refused.why,
+            "another task listens there: wanted spiffe://shoal/chief, but the certificate there is "
+            "of spiffe://shoal/ps");
+}
+
+TEST(RefusedConnectionTest, AClosedConnectionMayAlsoBeAProxys) {
+  const absl::Status closed = Failed("UNAVAILABLE: ipv4:127.0.0.1:1: Socket closed");
+  EXPECT_FALSE(FindRefusal(closed, true).certain);
+  EXPECT_FALSE(FindRefusal(closed, false).certain);
+  EXPECT_THAT(FindRefusal(closed, true).why, HasSubstr("--tls_cert"));
+  EXPECT_THAT(FindRefusal(closed, false).why, HasSubstr("if the run uses TLS, give --tls_ca"));
+}
+
+}  // namespace
+}  // namespace shoal
