@@ -122,6 +122,7 @@ absl::Status Launcher::StartTask(Task* task) {
   if (places != nullptr) {
     child.args = places->Command(task->id, task->restarts > 0, child.log_file, child.args);
   }
+  task->incarnation = 0;
   ASSIGN_OR_RETURN(task->child, Child::Start(child));
   return absl::OkStatus();
 }
@@ -175,6 +176,7 @@ absl::Status Launcher::WriteClusterFile() const {
 absl::Status Launcher::Watch() {
   while (true) {
     if (const absl::optional<ChildExit> exit = chief_.child->Poll()) return ChiefResult(*exit);
+    EndPsWithoutPlace();
     for (Task& task : tasks_) RETURN_IF_ERROR(CheckTask(&task));
     PassOnRequests();
     if (clock_.Now() >= stop_deadline_) {

@@ -36,6 +36,7 @@ class TaskPlaces;
 //   worker dies of SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT    also reported: its batch is
 //                          suspect
 //   ps dies                restarted, kMaxPsRestarts times each; the chief rolls the run back
+//   ps loses its lease     killed, then as if it had died
 //   any ends with a permanent exit code (2, 64, 65, 78)
 //                          no restart: the run ends with it
 //   shutdown is requested  the chief is asked for a checkpoint and the end
@@ -79,6 +80,8 @@ class Launcher {
     uint32_t restarts = 0;
     bool ended = false;
     std::string address;
+    // Of a ps, as the chief last listed it while this child lived; 0: it has not.
+    uint64_t incarnation = 0;
   };
 
   absl::Status StartAll();
@@ -91,6 +94,9 @@ class Launcher {
   absl::Status CheckTask(Task* task);
   absl::Status OnWorkerDied(Task* task, const ChildExit& exit);
   absl::Status OnPsDied(Task* task, const ChildExit& exit);
+  // Ends a ps that has lost its place although it lives: one that is stopped (SIGSTOP, a debugger)
+  // would never come back, and the run waits for it.
+  void EndPsWithoutPlace();
   // Asks the chief to keep what is there: ASYNC a checkpoint, SYNC one that is on its way.
   void OnLastWorkerLost(const Task& task, const ChildExit& exit);
   // Names the worker and the checkpoint to go on from; summary.json says so too.

@@ -94,6 +94,32 @@ absl::Status Launcher::OnPsDied(Task* task, const ChildExit& exit) {
   return StartTask(task);
 }
 
+void Launcher::EndPsWithoutPlace() {
+  const absl::optional<v1::GetRunStatusResponse> status = link_->status();
+  if (!status.has_value()) return;
+  const v1::RunState::Phase phase = status->state().phase();
+  if (phase != v1::RunState::PHASE_PREPARING && phase != v1::RunState::PHASE_TRAINING) return;
+  for (Task& task : tasks_) {
+    if (task.id.job != Job::kPs || task.ended || task.child->Poll().has_value()) continue;
+    uint64_t listed = 0;
+    for (const v1::GetRunStatusResponse::Task& known : status->tasks()) {
+      const bool is_it = known.member().job() == v1::JOB_PS &&
+                         known.member().index() == task.id.index &&
+                         // What the chief says may be older than the restart. The children of
+                         // other places are not the tasks themselves.
+                         (options_.places != nullptr ||
+                          known.process_id() == static_cast<uint32_t>(task.child->pid()));
+      if (is_it) listed = known.incarnation();
+    }
+    if (listed == 0 && task.incarnation != 0) {
+      options_.progress->Say(absl::StrCat(
+          task.id.ToString(), " was silent until its lease ended, but lives; killing it"));
+      End(task.child.get());
+    }
+    task.incarnation = listed;
+  }
+}
+
 void Launcher::OnLastWorkerLost(const Task& task, const ChildExit& exit) {
   no_workers_ = Failure(task, exit);
   options_.progress->Say(absl::StrCat(

@@ -253,6 +253,40 @@ TEST_F(LauncherTest, ALostPsIsRestartedWhileTheOthersLive) {
   EXPECT_THAT(said_, HasSubstr("ps/0 died (killed by SIGKILL); starting it again"));
 }
 
+// Lists the ps with the number in ps.pid a few times, then no more: its lease has ended.
+class ChiefOfSilentPs : public FakeChief {
+ public:
+  explicit ChiefOfSilentPs(std::string directory) : directory_(std::move(directory)) {}
+  absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
+                            v1::GetRunStatusResponse* response) override {
+    response->mutable_state()->set_phase(v1::RunState::PHASE_TRAINING);
+    uint32_t process_id = 0;
+    std::ifstream(directory_ + "/ps.pid") >> process_id;
+    if (process_id == 0 || ++times_ > 4) return absl::OkStatus();
+    v1::GetRunStatusResponse::Task* task = response->add_tasks();
+    task->mutable_member()->set_job(v1::JOB_PS);
+    task->set_process_id(process_id);
+    task->set_incarnation(1);
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string directory_;
+  int times_ = 0;
+};
+
+TEST_F(LauncherTest, APsThatLosesItsPlaceAndLivesIsKilledAndStartedAgain) {
+  options_.connect = [this](const std::string&) {
+    return std::make_unique<ChiefOfSilentPs>(directory_);
+  };
+  EXPECT_EQ(Launch("case $task in ps-0) [ $starts = 2 ] && { touch $dir/over; exit 0; };"
+                   " echo $$ > $dir/ps.pid; kill -STOP $$;; *) await over;; esac"),
+            absl::OkStatus());
+  EXPECT_EQ(Starts("ps-0"), 2);
+  EXPECT_THAT(said_, HasSubstr("ps/0 was silent until its lease ended, but lives; killing it"));
+  EXPECT_THAT(said_, HasSubstr("ps/0 died (killed by SIGKILL); starting it again"));
+}
+
 TEST_F(LauncherTest, ALostChiefStopsAll) {
   const absl::Status status = Launch(
       "case $task in chief-0) sleep 0.1; kill -KILL $$;;"

@@ -104,6 +104,20 @@ def a_stopped_worker_is_replaced_by_the_others():
         assert run.summary()["examples"] == 3 * 4030, run.summary()
 
 
+def a_stopped_ps_is_replaced_and_the_result_has_the_same_bytes():
+    with cluster.Run(SMALL, *TWO, "--num_epochs=20") as run:
+        undisturbed = run.finish().digest()
+    with cluster.Run(SMALL, *TWO, "--num_epochs=20", "--lease_seconds=2") as run:
+        run.start()
+        run.wait_for_step(25)
+        run.kill("ps", 1, signal.SIGSTOP)
+        run.finish()
+        run.assert_nothing_left()
+        assert "ps/1 was silent until its lease ended, but lives; killing it" in run.output, run.output
+        assert "ps/1 died (killed by SIGKILL); starting it again" in run.output, run.output
+        assert run.digest() == undisturbed
+
+
 def without_workers_the_run_ends_with_the_checkpoint_that_is_named():
     for more in ("--nosync_replicas", "--sync_replicas"):
         with cluster.Run(SMALL, "--num_ps_tasks=2", "--num_replicas=1", "--num_epochs=1000", more,
@@ -143,5 +157,6 @@ if __name__ == "__main__":
     cluster.main([all_end_by_themselves, a_finished_run_says_so, the_run_file_that_is_left_can_be_run_again,
                   a_second_ctrl_c_stops_at_once, sigterm_makes_a_checkpoint, a_killed_chief_ends_the_run_and_is_named,
                   one_crash_does_not_blame_the_batch, a_stopped_worker_is_replaced_by_the_others,
+                  a_stopped_ps_is_replaced_and_the_result_has_the_same_bytes,
                   without_workers_the_run_ends_with_the_checkpoint_that_is_named,
                   two_runs_do_not_share_a_directory])
