@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "runtime/cluster/address.h"
 #include "runtime/rpc/credentials.h"
+#include "runtime/rpc/listen_check.h"
 #include "runtime/transport/grpc_bulk_server.h"
 
 namespace shoal {
@@ -49,6 +50,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const Options& op
   if (options.credentials == nullptr) {
     RETURN_IF_ERROR(CheckListenAddress(options.address, options.insecure));
   }
+  RETURN_IF_ERROR(CheckCanListen(options.address));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   SetArguments(options, &builder);
