@@ -248,6 +248,12 @@ absl::Status Chief::Wait() {
   return absl::OkStatus();
 }
 
+bool Chief::all_workers_told() const {
+  const v1::DeploymentOptions& deployment = options_.session.run.deployment();
+  MutexLock lock(&mutex_);
+  return told_.size() >= (deployment.has_num_replicas() ? deployment.num_replicas() : 1);
+}
+
 Chief::Outcome Chief::outcome() const {
   MutexLock lock(&mutex_);
   Outcome outcome;

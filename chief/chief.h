@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -68,6 +69,9 @@ class Chief : public ChiefClient {
   // Otherwise why it failed.
   absl::Status Wait();
 
+  // Every worker of the run has heard that it is over, be it that it came only then.
+  bool all_workers_told() const;
+
   // What the run came to, after Wait.
   struct Outcome {
     uint64_t steps = 0;
@@ -127,7 +131,8 @@ class Chief : public ChiefClient {
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   bool drained_ ABSL_GUARDED_BY(mutex_) =
       false;  // the end was reached and everything is written down
-  int publishing_ ABSL_GUARDED_BY(mutex_) = 0;  // given to the publisher and not done
+  int publishing_ ABSL_GUARDED_BY(mutex_) = 0;       // given to the publisher and not done
+  std::set<uint32_t> told_ ABSL_GUARDED_BY(mutex_);  // workers that heard of the end
   CondVar poke_;
   std::vector<std::unique_ptr<PsLine>> lines_;
   SerialExecutor publisher_;

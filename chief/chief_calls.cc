@@ -68,6 +68,8 @@ absl::Status Chief::Heartbeat(const v1::HeartbeatRequest& request,
     *response->mutable_state() = session_.state();
     if (request.known_state() != 0) response->mutable_state()->clear_run();
   }
+  const v1::Member& member = request.identity().member();
+  if (Over() && member.job() == v1::JOB_WORKER) told_.insert(member.index());
   return absl::OkStatus();
 }
 

@@ -35,6 +35,10 @@ namespace {
 
 constexpr absl::Duration kLastLook = absl::Milliseconds(400);
 
+// How long a chief that nobody launches waits after a run's end for workers that have not heard of
+// it: one that is only starting would look for it for cluster.wait_seconds.
+constexpr absl::Duration kLatecomers = absl::Seconds(10);
+
 // How long a chief that was killed may take to let go of the directory.
 constexpr absl::Duration kPredecessorEnds = absl::Seconds(2);
 
@@ -296,6 +300,16 @@ ClusterSpec ClusterServedAt(const TaskOptions& options, const std::string& liste
   return cluster;
 }
 
+void AwaitLatecomers(const TaskOptions& options, const Chief& chief) {
+  const absl::Time end = options.clock->Now() + kLatecomers;
+  bool said = false;
+  while (!chief.all_workers_told() && options.clock->Now() < end) {
+    if (!said) LOG(INFO) << "the run is over; workers that come late may hear so for a while";
+    said = true;
+    if (options.shutdown->WaitFor(absl::Milliseconds(100))) return;
+  }
+}
+
 }  // namespace
 
 absl::Status RunChief(const TaskOptions& options) {
@@ -328,6 +342,8 @@ absl::Status RunChief(const TaskOptions& options) {
   LOG(INFO) << "chief of " << options.run.name() << " serves at " << server->address();
   StopOnRequest(options.shutdown, task);
   const absl::Status status = task->WaitAndConclude();
+  // A launcher ends such workers itself.
+  if (status.ok() && options.report_fd < 0) AwaitLatecomers(options, *task->chief());
   // A launcher asks every 200 ms, `shoal stop` every 100: they have to see how it ended.
   if (options.report_fd >= 0 || absl::IsCancelled(status)) absl::SleepFor(kLastLook);
   const absl::Status stopped = server->Stop(absl::Seconds(2));

@@ -142,6 +142,22 @@ TEST_F(ChiefTest, GoesOnWhileACheckpointIsPublished) {
   EXPECT_EQ(chief_->outcome().checkpoint, "ckpt-1");
 }
 
+TEST_F(ChiefTest, AWorkerThatComesAfterTheEndHearsOfIt) {
+  Start(absl::Milliseconds(300));
+  recorder_.may_publish.Notify();
+  TrainUntilPublishing();
+  EXPECT_TRUE(chief_->Wait().ok());
+  EXPECT_FALSE(chief_->all_workers_told());
+  ASSERT_TRUE(Register(v1::JOB_WORKER, "late").ok());
+  EXPECT_FALSE(chief_->all_workers_told());
+  v1::HeartbeatRequest request;
+  *request.mutable_identity() = worker_;
+  v1::HeartbeatResponse response;
+  ASSERT_TRUE(chief_->Heartbeat(request, &response).ok());
+  EXPECT_EQ(response.state().phase(), v1::RunState::PHASE_DONE);
+  EXPECT_TRUE(chief_->all_workers_told());
+}
+
 TEST_F(ChiefTest, ANewerChiefInTheDirectoryEndsThisOne) {
   Start(absl::Seconds(10));
   recorder_.result = absl::AbortedError("a newer chief, of term 7, has taken /out over");

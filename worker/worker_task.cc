@@ -20,6 +20,7 @@
 #include "ml/data/dataset_factory.h"
 #include "runtime/config/run_config.h"
 #include "runtime/observability/metric_page.h"
+#include "runtime/observability/summary.h"
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/batch_mark.h"
 #include "runtime/process/exit_code.h"
@@ -188,6 +189,12 @@ ChiefSession::Options SessionOptions(const TaskOptions& options) {
   return session;
 }
 
+// The run as its directory tells; "" where nothing does. What is there may be of an earlier start.
+std::string FinishedSummary(const TaskOptions& options) {
+  const absl::StatusOr<Summary> summary = ReadSummary(options.file_system, options.run.out());
+  return summary.ok() && summary->status == "finished" ? SummaryJson(*summary) : "";
+}
+
 std::unique_ptr<Trainer> MakeTrainer(bool synchronous, const TrainerOptions& options) {
   if (synchronous) return std::make_unique<SyncTrainer>(options);
   return std::make_unique<AsyncTrainer>(options);
@@ -284,19 +291,30 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
                            const ModelFactory& model) {
   WorkerSource source;
   source.SetWords("reads the data");
+  const std::string finished_before = FinishedSummary(options);
   const TaskMonitor::Shown shown(options.monitor, options.task, &source);
   ASSIGN_OR_RETURN(const RunInputs inputs, LoadRunInputs(options.run, options.task.index, model));
   for (const std::string& device : inputs.program->missing_devices()) {
     LOG(WARNING) << "devices: there is no " << device << "; a CPU is used instead";
   }
   StateFeed feed(options.clock, links.abandon);
-  ChiefSession session(links.chief, options.clock, SessionOptions(options), &feed);
+  ChiefSession::Options session_options = SessionOptions(options);
+  session_options.is_over = [&options, &finished_before] {
+    const std::string finished = FinishedSummary(options);
+    return !finished.empty() && finished != finished_before;
+  };
+  ChiefSession session(links.chief, options.clock, std::move(session_options), &feed);
   const Drain drain(options.shutdown, links.chief, options.clock, [&feed, &session] {
     feed.End(absl::CancelledError("told to stop"));
     session.StopRegistering();
   });
   source.SetWords("waits for the chief");
-  RETURN_IF_ERROR(session.Register(&inputs.declaration));
+  const absl::Status registered = session.Register(&inputs.declaration);
+  if (absl::IsOutOfRange(registered)) {
+    LOG(INFO) << "the run has ended without this worker: summary.json says so";
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(registered);
   LOG(INFO) << "registered as " << options.task.ToString() << ", "
             << inputs.program->variables().size() << " variables, " << inputs.train->size()
             << " examples, computes with " << inputs.program->compute_fingerprint();

@@ -69,6 +69,9 @@ void ChiefSession::SayWaiting(const absl::Status& status) {
 }
 
 absl::Status ChiefSession::Judge(const absl::Status& answer) {
+  if (IsOutcomeUnknown(answer) && options_.is_over != nullptr && options_.is_over()) {
+    return absl::OutOfRangeError("the run is over");
+  }
   const RefusedConnection refused = FindRefusal(answer, options_.secure);
   if (refused.why.empty()) {
     refused_since_ = absl::InfiniteFuture();

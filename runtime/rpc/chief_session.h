@@ -3,6 +3,7 @@
 #define SHOAL_RUNTIME_RPC_CHIEF_SESSION_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -53,6 +54,8 @@ class ChiefSession {
     std::string nonce;  // Random per process.
     absl::Duration register_patience = absl::Seconds(300);
     bool secure = false;  // The client has certificates.
+    // Asked while the chief does not answer: the run is known to be over. May be null.
+    std::function<bool()> is_over;
     // How long certificates of the two sides may not go together: they may be about to be renewed.
     absl::Duration refused_patience = absl::Seconds(12);
     absl::Duration heartbeat_wait = absl::Seconds(1);
@@ -84,9 +87,9 @@ class ChiefSession {
 
   // Blocks until the chief has answered; waits for a chief that is not there yet. `model`: workers
   // only, else null. Says every few seconds what it waits for. The chief's errors (see
-  // RegisterTask), DEADLINE_EXCEEDED or UNAVAILABLE when patience ends, FAILED_PRECONDITION where
-  // something listens that is no chief for this side's certificates, CANCELLED after Stop or
-  // StopRegistering.
+  // RegisterTask), OUT_OF_RANGE once is_over says so, DEADLINE_EXCEEDED or UNAVAILABLE when
+  // patience ends, FAILED_PRECONDITION where something listens that is no chief for this side's
+  // certificates, CANCELLED after Stop or StopRegistering.
   absl::Status Register(const v1::ModelDeclaration* model);
 
   // Ends Register as soon as the call under way returns (closing the client ends that); nothing

@@ -132,6 +132,16 @@ TEST_F(ChiefSessionTest, AConnectionThatIsClosedMayStillComeAbout) {
   registers.join();
 }
 
+TEST_F(ChiefSessionTest, ARunThatIsKnownToBeOverEndsRegistration) {
+  chief_.SetFailure(absl::UnavailableError("nobody there"));
+  ChiefSession::Options options = Options();
+  int asked = 0;
+  options.is_over = [&asked] { return ++asked == 2; };
+  ChiefSession session(&chief_, &clock_, options, &observer_);
+  EXPECT_EQ(session.Register(nullptr), absl::OutOfRangeError("the run is over"));
+  EXPECT_EQ(chief_.calls, 2);
+}
+
 TEST_F(ChiefSessionTest, AModelThatDoesNotFitEndsRegistration) {
   chief_.SetFailure(absl::FailedPreconditionError("variable 3 differs"));
   ChiefSession session(&chief_, &clock_, Options(), &observer_);
