@@ -93,7 +93,8 @@ def one_crash_does_not_blame_the_batch():
 
 
 def a_stopped_worker_is_replaced_by_the_others():
-    with cluster.Run(SMALL, *TWO, "--set", "cluster.lease_seconds=3") as run:
+    # Long enough not to be over before the worker is stopped.
+    with cluster.Run(SMALL, *TWO, "--num_epochs=30", "--set", "cluster.lease_seconds=3") as run:
         run.start()
         run.wait_for_step(20)
         run.kill("worker", 1, signal.SIGSTOP)
@@ -101,7 +102,7 @@ def a_stopped_worker_is_replaced_by_the_others():
         run.assert_nothing_left()
         assert "worker/1 had no part in the run's end and was killed" in run.output, run.output
         assert run.summary()["status"] == "finished", run.summary()
-        assert run.summary()["examples"] == 3 * 4030, run.summary()
+        assert run.summary()["examples"] == 30 * 4030, run.summary()
 
 
 def a_stopped_ps_is_replaced_and_the_result_has_the_same_bytes():
