@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from network import Network, wait_until  # noqa: E402
@@ -37,10 +38,13 @@ class Job:
         text = self.output.read_text(errors="replace")[-6000:] if self.output.exists() else "(no output)"
         return f"{self.slurm.job(self.id)}\n{text}"
 
-    def step(self):
+    def steps(self):
         path = self.out / "metrics.jsonl"
         lines = path.read_text().splitlines() if path.exists() else []
-        return json.loads(lines[-1])["step"] if lines and lines[-1].endswith("}") else 0
+        return [json.loads(line)["step"] for line in lines if line.endswith("}")]
+
+    def step(self):
+        return max(self.steps(), default=0)
 
     def wait_for(self, condition, what, seconds=120):
         try:
@@ -105,8 +109,7 @@ def a_job_that_is_stopped_before_its_limit_is_requeued_and_resumes(slurm, direct
     job.finish()
     assert slurm.job(job.id)["Restarts"] == "1", job.said()
     assert "stopped before the time limit; requeued" in job.output.read_text(), job.said()
-    steps = [json.loads(line)["step"] for line in (job.out / "metrics.jsonl").read_text().splitlines()]
-    assert steps == list(range(1, 9001)), "every step is there once"
+    assert job.steps() == list(range(1, 9001)), "not every step is there once"
 
 
 def a_node_that_dies_ends_in_recovery(slurm, directory):
@@ -122,6 +125,8 @@ def a_node_that_dies_ends_in_recovery(slurm, directory):
     slurm.call("scontrol", "update", f"nodename={node.name}", "state=resume")
     job.run_at_once()
     job.finish()
+    assert slurm.job(job.id)["Restarts"] != "0", job.said()
+    assert job.steps() == list(range(1, 9001)), "not every step is there once"
 
 
 def main():
@@ -137,9 +142,9 @@ def main():
                          a_node_that_dies_ends_in_recovery):
                 if wanted and test.__name__ not in wanted:
                     continue
-                print(test.__name__, flush=True)
+                start = time.monotonic()
                 test(slurm, pathlib.Path(directory) / test.__name__)
-                print("  ok", flush=True)
+                print(f"[ OK     ] {test.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
 
 
 if __name__ == "__main__":
