@@ -12,6 +12,11 @@ namespace shoal {
 // not counted. Thread-safe.
 int64_t NumAllocations();
 
+// From now on what the code of a loaded shared library takes by operator new is not counted above
+// but here; `name` is a part of its path. False if there is none such. Call it once.
+bool CountAllocationsOfLibraryApart(const char* name);
+int64_t NumAllocationsOfLibrary();
+
 // From now on the calling thread's are not counted.
 void LeaveOutAllocationsOfThisThread();
 

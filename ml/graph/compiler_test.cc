@@ -90,6 +90,33 @@ TEST_F(CompilerTest, FusedAndUnfusedAgree) {
               1e-5);
 }
 
+TEST(CompilerPartsTest, AConvolutionsGradientWithThatOfItsNormChangesRoundingOnly) {
+  Graph graph;
+  GraphBuilder builder(&graph);
+  const Output x = builder.Placeholder("x", DataType::kFloat32, Shape({kUnknownDim, 3, 96, 96}));
+  const Output labels = builder.Placeholder("labels", DataType::kInt32, Shape({kUnknownDim}));
+  const Output logits = zoo::MobileNetV2(builder, x, {});
+  std::vector<Output> fetches = {
+      AddLoss(builder, LossKind::kSparseSoftmaxCrossEntropy, logits, labels)};
+  const auto gradients = BuildGradients(builder, fetches[0], graph.Collection(kTrainableVariables));
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  fetches.insert(fetches.end(), gradients->begin(), gradients->end());
+  const Feeds feeds = {{x, RandomTensor(DataType::kFloat32, {4, 3, 96, 96}, 3)},
+                       {labels, Tensor::Of<int32_t>({4}, {5, 71, 0, 999})}};
+  const std::vector<Tensor> variables = InitialValues(graph, 17);
+  KernelBackend backend = CpuKernelBackend();
+  const auto fused = Compile(MakeRequest(graph, backend, feeds, fetches));
+  ASSERT_EQ(backend.fused_ops.back(), "ConvBatchNormGrad");
+  backend.fused_ops.pop_back();
+  const auto apart = Compile(MakeRequest(graph, backend, feeds, fetches));
+  ASSERT_TRUE(fused.ok() && apart.ok()) << fused.status() << apart.status();
+  EXPECT_NE((*fused)->ToString().find("= ConvBatchNormGrad("), std::string::npos);
+  EXPECT_EQ((*apart)->ToString().find("= ConvBatchNormGrad("), std::string::npos);
+  const std::vector<Tensor> a = RunOnce(fused->get(), feeds, variables);
+  const std::vector<Tensor> b = RunOnce(apart->get(), feeds, variables);
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_LE(RelativeDistance(a[i], b[i]), 1e-4) << i;
+}
+
 TEST_F(CompilerTest, TwoRunsGiveTheSameBytes) {
   const auto executable = CompileOrDie(MakeRequest(graph_, backend_, feeds_, fetches_));
   const std::vector<Tensor> first = RunOnce(executable.get(), feeds_, variables_);

@@ -1,6 +1,9 @@
 // BatchNorm + Add of something else -> BatchNorm(residual), BatchNorm + activation ->
-// BatchNorm(activation), the latter together with its gradient.
+// BatchNorm(activation), the latter together with its gradient; BatchNormGrad + ConvGrad ->
+// ConvBatchNormGrad.
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "ml/graph/fusion.h"
 
@@ -74,6 +77,47 @@ void FuseActivation(Fusion& fusion, int index) {
   fusion.Refresh();
 }
 
+// Where the gradient between norm and convolution is larger than a core's caches, and that of the
+// weights small enough to be added up from parts.
+bool IsWorthFusing(const Shape& between, const Shape& weights) {
+  constexpr int64_t kLeastElements = int64_t{1} << 19;
+  return between.rank() == 4 && between.num_elements() >= kLeastElements &&
+         weights.num_elements() <= between.num_elements() / between.dim(0) / 4;
+}
+
+bool HasBiasGradient(const Fusion& fusion, const PlanStep& convolution) {
+  return convolution.outputs.size() > 2 && !fusion.consumers(convolution.outputs[2]).empty();
+}
+
+// BatchNormGrad whose dx only a ConvGrad reads -> ConvBatchNormGrad: x, w, norm's x, scale, mean,
+// inv_std, dy (, offset) -> dx, dw, dscale, doffset.
+void FuseWithConvolution(Fusion& fusion, int index) {
+  const PlanStep norm = fusion.step(index);
+  const int next = fusion.OnlyConsumer(norm.outputs[0]);
+  if (next < 0 || !fusion.HasOp(next, "ConvGrad")) return;
+  PlanStep& convolution = fusion.step(next);
+  const std::vector<PlanValue>& values = fusion.plan().values;
+  if (convolution.inputs[3] != norm.outputs[0] || HasBiasGradient(fusion, convolution) ||
+      convolution.clone_index != norm.clone_index || !IsPlainNorm(convolution) ||
+      !IsWorthFusing(values[norm.inputs[0]].spec.shape, values[convolution.inputs[1]].spec.shape)) {
+    return;
+  }
+  convolution.op = "ConvBatchNormGrad";
+  for (const char* name : {"training", "activation"}) {
+    const auto it = norm.attributes.values().find(name);
+    if (it != norm.attributes.values().end()) convolution.attributes.Set(name, it->second);
+  }
+  convolution.inputs = {convolution.inputs[0], convolution.inputs[1], norm.inputs[0],
+                        norm.inputs[1],        norm.inputs[2],        norm.inputs[3],
+                        norm.inputs[4]};
+  if (norm.inputs.size() == 6) convolution.inputs.push_back(norm.inputs[5]);
+  fusion.Cover(&convolution, norm);
+  fusion.step(index).is_removed = true;
+  convolution.outputs.resize(4);
+  for (int i = 1; i < 3; ++i) fusion.MoveOutput(norm.outputs[i], next, i + 1);
+  fusion.Refresh();
+}
+
 }  // namespace
 
 void FuseNormalization(Plan* plan, int device) {
@@ -82,6 +126,13 @@ void FuseNormalization(Plan* plan, int device) {
     if (!fusion.HasOp(s, "BatchNorm") || !IsPlainNorm(plan->steps[s])) continue;
     FuseResidual(fusion, s);
     FuseActivation(fusion, s);
+  }
+}
+
+void FuseNormalizationGradient(Plan* plan, int device) {
+  Fusion fusion(plan, device);
+  for (int s = 0; s < static_cast<int>(plan->steps.size()); ++s) {
+    if (fusion.HasOp(s, "BatchNormGrad")) FuseWithConvolution(fusion, s);
   }
 }
 

@@ -10,6 +10,11 @@
 namespace shoal {
 namespace {
 
+// As output 1, which stays plain as the weights are.
+bool GivesWeightGradient(const PlanStep& step) {
+  return step.op == "ConvGrad" || step.op == "ConvPoolGrad" || step.op == "ConvBatchNormGrad";
+}
+
 class LayoutAssignment {
  public:
   LayoutAssignment(const std::vector<LayoutSupport>& supports_layout, Plan* plan)
@@ -40,8 +45,7 @@ bool LayoutAssignment::CanBeBlocked(const PlanStep& step) const {
   bool any = false;
   for (size_t i = 0; i < step.outputs.size(); ++i) {
     const int value = step.outputs[i];
-    const bool is_plain_output = step.op == "ConvGrad" || step.op == "ConvPoolGrad";
-    if (!IsBlockable(value) || (is_plain_output && i > 0)) continue;
+    if (!IsBlockable(value) || (GivesWeightGradient(step) && i > 0)) continue;
     if (!supports_layout(step.op, step.attributes, Port::kOutput, static_cast<int>(i),
                          Layout::kBlocked16)) {
       return false;
@@ -61,8 +65,9 @@ bool LayoutAssignment::CanBeBlocked(const PlanStep& step) const {
 
 bool LayoutAssignment::WantsBlocked(const PlanStep& step) const {
   if (IsAlias(step) || !CanBeBlocked(step)) return false;
-  for (const char* op : {"Conv", "ConvGrad", "ConvTranspose", "ConvPool", "ConvPoolGrad", "MaxPool",
-                         "MaxPoolGrad", "AveragePool", "AveragePoolGrad"}) {
+  for (const char* op :
+       {"Conv", "ConvGrad", "ConvBatchNormGrad", "ConvTranspose", "ConvPool", "ConvPoolGrad",
+        "MaxPool", "MaxPoolGrad", "AveragePool", "AveragePoolGrad"}) {
     if (step.op == op) return true;
   }
   for (int value : step.inputs) {
@@ -103,7 +108,7 @@ void LayoutAssignment::Run() {
       const int input = InLayout(value, IsBlockable(value) ? layout : Layout::kPlain, s);
       plan_.steps[s].inputs[i] = input;
     }
-    const bool has_weights = plan_.steps[s].op == "ConvGrad" || plan_.steps[s].op == "ConvPoolGrad";
+    const bool has_weights = GivesWeightGradient(plan_.steps[s]);
     for (size_t i = 0; i < plan_.steps[s].outputs.size(); ++i) {
       const int value = plan_.steps[s].outputs[i];
       if (IsBlockable(value) && !(has_weights && i > 0)) plan_.values[value].spec.layout = layout;

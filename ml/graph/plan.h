@@ -76,6 +76,7 @@ void FusePooling(Plan* plan, int device);
 void FuseConvolutionPooling(Plan* plan, int device);
 void FuseConvolutionActivation(Plan* plan, int device);
 void FuseNormalization(Plan* plan, int device);
+void FuseNormalizationGradient(Plan* plan, int device);
 
 // Blocked layouts between the first convolution and the last pool, on devices whose entry is not
 // empty (layout_pass.cc).

@@ -61,6 +61,7 @@ void AddBroadcasting(CaseTable& table);
 // conformance_image_cases.cc
 void AddConvolutions(CaseTable& table);
 void AddConvolutionsWithPool(CaseTable& table);
+void AddConvolutionsWithNorm(CaseTable& table);
 void AddPools(CaseTable& table);
 void AddGlobalPools(CaseTable& table);
 void AddTransposedConvolutions(CaseTable& table);

@@ -12,6 +12,7 @@ std::vector<ConformanceCase> ConformanceCases() {
   conformance::AddMatrices(table);
   conformance::AddConvolutions(table);
   conformance::AddConvolutionsWithPool(table);
+  conformance::AddConvolutionsWithNorm(table);
   conformance::AddPools(table);
   conformance::AddGlobalPools(table);
   conformance::AddTransposedConvolutions(table);

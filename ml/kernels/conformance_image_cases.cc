@@ -136,6 +136,33 @@ void AddConvolutionsWithPool(CaseTable& table) {
   }
 }
 
+void AddConvolutionsWithNorm(CaseTable& table) {
+  const std::vector<ConvolutionCase> cases = {
+      {"plain", {3, 5, 9, 8}, {6, 5, 3, 2}, {2, 1}, {1, 0, 0, 1}},
+      {"plain_to_blocks", {5, 24, 12, 12}, {144, 24, 1, 1}},
+      {"blocks_to_plain", {3, 96, 12, 12}, {24, 96, 1, 1}},
+      {"depthwise", {3, 32, 24, 24}, {32, 1, 3, 3}, {1, 1}, {1, 1, 1, 1}, {1, 1}, 32},
+      {"depthwise_strided", {2, 96, 48, 48}, {96, 1, 3, 3}, {2, 2}, {0, 0, 1, 1}, {1, 1}, 96},
+      {"large_maps", {3, 16, 60, 60}, {48, 16, 1, 1}},
+      {"small_maps", {4, 64, 2, 2}, {64, 64, 3, 3}, {1, 1}, {1, 1, 1, 1}},
+  };
+  for (const ConvolutionCase& c : cases) {
+    const Shape y = OutputShape(c), channels({c.w.dim(0)});
+    for (const std::string activation : {"none", "relu6"}) {
+      OpCall call{"ConvBatchNormGrad",
+                  ConvolutionAttributes(c),
+                  {table.Uniform(c.x), table.Uniform(c.w), table.Uniform(y, 1, 4),
+                   table.Uniform(channels, 0.5, 2), table.Uniform(channels, 2, 3),
+                   table.Uniform(channels, 0.5, 2), table.Uniform(y)},
+                  {F32(c.x), F32(c.w), F32(channels), F32(channels)}};
+      call.attributes.Set("training", true);
+      call.attributes.Set("activation", activation);
+      if (activation != "none") call.inputs.push_back(table.Uniform(channels));
+      table.Add(absl::StrCat(c.name, "_", activation), call, 5e-5);
+    }
+  }
+}
+
 void AddPools(CaseTable& table) {
   const std::vector<PoolCase> cases = {
       {"2x2", {2, 3, 6, 8}, {2, 2}, {2, 2}},

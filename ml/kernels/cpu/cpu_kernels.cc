@@ -34,6 +34,7 @@ constexpr Family kFamilies[] = {
     {"Concat", cpu::CreateConcat},
     {"ConcatGrad", cpu::CreateSplit},
     {"Conv", cpu::CreateConv},
+    {"ConvBatchNormGrad", cpu::CreateConvBatchNormGrad},
     {"ConvGrad", cpu::CreateConvGrad},
     {"ConvPool", cpu::CreateConvPool},
     {"ConvPoolGrad", cpu::CreateConvPoolGrad},
@@ -168,8 +169,8 @@ KernelBackend CpuKernelBackend() {
   backend.create_kernel = [](const KernelRequest& request) { return CreateCpuKernel(request); };
   backend.supports_layout = CpuKernelSupportsLayout;
   backend.set_threads = cpu::SetOmpThreads;
-  backend.fused_ops = {"Dense",    "DenseGrad",    "Conv",     "MaxPool",
-                       "ConvPool", "ConvPoolGrad", "BatchNorm"};
+  backend.fused_ops = {"Dense",    "DenseGrad",    "Conv",      "MaxPool",
+                       "ConvPool", "ConvPoolGrad", "BatchNorm", "ConvBatchNormGrad"};
   return backend;
 }
 

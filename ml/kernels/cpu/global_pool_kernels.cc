@@ -67,6 +67,10 @@ class GlobalAveragePoolGradKernel : public GlobalPoolKernel {
     for (int64_t lane = 0; lane < p_.lanes; ++lane) {
       shares[lane] = dy[lane] / static_cast<float>(p_.pixels);
     }
+    if (p_.lanes == 1) {
+      std::fill_n(dx, p_.pixels, shares[0]);
+      return;
+    }
     for (int64_t i = 0; i < p_.pixels; ++i, dx += p_.lanes) std::copy_n(shares, p_.lanes, dx);
   }
 };

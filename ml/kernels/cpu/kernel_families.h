@@ -90,6 +90,7 @@ KernelOr CreateConvPoolGrad(const CpuRequest& request);
 KernelOr CreateReorderLayout(const CpuRequest& request);
 KernelOr CreateBatchNorm(const CpuRequest& request);
 KernelOr CreateBatchNormGrad(const CpuRequest& request);
+KernelOr CreateConvBatchNormGrad(const CpuRequest& request);
 KernelOr CreateConvTranspose(const CpuRequest& request);
 KernelOr CreateLayerNorm(const CpuRequest& request);
 KernelOr CreateLayerNormGrad(const CpuRequest& request);

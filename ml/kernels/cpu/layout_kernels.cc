@@ -48,6 +48,7 @@ bool TakesBlockedLayout(absl::string_view op, const Attributes& attributes, Port
       op == "AveragePool") {
     return !input || index == 0;
   }
+  if (op == "ConvBatchNormGrad") return input ? index == 0 || index == 2 || index == 6 : index == 0;
   if (op == "ConvGrad" || op == "ConvPoolGrad") return input ? index != 1 : index == 0;
   if (absl::StartsWith(op, "Global")) return true;
   if (op == "MaxPoolGrad" || op == "AveragePoolGrad") return true;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "ml/kernels/reference/reference_op.h"
@@ -140,6 +141,36 @@ void ConvPoolGrad(const Call& call) {
                    call.Out<T>(1), call.outputs.size() > 2 ? call.Out<T>(2) : nullptr);
 }
 
+// The op BatchNormGrad.
+template <typename T>
+void BatchNormGradient(const Call& call) {
+  for (const Op& op : NormalizationOps()) {
+    if (op.name == "BatchNormGrad") (std::is_same_v<T, float> ? op.float32 : op.float64)(call);
+  }
+}
+
+// x, w, norm's x, scale, mean, inv_std, dy (, offset with an activation) -> dx, dw, dscale, doffset
+template <typename T>
+void ConvBatchNormGrad(const Call& call) {
+  const TensorSpec& middle = call.inputs[2];
+  std::vector<T> dz(static_cast<size_t>(middle.shape.num_elements()));
+  std::vector<TensorSpec> inputs = {middle, call.inputs[3], call.inputs[4], call.inputs[5],
+                                    call.inputs[6]};
+  std::vector<const void*> values(call.context.inputs + 2, call.context.inputs + 7);
+  if (call.inputs.size() > 7) {
+    inputs.push_back(call.inputs[7]);
+    values.push_back(call.context.inputs[7]);
+  }
+  const std::vector<TensorSpec> outputs = {middle, call.outputs[2], call.outputs[3]};
+  void* const results[] = {dz.data(), call.context.outputs[2], call.context.outputs[3]};
+  KernelContext context;
+  context.inputs = values.data();
+  context.outputs = results;
+  BatchNormGradient<T>(Call{call.attributes, inputs, outputs, context});
+  ConvolveGradient(call, call.In<T>(0), call.In<T>(1), middle.shape, dz.data(), call.Out<T>(0),
+                   call.Out<T>(1), static_cast<T*>(nullptr));
+}
+
 // x, w [in, out / group, height, width], optional bias -> y: each product of the convolution from y
 // to x is added to y.
 template <typename T>
@@ -160,6 +191,7 @@ void ConvTranspose(const Call& call) {
 
 constexpr Op kOps[] = {
     {"Conv", &Conv<float>, &Conv<double>},
+    {"ConvBatchNormGrad", &ConvBatchNormGrad<float>, &ConvBatchNormGrad<double>},
     {"ConvGrad", &ConvGrad<float>, &ConvGrad<double>},
     {"ConvPool", &ConvPool<float>, &ConvPool<double>},
     {"ConvPoolGrad", &ConvPoolGrad<float>, &ConvPoolGrad<double>},
