@@ -6,140 +6,130 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "base/mutex.h"
+#include "base/clock.h"
 #include "base/status_macros.h"
+#include "ml/kernels/communicator_group.h"
 
 namespace shoal::cuda {
 namespace {
 
+// What of a communicator that does not block is under way is no error.
 absl::Status StatusOf(ncclResult_t result, absl::string_view call) {
-  if (result == ncclSuccess) return absl::OkStatus();
+  if (result == ncclSuccess || result == ncclInProgress) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("NCCL: ", call, ": ", ncclGetErrorString(result)));
 }
 
-class NcclGroup final : public DeviceGroup {
+#define RETURN_IF_NCCL_ERROR(call) RETURN_IF_ERROR(StatusOf((call), #call))
+
+class NcclCommunicator final : public Communicator {
  public:
-  explicit NcclGroup(std::vector<std::shared_ptr<CudaDevice>> devices) {
-    for (auto& device : devices) {
-      ranks_.push_back(std::make_unique<Rank>());
-      ranks_.back()->device = std::move(device);
-    }
-  }
-  ~NcclGroup() override {
-    for (auto& rank : ranks_) {
-      MutexLock lock(&rank->mutex);
-      if (rank->communicator != nullptr) ncclCommDestroy(rank->communicator);
-    }
+  explicit NcclCommunicator(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
+  ~NcclCommunicator() override {
+    if (communicator_ != nullptr) ncclCommDestroy(communicator_);
   }
 
-  absl::Status Start() {
-    std::vector<int> indices;
-    for (auto& rank : ranks_) indices.push_back(rank->device->index());
-    std::vector<ncclComm_t> communicators(ranks_.size());
-    const absl::Status status = StatusOf(
-        ncclCommInitAll(communicators.data(), static_cast<int>(ranks_.size()), indices.data()),
-        "ncclCommInitAll");
-    (void)cudaGetLastError();  // not an error of a launch: without a group there are plain copies
-    RETURN_IF_ERROR(status);
-    for (size_t r = 0; r < ranks_.size(); ++r) {
-      MutexLock lock(&ranks_[r]->mutex);
-      ranks_[r]->communicator = communicators[r];
-    }
+  // Within ncclGroupStart and ncclGroupEnd, for all ranks.
+  absl::Status StartOpening(int num_ranks, const ncclUniqueId& id, int rank) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    device_->Activate();
+    RETURN_IF_NCCL_ERROR(ncclCommInitRankConfig(&communicator_, num_ranks, id, rank, &config));
     return absl::OkStatus();
   }
 
-  void ReduceSum(int rank, int root, const float* from, float* to, size_t count) override {
-    Call(rank, "ncclReduce", [=](ncclComm_t communicator, cudaStream_t stream) {
-      return ncclReduce(from, to, count, ncclFloat32, ncclSum, root, communicator, stream);
-    });
+  absl::Status ReduceSum(int root, const float* from, float* to, size_t count) override {
+    RETURN_IF_NCCL_ERROR(
+        ncclReduce(from, to, count, ncclFloat32, ncclSum, root, communicator_, stream()));
+    return absl::OkStatus();
   }
-  void Broadcast(int rank, int root, void* data, size_t bytes) override {
-    Call(rank, "ncclBroadcast", [=](ncclComm_t communicator, cudaStream_t stream) {
-      return ncclBroadcast(data, data, bytes, ncclUint8, root, communicator, stream);
-    });
+  absl::Status Broadcast(int root, void* data, size_t bytes) override {
+    RETURN_IF_NCCL_ERROR(
+        ncclBroadcast(data, data, bytes, ncclUint8, root, communicator_, stream()));
+    return absl::OkStatus();
   }
-  // A batch is the calling thread's, which is one rank's. No communicator goes away within it: the
-  // calls are made at its end.
-  void StartBatch(int index) override ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    Rank& rank = *ranks_[index];
-    rank.mutex.Lock();
-    rank.is_batching = true;
-    rank.batch_status = absl::OkStatus();
-    if (rank.communicator == nullptr) return;
-    rank.batch_status = StatusOf(ncclGroupStart(), "ncclGroupStart");
-    rank.has_group = rank.batch_status.ok();
+  absl::Status StartBatch() override {
+    RETURN_IF_NCCL_ERROR(ncclGroupStart());
+    return absl::OkStatus();
   }
-  void EndBatch(int index) override ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    Rank& rank = *ranks_[index];
-    if (rank.has_group) {
-      const absl::Status ended = StatusOf(ncclGroupEnd(), "ncclGroupEnd");
-      if (rank.batch_status.ok()) rank.batch_status = ended;
-    }
-    rank.is_batching = rank.has_group = false;
-    const absl::Status status = rank.batch_status;
-    rank.mutex.Unlock();
-    if (!status.ok()) Fail(&rank, status);
+  absl::Status EndBatch() override {
+    RETURN_IF_NCCL_ERROR(ncclGroupEnd());
+    return absl::OkStatus();
   }
-
-  // Ends the kernels that wait for a rank.
+  absl::Status StartClosing() override {
+    RETURN_IF_NCCL_ERROR(ncclCommFinalize(communicator_));
+    return absl::OkStatus();
+  }
+  absl::StatusOr<bool> HasStarted() override {
+    ncclResult_t state = ncclSuccess;
+    RETURN_IF_NCCL_ERROR(ncclCommGetAsyncError(communicator_, &state));
+    RETURN_IF_ERROR(StatusOf(state, "a call under way"));
+    return state == ncclSuccess;
+  }
   void Abort() override {
-    for (auto& rank : ranks_) {
-      MutexLock lock(&rank->mutex);
-      if (rank->communicator != nullptr) ncclCommAbort(rank->communicator);
-      rank->communicator = nullptr;
-    }
+    if (communicator_ != nullptr) ncclCommAbort(communicator_);
+    communicator_ = nullptr;
   }
 
  private:
-  struct Rank {
-    std::shared_ptr<CudaDevice> device;
-    Mutex mutex;
-    ncclComm_t communicator ABSL_GUARDED_BY(mutex) = nullptr;  // null after an abort
-    // Of the rank's thread, which holds the mutex while it batches.
-    bool is_batching = false, has_group = false;
-    absl::Status batch_status;
-  };
+  cudaStream_t stream() { return device_->group().stream; }
 
-  template <typename Collective>
-  void Call(int index, absl::string_view name, const Collective& collective) {
-    Rank& rank = *ranks_[index];
-    if (rank.is_batching) {
-      rank.mutex.AssertHeld();
-      if (rank.has_group && rank.batch_status.ok()) {
-        rank.batch_status = CallLocked(&rank, name, collective);
-      }
-      return;
-    }
-    absl::Status status;
-    {
-      MutexLock lock(&rank.mutex);
-      if (rank.communicator != nullptr) status = CallLocked(&rank, name, collective);
-    }
-    if (!status.ok()) Fail(&rank, status);
-  }
-
-  template <typename Collective>
-  absl::Status CallLocked(Rank* rank, absl::string_view name, const Collective& collective)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(rank->mutex) {
-    return StatusOf(collective(rank->communicator, rank->device->group().stream), name);
-  }
-
-  // The others would wait for this rank.
-  void Fail(Rank* rank, const absl::Status& status) {
-    rank->device->NoteLibraryError(status);
-    Abort();
-  }
-
-  std::vector<std::unique_ptr<Rank>> ranks_;
+  const std::shared_ptr<CudaDevice> device_;
+  ncclComm_t communicator_ = nullptr;  // null after an abort
 };
+
+// All ranks at once, as one thread must; whether they are open, the group waits for.
+absl::Status StartOpening(const std::vector<std::unique_ptr<NcclCommunicator>>& communicators) {
+  ncclUniqueId id;
+  RETURN_IF_NCCL_ERROR(ncclGetUniqueId(&id));
+  RETURN_IF_NCCL_ERROR(ncclGroupStart());
+  absl::Status status;
+  const int num_ranks = static_cast<int>(communicators.size());
+  for (int r = 0; r < num_ranks && status.ok(); ++r) {
+    status = communicators[static_cast<size_t>(r)]->StartOpening(num_ranks, id, r);
+  }
+  const absl::Status ended = StatusOf(ncclGroupEnd(), "ncclGroupEnd");
+  return status.ok() ? ended : status;
+}
+
+struct GroupWithClock {
+  explicit GroupWithClock(CommunicatorGroupOptions options)
+      : group(WithClock(std::move(options))) {}
+  CommunicatorGroupOptions WithClock(CommunicatorGroupOptions options) const {
+    options.clock = &clock;
+    return options;
+  }
+
+  const RealClock clock;
+  CommunicatorGroup group;
+};
+
+absl::StatusOr<std::shared_ptr<DeviceGroup>> Open(
+    const std::vector<std::shared_ptr<CudaDevice>>& devices) {
+  std::vector<std::unique_ptr<NcclCommunicator>> communicators;
+  for (const auto& device : devices) {
+    communicators.push_back(std::make_unique<NcclCommunicator>(device));
+  }
+  const absl::Status started = StartOpening(communicators);
+  CommunicatorGroupOptions options;
+  for (size_t r = 0; r < devices.size(); ++r) {
+    if (!started.ok()) communicators[r]->Abort();
+    options.members.push_back(
+        {std::move(communicators[r]), absl::StrCat("GPU ", devices[r]->index()),
+         [device = devices[r]](const absl::Status& status) { device->NoteLibraryError(status); }});
+  }
+  RETURN_IF_ERROR(started);
+  auto opened = std::make_shared<GroupWithClock>(std::move(options));
+  RETURN_IF_ERROR(opened->group.AwaitOpen());
+  return std::shared_ptr<DeviceGroup>(opened, &opened->group);
+}
 
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<DeviceGroup>> OpenNcclGroup(
     std::vector<std::shared_ptr<CudaDevice>> devices) {
-  auto group = std::make_shared<NcclGroup>(std::move(devices));
-  RETURN_IF_ERROR(group->Start());
-  return std::shared_ptr<DeviceGroup>(std::move(group));
+  absl::StatusOr<std::shared_ptr<DeviceGroup>> group = Open(devices);
+  (void)cudaGetLastError();  // not an error of a launch: without a group there are plain copies
+  return group;
 }
 
 }  // namespace shoal::cuda

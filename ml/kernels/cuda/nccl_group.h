@@ -13,6 +13,8 @@
 namespace shoal::cuda {
 
 // Two devices or more, each once; kept as long as the group. Internal: what NCCL said.
+// DeadlineExceeded: which device is not there in time. The communicators do not block: every wait
+// for another device is bounded, see CommunicatorGroup.
 absl::StatusOr<std::shared_ptr<DeviceGroup>> OpenNcclGroup(
     std::vector<std::shared_ptr<CudaDevice>> devices);
 
