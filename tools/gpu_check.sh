@@ -4,7 +4,8 @@
 #                                  they need (not the driver's), and this script as DIR/gpu_check
 #   DIR/gpu_check                  conformance, also under compute-sanitizer where that is installed;
 #                                  graphs; gradients of the zoo against PyTorch's; training on one
-#                                  and on all GPUs; times of steps
+#                                  and on all GPUs, whose final loss must be that of as many clones on
+#                                  CPUs; times of steps
 # DIR may be carried to a machine with other system libraries. Exit codes of the check: 0 all passed,
 # 1 something failed, 3 no GPU.
 set -uo pipefail
@@ -18,6 +19,23 @@ readonly TARGETS=(
   //tools/list_gpus
 )
 readonly TOOLKIT=/usr/local/cuda
+# Of a final loss to that on CPUs. Another order of adding makes 4e-7 after these 50 steps; the last of
+# them makes 2e-2.
+readonly LOSS_TOLERANCE=1e-4
+
+# Whether all libraries that the folder's programs and libraries name are in it. Only the driver's is
+# the other machine's.
+check_libraries() {
+  local to missing
+  to=$(cd "$1" && pwd) || return 1
+  missing=$(find "$to/bin" "$to/lib" "$to/glibc" -type f | while read -r file; do
+    env -u LD_LIBRARY_PATH "$to/glibc/ld-linux-x86-64.so.2" --library-path "$to/glibc:$to/lib" \
+      --list "$file" 2>&1 |
+      awk -v to="$to/" -v file="${file##*/}" \
+        '/=>/ && $1 !~ /^libcuda\.so/ && index($3, to) != 1 { print file " needs " $1 }'
+  done | sort -u)
+  [[ -z "$missing" ]] || { echo "not in $to: $missing" >&2; return 1; }
+}
 
 # Programs look for their libraries beside them. DT_RPATH, not RUNPATH: libraries find each other.
 pack() {
@@ -54,6 +72,7 @@ pack() {
   for library in "$TOOLKIT"/lib64/libcudnn_*.so.9 "$TOOLKIT"/lib64/libnvrtc*.so.*; do
     [[ -e "$library" ]] && cp -fL "$library" "$to/lib/"
   done
+  check_libraries "$to" || exit 1
   cp deploy/runs/seed_mlp.textproto "$to/run.textproto" || exit 1
   mkdir -p "$to/ml/nn" && cp -r ml/nn/golden "$to/ml/nn/" || exit 1
   cp tools/gpu_check.sh "$to/gpu_check" || exit 1
@@ -79,16 +98,35 @@ check() {
   if "$@"; then echo "$name: passed"; else echo "$name: FAILED"; failed=1; fi
 }
 
+# Trains on these devices and prints the final loss.
 train() {
-  local out
+  local devices=$1 clones=$2 variables=${3:-cpu} replay=${4:-} out code
   out=$(mktemp -d)
-  start shoal train "--run=$here/run.textproto" "--out=$out/run" --devices="$1" \
-    --num_clones="$2" --variables="${3:-cpu}" ${4:+"$4"} --noallow_soft_placement --num_ps_tasks=0 \
-    --max_steps=50 </dev/null &&
-    grep -E '"(status|final_loss|test_accuracy|examples_per_second)"' "$out/run/summary.json"
-  local code=$?
+  start shoal train "--run=$here/run.textproto" "--out=$out/run" --devices="$devices" \
+    --num_clones="$clones" --variables="$variables" ${replay:+"$replay"} \
+    --noallow_soft_placement --num_ps_tasks=0 --max_steps=50 </dev/null >&2 &&
+    cat "$out/run/summary.json" >&2 &&
+    sed -n 's/.*"final_loss": \([^,}]*\).*/\1/p' "$out/run/summary.json"
+  code=$?
   rm -rf "$out"
   return "$code"
+}
+
+declare -A cpu_losses  # by number of clones
+
+# Training on these devices, and whether it ends where as many clones on CPUs do.
+train_as_on_cpus() {
+  local clones=$2 loss expected
+  if [[ -z "${cpu_losses[$clones]:-}" ]]; then
+    cpu_losses[$clones]=$(train "$(seq -s, -f '/cpu:%g' 0 $((clones - 1)))" "$clones") || return 1
+  fi
+  expected=${cpu_losses[$clones]}
+  loss=$(train "$@") || return 1
+  echo "final loss $loss, on CPUs $expected"
+  awk -v a="$loss" -v b="$expected" -v t="$LOSS_TOLERANCE" 'BEGIN {
+    number = "^-?[0-9]+(\\.[0-9]+)?([eE][-+]?[0-9]+)?$"
+    exit !(a ~ number && b ~ number && (a - b) ^ 2 <= (t * b) ^ 2)
+  }'
 }
 
 # The files of the test are named from the folder.
@@ -102,7 +140,7 @@ time_steps() {
 }
 
 run() {
-  local gpus devices sanitizer variables model
+  local gpus devices count sanitizer variables model
   here=$(cd "$(dirname "$0")" && pwd)
   "$here/bin/list_gpus" >/dev/null 2>&1
   case $? in
@@ -119,6 +157,7 @@ run() {
     *) echo "gpu_check: the programs do not start here"; exit 1 ;;
   esac
   devices=$(echo "$gpus" | cut -d' ' -f1 | paste -sd,)
+  count=$(echo "$gpus" | wc -l)
   check conformance start conformance_test
   check executor start device_memory_test
   check "golden gradients" golden_gradients
@@ -131,15 +170,14 @@ run() {
       echo "$sanitizer: not run, there is no compute-sanitizer"
     fi
   done
-  check "one GPU" train /gpu:0 1
-  check "one GPU, replayed" train /gpu:0 1 cpu --cuda_graphs
-  check "a clone on the CPU and one on a GPU" train /cpu:0,/gpu:0 2
+  check "one GPU" train_as_on_cpus /gpu:0 1
+  check "one GPU, replayed" train_as_on_cpus /gpu:0 1 cpu --cuda_graphs
+  check "a clone on the CPU and one on a GPU" train_as_on_cpus /cpu:0,/gpu:0 2
   if [[ "$devices" == *,* ]]; then
     for variables in cpu first_device mirrored; do
-      check "all GPUs, variables $variables" train "$devices" "$(echo "$gpus" | wc -l)" "$variables"
+      check "all GPUs, variables $variables" train_as_on_cpus "$devices" "$count" "$variables"
     done
-    check "all GPUs, mirrored, replayed" train "$devices" "$(echo "$gpus" | wc -l)" mirrored \
-      --cuda_graphs
+    check "all GPUs, mirrored, replayed" train_as_on_cpus "$devices" "$count" mirrored --cuda_graphs
   fi
   for device in /cpu:0 /gpu:0; do
     time_steps seed_mlp 2000 "$device"
