@@ -8,11 +8,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "base/fake_clock.h"
+#include "base/mutex.h"
+#include "base/notification.h"
 
 namespace shoal {
 namespace {
@@ -39,7 +40,7 @@ class Library {
     MutexLock lock(&mutex_);
     bool has_started = is_closing ? !never_closes : !never_opens;
     for (int calls : calls_) has_started = has_started && calls >= calls_[rank];
-    if (!has_started && !waits.HasBeenNotified()) waits.Notify();
+    if (!has_started) waits.Notify();
     return has_started;
   }
   void NoteError(int rank, const absl::Status& status) {
@@ -68,7 +69,7 @@ class Library {
   // Set before the ranks start.
   int failing_rank = -1;
   bool never_opens = false, never_closes = false;
-  absl::Notification waits;  // that a rank has had to wait
+  Notification waits;  // that a rank has had to wait
 
  private:
   mutable Mutex mutex_;
@@ -168,7 +169,7 @@ TEST(CommunicatorGroupTest, RanksThatDoNotComeAreNamedInTime) {
     Library library(3);
     const auto group = Open(3, &library, &clock);
     std::thread rank([&group, call = call] { call(group.get(), 1); });
-    library.waits.WaitForNotification();
+    library.waits.Wait();
     clock.Advance(kTimeout - absl::Seconds(1));
     EXPECT_THAT(library.Errors(1), IsEmpty());
     clock.Advance(absl::Seconds(1));
@@ -185,7 +186,7 @@ TEST(CommunicatorGroupTest, AnAbortEndsWaitsAtOnce) {
     Library library(2);
     const auto group = Open(2, &library, &clock);
     std::thread rank([&group, call = call] { call(group.get(), 0); });
-    library.waits.WaitForNotification();
+    library.waits.Wait();
     group->Abort();
     rank.join();
     group->Abort();
@@ -216,7 +217,7 @@ TEST(CommunicatorGroupTest, AGroupThatDoesNotOpenIsGivenUpInTime) {
   const auto group = Open(2, &library, &clock);
   absl::Status status;
   std::thread opening([&] { status = group->AwaitOpen(); });
-  library.waits.WaitForNotification();
+  library.waits.Wait();
   clock.Advance(kTimeout);
   opening.join();
   EXPECT_EQ(status.ToString(),
@@ -238,7 +239,7 @@ TEST(CommunicatorGroupTest, ClosingThatTakesTooLongIsAborted) {
   library.never_closes = true;
   auto group = Open(1, &library, &clock);
   std::thread closing([&group] { group.reset(); });
-  library.waits.WaitForNotification();
+  library.waits.Wait();
   clock.Advance(kTimeout);
   closing.join();
   EXPECT_THAT(library.Log(""), ElementsAre("0: closing", "0: abort"));
