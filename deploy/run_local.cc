@@ -180,7 +180,7 @@ absl::Status RunInProcess(const TaskOptions& options, uint32_t num_ps_tasks, uin
   for (const absl::Status& worker : worked) status.Update(worker);
   if (!status.ok()) {
     // It does not come back; what is applied is saved. Of no effect on a run that is over.
-    LOG(ERROR) << "a worker ended: " << status;
+    LOG(INFO) << "a worker ended: " << status;  // said at the end, if nothing else is
     StopRun(task->chief(), "a worker ended");
   }
   // The run's own error says more than what its workers make of it.

@@ -2,6 +2,7 @@
 """Bad input through the real binary: every command line below ends with its documented exit code and one line
 on standard error that names the field and the remedy."""
 import gzip
+import json
 import math
 import os
 import pathlib
@@ -11,6 +12,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import zlib
 
 import tls_cases
@@ -239,6 +241,8 @@ def format_cases(scratch):
         return write_tree(scratch / name, content)
 
     train = ["train", *QUICK, "--batch_size=8", "--out=" + str(scratch / "out"), *LOCAL]
+    tasks = ["train", *QUICK, "--batch_size=8", "--num_ps_tasks=1", "--num_replicas=2", "--replicas_to_aggregate=1"]
+    layers = [*[a for a in train if not a.startswith("--model")], folder("layers")]
     good = tree("csv", {"train.csv": b"a,b\n1,1\n", "test.csv": b"a,b\n1,1\n"})
     arrays = {"x_train.npy": npy("<f4", "(2, 1)", bytes(8)), "y_train.npy": npy("|u1", "(2,)", b"\1\x0b")}
     return [
@@ -250,6 +254,17 @@ def format_cases(scratch):
          "b/3.png: has 3 channels, the first image has 1 channel; set data.image.channels"),
         ([*train, folder("sizes", train__b__3_png=png(side=5))], DATA_ERROR, "set data.image.height"),
         ([*train, folder("no_images", train__c=None)], CONFIG, "train/c: class folder without images"),
+        ([*tasks, folder("unreadable_of_tasks", test__a__3_png=b""), f"--out={scratch / 'unreadable_out'}"], DATA_ERROR,
+         "test/a/3.png: unreadable image (it is empty); replace or remove the file"),
+        ([*tasks, folder("channels_of_tasks", train__b__3_png=png(channels=3)), f"--out={scratch / 'channels_out'}"],
+         DATA_ERROR, "b/3.png: has 3 channels, the first image has 1 channel; set data.image.channels"),
+        ([*tasks, folder("device_of_tasks"), f"--out={scratch / 'device_out'}", "--devices=/gpu:7",
+          "--noallow_soft_placement"], FLAGS, "device:GPU:7"),
+        ([*train, folder("lenet"), "--model=lenet5"], FLAGS, "model: conv2/Conv (Conv): a window of 5 does not fit into images of size 2"),
+        ([*layers, "--set=model=layer { pool { kernel: 9 } } layer { flatten {} } layer { dense { units: 2 } }"], FLAGS,
+         "model: MaxPool (MaxPool): a window of 9 does not fit into images of size 4"),
+        ([*layers, "--set=model=layer { name: 'a' flatten {} } layer { name: 'b' dense { units: 3 } } "
+          "layer { input: 'a' input: 'b' add {} }"], FLAGS, "inputs must be alike: float32[?,16] and float32[?,3]"),
         ([*train, folder("unknown", test__c__0_png=png())], CONFIG, "has no class \"c\""),
         ([*train, folder("classes"), "--set=data.classes=4", "--set=data.image.crop=9"], FLAGS,
          "data.image.crop: is 9, but the images are 4 x 4"),
@@ -440,11 +455,57 @@ def check_directories(scratch):
     assert done.returncode == CONFIG and not (scratch / "none").exists(), done.stderr
 
 
+def newest_model(out):
+    """The bytes of the model's tensors, without the file's header."""
+    content = max(out.glob("checkpoints/*/model.safetensors"), key=lambda path: path.stat().st_mtime).read_bytes()
+    return content[8 + struct.unpack("<Q", content[:8])[0]:]
+
+
+def check_nothing_is_lost(scratch):
+    """An image that becomes unreadable under way ends the run in one line; with the image again it goes on to the
+    same bytes."""
+    for tasks in (LOCAL, ["--num_ps_tasks=2", "--num_replicas=2", "--replicas_to_aggregate=1"]):
+        place = scratch / f"lost_{len(tasks)}"
+        data = write_folder(place / "images", {})
+        image = place / "images" / "train" / "b" / "5.png"
+        good = image.read_bytes()
+
+        def train(name):
+            command = last_of_each([SHOAL, "train", *QUICK, "--batch_size=4", "--num_epochs=3000",
+                                    "--eval_every=12000", "--set=checkpoint.save_every=500", data, *tasks, f"--out={place / name}"])
+            return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+        def end(process):
+            told = process.communicate(timeout=60)[1]
+            return process.returncode, told
+
+        code, told = end(train("whole"))
+        assert code == 0, told
+        part = train("part")
+        while not list((place / "part").glob("checkpoints/*/MANIFEST")):
+            assert part.poll() is None, end(part)
+            time.sleep(0.002)
+        image.write_bytes(good[:40] + bytes(len(good) - 40))
+        code, told = end(part)
+        lines = [line for line in told.splitlines() if "5.png" in line]
+        assert code == DATA_ERROR and len(lines) == 1 and lines[0].startswith("shoal train: "), told
+        assert "train/b/5.png: unreadable image (" in lines[0] and lines[0].endswith("; replace or remove the file"), told
+        steps = (place / "part" / "metrics.jsonl").read_bytes().count(b"\n")
+        assert 500 <= steps < 12000, steps
+        image.write_bytes(good)
+        code, told = end(train("part"))
+        assert code == 0, told
+        lines = [json.loads(line)["step"] for line in (place / "part" / "metrics.jsonl").read_text().splitlines()]
+        assert lines == list(range(1, 12001)), "steps were lost"
+        assert newest_model(place / "part") == newest_model(place / "whole"), tasks
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="shoal_bad_input_") as directory:
         scratch = pathlib.Path(directory)
         late, busy = run_cases(scratch)
         check_directories(scratch)
+        check_nothing_is_lost(scratch)
         cases = flag_cases() + tls_cases.tls_cases(scratch, QUICK) + file_cases(scratch) + format_cases(scratch) + late + predict_cases(scratch)
         failed = sum(not check(*case) for case in cases)
         busy.close()
