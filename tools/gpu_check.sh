@@ -23,17 +23,23 @@ readonly TOOLKIT=/usr/local/cuda
 # them makes 2e-2.
 readonly LOSS_TOLERANCE=1e-4
 
-# Whether all libraries that the folder's programs and libraries name are in it. Only the driver's is
-# the other machine's.
+# Whether all libraries are in the folder: those that its programs find by themselves, but for the C
+# library's, and with the folder's loader those of all files. Only the driver's is the other machine's.
 check_libraries() {
   local to missing
   to=$(cd "$1" && pwd) || return 1
-  missing=$(find "$to/bin" "$to/lib" "$to/glibc" -type f | while read -r file; do
-    env -u LD_LIBRARY_PATH "$to/glibc/ld-linux-x86-64.so.2" --library-path "$to/glibc:$to/lib" \
-      --list "$file" 2>&1 |
-      awk -v to="$to/" -v file="${file##*/}" \
-        '/=>/ && $1 !~ /^libcuda\.so/ && index($3, to) != 1 { print file " needs " $1 }'
-  done | sort -u)
+  missing=$({
+    find "$to/bin" -type f | while read -r file; do
+      env -u LD_LIBRARY_PATH ldd "$file" |
+        awk -v file="${file##*/}" '$1 !~ /^lib(c|m|dl|rt|pthread|resolv|util)\.so/ { print file, $0 }'
+    done
+    find "$to/bin" "$to/lib" "$to/glibc" -type f | while read -r file; do
+      env -u LD_LIBRARY_PATH "$to/glibc/ld-linux-x86-64.so.2" \
+        --library-path "$to/glibc:$to/lib" --list "$file" 2>&1 |
+        awk -v file="${file##*/}" '{ print file, $0 }'
+    done
+  } | awk -v to="$to/" '$3 == "=>" && $2 !~ /^libcuda\.so/ && index($4, to) != 1 {
+    print $1 " needs " $2 }' | sort -u)
   [[ -z "$missing" ]] || { echo "not in $to: $missing" >&2; return 1; }
 }
 
