@@ -122,6 +122,7 @@ absl::Status Launcher::StartTask(Task* task) {
   if (places != nullptr) {
     child.args = places->Command(task->id, task->restarts > 0, child.log_file, child.args);
   }
+  task->gone = std::max(task->gone, task->incarnation);
   task->incarnation = 0;
   ASSIGN_OR_RETURN(task->child, Child::Start(child));
   return absl::OkStatus();

@@ -82,6 +82,8 @@ class Launcher {
     std::string address;
     // Of a ps, as the chief last listed it while this child lived; 0: it has not.
     uint64_t incarnation = 0;
+    // Of its earlier children, the newest: the chief may list it for a while after its end.
+    uint64_t gone = 0;
   };
 
   absl::Status StartAll();

@@ -104,17 +104,14 @@ void Launcher::EndPsWithoutPlace() {
     uint64_t listed = 0;
     for (const v1::GetRunStatusResponse::Task& known : status->tasks()) {
       const bool is_it = known.member().job() == v1::JOB_PS &&
-                         known.member().index() == task.id.index &&
-                         // What the chief says may be older than the restart. The children of
-                         // other places are not the tasks themselves.
-                         (options_.places != nullptr ||
-                          known.process_id() == static_cast<uint32_t>(task.child->pid()));
+                         known.member().index() == task.id.index && known.incarnation() > task.gone;
       if (is_it) listed = known.incarnation();
     }
     if (listed == 0 && task.incarnation != 0) {
       options_.progress->Say(absl::StrCat(
           task.id.ToString(), " was silent until its lease ended, but lives; killing it"));
       End(task.child.get());
+      continue;
     }
     task.incarnation = listed;
   }

@@ -287,6 +287,40 @@ TEST_F(LauncherTest, APsThatLosesItsPlaceAndLivesIsKilledAndStartedAgain) {
   EXPECT_THAT(said_, HasSubstr("ps/0 died (killed by SIGKILL); starting it again"));
 }
 
+// Lists the first incarnation of a ps until a while after it was started again.
+class ChiefThatHearsLate : public FakeChief {
+ public:
+  explicit ChiefThatHearsLate(std::string directory) : directory_(std::move(directory)) {}
+  absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
+                            v1::GetRunStatusResponse* response) override {
+    response->mutable_state()->set_phase(v1::RunState::PHASE_TRAINING);
+    if (++times_ == 3) std::ofstream(directory_ + "/listed");
+    if (access((directory_ + "/again").c_str(), F_OK) == 0 && ++late_ > 3) {
+      if (late_ == 7) std::ofstream(directory_ + "/over");
+      return absl::OkStatus();
+    }
+    v1::GetRunStatusResponse::Task* task = response->add_tasks();
+    task->mutable_member()->set_job(v1::JOB_PS);
+    task->set_incarnation(1);
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string directory_;
+  int times_ = 0, late_ = 0;
+};
+
+TEST_F(LauncherTest, APsThatWasStartedAgainIsNotKilledForTheLeaseOfTheOneBefore) {
+  options_.connect = [this](const std::string&) {
+    return std::make_unique<ChiefThatHearsLate>(directory_);
+  };
+  EXPECT_EQ(Launch("case $task in ps-0) [ $starts = 1 ] && { await listed; kill -KILL $$; };"
+                   " touch $dir/again; await over;; *) await over;; esac"),
+            absl::OkStatus());
+  EXPECT_EQ(Starts("ps-0"), 2);
+  EXPECT_THAT(said_, Not(HasSubstr("killing it")));
+}
+
 TEST_F(LauncherTest, ALostChiefStopsAll) {
   const absl::Status status = Launch(
       "case $task in chief-0) sleep 0.1; kill -KILL $$;;"
