@@ -79,6 +79,18 @@ absl::Status CheckSameDataAndOptimizer(const v1::RunConfig& run, const v1::Model
   return absl::OkStatus();
 }
 
+absl::Status CheckComputeType(const v1::RunConfig& run, bool is_epoch_start,
+                              const v1::Manifest& manifest) {
+  const bool was_bfloat16 = manifest.compute_dtype() == "bfloat16";
+  const bool is_bfloat16 = ComputesInBfloat16(run);
+  if (was_bfloat16 == is_bfloat16 || is_epoch_start) return absl::OkStatus();
+  const auto name = [](bool bfloat16) { return bfloat16 ? "bfloat16" : "float32"; };
+  return absl::FailedPreconditionError(
+      absl::StrFormat("compute_dtype is %s (was %s), but the checkpoint is in the middle of an "
+                      "epoch, where it cannot change; use --compute_dtype=%s",
+                      name(is_bfloat16), name(was_bfloat16), name(was_bfloat16)));
+}
+
 // R as the run file wants it; 0: as it was, or as many as there are replicas.
 uint32_t WantedReplicas(const v1::RunConfig& run, const v1::Manifest* manifest) {
   if (run.sync().has_sync_replicas() && !run.sync().sync_replicas()) return 1;
@@ -110,6 +122,7 @@ absl::StatusOr<StepPlan> PlanSteps(const v1::RunConfig& run, const v1::ModelDecl
                         "where it cannot change",
                         seed, manifest->seed()));
   }
+  RETURN_IF_ERROR(CheckComputeType(run, before.IsEpochStart(manifest->step()), *manifest));
   if (old.batch_examples == options.batch_examples &&
       old.replicas_to_aggregate == options.replicas_to_aggregate) {
     return before;

@@ -54,6 +54,23 @@ std::string ResumeError(const v1::RunConfig& run, const v1::ModelDeclaration& mo
   return std::string(status.message());
 }
 
+TEST(RunPlanTest, TheComputeTypeChangesAtAnEpochsStartOnly) {
+  v1::RunConfig run = AdamRun();
+  run.set_compute_dtype("bfloat16");
+  EXPECT_THAT(ResumeError(run, Model()),
+              HasSubstr("compute_dtype is bfloat16 (was float32), but the checkpoint is in the "
+                        "middle of an epoch, where it cannot change; use --compute_dtype=float32"));
+  v1::Manifest manifest = ManifestOf(AdamRun(), Model());
+  manifest.set_step(10);
+  EXPECT_TRUE(PlanRun(run, 1, Model(), &manifest).ok());
+  manifest.set_step(5);
+  manifest.set_compute_dtype("bfloat16");
+  EXPECT_TRUE(PlanRun(run, 1, Model(), &manifest).ok());
+  run.set_compute_dtype("float32");
+  EXPECT_THAT(std::string(PlanRun(run, 1, Model(), &manifest).status().message()),
+              HasSubstr("compute_dtype is float32 (was bfloat16)"));
+}
+
 TEST(RunPlanTest, AResumeWithTheSameThingsIsPlanned) {
   const v1::Manifest manifest = ManifestOf(AdamRun(), Model());
   EXPECT_TRUE(PlanRun(AdamRun(), 3, Model(), &manifest).ok());

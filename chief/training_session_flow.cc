@@ -160,6 +160,7 @@ void TrainingSession::WriteManifestIfComplete(uint64_t lines_end) {
     manifest.set_synchronous(state_.synchronous());
     manifest.set_data_fingerprint(model_->data_fingerprint());
     manifest.set_optimizer(OptimizerName(options_.run.optimizer()));
+    if (ComputesInBfloat16(options_.run)) manifest.set_compute_dtype("bfloat16");
     // At the end of the run workers still have to evaluate.
     if (stopping_ && cuts_.requested() && cuts_.requested_version() <= cut->version) {
       SetPhase(v1::RunState::PHASE_STOPPING);

@@ -106,10 +106,10 @@ check() {
 
 # Trains on these devices and prints the final loss.
 train() {
-  local devices=$1 clones=$2 variables=${3:-cpu} replay=${4:-} out code
+  local devices=$1 clones=$2 variables=${3:-cpu} out code
   out=$(mktemp -d)
   start shoal train "--run=$here/run.textproto" "--out=$out/run" --devices="$devices" \
-    --num_clones="$clones" --variables="$variables" ${replay:+"$replay"} \
+    --num_clones="$clones" --variables="$variables" "${@:4}" \
     --noallow_soft_placement --num_ps_tasks=0 --max_steps=50 </dev/null >&2 &&
     cat "$out/run/summary.json" >&2 &&
     sed -n 's/.*"final_loss": \([^,}]*\).*/\1/p' "$out/run/summary.json"
@@ -140,13 +140,13 @@ golden_gradients() { (cd "$here" && start golden_gradients_test); }
 
 time_steps() {
   local model=$1 batch=$2 device=$3
-  printf '%s, batch %d, %s%s: median ms of a step, CPU ms, GF/s of a core: ' "$model" "$batch" \
-    "$device" "${4:+, replayed}"
-  echo 100 | start step_benchmark "$model" "$batch" 1 "$device" ${4:+cpu "$4"} | tail -n 1
+  printf '%s, batch %d, %s: median ms of a step, CPU ms, GF/s of a core: ' "$model" "$batch" \
+    "${*:3}"
+  echo 100 | start step_benchmark "$model" "$batch" 1 "$device" cpu "${@:4}" | tail -n 1
 }
 
 run() {
-  local gpus devices count sanitizer variables model
+  local gpus devices count sanitizer variables model batch
   here=$(cd "$(dirname "$0")" && pwd)
   "$here/bin/list_gpus" >/dev/null 2>&1
   case $? in
@@ -178,6 +178,8 @@ run() {
   done
   check "one GPU" train_as_on_cpus /gpu:0 1
   check "one GPU, replayed" train_as_on_cpus /gpu:0 1 cpu --cuda_graphs
+  check "one GPU, bfloat16" train /gpu:0 1 cpu --compute_dtype=bfloat16
+  check "one GPU, bfloat16, replayed" train /gpu:0 1 cpu --compute_dtype=bfloat16 --cuda_graphs
   check "a clone on the CPU and one on a GPU" train_as_on_cpus /cpu:0,/gpu:0 2
   if [[ "$devices" == *,* ]]; then
     for variables in cpu first_device mirrored; do
@@ -191,7 +193,10 @@ run() {
     time_steps resnet18 32 "$device"
   done
   for model in seed_mlp mobilenet_v2 resnet18; do
-    time_steps "$model" "$([[ $model == seed_mlp ]] && echo 2000 || echo 32)" /gpu:0 cuda_graphs
+    batch=$([[ $model == seed_mlp ]] && echo 2000 || echo 32)
+    time_steps "$model" "$batch" /gpu:0 cuda_graphs
+    time_steps "$model" "$batch" /gpu:0 bfloat16
+    time_steps "$model" "$batch" /gpu:0 cuda_graphs bfloat16
   done
   exit "$failed"
 }

@@ -264,6 +264,7 @@ absl::StatusOr<std::unique_ptr<GraphProgram::Compiled>> GraphProgram::CompileFor
   const v1::DeploymentOptions& deployment = options_.run.deployment();
   request.group_devices = deployment.num_ps_tasks() == 0 && deployment.variables() == "mirrored";
   request.record_steps = deployment.cuda_graphs();
+  if (ComputesInBfloat16(options_.run)) request.compute_dtype = DataType::kBfloat16;
   request.threads_per_device = std::max(1, static_cast<int>(options_.run.deployment().threads()));
   ASSIGN_OR_RETURN(compiled->executable, Compile(request));
   compiled->inputs.resize(request.feeds.size());
@@ -404,6 +405,7 @@ std::string GraphProgram::compute_fingerprint() const {
     });
     if (is_used) absl::StrAppend(&text, ", ", accelerator.libraries);
   }
+  if (ComputesInBfloat16(options_.run)) absl::StrAppend(&text, ", products of bfloat16");
   return absl::StrCat(text, ", devices ", absl::StrJoin(names, ","), ", threads ",
                       std::max(1u, options_.run.deployment().threads()));
 }

@@ -111,6 +111,23 @@ void ExpectSameBytes(GraphProgram* a, GraphProgram* b, int64_t examples, const s
   }
 }
 
+TEST(GraphProgramTest, ProductsOfBfloat16GiveGradientsNearThoseOfFloat32AndTellIt) {
+  v1::RunConfig run = RunOn("/cpu:0");
+  const auto exact = Make(run);
+  run.set_compute_dtype("bfloat16");
+  const auto rounded = Make(run);
+  EXPECT_EQ(rounded->compute_fingerprint(),
+            "test, products of bfloat16, devices /cpu:0, threads 1");
+  const Computed a = TrainOn(exact.get(), kExamples), b = TrainOn(rounded.get(), kExamples);
+  EXPECT_NE(a.result.loss_sum, b.result.loss_sum);
+  EXPECT_NEAR(a.result.loss_sum, b.result.loss_sum, 0.01 * a.result.loss_sum);
+  EXPECT_EQ(a.result.regularization, b.result.regularization);
+  for (size_t v = 0; v < a.gradients.size(); ++v) {
+    EXPECT_LT(RelativeDistance(b.gradients[v], a.gradients[v]), 0.03)
+        << exact->variables()[v].name();
+  }
+}
+
 TEST(GraphProgramTest, AddingADeviceChangesNothingButRounding) {
   const auto one = Make(RunOn("/cpu:0"));
   // 10 over 3 and 4 does not divide; 7 is what is left at an epoch's end, 2 fewer than devices.

@@ -195,6 +195,7 @@ absl::Status ParallelModel::Compile(int64_t num_examples, bool is_training,
     request.accelerators.push_back(&backend);
   }
   request.threads_per_device = options_.threads_per_device;
+  request.compute_dtype = options_.compute_dtype;
   ASSIGN_OR_RETURN(compiled->executable, shoal::Compile(request));
   compiled->feeds.resize(request.feeds.size());
   compiled->outputs.resize(request.fetches.size());

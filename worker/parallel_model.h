@@ -52,7 +52,8 @@ struct ParallelModelOptions {
   int threads_per_device = 1;
   // A device that is not there: the CPU of its number instead, or an error.
   bool allow_soft_placement = true;
-  uint64_t seed = 1;  // of first values and of random ops
+  uint64_t seed = 1;                            // of first values and of random ops
+  DataType compute_dtype = DataType::kFloat32;  // or kBfloat16: what products are computed from
 };
 
 // Not thread-safe.

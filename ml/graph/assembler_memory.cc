@@ -35,6 +35,8 @@ void Fill(const TensorSpec& spec, double value, void* data) {
     case DataType::kUint8:
     case DataType::kBool:
       return FillWith<uint8_t>(value, count, data);
+    case DataType::kBfloat16:
+      return FillWith<Bfloat16>(value, count, data);
   }
 }
 

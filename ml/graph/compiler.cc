@@ -77,6 +77,11 @@ bool HasKernel(absl::Span<const KernelBackend* const> backends, absl::string_vie
 }
 
 absl::StatusOr<std::unique_ptr<Executable>> Compile(const CompileRequest& request) {
+  if (request.compute_dtype != DataType::kFloat32 && request.compute_dtype != DataType::kBfloat16) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("compute_dtype: ", DataTypeName(request.compute_dtype),
+                     " is neither float32 nor bfloat16"));
+  }
   ASSIGN_OR_RETURN(const DeviceBackends backends, BackendsOf(request));
   PlacerOptions placer = request.placer;
   if (!placer.has_kernel) {
@@ -86,6 +91,7 @@ absl::StatusOr<std::unique_ptr<Executable>> Compile(const CompileRequest& reques
   }
   ASSIGN_OR_RETURN(const std::vector<int> placement, PlaceNodes(*request.graph, placer));
   ASSIGN_OR_RETURN(Plan plan, MakePlan(request, placement));
+  if (request.compute_dtype == DataType::kBfloat16) RETURN_IF_ERROR(RoundProducts(backends, &plan));
   if (request.fuse) {
     for (size_t d = 0; d < backends.size(); ++d) {
       Fuse(*backends[d], static_cast<int>(d), &plan);

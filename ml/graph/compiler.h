@@ -46,6 +46,8 @@ struct CompileRequest {
   // on, where they wait for no other device and no step draws random numbers; else a line of log
   // says why not. What a replay computes is told at its end.
   bool record_steps = false;
+  // kBfloat16: factors of products are rounded to it, see docs/devices.md. Else kFloat32.
+  DataType compute_dtype = DataType::kFloat32;
   bool fuse = true;
   bool choose_layouts = true;
 };

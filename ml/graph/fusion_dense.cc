@@ -158,6 +158,8 @@ bool DenseFusion::Agrees(const Backward& backward, const PlanStep& dense, int* d
   if (has_activation != (backward.activation >= 0)) return false;
   const int before = backward.weights >= 0 ? fusion_.step(backward.weights).inputs[1]
                                            : fusion_.step(backward.input).inputs[0];
+  // Rounded for the products only: DenseGrad has one dy for the bias and for these.
+  if (fusion_.plan().values[before].spec.dtype == DataType::kBfloat16) return false;
   if (backward.weights >= 0 && fusion_.step(backward.weights).inputs[0] != dense.inputs[0]) {
     return false;
   }

@@ -69,6 +69,14 @@ bool DrawsRandomNumbers(const PlanStep& step);
 // The ancestors of the fetches with known shapes (plan.cc).
 absl::StatusOr<Plan> MakePlan(const CompileRequest& request, const std::vector<int>& placement);
 
+// The kernels of each device, by its index in PlacerOptions::devices.
+using DeviceBackends = std::vector<const KernelBackend*>;
+
+// Operands of products (matrix products, convolutions, their gradients) become bfloat16; what these
+// give stays float32. Before fusion, which then leaves gradients that round in between as they are.
+// Unimplemented names a product on a device that has no kernel for it (product_rounding.cc).
+absl::Status RoundProducts(const DeviceBackends& backends, Plan* plan);
+
 // Fused ops in place of clusters of nodes, forward and backward together, among the steps of one
 // device (fusion_*.cc).
 void FuseDense(Plan* plan, int device);
@@ -82,8 +90,6 @@ void FuseNormalizationGradient(Plan* plan, int device);
 // empty (layout_pass.cc).
 void AssignLayouts(const std::vector<LayoutSupport>& supports_layout, Plan* plan);
 
-// The kernels of each device, by its index in PlacerOptions::devices.
-using DeviceBackends = std::vector<const KernelBackend*>;
 // Whether the step's outputs are in the host's memory: not those of a device with its own memory,
 // unless the step brings them from there.
 bool IsInHostMemory(const PlanStep& step, const DeviceBackends& backends);

@@ -21,6 +21,8 @@ inline constexpr double kTranscendental = 1e-6;
 inline constexpr double kSum = 5e-6;
 // Winograd's transforms lose about two digits.
 inline constexpr double kConvolution = 1e-4;
+// A result that was rounded to bfloat16.
+inline constexpr double kBfloat16 = 1.0 / 256;
 
 inline TensorSpec F32(const Shape& shape) { return {DataType::kFloat32, shape}; }
 inline TensorSpec Bytes(const Shape& shape) { return {DataType::kUint8, shape}; }
@@ -45,6 +47,10 @@ class CaseTable {
   void Add(const std::string& what, OpCall call, double tolerance, double byte_mismatch = 0);
   void AddNeedingFirstOutput(const std::string& what, OpCall call, double tolerance);
 
+  // Of the case added last: see ConformanceCase::device_tolerance.
+  void AllowRoundedOutputs() { cases_.back().device_tolerance = kBfloat16; }
+
+  const std::vector<ConformanceCase>& cases() const { return cases_; }
   std::vector<ConformanceCase> Take() { return std::move(cases_); }
 
  private:
@@ -55,6 +61,9 @@ class CaseTable {
 // conformance_activation_cases.cc
 void AddActivations(CaseTable& table);
 void AddPowers(CaseTable& table);
+// conformance_bfloat16_cases.cc: from all products that the table has
+void AddBfloat16Products(CaseTable& table);
+void AddBfloat16Conversions(CaseTable& table);
 // conformance_elementwise_cases.cc
 void AddElementwise(CaseTable& table);
 void AddBroadcasting(CaseTable& table);

@@ -28,6 +28,8 @@ std::vector<ConformanceCase> ConformanceCases() {
   conformance::AddLookups(table);
   conformance::AddLongReductions(table);
   conformance::AddChainedDenseGradients(table);
+  conformance::AddBfloat16Products(table);
+  conformance::AddBfloat16Conversions(table);
   return table.Take();
 }
 

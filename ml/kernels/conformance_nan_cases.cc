@@ -24,6 +24,12 @@ void AddNans(CaseTable& table) {
     table.Add("nan", {op, {}, {x, y}, {F32(shape)}}, 0);
   }
   table.Add("nan", {"MatMul", {}, {x, w}, {F32({6, 20})}}, 0);
+  const TensorSpec bfloat16{DataType::kBfloat16, shape};
+  const Tensor rounded = CaseTable::Reference({"Cast", {}, {x}, {bfloat16}})[0];
+  table.Add("nan_bfloat16", {"Cast", {}, {rounded}, {F32(shape)}}, 0);
+  const Tensor factor =
+      CaseTable::Reference({"Cast", {}, {w}, {{DataType::kBfloat16, w.shape()}}})[0];
+  table.Add("nan_bfloat16", {"MatMul", {}, {rounded, factor}, {F32({6, 20})}}, 0);
   for (const char* activation : {"none", "relu", "relu6", "sigmoid", "tanh"}) {
     const Attributes attributes{{"activation", std::string(activation)}};
     table.Add(absl::StrCat("nan_", activation),

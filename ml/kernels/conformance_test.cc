@@ -62,8 +62,18 @@ void ExpectBytesNear(const Tensor& actual, const Tensor& reference, double misma
   EXPECT_LE(different, mismatch * static_cast<double>(reference.bytes()));
 }
 
-void ExpectNear(const ConformanceCase& c, const std::vector<Tensor>& actual,
-                const std::vector<Tensor>& reference) {
+// A case and what is right.
+struct JudgedCase {
+  ConformanceCase c;
+  std::vector<Tensor> reference;
+};
+
+void ExpectNear(const JudgedCase& judged, const ConformanceBackend& backend,
+                const std::vector<Tensor>& actual) {
+  const ConformanceCase& c = judged.c;
+  const std::vector<Tensor>& reference = judged.reference;
+  const double tolerance =
+      backend.device == nullptr ? c.tolerance : std::max(c.tolerance, c.device_tolerance);
   for (size_t k = 0; k < actual.size(); ++k) {
     if (actual[k].data() == nullptr) continue;
     const Tensor plain = Reordered(actual[k], reference[k].spec().layout);
@@ -74,7 +84,7 @@ void ExpectNear(const ConformanceCase& c, const std::vector<Tensor>& actual,
     } else if (!IsFloating(plain.dtype())) {
       EXPECT_TRUE(SameBytes(plain, reference[k])) << plain.spec().ToString();
     } else {
-      ExpectFloatsNear(plain, reference[k], c.tolerance);
+      ExpectFloatsNear(plain, reference[k], tolerance);
     }
   }
 }
@@ -106,12 +116,6 @@ bool HasCpuKernel(const std::string& op) {
   const std::vector<std::string> ops = CpuKernelOps();
   return std::count(ops.begin(), ops.end(), op) > 0;
 }
-
-// A case and what is right.
-struct JudgedCase {
-  ConformanceCase c;
-  std::vector<Tensor> reference;
-};
 
 class ConformanceTest : public ::testing::Test {
  protected:
@@ -151,7 +155,7 @@ TEST_F(ConformanceTest, KernelsAgreeWithTheReference) {
   ForEachCase([](const JudgedCase& judged, const ConformanceBackend& backend) {
     const auto actual = RunOn(backend, judged.c.call);
     ASSERT_TRUE(actual.ok()) << actual.status();
-    ExpectNear(judged.c, *actual, judged.reference);
+    ExpectNear(judged, backend, *actual);
   });
 }
 
@@ -160,7 +164,7 @@ TEST_F(ConformanceTest, TwoThreadsAgreeWithTheReference) {
     if (backend.device != nullptr) return;
     const auto actual = RunOn(backend, judged.c.call, {/*threads=*/2});
     ASSERT_TRUE(actual.ok()) << actual.status();
-    ExpectNear(judged.c, *actual, judged.reference);
+    ExpectNear(judged, backend, *actual);
   });
 }
 
@@ -170,7 +174,7 @@ TEST_F(ConformanceTest, BlockedLayoutsAgreeWithTheReference) {
     if (!AsBlocked(backend, blocked)) return;
     const auto actual = RunOn(backend, blocked);
     ASSERT_TRUE(actual.ok()) << actual.status();
-    ExpectNear(judged.c, *actual, judged.reference);
+    ExpectNear(judged, backend, *actual);
   });
 }
 
@@ -195,7 +199,7 @@ TEST_F(ConformanceTest, OutputsThatNobodyNeedsChangeNoOther) {
       for (size_t k = 0; k < outputs; ++k) options.output_needed.push_back(mask >> k & 1);
       const auto actual = RunOn(backend, judged.c.call, options);
       ASSERT_TRUE(actual.ok()) << actual.status() << " needed=" << mask;
-      ExpectNear(judged.c, *actual, judged.reference);
+      ExpectNear(judged, backend, *actual);
     }
   });
 }

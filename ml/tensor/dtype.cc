@@ -13,6 +13,8 @@ size_t SizeOf(DataType dtype) {
     case DataType::kUint8:
     case DataType::kBool:
       return 1;
+    case DataType::kBfloat16:
+      return 2;
   }
   return 0;
 }
@@ -31,6 +33,8 @@ absl::string_view DataTypeName(DataType dtype) {
       return "uint8";
     case DataType::kBool:
       return "bool";
+    case DataType::kBfloat16:
+      return "bfloat16";
   }
   return "unknown";
 }

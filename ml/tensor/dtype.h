@@ -7,14 +7,18 @@
 
 #include "absl/strings/string_view.h"
 
+#include "ml/tensor/bfloat16.h"
+
 namespace shoal {
 
-enum class DataType { kFloat32, kFloat64, kInt32, kInt64, kUint8, kBool };
+// kBfloat16: what the compiler makes of operands of products (CompileRequest::compute_dtype). Only
+// these, Cast and copies have kernels for it.
+enum class DataType { kFloat32, kFloat64, kInt32, kInt64, kUint8, kBool, kBfloat16 };
 
 // Bytes of one element.
 size_t SizeOf(DataType dtype);
 
-// "float32", "float64", "int32", "int64", "uint8", "bool".
+// "float32", "float64", "int32", "int64", "uint8", "bool", "bfloat16".
 absl::string_view DataTypeName(DataType dtype);
 
 inline bool IsFloating(DataType dtype) {
@@ -47,6 +51,10 @@ constexpr DataType DataTypeOf<uint8_t>() {
 template <>
 constexpr DataType DataTypeOf<bool>() {
   return DataType::kBool;
+}
+template <>
+constexpr DataType DataTypeOf<Bfloat16>() {
+  return DataType::kBfloat16;
 }
 
 }  // namespace shoal

@@ -94,6 +94,9 @@ constexpr FlagSpec kTable[] = {
      "every device, each gets the sums of its share. Default cpu."},
     {"threads", kTasks, kComputing, kText, "deployment.threads", "N",
      "Compute threads per clone. Default 1. Part of what decides the bytes of a result."},
+    {"compute_dtype", kTasks, kComputing, kText, "compute_dtype", "float32|bfloat16",
+     "bfloat16: inputs of products are rounded to it and summed in float32, for GPUs; variables, "
+     "gradients and all else stay float32. Default float32."},
     {"clone_on_cpu", kTasks, kRunning, kBool, "deployment.clone_on_cpu", "",
      "Put clones on CPUs even where there are GPUs."},
     {"sync_replicas", kTasks, kRunning, kBool, "sync.sync_replicas", "",

@@ -236,6 +236,7 @@ void ResolveDefaults(const TaskCounts& counts, v1::RunConfig* run) {
   if (run->name().empty()) run->set_name(DefaultName(*run));
   if (!run->has_batch_size()) run->set_batch_size(64);
   if (!run->has_seed()) run->set_seed(1);
+  if (run->compute_dtype().empty()) run->set_compute_dtype("float32");
   if (!run->summary().has_scalars_every()) run->mutable_summary()->set_scalars_every(10);
 }
 
@@ -243,6 +244,8 @@ uint32_t NumPsProcesses(const v1::RunConfig& run) {
   const uint32_t num_ps_tasks = run.deployment().num_ps_tasks();
   return run.deployment().worker_binary().empty() ? num_ps_tasks : std::max(1u, num_ps_tasks);
 }
+
+bool ComputesInBfloat16(const v1::RunConfig& run) { return run.compute_dtype() == "bfloat16"; }
 
 uint64_t ReplicaBatchExamples(const v1::RunConfig& run) {
   if (run.replica_batch_size() > 0) return run.replica_batch_size();
@@ -328,6 +331,7 @@ uint64_t ConfigFingerprint(const v1::RunConfig& run) {
   shared.set_batch_size(run.batch_size());
   shared.set_replica_batch_size(run.replica_batch_size());
   shared.set_seed(run.seed());
+  if (ComputesInBfloat16(run)) shared.set_compute_dtype(run.compute_dtype());
   std::string bytes;
   {
     google::protobuf::io::StringOutputStream stream(&bytes);

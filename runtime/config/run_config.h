@@ -51,6 +51,9 @@ inline constexpr TaskCounts kTrainTaskCounts{2, 2};
 // optimizer.schedule.decay_steps (the run's number of updates).
 void ResolveDefaults(const TaskCounts& counts, v1::RunConfig* run);
 
+// Whether products are computed from bfloat16: compute_dtype.
+bool ComputesInBfloat16(const v1::RunConfig& run);
+
 // Examples of a worker's step: replica_batch_size, or batch_size for each of its clones.
 uint64_t ReplicaBatchExamples(const v1::RunConfig& run);
 
@@ -66,8 +69,8 @@ const std::vector<std::string>& KnownModels();
 const std::vector<std::string>& KnownLosses();
 
 // Of the parts of a resolved run that all tasks must share: model, data (not its directory),
-// optimizer, batch and clone sizes, seed, slices, and the kind of synchronisation. How long to
-// train, where, and with how many tasks may differ.
+// optimizer, batch and clone sizes, compute_dtype, seed, slices, and the kind of synchronisation.
+// How long to train, where, and with how many tasks may differ.
 uint64_t ConfigFingerprint(const v1::RunConfig& run);
 
 }  // namespace shoal

@@ -204,6 +204,9 @@ TEST(RunConfigTest, FingerprintCoversWhatAllMustShare) {
   other.mutable_sync()->set_sync_replicas(false);
   EXPECT_NE(ConfigFingerprint(other), fingerprint);
   other = run;
+  other.set_compute_dtype("bfloat16");
+  EXPECT_NE(ConfigFingerprint(other), fingerprint);
+  other = run;
   other.mutable_cluster()->set_slice_bytes(4096);
   EXPECT_NE(ConfigFingerprint(other), fingerprint);
 }

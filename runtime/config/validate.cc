@@ -113,6 +113,12 @@ absl::Status ValidateVariables(const v1::DeploymentOptions& deployment) {
                              "--num_ps_tasks=0"));
 }
 
+absl::Status ValidateComputeType(const std::string& dtype) {
+  if (dtype == "float32" || dtype == "bfloat16") return absl::OkStatus();
+  return Broken("compute_dtype",
+                absl::StrCat("\"", absl::CHexEscape(dtype), "\" must be float32 or bfloat16"));
+}
+
 absl::Status ValidateSync(const v1::SyncOptions& sync) {
   if (sync.sync_replicas()) {
     if (sync.replicas_to_aggregate() != 0) {
@@ -213,6 +219,7 @@ absl::Status ValidateRunConfig(const v1::RunConfig& run, ModelFrom model) {
   RETURN_IF_ERROR(ValidateTasks(run.deployment()));
   RETURN_IF_ERROR(ValidateDevices(run.deployment()));
   RETURN_IF_ERROR(ValidateVariables(run.deployment()));
+  RETURN_IF_ERROR(ValidateComputeType(run.compute_dtype()));
   RETURN_IF_ERROR(ValidateLength(run));
   RETURN_IF_ERROR(ValidateSync(run.sync()));
   RETURN_IF_ERROR(ValidateCheckpoint(run.checkpoint()));

@@ -57,6 +57,7 @@ const std::vector<BadRun>& BadRuns() {
        "devices: names 2 devices, but num_clones is 3"},
       {{"--devices=/gpu:0", "--clone_on_cpu"}, "devices: /gpu:0 contradicts clone_on_cpu"},
       {{"--variables=ps"}, "variables: \"ps\" must be cpu, first_device or mirrored"},
+      {{"--compute_dtype=float16"}, "compute_dtype: \"float16\" must be float32 or bfloat16"},
       {{"--variables=mirrored"}, "variables: is mirrored, but num_ps_tasks is 2"},
       // Length and size.
       {{"--replica_batch_size=2", "--num_clones=3"}, "replica_batch_size: must be 3 to 67108864"},

@@ -49,6 +49,7 @@ v1::RunConfig RunOf(const LocalTraining::Options& options) {
   run.mutable_deployment()->set_num_clones(options.devices);
   run.mutable_deployment()->set_variables(options.variables);
   run.mutable_deployment()->set_cuda_graphs(options.cuda_graphs);
+  run.set_compute_dtype(options.bfloat16 ? "bfloat16" : "float32");
   if (!options.device_list.empty()) {
     run.mutable_deployment()->set_devices(options.device_list);
     run.mutable_deployment()->set_allow_soft_placement(false);

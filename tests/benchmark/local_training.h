@@ -42,6 +42,7 @@ class LocalTraining {
     std::string device_list;        // or these, as many: "/gpu:0,/gpu:1"; they must be there
     std::string variables = "cpu";  // or first_device, mirrored
     bool cuda_graphs = false;       // steps of GPUs are replayed
+    bool bfloat16 = false;          // products of bfloat16
     ChiefClient* chief = nullptr;   // that the server reports to; null: a fake of its own
   };
 

@@ -2,10 +2,10 @@
 // a step is. With THREADS=1 the caller pins the process to one CPU, so that the store's thread,
 // too, computes on that one.
 //
-// usage: step_benchmark MODEL BATCH THREADS [DEVICES [VARIABLES [cuda_graphs]]]
+// usage: step_benchmark MODEL BATCH THREADS [DEVICES [VARIABLES [cuda_graphs] [bfloat16]]]
 // MODEL: seed_mlp, lenet, mobilenet_v2, resnet18. BATCH and THREADS of each device. DEVICES: a
 // number of CPU devices, by default one, or a list as /gpu:0,/gpu:1. VARIABLES: cpu, first_device,
-// mirrored. cuda_graphs: GPUs replay their steps.
+// mirrored. cuda_graphs: GPUs replay their steps. bfloat16: products of bfloat16.
 //
 // Protocol: prints "ready"; for every line "N" on standard input runs N steps and prints: median
 // milliseconds of one, median CPU milliseconds of one (all threads of the process), and the FMA
@@ -64,6 +64,13 @@ bool ReadDevices(absl::string_view text, LocalTraining::Options* options) {
   return text.front() == '/';
 }
 
+// Words behind VARIABLES; false for one that means nothing.
+bool ReadSwitch(absl::string_view word, LocalTraining::Options* options) {
+  options->cuda_graphs |= word == "cuda_graphs";
+  options->bfloat16 |= word == "bfloat16";
+  return word == "cuda_graphs" || word == "bfloat16";
+}
+
 int Main(const LocalTraining::Options& options) {
   absl::StatusOr<std::unique_ptr<LocalTraining>> training = LocalTraining::Create(options);
   if (!training.ok()) {
@@ -83,18 +90,17 @@ int Main(const LocalTraining::Options& options) {
 
 int main(int argc, char** argv) {
   shoal::LocalTraining::Options options;
-  const bool cuda_graphs = argc == 7 && absl::string_view(argv[6]) == "cuda_graphs";
-  if (argc < 4 || argc > 7 || (argc == 7 && !cuda_graphs) ||
-      !absl::SimpleAtoi(argv[2], &options.batch_size) ||
+  bool are_switches = true;
+  for (int i = 6; i < argc; ++i) are_switches &= shoal::ReadSwitch(argv[i], &options);
+  if (argc < 4 || !are_switches || !absl::SimpleAtoi(argv[2], &options.batch_size) ||
       !absl::SimpleAtoi(argv[3], &options.threads) || options.batch_size == 0 ||
       options.threads == 0 || (argc > 4 && !shoal::ReadDevices(argv[4], &options))) {
     std::fprintf(stderr,
                  "usage: step_benchmark seed_mlp|lenet|mobilenet_v2|resnet18 BATCH THREADS "
-                 "[DEVICES [VARIABLES [cuda_graphs]]]\n");
+                 "[DEVICES [VARIABLES [cuda_graphs] [bfloat16]]]\n");
     return 64;
   }
   options.model = argv[1];
   if (argc > 5) options.variables = argv[5];
-  options.cuda_graphs = cuda_graphs;
   return shoal::Main(options);
 }

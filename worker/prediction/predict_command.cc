@@ -22,6 +22,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
+#include "runtime/config/run_config.h"
 #include "runtime/process/exit_code.h"
 #include "worker/compute_backends.h"
 #include "worker/finished_run.h"
@@ -128,6 +129,7 @@ absl::StatusOr<std::unique_ptr<ParallelModel>> MakeParallel(const PredictOptions
   parallel.accelerators = AcceleratorsFor(run.deployment());
   parallel.threads_per_device = static_cast<int>(run.deployment().threads());
   parallel.allow_soft_placement = run.deployment().allow_soft_placement();
+  if (ComputesInBfloat16(run)) parallel.compute_dtype = DataType::kBfloat16;
   return ParallelModel::Create(std::move(spec), std::move(parallel));
 }
 

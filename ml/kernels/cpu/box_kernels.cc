@@ -190,6 +190,8 @@ KernelOr CreatePad(const CpuRequest& request) {
       return MakePad<uint8_t>(request, box, value);
     case DataType::kBool:
       return MakePad<bool>(request, box, value);
+    case DataType::kBfloat16:
+      break;
   }
   return request.NoKernel();
 }

@@ -7,6 +7,8 @@
 #include "ml/kernels/cpu/kernel_families.h"
 #include "ml/kernels/cpu/parallel.h"
 #include "ml/kernels/cpu/scratch_outputs.h"
+#include "ml/kernels/cpu/widened_inputs.h"
+#include "ml/kernels/describe_request.h"
 
 namespace shoal {
 namespace {
@@ -134,6 +136,17 @@ absl::StatusOr<std::unique_ptr<Kernel>> CreateCpuKernel(const KernelRequest& req
     return cpu::CreateWithScratchOutputs(request, written, [isa](const KernelRequest& whole) {
       return CreateCpuKernel(whole, isa);
     });
+  }
+  if (cpu::HasBfloat16(request)) {
+    if (cpu::TakesBfloat16Factors(request.op)) {
+      return cpu::CreateWithWidenedInputs(request, isa, [isa](const KernelRequest& widened) {
+        return CreateCpuKernel(widened, isa);
+      });
+    }
+    if (request.op != "Cast" && request.op != "ReorderLayout") {
+      return absl::UnimplementedError(absl::StrCat("no CPU kernel for ", DescribeRequest(request),
+                                                   "; bfloat16 is for operands of products"));
+    }
   }
   for (const Family& family : kFamilies) {
     if (family.op != request.op) continue;

@@ -11,12 +11,14 @@
 namespace shoal::cpu {
 namespace {
 
+template <typename T>
 class ReorderKernel : public Kernel {
  public:
   ReorderKernel(const LayoutReorder& reorder, int threads) : reorder_(reorder), threads_(threads) {}
 
   void Run(const KernelContext& context) override {
-    reorder_.Run(threads_, FloatInput(context, 0), FloatOutput(context, 0));
+    reorder_.Run(threads_, static_cast<const T*>(context.inputs[0]),
+                 static_cast<T*>(context.outputs[0]));
   }
 
  private:
@@ -25,18 +27,25 @@ class ReorderKernel : public Kernel {
 };
 
 constexpr absl::string_view kElementwise[] = {
-    "Abs",        "Add",       "AddN",
-    "Clip",       "ClipGrad",  "Div",
-    "Elu",        "EluGrad",   "Erf",
-    "Exp",        "Gelu",      "GeluGrad",
-    "Identity",   "LeakyRelu", "LeakyReluGrad",
-    "Log",        "Maximum",   "Minimum",
-    "Mul",        "Neg",       "Pow",
-    "Reciprocal", "Relu",      "ReluGrad",
-    "Scale",      "Sigmoid",   "SigmoidGrad",
-    "Silu",       "SiluGrad",  "Softplus",
-    "Sqrt",       "Square",    "SquaredDifference",
-    "Sub",        "Tanh",      "TanhGrad",
+    "Abs",        "Add",
+    "AddN",       "Cast",
+    "Clip",       "ClipGrad",
+    "Div",        "Elu",
+    "EluGrad",    "Erf",
+    "Exp",        "Gelu",
+    "GeluGrad",   "Identity",
+    "LeakyRelu",  "LeakyReluGrad",
+    "Log",        "Maximum",
+    "Minimum",    "Mul",
+    "Neg",        "Pow",
+    "Reciprocal", "Relu",
+    "ReluGrad",   "Scale",
+    "Sigmoid",    "SigmoidGrad",
+    "Silu",       "SiluGrad",
+    "Softplus",   "Sqrt",
+    "Square",     "SquaredDifference",
+    "Sub",        "Tanh",
+    "TanhGrad",
 };
 
 }  // namespace
@@ -58,16 +67,23 @@ bool TakesBlockedLayout(absl::string_view op, const Attributes& attributes, Port
 }
 
 KernelOr CreateReorderLayout(const CpuRequest& request) {
-  if (absl::Status status = request.CheckFloat(1, 1, 1); !status.ok()) return status;
+  const bool is_bfloat16 = request.num_inputs() == 1 && request.num_outputs() == 1 &&
+                           request.input(0).dtype == DataType::kBfloat16 &&
+                           request.output(0).dtype == DataType::kBfloat16;
+  if (absl::Status status = request.CheckFloat(1, 1, 1); !is_bfloat16 && !status.ok()) {
+    return status;
+  }
   const TensorSpec& from = request.input(0);
   const TensorSpec& to = request.output(0);
   if (from.shape != to.shape) return request.Invalid("want equal shapes");
-  if (from.layout == to.layout) return CreateCopy(request);
+  if (from.layout == to.layout && !is_bfloat16) return CreateCopy(request);
+  if (from.layout == to.layout) return request.Invalid("want two layouts");
   if (from.shape.rank() != 4 || from.shape.dim(1) % 16 != 0) {
     return request.Invalid("want images with a multiple of 16 channels");
   }
-  return std::make_unique<ReorderKernel>(MakeLayoutReorder(from.shape, to.layout),
-                                         request.threads());
+  const LayoutReorder reorder = MakeLayoutReorder(from.shape, to.layout);
+  if (is_bfloat16) return std::make_unique<ReorderKernel<uint16_t>>(reorder, request.threads());
+  return std::make_unique<ReorderKernel<float>>(reorder, request.threads());
 }
 
 }  // namespace shoal::cpu

@@ -15,6 +15,7 @@ struct LayoutReorder {
   bool to_blocked;
 
   void Run(int threads, const float* x, float* y) const;
+  void Run(int threads, const uint16_t* x, uint16_t* y) const;  // of bfloat16
 };
 
 LayoutReorder MakeLayoutReorder(const Shape& shape, Layout to);

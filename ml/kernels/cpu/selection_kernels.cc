@@ -127,8 +127,8 @@ KernelOr CreateWhere(const CpuRequest& request) {
 
 KernelOr CreateCast(const CpuRequest& request) {
   if (request.num_inputs() != 1 || request.num_outputs() != 1 ||
-      request.input(0).shape != request.output(0).shape) {
-    return request.Invalid("want one input and output of one shape");
+      request.input(0).shape != request.output(0).shape || !request.HasOneLayout()) {
+    return request.Invalid("want one input and output of one shape and layout");
   }
   return std::make_unique<CastKernel>(request);
 }

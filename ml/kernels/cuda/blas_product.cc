@@ -92,9 +92,9 @@ BlasProduct::~BlasProduct() {
 
 // A column-major matrix without gaps.
 absl::Status BlasProduct::SetLayout(cublasLtMatrixLayout_t* layout, int64_t rows, int64_t columns,
-                                    int64_t batch, int64_t stride) {
-  RETURN_IF_LIBRARY_ERROR(cublasLtMatrixLayoutCreate(
-      layout, CUDA_R_32F, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), rows));
+                                    int64_t batch, int64_t stride, cudaDataType_t dtype) {
+  RETURN_IF_LIBRARY_ERROR(cublasLtMatrixLayoutCreate(layout, dtype, static_cast<uint64_t>(rows),
+                                                     static_cast<uint64_t>(columns), rows));
   if (batch == 1) return absl::OkStatus();
   RETURN_IF_ERROR(Set(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<int32_t>(batch)));
   return Set(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
@@ -112,15 +112,18 @@ absl::Status BlasProduct::SetUp(const ProductShape& shape, Epilogue epilogue) {
     // Any address, for the choice of an algorithm; each run sets its own.
     const auto somewhere = reinterpret_cast<const void*>(uintptr_t{256});
     RETURN_IF_ERROR(Set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere));
+    const int32_t dtype = CUDA_R_32F;
+    RETURN_IF_ERROR(Set(operation_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, dtype));
   }
   const auto [m, n, k] = std::make_tuple(shape.m, shape.n, shape.k);
+  const cudaDataType_t dtype = shape.is_bfloat16 ? CUDA_R_16BF : CUDA_R_32F;
   // b is [k,n], or [n,k] to be transposed; read by columns the other way round.
-  RETURN_IF_ERROR(shape.transpose_b
-                      ? SetLayout(&left_, k, n, shape.batch, shape.shares_b ? 0 : k * n)
-                      : SetLayout(&left_, n, k, shape.batch, shape.shares_b ? 0 : k * n));
-  RETURN_IF_ERROR(shape.transpose_a ? SetLayout(&right_, m, k, shape.batch, m * k)
-                                    : SetLayout(&right_, k, m, shape.batch, m * k));
-  return SetLayout(&result_, n, m, shape.batch, m * n);
+  const int64_t stride = shape.shares_b ? 0 : k * n;
+  RETURN_IF_ERROR(shape.transpose_b ? SetLayout(&left_, k, n, shape.batch, stride, dtype)
+                                    : SetLayout(&left_, n, k, shape.batch, stride, dtype));
+  RETURN_IF_ERROR(shape.transpose_a ? SetLayout(&right_, m, k, shape.batch, m * k, dtype)
+                                    : SetLayout(&right_, k, m, shape.batch, m * k, dtype));
+  return SetLayout(&result_, n, m, shape.batch, m * n, CUDA_R_32F);
 }
 
 absl::Status BlasProduct::ChooseAlgorithm() {
@@ -140,8 +143,7 @@ absl::Status BlasProduct::ChooseAlgorithm() {
       absl::StrCat("cuBLASLt has no algorithm: ", cublasLtGetStatusString(status)));
 }
 
-void BlasProduct::Run(const float* a, const float* b, float* c, const float* bias,
-                      void* workspace) {
+void BlasProduct::Run(const void* a, const void* b, float* c, const float* bias, void* workspace) {
   if (has_bias_) {
     device_.Note(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                                 &bias, sizeof(bias)));

@@ -18,7 +18,8 @@ struct ProductShape {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
   int64_t batch = 1;
-  bool shares_b = false;  // one b for the whole batch
+  bool shares_b = false;     // one b for the whole batch
+  bool is_bfloat16 = false;  // a and b; their products are added as floats, c is float32
 };
 
 // What is done beside the product, in the same kernel. kColumnSums: sums over the rows of b go to
@@ -34,14 +35,14 @@ class BlasProduct {
   ~BlasProduct();
 
   size_t workspace_bytes() const { return algorithm_.workspaceSize; }
-  // `bias`: n floats, read, or written by kColumnSumsOfB; null without.
-  void Run(const float* a, const float* b, float* c, const float* bias, void* workspace);
+  // a, b: of the shape's type. `bias`: n floats, read, or written by kColumnSumsOfB; null without.
+  void Run(const void* a, const void* b, float* c, const float* bias, void* workspace);
 
  private:
   explicit BlasProduct(CudaDevice* device) : device_(*device) {}
   absl::Status SetUp(const ProductShape& shape, Epilogue epilogue);
   absl::Status SetLayout(cublasLtMatrixLayout_t* layout, int64_t rows, int64_t columns,
-                         int64_t batch, int64_t stride);
+                         int64_t batch, int64_t stride, cudaDataType_t dtype);
   absl::Status ChooseAlgorithm();
 
   CudaDevice& device_;

@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "ml/kernels/cuda/blas_product.h"
 #include "ml/kernels/cuda/fused_loops.h"
+#include "ml/kernels/describe_request.h"
 
 namespace shoal::cuda {
 namespace {
@@ -25,6 +26,14 @@ char* At(const KernelContext& context, size_t offset) {
   return static_cast<char*>(context.workspace) + offset;
 }
 
+// a and b of one type; whether that is bfloat16.
+absl::StatusOr<bool> IsBfloat16(const KernelRequest& request) {
+  const DataType a = request.inputs[0].dtype, b = request.inputs[1].dtype;
+  if (a == b) return a == DataType::kBfloat16;
+  return absl::UnimplementedError(
+      absl::StrCat("no GPU kernel for factors of two types: ", DescribeRequest(request)));
+}
+
 // ---- MatMul: the axes before the last two are a batch
 
 KernelOr CreateMatMul(const KernelRequest& request) {
@@ -38,10 +47,11 @@ KernelOr CreateMatMul(const KernelRequest& request) {
   shape.k = a.dim(shape.transpose_a ? rows : rows + 1);
   for (int k = 0; k < rows; ++k) shape.batch *= c.dim(k);
   shape.shares_b = request.inputs[1].shape.rank() < a.rank();
+  ASSIGN_OR_RETURN(shape.is_bfloat16, IsBfloat16(request));
   ASSIGN_OR_RETURN(std::shared_ptr<BlasProduct> product,
                    BlasProduct::Create(DeviceOf(request), shape, Epilogue::kNone));
   return MakeKernel(product->workspace_bytes(), [product](const KernelContext& c) {
-    product->Run(In<float>(c, 0), In<float>(c, 1), Out<float>(c, 0), nullptr, c.workspace);
+    product->Run(c.inputs[0], c.inputs[1], Out<float>(c, 0), nullptr, c.workspace);
   });
 }
 
@@ -81,6 +91,7 @@ KernelOr CreateDense(const KernelRequest& request) {
   shape.m = request.inputs[0].shape.dim(0);
   shape.k = request.inputs[0].shape.dim(1);
   shape.n = request.inputs[1].shape.dim(1);
+  ASSIGN_OR_RETURN(shape.is_bfloat16, IsBfloat16(request));
   ASSIGN_OR_RETURN(const DensePlan plan, PlanDense(request, shape));
   const ChannelView view{static_cast<int>(shape.m), static_cast<int>(shape.n), 1};
   // A bias of one number is written out before: the epilogue wants one per column.
@@ -93,7 +104,7 @@ KernelOr CreateDense(const KernelRequest& request) {
       Repeat(c.stream, bias, view.channels, columns);
       bias = columns;
     }
-    plan.product->Run(In<float>(c, 0), In<float>(c, 1), Out<float>(c, 0), bias, At(c, bias_bytes));
+    plan.product->Run(c.inputs[0], c.inputs[1], Out<float>(c, 0), bias, At(c, bias_bytes));
     const bool is_bias_left = plan.has_bias && !plan.adds_bias;
     if (!is_bias_left && plan.left_activation == Activation::kNone) return;
     ChannelView rest = view;
@@ -211,9 +222,9 @@ KernelOr CreateDenseGrad(const KernelRequest& request) {
 }
 
 constexpr LoopOp kOps[] = {
-    {"Dense", "f:f", &CreateDense},
+    {"Dense", "ppf:f", &CreateDense},
     {"DenseGrad", "f:f", &CreateDenseGrad},
-    {"MatMul", "ff:f", &CreateMatMul},
+    {"MatMul", "pp:f", &CreateMatMul},
 };
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <cuda_runtime.h>
 
+#include <cstring>
+
 #include "ml/kernels/cuda/cuda_queue.h"
 #include "ml/kernels/cuda/loops.h"
 

@@ -4,7 +4,9 @@
 
 #include <cudnn.h>
 
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -22,33 +24,48 @@ class DnnConvolution {
   struct Directions {
     bool forward = false, to_images = false, to_weights = false;
   };
+  // What inputs are; outputs are float32. Of bfloat16 cuDNN adds the products as floats and rounds
+  // the sums to bfloat16; they lie in the workspace and are widened from there.
+  enum class Factors { kFloat32, kBfloat16 };
   // Attributes and shapes as those of Conv: x[n,c,h,w], w[o,c/group,kh,kw], y[n,o,oh,ow].
-  static absl::StatusOr<std::unique_ptr<DnnConvolution>> Create(CudaDevice* device,
-                                                                const Attributes& attributes,
-                                                                const Shape& x, const Shape& w,
-                                                                const Shape& y,
-                                                                const Directions& directions);
+  static absl::StatusOr<std::unique_ptr<DnnConvolution>> Create(
+      CudaDevice* device, const Attributes& attributes, const Shape& x, const Shape& w,
+      const Shape& y, const Directions& directions, Factors factors);
   ~DnnConvolution();
 
-  size_t workspace_bytes() const { return padded_bytes_ + algorithm_bytes_; }
-  void Forward(const float* x, const float* w, float* y, void* workspace);
+  size_t workspace_bytes() const { return padded_bytes_ + rounded_bytes_ + algorithm_bytes_; }
+  void Forward(const void* x, const void* w, float* y, void* workspace);
   // dy, w -> dx and x, dy -> dw
-  void ToImages(const float* dy, const float* w, float* dx, void* workspace);
-  void ToWeights(const float* x, const float* dy, float* dw, void* workspace);
+  void ToImages(const void* dy, const void* w, float* dx, void* workspace);
+  void ToWeights(const void* x, const void* dy, float* dw, void* workspace);
 
  private:
-  explicit DnnConvolution(CudaDevice* device) : device_(*device) {}
+  DnnConvolution(CudaDevice* device, Factors factors)
+      : device_(*device), is_bfloat16_(factors == Factors::kBfloat16) {}
+  size_t factor_bytes() const { return is_bfloat16_ ? sizeof(uint16_t) : sizeof(float); }
+  cudnnDataType_t factor_type() const {
+    return is_bfloat16_ ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+  }
   absl::Status Describe(const Attributes& attributes, const Shape& x, const Shape& w,
                         const Shape& y);
+  absl::Status DescribeWindow(const Attributes& attributes, const std::vector<int64_t>& pads);
+  absl::Status DescribeImages(cudnnTensorDescriptor_t* descriptor, const Shape& shape) const;
   absl::Status Measure(const Directions& directions);
   // x as cuDNN shall see it.
-  const float* Padded(const float* x, void* workspace);
-  void* AfterPadded(void* workspace) const { return static_cast<char*>(workspace) + padded_bytes_; }
+  const void* Padded(const void* x, void* workspace);
+  // Where cuDNN puts the sums that become `result`.
+  void* Sums(float* result, void* workspace) const;
+  void Widen(const void* sums, int count, float* result);
+  void* ForAlgorithm(void* workspace) const {
+    return static_cast<char*>(workspace) + padded_bytes_ + rounded_bytes_;
+  }
 
   CudaDevice& device_;
+  const bool is_bfloat16_;
   bool is_padded_ = false;
   Frame frame_;
-  size_t padded_bytes_ = 0, algorithm_bytes_ = 0;
+  int num_x_ = 0, num_w_ = 0, num_y_ = 0;  // elements
+  size_t padded_bytes_ = 0, rounded_bytes_ = 0, algorithm_bytes_ = 0;
   cudnnConvolutionDescriptor_t convolution_ = nullptr;
   cudnnTensorDescriptor_t x_ = nullptr, y_ = nullptr;
   cudnnFilterDescriptor_t w_ = nullptr;

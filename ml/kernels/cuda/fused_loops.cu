@@ -11,6 +11,7 @@ using on_device::FloatSum;
 using on_device::ForEach;
 using on_device::SlopeOf;
 using on_device::SumRows;
+using on_device::Widened;
 
 struct BiasAndActivation {
   const float* bias;
@@ -55,23 +56,25 @@ struct ChannelSums : FloatSum {
   LOOP_FUNCTION void Store(int channel, float sum) const { sums[channel] = sum; }
 };
 
+template <typename T>
 struct PadPlane {
   Frame frame;
-  const float* x;
-  float* padded;
+  const T* x;
+  T* padded;
   LOOP_FUNCTION void operator()(int i) const {
     const int column = i % frame.padded_width - frame.left;
     const int row = i / frame.padded_width % frame.padded_height - frame.top;
     const int plane = i / (frame.padded_width * frame.padded_height);
     const bool inside = row >= 0 && row < frame.height && column >= 0 && column < frame.width;
-    padded[i] = inside ? x[(plane * frame.height + row) * frame.width + column] : 0;
+    padded[i] = inside ? x[(plane * frame.height + row) * frame.width + column] : T{0};
   }
 };
 
+template <typename T>
 struct CropPlane {
   Frame frame;
-  const float* padded;
-  float* x;
+  const T* padded;
+  T* x;
   LOOP_FUNCTION void operator()(int i) const {
     const int column = i % frame.width + frame.left;
     const int row = i / frame.width % frame.height + frame.top;
@@ -79,6 +82,22 @@ struct CropPlane {
     x[i] = padded[(plane * frame.padded_height + row) * frame.padded_width + column];
   }
 };
+
+struct WidenElement {
+  const uint16_t* from;
+  float* to;
+  LOOP_FUNCTION void operator()(int i) const { to[i] = Widened(from[i]); }
+};
+
+template <typename T>
+void PadEach(void* stream, const Frame& frame, const T* x, T* padded) {
+  ForEach(stream, frame.padded_count(), PadPlane<T>{frame, x, padded});
+}
+
+template <typename T>
+void CropEach(void* stream, const Frame& frame, const T* padded, T* x) {
+  ForEach(stream, frame.planes * frame.height * frame.width, CropPlane<T>{frame, padded, x});
+}
 
 }  // namespace
 
@@ -116,11 +135,23 @@ void SumChannels(void* stream, const ChannelView& view, const float* x, void* wo
 }
 
 void PadPlanes(void* stream, const Frame& frame, const float* x, float* padded) {
-  ForEach(stream, frame.padded_count(), PadPlane{frame, x, padded});
+  PadEach(stream, frame, x, padded);
+}
+
+void PadPlanes(void* stream, const Frame& frame, const uint16_t* x, uint16_t* padded) {
+  PadEach(stream, frame, x, padded);
 }
 
 void CropPlanes(void* stream, const Frame& frame, const float* padded, float* x) {
-  ForEach(stream, frame.planes * frame.height * frame.width, CropPlane{frame, padded, x});
+  CropEach(stream, frame, padded, x);
+}
+
+void CropPlanes(void* stream, const Frame& frame, const uint16_t* padded, uint16_t* x) {
+  CropEach(stream, frame, padded, x);
+}
+
+void WidenBfloat16(void* stream, const uint16_t* from, int count, float* to) {
+  ForEach(stream, count, WidenElement{from, to});
 }
 
 }  // namespace shoal::cuda

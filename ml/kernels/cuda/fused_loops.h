@@ -3,6 +3,7 @@
 #define SHOAL_ML_KERNELS_CUDA_FUSED_LOOPS_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #include "ml/kernels/cuda/loops.h"
 
@@ -35,9 +36,14 @@ struct Frame {
   int planes = 0, height = 0, width = 0, top = 0, left = 0, padded_height = 0, padded_width = 0;
   int padded_count() const { return planes * padded_height * padded_width; }
 };
-// Zeros around the planes; and the planes without what is around them.
+// Zeros around the planes; and the planes without what is around them. Of floats, or bfloat16.
 void PadPlanes(void* stream, const Frame& frame, const float* x, float* padded);
+void PadPlanes(void* stream, const Frame& frame, const uint16_t* x, uint16_t* padded);
 void CropPlanes(void* stream, const Frame& frame, const float* padded, float* x);
+void CropPlanes(void* stream, const Frame& frame, const uint16_t* padded, uint16_t* x);
+
+// bfloat16 as floats.
+void WidenBfloat16(void* stream, const uint16_t* from, int count, float* to);
 
 }  // namespace shoal::cuda
 

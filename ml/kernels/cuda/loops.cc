@@ -46,8 +46,12 @@ bool IsOfType(char letter, DataType dtype) {
       return dtype == DataType::kUint8;
     case 'b':
       return dtype == DataType::kBool;
-    default:
+    case 'p':
+      return dtype == DataType::kFloat32 || dtype == DataType::kBfloat16;
+    case 'a':
       return true;
+    default:
+      return dtype != DataType::kBfloat16;
   }
 }
 

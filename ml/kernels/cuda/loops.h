@@ -22,7 +22,8 @@ using CreateFunction = absl::StatusOr<std::unique_ptr<Kernel>> (*)(const KernelR
 struct LoopOp {
   const char* name;
   // One letter per input, then per output after a colon; the last of each side repeats. f float32,
-  // i int32, n int32 or int64, u uint8, b bool, * any type.
+  // i int32, n int32 or int64, u uint8, b bool, p float32 or bfloat16, * any type but bfloat16, a
+  // any type.
   const char* types;
   CreateFunction create;
 };

@@ -35,6 +35,74 @@ class ReferenceKernel final : public Kernel {
   const std::vector<TensorSpec> outputs_;
 };
 
+// Products of bfloat16 numbers: of the same numbers as T.
+template <typename T>
+class WidenedReferenceKernel final : public Kernel {
+ public:
+  WidenedReferenceKernel(std::unique_ptr<Kernel> kernel, const KernelRequest& request)
+      : kernel_(std::move(kernel)),
+        specs_(request.inputs.begin(), request.inputs.end()),
+        widened_(specs_.size()) {
+    for (size_t i = 0; i < specs_.size(); ++i) {
+      if (specs_[i].dtype != DataType::kBfloat16) continue;
+      widened_[i].resize(static_cast<size_t>(specs_[i].shape.num_elements()));
+    }
+  }
+
+  void Run(const KernelContext& context) override {
+    std::vector<const void*> inputs(context.inputs, context.inputs + specs_.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (specs_[i].dtype != DataType::kBfloat16) continue;
+      for (size_t k = 0; k < widened_[i].size(); ++k) {
+        widened_[i][k] = static_cast<T>(
+            reference::LoadElement(specs_[i].dtype, inputs[i], static_cast<int64_t>(k)));
+      }
+      inputs[i] = widened_[i].data();
+    }
+    KernelContext inner = context;
+    inner.inputs = inputs.data();
+    kernel_->Run(inner);
+  }
+
+ private:
+  const std::unique_ptr<Kernel> kernel_;
+  const std::vector<TensorSpec> specs_;
+  std::vector<std::vector<T>> widened_;
+};
+
+// Whether an input or output is bfloat16.
+bool HasBfloat16(const KernelRequest& request) {
+  for (const auto& specs : {request.inputs, request.outputs}) {
+    for (const TensorSpec& spec : specs) {
+      if (spec.dtype == DataType::kBfloat16) return true;
+    }
+  }
+  return false;
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> CreateWidened(const KernelRequest& request) {
+  const std::vector<absl::string_view> products = {"MatMul",   "Dense",    "Conv",
+                                                   "ConvGrad", "ConvPool", "ConvTranspose"};
+  const DataType dtype = request.outputs[0].dtype;
+  const bool is_product = std::find(products.begin(), products.end(), request.op) != products.end();
+  if (!is_product || !IsFloating(dtype)) {
+    return absl::UnimplementedError(
+        absl::StrCat("no reference kernel of these types: ", DescribeRequest(request)));
+  }
+  std::vector<TensorSpec> specs(request.inputs.begin(), request.inputs.end());
+  for (TensorSpec& spec : specs) {
+    if (spec.dtype == DataType::kBfloat16) spec.dtype = dtype;
+  }
+  KernelRequest inner = request;
+  inner.inputs = specs;
+  auto kernel = CreateReferenceKernel(inner);
+  if (!kernel.ok()) return kernel.status();
+  if (dtype == DataType::kFloat32) {
+    return {std::make_unique<WidenedReferenceKernel<float>>(*std::move(kernel), request)};
+  }
+  return {std::make_unique<WidenedReferenceKernel<double>>(*std::move(kernel), request)};
+}
+
 std::vector<absl::Span<const Op>> Families() {
   return {reference::ActivationOps(),  reference::ConvolutionOps(), reference::DenseOps(),
           reference::ElementwiseOps(), reference::LossOps(),        reference::NormalizationOps(),
@@ -74,6 +142,9 @@ bool IsPlain(const KernelRequest& request) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> CreateReferenceKernel(const KernelRequest& request) {
+  if (HasBfloat16(request) && request.op != "Cast" && request.op != "ReorderLayout") {
+    return CreateWidened(request);
+  }
   const Op* op = FindOp(request.op);
   if (op == nullptr) {
     return absl::NotFoundError(absl::StrCat("no reference kernel for ", DescribeRequest(request)));

@@ -40,6 +40,8 @@ double LoadElement(DataType dtype, const void* from, int64_t index) {
       return static_cast<const uint8_t*>(from)[index];
     case DataType::kBool:
       return static_cast<const bool*>(from)[index] ? 1 : 0;
+    case DataType::kBfloat16:
+      return static_cast<const Bfloat16*>(from)[index];
   }
   return 0;
 }
@@ -63,6 +65,9 @@ void StoreElement(DataType dtype, double value, void* to, int64_t index) {
       break;
     case DataType::kBool:
       static_cast<bool*>(to)[index] = value != 0;
+      break;
+    case DataType::kBfloat16:
+      static_cast<Bfloat16*>(to)[index] = Bfloat16(static_cast<float>(value));
       break;
   }
 }
