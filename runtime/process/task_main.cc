@@ -276,6 +276,18 @@ absl::StatusOr<std::string> WorkingDirectory() {
   return std::string(path);
 }
 
+// As docs/failure_model.md has them.
+constexpr char kExitCodes[] =
+    "\nExit codes; those from 128 on are worth another try, the others are not:\n"
+    "  0         done\n"
+    "  1         internal error; the machine refused (memory, disk)\n"
+    "  2, 64     unknown command; bad flag or run file\n"
+    "  65        damaged data or checkpoint\n"
+    "  78        does not fit what is there: missing file, other model or run, port in use,\n"
+    "            certificates that do not go together\n"
+    "  130, 143  SIGINT; SIGTERM or the end on request: after a checkpoint\n"
+    "  138       start me again: another process took this place, or a peer stayed away\n";
+
 std::string EvaluatorHelp() {
   return absl::StrCat(
       "usage: shoal evaluator --run=FILE --out=DIR [flags]\n\n"
@@ -285,7 +297,7 @@ std::string EvaluatorHelp() {
       "The run does not know of it: start it before, during or after, or not at all. It ends when "
       "the\n"
       "run has finished, or on SIGTERM.\n\n",
-      FlagHelp(kScopeTask));
+      FlagHelp(kScopeTask), kExitCodes);
 }
 
 }  // namespace
@@ -360,7 +372,8 @@ int TaskMain(const absl::optional<Job>& command, absl::Span<const std::string> a
 
 std::string TaskHelp(const absl::optional<Job>& job) {
   if (job == Job::kEvaluator) return EvaluatorHelp();
-  const char* what = !job.has_value()     ? "the task that the launcher's variables name"
+  const char* what = !job.has_value()     ? "the task that --job_name or the launcher's variables "
+                                            "name: chief, ps, worker or evaluator"
                      : job == Job::kPs    ? "one parameter server: holds its share of the variables"
                      : job == Job::kChief ? "the chief: membership, steps, checkpoints, metrics"
                                           : "one worker: computes gradients of its batches";
@@ -386,10 +399,7 @@ std::string TaskHelp(const absl::optional<Job>& job) {
       "chief's address come from TF_CONFIG, Kubernetes, Slurm, Open MPI or torchrun, see\n"
       "--cluster_from:\n\n"
       "  srun --ntasks=5 shoal task --run=FILE --out=DIR --num_ps_tasks=2 --insecure\n\n",
-      FlagHelp(kScopeTask),
-      "\nExit codes: 0 done; 1 internal error; 2 bad command; 64 bad flags or run file; 65 damaged "
-      "data;\n78 does not fit what is there; 130, 143 stopped by a signal after a checkpoint; 138 "
-      "start me again.\n");
+      FlagHelp(kScopeTask), kExitCodes);
 }
 
 }  // namespace shoal

@@ -11,6 +11,7 @@
 namespace shoal {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 absl::StatusOr<TaskOptions> Resolve(Job job, std::vector<std::string> args) {
@@ -221,6 +222,17 @@ TEST(ResolveTaskTest, ChiefAndPsNeedNoModel) {
   EXPECT_THAT(std::string(resolve(Job::kWorker, ModelFrom::kRunFile).message()),
               StartsWith("model: is not given"));
   EXPECT_EQ(resolve(Job::kWorker, ModelFrom::kElsewhere), absl::OkStatus());
+}
+
+TEST(TaskHelpTest, NamesTheJobsAndTheExitCodes) {
+  EXPECT_THAT(TaskHelp(absl::nullopt), HasSubstr("chief, ps, worker or evaluator"));
+  for (const absl::optional<Job>& job : {absl::optional<Job>(), absl::optional<Job>(Job::kPs),
+                                         absl::optional<Job>(Job::kEvaluator)}) {
+    for (const char* code :
+         {"\n  0  ", "\n  2, 64 ", "\n  65 ", "\n  78 ", "\n  130, 143 ", "\n  138 "}) {
+      EXPECT_THAT(TaskHelp(job), HasSubstr(code));
+    }
+  }
 }
 
 }  // namespace
