@@ -12,6 +12,7 @@ constexpr size_t kRememberedEvaluations = 64;
 }  // namespace
 
 absl::Status AsyncLines::Add(uint64_t incarnation, const v1::StepReport& report) {
+  if (report.step() == 0) return absl::InvalidArgumentError("steps: they count from 1");
   if (incarnation < incarnation_) return absl::OkStatus();
   if (incarnation > incarnation_) {
     incarnation_ = incarnation;

@@ -19,7 +19,7 @@ namespace shoal {
 class AsyncLines {
  public:
   // The first report of an incarnation makes lines from its step on void. A repeated report changes
-  // nothing. FailedPrecondition: one between is missing.
+  // nothing. FailedPrecondition: one between is missing. InvalidArgument: there is no step 0.
   absl::Status Add(uint64_t incarnation, const v1::StepReport& report);
 
   // The ps with the report slice has loaded: it counts on from `step`. Lines above are void.

@@ -127,9 +127,7 @@ std::optional<uint64_t> AsyncSession::BeginCut(bool stopping) {
 }
 
 void AsyncSession::OnShard(uint32_t ps, uint64_t name, uint64_t reported_steps) {
-  if (ps == options_.reporter && cut_.has_value() && cut_->name == name) {
-    cut_->lines = reported_steps;
-  }
+  if (ps == options_.reporter && IsUnderWay(name)) cut_->lines = reported_steps;
 }
 
 bool AsyncSession::LinesOfCutAreOut(bool stopping) {
@@ -139,17 +137,30 @@ bool AsyncSession::LinesOfCutAreOut(bool stopping) {
   return lines_.released() >= cut_->lines;
 }
 
+void AsyncSession::OnManifestBegun(uint64_t name) {
+  if (!IsUnderWay(name)) return;
+  Cut& written = being_written_[name] = *cut_;
+  written.lines = std::min(written.lines, lines_.released());
+}
+
 void AsyncSession::OnCutDurable(uint64_t name) {
-  if (!cut_.has_value() || cut_->name != name) return;
-  last_cut_updates_ = cut_->updates;
-  final_cut_is_durable_ = cut_->is_final;
-  last_cut_is_durable_ = cut_->is_last;
-  ledger_.ForgetEpochsBefore(cut_->first_open_epoch);
-  cut_.reset();
+  const auto written = being_written_.find(name);
+  if (written == being_written_.end()) return;
+  const Cut cut = std::move(written->second);
+  being_written_.erase(written);
+  last_cut_updates_ = std::max(last_cut_updates_, cut.updates);
+  // If the ps that counts the lines has come back meanwhile, they are counted again: to the end of
+  // the run belong all of them.
+  const bool has_lines = lines_.released() >= cut.lines;
+  final_cut_is_durable_ = final_cut_is_durable_ || (cut.is_final && has_lines);
+  last_cut_is_durable_ = last_cut_is_durable_ || (cut.is_last && has_lines);
+  ledger_.ForgetEpochsBefore(cut.first_open_epoch);
+  if (IsUnderWay(name)) cut_.reset();
 }
 
 void AsyncSession::OnCutFailed(uint64_t name) {
-  if (!cut_.has_value() || cut_->name != name) return;
+  being_written_.erase(name);
+  if (!IsUnderWay(name)) return;
   last_cut_updates_ = cut_->updates;  // the next one when it is due
   cut_.reset();
 }

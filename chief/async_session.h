@@ -32,8 +32,9 @@ namespace shoal {
 //   a cut: every `save_every` updates, on request, and when all is done; one at a time, and only
 //   while all ps serve. Its name is the number of updates, or one above the last name. The ledger
 //   is written down when the cut is asked for: what the shards have beyond it are duplicates later.
-//   A ps that is lost ends the cut under way. A cut becomes a checkpoint when the lines of all that
-//   it contains are written: the ps that counts them may die any time.
+//   A ps that is lost ends the cut under way, unless its manifest is being written already: what
+//   it says is complete, and a run whose final cut it is ends with it. A cut becomes a checkpoint
+//   when the lines of all that it contains are written: the ps that counts them may die any time.
 //
 // Single-threaded, no clock. Repeated and late messages change nothing.
 class AsyncSession {
@@ -91,15 +92,19 @@ class AsyncSession {
   };
   // Null: none is under way.
   const Cut* cut() const { return cut_.has_value() ? &*cut_ : nullptr; }
+  bool IsUnderWay(uint64_t name) const { return cut_.has_value() && cut_->name == name; }
   // A shard of it is written; `reported_steps` as in ReportShardRequest.
   void OnShard(uint32_t ps, uint64_t name, uint64_t reported_steps);
   // Whether the lines of all that the cut under way contains were let go. The newest of them is let
   // go for it, unless an evaluation may still go into it.
   bool LinesOfCutAreOut(bool stopping);
+  // The manifest of the cut under way is being written: from here on the cut may become durable,
+  // whatever happens to a ps.
+  void OnManifestBegun(uint64_t name);
   void OnCutDurable(uint64_t name);
   void OnCutFailed(uint64_t name);
   // The cut that a finished, or a stopped, run ends with is durable.
-  bool final_cut_is_durable() const { return final_cut_is_durable_ && ledger_.is_done(); }
+  bool final_cut_is_durable() const { return final_cut_is_durable_; }
   bool last_cut_is_durable() const { return last_cut_is_durable_; }
   // The first epoch that no durable checkpoint contains as a whole.
   uint32_t first_kept_epoch() const { return ledger_.EpochsToAsk().first; }
@@ -122,7 +127,8 @@ class AsyncSession {
   AsyncLines lines_;
   std::vector<Ps> ps_;
   std::optional<Cut> cut_;
-  std::optional<uint64_t> last_name_;  // of any cut, made or not
+  std::map<uint64_t, Cut> being_written_;  // manifests, by name; `cut_` may be among them
+  std::optional<uint64_t> last_name_;      // of any cut, made or not
   uint64_t last_cut_updates_ = 0;
   bool cut_is_wanted_ = false;
   bool final_cut_is_durable_ = false;

@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "chief/async_lines.h"
+#include "chief/session_records_testing.h"
 #include "chief/training_session.h"
 
 namespace shoal {
@@ -22,94 +22,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
-
-v1::StepReport Report(uint64_t step) {
-  v1::StepReport report;
-  report.set_step(step);
-  report.set_examples(10);
-  return report;
-}
-
-// "3": a line, "3e": one with an evaluation, "<2": lines above 2 are void, "m5": a manifest.
-std::vector<std::string> TextOf(const std::vector<SessionRecord>& records) {
-  std::vector<std::string> text;
-  for (const SessionRecord& record : records) {
-    if (const auto* line = std::get_if<StepLine>(&record)) {
-      text.push_back(std::to_string(line->report.step()) +
-                     (line->evaluation.has_value() ? "e" : ""));
-    } else if (const auto* back = std::get_if<RolledBack>(&record)) {
-      EXPECT_TRUE(back->lines_only);
-      text.push_back("<" + std::to_string(back->version));
-    } else if (const auto* write = std::get_if<ManifestToWrite>(&record)) {
-      text.push_back("m" + std::to_string(write->manifest.step()));
-    }
-  }
-  return text;
-}
-
-TEST(AsyncLines, TheNewestLineWaitsForAnEvaluation) {
-  AsyncLines lines;
-  ASSERT_TRUE(lines.Add(7, Report(1)).ok());
-  ASSERT_TRUE(lines.Add(7, Report(2)).ok());
-  ASSERT_TRUE(lines.Add(7, Report(2)).ok());
-  EXPECT_THAT(TextOf(lines.Take()), ElementsAre("<0", "1"));
-  lines.SetEvaluation(2, EvaluationSums());
-  ASSERT_TRUE(lines.Add(7, Report(3)).ok());
-  EXPECT_THAT(TextOf(lines.Take()), ElementsAre("2e"));
-  lines.Flush();
-  EXPECT_THAT(TextOf(lines.Take()), ElementsAre("3"));
-}
-
-TEST(AsyncLines, AnEvaluationWaitsForTheLineOfItsUpdates) {
-  AsyncLines lines;
-  ASSERT_TRUE(lines.Add(7, Report(1)).ok());
-  lines.SetEvaluation(2, EvaluationSums());
-  ASSERT_TRUE(lines.Add(7, Report(2)).ok());
-  lines.Flush();
-  EXPECT_THAT(TextOf(lines.Take()), ElementsAre("<0", "1", "2e"));
-}
-
-TEST(AsyncLines, LinesThatARestoredPsCountsAgainAreVoid) {
-  AsyncLines lines;
-  for (uint64_t step = 1; step <= 5; ++step) ASSERT_TRUE(lines.Add(7, Report(step)).ok());
-  lines.Take();
-  ASSERT_TRUE(lines.Add(9, Report(3)).ok());
-  ASSERT_TRUE(lines.Add(7, Report(6)).ok());  // late, of the former life
-  ASSERT_TRUE(lines.Add(9, Report(4)).ok());
-  EXPECT_THAT(TextOf(lines.Take()), ElementsAre("<2", "3"));
-  EXPECT_EQ(lines.newest(), 4u);
-}
-
-TEST(AsyncLines, AnEvaluationInAVoidLineGoesIntoTheNewOne) {
-  AsyncLines lines;
-  for (uint64_t step = 1; step <= 3; ++step) ASSERT_TRUE(lines.Add(7, Report(step)).ok());
-  lines.SetEvaluation(3, EvaluationSums());
-  lines.Take();
-  for (uint64_t step = 2; step <= 4; ++step) ASSERT_TRUE(lines.Add(9, Report(step)).ok());
-  EXPECT_THAT(TextOf(lines.Take()), ElementsAre("<1", "2", "3e"));
-}
-
-TEST(AsyncLines, ARestartedPsCountsOnWhereItsCheckpointEnds) {
-  AsyncLines lines;
-  for (uint64_t step = 1; step <= 4; ++step) ASSERT_TRUE(lines.Add(7, Report(step)).ok());
-  lines.Take();
-  lines.Restart(2);
-  EXPECT_EQ(lines.newest(), 2u);
-  EXPECT_THAT(TextOf(lines.Take()), ElementsAre("<2"));
-  ASSERT_TRUE(lines.Add(9, Report(3)).ok());
-  EXPECT_EQ(lines.released(), 2u);
-  lines.Release(4);
-  EXPECT_EQ(lines.released(), 2u);
-  lines.Release(3);
-  EXPECT_EQ(lines.released(), 3u);
-  EXPECT_THAT(TextOf(lines.Take()), ElementsAre("<2", "3"));
-}
-
-TEST(AsyncLines, AMissingReportIsAnError) {
-  AsyncLines lines;
-  ASSERT_TRUE(lines.Add(7, Report(1)).ok());
-  EXPECT_TRUE(absl::IsFailedPrecondition(lines.Add(7, Report(3))));
-}
 
 constexpr uint32_t kBatches = 4;
 
@@ -182,8 +94,11 @@ class AsyncRunTest : public ::testing::Test {
         const auto* write = std::get_if<ManifestToWrite>(&record);
         if (write == nullptr) continue;
         manifest_ = write->manifest;
-        session_->OnManifestWritten(now_, write->manifest.lineage(), write->manifest.step(),
-                                    absl::OkStatus());
+        if (holds_manifests_) {
+          held_manifests_.push_back(*write);
+        } else {
+          session_->OnManifestWritten(now_, *write, absl::OkStatus());
+        }
       }
     }
   }
@@ -203,19 +118,28 @@ class AsyncRunTest : public ::testing::Test {
       }
       session_->OnAppliedAnswer(now_, command, response);
     } else if (const auto* cut = std::get_if<v1::RequestCutRequest>(&command.request)) {
+      if (ignores_cuts_) return;
       session_->OnCutAnswer(command, v1::RequestCutResponse());
       first_kept_epoch_ = cut->first_kept_epoch();
       if (holds_shards_) return;
-      v1::ReportShardRequest shard;
-      FillIdentity(v1::JOB_PS, command.ps, shard.mutable_identity());
-      shard.set_version(cut->version());
-      shard.set_directory("cut-" + std::to_string(cut->version()));
-      shard.mutable_file()->set_name("shard");
-      if (command.ps == 0) shard.set_reported_steps(steps_in_shard_);
-      EXPECT_TRUE(session_->ReportShard(now_, shard).ok());
+      EXPECT_TRUE(ReportShard(command.ps, cut->version()).ok());
+    } else if (const auto* decide = std::get_if<v1::DecideBatchRequest>(&command.request)) {
+      decisions_.push_back(std::to_string(command.ps) + (decide->skip() ? " skips " : " takes ") +
+                           std::to_string(decide->batch().index()));
+      if (!ignores_decisions_) session_->OnDecideAnswer(command);
     } else {
       session_->OnFinishAnswer(command);
     }
+  }
+
+  absl::Status ReportShard(uint32_t ps, uint64_t version) {
+    v1::ReportShardRequest shard;
+    FillIdentity(v1::JOB_PS, ps, shard.mutable_identity());
+    shard.set_version(version);
+    shard.set_directory("cut-" + std::to_string(version));
+    shard.mutable_file()->set_name("shard");
+    if (ps == 0) shard.set_reported_steps(steps_in_shard_);
+    return session_->ReportShard(now_, shard);
   }
 
   void Start() {
@@ -235,11 +159,23 @@ class AsyncRunTest : public ::testing::Test {
     EXPECT_TRUE(session_->ReportSteps(now_, request).ok());
   }
 
-  void RestartPs(uint32_t index) {
+  void Leave(v1::Job job, uint32_t index) {
     v1::HeartbeatRequest leaving;
-    FillIdentity(v1::JOB_PS, index, leaving.mutable_identity());
+    FillIdentity(job, index, leaving.mutable_identity());
     leaving.set_leaving(true);
     ASSERT_TRUE(session_->Heartbeat(now_, leaving).ok());
+  }
+
+  void ReportNonFinite(uint64_t index) {
+    v1::ReportBadBatchRequest bad;
+    FillIdentity(v1::JOB_WORKER, 0, bad.mutable_identity());
+    bad.mutable_batch()->set_index(index);
+    bad.set_reason(v1::ReportBadBatchRequest::REASON_NON_FINITE);
+    ASSERT_TRUE(session_->ReportBadBatch(now_, bad).ok());
+  }
+
+  void RestartPs(uint32_t index) {
+    Leave(v1::JOB_PS, index);
     Register(v1::JOB_PS, index, "again " + std::to_string(++restarts_));
   }
 
@@ -282,11 +218,16 @@ class AsyncRunTest : public ::testing::Test {
   std::map<std::pair<v1::Job, uint32_t>, uint64_t> incarnations_;
   uint64_t term_ = 1;
   uint64_t calls_ = 0;
-  uint64_t applied_ = 0;           // loaded ps have so many batches
-  bool holds_shards_ = false;      // no ps gets a shard written
-  uint64_t loaded_steps_ = 0;      // a loaded ps 0 has counted so many updates
-  uint64_t steps_in_shard_ = 0;    // as many are in its shard of a cut
-  uint32_t first_kept_epoch_ = 0;  // as a ps was told last
+  uint64_t applied_ = 0;            // loaded ps have so many batches
+  bool holds_shards_ = false;       // no ps gets a shard written
+  bool ignores_cuts_ = false;       // no ps answers a request for a cut
+  bool ignores_decisions_ = false;  // nor a decision
+  bool holds_manifests_ = false;    // the disk is slow
+  std::vector<ManifestToWrite> held_manifests_;
+  std::vector<std::string> decisions_;  // "1 skips 2": what ps 1 was told of batch 2
+  uint64_t loaded_steps_ = 0;           // a loaded ps 0 has counted so many updates
+  uint64_t steps_in_shard_ = 0;         // as many are in its shard of a cut
+  uint32_t first_kept_epoch_ = 0;       // as a ps was told last
   int restarts_ = 0;
   std::vector<std::string> written_;  // by Settle
   std::vector<std::string> notes_;
@@ -340,16 +281,61 @@ TEST_F(AsyncRunTest, AStopLeasesNothingMoreAndEndsWithACut) {
 
 TEST_F(AsyncRunTest, ANonFiniteBatchIsSkipped) {
   Start();
-  v1::ReportBadBatchRequest bad;
-  FillIdentity(v1::JOB_WORKER, 0, bad.mutable_identity());
-  bad.mutable_batch()->set_index(2);
-  bad.set_reason(v1::ReportBadBatchRequest::REASON_NON_FINITE);
-  ASSERT_TRUE(session_->ReportBadBatch(now_, bad).ok());
+  ReportNonFinite(2);
   EXPECT_THAT(session_->state().skipped(), SizeIs(1));
   EXPECT_EQ(Work(100), static_cast<int>(kBatches) - 1);
   Settle();
   EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
   EXPECT_THAT(manifest_.skipped(), SizeIs(1));
+}
+
+TEST_F(AsyncRunTest, PsAreToldOfASkipUntilTheyHaveAcknowledgedIt) {
+  Start();
+  ignores_decisions_ = true;
+  ReportNonFinite(2);
+  Settle();
+  EXPECT_THAT(decisions_, ElementsAre("0 skips 2", "1 skips 2"));
+  ignores_decisions_ = false;
+  for (int second = 0; second < 5; ++second) PassASecond();
+  EXPECT_THAT(decisions_, ElementsAre("0 skips 2", "1 skips 2", "0 skips 2", "1 skips 2"));
+  ReportNonFinite(2);
+  Settle();
+  EXPECT_THAT(decisions_, SizeIs(4));
+}
+
+TEST_F(AsyncRunTest, AFinalCheckpointThatIsWrittenWhileAPsIsGoneEndsTheRun) {
+  Start();
+  holds_manifests_ = true;
+  EXPECT_EQ(Work(100), static_cast<int>(kBatches));
+  Settle();
+  ASSERT_THAT(held_manifests_, SizeIs(1));
+  ASSERT_TRUE(held_manifests_[0].manifest.finished());
+  Leave(v1::JOB_PS, 1);
+  Settle();
+  ASSERT_NE(session_->state().phase(), v1::RunState::PHASE_DONE);
+  session_->OnManifestWritten(now_, held_manifests_[0], absl::OkStatus());
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
+  EXPECT_FALSE(session_->interrupted());
+  EXPECT_EQ(session_->durable_directory(), held_manifests_[0].directory);
+}
+
+TEST_F(AsyncRunTest, AFinalCheckpointDoesNotEndTheRunWhileItsLinesAreCountedAgain) {
+  Start();
+  steps_in_shard_ = kBatches;
+  ReportLines(1, kBatches);
+  holds_manifests_ = true;
+  EXPECT_EQ(Work(100), static_cast<int>(kBatches));
+  Settle();
+  ASSERT_THAT(held_manifests_, SizeIs(1));
+  RestartPs(0);  // from the initial values
+  Settle();
+  session_->OnManifestWritten(now_, held_manifests_[0], absl::OkStatus());
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_TRAINING);
+  holds_manifests_ = false;
+  EXPECT_EQ(Work(100), static_cast<int>(kBatches));
+  ReportLines(1, kBatches);
+  Settle();
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
 }
 
 TEST_F(AsyncRunTest, AResumeGoesOnBehindTheCut) {
@@ -387,6 +373,55 @@ TEST_F(FrequentCutsTest, ACutThatAPsDidNotLiveToFinishIsMadeAgainUnderAnotherNam
   RestartPs(0);
   Settle();
   EXPECT_EQ(session_->durable_version(), 2u);
+}
+
+TEST_F(FrequentCutsTest, ACheckpointThatIsKnownLateKeepsItsOwnDirectory) {
+  Start();
+  holds_manifests_ = true;
+  Work(1);
+  Lease({});
+  Settle();
+  RestartPs(1);
+  Settle();
+  ASSERT_THAT(held_manifests_, SizeIs(2));
+  EXPECT_EQ(held_manifests_[1].directory, "cut-2");
+  session_->OnManifestWritten(now_, held_manifests_[0], absl::OkStatus());
+  EXPECT_EQ(session_->durable_version(), 1u);
+  EXPECT_EQ(session_->durable_directory(), "cut-1");
+  session_->OnManifestWritten(now_, held_manifests_[1], absl::OkStatus());
+  EXPECT_EQ(session_->durable_directory(), "cut-2");
+}
+
+TEST_F(FrequentCutsTest, ACheckpointThatIsKnownLateLeavesTheNextCutAlone) {
+  Start();
+  holds_manifests_ = true;
+  Work(1);
+  Lease({});
+  Settle();
+  ASSERT_THAT(held_manifests_, SizeIs(1));
+  RestartPs(1);
+  ignores_cuts_ = true;
+  Settle();
+  session_->OnManifestWritten(now_, held_manifests_[0], absl::OkStatus());
+  ignores_cuts_ = holds_manifests_ = false;
+  for (int second = 0; second < 5; ++second) PassASecond();
+  EXPECT_EQ(session_->durable_directory(), "cut-2");
+}
+
+TEST_F(FrequentCutsTest, AShardOfACutThatWasGivenUpIsNotKept) {
+  Start();
+  holds_shards_ = true;
+  Work(1);
+  Lease({});
+  Settle();
+  ASSERT_TRUE(ReportShard(0, 1).ok());
+  applied_ = 0;
+  RestartPs(0);
+  Settle();  // another cut is under way
+  ASSERT_TRUE(ReportShard(0, 1).ok());
+  ASSERT_TRUE(ReportShard(1, 1).ok());
+  Settle();
+  EXPECT_EQ(session_->durable_version(), 0u);
 }
 
 TEST_F(FrequentCutsTest, ACutIsMadeForEveryUpdate) {

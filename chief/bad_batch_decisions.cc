@@ -32,6 +32,12 @@ void BadBatchDecisions::Report(const BatchKey& batch, uint64_t incarnation, bool
   }
 }
 
+void BadBatchDecisions::Announce(const BatchKey& batch) {
+  Pending& pending = pending_[batch];
+  pending.number = ++last_number_;
+  pending.decided = pending.skip = true;
+}
+
 std::vector<BadBatchDecisions::Message> BadBatchDecisions::Unanswered() const {
   std::vector<Message> messages;
   for (const auto& [batch, pending] : pending_) {

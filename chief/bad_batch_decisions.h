@@ -16,11 +16,10 @@ namespace shoal {
 // What becomes of batches that are non-finite or that kill whoever computes them (SYNC). The chief
 // asks every ps to withhold such a batch, i.e. to say whether its slices have the contribution and
 // to take none if not:
-//   no slice has it                        -> all skip it
-//   all slices have it                     -> it was delivered in pieces by the dying: done, nobody
-//   computes it again some have it                           -> it is computed again; if it goes on
-//   failing, everything is rolled back to the
-//                                             last cut with the batch skipped
+//   no slice has it    -> all skip it
+//   all slices have it -> it was delivered in pieces by the dying: done, nobody computes it again
+//   some have it       -> it is computed again; if it goes on failing, everything is rolled back
+//                         to the last cut with the batch skipped
 // A withhold and its decision carry a number; a decision is repeated until every ps has
 // acknowledged it. Skips are remembered for ever: they are part of every view, every load and every
 // manifest.
@@ -42,6 +41,9 @@ class BadBatchDecisions {
   // A failure of the batch at `incarnation`. `certain`: computing it again will not help. Two
   // incarnations that failed make it certain enough to ask.
   void Report(const BatchKey& batch, uint64_t incarnation, bool certain, const std::string& reason);
+
+  // ASYNC: the ledger skips the batch already; every ps is told until it has acknowledged it.
+  void Announce(const BatchKey& batch);
 
   struct Message {
     uint32_t ps = 0;

@@ -166,8 +166,7 @@ absl::Status Chief::PublishNow(const ManifestToWrite& write) {
   {
     MutexLock lock(&mutex_);
     FenceIfAborted(status);
-    session_.OnManifestWritten(options_.clock->Now(), write.manifest.lineage(),
-                               write.manifest.step(), status);
+    session_.OnManifestWritten(options_.clock->Now(), write, status);
     stands = session_.RestsOn(write.directory);
     poked_ = true;
     poke_.NotifyAll();

@@ -64,9 +64,9 @@ class Chief : public ChiefClient {
   Chief(const Chief&) = delete;
   Chief& operator=(const Chief&) = delete;
 
-  // Waits until the run is over and all was written down and every ps was told, or until `deadline`
-  // after the end. OK: trained to the end. CANCELLED: stopped on request, the checkpoint stands.
-  // Otherwise why it failed.
+  // Waits until the run is over, all was written down and every ps was told, or some seconds have
+  // passed since the end. OK: trained to the end. CANCELLED: stopped on request, the checkpoint
+  // stands. Otherwise why it failed.
   absl::Status Wait();
 
   // Every worker of the run has heard that it is over, be it that it came only then.
@@ -86,6 +86,9 @@ class Chief : public ChiefClient {
 
   absl::Status RegisterTask(const v1::RegisterTaskRequest& request,
                             v1::RegisterTaskResponse* response) override;
+  absl::Status RegisterFor(const std::function<bool()>& is_gone,
+                           const v1::RegisterTaskRequest& request,
+                           v1::RegisterTaskResponse* response) override;
   absl::Status Heartbeat(const v1::HeartbeatRequest& request,
                          v1::HeartbeatResponse* response) override;
   absl::Status ReportSteps(const v1::ReportStepsRequest& request,
@@ -110,7 +113,8 @@ class Chief : public ChiefClient {
   // Sends one ps its commands, in order, one at a time.
   class PsLine;
 
-  absl::StatusOr<v1::RegisterTaskResponse> RegisterWhenFree(const v1::RegisterTaskRequest& request)
+  absl::StatusOr<v1::RegisterTaskResponse> RegisterWhenFree(const std::function<bool()>& is_gone,
+                                                            const v1::RegisterTaskRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Over() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drive();

@@ -15,30 +15,41 @@ namespace {
 // How long a heartbeat or a question for a norm may wait here.
 constexpr absl::Duration kLongestPark = absl::Seconds(1);
 
+// How long a registration waits for a taken place: less than its caller does. It asks again.
+constexpr absl::Duration kLongestRegistration = absl::Seconds(4);
+
 }  // namespace
 
 absl::StatusOr<v1::RegisterTaskResponse> Chief::RegisterWhenFree(
-    const v1::RegisterTaskRequest& request) {
+    const std::function<bool()>& is_gone, const v1::RegisterTaskRequest& request) {
+  const TaskId task = TaskOf(request.identity().member());
+  const absl::Time start = options_.clock->Now();
+  const absl::Time until =
+      start + std::min(kLongestRegistration, options_.session.lease + 2 * options_.tick);
+  absl::StatusOr<v1::RegisterTaskResponse> answer = session_.Register(start, request);
   // Whoever holds the place may have died a moment ago. A heartbeat proves that it lives; its
   // lease, until it ends, lets it act.
-  const TaskId task = TaskOf(request.identity().member());
   const absl::optional<absl::Time> heard = session_.LastHeard(task);
-  const absl::Time until = options_.clock->Now() + options_.session.lease + 2 * options_.tick;
-  while (true) {
+  while (absl::IsAlreadyExists(answer.status())) {
     const absl::Time now = options_.clock->Now();
-    absl::StatusOr<v1::RegisterTaskResponse> answer = session_.Register(now, request);
-    if (!absl::IsAlreadyExists(answer.status()) || session_.LastHeard(task) != heard ||
-        now >= until || closing_) {
-      return answer;
-    }
+    if (is_gone()) return absl::CancelledError("the caller waits no more");
+    if (session_.LastHeard(task) != heard) return session_.Register(now, request);
+    if (closing_ || now >= until) break;
     options_.clock->WaitUntil(std::min(until, now + options_.tick), &mutex_, &changed_);
   }
+  return answer;
 }
 
 absl::Status Chief::RegisterTask(const v1::RegisterTaskRequest& request,
                                  v1::RegisterTaskResponse* response) {
+  return RegisterFor([] { return false; }, request, response);
+}
+
+absl::Status Chief::RegisterFor(const std::function<bool()>& is_gone,
+                                const v1::RegisterTaskRequest& request,
+                                v1::RegisterTaskResponse* response) {
   MutexLock lock(&mutex_);
-  absl::StatusOr<v1::RegisterTaskResponse> answer = RegisterWhenFree(request);
+  absl::StatusOr<v1::RegisterTaskResponse> answer = RegisterWhenFree(is_gone, request);
   poked_ = true;
   poke_.NotifyAll();
   changed_.NotifyAll();

@@ -1,6 +1,7 @@
 // The threads of a chief: what waits for what.
 #include "chief/chief.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -74,7 +75,9 @@ class ChiefTest : public ::testing::Test {
 
   ~ChiefTest() override { recorder_.may_publish.Notify(); }
 
-  absl::Status Register(v1::Job job, const std::string& nonce) {
+  absl::Status Register(
+      v1::Job job, const std::string& nonce,
+      const std::function<bool()>& is_gone = [] { return false; }) {
     v1::RegisterTaskRequest request;
     request.mutable_identity()->mutable_member()->set_job(job);
     request.set_nonce(nonce);
@@ -87,7 +90,7 @@ class ChiefTest : public ::testing::Test {
       request.mutable_model()->set_train_examples(80);
     }
     v1::RegisterTaskResponse response;
-    const absl::Status status = chief_->RegisterTask(request, &response);
+    const absl::Status status = chief_->RegisterFor(is_gone, request, &response);
     if (!status.ok()) return status;
     v1::Identity& identity = job == v1::JOB_PS ? ps_ : worker_;
     identity.set_run_id(response.run_id());
@@ -176,6 +179,25 @@ TEST_F(ChiefTest, WhoWantsATakenPlaceWaitsOutTheHoldersLease) {
   ASSERT_TRUE(Register(v1::JOB_PS, "first").ok());
   ASSERT_TRUE(Register(v1::JOB_PS, "second").ok());
   EXPECT_GE(absl::Now() - start, kLease);
+}
+
+TEST_F(ChiefTest, WhoDiedWhileItWaitedForAPlaceDoesNotTakeIt) {
+  Start(absl::Milliseconds(300));
+  ASSERT_TRUE(Register(v1::JOB_PS, "first").ok());
+  bool is_dead = false;
+  const auto dies = [&is_dead] { return std::exchange(is_dead, true); };
+  EXPECT_TRUE(absl::IsCancelled(Register(v1::JOB_PS, "second", dies)));
+  const absl::Time give_up = absl::Now() + absl::Seconds(20);
+  while (LiveTasks() > 0 && absl::Now() < give_up) Notification().WaitFor(absl::Milliseconds(5));
+  EXPECT_EQ(LiveTasks(), 0u);
+}
+
+TEST_F(ChiefTest, ARegistrationIsAnsweredBeforeItsCallerGivesUp) {
+  Start(absl::Minutes(10));
+  ASSERT_TRUE(Register(v1::JOB_PS, "first").ok());
+  const absl::Time start = absl::Now();
+  EXPECT_TRUE(absl::IsAlreadyExists(Register(v1::JOB_PS, "second")));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(30)) << "not the lease of ten minutes";
 }
 
 TEST_F(ChiefTest, WhoseDeathItsLauncherReportsLosesItsPlaceAtOnce) {

@@ -34,6 +34,7 @@ void CutLedger::AddShard(uint32_t ps, uint64_t version, const std::string& direc
                          const v1::ShardFile& file) {
   if (version < durable_version_ || (version == durable_version_ && !durable_directory_.empty()))
     return;
+  if (failed_.count(version) > 0) return;
   Cut& cut = cuts_[version];
   if (cut.directory != directory) cut.shards.clear();
   cut.directory = directory;
@@ -53,6 +54,7 @@ std::vector<uint32_t> CutLedger::WithoutShard(uint64_t version) const {
 
 void CutLedger::Fail(uint64_t version) {
   cuts_.erase(version);
+  failed_.insert(version);
   if (requested_.has_value() && requested_->version == version) requested_.reset();
 }
 
@@ -91,6 +93,7 @@ void CutLedger::OnDurable(uint64_t version) {
 void CutLedger::Restore(uint64_t version, const std::string& directory) {
   durable_version_ = version;
   durable_directory_ = directory;
+  failed_.erase(failed_.begin(), failed_.upper_bound(version));
 }
 
 void CutLedger::Request(uint64_t version) {
@@ -119,6 +122,7 @@ void CutLedger::OnAnswer(uint32_t ps, uint64_t version, bool passed, uint64_t ne
 
 void CutLedger::OnRollback() {
   cuts_.clear();
+  failed_.clear();
   requested_.reset();
 }
 

@@ -39,7 +39,7 @@ class CutLedger {
   // --- Shards.
   void AddShard(uint32_t ps, uint64_t version, const std::string& directory,
                 const v1::ShardFile& file);
-  // The shard could not be written: the cut will never be complete.
+  // The shard could not be written: the cut will never be complete, whatever else is reported.
   void Fail(uint64_t version);
   struct Complete {
     uint64_t version = 0;
@@ -98,6 +98,7 @@ class CutLedger {
   uint64_t durable_version_ = 0;
   std::string durable_directory_;
   std::map<uint64_t, Cut> cuts_;
+  std::set<uint64_t> failed_;  // above the durable version, of this lineage
   std::optional<Requested> requested_;
 };
 

@@ -4,9 +4,16 @@
 #include <cmath>
 
 namespace shoal {
+namespace {
+
+// No slice is ever more than one step ahead of another.
+constexpr size_t kMostSteps = 8;
+
+}  // namespace
 
 void GradientNorms::Add(uint64_t step, uint32_t slice, double squared_norm) {
   steps_[step].try_emplace(slice, squared_norm);
+  if (steps_.size() > kMostSteps) steps_.erase(steps_.begin());
 }
 
 std::optional<double> GradientNorms::Scale(uint64_t step) const {

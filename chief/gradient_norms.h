@@ -17,6 +17,7 @@ class GradientNorms {
   // `num_slices`: how many slices have gradients.
   GradientNorms(double clip, uint64_t num_slices) : clip_(clip), num_slices_(num_slices) {}
 
+  // Of many steps, the newest are kept.
   void Add(uint64_t step, uint32_t slice, double squared_norm);
   // Once all slices are there.
   std::optional<double> Scale(uint64_t step) const;

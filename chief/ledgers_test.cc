@@ -172,6 +172,19 @@ TEST(CutLedgerTest, ARequestThatWasPassedIsNamedAgainFurtherAhead) {
   EXPECT_TRUE(cuts.agreed());
 }
 
+TEST(CutLedgerTest, ACutThatFailedIsNotRevivedByLaterShards) {
+  CutLedger cuts(2);
+  cuts.AddShard(0, 20, "ckpt-20", File("a"));
+  cuts.Fail(20);
+  cuts.AddShard(1, 20, "ckpt-20", File("b"));
+  cuts.AddShard(0, 20, "ckpt-20", File("a"));  // repeated
+  EXPECT_FALSE(cuts.has_complete());
+  cuts.OnRollback();  // the version comes again
+  cuts.AddShard(1, 20, "ckpt-20b", File("b"));
+  cuts.AddShard(0, 20, "ckpt-20b", File("a"));
+  EXPECT_TRUE(cuts.has_complete());
+}
+
 TEST(EvaluationLedgerTest, BlocksAreAddedInOrderAndCountOnce) {
   EvaluationLedger ledger(2);
   EXPECT_TRUE(ledger.Add(5, 1, {1e16, 3, 10}));
@@ -197,6 +210,13 @@ TEST(GradientNormsTest, OneScaleOfAllSlicesInTheirOrder) {
   norms.Add(4, 0, 0.01);
   norms.Add(4, 1, 0.0);
   EXPECT_DOUBLE_EQ(*norms.Scale(4), 1.0);  // a short gradient stays as it is
+}
+
+TEST(GradientNormsTest, FewStepsAreRemembered) {
+  GradientNorms norms(1.0, 1);
+  for (uint64_t step = 0; step < 100; ++step) norms.Add(step, 0, 1.0);
+  EXPECT_TRUE(norms.Scale(99).has_value());
+  EXPECT_FALSE(norms.Scale(50).has_value());
 }
 
 TEST(CutLedgerTest, ARequestedCutIsAgreedOnEvenWhenStepsAreQuickerThanAnswers) {

@@ -62,13 +62,7 @@ std::vector<const v1::VariableSpec*> Pointers(const Variables& variables) {
 
 uint64_t SeedOf(const v1::RunConfig& run) { return run.has_seed() ? run.seed() : 1; }
 
-absl::Status CheckSameDataAndOptimizer(const v1::RunConfig& run, const v1::ModelDeclaration& model,
-                                       const v1::Manifest& manifest) {
-  if (manifest.data_fingerprint() != model.data_fingerprint()) {
-    return absl::FailedPreconditionError(
-        "data has other content than when the checkpoint was made; use the same data or "
-        "--resume=never with another --out");
-  }
+absl::Status CheckSameOptimizer(const v1::RunConfig& run, const v1::Manifest& manifest) {
   const std::string optimizer = OptimizerName(run.optimizer());
   if (manifest.optimizer() != optimizer) {
     return absl::FailedPreconditionError(
@@ -109,12 +103,6 @@ absl::StatusOr<StepPlan> PlanSteps(const v1::RunConfig& run, const v1::ModelDecl
 
   ASSIGN_OR_RETURN(StepPlan before, StepPlan::FromProto(manifest->plan()));
   const StepPlan::Options& old = before.options();
-  if (old.examples_per_epoch != options.examples_per_epoch) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("data has %d examples and the checkpoint was made with %d; use the "
-                        "same data or --resume=never with another --out",
-                        options.examples_per_epoch, old.examples_per_epoch));
-  }
   const uint64_t seed = SeedOf(run);
   if (seed != manifest->seed() && !before.IsEpochStart(manifest->step())) {
     return absl::FailedPreconditionError(
@@ -148,9 +136,8 @@ absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint3
   uint64_t slice_bytes =
       run.cluster().slice_bytes() > 0 ? run.cluster().slice_bytes() : kDefaultSliceBytes;
   if (manifest != nullptr) {
-    RETURN_IF_ERROR(CheckSameVariables(Pointers(manifest->variables()), Pointers(model.variables()),
-                                       "the checkpoint", "the model"));
-    RETURN_IF_ERROR(CheckSameDataAndOptimizer(run, model, *manifest));
+    RETURN_IF_ERROR(CheckSameAsCheckpoint(model, *manifest));
+    RETURN_IF_ERROR(CheckSameOptimizer(run, *manifest));
     if (run.cluster().slice_bytes() > 0 &&
         run.cluster().slice_bytes() != manifest->shard_map().slice_bytes()) {
       return absl::FailedPreconditionError(absl::StrFormat(
@@ -186,6 +173,24 @@ absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint3
       std::move(variables), std::move(table), std::move(shard_map), steps, last_step,
       VersionSchedule{run.checkpoint().save_every(), last_step},
       VersionSchedule{run.eval_every(), last_step}, model.evaluation_blocks(), other_batches_from});
+}
+
+absl::Status CheckSameAsCheckpoint(const v1::ModelDeclaration& model,
+                                   const v1::Manifest& manifest) {
+  RETURN_IF_ERROR(CheckSameVariables(Pointers(manifest.variables()), Pointers(model.variables()),
+                                     "the checkpoint", "the model"));
+  if (manifest.data_fingerprint() != model.data_fingerprint()) {
+    return absl::FailedPreconditionError(
+        "data has other content than when the checkpoint was made; use the same data or "
+        "--resume=never with another --out");
+  }
+  if (manifest.plan().examples_per_epoch() != model.train_examples()) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("data has %d examples and the checkpoint was made with %d; use the "
+                        "same data or --resume=never with another --out",
+                        model.train_examples(), manifest.plan().examples_per_epoch()));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckSameModel(const v1::ModelDeclaration& first, const v1::ModelDeclaration& other,

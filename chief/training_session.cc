@@ -9,6 +9,7 @@
 
 #include "base/status_macros.h"
 #include "runtime/process/protocol_version.h"
+#include "runtime/rpc/receiver_rules.h"
 #include "runtime/rpc/run_state.h"
 
 namespace shoal {
@@ -30,6 +31,10 @@ absl::Status CheckIndex(TaskId task, uint32_t num_ps_tasks, const v1::Deployment
     return absl::FailedPreconditionError(
         absl::StrFormat("%s: this run has num_ps_tasks=%d; use a --task_index below it",
                         task.ToString(), num_ps_tasks));
+  }
+  if (task.index >= kMaxMemberIndex) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "identity.member: %s; use a --task_index below %d", task.ToString(), kMaxMemberIndex));
   }
   if (task.job == Job::kWorker && run.has_num_replicas() && task.index >= run.num_replicas()) {
     return absl::FailedPreconditionError(absl::StrFormat(
@@ -153,12 +158,17 @@ absl::Status TrainingSession::AdmitWorker(const v1::RegisterTaskRequest& request
     return CheckSameModel(*model_, request.model(), options_.run.sync().allow_mixed_compute());
   }
   const v1::Manifest* manifest = options_.manifest.has_value() ? &*options_.manifest : nullptr;
+  if (manifest != nullptr) {
+    const absl::Status fits = CheckSameAsCheckpoint(request.model(), *manifest);
+    if (!fits.ok()) return RefuseWorker(request.identity().member().index(), fits);
+  }
   absl::StatusOr<std::unique_ptr<RunPlan>> plan =
       PlanRun(options_.run, options_.num_ps_tasks, request.model(), manifest);
   if (!plan.ok()) {
     Fail(std::string(plan.status().message()));
     return absl::FailedPreconditionError(plan.status().message());
   }
+  last_refusal_.clear();
   model_ = request.model();
   plan_ = *std::move(plan);
   if (plan_->other_batches_from.has_value()) {
@@ -176,8 +186,8 @@ absl::Status TrainingSession::AdmitWorker(const v1::RegisterTaskRequest& request
   if (!state_.synchronous()) RETURN_IF_ERROR(StartAsync());
   if (state_.synchronous() && options_.run.optimizer().clip_by_global_norm() > 0) {
     uint64_t num_slices = 0;
-    for (const Slice& slice : plan_->table.slices()) {
-      if (plan_->variables[slice.variable].update() == v1::UPDATE_KIND_OPTIMIZER) ++num_slices;
+    for (uint32_t slice = 0; slice < plan_->table.size(); ++slice) {
+      if (HasGradient(slice)) ++num_slices;
     }
     norms_.emplace(options_.run.optimizer().clip_by_global_norm(), num_slices);
   }
@@ -189,6 +199,13 @@ absl::Status TrainingSession::AdmitWorker(const v1::RegisterTaskRequest& request
   state_.set_evaluate_every(options_.run.eval_every());
   Changed();
   return absl::OkStatus();
+}
+
+absl::Status TrainingSession::RefuseWorker(uint32_t index, const absl::Status& why) {
+  refused_workers_.insert(index);
+  last_refusal_ = absl::StrCat("worker/", index, " was refused: ", why.message());
+  if (refused_workers_.size() >= num_replicas()) Fail(std::string(why.message()));
+  return why;
 }
 
 void TrainingSession::AdmitPs(absl::Time now, uint32_t index, uint64_t incarnation) {
@@ -216,7 +233,7 @@ absl::Status TrainingSession::Heartbeat(absl::Time now, const v1::HeartbeatReque
   if (!request.computing() || !member->computing || request.computed() != member->computed) {
     member->computing_since = now;
   }
-  if (request.computed() != member->computed) progress_ = now;
+  if (request.computed() != member->computed && request.has_batch()) NoteInHand(now, member->batch);
   member->computing = request.computing();
   member->computed = request.computed();
   if (request.leaving()) {
@@ -228,14 +245,37 @@ absl::Status TrainingSession::Heartbeat(absl::Time now, const v1::HeartbeatReque
   return absl::OkStatus();
 }
 
+absl::Status TrainingSession::CheckReporter(const v1::ReportStepsRequest& request) const {
+  const v1::Member& member = request.identity().member();
+  if (member.job() != v1::JOB_PS)
+    return absl::InvalidArgumentError("identity.member: only ps report steps");
+  if (plan_ == nullptr) return absl::FailedPreconditionError("steps: the run has no plan yet");
+  if (request.steps_size() == 0) return absl::OkStatus();
+  if (member.index() != reporter()) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "identity.member: ps/%d reports steps, but ps/%d counts them", member.index(), reporter()));
+  }
+  for (const v1::StepReport& report : request.steps()) {
+    if (report.step() == 0) return absl::InvalidArgumentError("steps: they count from 1");
+  }
+  return absl::OkStatus();
+}
+
+uint32_t TrainingSession::reporter() const {
+  const auto slice = static_cast<int>(plan_->table.report_slice());
+  return slice < plan_->shard_map.owner_size() ? plan_->shard_map.owner(slice) : 0;
+}
+
 absl::Status TrainingSession::ReportSteps(absl::Time now, const v1::ReportStepsRequest& request) {
   RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
+  RETURN_IF_ERROR(CheckReporter(request));
   for (const v1::PoisonedSlice& poisoned : request.poisoned()) {
     RETURN_IF_ERROR(ReportPoisoned(poisoned));
   }
   if (async_ != nullptr) {
+    const uint64_t newest = async_->lines().newest();
     const absl::Status status = ReportAsyncSteps(request);
-    progress_ = now;
+    if (async_->lines().newest() != newest) WentOn(now);
     Progress(now);
     return status;
   }
@@ -247,7 +287,7 @@ absl::Status TrainingSession::ReportSteps(absl::Time now, const v1::ReportStepsR
           "steps: %d reported after %d; report them in order", report.step(), newest_step_));
     }
     newest_step_ = report.step();
-    progress_ = now;
+    WentOn(now);
     held_lines_.push_back(report);
   }
   Progress(now);
@@ -259,12 +299,18 @@ absl::Status TrainingSession::ReportShard(absl::Time now, const v1::ReportShardR
   const TaskId task = TaskOf(request.identity().member());
   if (task.job != Job::kPs)
     return absl::InvalidArgumentError("identity.member: only ps report shards");
+  if (plan_ == nullptr) return absl::FailedPreconditionError("version: the run has no plan yet");
+  if (async_ == nullptr && request.version() > plan_->last_step) {
+    return absl::InvalidArgumentError(absl::StrFormat("version: %d, but the run ends at %d",
+                                                      request.version(), plan_->last_step));
+  }
+  const bool is_under_way = async_ == nullptr || async_->IsUnderWay(request.version());
   if (!request.error().empty()) {
     Note(absl::StrFormat("no checkpoint at step %d: %s: %s", request.version(), task.ToString(),
                          request.error()));
-    GiveUpCut(request.version(), request.error());
-  } else {
-    progress_ = now;
+    if (is_under_way) GiveUpCut(request.version(), request.error());
+  } else if (is_under_way) {
+    WentOn(now);
     cuts_.AddShard(task.index, request.version(), request.directory(), request.file());
     if (async_ != nullptr) {
       async_->OnShard(task.index, request.version(), request.reported_steps());
@@ -278,15 +324,31 @@ absl::Status TrainingSession::ReportEvaluation(absl::Time now,
                                                const v1::ReportEvaluationRequest& request) {
   RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
   if (!evaluations_.has_value()) return absl::FailedPreconditionError("nothing to evaluate yet");
-  progress_ = now;
-  const EvaluationSums sums{request.loss_sum(), request.correct(), request.examples()};
-  if (request.block() < evaluations_->num_blocks() && async_ != nullptr) {
-    AddAsyncEvaluation(request, sums);
-  } else if (!evaluations_->Add(request.version(), request.block(), sums)) {
+  if (request.block() >= evaluations_->num_blocks()) {
     return absl::InvalidArgumentError(absl::StrFormat("block: %d, but there are only %d",
                                                       request.block(), evaluations_->num_blocks()));
   }
+  const EvaluationSums sums{request.loss_sum(), request.correct(), request.examples()};
+  if (async_ != nullptr) {
+    AddAsyncEvaluation(now, request, sums);
+  } else {
+    RETURN_IF_ERROR(AddEvaluation(now, request, sums));
+  }
   Progress(now);
+  return absl::OkStatus();
+}
+
+absl::Status TrainingSession::AddEvaluation(absl::Time now,
+                                            const v1::ReportEvaluationRequest& request,
+                                            const EvaluationSums& sums) {
+  const uint64_t version = request.version();
+  if (!plan_->evaluations.Contains(plan_->steps, version)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("version: this run does not evaluate version %d", version));
+  }
+  const uint64_t missing = evaluations_->NumMissing(version);
+  evaluations_->Add(version, request.block(), sums);
+  if (evaluations_->NumMissing(version) < missing) WentOn(now);
   return absl::OkStatus();
 }
 
@@ -299,6 +361,14 @@ absl::Status TrainingSession::ReportNorms(absl::Time now, const v1::ReportNormsR
   if (request.slices_size() != request.squared_norms_size()) {
     return absl::InvalidArgumentError("squared_norms: one for each of slices");
   }
+  if (request.step() > plan_->last_step)
+    return absl::InvalidArgumentError(
+        absl::StrFormat("step: %d, but the run ends at %d", request.step(), plan_->last_step));
+  for (const uint32_t slice : request.slices()) {
+    if (!HasGradient(slice)) {
+      return absl::InvalidArgumentError(absl::StrFormat("slices: %d has no gradient", slice));
+    }
+  }
   for (int i = 0; i < request.slices_size(); ++i) {
     norms_->Add(request.step(), request.slices(i), request.squared_norms(i));
   }
@@ -306,52 +376,14 @@ absl::Status TrainingSession::ReportNorms(absl::Time now, const v1::ReportNormsR
   return absl::OkStatus();
 }
 
+bool TrainingSession::HasGradient(uint32_t slice) const {
+  return slice < plan_->table.size() &&
+         plan_->variables[plan_->table[slice].variable].update() == v1::UPDATE_KIND_OPTIMIZER;
+}
+
 std::optional<double> TrainingSession::NormScale(uint64_t lineage, uint64_t step) const {
   if (lineage != state_.lineage() || !norms_.has_value()) return std::nullopt;
   return norms_->Scale(step);
-}
-
-bool TrainingSession::CanCut() const {
-  const v1::RunState::Phase phase = state_.phase();
-  if (phase == v1::RunState::PHASE_TRAINING) return true;
-  if (async_ == nullptr) return phase == v1::RunState::PHASE_STOPPING && cuts_.requested();
-  return phase == v1::RunState::PHASE_PREPARING || phase == v1::RunState::PHASE_STOPPING;
-}
-
-absl::StatusOr<uint64_t> TrainingSession::RequestStop(absl::Time now,
-                                                      const v1::RequestStopRequest& request) {
-  if (!request.run_id().empty() && request.run_id() != options_.run_id) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("run_id is %s, not %s", options_.run_id, request.run_id()));
-  }
-  if (!request.stop() && !CanCut()) {
-    const std::string why = absl::StrFormat(
-        "no checkpoint can be made in %s at step %d; the newest is of step %d",
-        v1::RunState::Phase_Name(state_.phase()), newest_step(), cuts_.durable_version());
-    Note(why);  // Whoever asked by a signal reads it there.
-    return absl::FailedPreconditionError(why);
-  }
-  if (request.stop() && !stopping_) {
-    stopping_ = true;
-    stop_deadline_ = now + options_.stop_wait;
-    Note(absl::StrCat("stopping: ", request.reason()));
-  }
-  if (async_ != nullptr && state_.phase() != v1::RunState::PHASE_WAITING) {
-    async_->WantCut();
-    const uint64_t name = async_->NextCutName();
-    Progress(now);
-    return name;
-  }
-  if (state_.phase() == v1::RunState::PHASE_TRAINING) {
-    cuts_.Request(newest_step_ + 2);
-    return cuts_.requested_version();
-  }
-  if (state_.phase() == v1::RunState::PHASE_STOPPING && cuts_.requested()) {
-    return cuts_.requested_version();  // On its way.
-  }
-  if (state_.phase() == v1::RunState::PHASE_PREPARING) return newest_step_ + 2;  // Asked for then.
-  if (stopping_ && state_.phase() == v1::RunState::PHASE_WAITING) FinishIfDurable();
-  return cuts_.durable_version();
 }
 
 void TrainingSession::OnLoadAnswer(absl::Time now, const PsCommand& command,

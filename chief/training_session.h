@@ -32,12 +32,12 @@ namespace shoal {
 // became of bad batches, which cuts are durable, when the run is over. It is not on the path of a
 // step: slices apply steps by themselves.
 //
-//     WAITING ----> PREPARING ----> TRAINING ----> STOPPING ----> DONE
+//     WAITING ----> PREPARING ----> TRAINING ----> STOPPING ----> DONE        any ----> FAILED
 //    (all ps and      ^   (all ps     |    (the last or the asked-for cut
-//     one worker       \   loaded)    |     is being made durable)
-//     registered)       +-------------+
-//                         a ps lost its state, or a bad batch is on some slices:          any ---->
-//                         FAILED new lineage, all go back to the last durable cut
+//     one worker      |    loaded)    |     is being made durable)
+//     registered)     +---------------+
+//                      a ps lost its state, or a bad batch is on some slices:
+//                      new lineage, all go back to the last durable cut
 //
 // That is SYNC. In ASYNC nobody goes back: a lost ps is loaded again under the same lineage while
 // the others train on, and what is different besides (leases, evaluations, cuts, the end) is up to
@@ -119,8 +119,7 @@ class TrainingSession {
   void OnUndelivered(absl::Time now, const PsCommand& command);
 
   // The manifest is durable, or could not be written (training goes on without that checkpoint).
-  void OnManifestWritten(absl::Time now, uint64_t lineage, uint64_t version,
-                         const absl::Status& status);
+  void OnManifestWritten(absl::Time now, const ManifestToWrite& write, const absl::Status& status);
 
   // Leases, waits and their deadlines. Call it at least a few times a second.
   void Tick(absl::Time now);
@@ -168,8 +167,15 @@ class TrainingSession {
     std::string whom, what, remedy;
   };
 
+  absl::Status CheckReporter(const v1::ReportStepsRequest& request) const;
+  uint32_t reporter() const;  // The ps with the report slice.
+  absl::Status AddEvaluation(absl::Time now, const v1::ReportEvaluationRequest& request,
+                             const EvaluationSums& sums);
+  bool HasGradient(uint32_t slice) const;
   absl::Status CheckIdentity(absl::Time now, const v1::Identity& identity, bool check_lineage);
   absl::Status AdmitWorker(const v1::RegisterTaskRequest& request);
+  // It does not fit the checkpoint, and others may. When no worker does, the run has failed.
+  absl::Status RefuseWorker(uint32_t index, const absl::Status& why);
   void AdmitPs(absl::Time now, uint32_t index, uint64_t incarnation);
   void Changed() { state_.set_number(state_.number() + 1); }
   void SetPhase(v1::RunState::Phase phase);
@@ -194,12 +200,18 @@ class TrainingSession {
   bool IsFinalCut(uint64_t version) const;
 
   // training_session_waits.cc
+  // Something went forward: what `peer_wait` waits for.
+  void WentOn(absl::Time now);
+  // A worker begins the batch. To compute others than before is to go on, to compute one again is
+  // not.
+  void NoteInHand(absl::Time now, const BatchKey& batch);
   void CheckWaits(absl::Time now);
   // Takes the leases of workers that compute one batch without end.
   void ExpireStalled(absl::Time now);
   void CheckPeers(absl::Time now);
   WaitKind CurrentWait() const;
   WaitText Describe(WaitKind kind) const;
+  uint32_t num_replicas() const;  // As the run file has it; 1 if it does not say.
   std::string AnyWorker() const;
   std::string PsWithoutVariables() const;
   bool Serves(uint32_t ps) const;
@@ -224,7 +236,8 @@ class TrainingSession {
   absl::Status StartAsync();
   void OnAsyncTaskLost(TaskId task, uint64_t incarnation);
   absl::Status ReportAsyncSteps(const v1::ReportStepsRequest& request);
-  void AddAsyncEvaluation(const v1::ReportEvaluationRequest& request, const EvaluationSums& sums);
+  void AddAsyncEvaluation(absl::Time now, const v1::ReportEvaluationRequest& request,
+                          const EvaluationSums& sums);
   void ReportAsyncBadBatch(const BatchKey& batch, TaskId task, uint64_t incarnation, bool certain,
                            const std::string& detail);
   void ProgressAsync(absl::Time now);
@@ -243,6 +256,8 @@ class TrainingSession {
   std::optional<EvaluationLedger> evaluations_;  // from the plan on
   std::optional<GradientNorms> norms_;           // with clipping by global norm
   std::unique_ptr<AsyncSession> async_;          // ASYNC, from the plan on
+  std::set<uint32_t> refused_workers_;           // before one was taken
+  std::string last_refusal_;
   std::vector<PsState> ps_;
   v1::RunState state_;
   uint64_t newest_step_ = 0;
@@ -251,7 +266,6 @@ class TrainingSession {
   absl::Time stop_deadline_ = absl::InfiniteFuture();
   uint64_t failed_cuts_ = 0;
   std::string last_failure_;                            // of a cut; empty: none failed
-  std::string written_directory_;                       // of the manifest that was written last
   absl::Time lines_deadline_ = absl::InfiniteFuture();  // ASYNC, of a cut whose shards are there
   absl::Time started_ = absl::InfiniteFuture();
   std::optional<uint32_t> slowest_;                // ASYNC with a clock bound: it holds others up
@@ -260,6 +274,7 @@ class TrainingSession {
   absl::Time wait_since_ = absl::InfinitePast();
   absl::Time wait_note_ = absl::InfiniteFuture();  // when the next note of it is due
   absl::Time progress_ = absl::InfinitePast();     // when something last went forward
+  std::set<BatchKey> in_hand_;                     // that workers had since then
   std::map<std::string, absl::Time> next_due_;
   std::vector<SessionRecord> records_;
 };

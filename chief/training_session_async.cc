@@ -25,10 +25,7 @@ absl::Status TrainingSession::StartAsync() {
   options.ledger.evaluation_blocks = plan_->evaluation_blocks;
   if (run.sync().has_clock_bound()) options.ledger.clock_bound = run.sync().clock_bound();
   options.num_ps = options_.num_ps_tasks;
-  const auto report_slice = static_cast<int>(plan_->table.report_slice());
-  if (report_slice < plan_->shard_map.owner_size()) {
-    options.reporter = plan_->shard_map.owner(report_slice);
-  }
+  options.reporter = reporter();
   options.save_every = run.checkpoint().save_every();
   if (options_.manifest.has_value()) options.resumed_cut = options_.manifest->step();
   auto async = std::make_unique<AsyncSession>(options, plan_->steps);
@@ -65,7 +62,7 @@ absl::StatusOr<v1::LeaseBatchesResponse> TrainingSession::LeaseBatches(
     return absl::InvalidArgumentError("identity.member: only workers lease batches");
   }
   if (async_ == nullptr) return absl::UnavailableError("the run has no plan yet");
-  if (request.finished_size() > 0) progress_ = now;
+  if (request.finished_size() > 0) WentOn(now);
   const bool may_lease = state_.phase() == v1::RunState::PHASE_TRAINING && !stopping_;
   v1::LeaseBatchesResponse response = async_->LeaseBatches(request, may_lease);
   Progress(now);
@@ -80,10 +77,11 @@ absl::Status TrainingSession::ReportAsyncSteps(const v1::ReportStepsRequest& req
   return absl::OkStatus();
 }
 
-void TrainingSession::AddAsyncEvaluation(const v1::ReportEvaluationRequest& request,
+void TrainingSession::AddAsyncEvaluation(absl::Time now, const v1::ReportEvaluationRequest& request,
                                          const EvaluationSums& sums) {
   const uint64_t version = request.version();
   if (!async_->ledger().FinishBlock(version, request.block())) return;
+  WentOn(now);
   evaluations_->Add(version, request.block(), sums);
   evaluations_->ForgetBelow(version);
   const std::optional<EvaluationSums> total = evaluations_->Total(version);
@@ -97,6 +95,8 @@ void TrainingSession::ReportAsyncBadBatch(const BatchKey& batch, TaskId task, ui
       certain ? ledger.Skip(batch, detail) : ledger.ReportCrash(batch, task.index, incarnation);
   if (!skipped) return;
   Note(absl::StrCat(ToString(batch), " is skipped: ", ledger.skipped().at(batch)));
+  // Who had the batch before may wake up and push it: the ps refuse it.
+  decisions_.Announce(batch);
   UpdateDecisions();
   FailIfDiverging(ledger.skipped());
 }

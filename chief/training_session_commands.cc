@@ -68,23 +68,29 @@ void TrainingSession::OnUndelivered(absl::Time now, const PsCommand& command) {
 std::vector<PsCommand> TrainingSession::TakeCommands(absl::Time now) {
   std::vector<PsCommand> commands;
   std::set<std::string> wanted;
-  auto issue = [&](uint32_t ps, absl::Duration again, auto request) {
-    if (!membership_.IsLive(TaskId{Job::kPs, ps})) return;
+  // Null: not now.
+  auto issue = [&](uint32_t ps, absl::Duration again, auto request) -> PsCommand* {
+    if (!membership_.IsLive(TaskId{Job::kPs, ps})) return nullptr;
     PsCommand command = CommandFor(ps);
     command.request = std::move(request);
     const std::string key = CommandKey(command);
     wanted.insert(key);
     absl::Time& due = next_due_.try_emplace(key, absl::InfinitePast()).first->second;
-    if (now < due) return;
+    if (now < due) return nullptr;
     due = now + again;
     commands.push_back(std::move(command));
+    return &commands.back();
   };
   const v1::RunState::Phase phase = state_.phase();
   const bool runs = phase == v1::RunState::PHASE_TRAINING || phase == v1::RunState::PHASE_STOPPING;
   if (phase == v1::RunState::PHASE_PREPARING || (runs && async_ != nullptr)) {
     for (uint32_t ps = 0; ps < ps_.size(); ++ps) {
       if (ps_[ps].loaded_lineage != state_.lineage()) {
-        issue(ps, options_.resend_load, LoadRequest());
+        v1::LoadSlicesRequest head;
+        FillIdentity(head.mutable_identity());
+        PsCommand* const load = issue(ps, options_.resend_load, std::move(head));
+        // The rest may be large: one entry for each slice.
+        if (load != nullptr) load->request = LoadRequest();
         continue;
       }
       if (async_ == nullptr) continue;

@@ -165,7 +165,7 @@ void TrainingSession::WriteManifestIfComplete(uint64_t lines_end) {
     if (stopping_ && cuts_.requested() && cuts_.requested_version() <= cut->version) {
       SetPhase(v1::RunState::PHASE_STOPPING);
     }
-    written_directory_ = write.directory;
+    if (async_ != nullptr) async_->OnManifestBegun(cut->version);
     records_.push_back(std::move(write));
   }
 }
@@ -187,9 +187,10 @@ void TrainingSession::GiveUpCut(uint64_t version, absl::string_view why) {
          absl::StatusCode::kInternal);
 }
 
-void TrainingSession::OnManifestWritten(absl::Time now, uint64_t lineage, uint64_t version,
+void TrainingSession::OnManifestWritten(absl::Time now, const ManifestToWrite& write,
                                         const absl::Status& status) {
-  const bool current = lineage == state_.lineage();
+  const uint64_t version = write.manifest.step();
+  const bool current = write.manifest.lineage() == state_.lineage();
   if (!status.ok()) {
     Note(absl::StrFormat("no checkpoint at step %d: %s", version, status.message()));
     if (current) GiveUpCut(version, status.message());
@@ -201,13 +202,55 @@ void TrainingSession::OnManifestWritten(absl::Time now, uint64_t lineage, uint64
   cuts_.OnDurable(version);
   if (async_ != nullptr) {
     // Good even if a ps was lost meanwhile, which has made the ledger forget the cut.
-    if (version > cuts_.durable_version()) cuts_.Restore(version, written_directory_);
+    if (version > cuts_.durable_version()) cuts_.Restore(version, write.directory);
     async_->OnCutDurable(version);
-    cuts_.EndRequest();
-  } else if (cuts_.requested() && cuts_.requested_version() <= version && !stopping_) {
-    cuts_.EndRequest();
   }
+  const bool is_answered = cuts_.requested() && cuts_.requested_version() <= version;
+  if (is_answered && (async_ != nullptr || !stopping_)) cuts_.EndRequest();
   Progress(now);
+}
+
+bool TrainingSession::CanCut() const {
+  const v1::RunState::Phase phase = state_.phase();
+  if (phase == v1::RunState::PHASE_TRAINING) return true;
+  if (async_ == nullptr) return phase == v1::RunState::PHASE_STOPPING && cuts_.requested();
+  return phase == v1::RunState::PHASE_PREPARING || phase == v1::RunState::PHASE_STOPPING;
+}
+
+absl::StatusOr<uint64_t> TrainingSession::RequestStop(absl::Time now,
+                                                      const v1::RequestStopRequest& request) {
+  if (!request.run_id().empty() && request.run_id() != options_.run_id) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("run_id is %s, not %s", options_.run_id, request.run_id()));
+  }
+  if (!request.stop() && !CanCut()) {
+    const std::string why = absl::StrFormat(
+        "no checkpoint can be made in %s at step %d; the newest is of step %d",
+        v1::RunState::Phase_Name(state_.phase()), newest_step(), cuts_.durable_version());
+    Note(why);  // Whoever asked by a signal reads it there.
+    return absl::FailedPreconditionError(why);
+  }
+  if (request.stop() && !stopping_) {
+    stopping_ = true;
+    stop_deadline_ = now + options_.stop_wait;
+    Note(absl::StrCat("stopping: ", request.reason()));
+  }
+  if (async_ != nullptr && state_.phase() != v1::RunState::PHASE_WAITING) {
+    async_->WantCut();
+    const uint64_t name = async_->NextCutName();
+    Progress(now);
+    return name;
+  }
+  if (state_.phase() == v1::RunState::PHASE_TRAINING) {
+    cuts_.Request(newest_step_ + 2);
+    return cuts_.requested_version();
+  }
+  if (state_.phase() == v1::RunState::PHASE_STOPPING && cuts_.requested()) {
+    return cuts_.requested_version();  // On its way.
+  }
+  if (state_.phase() == v1::RunState::PHASE_PREPARING) return newest_step_ + 2;  // Asked for then.
+  if (stopping_ && state_.phase() == v1::RunState::PHASE_WAITING) FinishIfDurable();
+  return cuts_.durable_version();
 }
 
 bool TrainingSession::RestsOn(absl::string_view directory) const {

@@ -15,6 +15,9 @@ namespace {
 
 constexpr absl::Duration kShardsWait = absl::Seconds(2);
 
+// More batches than workers have between two steps, or hold in one lease.
+constexpr size_t kMostInHand = 4096;
+
 // A duration in whole seconds: what a log line needs.
 std::string Seconds(absl::Duration duration) {
   return absl::FormatDuration(absl::Trunc(duration, absl::Seconds(1)));
@@ -37,9 +40,7 @@ void TrainingSession::UpdateWaitingFor() {
   for (uint32_t i = 0; i < ps_.size(); ++i) {
     if (!membership_.IsLive(TaskId{Job::kPs, i})) missing.push_back(absl::StrCat("ps/", i));
   }
-  const uint32_t replicas =
-      options_.run.deployment().has_num_replicas() ? options_.run.deployment().num_replicas() : 1;
-  for (uint32_t i = 0; i < replicas; ++i) {
+  for (uint32_t i = 0; i < num_replicas(); ++i) {
     if (!membership_.IsLive(TaskId{Job::kWorker, i})) missing.push_back(absl::StrCat("worker/", i));
   }
   if (std::equal(missing.begin(), missing.end(), state_.waiting_for().begin(),
@@ -47,6 +48,16 @@ void TrainingSession::UpdateWaitingFor() {
     return;
   state_.mutable_waiting_for()->Assign(missing.begin(), missing.end());
   Changed();
+}
+
+void TrainingSession::WentOn(absl::Time now) {
+  progress_ = now;
+  in_hand_.clear();
+}
+
+void TrainingSession::NoteInHand(absl::Time now, const BatchKey& batch) {
+  if (plan_ == nullptr || !plan_->steps.Covers(batch) || in_hand_.size() >= kMostInHand) return;
+  if (in_hand_.insert(batch).second) progress_ = now;
 }
 
 void TrainingSession::ExpireStalled(absl::Time now) {
@@ -68,9 +79,13 @@ void TrainingSession::ExpireStalled(absl::Time now) {
   }
 }
 
-std::string TrainingSession::AnyWorker() const {
+uint32_t TrainingSession::num_replicas() const {
   const v1::DeploymentOptions& deployment = options_.run.deployment();
-  const uint32_t replicas = deployment.has_num_replicas() ? deployment.num_replicas() : 1;
+  return deployment.has_num_replicas() ? deployment.num_replicas() : 1;
+}
+
+std::string TrainingSession::AnyWorker() const {
+  const uint32_t replicas = num_replicas();
   return replicas <= 1 ? "worker/0" : absl::StrCat("any of worker/0 to worker/", replicas - 1);
 }
 
@@ -118,7 +133,9 @@ TrainingSession::WaitText TrainingSession::Describe(WaitKind kind) const {
         if (!membership_.IsLive(TaskId{Job::kPs, i})) names.push_back(absl::StrCat("ps/", i));
       }
       if (state_.workers().empty()) names.push_back(AnyWorker());
-      return {absl::StrJoin(names, ", "), "to register", "start them with this chief's address"};
+      std::string remedy = "start them with this chief's address";
+      if (!last_refusal_.empty()) absl::StrAppend(&remedy, " (", last_refusal_, ")");
+      return {absl::StrJoin(names, ", "), "to register", std::move(remedy)};
     }
     case WaitKind::kVariables:
       return {PsWithoutVariables(),

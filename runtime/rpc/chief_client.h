@@ -4,6 +4,8 @@
 #ifndef SHOAL_RUNTIME_RPC_CHIEF_CLIENT_H_
 #define SHOAL_RUNTIME_RPC_CHIEF_CLIENT_H_
 
+#include <functional>
+
 #include "absl/status/status.h"
 
 namespace shoal {
@@ -40,6 +42,14 @@ class ChiefClient {
 
   virtual absl::Status RegisterTask(const v1::RegisterTaskRequest& request,
                                     v1::RegisterTaskResponse* response) = 0;
+  // As RegisterTask, for whoever serves this object to others. A call may wait for a place to
+  // become free: nobody is registered for a caller that `is_gone`, CANCELLED. It is asked often,
+  // with locks held.
+  virtual absl::Status RegisterFor(const std::function<bool()>& /*is_gone*/,
+                                   const v1::RegisterTaskRequest& request,
+                                   v1::RegisterTaskResponse* response) {
+    return RegisterTask(request, response);
+  }
   virtual absl::Status Heartbeat(const v1::HeartbeatRequest& request,
                                  v1::HeartbeatResponse* response) = 0;
   virtual absl::Status ReportSteps(const v1::ReportStepsRequest& request,

@@ -34,7 +34,14 @@ class GrpcChiefService : public v1::ChiefService::Service {
                             v1::RegisterTaskResponse* response) override {
     const absl::Status allowed = CheckSender(*context, request->identity());
     if (!allowed.ok()) return Refused(allowed);
-    return ToGrpcStatus(target_->RegisterTask(*request, response));
+    const auto is_gone = [context] { return context->IsCancelled(); };
+    const absl::Status status = target_->RegisterFor(is_gone, *request, response);
+    if (status.ok() && is_gone()) {
+      v1::Identity registered = request->identity();
+      registered.set_incarnation(response->incarnation());
+      target_->OnDisconnect(registered);
+    }
+    return ToGrpcStatus(status);
   }
   grpc::Status Heartbeat(grpc::ServerContext* context, const v1::HeartbeatRequest* request,
                          v1::HeartbeatResponse* response) override {

@@ -10,7 +10,6 @@ namespace shoal {
 namespace {
 
 // Bounds what a stranger can make the receiver remember.
-constexpr uint32_t kMaxMemberIndex = 1 << 16;
 
 }  // namespace
 

@@ -15,6 +15,9 @@ namespace v1 {
 class Identity;
 }
 
+// No task has this index or a higher one: what is remembered of each is bounded.
+inline constexpr uint32_t kMaxMemberIndex = 1 << 16;
+
 // What the receiver knows: its run, the highest term and incarnations it has seen, its own
 // incarnation and lineage. A refused message changes none of it. Not thread-safe.
 class ReceiverRules {

@@ -222,8 +222,7 @@ void SyncSimulation::WriteManifest(const ManifestToWrite& write) {
     if (manifest.lineage() == world_.session->state().lineage()) {
       world_.disk.WriteManifest(write.directory, manifest);
     }
-    world_.session->OnManifestWritten(world_.network.now(), manifest.lineage(), manifest.step(),
-                                      absl::OkStatus());
+    world_.session->OnManifestWritten(world_.network.now(), write, absl::OkStatus());
   });
 }
 

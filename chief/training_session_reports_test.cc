@@ -1,0 +1,188 @@
+// Who may register and report, and what.
+#include <memory>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "chief/training_session_testing.h"
+#include "runtime/process/protocol_version.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST_F(TrainingSessionTest, AProgramOfAnotherProtocolIsRefused) {
+  v1::RegisterTaskRequest request;
+  *request.mutable_identity()->mutable_member() = MemberOf(v1::JOB_PS, 0);
+  request.set_nonce("nonce");
+  request.set_protocol(kProtocolVersion + 1);
+  const absl::Status status = session_->Register(now_, request).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("ps/0 speaks protocol 2, the chief 1; build both programs"));
+  request.set_protocol(kProtocolVersion);
+  EXPECT_TRUE(session_->Register(now_, request).ok());
+}
+
+TEST_F(TrainingSessionTest, ATaskBeyondTheRunsNumbersIsRefused) {
+  for (const v1::Job job : {v1::JOB_PS, v1::JOB_WORKER}) {
+    v1::RegisterTaskRequest request;
+    *request.mutable_identity()->mutable_member() = MemberOf(job, 2);
+    request.set_nonce("nonce");
+    const absl::Status status = session_->Register(now_, request).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("=2; use a --task_index below it"));
+  }
+  EXPECT_EQ(session_->Status(now_).tasks_size(), 0);
+}
+
+TEST_F(TrainingSessionTest, NoTaskHasAnIndexBeyondAllBounds) {
+  TrainingSession::Options options = DefaultOptions();
+  options.run.mutable_deployment()->clear_num_replicas();
+  session_ = std::make_unique<TrainingSession>(options);
+  const auto request = RequestOf(v1::JOB_WORKER, 1 << 16, "nonce");
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->Register(now_, request).status()));
+  EXPECT_EQ(session_->Status(now_).tasks_size(), 0);
+}
+
+TEST_F(TrainingSessionTest, AnEvaluatorIsNoMember) {
+  v1::RegisterTaskRequest request;
+  *request.mutable_identity()->mutable_member() = MemberOf(v1::JOB_EVALUATOR, 0);
+  request.set_protocol(kProtocolVersion);
+  const auto response = session_->Register(now_, request);
+  EXPECT_EQ(response.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(response.status().message()), HasSubstr("evaluator/0 registers"));
+  EXPECT_THAT(session_->Status(now_).tasks_size(), 0);
+}
+
+TEST_F(TrainingSessionTest, AMemberOfAHigherTermEndsThisChief) {
+  StartTraining();
+  v1::HeartbeatRequest request;
+  *request.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
+  request.mutable_identity()->set_term(5);
+  EXPECT_TRUE(absl::IsAborted(session_->Heartbeat(now_, request)));
+  EXPECT_EQ(session_->failure().message(),
+            "a newer chief, of term 5, has taken this run over; this one, of term 1, ends and "
+            "writes nothing more");
+}
+
+TEST_F(TrainingSessionTest, APsReportsNothingBeforeThereIsAPlan) {
+  Register(v1::JOB_PS, 0);
+  v1::ReportStepsRequest steps;
+  *steps.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
+  steps.add_steps()->set_step(1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(session_->ReportSteps(now_, steps)));
+  v1::ReportShardRequest shard;
+  *shard.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
+  shard.set_version(1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(session_->ReportShard(now_, shard)));
+  EXPECT_EQ(session_->newest_step(), 0u);
+}
+
+TEST_F(TrainingSessionTest, StepsAreTakenFromThePsThatCountsThemOnly) {
+  StartTraining();
+  v1::ReportStepsRequest steps;
+  steps.add_steps()->set_step(1);
+  for (const auto& [job, index] : {all_[1], all_[2]}) {
+    *steps.mutable_identity() = IdentityOf(job, index);
+    EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportSteps(now_, steps))) << index;
+  }
+  *steps.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
+  steps.mutable_steps(0)->set_step(0);
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportSteps(now_, steps)));
+  EXPECT_EQ(session_->newest_step(), 0u);
+  steps.mutable_steps(0)->set_step(1);
+  EXPECT_TRUE(session_->ReportSteps(now_, steps).ok());
+}
+
+TEST_F(TrainingSessionTest, WhatTheRunDoesNotHaveIsNotRemembered) {
+  evaluation_blocks_ = 2;
+  StartTraining();
+  v1::ReportEvaluationRequest evaluation;
+  *evaluation.mutable_identity() = IdentityOf(v1::JOB_WORKER, 0);
+  evaluation.set_version(session_->plan()->last_step + 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportEvaluation(now_, evaluation)));
+  evaluation.set_version(session_->plan()->last_step);
+  EXPECT_TRUE(session_->ReportEvaluation(now_, evaluation).ok());
+  evaluation.set_block(2);
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportEvaluation(now_, evaluation)));
+  v1::ReportNormsRequest norms;
+  *norms.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
+  norms.add_slices(2);
+  norms.add_squared_norms(1);
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportNorms(now_, norms)));
+  norms.set_slices(0, 0);
+  norms.set_step(session_->plan()->last_step + 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportNorms(now_, norms)));
+  v1::ReportShardRequest shard;
+  *shard.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
+  shard.set_version(session_->plan()->last_step + 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportShard(now_, shard)));
+}
+
+TEST_F(TrainingSessionTest, NormsAreTakenFromTheLivePsOfThisLineageOnly) {
+  StartTraining();
+  v1::ReportNormsRequest good;
+  *good.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
+  good.set_step(0);
+  for (const uint32_t slice : {0u, 1u}) {
+    good.add_slices(slice);
+    good.add_squared_norms(4);
+  }
+  const auto refused = [&](auto change) {
+    v1::ReportNormsRequest bad = good;
+    change(bad.mutable_identity());
+    return session_->ReportNorms(now_, bad).code();
+  };
+  using Code = absl::StatusCode;
+  EXPECT_EQ(refused([](v1::Identity* i) { i->set_run_id("other"); }), Code::kFailedPrecondition);
+  EXPECT_EQ(refused([](v1::Identity* i) { i->set_term(0); }), Code::kAborted);
+  EXPECT_EQ(refused([](v1::Identity* i) { i->set_incarnation(99); }), Code::kAborted);
+  EXPECT_EQ(refused([](v1::Identity* i) { i->set_lineage(99); }), Code::kAborted);
+  EXPECT_EQ(refused([&](v1::Identity* i) { *i = IdentityOf(v1::JOB_WORKER, 0); }),
+            Code::kInvalidArgument);
+  EXPECT_FALSE(session_->NormScale(session_->state().lineage(), 0).has_value());
+  EXPECT_TRUE(session_->ReportNorms(now_, good).ok());
+  EXPECT_TRUE(session_->NormScale(session_->state().lineage(), 0).has_value());
+}
+
+TEST_F(TrainingSessionTest, ABadBatchThatTheRunDoesNotHaveIsRefused) {
+  v1::ReportBadBatchRequest report;
+  report.mutable_died()->set_job(v1::JOB_WORKER);
+  report.mutable_batch()->set_index(1);
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportBadBatch(now_, report))) << "no plan yet";
+  StartTraining();
+  EXPECT_TRUE(session_->ReportBadBatch(now_, report).ok());
+  report.mutable_batch()->set_index(8);
+  const absl::Status status = session_->ReportBadBatch(now_, report);
+  EXPECT_EQ(status.message(), "batch: this run has no batch 8 of epoch 0 to compute");
+  report.mutable_batch()->set_index(1);
+  report.mutable_died()->set_job(v1::JOB_PS);
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportBadBatch(now_, report)));
+  report.mutable_died()->set_job(v1::JOB_WORKER);
+  report.mutable_identity()->set_run_id("other");
+  EXPECT_TRUE(absl::IsFailedPrecondition(session_->ReportBadBatch(now_, report)));
+  EXPECT_TRUE(session_->TakeCommands(now_).empty());
+}
+
+TEST_F(TrainingSessionTest, ASliceThatIsNotFiniteEndsTheRunAndNamesTheVariable) {
+  StartTraining();
+  v1::ReportStepsRequest report;
+  *report.mutable_identity() = IdentityOf(v1::JOB_PS, 1);
+  v1::PoisonedSlice* poisoned = report.add_poisoned();
+  poisoned->set_slice(99);
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportSteps(now_, report)));
+  EXPECT_TRUE(session_->failure().ok());
+  poisoned->set_slice(1);
+  poisoned->set_step(3);
+  poisoned->set_learning_rate(2.5);
+  ASSERT_TRUE(session_->ReportSteps(now_, report).ok());
+  EXPECT_EQ(session_->failure().message(),
+            "variable b is not finite after the update of step 3: training diverges; lower "
+            "--learning_rate (2.5 there) or clip gradients. There is no checkpoint yet");
+}
+
+}  // namespace
+}  // namespace shoal
