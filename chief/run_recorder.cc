@@ -198,6 +198,7 @@ Summary RunRecorder::figures() const {
   MutexLock lock(&mutex_);
   Summary summary;
   summary.steps = steps_;
+  summary.first_step = options_.first_step;
   summary.examples = examples_;
   summary.seconds = absl::ToDoubleSeconds(options_.clock->Now() - created_);
   if (last_step_time_ > training_since_) {

@@ -37,15 +37,13 @@ absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(FileSystem* file_sys
   return names;
 }
 
-absl::StatusOr<CheckpointName> Choose(const std::vector<CheckpointName>& names,
-                                      absl::optional<uint64_t> step) {
-  if (!step.has_value()) return names[0];
+absl::StatusOr<CheckpointName> Choose(const std::vector<CheckpointName>& names, uint64_t step) {
   std::vector<uint64_t> steps;
   for (const CheckpointName& name : names) {
-    if (name.step == *step) return name;
+    if (name.step == step) return name;
     steps.push_back(name.step);
   }
-  return absl::NotFoundError(absl::StrCat("--step: there is no checkpoint of step ", *step,
+  return absl::NotFoundError(absl::StrCat("--step: there is no checkpoint of step ", step,
                                           "; there are those of ", absl::StrJoin(steps, ", ")));
 }
 
@@ -60,36 +58,49 @@ void AppendVariables(const v1::Manifest& manifest, const SliceTable& slices, std
   }
 }
 
-}  // namespace
-
-absl::StatusOr<std::string> InspectRun(FileSystem* file_system, const std::string& run_directory,
-                                       absl::optional<uint64_t> step) {
-  const std::string root = absl::StrCat(run_directory, "/checkpoints");
-  ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, ListCheckpoints(file_system, root));
-  ASSIGN_OR_RETURN(const CheckpointName chosen, Choose(names, step));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
-                   Checkpoint::Open(*file_system, absl::StrCat(root, "/", chosen.ToString()),
-                                    Checkpoint::Verify::kEverything));
-  const v1::Manifest& manifest = checkpoint->manifest();
-  std::string text;
-  for (const CheckpointName& name : names) {
-    absl::StrAppend(&text, name.ToString() == chosen.ToString() ? "* " : "  ", name.ToString(),
-                    "\n");
-  }
+void AppendCheckpoint(const Checkpoint& checkpoint, std::string* text) {
+  const v1::Manifest& manifest = checkpoint.manifest();
   absl::StrAppendFormat(
-      &text,
+      text,
       "\nstep %d%s, %s, %d batches skipped\nrun %s, term %d, lineage %d, seed %d\nmade %s\n\n",
       manifest.step(), manifest.finished() ? " (finished)" : "",
       manifest.synchronous() ? "synchronous" : "asynchronous", manifest.skipped_size(),
       manifest.run_id(), manifest.term(), manifest.lineage(), manifest.seed(),
       absl::FormatTime(absl::FromUnixSeconds(manifest.created_unix_seconds()),
                        absl::UTCTimeZone()));
-  AppendVariables(manifest, checkpoint->slices(), &text);
-  absl::StrAppend(&text, "\n");
+  AppendVariables(manifest, checkpoint.slices(), text);
+  absl::StrAppend(text, "\n");
   for (const v1::ShardFile& shard : manifest.shards()) {
-    absl::StrAppendFormat(&text, "%-40s %10d bytes, verified\n", shard.name(), shard.bytes());
+    absl::StrAppendFormat(text, "%-40s %10d bytes, verified\n", shard.name(), shard.bytes());
   }
-  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<RunReport> InspectRun(FileSystem* file_system, const std::string& run_directory,
+                                     absl::optional<uint64_t> step) {
+  const std::string root = absl::StrCat(run_directory, "/checkpoints");
+  ASSIGN_OR_RETURN(std::vector<CheckpointName> names, ListCheckpoints(file_system, root));
+  if (step.has_value()) {
+    ASSIGN_OR_RETURN(const CheckpointName chosen, Choose(names, *step));
+    names = {chosen};
+  }
+  RunReport report;
+  std::unique_ptr<Checkpoint> described;  // The newest that is whole.
+  for (const CheckpointName& name : names) {
+    absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(
+        *file_system, absl::StrCat(root, "/", name.ToString()), Checkpoint::Verify::kEverything);
+    const bool is_newest = checkpoint.ok() && described == nullptr;
+    absl::StrAppend(&report.text, is_newest ? "* " : "  ", name.ToString());
+    if (!checkpoint.ok()) {
+      absl::StrAppend(&report.text, "  damaged: ", checkpoint.status().message());
+      if (report.damage.ok()) report.damage = checkpoint.status();
+    }
+    absl::StrAppend(&report.text, "\n");
+    if (is_newest) described = *std::move(checkpoint);
+  }
+  if (described != nullptr) AppendCheckpoint(*described, &report.text);
+  return report;
 }
 
 int InspectMain(absl::Span<const std::string> args) {
@@ -102,9 +113,10 @@ int InspectMain(absl::Span<const std::string> args) {
   if (line->help) {
     std::printf(
         "usage: shoal inspect --out=DIR [--step=N]\n\n"
-        "Lists the checkpoints of a run, and of one its variables and files, verified.\n\n"
+        "Verifies every byte of a run's checkpoints; lists them, damaged ones too, and variables\n"
+        "and files of the newest that is whole. Exit code 65: something is damaged.\n\n"
         "  --out=DIR   the run's directory (or --run=DIR/run.textproto)\n"
-        "  --step=N    the checkpoint of this step; default: the newest\n");
+        "  --step=N    only the checkpoint of this step\n");
     return kExitDone;
   }
   if (!line->arguments.empty()) {
@@ -114,10 +126,11 @@ int InspectMain(absl::Span<const std::string> args) {
     return fail(Broken("--out", "is missing; name the directory of a run"));
   }
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
-  const absl::StatusOr<std::string> report =
+  const absl::StatusOr<RunReport> report =
       InspectRun(file_system.get(), line->run.out(), line->task.checkpoint_step);
   if (!report.ok()) return fail(report.status());
-  std::fputs(report->c_str(), stdout);
+  std::fputs(report->text.c_str(), stdout);
+  if (!report->damage.ok()) return fail(report->damage);
   return kExitDone;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
@@ -16,11 +17,15 @@ class FileSystem;
 // Prints the report to standard output; returns the exit code.
 int InspectMain(absl::Span<const std::string> args);
 
-// The run's checkpoints, and of the one at `step` (the newest, if absent): its variables and
-// shards, after every byte has been verified. NotFound: no such directory or checkpoint. DataLoss:
-// damaged.
-absl::StatusOr<std::string> InspectRun(FileSystem* file_system, const std::string& run_directory,
-                                       absl::optional<uint64_t> step);
+struct RunReport {
+  std::string text;
+  absl::Status damage;  // What is wrong with the newest checkpoint that is not whole, if any.
+};
+
+// The run's checkpoints (only the one at `step`, if given), every byte verified, and variables and
+// shards of the newest that is whole. NotFound: no such directory or checkpoint.
+absl::StatusOr<RunReport> InspectRun(FileSystem* file_system, const std::string& run_directory,
+                                     absl::optional<uint64_t> step);
 
 }  // namespace shoal
 

@@ -34,33 +34,39 @@ class InspectCommandTest : public ::testing::Test {
 };
 
 TEST_F(InspectCommandTest, TellsOfTheNewestCheckpoint) {
-  const absl::StatusOr<std::string> report = InspectRun(file_system_.get(), out_, absl::nullopt);
+  const absl::StatusOr<RunReport> report = InspectRun(file_system_.get(), out_, absl::nullopt);
   ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_THAT(*report, HasSubstr("* ckpt-20-"));
-  EXPECT_THAT(*report, HasSubstr("  ckpt-10-"));
-  EXPECT_THAT(*report, HasSubstr("step 20"));
-  EXPECT_THAT(*report, HasSubstr("shard-00001-of-00002.safetensors"));
-  EXPECT_THAT(*report, HasSubstr("bytes, verified"));
-  EXPECT_THAT(*report, HasSubstr(TestVariables()[0].name()));
+  EXPECT_THAT(report->text, HasSubstr("* ckpt-20-"));
+  EXPECT_THAT(report->text, HasSubstr("  ckpt-10-"));
+  EXPECT_THAT(report->text, HasSubstr("step 20"));
+  EXPECT_THAT(report->text, HasSubstr("shard-00001-of-00002.safetensors"));
+  EXPECT_THAT(report->text, HasSubstr("bytes, verified"));
+  EXPECT_THAT(report->text, HasSubstr(TestVariables()[0].name()));
 }
 
 TEST_F(InspectCommandTest, AnotherStepMayBeAskedFor) {
-  EXPECT_THAT(*InspectRun(file_system_.get(), out_, 10), HasSubstr("* ckpt-10-"));
+  EXPECT_THAT(InspectRun(file_system_.get(), out_, 10)->text, HasSubstr("* ckpt-10-"));
   EXPECT_THAT(
       InspectRun(file_system_.get(), out_, 11),
       StatusIs(absl::StatusCode::kNotFound,
                HasSubstr("--step: there is no checkpoint of step 11; there are those of 20, 10")));
 }
 
-TEST_F(InspectCommandTest, DamageIsFound) {
+TEST_F(InspectCommandTest, DamageIsFoundAndWhatIsWholeIsListed) {
   const std::string shard =
       out_ + "/checkpoints/" + TestName(options_).ToString() + "/shard-00000-of-00002.safetensors";
   std::fstream file(shard, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(-1, std::ios::end);
   file.put('\x7f');
   file.close();
-  EXPECT_THAT(InspectRun(file_system_.get(), out_, absl::nullopt),
+  const absl::StatusOr<RunReport> report = InspectRun(file_system_.get(), out_, absl::nullopt);
+  ASSERT_OK(report.status());
+  EXPECT_THAT(report->damage,
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("shard-00000-of-00002.safetensors")));
+  // The one before it is described.
+  EXPECT_THAT(report->text, HasSubstr("  damaged: "));
+  EXPECT_THAT(report->text, HasSubstr("* ckpt-10-"));
+  EXPECT_EQ(InspectMain({"--out=" + out_}), 65);
 }
 
 TEST_F(InspectCommandTest, BadDirectoriesAreNamedAndNotMade) {

@@ -35,6 +35,14 @@ std::string GoOn(const Summary& summary, const v1::RunConfig& run, const std::st
   return absl::StrCat(command, " --run=", AsShellWord(run.out() + "/run.textproto"), more);
 }
 
+// Where the run's directory is now; the summary has the path that it was written to.
+void PrintCheckpoint(const Summary& summary, const std::string& out) {
+  if (!summary.checkpoint.has_value()) return;
+  const std::string& written = *summary.checkpoint;
+  std::printf("checkpoint:    %s/checkpoints/%s\n", out.c_str(),
+              written.substr(written.rfind('/') + 1).c_str());
+}
+
 }  // namespace
 
 std::string AsShellWord(const std::string& text) {
@@ -55,6 +63,11 @@ void PrintSummary(const Summary& summary, const v1::RunConfig& run, const std::s
   if (summary.epochs.value_or(0) > 0) {
     absl::StrAppend(&trained, ", ", Count(*summary.epochs, "epoch"));
   }
+  // A run that went on: time and rate are of what it added.
+  const uint64_t before = summary.first_step.value_or(0);
+  if (before > 0 && summary.steps >= before && summary.train_seconds.has_value()) {
+    absl::StrAppend(&trained, "; now ", Count(summary.steps - before, "step"));
+  }
   if (summary.train_seconds.has_value()) {
     absl::StrAppendFormat(&trained, " in %.1f s", *summary.train_seconds);
   }
@@ -68,16 +81,14 @@ void PrintSummary(const Summary& summary, const v1::RunConfig& run, const std::s
                     ? "1 batch"
                     : absl::StrCat(*summary.skipped_batches, " batches").c_str());
   }
-  if (summary.checkpoint.has_value()) {
-    std::printf("checkpoint:    %s\n", summary.checkpoint->c_str());
-  }
+  PrintCheckpoint(summary, out);
   std::printf("metrics:       %s/metrics.jsonl\n", out.c_str());
   std::printf("go on:         %s\n", GoOn(summary, run, command).c_str());
 }
 
 void PrintHowToGoOn(const Summary& summary, const v1::RunConfig& run, const std::string& command) {
   if (!summary.checkpoint.has_value()) return;
-  std::printf("checkpoint:    %s\n", summary.checkpoint->c_str());
+  PrintCheckpoint(summary, run.out());
   std::printf("go on:         %s\n", GoOn(summary, run, command).c_str());
 }
 

@@ -290,7 +290,7 @@ absl::StatusOr<v1::RunConfig> ResolveHere(const TrainRoles& roles, const Command
   flags->command = CommandToGoOn(roles, line.task, directory, flags->of_tasks);
   flags->metrics_address = line.task.metrics_address;
   flags->may_show_pages = MayShowPages(line.task);
-  ASSIGN_OR_RETURN(v1::RunConfig run, ResolveTrainRun(line, directory, absl::Now()));
+  ASSIGN_OR_RETURN(v1::RunConfig run, ResolveTrainRun(line, directory, absl::Now(), getpid()));
   if (roles.place) {
     ASSIGN_OR_RETURN(flags->places, roles.place(line.task, run, directory));
   }
@@ -300,8 +300,8 @@ absl::StatusOr<v1::RunConfig> ResolveHere(const TrainRoles& roles, const Command
 }  // namespace
 
 absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
-                                              const std::string& working_directory,
-                                              absl::Time now) {
+                                              const std::string& working_directory, absl::Time now,
+                                              int process_id) {
   if (!line.arguments.empty()) {
     return Broken(line.arguments[0], "is no flag; this command takes only flags, see --help");
   }
@@ -310,8 +310,10 @@ absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
   RETURN_IF_ERROR(ValidateRunConfig(run));
   RETURN_IF_ERROR(CheckMetricsAddress(line.task.metrics_address, MayShowPages(line.task)));
   if (run.out().empty()) {
+    // The process keeps runs apart that start in the same second.
     run.set_out(absl::StrCat("runs/", run.name(), "-",
-                             absl::FormatTime("%Y%m%d-%H%M%S", now, absl::LocalTimeZone())));
+                             absl::FormatTime("%Y%m%d-%H%M%S", now, absl::LocalTimeZone()), "-",
+                             process_id));
   }
   MakePathsAbsolute(working_directory, &run);
   return run;
@@ -370,7 +372,7 @@ std::string TrainHelp() {
       "  shoal train --run=deploy/runs/fashion_cnn.textproto --num_ps_tasks=3 --num_replicas=4\n"
       "  shoal train --run=deploy/runs/fashion_mlp.textproto --nosync_replicas --max_staleness=8\n"
       "  shoal train --run=deploy/runs/fashion_mlp.textproto --num_ps_tasks=0     (one process)\n"
-      "  shoal train --run=runs/fashion_cnn-20260101-120000/run.textproto --num_epochs=5\n\n",
+      "  shoal train --run=runs/fashion_cnn-20260101-120000-4711/run.textproto --num_epochs=5\n\n",
       FlagHelp(kScopeTrain), kExitCodes);
 }
 

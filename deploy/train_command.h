@@ -50,9 +50,10 @@ struct TrainRoles {
 int TrainMain(const TrainRoles& roles, absl::Span<const std::string> args);
 
 // The pure part: the run, resolved and validated, with an absolute `out`, by default
-// runs/NAME-TIME below `working_directory`.
+// runs/NAME-TIME-PROCESS below `working_directory`.
 absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
-                                              const std::string& working_directory, absl::Time now);
+                                              const std::string& working_directory, absl::Time now,
+                                              int process_id);
 
 std::string TrainHelp();
 std::string LaunchHelp();

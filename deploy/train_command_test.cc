@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 
 #include "base/file_system.h"
+#include "base/status_matchers.h"
 #include "base/unique_fd.h"
 #include "deploy/task_places.h"
 #include "runtime/config/flags.h"
@@ -20,6 +21,7 @@
 namespace shoal {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -27,7 +29,7 @@ using ::testing::StartsWith;
 absl::StatusOr<v1::RunConfig> Resolve(const std::vector<std::string>& args) {
   const absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeTrain, args);
   if (!line.ok()) return line.status();
-  return ResolveTrainRun(*line, "/home/me", absl::FromUnixSeconds(0));
+  return ResolveTrainRun(*line, "/home/me", absl::FromUnixSeconds(0), 7);
 }
 
 class TrainCommandTest : public ::testing::Test {
@@ -74,6 +76,7 @@ TEST(ResolveTrainRunTest, DefaultsAreTwoPsTwoWorkersAndADirectoryOfItsOwn) {
   EXPECT_EQ(run->deployment().num_ps_tasks(), 2u);
   EXPECT_EQ(run->deployment().num_replicas(), 2u);
   EXPECT_THAT(run->out(), StartsWith("/home/me/runs/mlp-19"));
+  EXPECT_THAT(run->out(), EndsWith("-7"));  // Two that start in one second share nothing.
   EXPECT_EQ(Resolve({"--model=mlp", "--num_epochs=1", "--out=x"})->out(), "/home/me/x");
   EXPECT_EQ(Resolve({"--model=mlp", "--num_epochs=1", "--out=/x"})->out(), "/x");
   EXPECT_THAT(Resolve({"x"}).status().message(), HasSubstr("x: is no flag"));
@@ -92,6 +95,22 @@ TEST_F(TrainCommandTest, OneProcessLeavesItsFilesAndPrintsWhatItCameTo) {
   // The run file it left can be run again.
   EXPECT_EQ(TrainMain(roles_, {"--run=" + out_ + "/run.textproto"}), 0);
   EXPECT_EQ(runs_, 2);
+}
+
+TEST_F(TrainCommandTest, OfARunThatWentOnTimeAndRateAreOfWhatItAdded) {
+  ASSERT_EQ(Train(), 0);
+  Summary summary = *ReadSummary(file_system_.get(), out_);
+  summary.first_step = 1;
+  summary.train_seconds = 2;
+  // The directory was moved since.
+  summary.checkpoint = "/gone/checkpoints/ckpt-3";
+  ASSERT_OK(WriteSummary(file_system_.get(), out_, summary));
+  finished_ = true;
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(Train(), 0);
+  const std::string printed = ::testing::internal::GetCapturedStdout();
+  EXPECT_THAT(printed, HasSubstr("trained:       3 steps; now 2 steps in 2.0 s"));
+  EXPECT_THAT(printed, HasSubstr("checkpoint:    " + out_ + "/checkpoints/ckpt-3\n"));
 }
 
 TEST_F(TrainCommandTest, HowToGoOnNamesTheLimitAndIsQuoted) {

@@ -133,7 +133,8 @@ TEST(SummaryTest, AbsentValuesAreNullAndItIsReadBack) {
   EXPECT_EQ(
       SummaryJson(summary),
       "{\"status\": \"stopped\", \"exit_reason\": \"Ctrl-C \\\"twice\\\"\\u000a\", \"steps\": "
-      "12, \"epochs\": null, \"examples\": null, \"skipped_batches\": 4, \"seconds\": null, "
+      "12, \"epochs\": null, \"first_step\": null, \"examples\": null, \"skipped_batches\": 4, "
+      "\"seconds\": null, "
       "\"train_seconds\": null, "
       "\"examples_per_second\": null, \"final_loss\": null, \"test_loss\": null, "
       "\"test_accuracy\": 0.9, \"checkpoint\": null}\n");

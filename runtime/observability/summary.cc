@@ -26,6 +26,7 @@ std::string SummaryJson(const Summary& summary) {
       .Add("exit_reason", absl::string_view(summary.exit_reason))
       .Add("steps", summary.steps)
       .Add("epochs", summary.epochs)
+      .Add("first_step", summary.first_step)
       .Add("examples", summary.examples)
       .Add("skipped_batches", summary.skipped_batches)
       .Add("seconds", summary.seconds)
@@ -60,6 +61,7 @@ absl::StatusOr<Summary> ReadSummary(FileSystem* file_system, const std::string& 
   uint64_t whole = 0;
   double number = 0;
   if (absl::SimpleAtoi((*fields)["steps"], &whole)) summary.steps = whole;
+  if (absl::SimpleAtoi((*fields)["first_step"], &whole)) summary.first_step = whole;
   if (absl::SimpleAtoi((*fields)["examples"], &whole)) summary.examples = whole;
   if (absl::SimpleAtoi((*fields)["skipped_batches"], &whole)) summary.skipped_batches = whole;
   const std::pair<const char*, absl::optional<double>*> numbers[] = {

@@ -14,11 +14,12 @@ namespace shoal {
 class FileSystem;
 
 struct Summary {
-  std::string status;                 // "finished", "stopped" or "failed"
-  std::string exit_reason;            // In words.
-  uint64_t steps = 0;                 // Applied updates over the whole run.
-  absl::optional<double> epochs;      // Passed through, over the whole run; may be a fraction.
-  absl::optional<uint64_t> examples;  // Trained on in this start of the run.
+  std::string status;                   // "finished", "stopped" or "failed"
+  std::string exit_reason;              // In words.
+  uint64_t steps = 0;                   // Applied updates over the whole run.
+  absl::optional<double> epochs;        // Passed through, over the whole run; may be a fraction.
+  absl::optional<uint64_t> first_step;  // Applied before this start: where it went on from.
+  absl::optional<uint64_t> examples;    // Trained on in this start of the run.
   // Left out of the whole run, for ever: not finite, or workers crashed on them.
   absl::optional<uint64_t> skipped_batches;
   absl::optional<double> seconds;        // Of this start, from the chief's start to its end.
