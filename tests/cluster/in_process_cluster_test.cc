@@ -184,6 +184,58 @@ TEST_F(InProcessClusterTest, TheSummaryCountsEveryExampleOnce) {
   EXPECT_TRUE(summary->test_accuracy.has_value());
 }
 
+// Instead of kRun's layers.
+constexpr char kConvolutional[] = R"pb(
+  model {
+    layer { reshape { shape: 3 shape: 2 shape: 2 } }
+    layer { convolution { channels: 16 kernel: 3 activation: ACTIVATION_KIND_RELU } }
+    layer { batch_norm {} }
+    layer { flatten {} }
+    layer { dense { units: 5 } }
+  }
+)pb";
+
+TEST_F(InProcessClusterTest, Bfloat16GivesTheSameBytesOnAnyTasksAndLearnsAsFloat32Does) {
+  const v1::RunConfig convolutional = *ParseRunConfig(kConvolutional, "convolutional");
+  std::vector<Values> values;
+  std::vector<double> accuracies;
+  for (const char* compute_dtype : {"float32", "bfloat16", "bfloat16"}) {
+    v1::RunConfig run = Config("num_epochs: 12");
+    *run.mutable_model() = convolutional.model();
+    run.set_compute_dtype(compute_dtype);
+    ResolveDefaults(TaskCounts(), &run);
+    const uint32_t num_tasks = values.size() == 1 ? 1 : 2;
+    ASSERT_TRUE(IsOkStatus(Train(run, num_tasks, num_tasks)));
+    values.push_back(ValuesOf(run));
+    accuracies.push_back(ReadSummary(files_.get(), run.out())->test_accuracy.value_or(0));
+  }
+  EXPECT_EQ(values[1], values[2]);
+  EXPECT_NE(values[0], values[1]);
+  EXPECT_GT(accuracies[0], 0.8);
+  EXPECT_NEAR(accuracies[1], accuracies[0], 0.05);
+}
+
+// 5 steps an epoch.
+TEST_F(InProcessClusterTest, AResumeWithAnotherComputeTypeIsForAnEpochsStart) {
+  v1::RunConfig run = Config("max_steps: 7");
+  ASSERT_TRUE(IsOkStatus(Train(run, 1, 1)));
+  run.set_compute_dtype("bfloat16");
+  run.set_max_steps(10);
+  const absl::Status status = Train(run, 1, 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::HasSubstr("compute_dtype is bfloat16 (was float32)"));
+  run.set_compute_dtype("float32");
+  ASSERT_TRUE(IsOkStatus(Train(run, 1, 1)));
+  run.set_compute_dtype("bfloat16");
+  run.set_max_steps(12);
+  ASSERT_TRUE(IsOkStatus(Train(run, 1, 1)));
+  run.set_compute_dtype("float32");
+  run.set_max_steps(13);
+  EXPECT_THAT(std::string(Train(run, 1, 1).message()),
+              ::testing::HasSubstr("compute_dtype is float32 (was bfloat16)"));
+}
+
 constexpr char kAsync[] = "sync { sync_replicas: false }";
 
 TEST_F(InProcessClusterTest, AsynchronouslyEveryExampleCountsOnceToo) {
