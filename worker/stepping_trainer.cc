@@ -115,7 +115,7 @@ void SteppingTrainer::Start(const Exchange& exchange, uint64_t ticket) {
 void SteppingTrainer::OnDone(Flight* flight, const ExchangeResult& result) {
   MutexLock lock(&mutex_);
   OnExchange(flight->ticket, flight->group, result);
-  if (error_.ok()) error_ = HopelessExchange(result.status);
+  if (error_.ok()) error_ = HopelessExchange(result);
   flight->used = false;
   Wake();
 }

@@ -1,5 +1,6 @@
 #include "worker/trainer.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 
 #include "runtime/rpc/retry.h"
@@ -10,7 +11,13 @@ void MarkInHand(const TrainerOptions& options, const BatchKey& batch) {
   if (options.mark != nullptr) options.mark->Set({batch, options.identity().incarnation()});
 }
 
-absl::Status HopelessExchange(const absl::Status& status) {
+absl::Status HopelessExchange(const ExchangeResult& result) {
+  const absl::Status& status = result.status;
+  if (absl::c_linear_search(result.outcomes, PushOutcome::kCorrupt)) {
+    return absl::UnavailableError(
+        "a ps has refused a contribution as damaged each time that it was sent: memory or network "
+        "corrupts data here; replace the hardware if it happens again");
+  }
   if (status.ok() || absl::IsAborted(status) || IsOutcomeUnknown(status)) return absl::OkStatus();
   if (absl::IsFailedPrecondition(status)) return status;
   return absl::UnavailableError(absl::StrCat("an exchange with a ps failed: ", status.ToString()));

@@ -51,8 +51,9 @@ struct TrainerOptions {
 void MarkInHand(const TrainerOptions& options, const BatchKey& batch);
 
 // The error that ends a worker whose exchange failed for a reason that neither repeating nor a new
-// view mends; OK for all others. UNAVAILABLE: a fresh process may do better.
-absl::Status HopelessExchange(const absl::Status& status);
+// view mends, or whose contribution was CORRUPT however often it was sent; OK for all others.
+// UNAVAILABLE: a fresh process may do better.
+absl::Status HopelessExchange(const ExchangeResult& result);
 
 // Number of evaluation blocks of a test split, and the plan of its blocks in order.
 uint64_t NumEvaluationBlocks(const BatchPlan& test_plan);

@@ -53,6 +53,8 @@ class FakeChief : public ChiefClient {
   std::atomic<size_t> slices_with_norm{0};               // How many slices complete a step's norm.
 
   int disconnects = 0;
+  std::atomic<bool> places_are_taken{false};  // Registrations wait until their callers are gone.
+  int waiting_registrations = 0;
 
   void OnDisconnect(const v1::Identity& /*member*/) override {
     MutexLock lock(&mutex_);
@@ -69,6 +71,19 @@ class FakeChief : public ChiefClient {
       if (incarnation == 0) incarnation = incarnations_.size();
       response->set_incarnation(incarnation);
     });
+  }
+  absl::Status RegisterFor(const std::function<bool()>& is_gone,
+                           const v1::RegisterTaskRequest& request,
+                           v1::RegisterTaskResponse* response) override {
+    {
+      MutexLock lock(&mutex_);
+      ++waiting_registrations;
+      changed_.NotifyAll();
+      while (places_are_taken && !is_gone()) changed_.WaitFor(&mutex_, absl::Milliseconds(5));
+      --waiting_registrations;
+      changed_.NotifyAll();
+    }
+    return RegisterTask(request, response);
   }
   absl::Status Heartbeat(const v1::HeartbeatRequest& request,
                          v1::HeartbeatResponse* response) override {

@@ -65,6 +65,20 @@ TEST(GrpcServerTest, CallsAndErrorsPassThrough) {
             absl::AbortedError("fenced incarnation: 1"));
 }
 
+TEST(GrpcServerTest, ARegistrationWhoseCallerHangsUpIsDisconnected) {
+  ChiefServer chief;
+  chief.chief.places_are_taken = true;
+  GrpcChiefClient client(chief.NewChannel());
+  std::thread caller([&client] {
+    v1::RegisterTaskResponse response;
+    EXPECT_FALSE(client.RegisterTask(v1::RegisterTaskRequest(), &response).ok());
+  });
+  chief.chief.WaitUntil([&chief] { return chief.chief.waiting_registrations == 1; });
+  client.Close();
+  caller.join();
+  chief.chief.WaitUntil([&chief] { return chief.chief.disconnects == 1; });
+}
+
 TEST(GrpcServerTest, HealthTellsTheProcessFromTheRole) {
   ChiefServer chief;
   const auto check = [&chief](const char* service) {

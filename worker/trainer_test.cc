@@ -1,0 +1,35 @@
+#include "worker/trainer.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace shoal {
+namespace {
+
+ExchangeResult ResultOf(absl::Status status, absl::Span<const PushOutcome> outcomes) {
+  ExchangeResult result;
+  result.status = std::move(status);
+  result.outcomes = outcomes;
+  return result;
+}
+
+TEST(HopelessExchangeTest, AContributionThatStaysDamagedEndsTheWorker) {
+  const std::vector<PushOutcome> taken = {PushOutcome::kAccepted, PushOutcome::kWithheld};
+  EXPECT_TRUE(HopelessExchange(ResultOf(absl::OkStatus(), taken)).ok());
+  const std::vector<PushOutcome> damaged = {PushOutcome::kAccepted, PushOutcome::kCorrupt};
+  EXPECT_TRUE(absl::IsUnavailable(HopelessExchange(ResultOf(absl::OkStatus(), damaged))));
+}
+
+TEST(HopelessExchangeTest, WhatRepeatingOrANewViewMendsDoesNot) {
+  const std::vector<PushOutcome> none;
+  EXPECT_TRUE(HopelessExchange(ResultOf(absl::AbortedError("moved"), none)).ok());
+  EXPECT_TRUE(HopelessExchange(ResultOf(absl::UnavailableError("gone"), none)).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      HopelessExchange(ResultOf(absl::FailedPreconditionError("run_id"), none))));
+  EXPECT_TRUE(absl::IsUnavailable(
+      HopelessExchange(ResultOf(absl::ResourceExhaustedError("too large"), none))));
+}
+
+}  // namespace
+}  // namespace shoal
