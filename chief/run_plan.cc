@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 
 #include "base/hash.h"
 #include "base/status_macros.h"
@@ -17,6 +18,7 @@ namespace shoal {
 namespace {
 
 constexpr uint64_t kDefaultSliceBytes = 256 * 1024;
+constexpr char kSameModel[] = "; give both the same model";
 
 std::string ShapeOf(const v1::VariableSpec& variable) {
   return absl::StrCat("[", absl::StrJoin(variable.shape(), ","), "]");
@@ -28,27 +30,25 @@ absl::Status CheckSameVariables(absl::Span<const v1::VariableSpec* const> first,
   const size_t n = std::min(first.size(), other.size());
   for (size_t i = 0; i < n; ++i) {
     if (first[i]->name() != other[i]->name()) {
-      return absl::FailedPreconditionError(
-          absl::StrFormat("variable %d is %s in %s and %s in %s; give both the same model", i,
-                          first[i]->name(), first_is, other[i]->name(), other_is));
+      return absl::FailedPreconditionError(absl::StrFormat("variable %d is %s in %s and %s in %s%s",
+                                                           i, first[i]->name(), first_is,
+                                                           other[i]->name(), other_is, kSameModel));
     }
     if (ShapeOf(*first[i]) != ShapeOf(*other[i])) {
-      return absl::FailedPreconditionError(absl::StrFormat(
-          "variable %s has shape %s in %s and %s in %s; give both the "
-          "same model",
-          first[i]->name(), ShapeOf(*first[i]), first_is, ShapeOf(*other[i]), other_is));
+      return absl::FailedPreconditionError(
+          absl::StrFormat("variable %s has shape %s in %s and %s in %s%s", first[i]->name(),
+                          ShapeOf(*first[i]), first_is, ShapeOf(*other[i]), other_is, kSameModel));
     }
     if (first[i]->SerializeAsString() != other[i]->SerializeAsString()) {
       return absl::FailedPreconditionError(
-          absl::StrFormat("variable %s: initializer, update or type differs between %s and %s; "
-                          "give both the same model",
-                          first[i]->name(), first_is, other_is));
+          absl::StrFormat("variable %s: initializer, update or type differs between %s and %s%s",
+                          first[i]->name(), first_is, other_is, kSameModel));
     }
   }
   if (first.size() != other.size()) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("%s has %d variables and %s has %d; give both the same model", first_is,
-                        first.size(), other_is, other.size()));
+    return absl::FailedPreconditionError(absl::StrFormat("%s has %d variables and %s has %d%s",
+                                                         first_is, first.size(), other_is,
+                                                         other.size(), kSameModel));
   }
   return absl::OkStatus();
 }
@@ -58,6 +58,17 @@ std::vector<const v1::VariableSpec*> Pointers(const Variables& variables) {
   std::vector<const v1::VariableSpec*> pointers;
   for (const v1::VariableSpec& variable : variables) pointers.push_back(&variable);
   return pointers;
+}
+
+absl::Status CheckSavedModel(const v1::RunConfig& run, const v1::ModelDeclaration& model,
+                             const v1::Manifest& manifest) {
+  const absl::Status status = CheckSameVariables(
+      Pointers(manifest.variables()), Pointers(model.variables()), "the checkpoint", "the model");
+  if (status.ok()) return status;
+  return absl::FailedPreconditionError(
+      absl::StrCat("--out: ", run.out(), " has the checkpoint of step ", manifest.step(),
+                   " of another model: ", absl::StripSuffix(status.message(), kSameModel),
+                   "; train that model, or give this one --resume=never with another --out"));
 }
 
 uint64_t SeedOf(const v1::RunConfig& run) { return run.has_seed() ? run.seed() : 1; }
@@ -136,6 +147,7 @@ absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint3
   uint64_t slice_bytes =
       run.cluster().slice_bytes() > 0 ? run.cluster().slice_bytes() : kDefaultSliceBytes;
   if (manifest != nullptr) {
+    RETURN_IF_ERROR(CheckSavedModel(run, model, *manifest));  // As the next, naming --out.
     RETURN_IF_ERROR(CheckSameAsCheckpoint(model, *manifest));
     RETURN_IF_ERROR(CheckSameOptimizer(run, *manifest));
     if (run.cluster().slice_bytes() > 0 &&

@@ -71,6 +71,18 @@ TEST(RunPlanTest, TheComputeTypeChangesAtAnEpochsStartOnly) {
               HasSubstr("compute_dtype is float32 (was bfloat16)"));
 }
 
+TEST(RunPlanTest, TheCheckpointOfAnotherModelIsNamedWithTheWayOut) {
+  v1::ModelDeclaration other = Model();
+  other.mutable_variables(0)->set_name("fc1/weights");
+  v1::RunConfig run = AdamRun();
+  run.set_out("/runs/a");
+  const std::string error = ResumeError(run, other);
+  EXPECT_THAT(error, HasSubstr("--out: /runs/a has the checkpoint of step 5 of another model: "
+                               "variable 0 is "));
+  EXPECT_THAT(error, HasSubstr(" and fc1/weights in the model; train that model, or give this one "
+                               "--resume=never with another --out"));
+}
+
 TEST(RunPlanTest, AResumeWithTheSameThingsIsPlanned) {
   const v1::Manifest manifest = ManifestOf(AdamRun(), Model());
   EXPECT_TRUE(PlanRun(AdamRun(), 3, Model(), &manifest).ok());

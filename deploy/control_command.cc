@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
@@ -16,6 +17,7 @@
 #include "runtime/cluster/cluster_spec.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
+#include "runtime/observability/summary.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/task_credentials.h"
 #include "runtime/rpc/credentials.h"
@@ -79,9 +81,27 @@ bool IsDirectory(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+bool IsThere(const std::string& path) {
+  struct stat info = {};
+  return stat(path.c_str(), &info) == 0;
+}
+
+absl::Status CheckNoPath(const std::string& given) {
+  if (IsUnixAddress(given)) return absl::OkStatus();
+  const absl::string_view remedy = "name a run's directory, or the chief's host:port";
+  if (IsThere(given) || absl::StrContains(given, "/")) {
+    return absl::NotFoundError(
+        IsThere(given) ? absl::StrCat("ADDRESS: ", given, " is no directory; ", remedy)
+                       : absl::StrCat("ADDRESS: there is no directory ", given, "; ", remedy));
+  }
+  if (absl::StrContains(given, ":") || given.empty()) return absl::OkStatus();
+  return Broken("ADDRESS", absl::StrCat("there is no directory ", given,
+                                        ", and as an address it has no port; ", remedy));
+}
+
 // Calls `use` with the chief at the address, or of the run in the directory.
-absl::Status WithChief(const ControlLinks& links, const std::string& given, const TaskFlags& flags,
-                       const std::function<absl::Status(const RunControl&)>& use) {
+absl::Status AskChief(const ControlLinks& links, const std::string& given, const TaskFlags& flags,
+                      const std::function<absl::Status(const RunControl&)>& use) {
   ASSIGN_OR_RETURN(const std::string address, FindChief(given));
   ASSIGN_OR_RETURN(const std::unique_ptr<Credentials> credentials,
                    ReadOperatorCredentials(flags, absl::Now()));
@@ -97,14 +117,44 @@ absl::Status WithChief(const ControlLinks& links, const std::string& given, cons
   return use(control);
 }
 
+// The same, and `over` where that cannot be because the run in the directory is over.
+absl::Status WithChief(const ControlLinks& links, const std::string& given, const TaskFlags& flags,
+                       const std::function<absl::Status(const RunControl&)>& use,
+                       const std::function<absl::Status(const Summary&)>& over) {
+  const absl::Status asked = AskChief(links, given, flags, use);
+  const bool may_be_over =
+      absl::IsUnavailable(asked) || absl::IsNotFound(asked) || absl::IsFailedPrecondition(asked);
+  if (!may_be_over || !IsDirectory(given)) return asked;
+  const absl::optional<Summary> summary = SummaryIfOver(given);
+  return summary.has_value() ? over(*summary) : asked;
+}
+
+// What cannot be asked of a run that is over.
+std::function<absl::Status(const Summary&)> NothingLeft(const std::string& given,
+                                                        const char* what) {
+  return [given, what](const Summary& summary) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(OverText(given, summary), ": there is nothing to ", what));
+  };
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> FindChief(const std::string& address_or_directory) {
   if (!IsDirectory(address_or_directory)) {
+    RETURN_IF_ERROR(CheckNoPath(address_or_directory));
     RETURN_IF_ERROR(CheckAddress("ADDRESS", address_or_directory));
     return address_or_directory;
   }
   const std::string file = absl::StrCat(address_or_directory, "/cluster.textproto");
+  if (!IsThere(file)) {
+    return absl::NotFoundError(
+        absl::StrCat("ADDRESS: ", address_or_directory,
+                     IsThere(absl::StrCat(address_or_directory, "/run.textproto"))
+                         ? " has no cluster.textproto yet; try again when its run has begun"
+                         : " holds no run: it has no cluster.textproto; name a run's directory",
+                     ", or the chief's host:port"));
+  }
   ASSIGN_OR_RETURN(const ClusterSpec cluster, ClusterSpec::FromFile(file));
   if (!cluster.chief().empty()) return cluster.chief();
   // Without a chief of its own, worker 0 hosts it.
@@ -117,11 +167,15 @@ int StatusMain(const ControlLinks& links, absl::Span<const std::string> args) {
   return RunControlCommand(
       {"status", kStatusHelp,
        [&](const std::string& given, const TaskFlags& flags) {
-         return WithChief(links, given, flags, [&flags](const RunControl& control) {
+         const auto print = [&flags](const RunControl& control) -> absl::Status {
            ASSIGN_OR_RETURN(const v1::GetRunStatusResponse run, GetStatus(control));
            const std::string report =
                flags.json ? StatusJson(run, absl::Now()) : StatusText(run, absl::Now());
            std::fputs(report.c_str(), stdout);
+           return absl::OkStatus();
+         };
+         return WithChief(links, given, flags, print, [&](const Summary& summary) {
+           std::puts((flags.json ? OverJson(given, summary) : OverText(given, summary)).c_str());
            return absl::OkStatus();
          });
        }},
@@ -129,33 +183,35 @@ int StatusMain(const ControlLinks& links, absl::Span<const std::string> args) {
 }
 
 int CheckpointMain(const ControlLinks& links, absl::Span<const std::string> args) {
+  const auto make = [](const RunControl& control) -> absl::Status {
+    ASSIGN_OR_RETURN(const DurableCheckpoint checkpoint, MakeCheckpoint(control));
+    std::printf("%s\n", checkpoint.path.c_str());
+    return absl::OkStatus();
+  };
   return RunControlCommand({"checkpoint", kCheckpointHelp,
                             [&](const std::string& given, const TaskFlags& flags) {
-                              return WithChief(links, given, flags, [](const RunControl& control) {
-                                ASSIGN_OR_RETURN(const DurableCheckpoint checkpoint,
-                                                 MakeCheckpoint(control));
-                                std::printf("%s\n", checkpoint.path.c_str());
-                                return absl::OkStatus();
-                              });
+                              return WithChief(links, given, flags, make,
+                                               NothingLeft(given, "save"));
                             }},
                            args);
 }
 
 int StopMain(const ControlLinks& links, absl::Span<const std::string> args) {
-  return RunControlCommand(
-      {"stop", kStopHelp,
-       [&](const std::string& given, const TaskFlags& flags) {
-         return WithChief(links, given, flags, [](const RunControl& control) {
-           ASSIGN_OR_RETURN(const DurableCheckpoint checkpoint, StopRun(control, "shoal stop"));
-           if (checkpoint.path.empty()) {
-             std::fputs("shoal stop: ended without a checkpoint: none was made\n", stderr);
-           } else {
-             std::printf("%s\n", checkpoint.path.c_str());
-           }
-           return absl::OkStatus();
-         });
-       }},
-      args);
+  const auto stop = [](const RunControl& control) -> absl::Status {
+    ASSIGN_OR_RETURN(const DurableCheckpoint checkpoint, StopRun(control, "shoal stop"));
+    if (checkpoint.path.empty()) {
+      std::fputs("shoal stop: ended without a checkpoint: none was made\n", stderr);
+    } else {
+      std::printf("%s\n", checkpoint.path.c_str());
+    }
+    return absl::OkStatus();
+  };
+  return RunControlCommand({"stop", kStopHelp,
+                            [&](const std::string& given, const TaskFlags& flags) {
+                              return WithChief(links, given, flags, stop,
+                                               NothingLeft(given, "stop"));
+                            }},
+                           args);
 }
 
 int HealthMain(const ControlLinks& links, absl::Span<const std::string> args) {
@@ -174,7 +230,13 @@ int HealthMain(const ControlLinks& links, absl::Span<const std::string> args) {
          }
          const RefusedConnection refused = FindRefusal(status, credentials != nullptr);
          if (!refused.why.empty()) return ExplainCall(status, address, credentials != nullptr);
-         return absl::Status(status.code(), absl::StrCat(address, ": ", status.message()));
+         const std::string reason = ReasonOf(status);
+         if (reason == status.message()) {
+           return absl::Status(status.code(), absl::StrCat(address, ": ", reason));
+         }
+         return absl::Status(status.code(),
+                             absl::StrCat(address, ": no task answers there (", reason,
+                                          "); correct the address, or start the task"));
        }},
       args);
 }

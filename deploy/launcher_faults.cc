@@ -87,10 +87,14 @@ absl::Status Launcher::OnPsDied(Task* task, const ChildExit& exit) {
   if (task->restarts >= kMaxPsRestarts) return Failure(*task, exit);
   SayLog(task->id);
   ++task->restarts;
-  options_.progress->Say(absl::StrCat(task->id.ToString(), " died (", exit.Describe(),
-                                      "); starting it again, the run goes back to its last "
-                                      "checkpoint, or to its start; log: ",
-                                      LogPath(task->id)));
+  const v1::SyncOptions& sync = options_.run.sync();
+  const bool goes_back = !sync.has_sync_replicas() || sync.sync_replicas();
+  options_.progress->Say(absl::StrCat(
+      task->id.ToString(), " died (", exit.Describe(), "); starting it again, ",
+      goes_back ? "the run goes back to its last checkpoint, or to its start"
+                : "it restores its variables from the last checkpoint, or their first values; "
+                  "the others go on",
+      "; log: ", LogPath(task->id)));
   return StartTask(task);
 }
 

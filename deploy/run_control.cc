@@ -3,11 +3,14 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 #include "base/clock.h"
+#include "base/file_system.h"
 #include "base/status_macros.h"
 #include "runtime/process/protocol_version.h"
 #include "runtime/rpc/refused_connection.h"
@@ -84,14 +87,30 @@ absl::Status Explain(const absl::Status& status, const RunControl& control) {
   return ExplainCall(status, control.address, control.secure);
 }
 
+// The infinite past: there is no such file.
+absl::Time WrittenAt(const std::string& path) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) return absl::InfinitePast();
+  return absl::TimeFromTimespec(info.st_mtim);
+}
+
 }  // namespace
+
+absl::optional<Summary> SummaryIfOver(const std::string& directory) {
+  const absl::Time begun = WrittenAt(JoinPath(directory, "cluster.textproto"));
+  const absl::Time ended = WrittenAt(JoinPath(directory, "summary.json"));
+  if (ended == absl::InfinitePast() || ended < begun) return absl::nullopt;
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  absl::StatusOr<Summary> summary = ReadSummary(files.get(), directory);
+  return summary.ok() ? absl::make_optional(*std::move(summary)) : absl::nullopt;
+}
 
 absl::Status ExplainCall(const absl::Status& status, const std::string& address, bool secure) {
   const RefusedConnection refused = FindRefusal(status, secure);
   if (!refused.why.empty()) {
     return absl::Status(
         refused.certain ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kUnavailable,
-        absl::StrCat(address, ": ", refused.why, " (", status.message(), ")"));
+        absl::StrCat(address, ": ", refused.why, " (", ReasonOf(status), ")"));
   }
   switch (status.code()) {
     case absl::StatusCode::kOk:
@@ -102,8 +121,9 @@ absl::Status ExplainCall(const absl::Status& status, const std::string& address,
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
       return absl::UnavailableError(
-          absl::StrCat(address, ": no chief answers there (", status.message(),
-                       "); is the run over? Its directory has summary.json then"));
+          absl::StrCat(address, ": no chief answers there (", ReasonOf(status),
+                       "); correct the address, or start the run; of one that is over the "
+                       "directory has summary.json"));
     default:
       return absl::Status(status.code(), absl::StrCat(address, ": ", status.message()));
   }

@@ -87,7 +87,11 @@ void PrintSummary(const Summary& summary, const v1::RunConfig& run, const std::s
 }
 
 void PrintHowToGoOn(const Summary& summary, const v1::RunConfig& run, const std::string& command) {
-  if (!summary.checkpoint.has_value()) return;
+  if (!summary.checkpoint.has_value()) {
+    std::printf("checkpoint:    none yet: nothing was saved, the same begins again\n");
+    std::printf("begin again:   %s\n", GoOn(summary, run, command).c_str());
+    return;
+  }
   PrintCheckpoint(summary, run.out());
   std::printf("go on:         %s\n", GoOn(summary, run, command).c_str());
 }

@@ -84,8 +84,10 @@ std::string StatusText(const v1::GetRunStatusResponse& run, absl::Time now) {
   if (!run.state().message().empty()) absl::StrAppend(&phase, ": ", run.state().message());
   add("phase", phase);
   const uint64_t last = run.state().last_step();
-  const bool knows_end = run.state().synchronous() && last > 0 && last != UINT64_MAX;
-  add("step", knows_end ? absl::StrCat(run.step(), " of ", last) : absl::StrCat(run.step()));
+  const bool knows_end = last > 0 && last != UINT64_MAX;
+  // Without the steps of batches that are left out, and with those that were on their way.
+  const absl::string_view of = run.state().synchronous() ? " of " : " of about ";
+  add("step", knows_end ? absl::StrCat(run.step(), of, last) : absl::StrCat(run.step()));
   if (run.steps_per_second() > 0) {
     add("rate", absl::StrFormat("%.2f steps/s, %.0f examples/s", run.steps_per_second(),
                                 run.examples_per_second()));
@@ -140,6 +142,30 @@ std::string StatusJson(const v1::GetRunStatusResponse& run, absl::Time now) {
       .AddJson("missing", absl::StrCat("[", absl::StrJoin(missing, ", "), "]"))
       .AddJson("tasks", absl::StrCat("[", absl::StrJoin(tasks, ", "), "]"));
   return json.ToString() + "\n";
+}
+
+std::string OverText(const std::string& directory, const Summary& summary) {
+  std::string text =
+      absl::StrCat("the run in ", directory, " is over (summary.json: ", summary.status,
+                   " at step ", summary.steps);
+  if (summary.status != "finished") absl::StrAppend(&text, ", ", summary.exit_reason);
+  if (summary.test_accuracy.has_value()) {
+    absl::StrAppendFormat(&text, ", test accuracy %.4f", *summary.test_accuracy);
+  }
+  absl::StrAppend(&text, summary.checkpoint.has_value() ? ", checkpoint " + *summary.checkpoint
+                                                        : ", no checkpoint");
+  return text + ")";
+}
+
+std::string OverJson(const std::string& directory, const Summary& summary) {
+  JsonObject json;
+  json.Add("run_directory", directory)
+      .Add("phase", "over")
+      .Add("message", OverText(directory, summary))
+      .Add("step", summary.steps)
+      .Add("last_checkpoint", summary.checkpoint.value_or(""))
+      .AddJson("summary", absl::StripSuffix(SummaryJson(summary), "\n"));
+  return json.ToString();
 }
 
 }  // namespace shoal

@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 
 #include "proto/v1/chief_service.pb.h"
+#include "runtime/observability/summary.h"
 
 namespace shoal {
 
@@ -15,6 +16,10 @@ std::string StatusText(const v1::GetRunStatusResponse& run, absl::Time now);
 
 // One object with a line end; its fields are described in docs/observability.md and stay.
 std::string StatusJson(const v1::GetRunStatusResponse& run, absl::Time now);
+
+// The same of a run that is over, as its directory tells. One line, without its end.
+std::string OverText(const std::string& directory, const Summary& summary);
+std::string OverJson(const std::string& directory, const Summary& summary);
 
 }  // namespace shoal
 

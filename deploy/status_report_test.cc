@@ -5,6 +5,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "runtime/observability/summary.h"
+
 namespace shoal {
 namespace {
 
@@ -50,6 +52,33 @@ TEST(StatusReportTest, TextNamesWhoIsThereAndWhatItWaitsFor) {
         "slow: 7.1 s in one batch"}) {
     EXPECT_THAT(text, HasSubstr(words));
   }
+}
+
+TEST(StatusReportTest, AnAsynchronousRunHasAnEndToo) {
+  v1::GetRunStatusResponse run = TrainingRun();
+  run.mutable_state()->set_synchronous(false);
+  EXPECT_THAT(StatusText(run, kNow), HasSubstr("120 of about 500"));
+  run.mutable_state()->set_last_step(UINT64_MAX);
+  EXPECT_THAT(StatusText(run, kNow), Not(HasSubstr("120 of")));
+}
+
+TEST(StatusReportTest, ARunThatIsOverIsToldByItsSummary) {
+  Summary summary;
+  summary.status = "finished";
+  summary.steps = 500;
+  summary.test_accuracy = 0.875;
+  summary.checkpoint = "/runs/a/checkpoints/c";
+  EXPECT_EQ(OverText("/runs/a", summary),
+            "the run in /runs/a is over (summary.json: finished at step 500, test accuracy 0.8750, "
+            "checkpoint /runs/a/checkpoints/c)");
+  EXPECT_THAT(OverJson("/runs/a", summary), HasSubstr("\"phase\": \"over\""));
+  EXPECT_THAT(OverJson("/runs/a", summary), HasSubstr("\"summary\": {\"status\": \"finished\""));
+  summary = Summary();
+  summary.status = "failed";
+  summary.exit_reason = "ps/0 died";
+  EXPECT_EQ(OverText("/runs/a", summary),
+            "the run in /runs/a is over (summary.json: failed at step 0, ps/0 died, no "
+            "checkpoint)");
 }
 
 TEST(StatusReportTest, WhatThereIsNotIsLeftOut) {

@@ -199,6 +199,7 @@ ChiefSession::Options ParameterServer::Core::SessionOptions() const {
   options.num_ps_tasks = options_.num_ps_tasks;
   options.num_replicas = options_.num_replicas;
   options.nonce = options_.nonce;
+  options.chief_address = options_.chief_address;
   options.register_patience = options_.register_patience;
   options.lease = options_.lease;
   options.heartbeat_wait = options_.heartbeat_wait;

@@ -41,6 +41,7 @@ class ParameterServer {
     bool insecure = false;
     // What the chief is told, and it the workers; empty: where the server listens.
     std::string address;
+    std::string chief_address;  // What `chief` dials, for messages; empty: this process.
     absl::Duration register_patience = absl::Seconds(300);
     absl::Duration lease = absl::Seconds(10);  // The chief's, see ChiefSession::Options.
     absl::Duration heartbeat_wait = absl::Seconds(1);

@@ -42,6 +42,7 @@ ParameterServer::Options ServerOptions(const TaskOptions& options, ChiefClient* 
   server.credentials = options.credentials;
   server.insecure = options.insecure;
   server.address = options.advertised_address;
+  server.chief_address = options.chief_address;
   server.register_patience = absl::Seconds(
       options.run.cluster().wait_seconds() == 0 ? 300 : options.run.cluster().wait_seconds());
   if (options.run.cluster().lease_seconds() > 0) {

@@ -15,6 +15,19 @@
 #include "runtime/config/validate.h"
 
 namespace shoal {
+namespace {
+
+absl::StatusOr<v1::RunConfig> LoadRunOf(const std::string& directory) {
+  const std::string file = absl::StrCat(directory, "/run.textproto");
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  if (files->GetInfo(file).ok()) return LoadRunConfig(file);
+  const std::string what = files->GetInfo(directory).ok()
+                               ? absl::StrCat(directory, " holds no run: it has no run.textproto")
+                               : absl::StrCat("there is no ", directory);
+  return absl::NotFoundError(absl::StrCat("--out: ", what, "; name the directory of a run"));
+}
+
+}  // namespace
 
 absl::StatusOr<v1::RunConfig> FindFinishedRun(const CommandLine& line) {
   if (!line.arguments.empty()) return Broken(line.arguments[0], "is no flag; write --out=DIR");
@@ -23,7 +36,7 @@ absl::StatusOr<v1::RunConfig> FindFinishedRun(const CommandLine& line) {
   }
   v1::RunConfig run = line.run;
   if (line.task.run_file.empty()) {
-    ASSIGN_OR_RETURN(run, LoadRunConfig(absl::StrCat(line.run.out(), "/run.textproto")));
+    ASSIGN_OR_RETURN(run, LoadRunOf(line.run.out()));
     run.MergeFrom(line.run);
   }
   if (!line.run.deployment().devices().empty() && !line.run.deployment().has_num_clones()) {
@@ -39,16 +52,18 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_syst
                                                            const std::string& run_directory,
                                                            absl::optional<uint64_t> step) {
   const std::string root = absl::StrCat(run_directory, "/checkpoints");
-  if (!file_system->GetInfo(root).ok()) {
-    return absl::NotFoundError(
-        absl::StrCat("--out: there is no ", root, "; name the directory of a run"));
-  }
+  const absl::Status nothing = absl::NotFoundError(
+      absl::StrCat("--out: the run in ", run_directory,
+                   " has no checkpoint yet; wait for its first one (`shoal checkpoint ",
+                   run_directory, "` has one made), or name the directory of another run"));
+  if (!file_system->GetInfo(root).ok()) return nothing;
   ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> directory,
                    CheckpointDirectory::Open(*file_system, root));
   if (!step.has_value()) {
     std::vector<std::string> rejected;
     absl::StatusOr<std::unique_ptr<Checkpoint>> newest =
         directory->OpenLatestValid(Checkpoint::Verify::kIndex, &rejected);
+    if (absl::IsNotFound(newest.status())) return nothing;
     if (newest.ok()) {
       for (const std::string& reason : rejected) std::fprintf(stderr, "%s\n", reason.c_str());
     }

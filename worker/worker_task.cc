@@ -180,6 +180,7 @@ ChiefSession::Options SessionOptions(const TaskOptions& options) {
   session.num_replicas = options.told_num_replicas;
   session.nonce = SystemRandomHex();
   session.secure = options.credentials != nullptr;
+  session.chief_address = options.chief_address;
   if (options.run.cluster().wait_seconds() > 0) {
     session.register_patience = absl::Seconds(options.run.cluster().wait_seconds());
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -37,6 +38,39 @@ bool IsTfRecord(absl::string_view name, absl::string_view split) {
          (absl::StartsWith(name, "-") && absl::StrContains(name, "-of-"));
 }
 
+absl::Status NoDirectory(const std::string& directory) {
+  return absl::NotFoundError(absl::StrCat("data.directory: there is no ", directory,
+                                          "; name the data set's with --data_dir=DIR"));
+}
+
+// "idx"
+std::string FormatName(v1::DataConfig::Format format) {
+  const std::string name = v1::DataConfig::Format_Name(format);
+  return absl::AsciiStrToLower(absl::StripPrefix(name, "FORMAT_"));
+}
+
+struct FieldOfFormats {
+  const char* path;  // In DataConfig.
+  bool is_given;
+  std::vector<v1::DataConfig::Format> formats;  // That read it.
+};
+
+std::vector<FieldOfFormats> FieldsOfFormats(const v1::DataConfig& config) {
+  using Config = v1::DataConfig;
+  const v1::CsvOptions& csv = config.csv();
+  const v1::TfRecordOptions& tf_record = config.tfrecord();
+  return {{"features",
+           config.features() != 0,
+           {Config::FORMAT_SYNTHETIC_REGRESSION, Config::FORMAT_SYNTHETIC_CLASSIFICATION}},
+          {"target_columns", config.target_columns() != 0, {Config::FORMAT_SYNTHETIC_REGRESSION}},
+          {"csv.label", !csv.label().empty(), {Config::FORMAT_CSV}},
+          {"csv.no_header", csv.no_header(), {Config::FORMAT_CSV}},
+          {"csv.delimiter", !csv.delimiter().empty(), {Config::FORMAT_CSV}},
+          {"csv.regression", csv.regression(), {Config::FORMAT_CSV}},
+          {"tfrecord.input", !tf_record.input().empty(), {Config::FORMAT_TFRECORD}},
+          {"tfrecord.label", !tf_record.label().empty(), {Config::FORMAT_TFRECORD}}};
+}
+
 bool HasTfRecord(const Names& names) {
   return std::any_of(names.begin(), names.end(),
                      [](const std::string& name) { return IsTfRecord(name, "train"); });
@@ -44,12 +78,35 @@ bool HasTfRecord(const Names& names) {
 
 }  // namespace
 
+absl::Status CheckDataFields(v1::DataConfig::Format format, const v1::DataConfig& config) {
+  for (const FieldOfFormats& field : FieldsOfFormats(config)) {
+    const auto& formats = field.formats;
+    if (!field.is_given || std::find(formats.begin(), formats.end(), format) != formats.end()) {
+      continue;
+    }
+    const std::string list = absl::StrJoin(
+        formats, " and ",
+        [](std::string* out, v1::DataConfig::Format one) { *out += FormatName(one); });
+    return absl::InvalidArgumentError(absl::StrCat("data.", field.path, ": is for the format ",
+                                                   list, " only, and the data are ",
+                                                   FormatName(format), "; drop it"));
+  }
+  const bool is_synthetic = format == v1::DataConfig::FORMAT_SYNTHETIC_REGRESSION ||
+                            format == v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION;
+  if (is_synthetic || config.directory().empty()) return absl::OkStatus();
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  return files->GetInfo(config.directory()).ok() ? absl::OkStatus()
+                                                 : NoDirectory(config.directory());
+}
+
 absl::StatusOr<v1::DataConfig::Format> DetectDataFormat(const std::string& directory) {
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   const absl::StatusOr<Names> names = files->List(directory);
+  if (absl::IsNotFound(names.status())) return NoDirectory(directory);
   if (!names.ok()) {
     return absl::Status(names.status().code(),
-                        absl::StrCat("data.directory: ", names.status().message()));
+                        absl::StrCat("data.directory: ", names.status().message(),
+                                     "; name another directory with --data_dir=DIR"));
   }
   const absl::StatusOr<FileInfo> train = files->GetInfo(JoinPath(directory, "train"));
   std::vector<std::pair<v1::DataConfig::Format, std::string>> found;
@@ -66,7 +123,8 @@ absl::StatusOr<v1::DataConfig::Format> DetectDataFormat(const std::string& direc
     return absl::NotFoundError(absl::StrCat(
         "data.directory: ", directory,
         " holds no data set: neither train/<class>/ with images nor train-images-idx3-ubyte.gz, "
-        "data_batch_1.bin, train.bin, train.csv, x_train.npy or train*.tfrecord"));
+        "data_batch_1.bin, train.bin, train.csv, x_train.npy or train*.tfrecord; name one that "
+        "does with --data_dir=DIR"));
   }
   const std::string list = absl::StrJoin(
       found, ", ", [](std::string* out, const auto& format) { *out += format.second; });

@@ -15,6 +15,10 @@ namespace shoal {
 // none, FailedPrecondition if there are several: both say how to name one.
 absl::StatusOr<v1::DataConfig::Format> DetectDataFormat(const std::string& directory);
 
+// NotFound names data.directory where that of a format with files is not there. InvalidArgument
+// names a field that is given and is of another format: nothing would read it.
+absl::Status CheckDataFields(v1::DataConfig::Format format, const v1::DataConfig& config);
+
 // The TFRecord files of a split in a directory, sorted: <split>*.tfrecord* and
 // <split>-00000-of-00010. NotFound if there is none.
 absl::StatusOr<std::vector<std::string>> TfRecordPaths(const std::string& directory,

@@ -216,6 +216,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const v1::DataConfig& confi
       ASSIGN_OR_RETURN(format, DetectDataFormat(config.directory()));
     }
   }
+  RETURN_IF_ERROR(CheckDataFields(format, config));
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, ReadDataset(format, config, split, seed));
   RETURN_IF_ERROR(CheckClasses(config, *dataset));
   const AugmentedDatasetOptions augmentation = AugmentationFrom(config, split, seed);

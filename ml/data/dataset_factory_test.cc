@@ -29,11 +29,29 @@ TEST(DatasetFactoryTest, TheDefaultIsFashionMnist) {
 TEST(DatasetFactoryTest, AMissingDirectoryIsNamed) {
   v1::DataConfig config;
   config.set_directory("/nowhere");
-  EXPECT_THAT(std::string(MakeDataset(config, DataSplit::kTrain, 1).status().message()),
-              HasSubstr("data.directory: cannot list /nowhere"));
-  config.set_format(v1::DataConfig::FORMAT_IDX);
-  EXPECT_THAT(std::string(MakeDataset(config, DataSplit::kTrain, 1).status().message()),
-              HasSubstr("/nowhere/train-images-idx3-ubyte.gz: No such file"));
+  for (const v1::DataConfig::Format format :
+       {v1::DataConfig::FORMAT_UNSPECIFIED, v1::DataConfig::FORMAT_IDX,
+        v1::DataConfig::FORMAT_IMAGE_FOLDER, v1::DataConfig::FORMAT_CSV}) {
+    config.set_format(format);
+    EXPECT_EQ(MakeDataset(config, DataSplit::kTrain, 1).status(),
+              absl::NotFoundError("data.directory: there is no /nowhere; name the data set's with "
+                                  "--data_dir=DIR"));
+  }
+}
+
+TEST(DatasetFactoryTest, AFieldOfAnotherFormatIsRefused) {
+  v1::DataConfig config;
+  config.mutable_csv()->set_no_header(true);
+  EXPECT_EQ(MakeDataset(config, DataSplit::kTest, 1).status(),
+            absl::InvalidArgumentError("data.csv.no_header: is for the format csv only, and the "
+                                       "data are idx; drop it"));
+  config.clear_csv();
+  config.set_features(7);
+  EXPECT_THAT(std::string(MakeDataset(config, DataSplit::kTest, 1).status().message()),
+              HasSubstr("data.features: is for the format synthetic_regression and "
+                        "synthetic_classification only"));
+  config.set_format(v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION);
+  EXPECT_TRUE(MakeDataset(config, DataSplit::kTest, 1).ok());
 }
 
 TEST(DatasetFactoryTest, SyntheticSplitsShareTheirClassesButNoExamples) {

@@ -99,7 +99,11 @@ absl::StatusOr<ResolvedTask> PlaceInCluster(ClusterSource source, TaskId task, C
       resolved.chief_address = cluster.workers()[0];
     }
     if (resolved.chief_address.empty() && task.job != Job::kEvaluator) {
-      return Broken("--chief_host", "is missing; a task needs the chief's address, host:port");
+      return Broken("--chief_host",
+                    source == ClusterSource::kFlags
+                        ? "is missing, and --worker_hosts too; give the chief's address host:port, "
+                          "or the workers', the first of which hosts the chief then"
+                        : "is missing; a task needs the chief's address, host:port");
     }
   }
   const bool serves = task.job == Job::kChief || task.job == Job::kPs || resolved.hosts_chief;

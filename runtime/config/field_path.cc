@@ -1,5 +1,6 @@
 #include "runtime/config/field_path.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -195,6 +196,12 @@ absl::StatusOr<Message*> Descend(const Assignment& assignment, const PathStep& s
     return message->GetReflection()->MutableMessage(message, &field);
   }
   const int size = message->GetReflection()->FieldSize(*message, &field);
+  if (size == 0) {
+    return assignment.Error(
+        absl::StrCat(step.name, " is an empty list (a model that is given by name lists no ",
+                     "layers), so it has no ", step.name, "[", std::max(step.index, 0),
+                     "]; list its elements in the run file"));
+  }
   if (step.index < 0 || step.index >= size) {
     return assignment.Error(
         absl::StrCat(step.name, " is a list of ", size, "; choose one as ", step.name, "[0]"));

@@ -4,6 +4,7 @@
 #include "ml/nn/losses.h"
 #include "ml/nn/model_builder.h"
 #include "proto/v1/model_config.pb.h"
+#include "runtime/config/flags.h"
 #include "runtime/config/run_config.h"
 
 namespace shoal {
@@ -19,6 +20,15 @@ TEST(KnownNamesTest, EveryLossIsKnown) {
     EXPECT_NE(list.find(name), std::string::npos) << name << " in " << list;
   }
   EXPECT_EQ(KnownLosses().size(), static_cast<size_t>(LossKind::kCosineDistance) + 1);
+}
+
+TEST(KnownNamesTest, TheHelpHasThemAll) {
+  const std::string help = FlagHelp(kScopeTrain);
+  for (const auto& names : {KnownLosses(), KnownModels(), KnownOptimizers()}) {
+    for (const std::string& name : names) {
+      EXPECT_NE(help.find(name), std::string::npos) << name;
+    }
+  }
 }
 
 TEST(KnownNamesTest, TheModelsAreTheSame) {

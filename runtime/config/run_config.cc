@@ -184,8 +184,21 @@ absl::StatusOr<v1::RunConfig> ParseRunConfig(absl::string_view text, absl::strin
 }
 
 absl::StatusOr<v1::RunConfig> LoadRunConfig(const std::string& path) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+    const std::string inside = absl::StrCat(path, path.back() == '/' ? "" : "/", "run.textproto");
+    const bool is_run = stat(inside.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--run: ", path, " is a directory; ",
+        is_run ? "that run's file is " + inside : std::string("name a run file in it")));
+  }
   ASSIGN_OR_RETURN(const std::string text, ReadTextFile("--run", path));
-  return ParseRunConfig(text, path);
+  const bool is_text = std::none_of(text.begin(), text.end(), [](unsigned char c) {
+    return absl::ascii_iscntrl(c) && !absl::ascii_isspace(c);
+  });
+  if (is_text) return ParseRunConfig(text, path);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--run: ", path, " is no text; name a run file, such as deploy/runs/fashion_cnn.textproto"));
 }
 
 std::string RunDirectoryOf(const std::string& run_file) {

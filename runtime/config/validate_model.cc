@@ -99,10 +99,13 @@ absl::Status ValidateLayer(const std::string& field, const v1::LayerConfig& laye
     case v1::LayerConfig::LAYER_NOT_SET:
       break;
   }
-  return Broken(field,
-                "has no kind; write dense {...}, convolution {...}, pool {...}, batch_norm {...}, "
-                "flatten {}, activation {...}, dropout {...}, embedding {...}, reshape {...}, add "
-                "{} or concat {}");
+  std::vector<std::string> kinds;
+  const auto* known = v1::LayerConfig::descriptor()->FindOneofByName("layer");
+  for (int i = 0; i < known->field_count(); ++i) {
+    const absl::string_view either = i + 1 == known->field_count() ? "or " : "";
+    kinds.push_back(absl::StrCat(either, known->field(i)->name(), " {...}"));
+  }
+  return Broken(field, absl::StrCat("has no kind; write ", absl::StrJoin(kinds, ", ")));
 }
 
 // Names of layers are scopes of variables; inputs name layers that stand above.

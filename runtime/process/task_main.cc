@@ -252,7 +252,10 @@ absl::Status RunWithSurroundings(TaskOptions* options, const TaskFlags& flags, c
   // Said before the wait, not after it.
   const bool serves = options->task.job == Job::kChief || options->task.job == Job::kPs;
   if (credentials == nullptr && serves && !options->listen_address.empty()) {
-    RETURN_IF_ERROR(CheckListenAddress(options->listen_address, options->insecure));
+    const absl::Status allowed = CheckListenAddress(options->listen_address, options->insecure);
+    if (!allowed.ok()) {
+      return absl::Status(allowed.code(), absl::StrCat("--listen_address: ", allowed.message()));
+    }
   }
   RETURN_IF_ERROR(AwaitChiefsName(options));
   const absl::Status status = run(*options);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "base/hash.h"
@@ -81,14 +82,26 @@ absl::Status ChiefSession::Judge(const absl::Status& answer) {
   const absl::Time now = clock_->Now();
   if (!refused.certain) refused_since_ = absl::InfiniteFuture();
   refused_since_ = std::min(refused_since_, now);
-  const std::string why =
-      absl::StrCat("no connection to the chief: ", refused.why, " (", answer.message(), ")");
+  const std::string& address = options_.chief_address;
+  const std::string why = absl::StrCat(
+      address.empty() ? "" : "--chief_host: ", "no connection to the chief",
+      address.empty() ? "" : " at ", address, ": ", refused.why, " (", ReasonOf(answer), ")");
   if (refused.certain && now - refused_since_ >= options_.refused_patience) {
     return absl::FailedPreconditionError(why);
   }
   const absl::Status status = absl::UnavailableError(why);
   SayWaiting(status);
   return status;
+}
+
+absl::Status ChiefSession::NoAnswer(const absl::Status& last) const {
+  const bool is_silent = absl::IsUnavailable(last) || absl::IsDeadlineExceeded(last);
+  const bool says_all = absl::StartsWith(last.message(), "--chief_host: ");
+  if (!is_silent || says_all || options_.chief_address.empty()) return last;
+  return absl::Status(last.code(),
+                      absl::StrCat("--chief_host: ", options_.chief_address, " did not answer for ",
+                                   absl::FormatDuration(options_.register_patience), " (",
+                                   ReasonOf(last), "); correct the address, or start the chief"));
 }
 
 absl::Status ChiefSession::RegisterOnce(const v1::ModelDeclaration* model) {
@@ -109,7 +122,7 @@ absl::Status ChiefSession::RegisterOnce(const v1::ModelDeclaration* model) {
     sent = clock_->Now();
     return Judge(client_->RegisterTask(request, &response));
   });
-  if (!status.ok()) return status;
+  if (!status.ok()) return NoAnswer(status);
   MutexLock lock(&mutex_);
   identity_->set_run_id(response.run_id());
   identity_->set_term(response.term());

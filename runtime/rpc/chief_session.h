@@ -51,7 +51,8 @@ class ChiefSession {
     uint64_t config_fingerprint = 0;
     uint32_t num_ps_tasks = 0;  // As far as the task was told, else 0.
     uint32_t num_replicas = 0;
-    std::string nonce;  // Random per process.
+    std::string nonce;          // Random per process.
+    std::string chief_address;  // What the client dials, for messages; empty: this process.
     absl::Duration register_patience = absl::Seconds(300);
     bool secure = false;  // The client has certificates.
     // Asked while the chief does not answer: the run is known to be over. May be null.
@@ -115,6 +116,8 @@ class ChiefSession {
   enum class Beat { kGood, kRetry, kEnd };
 
   absl::Status RegisterOnce(const v1::ModelDeclaration* model);
+  // The error of a chief that has not answered for the whole of `register_patience`.
+  absl::Status NoAnswer(const absl::Status& last) const;
   void Run();
   Beat BeatOnce();
   absl::Status SendHeartbeat(bool leaving, absl::Duration wait);

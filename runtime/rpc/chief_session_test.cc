@@ -118,6 +118,20 @@ TEST_F(ChiefSessionTest, ACertificateThatIsNotTrustedEndsRegistrationAfterAWhile
   options.register_patience = absl::Milliseconds(300);
   ChiefSession plain(&chief_, &clock_, options, &observer_);
   EXPECT_EQ(plain.Register(nullptr), refused);
+  // It is said where it looked for the chief, and what it found.
+  options.chief_address = "c:1";
+  chief_.SetFailure(
+      absl::UnavailableError("failed to connect to all addresses; last error: "
+                             "UNKNOWN: ipv4:1.2.3.4:1: Connection refused"));
+  ChiefSession nobody(&chief_, &clock_, options, &observer_);
+  EXPECT_EQ(nobody.Register(nullptr),
+            absl::UnavailableError("--chief_host: c:1 did not answer for 300ms (connection "
+                                   "refused); correct the address, or start the chief"));
+  chief_.SetFailure(absl::UnavailableError("failed to connect: Failed parsing HTTP/2"));
+  ChiefSession stranger(&chief_, &clock_, options, &observer_);
+  EXPECT_EQ(stranger.Register(nullptr).message(),
+            "--chief_host: no connection to the chief at c:1: what listens there is no shoal task; "
+            "correct the address (it does not speak HTTP/2)");
 }
 
 TEST_F(ChiefSessionTest, AConnectionThatIsClosedMayStillComeAbout) {

@@ -1,5 +1,7 @@
 #include "runtime/rpc/refused_connection.h"
 
+#include <utility>
+
 #include "absl/strings/match.h"
 
 namespace shoal {
@@ -19,6 +21,9 @@ RefusedConnection FindRefusal(const absl::Status& status, bool secure) {
         "with them",
         true};
   }
+  if (absl::StrContains(text, "Failed parsing HTTP/2")) {
+    return {"what listens there is no shoal task; correct the address", true};
+  }
   const size_t wanted = text.find("wanted spiffe://");
   if (secure && wanted != absl::string_view::npos) {
     return {"another task listens there: " + std::string(text.substr(wanted)), true};
@@ -34,6 +39,28 @@ RefusedConnection FindRefusal(const absl::Status& status, bool secure) {
             false};
   }
   return {};
+}
+
+std::string ReasonOf(const absl::Status& status) {
+  if (absl::IsDeadlineExceeded(status)) return "no answer in time";
+  const absl::string_view text = status.message();
+  // As gRPC writes them, at the end of all that it has to say of its attempts.
+  constexpr std::pair<const char*, const char*> kReasons[] = {
+      {"Connection refused", "connection refused"},
+      {"Connection reset", "connection reset"},
+      {"Socket closed", "the connection was closed"},
+      {"Failed parsing HTTP/2", "it does not speak HTTP/2"},
+      {"No route to host", "no route to the host"},
+      {"Network is unreachable", "the network is unreachable"},
+      {"No such file or directory", "there is no such socket"},
+      {"Name or service not known", "the host's name is not known"},
+      {"DNS resolution failed", "the host's name is not known"},
+      {"imed out", "no answer in time"},
+      {"imeout", "no answer in time"}};
+  for (const auto& [said, reason] : kReasons) {
+    if (absl::StrContains(text, said)) return reason;
+  }
+  return std::string(text);
 }
 
 }  // namespace shoal

@@ -20,6 +20,9 @@ struct RefusedConnection {
 // `secure`: this side has certificates.
 RefusedConnection FindRefusal(const absl::Status& status, bool secure);
 
+// What a call's error says of the peer, in a few words: "connection refused". Else its message.
+std::string ReasonOf(const absl::Status& status);
+
 }  // namespace shoal
 
 #endif  // SHOAL_RUNTIME_RPC_REFUSED_CONNECTION_H_

@@ -39,6 +39,26 @@ TEST(RefusedConnectionTest, APlaintextPeerIsNamed) {
   EXPECT_THAT(refused.why, HasSubstr("speaks no TLS"));
 }
 
+TEST(RefusedConnectionTest, WhatSpeaksAnotherProtocolIsNoTask) {
+  for (const bool secure : {false, true}) {
+    const RefusedConnection refused =
+        FindRefusal(Failed("UNAVAILABLE: ipv4:127.0.0.1:1: Failed parsing HTTP/2"), secure);
+    EXPECT_TRUE(refused.certain);
+    EXPECT_THAT(refused.why, HasSubstr("no shoal task"));
+  }
+}
+
+TEST(RefusedConnectionTest, AReasonIsAFewWords) {
+  EXPECT_EQ(ReasonOf(Failed("UNKNOWN: ipv4:127.0.0.1:1: Failed to connect to remote host: "
+                            "Connection refused")),
+            "connection refused");
+  EXPECT_EQ(ReasonOf(absl::UnavailableError("DNS resolution failed for a:1: UNKNOWN: Name or "
+                                            "service not known")),
+            "the host's name is not known");
+  EXPECT_EQ(ReasonOf(absl::DeadlineExceededError("Deadline Exceeded")), "no answer in time");
+  EXPECT_EQ(ReasonOf(absl::UnavailableError("does not serve")), "does not serve");
+}
+
 TEST(RefusedConnectionTest, APeerOfAnotherRoleIsNamed) {
   const RefusedConnection refused =
       FindRefusal(Failed("Custom verification check failed with error: UNAUTHENTICATED: wanted "

@@ -119,14 +119,28 @@ def flag_cases():
         (["status"], FLAGS, "ADDRESS: is missing"),
         (["stop", "nowhere"], FLAGS, "ADDRESS"),
         (["checkpoint", "a:1", "b:2"], FLAGS, "ADDRESS: is given more than once"),
-        (["status", "/etc"], CONFIG, "/etc/cluster.textproto"),
+        (["status", "/etc"], CONFIG, "ADDRESS: /etc holds no run: it has no cluster.textproto; name"),
+        (["status", "/nowhere"], CONFIG, "ADDRESS: there is no directory /nowhere; name a run's directory"),
+        (["status", "/etc/passwd"], CONFIG, "ADDRESS: /etc/passwd is no directory; name"),
         (["status", "a:1", "--batch_size=3"], FLAGS, "--batch_size: has no meaning"),
         (["stop", "a:1", "--timeout=soon"], FLAGS, "--timeout: a whole number"),
         ([*train, "--metrics_address=9090"], FLAGS, "--metrics_address"),
         ([*train, "--metrics_address=0.0.0.0:0"], CONFIG, "--metrics_address: 0.0.0.0:0 can be reached"),
         ([*train, "--metrics_address=unix:/tmp/x"], FLAGS, "--metrics_address: is a unix socket"),
         (["predict"], FLAGS, "--out: is missing"),
-        (["predict", "--out=/nowhere"], CONFIG, "/nowhere/run.textproto"),
+        (["predict", "--out=/nowhere"], CONFIG, "--out: there is no /nowhere; name the directory of a run"),
+        (["eval", "--out=/etc"], CONFIG, "--out: /etc holds no run: it has no run.textproto; name"),
+        (["train", "--run=/etc"], FLAGS, "--run: /etc is a directory; name a run file in it"),
+        (["train", f"--run={SHOAL}"], FLAGS, f"--run: {SHOAL} is no text; name a run file"),
+        ([*train, "--set=model.layer[0].dense.units=3"], FLAGS,
+         "layer is an empty list (a model that is given by name lists no layers)"),
+        (["train", "--set=model=layer {}"], FLAGS, "local_response_norm {...}"),
+        ([*train, "--set=data.features=7"], FLAGS,
+         "data.features: is for the format synthetic_regression and synthetic_classification only, and the data are idx"),
+        ([*train, "--set=data.csv.label=q"], FLAGS, "data.csv.label: is for the format csv only"),
+        ([*train, "--set=data.tfrecord.input=foo"], FLAGS, "data.tfrecord.input: is for the format tfrecord only"),
+        ([*train, "--data_format=synthetic_classification", "--set=data.target_columns=2"], FLAGS,
+         "data.target_columns: is for the format synthetic_regression only"),
         (["predict", "--out=/nowhere", "--learning_rate=1"], FLAGS, "--learning_rate: has no meaning"),
         ([*train, "--optimizer=adm"], FLAGS, "optimizer: \"adm\" is unknown"),
         ([*train, "--model=resnet"], FLAGS, "model.name: \"resnet\" is unknown"),
@@ -163,7 +177,7 @@ def flag_cases():
         ([*ps, "--ps_hosts=a:70000", "--chief_host=c:1"], FLAGS, "not a number from 1 to 65535"),
         ([*ps, "--ps_hosts=a", "--chief_host=c:1"], FLAGS, "ps_hosts: \"a\" has no port"),
         ([*ps, "--ps_hosts=a:1,b:1", "--task_index=2", "--chief_host=c:1"], CONFIG, "has no ps/2"),
-        ([*ps, "--ps_hosts=a:1", "--task_index=0"], FLAGS, "--chief_host: is missing"),
+        ([*ps, "--ps_hosts=a:1", "--task_index=0"], FLAGS, "--chief_host: is missing, and --worker_hosts too; give"),
         ([*ps, "--job_name=worker", "--chief_host=c:1"], FLAGS, "--job_name: is worker"),
         ([*ps, "--cluster_from=k8s"], FLAGS, "--cluster_from: \"k8s\" is unknown"),
         ([*ps, "--cluster_from=slurm"], FLAGS, "--cluster_from: is slurm, but SLURM_PROCID"),
@@ -178,6 +192,8 @@ def flag_cases():
         (["chief", *QUICK, "--out=unused", "--cluster=/nowhere"], CONFIG, "cluster: cannot read /nowhere"),
         (["chief", *QUICK, "--out=unused", "--listen_address=127.0.0.1"], FLAGS, "has no port"),
         (["chief", *QUICK, "--out=unused"], FLAGS, "--listen_address: is missing"),
+        ([*ps, "--chief_host=c:1", "--listen_address=192.0.2.1:0", "--task_index=0"], CONFIG,
+         "--listen_address: address 192.0.2.1:0 can be reached"),
         ([*ps, "--chief_host=c:1", "--listen_address=192.0.2.1:0", "--task_index=0"], CONFIG,
          "or --insecure on a trusted"),
     ]
@@ -247,6 +263,12 @@ def format_cases(scratch):
     arrays = {"x_train.npy": npy("<f4", "(2, 1)", bytes(8)), "y_train.npy": npy("|u1", "(2,)", b"\1\x0b")}
     return [
         ([*train, tree("nothing", {"readme": b""})], CONFIG, "holds no data set"),
+        ([*train, good, "--set=data.tfrecord.label=q"], FLAGS, "data.tfrecord.label: is for the format tfrecord only, "
+         "and the data are csv"),
+        *[([*train, "--data_dir=/nowhere", *form], CONFIG,
+           "data.directory: there is no /nowhere; name the data set's with --data_dir=DIR")
+          for form in ([], *[[f"--data_format={name}"] for name in (
+              "idx", "image_folder", "cifar10", "cifar100", "csv", "npy", "tfrecord")])],
         ([*train, tree("two", {"train.csv": b"", "x_train.npy": b""})], CONFIG, "data.format: "),
         ([*train, folder("unreadable", train__a__3_png=png()[:50])], DATA_ERROR, "train/a/3.png: unreadable image"),
         ([*train, folder("other", train__b__3_png=b"GIF89a")], DATA_ERROR, "train/b/3.png: unreadable image"),
@@ -291,7 +313,11 @@ def run_cases(scratch):
     processes = [a for a in train if a not in LOCAL] + ["--num_ps_tasks=1", "--num_replicas=1"]
     cases = [
         ([*train, "--resume=never"], CONFIG, "resume"),
-        ([*other, "--num_epochs=2"], CONFIG, "checkpoint"),
+        ([*other, "--num_epochs=2"], CONFIG, f"--out: {out} has the checkpoint of step "),
+        ([*other, "--num_epochs=2"], CONFIG, "or give this one --resume=never with another --out"),
+        (["train", f"--run={out}"], FLAGS, f"--run: {out} is a directory; that run's file is {out}/run.textproto"),
+        (["stop", str(out)], CONFIG, f"the run in {out} is over (summary.json: finished at step "),
+        (["checkpoint", str(out)], CONFIG, ": there is nothing to save"),
         ([*train, "--num_epochs=2", "--learning_rate=nan"], FLAGS, "learning_rate"),
         ([*train, "--num_epochs=2", "--data_dir=/nowhere"], CONFIG, "/nowhere"),
         ([*train, "--num_epochs=2", "--nosync_replicas"], CONFIG, "--sync_replicas: the run in"),
@@ -311,6 +337,13 @@ def run_cases(scratch):
         shard.write_bytes(content)
     cases.append(([*damage, "--num_epochs=2"], DATA_ERROR, "shard-"))
     cases.append((["inspect", f"--out={damaged}"], DATA_ERROR, "shard-"))
+    bare = scratch / "bare"
+    bare.mkdir()
+    shutil.copy(out / "run.textproto", bare)
+    cases.append((["eval", f"--out={bare}"], CONFIG, f"--out: the run in {bare} has no checkpoint yet; wait for"))
+    (bare / "checkpoints").mkdir()
+    cases.append((["predict", f"--out={bare}"], CONFIG, f"--out: the run in {bare} has no checkpoint yet; wait for"))
+    cases.append((["status", str(bare)], CONFIG, f"ADDRESS: {bare} has no cluster.textproto yet; try again"))
     cases.append((["eval", f"--out={out}", "--step=12345"], CONFIG, "--step: there is no checkpoint of step 12345"))
     predict = ["predict", f"--out={out}"]
     rows = scratch / "rows"

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """`shoal status|checkpoint|stop|health` on runs that are under way."""
+import http.server
 import json
 import pathlib
 import re
@@ -8,6 +9,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 
 import cluster
@@ -90,7 +92,10 @@ def stop_ends_the_run_as_ctrl_c_does():
         run.assert_nothing_left()
         summary = run.summary()
         assert summary["status"] == "stopped" and summary["checkpoint"] == str(path), summary
-        assert "no chief answers there" in shoal("status", str(run.out), code=138)
+        assert f"the run in {run.out} is over (summary.json: stopped" in shoal("status", str(run.out))
+        assert json.loads(shoal("status", str(run.out), "--json"))["summary"]["checkpoint"] == str(path)
+        for command in ("stop", "checkpoint"):
+            assert f"the run in {run.out} is over" in shoal(command, str(run.out), code=78)
 
 
 def a_directory_whose_address_another_run_has_taken_is_refused():
@@ -123,11 +128,32 @@ def an_address_where_nobody_is_says_so():
         nobody = f"127.0.0.1:{held.getsockname()[1]}"
         for command in ("status", "checkpoint", "stop"):
             assert f"{nobody}: no chief answers there" in shoal(command, nobody, code=138)
-        assert nobody in shoal("health", nobody, code=138)
+        assert f"{nobody}: no task answers there (connection refused)" in shoal("health", nobody, code=138)
+
+
+def what_is_no_task_is_named():
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{other.server_port}"
+        for command in ("status", "health"):
+            assert f"{address}: what listens there is no shoal task" in shoal(command, address, code=78)
+        other.shutdown()
+
+
+def a_task_without_a_chief_names_the_address():
+    with socket.socket() as held, tempfile.TemporaryDirectory() as out:
+        held.bind(("127.0.0.1", 0))
+        nobody = f"127.0.0.1:{held.getsockname()[1]}"
+        for job, more in (("ps", ["--listen_address=127.0.0.1:0"]), ("worker", [])):
+            said = shoal(job, f"--run={SMALL}", f"--out={out}", f"--chief_host={nobody}", "--task_index=0",
+                         "--wait_seconds=1", *more, code=138)
+            assert (f"shoal {job}: --chief_host: {nobody} did not answer for 1s (connection refused); correct "
+                    "the address, or start the chief") in said, said
 
 
 if __name__ == "__main__":
     cluster.main([status_names_everybody, status_says_who_holds_it_up,
                   a_checkpoint_is_durable_when_the_command_returns, stop_ends_the_run_as_ctrl_c_does,
                   a_directory_whose_address_another_run_has_taken_is_refused,
-                  health_is_of_the_process_or_of_its_role, an_address_where_nobody_is_says_so])
+                  health_is_of_the_process_or_of_its_role, an_address_where_nobody_is_says_so,
+                  what_is_no_task_is_named, a_task_without_a_chief_names_the_address])

@@ -82,6 +82,16 @@ def a_killed_chief_ends_the_run_and_is_named():
             again.finish()
 
 
+def a_chief_that_is_killed_before_a_checkpoint_leaves_the_command_that_begins_again():
+    with cluster.Run(SMALL, *TWO, "--num_epochs=1000", "--save_every=1000000") as run:
+        run.start()
+        run.wait_for_step(5)
+        run.kill("chief", 0)
+        assert run.wait() == 138, run.output
+        assert "nothing was saved" in run.output, run.output
+        assert re.search(f"begin again: .* train --run={run.out}/run.textproto", run.output), run.output
+
+
 def one_crash_does_not_blame_the_batch():
     with cluster.Run(SMALL, *TWO) as run:
         run.start()
@@ -157,6 +167,7 @@ def two_runs_do_not_share_a_directory():
 if __name__ == "__main__":
     cluster.main([all_end_by_themselves, a_finished_run_says_so, the_run_file_that_is_left_can_be_run_again,
                   a_second_ctrl_c_stops_at_once, sigterm_makes_a_checkpoint, a_killed_chief_ends_the_run_and_is_named,
+                  a_chief_that_is_killed_before_a_checkpoint_leaves_the_command_that_begins_again,
                   one_crash_does_not_blame_the_batch, a_stopped_worker_is_replaced_by_the_others,
                   a_stopped_ps_is_replaced_and_the_result_has_the_same_bytes,
                   without_workers_the_run_ends_with_the_checkpoint_that_is_named,

@@ -60,6 +60,12 @@ std::string PathOf(const FileSystem& files, const Arguments& arguments, absl::st
 }
 
 int Main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const absl::string_view argument = argv[i];
+    if (argument != "--help" && argument != "-h") continue;
+    std::fputs(kUsage, stdout);
+    return 0;
+  }
   Arguments arguments;
   if (!Parse(argc, argv, &arguments)) {
     std::fputs(kUsage, stderr);

@@ -75,8 +75,13 @@ std::string Reshaping(const std::string& file, int64_t size, const std::vector<i
 // An unknown shape is an error.
 absl::StatusOr<std::vector<int64_t>> ShapeOfRunExamples(v1::DataConfig config) {
   config.set_test_examples(1);
-  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data, MakeDataset(config, DataSplit::kTest, 0));
-  const absl::Span<const int64_t> dims = data->fields()[0].example.shape.dims();
+  absl::StatusOr<std::unique_ptr<Dataset>> data = MakeDataset(config, DataSplit::kTest, 0);
+  if (absl::IsInvalidArgument(data.status()) && config.has_csv()) {
+    config.clear_csv();  // It may be said of the table that is given, not of the run's data.
+    data = MakeDataset(config, DataSplit::kTest, 0);
+  }
+  RETURN_IF_ERROR(data.status());
+  const absl::Span<const int64_t> dims = (*data)->fields()[0].example.shape.dims();
   return std::vector<int64_t>(dims.begin(), dims.end());
 }
 
