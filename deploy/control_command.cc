@@ -42,10 +42,11 @@ constexpr char kStopHelp[] =
     "the\n"
     "checkpoint that it can be resumed from. The run itself ends with exit code 143.\n\n";
 constexpr char kHealthHelp[] =
-    "usage: shoal health ADDRESS [--service=ps|chief] [--timeout=SECONDS]\n\n"
+    "usage: shoal health ADDRESS [--service=ps|chief|worker] [--timeout=SECONDS]\n\n"
     "Exit code 0 if a task lives, with --service if it can do its work: for probes that run a\n"
-    "command. Asks the standard gRPC health service. Workers have no port for it: ask /healthz or\n"
-    "/readyz of their --metrics_address.\n\n";
+    "command. Asks the standard gRPC health service, which a worker has at its own address in the\n"
+    "cluster or --listen_address; one without asks for /healthz or /readyz of "
+    "--metrics_address.\n\n";
 
 // What all these commands have in common.
 struct Command {

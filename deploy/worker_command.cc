@@ -17,6 +17,7 @@ absl::Status RunWorkerAndHostedChief(const TaskOptions& options) {
   ShutdownNotification worker_shutdown;
   TaskOptions worker_options = options;
   worker_options.shutdown = &worker_shutdown;
+  worker_options.listen_address.clear();  // The chief serves there.
 
   absl::Status chief_status;
   std::thread chief([&] {

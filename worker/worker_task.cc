@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,15 +21,9 @@
 #include "runtime/observability/summary.h"
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/batch_mark.h"
-#include "runtime/process/exit_code.h"
 #include "runtime/process/shutdown.h"
-#include "runtime/rpc/bulk_connector.h"
-#include "runtime/rpc/channel.h"
 #include "runtime/rpc/chief_session.h"
-#include "runtime/rpc/credentials.h"
 #include "runtime/rpc/drain.h"
-#include "runtime/rpc/grpc_chief_client.h"
-#include "runtime/rpc/remote_variable_store.h"
 #include "runtime/rpc/run_state.h"
 #include "runtime/variables/exchange_groups.h"
 #include "worker/async_trainer.h"
@@ -52,6 +44,8 @@ constexpr absl::Duration kLastBatch = absl::Seconds(10);
 // What the worker shows of itself.
 class WorkerSource : public TaskSource {
  public:
+  explicit WorkerSource(std::function<void(bool)> on_ready) : on_ready_(std::move(on_ready)) {}
+
   TaskStatus Status() const override {
     MutexLock lock(&mutex_);
     return status_;
@@ -64,20 +58,35 @@ class WorkerSource : public TaskSource {
 
   // A worker is ready as soon as it has the run's plan, and a trainer with it.
   void Set(const Trainer::Progress& progress) {
-    MutexLock lock(&mutex_);
-    status_.ready = true;
-    status_.step = progress.step;
-    status_.activity = progress.activity;
+    {
+      MutexLock lock(&mutex_);
+      status_.step = progress.step;
+      status_.activity = progress.activity;
+    }
+    SetReady(true);
   }
   void SetWords(std::string words) {
-    MutexLock lock(&mutex_);
-    status_.ready = false;
-    status_.activity = std::move(words);
+    {
+      MutexLock lock(&mutex_);
+      status_.activity = std::move(words);
+    }
+    SetReady(false);
   }
 
   WorkerMetrics metrics;
 
  private:
+  // One call at a time: while the trainer runs its progress is what is shown, else words are.
+  void SetReady(bool ready) {
+    {
+      MutexLock lock(&mutex_);
+      if (status_.ready == ready) return;
+      status_.ready = ready;
+    }
+    if (on_ready_ != nullptr) on_ready_(ready);
+  }
+
+  const std::function<void(bool)> on_ready_;
   mutable Mutex mutex_;
   TaskStatus status_ ABSL_GUARDED_BY(mutex_);
 };
@@ -290,7 +299,7 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links, const R
 
 absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
                            const ModelFactory& model) {
-  WorkerSource source;
+  WorkerSource source(links.on_ready);
   source.SetWords("reads the data");
   const std::string finished_before = FinishedSummary(options);
   const TaskMonitor::Shown shown(options.monitor, options.task, &source);
@@ -329,39 +338,6 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
   // The run may have ended while this task took part in the last checkpoint: it was told to end.
   if (status.ok() && options.shutdown->signal() != 0) return absl::CancelledError("told to stop");
   return status;
-}
-
-absl::Status RunWorker(const TaskOptions& options, const ModelFactory& model) {
-  GrpcChiefClient chief(NewGrpcChannel(options.chief_address, ChannelUse::kControl,
-                                       kMaxControlMessageBytes,
-                                       ChannelCredentialsFor(options.credentials, kRoleChief)));
-  BulkConnector::Options bulk_options;
-  bulk_options.shared_memory = !options.run.cluster().no_shared_memory();
-  bulk_options.credentials = ChannelCredentialsFor(options.credentials, kRolePs);
-  BulkConnector bulk(bulk_options);
-  WorkerLinks links;
-  links.chief = &chief;
-  links.close_chief = [&chief] { chief.Close(); };
-  links.abandon = [](const absl::Status& why) {
-    std::fprintf(stderr, "shoal worker: %s; the batch under way does not end\n",
-                 std::string(why.message()).c_str());
-    std::_Exit(ExitCodeOf(why));
-  };
-  links.make_store = [&](const SliceTable& table, std::vector<ExchangeGroup> groups,
-                         const v1::Identity& identity) {
-    RemoteVariableStore::Options store;
-    store.run_id = identity.run_id();
-    store.worker_index = options.task.index;
-    store.incarnation = identity.incarnation();
-    store.groups = std::move(groups);
-    store.connect = [&bulk](const std::string& address) { return bulk.Connect(address); };
-    return std::make_unique<RemoteVariableStore>(table, std::move(store), options.clock);
-  };
-  return RunWorkerTask(options, links, model);
-}
-
-absl::Status RunWorker(const TaskOptions& options) {
-  return RunWorker(options, ModelFromRunFile());
 }
 
 }  // namespace shoal

@@ -26,6 +26,8 @@ struct WorkerLinks {
       make_store;
   // Ends calls under way to the chief: the worker is about to stop.
   std::function<void()> close_chief = [] {};
+  // Called when the worker begins or ceases to be able to do its work. May be null.
+  std::function<void(bool)> on_ready;
   // Called when the chief has given this worker's place away, or is lost, and the batch under way
   // still does not end: a process of its own exits here, so that it can be started again. May be
   // null.

@@ -44,7 +44,8 @@ TEST(TfConfigTest, ATaskOfADenseClusterServesAtItsPortOfEveryAddress) {
   EXPECT_EQ(ps.cluster.ps().size(), 2u);
   const ResolvedTask worker = Resolved(TfConfig(Dense(R"({"type": "worker", "index": 0})")));
   EXPECT_FALSE(worker.hosts_chief);
-  EXPECT_EQ(worker.listen_address, "");
+  EXPECT_EQ(worker.own_address, "host1:2222");
+  EXPECT_EQ(worker.listen_address, "0.0.0.0:2222");  // Its health.
   const ResolvedTask chief = Resolved(TfConfig(Dense(R"({"type": "chief", "index": 0})")));
   EXPECT_EQ(chief.listen_address, "0.0.0.0:2222");
   EXPECT_EQ(chief.chief_address, "");

@@ -106,8 +106,7 @@ absl::StatusOr<ResolvedTask> PlaceInCluster(ClusterSource source, TaskId task, C
                         : "is missing; a task needs the chief's address, host:port");
     }
   }
-  const bool serves = task.job == Job::kChief || task.job == Job::kPs || resolved.hosts_chief;
-  if (serves && !resolved.own_address.empty()) {
+  if (!resolved.own_address.empty()) {
     resolved.listen_address = anywhere ? EverywhereAt(resolved.own_address) : resolved.own_address;
   } else if (task.job == Job::kPs) {
     resolved.listen_address = AnyPortToward(resolved.chief_address);

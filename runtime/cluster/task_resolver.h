@@ -65,7 +65,8 @@ struct ResolvedTask {
   TaskId task;
   ClusterSpec cluster;         // Empty where tasks find each other through the chief.
   std::string own_address;     // Where others find this task; empty: nobody was told.
-  std::string listen_address;  // Where to serve if no flag says; empty: unknown, or a worker.
+  std::string listen_address;  // Where to serve if no flag says; empty: unknown, or a worker that
+                               // nobody has given an address.
   std::string chief_address;   // What the task dials; empty for the chief itself.
   bool hosts_chief = false;    // A worker that serves the chief as well, at `listen_address`.
   uint32_t num_ps_tasks = 0;   // As the launcher's numbers tell; 0: they do not.

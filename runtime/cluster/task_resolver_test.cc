@@ -128,7 +128,7 @@ TEST(TaskResolverTest, HostListsPlaceATaskAndItsChief) {
   const ResolvedTask other = Resolved(input);
   EXPECT_FALSE(other.hosts_chief);
   EXPECT_EQ(other.chief_address, "c:1");
-  EXPECT_EQ(other.listen_address, "");
+  EXPECT_EQ(other.listen_address, "d:1");  // Its health.
   input.job = Job::kPs;
   EXPECT_EQ(Resolved(input).own_address, "b:2");
   input.job = Job::kEvaluator;

@@ -181,7 +181,7 @@ absl::StatusOr<ResolvedTask> PlaceSparse(const ResolverInput& input, const TfCon
                                          "which hosts the chief"));
   }
   ResolvedTask resolved = PlaceByChief(ClusterSource::kTfConfig, task, chief, hosts_chief);
-  if (task.job == Job::kPs) {
+  if (task.job == Job::kPs || (task.job == Job::kWorker && !hosts_chief)) {
     resolved.own_address = own;
     resolved.listen_address = EverywhereAt(own);
   }

@@ -180,7 +180,8 @@ constexpr FlagSpec kTable[] = {
     {"cluster", kHand, kScopeTask, kText, "", "FILE",
      "A text proto of shoal.v1.ClusterSpec, instead of the three above."},
     {"listen_address", kHand, kScopeTask, kText, "", "ADDRESS",
-     "Where to serve, if not at the task's own address in the cluster. Port 0: any free one."},
+     "Where to serve, if not at the task's own address in the cluster. Port 0: any free one. A "
+     "worker serves only its gRPC health, if it has an address at all."},
     {"advertise", kHand, kScopeTask, kText, "", "ADDRESS",
      "What others dial, host or host:port, if not where this task serves. Default of a ps that "
      "serves at every address: $POD_IP, or the address of this machine toward the chief."},
@@ -206,9 +207,8 @@ constexpr FlagSpec kTable[] = {
     {"json", kUnderWay, kScopeControl, kBool, "", "", "status: print one JSON object."},
     {"timeout", kUnderWay, kScopeControl, kText, "", "SECONDS",
      "checkpoint, stop: how long to wait for it. Default 60; health: 5."},
-    {"service", kUnderWay, kScopeControl, kText, "", "ps|chief",
-     "health: ask whether this role can do its work (workers have no gRPC port). Default: whether "
-     "the process lives."},
+    {"service", kUnderWay, kScopeControl, kText, "", "ps|chief|worker",
+     "health: ask whether this role can do its work. Default: whether the process lives."},
 };
 
 }  // namespace

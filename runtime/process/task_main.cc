@@ -128,9 +128,9 @@ absl::Status TakePlace(const ResolvedTask& resolved, const TaskFlags& flags,
   const Job job = resolved.task.job;
   options->listen_address =
       flags.listen_address.empty() ? resolved.listen_address : flags.listen_address;
-  const bool serves = job == Job::kChief || job == Job::kPs || resolved.hosts_chief;
-  if (!serves) return absl::OkStatus();
+  const bool must_serve = job == Job::kChief || job == Job::kPs || resolved.hosts_chief;
   if (options->listen_address.empty()) {
+    if (!must_serve) return absl::OkStatus();
     return Broken("--listen_address",
                   "is missing, and neither a host list nor --chief_port has this task's address");
   }

@@ -47,6 +47,7 @@ TEST(ResolveTaskTest, HostListsSayEverything) {
   const TaskOptions worker = Resolved(Job::kWorker, args);
   EXPECT_EQ(worker.run.deployment().replica_id(), 1u);
   EXPECT_FALSE(worker.hosts_chief);
+  EXPECT_EQ(worker.listen_address, "d:1");  // Its health.
   const TaskOptions chief = Resolved(Job::kChief, hosts);
   EXPECT_EQ(chief.listen_address, "e:5");
   EXPECT_EQ(chief.chief_address, "");

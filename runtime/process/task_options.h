@@ -33,7 +33,8 @@ struct TaskOptions {
   uint32_t told_num_replicas = 0;
   TaskId task;
   ClusterSpec cluster;         // Empty where only the chief's address is known.
-  std::string listen_address;  // Where to serve; port 0: any free one. Unused by workers.
+  std::string listen_address;  // Where to serve; port 0: any free one. A worker serves only its
+                               // health, and nothing where this is empty.
   std::string place;           // Who and where the task is, and who says so: JSON, for the log.
   // What others dial, of a ps or chief; port 0: the one it listens at; empty: where it listens.
   std::string advertised_address;

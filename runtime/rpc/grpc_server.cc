@@ -1,6 +1,7 @@
 #include "runtime/rpc/grpc_server.h"
 
 #include <grpcpp/ext/health_check_service_server_builder_option.h>
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
@@ -57,7 +58,13 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const Options& op
   int port = 0;
   builder.AddListeningPort(options.address, ServerCredentialsFor(options.credentials), &port);
   for (grpc::Service* service : options.services) builder.RegisterService(service);
-  if (options.bulk != nullptr) options.bulk->AddTo(&builder);
+  std::unique_ptr<grpc::CallbackGenericService> others;
+  if (options.bulk != nullptr) {
+    options.bulk->AddTo(&builder);
+  } else if (options.services.empty()) {
+    others = std::make_unique<grpc::CallbackGenericService>();
+    builder.RegisterCallbackGenericService(others.get());
+  }
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -66,16 +73,17 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const Options& op
         "or name another address (port 0: any free one)"));
   }
   if (options.bulk != nullptr) options.bulk->Start();
-  std::unique_ptr<GrpcServer> result(
-      new GrpcServer(options, std::move(server), WithPort(options.address, port), port));
+  std::unique_ptr<GrpcServer> result(new GrpcServer(options, std::move(others), std::move(server),
+                                                    WithPort(options.address, port), port));
   result->SetServing(false);
   return result;
 }
 
-GrpcServer::GrpcServer(const Options& options, std::unique_ptr<grpc::Server> server,
-                       std::string address, int port)
+GrpcServer::GrpcServer(const Options& options, std::unique_ptr<grpc::CallbackGenericService> others,
+                       std::unique_ptr<grpc::Server> server, std::string address, int port)
     : bulk_(options.bulk),
       health_service_(options.health_service),
+      others_(std::move(others)),
       server_(std::move(server)),
       address_(std::move(address)),
       port_(port) {}
@@ -95,7 +103,8 @@ absl::Status GrpcServer::Stop(absl::Duration grace, absl::Duration limit) {
   SetServing(false);
   // gRPC waits without end for a call that does not return, so the wait is another thread's.
   const auto done = std::make_shared<Notification>();
-  std::thread([server = server_, done, deadline = absl::ToChronoTime(absl::Now() + grace)] {
+  std::thread([others = others_, server = server_, done,
+               deadline = absl::ToChronoTime(absl::Now() + grace)] {
     server->Shutdown(deadline);
     done->Notify();
   }).detach();

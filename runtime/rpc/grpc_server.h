@@ -14,6 +14,7 @@
 #include "runtime/rpc/channel.h"
 
 namespace grpc {
+class CallbackGenericService;
 class Server;
 class Service;
 }  // namespace grpc
@@ -37,8 +38,8 @@ class GrpcServer {
     // Memory for messages of all connections together; above it gRPC refuses and cancels calls, not
     // at once. Zero: a quarter of this machine's memory.
     size_t memory_bytes = 0;
-    std::string health_service;            // The role: "ps" or "chief"; empty: none.
-    std::vector<grpc::Service*> services;  // Must outlive the server.
+    std::string health_service;            // The role: "ps", "chief", "worker"; empty: none.
+    std::vector<grpc::Service*> services;  // Must outlive the server. None: only health.
     GrpcBulkServer* bulk = nullptr;        // May be null; must outlive the server.
   };
 
@@ -63,11 +64,13 @@ class GrpcServer {
   absl::Status Stop(absl::Duration grace, absl::Duration limit = absl::Seconds(10));
 
  private:
-  GrpcServer(const Options& options, std::unique_ptr<grpc::Server> server, std::string address,
-             int port);
+  GrpcServer(const Options& options, std::unique_ptr<grpc::CallbackGenericService> others,
+             std::unique_ptr<grpc::Server> server, std::string address, int port);
 
   GrpcBulkServer* const bulk_;
   const std::string health_service_;
+  // Refuses what no service has: gRPC wants one that is ours. Shared as the next.
+  const std::shared_ptr<grpc::CallbackGenericService> others_;
   std::shared_ptr<grpc::Server> server_;  // Shared with the thread that shuts it down.
   const std::string address_;
   const int port_;

@@ -94,6 +94,27 @@ TEST(GrpcServerTest, HealthTellsTheProcessFromTheRole) {
   EXPECT_EQ(check(""), absl::StatusCode::kOk);
 }
 
+TEST(GrpcServerTest, AServerOfHealthAlone) {
+  GrpcServer::Options options;
+  options.health_service = "worker";
+  const auto server = std::move(GrpcServer::Create(options).value());
+  const auto dial = [&server] {
+    return NewGrpcChannel(server->address(), ChannelUse::kControl, kMaxControlMessageBytes);
+  };
+  const auto check = [&](const char* service) {
+    return CheckHealth(dial()->channel(), service, absl::Seconds(5)).code();
+  };
+  EXPECT_EQ(check(""), absl::StatusCode::kOk);
+  EXPECT_EQ(check("worker"), absl::StatusCode::kUnavailable);
+  server->SetServing(true);
+  EXPECT_EQ(check("worker"), absl::StatusCode::kOk);
+  EXPECT_EQ(check("ps"), absl::StatusCode::kNotFound);
+  GrpcChiefClient client(dial());
+  v1::GetRunStatusResponse response;
+  EXPECT_EQ(client.GetRunStatus(v1::GetRunStatusRequest(), &response).code(),
+            absl::StatusCode::kUnimplemented);
+}
+
 TEST(GrpcServerTest, ASecondServerOnThePortIsRefused) {
   ChiefServer chief;
   const auto service = NewGrpcChiefService(&chief.chief);

@@ -33,7 +33,7 @@ bool IsServing(absl::string_view response) {
 absl::Status CheckHealth(const std::shared_ptr<grpc::Channel>& channel, const std::string& service,
                          absl::Duration timeout) {
   if (service.size() > kMaxServiceBytes) {
-    return absl::InvalidArgumentError("--service: is too long; there are ps and chief");
+    return absl::InvalidArgumentError("--service: is too long; there are ps, chief and worker");
   }
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));

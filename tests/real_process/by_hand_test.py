@@ -135,6 +135,37 @@ def the_example_of_the_help_runs():
         assert more.returncode == 0, more.stderr
 
 
+def a_worker_with_an_address_serves_its_health():
+    def health(*arguments):
+        return subprocess.run([cluster.shoal_binary(), "health", *arguments], capture_output=True, text=True,
+                              timeout=60, check=False)
+
+    with ByHand("--num_epochs=1000") as run, socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        mine = f"127.0.0.1:{free.getsockname()[1]}"
+        free.close()
+        address = run.start_chief("--listen_address=127.0.0.1:0")
+        run.start("worker", f"--chief_host={address}", "--task_index=0", f"--listen_address={mine}")
+        deadline = time.monotonic() + 60
+        while health(mine).returncode != 0:  # It lives, but has no plan before there is a ps.
+            assert time.monotonic() < deadline, run.logs()
+            time.sleep(0.1)
+        unready = health(mine, "--service=worker")
+        assert unready.returncode == 138 and "does not serve" in unready.stderr, unready
+        run.start("ps", f"--chief_host={address}", "--task_index=0", "--listen_address=127.0.0.1:0")
+        while health(mine, "--service=worker").returncode != 0:
+            assert time.monotonic() < deadline, run.logs()
+            time.sleep(0.1)
+        # A port that is taken costs the worker only that.
+        run.tasks["worker"].kill()
+        run.tasks["worker"].wait()
+        run.start("worker", f"--chief_host={address}", "--task_index=0", f"--listen_address={address}")
+        while "registered as worker/0" not in run.log("worker"):
+            assert time.monotonic() < deadline and run.tasks["worker"].poll() is None, run.logs()
+            time.sleep(0.1)
+        assert "no health service" in run.log("worker"), run.logs()
+
+
 def a_worker_that_comes_after_the_end_hears_of_it():
     with ByHand("--max_steps=3", "--num_epochs=1") as run:
         run.flags = [flag.replace("--num_replicas=1", "--num_replicas=2") for flag in run.flags]
@@ -193,6 +224,7 @@ def a_run_by_hand_can_be_asked_by_its_directory():
 
 if __name__ == "__main__":
     cluster.main([the_example_of_the_help_runs, a_worker_of_another_run_is_refused, a_chief_serves_on_all_addresses,
+                  a_worker_with_an_address_serves_its_health,
                   a_worker_that_comes_after_the_end_hears_of_it, a_worker_whose_run_ends_while_it_waits_ends_with_it,
                   a_run_by_hand_can_be_asked_by_its_directory, all_addresses_without_plaintext_are_refused,
                   a_chief_whose_tasks_stay_away_ends_and_names_them, a_task_whose_chief_stays_away_ends,
