@@ -108,12 +108,12 @@ TEST(TfConfigTest, TheSparseFormIsCalledSparseCluster) {
   const struct {
     const char* text;
     TaskId task;
-    const char* own;  // Of a ps.
+    const char* own;
     bool hosts_chief;
   } cases[] = {{R"({"sparseCluster":{"worker":{"1":"host:2222"},"ps":["p:2222"]},
            "task":{"type":"worker","index":1}})",
                 {Job::kWorker, 1},
-                "",
+                "host:2222",
                 false},
                {R"({"sparseCluster":{"worker":{"0":"host:2222"},"ps":["p:2222","q:2222"]},
            "task":{"type":"worker","index":0}})",
