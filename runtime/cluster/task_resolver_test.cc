@@ -261,7 +261,7 @@ TEST(TaskResolverTest, TheClusterIsOneLineOfJson) {
   ResolverInput input = Input(kTfConfig);
   EXPECT_EQ(ToJson(Resolved(input)),
             R"({"source": "tf_config", "job": "worker", "index": 1, "chief": "w:1", "own": "x:1", )"
-            R"("ps": "p:1", "workers": "w:1,x:1"})");
+            R"("listen": "0.0.0.0:1", "ps": "p:1", "workers": "w:1,x:1"})");
 }
 
 }  // namespace
