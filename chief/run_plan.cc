@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "runtime/cluster/placement.h"
 #include "runtime/config/run_config.h"
+#include "runtime/rpc/channel.h"
 
 namespace shoal {
 namespace {
@@ -139,6 +140,27 @@ absl::StatusOr<StepPlan> PlanSteps(const v1::RunConfig& run, const v1::ModelDecl
   return StepPlan::Create(options);
 }
 
+// The run, its variables and the owner of each slice travel in one message to every ps, the latter
+// two also in the state that every task gets.
+absl::Status CheckFitsAMessage(const v1::RunConfig& run,
+                               const std::vector<v1::VariableSpec>& variables,
+                               const v1::ShardMap& shard_map) {
+  uint64_t declared = run.ByteSizeLong();
+  for (const v1::VariableSpec& variable : variables) declared += variable.ByteSizeLong() + 4;
+  const uint64_t bytes = declared + shard_map.ByteSizeLong();
+  if (bytes <= kMaxPlanBytes) return absl::OkStatus();
+  if (declared > kMaxPlanBytes / 2) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("the model has %d variables; their names and shapes and the run file take "
+                        "%d bytes of a message that holds %d: use fewer variables or shorter names",
+                        variables.size(), declared, kMaxPlanBytes));
+  }
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "cluster.slice_bytes is %d, which cuts the model into %d slices; the list of their owners "
+      "does not fit a message: raise cluster.slice_bytes",
+      shard_map.slice_bytes(), shard_map.owner_size()));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint32_t num_ps_tasks,
@@ -180,6 +202,7 @@ absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint3
                                                : PlacementStrategy::kGreedyByBytes)) {
     shard_map.add_owner(owner);
   }
+  RETURN_IF_ERROR(CheckFitsAMessage(run, variables, shard_map));
   const uint64_t last_step = steps.LastStep(run.max_steps(), run.num_epochs());
   return std::make_unique<RunPlan>(RunPlan{
       std::move(variables), std::move(table), std::move(shard_map), steps, last_step,

@@ -83,6 +83,26 @@ TEST(RunPlanTest, TheCheckpointOfAnotherModelIsNamedWithTheWayOut) {
                                "--resume=never with another --out"));
 }
 
+TEST(RunPlanTest, APlanThatDoesNotFitAMessageNamesTheRemedy) {
+  v1::ModelDeclaration model = Model();
+  model.mutable_variables(0)->set_shape(0, 16 << 20);
+  v1::RunConfig run = AdamRun();
+  EXPECT_TRUE(PlanRun(run, 2, model, nullptr).ok());
+  run.mutable_cluster()->set_slice_bytes(64);
+  const absl::Status slices = PlanRun(run, 2, model, nullptr).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(slices)) << slices;
+  EXPECT_THAT(std::string(slices.message()), HasSubstr("cluster.slice_bytes is 64, which cuts the "
+                                                       "model into 1048576 slices"));
+  model = Model();
+  for (int i = 0; i < 10000; ++i) {
+    *model.add_variables() = model.variables(0);
+    model.mutable_variables(i + 1)->set_name(std::string(80, 'x') + std::to_string(i));
+  }
+  const absl::Status variables = PlanRun(AdamRun(), 2, model, nullptr).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(variables)) << variables;
+  EXPECT_THAT(std::string(variables.message()), StartsWith("the model has 10001 variables"));
+}
+
 TEST(RunPlanTest, AResumeWithTheSameThingsIsPlanned) {
   const v1::Manifest manifest = ManifestOf(AdamRun(), Model());
   EXPECT_TRUE(PlanRun(AdamRun(), 3, Model(), &manifest).ok());

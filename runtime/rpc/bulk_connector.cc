@@ -13,7 +13,7 @@
 namespace shoal {
 
 std::unique_ptr<BulkChannel> BulkConnector::Connect(const std::string& address) {
-  if (options_.shared_memory && IsLoopbackAddress(address)) {
+  if (options_.shared_memory && options_.credentials == nullptr && IsLoopbackAddress(address)) {
     absl::StatusOr<std::unique_ptr<BulkChannel>> channel =
         ConnectSharedMemory(address, options_.max_payload_bytes);
     if (channel.ok()) return std::move(*channel);

@@ -22,7 +22,8 @@ class BulkConnector {
  public:
   struct Options {
     size_t max_payload_bytes = kDefaultMaxBulkPayloadBytes;
-    // Shared memory with servers on this host that offer it.
+    // Shared memory with servers on this host that offer it; not with credentials, which it does
+    // not ask for.
     bool shared_memory = true;
     // Of the gRPC channels; null: plaintext.
     std::shared_ptr<grpc::ChannelCredentials> credentials;
@@ -32,8 +33,8 @@ class BulkConnector {
 
   explicit BulkConnector(const Options& options) : options_(options), grpc_client_(options.spin) {}
 
-  // Shared memory if `address` is a loopback address whose server offers it, else gRPC, which
-  // connects when first used.
+  // Shared memory if `address` is a loopback address whose server offers it (this may take seconds
+  // where the server does not answer), else gRPC, which connects when first used.
   std::unique_ptr<BulkChannel> Connect(const std::string& address);
 
  private:

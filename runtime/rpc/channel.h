@@ -15,8 +15,11 @@ class ChannelCredentials;
 
 namespace shoal {
 
-// Control messages are small; a server that only has control services refuses larger ones.
-inline constexpr size_t kMaxControlMessageBytes = 256 << 10;
+// Control messages are small; a server that only has control services refuses larger ones. The
+// largest are those with all variables and the owner of each slice, which the chief's plan keeps
+// below kMaxPlanBytes: 8000 variables with names of 60 bytes, or 780000 slices.
+inline constexpr size_t kMaxControlMessageBytes = 1 << 20;
+inline constexpr size_t kMaxPlanBytes = kMaxControlMessageBytes / 4 * 3;
 
 enum class ChannelUse {
   kControl,  // Small calls; shares a connection with other control channels to the same address.

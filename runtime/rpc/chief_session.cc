@@ -26,6 +26,14 @@ constexpr absl::Duration kPauseAtEnd = absl::Milliseconds(200);
 // ends.
 constexpr double kSafePart = 0.8;
 
+// Errors of a heartbeat that repeating it cannot heal: the call or its answer is not what the other
+// side takes. Those that a proxy or a server short of memory makes may heal.
+bool IsForGood(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) ||
+         (absl::IsResourceExhausted(status) &&
+          absl::StrContains(status.message(), "message larger than max"));
+}
+
 v1::Job ToProto(ChiefSession::Job job) {
   return job == ChiefSession::Job::kPs ? v1::JOB_PS : v1::JOB_WORKER;
 }
@@ -185,6 +193,11 @@ ChiefSession::Beat ChiefSession::BeatOnce() {
   }
   if (absl::IsAborted(status) || absl::IsFailedPrecondition(status)) {
     observer_->OnFenced(status);
+    return Beat::kEnd;
+  }
+  if (IsForGood(status)) {
+    observer_->OnFenced(absl::FailedPreconditionError(
+        absl::StrCat("a heartbeat to the chief cannot be answered: ", status.message())));
     return Beat::kEnd;
   }
   absl::Time renewed;

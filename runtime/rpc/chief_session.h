@@ -34,7 +34,8 @@ class ChiefSession {
     // Every state that arrives; `number` rises.
     virtual void OnRunState(const v1::RunState& state) = 0;
     // The chief refuses this task for good: ABORTED, it was replaced (exit 138);
-    // FAILED_PRECONDITION, another run or model. The session's thread has ended.
+    // FAILED_PRECONDITION, another run or model, or messages that do not fit. The session's thread
+    // has ended.
     virtual void OnFenced(const absl::Status& status) = 0;
     // No answer for `chief_lost_after`; `status` is the last one. The session's thread has ended.
     virtual void OnChiefLost(const absl::Status& status) = 0;
@@ -60,8 +61,9 @@ class ChiefSession {
     // How long certificates of the two sides may not go together: they may be about to be renewed.
     absl::Duration refused_patience = absl::Seconds(12);
     absl::Duration heartbeat_wait = absl::Seconds(1);
-    // The chief's lease (cluster.lease_seconds). A task that cannot renew for four fifths of it
-    // must stop acting: see is_lease_valid.
+    // The chief's lease (cluster.lease_seconds). A ps that cannot renew for four fifths of it must
+    // stop serving: see is_lease_valid. A worker may go on: what it pushes is known by its batch,
+    // and counts once whoever else computes it.
     absl::Duration lease = absl::Seconds(10);
     // How much longer than the lease ALREADY_EXISTS is asked again: whoever held this place may
     // have died a moment ago, and its lease has not ended yet.

@@ -228,6 +228,30 @@ TEST_F(ChiefSessionTest, AFencedTaskIsTold) {
   EXPECT_TRUE(absl::IsAborted(observer_.status));
 }
 
+TEST_F(ChiefSessionTest, AStateThatDoesNotFitEndsTheTaskAtOnceAndSaysWhy) {
+  ChiefSession session(&chief_, &clock_, Options(), &observer_);
+  ASSERT_TRUE(session.Register(nullptr).ok());
+  // gRPC's words.
+  chief_.SetFailure(
+      absl::ResourceExhaustedError("Received message larger than max (1048577 vs. 1048576)"));
+  session.Start();
+  ASSERT_TRUE(observer_.fenced.WaitFor(absl::Seconds(20)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(observer_.status));
+  EXPECT_NE(observer_.status.message().find("larger than max"), std::string::npos);
+}
+
+TEST_F(ChiefSessionTest, AChiefShortOfMemoryIsAskedAgain) {
+  ChiefSession session(&chief_, &clock_, Options(), &observer_);
+  ASSERT_TRUE(session.Register(nullptr).ok());
+  chief_.SetFailure(absl::ResourceExhaustedError("out of memory"));
+  session.Start();
+  const int before = chief_.NumCalls();
+  chief_.WaitUntil([&] { return chief_.calls >= before + 2; });
+  chief_.SetState(State(1));
+  chief_.SetFailure(absl::OkStatus());
+  EXPECT_EQ(observer_.WaitForStates(1), std::vector<uint64_t>{1});
+}
+
 TEST_F(ChiefSessionTest, ALostChiefIsToldAndTheLeaseEndsBefore) {
   FakeClock clock;
   ChiefSession session(&chief_, &clock, Options(), &observer_);

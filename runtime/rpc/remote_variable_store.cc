@@ -209,35 +209,53 @@ void RemoteVariableStore::End(Flight* flight, const absl::Status& status) {
   changed_.NotifyAll();
 }
 
-void RemoteVariableStore::SetView(const StoreView& view) {
-  MutexLock lock(&mutex_);
+bool RemoteVariableStore::IsOutdated(const StoreView& view) const {
   const auto age = [](const StoreView& v) { return std::make_tuple(v.term, v.lineage, v.view); };
-  if (closing_ || (has_view_ && age(view) < age(view_))) return;
-  std::vector<bool> ps_moved;
-  Reconnect(view, &ps_moved);
+  return closing_ || (has_view_ && age(view) < age(view_));
+}
+
+void RemoteVariableStore::SetView(const StoreView& view) {
+  MutexLock one_at_a_time(&setting_view_);
+  std::vector<bool> moved;
+  {
+    MutexLock lock(&mutex_);
+    if (IsOutdated(view)) return;
+    moved = FindMoved(view);
+  }
+  // Without the lock: a ps that does not answer takes a while.
+  std::vector<std::shared_ptr<BulkChannel>> channels(moved.size());
+  for (size_t ps = 0; ps < view.ps_addresses.size(); ++ps) {
+    const std::string& address = view.ps_addresses[ps];
+    if (moved[ps] && !address.empty()) channels[ps] = options_.connect(address);
+  }
+  MutexLock lock(&mutex_);
+  if (closing_) return;
+  channels_.resize(moved.size());
+  for (size_t ps = 0; ps < moved.size(); ++ps) {
+    if (!moved[ps]) continue;
+    if (channels_[ps] != nullptr) retired_.push_back(std::move(channels_[ps]));
+    channels_[ps] = std::move(channels[ps]);
+  }
   has_view_ = true;
   view_ = view;
   view_.ps_incarnations.resize(view_.ps_addresses.size(), 0);
-  CancelStoppedFlights(ps_moved);
+  CancelStoppedFlights(moved);
   changed_.NotifyAll();
 }
 
-void RemoteVariableStore::Reconnect(const StoreView& view, std::vector<bool>* ps_moved) {
+std::vector<bool> RemoteVariableStore::FindMoved(const StoreView& view) const {
   const size_t num_ps = view.ps_addresses.size();
-  ps_moved->assign(std::max(num_ps, channels_.size()), false);
-  channels_.resize(ps_moved->size());
+  std::vector<bool> moved(std::max(num_ps, channels_.size()), false);
   const auto incarnation_of = [](const StoreView& v, size_t ps) {
     return ps < v.ps_incarnations.size() ? v.ps_incarnations[ps] : 0;
   };
-  for (size_t ps = 0; ps < channels_.size(); ++ps) {
+  for (size_t ps = 0; ps < moved.size(); ++ps) {
     const std::string address = ps < num_ps ? view.ps_addresses[ps] : "";
     const bool same = ps < view_.ps_addresses.size() && view_.ps_addresses[ps] == address &&
                       incarnation_of(view_, ps) == incarnation_of(view, ps);
-    if (same) continue;
-    (*ps_moved)[ps] = true;
-    if (channels_[ps] != nullptr) retired_.push_back(std::move(channels_[ps]));
-    channels_[ps] = address.empty() ? nullptr : options_.connect(address);
+    moved[ps] = !same;
   }
+  return moved;
 }
 
 void RemoteVariableStore::CancelStoppedFlights(const std::vector<bool>& ps_moved) {

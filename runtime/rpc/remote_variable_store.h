@@ -32,7 +32,7 @@ class RemoteVariableStore : public VariableStore {
     uint64_t incarnation = 0;
     std::vector<ExchangeGroup> groups;
     // Makes the channel to a ps; called again when the ps has moved or was restarted, inside
-    // SetView and with a lock held. Channels are destroyed before the store is.
+    // SetView; exchanges go on meanwhile. Channels are destroyed before the store is.
     std::function<std::unique_ptr<BulkChannel>(const std::string& address)> connect;
   };
 
@@ -62,8 +62,9 @@ class RemoteVariableStore : public VariableStore {
   absl::Status WhyStopped(const Flight& flight) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CancelStoppedFlights(const std::vector<bool>& ps_moved)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Reconnect(const StoreView& view, std::vector<bool>* ps_moved)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsOutdated(const StoreView& view) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // By ps: whether it is elsewhere, or another one, in `view`.
+  std::vector<bool> FindMoved(const StoreView& view) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void RunTimer();
   Flight* NextWaiting(absl::Time now, absl::Time* wake) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -73,6 +74,7 @@ class RemoteVariableStore : public VariableStore {
   const Options options_;
   const Clock* const clock_;
 
+  Mutex setting_view_;  // Held by SetView, before mutex_ and while it connects.
   Mutex mutex_;
   CondVar changed_;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -7,6 +7,7 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <functional>
@@ -364,6 +365,22 @@ TEST(SharedMemoryTest, ARequestAboveTheLimitIsRefused) {
   EXPECT_EQ(call.status.code(), absl::StatusCode::kResourceExhausted);
 }
 
+TEST(SharedMemoryTest, RefusedRequestsTakeNoPlaceFromOthers) {
+  SharedMemoryLink link;
+  const std::string large(kMaxBulkHeaderBytes + 1, 'x');
+  BulkTestCall call;
+  call.header = large;
+  for (int i = 1; i <= 300; ++i) {  // More than there are slots.
+    link.channel().Start(&call);
+    call.Wait(i);
+    ASSERT_EQ(call.status.code(), absl::StatusCode::kResourceExhausted) << i;
+  }
+  call.header = "echo";
+  link.channel().Start(&call);
+  call.Wait(301);
+  EXPECT_EQ(call.status, absl::OkStatus());
+}
+
 // What a broken client sends to a server is answered with a closed connection, or with an error.
 class BrokenClient {
  public:
@@ -408,6 +425,43 @@ TEST(SharedMemoryTest, BrokenGreetingsAreDropped) {
   EXPECT_FALSE(client.Greet(client.shape, UniqueFd()));
   BrokenClient good(link.address);
   EXPECT_TRUE(good.Greet(good.shape, good.file));
+}
+
+absl::Duration ProcessorTime() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return absl::DurationFromTimeval(usage.ru_utime) + absl::DurationFromTimeval(usage.ru_stime);
+}
+
+TEST(SharedMemoryTest, AServerWithoutFilesWaitsForThemAtRest) {
+  SharedMemoryLink link;
+  BrokenClient early(link.address);  // So that all that is made once has been.
+  ASSERT_TRUE(early.Greet(early.shape, early.file));
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit before = limit;
+  // The listener must not have taken the client when files run out.
+  const UniqueFd next(dup(0));
+  limit.rlim_cur = static_cast<rlim_t>(next.get()) + 3;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  std::vector<UniqueFd> taken;
+  for (int fd = dup(0); fd >= 0; fd = dup(0)) taken.emplace_back(fd);
+  ASSERT_FALSE(taken.empty());
+  taken.pop_back();
+  auto waiting = ConnectLocal(SharedMemorySocketName(link.address));
+  ASSERT_TRUE(waiting.ok()) << waiting.status();
+  const absl::Duration used = ProcessorTime();
+  absl::SleepFor(absl::Milliseconds(500));
+  EXPECT_LT(ProcessorTime() - used, absl::Milliseconds(150));
+  BulkTestCall call;  // Those who are there are served.
+  call.header = "echo";
+  link.channel().Start(&call);
+  call.Wait();
+  EXPECT_EQ(call.status, absl::OkStatus());
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  uint32_t welcome = 0;
+  ASSERT_TRUE(SendMessage(waiting->get(), &early.shape, sizeof(early.shape), early.file).ok());
+  EXPECT_TRUE(ReceiveMessage(waiting->get(), &welcome, sizeof(welcome), nullptr).ok());
 }
 
 TEST(SharedMemoryTest, LengthsOutsideTheSlotAreRefused) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/mutex.h"
 
 namespace shoal {
@@ -23,11 +24,11 @@ struct Shared {
 
 class LocalCall : public ServedCall {
  public:
-  LocalCall(BulkCall* call, std::shared_ptr<Shared> shared)
+  LocalCall(BulkCall* call, std::shared_ptr<Shared> shared, absl::Time now)
       : shared_(std::move(shared)),
         call_(call),
         header_(call->header),
-        deadline_(absl::Now() + call->timeout) {
+        deadline_(now + call->timeout) {
     for (const PayloadRef& payload : call->payloads) payload_.Append(payload.data, payload.bytes);
   }
   ~LocalCall() override { DropReply(); }
@@ -121,7 +122,7 @@ class InProcessBulkChannel : public BulkChannel {
   }
 
   void Start(BulkCall* call) override {
-    auto local = std::make_shared<LocalCall>(call, shared_);
+    auto local = std::make_shared<LocalCall>(call, shared_, clock_.Now());
     local->KeepUntilReply(local);
     MutexLock lock(&shared_->mutex);
     in_flight(call) = local.get();
@@ -149,6 +150,7 @@ class InProcessBulkChannel : public BulkChannel {
   }
 
   BulkService* const service_;
+  const RealClock clock_;
   const std::shared_ptr<Shared> shared_;
   std::thread thread_;
 };
@@ -161,7 +163,7 @@ void InProcessBulkChannel::TakeOut(LocalCall* local) {
 }
 
 std::shared_ptr<LocalCall> InProcessBulkChannel::WaitForWork() {
-  const absl::Time now = absl::Now();
+  const absl::Time now = clock_.Now();
   absl::Time next = now + absl::Hours(1);
   for (const auto& call : shared_->in_flight) {
     if (shared_->closing) call->EndAs(absl::CancelledError("the channel is closing"));
@@ -177,7 +179,7 @@ void InProcessBulkChannel::Run() {
   while (!IsDone()) {
     const std::shared_ptr<LocalCall> local = WaitForWork();
     if (local == nullptr) continue;
-    const bool serve = local->NextAt(absl::Now()) == LocalCall::Next::kServe;
+    const bool serve = local->NextAt(clock_.Now()) == LocalCall::Next::kServe;
     if (serve) {
       local->SetServing();
     } else {

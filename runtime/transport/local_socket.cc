@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -17,6 +18,15 @@ namespace {
 
 absl::Status SystemError(const char* call) {
   return absl::UnavailableError(absl::StrCat("local socket: ", call, ": ", std::strerror(errno)));
+}
+
+constexpr time_t kConnectSeconds = 1;
+
+// How long connect and send may block; 0: for ever.
+bool SetSendTimeout(int fd, time_t seconds) {
+  timeval timeout = {};
+  timeout.tv_sec = seconds;
+  return setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) == 0;
 }
 
 // An abstract address: a zero byte, then the name.
@@ -54,15 +64,22 @@ absl::StatusOr<UniqueFd> ConnectLocal(const std::string& name, uid_t user) {
   if (!fd.is_valid()) return SystemError("socket");
   sockaddr_un address;
   const socklen_t bytes = FillAddress(name, &address);
+  // A listener whose queue is full would block us.
+  if (!SetSendTimeout(fd.get(), kConnectSeconds)) return SystemError("setsockopt");
   if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0) {
     return SystemError("connect");
   }
+  if (!SetSendTimeout(fd.get(), 0)) return SystemError("setsockopt");
   if (!IsFrom(user, fd.get())) return absl::UnavailableError("local socket: another user's");
   return fd;
 }
 
-UniqueFd AcceptLocal(const UniqueFd& listener, uid_t user) {
+UniqueFd AcceptLocal(const UniqueFd& listener, uid_t user, bool* exhausted) {
   UniqueFd fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (exhausted != nullptr) {
+    *exhausted = !fd.is_valid() &&
+                 (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM);
+  }
   if (fd.is_valid() && !IsFrom(user, fd.get())) fd.Reset();
   return fd;
 }

@@ -20,10 +20,12 @@ namespace shoal {
 // ALREADY_EXISTS: somebody else has the name. Non-blocking.
 absl::StatusOr<UniqueFd> ListenLocal(const std::string& name);
 // An abstract name has no file mode: who is at the other end is what the kernel says (SO_PEERCRED).
-// UNAVAILABLE: nobody listens, or somebody who is not `user`. Blocking.
+// UNAVAILABLE: nobody listens, or somebody who is not `user`, or who has not taken those who came
+// before for a second. Blocking.
 absl::StatusOr<UniqueFd> ConnectLocal(const std::string& name, uid_t user = geteuid());
 // The next connection of `user`; others are closed. Invalid if there is none now. Non-blocking.
-UniqueFd AcceptLocal(const UniqueFd& listener, uid_t user = geteuid());
+// `exhausted`, unless null: one waits, but this process or the system is out of files or memory.
+UniqueFd AcceptLocal(const UniqueFd& listener, uid_t user = geteuid(), bool* exhausted = nullptr);
 
 // One message, with a file if `attached` is valid.
 absl::Status SendMessage(int fd, const void* data, size_t bytes, const UniqueFd& attached);

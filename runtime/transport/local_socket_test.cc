@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -39,6 +40,17 @@ TEST_F(LocalSocketTest, AnotherUsersConnectionIsClosedBeforeItIsRead) {
 
 TEST_F(LocalSocketTest, AnotherUsersServerIsNotSpokenTo) {
   EXPECT_EQ(ConnectLocal(name_, geteuid() + 1).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(LocalSocketTest, AListenerThatTakesNobodyIsGivenUp) {
+  std::vector<UniqueFd> waiting;
+  absl::Status status;
+  while (status.ok() && waiting.size() < 1000) {
+    auto client = ConnectLocal(name_);
+    status = client.status();
+    if (client.ok()) waiting.push_back(std::move(*client));
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
 }
 
 }  // namespace

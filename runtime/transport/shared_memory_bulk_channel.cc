@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "runtime/transport/local_socket.h"
@@ -45,6 +46,7 @@ class SharedMemoryBulkChannel : public BulkChannel {
     BulkCall* call = nullptr;
     absl::Time deadline;
     absl::Status end;  // Not OK: what the call is to end with, without a reply.
+    bool sent = true;  // False: the server never hears of the slot.
   };
   struct Ended {
     BulkCall* call;
@@ -62,6 +64,7 @@ class SharedMemoryBulkChannel : public BulkChannel {
   absl::Time SleepUntil();
   bool IsDone();
 
+  const RealClock clock_;
   const UniqueFd socket_;
   const UniqueFd wake_;  // eventfd
   const std::unique_ptr<SharedMemorySegment> segment_;
@@ -113,6 +116,7 @@ void SharedMemoryBulkChannel::Start(BulkCall* call) {
       MutexLock lock(&mutex_);
       Slot& owner = slots_[slot];
       owner.stage = Stage::kBusy;
+      owner.sent = status.ok();
       if (owner.end.ok()) owner.end = status;
       wake = !owner.end.ok() || owner.deadline < awake_at_;
     }
@@ -132,7 +136,7 @@ bool SharedMemoryBulkChannel::TakeSlot(BulkCall* call, uint32_t* slot) {
   }
   *slot = free_.back();
   free_.pop_back();
-  slots_[*slot] = {Stage::kFilling, call, absl::Now() + call->timeout, absl::OkStatus()};
+  slots_[*slot] = {Stage::kFilling, call, clock_.Now() + call->timeout, absl::OkStatus(), true};
   in_flight(call) = &slots_[*slot];
   return true;
 }
@@ -174,7 +178,7 @@ bool SharedMemoryBulkChannel::IsDone() {
 
 absl::Time SharedMemoryBulkChannel::SleepUntil() {
   MutexLock lock(&mutex_);
-  awake_at_ = absl::Now() + kLongestSleep;
+  awake_at_ = clock_.Now() + kLongestSleep;
   for (const Slot& slot : slots_) {
     if (slot.stage == Stage::kBusy) awake_at_ = std::min(awake_at_, slot.deadline);
   }
@@ -184,7 +188,7 @@ absl::Time SharedMemoryBulkChannel::SleepUntil() {
 void SharedMemoryBulkChannel::Run() {
   bool server_is_gone = false;
   while (!IsDone()) {
-    const absl::Duration sleep = std::max(SleepUntil() - absl::Now(), absl::ZeroDuration());
+    const absl::Duration sleep = std::max(SleepUntil() - clock_.Now(), absl::ZeroDuration());
     const timespec timeout = absl::ToTimespec(sleep);
     pollfd fds[2] = {{wake_.get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
     if (ppoll(fds, server_is_gone ? 1 : 2, &timeout, nullptr) < 0) continue;
@@ -245,8 +249,9 @@ void SharedMemoryBulkChannel::EndCalls(bool server_is_gone) {
   {
     MutexLock lock(&mutex_);
     ended.swap(refused_);
-    const absl::Time now = absl::Now();
-    for (Slot& slot : slots_) {
+    const absl::Time now = clock_.Now();
+    for (uint32_t i = 0; i < kNumSlots; ++i) {
+      Slot& slot = slots_[i];
       if (slot.stage != Stage::kBusy) continue;
       absl::Status end = slot.end;
       if (end.ok() && server_is_gone) end = absl::UnavailableError("the server is gone");
@@ -254,7 +259,8 @@ void SharedMemoryBulkChannel::EndCalls(bool server_is_gone) {
       if (end.ok() && now >= slot.deadline) end = absl::DeadlineExceededError("no reply in time");
       if (end.ok()) continue;
       in_flight(slot.call) = nullptr;
-      slot.stage = Stage::kAbandoned;
+      slot.stage = slot.sent ? Stage::kAbandoned : Stage::kFree;
+      if (!slot.sent) free_.push_back(i);
       ended.push_back({slot.call, std::move(end)});
     }
   }

@@ -24,6 +24,8 @@ using Half = SharedMemorySegment::Half;
 
 constexpr uint32_t kWelcome = 1;
 constexpr size_t kMaxConnections = 4096;
+// How long those who want to connect wait where files have run out.
+constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
 
 }  // namespace
 
@@ -208,8 +210,27 @@ void SharedMemoryBulkServer::Watch(int fd) {
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
 }
 
+void SharedMemoryBulkServer::Unwatch(int fd) {
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
+int SharedMemoryBulkServer::SleepTime() {
+  if (accept_again_ == absl::InfiniteFuture()) return -1;
+  const absl::Duration pause = accept_again_ - clock_.Now();
+  if (pause > absl::ZeroDuration()) return static_cast<int>(absl::ToInt64Milliseconds(pause)) + 1;
+  accept_again_ = absl::InfiniteFuture();
+  Watch(listener_.get());
+  return -1;
+}
+
 void SharedMemoryBulkServer::Accept() {
-  UniqueFd socket = AcceptLocal(listener_);
+  bool exhausted = false;
+  UniqueFd socket = AcceptLocal(listener_, geteuid(), &exhausted);
+  if (exhausted) {
+    // Whoever waits keeps the listener readable: the thread would spin.
+    Unwatch(listener_.get());
+    accept_again_ = clock_.Now() + kAcceptPause;
+  }
   if (!socket.is_valid() || connections_.size() >= kMaxConnections) return;
   const int fd = socket.get();
   connections_[fd] = std::make_shared<Connection>(std::move(socket));
@@ -219,7 +240,7 @@ void SharedMemoryBulkServer::Accept() {
 void SharedMemoryBulkServer::Run() {
   while (true) {
     epoll_event event;
-    if (epoll_wait(epoll_.get(), &event, 1, -1) != 1) continue;
+    if (epoll_wait(epoll_.get(), &event, 1, SleepTime()) != 1) continue;
     if (event.data.fd == stop_.get()) return;
     if (event.data.fd == listener_.get()) {
       Accept();
@@ -228,7 +249,7 @@ void SharedMemoryBulkServer::Run() {
     const auto found = connections_.find(event.data.fd);
     if (found == connections_.end()) continue;
     if (found->second->Receive(service_).ok()) continue;
-    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, event.data.fd, nullptr);
+    Unwatch(event.data.fd);
     found->second->Close();
     connections_.erase(found);
   }

@@ -9,7 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "base/unique_fd.h"
 #include "runtime/transport/bulk.h"
@@ -43,12 +45,18 @@ class SharedMemoryBulkServer {
   void Run();
   void Accept();
   void Watch(int fd);
+  void Unwatch(int fd);
+  // How long the thread may sleep, in milliseconds; -1: until something happens.
+  int SleepTime();
 
+  const RealClock clock_;
   const UniqueFd listener_;
   const UniqueFd stop_;  // eventfd
   const UniqueFd epoll_;
   BulkService* const service_;
-  std::map<int, std::shared_ptr<Connection>> connections_;  // By socket; of the thread.
+  // Of the thread.
+  std::map<int, std::shared_ptr<Connection>> connections_;  // By socket.
+  absl::Time accept_again_ = absl::InfiniteFuture();        // Until then nobody is let in.
   std::thread thread_;
 };
 

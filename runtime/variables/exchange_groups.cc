@@ -19,7 +19,7 @@ std::vector<ExchangeGroup> MakeExchangeGroups(const SliceTable& table,
     for (uint32_t slice = table.first_slice_of(v); slice < table.first_slice_of(v + 1); ++slice) {
       const uint64_t bytes = table[slice].num_bytes();
       ExchangeGroup& group = open[{table.is_versioned(v), owner[slice]}];
-      if (group.bytes + bytes > max_bytes) close(group);
+      if (group.bytes + bytes > max_bytes || group.slices.size() == kMaxSlicesInGroup) close(group);
       group.ps = owner[slice];
       group.versioned = table.is_versioned(v);
       group.slices.push_back(slice);

@@ -6,8 +6,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "proto/v1/bulk.pb.h"
 #include "proto/v1/variable.pb.h"
 #include "runtime/cluster/placement.h"
+#include "runtime/transport/bulk.h"
 
 namespace shoal {
 namespace {
@@ -70,6 +72,38 @@ TEST(ExchangeGroupsTest, ThereAreManyGroupsOfNeitherTooFewNorTooManyBytes) {
     const auto groups = MakeExchangeGroups(table, std::vector<uint32_t>(table.size(), 0));
     EXPECT_EQ(groups[0].bytes, want.bytes) << want.elements;
   }
+}
+
+TEST(ExchangeGroupsTest, SmallSlicesDoNotFillAHeader) {
+  const SliceTable table = Table({1 << 20}, 99);  // 65536 slices of 64 bytes
+  const auto groups = MakeExchangeGroups(table, std::vector<uint32_t>(table.size(), 0));
+  size_t slices = 0;
+  for (const ExchangeGroup& group : groups) {
+    EXPECT_LE(group.slices.size(), kMaxSlicesInGroup);
+    slices += group.slices.size();
+  }
+  EXPECT_EQ(slices, table.size());
+  v1::ExchangeRequest request;
+  v1::ExchangeResponse response;
+  for (size_t i = 0; i < kMaxSlicesInGroup; ++i) {
+    v1::ExchangeRequest::Push* push = request.add_pushes();
+    push->set_slice(1u << 28);
+    push->set_kind(v1::CONTRIBUTION_KIND_STATISTIC);
+    push->set_payload_bytes(4u << 20);
+    push->set_crc32c(UINT32_MAX);
+    push->set_pulled_version(UINT64_MAX);
+    request.add_pulls(1u << 28);
+    response.add_outcomes(v1::PUSH_OUTCOME_AHEAD);
+    v1::ExchangeResponse::Pull* pull = response.add_pulls();
+    pull->set_slice(1u << 28);
+    pull->set_version(UINT64_MAX);
+    pull->set_payload_bytes(4u << 20);
+    pull->set_crc32c(UINT32_MAX);
+    pull->set_value_version(UINT64_MAX);
+  }
+  // Some room for what is there once, such as the positions that are missing.
+  EXPECT_LE(request.ByteSizeLong(), kMaxBulkHeaderBytes - (16 << 10));
+  EXPECT_LE(response.ByteSizeLong(), kMaxBulkHeaderBytes - (16 << 10));
 }
 
 }  // namespace
