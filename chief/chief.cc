@@ -22,6 +22,7 @@ class Chief::PsLine {
     {
       MutexLock lock(&mutex_);
       closing_ = true;
+      if (client_ != nullptr) client_->Close();  // A ps may take minutes to load.
       changed_.NotifyAll();
     }
     thread_.join();
@@ -34,9 +35,18 @@ class Chief::PsLine {
   }
 
  private:
+  // Of the thread, which alone changes client_.
+  ParameterClient* ClientAt(const std::string& address) {
+    MutexLock lock(&mutex_);
+    if (client_ == nullptr || address_ != address) {
+      client_ = chief_->options_.connect(ps_, address);
+      address_ = address;
+      if (closing_) client_->Close();
+    }
+    return client_.get();
+  }
+
   void Run() {
-    std::unique_ptr<ParameterClient> client;
-    std::string address;
     while (true) {
       PsCommand command;
       {
@@ -46,11 +56,7 @@ class Chief::PsLine {
         command = std::move(queue_.front());
         queue_.pop_front();
       }
-      if (client == nullptr || command.address != address) {
-        address = command.address;
-        client = chief_->options_.connect(ps_, address);
-      }
-      chief_->Deliver(command, client.get());
+      chief_->Deliver(command, ClientAt(command.address));
     }
   }
 
@@ -60,6 +66,8 @@ class Chief::PsLine {
   CondVar changed_;
   std::deque<PsCommand> queue_ ABSL_GUARDED_BY(mutex_);
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<ParameterClient> client_ ABSL_GUARDED_BY(mutex_);
+  std::string address_ ABSL_GUARDED_BY(mutex_);  // Of client_.
   std::thread thread_;
 };
 

@@ -60,7 +60,7 @@ class Chief : public ChiefClient {
   };
 
   explicit Chief(Options options);
-  ~Chief() override;  // Joins its threads; waits for a command under way, which has a deadline.
+  ~Chief() override;  // Joins its threads; cuts commands to ps tasks that are under way short.
   Chief(const Chief&) = delete;
   Chief& operator=(const Chief&) = delete;
 

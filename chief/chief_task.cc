@@ -202,18 +202,12 @@ void ChiefTask::Prune() {
 
 absl::Status ChiefTask::DiscardAbove(uint64_t step) {
   RETURN_IF_ERROR(CheckTerm());
-  absl::StatusOr<std::vector<CheckpointName>> names = checkpoints_->List();
-  if (!names.ok()) {
-    LOG(WARNING) << "cannot list checkpoints: " << names.status();
-    return absl::OkStatus();
+  const absl::Status discarded = checkpoints_->DiscardAbove(step);
+  if (!discarded.ok()) {
+    LOG(ERROR) << "a checkpoint above step " << step
+               << " is void and cannot be removed; none is published until it can: " << discarded;
   }
-  for (const CheckpointName& name : *names) {
-    if (name.step <= step) continue;
-    const absl::Status removed = options_.file_system->Remove(
-        absl::StrCat(checkpoints_->PathOf(name.ToString()), "/MANIFEST"));
-    if (!removed.ok()) LOG(WARNING) << "a checkpoint above step " << step << " stays: " << removed;
-  }
-  return absl::OkStatus();
+  return discarded;
 }
 
 absl::Status ChiefTask::WaitAndConclude(const absl::Status& why_stopped) {

@@ -1,6 +1,7 @@
 // The threads of a chief: what waits for what.
 #include "chief/chief.h"
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -59,6 +60,24 @@ class WillingPs : public ParameterClient {
   }
 };
 
+// One whose disk does not answer.
+class LoadingPs : public WillingPs {
+ public:
+  LoadingPs(Notification* loading, std::atomic<bool>* closed)
+      : loading_(loading), was_closed_(closed) {}
+  absl::Status LoadSlices(const v1::LoadSlicesRequest&, v1::LoadSlicesResponse*) override {
+    loading_->Notify();
+    *was_closed_ = closed_.WaitFor(absl::Seconds(20));
+    return absl::CancelledError("closed");
+  }
+  void Close() override { closed_.Notify(); }
+
+ private:
+  Notification* const loading_;
+  std::atomic<bool>* const was_closed_;
+  Notification closed_;
+};
+
 class ChiefTest : public ::testing::Test {
  protected:
   void Start(absl::Duration lease) {
@@ -69,7 +88,7 @@ class ChiefTest : public ::testing::Test {
     options.session.run.set_max_steps(1);
     options.clock = &clock_;
     options.recorder = &recorder_;
-    options.connect = [](uint32_t, const std::string&) { return std::make_unique<WillingPs>(); };
+    options.connect = connect_;
     chief_ = std::make_unique<Chief>(std::move(options));
   }
 
@@ -130,6 +149,8 @@ class ChiefTest : public ::testing::Test {
   const RealClock clock_;
   FakeRecorder recorder_;
   v1::Identity ps_, worker_;
+  std::function<std::unique_ptr<ParameterClient>(uint32_t, const std::string&)> connect_ =
+      [](uint32_t, const std::string&) { return std::make_unique<WillingPs>(); };
   std::unique_ptr<Chief> chief_;
 };
 
@@ -143,6 +164,20 @@ TEST_F(ChiefTest, GoesOnWhileACheckpointIsPublished) {
   recorder_.may_publish.Notify();
   EXPECT_TRUE(chief_->Wait().ok());
   EXPECT_EQ(chief_->outcome().checkpoint, "ckpt-1");
+}
+
+TEST_F(ChiefTest, DoesNotWaitAtItsEndForAPsThatLoads) {
+  Notification loading;
+  std::atomic<bool> closed{false};
+  connect_ = [&](uint32_t, const std::string&) {
+    return std::make_unique<LoadingPs>(&loading, &closed);
+  };
+  Start(absl::Seconds(10));
+  ASSERT_TRUE(Register(v1::JOB_PS, "ps").ok());
+  ASSERT_TRUE(Register(v1::JOB_WORKER, "worker").ok());
+  loading.Wait();
+  chief_.reset();
+  EXPECT_TRUE(closed);
 }
 
 TEST_F(ChiefTest, AWorkerThatComesAfterTheEndHearsOfIt) {

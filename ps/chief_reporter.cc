@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
-
 #include "base/log.h"
 #include "proto/v1/chief_service.pb.h"
 
@@ -97,9 +95,10 @@ void ChiefReporter::Run() {
       backoff_.Reset();
       continue;
     }
-    const absl::Time again = absl::Now() + backoff_.Next();
+    const absl::Time again = options_.clock->Now() + backoff_.Next();
     MutexLock lock(&mutex_);
-    while (!stopping_ && absl::Now() < again) changed_.WaitFor(&mutex_, again - absl::Now());
+    while (!stopping_ && options_.clock->WaitUntil(again, &mutex_, &changed_)) {
+    }
   }
 }
 

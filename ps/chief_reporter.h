@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "runtime/rpc/chief_client.h"
 #include "runtime/rpc/retry.h"
@@ -27,7 +28,8 @@ class Identity;
 class ChiefReporter {
  public:
   struct Options {
-    ChiefClient* chief = nullptr;            // Must outlive the reporter.
+    ChiefClient* chief = nullptr;            // Must outlive the reporter,
+    const Clock* clock = nullptr;            // as must this.
     std::function<v1::Identity()> identity;  // The task's, now.
     // The scale of `step`, for the slices that wait for it.
     std::function<void(uint64_t lineage, uint64_t step, double scale)> apply_scale;

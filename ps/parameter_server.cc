@@ -142,7 +142,7 @@ ParameterServer::Core::Core(const Options& options)
     : options_(options),
       address_(options.address),
       reporter_(ReporterOptions()),
-      checkpointer_({options.index, options.file_system, options.chief,
+      checkpointer_({options.index, options.file_system, options.chief, options.clock,
                      [this] { return session_->identity(); }, &metrics_}),
       shard_(options.clock, this),
       exchange_service_(&shard_, options.max_payload_bytes, &metrics_),
@@ -161,6 +161,7 @@ void ParameterServer::Core::OfferSharedMemory() {
 ChiefReporter::Options ParameterServer::Core::ReporterOptions() {
   ChiefReporter::Options options;
   options.chief = options_.chief;
+  options.clock = options_.clock;
   options.identity = [this] { return session_->identity(); };
   options.apply_scale = [this](uint64_t lineage, uint64_t step, double scale) {
     // An error means that the lineage is over, and with it the step.
@@ -228,7 +229,8 @@ absl::Status ParameterServer::Core::ListenOverGrpc() {
   ASSIGN_OR_RETURN(server_, GrpcServer::Create(server_options));
   if (address_.empty()) address_ = server_->address();
   if (PortOf(address_) == "0") address_ = WithPort(address_, server_->port());
-  if (options_.shared_memory) OfferSharedMemory();
+  // It asks for no certificate.
+  if (options_.shared_memory && options_.credentials == nullptr) OfferSharedMemory();
   return absl::OkStatus();
 }
 
@@ -292,12 +294,13 @@ absl::Status ParameterServer::Core::Wait() {
 }
 
 void ParameterServer::Core::EndWith(const absl::Status& status) {
+  // Before Wait may return, and with it the session go.
+  session_->StopRegistering();
   MutexLock lock(&mutex_);
   if (ended_) return;
   ended_ = true;
   end_ = status;
   changed_.NotifyAll();
-  session_->StopRegistering();
 }
 
 absl::Status ParameterServer::Core::Stop() {

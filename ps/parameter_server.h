@@ -46,7 +46,8 @@ class ParameterServer {
     absl::Duration lease = absl::Seconds(10);  // The chief's, see ChiefSession::Options.
     absl::Duration heartbeat_wait = absl::Seconds(1);
     size_t max_payload_bytes = kDefaultMaxBulkPayloadBytes;
-    // Offer shared memory to workers on this host; only with a listen address.
+    // Offer shared memory to workers on this host; only with a listen address and without
+    // credentials.
     bool shared_memory = true;
     // How long a bulk thread polls before it sleeps.
     absl::Duration spin = absl::ZeroDuration();

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "absl/types/span.h"
 
 #include "base/log.h"
@@ -73,10 +72,11 @@ void ShardCheckpointer::Run() {
     v1::ReportShardRequest report;
     report.set_version(cut.version);
     report.set_directory(DirectoryOf(cut.version, lineage.term, lineage.lineage));
-    const absl::Time begin = absl::Now();
+    const absl::Time begin = options_.clock->Now();
     const absl::Status status = Write(lineage, cut, &report);
     if (status.ok()) {
-      options_.metrics->shard_write_seconds.Observe(absl::ToDoubleSeconds(absl::Now() - begin));
+      options_.metrics->shard_write_seconds.Observe(
+          absl::ToDoubleSeconds(options_.clock->Now() - begin));
       options_.metrics->shard_bytes.Add(report.file().bytes());
     } else {
       options_.metrics->shard_failures.Add();
@@ -128,9 +128,10 @@ void ShardCheckpointer::Report(uint64_t lineage, v1::ReportShardRequest report) 
       LOG(WARNING) << "the chief refuses the shard of step " << report.version() << ": " << status;
       return;
     }
-    const absl::Time again = absl::Now() + backoff.Next();
+    const absl::Time again = options_.clock->Now() + backoff.Next();
     MutexLock lock(&mutex_);
-    while (!stopping_ && absl::Now() < again) changed_.WaitFor(&mutex_, again - absl::Now());
+    while (!stopping_ && options_.clock->WaitUntil(again, &mutex_, &changed_)) {
+    }
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 
+#include "base/clock.h"
 #include "base/file_system.h"
 #include "base/mutex.h"
 #include "ps/ps_metrics.h"
@@ -33,8 +34,9 @@ class ShardCheckpointer {
  public:
   struct Options {
     uint32_t ps_index = 0;
-    FileSystem* file_system = nullptr;  // Must outlive the checkpointer, as must the next.
+    FileSystem* file_system = nullptr;  // Must outlive the checkpointer, as must the next two.
     ChiefClient* chief = nullptr;
+    const Clock* clock = nullptr;
     std::function<v1::Identity()> identity;  // The task's, now.
     PsMetrics* metrics = nullptr;            // Must outlive the checkpointer.
   };

@@ -58,6 +58,7 @@ absl::Status CheckpointDirectory::Begin(const CheckpointName& name) {
 
 absl::Status CheckpointDirectory::Publish(const CheckpointName& name,
                                           const v1::Manifest& manifest) {
+  RETURN_IF_ERROR(RemoveVoid());
   const std::string path = PathOf(name.ToString());
   RETURN_IF_ERROR(Checkpoint::CheckShards(file_system_, path, manifest));
   RETURN_IF_ERROR(WriteManifest(file_system_, path, manifest));
@@ -110,7 +111,28 @@ bool CheckpointDirectory::IsValid(const CheckpointName& name) {
   return Checkpoint::Open(file_system_, PathOf(name.ToString()), Checkpoint::Verify::kIndex).ok();
 }
 
+absl::Status CheckpointDirectory::DiscardAbove(uint64_t step) {
+  void_above_ = std::min(step, void_above_.value_or(step));
+  return RemoveVoid();
+}
+
+absl::Status CheckpointDirectory::RemoveVoid() {
+  if (void_above_.has_value()) {
+    ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, List());
+    for (const CheckpointName& name : names) {
+      if (name.step > *void_above_) void_.insert(name);
+    }
+    void_above_.reset();
+  }
+  while (!void_.empty()) {
+    RETURN_IF_ERROR(RemoveManifest(*void_.begin()));
+    void_.erase(void_.begin());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckpointDirectory::Prune(int keep) {
+  RETURN_IF_ERROR(RemoveVoid());
   ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, AllNames());
   int valid = 0;
   for (const CheckpointName& name : names) {
@@ -127,16 +149,18 @@ absl::Status CheckpointDirectory::Prune(int keep) {
   return file_system_.SyncDirectory(root_);
 }
 
-// The manifest goes first, durably: what is left by a crash is no checkpoint.
-absl::Status CheckpointDirectory::RemoveCheckpoint(const CheckpointName& name) {
+absl::Status CheckpointDirectory::RemoveManifest(const CheckpointName& name) {
   const std::string path = PathOf(name.ToString());
   const absl::Status removed = file_system_.Remove(JoinPath(path, kManifestFile));
-  if (removed.ok()) {
-    RETURN_IF_ERROR(file_system_.SyncDirectory(path));
-  } else if (!absl::IsNotFound(removed)) {
-    return removed;
-  }
-  return RemoveTree(file_system_, path);
+  if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
+  // Also where there is none: it may have been removed and the name not synced.
+  return file_system_.SyncDirectory(path);
+}
+
+// The manifest goes first, durably: what is left by a crash is no checkpoint.
+absl::Status CheckpointDirectory::RemoveCheckpoint(const CheckpointName& name) {
+  RETURN_IF_ERROR(RemoveManifest(name));
+  return RemoveTree(file_system_, PathOf(name.ToString()));
 }
 
 }  // namespace shoal

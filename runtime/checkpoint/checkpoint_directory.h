@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 
 #include "base/file_system.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -55,6 +57,10 @@ class CheckpointDirectory {
   // what the manifest says. The hint LATEST follows; failing to write it is no error.
   absl::Status Publish(const CheckpointName& name, const v1::Manifest& manifest);
 
+  // Checkpoints above the step are void: from now on they do not exist, also after a crash. After
+  // an error some still may; Publish and Prune see to them first, and fail if they cannot.
+  absl::Status DiscardAbove(uint64_t step);
+
   // Names with a MANIFEST, newest first; none is looked into.
   absl::StatusOr<std::vector<CheckpointName>> List() const;
 
@@ -73,10 +79,15 @@ class CheckpointDirectory {
   CheckpointDirectory(FileSystem& file_system, const std::string& root);
   absl::StatusOr<std::vector<CheckpointName>> AllNames() const;
   bool IsValid(const CheckpointName& name);
+  // Durably, if it is there.
+  absl::Status RemoveManifest(const CheckpointName& name);
+  absl::Status RemoveVoid();
   absl::Status RemoveCheckpoint(const CheckpointName& name);
 
   FileSystem& file_system_;
   const std::string root_;
+  absl::optional<uint64_t> void_above_;  // Those above the step are not in void_ yet.
+  std::set<CheckpointName> void_;        // Their manifests may still be there.
 };
 
 }  // namespace shoal

@@ -342,6 +342,34 @@ TEST(CheckpointDirectoryTest, KeepsTheNewestAndForgetsRubbish) {
   EXPECT_TRUE(FileExists(disk, "checkpoints/" + CheckpointName{6, 1, 78}.ToString()));
 }
 
+TEST(CheckpointDirectoryTest, WhatIsVoidStaysAwayAfterACrash) {
+  FaultyFileSystem disk;
+  for (uint64_t step : {1, 2, 3}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
+  ASSERT_OK(Directory(disk)->DiscardAbove(1));
+  disk.Crash();
+  EXPECT_EQ(Directory(disk)->List()->size(), 1u);
+}
+
+TEST(CheckpointDirectoryTest, NothingIsPublishedWhileAVoidOneStands) {
+  for (int failing : {0, 1}) {  // Removing the manifest, syncing the directory.
+    FaultyFileSystem disk;
+    for (uint64_t step : {1, 2}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
+    const auto manifest = ReadManifest(disk, Directory(disk)->PathOf(TestName(Step(1)).ToString()));
+    ASSERT_OK(manifest.status());
+    const auto checkpoints = Directory(disk);
+    disk.FailFrom(disk.num_changes() + failing, absl::UnavailableError("no disk"));
+    EXPECT_FALSE(checkpoints->DiscardAbove(1).ok());
+    EXPECT_FALSE(checkpoints->Publish(TestName(Step(1)), *manifest).ok());
+    EXPECT_FALSE(checkpoints->Prune(1).ok());
+    disk.StopFailing();
+    EXPECT_OK(checkpoints->Prune(1));
+    disk.Crash();
+    const auto left = Directory(disk)->List();
+    ASSERT_EQ(left->size(), 1u);
+    EXPECT_EQ((*left)[0].step, 1u);
+  }
+}
+
 TEST(CheckpointDirectoryTest, DamagedOnesDoNotCountAsKept) {
   FaultyFileSystem disk;
   for (uint64_t step : {1, 2, 3}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));

@@ -16,9 +16,6 @@ class GrpcParameterClient : public ParameterClient {
   // No call may be under way.
   ~GrpcParameterClient() override;
 
-  // Ends calls under way, and all later ones, with CANCELLED.
-  void Close();
-
   absl::Status LoadSlices(const v1::LoadSlicesRequest& request,
                           v1::LoadSlicesResponse* response) override;
   absl::Status WithholdBatch(const v1::WithholdBatchRequest& request,
@@ -30,6 +27,7 @@ class GrpcParameterClient : public ParameterClient {
   absl::Status GetApplied(const v1::GetAppliedRequest& request,
                           v1::GetAppliedResponse* response) override;
   absl::Status Finish(const v1::FinishRequest& request, v1::FinishResponse* response) override;
+  void Close() override;
 
  private:
   class Core;

@@ -40,6 +40,9 @@ class ParameterClient {
   virtual absl::Status GetApplied(const v1::GetAppliedRequest& request,
                                   v1::GetAppliedResponse* response) = 0;
   virtual absl::Status Finish(const v1::FinishRequest& request, v1::FinishResponse* response) = 0;
+
+  // Ends calls under way, and all later ones, with CANCELLED, where calls leave the process.
+  virtual void Close() {}
 };
 
 }  // namespace shoal
