@@ -31,7 +31,8 @@ absl::Status AsyncLines::Add(uint64_t incarnation, const v1::StepReport& report)
   return absl::OkStatus();
 }
 
-void AsyncLines::Restart(uint64_t step) {
+void AsyncLines::Restart(uint64_t incarnation, uint64_t step) {
+  if (incarnation <= incarnation_) return;
   newest_ = step;
   CutBack();
 }

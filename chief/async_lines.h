@@ -22,8 +22,9 @@ class AsyncLines {
   // nothing. FailedPrecondition: one between is missing. InvalidArgument: there is no step 0.
   absl::Status Add(uint64_t incarnation, const v1::StepReport& report);
 
-  // The ps with the report slice has loaded: it counts on from `step`. Lines above are void.
-  void Restart(uint64_t step);
+  // The ps with the report slice, of this incarnation, has loaded: it counts on from `step`. Lines
+  // above are void. If its first report came before, that has said so, and nothing changes.
+  void Restart(uint64_t incarnation, uint64_t step);
 
   // Made after `updates` updates: goes into the newest line, or into the one that is to come if the
   // ps has not told that much yet.

@@ -56,7 +56,7 @@ TEST(AsyncLines, ARestartedPsCountsOnWhereItsCheckpointEnds) {
   AsyncLines lines;
   for (uint64_t step = 1; step <= 4; ++step) ASSERT_TRUE(lines.Add(7, Report(step)).ok());
   lines.Take();
-  lines.Restart(2);
+  lines.Restart(9, 2);
   EXPECT_EQ(lines.newest(), 2u);
   EXPECT_THAT(TextOf(lines.Take()), ElementsAre("<2"));
   ASSERT_TRUE(lines.Add(9, Report(3)).ok());
@@ -66,6 +66,20 @@ TEST(AsyncLines, ARestartedPsCountsOnWhereItsCheckpointEnds) {
   lines.Release(3);
   EXPECT_EQ(lines.released(), 3u);
   EXPECT_THAT(TextOf(lines.Take()), ElementsAre("<2", "3"));
+}
+
+TEST(AsyncLines, ReportsThatOvertakeTheAnswerToTheLoadStand) {
+  AsyncLines lines;
+  for (uint64_t step = 1; step <= 6; ++step) ASSERT_TRUE(lines.Add(7, Report(step)).ok());
+  lines.Take();
+  for (uint64_t step = 3; step <= 4; ++step) ASSERT_TRUE(lines.Add(9, Report(step)).ok());
+  lines.Restart(9, 3);  // It had counted one more when it answered.
+  ASSERT_TRUE(lines.Add(9, Report(5)).ok());
+  EXPECT_THAT(TextOf(lines.Take()), ElementsAre("<2", "3", "4"));
+  // The other way round: what the answer counted is still to be reported.
+  lines.Restart(11, 4);
+  for (uint64_t step = 3; step <= 5; ++step) ASSERT_TRUE(lines.Add(11, Report(step)).ok());
+  EXPECT_THAT(TextOf(lines.Take()), ElementsAre("<4", "<2", "3", "4"));
 }
 
 TEST(AsyncLines, AMissingReportIsAnError) {

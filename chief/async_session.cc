@@ -56,10 +56,11 @@ void AsyncSession::OnPsLost(uint32_t ps) {
   final_cut_is_durable_ = last_cut_is_durable_ = false;
 }
 
-void AsyncSession::OnLoaded(uint32_t ps, const v1::LoadSlicesResponse& response) {
+void AsyncSession::OnLoaded(uint32_t ps, uint64_t incarnation,
+                            const v1::LoadSlicesResponse& response) {
   if (ps_[ps].state != Ps::kLost) return;
   ps_[ps].state = Ps::kAsking;
-  if (ps == options_.reporter) lines_.Restart(response.reported_steps());
+  if (ps == options_.reporter) lines_.Restart(incarnation, response.reported_steps());
 }
 
 std::vector<uint32_t> AsyncSession::EpochsToAsk(uint32_t ps) const {

@@ -64,7 +64,7 @@ class AsyncSession {
 
   // --- Parameter servers.
   void OnPsLost(uint32_t ps);
-  void OnLoaded(uint32_t ps, const v1::LoadSlicesResponse& response);
+  void OnLoaded(uint32_t ps, uint64_t incarnation, const v1::LoadSlicesResponse& response);
   // Epochs to ask the ps about with GetApplied; empty if it is not loaded, or serves.
   std::vector<uint32_t> EpochsToAsk(uint32_t ps) const;
   // An answer. True: it was the last one that was missing; call Serve.

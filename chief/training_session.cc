@@ -398,7 +398,7 @@ void TrainingSession::OnLoadAnswer(absl::Time now, const PsCommand& command,
     return;
   }
   ps.loaded_lineage = state_.lineage();
-  if (async_ != nullptr) async_->OnLoaded(command.ps, *response);
+  if (async_ != nullptr) async_->OnLoaded(command.ps, ps.incarnation, *response);
   StartTrainingIfLoaded();
   Progress(now);
 }
