@@ -44,7 +44,10 @@ absl::Status RunWorker(const TaskOptions& options, const ModelFactory& model) {
                                        ChannelCredentialsFor(options.credentials, kRoleChief)));
   BulkConnector::Options bulk_options;
   bulk_options.shared_memory = !options.run.cluster().no_shared_memory();
-  bulk_options.credentials = ChannelCredentialsFor(options.credentials, kRolePs);
+  // Null without TLS: those for plaintext would rule out shared memory.
+  if (options.credentials != nullptr) {
+    bulk_options.credentials = ChannelCredentialsFor(options.credentials, kRolePs);
+  }
   BulkConnector bulk(bulk_options);
   WorkerLinks links;
   links.chief = &chief;

@@ -42,6 +42,15 @@ def local_is_the_same():
     assert digest_of("--num_ps_tasks=0", "--num_replicas=1") == expected()
 
 
+def tasks_of_one_host_share_memory():
+    for flags, shares in (((), True), (("--set", "cluster.no_shared_memory=true"), False)):
+        with cluster.Run(SMALL, "--num_ps_tasks=2", "--num_replicas=1", "--num_epochs=20", *flags) as run:
+            run.start()
+            run.wait_for_step(20)
+            maps = "".join(pathlib.Path(f"/proc/{pid}/maps").read_text() for pid in run.pids("worker", 0))
+            assert ("memfd:shoal-bulk" in maps) == shares, f"shared memory with {flags}: {not shares}"
+
+
 def default_slices():
     flags = ("--set", "cluster.slice_bytes=262144")
     assert digest_of("--num_ps_tasks=2", "--num_replicas=2", *flags) == expected(*flags)
@@ -131,5 +140,6 @@ def killed_launcher_leaves_nothing():
 
 
 if __name__ == "__main__":
-    cluster.main([any_number_of_ps_and_workers, local_is_the_same, default_slices, adam_and_global_norm, killed_worker,
-                  killed_ps, resume_is_uninterrupted, resume_keeps_what_the_first_start_decided, killed_launcher_leaves_nothing])
+    cluster.main([any_number_of_ps_and_workers, local_is_the_same, tasks_of_one_host_share_memory, default_slices,
+                  adam_and_global_norm, killed_worker, killed_ps, resume_is_uninterrupted,
+                  resume_keeps_what_the_first_start_decided, killed_launcher_leaves_nothing])
