@@ -116,10 +116,8 @@ def the_example_of_the_help_runs():
     text = subprocess.run([cluster.shoal_binary(), "chief", "--help"], capture_output=True, text=True, check=True).stdout
     lines = text.split("on this machine:")[1].split("The same on")[0].strip().splitlines()
     assert sum(line.strip().startswith("shoal ") for line in lines) == 5, lines
-    with socket.socket() as free, tempfile.TemporaryDirectory(prefix="shoal_test_") as directory:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-        free.close()
+    with tempfile.TemporaryDirectory(prefix="shoal_test_") as directory:
+        port = cluster.free_port()
         out = pathlib.Path(directory) / "run"
         script = "\n".join(lines).replace("FILE", SMALL).replace("DIR", str(out)).replace(":2220", f":{port}")
         script = f"shoal() {{ {cluster.shoal_binary()} \"$@\"; }}\n" + script
@@ -140,10 +138,8 @@ def a_worker_with_an_address_serves_its_health():
         return subprocess.run([cluster.shoal_binary(), "health", *arguments], capture_output=True, text=True,
                               timeout=60, check=False)
 
-    with ByHand("--num_epochs=1000") as run, socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        mine = f"127.0.0.1:{free.getsockname()[1]}"
-        free.close()
+    with ByHand("--num_epochs=1000") as run:
+        mine = f"127.0.0.1:{cluster.free_port()}"
         address = run.start_chief("--listen_address=127.0.0.1:0")
         run.start("worker", f"--chief_host={address}", "--task_index=0", f"--listen_address={mine}")
         deadline = time.monotonic() + 60

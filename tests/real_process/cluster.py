@@ -3,12 +3,33 @@ import hashlib
 import json
 import os
 import pathlib
+import random
 import signal
+import socket
 import struct
 import subprocess
 import sys
 import tempfile
 import time
+
+
+_ports = set()
+
+
+def free_port():
+    """A port that nobody has, below those that systems give to clients: a connection of another process does not take it
+    before the task that is told to serve there."""
+    while True:
+        port = random.randrange(20000, 32000)
+        if port in _ports:
+            continue
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        _ports.add(port)
+        return port
 
 
 def shoal_binary():

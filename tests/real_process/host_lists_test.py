@@ -4,21 +4,13 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 
-from cluster import main, shoal_binary
+from cluster import free_port, main, shoal_binary
 
 RUN_FILE = str(pathlib.Path(__file__).parent / "small.textproto")
-
-
-def free_port():
-    """A port nobody has now. What others take meanwhile makes a test fail, not pass."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Tasks:
@@ -156,9 +148,8 @@ def a_ps_that_may_not_serve_there_says_so():
 
 
 def a_task_without_a_chief_says_what_it_waits_for_and_can_be_stopped():
-    flags = [f"--chief_host=127.0.0.1:{free_port()}", "--num_ps_tasks=1", f"--listen_address=127.0.0.1:{free_port()}"]
-    with Tasks(*flags) as tasks:
-        tasks.start("ps", 0)
+    with Tasks(f"--chief_host=127.0.0.1:{free_port()}", "--num_ps_tasks=1") as tasks:
+        tasks.start("ps", 0, "--listen_address=127.0.0.1:0")
         tasks.start("worker", 0)
         for job, index in tasks.tasks:
             tasks.wait_until(lambda: "waiting for the chief" in tasks.said(job, index), "word of waiting")

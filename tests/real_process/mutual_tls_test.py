@@ -2,7 +2,6 @@
 """Mutual TLS between real processes: a run, and everybody who must not take part in one."""
 import pathlib
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -41,11 +40,7 @@ def a_run_over_tls_gives_the_bytes_of_a_plaintext_run():
 def worker_0_that_hosts_the_chief_has_its_certificate_by_the_same_flags():
     with tempfile.TemporaryDirectory(prefix="shoal_test_") as scratch:
         tls = flags_of(make(pathlib.Path(scratch) / "tls"))
-        hosts = []
-        with socket.socket() as one, socket.socket() as other:
-            for job, free in (("ps", one), ("worker", other)):
-                free.bind(("127.0.0.1", 0))
-                hosts.append(f"--{job}_hosts=127.0.0.1:{free.getsockname()[1]}")
+        hosts = [f"--{job}_hosts=127.0.0.1:{cluster.free_port()}" for job in ("ps", "worker")]
         with ByHand(*hosts, *tls) as run:
             run.start("ps")
             run.start("worker", "--task_index=0")
