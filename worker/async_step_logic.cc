@@ -100,7 +100,10 @@ void AsyncStepLogic::OnLeaseAnswer(absl::Time now, uint64_t number, const LeaseA
                               round_.block.block == block.block;
     if (!is_under_way && evaluated_.count(block.block) == 0) blocks_.push_back(block);
   }
-  next_ask_ = now + options_.ask_again;
+  const bool is_idle = answer.leases.empty() && answer.evaluations.empty();
+  idle_wait_ = is_idle ? std::clamp(2 * idle_wait_, options_.first_ask_again, options_.ask_again)
+                       : absl::ZeroDuration();
+  next_ask_ = now + (is_idle ? idle_wait_ : options_.ask_again);
 }
 
 // --- What to do.

@@ -99,7 +99,10 @@ class AsyncStepLogic {
     uint32_t max_held = 1024;           // batches
     uint32_t report_batches = 64;       // report at the latest when so many are finished
     absl::Duration report_interval = absl::Seconds(1);
-    absl::Duration ask_again = absl::Milliseconds(20);  // when there was nothing to do
+    // When there was nothing to do, twice as long each time: at an epoch's end the others need no
+    // longer than a batch.
+    absl::Duration first_ask_again = absl::Milliseconds(1);
+    absl::Duration ask_again = absl::Milliseconds(20);  // the most, and after a failed call
   };
 
   AsyncStepLogic(Options options, const StepPlan& plan);
@@ -208,6 +211,7 @@ class AsyncStepLogic {
   bool must_ask_ = false;  // something the chief has to hear or decide
   absl::Time last_call_ = absl::InfinitePast();
   absl::Time next_ask_ = absl::InfinitePast();
+  absl::Duration idle_wait_ = absl::ZeroDuration();  // zero: the last answer had something to do
 
   uint64_t num_finished_ = 0;
   uint64_t num_refused_ = 0;

@@ -299,11 +299,32 @@ TEST_F(AsyncStepLogicTest, AfterAPauseValuesArePulledAgain) {
   Answer({});
   const AsyncAction wait = Next();
   EXPECT_EQ(wait.kind, AsyncAction::kWait);
-  EXPECT_EQ(wait.wake, now_ + Options().ask_again);
+  EXPECT_EQ(wait.wake, now_ + Options().first_ask_again);
   now_ = wait.wake;
   Answer({Lease(1)});
   Pull({0, 1, 2});
   Compute(1);
+}
+
+TEST_F(AsyncStepLogicTest, WaitsTwiceAsLongEachTimeThereIsNothingToDo) {
+  const absl::Duration first = Options().first_ask_again;
+  std::vector<absl::Duration> waits;
+  const auto answer_with_nothing = [&] {
+    Answer({});
+    const AsyncAction wait = Next();
+    ASSERT_EQ(wait.kind, AsyncAction::kWait);
+    waits.push_back(wait.wake - now_);
+    now_ = wait.wake;
+  };
+  for (int i = 0; i < 7; ++i) answer_with_nothing();
+  EXPECT_THAT(waits, ElementsAre(first, 2 * first, 4 * first, 8 * first, 16 * first,
+                                 Options().ask_again, Options().ask_again));
+  waits.clear();
+  Answer({Lease(0)});
+  Pull({0, 1, 2});
+  Accepted(Compute(0));
+  answer_with_nothing();
+  EXPECT_THAT(waits, ElementsAre(first));
 }
 
 }  // namespace
