@@ -313,8 +313,9 @@ absl::StatusOr<TaskOptions> ResolveTask(const absl::optional<Job>& command, cons
   }
   TaskOptions options;
   options.run = line.run;
-  ASSIGN_OR_RETURN(const ResolvedTask resolved, ResolvePlace(command, line, surroundings));
+  ASSIGN_OR_RETURN(ResolvedTask resolved, ResolvePlace(command, line, surroundings));
   RETURN_IF_ERROR(TakePlace(resolved, line.task, surroundings.environment, &options));
+  resolved.listen_address = options.listen_address;
   options.place = ToJson(resolved);
   const Job job = options.task.job;
   RETURN_IF_ERROR(ReconcileCluster(options.cluster, &options.run));

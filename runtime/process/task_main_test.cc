@@ -107,6 +107,8 @@ TEST(ResolveTaskTest, APodIsDialedAtItsAddress) {
     return ResolveTask(Job::kPs, *line, {"/", "pod", {{"POD_IP", pod_ip}}})->advertised_address;
   };
   EXPECT_EQ(advertised("10.1.2.3"), "10.1.2.3:2222");
+  EXPECT_THAT(ResolveTask(Job::kPs, *line, {"/", "pod", {}})->place,
+              HasSubstr("\"listen\": \"0.0.0.0:2222\""));
   EXPECT_EQ(advertised("fd00::3"), "[fd00::3]:2222");
 }
 
