@@ -209,16 +209,22 @@ void AsyncTrainer::MakeLeaseCall() {
   }
   v1::LeaseBatchesResponse response;
   const absl::Status status = options_.chief->LeaseBatches(request, &response);
-  MutexLock lock(&mutex_);
-  const absl::Time now = options_.clock->Now();
-  if (status.ok()) {
-    logic_.OnLeaseAnswer(now, request.number(), AnswerOf(response));
-  } else {
-    // Aborted: another lineage, or fenced; the run's state tells.
-    if (!IsOutcomeUnknown(status) && !absl::IsAborted(status)) error_ = status;
-    logic_.OnLeaseFailed(now, request.number());
+  std::optional<BatchKey> next;
+  {
+    MutexLock lock(&mutex_);
+    const absl::Time now = options_.clock->Now();
+    if (status.ok()) {
+      logic_.OnLeaseAnswer(now, request.number(), AnswerOf(response));
+      next = logic_.next_batch();
+    } else {
+      // Aborted: another lineage, or fenced; the run's state tells.
+      if (!IsOutcomeUnknown(status) && !absl::IsAborted(status)) error_ = status;
+      logic_.OnLeaseFailed(now, request.number());
+    }
+    Wake();
   }
-  Wake();
+  // Often only one batch is held: the next becomes known while that one is computed.
+  if (next.has_value()) train_batches_.Schedule(next->epoch, static_cast<int64_t>(next->index));
 }
 
 }  // namespace shoal
