@@ -12,6 +12,7 @@
 
 #include "chief/session_records_testing.h"
 #include "chief/training_session.h"
+#include "chief/training_session_testing.h"
 
 namespace shoal {
 namespace {
@@ -51,23 +52,8 @@ class AsyncRunTest : public ::testing::Test {
       : session_(std::make_unique<TrainingSession>(OptionsOf(save_every, num_epochs))) {}
 
   uint64_t Register(v1::Job job, uint32_t index, const std::string& nonce) {
-    v1::RegisterTaskRequest request;
-    request.mutable_identity()->mutable_member()->set_job(job);
-    request.mutable_identity()->mutable_member()->set_index(index);
-    request.set_nonce(nonce);
-    request.set_address("address");
-    if (job == v1::JOB_WORKER) {
-      for (const char* name : {"a", "b"}) {
-        v1::VariableSpec* variable = request.mutable_model()->add_variables();
-        variable->set_name(name);
-        variable->add_shape(4);
-        variable->set_dtype(v1::DATA_TYPE_FLOAT32);
-        variable->set_trainable(true);
-        variable->set_update(v1::UPDATE_KIND_OPTIMIZER);
-      }
-      request.mutable_model()->set_train_examples(10 * kBatches);
-    }
-    const auto response = session_->Register(now_, request);
+    const auto response =
+        session_->Register(now_, RegistrationOf(job, index, nonce, 10 * kBatches));
     EXPECT_TRUE(response.ok()) << response.status();
     return incarnations_[{job, index}] = response->incarnation();
   }

@@ -228,7 +228,12 @@ class TrainingSession {
   void Fail(const std::string& message,
             absl::StatusCode code = absl::StatusCode::kFailedPrecondition);
   void Note(std::string text);
+  class CommandIssue;
   PsCommand CommandFor(uint32_t ps) const;
+  void WantLoads(CommandIssue* issue) const;
+  void WantDecisions(CommandIssue* issue) const;
+  void WantCuts(CommandIssue* issue) const;
+  void WantFinishes(CommandIssue* issue) const;
   void FillIdentity(v1::Identity* identity) const;
   v1::LoadSlicesRequest LoadRequest() const;
 

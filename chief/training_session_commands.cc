@@ -65,86 +65,117 @@ void TrainingSession::OnUndelivered(absl::Time now, const PsCommand& command) {
   if (it != next_due_.end()) it->second = std::min(it->second, now + options_.redeliver);
 }
 
-std::vector<PsCommand> TrainingSession::TakeCommands(absl::Time now) {
-  std::vector<PsCommand> commands;
-  std::set<std::string> wanted;
-  // Null: not now.
-  auto issue = [&](uint32_t ps, absl::Duration again, auto request) -> PsCommand* {
-    if (!membership_.IsLive(TaskId{Job::kPs, ps})) return nullptr;
-    PsCommand command = CommandFor(ps);
+// The commands of one look at the session: what is due of all that is wanted.
+class TrainingSession::CommandIssue {
+ public:
+  CommandIssue(TrainingSession* session, absl::Time now) : session_(*session), now_(now) {}
+
+  // Wanted, and again that long after it was issued. Null: not due, or the ps is not there.
+  template <typename Request>
+  PsCommand* Want(uint32_t ps, absl::Duration again, Request request) {
+    if (!session_.membership_.IsLive(TaskId{Job::kPs, ps})) return nullptr;
+    PsCommand command = session_.CommandFor(ps);
+    session_.FillIdentity(request.mutable_identity());
     command.request = std::move(request);
     const std::string key = CommandKey(command);
-    wanted.insert(key);
-    absl::Time& due = next_due_.try_emplace(key, absl::InfinitePast()).first->second;
-    if (now < due) return nullptr;
-    due = now + again;
-    commands.push_back(std::move(command));
-    return &commands.back();
-  };
+    wanted_.insert(key);
+    absl::Time& due = session_.next_due_.try_emplace(key, absl::InfinitePast()).first->second;
+    if (now_ < due) return nullptr;
+    due = now_ + again;
+    commands_.push_back(std::move(command));
+    return &commands_.back();
+  }
+  template <typename Request>
+  PsCommand* Want(uint32_t ps, Request request) {
+    return Want(ps, session_.options_.resend, std::move(request));
+  }
+
+  // Forgets when to repeat what nobody wants any more.
+  std::vector<PsCommand> Take() {
+    std::map<std::string, absl::Time>& due = session_.next_due_;
+    for (auto it = due.begin(); it != due.end();) {
+      it = wanted_.count(it->first) > 0 ? std::next(it) : due.erase(it);
+    }
+    return std::move(commands_);
+  }
+
+ private:
+  TrainingSession& session_;
+  const absl::Time now_;
+  std::vector<PsCommand> commands_;
+  std::set<std::string> wanted_;
+};
+
+std::vector<PsCommand> TrainingSession::TakeCommands(absl::Time now) {
+  CommandIssue issue(this, now);
   const v1::RunState::Phase phase = state_.phase();
   const bool runs = phase == v1::RunState::PHASE_TRAINING || phase == v1::RunState::PHASE_STOPPING;
-  if (phase == v1::RunState::PHASE_PREPARING || (runs && async_ != nullptr)) {
-    for (uint32_t ps = 0; ps < ps_.size(); ++ps) {
-      if (ps_[ps].loaded_lineage != state_.lineage()) {
-        v1::LoadSlicesRequest head;
-        FillIdentity(head.mutable_identity());
-        PsCommand* const load = issue(ps, options_.resend_load, std::move(head));
-        // The rest may be large: one entry for each slice.
-        if (load != nullptr) load->request = LoadRequest();
-        continue;
-      }
-      if (async_ == nullptr) continue;
-      for (const uint32_t epoch : async_->EpochsToAsk(ps)) {
-        v1::GetAppliedRequest request;
-        FillIdentity(request.mutable_identity());
-        request.set_epoch(epoch);
-        issue(ps, options_.resend, std::move(request));
-      }
-    }
-  }
+  if (phase == v1::RunState::PHASE_PREPARING || (runs && async_ != nullptr)) WantLoads(&issue);
   if (runs) {
-    for (const BadBatchDecisions::Message& message : decisions_.Unanswered()) {
-      const BatchKey& batch = message.batch;
-      auto fill = [&](auto request) {
-        FillIdentity(request.mutable_identity());
-        *request.mutable_batch() = ToProto(batch);
-        request.set_number(message.number);
-        return request;
-      };
-      if (message.decided) {
-        v1::DecideBatchRequest request = fill(v1::DecideBatchRequest());
-        request.set_skip(message.skip);
-        issue(message.ps, options_.resend, std::move(request));
-      } else {
-        issue(message.ps, options_.resend, fill(v1::WithholdBatchRequest()));
-      }
-    }
-    const auto ask_for_cut = [&](uint32_t ps, uint64_t version) {
-      v1::RequestCutRequest request;
-      FillIdentity(request.mutable_identity());
-      request.set_version(version);
-      if (async_ != nullptr) request.set_first_kept_epoch(async_->first_kept_epoch());
-      issue(ps, options_.resend, std::move(request));
-    };
-    for (uint32_t ps : cuts_.PsToAsk()) ask_for_cut(ps, cuts_.requested_version());
-    for (const CutLedger::Reminder& reminder : cuts_.Reminders()) {
-      ask_for_cut(reminder.ps, reminder.version);
-    }
+    WantDecisions(&issue);
+    WantCuts(&issue);
   } else if (phase == v1::RunState::PHASE_DONE || phase == v1::RunState::PHASE_FAILED) {
-    for (uint32_t ps = 0; ps < ps_.size(); ++ps) {
-      if (ps_[ps].finished) continue;
-      v1::FinishRequest request;
-      FillIdentity(request.mutable_identity());
-      const absl::Status why = failure();
-      request.set_failure_code(static_cast<uint32_t>(why.code()));
-      request.set_message(std::string(why.message()));
-      issue(ps, options_.resend, std::move(request));
+    WantFinishes(&issue);
+  }
+  return issue.Take();
+}
+
+void TrainingSession::WantLoads(CommandIssue* issue) const {
+  for (uint32_t ps = 0; ps < ps_.size(); ++ps) {
+    if (ps_[ps].loaded_lineage != state_.lineage()) {
+      PsCommand* const load = issue->Want(ps, options_.resend_load, v1::LoadSlicesRequest());
+      // The rest may be large: one entry for each slice.
+      if (load != nullptr) load->request = LoadRequest();
+      continue;
+    }
+    if (async_ == nullptr) continue;
+    for (const uint32_t epoch : async_->EpochsToAsk(ps)) {
+      v1::GetAppliedRequest request;
+      request.set_epoch(epoch);
+      issue->Want(ps, std::move(request));
     }
   }
-  for (auto it = next_due_.begin(); it != next_due_.end();) {
-    it = wanted.count(it->first) > 0 ? std::next(it) : next_due_.erase(it);
+}
+
+void TrainingSession::WantDecisions(CommandIssue* issue) const {
+  for (const BadBatchDecisions::Message& message : decisions_.Unanswered()) {
+    const auto about_batch = [&message](auto request) {
+      *request.mutable_batch() = ToProto(message.batch);
+      request.set_number(message.number);
+      return request;
+    };
+    if (message.decided) {
+      v1::DecideBatchRequest request = about_batch(v1::DecideBatchRequest());
+      request.set_skip(message.skip);
+      issue->Want(message.ps, std::move(request));
+    } else {
+      issue->Want(message.ps, about_batch(v1::WithholdBatchRequest()));
+    }
   }
-  return commands;
+}
+
+void TrainingSession::WantCuts(CommandIssue* issue) const {
+  const auto ask_for_cut = [&](uint32_t ps, uint64_t version) {
+    v1::RequestCutRequest request;
+    request.set_version(version);
+    if (async_ != nullptr) request.set_first_kept_epoch(async_->first_kept_epoch());
+    issue->Want(ps, std::move(request));
+  };
+  for (uint32_t ps : cuts_.PsToAsk()) ask_for_cut(ps, cuts_.requested_version());
+  for (const CutLedger::Reminder& reminder : cuts_.Reminders()) {
+    ask_for_cut(reminder.ps, reminder.version);
+  }
+}
+
+void TrainingSession::WantFinishes(CommandIssue* issue) const {
+  const absl::Status why = failure();
+  for (uint32_t ps = 0; ps < ps_.size(); ++ps) {
+    if (ps_[ps].finished) continue;
+    v1::FinishRequest request;
+    request.set_failure_code(static_cast<uint32_t>(why.code()));
+    request.set_message(std::string(why.message()));
+    issue->Want(ps, std::move(request));
+  }
 }
 
 }  // namespace shoal

@@ -23,6 +23,26 @@ inline v1::Member MemberOf(v1::Job job, uint32_t index) {
   return member;
 }
 
+// What a task says when it registers. A worker's model: variables "a" and "b" of four floats.
+inline v1::RegisterTaskRequest RegistrationOf(v1::Job job, uint32_t index, const std::string& nonce,
+                                              uint64_t train_examples) {
+  v1::RegisterTaskRequest request;
+  *request.mutable_identity()->mutable_member() = MemberOf(job, index);
+  request.set_nonce(nonce);
+  request.set_address("address");
+  if (job != v1::JOB_WORKER) return request;
+  for (const char* name : {"a", "b"}) {
+    v1::VariableSpec* variable = request.mutable_model()->add_variables();
+    variable->set_name(name);
+    variable->add_shape(4);
+    variable->set_dtype(v1::DATA_TYPE_FLOAT32);
+    variable->set_trainable(true);
+    variable->set_update(v1::UPDATE_KIND_OPTIMIZER);
+  }
+  request.mutable_model()->set_train_examples(train_examples);
+  return request;
+}
+
 // A session with two ps and two workers, and what these would say. Time passes in PassTime.
 class TrainingSessionTest : public ::testing::Test {
  protected:
@@ -43,22 +63,8 @@ class TrainingSessionTest : public ::testing::Test {
       : session_(std::make_unique<TrainingSession>(std::move(options))) {}
 
   v1::RegisterTaskRequest RequestOf(v1::Job job, uint32_t index, const std::string& nonce) const {
-    v1::RegisterTaskRequest request;
-    *request.mutable_identity()->mutable_member() = MemberOf(job, index);
-    request.set_nonce(nonce);
-    request.set_address("address");
-    if (job == v1::JOB_WORKER) {
-      for (const char* name : {"a", "b"}) {
-        v1::VariableSpec* variable = request.mutable_model()->add_variables();
-        variable->set_name(name);
-        variable->add_shape(4);
-        variable->set_dtype(v1::DATA_TYPE_FLOAT32);
-        variable->set_trainable(true);
-        variable->set_update(v1::UPDATE_KIND_OPTIMIZER);
-      }
-      request.mutable_model()->set_train_examples(80);
-      request.mutable_model()->set_evaluation_blocks(evaluation_blocks_);
-    }
+    v1::RegisterTaskRequest request = RegistrationOf(job, index, nonce, /*train_examples=*/80);
+    if (job == v1::JOB_WORKER) request.mutable_model()->set_evaluation_blocks(evaluation_blocks_);
     return request;
   }
 

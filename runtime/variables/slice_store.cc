@@ -138,6 +138,7 @@ PushOutcome SliceStore::Push(const SlicePush& push) {
   if (!Owns(push.slice) || !plan_.has_value()) return PushOutcome::kAhead;
   SliceState& state = StateOf(push.slice);
   if (!IsVersioned(state) || !plan_->Covers(push.batch)) return PushOutcome::kAhead;
+  if (push.batch.epoch >= options_.end_epoch) return PushOutcome::kAhead;
   return options_.synchronous ? PushSync(state, push) : PushAsync(state, push);
 }
 

@@ -37,6 +37,7 @@ class VariableSpec;
 
 struct SliceStoreOptions {
   bool synchronous = true;
+  uint32_t end_epoch = UINT32_MAX;  // batches of this epoch and later ones are of no run: AHEAD
   int64_t max_staleness =
       -1;  // ASYNC: a contribution computed from older values is STALE; -1: none is
   uint64_t staging_bytes = 256u << 20;  // SYNC: the most bytes of contributions out of order

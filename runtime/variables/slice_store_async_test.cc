@@ -51,6 +51,15 @@ TEST(SliceStoreAsyncTest, BadContributionsChangeNothing) {
   EXPECT_EQ(t.store->newest_version(0), 0u);
 }
 
+TEST(SliceStoreAsyncTest, TakesNothingOfAnEpochThatTheRunDoesNotHave) {
+  SliceStoreOptions options = Async();
+  options.end_epoch = 2;
+  StoreUnderTest t({SpecOf("v", 1)}, options);
+  EXPECT_EQ(t.PushAsync(0, {1, 0}, 0, 1), PushOutcome::kAccepted);
+  EXPECT_EQ(t.PushAsync(0, {2, 0}, 0, 1), PushOutcome::kAhead);
+  EXPECT_EQ(t.store->newest_version(0), 1u);
+}
+
 TEST(SliceStoreAsyncTest, ASliceWhoseUpdateIsNotFiniteTakesAndCutsNothingMore) {
   SliceStoreOptions options = Async();
   options.update.schedule.learning_rate = 4;

@@ -11,6 +11,7 @@ absl::StatusOr<SliceStoreOptions> SliceStoreOptionsFrom(const v1::RunConfig& run
   const uint64_t last_step = plan.LastStep(run.max_steps(), run.num_epochs());
   SliceStoreOptions options;
   options.synchronous = !run.sync().has_sync_replicas() || run.sync().sync_replicas();
+  if (run.num_epochs() > 0) options.end_epoch = run.num_epochs();
   if (run.sync().has_max_staleness()) options.max_staleness = run.sync().max_staleness();
   options.cuts = VersionSchedule{run.checkpoint().save_every(), last_step};
 
