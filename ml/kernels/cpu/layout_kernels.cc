@@ -27,31 +27,23 @@ class ReorderKernel : public Kernel {
 };
 
 constexpr absl::string_view kElementwise[] = {
-    "Abs",        "Add",
-    "AddN",       "Cast",
-    "Clip",       "ClipGrad",
-    "Div",        "Elu",
-    "EluGrad",    "Erf",
-    "Exp",        "Gelu",
-    "GeluGrad",   "Identity",
-    "LeakyRelu",  "LeakyReluGrad",
-    "Log",        "Maximum",
-    "Minimum",    "Mul",
-    "Neg",        "Pow",
-    "Reciprocal", "Relu",
-    "ReluGrad",   "Scale",
-    "Sigmoid",    "SigmoidGrad",
-    "Silu",       "SiluGrad",
-    "Softplus",   "Sqrt",
-    "Square",     "SquaredDifference",
-    "Sub",        "Tanh",
-    "TanhGrad",
+    "Abs",        "Add",       "AddN",
+    "Clip",       "ClipGrad",  "Div",
+    "Elu",        "EluGrad",   "Erf",
+    "Exp",        "Gelu",      "GeluGrad",
+    "Identity",   "LeakyRelu", "LeakyReluGrad",
+    "Log",        "Maximum",   "Minimum",
+    "Mul",        "Neg",       "Pow",
+    "Reciprocal", "Relu",      "ReluGrad",
+    "Scale",      "Sigmoid",   "SigmoidGrad",
+    "Silu",       "SiluGrad",  "Softplus",
+    "Sqrt",       "Square",    "SquaredDifference",
+    "Sub",        "Tanh",      "TanhGrad",
 };
 
 }  // namespace
 
 bool TakesBlockedLayout(absl::string_view op, const Attributes& attributes, Port port, int index) {
-  (void)attributes;
   const bool input = port == Port::kInput;
   if (op == "Conv" || op == "ConvTranspose" || op == "MaxPool" || op == "ConvPool" ||
       op == "AveragePool") {
@@ -63,6 +55,11 @@ bool TakesBlockedLayout(absl::string_view op, const Attributes& attributes, Port
   if (op == "MaxPoolGrad" || op == "AveragePoolGrad") return true;
   if (op == "BatchNorm") return index == 0 || (input && index == 5);
   if (op == "BatchNormGrad") return index == 0 || (input && index == 4);
+  // ReorderLayout reads no other types.
+  if (op == "Cast") {
+    const auto to = static_cast<DataType>(attributes.GetInt("to", 0));
+    return to == DataType::kFloat32 || to == DataType::kBfloat16;
+  }
   return std::find(std::begin(kElementwise), std::end(kElementwise), op) != std::end(kElementwise);
 }
 
