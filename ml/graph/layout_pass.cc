@@ -15,6 +15,18 @@ bool GivesWeightGradient(const PlanStep& step) {
   return step.op == "ConvGrad" || step.op == "ConvPoolGrad" || step.op == "ConvBatchNormGrad";
 }
 
+// Weights are no images, even where a step gives them (rounded ones, say) and their second
+// dimension would make blocks. What stands behind the gradient of the weights is no image either.
+bool IsImageInput(const PlanStep& step, size_t index) {
+  const bool has_weights = GivesWeightGradient(step) || step.op == "Conv" ||
+                           step.op == "ConvTranspose" || step.op == "ConvPool";
+  return !has_weights || index != 1;
+}
+
+bool IsImageOutput(const PlanStep& step, size_t index) {
+  return !GivesWeightGradient(step) || index == 0;
+}
+
 class LayoutAssignment {
  public:
   LayoutAssignment(const std::vector<LayoutSupport>& supports_layout, Plan* plan)
@@ -45,7 +57,7 @@ bool LayoutAssignment::CanBeBlocked(const PlanStep& step) const {
   bool any = false;
   for (size_t i = 0; i < step.outputs.size(); ++i) {
     const int value = step.outputs[i];
-    if (!IsBlockable(value) || (GivesWeightGradient(step) && i > 0)) continue;
+    if (!IsBlockable(value) || !IsImageOutput(step, i)) continue;
     if (!supports_layout(step.op, step.attributes, Port::kOutput, static_cast<int>(i),
                          Layout::kBlocked16)) {
       return false;
@@ -53,7 +65,7 @@ bool LayoutAssignment::CanBeBlocked(const PlanStep& step) const {
     any = true;
   }
   for (size_t i = 0; i < step.inputs.size(); ++i) {
-    if (!IsBlockable(step.inputs[i])) continue;
+    if (!IsBlockable(step.inputs[i]) || !IsImageInput(step, i)) continue;
     if (!supports_layout(step.op, step.attributes, Port::kInput, static_cast<int>(i),
                          Layout::kBlocked16)) {
       return false;
@@ -105,13 +117,15 @@ void LayoutAssignment::Run() {
     const Layout layout = WantsBlocked(plan_.steps[s]) ? Layout::kBlocked16 : Layout::kPlain;
     for (size_t i = 0; i < plan_.steps[s].inputs.size(); ++i) {
       const int value = plan_.steps[s].inputs[i];
-      const int input = InLayout(value, IsBlockable(value) ? layout : Layout::kPlain, s);
+      const bool follows = IsBlockable(value) && IsImageInput(plan_.steps[s], i);
+      const int input = InLayout(value, follows ? layout : Layout::kPlain, s);
       plan_.steps[s].inputs[i] = input;
     }
-    const bool has_weights = GivesWeightGradient(plan_.steps[s]);
     for (size_t i = 0; i < plan_.steps[s].outputs.size(); ++i) {
       const int value = plan_.steps[s].outputs[i];
-      if (IsBlockable(value) && !(has_weights && i > 0)) plan_.values[value].spec.layout = layout;
+      if (IsBlockable(value) && IsImageOutput(plan_.steps[s], i)) {
+        plan_.values[value].spec.layout = layout;
+      }
     }
   }
   for (int& fetch : plan_.fetches) fetch = InLayout(fetch, Layout::kPlain, -1);
