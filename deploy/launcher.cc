@@ -14,6 +14,7 @@
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "deploy/chief_link.h"
+#include "deploy/summary_from_files.h"
 #include "deploy/task_places.h"
 #include "runtime/cluster/address.h"
 #include "runtime/cluster/cluster_spec.h"
@@ -72,6 +73,7 @@ Launcher::~Launcher() = default;
 absl::Status Launcher::Run() {
   metrics_ = std::make_unique<MetricsTail>(options_.file_system,
                                            absl::StrCat(options_.run.out(), "/metrics.jsonl"));
+  summary_before_ = SummaryText(options_.file_system, options_.run.out());
   absl::Status status = StartAll();
   if (status.ok() && !nothing_to_do_) status = Watch();
   ShowProgress();

@@ -31,10 +31,10 @@ class TaskPlaces;
 
 // Constructed and used on one thread, which must live as long as the children should: they die with
 // it. What happens to whom:
-//   chief ends              all are ended; its exit decides the run's
-//   worker dies             restarted, max_worker_restarts times each; the others go on meanwhile
-//   worker dies of SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT    also reported: its batch is
-//                          suspect
+//   chief ends             all are ended; its exit decides the run's
+//   worker dies            restarted, max_worker_restarts times each; the others go on meanwhile
+//   worker dies of SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT
+//                          also reported: its batch is suspect
 //   ps dies                restarted, kMaxPsRestarts times each; the chief rolls the run back
 //   ps loses its lease     killed, then as if it had died
 //   any ends with a permanent exit code (2, 64, 65, 78)
@@ -126,6 +126,7 @@ class Launcher {
   std::unique_ptr<ChiefLink> link_;
   std::unique_ptr<MetricsTail> metrics_;
   bool nothing_to_do_ = false;  // The chief ended, content, before it served.
+  std::string summary_before_;  // summary.json of an earlier start; "" if none.
   int checkpoints_asked_ = 0;
   absl::Status no_workers_;  // Not OK: none is left, and why; the chief ends the run.
   absl::Time stop_deadline_ = absl::InfiniteFuture();

@@ -10,6 +10,7 @@
 #include "base/file_system.h"
 #include "deploy/chief_link.h"
 #include "deploy/launcher.h"
+#include "deploy/summary_from_files.h"
 #include "deploy/task_places.h"
 #include "runtime/observability/progress.h"
 #include "runtime/observability/summary.h"
@@ -131,20 +132,23 @@ void Launcher::OnLastWorkerLost(const Task& task, const ChildExit& exit) {
 }
 
 absl::Status Launcher::EndedWithoutWorkers() const {
-  // What the chief has written of a run that was stopped.
-  absl::StatusOr<Summary> summary = ReadSummary(options_.file_system, options_.run.out());
-  const bool goes_on = summary.ok() && summary->checkpoint.has_value();
+  const std::string& out = options_.run.out();
+  FileSystem* const files = options_.file_system;
+  // What the chief has written of a run that was stopped, if it could.
+  absl::StatusOr<Summary> summary = ReadSummary(files, out);
+  if (!summary.ok() || SummaryJson(*summary) == summary_before_) {
+    summary = SummaryFromFiles(no_workers_, out, files);
+  }
+  const absl::optional<std::string>& checkpoint = summary->checkpoint;
   const absl::Status status(
       no_workers_.code(),
       absl::StrCat(no_workers_.message(),
-                   goes_on ? absl::StrCat("; a resume goes on from ", *summary->checkpoint)
-                           : "; there is no checkpoint to go on from"));
-  if (summary.ok()) {
-    summary->status = "failed";
-    summary->exit_reason = std::string(status.message());
-    const absl::Status saved = WriteSummary(options_.file_system, options_.run.out(), *summary);
-    if (!saved.ok()) options_.progress->Say(saved.message());
-  }
+                   checkpoint.has_value() ? absl::StrCat("; a resume goes on from ", *checkpoint)
+                                          : "; there is no checkpoint to go on from"));
+  summary->status = "failed";
+  summary->exit_reason = std::string(status.message());
+  const absl::Status saved = WriteSummary(files, out, *summary);
+  if (!saved.ok()) options_.progress->Say(saved.message());
   return status;
 }
 

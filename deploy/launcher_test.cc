@@ -219,10 +219,11 @@ TEST_F(LauncherTest, WithTheLastWorkerTheRunEndsByTheChiefAndNamesItAndTheCheckp
   Summary summary;
   summary.status = "stopped";
   summary.checkpoint = "/checkpoints/ckpt-20";
-  ASSERT_EQ(WriteSummary(file_system_.get(), directory_, summary), absl::OkStatus());
+  std::ofstream(directory_ + "/chiefs_summary") << SummaryJson(summary);
   const absl::Status status = Launch(
       "case $task in worker-0) echo 'shoal worker: out of luck' >&2; exit 1;;"
-      " chief-0) await stop; touch $dir/over; exit 143;; *) await over; touch $dir/saved;; esac");
+      " chief-0) await stop; cp $dir/chiefs_summary $dir/summary.json; touch $dir/over; exit 143;;"
+      " *) await over; touch $dir/saved;; esac");
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(status.message(), HasSubstr("worker/0 ended the run: exit code 1 (internal error): "
                                           "out of luck; see "));
@@ -242,6 +243,32 @@ TEST_F(LauncherTest, AChiefThatCannotEndWithoutWorkersIsEndedAfterAWhile) {
   const absl::Status status = Launch("case $task in worker-0) kill -KILL $$;; *) sleep 60;; esac");
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(status.message(), HasSubstr("; there is no checkpoint to go on from"));
+}
+
+TEST_F(LauncherTest, TheSummaryOfAnEarlierStartIsNotTakenForThatOfAChiefThatCannotEnd) {
+  options_.run.mutable_deployment()->set_num_replicas(1);
+  options_.stop_timeout = absl::Milliseconds(200);
+  Summary before;
+  before.status = "finished";
+  before.steps = 20;
+  before.checkpoint = "/checkpoints/ckpt-20";
+  before.final_loss = 0.5;
+  ASSERT_EQ(WriteSummary(file_system_.get(), directory_, before), absl::OkStatus());
+  for (const char* made : {"/checkpoints", "/checkpoints/ckpt-60-2-0000000000000001"}) {
+    mkdir((directory_ + made).c_str(), 0755);
+  }
+  std::ofstream(directory_ + "/checkpoints/ckpt-60-2-0000000000000001/MANIFEST") << "m";
+  StepMetrics line;
+  line.step = 64;
+  std::ofstream(directory_ + "/metrics.jsonl") << MetricsLine(line);
+  const absl::Status status = Launch("case $task in worker-0) kill -KILL $$;; *) sleep 60;; esac");
+  EXPECT_THAT(status.message(), HasSubstr("; a resume goes on from " + directory_ +
+                                          "/checkpoints/ckpt-60-2-0000000000000001"));
+  const absl::StatusOr<Summary> after = ReadSummary(file_system_.get(), directory_);
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(after->status, "failed");
+  EXPECT_EQ(after->steps, 64u);
+  EXPECT_FALSE(after->final_loss.has_value());
 }
 
 TEST_F(LauncherTest, ALostPsIsRestartedWhileTheOthersLive) {

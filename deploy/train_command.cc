@@ -18,13 +18,12 @@
 #include "base/status_macros.h"
 #include "deploy/launcher.h"
 #include "deploy/run_report.h"
+#include "deploy/summary_from_files.h"
 #include "deploy/task_places.h"
-#include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
 #include "runtime/config/run_config.h"
 #include "runtime/config/validate.h"
-#include "runtime/observability/metrics_file.h"
 #include "runtime/observability/progress.h"
 #include "runtime/observability/summary.h"
 #include "runtime/observability/task_monitor.h"
@@ -89,12 +88,6 @@ class RunDirectory {
   FileSystem* const file_system_;
   absl::optional<RunLock> lock_;
 };
-
-// The summary that a run's chief has written, as text to compare; "" if none.
-std::string SummaryText(FileSystem* file_system, const std::string& out) {
-  const absl::StatusOr<Summary> summary = ReadSummary(file_system, out);
-  return summary.ok() ? SummaryJson(*summary) : "";
-}
 
 std::string Describe(const v1::RunConfig& run) {
   const v1::DeploymentOptions& deployment = run.deployment();
@@ -175,23 +168,6 @@ void SayFinished(FileSystem* file_system, const v1::RunConfig& run, const std::s
   if (summary.ok()) PrintSummary(*summary, run, command);
 }
 
-// The summary of a run whose chief could not write one: what its files say.
-Summary SummaryFromFiles(const absl::Status& status, const std::string& out,
-                         FileSystem* file_system) {
-  Summary summary;
-  summary.status = absl::IsCancelled(status) ? "stopped" : "failed";
-  summary.exit_reason = std::string(status.message());
-  const absl::StatusOr<StepMetrics> last = LastMetricsLine(file_system, out + "/metrics.jsonl");
-  if (last.ok()) summary.steps = last->step;
-  const auto checkpoints = CheckpointDirectory::Open(*file_system, out + "/checkpoints");
-  if (!checkpoints.ok()) return summary;
-  const auto names = (*checkpoints)->List();
-  if (names.ok() && !names->empty()) {
-    summary.checkpoint = (*checkpoints)->PathOf(names->front().ToString());
-  }
-  return summary;
-}
-
 // Says how it went; a failure that nobody else could write down is written into summary.json.
 void Conclude(const absl::Status& status, const std::string& summary_before,
               const v1::RunConfig& run, const std::string& command, FileSystem* file_system) {
@@ -211,7 +187,8 @@ void Conclude(const absl::Status& status, const std::string& summary_before,
   if (status.ok() || absl::IsCancelled(status) || finished) {
     PrintSummary(*summary, run, command);
   } else if (absl::IsUnavailable(status)) {
-    PrintHowToGoOn(*summary, run, command);
+    // Else summary.json may be of an earlier start.
+    PrintHowToGoOn(written ? *summary : SummaryFromFiles(status, out, file_system), run, command);
   }
 }
 

@@ -1,0 +1,25 @@
+// What a run's directory says of it: for a run whose chief could not write its summary.
+#ifndef SHOAL_DEPLOY_SUMMARY_FROM_FILES_H_
+#define SHOAL_DEPLOY_SUMMARY_FROM_FILES_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+
+#include "runtime/observability/summary.h"
+
+namespace shoal {
+
+class FileSystem;
+
+// summary.json in the run's directory as text to compare: that of an earlier start is there until
+// this one's chief has written its own. "" if there is none.
+std::string SummaryText(FileSystem* file_system, const std::string& directory);
+
+// Of a run that ended with `status`: the last step of metrics.jsonl and the newest checkpoint.
+Summary SummaryFromFiles(const absl::Status& status, const std::string& directory,
+                         FileSystem* file_system);
+
+}  // namespace shoal
+
+#endif  // SHOAL_DEPLOY_SUMMARY_FROM_FILES_H_
