@@ -1,5 +1,6 @@
 #include "deploy/inspect_command.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <vector>
@@ -75,6 +76,14 @@ void AppendCheckpoint(const Checkpoint& checkpoint, std::string* text) {
   }
 }
 
+bool IsStillThere(FileSystem* file_system, const std::string& root, const CheckpointName& name) {
+  const absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(file_system, root);
+  return !names.ok() ||
+         std::any_of(names->begin(), names->end(), [&name](const CheckpointName& other) {
+           return other.ToString() == name.ToString();
+         });
+}
+
 }  // namespace
 
 absl::StatusOr<RunReport> InspectRun(FileSystem* file_system, const std::string& run_directory,
@@ -90,14 +99,23 @@ absl::StatusOr<RunReport> InspectRun(FileSystem* file_system, const std::string&
   for (const CheckpointName& name : names) {
     absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(
         *file_system, absl::StrCat(root, "/", name.ToString()), Checkpoint::Verify::kEverything);
+    // A run that goes on removes its oldest.
+    if (!checkpoint.ok() && !IsStillThere(file_system, root, name)) continue;
     const bool is_newest = checkpoint.ok() && described == nullptr;
     absl::StrAppend(&report.text, is_newest ? "* " : "  ", name.ToString());
     if (!checkpoint.ok()) {
       absl::StrAppend(&report.text, "  damaged: ", checkpoint.status().message());
-      if (report.damage.ok()) report.damage = checkpoint.status();
+      if (report.damage.ok()) {
+        report.damage = absl::DataLossError(checkpoint.status().message());
+      }
     }
     absl::StrAppend(&report.text, "\n");
     if (is_newest) described = *std::move(checkpoint);
+  }
+  if (report.text.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("--out: the checkpoints of ", run_directory,
+                     " were removed while they were read, as the run goes on; ask again"));
   }
   if (described != nullptr) AppendCheckpoint(*described, &report.text);
   return report;

@@ -4,10 +4,12 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/faulty_file_system.h"
 #include "base/file_system.h"
 #include "base/status_matchers.h"
 #include "runtime/checkpoint/saved_run.h"
@@ -16,6 +18,7 @@ namespace shoal {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class InspectCommandTest : public ::testing::Test {
  protected:
@@ -67,6 +70,35 @@ TEST_F(InspectCommandTest, DamageIsFoundAndWhatIsWholeIsListed) {
   EXPECT_THAT(report->text, HasSubstr("  damaged: "));
   EXPECT_THAT(report->text, HasSubstr("* ckpt-10-"));
   EXPECT_EQ(InspectMain({"--out=" + out_}), 65);
+}
+
+// Removes a checkpoint when it is about to be read, as a chief does that keeps the newest.
+class PruningFileSystem : public FaultyFileSystem {
+ public:
+  absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForRead(const std::string& path) override {
+    if (!to_prune.empty() && path.find(to_prune) != std::string::npos) {
+      EXPECT_OK(Remove("run/checkpoints/" + std::exchange(to_prune, "") + "/MANIFEST"));
+    }
+    return FaultyFileSystem::OpenForRead(path);
+  }
+
+  std::string to_prune;
+};
+
+TEST(InspectRunTest, WhatTheRunRemovesMeanwhileIsNotDamaged) {
+  PruningFileSystem disk;
+  SaveOptions options;
+  for (const uint64_t step : {10, 20}) {
+    options.step = step;
+    ASSERT_OK(SaveTestRun(disk, "run/checkpoints", options));
+  }
+  options.step = 10;
+  disk.to_prune = TestName(options).ToString();
+  const absl::StatusOr<RunReport> report = InspectRun(&disk, "run", absl::nullopt);
+  ASSERT_OK(report.status());
+  EXPECT_OK(report->damage);
+  EXPECT_THAT(report->text, HasSubstr("* ckpt-20-"));
+  EXPECT_THAT(report->text, Not(HasSubstr("ckpt-10-")));
 }
 
 TEST_F(InspectCommandTest, BadDirectoriesAreNamedAndNotMade) {

@@ -73,6 +73,13 @@ absl::Status CheckIsProgram(const std::string& path) {
                                          : " is no file; name a program"));
 }
 
+bool IsThisProgram(const std::string& path) {
+  struct stat that = {};
+  struct stat self = {};
+  return stat(path.c_str(), &that) == 0 && stat("/proc/self/exe", &self) == 0 &&
+         that.st_dev == self.st_dev && that.st_ino == self.st_ino;
+}
+
 absl::Status NoGood(const std::string& path, absl::string_view what) {
   return absl::FailedPreconditionError(absl::StrCat(kField, ": ", path, " ", what));
 }
@@ -174,6 +181,10 @@ absl::StatusOr<v1::WorkerProgram> AskWorkerProgram(const v1::RunConfig& run,
 
 absl::Status BecomeProgram(const std::string& path, absl::Span<const std::string> args) {
   RETURN_IF_ERROR(CheckIsProgram(path));
+  if (IsThisProgram(path)) {  // It would become itself for ever.
+    return NoGood(path,
+                  "is this program, which has no model of its own; name the one that trained");
+  }
   std::vector<std::string> all = {path};
   all.insert(all.end(), args.begin(), args.end());
   std::vector<char*> argv;

@@ -27,7 +27,8 @@ absl::StatusOr<v1::WorkerProgram> AskWorkerProgram(const v1::RunConfig& run,
                                                    const ShutdownNotification& shutdown,
                                                    absl::Duration timeout = absl::Minutes(5));
 
-// Turns this process into `path args...`; returns only if it cannot.
+// Turns this process into `path args...`; returns only if it cannot. FailedPrecondition: the path
+// is this very program.
 absl::Status BecomeProgram(const std::string& path, absl::Span<const std::string> args);
 
 }  // namespace shoal

@@ -148,6 +148,9 @@ TEST_F(WorkerProgramTest, ThatWritesWithoutEndIsStopped) {
 
 TEST_F(WorkerProgramTest, ReplacesThisProcessOnlyIfItCan) {
   EXPECT_TRUE(absl::IsNotFound(BecomeProgram("/nowhere/program", {})));
+  // Without a word it would do so again and again.
+  EXPECT_THAT(std::string(BecomeProgram("/proc/self/exe", {"--gtest_filter=-*"}).message()),
+              HasSubstr("is this program"));
 }
 
 }  // namespace

@@ -38,9 +38,14 @@ bool IsTfRecord(absl::string_view name, absl::string_view split) {
          (absl::StartsWith(name, "-") && absl::StrContains(name, "-of-"));
 }
 
-absl::Status NoDirectory(const std::string& directory) {
-  return absl::NotFoundError(absl::StrCat("data.directory: there is no ", directory,
-                                          "; name the data set's with --data_dir=DIR"));
+// Why the directory cannot be read.
+absl::Status Unreadable(const std::string& directory, const absl::Status& status) {
+  if (absl::IsNotFound(status)) {
+    return absl::NotFoundError(absl::StrCat("data.directory: there is no ", directory,
+                                            "; name the data set's with --data_dir=DIR"));
+  }
+  return absl::Status(status.code(), absl::StrCat("data.directory: ", status.message(),
+                                                  "; name another directory with --data_dir=DIR"));
 }
 
 // "idx"
@@ -95,19 +100,14 @@ absl::Status CheckDataFields(v1::DataConfig::Format format, const v1::DataConfig
                             format == v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION;
   if (is_synthetic || config.directory().empty()) return absl::OkStatus();
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
-  return files->GetInfo(config.directory()).ok() ? absl::OkStatus()
-                                                 : NoDirectory(config.directory());
+  const absl::Status found = files->GetInfo(config.directory()).status();
+  return found.ok() ? found : Unreadable(config.directory(), found);
 }
 
 absl::StatusOr<v1::DataConfig::Format> DetectDataFormat(const std::string& directory) {
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   const absl::StatusOr<Names> names = files->List(directory);
-  if (absl::IsNotFound(names.status())) return NoDirectory(directory);
-  if (!names.ok()) {
-    return absl::Status(names.status().code(),
-                        absl::StrCat("data.directory: ", names.status().message(),
-                                     "; name another directory with --data_dir=DIR"));
-  }
+  if (!names.ok()) return Unreadable(directory, names.status());
   const absl::StatusOr<FileInfo> train = files->GetInfo(JoinPath(directory, "train"));
   std::vector<std::pair<v1::DataConfig::Format, std::string>> found;
   if (train.ok() && train->is_directory)

@@ -24,7 +24,7 @@ constexpr FlagSpec kTable[] = {
      "Any field of the run file by its path, e.g. --set optimizer.adam.beta1=0.8. Repeatable."},
     {"out", kRun, kScopeAll, kText, "out", "DIR",
      "The run's directory: run.textproto, cluster.textproto, logs, checkpoints, metrics.jsonl, "
-     "summary.json. Default runs/NAME-TIME."},
+     "summary.json. Default runs/NAME-TIME-PROCESS."},
     {"name", kRun, kRunning, kText, "name", "NAME",
      "What the run is called. Default: as the run file says, or its model."},
     {"resume", kRun, kRunning, kText, "checkpoint.resume", "auto|never|must",

@@ -161,6 +161,7 @@ def a_killed_ps_is_started_again_and_the_run_goes_on(hosts):
 
 def tasks_end_on_a_host_that_was_cut_off(hosts):
     with under_way(hosts, 10) as run:
+        run.wait_for_tasks()  # Ten steps do not need them all.
         lost = hosts.network.hosts[2]
         there = [pid for pid in run.tasks() if pid in lost.pids()]
         assert there, "no task on the last host"

@@ -88,9 +88,14 @@ def test_predicts_by_the_model_of_the_program():
 
         narrow = run.out / "narrow.csv"
         narrow.write_text("a,b\n1,2\n")
+        headless = run.out / "headless.csv"
+        headless.write_text("1,2\n3,4\n")
         for extra, code, words in [(["--probabilities"], 64, "--probabilities: the loss is the program's own"),
                                    ([f"--input={narrow}"], 78, "is read as [1,2], but the run's examples are [n,1,28,28]"),
+                                   ([f"--input={headless}", "--set=data.csv.no_header=true"], 78,
+                                    "is read as [2,2], but the run's examples are [n,1,28,28]"),
                                    ([f"--input={images}", "--data_dir=/nowhere"], 78, "/nowhere"),
+                                   ([f"--worker_binary={cluster.shoal_binary()}"], 78, "is this program"),
                                    (["--step=12345"], 78, "--step: there is no checkpoint of step 12345"),
                                    (["--worker_binary=/bin/false"], 1, None),
                                    (["--worker_binary=/nowhere"], 78, "shoal predict: worker_binary: there is no /nowhere")]:

@@ -89,7 +89,7 @@ absl::StatusOr<PredictionFunction> OwnPredictions(const PredictOptions& options,
                                                   const Dataset& data) {
   std::unique_ptr<Dataset> of_run;
   if (!options.input_file.empty()) {
-    ASSIGN_OR_RETURN(of_run, MakeDataset(options.run.data(), DataSplit::kTest, options.run.seed()));
+    ASSIGN_OR_RETURN(of_run, OpenRunExamples(options.run.data(), options.run.seed(), /*size=*/0));
   }
   const Dataset& examples = of_run == nullptr ? data : *of_run;
   std::vector<FieldSpec> fields = examples.fields();
@@ -279,8 +279,10 @@ int PredictMain(absl::Span<const std::string> args, const ModelFactory* own_mode
         "order. The examples of a batch are split over the devices, which need not be neighbours.\n"
         "Of --input only a .npy of uint8 is divided by 255; floats and tables are taken as they "
         "are.\n"
-        "\n  shoal predict --out=runs/NAME-TIME --input=images.npy --predictions=scores.csv\n"
-        "  shoal predict --out=runs/NAME-TIME --devices=/cpu:0,/cpu:2 --probabilities\n\n%s",
+        "\n  shoal predict --out=runs/NAME-TIME-PROCESS --input=images.npy "
+        "--predictions=scores.csv\n"
+        "  shoal predict --out=runs/NAME-TIME-PROCESS --devices=/cpu:0,/cpu:2 "
+        "--probabilities\n\n%s",
         FlagHelp(kScopePredict).c_str());
     return kExitDone;
   }

@@ -73,15 +73,10 @@ std::string Reshaping(const std::string& file, int64_t size, const std::vector<i
 }
 
 // An unknown shape is an error.
-absl::StatusOr<std::vector<int64_t>> ShapeOfRunExamples(v1::DataConfig config) {
-  config.set_test_examples(1);
-  absl::StatusOr<std::unique_ptr<Dataset>> data = MakeDataset(config, DataSplit::kTest, 0);
-  if (absl::IsInvalidArgument(data.status()) && config.has_csv()) {
-    config.clear_csv();  // It may be said of the table that is given, not of the run's data.
-    data = MakeDataset(config, DataSplit::kTest, 0);
-  }
-  RETURN_IF_ERROR(data.status());
-  const absl::Span<const int64_t> dims = (*data)->fields()[0].example.shape.dims();
+absl::StatusOr<std::vector<int64_t>> ShapeOfRunExamples(const v1::DataConfig& config) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> data,
+                   OpenRunExamples(config, /*seed=*/0, /*size=*/1));
+  const absl::Span<const int64_t> dims = data->fields()[0].example.shape.dims();
   return std::vector<int64_t>(dims.begin(), dims.end());
 }
 
@@ -137,6 +132,15 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenInput(const v1::DataConfig& config,
   const absl::StatusOr<std::unique_ptr<Dataset>> unprepared = MakeInputs(plain, file);
   if (!unprepared.ok()) return UnreadableInput(file, unprepared.status());
   return ExplainMisfit(plain, file, **unprepared, data.status());
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenRunExamples(v1::DataConfig config, uint64_t seed,
+                                                         uint32_t size) {
+  if (size != 0) config.set_test_examples(size);
+  absl::StatusOr<std::unique_ptr<Dataset>> data = MakeDataset(config, DataSplit::kTest, seed);
+  if (!absl::IsInvalidArgument(data.status()) || !config.has_csv()) return data;
+  config.clear_csv();
+  return MakeDataset(config, DataSplit::kTest, seed);
 }
 
 absl::StatusOr<std::string> CheckInputValues(const v1::DataConfig& config, const std::string& file,

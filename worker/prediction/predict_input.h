@@ -21,6 +21,11 @@ namespace shoal {
 absl::StatusOr<std::unique_ptr<Dataset>> OpenInput(const v1::DataConfig& config,
                                                    const std::string& file);
 
+// The test split of the run, `size` examples of it if that is not 0. Options of a table that only
+// suit the file of --input are left out.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenRunExamples(v1::DataConfig config, uint64_t seed,
+                                                         uint32_t size);
+
 // DataLoss if an example of the file has a value that is not finite. Else a warning for the user:
 // values of 0 to 255 for a run whose data were images of bytes, which it divided by 255; or "".
 absl::StatusOr<std::string> CheckInputValues(const v1::DataConfig& config, const std::string& file,
