@@ -55,6 +55,18 @@ std::string ActivityOf(const v1::RunState& state) {
   }
 }
 
+// As the chief last listed it; 0: it did not.
+uint64_t NewestListed(const ChiefLink* link, TaskId task) {
+  const absl::optional<v1::GetRunStatusResponse> status =
+      link == nullptr ? absl::nullopt : link->status();
+  if (!status.has_value()) return 0;
+  for (const v1::GetRunStatusResponse::Task& listed : status->tasks()) {
+    const TaskId id{static_cast<Job>(listed.member().job()), listed.member().index()};
+    if (id == task) return listed.incarnation();
+  }
+  return 0;
+}
+
 }  // namespace
 
 Launcher::Launcher(Options options) : options_(std::move(options)) {
@@ -124,7 +136,7 @@ absl::Status Launcher::StartTask(Task* task) {
   if (places != nullptr) {
     child.args = places->Command(task->id, task->restarts > 0, child.log_file, child.args);
   }
-  task->gone = std::max(task->gone, task->incarnation);
+  task->gone = std::max(task->gone, NewestListed(link_.get(), task->id));
   task->incarnation = 0;
   ASSIGN_OR_RETURN(task->child, Child::Start(child));
   return absl::OkStatus();

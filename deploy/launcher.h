@@ -82,7 +82,8 @@ class Launcher {
     std::string address;
     // Of a ps, as the chief last listed it while this child lived; 0: it has not.
     uint64_t incarnation = 0;
-    // Of its earlier children, the newest: the chief may list it for a while after its end.
+    // The newest that the chief had listed when this child was started: it is of an earlier one,
+    // and may be listed for a while after that one's end.
     uint64_t gone = 0;
   };
 
@@ -96,6 +97,8 @@ class Launcher {
   absl::Status CheckTask(Task* task);
   absl::Status OnWorkerDied(Task* task, const ChildExit& exit);
   absl::Status OnPsDied(Task* task, const ChildExit& exit);
+  // Of this ps's child of now, as the chief lists it; 0: it does not.
+  uint64_t ListedIncarnation(const Task& ps, const v1::GetRunStatusResponse& status) const;
   // Ends a ps that has lost its place although it lives: one that is stopped (SIGSTOP, a debugger)
   // would never come back, and the run waits for it.
   void EndPsWithoutPlace();

@@ -99,6 +99,18 @@ absl::Status Launcher::OnPsDied(Task* task, const ChildExit& exit) {
   return StartTask(task);
 }
 
+uint64_t Launcher::ListedIncarnation(const Task& ps, const v1::GetRunStatusResponse& status) const {
+  for (const v1::GetRunStatusResponse::Task& listed : status.tasks()) {
+    if (listed.member().job() != v1::JOB_PS || listed.member().index() != ps.id.index) continue;
+    // One that died before it was ever listed to us is told apart by its process. Where `places`
+    // says where tasks run, the child is only what carries it there.
+    const bool is_its_process =
+        options_.places != nullptr || listed.process_id() == static_cast<uint32_t>(ps.child->pid());
+    if (is_its_process && listed.incarnation() > ps.gone) return listed.incarnation();
+  }
+  return 0;
+}
+
 void Launcher::EndPsWithoutPlace() {
   const absl::optional<v1::GetRunStatusResponse> status = link_->status();
   if (!status.has_value()) return;
@@ -106,12 +118,7 @@ void Launcher::EndPsWithoutPlace() {
   if (phase != v1::RunState::PHASE_PREPARING && phase != v1::RunState::PHASE_TRAINING) return;
   for (Task& task : tasks_) {
     if (task.id.job != Job::kPs || task.ended || task.child->Poll().has_value()) continue;
-    uint64_t listed = 0;
-    for (const v1::GetRunStatusResponse::Task& known : status->tasks()) {
-      const bool is_it = known.member().job() == v1::JOB_PS &&
-                         known.member().index() == task.id.index && known.incarnation() > task.gone;
-      if (is_it) listed = known.incarnation();
-    }
+    const uint64_t listed = ListedIncarnation(task, *status);
     if (listed == 0 && task.incarnation != 0) {
       options_.progress->Say(absl::StrCat(
           task.id.ToString(), " was silent until its lease ended, but lives; killing it"));

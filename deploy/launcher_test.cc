@@ -314,36 +314,66 @@ TEST_F(LauncherTest, APsThatLosesItsPlaceAndLivesIsKilledAndStartedAgain) {
   EXPECT_THAT(said_, HasSubstr("ps/0 died (killed by SIGKILL); starting it again"));
 }
 
-// Lists the first incarnation of a ps until a while after it was started again.
+// Lists the first incarnation of a ps, with the number in ps.pid, until a while after it was
+// started again; `only_then`: not before, as if it had died between two questions.
 class ChiefThatHearsLate : public FakeChief {
  public:
-  explicit ChiefThatHearsLate(std::string directory) : directory_(std::move(directory)) {}
+  ChiefThatHearsLate(std::string directory, bool only_then)
+      : directory_(std::move(directory)), only_then_(only_then) {}
   absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
                             v1::GetRunStatusResponse* response) override {
     response->mutable_state()->set_phase(v1::RunState::PHASE_TRAINING);
     if (++times_ == 3) std::ofstream(directory_ + "/listed");
-    if (access((directory_ + "/again").c_str(), F_OK) == 0 && ++late_ > 3) {
+    const bool again = access((directory_ + "/again").c_str(), F_OK) == 0;
+    if (again && ++late_ > 3) {
       if (late_ == 7) std::ofstream(directory_ + "/over");
       return absl::OkStatus();
     }
+    uint32_t process_id = 0;
+    std::ifstream(directory_ + "/ps.pid") >> process_id;
+    if (process_id == 0 || (only_then_ && !again)) return absl::OkStatus();
     v1::GetRunStatusResponse::Task* task = response->add_tasks();
     task->mutable_member()->set_job(v1::JOB_PS);
+    task->set_process_id(process_id);
     task->set_incarnation(1);
     return absl::OkStatus();
   }
 
  private:
   const std::string directory_;
+  const bool only_then_;
   int times_ = 0, late_ = 0;
 };
 
+constexpr char kPsDiesOnceListed[] =
+    "case $task in ps-0) [ $starts = 1 ] && { echo $$ > $dir/ps.pid; await listed; kill -KILL $$; "
+    "};"
+    " touch $dir/again; await over;; *) await over;; esac";
+
 TEST_F(LauncherTest, APsThatWasStartedAgainIsNotKilledForTheLeaseOfTheOneBefore) {
+  // As children; on hosts of their own, whose processes are not the launcher's children.
+  const OwnHosts hosts;
+  for (const TaskPlaces* places :
+       {static_cast<const TaskPlaces*>(nullptr), static_cast<const TaskPlaces*>(&hosts)}) {
+    SCOPED_TRACE(places == nullptr ? "here" : "on hosts");
+    options_.places = places;
+    options_.connect = [this](const std::string&) {
+      return std::make_unique<ChiefThatHearsLate>(directory_, /*only_then=*/false);
+    };
+    EXPECT_EQ(Launch(kPsDiesOnceListed), absl::OkStatus());
+    EXPECT_EQ(Starts("ps-0"), 2);
+    EXPECT_THAT(said_, Not(HasSubstr("killing it")));
+    for (const char* file : {"/ps-0.starts", "/ps.pid", "/listed", "/again", "/over"}) {
+      unlink((directory_ + file).c_str());
+    }
+  }
+}
+
+TEST_F(LauncherTest, NorForTheLeaseOfOneThatDiedBeforeItWasListed) {
   options_.connect = [this](const std::string&) {
-    return std::make_unique<ChiefThatHearsLate>(directory_);
+    return std::make_unique<ChiefThatHearsLate>(directory_, /*only_then=*/true);
   };
-  EXPECT_EQ(Launch("case $task in ps-0) [ $starts = 1 ] && { await listed; kill -KILL $$; };"
-                   " touch $dir/again; await over;; *) await over;; esac"),
-            absl::OkStatus());
+  EXPECT_EQ(Launch(kPsDiesOnceListed), absl::OkStatus());
   EXPECT_EQ(Starts("ps-0"), 2);
   EXPECT_THAT(said_, Not(HasSubstr("killing it")));
 }
