@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "chief/chief.h"
+#include "runtime/rpc/control_timeout.h"
 
 namespace shoal {
 namespace {
@@ -17,6 +18,10 @@ constexpr absl::Duration kLongestPark = absl::Seconds(1);
 
 // How long a registration waits for a taken place: less than its caller does. It asks again.
 constexpr absl::Duration kLongestRegistration = absl::Seconds(4);
+
+// With what the network and a busy chief take.
+static_assert(kLongestRegistration < kControlTimeout && kLongestPark < kControlTimeout,
+              "who waits longer than its caller answers nobody");
 
 }  // namespace
 

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 
 #include "base/mutex.h"
+#include "runtime/rpc/control_timeout.h"
 #include "runtime/rpc/status_conversion.h"
 #include "runtime/transport/peer_channel.h"
 
@@ -60,9 +61,6 @@ class ControlCalls {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mutex_);
 };
-
-// Of a call that is answered at once.
-constexpr absl::Duration kControlTimeout = absl::Seconds(5);
 
 // The stub of a generated Service, for a client class of ours. Thread-safe.
 template <typename Service>
