@@ -22,7 +22,7 @@ class Chief::PsLine {
     {
       MutexLock lock(&mutex_);
       closing_ = true;
-      if (client_ != nullptr) client_->Close();  // A ps may take minutes to load.
+      if (open_ != nullptr) open_->Close();  // A ps may take minutes to load.
       changed_.NotifyAll();
     }
     thread_.join();
@@ -35,15 +35,21 @@ class Chief::PsLine {
   }
 
  private:
-  // Of the thread, which alone changes client_.
+  // Of the thread, which alone changes client_. Connecting may take a while, and a chief that has
+  // something to send holds its own mutex: it never waits for that.
   ParameterClient* ClientAt(const std::string& address) {
-    MutexLock lock(&mutex_);
-    if (client_ == nullptr || address_ != address) {
-      client_ = chief_->options_.connect(ps_, address);
-      address_ = address;
-      if (closing_) client_->Close();
+    if (client_ != nullptr && address_ == address) return client_;
+    std::unique_ptr<ParameterClient> client = chief_->options_.connect(ps_, address);
+    address_ = address;
+    client_ = client.get();
+    bool closing = false;
+    {
+      MutexLock lock(&mutex_);
+      open_.swap(client);
+      closing = closing_;
     }
-    return client_.get();
+    if (closing) client_->Close();
+    return client_;
   }
 
   void Run() {
@@ -66,8 +72,9 @@ class Chief::PsLine {
   CondVar changed_;
   std::deque<PsCommand> queue_ ABSL_GUARDED_BY(mutex_);
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
-  std::unique_ptr<ParameterClient> client_ ABSL_GUARDED_BY(mutex_);
-  std::string address_ ABSL_GUARDED_BY(mutex_);  // Of client_.
+  std::unique_ptr<ParameterClient> open_ ABSL_GUARDED_BY(mutex_);
+  ParameterClient* client_ = nullptr;  // open_, of the thread,
+  std::string address_;                // and where it is connected to.
   std::thread thread_;
 };
 

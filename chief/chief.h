@@ -60,7 +60,9 @@ class Chief : public ChiefClient {
   };
 
   explicit Chief(Options options);
-  ~Chief() override;  // Joins its threads; cuts commands to ps tasks that are under way short.
+  // Joins its threads. Commands to ps tasks that are under way end with their client's Close: over
+  // gRPC at once, in this process when the ps has done them.
+  ~Chief() override;
   Chief(const Chief&) = delete;
   Chief& operator=(const Chief&) = delete;
 

@@ -183,6 +183,37 @@ TEST_F(ChiefTest, DoesNotWaitAtItsEndForAPsThatLoads) {
   EXPECT_TRUE(closed);
 }
 
+TEST_F(ChiefTest, GoesOnWhileItConnectsToAPs) {
+  FakeClock clock;
+  time_ = &clock;
+  Notification connecting, fenced, may_connect;
+  std::atomic<bool> ended_meanwhile{false};
+  connect_ = [&](uint32_t, const std::string&) {
+    connecting.Notify();
+    fenced.Wait();
+    // A ps that is not told is waited for, then not any more.
+    for (int i = 0; i < 10000 && !ended_meanwhile; ++i) {
+      clock.Advance(absl::Seconds(1));
+      ended_meanwhile = may_connect.WaitFor(absl::Milliseconds(1));
+    }
+    return std::make_unique<WillingPs>();
+  };
+  Start(absl::Minutes(10));
+  ASSERT_TRUE(Register(v1::JOB_PS, "ps").ok());
+  ASSERT_TRUE(Register(v1::JOB_WORKER, "worker").ok());
+  connecting.Wait();
+  v1::HeartbeatRequest request;
+  *request.mutable_identity() = worker_;
+  request.mutable_identity()->set_term(2);
+  v1::HeartbeatResponse response;
+  EXPECT_TRUE(absl::IsAborted(chief_->Heartbeat(request, &response)));
+  fenced.Notify();
+  EXPECT_FALSE(chief_->Wait().ok());
+  may_connect.Notify();
+  chief_.reset();
+  EXPECT_TRUE(ended_meanwhile);
+}
+
 TEST_F(ChiefTest, AWorkerThatComesAfterTheEndHearsOfIt) {
   Start(absl::Milliseconds(300));
   recorder_.may_publish.Notify();
