@@ -13,9 +13,9 @@
 
 namespace shoal {
 
-// What becomes of batches that are non-finite or that kill whoever computes them (SYNC). The chief
-// asks every ps to withhold such a batch, i.e. to say whether its slices have the contribution and
-// to take none if not:
+// What becomes of batches that are non-finite or that kill whoever computes them. ASYNC: the data
+// ledger skips such a batch by itself, and every ps is told (Announce). SYNC: the chief asks every
+// ps to withhold it, i.e. to say whether its slices have the contribution and to take none if not:
 //   no slice has it    -> all skip it
 //   all slices have it -> it was delivered in pieces by the dying: done, nobody computes it again
 //   some have it       -> it is computed again; if it goes on failing, everything is rolled back
