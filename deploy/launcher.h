@@ -109,6 +109,7 @@ class Launcher {
   absl::Status ChiefResult(const ChildExit& exit) const;
   // An error that quotes the last words in the task's log.
   absl::Status Failure(const Task& task, const ChildExit& exit) const;
+  absl::Status Death(const Task& task, const ChildExit& exit, absl::StatusCode code) const;
   void ShowProgress();
   void PassOnRequests();
   // After the chief: waits for the others, kills who does not come. INTERNAL names those, but not

@@ -130,7 +130,10 @@ void Launcher::EndPsWithoutPlace() {
 }
 
 void Launcher::OnLastWorkerLost(const Task& task, const ChildExit& exit) {
-  no_workers_ = Failure(task, exit);
+  // Whoever told it to end, it was not this launcher.
+  const bool was_stopped = exit.status_code() == absl::StatusCode::kCancelled;
+  no_workers_ =
+      Death(task, exit, was_stopped ? absl::StatusCode::kUnavailable : exit.status_code());
   options_.progress->Say(absl::StrCat(
       task.id.ToString(), " died (", exit.Describe(), ") after ", task.restarts,
       " restarts and no worker is left; keeping what ", "can be kept of the run, then it ends"));
@@ -168,11 +171,14 @@ absl::Status Launcher::ChiefResult(const ChildExit& exit) const {
 
 absl::Status Launcher::Failure(const Task& task, const ChildExit& exit) const {
   const absl::StatusCode code = exit.status_code();
-  if (code != absl::StatusCode::kCancelled) SayLog(task.id);
+  if (code != absl::StatusCode::kCancelled) return Death(task, exit, code);
   const std::string words = LastWords(LogPath(task.id), task.id);
-  if (code == absl::StatusCode::kCancelled) {
-    return absl::CancelledError(words.empty() ? "stopped" : words);
-  }
+  return absl::CancelledError(words.empty() ? "stopped" : words);
+}
+
+absl::Status Launcher::Death(const Task& task, const ChildExit& exit, absl::StatusCode code) const {
+  SayLog(task.id);
+  const std::string words = LastWords(LogPath(task.id), task.id);
   if (IsPermanent(exit) && !words.empty()) {
     return absl::Status(code, absl::StrCat(task.id.ToString(), ": ", words));
   }

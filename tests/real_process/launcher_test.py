@@ -153,6 +153,18 @@ def without_workers_the_run_ends_with_the_checkpoint_that_is_named():
                 assert kept >= summary["steps"], summary
 
 
+def a_last_worker_that_others_stop_is_no_stop_of_the_run():
+    with cluster.Run(SMALL, "--num_ps_tasks=1", "--num_replicas=1", "--num_epochs=1000",
+                     "--set", "cluster.max_worker_restarts=0") as run:
+        run.start()
+        run.wait_for_step(20)
+        run.kill("worker", 0, signal.SIGTERM)
+        assert run.wait(60) == 138, run.output
+        run.assert_nothing_left()
+        assert "worker/0 ended the run: " in run.output, run.output
+        assert run.summary()["status"] == "failed", run.summary()
+
+
 def two_runs_do_not_share_a_directory():
     with cluster.Run(SMALL, *TWO, "--num_epochs=1000") as run:
         run.start()
@@ -171,4 +183,5 @@ if __name__ == "__main__":
                   one_crash_does_not_blame_the_batch, a_stopped_worker_is_replaced_by_the_others,
                   a_stopped_ps_is_replaced_and_the_result_has_the_same_bytes,
                   without_workers_the_run_ends_with_the_checkpoint_that_is_named,
+                  a_last_worker_that_others_stop_is_no_stop_of_the_run,
                   two_runs_do_not_share_a_directory])
