@@ -21,7 +21,10 @@ readonly TARGETS=(
 readonly TOOLKIT=/usr/local/cuda
 # Of a final loss to that on CPUs. Another order of adding makes 4e-7 after these 50 steps; the last of
 # them makes 2e-2.
+# With bfloat16 another order makes up to 5e-5, where it decides which way a factor is rounded, and not
+# rounding at all 1e-3.
 readonly LOSS_TOLERANCE=1e-4
+readonly LOSS_TOLERANCE_BFLOAT16=3e-4
 
 # Whether all libraries are in the folder: those that its programs find by themselves, but for the C
 # library's, and with the folder's loader those of all files. Only the driver's is the other machine's.
@@ -118,18 +121,23 @@ train() {
   return "$code"
 }
 
-declare -A cpu_losses  # by number of clones
+declare -A cpu_losses  # by number of clones and type
 
-# Training on these devices, and whether it ends where as many clones on CPUs do.
+# Training on these devices, and whether it ends where as many clones on CPUs do with the same type.
 train_as_on_cpus() {
-  local clones=$2 loss expected
-  if [[ -z "${cpu_losses[$clones]:-}" ]]; then
-    cpu_losses[$clones]=$(train "$(seq -s, -f '/cpu:%g' 0 $((clones - 1)))" "$clones") || return 1
+  local clones=$2 dtype=float32 tolerance=$LOSS_TOLERANCE key loss expected
+  if [[ " $* " == *" --compute_dtype=bfloat16 "* ]]; then
+    dtype=bfloat16 tolerance=$LOSS_TOLERANCE_BFLOAT16
   fi
-  expected=${cpu_losses[$clones]}
+  key="$clones $dtype"
+  if [[ -z "${cpu_losses[$key]:-}" ]]; then
+    cpu_losses[$key]=$(train "$(seq -s, -f '/cpu:%g' 0 $((clones - 1)))" "$clones" cpu \
+      --compute_dtype="$dtype") || return 1
+  fi
+  expected=${cpu_losses[$key]}
   loss=$(train "$@") || return 1
   echo "final loss $loss, on CPUs $expected"
-  awk -v a="$loss" -v b="$expected" -v t="$LOSS_TOLERANCE" 'BEGIN {
+  awk -v a="$loss" -v b="$expected" -v t="$tolerance" 'BEGIN {
     number = "^-?[0-9]+(\\.[0-9]+)?([eE][-+]?[0-9]+)?$"
     exit !(a ~ number && b ~ number && (a - b) ^ 2 <= (t * b) ^ 2)
   }'
@@ -178,8 +186,9 @@ run() {
   done
   check "one GPU" train_as_on_cpus /gpu:0 1
   check "one GPU, replayed" train_as_on_cpus /gpu:0 1 cpu --cuda_graphs
-  check "one GPU, bfloat16" train /gpu:0 1 cpu --compute_dtype=bfloat16
-  check "one GPU, bfloat16, replayed" train /gpu:0 1 cpu --compute_dtype=bfloat16 --cuda_graphs
+  check "one GPU, bfloat16" train_as_on_cpus /gpu:0 1 cpu --compute_dtype=bfloat16
+  check "one GPU, bfloat16, replayed" \
+    train_as_on_cpus /gpu:0 1 cpu --compute_dtype=bfloat16 --cuda_graphs
   check "a clone on the CPU and one on a GPU" train_as_on_cpus /cpu:0,/gpu:0 2
   if [[ "$devices" == *,* ]]; then
     for variables in cpu first_device mirrored; do

@@ -17,13 +17,15 @@ for name in conformance_test device_memory_test golden_gradients_test; do progra
 program step_benchmark <<<'echo 1 1 1'
 program list_gpus <<<'echo "/gpu:0 one"; echo "/gpu:1 another"'
 program shoal <<'EOF'
-loss=100
+on_gpu=0 loss=100 loss_on_gpus=$LOSS_ON_GPUS
 for flag in "$@"; do
   case "$flag" in
     --out=*) out=${flag#--out=} ;;
-    --devices=*gpu*) loss=$LOSS_ON_GPUS ;;
+    --devices=*gpu*) on_gpu=1 ;;
+    --compute_dtype=bfloat16) loss=200 loss_on_gpus=${BFLOAT16_LOSS_ON_GPUS:-200} ;;
   esac
 done
+((on_gpu)) && loss=$loss_on_gpus
 mkdir -p "$out"
 echo "{\"status\": \"finished\", \"final_loss\": $loss, \"test_loss\": 7}" >"$out/summary.json"
 exit "${CODE:-0}"
@@ -46,7 +48,11 @@ said() {
 said 100.005 0 7 'final loss 100.005, on CPUs 100$'
 said 100.005 0 0 'FAILED'
 for wrong in 100.02 99.98 -100 null nan '""'; do said "$wrong" 1 7 ': FAILED$'; done
-# Those that train in bfloat16 too.
+# Two in bfloat16.
+said 100 0 2 'final loss 200.05, on CPUs 200$' BFLOAT16_LOSS_ON_GPUS=200.05
+for wrong in 200.07 199.93 100 null; do
+  said 100 1 2 'bfloat16.*: FAILED$' BFLOAT16_LOSS_ON_GPUS="$wrong"
+done
 said 100 1 9 ': FAILED$' CODE=1
 program list_gpus <<<'exit 3'
 said 100 3 1 'this machine has no usable GPU; nothing was checked'
