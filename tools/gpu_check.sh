@@ -30,7 +30,7 @@ readonly LOSS_TOLERANCE_BFLOAT16=3e-4
 # library's, and with the folder's loader those of all files. Only the driver's is the other machine's.
 check_libraries() {
   local to missing
-  to=$(cd "$1" && pwd) || return 1
+  to=$(cd "$1" && pwd -P) || return 1  # as loaders that resolve links say it
   missing=$({
     find "$to/bin" -type f | while read -r file; do
       env -u LD_LIBRARY_PATH ldd "$file" |
@@ -41,8 +41,9 @@ check_libraries() {
         --library-path "$to/glibc:$to/lib" --list "$file" 2>&1 |
         awk -v file="${file##*/}" '{ print file, $0 }'
     done
-  } | awk -v to="$to/" '$3 == "=>" && $2 !~ /^libcuda\.so/ && index($4, to) != 1 {
-    print $1 " needs " $2 }' | sort -u)
+  } | awk -v to="$to/" '$3 == "=>" && $2 !~ /^libcuda\.so/ {
+    path = substr($0, index($0, " => ") + 4)
+    if (index(path, to) != 1) print $1 " needs " $2 }' | sort -u)
   [[ -z "$missing" ]] || { echo "not in $to: $missing" >&2; return 1; }
 }
 
@@ -62,7 +63,7 @@ pack() {
     esac
     program=$to/bin/${path##*/}
     cp -f --dereference "bazel-bin/$path" "$program" || exit 1
-    ldd "$program" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
+    ldd "bazel-bin/$path" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
   done | sort -u | while read -r library; do
     name=${library##*/}
     case "$name" in
