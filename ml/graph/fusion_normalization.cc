@@ -10,7 +10,7 @@
 namespace shoal {
 namespace {
 
-bool IsPlainNorm(const PlanStep& step) {
+bool HasNoActivation(const PlanStep& step) {
   return step.attributes.GetString("activation", "none") == "none";
 }
 
@@ -98,7 +98,7 @@ void FuseWithConvolution(Fusion& fusion, int index) {
   PlanStep& convolution = fusion.step(next);
   const std::vector<PlanValue>& values = fusion.plan().values;
   if (convolution.inputs[3] != norm.outputs[0] || HasBiasGradient(fusion, convolution) ||
-      convolution.clone_index != norm.clone_index || !IsPlainNorm(convolution) ||
+      convolution.clone_index != norm.clone_index || !HasNoActivation(convolution) ||
       !IsWorthFusing(values[norm.inputs[0]].spec.shape, values[convolution.inputs[1]].spec.shape)) {
     return;
   }
@@ -123,7 +123,7 @@ void FuseWithConvolution(Fusion& fusion, int index) {
 void FuseNormalization(Plan* plan, int device) {
   Fusion fusion(plan, device);
   for (int s = 0; s < static_cast<int>(plan->steps.size()); ++s) {
-    if (!fusion.HasOp(s, "BatchNorm") || !IsPlainNorm(plan->steps[s])) continue;
+    if (!fusion.HasOp(s, "BatchNorm") || !HasNoActivation(plan->steps[s])) continue;
     FuseResidual(fusion, s);
     FuseActivation(fusion, s);
   }

@@ -72,10 +72,9 @@ KernelOr CreateConvGrad(const KernelRequest& request) {
       DnnConvolution::Create(DeviceOf(request), *request.attributes, request.inputs[0].shape,
                              request.inputs[1].shape, y, {false, needs_dx, needs_dw}, factors));
   const ChannelView view = ViewOf(y);
-  const size_t dz_bytes =
-      activation == Activation::kNone
-          ? 0
-          : (sizeof(float) * static_cast<size_t>(view.count()) + 255) / 256 * 256;
+  const size_t dz_bytes = activation == Activation::kNone
+                              ? 0
+                              : Padded256(sizeof(float) * static_cast<size_t>(view.count()));
   const size_t rest = std::max(convolution->workspace_bytes(), SumChannelsWorkspace(view));
   return MakeKernel(dz_bytes + rest, [=](const KernelContext& c) {
     const void* dz = c.inputs[3];

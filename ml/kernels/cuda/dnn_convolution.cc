@@ -17,8 +17,6 @@ constexpr float kOne = 1.0f, kZero = 0.0f;
 
 int Int(int64_t value) { return static_cast<int>(value); }
 
-size_t Padded256(size_t bytes) { return (bytes + 255) / 256 * 256; }
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DnnConvolution>> DnnConvolution::Create(

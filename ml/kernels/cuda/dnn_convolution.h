@@ -4,6 +4,7 @@
 
 #include <cudnn.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -16,6 +17,9 @@
 #include "ml/tensor/shape.h"
 
 namespace shoal::cuda {
+
+// The place of one part of a workspace: what follows it is aligned as memory of its own would be.
+inline size_t Padded256(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 // Algorithms are the ones that give the same bytes in every run. cuDNN knows pads that are alike on
 // both sides; others are made by copying the images into larger ones.
