@@ -18,6 +18,7 @@
 #include "chief/chief_metrics.h"
 #include "chief/resume_point.h"
 #include "runtime/checkpoint/model_export.h"
+#include "runtime/checkpoint/run_end.h"
 #include "runtime/cluster/address.h"
 #include "runtime/cluster/cluster_spec.h"
 #include "runtime/config/run_config.h"

@@ -26,9 +26,6 @@ absl::StatusOr<absl::optional<ResumePoint>> FindResumePoint(const v1::RunConfig&
                                                             CheckpointDirectory* checkpoints,
                                                             Checkpoint::Verify verify);
 
-// Whether a run that stands at the checkpoint has nothing left to do.
-absl::StatusOr<bool> IsAtEnd(const v1::RunConfig& run, const v1::Manifest& manifest);
-
 // What --resume=must says where there is no checkpoint.
 absl::Status NothingToResume(const std::string& checkpoint_root);
 

@@ -14,6 +14,7 @@
 #include "chief/resume_point.h"
 #include "chief/run_plan.h"
 #include "deploy/worker_program.h"
+#include "runtime/checkpoint/run_end.h"
 #include "worker/run_inputs.h"
 
 namespace shoal {

@@ -16,9 +16,9 @@
 #include "base/status_macros.h"
 #include "base/system_random.h"
 #include "ml/data/dataset_factory.h"
+#include "runtime/checkpoint/run_ending.h"
 #include "runtime/config/run_config.h"
 #include "runtime/observability/metric_page.h"
-#include "runtime/observability/summary.h"
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/batch_mark.h"
 #include "runtime/process/shutdown.h"
@@ -37,6 +37,9 @@ namespace {
 
 // How often the chief is told what this worker does.
 constexpr absl::Duration kActivityPeriod = absl::Milliseconds(200);
+
+// A chief that does not answer for so many lease times will not, if its run has finished.
+constexpr int kDeadChief = 3;
 
 // How long the batch under way may still take when the chief does not know this worker any more.
 constexpr absl::Duration kLastBatch = absl::Seconds(10);
@@ -199,12 +202,6 @@ ChiefSession::Options SessionOptions(const TaskOptions& options) {
   return session;
 }
 
-// The run as its directory tells; "" where nothing does. What is there may be of an earlier start.
-std::string FinishedSummary(const TaskOptions& options) {
-  const absl::StatusOr<Summary> summary = ReadSummary(options.file_system, options.run.out());
-  return summary.ok() && summary->status == "finished" ? SummaryJson(*summary) : "";
-}
-
 std::unique_ptr<Trainer> MakeTrainer(bool synchronous, const TrainerOptions& options) {
   if (synchronous) return std::make_unique<SyncTrainer>(options);
   return std::make_unique<AsyncTrainer>(options);
@@ -301,18 +298,16 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
                            const ModelFactory& model) {
   WorkerSource source(links.on_ready);
   source.SetWords("reads the data");
-  const std::string finished_before = FinishedSummary(options);
+  ChiefSession::Options session_options = SessionOptions(options);
+  RunEnding ending(options.file_system, options.clock, options.run,
+                   kDeadChief * session_options.lease);
+  session_options.is_over = [&ending] { return ending.IsOver(); };
   const TaskMonitor::Shown shown(options.monitor, options.task, &source);
   ASSIGN_OR_RETURN(const RunInputs inputs, LoadRunInputs(options.run, options.task.index, model));
   for (const std::string& device : inputs.program->missing_devices()) {
     LOG(WARNING) << "devices: there is no " << device << "; a CPU is used instead";
   }
   StateFeed feed(options.clock, links.abandon);
-  ChiefSession::Options session_options = SessionOptions(options);
-  session_options.is_over = [&options, &finished_before] {
-    const std::string finished = FinishedSummary(options);
-    return !finished.empty() && finished != finished_before;
-  };
   ChiefSession session(links.chief, options.clock, std::move(session_options), &feed);
   const Drain drain(options.shutdown, links.chief, options.clock, [&feed, &session] {
     feed.End(absl::CancelledError("told to stop"));

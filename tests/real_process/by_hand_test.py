@@ -163,21 +163,36 @@ def a_worker_with_an_address_serves_its_health():
 
 
 def a_worker_that_comes_after_the_end_hears_of_it():
-    with ByHand("--max_steps=3", "--num_epochs=1") as run:
+    with ByHand("--max_steps=3", "--num_epochs=1", "--lease_seconds=2") as run:
         run.flags = [flag.replace("--num_replicas=1", "--num_replicas=2") for flag in run.flags]
-        address = run.start_chief("--listen_address=127.0.0.1:0")
-        # Without a launcher's pipe it stays for those that come late.
-        run.tasks["chief"].kill()
-        run.tasks["chief"].wait()
+        address = f"127.0.0.1:{cluster.free_port()}"
+        # Without a launcher's pipe the chief stays a while for those that come late. Who comes even later reads in the
+        # run's directory that nothing is left to do.
         run.start("chief", f"--listen_address={address}")
         run.start("ps", f"--chief_host={address}", "--task_index=0", "--listen_address=127.0.0.1:0")
         run.start("worker", f"--chief_host={address}", "--task_index=0")
         for job in ("worker", "ps"):
             assert run.end(job) == 0, run.logs()
-        assert run.tasks["chief"].poll() is None, run.logs()
         run.start("worker", f"--chief_host={address}", "--task_index=1")
-        assert run.end("worker", timeout=30) == 0, run.logs()
-        assert run.end("chief", timeout=20) == 0, run.logs()
+        for job in ("worker", "chief"):
+            assert run.end(job) == 0, run.logs()
+
+
+def a_worker_that_comes_after_the_chief_has_gone_ends_unless_there_is_more_to_do():
+    with ByHand("--max_steps=3", "--num_epochs=1", "--lease_seconds=2") as run:
+        train = subprocess.run([cluster.shoal_binary(), "train", *run.flags], capture_output=True, text=True,
+                               timeout=120, check=False)
+        assert train.returncode == 0, train.stderr
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            chief = f"--chief_host=127.0.0.1:{nobody.getsockname()[1]}"
+            run.start("worker", chief, "--task_index=0")
+            assert run.end("worker") == 0, run.logs()
+            assert "the run has ended without this worker" in run.log("worker"), run.logs()
+            # Longer than it takes to find a finished run's chief gone.
+            run.flags = [flag.replace("--max_steps=3", "--max_steps=6") for flag in run.flags]
+            run.start("worker", chief, "--task_index=0", "--wait_seconds=9")
+            assert run.end("worker") == 138, run.logs()
 
 
 def a_worker_whose_run_ends_while_it_waits_ends_with_it():
@@ -221,7 +236,8 @@ def a_run_by_hand_can_be_asked_by_its_directory():
 if __name__ == "__main__":
     cluster.main([the_example_of_the_help_runs, a_worker_of_another_run_is_refused, a_chief_serves_on_all_addresses,
                   a_worker_with_an_address_serves_its_health,
-                  a_worker_that_comes_after_the_end_hears_of_it, a_worker_whose_run_ends_while_it_waits_ends_with_it,
+                  a_worker_that_comes_after_the_end_hears_of_it,
+                  a_worker_that_comes_after_the_chief_has_gone_ends_unless_there_is_more_to_do, a_worker_whose_run_ends_while_it_waits_ends_with_it,
                   a_run_by_hand_can_be_asked_by_its_directory, all_addresses_without_plaintext_are_refused,
                   a_chief_whose_tasks_stay_away_ends_and_names_them, a_task_whose_chief_stays_away_ends,
                   training_without_workers_ends])

@@ -1,0 +1,57 @@
+#include "runtime/checkpoint/run_ending.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "base/file_system.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/run_end.h"
+#include "runtime/observability/summary.h"
+
+namespace shoal {
+
+RunEnding::RunEnding(FileSystem* file_system, const Clock* clock, v1::RunConfig run,
+                     absl::Duration patience)
+    : file_system_(file_system),
+      clock_(clock),
+      run_(std::move(run)),
+      patience_(patience),
+      before_(FinishedSummary()) {}
+
+bool RunEnding::IsOver() {
+  const std::string finished = FinishedSummary();
+  if (finished.empty()) {
+    unanswered_since_ = absl::InfiniteFuture();
+    return false;
+  }
+  if (finished != before_) return true;
+  const absl::Time now = clock_->Now();
+  unanswered_since_ = std::min(unanswered_since_, now);
+  return now - unanswered_since_ >= patience_ && NothingIsLeft();
+}
+
+std::string RunEnding::FinishedSummary() const {
+  const absl::StatusOr<Summary> summary = ReadSummary(file_system_, run_.out());
+  return summary.ok() && summary->status == "finished" ? SummaryJson(*summary) : "";
+}
+
+bool RunEnding::NothingIsLeft() const {
+  const std::string root = JoinPath(run_.out(), "checkpoints");
+  if (!FileExists(*file_system_, root)) return false;  // Opening would make it.
+  const auto checkpoints = CheckpointDirectory::Open(*file_system_, root);
+  if (!checkpoints.ok()) return false;
+  const absl::StatusOr<std::vector<CheckpointName>> names = (*checkpoints)->List();
+  if (!names.ok() || names->empty()) return false;
+  const absl::StatusOr<v1::Manifest> newest =
+      ReadManifest(*file_system_, (*checkpoints)->PathOf(names->front().ToString()));
+  if (!newest.ok()) return false;
+  const absl::StatusOr<bool> at_end = IsAtEnd(run_, *newest);
+  return at_end.ok() && *at_end;
+}
+
+}  // namespace shoal

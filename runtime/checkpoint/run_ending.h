@@ -1,0 +1,44 @@
+#ifndef SHOAL_RUNTIME_CHECKPOINT_RUN_ENDING_H_
+#define SHOAL_RUNTIME_CHECKPOINT_RUN_ENDING_H_
+
+#include <string>
+
+#include "absl/time/time.h"
+
+#include "base/clock.h"
+#include "proto/v1/run_config.pb.h"
+
+namespace shoal {
+
+class FileSystem;
+
+// Tells a task that hears of no chief whether its run is over, from what the run's directory
+// says. Not thread-safe.
+class RunEnding {
+ public:
+  // Notes what the directory says now: it may be of an earlier start that this one goes on from.
+  // `patience`: how long nobody has to answer before that counts. All but `run` are borrowed.
+  RunEnding(FileSystem* file_system, const Clock* clock, v1::RunConfig run,
+            absl::Duration patience);
+
+  // Ask whenever the chief did not answer. True once a summary.json has come that says that the run
+  // has finished; after `patience` also if it was there before, and the newest checkpoint is where
+  // this run file ends: then there is nothing left to start a chief for.
+  bool IsOver();
+
+ private:
+  // summary.json; "" unless it says that the run has finished.
+  std::string FinishedSummary() const;
+  bool NothingIsLeft() const;
+
+  FileSystem* const file_system_;
+  const Clock* const clock_;
+  const v1::RunConfig run_;
+  const absl::Duration patience_;
+  const std::string before_;
+  absl::Time unanswered_since_ = absl::InfiniteFuture();
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_CHECKPOINT_RUN_ENDING_H_

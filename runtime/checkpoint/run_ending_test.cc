@@ -1,0 +1,98 @@
+#include "runtime/checkpoint/run_ending.h"
+
+#include <memory>
+#include <string>
+
+#include "gtest/gtest.h"
+
+#include "base/fake_clock.h"
+#include "base/file_system.h"
+#include "base/status_matchers.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/cluster/step_plan.h"
+#include "runtime/observability/summary.h"
+
+namespace shoal {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(30);
+
+// A run of 100 examples, in batches of 10, that has finished two epochs.
+class RunEndingTest : public ::testing::Test {
+ protected:
+  RunEndingTest() {
+    run_.set_out(::testing::TempDir() + "/" +
+                 ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    run_.set_num_epochs(2);
+    EXPECT_OK(files_->MakeDirectory(run_.out()));
+  }
+
+  void WriteStatus(const std::string& status, uint64_t steps) {
+    Summary summary;
+    summary.status = status;
+    summary.steps = steps;
+    ASSERT_OK(WriteSummary(files_.get(), run_.out(), summary));
+  }
+  void WriteCheckpoint(uint64_t step) {
+    StepPlan::Options plan;
+    plan.examples_per_epoch = 100;
+    plan.batch_examples = 10;
+    v1::Manifest manifest;
+    StepPlan::Create(plan)->ToProto(manifest.mutable_plan());
+    manifest.set_synchronous(true);
+    manifest.set_step(step);
+    const std::string name =
+        run_.out() + "/checkpoints/ckpt-" + std::to_string(step) + "-1-0000000000000001";
+    ASSERT_OK(files_->MakeDirectory(run_.out() + "/checkpoints"));
+    ASSERT_OK(files_->MakeDirectory(name));
+    ASSERT_OK(WriteManifest(*files_, name, manifest));
+  }
+  std::unique_ptr<RunEnding> Watch() {
+    return std::make_unique<RunEnding>(files_.get(), &clock_, run_, kPatience);
+  }
+  // Without an answer at its start, and after the patience.
+  bool IsOverAfterAWhile(RunEnding* watched) {
+    EXPECT_FALSE(watched->IsOver());
+    clock_.Advance(kPatience - absl::Seconds(1));
+    EXPECT_FALSE(watched->IsOver());
+    clock_.Advance(absl::Seconds(1));
+    return watched->IsOver();
+  }
+
+  const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
+  FakeClock clock_;
+  v1::RunConfig run_;
+};
+
+TEST_F(RunEndingTest, ASummaryThatComesWhileItWaitsCountsAtOnce) {
+  WriteStatus("finished", 10);
+  const auto watched = Watch();
+  EXPECT_FALSE(watched->IsOver());
+  WriteStatus("finished", 20);
+  EXPECT_TRUE(watched->IsOver());
+}
+
+TEST_F(RunEndingTest, OneThatWasThereBeforeCountsIfNobodyAnswersForAWhile) {
+  WriteStatus("finished", 20);
+  WriteCheckpoint(10);
+  WriteCheckpoint(20);
+  EXPECT_TRUE(IsOverAfterAWhile(Watch().get()));
+}
+
+TEST_F(RunEndingTest, ARunThatIsToGoOnIsNotOver) {
+  WriteStatus("finished", 20);
+  WriteCheckpoint(20);
+  run_.set_num_epochs(3);
+  EXPECT_FALSE(IsOverAfterAWhile(Watch().get()));
+}
+
+TEST_F(RunEndingTest, NorIsOneThatWasStoppedOrWhoseCheckpointIsNotThere) {
+  WriteStatus("finished", 20);
+  EXPECT_FALSE(IsOverAfterAWhile(Watch().get()));
+  WriteCheckpoint(20);
+  WriteStatus("stopped", 20);
+  EXPECT_FALSE(IsOverAfterAWhile(Watch().get()));
+}
+
+}  // namespace
+}  // namespace shoal
