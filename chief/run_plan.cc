@@ -169,8 +169,7 @@ absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint3
   uint64_t slice_bytes =
       run.cluster().slice_bytes() > 0 ? run.cluster().slice_bytes() : kDefaultSliceBytes;
   if (manifest != nullptr) {
-    RETURN_IF_ERROR(CheckSavedModel(run, model, *manifest));  // As the next, naming --out.
-    RETURN_IF_ERROR(CheckSameAsCheckpoint(model, *manifest));
+    RETURN_IF_ERROR(CheckSameAsCheckpoint(run, model, *manifest));
     RETURN_IF_ERROR(CheckSameOptimizer(run, *manifest));
     if (run.cluster().slice_bytes() > 0 &&
         run.cluster().slice_bytes() != manifest->shard_map().slice_bytes()) {
@@ -210,10 +209,9 @@ absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint3
       VersionSchedule{run.eval_every(), last_step}, model.evaluation_blocks(), other_batches_from});
 }
 
-absl::Status CheckSameAsCheckpoint(const v1::ModelDeclaration& model,
+absl::Status CheckSameAsCheckpoint(const v1::RunConfig& run, const v1::ModelDeclaration& model,
                                    const v1::Manifest& manifest) {
-  RETURN_IF_ERROR(CheckSameVariables(Pointers(manifest.variables()), Pointers(model.variables()),
-                                     "the checkpoint", "the model"));
+  RETURN_IF_ERROR(CheckSavedModel(run, model, manifest));
   if (manifest.data_fingerprint() != model.data_fingerprint()) {
     return absl::FailedPreconditionError(
         "data has other content than when the checkpoint was made; use the same data or "

@@ -38,9 +38,10 @@ absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint3
                                                  const v1::ModelDeclaration& model,
                                                  const v1::Manifest* manifest);
 
-// Whether a worker's model and data are those that the checkpoint was made with.
+// Whether a worker's model and data are those that the run's checkpoint was made with.
 // FAILED_PRECONDITION names what differs.
-absl::Status CheckSameAsCheckpoint(const v1::ModelDeclaration& model, const v1::Manifest& manifest);
+absl::Status CheckSameAsCheckpoint(const v1::RunConfig& run, const v1::ModelDeclaration& model,
+                                   const v1::Manifest& manifest);
 
 // The first difference between two declarations of the same run, FAILED_PRECONDITION, or OK.
 absl::Status CheckSameModel(const v1::ModelDeclaration& first, const v1::ModelDeclaration& other,

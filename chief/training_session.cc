@@ -159,7 +159,7 @@ absl::Status TrainingSession::AdmitWorker(const v1::RegisterTaskRequest& request
   }
   const v1::Manifest* manifest = options_.manifest.has_value() ? &*options_.manifest : nullptr;
   if (manifest != nullptr) {
-    const absl::Status fits = CheckSameAsCheckpoint(request.model(), *manifest);
+    const absl::Status fits = CheckSameAsCheckpoint(options_.run, request.model(), *manifest);
     if (!fits.ok()) return RefuseWorker(request.identity().member().index(), fits);
   }
   absl::StatusOr<std::unique_ptr<RunPlan>> plan =

@@ -317,9 +317,11 @@ TEST_F(ResumedSessionTest, ARunThatNoWorkerFitsFailsAtOnce) {
 TEST_F(ResumedSessionTest, AWaitForWorkersSaysWhyOneWasRefused) {
   v1::RegisterTaskRequest other = RequestOf(v1::JOB_WORKER, 1, "other model");
   other.mutable_model()->mutable_variables(0)->set_name("c");
-  EXPECT_FALSE(session_->Register(now_, other).ok());
+  const absl::Status refused = session_->Register(now_, other).status();
+  EXPECT_THAT(refused.message(), HasSubstr(" of another model: variable 0 is a in the checkpoint"));
+  EXPECT_THAT(refused.message(), HasSubstr("--resume=never with another --out"));
   PassTime(310, {});
-  EXPECT_THAT(session_->failure().message(), HasSubstr("(worker/1 was refused: "));
+  EXPECT_THAT(session_->failure().message(), HasSubstr("(worker/1 was refused: --out: "));
 }
 
 TEST_F(TrainingSessionTest, OldCheckpointsAreNeededUntilTheSessionRestsOnTheNewOne) {
