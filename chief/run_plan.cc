@@ -141,10 +141,11 @@ absl::StatusOr<StepPlan> PlanSteps(const v1::RunConfig& run, const v1::ModelDecl
 }
 
 // The run, its variables and the owner of each slice travel in one message to every ps, the latter
-// two also in the state that every task gets.
+// two also in the state that every task gets; in a run of one process none is sent.
 absl::Status CheckFitsAMessage(const v1::RunConfig& run,
                                const std::vector<v1::VariableSpec>& variables,
-                               const v1::ShardMap& shard_map) {
+                               const v1::ShardMap& shard_map, bool resumes) {
+  if (NumPsProcesses(run) == 0) return absl::OkStatus();
   uint64_t declared = run.ByteSizeLong();
   for (const v1::VariableSpec& variable : variables) declared += variable.ByteSizeLong() + 4;
   const uint64_t bytes = declared + shard_map.ByteSizeLong();
@@ -157,8 +158,12 @@ absl::Status CheckFitsAMessage(const v1::RunConfig& run,
   }
   return absl::FailedPreconditionError(absl::StrFormat(
       "cluster.slice_bytes is %d, which cuts the model into %d slices; the list of their owners "
-      "does not fit a message: raise cluster.slice_bytes",
-      shard_map.slice_bytes(), shard_map.owner_size()));
+      "does not fit a message: %s",
+      shard_map.slice_bytes(), shard_map.owner_size(),
+      resumes ? "the checkpoint is cut so; go on with --num_ps_tasks=0 --num_replicas=1, or begin "
+                "anew with a "
+                "larger cluster.slice_bytes, --resume=never and another --out"
+              : "raise cluster.slice_bytes"));
 }
 
 }  // namespace
@@ -201,7 +206,7 @@ absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint3
                                                : PlacementStrategy::kGreedyByBytes)) {
     shard_map.add_owner(owner);
   }
-  RETURN_IF_ERROR(CheckFitsAMessage(run, variables, shard_map));
+  RETURN_IF_ERROR(CheckFitsAMessage(run, variables, shard_map, manifest != nullptr));
   const uint64_t last_step = steps.LastStep(run.max_steps(), run.num_epochs());
   return std::make_unique<RunPlan>(RunPlan{
       std::move(variables), std::move(table), std::move(shard_map), steps, last_step,

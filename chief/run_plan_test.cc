@@ -8,6 +8,7 @@
 namespace shoal {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -83,24 +84,54 @@ TEST(RunPlanTest, TheCheckpointOfAnotherModelIsNamedWithTheWayOut) {
                                "--resume=never with another --out"));
 }
 
-TEST(RunPlanTest, APlanThatDoesNotFitAMessageNamesTheRemedy) {
-  v1::ModelDeclaration model = Model();
-  model.mutable_variables(0)->set_shape(0, 16 << 20);
+// Of 1048576 slices.
+v1::RunConfig RunOfManySlices(v1::ModelDeclaration* model) {
+  model->mutable_variables(0)->set_shape(0, 16 << 20);
   v1::RunConfig run = AdamRun();
-  EXPECT_TRUE(PlanRun(run, 2, model, nullptr).ok());
+  run.mutable_deployment()->set_num_ps_tasks(2);
   run.mutable_cluster()->set_slice_bytes(64);
-  const absl::Status slices = PlanRun(run, 2, model, nullptr).status();
-  EXPECT_TRUE(absl::IsFailedPrecondition(slices)) << slices;
-  EXPECT_THAT(std::string(slices.message()), HasSubstr("cluster.slice_bytes is 64, which cuts the "
-                                                       "model into 1048576 slices"));
-  model = Model();
+  return run;
+}
+
+v1::ModelDeclaration ModelOfManyVariables() {
+  v1::ModelDeclaration model = Model();
   for (int i = 0; i < 10000; ++i) {
     *model.add_variables() = model.variables(0);
     model.mutable_variables(i + 1)->set_name(std::string(80, 'x') + std::to_string(i));
   }
-  const absl::Status variables = PlanRun(AdamRun(), 2, model, nullptr).status();
+  return model;
+}
+
+TEST(RunPlanTest, APlanThatDoesNotFitAMessageNamesTheRemedy) {
+  v1::ModelDeclaration model = Model();
+  v1::RunConfig run = RunOfManySlices(&model);
+  const absl::Status slices = PlanRun(run, 2, model, nullptr).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(slices)) << slices;
+  EXPECT_THAT(std::string(slices.message()), HasSubstr("cluster.slice_bytes is 64, which cuts the "
+                                                       "model into 1048576 slices"));
+  EXPECT_THAT(std::string(slices.message()), EndsWith(": raise cluster.slice_bytes"));
+  run.mutable_cluster()->clear_slice_bytes();
+  EXPECT_TRUE(PlanRun(run, 2, model, nullptr).ok());
+  const absl::Status variables = PlanRun(run, 2, ModelOfManyVariables(), nullptr).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(variables)) << variables;
   EXPECT_THAT(std::string(variables.message()), StartsWith("the model has 10001 variables"));
+}
+
+TEST(RunPlanTest, ARunOfOneProcessNeedsNoMessage) {
+  v1::ModelDeclaration model = Model();
+  v1::RunConfig run = RunOfManySlices(&model);
+  run.mutable_deployment()->set_num_ps_tasks(0);
+  EXPECT_TRUE(PlanRun(run, 1, model, nullptr).ok());
+  EXPECT_TRUE(PlanRun(run, 1, ModelOfManyVariables(), nullptr).ok());
+  const v1::Manifest manifest = ManifestOf(run, model);
+  EXPECT_TRUE(PlanRun(run, 1, model, &manifest).ok());
+  // Its checkpoint is cut as it is.
+  run.mutable_deployment()->set_num_ps_tasks(2);
+  const absl::Status more = PlanRun(run, 2, model, &manifest).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(more)) << more;
+  EXPECT_THAT(std::string(more.message()),
+              EndsWith("go on with --num_ps_tasks=0 --num_replicas=1, or begin anew with a larger "
+                       "cluster.slice_bytes, --resume=never and another --out"));
 }
 
 TEST(RunPlanTest, AResumeWithTheSameThingsIsPlanned) {
