@@ -88,8 +88,7 @@ absl::Status ChiefSession::Judge(const absl::Status& answer) {
     return answer;
   }
   const absl::Time now = clock_->Now();
-  if (!refused.certain) refused_since_ = absl::InfiniteFuture();
-  refused_since_ = std::min(refused_since_, now);
+  refused_since_ = refused.certain ? std::min(refused_since_, now) : absl::InfiniteFuture();
   const std::string& address = options_.chief_address;
   const std::string why = absl::StrCat(
       address.empty() ? "" : "--chief_host: ", "no connection to the chief",

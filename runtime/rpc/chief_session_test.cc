@@ -146,6 +146,31 @@ TEST_F(ChiefSessionTest, AConnectionThatIsClosedMayStillComeAbout) {
   registers.join();
 }
 
+// Whose answers to registrations are given, one after the other; then it takes them.
+class ScriptedChief : public FakeChief {
+ public:
+  explicit ScriptedChief(std::vector<absl::Status> answers) : answers_(std::move(answers)) {}
+  absl::Status RegisterTask(const v1::RegisterTaskRequest& request,
+                            v1::RegisterTaskResponse* response) override {
+    if (next_ < answers_.size()) return answers_[next_++];
+    return FakeChief::RegisterTask(request, response);
+  }
+
+ private:
+  const std::vector<absl::Status> answers_;
+  size_t next_ = 0;
+};
+
+TEST_F(ChiefSessionTest, PatienceWithARefusalDoesNotBeginBeforeItIsCertain) {
+  ScriptedChief chief({absl::UnavailableError("failed to connect: Socket closed"),
+                       absl::UnavailableError("Tls handshake: certificate verify failed")});
+  ChiefSession::Options options = Options();
+  options.secure = true;
+  options.refused_patience = absl::Nanoseconds(1);
+  ChiefSession session(&chief, &clock_, options, &observer_);
+  EXPECT_EQ(session.Register(nullptr), absl::OkStatus());
+}
+
 TEST_F(ChiefSessionTest, ARunThatIsKnownToBeOverEndsRegistration) {
   chief_.SetFailure(absl::UnavailableError("nobody there"));
   ChiefSession::Options options = Options();
