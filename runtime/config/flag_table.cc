@@ -73,8 +73,7 @@ constexpr FlagSpec kTable[] = {
     {"loss", kModel, kRunning, kText, "model.loss", "NAME",
      "sparse_softmax_cross_entropy, softmax_cross_entropy, sigmoid_cross_entropy, log_loss, "
      "mean_squared_error, absolute_difference, hinge, huber or cosine_distance. Default: what "
-     "suits "
-     "the model."},
+     "suits the model."},
     {"data_dir", kModel, kScopeAll, kText, "data.directory", "DIR",
      "Directory of the data set: IDX, CIFAR or TFRecord files, CSV tables, npy arrays, or folders "
      "of PNG and JPEG images, one per class. Default /usr/share/datasets/fashion-mnist."},

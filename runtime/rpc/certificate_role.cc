@@ -38,8 +38,7 @@ constexpr std::pair<absl::string_view, RoleSet> kChiefMethods[] = {
     // A launcher tells of the batch that a worker died of.
     {"ReportBadBatch", kMembers | kRoleOperator},
     // A task that is told to end asks for a checkpoint; the service lets only a chief or an
-    // operator
-    // end the run.
+    // operator end the run.
     {"RequestStop", kMembers | kRoleChief | kRoleOperator},
     {"GetRunStatus", kAnyRole},
 };

@@ -7,11 +7,6 @@
 #include "proto/v1/identity.pb.h"
 
 namespace shoal {
-namespace {
-
-// Bounds what a stranger can make the receiver remember.
-
-}  // namespace
 
 ReceiverRules::ReceiverRules(std::string run_id, uint64_t term, uint64_t incarnation)
     : run_id_(std::move(run_id)), incarnation_(incarnation), term_(term) {}
