@@ -13,10 +13,16 @@ void MarkInHand(const TrainerOptions& options, const BatchKey& batch) {
 
 absl::Status HopelessExchange(const ExchangeResult& result) {
   const absl::Status& status = result.status;
-  if (absl::c_linear_search(result.outcomes, PushOutcome::kCorrupt)) {
+  const char kRemedy[] =
+      ": memory or network corrupts data here; replace the hardware if it happens again";
+  // Outcomes say nothing final where a new view cut the exchange short.
+  if (status.ok() && absl::c_linear_search(result.outcomes, PushOutcome::kCorrupt)) {
+    return absl::UnavailableError(absl::StrCat(
+        "a ps has refused a contribution as damaged each time that it was sent", kRemedy));
+  }
+  if (absl::IsDataLoss(status)) {
     return absl::UnavailableError(
-        "a ps has refused a contribution as damaged each time that it was sent: memory or network "
-        "corrupts data here; replace the hardware if it happens again");
+        absl::StrCat("an exchange with a ps failed: ", status.message(), kRemedy));
   }
   if (status.ok() || absl::IsAborted(status) || IsOutcomeUnknown(status)) return absl::OkStatus();
   if (absl::IsFailedPrecondition(status)) return status;

@@ -51,8 +51,8 @@ struct TrainerOptions {
 void MarkInHand(const TrainerOptions& options, const BatchKey& batch);
 
 // The error that ends a worker whose exchange failed for a reason that neither repeating nor a new
-// view mends, or whose contribution was CORRUPT however often it was sent; OK for all others.
-// UNAVAILABLE: a fresh process may do better.
+// view mends, or whose contribution or values arrived damaged however often they were sent; OK for
+// all others. UNAVAILABLE: a fresh process may do better.
 absl::Status HopelessExchange(const ExchangeResult& result);
 
 // Number of evaluation blocks of a test split, and the plan of its blocks in order.

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 
 namespace shoal {
@@ -21,10 +22,19 @@ TEST(HopelessExchangeTest, AContributionThatStaysDamagedEndsTheWorker) {
   EXPECT_TRUE(absl::IsUnavailable(HopelessExchange(ResultOf(absl::OkStatus(), damaged))));
 }
 
+TEST(HopelessExchangeTest, ValuesThatStayDamagedEndTheWorkerAndTheHardwareIsNamed) {
+  const absl::Status status =
+      HopelessExchange(ResultOf(absl::DataLossError("values arrive damaged"), {}));
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_NE(status.message().find("replace the hardware"), absl::string_view::npos) << status;
+}
+
 TEST(HopelessExchangeTest, WhatRepeatingOrANewViewMendsDoesNot) {
   const std::vector<PushOutcome> none;
   EXPECT_TRUE(HopelessExchange(ResultOf(absl::AbortedError("moved"), none)).ok());
   EXPECT_TRUE(HopelessExchange(ResultOf(absl::UnavailableError("gone"), none)).ok());
+  const std::vector<PushOutcome> damaged_once = {PushOutcome::kCorrupt};
+  EXPECT_TRUE(HopelessExchange(ResultOf(absl::AbortedError("moved"), damaged_once)).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(
       HopelessExchange(ResultOf(absl::FailedPreconditionError("run_id"), none))));
   EXPECT_TRUE(absl::IsUnavailable(

@@ -12,7 +12,7 @@ namespace shoal {
 namespace {
 
 // Damage on the way happens once; damage every time is a bug that the caller must hear of.
-constexpr int kMaxCorruptReplies = 8;
+constexpr int kMaxDamagedReplies = 8;
 
 // Two seconds, and time for the bytes over a slow network.
 absl::Duration TimeoutFor(uint64_t bytes) {
@@ -34,7 +34,7 @@ ExchangeAttempts::~ExchangeAttempts() = default;
 
 void ExchangeAttempts::Reset(const Exchange& exchange) {
   exchange_ = exchange;
-  corrupt_replies_ = 0;
+  damaged_replies_ = 0;
   const size_t size = group_->slices.size();
   outcomes_.assign(exchange.push ? size : 0, PushOutcome::kNone);
   pulls_.assign(exchange.pull ? size : 0, PulledSlice());
@@ -44,7 +44,7 @@ void ExchangeAttempts::Reset(const Exchange& exchange) {
 
 bool ExchangeAttempts::IsUnsettled(PushOutcome outcome) const {
   return outcome == PushOutcome::kNone || outcome == PushOutcome::kBusy ||
-         (outcome == PushOutcome::kCorrupt && corrupt_replies_ < kMaxCorruptReplies);
+         (outcome == PushOutcome::kCorrupt && damaged_replies_ < kMaxDamagedReplies);
 }
 
 void ExchangeAttempts::FillRequest(const v1::Identity& sender, uint64_t receiver_incarnation,
@@ -113,11 +113,17 @@ absl::Status ExchangeAttempts::TakeReply(absl::string_view header, PayloadReader
   if (!response_->ParseFromArray(header.data(), static_cast<int>(header.size()))) {
     return absl::InternalError("bulk reply: the header is not an ExchangeResponse");
   }
-  if (exchange_.push) RETURN_IF_ERROR(TakeOutcomes());
-  bool damaged = false;
-  if (exchange_.pull) RETURN_IF_ERROR(TakePulls(payload, with_checksums, &damaged));
+  bool push_damaged = false;
+  bool pull_damaged = false;
+  if (exchange_.push) RETURN_IF_ERROR(TakeOutcomes(&push_damaged));
+  if (exchange_.pull) RETURN_IF_ERROR(TakePulls(payload, with_checksums, &pull_damaged));
+  if (push_damaged || pull_damaged) ++damaged_replies_;
+  if (pull_damaged && damaged_replies_ >= kMaxDamagedReplies) {
+    return absl::DataLossError("values arrive damaged each time that they are sent");
+  }
   missing_positions_.assign(response_->missing_positions().begin(),
                             response_->missing_positions().end());
+  bool damaged = pull_damaged;
   bool busy = false;
   if (exchange_.push) {
     for (uint32_t place : sent_pushes_) {
@@ -129,21 +135,19 @@ absl::Status ExchangeAttempts::TakeReply(absl::string_view header, PayloadReader
   return absl::OkStatus();
 }
 
-absl::Status ExchangeAttempts::TakeOutcomes() {
+absl::Status ExchangeAttempts::TakeOutcomes(bool* damaged) {
   if (static_cast<size_t>(response_->outcomes_size()) != sent_pushes_.size()) {
     return absl::InternalError(absl::StrCat("bulk reply: ", response_->outcomes_size(),
                                             " outcomes for ", sent_pushes_.size(), " pushes"));
   }
-  bool corrupt = false;
   for (size_t i = 0; i < sent_pushes_.size(); ++i) {
     const int outcome = response_->outcomes(static_cast<int>(i));
     if (outcome <= 0 || !v1::PushOutcome_IsValid(outcome)) {
       return absl::InternalError(absl::StrCat("bulk reply: no push outcome has number ", outcome));
     }
     outcomes_[sent_pushes_[i]] = static_cast<PushOutcome>(outcome);
-    corrupt |= outcome == v1::PUSH_OUTCOME_CORRUPT;
+    if (outcome == v1::PUSH_OUTCOME_CORRUPT) *damaged = true;
   }
-  if (corrupt) ++corrupt_replies_;
   return absl::OkStatus();
 }
 

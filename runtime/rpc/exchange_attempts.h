@@ -24,7 +24,8 @@ class Identity;
 }  // namespace v1
 
 // Pushes are repeated until their outcome is known and not BUSY or CORRUPT; pulls until they were
-// answered with intact bytes. Keeps its memory from one exchange to the next. Not thread-safe.
+// answered with intact bytes; but what is damaged eight times is not asked for again. Keeps its
+// memory from one exchange to the next. Not thread-safe.
 class ExchangeAttempts {
  public:
   // Both must outlive the object.
@@ -43,8 +44,9 @@ class ExchangeAttempts {
     kRetry,      // Something was lost or damaged: ask again after the usual backoff.
     kRetryBusy,  // The receiver lacks room for a moment.
   };
-  // Takes a reply, copying values into the exchange's destinations. An error: the peer does not
-  // keep to the protocol.
+  // Takes a reply, copying values into the exchange's destinations. DATA_LOSS: values are still
+  // damaged, and will be (contributions that are keep their outcome CORRUPT). Other errors: the
+  // peer does not keep to the protocol.
   absl::Status TakeReply(absl::string_view header, PayloadReader* payload, bool with_checksums,
                          Next* next);
 
@@ -55,7 +57,7 @@ class ExchangeAttempts {
   bool IsUnsettled(PushOutcome outcome) const;
   void AddPushes(bool with_checksums, BulkCall* call);
   void AddPulls();
-  absl::Status TakeOutcomes();
+  absl::Status TakeOutcomes(bool* damaged);
   absl::Status TakePulls(PayloadReader* payload, bool with_checksums, bool* damaged);
   uint64_t BytesOf(uint32_t place) const { return (*table_)[group_->slices[place]].num_bytes(); }
 
@@ -63,7 +65,7 @@ class ExchangeAttempts {
   const ExchangeGroup* const group_;
   const bool has_report_slice_;
   Exchange exchange_;
-  int corrupt_replies_ = 0;
+  int damaged_replies_ = 0;
 
   std::unique_ptr<v1::ExchangeRequest> request_;
   std::unique_ptr<v1::ExchangeResponse> response_;

@@ -158,7 +158,9 @@ void RemoteVariableStore::OnReply(Flight* flight, const absl::Status& status,
       flight->attempts.TakeReply(header, payload, flight->with_checksums, &next);
   const bool gives_up = next == ExchangeAttempts::Next::kRetryBusy &&
                         clock_->Now() - flight->started >= kBusyPatience;
-  if (!taken.ok() || next == ExchangeAttempts::Next::kDone || gives_up) {
+  if (!taken.ok()) {
+    EndOrWait(flight, taken);
+  } else if (next == ExchangeAttempts::Next::kDone || gives_up) {
     End(flight, taken);
   } else {
     WaitAndSend(flight, next == ExchangeAttempts::Next::kRetryBusy);

@@ -22,7 +22,8 @@ namespace shoal {
 // Speaks proto/v1/bulk.proto with one channel per ps. `done` runs on the channel's thread, or on
 // the store's own one when there was something to wait for. Besides what VariableStore promises, an
 // exchange can end with an error that repeating cannot heal (FAILED_PRECONDITION: another run;
-// INVALID_ARGUMENT or INTERNAL: the peers differ in version). After the first exchanges nothing is
+// INVALID_ARGUMENT or INTERNAL: the peers differ in version; DATA_LOSS: values arrive damaged
+// however often they are sent). After the first exchanges nothing is
 // allocated here.
 class RemoteVariableStore : public VariableStore {
  public:
