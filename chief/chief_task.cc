@@ -102,7 +102,7 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   ASSIGN_OR_RETURN(task->recorder_, RunRecorder::Create(recorder));
 
   Chief::Options chief;
-  session.config_fingerprint = ConfigFingerprint(run);
+  session.shared_run = SharedByAllTasks(run);
   chief.session = std::move(session);
   chief.clock = options.clock;
   chief.recorder = task->recorder_.get();

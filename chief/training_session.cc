@@ -2,12 +2,14 @@
 #include "chief/training_session.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 #include "base/status_macros.h"
+#include "runtime/config/run_config.h"
 #include "runtime/process/protocol_version.h"
 #include "runtime/rpc/receiver_rules.h"
 #include "runtime/rpc/run_state.h"
@@ -124,12 +126,15 @@ absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(
   RETURN_IF_ERROR(CheckProtocol(task, request));
   RETURN_IF_ERROR(CheckCounts(task, request, options_.run.deployment()));
   RETURN_IF_ERROR(CheckIndex(task, options_.num_ps_tasks, options_.run.deployment()));
-  if (options_.config_fingerprint != 0 &&
-      request.config_fingerprint() != options_.config_fingerprint) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the run file of ", task.ToString(),
-                     " differs from the chief's (model, data, optimizer, batch_size, seed, ...); "
-                     "give all tasks the same --run"));
+  if (options_.shared_run.has_value()) {
+    const std::optional<RunDifference> difference =
+        FirstDifference(*options_.shared_run, request.run());
+    if (difference.has_value()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(difference->field, ": ", difference->second, " at ", task.ToString(),
+                       ", but ", difference->first, " at the chief; give all tasks the same --run",
+                       " and the same flags"));
+    }
   }
   if (state_.phase() == v1::RunState::PHASE_FAILED)
     return absl::FailedPreconditionError(state_.message());

@@ -54,11 +54,10 @@ class TrainingSession {
     uint64_t term = 1;
     uint32_t num_ps_tasks = 1;  // LOCAL: 1
     std::string checkpoint_root;
-    uint64_t config_fingerprint =
-        0;              // Of the parts of the run file that all tasks share; 0: not checked.
-    std::string token;  // Content of checkpoint_root/TOKEN.
-    std::optional<v1::Manifest> manifest;  // Resume from it;
-    std::string manifest_directory;        // it is in this directory of checkpoint_root.
+    std::optional<v1::RunConfig> shared_run;  // SharedByAllTasks; none: tasks are not asked.
+    std::string token;                        // Content of checkpoint_root/TOKEN.
+    std::optional<v1::Manifest> manifest;     // Resume from it;
+    std::string manifest_directory;           // it is in this directory of checkpoint_root.
     absl::Duration lease = absl::Seconds(10);
     absl::Duration grace = absl::Seconds(1);
     // For tasks to register, ps to load, a worker to come back, or anything to go forward.

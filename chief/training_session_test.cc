@@ -232,6 +232,21 @@ TEST_F(TrainingSessionTest, AWorkerThatWaitsDoesNotHang) {
   EXPECT_THAT(session_->state().workers(), ElementsAre(0, 1));
 }
 
+TEST_F(TrainingSessionTest, ATaskOfAnotherRunFileIsRefusedByTheFieldThatDiffers) {
+  TrainingSession::Options options = DefaultOptions();
+  options.shared_run = options.run;
+  session_ = std::make_unique<TrainingSession>(options);
+  v1::RegisterTaskRequest request = RequestOf(v1::JOB_PS, 1, "nonce");
+  *request.mutable_run() = options.run;
+  EXPECT_TRUE(session_->Register(now_, request).ok());
+  request = RequestOf(v1::JOB_WORKER, 0, "nonce");
+  *request.mutable_run() = options.run;
+  request.mutable_run()->set_batch_size(20);
+  EXPECT_EQ(session_->Register(now_, request).status(),
+            absl::FailedPreconditionError("batch_size: 20 at worker/0, but 10 at the chief; give "
+                                          "all tasks the same --run and the same flags"));
+}
+
 // Goes on after the first epoch of eight batches, of which one was skipped, as one of the next.
 class ResumedSessionTest : public TrainingSessionTest {
  protected:

@@ -66,7 +66,7 @@ class Servers {
       server.chief = chief;
       server.clock = options.clock;
       server.file_system = options.file_system;
-      server.config_fingerprint = ConfigFingerprint(options.run);
+      server.shared_run = std::make_shared<v1::RunConfig>(SharedByAllTasks(options.run));
       server.nonce = SystemRandomHex();
       server.address = absl::StrCat(index);
       ASSIGN_OR_RETURN(servers_[index], ParameterServer::Create(server));

@@ -196,7 +196,7 @@ ChiefSession::Options ParameterServer::Core::SessionOptions() const {
   options.address = address_;
   options.host = HostName();
   options.process_id = static_cast<uint32_t>(getpid());
-  options.config_fingerprint = options_.config_fingerprint;
+  options.shared_run = options_.shared_run;
   options.num_ps_tasks = options_.num_ps_tasks;
   options.num_replicas = options_.num_replicas;
   options.nonce = options_.nonce;

@@ -18,6 +18,9 @@
 #include "runtime/transport/bulk.h"
 
 namespace shoal {
+namespace v1 {
+class RunConfig;
+}  // namespace v1
 
 class Credentials;
 class ParameterShard;
@@ -31,7 +34,7 @@ class ParameterServer {
     ChiefClient* chief = nullptr;  // Must outlive the server, as must the next two.
     const Clock* clock = nullptr;
     FileSystem* file_system = nullptr;
-    uint64_t config_fingerprint = 0;
+    std::shared_ptr<const v1::RunConfig> shared_run;  // SharedByAllTasks; null: none is told.
     uint32_t num_ps_tasks = 0;  // As far as it was told, else 0; the chief refuses other numbers.
     uint32_t num_replicas = 0;
     std::string nonce;  // Random per process.

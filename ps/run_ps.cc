@@ -34,7 +34,7 @@ ParameterServer::Options ServerOptions(const TaskOptions& options, ChiefClient* 
   server.chief = chief;
   server.clock = options.clock;
   server.file_system = options.file_system;
-  server.config_fingerprint = ConfigFingerprint(options.run);
+  server.shared_run = std::make_shared<v1::RunConfig>(SharedByAllTasks(options.run));
   server.num_ps_tasks = options.told_num_ps_tasks;
   server.num_replicas = options.told_num_replicas;
   server.nonce = RandomNonce();

@@ -187,7 +187,7 @@ ChiefSession::Options SessionOptions(const TaskOptions& options) {
   session.index = options.task.index;
   session.host = HostName();
   session.process_id = static_cast<uint32_t>(getpid());
-  session.config_fingerprint = ConfigFingerprint(options.run);
+  session.shared_run = std::make_shared<v1::RunConfig>(SharedByAllTasks(options.run));
   session.num_ps_tasks = options.told_num_ps_tasks;
   session.num_replicas = options.told_num_replicas;
   session.nonce = SystemRandomHex();

@@ -8,10 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "google/protobuf/io/coded_stream.h"
-#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "google/protobuf/util/message_differencer.h"
 
-#include "base/hash.h"
 #include "base/status_macros.h"
 #include "ml/optim/learning_rate_schedule.h"
 #include "ml/optim/optimizer_options.h"
@@ -329,7 +327,7 @@ const std::vector<std::string>& KnownLosses() {
   return names;
 }
 
-uint64_t ConfigFingerprint(const v1::RunConfig& run) {
+v1::RunConfig SharedByAllTasks(const v1::RunConfig& run) {
   v1::RunConfig shared;
   *shared.mutable_model() = run.model();
   *shared.mutable_data() = run.data();
@@ -345,14 +343,23 @@ uint64_t ConfigFingerprint(const v1::RunConfig& run) {
   shared.set_replica_batch_size(run.replica_batch_size());
   shared.set_seed(run.seed());
   if (ComputesInBfloat16(run)) shared.set_compute_dtype(run.compute_dtype());
-  std::string bytes;
-  {
-    google::protobuf::io::StringOutputStream stream(&bytes);
-    google::protobuf::io::CodedOutputStream coded(&stream);
-    coded.SetSerializationDeterministic(true);
-    shared.SerializeToCodedStream(&coded);
-  }
-  return Fingerprint64(bytes);
+  return shared;
+}
+
+std::optional<RunDifference> FirstDifference(const v1::RunConfig& first,
+                                             const v1::RunConfig& second) {
+  std::string report;
+  google::protobuf::util::MessageDifferencer differencer;
+  differencer.ReportDifferencesToString(&report);
+  if (differencer.Compare(first, second)) return std::nullopt;
+  // "modified: batch_size: 64 -> 32", or "added" or "deleted" and one value.
+  const std::vector<std::string> parts =
+      absl::StrSplit(report.substr(0, report.find('\n')), absl::MaxSplits(": ", 2));
+  if (parts.size() < 3) return RunDifference{report, "", ""};
+  if (parts[0] == "added") return RunDifference{parts[1], "unset", parts[2]};
+  if (parts[0] == "deleted") return RunDifference{parts[1], parts[2], "unset"};
+  const std::vector<std::string> values = absl::StrSplit(parts[2], absl::MaxSplits(" -> ", 1));
+  return RunDifference{parts[1], values.front(), values.back()};
 }
 
 }  // namespace shoal

@@ -6,6 +6,7 @@
 #define SHOAL_RUNTIME_CONFIG_RUN_CONFIG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,10 +69,19 @@ const std::vector<std::string>& KnownOptimizers();
 const std::vector<std::string>& KnownModels();
 const std::vector<std::string>& KnownLosses();
 
-// Of the parts of a resolved run that all tasks must share: model, data (not its directory),
+// The parts of a resolved run that all tasks must share: model, data (not its directory),
 // optimizer, batch and clone sizes, compute_dtype, seed, slices, and the kind of synchronisation.
 // How long to train, where, and with how many tasks may differ.
-uint64_t ConfigFingerprint(const v1::RunConfig& run);
+v1::RunConfig SharedByAllTasks(const v1::RunConfig& run);
+
+struct RunDifference {
+  std::string field;  // "optimizer.learning_rate"
+  std::string first;  // As text proto; "unset".
+  std::string second;
+};
+// The first field in which two runs differ, if they do.
+std::optional<RunDifference> FirstDifference(const v1::RunConfig& first,
+                                             const v1::RunConfig& second);
 
 }  // namespace shoal
 

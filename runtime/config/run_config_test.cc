@@ -4,6 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -167,10 +171,10 @@ TEST(RunConfigTest, AWorkersBatchIsPerCloneOrForAllOfThem) {
   EXPECT_EQ(ReplicaBatchExamples(run), 20u);
   run.mutable_deployment()->set_num_clones(3);
   EXPECT_EQ(ReplicaBatchExamples(run), 60u);
-  const uint64_t per_clone = ConfigFingerprint(run);
+  const v1::RunConfig per_clone = SharedByAllTasks(run);
   run.set_replica_batch_size(64);
   EXPECT_EQ(ReplicaBatchExamples(run), 64u);
-  EXPECT_NE(ConfigFingerprint(run), per_clone);
+  EXPECT_EQ(FirstDifference(per_clone, SharedByAllTasks(run))->field, "replica_batch_size");
 }
 
 TEST(RunConfigTest, DevicesDecideTheNumberOfClones) {
@@ -180,35 +184,38 @@ TEST(RunConfigTest, DevicesDecideTheNumberOfClones) {
   EXPECT_EQ(run.deployment().num_clones(), 3u);
 }
 
-TEST(RunConfigTest, FingerprintCoversWhatAllMustShare) {
+TEST(RunConfigTest, TheFirstDifferenceOfWhatAllMustShareIsNamed) {
   v1::RunConfig run;
   run.mutable_model()->set_name("mlp");
   ResolveDefaults(kTrainTaskCounts, &run);
-  const uint64_t fingerprint = ConfigFingerprint(run);
-
-  v1::RunConfig other = run;
-  other.set_out("/tmp/x");
-  other.set_num_epochs(9);
-  other.mutable_deployment()->set_replica_id(1);
-  other.mutable_deployment()->set_num_replicas(7);
-  other.mutable_data()->set_directory("/data");
-  EXPECT_EQ(ConfigFingerprint(other), fingerprint);
-
-  other = run;
-  other.set_batch_size(65);
-  EXPECT_NE(ConfigFingerprint(other), fingerprint);
-  other = run;
-  other.mutable_optimizer()->set_learning_rate(0.5);
-  EXPECT_NE(ConfigFingerprint(other), fingerprint);
-  other = run;
-  other.mutable_sync()->set_sync_replicas(false);
-  EXPECT_NE(ConfigFingerprint(other), fingerprint);
-  other = run;
-  other.set_compute_dtype("bfloat16");
-  EXPECT_NE(ConfigFingerprint(other), fingerprint);
-  other = run;
-  other.mutable_cluster()->set_slice_bytes(4096);
-  EXPECT_NE(ConfigFingerprint(other), fingerprint);
+  const auto difference = [&run](void (*change)(v1::RunConfig*)) {
+    v1::RunConfig other = run;
+    change(&other);
+    const std::optional<RunDifference> found =
+        FirstDifference(SharedByAllTasks(run), SharedByAllTasks(other));
+    return !found ? "" : absl::StrCat(found->field, ": ", found->first, " -> ", found->second);
+  };
+  EXPECT_EQ(difference([](v1::RunConfig* other) {
+              other->set_out("/tmp/x");
+              other->set_num_epochs(9);
+              other->mutable_deployment()->set_replica_id(1);
+              other->mutable_deployment()->set_num_replicas(7);
+              other->mutable_data()->set_directory("/data");
+            }),
+            "");
+  EXPECT_EQ(difference([](v1::RunConfig* other) { other->set_batch_size(65); }),
+            "batch_size: 64 -> 65");
+  EXPECT_EQ(
+      difference([](v1::RunConfig* other) { other->mutable_optimizer()->set_learning_rate(0.5); }),
+      "optimizer.learning_rate: 0.01 -> 0.5");
+  EXPECT_EQ(
+      difference([](v1::RunConfig* other) { other->mutable_sync()->set_sync_replicas(false); }),
+      "sync.sync_replicas: true -> false");
+  EXPECT_EQ(difference([](v1::RunConfig* other) { other->set_compute_dtype("bfloat16"); }),
+            "compute_dtype: unset -> \"bfloat16\"");
+  EXPECT_EQ(
+      difference([](v1::RunConfig* other) { other->mutable_cluster()->set_slice_bytes(4096); }),
+      "cluster.slice_bytes: 262144 -> 4096");
 }
 
 TEST(RunConfigTest, EveryKnownOptimizerCanBeSelected) {

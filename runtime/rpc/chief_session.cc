@@ -116,7 +116,7 @@ absl::Status ChiefSession::RegisterOnce(const v1::ModelDeclaration* model) {
   *request.mutable_identity() = identity();
   request.set_address(options_.address);
   if (model != nullptr) *request.mutable_model() = *model;
-  request.set_config_fingerprint(options_.config_fingerprint);
+  if (options_.shared_run != nullptr) *request.mutable_run() = *options_.shared_run;
   request.set_protocol(kProtocolVersion);
   request.set_num_ps_tasks(options_.num_ps_tasks);
   request.set_num_replicas(options_.num_replicas);

@@ -21,6 +21,7 @@ namespace shoal {
 namespace v1 {
 class Identity;
 class ModelDeclaration;
+class RunConfig;
 class RunState;
 }  // namespace v1
 
@@ -49,8 +50,8 @@ class ChiefSession {
     std::string address;  // Where the task serves; empty for workers.
     std::string host;
     uint32_t process_id = 0;
-    uint64_t config_fingerprint = 0;
-    uint32_t num_ps_tasks = 0;  // As far as the task was told, else 0.
+    std::shared_ptr<const v1::RunConfig> shared_run;  // SharedByAllTasks; null: none is told.
+    uint32_t num_ps_tasks = 0;                        // As far as the task was told, else 0.
     uint32_t num_replicas = 0;
     std::string nonce;          // Random per process.
     std::string chief_address;  // What the client dials, for messages; empty: this process.
