@@ -227,6 +227,8 @@ class TrainingSession {
   void Fail(const std::string& message,
             absl::StatusCode code = absl::StatusCode::kFailedPrecondition);
   void Note(std::string text);
+  // Whoever asked by a signal reads the refusal in the log; nobody fills it by asking.
+  void NoteRefusal(absl::Time now, const std::string& why);
   class CommandIssue;
   PsCommand CommandFor(uint32_t ps) const;
   void WantLoads(CommandIssue* issue) const;
@@ -281,6 +283,8 @@ class TrainingSession {
   std::set<BatchKey> in_hand_;                     // that workers had since then
   std::map<std::string, absl::Time> next_due_;
   std::vector<SessionRecord> records_;
+  std::string noted_refusal_;
+  absl::Time refusal_noted_ = absl::InfinitePast();
 };
 
 }  // namespace shoal

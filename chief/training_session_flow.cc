@@ -12,6 +12,12 @@
 #include "runtime/config/run_config.h"
 
 namespace shoal {
+namespace {
+
+// How often the same refusal is said, however often somebody asks.
+constexpr absl::Duration kSameRefusal = absl::Seconds(10);
+
+}  // namespace
 
 void TrainingSession::SetPhase(v1::RunState::Phase phase) {
   if (state_.phase() == phase) return;
@@ -27,6 +33,13 @@ void TrainingSession::SetPhase(v1::RunState::Phase phase) {
 }
 
 void TrainingSession::Note(std::string text) { records_.push_back(SessionNote{std::move(text)}); }
+
+void TrainingSession::NoteRefusal(absl::Time now, const std::string& why) {
+  if (why == noted_refusal_ && now < refusal_noted_ + kSameRefusal) return;
+  noted_refusal_ = why;
+  refusal_noted_ = now;
+  Note(why);
+}
 
 void TrainingSession::Fail(const std::string& message, absl::StatusCode code) {
   if (state_.phase() == v1::RunState::PHASE_FAILED || state_.phase() == v1::RunState::PHASE_DONE)
@@ -227,7 +240,7 @@ absl::StatusOr<uint64_t> TrainingSession::RequestStop(absl::Time now,
     const std::string why = absl::StrFormat(
         "no checkpoint can be made in %s at step %d; the newest is of step %d",
         v1::RunState::Phase_Name(state_.phase()), newest_step(), cuts_.durable_version());
-    Note(why);  // Whoever asked by a signal reads it there.
+    NoteRefusal(now, why);
     return absl::FailedPreconditionError(why);
   }
   if (request.stop() && !stopping_) {

@@ -1,6 +1,7 @@
 // Waits and their ends, leases, workers that hang, resumes. Who may register and report is in
 // training_session_reports_test.cc. What SYNC computes is tested by
 // tests/simulation, ASYNC by async_session_test.cc.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -112,6 +113,23 @@ TEST_F(TrainingSessionTest, ACheckpointThatCannotBeMadeIsRefused) {
   v1::RequestStopRequest stop;
   stop.set_stop(true);
   EXPECT_EQ(*session_->RequestStop(now_, stop), 4u) << "made as soon as it trains again";
+}
+
+TEST_F(TrainingSessionTest, ARefusedCheckpointIsNotedOnceInTenSecondsHoweverOftenItIsAskedFor) {
+  const auto ask_and_count = [this] {
+    for (int i = 0; i < 100; ++i) {
+      EXPECT_FALSE(session_->RequestStop(now_, v1::RequestStopRequest()).ok());
+    }
+    Act();
+    return std::count_if(notes_.begin(), notes_.end(), [](const std::string& note) {
+      return note.find("no checkpoint can be made in PHASE_WAITING") != std::string::npos;
+    });
+  };
+  EXPECT_EQ(ask_and_count(), 1);
+  now_ += absl::Seconds(9);
+  EXPECT_EQ(ask_and_count(), 1);
+  now_ += absl::Seconds(1);
+  EXPECT_EQ(ask_and_count(), 2);
 }
 
 TEST_F(TrainingSessionTest, ACheckpointDuringAStopIsTheStops) {
