@@ -34,7 +34,8 @@ class BulkConnector {
   explicit BulkConnector(const Options& options) : options_(options), grpc_client_(options.spin) {}
 
   // Shared memory if `address` is a loopback address whose server offers it (this may take seconds
-  // where the server does not answer), else gRPC, which connects when first used.
+  // where the server does not answer), else gRPC, which connects when first used. A log line says
+  // when it is gRPC where shared memory was wanted.
   std::unique_ptr<BulkChannel> Connect(const std::string& address);
 
  private:

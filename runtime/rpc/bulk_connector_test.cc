@@ -1,15 +1,19 @@
 #include "runtime/rpc/bulk_connector.h"
 
+#include <gmock/gmock.h>
 #include <grpcpp/security/credentials.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
+#include "base/log.h"
 #include "runtime/transport/bulk_test_service.h"
 #include "runtime/transport/shared_memory_bulk_server.h"
 
@@ -25,6 +29,19 @@ class BulkConnectorTest : public ::testing::Test {
       std::move(SharedMemoryBulkServer::Start(address_, &service_).value());
 };
 
+// The lines that a connection to `address` leaves.
+std::string LogOfConnecting(const std::string& address) {
+  LogOptions log;
+  log.file = absl::StrCat(testing::TempDir(), "/bulk_connector_log");
+  EXPECT_TRUE(SetUpLog(log).ok());
+  BulkConnector({}).Connect(address);
+  EXPECT_TRUE(SetUpLog(LogOptions()).ok());
+  std::stringstream lines;
+  lines << std::ifstream(log.file).rdbuf();
+  EXPECT_EQ(unlink(log.file.c_str()), 0);
+  return lines.str();
+}
+
 // Only shared memory does without checksums.
 TEST_F(BulkConnectorTest, SharedMemoryIsTakenWhereItIsOffered) {
   BulkConnector connector({});
@@ -36,6 +53,12 @@ TEST_F(BulkConnectorTest, WithCredentialsSharedMemoryIsNotTaken) {
   options.credentials = grpc::InsecureChannelCredentials();  // Any will do.
   BulkConnector connector(options);
   EXPECT_TRUE(connector.Connect(address_)->needs_checksums());
+}
+
+TEST_F(BulkConnectorTest, ItIsSaidThatSharedMemoryIsNotHad) {
+  EXPECT_EQ(LogOfConnecting(address_), "");
+  const std::string nobody = absl::StrCat("127.0.0.1:", getpid() + 300000);
+  EXPECT_THAT(LogOfConnecting(nobody), testing::HasSubstr(nobody + ", gRPC instead: "));
 }
 
 }  // namespace

@@ -8,8 +8,10 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/status_macros.h"
 #include "proto/v1/chief_service.pb.h"
 #include "runtime/process/protocol_version.h"
+#include "runtime/rpc/channel.h"
 #include "runtime/rpc/refused_connection.h"
 
 namespace shoal {
@@ -32,6 +34,17 @@ bool IsForGood(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ||
          (absl::IsResourceExhausted(status) &&
           absl::StrContains(status.message(), "message larger than max"));
+}
+
+// What gRPC would refuse to send, as RESOURCE_EXHAUSTED; the chief's plan says the same of models
+// that are sent, but do not fit with the run.
+absl::Status CheckFitsAMessage(const v1::RegisterTaskRequest& request) {
+  const size_t bytes = request.ByteSizeLong();
+  if (bytes <= kMaxControlMessageBytes) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the model has ", request.model().variables_size(),
+      " variables; their names and shapes take ", bytes, " bytes of a message that holds ",
+      kMaxPlanBytes, ": use fewer variables or shorter names"));
 }
 
 v1::Job ToProto(ChiefSession::Job job) {
@@ -123,6 +136,7 @@ absl::Status ChiefSession::RegisterOnce(const v1::ModelDeclaration* model) {
   request.set_nonce(options_.nonce);
   request.set_process_id(options_.process_id);
   request.set_host(options_.host);
+  if (!options_.chief_address.empty()) RETURN_IF_ERROR(CheckFitsAMessage(request));
   v1::RegisterTaskResponse response;
   absl::Time sent;
   const absl::Status status = retry_.Run(options_.register_patience, backoff_, [&] {

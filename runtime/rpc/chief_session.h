@@ -93,7 +93,7 @@ class ChiefSession {
   // only, else null. Says every few seconds what it waits for. The chief's errors (see
   // RegisterTask), OUT_OF_RANGE once is_over says so, DEADLINE_EXCEEDED or UNAVAILABLE when
   // patience ends, FAILED_PRECONDITION where something listens that is no chief for this side's
-  // certificates, CANCELLED after Stop or StopRegistering.
+  // certificates or the model does not fit a message, CANCELLED after Stop or StopRegistering.
   absl::Status Register(const v1::ModelDeclaration* model);
 
   // Ends Register as soon as the call under way returns (closing the client ends that); nothing

@@ -188,6 +188,23 @@ TEST_F(ChiefSessionTest, AModelThatDoesNotFitEndsRegistration) {
   EXPECT_EQ(chief_.calls, 1);
 }
 
+TEST_F(ChiefSessionTest, AModelThatFitsNoMessageIsRefusedWithTheRemedy) {
+  v1::ModelDeclaration model;
+  model.add_variables()->set_name("v");
+  model.add_variables()->set_name(std::string(1 << 20, 'x'));
+  ChiefSession::Options options = Options();
+  options.chief_address = "c:1";
+  ChiefSession session(&chief_, &clock_, options, &observer_);
+  const absl::Status status = session.Register(&model);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_NE(status.message().find("2 variables"), absl::string_view::npos) << status;
+  EXPECT_NE(status.message().find("use fewer variables or shorter names"), absl::string_view::npos);
+  EXPECT_EQ(chief_.calls, 0);
+  // A chief in this process gets no message.
+  ChiefSession here(&chief_, &clock_, Options(), &observer_);
+  EXPECT_EQ(here.Register(&model), absl::OkStatus());
+}
+
 TEST_F(ChiefSessionTest, StatesArriveOnceAndInOrder) {
   ChiefSession session(&chief_, &clock_, Options(), &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
