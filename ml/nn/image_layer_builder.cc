@@ -16,7 +16,7 @@ using Numbers = google::protobuf::RepeatedField<uint32_t>;
 
 void Fail(const LayerContext& context, absl::string_view message) {
   context.builder.SetError(
-      absl::InvalidArgumentError(absl::StrCat("model.layer '", context.name, "': ", message)));
+      absl::InvalidArgumentError(absl::StrCat("'", context.name, "': ", message)));
 }
 
 // Height and width from a field of one or two numbers; `empty` where it has none.

@@ -55,7 +55,7 @@ bool ReadInitializers(GraphBuilder& builder, const std::string& name, const v1::
       *initializer = *spec;
     } else {
       builder.SetError(absl::InvalidArgumentError(
-          absl::StrCat("model.layer '", name, "': ", field, ": ", spec.status().message())));
+          absl::StrCat("'", name, "': ", field, ": ", spec.status().message())));
     }
     return spec.ok();
   };

@@ -17,8 +17,9 @@ bool CheckInput(GraphBuilder& builder, Output x, int min_rank, int max_rank,
                 absl::string_view wanted) {
   if (!builder.status().ok()) return false;
   if (x.valid() && x.shape().rank() >= min_rank && x.shape().rank() <= max_rank) return true;
+  const std::string& scope = builder.variable_scope();
   builder.SetError(absl::InvalidArgumentError(
-      absl::StrCat(builder.variable_scope(), ": the layer needs ", wanted, ", has ",
+      absl::StrCat(scope, scope.empty() ? "" : ": ", "the layer needs ", wanted, ", has ",
                    x.valid() ? x.shape().ToString() : "no input")));
   return false;
 }

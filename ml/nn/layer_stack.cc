@@ -235,7 +235,11 @@ Output LayerStack::BuildLayer(const v1::LayerConfig& layer, const std::string& n
 
 Output LayerStack::Build(Output input) {
   outputs_["input"] = input;
-  for (const v1::LayerConfig& layer : config_.layer()) {
+  for (int i = 0; i < config_.layer_size(); ++i) {
+    const v1::LayerConfig& layer = config_.layer(i);
+    const std::string kind = KindOf(layer);
+    where_ =
+        absl::StrCat("model.layer[", i, "]", kind.empty() ? "" : absl::StrCat(" (", kind, ")"));
     const std::string name = NameOf(layer);
     const Output from = InputOf(layer, name, input);
     if (!builder_.status().ok()) return {};

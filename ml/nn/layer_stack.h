@@ -18,8 +18,8 @@ class LayerConfig;
 class ModelConfig;
 }  // namespace v1
 
-// Adds the layers of a config, one after the other. Errors go to the builder's status and name the
-// layer.
+// Adds the layers of a config, one after the other. Errors go to the builder's status; where()
+// names the layer.
 class LayerStack {
  public:
   // The builder and the config must outlive it.
@@ -28,6 +28,9 @@ class LayerStack {
 
   // The output of the last layer; not valid after an error.
   Output Build(Output input);
+
+  // The field of the layer that was begun last: "model.layer[2] (pool)"; "model" before the first.
+  const std::string& where() const { return where_; }
 
  private:
   std::string NameOf(const v1::LayerConfig& layer);
@@ -40,8 +43,7 @@ class LayerStack {
   bool CheckParameters(const v1::LayerConfig& layer, const std::string& name);
   double WeightDecayOf(const v1::LayerConfig& layer) const;
   void Fail(const std::string& name, absl::string_view message) {
-    builder_.SetError(
-        absl::InvalidArgumentError(absl::StrCat("model.layer '", name, "': ", message)));
+    builder_.SetError(absl::InvalidArgumentError(absl::StrCat("'", name, "': ", message)));
   }
 
   GraphBuilder& builder_;
@@ -49,6 +51,7 @@ class LayerStack {
   const bool is_training_;
   std::map<std::string, Output> outputs_;
   std::map<std::string, int> num_of_kind_;
+  std::string where_ = "model";
 };
 
 }  // namespace shoal

@@ -130,25 +130,33 @@ absl::Status CheckLoss(LossKind loss, const Shape& predictions, int64_t classes)
       "last layer 1 unit"));
 }
 
+// Builds what comes before the loss, once, to see that it fits; the shape of the predictions.
+absl::StatusOr<Shape> CheckPredictions(const v1::ModelConfig& config, const FieldSpec& input,
+                                       int64_t classes, bool is_training) {
+  Graph graph;
+  GraphBuilder builder(&graph);
+  const Output batch = InputQueue({input}).Dequeue(builder)[0];
+  LayerStack layers(builder, config, is_training);
+  const Output predictions = config.name().empty()
+                                 ? layers.Build(batch)
+                                 : BuildPredictions(builder, config, batch, classes, is_training);
+  if (builder.status().ok()) return predictions.shape();
+  return absl::InvalidArgumentError(absl::StrCat(layers.where(), ": ", builder.status().message()));
+}
+
 // Builds the model once, to see that it fits.
 absl::Status CheckFits(const ModelFunction& model, LossKind loss, const v1::ModelConfig& config,
                        const std::vector<FieldSpec>& fields, int64_t classes) {
-  const auto status_of = [](const GraphBuilder& builder) {
-    if (builder.status().ok()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("model: ", builder.status().message()));
-  };
+  ASSIGN_OR_RETURN(const Shape predictions,
+                   CheckPredictions(config, fields[0], classes, /*is_training=*/true));
   if (!IsFloating(fields[1].example.dtype) && fields[1].example.shape.rank() == 0) {
-    Graph graph;
-    GraphBuilder builder(&graph);
-    const Output predictions = BuildPredictions(
-        builder, config, InputQueue(fields).Dequeue(builder)[0], classes, /*is_training=*/true);
-    RETURN_IF_ERROR(status_of(builder));
-    RETURN_IF_ERROR(CheckLoss(loss, predictions.shape(), classes));
+    RETURN_IF_ERROR(CheckLoss(loss, predictions, classes));
   }
   Graph graph;
   GraphBuilder builder(&graph);
   model(builder, InputQueue(fields).Dequeue(builder), true);
-  return status_of(builder);
+  if (builder.status().ok()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("model: ", builder.status().message()));
 }
 
 }  // namespace
@@ -186,15 +194,11 @@ absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
 absl::StatusOr<PredictionFunction> MakePredictions(const v1::ModelConfig& config,
                                                    const FieldSpec& input, int64_t classes) {
   RETURN_IF_ERROR(CheckConfig(config));
-  PredictionFunction predictions = [config, classes](GraphBuilder& builder, Output batch,
-                                                     bool is_training) {
-    return BuildPredictions(builder, config, batch, classes, is_training);
-  };
-  Graph graph;
-  GraphBuilder builder(&graph);
-  predictions(builder, InputQueue({input}).Dequeue(builder)[0], false);
-  if (builder.status().ok()) return predictions;
-  return absl::InvalidArgumentError(absl::StrCat("model: ", builder.status().message()));
+  RETURN_IF_ERROR(CheckPredictions(config, input, classes, /*is_training=*/false).status());
+  return PredictionFunction(
+      [config, classes](GraphBuilder& builder, Output batch, bool is_training) {
+        return BuildPredictions(builder, config, batch, classes, is_training);
+      });
 }
 
 }  // namespace shoal

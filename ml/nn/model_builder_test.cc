@@ -249,51 +249,67 @@ TEST(ModelBuilderTest, MistakesNameTheirField) {
   EXPECT_EQ(ErrorOf("name: 'mlp' weight_decay: nan"), "model.weight_decay: must be a number >= 0");
   EXPECT_TRUE(absl::StartsWith(ErrorOf("name: 'mlp' loss: 'l3'"),
                                "model.loss: unknown loss 'l3'; known are "));
-  EXPECT_EQ(
-      ErrorOf("layer { name: 'x' }"),
-      "model: model.layer 'x': says no kind; give it one of those in model_config.proto, such "
-      "as dense");
+  EXPECT_EQ(ErrorOf("layer { name: 'x' }"),
+            "model.layer[0]: 'x': says no kind; give it one of those in model_config.proto, such "
+            "as dense");
   EXPECT_EQ(ErrorOf("layer { dense { units: 10 } input: 'y' }"),
-            "model: model.layer 'dense1': input 'y' is not the name of an earlier layer");
-  EXPECT_EQ(ErrorOf("layer { dense {} }"), "model: dense1/ units: must be positive, is 0");
+            "model.layer[0] (dense): 'dense1': input 'y' is not the name of an earlier layer");
+  EXPECT_EQ(ErrorOf("layer { dense {} }"),
+            "model.layer[0] (dense): dense1/ units: must be positive, is 0");
   EXPECT_EQ(ErrorOf("layer { flatten {} } layer { convolution { channels: 4 kernel: 3 } }"),
-            "model: convolution1/: the layer needs images [batch, channels, height, width], has "
+            "model.layer[1] (convolution): convolution1/: the layer needs images [batch, channels, "
+            "height, width], has "
             "[?,784]");
-  EXPECT_EQ(ErrorOf("layer { name: 'c' convolution { channels: 4 kernel: [1, 2, 3] } }"),
-            "model: model.layer 'c': kernel takes height and width, or one number for both");
-  EXPECT_EQ(ErrorOf("layer { name: 'c' convolution { channels: 4 kernel: 3 padding: [1, 2, 3] } }"),
-            "model: model.layer 'c': padding takes top, left, bottom and right; vertical and "
-            "horizontal; or one");
-  EXPECT_EQ(ErrorOf("layer { name: 'c' convolution { channels: 4 kernel: 3 groups: 3 } }"),
-            "model: c/ groups: 3 must divide the 1 input and 4 output channels");
+  EXPECT_EQ(
+      ErrorOf("layer { name: 'c' convolution { channels: 4 kernel: [1, 2, 3] } }"),
+      "model.layer[0] (convolution): 'c': kernel takes height and width, or one number for both");
+  EXPECT_EQ(
+      ErrorOf("layer { name: 'c' convolution { channels: 4 kernel: 3 padding: [1, 2, 3] } }"),
+      "model.layer[0] (convolution): 'c': padding takes top, left, bottom and right; vertical and "
+      "horizontal; or one");
+  EXPECT_EQ(
+      ErrorOf("layer { name: 'c' convolution { channels: 4 kernel: 3 groups: 3 } }"),
+      "model.layer[0] (convolution): c/ groups: 3 must divide the 1 input and 4 output channels");
   EXPECT_EQ(ErrorOf("layer { name: 'c' convolution { channels: 4 } }"),
-            "model: c/ kernel: must be positive, is 0");
+            "model.layer[0] (convolution): c/ kernel: must be positive, is 0");
   EXPECT_EQ(ErrorOf("name: 'mlp' label_smoothing: 1.5"),
             "model.label_smoothing: must be in [0, 1]");
   EXPECT_EQ(ErrorOf("layer { dropout { rate: 1 } }"),
-            "model: dropout1/ rate: must be in [0, 1), is 1");
+            "model.layer[0] (dropout): dropout1/ rate: must be in [0, 1), is 1");
   EXPECT_EQ(ErrorOf("layer { name: 'x' activation { kind: ACTIVATION_KIND_RELU alpha: 1 } }"),
-            "model: model.layer 'x': activation.alpha: only LEAKY_RELU and ELU have one");
+            "model.layer[0] (activation): 'x': activation.alpha: only LEAKY_RELU and ELU have one");
   EXPECT_EQ(ErrorOf("layer { name: 'l' layer_norm { epsilon: -1 } }"),
-            "model: model.layer 'l': layer_norm needs a positive epsilon");
-  EXPECT_EQ(ErrorOf("layer { name: 'd' dense { units: 10 } weights_initializer { distribution: "
-                    "DISTRIBUTION_NORMAL "
-                    "b: -1 } }"),
-            "model: model.layer 'd': weights_initializer: initializer: the standard deviation b "
-            "must not be negative, is -1");
-  EXPECT_EQ(ErrorOf("layer { name: 'd' dense { units: 10 } weights_initializer { distribution: "
-                    "DISTRIBUTION_HE_NORMAL a: 1 } }"),
-            "model: model.layer 'd': weights_initializer: a, b: Glorot's and He's take no numbers");
+            "model.layer[0] (layer_norm): 'l': layer_norm needs a positive epsilon");
   EXPECT_EQ(
-      ErrorOf("layer { name: 'd' dense { units: 10 } biases_initializer { a: 1 } }"),
-      "model: model.layer 'd': biases_initializer: distribution: is not given; write one such as "
-      "NORMAL");
+      ErrorOf("layer { name: 'd' dense { units: 10 } weights_initializer { distribution: "
+              "DISTRIBUTION_NORMAL "
+              "b: -1 } }"),
+      "model.layer[0] (dense): 'd': weights_initializer: initializer: the standard deviation b "
+      "must not be negative, is -1");
+  EXPECT_EQ(
+      ErrorOf("layer { name: 'd' dense { units: 10 } weights_initializer { distribution: "
+              "DISTRIBUTION_HE_NORMAL a: 1 } }"),
+      "model.layer[0] (dense): 'd': weights_initializer: a, b: Glorot's and He's take no numbers");
+  EXPECT_EQ(ErrorOf("layer { name: 'd' dense { units: 10 } biases_initializer { a: 1 } }"),
+            "model.layer[0] (dense): 'd': biases_initializer: distribution: is not given; write "
+            "one such as "
+            "NORMAL");
   EXPECT_EQ(ErrorOf("layer { name: 'f' flatten {} weight_decay: 0.1 }"),
-            "model: model.layer 'f': weight_decay: the layer has no weights");
+            "model.layer[0] (flatten): 'f': weight_decay: the layer has no weights");
   EXPECT_EQ(ErrorOf("layer { name: 'd' dense { units: 10 } weight_decay: -1 }"),
-            "model: model.layer 'd': weight_decay: must be a number >= 0");
+            "model.layer[0] (dense): 'd': weight_decay: must be a number >= 0");
   EXPECT_EQ(ErrorOf("layer { name: 'p' pool { global: true kernel: 2 } }"),
-            "model: model.layer 'p': a global pool takes no kernel, stride or padding");
+            "model.layer[0] (pool): 'p': a global pool takes no kernel, stride or padding");
+  EXPECT_EQ(ErrorOf("layer { flatten {} } layer { dense { units: 10 } } layer { pool { kernel: 2 } "
+                    "}"),
+            "model.layer[2] (pool): the layer needs images [batch, channels, height, width], has "
+            "[?,10]");
+  EXPECT_EQ(
+      MakePredictions(Parse("layer { flatten {} } layer { pool { kernel: 2 } }"), Images()[0], 10)
+          .status()
+          .message(),
+      "model.layer[1] (pool): the layer needs images [batch, channels, height, width], has "
+      "[?,784]");
   EXPECT_EQ(ErrorOf("layer { flatten {} } layer { dense { units: 5 } }"),
             "model: 5 outputs, but labels go to 9; give the last layer 10 units, or say with "
             "data.classes how many classes there are");
