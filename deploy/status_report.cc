@@ -29,7 +29,8 @@ std::string PhaseName(v1::RunState::Phase phase) {
 }
 
 std::string Age(double seconds) {
-  return absl::FormatDuration(absl::Trunc(absl::Seconds(seconds), absl::Seconds(1)));
+  const absl::Duration age = absl::Trunc(absl::Seconds(seconds), absl::Seconds(1));
+  return age == absl::ZeroDuration() ? "0s" : absl::FormatDuration(age);  // Which writes "0".
 }
 
 absl::optional<double> SecondsSinceCheckpoint(const v1::GetRunStatusResponse& run, absl::Time now) {

@@ -54,6 +54,12 @@ TEST(StatusReportTest, TextNamesWhoIsThereAndWhatItWaitsFor) {
   }
 }
 
+TEST(StatusReportTest, AnAgeOfZeroHasItsUnit) {
+  v1::GetRunStatusResponse run = TrainingRun();
+  run.set_last_checkpoint_unix_seconds(absl::ToUnixSeconds(kNow));
+  EXPECT_THAT(StatusText(run, kNow), HasSubstr("step 100, 0s ago"));
+}
+
 TEST(StatusReportTest, AnAsynchronousRunHasAnEndToo) {
   v1::GetRunStatusResponse run = TrainingRun();
   run.mutable_state()->set_synchronous(false);
