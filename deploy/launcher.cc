@@ -138,6 +138,8 @@ absl::Status Launcher::StartTask(Task* task) {
   }
   task->gone = std::max(task->gone, NewestListed(link_.get(), task->id));
   task->incarnation = 0;
+  const absl::StatusOr<FileInfo> log = options_.file_system->GetInfo(child.log_file);
+  task->log_begin = log.ok() ? log->size : 0;
   ASSIGN_OR_RETURN(task->child, Child::Start(child));
   return absl::OkStatus();
 }
@@ -236,11 +238,12 @@ void Launcher::PassOnRequests() {
 
 absl::Status Launcher::EndAll(absl::Duration patience) {
   const absl::Time now = clock_.Now();
+  const bool in_order = patience > absl::ZeroDuration();  // Else nobody is expected to end.
   std::vector<std::string> killed;
   std::vector<Task*> all;
   for (Task& task : tasks_) all.push_back(&task);
   all.push_back(&chief_);
-  if (options_.places != nullptr && patience == absl::ZeroDuration()) {
+  if (options_.places != nullptr && !in_order) {
     // Together, before they are waited for one by one.
     for (Task* task : all) {
       if (task->child != nullptr) task->child->Signal(SIGTERM);
@@ -254,15 +257,15 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
     const absl::Duration left = std::max(end - clock_.Now(), absl::ZeroDuration());
     const absl::optional<ChildExit> exit = task->child->WaitFor(left);
     if (!exit.has_value()) {
-      if (outside) {
+      if (outside && in_order) {
         options_.progress->Say(
             absl::StrCat(task->id.ToString(),
                          " had no part in the run's end and was killed; log: ", LogPath(task->id)));
-      } else if (patience > absl::ZeroDuration()) {
+      } else if (in_order) {
         killed.push_back(task->id.ToString());
       }
       End(task->child.get());
-    } else if (!exit->ok() && !task->ended && patience > absl::ZeroDuration() && task != &chief_ &&
+    } else if (!exit->ok() && !task->ended && in_order && task != &chief_ &&
                exit->status_code() != absl::StatusCode::kCancelled) {
       options_.progress->Say(absl::StrCat(task->id.ToString(), " ended with ", exit->Describe(),
                                           "; log: ", LogPath(task->id)));

@@ -80,6 +80,7 @@ class Launcher {
     uint32_t restarts = 0;
     bool ended = false;
     std::string address;
+    uint64_t log_begin = 0;  // Bytes of its log that are of earlier children, or of earlier starts.
     // Of a ps, as the chief last listed it while this child lived; 0: it has not.
     uint64_t incarnation = 0;
     // The newest that the chief had listed when this child was started: it is of an earlier one,

@@ -29,10 +29,11 @@ bool IsPermanent(const ChildExit& exit) {
                              exit.number == kExitBadData || exit.number == kExitBadConfig);
 }
 
-// The last line of a log that a task's main wrote about its end: "shoal ps: ...".
-std::string LastWords(const std::string& log_path, TaskId task) {
+// The last line of a log, from `begin` on, that a task's main wrote about its end: "shoal ps: ...".
+std::string LastWords(const std::string& log_path, TaskId task, uint64_t begin) {
   const std::string prefix = absl::StrCat("shoal ", JobName(task.job), ": ");
   std::ifstream log(log_path);
+  log.seekg(static_cast<std::streamoff>(begin));
   std::string line, words;
   while (std::getline(log, line)) {
     if (absl::StartsWith(line, prefix)) words = line.substr(prefix.size());
@@ -172,13 +173,13 @@ absl::Status Launcher::ChiefResult(const ChildExit& exit) const {
 absl::Status Launcher::Failure(const Task& task, const ChildExit& exit) const {
   const absl::StatusCode code = exit.status_code();
   if (code != absl::StatusCode::kCancelled) return Death(task, exit, code);
-  const std::string words = LastWords(LogPath(task.id), task.id);
+  const std::string words = LastWords(LogPath(task.id), task.id, task.log_begin);
   return absl::CancelledError(words.empty() ? "stopped" : words);
 }
 
 absl::Status Launcher::Death(const Task& task, const ChildExit& exit, absl::StatusCode code) const {
   SayLog(task.id);
-  const std::string words = LastWords(LogPath(task.id), task.id);
+  const std::string words = LastWords(LogPath(task.id), task.id, task.log_begin);
   if (IsPermanent(exit) && !words.empty()) {
     return absl::Status(code, absl::StrCat(task.id.ToString(), ": ", words));
   }

@@ -168,15 +168,23 @@ void SayFinished(FileSystem* file_system, const v1::RunConfig& run, const std::s
   if (summary.ok()) PrintSummary(*summary, run, command);
 }
 
+// Nothing was trained: what was given does not fit. Other errors are of a run under way.
+bool WasRefused(const absl::Status& status) {
+  const int code = ExitCodeOf(status);
+  return code == kExitBadFlags || code == kExitBadData || code == kExitBadConfig;
+}
+
 // Says how it went; a failure that nobody else could write down is written into summary.json.
 void Conclude(const absl::Status& status, const std::string& summary_before,
               const v1::RunConfig& run, const std::string& command, FileSystem* file_system) {
   const std::string& out = run.out();
-  const bool written = SummaryText(file_system, out) != summary_before;
-  if (!written && !status.ok() && summary_before.empty()) {
+  bool written = SummaryText(file_system, out) != summary_before;
+  if (!written && !status.ok() && (summary_before.empty() || !WasRefused(status))) {
     const Summary summary = SummaryFromFiles(status, out, file_system);
     if (absl::Status saved = WriteSummary(file_system, out, summary); !saved.ok()) {
       LOG(WARNING) << "summary.json could not be written status=" << saved;
+    } else {
+      written = true;
     }
   }
   if (!written && status.ok()) return SayFinished(file_system, run, command);
@@ -206,7 +214,7 @@ absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
   const absl::Status status = NumPsProcesses(run) == 0 ? RunInThisProcess(roles, options, flags)
                                                        : RunAsProcesses(roles, options, flags);
   options.progress->Finish();
-  if (!status.ok() && !absl::IsCancelled(status) && run_before.ok() && !summary_before.empty() &&
+  if (WasRefused(status) && run_before.ok() && !summary_before.empty() &&
       SummaryText(files, run.out()) == summary_before) {
     // Refused: the directory's run stays described as it was.
     const absl::Status restored = WriteAtomically(*files, run_file, *run_before);

@@ -82,6 +82,28 @@ def a_killed_chief_ends_the_run_and_is_named():
             again.finish()
 
 
+def a_killed_chief_of_a_resumed_run_is_described_by_that_start():
+    with cluster.Run(SMALL, *TWO, "--num_epochs=1000") as run:
+        run.start()
+        run.wait_for_step(5)
+        run.process.send_signal(signal.SIGINT)
+        assert run.wait() == 130, run.output
+        before = run.summary()
+        with cluster.Run(SMALL, *TWO, "--num_epochs=1000", out=run.out) as again:
+            again.start()
+            again.wait_for_step(before["steps"] + 20)
+            again.kill("worker", 0)
+            again.wait_for_step(again.step() + 20)
+            again.kill("chief", 0)
+            assert again.wait() == 138, again.output
+            assert "chief/0 ended the run: killed by SIGKILL; see" in again.output, again.output
+            assert "had no part" not in again.output, again.output
+            summary = again.summary()
+            assert summary["status"] == "failed" and "SIGKILL" in summary["exit_reason"], summary
+            assert summary["steps"] > before["steps"], (before, summary)
+            assert (pathlib.Path(summary["checkpoint"]) / "MANIFEST").is_file(), summary
+
+
 def a_chief_that_is_killed_before_a_checkpoint_leaves_the_command_that_begins_again():
     with cluster.Run(SMALL, *TWO, "--num_epochs=1000", "--save_every=1000000") as run:
         run.start()
@@ -179,6 +201,7 @@ def two_runs_do_not_share_a_directory():
 if __name__ == "__main__":
     cluster.main([all_end_by_themselves, a_finished_run_says_so, the_run_file_that_is_left_can_be_run_again,
                   a_second_ctrl_c_stops_at_once, sigterm_makes_a_checkpoint, a_killed_chief_ends_the_run_and_is_named,
+                  a_killed_chief_of_a_resumed_run_is_described_by_that_start,
                   a_chief_that_is_killed_before_a_checkpoint_leaves_the_command_that_begins_again,
                   one_crash_does_not_blame_the_batch, a_stopped_worker_is_replaced_by_the_others,
                   a_stopped_ps_is_replaced_and_the_result_has_the_same_bytes,
