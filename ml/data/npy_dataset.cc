@@ -17,6 +17,8 @@
 namespace shoal {
 namespace {
 
+constexpr char kInputTypes[] = "float32, float64 or uint8";
+
 bool IsColour(int64_t channels) { return channels == 1 || channels == 3; }
 
 bool IsInteger(const NpyArray& array) { return array.kind == 'i' || array.kind == 'u'; }
@@ -96,8 +98,9 @@ absl::Status CheckArrays(const NpyDatasetOptions& options, const NpyArray& input
   const bool bytes = inputs.kind == 'u' && inputs.element_bytes == 1;
   if (inputs.dims.size() < 2 || inputs.dims.size() > 5 || inputs.num_elements() == 0 ||
       (inputs.kind != 'f' && !bytes)) {
-    return BadShape(options.inputs_path, inputs,
-                    "float32, float64 or uint8 [examples, ...] with 2 to 5 dimensions, not empty");
+    return BadShape(
+        options.inputs_path, inputs,
+        absl::StrCat(kInputTypes, " [examples, ...] with 2 to 5 dimensions, not empty"));
   }
   const size_t most = labels.kind == 'f' ? 2 : 1;
   if (labels.dims.empty() || labels.dims.size() > most || labels.num_elements() == 0 ||
@@ -114,10 +117,10 @@ absl::Status CheckArrays(const NpyDatasetOptions& options, const NpyArray& input
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> LoadNpyDataset(const NpyDatasetOptions& options) {
-  ASSIGN_OR_RETURN(const NpyArray inputs, ReadNpyFile(options.inputs_path));
+  ASSIGN_OR_RETURN(const NpyArray inputs, ReadNpyFile(options.inputs_path, kInputTypes));
   NpyArray labels;
   if (!options.labels_path.empty()) {
-    ASSIGN_OR_RETURN(labels, ReadNpyFile(options.labels_path));
+    ASSIGN_OR_RETURN(labels, ReadNpyFile(options.labels_path, "integers, float32 or float64"));
   } else if (!inputs.dims.empty() && inputs.num_elements() > 0) {
     labels = ZeroLabels(inputs.dims[0]);
   }

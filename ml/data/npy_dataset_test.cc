@@ -132,7 +132,11 @@ TEST_F(NpyDatasetTest, ArraysThatAreNotReadAreNamed) {
   Write(Npy<float>(">f4", "2, 1", {1, 2}), labels);
   EXPECT_THAT(Error(), HasSubstr("_x.npy: elements of type >f4 are not read; save float32"));
   Write(Npy<uint16_t>("<f2", "2, 1", {1, 2}), labels);
-  EXPECT_THAT(Error(), HasSubstr("elements of type <f2 are not read"));
+  EXPECT_THAT(Error(), HasSubstr("_x.npy: elements of type <f2 are not read; save float32, float64 "
+                                 "or uint8, little-endian"));
+  Write(Npy<float>("<f4", "2, 1", {1, 2}), Npy<uint16_t>("<f2", "2,", {1, 2}));
+  EXPECT_THAT(Error(), HasSubstr("_y.npy: elements of type <f2 are not read; save integers, "
+                                 "float32 or float64, little-endian"));
   Write(Npy<float>("<f4", "2, 1", {1, 2}, "True"), labels);
   EXPECT_THAT(Error(), HasSubstr("_x.npy: is column-major; save numpy.ascontiguousarray"));
   Write("PK\x03\x04 zipped", labels);

@@ -38,7 +38,7 @@ absl::StatusOr<absl::string_view> ValueOf(absl::string_view header, absl::string
   return absl::StripTrailingAsciiWhitespace(value.substr(0, end));
 }
 
-absl::Status ParseType(absl::string_view type, NpyArray* array) {
+absl::Status ParseType(absl::string_view type, absl::string_view wanted, NpyArray* array) {
   const absl::string_view text = absl::StripSuffix(absl::StripPrefix(type, "'"), "'");
   int bytes = 0;
   const bool known = text.size() == 3 && absl::SimpleAtoi(text.substr(2), &bytes) &&
@@ -46,9 +46,8 @@ absl::Status ParseType(absl::string_view type, NpyArray* array) {
                      (text[0] == '<' || (text[0] == '|' && bytes == 1)) &&
                      (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
   if (!known || (text[1] == 'f' && bytes < 4) || (text[1] == 'b' && bytes != 1)) {
-    return NotRead(absl::StrCat("elements of type ", absl::CHexEscape(text),
-                                " are not read; save float32, float64, integers or bool, "
-                                "little-endian"));
+    return NotRead(absl::StrCat("elements of type ", absl::CHexEscape(text), " are not read; save ",
+                                wanted, ", little-endian"));
   }
   array->kind = text[1];
   array->element_bytes = bytes;
@@ -71,7 +70,7 @@ absl::Status ParseShape(absl::string_view shape, NpyArray* array) {
   return absl::OkStatus();
 }
 
-absl::Status Parse(NpyArray* array) {
+absl::Status Parse(absl::string_view wanted, NpyArray* array) {
   const absl::string_view file = array->file;
   if (!absl::StartsWith(file, "\x93NUMPY") || file.size() < 10) return Damaged("is no npy file");
   const int version = file[6];
@@ -87,7 +86,7 @@ absl::Status Parse(NpyArray* array) {
   const absl::string_view header = file.substr(8 + length_bytes, length);
   array->begin = 8 + length_bytes + length;
   ASSIGN_OR_RETURN(const absl::string_view type, ValueOf(header, "descr"));
-  RETURN_IF_ERROR(ParseType(type, array));
+  RETURN_IF_ERROR(ParseType(type, wanted, array));
   ASSIGN_OR_RETURN(const absl::string_view order, ValueOf(header, "fortran_order"));
   if (order != "False") {
     return NotRead("is column-major; save numpy.ascontiguousarray of it");
@@ -139,7 +138,7 @@ double NpyArray::At(int64_t index) const {
   }
 }
 
-absl::StatusOr<NpyArray> ReadNpyFile(const std::string& path) {
+absl::StatusOr<NpyArray> ReadNpyFile(const std::string& path, absl::string_view wanted) {
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   NpyArray array;
   absl::StatusOr<std::string> file = ReadFile(*files, path, kLargestFile);
@@ -148,7 +147,7 @@ absl::StatusOr<NpyArray> ReadNpyFile(const std::string& path) {
                         absl::StrCat(file.status().message(), "; check data.directory"));
   }
   array.file = *std::move(file);
-  const absl::Status status = Parse(&array);
+  const absl::Status status = Parse(wanted, &array);
   if (!status.ok()) return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
   return array;
 }

@@ -28,8 +28,10 @@ struct NpyArray {
 };
 
 // Errors name the file and the field: NotFound, DataLoss (no array, truncated), InvalidArgument (a
-// kind of array that is not read: big-endian, column-major, objects, complex, half precision).
-absl::StatusOr<NpyArray> ReadNpyFile(const std::string& path);
+// kind of array that is not read: big-endian, column-major, objects, complex, half precision; it
+// tells to save `wanted`: the types that the caller takes).
+absl::StatusOr<NpyArray> ReadNpyFile(
+    const std::string& path, absl::string_view wanted = "float32, float64, integers or bool");
 
 // The header of a float32 array in a .npy file; its elements follow, row-major.
 std::string NpyHeader(const std::vector<int64_t>& dims);
