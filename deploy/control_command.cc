@@ -18,6 +18,7 @@
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
 #include "runtime/observability/summary.h"
+#include "runtime/observability/summary_if_over.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/task_credentials.h"
 #include "runtime/rpc/credentials.h"

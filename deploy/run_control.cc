@@ -10,7 +10,6 @@
 #include "absl/strings/str_format.h"
 
 #include "base/clock.h"
-#include "base/file_system.h"
 #include "base/status_macros.h"
 #include "runtime/process/protocol_version.h"
 #include "runtime/rpc/refused_connection.h"
@@ -87,23 +86,7 @@ absl::Status Explain(const absl::Status& status, const RunControl& control) {
   return ExplainCall(status, control.address, control.secure);
 }
 
-// The infinite past: there is no such file.
-absl::Time WrittenAt(const std::string& path) {
-  struct stat info = {};
-  if (stat(path.c_str(), &info) != 0) return absl::InfinitePast();
-  return absl::TimeFromTimespec(info.st_mtim);
-}
-
 }  // namespace
-
-absl::optional<Summary> SummaryIfOver(const std::string& directory) {
-  const absl::Time begun = WrittenAt(JoinPath(directory, "cluster.textproto"));
-  const absl::Time ended = WrittenAt(JoinPath(directory, "summary.json"));
-  if (ended == absl::InfinitePast() || ended < begun) return absl::nullopt;
-  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
-  absl::StatusOr<Summary> summary = ReadSummary(files.get(), directory);
-  return summary.ok() ? absl::make_optional(*std::move(summary)) : absl::nullopt;
-}
 
 absl::Status ExplainCall(const absl::Status& status, const std::string& address, bool secure) {
   const RefusedConnection refused = FindRefusal(status, secure);

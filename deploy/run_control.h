@@ -7,10 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "absl/types/optional.h"
 
 #include "proto/v1/chief_service.pb.h"
-#include "runtime/observability/summary.h"
 #include "runtime/rpc/chief_client.h"
 
 namespace shoal {
@@ -36,10 +34,6 @@ struct DurableCheckpoint {
 // another protocol version, or of a run in another directory, or its certificates and those of this
 // side do not go together.
 absl::StatusOr<v1::GetRunStatusResponse> GetStatus(const RunControl& control);
-
-// How the run in the directory ended, if it is over: its summary.json is not older than its
-// cluster.textproto, which every start writes.
-absl::optional<Summary> SummaryIfOver(const std::string& directory);
 
 // What a call's error means to whoever named the address.
 absl::Status ExplainCall(const absl::Status& status, const std::string& address, bool secure);

@@ -1,17 +1,11 @@
 #include "deploy/run_control.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <memory>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "base/clock.h"
-#include "base/file_system.h"
 #include "runtime/process/protocol_version.h"
 #include "runtime/rpc/fake_chief.h"
 
@@ -89,28 +83,6 @@ TEST_F(RunControlTest, WhatIsNoTaskIsSaidWithoutTheWordsOfGrpc) {
   EXPECT_EQ(GetStatus(control_).status(),
             absl::FailedPreconditionError("a:1: what listens there is no shoal task; correct the "
                                           "address (it does not speak HTTP/2)"));
-}
-
-TEST(SummaryIfOverTest, TheSummaryOfAnEarlierStartIsNotThatOfTheRun) {
-  const std::string directory = ::testing::TempDir() + "/over";
-  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
-  ASSERT_TRUE(RemoveTree(*files, directory).ok());
-  EXPECT_FALSE(SummaryIfOver(directory).has_value());
-  ASSERT_TRUE(files->MakeDirectory(directory).ok());
-  Summary summary;
-  summary.status = "finished";
-  ASSERT_TRUE(WriteSummary(files.get(), directory, summary).ok());
-  ASSERT_TRUE(WriteAtomically(*files, directory + "/cluster.textproto", "").ok());
-  const auto write_at = [&directory](const char* name, time_t seconds) {
-    const timespec times[2] = {{seconds, 0}, {seconds, 0}};
-    ASSERT_EQ(utimensat(AT_FDCWD, (directory + name).c_str(), times, 0), 0);
-  };
-  write_at("/summary.json", 1000);
-  write_at("/cluster.textproto", 2000);
-  EXPECT_FALSE(SummaryIfOver(directory).has_value());
-  write_at("/summary.json", 3000);
-  ASSERT_TRUE(SummaryIfOver(directory).has_value());
-  EXPECT_EQ(SummaryIfOver(directory)->status, "finished");
 }
 
 TEST_F(RunControlTest, ACheckpointIsWaitedFor) {

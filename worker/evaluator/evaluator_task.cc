@@ -18,6 +18,7 @@
 #include "runtime/observability/metric.h"
 #include "runtime/observability/metric_page.h"
 #include "runtime/observability/summary.h"
+#include "runtime/observability/summary_if_over.h"
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/shutdown.h"
 #include "worker/evaluator/checkpoint_evaluator.h"
@@ -89,8 +90,9 @@ class Evaluator {
       ASSIGN_OR_RETURN(const bool found, EvaluateNewest());
       if (found) continue;
       if (is_finished) return absl::OkStatus();
-      if (summary.ok() && summary->status == "finished" && !std::exchange(is_said_, true)) {
-        LOG(WARNING) << "the run ended at step " << summary->steps
+      const absl::optional<Summary> early = EndBeforeThis(options_.run);
+      if (early.has_value() && !std::exchange(is_said_, true)) {
+        LOG(WARNING) << "the run ended at step " << early->steps
                      << ", but this run file and these flags let it go further: waits for it to be "
                         "resumed. To end with the run, start with --run="
                      << options_.run.out() << "/run.textproto";
@@ -174,6 +176,13 @@ bool IsRunFinished(const Summary& summary, const v1::RunConfig& run) {
   if (summary.status != "finished") return false;
   if (run.max_steps() > 0 && summary.steps >= run.max_steps()) return true;
   return run.num_epochs() <= summary.epochs.value_or(run.num_epochs());
+}
+
+absl::optional<Summary> EndBeforeThis(const v1::RunConfig& run) {
+  absl::optional<Summary> summary = SummaryIfOver(run.out());
+  const bool is_early =
+      summary.has_value() && summary->status == "finished" && !IsRunFinished(*summary, run);
+  return is_early ? summary : absl::nullopt;
 }
 
 absl::Status RunEvaluator(const TaskOptions& options, const ModelFactory& model) {

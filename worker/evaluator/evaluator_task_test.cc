@@ -1,7 +1,14 @@
 #include "worker/evaluator/evaluator_task.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <memory>
+#include <string>
+
 #include "gtest/gtest.h"
 
+#include "base/file_system.h"
 #include "runtime/observability/summary.h"
 
 namespace shoal {
@@ -32,6 +39,24 @@ TEST(IsRunFinishedTest, NotOneThatStoppedOrFailed) {
     summary.status = status;
     EXPECT_FALSE(IsRunFinished(summary, run));
   }
+}
+
+TEST(EndBeforeThisTest, NotWhileALaterStartIsUnderWay) {
+  const std::string directory = ::testing::TempDir() + "/resumed";
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  ASSERT_TRUE(RemoveTree(*files, directory).ok());
+  ASSERT_TRUE(files->MakeDirectory(directory).ok());
+  ASSERT_TRUE(WriteSummary(files.get(), directory, Finished(200, 1)).ok());
+  v1::RunConfig run;
+  run.set_out(directory);
+  run.set_max_steps(6000);
+  run.set_num_epochs(100);
+  ASSERT_TRUE(EndBeforeThis(run).has_value());
+  EXPECT_EQ(EndBeforeThis(run)->steps, 200);
+  ASSERT_TRUE(WriteAtomically(*files, directory + "/cluster.textproto", "").ok());
+  const timespec past[2] = {{1000, 0}, {1000, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, (directory + "/summary.json").c_str(), past, 0), 0);
+  EXPECT_FALSE(EndBeforeThis(run).has_value()) << "it was resumed";
 }
 
 }  // namespace
