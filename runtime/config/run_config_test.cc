@@ -17,6 +17,7 @@ namespace shoal {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string ParseError(absl::string_view text) {
   return std::string(ParseRunConfig(text, "a.textproto").status().message());
@@ -51,7 +52,14 @@ TEST(RunConfigTest, EnumValuesHaveShortNames) {
   EXPECT_EQ(run->model().layer(2).dense().activation(), v1::ACTIVATION_KIND_RELU);
   EXPECT_EQ(run->data().format(), v1::DataConfig::FORMAT_SYNTHETIC_REGRESSION);
   EXPECT_THAT(ParseError("model { layer { dense { activation: SWOOSH } } }"),
-              HasSubstr("a.textproto:1: activation: Unknown enumeration value of \"SWOOSH\""));
+              HasSubstr("a.textproto:1: activation: Unknown enumeration value of \"SWOOSH\" for "
+                        "field \"activation\"; known are none, relu, sigmoid, tanh, "));
+  EXPECT_THAT(ParseError("model { layer { activation { kind: SWOOSH } } }"),
+              Not(HasSubstr("known are")));
+  const absl::StatusOr<v1::RunConfig> schedule =
+      ParseRunConfig("optimizer { schedule { kind: COSINE } }", "a.textproto");
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  EXPECT_EQ(schedule->optimizer().schedule().kind(), v1::ScheduleConfig::KIND_COSINE);
 }
 
 TEST(RunConfigTest, MissingFileNamesFlagAndPath) {

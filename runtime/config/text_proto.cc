@@ -63,19 +63,28 @@ std::string FieldBefore(absl::string_view line, int column) {
   return std::string(head.substr(begin));
 }
 
-// The enum of the field of this name, in the type or in what it is made of.
-const google::protobuf::EnumDescriptor* FindEnum(const google::protobuf::Descriptor& type,
-                                                 const std::string& field_name,
-                                                 std::set<const void*>* seen) {
-  if (!seen->insert(&type).second) return nullptr;
+// The enums of the fields of this name, in the type and in what it is made of.
+void FindEnums(const google::protobuf::Descriptor& type, const std::string& field_name,
+               std::set<const void*>* seen,
+               std::set<const google::protobuf::EnumDescriptor*>* found) {
+  if (!seen->insert(&type).second) return;
   for (int i = 0; i < type.field_count(); ++i) {
     const google::protobuf::FieldDescriptor* field = type.field(i);
-    if (field->enum_type() != nullptr && field->name() == field_name) return field->enum_type();
+    if (field->enum_type() != nullptr && field->name() == field_name) {
+      found->insert(field->enum_type());
+    }
     if (field->message_type() == nullptr) continue;
-    const auto* found = FindEnum(*field->message_type(), field_name, seen);
-    if (found != nullptr) return found;
+    FindEnums(*field->message_type(), field_name, seen, found);
   }
-  return nullptr;
+}
+
+// The short names of the values, but for the one that stands for "not said".
+std::string KnownNames(const google::protobuf::EnumDescriptor& type) {
+  std::string names;
+  for (int i = 1; i < type.value_count(); ++i) {
+    absl::StrAppend(&names, i == 1 ? "" : ", ", ShortEnumName(*type.value(i)));
+  }
+  return names;
 }
 
 // The last place of the word in the text before `end`; npos if there is none.
@@ -95,8 +104,9 @@ size_t LastWord(absl::string_view text, absl::string_view word, size_t end) {
 // Keeps the first error; those after it are mostly consequences.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
-  FirstError(absl::string_view text, absl::string_view source, bool has_lines)
-      : lines_(absl::StrSplit(text, '\n')), source_(source), has_lines_(has_lines) {}
+  FirstError(absl::string_view text, absl::string_view source, bool has_lines,
+             const google::protobuf::Descriptor& type)
+      : lines_(absl::StrSplit(text, '\n')), source_(source), has_lines_(has_lines), type_(type) {}
 
   void AddError(int line, google::protobuf::io::ColumnNumber column,
                 const std::string& message) override {
@@ -121,6 +131,9 @@ class FirstError : public google::protobuf::io::ErrorCollector {
       return;
     }
     absl::StrAppend(&error_, absl::StripSuffix(message, "."));
+    // Messages do not tell the type: of two enums either may be meant.
+    const auto enums = EnumsMeant();
+    if (enums.size() == 1) absl::StrAppend(&error_, "; known are ", KnownNames(**enums.begin()));
   }
 
   void AddWarning(int, google::protobuf::io::ColumnNumber, const std::string&) override {}
@@ -129,14 +142,13 @@ class FirstError : public google::protobuf::io::ErrorCollector {
 
   // Writes out in full the enum value that the text has in its short form. False: that was not what
   // was wrong.
-  bool ExpandEnumValue(const google::protobuf::Descriptor& type, std::string* text) const {
-    if (!absl::StartsWith(message_, "Unknown enumeration value of") || line_ < 0) return false;
+  bool ExpandEnumValue(std::string* text) const {
+    if (line_ < 0) return false;
     const std::string value = Quoted(message_, 0);
-    const size_t for_field = message_.find("for field");
-    if (for_field == std::string::npos) return false;
-    std::set<const void*> seen;
-    const auto* enum_type = FindEnum(type, Quoted(message_, for_field), &seen);
-    const auto* full = enum_type == nullptr ? nullptr : FindEnumValue(*enum_type, value);
+    const google::protobuf::EnumValueDescriptor* full = nullptr;
+    for (const auto* type : EnumsMeant()) {
+      if (full == nullptr) full = FindEnumValue(*type, value);
+    }
     if (full == nullptr || full->name() == value) return false;
     // The error stands at the token after the value.
     size_t end = 0;
@@ -148,9 +160,22 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   }
 
  private:
+  // Of the field whose value is unknown, if that is what is wrong.
+  std::set<const google::protobuf::EnumDescriptor*> EnumsMeant() const {
+    std::set<const google::protobuf::EnumDescriptor*> found;
+    const size_t for_field = message_.find("for field");
+    if (absl::StartsWith(message_, "Unknown enumeration value of") &&
+        for_field != std::string::npos) {
+      std::set<const void*> seen;
+      FindEnums(type_, Quoted(message_, for_field), &seen, &found);
+    }
+    return found;
+  }
+
   const std::vector<std::string> lines_;
   const std::string source_;
   const bool has_lines_;
+  const google::protobuf::Descriptor& type_;
   std::string error_;
   std::string message_;  // As the parser has it.
   int line_ = -1;
@@ -161,13 +186,13 @@ class FirstError : public google::protobuf::io::ErrorCollector {
 absl::Status ParseText(absl::string_view source, bool has_lines, std::string* text,
                        google::protobuf::Message* message) {
   while (true) {
-    FirstError errors(*text, source, has_lines);
+    FirstError errors(*text, source, has_lines, *message->GetDescriptor());
     google::protobuf::TextFormat::Parser parser;
     parser.RecordErrorsTo(&errors);
     parser.SetRecursionLimit(32);
     google::protobuf::io::ArrayInputStream input(text->data(), static_cast<int>(text->size()));
     if (parser.Parse(&input, message)) return absl::OkStatus();
-    if (errors.ExpandEnumValue(*message->GetDescriptor(), text)) continue;
+    if (errors.ExpandEnumValue(text)) continue;
     return absl::InvalidArgumentError(
         errors.error().empty() ? absl::StrCat(source, ": is not a text proto") : errors.error());
   }
