@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "proto/v1/chief_service.grpc.pb.h"
+#include "runtime/rpc/call_order.h"
 #include "runtime/rpc/chief_client.h"
 #include "runtime/rpc/credentials.h"
 #include "runtime/rpc/refusals.h"
@@ -35,11 +36,13 @@ class GrpcChiefService : public v1::ChiefService::Service {
     const absl::Status allowed = CheckSender(*context, request->identity());
     if (!allowed.ok()) return Refused(allowed);
     const auto is_gone = [context] { return context->IsCancelled(); };
+    const uint64_t call = order_.Begin();
     const absl::Status status = target_->RegisterFor(is_gone, *request, response);
-    if (status.ok() && is_gone()) {
+    if (status.ok()) {
       v1::Identity registered = request->identity();
       registered.set_incarnation(response->incarnation());
-      target_->OnDisconnect(registered);
+      order_.IsOf(registered, call);
+      if (is_gone()) Disconnect(registered, call);
     }
     return ToGrpcStatus(status);
   }
@@ -47,9 +50,11 @@ class GrpcChiefService : public v1::ChiefService::Service {
                          v1::HeartbeatResponse* response) override {
     const absl::Status allowed = CheckSender(*context, request->identity());
     if (!allowed.ok()) return Refused(allowed);
+    const uint64_t call = order_.Begin();
+    order_.IsOf(request->identity(), call);
     const absl::Status status = target_->Heartbeat(*request, response);
     // The heartbeat has waited here; its sender is gone if it is not interested in the answer.
-    if (context->IsCancelled()) target_->OnDisconnect(request->identity());
+    if (context->IsCancelled()) Disconnect(request->identity(), call);
     return ToGrpcStatus(status);
   }
   grpc::Status ReportSteps(grpc::ServerContext* /*context*/, const v1::ReportStepsRequest* request,
@@ -96,6 +101,11 @@ class GrpcChiefService : public v1::ChiefService::Service {
   }
 
  private:
+  // Not if it has called again meanwhile, on another connection.
+  void Disconnect(const v1::Identity& member, uint64_t call) {
+    order_.UnlessLater(member, call, [&] { target_->OnDisconnect(member); });
+  }
+
   grpc::Status Refused(const absl::Status& status) {
     const std::string why(status.message());
     if (refusals_.IsFirst(why, absl::Now())) LOG(WARNING) << "refused: " << why;
@@ -103,6 +113,7 @@ class GrpcChiefService : public v1::ChiefService::Service {
   }
 
   ChiefClient* const target_;
+  CallOrder order_;
   Refusals refusals_;
 };
 

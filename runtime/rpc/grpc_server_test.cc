@@ -188,6 +188,32 @@ TEST(GrpcServerTest, ClosingAClientEndsItsCalls) {
             absl::StatusCode::kCancelled);
 }
 
+TEST(GrpcServerTest, ATaskThatCallsAgainOnAnotherConnectionIsNotDisconnected) {
+  ChiefServer chief;
+  GrpcChiefClient client(chief.NewChannel()), again(chief.NewChannel());
+  v1::HeartbeatRequest request;
+  request.mutable_identity()->mutable_member()->set_job(v1::JOB_PS);
+  request.mutable_identity()->set_incarnation(1);
+  const auto beat = [&](GrpcChiefClient& by, int64_t wait) {
+    request.set_wait_milliseconds(wait);
+    return std::thread([&by, sent = request] {
+      v1::HeartbeatResponse response;
+      EXPECT_EQ(by.Heartbeat(sent, &response).code(), absl::StatusCode::kCancelled);
+    });
+  };
+  std::thread first = beat(client, 300);
+  chief.chief.WaitUntil([&] { return chief.chief.last_heartbeat.wait_milliseconds() == 300; });
+  std::thread second = beat(again, 2000);
+  chief.chief.WaitUntil([&] { return chief.chief.last_heartbeat.wait_milliseconds() == 2000; });
+  client.Close();
+  first.join();
+  again.Close();
+  second.join();
+  // The second one's end; the first one's came 1.7 s before.
+  chief.chief.WaitUntil([&] { return chief.chief.disconnects > 0; });
+  EXPECT_EQ(chief.chief.disconnects, 1);
+}
+
 // Holds calls until told to let go.
 class StuckParameters : public ParameterClient {
  public:
