@@ -147,6 +147,30 @@ TEST_F(TrainingSessionTest, ACheckpointDuringAStopIsTheStops) {
       absl::IsFailedPrecondition(session_->RequestStop(now_, v1::RequestStopRequest()).status()));
 }
 
+TEST_F(TrainingSessionTest, AStopThatMakesNoCheckpointSaysWhetherThereIsOne) {
+  StartTraining();
+  v1::RequestStopRequest stop;
+  stop.set_stop(true);
+  ASSERT_TRUE(session_->RequestStop(now_, stop).ok());
+  PassTime(120, all_);
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
+  EXPECT_THAT(notes_, Contains("no checkpoint in time; there is none"));
+}
+
+TEST_F(TrainingSessionTest, AStopWithoutANewCheckpointNamesTheOneThatStands) {
+  StartTraining();
+  const uint64_t version = *session_->RequestStop(now_, v1::RequestStopRequest());
+  Cut(version);
+  ASSERT_EQ(manifests_.size(), 1u);
+  ManifestIsWritten(manifests_[0]);
+  v1::RequestStopRequest stop;
+  stop.set_stop(true);
+  ASSERT_TRUE(session_->RequestStop(now_, stop).ok());
+  PassTime(120, all_);
+  EXPECT_THAT(notes_, Contains(absl::StrCat("no new checkpoint in time; the one of step ", version,
+                                            " stands")));
+}
+
 TEST_F(TrainingSessionTest, AStopKeepsTheLinesOfALaterCheckpointThatIsBeingWritten) {
   StartTraining();
   v1::RequestStopRequest stop;

@@ -215,8 +215,10 @@ void TrainingSession::CheckWaits(absl::Time now) {
     stop_deadline_ = std::min(stop_deadline_, now + kShardsWait);
   }
   if (stopping_ && now > stop_deadline_) {
-    Note(absl::StrFormat("no new checkpoint in time; the one of step %d stands",
-                         cuts_.durable_version()));
+    Note(cuts_.durable_directory().empty()
+             ? "no checkpoint in time; there is none"
+             : absl::StrFormat("no new checkpoint in time; the one of step %d stands",
+                               cuts_.durable_version()));
     SetPhase(v1::RunState::PHASE_DONE);
     return;
   }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 
+#include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/observability/summary.h"
 
 namespace shoal {
@@ -41,6 +42,25 @@ void PrintCheckpoint(const Summary& summary, const std::string& out) {
   const std::string& written = *summary.checkpoint;
   std::printf("checkpoint:    %s/checkpoints/%s\n", out.c_str(),
               written.substr(written.rfind('/') + 1).c_str());
+}
+
+// What a run that was stopped can go on from, where that is not its last step.
+void PrintLost(const Summary& summary) {
+  CheckpointName name;
+  if (summary.status != "stopped" || !summary.checkpoint.has_value() ||
+      !CheckpointName::Parse(summary.checkpoint->substr(summary.checkpoint->rfind('/') + 1),
+                             &name) ||
+      summary.steps <= name.step) {
+    return;
+  }
+  std::printf("lost:          %s: the checkpoint of step %s stands, what came after it is gone\n",
+              Count(summary.steps - name.step, "step").c_str(), absl::StrCat(name.step).c_str());
+}
+
+void PrintCommand(const Summary& summary, const v1::RunConfig& run, const std::string& command) {
+  const bool begins_again = summary.status != "finished" && !summary.checkpoint.has_value();
+  std::printf("%s%s\n", begins_again ? "begin again:   " : "go on:         ",
+              GoOn(summary, run, command).c_str());
 }
 
 }  // namespace
@@ -82,18 +102,20 @@ void PrintSummary(const Summary& summary, const v1::RunConfig& run, const std::s
                     : absl::StrCat(*summary.skipped_batches, " batches").c_str());
   }
   PrintCheckpoint(summary, out);
+  PrintLost(summary);
+  if (summary.status == "stopped" && !summary.checkpoint.has_value()) {
+    std::printf("checkpoint:    none was made: the same command begins at step 0\n");
+  }
   std::printf("metrics:       %s/metrics.jsonl\n", out.c_str());
-  std::printf("go on:         %s\n", GoOn(summary, run, command).c_str());
+  PrintCommand(summary, run, command);
 }
 
 void PrintHowToGoOn(const Summary& summary, const v1::RunConfig& run, const std::string& command) {
   if (!summary.checkpoint.has_value()) {
     std::printf("checkpoint:    none yet: nothing was saved, the same begins again\n");
-    std::printf("begin again:   %s\n", GoOn(summary, run, command).c_str());
-    return;
   }
   PrintCheckpoint(summary, run.out());
-  std::printf("go on:         %s\n", GoOn(summary, run, command).c_str());
+  PrintCommand(summary, run, command);
 }
 
 }  // namespace shoal

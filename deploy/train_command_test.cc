@@ -15,6 +15,7 @@
 #include "base/status_matchers.h"
 #include "base/unique_fd.h"
 #include "deploy/task_places.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/config/flags.h"
 #include "runtime/observability/summary.h"
 
@@ -44,6 +45,10 @@ class TrainCommandTest : public ::testing::Test {
     };
     roles_.run_local = [this](const TaskOptions& options) {
       ++runs_;
+      if (stopped_.has_value()) {
+        EXPECT_OK(WriteSummary(options.file_system, options.run.out(), *stopped_));
+        return absl::CancelledError("stopped on request");
+      }
       if (!result_.ok()) return result_;
       Summary summary;
       summary.status = "finished";
@@ -65,7 +70,8 @@ class TrainCommandTest : public ::testing::Test {
   int runs_ = 0;
   uint64_t skipped_batches_ = 0;
   absl::Status result_;
-  absl::Status fits_;  // What the check before the start says.
+  absl::optional<Summary> stopped_;  // What a run leaves that is stopped.
+  absl::Status fits_;                // What the check before the start says.
   bool finished_ = false;
   const std::unique_ptr<FileSystem> file_system_ = NewPosixFileSystem();
 };
@@ -111,6 +117,29 @@ TEST_F(TrainCommandTest, OfARunThatWentOnTimeAndRateAreOfWhatItAdded) {
   const std::string printed = ::testing::internal::GetCapturedStdout();
   EXPECT_THAT(printed, HasSubstr("trained:       3 steps; now 2 steps in 2.0 s"));
   EXPECT_THAT(printed, HasSubstr("checkpoint:    " + out_ + "/checkpoints/ckpt-3\n"));
+}
+
+TEST_F(TrainCommandTest, AStopWithoutACheckpointOfItsLastStepSaysWhatIsLost) {
+  stopped_.emplace();
+  stopped_->status = "stopped";
+  stopped_->steps = 7;
+  const auto printed = [this] {
+    ::testing::internal::CaptureStdout();
+    const int code = Train();
+    std::string text = ::testing::internal::GetCapturedStdout();
+    EXPECT_NE(code, 0);
+    return text;
+  };
+  const std::string none = printed();
+  EXPECT_THAT(none, HasSubstr("checkpoint:    none was made: the same command begins at step 0\n"));
+  EXPECT_THAT(none, HasSubstr("begin again:   shoal train --run="));
+  EXPECT_THAT(none, Not(HasSubstr("go on:")));
+  stopped_->checkpoint = out_ + "/checkpoints/" + CheckpointName{5, 1, 1}.ToString();
+  const std::string older = printed();
+  EXPECT_THAT(older, HasSubstr("lost:          2 steps: the checkpoint of step 5 stands"));
+  EXPECT_THAT(older, HasSubstr("go on:         shoal train --run="));
+  stopped_->checkpoint = out_ + "/checkpoints/" + CheckpointName{7, 1, 1}.ToString();
+  EXPECT_THAT(printed(), Not(HasSubstr("lost:")));
 }
 
 TEST_F(TrainCommandTest, HowToGoOnNamesTheLimitAndIsQuoted) {
