@@ -69,6 +69,19 @@ void AddPlacement(const v1::RunConfig& run, const v1::WorkerProgram& program,
   notes->insert(notes->end(), program.placement().begin(), program.placement().end());
 }
 
+// Where a run begins that is not the first in its directory; "" for the first one.
+std::string WhereItBegins(const v1::RunConfig& run, const absl::optional<ResumePoint>& from,
+                          FileSystem* file_system) {
+  if (from.has_value()) {
+    return absl::StrCat("goes on from step ", from->manifest.step(), " (",
+                        from->path.substr(from->path.rfind('/') + 1), ")");
+  }
+  // Every start writes it.
+  return file_system->GetInfo(JoinPath(run.out(), "cluster.textproto")).ok()
+             ? absl::StrCat("no checkpoint in ", run.out(), ": begins at step 0")
+             : "";
+}
+
 }  // namespace
 
 absl::StatusOr<RunCheck> CheckRun(const v1::RunConfig& run, FileSystem* file_system,
@@ -92,6 +105,9 @@ absl::StatusOr<RunCheck> CheckRun(const v1::RunConfig& run, FileSystem* file_sys
     check.run.mutable_sync()->set_replicas_to_aggregate(plan->steps.replicas_to_aggregate());
   }
   check.run.mutable_cluster()->set_slice_bytes(plan->table.slice_bytes());
+  if (std::string where = WhereItBegins(run, from, file_system); !where.empty()) {
+    check.notes.push_back(std::move(where));
+  }
   if (manifest == nullptr) return check;
   ASSIGN_OR_RETURN(check.finished, IsAtEnd(run, *manifest));
   if (!check.finished) return check;

@@ -38,8 +38,11 @@ def a_finished_run_says_so():
 def the_run_file_that_is_left_can_be_run_again():
     with cluster.Run(SMALL, *TWO) as run:
         run.finish()
+        assert "goes on from" not in run.output and "begins at" not in run.output, run.output
+        newest = pathlib.Path(run.summary()["checkpoint"]).name
         with cluster.Run(str(run.out / "run.textproto"), "--num_epochs=4", out=run.out) as again:
             again.finish()
+            assert f"goes on from step {run.summary()['first_step']} ({newest})" in again.output, again.output
             assert again.summary()["steps"] == 4 * 27, again.summary()
 
 
