@@ -284,7 +284,7 @@ def format_cases(scratch):
           "--noallow_soft_placement"], FLAGS, "device:GPU:7"),
         ([*train, folder("lenet"), "--model=lenet5"], FLAGS, "model: conv2/Conv (Conv): a window of 5 does not fit into images of size 2"),
         ([*layers, "--set=model=layer { pool { kernel: 9 } } layer { flatten {} } layer { dense { units: 2 } }"], FLAGS,
-         "model: MaxPool (MaxPool): a window of 9 does not fit into images of size 4"),
+         "model.layer[0] (pool): MaxPool (MaxPool): a window of 9 does not fit into images of size 4"),
         ([*layers, "--set=model=layer { name: 'a' flatten {} } layer { name: 'b' dense { units: 3 } } "
           "layer { input: 'a' input: 'b' add {} }"], FLAGS, "inputs must be alike: float32[?,16] and float32[?,3]"),
         ([*train, folder("unknown", test__c__0_png=png())], CONFIG, "has no class \"c\""),
