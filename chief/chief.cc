@@ -262,10 +262,11 @@ absl::Status Chief::Wait() {
   return absl::OkStatus();
 }
 
-bool Chief::all_workers_told() const {
+bool Chief::all_told() const {
   const v1::DeploymentOptions& deployment = options_.session.run.deployment();
   MutexLock lock(&mutex_);
-  return told_.size() >= (deployment.has_num_replicas() ? deployment.num_replicas() : 1);
+  return told_.size() >= (deployment.has_num_replicas() ? deployment.num_replicas() : 1) &&
+         session_.all_finished();
 }
 
 Chief::Outcome Chief::outcome() const {

@@ -71,8 +71,9 @@ class Chief : public ChiefClient {
   // stands. Otherwise why it failed.
   absl::Status Wait();
 
-  // Every worker of the run has heard that it is over, be it that it came only then.
-  bool all_workers_told() const;
+  // Every worker of the run and every ps that lives has heard that it is over, be it that it came
+  // only then.
+  bool all_told() const;
 
   // What the run came to, after Wait.
   struct Outcome {

@@ -36,7 +36,7 @@ namespace {
 
 constexpr absl::Duration kLastLook = absl::Milliseconds(400);
 
-// How long a chief that nobody launches waits after a run's end for workers that have not heard of
+// How long a chief that nobody launches waits after a run's end for tasks that have not heard of
 // it: one that is only starting would look for it for cluster.wait_seconds.
 constexpr absl::Duration kLatecomers = absl::Seconds(10);
 
@@ -298,8 +298,8 @@ ClusterSpec ClusterServedAt(const TaskOptions& options, const std::string& liste
 void AwaitLatecomers(const TaskOptions& options, const Chief& chief) {
   const absl::Time end = options.clock->Now() + kLatecomers;
   bool said = false;
-  while (!chief.all_workers_told() && options.clock->Now() < end) {
-    if (!said) LOG(INFO) << "the run is over; workers that come late may hear so for a while";
+  while (!chief.all_told() && options.clock->Now() < end) {
+    if (!said) LOG(INFO) << "the run is over; tasks that come late may hear so for a while";
     said = true;
     if (options.shutdown->WaitFor(absl::Milliseconds(100))) return;
   }

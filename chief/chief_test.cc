@@ -80,6 +80,21 @@ class LoadingPs : public WillingPs {
   Notification closed_;
 };
 
+// One that came when the run was over, and takes its time to hear it.
+class SlowToEndAgainPs : public WillingPs {
+ public:
+  SlowToEndAgainPs(std::atomic<int>* finishes, Notification* may_finish)
+      : finishes_(finishes), may_finish_(may_finish) {}
+  absl::Status Finish(const v1::FinishRequest&, v1::FinishResponse*) override {
+    if (++*finishes_ > 1) may_finish_->Wait();
+    return absl::OkStatus();
+  }
+
+ private:
+  std::atomic<int>* const finishes_;
+  Notification* const may_finish_;
+};
+
 class ChiefTest : public ::testing::Test {
  protected:
   void Start(absl::Duration lease) {
@@ -219,15 +234,43 @@ TEST_F(ChiefTest, AWorkerThatComesAfterTheEndHearsOfIt) {
   recorder_.may_publish.Notify();
   TrainUntilPublishing();
   EXPECT_TRUE(chief_->Wait().ok());
-  EXPECT_FALSE(chief_->all_workers_told());
+  EXPECT_FALSE(chief_->all_told());
   ASSERT_TRUE(Register(v1::JOB_WORKER, "late").ok());
-  EXPECT_FALSE(chief_->all_workers_told());
+  EXPECT_FALSE(chief_->all_told());
   v1::HeartbeatRequest request;
   *request.mutable_identity() = worker_;
   v1::HeartbeatResponse response;
   ASSERT_TRUE(chief_->Heartbeat(request, &response).ok());
   EXPECT_EQ(response.state().phase(), v1::RunState::PHASE_DONE);
-  EXPECT_TRUE(chief_->all_workers_told());
+  EXPECT_TRUE(chief_->all_told());
+}
+
+TEST_F(ChiefTest, APsThatComesAfterTheEndHearsOfIt) {
+  std::atomic<int> finishes{0};
+  Notification may_finish;
+  connect_ = [&](uint32_t, const std::string&) {
+    return std::make_unique<SlowToEndAgainPs>(&finishes, &may_finish);
+  };
+  Start(absl::Seconds(10));
+  recorder_.may_publish.Notify();
+  TrainUntilPublishing();
+  EXPECT_TRUE(chief_->Wait().ok());
+  v1::HeartbeatRequest request;
+  *request.mutable_identity() = worker_;
+  v1::HeartbeatResponse response;
+  ASSERT_TRUE(chief_->Heartbeat(request, &response).ok());
+  EXPECT_TRUE(chief_->all_told());
+  *request.mutable_identity() = ps_;
+  request.set_leaving(true);
+  ASSERT_TRUE(chief_->Heartbeat(request, &response).ok());
+  ASSERT_TRUE(Register(v1::JOB_PS, "late").ok());
+  EXPECT_FALSE(chief_->all_told());
+  may_finish.Notify();
+  const absl::Time give_up = absl::Now() + absl::Seconds(20);
+  while (!chief_->all_told() && absl::Now() < give_up) {
+    Notification().WaitFor(absl::Milliseconds(5));
+  }
+  EXPECT_TRUE(chief_->all_told());
 }
 
 TEST_F(ChiefTest, ANewerChiefInTheDirectoryEndsThisOne) {

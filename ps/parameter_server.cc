@@ -202,6 +202,7 @@ ChiefSession::Options ParameterServer::Core::SessionOptions() const {
   options.nonce = options_.nonce;
   options.chief_address = options_.chief_address;
   options.register_patience = options_.register_patience;
+  options.is_over = options_.is_over;
   options.lease = options_.lease;
   options.heartbeat_wait = options_.heartbeat_wait;
   return options;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -46,6 +47,7 @@ class ParameterServer {
     std::string address;
     std::string chief_address;  // What `chief` dials, for messages; empty: this process.
     absl::Duration register_patience = absl::Seconds(300);
+    std::function<bool()> is_over;             // See ChiefSession::Options.
     absl::Duration lease = absl::Seconds(10);  // The chief's, see ChiefSession::Options.
     absl::Duration heartbeat_wait = absl::Seconds(1);
     size_t max_payload_bytes = kDefaultMaxBulkPayloadBytes;

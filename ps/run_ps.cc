@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "ps/parameter_server.h"
+#include "runtime/checkpoint/run_ending.h"
 #include "runtime/config/run_config.h"
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/report_address.h"
@@ -58,13 +59,21 @@ absl::Status RunPs(const TaskOptions& options) {
   GrpcChiefClient chief(NewGrpcChannel(options.chief_address, ChannelUse::kControl,
                                        kMaxControlMessageBytes,
                                        ChannelCredentialsFor(options.credentials, kRoleChief)));
+  ParameterServer::Options server_options = ServerOptions(options, &chief);
+  RunEnding ending(options.file_system, options.clock, options.run, server_options.lease);
+  server_options.is_over = [&ending] { return ending.IsOver(); };
   ASSIGN_OR_RETURN(const std::unique_ptr<ParameterServer> server,
-                   ParameterServer::Create(ServerOptions(options, &chief)));
+                   ParameterServer::Create(server_options));
   const TaskMonitor::Shown shown(options.monitor, options.task, server->source());
   RETURN_IF_ERROR(ReportAddress(options.report_fd, server->address()));
   LOG(INFO) << "serves at " << server->address();
   const Drain drain(options.shutdown, &chief, options.clock, [&server] { server->End(); });
-  RETURN_IF_ERROR(server->Start());
+  const absl::Status started = server->Start();
+  if (absl::IsOutOfRange(started)) {
+    LOG(INFO) << "the run has ended without this ps: summary.json says so";
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(started);
   const absl::Status status = server->Wait();
   // The run is over: nobody needs our last heartbeat, and the one under way would only keep us.
   if (status.ok()) chief.Close();

@@ -38,9 +38,6 @@ namespace {
 // How often the chief is told what this worker does.
 constexpr absl::Duration kActivityPeriod = absl::Milliseconds(200);
 
-// A chief that does not answer for so many lease times will not, if its run has finished.
-constexpr int kDeadChief = 3;
-
 // How long the batch under way may still take when the chief does not know this worker any more.
 constexpr absl::Duration kLastBatch = absl::Seconds(10);
 
@@ -299,8 +296,7 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
   WorkerSource source(links.on_ready);
   source.SetWords("reads the data");
   ChiefSession::Options session_options = SessionOptions(options);
-  RunEnding ending(options.file_system, options.clock, options.run,
-                   kDeadChief * session_options.lease);
+  RunEnding ending(options.file_system, options.clock, options.run, session_options.lease);
   session_options.is_over = [&ending] { return ending.IsOver(); };
   const TaskMonitor::Shown shown(options.monitor, options.task, &source);
   ASSIGN_OR_RETURN(const RunInputs inputs, LoadRunInputs(options.run, options.task.index, model));

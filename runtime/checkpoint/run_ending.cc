@@ -14,13 +14,19 @@
 #include "runtime/observability/summary.h"
 
 namespace shoal {
+namespace {
+
+// A chief that does not answer for so many lease times will not, if its run has finished.
+constexpr int kDeadChief = 3;
+
+}  // namespace
 
 RunEnding::RunEnding(FileSystem* file_system, const Clock* clock, v1::RunConfig run,
-                     absl::Duration patience)
+                     absl::Duration lease)
     : file_system_(file_system),
       clock_(clock),
       run_(std::move(run)),
-      patience_(patience),
+      patience_(kDeadChief * lease),
       before_(FinishedSummary()) {}
 
 bool RunEnding::IsOver() {

@@ -17,13 +17,12 @@ class FileSystem;
 class RunEnding {
  public:
   // Notes what the directory says now: it may be of an earlier start that this one goes on from.
-  // `patience`: how long nobody has to answer before that counts. All but `run` are borrowed.
-  RunEnding(FileSystem* file_system, const Clock* clock, v1::RunConfig run,
-            absl::Duration patience);
+  // `lease`: the chief's (cluster.lease_seconds). All but `run` are borrowed.
+  RunEnding(FileSystem* file_system, const Clock* clock, v1::RunConfig run, absl::Duration lease);
 
   // Ask whenever the chief did not answer. True once a summary.json has come that says that the run
-  // has finished; after `patience` also if it was there before, and the newest checkpoint is where
-  // this run file ends: then there is nothing left to start a chief for.
+  // has finished; after three leases without an answer also if it was there before, and the newest
+  // checkpoint is where this run file ends: then there is nothing left to start a chief for.
   bool IsOver();
 
  private:

@@ -15,6 +15,7 @@
 namespace shoal {
 namespace {
 
+constexpr absl::Duration kLease = absl::Seconds(10);
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
 // A run of 100 examples, in batches of 10, that has finished two epochs.
@@ -48,7 +49,7 @@ class RunEndingTest : public ::testing::Test {
     ASSERT_OK(WriteManifest(*files_, name, manifest));
   }
   std::unique_ptr<RunEnding> Watch() {
-    return std::make_unique<RunEnding>(files_.get(), &clock_, run_, kPatience);
+    return std::make_unique<RunEnding>(files_.get(), &clock_, run_, kLease);
   }
   // Without an answer at its start, and after the patience.
   bool IsOverAfterAWhile(RunEnding* watched) {

@@ -162,7 +162,7 @@ def a_worker_with_an_address_serves_its_health():
         assert "no health service" in run.log("worker"), run.logs()
 
 
-def a_worker_that_comes_after_the_end_hears_of_it():
+def a_task_that_comes_after_the_end_hears_of_it():
     with ByHand("--max_steps=3", "--num_epochs=1", "--lease_seconds=2") as run:
         run.flags = [flag.replace("--num_replicas=1", "--num_replicas=2") for flag in run.flags]
         address = f"127.0.0.1:{cluster.free_port()}"
@@ -174,11 +174,12 @@ def a_worker_that_comes_after_the_end_hears_of_it():
         for job in ("worker", "ps"):
             assert run.end(job) == 0, run.logs()
         run.start("worker", f"--chief_host={address}", "--task_index=1")
-        for job in ("worker", "chief"):
+        run.start("ps", f"--chief_host={address}", "--task_index=0", "--listen_address=127.0.0.1:0")
+        for job in ("worker", "ps", "chief"):
             assert run.end(job) == 0, run.logs()
 
 
-def a_worker_that_comes_after_the_chief_has_gone_ends_unless_there_is_more_to_do():
+def a_task_that_comes_after_the_chief_has_gone_ends_unless_there_is_more_to_do():
     with ByHand("--max_steps=3", "--num_epochs=1", "--lease_seconds=2") as run:
         train = subprocess.run([cluster.shoal_binary(), "train", *run.flags], capture_output=True, text=True,
                                timeout=120, check=False)
@@ -186,28 +187,35 @@ def a_worker_that_comes_after_the_chief_has_gone_ends_unless_there_is_more_to_do
         with socket.socket() as nobody:
             nobody.bind(("127.0.0.1", 0))
             chief = f"--chief_host=127.0.0.1:{nobody.getsockname()[1]}"
-            run.start("worker", chief, "--task_index=0")
-            assert run.end("worker") == 0, run.logs()
-            assert "the run has ended without this worker" in run.log("worker"), run.logs()
+            for job in ("worker", "ps"):
+                run.start(job, chief, "--task_index=0", "--listen_address=127.0.0.1:0")
+            for job in ("worker", "ps"):
+                assert run.end(job) == 0, run.logs()
+                assert f"the run has ended without this {job}" in run.log(job), run.logs()
             # Longer than it takes to find a finished run's chief gone.
             run.flags = [flag.replace("--max_steps=3", "--max_steps=6") for flag in run.flags]
-            run.start("worker", chief, "--task_index=0", "--wait_seconds=9")
-            assert run.end("worker") == 138, run.logs()
+            for job in ("worker", "ps"):
+                run.start(job, chief, "--task_index=0", "--listen_address=127.0.0.1:0", "--wait_seconds=9")
+            for job in ("worker", "ps"):
+                assert run.end(job) == 138, run.logs()
 
 
-def a_worker_whose_run_ends_while_it_waits_ends_with_it():
+def a_task_whose_run_ends_while_it_waits_ends_with_it():
     with ByHand("--max_steps=3", "--num_epochs=1") as run, socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))  # Where it looks for the chief: in vain.
-        run.start("worker", f"--chief_host=127.0.0.1:{nobody.getsockname()[1]}", "--task_index=0")
+        nobody.bind(("127.0.0.1", 0))  # Where they look for the chief: in vain.
+        for job in ("worker", "ps"):
+            run.start(job, f"--chief_host=127.0.0.1:{nobody.getsockname()[1]}", "--task_index=0",
+                      "--listen_address=127.0.0.1:0")
         deadline = time.monotonic() + 60
-        while "waiting for the chief" not in run.log("worker"):
+        while not all("waiting for the chief" in run.log(job) for job in run.tasks):
             assert time.monotonic() < deadline, run.logs()
             time.sleep(0.05)
         train = subprocess.run([cluster.shoal_binary(), "train", *run.flags], capture_output=True, text=True,
                                timeout=120, check=False)
         assert train.returncode == 0, train.stderr
-        assert run.end("worker", timeout=30) == 0, run.logs()
-        assert "the run has ended without this worker" in run.log("worker"), run.logs()
+        for job in ("worker", "ps"):
+            assert run.end(job, timeout=30) == 0, run.logs()
+            assert f"the run has ended without this {job}" in run.log(job), run.logs()
 
 
 def a_worker_of_another_run_is_refused():
@@ -236,8 +244,9 @@ def a_run_by_hand_can_be_asked_by_its_directory():
 if __name__ == "__main__":
     cluster.main([the_example_of_the_help_runs, a_worker_of_another_run_is_refused, a_chief_serves_on_all_addresses,
                   a_worker_with_an_address_serves_its_health,
-                  a_worker_that_comes_after_the_end_hears_of_it,
-                  a_worker_that_comes_after_the_chief_has_gone_ends_unless_there_is_more_to_do, a_worker_whose_run_ends_while_it_waits_ends_with_it,
+                  a_task_that_comes_after_the_end_hears_of_it,
+                  a_task_that_comes_after_the_chief_has_gone_ends_unless_there_is_more_to_do,
+                  a_task_whose_run_ends_while_it_waits_ends_with_it,
                   a_run_by_hand_can_be_asked_by_its_directory, all_addresses_without_plaintext_are_refused,
                   a_chief_whose_tasks_stay_away_ends_and_names_them, a_task_whose_chief_stays_away_ends,
                   training_without_workers_ends])
