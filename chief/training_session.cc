@@ -217,7 +217,8 @@ absl::Status TrainingSession::RefuseWorker(uint32_t index, const absl::Status& w
 void TrainingSession::AdmitPs(absl::Time now, uint32_t index, uint64_t incarnation) {
   PsState& ps = ps_[index];
   if (ps.incarnation == incarnation) return;
-  const bool lost_state = ps.loaded_lineage != 0;
+  // It may have served, and others may have gone on with it, though its answer was lost.
+  const bool lost_state = ps.told_lineage == state_.lineage();
   ps = PsState();
   ps.incarnation = incarnation;
   UpdatePsAddresses();

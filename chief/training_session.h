@@ -154,6 +154,7 @@ class TrainingSession {
  private:
   struct PsState {
     uint64_t incarnation = 0;     // that registered last
+    uint64_t told_lineage = 0;    // that it was told to load; it may serve it before we hear so
     uint64_t loaded_lineage = 0;  // that it serves; 0: none
     bool finished = false;
     absl::Time missing_since = absl::InfiniteFuture();
@@ -231,7 +232,7 @@ class TrainingSession {
   void NoteRefusal(absl::Time now, const std::string& why);
   class CommandIssue;
   PsCommand CommandFor(uint32_t ps) const;
-  void WantLoads(CommandIssue* issue) const;
+  void WantLoads(CommandIssue* issue);
   void WantDecisions(CommandIssue* issue) const;
   void WantCuts(CommandIssue* issue) const;
   void WantFinishes(CommandIssue* issue) const;

@@ -120,12 +120,13 @@ std::vector<PsCommand> TrainingSession::TakeCommands(absl::Time now) {
   return issue.Take();
 }
 
-void TrainingSession::WantLoads(CommandIssue* issue) const {
+void TrainingSession::WantLoads(CommandIssue* issue) {
   for (uint32_t ps = 0; ps < ps_.size(); ++ps) {
     if (ps_[ps].loaded_lineage != state_.lineage()) {
       PsCommand* const load = issue->Want(ps, options_.resend_load, v1::LoadSlicesRequest());
       // The rest may be large: one entry for each slice.
       if (load != nullptr) load->request = LoadRequest();
+      if (load != nullptr) ps_[ps].told_lineage = state_.lineage();
       continue;
     }
     if (async_ == nullptr) continue;

@@ -56,6 +56,31 @@ TEST_F(TrainingSessionTest, APsThatDoesNotLoadEndsTheRun) {
   EXPECT_THAT(session_->failure().message(), HasSubstr("for ps/1 to make the initial values; see"));
 }
 
+TEST_F(TrainingSessionTest, APsThatServedBeforeItsAnswerWasLostTakesAllBackWhenItDies) {
+  for (const uint32_t i : {0u, 1u}) Register(v1::JOB_PS, i);
+  for (const uint32_t i : {0u, 1u}) Register(v1::JOB_WORKER, i);
+  hanging_ps_ = 1;  // has loaded, only the chief does not know
+  Act();
+  v1::ReportStepsRequest steps;
+  *steps.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
+  steps.add_steps()->set_step(1);
+  ASSERT_TRUE(session_->ReportSteps(now_, steps).ok());
+  Leave(v1::JOB_PS, 1);
+  Register(v1::JOB_PS, 1, "again");
+  EXPECT_EQ(session_->state().lineage(), 2u);
+  EXPECT_EQ(session_->newest_step(), 0u);
+}
+
+TEST_F(TrainingSessionTest, APsThatHadNothingToLoadYetTakesNobodyBackWhenItDies) {
+  for (const uint32_t i : {0u, 1u}) Register(v1::JOB_PS, i);
+  Leave(v1::JOB_PS, 1);
+  Register(v1::JOB_PS, 1, "again");
+  for (const uint32_t i : {0u, 1u}) Register(v1::JOB_WORKER, i);
+  Act();
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_TRAINING);
+  EXPECT_EQ(session_->state().lineage(), 1u);
+}
+
 TEST_F(TrainingSessionTest, TrainingWithoutWorkersEnds) {
   StartTraining();
   PassTime(30, ps_);  // their leases end

@@ -210,8 +210,8 @@ void SyncSimulation::Record(const SessionRecord& record) {
     lines_.erase(lines_.upper_bound(rollback->version), lines_.end());
   } else if (const auto* write = std::get_if<ManifestToWrite>(&record)) {
     WriteManifest(*write);
-  } else if (verbose) {
-    std::printf("%8.3f %s\n", world_.network.seconds(), std::get<SessionNote>(record).text.c_str());
+  } else if (const auto* note = std::get_if<SessionNote>(&record); verbose && note != nullptr) {
+    std::printf("%8.3f %s\n", world_.network.seconds(), note->text.c_str());
   }
 }
 
