@@ -250,6 +250,9 @@ TEST_F(AsyncRunTest, OnlyTheLostPsIsLoadedAgainAndGetsWhatItLacks) {
   ASSERT_EQ(response.leases_size(), 1);
   EXPECT_EQ(response.leases(0).batch().index(), 1u);
   EXPECT_THAT(response.leases(0).ps(), ElementsAre(1u));
+  EXPECT_THAT(notes_,
+              Contains("ps/1 serves again, from its first values, as there is no checkpoint "
+                       "yet; what it lacks is computed again"));
 }
 
 TEST_F(AsyncRunTest, AStopLeasesNothingMoreAndEndsWithACut) {

@@ -190,6 +190,8 @@ class TrainingSession {
   // A run that skips so many batches next to each other will not recover.
   bool FailIfDiverging(const std::map<BatchKey, std::string>& skipped);
   absl::Status ReportPoisoned(const v1::PoisonedSlice& poisoned);
+  // Else version 0 stands, which every start makes from the specs.
+  bool has_checkpoint() const { return !cuts_.durable_directory().empty(); }
   // What can be gone on from, for the end of an error's message.
   std::string StandingCheckpoint() const;
   void Progress(absl::Time now);

@@ -118,8 +118,10 @@ void TrainingSession::OnAppliedAnswer(absl::Time now, const PsCommand& command,
     return;
   }
   if (state_.phase() != v1::RunState::PHASE_PREPARING) {
-    Note(absl::StrFormat("ps/%d serves again, from step %d; what it lacks is computed again",
-                         command.ps, cuts_.durable_version()));
+    Note(absl::StrFormat("ps/%d serves again, from %s; what it lacks is computed again", command.ps,
+                         has_checkpoint()
+                             ? absl::StrCat("the checkpoint of step ", cuts_.durable_version())
+                             : "its first values, as there is no checkpoint yet"));
   }
   StartTrainingIfLoaded();
   Progress(now);

@@ -106,7 +106,7 @@ absl::Status TrainingSession::ReportPoisoned(const v1::PoisonedSlice& poisoned) 
 }
 
 std::string TrainingSession::StandingCheckpoint() const {
-  if (cuts_.durable_directory().empty()) return "There is no checkpoint yet";
+  if (!has_checkpoint()) return "There is no checkpoint yet";
   return absl::StrFormat("The checkpoint of step %d, %s, stands", cuts_.durable_version(),
                          cuts_.durable_directory());
 }

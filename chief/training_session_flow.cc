@@ -111,7 +111,10 @@ void TrainingSession::Rollback(absl::Time now, const std::string& reason) {
   Changed();
   UpdateDecisions();
   records_.push_back(RolledBack{version, reason});
-  Note(absl::StrFormat("back to step %d, lineage %d: %s", version, state_.lineage(), reason));
+  Note(absl::StrFormat("%s, lineage %d: %s",
+                       has_checkpoint() ? absl::StrCat("back to the checkpoint of step ", version)
+                                        : "no checkpoint yet: begins anew",
+                       state_.lineage(), reason));
   CheckWaits(now);
 }
 
@@ -238,8 +241,10 @@ absl::StatusOr<uint64_t> TrainingSession::RequestStop(absl::Time now,
   }
   if (!request.stop() && !CanCut()) {
     const std::string why = absl::StrFormat(
-        "no checkpoint can be made in %s at step %d; the newest is of step %d",
-        v1::RunState::Phase_Name(state_.phase()), newest_step(), cuts_.durable_version());
+        "no checkpoint can be made in %s at step %d; %s", v1::RunState::Phase_Name(state_.phase()),
+        newest_step(),
+        has_checkpoint() ? absl::StrCat("the newest is of step ", cuts_.durable_version())
+                         : "there is none yet");
     NoteRefusal(now, why);
     return absl::FailedPreconditionError(why);
   }

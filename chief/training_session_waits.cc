@@ -199,10 +199,14 @@ void TrainingSession::CheckWaits(absl::Time now) {
     } else if (ps.incarnation != 0) {
       ps.missing_since = std::min(ps.missing_since, now);
       if (now - ps.missing_since > options_.ps_return_wait) {
-        Fail(absl::StrFormat("ps/%d is gone and did not come back within %s; resume the run to go "
-                             "on from step %d",
-                             i, absl::FormatDuration(options_.ps_return_wait),
-                             cuts_.durable_version()),
+        Fail(absl::StrFormat("ps/%d is gone and did not come back within %s; %s", i,
+                             absl::FormatDuration(options_.ps_return_wait),
+                             has_checkpoint()
+                                 ? absl::StrCat("resume the run to go on from the checkpoint of "
+                                                "step ",
+                                                cuts_.durable_version())
+                                 : "there is no checkpoint yet: the run begins anew if it is "
+                                   "started again"),
              absl::StatusCode::kUnavailable);
         return;
       }
@@ -215,10 +219,9 @@ void TrainingSession::CheckWaits(absl::Time now) {
     stop_deadline_ = std::min(stop_deadline_, now + kShardsWait);
   }
   if (stopping_ && now > stop_deadline_) {
-    Note(cuts_.durable_directory().empty()
-             ? "no checkpoint in time; there is none"
-             : absl::StrFormat("no new checkpoint in time; the one of step %d stands",
-                               cuts_.durable_version()));
+    Note(has_checkpoint() ? absl::StrFormat("no new checkpoint in time; the one of step %d stands",
+                                            cuts_.durable_version())
+                          : "no checkpoint in time; there is none");
     SetPhase(v1::RunState::PHASE_DONE);
     return;
   }
