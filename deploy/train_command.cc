@@ -16,6 +16,7 @@
 #include "base/file_system.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "deploy/break_off.h"
 #include "deploy/launcher.h"
 #include "deploy/run_report.h"
 #include "deploy/summary_from_files.h"
@@ -328,6 +329,7 @@ int TrainMain(const TrainRoles& roles, absl::Span<const std::string> args) {
   // The checkpoint may take its time; the second signal ends the launcher, and with it its
   // children.
   signals.hard_exit_after = absl::InfiniteDuration();
+  signals.on_second = [&](int signal) { BreakOff(signal, *run, flags.command); };
   shutdown.OnAsked(AskedFor::kCheckpoint, [&flags] { ++flags.checkpoints_wanted; });
   const absl::StatusOr<std::unique_ptr<SignalWatcher>> watcher =
       SignalWatcher::Start(signals, &shutdown);

@@ -59,6 +59,27 @@ def a_second_ctrl_c_stops_at_once():
         assert run.wait() == 130, run.output
         assert time.monotonic() - started < 5
         run.assert_nothing_left(timeout=5)
+        *_, stands, command = run.output.splitlines()
+        assert stands == "checkpoint:    none yet: nothing was saved, the same begins again", run.output
+        assert command.startswith("begin again:   ") and command.endswith(f"--run={run.out}/run.textproto"), run.output
+
+
+def a_second_ctrl_c_names_the_checkpoint_that_stands():
+    with cluster.Run(SMALL, *TWO, "--num_epochs=1000", "--save_every=5") as run:
+        run.start()
+        run.wait_for_step(20)
+        for worker in (0, 1):
+            run.kill("worker", worker, signal.SIGSTOP)
+        run.process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        run.process.send_signal(signal.SIGINT)
+        assert run.wait() == 130, run.output
+        run.assert_nothing_left(timeout=5)
+        whole = [path.parent for path in (run.out / "checkpoints").glob("*/MANIFEST")]
+        newest = max(whole, key=lambda path: int(path.name.split("-")[1]))
+        *_, stands, command = run.output.splitlines()
+        assert stands == f"checkpoint:    {newest}", (newest, run.output)
+        assert command.startswith("go on:         ") and command.endswith(f"--run={run.out}/run.textproto"), run.output
 
 
 def sigterm_makes_a_checkpoint():
@@ -203,7 +224,8 @@ def two_runs_do_not_share_a_directory():
 
 if __name__ == "__main__":
     cluster.main([all_end_by_themselves, a_finished_run_says_so, the_run_file_that_is_left_can_be_run_again,
-                  a_second_ctrl_c_stops_at_once, sigterm_makes_a_checkpoint, a_killed_chief_ends_the_run_and_is_named,
+                  a_second_ctrl_c_stops_at_once, a_second_ctrl_c_names_the_checkpoint_that_stands,
+                  sigterm_makes_a_checkpoint, a_killed_chief_ends_the_run_and_is_named,
                   a_killed_chief_of_a_resumed_run_is_described_by_that_start,
                   a_chief_that_is_killed_before_a_checkpoint_leaves_the_command_that_begins_again,
                   one_crash_does_not_blame_the_batch, a_stopped_worker_is_replaced_by_the_others,
