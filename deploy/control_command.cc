@@ -128,7 +128,12 @@ absl::Status WithChief(const ControlLinks& links, const std::string& given, cons
       absl::IsUnavailable(asked) || absl::IsNotFound(asked) || absl::IsFailedPrecondition(asked);
   if (!may_be_over || !IsDirectory(given)) return asked;
   const absl::optional<Summary> summary = SummaryIfOver(given);
-  return summary.has_value() ? over(*summary) : asked;
+  if (summary.has_value()) return over(*summary);
+  if (!IsStarting(given)) return asked;
+  return absl::UnavailableError(
+      absl::StrCat(given,
+                   ": the run is being started, and its chief does not serve yet: ask again "
+                   "(if the start was killed: start it again)"));
 }
 
 // What cannot be asked of a run that is over.

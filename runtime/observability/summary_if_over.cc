@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "absl/time/time.h"
 
 #include "base/file_system.h"
+#include "runtime/process/run_lock.h"
 
 namespace shoal {
 namespace {
@@ -20,10 +22,28 @@ absl::Time WrittenAt(const std::string& path) {
   return absl::TimeFromTimespec(info.st_mtim);
 }
 
+// The infinite past: nobody does.
+absl::Time HeldSince(const std::string& directory, RunLock::Holder holder) {
+  return RunLock::HeldSince(directory, holder).value_or(absl::InfinitePast());
+}
+
+absl::Time ClusterWrittenAt(const std::string& directory) {
+  return WrittenAt(JoinPath(directory, "cluster.textproto"));
+}
+
 }  // namespace
 
+bool IsStarting(const std::string& directory) {
+  // Where there is a launcher, its lock comes first: a run in one process takes the chief's late.
+  const absl::Time begun = RunLock::HeldSince(directory, RunLock::Holder::kLauncher)
+                               .value_or(HeldSince(directory, RunLock::Holder::kChief));
+  return begun > ClusterWrittenAt(directory);
+}
+
 absl::optional<Summary> SummaryIfOver(const std::string& directory) {
-  const absl::Time begun = WrittenAt(JoinPath(directory, "cluster.textproto"));
+  const absl::Time begun =
+      std::max({HeldSince(directory, RunLock::Holder::kLauncher),
+                HeldSince(directory, RunLock::Holder::kChief), ClusterWrittenAt(directory)});
   const absl::Time ended = WrittenAt(JoinPath(directory, "summary.json"));
   if (ended == absl::InfinitePast() || ended < begun) return absl::nullopt;
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();

@@ -9,9 +9,13 @@
 
 namespace shoal {
 
-// How the run in the directory ended, if it is over: its summary.json is not older than its
-// cluster.textproto, which every start writes.
+// How the run in the directory ended, if it is over: its summary.json is not older than what every
+// start leaves there, first the words in its lock, then cluster.textproto.
 absl::optional<Summary> SummaryIfOver(const std::string& directory);
+
+// Whether a start of the run in the directory is under way, or was killed, that has not come as far
+// as to write cluster.textproto.
+bool IsStarting(const std::string& directory);
 
 }  // namespace shoal
 

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "base/file_system.h"
+#include "runtime/process/run_lock.h"
 
 namespace shoal {
 namespace {
@@ -32,6 +33,24 @@ TEST(SummaryIfOverTest, TheSummaryOfAnEarlierStartIsNotThatOfTheRun) {
   write_at("/summary.json", 3000);
   ASSERT_TRUE(SummaryIfOver(directory).has_value());
   EXPECT_EQ(SummaryIfOver(directory)->status, "finished");
+  for (const RunLock::Holder holder : {RunLock::Holder::kLauncher, RunLock::Holder::kChief}) {
+    {
+      const absl::StatusOr<RunLock> held = RunLock::Acquire(directory, holder);
+      ASSERT_TRUE(held.ok()) << held.status();
+      EXPECT_FALSE(SummaryIfOver(directory).has_value()) << "a start that goes on from there";
+      EXPECT_TRUE(IsStarting(directory));
+    }
+    EXPECT_TRUE(SummaryIfOver(directory).has_value()) << "which came to nothing";
+    EXPECT_FALSE(IsStarting(directory));
+  }
+  const absl::StatusOr<RunLock> held = RunLock::Acquire(directory, RunLock::Holder::kLauncher);
+  write_at("/cluster.textproto", 4e9);
+  EXPECT_FALSE(IsStarting(directory)) << "it serves";
+  write_at("/LOCK", 4e9 - 1);
+  write_at("/summary.json", 4e9 - 2);
+  EXPECT_FALSE(SummaryIfOver(directory).has_value());
+  write_at("/summary.json", 4e9);
+  EXPECT_TRUE(SummaryIfOver(directory).has_value()) << "it has ended, but not its launcher";
 }
 
 }  // namespace

@@ -2,16 +2,46 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
 #include "base/clock.h"
+#include "base/host_name.h"
 
 namespace shoal {
+namespace {
+
+std::string PathOf(const std::string& out, RunLock::Holder holder) {
+  return absl::StrCat(out, holder == RunLock::Holder::kLauncher ? "/LOCK" : "/CHIEF_LOCK");
+}
+
+// The lock holds without its words: where the disk is full there are none.
+void WriteHolder(int file) {
+  const std::string words = absl::StrCat("pid ", getpid(), " on ", HostName(), "\n");
+  if (ftruncate(file, 0) != 0 ||
+      pwrite(file, words.data(), words.size(), 0) != static_cast<ssize_t>(words.size())) {
+    std::perror("lock file");
+  }
+}
+
+}  // namespace
+
+RunLock::~RunLock() {
+  if (file_.is_valid() && ftruncate(file_.get(), 0) != 0) std::perror("lock file");
+}
+
+absl::optional<absl::Time> RunLock::HeldSince(const std::string& out, Holder holder) {
+  struct stat info = {};
+  if (stat(PathOf(out, holder).c_str(), &info) != 0 || info.st_size == 0) return absl::nullopt;
+  return absl::TimeFromTimespec(info.st_mtim);
+}
 
 absl::StatusOr<RunLock> RunLock::Acquire(const std::string& out, Holder holder,
                                          absl::Duration patience) {
@@ -25,7 +55,7 @@ absl::StatusOr<RunLock> RunLock::AcquireIfThere(const std::string& out, Holder h
 
 absl::StatusOr<RunLock> RunLock::Take(const std::string& out, Holder holder,
                                       absl::Duration patience, int open_flags) {
-  const std::string path = absl::StrCat(out, holder == Holder::kLauncher ? "/LOCK" : "/CHIEF_LOCK");
+  const std::string path = PathOf(out, holder);
   UniqueFd file(open(path.c_str(), open_flags | O_CLOEXEC, 0644));
   if (!file.is_valid() && errno == ENOENT && (open_flags & O_CREAT) == 0) {
     return absl::NotFoundError(absl::StrCat(path, " is not there"));
@@ -46,6 +76,7 @@ absl::StatusOr<RunLock> RunLock::Take(const std::string& out, Holder holder,
     }
     absl::SleepFor(absl::Milliseconds(20));
   }
+  WriteHolder(file.get());
   return RunLock(std::move(file));
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 
 #include "base/unique_fd.h"
 
@@ -13,7 +14,8 @@ namespace shoal {
 
 // Holds a run's directory against a second run, until it is destroyed or the process ends. There
 // are two: a launcher holds one all the time, whatever becomes of its chief; a chief, which may
-// have no launcher, holds the other.
+// have no launcher, holds the other. Its file says who holds it; one that nobody holds is empty,
+// unless its last holder was killed.
 class RunLock {
  public:
   enum class Holder { kLauncher, kChief };
@@ -22,9 +24,19 @@ class RunLock {
   // in use. PERMISSION_DENIED.
   static absl::StatusOr<RunLock> Acquire(const std::string& out, Holder holder,
                                          absl::Duration patience = absl::ZeroDuration());
-  // The same, but makes nothing. NOT_FOUND: nobody has ever held the directory, or there is none.
+  // The same, but makes no file. NOT_FOUND: nobody has ever held the directory, or there is none.
   static absl::StatusOr<RunLock> AcquireIfThere(const std::string& out, Holder holder,
                                                 absl::Duration patience = absl::ZeroDuration());
+
+  // Since when it is held, as its file says: somebody may have held it then and been killed.
+  static absl::optional<absl::Time> HeldSince(const std::string& out, Holder holder);
+
+  ~RunLock();
+  RunLock(RunLock&& other) noexcept = default;
+  RunLock& operator=(RunLock&& other) noexcept {
+    std::swap(file_, other.file_);
+    return *this;
+  }
 
  private:
   static absl::StatusOr<RunLock> Take(const std::string& out, Holder holder,

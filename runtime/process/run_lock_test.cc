@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 
 namespace shoal {
@@ -45,6 +46,20 @@ TEST_F(RunLockTest, IfThereMakesNothing) {
   const absl::StatusOr<RunLock> held = RunLock::AcquireIfThere(out_, Holder::kChief);
   ASSERT_TRUE(held.ok()) << held.status();
   EXPECT_TRUE(absl::IsAlreadyExists(RunLock::AcquireIfThere(out_, Holder::kChief).status()));
+}
+
+TEST_F(RunLockTest, ItsFileSaysSinceWhenItIsHeld) {
+  EXPECT_EQ(RunLock::HeldSince(out_ + "/none", Holder::kChief), absl::nullopt);
+  const absl::Time before = absl::Now() - absl::Seconds(1);  // Files have a coarser clock.
+  {
+    absl::StatusOr<RunLock> held = RunLock::Acquire(out_, Holder::kChief);
+    ASSERT_TRUE(held.ok()) << held.status();
+    const RunLock moved = *std::move(held);
+    EXPECT_GE(RunLock::HeldSince(out_, Holder::kChief).value_or(absl::InfinitePast()), before);
+    EXPECT_FALSE(RunLock::Acquire(out_, Holder::kChief).ok());
+    EXPECT_NE(RunLock::HeldSince(out_, Holder::kChief), absl::nullopt) << "who is refused";
+  }
+  EXPECT_EQ(RunLock::HeldSince(out_, Holder::kChief), absl::nullopt);
 }
 
 TEST_F(RunLockTest, ADirectoryThatIsNotThereIsAnError) {

@@ -98,6 +98,28 @@ def stop_ends_the_run_as_ctrl_c_does():
             assert f"the run in {run.out} is over" in shoal(command, str(run.out), code=78)
 
 
+def a_run_that_is_being_resumed_is_not_called_over():
+    with cluster.Run(SMALL, *TWO) as run:
+        run.start()
+        run.wait_for_step(5)
+        shoal("stop", str(run.out))
+        assert run.wait() == 143, run.output
+        lock = run.out / "LOCK"
+        assert lock.read_text() == "", "nobody holds it"
+        run.start()
+        while lock.read_text() == "":
+            assert run.process.poll() is None, run.logs()
+            time.sleep(0.001)
+        said = []
+        while not said or not re.search("phase +training", said[-1]):
+            assert run.process.poll() is None, run.logs()
+            done = subprocess.run([cluster.shoal_binary(), "status", str(run.out)], capture_output=True, text=True,
+                                  timeout=60, check=False)
+            said.append(done.stdout + done.stderr)
+            assert "is over" not in said[-1], said
+        assert "is being started, and its chief does not serve yet" in said[0], said
+
+
 def a_directory_whose_address_another_run_has_taken_is_refused():
     with cluster.Run(SMALL, *TWO) as run, tempfile.TemporaryDirectory() as over:
         run.start()
@@ -154,6 +176,7 @@ def a_task_without_a_chief_names_the_address():
 if __name__ == "__main__":
     cluster.main([status_names_everybody, status_says_who_holds_it_up,
                   a_checkpoint_is_durable_when_the_command_returns, stop_ends_the_run_as_ctrl_c_does,
+                  a_run_that_is_being_resumed_is_not_called_over,
                   a_directory_whose_address_another_run_has_taken_is_refused,
                   health_is_of_the_process_or_of_its_role, an_address_where_nobody_is_says_so,
                   what_is_no_task_is_named, a_task_without_a_chief_names_the_address])
