@@ -1,4 +1,4 @@
-#include "runtime/observability/summary_if_over.h"
+#include "runtime/process/summary_if_over.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
