@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <set>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -18,6 +17,7 @@
 
 #include "runtime/config/enum_name.h"
 #include "runtime/config/nearest_name.h"
+#include "runtime/config/text_place.h"
 
 namespace shoal {
 namespace {
@@ -63,21 +63,6 @@ std::string FieldBefore(absl::string_view line, int column) {
   return std::string(head.substr(begin));
 }
 
-// The enums of the fields of this name, in the type and in what it is made of.
-void FindEnums(const google::protobuf::Descriptor& type, const std::string& field_name,
-               std::set<const void*>* seen,
-               std::set<const google::protobuf::EnumDescriptor*>* found) {
-  if (!seen->insert(&type).second) return;
-  for (int i = 0; i < type.field_count(); ++i) {
-    const google::protobuf::FieldDescriptor* field = type.field(i);
-    if (field->enum_type() != nullptr && field->name() == field_name) {
-      found->insert(field->enum_type());
-    }
-    if (field->message_type() == nullptr) continue;
-    FindEnums(*field->message_type(), field_name, seen, found);
-  }
-}
-
 // The short names of the values, but for the one that stands for "not said".
 std::string KnownNames(const google::protobuf::EnumDescriptor& type) {
   std::string names;
@@ -87,34 +72,22 @@ std::string KnownNames(const google::protobuf::EnumDescriptor& type) {
   return names;
 }
 
-// The last place of the word in the text before `end`; npos if there is none.
-size_t LastWord(absl::string_view text, absl::string_view word, size_t end) {
-  const auto is_part = [&](size_t i) {
-    return i < text.size() && (absl::ascii_isalnum(text[i]) || text[i] == '_');
-  };
-  size_t at = text.substr(0, end).rfind(word);
-  while (at != absl::string_view::npos &&
-         ((at > 0 && is_part(at - 1)) || is_part(at + word.size()))) {
-    if (at == 0) return absl::string_view::npos;
-    at = text.rfind(word, at - 1);
-  }
-  return at;
-}
-
 // Keeps the first error; those after it are mostly consequences.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
   FirstError(absl::string_view text, absl::string_view source, bool has_lines,
              const google::protobuf::Descriptor& type)
-      : lines_(absl::StrSplit(text, '\n')), source_(source), has_lines_(has_lines), type_(type) {}
+      : text_(text),
+        lines_(absl::StrSplit(text, '\n')),
+        source_(source),
+        has_lines_(has_lines),
+        type_(type) {}
 
   void AddError(int line, google::protobuf::io::ColumnNumber column,
                 const std::string& message) override {
     if (!error_.empty()) return;
     error_ = source_;
-    message_ = message;
-    line_ = line;
-    column_ = column;
+    FindUnknownValue(line, column, message);
     std::string explained = ExplainUnknownField(message);
     if (line >= 0 && has_lines_) absl::StrAppend(&error_, ":", line + 1);
     absl::StrAppend(&error_, ": ");
@@ -131,9 +104,7 @@ class FirstError : public google::protobuf::io::ErrorCollector {
       return;
     }
     absl::StrAppend(&error_, absl::StripSuffix(message, "."));
-    // Messages do not tell the type: of two enums either may be meant.
-    const auto enums = EnumsMeant();
-    if (enums.size() == 1) absl::StrAppend(&error_, "; known are ", KnownNames(**enums.begin()));
+    if (enum_ != nullptr) absl::StrAppend(&error_, "; known are ", KnownNames(*enum_));
   }
 
   void AddWarning(int, google::protobuf::io::ColumnNumber, const std::string&) override {}
@@ -143,43 +114,41 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   // Writes out in full the enum value that the text has in its short form. False: that was not what
   // was wrong.
   bool ExpandEnumValue(std::string* text) const {
-    if (line_ < 0) return false;
-    const std::string value = Quoted(message_, 0);
-    const google::protobuf::EnumValueDescriptor* full = nullptr;
-    for (const auto* type : EnumsMeant()) {
-      if (full == nullptr) full = FindEnumValue(*type, value);
-    }
-    if (full == nullptr || full->name() == value) return false;
-    // The error stands at the token after the value.
-    size_t end = 0;
-    for (int i = 0; i < line_; ++i) end += lines_[static_cast<size_t>(i)].size() + 1;
-    const size_t at = LastWord(*text, value, end + static_cast<size_t>(column_));
-    if (at == absl::string_view::npos) return false;
-    text->replace(at, value.size(), full->name());
+    if (enum_ == nullptr || value_at_ == absl::string_view::npos) return false;
+    const google::protobuf::EnumValueDescriptor* full = FindEnumValue(*enum_, value_);
+    if (full == nullptr || full->name() == value_) return false;
+    if (text->compare(value_at_, value_.size(), value_) != 0) return false;
+    text->replace(value_at_, value_.size(), full->name());
     return true;
   }
 
  private:
-  // Of the field whose value is unknown, if that is what is wrong.
-  std::set<const google::protobuf::EnumDescriptor*> EnumsMeant() const {
-    std::set<const google::protobuf::EnumDescriptor*> found;
-    const size_t for_field = message_.find("for field");
-    if (absl::StartsWith(message_, "Unknown enumeration value of") &&
-        for_field != std::string::npos) {
-      std::set<const void*> seen;
-      FindEnums(type_, Quoted(message_, for_field), &seen, &found);
+  // If what is wrong is the value of an enum: which value of which enum, and where it stands.
+  void FindUnknownValue(int line, int column, const std::string& message) {
+    const size_t for_field = message.find("for field");
+    if (line < 0 || for_field == std::string::npos ||
+        !absl::StartsWith(message, "Unknown enumeration value of")) {
+      return;
     }
-    return found;
+    // The error stands at the token after the value.
+    const TextPlace place = FindTextPlace(text_, TextPosition(text_, line, column), type_);
+    if (place.type == nullptr) return;
+    const auto* field = place.type->FindFieldByName(Quoted(message, for_field));
+    if (field == nullptr || field->enum_type() == nullptr) return;
+    enum_ = field->enum_type();
+    value_ = Quoted(message, 0);
+    value_at_ = place.last_word;
   }
 
+  const absl::string_view text_;
   const std::vector<std::string> lines_;
   const std::string source_;
   const bool has_lines_;
   const google::protobuf::Descriptor& type_;
   std::string error_;
-  std::string message_;  // As the parser has it.
-  int line_ = -1;
-  int column_ = 0;
+  const google::protobuf::EnumDescriptor* enum_ = nullptr;  // See FindUnknownValue.
+  std::string value_;
+  size_t value_at_ = absl::string_view::npos;
 };
 
 // Replaces the message; in `text`, enum values are written out.
