@@ -52,6 +52,7 @@ constexpr char kHealthHelp[] =
 // What all these commands have in common.
 struct Command {
   const char* name;
+  FlagScope scope;
   const char* help;
   // Prints what there is to say. `given` is the argument as it stands.
   std::function<absl::Status(const std::string& given, const TaskFlags& flags)> run;
@@ -64,10 +65,10 @@ int RunControlCommand(const Command& command, absl::Span<const std::string> args
     }
     return ExitCodeOf(status);
   };
-  const absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeControl, args);
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(command.scope, args);
   if (!line.ok()) return end(line.status());
   if (line->help) {
-    std::printf("%s%s", command.help, FlagHelp(kScopeControl).c_str());
+    std::printf("%s%s", command.help, FlagHelp(command.scope).c_str());
     return kExitDone;
   }
   if (line->arguments.size() != 1) {
@@ -172,7 +173,7 @@ absl::StatusOr<std::string> FindChief(const std::string& address_or_directory) {
 
 int StatusMain(const ControlLinks& links, absl::Span<const std::string> args) {
   return RunControlCommand(
-      {"status", kStatusHelp,
+      {"status", kScopeStatus, kStatusHelp,
        [&](const std::string& given, const TaskFlags& flags) {
          const auto print = [&flags](const RunControl& control) -> absl::Status {
            ASSIGN_OR_RETURN(const v1::GetRunStatusResponse run, GetStatus(control));
@@ -195,7 +196,7 @@ int CheckpointMain(const ControlLinks& links, absl::Span<const std::string> args
     std::printf("%s\n", checkpoint.path.c_str());
     return absl::OkStatus();
   };
-  return RunControlCommand({"checkpoint", kCheckpointHelp,
+  return RunControlCommand({"checkpoint", kScopeSave, kCheckpointHelp,
                             [&](const std::string& given, const TaskFlags& flags) {
                               return WithChief(links, given, flags, make,
                                                NothingLeft(given, "save"));
@@ -213,7 +214,7 @@ int StopMain(const ControlLinks& links, absl::Span<const std::string> args) {
     }
     return absl::OkStatus();
   };
-  return RunControlCommand({"stop", kStopHelp,
+  return RunControlCommand({"stop", kScopeSave, kStopHelp,
                             [&](const std::string& given, const TaskFlags& flags) {
                               return WithChief(links, given, flags, stop,
                                                NothingLeft(given, "stop"));
@@ -223,7 +224,7 @@ int StopMain(const ControlLinks& links, absl::Span<const std::string> args) {
 
 int HealthMain(const ControlLinks& links, absl::Span<const std::string> args) {
   return RunControlCommand(
-      {"health", kHealthHelp,
+      {"health", kScopeHealth, kHealthHelp,
        [&](const std::string& given, const TaskFlags& flags) {
          ASSIGN_OR_RETURN(const std::string address, FindChief(given));
          const absl::Duration timeout = absl::Seconds(flags.timeout_seconds.value_or(5));

@@ -12,19 +12,28 @@ constexpr char kFinished[] = "A finished run";
 constexpr char kUnderWay[] = "A run that is under way";
 
 constexpr uint32_t kRunning = kScopeTrain | kScopeTask;
-constexpr uint32_t kComputing = kRunning | kScopePredict;
+constexpr uint32_t kReading = kScopeUse | kScopePredict;
 constexpr FlagKind kText = FlagKind::kText;
 constexpr FlagKind kBool = FlagKind::kBool;
 
+// A flag whose meaning or default differs between commands stands once for each.
 constexpr FlagSpec kTable[] = {
-    {"run", kRun, kScopeAll, kText, "", "FILE",
+    {"run", kRun, kRunning, kText, "", "FILE",
      "The run file, a text proto of shoal.v1.RunConfig, such as deploy/runs/fashion_cnn.textproto. "
      "Every other flag changes the run it describes."},
+    {"run", kRun, kReading, kText, "", "FILE",
+     "A run file to use instead of DIR/run.textproto. That of a run's directory also says --out."},
     {"set", kRun, kScopeAll, kText, "", "PATH=VALUE",
      "Any field of the run file by its path, e.g. --set optimizer.adam.beta1=0.8. Repeatable."},
-    {"out", kRun, kScopeAll, kText, "out", "DIR",
+    {"out", kRun, kScopeTrain, kText, "out", "DIR",
      "The run's directory: run.textproto, cluster.textproto, logs, checkpoints, metrics.jsonl, "
-     "summary.json. Default runs/NAME-TIME-PROCESS."},
+     "summary.json. Default: runs/NAME-TIME-PROCESS."},
+    {"out", kRun, kScopeTask, kText, "out", "DIR",
+     "The run's directory, the same for all tasks: run.textproto, cluster.textproto, checkpoints, "
+     "metrics.jsonl, summary.json. Needed here or in the run file."},
+    {"out", kRun, kReading, kText, "out", "DIR",
+     "The directory of the run: its run.textproto and checkpoints are read. Needed, unless --run "
+     "says it."},
     {"name", kRun, kRunning, kText, "name", "NAME",
      "What the run is called. Default: as the run file says, or its model."},
     {"resume", kRun, kRunning, kText, "checkpoint.resume", "auto|never|must",
@@ -35,8 +44,10 @@ constexpr FlagSpec kTable[] = {
      "Stop after N updates in all: replicas_to_aggregate batches each when synchronous, one each "
      "when not. 0: by num_epochs."},
     {"num_epochs", kTraining, kRunning, kText, "num_epochs", "N", "Stop after N epochs."},
-    {"batch_size", kTraining, kComputing, kText, "batch_size", "N",
+    {"batch_size", kTraining, kRunning, kText, "batch_size", "N",
      "Examples per clone and step, whatever replica_batch_size the run file has. Default 64."},
+    {"batch_size", kTraining, kScopePredict, kText, "batch_size", "N",
+     "Examples per device at a time. Default: the run's."},
     {"replica_batch_size", kTraining, kRunning, kText, "replica_batch_size", "N",
      "Examples per worker and step, cut over its clones as evenly as can be, instead of "
      "--batch_size: a run then means the same on any number of devices. 0: batch_size x "
@@ -67,44 +78,61 @@ constexpr FlagSpec kTable[] = {
      "fashion_cnn, lenet5, mlp, seed_mlp, softmax_regression, linear, cifar10_cnn, vgg16, "
      "speech_conv, cnn_trad_fpool3, mobilenet_v2, mobilenet_v2_dense, resnet18 or resnet50; others "
      "are written as layers in the run file."},
-    {"worker_binary", kModel, kScopeAll, kText, "deployment.worker_binary", "PROGRAM",
+    {"worker_binary", kModel, kRunning, kText, "deployment.worker_binary", "PROGRAM",
      "The workers run this program, which has a model of its own (worker/main.h); the run file's "
      "model is then of no use."},
+    {"worker_binary", kModel, kReading, kText, "deployment.worker_binary", "PROGRAM",
+     "The program with the run's own model, where that has moved. Default: the run's."},
     {"loss", kModel, kRunning, kText, "model.loss", "NAME",
      "sparse_softmax_cross_entropy, softmax_cross_entropy, sigmoid_cross_entropy, log_loss, "
      "mean_squared_error, absolute_difference, hinge, huber or cosine_distance. Default: what "
      "suits the model."},
-    {"data_dir", kModel, kScopeAll, kText, "data.directory", "DIR",
+    {"data_dir", kModel, kRunning, kText, "data.directory", "DIR",
      "Directory of the data set: IDX, CIFAR or TFRecord files, CSV tables, npy arrays, or folders "
      "of PNG and JPEG images, one per class. Default /usr/share/datasets/fashion-mnist."},
+    {"data_dir", kModel, kReading, kText, "data.directory", "DIR",
+     "Directory of the data set, where that has moved. Default: the run's."},
     {"data_format", kModel, kRunning, kText, "data.format", "NAME",
      "idx, image_folder, cifar10, cifar100, csv, npy, tfrecord, synthetic_regression or "
      "synthetic_classification. Default: what the directory holds."},
 
-    {"num_ps_tasks", kTasks, kRunning, kText, "deployment.num_ps_tasks", "N",
-     "Parameter servers. 0: everything in one process. Default of train: 2."},
-    {"num_replicas", kTasks, kRunning, kText, "deployment.num_replicas", "N",
-     "Workers, those beyond --replicas_to_aggregate included. Default of train: 2, or 1 with "
+    {"num_ps_tasks", kTasks, kScopeTrain, kText, "deployment.num_ps_tasks", "N",
+     "Parameter servers. 0: everything in one process. Default 2."},
+    {"num_ps_tasks", kTasks, kScopeTask, kText, "deployment.num_ps_tasks", "N",
+     "Parameter servers. Default of a chief: what --ps_hosts, --cluster or the launcher says. The "
+     "other tasks need not know."},
+    {"num_replicas", kTasks, kScopeTrain, kText, "deployment.num_replicas", "N",
+     "Workers, those beyond --replicas_to_aggregate included. Default 2, or 1 with "
      "--num_ps_tasks=0."},
+    {"num_replicas", kTasks, kScopeTask, kText, "deployment.num_replicas", "N",
+     "Workers, those beyond --replicas_to_aggregate included. Default of a chief: what "
+     "--worker_hosts, --cluster or the launcher says, or else 1. The other tasks need not know."},
     {"num_clones", kTasks, kRunning, kText, "deployment.num_clones", "N",
      "Copies of the model in each worker, one per device. Default 1."},
-    {"devices", kTasks, kComputing, kText, "deployment.devices", "LIST",
+    {"devices", kTasks, kRunning, kText, "deployment.devices", "LIST",
      "One device per clone, any numbers: /cpu:0,/cpu:1 or /gpu:0,/gpu:2,/gpu:3."},
+    {"devices", kTasks, kScopePredict, kText, "deployment.devices", "LIST",
+     "Devices that the examples are split over, any numbers: /cpu:0,/cpu:1 or /gpu:0,/gpu:2. "
+     "Default: the run's, or as many CPUs as it has clones."},
     {"variables", kTasks, kRunning, kText, "deployment.variables", "cpu|first_device|mirrored",
      "With --num_ps_tasks=0: where gradients are summed and variables are listed. mirrored: on "
      "every device, each gets the sums of its share. Default cpu."},
-    {"threads", kTasks, kComputing, kText, "deployment.threads", "N",
+    {"threads", kTasks, kRunning, kText, "deployment.threads", "N",
      "Compute threads per clone. Default 1. Part of what decides the bytes of a result."},
-    {"compute_dtype", kTasks, kComputing, kText, "compute_dtype", "float32|bfloat16",
+    {"threads", kTasks, kScopePredict, kText, "deployment.threads", "N",
+     "Compute threads per device. Default: the run's."},
+    {"compute_dtype", kTasks, kRunning, kText, "compute_dtype", "float32|bfloat16",
      "bfloat16: inputs of products are rounded to it and summed in float32, for GPUs; variables, "
      "gradients and all else stay float32. Default float32."},
+    {"compute_dtype", kTasks, kScopePredict, kText, "compute_dtype", "float32|bfloat16",
+     "What products are computed from. Default: the run's."},
     {"clone_on_cpu", kTasks, kRunning, kBool, "deployment.clone_on_cpu", "",
      "Put clones on CPUs even where there are GPUs."},
     {"sync_replicas", kTasks, kRunning, kBool, "sync.sync_replicas", "",
      "Synchronous training: a step is the mean over replicas_to_aggregate batches. Default; "
      "--nosync_replicas applies every batch by itself."},
     {"replicas_to_aggregate", kTasks, kRunning, kText, "sync.replicas_to_aggregate", "N",
-     "Batches per synchronous step. Default num_replicas. The result depends on it, not on the "
+     "Batches per synchronous step. Default: num_replicas. The result depends on it, not on the "
      "number of workers."},
     {"max_staleness", kTasks, kRunning, kText, "sync.max_staleness", "N",
      "Asynchronous: how many updates a batch may be late. -1: unlimited, the default."},
@@ -128,25 +156,34 @@ constexpr FlagSpec kTable[] = {
      "says why not."},
     {"log_device_placement", kTasks, kRunning, kBool, "deployment.log_device_placement", "",
      "Print the device of every node of the graph."},
-    {"allow_soft_placement", kTasks, kComputing, kBool, "deployment.allow_soft_placement", "",
+    {"allow_soft_placement", kTasks, kRunning, kBool, "deployment.allow_soft_placement", "",
      "Use a CPU where a device or a kernel is missing. Default; --noallow_soft_placement fails "
      "instead."},
+    {"allow_soft_placement", kTasks, kScopePredict, kBool, "deployment.allow_soft_placement", "",
+     "Use a CPU where a device or a kernel is missing; --noallow_soft_placement fails instead. "
+     "Default: as the run had it."},
     {"worker_job_name", kTasks, kRunning, kText, "deployment.worker_job_name", "NAME",
      "Name of the workers' job in device strings. Default worker."},
     {"ps_job_name", kTasks, kRunning, kText, "deployment.ps_job_name", "NAME",
      "Name of the parameter servers' job in device strings. Default ps."},
-    {"metrics_address", kTasks, kRunning, kText, "", "ADDRESS",
-     "Serve /metrics for Prometheus, /healthz, /readyz and /statusz there, over HTTP. Of train: "
+    {"metrics_address", kTasks, kScopeTrain, kText, "", "ADDRESS",
+     "Serve /metrics for Prometheus, /healthz, /readyz and /statusz over HTTP: the chief there, "
      "the "
-     "chief's; its other tasks take free ports on the same host. Port 0: any free one, see the "
-     "log. "
-     "Default: nowhere."},
+     "other tasks at free ports of their hosts, see DIR/monitoring. Port 0: any free one. Default: "
+     "nowhere."},
+    {"metrics_address", kTasks, kScopeTask, kText, "", "ADDRESS",
+     "Serve /metrics for Prometheus, /healthz, /readyz and /statusz there, over HTTP. Port 0: any "
+     "free one, see the log. Default: nowhere."},
     {"insecure", kTasks, kRunning, kBool, "", "",
      "Serve on addresses that other machines can reach, although connections are not encrypted."},
-    {"tls_cert", kTasks, kRunning | kScopeControl, kText, "", "FILE",
+    {"tls_cert", kTasks, kRunning, kText, "", "FILE",
      "This task's certificate, PEM, with what leads to the authority. With --tls_key and --tls_ca "
      "all connections are mutual TLS; see docs/security.md. \"{job}\" in the three stands for the "
      "task's job. Read again when they change."},
+    {"tls_cert", kTasks, kScopeControl, kText, "", "FILE",
+     "A certificate with the role operator, PEM, with what leads to the authority; needed with "
+     "--tls_key and --tls_ca where the run has certificates. \"{job}\" in the three stands for "
+     "operator. See docs/security.md."},
     {"tls_key", kTasks, kRunning | kScopeControl, kText, "", "FILE",
      "The key of --tls_cert, PEM, not encrypted."},
     {"tls_ca", kTasks, kRunning | kScopeControl, kText, "", "FILE",
@@ -203,11 +240,13 @@ constexpr FlagSpec kTable[] = {
      "Write probabilities: the softmax of a classifier's outputs, the sigmoid with the loss "
      "sigmoid_cross_entropy."},
 
-    {"json", kUnderWay, kScopeControl, kBool, "", "", "status: print one JSON object."},
-    {"timeout", kUnderWay, kScopeControl, kText, "", "SECONDS",
-     "checkpoint, stop: how long to wait for it. Default 60; health: 5."},
-    {"service", kUnderWay, kScopeControl, kText, "", "ps|chief|worker",
-     "health: ask whether this role can do its work. Default: whether the process lives."},
+    {"json", kUnderWay, kScopeStatus, kBool, "", "", "Print one JSON object."},
+    {"timeout", kUnderWay, kScopeSave, kText, "", "SECONDS",
+     "How long to wait for the checkpoint, or for the end. Default 60."},
+    {"timeout", kUnderWay, kScopeHealth, kText, "", "SECONDS",
+     "How long to wait for an answer. Default 5."},
+    {"service", kUnderWay, kScopeHealth, kText, "", "ps|chief|worker",
+     "Ask whether this role can do its work. Default: whether the process lives."},
 };
 
 }  // namespace

@@ -32,8 +32,12 @@ enum FlagScope : uint32_t {
   kScopeUse = 4,      // shoal eval, inspect: what a finished run left
   kScopePredict = 8,  // shoal predict
   kScopeAll = 15,
-  kScopeControl = 16,  // shoal status, checkpoint, stop, health: a run that is under way
-  kScopeHosts = 32,    // What shoal launch has besides
+  // A run that is under way.
+  kScopeStatus = 16,   // shoal status
+  kScopeSave = 64,     // shoal checkpoint, stop
+  kScopeHealth = 128,  // shoal health
+  kScopeControl = kScopeStatus | kScopeSave | kScopeHealth,
+  kScopeHosts = 32,                          // What shoal launch has besides
   kScopeLaunch = kScopeTrain | kScopeHosts,  // what shoal train has.
 };
 
@@ -50,7 +54,8 @@ struct FlagSpec {
   bool hidden = false;  // For launchers; left out of --help.
 };
 
-// All flags, in the order of --help.
+// All flags, in the order of --help. A flag that means something else in other scopes, or has
+// another default there, stands once for each meaning; no scope has two of a name.
 absl::Span<const FlagSpec> FlagTable();
 
 // What differs between the tasks of a run, and what is no field of it.

@@ -1,14 +1,19 @@
 #include "runtime/config/flags.h"
 
 #include <fstream>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "runtime/config/field_path.h"
+#include "runtime/config/run_config.h"
 
 namespace shoal {
 namespace {
@@ -203,6 +208,79 @@ TEST(FlagsTest, HelpShowsTheFlagsOfItsScopeWithin100Columns) {
     EXPECT_LE(end - begin, 100u) << help.substr(begin, end - begin);
     begin = end + 1;
   }
+}
+
+// What --help says of a flag, in one line.
+std::string HelpOf(FlagScope scope, const std::string& flag) {
+  const std::string help = absl::StrCat("\n", FlagHelp(scope), "\n  --");
+  size_t begin = help.find(absl::StrCat("\n  --", flag, "="));
+  if (begin == std::string::npos) begin = help.find(absl::StrCat("\n  --[no]", flag, " "));
+  if (begin == std::string::npos) return "";
+  std::string text = help.substr(begin, help.find("\n  --", begin + 1) - begin);
+  absl::RemoveExtraAsciiWhitespace(&text);
+  return text;
+}
+
+constexpr FlagScope kEveryScope[] = {kScopeTrain,  kScopeTask, kScopeUse,    kScopePredict,
+                                     kScopeStatus, kScopeSave, kScopeHealth, kScopeLaunch};
+
+TEST(FlagsTest, NoCommandHasTwoFlagsOfAName) {
+  for (const FlagScope scope : kEveryScope) {
+    std::set<std::string> seen;
+    for (const FlagSpec& spec : FlagTable()) {
+      if ((spec.scopes & scope) == 0) continue;
+      EXPECT_TRUE(seen.insert(spec.name).second) << spec.name << " of scope " << scope;
+    }
+  }
+}
+
+TEST(FlagsTest, ADefaultThatTheHelpNamesChangesNothing) {
+  const std::pair<FlagScope, TaskCounts> commands[] = {{kScopeTrain, kTrainTaskCounts},
+                                                       {kScopeTask, TaskCounts()}};
+  for (const auto& [scope, counts] : commands) {
+    v1::RunConfig plain;
+    ResolveDefaults(counts, &plain);
+    // Given, the directory's format is found by looking into it; the file has 0 for the slice size.
+    const std::set<std::string> elsewhere = {"data_dir", "slice_bytes"};
+    int named = 0;
+    for (const FlagSpec& spec : FlagTable()) {
+      const absl::string_view help = spec.help;
+      const size_t at = help.find("Default ");
+      if ((spec.scopes & scope) == 0 || spec.field[0] == '\0') continue;
+      if (elsewhere.count(spec.name) > 0) continue;
+      if (at == absl::string_view::npos || absl::StartsWith(help.substr(at), "Default of"))
+        continue;
+      absl::string_view value = help.substr(at + 8);
+      value = value.substr(0, value.find(' '));
+      while (absl::ascii_ispunct(value.back())) value.remove_suffix(1);
+      v1::RunConfig given = Parsed(scope, {absl::StrCat("--", spec.name, "=", value)}).run;
+      ResolveDefaults(counts, &given);
+      EXPECT_EQ(PrintRunConfig(given), PrintRunConfig(plain)) << spec.name << " = " << value;
+      ++named;
+    }
+    EXPECT_GT(named, 15) << scope;
+  }
+}
+
+TEST(FlagsTest, HelpSaysWhatHoldsForItsCommand) {
+  EXPECT_THAT(HelpOf(kScopeTrain, "num_ps_tasks"), HasSubstr("Default 2."));
+  EXPECT_THAT(HelpOf(kScopeTask, "num_ps_tasks"), HasSubstr("Default of a chief: what --ps_hosts"));
+  EXPECT_THAT(HelpOf(kScopeTrain, "out"), HasSubstr("Default: runs/"));
+  for (const FlagScope scope : {kScopeTask, kScopeUse, kScopePredict}) {
+    EXPECT_THAT(HelpOf(scope, "out"), HasSubstr("Needed")) << scope;
+  }
+  for (const char* flag : {"batch_size", "data_dir", "devices", "threads", "compute_dtype"}) {
+    EXPECT_THAT(HelpOf(kScopePredict, flag), HasSubstr("Default: the run's")) << flag;
+  }
+  EXPECT_THAT(HelpOf(kScopeSave, "timeout"), HasSubstr("Default 60."));
+  EXPECT_THAT(HelpOf(kScopeHealth, "timeout"), HasSubstr("Default 5."));
+}
+
+TEST(FlagsTest, CommandsOfARunUnderWayTakeOnlyTheirOwnFlags) {
+  EXPECT_TRUE(Parsed(kScopeStatus, {"--json"}).task.json);
+  EXPECT_THAT(Error({"--json"}, kScopeSave), HasSubstr("--json: has no meaning for this command"));
+  EXPECT_THAT(Error({"--timeout=5"}, kScopeStatus), HasSubstr("has no meaning for this command"));
+  EXPECT_THAT(Error({"--service=ps"}, kScopeSave), HasSubstr("has no meaning for this command"));
 }
 
 }  // namespace
