@@ -18,8 +18,8 @@ namespace shoal {
 struct TextPlace {
   // Of the message whose fields stand there. Null: the text names a message that there is not.
   const google::protobuf::Descriptor* type = nullptr;
-  // Where the last letters, digits and _ before it begin, those in quotes and comments left out; npos
-  // if there are none.
+  // Where the last letters, digits and _ before it begin, those in quotes and comments left out;
+  // npos if there are none.
   size_t last_word = absl::string_view::npos;
 };
 
