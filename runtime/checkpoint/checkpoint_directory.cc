@@ -154,7 +154,9 @@ absl::Status CheckpointDirectory::RemoveManifest(const CheckpointName& name) {
   const absl::Status removed = file_system_.Remove(JoinPath(path, kManifestFile));
   if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
   // Also where there is none: it may have been removed and the name not synced.
-  return file_system_.SyncDirectory(path);
+  const absl::Status synced = file_system_.SyncDirectory(path);
+  // Somebody made room by hand.
+  return absl::IsNotFound(synced) ? file_system_.SyncDirectory(root_) : synced;
 }
 
 // The manifest goes first, durably: what is left by a crash is no checkpoint.

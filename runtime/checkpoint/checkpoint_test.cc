@@ -370,6 +370,17 @@ TEST(CheckpointDirectoryTest, NothingIsPublishedWhileAVoidOneStands) {
   }
 }
 
+TEST(CheckpointDirectoryTest, AVoidOneThatSomebodyElseRemovedStopsNothing) {
+  FaultyFileSystem disk;
+  for (uint64_t step : {1, 2}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
+  const auto checkpoints = Directory(disk);
+  disk.FailFrom(disk.num_changes(), absl::UnavailableError("no disk"));
+  EXPECT_FALSE(checkpoints->DiscardAbove(1).ok());
+  disk.StopFailing();
+  ASSERT_OK(RemoveTree(disk, checkpoints->PathOf(TestName(Step(2)).ToString())));
+  EXPECT_OK(checkpoints->Prune(1));
+}
+
 TEST(CheckpointDirectoryTest, DamagedOnesDoNotCountAsKept) {
   FaultyFileSystem disk;
   for (uint64_t step : {1, 2, 3}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
