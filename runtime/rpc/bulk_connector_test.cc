@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/log.h"
+#include "base/system_random.h"
 #include "runtime/transport/bulk_test_service.h"
 #include "runtime/transport/shared_memory_bulk_server.h"
 
@@ -23,7 +24,7 @@ namespace {
 class BulkConnectorTest : public ::testing::Test {
  protected:
   // No port of TCP: another process cannot have it.
-  const std::string address_ = absl::StrCat("127.0.0.1:", getpid() + 200000);
+  const std::string address_ = absl::StrCat("127.0.0.1:", SystemRandomHex());
   BulkTestService service_;
   const std::unique_ptr<SharedMemoryBulkServer> server_ =
       std::move(SharedMemoryBulkServer::Start(address_, &service_).value());
@@ -57,7 +58,7 @@ TEST_F(BulkConnectorTest, WithCredentialsSharedMemoryIsNotTaken) {
 
 TEST_F(BulkConnectorTest, ItIsSaidThatSharedMemoryIsNotHad) {
   EXPECT_EQ(LogOfConnecting(address_), "");
-  const std::string nobody = absl::StrCat("127.0.0.1:", getpid() + 300000);
+  const std::string nobody = absl::StrCat("127.0.0.1:", SystemRandomHex());
   EXPECT_THAT(LogOfConnecting(nobody), testing::HasSubstr(nobody + ", gRPC instead: "));
 }
 

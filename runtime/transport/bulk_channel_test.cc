@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/system_random.h"
 #include "runtime/transport/bulk_test_service.h"
 #include "runtime/transport/grpc_bulk_channel.h"
 #include "runtime/transport/grpc_bulk_server.h"
@@ -86,8 +87,8 @@ class GrpcLink : public Link {
 class SharedMemoryLink : public Link {
  public:
   SharedMemoryLink() {
-    static std::atomic<int> next{0};
-    address = absl::StrCat("test-", getpid(), ":", next.fetch_add(1));
+    // Sandboxes share these names, and number their processes alike.
+    address = absl::StrCat("test:", SystemRandomHex());
     server = std::move(SharedMemoryBulkServer::Start(address, &service).value());
     channel_ = std::move(ConnectSharedMemory(address, 8 << 20).value());
   }
@@ -340,7 +341,7 @@ TEST(SharedMemoryTest, NobodyListensIsUnavailable) {
 TEST(SharedMemoryTest, ServersWithOnePortAtTwoAddressesAreTwo) {
   BulkTestService first_service;
   BulkTestService second_service;
-  const std::string port = absl::StrCat(":", getpid() + 100000);
+  const std::string port = absl::StrCat(":", SystemRandomHex());
   auto first = std::move(SharedMemoryBulkServer::Start("127.0.0.1" + port, &first_service).value());
   EXPECT_FALSE(ConnectSharedMemory("127.0.0.2" + port, 1 << 20).ok());
   auto second =

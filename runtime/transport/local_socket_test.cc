@@ -8,12 +8,15 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "base/system_random.h"
+
 namespace shoal {
 namespace {
 
 class LocalSocketTest : public ::testing::Test {
  protected:
-  const std::string name_ = absl::StrCat("shoal-test-", getpid());
+  // Sandboxes share these names, and number their processes alike.
+  const std::string name_ = absl::StrCat("shoal-test-", SystemRandomHex());
   const UniqueFd listener_ = std::move(ListenLocal(name_).value());
 };
 
