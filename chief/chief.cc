@@ -263,8 +263,20 @@ absl::Status Chief::Wait() {
 }
 
 bool Chief::all_told() const {
-  const v1::DeploymentOptions& deployment = options_.session.run.deployment();
   MutexLock lock(&mutex_);
+  return AllTold();
+}
+
+bool Chief::CloseRegistration(bool if_all_told) {
+  MutexLock lock(&mutex_);
+  if (if_all_told && !AllTold()) return false;
+  registration_closed_ = true;
+  changed_.NotifyAll();
+  return true;
+}
+
+bool Chief::AllTold() const {
+  const v1::DeploymentOptions& deployment = options_.session.run.deployment();
   return told_.size() >= (deployment.has_num_replicas() ? deployment.num_replicas() : 1) &&
          session_.all_finished();
 }

@@ -74,6 +74,9 @@ class Chief : public ChiefClient {
   // Every worker of the run and every ps that lives has heard that it is over, be it that it came
   // only then.
   bool all_told() const;
+  // Registers nobody any more: who would never hear of the end is answered UNAVAILABLE and finds
+  // it in the run's directory. `if_all_told`: false, and nothing changes, unless all_told.
+  bool CloseRegistration(bool if_all_told);
 
   // What the run came to, after Wait.
   struct Outcome {
@@ -120,6 +123,7 @@ class Chief : public ChiefClient {
                                                             const v1::RegisterTaskRequest& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Over() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AllTold() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drive();
   void DispatchCommands() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RecordAll(std::vector<SessionRecord> records);
@@ -138,7 +142,8 @@ class Chief : public ChiefClient {
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   bool drained_ ABSL_GUARDED_BY(mutex_) =
       false;  // the end was reached and everything is written down
-  int publishing_ ABSL_GUARDED_BY(mutex_) = 0;       // given to the publisher and not done
+  int publishing_ ABSL_GUARDED_BY(mutex_) = 0;  // given to the publisher and not done
+  bool registration_closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::set<uint32_t> told_ ABSL_GUARDED_BY(mutex_);  // workers that heard of the end
   CondVar poke_;
   std::vector<std::unique_ptr<PsLine>> lines_;

@@ -28,6 +28,9 @@ static_assert(kLongestRegistration < kControlTimeout && kLongestPark < kControlT
 absl::StatusOr<v1::RegisterTaskResponse> Chief::RegisterWhenFree(
     const std::function<bool()>& is_gone, const v1::RegisterTaskRequest& request) {
   const TaskId task = TaskOf(request.identity().member());
+  const absl::Status closed =
+      absl::UnavailableError("the run is over and its chief ends; its directory says how it ended");
+  if (registration_closed_) return closed;
   const absl::Time start = options_.clock->Now();
   const absl::Time until =
       start + std::min(kLongestRegistration, options_.session.lease + 2 * options_.tick);
@@ -38,6 +41,7 @@ absl::StatusOr<v1::RegisterTaskResponse> Chief::RegisterWhenFree(
   while (absl::IsAlreadyExists(answer.status())) {
     const absl::Time now = options_.clock->Now();
     if (is_gone()) return absl::CancelledError("the caller waits no more");
+    if (registration_closed_) return closed;
     if (session_.LastHeard(task) != heard) return session_.Register(now, request);
     if (closing_ || now >= until) break;
     options_.clock->WaitUntil(std::min(until, now + options_.tick), &mutex_, &changed_);
@@ -64,6 +68,8 @@ absl::Status Chief::RegisterFor(const std::function<bool()>& is_gone,
     return answer.status();
   }
   *response = *std::move(answer);
+  const v1::Member& member = request.identity().member();
+  if (member.job() == v1::JOB_WORKER) told_.erase(member.index());  // This life has not heard.
   LOG(INFO) << TaskOf(request.identity().member()).ToString() << " registered, pid "
             << request.process_id() << " on " << request.host()
             << (request.address().empty() ? "" : ", serves at ") << request.address();

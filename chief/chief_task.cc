@@ -295,14 +295,15 @@ ClusterSpec ClusterServedAt(const TaskOptions& options, const std::string& liste
   return cluster;
 }
 
-void AwaitLatecomers(const TaskOptions& options, const Chief& chief) {
+void AwaitLatecomers(const TaskOptions& options, Chief* chief) {
   const absl::Time end = options.clock->Now() + kLatecomers;
   bool said = false;
-  while (!chief.all_told() && options.clock->Now() < end) {
+  while (!chief->CloseRegistration(/*if_all_told=*/true) && options.clock->Now() < end) {
     if (!said) LOG(INFO) << "the run is over; tasks that come late may hear so for a while";
     said = true;
-    if (options.shutdown->WaitFor(absl::Milliseconds(100))) return;
+    if (options.shutdown->WaitFor(absl::Milliseconds(100))) break;
   }
+  chief->CloseRegistration(/*if_all_told=*/false);
 }
 
 }  // namespace
@@ -338,7 +339,7 @@ absl::Status RunChief(const TaskOptions& options) {
   StopOnRequest(options.shutdown, task);
   const absl::Status status = task->WaitAndConclude();
   // A launcher ends such workers itself.
-  if (status.ok() && options.report_fd < 0) AwaitLatecomers(options, *task->chief());
+  if (status.ok() && options.report_fd < 0) AwaitLatecomers(options, task->chief());
   // A launcher asks every 200 ms, `shoal stop` every 100: they have to see how it ended.
   if (options.report_fd >= 0 || absl::IsCancelled(status)) absl::SleepFor(kLastLook);
   const absl::Status stopped = server->Stop(absl::Seconds(2));

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "gmock/gmock.h"
@@ -271,6 +272,48 @@ TEST_F(ChiefTest, APsThatComesAfterTheEndHearsOfIt) {
     Notification().WaitFor(absl::Milliseconds(5));
   }
   EXPECT_TRUE(chief_->all_told());
+}
+
+TEST_F(ChiefTest, AWorkerThatComesBackAfterItWasToldIsToldAgain) {
+  Start(absl::Milliseconds(300));
+  recorder_.may_publish.Notify();
+  TrainUntilPublishing();
+  EXPECT_TRUE(chief_->Wait().ok());
+  v1::HeartbeatRequest request;
+  *request.mutable_identity() = worker_;
+  request.set_leaving(true);
+  v1::HeartbeatResponse response;
+  ASSERT_TRUE(chief_->Heartbeat(request, &response).ok());
+  EXPECT_TRUE(chief_->all_told());
+  ASSERT_TRUE(Register(v1::JOB_WORKER, "again").ok());
+  EXPECT_FALSE(chief_->all_told());
+}
+
+// Or it would wait for the chief's next word when nobody is left to say it.
+TEST_F(ChiefTest, NobodyIsRegisteredByAChiefThatEnds) {
+  Start(absl::Minutes(10));
+  recorder_.may_publish.Notify();
+  TrainUntilPublishing();
+  EXPECT_TRUE(chief_->Wait().ok());
+  EXPECT_FALSE(chief_->CloseRegistration(/*if_all_told=*/true));
+  v1::HeartbeatRequest request;
+  *request.mutable_identity() = worker_;
+  v1::HeartbeatResponse response;
+  ASSERT_TRUE(chief_->Heartbeat(request, &response).ok());
+  // One that waits for a place that is taken, and one that comes later.
+  Notification waits;
+  absl::Status waiting;
+  std::thread other([&] {
+    waiting = Register(v1::JOB_PS, "waiting", [&] {
+      waits.Notify();
+      return false;
+    });
+  });
+  waits.Wait();
+  EXPECT_TRUE(chief_->CloseRegistration(/*if_all_told=*/true));
+  other.join();
+  EXPECT_TRUE(absl::IsUnavailable(waiting)) << waiting;
+  EXPECT_TRUE(absl::IsUnavailable(Register(v1::JOB_WORKER, "late")));
 }
 
 TEST_F(ChiefTest, ANewerChiefInTheDirectoryEndsThisOne) {
