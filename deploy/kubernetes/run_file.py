@@ -1,67 +1,48 @@
-"""The fields of a run file, as proto/v1 says: what render checks of --run and --set without Shoal's program.
+"""What render checks of --run and --set without Shoal's program, by proto/v1.
 
-Names of fields, that messages have braces and other fields values, and that braces and quotes are closed. Not the
-values: those the tasks judge when they start, and end with 64 and one line.
+Names of fields, values by the types of their fields, and that braces and quotes are closed. Not which values go
+together and with the data: that the tasks judge when they start, and end with 64 and one line.
 """
-import difflib
-import pathlib
 import re
 
-PROTO = pathlib.Path(__file__).resolve().parents[2] / "proto" / "v1"
-FILES = ("run_config", "data_config", "model_config", "optimizer_config")
+from run_schema import RunFileError, find_field, is_token, is_value, wanted
 
-COMMENT = re.compile(r"//[^\n]*")
-BLOCK = re.compile(r"(message|enum|oneof)\s+(\w+)\s*\{|\}|(?:(?:optional|repeated)\s+)?([A-Za-z]\w*)\s+(\w+)\s*=\s*\d+")
 TOKEN = re.compile(r"""\s+|\#[^\n]*|(?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|(?P<mark>[{}<>:;,\[\]])|"""
                    r"""(?P<word>-?\s*[+.\w][-+.\w]*)""")
 
 
-class RunFileError(Exception):
-    """What is wrong with a run file or a path; one line."""
-
-
-def read_schema():
-    """Message -> {field: its type}; None where the sources are not beside this file."""
-    messages = {}
-    for name in FILES:
-        try:
-            text = (PROTO / f"{name}.proto").read_text(encoding="utf-8")
-        except OSError:
-            return None
-        scopes = []  # of ("message", name), ...
-        for found in BLOCK.finditer(COMMENT.sub("", text)):
-            if found[1]:
-                scopes.append((found[1], found[2]))
-                if found[1] == "message":
-                    messages[found[2]] = {}
-            elif found[0] == "}":
-                scopes.pop()
-            elif scopes[-1][0] != "enum":
-                message = next(name for kind, name in reversed(scopes) if kind == "message")
-                messages[message][found[4]] = found[3]
-    return messages
-
-
-def type_of(schema, message, field, where):
-    """The message's name, or None for a field of another type."""
-    if field not in schema[message]:
-        near = difflib.get_close_matches(field, schema[message], 1)
-        raise RunFileError(f"{where}{message} has no field \"{field}\"" + (f"; did you mean {near[0]}?" if near else ""))
-    kind = schema[message][field]
-    return kind if kind in schema else None
-
-
-def check_path(schema, path):
+def check_setting(schema, path, value):
     """Of --set=PATH=VALUE: names joined by dots, elements of lists by their index."""
     message, steps = "RunConfig", path.split(".")
     for index, step in enumerate(steps):
         found = re.fullmatch(r"(\w+)(\[[0-9]+\])?", step)
         if not found:
             raise RunFileError(f"\"{step}\" is no name of a field")
-        inner = type_of(schema, message, found[1], "")
-        if inner is None and index + 1 < len(steps):
+        field, last = find_field(schema, message, found[1]), index + 1 == len(steps)
+        if last and not found[2]:
+            check_value(schema, field, value)
+        elif field.message is None:
             raise RunFileError(f"\"{found[1]}\" has no fields of its own")
-        message = inner
+        elif bool(found[2]) != field.repeated:
+            raise RunFileError(f"{field.name} is a list; choose one as {field.name}[0]" if field.repeated else
+                               f"{field.name} is not a list")
+        elif last:
+            raise RunFileError("ends in an element; name one of its fields")
+        message = field.message
+
+
+def check_value(schema, field, value):
+    if field.message:
+        if field.repeated:
+            raise RunFileError(f"is a list of messages; choose one as {field.name}[0]")
+        RunFile(schema, value).check(field.message)
+        return
+    items = [value]
+    if field.repeated:
+        items = [item.strip() for item in value.split(",")] if value else []
+    for item in items:
+        if not is_value(field, item):
+            raise RunFileError(f"{wanted(field)} is wanted, not \"{item}\"")
 
 
 def tokens_of(text):
@@ -94,10 +75,11 @@ class RunFile:
         self.at = min(self.at + 1, len(self.tokens) - 1)
         return token
 
-    def check(self):
-        self.fields("RunConfig", "")
+    def check(self, message="RunConfig"):
+        self.fields(message, "")
 
     def fields(self, message, end):
+        given = {}  # name of a field, or of the oneof that it is in -> the field given
         while True:
             line, token = self.next()
             if token == end:
@@ -107,31 +89,49 @@ class RunFile:
             if not re.fullmatch(r"[A-Za-z_]\w*", token):
                 what = "the file ends within a message" if not token else f"\"{token}\" is not expected"
                 raise RunFileError(f"line {line}: {what}")
-            inner = type_of(self.schema, message, token, f"line {line}: ")
+            field = find_field(self.schema, message, token, f"line {line}: ")
+            self.check_once(line, field, given)
             colon = self.peek() == ":"
             if colon:
                 self.next()
-            self.values(line, token, inner, colon)
+            self.values(line, field, colon)
 
-    def values(self, line, field, inner, colon):
-        if self.peek() != "[":
-            self.value(line, field, inner, colon)
+    @staticmethod
+    def check_once(line, field, given):
+        if field.repeated:
             return
-        self.next()
-        while self.peek() != "]":
-            self.value(line, field, inner, colon)
-            if self.peek() == ",":
-                self.next()
-        self.next()
+        key = field.oneof or field.name
+        if key in given:
+            what = "is given twice; give it once" if given[key] is field else (
+                f"contradicts {given[key].name}; drop one of them")
+            raise RunFileError(f"line {line}: {field.name}: {what}")
+        given[key] = field
 
-    def value(self, line, field, inner, colon):
+    def values(self, line, field, colon):
+        if self.peek() != "[":
+            self.value(line, field, colon)
+            return
+        if not field.repeated:
+            raise RunFileError(f"line {line}: {field.name}: is not a list")
+        self.next()
+        token = "," if self.peek() != "]" else self.next()[1]
+        while token == ",":
+            self.value(line, field, colon)
+            line, token = self.next()
+        if token != "]":
+            raise RunFileError(f"line {line}: {field.name}: wanted is \",\" or \"]\"" + (f", not {token}" if token else ""))
+
+    def value(self, line, field, colon):
         token = self.next()[1]
-        if inner is None:
+        if field.message is None:
             if not colon or not token or token in "{}<>:;,[]":
-                raise RunFileError(f"line {line}: {field}: wanted is \": VALUE\"")
+                raise RunFileError(f"line {line}: {field.name}: wanted is \": VALUE\"")
             while token[0] in "\"'" and self.peek()[:1] in ("\"", "'"):  # texts in pieces
                 self.next()
+            if not is_token(field, token):
+                kind = "a text in quotes" if field.type == "string" else wanted(field)
+                raise RunFileError(f"line {line}: {field.name}: {kind} is wanted, not {token}")
         elif token in ("{", "<"):
-            self.fields(inner, "}" if token == "{" else ">")
+            self.fields(field.message, "}" if token == "{" else ">")
         else:
-            raise RunFileError(f"line {line}: {field}: is a message; wanted is \"{{ ... }}\"")
+            raise RunFileError(f"line {line}: {field.name}: is a message; wanted is \"{{ ... }}\"")

@@ -134,6 +134,11 @@ absl::Status SetScalar(const Assignment& assignment, const FieldDescriptor& fiel
       Store<uint64_t>(field, message, value, &Reflection::SetUInt64, &Reflection::AddUInt64);
       return absl::OkStatus();
     }
+    case FieldDescriptor::CPPTYPE_INT32: {
+      ASSIGN_OR_RETURN(const int32_t value, ParseInteger<int32_t>(assignment, text));
+      Store<int32_t>(field, message, value, &Reflection::SetInt32, &Reflection::AddInt32);
+      return absl::OkStatus();
+    }
     case FieldDescriptor::CPPTYPE_INT64: {
       ASSIGN_OR_RETURN(const int64_t value, ParseInteger<int64_t>(assignment, text));
       Store<int64_t>(field, message, value, &Reflection::SetInt64, &Reflection::AddInt64);

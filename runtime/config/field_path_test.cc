@@ -1,5 +1,8 @@
 #include "runtime/config/field_path.h"
 
+#include <cstdint>
+#include <limits>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -76,6 +79,17 @@ TEST(FieldPathTest, TheTextOfAMessageIsMerged) {
   EXPECT_EQ(run.model().loss(), "");
   ASSERT_EQ(run.model().layer_size(), 2);
   EXPECT_EQ(run.model().layer(1).dense().activation(), v1::ACTIVATION_KIND_RELU);
+}
+
+TEST(FieldPathTest, WholeNumbersOfEverySizeAreSet) {
+  v1::RunConfig run;
+  run.mutable_model()->add_layer();
+  ASSERT_TRUE(Set("model.layer[0].concat.axis", "-2", &run).ok());
+  EXPECT_EQ(run.model().layer(0).concat().axis(), -2);
+  EXPECT_THAT(Set("model.layer[0].concat.axis", "2147483648", &run).message(),
+              HasSubstr("a whole number of at most 32 bits is wanted"));
+  ASSERT_TRUE(Set("sync.max_staleness", "-9223372036854775808", &run).ok());
+  EXPECT_EQ(run.sync().max_staleness(), std::numeric_limits<int64_t>::min());
 }
 
 TEST(FieldPathTest, ErrorsInTheTextOfAMessageNameItsField) {

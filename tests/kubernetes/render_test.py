@@ -189,6 +189,25 @@ def bad_flags_are_one_line_and_a_code():
             (64, "--set=optimizer.adm.beta1: OptimizerConfig has no field \"adm\"; did you mean adam?",
              (*good, "--set=optimizer.adm.beta1=0.8")),
             (64, "--set=seed.x: \"seed\" has no fields", (*good, "--set=seed.x=1")),
+            (64, "--set=batch_size: a whole number >= 0 of at most 32 bits is wanted, not \"abc\"",
+             (*good, "--set=batch_size=abc")),
+            (64, "--set=max_steps: a whole number >= 0 of at most 64 bits is wanted, not \"-1\"",
+             (*good, "--set=max_steps=-1")),
+            (64, "--set=batch_size: a whole number >= 0 of at most 32 bits is wanted, not \"4294967296\"",
+             (*good, "--set=batch_size=4294967296")),
+            (64, "--set=optimizer.learning_rate: a number is wanted, not \"fast\"",
+             (*good, "--set=optimizer.learning_rate=fast")),
+            (64, "--set=sync.sync_replicas: true or false is wanted, not \"maybe\"",
+             (*good, "--set=sync.sync_replicas=maybe")),
+            (64, "--set=data.format: one of idx, synthetic_regression, ", (*good, "--set=data.format=zip")),
+            (64, "--set=optimizer.schedule.boundary: a whole number >= 0 of at most 64 bits is wanted, not \"x\"",
+             (*good, "--set=optimizer.schedule.boundary=1,x")),
+            (64, "--set=optimizer.schedule: line 1: kind: one of constant, step, ",
+             (*good, "--set=optimizer.schedule=kind: RELU")),
+            (64, "--set=model.layer: is a list of messages; choose one as layer[0]", (*good, "--set=model.layer=x")),
+            (64, "--set=model.layer.name: layer is a list; choose one as layer[0]", (*good, "--set=model.layer.name=x")),
+            (64, "--set=data[0].format: data is not a list", (*good, "--set=data[0].format=idx")),
+            (64, "--set=model.layer[0]: ends in an element", (*good, "--set=model.layer[0]=x")),
             (78, "--write: /proc/x: no such file", (*good, "--write=/proc/x")),
             (78, f"--write: {RUN}: file exists", (*good, f"--write={RUN}")),
             (78, "--run: /: is a directory", ("--run=/", f"--image={IMAGE}")),
@@ -205,7 +224,14 @@ def a_run_file_that_cannot_be_is_refused():
                              ("# model\nmodel { name: \"mlp\"", "line 2: the file ends within a message"),
                              ("name: \"mlp", "line 1: a text is not closed"), ("model: \"mlp\"", "model: is a message"),
                              ("name { }", "name: wanted is \": VALUE\""), ("seed: 1 }", "\"}\" is not expected"),
-                             ("model { layer { dense { unit: 3 } } }", "DenseLayer has no field \"unit\"")):
+                             ("model { layer { dense { unit: 3 } } }", "DenseLayer has no field \"unit\""),
+                             ("batch_size: abc", "line 1: batch_size: a whole number >= 0 of at most 32 bits is wanted"),
+                             ("batch_size: -3", "not -3"), ("batch_size: 1.5", "not 1.5"), ("seed: \"1\"", "not \"1\""),
+                             ("name: mine", "name: a text in quotes is wanted, not mine"),
+                             ("sync { sync_replicas: yes }", "true or false is wanted, not yes"),
+                             ("optimizer {\n schedule { kind: RELU } }", "line 2: kind: one of constant, step, "),
+                             ("optimizer { sgd {} adam {} }", "adam: contradicts sgd; drop one of them"),
+                             ("seed: 1\nseed: 2", "line 2: seed: is given twice"), ("seed: [1]", "seed: is not a list")):
             run.seek(0)
             run.truncate()
             run.write(text)
@@ -219,12 +245,17 @@ def run_files_of_all_kinds_are_taken():
     runs = sorted((FOLDER.parent / "runs").glob("*.textproto"))
     assert len(runs) > 3, runs
     everything = ("name: 'a' \"b\"; model < layer: [{ name: \"d\" dense { units: 3 } }, { flatten {} }] >\n"
-                  "data { image { mean: [0.1, 0.2] stddev: 1 } }, optimizer: { learning_rate: - 1.5e-3 sgd {} } # end")
+                  "data { image { mean: [0.1, 0.2] stddev: 1 } }, optimizer: { learning_rate: - 1.5e-3 sgd {} "
+                  "schedule { kind: step boundary: [010, 0x20] value: [1, 2f] value: inf } }\n"
+                  "sync { sync_replicas: t max_staleness: -1 } seed: 0xffffffffffffffff # end")
     with tempfile.NamedTemporaryFile("w", suffix=".textproto") as made:
         made.write(everything)
         made.flush()
         for run in [*runs, made.name]:
-            done = call(f"--run={run}", f"--image={IMAGE}", "--set=model.layer[1].dense.units=4")
+            done = call(f"--run={run}", f"--image={IMAGE}", "--set=model.layer[1].dense.units=4",
+                        "--set=data.format=IDX", "--set=sync.sync_replicas=No", "--set=optimizer.schedule.value=1, .5",
+                        "--set=optimizer.schedule=kind: cosine", "--set=optimizer.schedule.boundary=",
+                        "--set=name=", "--set=sync.max_staleness=-1", "--set=cluster=slice_bytes: 64")
             assert done.returncode == 0 and done.stderr == "", f"{run}: {done.stderr}"
 
 
