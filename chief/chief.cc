@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "runtime/rpc/refused_connection.h"
 #include "runtime/rpc/retry.h"
 
 namespace shoal {
@@ -232,7 +233,8 @@ void Chief::Deliver(const PsCommand& command, ParameterClient* client) {
   const bool answered =
       status.ok() || (is_load && !IsOutcomeUnknown(status) && !absl::IsAborted(status));
   if (!answered) {
-    LOG(WARNING) << "ps/" << command.ps << " did not answer: " << status;
+    LOG(WARNING) << "ps/" << command.ps << " did not answer: "
+                 << DescribeFailure(status, command.address, options_.secure);
     session_.OnUndelivered(now, command);
   } else if (is_load) {
     session_.OnLoadAnswer(

@@ -56,6 +56,7 @@ class Chief : public ChiefClient {
     // A client for the ps that serves at `address`.
     std::function<std::unique_ptr<ParameterClient>(uint32_t ps, const std::string& address)>
         connect;
+    bool secure = false;  // Those clients have certificates; for messages.
     absl::Duration tick = absl::Milliseconds(50);
   };
 

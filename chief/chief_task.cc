@@ -107,6 +107,7 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   chief.clock = options.clock;
   chief.recorder = task->recorder_.get();
   chief.connect = std::move(connect);
+  chief.secure = options.credentials != nullptr;
   task->chief_ = std::make_unique<Chief>(std::move(chief));
   return task;
 }

@@ -68,6 +68,7 @@ absl::Status RunWorker(const TaskOptions& options, const ModelFactory& model) {
     store.incarnation = identity.incarnation();
     store.groups = std::move(groups);
     store.connect = [&bulk](const std::string& address) { return bulk.Connect(address); };
+    store.secure = options.credentials != nullptr;
     return std::make_unique<RemoteVariableStore>(table, std::move(store), options.clock);
   };
   return RunWorkerTask(options, links, model);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 
 namespace shoal {
 
@@ -33,12 +34,21 @@ RefusedConnection FindRefusal(const absl::Status& status, bool secure) {
   if (absl::StrContains(text, "failed to connect") &&
       (absl::StrContains(text, "Socket closed") || absl::StrContains(text, "Connection reset"))) {
     return {secure ? "it closes the connection: it may not trust this side's --tls_cert (another "
-                     "authority, expired), its log says so then"
+                     "authority, expired), its log says so then; give both sides certificates of "
+                     "one authority"
                    : "it closes the connection: if the run uses TLS, give --tls_ca, --tls_cert and "
                      "--tls_key",
             false};
   }
   return {};
+}
+
+std::string DescribeFailure(const absl::Status& status, const std::string& address, bool secure) {
+  const RefusedConnection refused = FindRefusal(status, secure);
+  const std::string what = refused.why.empty()
+                               ? status.ToString()
+                               : absl::StrCat(refused.why, " (", ReasonOf(status), ")");
+  return address.empty() ? what : absl::StrCat(address, ": ", what);
 }
 
 std::string ReasonOf(const absl::Status& status) {

@@ -9,7 +9,9 @@
 namespace shoal {
 
 // Why no connection comes about although somebody listens there. gRPC has no codes for it: this
-// reads the message of an UNAVAILABLE (gRPC 1.51, OpenSSL 3).
+// reads the message of an UNAVAILABLE (gRPC 1.51, OpenSSL 3). A server of that version that does
+// not trust its client's certificate closes the connection without an alert of TLS: the client
+// cannot know why.
 struct RefusedConnection {
   std::string why;  // With the remedy; empty: nothing of the kind, the peer may be absent.
   // What listens there is known to be no peer of ours as things stand. Else it may also be a proxy
@@ -19,6 +21,10 @@ struct RefusedConnection {
 
 // `secure`: this side has certificates.
 RefusedConnection FindRefusal(const absl::Status& status, bool secure);
+
+// What a warning says of a call to `address` that has failed: the refusal with its remedy, else the
+// error as it is.
+std::string DescribeFailure(const absl::Status& status, const std::string& address, bool secure);
 
 // What a call's error says of the peer, in a few words: "connection refused". Else its message.
 std::string ReasonOf(const absl::Status& status);

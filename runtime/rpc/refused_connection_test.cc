@@ -78,5 +78,16 @@ TEST(RefusedConnectionTest, AClosedConnectionMayAlsoBeAProxys) {
   EXPECT_THAT(FindRefusal(closed, false).why, HasSubstr("if the run uses TLS, give --tls_ca"));
 }
 
+TEST(RefusedConnectionTest, AWarningNamesTheAddressAndTheRemedy) {
+  EXPECT_EQ(DescribeFailure(Failed("UNAVAILABLE: ipv4:127.0.0.1:1: Socket closed"), "a:1", true),
+            "a:1: it closes the connection: it may not trust this side's --tls_cert (another "
+            "authority, expired), its log says so then; give both sides certificates of one "
+            "authority (the connection was closed)");
+  EXPECT_EQ(DescribeFailure(absl::UnavailableError("Socket closed"), "a:1", true),
+            "a:1: UNAVAILABLE: Socket closed");
+  EXPECT_EQ(DescribeFailure(absl::UnavailableError("does not serve"), "", false),
+            "UNAVAILABLE: does not serve");
+}
+
 }  // namespace
 }  // namespace shoal

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "proto/v1/identity.pb.h"
 #include "runtime/rpc/exchange_attempts.h"
+#include "runtime/rpc/refused_connection.h"
 #include "runtime/rpc/retry.h"
 
 namespace shoal {
@@ -173,15 +174,25 @@ void RemoteVariableStore::EndOrWait(Flight* flight, const absl::Status& status) 
     const absl::Time now = clock_->Now();
     if (now >= flight->complain) {
       flight->complain = now + kComplainEvery;
-      LOG(WARNING) << "ps/" << flight->ps << " has not taken an exchange for "
-                   << absl::FormatDuration(absl::Trunc(now - flight->started, absl::Seconds(1)))
-                   << ": " << status;
+      Complain(*flight, now - flight->started, status);
     }
     WaitAndSend(flight, false);
   } else {
     LOG(WARNING) << "exchange with ps/" << flight->ps << " fails: " << status;
     End(flight, status);
   }
+}
+
+void RemoteVariableStore::Complain(const Flight& flight, absl::Duration age,
+                                   const absl::Status& status) {
+  std::string address;
+  {
+    MutexLock lock(&mutex_);
+    if (flight.ps < view_.ps_addresses.size()) address = view_.ps_addresses[flight.ps];
+  }
+  LOG(WARNING) << "ps/" << flight.ps << " has not taken an exchange for "
+               << absl::FormatDuration(absl::Trunc(age, absl::Seconds(1))) << ": "
+               << DescribeFailure(status, address, options_.secure);
 }
 
 void RemoteVariableStore::WaitAndSend(Flight* flight, bool busy) {

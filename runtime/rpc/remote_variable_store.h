@@ -35,6 +35,7 @@ class RemoteVariableStore : public VariableStore {
     // Makes the channel to a ps; called again when the ps has moved or was restarted, inside
     // SetView; exchanges go on meanwhile. Channels are destroyed before the store is.
     std::function<std::unique_ptr<BulkChannel>(const std::string& address)> connect;
+    bool secure = false;  // Channels have certificates; for messages.
   };
 
   // `table` is copied; `clock` must outlive the store.
@@ -56,6 +57,7 @@ class RemoteVariableStore : public VariableStore {
   void Send(Flight* flight);
   void OnReply(Flight* flight, const absl::Status& status, absl::string_view header,
                PayloadReader* payload);
+  void Complain(const Flight& flight, absl::Duration age, const absl::Status& status);
   // What a reply, or its absence, means: end with a status, or wait and send again.
   void EndOrWait(Flight* flight, const absl::Status& status);
   void WaitAndSend(Flight* flight, bool busy);

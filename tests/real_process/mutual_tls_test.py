@@ -88,6 +88,27 @@ def who_does_not_belong_is_refused_and_the_run_goes_on():
         assert codes == {"chief": 0, "ps": 0, "worker": 0}, f"{codes}\n{run.logs()}"
 
 
+def a_worker_that_only_the_ps_does_not_trust_says_where_and_what_may_be():
+    with tempfile.TemporaryDirectory(prefix="shoal_test_") as scratch, ByHand() as run:
+        scratch = pathlib.Path(scratch)
+        good = make(scratch / "good")
+        other = make(scratch / "other")
+        both = scratch / "both"
+        both.mkdir()
+        (both / "ca.crt").write_text((good / "ca.crt").read_text() + (other / "ca.crt").read_text())
+        address = run.start_chief("--listen_address=127.0.0.1:0", *flags_of(good, authority=both))
+        ps = f"127.0.0.1:{cluster.free_port()}"
+        run.start("ps", f"--chief_host={address}", "--task_index=0", f"--listen_address={ps}", *flags_of(good))
+        run.start("worker", f"--chief_host={address}", "--task_index=0", *flags_of(other, authority=both))
+        deadline = time.monotonic() + 60
+        while "ps/0 has not taken an exchange" not in run.log("worker"):
+            assert time.monotonic() < deadline, run.logs()
+            time.sleep(0.1)
+        said = run.log("worker")
+        assert f"{ps}: it closes the connection: it may not trust this side's --tls_cert" in said, said
+        assert "certificate verify failed" in run.log("ps"), run.logs()
+
+
 def other_machines_need_no_insecure_with_tls_and_new_files_are_taken():
     with tempfile.TemporaryDirectory(prefix="shoal_test_") as scratch:
         scratch = pathlib.Path(scratch)
@@ -137,4 +158,5 @@ if __name__ == "__main__":
     cluster.main([a_run_over_tls_gives_the_bytes_of_a_plaintext_run,
                   worker_0_that_hosts_the_chief_has_its_certificate_by_the_same_flags,
                   sigterm_to_a_ps_or_worker_makes_a_checkpoint_as_without_tls, who_does_not_belong_is_refused_and_the_run_goes_on,
+                  a_worker_that_only_the_ps_does_not_trust_says_where_and_what_may_be,
                   other_machines_need_no_insecure_with_tls_and_new_files_are_taken])
