@@ -51,9 +51,11 @@ def read_yaml(path):
 class Kustomization:
     """The documents of one kustomization, before the hashes of generated names are written in."""
 
-    def __init__(self, content, folder, texts=None):
+    def __init__(self, content, folder, texts=None, resources=None):
         """`content`: what stands in a kustomization.yaml; paths in it are relative to `folder`. `texts`: the data of
-        ConfigMaps that replace those of the resources."""
+        ConfigMaps that replace those of the resources. `resources`: documents by the names of files that need not be
+        there."""
+        self.at_hand = resources or {}
         self.documents = []
         self.generated = {}  # name -> the ConfigMap's document
         self.namespace = None
@@ -71,7 +73,10 @@ class Kustomization:
             raise KustomizeError(f"{folder}: {sorted(unknown)[0]}: is not supported by render")
         first = 0 if content["kind"] == "Component" else len(self.documents)
         for name in content.get("resources", []):
-            self.add_resource(folder / name)
+            if name in self.at_hand:
+                self.documents.append(self.at_hand[name])
+            else:
+                self.add_resource(folder / name)
         for entry in content.get("configMapGenerator", []):
             self.generate(entry, folder)
         for name in content.get("components", []):

@@ -175,6 +175,11 @@ def bad_flags_are_one_line_and_a_code():
             (64, "--overlay: is gpus", (*good, "--overlay=gpus")),
             (64, "--format: is helm", (*good, "--format=helm")),
             (64, "--gpus: is given without", (*good, "--gpus=2")),
+            (64, "--alerts: is given without --overlay=monitoring", (*good, "--alerts")),
+            (64, "--alerts=yes: is no flag", (*good, "--overlay=monitoring", "--alerts=yes")),
+            (64, "--monitoring_label: is given without --overlay=monitoring", (*good, "--monitoring_label=a=b")),
+            (64, "--monitoring_label: is a b=c; write KEY=VALUE",
+             (*good, "--overlay=monitoring", "--monitoring_label=a b=c")),
             (64, "--image: is shoal; say which", (f"--run={RUN}", "--image=shoal")),
             (64, "--image: is shoal:latest", (f"--run={RUN}", "--image=shoal:latest")),
             (64, "--image: is Sho al:1", (f"--run={RUN}", "--image=Sho al:1")),
@@ -291,6 +296,34 @@ def the_examples_are_what_render_prints():
         assert printed == done.stdout, f"{example} is old: deploy/kubernetes/update_examples"
 
 
+def promtool(folder, *command):
+    done = subprocess.run(["promtool", *command], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def the_alerts_are_those_of_the_one_file():
+    monitoring = FOLDER.parent / "monitoring"
+    for flags in ([], ["--format=jobset"], ["--namespace=team"]):
+        documents = render("--overlay=monitoring", "--alerts", "--monitoring_label=release=main",
+                           "--monitoring_label=example.com/team=a", *flags)
+        rule = find(documents, "PrometheusRule", "shoal")
+        assert rule["apiVersion"] == "monitoring.coreos.com/v1", rule
+        assert rule["metadata"].get("namespace") == ("team" if "--namespace=team" in flags else None), rule
+        for kind in ("PrometheusRule", "PodMonitor"):
+            labels = find(documents, kind, "shoal")["metadata"]["labels"]
+            assert labels["release"] == "main" and labels["example.com/team"] == "a", labels
+        assert rule["spec"] == yaml.safe_load((monitoring / "alerts.yaml").read_text()), rule["spec"]
+    assert not any(d["kind"] == "PrometheusRule" for d in render("--overlay=monitoring"))
+    if shutil.which("promtool") is None:
+        print("           (no promtool here: the rendered rules are not tried)")
+        return
+    with tempfile.TemporaryDirectory() as tried:
+        (pathlib.Path(tried) / "alerts.yaml").write_text(yaml.safe_dump(rule["spec"]))
+        shutil.copy(monitoring / "alerts_test.yaml", tried)
+        promtool(tried, "check", "rules", "alerts.yaml")
+        promtool(tried, "test", "rules", "alerts_test.yaml")
+
+
 def keyed(documents):
     return {(d["kind"], d["metadata"]["name"]): d for d in documents}
 
@@ -303,9 +336,11 @@ def kubectl_renders_the_same():
     with tempfile.TemporaryDirectory() as copied:
         folder = pathlib.Path(copied) / "kubernetes"
         shutil.copytree(FOLDER, folder, symlinks=False)
+        shutil.copytree(FOLDER.parent / "monitoring", folder.parent / "monitoring", symlinks=False)
         own = pathlib.Path(copied) / "own"
         for flags in ([], ["--overlay=local"], ["--overlay=gpu,monitoring,tls", "--gpus=2", "--namespace=team",
-                      "--num_ps_tasks=3", "--num_replicas=4", "--data_claim=images", "--set=name=a<b&c"], ["--noevaluator", "--overlay=tls"]):
+                      "--num_ps_tasks=3", "--num_replicas=4", "--data_claim=images", "--set=name=a<b&c"], ["--noevaluator", "--overlay=tls"],
+                      ["--overlay=monitoring", "--alerts", "--monitoring_label=example.com/a=b", "--namespace=team"]):
             subprocess.run([str(folder / "render"), f"--run={RUN}", f"--image={IMAGE}", f"--write={own}", *flags],
                            check=True)
             assert keyed(render(*flags)) == keyed(kubectl(own)), flags
@@ -328,7 +363,7 @@ def main():
              permanent_exit_codes_fail_the_job_and_others_do_not, flags_reach_their_fields, the_evaluator_can_be_left_out,
              bad_flags_are_one_line_and_a_code, a_run_file_that_cannot_be_is_refused, run_files_of_all_kinds_are_taken,
              output_that_cannot_be_written_is_one_line, a_reader_that_has_read_enough_is_no_error, a_digest_is_an_image_too,
-             the_examples_are_what_render_prints, kubectl_renders_the_same]
+             the_alerts_are_those_of_the_one_file, the_examples_are_what_render_prints, kubectl_renders_the_same]
     failed = 0
     for test in tests:
         start = time.monotonic()

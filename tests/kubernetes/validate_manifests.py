@@ -8,6 +8,7 @@ import copy
 import functools
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -47,8 +48,26 @@ def errors_of(document):
     if kind == "TFJob":
         return tfjob_errors(document)
     if kind in LISTED:
-        return [f"{kind}: {path}: unknown field" for path in sorted(paths(document) - LISTED[kind])]
+        return (rule_errors(document) if kind == "PrometheusRule" else []) + [f"{kind}: {path}: unknown field" for path in sorted(paths(document) - LISTED[kind])]
     return core_errors(document, kind)
+
+
+def rule_errors(document):
+    """What the operator's own schema says of rules; of their expressions promtool."""
+    errors = []
+    for group in document["spec"].get("groups", []):
+        for rule in group.get("rules", []):
+            name = f"PrometheusRule: {rule.get('alert') or rule.get('record')}"
+            if ("alert" in rule) == ("record" in rule):
+                errors.append(f"{name}: has not one of alert and record")
+            if not isinstance(rule.get("expr"), (str, int)):
+                errors.append(f"{name}: expr: is missing")
+            if not re.fullmatch(r"([0-9]+(ms|[smhdwy]))+|0", rule.get("for", "0")):
+                errors.append(f"{name}: for: is no duration")
+            for key in ("labels", "annotations"):
+                if not all(isinstance(value, str) for value in rule.get(key, {}).values()):
+                    errors.append(f"{name}: {key}: a value is no string")
+    return errors
 
 
 def core_errors(document, where):
@@ -148,7 +167,8 @@ def check(name, documents):
     return 1 if errors else 0
 
 
-RENDERINGS = ((), ("--overlay=local",), ("--overlay=gpu", "--gpus=2"), ("--overlay=monitoring",), ("--overlay=tls",),
+RENDERINGS = ((), ("--overlay=local",), ("--overlay=gpu", "--gpus=2"), ("--overlay=monitoring",),
+              ("--overlay=monitoring", "--alerts", "--monitoring_label=release=prometheus"), ("--overlay=tls",),
               ("--overlay=local,gpu,monitoring,tls", "--namespace=team", "--data_claim=images", "--storage_class=nfs",
                "--worker_program=/usr/bin/my_model", "--num_ps_tasks=3"),
               ("--format=jobset",), ("--format=tfjob",), ("--format=trainer",),
@@ -162,6 +182,9 @@ MISSPELT = (
     ((), "NetworkPolicy", ("spec",), "podSelector", "podSelectors"),
     ((), "PodDisruptionBudget", ("spec",), "maxUnavailable", "maxUnavailabel"),
     (("--overlay=monitoring",), "PodMonitor", ("spec",), "podMetricsEndpoints", "podMetricEndpoints"),
+    (("--overlay=monitoring", "--alerts"), "PrometheusRule", ("spec", "groups", 0), "rules", "rule"),
+    (("--overlay=monitoring", "--alerts"), "PrometheusRule", ("spec", "groups", 0, "rules", 0), "expr", "expression"),
+    (("--overlay=monitoring", "--alerts"), "PrometheusRule", ("spec", "groups", 0, "rules", 0), "alert", "alerts"),
     (("--format=jobset",), "JobSet", ("spec",), "failurePolicy", "failurPolicy"),
     (("--format=jobset",), "JobSet", ("spec", "network"), "publishNotReadyAddresses", "publishNotReady"),
     (("--format=jobset",), "JobSet", ("spec", "replicatedJobs", 0, "template", "spec"), "completionMode", "completionMod"),
