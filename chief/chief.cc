@@ -153,7 +153,11 @@ void Chief::RecordAll(std::vector<SessionRecord> records) {
     } else if (const auto* starts = std::get_if<TrainingStarts>(&record)) {
       options_.recorder->Record(*starts);
     } else if (const auto* note = std::get_if<SessionNote>(&record)) {
-      LOG(INFO) << note->text;
+      if (note->is_warning) {
+        LOG(WARNING) << note->text;
+      } else {
+        LOG(INFO) << note->text;
+      }
     } else {
       OnPublisher([this, write = std::get<ManifestToWrite>(record)] { return PublishNow(write); });
     }

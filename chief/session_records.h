@@ -35,6 +35,7 @@ struct TrainingStarts {  // All ps have loaded.
 };
 struct SessionNote {  // For the log.
   std::string text;
+  bool is_warning = false;
 };
 using SessionRecord =
     std::variant<StepLine, RolledBack, ManifestToWrite, TrainingStarts, SessionNote>;

@@ -63,6 +63,14 @@ absl::Status CheckCounts(TaskId task, const v1::RegisterTaskRequest& request,
   return check("num_replicas", request.num_replicas(), run.has_num_replicas(), run.num_replicas());
 }
 
+absl::Status CheckSharedRun(TaskId task, const v1::RunConfig& theirs, const v1::RunConfig& ours) {
+  const std::optional<RunDifference> difference = FirstDifference(ours, theirs);
+  if (!difference.has_value()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      difference->field, ": ", difference->second, " at ", task.ToString(), ", but ",
+      difference->first, " at the chief; give all tasks the same --run", " and the same flags"));
+}
+
 }  // namespace
 
 TrainingSession::TrainingSession(Options options)
@@ -128,18 +136,13 @@ absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(
   RETURN_IF_ERROR(CheckCounts(task, request, options_.run.deployment()));
   RETURN_IF_ERROR(CheckIndex(task, options_.num_ps_tasks, options_.run.deployment()));
   if (options_.shared_run.has_value()) {
-    const std::optional<RunDifference> difference =
-        FirstDifference(*options_.shared_run, request.run());
-    if (difference.has_value()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(difference->field, ": ", difference->second, " at ", task.ToString(),
-                       ", but ", difference->first, " at the chief; give all tasks the same --run",
-                       " and the same flags"));
-    }
+    RETURN_IF_ERROR(CheckSharedRun(task, request.run(), *options_.shared_run));
   }
   if (state_.phase() == v1::RunState::PHASE_FAILED)
     return absl::FailedPreconditionError(state_.message());
   if (task.job == Job::kWorker) RETURN_IF_ERROR(AdmitWorker(request));
+  const Member* const before = membership_.Find(task);
+  const uint64_t last_incarnation = before == nullptr ? 0 : before->incarnation;
   ASSIGN_OR_RETURN(
       uint64_t incarnation,
       membership_.Register(now, Membership::Application{task, request.nonce(), request.address(),
@@ -150,6 +153,7 @@ absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(
     if (async_ != nullptr) async_->OnWorkerLost(task.index, incarnation - 1);
     UpdateView();
   }
+  if (incarnation != last_incarnation) WarnOfAnotherDirectory(task, request.run_directory());
   StartIfComplete();
   UpdateWaitingFor();
   v1::RegisterTaskResponse response;
@@ -157,6 +161,16 @@ absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(
   response.set_term(options_.term);
   response.set_incarnation(incarnation);
   return response;
+}
+
+void TrainingSession::WarnOfAnotherDirectory(TaskId task, const std::string& directory) {
+  const std::string& ours = options_.run.out();
+  if (directory.empty() || ours.empty() || directory == ours) return;
+  records_.push_back(
+      SessionNote{absl::StrFormat("--out: %s at %s, but %s at the chief; give all tasks the same, "
+                                  "unless these are two names of one directory",
+                                  directory, task.ToString(), ours),
+                  /*is_warning=*/true});
 }
 
 absl::Status TrainingSession::AdmitWorker(const v1::RegisterTaskRequest& request) {

@@ -183,6 +183,8 @@ class TrainingSession {
   void UpdatePsAddresses();
   void UpdateDecisions();
   void UpdateWaitingFor();
+  // Says so once for each life of a task.
+  void WarnOfAnotherDirectory(TaskId task, const std::string& directory);
   void StartIfComplete();
   void StartTrainingIfLoaded();
   void Rollback(absl::Time now, const std::string& reason);

@@ -2,6 +2,7 @@
 // training_session_reports_test.cc, checkpoints and stops are in
 // training_session_checkpoints_test.cc. What SYNC computes is tested by tests/simulation, ASYNC by
 // async_session_test.cc.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -184,6 +185,35 @@ TEST_F(TrainingSessionTest, ATaskOfAnotherRunFileIsRefusedByTheFieldThatDiffers)
   EXPECT_EQ(session_->Register(now_, request).status(),
             absl::FailedPreconditionError("batch_size: 20 at worker/0, but 10 at the chief; give "
                                           "all tasks the same --run and the same flags"));
+}
+
+TEST_F(TrainingSessionTest, ATaskWithAnotherDirectoryIsSaidOnceForEachOfItsLives) {
+  TrainingSession::Options options = DefaultOptions();
+  options.run.set_out("/runs/one");
+  session_ = std::make_unique<TrainingSession>(options);
+  const auto register_in = [this](const std::string& directory, const std::string& nonce) {
+    notes_.clear();
+    v1::RegisterTaskRequest request = RequestOf(v1::JOB_WORKER, 0, nonce);
+    request.set_run_directory(directory);
+    EXPECT_TRUE(session_->Register(now_, request).ok());
+    Act();
+    return std::count_if(notes_.begin(), notes_.end(), [](const std::string& note) {
+      return note ==
+             "--out: /runs/two at worker/0, but /runs/one at the chief; give all tasks the same, "
+             "unless these are two names of one directory";
+    });
+  };
+  EXPECT_EQ(register_in("/runs/two", "first"), 1);
+  EXPECT_EQ(register_in("/runs/two", "first"), 0) << "the same process asks again";
+  now_ += absl::Minutes(1);
+  session_->Tick(now_);  // its lease has ended
+  EXPECT_EQ(register_in("/runs/two", "second"), 1);
+  now_ += absl::Minutes(1);
+  session_->Tick(now_);
+  EXPECT_EQ(register_in("/runs/one", "third"), 0);
+  now_ += absl::Minutes(1);
+  session_->Tick(now_);
+  EXPECT_EQ(register_in("", "fourth"), 0) << "nobody told it";
 }
 
 // Goes on after the first epoch of eight batches, of which one was skipped, as one of the next.

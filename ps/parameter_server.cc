@@ -197,6 +197,7 @@ ChiefSession::Options ParameterServer::Core::SessionOptions() const {
   options.host = HostName();
   options.process_id = static_cast<uint32_t>(getpid());
   options.shared_run = options_.shared_run;
+  options.run_directory = options_.run_directory;
   options.num_ps_tasks = options_.num_ps_tasks;
   options.num_replicas = options_.num_replicas;
   options.nonce = options_.nonce;

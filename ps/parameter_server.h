@@ -36,6 +36,7 @@ class ParameterServer {
     const Clock* clock = nullptr;
     FileSystem* file_system = nullptr;
     std::shared_ptr<const v1::RunConfig> shared_run;  // SharedByAllTasks; null: none is told.
+    std::string run_directory;  // As the task was told, else empty; for the chief's log.
     uint32_t num_ps_tasks = 0;  // As far as it was told, else 0; the chief refuses other numbers.
     uint32_t num_replicas = 0;
     std::string nonce;  // Random per process.

@@ -36,6 +36,7 @@ ParameterServer::Options ServerOptions(const TaskOptions& options, ChiefClient* 
   server.clock = options.clock;
   server.file_system = options.file_system;
   server.shared_run = std::make_shared<v1::RunConfig>(SharedByAllTasks(options.run));
+  server.run_directory = options.run.out();
   server.num_ps_tasks = options.told_num_ps_tasks;
   server.num_replicas = options.told_num_replicas;
   server.nonce = RandomNonce();

@@ -185,6 +185,7 @@ ChiefSession::Options SessionOptions(const TaskOptions& options) {
   session.host = HostName();
   session.process_id = static_cast<uint32_t>(getpid());
   session.shared_run = std::make_shared<v1::RunConfig>(SharedByAllTasks(options.run));
+  session.run_directory = options.run.out();
   session.num_ps_tasks = options.told_num_ps_tasks;
   session.num_replicas = options.told_num_replicas;
   session.nonce = SystemRandomHex();

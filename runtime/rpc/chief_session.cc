@@ -130,6 +130,7 @@ absl::Status ChiefSession::RegisterOnce(const v1::ModelDeclaration* model) {
   request.set_address(options_.address);
   if (model != nullptr) *request.mutable_model() = *model;
   if (options_.shared_run != nullptr) *request.mutable_run() = *options_.shared_run;
+  request.set_run_directory(options_.run_directory);
   request.set_protocol(kProtocolVersion);
   request.set_num_ps_tasks(options_.num_ps_tasks);
   request.set_num_replicas(options_.num_replicas);

@@ -51,6 +51,7 @@ class ChiefSession {
     std::string host;
     uint32_t process_id = 0;
     std::shared_ptr<const v1::RunConfig> shared_run;  // SharedByAllTasks; null: none is told.
+    std::string run_directory;                        // As the task was told, else empty.
     uint32_t num_ps_tasks = 0;                        // As far as the task was told, else 0.
     uint32_t num_replicas = 0;
     std::string nonce;          // Random per process.

@@ -230,6 +230,19 @@ def a_worker_of_another_run_is_refused():
         assert "worker/1: this run has num_replicas=1; use a --task_index below it" in run.log("worker"), run.logs()
 
 
+def a_task_with_another_directory_is_said_in_the_chiefs_log():
+    with ByHand() as run:
+        address = run.start_chief("--listen_address=127.0.0.1:0")
+        other = f"{run.out}_of_mine"
+        run.start("ps", f"--chief_host={address}", "--task_index=0", "--listen_address=127.0.0.1:0")
+        run.flags = [flag.replace(str(run.out), other) for flag in run.flags]
+        run.start("worker", f"--chief_host={address}", "--task_index=0")
+        codes = {job: run.end(job) for job in run.tasks}
+        assert codes == {"chief": 0, "ps": 0, "worker": 0}, f"{codes}\n{run.logs()}"
+        said = [line for line in run.log("chief").splitlines() if "--out: " in line]
+        assert len(said) == 1 and f"--out: {other} at worker/0, but {run.out} at the chief" in said[0], run.logs()
+
+
 def a_run_by_hand_can_be_asked_by_its_directory():
     with ByHand() as run:
         address = run.start_chief("--listen_address=0.0.0.0:0", "--insecure", "--num_epochs=1000")
@@ -247,6 +260,7 @@ if __name__ == "__main__":
                   a_task_that_comes_after_the_end_hears_of_it,
                   a_task_that_comes_after_the_chief_has_gone_ends_unless_there_is_more_to_do,
                   a_task_whose_run_ends_while_it_waits_ends_with_it,
+                  a_task_with_another_directory_is_said_in_the_chiefs_log,
                   a_run_by_hand_can_be_asked_by_its_directory, all_addresses_without_plaintext_are_refused,
                   a_chief_whose_tasks_stay_away_ends_and_names_them, a_task_whose_chief_stays_away_ends,
                   training_without_workers_ends])
