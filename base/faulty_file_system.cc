@@ -238,7 +238,9 @@ absl::Status FaultyFileSystem::MakeDirectory(const std::string& path) {
       child = std::make_shared<Node>();
       child->is_directory = true;
     }
-    if (!child->is_directory) return absl::AlreadyExistsError(name + " is a file, in " + path);
+    if (!child->is_directory) {
+      return absl::AlreadyExistsError(absl::StrCat(name, " is a file, in ", path));
+    }
     directory = child.get();
   }
   return absl::OkStatus();

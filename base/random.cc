@@ -44,6 +44,7 @@ double Log(double x) {
 Pair SinCos(double turn) {
   constexpr double kHalfPi = 1.57079632679489661923;
   const double quarters = turn * 4.0;
+  // At a half either neighbour will do. NOLINTNEXTLINE(bugprone-incorrect-roundings)
   const int quadrant = static_cast<int>(quarters + 0.5);
   const double x = (quarters - quadrant) * kHalfPi;
   const double x2 = x * x;

@@ -126,7 +126,7 @@ void Chief::Drive() {
         }
       }
     }
-    RecordAll(std::move(records));
+    RecordAll(records);
   }
 }
 
@@ -137,7 +137,7 @@ void Chief::DispatchCommands() {
   }
 }
 
-void Chief::RecordAll(std::vector<SessionRecord> records) {
+void Chief::RecordAll(const std::vector<SessionRecord>& records) {
   for (const SessionRecord& record : records) {
     if (const auto* line = std::get_if<StepLine>(&record)) {
       options_.recorder->Record(*line);

@@ -127,7 +127,7 @@ class Chief : public ChiefClient {
   bool AllTold() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drive();
   void DispatchCommands() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RecordAll(std::vector<SessionRecord> records);
+  void RecordAll(const std::vector<SessionRecord>& records);
   // Runs `work` after what was given before, without the lock, on the publisher's thread.
   void OnPublisher(std::function<absl::Status()> work);
   absl::Status PublishNow(const ManifestToWrite& write);

@@ -25,7 +25,7 @@ v1::LoadSlicesRequest PsLoadRequest(uint64_t lineage, bool synchronous) {
   request.mutable_run()->mutable_sync()->set_sync_replicas(synchronous);
   request.mutable_run()->set_max_steps(1000);
   request.mutable_run()->mutable_checkpoint()->set_save_every(100000);
-  const auto add = [&](const std::string& name, std::vector<int64_t> shape) {
+  const auto add = [&](const std::string& name, const std::vector<int64_t>& shape) {
     v1::VariableSpec* variable = request.add_variables();
     variable->set_name(name);
     for (const int64_t dimension : shape) variable->add_shape(dimension);

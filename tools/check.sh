@@ -3,7 +3,8 @@
 #   tools/check.sh                    all of these
 #   tools/check.sh allocator linked   do the programs just built link tcmalloc? (or: absent)
 #   tools/check.sh headers            does every header compile alone? (minutes, after a build)
-#   tools/check.sh tidy [FILE...]     clang-tidy over what differs from main, or over the files
+#   tools/check.sh tidy [FILE...]     clang-tidy over what differs from main, or over the files; after a
+#                                     build, which generates headers
 # Prints one line per failed check and exits with their number.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -106,12 +107,27 @@ check_headers() {
     fail "the headers above do not compile alone"
 }
 
+# With the flags that its BUILD file has for the source.
+# shellcheck disable=SC2317  # called through xargs
+tidy_one() {
+  local file=$1 flags=(-std=c++17 -I. -Ibazel-bin)
+  case $file in
+    *_avx2.cc) flags+=(-mavx2 -mfma) ;;
+    *_avx512.cc) flags+=(-mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl) ;;
+    ml/optim/update_loops.cc) flags+=(-DSHOAL_UPDATE_LOOPS=BaselineUpdateLoops) ;;
+    ml/kernels/cuda/* | tests/toolchain/*) flags+=(-isystem /usr/local/cuda/include) ;;
+  esac
+  clang-tidy --quiet "$file" -- "${flags[@]}" 2> >(grep -v '^[0-9]* warnings\{0,1\} generated' >&2)
+}
+export -f tidy_one
+
 check_tidy() {
   local files=("$@")
   ((${#files[@]})) || mapfile -t files < <(git diff --name-only --diff-filter=d main -- '*.cc')
   ((${#files[@]})) || return 0
+  # shellcheck disable=SC2016  # the inner shell has the file
   printf '%s\n' "${files[@]}" |
-    xargs -P "$(nproc)" -I{} clang-tidy --quiet {} -- -std=c++17 -I. -Ibazel-bin || fail "clang-tidy"
+    xargs -P "$(nproc)" -I{} bash -c 'tidy_one "$1"' _ {} || fail "clang-tidy"
 }
 
 case "${1:-}" in

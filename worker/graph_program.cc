@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <functional>
 #include <utility>
 
@@ -134,7 +135,7 @@ void GraphProgram::TellResults(const ResultIndices& indices, const float* values
   }
   if (indices.regularization >= 0) result->regularization = values[indices.regularization];
   if (indices.correct >= 0) {
-    result->correct = static_cast<uint64_t>(values[indices.correct] + 0.5f);
+    result->correct = static_cast<uint64_t>(std::llround(values[indices.correct]));
   }
   result->examples = static_cast<uint64_t>(num_examples);
 }

@@ -187,7 +187,7 @@ TEST(ParallelModelTest, TheSummaryIsThatOfTheInnerModel) {
 
 TEST(ParallelModelTest, WhatDoesNotFitIsNamed) {
   const auto model = Make(TwoInputs(), NotNeighbours());
-  const auto message = [&](std::vector<Tensor> inputs) {
+  const auto message = [&](const std::vector<Tensor>& inputs) {
     return std::string(model->Predict(inputs).status().message());
   };
   EXPECT_THAT(message({Inputs(4)[0]}), HasSubstr("there are 1, the model takes 2"));

@@ -73,7 +73,7 @@ absl::Status ParseShape(absl::string_view shape, NpyArray* array) {
 absl::Status Parse(absl::string_view wanted, NpyArray* array) {
   const absl::string_view file = array->file;
   if (!absl::StartsWith(file, "\x93NUMPY") || file.size() < 10) return Damaged("is no npy file");
-  const int version = file[6];
+  const int version = static_cast<uint8_t>(file[6]);
   const size_t length_bytes = version == 1 ? 2 : 4;
   if (version < 1 || version > 3 || file.size() < 8 + length_bytes) {
     return Damaged(absl::StrCat("has format version ", version, ", known are 1 to 3"));

@@ -58,7 +58,8 @@ std::vector<int64_t> Attributes::GetInts(absl::string_view name,
                                          std::vector<int64_t> default_value) const {
   const AttributeValue* value = Find(name);
   const auto* list = value == nullptr ? nullptr : std::get_if<std::vector<int64_t>>(value);
-  return list == nullptr ? default_value : *list;
+  if (list != nullptr) return *list;
+  return default_value;
 }
 
 std::string Attributes::ToString() const {

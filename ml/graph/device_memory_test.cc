@@ -533,7 +533,7 @@ TEST_F(DeviceMemoryTest, WhatCannotBeRecordedIsDoneStepByStep) {
   const Output dropped = on("/gpu:0", "Dropout", {x}, {{"rate", 0.5}});
   const Output square = on("/gpu:0", "Square", {x});
   const Output elsewhere = on("/gpu:1", "Neg", {square});
-  const auto replays_of = [&](std::vector<Output> fetches) {
+  const auto replays_of = [&](const std::vector<Output>& fetches) {
     const int64_t before = traffic_.replays;
     CompileRequest request = RequestFor(fetches, {"/cpu:0", "/gpu:0", "/gpu:1"});
     request.record_steps = true;

@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-v1::VariableSpec Spec(const std::string& name, std::vector<int64_t> shape,
+v1::VariableSpec Spec(const std::string& name, const std::vector<int64_t>& shape,
                       v1::UpdateKind update = v1::UPDATE_KIND_OPTIMIZER) {
   v1::VariableSpec spec;
   spec.set_name(name);

@@ -32,7 +32,7 @@ constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
 // The call in one slot; used again for the slot's next one.
 class SharedMemoryBulkServer::SlotCall : public ServedCall {
  public:
-  SlotCall(uint32_t slot) : slot_(slot) {}
+  explicit SlotCall(uint32_t slot) : slot_(slot) {}
 
   absl::string_view header() const override { return header_; }
   PayloadReader* payload() override { return &payload_; }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -43,7 +44,7 @@ class ConstantSource : public SliceSource {
 struct StoreUnderTest {
   explicit StoreUnderTest(std::vector<v1::VariableSpec> variables, SliceStoreOptions wanted = {},
                           StepPlan::Options steps = {0, 0, 1000, 1, 2})
-      : specs(std::move(variables)), options(wanted), plan(*StepPlan::Create(steps)) {
+      : specs(std::move(variables)), options(std::move(wanted)), plan(*StepPlan::Create(steps)) {
     if (options.update.schedule.learning_rate == LearningRateScheduleOptions().learning_rate) {
       options.update.schedule.learning_rate = 1;
     }

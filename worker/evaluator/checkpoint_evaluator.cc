@@ -39,12 +39,12 @@ absl::StatusOr<std::unique_ptr<CheckpointEvaluator>> CheckpointEvaluator::Create
   blocks.shuffle = false;
   ASSIGN_OR_RETURN(BatchPlan plan, BatchPlan::Create(blocks));
   return std::unique_ptr<CheckpointEvaluator>(
-      new CheckpointEvaluator(run, std::move(data), std::move(program), std::move(plan)));
+      new CheckpointEvaluator(run, std::move(data), std::move(program), plan));
 }
 
 CheckpointEvaluator::CheckpointEvaluator(const v1::RunConfig& run, std::unique_ptr<Dataset> data,
                                          std::unique_ptr<GraphProgram> program, BatchPlan plan)
-    : run_(run), data_(std::move(data)), program_(std::move(program)), plan_(std::move(plan)) {}
+    : run_(run), data_(std::move(data)), program_(std::move(program)), plan_(plan) {}
 
 absl::StatusOr<Evaluation> CheckpointEvaluator::Evaluate(Checkpoint* checkpoint,
                                                          const std::function<bool()>& is_stopped) {

@@ -29,7 +29,7 @@ size_t Aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 class Call {
  public:
   Call() = default;
-  Call(dnnl::primitive primitive, dnnl::engine engine,
+  Call(dnnl::primitive primitive, const dnnl::engine& engine,
        const std::vector<std::pair<int, Descriptor>>& arguments)
       : primitive_(std::move(primitive)) {
     for (const auto& [id, descriptor] : arguments) {

@@ -53,7 +53,7 @@ class OpenDevices {
       ASSIGN_OR_RETURN(std::shared_ptr<cuda::CudaDevice> device, OpenLocked(index));
       members.push_back(std::move(device));
     }
-    ASSIGN_OR_RETURN(std::shared_ptr<DeviceGroup> group, cuda::OpenNcclGroup(std::move(members)));
+    ASSIGN_OR_RETURN(std::shared_ptr<DeviceGroup> group, cuda::OpenNcclGroup(members));
     known = group;
     return group;
   }

@@ -126,7 +126,7 @@ absl::StatusOr<std::shared_ptr<DeviceGroup>> Open(
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<DeviceGroup>> OpenNcclGroup(
-    std::vector<std::shared_ptr<CudaDevice>> devices) {
+    const std::vector<std::shared_ptr<CudaDevice>>& devices) {
   absl::StatusOr<std::shared_ptr<DeviceGroup>> group = Open(devices);
   (void)cudaGetLastError();  // not an error of a launch: without a group there are plain copies
   return group;

@@ -16,7 +16,7 @@ namespace shoal::cuda {
 // DeadlineExceeded: which device is not there in time. The communicators do not block: every wait
 // for another device is bounded, see CommunicatorGroup.
 absl::StatusOr<std::shared_ptr<DeviceGroup>> OpenNcclGroup(
-    std::vector<std::shared_ptr<CudaDevice>> devices);
+    const std::vector<std::shared_ptr<CudaDevice>>& devices);
 
 }  // namespace shoal::cuda
 

@@ -153,7 +153,10 @@ inline Vec RoundToEven(Vec a) {
 inline Vec SelectGreater(Vec a, Vec b, Vec x, Vec y) {
   return Blend(reinterpret_cast<IntVec>(a > b), x, y);
 }
-inline Vec SelectNan(Vec v, Vec x, Vec y) { return Blend(reinterpret_cast<IntVec>(v != v), x, y); }
+inline Vec SelectNan(Vec v, Vec x, Vec y) {
+  const auto is_nan = v != v;  // NOLINT(misc-redundant-expression): only NaN is not itself.
+  return Blend(reinterpret_cast<IntVec>(is_nan), x, y);
+}
 inline Vec SelectEqual(Vec a, Vec b, Vec x, Vec y) {
   return Blend(reinterpret_cast<IntVec>(a == b), x, y);
 }
