@@ -203,7 +203,7 @@ void AsyncWorker::StartExchange(std::shared_ptr<Pending> pending) {
       if (is_alive_ && !pending->is_done) OnReply(pending.get(), *reply);
     });
   });
-  After(kExchangeTimeoutSeconds, [this, pending] { StartExchange(pending); });
+  After(kExchangeTimeoutSeconds, [this, pending = std::move(pending)] { StartExchange(pending); });
 }
 
 void AsyncWorker::OnReply(Pending* pending, const AsyncExchangeReply& reply) {
@@ -247,7 +247,7 @@ void AsyncWorker::Ask(std::shared_ptr<Question> question) {
       Pump();
     });
   });
-  After(kCallTimeoutSeconds, [this, question] { Ask(question); });
+  After(kCallTimeoutSeconds, [this, question = std::move(question)] { Ask(question); });
 }
 
 void AsyncWorker::ReportBlock(const AsyncAction& action) {

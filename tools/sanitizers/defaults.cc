@@ -2,6 +2,7 @@
 // as under the tests. The runtime looks these functions up by name. An entry goes out when the
 // library it names is fixed or instrumented; each says why it is there.
 
+// NOLINTBEGIN(bugprone-reserved-identifier): the names are those of the runtimes.
 extern "C" {
 
 __attribute__((used, visibility("default"))) const char* __asan_default_options();
@@ -45,3 +46,4 @@ const char* __tsan_default_suppressions() {
 }
 
 }  // extern "C"
+// NOLINTEND(bugprone-reserved-identifier)

@@ -34,7 +34,7 @@ Moments ExactMoments(const Value& x) {
   const Shape& shape = x.spec.shape;
   const size_t channels = static_cast<size_t>(shape.dim(1));
   Moments m{std::vector<double>(channels), std::vector<double>(channels),
-            static_cast<double>(x.floats.size() / channels)};
+            static_cast<double>(x.floats.size()) / static_cast<double>(channels)};
   for (size_t i = 0; i < x.floats.size(); ++i) {
     m.mean[ChannelOf(shape, i)] += static_cast<double>(x.floats[i]) / m.count;
   }
