@@ -388,6 +388,21 @@ TEST_P(ParameterServerTest, LoadingTheSameLineageAgainKeepsTheState) {
   EXPECT_TRUE(absl::IsAborted(cluster_.Load(2)));
 }
 
+// Whoever is told a later count takes the reports of the steps before for known.
+TEST_P(ParameterServerTest, ARepeatedAnswerToALoadCountsNoStepThatCameAfterIt) {
+  ASSERT_EQ(cluster_.Load(1, false), absl::OkStatus());
+  Worker worker(&cluster_, 0);
+  worker.store.SetView(cluster_.View(1));
+  ExpectAll(worker.ExchangeAll(Worker::Push(0, 0)), PushOutcome::kAccepted);
+  for (const auto& server : cluster_.servers) {
+    v1::LoadSlicesResponse response;
+    ASSERT_EQ(server->parameter_service()->LoadSlices(PsLoadRequest(1, false), &response),
+              absl::OkStatus());
+    EXPECT_EQ(response.reported_steps(), 0u);
+    EXPECT_GT(response.bytes(), 0u);
+  }
+}
+
 TEST_P(ParameterServerTest, BadLoadsAreRefusedAndNamed) {
   using Request = v1::LoadSlicesRequest;
   const auto load = [&](const std::function<void(Request*)>& change) {

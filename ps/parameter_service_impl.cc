@@ -52,14 +52,24 @@ absl::Status ParameterServiceImpl::LoadSlices(const v1::LoadSlicesRequest& reque
   ASSIGN_OR_RETURN(const bool is_new, options_.shard->BeginLoad(request.identity()));
   if (is_new) {
     absl::StatusOr<std::unique_ptr<SliceStore>> store = Load(request);
-    if (store.ok()) options_.on_load(request, **store);
+    if (store.ok()) {
+      options_.on_load(request, **store);
+      MutexLock lock(&mutex_);
+      loaded_ = Describe(**store);
+    }
     if (!store.ok())
       LOG(ERROR) << "cannot load lineage " << request.identity().lineage() << ": "
                  << store.status();
     options_.shard->EndLoad(store.ok() ? std::move(*store) : nullptr);
     RETURN_IF_ERROR(store.status());
   }
-  return DescribeLoaded(request, response);
+  // Also where nothing was loaded now: whether the sender's lineage is served.
+  RETURN_IF_ERROR(options_.shard->Command(request.identity(), [](SliceStore*) {}));
+  MutexLock lock(&mutex_);
+  response->set_version(loaded_.version);
+  response->set_bytes(loaded_.bytes);
+  response->set_reported_steps(loaded_.reported_steps);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<SliceStore>> ParameterServiceImpl::Load(
@@ -93,22 +103,16 @@ absl::StatusOr<std::unique_ptr<SliceStore>> ParameterServiceImpl::Load(
   return store;
 }
 
-absl::Status ParameterServiceImpl::DescribeLoaded(const v1::LoadSlicesRequest& request,
-                                                  v1::LoadSlicesResponse* response) const {
-  return options_.shard->Command(request.identity(), [response](SliceStore* store) {
-    uint64_t version = 0;
-    uint64_t bytes = 0;
-    for (const uint32_t slice : store->owned()) {
-      const uint64_t newest = store->newest_version(slice);
-      if (newest != kEveryVersion) version = std::max(version, newest);
-      bytes += store->table()[slice].num_bytes();
-    }
-    response->set_version(version);
-    response->set_bytes(bytes);
-    const uint32_t report_slice = store->table().report_slice();
-    if (store->Owns(report_slice))
-      response->set_reported_steps(store->newest_version(report_slice));
-  });
+ParameterServiceImpl::Loaded ParameterServiceImpl::Describe(const SliceStore& store) {
+  Loaded loaded;
+  for (const uint32_t slice : store.owned()) {
+    const uint64_t newest = store.newest_version(slice);
+    if (newest != kEveryVersion) loaded.version = std::max(loaded.version, newest);
+    loaded.bytes += store.table()[slice].num_bytes();
+  }
+  const uint32_t report_slice = store.table().report_slice();
+  if (store.Owns(report_slice)) loaded.reported_steps = store.newest_version(report_slice);
+  return loaded;
 }
 
 absl::Status ParameterServiceImpl::WithholdBatch(const v1::WithholdBatchRequest& request,

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 
 #include "base/file_system.h"
+#include "base/mutex.h"
 #include "ps/parameter_shard.h"
 #include "runtime/rpc/parameter_client.h"
 
@@ -43,10 +44,19 @@ class ParameterServiceImpl : public ParameterClient {
 
  private:
   absl::StatusOr<std::unique_ptr<SliceStore>> Load(const v1::LoadSlicesRequest& request) const;
-  absl::Status DescribeLoaded(const v1::LoadSlicesRequest& request,
-                              v1::LoadSlicesResponse* response) const;
+
+  // What was loaded, before workers added to it: a late or repeated answer says the same. Steps
+  // that were applied since are reported as such.
+  struct Loaded {
+    uint64_t version = 0;
+    uint64_t bytes = 0;
+    uint64_t reported_steps = 0;
+  };
+  static Loaded Describe(const SliceStore& store);
 
   const Options options_;
+  Mutex mutex_;
+  Loaded loaded_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal
