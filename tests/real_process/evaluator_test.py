@@ -79,8 +79,8 @@ def it_waits_for_a_run_and_ends_on_sigterm():
         with Evaluator(run, "--metrics_address=127.0.0.1:0") as evaluator:
             monitoring_test.wait_until("it serves", lambda: "evaluator-0" in monitoring_test.targets(run))
             where = monitoring_test.targets(run)["evaluator-0"]
-            assert monitoring_test.get(where, "/readyz") == (
-                503, "evaluator/0: waits for the run's first checkpoint\n")
+            waits = (503, "evaluator/0: waits for the run's first checkpoint\n")
+            monitoring_test.wait_until("it waits", lambda: monitoring_test.get(where, "/readyz") == waits)
             assert monitoring_test.get(where, "/healthz")[0] == 200
             assert not (run.out / "checkpoints").exists()
             evaluator.process.send_signal(signal.SIGTERM)
