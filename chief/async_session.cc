@@ -139,28 +139,25 @@ bool AsyncSession::LinesOfCutAreOut(bool stopping) {
 }
 
 void AsyncSession::OnManifestBegun(uint64_t name) {
-  if (!IsUnderWay(name)) return;
-  Cut& written = being_written_[name] = *cut_;
-  written.lines = std::min(written.lines, lines_.released());
+  if (IsUnderWay(name)) being_written_ = *cut_;
+}
+
+bool AsyncSession::IsBeingWritten(uint64_t name) const {
+  return being_written_.has_value() && being_written_->name == name;
 }
 
 void AsyncSession::OnCutDurable(uint64_t name) {
-  const auto written = being_written_.find(name);
-  if (written == being_written_.end()) return;
-  const Cut cut = std::move(written->second);
-  being_written_.erase(written);
-  last_cut_updates_ = std::max(last_cut_updates_, cut.updates);
-  // If the ps that counts the lines has come back meanwhile, they are counted again: to the end of
-  // the run belong all of them.
-  const bool has_lines = lines_.released() >= cut.lines;
-  final_cut_is_durable_ = final_cut_is_durable_ || (cut.is_final && has_lines);
-  last_cut_is_durable_ = last_cut_is_durable_ || (cut.is_last && has_lines);
+  if (!IsBeingWritten(name)) return;
+  const Cut cut = *std::exchange(being_written_, std::nullopt);
+  last_cut_updates_ = cut.updates;
+  final_cut_is_durable_ = cut.is_final;
+  last_cut_is_durable_ = cut.is_last;
   ledger_.ForgetEpochsBefore(cut.first_open_epoch);
   if (IsUnderWay(name)) cut_.reset();
 }
 
 void AsyncSession::OnCutFailed(uint64_t name) {
-  being_written_.erase(name);
+  if (IsBeingWritten(name)) being_written_.reset();
   if (!IsUnderWay(name)) return;
   last_cut_updates_ = cut_->updates;  // the next one when it is due
   cut_.reset();

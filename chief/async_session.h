@@ -33,8 +33,9 @@ namespace shoal {
 //   while all ps serve. Its name is the number of updates, or one above the last name. The ledger
 //   is written down when the cut is asked for: what the shards have beyond it are duplicates later.
 //   A ps that is lost ends the cut under way, unless its manifest is being written already: what
-//   it says is complete, and a run whose final cut it is ends with it. A cut becomes a checkpoint
-//   when the lines of all that it contains are written: the ps that counts them may die any time.
+//   it says is complete, and a run whose final cut it is ends with it; the ps is loaded afterwards.
+//   A cut becomes a checkpoint when the lines of all that it contains are written: the ps that
+//   counts them may die any time.
 //
 // Single-threaded, no clock. Repeated and late messages change nothing.
 class AsyncSession {
@@ -101,6 +102,9 @@ class AsyncSession {
   // The manifest of the cut under way is being written: from here on the cut may become durable,
   // whatever happens to a ps.
   void OnManifestBegun(uint64_t name);
+  // Until OnCutDurable or OnCutFailed no lost ps may be loaded: from an older cut it would count
+  // lines again that the newer checkpoint relies on, and the run lack them if somebody dies then.
+  bool is_writing() const { return being_written_.has_value(); }
   void OnCutDurable(uint64_t name);
   void OnCutFailed(uint64_t name);
   // The cut that a finished, or a stopped, run ends with is durable.
@@ -120,6 +124,7 @@ class AsyncSession {
   };
 
   bool CutIsDue(bool stopping) const;
+  bool IsBeingWritten(uint64_t name) const;
 
   const Options options_;
   const uint64_t period_;
@@ -127,8 +132,8 @@ class AsyncSession {
   AsyncLines lines_;
   std::vector<Ps> ps_;
   std::optional<Cut> cut_;
-  std::map<uint64_t, Cut> being_written_;  // manifests, by name; `cut_` may be among them
-  std::optional<uint64_t> last_name_;      // of any cut, made or not
+  std::optional<Cut> being_written_;   // its manifest; `cut_`, unless a ps was lost meanwhile
+  std::optional<uint64_t> last_name_;  // of any cut, made or not
   uint64_t last_cut_updates_ = 0;
   bool cut_is_wanted_ = false;
   bool final_cut_is_durable_ = false;

@@ -308,23 +308,33 @@ TEST_F(AsyncRunTest, AFinalCheckpointThatIsWrittenWhileAPsIsGoneEndsTheRun) {
   EXPECT_EQ(session_->durable_directory(), held_manifests_[0].directory);
 }
 
-TEST_F(AsyncRunTest, AFinalCheckpointDoesNotEndTheRunWhileItsLinesAreCountedAgain) {
+TEST_F(AsyncRunTest, ACheckpointOfNoUpdateThatIsKnownLateStands) {
   Start();
-  steps_in_shard_ = kBatches;
-  ReportLines(1, kBatches);
+  holds_manifests_ = true;
+  ASSERT_TRUE(session_->RequestStop(now_, v1::RequestStopRequest()).ok());
+  Settle();
+  ASSERT_THAT(held_manifests_, SizeIs(1));
+  Leave(v1::JOB_PS, 1);
+  session_->OnManifestWritten(now_, held_manifests_[0], absl::OkStatus());
+  EXPECT_EQ(session_->durable_directory(), "cut-0");
+}
+
+TEST_F(AsyncRunTest, AFinalCheckpointThatFailsWhileAPsIsGoneIsMadeAgain) {
+  Start();
   holds_manifests_ = true;
   EXPECT_EQ(Work(100), static_cast<int>(kBatches));
   Settle();
   ASSERT_THAT(held_manifests_, SizeIs(1));
-  RestartPs(0);  // from the initial values
+  applied_ = kBatches;
+  RestartPs(1);
   Settle();
-  session_->OnManifestWritten(now_, held_manifests_[0], absl::OkStatus());
-  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_TRAINING);
+  EXPECT_THAT(loads_, IsEmpty());
   holds_manifests_ = false;
-  EXPECT_EQ(Work(100), static_cast<int>(kBatches));
-  ReportLines(1, kBatches);
+  session_->OnManifestWritten(now_, held_manifests_[0], absl::UnavailableError("no disk"));
   Settle();
+  EXPECT_THAT(loads_, ElementsAre(1));
   EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
+  EXPECT_EQ(session_->durable_version(), kBatches + 1);
 }
 
 TEST_F(AsyncRunTest, AResumeGoesOnBehindTheCut) {
@@ -343,6 +353,26 @@ TEST_F(AsyncRunTest, AResumeGoesOnBehindTheCut) {
   Start();
   EXPECT_EQ(session_->newest_step(), 2u);
   EXPECT_EQ(Work(100), static_cast<int>(kBatches) - 2);
+}
+
+// Cuts that were given up have numbers, too: one may be that of the last step before the end.
+TEST_F(AsyncRunTest, AStopBeforeAllAreThereIsNoEndWhateverTheCheckpointsNumber) {
+  Start();
+  Work(2);
+  v1::RequestStopRequest stop;
+  stop.set_stop(true);
+  ASSERT_TRUE(session_->RequestStop(now_, stop).ok());
+  Settle();
+  TrainingSession::Options options = OptionsOf(100);
+  options.term = term_ = 2;
+  options.manifest = manifest_;
+  options.manifest->set_step(kBatches);
+  options.manifest_directory = "cut";
+  session_ = std::make_unique<TrainingSession>(options);
+  Register(v1::JOB_WORKER, 0, "w0");
+  ASSERT_TRUE(session_->RequestStop(now_, stop).ok());
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
+  EXPECT_TRUE(session_->interrupted());
 }
 
 class FrequentCutsTest : public AsyncRunTest {
@@ -364,21 +394,23 @@ TEST_F(FrequentCutsTest, ACutThatAPsDidNotLiveToFinishIsMadeAgainUnderAnotherNam
   EXPECT_EQ(session_->durable_version(), 2u);
 }
 
-TEST_F(FrequentCutsTest, ACheckpointThatIsKnownLateKeepsItsOwnDirectory) {
+// From an older one it would have fewer lines than the checkpoint that is about to be.
+TEST_F(FrequentCutsTest, APsIsNotLoadedBeforeTheCheckpointUnderWayIsWritten) {
   Start();
+  steps_in_shard_ = 1;
+  ReportLines(1, 2);
   holds_manifests_ = true;
   Work(1);
   Lease({});
   Settle();
-  RestartPs(1);
+  ASSERT_THAT(held_manifests_, SizeIs(1));
+  RestartPs(0);
   Settle();
-  ASSERT_THAT(held_manifests_, SizeIs(2));
-  EXPECT_EQ(held_manifests_[1].directory, "cut-2");
+  EXPECT_THAT(loads_, IsEmpty());
   session_->OnManifestWritten(now_, held_manifests_[0], absl::OkStatus());
-  EXPECT_EQ(session_->durable_version(), 1u);
   EXPECT_EQ(session_->durable_directory(), "cut-1");
-  session_->OnManifestWritten(now_, held_manifests_[1], absl::OkStatus());
-  EXPECT_EQ(session_->durable_directory(), "cut-2");
+  Settle();
+  EXPECT_THAT(loads_, ElementsAre(0));
 }
 
 TEST_F(FrequentCutsTest, ACheckpointThatIsKnownLateLeavesTheNextCutAlone) {
@@ -390,6 +422,7 @@ TEST_F(FrequentCutsTest, ACheckpointThatIsKnownLateLeavesTheNextCutAlone) {
   ASSERT_THAT(held_manifests_, SizeIs(1));
   RestartPs(1);
   ignores_cuts_ = true;
+  session_->OnManifestWritten(now_, held_manifests_[0], absl::OkStatus());
   Settle();
   session_->OnManifestWritten(now_, held_manifests_[0], absl::OkStatus());
   ignores_cuts_ = holds_manifests_ = false;

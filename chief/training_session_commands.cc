@@ -123,6 +123,7 @@ std::vector<PsCommand> TrainingSession::TakeCommands(absl::Time now) {
 void TrainingSession::WantLoads(CommandIssue* issue) {
   for (uint32_t ps = 0; ps < ps_.size(); ++ps) {
     if (ps_[ps].loaded_lineage != state_.lineage()) {
+      if (async_ != nullptr && async_->is_writing()) continue;  // From that one, then.
       PsCommand* const load = issue->Want(ps, options_.resend_load, v1::LoadSlicesRequest());
       // The rest may be large: one entry for each slice.
       if (load != nullptr) load->request = LoadRequest();

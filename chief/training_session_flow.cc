@@ -218,7 +218,8 @@ void TrainingSession::OnManifestWritten(absl::Time now, const ManifestToWrite& w
   cuts_.OnDurable(version);
   if (async_ != nullptr) {
     // Good even if a ps was lost meanwhile, which has made the ledger forget the cut.
-    if (version > cuts_.durable_version()) cuts_.Restore(version, write.directory);
+    const bool is_first = cuts_.durable_directory().empty();  // it may be of no update yet
+    if (is_first || version > cuts_.durable_version()) cuts_.Restore(version, write.directory);
     async_->OnCutDurable(version);
   }
   const bool is_answered = cuts_.requested() && cuts_.requested_version() <= version;
@@ -267,7 +268,7 @@ absl::StatusOr<uint64_t> TrainingSession::RequestStop(absl::Time now,
     return cuts_.requested_version();  // On its way.
   }
   if (state_.phase() == v1::RunState::PHASE_PREPARING) return newest_step_ + 2;  // Asked for then.
-  if (stopping_ && state_.phase() == v1::RunState::PHASE_WAITING) FinishIfDurable();
+  if (stopping_ && state_.phase() == v1::RunState::PHASE_WAITING) Progress(now);
   return cuts_.durable_version();
 }
 
