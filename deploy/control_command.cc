@@ -124,13 +124,15 @@ absl::Status AskChief(const ControlLinks& links, const std::string& given, const
 absl::Status WithChief(const ControlLinks& links, const std::string& given, const TaskFlags& flags,
                        const std::function<absl::Status(const RunControl&)>& use,
                        const std::function<absl::Status(const Summary&)>& over) {
+  // Its chief may begin to serve, and say where, while the one of an earlier start is asked.
+  const bool was_starting = IsDirectory(given) && IsStarting(given);
   const absl::Status asked = AskChief(links, given, flags, use);
   const bool may_be_over =
       absl::IsUnavailable(asked) || absl::IsNotFound(asked) || absl::IsFailedPrecondition(asked);
   if (!may_be_over || !IsDirectory(given)) return asked;
   const absl::optional<Summary> summary = SummaryIfOver(given);
   if (summary.has_value()) return over(*summary);
-  if (!IsStarting(given)) return asked;
+  if (!was_starting && !IsStarting(given)) return asked;
   return absl::UnavailableError(
       absl::StrCat(given,
                    ": the run is being started, and its chief does not serve yet: ask again "
