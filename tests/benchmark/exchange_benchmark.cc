@@ -141,9 +141,12 @@ class Training {
     options.chief = &chief_;
     options.clock = &clock_;
     options.nonce = "ps";
-    if (form != Form::kInProcess) options.listen_address = "127.0.0.1:0";
+    if (form == Form::kInProcess) {
+      options.address = "here";
+    } else {
+      options.listen_address = "127.0.0.1:0";
+    }
     if (form == Form::kMutualTls) options.credentials = credentials;
-    options.address = "here";
     server_ = std::move(ParameterServer::Create(options).value());
     CHECK_OK(server_->Start());
     v1::LoadSlicesResponse response;
