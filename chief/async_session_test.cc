@@ -68,6 +68,22 @@ class AsyncRunTest : public ::testing::Test {
     identity->set_view(session_->state().view());
   }
 
+  void Stop() {
+    v1::RequestStopRequest stop;
+    stop.set_stop(true);
+    EXPECT_TRUE(session_->RequestStop(now_, stop).ok());
+    Settle();
+  }
+
+  // Another chief, which goes on from the checkpoint there is.
+  void BeginAgain() {
+    TrainingSession::Options options = OptionsOf(100);
+    options.term = term_ = 2;
+    options.manifest = manifest_;
+    options.manifest_directory = "cut";
+    session_ = std::make_unique<TrainingSession>(options);
+  }
+
   // Lets the session, ps and the disk act until nothing more comes of it.
   void Settle() {
     for (int i = 0; i < 20; ++i) {
@@ -340,15 +356,8 @@ TEST_F(AsyncRunTest, AFinalCheckpointThatFailsWhileAPsIsGoneIsMadeAgain) {
 TEST_F(AsyncRunTest, AResumeGoesOnBehindTheCut) {
   Start();
   Work(2);
-  v1::RequestStopRequest stop;
-  stop.set_stop(true);
-  ASSERT_TRUE(session_->RequestStop(now_, stop).ok());
-  Settle();
-  TrainingSession::Options options = OptionsOf(100);
-  options.term = term_ = 2;
-  options.manifest = manifest_;
-  options.manifest_directory = "cut";
-  session_ = std::make_unique<TrainingSession>(options);
+  Stop();
+  BeginAgain();
   applied_ = 2;
   Start();
   EXPECT_EQ(session_->newest_step(), 2u);
@@ -359,18 +368,11 @@ TEST_F(AsyncRunTest, AResumeGoesOnBehindTheCut) {
 TEST_F(AsyncRunTest, AStopBeforeAllAreThereIsNoEndWhateverTheCheckpointsNumber) {
   Start();
   Work(2);
-  v1::RequestStopRequest stop;
-  stop.set_stop(true);
-  ASSERT_TRUE(session_->RequestStop(now_, stop).ok());
-  Settle();
-  TrainingSession::Options options = OptionsOf(100);
-  options.term = term_ = 2;
-  options.manifest = manifest_;
-  options.manifest->set_step(kBatches);
-  options.manifest_directory = "cut";
-  session_ = std::make_unique<TrainingSession>(options);
+  Stop();
+  manifest_.set_step(kBatches);
+  BeginAgain();
   Register(v1::JOB_WORKER, 0, "w0");
-  ASSERT_TRUE(session_->RequestStop(now_, stop).ok());
+  Stop();
   EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
   EXPECT_TRUE(session_->interrupted());
 }

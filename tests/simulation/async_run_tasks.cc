@@ -123,7 +123,9 @@ void AsyncRunWorld::Load(uint32_t index, const v1::LoadSlicesRequest& request) {
   Ps& ps = ps_[index];
   ps.shard = Shard();
   if (!request.checkpoint().empty()) {
-    if (manifests_.count(request.checkpoint()) == 0) Fail("a ps loads what is no checkpoint");
+    if (manifests_.FindManifest(request.checkpoint()) == nullptr) {
+      Fail("a ps loads what is no checkpoint");
+    }
     const auto found = shards_.find({request.checkpoint(), absl::StrCat(index)});
     if (found != shards_.end()) ps.shard = found->second;
     if (broken_.applied_on_disk) ps.shard.applied.clear();

@@ -63,17 +63,6 @@ std::string AsyncRunWorld::Run() {
 
 // --- Lives.
 
-std::string AsyncRunWorld::NewestCheckpoint() const {
-  std::string newest;
-  uint64_t step = 0;
-  for (const auto& [directory, manifest] : manifests_) {
-    if (manifest.step() < step) continue;
-    newest = directory;
-    step = manifest.step();
-  }
-  return newest;
-}
-
 TrainingSession::Options AsyncRunWorld::Options() const {
   TrainingSession::Options options;
   options.run = run_;
@@ -84,9 +73,9 @@ TrainingSession::Options AsyncRunWorld::Options() const {
   options.peer_wait = options.ps_return_wait = options.stall = absl::InfiniteDuration();
   options.resend = absl::Seconds(1);
   options.resend_load = absl::Seconds(5);
-  const std::string newest = NewestCheckpoint();
+  const std::string newest = manifests_.NewestDirectory();
   if (newest.empty()) return options;
-  options.manifest = manifests_.at(newest);
+  options.manifest = *manifests_.FindManifest(newest);
   options.manifest_directory = newest;
   return options;
 }
@@ -99,7 +88,7 @@ void AsyncRunWorld::StartChief() {
   answers_.clear();
   for (Ps& ps : ps_) ps = Ps();
   for (Worker& worker : workers_) worker = Worker();
-  const std::string newest = NewestCheckpoint();
+  const std::string newest = manifests_.NewestDirectory();
   if (!newest.empty()) CheckLines(newest);
   session_ = std::make_unique<TrainingSession>(Options());
 }
@@ -202,7 +191,7 @@ void AsyncRunWorld::Publish() {
     if (shards_.count({write.directory, file.name()}) == 0) Fail("a manifest names no shard");
   }
   ++counts_.checkpoints;
-  manifests_[write.directory] = write.manifest;
+  manifests_.WriteManifest(write.directory, write.manifest);
   CheckLines(write.directory);
   session_->OnManifestWritten(now_, write, absl::OkStatus());
 }
@@ -217,10 +206,12 @@ void AsyncRunWorld::CheckLines(const std::string& directory) {
 
 void AsyncRunWorld::Judge() {
   const std::string& directory = session_->durable_directory();
-  if (manifests_.count(directory) == 0) return Fail("the run ends without a checkpoint");
-  const v1::Manifest& manifest = manifests_.at(directory);
+  if (manifests_.FindManifest(directory) == nullptr) {
+    return Fail("the run ends without a checkpoint");
+  }
+  const v1::Manifest& manifest = *manifests_.FindManifest(directory);
   if (!manifest.finished()) Fail("the last checkpoint is not of the end");
-  if (NewestCheckpoint() != directory) Fail("a checkpoint is newer than the last");
+  if (manifests_.NewestDirectory() != directory) Fail("a checkpoint is newer than the last");
   v1::DataLedgerState ledger;
   ledger.ParseFromString(manifest.ledger());
   const BatchKey next{ledger.next().epoch(), ledger.next().index()};

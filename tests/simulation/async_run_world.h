@@ -17,6 +17,7 @@
 #include "chief/training_session.h"
 #include "proto/v1/chief_service.pb.h"
 #include "runtime/cluster/batch_key.h"
+#include "tests/simulation/simulated_disk.h"
 
 namespace shoal {
 
@@ -99,7 +100,6 @@ class AsyncRunWorld {
   // async_run_world.cc: the chief, its disk, and who lives.
   void StartChief();
   TrainingSession::Options Options() const;
-  std::string NewestCheckpoint() const;
   void Step();
   void Fault();
   void Disconnect(v1::Job job, uint32_t index, uint64_t incarnation);
@@ -163,7 +163,7 @@ class AsyncRunWorld {
   // The disk.
   std::map<std::pair<std::string, std::string>, Shard> shards_;  // by directory and name
   std::map<std::string, uint64_t> steps_of_;                     // counted in a checkpoint's shards
-  std::map<std::string, v1::Manifest> manifests_;
+  SimulatedDisk manifests_;                                      // and nothing else
 };
 
 }  // namespace shoal
