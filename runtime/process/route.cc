@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <memory>
+#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/notification.h"
 #include "base/unique_fd.h"
 #include "runtime/cluster/address.h"
 #include "runtime/process/shutdown.h"
@@ -22,6 +24,8 @@ namespace shoal {
 namespace {
 
 constexpr absl::Duration kPause = absl::Milliseconds(500);
+constexpr absl::Duration kLookForShutdownEvery = absl::Milliseconds(100);
+constexpr absl::Duration kSayWaitingAfter = absl::Seconds(1);
 constexpr absl::Duration kSayWaitingEvery = absl::Seconds(5);
 // Set aside for documentation: the way there is the way to everyone (RFC 5737).
 constexpr char kAnywhere[] = "192.0.2.1:9";
@@ -57,6 +61,23 @@ std::string SourceOf(const addrinfo& peer) {
   return absl::StrCat("[", text, "]");
 }
 
+// A call of LocalHostToward on a thread of its own, as it takes the name service's time: some 40 s
+// where that does not answer (resolv.conf(5)).
+struct Attempt {
+  Notification done;
+  absl::StatusOr<std::string> host;  // Once done.
+};
+
+// The thread ends with its call, whether somebody still waits for it or not.
+std::shared_ptr<Attempt> Begin(const std::string& address) {
+  auto attempt = std::make_shared<Attempt>();
+  std::thread([attempt, address] {
+    attempt->host = LocalHostToward(address);
+    attempt->done.Notify();
+  }).detach();
+  return attempt;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> LocalHostToward(const std::string& address) {
@@ -81,22 +102,27 @@ absl::StatusOr<std::string> AwaitLocalHostToward(const std::string& address,
                                                  absl::Duration patience, const Clock& clock,
                                                  ShutdownNotification* shutdown) {
   const absl::Time deadline = clock.Now() + patience;
-  absl::Time say = clock.Now();
+  absl::Time say = clock.Now() + kSayWaitingAfter;
+  std::shared_ptr<Attempt> attempt = Begin(address);
+  std::string why =
+      absl::StrCat("cannot look up \"", HostOf(address), "\": no name service answers");
   while (true) {
-    absl::StatusOr<std::string> host = LocalHostToward(address);
-    if (host.ok()) return host;
+    const bool answered = attempt->done.WaitFor(kLookForShutdownEvery);
+    if (answered && attempt->host.ok()) return attempt->host;
+    if (answered) why = std::string(attempt->host.status().message());
     const absl::Time now = clock.Now();
     if (now >= deadline) {
-      return absl::DeadlineExceededError(absl::StrCat("--chief_host: ", host.status().message(),
-                                                      " for ", absl::FormatDuration(patience),
+      return absl::DeadlineExceededError(absl::StrCat("--chief_host: ", why, " for ",
+                                                      absl::FormatDuration(patience),
                                                       "; correct the name, or start the chief"));
     }
     if (now >= say) {
       say = now + kSayWaitingEvery;
-      LOG(WARNING) << "waiting for the chief's name: " << host.status().message();
+      LOG(WARNING) << "waiting for the chief's name: " << why;
     }
-    if (shutdown->WaitFor(kPause))
+    if (answered ? shutdown->WaitFor(kPause) : shutdown->requested())
       return absl::CancelledError("stopped while waiting for the chief");
+    if (answered) attempt = Begin(address);
   }
 }
 

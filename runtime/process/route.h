@@ -17,8 +17,8 @@ class ShutdownNotification;
 // everyone else. No packet is sent. UNAVAILABLE: the name is not known (yet), or there is no way.
 absl::StatusOr<std::string> LocalHostToward(const std::string& address);
 
-// The same, but waits for a name that is not known yet, and says so every few seconds.
-// DEADLINE_EXCEEDED names it; CANCELLED: shutdown was requested.
+// The same, but waits for a name that is not known yet, or a name service that does not answer, and
+// says so every few seconds. DEADLINE_EXCEEDED names it; CANCELLED: shutdown was requested.
 absl::StatusOr<std::string> AwaitLocalHostToward(const std::string& address,
                                                  absl::Duration patience, const Clock& clock,
                                                  ShutdownNotification* shutdown);
