@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tasks on hosts whose names come and go, as those of pods do: a name that is there again is found within seconds."""
+"""Tasks on hosts whose names come and go, as those of pods do: a name that is there again is found within seconds, and
+a name service that does not answer holds up nobody who is to end."""
 import os
 import pathlib
 import subprocess
@@ -15,6 +16,13 @@ from network import Network, wait_until  # noqa: E402
 RUN_FILE = ROOT / "tests/real_process/small.textproto"
 # By then gRPC waits some twenty seconds before it looks again by itself.
 UNKNOWN_SECONDS = 45
+# Takes every question and never answers: a look-up ends after ten seconds.
+SILENT_NAME_SERVER = """
+import signal, socket
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("127.0.0.1", 53))
+signal.pause()
+"""
 
 
 class Tasks:
@@ -64,15 +72,30 @@ def a_ps_whose_name_was_unknown_is_found_within_seconds(network, directory):
     assert codes == [0, 0, 0], f"{codes}\n{tasks.said()}"
 
 
+def a_name_service_that_does_not_answer_keeps_no_task_from_ending(network, directory):
+    tasks = Tasks(directory)
+    host = network.hosts[0]
+    host.start([sys.executable, "-c", SILENT_NAME_SERVER])
+    worker = tasks.start(host, "worker", "--task_index=0", "--chief_host=nobody.example:2222")
+    tasks.wait(lambda: "waiting for the chief's name" in tasks.log("worker"), 5, "the worker says what it waits for")
+    worker.terminate()
+    code = worker.wait(timeout=5)
+    assert code == 143 and 'cannot look up "nobody.example"' in tasks.log("worker"), f"{code}\n{tasks.said()}"
+
+
 def main():
-    test = a_ps_whose_name_was_unknown_is_found_within_seconds
-    start = time.monotonic()
-    with Network(hosts=3) as network, tempfile.TemporaryDirectory(prefix="shoal_names_") as directory:
-        try:
-            test(network, directory)
-        except AssertionError as error:
-            sys.exit(f"[ FAILED ] {test.__name__} ({time.monotonic() - start:.1f} s)\n{error}")
-    print(f"[ OK     ] {test.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
+    tests = [a_ps_whose_name_was_unknown_is_found_within_seconds,
+             a_name_service_that_does_not_answer_keeps_no_task_from_ending]
+    for test in tests:
+        if sys.argv[1:] and test.__name__ not in sys.argv[1:]:
+            continue
+        start = time.monotonic()
+        with Network(hosts=3) as network, tempfile.TemporaryDirectory(prefix="shoal_names_") as directory:
+            try:
+                test(network, directory)
+            except (AssertionError, subprocess.TimeoutExpired) as error:
+                sys.exit(f"[ FAILED ] {test.__name__} ({time.monotonic() - start:.1f} s)\n{error}")
+        print(f"[ OK     ] {test.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
 
 
 if __name__ == "__main__":
