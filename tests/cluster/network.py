@@ -179,7 +179,8 @@ class Network:
         third = next(n for n in range(256) if f"10.77.{n}." not in taken)
         self.prefix = f"10.77.{third}"
         self.address = f"{self.prefix}.1"
-        ip("link", "add", self.bridge, "type", "bridge")
+        # With an address of its own: it would take the lowest of its ports', another one whenever those change.
+        ip("link", "add", self.bridge, "address", f"02:00:00:00:4d:{third:02x}", "type", "bridge")
         ip("addr", "add", f"{self.address}/24", "dev", self.bridge)
         ip("link", "set", self.bridge, "up")
         for index in range(self.count):

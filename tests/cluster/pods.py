@@ -14,6 +14,7 @@ import re
 import shutil
 import socket
 import string
+import subprocess
 import threading
 import time
 import urllib.error
@@ -161,6 +162,7 @@ class Cluster:
         self.containers.podman("network", "create", self.network)
         inspected = json.loads(self.containers.podman("network", "inspect", self.network))
         self.subnet = inspected[0]["subnets"][0]["subnet"].rsplit(".", 1)[0]
+        self.bridge = pathlib.Path("/sys/class/net") / inspected[0]["network_interface"]
         self.next_address = 10
         for name in self.claims:
             self.volume(name)
@@ -257,7 +259,13 @@ class Cluster:
             f"--memory={in_bytes(pod.container['resources']['limits']['memory'])}", *self.mounts(pod),
             *[f"--env={name}={value}" for name, value in variables.items()], *command, pod.container["image"],
             *[expand(argument) for argument in pod.container["args"]])
-        return pod
+        self.keep_bridge_address()
+
+    def keep_bridge_address(self):
+        """Where no udev sets it, a bridge's address is the lowest of its ports': it changes as pods come and go, and
+        what others send to the gateway, the DNS, is lost until they ask for its address again (up to a minute)."""
+        address = (self.bridge / "address").read_text().strip()
+        subprocess.run(["ip", "link", "set", "dev", self.bridge.name, "address", address], check=True)
 
     def control(self):
         """The controllers' loop."""

@@ -168,7 +168,8 @@ def train_while_two_are_killed(test, form, ps, worker):
         wait_for_step(running, output, 150)
         running.kill(worker)
         running.wait_done(240)
-        assert sorted(e for e in running.exits if e[1]) == [(ps, 137), (worker, 137)], running.exits
+        assert sorted(e for e in running.exits if e[1]) == [(ps, 137), (worker, 137)], (
+            f"{running.exits}\n{running.all_logs()}")
         assert output.digest() == test.digest, "not the bytes of the undisturbed run"
 
 
