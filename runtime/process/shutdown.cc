@@ -192,9 +192,9 @@ void SignalWatcher::OnSignal(int signal) {
   if (signal == SIGUSR2) return status_.Ask();
   if (signal == SIGHUP && options_.hang_up_reloads) return reload_.Ask();
   if (first_signal_ != 0) {
-    if (!options_.on_second) _exit(128 + signal);
-    options_.on_second(signal);
-    return;
+    if (options_.on_second) return options_.on_second(signal);
+    std::fprintf(stderr, "shoal: ended at once by a second signal\n");
+    _exit(128 + signal);
   }
   first_signal_ = signal;
   hard_exit_ = clock_.Now() + options_.hard_exit_after;
