@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "base/system_random.h"
+#include "chief/await_directory.h"
 #include "chief/chief_metrics.h"
 #include "chief/resume_point.h"
 #include "runtime/checkpoint/model_export.h"
@@ -52,13 +53,15 @@ int KeepOf(const v1::RunConfig& run) {
 ChiefTask::~ChiefTask() { chief_.reset(); }
 
 absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& options,
-                                                             uint32_t num_ps_tasks,
-                                                             Connect connect) {
+                                                             uint32_t num_ps_tasks, Connect connect,
+                                                             IfHeld if_held) {
   std::unique_ptr<ChiefTask> task(new ChiefTask(options));
   const v1::RunConfig& run = options.run;
   RETURN_IF_ERROR(options.file_system->MakeDirectory(run.out()));
   ASSIGN_OR_RETURN(task->lock_,
-                   RunLock::Acquire(run.out(), RunLock::Holder::kChief, kPredecessorEnds));
+                   if_held == IfHeld::kWait
+                       ? AwaitDirectory(options)
+                       : RunLock::Acquire(run.out(), RunLock::Holder::kChief, kPredecessorEnds));
   ASSIGN_OR_RETURN(
       task->checkpoints_,
       CheckpointDirectory::Open(*options.file_system, absl::StrCat(run.out(), "/checkpoints")));
@@ -315,14 +318,16 @@ absl::Status RunChief(const TaskOptions& options) {
     return absl::InvalidArgumentError(
         "num_ps_tasks: a chief of its own needs at least one ps; use `shoal train`");
   }
-  ASSIGN_OR_RETURN(
-      const std::shared_ptr<ChiefTask> task,
-      ChiefTask::Create(options, num_ps_tasks,
-                        [to_ps = ChannelCredentialsFor(options.credentials, kRolePs)](
-                            uint32_t /*ps*/, const std::string& address) {
-                          return std::make_unique<GrpcParameterClient>(NewGrpcChannel(
-                              address, ChannelUse::kControl, kMaxControlMessageBytes, to_ps));
-                        }));
+  const bool launched = options.report_fd >= 0;  // By `shoal train` or `shoal launch`.
+  ASSIGN_OR_RETURN(const std::shared_ptr<ChiefTask> task,
+                   ChiefTask::Create(
+                       options, num_ps_tasks,
+                       [to_ps = ChannelCredentialsFor(options.credentials, kRolePs)](
+                           uint32_t /*ps*/, const std::string& address) {
+                         return std::make_unique<GrpcParameterClient>(NewGrpcChannel(
+                             address, ChannelUse::kControl, kMaxControlMessageBytes, to_ps));
+                       },
+                       launched ? ChiefTask::IfHeld::kRefuse : ChiefTask::IfHeld::kWait));
   if (task->is_finished()) return task->WaitAndConclude();
   const TaskMonitor::Shown shown(options.monitor, TaskId{Job::kChief, 0}, task.get());
   const std::unique_ptr<grpc::Service> service = NewGrpcChiefService(task->chief());
@@ -340,9 +345,9 @@ absl::Status RunChief(const TaskOptions& options) {
   StopOnRequest(options.shutdown, task);
   const absl::Status status = task->WaitAndConclude();
   // A launcher ends such workers itself.
-  if (status.ok() && options.report_fd < 0) AwaitLatecomers(options, task->chief());
+  if (status.ok() && !launched) AwaitLatecomers(options, task->chief());
   // A launcher asks every 200 ms, `shoal stop` every 100: they have to see how it ended.
-  if (options.report_fd >= 0 || absl::IsCancelled(status)) absl::SleepFor(kLastLook);
+  if (launched || absl::IsCancelled(status)) absl::SleepFor(kLastLook);
   const absl::Status stopped = server->Stop(absl::Seconds(2));
   if (!stopped.ok()) {
     LOG(ERROR) << "calls are still running: " << stopped;

@@ -29,11 +29,16 @@ class ChiefTask : public TaskSource {
   using Connect =
       std::function<std::unique_ptr<ParameterClient>(uint32_t ps, const std::string& address)>;
 
+  // What a chief does whose directory another one holds: refuses (ALREADY_EXISTS), after a moment,
+  // since somebody looks on; or waits, as AwaitDirectory says.
+  enum class IfHeld { kRefuse, kWait };
+
   // Reads and prepares the run's directory, which is held against other chiefs as long as the task
   // lives. Errors name the field: --out in use, --resume=never with a checkpoint there,
   // --resume=must without one, a directory that cannot be written, a damaged run.
   static absl::StatusOr<std::unique_ptr<ChiefTask>> Create(const TaskOptions& options,
-                                                           uint32_t num_ps_tasks, Connect connect);
+                                                           uint32_t num_ps_tasks, Connect connect,
+                                                           IfHeld if_held = IfHeld::kRefuse);
   ~ChiefTask() override;
 
   // The run was finished before: there is nothing to do, chief() is null.

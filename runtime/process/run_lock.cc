@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
@@ -43,6 +44,14 @@ absl::optional<absl::Time> RunLock::HeldSince(const std::string& out, Holder hol
   return absl::TimeFromTimespec(info.st_mtim);
 }
 
+std::string RunLock::HolderOf(const std::string& out, Holder holder) {
+  const UniqueFd file(open(PathOf(out, holder).c_str(), O_RDONLY | O_CLOEXEC));
+  char words[512];
+  const ssize_t size = file.is_valid() ? read(file.get(), words, sizeof(words)) : 0;
+  if (size <= 0) return "";
+  return std::string(absl::StripAsciiWhitespace(absl::string_view(words, size)));
+}
+
 absl::StatusOr<RunLock> RunLock::Acquire(const std::string& out, Holder holder,
                                          absl::Duration patience) {
   return Take(out, holder, patience, O_RDWR | O_CREAT);
@@ -71,8 +80,10 @@ absl::StatusOr<RunLock> RunLock::Take(const std::string& out, Holder holder,
           absl::StrCat(path, ": cannot be locked: ", std::strerror(errno)));
     }
     if (clock.Now() >= give_up) {
-      return absl::AlreadyExistsError(absl::StrCat("--out: another run is using ", out,
-                                                   "; wait for it or name another directory"));
+      const std::string who = HolderOf(out, holder);
+      return absl::AlreadyExistsError(
+          absl::StrCat("--out: another run is using ", out, who.empty() ? "" : " (", who,
+                       who.empty() ? "" : ")", "; wait for it or name another directory"));
     }
     absl::SleepFor(absl::Milliseconds(20));
   }

@@ -21,7 +21,7 @@ class RunLock {
   enum class Holder { kLauncher, kChief };
 
   // `out` must exist. Waits for `patience` for a holder that is about to end. ALREADY_EXISTS: it is
-  // in use. PERMISSION_DENIED.
+  // in use, by whom its file says. PERMISSION_DENIED.
   static absl::StatusOr<RunLock> Acquire(const std::string& out, Holder holder,
                                          absl::Duration patience = absl::ZeroDuration());
   // The same, but makes no file. NOT_FOUND: nobody has ever held the directory, or there is none.
@@ -30,6 +30,9 @@ class RunLock {
 
   // Since when it is held, as its file says: somebody may have held it then and been killed.
   static absl::optional<absl::Time> HeldSince(const std::string& out, Holder holder);
+
+  // Who holds it, as its file says: "pid 12 on host"; empty: no words there.
+  static std::string HolderOf(const std::string& out, Holder holder);
 
   ~RunLock();
   RunLock(RunLock&& other) noexcept = default;

@@ -1,6 +1,7 @@
 #include "runtime/process/run_lock.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <optional>
 #include <thread>
@@ -38,6 +39,17 @@ TEST_F(RunLockTest, WaitsForAHolderThatEnds) {
   std::thread ends([&first] { first.reset(); });
   EXPECT_TRUE(RunLock::Acquire(out_, Holder::kChief, absl::Seconds(30)).ok());
   ends.join();
+}
+
+TEST_F(RunLockTest, WhoIsRefusedHearsWhoHoldsIt) {
+  EXPECT_EQ(RunLock::HolderOf(out_ + "/none", Holder::kChief), "");
+  const absl::StatusOr<RunLock> held = RunLock::Acquire(out_, Holder::kChief);
+  ASSERT_TRUE(held.ok()) << held.status();
+  const std::string self = absl::StrCat("pid ", getpid(), " on ");
+  EXPECT_EQ(RunLock::HolderOf(out_, Holder::kChief).rfind(self, 0), 0u)
+      << RunLock::HolderOf(out_, Holder::kChief);
+  const absl::Status refused = RunLock::Acquire(out_, Holder::kChief).status();
+  EXPECT_NE(refused.message().find(self), std::string::npos) << refused;
 }
 
 TEST_F(RunLockTest, IfThereMakesNothing) {

@@ -70,6 +70,45 @@ def a_chief_serves_on_all_addresses():
         assert codes == {"chief": 0, "ps": 0, "worker": 0}, f"{codes}\n{run.logs()}"
 
 
+def a_chief_waits_for_the_one_before_it_to_let_go_of_the_directory():
+    """As after `kubectl delete job`, which returns while the old pod still writes its last checkpoint."""
+    def another(*flags):
+        log = pathlib.Path(run.directory.name) / "chief.log"
+        run.start("chief", "--listen_address=127.0.0.1:0", *flags)
+        deadline = time.monotonic() + 30
+        while "is held by another chief" not in log.read_text() and run.tasks["chief"].poll() is None:
+            assert time.monotonic() < deadline, run.logs()
+            time.sleep(0.05)
+        return run.tasks["chief"]
+
+    with ByHand() as run:
+        run.start_chief("--listen_address=127.0.0.1:0")
+        first = run.tasks["first"] = run.tasks.pop("chief")
+        (pathlib.Path(run.directory.name) / "chief.log").rename(pathlib.Path(run.directory.name) / "first.log")
+        # Launchers are told at once, as people who look on.
+        assert run.start_chief("--listen_address=127.0.0.1:0") == ""
+        assert run.end("chief", timeout=30) == 78, run.logs()
+        assert f"another run is using {run.out} (pid {first.pid} on " in run.log("chief"), run.logs()
+        # A task that nobody launched waits, says for whom, and gives up.
+        another("--wait_seconds=3")
+        assert run.end("chief", timeout=30) == 138, run.logs()
+        assert f"is held by another chief, pid {first.pid} on " in run.log("chief").splitlines()[-1], run.logs()
+        # It can be told to go.
+        for how, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+            another().send_signal(how)
+            assert run.end("chief", timeout=15) == code, run.logs()
+        assert first.poll() is None, run.logs()
+        # It takes over.
+        second = another()
+        first.send_signal(signal.SIGTERM)
+        assert first.wait(60) == 143, run.logs()
+        deadline = time.monotonic() + 30
+        while "chief of" not in run.log("chief"):
+            assert time.monotonic() < deadline and second.poll() is None, run.logs()
+            time.sleep(0.05)
+        assert (run.out / "TERM").read_text() == "2\n", "those that waited changed nothing"
+
+
 def all_addresses_without_plaintext_are_refused():
     with ByHand() as run:
         assert run.start_chief("--listen_address=0.0.0.0:0") == ""
@@ -262,5 +301,6 @@ if __name__ == "__main__":
                   a_task_whose_run_ends_while_it_waits_ends_with_it,
                   a_task_with_another_directory_is_said_in_the_chiefs_log,
                   a_run_by_hand_can_be_asked_by_its_directory, all_addresses_without_plaintext_are_refused,
+                  a_chief_waits_for_the_one_before_it_to_let_go_of_the_directory,
                   a_chief_whose_tasks_stay_away_ends_and_names_them, a_task_whose_chief_stays_away_ends,
                   training_without_workers_ends])

@@ -1,0 +1,93 @@
+#include "chief/await_directory.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "runtime/observability/task_monitor.h"
+#include "runtime/process/shutdown.h"
+#include "runtime/process/task_options.h"
+
+namespace shoal {
+namespace {
+
+constexpr auto kChief = RunLock::Holder::kChief;
+
+// A chief that was killed lets go this soon; nothing is said before.
+constexpr absl::Duration kAtOnce = absl::Seconds(2);
+
+constexpr absl::Duration kLookEvery = absl::Milliseconds(500);
+
+absl::Duration WholeSeconds(absl::Duration time) {
+  return absl::Floor(std::max(time, absl::ZeroDuration()), absl::Seconds(1));
+}
+
+// "pid 12 on host, since 3m20s".
+std::string DescribeHolder(const std::string& out, absl::Time now) {
+  std::string words = RunLock::HolderOf(out, kChief);
+  if (words.empty()) words = "a process that left no name";
+  const absl::optional<absl::Time> since = RunLock::HeldSince(out, kChief);
+  if (since.has_value()) {
+    absl::StrAppend(&words, ", for ", absl::FormatDuration(WholeSeconds(now - *since)));
+  }
+  return words;
+}
+
+// What the task shows of itself meanwhile.
+class Waiting : public TaskSource {
+ public:
+  explicit Waiting(const TaskOptions& options) : options_(options) {}
+  TaskStatus Status() const override {
+    TaskStatus status;
+    status.activity = absl::StrCat("waits for another chief to let go of ", options_.run.out());
+    status.waits_for = DescribeHolder(options_.run.out(), options_.clock->Now());
+    return status;
+  }
+  void Collect(MetricPage* /*page*/) const override {}
+
+ private:
+  const TaskOptions& options_;
+};
+
+}  // namespace
+
+absl::StatusOr<RunLock> AwaitDirectory(const TaskOptions& options, absl::Duration say_every) {
+  const std::string& out = options.run.out();
+  const Clock& clock = *options.clock;
+  const uint32_t given = options.run.cluster().wait_seconds();
+  const absl::Duration patience = absl::Seconds(given > 0 ? given : 300);
+  const absl::Time begun = clock.Now();
+  absl::StatusOr<RunLock> lock = RunLock::Acquire(out, kChief, std::min(kAtOnce, patience));
+  const Waiting source(options);
+  const TaskMonitor::Shown shown(options.monitor, TaskId{Job::kChief, 0}, &source);
+  absl::Time say = clock.Now();
+  while (absl::IsAlreadyExists(lock.status())) {
+    const absl::Time now = clock.Now();
+    const std::string who = DescribeHolder(out, now);
+    if (now - begun >= patience) {
+      return absl::UnavailableError(absl::StrCat(
+          "--out: ", out, " is held by another chief, ", who, "; waited ",
+          absl::FormatDuration(patience),
+          " for it. End it (a host that is gone keeps its lock until the file system takes it "
+          "back), or raise cluster.wait_seconds"));
+    }
+    if (now >= say) {
+      say = now + say_every;
+      LOG(WARNING) << out << " is held by another chief, " << who << "; waiting "
+                   << WholeSeconds(now - begun) << " for it to end; this one ends after "
+                   << patience;
+    }
+    if (options.shutdown->WaitFor(kLookEvery)) {
+      return absl::CancelledError(
+          absl::StrCat("told to stop; still waited for another chief, ", who));
+    }
+    lock = RunLock::Acquire(out, kChief);
+  }
+  return lock;
+}
+
+}  // namespace shoal
