@@ -6,6 +6,9 @@ import kustomize
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 
+# Tries of a Job in a set whose other Jobs say when all of it ends.
+ENDLESS = 1000000
+
 # What JobSet says of a pod, as the variables that --cluster_from=jobset reads.
 JOBSET_VARIABLES = {
     "JOBSET_NAME": "metadata.labels['jobset.sigs.k8s.io/jobset-name']",
@@ -15,21 +18,34 @@ JOBSET_VARIABLES = {
 
 
 def convert(documents, wanted):
-    """`documents` of the base in the format `wanted`; what is no pod stays as it is."""
+    """`documents` of the base in the format `wanted`; what is no pod of the run itself stays as it is. So does the
+    evaluator's Job: a set or TFJob would fail with it, and would end it before it has read the last checkpoint."""
     if wanted == "kubernetes":
         return documents
     sources, others = {}, []
     for document in documents:
-        if document["kind"] in ("StatefulSet", "Job"):
-            sources[document["metadata"]["labels"]["app.kubernetes.io/component"]] = document
+        job = document["metadata"].get("labels", {}).get("app.kubernetes.io/component")
+        if document["kind"] in ("StatefulSet", "Job") and job != "evaluator":
+            sources[job] = document
         elif document["kind"] != "Service":  # each of these makes its own
             others.append(document)
+    others = [document for document in others if disruption_budget(document, sources["ps"]["spec"]["replicas"])]
     namespace = sources["chief"]["metadata"].get("namespace")
     made = {"jobset": jobset, "tfjob": tfjob, "trainer": trainer}[wanted](sources)
     for document in made:
         if namespace:
             document["metadata"]["namespace"] = namespace
     return others + made
+
+
+def disruption_budget(document, num_ps_tasks):
+    """Makes a budget one of pods that no StatefulSet owns: there only a number of pods that stay is known, and
+    maxUnavailable would let none go. Returns whether the document is worth having; others than budgets are."""
+    if document["kind"] != "PodDisruptionBudget":
+        return True
+    document["spec"].pop("maxUnavailable")
+    document["spec"]["minAvailable"] = num_ps_tasks - 1
+    return num_ps_tasks > 1
 
 
 def jobset(sources):
@@ -46,18 +62,28 @@ def replicated_job(job, source):
     container["env"] = container.get("env", []) + variables
     if source["kind"] == "Job":
         spec = {**copy.deepcopy(source["spec"]), "template": template}
+        if job == "worker":
+            keep_every_index(spec)
     else:
         # In its pod a ps is back within a second, with the address that it had.
         template["spec"]["restartPolicy"] = "OnFailure"
         count = source["spec"]["replicas"]
-        spec = {"completionMode": "Indexed", "completions": count, "parallelism": count, "backoffLimit": 100,
+        spec = {"completionMode": "Indexed", "completions": count, "parallelism": count, "backoffLimit": ENDLESS,
                 "podReplacementPolicy": "Failed", "template": template}
     return {"name": job, "replicas": 1, "template": {"spec": spec}}
 
 
+def keep_every_index(spec):
+    """A Job with an index given up fails when the others are done, just before the chief is, and a set has no answer to
+    that but to start all again. So none is given up: the chief's end is the end of all."""
+    spec["backoffLimitPerIndex"] = ENDLESS
+    rules = spec["podFailurePolicy"]["rules"]
+    spec["podFailurePolicy"]["rules"] = [rule for rule in rules if rule["action"] != "FailIndex"]
+
+
 def tfjob(sources):
     document = shell("tfjob")[0]
-    names = {"chief": "Chief", "ps": "PS", "worker": "Worker", "evaluator": "Evaluator"}
+    names = {"chief": "Chief", "ps": "PS", "worker": "Worker"}
     for job, source in sources.items():
         # TF_CONFIG has all addresses.
         template = pod_template(source, "tf_config", drop=("--chief_host", "--listen_address"))
@@ -67,7 +93,9 @@ def tfjob(sources):
         for port in container.get("ports", []):
             if port["name"] == "grpc":
                 port["name"] = "tfjob-port"
-        rename_ports(container)
+        # The operator's Services name only pods that are ready, and tasks are ready only when they have found each
+        # other: so they count as ready once they run.
+        container.pop("readinessProbe", None)
         spec = source["spec"]
         document["spec"]["tfReplicaSpecs"][names[job]] = {
             "replicas": spec["replicas"] if source["kind"] == "StatefulSet" else spec["completions"],
@@ -75,13 +103,6 @@ def tfjob(sources):
             "restartPolicy": "ExitCode",
             "template": template}
     return [document]
-
-
-def rename_ports(container):
-    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-        for action in container.get(probe, {}).values():
-            if isinstance(action, dict) and action.get("port") == "grpc":
-                action["port"] = "tfjob-port"
 
 
 def trainer(sources):

@@ -12,6 +12,10 @@ import time
 
 import yaml
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.dont_write_bytecode = True
+import admission  # noqa: E402
+
 RENDER = str(pathlib.Path(sys.argv[1]).absolute())
 FOLDER = pathlib.Path(RENDER).parent
 RUN = str(FOLDER.parent / "runs" / "fashion_mlp.textproto")
@@ -101,12 +105,17 @@ def another_run_file_is_another_config_map():
     assert len(set(names)) == 1 and names[0] not in call(f"--run={RUN}", f"--image={IMAGE}").stdout, names
 
 
+def copy_pod():
+    """What docs/kubernetes.md says to copy results with."""
+    return yaml.safe_load((FOLDER / "copy_pod.yaml").read_text())
+
+
 def every_pod_passes_restricted():
     """The Pod Security Standard "restricted", rule by rule."""
     allowed = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
     for flags in ([], ["--overlay=local,gpu,monitoring,tls"], ["--format=jobset"], ["--format=tfjob"],
                   ["--format=trainer"]):
-        for job, template in pod_templates(render(*flags)):
+        for job, template in [*pod_templates(render(*flags)), ("copy", copy_pod())]:
             spec, where = template["spec"], f"{flags} {job}"
             for field in ("hostNetwork", "hostPID", "hostIPC"):
                 assert not spec.get(field), f"{where}: {field}"
@@ -124,12 +133,123 @@ def every_pod_passes_restricted():
                 assert not any("hostPort" in p for p in container.get("ports", [])), where
 
 
+EVERYTHING = "--overlay=local,gpu,monitoring,tls"
+FORMATS = ("kubernetes", "jobset", "tfjob", "trainer")
+
+
+def a_cluster_admits_what_is_rendered():
+    for wanted in FORMATS:
+        for flags in ([], [EVERYTHING, "--alerts"], ["--num_ps_tasks=1"], ["--noevaluator"], ["--num_replicas=1"]):
+            errors = admission.errors_of(render(f"--format={wanted}", *flags))
+            assert not errors, f"{wanted} {flags}: {errors}"
+
+
+def what_a_cluster_refuses_is_refused():
+    """What was rendered once and is not any more, among others."""
+    def change_rule(documents):
+        rules = find(documents, "JobSet", "shoal")["spec"]["failurePolicy"]["rules"]
+        rules.insert(0, {"name": "workers", "action": "RestartJob", "targetReplicatedJobs": ["worker"]})
+
+    def name_policy_port(documents):
+        for rule in find(documents, "NetworkPolicy", "shoal")["spec"]["ingress"]:
+            rule["ports"] = [{"port": "grpc"}]
+
+    def limit_unavailable(documents):
+        spec = find(documents, "PodDisruptionBudget", "shoal-ps")["spec"]
+        spec.pop("minAvailable", None)
+        spec["maxUnavailable"] = 1
+
+    def keep_all(documents):
+        find(documents, "PodDisruptionBudget", "shoal-ps")["spec"]["minAvailable"] = 2
+
+    def replace_early(documents):
+        find(documents, "Job", "shoal-worker")["spec"]["podReplacementPolicy"] = "TerminatingOrFailed"
+
+    def share_limit(documents):
+        spec = find(documents, "Job", "shoal-worker")["spec"]
+        spec["backoffLimit"] = spec.pop("backoffLimitPerIndex")
+
+    def name_probe_port(documents):
+        template = find(documents, "StatefulSet", "shoal-ps")["spec"]["template"]
+        template["spec"]["containers"][0]["readinessProbe"]["httpGet"]["port"] = "http"
+
+    for wanted, change, text in (
+            ("jobset", change_rule, "workers: action RestartJob: not one of FailJobSet, "),
+            ("tfjob", name_policy_port, "NetworkPolicy shoal: port grpc: no pod has it"),
+            ("jobset", limit_unavailable, "PodDisruptionBudget shoal-ps: lets none go"),
+            ("trainer", limit_unavailable, "PodDisruptionBudget shoal-ps: lets none go"),
+            ("tfjob", keep_all, "minAvailable 2: lets no pod go"),
+            ("kubernetes", replace_early, "podReplacementPolicy: must be Failed"),
+            ("kubernetes", share_limit, "action FailIndex: wants backoffLimitPerIndex"),
+            ("kubernetes", name_probe_port, "readinessProbe: port http: the pod has it not")):
+        documents = render(f"--format={wanted}")
+        change(documents)
+        errors = admission.errors_of(documents)
+        assert len(errors) == 1 and text in errors[0], f"{wanted}: {text}: {errors}"
+
+
 def permanent_exit_codes_fail_the_job_and_others_do_not():
     # runtime/process/exit_code.h; 1 also ends a worker's try, which another node may not see.
-    for name, codes in (("shoal-chief", [1, 2, 64, 65, 78]), ("shoal-worker", [2, 64, 65, 78])):
+    for name, codes in (("shoal-chief", [1, 2, 64, 65, 78]), ("shoal-worker", [2, 64, 65]),
+                        ("shoal-evaluator", [2, 64, 65, 78])):
         rules = find(render(), "Job", name)["spec"]["podFailurePolicy"]["rules"]
         assert rules[0]["action"] == "Ignore", rules
         assert rules[1]["action"] == "FailJob" and rules[1]["onExitCodes"]["values"] == codes, rules
+    # A worker that the chief refuses is given up alone.
+    rules = find(render(), "Job", "shoal-worker")["spec"]["podFailurePolicy"]["rules"]
+    assert [(r["action"], r["onExitCodes"]["values"]) for r in rules[2:]] == [("FailIndex", [78])], rules
+    for wanted in ("jobset", "trainer"):
+        for document in render(f"--format={wanted}"):
+            for job in admission.jobs_of(document) if document["kind"] in ("JobSet", "TrainingRuntime") else ():
+                rules = job["template"]["spec"].get("podFailurePolicy", {"rules": []})["rules"]
+                # There the Job of the workers must not fail for one of them: the set would start again or fail.
+                assert not any(r["action"] == "FailIndex" for r in rules), f"{wanted}: {rules}"
+
+
+def no_workers_limit_ends_before_the_chiefs():
+    """Each end of a chief ends every worker, too: their tries must last as long as the chief's."""
+    documents = render()
+    chief, worker = (find(documents, "Job", name)["spec"] for name in ("shoal-chief", "shoal-worker"))
+    assert worker["backoffLimitPerIndex"] >= 2 * chief["backoffLimit"], worker
+    for job, template in pod_templates(documents):
+        arguments = template["spec"]["containers"][0]["args"]
+        # Longer than the longest back-off between two tries of a Job, 600 s.
+        assert "--wait_seconds=900" in arguments or job == "evaluator", f"{job}: {arguments}"
+
+
+def the_evaluator_is_a_job_of_its_own():
+    """It can neither fail the run nor be ended with it, whatever holds the others."""
+    for wanted in FORMATS:
+        documents = render(f"--format={wanted}", "--namespace=team")
+        assert find(documents, "Job", "shoal-evaluator")["metadata"]["namespace"] == "team"
+        for document in documents:
+            if document["kind"] in ("JobSet", "TrainingRuntime"):
+                assert sorted(j["name"] for j in admission.jobs_of(document)) == ["chief", "ps", "worker"], document
+            elif document["kind"] == "TFJob":
+                assert sorted(document["spec"]["tfReplicaSpecs"]) == ["Chief", "PS", "Worker"], document
+
+
+def a_tfjob_is_ready_when_it_runs():
+    """Its operator's Services name only pods that are ready, and a chief is ready only when it has found all others."""
+    for job, template in pod_templates([d for d in render("--format=tfjob") if d["kind"] == "TFJob"]):
+        assert "readinessProbe" not in template["spec"]["containers"][0], job
+    for wanted in ("kubernetes", "jobset", "trainer"):
+        for job, template in pod_templates(render(f"--format={wanted}")):
+            assert "readinessProbe" in template["spec"]["containers"][0], f"{wanted} {job}"
+
+
+def the_copy_pod_sees_what_the_tasks_wrote():
+    spec = copy_pod()["spec"]
+    documents = render()
+    claim = find(documents, "PersistentVolumeClaim", "shoal-out")["metadata"]["name"]
+    assert spec["volumes"] == [{"name": "out", "persistentVolumeClaim": {"claimName": claim}}], spec
+    chief = find(documents, "Job", "shoal-chief")["spec"]["template"]["spec"]
+    assert spec["securityContext"] == chief["securityContext"], spec
+    assert not admission.errors_of([copy_pod()])
+
+
+def a_ps_is_changed_only_by_a_stop():
+    assert find(render(), "StatefulSet", "shoal-ps")["spec"]["updateStrategy"] == {"type": "OnDelete"}
 
 
 def flags_reach_their_fields():
@@ -360,7 +480,10 @@ def kubectl(folder):
 def main():
     tests = [one_number_reaches_all_its_places, the_numbers_reach_the_other_formats, the_run_file_is_mounted_everywhere,
              another_run_file_is_another_config_map, every_pod_passes_restricted,
-             permanent_exit_codes_fail_the_job_and_others_do_not, flags_reach_their_fields, the_evaluator_can_be_left_out,
+             a_cluster_admits_what_is_rendered, what_a_cluster_refuses_is_refused,
+             permanent_exit_codes_fail_the_job_and_others_do_not, no_workers_limit_ends_before_the_chiefs,
+             the_evaluator_is_a_job_of_its_own, a_tfjob_is_ready_when_it_runs, a_ps_is_changed_only_by_a_stop,
+             the_copy_pod_sees_what_the_tasks_wrote, flags_reach_their_fields, the_evaluator_can_be_left_out,
              bad_flags_are_one_line_and_a_code, a_run_file_that_cannot_be_is_refused, run_files_of_all_kinds_are_taken,
              output_that_cannot_be_written_is_one_line, a_reader_that_has_read_enough_is_no_error, a_digest_is_an_image_too,
              the_alerts_are_those_of_the_one_file, the_examples_are_what_render_prints, kubectl_renders_the_same]

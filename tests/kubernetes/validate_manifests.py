@@ -2,7 +2,7 @@
 
 Core kinds: JSON schemas that allow no unknown field. JobSet, TFJob, TrainingRuntime, TrainJob: through their model
 classes and back; what is lost on the way is a field that they do not know. Pods and Jobs inside them are checked as
-core kinds again, since those models know pods loosely.
+core kinds again, since those models know pods loosely. Then what no schema says: admission.py.
 """
 import copy
 import functools
@@ -19,9 +19,12 @@ from kubeflow.training import KubeflowOrgV1TFJob
 from kubeflow.training.api_client import ApiClient
 from kubeflow_trainer_api import models as trainer_models
 
+import admission
+
 VERSIONS = ("1.34", "1.35", "1.36")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RENDER = ROOT / "deploy" / "kubernetes" / "render"
+COPY_POD = ROOT / "deploy" / "kubernetes" / "copy_pod.yaml"
 RUN = ROOT / "deploy" / "runs" / "fashion_mlp.textproto"
 PYDANTIC = {"JobSet": "JobsetV1alpha2JobSet", "TrainingRuntime": "TrainerV1alpha1TrainingRuntime",
             "TrainJob": "TrainerV1alpha1TrainJob"}
@@ -41,7 +44,11 @@ kubernetes_validate.utils.schema_contents = functools.lru_cache(kubernetes_valid
 
 
 def errors_of(document):
-    """One line for everything wrong with a document."""
+    """One line for everything wrong with a document: its fields, or else what else a cluster asks of it."""
+    return schema_errors(document) or admission.document_errors(document)
+
+
+def schema_errors(document):
     kind = document.get("kind")
     if kind in PYDANTIC:
         return model_errors(document, kind) + inner_errors(document, kind)
@@ -158,9 +165,11 @@ def rendered(*flags):
     return list(yaml.safe_load_all(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
 
 
-def check(name, documents):
-    """Prints and counts what is wrong."""
+def check(name, documents, together):
+    """Prints and counts what is wrong. `together`: they are all of a run, and must fit each other."""
     errors = [e for document in documents for e in errors_of(document)]
+    if together and not errors:
+        errors = admission.errors_of(documents)
     if not documents:
         errors.append("no documents")
     print(f"{name}: " + (f"{len(documents)} documents" if not errors else "; ".join(errors[:5])))
@@ -214,8 +223,13 @@ def check_misspelt():
     if not errors_of(document):
         print("misspelt: replicas as a string passes")
         failures += 1
+    document = copy.deepcopy(next(d for d in cache[("--format=jobset",)] if d["kind"] == "JobSet"))
+    document["spec"]["failurePolicy"]["rules"][1]["action"] = "RestartJob"  # known to the model, refused by the webhook
+    if not errors_of(document):
+        print("misspelt: action RestartJob passes")
+        failures += 1
     if not failures:
-        print(f"misspelt: {len(MISSPELT) + 1} documents refused")
+        print(f"misspelt: {len(MISSPELT) + 2} documents refused")
     return failures
 
 
@@ -225,10 +239,11 @@ def main():
     if len(sys.argv) > 1:
         for name in sys.argv[1:]:
             documents = yaml.safe_load_all(pathlib.Path(name).read_text(encoding="utf-8"))
-            failures += check(name, [d for d in documents if d])
+            failures += check(name, [d for d in documents if d], together=False)
     else:
+        failures += check("copy_pod.yaml", [yaml.safe_load(COPY_POD.read_text(encoding="utf-8"))], together=True)
         for flags in RENDERINGS:
-            failures += check("render " + " ".join(flags), rendered(*flags))
+            failures += check("render " + " ".join(flags), rendered(*flags), together=True)
         failures += check_misspelt()
     print(f"{failures} wrong; Kubernetes {', '.join(VERSIONS)}; {time.monotonic() - start:.1f} s")
     sys.exit(1 if failures else 0)
