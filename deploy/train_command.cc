@@ -140,7 +140,7 @@ absl::Status RunInThisProcess(const TrainRoles& roles, TaskOptions options,
   ASSIGN_OR_RETURN(
       const std::unique_ptr<MonitoringPort> port,
       MonitoringPort::Open({flags.metrics_address, flags.may_show_pages, TaskId{Job::kChief, 0},
-                            options.run.name(), options.run.out(), options.file_system, &monitor}));
+                            options.run.out(), options.file_system, &monitor}));
   return roles.run_local(options);
 }
 

@@ -24,8 +24,10 @@ constexpr char kIndex[] =
     "/readyz    it can do its work\n"
     "/statusz   what it does; ?format=json\n";
 
-MetricPage::Labels LabelsOf(TaskId task) {
-  return {{"role", std::string(JobName(task.job))}, {"task", absl::StrCat(task.index)}};
+MetricPage::Labels LabelsOf(const std::string& run_name, TaskId task) {
+  return {{"run", run_name},
+          {"role", std::string(JobName(task.job))},
+          {"task", absl::StrCat(task.index)}};
 }
 
 std::string TextOf(TaskId id, const TaskStatus& status) {
@@ -156,16 +158,15 @@ std::string TaskMonitor::StatusJson() const {
 
 std::string TaskMonitor::Metrics() const {
   MetricPage page;
-  page.SetLabels(LabelsOf(options_.task));
+  page.SetLabels(LabelsOf(options_.run_name, options_.task));
   page.AddGauge("shoal_build_info", "1; what runs here is in the labels.", 1,
                 {{"version", options_.version},
                  {"protocol", absl::StrCat(options_.protocol)},
-                 {"compiler", __VERSION__},
-                 {"run", options_.run_name}});
+                 {"compiler", __VERSION__}});
   AddProcessMetrics(&page);
   MutexLock lock(&mutex_);
   for (const Role& role : roles_) {
-    page.SetLabels(LabelsOf(role.id));
+    page.SetLabels(LabelsOf(options_.run_name, role.id));
     page.AddGauge("shoal_ready", "1 while the role can do its work, as /readyz says; else 0.",
                   role.source->Status().ready ? 1 : 0);
     role.source->Collect(&page);

@@ -43,8 +43,8 @@ class TaskSource {
 class TaskMonitor {
  public:
   struct Options {
-    TaskId task;  // Of the process: the labels of what is about all of it.
-    std::string run_name;
+    TaskId task;           // Of the process: the labels of what is about all of it.
+    std::string run_name;  // Of every sample a label, as are role and task.
     std::string run_directory;
     std::string version;           // Of the program,
     uint32_t protocol = 0;         // and of what it speaks with the others.

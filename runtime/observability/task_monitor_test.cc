@@ -68,16 +68,17 @@ TEST_F(TaskMonitorTest, AllRolesOfAProcessMustBeReady) {
   EXPECT_EQ(monitor_.Answer("/readyz", "").code, 200);
 }
 
-TEST_F(TaskMonitorTest, MetricsCarryTheirRole) {
+TEST_F(TaskMonitorTest, MetricsCarryTheirRunAndRole) {
   const TaskMonitor::Shown chief(&monitor_, {Job::kChief, 0}, &chief_);
   const TaskMonitor::Shown worker(&monitor_, {Job::kWorker, 2}, &worker_);
   const std::string text = monitor_.Answer("/metrics", "").body;
-  EXPECT_THAT(text, HasSubstr("shoal_global_step{role=\"chief\",task=\"0\"} 40"));
-  EXPECT_THAT(text, HasSubstr("shoal_global_step{role=\"worker\",task=\"2\"} 0"));
-  EXPECT_THAT(text, HasSubstr("shoal_ready{role=\"chief\",task=\"0\"} 0"));
-  EXPECT_THAT(text, HasSubstr("process_resident_memory_bytes{role=\"chief\",task=\"0\"} "));
-  EXPECT_THAT(
-      text, HasSubstr("shoal_build_info{role=\"chief\",task=\"0\",version=\"2.5\",protocol=\"3\""));
+  EXPECT_THAT(text, HasSubstr("shoal_global_step{run=\"small\",role=\"chief\",task=\"0\"} 40"));
+  EXPECT_THAT(text, HasSubstr("shoal_global_step{run=\"small\",role=\"worker\",task=\"2\"} 0"));
+  EXPECT_THAT(text, HasSubstr("shoal_ready{run=\"small\",role=\"chief\",task=\"0\"} 0"));
+  EXPECT_THAT(text,
+              HasSubstr("process_resident_memory_bytes{run=\"small\",role=\"chief\",task=\"0\"} "));
+  EXPECT_THAT(text, HasSubstr("shoal_build_info{run=\"small\",role=\"chief\",task=\"0\",version="
+                              "\"2.5\",protocol=\"3\""));
 }
 
 TEST_F(TaskMonitorTest, StatusIsTextAndJson) {

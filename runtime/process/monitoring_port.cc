@@ -3,7 +3,6 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/file_system.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "runtime/cluster/address.h"
@@ -43,10 +42,7 @@ absl::StatusOr<std::unique_ptr<MonitoringPort>> MonitoringPort::Open(const Optio
 
 void MonitoringPort::WriteTarget() {
   const std::string directory = JoinPath(options_.run_directory, "monitoring");
-  JsonObject labels;
-  labels.Add("run", options_.run_name);
-  const std::string text = absl::StrCat("[{\"targets\": [\"", DialledAddress(address()),
-                                        "\"], \"labels\": ", labels.ToString(), "}]\n");
+  const std::string text = absl::StrCat("[{\"targets\": [\"", DialledAddress(address()), "\"]}]\n");
   absl::Status status = options_.file_system->MakeDirectory(directory);
   const std::string path = JoinPath(directory, options_.task.FileStem() + ".json");
   if (status.ok()) status = WriteAtomically(*options_.file_system, path, text);

@@ -18,14 +18,14 @@ class FileSystem;
 absl::Status CheckMetricsAddress(const std::string& address, bool insecure);
 
 // The port of --metrics_address: serves the pages of a TaskMonitor, and says in the run's directory
-// where, for Prometheus' file_sd: monitoring/chief-0.json, removed at an orderly end.
+// where, for Prometheus' file_sd: monitoring/chief-0.json, removed at an orderly end. It gives the
+// target no labels: `run` of the samples would become `exported_run` beside one of the same name.
 class MonitoringPort {
  public:
   struct Options {
     std::string address;
     bool insecure = false;  // May serve where other machines can connect.
     TaskId task;
-    std::string run_name;
     std::string run_directory;
     FileSystem* file_system = nullptr;  // Borrowed, as is the next.
     const TaskMonitor* monitor = nullptr;

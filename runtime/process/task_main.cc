@@ -186,7 +186,6 @@ absl::StatusOr<std::unique_ptr<MonitoringPort>> OpenMonitoringPort(const TaskOpt
   port.address = flags.metrics_address;
   port.insecure = MayShowPages(flags);
   port.task = options.task;
-  port.run_name = options.run.name();
   port.run_directory = options.run.out();
   port.file_system = options.file_system;
   port.monitor = options.monitor;

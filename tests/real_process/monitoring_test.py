@@ -33,7 +33,7 @@ def targets(run):
     for path in (run.out / "monitoring").glob("*.json"):
         (group,) = json.loads(path.read_text())
         (found[path.stem],) = group["targets"]
-        assert group["labels"] == {"run": "small"}, group
+        assert "labels" not in group, f"samples have their own: {group}"
     return found
 
 
@@ -47,6 +47,27 @@ def value(page, sample):
     found = re.search(rf"^{re.escape(sample)} (\S+)$", page, re.MULTILINE)
     assert found, f"no {sample} in:\n{page}"
     return float(found.group(1))
+
+
+def samples(page):
+    """Name and labels of each sample of a page."""
+    found = []
+    for line in page.splitlines():
+        if line and not line.startswith("#"):
+            name, labels = re.match(r"([\w:]+)(?:\{(.*)\})? \S+$", line).groups()
+            found.append((name, dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels or ""))))
+    return found
+
+
+def check_labels(page, run="small"):
+    """Every sample says of what it is; a page has one run, and no sample twice."""
+    seen = set()
+    for name, labels in samples(page):
+        assert labels.get("run") == run and labels.get("role") and labels.get("task", "").isdigit(), (name, labels)
+        key = (name, *sorted(labels.items()))
+        assert key not in seen, f"twice: {key}"
+        seen.add(key)
+    assert seen, page
 
 
 def check_lint(page):
@@ -84,7 +105,8 @@ def every_task_has_its_pages():
             seen |= kinds.keys()
             for name, kind in kinds.items():
                 assert (kind == "counter") == name.endswith("_total"), f"{name} is a {kind}"
-            labels = f'role="{role}",task="{index}"'
+            check_labels(page)
+            labels = f'run="small",role="{role}",task="{index}"'
             assert value(page, f"process_resident_memory_bytes{{{labels}}}") > 1e6
             assert value(page, f"shoal_global_step{{{labels}}}") > 0, task
             code, text = get(address, "/statusz?format=json")
@@ -92,10 +114,10 @@ def every_task_has_its_pages():
             assert status["task"] == f"{role}/{index}" and status["roles"][0]["ready"] == 1, text
             assert status["run_directory"] == str(run.out), text
         page = get(where["chief-0"], "/metrics")[1]
-        assert value(page, 'shoal_worker_up{role="chief",task="0",worker="1"}') == 1
-        before = value(page, 'shoal_steps_total{role="chief",task="0"}')
+        assert value(page, 'shoal_worker_up{run="small",role="chief",task="0",worker="1"}') == 1
+        before = value(page, 'shoal_steps_total{run="small",role="chief",task="0"}')
         run.wait_for_step(run.step() + 20)
-        assert value(get(where["chief-0"], "/metrics")[1], 'shoal_steps_total{role="chief",task="0"}') > before
+        assert value(get(where["chief-0"], "/metrics")[1], 'shoal_steps_total{run="small",role="chief",task="0"}') > before
         assert "last checkpoint" in get(where["chief-0"], "/statusz")[1]
         run.process.send_signal(2)
         assert run.wait() == 130, run.output
@@ -120,9 +142,10 @@ def one_process_shows_all_its_roles():
         wait_until("all roles are ready", lambda: get(where["chief-0"], "/readyz")[0] == 200)
         page = get(where["chief-0"], "/metrics")[1]
         check_lint(page)
+        check_labels(page)
         assert families(page)["shoal_push_staleness_steps"] == "histogram", page
         for role in ("chief", "ps", "worker"):
-            assert value(page, f'shoal_ready{{role="{role}",task="0"}}') == 1
+            assert value(page, f'shoal_ready{{run="small",role="{role}",task="0"}}') == 1
         run.process.send_signal(2)
         assert run.wait() == 130, run.output
 
@@ -136,7 +159,7 @@ def a_chief_without_workers_lives_but_is_not_ready():
         wait_until("readyz says who is missing", lambda: get(chief, "/readyz") == (
             503, "chief/0: trains without worker/1\n"))
         assert get(chief, "/healthz")[0] == 200
-        assert value(get(chief, "/metrics")[1], 'shoal_worker_up{role="chief",task="0",worker="1"}') == 0
+        assert value(get(chief, "/metrics")[1], 'shoal_worker_up{run="small",role="chief",task="0",worker="1"}') == 0
 
 
 if __name__ == "__main__":
