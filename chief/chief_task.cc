@@ -23,6 +23,7 @@
 #include "runtime/cluster/address.h"
 #include "runtime/cluster/cluster_spec.h"
 #include "runtime/config/run_config.h"
+#include "runtime/config/stop_times.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/report_address.h"
 #include "runtime/process/shutdown.h"
@@ -85,6 +86,7 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
     session.lease = absl::Seconds(run.cluster().lease_seconds());
   if (run.cluster().wait_seconds() > 0)
     session.peer_wait = absl::Seconds(run.cluster().wait_seconds());
+  session.stop_wait = StopTimesOf(run).checkpoint;
   if (run.cluster().stall_seconds() > 0)
     session.stall = absl::Seconds(run.cluster().stall_seconds());
 

@@ -66,8 +66,8 @@ class TrainingSession {
     absl::Duration stall = absl::Seconds(120);
     absl::Duration wait_note = absl::Seconds(10);       // Between two notes of one wait.
     absl::Duration ps_return_wait = absl::Seconds(30);  // For a lost ps to come back.
-    absl::Duration stop_wait =
-        absl::Seconds(20);  // For a cut on request, before the last one has to do.
+    // For a cut on request, before the last one has to do: StopTimes::checkpoint.
+    absl::Duration stop_wait = absl::Seconds(20);
     absl::Duration lines_wait = absl::Seconds(10);  // ASYNC: for the reports of a cut's steps.
     absl::Duration resend = absl::Seconds(2);       // Commands that were not answered.
     absl::Duration resend_load = absl::Seconds(60);

@@ -24,6 +24,7 @@
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
 #include "runtime/config/run_config.h"
+#include "runtime/config/stop_times.h"
 #include "runtime/config/validate.h"
 #include "runtime/observability/progress.h"
 #include "runtime/observability/summary.h"
@@ -159,6 +160,7 @@ absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options,
   launch.metrics_address = flags.metrics_address;
   launch.places = flags.places.get();
   launch.checkpoints_wanted = &flags.checkpoints_wanted;
+  launch.stop_timeout = StopTimesOf(options.run).chief_exit;
   Launcher launcher(std::move(launch));
   return launcher.Run();
 }

@@ -12,6 +12,7 @@
 #include "ps/parameter_server.h"
 #include "runtime/checkpoint/run_ending.h"
 #include "runtime/config/run_config.h"
+#include "runtime/config/stop_times.h"
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/report_address.h"
 #include "runtime/process/shutdown.h"
@@ -68,7 +69,8 @@ absl::Status RunPs(const TaskOptions& options) {
   const TaskMonitor::Shown shown(options.monitor, options.task, server->source());
   RETURN_IF_ERROR(ReportAddress(options.report_fd, server->address()));
   LOG(INFO) << "serves at " << server->address();
-  const Drain drain(options.shutdown, &chief, options.clock, [&server] { server->End(); });
+  const Drain drain(options.shutdown, &chief, options.clock, StopTimesOf(options.run).drain,
+                    [&server] { server->End(); });
   const absl::Status started = server->Start();
   if (absl::IsOutOfRange(started)) {
     LOG(INFO) << "the run has ended without this ps: summary.json says so";

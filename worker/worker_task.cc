@@ -18,6 +18,7 @@
 #include "ml/data/dataset_factory.h"
 #include "runtime/checkpoint/run_ending.h"
 #include "runtime/config/run_config.h"
+#include "runtime/config/stop_times.h"
 #include "runtime/observability/metric_page.h"
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/batch_mark.h"
@@ -306,10 +307,11 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
   }
   StateFeed feed(options.clock, links.abandon);
   ChiefSession session(links.chief, options.clock, std::move(session_options), &feed);
-  const Drain drain(options.shutdown, links.chief, options.clock, [&feed, &session] {
-    feed.End(absl::CancelledError("told to stop"));
-    session.StopRegistering();
-  });
+  const Drain drain(options.shutdown, links.chief, options.clock, StopTimesOf(options.run).drain,
+                    [&feed, &session] {
+                      feed.End(absl::CancelledError("told to stop"));
+                      session.StopRegistering();
+                    });
   source.SetWords("waits for the chief");
   const absl::Status registered = session.Register(&inputs.declaration);
   if (absl::IsOutOfRange(registered)) {

@@ -26,9 +26,9 @@ namespace shoal {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(50);
-// After the launcher was lost.
-constexpr absl::Duration kOthersWait = absl::Seconds(10);
-constexpr absl::Duration kKill = absl::Seconds(20);
+// After the launcher was lost the others wait for the chief, for `cluster.grace_seconds`, and so
+// much more until whatever is left is killed.
+constexpr absl::Duration kKillAfterGrace = absl::Seconds(10);
 // After 'k'.
 constexpr absl::Duration kKillAtOnce = absl::Seconds(2);
 
@@ -38,6 +38,7 @@ struct AttendOptions {
   std::string launch_file;
   std::string launch;
   absl::Duration patience = absl::Seconds(30);
+  absl::Duration grace = absl::Seconds(10);
   std::vector<std::string> command;
 };
 
@@ -60,6 +61,8 @@ absl::StatusOr<AttendOptions> Parse(absl::Span<const std::string> args) {
       options.launch = std::string(arg);
     } else if (absl::ConsumePrefix(&arg, "--patience=") && absl::SimpleAtod(arg, &seconds)) {
       options.patience = absl::Seconds(seconds);
+    } else if (absl::ConsumePrefix(&arg, "--grace=") && absl::SimpleAtod(arg, &seconds)) {
+      options.grace = absl::Seconds(seconds);
     } else {
       return absl::InvalidArgumentError(absl::StrCat(args[i], ": is no flag of shoal attend"));
     }
@@ -103,7 +106,7 @@ class Attendance {
     while (true) {
       Listen();
       ReportAddressOnce();
-      if (shutdown.requested()) EndAfter(absl::ZeroDuration(), kKill);
+      if (shutdown.requested()) EndAfter(absl::ZeroDuration(), options_.grace + kKillAfterGrace);
       if (clock_.Now() > heard_ + options_.patience) OnLost();
       if (clock_.Now() >= terminate_) {
         terminate_ = absl::InfiniteFuture();
@@ -138,7 +141,7 @@ class Attendance {
 
   void OnLost() {
     const bool is_chief = absl::StartsWith(options_.name, "chief");
-    EndAfter(is_chief ? absl::ZeroDuration() : kOthersWait, kKill);
+    EndAfter(is_chief ? absl::ZeroDuration() : options_.grace, options_.grace + kKillAfterGrace);
   }
 
   // The first word counts, but for one that is more urgent.

@@ -12,6 +12,7 @@
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
 #include "runtime/config/run_config.h"
+#include "runtime/config/stop_times.h"
 #include "runtime/process/child.h"
 #include "runtime/rpc/credentials.h"
 
@@ -82,6 +83,7 @@ absl::StatusOr<std::unique_ptr<TaskPlaces>> SshPlaces::Create(
   options.directory = working_directory;
   options.launch_file = absl::StrCat(run.out(), "/logs/launch");
   options.launch = SystemRandomHex();
+  options.grace = StopTimesOf(run).drain;
   return std::make_unique<SshPlaces>(std::move(options), std::move(hosts), std::move(placement));
 }
 
@@ -102,6 +104,7 @@ std::vector<std::string> SshPlaces::Command(TaskId task, bool again, const std::
                                   "--log=" + log_file,
                                   "--launch_file=" + options_.launch_file,
                                   "--launch=" + options_.launch,
+                                  absl::StrCat("--grace=", absl::ToInt64Seconds(options_.grace)),
                                   "--"};
   far.insert(far.end(), args.begin(), args.end());
   for (std::string& word : far) word = Quoted(word);

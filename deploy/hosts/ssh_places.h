@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 #include "deploy/hosts/host_file.h"
 #include "deploy/task_places.h"
@@ -27,6 +28,7 @@ class SshPlaces : public TaskPlaces {
     std::string directory;    // Where tasks run; the launcher's own working directory.
     std::string launch_file;  // In the run's directory, with the text `launch`.
     std::string launch;
+    absl::Duration grace;  // Of a stop: StopTimes::drain.
   };
 
   // From the flags of `shoal launch`. INVALID_ARGUMENT: the file of --hosts, or that the run does

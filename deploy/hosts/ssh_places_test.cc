@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include <utility>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -16,7 +18,8 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 
 absl::StatusOr<std::unique_ptr<TaskPlaces>> Places(const std::string& hosts,
-                                                   const std::string& metrics_address) {
+                                                   const std::string& metrics_address,
+                                                   uint32_t grace_seconds = 0) {
   std::string directory = ::testing::TempDir() + "/ssh_places.XXXXXX";
   EXPECT_NE(mkdtemp(directory.data()), nullptr);
   TaskFlags flags;
@@ -27,6 +30,7 @@ absl::StatusOr<std::unique_ptr<TaskPlaces>> Places(const std::string& hosts,
   v1::RunConfig run;
   run.mutable_deployment()->set_num_ps_tasks(1);
   run.mutable_deployment()->set_num_replicas(1);
+  run.mutable_cluster()->set_grace_seconds(grace_seconds);
   return SshPlaces::Create(flags, run, "/work");
 }
 
@@ -40,6 +44,16 @@ TEST(SshPlacesTest, AMetricsAddressIsWherePrometheusCanBe) {
   }
   for (const char* reached : {"", "alpha:9100", "0.0.0.0:9100"}) {
     EXPECT_EQ(Places("alpha\nbeta\n", reached).status(), absl::OkStatus()) << reached;
+  }
+}
+
+TEST(SshPlacesTest, TheFarSideHearsHowLongAStopMayTake) {
+  for (const auto& [given, told] :
+       {std::pair(0u, "'--grace=10'"), std::pair(600u, "'--grace=600'")}) {
+    const auto places = Places("alpha\n", "", given);
+    ASSERT_TRUE(places.ok()) << places.status();
+    EXPECT_THAT((*places)->Command({Job::kPs, 0}, /*again=*/false, "/log", {"shoal", "ps"}).back(),
+                HasSubstr(told));
   }
 }
 

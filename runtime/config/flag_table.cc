@@ -151,6 +151,9 @@ constexpr FlagSpec kTable[] = {
     {"stall_seconds", kTasks, kRunning, kText, "cluster.stall_seconds", "N",
      "A worker that computes one batch for so long counts as hung: others get its work. Default "
      "120."},
+    {"grace_seconds", kTasks, kRunning, kText, "cluster.grace_seconds", "N",
+     "How long the last checkpoint may take when a run or a task is told to end. Default 10; more "
+     "where shards are large, and as much more for whoever kills what does not end."},
     {"cuda_graphs", kTasks, kRunning, kBool, "deployment.cuda_graphs", "",
      "Record the step of each GPU once and replay it, where it can be recorded; else a line of log "
      "says why not."},

@@ -69,6 +69,7 @@ void ResolveCheckpointAndCluster(v1::RunConfig* run) {
   if (cluster->lease_seconds() == 0) cluster->set_lease_seconds(10);
   if (cluster->wait_seconds() == 0) cluster->set_wait_seconds(300);
   if (cluster->stall_seconds() == 0) cluster->set_stall_seconds(120);
+  if (cluster->grace_seconds() == 0) cluster->set_grace_seconds(10);
   if (!cluster->has_max_worker_restarts()) cluster->set_max_worker_restarts(3);
 }
 

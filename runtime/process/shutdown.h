@@ -3,8 +3,8 @@
 // A role waits for, or subscribes to, the ShutdownNotification; the SignalWatcher of main turns
 // signals into it: SIGINT and SIGTERM (and SIGHUP, where it does not mean to reload) into the end,
 // SIGUSR1, SIGUSR2 and SIGHUP into what else can be asked for. A second SIGINT or SIGTERM ends the
-// process at once; 15 s after the first one it is ended even if something hangs, be it in what was
-// subscribed: that never runs on the thread that reads signals.
+// process at once; some time after the first one it is ended even if something hangs, be it in what
+// was subscribed: that never runs on the thread that reads signals.
 #ifndef SHOAL_RUNTIME_PROCESS_SHUTDOWN_H_
 #define SHOAL_RUNTIME_PROCESS_SHUTDOWN_H_
 

@@ -22,6 +22,7 @@
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
 #include "runtime/config/run_config.h"
+#include "runtime/config/stop_times.h"
 #include "runtime/config/validate.h"
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/child.h"
@@ -366,7 +367,8 @@ int TaskMain(const absl::optional<Job>& command, absl::Span<const std::string> a
   on_signals.hang_up_reloads = true;
   // A chief makes a checkpoint first.
   const bool is_chief = options->task.job == Job::kChief || options->hosts_chief;
-  if (is_chief) on_signals.hard_exit_after = absl::Seconds(60);
+  const StopTimes times = StopTimesOf(options->run);
+  on_signals.hard_exit_after = is_chief ? times.chief_exit : times.task_exit;
   absl::StatusOr<std::unique_ptr<SignalWatcher>> signals =
       SignalWatcher::Start(on_signals, &shutdown);
   if (!signals.ok()) return end(signals.status());

@@ -29,7 +29,7 @@ struct Drain::Wish {
 };
 
 Drain::Drain(ShutdownNotification* shutdown, ChiefClient* chief, const Clock* clock,
-             std::function<void()> leave, absl::Duration limit)
+             absl::Duration limit, std::function<void()> leave)
     : chief_(chief),
       clock_(clock),
       leave_(std::move(leave)),
@@ -83,7 +83,7 @@ void Drain::AwaitCheckpoint() {
     if (run.last_checkpoint_step() >= wanted) return;
     if (!Pause(clock_->Now() + kPoll)) return;
   }
-  LOG(WARNING) << "no checkpoint within " << limit_ << "; leaves";
+  LOG(WARNING) << "no checkpoint within " << limit_ << " (cluster.grace_seconds); leaves";
 }
 
 }  // namespace shoal

@@ -21,11 +21,10 @@ class ShutdownNotification;
 // on a thread of this object.
 class Drain {
  public:
-  static constexpr absl::Duration kLimit = absl::Seconds(10);
-
-  // All must outlive the object. `shutdown` may ask later: that does nothing then.
+  // All must outlive the object. `shutdown` may ask later: that does nothing then. `limit`:
+  // StopTimes::drain.
   Drain(ShutdownNotification* shutdown, ChiefClient* chief, const Clock* clock,
-        std::function<void()> leave, absl::Duration limit = kLimit);
+        absl::Duration limit, std::function<void()> leave);
   // Waits for a call to the chief that is under way.
   ~Drain();
   Drain(const Drain&) = delete;

@@ -40,8 +40,7 @@ class DrainTest : public ::testing::Test {
   // Runs a drain until it leaves.
   void LeaveWith(absl::Duration limit) {
     Notification left;
-    Drain drain(
-        &shutdown_, &chief_, &clock_, [&left] { left.Notify(); }, limit);
+    Drain drain(&shutdown_, &chief_, &clock_, limit, [&left] { left.Notify(); });
     shutdown_.Request();
     EXPECT_TRUE(left.WaitFor(absl::Seconds(30)));
   }
@@ -77,7 +76,7 @@ TEST_F(DrainTest, LeavesWhenItTakesTooLong) {
 TEST_F(DrainTest, OneThatWasNotAskedNeverLeaves) {
   bool left = false;
   {
-    Drain drain(&shutdown_, &chief_, &clock_, [&left] { left = true; });
+    Drain drain(&shutdown_, &chief_, &clock_, absl::Seconds(60), [&left] { left = true; });
   }
   shutdown_.Request();
   EXPECT_FALSE(left);

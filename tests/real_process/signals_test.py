@@ -51,6 +51,35 @@ def sigterm_to_a_ps_makes_a_checkpoint_first():
         assert run.tasks["chief"].poll() is None, run.logs()  # It waits for the ps to come back.
 
 
+def a_stop_may_take_as_long_as_the_run_says():
+    """A worker that computes nothing for a while keeps the checkpoint back, as a shard that takes long would."""
+    with training("--grace_seconds=60", "--lease_seconds=120") as run:
+        run.tasks["worker"].send_signal(signal.SIGSTOP)
+        for how in ("ps", "worker", "chief"):
+            run.tasks[how].send_signal(signal.SIGTERM)
+        time.sleep(22)  # By default a ps is ended after 15 s, and the chief does without after 20 s.
+        assert [task.poll() for task in run.tasks.values()] == [None] * 3, run.logs()
+        run.tasks["worker"].send_signal(signal.SIGCONT)
+        codes = {job: run.end(job, timeout=30) for job in run.tasks}
+        assert codes == {"chief": 143, "ps": 143, "worker": 143}, f"{codes}\n{run.logs()}"
+        assert checkpoints(run) and checkpoints(run)[-1] > 20, f"{checkpoints(run)}\n{run.logs()}"
+
+
+def a_stop_without_a_checkpoint_ends_when_the_run_says():
+    with training("--grace_seconds=2", "--lease_seconds=60") as run:
+        run.tasks["worker"].send_signal(signal.SIGSTOP)
+        started = time.monotonic()
+        for how in ("ps", "chief"):
+            run.tasks[how].send_signal(signal.SIGTERM)
+        assert run.end("ps") == 143, run.logs()
+        assert 2 <= time.monotonic() - started < 9, run.logs()  # By default 10 s.
+        assert "no checkpoint within 2s (cluster.grace_seconds)" in run.log("ps"), run.logs()
+        assert run.end("chief") == 143, run.logs()
+        assert 11 <= time.monotonic() - started < 19, run.logs()  # By default 20 s.
+        assert "no checkpoint in time; there is none" in run.log("chief"), run.logs()
+        assert not checkpoints(run), checkpoints(run)
+
+
 def sigusr1_makes_a_checkpoint_and_goes_on():
     with training() as run:
         def another_checkpoint(count):
@@ -108,6 +137,7 @@ def a_worker_whose_chief_is_gone_asks_to_be_started_again():
 
 if __name__ == "__main__":
     cluster.main([sigterm_to_all_at_once_makes_a_checkpoint, sigterm_to_a_ps_makes_a_checkpoint_first,
+                  a_stop_may_take_as_long_as_the_run_says, a_stop_without_a_checkpoint_ends_when_the_run_says,
                   sigusr1_makes_a_checkpoint_and_goes_on, sigusr2_says_in_the_log_what_the_task_does,
                   sighup_opens_the_log_file_again, a_killed_task_ends_with_the_signals_code,
                   a_worker_whose_chief_is_gone_asks_to_be_started_again])

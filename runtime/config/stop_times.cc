@@ -1,0 +1,16 @@
+#include "runtime/config/stop_times.h"
+
+namespace shoal {
+
+StopTimes StopTimesOf(const v1::RunConfig& run) {
+  const uint32_t given = run.cluster().grace_seconds();
+  const absl::Duration grace = absl::Seconds(given == 0 ? 10 : given);
+  StopTimes times;
+  times.drain = grace;
+  times.task_exit = grace + absl::Seconds(5);
+  times.checkpoint = grace + absl::Seconds(10);
+  times.chief_exit = grace + absl::Seconds(50);
+  return times;
+}
+
+}  // namespace shoal

@@ -1,0 +1,26 @@
+// What `cluster.grace_seconds` means to each who takes part in a stop.
+#ifndef SHOAL_RUNTIME_CONFIG_STOP_TIMES_H_
+#define SHOAL_RUNTIME_CONFIG_STOP_TIMES_H_
+
+#include "absl/time/time.h"
+
+#include "proto/v1/run_config.pb.h"
+
+namespace shoal {
+
+// From the request to end on. A scheduler may tell all tasks at once, so each of them waits for the
+// last checkpoint by itself; who needs the others waits longer than they do.
+struct StopTimes {
+  absl::Duration drain;       // ps, worker: leaves without the checkpoint (10 s by default)
+  absl::Duration task_exit;   // ps, worker: is ended if something hangs (15 s)
+  absl::Duration checkpoint;  // chief: the checkpoint before it has to do (20 s)
+  absl::Duration
+      chief_exit;  // chief: is ended if something hangs (60 s); a launcher gives up on it
+};
+
+// With 10 s where the run says nothing.
+StopTimes StopTimesOf(const v1::RunConfig& run);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_CONFIG_STOP_TIMES_H_
