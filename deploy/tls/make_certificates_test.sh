@@ -65,3 +65,35 @@ scope=spiffe://$(printf 'a%.0s' {1..200})
 "$MAKE" "$scratch/long" "--scope=$scope" --days=3650 >/dev/null
 openssl x509 -in "$scratch/long/ps.crt" -noout -ext subjectAltName | grep -qF "URI:$scope/ps"
 openssl verify -CAfile "$scratch/long/ca.crt" "$scratch/long/ps.crt" >/dev/null
+
+# A scope of several parts, the documented example; the authority is named after it.
+blue="$scratch/blue \$HOME #1"
+"$MAKE" "$blue" --scope=spiffe://shoal/blue >/dev/null
+openssl x509 -in "$blue/ps.crt" -noout -ext subjectAltName | grep -qF "URI:spiffe://shoal/blue/ps"
+openssl x509 -in "$blue/ca.crt" -noout -subject | grep -qF "authority of shoal/blue"
+openssl verify -CAfile "$blue/ca.crt" "$blue/ps.crt" >/dev/null
+
+# Certificates that hold and that have expired, of the same authority: each says when it ends, to the day.
+now=$(date +%s)
+for days in 1 3650 -1 -2 -3650; do
+  "$MAKE" "$scratch/days$days" "--authority=$blue" --scope=spiffe://shoal/blue "--days=$days" >/dev/null
+  worker=$scratch/days$days/worker.crt
+  end=$(date -d "$(openssl x509 -in "$worker" -noout -enddate | cut -d = -f 2)" +%s)
+  begin=$(date -d "$(openssl x509 -in "$worker" -noout -startdate | cut -d = -f 2)" +%s)
+  late=$((end - now - days * 86400))
+  if ((late < 0 || late > 3600 || begin >= end || begin > now + 3600)); then
+    echo "--days=$days: holds from $begin to $end, now is $now" >&2
+    exit 1
+  fi
+  if ((days < 0)); then
+    ! openssl verify -CAfile "$blue/ca.crt" "$worker" >"$scratch/said" 2>&1
+    grep -qF "certificate has expired" "$scratch/said"
+  fi
+  openssl verify -no_check_time -CAfile "$blue/ca.crt" "$worker" >/dev/null
+done
+
+# What fails inside openssl is no wrong flag.
+mkdir "$scratch/broken"
+cp "$blue/ca.crt" "$scratch/broken"
+echo "no key" >"$scratch/broken/ca.key"
+refused 1 "openssl ca: " "$scratch/bad" "--authority=$scratch/broken"
