@@ -1,5 +1,7 @@
 #include "runtime/cluster/task_resolver.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -53,24 +55,60 @@ struct Source {
   absl::StatusOr<ResolvedTask> (*resolve)(const ResolverInput&);
 };
 
+// What a launcher sets all of.
+struct LauncherVariables {
+  const char* names[3];
+  const char* remedy;
+};
+
+constexpr LauncherVariables kJobSetVariables = {
+    {"JOBSET_NAME", "REPLICATED_JOB_NAME", "JOB_COMPLETION_INDEX"},
+    "take them from the pod's labels and annotations"};
+constexpr LauncherVariables kTorchrunVariables = {{"RANK", "WORLD_SIZE", "MASTER_ADDR"},
+                                                  "start the task with torchrun --no-python"};
+// A batch script has SLURM_PROCID too, but it is no step.
+constexpr LauncherVariables kSlurmVariables = {
+    {"SLURM_PROCID", "SLURM_JOB_ID", "SLURM_STEP_NODELIST"}, "start the task with srun"};
+
+bool HasAll(const ResolverInput& input, const LauncherVariables& variables) {
+  return std::all_of(std::begin(variables.names), std::end(variables.names),
+                     [&input](const char* name) { return Has(input, name); });
+}
+
+// "SLURM_PROCID is set, but SLURM_JOB_ID and SLURM_STEP_NODELIST are not; start ..." for each
+// launcher that set only some; "" without such.
+std::string HalfSet(const ResolverInput& input) {
+  std::string text;
+  for (const LauncherVariables& launcher :
+       {kJobSetVariables, kTorchrunVariables, kSlurmVariables}) {
+    std::vector<absl::string_view> set, missing;
+    for (const char* name : launcher.names) (Has(input, name) ? set : missing).push_back(name);
+    if (set.empty() || missing.empty()) continue;
+    absl::StrAppend(&text, text.empty() ? "" : "; ", absl::StrJoin(set, " and "),
+                    set.size() == 1 ? " is" : " are", " set, but ", absl::StrJoin(missing, " and "),
+                    missing.size() == 1 ? " is" : " are", " not: ", launcher.remedy);
+  }
+  return text;
+}
+
+absl::Status NothingToGoBy(const ResolverInput& input) {
+  const std::string half_set = HalfSet(input);
+  if (!half_set.empty()) return Broken("--job_name", absl::StrCat("is missing, and ", half_set));
+  return Broken("--job_name",
+                "is missing, and no launcher's variables say which task this is: TF_CONFIG, "
+                "JOB_COMPLETION_INDEX, OMPI_COMM_WORLD_RANK, RANK or SLURM_PROCID");
+}
+
 bool HasFile(const ResolverInput& input) { return !input.cluster_file.empty(); }
 bool Always(const ResolverInput& /*input*/) { return true; }
 bool HasTfConfig(const ResolverInput& input) {
   const absl::string_view text = ValueOf(input.environment, "TF_CONFIG");
   return !text.empty() && text != "{}";
 }
-bool IsJobSet(const ResolverInput& input) {
-  return Has(input, "JOBSET_NAME") && Has(input, "REPLICATED_JOB_NAME") && IsIndexedJob(input);
-}
+bool IsJobSet(const ResolverInput& input) { return HasAll(input, kJobSetVariables); }
 bool IsMpi(const ResolverInput& input) { return Has(input, "OMPI_COMM_WORLD_RANK"); }
-bool IsTorchrun(const ResolverInput& input) {
-  return Has(input, "RANK") && Has(input, "WORLD_SIZE") && Has(input, "MASTER_ADDR");
-}
-// A batch script has SLURM_PROCID too, but it is no step.
-bool IsSlurmStep(const ResolverInput& input) {
-  return Has(input, "SLURM_PROCID") && Has(input, "SLURM_JOB_ID") &&
-         Has(input, "SLURM_STEP_NODELIST");
-}
+bool IsTorchrun(const ResolverInput& input) { return HasAll(input, kTorchrunVariables); }
+bool IsSlurmStep(const ResolverInput& input) { return HasAll(input, kSlurmVariables); }
 
 constexpr Source kSources[] = {
     {ClusterSource::kFlags, "flags", &MatchesFlags, &Always, "", &ResolveFromLists},
@@ -132,11 +170,7 @@ absl::StatusOr<ResolvedTask> ResolveTaskPlace(const ResolverInput& input) {
       return Broken("--cluster_from", absl::StrCat("is ", known.name, ", but ", known.wants));
     }
   }
-  if (!input.job.has_value()) {
-    return Broken("--job_name",
-                  "is missing, and no launcher's variables say which task this is: TF_CONFIG, "
-                  "JOB_COMPLETION_INDEX, OMPI_COMM_WORLD_RANK, RANK or SLURM_PROCID");
-  }
+  if (!input.job.has_value()) return NothingToGoBy(input);
   return ResolveFromLists(input);
 }
 

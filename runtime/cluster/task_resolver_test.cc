@@ -115,6 +115,21 @@ TEST(TaskResolverTest, NothingToGoByIsAnErrorThatNamesTheVariables) {
   EXPECT_THAT(Error(file), StartsWith("--cluster: is given together with"));
 }
 
+TEST(TaskResolverTest, ALauncherThatSetOnlySomeOfItsVariablesIsToldWhichAreMissing) {
+  const std::pair<Environment, const char*> cases[] = {
+      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}},
+       "--job_name: is missing, and RANK and WORLD_SIZE are set, but MASTER_ADDR is not: start the "
+       "task with torchrun --no-python"},
+      {{{"SLURM_PROCID", "0"}},
+       "--job_name: is missing, and SLURM_PROCID is set, but SLURM_JOB_ID and SLURM_STEP_NODELIST "
+       "are not: start the task with srun"},
+      {{{"JOBSET_NAME", "train"}, {"MASTER_ADDR", "a"}},
+       "--job_name: is missing, and JOBSET_NAME is set, but REPLICATED_JOB_NAME and "
+       "JOB_COMPLETION_INDEX are not: take them from the pod's labels and annotations; MASTER_ADDR "
+       "is set, but RANK and WORLD_SIZE are not: start the task with torchrun --no-python"}};
+  for (const auto& [environment, message] : cases) EXPECT_EQ(Error(Input(environment)), message);
+}
+
 TEST(TaskResolverTest, HostListsPlaceATaskAndItsChief) {
   ResolverInput input = Input(kSlurm);
   input.ps_hosts = "a:1,b:2";

@@ -104,6 +104,15 @@ absl::StatusOr<TaskId> ReadTask(const Json& root) {
   return id;
 }
 
+// A misspelt job would be a smaller cluster than the one meant.
+absl::Status CheckJobNames(const Json& cluster) {
+  for (const auto& job : cluster.items()) {
+    const absl::Status known = ParseJob(job.key()).status();
+    if (!known.ok()) return Wrong(absl::StrCat("cluster: ", known.message()));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<TfConfig> ReadTfConfig(absl::string_view text) {
   const Json root = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   if (root.is_discarded() || !root.is_object()) return Wrong("is no JSON object");
@@ -116,6 +125,7 @@ absl::StatusOr<TfConfig> ReadTfConfig(absl::string_view text) {
   if (cluster == root.end() || !cluster->is_object()) {
     return Wrong("has no object \"cluster\" with the tasks' addresses");
   }
+  RETURN_IF_ERROR(CheckJobNames(*cluster));
   ASSIGN_OR_RETURN(Addresses chief, ReadJob(*cluster, "chief"));
   ASSIGN_OR_RETURN(const Addresses master, ReadJob(*cluster, "master"));
   if (chief.size() + master.size() > 1) {
@@ -125,6 +135,12 @@ absl::StatusOr<TfConfig> ReadTfConfig(absl::string_view text) {
   if (!master.empty()) chief = master;
   if (!chief.empty()) config.chief = chief.begin()->second;
   ASSIGN_OR_RETURN(config.ps, ReadJob(*cluster, "ps"));
+  // An evaluator calls nobody.
+  if (config.ps.empty() && config.task.job != Job::kEvaluator) {
+    return Wrong(
+        "cluster names no ps, which hold the variables; add job ps, or train in one process with "
+        "`shoal train --num_ps_tasks=0`");
+  }
   ASSIGN_OR_RETURN(config.workers, ReadJob(*cluster, "worker"));
   const auto workers = cluster->find("worker");
   config.sparse = called_sparse || (workers != cluster->end() && workers->is_object());
@@ -144,10 +160,14 @@ absl::StatusOr<ResolvedTask> PlaceDense(const TfConfig& config) {
   absl::StatusOr<ClusterSpec> cluster =
       ClusterSpec::FromHostLists(Join(config.ps), Join(config.workers), config.chief);
   if (!cluster.ok()) return Wrong(cluster.status().message());
+  if (config.task.job == Job::kChief && config.chief.empty()) {
+    return Wrong(
+        "this task is the chief, but cluster names none; add job chief, or leave this task out: "
+        "worker/0 then hosts the chief");
+  }
   const Addresses& own = config.task.job == Job::kPs ? config.ps : config.workers;
-  const bool listed =
-      config.task.job == Job::kChief ? !config.chief.empty() : own.count(config.task.index) > 0;
-  if (!listed && config.task.job != Job::kEvaluator) {
+  const bool has_list = config.task.job == Job::kPs || config.task.job == Job::kWorker;
+  if (has_list && own.count(config.task.index) == 0) {
     return Wrong(absl::StrCat("task ", config.task.ToString(), " is not in the cluster; job ",
                               JobName(config.task.job), " has ", own.size(), " tasks there"));
   }
