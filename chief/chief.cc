@@ -150,6 +150,9 @@ void Chief::RecordAll(const std::vector<SessionRecord>& records) {
       if (rolled_back->lines_only) continue;
       OnPublisher(
           [this, step = rolled_back->version] { return options_.recorder->DiscardAbove(step); });
+    } else if (const auto* given_up = std::get_if<CutGivenUp>(&record)) {
+      OnPublisher(
+          [this, given_up = *given_up] { return options_.recorder->OnCheckpointFailed(given_up); });
     } else if (const auto* starts = std::get_if<TrainingStarts>(&record)) {
       options_.recorder->Record(*starts);
     } else if (const auto* note = std::get_if<SessionNote>(&record)) {
@@ -293,6 +296,7 @@ Chief::Outcome Chief::outcome() const {
   outcome.steps = session_.newest_step();
   outcome.checkpoint = session_.durable_directory();
   outcome.checkpoint_step = session_.durable_version();
+  outcome.checkpoint_failure = session_.open_failure();
   outcome.skipped_batches = session_.skipped().size();
   if (session_.plan() != nullptr) {
     outcome.test = session_.Evaluation(outcome.steps);

@@ -37,6 +37,8 @@ class SessionRecorder {
   virtual absl::Status Publish(const ManifestToWrite& manifest) = 0;
   // The session rests on the manifest published last: older checkpoints may be removed.
   virtual void OnCheckpointStands() = 0;
+  // Removes what there is of one that could not be made.
+  virtual absl::Status OnCheckpointFailed(const CutGivenUp& cut) = 0;
   // Checkpoints above the step are void.
   virtual absl::Status DiscardAbove(uint64_t step) = 0;
 
@@ -84,6 +86,7 @@ class Chief : public ChiefClient {
     uint64_t steps = 0;
     std::string checkpoint;  // Directory name; empty if there is none.
     uint64_t checkpoint_step = 0;
+    std::string checkpoint_failure;  // Why none could be made after it; empty: none failed since.
     std::optional<EvaluationSums> test;  // At the last step.
     uint32_t epochs = 0;
     bool classifies = false;

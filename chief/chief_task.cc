@@ -103,6 +103,9 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   recorder.publish = [self](const ManifestToWrite& write) { return self->Publish(write); };
   recorder.prune = [self] { self->Prune(); };
   recorder.discard_above = [self](uint64_t step) { return self->DiscardAbove(step); };
+  recorder.discard_failed = [self](const std::string& directory) {
+    return self->DiscardFailed(directory);
+  };
   recorder.may_write = [self] { return self->CheckTerm(); };
   ASSIGN_OR_RETURN(task->recorder_, RunRecorder::Create(recorder));
 
@@ -207,6 +210,19 @@ void ChiefTask::Prune() {
   if (!pruned.ok()) LOG(WARNING) << "old checkpoints could not be removed: " << pruned;
 }
 
+absl::Status ChiefTask::DiscardFailed(const std::string& directory) {
+  CheckpointName name;
+  // A ps told us the name.
+  if (!CheckpointName::Parse(directory, &name) || name.term != term_) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckTerm());
+  const absl::Status discarded = checkpoints_->Discard(name);
+  if (!discarded.ok()) {
+    LOG(WARNING) << "what is left of a checkpoint that could not be made cannot be removed: "
+                 << discarded;
+  }
+  return discarded;
+}
+
 absl::Status ChiefTask::DiscardAbove(uint64_t step) {
   RETURN_IF_ERROR(CheckTerm());
   const absl::Status discarded = checkpoints_->DiscardAbove(step);
@@ -251,6 +267,7 @@ absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {
       summary.test_accuracy = static_cast<double>(outcome.test->correct) / examples;
   }
   if (!outcome.checkpoint.empty()) summary.checkpoint = checkpoints_->PathOf(outcome.checkpoint);
+  if (!outcome.checkpoint_failure.empty()) summary.checkpoint_failure = outcome.checkpoint_failure;
   return WriteSummary(options_.file_system, options_.run.out(), summary);
 }
 

@@ -68,6 +68,7 @@ class ChiefTask : public TaskSource {
   absl::Status Publish(const ManifestToWrite& write);
   void Prune();
   absl::Status DiscardAbove(uint64_t step);
+  absl::Status DiscardFailed(const std::string& directory);
   absl::Status WriteOwnSummary(const absl::Status& status);
 
   const TaskOptions options_;

@@ -34,9 +34,15 @@ class FakeRecorder : public SessionRecorder {
     return result;
   }
   void OnCheckpointStands() override {}
+  absl::Status OnCheckpointFailed(const CutGivenUp& cut) override {
+    given_up = cut;
+    failed.Notify();
+    return absl::OkStatus();
+  }
   absl::Status DiscardAbove(uint64_t /*step*/) override { return absl::OkStatus(); }
 
-  Notification training, publishing, may_publish;
+  Notification training, publishing, may_publish, failed;
+  CutGivenUp given_up;
   absl::Status result;
 };
 

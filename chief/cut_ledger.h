@@ -41,6 +41,7 @@ class CutLedger {
                 const v1::ShardFile& file);
   // The shard could not be written: the cut will never be complete, whatever else is reported.
   void Fail(uint64_t version);
+  bool HasFailed(uint64_t version) const { return failed_.count(version) > 0; }
   struct Complete {
     uint64_t version = 0;
     std::string directory;

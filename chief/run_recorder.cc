@@ -121,11 +121,22 @@ absl::Status RunRecorder::Publish(const ManifestToWrite& manifest) {
   const absl::Time begin = options_.clock->Now();
   RETURN_IF_ERROR(options_.publish(manifest));
   const absl::Time end = options_.clock->Now();
+  checkpoints_fail_ = false;
   figures_.checkpoints.Add();
   figures_.checkpoint_seconds.Observe(absl::ToDoubleSeconds(end - begin));
   MutexLock lock(&mutex_);
   checkpoint_time_ = end;
   return absl::OkStatus();
+}
+
+absl::Status RunRecorder::OnCheckpointFailed(const CutGivenUp& cut) {
+  if (!cut.why.empty()) {
+    if (options_.progress != nullptr && !checkpoints_fail_) {
+      options_.progress->Say(CheckpointWarning(cut.why));
+    }
+    checkpoints_fail_ = true;
+  }
+  return options_.discard_failed(cut.directory);
 }
 
 void RunRecorder::Describe(v1::GetRunStatusResponse* run) const {

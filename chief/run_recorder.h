@@ -46,6 +46,8 @@ class RunRecorder : public SessionRecorder {
     std::function<absl::Status(const ManifestToWrite&)> publish;
     // Removes old checkpoints.
     std::function<void()> prune;
+    // Removes the directory of a checkpoint that could not be made.
+    std::function<absl::Status(const std::string& directory)> discard_failed;
     // Removes checkpoints above a step: the run went back behind them.
     std::function<absl::Status(uint64_t step)> discard_above;
     // ABORTED once another chief has taken the run over.
@@ -60,6 +62,7 @@ class RunRecorder : public SessionRecorder {
   void Record(const TrainingStarts& starts) override;
   absl::Status Publish(const ManifestToWrite& manifest) override;
   void OnCheckpointStands() override { options_.prune(); }
+  absl::Status OnCheckpointFailed(const CutGivenUp& cut) override;
   absl::Status DiscardAbove(uint64_t step) override { return options_.discard_above(step); }
 
   void Describe(v1::GetRunStatusResponse* run) const override;
@@ -88,6 +91,7 @@ class RunRecorder : public SessionRecorder {
   bool lines_are_written_ = true;          // of the recording thread
   std::unique_ptr<MetricsEvents> events_;  // of the recording thread; null: none are wanted
   bool events_are_written_ = true;         // of the recording thread
+  bool checkpoints_fail_ = false;          // of the publishing thread: the last one did
   mutable Mutex mutex_;
   absl::Time training_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   absl::Time last_step_time_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

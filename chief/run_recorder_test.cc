@@ -2,12 +2,20 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+
+#include "runtime/observability/progress.h"
 
 namespace shoal {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class RunRecorderTest : public ::testing::Test {
  protected:
@@ -19,6 +27,15 @@ class RunRecorderTest : public ::testing::Test {
         ::testing::TempDir(), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
     EXPECT_TRUE(RemoveTree(*files_, options.directory).ok());
     EXPECT_TRUE(files_->MakeDirectory(options.directory).ok());
+    ProgressOptions bar;
+    bar.write = [this](absl::string_view text) { said_.append(text.data(), text.size()); };
+    progress_ = std::make_unique<ProgressReporter>(bar, &clock_);
+    options.progress = progress_.get();
+    options.publish = [](const ManifestToWrite&) { return absl::OkStatus(); };
+    options.discard_failed = [this](const std::string& directory) {
+      discarded_.push_back(directory);
+      return absl::OkStatus();
+    };
     options.may_write = [this] { return may_write_; };
     recorder_ = *RunRecorder::Create(options);
   }
@@ -34,6 +51,9 @@ class RunRecorderTest : public ::testing::Test {
   const RealClock clock_;
   const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
   absl::Status may_write_;
+  std::string said_;
+  std::vector<std::string> discarded_;
+  std::unique_ptr<ProgressReporter> progress_;
   std::unique_ptr<RunRecorder> recorder_;
 };
 
@@ -66,6 +86,19 @@ TEST_F(RunRecorderTest, LinesThatAreAnotherChiefsAreNotCut) {
   may_write_ = absl::AbortedError("a newer chief");
   EXPECT_TRUE(absl::IsAborted(recorder_->Record(RolledBack{1, ""})));
   EXPECT_EQ(recorder_->figures().examples, 20u);
+}
+
+TEST_F(RunRecorderTest, CheckpointsThatFailAreSaidOnceAndRemovedEachTime) {
+  ASSERT_TRUE(recorder_->OnCheckpointFailed({"a", "step 10: no space"}).ok());
+  ASSERT_TRUE(recorder_->OnCheckpointFailed({"a", ""}).ok());
+  ASSERT_TRUE(recorder_->OnCheckpointFailed({"b", "step 20: no space"}).ok());
+  EXPECT_THAT(said_, HasSubstr("warning: no checkpoint could be made at step 10: no space"));
+  EXPECT_THAT(said_, Not(HasSubstr("step 20")));
+  EXPECT_THAT(discarded_, ElementsAre("a", "a", "b"));
+  // One was made: the next that fails is news again.
+  ASSERT_TRUE(recorder_->Publish(ManifestToWrite()).ok());
+  ASSERT_TRUE(recorder_->OnCheckpointFailed({"c", "step 40: no space"}).ok());
+  EXPECT_THAT(said_, HasSubstr("step 40"));
 }
 
 }  // namespace

@@ -29,6 +29,11 @@ struct ManifestToWrite {  // Answer with OnManifestWritten.
   std::string directory;
   v1::Manifest manifest;
 };
+// A cut that comes to no checkpoint; once more for each ps that reports its part later.
+struct CutGivenUp {
+  std::string directory;
+  std::string why;  // names the step; empty where it was said before
+};
 struct TrainingStarts {  // All ps have loaded.
   StepPlan plan;
   uint64_t last_step = UINT64_MAX;  // at which the run ends, if it is known
@@ -38,7 +43,7 @@ struct SessionNote {  // For the log.
   bool is_warning = false;
 };
 using SessionRecord =
-    std::variant<StepLine, RolledBack, ManifestToWrite, TrainingStarts, SessionNote>;
+    std::variant<StepLine, RolledBack, ManifestToWrite, CutGivenUp, TrainingStarts, SessionNote>;
 
 // A command to one ps. The driver sends it to `address`, once, with a deadline, and hands the
 // answer to On...Answer; a command that was not answered is issued again.

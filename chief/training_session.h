@@ -128,6 +128,8 @@ class TrainingSession {
   std::vector<PsCommand> TakeCommands(absl::Time now);
   std::vector<SessionRecord> TakeRecords();
   bool interrupted() const { return stopping_; }
+  // Why the newest cut came to no checkpoint; empty: it did, or there was none.
+  std::string open_failure() const { return newest_cut_failed_ ? last_failure_ : ""; }
   // All ps were told that the run is over (or are gone).
   bool all_finished() const;
   // Applied updates.
@@ -199,7 +201,7 @@ class TrainingSession {
   void Progress(absl::Time now);
   void FlushLines();
   void WriteManifestIfComplete(uint64_t lines_end);
-  void GiveUpCut(uint64_t version, absl::string_view why);
+  void GiveUpCut(uint64_t version, const std::string& directory, absl::string_view why);
   bool CanCut() const;  // On request, or one is on its way.
   bool IsFinalCut(uint64_t version) const;
 
@@ -277,6 +279,7 @@ class TrainingSession {
   absl::Time stop_deadline_ = absl::InfiniteFuture();
   uint64_t failed_cuts_ = 0;
   std::string last_failure_;                            // of a cut; empty: none failed
+  bool newest_cut_failed_ = false;                      // since one became durable
   absl::Time lines_deadline_ = absl::InfiniteFuture();  // ASYNC, of a cut whose shards are there
   absl::Time started_ = absl::InfiniteFuture();
   std::optional<uint32_t> slowest_;                // ASYNC with a clock bound: it holds others up

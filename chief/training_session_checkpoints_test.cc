@@ -137,6 +137,50 @@ TEST_F(TrainingSessionTest, AStopKeepsTheLinesOfALaterCheckpointThatIsBeingWritt
   EXPECT_EQ(session_->newest_step(), version + 1);
 }
 
+TEST_F(TrainingSessionTest, WhatEachPsLeavesOfACheckpointThatFailedIsGivenUp) {
+  StartTraining();
+  v1::ReportShardRequest shard;
+  shard.set_version(*session_->RequestStop(now_, v1::RequestStopRequest()));
+  shard.set_directory("cut");
+  const auto report = [&](uint32_t ps) {
+    *shard.mutable_identity() = tasks_[{v1::JOB_PS, ps}];
+    shard.mutable_identity()->set_lineage(session_->state().lineage());
+    ASSERT_TRUE(session_->ReportShard(now_, shard).ok());
+    Act();
+  };
+  shard.set_error("no space left on device");
+  report(1);
+  ASSERT_EQ(given_up_.size(), 1u);
+  EXPECT_EQ(given_up_[0].directory, "cut");
+  EXPECT_EQ(given_up_[0].why, absl::StrCat("step ", shard.version(), ": no space left on device"));
+  EXPECT_EQ(session_->open_failure(), given_up_[0].why);
+  // The other one's shard was good, and came later.
+  shard.clear_error();
+  report(0);
+  ASSERT_EQ(given_up_.size(), 2u);
+  EXPECT_EQ(given_up_[1].directory, "cut");
+  EXPECT_EQ(given_up_[1].why, "");
+  EXPECT_EQ(session_->Status(now_).failed_checkpoints(), 1u);
+  EXPECT_TRUE(manifests_.empty());
+
+  Cut(shard.version() + 2);
+  ASSERT_EQ(manifests_.size(), 1u);
+  ManifestIsWritten(manifests_[0]);
+  EXPECT_EQ(session_->open_failure(), "");
+  EXPECT_EQ(given_up_.size(), 2u);
+}
+
+TEST_F(TrainingSessionTest, ShardsWhoseManifestCouldNotBeWrittenAreGivenUp) {
+  StartTraining();
+  Cut(*session_->RequestStop(now_, v1::RequestStopRequest()));
+  ASSERT_EQ(manifests_.size(), 1u);
+  session_->OnManifestWritten(now_, manifests_[0], absl::ResourceExhaustedError("full"));
+  Act();
+  ASSERT_EQ(given_up_.size(), 1u);
+  EXPECT_EQ(given_up_[0].directory, manifests_[0].directory);
+  EXPECT_THAT(given_up_[0].why, HasSubstr("full"));
+}
+
 TEST_F(TrainingSessionTest, ALostPsHasItsOwnDeadline) {
   StartTraining();
   const std::vector<std::pair<v1::Job, uint32_t>> others = {all_[0], all_[2], all_[3]};

@@ -192,10 +192,14 @@ bool TrainingSession::IsFinalCut(uint64_t version) const {
   return async_->cut() != nullptr && async_->cut()->name == version && async_->cut()->is_final;
 }
 
-void TrainingSession::GiveUpCut(uint64_t version, absl::string_view why) {
+void TrainingSession::GiveUpCut(uint64_t version, const std::string& directory,
+                                absl::string_view why) {
+  if (cuts_.HasFailed(version)) return;  // another ps has said so
   const bool is_final = IsFinalCut(version);
   ++failed_cuts_;
   last_failure_ = absl::StrCat("step ", version, ": ", why);
+  newest_cut_failed_ = true;
+  records_.push_back(CutGivenUp{directory, last_failure_});
   cuts_.Fail(version);
   if (async_ != nullptr) async_->OnCutFailed(version);
   if (is_final)
@@ -209,12 +213,17 @@ void TrainingSession::OnManifestWritten(absl::Time now, const ManifestToWrite& w
   const bool current = write.manifest.lineage() == state_.lineage();
   if (!status.ok()) {
     Note(absl::StrFormat("no checkpoint at step %d: %s", version, status.message()));
-    if (current) GiveUpCut(version, status.message());
+    if (current) {
+      GiveUpCut(version, write.directory, status.message());
+    } else {
+      records_.push_back(CutGivenUp{write.directory, ""});
+    }
     return;
   }
   // A manifest of an older lineage is a valid cut of it, but the run went back before it became
   // known: it stays unused.
   if (!current) return;
+  newest_cut_failed_ = false;
   cuts_.OnDurable(version);
   if (async_ != nullptr) {
     // Good even if a ps was lost meanwhile, which has made the ledger forget the cut.

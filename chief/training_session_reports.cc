@@ -68,10 +68,12 @@ absl::Status TrainingSession::ReportShard(absl::Time now, const v1::ReportShardR
                                                       request.version(), plan_->last_step));
   }
   const bool is_under_way = async_ == nullptr || async_->IsUnderWay(request.version());
+  // What this ps has left there, be it a whole shard, is of no use.
+  if (cuts_.HasFailed(request.version())) records_.push_back(CutGivenUp{request.directory(), ""});
   if (!request.error().empty()) {
     Note(absl::StrFormat("no checkpoint at step %d: %s: %s", request.version(), task.ToString(),
                          request.error()));
-    if (is_under_way) GiveUpCut(request.version(), request.error());
+    if (is_under_way) GiveUpCut(request.version(), request.directory(), request.error());
   } else if (is_under_way) {
     WentOn(now);
     cuts_.AddShard(task.index, request.version(), request.directory(), request.file());

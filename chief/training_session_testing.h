@@ -119,6 +119,7 @@ class TrainingSessionTest : public ::testing::Test {
     for (const SessionRecord& record : session_->TakeRecords()) {
       if (const auto* note = std::get_if<SessionNote>(&record)) notes_.push_back(note->text);
       if (const auto* write = std::get_if<ManifestToWrite>(&record)) manifests_.push_back(*write);
+      if (const auto* cut = std::get_if<CutGivenUp>(&record)) given_up_.push_back(*cut);
     }
   }
 
@@ -162,6 +163,7 @@ class TrainingSessionTest : public ::testing::Test {
   std::map<uint32_t, v1::HeartbeatRequest> activities_;  // of workers
   std::vector<std::string> notes_;
   std::vector<ManifestToWrite> manifests_;
+  std::vector<CutGivenUp> given_up_;
 };
 
 }  // namespace shoal

@@ -211,7 +211,10 @@ void Launcher::ShowProgress() {
   if (link_ == nullptr) return;
   ProgressReporter* progress = options_.progress;
   const absl::optional<v1::GetRunStatusResponse> status = link_->status();
-  if (status.has_value()) progress->SetPlan(PlanOf(options_.run, status->state()));
+  if (status.has_value()) {
+    progress->SetPlan(PlanOf(options_.run, status->state()));
+    ShowFailure(*status);
+  }
   const MetricsTail::News news = metrics_->Read();
   if (news.cut_back) progress->GoBackTo(news.last_step);
   for (const StepMetrics& line : news.lines) ShowStep(line, progress);
@@ -220,6 +223,18 @@ void Launcher::ShowProgress() {
     if (!activity.empty()) progress->SetActivity(activity);
   }
   progress->Tick();
+}
+
+void Launcher::ShowFailure(const v1::GetRunStatusResponse& status) {
+  if (status.last_checkpoint() != last_checkpoint_) checkpoint_failure_.clear();
+  last_checkpoint_ = status.last_checkpoint();
+  if (status.failed_checkpoints() > failed_checkpoints_) {
+    if (checkpoint_failure_.empty()) {
+      options_.progress->Say(CheckpointWarning(status.last_failure()));
+    }
+    checkpoint_failure_ = status.last_failure();
+  }
+  failed_checkpoints_ = status.failed_checkpoints();
 }
 
 void Launcher::PassOnRequests() {

@@ -72,6 +72,8 @@ class Launcher {
   // Blocks until the run is over and all children have ended. OK: trained to its end. Cancelled:
   // stopped on request. Otherwise names the task that made it fail; the code maps to its exit code.
   absl::Status Run();
+  // Why no checkpoint could be made after the newest one; empty: none failed since. After Run.
+  const std::string& checkpoint_failure() const { return checkpoint_failure_; }
 
  private:
   struct Task {
@@ -113,6 +115,8 @@ class Launcher {
   absl::Status Death(const Task& task, const ChildExit& exit, absl::StatusCode code) const;
   void ShowProgress();
   void PassOnRequests();
+  // Warns when checkpoints begin to fail.
+  void ShowFailure(const v1::GetRunStatusResponse& status);
   // After the chief: waits for the others, kills who does not come. INTERNAL names those, but not
   // workers that the run had no part for: those are said.
   absl::Status EndAll(absl::Duration patience);
@@ -130,8 +134,11 @@ class Launcher {
   std::vector<Task> tasks_;  // ps, then workers.
   std::unique_ptr<ChiefLink> link_;
   std::unique_ptr<MetricsTail> metrics_;
-  bool nothing_to_do_ = false;  // The chief ended, content, before it served.
-  std::string summary_before_;  // summary.json of an earlier start; "" if none.
+  bool nothing_to_do_ = false;       // The chief ended, content, before it served.
+  std::string summary_before_;       // summary.json of an earlier start; "" if none.
+  uint64_t failed_checkpoints_ = 0;  // As the chief last said,
+  std::string last_checkpoint_;      // and the newest that could be made.
+  std::string checkpoint_failure_;
   int checkpoints_asked_ = 0;
   absl::Status no_workers_;  // Not OK: none is left, and why; the chief ends the run.
   absl::Time stop_deadline_ = absl::InfiniteFuture();

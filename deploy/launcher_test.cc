@@ -92,14 +92,16 @@ class LauncherTest : public ::testing::Test {
     progress_ = std::make_unique<ProgressReporter>(bar, &clock_);
   }
 
-  absl::Status Launch(const std::string& script) {
+  absl::Status Launch(const std::string& script, std::string* checkpoint_failure = nullptr) {
     std::ofstream(options_.program) << kPrologue << script;
     chmod(options_.program.c_str(), 0755);
     options_.file_system = file_system_.get();
     options_.shutdown = &shutdown_;
     options_.progress = progress_.get();
     Launcher launcher(options_);
-    return launcher.Run();
+    absl::Status status = launcher.Run();
+    if (checkpoint_failure != nullptr) *checkpoint_failure = launcher.checkpoint_failure();
+    return status;
   }
 
   // Asks to stop once all tasks have started, which is when the cluster's file is there.
@@ -431,6 +433,36 @@ TEST_F(LauncherTest, ACheckpointMayBeAskedForWithoutStopping) {
             absl::OkStatus());
   EXPECT_EQ(Content("save"), "SIGUSR1");
   EXPECT_EQ(Content("stop"), "");
+}
+
+// Of whose checkpoints every one fails.
+class FullDiskChief : public TestChief {
+ public:
+  FullDiskChief(std::string directory, std::atomic<int>* failed)
+      : TestChief(std::move(directory)), failed_(failed) {}
+  absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
+                            v1::GetRunStatusResponse* response) override {
+    const int failed = ++*failed_;
+    response->set_failed_checkpoints(failed);
+    response->set_last_failure("step " + std::to_string(10 * failed) + ": disk full");
+    return absl::OkStatus();
+  }
+
+ private:
+  std::atomic<int>* const failed_;
+};
+
+TEST_F(LauncherTest, CheckpointsThatFailAreSaidOnceWhileTheRunGoesOn) {
+  std::atomic<int> failed = 0;
+  options_.connect = [&](const std::string&) {
+    return std::make_unique<FullDiskChief>(directory_, &failed);
+  };
+  std::string failure;
+  ASSERT_TRUE(Launch("[ $job = chief ] && sleep 1; exit 0", &failure).ok());
+  EXPECT_GE(failed, 3);
+  EXPECT_THAT(said_, HasSubstr("warning: no checkpoint could be made at step "));
+  EXPECT_EQ(said_.find("warning"), said_.rfind("warning"));
+  EXPECT_THAT(failure, HasSubstr("disk full"));
 }
 
 TEST_F(LauncherTest, AChiefThatCannotStopIsEndedAfterAWhile) {

@@ -57,6 +57,11 @@ void PrintLost(const Summary& summary) {
               Count(summary.steps - name.step, "step").c_str(), absl::StrCat(name.step).c_str());
 }
 
+void PrintNotSaved(const Summary& summary) {
+  if (!summary.checkpoint_failure.has_value()) return;
+  std::printf("not saved:     %s\n", summary.checkpoint_failure->c_str());
+}
+
 void PrintCommand(const Summary& summary, const v1::RunConfig& run, const std::string& command) {
   const bool begins_again = summary.status != "finished" && !summary.checkpoint.has_value();
   std::printf("%s%s\n", begins_again ? "begin again:   " : "go on:         ",
@@ -106,6 +111,7 @@ void PrintSummary(const Summary& summary, const v1::RunConfig& run, const std::s
   if (summary.status == "stopped" && !summary.checkpoint.has_value()) {
     std::printf("checkpoint:    none was made: the same command begins at step 0\n");
   }
+  PrintNotSaved(summary);
   std::printf("metrics:       %s/metrics.jsonl\n", out.c_str());
   PrintCommand(summary, run, command);
 }
@@ -115,6 +121,7 @@ void PrintHowToGoOn(const Summary& summary, const v1::RunConfig& run, const std:
     std::printf("checkpoint:    none yet: nothing was saved, the same begins again\n");
   }
   PrintCheckpoint(summary, run.out());
+  PrintNotSaved(summary);
   PrintCommand(summary, run, command);
 }
 

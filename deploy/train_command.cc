@@ -146,7 +146,7 @@ absl::Status RunInThisProcess(const TrainRoles& roles, TaskOptions options,
 }
 
 absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options,
-                            const TrainFlags& flags) {
+                            const TrainFlags& flags, std::string* checkpoint_failure) {
   Launcher::Options launch;
   ASSIGN_OR_RETURN(launch.program, OwnProgramPath());
   launch.run = options.run;
@@ -162,7 +162,9 @@ absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options,
   launch.checkpoints_wanted = &flags.checkpoints_wanted;
   launch.stop_timeout = StopTimesOf(options.run).chief_exit;
   Launcher launcher(std::move(launch));
-  return launcher.Run();
+  absl::Status status = launcher.Run();
+  *checkpoint_failure = launcher.checkpoint_failure();
+  return status;
 }
 
 void SayFinished(FileSystem* file_system, const v1::RunConfig& run, const std::string& command) {
@@ -177,29 +179,37 @@ bool WasRefused(const absl::Status& status) {
   return code == kExitBadFlags || code == kExitBadData || code == kExitBadConfig;
 }
 
+// What there is to say of a run where the chief has written no summary.json: written here if it
+// can be. A disk may be full.
+Summary SummaryWithoutChief(const absl::Status& status, const std::string& checkpoint_failure,
+                            const v1::RunConfig& run, FileSystem* file_system) {
+  Summary summary = SummaryFromFiles(status, run.out(), file_system);
+  if (!checkpoint_failure.empty()) summary.checkpoint_failure = checkpoint_failure;
+  return summary;
+}
+
 // Says how it went; a failure that nobody else could write down is written into summary.json.
 void Conclude(const absl::Status& status, const std::string& summary_before,
-              const v1::RunConfig& run, const std::string& command, FileSystem* file_system) {
+              const std::string& checkpoint_failure, const v1::RunConfig& run,
+              const std::string& command, FileSystem* file_system) {
   const std::string& out = run.out();
-  bool written = SummaryText(file_system, out) != summary_before;
-  if (!written && !status.ok() && (summary_before.empty() || !WasRefused(status))) {
-    const Summary summary = SummaryFromFiles(status, out, file_system);
-    if (absl::Status saved = WriteSummary(file_system, out, summary); !saved.ok()) {
+  const bool by_chief = SummaryText(file_system, out) != summary_before;
+  if (!by_chief && status.ok()) return SayFinished(file_system, run, command);
+  absl::StatusOr<Summary> summary = ReadSummary(file_system, out);
+  bool disk_failed = !checkpoint_failure.empty();
+  if (!by_chief && (summary_before.empty() || !WasRefused(status))) {
+    summary = SummaryWithoutChief(status, checkpoint_failure, run, file_system);
+    if (absl::Status saved = WriteSummary(file_system, out, *summary); !saved.ok()) {
       LOG(WARNING) << "summary.json could not be written status=" << saved;
-    } else {
-      written = true;
+      disk_failed = true;
     }
   }
-  if (!written && status.ok()) return SayFinished(file_system, run, command);
-  const absl::StatusOr<Summary> summary = ReadSummary(file_system, out);
   if (!summary.ok()) return;
   // A run may finish although a task then does not end.
-  const bool finished = written && summary->status == "finished";
-  if (status.ok() || absl::IsCancelled(status) || finished) {
+  if (status.ok() || absl::IsCancelled(status) || summary->status == "finished") {
     PrintSummary(*summary, run, command);
-  } else if (absl::IsUnavailable(status)) {
-    // Else summary.json may be of an earlier start.
-    PrintHowToGoOn(written ? *summary : SummaryFromFiles(status, out, file_system), run, command);
+  } else if (absl::IsUnavailable(status) || (disk_failed && !WasRefused(status))) {
+    PrintHowToGoOn(*summary, run, command);
   }
 }
 
@@ -214,8 +224,10 @@ absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
   RETURN_IF_ERROR(directory->Prepare(run));
   if (flags.places != nullptr) RETURN_IF_ERROR(flags.places->Prepare(files));
   options.progress->Say(Describe(run));
-  const absl::Status status = NumPsProcesses(run) == 0 ? RunInThisProcess(roles, options, flags)
-                                                       : RunAsProcesses(roles, options, flags);
+  std::string checkpoint_failure;
+  const absl::Status status = NumPsProcesses(run) == 0
+                                  ? RunInThisProcess(roles, options, flags)
+                                  : RunAsProcesses(roles, options, flags, &checkpoint_failure);
   options.progress->Finish();
   if (WasRefused(status) && run_before.ok() && !summary_before.empty() &&
       SummaryText(files, run.out()) == summary_before) {
@@ -223,7 +235,7 @@ absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
     const absl::Status restored = WriteAtomically(*files, run_file, *run_before);
     if (!restored.ok()) LOG(WARNING) << "run.textproto is not as it was: " << restored;
   }
-  Conclude(status, summary_before, run, flags.command, files);
+  Conclude(status, summary_before, checkpoint_failure, run, flags.command, files);
   return status;
 }
 

@@ -119,6 +119,20 @@ TEST_F(TrainCommandTest, OfARunThatWentOnTimeAndRateAreOfWhatItAdded) {
   EXPECT_THAT(printed, HasSubstr("checkpoint:    " + out_ + "/checkpoints/ckpt-3\n"));
 }
 
+TEST_F(TrainCommandTest, AStopWhoseSummaryCannotBeWrittenSaysWhatStandsAllTheSame) {
+  // In the way of summary.json, as a disk that is full.
+  ASSERT_OK(file_system_->MakeDirectory(out_ + "/summary.json.tmp/x"));
+  const std::string checkpoint = CheckpointName{5, 1, 1}.ToString();
+  ASSERT_OK(file_system_->MakeDirectory(out_ + "/checkpoints/" + checkpoint));
+  ASSERT_OK(WriteAtomically(*file_system_, out_ + "/checkpoints/" + checkpoint + "/MANIFEST", "x"));
+  result_ = absl::CancelledError("stopped on request");
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(Train(), 143);
+  const std::string printed = ::testing::internal::GetCapturedStdout();
+  EXPECT_THAT(printed, HasSubstr("checkpoint:    " + out_ + "/checkpoints/" + checkpoint + "\n"));
+  EXPECT_THAT(printed, HasSubstr("go on:         shoal train --run=" + out_ + "/run.textproto"));
+}
+
 TEST_F(TrainCommandTest, AStopWithoutACheckpointOfItsLastStepSaysWhatIsLost) {
   stopped_.emplace();
   stopped_->status = "stopped";
@@ -132,11 +146,14 @@ TEST_F(TrainCommandTest, AStopWithoutACheckpointOfItsLastStepSaysWhatIsLost) {
   };
   const std::string none = printed();
   EXPECT_THAT(none, HasSubstr("checkpoint:    none was made: the same command begins at step 0\n"));
+  EXPECT_THAT(none, Not(HasSubstr("not saved:")));
   EXPECT_THAT(none, HasSubstr("begin again:   shoal train --run="));
   EXPECT_THAT(none, Not(HasSubstr("go on:")));
   stopped_->checkpoint = out_ + "/checkpoints/" + CheckpointName{5, 1, 1}.ToString();
+  stopped_->checkpoint_failure = "step 7: no space left on device";
   const std::string older = printed();
   EXPECT_THAT(older, HasSubstr("lost:          2 steps: the checkpoint of step 5 stands"));
+  EXPECT_THAT(older, HasSubstr("not saved:     step 7: no space left on device\n"));
   EXPECT_THAT(older, HasSubstr("go on:         shoal train --run="));
   stopped_->checkpoint = out_ + "/checkpoints/" + CheckpointName{7, 1, 1}.ToString();
   EXPECT_THAT(printed(), Not(HasSubstr("lost:")));

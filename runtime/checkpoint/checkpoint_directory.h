@@ -61,6 +61,9 @@ class CheckpointDirectory {
   // an error some still may; Publish and Prune see to them first, and fail if they cannot.
   absl::Status DiscardAbove(uint64_t step);
 
+  // Removes a checkpoint that could not be made, with what its writers have left.
+  absl::Status Discard(const CheckpointName& name) { return RemoveCheckpoint(name); }
+
   // Names with a MANIFEST, newest first; none is looked into.
   absl::StatusOr<std::vector<CheckpointName>> List() const;
 

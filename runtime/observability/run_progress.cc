@@ -17,6 +17,11 @@ ProgressPlan ProgressPlanOf(const StepPlan& steps, uint64_t last_step, uint32_t 
   return plan;
 }
 
+std::string CheckpointWarning(const std::string& why) {
+  return absl::StrCat("warning: no checkpoint could be made at ", why,
+                      "; training goes on, the next one is tried when it is due");
+}
+
 void ShowStep(const StepMetrics& step, ProgressReporter* progress) {
   progress->Add({step.step, step.epoch, step.loss, step.accuracy, step.examples});
   if (!step.eval_loss.has_value() && !step.eval_accuracy.has_value()) return;

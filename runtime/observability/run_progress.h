@@ -18,6 +18,9 @@ ProgressPlan ProgressPlanOf(const StepPlan& steps, uint64_t last_step, uint32_t 
 // Adds the step to the bar and, if it was evaluated, says the result in a line of its own.
 void ShowStep(const StepMetrics& step, ProgressReporter* progress);
 
+// What people are told, once, when checkpoints begin to fail; `why` names the step.
+std::string CheckpointWarning(const std::string& why);
+
 }  // namespace shoal
 
 #endif  // SHOAL_RUNTIME_OBSERVABILITY_RUN_PROGRESS_H_

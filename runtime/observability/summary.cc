@@ -35,7 +35,8 @@ std::string SummaryJson(const Summary& summary) {
       .Add("final_loss", summary.final_loss)
       .Add("test_loss", summary.test_loss)
       .Add("test_accuracy", summary.test_accuracy)
-      .Add("checkpoint", summary.checkpoint);
+      .Add("checkpoint", summary.checkpoint)
+      .Add("checkpoint_failure", summary.checkpoint_failure);
   return absl::StrCat(json.ToString(), "\n");
 }
 
@@ -76,6 +77,8 @@ absl::StatusOr<Summary> ReadSummary(FileSystem* file_system, const std::string& 
     if (absl::SimpleAtod((*fields)[name], &number)) *target = number;
   }
   if ((*fields)["checkpoint"] != "null") summary.checkpoint = (*fields)["checkpoint"];
+  const std::string failure = (*fields)["checkpoint_failure"];  // Older files lack it.
+  if (!failure.empty() && failure != "null") summary.checkpoint_failure = failure;
   return summary;
 }
 

@@ -28,7 +28,8 @@ struct Summary {
   absl::optional<double> final_loss;           // Of the last step.
   absl::optional<double> test_loss;            // Of the last evaluation.
   absl::optional<double> test_accuracy;
-  absl::optional<std::string> checkpoint;  // Path of the newest one.
+  absl::optional<std::string> checkpoint;          // Path of the newest one.
+  absl::optional<std::string> checkpoint_failure;  // Why none could be made after it.
 };
 
 std::string SummaryJson(const Summary& summary);
