@@ -8,6 +8,7 @@
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "base/system_random.h"
+#include "deploy/hosts/ssh_client.h"
 #include "runtime/cluster/address.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
@@ -18,17 +19,6 @@
 
 namespace shoal {
 namespace {
-
-// No questions, nothing forwarded; a host that does not answer for 15 s is lost. A connection of
-// its own, so that nothing stays behind. Whatever the user's configuration says of the host for
-// their own logins: this command runs, in the foreground, with its input. A client older than 8.7
-// does not know the last three options, nor can its configuration ask for them.
-constexpr const char* kSshOptions[] = {
-    "BatchMode=yes",         "ConnectTimeout=10",   "ServerAliveInterval=5",
-    "ServerAliveCountMax=3", "ControlPath=none",    "ClearAllForwardings=yes",
-    "IgnoreUnknown=*",       "RemoteCommand=none",  "ForkAfterAuthentication=no",
-    "StdinNull=no",          "SessionType=default",
-};
 
 // As one word of a POSIX shell.
 std::string Quoted(const std::string& word) {
@@ -79,6 +69,7 @@ absl::StatusOr<std::unique_ptr<TaskPlaces>> SshPlaces::Create(
   RETURN_IF_ERROR(CheckMetricsReach(flags.metrics_address, hosts));
   Options options;
   ASSIGN_OR_RETURN(options.program, OwnProgramPath());
+  options.ssh = SshClient();
   options.ssh_config = flags.ssh_config;
   options.directory = working_directory;
   options.launch_file = absl::StrCat(run.out(), "/logs/launch");
@@ -112,8 +103,8 @@ std::vector<std::string> SshPlaces::Command(TaskId task, bool again, const std::
   std::vector<std::string> near = {options_.program, "reach", "--name=" + task.ToString(),
                                    "--host=" + host.name};
   if (again) near.push_back("--again");
-  near.insert(near.end(), {"--", "ssh", "-T", "-x", "-a"});
-  for (const char* option : kSshOptions) near.insert(near.end(), {"-o", option});
+  near.push_back("--");
+  near.insert(near.end(), options_.ssh.begin(), options_.ssh.end());
   if (!options_.ssh_config.empty()) near.insert(near.end(), {"-F", options_.ssh_config});
   if (!host.user.empty()) near.insert(near.end(), {"-l", host.user});
   if (host.port != 0) near.insert(near.end(), {"-p", absl::StrCat(host.port)});

@@ -23,10 +23,11 @@ struct TaskFlags;
 class SshPlaces : public TaskPlaces {
  public:
   struct Options {
-    std::string program;      // Path of this program, here and on every host.
-    std::string ssh_config;   // Of the client; empty: its own default.
-    std::string directory;    // Where tasks run; the launcher's own working directory.
-    std::string launch_file;  // In the run's directory, with the text `launch`.
+    std::string program;           // Path of this program, here and on every host.
+    std::vector<std::string> ssh;  // The client with its options: SshClient().
+    std::string ssh_config;        // Of the client; empty: its own default.
+    std::string directory;         // Where tasks run; the launcher's own working directory.
+    std::string launch_file;       // In the run's directory, with the text `launch`.
     std::string launch;
     absl::Duration grace;  // Of a stop: StopTimes::drain.
   };
