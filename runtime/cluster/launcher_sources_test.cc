@@ -1,8 +1,10 @@
 // Each launcher's variables as that launcher really sets them, and malformed ones.
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -184,8 +186,34 @@ TEST(MpiTest, APartOfTheCommandLineNumbersItsTasks) {
   ResolverInput input = Input("mpi", TwoPartMpi());
   input.job = Job::kPs;
   EXPECT_EQ(Resolved(input).task, (TaskId{Job::kPs, 1}));
-  EXPECT_EQ(Resolved(input).chief_address, "127.0.0.1:24105");
+  EXPECT_EQ(Resolved(input).chief_address, "127.0.0.1:17490");
   EXPECT_EQ(Resolved(input).listen_address, "127.0.0.1:0");
+}
+
+TEST(MpiTest, TwoRunsOfMpirunOnAHostHaveTheirOwnPorts) {
+  ResolverInput input = Input("mpi", TwoPartMpi());
+  input.num_ps_tasks = 1;
+  std::set<std::string> addresses;
+  // Processes that follow one another; mpirun counts its jobs in the lower half.
+  for (uint32_t family = 12000; family < 14000; ++family) {
+    input.environment["PMIX_NAMESPACE"] = absl::StrCat((family << 16) + 1);
+    addresses.insert(Resolved(input).chief_address);
+  }
+  EXPECT_EQ(addresses.size(), 2000u);
+}
+
+TEST(MpiTest, TheChiefItselfMayBeToldItsHostWithoutAPort) {
+  ResolverInput input = Input("auto", TwoPartMpi());
+  input.environment["OMPI_COMM_WORLD_RANK"] = "0";
+  input.environment["OMPI_MCA_orte_app_num"] = "0";
+  input.environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
+  input.job = Job::kChief;
+  input.chief_host = "n0";
+  EXPECT_EQ(Resolved(input).source, ClusterSource::kMpi);
+  EXPECT_EQ(Resolved(input).listen_address, "0.0.0.0:17490");
+  input.job = Job::kWorker;
+  input.task_index = 0;
+  EXPECT_EQ(Resolved(input).chief_address, "n0:17490");
 }
 
 TEST(MpiTest, ARankIsAnIndexOnlyWhereAllProcessesAreOneProgram) {
@@ -225,7 +253,7 @@ TEST(MpiTest, OnSeveralHostsTheChiefsHostMustBeNamed) {
   input.environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
   EXPECT_THAT(Error(input), StartsWith("--chief_host: is missing; mpirun does not tell it"));
   input.chief_host = "n0";
-  EXPECT_EQ(Resolved(input).chief_address, "n0:24105");
+  EXPECT_EQ(Resolved(input).chief_address, "n0:17490");
   EXPECT_EQ(Resolved(input).listen_address, "0.0.0.0:0");
 }
 
@@ -240,6 +268,13 @@ TEST(MpiTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(Error(input), StartsWith("OMPI_COMM_WORLD_SIZE: is not set"));
 }
 
+TEST(TorchrunTest, ItAndMpirunLeaveTheirTasksBehindWhenTheyAreKilled) {
+  EXPECT_TRUE(LauncherIsParent(TwoPartMpi()));
+  EXPECT_TRUE(LauncherIsParent({{"TORCHELASTIC_RUN_ID", "none"}, {"RANK", "0"}}));
+  EXPECT_FALSE(LauncherIsParent({{"RANK", "0"}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "n0"}}));
+  EXPECT_FALSE(LauncherIsParent(FlatSlurm()));
+}
+
 TEST(TorchrunTest, TheChiefIsBesideMasterWhereTorchrunListensItself) {
   ResolverInput input = Input("torchrun", {{"LOCAL_RANK", "0"},
                                            {"RANK", "0"},
@@ -249,6 +284,15 @@ TEST(TorchrunTest, TheChiefIsBesideMasterWhereTorchrunListensItself) {
                                            {"TORCHELASTIC_RUN_ID", "none"}});
   input.num_ps_tasks = 1;
   EXPECT_TRUE(Resolved(input).hosts_chief);
+  EXPECT_EQ(Resolved(input).listen_address, "0.0.0.0:29501");
+  // Any free port of torchrun's, whose neighbour may be a client's.
+  input.environment["MASTER_PORT"] = "45013";
+  EXPECT_EQ(Resolved(input).chief_address, "n0:20013");
+  input.environment["MASTER_PORT"] = "29500";
+  // On one host torchrun tells its name, by which others would reach it.
+  input.environment["LOCAL_WORLD_SIZE"] = "3";
+  EXPECT_EQ(Resolved(input).listen_address, "127.0.0.1:29501");
+  input.environment["LOCAL_WORLD_SIZE"] = "2";
   EXPECT_EQ(Resolved(input).listen_address, "0.0.0.0:29501");
   // PyTorchJob: nobody else listens.
   input.environment.erase("TORCHELASTIC_RUN_ID");

@@ -19,10 +19,27 @@ namespace {
 // Below the ports that Linux gives to clients. Two jobs on one node seldom differ by 10000.
 uint32_t PortOfJob(uint64_t job) { return 15000 + static_cast<uint32_t>(job % 10000); }
 
-// Of a name of a job; numbers keep their order, so that jobs after one another do not collide.
+// Of a name of a job; numbers keep their order, so that jobs after one another do not collide. In
+// Open MPI's the upper half tells one mpirun from another, the lower half its jobs.
 uint32_t PortOfName(absl::string_view job) {
   uint64_t number = 0;
-  return PortOfJob(absl::SimpleAtoi(job, &number) ? number : Fingerprint64(job));
+  if (!absl::SimpleAtoi(job, &number)) return PortOfJob(Fingerprint64(job));
+  return PortOfJob((number >> 16) + (number & 0xffff));
+}
+
+// torchrun itself listens at MASTER_PORT. The next one is free for the chief unless torchrun was
+// not told a port and took any free one, the next of which is the next client's.
+uint32_t PortBeside(uint32_t master_port) {
+  constexpr uint32_t kFirstOfClients = 32768;
+  return master_port < kFirstOfClients ? master_port + 1 : PortOfJob(master_port);
+}
+
+constexpr absl::string_view kThisHost = "127.0.0.1";
+
+// Whether `variable`, the number of processes on this host, is that of all.
+bool AllAreHere(const Environment& environment, absl::string_view variable, uint32_t size) {
+  uint32_t here = 0;
+  return absl::SimpleAtoi(ValueOf(environment, variable), &here) && here == size;
 }
 
 // `mpirun -n 1 shoal chief : -n 2 shoal ps : -n 4 shoal worker`: the number within its part.
@@ -93,15 +110,11 @@ absl::StatusOr<ResolvedTask> ResolveFromMpi(const ResolverInput& input) {
                         ValueOf(environment, "OMPI_NUM_APP_CTX") == "1";
   rank.remedy = "give it, or start all tasks with one mpirun";
   // Open MPI tells nobody the hosts.
-  absl::string_view host;
-  uint32_t on_this_host = 0;
-  if (absl::SimpleAtoi(ValueOf(environment, "OMPI_COMM_WORLD_LOCAL_SIZE"), &on_this_host) &&
-      on_this_host == rank.size) {
-    host = "127.0.0.1";
-  }
+  const bool one_host = AllAreHere(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", rank.size);
   ASSIGN_OR_RETURN(
       rank.chief_address,
-      ChiefAddress(input, host, PortOfName(ValueOf(environment, "PMIX_NAMESPACE")),
+      ChiefAddress(input, one_host ? kThisHost : "",
+                   PortOfName(ValueOf(environment, "PMIX_NAMESPACE")),
                    "mpirun does not tell it and the tasks are on several hosts; name the host of "
                    "rank 0"));
   return PlaceByRank(input, rank);
@@ -119,11 +132,13 @@ absl::StatusOr<ResolvedTask> ResolveFromTorchrun(const ResolverInput& input) {
   uint32_t port = PortOfName(ValueOf(environment, "TORCHELASTIC_RUN_ID"));
   if (IsSet(environment, "MASTER_PORT")) {
     ASSIGN_OR_RETURN(port, NumberVariable(environment, "MASTER_PORT"));
-    // torchrun itself listens at MASTER_PORT.
-    if (IsSet(environment, "TORCHELASTIC_RUN_ID")) ++port;
+    if (IsSet(environment, "TORCHELASTIC_RUN_ID")) port = PortBeside(port);
   }
-  ASSIGN_OR_RETURN(rank.chief_address,
-                   ChiefAddress(input, ValueOf(environment, "MASTER_ADDR"), port, ""));
+  // Whose name for itself would have the tasks serve all the network.
+  const bool one_host = AllAreHere(environment, "LOCAL_WORLD_SIZE", rank.size);
+  ASSIGN_OR_RETURN(
+      rank.chief_address,
+      ChiefAddress(input, one_host ? kThisHost : ValueOf(environment, "MASTER_ADDR"), port, ""));
   return PlaceByRank(input, rank);
 }
 

@@ -18,13 +18,6 @@ std::string AnyPortToward(const std::string& chief_address) {
   return IsLoopbackAddress(chief_address) ? "127.0.0.1:0" : "0.0.0.0:0";
 }
 
-// A host without a port: no colon, or those of an IPv6 address without brackets.
-bool IsHostAlone(absl::string_view text) {
-  const size_t colon = text.find(':');
-  if (colon == absl::string_view::npos) return true;
-  return text.front() != '[' && text.find(':', colon + 1) != absl::string_view::npos;
-}
-
 absl::StatusOr<TaskId> FlatTask(const ResolverInput& input, const Rank& rank) {
   const std::string world = absl::StrCat(rank.size, " processes");
   if (!input.num_ps_tasks.has_value()) {
@@ -162,6 +155,12 @@ absl::StatusOr<ResolvedTask> PlaceByRank(const ResolverInput& input, const Rank&
     resolved.num_replicas = rank.size - *input.num_ps_tasks;
   }
   return resolved;
+}
+
+bool IsHostAlone(absl::string_view text) {
+  const size_t colon = text.find(':');
+  if (colon == absl::string_view::npos) return true;
+  return text.front() != '[' && text.find(':', colon + 1) != absl::string_view::npos;
 }
 
 bool IsOwnHost(absl::string_view address, absl::string_view hostname) {

@@ -58,6 +58,9 @@ absl::StatusOr<ResolvedTask> ResolveFromMpi(const ResolverInput& input);
 absl::StatusOr<ResolvedTask> ResolveFromTorchrun(const ResolverInput& input);
 absl::StatusOr<ResolvedTask> ResolveFromSlurm(const ResolverInput& input);
 
+// A host without a port: no colon, or those of an IPv6 address without brackets.
+bool IsHostAlone(absl::string_view text);
+
 // Whether the host of `address`, "host:port", is this one, domains aside. An IP address is not.
 bool IsOwnHost(absl::string_view address, absl::string_view hostname);
 

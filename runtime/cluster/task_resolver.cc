@@ -24,12 +24,13 @@ bool HasLists(const ResolverInput& input) {
   return !input.ps_hosts.empty() || !input.worker_hosts.empty();
 }
 
-// --chief_host alone is completed by a launcher's numbers.
+// --chief_host alone is completed by a launcher's numbers, and so is one without a port.
 bool MatchesFlags(const ResolverInput& input) {
   if (!input.cluster_file.empty()) return false;
-  const bool by_hand = input.job == Job::kChief
-                           ? !input.listen_address.empty() || !input.chief_host.empty()
-                           : input.task_index.has_value() && !input.chief_host.empty();
+  const bool has_chief =
+      !input.chief_host.empty() && (!IsHostAlone(input.chief_host) || input.chief_port != 0);
+  const bool by_hand = input.job == Job::kChief ? !input.listen_address.empty() || has_chief
+                                                : input.task_index.has_value() && has_chief;
   return HasLists(input) || by_hand || input.job == Job::kEvaluator;
 }
 
@@ -172,6 +173,10 @@ absl::StatusOr<ResolvedTask> ResolveTaskPlace(const ResolverInput& input) {
   }
   if (!input.job.has_value()) return NothingToGoBy(input);
   return ResolveFromLists(input);
+}
+
+bool LauncherIsParent(const Environment& environment) {
+  return IsSet(environment, "OMPI_COMM_WORLD_RANK") || IsSet(environment, "TORCHELASTIC_RUN_ID");
 }
 
 std::string ToJson(const ResolvedTask& resolved) {

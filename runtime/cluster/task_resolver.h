@@ -2,7 +2,7 @@
 // environment: pure functions, so that every launcher is tested without one.
 //
 // The first source that matches wins, from the most explicit to the outermost launcher:
-//   flags       host lists, or --task_index with --chief_host
+//   flags       host lists, or --task_index with --chief_host=HOST:PORT
 //   file        --cluster=FILE
 //   tf_config   TF_CONFIG (TFJob, Volcano, Vertex)
 //   jobset      JOBSET_NAME, REPLICATED_JOB_NAME, JOB_COMPLETION_INDEX
@@ -75,6 +75,11 @@ struct ResolvedTask {
 
 // InvalidArgument names the flag or variable and the remedy; NotFound: --cluster cannot be read.
 absl::StatusOr<ResolvedTask> ResolveTaskPlace(const ResolverInput& input);
+
+// Whether the process that started this one is a launcher that may be killed and leave its tasks to
+// themselves: Open MPI's and torchrun's. Slurm and Kubernetes see to theirs, and variables that
+// somebody has set by hand say nothing of who that was.
+bool LauncherIsParent(const Environment& environment);
 
 // The same as one line of JSON, for the log.
 std::string ToJson(const ResolvedTask& resolved);

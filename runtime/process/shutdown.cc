@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "runtime/process/exit_code.h"
 
 namespace shoal {
@@ -40,6 +42,11 @@ sigset_t WatchedSignals() {
 absl::Status SystemError(const char* call) {
   return absl::InternalError(absl::StrCat(call, ": ", std::strerror(errno)));
 }
+
+// Readable once the parent has ended. Not the kernel's PR_SET_PDEATHSIG: that comes when the
+// parent's thread ends that started this process, and launchers start processes from threads of a
+// pool.
+UniqueFd WatchParent() { return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, getppid(), 0))); }
 
 // Milliseconds for poll(2); -1 waits for ever.
 int PollTimeout(absl::Time now, absl::Time until) {
@@ -147,17 +154,22 @@ absl::StatusOr<std::unique_ptr<SignalWatcher>> SignalWatcher::Start(
   if (!signals.is_valid()) return SystemError("signalfd");
   UniqueFd stop(eventfd(0, EFD_CLOEXEC));
   if (!stop.is_valid()) return SystemError("eventfd");
+  UniqueFd parent = options.ends_with_parent ? WatchParent() : UniqueFd();
   return std::unique_ptr<SignalWatcher>(
-      new SignalWatcher(options, shutdown, std::move(signals), std::move(stop)));
+      new SignalWatcher(options, shutdown, std::move(signals), std::move(stop), std::move(parent)));
 }
 
 SignalWatcher::SignalWatcher(const SignalOptions& options, ShutdownNotification* shutdown,
-                             UniqueFd signals, UniqueFd stop)
+                             UniqueFd signals, UniqueFd stop, UniqueFd parent)
     : options_(options),
       shutdown_(shutdown),
       signals_(std::move(signals)),
       stop_(std::move(stop)),
-      end_([this] { shutdown_->Request(first_signal_); }),
+      parent_(std::move(parent)),
+      end_([this] {
+        if (parent_ended_) LOG(INFO) << "the process that started this one has ended; as SIGTERM";
+        shutdown_->Request(first_signal_);
+      }),
       checkpoint_([this] { shutdown_->Ask(AskedFor::kCheckpoint); }),
       status_([this] { shutdown_->Ask(AskedFor::kStatus); }),
       reload_([this] { shutdown_->Ask(AskedFor::kReload); }),
@@ -173,8 +185,9 @@ SignalWatcher::~SignalWatcher() {
 
 void SignalWatcher::Loop() {
   while (true) {
-    pollfd entries[] = {{signals_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
-    poll(entries, 2, PollTimeout(clock_.Now(), hard_exit_));
+    pollfd entries[] = {
+        {signals_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}, {parent_.get(), POLLIN, 0}};
+    poll(entries, 3, PollTimeout(clock_.Now(), hard_exit_));
     if ((entries[1].revents & POLLIN) != 0) return;
     if (clock_.Now() >= hard_exit_) {
       std::fprintf(stderr, "shoal: did not end in time; ending now\n");
@@ -184,6 +197,7 @@ void SignalWatcher::Loop() {
     while (read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
       OnSignal(static_cast<int>(info.ssi_signo));
     }
+    if ((entries[2].revents & POLLIN) != 0) OnParentEnded();
   }
 }
 
@@ -199,6 +213,13 @@ void SignalWatcher::OnSignal(int signal) {
   first_signal_ = signal;
   hard_exit_ = clock_.Now() + options_.hard_exit_after;
   end_.Ask();
+}
+
+void SignalWatcher::OnParentEnded() {
+  parent_.Reset();
+  if (first_signal_ != 0) return;
+  parent_ended_ = true;
+  OnSignal(SIGTERM);
 }
 
 void RaiseFileLimit() {

@@ -86,6 +86,10 @@ struct SignalOptions {
   std::function<void(int signal)> on_second;
   // SIGHUP is a request to reload, else it ends the process as SIGTERM does.
   bool hang_up_reloads = false;
+  // The end of the parent process counts as SIGTERM, unless a signal has come before: of launchers
+  // that are killed and can tell nobody. Without effect on Linux before 5.3 and where the parent is
+  // in another namespace.
+  bool ends_with_parent = false;
 };
 
 // Constructed first in main, before any thread, so that every thread inherits the blocked signals.
@@ -102,16 +106,20 @@ class SignalWatcher {
 
  private:
   SignalWatcher(const SignalOptions& options, ShutdownNotification* shutdown, UniqueFd signals,
-                UniqueFd stop);
+                UniqueFd stop, UniqueFd parent);
   void Loop();
   void OnSignal(int signal);
+  void OnParentEnded();
 
   const SignalOptions options_;
   ShutdownNotification* const shutdown_;
   const UniqueFd signals_;  // signalfd
   const UniqueFd stop_;     // eventfd
+  UniqueFd parent_;         // pidfd; none where nobody asked for it, or it has ended.
   const RealClock clock_;
-  int first_signal_ = 0;  // Of the watcher's thread; set once, before end_ is asked for.
+  // Of the watcher's thread; set once, before end_ is asked for.
+  int first_signal_ = 0;
+  bool parent_ended_ = false;
   absl::Time hard_exit_ = absl::InfiniteFuture();
   Errand end_, checkpoint_, status_, reload_;  // What may block, or hang.
   std::thread thread_;

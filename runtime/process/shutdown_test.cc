@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "gtest/gtest.h"
 
 #include "base/notification.h"
@@ -187,6 +188,45 @@ TEST(SignalWatcherTest, AHangUpEndsALauncherAsSigtermDoes) {
                            return ExitCodeOf(absl::CancelledError(), *shutdown);
                          }),
             143);
+}
+
+// What a process ends with whose parent is killed, and that has begun to end before if `ends`.
+int ExitStatusOfAnOrphan(bool ends) {
+  int result[2];
+  if (pipe(result) != 0) return -1;
+  const pid_t parent = fork();
+  if (parent == 0) {
+    SignalOptions options;
+    options.ends_with_parent = true;
+    const int code = ExitStatusOf(options, [&](ShutdownNotification* shutdown) {
+      alarm(20);
+      const pid_t killed = getppid();
+      if (ends) kill(getpid(), SIGINT);
+      if (ends) shutdown->Wait();
+      kill(killed, SIGKILL);
+      while (getppid() == killed) absl::SleepFor(absl::Milliseconds(1));
+      // A second signal would have ended this process.
+      if (ends) absl::SleepFor(absl::Milliseconds(100));
+      shutdown->Wait();
+      const char ended_with = static_cast<char>(ExitCodeOf(absl::CancelledError(), *shutdown));
+      return write(result[1], &ended_with, 1) == 1 ? 0 : 1;
+    });
+    _exit(code);
+  }
+  close(result[1]);
+  char ended_with = 0;
+  const bool told = read(result[0], &ended_with, 1) == 1;
+  close(result[0]);
+  waitpid(parent, nullptr, 0);
+  return told ? static_cast<unsigned char>(ended_with) : -1;
+}
+
+TEST(SignalWatcherTest, TheEndOfTheParentCountsAsSigterm) {
+  EXPECT_EQ(ExitStatusOfAnOrphan(/*ends=*/false), 143);
+}
+
+TEST(SignalWatcherTest, TheEndOfTheParentIsNoSecondSignal) {
+  EXPECT_EQ(ExitStatusOfAnOrphan(/*ends=*/true), 130);
 }
 
 TEST(ExitCodeTest, EveryKindOfErrorHasItsCode) {

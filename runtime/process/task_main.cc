@@ -365,6 +365,7 @@ int TaskMain(const absl::optional<Job>& command, absl::Span<const std::string> a
   RaiseFileLimit();
   SignalOptions on_signals;
   on_signals.hang_up_reloads = true;
+  on_signals.ends_with_parent = LauncherIsParent(environment);
   // A chief makes a checkpoint first.
   const bool is_chief = options->task.job == Job::kChief || options->hosts_chief;
   const StopTimes times = StopTimesOf(options->run);
