@@ -6,8 +6,10 @@
         network.hosts[1].disconnect()
 
 Each host has its own address, loopback interface and /etc/hosts, where the others stand by name; other names are
-unknown at once, since no server of names is there. Files are the machine's. Names and subnet are this process's own, so that tests run side by side. All is removed at the end, the
-processes on the hosts as well, and also what an earlier process left that was killed. Wants root and iproute2.
+unknown at once, since no server of names is there. Files are the machine's, and so is the host name unless
+Network(own_hostnames=True). Names and subnet are this process's own, so that tests run side by side. All is removed at
+the end, the processes on the hosts as well, and also what an earlier process left that was killed. Wants root and
+iproute2.
 """
 import contextlib
 import fcntl
@@ -101,6 +103,7 @@ class Host:
         self.port = f"shoal{os.getpid()}v{index}"  # The bridge's end of its cable.
         self.hosts_file = network.hosts_file
         self.servers_file = network.servers_file
+        self.own_hostname = network.own_hostnames
         self.started = []
 
     def connect_to(self, bridge, gateway):
@@ -115,7 +118,10 @@ class Host:
     def command(self, command):
         """The command line that runs `command` there. It becomes that program: one process, no shell between."""
         script = 'mount --bind "$1" /etc/hosts && mount --bind "$2" /etc/resolv.conf && shift 2 && exec "$@"'
-        return ["nsenter", f"--net=/run/netns/{self.namespace}", "unshare", "--mount", "sh", "-c", script, "sh",
+        if self.own_hostname:
+            script = f"hostname {self.name} && {script}"
+        own = ["--mount", "--uts"] if self.own_hostname else ["--mount"]
+        return ["nsenter", f"--net=/run/netns/{self.namespace}", "unshare", *own, "sh", "-c", script, "sh",
                 str(self.hosts_file), str(self.servers_file), *map(str, command)]
 
     def run(self, command, **options):
@@ -140,8 +146,9 @@ class Host:
 class Network:
     """`hosts` hosts on a subnet, and this machine on it at `address` under the name "here"."""
 
-    def __init__(self, hosts=3):
+    def __init__(self, hosts=3, own_hostnames=False):
         self.count = hosts
+        self.own_hostnames = own_hostnames
         self.hosts = []
         self.names = {}
         self.owner = None

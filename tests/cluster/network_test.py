@@ -22,6 +22,13 @@ def listen(host):
     return process
 
 
+def test_a_host_has_its_own_name_if_asked_for():
+    with networks.Network(hosts=1, own_hostnames=True) as network:
+        said = network.hosts[0].run(["hostname"], stdout=subprocess.PIPE, text=True).stdout
+        assert said == "host0\n", said
+    assert os.uname().nodename != "host0", "this machine was renamed"
+
+
 def running():
     """Processes that have not ended; one that nobody waited for has."""
     lines = subprocess.run(["ps", "-eo", "pid=,stat="], capture_output=True, text=True, check=True).stdout.splitlines()

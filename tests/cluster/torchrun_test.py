@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""Tasks under PyTorch's torchrun, on one host and on two: they train, a killed one is started again as torchrun's flags
+say, and whatever becomes of torchrun, no task is left. tests/peers/install installs PyTorch, outside the clone.
+
+With names of tests as arguments: those alone."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/real_process"))
+os.environ.setdefault("SHOAL", str(ROOT / "bazel-bin/deploy/shoal"))
+
+import cluster  # noqa: E402
+from network import Network, wait_until  # noqa: E402
+
+SMALL = str(ROOT / "tests/real_process/small.textproto")
+ENDLESS = ("--num_epochs=100000", "--eval_every=0", "--save_every=1000000")
+# Every node's torchrun may choose who waits for whom: only "static" knows which is the first node beforehand.
+STATIC = ("--master-addr=host0", "--master-port=29500")
+ELASTIC = ("--rdzv-backend=c10d", "--rdzv-endpoint=host0:29400", "--rdzv-id=test")
+# What torchrun itself ends with, whatever its tasks end with.
+TORCHRUN_FAILED = 1
+
+
+class Torchruns(cluster.Run):
+    """A torchrun on each of the first hosts of the network with so many tasks; the last `num_ps` are ps."""
+
+    def __init__(self, torchrun, network, tasks, *flags, launch=(), num_ps=2, out=None):
+        super().__init__(SMALL, out=out)
+        self.hosts = network.hosts[:len(tasks)]
+        task = [os.environ["SHOAL"], "task", f"--run={SMALL}", f"--out={self.out}", f"--num_ps_tasks={num_ps}", *flags]
+        if len(tasks) > 1:
+            task.append("--insecure")
+            launch = [f"--nnodes={len(tasks)}", *launch]
+        self.commands = []
+        for node, count in enumerate(tasks):
+            rank = [f"--node-rank={node}"] if STATIC[0] in launch else []
+            self.commands.append([torchrun, "--no-python", f"--nproc-per-node={count}", *rank, *launch, "--", *task])
+        self.log = pathlib.Path(self.directory.name) / "log"
+        self.processes = []
+
+    def start(self):
+        with open(self.log, "ab") as log:
+            self.processes = [host.start(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+                              for host, command in zip(self.hosts, self.commands)]
+        self.process = self.processes[0]
+        return self
+
+    def logs(self, lines=600):
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def wait(self, timeout=150):
+        """The codes of all."""
+        try:
+            wait_until(lambda: all(p.poll() is not None for p in self.processes), timeout, "the end of every torchrun")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.logs()}") from None
+        return [process.returncode for process in self.processes]
+
+    def finish(self, timeout=150, code=0):
+        if not self.processes:
+            self.start()
+        codes = self.wait(timeout)
+        assert codes == [code] * len(codes), f"{codes}\n{self.logs()}"
+        return self
+
+    def assert_nothing_left(self, timeout=40):
+        """Neither of the run nor else on its hosts."""
+        try:
+            wait_until(lambda: not self.pids() and not any(host.pids() for host in self.hosts), timeout,
+                       "the end of all processes")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {[host.pids() for host in self.hosts]}\n{self.logs()}") from None
+
+    def cluster(self):
+        """Who every task found itself to be, in order, each as often as it was started."""
+        lines = [json.loads(line.split(" cluster ", 1)[1]) for line in self.log.read_text().splitlines()
+                 if " cluster {" in line]
+        assert {line["source"] for line in lines} == {"torchrun"}, lines
+        return sorted((line["job"], line["index"]) for line in lines)
+
+    def tasks_on(self, host):
+        there = set(host.pids())
+        return [pid for pid in self.pids("task") if pid in there]
+
+    def checkpoints(self):
+        return list((self.out / "checkpoints").glob("*/MANIFEST"))
+
+
+def local_digest(*flags):
+    """Of the same run in one process."""
+    with cluster.Run(SMALL, "--num_ps_tasks=0", "--num_replicas=1", *flags) as run:
+        return run.finish().digest()
+
+
+def ranks_are_divided_into_workers_and_ps(torchrun, network):
+    for tasks, launch in (([5], ()), ([3, 2], STATIC)):
+        with Torchruns(torchrun, network, tasks, launch=launch) as run:
+            run.finish()
+            assert run.cluster() == [("ps", 0), ("ps", 1), *(("worker", i) for i in range(3))], run.logs()
+            assert run.digest() == local_digest(), "other bytes than in one process"
+            run.assert_nothing_left()
+
+
+def killed_worker_comes_back(torchrun, network, rendezvous, started):
+    """`started`: what the cluster's lines say in the end."""
+    flags = ("--max_steps=3000", "--num_epochs=1000", "--eval_every=0", "--save_every=20")
+    with Torchruns(torchrun, network, [2, 2], *flags, launch=(*rendezvous, "--max-restarts=2"), num_ps=1) as run:
+        run.start()
+        run.wait_for_step(100)
+        # By that time every task has logged who it is.
+        worker = next(pid for host in run.hosts for pid in run.tasks_on(host) if is_worker(pid, 2))
+        os.kill(worker, signal.SIGKILL)
+        run.finish()
+        assert run.cluster() == started, run.logs()
+        assert [line["step"] for line in run.metrics()] == list(range(1, 3001)), "not every step is there once"
+        assert run.digest() == local_digest(*flags), "other bytes than uninterrupted"
+        run.assert_nothing_left()
+
+
+def is_worker(pid, rank):
+    environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return f"RANK={rank}".encode() in environment
+
+
+def a_killed_worker_and_its_hosts_others_are_started_again(torchrun, network):
+    killed_worker_comes_back(torchrun, network, STATIC,
+                             [("ps", 0), ("ps", 0), ("worker", 0), ("worker", 1), ("worker", 2), ("worker", 2)])
+
+
+def an_elastic_rendezvous_starts_all_hosts_again(torchrun, network):
+    killed_worker_comes_back(torchrun, network, ELASTIC,
+                             sorted([("ps", 0), *(("worker", i) for i in range(3))] * 2))
+
+
+def without_restarts_a_task_that_fails_ends_the_run(torchrun, network):
+    with Torchruns(torchrun, network, [3], "--data_dir=/nowhere", num_ps=1) as run:
+        run.finish(code=TORCHRUN_FAILED)
+        assert "/nowhere" in run.log.read_text() and "exitcode: 78" in run.log.read_text(), run.logs()
+        run.assert_nothing_left()
+
+
+def the_end_of_the_first_torchrun_is_a_checkpoint_and_the_end_of_all(torchrun, network):
+    for how, code in ((signal.SIGINT, TORCHRUN_FAILED), (signal.SIGKILL, -signal.SIGKILL)):
+        with Torchruns(torchrun, network, [3, 2], *ENDLESS, launch=STATIC) as run:
+            run.start()
+            run.wait_for_step(50)
+            run.process.send_signal(how)
+            codes = run.wait()
+            assert codes[0] == code, f"{codes}\n{run.logs()}"
+            assert run.checkpoints(), run.logs()
+            run.assert_nothing_left()
+
+
+TESTS = [ranks_are_divided_into_workers_and_ps, a_killed_worker_and_its_hosts_others_are_started_again,
+         an_elastic_rendezvous_starts_all_hosts_again, without_restarts_a_task_that_fails_ends_the_run,
+         the_end_of_the_first_torchrun_is_a_checkpoint_and_the_end_of_all]
+
+
+def main():
+    installed = subprocess.run([ROOT / "tests/peers/install", "torch"], check=True, stdout=subprocess.PIPE, text=True)
+    torchrun = f"{installed.stdout.strip()}/bin/torchrun"
+    wanted = sys.argv[1:] or [test.__name__ for test in TESTS]
+    failed = []
+    with Network(hosts=2, own_hostnames=True) as network:
+        for test in TESTS:
+            if test.__name__ not in wanted:
+                continue
+            start = time.monotonic()
+            try:
+                test(torchrun, network)
+                print(f"[ OK     ] {test.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
+            except AssertionError as error:
+                failed.append(test.__name__)
+                print(f"[ FAILED ] {test.__name__} ({time.monotonic() - start:.1f} s)\n{error}", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
