@@ -38,24 +38,47 @@ std::string ActivityOf(const v1::GetRunStatusResponse& run) {
   }
 }
 
-// One sample for each task of a job that the run should have, 1 where it is there.
-void AddUp(const v1::GetRunStatusResponse& run, v1::Job job, uint32_t count, const char* name,
-           const char* help, const char* label, MetricPage* page) {
-  std::set<uint32_t> live;
+// Whether the tasks of a job are there, and whether they were and are missed: two gauges.
+struct Presence {
+  v1::Job job;
+  uint32_t count;  // That the run should have.
+  const char* label;
+  const char* up;
+  const char* up_help;
+  const char* lost;
+  const char* lost_help;
+};
+
+void AddPresence(const v1::GetRunStatusResponse& run, const Presence& presence, MetricPage* page) {
+  std::set<uint32_t> live, lost;
   for (const v1::GetRunStatusResponse::Task& task : run.tasks()) {
-    if (task.member().job() == job) live.insert(task.member().index());
+    if (task.member().job() == presence.job) live.insert(task.member().index());
   }
-  if (!live.empty()) count = std::max(count, *live.rbegin() + 1);
+  for (const v1::Member& task : run.lost()) {
+    if (task.job() == presence.job) lost.insert(task.index());
+  }
+  uint32_t count = presence.count;
+  for (const std::set<uint32_t>* known : {&live, &lost}) {
+    if (!known->empty()) count = std::max(count, *known->rbegin() + 1);
+  }
   for (uint32_t i = 0; i < count; ++i) {
-    page->AddGauge(name, help, live.count(i) > 0 ? 1 : 0, {{label, absl::StrCat(i)}});
+    const MetricPage::Labels labels = {{presence.label, absl::StrCat(i)}};
+    page->AddGauge(presence.up, presence.up_help, live.count(i) > 0 ? 1 : 0, labels);
+    page->AddGauge(presence.lost, presence.lost_help, lost.count(i) > 0 ? 1 : 0, labels);
   }
 }
 
 void AddTasks(const v1::GetRunStatusResponse& run, MetricPage* page) {
-  AddUp(run, v1::JOB_WORKER, run.num_replicas(), "shoal_worker_up",
-        "1 while the worker holds its place, 0 while it is missing.", "worker", page);
-  AddUp(run, v1::JOB_PS, run.num_ps_tasks(), "shoal_ps_up",
-        "1 while the parameter server holds its place, 0 while it is missing.", "ps", page);
+  AddPresence(run,
+              {v1::JOB_WORKER, run.num_replicas(), "worker", "shoal_worker_up",
+               "1 while the worker holds its place, 0 while it is missing.", "shoal_worker_lost",
+               "1 while a worker is missed that was here and was not told to go."},
+              page);
+  AddPresence(run,
+              {v1::JOB_PS, run.num_ps_tasks(), "ps", "shoal_ps_up",
+               "1 while the parameter server holds its place, 0 while it is missing.",
+               "shoal_ps_lost", "1 while a parameter server is missed that was here."},
+              page);
   double slow = 0, silence = 0;
   for (const v1::GetRunStatusResponse::Task& task : run.tasks()) {
     slow += task.slow().empty() ? 0 : 1;

@@ -49,9 +49,11 @@ void Membership::Disconnect(absl::Time now, TaskId task, uint64_t incarnation) {
   member->last_heard = now;
 }
 
-void Membership::Leave(TaskId task, uint64_t incarnation) {
+void Membership::Leave(TaskId task, uint64_t incarnation, bool told) {
   Member* member = FindMutable(task);
-  if (member != nullptr && member->incarnation == incarnation) member->live = false;
+  if (member == nullptr || member->incarnation != incarnation) return;
+  member->live = false;
+  member->told = told;
 }
 
 std::vector<TaskId> Membership::Expire(absl::Time now) {

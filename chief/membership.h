@@ -27,6 +27,7 @@ struct Member {
   absl::Time last_heard;
   bool connected = true;  // no broken connection since it was last heard
   bool live = false;      // holds a lease
+  bool told = false;      // left, because it was told to
   uint64_t step = 0;
   std::string activity;
   bool has_batch = false;
@@ -72,8 +73,8 @@ class Membership {
   // The connection on which the member waited broke.
   void Disconnect(absl::Time now, TaskId task, uint64_t incarnation);
 
-  // The member said that it goes.
-  void Leave(TaskId task, uint64_t incarnation);
+  // The member said that it goes. `told`: as somebody wants it to.
+  void Leave(TaskId task, uint64_t incarnation, bool told = false);
 
   // Ends the leases that are over and returns their holders.
   std::vector<TaskId> Expire(absl::Time now);

@@ -258,7 +258,7 @@ absl::Status TrainingSession::Heartbeat(absl::Time now, const v1::HeartbeatReque
   member->computing = request.computing();
   member->computed = request.computed();
   if (request.leaving()) {
-    membership_.Leave(task, request.identity().incarnation());
+    membership_.Leave(task, request.identity().incarnation(), request.told());
     OnAsyncTaskLost(task, request.identity().incarnation());
     UpdateView();
     UpdateWaitingFor();

@@ -224,6 +224,7 @@ class TrainingSession {
   std::vector<uint32_t> PsWithoutLastShard() const;
 
   // training_session_status.cc
+  void DescribeLost(v1::GetRunStatusResponse* response) const;
   void DescribeTasks(absl::Time now, v1::GetRunStatusResponse* response) const;
   // After DescribeTasks.
   void DescribeWait(absl::Time now, v1::GetRunStatusResponse* response) const;

@@ -47,6 +47,21 @@ std::string WhySlow(absl::Time now, TaskId task, const Member& member) {
 
 }  // namespace
 
+void TrainingSession::DescribeLost(v1::GetRunStatusResponse* response) const {
+  const v1::RunState::Phase phase = state_.phase();
+  const bool goes_on = phase == v1::RunState::PHASE_WAITING ||
+                       phase == v1::RunState::PHASE_PREPARING ||
+                       phase == v1::RunState::PHASE_TRAINING;
+  if (stopping_ || !goes_on) return;  // Tasks go as they please.
+  for (const auto& [task, member] : membership_.members()) {
+    // A ps that was told to go is missed all the same: nothing is trained without it.
+    if (member.live || (member.told && task.job == Job::kWorker)) continue;
+    v1::Member* lost = response->add_lost();
+    lost->set_job(static_cast<v1::Job>(task.job));
+    lost->set_index(task.index);
+  }
+}
+
 void TrainingSession::DescribeTasks(absl::Time now, v1::GetRunStatusResponse* response) const {
   for (const auto& [task, member] : membership_.members()) {
     if (!member.live) continue;
@@ -101,6 +116,7 @@ v1::GetRunStatusResponse TrainingSession::Status(absl::Time now) const {
   response.set_num_replicas(
       options_.run.deployment().has_num_replicas() ? options_.run.deployment().num_replicas() : 1);
   DescribeTasks(now, &response);
+  DescribeLost(&response);
   const bool is_over =
       state_.phase() == v1::RunState::PHASE_DONE || state_.phase() == v1::RunState::PHASE_FAILED;
   if (!is_over) DescribeWait(now, &response);

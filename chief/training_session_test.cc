@@ -20,6 +20,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 TEST_F(TrainingSessionTest, AWaitForTasksToRegisterNamesThemAndEnds) {
   Register(v1::JOB_PS, 0);
@@ -88,6 +89,40 @@ TEST_F(TrainingSessionTest, TrainingWithoutWorkersEnds) {
   PassTime(300, ps_);
   EXPECT_TRUE(absl::IsUnavailable(session_->failure()));
   EXPECT_THAT(session_->failure().message(), HasSubstr("any of worker/0 to worker/1 to come back"));
+}
+
+TEST_F(TrainingSessionTest, TasksThatHaveNotComeYetAreNotLost) {
+  Register(v1::JOB_PS, 0);
+  PassTime(120, {{v1::JOB_PS, 0}});
+  EXPECT_THAT(Lost(), ElementsAre());
+}
+
+TEST_F(TrainingSessionTest, SilentTasksAreLostUntilTheyComeBack) {
+  StartTraining();
+  PassTime(12, {{v1::JOB_PS, 0}, {v1::JOB_WORKER, 0}});
+  EXPECT_THAT(Lost(), UnorderedElementsAre("ps/1", "worker/1"));
+  Register(v1::JOB_PS, 1, "again");
+  Register(v1::JOB_WORKER, 1, "again");
+  EXPECT_THAT(Lost(), ElementsAre());
+}
+
+TEST_F(TrainingSessionTest, AWorkerThatWasToldToGoIsNotLostButAPsAndOneThatFailedAre) {
+  StartTraining();
+  Leave(v1::JOB_WORKER, 1, /*told=*/true);
+  EXPECT_THAT(Lost(), ElementsAre());
+  Leave(v1::JOB_WORKER, 0, /*told=*/false);
+  Leave(v1::JOB_PS, 0, /*told=*/true);
+  EXPECT_THAT(Lost(), UnorderedElementsAre("ps/0", "worker/0"));
+}
+
+TEST_F(TrainingSessionTest, NobodyIsLostWhoGoesWhenTheRunStops) {
+  StartTraining();
+  v1::RequestStopRequest stop;
+  stop.set_stop(true);
+  ASSERT_TRUE(session_->RequestStop(now_, stop).ok());
+  Leave(v1::JOB_PS, 0);
+  Leave(v1::JOB_WORKER, 0);
+  EXPECT_THAT(Lost(), ElementsAre());
 }
 
 TEST_F(TrainingSessionTest, AWorkerThatComesBackEndsTheWait) {

@@ -91,11 +91,21 @@ class TrainingSessionTest : public ::testing::Test {
     return session_->Heartbeat(now_, request);
   }
 
-  void Leave(v1::Job job, uint32_t index) {
+  void Leave(v1::Job job, uint32_t index, bool told = false) {
     v1::HeartbeatRequest request;
     *request.mutable_identity() = IdentityOf(job, index);
     request.set_leaving(true);
+    request.set_told(told);
     ASSERT_TRUE(session_->Heartbeat(now_, request).ok());
+  }
+
+  std::vector<std::string> Lost() const {
+    std::vector<std::string> names;
+    const v1::GetRunStatusResponse status = session_->Status(now_);
+    for (const v1::Member& member : status.lost()) {
+      names.push_back(TaskOf(member).ToString());
+    }
+    return names;
   }
 
   // Seconds in which all of `beating` renew their leases.

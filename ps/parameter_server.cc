@@ -315,7 +315,8 @@ absl::Status ParameterServer::Core::Stop() {
   if (shared_memory_server_ != nullptr) shared_memory_server_->Stop();
   absl::Status status;
   if (server_ != nullptr) status = server_->Stop(kStopGrace);
-  if (session_ != nullptr) session_->Stop(/*leaving=*/true);  // Null if it could not listen.
+  if (session_ != nullptr)
+    session_->Stop(ChiefSession::Farewell::kLeaves);  // Null if it could not listen.
   return status;
 }
 

@@ -327,7 +327,8 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
   const absl::Status status = Train(options, links, inputs, &session, &feed, &source);
   // At the run's end nobody waits for a last heartbeat, and the one under way would only keep us.
   if (status.ok()) links.close_chief();
-  session.Stop(/*leaving=*/true);
+  session.Stop(options.shutdown->signal() != 0 ? ChiefSession::Farewell::kWasToldTo
+                                               : ChiefSession::Farewell::kLeaves);
   links.close_chief();
   // The run may have ended while this task took part in the last checkpoint: it was told to end.
   if (status.ok() && options.shutdown->signal() != 0) return absl::CancelledError("told to stop");

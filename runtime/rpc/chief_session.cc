@@ -157,7 +157,7 @@ void ChiefSession::Start() {
   thread_ = std::thread([this] { Run(); });
 }
 
-void ChiefSession::Stop(bool leaving) {
+void ChiefSession::Stop(Farewell farewell) {
   retry_.Stop();
   {
     MutexLock lock(&mutex_);
@@ -167,7 +167,7 @@ void ChiefSession::Stop(bool leaving) {
   }
   if (!thread_.joinable()) return;
   thread_.join();
-  if (leaving) SendHeartbeat(true, absl::ZeroDuration()).IgnoreError();
+  if (farewell != Farewell::kNone) SendHeartbeat(farewell, absl::ZeroDuration()).IgnoreError();
 }
 
 void ChiefSession::SetActivity(Activity activity) {
@@ -200,7 +200,7 @@ void ChiefSession::Run() {
 }
 
 ChiefSession::Beat ChiefSession::BeatOnce() {
-  const absl::Status status = SendHeartbeat(false, options_.heartbeat_wait);
+  const absl::Status status = SendHeartbeat(Farewell::kNone, options_.heartbeat_wait);
   if (status.ok()) {
     backoff_.Reset();
     return Beat::kGood;
@@ -226,7 +226,7 @@ ChiefSession::Beat ChiefSession::BeatOnce() {
   return Beat::kEnd;
 }
 
-absl::Status ChiefSession::SendHeartbeat(bool leaving, absl::Duration wait) {
+absl::Status ChiefSession::SendHeartbeat(Farewell farewell, absl::Duration wait) {
   v1::HeartbeatRequest request;
   const absl::Time sent = clock_->Now();
   {
@@ -242,7 +242,9 @@ absl::Status ChiefSession::SendHeartbeat(bool leaving, absl::Duration wait) {
       request.mutable_batch()->set_index(activity_.batch.index);
     }
   }
+  const bool leaving = farewell != Farewell::kNone;
   request.set_leaving(leaving);
+  request.set_told(farewell == Farewell::kWasToldTo);
   request.set_wait_milliseconds(static_cast<uint32_t>(absl::ToInt64Milliseconds(wait)));
   v1::HeartbeatResponse response;
   const absl::Status status = client_->Heartbeat(request, &response);

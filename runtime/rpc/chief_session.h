@@ -44,6 +44,13 @@ class ChiefSession {
 
   enum class Job { kPs, kWorker };
 
+  // What the chief hears of an end.
+  enum class Farewell {
+    kNone,
+    kLeaves,     // Nobody needs to wait for the lease to end.
+    kWasToldTo,  // And a signal told it to go: the task is not lost.
+  };
+
   struct Options {
     Job job = Job::kWorker;
     uint32_t index = 0;
@@ -104,9 +111,8 @@ class ChiefSession {
   void Start();
 
   // Waits for the heartbeat under way, up to `heartbeat_wait`; closing the client first is faster.
-  // Sends a last heartbeat that says so when `leaving`, so that nobody waits for the lease to end.
-  // Idempotent.
-  void Stop(bool leaving = false);
+  // Sends a last heartbeat with the farewell. Idempotent.
+  void Stop(Farewell farewell = Farewell::kNone);
 
   void SetActivity(Activity activity);
 
@@ -124,7 +130,7 @@ class ChiefSession {
   absl::Status NoAnswer(const absl::Status& last) const;
   void Run();
   Beat BeatOnce();
-  absl::Status SendHeartbeat(bool leaving, absl::Duration wait);
+  absl::Status SendHeartbeat(Farewell farewell, absl::Duration wait);
   void Take(const v1::RunState& state);
   bool SleepUnlessStopped(absl::Duration wait);
   void SayWaiting(const absl::Status& status);

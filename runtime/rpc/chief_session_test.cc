@@ -237,8 +237,9 @@ TEST_F(ChiefSessionTest, HeartbeatsSayWhatTheTaskDoes) {
   session.SetActivity({42, "waits for ps/1", true, {2, 7}, true, 5});
   session.Start();
   chief_.WaitUntil([&] { return chief_.last_heartbeat.step() == 42; });
-  session.Stop(/*leaving=*/true);
+  session.Stop(ChiefSession::Farewell::kWasToldTo);
   EXPECT_TRUE(chief_.last_heartbeat.leaving());
+  EXPECT_TRUE(chief_.last_heartbeat.told());
   EXPECT_EQ(chief_.last_heartbeat.activity(), "waits for ps/1");
   EXPECT_TRUE(chief_.last_heartbeat.has_batch());
   EXPECT_EQ(chief_.last_heartbeat.batch().index(), 7u);

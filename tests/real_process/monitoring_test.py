@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """What tasks show of themselves over HTTP, read from real runs."""
 import json
+import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import time
 import urllib.error
@@ -159,9 +161,41 @@ def a_chief_without_workers_lives_but_is_not_ready():
         wait_until("readyz says who is missing", lambda: get(chief, "/readyz") == (
             503, "chief/0: trains without worker/1\n"))
         assert get(chief, "/healthz")[0] == 200
-        assert value(get(chief, "/metrics")[1], 'shoal_worker_up{run="small",role="chief",task="0",worker="1"}') == 0
+        page = get(chief, "/metrics")[1]
+        assert value(page, 'shoal_worker_up{run="small",role="chief",task="0",worker="1"}') == 0
+        assert value(page, 'shoal_worker_lost{run="small",role="chief",task="0",worker="1"}') == 1
+        assert value(page, 'shoal_worker_lost{run="small",role="chief",task="0",worker="0"}') == 0
+        assert value(page, 'shoal_ps_lost{run="small",role="chief",task="0",ps="0"}') == 0
+
+
+def a_worker_that_is_told_to_go_is_not_lost():
+    with cluster.Run(SMALL, *TWO, LONG, "--set", "cluster.max_worker_restarts=0") as run:
+        run.start()
+        run.wait_for_step(20)
+        chief = targets(run)["chief-0"]
+        run.kill("worker", 1, signal.SIGTERM)
+        labels = '{run="small",role="chief",task="0",worker="1"}'
+        wait_until("it has left", lambda: value(get(chief, "/metrics")[1], f"shoal_worker_up{labels}") == 0)
+        step = run.step()
+        run.wait_for_step(step + 20)
+        page = get(chief, "/metrics")[1]
+        assert value(page, f"shoal_worker_up{labels}") == 0
+        assert value(page, f"shoal_worker_lost{labels}") == 0
+        assert value(page, 'shoal_training{run="small",role="chief",task="0"}') == 1
+
+
+def a_ps_that_is_gone_is_lost():
+    with cluster.Run(SMALL, *TWO, LONG) as run:
+        run.start()
+        run.wait_for_step(20)
+        chief = targets(run)["chief-0"]
+        os.kill(run.pids("ps", 1)[0], signal.SIGSTOP)  # The launcher sees nothing of it.
+        labels = '{run="small",role="chief",task="0",ps="1"}'
+        wait_until("it is lost", lambda: value(get(chief, "/metrics")[1], f"shoal_ps_lost{labels}") == 1)
+        assert value(get(chief, "/metrics")[1], f"shoal_ps_up{labels}") == 0
 
 
 if __name__ == "__main__":
     cluster.main([every_task_has_its_pages, one_process_shows_all_its_roles,
-                  a_chief_without_workers_lives_but_is_not_ready])
+                  a_chief_without_workers_lives_but_is_not_ready, a_worker_that_is_told_to_go_is_not_lost,
+                  a_ps_that_is_gone_is_lost])
