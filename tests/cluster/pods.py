@@ -1,9 +1,10 @@
 """Runs rendered manifests as Kubernetes would, on this machine: podman for the containers, this for the rest.
 
-The controllers: StatefulSets, Indexed Jobs, JobSets and TFJobs become pods with the names, labels, host names and
-variables that their controllers give them; what ends is started again by their rules (in its pod; as a new pod; not at
-all after a permanent exit code). The kubelet: environment, arguments, volumes, security context, limits, probes, preStop and SIGTERM. The DNS
-of the headless Service: each pod's HOSTNAME.SUBDOMAIN.
+The controllers (tests/kubernetes/workloads.py): StatefulSets, Indexed Jobs, JobSets and TFJobs become pods with the
+names, labels, host names and variables that their controllers give them; what ends is started again by their rules (in
+its pod; as a new pod; not at all), or takes others along. The kubelet: environment, arguments, volumes, security
+context, limits, probes, preStop and SIGTERM. The DNS of the headless Services: each pod's HOSTNAME.SUBDOMAIN, of a
+TFJob's pods only while they are ready.
 
 Left out: scheduling, NetworkPolicy, the long back-off times between tries (here half a second).
 """
@@ -15,10 +16,16 @@ import shutil
 import socket
 import string
 import subprocess
+import sys
 import threading
 import time
 import urllib.error
 import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "kubernetes"))
+import workloads  # noqa: E402
+from name_server import NameServer  # noqa: E402
+from workloads import COMPLETE  # noqa: E402
 
 BACKOFF_SECONDS = 0.5
 CGROUP_UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "k": 10**3, "M": 10**6, "G": 10**9}
@@ -56,7 +63,8 @@ class Pod:
             self.annotations["batch.kubernetes.io/job-completion-index"] = str(index)
             self.labels["batch.kubernetes.io/job-completion-index"] = str(index)
         self.address = None
-        self.stopping = False
+        self.stopping = False  # or ended for good
+        self.is_named = False  # whether the DNS knows it
 
     @property
     def spec(self):
@@ -65,79 +73,6 @@ class Pod:
     @property
     def container(self):
         return self.spec["containers"][0]
-
-
-class Workload:
-    """A StatefulSet, an Indexed Job or the tasks of one type of a TFJob, and how its pods are doing."""
-
-    def __init__(self, kind, name, spec, domain, awaited=True):
-        self.kind = kind
-        self.name = name
-        self.spec = spec
-        self.template = spec["template"]
-        self.domain = domain  # what follows a host name in the DNS
-        self.awaited = awaited and kind != "StatefulSet"  # its success is the run's
-        self.count = spec["completions"] if kind == "Job" else spec["replicas"]
-        rule = self.template["spec"].get("restartPolicy", "Always")
-        assert kind != "Job" or (spec["completionMode"] == "Indexed" and rule != "Always")
-        self.in_place = kind == "StatefulSet" or rule == "OnFailure"
-        self.variables = {}  # that the controller adds
-        self.pods = {}  # index -> the pod there is, or the last one there was
-        self.succeeded = set()  # indices
-        self.failures = {}  # index -> how many tries failed
-        self.failed = None  # why
-
-    def verdict(self, code):
-        """What its rules say of an exit code: FailJob, Ignore, Count."""
-        if self.kind == "TFJob":
-            assert self.spec["restartPolicy"] == "ExitCode"
-            return "FailJob" if code < 128 else "Count"
-        for rule in self.spec.get("podFailurePolicy", {}).get("rules", []):
-            on_codes = rule.get("onExitCodes")
-            if on_codes and on_codes["operator"] == "In" and code in on_codes["values"]:
-                return rule["action"]
-        return "Count"
-
-    def limit(self):
-        return self.spec.get("backoffLimitPerIndex", self.spec.get("backoffLimit", 6))
-
-
-def workloads_of(document):
-    name, spec = document["metadata"]["name"], document.get("spec", {})
-    if document["kind"] == "StatefulSet":
-        return [Workload("StatefulSet", name, spec, spec["serviceName"])]
-    if document["kind"] == "Job":
-        return [Workload("Job", name, spec, spec["template"]["spec"]["subdomain"])]
-    if document["kind"] == "JobSet":
-        return list(workloads_of_jobset(name, spec))
-    if document["kind"] == "TFJob":
-        return list(workloads_of_tfjob(name, spec))
-    return []
-
-
-def workloads_of_jobset(name, spec):
-    domain, coordinator = spec["network"]["subdomain"], spec["coordinator"]
-    for job in spec["replicatedJobs"]:
-        made = Workload("Job", f"{name}-{job['name']}-0", job["template"]["spec"], domain,
-                        awaited=job["name"] in spec["successPolicy"]["targetReplicatedJobs"])
-        metadata = made.template.setdefault("metadata", {})
-        metadata.setdefault("labels", {}).update({"jobset.sigs.k8s.io/jobset-name": name,
-                                                  "jobset.sigs.k8s.io/replicatedjob-name": job["name"]})
-        host = f"{name}-{coordinator['replicatedJob']}-{coordinator['jobIndex']}-{coordinator['podIndex']}"
-        metadata.setdefault("annotations", {})["jobset.sigs.k8s.io/coordinator"] = f"{host}.{domain}"
-        yield made
-
-
-def workloads_of_tfjob(name, spec):
-    replicas = {job.lower(): replica for job, replica in spec["tfReplicaSpecs"].items()}
-    addresses = {job: [f"{name}-{job}-{i}.default.svc:2222" for i in range(replica["replicas"])]
-                 for job, replica in replicas.items()}
-    for job, replica in replicas.items():
-        made = Workload("TFJob", f"{name}-{job}", replica, "default.svc", awaited=job == "chief")
-        assert made.template["spec"]["containers"][0]["name"] == "tensorflow"
-        made.variables["TF_CONFIG"] = lambda index, job=job: json.dumps(
-            {"cluster": addresses, "task": {"type": job, "index": index}, "environment": "cloud"})
-        yield made
 
 
 class Cluster:
@@ -149,20 +84,26 @@ class Cluster:
         self.config_maps = {d["metadata"]["name"]: d["data"] for d in documents if d["kind"] == "ConfigMap"}
         self.secrets = {d["metadata"]["name"]: d["stringData"] for d in documents if d["kind"] == "Secret"}
         self.claims = [d["metadata"]["name"] for d in documents if d["kind"] == "PersistentVolumeClaim"]
-        self.workloads = {w.name: w for document in documents for w in workloads_of(document)}
+        self.groups, made = workloads.workloads_of(documents)
+        self.workloads = {workload.name: workload for workload in made}
         self.network = f"pods{random.randrange(10**6)}"
         self.exits = []  # (host name, exit code), in the order seen
         self.logs = {}  # host name -> what its pods wrote
         self.lock = threading.RLock()
         self.ending = threading.Event()
         self.controller = threading.Thread(target=self.control, daemon=True)
+        self.may_fail = set()  # names of what a test lets fail
+        self.cleaners = []  # threads that end pods
         self.error = None
 
     def __enter__(self):
-        self.containers.podman("network", "create", self.network)
+        self.containers.podman("network", "create", "--disable-dns", self.network)
         inspected = json.loads(self.containers.podman("network", "inspect", self.network))
         self.subnet = inspected[0]["subnets"][0]["subnet"].rsplit(".", 1)[0]
         self.bridge = pathlib.Path("/sys/class/net") / inspected[0]["network_interface"]
+        self.names = {}  # name -> address
+        self.name_server = NameServer(f"{self.subnet}.1", lambda name: self.names.get(name))
+        self.name_server.__enter__()
         self.next_address = 10
         for name in self.claims:
             self.volume(name)
@@ -180,9 +121,12 @@ class Cluster:
     def __exit__(self, *unused):
         self.ending.set()
         self.controller.join()
+        for cleaner in self.cleaners:
+            cleaner.join()
         for workload in self.workloads.values():
             for pod in workload.pods.values():
                 self.containers.podman("rm", "--force", "--time=0", pod.name, check=False)
+        self.name_server.__exit__()
         self.containers.podman("network", "rm", "--force", self.network, check=False)
 
     # Volumes
@@ -246,19 +190,19 @@ class Cluster:
         self.next_address += 1
         workload.pods[index] = pod
         variables = self.variables(pod)
-        expand = lambda text: re.sub(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)", lambda m: variables.get(m[1], m[0]), text)
         security, inner = pod.spec["securityContext"], pod.container["securityContext"]
         assert inner["readOnlyRootFilesystem"] and inner["capabilities"] == {"drop": ["ALL"]}
         assert not inner["allowPrivilegeEscalation"] and security["runAsNonRoot"]
         command = [] if "command" not in pod.container else [f"--entrypoint={json.dumps(pod.container['command'])}"]
+        self.publish(pod, not workload.named_when_ready)
         self.containers.podman(
             "run", "--detach", "--pull=never", f"--name={pod.name}", f"--hostname={pod.hostname}",
-            f"--network={self.network}:ip={pod.address},alias={pod.hostname}.{workload.domain}",
+            f"--network={self.network}:ip={pod.address}", f"--dns={self.subnet}.1",
             f"--user={security['runAsUser']}:{security['runAsGroup']}", "--read-only", "--read-only-tmpfs=false",
             "--cap-drop=ALL", "--security-opt=no-new-privileges",
             f"--memory={in_bytes(pod.container['resources']['limits']['memory'])}", *self.mounts(pod),
             *[f"--env={name}={value}" for name, value in variables.items()], *command, pod.container["image"],
-            *[expand(argument) for argument in pod.container["args"]])
+            *[workloads.expand(argument, variables) for argument in pod.container["args"]])
         self.keep_bridge_address()
 
     def keep_bridge_address(self):
@@ -278,27 +222,45 @@ class Cluster:
                             running, code = states.get(pod.name, (True, None))
                             if not running and not pod.stopping:
                                 self.ended(workload, index, pod, code)
-        except AssertionError as error:  # shown by whoever waits
+                            elif workload.named_when_ready and not pod.stopping:
+                                ready = self.passes(pod, "startupProbe") and self.passes(pod, "readinessProbe")
+                                self.publish(pod, ready)
+        except Exception as error:  # shown by whoever waits  pylint: disable=broad-exception-caught
             self.error = error
 
     def ended(self, workload, index, pod, code):
-        if index in workload.succeeded or workload.failed:
-            return
         self.saw_end(pod, code)
-        if code == 0 and workload.kind != "StatefulSet":
-            workload.succeeded.add(index)
+        restarts = sum(group.restarts for group in self.groups)
+        again = workload.ended(index, code)
+        assert restarts == sum(group.restarts for group in self.groups), f"{pod.name}: its set starts again: not known"
+        pod.stopping = not again
+        if again:
+            time.sleep(BACKOFF_SECONDS)
+            if workload.in_place:
+                self.containers.podman("start", pod.name)
+            else:
+                self.containers.podman("rm", "--force", pod.name)
+                self.create(workload, index)
+        self.clean()
+
+    def clean(self):
+        """Ends the pods of what failed, and of what a group's end takes along."""
+        pods = [pod for workload in self.workloads.values() if workload.is_over() for pod in workload.pods.values()
+                if not pod.stopping]
+        if not pods:
             return
-        workload.failures[index] = workload.failures.get(index, 0) + 1
-        if workload.kind != "StatefulSet" and (workload.verdict(code) == "FailJob" or
-                                               workload.failures[index] > workload.limit()):
-            workload.failed = f"{pod.name} ended with {code}"
-            return
-        time.sleep(BACKOFF_SECONDS)
-        if workload.in_place:
-            self.containers.podman("start", pod.name)
+        for pod in pods:
+            pod.stopping = True
+        self.cleaners.append(threading.Thread(target=self.end, args=(pods,)))
+        self.cleaners[-1].start()
+
+    def publish(self, pod, is_named):
+        pod.is_named = is_named
+        name = f"{pod.hostname}.{pod.workload.domain}"
+        if is_named:
+            self.names[name] = pod.address
         else:
-            self.containers.podman("rm", "--force", pod.name)
-            self.create(workload, index)
+            self.names.pop(name, None)
 
     def saw_end(self, pod, code):
         self.exits.append((pod.hostname, code))
@@ -324,11 +286,19 @@ class Cluster:
 
     def delete(self, *names):
         """Deletes workloads at once, each pod by its preStop, SIGTERM and grace period. Returns host name -> exit code."""
-        codes, threads = {}, []
         with self.lock:
             pods = [pod for name in names for pod in self.workloads[name].pods.values()]
             for pod in pods:
                 pod.stopping = True
+        codes = self.end(pods)
+        with self.lock:
+            for pod in pods:
+                pod.workload.pods.pop(pod.index)
+        return codes
+
+    def end(self, pods):
+        """Each by its preStop, SIGTERM and grace period, all at once."""
+        codes, threads = {}, []
         for pod in pods:
             threads.append(threading.Thread(target=lambda p=pod: codes.update({p.hostname: self.terminate(p)})))
             threads[-1].start()
@@ -338,7 +308,7 @@ class Cluster:
             for pod in pods:
                 self.saw_end(pod, codes[pod.hostname])
                 self.containers.podman("rm", "--force", pod.name)
-                pod.workload.pods.pop(pod.index)
+                self.publish(pod, False)
         return codes
 
     def terminate(self, pod):
@@ -361,8 +331,11 @@ class Cluster:
         with self.lock:
             return next(p for w in self.workloads.values() for p in w.pods.values() if p.hostname == hostname)
 
-    def is_ready(self, hostname, which="readinessProbe"):
-        pod = self.pod(hostname)
+    def is_ready(self, hostname):
+        return self.passes(self.pod(hostname), "readinessProbe")
+
+    @staticmethod
+    def passes(pod, which):
         probe = pod.container.get(which)
         if probe is None:
             return True
@@ -381,15 +354,16 @@ class Cluster:
         def done():
             if self.error:
                 raise self.error
-            for workload in self.workloads.values():
-                assert not workload.failed, f"{workload.name}: {workload.failed}\n{self.all_logs()}"
+            for failed in [*self.groups, *self.workloads.values()]:
+                assert failed.outcome in (None, COMPLETE) or failed.name in self.may_fail, (
+                    f"{failed.name}: {failed.outcome}\n{self.all_logs()}")
             return condition()
         wait_until(done, seconds, lambda: f"{what}; ended: {self.exits}\n{self.all_logs()}")
 
     def wait_done(self, seconds):
-        """Until every Job whose success counts has succeeded."""
-        jobs = [w for w in self.workloads.values() if w.awaited]
-        self.wait(lambda: all(len(j.succeeded) == j.count for j in jobs), seconds, "the jobs complete")
+        """Until every Job that stands by itself, and every group, is done."""
+        awaited = [w for w in self.workloads.values() if w.group is None and w.kind != "StatefulSet"] + self.groups
+        self.wait(lambda: all(w.outcome for w in awaited), seconds, "the jobs complete")
 
     def all_logs(self):
         with self.lock:
