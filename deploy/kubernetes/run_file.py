@@ -59,6 +59,16 @@ def tokens_of(text):
         at = found.end()
 
 
+def grace_seconds(text):
+    """cluster.grace_seconds of a run file that was checked, or None: pods must be given more than that to end."""
+    tokens = [token for _, token in tokens_of(text)]
+    if "grace_seconds" not in tokens:
+        return None
+    number = tokens[tokens.index("grace_seconds") + 2].lower()
+    base = 16 if number.startswith("0x") else 8 if number.startswith("0") else 10
+    return int(number, base) or None
+
+
 class RunFile:
     """Reads text proto, which needs no separators between fields."""
 

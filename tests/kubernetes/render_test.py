@@ -238,6 +238,30 @@ def a_tfjob_is_ready_when_it_runs():
             assert "readinessProbe" in template["spec"]["containers"][0], f"{wanted} {job}"
 
 
+def a_long_grace_reaches_tasks_and_pods():
+    """docs/failure_model.md, "How long a stop may take"."""
+    def check(documents, grace, told):
+        for job, template in pod_templates(documents):
+            container, spec = template["spec"]["containers"][0], template["spec"]
+            if job == "evaluator":
+                continue
+            sleep = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
+            least = grace + 60 if job == "chief" else sleep + grace + 10
+            assert spec["terminationGracePeriodSeconds"] >= least, f"{job}: {spec['terminationGracePeriodSeconds']}"
+            assert (f"--grace_seconds={grace}" in container["args"]) == told, f"{job}: {container['args']}"
+
+    for wanted in FORMATS:
+        check(render(f"--format={wanted}"), 10, told=False)
+        check(render(f"--format={wanted}", "--grace_seconds=300"), 300, told=True)
+    with tempfile.NamedTemporaryFile("w", suffix=".textproto") as run:
+        run.write("cluster { lease_seconds: 20 grace_seconds: 0310 }\n")  # octal: 200
+        run.flush()
+        for flags, grace in (([], 200), (["--grace_seconds=30"], 30)):
+            done = call(f"--run={run.name}", f"--image={IMAGE}", *flags)
+            assert done.returncode == 0, done.stderr
+            check(yaml.safe_load_all(done.stdout), grace, told=True)
+
+
 def the_copy_pod_sees_what_the_tasks_wrote():
     spec = copy_pod()["spec"]
     documents = render()
@@ -308,6 +332,9 @@ def bad_flags_are_one_line_and_a_code():
             (64, f"--namespace: is {'a' * 64}; at most 63", (*good, f"--namespace={'a' * 64}")),
             (64, "--num_replicas: is 4097; at most 4096", (*good, "--num_replicas=4097")),
             (64, "--num_ps_tasks: is 999999; at most 4096", (*good, "--num_ps_tasks=999999")),
+            (64, "--grace_seconds: is 86401; at most 86400", (*good, "--grace_seconds=86401")),
+            (64, "--set=cluster.grace_seconds: the pods must know it, too; write --grace_seconds=60",
+             (*good, "--set=cluster.grace_seconds=60")),
             (64, "--gpus: is 65; at most 64", (*good, "--overlay=gpu", "--gpus=65")),
             (64, "--storage: is lots", (*good, "--storage=lots")),
             (64, "--set: is seed", (*good, "--set=seed")),
@@ -483,7 +510,7 @@ def main():
              a_cluster_admits_what_is_rendered, what_a_cluster_refuses_is_refused,
              permanent_exit_codes_fail_the_job_and_others_do_not, no_workers_limit_ends_before_the_chiefs,
              the_evaluator_is_a_job_of_its_own, a_tfjob_is_ready_when_it_runs, a_ps_is_changed_only_by_a_stop,
-             the_copy_pod_sees_what_the_tasks_wrote, flags_reach_their_fields, the_evaluator_can_be_left_out,
+             a_long_grace_reaches_tasks_and_pods, the_copy_pod_sees_what_the_tasks_wrote, flags_reach_their_fields, the_evaluator_can_be_left_out,
              bad_flags_are_one_line_and_a_code, a_run_file_that_cannot_be_is_refused, run_files_of_all_kinds_are_taken,
              output_that_cannot_be_written_is_one_line, a_reader_that_has_read_enough_is_no_error, a_digest_is_an_image_too,
              the_alerts_are_those_of_the_one_file, the_examples_are_what_render_prints, kubectl_renders_the_same]
