@@ -5,6 +5,7 @@
         slurm.wait(job)
 
 Wants root and the packages slurm-wlm and munge. Nothing of the machine's own Slurm is used or changed.
+Jobs of the partition `urgent` preempt others: those of `train` are requeued, those of `spare` are cancelled.
 """
 import contextlib
 import os
@@ -47,7 +48,11 @@ InactiveLimit=0
 KillWait=5
 MinJobAge=600
 SchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=0,requeue_setup_env_fail
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 PartitionName=train Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=spare Nodes=ALL MaxTime=INFINITE State=UP PreemptMode=CANCEL
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10
 """
 NODE = "NodeName={name} NodeHostname={host} NodeAddr={address} Port=17000 CPUs=8 RealMemory=4000 State=UNKNOWN\n"
 
@@ -132,7 +137,7 @@ class SlurmCluster:
         return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=60)
 
     def state(self, node):
-        return self.call("sinfo", "--noheader", "--Node", f"--nodes={node.name}", "--format=%t").stdout.strip()
+        return self.call("sinfo", "--noheader", "--Node", "--partition=train", f"--nodes={node.name}", "--format=%t").stdout.strip()
 
     def submit(self, *arguments, **environment):
         """sbatch; returns the job's number."""
@@ -140,6 +145,11 @@ class SlurmCluster:
                               env={**self.environment, **environment})
         assert done.returncode == 0, f"sbatch: {done.stderr}"
         return done.stdout.strip().split(";")[0]
+
+    def cancel(self, job, *signal_flags):
+        """scancel; a plain one ends the job."""
+        done = self.call("scancel", *signal_flags, job)
+        assert done.returncode == 0, f"scancel: {done.stderr}"
 
     def job(self, job):
         """What scontrol knows of it: JobState, ExitCode, Restarts, Reason, ..."""

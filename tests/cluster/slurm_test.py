@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """deploy/slurm/train.sbatch on a real Slurm of three nodes: every shape trains, what is interrupted goes on."""
+import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -27,9 +29,9 @@ class Job:
         self.slurm = slurm
         self.out = directory / "run"
         self.output = directory / "output"
-        directory.mkdir()
+        directory.mkdir(exist_ok=True)
         self.id = slurm.submit(*sbatch, SCRIPT, f"--run={RUN_FILE}", f"--out={self.out}", "--insecure", *flags,
-                               SHOAL=str(SHOAL), SBATCH_OUTPUT=str(self.output), **environment)
+                               **{"SHOAL": str(SHOAL), "SBATCH_OUTPUT": str(self.output), **environment})
 
     def state(self):
         return self.slurm.job(self.id)["JobState"]
@@ -45,6 +47,25 @@ class Job:
 
     def step(self):
         return max(self.steps(), default=0)
+
+    def checkpoints(self):
+        """The steps of those that are whole."""
+        return sorted(int(path.parent.name.split("-")[1]) for path in self.out.glob("checkpoints/ckpt-*/MANIFEST"))
+
+    def processes(self, job_name=""):
+        """Of its tasks, on all hosts: those of `worker` or `ps`, say, where each program is told its job."""
+        found = []
+        for host in self.slurm.network.hosts:
+            for pid in host.pids():
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                    words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+                    if f"--out={self.out}" in words and words[0] == str(SHOAL) and job_name in ("", words[1]):
+                        found.append(pid)
+        return found
+
+    def wait_for_new_steps(self):
+        before = self.step()
+        self.wait_for(lambda: self.step() > before + 30, "steps")
 
     def wait_for(self, condition, what, seconds=120):
         try:
@@ -62,10 +83,16 @@ class Job:
             return False
         self.wait_for(again, "the job runs again")
 
-    def finish(self, seconds=150):
-        over = ("COMPLETED", "FAILED", "CANCELLED", "NODE_FAIL", "TIMEOUT", "BOOT_FAIL")
+    def end(self, state, seconds=150):
+        """Waits for the job's end, in `state` and with nothing left."""
+        over = ("COMPLETED", "FAILED", "CANCELLED", "NODE_FAIL", "TIMEOUT", "BOOT_FAIL", "PREEMPTED")
         self.wait_for(lambda: self.state() in over, "the end of the job", seconds)
-        assert self.state() == "COMPLETED", self.said()
+        assert self.state() == state, self.said()
+        assert not self.processes(), f"processes {self.processes()}\n{self.said()}"
+        assert not list(self.out.glob("slurm_task.*")), list(self.out.iterdir())
+
+    def finish(self, seconds=150):
+        self.end("COMPLETED", seconds)
         summary = json.loads((self.out / "summary.json").read_text())
         assert summary["status"] == "finished", f"{summary}\n{self.said()}"
         assert summary["test_accuracy"] > 0.6, summary
@@ -101,15 +128,115 @@ def heterogeneous_job_trains(slurm, directory):
     assert tasks == [("ps", 0), ("ps", 1), ("worker", 0), ("worker", 1)], tasks
 
 
-def a_job_that_is_stopped_before_its_limit_is_requeued_and_resumes(slurm, directory):
-    job = Job(slurm, directory, "--nodes=3", "--ntasks=4", flags=["--num_ps_tasks=2", *LONG, "--max_steps=9000"])
-    job.wait_for(lambda: job.step() > 60, "steps")
-    slurm.call("scancel", "--batch", "--signal=TERM", job.id)
+def heterogeneous_job_gives_each_kind_its_processors(slurm, directory):
+    job = Job(slurm, directory, "--ntasks=2", "--cpus-per-task=3", ":", "--ntasks=1", "--cpus-per-task=2",
+              flags=LONG)
+    job.wait_for(lambda: job.step() > 0, "steps")
+    steps = slurm.call("scontrol", "show", "step", "--oneliner").stdout
+    given = re.findall(r"StepId=\d+\.0 .* CPUs=(\d+) Tasks=(\d+)", steps)
+    assert sorted(given) == [("2", "1"), ("6", "2")], steps
+    slurm.cancel(job.id)
+    job.end("CANCELLED")
+
+
+# Checkpoints only where somebody asks for one.
+ON_REQUEST = ("--num_ps_tasks=1", "--num_epochs=2000", "--set=checkpoint.save_every=1000000")
+
+
+def a_cancelled_job_makes_a_checkpoint_and_stays_cancelled(slurm, directory):
+    flags = [*ON_REQUEST, "--max_steps=3000"]
+    job = Job(slurm, directory, "--nodes=3", "--ntasks=3", flags=flags)
+    job.wait_for_new_steps()
+    slurm.cancel(job.id)
+    job.end("CANCELLED")
+    saved = job.checkpoints()
+    assert len(saved) == 1 and saved[0] == job.step(), f"{saved}, {job.step()} steps\n{job.said()}"
+    assert slurm.job(job.id)["Restarts"] == "0" and "requeued" not in job.output.read_text(), job.said()
+    again = Job(slurm, directory, "--nodes=3", "--ntasks=3", flags=flags)
+    again.finish()
+    assert slurm.job(job.id)["JobState"] == "CANCELLED", job.said()
+    assert again.steps() == list(range(1, 3001)), "not every step is there once"
+
+
+def signals_do_what_the_run_book_says(slurm, directory):
+    directory.mkdir()
+    jobs = {name: Job(slurm, directory / name, "--ntasks=2", flags=ON_REQUEST) for name in ("TERM", "INT", "tasks")}
+    for job in jobs.values():
+        job.wait_for_new_steps()
+    slurm.cancel(jobs["TERM"].id, "--batch", "--signal=USR1")
+    jobs["TERM"].wait_for(jobs["TERM"].checkpoints, "a checkpoint on request")
+    jobs["TERM"].wait_for_new_steps()
+    slurm.cancel(jobs["TERM"].id, "--batch", "--signal=TERM")
+    slurm.cancel(jobs["INT"].id, "--batch", "--signal=INT")
+    slurm.cancel(jobs["tasks"].id, "--signal=INT")
+    for name, job in jobs.items():
+        job.end("FAILED")
+        assert slurm.job(job.id)["ExitCode"] == ("130:0" if name == "tasks" else "143:0"), job.said()
+        assert slurm.job(job.id)["Restarts"] == "0" and job.checkpoints()[-1] == job.step(), job.said()
+
+
+def a_job_that_gets_on_is_requeued_at_its_limit_without_end(slurm, directory):
+    job = Job(slurm, directory, "--nodes=3", "--ntasks=3", "--time=2", MAX_RESTARTS="0", flags=ON_REQUEST)
+    job.wait_for_new_steps()
+    # Slurm's own signal: two minutes before the end, so with its next look at the time, every 30 s.
+    job.wait_for(lambda: job.state() != "RUNNING", "the end before the limit")
+    slurm.call("scontrol", "update", f"jobid={job.id}", "TimeLimit=60")
     job.run_at_once()
-    job.finish()
+    job.wait_for_new_steps()
+    slurm.cancel(job.id, "--batch", "--signal=USR2")
+    job.run_at_once()
+    job.wait_for_new_steps()
+    assert slurm.job(job.id)["Restarts"] == "2", job.said()
+    assert job.output.read_text().count("stopped before the time limit; requeued") == 2, job.said()
+    slurm.cancel(job.id)
+    job.end("CANCELLED")
+    assert job.steps() == list(range(1, job.step() + 1)), "not every step is there once"
+
+
+def a_job_that_does_not_get_on_is_requeued_so_often(slurm, directory):
+    job = Job(slurm, directory, "--ntasks=3", SHAPE="multi-prog", MAX_RESTARTS="1", flags=ON_REQUEST)
+    for restart in range(2):
+        job.wait_for_new_steps() if restart == 0 else job.wait_for(lambda: len(job.processes("ps")) == 1, "a ps")
+        os.kill(job.processes("ps")[0], signal.SIGKILL)
+        if restart == 0:
+            job.run_at_once()
+    job.end("FAILED")
+    assert slurm.job(job.id)["ExitCode"] in ("137:0", "138:0", "143:0"), job.said()
     assert slurm.job(job.id)["Restarts"] == "1", job.said()
-    assert "stopped before the time limit; requeued" in job.output.read_text(), job.said()
-    assert job.steps() == list(range(1, 9001)), "not every step is there once"
+    assert "restarted 1 times without a checkpoint after step 0; ends with" in job.output.read_text(), job.said()
+
+
+def preempted_jobs_do_as_their_partition_says(slurm, directory):
+    directory.mkdir()
+    flags = [*ON_REQUEST, "--max_steps=4000"]
+    kept = Job(slurm, directory / "kept", "--ntasks=2", flags=flags)
+    dropped = Job(slurm, directory / "dropped", "--ntasks=2", "--partition=spare", flags=flags)
+    for job in (kept, dropped):
+        job.wait_for_new_steps()
+    urgent = slurm.submit("--partition=urgent", "--nodes=3", "--exclusive", "--output=/dev/null", "--wrap=true")
+    kept.wait_for(lambda: slurm.job(urgent)["JobState"] == "COMPLETED", "the urgent job's end")
+    dropped.end("PREEMPTED")
+    kept.run_at_once()
+    kept.wait_for_new_steps()
+    slurm.call("scontrol", "requeue", kept.id)
+    kept.run_at_once()
+    kept.finish()
+    assert slurm.job(kept.id)["Restarts"] == "2" and "requeued" not in kept.output.read_text(), kept.said()
+    assert kept.steps() == list(range(1, 4001)), "not every step is there once"
+    assert slurm.job(dropped.id)["Restarts"] == "0", dropped.said()
+
+
+def a_refused_worker_ends_the_job_and_says_why(slurm, directory):
+    directory.mkdir()
+    program = directory / "program"
+    program.write_text("#!/bin/bash\n# The last worker is on a machine of another kind.\n"
+                       '[[ ${SLURM_PROCID:-0} != 2 ]] || { sleep 3; export DNNL_MAX_CPU_ISA=SSE41; }\n'
+                       f'exec {SHOAL} "$@"\n')
+    program.chmod(0o755)
+    job = Job(slurm, directory, "--nodes=3", "--ntasks=4", SHOAL=str(program), flags=ON_REQUEST)
+    job.end("FAILED")
+    assert slurm.job(job.id)["ExitCode"] == "78:0" and slurm.job(job.id)["Restarts"] == "0", job.said()
+    assert "--allow_mixed_compute" in job.output.read_text(), job.said()
 
 
 def a_node_that_dies_ends_in_recovery(slurm, directory):
@@ -138,7 +265,11 @@ def main():
         os.chmod(directory, 0o755)
         with Network(hosts=3) as network, SlurmCluster(network) as slurm:
             for test in (flat_job_trains, multi_program_job_trains, heterogeneous_job_trains,
-                         a_job_that_is_stopped_before_its_limit_is_requeued_and_resumes,
+                         heterogeneous_job_gives_each_kind_its_processors,
+                         a_cancelled_job_makes_a_checkpoint_and_stays_cancelled, signals_do_what_the_run_book_says,
+                         a_job_that_gets_on_is_requeued_at_its_limit_without_end,
+                         a_job_that_does_not_get_on_is_requeued_so_often,
+                         preempted_jobs_do_as_their_partition_says, a_refused_worker_ends_the_job_and_says_why,
                          a_node_that_dies_ends_in_recovery):
                 if wanted and test.__name__ not in wanted:
                     continue
