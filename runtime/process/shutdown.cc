@@ -24,6 +24,9 @@
 namespace shoal {
 namespace {
 
+// A SIGTERM so soon after the first signal is no second wish: Slurm sends two when it preempts.
+constexpr absl::Duration kSameSignal = absl::Seconds(2);
+
 sigset_t WatchedSignals() {
   sigset_t set;
   sigemptyset(&set);
@@ -207,10 +210,12 @@ void SignalWatcher::OnSignal(int signal) {
   if (signal == SIGHUP && options_.hang_up_reloads) return reload_.Ask();
   if (first_signal_ != 0) {
     if (options_.on_second) return options_.on_second(signal);
+    if (signal == SIGTERM && clock_.Now() < same_until_) return;
     std::fprintf(stderr, "shoal: ended at once by a second signal\n");
     _exit(128 + signal);
   }
   first_signal_ = signal;
+  same_until_ = clock_.Now() + kSameSignal;
   hard_exit_ = clock_.Now() + options_.hard_exit_after;
   end_.Ask();
 }

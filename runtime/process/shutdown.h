@@ -93,7 +93,8 @@ struct SignalOptions {
 };
 
 // Constructed first in main, before any thread, so that every thread inherits the blocked signals.
-// Also ignores SIGPIPE. Not thread safe; its own thread is joined by the destructor.
+// Also ignores SIGPIPE. A second signal ends the process at once, but for a SIGTERM within two
+// seconds of the first. Not thread safe; its own thread is joined by the destructor.
 class SignalWatcher {
  public:
   // `shutdown` is borrowed and outlives the watcher.
@@ -120,6 +121,7 @@ class SignalWatcher {
   // Of the watcher's thread; set once, before end_ is asked for.
   int first_signal_ = 0;
   bool parent_ended_ = false;
+  absl::Time same_until_ = absl::InfinitePast();
   absl::Time hard_exit_ = absl::InfiniteFuture();
   Errand end_, checkpoint_, status_, reload_;  // What may block, or hang.
   std::thread thread_;

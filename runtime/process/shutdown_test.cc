@@ -109,6 +109,25 @@ TEST(SignalWatcherTest, TheSecondSignalEndsTheProcess) {
             130);
 }
 
+TEST(SignalWatcherTest, TwoTerminationsInARowAreOne) {
+  EXPECT_EQ(ExitStatusOf(SignalOptions(),
+                         [](ShutdownNotification* shutdown) {
+                           Notification saved;
+                           shutdown->OnAsked(AskedFor::kCheckpoint, [&] { saved.Notify(); });
+                           kill(getpid(), SIGTERM);
+                           shutdown->Wait();
+                           kill(getpid(), SIGTERM);
+                           sigset_t pending;
+                           do {  // Until the watcher has taken it.
+                             sigpending(&pending);
+                           } while (sigismember(&pending, SIGTERM) == 1);
+                           kill(getpid(), SIGUSR1);
+                           saved.Wait();
+                           return 7;
+                         }),
+            7);
+}
+
 TEST(SignalWatcherTest, AProcessThatHangsIsEnded) {
   SignalOptions options;
   options.hard_exit_after = absl::Milliseconds(20);
