@@ -119,8 +119,8 @@ absl::StatusOr<StepPlan> PlanSteps(const v1::RunConfig& run, const v1::ModelDecl
   if (seed != manifest->seed() && !before.IsEpochStart(manifest->step())) {
     return absl::FailedPreconditionError(
         absl::StrFormat("seed is %d (was %d), but the checkpoint is in the middle of an epoch, "
-                        "where it cannot change",
-                        seed, manifest->seed()));
+                        "where it cannot change; use --seed=%d",
+                        seed, manifest->seed(), manifest->seed()));
   }
   RETURN_IF_ERROR(CheckComputeType(run, before.IsEpochStart(manifest->step()), *manifest));
   if (old.batch_examples == options.batch_examples &&

@@ -55,6 +55,17 @@ std::string ResumeError(const v1::RunConfig& run, const v1::ModelDeclaration& mo
   return std::string(status.message());
 }
 
+TEST(RunPlanTest, TheSeedChangesAtAnEpochsStartOnly) {
+  v1::RunConfig run = AdamRun();
+  run.set_seed(4);
+  EXPECT_THAT(ResumeError(run, Model()),
+              HasSubstr("seed is 4 (was 1), but the checkpoint is in the middle of an epoch, where "
+                        "it cannot change; use --seed=1"));
+  v1::Manifest manifest = ManifestOf(AdamRun(), Model());
+  manifest.set_step(10);
+  EXPECT_TRUE(PlanRun(run, 1, Model(), &manifest).ok());
+}
+
 TEST(RunPlanTest, TheComputeTypeChangesAtAnEpochsStartOnly) {
   v1::RunConfig run = AdamRun();
   run.set_compute_dtype("bfloat16");

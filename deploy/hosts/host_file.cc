@@ -1,5 +1,7 @@
 #include "deploy/hosts/host_file.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -14,12 +16,18 @@
 namespace shoal {
 namespace {
 
+// It becomes a word of ssh's command line and part of an address.
 bool IsPlain(absl::string_view name) {
-  // It becomes a word of ssh's command line and part of an address.
   return !name.empty() && name[0] != '-' &&
          std::all_of(name.begin(), name.end(), [](unsigned char c) {
-           return c < 128 && (std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_' || c == ':');
+           return c < 128 && (std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_');
          });
+}
+
+// A name, a number of IPv4 or one of IPv6, which has colons and no port behind it.
+bool IsHost(const std::string& name) {
+  in6_addr v6;
+  return IsPlain(name) || inet_pton(AF_INET6, name.c_str(), &v6) == 1;
 }
 
 absl::Status ParseRoles(absl::string_view value, HostLine* host) {
@@ -54,12 +62,17 @@ absl::Status ParseField(absl::string_view word, HostLine* host) {
     }
     return absl::InvalidArgumentError("port must be a number from 1 to 65535");
   }
-  if (name == "user" || name == "address") {
-    if (!IsPlain(value)) {
-      return absl::InvalidArgumentError(absl::StrCat(name, " \"", value, "\" is no name"));
-    }
-    (name == "user" ? host->user : host->address) = std::string(value);
-    return absl::OkStatus();
+  if (name == "user") {
+    host->user = std::string(value);
+    if (IsPlain(value)) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("user \"", value, "\" is no name"));
+  }
+  if (name == "address") {
+    host->address = std::string(value);
+    if (IsHost(host->address)) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("address \"", value,
+                     "\" is no name or number of a host; tasks choose their ports themselves"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "\"", word, "\" is unknown; wanted is slots=, roles=, address=, user= or port="));
@@ -71,12 +84,19 @@ absl::Status ParseLine(absl::string_view line, std::vector<HostLine>* hosts) {
   if (words.empty()) return absl::OkStatus();
   HostLine host;
   host.name = std::string(words[0]);
-  if (!IsPlain(host.name)) {
+  if (!IsHost(host.name)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "\"", words[0], "\" is no host name; a user is given as user=NAME, a port as port=N"));
   }
   host.address = host.name;
-  for (size_t i = 1; i < words.size(); ++i) RETURN_IF_ERROR(ParseField(words[i], &host));
+  std::set<absl::string_view> given;
+  for (size_t i = 1; i < words.size(); ++i) {
+    RETURN_IF_ERROR(ParseField(words[i], &host));
+    const absl::string_view field = words[i].substr(0, words[i].find('='));
+    if (!given.insert(field).second) {
+      return absl::InvalidArgumentError(absl::StrCat(field, "= is given twice; give it once"));
+    }
+  }
   for (const HostLine& other : *hosts) {
     if (other.name == host.name) {
       return absl::InvalidArgumentError(

@@ -43,11 +43,27 @@ TEST(HostFileTest, WhatItDoesNotUnderstandItNames) {
   EXPECT_THAT(Refused("a port=70000"), HasSubstr("port must be"));
   EXPECT_THAT(Refused("a cores=4"), HasSubstr("\"cores=4\" is unknown"));
   EXPECT_THAT(Refused("a\na"), HasSubstr("hosts:2: a is there already"));
+  EXPECT_THAT(Refused("a slots=1 slots=2"), HasSubstr("hosts:1: slots= is given twice"));
+  EXPECT_THAT(Refused("a roles=ps roles=ps"), HasSubstr("roles= is given twice"));
+  EXPECT_THAT(Refused("a address=a:22"),
+              HasSubstr("address \"a:22\" is no name or number of a host"));
+  EXPECT_THAT(Refused("a address="), HasSubstr("address \"\" is no name or number of a host"));
+  EXPECT_THAT(Refused("127.0.0.1:22"),
+              HasSubstr("\"127.0.0.1:22\" is no host name; a user is given "
+                        "as user=NAME, a port as port=N"));
+  EXPECT_THAT(Refused("[::1]:22"), HasSubstr("is no host name"));
+  EXPECT_THAT(Refused("a user=me:x"), HasSubstr("user \"me:x\" is no name"));
   // It would be read as an option, or as a command.
   EXPECT_THAT(Refused("-oProxyCommand=x"), HasSubstr("is no host name"));
   EXPECT_THAT(Refused("me@a"), HasSubstr("a user is given as user=NAME"));
   EXPECT_THAT(Refused("a;reboot"), HasSubstr("is no host name"));
   EXPECT_THAT(Refused("a user=x$(y)"), HasSubstr("is no name"));
+}
+
+TEST(HostFileTest, ANumberOfIPv6IsAHost) {
+  const auto hosts = Parse("fe80::1 slots=1\nalpha address=::1\n");
+  EXPECT_EQ(hosts[0].address, "fe80::1");
+  EXPECT_EQ(hosts[1].address, "::1");
 }
 
 TEST(HostFileTest, TasksGoRoundTheHostsThatTakeThem) {

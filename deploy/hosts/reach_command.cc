@@ -24,6 +24,7 @@
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
 #include "deploy/hosts/attend_command.h"
+#include "deploy/run_report.h"
 #include "runtime/process/child.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/report_address.h"
@@ -279,9 +280,8 @@ absl::Status Failure(const ReachOptions& options, const Connection& connection) 
   }
   std::string why;
   if (connection.ssh_code() == kSshFailed) {
-    why = absl::StrCat("cannot be reached by ssh: ", connection.last_words(),
-                       "; `ssh -o BatchMode=yes ", options.host,
-                       " true` must work without questions");
+    why = absl::StrCat("cannot be reached by ssh: ", connection.last_words(), "; `",
+                       TryByHand(options.ssh, options.host), "` must work without questions");
   } else if (connection.ssh_code() == kNoProgram) {
     why = absl::StrCat("there is no such program: ", connection.last_words(),
                        "; install the same shoal at the same path on every host");
@@ -318,6 +318,17 @@ absl::Status Reach(ReachOptions* options) {
 }
 
 }  // namespace
+
+std::string TryByHand(absl::Span<const std::string> ssh, absl::string_view host) {
+  std::string command = "ssh -o BatchMode=yes ";
+  for (size_t i = 1; i + 1 < ssh.size(); ++i) {
+    const bool is_named = ssh[i] == "-F" || ssh[i] == "-l" || ssh[i] == "-p";
+    if (!is_named && ssh[i] != "-o") continue;
+    ++i;  // The option's value, whatever it looks like.
+    if (is_named) absl::StrAppend(&command, ssh[i - 1], " ", AsShellWord(ssh[i]), " ");
+  }
+  return absl::StrCat(command, host, " true");
+}
 
 int ReachMain(absl::Span<const std::string> args) {
   absl::StatusOr<ReachOptions> options = Parse(args);

@@ -12,12 +12,17 @@
 
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 namespace shoal {
 
 // --name=ps/0 --host=NAME [--again] -- SSH ARGS... [--report_fd=FD] [--parent_pid=PID]
 int ReachMain(absl::Span<const std::string> args);
+
+// What a user runs to see why such an `ssh` command line does not reach the host: without a
+// question, with its configuration, user and port.
+std::string TryByHand(absl::Span<const std::string> ssh, absl::string_view host);
 
 }  // namespace shoal
 

@@ -15,7 +15,6 @@
 #include "runtime/config/run_config.h"
 #include "runtime/config/stop_times.h"
 #include "runtime/process/child.h"
-#include "runtime/rpc/credentials.h"
 
 namespace shoal {
 namespace {
@@ -29,6 +28,32 @@ std::string ListenAddressAt(const HostLine& host) {
   // An IPv6 number needs brackets.
   return absl::StrContains(host.address, ':') ? absl::StrCat("[", host.address, "]:0")
                                               : host.address + ":0";
+}
+
+// As ssh would, before it is started for each task.
+absl::Status CheckSshConfig(const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  const std::unique_ptr<FileSystem> disk = NewPosixFileSystem();
+  absl::Status status = disk->OpenForRead(path).status();
+  if (status.ok() && disk->GetInfo(path).value_or(FileInfo()).is_directory) {
+    status = absl::NotFoundError(absl::StrCat(path, " is a directory"));
+  }
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat("--ssh_config: ", status.message(),
+                                   "; name a configuration of ssh, /dev/null for none"));
+}
+
+absl::Status CheckInsecure(const TaskFlags& flags, const std::vector<HostLine>& hosts) {
+  if (flags.insecure || !flags.tls_cert.empty()) return absl::OkStatus();
+  for (const HostLine& host : hosts) {
+    if (IsLoopbackAddress(ListenAddressAt(host))) continue;
+    return absl::PermissionDeniedError(absl::StrCat(
+        "--hosts: tasks on ", host.name,
+        " can be reached by other machines, and connections are not encrypted; give --tls_cert, "
+        "--tls_key and --tls_ca, or --insecure on a trusted network"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckMetricsReach(const std::string& metrics_address,
@@ -59,11 +84,8 @@ absl::StatusOr<std::unique_ptr<TaskPlaces>> SshPlaces::Create(
         absl::StrCat("--hosts: cannot read ", flags.hosts_file, ": ", text.status().message()));
   }
   ASSIGN_OR_RETURN(std::vector<HostLine> hosts, ParseHostFile(*text, flags.hosts_file));
-  for (const HostLine& host : hosts) {
-    if (flags.tls_cert.empty()) {
-      RETURN_IF_ERROR(CheckListenAddress(host.address + ":0", flags.insecure));
-    }
-  }
+  RETURN_IF_ERROR(CheckInsecure(flags, hosts));
+  RETURN_IF_ERROR(CheckSshConfig(flags.ssh_config));
   ASSIGN_OR_RETURN(Placement placement,
                    Placement::Create(hosts, NumPsProcesses(run), run.deployment().num_replicas()));
   RETURN_IF_ERROR(CheckMetricsReach(flags.metrics_address, hosts));

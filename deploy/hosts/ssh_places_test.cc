@@ -17,22 +17,56 @@ namespace shoal {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
-absl::StatusOr<std::unique_ptr<TaskPlaces>> Places(const std::string& hosts,
-                                                   const std::string& metrics_address,
-                                                   uint32_t grace_seconds = 0) {
+absl::StatusOr<std::unique_ptr<TaskPlaces>> PlacesWith(TaskFlags flags, const std::string& hosts,
+                                                       uint32_t grace_seconds = 0) {
   std::string directory = ::testing::TempDir() + "/ssh_places.XXXXXX";
   EXPECT_NE(mkdtemp(directory.data()), nullptr);
-  TaskFlags flags;
   flags.hosts_file = directory + "/hosts";
-  flags.metrics_address = metrics_address;
-  flags.insecure = true;
   EXPECT_TRUE(WriteAtomically(*NewPosixFileSystem(), flags.hosts_file, hosts).ok());
   v1::RunConfig run;
   run.mutable_deployment()->set_num_ps_tasks(1);
   run.mutable_deployment()->set_num_replicas(1);
   run.mutable_cluster()->set_grace_seconds(grace_seconds);
   return SshPlaces::Create(flags, run, "/work");
+}
+
+absl::StatusOr<std::unique_ptr<TaskPlaces>> Places(const std::string& hosts,
+                                                   const std::string& metrics_address,
+                                                   uint32_t grace_seconds = 0) {
+  TaskFlags flags;
+  flags.metrics_address = metrics_address;
+  flags.insecure = true;
+  return PlacesWith(flags, hosts, grace_seconds);
+}
+
+TEST(SshPlacesTest, AnSshConfigurationThatCannotBeReadIsRefusedBeforeTheStart) {
+  TaskFlags flags;
+  const std::pair<const char*, const char*> cases[] = {
+      {"/nonexistent/config",
+       "--ssh_config: cannot open /nonexistent/config: No such file or directory; name a"},
+      {"/etc", "--ssh_config: /etc is a directory; name a configuration of ssh, /dev/null for"}};
+  for (const auto& [path, message] : cases) {
+    flags.ssh_config = path;
+    const absl::Status status = PlacesWith(flags, "localhost\n").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << path;
+    EXPECT_THAT(std::string(status.message()), StartsWith(message));
+  }
+  flags.ssh_config = "/dev/null";
+  EXPECT_EQ(PlacesWith(flags, "localhost\n").status(), absl::OkStatus());
+}
+
+TEST(SshPlacesTest, WithoutCertificatesTasksStayOnThisMachineUnlessInsecure) {
+  TaskFlags flags;
+  EXPECT_EQ(PlacesWith(flags, "localhost\n127.0.0.1\n::1\n").status(), absl::OkStatus());
+  const absl::Status status = PlacesWith(flags, "localhost\nalpha slots=1\n").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(status.message()),
+              StartsWith("--hosts: tasks on alpha can be reached by other "
+                         "machines, and connections are not encrypted; give "));
+  flags.insecure = true;
+  EXPECT_EQ(PlacesWith(flags, "alpha\n").status(), absl::OkStatus());
 }
 
 TEST(SshPlacesTest, AMetricsAddressIsWherePrometheusCanBe) {

@@ -12,41 +12,44 @@
 namespace shoal {
 namespace {
 
-absl::Status BadAddress(absl::string_view field, absl::string_view address,
-                        absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat(field, ": \"", address, "\" ", what,
-                                                 "; write host:port, [v6]:port or unix:path"));
+absl::Status CheckForm(absl::string_view address, AddressUse use) {
+  const auto wrong = [](absl::string_view what) { return absl::InvalidArgumentError(what); };
+  if (address.empty()) return wrong("is empty");
+  if (address.find_first_of(" \t\r\n,\"") != absl::string_view::npos) {
+    return wrong("contains a space, comma or quote");
+  }
+  if (IsUnixAddress(address)) {
+    if (use == AddressUse::kListenHttp) return wrong("is a unix socket");
+    return address.size() > 5 ? absl::OkStatus() : wrong("names no path");
+  }
+  const size_t colon = address.rfind(':');
+  if (colon == absl::string_view::npos || colon + 1 == address.size()) return wrong("has no port");
+  const absl::string_view host = address.substr(0, colon);
+  if (host.empty()) return wrong("has no host");
+  const bool bracketed = host.front() == '[' && host.back() == ']' && host.size() > 2;
+  if (!bracketed && host.find_first_of("[]:") != absl::string_view::npos) {
+    return wrong("has a host with colons that is not in brackets");
+  }
+  const bool is_called = use == AddressUse::kCall;
+  int port = 0;
+  if (!absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 0 || port > 65535) {
+    return wrong(is_called
+                     ? "has a port that is not a number from 1 to 65535"
+                     : "has a port that is not a number from 1 to 65535, or 0 for any free one");
+  }
+  if (port == 0 && is_called) return wrong("has port 0, which others cannot call");
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status CheckAddress(absl::string_view field, absl::string_view address,
-                          bool allow_port_zero) {
-  if (address.empty()) return BadAddress(field, address, "is empty");
-  if (address.find_first_of(" \t\r\n,\"") != absl::string_view::npos) {
-    return BadAddress(field, address, "contains a space, comma or quote");
-  }
-  if (IsUnixAddress(address)) {
-    return address.size() > 5 ? absl::OkStatus() : BadAddress(field, address, "names no path");
-  }
-  const size_t colon = address.rfind(':');
-  if (colon == absl::string_view::npos || colon + 1 == address.size()) {
-    return BadAddress(field, address, "has no port");
-  }
-  const absl::string_view host = address.substr(0, colon);
-  if (host.empty()) return BadAddress(field, address, "has no host");
-  const bool bracketed = host.front() == '[' && host.back() == ']' && host.size() > 2;
-  if (!bracketed && host.find_first_of("[]:") != absl::string_view::npos) {
-    return BadAddress(field, address, "has a host with colons that is not in brackets");
-  }
-  int port = 0;
-  if (!absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 0 || port > 65535) {
-    return BadAddress(field, address, "has a port that is not a number from 1 to 65535");
-  }
-  if (port == 0 && !allow_port_zero) {
-    return BadAddress(field, address, "has port 0, which others cannot call");
-  }
-  return absl::OkStatus();
+absl::Status CheckAddress(absl::string_view field, absl::string_view address, AddressUse use) {
+  const absl::Status form = CheckForm(address, use);
+  if (form.ok()) return form;
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": \"", address, "\" ", form.message(),
+                   use == AddressUse::kListenHttp ? "; write host:port or [v6]:port"
+                                                  : "; write host:port, [v6]:port or unix:path"));
 }
 
 bool IsUnixAddress(absl::string_view address) { return absl::StartsWith(address, "unix:"); }

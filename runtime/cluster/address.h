@@ -2,6 +2,7 @@
 #ifndef SHOAL_RUNTIME_CLUSTER_ADDRESS_H_
 #define SHOAL_RUNTIME_CLUSTER_ADDRESS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,10 +13,16 @@
 
 namespace shoal {
 
-// Whether the text is an address that others can call. Port 0 ("any free one") is only allowed
-// where a task listens. `field` is named in the error.
+// What an address is for. Port 0, "any free one", is only for those who listen.
+enum class AddressUse : uint8_t {
+  kCall,        // host:port, [v6]:port, unix:path
+  kListen,      // the same, also with port 0
+  kListenHttp,  // host:port or [v6]:port, also with port 0
+};
+
+// Whether the text is an address for that. `field` is named in the error.
 absl::Status CheckAddress(absl::string_view field, absl::string_view address,
-                          bool allow_port_zero = false);
+                          AddressUse use = AddressUse::kCall);
 
 // Whether it is a path of this machine: unix:path.
 bool IsUnixAddress(absl::string_view address);

@@ -17,6 +17,35 @@ TEST(AddressTest, HostAndPortComeApartAndTogether) {
   EXPECT_EQ(JoinHostPort("[::1]", 7), "[::1]:7");
 }
 
+TEST(AddressTest, WhatIsWrongWithAnAddressDependsOnItsUse) {
+  const auto error = [](const char* address, AddressUse use) {
+    return std::string(CheckAddress("--x", address, use).message());
+  };
+  for (const char* good : {"a:1", "[::1]:65535"}) {
+    for (const AddressUse use : {AddressUse::kCall, AddressUse::kListen, AddressUse::kListenHttp}) {
+      EXPECT_EQ(error(good, use), "");
+    }
+  }
+  EXPECT_EQ(error("unix:/a", AddressUse::kCall), "");
+  EXPECT_EQ(error("unix:/a", AddressUse::kListen), "");
+  EXPECT_EQ(error("unix:/a", AddressUse::kListenHttp),
+            "--x: \"unix:/a\" is a unix socket; write host:port or [v6]:port");
+  EXPECT_EQ(error("a:0", AddressUse::kCall),
+            "--x: \"a:0\" has port 0, which others cannot call; write host:port, [v6]:port or "
+            "unix:path");
+  EXPECT_EQ(error("a:0", AddressUse::kListen), "");
+  EXPECT_EQ(error("a:0", AddressUse::kListenHttp), "");
+  EXPECT_EQ(error("a:65536", AddressUse::kCall),
+            "--x: \"a:65536\" has a port that is not a number from 1 to 65535; write host:port, "
+            "[v6]:port or unix:path");
+  EXPECT_EQ(error("a:65536", AddressUse::kListen),
+            "--x: \"a:65536\" has a port that is not a number from 1 to 65535, or 0 for any free "
+            "one; write host:port, [v6]:port or unix:path");
+  EXPECT_EQ(error("a:-1", AddressUse::kListenHttp),
+            "--x: \"a:-1\" has a port that is not a number from 1 to 65535, or 0 for any free one; "
+            "write host:port or [v6]:port");
+}
+
 TEST(AddressTest, AnotherPortLeavesTheHostAsItIs) {
   EXPECT_EQ(WithPort("host:0", 5), "host:5");
   EXPECT_EQ(WithPort("[fe80::1]:0", "5"), "[fe80::1]:5");

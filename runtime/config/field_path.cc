@@ -71,10 +71,33 @@ absl::StatusOr<std::vector<PathStep>> SplitPath(const Assignment& assignment) {
   return steps;
 }
 
+// Paths to the fields of that name in the messages below, without those in lists. Messages that
+// hold themselves are not followed far.
+void FindBelow(const Descriptor& type, const std::string& name, const std::string& prefix,
+               std::vector<std::string>* paths) {
+  constexpr size_t kMaxPath = 100;
+  for (int i = 0; i < type.field_count() && prefix.size() < kMaxPath; ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field.is_repeated()) continue;
+    const std::string path = absl::StrCat(prefix, field.name(), ".");
+    const Descriptor& child = *field.message_type();
+    if (child.FindFieldByName(name) != nullptr) paths->push_back(path + name);
+    FindBelow(child, name, path, paths);
+  }
+}
+
+// `before` is the path that leads to a message of this type, with its dot.
 absl::StatusOr<const FieldDescriptor*> FindField(const Assignment& assignment,
-                                                 const Descriptor& type, const std::string& name) {
+                                                 const Descriptor& type, const std::string& before,
+                                                 const std::string& name) {
   const FieldDescriptor* field = type.FindFieldByName(name);
   if (field != nullptr) return field;
+  std::vector<std::string> below;
+  FindBelow(type, name, before, &below);
+  if (!below.empty()) {
+    return assignment.Error(absl::StrCat(type.name(), " has no field \"", name, "\"; did you mean ",
+                                         absl::StrJoin(below, " or "), "?"));
+  }
   std::vector<std::string> names;
   for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
   std::string hint = DidYouMean(name, names);
@@ -220,9 +243,12 @@ absl::Status SetField(absl::string_view label, absl::string_view path, absl::str
                       google::protobuf::Message* message) {
   const Assignment assignment{label, path, value};
   ASSIGN_OR_RETURN(const std::vector<PathStep> steps, SplitPath(assignment));
+  size_t behind = 0;  // Where in the path the step begins.
   for (size_t i = 0; i < steps.size(); ++i) {
     ASSIGN_OR_RETURN(const FieldDescriptor* field,
-                     FindField(assignment, *message->GetDescriptor(), steps[i].name));
+                     FindField(assignment, *message->GetDescriptor(),
+                               std::string(path.substr(0, behind)), steps[i].name));
+    behind = path.find('.', behind) + 1;
     const bool last = i + 1 == steps.size();
     if (last && steps[i].index < 0) return SetLeaf(assignment, *field, message);
     ASSIGN_OR_RETURN(message, Descend(assignment, steps[i], *field, message));

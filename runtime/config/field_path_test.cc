@@ -104,6 +104,19 @@ TEST(FieldPathTest, ErrorsInTheTextOfAMessageNameItsField) {
   EXPECT_EQ(run.model().layer_size(), 0);
 }
 
+TEST(FieldPathTest, AFieldOfThatNameElsewhereIsNamedByItsPath) {
+  v1::RunConfig run;
+  EXPECT_EQ(Set("num_replicas", "3", &run).message(),
+            "--set num_replicas: RunConfig has no field \"num_replicas\"; did you mean "
+            "deployment.num_replicas?");
+  EXPECT_THAT(Set("learning_rate", "3", &run).message(),
+              HasSubstr("did you mean optimizer.learning_rate?"));
+  EXPECT_THAT(Set("optimizer.beta1", "3", &run).message(),
+              HasSubstr("did you mean optimizer.adam.beta1 or optimizer.adamw.beta1?"));
+  EXPECT_THAT(Set("data.height", "3", &run).message(),
+              HasSubstr("did you mean data.image.height?"));
+}
+
 TEST(FieldPathTest, ErrorsNameThePathAndTheRemedy) {
   v1::RunConfig run;
   EXPECT_EQ(Set("optimizer.learning_rte", "1", &run).message(),

@@ -142,15 +142,17 @@ constexpr FlagSpec kTable[] = {
     {"allow_mixed_compute", kTasks, kRunning, kBool, "sync.allow_mixed_compute", "",
      "Let workers with other processors or libraries join; results are then not the same bytes."},
     {"slice_bytes", kTasks, kRunning, kText, "cluster.slice_bytes", "N",
-     "Size of the pieces that variables are cut into. Default 262144; a multiple of 64."},
+     "Size of the pieces that variables are cut into, a multiple of 64. Default, which 0 stands "
+     "for: what the checkpoint has, or else 262144."},
     {"lease_seconds", kTasks, kRunning, kText, "cluster.lease_seconds", "N",
-     "A task that the chief has not heard of for so long counts as dead. Default 10."},
+     "A task that the chief has not heard of for so long counts as dead. Default 10, which 0 "
+     "stands for."},
     {"wait_seconds", kTasks, kRunning, kText, "cluster.wait_seconds", "N",
      "How long the run waits for tasks to register, for ps to load, for a worker to come back and "
-     "for anything to go forward, before it ends. Default 300."},
+     "for anything to go forward, before it ends. Default 300, which 0 stands for."},
     {"stall_seconds", kTasks, kRunning, kText, "cluster.stall_seconds", "N",
      "A worker that computes one batch for so long counts as hung: others get its work. Default "
-     "120."},
+     "120, which 0 stands for."},
     {"grace_seconds", kTasks, kRunning, kText, "cluster.grace_seconds", "N",
      "How long the last checkpoint may take when a run or a task is told to end. Default 10; more "
      "where shards are large, and as much more for whoever kills what does not end."},

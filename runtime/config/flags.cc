@@ -82,17 +82,27 @@ absl::Status ParsePort(const GivenFlag& flag, uint32_t* out) {
                 absl::StrCat("a port from 1 to 65535 is wanted, not \"", flag.value, "\""));
 }
 
-absl::Status ApplySet(const GivenFlag& flag, v1::RunConfig* run) {
+absl::Status ApplySet(FlagScope scope, const GivenFlag& flag, v1::RunConfig* run) {
   const size_t equals = flag.value.find('=');
   if (equals == std::string::npos || equals == 0) {
     return Broken("--set", absl::StrCat("\"", flag.value, "\" is not PATH=VALUE"));
   }
-  return SetField("--set", absl::string_view(flag.value).substr(0, equals),
-                  absl::string_view(flag.value).substr(equals + 1), run);
+  const absl::string_view path = absl::string_view(flag.value).substr(0, equals);
+  const absl::string_view value = absl::string_view(flag.value).substr(equals + 1);
+  const FlagSpec* same_name = FindFlag(scope, path);
+  const bool is_field = v1::RunConfig::descriptor()->FindFieldByName(std::string(path)) != nullptr;
+  if (same_name == nullptr || same_name->hidden || is_field) {
+    return SetField("--set", path, value, run);
+  }
+  const absl::string_view field = same_name->field;
+  return Broken(
+      absl::StrCat("--set ", path),
+      absl::StrCat("is a flag, no field of the run file; did you mean --", flag.value,
+                   field.empty() ? "" : absl::StrCat(", which is --set ", field, "=", value), "?"));
 }
 
 // Flags that are no field of the run.
-absl::Status ApplyTaskFlag(const GivenFlag& flag, CommandLine* line) {
+absl::Status ApplyTaskFlag(FlagScope scope, const GivenFlag& flag, CommandLine* line) {
   const absl::string_view name = flag.spec->name;
   TaskFlags* task = &line->task;
   const std::pair<absl::string_view, std::string*> texts[] = {
@@ -121,7 +131,7 @@ absl::Status ApplyTaskFlag(const GivenFlag& flag, CommandLine* line) {
     *target = flag.value;
     return absl::OkStatus();
   }
-  if (name == "set") return ApplySet(flag, &line->run);
+  if (name == "set") return ApplySet(scope, flag, &line->run);
   if (name == "optimizer") return SelectOptimizer(flag.value, line->run.mutable_optimizer());
   if (name == "task_index") return ParseWhole(flag, &task->task_index.emplace());
   if (name == "step") return ParseWhole(flag, &task->checkpoint_step.emplace());
@@ -140,9 +150,9 @@ absl::Status ApplyTaskFlag(const GivenFlag& flag, CommandLine* line) {
   return absl::InternalError(absl::StrCat("flag --", name, " is in the table but not applied"));
 }
 
-absl::Status ApplyFlag(const GivenFlag& flag, CommandLine* line) {
+absl::Status ApplyFlag(FlagScope scope, const GivenFlag& flag, CommandLine* line) {
   if (flag.value.empty()) return Broken(flag.label(), "is empty; give a value or drop the flag");
-  if (flag.spec->field[0] == '\0') return ApplyTaskFlag(flag, line);
+  if (flag.spec->field[0] == '\0') return ApplyTaskFlag(scope, flag, line);
   // A relaxed error: "--batch_size: a whole number ...", without the path.
   const absl::Status status = SetField(flag.label(), flag.spec->field, flag.value, &line->run);
   if (status.ok()) return status;
@@ -284,7 +294,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const s
   RETURN_IF_ERROR(CheckContradictions(flags));
   for (const GivenFlag& flag : flags) {
     if (absl::string_view(flag.spec->name) != "run") continue;
-    RETURN_IF_ERROR(ApplyTaskFlag(flag, &line));
+    RETURN_IF_ERROR(ApplyFlag(scope, flag, &line));
     ASSIGN_OR_RETURN(line.run, LoadRunConfig(flag.value));
     const std::string directory = RunDirectoryOf(flag.value);
     if (!directory.empty()) line.run.set_out(directory);
@@ -292,7 +302,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const s
   const v1::RunConfig file = line.run;
   for (const GivenFlag& flag : flags) {
     if (absl::string_view(flag.spec->name) == "run") continue;
-    RETURN_IF_ERROR(ApplyFlag(flag, &line));
+    RETURN_IF_ERROR(ApplyFlag(scope, flag, &line));
   }
   RETURN_IF_ERROR(Reconcile(flags, file, &line.run));
   return line;

@@ -104,7 +104,21 @@ TEST(FlagsTest, ErrorsAreOneLineWithFlagAndRemedy) {
   EXPECT_THAT(Error({"--nobatch_size"}), HasSubstr("--nobatch_size: is no flag"));
   EXPECT_EQ(Error({"--run=/a", "--run=/b"}), "--run: is given twice; give it once");
   EXPECT_EQ(Error({"--seed=1", "--seed=2"}), "--seed: is given twice; give it once");
+  EXPECT_EQ(Error({"--run="}), "--run: is empty; give a value or drop the flag");
   EXPECT_EQ(Error({"--out="}), "--out: is empty; give a value or drop the flag");
+}
+
+TEST(FlagsTest, SetWithTheNameOfAFlagIsToldTheFlag) {
+  EXPECT_EQ(Error({"--set=num_replicas=3"}),
+            "--set num_replicas: is a flag, no field of the run file; did you mean "
+            "--num_replicas=3, which is --set deployment.num_replicas=3?");
+  EXPECT_EQ(Error({"--set", "metrics_address=a:1"}),
+            "--set metrics_address: is a flag, no field of the run file; did you mean "
+            "--metrics_address=a:1?");
+  // Of another command, and of launchers alone.
+  EXPECT_THAT(Error({"--set=task_index=3"}), HasSubstr("RunConfig has no field \"task_index\""));
+  EXPECT_THAT(Error({"--set=report_fd=3"}), HasSubstr("RunConfig has no field \"report_fd\""));
+  EXPECT_EQ(Parsed(kScopeTrain, {"--set=batch_size=3"}).run.batch_size(), 3u);
 }
 
 TEST(FlagsTest, ContradictionsAreErrors) {
@@ -259,6 +273,17 @@ TEST(FlagsTest, ADefaultThatTheHelpNamesChangesNothing) {
       ++named;
     }
     EXPECT_GE(named, 10) << scope;  // The loop has not passed over nearly all.
+  }
+}
+
+TEST(FlagsTest, ZeroSecondsAreTheDefault) {
+  v1::RunConfig plain;
+  ResolveDefaults(kTrainTaskCounts, &plain);
+  for (const char* name : {"lease_seconds", "wait_seconds", "stall_seconds"}) {
+    EXPECT_THAT(HelpOf(kScopeTrain, name), HasSubstr(", which 0 stands for.")) << name;
+    v1::RunConfig zero = Parsed(kScopeTrain, {absl::StrCat("--", name, "=0")}).run;
+    ResolveDefaults(kTrainTaskCounts, &zero);
+    EXPECT_EQ(PrintRunConfig(zero), PrintRunConfig(plain)) << name;
   }
 }
 

@@ -6,15 +6,11 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "runtime/cluster/address.h"
-#include "runtime/config/rule.h"
 
 namespace shoal {
 absl::Status CheckMetricsAddress(const std::string& address, bool insecure) {
   if (address.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckAddress("--metrics_address", address, /*allow_port_zero=*/true));
-  if (IsUnixAddress(address)) {
-    return Broken("--metrics_address", "is a unix socket; name host:port");
-  }
+  RETURN_IF_ERROR(CheckAddress("--metrics_address", address, AddressUse::kListenHttp));
   if (insecure || IsLoopbackAddress(address)) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat(
       "--metrics_address: ", address,

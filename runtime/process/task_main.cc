@@ -103,16 +103,16 @@ absl::StatusOr<std::string> AdvertisedAddress(const TaskFlags& flags, const Reso
                                               const Environment& environment) {
   const absl::string_view port = PortOf(listen_address);
   if (!flags.advertise.empty()) {
-    const bool has_port = CheckAddress("--advertise", flags.advertise, true).ok();
+    const bool has_port = CheckAddress("--advertise", flags.advertise, AddressUse::kListen).ok();
     const std::string address =
         has_port ? flags.advertise : absl::StrCat(flags.advertise, ":", port);
-    RETURN_IF_ERROR(CheckAddress("--advertise", address, /*allow_port_zero=*/true));
+    RETURN_IF_ERROR(CheckAddress("--advertise", address, AddressUse::kListen));
     return address;
   }
   if (!resolved.own_address.empty()) return resolved.own_address;
   if (!IsWildcardAddress(listen_address) || !IsSet(environment, "POD_IP")) return std::string();
   const std::string address = JoinHostPort(ValueOf(environment, "POD_IP"), port);
-  RETURN_IF_ERROR(CheckAddress("POD_IP", address, /*allow_port_zero=*/true));
+  RETURN_IF_ERROR(CheckAddress("POD_IP", address, AddressUse::kListen));
   return address;
 }
 
@@ -135,8 +135,7 @@ absl::Status TakePlace(const ResolvedTask& resolved, const TaskFlags& flags,
     return Broken("--listen_address",
                   "is missing, and neither a host list nor --chief_port has this task's address");
   }
-  RETURN_IF_ERROR(
-      CheckAddress("--listen_address", options->listen_address, /*allow_port_zero=*/true));
+  RETURN_IF_ERROR(CheckAddress("--listen_address", options->listen_address, AddressUse::kListen));
   ASSIGN_OR_RETURN(options->advertised_address,
                    AdvertisedAddress(flags, resolved, options->listen_address, environment));
   return absl::OkStatus();
