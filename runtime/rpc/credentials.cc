@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "runtime/cluster/address.h"
+#include "runtime/process/recent_peers.h"
 #include "runtime/rpc/refusals.h"
 
 namespace shoal {
@@ -84,7 +85,7 @@ class MethodGuard : public grpc::AuthMetadataProcessor {
         peer.scope == scope_ ? absl::StrCat(Describe(peer), " may not call ", Shortened(method),
                                             ", only ", RoleNames(allowed))
                              : absl::StrCat(Describe(peer), " is not of this run's scope ", scope_);
-    if (refusals_.IsFirst(why, absl::Now())) LOG(WARNING) << "refused: " << why;
+    if (refusals_.IsFirst(why, absl::Now())) LOG(WARNING) << "refused: " << why << CameFrom();
     return grpc::Status(grpc::StatusCode::PERMISSION_DENIED, why);
   }
 

@@ -7,10 +7,13 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 
 #include "base/log.h"
 #include "proto/v1/chief_service.grpc.pb.h"
+#include "runtime/cluster/address.h"
 #include "runtime/rpc/call_order.h"
 #include "runtime/rpc/chief_client.h"
 #include "runtime/rpc/credentials.h"
@@ -27,6 +30,13 @@ absl::Status CheckSender(const grpc::ServerContext& context, const v1::Identity&
   return CheckPeerRole(*context.auth_context(), role);
 }
 
+// "10.0.0.7:41234" of what gRPC calls "ipv4:10.0.0.7:41234", "[fd00::7]:1" of
+// "ipv6:%5Bfd00::7%5D:1".
+std::string AddressOf(const grpc::ServerContext& context) {
+  std::string peer = absl::StrReplaceAll(context.peer(), {{"%5B", "["}, {"%5D", "]"}});
+  return std::string(absl::StripPrefix(absl::StripPrefix(peer, "ipv4:"), "ipv6:"));
+}
+
 class GrpcChiefService : public v1::ChiefService::Service {
  public:
   explicit GrpcChiefService(ChiefClient* target) : target_(target) {}
@@ -34,7 +44,7 @@ class GrpcChiefService : public v1::ChiefService::Service {
   grpc::Status RegisterTask(grpc::ServerContext* context, const v1::RegisterTaskRequest* request,
                             v1::RegisterTaskResponse* response) override {
     const absl::Status allowed = CheckSender(*context, request->identity());
-    if (!allowed.ok()) return Refused(allowed);
+    if (!allowed.ok()) return Refused(*context, allowed);
     const auto is_gone = [context] { return context->IsCancelled(); };
     const uint64_t call = order_.Begin();
     const absl::Status status = target_->RegisterFor(is_gone, *request, response);
@@ -49,7 +59,7 @@ class GrpcChiefService : public v1::ChiefService::Service {
   grpc::Status Heartbeat(grpc::ServerContext* context, const v1::HeartbeatRequest* request,
                          v1::HeartbeatResponse* response) override {
     const absl::Status allowed = CheckSender(*context, request->identity());
-    if (!allowed.ok()) return Refused(allowed);
+    if (!allowed.ok()) return Refused(*context, allowed);
     const uint64_t call = order_.Begin();
     order_.IsOf(request->identity(), call);
     const absl::Status status = target_->Heartbeat(*request, response);
@@ -88,9 +98,9 @@ class GrpcChiefService : public v1::ChiefService::Service {
                            v1::RequestStopResponse* response) override {
     if (request->stop() &&
         !CheckPeerRole(*context->auth_context(), kRoleChief | kRoleOperator).ok()) {
-      return Refused(absl::PermissionDeniedError(
-          absl::StrCat("a task may ask for a checkpoint, but the run is ended only by ",
-                       RoleNames(kRoleChief | kRoleOperator))));
+      return Refused(*context, absl::PermissionDeniedError(absl::StrCat(
+                                   "a task may ask for a checkpoint, but the run is ended only by ",
+                                   RoleNames(kRoleChief | kRoleOperator))));
     }
     return ToGrpcStatus(target_->RequestStop(*request, response));
   }
@@ -106,9 +116,12 @@ class GrpcChiefService : public v1::ChiefService::Service {
     order_.UnlessLater(member, call, [&] { target_->OnDisconnect(member); });
   }
 
-  grpc::Status Refused(const absl::Status& status) {
-    const std::string why(status.message());
-    if (refusals_.IsFirst(why, absl::Now())) LOG(WARNING) << "refused: " << why;
+  // Said once for each of the hosts that it came from.
+  grpc::Status Refused(const grpc::ServerContext& context, const absl::Status& status) {
+    const std::string peer = AddressOf(context);
+    if (refusals_.IsFirst(absl::StrCat(HostOf(peer), " ", status.message()), absl::Now())) {
+      LOG(WARNING) << "refused: " << status.message() << ", it came from " << peer;
+    }
     return ToGrpcStatus(status);
   }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Mutual TLS between real processes: a run, and everybody who must not take part in one."""
 import pathlib
+import re
 import signal
 import subprocess
 import tempfile
@@ -81,11 +82,16 @@ def who_does_not_belong_is_refused_and_the_run_goes_on():
                       "spiffe://shoal/ps speaks for a worker"):
             assert said.count(words) <= 1, f"{words}\n{said}"
         assert "certificate verify failed" in said and "wrong version number" in said, said
+        # With where it came from.
+        assert re.search(r"certificate verify failed\..*, the connection is .*from 127\.0\.0\.1:\d+", said), said
+        assert re.search(r"wrong version number\..*, the connection is .*from 127\.0\.0\.1:\d+", said), said
         assert "worker/0 registered" not in said, said
         run.start("ps", f"--chief_host={address}", "--task_index=0", "--listen_address=127.0.0.1:0", *flags_of(good))
         run.start("worker", f"--chief_host={address}", "--task_index=0", *flags_of(good))
         codes = {job: run.end(job) for job in run.tasks}
         assert codes == {"chief": 0, "ps": 0, "worker": 0}, f"{codes}\n{run.logs()}"
+        for job in run.tasks:  # It would read like a refusal of a good client.
+            assert "No match found for server name" not in run.log(job), run.log(job)
 
 
 def a_worker_that_only_the_ps_does_not_trust_says_where_and_what_may_be():
