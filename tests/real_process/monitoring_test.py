@@ -157,6 +157,7 @@ def a_chief_without_workers_lives_but_is_not_ready():
         run.start()
         run.wait_for_step(20)
         chief = targets(run)["chief-0"]
+        wait_until("all are there", lambda: get(chief, "/readyz")[0] == 200)
         run.kill("worker", 1)
         wait_until("readyz says who is missing", lambda: get(chief, "/readyz") == (
             503, "chief/0: trains without worker/1\n"))
@@ -173,15 +174,16 @@ def a_worker_that_is_told_to_go_is_not_lost():
         run.start()
         run.wait_for_step(20)
         chief = targets(run)["chief-0"]
+        wait_until("all are there", lambda: get(chief, "/readyz")[0] == 200)
         run.kill("worker", 1, signal.SIGTERM)
         labels = '{run="small",role="chief",task="0",worker="1"}'
         wait_until("it has left", lambda: value(get(chief, "/metrics")[1], f"shoal_worker_up{labels}") == 0)
         step = run.step()
         run.wait_for_step(step + 20)
         page = get(chief, "/metrics")[1]
-        assert value(page, f"shoal_worker_up{labels}") == 0
-        assert value(page, f"shoal_worker_lost{labels}") == 0
-        assert value(page, 'shoal_training{run="small",role="chief",task="0"}') == 1
+        assert value(page, f"shoal_worker_up{labels}") == 0, run.logs()
+        assert value(page, f"shoal_worker_lost{labels}") == 0, run.logs()
+        assert value(page, 'shoal_training{run="small",role="chief",task="0"}') == 1, run.logs()
 
 
 def a_ps_that_is_gone_is_lost():
