@@ -163,7 +163,7 @@ class TrainingSession {
   };
 
   // What the run cannot go on without. One at a time: the first that holds.
-  enum class WaitKind { kNone, kRegistration, kVariables, kLastCut, kWorkers, kProgress };
+  enum class WaitKind { kNone, kRegistration, kPs, kVariables, kLastCut, kWorkers, kProgress };
   // "ps/1" "to register" "start them with ...".
   struct WaitText {
     std::string whom, what, remedy;
@@ -215,6 +215,8 @@ class TrainingSession {
   // Takes the leases of workers that compute one batch without end.
   void ExpireStalled(absl::Time now);
   void CheckPeers(absl::Time now);
+  // Those that hold a place, were there and are not.
+  std::vector<std::string> LostPs() const;
   WaitKind CurrentWait() const;
   WaitText Describe(WaitKind kind) const;
   uint32_t num_replicas() const;  // As the run file has it; 1 if it does not say.

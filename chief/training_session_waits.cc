@@ -111,9 +111,19 @@ std::vector<uint32_t> TrainingSession::PsWithoutLastShard() const {
   return cuts_.WithoutShard(async_->cut()->name);
 }
 
+std::vector<std::string> TrainingSession::LostPs() const {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    if (ps_[i].missing_since != absl::InfiniteFuture()) names.push_back(absl::StrCat("ps/", i));
+  }
+  return names;
+}
+
 TrainingSession::WaitKind TrainingSession::CurrentWait() const {
   const v1::RunState::Phase phase = state_.phase();
   if (phase == v1::RunState::PHASE_WAITING) return WaitKind::kRegistration;
+  // It has a deadline of its own, and nobody gets far without it.
+  if (!LostPs().empty()) return WaitKind::kPs;
   if (phase == v1::RunState::PHASE_PREPARING) return WaitKind::kVariables;
   if (stopping_) return WaitKind::kNone;  // stop_deadline_ ends it
   for (uint32_t i = 0; async_ != nullptr && i < ps_.size(); ++i) {
@@ -137,6 +147,8 @@ TrainingSession::WaitText TrainingSession::Describe(WaitKind kind) const {
       if (!last_refusal_.empty()) absl::StrAppend(&remedy, " (", last_refusal_, ")");
       return {absl::StrJoin(names, ", "), "to register", std::move(remedy)};
     }
+    case WaitKind::kPs:
+      return {absl::StrJoin(LostPs(), ", "), "to come back", "start it with this chief's address"};
     case WaitKind::kVariables:
       return {PsWithoutVariables(),
               cuts_.durable_directory().empty()
@@ -175,7 +187,9 @@ void TrainingSession::CheckPeers(absl::Time now) {
   }
   if (kind == WaitKind::kNone) return;
   const absl::Duration waited = now - wait_since_;
-  const bool too_long = waited > options_.peer_wait;
+  // CheckWaits ends the wait for a ps.
+  const absl::Duration limit = kind == WaitKind::kPs ? options_.ps_return_wait : options_.peer_wait;
+  const bool too_long = kind != WaitKind::kPs && waited > limit;
   if (now < wait_note_ && !too_long) return;
   wait_note_ = now + options_.wait_note;
   const WaitText text = Describe(kind);
@@ -186,7 +200,7 @@ void TrainingSession::CheckPeers(absl::Time now) {
     return;
   }
   Note(absl::StrFormat("waiting %s for %s %s; the run ends after %s", Seconds(waited), text.whom,
-                       text.what, Seconds(options_.peer_wait)));
+                       text.what, Seconds(limit)));
 }
 
 void TrainingSession::CheckWaits(absl::Time now) {

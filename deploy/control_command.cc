@@ -19,6 +19,7 @@
 #include "runtime/config/rule.h"
 #include "runtime/observability/summary.h"
 #include "runtime/process/exit_code.h"
+#include "runtime/process/run_lock.h"
 #include "runtime/process/summary_if_over.h"
 #include "runtime/process/task_credentials.h"
 #include "runtime/rpc/credentials.h"
@@ -169,8 +170,15 @@ absl::StatusOr<std::string> FindChief(const std::string& address_or_directory) {
   if (!cluster.chief().empty()) return cluster.chief();
   // Without a chief of its own, worker 0 hosts it.
   if (!cluster.workers().empty() && !cluster.workers()[0].empty()) return cluster.workers()[0];
-  return absl::FailedPreconditionError(absl::StrCat(
-      file, ": names no chief; a run in one process can only be asked over --metrics_address"));
+  const std::string holder =
+      RunLock::HolderOf(address_or_directory, RunLock::Holder::kLauncher);  // "pid 7 on a"
+  return absl::FailedPreconditionError(
+      absl::StrCat(file,
+                   ": names no chief: a run in one process serves no address. SIGTERM or "
+                   "Ctrl-C stops that process",
+                   holder.empty() ? "" : " (", holder, holder.empty() ? "" : ")",
+                   ", SIGUSR1 has it make a checkpoint, the pages of its --metrics_address say "
+                   "what it does"));
 }
 
 int StatusMain(const ControlLinks& links, absl::Span<const std::string> args) {

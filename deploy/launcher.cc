@@ -242,6 +242,14 @@ void Launcher::PassOnRequests() {
       options_.checkpoints_wanted == nullptr ? 0 : options_.checkpoints_wanted->load();
   if (wanted > checkpoints_asked_) {
     checkpoints_asked_ = wanted;
+    const absl::optional<v1::GetRunStatusResponse> status = link_->status();
+    const v1::RunState::Phase phase =
+        status.has_value() ? status->state().phase() : v1::RunState::PHASE_UNSPECIFIED;
+    if (phase == v1::RunState::PHASE_WAITING || phase == v1::RunState::PHASE_PREPARING) {
+      options_.progress->Say(
+          "SIGUSR1: there is nothing to save yet; send it again once the run trains");
+      return;
+    }
     link_->RequestCheckpoint(/*stop=*/false, "SIGUSR1");
   }
   if (!options_.shutdown->requested() || stop_deadline_ != absl::InfiniteFuture()) return;

@@ -145,6 +145,17 @@ std::string StatusJson(const v1::GetRunStatusResponse& run, absl::Time now) {
   return json.ToString() + "\n";
 }
 
+namespace {
+
+// Where the run's directory is now; the summary has the path that it was written to.
+std::string CheckpointNow(const std::string& directory, const Summary& summary) {
+  if (!summary.checkpoint.has_value()) return "";
+  return absl::StrCat(directory, "/checkpoints/",
+                      summary.checkpoint->substr(summary.checkpoint->rfind('/') + 1));
+}
+
+}  // namespace
+
 std::string OverText(const std::string& directory, const Summary& summary) {
   std::string text =
       absl::StrCat("the run in ", directory, " is over (summary.json: ", summary.status,
@@ -153,8 +164,9 @@ std::string OverText(const std::string& directory, const Summary& summary) {
   if (summary.test_accuracy.has_value()) {
     absl::StrAppendFormat(&text, ", test accuracy %.4f", *summary.test_accuracy);
   }
-  absl::StrAppend(&text, summary.checkpoint.has_value() ? ", checkpoint " + *summary.checkpoint
-                                                        : ", no checkpoint");
+  absl::StrAppend(&text, summary.checkpoint.has_value()
+                             ? ", checkpoint " + CheckpointNow(directory, summary)
+                             : ", no checkpoint");
   return text + ")";
 }
 
@@ -164,7 +176,7 @@ std::string OverJson(const std::string& directory, const Summary& summary) {
       .Add("phase", "over")
       .Add("message", OverText(directory, summary))
       .Add("step", summary.steps)
-      .Add("last_checkpoint", summary.checkpoint.value_or(""))
+      .Add("last_checkpoint", CheckpointNow(directory, summary))
       .AddJson("summary", absl::StripSuffix(SummaryJson(summary), "\n"));
   return json.ToString();
 }

@@ -77,6 +77,9 @@ TEST(StatusReportTest, ARunThatIsOverIsToldByItsSummary) {
   EXPECT_EQ(OverText("/runs/a", summary),
             "the run in /runs/a is over (summary.json: finished at step 500, test accuracy 0.8750, "
             "checkpoint /runs/a/checkpoints/c)");
+  // It was moved since.
+  EXPECT_THAT(OverText("/b", summary), HasSubstr("checkpoint /b/checkpoints/c)"));
+  EXPECT_THAT(OverJson("/b", summary), HasSubstr("\"last_checkpoint\": \"/b/checkpoints/c\""));
   EXPECT_THAT(OverJson("/runs/a", summary), HasSubstr("\"phase\": \"over\""));
   EXPECT_THAT(OverJson("/runs/a", summary), HasSubstr("\"summary\": {\"status\": \"finished\""));
   summary = Summary();

@@ -96,9 +96,7 @@ class ParameterServer::Core : public ShardObserver,
   // ChiefSession::Observer
   void OnRunState(const v1::RunState& state) override;
   void OnFenced(const absl::Status& status) override { EndWith(status); }
-  void OnChiefLost(const absl::Status& status) override {
-    EndWith(absl::UnavailableError(std::string(status.message())));
-  }
+  void OnChiefLost(const absl::Status& status) override { EndWith(status); }
   // TaskSource
   TaskStatus Status() const override;
   void Collect(MetricPage* page) const override { CollectPs(metrics_, options_.index, page); }

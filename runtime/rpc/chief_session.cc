@@ -214,15 +214,19 @@ ChiefSession::Beat ChiefSession::BeatOnce() {
         absl::StrCat("a heartbeat to the chief cannot be answered: ", status.message())));
     return Beat::kEnd;
   }
+  const absl::Duration patience = std::max(options_.chief_lost_after, options_.lease);
   absl::Time renewed;
   {
     MutexLock lock(&mutex_);
     if (stopping_) return Beat::kEnd;
     renewed = renewed_;
   }
-  if (clock_->Now() < renewed + std::max(options_.chief_lost_after, options_.lease))
-    return Beat::kRetry;
-  observer_->OnChiefLost(status);
+  if (clock_->Now() < renewed + patience) return Beat::kRetry;
+  const std::string& address = options_.chief_address;
+  observer_->OnChiefLost(absl::UnavailableError(absl::StrCat(
+      "the chief", address.empty() ? "" : " at ", address, " is lost: it did not answer for ",
+      absl::FormatDuration(patience), " (", ReasonOf(status),
+      "); start it again, then this task: the run goes on from its newest checkpoint")));
   return Beat::kEnd;
 }
 

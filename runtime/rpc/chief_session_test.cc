@@ -297,7 +297,9 @@ TEST_F(ChiefSessionTest, AChiefShortOfMemoryIsAskedAgain) {
 
 TEST_F(ChiefSessionTest, ALostChiefIsToldAndTheLeaseEndsBefore) {
   FakeClock clock;
-  ChiefSession session(&chief_, &clock, Options(), &observer_);
+  ChiefSession::Options options = Options();
+  options.chief_address = "a:1";
+  ChiefSession session(&chief_, &clock, options, &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
   EXPECT_TRUE(session.is_lease_valid());
   chief_.SetFailure(absl::UnavailableError("gone"));
@@ -309,6 +311,9 @@ TEST_F(ChiefSessionTest, ALostChiefIsToldAndTheLeaseEndsBefore) {
   do clock.Advance(absl::Seconds(30));
   while (!observer_.lost.WaitFor(absl::Milliseconds(20)));
   EXPECT_TRUE(absl::IsUnavailable(observer_.status));
+  EXPECT_EQ(observer_.status.message(),
+            "the chief at a:1 is lost: it did not answer for 30s (gone); start it again, then this "
+            "task: the run goes on from its newest checkpoint");
 }
 
 TEST_F(ChiefSessionTest, TheLeaseIsTheChiefsAndATaskStopsBeforeItEnds) {

@@ -144,6 +144,16 @@ def health_is_of_the_process_or_of_its_role():
         assert "is no chief" in shoal("stop", servers[0], code=78)
 
 
+def a_run_in_one_process_says_how_it_is_asked():
+    with cluster.Run(SMALL, "--num_ps_tasks=0", "--num_epochs=5000", "--save_every=1000000") as run:
+        run.start()
+        run.wait_for_step(5)
+        for command in ("status", "checkpoint", "stop"):
+            said = shoal(command, str(run.out), code=78)
+            assert f"SIGTERM or Ctrl-C stops that process (pid {run.process.pid} on " in said, said
+            assert "SIGUSR1 has it make a checkpoint" in said, said
+
+
 def an_address_where_nobody_is_says_so():
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))  # Nobody listens there, and nobody will.
@@ -178,5 +188,6 @@ if __name__ == "__main__":
                   a_checkpoint_is_durable_when_the_command_returns, stop_ends_the_run_as_ctrl_c_does,
                   a_run_that_is_being_resumed_is_not_called_over,
                   a_directory_whose_address_another_run_has_taken_is_refused,
+                  a_run_in_one_process_says_how_it_is_asked,
                   health_is_of_the_process_or_of_its_role, an_address_where_nobody_is_says_so,
                   what_is_no_task_is_named, a_task_without_a_chief_names_the_address])
