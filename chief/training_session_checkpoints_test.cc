@@ -135,6 +135,8 @@ TEST_F(TrainingSessionTest, AStopKeepsTheLinesOfALaterCheckpointThatIsBeingWritt
   ManifestIsWritten(manifests_[0]);
   EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
   EXPECT_EQ(session_->newest_step(), version + 1);
+  // What all tasks end with: not as after a run that was trained to its end.
+  EXPECT_EQ(session_->failure(), absl::CancelledError("stopped on request"));
 }
 
 TEST_F(TrainingSessionTest, WhatEachPsLeavesOfACheckpointThatFailedIsGivenUp) {
@@ -187,6 +189,8 @@ TEST_F(TrainingSessionTest, ALostPsHasItsOwnDeadline) {
   PassTime(60, others);
   EXPECT_TRUE(absl::IsUnavailable(session_->failure()));
   EXPECT_THAT(session_->failure().message(), HasSubstr("ps/1 is gone"));
+  EXPECT_THAT(notes_,
+              Contains(HasSubstr("waiting 10s for ps/1 to come back; the run ends after 30s")));
   EXPECT_THAT(session_->failure().message(), HasSubstr("there is no checkpoint yet: the run begins "
                                                        "anew if it is started again"));
 }

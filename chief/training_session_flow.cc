@@ -22,6 +22,10 @@ constexpr absl::Duration kSameRefusal = absl::Seconds(10);
 void TrainingSession::SetPhase(v1::RunState::Phase phase) {
   if (state_.phase() == phase) return;
   state_.set_phase(phase);
+  if (phase == v1::RunState::PHASE_DONE && stopping_) {
+    state_.set_failure_code(static_cast<uint32_t>(absl::StatusCode::kCancelled));
+    state_.set_message("stopped on request");
+  }
   Changed();
   Note(absl::StrCat(v1::RunState::Phase_Name(phase), ", step ", newest_step(), ", lineage ",
                     state_.lineage()));

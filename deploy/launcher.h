@@ -98,6 +98,8 @@ class Launcher {
   // Watches until the chief has ended; its result.
   absl::Status Watch();
   absl::Status CheckTask(Task* task);
+  // The run was asked to stop, or has: tasks end with 143 then.
+  bool IsStopping() const;
   absl::Status OnWorkerDied(Task* task, const ChildExit& exit);
   absl::Status OnPsDied(Task* task, const ChildExit& exit);
   // Of this ps's child of now, as the chief lists it; 0: it does not.

@@ -55,9 +55,20 @@ absl::Status Launcher::CheckTask(Task* task) {
     // It may have heard from the chief that the run failed: then the chief's own words are better.
     const absl::optional<ChildExit> chief = chief_.child->WaitFor(kChiefsWord);
     if (chief.has_value() && !chief->ok()) return ChiefResult(*chief);
+    if (exit->status_code() == absl::StatusCode::kCancelled && IsStopping()) {
+      task->ended = true;
+      return absl::OkStatus();
+    }
   }
   if (IsPermanent(*exit)) return Failure(*task, *exit);
   return task->id.job == Job::kPs ? OnPsDied(task, *exit) : OnWorkerDied(task, *exit);
+}
+
+bool Launcher::IsStopping() const {
+  const absl::optional<v1::GetRunStatusResponse> status = link_->status();
+  return stop_deadline_ != absl::InfiniteFuture() ||
+         (status.has_value() && (status->state().phase() == v1::RunState::PHASE_STOPPING ||
+                                 status->state().phase() == v1::RunState::PHASE_DONE));
 }
 
 absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {

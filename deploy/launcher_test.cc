@@ -426,6 +426,39 @@ TEST_F(LauncherTest, AShutdownAsksTheChiefForACheckpointFirst) {
   EXPECT_EQ(Content("stop"), "Ctrl-C");
 }
 
+TEST_F(LauncherTest, TasksThatEndAsStoppedBeforeTheChiefAreNotStartedAgain) {
+  const absl::Status status = LaunchAndStop(
+      SIGTERM,
+      "case $task in chief-0) await stop; touch $dir/over; sleep 4; exit 143;; *) await over; exit "
+      "143;; esac");
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(Content("worker-0.starts"), "x\n");
+  EXPECT_EQ(Content("ps-0.starts"), "x\n");
+  EXPECT_THAT(said_, Not(HasSubstr("died")));
+}
+
+// Waits for its workers.
+class WaitingChief : public TestChief {
+ public:
+  using TestChief::TestChief;
+  absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
+                            v1::GetRunStatusResponse* response) override {
+    response->mutable_state()->set_phase(v1::RunState::PHASE_WAITING);
+    return absl::OkStatus();
+  }
+};
+
+TEST_F(LauncherTest, ACheckpointBeforeTheRunTrainsIsRefusedInWords) {
+  const std::atomic<int> wanted = 1;
+  options_.checkpoints_wanted = &wanted;
+  options_.connect = [this](const std::string&) {
+    return std::make_unique<WaitingChief>(directory_);
+  };
+  EXPECT_EQ(Launch("[ $job = chief ] && sleep 1; exit 0"), absl::OkStatus());
+  EXPECT_THAT(said_, HasSubstr("SIGUSR1: there is nothing to save yet"));
+  EXPECT_EQ(Content("save"), "");
+}
+
 TEST_F(LauncherTest, ACheckpointMayBeAskedForWithoutStopping) {
   const std::atomic<int> wanted = 1;
   options_.checkpoints_wanted = &wanted;

@@ -178,7 +178,7 @@ absl::Status RunInProcess(const TaskOptions& options, uint32_t num_ps_tasks, uin
   for (std::thread& other : others) other.join();
   absl::Status status;
   for (const absl::Status& worker : worked) status.Update(worker);
-  if (!status.ok()) {
+  if (!status.ok() && !absl::IsCancelled(status)) {
     // It does not come back; what is applied is saved. Of no effect on a run that is over.
     LOG(INFO) << "a worker ended: " << status;  // said at the end, if nothing else is
     StopRun(task->chief(), "a worker ended");

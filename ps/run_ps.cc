@@ -79,11 +79,12 @@ absl::Status RunPs(const TaskOptions& options) {
   RETURN_IF_ERROR(started);
   const absl::Status status = server->Wait();
   // The run is over: nobody needs our last heartbeat, and the one under way would only keep us.
-  if (status.ok()) chief.Close();
+  const bool was_told = options.shutdown->signal() != 0;
+  if (status.ok() || (absl::IsCancelled(status) && !was_told)) chief.Close();
   const absl::Status stopped = server->Stop();
   if (!stopped.ok()) LOG(ERROR) << "cannot stop in order: " << stopped;
   // The run may have ended while this task took part in the last checkpoint: it was told to end.
-  if (status.ok() && options.shutdown->signal() != 0) return absl::CancelledError("told to end");
+  if (status.ok() && was_told) return absl::CancelledError("told to end");
   return status;
 }
 

@@ -108,9 +108,7 @@ class StateFeed : public ChiefSession::Observer {
     changed_.NotifyAll();
   }
   void OnFenced(const absl::Status& status) override { EndForGood(status); }
-  void OnChiefLost(const absl::Status& status) override {
-    EndForGood(absl::UnavailableError(absl::StrCat("the chief is lost: ", status.message())));
-  }
+  void OnChiefLost(const absl::Status& status) override { EndForGood(status); }
 
   // The first state with a plan, or why there will be none.
   absl::StatusOr<v1::RunState> WaitForPlan() {
@@ -236,7 +234,7 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links, const R
                    ChiefSession* session, StateFeed* feed, WorkerSource* source) {
   source->SetWords("waits for the run's plan");
   ASSIGN_OR_RETURN(const v1::RunState state, feed->WaitForPlan());
-  if (state.phase() == v1::RunState::PHASE_DONE) return absl::OkStatus();
+  if (state.phase() == v1::RunState::PHASE_DONE) return FailureOf(state);
   ASSIGN_OR_RETURN(const SliceTable table, SliceTable::Create(inputs.program->variables(),
                                                               state.shard_map().slice_bytes()));
   ASSIGN_OR_RETURN(const StepPlan steps, StepPlan::FromProto(state.plan()));
@@ -326,12 +324,12 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
   session.Start();
   const absl::Status status = Train(options, links, inputs, &session, &feed, &source);
   // At the run's end nobody waits for a last heartbeat, and the one under way would only keep us.
-  if (status.ok()) links.close_chief();
-  session.Stop(options.shutdown->signal() != 0 ? ChiefSession::Farewell::kWasToldTo
-                                               : ChiefSession::Farewell::kLeaves);
+  const bool was_told = options.shutdown->signal() != 0;
+  if (status.ok() || (absl::IsCancelled(status) && !was_told)) links.close_chief();
+  session.Stop(was_told ? ChiefSession::Farewell::kWasToldTo : ChiefSession::Farewell::kLeaves);
   links.close_chief();
   // The run may have ended while this task took part in the last checkpoint: it was told to end.
-  if (status.ok() && options.shutdown->signal() != 0) return absl::CancelledError("told to stop");
+  if (status.ok() && was_told) return absl::CancelledError("told to stop");
   return status;
 }
 

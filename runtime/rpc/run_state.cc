@@ -9,8 +9,11 @@ bool IsOver(const v1::RunState& state) {
 }
 
 absl::Status FailureOf(const v1::RunState& state) {
-  if (state.phase() != v1::RunState::PHASE_FAILED) return absl::OkStatus();
   const auto code = static_cast<absl::StatusCode>(state.failure_code());
+  if (state.phase() == v1::RunState::PHASE_DONE && code == absl::StatusCode::kCancelled) {
+    return absl::CancelledError(state.message());
+  }
+  if (state.phase() != v1::RunState::PHASE_FAILED) return absl::OkStatus();
   // OK is what a chief that says nothing says.
   return absl::Status(code == absl::StatusCode::kOk ? absl::StatusCode::kFailedPrecondition : code,
                       state.message());

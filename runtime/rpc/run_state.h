@@ -13,7 +13,8 @@ class RunState;
 // Whether the run has ended, well or not: everybody exits.
 bool IsOver(const v1::RunState& state);
 
-// The error that ended the run, with which the chief and every task exit; OK unless it failed.
+// What ended the run before its end, with which the chief and every task exit: the error that it
+// failed with, CANCELLED where it was stopped; else OK.
 absl::Status FailureOf(const v1::RunState& state);
 
 }  // namespace shoal

@@ -293,6 +293,24 @@ def a_run_by_hand_can_be_asked_by_its_directory():
         assert port in (run.out / "cluster.textproto").read_text(), f"not {port}"
 
 
+def a_run_that_is_stopped_ends_all_tasks_as_stopped():
+    with ByHand() as run:
+        address = run.start_chief("--listen_address=127.0.0.1:0", "--num_epochs=100000")
+        run.start("ps", f"--chief_host={address}", "--task_index=0", "--listen_address=127.0.0.1:0")
+        run.start("worker", f"--chief_host={address}", "--task_index=0")
+        deadline = time.monotonic() + 60
+        metrics = run.out / "metrics.jsonl"
+        while not metrics.exists() or metrics.stat().st_size == 0:
+            assert time.monotonic() < deadline, run.logs()
+            time.sleep(0.05)
+        stopped = subprocess.run([cluster.shoal_binary(), "stop", str(run.out)], capture_output=True, text=True,
+                                 timeout=90, check=False)
+        assert stopped.returncode == 0, f"{stopped.stderr}\n{run.logs()}"
+        codes = {job: run.end(job) for job in run.tasks}
+        assert codes == {"chief": 143, "ps": 143, "worker": 143}, f"{codes}\n{run.logs()}"
+        assert run.log("worker").splitlines()[-1] == "shoal worker: stopped on request", run.logs()
+
+
 if __name__ == "__main__":
     cluster.main([the_example_of_the_help_runs, a_worker_of_another_run_is_refused, a_chief_serves_on_all_addresses,
                   a_worker_with_an_address_serves_its_health,
@@ -300,6 +318,7 @@ if __name__ == "__main__":
                   a_task_that_comes_after_the_chief_has_gone_ends_unless_there_is_more_to_do,
                   a_task_whose_run_ends_while_it_waits_ends_with_it,
                   a_task_with_another_directory_is_said_in_the_chiefs_log,
+                  a_run_that_is_stopped_ends_all_tasks_as_stopped,
                   a_run_by_hand_can_be_asked_by_its_directory, all_addresses_without_plaintext_are_refused,
                   a_chief_waits_for_the_one_before_it_to_let_go_of_the_directory,
                   a_chief_whose_tasks_stay_away_ends_and_names_them, a_task_whose_chief_stays_away_ends,
