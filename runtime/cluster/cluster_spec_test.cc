@@ -51,7 +51,7 @@ TEST(ClusterSpecTest, AnAddressBelongsToOneTask) {
 }
 
 TEST(ClusterSpecTest, PortZeroIsForListening) {
-  EXPECT_TRUE(CheckAddress("listen_address", "127.0.0.1:0", true).ok());
+  EXPECT_TRUE(CheckAddress("listen_address", "127.0.0.1:0", AddressUse::kListen).ok());
   EXPECT_FALSE(CheckAddress("ps_hosts", "127.0.0.1:0").ok());
 }
 
