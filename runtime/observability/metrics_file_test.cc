@@ -137,9 +137,10 @@ TEST(SummaryTest, AbsentValuesAreNullAndItIsReadBack) {
       "\"seconds\": null, "
       "\"train_seconds\": null, "
       "\"examples_per_second\": null, \"final_loss\": null, \"test_loss\": null, "
-      "\"test_accuracy\": 0.9, \"checkpoint\": null}\n");
+      "\"test_accuracy\": 0.9, \"checkpoint\": null, \"checkpoint_failure\": null}\n");
   summary.exit_reason = "ok";
   summary.checkpoint = "/a/b";
+  summary.checkpoint_failure = "no space";
   ASSERT_TRUE(WriteSummary(file_system.get(), ::testing::TempDir(), summary).ok());
   const absl::StatusOr<Summary> again = ReadSummary(file_system.get(), ::testing::TempDir());
   ASSERT_TRUE(again.ok()) << again.status();
