@@ -11,14 +11,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/real_process"))
 os.environ.setdefault("SHOAL", str(ROOT / "bazel-bin/deploy/shoal"))
 
 import cluster  # noqa: E402
-from network import Network, wait_until  # noqa: E402
+from network import Network, run_cases, wait_until  # noqa: E402
 from ssh_test import Hosts  # noqa: E402
 
 SMALL = str(ROOT / "tests/real_process/small.textproto")
@@ -194,21 +193,9 @@ TESTS = [parts_of_a_command_line_are_the_jobs, one_program_is_divided_by_rank,
 
 def main():
     assert shutil.which("mpirun"), "mpirun is missing; tests/cluster/install_dependencies installs openmpi-bin"
-    wanted = sys.argv[1:] or [test.__name__ for test in TESTS]
-    failed = []
     with Network(hosts=3, own_hostnames=True) as network, tempfile.TemporaryDirectory(prefix="shoal_mpi_") as directory:
         hosts = Hosts(network, directory)
-        for test in TESTS:
-            if test.__name__ not in wanted:
-                continue
-            start = time.monotonic()
-            try:
-                test(hosts)
-                print(f"[ OK     ] {test.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
-            except AssertionError as error:
-                failed.append(test.__name__)
-                print(f"[ FAILED ] {test.__name__} ({time.monotonic() - start:.1f} s)\n{error}", flush=True)
-    sys.exit(1 if failed else 0)
+        run_cases(TESTS, hosts)
 
 
 if __name__ == "__main__":

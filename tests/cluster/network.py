@@ -19,6 +19,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import sys
 import time
 
 # One file for each process that has networks, locked as long as it lives; and the lock of whoever makes one.
@@ -202,3 +203,21 @@ class Network:
         self.names = {name: address for name, address in self.names.items() if address}
         lines = [f"{address} {name}" for name, address in self.names.items()]
         self.hosts_file.write_text("\n".join(["127.0.0.1 localhost", *lines]) + "\n")
+
+
+def run_cases(cases, *arguments):
+    """Runs the cases that the command line names, by default all, each with `arguments`; says how each ended. Exits with 1
+    if one failed."""
+    wanted = sys.argv[1:] or [case.__name__ for case in cases]
+    failed = False
+    for case in cases:
+        if case.__name__ not in wanted:
+            continue
+        start = time.monotonic()
+        try:
+            case(*arguments)
+            print(f"[ OK     ] {case.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
+        except AssertionError as error:
+            failed = True
+            print(f"[ FAILED ] {case.__name__} ({time.monotonic() - start:.1f} s)\n{error}", flush=True)
+    sys.exit(1 if failed else 0)

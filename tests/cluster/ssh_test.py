@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "tests/real_process"))
 os.environ.setdefault("SHOAL", str(ROOT / "bazel-bin/deploy/shoal"))
 
 import cluster  # noqa: E402
-from network import Network, wait_until  # noqa: E402
+from network import Network, run_cases, wait_until  # noqa: E402
 
 SMALL = str(ROOT / "tests/real_process/small.textproto")
 MAKE = str(ROOT / "deploy/tls/make_certificates")
@@ -209,21 +209,9 @@ TESTS = [it_trains_over_mutual_tls_and_leaves_nothing, a_configuration_for_login
 
 
 def main():
-    wanted = sys.argv[1:] or [test.__name__ for test in TESTS]
-    failed = []
     with Network(hosts=3) as network, tempfile.TemporaryDirectory(prefix="shoal_ssh_") as directory:
         hosts = Hosts(network, directory)
-        for test in TESTS:
-            if test.__name__ not in wanted:
-                continue
-            start = time.monotonic()
-            try:
-                test(hosts)
-                print(f"[ OK     ] {test.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
-            except AssertionError as error:
-                failed.append(test.__name__)
-                print(f"[ FAILED ] {test.__name__} ({time.monotonic() - start:.1f} s)\n{error}", flush=True)
-    sys.exit(1 if failed else 0)
+        run_cases(TESTS, hosts)
 
 
 if __name__ == "__main__":

@@ -6,17 +6,17 @@ With names of tests as arguments: those alone."""
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/real_process"))
 os.environ.setdefault("SHOAL", str(ROOT / "bazel-bin/deploy/shoal"))
 
 import cluster  # noqa: E402
-from network import Network, wait_until  # noqa: E402
+from network import Network, run_cases, wait_until  # noqa: E402
 
 SMALL = str(ROOT / "tests/real_process/small.textproto")
 ENDLESS = ("--num_epochs=100000", "--eval_every=0", "--save_every=1000000")
@@ -141,7 +141,9 @@ def an_elastic_rendezvous_starts_all_hosts_again(torchrun, network):
 def without_restarts_a_task_that_fails_ends_the_run(torchrun, network):
     with Torchruns(torchrun, network, [3], "--data_dir=/nowhere", num_ps=1) as run:
         run.finish(code=TORCHRUN_FAILED)
-        assert "/nowhere" in run.log.read_text() and "exitcode: 78" in run.log.read_text(), run.logs()
+        # torchrun lists every task that ended; a ps that the chief told of the end may stand there first, with 143.
+        said = run.log.read_text()
+        assert "/nowhere" in said and re.search(r"exitcode *: 78\b", said), run.logs()
         run.assert_nothing_left()
 
 
@@ -165,20 +167,8 @@ TESTS = [ranks_are_divided_into_workers_and_ps, a_killed_worker_and_its_hosts_ot
 def main():
     installed = subprocess.run([ROOT / "tests/peers/install", "torch"], check=True, stdout=subprocess.PIPE, text=True)
     torchrun = f"{installed.stdout.strip()}/bin/torchrun"
-    wanted = sys.argv[1:] or [test.__name__ for test in TESTS]
-    failed = []
     with Network(hosts=2, own_hostnames=True) as network:
-        for test in TESTS:
-            if test.__name__ not in wanted:
-                continue
-            start = time.monotonic()
-            try:
-                test(torchrun, network)
-                print(f"[ OK     ] {test.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
-            except AssertionError as error:
-                failed.append(test.__name__)
-                print(f"[ FAILED ] {test.__name__} ({time.monotonic() - start:.1f} s)\n{error}", flush=True)
-    sys.exit(1 if failed else 0)
+        run_cases(TESTS, torchrun, network)
 
 
 if __name__ == "__main__":
