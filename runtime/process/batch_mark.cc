@@ -18,6 +18,15 @@ namespace {
 constexpr size_t kWords = 4;
 constexpr size_t kBytes = kWords * sizeof(uint64_t);
 
+// The number of the error, or 0.
+int AllocateBlocks(int fd) {
+  int error = 0;
+  do {
+    error = posix_fallocate(fd, 0, kBytes);
+  } while (error == EINTR);
+  return error;
+}
+
 }  // namespace
 
 std::string BatchMarkPath(const std::string& run_directory, uint32_t worker) {
@@ -25,13 +34,15 @@ std::string BatchMarkPath(const std::string& run_directory, uint32_t worker) {
 }
 
 absl::StatusOr<std::unique_ptr<BatchMark>> BatchMark::Create(const std::string& path) {
-  const auto failed = [&path] {
-    return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(errno), "; check --out"));
+  const auto failed = [&path](int error) {
+    return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(error), "; check --out"));
   };
   UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd.is_valid() || ftruncate(fd.get(), kBytes) != 0) return failed();
+  if (!fd.is_valid()) return failed(errno);
+  // With its blocks: a store into a page for which a full disk has none would end the process.
+  if (const int error = AllocateBlocks(fd.get()); error != 0) return failed(error);
   void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-  if (memory == MAP_FAILED) return failed();
+  if (memory == MAP_FAILED) return failed(errno);
   return std::unique_ptr<BatchMark>(new BatchMark(static_cast<volatile uint64_t*>(memory)));
 }
 

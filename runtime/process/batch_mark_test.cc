@@ -1,6 +1,7 @@
 #include "runtime/process/batch_mark.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,6 +38,16 @@ TEST(BatchMarkTest, NothingInHandIsNothing) {
   (*mark)->Clear();
   EXPECT_FALSE(ReadBatchMark(Path()).has_value());
   EXPECT_FALSE(ReadBatchMark(Path() + ".absent").has_value());
+}
+
+// Otherwise the first store on a full disk ends the worker with SIGBUS.
+TEST(BatchMarkTest, TheFilesBlocksAreThereBeforeTheFirstStore) {
+  auto mark = BatchMark::Create(Path());
+  ASSERT_TRUE(mark.ok()) << mark.status();
+  struct stat file = {};
+  ASSERT_EQ(stat(Path().c_str(), &file), 0);
+  EXPECT_EQ(file.st_size, 32);
+  EXPECT_GT(file.st_blocks, 0);
 }
 
 TEST(BatchMarkTest, ADirectoryThatIsNotThereIsNamed) {

@@ -8,6 +8,7 @@
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <functional>
@@ -385,9 +386,9 @@ TEST(SharedMemoryTest, RefusedRequestsTakeNoPlaceFromOthers) {
 // What a broken client sends to a server is answered with a closed connection, or with an error.
 class BrokenClient {
  public:
-  explicit BrokenClient(const std::string& address)
+  explicit BrokenClient(const std::string& address, uint32_t num_slots = 2)
       : socket(std::move(ConnectLocal(SharedMemorySocketName(address)).value())) {
-    shape.num_slots = 2;
+    shape.num_slots = num_slots;
     shape.max_payload_bytes = 4096;
     segment = std::move(SharedMemorySegment::Create(shape, &file).value());
   }
@@ -480,6 +481,56 @@ TEST(SharedMemoryTest, LengthsOutsideTheSlotAreRefused) {
   }
   EXPECT_FALSE(client.Ring(2));  // No such slot.
   EXPECT_EQ(link.service.calls(), 0);
+}
+
+// Rings without reading until the server takes no more of it; false if that does not happen.
+bool RingUntilDropped(BrokenClient* client) {
+  for (int i = 0; i < 1'000'000; ++i) {
+    const uint32_t slot = i % 2;
+    const absl::Status sent = SendMessageNow(client->socket.get(), &slot, sizeof(slot));
+    if (sent.ok()) continue;
+    if (!absl::IsResourceExhausted(sent)) return true;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  return false;
+}
+
+TEST(SharedMemoryTest, AClientThatNeverReadsItsRepliesHarmsOnlyItself) {
+  SharedMemoryLink link;
+  BrokenClient deaf(link.address);
+  ASSERT_TRUE(deaf.Greet(deaf.shape, deaf.file));
+  for (const uint32_t slot : {0, 1}) {
+    deaf.segment->message(slot, SharedMemorySegment::Half::kRequest)->header_bytes = 0;
+  }
+  std::thread ringing([&deaf] { EXPECT_TRUE(RingUntilDropped(&deaf)); });
+  BulkTestCall call;
+  call.header = "echo";
+  call.timeout = absl::Seconds(30);
+  for (int i = 1; i <= 1000; ++i) {
+    link.channel().Start(&call);
+    call.Wait(i);
+    EXPECT_EQ(call.status, absl::OkStatus());
+    if (!call.status.ok()) break;
+  }
+  if (testing::Test::HasFailure()) shutdown(deaf.socket.get(), SHUT_RDWR);
+  ringing.join();
+}
+
+TEST(SharedMemoryTest, RepliesThatHadNoRoomArriveWhenTheClientReads) {
+  SharedMemoryLink link;
+  BrokenClient slow(link.address, 4096);
+  ASSERT_TRUE(slow.Greet(slow.shape, slow.file));
+  for (uint32_t slot = 0; slot < slow.shape.num_slots; ++slot) {
+    slow.segment->message(slot, SharedMemorySegment::Half::kRequest)->header_bytes = 0;
+    ASSERT_TRUE(SendMessage(slow.socket.get(), &slot, sizeof(slot), UniqueFd()).ok());
+  }
+  for (uint32_t slot = 0; slot < slow.shape.num_slots; ++slot) {
+    uint32_t answered = 0;
+    ASSERT_TRUE(WaitReadable(slow.socket.get(), absl::Seconds(30))) << slot;
+    ASSERT_TRUE(ReceiveMessage(slow.socket.get(), &answered, sizeof(answered), nullptr).ok());
+    EXPECT_EQ(answered, slot);
+  }
+  EXPECT_TRUE(slow.Ring(0));
 }
 
 TEST(GrpcBulkServerTest, AServerThatWasNeverStartedCanBeDestroyed) {

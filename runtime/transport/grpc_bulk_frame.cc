@@ -50,14 +50,15 @@ grpc::ByteBuffer MakeFrame(absl::string_view header, absl::Span<const PayloadRef
 
 absl::Status ReceivedFrame::Parse(grpc::ByteBuffer* buffer) {
   Clear();
-  if (!buffer->Valid() || !buffer->Dump(&slices_).ok()) {
+  buffer_.Swap(buffer);
+  if (!buffer_.Valid() || !buffer_.Dump(&slices_).ok()) {
     return absl::InvalidArgumentError("bulk message: unreadable bytes");
   }
   for (const grpc::Slice& slice : slices_) payload_.Append(slice.begin(), slice.size());
   char length_bytes[kLengthBytes];
   if (!payload_.Copy(length_bytes, kLengthBytes, nullptr)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("bulk message: ", buffer->Length(), " bytes are too few"));
+        absl::StrCat("bulk message: ", buffer_.Length(), " bytes are too few"));
   }
   const size_t length = LoadLength(length_bytes);
   if (length > kMaxBulkHeaderBytes || length > payload_.remaining()) {
@@ -79,6 +80,7 @@ void ReceivedFrame::Clear() {
   header_ = {};
   payload_.Reset();
   slices_.clear();
+  buffer_.Clear();
 }
 
 }  // namespace shoal

@@ -29,13 +29,16 @@ class ReceivedFrame {
  public:
   // Takes the bytes of `buffer`. INVALID_ARGUMENT if it is not a frame.
   absl::Status Parse(grpc::ByteBuffer* buffer);
-  // Lets go of the bytes.
+  // Frees the bytes.
   void Clear();
 
   absl::string_view header() const { return header_; }
   PayloadReader* payload() { return &payload_; }
 
  private:
+  // Outlives the slices: gRPC prepares its own state (ExecCtx) when a buffer goes, but not when a
+  // slice goes, and the last reference to bytes of a full memory quota wakes gRPC's reclaimer.
+  grpc::ByteBuffer buffer_;
   std::vector<grpc::Slice> slices_;
   PayloadReader payload_;
   std::string copied_header_;  // Used when the header does not lie in one slice.

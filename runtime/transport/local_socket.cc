@@ -107,6 +107,18 @@ absl::Status SendMessage(int fd, const void* data, size_t bytes, const UniqueFd&
   return sent == static_cast<ssize_t>(bytes) ? absl::OkStatus() : SystemError("sendmsg");
 }
 
+absl::Status SendMessageNow(int fd, const void* data, size_t bytes) {
+  ssize_t sent = 0;
+  do {
+    sent = send(fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (sent < 0 && errno == EINTR);
+  if (sent == static_cast<ssize_t>(bytes)) return absl::OkStatus();
+  if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS)) {
+    return absl::ResourceExhaustedError("local socket: the other side does not read");
+  }
+  return SystemError("send");
+}
+
 absl::Status ReceiveMessage(int fd, void* data, size_t bytes, UniqueFd* attached) {
   iovec part = {data, bytes};
   msghdr message = {};

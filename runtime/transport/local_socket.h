@@ -27,8 +27,10 @@ absl::StatusOr<UniqueFd> ConnectLocal(const std::string& name, uid_t user = gete
 // `exhausted`, unless null: one waits, but this process or the system is out of files or memory.
 UniqueFd AcceptLocal(const UniqueFd& listener, uid_t user = geteuid(), bool* exhausted = nullptr);
 
-// One message, with a file if `attached` is valid.
+// One message, with a file if `attached` is valid. Waits while the other side does not read.
 absl::Status SendMessage(int fd, const void* data, size_t bytes, const UniqueFd& attached);
+// One message without waiting. RESOURCE_EXHAUSTED: the other side does not read what it has.
+absl::Status SendMessageNow(int fd, const void* data, size_t bytes);
 // A message of exactly `bytes`, and the file that came with it, if any. UNAVAILABLE: the other side
 // is gone.
 absl::Status ReceiveMessage(int fd, void* data, size_t bytes, UniqueFd* attached);

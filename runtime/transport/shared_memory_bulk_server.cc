@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -54,7 +55,8 @@ class SharedMemoryBulkServer::SlotCall : public ServedCall {
 // A client.
 class SharedMemoryBulkServer::Connection : public std::enable_shared_from_this<Connection> {
  public:
-  explicit Connection(UniqueFd socket) : socket_(std::move(socket)) {}
+  // `epoll` is the server's; it is not used after Close.
+  Connection(UniqueFd socket, int epoll) : socket_(std::move(socket)), epoll_(epoll) {}
 
   int fd() const { return socket_.get(); }
   const SharedMemorySegment& segment() const { return *segment_; }
@@ -64,16 +66,25 @@ class SharedMemoryBulkServer::Connection : public std::enable_shared_from_this<C
   // Replies are still written, but nobody is told.
   void Close();
   void Answer(uint32_t slot);
+  // Sends the replies that the client had no room for.
+  void SendUnsent();
 
  private:
   absl::Status ReceiveGreeting();
+  // False: the client has no room for it now.
+  bool Send(uint32_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WatchForRoom(bool watch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const UniqueFd socket_;
+  const int epoll_;
   std::unique_ptr<SharedMemorySegment> segment_;  // After the greeting.
   std::vector<std::unique_ptr<SlotCall>> calls_;  // By slot; made when first used.
   Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<uint8_t> busy_ ABSL_GUARDED_BY(mutex_);  // By slot: the service owes a reply.
+  // By slot: the client waits for a reply, or for the message that it is there.
+  std::vector<uint8_t> busy_ ABSL_GUARDED_BY(mutex_);
+  // Slots, in order, whose replies are there and of which the client has not been notified.
+  std::vector<uint32_t> unsent_ ABSL_GUARDED_BY(mutex_);
 };
 
 absl::Status SharedMemoryBulkServer::Connection::ReceiveGreeting() {
@@ -116,11 +127,33 @@ void SharedMemoryBulkServer::Connection::Close() {
   closed_ = true;
 }
 
+bool SharedMemoryBulkServer::Connection::Send(uint32_t slot) {
+  // Of the errors, only a lack of room passes; a client that is gone is noticed by the thread.
+  if (absl::IsResourceExhausted(SendMessageNow(fd(), &slot, sizeof(slot)))) return false;
+  busy_[slot] = false;
+  return true;
+}
+
+void SharedMemoryBulkServer::Connection::WatchForRoom(bool watch) {
+  epoll_event event = {};
+  event.events = watch ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  event.data.fd = fd();
+  epoll_ctl(epoll_, EPOLL_CTL_MOD, fd(), &event);
+}
+
 void SharedMemoryBulkServer::Connection::Answer(uint32_t slot) {
   MutexLock lock(&mutex_);
-  busy_[slot] = false;
-  // A client that is gone is noticed by the thread.
-  if (!closed_) SendMessage(fd(), &slot, sizeof(slot), UniqueFd()).IgnoreError();
+  if (closed_ || (unsent_.empty() && Send(slot))) return;
+  unsent_.push_back(slot);
+  if (unsent_.size() == 1) WatchForRoom(true);
+}
+
+void SharedMemoryBulkServer::Connection::SendUnsent() {
+  MutexLock lock(&mutex_);
+  size_t sent = 0;
+  while (sent < unsent_.size() && Send(unsent_[sent])) ++sent;
+  unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<ptrdiff_t>(sent));
+  if (unsent_.empty()) WatchForRoom(false);
 }
 
 absl::Status SharedMemoryBulkServer::SlotCall::Begin(
@@ -233,7 +266,7 @@ void SharedMemoryBulkServer::Accept() {
   }
   if (!socket.is_valid() || connections_.size() >= kMaxConnections) return;
   const int fd = socket.get();
-  connections_[fd] = std::make_shared<Connection>(std::move(socket));
+  connections_[fd] = std::make_shared<Connection>(std::move(socket), epoll_.get());
   Watch(fd);
 }
 
@@ -246,13 +279,19 @@ void SharedMemoryBulkServer::Run() {
       Accept();
       continue;
     }
-    const auto found = connections_.find(event.data.fd);
-    if (found == connections_.end()) continue;
-    if (found->second->Receive(service_).ok()) continue;
-    Unwatch(event.data.fd);
-    found->second->Close();
-    connections_.erase(found);
+    Serve(event.events, event.data.fd);
   }
+}
+
+void SharedMemoryBulkServer::Serve(uint32_t events, int fd) {
+  const auto found = connections_.find(fd);
+  if (found == connections_.end()) return;
+  if ((events & EPOLLOUT) != 0) found->second->SendUnsent();
+  // EPOLLERR and EPOLLHUP: receiving says that the client is gone.
+  if ((events & ~EPOLLOUT) == 0 || found->second->Receive(service_).ok()) return;
+  Unwatch(fd);
+  found->second->Close();
+  connections_.erase(found);
 }
 
 }  // namespace shoal

@@ -2,6 +2,7 @@
 #ifndef SHOAL_RUNTIME_TRANSPORT_SHARED_MEMORY_BULK_SERVER_H_
 #define SHOAL_RUNTIME_TRANSPORT_SHARED_MEMORY_BULK_SERVER_H_
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,8 +21,9 @@ namespace shoal {
 
 // Serves clients of the same user on the same host, on one thread. They may read and write the
 // shared memory at any time, also while the service reads a request there: lengths are checked on a
-// copy, numbers are taken as they are, as from the worker's own gradient. Other users cannot
-// connect.
+// copy, numbers are taken as they are, as from the worker's own gradient. A client that does not
+// read its replies blocks nobody: what it has not read waits, at most one reply for each slot.
+// Other users cannot connect.
 class SharedMemoryBulkServer {
  public:
   // Stands beside the TCP server of this address; `service` must outlive the server and its calls.
@@ -44,6 +46,7 @@ class SharedMemoryBulkServer {
   SharedMemoryBulkServer(UniqueFd listener, BulkService* service);
   void Run();
   void Accept();
+  void Serve(uint32_t events, int fd);
   void Watch(int fd);
   void Unwatch(int fd);
   // How long the thread may sleep, in milliseconds; -1: until something happens.
