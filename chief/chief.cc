@@ -5,14 +5,42 @@
 #include <utility>
 
 #include "base/log.h"
-#include "runtime/rpc/refused_connection.h"
-#include "runtime/rpc/retry.h"
 
 namespace shoal {
 namespace {
 
-// How long after the end a ps may take to be told so.
-constexpr absl::Duration kFinishWait = absl::Seconds(10);
+// Sends a command.
+struct Call {
+  ParameterClient* client;
+  // `method` is of the client.
+  template <typename Request, typename Response>
+  absl::StatusOr<PsResponse> Send(absl::Status (ParameterClient::*method)(const Request&,
+                                                                          Response*),
+                                  const Request& request) const {
+    Response response;
+    const absl::Status status = (client->*method)(request, &response);
+    if (!status.ok()) return status;
+    return PsResponse(std::move(response));
+  }
+  absl::StatusOr<PsResponse> operator()(const v1::LoadSlicesRequest& request) const {
+    return Send(&ParameterClient::LoadSlices, request);
+  }
+  absl::StatusOr<PsResponse> operator()(const v1::WithholdBatchRequest& request) const {
+    return Send(&ParameterClient::WithholdBatch, request);
+  }
+  absl::StatusOr<PsResponse> operator()(const v1::DecideBatchRequest& request) const {
+    return Send(&ParameterClient::DecideBatch, request);
+  }
+  absl::StatusOr<PsResponse> operator()(const v1::RequestCutRequest& request) const {
+    return Send(&ParameterClient::RequestCut, request);
+  }
+  absl::StatusOr<PsResponse> operator()(const v1::FinishRequest& request) const {
+    return Send(&ParameterClient::Finish, request);
+  }
+  absl::StatusOr<PsResponse> operator()(const v1::GetAppliedRequest& request) const {
+    return Send(&ParameterClient::GetApplied, request);
+  }
+};
 
 }  // namespace
 
@@ -80,7 +108,9 @@ class Chief::PsLine {
 };
 
 Chief::Chief(Options options)
-    : options_(std::move(options)), session_(options_.session), publisher_("publisher") {
+    : options_(std::move(options)),
+      logic_(ChiefLogic::Options{options_.session, options_.secure, options_.tick}),
+      publisher_("publisher") {
   for (uint32_t ps = 0; ps < options_.session.num_ps_tasks; ++ps)
     lines_.push_back(std::make_unique<PsLine>(this, ps));
   driver_ = std::thread([this] { Drive(); });
@@ -89,49 +119,46 @@ Chief::Chief(Options options)
 Chief::~Chief() {
   {
     MutexLock lock(&mutex_);
-    closing_ = true;
-    poke_.NotifyAll();
-    changed_.NotifyAll();
+    logic_.Close();
+    PokeAll();
   }
   driver_.join();
   publisher_.Stop();
   lines_.clear();
 }
 
-bool Chief::Over() const {
-  const v1::RunState::Phase phase = session_.state().phase();
-  return phase == v1::RunState::PHASE_DONE || phase == v1::RunState::PHASE_FAILED;
+void Chief::Poke() {
+  poked_ = true;
+  poke_.NotifyAll();
+}
+
+void Chief::PokeAll() {
+  Poke();
+  changed_.NotifyAll();
 }
 
 void Chief::Drive() {
-  absl::Time over_since = absl::InfiniteFuture();
   while (true) {
     std::vector<SessionRecord> records;
     {
       MutexLock lock(&mutex_);
-      if (!poked_ && !closing_) poke_.WaitFor(&mutex_, options_.tick);
-      if (closing_) return;
+      if (!poked_ && !logic_.closing()) poke_.WaitFor(&mutex_, options_.tick);
+      if (logic_.closing()) return;
       poked_ = false;
-      const uint64_t number = session_.state().number();
+      const uint64_t number = logic_.session().state().number();
       const absl::Time now = options_.clock->Now();
-      session_.Tick(now);
+      logic_.Tick(now);
       DispatchCommands();
-      records = session_.TakeRecords();
-      if (session_.state().number() != number) changed_.NotifyAll();
-      if (records.empty() && publishing_ == 0 && Over()) {
-        over_since = std::min(over_since, now);
-        if (session_.all_finished() || now - over_since > kFinishWait) {
-          drained_ = true;
-          changed_.NotifyAll();
-        }
-      }
+      records = logic_.TakeRecords();
+      logic_.LookForEnd(now, !records.empty());
+      if (logic_.session().state().number() != number || logic_.drained()) changed_.NotifyAll();
     }
     RecordAll(records);
   }
 }
 
 void Chief::DispatchCommands() {
-  for (PsCommand& command : session_.TakeCommands(options_.clock->Now())) {
+  for (PsCommand& command : logic_.TakeCommands(options_.clock->Now())) {
     const uint32_t ps = command.ps;
     lines_[ps]->Send(std::move(command));
   }
@@ -145,7 +172,7 @@ void Chief::RecordAll(const std::vector<SessionRecord>& records) {
       const absl::Status status = options_.recorder->Record(*rolled_back);
       {
         MutexLock lock(&mutex_);
-        FenceIfAborted(status);
+        logic_.OnRecorded(status);
       }
       if (rolled_back->lines_only) continue;
       OnPublisher(
@@ -170,16 +197,13 @@ void Chief::RecordAll(const std::vector<SessionRecord>& records) {
 void Chief::OnPublisher(std::function<absl::Status()> work) {
   {
     MutexLock lock(&mutex_);
-    ++publishing_;
+    logic_.BeginWork();
   }
   publisher_.Post([this, work = std::move(work)] {
     const absl::Status status = work();
     MutexLock lock(&mutex_);
-    --publishing_;
-    FenceIfAborted(status);
-    poked_ = true;
-    poke_.NotifyAll();
-    changed_.NotifyAll();
+    logic_.EndWork(status);
+    PokeAll();
   });
 }
 
@@ -188,120 +212,51 @@ absl::Status Chief::PublishNow(const ManifestToWrite& write) {
   bool stands = false;
   {
     MutexLock lock(&mutex_);
-    FenceIfAborted(status);
-    session_.OnManifestWritten(options_.clock->Now(), write, status);
-    stands = session_.RestsOn(write.directory);
-    poked_ = true;
-    poke_.NotifyAll();
-    changed_.NotifyAll();
+    stands = logic_.OnManifestWritten(options_.clock->Now(), write, status);
+    PokeAll();
   }
   if (stands) options_.recorder->OnCheckpointStands();
   return status;
 }
 
-void Chief::FenceIfAborted(const absl::Status& status) {
-  if (absl::IsAborted(status)) session_.Fence(std::string(status.message()));
-}
-
 void Chief::Deliver(const PsCommand& command, ParameterClient* client) {
-  v1::LoadSlicesResponse load;
-  v1::WithholdBatchResponse withhold;
-  v1::DecideBatchResponse decide;
-  v1::RequestCutResponse cut;
-  v1::FinishResponse finish;
-  v1::GetAppliedResponse applied;
-  struct Call {
-    ParameterClient* client;
-    v1::LoadSlicesResponse* load;
-    v1::WithholdBatchResponse* withhold;
-    v1::DecideBatchResponse* decide;
-    v1::RequestCutResponse* cut;
-    v1::FinishResponse* finish;
-    v1::GetAppliedResponse* applied;
-    absl::Status operator()(const v1::LoadSlicesRequest& r) { return client->LoadSlices(r, load); }
-    absl::Status operator()(const v1::WithholdBatchRequest& r) {
-      return client->WithholdBatch(r, withhold);
-    }
-    absl::Status operator()(const v1::DecideBatchRequest& r) {
-      return client->DecideBatch(r, decide);
-    }
-    absl::Status operator()(const v1::RequestCutRequest& r) { return client->RequestCut(r, cut); }
-    absl::Status operator()(const v1::FinishRequest& r) { return client->Finish(r, finish); }
-    absl::Status operator()(const v1::GetAppliedRequest& r) {
-      return client->GetApplied(r, applied);
-    }
-  };
-  const absl::Status status =
-      std::visit(Call{client, &load, &withhold, &decide, &cut, &finish, &applied}, command.request);
-
+  absl::StatusOr<PsResponse> answer = std::visit(Call{client}, command.request);
   MutexLock lock(&mutex_);
-  const absl::Time now = options_.clock->Now();
-  const bool is_load = std::holds_alternative<v1::LoadSlicesRequest>(command.request);
-  const bool answered =
-      status.ok() || (is_load && !IsOutcomeUnknown(status) && !absl::IsAborted(status));
-  if (!answered) {
-    LOG(WARNING) << "ps/" << command.ps << " did not answer: "
-                 << DescribeFailure(status, command.address, options_.secure);
-    session_.OnUndelivered(now, command);
-  } else if (is_load) {
-    session_.OnLoadAnswer(
-        now, command,
-        status.ok() ? absl::StatusOr<v1::LoadSlicesResponse>(std::move(load)) : status);
-  } else if (std::holds_alternative<v1::WithholdBatchRequest>(command.request)) {
-    session_.OnWithholdAnswer(now, command, withhold);
-  } else if (std::holds_alternative<v1::DecideBatchRequest>(command.request)) {
-    session_.OnDecideAnswer(command);
-  } else if (std::holds_alternative<v1::RequestCutRequest>(command.request)) {
-    session_.OnCutAnswer(command, cut);
-  } else if (std::holds_alternative<v1::GetAppliedRequest>(command.request)) {
-    session_.OnAppliedAnswer(now, command, applied);
-  } else {
-    session_.OnFinishAnswer(command);
-  }
-  poked_ = true;
-  poke_.NotifyAll();
-  changed_.NotifyAll();
+  logic_.OnAnswer(options_.clock->Now(), command, std::move(answer));
+  PokeAll();
 }
 
 absl::Status Chief::Wait() {
   MutexLock lock(&mutex_);
-  while (!drained_ && !closing_) changed_.Wait(&mutex_);
-  if (session_.state().phase() == v1::RunState::PHASE_FAILED) return session_.failure();
-  if (session_.interrupted()) return absl::CancelledError("stopped on request");
-  return absl::OkStatus();
+  while (!logic_.drained() && !logic_.closing()) changed_.Wait(&mutex_);
+  return logic_.result();
 }
 
 bool Chief::all_told() const {
   MutexLock lock(&mutex_);
-  return AllTold();
+  return logic_.all_told();
 }
 
 bool Chief::CloseRegistration(bool if_all_told) {
   MutexLock lock(&mutex_);
-  if (if_all_told && !AllTold()) return false;
-  registration_closed_ = true;
+  if (!logic_.CloseRegistration(if_all_told)) return false;
   changed_.NotifyAll();
   return true;
 }
 
-bool Chief::AllTold() const {
-  const v1::DeploymentOptions& deployment = options_.session.run.deployment();
-  return told_.size() >= (deployment.has_num_replicas() ? deployment.num_replicas() : 1) &&
-         session_.all_finished();
-}
-
 Chief::Outcome Chief::outcome() const {
   MutexLock lock(&mutex_);
+  const TrainingSession& session = logic_.session();
   Outcome outcome;
-  outcome.steps = session_.newest_step();
-  outcome.checkpoint = session_.durable_directory();
-  outcome.checkpoint_step = session_.durable_version();
-  outcome.checkpoint_failure = session_.open_failure();
-  outcome.skipped_batches = session_.skipped().size();
-  if (session_.plan() != nullptr) {
-    outcome.test = session_.Evaluation(outcome.steps);
-    outcome.epochs = session_.epochs();
-    outcome.classifies = session_.classifies();
+  outcome.steps = session.newest_step();
+  outcome.checkpoint = session.durable_directory();
+  outcome.checkpoint_step = session.durable_version();
+  outcome.checkpoint_failure = session.open_failure();
+  outcome.skipped_batches = session.skipped().size();
+  if (session.plan() != nullptr) {
+    outcome.test = session.Evaluation(outcome.steps);
+    outcome.epochs = session.epochs();
+    outcome.classifies = session.classifies();
   }
   return outcome;
 }

@@ -4,7 +4,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,7 +14,7 @@
 #include "base/clock.h"
 #include "base/executor.h"
 #include "base/mutex.h"
-#include "chief/training_session.h"
+#include "chief/chief_logic.h"
 #include "runtime/rpc/chief_client.h"
 #include "runtime/rpc/parameter_client.h"
 
@@ -46,9 +45,10 @@ class SessionRecorder {
   virtual void Describe(v1::GetRunStatusResponse* /*run*/) const {}
 };
 
-// A TrainingSession with threads: one that drives its timers and lines, one that publishes
-// checkpoints, one for each ps that sends it commands. Implements the calls of
-// proto/v1/chief_service.proto for whoever serves them or shares the process. Thread-safe.
+// A ChiefLogic with threads: one that drives its timers and lines, one that publishes checkpoints,
+// one for each ps that sends it commands; a call that has to wait holds its caller's thread.
+// Implements the calls of proto/v1/chief_service.proto for whoever serves them or shares the
+// process. Thread-safe.
 class Chief : public ChiefClient {
  public:
   struct Options {
@@ -123,32 +123,26 @@ class Chief : public ChiefClient {
   // Sends one ps its commands, in order, one at a time.
   class PsLine;
 
-  absl::StatusOr<v1::RegisterTaskResponse> RegisterWhenFree(const std::function<bool()>& is_gone,
-                                                            const v1::RegisterTaskRequest& request)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool Over() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool AllTold() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Waits as long as a call of the logic does.
+  template <typename Call, typename Response>
+  absl::Status Await(Call* call, Response* response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The driver looks at the session at once.
+  void Poke() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // And whoever waits looks at it, too.
+  void PokeAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drive();
   void DispatchCommands() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RecordAll(const std::vector<SessionRecord>& records);
   // Runs `work` after what was given before, without the lock, on the publisher's thread.
   void OnPublisher(std::function<absl::Status()> work);
   absl::Status PublishNow(const ManifestToWrite& write);
-  // Ends the run if the status says that another chief has it.
-  void FenceIfAborted(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Deliver(const PsCommand& command, ParameterClient* client);
 
   const Options options_;
   mutable Mutex mutex_;
   CondVar changed_;  // the state's number, a norm, the end
-  TrainingSession session_ ABSL_GUARDED_BY(mutex_);
+  ChiefLogic logic_ ABSL_GUARDED_BY(mutex_);
   bool poked_ ABSL_GUARDED_BY(mutex_) = false;
-  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool drained_ ABSL_GUARDED_BY(mutex_) =
-      false;  // the end was reached and everything is written down
-  int publishing_ ABSL_GUARDED_BY(mutex_) = 0;  // given to the publisher and not done
-  bool registration_closed_ ABSL_GUARDED_BY(mutex_) = false;
-  std::set<uint32_t> told_ ABSL_GUARDED_BY(mutex_);  // workers that heard of the end
   CondVar poke_;
   std::vector<std::unique_ptr<PsLine>> lines_;
   SerialExecutor publisher_;

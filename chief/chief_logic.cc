@@ -1,0 +1,240 @@
+#include "chief/chief_logic.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "runtime/rpc/control_timeout.h"
+#include "runtime/rpc/refused_connection.h"
+#include "runtime/rpc/retry.h"
+
+namespace shoal {
+namespace {
+
+// How long a heartbeat or a question for a norm may wait here.
+constexpr absl::Duration kLongestPark = absl::Seconds(1);
+
+// How long a registration waits for a taken place: less than its caller does. It asks again.
+constexpr absl::Duration kLongestRegistration = absl::Seconds(4);
+
+// With what the network and a busy chief take.
+static_assert(kLongestRegistration < kControlTimeout && kLongestPark < kControlTimeout,
+              "who waits longer than its caller answers nobody");
+
+// How long after the end a ps may take to be told so.
+constexpr absl::Duration kFinishWait = absl::Seconds(10);
+
+}  // namespace
+
+ChiefLogic::ChiefLogic(Options options)
+    : options_(std::move(options)), session_(options_.session) {}
+
+// Calls that may wait.
+
+std::optional<absl::StatusOr<v1::RegisterTaskResponse>> ChiefLogic::Registration::Poll(
+    absl::Time now) {
+  TrainingSession& session = logic_->session_;
+  if (logic_->registration_closed_) {
+    return Finish(absl::UnavailableError(
+        "the run is over and its chief ends; its directory says how it ended"));
+  }
+  const TaskId task = TaskOf(request_.identity().member());
+  if (!has_asked_) {
+    has_asked_ = true;
+    until_ = now + std::min(kLongestRegistration,
+                            logic_->options_.session.lease + 2 * logic_->options_.tick);
+    absl::StatusOr<v1::RegisterTaskResponse> answer = session.Register(now, request_);
+    if (!absl::IsAlreadyExists(answer.status())) return Finish(std::move(answer));
+    // Whoever holds the place may have died a moment ago. A heartbeat proves that it lives; its
+    // lease, until it ends, lets it act.
+    taken_ = answer.status();
+    holder_ = session.LastHeard(task);
+  }
+  if (is_gone_()) return Finish(absl::CancelledError("the caller waits no more"));
+  if (session.LastHeard(task) != holder_) return Finish(session.Register(now, request_));
+  if (logic_->closing_ || now >= until_) return Finish(taken_);
+  wake_ = std::min(until_, now + logic_->options_.tick);
+  return std::nullopt;
+}
+
+absl::StatusOr<v1::RegisterTaskResponse> ChiefLogic::Registration::Finish(
+    absl::StatusOr<v1::RegisterTaskResponse> answer) {
+  const v1::Member& member = request_.identity().member();
+  if (!answer.ok()) {
+    LOG(WARNING) << "refused " << TaskOf(member).ToString() << ": " << answer.status();
+    return answer;
+  }
+  // This life of the worker has not heard of the end.
+  if (member.job() == v1::JOB_WORKER) logic_->told_.erase(member.index());
+  LOG(INFO) << TaskOf(member).ToString() << " registered, pid " << request_.process_id() << " on "
+            << request_.host() << (request_.address().empty() ? "" : ", serves at ")
+            << request_.address();
+  return answer;
+}
+
+std::optional<absl::StatusOr<v1::HeartbeatResponse>> ChiefLogic::Heartbeat::Poll(absl::Time now) {
+  TrainingSession& session = logic_->session_;
+  if (!has_asked_) {
+    has_asked_ = true;
+    const absl::Status status = session.Heartbeat(now, request_);
+    if (!status.ok()) return status;
+    until_ = now + std::min(kLongestPark, absl::Milliseconds(request_.wait_milliseconds()));
+  }
+  const bool knows_all = session.state().number() == request_.known_state();
+  if (knows_all && now < until_ && !logic_->closing_ && !logic_->is_over()) return std::nullopt;
+  v1::HeartbeatResponse response;
+  if (!knows_all) {
+    *response.mutable_state() = session.state();
+    if (request_.known_state() != 0) response.mutable_state()->clear_run();
+  }
+  const v1::Member& member = request_.identity().member();
+  if (logic_->is_over() && member.job() == v1::JOB_WORKER) logic_->told_.insert(member.index());
+  return response;
+}
+
+std::optional<absl::StatusOr<v1::ReportNormsResponse>> ChiefLogic::NormsReport::Poll(
+    absl::Time now) {
+  TrainingSession& session = logic_->session_;
+  if (!has_asked_) {
+    has_asked_ = true;
+    const absl::Status status = session.ReportNorms(now, request_);
+    if (!status.ok()) return status;
+    until_ = now + kLongestPark;
+  }
+  const std::optional<double> scale =
+      session.NormScale(request_.identity().lineage(), request_.step());
+  if (!scale.has_value() && now < until_ && !logic_->closing_) return std::nullopt;
+  v1::ReportNormsResponse response;
+  if (scale.has_value()) {
+    response.set_ready(true);
+    response.set_scale(*scale);
+  }
+  return response;
+}
+
+// Calls that are answered at once.
+
+absl::Status ChiefLogic::ReportSteps(absl::Time now, const v1::ReportStepsRequest& request) {
+  return session_.ReportSteps(now, request);
+}
+
+absl::Status ChiefLogic::ReportShard(absl::Time now, const v1::ReportShardRequest& request) {
+  return session_.ReportShard(now, request);
+}
+
+absl::Status ChiefLogic::ReportEvaluation(absl::Time now,
+                                          const v1::ReportEvaluationRequest& request) {
+  return session_.ReportEvaluation(now, request);
+}
+
+absl::Status ChiefLogic::ReportBadBatch(absl::Time now, const v1::ReportBadBatchRequest& request) {
+  return session_.ReportBadBatch(now, request);
+}
+
+absl::StatusOr<v1::LeaseBatchesResponse> ChiefLogic::LeaseBatches(
+    absl::Time now, const v1::LeaseBatchesRequest& request) {
+  return session_.LeaseBatches(now, request);
+}
+
+absl::StatusOr<uint64_t> ChiefLogic::RequestStop(absl::Time now,
+                                                 const v1::RequestStopRequest& request) {
+  return session_.RequestStop(now, request);
+}
+
+void ChiefLogic::Disconnect(absl::Time now, const v1::Identity& identity) {
+  session_.Disconnect(now, identity);
+}
+
+v1::GetRunStatusResponse ChiefLogic::Status(absl::Time now) const { return session_.Status(now); }
+
+// Commands.
+
+std::vector<PsCommand> ChiefLogic::TakeCommands(absl::Time now) {
+  return session_.TakeCommands(now);
+}
+
+void ChiefLogic::OnAnswer(absl::Time now, const PsCommand& command,
+                          absl::StatusOr<PsResponse> answer) {
+  const absl::Status& status = answer.status();
+  const bool is_load = std::holds_alternative<v1::LoadSlicesRequest>(command.request);
+  if (!status.ok() && (!is_load || IsOutcomeUnknown(status) || absl::IsAborted(status))) {
+    LOG(WARNING) << "ps/" << command.ps << " did not answer: "
+                 << DescribeFailure(status, command.address, options_.secure);
+    session_.OnUndelivered(now, command);
+    return;
+  }
+  if (!status.ok()) return session_.OnLoadAnswer(now, command, status);
+  struct Take {
+    TrainingSession& session;
+    const absl::Time now;
+    const PsCommand& command;
+    void operator()(const v1::LoadSlicesResponse& load) {
+      session.OnLoadAnswer(now, command, load);
+    }
+    void operator()(const v1::WithholdBatchResponse& withhold) {
+      session.OnWithholdAnswer(now, command, withhold);
+    }
+    void operator()(const v1::DecideBatchResponse& /*decide*/) { session.OnDecideAnswer(command); }
+    void operator()(const v1::RequestCutResponse& cut) { session.OnCutAnswer(command, cut); }
+    void operator()(const v1::FinishResponse& /*finish*/) { session.OnFinishAnswer(command); }
+    void operator()(const v1::GetAppliedResponse& applied) {
+      session.OnAppliedAnswer(now, command, applied);
+    }
+  };
+  std::visit(Take{session_, now, command}, *answer);
+}
+
+// Records.
+
+void ChiefLogic::EndWork(const absl::Status& status) {
+  --work_under_way_;
+  FenceIfAborted(status);
+}
+
+void ChiefLogic::OnRecorded(const absl::Status& status) { FenceIfAborted(status); }
+
+bool ChiefLogic::OnManifestWritten(absl::Time now, const ManifestToWrite& write,
+                                   const absl::Status& status) {
+  FenceIfAborted(status);
+  session_.OnManifestWritten(now, write, status);
+  return session_.RestsOn(write.directory);
+}
+
+void ChiefLogic::FenceIfAborted(const absl::Status& status) {
+  if (absl::IsAborted(status)) session_.Fence(std::string(status.message()));
+}
+
+// Time and the end.
+
+void ChiefLogic::Tick(absl::Time now) { session_.Tick(now); }
+
+void ChiefLogic::LookForEnd(absl::Time now, bool has_records) {
+  if (has_records || work_under_way_ > 0 || !is_over()) return;
+  over_since_ = std::min(over_since_, now);
+  if (session_.all_finished() || now - over_since_ > kFinishWait) drained_ = true;
+}
+
+bool ChiefLogic::is_over() const {
+  const v1::RunState::Phase phase = session_.state().phase();
+  return phase == v1::RunState::PHASE_DONE || phase == v1::RunState::PHASE_FAILED;
+}
+
+absl::Status ChiefLogic::result() const {
+  if (session_.state().phase() == v1::RunState::PHASE_FAILED) return session_.failure();
+  if (session_.interrupted()) return absl::CancelledError("stopped on request");
+  return absl::OkStatus();
+}
+
+bool ChiefLogic::all_told() const {
+  const v1::DeploymentOptions& deployment = options_.session.run.deployment();
+  return told_.size() >= (deployment.has_num_replicas() ? deployment.num_replicas() : 1) &&
+         session_.all_finished();
+}
+
+bool ChiefLogic::CloseRegistration(bool if_all_told) {
+  if (if_all_told && !all_told()) return false;
+  registration_closed_ = true;
+  return true;
+}
+
+}  // namespace shoal

@@ -1,0 +1,183 @@
+// A chief without threads: calls that wait, answers of commands, the end.
+#include "chief/chief_logic.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace shoal {
+namespace {
+
+constexpr absl::Duration kLease = absl::Seconds(10);
+constexpr absl::Duration kTick = absl::Milliseconds(100);
+
+class ChiefLogicTest : public ::testing::Test {
+ protected:
+  ChiefLogicTest() {
+    options_.session.run_id = "run";
+    options_.session.lease = kLease;
+    options_.session.run.set_batch_size(10);
+    options_.session.run.set_max_steps(100);
+    Begin();
+  }
+
+  void Begin() { logic_ = std::make_unique<ChiefLogic>(options_); }
+
+  v1::RegisterTaskRequest Application(v1::Job job, const std::string& nonce) {
+    v1::RegisterTaskRequest request;
+    request.mutable_identity()->mutable_member()->set_job(job);
+    request.set_nonce(nonce);
+    request.set_address(job == v1::JOB_PS ? "ps:1" : "");
+    if (job == v1::JOB_WORKER) {
+      v1::VariableSpec* variable = request.mutable_model()->add_variables();
+      variable->set_name("v");
+      variable->add_shape(4);
+      variable->set_dtype(v1::DATA_TYPE_FLOAT32);
+      variable->set_update(v1::UPDATE_KIND_OPTIMIZER);
+      request.mutable_model()->set_train_examples(80);
+    }
+    return request;
+  }
+
+  // Of a place that is free.
+  v1::Identity Register(v1::Job job, const std::string& nonce) {
+    const v1::RegisterTaskRequest request = Application(job, nonce);
+    ChiefLogic::Registration call(logic_.get(), request, [] { return false; });
+    const auto answer = call.Poll(now_);
+    v1::Identity identity;
+    if (!answer.has_value() || !answer->ok()) {
+      ADD_FAILURE() << nonce << " was not registered";
+      return identity;
+    }
+    identity.set_run_id((*answer)->run_id());
+    identity.set_term((*answer)->term());
+    identity.set_incarnation((*answer)->incarnation());
+    identity.set_lineage(logic_->session().state().lineage());
+    identity.mutable_member()->set_job(job);
+    return identity;
+  }
+
+  // A ps and a worker train.
+  void StartTraining() {
+    ps_ = Register(v1::JOB_PS, "ps");
+    worker_ = Register(v1::JOB_WORKER, "worker");
+    const std::vector<PsCommand> loads = Look();
+    ASSERT_EQ(loads.size(), 1u);
+    logic_->OnAnswer(now_, loads[0], PsResponse(v1::LoadSlicesResponse()));
+    ASSERT_EQ(phase(), v1::RunState::PHASE_TRAINING);
+  }
+
+  // What a driver does every `tick`. Returns the commands.
+  std::vector<PsCommand> Look() {
+    logic_->Tick(now_);
+    std::vector<PsCommand> commands = logic_->TakeCommands(now_);
+    bool has_records = false;
+    for (SessionRecord& record : logic_->TakeRecords()) {
+      has_records = true;
+      if (const auto* note = std::get_if<SessionNote>(&record)) notes_ += note->text + "\n";
+    }
+    logic_->LookForEnd(now_, has_records);
+    return commands;
+  }
+
+  // Time passes for the chief, which looks at its session meanwhile.
+  void Pass(absl::Duration duration) {
+    for (absl::Duration passed; passed < duration; passed += kTick) {
+      now_ += kTick;
+      Look();
+    }
+  }
+
+  absl::Status Beat(const v1::Identity& identity) {
+    v1::HeartbeatRequest request;
+    *request.mutable_identity() = identity;
+    ChiefLogic::Heartbeat call(logic_.get(), request);
+    const auto answer = call.Poll(now_);
+    return answer.has_value() ? answer->status() : absl::OkStatus();
+  }
+
+  v1::RunState::Phase phase() const { return logic_->session().state().phase(); }
+
+  ChiefLogic::Options options_;
+  std::unique_ptr<ChiefLogic> logic_;
+  absl::Time now_ = absl::FromUnixSeconds(1000);
+  v1::Identity ps_, worker_;
+  std::string notes_;
+};
+
+TEST_F(ChiefLogicTest, AHeartbeatWaitsForAStateThatItsSenderDoesNotKnow) {
+  StartTraining();
+  v1::HeartbeatRequest request;
+  *request.mutable_identity() = worker_;
+  request.set_known_state(logic_->session().state().number());
+  request.set_wait_milliseconds(1000);
+  ChiefLogic::Heartbeat call(logic_.get(), request);
+  EXPECT_FALSE(call.Poll(now_).has_value());
+  EXPECT_EQ(call.wake(), now_ + absl::Seconds(1));
+  Register(v1::JOB_PS, "ps");  // The same process: nothing new.
+  EXPECT_FALSE(call.Poll(now_ + absl::Milliseconds(999)).has_value());
+  worker_.mutable_member()->set_index(1);
+  v1::RegisterTaskRequest other = Application(v1::JOB_WORKER, "other");
+  other.mutable_identity()->mutable_member()->set_index(1);
+  ChiefLogic::Registration registration(logic_.get(), other, [] { return false; });
+  ASSERT_TRUE(registration.Poll(now_).has_value());
+  const auto answer = call.Poll(now_);
+  ASSERT_TRUE(answer.has_value() && answer->ok());
+  EXPECT_EQ((*answer)->state().workers_size(), 2);
+}
+
+TEST_F(ChiefLogicTest, ARegistrationWaitsForATakenPlaceUntilTheLeaseOfItsHolderEnds) {
+  options_.session.lease = absl::Seconds(3);
+  Begin();
+  Register(v1::JOB_PS, "first");
+  const v1::RegisterTaskRequest request = Application(v1::JOB_PS, "second");
+  ChiefLogic::Registration call(logic_.get(), request, [] { return false; });
+  const absl::Time start = now_;
+  auto answer = call.Poll(now_);
+  while (!answer.has_value()) {
+    ASSERT_GT(call.wake(), now_);
+    Pass(kTick);
+    answer = call.Poll(now_);
+  }
+  EXPECT_TRUE(answer->ok()) << answer->status();
+  EXPECT_GT(now_ - start, absl::Seconds(3));
+}
+
+TEST_F(ChiefLogicTest, ACommandThatWasNotAnsweredIsIssuedAgain) {
+  Register(v1::JOB_PS, "ps");
+  Register(v1::JOB_WORKER, "worker");
+  std::vector<PsCommand> commands = Look();
+  ASSERT_EQ(commands.size(), 1u);
+  logic_->OnAnswer(now_, commands[0], absl::UnavailableError("no connection"));
+  EXPECT_EQ(phase(), v1::RunState::PHASE_PREPARING);
+  now_ += options_.session.redeliver;
+  commands = Look();
+  ASSERT_EQ(commands.size(), 1u);
+  logic_->OnAnswer(now_, commands[0], PsResponse(v1::LoadSlicesResponse()));
+  EXPECT_EQ(phase(), v1::RunState::PHASE_TRAINING);
+}
+
+TEST_F(ChiefLogicTest, TheRunIsNotOverWhileSomethingOfItIsBeingWritten) {
+  StartTraining();
+  logic_->BeginWork();
+  logic_->BeginWork();
+  logic_->EndWork(absl::AbortedError("a newer chief has taken /out over"));
+  EXPECT_EQ(phase(), v1::RunState::PHASE_FAILED);
+  for (const PsCommand& command : Look()) {
+    logic_->OnAnswer(now_, command, PsResponse(v1::FinishResponse()));
+  }
+  Pass(absl::Seconds(1));
+  EXPECT_FALSE(logic_->drained());
+  logic_->EndWork(absl::OkStatus());
+  Look();
+  EXPECT_TRUE(logic_->drained());
+  EXPECT_FALSE(logic_->result().ok());
+}
+
+}  // namespace
+}  // namespace shoal
