@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 #include "base/crc32c.h"
@@ -127,7 +126,7 @@ void ExchangeService::Work::Serve(std::unique_ptr<Work> owned, ServedCall* call)
   Work* work = owned.release();
   work->held_.store(1, std::memory_order_relaxed);
   work->call_ = call;
-  work->arrived_ = absl::Now();
+  work->arrived_ = work->pool_->shard->clock()->Now();
   work->pool_->metrics->bytes_in.Add(call->payload()->remaining());
   work->with_checksums_ = call->needs_checksums();
   work->response_.Clear();
@@ -270,7 +269,7 @@ void ExchangeService::Work::FillReply() {
 void ExchangeService::Work::Reply(const absl::Status& reply_status) {
   PsMetrics& metrics = *pool_->metrics;
   (reply_status.ok() ? metrics.exchange_seconds : metrics.refused_seconds)
-      .Observe(absl::ToDoubleSeconds(absl::Now() - arrived_));
+      .Observe(absl::ToDoubleSeconds(pool_->shard->clock()->Now() - arrived_));
   call_->Reply(reply_status);
   ReleaseOne();
 }

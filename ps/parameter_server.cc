@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -119,6 +120,7 @@ class ParameterServer::Core : public ShardObserver,
   ChiefReporter reporter_;
   ShardCheckpointer checkpointer_;
   ParameterShard shard_;
+  std::thread shard_timer_;
   ExchangeService exchange_service_;
   ParameterServiceImpl parameter_service_;
   std::unique_ptr<grpc::Service> grpc_service_;
@@ -143,6 +145,7 @@ ParameterServer::Core::Core(const Options& options)
       checkpointer_({options.index, options.file_system, options.chief, options.clock,
                      [this] { return session_->identity(); }, &metrics_}),
       shard_(options.clock, this),
+      shard_timer_([this] { shard_.RunTimer(); }),
       exchange_service_(&shard_, options.max_payload_bytes, &metrics_),
       parameter_service_(ServiceOptions()) {}
 
@@ -308,6 +311,7 @@ absl::Status ParameterServer::Core::Stop() {
   stopped_ = true;
   if (server_ != nullptr) server_->SetServing(false);
   shard_.Drain();
+  shard_timer_.join();
   reporter_.Stop();
   checkpointer_.Stop();
   if (shared_memory_server_ != nullptr) shared_memory_server_->Stop();

@@ -16,12 +16,9 @@ absl::Status Moved() { return absl::AbortedError("moved: the variables were load
 }  // namespace
 
 ParameterShard::ParameterShard(const Clock* clock, ShardObserver* observer)
-    : clock_(clock), observer_(observer), timer_([this] { RunTimer(); }) {}
+    : clock_(clock), observer_(observer) {}
 
-ParameterShard::~ParameterShard() {
-  Drain();
-  timer_.join();
-}
+ParameterShard::~ParameterShard() { Drain(); }
 
 void ParameterShard::SetRules(const ReceiverRules& rules, std::function<bool()> may_act) {
   MutexLock lock(&mutex_);
@@ -171,7 +168,7 @@ void ParameterShard::Pull(const Access& access, PullWaiter* waiter) {
       if (!waiter->versions_only && waiter->park > absl::ZeroDuration() && !IsComplete(waiter)) {
         waiter->give_up_ = clock_->Now() + waiter->park;
         waiting_.push_back(waiter);
-        changed_.NotifyAll();
+        if (waiter->give_up_ < awake_at_) changed_.NotifyAll();
         return;
       }
       Answer(waiter);
@@ -246,30 +243,40 @@ void ParameterShard::Drain() {
   Tell(ended);
 }
 
-// Ends pulls whose time is over.
+absl::Time ParameterShard::NextGiveUp() const {
+  absl::Time next = absl::InfiniteFuture();
+  for (const PullWaiter* waiter : waiting_) next = std::min(next, waiter->give_up_);
+  return next;
+}
+
+absl::Time ParameterShard::Tick() {
+  Waiters late;
+  absl::Time next;
+  {
+    MutexLock lock(&mutex_);
+    const absl::Time now = clock_->Now();
+    const auto in_time =
+        std::partition(waiting_.begin(), waiting_.end(),
+                       [now](const PullWaiter* waiter) { return waiter->give_up_ > now; });
+    for (auto it = in_time; it != waiting_.end(); ++it) {
+      Answer(*it);
+      late.push_back(*it);
+    }
+    waiting_.erase(in_time, waiting_.end());
+    next = NextGiveUp();
+  }
+  Tell(late);
+  return next;
+}
+
 void ParameterShard::RunTimer() {
   while (true) {
-    Waiters late;
-    {
-      MutexLock lock(&mutex_);
-      if (phase_ == Phase::kDraining) return;
-      const absl::Time now = clock_->Now();
-      absl::Time wake = absl::InfiniteFuture();
-      for (const PullWaiter* waiter : waiting_) wake = std::min(wake, waiter->give_up_);
-      if (wake > now) {
-        clock_->WaitUntil(wake, &mutex_, &changed_);
-        continue;
-      }
-      const auto in_time =
-          std::partition(waiting_.begin(), waiting_.end(),
-                         [now](const PullWaiter* waiter) { return waiter->give_up_ > now; });
-      for (auto it = in_time; it != waiting_.end(); ++it) {
-        Answer(*it);
-        late.push_back(*it);
-      }
-      waiting_.erase(in_time, waiting_.end());
-    }
-    Tell(late);
+    Tick();
+    MutexLock lock(&mutex_);
+    if (phase_ == Phase::kDraining) return;
+    awake_at_ = NextGiveUp();
+    if (awake_at_ > clock_->Now()) clock_->WaitUntil(awake_at_, &mutex_, &changed_);
+    awake_at_ = absl::InfinitePast();
   }
 }
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -58,7 +57,8 @@ class PullWaiter {
   absl::Time give_up_;
 };
 
-// BLANK -> (loading) -> SERVING -> DRAINING. Thread-safe.
+// BLANK -> (loading) -> SERVING -> DRAINING. Thread-safe, and without threads: pulls whose time is
+// over end inside Tick, which whoever owns the shard calls, or has RunTimer call.
 class ParameterShard {
  public:
   // Both must outlive the shard.
@@ -104,8 +104,16 @@ class ParameterShard {
   // Answers at once or when the version is there, whichever the waiter allows.
   void Pull(const Access& access, PullWaiter* waiter);
 
+  // Answers the pulls whose time is over by the shard's clock. Returns when to call it again,
+  // unless a pull that comes later has less time.
+  absl::Time Tick();
+  // Calls Tick whenever it is due, until Drain: the work of one thread.
+  void RunTimer();
+
   // Ends waiting pulls with UNAVAILABLE, and refuses everything from here on. Idempotent.
   void Drain();
+
+  const Clock* clock() const { return clock_; }
 
  private:
   using Waiters = std::vector<PullWaiter*>;
@@ -118,13 +126,15 @@ class ParameterShard {
   void Answer(PullWaiter* waiter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndWaiting(const absl::Status& status, Waiters* ended) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void Tell(const Waiters& waiters);
-  void RunTimer();
+  absl::Time NextGiveUp() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Clock* const clock_;
   ShardObserver* const observer_;
 
   Mutex mutex_;
-  CondVar changed_;
+  CondVar changed_;  // For RunTimer.
+  // When RunTimer looks again by itself.
+  absl::Time awake_at_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kBlank;
   uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;  // Counts loads.
   uint64_t loading_lineage_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -133,7 +143,6 @@ class ParameterShard {
   std::shared_ptr<SliceStore> store_ ABSL_GUARDED_BY(mutex_);
   SliceStoreEvents events_ ABSL_GUARDED_BY(mutex_);
   Waiters waiting_ ABSL_GUARDED_BY(mutex_);
-  std::thread timer_;
 };
 
 }  // namespace shoal

@@ -1,78 +1,14 @@
 #include "runtime/rpc/remote_variable_store.h"
 
-#include <algorithm>
-#include <tuple>
 #include <utility>
 
-#include "base/log.h"
-#include "proto/v1/identity.pb.h"
-#include "runtime/rpc/exchange_attempts.h"
-#include "runtime/rpc/refused_connection.h"
-#include "runtime/rpc/retry.h"
-
 namespace shoal {
-namespace {
-
-// One more than callers may have under way: inside `done` its exchange still holds one.
-constexpr int kFlightsPerGroup = VariableStore::kMaxExchangesPerGroup + 1;
-
-constexpr absl::Duration kBusyWait = absl::Milliseconds(2);
-constexpr absl::Duration kLongestBusyWait = absl::Milliseconds(50);
-constexpr absl::Duration kFirstWait = absl::Milliseconds(20);
-constexpr absl::Duration kLongestWait = absl::Seconds(1);
-constexpr absl::Duration kComplainEvery = absl::Seconds(10);
-
-}  // namespace
-
-// The memory of one exchange under way.
-class RemoteVariableStore::Flight : public BulkCall {
- public:
-  Flight(RemoteVariableStore* store, const ExchangeGroup* group, uint64_t seed)
-      : store_(store),
-        ps(group->ps),
-        attempts(&store->table_, group),
-        wait(seed, kFirstWait, kLongestWait),
-        busy_wait(seed, kBusyWait, kLongestBusyWait) {}
-
-  void OnReply(const absl::Status& status, absl::string_view reply_header,
-               PayloadReader* payload) override {
-    store_->OnReply(this, status, reply_header, payload);
-  }
-
- private:
-  RemoteVariableStore* const store_;
-
- public:
-  const uint32_t ps;
-  // Of whoever moves the flight on.
-  ExchangeAttempts attempts;
-  Done done;
-  v1::Identity identity;
-  Backoff wait;
-  Backoff busy_wait;
-  absl::Time started;
-  bool with_checksums = true;
-  // With the store's lock.
-  Stage stage = Stage::kFree;
-  uint64_t lineage = 0;
-  std::shared_ptr<BulkChannel> channel;  // Of the attempt under way.
-  uint64_t sends = 0;                    // Over all exchanges: names an attempt.
-  bool cut_short = false;
-  absl::Time wake;
-  absl::Time complain;  // about a ps that still does not take it
-};
 
 RemoteVariableStore::RemoteVariableStore(const SliceTable& table, Options options,
                                          const Clock* clock)
-    : table_(table), options_(std::move(options)), clock_(clock) {
-  for (const ExchangeGroup& group : options_.groups) {
-    for (int i = 0; i < kFlightsPerGroup; ++i) {
-      const uint64_t seed = options_.incarnation << 32 | flights_.size();
-      flights_.push_back(std::make_unique<Flight>(this, &group, seed));
-    }
-  }
-  timer_ = std::thread([this] { RunTimer(); });
-}
+    : clock_(clock),
+      exchanges_(table, std::move(options), clock, [this] { OnDue(); }),
+      thread_([this] { Run(); }) {}
 
 RemoteVariableStore::~RemoteVariableStore() {
   Shutdown();
@@ -81,274 +17,43 @@ RemoteVariableStore::~RemoteVariableStore() {
     closed_ = true;
     changed_.NotifyAll();
   }
-  timer_.join();
-}
-
-absl::Status RemoteVariableStore::WhyStopped(const Flight& flight) const {
-  if (closing_) return absl::CancelledError("the store is shut down");
-  if (!has_view_ || flight.lineage != view_.lineage) return absl::AbortedError("moved");
-  return absl::OkStatus();
+  thread_.join();
 }
 
 void RemoteVariableStore::Start(const Exchange& exchange, Done done) {
-  Flight* flight = nullptr;
-  bool send = false;
-  {
-    MutexLock lock(&mutex_);
-    for (int i = 0; i < kFlightsPerGroup && flight == nullptr; ++i) {
-      Flight* candidate = flights_[exchange.group * kFlightsPerGroup + i].get();
-      if (candidate->stage == Stage::kFree) flight = candidate;
-    }
-    CHECK(flight != nullptr) << "group " << exchange.group << ": too many exchanges under way";
-    ++active_;
-    flight->done = std::move(done);
-    flight->lineage = exchange.lineage;
-    flight->started = clock_->Now();
-    flight->wait.Reset();
-    flight->busy_wait.Reset();
-    flight->complain = flight->started + kComplainEvery;
-    send = WhyStopped(*flight).ok();
-    flight->stage = send ? Stage::kSending : Stage::kWaiting;
-    flight->wake = absl::InfinitePast();
-    if (!send) changed_.NotifyAll();
-    flight->attempts.Reset(exchange);
-  }
-  if (send) Send(flight);
+  exchanges_.Start(exchange, std::move(done));
 }
 
-void RemoteVariableStore::Send(Flight* flight) {
-  std::shared_ptr<BulkChannel> channel;
-  uint64_t receiver_incarnation = 0;
-  uint64_t send = 0;
-  {
-    MutexLock lock(&mutex_);
-    if (flight->ps < channels_.size()) channel = channels_[flight->ps];
-    if (channel != nullptr) receiver_incarnation = view_.ps_incarnations[flight->ps];
-    flight->identity.set_term(view_.term);
-    flight->identity.set_view(view_.view);
-    flight->channel = channel;
-    flight->cut_short = false;
-    send = ++flight->sends;
-  }
-  if (channel == nullptr) {
-    EndOrWait(flight, absl::UnavailableError("the ps is not there"));
-    return;
-  }
-  flight->identity.set_run_id(options_.run_id);
-  flight->identity.mutable_member()->set_job(v1::JOB_WORKER);
-  flight->identity.mutable_member()->set_index(options_.worker_index);
-  flight->identity.set_incarnation(options_.incarnation);
-  flight->identity.set_lineage(flight->attempts.exchange().lineage);
-  flight->with_checksums = channel->needs_checksums();
-  flight->attempts.FillRequest(flight->identity, receiver_incarnation, flight->with_checksums,
-                               flight);
-  channel->Start(flight);
-  // A view that came meanwhile could not cancel what had not been started.
+void RemoteVariableStore::OnDue() {
   MutexLock lock(&mutex_);
-  if (flight->sends == send && flight->cut_short) channel->Cancel(flight);
-}
-
-void RemoteVariableStore::OnReply(Flight* flight, const absl::Status& status,
-                                  absl::string_view header, PayloadReader* payload) {
-  if (!status.ok()) {
-    EndOrWait(flight, status);
-    return;
-  }
-  auto next = ExchangeAttempts::Next::kDone;
-  const absl::Status taken =
-      flight->attempts.TakeReply(header, payload, flight->with_checksums, &next);
-  const bool gives_up = next == ExchangeAttempts::Next::kRetryBusy &&
-                        clock_->Now() - flight->started >= kBusyPatience;
-  if (!taken.ok()) {
-    EndOrWait(flight, taken);
-  } else if (next == ExchangeAttempts::Next::kDone || gives_up) {
-    End(flight, taken);
-  } else {
-    WaitAndSend(flight, next == ExchangeAttempts::Next::kRetryBusy);
-  }
-}
-
-void RemoteVariableStore::EndOrWait(Flight* flight, const absl::Status& status) {
-  // ABORTED: the ps knows a newer lineage, term or incarnation than we; the chief will tell us too.
-  if (IsOutcomeUnknown(status) || absl::IsAborted(status)) {
-    const absl::Time now = clock_->Now();
-    if (now >= flight->complain) {
-      flight->complain = now + kComplainEvery;
-      Complain(*flight, now - flight->started, status);
-    }
-    WaitAndSend(flight, false);
-  } else {
-    LOG(WARNING) << "exchange with ps/" << flight->ps << " fails: " << status;
-    End(flight, status);
-  }
-}
-
-void RemoteVariableStore::Complain(const Flight& flight, absl::Duration age,
-                                   const absl::Status& status) {
-  std::string address;
-  {
-    MutexLock lock(&mutex_);
-    if (flight.ps < view_.ps_addresses.size()) address = view_.ps_addresses[flight.ps];
-  }
-  LOG(WARNING) << "ps/" << flight.ps << " has not taken an exchange for "
-               << absl::FormatDuration(absl::Trunc(age, absl::Seconds(1))) << ": "
-               << DescribeFailure(status, address, options_.secure);
-}
-
-void RemoteVariableStore::WaitAndSend(Flight* flight, bool busy) {
-  MutexLock lock(&mutex_);
-  const absl::Duration wait = busy ? flight->busy_wait.Next() : flight->wait.Next();
-  flight->wake = WhyStopped(*flight).ok() ? clock_->Now() + wait : absl::InfinitePast();
-  flight->channel = nullptr;
-  flight->stage = Stage::kWaiting;
+  due_ = true;
   changed_.NotifyAll();
-}
-
-void RemoteVariableStore::End(Flight* flight, const absl::Status& status) {
-  Done done;
-  absl::Status final_status;
-  {
-    MutexLock lock(&mutex_);
-    final_status = WhyStopped(*flight);
-    if (final_status.ok()) final_status = status;
-    flight->channel = nullptr;
-    flight->stage = Stage::kEnding;
-    done = std::move(flight->done);
-  }
-  done(flight->attempts.result(final_status));
-  MutexLock lock(&mutex_);
-  flight->stage = Stage::kFree;
-  --active_;
-  changed_.NotifyAll();
-}
-
-bool RemoteVariableStore::IsOutdated(const StoreView& view) const {
-  const auto age = [](const StoreView& v) { return std::make_tuple(v.term, v.lineage, v.view); };
-  return closing_ || (has_view_ && age(view) < age(view_));
-}
-
-void RemoteVariableStore::SetView(const StoreView& view) {
-  MutexLock one_at_a_time(&setting_view_);
-  std::vector<bool> moved;
-  {
-    MutexLock lock(&mutex_);
-    if (IsOutdated(view)) return;
-    moved = FindMoved(view);
-  }
-  // Without the lock: a ps that does not answer takes a while.
-  std::vector<std::shared_ptr<BulkChannel>> channels(moved.size());
-  for (size_t ps = 0; ps < view.ps_addresses.size(); ++ps) {
-    const std::string& address = view.ps_addresses[ps];
-    if (moved[ps] && !address.empty()) channels[ps] = options_.connect(address);
-  }
-  MutexLock lock(&mutex_);
-  if (closing_) return;
-  channels_.resize(moved.size());
-  for (size_t ps = 0; ps < moved.size(); ++ps) {
-    if (!moved[ps]) continue;
-    if (channels_[ps] != nullptr) retired_.push_back(std::move(channels_[ps]));
-    channels_[ps] = std::move(channels[ps]);
-  }
-  has_view_ = true;
-  view_ = view;
-  view_.ps_incarnations.resize(view_.ps_addresses.size(), 0);
-  CancelStoppedFlights(moved);
-  changed_.NotifyAll();
-}
-
-std::vector<bool> RemoteVariableStore::FindMoved(const StoreView& view) const {
-  const size_t num_ps = view.ps_addresses.size();
-  std::vector<bool> moved(std::max(num_ps, channels_.size()), false);
-  const auto incarnation_of = [](const StoreView& v, size_t ps) {
-    return ps < v.ps_incarnations.size() ? v.ps_incarnations[ps] : 0;
-  };
-  for (size_t ps = 0; ps < moved.size(); ++ps) {
-    const std::string address = ps < num_ps ? view.ps_addresses[ps] : "";
-    const bool same = ps < view_.ps_addresses.size() && view_.ps_addresses[ps] == address &&
-                      incarnation_of(view_, ps) == incarnation_of(view, ps);
-    moved[ps] = !same;
-  }
-  return moved;
-}
-
-void RemoteVariableStore::CancelStoppedFlights(const std::vector<bool>& ps_moved) {
-  for (const auto& flight : flights_) {
-    const bool moved = flight->ps < ps_moved.size() && ps_moved[flight->ps];
-    if (!moved && WhyStopped(*flight).ok()) continue;
-    if (flight->stage == Stage::kWaiting) flight->wake = absl::InfinitePast();
-    if (flight->stage != Stage::kSending) continue;
-    flight->cut_short = true;
-    if (flight->channel != nullptr) flight->channel->Cancel(flight.get());
-  }
 }
 
 void RemoteVariableStore::Shutdown() {
-  MutexLock lock(&mutex_);
-  closing_ = true;
-  CancelStoppedFlights({});
-  for (auto& channel : channels_) {
-    if (channel != nullptr) retired_.push_back(std::move(channel));
-  }
-  channels_.clear();
-  changed_.NotifyAll();
-  while (active_ > 0 || !retired_.empty() || dropping_) changed_.Wait(&mutex_);
-}
-
-RemoteVariableStore::Flight* RemoteVariableStore::NextWaiting(absl::Time now, absl::Time* wake) {
-  *wake = absl::InfiniteFuture();
-  for (const auto& flight : flights_) {
-    if (flight->stage != Stage::kWaiting) continue;
-    if (flight->wake <= now) return flight.get();
-    *wake = std::min(*wake, flight->wake);
-  }
-  return nullptr;
-}
-
-void RemoteVariableStore::RunTimer() {
-  while (true) {
-    DropRetired();
-    Flight* flight = nullptr;
-    absl::Status stopped;
-    {
-      MutexLock lock(&mutex_);
-      absl::Time wake;
-      flight = NextWaiting(clock_->Now(), &wake);
-      if (flight == nullptr) {
-        if (closed_ && active_ == 0) return;
-        if (retired_.empty()) {
-          clock_->WaitUntil(wake, &mutex_, &changed_);
-        } else {
-          changed_.WaitFor(&mutex_, absl::Milliseconds(10));
-        }
-        continue;
-      }
-      flight->stage = Stage::kSending;
-      stopped = WhyStopped(*flight);
-    }
-    if (stopped.ok()) {
-      Send(flight);
-    } else {
-      End(flight, stopped);
-    }
-  }
-}
-
-void RemoteVariableStore::DropRetired() {
-  std::vector<std::shared_ptr<BulkChannel>> dropped;
   {
     MutexLock lock(&mutex_);
-    for (auto& channel : retired_) {
-      // Nobody is about to start a call on it, and nobody can take another reference.
-      if (channel.use_count() == 1) dropped.push_back(std::move(channel));
-    }
-    if (dropped.empty()) return;
-    retired_.erase(std::remove(retired_.begin(), retired_.end(), nullptr), retired_.end());
-    dropping_ = true;
+    closing_ = true;
   }
-  dropped.clear();
+  exchanges_.Close();
   MutexLock lock(&mutex_);
-  dropping_ = false;
-  changed_.NotifyAll();
+  while (!shut_down_) changed_.Wait(&mutex_);
+}
+
+void RemoteVariableStore::Run() {
+  while (true) {
+    const absl::Time wake = exchanges_.RunDue();
+    const bool is_idle = exchanges_.is_idle();
+    MutexLock lock(&mutex_);
+    if (closing_ && is_idle && !due_) {
+      shut_down_ = true;
+      changed_.NotifyAll();
+    }
+    if (closed_) return;
+    while (!due_ && !closed_ && clock_->WaitUntil(wake, &mutex_, &changed_)) {
+    }
+    due_ = false;
+  }
 }
 
 }  // namespace shoal

@@ -1,0 +1,133 @@
+// Exchanges on one thread: a channel whose calls a test answers, and a clock that it moves.
+#include "runtime/rpc/remote_exchanges.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "base/fake_clock.h"
+#include "proto/v1/bulk.pb.h"
+#include "proto/v1/variable.pb.h"
+#include "runtime/cluster/slice_table.h"
+#include "runtime/transport/bulk.h"
+
+namespace shoal {
+namespace {
+
+class ScriptedChannel : public BulkChannel {
+ public:
+  explicit ScriptedChannel(std::vector<BulkCall*>* calls) : calls_(calls) {}
+  void Start(BulkCall* call) override { calls_->push_back(call); }
+  void Cancel(BulkCall* call) override { cancelled.push_back(call); }
+  bool needs_checksums() const override { return false; }
+
+  std::vector<BulkCall*> cancelled;
+
+ private:
+  std::vector<BulkCall*>* const calls_;
+};
+
+// One slice of four floats at one ps.
+class RemoteExchangesTest : public testing::Test {
+ protected:
+  RemoteExchangesTest() {
+    v1::VariableSpec spec;
+    spec.set_name("v");
+    spec.add_shape(4);
+    spec.set_dtype(v1::DATA_TYPE_FLOAT32);
+    spec.set_update(v1::UPDATE_KIND_OPTIMIZER);
+    RemoteExchanges::Options options;
+    options.groups = {{0, {0}, 16, true}};
+    options.connect = [this](const std::string&) {
+      auto channel = std::make_unique<ScriptedChannel>(&calls_);
+      channel_ = channel.get();
+      return channel;
+    };
+    exchanges_ = std::make_unique<RemoteExchanges>(
+        SliceTable::Create({spec}, 64).value(), std::move(options), &clock_, [this] { ++dues_; });
+    exchanges_->SetView({1, 1, 1, {"ps"}, {1}});
+  }
+  ~RemoteExchangesTest() override {
+    exchanges_->Close();
+    while (!calls_.empty()) Answer(absl::CancelledError("closed"));
+    exchanges_->RunDue();
+    EXPECT_TRUE(exchanges_->is_idle());
+  }
+
+  void Push() {
+    Exchange exchange;
+    exchange.lineage = 1;
+    exchange.push = true;
+    exchange.batch_examples = 2;
+    exchange.push_data = push_data_;
+    exchanges_->Start(exchange, [this](const ExchangeResult& result) {
+      ends_.push_back(result.status);
+      if (!result.outcomes.empty()) outcomes_.push_back(result.outcomes[0]);
+    });
+  }
+
+  // Ends the oldest call.
+  void Answer(const absl::Status& status, v1::PushOutcome outcome = v1::PUSH_OUTCOME_ACCEPTED) {
+    ASSERT_FALSE(calls_.empty());
+    BulkCall* call = calls_.front();
+    calls_.erase(calls_.begin());
+    v1::ExchangeResponse response;
+    response.add_outcomes(outcome);
+    PayloadReader nothing;
+    call->OnReply(status, status.ok() ? response.SerializeAsString() : "", &nothing);
+  }
+
+  FakeClock clock_;
+  std::vector<BulkCall*> calls_;  // Under way.
+  ScriptedChannel* channel_ = nullptr;
+  int dues_ = 0;
+  const float gradient_[4] = {1, 2, 3, 4};
+  const void* const push_data_[1] = {gradient_};
+  std::vector<absl::Status> ends_;
+  std::vector<PushOutcome> outcomes_;
+  std::unique_ptr<RemoteExchanges> exchanges_;
+};
+
+TEST_F(RemoteExchangesTest, AnExchangeEndsWithItsReply) {
+  Push();
+  ASSERT_EQ(calls_.size(), 1u);
+  EXPECT_TRUE(ends_.empty());
+  Answer(absl::OkStatus());
+  EXPECT_EQ(ends_, std::vector<absl::Status>{absl::OkStatus()});
+  EXPECT_EQ(outcomes_, std::vector<PushOutcome>{PushOutcome::kAccepted});
+  EXPECT_EQ(exchanges_->RunDue(), absl::InfiniteFuture());
+}
+
+TEST_F(RemoteExchangesTest, AnUnknownOutcomeIsSentAgainWhenItIsDue) {
+  Push();
+  const int dues = dues_;
+  Answer(absl::UnavailableError("cut off"));
+  EXPECT_GT(dues_, dues);
+  EXPECT_TRUE(ends_.empty());
+  const absl::Time due = exchanges_->RunDue();
+  EXPECT_TRUE(calls_.empty());
+  ASSERT_GT(due, clock_.Now());
+  clock_.Advance(due - clock_.Now());
+  exchanges_->RunDue();
+  ASSERT_EQ(calls_.size(), 1u);
+  Answer(absl::OkStatus(), v1::PUSH_OUTCOME_DUPLICATE);
+  EXPECT_EQ(outcomes_, std::vector<PushOutcome>{PushOutcome::kDuplicate});
+}
+
+TEST_F(RemoteExchangesTest, ANewLineageCancelsWhatIsUnderWay) {
+  Push();
+  exchanges_->SetView({1, 2, 2, {"ps"}, {1}});
+  EXPECT_EQ(channel_->cancelled, calls_);
+  Answer(absl::CancelledError("cut short"));
+  exchanges_->RunDue();
+  ASSERT_EQ(ends_.size(), 1u);
+  EXPECT_TRUE(absl::IsAborted(ends_[0]));
+}
+
+}  // namespace
+}  // namespace shoal
