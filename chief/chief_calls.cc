@@ -44,11 +44,14 @@ absl::Status Chief::Heartbeat(const v1::HeartbeatRequest& request,
 }
 
 absl::Status Chief::ReportSteps(const v1::ReportStepsRequest& request,
-                                v1::ReportStepsResponse* /*response*/) {
+                                v1::ReportStepsResponse* response) {
   MutexLock lock(&mutex_);
-  absl::Status status = logic_.ReportSteps(options_.clock->Now(), request);
+  absl::StatusOr<v1::ReportStepsResponse> answer =
+      logic_.ReportSteps(options_.clock->Now(), request);
   Poke();
-  return status;
+  if (!answer.ok()) return answer.status();
+  *response = *std::move(answer);
+  return absl::OkStatus();
 }
 
 absl::Status Chief::ReportShard(const v1::ReportShardRequest& request,

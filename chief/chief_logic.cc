@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/status_macros.h"
 #include "runtime/rpc/control_timeout.h"
 #include "runtime/rpc/refused_connection.h"
 #include "runtime/rpc/retry.h"
@@ -114,8 +115,12 @@ std::optional<absl::StatusOr<v1::ReportNormsResponse>> ChiefLogic::NormsReport::
 
 // Calls that are answered at once.
 
-absl::Status ChiefLogic::ReportSteps(absl::Time now, const v1::ReportStepsRequest& request) {
-  return session_.ReportSteps(now, request);
+absl::StatusOr<v1::ReportStepsResponse> ChiefLogic::ReportSteps(
+    absl::Time now, const v1::ReportStepsRequest& request) {
+  RETURN_IF_ERROR(session_.ReportSteps(now, request));
+  v1::ReportStepsResponse response;
+  response.set_newest_step(session_.reported_steps());
+  return response;
 }
 
 absl::Status ChiefLogic::ReportShard(absl::Time now, const v1::ReportShardRequest& request) {

@@ -101,7 +101,8 @@ class ChiefLogic {
   };
 
   // --- Calls that are answered at once: those of TrainingSession.
-  absl::Status ReportSteps(absl::Time now, const v1::ReportStepsRequest& request);
+  absl::StatusOr<v1::ReportStepsResponse> ReportSteps(absl::Time now,
+                                                      const v1::ReportStepsRequest& request);
   absl::Status ReportShard(absl::Time now, const v1::ReportShardRequest& request);
   absl::Status ReportEvaluation(absl::Time now, const v1::ReportEvaluationRequest& request);
   absl::Status ReportBadBatch(absl::Time now, const v1::ReportBadBatchRequest& request);

@@ -88,7 +88,10 @@ class TrainingSession {
   void Disconnect(absl::Time now, const v1::Identity& identity);
   // When the live holder of a place was last heard; none if the place is free.
   absl::optional<absl::Time> LastHeard(TaskId task) const;
+  // Takes the steps that follow on reported_steps() and leaves the others.
   absl::Status ReportSteps(absl::Time now, const v1::ReportStepsRequest& request);
+  // The newest step that was reported with all before it; every step once the run is over.
+  uint64_t reported_steps() const;
   absl::Status ReportShard(absl::Time now, const v1::ReportShardRequest& request);
   absl::Status ReportEvaluation(absl::Time now, const v1::ReportEvaluationRequest& request);
   absl::Status ReportBadBatch(absl::Time now, const v1::ReportBadBatchRequest& request);
@@ -171,6 +174,7 @@ class TrainingSession {
 
   absl::Status CheckReporter(const v1::ReportStepsRequest& request) const;
   uint32_t reporter() const;  // The ps with the report slice.
+  void NoteGap(absl::Time now, uint64_t step, uint64_t newest);
   absl::Status AddEvaluation(absl::Time now, const v1::ReportEvaluationRequest& request,
                              const EvaluationSums& sums);
   bool HasGradient(uint32_t slice) const;
@@ -251,7 +255,7 @@ class TrainingSession {
   // training_session_async.cc
   absl::Status StartAsync();
   void OnAsyncTaskLost(TaskId task, uint64_t incarnation);
-  absl::Status ReportAsyncSteps(const v1::ReportStepsRequest& request);
+  absl::Status ReportAsyncSteps(absl::Time now, const v1::ReportStepsRequest& request);
   void AddAsyncEvaluation(absl::Time now, const v1::ReportEvaluationRequest& request,
                           const EvaluationSums& sums);
   void ReportAsyncBadBatch(const BatchKey& batch, TaskId task, uint64_t incarnation, bool certain,

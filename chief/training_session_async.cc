@@ -69,10 +69,16 @@ absl::StatusOr<v1::LeaseBatchesResponse> TrainingSession::LeaseBatches(
   return response;
 }
 
-absl::Status TrainingSession::ReportAsyncSteps(const v1::ReportStepsRequest& request) {
+absl::Status TrainingSession::ReportAsyncSteps(absl::Time now,
+                                               const v1::ReportStepsRequest& request) {
   for (v1::StepReport report : request.steps()) {
     report.set_classifies(model_->classifies());
-    RETURN_IF_ERROR(async_->lines().Add(request.identity().incarnation(), report));
+    const absl::Status added = async_->lines().Add(request.identity().incarnation(), report);
+    if (absl::IsFailedPrecondition(added)) {
+      NoteGap(now, report.step(), async_->lines().newest());
+      break;
+    }
+    RETURN_IF_ERROR(added);
   }
   return absl::OkStatus();
 }

@@ -37,7 +37,7 @@ absl::Status TrainingSession::ReportSteps(absl::Time now, const v1::ReportStepsR
   }
   if (async_ != nullptr) {
     const uint64_t newest = async_->lines().newest();
-    const absl::Status status = ReportAsyncSteps(request);
+    const absl::Status status = ReportAsyncSteps(now, request);
     if (async_->lines().newest() != newest) WentOn(now);
     Progress(now);
     return status;
@@ -46,8 +46,8 @@ absl::Status TrainingSession::ReportSteps(absl::Time now, const v1::ReportStepsR
   for (const v1::StepReport& report : request.steps()) {
     if (report.step() <= newest_step_) continue;
     if (report.step() != newest_step_ + 1) {
-      return absl::FailedPreconditionError(absl::StrFormat(
-          "steps: %d reported after %d; report them in order", report.step(), newest_step_));
+      NoteGap(now, report.step(), newest_step_);
+      break;
     }
     newest_step_ = report.step();
     WentOn(now);
@@ -55,6 +55,19 @@ absl::Status TrainingSession::ReportSteps(absl::Time now, const v1::ReportStepsR
   }
   Progress(now);
   return absl::OkStatus();
+}
+
+void TrainingSession::NoteGap(absl::Time now, uint64_t step, uint64_t newest) {
+  NoteRefusal(now, absl::StrFormat("ps/%d reports step %d after step %d: it is to send those "
+                                   "between them first",
+                                   reporter(), step, newest));
+}
+
+uint64_t TrainingSession::reported_steps() const {
+  if (state_.phase() == v1::RunState::PHASE_DONE || state_.phase() == v1::RunState::PHASE_FAILED) {
+    return UINT64_MAX;
+  }
+  return async_ == nullptr ? newest_step_ : async_->lines().newest();
 }
 
 absl::Status TrainingSession::ReportShard(absl::Time now, const v1::ReportShardRequest& request) {

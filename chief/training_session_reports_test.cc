@@ -97,6 +97,20 @@ TEST_F(TrainingSessionTest, StepsAreTakenFromThePsThatCountsThemOnly) {
   EXPECT_TRUE(session_->ReportSteps(now_, steps).ok());
 }
 
+TEST_F(TrainingSessionTest, AGapInTheStepsIsAnsweredWithTheStepToGoOnFrom) {
+  StartTraining();
+  v1::ReportStepsRequest steps;
+  *steps.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
+  steps.add_steps()->set_step(1);
+  steps.add_steps()->set_step(3);
+  EXPECT_TRUE(session_->ReportSteps(now_, steps).ok());
+  EXPECT_EQ(session_->reported_steps(), 1u);
+  EXPECT_EQ(session_->newest_step(), 1u);
+  steps.mutable_steps(0)->set_step(2);
+  EXPECT_TRUE(session_->ReportSteps(now_, steps).ok());
+  EXPECT_EQ(session_->reported_steps(), 3u);
+}
+
 TEST_F(TrainingSessionTest, WhatTheRunDoesNotHaveIsNotRemembered) {
   evaluation_blocks_ = 2;
   StartTraining();

@@ -1,10 +1,9 @@
-// Tells the chief what the slices of this ps have done.
+// Sends the chief what the slices of this ps have done.
 #ifndef SHOAL_PS_CHIEF_REPORTER_H_
 #define SHOAL_PS_CHIEF_REPORTER_H_
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <thread>
 #include <vector>
 
@@ -12,8 +11,8 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "ps/chief_report_logic.h"
 #include "runtime/rpc/chief_client.h"
-#include "runtime/rpc/retry.h"
 #include "runtime/variables/slice_store_events.h"
 
 namespace shoal {
@@ -21,10 +20,7 @@ namespace v1 {
 class Identity;
 }
 
-// Steps and poisoned slices are reported in order, as many as have gathered; squared norms when all
-// slices of this ps have theirs, so that the chief's answer, the scale, need not wait for what this
-// ps still holds. All are repeated until answered, or until another lineage starts. Thread-safe;
-// Add... never blocks.
+// A ChiefReportLogic with a thread that makes its calls. Thread-safe; Add... never blocks.
 class ChiefReporter {
  public:
   struct Options {
@@ -33,13 +29,15 @@ class ChiefReporter {
     std::function<v1::Identity()> identity;  // The task's, now.
     // The scale of `step`, for the slices that wait for it.
     std::function<void(uint64_t lineage, uint64_t step, double scale)> apply_scale;
+    // The logic has failed; nothing is sent any more.
+    std::function<void(const absl::Status& failure)> on_failure;
   };
 
   explicit ChiefReporter(Options options);
   // The same as Stop.
   ~ChiefReporter();
 
-  // Forgets what has not been reported. `num_norms`: how many slices of this ps have norms.
+  // As those of the logic.
   void StartLineage(uint64_t lineage, size_t num_norms);
   void AddSteps(const std::vector<SliceStoreEvents::Step>& steps);
   void AddPoisoned(const std::vector<SliceStoreEvents::Poisoned>& poisoned);
@@ -49,26 +47,19 @@ class ChiefReporter {
   void Stop();
 
  private:
-  enum class Sent { kNothing, kGood, kFailed };
-
   void Run();
-  Sent SendSteps();
-  Sent SendNorms();
-  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether to forget what was refused.
-  static bool IsRefused(const absl::Status& status);
+  // Waits for the next call; false: there will be none.
+  bool WaitForCall(ChiefReportLogic::Call* call);
+  void Send(v1::ReportStepsRequest* request);
+  void Send(v1::ReportNormsRequest* request);
+  // Fills in all but the lineage.
+  void Identify(v1::Identity* identity) const;
 
   const Options options_;
-  Backoff backoff_{1, absl::Milliseconds(50), absl::Seconds(1)};  // Of the thread.
   Mutex mutex_;
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t lineage_ ABSL_GUARDED_BY(mutex_) = 0;
-  size_t num_norms_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<SliceStoreEvents::Step> steps_ ABSL_GUARDED_BY(mutex_);
-  std::vector<SliceStoreEvents::Poisoned> poisoned_ ABSL_GUARDED_BY(mutex_);
-  std::map<uint64_t, std::vector<SliceStoreEvents::Norm>> norms_
-      ABSL_GUARDED_BY(mutex_);  // By step.
+  ChiefReportLogic logic_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

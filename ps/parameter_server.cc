@@ -169,6 +169,7 @@ ChiefReporter::Options ParameterServer::Core::ReporterOptions() {
     shard_.CommandOfOwn(lineage, [&](SliceStore* store) { store->ApplyScale(step, scale); })
         .IgnoreError();
   };
+  options.on_failure = [this](const absl::Status& failure) { EndWith(failure); };
   return options;
 }
 

@@ -99,9 +99,12 @@ class FakeChief : public ChiefClient {
     });
   }
   absl::Status ReportSteps(const v1::ReportStepsRequest& request,
-                           v1::ReportStepsResponse*) override {
+                           v1::ReportStepsResponse* response) override {
     return Answer([&] {
-      for (const auto& step : request.steps()) steps[step.step()] = step;
+      for (const auto& step : request.steps()) {
+        steps[step.step()] = step;
+        response->set_newest_step(step.step());
+      }
     });
   }
   absl::Status ReportShard(const v1::ReportShardRequest& request,
