@@ -90,6 +90,17 @@ void FaultyFileSystem::SetCapacity(uint64_t bytes) {
   capacity_ = bytes;
 }
 
+void FaultyFileSystem::Hold() {
+  MutexLock lock(&mutex_);
+  held_ = true;
+}
+
+void FaultyFileSystem::Release() {
+  MutexLock lock(&mutex_);
+  held_ = false;
+  released_.NotifyAll();
+}
+
 void FaultyFileSystem::Crash() {
   StopFailing();
   MutexLock lock(&mutex_);
@@ -107,6 +118,7 @@ void FaultyFileSystem::Crash() {
 }
 
 absl::Status FaultyFileSystem::CountChange() {
+  while (held_) released_.Wait(&mutex_);
   const int change = num_changes_++;
   if (fail_from_ >= 0 && change >= fail_from_) return fail_from_status_;
   const auto it = failures_.find(change);

@@ -42,6 +42,10 @@ class FaultyFileSystem : public FileSystem {
   // All files together hold at most `bytes`; an append beyond writes what fits and fails.
   void SetCapacity(uint64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // A disk that hangs: changes wait from here on until Release. Let them end before a crash.
+  void Hold() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Release() ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Back to what was synced: bytes by file, names by directory. Files opened before fail from now
   // on. Failures end.
   void Crash() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -92,6 +96,8 @@ class FaultyFileSystem : public FileSystem {
   absl::Status SyncFile(Node* file, int life) ABSL_LOCKS_EXCLUDED(mutex_);
 
   mutable Mutex mutex_;
+  CondVar released_;
+  bool held_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<Node> root_ ABSL_GUARDED_BY(mutex_);
   int num_changes_ ABSL_GUARDED_BY(mutex_) = 0;
   int life_ ABSL_GUARDED_BY(mutex_) = 0;  // Number of crashes so far.

@@ -23,6 +23,7 @@
 #include "ps/parameter_shard.h"
 #include "ps/ps_metrics.h"
 #include "ps/shard_checkpointer.h"
+#include "ps/snapshot.h"
 #include "runtime/cluster/address.h"
 #include "runtime/observability/task_monitor.h"
 #include "runtime/rpc/chief_session.h"
@@ -49,26 +50,6 @@ size_t CountNorms(const v1::LoadSlicesRequest& request, const SliceStore& store)
     if (update == v1::UPDATE_KIND_OPTIMIZER) ++count;
   }
   return count;
-}
-
-ShardCheckpointer::Lineage DescribeLineage(const v1::LoadSlicesRequest& request,
-                                           const SliceStore& store) {
-  ShardCheckpointer::Lineage lineage;
-  lineage.lineage = request.identity().lineage();
-  lineage.term = request.identity().term();
-  lineage.num_ps = request.shard_map().num_ps_tasks();
-  lineage.root = request.checkpoint_root();
-  lineage.slices = store.table().slices();
-  lineage.report_slice = store.table().report_slice();
-  lineage.slots.resize(store.table().num_variables());
-  for (uint32_t v = 0; v < store.table().num_variables(); ++v) {
-    lineage.variables.push_back(request.variables(static_cast<int>(v)).name());
-    lineage.first_slice.push_back(store.table().first_slice_of(v));
-  }
-  for (const uint32_t slice : store.owned()) {
-    lineage.slots[store.table()[slice].variable] = store.slot_names(slice);
-  }
-  return lineage;
 }
 
 }  // namespace
@@ -116,7 +97,7 @@ class ParameterServer::Core : public ShardObserver,
   std::atomic<uint64_t> wanted_lineage_{0};  // or not the one that the run is in.
   // Of the load under way, of which there is one at most.
   size_t num_norms_ = 0;
-  ShardCheckpointer::Lineage lineage_;
+  SnapshotLineage lineage_;
   ChiefReporter reporter_;
   ShardCheckpointer checkpointer_;
   ParameterShard shard_;
@@ -180,12 +161,13 @@ ParameterServiceImpl::Options ParameterServer::Core::ServiceOptions() {
   options.file_system = options_.file_system;
   options.on_load = [this](const v1::LoadSlicesRequest& request, const SliceStore& store) {
     num_norms_ = CountNorms(request, store);
-    lineage_ = DescribeLineage(request, store);
+    lineage_ = SnapshotLineage::Of(request, store);
     uint64_t bytes = 0;
     for (const uint32_t slice : store.owned()) bytes += store.table()[slice].num_bytes();
     metrics_.variable_bytes.Set(static_cast<double>(bytes));
     metrics_.slices.Set(static_cast<double>(store.owned().size()));
   };
+  options.on_cut_asked = [this](uint64_t version) { checkpointer_.Ask(version); };
   options.on_finish = [this](const absl::Status& run_failed) { EndWith(run_failed); };
   return options;
 }

@@ -138,6 +138,7 @@ absl::Status ParameterServiceImpl::RequestCut(const v1::RequestCutRequest& reque
                                               v1::RequestCutResponse* response) {
   RETURN_IF_ERROR(CheckIsChief(request.identity()));
   return options_.shard->Command(request.identity(), [&](SliceStore* store) {
+    options_.on_cut_asked(request.version());
     store->ForgetEpochsBefore(request.first_kept_epoch());
     const CutAnswer answer = store->RequestCut(request.version());
     response->set_passed(answer.passed);

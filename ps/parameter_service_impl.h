@@ -25,6 +25,9 @@ class ParameterServiceImpl : public ParameterClient {
     FileSystem* file_system = nullptr;  // Of checkpoints.
     // The lineage of `request` is about to be served from `store`.
     std::function<void(const v1::LoadSlicesRequest& request, const SliceStore& store)> on_load;
+    // The chief asks for a cut that no slice has passed yet, or that is made at once. With the
+    // shard's lock held, like on_load.
+    std::function<void(uint64_t version)> on_cut_asked;
     std::function<void(const absl::Status& run_failed)> on_finish;
   };
 

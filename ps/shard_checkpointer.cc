@@ -1,50 +1,37 @@
 #include "ps/shard_checkpointer.h"
 
+#include <optional>
 #include <utility>
 
-#include "absl/types/span.h"
+#include "absl/status/status.h"
 
 #include "base/log.h"
-#include "base/status_macros.h"
 #include "proto/v1/chief_service.pb.h"
-#include "runtime/checkpoint/checkpoint_directory.h"
-#include "runtime/checkpoint/shard_writer.h"
-#include "runtime/variables/variable_updater.h"
 
 namespace shoal {
 
 ShardCheckpointer::ShardCheckpointer(Options options)
-    : options_(std::move(options)), thread_([this] { Run(); }) {}
+    : options_(std::move(options)), queue_(options_.ps_index) {
+  writer_ = std::thread([this] { WriteSnapshots(); });
+  reporter_ = std::thread([this] { SendReports(); });
+}
 
 ShardCheckpointer::~ShardCheckpointer() { Stop(); }
 
-std::string ShardCheckpointer::DirectoryOf(uint64_t cut, uint64_t term, uint64_t lineage) {
-  // A version is cut once in a lineage, and a term's lineages have different numbers: so all ps
-  // agree on a name that nobody has used before, without asking.
-  return CheckpointName{cut, term, lineage}.ToString();
+void ShardCheckpointer::StartLineage(SnapshotLineage lineage) {
+  MutexLock lock(&mutex_);
+  queue_.StartLineage(std::move(lineage));
 }
 
-void ShardCheckpointer::StartLineage(Lineage lineage) {
+void ShardCheckpointer::Ask(uint64_t version) {
   MutexLock lock(&mutex_);
-  lineage_ = std::move(lineage);
-  gathering_.clear();
-  complete_.clear();
+  queue_.Ask(version);
 }
 
 void ShardCheckpointer::AddParts(std::vector<SliceStoreEvents::CutPart>* parts) {
   if (parts->empty()) return;
   MutexLock lock(&mutex_);
-  for (SliceStoreEvents::CutPart& part : *parts) {
-    const uint64_t version = part.cut;
-    const bool completes = part.completes_cut;
-    Cut& cut = gathering_[version];
-    cut.version = version;
-    cut.parts.push_back(std::move(part));
-    if (!completes) continue;
-    if (!lineage_.root.empty()) complete_.push_back(std::move(cut));
-    gathering_.erase(version);
-  }
-  parts->clear();
+  options_.metrics->shard_failures.Add(queue_.AddParts(parts));
   changed_.NotifyAll();
 }
 
@@ -54,84 +41,61 @@ void ShardCheckpointer::Stop() {
     stopping_ = true;
     changed_.NotifyAll();
   }
-  if (thread_.joinable()) thread_.join();
+  if (writer_.joinable()) writer_.join();
+  if (reporter_.joinable()) reporter_.join();
 }
 
-void ShardCheckpointer::Run() {
+void ShardCheckpointer::WriteSnapshots() {
   while (true) {
-    Lineage lineage;
-    Cut cut;
+    std::optional<SnapshotQueue::Work> work;
     {
       MutexLock lock(&mutex_);
-      while (!stopping_ && complete_.empty()) changed_.Wait(&mutex_);
+      while (!stopping_ && !(work = queue_.TakeWork()).has_value()) changed_.Wait(&mutex_);
       if (stopping_) return;
-      lineage = lineage_;
-      cut = std::move(complete_.front());
-      complete_.pop_front();
     }
     v1::ReportShardRequest report;
-    report.set_version(cut.version);
-    report.set_directory(DirectoryOf(cut.version, lineage.term, lineage.lineage));
-    const absl::Time begin = options_.clock->Now();
-    const absl::Status status = Write(lineage, cut, &report);
-    if (status.ok()) {
-      options_.metrics->shard_write_seconds.Observe(
-          absl::ToDoubleSeconds(options_.clock->Now() - begin));
-      options_.metrics->shard_bytes.Add(report.file().bytes());
-    } else {
-      options_.metrics->shard_failures.Add();
-      LOG(ERROR) << "cannot write the shard of step " << cut.version << ": " << status;
-      report.clear_file();
-      report.set_error(std::string(status.message()));
-    }
-    cut = Cut();  // The buffers are needed for training.
-    Report(lineage.lineage, std::move(report));
-  }
-}
-
-absl::Status ShardCheckpointer::Write(const Lineage& lineage, const Cut& cut,
-                                      v1::ReportShardRequest* report) const {
-  const std::string directory = JoinPath(lineage.root, report->directory());
-  RETURN_IF_ERROR(options_.file_system->MakeDirectory(directory));
-  RETURN_IF_ERROR(options_.file_system->SyncDirectory(lineage.root));
-  ShardWriter writer(*options_.file_system, {directory, options_.ps_index, lineage.num_ps});
-  for (const SliceStoreEvents::CutPart& part : cut.parts) {
-    const Slice& slice = lineage.slices[part.slice];
-    const size_t stride = VariableUpdater::slot_stride(slice.num_elements);
-    std::vector<ShardWriter::Slot> slots;
-    for (const std::string& name : lineage.slots[slice.variable]) {
-      slots.push_back({name, {part.slots->data() + slots.size() * stride, slice.num_elements}});
-    }
-    const SavedSliceState state{part.version, part.value_version, part.applied};
-    writer.Add(lineage.variables[slice.variable], part.slice - lineage.first_slice[slice.variable],
-               {part.value->data(), slice.num_elements}, slots, state);
-    if (part.slice == lineage.report_slice) report->set_reported_steps(part.version);
-  }
-  ASSIGN_OR_RETURN(*report->mutable_file(), writer.Finish());
-  return absl::OkStatus();
-}
-
-bool ShardCheckpointer::IsCurrent(uint64_t lineage) {
-  MutexLock lock(&mutex_);
-  return !stopping_ && lineage_.lineage == lineage;
-}
-
-void ShardCheckpointer::Report(uint64_t lineage, v1::ReportShardRequest report) {
-  Backoff backoff(options_.ps_index, absl::Milliseconds(50), absl::Seconds(1));
-  while (IsCurrent(lineage)) {
-    *report.mutable_identity() = options_.identity();
-    report.mutable_identity()->set_lineage(lineage);
-    v1::ReportShardResponse response;
-    const absl::Status status = options_.chief->ReportShard(report, &response);
-    if (status.ok()) return;
-    if (!IsOutcomeUnknown(status)) {
-      LOG(WARNING) << "the chief refuses the shard of step " << report.version() << ": " << status;
-      return;
-    }
-    const absl::Time again = options_.clock->Now() + backoff.Next();
+    const absl::Status status = Write(*work, &report);
+    work->snapshot.parts.clear();  // The buffers are needed for training.
     MutexLock lock(&mutex_);
-    while (!stopping_ && options_.clock->WaitUntil(again, &mutex_, &changed_)) {
+    queue_.OnWritten(*work->lineage, work->snapshot.version, status, std::move(report));
+    changed_.NotifyAll();
+  }
+}
+
+absl::Status ShardCheckpointer::Write(const SnapshotQueue::Work& work,
+                                      v1::ReportShardRequest* report) const {
+  const absl::Time begin = options_.clock->Now();
+  const absl::Status status =
+      WriteSnapshot(*options_.file_system, options_.ps_index, *work.lineage, work.snapshot, report);
+  if (status.ok()) {
+    options_.metrics->shard_write_seconds.Observe(
+        absl::ToDoubleSeconds(options_.clock->Now() - begin));
+    options_.metrics->shard_bytes.Add(report->file().bytes());
+  } else {
+    options_.metrics->shard_failures.Add();
+    LOG(ERROR) << "cannot write the shard of step " << work.snapshot.version << ": " << status;
+  }
+  return status;
+}
+
+void ShardCheckpointer::SendReports() {
+  while (true) {
+    std::optional<v1::ReportShardRequest> report;
+    {
+      MutexLock lock(&mutex_);
+      while (!stopping_ && !(report = queue_.TakeReport(options_.clock->Now())).has_value()) {
+        options_.clock->WaitUntil(queue_.report_time(), &mutex_, &changed_);
+      }
+      if (stopping_) return;
     }
+    const uint64_t lineage = report->identity().lineage();
+    *report->mutable_identity() = options_.identity();
+    report->mutable_identity()->set_lineage(lineage);
+    v1::ReportShardResponse response;
+    const absl::Status status = options_.chief->ReportShard(*report, &response);
+    MutexLock lock(&mutex_);
+    queue_.OnReported(options_.clock->Now(), *report, status);
+    changed_.NotifyAll();
   }
 }
 

@@ -1,0 +1,81 @@
+#include "ps/shard_checkpointer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "absl/time/time.h"
+
+#include "base/faulty_file_system.h"
+#include "runtime/rpc/fake_chief.h"
+#include "runtime/variables/version_buffer.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+
+// One ps with one slice of 16 floats.
+class ShardCheckpointerTest : public ::testing::Test {
+ protected:
+  ShardCheckpointerTest()
+      : checkpointer_({0, &disk_, &chief_, &clock_, [] { return v1::Identity(); }, &metrics_}) {
+    SnapshotLineage lineage;
+    lineage.lineage = 1;
+    lineage.term = 1;
+    lineage.root = "checkpoints";
+    lineage.variables = {"w"};
+    lineage.slots.resize(1);
+    lineage.slices.resize(1);
+    lineage.slices[0].num_elements = 16;
+    lineage.first_slice = {0};
+    EXPECT_TRUE(disk_.MakeDirectory("checkpoints").ok());
+    checkpointer_.StartLineage(lineage);
+  }
+  ~ShardCheckpointerTest() override { disk_.Release(); }
+
+  void Cut(uint64_t version) {
+    std::vector<SliceStoreEvents::CutPart> parts(1);
+    parts[0].cut = parts[0].version = parts[0].value_version = version;
+    parts[0].value = pool_.Acquire();
+    parts[0].completes_cut = true;
+    checkpointer_.AddParts(&parts);
+  }
+
+  FaultyFileSystem disk_;
+  FakeChief chief_;
+  RealClock clock_;
+  PsMetrics metrics_;
+  VersionBufferPool pool_{16};
+  ShardCheckpointer checkpointer_;
+};
+
+// On a disk without bound on its slowness each cut kept a copy of all variables alive.
+TEST_F(ShardCheckpointerTest, ADiskThatHangsHoldsAsMuchMemoryAfterManyCutsAsAfterThree) {
+  disk_.Hold();
+  for (uint64_t version = 1; version <= 200; ++version) Cut(version);
+  EXPECT_LE(pool_.num_buffers(), 3u);
+  EXPECT_EQ(metrics_.shard_failures.value(), 198u);
+  // The chief hears of those that were given up while the disk still hangs.
+  chief_.WaitUntil(
+      [this] { return !chief_.shards.empty() && chief_.shards.back().version() == 199; });
+  EXPECT_THAT(chief_.shards.back().error(), HasSubstr("superseded by step 200"));
+  disk_.Release();
+  chief_.WaitUntil([this] { return chief_.shards.back().version() == 200; });
+  EXPECT_EQ(chief_.shards.back().error(), "");
+  EXPECT_TRUE(disk_.GetInfo("checkpoints/ckpt-200-1-0000000000000001").ok());
+}
+
+TEST_F(ShardCheckpointerTest, AShardWhoseReportMetAnInternalErrorIsReportedAgain) {
+  chief_.SetFailure(absl::InternalError("from a proxy"));
+  Cut(1);
+  chief_.WaitUntil([this] { return chief_.calls >= 2; });
+  chief_.SetFailure(absl::OkStatus());
+  chief_.WaitUntil([this] { return chief_.shards.size() == 1; });
+  EXPECT_EQ(chief_.shards[0].version(), 1u);
+  EXPECT_NE(chief_.shards[0].file().name(), "");
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,65 @@
+#include "ps/snapshot.h"
+
+#include "absl/types/span.h"
+
+#include "base/status_macros.h"
+#include "proto/v1/chief_service.pb.h"
+#include "proto/v1/parameter_service.pb.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/checkpoint/shard_writer.h"
+#include "runtime/variables/slice_store.h"
+#include "runtime/variables/variable_updater.h"
+
+namespace shoal {
+
+SnapshotLineage SnapshotLineage::Of(const v1::LoadSlicesRequest& request, const SliceStore& store) {
+  SnapshotLineage lineage;
+  lineage.lineage = request.identity().lineage();
+  lineage.term = request.identity().term();
+  lineage.num_ps = request.shard_map().num_ps_tasks();
+  lineage.last_version =
+      store.plan().LastStep(request.run().max_steps(), request.run().num_epochs());
+  lineage.root = request.checkpoint_root();
+  lineage.slices = store.table().slices();
+  lineage.report_slice = store.table().report_slice();
+  lineage.slots.resize(store.table().num_variables());
+  for (uint32_t v = 0; v < store.table().num_variables(); ++v) {
+    lineage.variables.push_back(request.variables(static_cast<int>(v)).name());
+    lineage.first_slice.push_back(store.table().first_slice_of(v));
+  }
+  for (const uint32_t slice : store.owned()) {
+    lineage.slots[store.table()[slice].variable] = store.slot_names(slice);
+  }
+  return lineage;
+}
+
+std::string SnapshotLineage::DirectoryOf(uint64_t version) const {
+  // A version is cut once in a lineage, and a term's lineages have different numbers: so all ps
+  // agree on a name that nobody has used before, without asking.
+  return CheckpointName{version, term, lineage}.ToString();
+}
+
+absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
+                           const SnapshotLineage& lineage, const Snapshot& snapshot,
+                           v1::ReportShardRequest* report) {
+  const std::string directory = JoinPath(lineage.root, lineage.DirectoryOf(snapshot.version));
+  RETURN_IF_ERROR(file_system.MakeDirectory(directory));
+  RETURN_IF_ERROR(file_system.SyncDirectory(lineage.root));
+  ShardWriter writer(file_system, {directory, ps_index, lineage.num_ps});
+  for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
+    const Slice& slice = lineage.slices[part.slice];
+    const size_t stride = VariableUpdater::slot_stride(slice.num_elements);
+    std::vector<ShardWriter::Slot> slots;
+    for (const std::string& name : lineage.slots[slice.variable]) {
+      slots.push_back({name, {part.slots->data() + slots.size() * stride, slice.num_elements}});
+    }
+    const SavedSliceState state{part.version, part.value_version, part.applied};
+    writer.Add(lineage.variables[slice.variable], part.slice - lineage.first_slice[slice.variable],
+               {part.value->data(), slice.num_elements}, slots, state);
+    if (part.slice == lineage.report_slice) report->set_reported_steps(part.version);
+  }
+  ASSIGN_OR_RETURN(*report->mutable_file(), writer.Finish());
+  return absl::OkStatus();
+}
+
+}  // namespace shoal

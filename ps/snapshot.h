@@ -1,0 +1,58 @@
+// A snapshot of a ps's slices: what it consists of and how it becomes a shard of a checkpoint.
+#ifndef SHOAL_PS_SNAPSHOT_H_
+#define SHOAL_PS_SNAPSHOT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "base/file_system.h"
+#include "runtime/cluster/slice_table.h"
+#include "runtime/variables/slice_store_events.h"
+
+namespace shoal {
+namespace v1 {
+class LoadSlicesRequest;
+class ReportShardRequest;
+}  // namespace v1
+
+class SliceStore;
+
+// What the slices of a lineage are called, and where their snapshots go.
+struct SnapshotLineage {
+  uint64_t lineage = 0;
+  uint64_t term = 0;
+  uint32_t num_ps = 1;
+  uint64_t last_version = UINT64_MAX;  // The run ends there (SYNC).
+  std::string root;                    // The directory of all checkpoints; empty: none are made.
+  std::vector<std::string> variables;  // Names.
+  std::vector<std::vector<std::string>>
+      slots;  // Names, by variable; empty where this ps has no slice.
+  std::vector<Slice> slices;
+  std::vector<uint32_t> first_slice;  // By variable.
+  uint32_t report_slice = 0;
+
+  // The lineage that `request` has started, of which `store` is this ps's part.
+  static SnapshotLineage Of(const v1::LoadSlicesRequest& request, const SliceStore& store);
+
+  // The name of the directory, below the root, that all ps write a cut of this lineage to.
+  std::string DirectoryOf(uint64_t version) const;
+};
+
+// All slices of a ps at one cut. It keeps their buffers from being used again.
+struct Snapshot {
+  uint64_t version = 0;
+  std::vector<SliceStoreEvents::CutPart> parts;
+};
+
+// Writes the snapshot durably as shard `ps_index` of its checkpoint, and fills in what the chief
+// wants to know of it.
+absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
+                           const SnapshotLineage& lineage, const Snapshot& snapshot,
+                           v1::ReportShardRequest* report);
+
+}  // namespace shoal
+
+#endif  // SHOAL_PS_SNAPSHOT_H_

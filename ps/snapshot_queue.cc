@@ -1,0 +1,176 @@
+#include "ps/snapshot_queue.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+#include "base/log.h"
+
+namespace shoal {
+namespace {
+
+// The chief does without the oldest reports of snapshots that were given up: newer cuts tell it as
+// much.
+constexpr size_t kMostGivenUpReports = 64;
+// As many requests of the chief are remembered: it asks for one cut at a time.
+constexpr size_t kMostAsked = 64;
+constexpr int kAskedPriority = 64;
+
+int TrailingZeros(uint64_t version) { return version == 0 ? 0 : __builtin_ctzll(version); }
+
+// Whether the chief's own logic has refused the report, so that it would refuse it again. Whatever
+// stands between the two has refused nothing.
+bool IsRefused(const absl::Status& status) {
+  return absl::IsAborted(status) || absl::IsFailedPrecondition(status) ||
+         absl::IsInvalidArgument(status);
+}
+
+}  // namespace
+
+SnapshotQueue::SnapshotQueue(uint32_t ps_index)
+    : lineage_(std::make_shared<SnapshotLineage>()),
+      backoff_(ps_index, absl::Milliseconds(50), absl::Seconds(1)) {}
+
+void SnapshotQueue::StartLineage(SnapshotLineage lineage) {
+  lineage_ = std::make_shared<const SnapshotLineage>(std::move(lineage));
+  asked_.clear();
+  gathering_.clear();
+  next_.reset();
+  written_.reset();
+  waiting_.reset();
+  given_up_.clear();
+  send_at_ = absl::InfinitePast();
+  backoff_.Reset();
+}
+
+void SnapshotQueue::Ask(uint64_t version) {
+  asked_.insert(version);
+  if (asked_.size() > kMostAsked) asked_.erase(asked_.begin());
+}
+
+size_t SnapshotQueue::AddParts(std::vector<SliceStoreEvents::CutPart>* parts) {
+  size_t num_given_up = 0;
+  for (SliceStoreEvents::CutPart& part : *parts) {
+    const uint64_t version = part.cut;
+    const bool completes = part.completes_cut;
+    Snapshot& snapshot = gathering_[version];
+    snapshot.version = version;
+    snapshot.parts.push_back(std::move(part));
+    if (!completes) continue;
+    Snapshot complete = std::move(snapshot);
+    gathering_.erase(version);
+    const int priority = PriorityOf(version);
+    asked_.erase(version);
+    if (lineage_->root.empty()) continue;
+    if (waiting_.has_value()) {
+      ++num_given_up;
+      if (priority < waiting_priority_) {
+        GiveUp(version, waiting_->version);
+        continue;
+      }
+      GiveUp(waiting_->version, version);
+    }
+    waiting_ = std::move(complete);
+    waiting_priority_ = priority;
+    Advance();
+  }
+  parts->clear();
+  return num_given_up;
+}
+
+bool SnapshotQueue::IsAskedOrLast(uint64_t version) const {
+  return version == lineage_->last_version || asked_.count(version) > 0;
+}
+
+int SnapshotQueue::PriorityOf(uint64_t version) const {
+  if (IsAskedOrLast(version)) return kAskedPriority;
+  return lineage_->num_ps == 1 ? 0 : TrailingZeros(version);
+}
+
+void SnapshotQueue::GiveUp(uint64_t version, uint64_t stays) {
+  v1::ReportShardRequest& report = given_up_.emplace_back(ReportOf(version));
+  report.set_error(absl::StrFormat(
+      "superseded by step %d: step %d was still being written; write to a faster directory, or "
+      "make checkpoints less often (checkpoint.save_every)",
+      stays, version_));
+  if (given_up_.size() > kMostGivenUpReports) given_up_.pop_front();
+}
+
+v1::ReportShardRequest SnapshotQueue::ReportOf(uint64_t version) const {
+  v1::ReportShardRequest report;
+  report.mutable_identity()->set_lineage(lineage_->lineage);
+  report.set_version(version);
+  report.set_directory(lineage_->DirectoryOf(version));
+  return report;
+}
+
+void SnapshotQueue::Advance() {
+  if (next_.has_value() || writing_ || written_.has_value() || !waiting_.has_value()) return;
+  version_ = waiting_->version;
+  next_ = std::exchange(waiting_, std::nullopt);
+}
+
+std::optional<SnapshotQueue::Work> SnapshotQueue::TakeWork() {
+  if (!next_.has_value()) return std::nullopt;
+  writing_ = true;
+  return Work{lineage_, *std::exchange(next_, std::nullopt)};
+}
+
+void SnapshotQueue::OnWritten(const SnapshotLineage& lineage, uint64_t version,
+                              const absl::Status& status, v1::ReportShardRequest report) {
+  writing_ = false;
+  if (lineage.lineage != lineage_->lineage || lineage.term != lineage_->term) return Advance();
+  written_ = ReportOf(version);
+  if (status.ok()) {
+    *written_->mutable_file() = std::move(*report.mutable_file());
+    written_->set_reported_steps(report.reported_steps());
+  } else {
+    written_->set_error(std::string(status.message()));
+  }
+}
+
+const v1::ReportShardRequest* SnapshotQueue::NextReport() const {
+  if (written_.has_value()) return &*written_;
+  return given_up_.empty() ? nullptr : &given_up_.front();
+}
+
+absl::Time SnapshotQueue::report_time() const {
+  return sending_ || NextReport() == nullptr ? absl::InfiniteFuture() : send_at_;
+}
+
+std::optional<v1::ReportShardRequest> SnapshotQueue::TakeReport(absl::Time now) {
+  if (now < report_time()) return std::nullopt;
+  sending_ = true;
+  return *NextReport();
+}
+
+void SnapshotQueue::OnReported(absl::Time now, const v1::ReportShardRequest& report,
+                               const absl::Status& status) {
+  sending_ = false;
+  if (report.identity().lineage() != lineage_->lineage) return;
+  if (!status.ok() && !IsRefused(status)) {
+    send_at_ = now + backoff_.Next();
+    return;
+  }
+  if (!status.ok()) {
+    LOG(WARNING) << "the chief refuses the shard of step " << report.version() << ": " << status;
+  }
+  send_at_ = absl::InfinitePast();
+  backoff_.Reset();
+  if (written_.has_value() && written_->version() == report.version()) {
+    written_.reset();
+    return Advance();
+  }
+  for (auto it = given_up_.begin(); it != given_up_.end(); ++it) {
+    if (it->version() != report.version()) continue;
+    given_up_.erase(it);
+    return;
+  }
+}
+
+size_t SnapshotQueue::num_held() const {
+  return gathering_.size() + (next_.has_value() || writing_ ? 1 : 0) +
+         (waiting_.has_value() ? 1 : 0);
+}
+
+}  // namespace shoal
