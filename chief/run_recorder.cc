@@ -143,6 +143,7 @@ void RunRecorder::Describe(v1::GetRunStatusResponse* run) const {
   MutexLock lock(&mutex_);
   const absl::Time now = options_.clock->Now();
   run->set_uptime_seconds(absl::ToDoubleSeconds(now - created_));
+  run->set_metrics_failure(metrics_failure_);
   if (checkpoint_time_ != absl::InfinitePast()) {
     run->set_last_checkpoint_unix_seconds(
         absl::ToDoubleSeconds(checkpoint_time_ - absl::UnixEpoch()));
@@ -155,11 +156,16 @@ void RunRecorder::Describe(v1::GetRunStatusResponse* run) const {
 }
 
 void RunRecorder::WriteLine(const StepMetrics& metrics) {
-  const absl::Status status = metrics_->Append(metrics);
-  if (!status.ok() && lines_are_written_) {
+  SetMetricsFailure(metrics_->Append(metrics));
+}
+
+void RunRecorder::SetMetricsFailure(const absl::Status& status) {
+  MutexLock lock(&mutex_);
+  if (!status.ok() && metrics_failure_.empty()) {
     LOG(ERROR) << "metrics.jsonl: " << status << "; its lines wait until there is room";
+    if (options_.progress != nullptr) options_.progress->Say(MetricsWarning(status.ToString()));
   }
-  lines_are_written_ = status.ok();
+  metrics_failure_ = status.ok() ? "" : status.ToString();
 }
 
 void RunRecorder::WriteEvents(const StepMetrics& metrics) {
@@ -173,8 +179,7 @@ void RunRecorder::WriteEvents(const StepMetrics& metrics) {
 absl::Status RunRecorder::Record(const RolledBack& rolled_back) {
   RETURN_IF_ERROR(options_.may_write());
   if (!rolled_back.lines_only) figures_.rollbacks.Add();
-  const absl::Status status = metrics_->CutBackTo(rolled_back.version);
-  if (!status.ok()) LOG(ERROR) << "metrics.jsonl: " << status;
+  SetMetricsFailure(metrics_->CutBackTo(rolled_back.version));
   if (events_ != nullptr) events_->GoBack();
   if (options_.progress != nullptr) options_.progress->GoBackTo(rolled_back.version);
   MutexLock lock(&mutex_);

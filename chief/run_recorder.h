@@ -79,6 +79,7 @@ class RunRecorder : public SessionRecorder {
  private:
   RunRecorder(const Options& options, std::unique_ptr<MetricsFile> metrics);
   void WriteLine(const StepMetrics& metrics);
+  void SetMetricsFailure(const absl::Status& status);
   void WriteEvents(const StepMetrics& metrics);
   void Count(const StepMetrics& metrics);
   double RateAt(absl::Time now, uint64_t examples) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -88,7 +89,6 @@ class RunRecorder : public SessionRecorder {
   const absl::Time created_;
   ChiefMetrics figures_;
   std::unique_ptr<MetricsFile> metrics_;   // of the recording thread
-  bool lines_are_written_ = true;          // of the recording thread
   std::unique_ptr<MetricsEvents> events_;  // of the recording thread; null: none are wanted
   bool events_are_written_ = true;         // of the recording thread
   bool checkpoints_fail_ = false;          // of the publishing thread: the last one did
@@ -98,8 +98,9 @@ class RunRecorder : public SessionRecorder {
   absl::Time window_start_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   uint64_t window_examples_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t window_steps_ ABSL_GUARDED_BY(mutex_) = 0;
-  double rate_ ABSL_GUARDED_BY(mutex_) = 0;       // Examples
-  double step_rate_ ABSL_GUARDED_BY(mutex_) = 0;  // and steps in a second.
+  double rate_ ABSL_GUARDED_BY(mutex_) = 0;              // Examples
+  double step_rate_ ABSL_GUARDED_BY(mutex_) = 0;         // and steps in a second.
+  std::string metrics_failure_ ABSL_GUARDED_BY(mutex_);  // Why lines wait; empty: they do not.
   absl::Time checkpoint_time_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   uint64_t examples_ ABSL_GUARDED_BY(mutex_) = 0;  // of the lines that stand
   // How many examples the lines that stand have, in case they become void. Most have as many as

@@ -25,7 +25,7 @@ void SayWhatStands(const v1::RunConfig& run, const std::string& command) {
   Summary summary;
   // Looking for checkpoints would make their folder.
   if (FileExists(*files, JoinPath(run.out(), "checkpoints"))) {
-    summary = SummaryFromFiles(absl::CancelledError("a second signal"), run.out(), files.get());
+    summary = SummaryFromFiles(absl::CancelledError("a second signal"), {}, run.out(), files.get());
   }
   // A bar that was being drawn ends where it is.
   std::fprintf(stderr, "%sstopped at once\n", isatty(STDERR_FILENO) != 0 ? "\n" : "");

@@ -8,6 +8,8 @@ namespace shoal {
 namespace {
 
 constexpr absl::Duration kPeriod = absl::Milliseconds(200);
+// While the run ends: the chief's last answer says what it came to.
+constexpr absl::Duration kPeriodAtTheEnd = absl::Milliseconds(20);
 
 // Whether sending the same again may help.
 bool IsWorthRepeating(const absl::Status& status) {
@@ -64,7 +66,9 @@ void ChiefLink::Loop() {
     SendRequests();
     MutexLock lock(&mutex_);
     if (closing_) return;
-    changed_.WaitFor(&mutex_, kPeriod);
+    const bool ends =
+        status_.has_value() && status_->state().phase() >= v1::RunState::PHASE_STOPPING;
+    changed_.WaitFor(&mutex_, ends ? kPeriodAtTheEnd : kPeriod);
     if (closing_) return;
   }
 }

@@ -218,11 +218,23 @@ void Launcher::ShowProgress() {
   const MetricsTail::News news = metrics_->Read();
   if (news.cut_back) progress->GoBackTo(news.last_step);
   for (const StepMetrics& line : news.lines) ShowStep(line, progress);
+  if (status.has_value() && !status->metrics_failure().empty()) {
+    ShowWithoutLines(*status);
+    return;
+  }
+  metrics_fail_ = false;
   if (status.has_value() && news.lines.empty()) {
     const std::string activity = ActivityOf(status->state());
     if (!activity.empty()) progress->SetActivity(activity);
   }
   progress->Tick();
+}
+
+void Launcher::ShowWithoutLines(const v1::GetRunStatusResponse& status) {
+  ProgressReporter* progress = options_.progress;
+  if (!metrics_fail_) progress->Say(MetricsWarning(status.metrics_failure()));
+  metrics_fail_ = true;
+  progress->Reach(status.step(), status.steps_per_second(), status.examples_per_second());
 }
 
 void Launcher::ShowFailure(const v1::GetRunStatusResponse& status) {

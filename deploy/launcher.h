@@ -117,6 +117,8 @@ class Launcher {
   absl::Status Death(const Task& task, const ChildExit& exit, absl::StatusCode code) const;
   void ShowProgress();
   void PassOnRequests();
+  // While lines of metrics.jsonl cannot be written: what the chief says.
+  void ShowWithoutLines(const v1::GetRunStatusResponse& status);
   // Warns when checkpoints begin to fail.
   void ShowFailure(const v1::GetRunStatusResponse& status);
   // After the chief: waits for the others, kills who does not come. INTERNAL names those, but not
@@ -141,6 +143,8 @@ class Launcher {
   uint64_t failed_checkpoints_ = 0;  // As the chief last said,
   std::string last_checkpoint_;      // and the newest that could be made.
   std::string checkpoint_failure_;
+  bool metrics_fail_ =
+      false;  // Lines of metrics.jsonl could not be written, as the chief last said.
   int checkpoints_asked_ = 0;
   absl::Status no_workers_;  // Not OK: none is left, and why; the chief ends the run.
   absl::Time stop_deadline_ = absl::InfiniteFuture();

@@ -159,7 +159,8 @@ absl::Status Launcher::EndedWithoutWorkers() const {
   // What the chief has written of a run that was stopped, if it could.
   absl::StatusOr<Summary> summary = ReadSummary(files, out);
   if (!summary.ok() || SummaryJson(*summary) == summary_before_) {
-    summary = SummaryFromFiles(no_workers_, out, files);
+    summary =
+        SummaryFromFiles(no_workers_, {options_.progress->step(), checkpoint_failure_}, out, files);
   }
   const absl::optional<std::string>& checkpoint = summary->checkpoint;
   const absl::Status status(

@@ -545,5 +545,35 @@ TEST_F(LauncherTest, ProgressComesFromTheMetricsFile) {
   EXPECT_THAT(said_, HasSubstr("loss=0.5000"));
 }
 
+// Trains on while no line of metrics.jsonl can be written.
+class ChiefOnAFullDisk : public FakeChief {
+ public:
+  explicit ChiefOnAFullDisk(std::string directory) : directory_(std::move(directory)) {}
+  absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
+                            v1::GetRunStatusResponse* response) override {
+    response->set_step(41000);
+    response->set_metrics_failure("no space left on device");
+    // The answer before this one has reached the launcher.
+    if (++calls_ > 1) std::ofstream(directory_ + "/asked.twice") << "x";
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string directory_;
+  int calls_ = 0;
+};
+
+TEST_F(LauncherTest, OnAFullDiskTheChiefSaysHowFarTheRunIs) {
+  options_.connect = [this](const std::string&) {
+    return std::make_unique<ChiefOnAFullDisk>(directory_);
+  };
+  StepMetrics line;
+  line.step = 1261;
+  std::ofstream(directory_ + "/metrics.jsonl") << MetricsLine(line);
+  EXPECT_EQ(Launch("[ $job = chief ] && await asked.twice; exit 0"), absl::OkStatus());
+  EXPECT_EQ(progress_->step(), 41000u);
+  EXPECT_THAT(said_, HasSubstr("metrics.jsonl cannot be written (no space left on device)"));
+}
+
 }  // namespace
 }  // namespace shoal

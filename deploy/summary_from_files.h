@@ -2,6 +2,7 @@
 #ifndef SHOAL_DEPLOY_SUMMARY_FROM_FILES_H_
 #define SHOAL_DEPLOY_SUMMARY_FROM_FILES_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -16,9 +17,17 @@ class FileSystem;
 // this one's chief has written its own. "" if there is none.
 std::string SummaryText(FileSystem* file_system, const std::string& directory);
 
-// Of a run that ended with `status`: the last step of metrics.jsonl and the newest checkpoint.
-Summary SummaryFromFiles(const absl::Status& status, const std::string& directory,
-                         FileSystem* file_system);
+// What the console showed of a run last. metrics.jsonl knows less where its disk was full: it ends
+// early, or has steps that a rollback took back.
+struct LastShown {
+  uint64_t step = 0;               // 0: none.
+  std::string checkpoint_failure;  // Of the newest attempt; empty: none failed.
+};
+
+// Of a run that ended with `status`: the step that was shown last, else the last one of
+// metrics.jsonl; and the newest checkpoint.
+Summary SummaryFromFiles(const absl::Status& status, const LastShown& shown,
+                         const std::string& directory, FileSystem* file_system);
 
 }  // namespace shoal
 

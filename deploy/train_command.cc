@@ -179,26 +179,17 @@ bool WasRefused(const absl::Status& status) {
   return code == kExitBadFlags || code == kExitBadData || code == kExitBadConfig;
 }
 
-// What there is to say of a run where the chief has written no summary.json: written here if it
-// can be. A disk may be full.
-Summary SummaryWithoutChief(const absl::Status& status, const std::string& checkpoint_failure,
-                            const v1::RunConfig& run, FileSystem* file_system) {
-  Summary summary = SummaryFromFiles(status, run.out(), file_system);
-  if (!checkpoint_failure.empty()) summary.checkpoint_failure = checkpoint_failure;
-  return summary;
-}
-
 // Says how it went; a failure that nobody else could write down is written into summary.json.
-void Conclude(const absl::Status& status, const std::string& summary_before,
-              const std::string& checkpoint_failure, const v1::RunConfig& run,
-              const std::string& command, FileSystem* file_system) {
+void Conclude(const absl::Status& status, const std::string& summary_before, const LastShown& shown,
+              const v1::RunConfig& run, const std::string& command, FileSystem* file_system) {
   const std::string& out = run.out();
   const bool by_chief = SummaryText(file_system, out) != summary_before;
   if (!by_chief && status.ok()) return SayFinished(file_system, run, command);
   absl::StatusOr<Summary> summary = ReadSummary(file_system, out);
-  bool disk_failed = !checkpoint_failure.empty();
+  bool disk_failed = !shown.checkpoint_failure.empty();
   if (!by_chief && (summary_before.empty() || !WasRefused(status))) {
-    summary = SummaryWithoutChief(status, checkpoint_failure, run, file_system);
+    // Written here if it can be: the disk may be full.
+    summary = SummaryFromFiles(status, shown, out, file_system);
     if (absl::Status saved = WriteSummary(file_system, out, *summary); !saved.ok()) {
       LOG(WARNING) << "summary.json could not be written status=" << saved;
       disk_failed = true;
@@ -224,10 +215,11 @@ absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
   RETURN_IF_ERROR(directory->Prepare(run));
   if (flags.places != nullptr) RETURN_IF_ERROR(flags.places->Prepare(files));
   options.progress->Say(Describe(run));
-  std::string checkpoint_failure;
-  const absl::Status status = NumPsProcesses(run) == 0
-                                  ? RunInThisProcess(roles, options, flags)
-                                  : RunAsProcesses(roles, options, flags, &checkpoint_failure);
+  LastShown shown;
+  const absl::Status status =
+      NumPsProcesses(run) == 0 ? RunInThisProcess(roles, options, flags)
+                               : RunAsProcesses(roles, options, flags, &shown.checkpoint_failure);
+  shown.step = options.progress->step();
   options.progress->Finish();
   if (WasRefused(status) && run_before.ok() && !summary_before.empty() &&
       SummaryText(files, run.out()) == summary_before) {
@@ -235,7 +227,7 @@ absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
     const absl::Status restored = WriteAtomically(*files, run_file, *run_before);
     if (!restored.ok()) LOG(WARNING) << "run.textproto is not as it was: " << restored;
   }
-  Conclude(status, summary_before, checkpoint_failure, run, flags.command, files);
+  Conclude(status, summary_before, shown, run, flags.command, files);
   return status;
 }
 

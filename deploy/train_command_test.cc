@@ -17,6 +17,8 @@
 #include "deploy/task_places.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/config/flags.h"
+#include "runtime/observability/metrics_file.h"
+#include "runtime/observability/progress.h"
 #include "runtime/observability/summary.h"
 
 namespace shoal {
@@ -101,6 +103,22 @@ TEST_F(TrainCommandTest, OneProcessLeavesItsFilesAndPrintsWhatItCameTo) {
   // The run file it left can be run again.
   EXPECT_EQ(TrainMain(roles_, {"--run=" + out_ + "/run.textproto"}), 0);
   EXPECT_EQ(runs_, 2);
+}
+
+TEST_F(TrainCommandTest, TheLastLinesSayWhatTheRunReachedAlsoWhereMetricsFileEndsEarly) {
+  roles_.run_local = [](const TaskOptions& options) {
+    const auto metrics =
+        MetricsFile::Open(options.file_system, options.run.out() + "/metrics.jsonl", 0);
+    StepMetrics line;
+    line.step = 1261;
+    EXPECT_OK((*metrics)->Append(line));
+    options.progress->Add({41000, 0, 0.5, absl::nullopt, 64});
+    return absl::CancelledError("stopped on request");  // Without a summary: the disk is full.
+  };
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(Train(), 143);
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(), HasSubstr("trained:       41000 steps\n"));
+  EXPECT_EQ(ReadSummary(file_system_.get(), out_)->steps, 41000u);
 }
 
 TEST_F(TrainCommandTest, OfARunThatWentOnTimeAndRateAreOfWhatItAdded) {

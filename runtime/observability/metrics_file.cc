@@ -139,22 +139,32 @@ absl::Status MetricsFile::Append(const StepMetrics& metrics) {
   return Flush();
 }
 
-absl::Status MetricsFile::Flush() { return file_.Flush(); }
+absl::Status MetricsFile::Flush() {
+  RETURN_IF_ERROR(CutFile());
+  return file_.Flush();
+}
 
 absl::Status MetricsFile::CutBackTo(uint64_t last_step) {
+  std::string waiting = file_.waiting();
+  waiting.resize(GoodPrefix(waiting, last_step).first);
+  file_.SetWaiting(std::move(waiting));
+  last_step_ = std::min(last_step_, last_step);
+  owed_cut_ = std::min(owed_cut_.value_or(last_step), last_step);
+  return Flush();
+}
+
+absl::Status MetricsFile::CutFile() {
+  if (!owed_cut_.has_value()) return absl::OkStatus();
   ASSIGN_OR_RETURN(std::string text, ReadWhole(file_system_, path_));
   const size_t on_disk = text.size();
   if (file_.is_open()) text.resize(std::min<size_t>(on_disk, file_.size()));
-  text += file_.waiting();
-  const auto [good, step] = GoodPrefix(text, last_step);
+  const auto [good, step] = GoodPrefix(text, *owed_cut_);
   text.resize(good);
-  if (good != on_disk || !file_.waiting().empty()) {
-    RETURN_IF_ERROR(WriteAtomically(*file_system_, path_, text));
-    file_.SetWaiting("");
-  }
+  if (good != on_disk) RETURN_IF_ERROR(WriteAtomically(*file_system_, path_, text));
   // Anew: what was written to may be gone.
   RETURN_IF_ERROR(file_.Open(path_, good));
-  last_step_ = step;
+  if (file_.waiting().empty()) last_step_ = step;
+  owed_cut_.reset();
   return absl::OkStatus();
 }
 

@@ -73,18 +73,22 @@ class MetricsFile {
   // Tries again what waits.
   absl::Status Flush();
 
-  // After a rollback: as Open does.
+  // After a rollback: as Open does. From then on lines of steps above `last_step` are taken, also
+  // after an error: the file is then cut before the next line is written into it.
   absl::Status CutBackTo(uint64_t last_step);
 
   uint64_t last_step() const { return last_step_; }
 
  private:
   MetricsFile(FileSystem* file_system, std::string path);
+  // Cuts the file itself, if that is owed.
+  absl::Status CutFile();
 
   FileSystem* const file_system_;
   const std::string path_;
   RecordAppender file_;  // a record is a line
   uint64_t last_step_ = 0;
+  absl::optional<uint64_t> owed_cut_;  // The file still has to lose the lines above this step.
 };
 
 }  // namespace shoal

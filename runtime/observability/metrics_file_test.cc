@@ -215,5 +215,22 @@ TEST(MetricsOnAFullDiskTest, ACutKeepsTheLinesThatWait) {
             MetricsLine(LineOf(1)) + MetricsLine(LineOf(2)) + MetricsLine(LineOf(3)));
 }
 
+TEST(MetricsOnAFullDiskTest, LinesAfterACutThatFailedAreTakenAndReplaceTheVoidOnes) {
+  FaultyFileSystem disk;
+  const auto file = std::move(MetricsFile::Open(&disk, "metrics.jsonl", 0)).value();
+  for (uint64_t step = 1; step <= 5; ++step) ASSERT_TRUE(file->Append(LineOf(step)).ok());
+  disk.SetCapacity(0);
+  EXPECT_TRUE(absl::IsResourceExhausted(file->CutBackTo(2)));
+  EXPECT_EQ(file->last_step(), 2u);
+  EXPECT_TRUE(absl::IsResourceExhausted(file->Append(LineOf(3))));
+  EXPECT_TRUE(absl::IsFailedPrecondition(file->Append(LineOf(3)))) << "steps still only increase";
+  EXPECT_TRUE(absl::IsResourceExhausted(file->CutBackTo(1))) << "a second rollback";
+  EXPECT_TRUE(absl::IsResourceExhausted(file->Append(LineOf(2))));
+  disk.SetCapacity(1 << 20);
+  ASSERT_TRUE(file->Append(LineOf(3)).ok());
+  EXPECT_EQ(ContentOn(disk, "metrics.jsonl"),
+            MetricsLine(LineOf(1)) + MetricsLine(LineOf(2)) + MetricsLine(LineOf(3)));
+}
+
 }  // namespace
 }  // namespace shoal

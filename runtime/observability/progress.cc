@@ -82,6 +82,22 @@ void ProgressReporter::Add(const ProgressStep& step) {
   DrawIfDue(false);
 }
 
+void ProgressReporter::Reach(uint64_t step, double steps_per_second, double examples_per_second) {
+  MutexLock lock(&mutex_);
+  activity_.clear();
+  loss_ = Smoothed();
+  accuracy_ = Smoothed();
+  steps_per_second_ = steps_per_second;
+  examples_per_second_ = examples_per_second;
+  StartRates();
+  last_.step = step;
+  last_drawn_step_ = std::min(last_drawn_step_, step);
+  if (plan_.steps_per_epoch > 0 && step > 0) {
+    last_.epoch = static_cast<uint32_t>((step - 1) / plan_.steps_per_epoch);
+  }
+  DrawIfDue(false);
+}
+
 void ProgressReporter::SetActivity(absl::string_view activity) {
   MutexLock lock(&mutex_);
   if (activity_ == activity) return;
@@ -118,6 +134,11 @@ void ProgressReporter::Finish() {
 double ProgressReporter::examples_per_second() const {
   MutexLock lock(&mutex_);
   return examples_per_second_;
+}
+
+uint64_t ProgressReporter::step() const {
+  MutexLock lock(&mutex_);
+  return last_.step;
 }
 
 void ProgressReporter::StartRates() {

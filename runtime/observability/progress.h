@@ -58,6 +58,10 @@ class ProgressReporter {
 
   void SetPlan(const ProgressPlan& plan) ABSL_LOCKS_EXCLUDED(mutex_);
   void Add(const ProgressStep& step) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The run stands at `step`, of which nothing else is known: loss and accuracy are not shown until
+  // the next Add. The rates are shown as they are given.
+  void Reach(uint64_t step, double steps_per_second, double examples_per_second)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // What the run waits for, shown instead of the bar's numbers until the next step; a pipe gets a
   // line when it changes.
   void SetActivity(absl::string_view activity) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -72,6 +76,8 @@ class ProgressReporter {
 
   // Over the last seconds.
   double examples_per_second() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Where the run stands, as far as it was shown; 0: nothing was.
+  uint64_t step() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   // Means over about the last 50 steps, so that the numbers can be read.

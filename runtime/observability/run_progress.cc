@@ -22,6 +22,11 @@ std::string CheckpointWarning(const std::string& why) {
                       "; training goes on, the next one is tried when it is due");
 }
 
+std::string MetricsWarning(const std::string& why) {
+  return absl::StrCat("warning: metrics.jsonl cannot be written (", why,
+                      "); training goes on, its lines wait until there is room");
+}
+
 void ShowStep(const StepMetrics& step, ProgressReporter* progress) {
   progress->Add({step.step, step.epoch, step.loss, step.accuracy, step.examples});
   if (!step.eval_loss.has_value() && !step.eval_accuracy.has_value()) return;

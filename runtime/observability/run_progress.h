@@ -21,6 +21,9 @@ void ShowStep(const StepMetrics& step, ProgressReporter* progress);
 // What people are told, once, when checkpoints begin to fail; `why` names the step.
 std::string CheckpointWarning(const std::string& why);
 
+// The same when lines of metrics.jsonl begin to wait.
+std::string MetricsWarning(const std::string& why);
+
 }  // namespace shoal
 
 #endif  // SHOAL_RUNTIME_OBSERVABILITY_RUN_PROGRESS_H_
