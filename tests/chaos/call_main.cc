@@ -1,0 +1,107 @@
+// One call to a task, as somebody sends it who should not: a request from a text proto on the
+// standard input, to any method of the chief or a ps. Prints the code and the message of the
+// answer.
+//
+//   call ADDRESS /shoal.v1.ChiefService/Heartbeat [CERT KEY CA] < request.textproto
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/dynamic_message.h>
+#include <google/protobuf/text_format.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <string>
+
+#include "proto/v1/bulk.pb.h"
+#include "proto/v1/chief_service.pb.h"
+#include "proto/v1/parameter_service.pb.h"
+
+namespace shoal {
+namespace {
+
+std::string ReadFile(const char* path) {
+  std::ifstream file(path);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(int argc, char** argv) {
+  if (argc < 6) return grpc::InsecureChannelCredentials();
+  grpc::SslCredentialsOptions options;
+  options.pem_cert_chain = ReadFile(argv[3]);
+  options.pem_private_key = ReadFile(argv[4]);
+  options.pem_root_certs = ReadFile(argv[5]);
+  return grpc::SslCredentials(options);
+}
+
+// The request's bytes as they travel. Empty: the method or the text is not known, which is printed.
+std::string RequestOf(const std::string& method, const std::string& text) {
+  const bool is_bulk = method == "/shoal.v1.BulkService/Exchange";
+  const auto* const pool = google::protobuf::DescriptorPool::generated_pool();
+  std::string full = method.substr(1);
+  full[full.rfind('/')] = '.';
+  const auto* const described = is_bulk ? nullptr : pool->FindMethodByName(full);
+  const google::protobuf::Descriptor* const type = is_bulk ? v1::ExchangeRequest::descriptor()
+                                                   : described != nullptr ? described->input_type()
+                                                                          : nullptr;
+  if (type == nullptr) {
+    std::fprintf(stderr, "call: there is no method %s\n", method.c_str());
+    return "";
+  }
+  const std::unique_ptr<google::protobuf::Message> request(
+      google::protobuf::MessageFactory::generated_factory()->GetPrototype(type)->New());
+  if (!google::protobuf::TextFormat::ParseFromString(text, request.get())) return "";
+  const std::string bytes = request->SerializeAsString();
+  if (!is_bulk) return bytes;
+  std::string frame;
+  for (int shift = 0; shift < 32; shift += 8) frame += static_cast<char>(bytes.size() >> shift);
+  return frame + bytes;
+}
+
+int Call(int argc, char** argv) {
+  // Descriptors of the services are linked with their messages only.
+  v1::HeartbeatRequest::descriptor();
+  v1::LoadSlicesRequest::descriptor();
+  const std::string method = argv[2];
+  const std::string text(std::istreambuf_iterator<char>(std::cin), {});
+  const std::string request = RequestOf(method, text);
+  if (request.empty()) return 64;
+  grpc::ChannelArguments arguments;
+  // Certificates of tests are for the name of a job, whatever the address.
+  if (argc == 7) arguments.SetSslTargetNameOverride(argv[6]);
+  grpc::GenericStub stub(grpc::CreateCustomChannel(argv[1], CredentialsOf(argc, argv), arguments));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  grpc::CompletionQueue queue;
+  const grpc::Slice slice(request);
+  const auto call = stub.PrepareUnaryCall(&context, method, grpc::ByteBuffer(&slice, 1), &queue);
+  call->StartCall();
+  grpc::ByteBuffer reply;
+  grpc::Status status;
+  call->Finish(&reply, &status, nullptr);
+  void* tag;
+  bool ok;
+  queue.Next(&tag, &ok);
+  std::printf("%d %s\n", static_cast<int>(status.error_code()), status.error_message().c_str());
+  return status.ok() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace shoal
+
+int main(int argc, char** argv) {
+  if (argc != 3 && argc != 6 && argc != 7) {
+    std::fprintf(stderr, "usage: call ADDRESS METHOD [CERT KEY CA [NAME]] < request.textproto\n");
+    return 64;
+  }
+  return shoal::Call(argc, argv);
+}
