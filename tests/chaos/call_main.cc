@@ -16,31 +16,32 @@
 
 #include <chrono>
 #include <cstdio>
-#include <fstream>
+#include <cstdlib>
 #include <iostream>
 #include <iterator>
 #include <memory>
 #include <string>
 
+#include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+
 #include "proto/v1/bulk.pb.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/parameter_service.pb.h"
+#include "runtime/rpc/certificate_role.h"
+#include "runtime/rpc/credentials.h"
 
 namespace shoal {
 namespace {
 
-std::string ReadFile(const char* path) {
-  std::ifstream file(path);
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
-std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(int argc, char** argv) {
-  if (argc < 6) return grpc::InsecureChannelCredentials();
-  grpc::SslCredentialsOptions options;
-  options.pem_cert_chain = ReadFile(argv[3]);
-  options.pem_private_key = ReadFile(argv[4]);
-  options.pem_root_certs = ReadFile(argv[5]);
-  return grpc::SslCredentials(options);
+// Null: plaintext.
+std::unique_ptr<Credentials> CredentialsOf(int argc, char** argv) {
+  if (argc < 6) return nullptr;
+  absl::StatusOr<std::unique_ptr<Credentials>> credentials =
+      Credentials::Create({argv[3], argv[4], argv[5]}, absl::Now());
+  if (credentials.ok()) return *std::move(credentials);
+  std::fprintf(stderr, "call: %s\n", std::string(credentials.status().message()).c_str());
+  std::exit(64);
 }
 
 // The request's bytes as they travel. Empty: the method or the text is not known, which is printed.
@@ -75,10 +76,9 @@ int Call(int argc, char** argv) {
   const std::string text(std::istreambuf_iterator<char>(std::cin), {});
   const std::string request = RequestOf(method, text);
   if (request.empty()) return 64;
-  grpc::ChannelArguments arguments;
-  // Certificates of tests are for the name of a job, whatever the address.
-  if (argc == 7) arguments.SetSslTargetNameOverride(argv[6]);
-  grpc::GenericStub stub(grpc::CreateCustomChannel(argv[1], CredentialsOf(argc, argv), arguments));
+  const std::unique_ptr<Credentials> credentials = CredentialsOf(argc, argv);
+  grpc::GenericStub stub(
+      grpc::CreateChannel(argv[1], ChannelCredentialsFor(credentials.get(), kAnyRole)));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
   grpc::CompletionQueue queue;
@@ -99,8 +99,8 @@ int Call(int argc, char** argv) {
 }  // namespace shoal
 
 int main(int argc, char** argv) {
-  if (argc != 3 && argc != 6 && argc != 7) {
-    std::fprintf(stderr, "usage: call ADDRESS METHOD [CERT KEY CA [NAME]] < request.textproto\n");
+  if (argc != 3 && argc != 6) {
+    std::fprintf(stderr, "usage: call ADDRESS METHOD [CERT KEY CA] < request.textproto\n");
     return 64;
   }
   return shoal::Call(argc, argv);

@@ -1,7 +1,7 @@
 """Faults that a review found by attack, each as a case that prints its figures: `tests/chaos/run e6 e14`."""
 import contextlib
-import os
 import pathlib
+import re
 import signal
 import struct
 import subprocess
@@ -349,10 +349,6 @@ def call(address, method, text, *certificates):
     return done.stdout.strip() or done.stderr.strip()
 
 
-def run_id_of(run):
-    return (run.out / "RUN_ID").read_text().strip() if (run.out / "RUN_ID").exists() else ""
-
-
 @contextlib.contextmanager
 def attacked():
     """A run over mutual TLS, and what a thief of worker.crt can send: send(to, method, text)."""
@@ -364,7 +360,7 @@ def attacked():
         with Tasks("--num_epochs=400", "--eval_every=0", "--set=cluster.no_shared_memory=true", *tls,
                    proxied=False) as run:
             run.start()
-            run.wait_for_step(50)
+            run.wait_until(run.checkpoints, 60, "a checkpoint")
             listens = {f"{job}/{index}": next(flag.split("=", 1)[1] for flag in task.command if "--listen_address=" in flag)
                        for (job, index), task in run.tasks.items() if job != "worker"}
 
@@ -381,36 +377,47 @@ def attacked():
 def identity(run, **fields):
     values = {"term": 1 << 40, "incarnation": 1, **fields}
     text = "".join(f"{key}: {value} " for key, value in values.items())
-    return f'identity {{ run_id: "{newest_run_id(run)}" member {{ job: JOB_WORKER index: 60000 }} {text} }}'
+    return f'identity {{ run_id: "{run_id_of(run)}" member {{ job: JOB_WORKER index: 60000 }} {text} }}'
 
 
-def newest_run_id(run):
-    """From the run's directory, which every worker sees; else as logs show it."""
-    kept = run_id_of(run)
-    if kept:
-        return kept
-    import re  # pylint: disable=import-outside-toplevel
-    for text in (task.text() for task in run.tasks.values()):
-        found = re.search(r"\b[0-9a-f]{32}\b", text)
+def run_id_of(run):
+    """From the run's directory, which every worker sees."""
+    kept = run.out / "RUN_ID"
+    if kept.exists():
+        return kept.read_text().split()[0]
+    for manifest in sorted((run.out / "checkpoints").glob("*/MANIFEST")):
+        found = re.search(rb"[0-9a-f]{32}", manifest.read_bytes())
         if found:
-            return found[0]
-    return ""
+            return found[0].decode()
+    raise AssertionError(f"no RUN_ID and no MANIFEST\n{run.logs()}")
+
+
+def refused(answer):
+    """It came from the task, and not from a connection that was never made."""
+    assert re.match(r"[0-9]+ ", answer) and not answer.startswith(("0 ", "4 ", "14 ")), f"answered {answer}"
+    return answer
 
 
 def e12():
-    """One Exchange with a term of 2^40 from a worker's certificate: no ps believes it, the run goes on."""
+    """Exchanges with a term of 2^40 from a worker's certificate: no ps believes it, the run goes on."""
     with attacked() as (run, send):
-        answer = send("ps/0", "/shoal.v1.BulkService/Exchange", identity(run) + " pulls: 0")
+        exchange = "/shoal.v1.BulkService/Exchange"
+        answers = [refused(send("ps/0", exchange, identity(run) + " pulls: 0"))]
+        # What it answers says which incarnation and lineage a second try has to name.
+        named = dict(re.findall(r"(incarnation|lineage) ([0-9]+)", answers[0])[:2])
+        answers.append(send("ps/0", exchange, identity(run, lineage=named.get("lineage", 1)) +
+                            f" receiver_incarnation: {named.get('incarnation', 1)} pulls: 0"))
         before = run.step()
         run.wait_for_step(before + 50, timeout=30)
-        return f"answered \"{answer}\"; 50 steps later nobody has ended"
+        return f"answered {answers}; 50 steps later nobody has ended"
 
 
 def e17():
-    """One Heartbeat with a term of 2^40 from a worker's certificate: the chief does not believe it."""
+    """A Heartbeat with a term of 2^40, and a made-up death, from a worker's certificate: the chief believes neither."""
     with attacked() as (run, send):
-        answers = [send("chief/0", "/shoal.v1.ChiefService/Heartbeat", identity(run)),
-                   send("chief/0", "/shoal.v1.ChiefService/ReportBadBatch", "died: true " + identity(run, term=1))]
+        answers = [refused(send("chief/0", "/shoal.v1.ChiefService/Heartbeat", identity(run))),
+                   refused(send("chief/0", "/shoal.v1.ChiefService/ReportBadBatch",
+                                "died { job: JOB_WORKER } batch { } " + identity(run, term=1)))]
         return f"answered {answers}; 50 steps later nobody has ended"
 
 

@@ -253,7 +253,7 @@ class Tasks:
     def end(self, timeout=180):
         """Waits until the chief has ended for good and nothing is left; returns the chief's code."""
         self.wait_until(self._over, timeout, f"the run ends; step {self.step()}, codes {self.codes()}")
-        self.wait_until(lambda: not any(task.alive() for task in self.tasks.values()), 60,
+        self.wait_until(lambda: all(task.process is None for task in self.tasks.values()), 60,
                         "all tasks end after the chief")
         return self.tasks["chief", 0].codes[-1]
 
