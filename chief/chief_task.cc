@@ -59,10 +59,12 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   std::unique_ptr<ChiefTask> task(new ChiefTask(options));
   const v1::RunConfig& run = options.run;
   RETURN_IF_ERROR(options.file_system->MakeDirectory(run.out()));
-  ASSIGN_OR_RETURN(task->lock_,
-                   if_held == IfHeld::kWait
-                       ? AwaitDirectory(options)
-                       : RunLock::Acquire(run.out(), RunLock::Holder::kChief, kPredecessorEnds));
+  if (if_held != IfHeld::kNotAsked) {
+    ASSIGN_OR_RETURN(task->lock_,
+                     if_held == IfHeld::kWait
+                         ? AwaitDirectory(options)
+                         : RunLock::Acquire(run.out(), RunLock::Holder::kChief, kPredecessorEnds));
+  }
   ASSIGN_OR_RETURN(
       task->checkpoints_,
       CheckpointDirectory::Open(*options.file_system, absl::StrCat(run.out(), "/checkpoints")));

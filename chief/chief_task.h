@@ -31,7 +31,8 @@ class ChiefTask : public TaskSource {
 
   // What a chief does whose directory another one holds: refuses (ALREADY_EXISTS), after a moment,
   // since somebody looks on; or waits, as AwaitDirectory says.
-  enum class IfHeld { kRefuse, kWait };
+  // kNotAsked: the caller sees to that, as a simulation whose directory is no real one.
+  enum class IfHeld { kRefuse, kWait, kNotAsked };
 
   // Reads and prepares the run's directory, which is held against other chiefs as long as the task
   // lives. Errors name the field: --out in use, --resume=never with a checkpoint there,

@@ -159,7 +159,6 @@ ParameterServiceImpl::Options ParameterServer::Core::ServiceOptions() {
   options.ps_index = options_.index;
   options.shard = &shard_;
   options.file_system = options_.file_system;
-  options.staging_bytes = options_.staging_bytes;
   options.on_load = [this](const v1::LoadSlicesRequest& request, const SliceStore& store) {
     num_norms_ = CountNorms(request, store);
     lineage_ = SnapshotLineage::Of(request, store);

@@ -52,7 +52,6 @@ class ParameterServer {
     absl::Duration lease = absl::Seconds(10);  // The chief's, see ChiefSession::Options.
     absl::Duration heartbeat_wait = absl::Seconds(1);
     size_t max_payload_bytes = kDefaultMaxBulkPayloadBytes;
-    uint64_t staging_bytes = uint64_t{256} << 20;  // See SliceStoreOptions.
     // Offer shared memory to workers on this host; only with a listen address and without
     // credentials.
     bool shared_memory = true;

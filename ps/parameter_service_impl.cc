@@ -84,8 +84,8 @@ absl::StatusOr<std::unique_ptr<SliceStore>> ParameterServiceImpl::Load(
   ASSIGN_OR_RETURN(const StepPlan plan, StepPlan::FromProto(request.plan()));
   SliceStore::LoadOptions load{request.identity().lineage(), 0, plan, {}};
   for (const v1::BatchId& batch : request.skipped()) load.skipped.push_back(KeyOf(batch));
-  ASSIGN_OR_RETURN(SliceStoreOptions store_options, SliceStoreOptionsFrom(request.run(), plan));
-  store_options.staging_bytes = options_.staging_bytes;
+  ASSIGN_OR_RETURN(const SliceStoreOptions store_options,
+                   SliceStoreOptionsFrom(request.run(), plan));
   RETURN_IF_ERROR(CheckMemory(table, owned));
   ASSIGN_OR_RETURN(std::unique_ptr<SliceStore> store,
                    SliceStore::Create(store_options, variables, table, owned));

@@ -41,8 +41,7 @@ inline auto AllPsForms() {
 // kNumTestPs started tasks, stopped with it. Not thread-safe.
 class PsTestCluster {
  public:
-  explicit PsTestCluster(PsForm form,
-                         const std::function<void(ParameterServer::Options*)>& change = nullptr);
+  explicit PsTestCluster(PsForm form);
   ~PsTestCluster();
 
   std::unique_ptr<BulkChannel> Connect(const std::string& address);

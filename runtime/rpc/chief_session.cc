@@ -69,8 +69,9 @@ ChiefSession::ChiefSession(ChiefClient* client, const Clock* clock, Options opti
 ChiefSession::~ChiefSession() { Stop(); }
 
 absl::Status ChiefSession::Register(const v1::ModelDeclaration* model) {
-  const absl::Time give_up = clock_->Now() + options_.lease + options_.duplicate_patience;
   absl::Status status = RegisterOnce(model);
+  // From the chief's first answer: one that stood still has not seen the holder's lease end yet.
+  const absl::Time give_up = clock_->Now() + options_.lease + options_.duplicate_patience;
   while (absl::IsAlreadyExists(status) && clock_->Now() < give_up) {
     SayWaiting(status);
     if (!retry_.Sleep(clock_->Now() + kDuplicatePause)) {

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
+#include "absl/time/clock.h"
+
 #include "base/clock.h"
 #include "base/fake_clock.h"
 #include "base/notification.h"
@@ -100,6 +105,45 @@ TEST_F(ChiefSessionTest, APlaceThatStaysTakenEndsRegistration) {
   options.duplicate_patience = absl::Milliseconds(10);
   ChiefSession session(&chief_, &clock_, options, &observer_);
   EXPECT_EQ(session.Register(nullptr).code(), absl::StatusCode::kAlreadyExists);
+}
+
+// A chief that stood still: it has not seen yet that the lease of the place's holder has ended.
+class WakingChief : public FakeChief {
+ public:
+  explicit WakingChief(FakeClock* clock) : clock_(clock) {}
+  absl::Status RegisterTask(const v1::RegisterTaskRequest& request,
+                            v1::RegisterTaskResponse* response) override {
+    const int call = register_calls_++;
+    if (call == 0) {
+      clock_->Advance(absl::Seconds(2000));
+      return absl::DeadlineExceededError("no answer in time");
+    }
+    if (call < 3) return absl::AlreadyExistsError("worker/3 is already running");
+    return FakeChief::RegisterTask(request, response);
+  }
+
+ private:
+  FakeClock* const clock_;
+  std::atomic<int> register_calls_{0};
+};
+
+TEST_F(ChiefSessionTest, APlaceIsAskedForAgainForALeaseAfterTheChiefsFirstAnswer) {
+  FakeClock clock;
+  WakingChief chief(&clock);
+  ChiefSession::Options options = Options();
+  options.lease = absl::Seconds(1000);
+  options.register_patience = absl::Seconds(5000);
+  ChiefSession session(&chief, &clock, options, &observer_);
+  std::atomic<bool> done{false};
+  std::thread time([&] {
+    for (int i = 0; i < 8000 && !done; ++i) {  // Less than a lease.
+      clock.Advance(absl::Milliseconds(100));
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  });
+  EXPECT_TRUE(session.Register(nullptr).ok());
+  done = true;
+  time.join();
 }
 
 TEST_F(ChiefSessionTest, ACertificateThatIsNotTrustedEndsRegistrationAfterAWhile) {

@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint64_t kSliceBytes = 64;
 
-std::vector<v1::VariableSpec> MakeVariables(uint64_t seed) {
+std::vector<v1::VariableSpec> MakeVariables(uint64_t seed, bool synchronous) {
   std::vector<v1::VariableSpec> variables;
   const uint64_t count = 1 + MixBits(seed) % 4;
   for (uint64_t i = 0; i <= count; ++i) {
@@ -33,8 +33,9 @@ std::vector<v1::VariableSpec> MakeVariables(uint64_t seed) {
     spec.set_trainable(true);
     spec.set_update(v1::UPDATE_KIND_OPTIMIZER);
     spec.mutable_initializer()->set_kind(v1::Initializer::KIND_UNIFORM);
-    spec.mutable_initializer()->set_a(-1);
-    spec.mutable_initializer()->set_b(1);
+    spec.mutable_initializer()->set_a(synchronous ? -1 : 0);
+    spec.mutable_initializer()->set_b(synchronous ? 1 : 0);
+    if (!synchronous) continue;
     if (i > 0 && bits >> 60 == 0) spec.set_update(v1::UPDATE_KIND_NONE);
     if (i > 0 && bits >> 60 == 1) spec.set_update(v1::UPDATE_KIND_ASSIGN);
     if (i > 0 && bits >> 60 == 2) {
@@ -53,8 +54,9 @@ size_t Stride(size_t n) { return (n + 15) / 16 * 16; }
 
 }  // namespace
 
-SimulatedModel::SimulatedModel(uint64_t seed)
-    : variables_(MakeVariables(seed)), table_(*SliceTable::Create(variables_, kSliceBytes)) {}
+SimulatedModel::SimulatedModel(uint64_t seed, bool synchronous)
+    : variables_(MakeVariables(seed, synchronous)),
+      table_(*SliceTable::Create(variables_, kSliceBytes)) {}
 
 SliceArrays SimulatedModel::Zeros() const {
   SliceArrays arrays;
@@ -78,6 +80,10 @@ void SimulatedModel::Contribution(uint64_t values_hash, const BatchKey& batch, u
     const uint64_t bits = MixBits(key + 1000 * (i + 1));
     contribution[i] = static_cast<float>(bits >> 40) * 0x1p-23f - 1.0f + 0.125f * value[i];
   }
+}
+
+float SimulatedModel::CountedContribution(const BatchKey& batch, uint32_t slice, size_t element) {
+  return static_cast<float>(1 + (HashBatch(slice, batch) + element) % 512);
 }
 
 BatchReport SimulatedModel::Report(uint64_t values_hash, const BatchKey& batch, uint32_t examples) {

@@ -22,8 +22,9 @@ using SliceArrays = std::vector<std::vector<float>>;
 // each batch was counted once, in its place, computed from the right version of all slices.
 class SimulatedModel {
  public:
-  // Some variables of different kinds and sizes, in slices of at most 16 floats.
-  explicit SimulatedModel(uint64_t seed);
+  // Some variables of different kinds and sizes, in slices of at most 16 floats. ASYNC: all begin
+  // at 0 and are trained.
+  explicit SimulatedModel(uint64_t seed, bool synchronous = true);
 
   const std::vector<v1::VariableSpec>& variables() const { return variables_; }
   const SliceTable& table() const { return table_; }
@@ -36,6 +37,8 @@ class SimulatedModel {
   // The contribution of a batch to one slice.
   void Contribution(uint64_t values_hash, const BatchKey& batch, uint32_t slice,
                     const std::vector<float>& value, float* contribution) const;
+  // ASYNC: a small whole number, so that the sum over any batches is exact in any order.
+  static float CountedContribution(const BatchKey& batch, uint32_t slice, size_t element);
   static BatchReport Report(uint64_t values_hash, const BatchKey& batch, uint32_t examples);
   static double EvaluationLoss(uint64_t values_hash, uint64_t block);
 

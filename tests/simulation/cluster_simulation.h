@@ -1,0 +1,120 @@
+// One run of a simulated cluster under faults drawn from its seed, and the judgement on it.
+#ifndef SHOAL_TESTS_SIMULATION_CLUSTER_SIMULATION_H_
+#define SHOAL_TESTS_SIMULATION_CLUSTER_SIMULATION_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "chief/chief.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "tests/simulation/fault_plan.h"
+#include "tests/simulation/fibers.h"
+#include "tests/simulation/history.h"
+#include "tests/simulation/simulated_files.h"
+#include "tests/simulation/simulated_model.h"
+#include "tests/simulation/simulated_network.h"
+#include "tests/simulation/simulated_tasks.h"
+
+namespace shoal {
+
+// The real chief, ps and workers with their threads (fibers.h), on a simulated network and disk.
+// A supervisor starts again what ends or is killed, as Kubernetes would.
+//
+// Judged: what history.h says; the last checkpoint holds, bit for bit, the values and slots of a
+// sequential run without the batches that were skipped (SYNC), or every batch once in every slice
+// (ASYNC); only bad batches were skipped; every step has one line, with its own figures.
+class ClusterSimulation {
+ public:
+  struct Options {
+    uint64_t seed = 0;
+    bool synchronous = true;
+    std::vector<bool> allowed = AllFaults();  // Faults that may happen, by PlannedFault::Kind.
+    bool bad_batches = true;
+    bool verbose = false;  // Prints what happens.
+  };
+  explicit ClusterSimulation(Options options);
+  ~ClusterSimulation();
+
+  // Empty, or the promise that was broken.
+  std::string Run();
+
+  // What the run is made of and what goes wrong in it.
+  std::string Describe() const;
+
+  struct Recovery {
+    PlannedFault::Kind kind;
+    double seconds;  // Until a step was applied that was not before.
+  };
+  struct Counts {
+    uint64_t steps = 0;
+    uint64_t skipped = 0;
+    uint64_t lives = 0;
+    uint64_t turns = 0;
+    uint64_t faults[PlannedFault::kNumKinds] = {};
+    SimulatedNetwork::Counts network;
+    uint64_t failed_changes = 0;
+    double seconds = 0;
+    std::vector<Recovery> recoveries;  // Of runs with one fault.
+  };
+  const Counts& counts() const { return counts_; }
+
+ private:
+  struct Life {
+    SimulatedProcess process;
+    std::function<void()> end;
+    bool ended = false;
+  };
+
+  void DrawRun();
+  Life* Start(const std::string& task);
+  void RunTask(Life* life);
+  void OnEnded(Life* life, const absl::Status& status);
+  void StartLater(const std::string& task, double low, double high);
+  void KillTask(const std::string& task);
+  void Crash(SimulatedProcess* process);
+  void OnChief(SimulatedProcess* process, Chief* chief);
+  void Inject(const PlannedFault& fault);
+  void PauseTask(const std::string& task, double seconds);
+  void Watch();
+  void Note(const std::string& text);
+  void Add(HistoryEvent event);
+  void AddTrouble();
+  std::string Stuck() const;
+  // The verdict.
+  std::string Judge();
+  std::string JudgeSync(Checkpoint& checkpoint, const std::set<BatchKey>& skipped);
+  std::string JudgeAsync(Checkpoint& checkpoint, const std::set<BatchKey>& skipped);
+
+  const Options options_;
+  SimulatedRun run_;
+  Fibers fibers_;
+  SeededRandom random_;
+  SimulatedModel model_;
+  SimulatedNetwork network_;
+  SimulatedDisks disks_;
+  FaultPlan plan_;
+  TaskEnvironment environment_;
+  std::vector<std::unique_ptr<Life>> lives_;
+  std::map<std::string, Life*> current_;  // By task.
+  Chief* chief_ = nullptr;                // Of the current life.
+  uint64_t chief_term_ = 0;
+  bool over_ = false;
+  bool ending_ = false;  // Everything is being ended: nothing is started any more.
+  std::string failure_;
+  History history_;
+  // For recovery times.
+  uint64_t highest_step_ = 0;
+  uint64_t newest_step_ = 0;
+  uint64_t wanted_step_ = 0;
+  double fault_time_ = -1;
+  Counts counts_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_TESTS_SIMULATION_CLUSTER_SIMULATION_H_

@@ -1,0 +1,190 @@
+// The verdict on a run of cluster_simulation.h.
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/observability/metrics_file.h"
+#include "tests/simulation/cluster_simulation.h"
+
+namespace shoal {
+namespace {
+
+absl::StatusOr<std::vector<float>> ReadTensor(Checkpoint& checkpoint, uint32_t slice,
+                                              const std::string& slot, size_t size) {
+  std::vector<float> values(size);
+  const absl::Status status = checkpoint.Read(slice, slot, 0, absl::MakeSpan(values));
+  if (!status.ok()) return status;
+  return values;
+}
+
+}  // namespace
+
+std::string ClusterSimulation::Judge() {
+  HistoryRules rules;
+  // A schedule in steps can be kept only while steps flow; the patience is that of retries and of
+  // one rewrite of a shard.
+  rules.save_every = run_.run.checkpoint().save_every();
+  rules.patience = 20;
+  for (const PlannedFault& fault : plan_.faults) {
+    if (fault.kind == PlannedFault::kFailingDisk) rules.disks_fail = true;
+  }
+  std::string broken = history_.Check(rules);
+  if (!broken.empty()) return broken;
+  const auto directory = CheckpointDirectory::Open(disks_.files, "/run/checkpoints");
+  if (!directory.ok()) return directory.status().ToString();
+  std::vector<std::string> rejected;
+  const auto checkpoint = (*directory)->OpenLatestValid(Checkpoint::Verify::kEverything, &rejected);
+  if (!checkpoint.ok()) {
+    return absl::StrCat("the run ends without a checkpoint: ", checkpoint.status().ToString());
+  }
+  const v1::Manifest& manifest = (*checkpoint)->manifest();
+  if (!manifest.finished()) {
+    return absl::StrCat("the last checkpoint, of step ", manifest.step(), ", is not of the end");
+  }
+  std::set<BatchKey> skipped;
+  v1::DataLedgerState ledger;
+  ledger.ParseFromString(manifest.ledger());
+  for (const auto* list : {&manifest.skipped(), &ledger.skipped()}) {
+    for (const v1::SkippedBatch& skip : *list) {
+      const BatchKey batch{skip.batch().epoch(), skip.batch().index()};
+      if (run_.non_finite.count(batch) + run_.deadly.count(batch) + run_.flaky.count(batch) == 0) {
+        return absl::StrCat("batch ", batch.index, " was skipped without reason");
+      }
+      skipped.insert(batch);
+    }
+  }
+  counts_.steps = manifest.step();
+  counts_.skipped = skipped.size();
+  return run_.synchronous ? JudgeSync(**checkpoint, skipped) : JudgeAsync(**checkpoint, skipped);
+}
+
+std::string ClusterSimulation::JudgeSync(Checkpoint& checkpoint,
+                                         const std::set<BatchKey>& skipped) {
+  const absl::StatusOr<StepPlan> plan = StepPlan::FromProto(checkpoint.manifest().plan());
+  if (!plan.ok()) return plan.status().ToString();
+  // The lines that stand, by step.
+  std::map<uint64_t, StepMetrics> lines;
+  const absl::StatusOr<std::string> text = ReadFile(disks_.files, "/run/metrics.jsonl");
+  if (!text.ok()) return text.status().ToString();
+  for (const absl::string_view line : absl::StrSplit(*text, '\n', absl::SkipEmpty())) {
+    const absl::StatusOr<StepMetrics> metrics = ParseMetricsLine(line);
+    if (!metrics.ok()) return absl::StrCat("metrics.jsonl: ", metrics.status().ToString());
+    if (!lines.empty() && metrics->step != lines.rbegin()->first + 1) {
+      return absl::StrCat("line ", metrics->step, " follows line ", lines.rbegin()->first);
+    }
+    lines[metrics->step] = *metrics;
+  }
+  SequentialRun sequential(model_, run_.run, *plan, skipped);
+  while (sequential.version() < checkpoint.manifest().step()) {
+    const SequentialRun::StepSums sums = sequential.Step();
+    const auto line = lines.find(sequential.version());
+    if (line == lines.end()) return absl::StrCat("step ", sequential.version(), " has no line");
+    const double loss = sums.examples == 0 ? 0
+                                           : sums.loss_sum / static_cast<double>(sums.examples) +
+                                                 sums.regularization;
+    if (line->second.examples != sums.examples ||
+        (sums.examples > 0 && line->second.loss != loss)) {
+      return absl::StrCat("line ", sequential.version(), ": loss ", line->second.loss, " over ",
+                          line->second.examples, " instead of ", loss, " over ", sums.examples);
+    }
+    if (!line->second.eval_loss.has_value()) continue;
+    double evaluated = 0;
+    const uint64_t hash = SimulatedModel::HashOf(sequential.values());
+    for (uint64_t block = 0; block < run_.evaluation_blocks; ++block) {
+      evaluated += SimulatedModel::EvaluationLoss(hash, block);
+    }
+    evaluated /= static_cast<double>(run_.evaluation_blocks);
+    if (*line->second.eval_loss != evaluated) {
+      return absl::StrCat("step ", sequential.version(), ": wrong evaluation");
+    }
+  }
+  if (lines.size() != sequential.version()) {
+    return absl::StrCat(lines.size(), " lines for ", sequential.version(), " steps");
+  }
+  for (uint32_t slice = 0; slice < model_.table().size(); ++slice) {
+    const size_t size = model_.table()[slice].num_elements;
+    const auto value = ReadTensor(checkpoint, slice, "", size);
+    if (!value.ok()) return value.status().ToString();
+    if (*value != sequential.values()[slice]) {
+      return absl::StrCat("slice ", slice, ": the value differs from the sequential run's");
+    }
+    const std::vector<float>& slots = sequential.slots()[slice];
+    const size_t stride = (size + 15) / 16 * 16;
+    const std::vector<std::string> names =
+        run_.run.optimizer().has_adam()       ? std::vector<std::string>{"m", "v"}
+        : run_.run.optimizer().has_momentum() ? std::vector<std::string>{"momentum"}
+                                              : std::vector<std::string>();
+    for (size_t k = 0; k < names.size() && k * stride < slots.size(); ++k) {
+      const auto slot = ReadTensor(checkpoint, slice, names[k], size);
+      if (!slot.ok()) return slot.status().ToString();
+      if (!std::equal(slot->begin(), slot->end(),
+                      slots.begin() + static_cast<ptrdiff_t>(k * stride))) {
+        return absl::StrCat("slice ", slice, ": slot ", names[k],
+                            " differs from the sequential run's");
+      }
+    }
+  }
+  return "";
+}
+
+std::string ClusterSimulation::JudgeAsync(Checkpoint& checkpoint,
+                                          const std::set<BatchKey>& skipped) {
+  v1::DataLedgerState ledger;
+  ledger.ParseFromString(checkpoint.manifest().ledger());
+  const BatchKey next{ledger.next().epoch(), ledger.next().index()};
+  if (run_.run.max_steps() == 0 && next.epoch < run_.run.num_epochs()) {
+    return "the run ends too early";
+  }
+  const uint64_t batch_size = run_.run.batch_size();
+  const uint64_t batches = (run_.train_examples + batch_size - 1) / batch_size;
+  History counted;
+  for (uint32_t slice = 0; slice < model_.table().size(); ++slice) {
+    const size_t size = model_.table()[slice].num_elements;
+    const auto value = ReadTensor(checkpoint, slice, "", size);
+    if (!value.ok()) return value.status().ToString();
+    // All batches before `next`, but perhaps not those that were skipped: the rest tells.
+    std::vector<float> rest(*value);
+    std::vector<BatchKey> perhaps;
+    for (uint32_t epoch = 0; epoch < run_.run.num_epochs(); ++epoch) {
+      for (uint64_t index = 0; index < batches; ++index) {
+        const BatchKey batch{epoch, index};
+        if (!(batch < next)) continue;
+        if (skipped.count(batch) > 0) {
+          perhaps.push_back(batch);
+          continue;
+        }
+        for (size_t i = 0; i < size; ++i) {
+          rest[i] += SimulatedModel::CountedContribution(batch, slice, i);
+        }
+      }
+    }
+    bool fits = false;
+    for (uint64_t subset = 0; subset < uint64_t{1} << std::min<size_t>(perhaps.size(), 12) && !fits;
+         ++subset) {
+      fits = true;
+      for (size_t i = 0; i < size && fits; ++i) {
+        float sum = rest[i];
+        for (size_t k = 0; k < perhaps.size(); ++k) {
+          if ((subset >> k & 1) != 0) {
+            sum += SimulatedModel::CountedContribution(perhaps[k], slice, i);
+          }
+        }
+        fits = sum == 0;
+      }
+    }
+    if (!fits) {
+      return absl::StrCat("slice ", slice, " is off by ", rest[0],
+                          ": a batch is lost or counts twice");
+    }
+  }
+  return "";
+}
+
+}  // namespace shoal

@@ -1,0 +1,136 @@
+#include "tests/simulation/history.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+#include "runtime/process/exit_code.h"
+
+namespace shoal {
+namespace {
+
+std::string At(const HistoryEvent& event, const std::string& what) {
+  return absl::StrFormat("%.3f s: %s", event.time, what);
+}
+
+// Every fault of a simulation passes: a task that it ends must ask to be started again.
+bool MayEndWith(int code) {
+  return code == kExitDone || code == kExitRestartMe || code == kExitTerminated;
+}
+
+class Checker {
+ public:
+  explicit Checker(const HistoryRules& rules) : rules_(rules) {}
+
+  std::string Take(const HistoryEvent& event) {
+    switch (event.kind) {
+      case HistoryEvent::kChiefStarts:
+        return ChiefStarts(event);
+      case HistoryEvent::kVersion:
+        return Version(event);
+      case HistoryEvent::kDurable:
+        return Durable(event);
+      case HistoryEvent::kDamaged:
+        if (!durable_.empty()) durable_.pop_back();
+        quiet_since_ = event.time;
+        return "";
+      case HistoryEvent::kEnded:
+        quiet_since_ = event.time;
+        if (MayEndWith(event.code)) return "";
+        if (rules_.disks_fail && event.code == kExitInternalError &&
+            absl::StrContains(event.text, "the final checkpoint could not be written")) {
+          return "";
+        }
+        return At(event, absl::StrCat(event.task, " ends with ", event.code, ": ", event.text));
+      case HistoryEvent::kCounted:
+        if (event.code == 1 || (event.code == 0 && event.text == "skipped")) return "";
+        return absl::StrCat("slice ", event.step, " holds batch ", event.lineage, " ", event.code,
+                            " times");
+      case HistoryEvent::kTrouble:
+        quiet_since_ = event.time;
+        return "";
+      case HistoryEvent::kOver:
+        over_ = true;
+        return "";
+    }
+    return "";
+  }
+
+  bool over() const { return over_; }
+
+ private:
+  std::string ChiefStarts(const HistoryEvent& event) {
+    quiet_since_ = event.time;
+    if (event.term <= term_) {
+      return At(event,
+                absl::StrCat("a chief of term ", event.term, " follows one of term ", term_));
+    }
+    term_ = event.term;
+    cut_step_ = event.step;
+    const uint64_t newest = durable_.empty() ? 0 : durable_.back();
+    if (event.step < newest) {
+      return At(event, absl::StrCat("a chief goes on from step ", event.step,
+                                    ", but the checkpoint of step ", newest, " was durable"));
+    }
+    return "";
+  }
+
+  std::string Version(const HistoryEvent& event) {
+    uint64_t& version = versions_[{event.term, event.lineage}];
+    if (event.step < version) {
+      return At(event, absl::StrCat("lineage ", event.lineage, " goes back from ", version, " to ",
+                                    event.step));
+    }
+    version = event.step;
+    if (event.term < term_) return "";  // A chief whose time is over.
+    if (event.lineage != lineage_) quiet_since_ = event.time;
+    lineage_ = event.lineage;
+    if (rules_.save_every == 0 || event.step < cut_step_ + 2 * rules_.save_every) {
+      due_since_ = event.time;
+      return "";
+    }
+    const double since = std::max(due_since_, quiet_since_);
+    if (event.time - since <= rules_.patience) return "";
+    return At(event,
+              absl::StrCat("no checkpoint since step ", cut_step_, " although one is made every ",
+                           rules_.save_every, " steps and step ", event.step, " is reached"));
+  }
+
+  std::string Durable(const HistoryEvent& event) {
+    if (event.term < term_) return "";
+    cut_step_ = std::max(cut_step_, event.step);
+    if (!durable_.empty() && event.step < durable_.back()) {
+      return At(event, absl::StrCat("the run rests on step ", event.step, " after step ",
+                                    durable_.back(), " was durable"));
+    }
+    if (durable_.empty() || event.step > durable_.back()) durable_.push_back(event.step);
+    return "";
+  }
+
+  const HistoryRules rules_;
+  uint64_t term_ = 0;
+  uint64_t lineage_ = 0;
+  std::map<std::pair<uint64_t, uint64_t>, uint64_t> versions_;  // By term and lineage.
+  std::vector<uint64_t> durable_;                               // Rising.
+  uint64_t cut_step_ = 0;
+  double quiet_since_ = 0;  // When something last happened that may delay a checkpoint.
+  double due_since_ = 0;
+  bool over_ = false;
+};
+
+}  // namespace
+
+std::string History::Check(const HistoryRules& rules) const {
+  Checker checker(rules);
+  for (const HistoryEvent& event : events_) {
+    std::string broken = checker.Take(event);
+    if (!broken.empty()) return broken;
+  }
+  return checker.over() ? "" : "the run did not come to its end";
+}
+
+}  // namespace shoal

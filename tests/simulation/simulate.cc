@@ -1,0 +1,151 @@
+// Runs many seeds of the simulation and prints what went wrong in them, what came of it, and how
+// long it took to recover.
+//
+//   bazel run -c opt //tests/simulation:simulate -- --seeds=0:100000
+//   bazel run //tests/simulation:simulate -- --seeds=17:18 --mode=sync --verbose
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+#include "base/log.h"
+#include "tests/simulation/cluster_simulation.h"
+
+namespace shoal {
+namespace {
+
+struct Sums {
+  uint64_t runs = 0;
+  uint64_t failed = 0;
+  ClusterSimulation::Counts counts;
+  double seconds = 0;
+  std::map<PlannedFault::Kind, std::vector<double>> recoveries;
+
+  void Add(const ClusterSimulation::Counts& run) {
+    ++runs;
+    counts.steps += run.steps;
+    counts.skipped += run.skipped;
+    counts.lives += run.lives;
+    counts.turns += run.turns;
+    counts.failed_changes += run.failed_changes;
+    for (int kind = 0; kind < PlannedFault::kNumKinds; ++kind) {
+      counts.faults[kind] += run.faults[kind];
+    }
+    counts.network.messages += run.network.messages;
+    counts.network.lost += run.network.lost;
+    counts.network.repeated += run.network.repeated;
+    counts.network.cut += run.network.cut;
+    counts.network.wrong += run.network.wrong;
+    counts.network.damaged += run.network.damaged;
+    seconds += run.seconds;
+    for (const ClusterSimulation::Recovery& recovery : run.recoveries) {
+      recoveries[recovery.kind].push_back(recovery.seconds);
+    }
+  }
+
+  void Print(const char* mode) {
+    std::printf(
+        "%s: %llu runs, %llu failed; %llu steps, %llu batches skipped, %llu lives of tasks, "
+        "%.0f s of virtual time, %llu turns\n",
+        mode, Number(runs), Number(failed), Number(counts.steps), Number(counts.skipped),
+        Number(counts.lives), seconds, Number(counts.turns));
+    std::printf(
+        "  messages: %llu, lost %llu, repeated %llu, cut off %llu, damaged %llu, answered "
+        "wrongly %llu; changes on disk that failed: %llu\n",
+        Number(counts.network.messages), Number(counts.network.lost),
+        Number(counts.network.repeated), Number(counts.network.cut), Number(counts.network.damaged),
+        Number(counts.network.wrong), Number(counts.failed_changes));
+    for (int kind = 0; kind < PlannedFault::kNumKinds; ++kind) {
+      std::vector<double>& times = recoveries[static_cast<PlannedFault::Kind>(kind)];
+      std::sort(times.begin(), times.end());
+      std::printf("  %-22s %8llu", NameOf(static_cast<PlannedFault::Kind>(kind)),
+                  Number(counts.faults[kind]));
+      if (!times.empty()) {
+        std::printf(
+            "   alone in %zu runs: steps go on after %.1f s (median), %.1f s (19 of 20), "
+            "%.1f s (at most)",
+            times.size(), times[times.size() / 2], times[times.size() * 19 / 20], times.back());
+      }
+      std::printf("\n");
+    }
+  }
+
+ private:
+  static unsigned long long Number(uint64_t n) { return n; }
+};
+
+int Main(const std::vector<std::string>& arguments) {
+  uint64_t from = 0, to = 100;
+  std::string mode = "both";
+  bool verbose = false;
+  std::vector<bool> allowed = AllFaults();
+  for (const std::string& argument : arguments) {
+    absl::string_view text = argument;
+    if (absl::ConsumePrefix(&text, "--seeds=")) {
+      const std::vector<std::string> ends = absl::StrSplit(text, ':');
+      if (ends.size() != 2 || !absl::SimpleAtoi(ends[0], &from) ||
+          !absl::SimpleAtoi(ends[1], &to)) {
+        std::fprintf(stderr, "--seeds=FROM:TO\n");
+        return 64;
+      }
+    } else if (absl::ConsumePrefix(&text, "--mode=")) {
+      mode = std::string(text);
+    } else if (absl::ConsumePrefix(&text, "--without=")) {
+      for (int kind = 0; kind < PlannedFault::kNumKinds; ++kind) {
+        if (absl::StrContains(text, NameOf(static_cast<PlannedFault::Kind>(kind)))) {
+          allowed[static_cast<size_t>(kind)] = false;
+        }
+      }
+    } else if (text == "--verbose") {
+      verbose = true;
+    } else {
+      std::fprintf(stderr,
+                   "unknown: %s; --seeds=FROM:TO --mode=sync|async|both --without=FAULT,FAULT "
+                   "--verbose\n",
+                   argument.c_str());
+      return 64;
+    }
+  }
+  LogOptions log;
+  log.min_severity = verbose ? LogSeverity::kInfo : LogSeverity::kFatal;
+  SetUpLog(log).IgnoreError();
+  uint64_t failed = 0;
+  for (const bool synchronous : {true, false}) {
+    if (mode != "both" && mode != (synchronous ? "sync" : "async")) continue;
+    Sums sums;
+    for (uint64_t seed = from; seed < to; ++seed) {
+      ClusterSimulation::Options options;
+      options.seed = seed;
+      options.synchronous = synchronous;
+      options.verbose = verbose;
+      options.allowed = allowed;
+      ClusterSimulation simulation(options);
+      if (verbose) std::fprintf(stderr, "%s", simulation.Describe().c_str());
+      const std::string failure = simulation.Run();
+      sums.Add(simulation.counts());
+      if (failure.empty()) continue;
+      ++sums.failed;
+      if (sums.failed <= 20) {
+        std::printf("FAILED: %s\n%s", failure.c_str(), simulation.Describe().c_str());
+        std::fflush(stdout);
+      }
+    }
+    sums.Print(synchronous ? "SYNC" : "ASYNC");
+    failed += sums.failed;
+  }
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace shoal
+
+int main(int argc, char** argv) {
+  return shoal::Main(std::vector<std::string>(argv + 1, argv + argc));
+}

@@ -1,0 +1,330 @@
+#include "tests/simulation/simulated_tasks.h"
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/hash.h"
+#include "base/mutex.h"
+#include "base/periodic_task.h"
+#include "base/status_macros.h"
+#include "chief/chief_task.h"
+#include "ml/data/batch_plan.h"
+#include "proto/v1/chief_service.pb.h"
+#include "ps/parameter_server.h"
+#include "runtime/checkpoint/run_ending.h"
+#include "runtime/config/run_config.h"
+#include "runtime/process/protocol_version.h"
+#include "runtime/rpc/chief_session.h"
+#include "runtime/rpc/remote_variable_store.h"
+#include "runtime/rpc/run_state.h"
+#include "runtime/variables/exchange_groups.h"
+#include "tests/simulation/simulated_program.h"
+#include "worker/async_trainer.h"
+#include "worker/replica.h"
+#include "worker/sync_trainer.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint64_t kGroupBytes = 150;  // About two slices.
+constexpr absl::Duration kLatecomers = absl::Seconds(10);
+
+absl::Duration LeaseOf(const SimulatedRun& run) {
+  return absl::Seconds(run.run.cluster().lease_seconds());
+}
+
+absl::Duration PatienceOf(const SimulatedRun& run) {
+  return absl::Seconds(run.run.cluster().wait_seconds());
+}
+
+// Nobody calls the process any more, and all who did have their answers.
+void StopServing(const TaskEnvironment& environment, SimulatedProcess* process) {
+  process->chief = nullptr;
+  process->parameters = nullptr;
+  process->bulk = nullptr;
+  while (process->serving > 0) environment.fibers->Sleep(absl::Milliseconds(10));
+}
+
+}  // namespace
+
+absl::Status RunSimulatedChief(const TaskEnvironment& environment, SimulatedProcess* process,
+                               std::function<void()>* /*end*/) {
+  Fibers* const fibers = environment.fibers;
+  const auto files = NewSimulatedFileSystem(environment.disks, fibers, process);
+  TaskOptions options;
+  options.run = environment.run->run;
+  options.task = {Job::kChief, 0};
+  options.clock = fibers->clock();
+  options.file_system = files.get();
+  const auto connect = [&environment, process](uint32_t, const std::string& address) {
+    return NewSimulatedParameterClient(environment.network, process, address);
+  };
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<ChiefTask> task,
+      ChiefTask::Create(options, environment.run->num_ps, connect, ChiefTask::IfHeld::kNotAsked));
+  if (task->is_finished()) return absl::OkStatus();
+  RETURN_IF_ERROR(task->RecordStart(ClusterSpec()));
+  Chief* const chief = task->chief();
+  environment.on_chief(process, chief);
+  process->chief = chief;
+  const auto is_over = [chief] {
+    v1::GetRunStatusResponse response;
+    chief->GetRunStatus(v1::GetRunStatusRequest(), &response).IgnoreError();
+    return IsOver(response.state());
+  };
+  while (process->alive && !is_over()) fibers->Sleep(absl::Milliseconds(100));
+  absl::Status status = absl::CancelledError("killed");
+  if (process->alive) {
+    status = task->WaitAndConclude();
+    const absl::Time until = fibers->now() + kLatecomers;
+    while (status.ok() && process->alive && fibers->now() < until &&
+           !chief->CloseRegistration(/*if_all_told=*/true)) {
+      fibers->Sleep(absl::Milliseconds(100));
+    }
+  }
+  environment.on_chief(process, nullptr);
+  StopServing(environment, process);
+  return status;
+}
+
+absl::Status RunSimulatedPs(const TaskEnvironment& environment, SimulatedProcess* process,
+                            uint32_t index, std::function<void()>* end) {
+  Fibers* const fibers = environment.fibers;
+  const auto files = NewSimulatedFileSystem(environment.disks, fibers, process);
+  const auto client = NewSimulatedChiefClient(environment.network, process);
+  RunEnding ending(files.get(), fibers->clock(), environment.run->run, LeaseOf(*environment.run));
+  ParameterServer::Options options;
+  options.index = index;
+  options.chief = client.get();
+  options.clock = fibers->clock();
+  options.file_system = files.get();
+  options.shared_run = std::make_shared<v1::RunConfig>(SharedByAllTasks(environment.run->run));
+  options.nonce = process->address;
+  options.address = process->address;
+  options.chief_address = "chief";
+  options.lease = LeaseOf(*environment.run);
+  options.register_patience = PatienceOf(*environment.run);
+  options.is_over = [&ending] { return ending.IsOver(); };
+  ASSIGN_OR_RETURN(const std::unique_ptr<ParameterServer> server, ParameterServer::Create(options));
+  *end = [&server] { server->End(); };
+  process->parameters = server->parameter_service();
+  process->bulk = server->bulk_service();
+  absl::Status status = process->alive ? server->Start() : absl::CancelledError("killed");
+  if (absl::IsOutOfRange(status))
+    status = absl::OkStatus();  // The run is over.
+  else if (status.ok())
+    status = server->Wait();
+  *end = nullptr;
+  process->parameters = nullptr;
+  process->bulk = nullptr;
+  const absl::Status stopped = server->Stop();
+  StopServing(environment, process);
+  return status.ok() ? stopped : status;
+}
+
+namespace {
+
+// Waits for the first state with a plan, then hands states on to a trainer. As in
+// worker/worker_task.cc.
+class Feed : public ChiefSession::Observer {
+ public:
+  void OnRunState(const v1::RunState& state) override {
+    MutexLock lock(&mutex_);
+    if (!ended_.ok()) return;
+    state_ = state;
+    if (trainer_ != nullptr) trainer_->OnState(state);
+    changed_.NotifyAll();
+  }
+  void OnFenced(const absl::Status& status) override { End(status); }
+  void OnChiefLost(const absl::Status& status) override { End(status); }
+
+  absl::StatusOr<v1::RunState> WaitForPlan() {
+    MutexLock lock(&mutex_);
+    while (true) {
+      if (!ended_.ok()) return ended_;
+      if (state_.has_value()) {
+        if (state_->phase() == v1::RunState::PHASE_FAILED) return FailureOf(*state_);
+        if (state_->phase() == v1::RunState::PHASE_DONE || state_->has_plan()) return *state_;
+      }
+      changed_.Wait(&mutex_);
+    }
+  }
+  void Attach(Trainer* trainer) {
+    MutexLock lock(&mutex_);
+    trainer_ = trainer;
+    if (trainer == nullptr) return;
+    if (state_.has_value()) trainer->OnState(*state_);
+    if (!ended_.ok()) EndTrainer();
+  }
+  absl::Status ended() {
+    MutexLock lock(&mutex_);
+    return ended_;
+  }
+  void End(const absl::Status& status) {
+    MutexLock lock(&mutex_);
+    if (!ended_.ok()) return;
+    ended_ = status;
+    if (trainer_ != nullptr) EndTrainer();
+    changed_.NotifyAll();
+  }
+
+ private:
+  void EndTrainer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    v1::RunState state = state_.value_or(v1::RunState());
+    state.set_phase(v1::RunState::PHASE_FAILED);
+    state.set_message(std::string(ended_.message()));
+    state.set_failure_code(static_cast<uint32_t>(ended_.code()));
+    trainer_->OnState(state);
+  }
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::optional<v1::RunState> state_ ABSL_GUARDED_BY(mutex_);
+  Trainer* trainer_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  absl::Status ended_ ABSL_GUARDED_BY(mutex_);
+};
+
+BatchPlan PlanOf(uint64_t examples, uint64_t batch, uint64_t seed, bool shuffle) {
+  BatchPlanOptions options;
+  options.num_examples = static_cast<int64_t>(examples);
+  options.batch_size = static_cast<int64_t>(batch);
+  options.seed = seed;
+  options.shuffle = shuffle;
+  return *BatchPlan::Create(options);
+}
+
+SimulatedProgram::Options ProgramOptions(const TaskEnvironment& environment,
+                                         SimulatedProcess* process, uint32_t index) {
+  const SimulatedRun& run = *environment.run;
+  SimulatedProgram::Options options;
+  options.model = environment.model;
+  options.synchronous = run.synchronous;
+  options.fibers = environment.fibers;
+  options.random = environment.random;
+  options.slowness = index == 0 ? run.slow_worker : 1;
+  options.is_bad = [&run, model = environment.model](const BatchKey& batch, uint32_t slice) {
+    if (run.non_finite.count(batch) == 0) return false;
+    if (slice == model->table().report_slice()) return true;  // The last to become final.
+    return MixBits(run.seed + 31 * batch.index + slice) % 4 == 0;
+  };
+  options.begins = [process](const BatchKey& batch) { process->batch = batch; };
+  options.dies = [&environment, &run](const BatchKey& batch) {
+    return run.deadly.count(batch) > 0 ||
+           (run.flaky.count(batch) > 0 && environment.random->Chance(0.5));
+  };
+  options.crash = [&environment, process] { environment.crash(process); };
+  return options;
+}
+
+absl::Status TrainWith(const TaskEnvironment& environment, SimulatedProcess* process,
+                       uint32_t index, ChiefClient* client, ChiefSession* session, Feed* feed,
+                       SimulatedProgram* program) {
+  ASSIGN_OR_RETURN(const v1::RunState state, feed->WaitForPlan());
+  if (state.phase() == v1::RunState::PHASE_DONE) return FailureOf(state);
+  const SimulatedRun& run = *environment.run;
+  ASSIGN_OR_RETURN(const StepPlan steps, StepPlan::FromProto(state.plan()));
+  const SliceTable& table = environment.model->table();
+  const std::vector<uint32_t> owner(state.shard_map().owner().begin(),
+                                    state.shard_map().owner().end());
+  RemoteVariableStore::Options store_options;
+  const v1::Identity identity = session->identity();
+  store_options.run_id = identity.run_id();
+  store_options.worker_index = index;
+  store_options.incarnation = identity.incarnation();
+  store_options.groups = MakeExchangeGroups(table, owner, kGroupBytes);
+  store_options.connect = [&environment, process](const std::string& address) {
+    return NewSimulatedBulkChannel(environment.network, process, address);
+  };
+  RemoteVariableStore store(table, store_options, environment.fibers->clock());
+  Replica replica(program, &table, &store.groups());
+  const auto train = NewSimulatedDataset(run.train_examples);
+  const auto test = NewSimulatedDataset(std::max<uint64_t>(run.evaluation_blocks, 1));
+  TrainerOptions options{
+      .worker = index,
+      .clock = environment.fibers->clock(),
+      .replica = &replica,
+      .store = &store,
+      .chief = client,
+      .train = train.get(),
+      .test = run.evaluation_blocks > 0 ? test.get() : nullptr,
+      .train_plan = PlanOf(run.train_examples, run.run.batch_size(), run.seed, true),
+      .test_plan = PlanOf(std::max<uint64_t>(run.evaluation_blocks, 1), 1, 0, false),
+      .steps = steps,
+      .identity = [session] { return session->identity(); }};
+  std::unique_ptr<Trainer> trainer;
+  if (state.synchronous()) {
+    trainer = std::make_unique<SyncTrainer>(options);
+  } else {
+    trainer = std::make_unique<AsyncTrainer>(options);
+  }
+  feed->Attach(trainer.get());
+  absl::Status status;
+  {
+    PeriodicTask activity("activity", absl::Milliseconds(200), *environment.fibers->clock(), [&] {
+      const Trainer::Progress progress = trainer->progress();
+      ChiefSession::Activity words;
+      words.step = progress.step;
+      words.words = progress.activity;
+      words.has_batch = progress.batch.has_value();
+      if (progress.batch.has_value()) words.batch = *progress.batch;
+      words.computing = progress.computing;
+      words.computed = progress.computed;
+      session->SetActivity(std::move(words));
+    });
+    status = trainer->Run();
+  }
+  feed->Attach(nullptr);
+  store.Shutdown();
+  const absl::Status ended = feed->ended();
+  return ended.ok() ? status : ended;
+}
+
+}  // namespace
+
+absl::Status RunSimulatedWorker(const TaskEnvironment& environment, SimulatedProcess* process,
+                                uint32_t index, std::function<void()>* end) {
+  Fibers* const fibers = environment.fibers;
+  const SimulatedRun& run = *environment.run;
+  const auto files = NewSimulatedFileSystem(environment.disks, fibers, process);
+  const auto client = NewSimulatedChiefClient(environment.network, process);
+  RunEnding ending(files.get(), fibers->clock(), run.run, LeaseOf(run));
+  ChiefSession::Options options;
+  options.job = ChiefSession::Job::kWorker;
+  options.index = index;
+  options.shared_run = std::make_shared<v1::RunConfig>(SharedByAllTasks(run.run));
+  options.nonce = process->address;
+  options.chief_address = "chief";
+  options.lease = LeaseOf(run);
+  options.register_patience = PatienceOf(run);
+  options.is_over = [&ending] { return ending.IsOver(); };
+  Feed feed;
+  ChiefSession session(client.get(), fibers->clock(), options, &feed);
+  *end = [&feed, &session] {
+    feed.End(absl::CancelledError("killed"));
+    session.StopRegistering();
+  };
+  SimulatedProgram program(ProgramOptions(environment, process, index));
+  v1::ModelDeclaration model;
+  for (const v1::VariableSpec& spec : program.variables()) *model.add_variables() = spec;
+  model.set_train_examples(run.train_examples);
+  model.set_test_examples(run.evaluation_blocks);
+  model.set_evaluation_blocks(run.evaluation_blocks);
+  model.set_compute_fingerprint(program.compute_fingerprint());
+  model.set_data_fingerprint(1);
+  absl::Status status = process->alive ? session.Register(&model) : absl::CancelledError("killed");
+  if (absl::IsOutOfRange(status)) {
+    status = absl::OkStatus();  // The run has ended without this worker.
+  } else if (status.ok()) {
+    session.Start();
+    status = TrainWith(environment, process, index, client.get(), &session, &feed, &program);
+    session.Stop(ChiefSession::Farewell::kLeaves);
+  }
+  *end = nullptr;
+  return status;
+}
+
+}  // namespace shoal
