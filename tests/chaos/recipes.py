@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import tasks
@@ -120,13 +121,29 @@ def small_disk(mebibytes):
             subprocess.run(["umount", "--lazy", directory], check=True)
 
 
-def fill(directory):
-    with contextlib.suppress(OSError), open(directory / "filler", "wb", buffering=0) as file:
-        while file.write(bytes(1 << 16)):
-            pass
-    with contextlib.suppress(OSError), open(directory / "filler", "ab", buffering=0) as file:
-        while file.write(bytes(64)):
-            pass
+@contextlib.contextmanager
+def full(directory):
+    """No block is free, and none that becomes free stays so, until the end."""
+    over = threading.Event()
+
+    def fill():
+        number = 0
+        while not over.is_set():
+            with contextlib.suppress(OSError), open(directory / "filler", "ab", buffering=0) as file:
+                while file.write(bytes(1 << (16 if number == 0 else 12))):
+                    pass
+            number += 1
+            time.sleep(0.001)
+
+    filler = threading.Thread(target=fill)
+    filler.start()
+    time.sleep(0.2)
+    try:
+        yield
+    finally:
+        over.set()
+        filler.join()
+        (directory / "filler").unlink()
 
 
 def e3():
@@ -137,12 +154,11 @@ def e3():
                          out=disk / "run") as run:
             run.start()
             run.wait_for_step(100)
-            fill(disk)
-            full_at = run.step()
-            run.kill("worker", 1)
-            time.sleep(4)
-            restarts = len(run.pids("worker", 1))
-            (disk / "filler").unlink()
+            with full(disk):
+                full_at = run.step()
+                run.kill("worker", 1)
+                time.sleep(4)
+                restarts = len(run.pids("worker", 1))
             code = run.wait(240)
             assert code == 0, f"exit code {code}\n{run.output[-2000:]}\n{run.logs()}"
             assert "SIGBUS" not in run.output + run.logs(200), run.output
@@ -159,16 +175,16 @@ def e3():
 
 
 def e3_start():
-    """A worker that starts on a disk that was full from before its start."""
+    """The disk stays full until the run is stopped: the last lines say what was reached."""
     with small_disk(32) as disk:
         with cluster.Run(SMALL, "--num_epochs=300", "--num_ps_tasks=1", "--num_replicas=1", out=disk / "run") as run:
             run.start()
             run.wait_for_step(50)
-            fill(disk)
-            time.sleep(10)
-            output = run.logs(200)
-            run.process.send_signal(signal.SIGINT)
-            run.wait(120)
+            with full(disk):
+                time.sleep(10)
+                output = run.logs(200)
+                run.process.send_signal(signal.SIGINT)
+                run.wait(120)
             assert "SIGBUS" not in output + run.output, run.output
             ending = [line for line in run.output.splitlines() if line.startswith(("trained:", "lost", "checkpoint"))]
             return f"full for 10 s, then Ctrl-C: {ending}"

@@ -1,0 +1,119 @@
+// Files of every data format: read as a whole, or refused. Nothing that is read is outside of what
+// its data set says it is.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+#include "base/file_system.h"
+#include "ml/data/cifar_dataset.h"
+#include "ml/data/csv_dataset.h"
+#include "ml/data/dataset.h"
+#include "ml/data/idx_dataset.h"
+#include "ml/data/npy_dataset.h"
+#include "ml/data/tf_record_dataset.h"
+#include "ml/data/tf_record_file.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace shoal {
+namespace {
+
+using Loaded = absl::StatusOr<std::unique_ptr<Dataset>>;
+
+void Use(const Loaded& loaded) {
+  if (!loaded.ok()) {
+    CheckFuzzed(!loaded.status().message().empty());
+    return;
+  }
+  CheckFuzzed((*loaded)->size() >= 0);
+}
+
+// "the first file" and "the second file" of formats that have two: cut where the first byte says.
+void Split(absl::string_view input, absl::string_view* first, absl::string_view* second) {
+  const size_t cut =
+      input.empty() ? 0 : input.size() * static_cast<unsigned char>(input.front()) / 256;
+  *first = input.substr(input.empty() ? 0 : 1, cut);
+  *second = input.substr(std::min(input.size(), cut + 1));
+}
+
+void TryIdx(absl::string_view input) {
+  absl::string_view images, labels;
+  Split(input, &images, &labels);
+  IdxDatasetOptions options;
+  options.images_path = WriteFuzzed("images", images);
+  options.labels_path = WriteFuzzed("labels", labels);
+  Use(LoadIdxDataset(options));
+}
+
+void TryNpy(absl::string_view input) {
+  absl::string_view inputs, labels;
+  Split(input, &inputs, &labels);
+  NpyDatasetOptions options;
+  options.inputs_path = WriteFuzzed("inputs.npy", inputs);
+  if (!labels.empty()) options.labels_path = WriteFuzzed("labels.npy", labels);
+  Use(LoadNpyDataset(options));
+}
+
+void TryCsv(absl::string_view input) {
+  CsvDatasetOptions options;
+  const int how = TakeChoice(&input, 8);
+  options.path = WriteFuzzed("table.csv", input);
+  options.has_header = (how & 1) != 0;
+  options.is_regression = (how & 2) != 0;
+  if ((how & 4) != 0) options.delimiter = ';';
+  Use(LoadCsvDataset(options));
+}
+
+void TryCifar(absl::string_view input) {
+  CifarDatasetOptions options;
+  options.kind = TakeChoice(&input, 2) == 0 ? CifarKind::kCifar10 : CifarKind::kCifar100;
+  options.paths = {WriteFuzzed("batch.bin", input)};
+  Use(LoadCifarDataset(options));
+}
+
+void TryRecords(const std::string& bytes) {
+  TfRecordDatasetOptions options;
+  options.paths = {WriteFuzzed("examples.tfrecord", bytes)};
+  Use(OpenTfRecordDataset(options));
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  const auto file = TfRecordFile::Open(*files, options.paths[0]);
+  if (!file.ok()) return;
+  std::string buffer;
+  for (int64_t i = 0; i < std::min<int64_t>((*file)->size(), 16); ++i) {
+    (void)(*file)->Read(i, &buffer);
+  }
+}
+
+}  // namespace
+}  // namespace shoal
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  absl::string_view input(reinterpret_cast<const char*>(data), size);
+  switch (shoal::TakeChoice(&input, 6)) {
+    case 0:
+      shoal::TryIdx(input);
+      break;
+    case 1:
+      shoal::TryNpy(input);
+      break;
+    case 2:
+      shoal::TryCsv(input);
+      break;
+    case 3:
+      shoal::TryCifar(input);
+      break;
+    case 4:
+      shoal::TryRecords(std::string(input));
+      break;
+    // With right checksums, so that what is behind them is reached: a record that is any bytes.
+    default:
+      shoal::TryRecords(shoal::FrameTfRecord(input));
+  }
+  return 0;
+}

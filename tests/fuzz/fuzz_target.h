@@ -1,0 +1,52 @@
+// What the targets share: libFuzzer's entry point, and inputs that have to lie on a disk.
+#ifndef SHOAL_TESTS_FUZZ_FUZZ_TARGET_H_
+#define SHOAL_TESTS_FUZZ_FUZZ_TARGET_H_
+
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace shoal {
+
+// Ends the program, so that libFuzzer keeps the input.
+inline void CheckFuzzed(bool holds) {
+  if (!holds) std::abort();
+}
+
+// The first byte chooses one of `count` ways to read the rest.
+inline int TakeChoice(absl::string_view* input, int count) {
+  if (input->empty()) return 0;
+  const int choice = static_cast<unsigned char>(input->front()) % count;
+  input->remove_prefix(1);
+  return choice;
+}
+
+// A directory in memory, one for each process, with a file that holds the input.
+inline std::string FuzzedDirectory() {
+  static const std::string* const directory = [] {
+    std::string name = "/dev/shm/shoal_fuzz_XXXXXX";
+    CheckFuzzed(mkdtemp(name.data()) != nullptr);
+    return new std::string(name);
+  }();
+  return *directory;
+}
+
+inline std::string WriteFuzzed(absl::string_view name, absl::string_view bytes) {
+  const std::string path = absl::StrCat(FuzzedDirectory(), "/", name);
+  std::ofstream(path, std::ios::binary | std::ios::trunc)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  return path;
+}
+
+}  // namespace shoal
+
+#endif  // SHOAL_TESTS_FUZZ_FUZZ_TARGET_H_
