@@ -31,8 +31,9 @@ STOPPED = {130, 143}
 
 
 def program(name):
-    """A program of this folder, as Bazel built it."""
-    for path in (pathlib.Path("tests/chaos") / name, pathlib.Path("bazel-bin/tests/chaos") / name):
+    """A program of this folder, as Bazel built it; from another directory if CHAOS_PROGRAMS names one."""
+    places = (os.environ.get("CHAOS_PROGRAMS", "tests/chaos"), "tests/chaos", "bazel-bin/tests/chaos")
+    for path in (pathlib.Path(place) / name for place in places):
         if path.exists():
             return str(path.resolve())
     raise AssertionError(f"there is no {name}: bazel build //tests/chaos:all")
