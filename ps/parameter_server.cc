@@ -12,6 +12,7 @@
 
 #include "base/host_name.h"
 #include "base/log.h"
+#include "base/memory_limit.h"
 #include "base/mutex.h"
 #include "base/notification.h"
 #include "base/status_macros.h"
@@ -19,6 +20,7 @@
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/chief_reporter.h"
 #include "ps/exchange_service.h"
+#include "ps/memory_check.h"
 #include "ps/parameter_service_impl.h"
 #include "ps/parameter_shard.h"
 #include "ps/ps_metrics.h"
@@ -159,6 +161,7 @@ ParameterServiceImpl::Options ParameterServer::Core::ServiceOptions() {
   options.ps_index = options_.index;
   options.shard = &shard_;
   options.file_system = options_.file_system;
+  options.ps_memory = options_.ps_memory;
   options.on_load = [this](const v1::LoadSlicesRequest& request, const SliceStore& store) {
     num_norms_ = CountNorms(request, store);
     lineage_ = SnapshotLineage::Of(request, store);
@@ -209,6 +212,7 @@ absl::Status ParameterServer::Core::ListenOverGrpc() {
   server_options.credentials = options_.credentials;
   server_options.insecure = options_.insecure;
   server_options.max_message_bytes = options_.max_payload_bytes + kMaxBulkHeaderBytes;
+  server_options.memory_bytes = MemoryBoundsOf(options_.ps_memory, ReadMemoryLimit()).messages;
   server_options.health_service = std::string(JobName(Job::kPs));
   server_options.services = {grpc_service_.get()};
   server_options.bulk = bulk_server_.get();

@@ -52,6 +52,8 @@ class ParameterServer {
     absl::Duration lease = absl::Seconds(10);  // The chief's, see ChiefSession::Options.
     absl::Duration heartbeat_wait = absl::Seconds(1);
     size_t max_payload_bytes = kDefaultMaxBulkPayloadBytes;
+    uint64_t ps_memory =
+        0;  // Bytes that the ps may use, if the kernel does not allow fewer; 0: any.
     // Offer shared memory to workers on this host; only with a listen address and without
     // credentials.
     bool shared_memory = true;

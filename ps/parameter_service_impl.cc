@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/log.h"
+#include "base/memory_limit.h"
 #include "base/status_macros.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/memory_check.h"
@@ -42,6 +43,22 @@ absl::StatusOr<std::vector<uint32_t>> OwnedSlices(const v1::ShardMap& map, const
     if (map.owner(static_cast<int>(slice)) == ps_index) owned.push_back(slice);
   }
   return owned;
+}
+
+// The store has been created and not loaded: of its values nothing is allocated yet.
+absl::Status CheckMemoryOf(const v1::LoadSlicesRequest& request, const StepPlan& plan,
+                           const MemoryBounds& bounds, const SliceStore& store) {
+  MemoryUse use;
+  use.synchronous =
+      !request.run().sync().has_sync_replicas() || request.run().sync().sync_replicas();
+  use.replicas_to_aggregate = plan.replicas_to_aggregate();
+  use.num_workers =
+      std::max(plan.replicas_to_aggregate(), request.run().deployment().num_replicas());
+  const MemoryNeed need = EstimateMemory(store, use, bounds);
+  LOG(INFO) << "memory: at most about " << need.Describe() << "; " << bounds.limit.set_by
+            << " allows " << (bounds.limit.bytes >> 20) << " MiB, "
+            << (bounds.limit.available >> 20) << " MiB are free";
+  return CheckMemory(need, bounds);
 }
 
 }  // namespace
@@ -84,11 +101,12 @@ absl::StatusOr<std::unique_ptr<SliceStore>> ParameterServiceImpl::Load(
   ASSIGN_OR_RETURN(const StepPlan plan, StepPlan::FromProto(request.plan()));
   SliceStore::LoadOptions load{request.identity().lineage(), 0, plan, {}};
   for (const v1::BatchId& batch : request.skipped()) load.skipped.push_back(KeyOf(batch));
-  ASSIGN_OR_RETURN(const SliceStoreOptions store_options,
-                   SliceStoreOptionsFrom(request.run(), plan));
-  RETURN_IF_ERROR(CheckMemory(table, owned));
+  const MemoryBounds bounds = MemoryBoundsOf(options_.ps_memory, ReadMemoryLimit());
+  ASSIGN_OR_RETURN(SliceStoreOptions store_options, SliceStoreOptionsFrom(request.run(), plan));
+  store_options.staging_bytes = bounds.staging;
   ASSIGN_OR_RETURN(std::unique_ptr<SliceStore> store,
                    SliceStore::Create(store_options, variables, table, owned));
+  RETURN_IF_ERROR(CheckMemoryOf(request, plan, bounds, *store));
   if (request.checkpoint().empty()) {
     InitialValues initial(variables, table, request.run().seed());
     RETURN_IF_ERROR(store->Load(load, initial));

@@ -51,6 +51,7 @@ ParameterServer::Options ServerOptions(const TaskOptions& options, ChiefClient* 
   if (options.run.cluster().lease_seconds() > 0) {
     server.lease = absl::Seconds(options.run.cluster().lease_seconds());
   }
+  server.ps_memory = options.run.cluster().ps_memory();
   server.shared_memory = !options.run.cluster().no_shared_memory();
   return server;
 }

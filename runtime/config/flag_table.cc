@@ -156,6 +156,9 @@ constexpr FlagSpec kTable[] = {
     {"grace_seconds", kTasks, kRunning, kText, "cluster.grace_seconds", "N",
      "How long the last checkpoint may take when a run or a task is told to end. Default 10; more "
      "where shards are large, and as much more for whoever kills what does not end."},
+    {"ps_memory", kTasks, kRunning, kText, "cluster.ps_memory", "N",
+     "Bytes that each parameter server may use. A model for which it does not suffice is refused "
+     "with a list of what needs how much. Default: what its cgroup or the machine allows."},
     {"cuda_graphs", kTasks, kRunning, kBool, "deployment.cuda_graphs", "",
      "Record the step of each GPU once and replay it, where it can be recorded; else a line of log "
      "says why not."},

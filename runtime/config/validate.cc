@@ -158,6 +158,10 @@ absl::Status ValidateCluster(const v1::ClusterOptions& cluster) {
     RETURN_IF_ERROR(
         CheckCount("cluster.slice_bytes", cluster.slice_bytes(), kMinSliceBytes, kMaxSliceBytes));
   }
+  if (cluster.ps_memory() != 0 && cluster.ps_memory() < kMinPsMemory) {
+    return Broken("cluster.ps_memory", absl::StrCat("is in bytes and must be 0 or at least ",
+                                                    kMinPsMemory, ", is ", cluster.ps_memory()));
+  }
   RETURN_IF_ERROR(CheckCount("cluster.lease_seconds", cluster.lease_seconds(), 2, 3600));
   RETURN_IF_ERROR(CheckCount("cluster.wait_seconds", cluster.wait_seconds(), 1, 86400));
   RETURN_IF_ERROR(CheckCount("cluster.stall_seconds", cluster.stall_seconds(), 1, 86400));

@@ -80,6 +80,8 @@ const std::vector<BadRun>& BadRuns() {
       {{"--set=cluster.lease_seconds=1"}, "cluster.lease_seconds: must be 2 to 3600, is 1"},
       {{"--stall_seconds=100000"}, "cluster.stall_seconds: must be 1 to 86400"},
       {{"--set=cluster.wait_seconds=100000"}, "cluster.wait_seconds: must be 1 to 86400"},
+      {{"--ps_memory=2048"},
+       "cluster.ps_memory: is in bytes and must be 0 or at least 67108864, is 2048"},
       {{"--grace_seconds=100000"}, "cluster.grace_seconds: must be 1 to 86400, is 100000"},
       {{"--set=cluster.max_worker_restarts=2000"},
        "cluster.max_worker_restarts: must be 0 to 1000"},

@@ -4,8 +4,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdint>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -13,8 +11,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 
+#include "base/memory_limit.h"
 #include "runtime/observability/metric_page.h"
 
 namespace shoal {
@@ -55,18 +53,6 @@ double NumOpenFiles() {
   return count;
 }
 
-double MemoryLimit() {
-  const auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
-  uint64_t limit = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  for (const char* path :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    const std::string text = Contents(path);
-    uint64_t bytes = 0;  // "max" is no number
-    if (absl::SimpleAtoi(absl::StripAsciiWhitespace(text), &bytes)) limit = std::min(limit, bytes);
-  }
-  return static_cast<double>(limit);
-}
-
 }  // namespace
 
 void AddProcessMetrics(MetricPage* page) {
@@ -93,7 +79,7 @@ void AddProcessMetrics(MetricPage* page) {
   }
   page->AddGauge("shoal_memory_limit_bytes",
                  "Memory that the process may use: of its control group, or of the machine.",
-                 MemoryLimit());
+                 static_cast<double>(ReadMemoryLimit().bytes));
 }
 
 }  // namespace shoal

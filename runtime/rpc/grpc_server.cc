@@ -5,13 +5,13 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
-#include <unistd.h>
 
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
+#include "base/memory_limit.h"
 #include "base/notification.h"
 #include "base/status_macros.h"
 #include "runtime/cluster/address.h"
@@ -21,10 +21,6 @@
 
 namespace shoal {
 namespace {
-
-size_t MachineMemory() {
-  return static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
-}
 
 void SetArguments(const GrpcServer::Options& options, grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
@@ -42,7 +38,7 @@ void SetArguments(const GrpcServer::Options& options, grpc::ServerBuilder* build
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   grpc::ResourceQuota quota("server");
   builder->SetResourceQuota(
-      quota.Resize(options.memory_bytes > 0 ? options.memory_bytes : MachineMemory() / 4));
+      quota.Resize(options.memory_bytes > 0 ? options.memory_bytes : ReadMemoryLimit().bytes / 4));
 }
 
 }  // namespace

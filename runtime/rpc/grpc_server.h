@@ -36,7 +36,7 @@ class GrpcServer {
     bool insecure = false;
     size_t max_message_bytes = kMaxControlMessageBytes;
     // Memory for messages of all connections together; above it gRPC refuses and cancels calls, not
-    // at once. Zero: a quarter of this machine's memory.
+    // at once. Zero: a quarter of what this process may use, see base/memory_limit.h.
     size_t memory_bytes = 0;
     std::string health_service;            // The role: "ps", "chief", "worker"; empty: none.
     std::vector<grpc::Service*> services;  // Must outlive the server. None: only health.
