@@ -100,8 +100,10 @@ class ExchangeService::Work : public PullWaiter {
   absl::Status Check();
   absl::Status CheckPushes();
   absl::Status CheckPulls();
+  void AskForRoom();
   absl::Status PushAll();
   absl::StatusOr<PushOutcome> PushOne(const v1::ExchangeRequest::Push& push);
+  SlicePush DescribePush(const v1::ExchangeRequest::Push& push) const;
   // The next payload of the request, in place or in the scratch; null if it is damaged.
   const void* ReadPayload(const v1::ExchangeRequest::Push& push);
   void FillReply();
@@ -116,6 +118,7 @@ class ExchangeService::Work : public PullWaiter {
   v1::ExchangeRequest request_;
   v1::ExchangeResponse response_;
   std::vector<uint32_t> pushed_slices_;
+  std::vector<uint32_t> busy_missing_;
   ParameterShard::Access access_;
   BatchReport report_;
   std::vector<char> scratch_;
@@ -131,6 +134,10 @@ void ExchangeService::Work::Serve(std::unique_ptr<Work> owned, ServedCall* call)
   work->with_checksums_ = call->needs_checksums();
   work->response_.Clear();
   absl::Status status = work->Check();
+  if (status.ok() && work->request_.asks_for_room()) {
+    work->AskForRoom();
+    return;
+  }
   if (status.ok()) status = work->PushAll();
   if (!status.ok()) {
     work->Reply(status);
@@ -168,6 +175,9 @@ absl::Status ExchangeService::Work::CheckPushes() {
 
 absl::Status ExchangeService::Work::CheckPulls() {
   slices.assign(request_.pulls().begin(), request_.pulls().end());
+  if (request_.asks_for_room() && !slices.empty()) {
+    return absl::InvalidArgumentError("asks_for_room: a question for room pulls nothing");
+  }
   RETURN_IF_ERROR(pool_->shard->CheckOwnsAll(access_, slices));
   uint64_t bytes = 0;
   for (const uint32_t slice : slices) bytes += (*access_.table)[slice].num_bytes();
@@ -179,6 +189,14 @@ absl::Status ExchangeService::Work::CheckPulls() {
   versions_only = request_.versions_only();
   park = std::min(absl::Milliseconds(request_.park_milliseconds()), kLongestPark);
   return absl::OkStatus();
+}
+
+void ExchangeService::Work::AskForRoom() {
+  asks.clear();
+  for (const v1::ExchangeRequest::Push& push : request_.pushes()) {
+    asks.push_back(DescribePush(push));
+  }
+  pool_->shard->AskForRoom(access_, this);
 }
 
 absl::Status ExchangeService::Work::PushAll() {
@@ -196,6 +214,11 @@ absl::Status ExchangeService::Work::PushAll() {
     response_.add_outcomes(static_cast<v1::PushOutcome>(outcome));
     pool_->metrics->pushes[static_cast<size_t>(outcome)].Add();
     // The caller has to act before it waits.
+    if (outcome == PushOutcome::kBusy && response_.missing_positions().empty()) {
+      busy_missing_.clear();
+      pool_->shard->AppendMissingPositions(access_, push.slice(), &busy_missing_);
+      for (const uint32_t position : busy_missing_) response_.add_missing_positions(position);
+    }
     if (outcome != PushOutcome::kAccepted && outcome != PushOutcome::kDuplicate) {
       park = absl::ZeroDuration();
     }
@@ -206,6 +229,13 @@ absl::Status ExchangeService::Work::PushAll() {
 absl::StatusOr<PushOutcome> ExchangeService::Work::PushOne(const v1::ExchangeRequest::Push& push) {
   const void* data = ReadPayload(push);
   if (data == nullptr) return PushOutcome::kCorrupt;
+  SlicePush slice_push = DescribePush(push);
+  slice_push.data = data;
+  slice_push.report = request_.has_report() ? &report_ : nullptr;
+  return pool_->shard->Push(access_, slice_push);
+}
+
+SlicePush ExchangeService::Work::DescribePush(const v1::ExchangeRequest::Push& push) const {
   SlicePush slice_push;
   slice_push.slice = push.slice();
   slice_push.kind = static_cast<ContributionKind>(push.kind());
@@ -214,10 +244,8 @@ absl::StatusOr<PushOutcome> ExchangeService::Work::PushOne(const v1::ExchangeReq
   slice_push.position = request_.position();
   slice_push.examples = request_.batch_examples();
   slice_push.pulled_version = push.pulled_version();
-  slice_push.data = data;
   slice_push.bytes = push.payload_bytes();
-  slice_push.report = request_.has_report() ? &report_ : nullptr;
-  return pool_->shard->Push(access_, slice_push);
+  return slice_push;
 }
 
 const void* ExchangeService::Work::ReadPayload(const v1::ExchangeRequest::Push& push) {
@@ -246,7 +274,10 @@ void ExchangeService::Work::OnPulled() {
 void ExchangeService::Work::FillReply() {
   response_.set_incarnation(request_.receiver_incarnation());
   response_.set_lineage(lineage);
-  for (const uint32_t position : missing_positions) response_.add_missing_positions(position);
+  response_.set_has_room(has_room);
+  if (response_.missing_positions().empty()) {
+    for (const uint32_t position : missing_positions) response_.add_missing_positions(position);
+  }
   uint64_t bytes_out = 0;
   for (size_t i = 0; i < slices.size(); ++i) {
     const PullAnswer& answer = answers[i];

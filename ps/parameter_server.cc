@@ -162,6 +162,7 @@ ParameterServiceImpl::Options ParameterServer::Core::ServiceOptions() {
   options.shard = &shard_;
   options.file_system = options_.file_system;
   options.ps_memory = options_.ps_memory;
+  options.staging_bytes = options_.staging_bytes;
   options.on_load = [this](const v1::LoadSlicesRequest& request, const SliceStore& store) {
     num_norms_ = CountNorms(request, store);
     lineage_ = SnapshotLineage::Of(request, store);

@@ -54,6 +54,7 @@ class ParameterServer {
     size_t max_payload_bytes = kDefaultMaxBulkPayloadBytes;
     uint64_t ps_memory =
         0;  // Bytes that the ps may use, if the kernel does not allow fewer; 0: any.
+    uint64_t staging_bytes = 0;  // See SliceStoreOptions; 0: as ps_memory allows.
     // Offer shared memory to workers on this host; only with a listen address and without
     // credentials.
     bool shared_memory = true;

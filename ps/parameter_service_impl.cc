@@ -103,7 +103,8 @@ absl::StatusOr<std::unique_ptr<SliceStore>> ParameterServiceImpl::Load(
   for (const v1::BatchId& batch : request.skipped()) load.skipped.push_back(KeyOf(batch));
   const MemoryBounds bounds = MemoryBoundsOf(options_.ps_memory, ReadMemoryLimit());
   ASSIGN_OR_RETURN(SliceStoreOptions store_options, SliceStoreOptionsFrom(request.run(), plan));
-  store_options.staging_bytes = bounds.staging;
+  store_options.staging_bytes =
+      options_.staging_bytes != 0 ? options_.staging_bytes : bounds.staging;
   ASSIGN_OR_RETURN(std::unique_ptr<SliceStore> store,
                    SliceStore::Create(store_options, variables, table, owned));
   RETURN_IF_ERROR(CheckMemoryOf(request, plan, bounds, *store));

@@ -24,6 +24,7 @@ class ParameterServiceImpl : public ParameterClient {
     ParameterShard* shard = nullptr;    // Must outlive the service, as must the next.
     FileSystem* file_system = nullptr;  // Of checkpoints.
     uint64_t ps_memory = 0;             // cluster.ps_memory; 0: no bound but the kernel's.
+    uint64_t staging_bytes = 0;         // See SliceStoreOptions; 0: as ps_memory allows.
     // The lineage of `request` is about to be served from `store`.
     std::function<void(const v1::LoadSlicesRequest& request, const SliceStore& store)> on_load;
     // The chief asks for a cut that no slice has passed yet, or that is made at once. With the

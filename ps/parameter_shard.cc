@@ -157,17 +157,30 @@ absl::StatusOr<PushOutcome> ParameterShard::Push(const Access& access, const Sli
 }
 
 void ParameterShard::Pull(const Access& access, PullWaiter* waiter) {
+  waiter->asks.clear();
   waiter->answers.clear();
+  Wait(access, !waiter->versions_only, waiter);
+}
+
+void ParameterShard::AskForRoom(const Access& access, PullWaiter* waiter) {
+  waiter->slices.clear();
+  waiter->answers.clear();
+  Wait(access, true, waiter);
+}
+
+void ParameterShard::Wait(const Access& access, bool may_wait, PullWaiter* waiter) {
   waiter->missing_positions.clear();
   waiter->lineage = access.lineage;
   waiter->first_waiting_ = 0;
+  waiter->has_room = false;
   {
     MutexLock lock(&mutex_);
     waiter->status = CheckServing(access.generation);
     if (waiter->status.ok()) {
-      if (!waiter->versions_only && waiter->park > absl::ZeroDuration() && !IsComplete(waiter)) {
+      if (may_wait && waiter->park > absl::ZeroDuration() && !IsComplete(waiter)) {
         waiter->give_up_ = clock_->Now() + waiter->park;
         waiting_.push_back(waiter);
+        if (!waiter->asks.empty()) ++num_asking_;
         if (waiter->give_up_ < awake_at_) changed_.NotifyAll();
         return;
       }
@@ -177,24 +190,44 @@ void ParameterShard::Pull(const Access& access, PullWaiter* waiter) {
   waiter->OnPulled();
 }
 
+void ParameterShard::AppendMissingPositions(const Access& access, uint32_t slice,
+                                            std::vector<uint32_t>* positions) {
+  MutexLock lock(&mutex_);
+  if (CheckServing(access.generation).ok()) store_->AppendMissingPositions(slice, positions);
+}
+
 void ParameterShard::TakeEvents(Waiters* complete) {
   store_->TakeEvents(&events_);
-  if (events_.empty()) return;
-  if (!events_.advances.empty() && !waiting_.empty()) {
-    const auto still = std::partition(waiting_.begin(), waiting_.end(), [this](PullWaiter* waiter) {
-      mutex_.AssertHeld();
-      return !IsComplete(waiter);
-    });
-    for (auto it = still; it != waiting_.end(); ++it) {
-      Answer(*it);
-      complete->push_back(*it);
-    }
-    waiting_.erase(still, waiting_.end());
+  // Room may have become free without an event.
+  if (!waiting_.empty() && (num_asking_ > 0 || !events_.advances.empty())) {
+    CollectComplete(complete);
   }
-  observer_->OnEvents(&events_);
+  if (!events_.empty()) observer_->OnEvents(&events_);
+}
+
+void ParameterShard::CollectComplete(Waiters* complete) {
+  if (num_asking_ > 0) {
+    // Free room goes to the lowest positions.
+    std::sort(waiting_.begin(), waiting_.end(), [](const PullWaiter* a, const PullWaiter* b) {
+      if (a->asks.empty() || b->asks.empty()) return !a->asks.empty() && b->asks.empty();
+      return a->asks[0].position < b->asks[0].position;
+    });
+  }
+  size_t still = 0;
+  for (PullWaiter* waiter : waiting_) {
+    if (!IsComplete(waiter)) {
+      waiting_[still++] = waiter;
+      continue;
+    }
+    if (!waiter->asks.empty()) --num_asking_;
+    Answer(waiter);
+    complete->push_back(waiter);
+  }
+  waiting_.resize(still);
 }
 
 bool ParameterShard::IsComplete(PullWaiter* waiter) const {
+  if (!waiter->asks.empty()) return FindRoom(waiter);
   size_t& first = waiter->first_waiting_;
   while (first < waiter->slices.size() &&
          store_->TryPull(waiter->slices[first], waiter->version).state != PullAnswer::kNotYet) {
@@ -203,8 +236,22 @@ bool ParameterShard::IsComplete(PullWaiter* waiter) const {
   return first == waiter->slices.size();
 }
 
+bool ParameterShard::FindRoom(PullWaiter* waiter) const {
+  size_t& first = waiter->first_waiting_;
+  while (first < waiter->asks.size() && store_->MakeRoom(waiter->asks[first])) ++first;
+  return first == waiter->asks.size();
+}
+
 void ParameterShard::Answer(PullWaiter* waiter) const {
   waiter->status = absl::OkStatus();
+  if (!waiter->asks.empty()) {
+    waiter->has_room = FindRoom(waiter);
+    if (!waiter->has_room) {
+      store_->AppendMissingPositions(waiter->asks[waiter->first_waiting_].slice,
+                                     &waiter->missing_positions);
+    }
+    return;
+  }
   bool is_all_there = true;
   for (const uint32_t slice : waiter->slices) {
     if (waiter->versions_only) {
@@ -225,6 +272,7 @@ void ParameterShard::EndWaiting(const absl::Status& status, Waiters* ended) {
   for (PullWaiter* waiter : waiting_) waiter->status = status;
   ended->insert(ended->end(), waiting_.begin(), waiting_.end());
   waiting_.clear();
+  num_asking_ = 0;
 }
 
 void ParameterShard::Tell(const Waiters& waiters) {
@@ -259,6 +307,7 @@ absl::Time ParameterShard::Tick() {
         std::partition(waiting_.begin(), waiting_.end(),
                        [now](const PullWaiter* waiter) { return waiter->give_up_ > now; });
     for (auto it = in_time; it != waiting_.end(); ++it) {
+      if (!(*it)->asks.empty()) --num_asking_;
       Answer(*it);
       late.push_back(*it);
     }

@@ -33,7 +33,8 @@ class ShardObserver {
   virtual void OnEvents(SliceStoreEvents* events) = 0;
 };
 
-// The pulls of one call. Lists may be filled anew and used again after OnPulled.
+// The pulls of one call, or its question for room. Lists may be filled anew and used again after
+// OnPulled.
 class PullWaiter {
  public:
   virtual ~PullWaiter() = default;
@@ -41,7 +42,8 @@ class PullWaiter {
   std::vector<uint32_t> slices;  // Owned by the shard.
   uint64_t version = 0;          // SYNC.
   bool versions_only = false;    // Answers carry no values; never waits.
-  absl::Duration park;           // How long to wait for the version. SYNC.
+  absl::Duration park;           // How long to wait for the version, or for room. SYNC.
+  std::vector<SlicePush> asks;   // AskForRoom: contributions, without `data`.
 
   // Called exactly once, without locks, perhaps inside Pull: `status` is OK and the rest is filled,
   // or ABORTED "moved" or UNAVAILABLE.
@@ -49,7 +51,8 @@ class PullWaiter {
   absl::Status status;
   uint64_t lineage = 0;
   std::vector<PullAnswer> answers;          // One for each of `slices`.
-  std::vector<uint32_t> missing_positions;  // Of the first slice that is not there.
+  std::vector<uint32_t> missing_positions;  // Of the first slice that is not there, or has no room.
+  bool has_room = false;                    // AskForRoom.
 
  private:
   friend class ParameterShard;
@@ -104,6 +107,12 @@ class ParameterShard {
   // Answers at once or when the version is there, whichever the waiter allows.
   void Pull(const Access& access, PullWaiter* waiter);
 
+  // The same for room: answers when every one of `asks` would get another outcome than kBusy.
+  void AskForRoom(const Access& access, PullWaiter* waiter);
+  // The positions that the slice's next step lacks.
+  void AppendMissingPositions(const Access& access, uint32_t slice,
+                              std::vector<uint32_t>* positions);
+
   // Answers the pulls whose time is over by the shard's clock. Returns when to call it again,
   // unless a pull that comes later has less time.
   absl::Time Tick();
@@ -123,6 +132,10 @@ class ParameterShard {
   // Hands on the store's events and collects the pulls that became complete.
   void TakeEvents(Waiters* complete) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsComplete(PullWaiter* waiter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Wait(const Access& access, bool may_wait, PullWaiter* waiter);
+  // Takes out of waiting_ who is through.
+  void CollectComplete(Waiters* complete) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool FindRoom(PullWaiter* waiter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Answer(PullWaiter* waiter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndWaiting(const absl::Status& status, Waiters* ended) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void Tell(const Waiters& waiters);
@@ -143,6 +156,7 @@ class ParameterShard {
   std::shared_ptr<SliceStore> store_ ABSL_GUARDED_BY(mutex_);
   SliceStoreEvents events_ ABSL_GUARDED_BY(mutex_);
   Waiters waiting_ ABSL_GUARDED_BY(mutex_);
+  size_t num_asking_ ABSL_GUARDED_BY(mutex_) = 0;  // How many of them ask for room.
 };
 
 }  // namespace shoal

@@ -62,7 +62,9 @@ BulkConnector::Options ConnectorOptions(PsForm form) {
 
 }  // namespace
 
-PsTestCluster::PsTestCluster(PsForm form) : form(form), connector(ConnectorOptions(form)) {
+PsTestCluster::PsTestCluster(PsForm form,
+                             const std::function<void(ParameterServer::Options*)>& change)
+    : form(form), connector(ConnectorOptions(form)) {
   for (uint32_t i = 0; i < kNumTestPs; ++i) {
     ParameterServer::Options options;
     options.index = i;
@@ -76,6 +78,7 @@ PsTestCluster::PsTestCluster(PsForm form) : form(form), connector(ConnectorOptio
     } else {
       options.listen_address = "127.0.0.1:0";
     }
+    if (change != nullptr) change(&options);
     servers.push_back(std::move(ParameterServer::Create(options).value()));
     EXPECT_TRUE(servers.back()->Start().ok());
   }

@@ -41,7 +41,8 @@ inline auto AllPsForms() {
 // kNumTestPs started tasks, stopped with it. Not thread-safe.
 class PsTestCluster {
  public:
-  explicit PsTestCluster(PsForm form);
+  explicit PsTestCluster(PsForm form,
+                         const std::function<void(ParameterServer::Options*)>& change = nullptr);
   ~PsTestCluster();
 
   std::unique_ptr<BulkChannel> Connect(const std::string& address);

@@ -35,11 +35,21 @@ ExchangeAttempts::~ExchangeAttempts() = default;
 void ExchangeAttempts::Reset(const Exchange& exchange) {
   exchange_ = exchange;
   damaged_replies_ = 0;
+  asks_for_room_ = false;
   const size_t size = group_->slices.size();
   outcomes_.assign(exchange.push ? size : 0, PushOutcome::kNone);
   pulls_.assign(exchange.pull ? size : 0, PulledSlice());
   pull_settled_.assign(size, 0);
   missing_positions_.clear();
+}
+
+void ExchangeAttempts::AskForRoom(absl::Duration park) {
+  asks_for_room_ = true;
+  room_park_ = park;
+  for (uint32_t place = 0; place < outcomes_.size(); ++place) {
+    const bool is_sent = exchange_.push_data[place] != nullptr;
+    if (is_sent && outcomes_[place] == PushOutcome::kNone) outcomes_[place] = PushOutcome::kBusy;
+  }
 }
 
 bool ExchangeAttempts::IsUnsettled(PushOutcome outcome) const {
@@ -56,10 +66,14 @@ void ExchangeAttempts::FillRequest(const v1::Identity& sender, uint64_t receiver
   uint64_t pushed_bytes = 0;
   if (exchange_.push) AddPushes(with_checksums, call);
   for (const PayloadRef& payload : call->payloads) pushed_bytes += payload.bytes;
-  if (exchange_.pull) AddPulls();
+  const bool pulls = exchange_.pull && !asks_for_room_;
+  if (pulls) AddPulls();
+  const absl::Duration park = asks_for_room_ ? room_park_ : exchange_.park;
+  request_->set_park_milliseconds(static_cast<uint32_t>(absl::ToInt64Milliseconds(park)));
+  request_->set_asks_for_room(asks_for_room_);
   call->header.clear();
   request_->AppendToString(&call->header);
-  call->timeout = TimeoutFor(pushed_bytes + (exchange_.pull ? group_->bytes : 0)) + exchange_.park;
+  call->timeout = TimeoutFor(pushed_bytes + (pulls ? group_->bytes : 0)) + park;
 }
 
 void ExchangeAttempts::AddPushes(bool with_checksums, BulkCall* call) {
@@ -80,6 +94,7 @@ void ExchangeAttempts::AddPushes(bool with_checksums, BulkCall* call) {
                        ? static_cast<v1::ContributionKind>(exchange_.push_kinds[place])
                        : v1::CONTRIBUTION_KIND_DENSE);
     push->set_payload_bytes(static_cast<uint32_t>(bytes));
+    if (asks_for_room_) continue;
     if (with_checksums) push->set_crc32c(Crc32c(data, bytes));
     if (exchange_.pulled_versions != nullptr) {
       push->set_pulled_version(exchange_.pulled_versions[place]);
@@ -87,7 +102,7 @@ void ExchangeAttempts::AddPushes(bool with_checksums, BulkCall* call) {
     sent_pushes_.push_back(place);
     call->payloads.push_back({data, bytes, nullptr, nullptr});
   }
-  if (!has_report_slice_) return;
+  if (!has_report_slice_ || asks_for_room_) return;
   v1::ExchangeRequest::BatchReport* report = request_->mutable_report();
   report->set_loss_sum(exchange_.report.loss_sum);
   report->set_regularization(exchange_.report.regularization);
@@ -98,7 +113,6 @@ void ExchangeAttempts::AddPushes(bool with_checksums, BulkCall* call) {
 void ExchangeAttempts::AddPulls() {
   request_->set_pull_version(exchange_.pull_version);
   request_->set_versions_only(exchange_.versions_only);
-  request_->set_park_milliseconds(static_cast<uint32_t>(absl::ToInt64Milliseconds(exchange_.park)));
   sent_pulls_.clear();
   for (uint32_t place = 0; place < group_->slices.size(); ++place) {
     const bool wanted = exchange_.versions_only || exchange_.pull_data[place] != nullptr;
@@ -113,6 +127,12 @@ absl::Status ExchangeAttempts::TakeReply(absl::string_view header, PayloadReader
   if (!response_->ParseFromArray(header.data(), static_cast<int>(header.size()))) {
     return absl::InternalError("bulk reply: the header is not an ExchangeResponse");
   }
+  missing_positions_.assign(response_->missing_positions().begin(),
+                            response_->missing_positions().end());
+  if (asks_for_room_) {
+    *next = TakeRoom();
+    return absl::OkStatus();
+  }
   bool push_damaged = false;
   bool pull_damaged = false;
   if (exchange_.push) RETURN_IF_ERROR(TakeOutcomes(&push_damaged));
@@ -121,8 +141,6 @@ absl::Status ExchangeAttempts::TakeReply(absl::string_view header, PayloadReader
   if (pull_damaged && damaged_replies_ >= kMaxDamagedReplies) {
     return absl::DataLossError("values arrive damaged each time that they are sent");
   }
-  missing_positions_.assign(response_->missing_positions().begin(),
-                            response_->missing_positions().end());
   bool damaged = pull_damaged;
   bool busy = false;
   if (exchange_.push) {
@@ -133,6 +151,12 @@ absl::Status ExchangeAttempts::TakeReply(absl::string_view header, PayloadReader
   }
   *next = damaged ? Next::kRetry : busy ? Next::kRetryBusy : Next::kDone;
   return absl::OkStatus();
+}
+
+ExchangeAttempts::Next ExchangeAttempts::TakeRoom() {
+  if (!response_->has_room()) return Next::kNoRoom;
+  asks_for_room_ = false;
+  return Next::kSend;
 }
 
 absl::Status ExchangeAttempts::TakeOutcomes(bool* damaged) {

@@ -23,9 +23,9 @@ class ExchangeResponse;
 class Identity;
 }  // namespace v1
 
-// Pushes are repeated until their outcome is known and not BUSY or CORRUPT; pulls until they were
-// answered with intact bytes; but what is damaged eight times is not asked for again. Keeps its
-// memory from one exchange to the next. Not thread-safe.
+// Pushes are repeated until their outcome is known and not BUSY or CORRUPT, after BUSY only when
+// the ps has room; pulls until they were answered with intact bytes; but what is damaged eight
+// times is not asked for again. Keeps its memory from one exchange to the next. Not thread-safe.
 class ExchangeAttempts {
  public:
   // Both must outlive the object.
@@ -33,6 +33,9 @@ class ExchangeAttempts {
   ~ExchangeAttempts();
 
   void Reset(const Exchange& exchange);
+  // The next requests carry no contributions: they ask for room for them, for `park` at most, until
+  // a reply has it.
+  void AskForRoom(absl::Duration park);
   const Exchange& exchange() const { return exchange_; }
 
   // Fills header, payloads and timeout of `call` with what is not settled yet.
@@ -42,7 +45,9 @@ class ExchangeAttempts {
   enum class Next {
     kDone,       // result() is complete.
     kRetry,      // Something was lost or damaged: ask again after the usual backoff.
-    kRetryBusy,  // The receiver lacks room for a moment.
+    kRetryBusy,  // The receiver lacks room: ask for it.
+    kSend,       // It has room now: send.
+    kNoRoom,     // It still has none after the time that it was asked to wait.
   };
   // Takes a reply, copying values into the exchange's destinations. DATA_LOSS: values are still
   // damaged, and will be (contributions that are keep their outcome CORRUPT). Other errors: the
@@ -57,6 +62,7 @@ class ExchangeAttempts {
   bool IsUnsettled(PushOutcome outcome) const;
   void AddPushes(bool with_checksums, BulkCall* call);
   void AddPulls();
+  Next TakeRoom();
   absl::Status TakeOutcomes(bool* damaged);
   absl::Status TakePulls(PayloadReader* payload, bool with_checksums, bool* damaged);
   uint64_t BytesOf(uint32_t place) const { return (*table_)[group_->slices[place]].num_bytes(); }
@@ -66,6 +72,8 @@ class ExchangeAttempts {
   const bool has_report_slice_;
   Exchange exchange_;
   int damaged_replies_ = 0;
+  bool asks_for_room_ = false;
+  absl::Duration room_park_;
 
   std::unique_ptr<v1::ExchangeRequest> request_;
   std::unique_ptr<v1::ExchangeResponse> response_;

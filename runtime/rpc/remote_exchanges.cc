@@ -16,6 +16,7 @@ namespace {
 // One more than callers may have under way: inside `done` its exchange still holds one.
 constexpr int kFlightsPerGroup = VariableStore::kMaxExchangesPerGroup + 1;
 
+// Before another question for room, where a ps does not wait with its answer.
 constexpr absl::Duration kBusyWait = absl::Milliseconds(2);
 constexpr absl::Duration kLongestBusyWait = absl::Milliseconds(50);
 constexpr absl::Duration kFirstWait = absl::Milliseconds(20);
@@ -66,7 +67,11 @@ class RemoteExchanges::Flight : public BulkCall {
 
 RemoteExchanges::RemoteExchanges(const SliceTable& table, Options options, const Clock* clock,
                                  std::function<void()> on_due)
-    : table_(table), options_(std::move(options)), clock_(clock), on_due_(std::move(on_due)) {
+    : table_(table),
+      options_(std::move(options)),
+      clock_(clock),
+      on_due_(std::move(on_due)),
+      busy_steps_(options_.groups.size()) {
   for (const ExchangeGroup& group : options_.groups) {
     for (int i = 0; i < kFlightsPerGroup; ++i) {
       const uint64_t seed = options_.incarnation << 32 | flights_.size();
@@ -104,6 +109,10 @@ void RemoteExchanges::Start(const Exchange& exchange, Done done) {
     flight->stage = send ? Stage::kSending : Stage::kWaiting;
     flight->wake = absl::InfinitePast();
     flight->attempts.Reset(exchange);
+    const BusyStep& busy = busy_steps_[exchange.group];
+    if (exchange.push && busy.lineage == exchange.lineage && busy.step == exchange.step) {
+      flight->attempts.AskForRoom(VariableStore::kBusyPatience);
+    }
     if (!send) on_due_();
   }
   if (send) Send(flight);
@@ -150,15 +159,43 @@ void RemoteExchanges::OnReply(Flight* flight, const absl::Status& status, absl::
   auto next = ExchangeAttempts::Next::kDone;
   const absl::Status taken =
       flight->attempts.TakeReply(header, payload, flight->with_checksums, &next);
-  const bool gives_up = next == ExchangeAttempts::Next::kRetryBusy &&
-                        clock_->Now() - flight->started >= VariableStore::kBusyPatience;
   if (!taken.ok()) {
     EndOrWait(flight, taken);
-  } else if (next == ExchangeAttempts::Next::kDone || gives_up) {
-    End(flight, taken);
-  } else {
-    WaitAndSend(flight, next == ExchangeAttempts::Next::kRetryBusy);
+    return;
   }
+  switch (next) {
+    case ExchangeAttempts::Next::kDone:
+      End(flight, taken);
+      break;
+    case ExchangeAttempts::Next::kRetry:
+      WaitAndSend(flight, flight->wait.Next());
+      break;
+    case ExchangeAttempts::Next::kSend:
+      WaitAndSend(flight, absl::ZeroDuration());
+      break;
+    case ExchangeAttempts::Next::kRetryBusy:
+      AskForRoom(flight, absl::ZeroDuration());
+      break;
+    case ExchangeAttempts::Next::kNoRoom:
+      AskForRoom(flight, flight->busy_wait.Next());
+      break;
+  }
+}
+
+void RemoteExchanges::AskForRoom(Flight* flight, absl::Duration wait) {
+  const absl::Duration patience =
+      VariableStore::kBusyPatience - (clock_->Now() + wait - flight->started);
+  const Exchange& exchange = flight->attempts.exchange();
+  {
+    MutexLock lock(&mutex_);
+    busy_steps_[exchange.group] = {exchange.lineage, exchange.step};
+  }
+  if (patience <= absl::ZeroDuration()) {
+    End(flight, absl::OkStatus());
+    return;
+  }
+  flight->attempts.AskForRoom(patience);
+  WaitAndSend(flight, wait);
 }
 
 void RemoteExchanges::EndOrWait(Flight* flight, const absl::Status& status) {
@@ -169,7 +206,7 @@ void RemoteExchanges::EndOrWait(Flight* flight, const absl::Status& status) {
       flight->complain = now + kComplainEvery;
       Complain(*flight, now - flight->started, status);
     }
-    WaitAndSend(flight, false);
+    WaitAndSend(flight, flight->wait.Next());
   } else {
     LOG(WARNING) << "exchange with ps/" << flight->ps << " fails: " << status;
     End(flight, status);
@@ -188,9 +225,8 @@ void RemoteExchanges::Complain(const Flight& flight, absl::Duration age,
                << DescribeFailure(status, address, options_.secure);
 }
 
-void RemoteExchanges::WaitAndSend(Flight* flight, bool busy) {
+void RemoteExchanges::WaitAndSend(Flight* flight, absl::Duration wait) {
   MutexLock lock(&mutex_);
-  const absl::Duration wait = busy ? flight->busy_wait.Next() : flight->wait.Next();
   flight->wake = WhyStopped(*flight).ok() ? clock_->Now() + wait : absl::InfinitePast();
   flight->channel = nullptr;
   flight->stage = Stage::kWaiting;

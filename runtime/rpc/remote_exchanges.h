@@ -63,13 +63,21 @@ class RemoteExchanges {
   // A flight's way: kFree -> kSending <-> kWaiting -> kEnding -> kFree.
   enum class Stage { kFree, kSending, kWaiting, kEnding };
 
+  // The step at which the ps of a group last lacked room: what is pushed to it asks first.
+  struct BusyStep {
+    uint64_t lineage = 0;
+    uint64_t step = 0;
+  };
+
   void Send(Flight* flight);
   void OnReply(Flight* flight, const absl::Status& status, absl::string_view header,
                PayloadReader* payload);
   void Complain(const Flight& flight, absl::Duration age, const absl::Status& status);
   // What a reply, or its absence, means: end with a status, or wait and send again.
   void EndOrWait(Flight* flight, const absl::Status& status);
-  void WaitAndSend(Flight* flight, bool busy);
+  void WaitAndSend(Flight* flight, absl::Duration wait);
+  // After `wait`, or gives up.
+  void AskForRoom(Flight* flight, absl::Duration wait);
   void End(Flight* flight, const absl::Status& status);
   absl::Status WhyStopped(const Flight& flight) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CancelStoppedFlights(const std::vector<bool>& ps_moved)
@@ -97,6 +105,7 @@ class RemoteExchanges {
   std::vector<std::shared_ptr<BulkChannel>> retired_ ABSL_GUARDED_BY(mutex_);
   bool dropping_ ABSL_GUARDED_BY(mutex_) = false;  // RunDue is destroying channels.
   std::vector<std::unique_ptr<Flight>> flights_;   // kFlightsPerGroup of each group, in order.
+  std::vector<BusyStep> busy_steps_ ABSL_GUARDED_BY(mutex_);  // By group.
   int active_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

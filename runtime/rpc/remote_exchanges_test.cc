@@ -82,6 +82,22 @@ class RemoteExchangesTest : public testing::Test {
     call->OnReply(status, status.ok() ? response.SerializeAsString() : "", &nothing);
   }
 
+  void AnswerRoom(bool has_room) {
+    BulkCall* call = calls_.front();
+    calls_.erase(calls_.begin());
+    v1::ExchangeResponse response;
+    response.set_has_room(has_room);
+    PayloadReader nothing;
+    call->OnReply(absl::OkStatus(), response.SerializeAsString(), &nothing);
+  }
+
+  // Of the oldest call.
+  uint64_t SentBytes() const {
+    uint64_t bytes = 0;
+    for (const PayloadRef& payload : calls_.front()->payloads) bytes += payload.bytes;
+    return bytes;
+  }
+
   FakeClock clock_;
   std::vector<BulkCall*> calls_;  // Under way.
   ScriptedChannel* channel_ = nullptr;
@@ -117,6 +133,43 @@ TEST_F(RemoteExchangesTest, AnUnknownOutcomeIsSentAgainWhenItIsDue) {
   ASSERT_EQ(calls_.size(), 1u);
   Answer(absl::OkStatus(), v1::PUSH_OUTCOME_DUPLICATE);
   EXPECT_EQ(outcomes_, std::vector<PushOutcome>{PushOutcome::kDuplicate});
+}
+
+TEST_F(RemoteExchangesTest, AContributionWithoutRoomIsSentAgainOnlyWhenThereIsRoom) {
+  Push();
+  EXPECT_EQ(SentBytes(), 16u);
+  Answer(absl::OkStatus(), v1::PUSH_OUTCOME_BUSY);
+  exchanges_->RunDue();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(calls_.size(), 1u) << i;
+    EXPECT_EQ(SentBytes(), 0u) << "a question for room carries no contribution";
+    v1::ExchangeRequest request;
+    ASSERT_TRUE(request.ParseFromString(calls_[0]->header));
+    EXPECT_TRUE(request.asks_for_room());
+    EXPECT_GT(request.park_milliseconds(), 0u);
+    AnswerRoom(i == 2);
+    clock_.Advance(exchanges_->RunDue() - clock_.Now());
+    exchanges_->RunDue();
+  }
+  ASSERT_EQ(calls_.size(), 1u);
+  EXPECT_EQ(SentBytes(), 16u);
+  Answer(absl::OkStatus());
+  EXPECT_EQ(outcomes_, std::vector<PushOutcome>{PushOutcome::kAccepted});
+}
+
+TEST_F(RemoteExchangesTest,
+       WithoutRoomForTooLongAnExchangeEndsBusyAndTheNextOneOfTheStepAsksFirst) {
+  Push();
+  Answer(absl::OkStatus(), v1::PUSH_OUTCOME_BUSY);
+  exchanges_->RunDue();
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(calls_.size(), 1u) << i;
+    EXPECT_EQ(SentBytes(), 0u) << i;
+    clock_.Advance(VariableStore::kBusyPatience);
+    AnswerRoom(false);
+    EXPECT_EQ(outcomes_, std::vector<PushOutcome>(i + 1, PushOutcome::kBusy));
+    Push();
+  }
 }
 
 TEST_F(RemoteExchangesTest, ANewLineageCancelsWhatIsUnderWay) {

@@ -25,6 +25,7 @@ class FaultyCall : public BulkCall {
     if (!bytes_.empty() && Take(&faults->corrupt_payloads)) bytes_[0] ^= 1;
     if (!bytes_.empty() && Take(&faults->truncate_payloads)) bytes_.pop_back();
     payloads = {{bytes_.data(), bytes_.size(), nullptr, nullptr}};
+    faults->sent_bytes += bytes_.size();
     repeat_ = Take(&faults->repeat_requests);
   }
 

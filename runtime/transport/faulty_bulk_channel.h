@@ -3,6 +3,7 @@
 #define SHOAL_RUNTIME_TRANSPORT_FAULTY_BULK_CHANNEL_H_
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,6 +19,8 @@ struct BulkFaults {
   std::atomic<int> corrupt_payloads{0};   // One bit of the request's first payload flips.
   std::atomic<int> truncate_payloads{0};  // The request's last byte is lost.
   std::atomic<int> corrupt_replies{0};    // One bit of the reply's payload flips.
+  // No fault: the payload bytes of all requests so far.
+  std::atomic<uint64_t> sent_bytes{0};
 };
 
 // Cancel does nothing: calls end by themselves. `faults` must outlive the channel.

@@ -20,7 +20,7 @@ enum class PushOutcome : uint8_t {
   kDuplicate = 2,  // the same batch was here before: success for the caller
   kStale = 3,      // ASYNC: staleness above the bound; pull again and compute the batch again
   kWithheld = 4,   // the chief is deciding about this batch, or has skipped it
-  kBusy = 5,       // no room left for contributions out of order; retry after a while
+  kBusy = 5,       // no room left for contributions out of order; ask for room
   kCorrupt = 6,    // length or checksum wrong: send again
   kNonFinite = 7,  // not applied; the batch must be reported to the chief
   kAhead = 8,      // SYNC: the slice has not reached the step; the caller is confused, refresh

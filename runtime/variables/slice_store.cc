@@ -142,6 +142,16 @@ PushOutcome SliceStore::Push(const SlicePush& push) {
   return options_.synchronous ? PushSync(state, push) : PushAsync(state, push);
 }
 
+bool SliceStore::MakeRoom(const SlicePush& push) {
+  if (!options_.synchronous || !Owns(push.slice) || !plan_.has_value()) return true;
+  SliceState& state = StateOf(push.slice);
+  if (!IsVersioned(state) || !plan_->Covers(push.batch)) return true;
+  const StepPlan::Place place = plan_->PlaceOf(push.batch);
+  if (place.step != push.step || place.position != push.position) return true;
+  if (state.sync.Classify(push.step, push.position) != SyncSlice::Arrival::kLater) return true;
+  return decisions_.IsRefused(push.batch) || TakeRoom(state, push);
+}
+
 PullAnswer SliceStore::PullNewest(uint32_t slice) const {
   const SliceState& state = StateOf(slice);
   PullAnswer answer;

@@ -135,6 +135,9 @@ class SliceStore {
   // Contributions. Never kNone. kCorrupt: the length does not fit the slice, or sparse rows are not
   // in it. kBusy: no room for one more out of order (the lowest missing position is always taken).
   PushOutcome Push(const SlicePush& push);
+  // SYNC: false while Push would answer kBusy. True: room is kept for the contribution until it
+  // comes or is not needed any more. `data` of `push` is not read.
+  bool MakeRoom(const SlicePush& push);
   // Bytes that are free for contributions out of order.
   uint64_t free_staging_bytes() const;
 
@@ -165,7 +168,7 @@ class SliceStore {
   void TakeEvents(SliceStoreEvents* events);
 
  private:
-  // A contribution whose turn has not come.
+  // A contribution whose turn has not come, or the room that is kept for it.
   struct Waiting {
     StagingPool::Block block;
     ContributionKind kind = ContributionKind::kDense;
@@ -207,6 +210,7 @@ class SliceStore {
   void ResetSync(SliceState& state, uint64_t version, uint64_t value_version);
   PushOutcome PushSync(SliceState& state, const SlicePush& push);
   PushOutcome KeepForLater(SliceState& state, const SlicePush& push);
+  bool TakeRoom(SliceState& state, const SlicePush& push);
   void AddToSum(SliceState& state, const Payload& payload, uint32_t examples);
   void AddAgainForTest(SliceState& state, const SlicePush& push);
   bool IsWholeStep(const SliceState& state, const Payload& payload) const;

@@ -40,6 +40,7 @@ PushOutcome SliceStore::PushSync(SliceState& state, const SlicePush& push) {
   if (state.reports)
     reports_[push.position] = push.report != nullptr ? *push.report : BatchReport();
   if (arrival == SyncSlice::Arrival::kNext) {
+    staging_.Release(std::move(state.waiting[push.position].block));
     if (IsWholeStep(state, payload)) {
       state.sync.AddNext(push.examples);
       FinishStep(state, 1.0f, static_cast<const float*>(push.data));
@@ -60,12 +61,21 @@ bool SliceStore::IsWholeStep(const SliceState& state, const Payload& payload) co
 }
 
 PushOutcome SliceStore::KeepForLater(SliceState& state, const SlicePush& push) {
-  StagingPool::Block block = staging_.Take(push.bytes);
-  if (block.data == nullptr) return PushOutcome::kBusy;
-  std::memcpy(block.data.get(), push.data, push.bytes);
-  state.waiting[push.position] = {std::move(block), push.kind, push.examples};
+  if (!TakeRoom(state, push)) return PushOutcome::kBusy;
+  Waiting& waiting = state.waiting[push.position];
+  std::memcpy(waiting.block.data.get(), push.data, push.bytes);
+  waiting.kind = push.kind;
+  waiting.examples = push.examples;
   state.sync.Keep(push.position);
   return PushOutcome::kAccepted;
+}
+
+bool SliceStore::TakeRoom(SliceState& state, const SlicePush& push) {
+  StagingPool::Block& block = state.waiting[push.position].block;
+  if (block.data != nullptr && block.bytes == push.bytes) return true;
+  staging_.Release(std::move(block));
+  block = staging_.Take(push.bytes);
+  return block.data != nullptr;
 }
 
 void SliceStore::AddToSum(SliceState& state, const Payload& payload, uint32_t examples) {
@@ -93,6 +103,7 @@ bool SliceStore::AddWhatIsThere(SliceState& state) {
                waiting.examples);
       staging_.Release(std::move(waiting.block));
     } else if (decisions_.IsSkipped(plan_->BatchAt(sync.version(), position))) {
+      staging_.Release(std::move(state.waiting[position].block));
       sync.PassOverNext();
     } else {
       return false;

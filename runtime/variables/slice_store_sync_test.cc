@@ -139,6 +139,54 @@ TEST(SliceStoreSyncTest, OnlyWhatIsOutOfOrderNeedsCredit) {
   EXPECT_EQ(t.store->free_staging_bytes(), 64u);
 }
 
+TEST(SliceStoreSyncTest, RoomThatWasAskedForIsKeptUntilTheContributionHasCome) {
+  SliceStoreOptions options;
+  options.staging_bytes = 64;
+  StoreUnderTest t({SpecOf("v", 16)}, options, {0, 0, 1000, 1, 4});
+  const auto make_room = [&t](uint32_t position) {
+    SlicePush push;
+    push.batch = t.plan.BatchAt(0, position);
+    push.position = position;
+    push.bytes = 64;
+    return t.store->MakeRoom(push);
+  };
+  EXPECT_TRUE(make_room(0)) << "the lowest missing one needs none";
+  EXPECT_EQ(t.store->free_staging_bytes(), 64u);
+  EXPECT_TRUE(make_room(2));
+  EXPECT_TRUE(make_room(2)) << "the same room";
+  EXPECT_EQ(t.store->free_staging_bytes(), 0u);
+  EXPECT_FALSE(make_room(3));
+  EXPECT_EQ(t.Push(0, 0, 3, 1), PushOutcome::kBusy);
+  EXPECT_EQ(t.Push(0, 0, 2, 1), PushOutcome::kAccepted);
+  EXPECT_EQ(t.Push(0, 0, 0, 1), PushOutcome::kAccepted);
+  EXPECT_FALSE(make_room(3));
+  EXPECT_EQ(t.Push(0, 0, 1, 1), PushOutcome::kAccepted);
+  EXPECT_TRUE(make_room(3)) << "it is next";
+  EXPECT_EQ(t.Push(0, 0, 3, 1), PushOutcome::kAccepted);
+  EXPECT_EQ(t.store->free_staging_bytes(), 64u);
+}
+
+TEST(SliceStoreSyncTest, RoomThatNobodyUsesIsFreeWhenTheTurnIsOver) {
+  SliceStoreOptions options;
+  options.staging_bytes = 128;
+  StoreUnderTest t({SpecOf("v", 16)}, options, {0, 0, 1000, 1, 3});
+  for (const uint32_t position : {1u, 2u}) {
+    SlicePush push;
+    push.batch = t.plan.BatchAt(0, position);
+    push.position = position;
+    push.bytes = 64;
+    EXPECT_TRUE(t.store->MakeRoom(push));
+  }
+  EXPECT_EQ(t.store->free_staging_bytes(), 0u);
+  EXPECT_EQ(t.Push(0, 0, 0, 1), PushOutcome::kAccepted);
+  EXPECT_EQ(t.Push(0, 0, 1, 1), PushOutcome::kAccepted);
+  EXPECT_EQ(t.store->free_staging_bytes(), 64u);
+  t.store->Withhold(t.plan.BatchAt(0, 2), 1);
+  t.store->Decide(t.plan.BatchAt(0, 2), 1, /*skip=*/true);
+  EXPECT_EQ(t.store->newest_version(0), 1u);
+  EXPECT_EQ(t.store->free_staging_bytes(), 128u);
+}
+
 TEST(SliceStoreSyncTest, AWithheldBatchIsTakenByNobodyUntilTheDecision) {
   StoreUnderTest t({SpecOf("a", 1), SpecOf("b", 1)});
   const BatchKey batch = t.plan.BatchAt(0, 1);
