@@ -91,14 +91,18 @@ std::string EncodeSliceName(const SliceName& name) {
 
 absl::StatusOr<SliceName> DecodeSliceName(absl::string_view text) {
   const std::vector<std::string> parts = absl::StrSplit(text, '|');
-  SliceName name;
-  if (parts.size() < 2 || parts.size() > 3 || parts[0].empty() || parts[1].empty() ||
-      !absl::SimpleAtoi(parts[1], &name.index) || (parts.size() == 3 && parts[2].empty())) {
+  const auto refused = [text] {
     return absl::DataLossError(absl::StrCat("\"", text, "\" is no name of a slice"));
+  };
+  SliceName name;
+  if (parts.size() < 2 || parts.size() > 3 || parts[0].empty() ||
+      !absl::SimpleAtoi(parts[1], &name.index)) {
+    return refused();
   }
   name.variable = parts[0];
   if (parts.size() == 3) name.slot = parts[2];
-  return name;
+  // A slice has one name only: "w|00" would be the same as "w|0".
+  return EncodeSliceName(name) == text ? absl::StatusOr<SliceName>(name) : refused();
 }
 
 }  // namespace shoal

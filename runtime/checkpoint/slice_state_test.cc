@@ -44,7 +44,8 @@ TEST(SliceStateTest, NamesOfSlicesAreReadBack) {
     ASSERT_OK_AND_ASSIGN(const SliceName decoded, DecodeSliceName(EncodeSliceName(name)));
     EXPECT_FALSE(decoded < name || name < decoded);
   }
-  for (const char* text : {"", "w", "w|", "|1", "w|x", "w|-1", "w|1|", "w|1|m|2", "w|4294967296"}) {
+  for (const char* text : {"", "w", "w|", "|1", "w|x", "w|-1", "w|1|", "w|1|m|2", "w|4294967296",
+                           "w|01", "w| 1", "w|+1"}) {
     EXPECT_THAT(DecodeSliceName(text), StatusIs(absl::StatusCode::kDataLoss)) << text;
   }
 }
