@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 
 import tasks
 from tasks import SMALL, Tasks, cluster, judge_sync
@@ -340,26 +341,38 @@ def e7_proxy():
 
 def e8(workers=6, stalls=4):
     """One worker of six stands still for 5 s at a time: what the others have to send is sent about once."""
-    with Tasks("--num_epochs=100000", NEVER, "--eval_every=0", "--replicas_to_aggregate=6", ps=1, workers=workers,
-               run_file=LARGE) as run:
+    with Tasks("--num_epochs=100000", NEVER, "--eval_every=0", "--set=cluster.no_shared_memory=true", ps=1,
+               workers=workers, run_file=LARGE, proxied=False) as run:
+        page = f"127.0.0.1:{cluster.free_port()}"
+        run.tasks["ps", 0].command.append(f"--metrics_address={page}")
         run.start()
         run.wait_for_step(2, timeout=240)
 
-        def received():
-            return run.proxy.counts()["calls"]["ps0 Exchange"]["bytes"]
+        def counted(name, **labels):
+            with urllib.request.urlopen(f"http://{page}/metrics", timeout=30) as answer:
+                lines = [line for line in answer.read().decode().splitlines() if line.startswith(name)]
+            wanted = [f'{key}="{value}"' for key, value in labels.items()]
+            return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(label in line for label in wanted))
 
-        first, bytes_before = run.step(), received()
+        def now():
+            return run.step(), counted("shoal_rpc_bytes_total", direction="in"), \
+                counted("shoal_pushed_slices_total", outcome="busy")
+
+        first, bytes_before, busy_before = now()
         for _ in range(stalls):
             run.signal("worker", 0, signal.SIGSTOP)
             time.sleep(5)
             run.signal("worker", 0, signal.SIGCONT)
             time.sleep(1)
-        steps, sent = run.step() - first, received() - bytes_before
-        model = sum(len(value) for value in run.tensors().values()) if run.checkpoints() else 80_000_000
-        needed = (steps + 1) * workers * model
+        last, bytes_after, busy_after = now()
+        steps, sent, busy = last - first, bytes_after - bytes_before, busy_after - busy_before
+        # A step that has begun and one that ends are not whole.
+        needed = (steps + 2) * workers * 80e6
         assert not run.unexpected(), f"codes {run.codes()}\n{run.logs()}"
-        assert sent < 2 * needed, f"{sent / 1e9:.2f} GB came for {needed / 1e9:.2f} GB of contributions"
-        return f"{steps} steps, {sent / 1e9:.2f} GB came for {needed / 1e9:.2f} GB of contributions"
+        assert sent < 1.5 * needed, f"{steps} steps, {sent / 1e9:.2f} GB came for at most {needed / 1e9:.2f} GB of " \
+                                    f"contributions, {busy:.0f} slices were refused"
+        return f"{steps} steps, {sent / 1e9:.2f} GB came for at most {needed / 1e9:.2f} GB of contributions, " \
+               f"{busy:.0f} slices were refused"
 
 
 def call(address, method, text, *certificates):
