@@ -21,8 +21,14 @@
 namespace shoal {
 namespace {
 
+// Of a network file system these pass. ESTALE would be ABORTED, which means that another task has
+// taken over.
+bool IsPassing(int error) { return error == EIO || error == ESTALE; }
+
 absl::Status ErrnoStatus(absl::string_view what, absl::string_view path) {
-  return absl::ErrnoToStatus(errno, absl::StrCat(what, " ", path));
+  const std::string where = absl::StrCat(what, " ", path);
+  if (IsPassing(errno)) return absl::UnavailableError(absl::ErrnoToStatus(errno, where).message());
+  return absl::ErrnoToStatus(errno, where);
 }
 
 class PosixWritableFile : public WritableFile {

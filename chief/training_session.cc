@@ -14,6 +14,7 @@
 #include "runtime/process/protocol_version.h"
 #include "runtime/rpc/receiver_rules.h"
 #include "runtime/rpc/run_state.h"
+#include "runtime/transport/call_status.h"
 
 namespace shoal {
 namespace {
@@ -138,8 +139,7 @@ absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(
   if (options_.shared_run.has_value()) {
     RETURN_IF_ERROR(CheckSharedRun(task, request.run(), *options_.shared_run));
   }
-  if (state_.phase() == v1::RunState::PHASE_FAILED)
-    return absl::FailedPreconditionError(state_.message());
+  if (state_.phase() == v1::RunState::PHASE_FAILED) return AnswerOfAFailedRun();
   if (task.job == Job::kWorker) RETURN_IF_ERROR(AdmitWorker(request));
   const Member* const before = membership_.Find(task);
   const uint64_t last_incarnation = before == nullptr ? 0 : before->incarnation;
@@ -161,6 +161,13 @@ absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(
   response.set_term(options_.term);
   response.set_incarnation(incarnation);
   return response;
+}
+
+absl::Status TrainingSession::AnswerOfAFailedRun() const {
+  const absl::Status why = failure();
+  // Who is told that the outcome is unknown asks again. ABORTED ends the task as UNAVAILABLE does:
+  // another try helps.
+  return IsOutcomeUnknown(why) ? absl::AbortedError(why.message()) : why;
 }
 
 void TrainingSession::WarnOfAnotherDirectory(TaskId task, const std::string& directory) {
@@ -272,15 +279,28 @@ void TrainingSession::OnLoadAnswer(absl::Time now, const PsCommand& command,
   PsState& ps = ps_[command.ps];
   if (command.incarnation != ps.incarnation || request.identity().lineage() != state_.lineage())
     return;
-  if (!response.ok()) {
-    Fail(absl::StrFormat("ps/%d cannot load: %s", command.ps, response.status().message()),
-         response.status().code());
-    return;
-  }
+  if (!response.ok()) return OnLoadFailed(now, command, response.status());
+  ps.load_trouble.clear();
   ps.loaded_lineage = state_.lineage();
   if (async_ != nullptr) async_->OnLoaded(command.ps, ps.incarnation, *response);
   StartTrainingIfLoaded();
   Progress(now);
+}
+
+void TrainingSession::OnLoadFailed(absl::Time now, const PsCommand& command,
+                                   const absl::Status& why) {
+  if (!MayHeal(why)) {
+    Fail(absl::StrFormat("ps/%d cannot load: %s", command.ps, why.message()), why.code());
+    return;
+  }
+  PsState& ps = ps_[command.ps];
+  if (ps.load_trouble != why.message()) {
+    ps.load_trouble = std::string(why.message());
+    records_.push_back(SessionNote{
+        absl::StrFormat("ps/%d cannot load yet: %s; it tries again", command.ps, why.message()),
+        /*is_warning=*/true});
+  }
+  Reissue(command, now + options_.reload);
 }
 
 void TrainingSession::OnCutAnswer(const PsCommand& command,

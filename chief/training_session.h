@@ -71,6 +71,7 @@ class TrainingSession {
     absl::Duration lines_wait = absl::Seconds(10);  // ASYNC: for the reports of a cut's steps.
     absl::Duration resend = absl::Seconds(2);       // Commands that were not answered.
     absl::Duration resend_load = absl::Seconds(60);
+    absl::Duration reload = absl::Seconds(2);            // Loads that failed and may succeed later.
     absl::Duration redeliver = absl::Milliseconds(300);  // Commands that did not arrive.
     BadBatchDecisions::Broken broken;                    // Test seam.
   };
@@ -162,6 +163,7 @@ class TrainingSession {
     uint64_t told_lineage = 0;    // that it was told to load; it may serve it before we hear so
     uint64_t loaded_lineage = 0;  // that it serves; 0: none
     bool finished = false;
+    std::string load_trouble;  // Why it could not load the last time; empty: it could.
     absl::Time missing_since = absl::InfiniteFuture();
   };
 
@@ -183,6 +185,9 @@ class TrainingSession {
   // It does not fit the checkpoint, and others may. When no worker does, the run has failed.
   absl::Status RefuseWorker(uint32_t index, const absl::Status& why);
   void AdmitPs(absl::Time now, uint32_t index, uint64_t incarnation);
+  // To a task that registers then.
+  absl::Status AnswerOfAFailedRun() const;
+  void OnLoadFailed(absl::Time now, const PsCommand& command, const absl::Status& why);
   void Changed() { state_.set_number(state_.number() + 1); }
   void SetPhase(v1::RunState::Phase phase);
   void UpdateView();
@@ -226,6 +231,7 @@ class TrainingSession {
   uint32_t num_replicas() const;  // As the run file has it; 1 if it does not say.
   std::string AnyWorker() const;
   std::string PsWithoutVariables() const;
+  std::string LoadTroubles() const;  // Of those; begins with a space if there are any.
   bool Serves(uint32_t ps) const;
   std::vector<uint32_t> PsWithoutLastShard() const;
 
@@ -245,6 +251,8 @@ class TrainingSession {
   void NoteRefusal(absl::Time now, const std::string& why);
   class CommandIssue;
   PsCommand CommandFor(uint32_t ps) const;
+  // If it is still wanted then.
+  void Reissue(const PsCommand& command, absl::Time due);
   void WantLoads(CommandIssue* issue);
   void WantDecisions(CommandIssue* issue) const;
   void WantCuts(CommandIssue* issue) const;

@@ -61,8 +61,12 @@ PsCommand TrainingSession::CommandFor(uint32_t ps) const {
 }
 
 void TrainingSession::OnUndelivered(absl::Time now, const PsCommand& command) {
+  Reissue(command, now + options_.redeliver);
+}
+
+void TrainingSession::Reissue(const PsCommand& command, absl::Time due) {
   auto it = next_due_.find(CommandKey(command));
-  if (it != next_due_.end()) it->second = std::min(it->second, now + options_.redeliver);
+  if (it != next_due_.end()) it->second = std::min(it->second, due);
 }
 
 // The commands of one look at the session: what is due of all that is wanted.

@@ -56,6 +56,61 @@ TEST_F(TrainingSessionTest, APsThatDoesNotLoadEndsTheRun) {
   EXPECT_THAT(session_->failure().message(), HasSubstr("for ps/1 to make the initial values; see"));
 }
 
+TEST_F(TrainingSessionTest, ALoadThatMaySucceedLaterIsTriedAgainAndItsWaitNamesTheReason) {
+  for (const absl::Status& why :
+       {absl::ResourceExhaustedError("the machine has 7 MiB"), absl::UnknownError("stale file")}) {
+    session_ = std::make_unique<TrainingSession>(DefaultOptions());
+    notes_.clear();
+    load_errors_ = {{1, why}};
+    for (const uint32_t i : {0u, 1u}) Register(v1::JOB_PS, i);
+    for (const uint32_t i : {0u, 1u}) Register(v1::JOB_WORKER, i);
+    PassTime(30, all_);
+    EXPECT_TRUE(session_->failure().ok()) << session_->failure();
+    EXPECT_THAT(notes_, Contains(HasSubstr("ps/1 cannot load yet: ")).Times(1));
+    EXPECT_THAT(notes_, Contains(HasSubstr(absl::StrCat("for ps/1 (ps/1: ", why.message(),
+                                                        ") to make the initial values"))));
+    load_errors_.clear();
+    PassTime(4, all_);
+    EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_TRAINING) << why;
+  }
+}
+
+TEST_F(TrainingSessionTest, ALoadThatNeverSucceedsEndsTheRunForAnotherTryWhenItsTimeIsUp) {
+  load_errors_ = {{1, absl::ResourceExhaustedError("the machine has 7 MiB")}};
+  for (const uint32_t i : {0u, 1u}) Register(v1::JOB_PS, i);
+  for (const uint32_t i : {0u, 1u}) Register(v1::JOB_WORKER, i);
+  PassTime(305, all_);
+  EXPECT_TRUE(absl::IsUnavailable(session_->failure())) << session_->failure();
+  EXPECT_THAT(std::string(session_->failure().message()), HasSubstr("the machine has 7 MiB"));
+}
+
+TEST_F(TrainingSessionTest, ALoadThatCannotSucceedEndsTheRunAtOnce) {
+  load_errors_ = {{1, absl::DataLossError("ps-1.shard: damaged")}};
+  for (const uint32_t i : {0u, 1u}) Register(v1::JOB_PS, i);
+  for (const uint32_t i : {0u, 1u}) Register(v1::JOB_WORKER, i);
+  Act();
+  EXPECT_TRUE(absl::IsDataLoss(session_->failure())) << session_->failure();
+}
+
+TEST_F(TrainingSessionTest, WhoRegistersInARunThatHasFailedGetsTheFailuresOwnCode) {
+  // A damaged checkpoint: no other try helps.
+  load_errors_ = {{1, absl::DataLossError("ps-1.shard: damaged")}};
+  for (const uint32_t i : {0u, 1u}) Register(v1::JOB_PS, i);
+  for (const uint32_t i : {0u, 1u}) Register(v1::JOB_WORKER, i);
+  Act();
+  const auto register_again = [this] {
+    return session_->Register(now_, RequestOf(v1::JOB_WORKER, 1, "again")).status();
+  };
+  EXPECT_EQ(register_again(), session_->failure());
+  // A wait that was in vain: another try helps, and the answer says so without being an unknown
+  // outcome, which the task would ask for again.
+  session_ = std::make_unique<TrainingSession>(DefaultOptions());
+  Register(v1::JOB_PS, 0);
+  PassTime(305, {{v1::JOB_PS, 0}});
+  ASSERT_TRUE(absl::IsUnavailable(session_->failure()));
+  EXPECT_EQ(register_again(), absl::AbortedError(session_->failure().message()));
+}
+
 TEST_F(TrainingSessionTest, APsThatServedBeforeItsAnswerWasLostTakesAllBackWhenItDies) {
   for (const uint32_t i : {0u, 1u}) Register(v1::JOB_PS, i);
   for (const uint32_t i : {0u, 1u}) Register(v1::JOB_WORKER, i);

@@ -123,7 +123,12 @@ class TrainingSessionTest : public ::testing::Test {
     for (const PsCommand& command : session_->TakeCommands(now_)) {
       if (hanging_ps_ == command.ps) continue;
       if (std::holds_alternative<v1::LoadSlicesRequest>(command.request)) {
-        session_->OnLoadAnswer(now_, command, v1::LoadSlicesResponse());
+        const auto error = load_errors_.find(command.ps);
+        if (error != load_errors_.end()) {
+          session_->OnLoadAnswer(now_, command, error->second);
+        } else {
+          session_->OnLoadAnswer(now_, command, v1::LoadSlicesResponse());
+        }
       }
     }
     for (const SessionRecord& record : session_->TakeRecords()) {
@@ -169,6 +174,7 @@ class TrainingSessionTest : public ::testing::Test {
   std::unique_ptr<TrainingSession> session_;
   std::map<std::pair<v1::Job, uint32_t>, v1::Identity> tasks_;
   std::optional<uint32_t> hanging_ps_;
+  std::map<uint32_t, absl::Status> load_errors_;  // What ps answer to a load.
   uint64_t evaluation_blocks_ = 0;
   std::map<uint32_t, v1::HeartbeatRequest> activities_;  // of workers
   std::vector<std::string> notes_;

@@ -97,6 +97,15 @@ std::string TrainingSession::PsWithoutVariables() const {
   return absl::StrJoin(names, ", ");
 }
 
+std::string TrainingSession::LoadTroubles() const {
+  std::vector<std::string> troubles;
+  for (uint32_t i = 0; i < ps_.size(); ++i) {
+    if (Serves(i) || ps_[i].load_trouble.empty()) continue;
+    troubles.push_back(absl::StrCat("ps/", i, ": ", ps_[i].load_trouble));
+  }
+  return troubles.empty() ? "" : absl::StrCat(" (", absl::StrJoin(troubles, "; "), ")");
+}
+
 bool TrainingSession::Serves(uint32_t ps) const {
   return ps_[ps].loaded_lineage == state_.lineage() &&
          (async_ == nullptr || async_->EpochsToAsk(ps).empty());
@@ -150,7 +159,7 @@ TrainingSession::WaitText TrainingSession::Describe(WaitKind kind) const {
     case WaitKind::kPs:
       return {absl::StrJoin(LostPs(), ", "), "to come back", "start it with this chief's address"};
     case WaitKind::kVariables:
-      return {PsWithoutVariables(),
+      return {absl::StrCat(PsWithoutVariables(), LoadTroubles()),
               cuts_.durable_directory().empty()
                   ? "to make the initial values"
                   : absl::StrCat("to load ", cuts_.durable_directory()),

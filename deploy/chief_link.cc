@@ -4,17 +4,14 @@
 
 #include "absl/time/time.h"
 
+#include "runtime/transport/call_status.h"
+
 namespace shoal {
 namespace {
 
 constexpr absl::Duration kPeriod = absl::Milliseconds(200);
 // While the run ends: the chief's last answer says what it came to.
 constexpr absl::Duration kPeriodAtTheEnd = absl::Milliseconds(20);
-
-// Whether sending the same again may help.
-bool IsWorthRepeating(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-}
 
 }  // namespace
 
@@ -92,13 +89,13 @@ void ChiefLink::SendRequests() {
     v1::RequestStopResponse response;
     const absl::Status status = client_->RequestStop(request, &response);
     MutexLock lock(&mutex_);
-    if (IsWorthRepeating(status)) stops_.push_back(std::move(request));
+    if (IsOutcomeUnknown(status)) stops_.push_back(std::move(request));
   }
   for (v1::ReportBadBatchRequest& request : crashes) {
     v1::ReportBadBatchResponse response;
     const absl::Status status = client_->ReportBadBatch(request, &response);
     MutexLock lock(&mutex_);
-    if (IsWorthRepeating(status)) crashes_.push_back(std::move(request));
+    if (IsOutcomeUnknown(status)) crashes_.push_back(std::move(request));
   }
 }
 

@@ -14,6 +14,7 @@
 #include "runtime/process/protocol_version.h"
 #include "runtime/rpc/refused_connection.h"
 #include "runtime/rpc/run_state.h"
+#include "runtime/transport/call_status.h"
 
 namespace shoal {
 namespace {
@@ -89,6 +90,10 @@ absl::Status Explain(const absl::Status& status, const RunControl& control) {
 }  // namespace
 
 absl::Status ExplainCall(const absl::Status& status, const std::string& address, bool secure) {
+  if (CodeFromBetween(status) == absl::StatusCode::kUnimplemented) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        address, " is no chief; name the address in the chief's log or in cluster.textproto"));
+  }
   const RefusedConnection refused = FindRefusal(status, secure);
   if (!refused.why.empty()) {
     return absl::Status(
@@ -98,9 +103,6 @@ absl::Status ExplainCall(const absl::Status& status, const std::string& address,
   switch (status.code()) {
     case absl::StatusCode::kOk:
       return status;
-    case absl::StatusCode::kUnimplemented:
-      return absl::FailedPreconditionError(absl::StrCat(
-          address, " is no chief; name the address in the chief's log or in cluster.textproto"));
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
       return absl::UnavailableError(

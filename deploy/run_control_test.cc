@@ -194,7 +194,7 @@ TEST_F(RunControlTest, ADirectoryIsTheSameByAnotherName) {
 }
 
 TEST_F(RunControlTest, OthersAreNoChief) {
-  chief_.refuses = absl::UnimplementedError("");
+  chief_.refuses = absl::UnavailableError("no answer of the task itself, but UNIMPLEMENTED: ");
   const absl::Status status = GetStatus(control_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("a:1 is no chief"));

@@ -13,7 +13,8 @@
 #include "ps/memory_check.h"
 #include "ps/saved_slices.h"
 #include "runtime/cluster/slice_table.h"
-#include "runtime/rpc/status_conversion.h"
+#include "runtime/transport/call_status.h"
+#include "runtime/transport/status_conversion.h"
 #include "runtime/variables/initial_values.h"
 #include "runtime/variables/slice_store_config.h"
 
@@ -77,8 +78,14 @@ absl::Status ParameterServiceImpl::LoadSlices(const v1::LoadSlicesRequest& reque
     if (!store.ok())
       LOG(ERROR) << "cannot load lineage " << request.identity().lineage() << ": "
                  << store.status();
+    const absl::Status loaded = store.status();
     options_.shard->EndLoad(store.ok() ? std::move(*store) : nullptr);
-    RETURN_IF_ERROR(store.status());
+    // The chief is to know that the load has failed, and why: what its file system calls
+    // unavailable, or moved, is neither this ps nor the lineage.
+    if (IsOutcomeUnknown(loaded) || absl::IsAborted(loaded)) {
+      return absl::UnknownError(loaded.message());
+    }
+    RETURN_IF_ERROR(loaded);
   }
   // Also where nothing was loaded now: whether the sender's lineage is served.
   RETURN_IF_ERROR(options_.shard->Command(request.identity(), [](SliceStore*) {}));

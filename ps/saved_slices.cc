@@ -71,6 +71,7 @@ absl::Status CheckRootIsShared(FileSystem* file_system, const v1::LoadSlicesRequ
   if (token.ok() && absl::StripSuffix(*token, "\n") == absl::StripSuffix(request.token(), "\n")) {
     return absl::OkStatus();
   }
+  if (!token.ok() && !absl::IsNotFound(token.status())) return token.status();
   return absl::FailedPreconditionError(
       absl::StrCat(path,
                    ": this is not the directory that the chief sees; put `out` on storage that all "

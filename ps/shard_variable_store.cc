@@ -272,7 +272,7 @@ void ShardVariableStore::EndOrRepeat(Flight* flight, const absl::Status& status)
   flight->access.table.reset();
   // ABORTED: the shard is at a newer lineage, term or incarnation than we; the chief will tell us
   // too.
-  if (IsOutcomeUnknown(status) || absl::IsAborted(status)) {
+  if (MayHeal(status)) {
     Repeat(flight, kWait);
     return;
   }

@@ -24,7 +24,7 @@ absl::Status HopelessExchange(const ExchangeResult& result) {
     return absl::UnavailableError(
         absl::StrCat("an exchange with a ps failed: ", status.message(), kRemedy));
   }
-  if (status.ok() || absl::IsAborted(status) || IsOutcomeUnknown(status)) return absl::OkStatus();
+  if (status.ok() || MayHeal(status)) return absl::OkStatus();
   if (absl::IsFailedPrecondition(status)) return status;
   return absl::UnavailableError(absl::StrCat("an exchange with a ps failed: ", status.ToString()));
 }

@@ -33,12 +33,13 @@ TEST(HopelessExchangeTest, WhatRepeatingOrANewViewMendsDoesNot) {
   const std::vector<PushOutcome> none;
   EXPECT_TRUE(HopelessExchange(ResultOf(absl::AbortedError("moved"), none)).ok());
   EXPECT_TRUE(HopelessExchange(ResultOf(absl::UnavailableError("gone"), none)).ok());
+  EXPECT_TRUE(HopelessExchange(ResultOf(absl::ResourceExhaustedError("no memory"), none)).ok());
   const std::vector<PushOutcome> damaged_once = {PushOutcome::kCorrupt};
   EXPECT_TRUE(HopelessExchange(ResultOf(absl::AbortedError("moved"), damaged_once)).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(
       HopelessExchange(ResultOf(absl::FailedPreconditionError("run_id"), none))));
-  EXPECT_TRUE(absl::IsUnavailable(
-      HopelessExchange(ResultOf(absl::ResourceExhaustedError("too large"), none))));
+  EXPECT_TRUE(absl::IsUnavailable(HopelessExchange(
+      ResultOf(absl::ResourceExhaustedError("Received message larger than max"), none))));
 }
 
 }  // namespace

@@ -29,11 +29,9 @@ constexpr absl::Duration kPauseAtEnd = absl::Milliseconds(200);
 constexpr double kSafePart = 0.8;
 
 // Errors of a heartbeat that repeating it cannot heal: the call or its answer is not what the other
-// side takes. Those that a proxy or a server short of memory makes may heal.
+// side takes.
 bool IsForGood(const absl::Status& status) {
-  return absl::IsInvalidArgument(status) ||
-         (absl::IsResourceExhausted(status) &&
-          absl::StrContains(status.message(), "message larger than max"));
+  return absl::IsInvalidArgument(status) || IsTooLarge(status);
 }
 
 // What gRPC would refuse to send, as RESOURCE_EXHAUSTED; the chief's plan says the same of models

@@ -17,7 +17,7 @@
 
 #include "base/mutex.h"
 #include "runtime/rpc/control_timeout.h"
-#include "runtime/rpc/status_conversion.h"
+#include "runtime/transport/call_status.h"
 #include "runtime/transport/peer_channel.h"
 
 namespace shoal {
@@ -35,7 +35,7 @@ class ControlCalls {
     if (!Add(&context)) return absl::CancelledError("the client is closed");
     const grpc::Status status = (stub->*method)(&context, request, response);
     Remove(&context);
-    return FromGrpcStatus(status);
+    return StatusOfCall(context, status);
   }
 
   // Ends calls under way and all later ones with CANCELLED.

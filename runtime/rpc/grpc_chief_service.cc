@@ -18,7 +18,7 @@
 #include "runtime/rpc/chief_client.h"
 #include "runtime/rpc/credentials.h"
 #include "runtime/rpc/refusals.h"
-#include "runtime/rpc/status_conversion.h"
+#include "runtime/transport/call_status.h"
 
 namespace shoal {
 namespace {
@@ -44,7 +44,7 @@ class GrpcChiefService : public v1::ChiefService::Service {
   grpc::Status RegisterTask(grpc::ServerContext* context, const v1::RegisterTaskRequest* request,
                             v1::RegisterTaskResponse* response) override {
     const absl::Status allowed = CheckSender(*context, request->identity());
-    if (!allowed.ok()) return Refused(*context, allowed);
+    if (!allowed.ok()) return Refused(context, allowed);
     const auto is_gone = [context] { return context->IsCancelled(); };
     const uint64_t call = order_.Begin();
     const absl::Status status = target_->RegisterFor(is_gone, *request, response);
@@ -54,60 +54,58 @@ class GrpcChiefService : public v1::ChiefService::Service {
       order_.IsOf(registered, call);
       if (is_gone()) Disconnect(registered, call);
     }
-    return ToGrpcStatus(status);
+    return AnswerOf(context, status);
   }
   grpc::Status Heartbeat(grpc::ServerContext* context, const v1::HeartbeatRequest* request,
                          v1::HeartbeatResponse* response) override {
     const absl::Status allowed = CheckSender(*context, request->identity());
-    if (!allowed.ok()) return Refused(*context, allowed);
+    if (!allowed.ok()) return Refused(context, allowed);
     const uint64_t call = order_.Begin();
     order_.IsOf(request->identity(), call);
     const absl::Status status = target_->Heartbeat(*request, response);
     // The heartbeat has waited here; its sender is gone if it is not interested in the answer.
     if (context->IsCancelled()) Disconnect(request->identity(), call);
-    return ToGrpcStatus(status);
+    return AnswerOf(context, status);
   }
-  grpc::Status ReportSteps(grpc::ServerContext* /*context*/, const v1::ReportStepsRequest* request,
+  grpc::Status ReportSteps(grpc::ServerContext* context, const v1::ReportStepsRequest* request,
                            v1::ReportStepsResponse* response) override {
-    return ToGrpcStatus(target_->ReportSteps(*request, response));
+    return AnswerOf(context, target_->ReportSteps(*request, response));
   }
-  grpc::Status ReportShard(grpc::ServerContext* /*context*/, const v1::ReportShardRequest* request,
+  grpc::Status ReportShard(grpc::ServerContext* context, const v1::ReportShardRequest* request,
                            v1::ReportShardResponse* response) override {
-    return ToGrpcStatus(target_->ReportShard(*request, response));
+    return AnswerOf(context, target_->ReportShard(*request, response));
   }
-  grpc::Status ReportEvaluation(grpc::ServerContext* /*context*/,
+  grpc::Status ReportEvaluation(grpc::ServerContext* context,
                                 const v1::ReportEvaluationRequest* request,
                                 v1::ReportEvaluationResponse* response) override {
-    return ToGrpcStatus(target_->ReportEvaluation(*request, response));
+    return AnswerOf(context, target_->ReportEvaluation(*request, response));
   }
-  grpc::Status ReportBadBatch(grpc::ServerContext* /*context*/,
+  grpc::Status ReportBadBatch(grpc::ServerContext* context,
                               const v1::ReportBadBatchRequest* request,
                               v1::ReportBadBatchResponse* response) override {
-    return ToGrpcStatus(target_->ReportBadBatch(*request, response));
+    return AnswerOf(context, target_->ReportBadBatch(*request, response));
   }
-  grpc::Status LeaseBatches(grpc::ServerContext* /*context*/,
-                            const v1::LeaseBatchesRequest* request,
+  grpc::Status LeaseBatches(grpc::ServerContext* context, const v1::LeaseBatchesRequest* request,
                             v1::LeaseBatchesResponse* response) override {
-    return ToGrpcStatus(target_->LeaseBatches(*request, response));
+    return AnswerOf(context, target_->LeaseBatches(*request, response));
   }
-  grpc::Status ReportNorms(grpc::ServerContext* /*context*/, const v1::ReportNormsRequest* request,
+  grpc::Status ReportNorms(grpc::ServerContext* context, const v1::ReportNormsRequest* request,
                            v1::ReportNormsResponse* response) override {
-    return ToGrpcStatus(target_->ReportNorms(*request, response));
+    return AnswerOf(context, target_->ReportNorms(*request, response));
   }
   grpc::Status RequestStop(grpc::ServerContext* context, const v1::RequestStopRequest* request,
                            v1::RequestStopResponse* response) override {
     if (request->stop() &&
         !CheckPeerRole(*context->auth_context(), kRoleChief | kRoleOperator).ok()) {
-      return Refused(*context, absl::PermissionDeniedError(absl::StrCat(
-                                   "a task may ask for a checkpoint, but the run is ended only by ",
-                                   RoleNames(kRoleChief | kRoleOperator))));
+      return Refused(context, absl::PermissionDeniedError(absl::StrCat(
+                                  "a task may ask for a checkpoint, but the run is ended only by ",
+                                  RoleNames(kRoleChief | kRoleOperator))));
     }
-    return ToGrpcStatus(target_->RequestStop(*request, response));
+    return AnswerOf(context, target_->RequestStop(*request, response));
   }
-  grpc::Status GetRunStatus(grpc::ServerContext* /*context*/,
-                            const v1::GetRunStatusRequest* request,
+  grpc::Status GetRunStatus(grpc::ServerContext* context, const v1::GetRunStatusRequest* request,
                             v1::GetRunStatusResponse* response) override {
-    return ToGrpcStatus(target_->GetRunStatus(*request, response));
+    return AnswerOf(context, target_->GetRunStatus(*request, response));
   }
 
  private:
@@ -117,12 +115,12 @@ class GrpcChiefService : public v1::ChiefService::Service {
   }
 
   // Said once for each of the hosts that it came from.
-  grpc::Status Refused(const grpc::ServerContext& context, const absl::Status& status) {
-    const std::string peer = AddressOf(context);
+  grpc::Status Refused(grpc::ServerContext* context, const absl::Status& status) {
+    const std::string peer = AddressOf(*context);
     if (refusals_.IsFirst(absl::StrCat(HostOf(peer), " ", status.message()), absl::Now())) {
       LOG(WARNING) << "refused: " << status.message() << ", it came from " << peer;
     }
-    return ToGrpcStatus(status);
+    return AnswerOf(context, status);
   }
 
   ChiefClient* const target_;

@@ -112,7 +112,7 @@ TEST(GrpcServerTest, AServerOfHealthAlone) {
   GrpcChiefClient client(dial());
   v1::GetRunStatusResponse response;
   EXPECT_EQ(client.GetRunStatus(v1::GetRunStatusRequest(), &response).code(),
-            absl::StatusCode::kUnimplemented);
+            absl::StatusCode::kUnavailable);
 }
 
 TEST(GrpcServerTest, ASecondServerOnThePortIsRefused) {

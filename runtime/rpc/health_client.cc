@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
-#include "runtime/rpc/status_conversion.h"
+#include "runtime/transport/status_conversion.h"
 
 namespace shoal {
 namespace {

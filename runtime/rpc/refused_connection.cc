@@ -5,11 +5,36 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "runtime/transport/call_status.h"
+
 namespace shoal {
+namespace {
+
+// What a server's guard says of a certificate, without what the code in front of it says.
+std::string WordsOfGuard(absl::string_view text) {
+  const size_t begin = text.find("PERMISSION_DENIED: ");
+  return std::string(begin == absl::string_view::npos ? text
+                                                      : text.substr(text.find(": ", begin) + 2));
+}
+
+}  // namespace
 
 RefusedConnection FindRefusal(const absl::Status& status, bool secure) {
   if (!absl::IsUnavailable(status)) return {};
   const absl::string_view text = status.message();
+  if (secure && (absl::StrContains(text, "may not call") ||
+                 absl::StrContains(text, "is not of this run's scope"))) {
+    return {absl::StrCat("it refuses this side's --tls_cert: ", WordsOfGuard(text)), true};
+  }
+  if (absl::StrContains(text, "build both programs from the same sources")) {
+    return {std::string(text), true};
+  }
+  if (CodeFromBetween(status) == absl::StatusCode::kUnimplemented) {
+    return {
+        "what listens there does not know this call: it is another task, or a proxy; correct the "
+        "address",
+        false};
+  }
   if (secure && absl::StrContains(text, "certificate verify failed")) {
     return {
         "the certificate there is not trusted: it is of an authority that --tls_ca does not name, "

@@ -8,10 +8,10 @@
 
 namespace shoal {
 
-// Why no connection comes about although somebody listens there. gRPC has no codes for it: this
-// reads the message of an UNAVAILABLE (gRPC 1.51, OpenSSL 3). A server of that version that does
-// not trust its client's certificate closes the connection without an alert of TLS: the client
-// cannot know why.
+// Why no connection comes about, or no call gets through, although somebody listens there. gRPC has
+// no codes for it: this reads the message of an UNAVAILABLE (gRPC 1.51, OpenSSL 3; call_status.h).
+// A server of that version that does not trust its client's certificate closes the connection
+// without an alert of TLS: the client cannot know why.
 struct RefusedConnection {
   std::string why;  // With the remedy; empty: nothing of the kind, the peer may be absent.
   // What listens there is known to be no peer of ours as things stand. Else it may also be a proxy

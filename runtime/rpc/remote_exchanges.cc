@@ -200,7 +200,7 @@ void RemoteExchanges::AskForRoom(Flight* flight, absl::Duration wait) {
 
 void RemoteExchanges::EndOrWait(Flight* flight, const absl::Status& status) {
   // ABORTED: the ps knows a newer lineage, term or incarnation than we; the chief will tell us too.
-  if (IsOutcomeUnknown(status) || absl::IsAborted(status)) {
+  if (MayHeal(status)) {
     const absl::Time now = clock_->Now();
     if (now >= flight->complain) {
       flight->complain = now + kComplainEvery;

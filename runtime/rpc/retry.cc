@@ -6,11 +6,6 @@
 
 namespace shoal {
 
-bool IsOutcomeUnknown(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-         absl::IsCancelled(status);
-}
-
 absl::Duration Backoff::Next() {
   const double random = static_cast<double>(RandomBelow(seed_, draws_++, 1 << 20)) / (1 << 20);
   const absl::Duration wait = next_ * (1.0 - 0.5 * random);

@@ -1,4 +1,4 @@
-// When a call that may be repeated is repeated.
+// When a call that may be repeated is repeated. Whether it may: IsOutcomeUnknown in call_status.h.
 #ifndef SHOAL_RUNTIME_RPC_RETRY_H_
 #define SHOAL_RUNTIME_RPC_RETRY_H_
 
@@ -10,12 +10,9 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "runtime/transport/call_status.h"
 
 namespace shoal {
-
-// Nobody knows whether the receiver saw the call: UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED. Never
-// read as "not done".
-bool IsOutcomeUnknown(const absl::Status& status);
 
 // Waiting times between attempts: doubling from `first` to `longest`, each shortened by up to half,
 // at random, so that those who failed together do not come back together. Not thread-safe.

@@ -182,7 +182,12 @@ TEST_F(TlsTest, AWrongRoleIsRefusedSaidOnceAndNothingChanges) {
     EXPECT_EQ(RegisterAs(v1::JOB_PS, worker.get()).code(), absl::StatusCode::kPermissionDenied);
   }
   const auto ps = Make(made.Of("ps"));
-  EXPECT_EQ(Exchange(ps.get()).code(), absl::StatusCode::kPermissionDenied);
+  // The guard stands in front of the services, and certificates may be about to be exchanged.
+  const absl::Status guarded = Exchange(ps.get());
+  EXPECT_EQ(guarded.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(FindRefusal(guarded, /*secure=*/true).certain);
+  EXPECT_THAT(FindRefusal(guarded, /*secure=*/true).why,
+              HasSubstr("--tls_cert: spiffe://shoal/ps may not call /"));
   EXPECT_EQ(chief.NumCalls(), 0);
   EXPECT_EQ(bulk.calls(), 0);
   EXPECT_EQ(Logged("the run is ended only by chief,operator, it came from 127.0.0.1:"), 1);
@@ -227,8 +232,9 @@ TEST_F(TlsTest, TheServerLooksAtTheScopeItself) {
                                         kMaxControlMessageBytes,
                                         CarelessTls(made.Of("all").authorities, blue.Of("all"))));
   v1::GetRunStatusResponse response;
-  EXPECT_EQ(client.GetRunStatus(v1::GetRunStatusRequest(), &response).code(),
-            absl::StatusCode::kPermissionDenied);
+  const absl::Status status = client.GetRunStatus(v1::GetRunStatusRequest(), &response);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(FindRefusal(status, /*secure=*/true).certain);
   EXPECT_EQ(chief.NumCalls(), 0);
   EXPECT_EQ(Logged("is not of this run's scope spiffe://shoal"), 1);
 }

@@ -11,6 +11,7 @@
 #include "absl/types/optional.h"
 
 #include "base/mutex.h"
+#include "runtime/transport/call_status.h"
 #include "runtime/transport/completion_loop.h"
 #include "runtime/transport/grpc_bulk_frame.h"
 #include "runtime/transport/peer_channel.h"
@@ -55,6 +56,7 @@ class Attempt : public CompletionTag {
   std::atomic<int> payloads_held_{0};  // How many payloads gRPC may still read.
   grpc::ByteBuffer reply_;
   grpc::Status status_;
+  absl::Status result_;  // Of status_, once the call has ended.
   ReceivedFrame frame_;
 };
 
@@ -109,6 +111,7 @@ void Attempt::Start(BulkCall* call, grpc::GenericStub* stub, grpc::CompletionQue
 bool Attempt::OnCompleted(bool /*ok*/) {
   // A call that fails at once ends while Start is still on its way out.
   { MutexLock lock(&starting_); }
+  if (context_.has_value()) result_ = StatusOfCall(*context_, status_);
   channel_->BeforeReply(call_, this);
   // Bytes of a call that was cut short may still be on their way into the socket.
   if (payloads_held_.load(std::memory_order_acquire) != 0) return false;
@@ -119,8 +122,10 @@ bool Attempt::OnCompleted(bool /*ok*/) {
 }
 
 void Attempt::Deliver(BulkCall* call) {
-  absl::Status status(static_cast<absl::StatusCode>(status_.error_code()), status_.error_message());
-  if (status.ok()) status = frame_.Parse(&reply_);
+  absl::Status status = std::move(result_);
+  if (status.ok() && !frame_.Parse(&reply_).ok()) {
+    status = absl::UnavailableError("bulk reply: it was damaged on its way");
+  }
   reply_.Clear();
   call->OnReply(status, frame_.header(), frame_.payload());
 }

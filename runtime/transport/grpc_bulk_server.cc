@@ -9,8 +9,10 @@
 #include "absl/types/optional.h"
 
 #include "base/mutex.h"
+#include "runtime/transport/call_status.h"
 #include "runtime/transport/completion_loop.h"
 #include "runtime/transport/grpc_bulk_frame.h"
+#include "runtime/transport/status_conversion.h"
 
 namespace shoal {
 namespace {
@@ -48,6 +50,7 @@ class Call : public CompletionTag, public ServedCall {
  private:
   enum class Stage { kRequested, kReading, kServing, kReplying };
 
+  void End(const absl::Status& status, bool of_service);
   void OnRequested();
   void OnRead();
   void Retire();
@@ -110,13 +113,14 @@ void Call::OnRequested() {
 void Call::OnRead() {
   stage_ = Stage::kServing;
   if (context_->method() != kBulkMethod) {
-    Reply(absl::UnimplementedError("no such method"));
+    End(absl::UnimplementedError("no such method"), /*of_service=*/false);
     return;
   }
   const absl::Status status = frame_.Parse(&request_);
   request_.Clear();
   if (!status.ok()) {
-    Reply(status);
+    // It was damaged on its way: no answer of the service, the client repeats it.
+    End(status, /*of_service=*/false);
     return;
   }
   shared_->service->Exchange(this);
@@ -124,7 +128,9 @@ void Call::OnRead() {
   frame_.Clear();
 }
 
-void Call::Reply(const absl::Status& status) {
+void Call::Reply(const absl::Status& status) { End(status, /*of_service=*/true); }
+
+void Call::End(const absl::Status& status, bool of_service) {
   MutexLock lock(&shared_->mutex);
   if (shared_->stopped) {
     DropReply();
@@ -140,9 +146,7 @@ void Call::Reply(const absl::Status& status) {
     stream_->WriteAndFinish(frame, grpc::WriteOptions(), grpc::Status::OK, tag);
   } else {
     DropReply();
-    stream_->Finish(
-        grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message())),
-        tag);
+    stream_->Finish(of_service ? AnswerOf(&*context_, status) : ToGrpcStatus(status), tag);
   }
 }
 

@@ -146,7 +146,8 @@ absl::Status SharedMemoryBulkChannel::Fill(const BulkCall& call, uint32_t slot) 
   for (const PayloadRef& payload : call.payloads) bytes += payload.bytes;
   if (call.header.size() > kMaxBulkHeaderBytes || bytes > segment_->shape().max_payload_bytes) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("shared memory: a request of ", call.header.size(), " + ", bytes, " bytes"));
+        absl::StrCat("shared memory: a message larger than max: a request of ", call.header.size(),
+                     " + ", bytes, " bytes"));
   }
   SharedMemorySegment::Message* message = segment_->message(slot, Half::kRequest);
   message->header_bytes = static_cast<uint32_t>(call.header.size());
@@ -229,7 +230,8 @@ void SharedMemoryBulkChannel::Deliver(uint32_t slot) {
   reader_.Reset();
   if (message.header_bytes > kMaxBulkHeaderBytes ||
       message.payload_bytes > segment_->shape().max_payload_bytes) {
-    call->OnReply(absl::InternalError("shared memory: a reply above the limits"), {}, &reader_);
+    call->OnReply(absl::UnavailableError("shared memory: the lengths of a reply are damaged"), {},
+                  &reader_);
   } else if (message.status_code != 0) {
     const absl::Status status(static_cast<absl::StatusCode>(message.status_code),
                               absl::string_view(header, message.header_bytes));

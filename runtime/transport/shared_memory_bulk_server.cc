@@ -191,8 +191,9 @@ absl::Status SharedMemoryBulkServer::SlotCall::Write(const absl::Status& status,
     for (const PayloadRef& payload : reply_payloads) message.payload_bytes += payload.bytes;
     if (header.size() > kMaxBulkHeaderBytes ||
         message.payload_bytes > segment.shape().max_payload_bytes) {
-      return absl::ResourceExhaustedError(absl::StrCat("shared memory: a reply of ", header.size(),
-                                                       " + ", message.payload_bytes, " bytes"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("shared memory: a message larger than max: a reply of ", header.size(),
+                       " + ", message.payload_bytes, " bytes"));
     }
     for (const PayloadRef& payload : reply_payloads) {
       std::memcpy(to, payload.data, payload.bytes);

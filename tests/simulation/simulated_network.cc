@@ -70,7 +70,9 @@ absl::Status SimulatedNetwork::DrawWrong(const std::string& method) {
     return absl::OkStatus();
   }
   ++counts.wrong;
-  return wrong.status;
+  // As StatusOfCall in runtime/transport/call_status.h makes it of an error that no service marked.
+  return absl::UnavailableError(
+      absl::StrCat("no answer of the task itself, but ", wrong.status.ToString()));
 }
 
 bool SimulatedNetwork::Damages() {

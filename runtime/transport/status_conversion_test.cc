@@ -1,4 +1,4 @@
-#include "runtime/rpc/status_conversion.h"
+#include "runtime/transport/status_conversion.h"
 
 #include <grpcpp/support/status.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // absl::Status <-> grpc::Status. The codes are the same numbers; messages from the network are
 // untrusted text.
-#ifndef SHOAL_RUNTIME_RPC_STATUS_CONVERSION_H_
-#define SHOAL_RUNTIME_RPC_STATUS_CONVERSION_H_
+#ifndef SHOAL_RUNTIME_TRANSPORT_STATUS_CONVERSION_H_
+#define SHOAL_RUNTIME_TRANSPORT_STATUS_CONVERSION_H_
 
 #include <string>
 
@@ -26,4 +26,4 @@ std::string LogLineOf(absl::string_view untrusted);
 
 }  // namespace shoal
 
-#endif  // SHOAL_RUNTIME_RPC_STATUS_CONVERSION_H_
+#endif  // SHOAL_RUNTIME_TRANSPORT_STATUS_CONVERSION_H_

@@ -1,0 +1,83 @@
+#include "runtime/transport/call_status.h"
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/status.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+#include "runtime/transport/status_conversion.h"
+
+namespace shoal {
+namespace {
+
+// Trailing metadata of an answer. Names are of lower case.
+constexpr char kMark[] = "shoal-answer";
+
+constexpr absl::string_view kFromBetween = "no answer of the task itself, but ";
+constexpr int kNumCodes = 17;
+
+bool HasMark(const grpc::ClientContext& context) {
+  const auto& metadata = context.GetServerTrailingMetadata();
+  return metadata.find(kMark) != metadata.end();
+}
+
+}  // namespace
+
+bool IsOutcomeUnknown(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsCancelled(status);
+}
+
+bool IsTooLarge(const absl::Status& status) {
+  // As gRPC writes it, on the sending and on the receiving side, and as we do.
+  return absl::IsResourceExhausted(status) &&
+         absl::StrContains(status.message(), "message larger than max");
+}
+
+bool MayHeal(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kInternal:
+      return false;
+    default:
+      return !IsTooLarge(status);
+  }
+}
+
+grpc::Status AnswerOf(grpc::ServerContextBase* context, const absl::Status& status) {
+  if (!status.ok()) context->AddTrailingMetadata(kMark, "1");
+  return ToGrpcStatus(status);
+}
+
+absl::Status StatusOfCall(const grpc::ClientContext& context, const grpc::Status& status) {
+  absl::Status given = FromGrpcStatus(status);
+  if (given.ok() || IsOutcomeUnknown(given) || IsTooLarge(given) || HasMark(context)) return given;
+  return absl::UnavailableError(
+      absl::StrCat(kFromBetween, absl::StatusCodeToString(given.code()), ": ", given.message()));
+}
+
+absl::StatusCode CodeFromBetween(const absl::Status& status) {
+  const absl::string_view text = status.message();
+  const size_t begin = text.find(kFromBetween);
+  if (begin == absl::string_view::npos) return absl::StatusCode::kOk;
+  const absl::string_view rest = text.substr(begin + kFromBetween.size());
+  const absl::string_view name = rest.substr(0, rest.find(':'));
+  for (int code = 1; code < kNumCodes; ++code) {
+    const auto candidate = static_cast<absl::StatusCode>(code);
+    if (absl::StatusCodeToString(candidate) == name) return candidate;
+  }
+  return absl::StatusCode::kOk;
+}
+
+}  // namespace shoal

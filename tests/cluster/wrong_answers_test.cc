@@ -1,0 +1,286 @@
+// Chief, ps and worker over gRPC, and something between them that answers in place of the chief or
+// the ps: as a proxy, a quota or gRPC itself may. No such answer may cost a run anything.
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+#include "base/clock.h"
+#include "base/file_system.h"
+#include "base/mutex.h"
+#include "chief/chief_task.h"
+#include "proto/v1/chief_service.grpc.pb.h"
+#include "proto/v1/parameter_service.grpc.pb.h"
+#include "ps/run_ps.h"
+#include "runtime/config/run_config.h"
+#include "runtime/config/validate.h"
+#include "runtime/observability/metrics_file.h"
+#include "runtime/process/shutdown.h"
+#include "runtime/process/task_options.h"
+#include "runtime/rpc/channel.h"
+#include "runtime/rpc/chief_client.h"
+#include "runtime/rpc/grpc_parameter_client.h"
+#include "runtime/rpc/parameter_client.h"
+#include "runtime/transport/call_status.h"
+#include "worker/worker_task.h"
+
+namespace shoal {
+namespace {
+
+constexpr char kRun[] = R"pb(
+  name: "wrong_answers"
+  model { layer { dense { units: 5 } } }
+  data {
+    format: FORMAT_SYNTHETIC_CLASSIFICATION
+    features: 12
+    classes: 5
+    train_examples: 230
+    test_examples: 60
+    evaluation_block: 25
+  }
+  optimizer {
+    learning_rate: 0.01
+    sgd {}
+  }
+  cluster { wait_seconds: 60 }
+  checkpoint { save_every: 7 }
+  batch_size: 16
+  num_epochs: 4
+  eval_every: 5
+)pb";
+constexpr uint64_t kSteps = 4 * 15;
+
+// Which calls get a wrong answer: by method, their numbers from 1.
+class WrongAnswers {
+ public:
+  WrongAnswers(grpc::StatusCode code, std::map<std::string, std::set<int>> calls)
+      : code_(code), calls_(std::move(calls)) {}
+
+  template <typename Target, typename Request, typename Response>
+  grpc::Status Pass(const std::string& name, Target* target,
+                    absl::Status (Target::*method)(const Request&, Response*),
+                    grpc::ServerContext* context, const Request* request, Response* response) {
+    {
+      MutexLock lock(&mutex_);
+      const auto wrong = calls_.find(name);
+      if (wrong != calls_.end() && wrong->second.count(++made_[name]) > 0) {
+        ++given_[name];
+        return grpc::Status(code_, "stream reset");
+      }
+    }
+    return AnswerOf(context, (target->*method)(*request, response));
+  }
+
+  // How many calls of each method had a wrong answer.
+  std::map<std::string, int> given() const {
+    MutexLock lock(&mutex_);
+    return given_;
+  }
+
+ private:
+  const grpc::StatusCode code_;
+  const std::map<std::string, std::set<int>> calls_;
+  mutable Mutex mutex_;
+  std::map<std::string, int> made_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int> given_ ABSL_GUARDED_BY(mutex_);
+};
+
+std::unique_ptr<grpc::Server> Serve(grpc::Service* service, std::string* address) {
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(service);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  *address = absl::StrCat("127.0.0.1:", port);
+  return server;
+}
+
+#define SHOAL_TEST_PASS(Client, Method)                                                 \
+  grpc::Status Method(grpc::ServerContext* context, const v1::Method##Request* request, \
+                      v1::Method##Response* response) override {                        \
+    return wrong_->Pass(#Method, target_, &Client::Method, context, request, response); \
+  }
+
+// What tasks take for the chief.
+class BeforeChief : public v1::ChiefService::Service {
+ public:
+  BeforeChief(ChiefClient* target, WrongAnswers* wrong) : target_(target), wrong_(wrong) {}
+  SHOAL_TEST_PASS(ChiefClient, RegisterTask)
+  SHOAL_TEST_PASS(ChiefClient, Heartbeat)
+  SHOAL_TEST_PASS(ChiefClient, ReportSteps)
+  SHOAL_TEST_PASS(ChiefClient, ReportShard)
+  SHOAL_TEST_PASS(ChiefClient, ReportEvaluation)
+  SHOAL_TEST_PASS(ChiefClient, LeaseBatches)
+  SHOAL_TEST_PASS(ChiefClient, ReportNorms)
+
+ private:
+  ChiefClient* const target_;
+  WrongAnswers* const wrong_;
+};
+
+// What the chief takes for a ps.
+class BeforePs : public v1::ParameterService::Service {
+ public:
+  BeforePs(ParameterClient* target, WrongAnswers* wrong) : target_(target), wrong_(wrong) {}
+  SHOAL_TEST_PASS(ParameterClient, LoadSlices)
+  SHOAL_TEST_PASS(ParameterClient, WithholdBatch)
+  SHOAL_TEST_PASS(ParameterClient, DecideBatch)
+  SHOAL_TEST_PASS(ParameterClient, RequestCut)
+  SHOAL_TEST_PASS(ParameterClient, GetApplied)
+  SHOAL_TEST_PASS(ParameterClient, Finish)
+
+ private:
+  ParameterClient* const target_;
+  WrongAnswers* const wrong_;
+};
+
+#undef SHOAL_TEST_PASS
+
+// The chief's client of a ps, through a BeforePs.
+class PsBehind : public GrpcParameterClient {
+ public:
+  static std::unique_ptr<PsBehind> Dial(const std::string& address, WrongAnswers* wrong) {
+    auto real = std::make_unique<GrpcParameterClient>(
+        NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes));
+    auto before = std::make_unique<BeforePs>(real.get(), wrong);
+    std::string own_address;
+    auto server = Serve(before.get(), &own_address);
+    return std::unique_ptr<PsBehind>(
+        new PsBehind(own_address, std::move(real), std::move(before), std::move(server)));
+  }
+  ~PsBehind() override {
+    Close();
+    real_->Close();
+    server_->Shutdown();
+  }
+
+ private:
+  PsBehind(const std::string& address, std::unique_ptr<GrpcParameterClient> real,
+           std::unique_ptr<BeforePs> before, std::unique_ptr<grpc::Server> server)
+      : GrpcParameterClient(NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes)),
+        real_(std::move(real)),
+        before_(std::move(before)),
+        server_(std::move(server)) {}
+
+  const std::unique_ptr<GrpcParameterClient> real_;
+  const std::unique_ptr<BeforePs> before_;
+  const std::unique_ptr<grpc::Server> server_;
+};
+
+class WrongAnswersTest : public ::testing::Test {
+ protected:
+  // What chief, ps and worker come to.
+  std::vector<absl::Status> Train(WrongAnswers* wrong, const std::string& extra = "") {
+    v1::RunConfig run = *ParseRunConfig(kRun, "test");
+    run.MergeFrom(*ParseRunConfig(extra, "extra"));
+    run.set_out(absl::StrCat(::testing::TempDir(), "/",
+                             ::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    EXPECT_TRUE(RemoveTree(*files_, run.out()).ok());
+    EXPECT_TRUE(files_->MakeDirectory(run.out()).ok());
+    run.mutable_deployment()->set_num_replicas(1);
+    run.mutable_deployment()->set_num_ps_tasks(1);
+    ResolveDefaults(TaskCounts(), &run);
+    TaskOptions options;
+    options.run = run;
+    options.clock = &clock_;
+    options.file_system = files_.get();
+    options.shutdown = &shutdown_;
+    run_ = run;
+
+    auto chief = ChiefTask::Create(options, 1, [wrong](uint32_t, const std::string& address) {
+      return PsBehind::Dial(address, wrong);
+    });
+    if (!chief.ok()) return {chief.status()};
+    BeforeChief before((*chief)->chief(), wrong);
+    TaskOptions task = options;
+    const std::unique_ptr<grpc::Server> server = Serve(&before, &task.chief_address);
+    std::vector<absl::Status> ends(3);
+    std::thread ps([&ends, ps_task = task]() mutable {
+      ps_task.task = TaskId{Job::kPs, 0};
+      ps_task.listen_address = "127.0.0.1:0";
+      ends[1] = RunPs(ps_task);
+    });
+    std::thread worker([&ends, worker_task = task]() mutable {
+      worker_task.task = TaskId{Job::kWorker, 0};
+      ends[2] = RunWorker(worker_task);
+    });
+    ends[0] = (*chief)->WaitAndConclude();
+    worker.join();
+    ps.join();
+    server->Shutdown();
+    return ends;
+  }
+
+  void ExpectTrained(const std::vector<absl::Status>& ends) {
+    for (const absl::Status& end : ends) EXPECT_EQ(end, absl::OkStatus());
+    uint64_t lines = 0;
+    const absl::StatusOr<std::string> text = ReadFile(*files_, run_.out() + "/metrics.jsonl");
+    ASSERT_TRUE(text.ok()) << text.status();
+    for (const absl::string_view line : absl::StrSplit(*text, '\n', absl::SkipEmpty())) {
+      EXPECT_EQ(ParseMetricsLine(line)->step, ++lines);
+    }
+    EXPECT_EQ(lines, kSteps);
+    const absl::StatusOr<std::string> summary = ReadFile(*files_, run_.out() + "/summary.json");
+    ASSERT_TRUE(summary.ok()) << summary.status();
+    EXPECT_NE(summary->find(absl::StrCat("/checkpoints/ckpt-", kSteps, "-")), std::string::npos)
+        << *summary;
+  }
+
+  const RealClock clock_;
+  const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
+  ShutdownNotification shutdown_;
+  v1::RunConfig run_;
+};
+
+TEST_F(WrongAnswersTest, AReportOfStepsThatFailsOnItsWayLosesNoStepAndNoCheckpoint) {
+  WrongAnswers wrong(grpc::StatusCode::INTERNAL, {{"ReportSteps", {2, 3}}});
+  ExpectTrained(Train(&wrong));
+  EXPECT_EQ(wrong.given().count("ReportSteps"), 1u);
+}
+
+TEST_F(WrongAnswersTest, ALoadThatFailsOnItsWayIsToldAgain) {
+  WrongAnswers wrong(grpc::StatusCode::INTERNAL, {{"LoadSlices", {1, 2}}});
+  ExpectTrained(Train(&wrong));
+  EXPECT_EQ(wrong.given()["LoadSlices"], 2);
+}
+
+// The first calls of every method.
+const std::map<std::string, std::set<int>>& FirstCalls() {
+  static const auto* const calls = new std::map<std::string, std::set<int>>{
+      {"RegisterTask", {1, 2}}, {"Heartbeat", {1, 3}}, {"ReportSteps", {1}},
+      {"ReportShard", {1, 2}},  {"ReportNorms", {1}},  {"ReportEvaluation", {1, 2}},
+      {"LeaseBatches", {1, 3}}, {"GetApplied", {1}},   {"LoadSlices", {1}},
+      {"RequestCut", {1}},      {"Finish", {1}}};
+  return *calls;
+}
+
+TEST_F(WrongAnswersTest, NoCallOfASynchronousRunNeedsItsFirstAnswer) {
+  for (const grpc::StatusCode code :
+       {grpc::StatusCode::RESOURCE_EXHAUSTED, grpc::StatusCode::FAILED_PRECONDITION}) {
+    WrongAnswers wrong(code, FirstCalls());
+    ExpectTrained(Train(&wrong, "optimizer { clip_by_global_norm: 0.1 }"));
+    EXPECT_EQ(wrong.given().size(), 8u) << "all but those of asynchronous training and RequestCut";
+  }
+}
+
+TEST_F(WrongAnswersTest, NoCallOfAnAsynchronousRunNeedsItsFirstAnswer) {
+  for (const grpc::StatusCode code : {grpc::StatusCode::UNKNOWN, grpc::StatusCode::ABORTED}) {
+    WrongAnswers wrong(code, FirstCalls());
+    ExpectTrained(Train(&wrong, "sync { sync_replicas: false }"));
+    EXPECT_EQ(wrong.given().size(), 10u) << "all but ReportNorms";
+  }
+}
+
+}  // namespace
+}  // namespace shoal
