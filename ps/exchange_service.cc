@@ -20,6 +20,8 @@ namespace {
 // Longer parking than any client asks for would only keep dead calls.
 constexpr absl::Duration kLongestPark = absl::Seconds(30);
 
+constexpr size_t kAlignment = 64;
+
 }  // namespace
 
 // Checksums of the values that are pulled now: many workers pull the same ones. Thread-safe.
@@ -76,6 +78,19 @@ class ExchangeService::WorkPool {
     free.swap(free_);
   }
 
+  // Memory for payloads that do not lie in one piece: as many as pushes are made at the same time.
+  std::vector<char> TakeScratch() {
+    MutexLock lock(&mutex_);
+    if (scratch_.empty()) return {};
+    std::vector<char> scratch = std::move(scratch_.back());
+    scratch_.pop_back();
+    return scratch;
+  }
+  void GiveScratch(std::vector<char> scratch) {
+    MutexLock lock(&mutex_);
+    scratch_.push_back(std::move(scratch));
+  }
+
   ParameterShard* const shard;
   const size_t max_payload_bytes;
   PsMetrics* const metrics;
@@ -85,16 +100,20 @@ class ExchangeService::WorkPool {
   Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::unique_ptr<Work>> free_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::vector<char>> scratch_ ABSL_GUARDED_BY(mutex_);
 };
 
 // One call from its arrival until the transport has released the last value of its reply.
-class ExchangeService::Work : public PullWaiter {
+class ExchangeService::Work : public PullWaiter, public ShardStrand::Job {
  public:
   explicit Work(std::shared_ptr<WorkPool> pool) : pool_(std::move(pool)) {}
 
   // Gives `work` back to its pool in the end.
   static void Serve(std::unique_ptr<Work> work, ServedCall* call);
   void OnPulled() override;
+  // The pushes, then the pulls.
+  void Run() override;
+  void Keep() override;
 
  private:
   absl::Status Check();
@@ -102,10 +121,12 @@ class ExchangeService::Work : public PullWaiter {
   absl::Status CheckPulls();
   void AskForRoom();
   absl::Status PushAll();
-  absl::StatusOr<PushOutcome> PushOne(const v1::ExchangeRequest::Push& push);
+  absl::StatusOr<PushOutcome> PushOne(const v1::ExchangeRequest::Push& push, const void* data);
   SlicePush DescribePush(const v1::ExchangeRequest::Push& push) const;
   // The next payload of the request, in place or in the scratch; null if it is damaged.
   const void* ReadPayload(const v1::ExchangeRequest::Push& push);
+  // The same, always at `to`.
+  const void* CopyPayload(const v1::ExchangeRequest::Push& push, char* to);
   void FillReply();
   void Reply(const absl::Status& status);
   void ReleaseOne();
@@ -121,7 +142,10 @@ class ExchangeService::Work : public PullWaiter {
   std::vector<uint32_t> busy_missing_;
   ParameterShard::Access access_;
   BatchReport report_;
+  bool is_whole_ = false;  // The payload has as many bytes as the pushes say.
   std::vector<char> scratch_;
+  bool is_kept_ = false;
+  std::vector<const void*> kept_;  // By push: the payloads in scratch_, null if damaged.
   std::atomic<int> held_{0};  // Values that the transport still reads, and one for this object.
 };
 
@@ -133,17 +157,47 @@ void ExchangeService::Work::Serve(std::unique_ptr<Work> owned, ServedCall* call)
   work->pool_->metrics->bytes_in.Add(call->payload()->remaining());
   work->with_checksums_ = call->needs_checksums();
   work->response_.Clear();
-  absl::Status status = work->Check();
-  if (status.ok() && work->request_.asks_for_room()) {
-    work->AskForRoom();
-    return;
-  }
-  if (status.ok()) status = work->PushAll();
+  work->is_kept_ = false;
+  const absl::Status status = work->Check();
   if (!status.ok()) {
     work->Reply(status);
-    return;
+  } else if (work->request_.asks_for_room()) {
+    work->AskForRoom();
+  } else if (work->request_.pushes().empty()) {
+    work->pool_->shard->Pull(work->access_, work);
+  } else {
+    work->scratch_ = work->pool_->TakeScratch();
+    work->pool_->shard->RunJob(work->access_, work->pushed_slices_, work);
   }
-  work->pool_->shard->Pull(work->access_, work);
+}
+
+void ExchangeService::Work::Run() {
+  const absl::Status pushed = PushAll();
+  pool_->GiveScratch(std::move(scratch_));
+  if (pushed.ok()) {
+    pool_->shard->Pull(access_, this);
+  } else {
+    Reply(pushed);
+  }
+}
+
+void ExchangeService::Work::Keep() {
+  is_kept_ = true;
+  if (!is_whole_) return;
+  const auto room_for = [](size_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  };
+  size_t bytes = 0;
+  for (const v1::ExchangeRequest::Push& push : request_.pushes()) {
+    bytes += room_for(push.payload_bytes());
+  }
+  if (scratch_.size() < bytes) scratch_.resize(bytes);
+  kept_.clear();
+  char* to = scratch_.data();
+  for (const v1::ExchangeRequest::Push& push : request_.pushes()) {
+    kept_.push_back(CopyPayload(push, to));
+    to += room_for(push.payload_bytes());
+  }
 }
 
 absl::Status ExchangeService::Work::Check() {
@@ -159,6 +213,7 @@ absl::Status ExchangeService::Work::Check() {
 
 absl::Status ExchangeService::Work::CheckPushes() {
   pushed_slices_.clear();
+  uint64_t bytes = 0;
   for (const v1::ExchangeRequest::Push& push : request_.pushes()) {
     if (push.kind() == v1::CONTRIBUTION_KIND_UNSPECIFIED ||
         !v1::ContributionKind_IsValid(push.kind())) {
@@ -166,7 +221,10 @@ absl::Status ExchangeService::Work::CheckPushes() {
           absl::StrCat("slice ", push.slice(), ": no contribution has ", "kind ", push.kind()));
     }
     pushed_slices_.push_back(push.slice());
+    bytes += push.payload_bytes();
   }
+  // A payload that was cut cannot be told apart into slices with certainty.
+  is_whole_ = bytes == call_->payload()->remaining();
   if (pushed_slices_.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(pool_->shard->CheckExamples(
       access_, {request_.batch().epoch(), request_.batch().index()}, request_.batch_examples()));
@@ -200,16 +258,15 @@ void ExchangeService::Work::AskForRoom() {
 }
 
 absl::Status ExchangeService::Work::PushAll() {
-  uint64_t bytes = 0;
-  for (const v1::ExchangeRequest::Push& push : request_.pushes()) bytes += push.payload_bytes();
-  // A payload that was cut cannot be told apart into slices with certainty.
-  const bool is_whole = bytes == call_->payload()->remaining();
   report_ = {request_.report().loss_sum(), request_.report().regularization(),
              request_.report().correct(), request_.report().examples()};
-  for (const v1::ExchangeRequest::Push& push : request_.pushes()) {
+  for (int i = 0; i < request_.pushes_size(); ++i) {
+    const v1::ExchangeRequest::Push& push = request_.pushes(i);
+    const void* data = nullptr;
+    if (is_whole_) data = is_kept_ ? kept_[static_cast<size_t>(i)] : ReadPayload(push);
     PushOutcome outcome = PushOutcome::kCorrupt;
-    if (is_whole) {
-      ASSIGN_OR_RETURN(outcome, PushOne(push));
+    if (data != nullptr) {
+      ASSIGN_OR_RETURN(outcome, PushOne(push, data));
     }
     response_.add_outcomes(static_cast<v1::PushOutcome>(outcome));
     pool_->metrics->pushes[static_cast<size_t>(outcome)].Add();
@@ -226,9 +283,8 @@ absl::Status ExchangeService::Work::PushAll() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<PushOutcome> ExchangeService::Work::PushOne(const v1::ExchangeRequest::Push& push) {
-  const void* data = ReadPayload(push);
-  if (data == nullptr) return PushOutcome::kCorrupt;
+absl::StatusOr<PushOutcome> ExchangeService::Work::PushOne(const v1::ExchangeRequest::Push& push,
+                                                           const void* data) {
   SlicePush slice_push = DescribePush(push);
   slice_push.data = data;
   slice_push.report = request_.has_report() ? &report_ : nullptr;
@@ -253,17 +309,18 @@ const void* ExchangeService::Work::ReadPayload(const v1::ExchangeRequest::Push& 
   const size_t bytes = push.payload_bytes();
   if (bytes == 0) return kNothing;
   const char* data = call_->payload()->Borrow(bytes);
-  uint32_t crc32c = 0;
   if (data == nullptr) {
     if (scratch_.size() < bytes) scratch_.resize(bytes);
-    if (!call_->payload()->Copy(scratch_.data(), bytes, with_checksums_ ? &crc32c : nullptr)) {
-      return nullptr;
-    }
-    data = scratch_.data();
-  } else if (with_checksums_) {
-    crc32c = Crc32c(data, bytes);
+    return CopyPayload(push, scratch_.data());
   }
-  return with_checksums_ && crc32c != push.crc32c() ? nullptr : data;
+  return with_checksums_ && Crc32c(data, bytes) != push.crc32c() ? nullptr : data;
+}
+
+const void* ExchangeService::Work::CopyPayload(const v1::ExchangeRequest::Push& push, char* to) {
+  uint32_t crc32c = 0;
+  const size_t bytes = push.payload_bytes();
+  if (!call_->payload()->Copy(to, bytes, with_checksums_ ? &crc32c : nullptr)) return nullptr;
+  return with_checksums_ && bytes > 0 && crc32c != push.crc32c() ? nullptr : to;
 }
 
 void ExchangeService::Work::OnPulled() {
@@ -308,7 +365,7 @@ void ExchangeService::Work::Reply(const absl::Status& reply_status) {
 void ExchangeService::Work::ReleaseOne() {
   if (held_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   answers.clear();
-  access_.table.reset();
+  access_ = {};
   call_ = nullptr;
   const std::shared_ptr<WorkPool> pool = pool_;
   pool->Give(std::unique_ptr<Work>(this));

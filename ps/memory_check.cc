@@ -49,7 +49,7 @@ std::string MemoryNeed::Describe() const {
                       InMebibytes(process), ")");
 }
 
-MemoryNeed EstimateMemory(const SliceStore& store, const MemoryUse& use,
+MemoryNeed EstimateMemory(const PartitionedStore& store, const MemoryUse& use,
                           const MemoryBounds& bounds) {
   uint64_t values = 0;
   uint64_t slots = 0;

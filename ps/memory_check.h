@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 
 #include "base/memory_limit.h"
-#include "runtime/variables/slice_store.h"
+#include "runtime/variables/partitioned_store.h"
 
 namespace shoal {
 
@@ -45,7 +45,7 @@ struct MemoryUse {
   uint32_t num_workers = 1;
 };
 // Of a store that was created and not loaded yet.
-MemoryNeed EstimateMemory(const SliceStore& store, const MemoryUse& use,
+MemoryNeed EstimateMemory(const PartitionedStore& store, const MemoryUse& use,
                           const MemoryBounds& bounds);
 
 // FAILED_PRECONDITION: more than the limit. RESOURCE_EXHAUSTED: more than there is now.

@@ -9,6 +9,7 @@
 #include "proto/v1/run_config.pb.h"
 #include "proto/v1/variable.pb.h"
 #include "runtime/cluster/slice_table.h"
+#include "runtime/variables/partitioned_store.h"
 #include "runtime/variables/slice_store_config.h"
 
 namespace shoal {
@@ -19,7 +20,7 @@ using ::testing::HasSubstr;
 constexpr uint64_t kMebibyte = 1 << 20;
 
 // 80 MiB of values in slices of 4 MiB.
-std::unique_ptr<SliceStore> NewStore(const v1::RunConfig& run) {
+std::unique_ptr<PartitionedStore> NewStore(const v1::RunConfig& run) {
   v1::VariableSpec variable;
   variable.set_name("w");
   variable.add_shape(20 << 20);
@@ -33,7 +34,8 @@ std::unique_ptr<SliceStore> NewStore(const v1::RunConfig& run) {
   plan.examples_per_epoch = 100;
   plan.batch_examples = 1;
   const SliceStoreOptions options = *SliceStoreOptionsFrom(run, *StepPlan::Create(plan));
-  return std::move(SliceStore::Create(options, variables, table, owned).value());
+  return std::make_unique<PartitionedStore>(
+      std::move(SliceStore::Create(options, variables, table, owned).value()));
 }
 
 v1::RunConfig Sgd() {
@@ -76,7 +78,7 @@ TEST(MemoryCheckTest, EveryPartIsCounted) {
   v1::RunConfig adam = Sgd();
   adam.mutable_optimizer()->mutable_adam();
   adam.mutable_optimizer()->set_moving_average_decay(0.9);
-  const std::unique_ptr<SliceStore> store = NewStore(adam);
+  const std::unique_ptr<PartitionedStore> store = NewStore(adam);
   const MemoryNeed of_adam = EstimateMemory(*store, {true, 1, 1}, bounds);
   EXPECT_EQ(of_adam.slots, 240 * kMebibyte);
   EXPECT_EQ(of_adam.snapshot, 320 * kMebibyte);

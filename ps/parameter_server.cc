@@ -3,6 +3,7 @@
 #include <grpcpp/impl/codegen/service_type.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 #include <utility>
@@ -43,7 +44,7 @@ constexpr absl::Duration kFinishWait = absl::Seconds(10);
 constexpr absl::Duration kStopGrace = absl::Seconds(2);
 
 // How many slices of the store take part in clipping by global norm.
-size_t CountNorms(const v1::LoadSlicesRequest& request, const SliceStore& store) {
+size_t CountNorms(const v1::LoadSlicesRequest& request, const PartitionedStore& store) {
   if (request.run().optimizer().clip_by_global_norm() == 0) return 0;
   size_t count = 0;
   for (const uint32_t slice : store.owned()) {
@@ -97,6 +98,7 @@ class ParameterServer::Core : public ShardObserver,
   PsMetrics metrics_;
   std::atomic<uint64_t> loaded_lineage_{0};  // 0: none,
   std::atomic<uint64_t> wanted_lineage_{0};  // or not the one that the run is in.
+  uint64_t newest_step_ = 0;                 // Of the observer's calls.
   // Of the load under way, of which there is one at most.
   size_t num_norms_ = 0;
   SnapshotLineage lineage_;
@@ -134,7 +136,7 @@ ParameterServer::Core::Core(const Options& options)
 
 void ParameterServer::Core::OfferSharedMemory() {
   absl::StatusOr<std::unique_ptr<SharedMemoryBulkServer>> offered =
-      SharedMemoryBulkServer::Start(server_->address(), &exchange_service_);
+      SharedMemoryBulkServer::Start(server_->address(), &exchange_service_, options_.threads);
   if (offered.ok()) {
     shared_memory_server_ = std::move(*offered);
   } else {
@@ -149,7 +151,7 @@ ChiefReporter::Options ParameterServer::Core::ReporterOptions() {
   options.identity = [this] { return session_->identity(); };
   options.apply_scale = [this](uint64_t lineage, uint64_t step, double scale) {
     // An error means that the lineage is over, and with it the step.
-    shard_.CommandOfOwn(lineage, [&](SliceStore* store) { store->ApplyScale(step, scale); })
+    shard_.CommandOfOwn(lineage, [&](PartitionedStore* store) { store->ApplyScale(step, scale); })
         .IgnoreError();
   };
   options.on_failure = [this](const absl::Status& failure) { EndWith(failure); };
@@ -163,7 +165,8 @@ ParameterServiceImpl::Options ParameterServer::Core::ServiceOptions() {
   options.file_system = options_.file_system;
   options.ps_memory = options_.ps_memory;
   options.staging_bytes = options_.staging_bytes;
-  options.on_load = [this](const v1::LoadSlicesRequest& request, const SliceStore& store) {
+  options.num_parts = options_.threads;
+  options.on_load = [this](const v1::LoadSlicesRequest& request, const PartitionedStore& store) {
     num_norms_ = CountNorms(request, store);
     lineage_ = SnapshotLineage::Of(request, store);
     uint64_t bytes = 0;
@@ -207,6 +210,7 @@ absl::Status ParameterServer::Core::ListenOverGrpc() {
   grpc_service_ = NewGrpcParameterService(&parameter_service_);
   GrpcBulkServer::Options bulk_options;
   bulk_options.spin = options_.spin;
+  bulk_options.num_threads = static_cast<int>(options_.threads);
   bulk_server_ = std::make_unique<GrpcBulkServer>(&exchange_service_, bulk_options);
   GrpcServer::Options server_options;
   server_options.address = options_.listen_address;
@@ -236,6 +240,7 @@ absl::Status ParameterServer::Core::Start() {
 
 void ParameterServer::Core::OnLineage(uint64_t lineage) {
   loaded_lineage_ = lineage;
+  newest_step_ = 0;
   if (server_ != nullptr) server_->SetServing(true);
   reporter_.StartLineage(lineage, num_norms_);
   checkpointer_.StartLineage(std::move(lineage_));
@@ -248,7 +253,9 @@ void ParameterServer::Core::OnEvents(SliceStoreEvents* events) {
   checkpointer_.AddParts(&events->cuts);
   if (!events->advances.empty()) {
     ChiefSession::Activity activity;
-    activity.step = events->advances.back().version;
+    // Slices are not all at the same version, nor are the events of one that is ahead the last.
+    newest_step_ = std::max(newest_step_, events->advances.back().version);
+    activity.step = newest_step_;
     activity.words = "serves";
     metrics_.step.Set(static_cast<double>(activity.step));
     session_->SetActivity(std::move(activity));

@@ -58,6 +58,9 @@ class ParameterServer {
     // Offer shared memory to workers on this host; only with a listen address and without
     // credentials.
     bool shared_memory = true;
+    // How many threads serve the bulk path of gRPC, and of shared memory; over as many parts the
+    // slices are spread.
+    size_t threads = 1;
     // How long a bulk thread polls before it sleeps.
     absl::Duration spin = absl::ZeroDuration();
   };

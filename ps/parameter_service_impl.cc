@@ -48,7 +48,7 @@ absl::StatusOr<std::vector<uint32_t>> OwnedSlices(const v1::ShardMap& map, const
 
 // The store has been created and not loaded: of its values nothing is allocated yet.
 absl::Status CheckMemoryOf(const v1::LoadSlicesRequest& request, const StepPlan& plan,
-                           const MemoryBounds& bounds, const SliceStore& store) {
+                           const MemoryBounds& bounds, const PartitionedStore& store) {
   MemoryUse use;
   use.synchronous =
       !request.run().sync().has_sync_replicas() || request.run().sync().sync_replicas();
@@ -69,7 +69,7 @@ absl::Status ParameterServiceImpl::LoadSlices(const v1::LoadSlicesRequest& reque
   RETURN_IF_ERROR(CheckIsChief(request.identity()));
   ASSIGN_OR_RETURN(const bool is_new, options_.shard->BeginLoad(request.identity()));
   if (is_new) {
-    absl::StatusOr<std::unique_ptr<SliceStore>> store = Load(request);
+    absl::StatusOr<std::unique_ptr<PartitionedStore>> store = Load(request);
     if (store.ok()) {
       options_.on_load(request, **store);
       MutexLock lock(&mutex_);
@@ -88,7 +88,7 @@ absl::Status ParameterServiceImpl::LoadSlices(const v1::LoadSlicesRequest& reque
     RETURN_IF_ERROR(loaded);
   }
   // Also where nothing was loaded now: whether the sender's lineage is served.
-  RETURN_IF_ERROR(options_.shard->Command(request.identity(), [](SliceStore*) {}));
+  RETURN_IF_ERROR(options_.shard->Command(request.identity(), [](PartitionedStore*) {}));
   MutexLock lock(&mutex_);
   response->set_version(loaded_.version);
   response->set_bytes(loaded_.bytes);
@@ -96,7 +96,7 @@ absl::Status ParameterServiceImpl::LoadSlices(const v1::LoadSlicesRequest& reque
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<SliceStore>> ParameterServiceImpl::Load(
+absl::StatusOr<std::unique_ptr<PartitionedStore>> ParameterServiceImpl::Load(
     const v1::LoadSlicesRequest& request) const {
   RETURN_IF_ERROR(CheckRootIsShared(options_.file_system, request));
   const std::vector<v1::VariableSpec> variables(request.variables().begin(),
@@ -112,8 +112,11 @@ absl::StatusOr<std::unique_ptr<SliceStore>> ParameterServiceImpl::Load(
   ASSIGN_OR_RETURN(SliceStoreOptions store_options, SliceStoreOptionsFrom(request.run(), plan));
   store_options.staging_bytes =
       options_.staging_bytes != 0 ? options_.staging_bytes : bounds.staging;
-  ASSIGN_OR_RETURN(std::unique_ptr<SliceStore> store,
-                   SliceStore::Create(store_options, variables, table, owned));
+  const std::vector<std::vector<uint32_t>> parts =
+      SpreadSlices(table, {request.shard_map().owner().begin(), request.shard_map().owner().end()},
+                   options_.ps_index, options_.num_parts);
+  ASSIGN_OR_RETURN(std::unique_ptr<PartitionedStore> store,
+                   PartitionedStore::Create(store_options, variables, table, parts));
   RETURN_IF_ERROR(CheckMemoryOf(request, plan, bounds, *store));
   if (request.checkpoint().empty()) {
     InitialValues initial(variables, table, request.run().seed());
@@ -129,7 +132,7 @@ absl::StatusOr<std::unique_ptr<SliceStore>> ParameterServiceImpl::Load(
   return store;
 }
 
-ParameterServiceImpl::Loaded ParameterServiceImpl::Describe(const SliceStore& store) {
+ParameterServiceImpl::Loaded ParameterServiceImpl::Describe(const PartitionedStore& store) {
   Loaded loaded;
   for (const uint32_t slice : store.owned()) {
     const uint64_t newest = store.newest_version(slice);
@@ -144,7 +147,7 @@ ParameterServiceImpl::Loaded ParameterServiceImpl::Describe(const SliceStore& st
 absl::Status ParameterServiceImpl::WithholdBatch(const v1::WithholdBatchRequest& request,
                                                  v1::WithholdBatchResponse* response) {
   RETURN_IF_ERROR(CheckIsChief(request.identity()));
-  return options_.shard->Command(request.identity(), [&](SliceStore* store) {
+  return options_.shard->Command(request.identity(), [&](PartitionedStore* store) {
     const WithholdAnswer answer = store->Withhold(KeyOf(request.batch()), request.number());
     response->set_ignored(answer.ignored);
     response->set_all_have(answer.all_have);
@@ -155,7 +158,7 @@ absl::Status ParameterServiceImpl::WithholdBatch(const v1::WithholdBatchRequest&
 absl::Status ParameterServiceImpl::DecideBatch(const v1::DecideBatchRequest& request,
                                                v1::DecideBatchResponse* /*response*/) {
   RETURN_IF_ERROR(CheckIsChief(request.identity()));
-  return options_.shard->Command(request.identity(), [&](SliceStore* store) {
+  return options_.shard->Command(request.identity(), [&](PartitionedStore* store) {
     store->Decide(KeyOf(request.batch()), request.number(), request.skip());
   });
 }
@@ -163,7 +166,7 @@ absl::Status ParameterServiceImpl::DecideBatch(const v1::DecideBatchRequest& req
 absl::Status ParameterServiceImpl::RequestCut(const v1::RequestCutRequest& request,
                                               v1::RequestCutResponse* response) {
   RETURN_IF_ERROR(CheckIsChief(request.identity()));
-  return options_.shard->Command(request.identity(), [&](SliceStore* store) {
+  return options_.shard->Command(request.identity(), [&](PartitionedStore* store) {
     options_.on_cut_asked(request.version());
     store->ForgetEpochsBefore(request.first_kept_epoch());
     const CutAnswer answer = store->RequestCut(request.version());
@@ -175,7 +178,7 @@ absl::Status ParameterServiceImpl::RequestCut(const v1::RequestCutRequest& reque
 absl::Status ParameterServiceImpl::GetApplied(const v1::GetAppliedRequest& request,
                                               v1::GetAppliedResponse* response) {
   RETURN_IF_ERROR(CheckIsChief(request.identity()));
-  return options_.shard->Command(request.identity(), [&](SliceStore* store) {
+  return options_.shard->Command(request.identity(), [&](PartitionedStore* store) {
     const IntervalSet applied = store->Applied(request.epoch());
     for (const IntervalSet::Range& range : applied.ranges()) {
       response->add_begin(range.begin);

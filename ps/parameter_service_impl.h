@@ -25,8 +25,10 @@ class ParameterServiceImpl : public ParameterClient {
     FileSystem* file_system = nullptr;  // Of checkpoints.
     uint64_t ps_memory = 0;             // cluster.ps_memory; 0: no bound but the kernel's.
     uint64_t staging_bytes = 0;         // See SliceStoreOptions; 0: as ps_memory allows.
+    size_t num_parts = 1;               // See SpreadSlices.
     // The lineage of `request` is about to be served from `store`.
-    std::function<void(const v1::LoadSlicesRequest& request, const SliceStore& store)> on_load;
+    std::function<void(const v1::LoadSlicesRequest& request, const PartitionedStore& store)>
+        on_load;
     // The chief asks for a cut that no slice has passed yet, or that is made at once. With the
     // shard's lock held, like on_load.
     std::function<void(uint64_t version)> on_cut_asked;
@@ -48,7 +50,8 @@ class ParameterServiceImpl : public ParameterClient {
   absl::Status Finish(const v1::FinishRequest& request, v1::FinishResponse* response) override;
 
  private:
-  absl::StatusOr<std::unique_ptr<SliceStore>> Load(const v1::LoadSlicesRequest& request) const;
+  absl::StatusOr<std::unique_ptr<PartitionedStore>> Load(
+      const v1::LoadSlicesRequest& request) const;
 
   // What was loaded, before workers added to it: a late or repeated answer says the same. Steps
   // that were applied since are reported as such.
@@ -57,7 +60,7 @@ class ParameterServiceImpl : public ParameterClient {
     uint64_t bytes = 0;
     uint64_t reported_steps = 0;
   };
-  static Loaded Describe(const SliceStore& store);
+  static Loaded Describe(const PartitionedStore& store);
 
   const Options options_;
   Mutex mutex_;

@@ -1,6 +1,7 @@
 #include "ps/parameter_shard.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,8 +13,197 @@ namespace shoal {
 namespace {
 
 absl::Status Moved() { return absl::AbortedError("moved: the variables were loaded anew"); }
+absl::Status Stopping() { return absl::UnavailableError("this ps is stopping"); }
+absl::Status MayNotAct() { return absl::UnavailableError("this ps cannot reach the chief"); }
 
 }  // namespace
+
+bool ShardStrand::Append(Job* job) {
+  MutexLock lock(&mutex_);
+  while (running_ && num_waiting_ >= kMaxWaiting) has_room_.Wait(&mutex_);
+  if (!running_) {
+    running_ = true;
+    return false;
+  }
+  job->next_ = nullptr;
+  (first_ == nullptr ? first_ : last_->next_) = job;
+  last_ = job;
+  ++num_waiting_;
+  return true;
+}
+
+ShardStrand::Job* ShardStrand::Next() {
+  MutexLock lock(&mutex_);
+  Job* job = first_;
+  if (job == nullptr) {
+    running_ = false;
+  } else {
+    first_ = job->next_;
+    --num_waiting_;
+  }
+  has_room_.NotifyOne();
+  return job;
+}
+
+void ShardStrand::Run(Job* job) {
+  bool is_free = false;
+  {
+    MutexLock lock(&mutex_);
+    is_free = !std::exchange(running_, true);
+  }
+  if (!is_free) {
+    job->Keep();
+    if (Append(job)) return;
+  }
+  for (; job != nullptr; job = Next()) job->Run();
+}
+
+// Some of the slices, and who waits for them.
+struct ParameterShard::Part {
+  Part(size_t index, PartitionedStore* all) : index(index), all(all), store(&all->part(index)) {}
+
+  bool Has(uint32_t slice) const { return all->PartOf(slice) == index; }
+  bool Concerns(const PullWaiter& waiter) const;
+  bool IsComplete(PullWaiter* waiter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  bool FindRoom(PullWaiter* waiter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void Answer(PullWaiter* waiter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void AddWaiting(PullWaiter* waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  // Answer who is through, or too late, and take them out of `waiting`.
+  void CollectComplete(Waiters* complete) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  absl::Time CollectLate(absl::Time now, Waiters* late) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+
+  const size_t index;
+  const PartitionedStore* const all;
+  ShardStrand strand;
+
+  Mutex mutex;
+  SliceStore* const store;
+  absl::Status over ABSL_GUARDED_BY(mutex);  // Not OK: nothing is done here any more.
+  SliceStoreEvents events ABSL_GUARDED_BY(mutex);
+  Waiters waiting ABSL_GUARDED_BY(mutex);
+  size_t num_asking ABSL_GUARDED_BY(mutex) = 0;  // How many of them ask for room.
+};
+
+// The slices of a lineage.
+struct ParameterShard::Served {
+  Served(uint64_t lineage, std::unique_ptr<PartitionedStore> slices)
+      : lineage(lineage), store(std::move(slices)) {
+    for (size_t i = 0; i < store->num_parts(); ++i) {
+      parts.push_back(std::make_unique<Part>(i, store.get()));
+    }
+  }
+  Part* PartOf(uint32_t slice) const { return parts[store->PartOf(slice)].get(); }
+  void LockAll() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (const auto& part : parts) part->mutex.Lock();
+  }
+  void UnlockAll() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    for (const auto& part : parts) part->mutex.Unlock();
+  }
+
+  const uint64_t lineage;
+  const std::unique_ptr<PartitionedStore> store;
+  std::vector<std::unique_ptr<Part>> parts;
+  // With the shard's events_mutex_. Cuts that some parts have completed, and how many.
+  std::map<uint64_t, size_t> completed_cuts;
+};
+
+bool ParameterShard::Part::Concerns(const PullWaiter& waiter) const {
+  for (const uint32_t slice : waiter.slices) {
+    if (Has(slice)) return true;
+  }
+  for (const SlicePush& ask : waiter.asks) {
+    if (Has(ask.slice)) return true;
+  }
+  return false;
+}
+
+bool ParameterShard::Part::IsComplete(PullWaiter* waiter) const {
+  if (!waiter->asks.empty()) return FindRoom(waiter);
+  size_t& first = waiter->first_waiting_;
+  for (; first < waiter->slices.size(); ++first) {
+    const uint32_t slice = waiter->slices[first];
+    if (Has(slice) && store->TryPull(slice, waiter->version).state == PullAnswer::kNotYet) break;
+  }
+  return first == waiter->slices.size();
+}
+
+bool ParameterShard::Part::FindRoom(PullWaiter* waiter) const {
+  size_t& first = waiter->first_waiting_;
+  for (; first < waiter->asks.size(); ++first) {
+    const SlicePush& ask = waiter->asks[first];
+    if (Has(ask.slice) && !store->MakeRoom(ask)) break;
+  }
+  return first == waiter->asks.size();
+}
+
+void ParameterShard::Part::Answer(PullWaiter* waiter) const {
+  if (!waiter->asks.empty()) {
+    if (FindRoom(waiter)) return;
+    if (waiter->has_room) {
+      store->AppendMissingPositions(waiter->asks[waiter->first_waiting_].slice,
+                                    &waiter->missing_positions);
+    }
+    waiter->has_room = false;
+    return;
+  }
+  for (size_t i = 0; i < waiter->slices.size(); ++i) {
+    const uint32_t slice = waiter->slices[i];
+    if (!Has(slice)) continue;
+    PullAnswer& answer = waiter->answers[i];
+    if (waiter->versions_only) {
+      answer.version = store->newest_version(slice);
+      continue;
+    }
+    answer = store->TryPull(slice, waiter->version);
+    if (answer.state == PullAnswer::kNotYet && waiter->missing_positions.empty()) {
+      store->AppendMissingPositions(slice, &waiter->missing_positions);
+    }
+  }
+}
+
+void ParameterShard::Part::AddWaiting(PullWaiter* waiter) {
+  waiting.push_back(waiter);
+  if (!waiter->asks.empty()) ++num_asking;
+}
+
+void ParameterShard::Part::CollectComplete(Waiters* complete) {
+  if (num_asking > 0) {
+    // Free room goes to the lowest positions.
+    std::sort(waiting.begin(), waiting.end(), [](const PullWaiter* a, const PullWaiter* b) {
+      if (a->asks.empty() || b->asks.empty()) return !a->asks.empty() && b->asks.empty();
+      return a->asks[0].position < b->asks[0].position;
+    });
+  }
+  size_t still = 0;
+  for (PullWaiter* waiter : waiting) {
+    if (!IsComplete(waiter)) {
+      waiting[still++] = waiter;
+      continue;
+    }
+    if (!waiter->asks.empty()) --num_asking;
+    Answer(waiter);
+    complete->push_back(waiter);
+  }
+  waiting.resize(still);
+}
+
+absl::Time ParameterShard::Part::CollectLate(absl::Time now, Waiters* late) {
+  absl::Time next = absl::InfiniteFuture();
+  size_t still = 0;
+  for (PullWaiter* waiter : waiting) {
+    if (waiter->give_up_ > now) {
+      next = std::min(next, waiter->give_up_);
+      waiting[still++] = waiter;
+      continue;
+    }
+    if (!waiter->asks.empty()) --num_asking;
+    Answer(waiter);
+    waiter->give_up_ = absl::InfinitePast();  // It waits in no other part.
+    late->push_back(waiter);
+  }
+  waiting.resize(still);
+  return next;
+}
 
 ParameterShard::ParameterShard(const Clock* clock, ShardObserver* observer)
     : clock_(clock), observer_(observer) {}
@@ -23,7 +213,7 @@ ParameterShard::~ParameterShard() { Drain(); }
 void ParameterShard::SetRules(const ReceiverRules& rules, std::function<bool()> may_act) {
   MutexLock lock(&mutex_);
   rules_ = std::make_unique<ReceiverRules>(rules);
-  may_act_ = std::move(may_act);
+  may_act_ = std::make_shared<const std::function<bool()>>(std::move(may_act));
 }
 
 absl::Status ParameterShard::CheckCommand(const v1::Identity& sender) {
@@ -33,13 +223,12 @@ absl::Status ParameterShard::CheckCommand(const v1::Identity& sender) {
 }
 
 absl::StatusOr<bool> ParameterShard::BeginLoad(const v1::Identity& sender) {
-  Waiters ended;
-  std::shared_ptr<SliceStore> old;  // Freed without the lock.
+  std::shared_ptr<Served> old;  // Freed without the lock.
   {
     MutexLock lock(&mutex_);
     if (rules_ == nullptr) return absl::UnavailableError("this ps has not registered yet");
     RETURN_IF_ERROR(rules_->CheckSender(sender));
-    if (phase_ == Phase::kDraining) return absl::UnavailableError("this ps is stopping");
+    if (phase_ == Phase::kDraining) return Stopping();
     if (phase_ == Phase::kLoading) {
       return absl::UnavailableError("this ps is still loading; ask again");
     }
@@ -49,61 +238,99 @@ absl::StatusOr<bool> ParameterShard::BeginLoad(const v1::Identity& sender) {
     }
     phase_ = Phase::kLoading;
     loading_lineage_ = sender.lineage();
-    ++generation_;
-    EndWaiting(Moved(), &ended);
-    old = std::move(store_);
+    old = std::move(served_);
   }
-  Tell(ended);
+  EndServed(Moved(), old.get());
   return true;
 }
 
 void ParameterShard::EndLoad(std::unique_ptr<SliceStore> store) {
-  MutexLock lock(&mutex_);
-  if (phase_ != Phase::kLoading) return;  // Stopped meanwhile.
-  store_ = std::move(store);
-  phase_ = store_ == nullptr ? Phase::kBlank : Phase::kServing;
-  if (store_ == nullptr) return;
-  rules_->set_lineage(loading_lineage_);
-  observer_->OnLineage(loading_lineage_);
-  Waiters complete;  // Nobody waits yet.
-  TakeEvents(&complete);
+  EndLoad(std::make_unique<PartitionedStore>(std::move(store)));
 }
 
-absl::Status ParameterShard::CheckServing(uint64_t generation) const {
-  if (phase_ == Phase::kDraining) return absl::UnavailableError("this ps is stopping");
-  if (generation != generation_) return Moved();
+void ParameterShard::EndLoad(std::unique_ptr<PartitionedStore> store) {
+  MutexLock lock(&mutex_);
+  if (phase_ != Phase::kLoading) return;  // Stopped meanwhile.
+  phase_ = store == nullptr ? Phase::kBlank : Phase::kServing;
+  if (store == nullptr) return;
+  served_ = std::make_shared<Served>(loading_lineage_, std::move(store));
+  rules_->set_lineage(loading_lineage_);
+  {
+    MutexLock events_lock(&events_mutex_);
+    observer_->OnLineage(loading_lineage_);
+  }
+  for (const auto& part : served_->parts) {
+    MutexLock part_lock(&part->mutex);
+    Waiters complete;  // Nobody waits yet.
+    TakeEvents(served_.get(), part.get(), &complete);
+  }
+}
+
+absl::Status ParameterShard::CheckServing() const {
+  if (phase_ == Phase::kDraining) return Stopping();
   if (phase_ != Phase::kServing) return absl::UnavailableError("this ps has no variables yet");
-  if (!may_act_()) return absl::UnavailableError("this ps cannot reach the chief");
+  if (!(*may_act_)()) return MayNotAct();
   return absl::OkStatus();
 }
 
 absl::Status ParameterShard::Command(const v1::Identity& sender,
-                                     const std::function<void(SliceStore*)>& command) {
-  Waiters complete;
+                                     const std::function<void(PartitionedStore*)>& command) {
+  std::shared_ptr<Served> served;
   {
     MutexLock lock(&mutex_);
     if (rules_ == nullptr) return absl::UnavailableError("this ps has not registered yet");
     RETURN_IF_ERROR(rules_->CheckSenderAndLineage(sender, rules_->incarnation()));
-    RETURN_IF_ERROR(CheckServing(generation_));
-    command(store_.get());
-    TakeEvents(&complete);
+    RETURN_IF_ERROR(CheckServing());
+    served = served_;
   }
-  Tell(complete);
-  return absl::OkStatus();
+  return RunCommand(served.get(), command);
 }
 
 absl::Status ParameterShard::CommandOfOwn(uint64_t lineage,
-                                          const std::function<void(SliceStore*)>& command) {
-  Waiters complete;
+                                          const std::function<void(PartitionedStore*)>& command) {
+  std::shared_ptr<Served> served;
   {
     MutexLock lock(&mutex_);
-    RETURN_IF_ERROR(CheckServing(generation_));
+    RETURN_IF_ERROR(CheckServing());
     if (rules_->lineage() != lineage) return Moved();
-    command(store_.get());
-    TakeEvents(&complete);
+    served = served_;
   }
-  Tell(complete);
-  return absl::OkStatus();
+  return RunCommand(served.get(), command);
+}
+
+absl::Status ParameterShard::RunCommand(Served* served,
+                                        const std::function<void(PartitionedStore*)>& command) {
+  std::vector<Waiters> complete(served->parts.size());
+  served->LockAll();
+  served->parts[0]->mutex.AssertHeld();
+  const absl::Status over = served->parts[0]->over;
+  if (over.ok()) {
+    command(served->store.get());
+    for (const auto& part : served->parts) {
+      part->mutex.AssertHeld();
+      TakeEvents(served, part.get(), &complete[part->index]);
+    }
+  }
+  served->UnlockAll();
+  for (const Waiters& waiters : complete) ContinueAll(served, waiters);
+  return over;
+}
+
+void ParameterShard::EndServed(const absl::Status& status, Served* served) {
+  if (served == nullptr) return;
+  for (const auto& part : served->parts) {
+    Waiters ended;
+    {
+      MutexLock lock(&part->mutex);
+      part->over = status;
+      part->num_asking = 0;
+      ended.swap(part->waiting);
+    }
+    for (PullWaiter* waiter : ended) {
+      waiter->status = status;
+      waiter->OnPulled();
+    }
+  }
 }
 
 absl::StatusOr<ParameterShard::Access> ParameterShard::Enter(const v1::Identity& sender,
@@ -112,19 +339,17 @@ absl::StatusOr<ParameterShard::Access> ParameterShard::Enter(const v1::Identity&
   if (rules_ == nullptr) return absl::UnavailableError("this ps has not registered yet");
   if (phase_ != Phase::kServing) {
     RETURN_IF_ERROR(rules_->CheckSender(sender));
-    return CheckServing(generation_);
+    return CheckServing();
   }
   RETURN_IF_ERROR(rules_->CheckSenderAndLineage(sender, receiver_incarnation));
-  RETURN_IF_ERROR(CheckServing(generation_));
-  return Access{generation_, rules_->lineage(),
-                std::shared_ptr<const SliceTable>(store_, &store_->table())};
+  RETURN_IF_ERROR(CheckServing());
+  return Access{served_->lineage, &served_->store->table(), served_, may_act_};
 }
 
-absl::Status ParameterShard::CheckOwnsAll(const Access& access, absl::Span<const uint32_t> slices) {
-  MutexLock lock(&mutex_);
-  RETURN_IF_ERROR(CheckServing(access.generation));
+absl::Status ParameterShard::CheckOwnsAll(const Access& access,
+                                          absl::Span<const uint32_t> slices) const {
   for (const uint32_t slice : slices) {
-    if (!store_->Owns(slice)) {
+    if (!access.served->store->Owns(slice)) {
       return absl::InvalidArgumentError(absl::StrCat("slice ", slice, " is not of this ps"));
     }
   }
@@ -132,10 +357,8 @@ absl::Status ParameterShard::CheckOwnsAll(const Access& access, absl::Span<const
 }
 
 absl::Status ParameterShard::CheckExamples(const Access& access, const BatchKey& batch,
-                                           uint32_t examples) {
-  MutexLock lock(&mutex_);
-  RETURN_IF_ERROR(CheckServing(access.generation));
-  const StepPlan& plan = store_->plan();
+                                           uint32_t examples) const {
+  const StepPlan& plan = access.served->store->plan();
   // A batch that is not of the plan is refused by its slices.
   if (!plan.Covers(batch) || plan.ExamplesIn(batch) == examples) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("batch_examples is ", examples, ", but batch ",
@@ -143,189 +366,171 @@ absl::Status ParameterShard::CheckExamples(const Access& access, const BatchKey&
                                                  plan.ExamplesIn(batch)));
 }
 
+void ParameterShard::RunJob(const Access& access, absl::Span<const uint32_t> slices,
+                            ShardStrand::Job* job) const {
+  // The job may end the access, and with it the slices.
+  const std::shared_ptr<Served> served = access.served;
+  Part* const part = slices.empty() ? nullptr : served->PartOf(slices[0]);
+  const bool is_one =
+      part != nullptr && std::all_of(slices.begin(), slices.end(),
+                                     [part](uint32_t slice) { return part->Has(slice); });
+  if (is_one) {
+    part->strand.Run(job);
+  } else {
+    job->Run();
+  }
+}
+
 absl::StatusOr<PushOutcome> ParameterShard::Push(const Access& access, const SlicePush& push) {
+  Served* const served = access.served.get();
+  if (!served->store->Owns(push.slice)) return PushOutcome::kAhead;
+  Part* const part = served->PartOf(push.slice);
   Waiters complete;
   PushOutcome outcome = PushOutcome::kNone;
   {
-    MutexLock lock(&mutex_);
-    RETURN_IF_ERROR(CheckServing(access.generation));
-    outcome = store_->Push(push);
-    TakeEvents(&complete);
+    MutexLock lock(&part->mutex);
+    RETURN_IF_ERROR(part->over);
+    if (!(*access.may_act)()) return MayNotAct();
+    outcome = part->store->Push(push);
+    TakeEvents(served, part, &complete);
   }
-  Tell(complete);
+  ContinueAll(served, complete);
   return outcome;
+}
+
+void ParameterShard::AppendMissingPositions(const Access& access, uint32_t slice,
+                                            std::vector<uint32_t>* positions) {
+  Part* const part = access.served->PartOf(slice);
+  MutexLock lock(&part->mutex);
+  part->store->AppendMissingPositions(slice, positions);
 }
 
 void ParameterShard::Pull(const Access& access, PullWaiter* waiter) {
   waiter->asks.clear();
-  waiter->answers.clear();
   Wait(access, !waiter->versions_only, waiter);
 }
 
 void ParameterShard::AskForRoom(const Access& access, PullWaiter* waiter) {
   waiter->slices.clear();
-  waiter->answers.clear();
   Wait(access, true, waiter);
 }
 
 void ParameterShard::Wait(const Access& access, bool may_wait, PullWaiter* waiter) {
-  waiter->missing_positions.clear();
+  waiter->status = absl::OkStatus();
   waiter->lineage = access.lineage;
-  waiter->first_waiting_ = 0;
-  waiter->has_room = false;
-  {
-    MutexLock lock(&mutex_);
-    waiter->status = CheckServing(access.generation);
-    if (waiter->status.ok()) {
-      if (may_wait && waiter->park > absl::ZeroDuration() && !IsComplete(waiter)) {
-        waiter->give_up_ = clock_->Now() + waiter->park;
-        waiting_.push_back(waiter);
-        if (!waiter->asks.empty()) ++num_asking_;
-        if (waiter->give_up_ < awake_at_) changed_.NotifyAll();
-        return;
-      }
-      Answer(waiter);
+  waiter->answers.assign(waiter->slices.size(), PullAnswer());
+  waiter->missing_positions.clear();
+  waiter->has_room = !waiter->asks.empty();
+  waiter->part_ = waiter->first_waiting_ = 0;
+  const bool waits = may_wait && waiter->park > absl::ZeroDuration();
+  waiter->give_up_ = waits ? clock_->Now() + waiter->park : absl::InfinitePast();
+  if ((*access.may_act)()) {
+    // The waiter may end the access.
+    const std::shared_ptr<Served> served = access.served;
+    Continue(served.get(), waiter);
+  } else {
+    waiter->status = MayNotAct();
+    waiter->OnPulled();
+  }
+}
+
+void ParameterShard::Continue(Served* served, PullWaiter* waiter) {
+  for (; waiter->part_ < served->parts.size(); ++waiter->part_, waiter->first_waiting_ = 0) {
+    Part* const part = served->parts[waiter->part_].get();
+    if (!part->Concerns(*waiter)) continue;
+    MutexLock lock(&part->mutex);
+    waiter->status = part->over;
+    if (!waiter->status.ok()) break;
+    if (waiter->give_up_ != absl::InfinitePast() && !part->IsComplete(waiter)) {
+      part->AddWaiting(waiter);
+      NoteGiveUp(waiter->give_up_);
+      return;
     }
+    part->Answer(waiter);
   }
   waiter->OnPulled();
 }
 
-void ParameterShard::AppendMissingPositions(const Access& access, uint32_t slice,
-                                            std::vector<uint32_t>* positions) {
-  MutexLock lock(&mutex_);
-  if (CheckServing(access.generation).ok()) store_->AppendMissingPositions(slice, positions);
+void ParameterShard::ContinueAll(Served* served, const Waiters& waiters) {
+  for (PullWaiter* waiter : waiters) {
+    ++waiter->part_;
+    waiter->first_waiting_ = 0;
+    Continue(served, waiter);
+  }
 }
 
-void ParameterShard::TakeEvents(Waiters* complete) {
-  store_->TakeEvents(&events_);
+void ParameterShard::TakeEvents(Served* served, Part* part, Waiters* complete) {
+  part->mutex.AssertHeld();
+  part->store->TakeEvents(&part->events);
   // Room may have become free without an event.
-  if (!waiting_.empty() && (num_asking_ > 0 || !events_.advances.empty())) {
-    CollectComplete(complete);
+  if (!part->waiting.empty() && (part->num_asking > 0 || !part->events.advances.empty())) {
+    part->CollectComplete(complete);
   }
-  if (!events_.empty()) observer_->OnEvents(&events_);
+  if (!part->events.empty()) PassEventsOn(served, &part->events);
 }
 
-void ParameterShard::CollectComplete(Waiters* complete) {
-  if (num_asking_ > 0) {
-    // Free room goes to the lowest positions.
-    std::sort(waiting_.begin(), waiting_.end(), [](const PullWaiter* a, const PullWaiter* b) {
-      if (a->asks.empty() || b->asks.empty()) return !a->asks.empty() && b->asks.empty();
-      return a->asks[0].position < b->asks[0].position;
-    });
+void ParameterShard::PassEventsOn(Served* served, SliceStoreEvents* events) {
+  MutexLock lock(&events_mutex_);
+  for (SliceStoreEvents::CutPart& cut : events->cuts) {
+    if (!cut.completes_cut || served->parts.size() == 1) continue;
+    cut.completes_cut = ++served->completed_cuts[cut.cut] == served->parts.size();
+    if (cut.completes_cut) served->completed_cuts.erase(cut.cut);
   }
-  size_t still = 0;
-  for (PullWaiter* waiter : waiting_) {
-    if (!IsComplete(waiter)) {
-      waiting_[still++] = waiter;
-      continue;
-    }
-    if (!waiter->asks.empty()) --num_asking_;
-    Answer(waiter);
-    complete->push_back(waiter);
-  }
-  waiting_.resize(still);
-}
-
-bool ParameterShard::IsComplete(PullWaiter* waiter) const {
-  if (!waiter->asks.empty()) return FindRoom(waiter);
-  size_t& first = waiter->first_waiting_;
-  while (first < waiter->slices.size() &&
-         store_->TryPull(waiter->slices[first], waiter->version).state != PullAnswer::kNotYet) {
-    ++first;
-  }
-  return first == waiter->slices.size();
-}
-
-bool ParameterShard::FindRoom(PullWaiter* waiter) const {
-  size_t& first = waiter->first_waiting_;
-  while (first < waiter->asks.size() && store_->MakeRoom(waiter->asks[first])) ++first;
-  return first == waiter->asks.size();
-}
-
-void ParameterShard::Answer(PullWaiter* waiter) const {
-  waiter->status = absl::OkStatus();
-  if (!waiter->asks.empty()) {
-    waiter->has_room = FindRoom(waiter);
-    if (!waiter->has_room) {
-      store_->AppendMissingPositions(waiter->asks[waiter->first_waiting_].slice,
-                                     &waiter->missing_positions);
-    }
-    return;
-  }
-  bool is_all_there = true;
-  for (const uint32_t slice : waiter->slices) {
-    if (waiter->versions_only) {
-      PullAnswer& answer = waiter->answers.emplace_back();
-      answer.state = PullAnswer::kNotYet;
-      answer.version = store_->newest_version(slice);
-      continue;
-    }
-    waiter->answers.push_back(store_->TryPull(slice, waiter->version));
-    if (is_all_there && waiter->answers.back().state == PullAnswer::kNotYet) {
-      is_all_there = false;
-      store_->AppendMissingPositions(slice, &waiter->missing_positions);
-    }
-  }
-}
-
-void ParameterShard::EndWaiting(const absl::Status& status, Waiters* ended) {
-  for (PullWaiter* waiter : waiting_) waiter->status = status;
-  ended->insert(ended->end(), waiting_.begin(), waiting_.end());
-  waiting_.clear();
-  num_asking_ = 0;
-}
-
-void ParameterShard::Tell(const Waiters& waiters) {
-  for (PullWaiter* waiter : waiters) waiter->OnPulled();
+  observer_->OnEvents(events);
 }
 
 void ParameterShard::Drain() {
-  Waiters ended;
+  std::shared_ptr<Served> served;
   {
     MutexLock lock(&mutex_);
     phase_ = Phase::kDraining;
-    ++generation_;
-    EndWaiting(absl::UnavailableError("this ps is stopping"), &ended);
-    changed_.NotifyAll();
+    served = std::move(served_);
   }
-  Tell(ended);
-}
-
-absl::Time ParameterShard::NextGiveUp() const {
-  absl::Time next = absl::InfiniteFuture();
-  for (const PullWaiter* waiter : waiting_) next = std::min(next, waiter->give_up_);
-  return next;
+  EndServed(Stopping(), served.get());
+  MutexLock lock(&timer_mutex_);
+  draining_ = true;
+  timer_changed_.NotifyAll();
 }
 
 absl::Time ParameterShard::Tick() {
-  Waiters late;
-  absl::Time next;
+  std::shared_ptr<Served> served;
   {
     MutexLock lock(&mutex_);
-    const absl::Time now = clock_->Now();
-    const auto in_time =
-        std::partition(waiting_.begin(), waiting_.end(),
-                       [now](const PullWaiter* waiter) { return waiter->give_up_ > now; });
-    for (auto it = in_time; it != waiting_.end(); ++it) {
-      if (!(*it)->asks.empty()) --num_asking_;
-      Answer(*it);
-      late.push_back(*it);
-    }
-    waiting_.erase(in_time, waiting_.end());
-    next = NextGiveUp();
+    served = served_;
   }
-  Tell(late);
+  absl::Time next = absl::InfiniteFuture();
+  if (served == nullptr) return next;
+  for (const auto& part : served->parts) {
+    Waiters late;
+    {
+      MutexLock lock(&part->mutex);
+      next = std::min(next, part->CollectLate(clock_->Now(), &late));
+    }
+    ContinueAll(served.get(), late);
+  }
   return next;
+}
+
+void ParameterShard::NoteGiveUp(absl::Time give_up) {
+  MutexLock lock(&timer_mutex_);
+  if (give_up >= awake_at_) return;
+  timer_due_ = true;
+  timer_changed_.NotifyAll();
 }
 
 void ParameterShard::RunTimer() {
   while (true) {
-    Tick();
-    MutexLock lock(&mutex_);
-    if (phase_ == Phase::kDraining) return;
-    awake_at_ = NextGiveUp();
-    if (awake_at_ > clock_->Now()) clock_->WaitUntil(awake_at_, &mutex_, &changed_);
-    awake_at_ = absl::InfinitePast();
+    {
+      MutexLock lock(&timer_mutex_);
+      if (draining_) return;
+      timer_due_ = false;
+      awake_at_ = absl::InfiniteFuture();
+    }
+    const absl::Time next = Tick();
+    MutexLock lock(&timer_mutex_);
+    awake_at_ = next;
+    while (!timer_due_ && !draining_ && clock_->WaitUntil(next, &timer_mutex_, &timer_changed_)) {
+    }
   }
 }
 

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "runtime/rpc/receiver_rules.h"
+#include "runtime/variables/partitioned_store.h"
 #include "runtime/variables/slice_store.h"
 
 namespace shoal {
@@ -23,13 +24,14 @@ namespace v1 {
 class Identity;
 }
 
-// Takes what happens to the slices. Called with the shard's lock held, in order: take notes,
-// nothing else.
+// Takes what happens to the slices. Called in order, by one thread at a time, with locks of the
+// shard held: take notes, nothing else.
 class ShardObserver {
  public:
   virtual ~ShardObserver() = default;
   // A lineage starts: what was said about others is over.
   virtual void OnLineage(uint64_t lineage) = 0;
+  // Of a cut, exactly one part completes it: the last one of all slices.
   virtual void OnEvents(SliceStoreEvents* events) = 0;
 };
 
@@ -56,12 +58,51 @@ class PullWaiter {
 
  private:
   friend class ParameterShard;
-  size_t first_waiting_ = 0;  // The slices before this are there.
+  size_t first_waiting_ = 0;  // The slices of the part before this are there.
+  size_t part_ = 0;           // Where it waits or is answered.
   absl::Time give_up_;
 };
 
-// BLANK -> (loading) -> SERVING -> DRAINING. Thread-safe, and without threads: pulls whose time is
-// over end inside Tick, which whoever owns the shard calls, or has RunTimer call.
+// Jobs on one part of the slices, one after the other: whoever comes first works for those who come
+// meanwhile. Thread-safe.
+class ShardStrand {
+ public:
+  class Job {
+   public:
+    virtual ~Job() = default;
+    // Called once; may end the job's life.
+    virtual void Run() = 0;
+    // Another thread will call Run, later: what the caller of ShardStrand::Run only lends must be
+    // copied.
+    virtual void Keep() = 0;
+
+   private:
+    friend class ShardStrand;
+    Job* next_ = nullptr;
+  };
+
+  // Runs `job`, here or, where another thread is at work, there. Blocks while many wait.
+  void Run(Job* job);
+
+ private:
+  // What waits is not counted by the transports' bounds on memory.
+  static constexpr int kMaxWaiting = 8;
+
+  Job* Next();
+  bool Append(Job* job);
+
+  Mutex mutex_;
+  CondVar has_room_;
+  bool running_ ABSL_GUARDED_BY(mutex_) = false;
+  Job* first_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Job* last_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  int num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// BLANK -> (loading) -> SERVING -> DRAINING. The slices are in parts (see PartitionedStore), each
+// with a lock of its own, so that several threads use them at the same time; commands hold all of
+// them. Thread-safe, and without threads: pulls whose time is over end inside Tick, which whoever
+// owns the shard calls, or has RunTimer call.
 class ParameterShard {
  public:
   // Both must outlive the shard.
@@ -72,7 +113,7 @@ class ParameterShard {
   ParameterShard& operator=(const ParameterShard&) = delete;
 
   // Before this everything is UNAVAILABLE. `may_act`: whether the task's lease holds; asked before
-  // every push.
+  // every push, by any thread.
   void SetRules(const ReceiverRules& rules, std::function<bool()> may_act);
 
   // For a command of the chief that is about no lineage.
@@ -83,30 +124,41 @@ class ParameterShard {
   // EndLoad.
   absl::StatusOr<bool> BeginLoad(const v1::Identity& sender);
   // Serves `store` under its lineage; null after a failure: blank again.
+  void EndLoad(std::unique_ptr<PartitionedStore> store);
   void EndLoad(std::unique_ptr<SliceStore> store);
 
-  // Runs `command` on the slices of the sender's lineage, with the lock held.
-  absl::Status Command(const v1::Identity& sender, const std::function<void(SliceStore*)>& command);
+  // Runs `command` on the slices of the sender's lineage, with all locks held.
+  absl::Status Command(const v1::Identity& sender,
+                       const std::function<void(PartitionedStore*)>& command);
   // The same, for what this task itself does about `lineage`. ABORTED if it is over.
-  absl::Status CommandOfOwn(uint64_t lineage, const std::function<void(SliceStore*)>& command);
+  absl::Status CommandOfOwn(uint64_t lineage,
+                            const std::function<void(PartitionedStore*)>& command);
 
+ private:
+  struct Part;
+  struct Served;
+
+ public:
   // What a bulk call may do until a load: pushes and pulls want it back.
   struct Access {
-    uint64_t generation = 0;
     uint64_t lineage = 0;
-    std::shared_ptr<const SliceTable> table;
+    const SliceTable* table = nullptr;
+    std::shared_ptr<Served> served;
+    std::shared_ptr<const std::function<bool()>> may_act;
   };
   absl::StatusOr<Access> Enter(const v1::Identity& sender, uint64_t receiver_incarnation);
-  // INVALID_ARGUMENT, naming the slice, unless all are slices of this shard; otherwise as Push.
-  absl::Status CheckOwnsAll(const Access& access, absl::Span<const uint32_t> slices);
-  // INVALID_ARGUMENT if the plan has another number of examples in the batch; otherwise as Push.
-  absl::Status CheckExamples(const Access& access, const BatchKey& batch, uint32_t examples);
+  // INVALID_ARGUMENT, naming the slice, unless all are slices of this shard.
+  absl::Status CheckOwnsAll(const Access& access, absl::Span<const uint32_t> slices) const;
+  // INVALID_ARGUMENT if the plan has another number of examples in the batch.
+  absl::Status CheckExamples(const Access& access, const BatchKey& batch, uint32_t examples) const;
+  // Runs the job on the strand of the part that has these slices, which are this shard's; at once
+  // if they are in several parts.
+  void RunJob(const Access& access, absl::Span<const uint32_t> slices, ShardStrand::Job* job) const;
   // ABORTED "moved" when there was a load; UNAVAILABLE: this ps may not act now.
   absl::StatusOr<PushOutcome> Push(const Access& access, const SlicePush& push);
 
   // Answers at once or when the version is there, whichever the waiter allows.
   void Pull(const Access& access, PullWaiter* waiter);
-
   // The same for room: answers when every one of `asks` would get another outcome than kBusy.
   void AskForRoom(const Access& access, PullWaiter* waiter);
   // The positions that the slice's next step lacks.
@@ -128,35 +180,40 @@ class ParameterShard {
   using Waiters = std::vector<PullWaiter*>;
   enum class Phase { kBlank, kLoading, kServing, kDraining };
 
-  absl::Status CheckServing(uint64_t generation) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Hands on the store's events and collects the pulls that became complete.
-  void TakeEvents(Waiters* complete) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool IsComplete(PullWaiter* waiter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckServing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status RunCommand(Served* served, const std::function<void(PartitionedStore*)>& command);
+  // Nothing changes these slices from here on, and nobody waits for them. Null: nothing to do.
+  static void EndServed(const absl::Status& status, Served* served);
+  // Hands on the events of a part and collects the pulls that became complete.
+  void TakeEvents(Served* served, Part* part, Waiters* complete);
+  void PassEventsOn(Served* served, SliceStoreEvents* events);
+
   void Wait(const Access& access, bool may_wait, PullWaiter* waiter);
-  // Takes out of waiting_ who is through.
-  void CollectComplete(Waiters* complete) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool FindRoom(PullWaiter* waiter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Answer(PullWaiter* waiter) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndWaiting(const absl::Status& status, Waiters* ended) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  static void Tell(const Waiters& waiters);
-  absl::Time NextGiveUp() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Goes through the parts from waiter->part_ on, waiting or answering; OnPulled in the end.
+  void Continue(Served* served, PullWaiter* waiter);
+  // They have been answered in the part where they waited.
+  void ContinueAll(Served* served, const Waiters& waiters);
+  void NoteGiveUp(absl::Time give_up);
 
   const Clock* const clock_;
   ShardObserver* const observer_;
 
+  // Locks are taken in this order: mutex_, parts by index, events_mutex_ or timer_mutex_.
   Mutex mutex_;
-  CondVar changed_;  // For RunTimer.
-  // When RunTimer looks again by itself.
-  absl::Time awake_at_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kBlank;
-  uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;  // Counts loads.
   uint64_t loading_lineage_ ABSL_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<ReceiverRules> rules_ ABSL_GUARDED_BY(mutex_);
-  std::function<bool()> may_act_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<SliceStore> store_ ABSL_GUARDED_BY(mutex_);
-  SliceStoreEvents events_ ABSL_GUARDED_BY(mutex_);
-  Waiters waiting_ ABSL_GUARDED_BY(mutex_);
-  size_t num_asking_ ABSL_GUARDED_BY(mutex_) = 0;  // How many of them ask for room.
+  std::shared_ptr<const std::function<bool()>> may_act_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<Served> served_ ABSL_GUARDED_BY(mutex_);
+
+  Mutex events_mutex_;  // One call of the observer at a time.
+
+  Mutex timer_mutex_;
+  CondVar timer_changed_;
+  bool timer_due_ ABSL_GUARDED_BY(timer_mutex_) = false;
+  bool draining_ ABSL_GUARDED_BY(timer_mutex_) = false;
+  // When RunTimer looks again by itself.
+  absl::Time awake_at_ ABSL_GUARDED_BY(timer_mutex_) = absl::InfinitePast();
 };
 
 }  // namespace shoal

@@ -73,6 +73,7 @@ PsTestCluster::PsTestCluster(PsForm form,
     options.file_system = file_system.get();
     options.nonce = absl::StrCat("ps", i);
     options.heartbeat_wait = absl::Milliseconds(20);
+    options.threads = 2;
     if (form == PsForm::kInProcess) {
       options.address = absl::StrCat(i);
     } else {

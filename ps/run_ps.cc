@@ -2,8 +2,10 @@
 
 #include <grpcpp/channel.h>
 
+#include <algorithm>
 #include <memory>
 #include <random>
+#include <thread>
 
 #include "absl/strings/str_format.h"
 
@@ -52,6 +54,8 @@ ParameterServer::Options ServerOptions(const TaskOptions& options, ChiefClient* 
     server.lease = absl::Seconds(options.run.cluster().lease_seconds());
   }
   server.ps_memory = options.run.cluster().ps_memory();
+  server.threads = options.run.cluster().ps_threads();
+  if (server.threads == 0) server.threads = std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
   server.shared_memory = !options.run.cluster().no_shared_memory();
   return server;
 }

@@ -36,7 +36,7 @@ class SavedSlices::Core {
 
 absl::StatusOr<std::unique_ptr<SavedSlices>> SavedSlices::Open(FileSystem* file_system,
                                                                const v1::LoadSlicesRequest& request,
-                                                               const SliceStore& store) {
+                                                               const PartitionedStore& store) {
   CheckpointName name;
   if (!CheckpointName::Parse(request.checkpoint(), &name)) {
     return absl::InvalidArgumentError(

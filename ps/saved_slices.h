@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 
 #include "base/file_system.h"
+#include "runtime/variables/partitioned_store.h"
 #include "runtime/variables/slice_source.h"
-#include "runtime/variables/slice_store.h"
 
 namespace shoal {
 namespace v1 {
@@ -24,7 +24,7 @@ class SavedSlices : public SliceSource {
   // FAILED_PRECONDITION: other variables or another optimizer.
   static absl::StatusOr<std::unique_ptr<SavedSlices>> Open(FileSystem* file_system,
                                                            const v1::LoadSlicesRequest& request,
-                                                           const SliceStore& store);
+                                                           const PartitionedStore& store);
   ~SavedSlices() override;
 
   uint64_t version() const;

@@ -269,7 +269,7 @@ void ShardVariableStore::TakeValues(Flight* flight) {
 }
 
 void ShardVariableStore::EndOrRepeat(Flight* flight, const absl::Status& status) {
-  flight->access.table.reset();
+  flight->access = {};
   // ABORTED: the shard is at a newer lineage, term or incarnation than we; the chief will tell us
   // too.
   if (MayHeal(status)) {

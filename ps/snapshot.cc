@@ -7,12 +7,13 @@
 #include "proto/v1/parameter_service.pb.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/shard_writer.h"
-#include "runtime/variables/slice_store.h"
+#include "runtime/variables/partitioned_store.h"
 #include "runtime/variables/variable_updater.h"
 
 namespace shoal {
 
-SnapshotLineage SnapshotLineage::Of(const v1::LoadSlicesRequest& request, const SliceStore& store) {
+SnapshotLineage SnapshotLineage::Of(const v1::LoadSlicesRequest& request,
+                                    const PartitionedStore& store) {
   SnapshotLineage lineage;
   lineage.lineage = request.identity().lineage();
   lineage.term = request.identity().term();

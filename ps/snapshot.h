@@ -18,7 +18,7 @@ class LoadSlicesRequest;
 class ReportShardRequest;
 }  // namespace v1
 
-class SliceStore;
+class PartitionedStore;
 
 // What the slices of a lineage are called, and where their snapshots go.
 struct SnapshotLineage {
@@ -35,7 +35,7 @@ struct SnapshotLineage {
   uint32_t report_slice = 0;
 
   // The lineage that `request` has started, of which `store` is this ps's part.
-  static SnapshotLineage Of(const v1::LoadSlicesRequest& request, const SliceStore& store);
+  static SnapshotLineage Of(const v1::LoadSlicesRequest& request, const PartitionedStore& store);
 
   // The name of the directory, below the root, that all ps write a cut of this lineage to.
   std::string DirectoryOf(uint64_t version) const;

@@ -159,6 +159,9 @@ constexpr FlagSpec kTable[] = {
     {"ps_memory", kTasks, kRunning, kText, "cluster.ps_memory", "N",
      "Bytes that each parameter server may use. A model for which it does not suffice is refused "
      "with a list of what needs how much. Default: what its cgroup or the machine allows."},
+    {"ps_threads", kTasks, kRunning, kText, "cluster.ps_threads", "N",
+     "How many threads of each ps add up and apply contributions. Default, which 0 stands for: as "
+     "many as its machine has cores, at most 8."},
     {"cuda_graphs", kTasks, kRunning, kBool, "deployment.cuda_graphs", "",
      "Record the step of each GPU once and replay it, where it can be recorded; else a line of log "
      "says why not."},

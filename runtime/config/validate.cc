@@ -165,6 +165,7 @@ absl::Status ValidateCluster(const v1::ClusterOptions& cluster) {
   RETURN_IF_ERROR(CheckCount("cluster.lease_seconds", cluster.lease_seconds(), 2, 3600));
   RETURN_IF_ERROR(CheckCount("cluster.wait_seconds", cluster.wait_seconds(), 1, 86400));
   RETURN_IF_ERROR(CheckCount("cluster.stall_seconds", cluster.stall_seconds(), 1, 86400));
+  RETURN_IF_ERROR(CheckCount("cluster.ps_threads", cluster.ps_threads(), 0, 64));
   RETURN_IF_ERROR(CheckCount("cluster.grace_seconds", cluster.grace_seconds(), 1, 86400));
   return CheckCount("cluster.max_worker_restarts", cluster.max_worker_restarts(), 0, 1000);
 }

@@ -78,6 +78,7 @@ const std::vector<BadRun>& BadRuns() {
       {{"--slice_bytes=1000"}, "cluster.slice_bytes: must be a multiple of 64, is 1000"},
       {{"--slice_bytes=8388608"}, "cluster.slice_bytes: must be 64 to 4194304, is 8388608"},
       {{"--set=cluster.lease_seconds=1"}, "cluster.lease_seconds: must be 2 to 3600, is 1"},
+      {{"--ps_threads=65"}, "cluster.ps_threads: must be 0 to 64"},
       {{"--stall_seconds=100000"}, "cluster.stall_seconds: must be 1 to 86400"},
       {{"--set=cluster.wait_seconds=100000"}, "cluster.wait_seconds: must be 1 to 86400"},
       {{"--ps_memory=2048"},

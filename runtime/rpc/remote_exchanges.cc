@@ -61,6 +61,7 @@ class RemoteExchanges::Flight : public BulkCall {
   std::shared_ptr<BulkChannel> channel;  // Of the attempt under way.
   uint64_t sends = 0;                    // Over all exchanges: names an attempt.
   bool cut_short = false;
+  uint64_t queued = 0;  // kWaiting: its number among those that wait for a call to end; 0: another.
   absl::Time wake;
   absl::Time complain;  // about a ps that still does not take it
 };
@@ -77,6 +78,7 @@ RemoteExchanges::RemoteExchanges(const SliceTable& table, Options options, const
       const uint64_t seed = options_.incarnation << 32 | flights_.size();
       flights_.push_back(std::make_unique<Flight>(this, &group, seed));
     }
+    if (group.ps >= num_calls_.size()) num_calls_.resize(group.ps + 1, 0);
   }
 }
 
@@ -125,7 +127,16 @@ void RemoteExchanges::Send(Flight* flight) {
   {
     MutexLock lock(&mutex_);
     if (flight->ps < channels_.size()) channel = channels_[flight->ps];
-    if (channel != nullptr) receiver_incarnation = view_.ps_incarnations[flight->ps];
+    if (channel != nullptr && num_calls_[flight->ps] >= kMaxCallsOfPs) {
+      flight->stage = Stage::kWaiting;
+      flight->wake = absl::InfiniteFuture();
+      flight->queued = ++last_queued_;
+      return;
+    }
+    if (channel != nullptr) {
+      receiver_incarnation = view_.ps_incarnations[flight->ps];
+      ++num_calls_[flight->ps];
+    }
     flight->identity.set_term(view_.term);
     flight->identity.set_view(view_.view);
     flight->channel = channel;
@@ -152,6 +163,10 @@ void RemoteExchanges::Send(Flight* flight) {
 
 void RemoteExchanges::OnReply(Flight* flight, const absl::Status& status, absl::string_view header,
                               PayloadReader* payload) {
+  {
+    MutexLock lock(&mutex_);
+    OnCallEnded(flight->ps);
+  }
   if (!status.ok()) {
     EndOrWait(flight, status);
     return;
@@ -327,6 +342,20 @@ bool RemoteExchanges::is_idle() {
   return active_ == 0 && retired_.empty() && !dropping_;
 }
 
+void RemoteExchanges::OnCallEnded(uint32_t ps) {
+  --num_calls_[ps];
+  if (last_queued_ == 0) return;  // None ever was.
+  Flight* next = nullptr;
+  for (const auto& flight : flights_) {
+    if (flight->queued == 0 || flight->ps != ps) continue;
+    if (next == nullptr || flight->queued < next->queued) next = flight.get();
+  }
+  if (next == nullptr) return;
+  next->queued = 0;
+  next->wake = absl::InfinitePast();
+  on_due_();
+}
+
 RemoteExchanges::Flight* RemoteExchanges::NextWaiting(absl::Time now, absl::Time* wake) {
   *wake = absl::InfiniteFuture();
   for (const auto& flight : flights_) {
@@ -349,6 +378,7 @@ absl::Time RemoteExchanges::RunDue() {
       flight = NextWaiting(now, &wake);
       if (flight == nullptr) return retired_.empty() ? wake : std::min(wake, now + kLookAgain);
       flight->stage = Stage::kSending;
+      flight->queued = 0;
       stopped = WhyStopped(*flight);
     }
     if (stopped.ok()) {

@@ -35,6 +35,10 @@ class RemoteExchanges {
     bool secure = false;  // Channels have certificates; for messages.
   };
 
+  // More exchanges with a ps wait here, in order: a connection carries 64 calls at a time, and the
+  // deadline of one that waits for its turn inside it would run.
+  static constexpr int kMaxCallsOfPs = 48;
+
   // `table` is copied; `clock` must outlive the object. `on_due`: RunDue has something to do before
   // the time that it returned; called with a lock held, so it takes a note and returns.
   RemoteExchanges(const SliceTable& table, Options options, const Clock* clock,
@@ -86,6 +90,8 @@ class RemoteExchanges {
   // By ps: whether it is elsewhere, or another one, in `view`.
   std::vector<bool> FindMoved(const StoreView& view) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // A call to the ps has ended: the next one that waits for that.
+  void OnCallEnded(uint32_t ps) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Flight* NextWaiting(absl::Time now, absl::Time* wake) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropRetired();
 
@@ -106,6 +112,8 @@ class RemoteExchanges {
   bool dropping_ ABSL_GUARDED_BY(mutex_) = false;  // RunDue is destroying channels.
   std::vector<std::unique_ptr<Flight>> flights_;   // kFlightsPerGroup of each group, in order.
   std::vector<BusyStep> busy_steps_ ABSL_GUARDED_BY(mutex_);  // By group.
+  std::vector<int> num_calls_ ABSL_GUARDED_BY(mutex_);        // By ps: under way on channels.
+  uint64_t last_queued_ ABSL_GUARDED_BY(mutex_) = 0;  // Counts those that wait for a call to end.
   int active_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -172,6 +172,45 @@ TEST_F(RemoteExchangesTest,
   }
 }
 
+TEST_F(RemoteExchangesTest, MoreExchangesThanAConnectionCarriesWaitHereInOrder) {
+  constexpr int kMore = 5;
+  constexpr int kAll = RemoteExchanges::kMaxCallsOfPs + kMore;
+  std::vector<v1::VariableSpec> specs(kAll);
+  RemoteExchanges::Options options;
+  for (int i = 0; i < kAll; ++i) {
+    specs[i].set_name("v" + std::to_string(i));
+    specs[i].add_shape(4);
+    specs[i].set_dtype(v1::DATA_TYPE_FLOAT32);
+    specs[i].set_update(v1::UPDATE_KIND_OPTIMIZER);
+    options.groups.push_back({0, {static_cast<uint32_t>(i)}, 16, true});
+  }
+  options.connect = [this](const std::string&) {
+    return std::make_unique<ScriptedChannel>(&calls_);
+  };
+  RemoteExchanges exchanges(SliceTable::Create(specs, 64).value(), std::move(options), &clock_,
+                            [] {});
+  exchanges.SetView({1, 1, 1, {"ps"}, {1}});
+  std::vector<int> ended;
+  for (int i = 0; i < kAll; ++i) {
+    Exchange exchange;
+    exchange.group = static_cast<uint32_t>(i);
+    exchange.lineage = 1;
+    exchange.push = true;
+    exchange.push_data = push_data_;
+    exchanges.Start(exchange, [&ended, i](const ExchangeResult&) { ended.push_back(i); });
+  }
+  for (int i = 0; i < kMore; ++i) {
+    EXPECT_EQ(calls_.size(), static_cast<size_t>(RemoteExchanges::kMaxCallsOfPs));
+    Answer(absl::OkStatus());
+    exchanges.RunDue();
+  }
+  while (!calls_.empty()) Answer(absl::OkStatus());
+  ASSERT_EQ(ended.size(), static_cast<size_t>(kAll));
+  for (int i = 0; i < kAll; ++i) EXPECT_EQ(ended[i], i);
+  exchanges.Close();
+  exchanges.RunDue();
+}
+
 TEST_F(RemoteExchangesTest, ANewLineageCancelsWhatIsUnderWay) {
   Push();
   exchanges_->SetView({1, 2, 2, {"ps"}, {1}});

@@ -90,7 +90,7 @@ class SharedMemoryLink : public Link {
   SharedMemoryLink() {
     // Sandboxes share these names, and number their processes alike.
     address = absl::StrCat("test:", SystemRandomHex());
-    server = std::move(SharedMemoryBulkServer::Start(address, &service).value());
+    server = std::move(SharedMemoryBulkServer::Start(address, &service, 2).value());
     channel_ = std::move(ConnectSharedMemory(address, 8 << 20).value());
   }
   ~SharedMemoryLink() override {
@@ -524,11 +524,13 @@ TEST(SharedMemoryTest, RepliesThatHadNoRoomArriveWhenTheClientReads) {
     slow.segment->message(slot, SharedMemorySegment::Half::kRequest)->header_bytes = 0;
     ASSERT_TRUE(SendMessage(slow.socket.get(), &slot, sizeof(slot), UniqueFd()).ok());
   }
+  std::vector<int> times_answered(slow.shape.num_slots, 0);
   for (uint32_t slot = 0; slot < slow.shape.num_slots; ++slot) {
     uint32_t answered = 0;
     ASSERT_TRUE(WaitReadable(slow.socket.get(), absl::Seconds(30))) << slot;
     ASSERT_TRUE(ReceiveMessage(slow.socket.get(), &answered, sizeof(answered), nullptr).ok());
-    EXPECT_EQ(answered, slot);
+    ASSERT_LT(answered, times_answered.size());
+    EXPECT_EQ(++times_answered[answered], 1) << answered;  // Threads overtake each other.
   }
   EXPECT_TRUE(slow.Ring(0));
 }

@@ -119,7 +119,7 @@ absl::Status SendMessageNow(int fd, const void* data, size_t bytes) {
   return SystemError("send");
 }
 
-absl::Status ReceiveMessage(int fd, void* data, size_t bytes, UniqueFd* attached) {
+absl::Status ReceiveMessage(int fd, void* data, size_t bytes, UniqueFd* attached, bool* empty) {
   iovec part = {data, bytes};
   msghdr message = {};
   message.msg_iov = &part;
@@ -129,8 +129,12 @@ absl::Status ReceiveMessage(int fd, void* data, size_t bytes, UniqueFd* attached
   message.msg_controllen = sizeof(control);
   ssize_t got = 0;
   do {
-    got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | (empty != nullptr ? MSG_DONTWAIT : 0));
   } while (got < 0 && errno == EINTR);
+  if (empty != nullptr) {
+    *empty = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+    if (*empty) return absl::OkStatus();
+  }
   const cmsghdr* item = CMSG_FIRSTHDR(&message);
   if (got >= 0 && item != nullptr && item->cmsg_type == SCM_RIGHTS) {
     int file = -1;

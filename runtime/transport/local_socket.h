@@ -32,8 +32,9 @@ absl::Status SendMessage(int fd, const void* data, size_t bytes, const UniqueFd&
 // One message without waiting. RESOURCE_EXHAUSTED: the other side does not read what it has.
 absl::Status SendMessageNow(int fd, const void* data, size_t bytes);
 // A message of exactly `bytes`, and the file that came with it, if any. UNAVAILABLE: the other side
-// is gone.
-absl::Status ReceiveMessage(int fd, void* data, size_t bytes, UniqueFd* attached);
+// is gone. `empty`, unless null: there is no message now; without it the call waits for one.
+absl::Status ReceiveMessage(int fd, void* data, size_t bytes, UniqueFd* attached,
+                            bool* empty = nullptr);
 
 // Whether there is something to read within `timeout`.
 bool WaitReadable(int fd, absl::Duration timeout);

@@ -25,6 +25,8 @@ using Half = SharedMemorySegment::Half;
 
 constexpr uint32_t kWelcome = 1;
 constexpr size_t kMaxConnections = 4096;
+// How many messages of a client a thread takes before it looks at the others.
+constexpr int kMessagesInARow = 16;
 // How long those who want to connect wait where files have run out.
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
 
@@ -55,14 +57,18 @@ class SharedMemoryBulkServer::SlotCall : public ServedCall {
 // A client.
 class SharedMemoryBulkServer::Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // `epoll` is the server's; it is not used after Close.
-  Connection(UniqueFd socket, int epoll) : socket_(std::move(socket)), epoll_(epoll) {}
+  // `epoll` is the server's; it is not used after Close. `events`: what it reports of messages.
+  Connection(UniqueFd socket, int epoll, uint32_t events)
+      : socket_(std::move(socket)), epoll_(epoll), events_(events) {}
 
   int fd() const { return socket_.get(); }
   const SharedMemorySegment& segment() const { return *segment_; }
 
-  // Takes the next message: the greeting, or a slot with a request. Not OK: drop the connection.
-  absl::Status Receive(BulkService* service);
+  // Takes the next message, if there is one: the greeting, or a slot with a request. Not OK: drop
+  // the connection. Several threads at a time.
+  absl::Status Receive(BulkService* service, bool* empty);
+  // The server's thread has not taken all messages.
+  void WatchAgain();
   // Replies are still written, but nobody is told.
   void Close();
   void Answer(uint32_t slot);
@@ -70,15 +76,21 @@ class SharedMemoryBulkServer::Connection : public std::enable_shared_from_this<C
   void SendUnsent();
 
  private:
-  absl::Status ReceiveGreeting();
+  absl::Status ReceiveGreeting(bool* empty) ABSL_EXCLUSIVE_LOCKS_REQUIRED(receiving_);
+  // Null, or the call whose message has come.
+  absl::StatusOr<SlotCall*> ReceiveCall(bool* empty) ABSL_EXCLUSIVE_LOCKS_REQUIRED(receiving_);
   // False: the client has no room for it now.
   bool Send(uint32_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void WatchForRoom(bool watch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Replaces what epoll is to report: messages, and room if something is unsent.
+  void Watch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const UniqueFd socket_;
   const int epoll_;
+  const uint32_t events_;
+  Mutex receiving_;                               // One message at a time.
   std::unique_ptr<SharedMemorySegment> segment_;  // After the greeting.
-  std::vector<std::unique_ptr<SlotCall>> calls_;  // By slot; made when first used.
+  // By slot; made when first used.
+  std::vector<std::unique_ptr<SlotCall>> calls_ ABSL_GUARDED_BY(receiving_);
   Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   // By slot: the client waits for a reply, or for the message that it is there.
@@ -87,10 +99,11 @@ class SharedMemoryBulkServer::Connection : public std::enable_shared_from_this<C
   std::vector<uint32_t> unsent_ ABSL_GUARDED_BY(mutex_);
 };
 
-absl::Status SharedMemoryBulkServer::Connection::ReceiveGreeting() {
+absl::Status SharedMemoryBulkServer::Connection::ReceiveGreeting(bool* empty) {
   SegmentShape shape;
   UniqueFd file;
-  RETURN_IF_ERROR(ReceiveMessage(fd(), &shape, sizeof(shape), &file));
+  RETURN_IF_ERROR(ReceiveMessage(fd(), &shape, sizeof(shape), &file, empty));
+  if (*empty) return absl::OkStatus();
   if (!file.is_valid()) return absl::InvalidArgumentError("shared memory: no file came with it");
   ASSIGN_OR_RETURN(segment_, SharedMemorySegment::Map(shape, file));
   calls_.resize(shape.num_slots);
@@ -101,10 +114,15 @@ absl::Status SharedMemoryBulkServer::Connection::ReceiveGreeting() {
   return SendMessage(fd(), &kWelcome, sizeof(kWelcome), UniqueFd());
 }
 
-absl::Status SharedMemoryBulkServer::Connection::Receive(BulkService* service) {
-  if (segment_ == nullptr) return ReceiveGreeting();
+absl::StatusOr<SharedMemoryBulkServer::SlotCall*> SharedMemoryBulkServer::Connection::ReceiveCall(
+    bool* empty) {
+  if (segment_ == nullptr) {
+    RETURN_IF_ERROR(ReceiveGreeting(empty));
+    return nullptr;
+  }
   uint32_t slot = 0;
-  RETURN_IF_ERROR(ReceiveMessage(fd(), &slot, sizeof(slot), nullptr));
+  RETURN_IF_ERROR(ReceiveMessage(fd(), &slot, sizeof(slot), nullptr, empty));
+  if (*empty) return nullptr;
   {
     MutexLock lock(&mutex_);
     if (slot >= busy_.size() || busy_[slot]) {
@@ -113,11 +131,21 @@ absl::Status SharedMemoryBulkServer::Connection::Receive(BulkService* service) {
     busy_[slot] = true;
   }
   if (calls_[slot] == nullptr) calls_[slot] = std::make_unique<SlotCall>(slot);
-  const absl::Status status = calls_[slot]->Begin(shared_from_this());
+  return calls_[slot].get();
+}
+
+absl::Status SharedMemoryBulkServer::Connection::Receive(BulkService* service, bool* empty) {
+  SlotCall* call = nullptr;
+  {
+    MutexLock lock(&receiving_);
+    ASSIGN_OR_RETURN(call, ReceiveCall(empty));
+  }
+  if (call == nullptr) return absl::OkStatus();
+  const absl::Status status = call->Begin(shared_from_this());
   if (status.ok()) {
-    service->Exchange(calls_[slot].get());
+    service->Exchange(call);
   } else {
-    calls_[slot]->Reply(status);
+    call->Reply(status);
   }
   return absl::OkStatus();
 }
@@ -134,18 +162,24 @@ bool SharedMemoryBulkServer::Connection::Send(uint32_t slot) {
   return true;
 }
 
-void SharedMemoryBulkServer::Connection::WatchForRoom(bool watch) {
+void SharedMemoryBulkServer::Connection::Watch() {
+  if (closed_) return;
   epoll_event event = {};
-  event.events = watch ? EPOLLIN | EPOLLOUT : EPOLLIN;
+  event.events = unsent_.empty() ? events_ : events_ | EPOLLOUT;
   event.data.fd = fd();
   epoll_ctl(epoll_, EPOLL_CTL_MOD, fd(), &event);
+}
+
+void SharedMemoryBulkServer::Connection::WatchAgain() {
+  MutexLock lock(&mutex_);
+  Watch();
 }
 
 void SharedMemoryBulkServer::Connection::Answer(uint32_t slot) {
   MutexLock lock(&mutex_);
   if (closed_ || (unsent_.empty() && Send(slot))) return;
   unsent_.push_back(slot);
-  if (unsent_.size() == 1) WatchForRoom(true);
+  if (unsent_.size() == 1) Watch();
 }
 
 void SharedMemoryBulkServer::Connection::SendUnsent() {
@@ -153,7 +187,7 @@ void SharedMemoryBulkServer::Connection::SendUnsent() {
   size_t sent = 0;
   while (sent < unsent_.size() && Send(unsent_[sent])) ++sent;
   unsent_.erase(unsent_.begin(), unsent_.begin() + static_cast<ptrdiff_t>(sent));
-  if (unsent_.empty()) WatchForRoom(false);
+  if (unsent_.empty()) Watch();
 }
 
 absl::Status SharedMemoryBulkServer::SlotCall::Begin(
@@ -207,29 +241,35 @@ absl::Status SharedMemoryBulkServer::SlotCall::Write(const absl::Status& status,
 }
 
 absl::StatusOr<std::unique_ptr<SharedMemoryBulkServer>> SharedMemoryBulkServer::Start(
-    const std::string& address, BulkService* service) {
+    const std::string& address, BulkService* service, size_t num_threads) {
   ASSIGN_OR_RETURN(UniqueFd listener, ListenLocal(SharedMemorySocketName(address)));
-  return absl::WrapUnique(new SharedMemoryBulkServer(std::move(listener), service));
+  return absl::WrapUnique(new SharedMemoryBulkServer(std::move(listener), service, num_threads));
 }
 
-SharedMemoryBulkServer::SharedMemoryBulkServer(UniqueFd listener, BulkService* service)
+SharedMemoryBulkServer::SharedMemoryBulkServer(UniqueFd listener, BulkService* service,
+                                               size_t num_threads)
     : listener_(std::move(listener)),
       stop_(eventfd(0, EFD_CLOEXEC)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      service_(service) {
-  Watch(listener_.get());
-  Watch(stop_.get());
-  thread_ = std::thread([this] { Run(); });
+      service_(service),
+      // Each new message wakes one of several threads, which takes all that it finds.
+      message_events_(EPOLLIN | (num_threads == 1 ? 0u : uint32_t{EPOLLET})),
+      messages_in_a_row_(num_threads == 1 ? 1 : kMessagesInARow) {
+  Watch(listener_.get(), EPOLLIN);
+  Watch(stop_.get(), EPOLLIN);
+  for (size_t i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Run(); });
 }
 
 SharedMemoryBulkServer::~SharedMemoryBulkServer() { Stop(); }
 
 void SharedMemoryBulkServer::Stop() {
-  if (!thread_.joinable()) return;
+  if (threads_.empty()) return;
   const uint64_t one = 1;
   while (write(stop_.get(), &one, sizeof(one)) < 0) {
   }
-  thread_.join();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+  MutexLock lock(&mutex_);
   for (auto& [fd, connection] : connections_) {
     connection->Close();
     shutdown(fd, SHUT_RDWR);
@@ -237,9 +277,9 @@ void SharedMemoryBulkServer::Stop() {
   connections_.clear();
 }
 
-void SharedMemoryBulkServer::Watch(int fd) {
+void SharedMemoryBulkServer::Watch(int fd, uint32_t events) {
   epoll_event event = {};
-  event.events = EPOLLIN;
+  event.events = events;
   event.data.fd = fd;
   epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
 }
@@ -249,15 +289,18 @@ void SharedMemoryBulkServer::Unwatch(int fd) {
 }
 
 int SharedMemoryBulkServer::SleepTime() {
+  MutexLock lock(&mutex_);
   if (accept_again_ == absl::InfiniteFuture()) return -1;
   const absl::Duration pause = accept_again_ - clock_.Now();
   if (pause > absl::ZeroDuration()) return static_cast<int>(absl::ToInt64Milliseconds(pause)) + 1;
   accept_again_ = absl::InfiniteFuture();
-  Watch(listener_.get());
+  Watch(listener_.get(), EPOLLIN);
   return -1;
 }
 
 void SharedMemoryBulkServer::Accept() {
+  MutexLock lock(&mutex_);
+  if (accept_again_ != absl::InfiniteFuture()) return;  // Another thread has found it full.
   bool exhausted = false;
   UniqueFd socket = AcceptLocal(listener_, geteuid(), &exhausted);
   if (exhausted) {
@@ -267,8 +310,8 @@ void SharedMemoryBulkServer::Accept() {
   }
   if (!socket.is_valid() || connections_.size() >= kMaxConnections) return;
   const int fd = socket.get();
-  connections_[fd] = std::make_shared<Connection>(std::move(socket), epoll_.get());
-  Watch(fd);
+  connections_[fd] = std::make_shared<Connection>(std::move(socket), epoll_.get(), message_events_);
+  Watch(fd, message_events_);
 }
 
 void SharedMemoryBulkServer::Run() {
@@ -285,13 +328,33 @@ void SharedMemoryBulkServer::Run() {
 }
 
 void SharedMemoryBulkServer::Serve(uint32_t events, int fd) {
-  const auto found = connections_.find(fd);
-  if (found == connections_.end()) return;
-  if ((events & EPOLLOUT) != 0) found->second->SendUnsent();
+  std::shared_ptr<Connection> connection;
+  {
+    MutexLock lock(&mutex_);
+    const auto found = connections_.find(fd);
+    if (found == connections_.end()) return;
+    connection = found->second;
+  }
+  if ((events & EPOLLOUT) != 0) connection->SendUnsent();
   // EPOLLERR and EPOLLHUP: receiving says that the client is gone.
-  if ((events & ~EPOLLOUT) == 0 || found->second->Receive(service_).ok()) return;
-  Unwatch(fd);
-  found->second->Close();
+  if ((events & ~EPOLLOUT) == 0) return;
+  for (int i = 0; i < messages_in_a_row_; ++i) {
+    bool empty = false;
+    if (!connection->Receive(service_, &empty).ok()) {
+      Drop(connection);
+      return;
+    }
+    if (empty) return;
+  }
+  if (messages_in_a_row_ > 1) connection->WatchAgain();
+}
+
+void SharedMemoryBulkServer::Drop(const std::shared_ptr<Connection>& connection) {
+  MutexLock lock(&mutex_);
+  const auto found = connections_.find(connection->fd());
+  if (found == connections_.end() || found->second != connection) return;
+  Unwatch(connection->fd());
+  connection->Close();
   connections_.erase(found);
 }
 

@@ -2,11 +2,13 @@
 #ifndef SHOAL_RUNTIME_TRANSPORT_SHARED_MEMORY_BULK_SERVER_H_
 #define SHOAL_RUNTIME_TRANSPORT_SHARED_MEMORY_BULK_SERVER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,18 +21,20 @@
 
 namespace shoal {
 
-// Serves clients of the same user on the same host, on one thread. They may read and write the
+// Serves clients of the same user on the same host, on some threads. They may read and write the
 // shared memory at any time, also while the service reads a request there: lengths are checked on a
 // copy, numbers are taken as they are, as from the worker's own gradient. A client that does not
 // read its replies blocks nobody: what it has not read waits, at most one reply for each slot.
 // Other users cannot connect.
 class SharedMemoryBulkServer {
  public:
-  // Stands beside the TCP server of this address; `service` must outlive the server and its calls.
+  // Stands beside the TCP server of this address; `service` must outlive the server and its calls,
+  // which it gets on `num_threads` threads.
   // ALREADY_EXISTS: that place is taken; UNAVAILABLE: the system has no such sockets. Both mean: go
   // on without shared memory.
   static absl::StatusOr<std::unique_ptr<SharedMemoryBulkServer>> Start(const std::string& address,
-                                                                       BulkService* service);
+                                                                       BulkService* service,
+                                                                       size_t num_threads = 1);
   // The same as Stop.
   ~SharedMemoryBulkServer();
   SharedMemoryBulkServer(const SharedMemoryBulkServer&) = delete;
@@ -43,13 +47,14 @@ class SharedMemoryBulkServer {
   class Connection;
   class SlotCall;
 
-  SharedMemoryBulkServer(UniqueFd listener, BulkService* service);
+  SharedMemoryBulkServer(UniqueFd listener, BulkService* service, size_t num_threads);
   void Run();
   void Accept();
   void Serve(uint32_t events, int fd);
-  void Watch(int fd);
+  void Drop(const std::shared_ptr<Connection>& connection);
+  void Watch(int fd, uint32_t events);
   void Unwatch(int fd);
-  // How long the thread may sleep, in milliseconds; -1: until something happens.
+  // How long a thread may sleep, in milliseconds; -1: until something happens.
   int SleepTime();
 
   const RealClock clock_;
@@ -57,10 +62,13 @@ class SharedMemoryBulkServer {
   const UniqueFd stop_;  // eventfd
   const UniqueFd epoll_;
   BulkService* const service_;
-  // Of the thread.
-  std::map<int, std::shared_ptr<Connection>> connections_;  // By socket.
-  absl::Time accept_again_ = absl::InfiniteFuture();        // Until then nobody is let in.
-  std::thread thread_;
+  const uint32_t message_events_;
+  const int messages_in_a_row_;
+  Mutex mutex_;
+  std::map<int, std::shared_ptr<Connection>> connections_ ABSL_GUARDED_BY(mutex_);  // By socket.
+  // Until then nobody is let in.
+  absl::Time accept_again_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace shoal

@@ -125,6 +125,7 @@ class SliceStore {
   // slots and applied sets of every slice from `source`. After an error the store must be loaded
   // again before anything else. Cuts are not repeated for the version loaded.
   absl::Status Load(const LoadOptions& options, SliceSource& source);
+  bool is_synchronous() const { return options_.synchronous; }
   uint64_t lineage() const;
   const SliceTable& table() const;
   const StepPlan& plan() const { return *plan_; }  // of the lineage that was loaded
