@@ -65,6 +65,9 @@ class TestChief : public FakeChief {
     return absl::OkStatus();
   }
 
+ protected:
+  const std::string& directory() const { return directory_; }
+
  private:
   const std::string directory_;
 };
@@ -88,6 +91,9 @@ class LauncherTest : public ::testing::Test {
     bar.write = [this](absl::string_view text) {
       MutexLock lock(&mutex_);
       said_.append(text.data(), text.size());
+      if (text.find("nothing to save yet") != absl::string_view::npos) {
+        std::ofstream(directory_ + "/refused") << "x";
+      }
     };
     progress_ = std::make_unique<ProgressReporter>(bar, &clock_);
   }
@@ -437,24 +443,31 @@ TEST_F(LauncherTest, TasksThatEndAsStoppedBeforeTheChiefAreNotStartedAgain) {
   EXPECT_THAT(said_, Not(HasSubstr("died")));
 }
 
-// Waits for its workers.
+// Waits for its workers; a checkpoint is wanted once it has said so.
 class WaitingChief : public TestChief {
  public:
-  using TestChief::TestChief;
+  WaitingChief(std::string directory, std::atomic<int>* wanted)
+      : TestChief(std::move(directory)), wanted_(wanted) {}
   absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
                             v1::GetRunStatusResponse* response) override {
+    // The answer before this one has reached the launcher.
+    if (++calls_ > 1) *wanted_ = 1;
     response->mutable_state()->set_phase(v1::RunState::PHASE_WAITING);
     return absl::OkStatus();
   }
+
+ private:
+  std::atomic<int>* const wanted_;
+  int calls_ = 0;
 };
 
 TEST_F(LauncherTest, ACheckpointBeforeTheRunTrainsIsRefusedInWords) {
-  const std::atomic<int> wanted = 1;
+  std::atomic<int> wanted = 0;
   options_.checkpoints_wanted = &wanted;
-  options_.connect = [this](const std::string&) {
-    return std::make_unique<WaitingChief>(directory_);
+  options_.connect = [&](const std::string&) {
+    return std::make_unique<WaitingChief>(directory_, &wanted);
   };
-  EXPECT_EQ(Launch("[ $job = chief ] && sleep 1; exit 0"), absl::OkStatus());
+  EXPECT_EQ(Launch("await refused; exit 0"), absl::OkStatus());
   EXPECT_THAT(said_, HasSubstr("SIGUSR1: there is nothing to save yet"));
   EXPECT_EQ(Content("save"), "");
 }
@@ -478,6 +491,7 @@ class FullDiskChief : public TestChief {
     const int failed = ++*failed_;
     response->set_failed_checkpoints(failed);
     response->set_last_failure("step " + std::to_string(10 * failed) + ": disk full");
+    if (failed > 3) std::ofstream(directory() + "/asked.often") << "x";
     return absl::OkStatus();
   }
 
@@ -491,7 +505,7 @@ TEST_F(LauncherTest, CheckpointsThatFailAreSaidOnceWhileTheRunGoesOn) {
     return std::make_unique<FullDiskChief>(directory_, &failed);
   };
   std::string failure;
-  ASSERT_TRUE(Launch("[ $job = chief ] && sleep 1; exit 0", &failure).ok());
+  ASSERT_TRUE(Launch("[ $job = chief ] && await asked.often; exit 0", &failure).ok());
   EXPECT_GE(failed, 3);
   EXPECT_THAT(said_, HasSubstr("warning: no checkpoint could be made at step "));
   EXPECT_EQ(said_.find("warning"), said_.rfind("warning"));
@@ -508,27 +522,40 @@ TEST_F(LauncherTest, AChiefThatCannotStopIsEndedAfterAWhile) {
 // Tells of one registered worker.
 class ChiefOfWorker1 : public FakeChief {
  public:
+  explicit ChiefOfWorker1(std::string directory) : directory_(std::move(directory)) {}
   absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
                             v1::GetRunStatusResponse* response) override {
+    // The answer before this one has reached the launcher.
+    if (++calls_ > 1) std::ofstream(directory_ + "/asked.twice") << "x";
     v1::Member* member = response->add_tasks()->mutable_member();
     member->set_job(v1::JOB_WORKER);
     member->set_index(1);
     return absl::OkStatus();
   }
+
+ private:
+  const std::string directory_;
+  int calls_ = 0;
 };
 
+// Of a chief that ends when all but worker/0 are about to end.
+constexpr char kLastAreChiefAndWorker0[] =
+    "case $task in chief-0) await asked.twice; await ps-0.done; await worker-1.done;;"
+    " worker-0) exec sleep 60;; *) touch $dir/$task.done;; esac; exit 0";
+
 TEST_F(LauncherTest, AWorkerThatTheOthersDidNotWaitForIsNoFailure) {
-  options_.connect = [](const std::string&) { return std::make_unique<ChiefOfWorker1>(); };
-  options_.end_timeout = absl::Milliseconds(200);
-  EXPECT_EQ(Launch("case $task in chief-0) sleep 1;; worker-0) exec sleep 60;; esac"),
-            absl::OkStatus());
+  options_.connect = [this](const std::string&) {
+    return std::make_unique<ChiefOfWorker1>(directory_);
+  };
+  EXPECT_EQ(Launch(kLastAreChiefAndWorker0), absl::OkStatus());
 }
 
 TEST_F(LauncherTest, WhoDoesNotEndIsKilledAndNamed) {
-  options_.end_timeout = absl::Milliseconds(200);
-  const absl::Status status = Launch("[ $task = worker-0 ] && sleep 60; exit 0");
+  options_.end_timeout = absl::Seconds(2);
+  std::ofstream(directory_ + "/asked.twice") << "x";
+  const absl::Status status = Launch(kLastAreChiefAndWorker0);
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);  // although the chief was content
-  EXPECT_THAT(status.message(), HasSubstr("worker/0 did not end within 200ms after the run"));
+  EXPECT_THAT(status.message(), HasSubstr("worker/0 did not end within 2s after the run"));
 }
 
 TEST_F(LauncherTest, ProgressComesFromTheMetricsFile) {
@@ -546,21 +573,15 @@ TEST_F(LauncherTest, ProgressComesFromTheMetricsFile) {
 }
 
 // Trains on while no line of metrics.jsonl can be written.
-class ChiefOnAFullDisk : public FakeChief {
+class ChiefOnAFullDisk : public ChiefOfWorker1 {
  public:
-  explicit ChiefOnAFullDisk(std::string directory) : directory_(std::move(directory)) {}
-  absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
+  using ChiefOfWorker1::ChiefOfWorker1;
+  absl::Status GetRunStatus(const v1::GetRunStatusRequest& request,
                             v1::GetRunStatusResponse* response) override {
     response->set_step(41000);
     response->set_metrics_failure("no space left on device");
-    // The answer before this one has reached the launcher.
-    if (++calls_ > 1) std::ofstream(directory_ + "/asked.twice") << "x";
-    return absl::OkStatus();
+    return ChiefOfWorker1::GetRunStatus(request, response);
   }
-
- private:
-  const std::string directory_;
-  int calls_ = 0;
 };
 
 TEST_F(LauncherTest, OnAFullDiskTheChiefSaysHowFarTheRunIs) {

@@ -9,6 +9,8 @@ namespace shoal {
 namespace {
 
 constexpr size_t kAlignment = 64;
+constexpr size_t kKeptSpare = 1;
+constexpr int kCallsUntilDropped = 100;
 
 float* AllocateFloats(size_t size) {
   const size_t bytes =
@@ -34,10 +36,26 @@ void VersionBufferRef::Drop() {
 }
 
 VersionBufferRef VersionBufferPool::Acquire() {
-  for (const VersionBufferRef& buffer : buffers_) {
-    if (!buffer->IsShared(1)) return buffer;
+  VersionBufferRef acquired;
+  VersionBufferRef* spare = nullptr;
+  size_t num_spare = 0;
+  for (VersionBufferRef& buffer : buffers_) {
+    if (buffer->IsShared(1)) continue;
+    if (!acquired) {
+      acquired = buffer;
+    } else {
+      spare = &buffer;
+      ++num_spare;
+    }
   }
-  return buffers_.emplace_back(new VersionBuffer(num_floats_));
+  if (!acquired) return buffers_.emplace_back(new VersionBuffer(num_floats_));
+  calls_with_spare_ = num_spare > kKeptSpare ? calls_with_spare_ + 1 : 0;
+  if (calls_with_spare_ == kCallsUntilDropped) {
+    calls_with_spare_ = 0;
+    std::swap(*spare, buffers_.back());
+    buffers_.pop_back();
+  }
+  return acquired;
 }
 
 }  // namespace shoal

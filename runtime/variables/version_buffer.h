@@ -70,8 +70,10 @@ class VersionBufferRef {
 };
 
 // Buffers of one size, used again once nobody but the pool holds them, so that a steady state does
-// not allocate. A buffer that is still held when the pool goes away lives as long as its last
-// reference. Acquire wants one thread at a time; references may be dropped on any thread meanwhile.
+// not allocate. Buffers that a peak has left over go one by one, once more than one has been free
+// at many calls of Acquire in a row. A buffer that is still held when the pool goes away lives as
+// long as its last reference. Acquire wants one thread at a time; references may be dropped on any
+// thread meanwhile.
 class VersionBufferPool {
  public:
   explicit VersionBufferPool(size_t num_floats) : num_floats_(num_floats) {}
@@ -85,6 +87,7 @@ class VersionBufferPool {
 
  private:
   const size_t num_floats_;
+  int calls_with_spare_ = 0;               // of Acquire, the last ones in a row
   std::vector<VersionBufferRef> buffers_;  // the pool's own reference to each
 };
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <thread>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -32,6 +33,26 @@ TEST(VersionBufferTest, OutlivesItsPoolWhileHeld) {
     held->data()[9] = 4;
   }
   EXPECT_EQ(held->data()[9], 4);
+}
+
+TEST(VersionBufferTest, WhatAPeakLeavesOverGoesAfterAWhileAndASteadyStateKeepsItsBuffers) {
+  VersionBufferPool pool(10);
+  std::vector<VersionBufferRef> peak;
+  for (int i = 0; i < 8; ++i) peak.push_back(pool.Acquire());
+  const auto take_turns = [&pool](int times) {
+    VersionBufferRef current = pool.Acquire();
+    for (int i = 0; i < times; ++i) current = pool.Acquire();
+  };
+  take_turns(1000);
+  EXPECT_EQ(pool.num_buffers(), 8u + 2);  // All but these two are held.
+  peak.clear();
+  take_turns(50);
+  EXPECT_EQ(pool.num_buffers(), 8u + 2);  // Another peak may come soon.
+  take_turns(1000);
+  EXPECT_LE(pool.num_buffers(), 3u);
+  const size_t steady = pool.num_buffers();
+  take_turns(1000);
+  EXPECT_EQ(pool.num_buffers(), steady);
 }
 
 TEST(VersionBufferTest, IsAlignedAndHasItsSize) {

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import select
 import signal
 import socket
 import struct
@@ -44,6 +45,7 @@ class Run:
         self.out = pathlib.Path(out) if out else pathlib.Path(self.directory.name) / "run"
         self.command = [shoal_binary(), "train", f"--run={run_file}", f"--out={self.out}", *flags]
         self.process = None
+        self.seen = ""  # Of the console, before `wait` reads the rest.
 
     def __enter__(self):
         return self
@@ -57,19 +59,21 @@ class Run:
         self.directory.cleanup()
 
     def start(self):
+        self.seen = ""
         self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                         start_new_session=True)
         return self
 
-    def wait(self, timeout=120):
+    def wait(self, timeout=300):
         """Returns the exit code; fails with what the tasks wrote when it takes too long."""
         try:
-            self.output, _ = self.process.communicate(timeout=timeout)
+            rest, _ = self.process.communicate(timeout=timeout)
+            self.output = self.seen + rest
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {timeout} s\n{self.logs()}") from None
         return self.process.returncode
 
-    def finish(self, timeout=120, code=0):
+    def finish(self, timeout=300, code=0):
         if self.process is None:
             self.start()
         got = self.wait(timeout)
@@ -118,12 +122,36 @@ class Run:
         lines = self.metrics()
         return lines[-1]["step"] if lines else 0
 
-    def wait_for_step(self, step, timeout=90):
+    def wait_for_step(self, step, timeout=180):
         deadline = time.monotonic() + timeout
         while self.step() < step:
             assert self.process.poll() is None, f"ended early with {self.process.returncode}\n{self.logs()}"
             assert time.monotonic() < deadline, f"step {self.step()}, not {step}, after {timeout} s\n{self.logs()}"
             time.sleep(0.02)
+
+    def wait_for_all(self, timeout=180):
+        """Until every task has registered and the run waits for nobody: it trains with one worker, too."""
+        deadline = time.monotonic() + timeout
+        while True:
+            asked = subprocess.run([shoal_binary(), "status", str(self.out), "--json"], capture_output=True, text=True,
+                                   timeout=90, check=False)
+            if asked.returncode == 0:
+                status = json.loads(asked.stdout)
+                if status.get("phase") == "training" and status["missing"] == [] and status["waits_for"] == "":
+                    return
+            assert self.process.poll() is None, f"ended early with {self.process.returncode}\n{self.logs()}"
+            assert time.monotonic() < deadline, f"not all are there: {asked.stdout}{asked.stderr}\n{self.logs()}"
+            time.sleep(0.1)
+
+    def wait_for_output(self, words, timeout=180):
+        """Until the console has said so."""
+        deadline = time.monotonic() + timeout
+        console = self.process.stdout.fileno()
+        while words not in self.seen:
+            ready, _, _ = select.select([console], [], [], max(0, deadline - time.monotonic()))
+            read = os.read(console, 1 << 16).decode(errors="replace") if ready else ""
+            assert read, f"the console did not say {words!r}:\n{self.seen}\n{self.logs()}"
+            self.seen += read
 
     def summary(self):
         return json.loads((self.out / "summary.json").read_text())
@@ -161,7 +189,7 @@ class Run:
             digest.update(name.encode() + b"\0" + tensors[name])
         return digest.hexdigest()
 
-    def assert_nothing_left(self, timeout=20):
+    def assert_nothing_left(self, timeout=60):
         deadline = time.monotonic() + timeout
         while self.pids():
             assert time.monotonic() < deadline, f"still there: {self.pids()}\n{self.logs()}"

@@ -2,6 +2,7 @@
 """`shoal status|checkpoint|stop|health` on runs that are under way."""
 import http.server
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -19,9 +20,12 @@ TWO = ("--num_ps_tasks=2", "--num_replicas=2", "--num_epochs=5000", "--save_ever
 
 
 def shoal(*arguments, code=0):
-    """What the command prints: to standard output, or, if it ends with an error, to the other."""
+    """What the command prints: to standard output, or, if it ends with an error, to the other. `code` None: to both,
+    however it ends."""
     done = subprocess.run([cluster.shoal_binary(), *arguments], capture_output=True, text=True, timeout=90,
                           check=False)
+    if code is None:
+        return done.stdout + done.stderr
     assert done.returncode == code, f"{arguments}: {done.returncode}, not {code}\n{done.stdout}{done.stderr}"
     return done.stdout if code == 0 else done.stderr
 
@@ -40,6 +44,7 @@ def status_names_everybody():
     with cluster.Run(SMALL, *TWO) as run:
         run.start()
         run.wait_for_step(30)
+        run.wait_for_all()
         chief, _ = addresses(run)
         text = shoal("status", chief)
         for words in ("run small in", "training", "steps/s", "ps/0", "ps/1", "worker/0", "worker/1"):
@@ -55,9 +60,10 @@ def status_says_who_holds_it_up():
     with cluster.Run(SMALL, *TWO, "--set", "cluster.lease_seconds=60") as run:
         run.start()
         run.wait_for_step(30)
+        run.wait_for_all()
         run.kill("worker", 1, signal.SIGSTOP)
         # If it was stopped in a batch, that is said of it first, after 2 s; that it is silent, after 3 s.
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 50
         while True:
             status = json.loads(shoal("status", str(run.out), "--json"))
             slow = {task["task"]: task["slow"] for task in status["tasks"] if task["slow"]}
@@ -98,24 +104,36 @@ def stop_ends_the_run_as_ctrl_c_does():
             assert f"the run in {run.out} is over" in shoal(command, str(run.out), code=78)
 
 
+def starts_and_stands(run):
+    """Starts the run again and stops its launcher after it has taken the directory, before it has started a chief."""
+    lock = run.out / "LOCK"
+    for _ in range(20):
+        assert lock.read_text() == "", "nobody holds it"
+        run.start()
+        while lock.read_text() == "":
+            assert run.process.poll() is None, run.logs()
+        os.kill(run.process.pid, signal.SIGSTOP)
+        if run.pids() == [run.process.pid]:
+            return
+        os.kill(run.process.pid, signal.SIGCONT)  # Too late: it is tried again.
+        run.wait_for_all()
+        shoal("stop", str(run.out))
+        assert run.wait() == 143, run.output
+    raise AssertionError("the launcher was never stopped in time")
+
+
 def a_run_that_is_being_resumed_is_not_called_over():
     with cluster.Run(SMALL, *TWO) as run:
         run.start()
         run.wait_for_step(5)
         shoal("stop", str(run.out))
         assert run.wait() == 143, run.output
-        lock = run.out / "LOCK"
-        assert lock.read_text() == "", "nobody holds it"
-        run.start()
-        while lock.read_text() == "":
+        starts_and_stands(run)
+        said = [shoal("status", str(run.out), code=None)]
+        os.kill(run.process.pid, signal.SIGCONT)
+        while not re.search("phase +training", said[-1]):
             assert run.process.poll() is None, run.logs()
-            time.sleep(0.001)
-        said = []
-        while not said or not re.search("phase +training", said[-1]):
-            assert run.process.poll() is None, run.logs()
-            done = subprocess.run([cluster.shoal_binary(), "status", str(run.out)], capture_output=True, text=True,
-                                  timeout=60, check=False)
-            said.append(done.stdout + done.stderr)
+            said.append(shoal("status", str(run.out), code=None))
             assert "is over (" not in said[-1] and "no chief answers" not in said[-1], said
         assert "is being started, and its chief does not serve yet" in said[0], said
 

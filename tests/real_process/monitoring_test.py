@@ -79,7 +79,7 @@ def check_lint(page):
     assert lint.returncode == 0 and not lint.stderr, lint.stderr
 
 
-def wait_until(what, check, timeout=30):
+def wait_until(what, check, timeout=120):
     deadline = time.monotonic() + timeout
     while not check():
         assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
@@ -90,10 +90,14 @@ def every_task_has_its_pages():
     with cluster.Run(SMALL, *TWO, LONG) as run:
         run.start()
         run.wait_for_step(60)
+        wait_until("every task has a target", lambda: sorted(targets(run)) == TASKS)
         where = targets(run)
-        assert sorted(where) == TASKS, where
         for address in where.values():
             wait_until("all tasks are ready", lambda at=address: get(at, "/readyz")[0] == 200)
+        for task, address in where.items():
+            role, index = task.split("-")
+            step = f'shoal_global_step{{run="small",role="{role}",task="{index}"}}'
+            wait_until(f"{task} has had a step", lambda at=address, of=step: value(get(at, "/metrics")[1], of) > 0)
         seen = set()
         for task, address in where.items():
             assert get(address, "/healthz") == (200, "ok\n"), task
@@ -110,7 +114,6 @@ def every_task_has_its_pages():
             check_labels(page)
             labels = f'run="small",role="{role}",task="{index}"'
             assert value(page, f"process_resident_memory_bytes{{{labels}}}") > 1e6
-            assert value(page, f"shoal_global_step{{{labels}}}") > 0, task
             code, text = get(address, "/statusz?format=json")
             status = json.loads(text)
             assert status["task"] == f"{role}/{index}" and status["roles"][0]["ready"] == 1, text
