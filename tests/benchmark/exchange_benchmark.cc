@@ -1,8 +1,8 @@
 // What a training step costs beside the computing: one worker pushes all gradients of the seed MLP
 // (600-512-128-128-1, 1.56 MB) to one ps, which applies plain SGD, and pulls the new values. Worker
-// and ps are threads of this process, so the CPU is that of both sides together. Forms are
-// interleaved in every round; medians are printed. For mutual TLS it makes certificates: start it
-// in the project's folder.
+// and ps are threads of this process, so the CPU is that of both sides together. Forms, and numbers
+// of the ps's threads, are interleaved in every round; medians are printed. For mutual TLS it makes
+// certificates: start it in the project's folder.
 //
 // usage: exchange_benchmark [--rounds=5] [--milliseconds=200]
 #include <sys/resource.h>
@@ -83,7 +83,7 @@ BulkConnector::Options ConnectorOptions(Form form, const Credentials* credential
 class Training {
  public:
   // `credentials` are those of both sides.
-  Training(Form form, bool synchronous, const Credentials* credentials)
+  Training(Form form, bool synchronous, const Credentials* credentials, size_t threads)
       : synchronous_(synchronous), connector_(ConnectorOptions(form, credentials)) {
     v1::LoadSlicesRequest request = LoadRequest(synchronous);
     const std::vector<v1::VariableSpec> variables(request.variables().begin(),
@@ -96,7 +96,7 @@ class Training {
       gradients_.emplace_back(table[slice].num_elements, 1e-6f);
       values_.emplace_back(table[slice].num_elements);
     }
-    StartServer(form, credentials, request);
+    StartServer(form, credentials, request, threads);
     RemoteVariableStore::Options options;
     options.run_id = kRunId;
     options.incarnation = 2;
@@ -135,12 +135,13 @@ class Training {
   }
 
  private:
-  void StartServer(Form form, const Credentials* credentials,
-                   const v1::LoadSlicesRequest& request) {
+  void StartServer(Form form, const Credentials* credentials, const v1::LoadSlicesRequest& request,
+                   size_t threads) {
     ParameterServer::Options options;
     options.chief = &chief_;
     options.clock = &clock_;
     options.nonce = "ps";
+    options.threads = threads;
     if (form == Form::kInProcess) {
       options.address = "here";
     } else {
@@ -212,18 +213,22 @@ void Run(int rounds, absl::Duration duration) {
   struct Case {
     Form form;
     bool synchronous;
+    size_t threads;
     std::unique_ptr<Training> training;
     std::vector<double> wall, cpu;
   };
   std::vector<Case> cases;
   for (const bool synchronous : {true, false}) {
     for (const Form form : kForms) {
-      cases.push_back({form,
-                       synchronous,
-                       std::make_unique<Training>(form, synchronous, credentials.get()),
-                       {},
-                       {}});
-      for (int i = 0; i < 10; ++i) cases.back().training->Step();
+      for (const size_t threads : {1, 2}) {
+        cases.push_back({form,
+                         synchronous,
+                         threads,
+                         std::make_unique<Training>(form, synchronous, credentials.get(), threads),
+                         {},
+                         {}});
+        for (int i = 0; i < 10; ++i) cases.back().training->Step();
+      }
     }
   }
   for (int round = 0; round < rounds; ++round) {
@@ -236,10 +241,11 @@ void Run(int rounds, absl::Duration duration) {
       one.cpu.push_back((CpuSeconds() - cpu) * 1e6 / steps);
     }
   }
-  std::printf("%-6s %-14s %9s %9s\n", "mode", "form", "us/step", "cpu us");
+  std::printf("%-6s %-14s %7s %9s %9s\n", "mode", "form", "threads", "us/step", "cpu us");
   for (const Case& one : cases) {
-    std::printf("%-6s %-14s %9.0f %9.0f\n", one.synchronous ? "sync" : "async",
-                kFormNames[static_cast<int>(one.form)], Median(one.wall), Median(one.cpu));
+    std::printf("%-6s %-14s %7zu %9.0f %9.0f\n", one.synchronous ? "sync" : "async",
+                kFormNames[static_cast<int>(one.form)], one.threads, Median(one.wall),
+                Median(one.cpu));
   }
 }
 
