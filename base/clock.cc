@@ -1,6 +1,8 @@
 #include "base/clock.h"
 
-#include <chrono>
+#include <time.h>
+
+#include <algorithm>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -8,20 +10,25 @@
 namespace shoal {
 namespace {
 
-absl::Duration MonotonicNow() {
-  return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+// The system's waits do not count what the machine is suspended: none is longer than this.
+constexpr absl::Duration kLongestWait = absl::Seconds(1);
+
+absl::Duration SinceBoot() {
+  timespec now = {};
+  clock_gettime(CLOCK_BOOTTIME, &now);  // Cannot fail on the systems that we run on.
+  return absl::DurationFromTimespec(now);
 }
 
 }  // namespace
 
-RealClock::RealClock() : wall_start_(absl::Now()), monotonic_start_(MonotonicNow()) {}
+RealClock::RealClock() : wall_start_(absl::Now()), boot_start_(SinceBoot()) {}
 
-absl::Time RealClock::Now() const { return wall_start_ + (MonotonicNow() - monotonic_start_); }
+absl::Time RealClock::Now() const { return wall_start_ + (SinceBoot() - boot_start_); }
 
 bool RealClock::WaitUntil(absl::Time deadline, Mutex* mutex, CondVar* changed) const {
   const absl::Duration left = deadline - Now();
   if (left <= absl::ZeroDuration()) return false;
-  return changed->WaitFor(mutex, left) || Now() < deadline;
+  return changed->WaitFor(mutex, std::min(left, kLongestWait)) || Now() < deadline;
 }
 
 }  // namespace shoal

@@ -22,8 +22,9 @@ class Clock {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) = 0;
 };
 
-// The wall clock's time at construction, advanced by the system's monotonic clock: setting the
-// system's time does not move it.
+// The wall clock's time at construction, advanced by the time since the machine was booted: setting
+// the system's time does not move it, and what the machine was suspended has passed. A wait that
+// the machine was suspended in ends within a second after its deadline.
 class RealClock : public Clock {
  public:
   RealClock();
@@ -34,7 +35,7 @@ class RealClock : public Clock {
 
  private:
   const absl::Time wall_start_;
-  const absl::Duration monotonic_start_;
+  const absl::Duration boot_start_;
 };
 
 }  // namespace shoal

@@ -1,5 +1,10 @@
 #include "base/clock.h"
 
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <thread>
 
 #include "absl/time/clock.h"
@@ -8,6 +13,17 @@
 
 #include "base/fake_clock.h"
 #include "base/mutex.h"
+
+namespace {
+std::atomic<time_t> suspended{0};  // How many seconds the machine was suspended.
+}  // namespace
+
+// The system's, on a machine that was suspended: the clocks that count that have gone on.
+extern "C" int clock_gettime(clockid_t clock, timespec* now) noexcept {
+  const long result = syscall(SYS_clock_gettime, clock, now);
+  if (result == 0 && clock != CLOCK_MONOTONIC) now->tv_sec += suspended;
+  return static_cast<int>(result);
+}
 
 namespace shoal {
 namespace {
@@ -31,6 +47,34 @@ TEST(RealClockTest, WaitEndsAtTheDeadline) {
   MutexLock lock(&mutex);
   while (clock.WaitUntil(deadline, &mutex, &never)) {
   }
+  EXPECT_GE(clock.Now(), deadline);
+}
+
+TEST(RealClockTest, WhatTheMachineWasSuspendedHasPassed) {
+  const RealClock clock;
+  const absl::Time deadline = clock.Now() + absl::Hours(1);
+  suspended += 3600;
+  EXPECT_GE(clock.Now(), deadline);
+  suspended += 3600;
+  Mutex mutex;
+  CondVar never;
+  MutexLock lock(&mutex);
+  EXPECT_FALSE(clock.WaitUntil(deadline + absl::Hours(1), &mutex, &never));
+}
+
+// The system's wait does not count the suspension: the clock looks again.
+TEST(RealClockTest, AWaitThatTheMachineWasSuspendedInEnds) {
+  const RealClock clock;
+  const absl::Time deadline = clock.Now() + absl::Hours(1);
+  std::thread machine([] { suspended += 3600; });
+  Mutex mutex;
+  CondVar never;
+  {
+    MutexLock lock(&mutex);
+    while (clock.WaitUntil(deadline, &mutex, &never)) {
+    }
+  }
+  machine.join();
   EXPECT_GE(clock.Now(), deadline);
 }
 

@@ -22,19 +22,36 @@ constexpr absl::Duration kLongestRegistration = absl::Seconds(4);
 static_assert(kLongestRegistration < kControlTimeout && kLongestPark < kControlTimeout,
               "who waits longer than its caller answers nobody");
 
+// Between two calls of a chief that runs, which looks at its session all the time; of a short lease
+// half.
+constexpr absl::Duration kLongestGap = absl::Seconds(2);
+
 // How long after the end a ps may take to be told so.
 constexpr absl::Duration kFinishWait = absl::Seconds(10);
 
 }  // namespace
 
 ChiefLogic::ChiefLogic(Options options)
-    : options_(std::move(options)), session_(options_.session) {}
+    : options_(std::move(options)),
+      longest_gap_(std::min(kLongestGap, options_.session.lease / 2)),
+      session_(options_.session) {}
+
+absl::Time ChiefLogic::At(absl::Time now) {
+  const absl::Duration gap = now - last_call_;
+  last_call_ = now;
+  if (gap > longest_gap_) {
+    stood_still_ += gap;
+    session_.OnPause(now - stood_still_, gap);
+  }
+  return now - stood_still_;
+}
 
 // Calls that may wait.
 
 std::optional<absl::StatusOr<v1::RegisterTaskResponse>> ChiefLogic::Registration::Poll(
     absl::Time now) {
   TrainingSession& session = logic_->session_;
+  const absl::Time session_now = logic_->At(now);
   if (logic_->registration_closed_) {
     return Finish(absl::UnavailableError(
         "the run is over and its chief ends; its directory says how it ended"));
@@ -44,7 +61,7 @@ std::optional<absl::StatusOr<v1::RegisterTaskResponse>> ChiefLogic::Registration
     has_asked_ = true;
     until_ = now + std::min(kLongestRegistration,
                             logic_->options_.session.lease + 2 * logic_->options_.tick);
-    absl::StatusOr<v1::RegisterTaskResponse> answer = session.Register(now, request_);
+    absl::StatusOr<v1::RegisterTaskResponse> answer = session.Register(session_now, request_);
     if (!absl::IsAlreadyExists(answer.status())) return Finish(std::move(answer));
     // Whoever holds the place may have died a moment ago. A heartbeat proves that it lives; its
     // lease, until it ends, lets it act.
@@ -52,7 +69,7 @@ std::optional<absl::StatusOr<v1::RegisterTaskResponse>> ChiefLogic::Registration
     holder_ = session.LastHeard(task);
   }
   if (is_gone_()) return Finish(absl::CancelledError("the caller waits no more"));
-  if (session.LastHeard(task) != holder_) return Finish(session.Register(now, request_));
+  if (session.LastHeard(task) != holder_) return Finish(session.Register(session_now, request_));
   if (logic_->closing_ || now >= until_) return Finish(taken_);
   wake_ = std::min(until_, now + logic_->options_.tick);
   return std::nullopt;
@@ -77,7 +94,7 @@ std::optional<absl::StatusOr<v1::HeartbeatResponse>> ChiefLogic::Heartbeat::Poll
   TrainingSession& session = logic_->session_;
   if (!has_asked_) {
     has_asked_ = true;
-    const absl::Status status = session.Heartbeat(now, request_);
+    const absl::Status status = session.Heartbeat(logic_->At(now), request_);
     if (!status.ok()) return status;
     until_ = now + std::min(kLongestPark, absl::Milliseconds(request_.wait_milliseconds()));
   }
@@ -98,7 +115,7 @@ std::optional<absl::StatusOr<v1::ReportNormsResponse>> ChiefLogic::NormsReport::
   TrainingSession& session = logic_->session_;
   if (!has_asked_) {
     has_asked_ = true;
-    const absl::Status status = session.ReportNorms(now, request_);
+    const absl::Status status = session.ReportNorms(logic_->At(now), request_);
     if (!status.ok()) return status;
     until_ = now + kLongestPark;
   }
@@ -117,45 +134,47 @@ std::optional<absl::StatusOr<v1::ReportNormsResponse>> ChiefLogic::NormsReport::
 
 absl::StatusOr<v1::ReportStepsResponse> ChiefLogic::ReportSteps(
     absl::Time now, const v1::ReportStepsRequest& request) {
-  RETURN_IF_ERROR(session_.ReportSteps(now, request));
+  RETURN_IF_ERROR(session_.ReportSteps(At(now), request));
   v1::ReportStepsResponse response;
   response.set_newest_step(session_.reported_steps());
   return response;
 }
 
 absl::Status ChiefLogic::ReportShard(absl::Time now, const v1::ReportShardRequest& request) {
-  return session_.ReportShard(now, request);
+  return session_.ReportShard(At(now), request);
 }
 
 absl::Status ChiefLogic::ReportEvaluation(absl::Time now,
                                           const v1::ReportEvaluationRequest& request) {
-  return session_.ReportEvaluation(now, request);
+  return session_.ReportEvaluation(At(now), request);
 }
 
 absl::Status ChiefLogic::ReportBadBatch(absl::Time now, const v1::ReportBadBatchRequest& request) {
-  return session_.ReportBadBatch(now, request);
+  return session_.ReportBadBatch(At(now), request);
 }
 
 absl::StatusOr<v1::LeaseBatchesResponse> ChiefLogic::LeaseBatches(
     absl::Time now, const v1::LeaseBatchesRequest& request) {
-  return session_.LeaseBatches(now, request);
+  return session_.LeaseBatches(At(now), request);
 }
 
 absl::StatusOr<uint64_t> ChiefLogic::RequestStop(absl::Time now,
                                                  const v1::RequestStopRequest& request) {
-  return session_.RequestStop(now, request);
+  return session_.RequestStop(At(now), request);
 }
 
 void ChiefLogic::Disconnect(absl::Time now, const v1::Identity& identity) {
-  session_.Disconnect(now, identity);
+  session_.Disconnect(At(now), identity);
 }
 
-v1::GetRunStatusResponse ChiefLogic::Status(absl::Time now) const { return session_.Status(now); }
+v1::GetRunStatusResponse ChiefLogic::Status(absl::Time now) const {
+  return session_.Status(now - stood_still_);
+}
 
 // Commands.
 
 std::vector<PsCommand> ChiefLogic::TakeCommands(absl::Time now) {
-  return session_.TakeCommands(now);
+  return session_.TakeCommands(At(now));
 }
 
 void ChiefLogic::OnAnswer(absl::Time now, const PsCommand& command,
@@ -165,10 +184,10 @@ void ChiefLogic::OnAnswer(absl::Time now, const PsCommand& command,
   if (!status.ok() && (!is_load || IsOutcomeUnknown(status) || absl::IsAborted(status))) {
     LOG(WARNING) << "ps/" << command.ps << " did not answer: "
                  << DescribeFailure(status, command.address, options_.secure);
-    session_.OnUndelivered(now, command);
+    session_.OnUndelivered(At(now), command);
     return;
   }
-  if (!status.ok()) return session_.OnLoadAnswer(now, command, status);
+  if (!status.ok()) return session_.OnLoadAnswer(At(now), command, status);
   struct Take {
     TrainingSession& session;
     const absl::Time now;
@@ -186,7 +205,7 @@ void ChiefLogic::OnAnswer(absl::Time now, const PsCommand& command,
       session.OnAppliedAnswer(now, command, applied);
     }
   };
-  std::visit(Take{session_, now, command}, *answer);
+  std::visit(Take{session_, At(now), command}, *answer);
 }
 
 // Records.
@@ -201,7 +220,7 @@ void ChiefLogic::OnRecorded(const absl::Status& status) { FenceIfAborted(status)
 bool ChiefLogic::OnManifestWritten(absl::Time now, const ManifestToWrite& write,
                                    const absl::Status& status) {
   FenceIfAborted(status);
-  session_.OnManifestWritten(now, write, status);
+  session_.OnManifestWritten(At(now), write, status);
   return session_.RestsOn(write.directory);
 }
 
@@ -211,7 +230,7 @@ void ChiefLogic::FenceIfAborted(const absl::Status& status) {
 
 // Time and the end.
 
-void ChiefLogic::Tick(absl::Time now) { session_.Tick(now); }
+void ChiefLogic::Tick(absl::Time now) { session_.Tick(At(now)); }
 
 void ChiefLogic::LookForEnd(absl::Time now, bool has_records) {
   if (has_records || work_under_way_ > 0 || !is_over()) return;

@@ -28,6 +28,10 @@ using PsResponse =
 // through. It has no thread, lock, socket, file or clock: Chief drives it in a process, a simulator
 // may drive it instead. One thread at a time. `now` comes from one clock and never goes back.
 //
+// The time between two calls that is longer than any driver lets pass is a pause: the process was
+// stopped or its machine suspended, while all messages waited in sockets. For the session that time
+// has not passed, and every task gets its lease again before anything else happens.
+//
 // After every call that is not const the driver sends TakeCommands, writes down TakeRecords, and
 // polls the parked calls again.
 class ChiefLogic {
@@ -149,9 +153,14 @@ class ChiefLogic {
 
  private:
   void FenceIfAborted(const absl::Status& status);
+  // The session's time.
+  absl::Time At(absl::Time now);
 
   const Options options_;
+  const absl::Duration longest_gap_;
   TrainingSession session_;
+  absl::Time last_call_ = absl::InfiniteFuture();
+  absl::Duration stood_still_;  // in all
   bool closing_ = false;
   bool drained_ = false;
   int work_under_way_ = 0;

@@ -179,5 +179,82 @@ TEST_F(ChiefLogicTest, TheRunIsNotOverWhileSomethingOfItIsBeingWritten) {
   EXPECT_FALSE(logic_->result().ok());
 }
 
+// Stopped, or in a machine that was suspended, for `pause`. Messages waited meanwhile.
+class PausedChiefTest : public ChiefLogicTest, public ::testing::WithParamInterface<int> {
+ protected:
+  void Pause() {
+    StartTraining();
+    Pass(absl::Seconds(1));
+    ASSERT_TRUE(Beat(ps_).ok());
+    ASSERT_TRUE(Beat(worker_).ok());
+    state_ = logic_->session().state();
+    now_ += absl::Seconds(GetParam());
+  }
+
+  void ExpectNobodyWasLost() {
+    EXPECT_EQ(phase(), v1::RunState::PHASE_TRAINING);
+    EXPECT_EQ(logic_->session().state().lineage(), state_.lineage());
+    EXPECT_EQ(logic_->session().state().view(), state_.view());
+    EXPECT_EQ(logic_->session().state().waiting_for_size(), 0);
+  }
+
+  v1::RunState state_;
+};
+
+TEST_P(PausedChiefTest, JudgesNobodyBeforeItHasListenedForALease) {
+  Pause();
+  Pass(kLease - kTick);
+  EXPECT_TRUE(Beat(ps_).ok());
+  EXPECT_TRUE(Beat(worker_).ok());
+  ExpectNobodyWasLost();
+  EXPECT_THAT(notes_, ::testing::HasSubstr("stood still for"));
+}
+
+TEST_P(PausedChiefTest, GivesNoPlaceAwayToWhoComesFirstThen) {
+  Pause();
+  // The calls that had waited at the chief ended at their callers.
+  logic_->Disconnect(now_, ps_);
+  logic_->Disconnect(now_, worker_);
+  const v1::RegisterTaskRequest request = Application(v1::JOB_PS, "other");
+  ChiefLogic::Registration call(logic_.get(), request, [] { return false; });
+  EXPECT_FALSE(call.Poll(now_).has_value());
+  Pass(absl::Seconds(2));
+  EXPECT_TRUE(Beat(ps_).ok());
+  EXPECT_TRUE(Beat(worker_).ok());
+  const auto answer = call.Poll(now_);
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_TRUE(absl::IsAlreadyExists(answer->status())) << answer->status();
+  ExpectNobodyWasLost();
+}
+
+TEST_P(PausedChiefTest, NoWaitEndsBecauseOfIt) {
+  v1::HeartbeatRequest computing;
+  StartTraining();
+  *computing.mutable_identity() = worker_;
+  computing.set_computing(true);
+  ChiefLogic::Heartbeat call(logic_.get(), computing);
+  ASSERT_TRUE(call.Poll(now_).has_value());
+  ASSERT_TRUE(Beat(ps_).ok());
+  state_ = logic_->session().state();
+  now_ += absl::Hours(1);  // Longer than peer_wait and stall.
+  Pass(absl::Seconds(1));
+  EXPECT_TRUE(Beat(ps_).ok());
+  ExpectNobodyWasLost();
+}
+
+TEST_P(PausedChiefTest, WhoDiedMeanwhileIsFoundOut) {
+  Pause();
+  for (int i = 0; i < 11; ++i) {
+    Pass(absl::Seconds(1));
+    EXPECT_TRUE(Beat(worker_).ok());
+  }
+  EXPECT_THAT(logic_->session().state().waiting_for(), ::testing::ElementsAre("ps/0"));
+  // It was only slow to come back.
+  EXPECT_TRUE(Beat(ps_).ok());
+  ExpectNobodyWasLost();
+}
+
+INSTANTIATE_TEST_SUITE_P(Seconds, PausedChiefTest, ::testing::Values(12, 36, 3600));
+
 }  // namespace
 }  // namespace shoal

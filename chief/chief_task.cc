@@ -80,7 +80,9 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   }
   RETURN_IF_ERROR(task->NextTerm());
   session.term = task->term_;
-  session.run_id = session.manifest.has_value() ? session.manifest->run_id() : SystemRandomHex();
+  ASSIGN_OR_RETURN(
+      session.run_id,
+      task->RunId(session.manifest.has_value() ? session.manifest->run_id() : std::string()));
   session.token = SystemRandomHex();
   RETURN_IF_ERROR(WriteAtomically(*options.file_system,
                                   absl::StrCat(session.checkpoint_root, "/TOKEN"), session.token));
@@ -88,6 +90,9 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
     session.lease = absl::Seconds(run.cluster().lease_seconds());
   if (run.cluster().wait_seconds() > 0)
     session.peer_wait = absl::Seconds(run.cluster().wait_seconds());
+  if (run.cluster().ps_return_seconds() > 0)
+    session.ps_return_wait = absl::Seconds(run.cluster().ps_return_seconds());
+  session.save_period = absl::Seconds(run.checkpoint().save_seconds());
   session.stop_wait = StopTimesOf(run).checkpoint;
   if (run.cluster().stall_seconds() > 0)
     session.stall = absl::Seconds(run.cluster().stall_seconds());
@@ -131,6 +136,23 @@ absl::Status ChiefTask::FindCheckpoint(TrainingSession::Options* session) {
   session->manifest_directory = found->path.substr(found->path.rfind('/') + 1);
   LOG(INFO) << "resuming from step " << session->manifest->step() << " in " << found->path;
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ChiefTask::RunId(const std::string& of_checkpoint) const {
+  const std::string path = absl::StrCat(options_.run.out(), "/RUN_ID");
+  const absl::StatusOr<std::string> text = ReadFile(*options_.file_system, path);
+  if (!text.ok() && !absl::IsNotFound(text.status())) return text.status();
+  const std::string kept =
+      text.ok() ? std::string(absl::StripAsciiWhitespace(*text)) : std::string();
+  std::string run_id = of_checkpoint.empty() ? kept : of_checkpoint;
+  if (text.ok() && run_id.empty()) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": is empty; remove it if no task of this run is alive"));
+  }
+  if (run_id.empty()) run_id = SystemRandomHex();
+  if (run_id == kept) return run_id;
+  RETURN_IF_ERROR(WriteAtomically(*options_.file_system, path, absl::StrCat(run_id, "\n")));
+  return run_id;
 }
 
 absl::StatusOr<uint64_t> ChiefTask::ReadTerm() const {

@@ -62,6 +62,10 @@ class ChiefTask : public TaskSource {
   explicit ChiefTask(const TaskOptions& options) : options_(options) {}
   absl::Status FindCheckpoint(TrainingSession::Options* session);
   absl::Status WriteRunFile(uint32_t replicas_to_aggregate, uint64_t slice_bytes);
+  // The run's identity, kept in RUN_ID from its first start on, so that tasks of an older chief
+  // know that they belong to the same run. What the checkpoint says, which the run goes on from,
+  // wins: its directory may have been moved here. None: drawn at random.
+  absl::StatusOr<std::string> RunId(const std::string& of_checkpoint) const;
   absl::StatusOr<uint64_t> ReadTerm() const;  // 0: there was no chief before
   absl::Status NextTerm();
   // ABORTED if a chief of a higher term has the directory.

@@ -54,6 +54,29 @@ TEST_F(ChiefTaskTest, ASecondChiefOnADirectoryIsRefusedAndChangesNothing) {
   EXPECT_EQ(Term(), "2\n");
 }
 
+// Or the tasks of the chief before it, which are still alive, would take it for another run's.
+TEST_F(ChiefTaskTest, ARunWithoutACheckpointKeepsItsIdentityWhenItsChiefStartsAgain) {
+  std::string first;
+  for (const char* const term : {"1\n", "2\n"}) {
+    absl::StatusOr<std::unique_ptr<ChiefTask>> task = Create();
+    ASSERT_TRUE(task.ok()) << task.status();
+    v1::GetRunStatusResponse status;
+    ASSERT_TRUE((*task)->chief()->GetRunStatus({}, &status).ok());
+    EXPECT_EQ(*ReadFile(*files_, options_.run.out() + "/RUN_ID"), status.run_id() + "\n");
+    EXPECT_EQ(Term(), term);
+    if (first.empty()) first = status.run_id();
+    EXPECT_EQ(status.run_id(), first);
+  }
+}
+
+TEST_F(ChiefTaskTest, AnIdentityThatIsEmptyIsRefusedWithTheRemedy) {
+  ASSERT_TRUE(files_->MakeDirectory(options_.run.out()).ok());
+  ASSERT_TRUE(WriteAtomically(*files_, options_.run.out() + "/RUN_ID", "\n").ok());
+  const absl::Status status = Create().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("RUN_ID: is empty; remove it"));
+}
+
 TEST_F(ChiefTaskTest, ARequestToStopAfterTheTaskIsGoneDoesNothing) {
   ShutdownNotification shutdown;
   {

@@ -33,18 +33,32 @@ absl::StatusOr<uint64_t> Membership::Register(absl::Time now, const Application&
 
 absl::Status Membership::Renew(absl::Time now, TaskId task, uint64_t incarnation) {
   Member* member = FindMutable(task);
-  if (member == nullptr || member->incarnation != incarnation || !member->live) {
+  const bool holds = member != nullptr && member->incarnation == incarnation &&
+                     (member->live || (member->expired && options_.revives));
+  if (!holds) {
     return absl::AbortedError(absl::StrCat("fenced incarnation: another process is ",
                                            task.ToString(), " now, or its lease has ended"));
   }
   member->last_heard = now;
   member->connected = true;
+  member->live = true;
+  member->expired = false;
   return absl::OkStatus();
+}
+
+void Membership::GrantLeases(absl::Time now) {
+  for (auto& [task, member] : members_) {
+    if (!member.live) continue;
+    member.last_heard = now;
+    member.connected = true;
+  }
+  granted_until_ = now + options_.lease;
 }
 
 void Membership::Disconnect(absl::Time now, TaskId task, uint64_t incarnation) {
   Member* member = FindMutable(task);
   if (member == nullptr || member->incarnation != incarnation || !member->connected) return;
+  if (now < granted_until_) return;
   member->connected = false;
   member->last_heard = now;
 }
@@ -53,6 +67,7 @@ void Membership::Leave(TaskId task, uint64_t incarnation, bool told) {
   Member* member = FindMutable(task);
   if (member == nullptr || member->incarnation != incarnation) return;
   member->live = false;
+  member->expired = false;
   member->told = told;
 }
 
@@ -63,6 +78,7 @@ std::vector<TaskId> Membership::Expire(absl::Time now) {
     const absl::Duration silence = now - member.last_heard;
     if (silence > options_.lease || (!member.connected && silence > options_.grace)) {
       member.live = false;
+      member.expired = true;
       ended.push_back(task);
     }
   }

@@ -27,6 +27,7 @@ struct Member {
   absl::Time last_heard;
   bool connected = true;  // no broken connection since it was last heard
   bool live = false;      // holds a lease
+  bool expired = false;   // its lease has ended, and nobody has taken its place
   bool told = false;      // left, because it was told to
   uint64_t step = 0;
   std::string activity;
@@ -49,6 +50,8 @@ class Membership {
     absl::Duration lease = absl::Seconds(10);
     absl::Duration grace = absl::Seconds(1);
     uint64_t term = 1;  // incarnations of a later term are above those of an earlier one
+    // A member whose lease has ended, and whose place nobody took, gets it back when it is heard.
+    bool revives = false;
   };
 
   struct Application {
@@ -66,9 +69,13 @@ class Membership {
   // the place.
   absl::StatusOr<uint64_t> Register(absl::Time now, const Application& application);
 
-  // Renews the lease. ABORTED "fenced incarnation" if another process took the place or the lease
-  // had ended.
+  // Renews the lease. ABORTED "fenced incarnation" if another process took the place, the member
+  // left, or the lease had ended (unless Options::revives).
   absl::Status Renew(absl::Time now, TaskId task, uint64_t incarnation);
+
+  // Every live member gets a whole lease: nobody was there to hear them. Connections that break
+  // within that lease do not shorten it; they broke while nobody answered.
+  void GrantLeases(absl::Time now);
 
   // The connection on which the member waited broke.
   void Disconnect(absl::Time now, TaskId task, uint64_t incarnation);
@@ -90,6 +97,7 @@ class Membership {
  private:
   const Options options_;
   uint64_t issued_ = 0;
+  absl::Time granted_until_ = absl::InfinitePast();  // by GrantLeases
   std::map<TaskId, Member> members_;
 };
 

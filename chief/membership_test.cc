@@ -66,5 +66,31 @@ TEST_F(MembershipTest, ARenewalRepairsABrokenConnection) {
   EXPECT_THAT(membership_.Expire(At(9)), IsEmpty());
 }
 
+TEST_F(MembershipTest, WhoWasNotHeardWhileNobodyListenedGetsAWholeLease) {
+  const uint64_t zero = *membership_.Register(At(0), Process(kWorker0, "a"));
+  membership_.GrantLeases(At(30));
+  // Its call had ended while nobody answered; it calls again.
+  membership_.Disconnect(At(30), kWorker0, zero);
+  EXPECT_THAT(membership_.Expire(At(39)), IsEmpty());
+  EXPECT_EQ(membership_.Register(At(39), Process(kWorker0, "b")).status().code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(membership_.Expire(At(40.1)), ElementsAre(kWorker0));
+}
+
+TEST_F(MembershipTest, APlaceThatNobodyTookIsGivenBack) {
+  Membership membership{Membership::Options{absl::Seconds(10), absl::Seconds(1), 3, true}};
+  const uint64_t zero = *membership.Register(At(0), Process(kWorker0, "a"));
+  const uint64_t one = *membership.Register(At(0), Process(kWorker1, "b"));
+  EXPECT_THAT(membership.Expire(At(11)), ElementsAre(kWorker0, kWorker1));
+  EXPECT_TRUE(membership.Renew(At(12), kWorker0, zero).ok());
+  EXPECT_THAT(membership.Live(Job::kWorker), ElementsAre(0));
+  // Somebody took this one,
+  ASSERT_TRUE(membership.Register(At(12), Process(kWorker1, "c")).ok());
+  EXPECT_EQ(membership.Renew(At(13), kWorker1, one).code(), absl::StatusCode::kAborted);
+  // and this one was taken away.
+  membership.Leave(kWorker0, zero);
+  EXPECT_EQ(membership.Renew(At(13), kWorker0, zero).code(), absl::StatusCode::kAborted);
+}
+
 }  // namespace
 }  // namespace shoal

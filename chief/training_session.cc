@@ -64,6 +64,10 @@ absl::Status CheckCounts(TaskId task, const v1::RegisterTaskRequest& request,
   return check("num_replicas", request.num_replicas(), run.has_num_replicas(), run.num_replicas());
 }
 
+bool IsSynchronous(const v1::RunConfig& run) {
+  return !run.sync().has_sync_replicas() || run.sync().sync_replicas();
+}
+
 absl::Status CheckSharedRun(TaskId task, const v1::RunConfig& theirs, const v1::RunConfig& ours) {
   const std::optional<RunDifference> difference = FirstDifference(ours, theirs);
   if (!difference.has_value()) return absl::OkStatus();
@@ -76,19 +80,21 @@ absl::Status CheckSharedRun(TaskId task, const v1::RunConfig& theirs, const v1::
 
 TrainingSession::TrainingSession(Options options)
     : options_(std::move(options)),
-      membership_(Membership::Options{options_.lease, options_.grace, options_.term}),
+      membership_(Membership::Options{options_.lease, options_.grace, options_.term,
+                                      /*revives=*/IsSynchronous(options_.run)}),
+      reachability_(options_.lease),
       decisions_(options_.num_ps_tasks, options_.broken),
       cuts_(options_.num_ps_tasks),
       ps_(options_.num_ps_tasks) {
   state_.set_number(1);
   state_.set_phase(v1::RunState::PHASE_WAITING);
   state_.set_lineage(1);
-  state_.set_synchronous(!options_.run.sync().has_sync_replicas() ||
-                         options_.run.sync().sync_replicas());
+  state_.set_synchronous(IsSynchronous(options_.run));
   if (options_.manifest.has_value()) {
     const v1::Manifest& manifest = *options_.manifest;
     state_.set_lineage(manifest.lineage() + 1);
     newest_step_ = manifest.step();
+    saved_step_ = manifest.step();
     cuts_.Restore(manifest.step(), options_.manifest_directory);
     std::vector<BatchKey> skipped;
     for (const v1::SkippedBatch& skip : manifest.skipped()) skipped.push_back(KeyOf(skip.batch()));
@@ -112,12 +118,23 @@ absl::Status TrainingSession::CheckIdentity(absl::Time now, const v1::Identity& 
     Fence(absl::StrFormat("a newer chief, of term %d, has taken this run over", identity.term()));
     return absl::AbortedError("fenced term: this chief is an older one");
   }
-  RETURN_IF_ERROR(membership_.Renew(now, TaskOf(identity.member()), identity.incarnation()));
+  const TaskId task = TaskOf(identity.member());
+  const bool was_live = membership_.IsLive(task);
+  RETURN_IF_ERROR(membership_.Renew(now, task, identity.incarnation()));
+  if (!was_live) Revived(task);
   if (check_lineage && identity.lineage() != state_.lineage()) {
     return absl::AbortedError(
         absl::StrFormat("moved: lineage is %d, not %d", state_.lineage(), identity.lineage()));
   }
   return absl::OkStatus();
+}
+
+// A ps still holds its variables: had there been a rollback meanwhile, it would load as the others
+// do. What a worker contributed counts once, whoever computed it meanwhile.
+void TrainingSession::Revived(TaskId task) {
+  Note(absl::StrCat(task.ToString(), " is back; nobody had taken its place"));
+  UpdateView();
+  UpdateWaitingFor();
 }
 
 absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(
@@ -151,6 +168,7 @@ absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(
     AdmitPs(now, task.index, incarnation);
   } else {
     if (async_ != nullptr) async_->OnWorkerLost(task.index, incarnation - 1);
+    if (incarnation != last_incarnation) reachability_.ForgetWorker(task.index);
     UpdateView();
   }
   if (incarnation != last_incarnation) WarnOfAnotherDirectory(task, request.run_directory());
@@ -242,6 +260,7 @@ void TrainingSession::AdmitPs(absl::Time now, uint32_t index, uint64_t incarnati
   const bool lost_state = ps.told_lineage == state_.lineage();
   ps = PsState();
   ps.incarnation = incarnation;
+  reachability_.ForgetPs(index);
   UpdatePsAddresses();
   if (async_ != nullptr) {
     OnAsyncTaskLost(TaskId{Job::kPs, index}, incarnation);
@@ -264,6 +283,13 @@ absl::Status TrainingSession::Heartbeat(absl::Time now, const v1::HeartbeatReque
   if (request.computed() != member->computed && request.has_batch()) NoteInHand(now, member->batch);
   member->computing = request.computing();
   member->computed = request.computed();
+  if (task.job == Job::kWorker) {
+    const std::set<uint32_t> silent(request.silent_ps().begin(), request.silent_ps().end());
+    if (reachability_.OnReport(now, task.index, silent, request.reaches_all_ps())) {
+      Note(absl::StrCat(task.ToString(), " reaches all ps now and gets work"));
+      UpdateView();
+    }
+  }
   if (request.leaving()) {
     membership_.Leave(task, request.identity().incarnation(), request.told());
     OnAsyncTaskLost(task, request.identity().incarnation());

@@ -21,6 +21,7 @@
 #include "chief/evaluation_ledger.h"
 #include "chief/gradient_norms.h"
 #include "chief/membership.h"
+#include "chief/reachability.h"
 #include "chief/run_plan.h"
 #include "chief/session_records.h"
 #include "proto/v1/chief_service.pb.h"
@@ -66,6 +67,8 @@ class TrainingSession {
     absl::Duration stall = absl::Seconds(120);
     absl::Duration wait_note = absl::Seconds(10);       // Between two notes of one wait.
     absl::Duration ps_return_wait = absl::Seconds(30);  // For a lost ps to come back.
+    // A cut is asked for after so much training without a checkpoint; 0: never for that.
+    absl::Duration save_period = absl::ZeroDuration();
     // For a cut on request, before the last one has to do: StopTimes::checkpoint.
     absl::Duration stop_wait = absl::Seconds(20);
     absl::Duration lines_wait = absl::Seconds(10);  // ASYNC: for the reports of a cut's steps.
@@ -126,6 +129,8 @@ class TrainingSession {
 
   // Leases, waits and their deadlines. Call it at least a few times a second.
   void Tick(absl::Time now);
+  // Nobody heard the tasks for `pause`, which `now` leaves out: all have their leases again.
+  void OnPause(absl::Time now, absl::Duration pause);
 
   // --- What comes out.
   const v1::RunState& state() const { return state_; }
@@ -181,6 +186,8 @@ class TrainingSession {
                              const EvaluationSums& sums);
   bool HasGradient(uint32_t slice) const;
   absl::Status CheckIdentity(absl::Time now, const v1::Identity& identity, bool check_lineage);
+  // Its lease had ended.
+  void Revived(TaskId task);
   absl::Status AdmitWorker(const v1::RegisterTaskRequest& request);
   // It does not fit the checkpoint, and others may. When no worker does, the run has failed.
   absl::Status RefuseWorker(uint32_t index, const absl::Status& why);
@@ -211,6 +218,7 @@ class TrainingSession {
   void FlushLines();
   void WriteManifestIfComplete(uint64_t lines_end);
   void GiveUpCut(uint64_t version, const std::string& directory, absl::string_view why);
+  void SaveIfDue(absl::Time now);
   bool CanCut() const;  // On request, or one is on its way.
   bool IsFinalCut(uint64_t version) const;
 
@@ -223,6 +231,13 @@ class TrainingSession {
   void CheckWaits(absl::Time now);
   // Takes the leases of workers that compute one batch without end.
   void ExpireStalled(absl::Time now);
+  // Takes the leases of those between whom there is no way.
+  void ExpireUnreached(absl::Time now);
+  void TakePlace(TaskId task);
+  // "ps/0 at ADDRESS"; for the log and the status.
+  std::string PsAndAddress(uint32_t ps) const;
+  // "worker/1 cannot reach ps/0 at ADDRESS"; empty: all reach all, as far as is known.
+  std::string BrokenLinks() const;
   void CheckPeers(absl::Time now);
   // Those that hold a place, were there and are not.
   std::vector<std::string> LostPs() const;
@@ -247,6 +262,7 @@ class TrainingSession {
   void Fail(const std::string& message,
             absl::StatusCode code = absl::StatusCode::kFailedPrecondition);
   void Note(std::string text);
+  void Warn(std::string text);
   // Whoever asked by a signal reads the refusal in the log; nobody fills it by asking.
   void NoteRefusal(absl::Time now, const std::string& why);
   class CommandIssue;
@@ -276,6 +292,7 @@ class TrainingSession {
 
   const Options options_;
   Membership membership_;
+  Reachability reachability_;
   std::optional<v1::ModelDeclaration> model_;
   std::unique_ptr<RunPlan> plan_;
   BadBatchDecisions decisions_;
@@ -289,7 +306,9 @@ class TrainingSession {
   std::vector<PsState> ps_;
   v1::RunState state_;
   uint64_t newest_step_ = 0;
-  std::deque<v1::StepReport> held_lines_;  // applied, but their evaluation is not complete
+  std::deque<v1::StepReport> held_lines_;         // applied, but their evaluation is not complete
+  absl::Time save_due_ = absl::InfiniteFuture();  // when save_period is over
+  uint64_t saved_step_ = 0;                       // of the last cut that was asked for or durable
   bool stopping_ = false;
   absl::Time stop_deadline_ = absl::InfiniteFuture();
   uint64_t failed_cuts_ = 0;

@@ -38,6 +38,10 @@ void TrainingSession::SetPhase(v1::RunState::Phase phase) {
 
 void TrainingSession::Note(std::string text) { records_.push_back(SessionNote{std::move(text)}); }
 
+void TrainingSession::Warn(std::string text) {
+  records_.push_back(SessionNote{std::move(text), /*is_warning=*/true});
+}
+
 void TrainingSession::NoteRefusal(absl::Time now, const std::string& why) {
   if (why == noted_refusal_ && now < refusal_noted_ + kSameRefusal) return;
   noted_refusal_ = why;
@@ -60,7 +64,9 @@ void TrainingSession::Fence(const std::string& why) {
 }
 
 void TrainingSession::UpdateView() {
-  const std::vector<uint32_t> live = membership_.Live(Job::kWorker);
+  std::vector<uint32_t> live = membership_.Live(Job::kWorker);
+  const auto may_not_work = [this](uint32_t worker) { return !reachability_.MayWork(worker); };
+  live.erase(std::remove_if(live.begin(), live.end(), may_not_work), live.end());
   if (std::equal(live.begin(), live.end(), state_.workers().begin(), state_.workers().end()))
     return;
   state_.mutable_workers()->Assign(live.begin(), live.end());
@@ -110,6 +116,7 @@ void TrainingSession::Rollback(absl::Time now, const std::string& reason) {
   // Lines up to the cut still wait for their evaluations.
   while (!held_lines_.empty() && held_lines_.back().step() > version) held_lines_.pop_back();
   newest_step_ = version;
+  saved_step_ = version;
   for (PsState& ps : ps_) ps.loaded_lineage = 0;
   state_.set_phase(v1::RunState::PHASE_PREPARING);
   Changed();
@@ -228,6 +235,8 @@ void TrainingSession::OnManifestWritten(absl::Time now, const ManifestToWrite& w
   // known: it stays unused.
   if (!current) return;
   newest_cut_failed_ = false;
+  save_due_ = now + options_.save_period;
+  saved_step_ = std::max(saved_step_, version);
   cuts_.OnDurable(version);
   if (async_ != nullptr) {
     // Good even if a ps was lost meanwhile, which has made the ledger forget the cut.
@@ -320,10 +329,38 @@ void TrainingSession::Tick(absl::Time now) {
     OnAsyncTaskLost(task, membership_.Find(task)->incarnation);
   }
   ExpireStalled(now);
+  ExpireUnreached(now);
   UpdateView();
   UpdateWaitingFor();
   Decide(now);
+  SaveIfDue(now);
   Progress(now);
+}
+
+void TrainingSession::SaveIfDue(absl::Time now) {
+  if (options_.save_period <= absl::ZeroDuration()) return;
+  if (state_.phase() != v1::RunState::PHASE_TRAINING || stopping_) return;
+  if (save_due_ == absl::InfiniteFuture()) save_due_ = now + options_.save_period;
+  if (now < save_due_ || cuts_.requested()) return;
+  save_due_ = now + options_.save_period;
+  const uint64_t step = newest_step();
+  if (step <= saved_step_) return;  // Nothing would be lost.
+  if (async_ != nullptr) {
+    async_->WantCut();
+  } else if (step + 2 < plan_->last_step) {
+    cuts_.Request(step + 2);
+  } else {
+    return;  // The last one is near.
+  }
+  saved_step_ = step;
+}
+
+void TrainingSession::OnPause(absl::Time now, absl::Duration pause) {
+  membership_.GrantLeases(now);
+  Warn(
+      absl::StrFormat("this chief stood still for %s (stopped, suspended or short of processors): "
+                      "every task has its lease again",
+                      absl::FormatDuration(absl::Trunc(pause, absl::Milliseconds(100)))));
 }
 
 std::vector<SessionRecord> TrainingSession::TakeRecords() { return std::exchange(records_, {}); }

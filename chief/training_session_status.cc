@@ -78,6 +78,12 @@ void TrainingSession::DescribeTasks(absl::Time now, v1::GetRunStatusResponse* re
     status->set_computed(member.computed);
     status->set_seconds_in_batch(absl::ToDoubleSeconds(InBatch(now, member)));
     status->set_slow(WhySlow(now, task, member));
+    if (task.job != Job::kWorker || reachability_.Silent(task.index).empty()) continue;
+    std::vector<std::string> silent;
+    for (const auto& [ps, since] : reachability_.Silent(task.index)) {
+      silent.push_back(PsAndAddress(ps));
+    }
+    status->set_slow(absl::StrCat("cannot reach ", absl::StrJoin(silent, ", ")));
   }
 }
 

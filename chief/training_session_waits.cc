@@ -73,10 +73,57 @@ void TrainingSession::ExpireStalled(absl::Time now) {
         task.ToString(), member->process_id, member->host,
         member->has_batch ? ToString(member->batch) : "an evaluation block",
         Seconds(now - member->computing_since)));
-    const uint64_t incarnation = member->incarnation;
-    membership_.Leave(task, incarnation);
-    OnAsyncTaskLost(task, incarnation);
+    TakePlace(task);
   }
+}
+
+void TrainingSession::TakePlace(TaskId task) {
+  const uint64_t incarnation = membership_.Find(task)->incarnation;
+  membership_.Leave(task, incarnation);
+  OnAsyncTaskLost(task, incarnation);
+}
+
+void TrainingSession::ExpireUnreached(absl::Time now) {
+  // Who does not serve, or is gone, is no news.
+  for (uint32_t ps = 0; ps < ps_.size(); ++ps) {
+    if (!membership_.IsLive(TaskId{Job::kPs, ps}) || !Serves(ps)) reachability_.ForgetPs(ps);
+  }
+  const v1::RunState::Phase phase = state_.phase();
+  if (phase != v1::RunState::PHASE_TRAINING && phase != v1::RunState::PHASE_STOPPING) return;
+  const std::vector<uint32_t> workers(state_.workers().begin(), state_.workers().end());
+  for (const Reachability::Verdict& verdict : reachability_.Judge(now, workers)) {
+    const TaskId worker{Job::kWorker, verdict.worker};
+    std::string link = absl::StrFormat("%s cannot reach %s for %s", worker.ToString(),
+                                       PsAndAddress(verdict.ps), Seconds(verdict.silence));
+    if (verdict.is_about_ps) {
+      if (verdict.others > 0) {
+        absl::StrAppend(&link, ", nor can ", verdict.others, " more of ", workers.size(),
+                        " workers");
+      }
+      Warn(absl::StrCat(link, "; the ps loses its place and has to start again"));
+      TakePlace(TaskId{Job::kPs, verdict.ps});
+    } else {
+      Warn(absl::StrCat(link,
+                        ", and others can; it loses its place, others get its work. Its next "
+                        "process gets work when it has reached all ps"));
+      TakePlace(worker);
+    }
+  }
+}
+
+std::string TrainingSession::PsAndAddress(uint32_t ps) const {
+  const Member* member = membership_.Find(TaskId{Job::kPs, ps});
+  return absl::StrCat("ps/", ps, " at ", member == nullptr ? "" : member->address);
+}
+
+std::string TrainingSession::BrokenLinks() const {
+  std::vector<std::string> links;
+  for (const uint32_t worker : membership_.Live(Job::kWorker)) {
+    for (const auto& [ps, since] : reachability_.Silent(worker)) {
+      links.push_back(absl::StrCat("worker/", worker, " cannot reach ", PsAndAddress(ps)));
+    }
+  }
+  return absl::StrJoin(links, ", ");
 }
 
 uint32_t TrainingSession::num_replicas() const {
@@ -164,8 +211,12 @@ TrainingSession::WaitText TrainingSession::Describe(WaitKind kind) const {
                   ? "to make the initial values"
                   : absl::StrCat("to load ", cuts_.durable_directory()),
               "see their logs"};
-    case WaitKind::kWorkers:
-      return {AnyWorker(), "to come back", "start one with this chief's address"};
+    case WaitKind::kWorkers: {
+      const std::string broken = BrokenLinks();
+      return {AnyWorker(), broken.empty() ? "to come back" : "to reach all ps",
+              broken.empty() ? "start one with this chief's address"
+                             : absl::StrCat(broken, ": see to the network between them")};
+    }
     case WaitKind::kLastCut: {
       std::vector<std::string> names;
       for (const uint32_t ps : PsWithoutLastShard()) names.push_back(absl::StrCat("ps/", ps));
@@ -179,8 +230,10 @@ TrainingSession::WaitText TrainingSession::Describe(WaitKind kind) const {
         names.push_back(absl::StrCat("worker/", worker, member.activity.empty() ? "" : " (",
                                      member.activity, member.activity.empty() ? "" : ")"));
       }
+      const std::string broken = BrokenLinks();
       return {absl::StrJoin(names, ", "), absl::StrCat("to get past step ", newest_step()),
-              "see their logs and those of the ps"};
+              broken.empty() ? "see their logs and those of the ps"
+                             : absl::StrCat(broken, ": see to the network between them")};
     }
   }
   return {};

@@ -60,6 +60,7 @@ absl::Status RunWorker(const TaskOptions& options, const ModelFactory& model) {
                  std::string(why.message()).c_str());
     std::_Exit(ExitCodeOf(why));
   };
+  RemoteVariableStore* remote = nullptr;
   links.make_store = [&](const SliceTable& table, std::vector<ExchangeGroup> groups,
                          const v1::Identity& identity) {
     RemoteVariableStore::Options store;
@@ -69,8 +70,11 @@ absl::Status RunWorker(const TaskOptions& options, const ModelFactory& model) {
     store.groups = std::move(groups);
     store.connect = [&bulk](const std::string& address) { return bulk.Connect(address); };
     store.secure = options.credentials != nullptr;
-    return std::make_unique<RemoteVariableStore>(table, std::move(store), options.clock);
+    auto made = std::make_unique<RemoteVariableStore>(table, std::move(store), options.clock);
+    remote = made.get();
+    return made;
   };
+  links.check_ways = [&remote] { return remote->CheckWays(); };
   return RunWorkerTask(options, links, model);
 }
 

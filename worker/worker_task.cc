@@ -28,6 +28,7 @@
 #include "runtime/rpc/run_state.h"
 #include "runtime/variables/exchange_groups.h"
 #include "worker/async_trainer.h"
+#include "worker/ps_ways.h"
 #include "worker/replica.h"
 #include "worker/summary_writer.h"
 #include "worker/sync_trainer.h"
@@ -277,6 +278,7 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links, const R
       if (progress.batch.has_value()) words.batch = *progress.batch;
       words.computing = progress.computing;
       words.computed = progress.computed;
+      if (links.check_ways != nullptr) AddWays(links.check_ways(), options.clock->Now(), &words);
       source->Set(progress);
       session->SetActivity(std::move(words));
     });

@@ -12,6 +12,7 @@
 #include "runtime/cluster/slice_table.h"
 #include "runtime/process/task_options.h"
 #include "runtime/rpc/chief_client.h"
+#include "runtime/rpc/remote_exchanges.h"
 #include "runtime/variables/variable_store.h"
 #include "worker/run_inputs.h"
 
@@ -24,6 +25,8 @@ struct WorkerLinks {
   std::function<std::unique_ptr<VariableStore>(
       const SliceTable& table, std::vector<ExchangeGroup> groups, const v1::Identity& identity)>
       make_store;
+  // The ways to the ps, by index, as they are now, of the store that make_store made. May be null.
+  std::function<std::vector<RemoteExchanges::Way>()> check_ways;
   // Ends calls under way to the chief: the worker is about to stop.
   std::function<void()> close_chief = [] {};
   // Called when the worker begins or ceases to be able to do its work. May be null.

@@ -62,6 +62,9 @@ constexpr FlagSpec kTable[] = {
      "give equal bytes."},
     {"save_every", kTraining, kRunning, kText, "checkpoint.save_every", "N",
      "Updates between checkpoints. 0: every epoch."},
+    {"save_seconds", kTraining, kRunning, kText, "checkpoint.save_seconds", "N",
+     "Seconds after which a checkpoint is made although --save_every makes none. Default 300; 0: "
+     "none for that."},
     {"eval_every", kTraining, kRunning, kText, "eval_every", "N",
      "Updates between evaluations on the test split. 0: every epoch."},
     {"scalars_every", kTraining, kRunning, kText, "summary.scalars_every", "N",
@@ -150,6 +153,9 @@ constexpr FlagSpec kTable[] = {
     {"wait_seconds", kTasks, kRunning, kText, "cluster.wait_seconds", "N",
      "How long the run waits for tasks to register, for ps to load, for a worker to come back and "
      "for anything to go forward, before it ends. Default 300, which 0 stands for."},
+    {"ps_return_seconds", kTasks, kRunning, kText, "cluster.ps_return_seconds", "N",
+     "How long the run waits for a lost ps to come back, before it ends. Default 30, which 0 "
+     "stands for."},
     {"stall_seconds", kTasks, kRunning, kText, "cluster.stall_seconds", "N",
      "A worker that computes one batch for so long counts as hung: others get its work. Default "
      "120, which 0 stands for."},

@@ -65,11 +65,13 @@ void ResolveCheckpointAndCluster(v1::RunConfig* run) {
   v1::CheckpointOptions* checkpoint = run->mutable_checkpoint();
   if (checkpoint->keep() == 0) checkpoint->set_keep(3);
   if (checkpoint->resume().empty()) checkpoint->set_resume("auto");
+  if (!checkpoint->has_save_seconds()) checkpoint->set_save_seconds(300);
   v1::ClusterOptions* cluster = run->mutable_cluster();
   if (cluster->lease_seconds() == 0) cluster->set_lease_seconds(10);
   if (cluster->wait_seconds() == 0) cluster->set_wait_seconds(300);
   if (cluster->stall_seconds() == 0) cluster->set_stall_seconds(120);
   if (cluster->grace_seconds() == 0) cluster->set_grace_seconds(10);
+  if (cluster->ps_return_seconds() == 0) cluster->set_ps_return_seconds(30);
   if (!cluster->has_max_worker_restarts()) cluster->set_max_worker_restarts(3);
 }
 

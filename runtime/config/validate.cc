@@ -167,6 +167,7 @@ absl::Status ValidateCluster(const v1::ClusterOptions& cluster) {
   RETURN_IF_ERROR(CheckCount("cluster.stall_seconds", cluster.stall_seconds(), 1, 86400));
   RETURN_IF_ERROR(CheckCount("cluster.ps_threads", cluster.ps_threads(), 0, 64));
   RETURN_IF_ERROR(CheckCount("cluster.grace_seconds", cluster.grace_seconds(), 1, 86400));
+  RETURN_IF_ERROR(CheckCount("cluster.ps_return_seconds", cluster.ps_return_seconds(), 1, 86400));
   return CheckCount("cluster.max_worker_restarts", cluster.max_worker_restarts(), 0, 1000);
 }
 
@@ -175,6 +176,7 @@ absl::Status ValidateCheckpoint(const v1::CheckpointOptions& checkpoint) {
   if (resume != "auto" && resume != "never" && resume != "must") {
     return Broken("resume", absl::StrCat("\"", resume, "\" must be auto, never or must"));
   }
+  RETURN_IF_ERROR(CheckCount("checkpoint.save_seconds", checkpoint.save_seconds(), 0, 1000000));
   return CheckCount("checkpoint.keep", checkpoint.keep(), 1, 1000000);
 }
 

@@ -83,6 +83,8 @@ const std::vector<BadRun>& BadRuns() {
       {{"--set=cluster.wait_seconds=100000"}, "cluster.wait_seconds: must be 1 to 86400"},
       {{"--ps_memory=2048"},
        "cluster.ps_memory: is in bytes and must be 0 or at least 67108864, is 2048"},
+      {{"--ps_return_seconds=100000"}, "cluster.ps_return_seconds: must be 1 to 86400"},
+      {{"--save_seconds=1000001"}, "checkpoint.save_seconds: must be 0 to 1000000"},
       {{"--grace_seconds=100000"}, "cluster.grace_seconds: must be 1 to 86400, is 100000"},
       {{"--set=cluster.max_worker_restarts=2000"},
        "cluster.max_worker_restarts: must be 0 to 1000"},

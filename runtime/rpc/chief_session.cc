@@ -12,6 +12,7 @@
 #include "proto/v1/chief_service.pb.h"
 #include "runtime/process/protocol_version.h"
 #include "runtime/rpc/channel.h"
+#include "runtime/rpc/control_timeout.h"
 #include "runtime/rpc/refused_connection.h"
 
 namespace shoal {
@@ -27,6 +28,11 @@ constexpr absl::Duration kPauseAtEnd = absl::Milliseconds(200);
 // The part of the chief's lease in which a task may act: it must have stopped before the lease
 // ends.
 constexpr double kSafePart = 0.8;
+
+// Longer than a heartbeat of a task that runs takes, however silent the chief, and longer than the
+// pause after it.
+constexpr absl::Duration kLongestBeat = absl::Seconds(15);
+static_assert(kLongestBeat > kControlTimeout, "a silent chief is no pause of this task");
 
 // Errors of a heartbeat that repeating it cannot heal: the call or its answer is not what the other
 // side takes.
@@ -198,7 +204,14 @@ void ChiefSession::Run() {
   }
 }
 
+void ChiefSession::NoticePause() {
+  const absl::Time now = clock_->Now();
+  if (now - last_look_ > kLongestBeat) resumed_ = now;
+  last_look_ = now;
+}
+
 ChiefSession::Beat ChiefSession::BeatOnce() {
+  NoticePause();
   const absl::Status status = SendHeartbeat(Farewell::kNone, options_.heartbeat_wait);
   if (status.ok()) {
     backoff_.Reset();
@@ -213,6 +226,7 @@ ChiefSession::Beat ChiefSession::BeatOnce() {
         absl::StrCat("a heartbeat to the chief cannot be answered: ", status.message())));
     return Beat::kEnd;
   }
+  NoticePause();
   const absl::Duration patience = std::max(options_.chief_lost_after, options_.lease);
   absl::Time renewed;
   {
@@ -220,7 +234,7 @@ ChiefSession::Beat ChiefSession::BeatOnce() {
     if (stopping_) return Beat::kEnd;
     renewed = renewed_;
   }
-  if (clock_->Now() < renewed + patience) return Beat::kRetry;
+  if (last_look_ < std::max(renewed, resumed_) + patience) return Beat::kRetry;
   const std::string& address = options_.chief_address;
   observer_->OnChiefLost(absl::UnavailableError(absl::StrCat(
       "the chief", address.empty() ? "" : " at ", address, " is lost: it did not answer for ",
@@ -240,6 +254,8 @@ absl::Status ChiefSession::SendHeartbeat(Farewell farewell, absl::Duration wait)
     request.set_activity(activity_.words);
     request.set_computing(activity_.computing);
     request.set_computed(activity_.computed);
+    for (const uint32_t ps : activity_.silent_ps) request.add_silent_ps(ps);
+    request.set_reaches_all_ps(activity_.reaches_all_ps);
     if (activity_.has_batch) {
       request.mutable_batch()->set_epoch(activity_.batch.epoch);
       request.mutable_batch()->set_index(activity_.batch.index);

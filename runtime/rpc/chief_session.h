@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -77,7 +78,9 @@ class ChiefSession {
     // How much longer than the lease ALREADY_EXISTS is asked again: whoever held this place may
     // have died a moment ago, and its lease has not ended yet.
     absl::Duration duplicate_patience = absl::Seconds(2);
-    absl::Duration chief_lost_after = absl::Seconds(30);  // Or the lease, if that is longer.
+    // Or the lease, if that is longer. A chief that stands still for a while, as in a machine that
+    // is being moved, is worth waiting for. What this task itself stood still does not count.
+    absl::Duration chief_lost_after = absl::Seconds(60);
   };
 
   // What a task tells about itself with every heartbeat.
@@ -88,6 +91,8 @@ class ChiefSession {
     BatchKey batch;
     bool computing = false;  // Workers: a batch or an evaluation block is being computed now,
     uint64_t computed = 0;   // and so many have been before.
+    std::vector<uint32_t> silent_ps;  // Workers: ps that do not answer,
+    bool reaches_all_ps = false;      // and whether all ps have answered.
   };
 
   // All must outlive the session.
@@ -130,6 +135,7 @@ class ChiefSession {
   absl::Status NoAnswer(const absl::Status& last) const;
   void Run();
   Beat BeatOnce();
+  void NoticePause();  // Of this task.
   absl::Status SendHeartbeat(Farewell farewell, absl::Duration wait);
   void Take(const v1::RunState& state);
   bool SleepUnlessStopped(absl::Duration wait);
@@ -142,8 +148,10 @@ class ChiefSession {
   const Options options_;
   Observer* const observer_;
   Retry retry_;
-  Backoff backoff_;       // Of the thread.
-  bool is_over_ = false;  // the run, as last heard; of the thread
+  Backoff backoff_;                                // Of the thread.
+  bool is_over_ = false;                           // the run, as last heard; of the thread
+  absl::Time last_look_ = absl::InfiniteFuture();  // of the thread, at the clock,
+  absl::Time resumed_ = absl::InfinitePast();      // and the last one long after the one before.
   std::thread thread_;
   absl::Time say_waiting_ = absl::InfinitePast();      // of Register
   absl::Time refused_since_ = absl::InfiniteFuture();  // of Register

@@ -278,7 +278,7 @@ TEST_F(ChiefSessionTest, AStateSurvivesAShortFailure) {
 TEST_F(ChiefSessionTest, HeartbeatsSayWhatTheTaskDoes) {
   ChiefSession session(&chief_, &clock_, Options(), &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
-  session.SetActivity({42, "waits for ps/1", true, {2, 7}, true, 5});
+  session.SetActivity({42, "waits for ps/1", true, {2, 7}, true, 5, {1, 3}, false});
   session.Start();
   chief_.WaitUntil([&] { return chief_.last_heartbeat.step() == 42; });
   session.Stop(ChiefSession::Farewell::kWasToldTo);
@@ -289,6 +289,8 @@ TEST_F(ChiefSessionTest, HeartbeatsSayWhatTheTaskDoes) {
   EXPECT_EQ(chief_.last_heartbeat.batch().index(), 7u);
   EXPECT_TRUE(chief_.last_heartbeat.computing());
   EXPECT_EQ(chief_.last_heartbeat.computed(), 5u);
+  EXPECT_EQ(chief_.last_heartbeat.silent_ps_size(), 2);
+  EXPECT_FALSE(chief_.last_heartbeat.reaches_all_ps());
 }
 
 TEST_F(ChiefSessionTest, AfterTheEndHeartbeatsAreFew) {
@@ -352,7 +354,7 @@ TEST_F(ChiefSessionTest, ALostChiefIsToldAndTheLeaseEndsBefore) {
   EXPECT_FALSE(session.is_lease_valid());
   EXPECT_FALSE(observer_.lost.HasBeenNotified());
   // Again and again: a beat that failed just before may only now begin its pause.
-  do clock.Advance(absl::Seconds(30));
+  do clock.Advance(absl::Seconds(1));
   while (!observer_.lost.WaitFor(absl::Milliseconds(20)));
   EXPECT_TRUE(absl::IsUnavailable(observer_.status));
   EXPECT_EQ(observer_.status.message(),
@@ -386,8 +388,34 @@ TEST_F(ChiefSessionTest, AChiefIsNotLostBeforeTheLeaseEnds) {
   session.Start();
   chief_.WaitUntil([&] { return chief_.calls > calls; });
   EXPECT_FALSE(observer_.lost.HasBeenNotified());
-  do clock.Advance(absl::Seconds(20));
+  do clock.Advance(absl::Seconds(1));
   while (!observer_.lost.WaitFor(absl::Milliseconds(20)));
+}
+
+// Its machine was suspended for an hour, say.
+TEST_F(ChiefSessionTest, WhatTheTaskItselfStoodStillIsNoSilenceOfTheChief) {
+  FakeClock clock;
+  ChiefSession session(&chief_, &clock, Options(), &observer_);
+  ASSERT_TRUE(session.Register(nullptr).ok());
+  chief_.SetFailure(absl::UnavailableError("the connection was lost meanwhile"));
+  session.Start();
+  const int before = chief_.NumCalls();
+  chief_.WaitUntil([&] { return chief_.calls > before; });
+  clock.Advance(absl::Hours(1));
+  EXPECT_FALSE(session.is_lease_valid());
+  const int resumed = chief_.NumCalls();
+  for (int calls = resumed; calls < resumed + 3;) {
+    clock.Advance(absl::Seconds(1));
+    Notification().WaitFor(absl::Milliseconds(20));
+    calls = chief_.NumCalls();
+    ASSERT_FALSE(observer_.lost.HasBeenNotified());
+  }
+  chief_.SetFailure(absl::OkStatus());
+  chief_.SetState(State(1));
+  while (!session.is_lease_valid()) {
+    clock.Advance(absl::Seconds(1));
+    Notification().WaitFor(absl::Milliseconds(20));
+  }
 }
 
 }  // namespace

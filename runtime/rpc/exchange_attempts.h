@@ -37,6 +37,7 @@ class ExchangeAttempts {
   // a reply has it.
   void AskForRoom(absl::Duration park);
   const Exchange& exchange() const { return exchange_; }
+  const ExchangeGroup* group() const { return group_; }
 
   // Fills header, payloads and timeout of `call` with what is not settled yet.
   void FillRequest(const v1::Identity& sender, uint64_t receiver_incarnation, bool with_checksums,

@@ -1,6 +1,7 @@
 #include "runtime/rpc/remote_exchanges.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -30,9 +31,10 @@ constexpr absl::Duration kLookAgain = absl::Milliseconds(10);
 // The memory of one exchange under way.
 class RemoteExchanges::Flight : public BulkCall {
  public:
-  Flight(RemoteExchanges* store, const ExchangeGroup* group, uint64_t seed)
+  Flight(RemoteExchanges* store, const ExchangeGroup* group, uint64_t seed, bool probe)
       : store_(store),
         ps(group->ps),
+        is_probe(probe),
         attempts(&store->table_, group),
         wait(seed, kFirstWait, kLongestWait),
         busy_wait(seed, kBusyWait, kLongestBusyWait) {}
@@ -47,6 +49,7 @@ class RemoteExchanges::Flight : public BulkCall {
 
  public:
   const uint32_t ps;
+  const bool is_probe;  // Of no caller: over when the ps has answered, whatever the lineage.
   // Of whoever moves the flight on.
   ExchangeAttempts attempts;
   Done done;
@@ -54,6 +57,7 @@ class RemoteExchanges::Flight : public BulkCall {
   Backoff wait;
   Backoff busy_wait;
   absl::Time started;
+  absl::Time sent;
   bool with_checksums = true;
   // With the store's lock.
   Stage stage = Stage::kFree;
@@ -76,9 +80,15 @@ RemoteExchanges::RemoteExchanges(const SliceTable& table, Options options, const
   for (const ExchangeGroup& group : options_.groups) {
     for (int i = 0; i < kFlightsPerGroup; ++i) {
       const uint64_t seed = options_.incarnation << 32 | flights_.size();
-      flights_.push_back(std::make_unique<Flight>(this, &group, seed));
+      flights_.push_back(std::make_unique<Flight>(this, &group, seed, /*probe=*/false));
     }
     if (group.ps >= num_calls_.size()) num_calls_.resize(group.ps + 1, 0);
+  }
+  std::set<uint32_t> seen;
+  for (const ExchangeGroup& group : options_.groups) {
+    if (!seen.insert(group.ps).second) continue;
+    const uint64_t seed = options_.incarnation << 32 | flights_.size();
+    flights_.push_back(std::make_unique<Flight>(this, &group, seed, /*probe=*/true));
   }
 }
 
@@ -86,6 +96,7 @@ RemoteExchanges::~RemoteExchanges() = default;
 
 absl::Status RemoteExchanges::WhyStopped(const Flight& flight) const {
   if (closing_) return absl::CancelledError("the store is shut down");
+  if (flight.is_probe) return absl::OkStatus();
   if (!has_view_ || flight.lineage != view_.lineage) return absl::AbortedError("moved");
   return absl::OkStatus();
 }
@@ -120,6 +131,43 @@ void RemoteExchanges::Start(const Exchange& exchange, Done done) {
   if (send) Send(flight);
 }
 
+std::vector<RemoteExchanges::Way> RemoteExchanges::CheckWays() {
+  MutexLock lock(&mutex_);
+  if (closing_) return {};
+  for (const auto& flight : flights_) {
+    if (!flight->is_probe || flight->stage != Stage::kFree || flight->ps >= ways_.size()) continue;
+    if (ways_[flight->ps].is_proven || channels_[flight->ps] == nullptr) continue;
+    Exchange exchange;
+    exchange.group = static_cast<uint32_t>(flight->attempts.group() - options_.groups.data());
+    exchange.lineage = view_.lineage;
+    exchange.pull = true;
+    exchange.versions_only = true;
+    ++active_;
+    flight->attempts.Reset(exchange);
+    flight->started = clock_->Now();
+    flight->wait.Reset();
+    flight->complain = flight->started + kComplainEvery;
+    flight->stage = Stage::kWaiting;
+    flight->wake = absl::InfinitePast();
+    on_due_();
+  }
+  // A ps without slices is never asked for anything.
+  std::vector<Way> ways(ways_.size(), Way{/*is_proven=*/true});
+  for (const auto& flight : flights_) {
+    if (flight->is_probe && flight->ps < ways.size()) ways[flight->ps] = ways_[flight->ps];
+  }
+  return ways;
+}
+
+void RemoteExchanges::NoteWay(const Flight& flight, bool answered) {
+  // Another process is there now, or the attempt was ended by us.
+  if (flight.ps >= channels_.size() || flight.channel != channels_[flight.ps]) return;
+  if (!answered && (flight.cut_short || closing_)) return;
+  Way& way = ways_[flight.ps];
+  way.is_proven = way.is_proven || answered;
+  way.silent_since = answered ? absl::InfiniteFuture() : std::min(way.silent_since, flight.sent);
+}
+
 void RemoteExchanges::Send(Flight* flight) {
   std::shared_ptr<BulkChannel> channel;
   uint64_t receiver_incarnation = 0;
@@ -141,6 +189,8 @@ void RemoteExchanges::Send(Flight* flight) {
     flight->identity.set_view(view_.view);
     flight->channel = channel;
     flight->cut_short = false;
+    flight->sent = clock_->Now();
+    flight->identity.set_lineage(flight->is_probe ? view_.lineage : flight->lineage);
     send = ++flight->sends;
   }
   if (channel == nullptr) {
@@ -151,7 +201,6 @@ void RemoteExchanges::Send(Flight* flight) {
   flight->identity.mutable_member()->set_job(v1::JOB_WORKER);
   flight->identity.mutable_member()->set_index(options_.worker_index);
   flight->identity.set_incarnation(options_.incarnation);
-  flight->identity.set_lineage(flight->attempts.exchange().lineage);
   flight->with_checksums = channel->needs_checksums();
   flight->attempts.FillRequest(flight->identity, receiver_incarnation, flight->with_checksums,
                                flight);
@@ -165,10 +214,15 @@ void RemoteExchanges::OnReply(Flight* flight, const absl::Status& status, absl::
                               PayloadReader* payload) {
   {
     MutexLock lock(&mutex_);
+    NoteWay(*flight, !IsOutcomeUnknown(status));
     OnCallEnded(flight->ps);
   }
   if (!status.ok()) {
     EndOrWait(flight, status);
+    return;
+  }
+  if (flight->is_probe) {
+    End(flight, status);
     return;
   }
   auto next = ExchangeAttempts::Next::kDone;
@@ -215,7 +269,8 @@ void RemoteExchanges::AskForRoom(Flight* flight, absl::Duration wait) {
 
 void RemoteExchanges::EndOrWait(Flight* flight, const absl::Status& status) {
   // ABORTED: the ps knows a newer lineage, term or incarnation than we; the chief will tell us too.
-  if (MayHeal(status)) {
+  const bool is_answer = flight->is_probe && !IsOutcomeUnknown(status);
+  if (!is_answer && MayHeal(status)) {
     const absl::Time now = clock_->Now();
     if (now >= flight->complain) {
       flight->complain = now + kComplainEvery;
@@ -223,7 +278,7 @@ void RemoteExchanges::EndOrWait(Flight* flight, const absl::Status& status) {
     }
     WaitAndSend(flight, flight->wait.Next());
   } else {
-    LOG(WARNING) << "exchange with ps/" << flight->ps << " fails: " << status;
+    if (!is_answer) LOG(WARNING) << "exchange with ps/" << flight->ps << " fails: " << status;
     End(flight, status);
   }
 }
@@ -259,7 +314,7 @@ void RemoteExchanges::End(Flight* flight, const absl::Status& status) {
     flight->stage = Stage::kEnding;
     done = std::move(flight->done);
   }
-  done(flight->attempts.result(final_status));
+  if (!flight->is_probe) done(flight->attempts.result(final_status));
   MutexLock lock(&mutex_);
   flight->stage = Stage::kFree;
   --active_;
@@ -288,8 +343,10 @@ void RemoteExchanges::SetView(const StoreView& view) {
   MutexLock lock(&mutex_);
   if (closing_) return;
   channels_.resize(moved.size());
+  ways_.resize(moved.size());
   for (size_t ps = 0; ps < moved.size(); ++ps) {
     if (!moved[ps]) continue;
+    ways_[ps] = Way();
     if (channels_[ps] != nullptr) retired_.push_back(std::move(channels_[ps]));
     channels_[ps] = std::move(channels[ps]);
   }

@@ -51,6 +51,14 @@ class RemoteExchanges {
   void Start(const Exchange& exchange, VariableStore::Done done);
   void SetView(const StoreView& view);
 
+  // The way to one ps, as the incarnation that the view names.
+  struct Way {
+    bool is_proven = false;                            // The ps has answered.
+    absl::Time silent_since = absl::InfiniteFuture();  // Attempts from then on were not answered.
+  };
+  // By ps of the view. Asks each ps that has not answered for its versions, until it does.
+  std::vector<Way> CheckWays();
+
   // Sends what has waited for long enough, ends what is over, and destroys channels that nobody
   // uses any more. Returns when to call it again. One caller at a time, and not from a channel.
   absl::Time RunDue();
@@ -82,6 +90,8 @@ class RemoteExchanges {
   void WaitAndSend(Flight* flight, absl::Duration wait);
   // After `wait`, or gives up.
   void AskForRoom(Flight* flight, absl::Duration wait);
+  // An attempt has ended.
+  void NoteWay(const Flight& flight, bool answered) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void End(Flight* flight, const absl::Status& status);
   absl::Status WhyStopped(const Flight& flight) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CancelStoppedFlights(const std::vector<bool>& ps_moved)
@@ -109,11 +119,13 @@ class RemoteExchanges {
   // Channels to where a ps was. Only RunDue destroys them: its caller holds no lock that a reply
   // might want.
   std::vector<std::shared_ptr<BulkChannel>> retired_ ABSL_GUARDED_BY(mutex_);
-  bool dropping_ ABSL_GUARDED_BY(mutex_) = false;  // RunDue is destroying channels.
-  std::vector<std::unique_ptr<Flight>> flights_;   // kFlightsPerGroup of each group, in order.
+  bool dropping_ ABSL_GUARDED_BY(mutex_) = false;             // RunDue is destroying channels.
   std::vector<BusyStep> busy_steps_ ABSL_GUARDED_BY(mutex_);  // By group.
   std::vector<int> num_calls_ ABSL_GUARDED_BY(mutex_);        // By ps: under way on channels.
   uint64_t last_queued_ ABSL_GUARDED_BY(mutex_) = 0;  // Counts those that wait for a call to end.
+  std::vector<Way> ways_ ABSL_GUARDED_BY(mutex_);     // By ps.
+  // kFlightsPerGroup of each group, in order; then one for each ps, to ask whether it is there.
+  std::vector<std::unique_ptr<Flight>> flights_;
   int active_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

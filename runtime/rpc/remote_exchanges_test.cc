@@ -221,5 +221,46 @@ TEST_F(RemoteExchangesTest, ANewLineageCancelsWhatIsUnderWay) {
   EXPECT_TRUE(absl::IsAborted(ends_[0]));
 }
 
+TEST_F(RemoteExchangesTest, AWayIsProvenByAnyAnswerAndSilentSinceTheFirstAttemptWithoutOne) {
+  const absl::Time start = clock_.Now();
+  std::vector<RemoteExchanges::Way> ways = exchanges_->CheckWays();
+  ASSERT_EQ(ways.size(), 1u);
+  EXPECT_FALSE(ways[0].is_proven);
+  for (int i = 0; i < 5; ++i) {
+    exchanges_->RunDue();
+    ASSERT_EQ(calls_.size(), 1u);  // One question at a time.
+    clock_.Advance(absl::Seconds(3));
+    Answer(absl::DeadlineExceededError("nobody answers"));
+    clock_.Advance(absl::Seconds(1));
+    EXPECT_EQ(exchanges_->CheckWays()[0].silent_since, start);
+  }
+  // A contribution is refused there: whoever refuses it is there.
+  Push();
+  exchanges_->RunDue();
+  ASSERT_EQ(calls_.size(), 2u);
+  std::swap(calls_[0], calls_[1]);
+  Answer(absl::AbortedError("moved"));
+  ways = exchanges_->CheckWays();
+  EXPECT_TRUE(ways[0].is_proven);
+  EXPECT_EQ(ways[0].silent_since, absl::InfiniteFuture());
+  // Another process has to prove itself.
+  exchanges_->SetView({1, 1, 2, {"ps"}, {2}});
+  EXPECT_FALSE(exchanges_->CheckWays()[0].is_proven);
+}
+
+TEST_F(RemoteExchangesTest, NobodyIsAskedWhoHasAnswered) {
+  Push();
+  Answer(absl::OkStatus());
+  EXPECT_TRUE(exchanges_->CheckWays()[0].is_proven);
+  exchanges_->RunDue();
+  EXPECT_TRUE(calls_.empty());
+  clock_.Advance(absl::Seconds(1));
+  Push();
+  const absl::Time sent = clock_.Now();
+  clock_.Advance(absl::Seconds(2));
+  Answer(absl::UnavailableError("cut off"));
+  EXPECT_EQ(exchanges_->CheckWays()[0].silent_since, sent);
+}
+
 }  // namespace
 }  // namespace shoal

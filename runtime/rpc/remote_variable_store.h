@@ -33,6 +33,9 @@ class RemoteVariableStore : public VariableStore {
   void SetView(const StoreView& view) override { exchanges_.SetView(view); }
   void Shutdown() override;
 
+  // See RemoteExchanges.
+  std::vector<RemoteExchanges::Way> CheckWays() { return exchanges_.CheckWays(); }
+
  private:
   void OnDue();
   void Run();

@@ -52,6 +52,14 @@ class ByHand:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{job} does not end\n{self.logs()}") from None
 
+    def wait_for_lines(self, lines, timeout=60):
+        """Waits until metrics.jsonl, of a run that began here, has so many."""
+        metrics = self.out / "metrics.jsonl"
+        deadline = time.monotonic() + timeout
+        while not metrics.exists() or metrics.read_text().count("\n") < lines:
+            assert time.monotonic() < deadline, self.logs()
+            time.sleep(0.05)
+
     def log(self, job):
         return (pathlib.Path(self.directory.name) / f"{job}.log").read_text(errors="replace")
 
@@ -110,6 +118,52 @@ def a_chief_waits_for_the_one_before_it_to_let_go_of_the_directory():
         assert (run.out / "TERM").read_text() == "2\n", "those that waited changed nothing"
 
 
+def a_chief_that_is_killed_before_its_first_checkpoint_has_its_tasks_start_again():
+    """As a pod of the chief that dies early: who is alive belongs to the same run and is worth another try."""
+    def start_tasks():
+        for job in ("ps", "worker"):
+            run.start(job, f"--chief_host={address}", "--task_index=0",
+                      *(["--listen_address=127.0.0.1:0"] if job == "ps" else []))
+
+    with ByHand("--num_epochs=1000", "--save_every=1000000") as run:
+        address = f"127.0.0.1:{cluster.free_port()}"
+        run.start_chief(f"--listen_address={address}")
+        start_tasks()
+        run.wait_for_lines(5)
+        run.tasks["chief"].kill()
+        run.tasks["chief"].wait()
+        assert not list((run.out / "checkpoints").glob("*/MANIFEST*")), "the run had no checkpoint yet"
+        identity = (run.out / "RUN_ID").read_text()
+        run.start_chief(f"--listen_address={address}")
+        codes = {job: run.end(job) for job in ("ps", "worker")}
+        assert codes == {"ps": 138, "worker": 138}, f"{codes}\n{run.logs()}"
+        assert (run.out / "RUN_ID").read_text() == identity and (run.out / "TERM").read_text() == "2\n"
+        start_tasks()
+        run.wait_for_lines(5)
+        run.tasks["chief"].send_signal(signal.SIGTERM)
+        assert run.end("chief") == 143, run.logs()
+
+
+def a_chief_that_was_stopped_loses_nobody():
+    """For longer than a lease, and for several: who is alive keeps its place, and nothing is done again."""
+    with ByHand("--num_epochs=100000", "--save_every=1000000", "--lease_seconds=2") as run:
+        address = run.start_chief("--listen_address=127.0.0.1:0")
+        run.start("ps", f"--chief_host={address}", "--task_index=0", "--listen_address=127.0.0.1:0")
+        run.start("worker", f"--chief_host={address}", "--task_index=0")
+        run.wait_for_lines(5)
+        for seconds in (3, 9):
+            run.tasks["chief"].send_signal(signal.SIGSTOP)
+            time.sleep(seconds)
+            run.tasks["chief"].send_signal(signal.SIGCONT)
+            run.wait_for_lines(5 + (run.out / "metrics.jsonl").read_text().count("\n"))
+        log = run.log("chief")
+        assert log.count("stood still for") == 2 and log.count(" registered, pid ") == 2, run.logs()
+        assert "lineage 2" not in log and "lease has ended" not in log, run.logs()
+        run.tasks["chief"].send_signal(signal.SIGTERM)
+        codes = {job: run.end(job) for job in run.tasks}
+        assert codes == {"chief": 143, "ps": 143, "worker": 143}, f"{codes}\n{run.logs()}"
+
+
 def all_addresses_without_plaintext_are_refused():
     with ByHand() as run:
         assert run.start_chief("--listen_address=0.0.0.0:0") == ""
@@ -140,11 +194,7 @@ def training_without_workers_ends():
         address = run.start_chief("--listen_address=127.0.0.1:0")
         run.start("ps", f"--chief_host={address}", "--task_index=0", "--listen_address=127.0.0.1:0")
         run.start("worker", f"--chief_host={address}", "--task_index=0")
-        metrics = run.out / "metrics.jsonl"
-        deadline = time.monotonic() + 60
-        while not metrics.exists() or metrics.read_text().count("\n") < 5:
-            assert time.monotonic() < deadline, run.logs()
-            time.sleep(0.05)
+        run.wait_for_lines(5)
         run.tasks["worker"].send_signal(signal.SIGKILL)
         assert run.end("chief") == 138, run.logs()
         assert "for worker/0 to come back" in run.log("chief"), run.logs()
@@ -322,5 +372,7 @@ if __name__ == "__main__":
                   a_run_that_is_stopped_ends_all_tasks_as_stopped,
                   a_run_by_hand_can_be_asked_by_its_directory, all_addresses_without_plaintext_are_refused,
                   a_chief_waits_for_the_one_before_it_to_let_go_of_the_directory,
+                  a_chief_that_is_killed_before_its_first_checkpoint_has_its_tasks_start_again,
+                  a_chief_that_was_stopped_loses_nobody,
                   a_chief_whose_tasks_stay_away_ends_and_names_them, a_task_whose_chief_stays_away_ends,
                   training_without_workers_ends])

@@ -24,6 +24,7 @@
 #include "runtime/variables/exchange_groups.h"
 #include "tests/simulation/simulated_program.h"
 #include "worker/async_trainer.h"
+#include "worker/ps_ways.h"
 #include "worker/replica.h"
 #include "worker/sync_trainer.h"
 
@@ -273,6 +274,7 @@ absl::Status TrainWith(const TaskEnvironment& environment, SimulatedProcess* pro
       if (progress.batch.has_value()) words.batch = *progress.batch;
       words.computing = progress.computing;
       words.computed = progress.computed;
+      AddWays(store.CheckWays(), environment.fibers->clock()->Now(), &words);
       session->SetActivity(std::move(words));
     });
     status = trainer->Run();
