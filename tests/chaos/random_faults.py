@@ -1,6 +1,10 @@
 """Faults drawn at random over small runs, one after the other, SYNC and ASYNC in turn: what was injected, lost and
 doubled, and how long it took until steps flowed again."""
 import collections
+import concurrent.futures
+import contextlib
+import multiprocessing
+import os
 import random
 import signal
 import statistics
@@ -30,6 +34,14 @@ class Table:
 
     def injected(self):
         return sum(row.injected for row in self.rows.values())
+
+    def add(self, rows):
+        for key, row in rows.items():
+            mine = self.rows[key]
+            mine.injected += row.injected
+            mine.lost += row.lost
+            mine.doubled += row.doubled
+            mine.recoveries += row.recoveries
 
     def print(self):
         print(f"| {'fault':26} | {'task':6} | {'mode':5} | injected | lost | doubled | recovery, median | max |")
@@ -83,6 +95,16 @@ def one_way(run, draw, job, index):
     return "one way lost for 2 s", 2
 
 
+def link(run, draw, job, index):
+    """A worker and one ps do not reach each other, all others do: below or above the lease."""
+    seconds = draw.choice((2, 7))
+    run.proxy.add("fault", kind=draw.choice(("drop", "lose")), link=link_of("ps", draw.randrange(2)),
+                  from_=f"{job}/{index}")
+    time.sleep(seconds)
+    run.proxy.remove("fault")
+    return f"one ps out of reach {'above' if seconds > run.lease else 'below'} the lease", seconds
+
+
 def code(run, draw, job, index):
     """A few wrong answers of one method, or of any."""
     methods = METHODS["chief" if job == "chief" else "ps"] if job != "worker" else METHODS["chief"] + METHODS["ps"]
@@ -116,10 +138,17 @@ def clock_jump(run, draw, job, index):
     return "time of day jumps an hour", 1
 
 
+def full_disk(run, draw, job, index):
+    del job, index
+    with recipes.full(run.disk):
+        time.sleep(draw.choice((1, 3)))
+    return "disk full", 1
+
+
 # Fault -> the jobs that it strikes.
 FAULTS = ((kill, ("worker", "ps", "chief")), (stop, ("worker", "ps", "chief")), (delay, ("worker", "ps", "chief")),
           (loss, ("worker", "ps", "chief")), (one_way, ("worker", "ps", "chief")), (code, ("worker", "ps", "chief")),
-          (cut, ("ps", "chief")), (slow_disk, ("ps",)), (clock_jump, ("worker",)))
+          (cut, ("ps", "chief")), (slow_disk, ("ps",)), (clock_jump, ("worker",)), (link, ("worker",)), (full_disk, ("all",)))
 PAIRS = [(fault, job) for fault, jobs in FAULTS for job in jobs]
 
 
@@ -133,14 +162,21 @@ class RandomRun:
                       if (only is None or job in only) and (fault_names is None or fault.__name__ in fault_names)]
         self.length = (f"--num_epochs={epochs}",)
         self.struck = []
+        if os.geteuid() != 0:  # A disk of its own is mounted.
+            self.pairs = [pair for pair in self.pairs if pair[0] is not full_disk]
 
     def go(self, faults):
-        with recipes.disturbed_system() as system:
+        with contextlib.ExitStack() as stack:
+            system = stack.enter_context(recipes.disturbed_system())
+            disk = None
+            if any(fault is full_disk for fault, _ in self.pairs):
+                disk = stack.enter_context(recipes.small_disk(64))
             flags = [*self.length, f"--lease_seconds={self.lease}", "--wait_seconds=120"]
             flags += [] if self.synchronous else ["--nosync_replicas"]
             preload = {job: system.environment() for job in ("chief", "ps", "worker")}
-            with Tasks(*flags, seed=self.draw.randrange(1 << 30), preload=preload) as run:
-                run.system, run.lease = system, self.lease
+            with Tasks(*flags, seed=self.draw.randrange(1 << 30), preload=preload,
+                       out=disk / "run" if disk else None) as run:
+                run.system, run.lease, run.disk = system, self.lease, disk
                 run.start()
                 # The run goes slowly as long as faults come, so that all of them find it in its middle.
                 run.proxy.add("slow", kind="delay", ms=15, method="Exchange", link="ps0")
@@ -158,8 +194,8 @@ class RandomRun:
 
     def _strike(self, run):
         fault, job = self.draw.choice(self.pairs)
-        index = 0 if job == "chief" else self.draw.randrange(2)
-        run.wait_until(run.tasks[job, index].alive, 60, f"{job}/{index} runs")
+        index = self.draw.randrange(2) if job in ("ps", "worker") else 0
+        run.wait_until(lambda: all(task.alive() for task in run.tasks.values()), 60, "all tasks run")
         began = time.monotonic()
         what, seconds = fault(run, self.draw, job, index)
         healed = began if seconds == 0 else time.monotonic()
@@ -181,34 +217,67 @@ class RandomRun:
     def _judge(self, run):
         bad = run.unexpected(0, 137, 138)
         assert not bad, f"codes {bad}\n{run.logs()}"
+        lost, doubled = tasks.lost_and_doubled(run, self.epochs, self.synchronous)
+        for row in set(self.struck):
+            row.lost += lost
+            row.doubled += doubled
         if self.synchronous:
             judge_sync(run, self.length, self.epochs)
         else:
             judge_async(run, self.epochs)
 
 
-def go(faults=None, minutes=None, seed=None, epochs=80, only=None, lease=4, fault_names=None, in_a_run=20):
-    """Returns how many runs failed."""
+class Plan:
+    """What every run of a suite has in common. `only` and `fault_names` leave out jobs and faults."""
+
+    def __init__(self, faults, end, seed, epochs, lease, in_a_run, only, fault_names):
+        self.faults, self.end, self.seed = faults, end, seed
+        self.epochs, self.lease, self.in_a_run = epochs, lease, in_a_run
+        self.only, self.fault_names = only, fault_names
+
+    def one(self, number):
+        """Run `number`, by a seed of its own, which brings it back alone. Returns its rows, a line, and if it failed."""
+        if time.monotonic() >= self.end:
+            return {}, "", False
+        random.seed()  # Ports: a process of its own must not draw its parent's.
+        table, seed = Table(), self.seed + number
+        run = RandomRun(table, random.Random(seed), seed % 2 == 0, self.epochs, self.lease, self.only, self.fault_names)
+        began, failed = time.monotonic(), False
+        try:
+            run.go(self.in_a_run)
+            result = "same bytes" if run.synchronous else "every batch once"
+        except (AssertionError, OSError, ValueError) as error:
+            failed, result = True, f"FAILED: {error}"
+        mode = "SYNC" if run.synchronous else "ASYNC"
+        line = f"run {number} (seed {seed}, {mode}): {len(run.struck)} faults in {time.monotonic() - began:.0f} s: {result}"
+        return dict(table.rows), line, failed
+
+
+def go(faults=20, minutes=None, seed=None, jobs=1, epochs=80, lease=4, in_a_run=20, only=None, fault_names=None):
+    """Runs one after the other, or `jobs` at a time, until `faults` were injected. Returns how many runs failed."""
     seed = seed if seed is not None else random.randrange(1 << 30)
     print(f"seed {seed}", flush=True)
-    table, failed, runs = Table(), 0, 0
+    tasks.reference(f"--num_epochs={epochs}")  # Known to all processes that follow.
     end = time.monotonic() + 60 * minutes if minutes else float("inf")
-    while table.injected() < (faults or 1 << 30) and time.monotonic() < end:
-        # Each run by a seed of its own, which brings it back alone: --seed=S --faults=N.
-        draw = random.Random(seed + runs)
-        random_run = RandomRun(table, draw, runs % 2 == 0, epochs, lease, only, fault_names)
-        wanted = min(in_a_run, (faults or 1 << 30) - table.injected())
-        began = time.monotonic()
-        try:
-            random_run.go(wanted)
-            result = "same bytes" if random_run.synchronous else "every batch once"
-        except AssertionError as error:
-            failed += 1
-            result = f"FAILED: {error}"
-        mode = "SYNC" if random_run.synchronous else "ASYNC"
-        print(f"run {runs} (seed {seed + runs}, {mode}): {len(random_run.struck)} faults in "
-              f"{time.monotonic() - began:.0f} s: {result}", flush=True)
-        runs += 1
+    plan = Plan(faults, end, seed, epochs, lease, min(in_a_run, faults), only, fault_names)
+    table, failed, runs = Table(), 0, 0
+    context = multiprocessing.get_context("fork")
+    with concurrent.futures.ProcessPoolExecutor(jobs, context) as pool:
+        waiting = set()
+        while True:
+            while len(waiting) < jobs and time.monotonic() < end and \
+                    table.injected() + len(waiting) * plan.in_a_run < faults:
+                waiting.add(pool.submit(plan.one, runs))
+                runs += 1
+            if not waiting:
+                break
+            done, waiting = concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_COMPLETED)
+            for result in done:
+                rows, line, bad = result.result()
+                table.add(rows)
+                failed += bad
+                if line:
+                    print(line, flush=True)
     table.print()
     print(f"{table.injected()} faults in {runs} runs, {failed} runs failed")
     return failed
