@@ -19,6 +19,8 @@ namespace {
 
 // Requests that a queue takes from the network before one of them has been looked at.
 constexpr int kCallsAhead = 4;
+// Calls without a request that are kept for the next ones; more go, so that a peak does not stay.
+constexpr size_t kKeptCalls = 256;
 
 class Call;
 
@@ -38,6 +40,10 @@ class Call : public CompletionTag, public ServedCall {
  public:
   explicit Call(Shared* shared) : shared_(shared) {}
 
+  // With the lock: makes one, or destroys it.
+  static Call* Add(Shared* shared) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared->mutex);
+  static void Remove(Call* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(call->shared_->mutex);
+
   // With the lock.
   void Request(grpc::ServerCompletionQueue* queue);
   bool OnCompleted(bool ok) override;
@@ -53,9 +59,11 @@ class Call : public CompletionTag, public ServedCall {
   void End(const absl::Status& status, bool of_service);
   void OnRequested();
   void OnRead();
+  // This object may be gone afterwards.
   void Retire();
 
   Shared* const shared_;
+  size_t index_ = 0;  // Among the calls of `shared_`; with the lock.
   grpc::ServerCompletionQueue* queue_ = nullptr;
   Stage stage_ = Stage::kRequested;
   absl::optional<grpc::GenericServerContext> context_;
@@ -70,14 +78,26 @@ void RequestNext(Shared* shared, grpc::ServerCompletionQueue* queue)
   if (shared->stopped) return;
   Call* call = nullptr;
   if (shared->free.empty()) {
-    shared->calls.push_back(std::make_unique<Call>(shared));
-    shared->free.reserve(shared->calls.size());
-    call = shared->calls.back().get();
+    call = Call::Add(shared);
   } else {
     call = shared->free.back();
     shared->free.pop_back();
   }
   call->Request(queue);
+}
+
+Call* Call::Add(Shared* shared) {
+  shared->calls.push_back(std::make_unique<Call>(shared));
+  shared->calls.back()->index_ = shared->calls.size() - 1;
+  return shared->calls.back().get();
+}
+
+void Call::Remove(Call* call) {
+  std::vector<std::unique_ptr<Call>>& calls = call->shared_->calls;
+  const size_t index = call->index_;
+  std::swap(calls[index], calls.back());
+  calls[index]->index_ = index;
+  calls.pop_back();
 }
 
 void Call::Request(grpc::ServerCompletionQueue* queue) {
@@ -160,7 +180,11 @@ void Call::Retire() {
   // gRPC's call keeps the payloads of a reply that was cut short.
   stream_.reset();
   context_.reset();
-  shared_->free.push_back(this);
+  if (shared_->free.size() < kKeptCalls) {
+    shared_->free.push_back(this);
+  } else {
+    Remove(this);
+  }
 }
 
 }  // namespace
