@@ -31,7 +31,10 @@ class FaultyFileSystem::OpenFile : public WritableFile, public ReadableFile {
       : disk_(*disk), file_(std::move(file)), life_(life) {}
 
   absl::Status Append(absl::string_view bytes) override {
-    return disk_.AppendTo(file_.get(), life_, bytes);
+    return disk_.Write(file_.get(), life_, absl::nullopt, bytes);
+  }
+  absl::Status WriteAt(uint64_t offset, absl::string_view bytes) override {
+    return disk_.Write(file_.get(), life_, offset, bytes);
   }
   absl::Status Sync() override { return disk_.SyncFile(file_.get(), life_); }
   absl::Status Close() override { return absl::OkStatus(); }
@@ -59,7 +62,46 @@ FaultyFileSystem::FaultyFileSystem() : root_(std::make_shared<Node>()) {
   root_->is_directory = true;
 }
 
+FaultyFileSystem::FaultyFileSystem(const DiskImage& image) : FaultyFileSystem() {
+  MutexLock lock(&mutex_);
+  std::map<uint64_t, std::shared_ptr<Node>> nodes = {{0, root_}};
+  for (const auto& [number, from] : image.nodes) {
+    std::shared_ptr<Node>& node = nodes[number];
+    if (node == nullptr) node = std::make_shared<Node>();
+    node->number = number;
+    node->is_directory = from.is_directory;
+    node->bytes = node->synced_bytes = from.bytes;
+    num_nodes_ = std::max(num_nodes_, number + 1);
+  }
+  for (const auto& [number, from] : image.nodes) {
+    Node& node = *nodes[number];
+    for (const auto& [name, entered] : from.entries) node.entries[name] = nodes[entered];
+    node.synced_entries = node.entries;
+  }
+}
+
 FaultyFileSystem::~FaultyFileSystem() = default;
+
+void FaultyFileSystem::StartJournal() {
+  MutexLock lock(&mutex_);
+  CHECK(root_->entries.empty());
+  journal_ = std::make_unique<DiskJournal>();
+}
+
+std::shared_ptr<FaultyFileSystem::Node> FaultyFileSystem::NewNode(bool is_directory) {
+  auto node = std::make_shared<Node>();
+  node->number = num_nodes_++;
+  node->is_directory = is_directory;
+  return node;
+}
+
+void FaultyFileSystem::Note(DiskJournal::Change change) {
+  if (journal_ != nullptr) journal_->Add(std::move(change));
+}
+
+void FaultyFileSystem::NoteEntry(const Node& directory, const std::string& name, const Node& node) {
+  Note({DiskJournal::kEnter, directory.number, 0, name, "", node.number, node.is_directory});
+}
 
 int FaultyFileSystem::num_changes() const {
   MutexLock lock(&mutex_);
@@ -157,7 +199,10 @@ absl::StatusOr<std::shared_ptr<FaultyFileSystem::Node>> FaultyFileSystem::FindOr
     const std::string& path) {
   ASSIGN_OR_RETURN(const Place place, FindPlace(path));
   std::shared_ptr<Node>& node = place.directory->entries[place.name];
-  if (node == nullptr) node = std::make_shared<Node>();
+  if (node == nullptr) {
+    node = NewNode(/*is_directory=*/false);
+    NoteEntry(*place.directory, place.name, *node);
+  }
   return FindFile(path);
 }
 
@@ -177,6 +222,7 @@ absl::StatusOr<std::unique_ptr<WritableFile>> FaultyFileSystem::Create(const std
   MutexLock lock(&mutex_);
   RETURN_IF_ERROR(CountChange());
   ASSIGN_OR_RETURN(std::shared_ptr<Node> file, FindOrCreateFile(path));
+  if (!file->bytes.empty()) Note({DiskJournal::kTruncate, file->number});
   file->bytes.clear();
   return std::make_unique<OpenFile>(this, std::move(file), life_);
 }
@@ -187,6 +233,11 @@ absl::StatusOr<std::unique_ptr<WritableFile>> FaultyFileSystem::OpenForAppend(
   RETURN_IF_ERROR(CountChange());
   ASSIGN_OR_RETURN(std::shared_ptr<Node> file, FindOrCreateFile(path));
   return std::make_unique<OpenFile>(this, std::move(file), life_);
+}
+
+absl::StatusOr<std::unique_ptr<WritableFile>> FaultyFileSystem::OpenForUpdate(
+    const std::string& path) {
+  return OpenForAppend(path);  // Where to write is said with every write.
 }
 
 absl::StatusOr<std::unique_ptr<ReadableFile>> FaultyFileSystem::OpenForRead(
@@ -207,7 +258,15 @@ absl::Status FaultyFileSystem::Rename(const std::string& from, const std::string
     return absl::AlreadyExistsError(to + " is a directory with files in it");
   }
   target.directory->entries[target.name] = node;
-  if (SplitPath(from) != SplitPath(to)) source.directory->entries.erase(source.name);
+  if (SplitPath(from) == SplitPath(to)) return absl::OkStatus();
+  source.directory->entries.erase(source.name);
+  if (source.directory == target.directory) {
+    Note({DiskJournal::kRename, target.directory->number, 0, target.name, source.name,
+          node->number});
+  } else {
+    NoteEntry(*target.directory, target.name, *node);
+    Note({DiskJournal::kErase, source.directory->number, 0, source.name});
+  }
   return absl::OkStatus();
 }
 
@@ -219,6 +278,7 @@ absl::Status FaultyFileSystem::LinkNoOverwrite(const std::string& from, const st
   if (!target.directory->entries.emplace(target.name, file).second) {
     return absl::AlreadyExistsError(absl::StrCat("cannot link ", from, " to ", to));
   }
+  NoteEntry(*target.directory, target.name, *file);
   return absl::OkStatus();
 }
 
@@ -229,6 +289,7 @@ absl::Status FaultyFileSystem::Remove(const std::string& path) {
   if (!node->entries.empty()) return absl::FailedPreconditionError(path + " is not empty");
   ASSIGN_OR_RETURN(const Place place, FindPlace(path));
   place.directory->entries.erase(place.name);
+  Note({DiskJournal::kErase, place.directory->number, 0, place.name});
   return absl::OkStatus();
 }
 
@@ -237,6 +298,7 @@ absl::Status FaultyFileSystem::Truncate(const std::string& path, uint64_t size) 
   RETURN_IF_ERROR(CountChange());
   ASSIGN_OR_RETURN(const std::shared_ptr<Node> file, FindFile(path));
   file->bytes.resize(size);
+  Note({DiskJournal::kTruncate, file->number, size});
   return absl::OkStatus();
 }
 
@@ -247,8 +309,8 @@ absl::Status FaultyFileSystem::MakeDirectory(const std::string& path) {
   for (const std::string& name : SplitPath(path)) {
     std::shared_ptr<Node>& child = directory->entries[name];
     if (child == nullptr) {
-      child = std::make_shared<Node>();
-      child->is_directory = true;
+      child = NewNode(/*is_directory=*/true);
+      NoteEntry(*directory, name, *child);
     }
     if (!child->is_directory) {
       return absl::AlreadyExistsError(absl::StrCat(name, " is a file, in ", path));
@@ -264,6 +326,7 @@ absl::Status FaultyFileSystem::SyncDirectory(const std::string& path) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Node> directory, Find(path));
   if (!directory->is_directory) return absl::FailedPreconditionError(path + " is not a directory");
   directory->synced_entries = directory->entries;
+  Note({DiskJournal::kSyncDirectory, directory->number});
   return absl::OkStatus();
 }
 
@@ -289,14 +352,22 @@ absl::StatusOr<uint64_t> FaultyFileSystem::SpaceLeft(const std::string& path) co
   return used < capacity_ ? capacity_ - used : 0;
 }
 
-absl::Status FaultyFileSystem::AppendTo(Node* file, int life, absl::string_view bytes) {
+absl::Status FaultyFileSystem::Write(Node* file, int life, absl::optional<uint64_t> offset,
+                                     absl::string_view bytes) {
   MutexLock lock(&mutex_);
   if (life != life_) return absl::UnavailableError("opened before the crash");
   RETURN_IF_ERROR(CountChange());
   const uint64_t used = BytesUsed();
   const uint64_t left = used < capacity_ ? capacity_ - used : 0;
-  absl::StrAppend(&file->bytes, bytes.substr(0, left));
-  return bytes.size() <= left ? absl::OkStatus() : absl::ResourceExhaustedError("the disk is full");
+  const uint64_t begin = offset.value_or(file->bytes.size());
+  const uint64_t room = std::max(file->bytes.size() + left, begin);
+  const uint64_t fits = std::min<uint64_t>(bytes.size(), room - begin);
+  if (fits > 0 && file->bytes.size() < begin + fits) file->bytes.resize(begin + fits);
+  if (fits > 0) {
+    file->bytes.replace(begin, fits, bytes.data(), fits);
+    Note({DiskJournal::kWrite, file->number, begin, std::string(bytes.substr(0, fits))});
+  }
+  return bytes.size() <= fits ? absl::OkStatus() : absl::ResourceExhaustedError("the disk is full");
 }
 
 absl::Status FaultyFileSystem::SyncFile(Node* file, int life) {
@@ -304,6 +375,7 @@ absl::Status FaultyFileSystem::SyncFile(Node* file, int life) {
   if (life != life_) return absl::UnavailableError("opened before the crash");
   RETURN_IF_ERROR(CountChange());
   file->synced_bytes = file->bytes;
+  Note({DiskJournal::kSyncFile, file->number});
   return absl::OkStatus();
 }
 

@@ -17,7 +17,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 
+#include "base/disk_journal.h"
 #include "base/file_system.h"
 #include "base/mutex.h"
 
@@ -27,9 +29,16 @@ namespace shoal {
 class FaultyFileSystem : public FileSystem {
  public:
   FaultyFileSystem();
+  // All of it is synced.
+  explicit FaultyFileSystem(const DiskImage& image);
   ~FaultyFileSystem() override;
 
-  // Changes are counted from 0: every call that creates, appends, syncs, renames, links, removes,
+  // Notes all changes that succeed from here on, of a disk that is empty.
+  void StartJournal() ABSL_LOCKS_EXCLUDED(mutex_);
+  // When nobody changes the disk.
+  const DiskJournal& journal() const { return *journal_; }
+
+  // Changes are counted from 0: every call that creates, writes, syncs, renames, links, removes,
   // truncates, makes or syncs a directory.
   int num_changes() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -52,6 +61,7 @@ class FaultyFileSystem : public FileSystem {
 
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppend(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForUpdate(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForRead(const std::string& path) override;
   absl::Status Rename(const std::string& from, const std::string& to) override;
   absl::Status LinkNoOverwrite(const std::string& from, const std::string& to) override;
@@ -69,6 +79,7 @@ class FaultyFileSystem : public FileSystem {
   struct Node {
     using Entries = std::map<std::string, std::shared_ptr<Node>>;
 
+    uint64_t number = 0;
     bool is_directory = false;
     std::string bytes;
     std::string synced_bytes;
@@ -90,15 +101,24 @@ class FaultyFileSystem : public FileSystem {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<Node>> FindOrCreateFile(const std::string& path)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::shared_ptr<Node> NewNode(bool is_directory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Note(DiskJournal::Change change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `name` in the directory is the node from now on.
+  void NoteEntry(const Node& directory, const std::string& name, const Node& node)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t BytesUsed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  absl::Status AppendTo(Node* file, int life, absl::string_view bytes) ABSL_LOCKS_EXCLUDED(mutex_);
+  // At the end of the file without an offset.
+  absl::Status Write(Node* file, int life, absl::optional<uint64_t> offset, absl::string_view bytes)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status SyncFile(Node* file, int life) ABSL_LOCKS_EXCLUDED(mutex_);
 
   mutable Mutex mutex_;
   CondVar released_;
   bool held_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<Node> root_ ABSL_GUARDED_BY(mutex_);
+  uint64_t num_nodes_ ABSL_GUARDED_BY(mutex_) = 1;
+  std::unique_ptr<DiskJournal> journal_;  // Null: none is kept.
   int num_changes_ ABSL_GUARDED_BY(mutex_) = 0;
   int life_ ABSL_GUARDED_BY(mutex_) = 0;  // Number of crashes so far.
   uint64_t capacity_ ABSL_GUARDED_BY(mutex_) = uint64_t{1} << 40;

@@ -45,6 +45,17 @@ class PosixWritableFile : public WritableFile {
     return absl::OkStatus();
   }
 
+  absl::Status WriteAt(uint64_t offset, absl::string_view bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t n = pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return ErrnoStatus("cannot write", path_);
+      bytes.remove_prefix(n);
+      offset += n;
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Sync() override {
     return fsync(fd_.get()) == 0 ? absl::OkStatus() : ErrnoStatus("cannot sync", path_);
   }
@@ -94,6 +105,10 @@ class PosixFileSystem : public FileSystem {
 
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppend(const std::string& path) override {
     return OpenForWrite(path, O_APPEND, "cannot open");
+  }
+
+  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForUpdate(const std::string& path) override {
+    return OpenForWrite(path, 0, "cannot open");
   }
 
   absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForRead(const std::string& path) override {

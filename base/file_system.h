@@ -24,6 +24,9 @@ class WritableFile {
  public:
   virtual ~WritableFile() = default;
   virtual absl::Status Append(absl::string_view bytes) = 0;
+  // Only for a file of OpenForUpdate. What lies between the end of the file and `offset` becomes
+  // zeros.
+  virtual absl::Status WriteAt(uint64_t offset, absl::string_view bytes) = 0;
   virtual absl::Status Sync() = 0;
   virtual absl::Status Close() = 0;
 };
@@ -51,6 +54,9 @@ class FileSystem {
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
   // Goes on at the end of the file; an absent one is created.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppend(const std::string& path) = 0;
+  // Keeps what the file has, for WriteAt; an absent one is created. Several processes may write to
+  // different places of one file.
+  virtual absl::StatusOr<std::unique_ptr<WritableFile>> OpenForUpdate(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForRead(const std::string& path) = 0;
 
   // Replaces a file at `to`, at once.

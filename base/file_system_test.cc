@@ -5,6 +5,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -66,6 +68,18 @@ TEST_P(FileSystemTest, AppendGoesOnAtTheEnd) {
   EXPECT_THAT(ReadFile(*disk_, Path("a")), IsOkAndHolds("one two"));
   ASSERT_OK(disk_->Truncate(Path("a"), 3));
   EXPECT_THAT(ReadFile(*disk_, Path("a")), IsOkAndHolds("one"));
+}
+
+TEST_P(FileSystemTest, AnUpdateChangesOnlyWhatItWrites) {
+  const auto path = Path("updated");
+  for (const auto& [offset, bytes] : std::vector<std::pair<uint64_t, std::string>>{
+           {4, "late"}, {0, "soon"}, {6, "+"}, {10, "end"}}) {
+    ASSERT_OK_AND_ASSIGN(const auto file, disk_->OpenForUpdate(path));
+    ASSERT_OK(file->WriteAt(offset, bytes));
+    ASSERT_OK(file->Sync());
+    ASSERT_OK(file->Close());
+  }
+  EXPECT_EQ(ReadFile(*disk_, path).value(), std::string("soonla+e\0\0end", 13));
 }
 
 TEST_P(FileSystemTest, ReadEndsAtTheEndOfTheFile) {

@@ -26,6 +26,11 @@ class SimulatedFileSystem : public FileSystem {
     ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, files().OpenForAppend(path));
     return Wrap(std::move(file));
   }
+  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForUpdate(const std::string& path) override {
+    RETURN_IF_ERROR(Change());
+    ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, files().OpenForUpdate(path));
+    return Wrap(std::move(file));
+  }
   absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForRead(const std::string& path) override {
     RETURN_IF_ERROR(Lives());
     return files().OpenForRead(path);
@@ -75,6 +80,10 @@ class SimulatedFileSystem : public FileSystem {
     absl::Status Append(absl::string_view bytes) override {
       RETURN_IF_ERROR(owner_->Change());
       return file_->Append(bytes);
+    }
+    absl::Status WriteAt(uint64_t offset, absl::string_view bytes) override {
+      RETURN_IF_ERROR(owner_->Change());
+      return file_->WriteAt(offset, bytes);
     }
     absl::Status Sync() override {
       RETURN_IF_ERROR(owner_->Change());
