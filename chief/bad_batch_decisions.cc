@@ -9,13 +9,22 @@ namespace {
 // the others.
 constexpr size_t kFailuresBeforeRollback = 4;
 
+// Failures are remembered of so many batches; beyond that those of the earliest are forgotten,
+// which are the likeliest to be behind the run.
+constexpr size_t kMostFailing = 4096;
+
 }  // namespace
 
 void BadBatchDecisions::Report(const BatchKey& batch, uint64_t incarnation, bool certain,
                                const std::string& reason) {
   if (skipped_.count(batch) > 0 || delivered_.count(batch) > 0) return;
+  if (failures_.size() >= kMostFailing && failures_.count(batch) == 0) {
+    failures_.erase(failures_.begin());
+  }
   Failures& failures = failures_[batch];
-  const bool is_new = failures.incarnations.insert(incarnation).second;
+  // More than what makes a batch hopeless says no more.
+  const bool is_new = failures.incarnations.size() <= kFailuresBeforeRollback &&
+                      failures.incarnations.insert(incarnation).second;
   failures.reason = reason;
   if (!certain && failures.incarnations.size() < 2) return;
   auto [it, added] = pending_.try_emplace(batch);
@@ -80,18 +89,22 @@ bool BadBatchDecisions::Decide() {
       anyone = anyone || !answer.second;
     }
     if (broken_.withhold) anyone = false;
-    const Failures& failures = failures_[batch];
+    const Failures failures = failures_[batch];
     const bool hopeless =
         pending.certain || failures.incarnations.size() >= kFailuresBeforeRollback;
     if (anyone && !everyone && hopeless && !broken_.again) {
       skipped_[batch] = failures.reason;
+      failures_.erase(batch);
       ++changes_;
       return true;
     }
     pending.decided = true;
     pending.skip = !anyone;
     if (everyone && !broken_.done) delivered_.insert(batch);
-    if (pending.skip && !broken_.forget) skipped_[batch] = failures.reason;
+    if (pending.skip && !broken_.forget) {
+      skipped_[batch] = failures.reason;
+      failures_.erase(batch);
+    }
     ++changes_;
   }
   return false;

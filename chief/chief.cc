@@ -9,6 +9,9 @@
 namespace shoal {
 namespace {
 
+// Removals of checkpoints that could not be made that wait at most.
+constexpr size_t kMostGivenUp = 64;
+
 // Sends a command.
 struct Call {
   ParameterClient* client;
@@ -178,8 +181,9 @@ void Chief::RecordAll(const std::vector<SessionRecord>& records) {
       OnPublisher(
           [this, step = rolled_back->version] { return options_.recorder->DiscardAbove(step); });
     } else if (const auto* given_up = std::get_if<CutGivenUp>(&record)) {
-      OnPublisher(
-          [this, given_up = *given_up] { return options_.recorder->OnCheckpointFailed(given_up); });
+      GiveUpOnPublisher(*given_up);
+    } else if (const auto* wanted = std::get_if<ModelExport>(&record)) {
+      OnPublisher([this, wanted = *wanted] { return ExportNow(wanted); });
     } else if (const auto* starts = std::get_if<TrainingStarts>(&record)) {
       options_.recorder->Record(*starts);
     } else if (const auto* note = std::get_if<SessionNote>(&record)) {
@@ -192,6 +196,21 @@ void Chief::RecordAll(const std::vector<SessionRecord>& records) {
       OnPublisher([this, write = std::get<ManifestToWrite>(record)] { return PublishNow(write); });
     }
   }
+}
+
+void Chief::GiveUpOnPublisher(const CutGivenUp& given_up) {
+  {
+    MutexLock lock(&mutex_);
+    // What is left of it goes when newer checkpoints stand.
+    if (num_given_up_ >= kMostGivenUp) return;
+    ++num_given_up_;
+  }
+  OnPublisher([this, given_up] {
+    const absl::Status status = options_.recorder->OnCheckpointFailed(given_up);
+    MutexLock lock(&mutex_);
+    --num_given_up_;
+    return status;
+  });
 }
 
 void Chief::OnPublisher(std::function<absl::Status()> work) {
@@ -216,6 +235,13 @@ absl::Status Chief::PublishNow(const ManifestToWrite& write) {
     PokeAll();
   }
   if (stands) options_.recorder->OnCheckpointStands();
+  return status;
+}
+
+absl::Status Chief::ExportNow(const ModelExport& wanted) {
+  const absl::Status status = options_.recorder->Export(wanted);
+  MutexLock lock(&mutex_);
+  logic_.OnExported(options_.clock->Now(), wanted, status);
   return status;
 }
 

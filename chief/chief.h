@@ -34,6 +34,7 @@ class SessionRecorder {
 
   // Checkpoints.
   virtual absl::Status Publish(const ManifestToWrite& manifest) = 0;
+  virtual absl::Status Export(const ModelExport& wanted) = 0;
   // The session rests on the manifest published last: older checkpoints may be removed.
   virtual void OnCheckpointStands() = 0;
   // Removes what there is of one that could not be made.
@@ -134,8 +135,10 @@ class Chief : public ChiefClient {
   void DispatchCommands() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RecordAll(const std::vector<SessionRecord>& records);
   // Runs `work` after what was given before, without the lock, on the publisher's thread.
+  void GiveUpOnPublisher(const CutGivenUp& given_up);
   void OnPublisher(std::function<absl::Status()> work);
   absl::Status PublishNow(const ManifestToWrite& write);
+  absl::Status ExportNow(const ModelExport& wanted);
   void Deliver(const PsCommand& command, ParameterClient* client);
 
   const Options options_;
@@ -143,6 +146,7 @@ class Chief : public ChiefClient {
   CondVar changed_;  // the state's number, a norm, the end
   ChiefLogic logic_ ABSL_GUARDED_BY(mutex_);
   bool poked_ ABSL_GUARDED_BY(mutex_) = false;
+  size_t num_given_up_ ABSL_GUARDED_BY(mutex_) = 0;  // Whose removal waits for the publisher.
   CondVar poke_;
   std::vector<std::unique_ptr<PsLine>> lines_;
   SerialExecutor publisher_;

@@ -55,11 +55,14 @@ absl::Status Chief::ReportSteps(const v1::ReportStepsRequest& request,
 }
 
 absl::Status Chief::ReportShard(const v1::ReportShardRequest& request,
-                                v1::ReportShardResponse* /*response*/) {
+                                v1::ReportShardResponse* response) {
   MutexLock lock(&mutex_);
-  absl::Status status = logic_.ReportShard(options_.clock->Now(), request);
+  absl::StatusOr<v1::ReportShardResponse> answer =
+      logic_.ReportShard(options_.clock->Now(), request);
   Poke();
-  return status;
+  if (!answer.ok()) return answer.status();
+  *response = *std::move(answer);
+  return absl::OkStatus();
 }
 
 absl::Status Chief::ReportEvaluation(const v1::ReportEvaluationRequest& request,

@@ -140,8 +140,13 @@ absl::StatusOr<v1::ReportStepsResponse> ChiefLogic::ReportSteps(
   return response;
 }
 
-absl::Status ChiefLogic::ReportShard(absl::Time now, const v1::ReportShardRequest& request) {
-  return session_.ReportShard(At(now), request);
+absl::StatusOr<v1::ReportShardResponse> ChiefLogic::ReportShard(
+    absl::Time now, const v1::ReportShardRequest& request) {
+  RETURN_IF_ERROR(session_.ReportShard(At(now), request));
+  v1::ReportShardResponse response;
+  response.set_export_wanted(!request.is_export() && request.error().empty() &&
+                             session_.WantsExport(request.version()));
+  return response;
 }
 
 absl::Status ChiefLogic::ReportEvaluation(absl::Time now,
@@ -224,6 +229,11 @@ bool ChiefLogic::OnManifestWritten(absl::Time now, const ManifestToWrite& write,
   return session_.RestsOn(write.directory);
 }
 
+void ChiefLogic::OnExported(absl::Time now, const ModelExport& made, const absl::Status& status) {
+  FenceIfAborted(status);
+  session_.OnExported(At(now), made, status);
+}
+
 void ChiefLogic::FenceIfAborted(const absl::Status& status) {
   if (absl::IsAborted(status)) session_.Fence(std::string(status.message()));
 }
@@ -233,7 +243,7 @@ void ChiefLogic::FenceIfAborted(const absl::Status& status) {
 void ChiefLogic::Tick(absl::Time now) { session_.Tick(At(now)); }
 
 void ChiefLogic::LookForEnd(absl::Time now, bool has_records) {
-  if (has_records || work_under_way_ > 0 || !is_over()) return;
+  if (has_records || work_under_way_ > 0 || !is_over() || session_.export_pending()) return;
   over_since_ = std::min(over_since_, now);
   if (session_.all_finished() || now - over_since_ > kFinishWait) drained_ = true;
 }

@@ -107,7 +107,8 @@ class ChiefLogic {
   // --- Calls that are answered at once: those of TrainingSession.
   absl::StatusOr<v1::ReportStepsResponse> ReportSteps(absl::Time now,
                                                       const v1::ReportStepsRequest& request);
-  absl::Status ReportShard(absl::Time now, const v1::ReportShardRequest& request);
+  absl::StatusOr<v1::ReportShardResponse> ReportShard(absl::Time now,
+                                                      const v1::ReportShardRequest& request);
   absl::Status ReportEvaluation(absl::Time now, const v1::ReportEvaluationRequest& request);
   absl::Status ReportBadBatch(absl::Time now, const v1::ReportBadBatchRequest& request);
   absl::StatusOr<v1::LeaseBatchesResponse> LeaseBatches(absl::Time now,
@@ -130,6 +131,7 @@ class ChiefLogic {
   void OnRecorded(const absl::Status& status);
   // True: the run rests on the checkpoint now, and older ones may be removed.
   bool OnManifestWritten(absl::Time now, const ManifestToWrite& write, const absl::Status& status);
+  void OnExported(absl::Time now, const ModelExport& made, const absl::Status& status);
 
   // Leases, waits and their deadlines. Call it at least a few times a second.
   void Tick(absl::Time now);

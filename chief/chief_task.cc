@@ -18,6 +18,7 @@
 #include "chief/await_directory.h"
 #include "chief/chief_metrics.h"
 #include "chief/resume_point.h"
+#include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/model_export.h"
 #include "runtime/checkpoint/run_end.h"
 #include "runtime/cluster/address.h"
@@ -59,6 +60,9 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   std::unique_ptr<ChiefTask> task(new ChiefTask(options));
   const v1::RunConfig& run = options.run;
   RETURN_IF_ERROR(options.file_system->MakeDirectory(run.out()));
+  // A power cut would take the directory with all checkpoints. The one above may be nobody's to
+  // open.
+  options.file_system->SyncDirectory(ParentDirectory(run.out())).IgnoreError();
   if (if_held != IfHeld::kNotAsked) {
     ASSIGN_OR_RETURN(task->lock_,
                      if_held == IfHeld::kWait
@@ -76,7 +80,13 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   task->resumes_ = session.manifest.has_value();
   if (session.manifest.has_value()) {
     ASSIGN_OR_RETURN(task->finished_, IsAtEnd(run, *session.manifest));
-    if (task->finished_) return task;
+    if (task->finished_) {
+      // Its chief may have died before the export was there.
+      task->MakeExport(task->checkpoints_->PathOf(session.manifest_directory),
+                       absl::InfiniteFuture())
+          .IgnoreError();
+      return task;
+    }
   }
   RETURN_IF_ERROR(task->NextTerm());
   session.term = task->term_;
@@ -93,6 +103,7 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   if (run.cluster().ps_return_seconds() > 0)
     session.ps_return_wait = absl::Seconds(run.cluster().ps_return_seconds());
   session.save_period = absl::Seconds(run.checkpoint().save_seconds());
+  session.export_every = run.checkpoint().has_export_every() ? run.checkpoint().export_every() : 1;
   session.stop_wait = StopTimesOf(run).checkpoint;
   if (run.cluster().stall_seconds() > 0)
     session.stall = absl::Seconds(run.cluster().stall_seconds());
@@ -108,6 +119,7 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   recorder.num_epochs = run.num_epochs();
   ChiefTask* const self = task.get();
   recorder.publish = [self](const ManifestToWrite& write) { return self->Publish(write); };
+  recorder.export_model = [self](const ModelExport& wanted) { return self->Export(wanted); };
   recorder.prune = [self] { self->Prune(); };
   recorder.discard_above = [self](uint64_t step) { return self->DiscardAbove(step); };
   recorder.discard_failed = [self](const std::string& directory) {
@@ -219,14 +231,37 @@ absl::Status ChiefTask::Publish(const ManifestToWrite& write) {
   const absl::Status recorded =
       WriteRunFile(manifest.plan().replicas_to_aggregate(), manifest.shard_map().slice_bytes());
   if (!recorded.ok()) LOG(WARNING) << "run.textproto could not be written: " << recorded;
-  const std::string path = checkpoints_->PathOf(write.directory);
-  absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint =
-      Checkpoint::Open(*options_.file_system, path, Checkpoint::Verify::kIndex);
-  absl::Status exported = checkpoint.ok() ? ExportModel(*options_.file_system, **checkpoint, path)
-                                          : checkpoint.status();
-  if (!exported.ok()) LOG(WARNING) << "model.safetensors could not be written: " << exported;
-  LOG(INFO) << "checkpoint of step " << manifest.step() << " in " << path;
+  LOG(INFO) << "checkpoint of step " << manifest.step() << " in "
+            << checkpoints_->PathOf(write.directory);
   return absl::OkStatus();
+}
+
+absl::Status ChiefTask::Export(const ModelExport& wanted) {
+  RETURN_IF_ERROR(CheckTerm());
+  const std::string path = checkpoints_->PathOf(wanted.directory);
+  absl::Status status =
+      wanted.parts_are_written ? FinishWrittenExport(path) : MakeExport(path, wanted.deadline);
+  if (status.ok()) status = checkpoints_->RemoveOldExports();
+  if (!status.ok()) {
+    LOG(WARNING) << "model.safetensors of " << wanted.directory
+                 << ", whose checkpoint is complete: " << status;
+  }
+  return status;
+}
+
+absl::Status ChiefTask::FinishWrittenExport(const std::string& path) {
+  ASSIGN_OR_RETURN(const v1::Manifest manifest, ReadManifest(*options_.file_system, path));
+  return FinishExport(*options_.file_system, path, ModelExportLayout(manifest));
+}
+
+absl::Status ChiefTask::MakeExport(const std::string& path, absl::Time deadline) {
+  if (FileExists(*options_.file_system, JoinPath(path, kModelExportFile))) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
+                   Checkpoint::Open(*options_.file_system, path, Checkpoint::Verify::kIndex));
+  RETURN_IF_ERROR(RemoveModelExport(*options_.file_system, path));
+  return ExportModel(*options_.file_system, *checkpoint, path, kModelExportFile,
+                     ExportedValues::kValues,
+                     [this, deadline] { return options_.clock->Now() > deadline; });
 }
 
 void ChiefTask::Prune() {

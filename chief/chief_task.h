@@ -71,6 +71,9 @@ class ChiefTask : public TaskSource {
   // ABORTED if a chief of a higher term has the directory.
   absl::Status CheckTerm() const;
   absl::Status Publish(const ManifestToWrite& write);
+  absl::Status Export(const ModelExport& wanted);
+  absl::Status FinishWrittenExport(const std::string& path);
+  absl::Status MakeExport(const std::string& path, absl::Time deadline);
   void Prune();
   absl::Status DiscardAbove(uint64_t step);
   absl::Status DiscardFailed(const std::string& directory);

@@ -33,6 +33,7 @@ class FakeRecorder : public SessionRecorder {
     may_publish.Wait();
     return result;
   }
+  absl::Status Export(const ModelExport& /*wanted*/) override { return absl::OkStatus(); }
   void OnCheckpointStands() override {}
   absl::Status OnCheckpointFailed(const CutGivenUp& cut) override {
     given_up = cut;

@@ -12,6 +12,14 @@ constexpr uint64_t kMostStepsAhead = 1024;
 
 void CutLedger::SetParts(const std::vector<Part>& parts) { parts_ = parts; }
 
+std::vector<uint32_t> CutLedger::PsWithSlices() const {
+  std::vector<uint32_t> owners;
+  for (uint32_t ps = 0; ps < num_ps_; ++ps) {
+    if (parts_[ps].has_slices) owners.push_back(ps);
+  }
+  return owners;
+}
+
 bool CutLedger::Cut::IsComplete(const std::vector<Part>& parts) const {
   for (uint32_t ps = 0; ps < parts.size(); ++ps) {
     if (parts[ps].has_slices && shards.count(ps) == 0) return false;
@@ -67,6 +75,16 @@ std::optional<CutLedger::Complete> CutLedger::TakeComplete(uint64_t newest) {
     return complete;
   }
   return std::nullopt;
+}
+
+std::vector<std::pair<uint64_t, std::string>> CutLedger::Superseded(uint64_t newest) const {
+  std::vector<std::pair<uint64_t, std::string>> complete;
+  for (const auto& [version, cut] : cuts_) {
+    if (version > newest || cut.taken || !cut.IsComplete(parts_)) continue;
+    complete.emplace_back(version, cut.directory);
+  }
+  if (!complete.empty()) complete.pop_back();
+  return complete;
 }
 
 uint64_t CutLedger::newest_taken() const {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/v1/checkpoint.pb.h"
@@ -29,6 +30,7 @@ class CutLedger {
     bool has_versions = true;
   };
   void SetParts(const std::vector<Part>& parts);
+  std::vector<uint32_t> PsWithSlices() const;
   // Who has to be told of which cut that others have begun.
   struct Reminder {
     uint32_t ps = 0;
@@ -51,6 +53,8 @@ class CutLedger {
   std::vector<uint32_t> WithoutShard(uint64_t version) const;
   // The next complete cut above the last durable one and not above `newest`, once.
   std::optional<Complete> TakeComplete(uint64_t newest = UINT64_MAX);
+  // Of the cuts that TakeComplete would give out one after the other: all but the newest.
+  std::vector<std::pair<uint64_t, std::string>> Superseded(uint64_t newest = UINT64_MAX) const;
   bool has_complete() const;  // one that was not taken
   // The newest that is durable, or was taken to become so.
   uint64_t newest_taken() const;

@@ -259,6 +259,9 @@ bool DataLedger::Skip(const BatchKey& batch, absl::string_view reason) {
 
 bool DataLedger::ReportCrash(const BatchKey& batch, uint32_t worker, uint64_t incarnation) {
   if (open_.count(batch) == 0) return false;
+  for (auto it = crashes_.begin(); it != crashes_.end();) {
+    it = open_.count(it->first) == 0 ? crashes_.erase(it) : std::next(it);
+  }
   auto& lives = crashes_[batch];
   lives.insert({worker, incarnation});
   return lives.size() >= 2 && Skip(batch, "two workers crashed on it");

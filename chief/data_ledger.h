@@ -181,7 +181,8 @@ class DataLedger {
   std::set<BatchKey> queue_;  // open batches that nobody has
   std::map<uint32_t, Worker> workers_;
   std::map<BatchKey, std::string> skipped_;
-  std::map<BatchKey, std::set<std::pair<uint32_t, uint64_t>>> crashes_;  // (worker, incarnation)
+  std::map<BatchKey, std::set<std::pair<uint32_t, uint64_t>>>
+      crashes_;  // Of open ones; (worker, incarnation)
 
   std::set<uint32_t> lost_ps_;
   uint64_t least_view_ = 0;

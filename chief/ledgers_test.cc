@@ -120,6 +120,31 @@ TEST(BadBatchDecisionsTest, SkipsOfBatchesThatAreOthersNowAreForgotten) {
   EXPECT_GT(decisions.changes(), changes);
 }
 
+TEST(BadBatchDecisionsTest, FailuresOfSkippedBatchesAreForgotten) {
+  BadBatchDecisions decisions(1);
+  decisions.Report(kBatch, 1, false, "crash");
+  decisions.Report(kBatch, 2, false, "crash");
+  decisions.OnWithheld(0, kBatch, decisions.Unanswered()[0].number, false, true);
+  EXPECT_FALSE(decisions.Decide());
+  ASSERT_EQ(decisions.skipped().count(kBatch), 1u);
+  EXPECT_EQ(decisions.skipped().at(kBatch), "crash");
+  decisions.OnRollback();
+  decisions.ForgetSkipsFrom(kBatch.epoch);  // It is another batch now.
+  decisions.Report(kBatch, 3, false, "crash");
+  EXPECT_FALSE(decisions.IsPending(kBatch)) << "one crash is no reason";
+}
+
+TEST(BadBatchDecisionsTest, FailuresOfSoManyBatchesAreRememberedAtMost) {
+  BadBatchDecisions decisions(1);
+  for (uint64_t index = 0; index < 5000; ++index) {
+    decisions.Report(BatchKey{0, index}, 1, false, "crash");
+  }
+  decisions.Report(BatchKey{0, 0}, 2, false, "crash");
+  EXPECT_FALSE(decisions.IsPending(BatchKey{0, 0}));
+  decisions.Report(BatchKey{0, 4999}, 2, false, "crash");
+  EXPECT_TRUE(decisions.IsPending(BatchKey{0, 4999}));
+}
+
 TEST(BadBatchDecisionsTest, AnAnswerToAnOlderNumberIsIgnored) {
   BadBatchDecisions decisions(1);
   decisions.Report(kBatch, 1, true, "non-finite");

@@ -42,8 +42,10 @@ class RunRecorder : public SessionRecorder {
     uint64_t scalars_every = 0;            // Steps between points in event files; 0: none.
     ProgressReporter* progress = nullptr;  // May be null.
     uint32_t num_epochs = 0;               // For the progress; 0: as many as the steps make.
-    // Makes a checkpoint of shards that are there: writes the manifest, exports the model.
+    // Makes a checkpoint of shards that are there: writes the manifest.
     std::function<absl::Status(const ManifestToWrite&)> publish;
+    // Makes a checkpoint's model.safetensors.
+    std::function<absl::Status(const ModelExport&)> export_model;
     // Removes old checkpoints.
     std::function<void()> prune;
     // Removes the directory of a checkpoint that could not be made.
@@ -61,6 +63,7 @@ class RunRecorder : public SessionRecorder {
   absl::Status Record(const RolledBack& rolled_back) override;
   void Record(const TrainingStarts& starts) override;
   absl::Status Publish(const ManifestToWrite& manifest) override;
+  absl::Status Export(const ModelExport& wanted) override { return options_.export_model(wanted); }
   void OnCheckpointStands() override { options_.prune(); }
   absl::Status OnCheckpointFailed(const CutGivenUp& cut) override;
   absl::Status DiscardAbove(uint64_t step) override { return options_.discard_above(step); }

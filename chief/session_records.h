@@ -6,6 +6,8 @@
 #include <string>
 #include <variant>
 
+#include "absl/time/time.h"
+
 #include "chief/evaluation_ledger.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/parameter_service.pb.h"
@@ -34,6 +36,14 @@ struct CutGivenUp {
   std::string directory;
   std::string why;  // names the step; empty where it was said before
 };
+// A durable checkpoint gets its model.safetensors. Answer with OnExported.
+struct ModelExport {
+  std::string directory;
+  // The ps have written it and it lacks its header and name. Else it is to be made of the shards,
+  // unless it is there.
+  bool parts_are_written = false;
+  absl::Time deadline;  // Of the latter.
+};
 struct TrainingStarts {  // All ps have loaded.
   StepPlan plan;
   uint64_t last_step = UINT64_MAX;  // at which the run ends, if it is known
@@ -42,8 +52,8 @@ struct SessionNote {  // For the log.
   std::string text;
   bool is_warning = false;
 };
-using SessionRecord =
-    std::variant<StepLine, RolledBack, ManifestToWrite, CutGivenUp, TrainingStarts, SessionNote>;
+using SessionRecord = std::variant<StepLine, RolledBack, ManifestToWrite, CutGivenUp, ModelExport,
+                                   TrainingStarts, SessionNote>;
 
 // A command to one ps. The driver sends it to `address`, once, with a deadline, and hands the
 // answer to On...Answer; a command that was not answered is issued again.

@@ -85,6 +85,7 @@ TrainingSession::TrainingSession(Options options)
       reachability_(options_.lease),
       decisions_(options_.num_ps_tasks, options_.broken),
       cuts_(options_.num_ps_tasks),
+      exports_(options_.export_every.value_or(0)),
       ps_(options_.num_ps_tasks) {
   state_.set_number(1);
   state_.set_phase(v1::RunState::PHASE_WAITING);
@@ -259,6 +260,7 @@ void TrainingSession::AdmitPs(absl::Time now, uint32_t index, uint64_t incarnati
   // It may have served, and others may have gone on with it, though its answer was lost.
   const bool lost_state = ps.told_lineage == state_.lineage();
   ps = PsState();
+  exports_.OnPsLost(index);
   ps.incarnation = incarnation;
   reachability_.ForgetPs(index);
   UpdatePsAddresses();

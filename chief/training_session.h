@@ -19,6 +19,7 @@
 #include "chief/bad_batch_decisions.h"
 #include "chief/cut_ledger.h"
 #include "chief/evaluation_ledger.h"
+#include "chief/export_ledger.h"
 #include "chief/gradient_norms.h"
 #include "chief/membership.h"
 #include "chief/reachability.h"
@@ -76,7 +77,12 @@ class TrainingSession {
     absl::Duration resend_load = absl::Seconds(60);
     absl::Duration reload = absl::Seconds(2);            // Loads that failed and may succeed later.
     absl::Duration redeliver = absl::Milliseconds(300);  // Commands that did not arrive.
-    BadBatchDecisions::Broken broken;                    // Test seam.
+    // Cuts between those with a model.safetensors, 0: only the last one of the run has it. None:
+    // not even that.
+    std::optional<uint64_t> export_every;
+    // For the export of the last checkpoint of a run that was stopped, or else peer_wait.
+    absl::Duration export_wait = absl::Seconds(30);
+    BadBatchDecisions::Broken broken;  // Test seam.
   };
 
   explicit TrainingSession(Options options);
@@ -127,6 +133,8 @@ class TrainingSession {
   // The manifest is durable, or could not be written (training goes on without that checkpoint).
   void OnManifestWritten(absl::Time now, const ManifestToWrite& write, const absl::Status& status);
 
+  void OnExported(absl::Time now, const ModelExport& made, const absl::Status& status);
+
   // Leases, waits and their deadlines. Call it at least a few times a second.
   void Tick(absl::Time now);
   // Nobody heard the tasks for `pause`, which `now` leaves out: all have their leases again.
@@ -141,6 +149,10 @@ class TrainingSession {
   std::string open_failure() const { return newest_cut_failed_ ? last_failure_ : ""; }
   // All ps were told that the run is over (or are gone).
   bool all_finished() const;
+  // A ps that has written its shard of this cut writes its part of the export, too.
+  bool WantsExport(uint64_t version) const { return exports_.IsWanted(version); }
+  // The run has reached its end, and its last checkpoint has no model.safetensors yet.
+  bool export_pending() const;
   // Applied updates.
   uint64_t newest_step() const {
     return async_ == nullptr ? newest_step_ : async_->ledger().updates();
@@ -217,10 +229,17 @@ class TrainingSession {
   void Progress(absl::Time now);
   void FlushLines();
   void WriteManifestIfComplete(uint64_t lines_end);
+  // SYNC: one manifest is being written, and one waits.
+  void GiveUpSupersededCuts(uint64_t lines_end);
   void GiveUpCut(uint64_t version, const std::string& directory, absl::string_view why);
   void SaveIfDue(absl::Time now);
   bool CanCut() const;  // On request, or one is on its way.
   bool IsFinalCut(uint64_t version) const;
+
+  // training_session_exports.cc
+  absl::Status ReportExport(absl::Time now, const v1::ReportShardRequest& request);
+  void ExportIfComplete(absl::Time now);
+  bool MayBecomeComplete(absl::Time now, const std::vector<uint32_t>& missing) const;
 
   // training_session_waits.cc
   // Something went forward: what `peer_wait` waits for.
@@ -298,6 +317,10 @@ class TrainingSession {
   BadBatchDecisions decisions_;
   uint64_t decisions_seen_ = 0;
   CutLedger cuts_;
+  uint32_t manifests_under_way_ = 0;
+  ExportLedger exports_;
+  std::string exported_;  // The directory of the export that was made last, or is being made.
+  absl::Time done_since_ = absl::InfiniteFuture();
   std::optional<EvaluationLedger> evaluations_;  // from the plan on
   std::optional<GradientNorms> norms_;           // with clipping by global norm
   std::unique_ptr<AsyncSession> async_;          // ASYNC, from the plan on

@@ -151,6 +151,7 @@ void TrainingSession::ProgressAsync(absl::Time now) {
   FinishAsync();
   NoteSlowWorker(now);
   CheckWaits(now);
+  ExportIfComplete(now);
 }
 
 // With a clock bound: names the worker that others may not leave behind. It makes progress, or it

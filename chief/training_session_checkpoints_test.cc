@@ -131,8 +131,10 @@ TEST_F(TrainingSessionTest, AStopKeepsTheLinesOfALaterCheckpointThatIsBeingWritt
   const uint64_t version = *session_->RequestStop(now_, stop);
   Cut(version);
   Cut(version + 1);
-  ASSERT_EQ(manifests_.size(), 2u);
+  ASSERT_EQ(manifests_.size(), 1u);
   ManifestIsWritten(manifests_[0]);
+  Act();
+  EXPECT_EQ(manifests_.size(), 2u);
   EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
   EXPECT_EQ(session_->newest_step(), version + 1);
   // What all tasks end with: not as after a run that was trained to its end.
@@ -181,6 +183,33 @@ TEST_F(TrainingSessionTest, ShardsWhoseManifestCouldNotBeWrittenAreGivenUp) {
   ASSERT_EQ(given_up_.size(), 1u);
   EXPECT_EQ(given_up_[0].directory, manifests_[0].directory);
   EXPECT_THAT(given_up_[0].why, HasSubstr("full"));
+}
+
+// A publisher that is slower than the ps had a queue of manifests without bound.
+TEST_F(TrainingSessionTest, OneManifestIsBeingWrittenAndTheNewestWaits) {
+  StartTraining();
+  for (const uint64_t version : {1, 2, 3, 4}) Cut(version);
+  ASSERT_EQ(manifests_.size(), 1u);
+  ASSERT_EQ(given_up_.size(), 2u);
+  EXPECT_EQ(given_up_[0].directory, "cut-2");
+  EXPECT_EQ(given_up_[1].directory, "cut-3");
+  EXPECT_THAT(given_up_[1].why, HasSubstr("superseded by a later one"));
+  ManifestIsWritten(manifests_[0]);
+  Act();
+  ASSERT_EQ(manifests_.size(), 2u);
+  EXPECT_EQ(manifests_[1].directory, "cut-4");
+  ManifestIsWritten(manifests_[1]);
+  EXPECT_EQ(session_->durable_version(), 4u);
+}
+
+TEST_F(TrainingSessionTest, AManifestThatFailsLetsTheNextOneBeWritten) {
+  StartTraining();
+  for (const uint64_t version : {1, 2}) Cut(version);
+  ASSERT_EQ(manifests_.size(), 1u);
+  session_->OnManifestWritten(now_, manifests_[0], absl::ResourceExhaustedError("full"));
+  session_->Tick(now_);
+  Act();
+  EXPECT_EQ(manifests_.size(), 2u);
 }
 
 TEST_F(TrainingSessionTest, ALostPsHasItsOwnDeadline) {

@@ -118,7 +118,8 @@ std::vector<PsCommand> TrainingSession::TakeCommands(absl::Time now) {
   if (runs) {
     WantDecisions(&issue);
     WantCuts(&issue);
-  } else if (phase == v1::RunState::PHASE_DONE || phase == v1::RunState::PHASE_FAILED) {
+  } else if ((phase == v1::RunState::PHASE_DONE && !export_pending()) ||
+             phase == v1::RunState::PHASE_FAILED) {
     WantFinishes(&issue);
   }
   return issue.Take();

@@ -110,6 +110,7 @@ void TrainingSession::Rollback(absl::Time now, const std::string& reason) {
   state_.set_lineage(state_.lineage() + 1);
   const uint64_t version = cuts_.durable_version();
   cuts_.OnRollback();
+  exports_.OnRollback();
   decisions_.OnRollback();
   if (evaluations_.has_value()) evaluations_->ForgetAbove(version);
   if (norms_.has_value()) norms_->Clear();
@@ -136,6 +137,7 @@ void TrainingSession::Progress(absl::Time now) {
   WriteManifestIfComplete(held_lines_.empty() ? newest_step_ : held_lines_.front().step() - 1);
   FinishIfDurable();
   CheckWaits(now);
+  ExportIfComplete(now);
 }
 
 void TrainingSession::FlushLines() {
@@ -160,8 +162,18 @@ void TrainingSession::FlushLines() {
   }
 }
 
+void TrainingSession::GiveUpSupersededCuts(uint64_t lines_end) {
+  for (const auto& [version, directory] : cuts_.Superseded(lines_end)) {
+    // Who asked for it is answered by it, or by one that is asked for later.
+    if (cuts_.requested() && cuts_.requested_version() == version) continue;
+    GiveUpCut(version, directory, "superseded by a later one; the directory is too slow");
+  }
+}
+
 void TrainingSession::WriteManifestIfComplete(uint64_t lines_end) {
+  if (async_ == nullptr && manifests_under_way_ > 0) return GiveUpSupersededCuts(lines_end);
   while (std::optional<CutLedger::Complete> cut = cuts_.TakeComplete(lines_end)) {
+    ++manifests_under_way_;
     ManifestToWrite write;
     write.directory = cut->directory;
     v1::Manifest& manifest = write.manifest;
@@ -194,6 +206,7 @@ void TrainingSession::WriteManifestIfComplete(uint64_t lines_end) {
     }
     if (async_ != nullptr) async_->OnManifestBegun(cut->version);
     records_.push_back(std::move(write));
+    if (async_ == nullptr) return;
   }
 }
 
@@ -212,6 +225,7 @@ void TrainingSession::GiveUpCut(uint64_t version, const std::string& directory,
   newest_cut_failed_ = true;
   records_.push_back(CutGivenUp{directory, last_failure_});
   cuts_.Fail(version);
+  exports_.Forget(version);
   if (async_ != nullptr) async_->OnCutFailed(version);
   if (is_final)
     Fail(absl::StrCat("the final checkpoint could not be written: ", why),
@@ -222,6 +236,7 @@ void TrainingSession::OnManifestWritten(absl::Time now, const ManifestToWrite& w
                                         const absl::Status& status) {
   const uint64_t version = write.manifest.step();
   const bool current = write.manifest.lineage() == state_.lineage();
+  if (manifests_under_way_ > 0) --manifests_under_way_;
   if (!status.ok()) {
     Note(absl::StrFormat("no checkpoint at step %d: %s", version, status.message()));
     if (current) {
@@ -238,6 +253,7 @@ void TrainingSession::OnManifestWritten(absl::Time now, const ManifestToWrite& w
   save_due_ = now + options_.save_period;
   saved_step_ = std::max(saved_step_, version);
   cuts_.OnDurable(version);
+  exports_.ForgetBelow(version);
   if (async_ != nullptr) {
     // Good even if a ps was lost meanwhile, which has made the ledger forget the cut.
     const bool is_first = cuts_.durable_directory().empty();  // it may be of no update yet

@@ -76,6 +76,7 @@ absl::Status TrainingSession::ReportShard(absl::Time now, const v1::ReportShardR
   if (task.job != Job::kPs)
     return absl::InvalidArgumentError("identity.member: only ps report shards");
   if (plan_ == nullptr) return absl::FailedPreconditionError("version: the run has no plan yet");
+  if (request.is_export()) return ReportExport(now, request);
   if (async_ == nullptr && request.version() > plan_->last_step) {
     return absl::InvalidArgumentError(absl::StrFormat("version: %d, but the run ends at %d",
                                                       request.version(), plan_->last_step));
@@ -90,6 +91,9 @@ absl::Status TrainingSession::ReportShard(absl::Time now, const v1::ReportShardR
   } else if (is_under_way) {
     WentOn(now);
     cuts_.AddShard(task.index, request.version(), request.directory(), request.file());
+    if (options_.export_every.has_value()) {
+      exports_.OnShard(request.version(), stopping_ || IsFinalCut(request.version()));
+    }
     if (async_ != nullptr) {
       async_->OnShard(task.index, request.version(), request.reported_steps());
     }

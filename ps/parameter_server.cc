@@ -285,7 +285,8 @@ absl::Status ParameterServer::Core::Wait() {
   while (!ended_) {
     if (!options_.clock->WaitUntil(give_up_waiting_, &mutex_, &changed_) &&
         options_.clock->Now() >= give_up_waiting_) {
-      return failure_;
+      if (!checkpointer_.is_writing()) return failure_;
+      give_up_waiting_ = options_.clock->Now() + kFinishWait;  // Its part of the last export.
     }
   }
   return end_;

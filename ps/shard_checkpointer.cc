@@ -35,6 +35,11 @@ void ShardCheckpointer::AddParts(std::vector<SliceStoreEvents::CutPart>* parts) 
   changed_.NotifyAll();
 }
 
+bool ShardCheckpointer::is_writing() {
+  MutexLock lock(&mutex_);
+  return queue_.is_writing();
+}
+
 void ShardCheckpointer::Stop() {
   {
     MutexLock lock(&mutex_);
@@ -54,12 +59,24 @@ void ShardCheckpointer::WriteSnapshots() {
       if (stopping_) return;
     }
     v1::ReportShardRequest report;
-    const absl::Status status = Write(*work, &report);
-    work->snapshot.parts.clear();  // The buffers are needed for training.
+    const absl::Status status = work->is_export ? Export(*work) : Write(*work, &report);
     MutexLock lock(&mutex_);
-    queue_.OnWritten(*work->lineage, work->snapshot.version, status, std::move(report));
+    queue_.OnWritten(*std::move(work), status, std::move(report));
     changed_.NotifyAll();
   }
+}
+
+absl::Status ShardCheckpointer::Export(const SnapshotQueue::Work& work) {
+  const absl::Status status =
+      ExportSnapshot(*options_.file_system, *work.lineage, work.snapshot, [this] {
+        MutexLock lock(&mutex_);
+        return stopping_ || queue_.ShouldStopExport();
+      });
+  if (!status.ok()) {
+    LOG(WARNING) << "cannot write this ps's part of model.safetensors of step "
+                 << work.snapshot.version << ": " << status;
+  }
+  return status;
 }
 
 absl::Status ShardCheckpointer::Write(const SnapshotQueue::Work& work,
@@ -94,7 +111,7 @@ void ShardCheckpointer::SendReports() {
     v1::ReportShardResponse response;
     const absl::Status status = options_.chief->ReportShard(*report, &response);
     MutexLock lock(&mutex_);
-    queue_.OnReported(options_.clock->Now(), *report, status);
+    queue_.OnReported(options_.clock->Now(), *report, status, response);
     changed_.NotifyAll();
   }
 }

@@ -44,6 +44,8 @@ class ShardCheckpointer {
   void Ask(uint64_t version);
   void AddParts(std::vector<SliceStoreEvents::CutPart>* parts);
 
+  bool is_writing();
+
   // Waits for the file that is being written and the report that is on its way. Idempotent.
   void Stop();
 
@@ -51,6 +53,7 @@ class ShardCheckpointer {
   void WriteSnapshots();
   void SendReports();
   absl::Status Write(const SnapshotQueue::Work& work, v1::ReportShardRequest* report) const;
+  absl::Status Export(const SnapshotQueue::Work& work);
 
   const Options options_;
   Mutex mutex_;

@@ -25,7 +25,9 @@ class ShardCheckpointerTest : public ::testing::Test {
     lineage.lineage = 1;
     lineage.term = 1;
     lineage.root = "checkpoints";
-    lineage.variables = {"w"};
+    lineage.variables.resize(1);
+    lineage.variables[0].set_name("w");
+    lineage.variables[0].add_shape(16);
     lineage.slots.resize(1);
     lineage.slices.resize(1);
     lineage.slices[0].num_elements = 16;

@@ -6,6 +6,7 @@
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/checkpoint/model_export.h"
 #include "runtime/checkpoint/shard_writer.h"
 #include "runtime/variables/partitioned_store.h"
 #include "runtime/variables/variable_updater.h"
@@ -20,12 +21,13 @@ SnapshotLineage SnapshotLineage::Of(const v1::LoadSlicesRequest& request,
   lineage.num_ps = request.shard_map().num_ps_tasks();
   lineage.last_version =
       store.plan().LastStep(request.run().max_steps(), request.run().num_epochs());
+  lineage.run_id = request.identity().run_id();
   lineage.root = request.checkpoint_root();
   lineage.slices = store.table().slices();
   lineage.report_slice = store.table().report_slice();
   lineage.slots.resize(store.table().num_variables());
   for (uint32_t v = 0; v < store.table().num_variables(); ++v) {
-    lineage.variables.push_back(request.variables(static_cast<int>(v)).name());
+    lineage.variables.push_back(request.variables(static_cast<int>(v)));
     lineage.first_slice.push_back(store.table().first_slice_of(v));
   }
   for (const uint32_t slice : store.owned()) {
@@ -55,12 +57,26 @@ absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
       slots.push_back({name, {part.slots->data() + slots.size() * stride, slice.num_elements}});
     }
     const SavedSliceState state{part.version, part.value_version, part.applied};
-    writer.Add(lineage.variables[slice.variable], part.slice - lineage.first_slice[slice.variable],
+    writer.Add(lineage.variables[slice.variable].name(),
+               part.slice - lineage.first_slice[slice.variable],
                {part.value->data(), slice.num_elements}, slots, state);
     if (part.slice == lineage.report_slice) report->set_reported_steps(part.version);
   }
   ASSIGN_OR_RETURN(*report->mutable_file(), writer.Finish());
   return absl::OkStatus();
+}
+
+absl::Status ExportSnapshot(FileSystem& file_system, const SnapshotLineage& lineage,
+                            const Snapshot& snapshot, const std::function<bool()>& should_stop) {
+  const ModelExportLayout layout(lineage.variables, lineage.run_id, snapshot.version);
+  std::vector<ExportedSlice> slices;
+  for (const SliceStoreEvents::CutPart& part : snapshot.parts) {
+    const Slice& slice = lineage.slices[part.slice];
+    slices.push_back({layout.OffsetOf(slice.variable, slice.first_element),
+                      {part.value->data(), slice.num_elements}});
+  }
+  return WriteExportPart(file_system, JoinPath(lineage.root, lineage.DirectoryOf(snapshot.version)),
+                         slices, should_stop);
 }
 
 }  // namespace shoal

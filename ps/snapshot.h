@@ -3,12 +3,14 @@
 #define SHOAL_PS_SNAPSHOT_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 
 #include "base/file_system.h"
+#include "proto/v1/variable.pb.h"
 #include "runtime/cluster/slice_table.h"
 #include "runtime/variables/slice_store_events.h"
 
@@ -26,8 +28,9 @@ struct SnapshotLineage {
   uint64_t term = 0;
   uint32_t num_ps = 1;
   uint64_t last_version = UINT64_MAX;  // The run ends there (SYNC).
-  std::string root;                    // The directory of all checkpoints; empty: none are made.
-  std::vector<std::string> variables;  // Names.
+  std::string run_id;
+  std::string root;  // The directory of all checkpoints; empty: none are made.
+  std::vector<v1::VariableSpec> variables;
   std::vector<std::vector<std::string>>
       slots;  // Names, by variable; empty where this ps has no slice.
   std::vector<Slice> slices;
@@ -52,6 +55,10 @@ struct Snapshot {
 absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
                            const SnapshotLineage& lineage, const Snapshot& snapshot,
                            v1::ReportShardRequest* report);
+
+// Writes the snapshot's part of model.safetensors durably. CANCELLED when `should_stop`.
+absl::Status ExportSnapshot(FileSystem& file_system, const SnapshotLineage& lineage,
+                            const Snapshot& snapshot, const std::function<bool()>& should_stop);
 
 }  // namespace shoal
 

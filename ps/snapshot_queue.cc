@@ -1,5 +1,6 @@
 #include "ps/snapshot_queue.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -11,10 +12,9 @@ namespace {
 
 // The chief does without the oldest reports of snapshots that were given up: newer cuts tell it as
 // much.
-constexpr size_t kMostGivenUpReports = 64;
+constexpr size_t kMostReports = 64;
 // As many requests of the chief are remembered: it asks for one cut at a time.
 constexpr size_t kMostAsked = 64;
-constexpr int kAskedPriority = 64;
 
 int TrailingZeros(uint64_t version) { return version == 0 ? 0 : __builtin_ctzll(version); }
 
@@ -37,8 +37,9 @@ void SnapshotQueue::StartLineage(SnapshotLineage lineage) {
   gathering_.clear();
   next_.reset();
   written_.reset();
+  held_ = Snapshot();
   waiting_.reset();
-  given_up_.clear();
+  reports_.clear();
   send_at_ = absl::InfinitePast();
   backoff_.Reset();
 }
@@ -83,17 +84,22 @@ bool SnapshotQueue::IsAskedOrLast(uint64_t version) const {
 }
 
 int SnapshotQueue::PriorityOf(uint64_t version) const {
-  if (IsAskedOrLast(version)) return kAskedPriority;
+  if (IsAskedOrLast(version)) return kMostPriority + 1;
   return lineage_->num_ps == 1 ? 0 : TrailingZeros(version);
 }
 
 void SnapshotQueue::GiveUp(uint64_t version, uint64_t stays) {
-  v1::ReportShardRequest& report = given_up_.emplace_back(ReportOf(version));
+  v1::ReportShardRequest report = ReportOf(version);
   report.set_error(absl::StrFormat(
       "superseded by step %d: step %d was still being written; write to a faster directory, or "
       "make checkpoints less often (checkpoint.save_every)",
       stays, version_));
-  if (given_up_.size() > kMostGivenUpReports) given_up_.pop_front();
+  AddReport(std::move(report));
+}
+
+void SnapshotQueue::AddReport(v1::ReportShardRequest report) {
+  reports_.push_back(std::move(report));
+  if (reports_.size() > kMostReports) reports_.pop_front();
 }
 
 v1::ReportShardRequest SnapshotQueue::ReportOf(uint64_t version) const {
@@ -107,31 +113,46 @@ v1::ReportShardRequest SnapshotQueue::ReportOf(uint64_t version) const {
 void SnapshotQueue::Advance() {
   if (next_.has_value() || writing_ || written_.has_value() || !waiting_.has_value()) return;
   version_ = waiting_->version;
-  next_ = std::exchange(waiting_, std::nullopt);
+  next_ = Work{lineage_, *std::exchange(waiting_, std::nullopt)};
 }
 
 std::optional<SnapshotQueue::Work> SnapshotQueue::TakeWork() {
   if (!next_.has_value()) return std::nullopt;
   writing_ = true;
-  return Work{lineage_, *std::exchange(next_, std::nullopt)};
+  return std::exchange(next_, std::nullopt);
 }
 
-void SnapshotQueue::OnWritten(const SnapshotLineage& lineage, uint64_t version,
-                              const absl::Status& status, v1::ReportShardRequest report) {
+void SnapshotQueue::OnWritten(Work work, const absl::Status& status,
+                              v1::ReportShardRequest report) {
   writing_ = false;
-  if (lineage.lineage != lineage_->lineage || lineage.term != lineage_->term) return Advance();
-  written_ = ReportOf(version);
-  if (status.ok()) {
+  if (work.lineage != lineage_) return Advance();
+  written_ = ReportOf(work.snapshot.version);
+  written_->set_is_export(work.is_export);
+  if (!status.ok()) {
+    written_->set_error(std::string(status.message()));
+  } else if (!work.is_export) {
     *written_->mutable_file() = std::move(*report.mutable_file());
     written_->set_reported_steps(report.reported_steps());
-  } else {
-    written_->set_error(std::string(status.message()));
+    held_ = std::move(work.snapshot);
   }
+}
+
+void SnapshotQueue::OnShardReported(const v1::ReportShardResponse& response) {
+  Snapshot snapshot = std::exchange(held_, Snapshot());
+  if (!response.export_wanted() || snapshot.parts.empty()) return;
+  if (!waiting_.has_value()) {
+    next_ = Work{lineage_, std::move(snapshot), /*is_export=*/true};
+    return;
+  }
+  v1::ReportShardRequest report = ReportOf(snapshot.version);
+  report.set_is_export(true);
+  report.set_error(absl::StrFormat("left out, because step %d waits", waiting_->version));
+  AddReport(std::move(report));
 }
 
 const v1::ReportShardRequest* SnapshotQueue::NextReport() const {
   if (written_.has_value()) return &*written_;
-  return given_up_.empty() ? nullptr : &given_up_.front();
+  return reports_.empty() ? nullptr : &reports_.front();
 }
 
 absl::Time SnapshotQueue::report_time() const {
@@ -145,7 +166,8 @@ std::optional<v1::ReportShardRequest> SnapshotQueue::TakeReport(absl::Time now) 
 }
 
 void SnapshotQueue::OnReported(absl::Time now, const v1::ReportShardRequest& report,
-                               const absl::Status& status) {
+                               const absl::Status& status,
+                               const v1::ReportShardResponse& response) {
   sending_ = false;
   if (report.identity().lineage() != lineage_->lineage) return;
   if (!status.ok() && !IsRefused(status)) {
@@ -157,20 +179,21 @@ void SnapshotQueue::OnReported(absl::Time now, const v1::ReportShardRequest& rep
   }
   send_at_ = absl::InfinitePast();
   backoff_.Reset();
-  if (written_.has_value() && written_->version() == report.version()) {
+  const auto is_it = [&report](const v1::ReportShardRequest& other) {
+    return other.version() == report.version() && other.is_export() == report.is_export();
+  };
+  if (written_.has_value() && is_it(*written_)) {
     written_.reset();
+    OnShardReported(response);
     return Advance();
   }
-  for (auto it = given_up_.begin(); it != given_up_.end(); ++it) {
-    if (it->version() != report.version()) continue;
-    given_up_.erase(it);
-    return;
-  }
+  const auto it = std::find_if(reports_.begin(), reports_.end(), is_it);
+  if (it != reports_.end()) reports_.erase(it);
 }
 
 size_t SnapshotQueue::num_held() const {
-  return gathering_.size() + (next_.has_value() || writing_ ? 1 : 0) +
-         (waiting_.has_value() ? 1 : 0);
+  const bool one = next_.has_value() || writing_ || !held_.parts.empty();
+  return gathering_.size() + (one ? 1 : 0) + (waiting_.has_value() ? 1 : 0);
 }
 
 }  // namespace shoal

@@ -21,9 +21,10 @@
 
 namespace shoal {
 
-// Gathers the slices of a cut as they reach it. One snapshot is being written, or its report is on
-// its way, and one waits: of two that want to wait one is given up, so that a disk which is slower
-// than the schedule costs checkpoints and not memory.
+// Gathers the slices of a cut as they reach it. One snapshot is being written, first as a shard and
+// then, if the chief wants that, into model.safetensors; and one waits: of two that want to wait
+// one is given up, so that a disk which is slower than the schedule costs checkpoints and not
+// memory.
 //
 // Which one must not depend on a ps's own speed: a checkpoint needs the shards of all ps. A cut
 // that was asked for, or is the run's last, is given up only for a later such cut. Of others the
@@ -47,13 +48,18 @@ class SnapshotQueue {
   struct Work {
     std::shared_ptr<const SnapshotLineage> lineage;
     Snapshot snapshot;
+    bool is_export = false;
   };
-  // The snapshot to be written next; follow with OnWritten. None: there is none, or the one before
+  // What is to be written next; follow with OnWritten. None: there is none, or the snapshot before
   // is not through.
   std::optional<Work> TakeWork();
-  // `report` has the file, unless an error says why there is none.
-  void OnWritten(const SnapshotLineage& lineage, uint64_t version, const absl::Status& status,
-                 v1::ReportShardRequest report);
+  // `report` has the file of a shard that was written.
+  void OnWritten(Work work, const absl::Status& status, v1::ReportShardRequest report);
+  bool is_writing() const { return writing_; }
+  // A stop or the end of the run waits for another snapshot.
+  bool ShouldStopExport() const {
+    return waiting_.has_value() && waiting_priority_ > kMostPriority;
+  }
 
   // --- Reports: at most one is on its way.
   // The report to be sent now, its identity yet without all but the lineage; follow with
@@ -62,16 +68,21 @@ class SnapshotQueue {
   // When TakeReport has one, if nothing else happens.
   absl::Time report_time() const;
   // A report that the chief itself did not answer is sent again, until the lineage ends.
-  void OnReported(absl::Time now, const v1::ReportShardRequest& report, const absl::Status& status);
+  void OnReported(absl::Time now, const v1::ReportShardRequest& report, const absl::Status& status,
+                  const v1::ReportShardResponse& response);
 
   // Snapshots that are gathered, wait or are being written.
   size_t num_held() const;
 
  private:
+  static constexpr int kMostPriority = 63;  // Of a cut that nobody asked for.
+
   bool IsAskedOrLast(uint64_t version) const;
   int PriorityOf(uint64_t version) const;
   void GiveUp(uint64_t version, uint64_t stays);
   v1::ReportShardRequest ReportOf(uint64_t version) const;
+  void AddReport(v1::ReportShardRequest report);
+  void OnShardReported(const v1::ReportShardResponse& response);
   const v1::ReportShardRequest* NextReport() const;
   // Lets the one that waits take its turn if that has come.
   void Advance();
@@ -79,14 +90,15 @@ class SnapshotQueue {
   std::shared_ptr<const SnapshotLineage> lineage_;
   std::set<uint64_t> asked_;                // Those that are not complete.
   std::map<uint64_t, Snapshot> gathering_;  // By version.
-  // One snapshot goes through these three, and one waits.
-  std::optional<Snapshot> next_;
+  // One snapshot goes through these, and one waits.
+  std::optional<Work> next_;
   bool writing_ = false;
-  std::optional<v1::ReportShardRequest> written_;  // Until the chief has it.
+  std::optional<v1::ReportShardRequest> written_;  // Until the chief has it,
+  Snapshot held_;                                  // and says whether it wants an export.
   uint64_t version_ = 0;                           // Of that snapshot.
   std::optional<Snapshot> waiting_;
   int waiting_priority_ = 0;
-  std::deque<v1::ReportShardRequest> given_up_;  // Reports.
+  std::deque<v1::ReportShardRequest> reports_;  // Others, which hold nothing back.
   bool sending_ = false;
   absl::Time send_at_ = absl::InfinitePast();
   Backoff backoff_;

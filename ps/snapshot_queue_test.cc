@@ -39,14 +39,16 @@ void EndWrite(SnapshotQueue* queue, const SnapshotQueue::Work& work,
               const absl::Status& status = absl::OkStatus()) {
   v1::ReportShardRequest report;
   report.mutable_file()->set_name("shard");
-  queue->OnWritten(*work.lineage, work.snapshot.version, status, report);
+  queue->OnWritten(work, status, report);
 }
 
 // Sends everything that there is to be sent.
-std::vector<v1::ReportShardRequest> SendAll(SnapshotQueue* queue) {
+std::vector<v1::ReportShardRequest> SendAll(SnapshotQueue* queue, bool export_wanted = false) {
   std::vector<v1::ReportShardRequest> reports;
+  v1::ReportShardResponse response;
+  response.set_export_wanted(export_wanted);
   while (auto report = queue->TakeReport(kStart)) {
-    queue->OnReported(kStart, *report, absl::OkStatus());
+    queue->OnReported(kStart, *report, absl::OkStatus(), response);
     reports.push_back(std::move(*report));
   }
   return reports;
@@ -100,7 +102,7 @@ TEST(SnapshotQueueTest, ThatARepeatedReportIsOnItsWayHoldsTheNextWriteBackButNoM
   EndWrite(&queue, *queue.TakeWork());
   for (uint64_t version = 2; version < 100; ++version) Cut(&queue, version);
   EXPECT_FALSE(queue.TakeWork().has_value());
-  EXPECT_EQ(queue.num_held(), 1u);
+  EXPECT_EQ(queue.num_held(), 2u);
   SendAll(&queue);
   EXPECT_EQ(queue.TakeWork()->snapshot.version, 99u);
 }
@@ -177,7 +179,7 @@ TEST(SnapshotQueueTest, AReportThatTheChiefDidNotAnswerItselfIsSentUntilTheLinea
       ASSERT_TRUE(report.has_value()) << status << " after " << attempt;
       EXPECT_EQ(report->version(), 4u);
       EXPECT_FALSE(queue.TakeReport(now).has_value()) << "one at a time";
-      queue.OnReported(now, *report, status);
+      queue.OnReported(now, *report, status, {});
       EXPECT_FALSE(queue.TakeReport(now).has_value()) << "not at once";
       EXPECT_LE(queue.report_time(), now + absl::Seconds(1));
       now = queue.report_time();
@@ -192,7 +194,7 @@ TEST(SnapshotQueueTest, AReportThatTheChiefRefusesIsDropped) {
   queue.StartLineage(LineageOf(1, 2));
   Cut(&queue, 4);
   EndWrite(&queue, *queue.TakeWork());
-  queue.OnReported(kStart, *queue.TakeReport(kStart), absl::AbortedError("moved"));
+  queue.OnReported(kStart, *queue.TakeReport(kStart), absl::AbortedError("moved"), {});
   EXPECT_EQ(queue.report_time(), absl::InfiniteFuture());
   Cut(&queue, 5);
   EXPECT_TRUE(queue.TakeWork().has_value());
@@ -226,6 +228,47 @@ TEST(SnapshotQueueTest, AWriteOfAnOldLineageIsNotReportedAndHoldsTheNextOneBack)
   ASSERT_TRUE(work.has_value());
   EXPECT_EQ(work->lineage->lineage, 2u);
   EXPECT_FALSE(queue.TakeWork().has_value());
+}
+
+TEST(SnapshotQueueTest, AnExportFollowsTheShardAndKeepsItsSnapshot) {
+  SnapshotQueue queue(0);
+  queue.StartLineage(LineageOf(1, 2));
+  Cut(&queue, 4);
+  EndWrite(&queue, *queue.TakeWork());
+  EXPECT_EQ(SendAll(&queue, /*export_wanted=*/true).size(), 1u);
+  const auto work = queue.TakeWork();
+  ASSERT_TRUE(work.has_value());
+  EXPECT_TRUE(work->is_export);
+  EXPECT_EQ(work->snapshot.parts.size(), 2u);
+  Cut(&queue, 5);
+  EXPECT_FALSE(queue.ShouldStopExport());
+  queue.Ask(6);
+  Cut(&queue, 6);
+  EXPECT_TRUE(queue.ShouldStopExport()) << "a stop waits for it";
+  EXPECT_FALSE(queue.TakeWork().has_value());
+  EndWrite(&queue, *work, absl::CancelledError("more urgent"));
+  const auto reports = SendAll(&queue, /*export_wanted=*/true);
+  ASSERT_EQ(reports.size(), 2u);
+  EXPECT_TRUE(reports[0].is_export());
+  EXPECT_EQ(reports[0].error(), "more urgent");
+  EXPECT_EQ(queue.TakeWork()->snapshot.version, 6u);
+}
+
+TEST(SnapshotQueueTest, AnExportIsLeftOutWhileALaterSnapshotWaits) {
+  SnapshotQueue queue(0);
+  queue.StartLineage(LineageOf(1, 2));
+  Cut(&queue, 4);
+  const auto work = queue.TakeWork();
+  Cut(&queue, 5);
+  EndWrite(&queue, *work);
+  const auto reports = SendAll(&queue, /*export_wanted=*/true);
+  ASSERT_EQ(reports.size(), 2u);
+  EXPECT_TRUE(reports[1].is_export());
+  EXPECT_EQ(reports[1].error(), "left out, because step 5 waits");
+  const auto next = queue.TakeWork();
+  ASSERT_TRUE(next.has_value());
+  EXPECT_EQ(next->snapshot.version, 5u);
+  EXPECT_FALSE(next->is_export);
 }
 
 TEST(SnapshotQueueTest, WithoutADirectoryNothingIsKept) {

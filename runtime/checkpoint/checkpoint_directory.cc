@@ -140,13 +140,24 @@ absl::Status CheckpointDirectory::Prune(int keep) {
     if (valid >= std::max(keep, 1)) {
       RETURN_IF_ERROR(RemoveCheckpoint(name));
     } else if (IsValid(name)) {
-      if (valid > 0) RETURN_IF_ERROR(RemoveModelExport(file_system_, PathOf(name.ToString())));
       ++valid;
     } else if (valid > 0) {
       RETURN_IF_ERROR(RemoveCheckpoint(name));
     }
   }
+  RETURN_IF_ERROR(RemoveOldExports());
   return file_system_.SyncDirectory(root_);
+}
+
+absl::Status CheckpointDirectory::RemoveOldExports() {
+  ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, List());
+  bool newer_has_one = false;
+  for (const CheckpointName& name : names) {
+    const std::string path = PathOf(name.ToString());
+    if (newer_has_one) RETURN_IF_ERROR(RemoveModelExport(file_system_, path));
+    newer_has_one = newer_has_one || FileExists(file_system_, JoinPath(path, kModelExportFile));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckpointDirectory::RemoveManifest(const CheckpointName& name) {

@@ -73,10 +73,14 @@ class CheckpointDirectory {
   absl::StatusOr<std::unique_ptr<Checkpoint>> OpenLatestValid(Checkpoint::Verify verify,
                                                               std::vector<std::string>* rejected);
 
-  // Removes checkpoints older than the `keep` newest valid ones, exports of all but the newest, and
-  // what crashes have left that is older than the newest valid one. Removes nothing where no valid
-  // one would stay.
+  // Removes checkpoints older than the `keep` newest valid ones, exports as RemoveOldExports does,
+  // and what crashes have left that is older than the newest valid one. Removes nothing where no
+  // valid one would stay.
   absl::Status Prune(int keep);
+
+  // Removes model.safetensors, whole or in part, of checkpoints that are older than the newest that
+  // has one. The newest checkpoint may have none: it comes later, or was left out.
+  absl::Status RemoveOldExports();
 
  private:
   CheckpointDirectory(FileSystem& file_system, const std::string& root);

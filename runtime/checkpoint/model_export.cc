@@ -14,13 +14,15 @@ namespace {
 
 constexpr char kAverageSlot[] = "average";
 
-SafetensorsHeader HeaderOf(const Checkpoint& checkpoint) {
+}  // namespace
+
+ModelExportLayout::ModelExportLayout(absl::Span<const v1::VariableSpec> variables,
+                                     absl::string_view run_id, uint64_t step) {
   SafetensorsHeader header;
-  header.metadata = {{"format", "pt"},
-                     {"run_id", checkpoint.manifest().run_id()},
-                     {"step", absl::StrCat(checkpoint.manifest().step())}};
+  header.metadata = {
+      {"format", "pt"}, {"run_id", std::string(run_id)}, {"step", absl::StrCat(step)}};
   uint64_t offset = 0;
-  for (const v1::VariableSpec& variable : checkpoint.manifest().variables()) {
+  for (const v1::VariableSpec& variable : variables) {
     SafetensorsEntry entry;
     entry.name = variable.name();
     entry.begin = offset;
@@ -33,26 +35,35 @@ SafetensorsHeader HeaderOf(const Checkpoint& checkpoint) {
     entry.end = offset;
     header.tensors.push_back(entry);
   }
-  return header;
+  header_ = EncodeSafetensorsHeader(header);
+  for (const SafetensorsEntry& entry : header.tensors) {
+    begin_.push_back(header_.size() + entry.begin);
+  }
+  file_bytes_ = header_.size() + offset;
 }
 
-}  // namespace
+ModelExportLayout::ModelExportLayout(const v1::Manifest& manifest)
+    : ModelExportLayout(
+          std::vector<v1::VariableSpec>(manifest.variables().begin(), manifest.variables().end()),
+          manifest.run_id(), manifest.step()) {}
 
 // Slices are numbered through the variables in declared order, so they follow each other in the
 // file.
 absl::Status ExportModel(FileSystem& file_system, Checkpoint& checkpoint,
                          const std::string& directory, const std::string& name,
-                         ExportedValues values) {
-  const SafetensorsHeader header = HeaderOf(checkpoint);
-  const std::string head = EncodeSafetensorsHeader(header);
-  const uint64_t bytes = head.size() + (header.tensors.empty() ? 0 : header.tensors.back().end);
+                         ExportedValues values, const std::function<bool()>& is_late) {
+  const ModelExportLayout layout(checkpoint.manifest());
   const std::string unnamed = absl::StrCat(name, ".new");
   RETURN_IF_ERROR(RemoveTree(file_system, JoinPath(directory, unnamed)));
-  ASSIGN_OR_RETURN(const std::unique_ptr<ChecksummedFileWriter> file,
-                   ChecksummedFileWriter::Create(file_system, directory, unnamed, bytes));
-  RETURN_IF_ERROR(file->Append(head));
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<ChecksummedFileWriter> file,
+      ChecksummedFileWriter::Create(file_system, directory, unnamed, layout.file_bytes()));
+  RETURN_IF_ERROR(file->Append(layout.header()));
   std::vector<float> data;
   for (uint32_t slice = 0; slice < checkpoint.slices().size(); ++slice) {
+    if (is_late != nullptr && is_late()) {
+      return absl::DeadlineExceededError(absl::StrCat(name, " takes too long"));
+    }
     const bool averaged =
         values == ExportedValues::kAverages && checkpoint.HasSlot(slice, kAverageSlot);
     data.resize(checkpoint.slices()[slice].num_elements);
@@ -65,9 +76,44 @@ absl::Status ExportModel(FileSystem& file_system, Checkpoint& checkpoint,
   return file_system.SyncDirectory(directory);
 }
 
+absl::Status WriteExportPart(FileSystem& file_system, const std::string& directory,
+                             absl::Span<const ExportedSlice> slices,
+                             const std::function<bool()>& should_stop) {
+  const std::string path = JoinPath(directory, kPartialExportFile);
+  ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file, file_system.OpenForUpdate(path));
+  for (const ExportedSlice& slice : slices) {
+    if (should_stop()) return absl::CancelledError("there is something more urgent to write");
+    RETURN_IF_ERROR(file->WriteAt(slice.offset, {reinterpret_cast<const char*>(slice.values.data()),
+                                                 slice.values.size() * sizeof(float)}));
+  }
+  RETURN_IF_ERROR(file->Sync());
+  return file->Close();
+}
+
+absl::Status FinishExport(FileSystem& file_system, const std::string& directory,
+                          const ModelExportLayout& layout) {
+  const std::string path = JoinPath(directory, kPartialExportFile);
+  {
+    ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file, file_system.OpenForUpdate(path));
+    RETURN_IF_ERROR(file->WriteAt(0, layout.header()));
+    RETURN_IF_ERROR(file->Sync());
+    RETURN_IF_ERROR(file->Close());
+  }
+  ASSIGN_OR_RETURN(const FileInfo info, file_system.GetInfo(path));
+  if (info.size != layout.file_bytes()) {
+    return absl::DataLossError(
+        absl::StrCat(path, " has ", info.size, " bytes, not ", layout.file_bytes()));
+  }
+  RETURN_IF_ERROR(file_system.Rename(path, JoinPath(directory, kModelExportFile)));
+  return file_system.SyncDirectory(directory);
+}
+
 absl::Status RemoveModelExport(FileSystem& file_system, const std::string& directory) {
-  const absl::Status status = file_system.Remove(JoinPath(directory, kModelExportFile));
-  return absl::IsNotFound(status) ? absl::OkStatus() : status;
+  for (const char* name : {kModelExportFile, kPartialExportFile}) {
+    const absl::Status status = file_system.Remove(JoinPath(directory, name));
+    if (!status.ok() && !absl::IsNotFound(status)) return status;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace shoal

@@ -65,6 +65,9 @@ constexpr FlagSpec kTable[] = {
     {"save_seconds", kTraining, kRunning, kText, "checkpoint.save_seconds", "N",
      "Seconds after which a checkpoint is made although --save_every makes none. Default 300; 0: "
      "none for that."},
+    {"export_every", kTraining, kRunning, kText, "checkpoint.export_every", "N",
+     "Checkpoints between those that get a model.safetensors; the run's last one always has it. "
+     "Default 1; 0: only that."},
     {"eval_every", kTraining, kRunning, kText, "eval_every", "N",
      "Updates between evaluations on the test split. 0: every epoch."},
     {"scalars_every", kTraining, kRunning, kText, "summary.scalars_every", "N",

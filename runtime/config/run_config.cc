@@ -64,6 +64,7 @@ void ResolveSync(v1::SyncOptions* sync) {
 void ResolveCheckpointAndCluster(v1::RunConfig* run) {
   v1::CheckpointOptions* checkpoint = run->mutable_checkpoint();
   if (checkpoint->keep() == 0) checkpoint->set_keep(3);
+  if (!checkpoint->has_export_every()) checkpoint->set_export_every(1);
   if (checkpoint->resume().empty()) checkpoint->set_resume("auto");
   if (!checkpoint->has_save_seconds()) checkpoint->set_save_seconds(300);
   v1::ClusterOptions* cluster = run->mutable_cluster();

@@ -86,6 +86,7 @@ TEST(RunConfigTest, DefaultsAreVisibleAfterResolving) {
   EXPECT_TRUE(run.sync().sync_replicas());
   EXPECT_EQ(run.sync().replicas_to_aggregate(), 0u);  // decided at the first start
   EXPECT_EQ(run.checkpoint().keep(), 3u);
+  EXPECT_EQ(run.checkpoint().export_every(), 1u);
   EXPECT_EQ(run.checkpoint().resume(), "auto");
   EXPECT_EQ(run.model().loss(), "sparse_softmax_cross_entropy");
   EXPECT_EQ(run.optimizer().learning_rate(), 0.01);

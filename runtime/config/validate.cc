@@ -177,6 +177,7 @@ absl::Status ValidateCheckpoint(const v1::CheckpointOptions& checkpoint) {
     return Broken("resume", absl::StrCat("\"", resume, "\" must be auto, never or must"));
   }
   RETURN_IF_ERROR(CheckCount("checkpoint.save_seconds", checkpoint.save_seconds(), 0, 1000000));
+  RETURN_IF_ERROR(CheckCount("checkpoint.export_every", checkpoint.export_every(), 0, 1000000000));
   return CheckCount("checkpoint.keep", checkpoint.keep(), 1, 1000000);
 }
 

@@ -1,0 +1,50 @@
+#ifndef SHOAL_CHIEF_EXPORT_LEDGER_H_
+#define SHOAL_CHIEF_EXPORT_LEDGER_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+namespace shoal {
+
+// Which checkpoints get a model.safetensors, and which ps have written their parts of it. Nothing
+// waits for an export but the end of a run. One thread at a time.
+class ExportLedger {
+ public:
+  // Every so many cuts get an export; 0: only those that must have one.
+  explicit ExportLedger(uint64_t every) : every_(every) {}
+
+  // A ps has written its shard of the cut. Decided with the first one.
+  void OnShard(uint64_t version, bool must_have_one);
+  bool IsWanted(uint64_t version) const;
+
+  void AddPart(uint32_t ps, uint64_t version);
+  // A ps will not write its part.
+  void Fail(uint64_t version);
+  // What the ps had not written it will never write.
+  void OnPsLost(uint32_t ps);
+
+  // Wanted, and nobody has failed: those of `ps` that have not written their parts.
+  std::vector<uint32_t> Missing(uint64_t version, const std::vector<uint32_t>& ps) const;
+
+  void Forget(uint64_t version) { exports_.erase(version); }
+  void ForgetBelow(uint64_t version) {
+    exports_.erase(exports_.begin(), exports_.lower_bound(version));
+  }
+  void OnRollback() { exports_.clear(); }
+
+ private:
+  struct Export {
+    bool wanted = false;  // And still possible.
+    std::set<uint32_t> parts;
+  };
+
+  const uint64_t every_;
+  uint64_t num_cuts_ = 0;
+  std::map<uint64_t, Export> exports_;  // By version.
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_EXPORT_LEDGER_H_
