@@ -192,6 +192,8 @@ void Chief::RecordAll(const std::vector<SessionRecord>& records) {
       } else {
         LOG(INFO) << note->text;
       }
+    } else if (std::holds_alternative<TermInDoubt>(record)) {
+      OnPublisher([this] { return options_.recorder->CheckTerm(); });
     } else {
       OnPublisher([this, write = std::get<ManifestToWrite>(record)] { return PublishNow(write); });
     }

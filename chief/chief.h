@@ -20,9 +20,9 @@
 
 namespace shoal {
 
-// Writes down what a session wants kept. Lines are called for on one thread, checkpoints on
-// another, because they may take seconds; each in order. ABORTED: another chief has taken the run
-// over, nothing was written.
+// Writes down what a session wants kept. Lines are called for on one thread, checkpoints and terms
+// on another, because they may take seconds; each in order. ABORTED: another chief has taken the
+// run over, nothing was written.
 class SessionRecorder {
  public:
   virtual ~SessionRecorder() = default;
@@ -41,6 +41,9 @@ class SessionRecorder {
   virtual absl::Status OnCheckpointFailed(const CutGivenUp& cut) = 0;
   // Checkpoints above the step are void.
   virtual absl::Status DiscardAbove(uint64_t step) = 0;
+
+  // ABORTED: another chief has taken the run over.
+  virtual absl::Status CheckTerm() { return absl::OkStatus(); }
 
   // Adds what only the recorder knows: rates, when the last checkpoint was made. Any thread.
   virtual void Describe(v1::GetRunStatusResponse* /*run*/) const {}

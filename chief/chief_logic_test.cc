@@ -10,6 +10,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "runtime/process/protocol_version.h"
+
 namespace shoal {
 namespace {
 
@@ -32,6 +34,7 @@ class ChiefLogicTest : public ::testing::Test {
     v1::RegisterTaskRequest request;
     request.mutable_identity()->mutable_member()->set_job(job);
     request.set_nonce(nonce);
+    request.set_protocol(kProtocolVersion);
     request.set_address(job == v1::JOB_PS ? "ps:1" : "");
     if (job == v1::JOB_WORKER) {
       v1::VariableSpec* variable = request.mutable_model()->add_variables();

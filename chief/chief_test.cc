@@ -15,6 +15,7 @@
 #include "base/fake_clock.h"
 #include "base/notification.h"
 #include "proto/v1/parameter_service.pb.h"
+#include "runtime/process/protocol_version.h"
 #include "runtime/rpc/control_timeout.h"
 
 namespace shoal {
@@ -41,8 +42,14 @@ class FakeRecorder : public SessionRecorder {
     return absl::OkStatus();
   }
   absl::Status DiscardAbove(uint64_t /*step*/) override { return absl::OkStatus(); }
+  absl::Status CheckTerm() override {
+    const absl::Status status = term;
+    asked_for_term.Notify();
+    return status;
+  }
 
-  Notification training, publishing, may_publish, failed;
+  Notification training, publishing, may_publish, failed, asked_for_term;
+  absl::Status term;
   CutGivenUp given_up;
   absl::Status result;
 };
@@ -125,6 +132,7 @@ class ChiefTest : public ::testing::Test {
     v1::RegisterTaskRequest request;
     request.mutable_identity()->mutable_member()->set_job(job);
     request.set_nonce(nonce);
+    request.set_protocol(kProtocolVersion);
     if (job == v1::JOB_WORKER) {
       v1::VariableSpec* variable = request.mutable_model()->add_variables();
       variable->set_name("v");
@@ -143,6 +151,14 @@ class ChiefTest : public ::testing::Test {
     identity.set_lineage(1);
     identity.mutable_member()->set_job(job);
     return absl::OkStatus();
+  }
+
+  absl::Status BeatWithTerm(uint64_t term) {
+    v1::HeartbeatRequest request;
+    *request.mutable_identity() = worker_;
+    request.mutable_identity()->set_term(term);
+    v1::HeartbeatResponse response;
+    return chief_->Heartbeat(request, &response);
   }
 
   // The run's only step is through, and its checkpoint is being published.
@@ -225,11 +241,8 @@ TEST_F(ChiefTest, GoesOnWhileItConnectsToAPs) {
   ASSERT_TRUE(Register(v1::JOB_PS, "ps").ok());
   ASSERT_TRUE(Register(v1::JOB_WORKER, "worker").ok());
   connecting.Wait();
-  v1::HeartbeatRequest request;
-  *request.mutable_identity() = worker_;
-  request.mutable_identity()->set_term(2);
-  v1::HeartbeatResponse response;
-  EXPECT_TRUE(absl::IsAborted(chief_->Heartbeat(request, &response)));
+  recorder_.term = absl::AbortedError("a newer chief, of term 2, has taken /out over");
+  EXPECT_TRUE(absl::IsUnavailable(BeatWithTerm(2)));
   fenced.Notify();
   EXPECT_FALSE(chief_->Wait().ok());
   may_connect.Notify();
@@ -332,6 +345,17 @@ TEST_F(ChiefTest, ANewerChiefInTheDirectoryEndsThisOne) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("of term 7, has taken /out over; this one, of term 1, ends"));
+}
+
+TEST_F(ChiefTest, AMadeUpTermEndsNothingSinceTheDirectoryKnowsNoNewerChief) {
+  Start(absl::Seconds(10));
+  recorder_.may_publish.Notify();
+  ASSERT_TRUE(Register(v1::JOB_PS, "ps").ok());
+  ASSERT_TRUE(Register(v1::JOB_WORKER, "worker").ok());
+  EXPECT_TRUE(absl::IsUnavailable(BeatWithTerm(uint64_t{1} << 40)));
+  recorder_.asked_for_term.Wait();
+  TrainUntilPublishing();
+  EXPECT_EQ(chief_->Wait(), absl::OkStatus());
 }
 
 TEST_F(ChiefTest, WhoWantsATakenPlaceWaitsOutTheHoldersLease) {

@@ -67,6 +67,7 @@ class RunRecorder : public SessionRecorder {
   void OnCheckpointStands() override { options_.prune(); }
   absl::Status OnCheckpointFailed(const CutGivenUp& cut) override;
   absl::Status DiscardAbove(uint64_t step) override { return options_.discard_above(step); }
+  absl::Status CheckTerm() override { return options_.may_write(); }
 
   void Describe(v1::GetRunStatusResponse* run) const override;
   const ChiefMetrics& metrics() const { return figures_; }

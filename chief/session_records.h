@@ -52,8 +52,11 @@ struct SessionNote {  // For the log.
   std::string text;
   bool is_warning = false;
 };
+// A task has named a later term than the chief's: the driver reads the run's file TERM, and calls
+// Fence if another chief has taken the run over.
+struct TermInDoubt {};
 using SessionRecord = std::variant<StepLine, RolledBack, ManifestToWrite, CutGivenUp, ModelExport,
-                                   TrainingStarts, SessionNote>;
+                                   TrainingStarts, SessionNote, TermInDoubt>;
 
 // A command to one ps. The driver sends it to `address`, once, with a deadline, and hands the
 // answer to On...Answer; a command that was not answered is issued again.

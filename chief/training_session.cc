@@ -19,6 +19,9 @@
 namespace shoal {
 namespace {
 
+// How often a task's word about a later term makes the chief read a file.
+constexpr absl::Duration kBetweenDoubts = absl::Seconds(1);
+
 // A program of its own may be older or newer than the chief's.
 absl::Status CheckProtocol(TaskId task, const v1::RegisterTaskRequest& request) {
   const uint32_t theirs = std::max(1u, request.protocol());
@@ -115,10 +118,7 @@ absl::Status TrainingSession::CheckIdentity(absl::Time now, const v1::Identity& 
   }
   if (identity.term() < options_.term)
     return absl::AbortedError("fenced term: a newer chief runs here");
-  if (identity.term() > options_.term) {
-    Fence(absl::StrFormat("a newer chief, of term %d, has taken this run over", identity.term()));
-    return absl::AbortedError("fenced term: this chief is an older one");
-  }
+  if (identity.term() > options_.term) return DoubtTerm(now, identity.term());
   const TaskId task = TaskOf(identity.member());
   const bool was_live = membership_.IsLive(task);
   RETURN_IF_ERROR(membership_.Renew(now, task, identity.incarnation()));
@@ -136,6 +136,17 @@ void TrainingSession::Revived(TaskId task) {
   Note(absl::StrCat(task.ToString(), " is back; nobody had taken its place"));
   UpdateView();
   UpdateWaitingFor();
+}
+
+absl::Status TrainingSession::DoubtTerm(absl::Time now, uint64_t claimed) {
+  if (now >= term_doubted_ + kBetweenDoubts) {
+    term_doubted_ = now;
+    records_.push_back(TermInDoubt());
+  }
+  // The sender may be right. It asks again, and finds the newer chief when this one has ended.
+  return absl::UnavailableError(absl::StrFormat(
+      "term %d is not known here: this chief is of term %d and reads the run's file TERM", claimed,
+      options_.term));
 }
 
 absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(
@@ -165,6 +176,7 @@ absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(
       uint64_t incarnation,
       membership_.Register(now, Membership::Application{task, request.nonce(), request.address(),
                                                         request.host(), request.process_id()}));
+  issued_.Issue(task, incarnation);
   if (task.job == Job::kPs) {
     AdmitPs(now, task.index, incarnation);
   } else {

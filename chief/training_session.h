@@ -21,6 +21,7 @@
 #include "chief/evaluation_ledger.h"
 #include "chief/export_ledger.h"
 #include "chief/gradient_norms.h"
+#include "chief/issued_incarnations.h"
 #include "chief/membership.h"
 #include "chief/reachability.h"
 #include "chief/run_plan.h"
@@ -200,6 +201,8 @@ class TrainingSession {
   absl::Status CheckIdentity(absl::Time now, const v1::Identity& identity, bool check_lineage);
   // Its lease had ended.
   void Revived(TaskId task);
+  // A task names a later term than this chief's. Only the run's directory proves that it is one.
+  absl::Status DoubtTerm(absl::Time now, uint64_t claimed);
   absl::Status AdmitWorker(const v1::RegisterTaskRequest& request);
   // It does not fit the checkpoint, and others may. When no worker does, the run has failed.
   absl::Status RefuseWorker(uint32_t index, const absl::Status& why);
@@ -312,6 +315,7 @@ class TrainingSession {
   const Options options_;
   Membership membership_;
   Reachability reachability_;
+  IssuedIncarnations issued_;
   std::optional<v1::ModelDeclaration> model_;
   std::unique_ptr<RunPlan> plan_;
   BadBatchDecisions decisions_;
@@ -350,6 +354,7 @@ class TrainingSession {
   std::vector<SessionRecord> records_;
   std::string noted_refusal_;
   absl::Time refusal_noted_ = absl::InfinitePast();
+  absl::Time term_doubted_ = absl::InfinitePast();
 };
 
 }  // namespace shoal

@@ -30,16 +30,21 @@ absl::Status TrainingSession::ReportBadBatch(absl::Time now,
     if (task.job != Job::kWorker) {
       return absl::InvalidArgumentError("died: only workers compute batches");
     }
+    RETURN_IF_ERROR(issued_.Check(task, incarnation));
     membership_.Disconnect(now, task, incarnation);
     certain = false;
     detail = absl::StrCat(task.ToString(), " crashed on it: ", request.detail());
   } else {
     RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
+    if (task.job != Job::kWorker) {
+      return absl::InvalidArgumentError("identity.member: only workers compute batches");
+    }
   }
   if (plan_ == nullptr || !plan_->steps.Covers(batch)) {
     return absl::InvalidArgumentError(
         absl::StrCat("batch: this run has no ", ToString(batch), " to compute"));
   }
+  if (request.has_died()) RETURN_IF_ERROR(issued_.RecordDeath(task, incarnation, batch));
   if (async_ != nullptr) {
     ReportAsyncBadBatch(batch, task, incarnation, certain, detail);
     Progress(now);

@@ -67,8 +67,18 @@ void TrainingSession::UpdateView() {
   std::vector<uint32_t> live = membership_.Live(Job::kWorker);
   const auto may_not_work = [this](uint32_t worker) { return !reachability_.MayWork(worker); };
   live.erase(std::remove_if(live.begin(), live.end(), may_not_work), live.end());
-  if (std::equal(live.begin(), live.end(), state_.workers().begin(), state_.workers().end()))
+  std::vector<uint64_t> incarnations;
+  for (const uint32_t index : live) {
+    incarnations.push_back(membership_.Find(TaskId{Job::kWorker, index})->incarnation);
+  }
+  const bool same_incarnations =
+      std::equal(incarnations.begin(), incarnations.end(), state_.worker_incarnations().begin(),
+                 state_.worker_incarnations().end());
+  state_.mutable_worker_incarnations()->Assign(incarnations.begin(), incarnations.end());
+  if (std::equal(live.begin(), live.end(), state_.workers().begin(), state_.workers().end())) {
+    if (!same_incarnations) Changed();  // A worker came back before its place was given up.
     return;
+  }
   state_.mutable_workers()->Assign(live.begin(), live.end());
   state_.set_view(state_.view() + 1);
   Changed();

@@ -1,6 +1,8 @@
 // Who may register and report, and what.
 #include <memory>
 #include <string>
+#include <utility>
+#include <variant>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -21,7 +23,7 @@ TEST_F(TrainingSessionTest, AProgramOfAnotherProtocolIsRefused) {
   const absl::Status status = session_->Register(now_, request).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("ps/0 speaks protocol 2, the chief 1; build both programs"));
+              HasSubstr("ps/0 speaks protocol 3, the chief 2; build both programs"));
   request.set_protocol(kProtocolVersion);
   EXPECT_TRUE(session_->Register(now_, request).ok());
 }
@@ -31,6 +33,7 @@ TEST_F(TrainingSessionTest, ATaskBeyondTheRunsNumbersIsRefused) {
     v1::RegisterTaskRequest request;
     *request.mutable_identity()->mutable_member() = MemberOf(job, 2);
     request.set_nonce("nonce");
+    request.set_protocol(kProtocolVersion);
     const absl::Status status = session_->Register(now_, request).status();
     EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("=2; use a --task_index below it"));
@@ -57,12 +60,31 @@ TEST_F(TrainingSessionTest, AnEvaluatorIsNoMember) {
   EXPECT_THAT(session_->Status(now_).tasks_size(), 0);
 }
 
-TEST_F(TrainingSessionTest, AMemberOfAHigherTermEndsThisChief) {
+TEST_F(TrainingSessionTest, AHigherTermIsDoubtedAndEndsNothingByItself) {
   StartTraining();
-  v1::HeartbeatRequest request;
-  *request.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
-  request.mutable_identity()->set_term(5);
-  EXPECT_TRUE(absl::IsAborted(session_->Heartbeat(now_, request)));
+  const auto num_doubts = [this] {
+    int doubts = 0;
+    for (const SessionRecord& record : session_->TakeRecords()) {
+      if (std::holds_alternative<TermInDoubt>(record)) ++doubts;
+    }
+    return doubts;
+  };
+  for (const auto& [job, index] : {std::pair(v1::JOB_PS, 0u), std::pair(v1::JOB_WORKER, 1u)}) {
+    v1::HeartbeatRequest request;
+    *request.mutable_identity() = IdentityOf(job, index);
+    request.mutable_identity()->set_term(uint64_t{1} << 40);
+    EXPECT_TRUE(absl::IsUnavailable(session_->Heartbeat(now_, request)));
+  }
+  EXPECT_EQ(num_doubts(), 1) << "the file is not read for every call";
+  EXPECT_TRUE(session_->failure().ok());
+  EXPECT_TRUE(Beat(v1::JOB_WORKER, 1).ok());
+  v1::ReportStepsRequest steps;
+  *steps.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
+  steps.mutable_identity()->set_term(2);
+  now_ += absl::Seconds(2);
+  EXPECT_TRUE(absl::IsUnavailable(session_->ReportSteps(now_, steps)));
+  EXPECT_EQ(num_doubts(), 1);
+  session_->Fence("a newer chief, of term 5, has taken this run over");
   EXPECT_EQ(session_->failure().message(),
             "a newer chief, of term 5, has taken this run over; this one, of term 1, ends and "
             "writes nothing more");
@@ -166,8 +188,9 @@ TEST_F(TrainingSessionTest, ABadBatchThatTheRunDoesNotHaveIsRefused) {
   v1::ReportBadBatchRequest report;
   report.mutable_died()->set_job(v1::JOB_WORKER);
   report.mutable_batch()->set_index(1);
-  EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportBadBatch(now_, report))) << "no plan yet";
   StartTraining();
+  *report.mutable_identity() = IdentityOf(v1::JOB_WORKER, 1);
+  report.mutable_died()->set_index(1);
   EXPECT_TRUE(session_->ReportBadBatch(now_, report).ok());
   report.mutable_batch()->set_index(8);
   const absl::Status status = session_->ReportBadBatch(now_, report);
@@ -179,6 +202,29 @@ TEST_F(TrainingSessionTest, ABadBatchThatTheRunDoesNotHaveIsRefused) {
   report.mutable_identity()->set_run_id("other");
   EXPECT_TRUE(absl::IsFailedPrecondition(session_->ReportBadBatch(now_, report)));
   EXPECT_TRUE(session_->TakeCommands(now_).empty());
+}
+
+TEST_F(TrainingSessionTest, AMadeUpDeathIsRefusedAndNoIncarnationDiesTwice) {
+  StartTraining();
+  const auto report = [this](uint64_t incarnation, uint64_t batch) {
+    v1::ReportBadBatchRequest request;
+    *request.mutable_died() = MemberOf(v1::JOB_WORKER, 1);
+    request.mutable_identity()->set_incarnation(incarnation);
+    request.mutable_batch()->set_index(batch);
+    return session_->ReportBadBatch(now_, request);
+  };
+  const uint64_t real = IdentityOf(v1::JOB_WORKER, 1).incarnation();
+  for (const uint64_t made_up :
+       {uint64_t{0}, real + 1, real + 2, UINT64_MAX, IdentityOf(v1::JOB_WORKER, 0).incarnation()}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(report(made_up, 1))) << made_up;
+  }
+  EXPECT_TRUE(report(real, 1).ok());
+  EXPECT_TRUE(report(real, 1).ok()) << "the launcher repeats what was not answered";
+  EXPECT_TRUE(absl::IsInvalidArgument(report(real, 2)));
+  EXPECT_TRUE(session_->TakeCommands(now_).empty()) << "one death is no proof against a batch";
+  Register(v1::JOB_WORKER, 1, "second");
+  EXPECT_TRUE(report(IdentityOf(v1::JOB_WORKER, 1).incarnation(), 1).ok());
+  EXPECT_EQ(session_->TakeCommands(now_).size(), 2u) << "each ps is asked about the batch";
 }
 
 TEST_F(TrainingSessionTest, ASliceThatIsNotFiniteEndsTheRunAndNamesTheVariable) {

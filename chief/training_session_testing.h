@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 
 #include "chief/training_session.h"
+#include "runtime/process/protocol_version.h"
 
 namespace shoal {
 
@@ -29,6 +30,7 @@ inline v1::RegisterTaskRequest RegistrationOf(v1::Job job, uint32_t index, const
   v1::RegisterTaskRequest request;
   *request.mutable_identity()->mutable_member() = MemberOf(job, index);
   request.set_nonce(nonce);
+  request.set_protocol(kProtocolVersion);
   request.set_address("address");
   if (job != v1::JOB_WORKER) return request;
   for (const char* name : {"a", "b"}) {

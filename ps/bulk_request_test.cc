@@ -35,7 +35,7 @@ class BulkRequestTest : public testing::TestWithParam<PsForm> {
     v1::ExchangeRequest request;
     *request.mutable_identity() = PsLoadRequest(1, true).identity();
     request.mutable_identity()->mutable_member()->set_job(v1::JOB_WORKER);
-    request.mutable_identity()->set_incarnation(10);
+    request.mutable_identity()->set_incarnation(kTestWorker0);
     request.set_receiver_incarnation(1);
     request.set_batch_examples(2);
     v1::ExchangeRequest::Push* push = request.add_pushes();
@@ -151,12 +151,41 @@ TEST_P(BulkRequestTest, APositionThatIsNotTheBatchesIsAhead) {
 }
 
 TEST_P(BulkRequestTest, AReplacedWorkerIsFenced) {
-  v1::ExchangeRequest request = Request();
-  request.mutable_identity()->set_incarnation(11);
-  ASSERT_EQ(Send(request), absl::OkStatus());
+  cluster_.servers[0]->shard()->LearnWorkers(WorkersFrom(kTestWorker0 + 1));
   const absl::Status status = Send(Request());
   EXPECT_TRUE(absl::IsAborted(status));
   EXPECT_THAT(status.message(), testing::HasSubstr("fenced incarnation"));
+  v1::ExchangeRequest request = Request();
+  request.mutable_identity()->set_incarnation(kTestWorker0 + 1);
+  ASSERT_EQ(Send(request), absl::OkStatus());
+}
+
+TEST_P(BulkRequestTest, WhatTheChiefHasNotIssuedIsNotBelievedAndFencesNobody) {
+  const std::function<void(v1::Identity*)> changes[] = {
+      [](v1::Identity* sender) { sender->set_term(uint64_t{1} << 40); },
+      [](v1::Identity* sender) { sender->set_incarnation(kTestWorker0 + 1); },
+      [](v1::Identity* sender) { sender->set_incarnation(UINT64_MAX); },
+      [](v1::Identity* sender) {
+        sender->mutable_member()->set_index(60000);
+        sender->set_incarnation(1);
+      },
+      [](v1::Identity* sender) {
+        sender->mutable_member()->set_index(1);
+        sender->set_incarnation(kTestWorker0 + 2);
+      },
+  };
+  for (const auto& change : changes) {
+    v1::ExchangeRequest request = Request();
+    change(request.mutable_identity());
+    EXPECT_EQ(Send(request).code(), absl::StatusCode::kUnavailable) << request.ShortDebugString();
+  }
+  v1::ExchangeRequest other = Request();
+  other.mutable_identity()->mutable_member()->set_index(1);
+  other.mutable_identity()->set_incarnation(kTestWorker0 + 1);
+  other.clear_pushes();
+  EXPECT_EQ(Send(other, 0), absl::OkStatus());
+  ExpectNothingChanged();
+  EXPECT_EQ(cluster_.Load(2), absl::OkStatus()) << "the chief still commands this ps";
 }
 
 TEST_P(BulkRequestTest, GarbageIsInvalid) {
@@ -179,6 +208,7 @@ TEST_P(BulkRequestTest, ALeaseThatEndsDuringACallIsUnavailableAndNoFaultOfTheCal
   rules.set_lineage(1);
   const auto asked = std::make_shared<std::atomic<int>>(0);
   // Entering is the first thing for which the lease is asked about.
+  rules.LearnWorkers(WorkersFrom(kTestWorker0));
   cluster_.servers[0]->shard()->SetRules(rules, [asked] { return ++*asked != 2; });
   EXPECT_EQ(Send(Request()), absl::UnavailableError("this ps cannot reach the chief"));
   ExpectNothingChanged();

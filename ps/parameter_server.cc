@@ -273,6 +273,7 @@ TaskStatus ParameterServer::Core::Status() const {
 
 void ParameterServer::Core::OnRunState(const v1::RunState& state) {
   wanted_lineage_ = state.lineage();
+  shard_.LearnWorkers(WorkerIncarnations(state));
   if (!IsOver(state)) return;
   MutexLock lock(&mutex_);
   failure_ = FailureOf(state);

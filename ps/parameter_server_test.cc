@@ -121,7 +121,7 @@ class Worker {
     RemoteVariableStore::Options options;
     options.run_id = "0123456789abcdef0123456789abcdef";
     options.worker_index = index;
-    options.incarnation = 10 + index;
+    options.incarnation = kTestWorker0 + index;
     options.groups = MakeExchangeGroups(table_, {0, 1, 0, 1, 0}, 1024);
     options.connect = [cluster, faults](const std::string& address) {
       std::unique_ptr<BulkChannel> channel = cluster->Connect(address);

@@ -21,11 +21,6 @@
 namespace shoal {
 namespace {
 
-absl::Status CheckIsChief(const v1::Identity& sender) {
-  if (sender.member().job() == v1::JOB_CHIEF) return absl::OkStatus();
-  return absl::PermissionDeniedError("identity.member: only the chief commands a ps");
-}
-
 BatchKey KeyOf(const v1::BatchId& batch) { return {batch.epoch(), batch.index()}; }
 
 // The slices of `ps_index`, after the map has been checked against the table.
@@ -66,7 +61,6 @@ absl::Status CheckMemoryOf(const v1::LoadSlicesRequest& request, const StepPlan&
 
 absl::Status ParameterServiceImpl::LoadSlices(const v1::LoadSlicesRequest& request,
                                               v1::LoadSlicesResponse* response) {
-  RETURN_IF_ERROR(CheckIsChief(request.identity()));
   ASSIGN_OR_RETURN(const bool is_new, options_.shard->BeginLoad(request.identity()));
   if (is_new) {
     absl::StatusOr<std::unique_ptr<PartitionedStore>> store = Load(request);
@@ -146,7 +140,6 @@ ParameterServiceImpl::Loaded ParameterServiceImpl::Describe(const PartitionedSto
 
 absl::Status ParameterServiceImpl::WithholdBatch(const v1::WithholdBatchRequest& request,
                                                  v1::WithholdBatchResponse* response) {
-  RETURN_IF_ERROR(CheckIsChief(request.identity()));
   return options_.shard->Command(request.identity(), [&](PartitionedStore* store) {
     const WithholdAnswer answer = store->Withhold(KeyOf(request.batch()), request.number());
     response->set_ignored(answer.ignored);
@@ -157,7 +150,6 @@ absl::Status ParameterServiceImpl::WithholdBatch(const v1::WithholdBatchRequest&
 
 absl::Status ParameterServiceImpl::DecideBatch(const v1::DecideBatchRequest& request,
                                                v1::DecideBatchResponse* /*response*/) {
-  RETURN_IF_ERROR(CheckIsChief(request.identity()));
   return options_.shard->Command(request.identity(), [&](PartitionedStore* store) {
     store->Decide(KeyOf(request.batch()), request.number(), request.skip());
   });
@@ -165,7 +157,6 @@ absl::Status ParameterServiceImpl::DecideBatch(const v1::DecideBatchRequest& req
 
 absl::Status ParameterServiceImpl::RequestCut(const v1::RequestCutRequest& request,
                                               v1::RequestCutResponse* response) {
-  RETURN_IF_ERROR(CheckIsChief(request.identity()));
   return options_.shard->Command(request.identity(), [&](PartitionedStore* store) {
     options_.on_cut_asked(request.version());
     store->ForgetEpochsBefore(request.first_kept_epoch());
@@ -177,7 +168,6 @@ absl::Status ParameterServiceImpl::RequestCut(const v1::RequestCutRequest& reque
 
 absl::Status ParameterServiceImpl::GetApplied(const v1::GetAppliedRequest& request,
                                               v1::GetAppliedResponse* response) {
-  RETURN_IF_ERROR(CheckIsChief(request.identity()));
   return options_.shard->Command(request.identity(), [&](PartitionedStore* store) {
     const IntervalSet applied = store->Applied(request.epoch());
     for (const IntervalSet::Range& range : applied.ranges()) {
@@ -189,7 +179,6 @@ absl::Status ParameterServiceImpl::GetApplied(const v1::GetAppliedRequest& reque
 
 absl::Status ParameterServiceImpl::Finish(const v1::FinishRequest& request,
                                           v1::FinishResponse* /*response*/) {
-  RETURN_IF_ERROR(CheckIsChief(request.identity()));
   RETURN_IF_ERROR(options_.shard->CheckCommand(request.identity()));
   options_.on_finish(absl::Status(static_cast<absl::StatusCode>(request.failure_code()),
                                   LogLineOf(request.message())));

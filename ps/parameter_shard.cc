@@ -216,10 +216,15 @@ void ParameterShard::SetRules(const ReceiverRules& rules, std::function<bool()> 
   may_act_ = std::make_shared<const std::function<bool()>>(std::move(may_act));
 }
 
+void ParameterShard::LearnWorkers(const std::map<uint32_t, uint64_t>& incarnations) {
+  MutexLock lock(&mutex_);
+  if (rules_ != nullptr) rules_->LearnWorkers(incarnations);
+}
+
 absl::Status ParameterShard::CheckCommand(const v1::Identity& sender) {
   MutexLock lock(&mutex_);
   if (rules_ == nullptr) return absl::UnavailableError("this ps has not registered yet");
-  return rules_->CheckSender(sender);
+  return rules_->CheckCommand(sender);
 }
 
 absl::StatusOr<bool> ParameterShard::BeginLoad(const v1::Identity& sender) {
@@ -227,7 +232,7 @@ absl::StatusOr<bool> ParameterShard::BeginLoad(const v1::Identity& sender) {
   {
     MutexLock lock(&mutex_);
     if (rules_ == nullptr) return absl::UnavailableError("this ps has not registered yet");
-    RETURN_IF_ERROR(rules_->CheckSender(sender));
+    RETURN_IF_ERROR(rules_->CheckCommand(sender));
     if (phase_ == Phase::kDraining) return Stopping();
     if (phase_ == Phase::kLoading) {
       return absl::UnavailableError("this ps is still loading; ask again");
@@ -279,7 +284,7 @@ absl::Status ParameterShard::Command(const v1::Identity& sender,
   {
     MutexLock lock(&mutex_);
     if (rules_ == nullptr) return absl::UnavailableError("this ps has not registered yet");
-    RETURN_IF_ERROR(rules_->CheckSenderAndLineage(sender, rules_->incarnation()));
+    RETURN_IF_ERROR(rules_->CheckCommandAndLineage(sender));
     RETURN_IF_ERROR(CheckServing());
     served = served_;
   }
@@ -338,10 +343,10 @@ absl::StatusOr<ParameterShard::Access> ParameterShard::Enter(const v1::Identity&
   MutexLock lock(&mutex_);
   if (rules_ == nullptr) return absl::UnavailableError("this ps has not registered yet");
   if (phase_ != Phase::kServing) {
-    RETURN_IF_ERROR(rules_->CheckSender(sender));
+    RETURN_IF_ERROR(rules_->CheckExchange(sender));
     return CheckServing();
   }
-  RETURN_IF_ERROR(rules_->CheckSenderAndLineage(sender, receiver_incarnation));
+  RETURN_IF_ERROR(rules_->CheckExchangeAndLineage(sender, receiver_incarnation));
   RETURN_IF_ERROR(CheckServing());
   return Access{served_->lineage, &served_->store->table(), served_, may_act_};
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -115,6 +116,9 @@ class ParameterShard {
   // Before this everything is UNAVAILABLE. `may_act`: whether the task's lease holds; asked before
   // every push, by any thread.
   void SetRules(const ReceiverRules& rules, std::function<bool()> may_act);
+
+  // The chief has issued these incarnations of workers, by index: exchanges are taken from them.
+  void LearnWorkers(const std::map<uint32_t, uint64_t>& incarnations);
 
   // For a command of the chief that is about no lineage.
   absl::Status CheckCommand(const v1::Identity& sender);

@@ -48,6 +48,7 @@ class ParameterShardTest : public testing::Test {
     variable.mutable_initializer()->set_kind(v1::Initializer::KIND_CONSTANT);
     variable.mutable_initializer()->set_a(1);
     shard_.SetRules(ReceiverRules(kRunId, /*term=*/1, /*incarnation=*/1), [] { return true; });
+    shard_.LearnWorkers({{0, 2}});
     Load(1);
     access_ = shard_.Enter(Sender(v1::JOB_WORKER, 1), 1).value();
   }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
+#include "ps/parameter_shard.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/grpc_parameter_client.h"
 #include "runtime/transport/in_process_bulk_channel.h"
@@ -62,6 +63,14 @@ BulkConnector::Options ConnectorOptions(PsForm form) {
 
 }  // namespace
 
+std::map<uint32_t, uint64_t> WorkersFrom(uint64_t first) {
+  std::map<uint32_t, uint64_t> incarnations;
+  for (uint32_t worker = 0; worker < kNumTestWorkers; ++worker) {
+    incarnations[worker] = first + worker;
+  }
+  return incarnations;
+}
+
 PsTestCluster::PsTestCluster(PsForm form,
                              const std::function<void(ParameterServer::Options*)>& change)
     : form(form), connector(ConnectorOptions(form)) {
@@ -82,6 +91,7 @@ PsTestCluster::PsTestCluster(PsForm form,
     if (change != nullptr) change(&options);
     servers.push_back(std::move(ParameterServer::Create(options).value()));
     EXPECT_TRUE(servers.back()->Start().ok());
+    servers.back()->shard()->LearnWorkers(WorkersFrom(kTestWorker0));
   }
 }
 

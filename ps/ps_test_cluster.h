@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@
 namespace shoal {
 
 inline constexpr uint32_t kNumTestPs = 2;
+inline constexpr uint32_t kNumTestWorkers = 8;  // All known to the tasks:
+inline constexpr uint64_t kTestWorker0 = 10;    // worker i has this incarnation + i.
 
 // Two variables of ones in five slices; plain SGD with learning rate 0.5; two batches of two
 // examples a step.
@@ -37,6 +40,9 @@ std::string PsFormName(const testing::TestParamInfo<PsForm>& info);
 inline auto AllPsForms() {
   return testing::Values(PsForm::kInProcess, PsForm::kGrpc, PsForm::kSharedMemory);
 }
+
+// The workers of the tests, by index: worker i has incarnation `first` + i.
+std::map<uint32_t, uint64_t> WorkersFrom(uint64_t first);
 
 // kNumTestPs started tasks, stopped with it. Not thread-safe.
 class PsTestCluster {

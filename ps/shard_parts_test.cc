@@ -86,6 +86,7 @@ class ShardPartsTest : public testing::Test {
     plan.replicas_to_aggregate = kNumWorkers;
     EXPECT_EQ(store->Load({1, 0, StepPlan::Create(plan).value(), {}}, source), absl::OkStatus());
     shard_.SetRules(ReceiverRules(kRunId, /*term=*/1, /*incarnation=*/1), [] { return true; });
+    shard_.LearnWorkers({{0, 2}});
     EXPECT_TRUE(*shard_.BeginLoad(Sender(v1::JOB_CHIEF)));
     shard_.EndLoad(std::move(store));
     access_ = shard_.Enter(Sender(v1::JOB_WORKER), 1).value();

@@ -13,6 +13,7 @@
 #include "base/notification.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/parameter_server.h"
+#include "ps/parameter_shard.h"
 #include "runtime/cluster/slice_table.h"
 #include "runtime/rpc/fake_chief.h"
 #include "runtime/variables/exchange_groups.h"
@@ -75,6 +76,7 @@ class ShardVariableStoreTest : public testing::Test {
     options.heartbeat_wait = absl::Milliseconds(20);
     server_ = std::move(ParameterServer::Create(options).value());
     EXPECT_TRUE(server_->Start().ok());
+    server_->shard()->LearnWorkers({{0, 2}});
     Load(1);
     const v1::LoadSlicesRequest request = LoadRequest(1);
     const std::vector<v1::VariableSpec> variables(request.variables().begin(),

@@ -9,7 +9,7 @@
 namespace shoal {
 
 // Raise it with every change after which an older program would do something wrong.
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 
 }  // namespace shoal
 

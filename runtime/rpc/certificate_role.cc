@@ -35,8 +35,8 @@ constexpr std::pair<absl::string_view, RoleSet> kChiefMethods[] = {
     {"ReportNorms", kRolePs},
     {"ReportEvaluation", kRoleWorker},
     {"LeaseBatches", kRoleWorker},
-    // A launcher tells of the batch that a worker died of.
-    {"ReportBadBatch", kMembers | kRoleOperator},
+    // The service takes a worker's own reports from workers, and deaths from the other two.
+    {"ReportBadBatch", kRoleWorker | kRoleChief | kRoleOperator},
     // A task that is told to end asks for a checkpoint; the service lets only a chief or an
     // operator end the run.
     {"RequestStop", kMembers | kRoleChief | kRoleOperator},

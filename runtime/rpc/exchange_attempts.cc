@@ -159,6 +159,11 @@ ExchangeAttempts::Next ExchangeAttempts::TakeRoom() {
   return Next::kSend;
 }
 
+absl::Status ExchangeAttempts::TakeDamagedHeader() {
+  if (++damaged_replies_ < kMaxDamagedReplies) return absl::OkStatus();
+  return absl::DataLossError("headers arrive damaged each time that they are sent");
+}
+
 absl::Status ExchangeAttempts::TakeOutcomes(bool* damaged) {
   if (static_cast<size_t>(response_->outcomes_size()) != sent_pushes_.size()) {
     return absl::InternalError(absl::StrCat("bulk reply: ", response_->outcomes_size(),

@@ -56,6 +56,10 @@ class ExchangeAttempts {
   absl::Status TakeReply(absl::string_view header, PayloadReader* payload, bool with_checksums,
                          Next* next);
 
+  // The header of a request or of its reply arrived damaged: counts as damage. DATA_LOSS: so often
+  // that it is not sent again.
+  absl::Status TakeDamagedHeader();
+
   // Spans into this object.
   ExchangeResult result(const absl::Status& status) const;
 

@@ -30,6 +30,18 @@ absl::Status CheckSender(const grpc::ServerContext& context, const v1::Identity&
   return CheckPeerRole(*context.auth_context(), role);
 }
 
+// A task reports the batches that it computes itself; that another one died of a batch, only those
+// may report who start tasks or end the run.
+absl::Status CheckReporter(const grpc::ServerContext& context,
+                           const v1::ReportBadBatchRequest& request) {
+  if (!request.has_died()) return CheckSender(context, request.identity());
+  if (CheckPeerRole(*context.auth_context(), kRoleChief | kRoleOperator).ok()) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(absl::StrCat("deaths of workers are reported only by ",
+                                                  RoleNames(kRoleChief | kRoleOperator)));
+}
+
 // "10.0.0.7:41234" of what gRPC calls "ipv4:10.0.0.7:41234", "[fd00::7]:1" of
 // "ipv6:%5Bfd00::7%5D:1".
 std::string AddressOf(const grpc::ServerContext& context) {
@@ -83,6 +95,8 @@ class GrpcChiefService : public v1::ChiefService::Service {
   grpc::Status ReportBadBatch(grpc::ServerContext* context,
                               const v1::ReportBadBatchRequest* request,
                               v1::ReportBadBatchResponse* response) override {
+    const absl::Status allowed = CheckReporter(*context, *request);
+    if (!allowed.ok()) return Refused(context, allowed);
     return AnswerOf(context, target_->ReportBadBatch(*request, response));
   }
   grpc::Status LeaseBatches(grpc::ServerContext* context, const v1::LeaseBatchesRequest* request,

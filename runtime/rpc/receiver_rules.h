@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 
@@ -18,20 +17,36 @@ class Identity;
 // No task has this index or a higher one: what is remembered of each is bounded.
 inline constexpr uint32_t kMaxMemberIndex = 1 << 16;
 
-// What the receiver knows: its run, the highest term and incarnations it has seen, its own
-// incarnation and lineage. A refused message changes none of it. Not thread-safe.
+// What a ps knows of who may speak to it. Only the chief teaches it: a command may raise the term,
+// and the run's state, which the chief hands out, names the incarnation of each worker. An exchange
+// teaches it nothing, however high the numbers in it are. A refused message changes nothing. Not
+// thread-safe.
 class ReceiverRules {
  public:
-  // `incarnation`: the receiver's own; 0 if it has none (a chief).
+  // `incarnation`: the receiver's own.
   ReceiverRules(std::string run_id, uint64_t term, uint64_t incarnation);
 
-  // The rules about the sender. INVALID_ARGUMENT: no such member. FAILED_PRECONDITION: another run.
-  // ABORTED "fenced term" or "fenced incarnation".
-  absl::Status CheckSender(const v1::Identity& sender);
+  // The rules about a command. INVALID_ARGUMENT: there is no such member. FAILED_PRECONDITION: the
+  // sender is of another run. PERMISSION_DENIED: the sender is not the chief. ABORTED "fenced
+  // term".
+  absl::Status CheckCommand(const v1::Identity& sender);
 
-  // CheckSender, and ABORTED "moved" unless the message is for this incarnation of the receiver and
-  // its lineage.
-  absl::Status CheckSenderAndLineage(const v1::Identity& sender, uint64_t receiver_incarnation);
+  // CheckCommand, and ABORTED "moved" unless the command is about this lineage.
+  absl::Status CheckCommandAndLineage(const v1::Identity& sender);
+
+  // The rules about a worker's exchange. As those about a command, and: PERMISSION_DENIED: the
+  // sender is not a worker. ABORTED "fenced incarnation". UNAVAILABLE: the chief has not named this
+  // term or incarnation yet; a moment later it may have.
+  absl::Status CheckExchange(const v1::Identity& sender) const;
+
+  // CheckExchange, and ABORTED "moved" unless the message is for this incarnation of the receiver
+  // and its lineage.
+  absl::Status CheckExchangeAndLineage(const v1::Identity& sender,
+                                       uint64_t receiver_incarnation) const;
+
+  // The chief has issued these incarnations. A worker that left the view keeps its own until
+  // another process has its place: what it still pushes counts once, whoever else computes it.
+  void LearnWorkers(const std::map<uint32_t, uint64_t>& incarnations);  // By index.
 
   uint64_t term() const { return term_; }
   uint64_t incarnation() const { return incarnation_; }
@@ -39,16 +54,15 @@ class ReceiverRules {
   void set_lineage(uint64_t lineage) { lineage_ = lineage; }
 
  private:
-  using MemberKey = std::pair<int, uint32_t>;  // Job, index.
-
-  absl::Status Check(const v1::Identity& sender) const;
-  void Remember(const v1::Identity& sender);
+  absl::Status CheckIsChief(const v1::Identity& sender) const;
+  absl::Status CheckMember(const v1::Identity& sender) const;
+  absl::Status Moved(const v1::Identity& sender, uint64_t receiver_incarnation) const;
 
   const std::string run_id_;
   const uint64_t incarnation_;
   uint64_t term_;
   uint64_t lineage_ = 0;
-  std::map<MemberKey, uint64_t> incarnations_;  // The highest seen of each sender.
+  std::map<uint32_t, uint64_t> workers_;  // The newest incarnation of each, by index.
 };
 
 }  // namespace shoal

@@ -217,6 +217,11 @@ void RemoteExchanges::OnReply(Flight* flight, const absl::Status& status, absl::
     NoteWay(*flight, !IsOutcomeUnknown(status));
     OnCallEnded(flight->ps);
   }
+  if (absl::IsDataLoss(status)) {
+    const absl::Status damage = flight->attempts.TakeDamagedHeader();
+    EndOrWait(flight, damage.ok() ? absl::UnavailableError(status.message()) : damage);
+    return;
+  }
   if (!status.ok()) {
     EndOrWait(flight, status);
     return;

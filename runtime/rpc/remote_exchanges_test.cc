@@ -211,6 +211,34 @@ TEST_F(RemoteExchangesTest, MoreExchangesThanAConnectionCarriesWaitHereInOrder) 
   exchanges.RunDue();
 }
 
+TEST_F(RemoteExchangesTest, ADamagedHeaderIsSentAgainAndCountsAsDamage) {
+  Push();
+  const auto send_again = [this] {
+    clock_.Advance(exchanges_->RunDue() - clock_.Now());
+    exchanges_->RunDue();
+    ASSERT_EQ(calls_.size(), 1u);
+  };
+  for (int i = 0; i < 7; ++i) {
+    Answer(absl::DataLossError("bulk message: the header arrived damaged"));
+    ASSERT_TRUE(ends_.empty()) << i;
+    send_again();
+  }
+  Answer(absl::OkStatus());
+  EXPECT_EQ(ends_, std::vector<absl::Status>{absl::OkStatus()});
+  Push();
+  for (int i = 0; i < 4; ++i) {
+    Answer(absl::OkStatus(), v1::PUSH_OUTCOME_CORRUPT);
+    send_again();
+  }
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_EQ(ends_.size(), 1u) << i;
+    if (i > 0) send_again();
+    Answer(absl::DataLossError("bulk message: the header arrived damaged"));
+  }
+  ASSERT_EQ(ends_.size(), 2u) << "four payloads and four headers were damaged";
+  EXPECT_TRUE(absl::IsDataLoss(ends_[1]));
+}
+
 TEST_F(RemoteExchangesTest, ANewLineageCancelsWhatIsUnderWay) {
   Push();
   exchanges_->SetView({1, 2, 2, {"ps"}, {1}});

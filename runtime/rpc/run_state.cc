@@ -1,5 +1,7 @@
 #include "runtime/rpc/run_state.h"
 
+#include <algorithm>
+
 #include "proto/v1/chief_service.pb.h"
 
 namespace shoal {
@@ -17,6 +19,13 @@ absl::Status FailureOf(const v1::RunState& state) {
   // OK is what a chief that says nothing says.
   return absl::Status(code == absl::StatusCode::kOk ? absl::StatusCode::kFailedPrecondition : code,
                       state.message());
+}
+
+std::map<uint32_t, uint64_t> WorkerIncarnations(const v1::RunState& state) {
+  std::map<uint32_t, uint64_t> incarnations;
+  const int count = std::min(state.workers_size(), state.worker_incarnations_size());
+  for (int i = 0; i < count; ++i) incarnations[state.workers(i)] = state.worker_incarnations(i);
+  return incarnations;
 }
 
 }  // namespace shoal

@@ -114,6 +114,14 @@ class TlsTest : public ::testing::Test {
     v1::RequestStopResponse response;
     return client.RequestStop(request, &response);
   }
+  // That worker/0 has died of a batch.
+  absl::Status ReportDeath(const Credentials* credentials) {
+    GrpcChiefClient client(Dial(credentials));
+    v1::ReportBadBatchRequest request;
+    request.mutable_died()->set_job(v1::JOB_WORKER);
+    v1::ReportBadBatchResponse response;
+    return client.ReportBadBatch(request, &response);
+  }
   absl::Status Exchange(const Credentials* credentials);
 
   // Lines of the log so far that hold `text`.
@@ -166,6 +174,7 @@ TEST_F(TlsTest, EachRoleMayCallItsMethods) {
   EXPECT_EQ(RegisterAs(v1::JOB_WORKER, worker.get(), kRoleChief), absl::OkStatus());
   EXPECT_EQ(Exchange(worker.get()), absl::OkStatus());
   EXPECT_EQ(Stop(operators.get()), absl::OkStatus());
+  EXPECT_EQ(ReportDeath(operators.get()), absl::OkStatus());
   // Told to end, they leave a checkpoint behind.
   EXPECT_EQ(Stop(ps.get(), false), absl::OkStatus());
   EXPECT_EQ(Stop(worker.get(), false), absl::OkStatus());
@@ -188,6 +197,8 @@ TEST_F(TlsTest, AWrongRoleIsRefusedSaidOnceAndNothingChanges) {
   EXPECT_TRUE(FindRefusal(guarded, /*secure=*/true).certain);
   EXPECT_THAT(FindRefusal(guarded, /*secure=*/true).why,
               HasSubstr("--tls_cert: spiffe://shoal/ps may not call /"));
+  EXPECT_EQ(ReportDeath(worker.get()),
+            absl::PermissionDeniedError("deaths of workers are reported only by chief,operator"));
   EXPECT_EQ(chief.NumCalls(), 0);
   EXPECT_EQ(bulk.calls(), 0);
   EXPECT_EQ(Logged("the run is ended only by chief,operator, it came from 127.0.0.1:"), 1);

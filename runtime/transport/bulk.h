@@ -50,8 +50,9 @@ class BulkCall {
   // Called exactly once for each Start, on a thread of the transport that must not be blocked. When
   // `status` is OK, `header` and `payload` are good until it returns. From here on the transport
   // does not touch the payloads. UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED: unknown whether the
-  // server saw the call. Other codes come from the service, but for RESOURCE_EXHAUSTED of a
-  // message above the limits. See call_status.h.
+  // server saw the call. DATA_LOSS: the header of the request or of the reply arrived damaged.
+  // Other codes come from the service, but for RESOURCE_EXHAUSTED of a message above the limits.
+  // See call_status.h.
   virtual void OnReply(const absl::Status& status, absl::string_view header,
                        PayloadReader* payload) = 0;
 

@@ -123,9 +123,7 @@ bool Attempt::OnCompleted(bool /*ok*/) {
 
 void Attempt::Deliver(BulkCall* call) {
   absl::Status status = std::move(result_);
-  if (status.ok() && !frame_.Parse(&reply_).ok()) {
-    status = absl::UnavailableError("bulk reply: it was damaged on its way");
-  }
+  if (status.ok()) status = frame_.Parse(&reply_);
   reply_.Clear();
   call->OnReply(status, frame_.header(), frame_.payload());
 }

@@ -1,5 +1,6 @@
-// A bulk message as a gRPC byte buffer: u32 header length (little endian), header, payloads. See
-// proto/v1/bulk.proto. For the .cc files of the gRPC form only: it pulls in gRPC's headers.
+// A bulk message as a gRPC byte buffer: u32 header length, u32 CRC-32C of that length and the
+// header (little endian both), header, payloads. See proto/v1/bulk.proto. For the .cc files of the
+// gRPC form only: it pulls in gRPC's headers.
 #ifndef SHOAL_RUNTIME_TRANSPORT_GRPC_BULK_FRAME_H_
 #define SHOAL_RUNTIME_TRANSPORT_GRPC_BULK_FRAME_H_
 
@@ -27,7 +28,7 @@ grpc::ByteBuffer MakeFrame(absl::string_view header, absl::Span<const PayloadRef
 // A received message. Keeps its memory from one message to the next.
 class ReceivedFrame {
  public:
-  // Takes the bytes of `buffer`. INVALID_ARGUMENT if it is not a frame.
+  // Takes the bytes of `buffer`. DATA_LOSS if it is not a frame or its header is damaged.
   absl::Status Parse(grpc::ByteBuffer* buffer);
   // Frees the bytes.
   void Clear();

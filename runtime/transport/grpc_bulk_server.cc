@@ -139,8 +139,8 @@ void Call::OnRead() {
   const absl::Status status = frame_.Parse(&request_);
   request_.Clear();
   if (!status.ok()) {
-    // It was damaged on its way: no answer of the service, the client repeats it.
-    End(status, /*of_service=*/false);
+    // It was damaged on its way. This task has found that: the client counts it and repeats it.
+    End(status, /*of_service=*/true);
     return;
   }
   shared_->service->Exchange(this);

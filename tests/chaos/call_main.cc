@@ -15,6 +15,7 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -25,6 +26,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 
+#include "base/crc32c.h"
 #include "proto/v1/bulk.pb.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/parameter_service.pb.h"
@@ -42,6 +44,12 @@ std::unique_ptr<Credentials> CredentialsOf(int argc, char** argv) {
   if (credentials.ok()) return *std::move(credentials);
   std::fprintf(stderr, "call: %s\n", std::string(credentials.status().message()).c_str());
   std::exit(64);
+}
+
+std::string LittleEndian(uint32_t number) {
+  std::string bytes;
+  for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(number >> shift);
+  return bytes;
 }
 
 // The request's bytes as they travel. Empty: the method or the text is not known, which is printed.
@@ -63,9 +71,8 @@ std::string RequestOf(const std::string& method, const std::string& text) {
   if (!google::protobuf::TextFormat::ParseFromString(text, request.get())) return "";
   const std::string bytes = request->SerializeAsString();
   if (!is_bulk) return bytes;
-  std::string frame;
-  for (int shift = 0; shift < 32; shift += 8) frame += static_cast<char>(bytes.size() >> shift);
-  return frame + bytes;
+  const std::string length = LittleEndian(static_cast<uint32_t>(bytes.size()));
+  return length + LittleEndian(Crc32c(length + bytes)) + bytes;
 }
 
 int Call(int argc, char** argv) {

@@ -46,14 +46,14 @@ std::string Front(const grpc::ByteBuffer& buffer, size_t limit) {
 }
 
 // "worker/1", as the call's identity has it. It is field 1 of every request, and of the header of a
-// bulk request, which stands behind its length.
+// bulk request, which stands behind its length and a checksum.
 std::string SenderOf(const std::string& method, const grpc::ByteBuffer& request) {
   std::string bytes = Front(request, size_t{128} << 10);
   if (absl::EndsWith(method, "/Exchange")) {
-    if (bytes.size() < 4) return "";
+    if (bytes.size() < 8) return "";
     uint32_t length = 0;
     for (int i = 3; i >= 0; --i) length = length << 8 | static_cast<unsigned char>(bytes[i]);
-    bytes = bytes.substr(4, length);
+    bytes = bytes.substr(8, length);
   }
   v1::GetAppliedRequest any;  // Has the identity where all have it.
   if (!any.ParseFromString(bytes)) return "";

@@ -226,7 +226,7 @@ def test_programs_that_are_none_end_in_one_line():
             ("/bin/true", 78, "gave no answer, so it is no worker program"),
             ("/bin/false", 78, "ended when it was asked for its model: exit code 1"),
             (script("dies", "kill -SEGV $$"), 78, "killed by SIGSEGV"),
-            (script("other", answer + "echo 'protocol: 9' >$f"), 78, "speaks protocol 9, this shoal 1"),
+            (script("other", answer + "echo 'protocol: 9' >$f"), 78, "speaks protocol 9, this shoal 2"),
         ]
         for path, code, words in cases:
             out = scratch / "out"
@@ -290,7 +290,7 @@ def test_the_program_tells_its_commands():
     done = shoal("declare", "--help", program=PROGRAM)
     assert done.returncode == 0 and done.stdout.startswith("usage: PROGRAM declare"), done
     done = shoal("declare", f"--run={FILE}", program=PROGRAM)
-    assert done.returncode == 0 and done.stdout.startswith("protocol: 1\n"), done
+    assert done.returncode == 0 and done.stdout.startswith("protocol: 2\n"), done
 
 
 if __name__ == "__main__":

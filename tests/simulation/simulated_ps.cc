@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "runtime/cluster/placement.h"
+#include "runtime/process/protocol_version.h"
 #include "runtime/variables/initial_values.h"
 #include "runtime/variables/slice_store_config.h"
 
@@ -64,6 +65,7 @@ void SimulatedPs::Register() {
   request.mutable_identity()->mutable_member()->set_job(v1::JOB_PS);
   request.mutable_identity()->mutable_member()->set_index(index_);
   request.set_nonce(nonce_);
+  request.set_protocol(kProtocolVersion);
   request.set_address(absl::StrCat("ps", index_));
   world_->CallChief(
       [world = world_, request](TrainingSession& session) {

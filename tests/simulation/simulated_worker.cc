@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/hash.h"
+#include "runtime/process/protocol_version.h"
 #include "runtime/variables/exchange_groups.h"
 
 namespace shoal {
@@ -69,6 +70,7 @@ void SimulatedWorker::Register() {
   request.mutable_identity()->mutable_member()->set_job(v1::JOB_WORKER);
   request.mutable_identity()->mutable_member()->set_index(index_);
   request.set_nonce(nonce_);
+  request.set_protocol(kProtocolVersion);
   v1::ModelDeclaration* model = request.mutable_model();
   for (const v1::VariableSpec& variable : world_->model.variables())
     *model->add_variables() = variable;

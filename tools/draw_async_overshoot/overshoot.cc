@@ -28,6 +28,7 @@ namespace {
 
 constexpr char kRunId[] = "0123456789abcdef0123456789abcdef";
 constexpr uint64_t kPsIncarnation = 1;
+constexpr uint64_t kWorkerIncarnation = 1;
 constexpr uint64_t kLineage = 1;
 
 class NoObserver : public ShardObserver {
@@ -67,6 +68,7 @@ class ScriptedPs {
 
   absl::Status Load(const OvershootOptions& options) {
     shard_.SetRules(ReceiverRules(kRunId, /*term=*/1, kPsIncarnation), [] { return true; });
+    for (const uint32_t worker : {0, 1, 2}) shard_.LearnWorkers({{worker, kWorkerIncarnation}});
     v1::Identity chief;
     chief.set_run_id(kRunId);
     chief.set_term(1);
@@ -143,7 +145,7 @@ class ScriptedWorker {
     RemoteVariableStore::Options options;
     options.run_id = kRunId;
     options.worker_index = index;
-    options.incarnation = 1;
+    options.incarnation = kWorkerIncarnation;
     options.groups = MakeExchangeGroups(ps->table(), /*owner=*/{0});
     options.connect = [ps](const std::string&) { return NewInProcessBulkChannel(ps->service()); };
     return options;
