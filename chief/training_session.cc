@@ -195,7 +195,7 @@ absl::StatusOr<v1::RegisterTaskResponse> TrainingSession::Register(
 }
 
 absl::Status TrainingSession::AnswerOfAFailedRun() const {
-  const absl::Status why = failure();
+  const absl::Status why = FailureOf(state_);
   // Who is told that the outcome is unknown asks again. ABORTED ends the task as UNAVAILABLE does:
   // another try helps.
   return IsOutcomeUnknown(why) ? absl::AbortedError(why.message()) : why;
@@ -367,6 +367,11 @@ bool TrainingSession::all_finished() const {
   return true;
 }
 
-absl::Status TrainingSession::failure() const { return FailureOf(state_); }
+absl::Status TrainingSession::failure() const {
+  const absl::Status status = FailureOf(state_);
+  // Another try of this chief would only fence the newer one.
+  return is_fenced_ && absl::IsAborted(status) ? absl::FailedPreconditionError(status.message())
+                                               : status;
+}
 
 }  // namespace shoal

@@ -17,6 +17,7 @@
 
 #include "chief/async_session.h"
 #include "chief/bad_batch_decisions.h"
+#include "chief/checkpoint_watch.h"
 #include "chief/cut_ledger.h"
 #include "chief/evaluation_ledger.h"
 #include "chief/export_ledger.h"
@@ -172,6 +173,7 @@ class TrainingSession {
   std::optional<EvaluationSums> Evaluation(uint64_t version) const;
   // Batches that are left out for ever, with the reasons.
   const std::map<BatchKey, std::string>& skipped() const;
+  // As the chief's process ends; tasks get it from the state.
   absl::Status failure() const;
   bool classifies() const { return model_.has_value() && model_->classifies(); }
 
@@ -236,6 +238,8 @@ class TrainingSession {
   void GiveUpSupersededCuts(uint64_t lines_end);
   void GiveUpCut(uint64_t version, const std::string& directory, absl::string_view why);
   void SaveIfDue(absl::Time now);
+  // Counts and names a checkpoint that is overdue, whatever the reason, as one that has failed.
+  void WatchCheckpoints(absl::Time now);
   bool CanCut() const;  // On request, or one is on its way.
   bool IsFinalCut(uint64_t version) const;
 
@@ -337,11 +341,14 @@ class TrainingSession {
   absl::Time save_due_ = absl::InfiniteFuture();  // when save_period is over
   uint64_t saved_step_ = 0;                       // of the last cut that was asked for or durable
   bool stopping_ = false;
+  bool is_fenced_ = false;
   absl::Time stop_deadline_ = absl::InfiniteFuture();
   uint64_t failed_cuts_ = 0;
-  std::string last_failure_;                            // of a cut; empty: none failed
-  bool newest_cut_failed_ = false;                      // since one became durable
-  absl::Time lines_deadline_ = absl::InfiniteFuture();  // ASYNC, of a cut whose shards are there
+  std::string last_failure_;                              // of a cut; empty: none failed
+  bool newest_cut_failed_ = false;                        // since one became durable
+  std::optional<CheckpointWatch> watch_;                  // From the first step of training on.
+  absl::Time checkpoint_since_ = absl::InfiniteFuture();  // The newest one, or training, stands.
+  absl::Time lines_deadline_ = absl::InfiniteFuture();    // ASYNC, of a cut whose shards are there
   absl::Time started_ = absl::InfiniteFuture();
   std::optional<uint32_t> slowest_;                // ASYNC with a clock bound: it holds others up
   absl::Time slow_note_ = absl::InfiniteFuture();  // when the next note of it is due

@@ -174,6 +174,35 @@ TEST_F(TrainingSessionTest, WhatEachPsLeavesOfACheckpointThatFailedIsGivenUp) {
   EXPECT_EQ(given_up_.size(), 2u);
 }
 
+TEST_F(TrainingSessionTest, ARunWithoutCheckpointsForTwiceItsScheduleSaysSo) {
+  TrainingSession::Options options = DefaultOptions();
+  options.run.set_num_epochs(10);
+  options.run.mutable_checkpoint()->set_save_every(4);
+  session_ = std::make_unique<TrainingSession>(options);
+  StartTraining();
+  PassTime(10, all_);
+  // Shards never come, nor does anybody say why.
+  v1::ReportStepsRequest steps;
+  *steps.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
+  for (uint64_t step = 1; step <= 8; ++step) steps.add_steps()->set_step(step);
+  ASSERT_TRUE(session_->ReportSteps(now_, steps).ok());
+  PassTime(45, all_);
+  EXPECT_EQ(session_->Status(now_).failed_checkpoints(), 0u);
+  PassTime(15, all_);
+  EXPECT_EQ(session_->Status(now_).failed_checkpoints(), 1u);
+  EXPECT_THAT(session_->open_failure(), HasSubstr("step 8: none has succeeded for 1m"));
+  EXPECT_THAT(notes_, Contains(HasSubstr("no checkpoint at step 8: none has succeeded")));
+  PassTime(90, all_);
+  EXPECT_EQ(session_->Status(now_).failed_checkpoints(), 1u) << "nothing more has been trained";
+
+  Cut(12);
+  ASSERT_EQ(manifests_.size(), 1u);
+  ManifestIsWritten(manifests_[0]);
+  EXPECT_EQ(session_->open_failure(), "");
+  PassTime(90, all_);
+  EXPECT_EQ(session_->Status(now_).failed_checkpoints(), 1u);
+}
+
 TEST_F(TrainingSessionTest, ShardsWhoseManifestCouldNotBeWrittenAreGivenUp) {
   StartTraining();
   Cut(*session_->RequestStop(now_, v1::RequestStopRequest()));

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "chief/training_session.h"
+#include "runtime/rpc/run_state.h"
 
 namespace shoal {
 namespace {
@@ -175,7 +176,7 @@ void TrainingSession::WantCuts(CommandIssue* issue) const {
 }
 
 void TrainingSession::WantFinishes(CommandIssue* issue) const {
-  const absl::Status why = failure();
+  const absl::Status why = FailureOf(state_);
   for (uint32_t ps = 0; ps < ps_.size(); ++ps) {
     if (ps_[ps].finished) continue;
     v1::FinishRequest request;

@@ -59,8 +59,11 @@ void TrainingSession::Fail(const std::string& message, absl::StatusCode code) {
 }
 
 void TrainingSession::Fence(const std::string& why) {
-  Fail(absl::StrFormat("%s; this one, of term %d, ends and writes nothing more", why,
-                       options_.term));
+  is_fenced_ = true;
+  // The tasks are to start again and find the newer chief; this chief is not.
+  Fail(
+      absl::StrFormat("%s; this one, of term %d, ends and writes nothing more", why, options_.term),
+      absl::StatusCode::kAborted);
 }
 
 void TrainingSession::UpdateView() {
@@ -262,6 +265,8 @@ void TrainingSession::OnManifestWritten(absl::Time now, const ManifestToWrite& w
   newest_cut_failed_ = false;
   save_due_ = now + options_.save_period;
   saved_step_ = std::max(saved_step_, version);
+  checkpoint_since_ = now;
+  if (watch_.has_value()) watch_->Restart(now, version);
   cuts_.OnDurable(version);
   exports_.ForgetBelow(version);
   if (async_ != nullptr) {
@@ -361,6 +366,7 @@ void TrainingSession::Tick(absl::Time now) {
   Decide(now);
   SaveIfDue(now);
   Progress(now);
+  WatchCheckpoints(now);
 }
 
 void TrainingSession::SaveIfDue(absl::Time now) {

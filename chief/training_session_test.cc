@@ -111,6 +111,15 @@ TEST_F(TrainingSessionTest, WhoRegistersInARunThatHasFailedGetsTheFailuresOwnCod
   EXPECT_EQ(register_again(), absl::AbortedError(session_->failure().message()));
 }
 
+TEST_F(TrainingSessionTest, TheTasksOfAChiefThatIsFencedStartAgainAndTheChiefDoesNot) {
+  StartTraining();
+  session_->Fence("a newer chief has taken this run over");
+  EXPECT_EQ(session_->state().failure_code(), static_cast<uint32_t>(absl::StatusCode::kAborted));
+  EXPECT_TRUE(absl::IsFailedPrecondition(session_->failure()));
+  EXPECT_TRUE(
+      absl::IsAborted(session_->Register(now_, RequestOf(v1::JOB_WORKER, 1, "again")).status()));
+}
+
 TEST_F(TrainingSessionTest, APsThatServedBeforeItsAnswerWasLostTakesAllBackWhenItDies) {
   for (const uint32_t i : {0u, 1u}) Register(v1::JOB_PS, i);
   for (const uint32_t i : {0u, 1u}) Register(v1::JOB_WORKER, i);

@@ -131,6 +131,34 @@ uint32_t TrainingSession::num_replicas() const {
   return deployment.has_num_replicas() ? deployment.num_replicas() : 1;
 }
 
+void TrainingSession::WatchCheckpoints(absl::Time now) {
+  if (plan_ == nullptr || state_.phase() != v1::RunState::PHASE_TRAINING || stopping_) return;
+  if (!watch_.has_value()) {
+    CheckpointWatch::Options options;
+    options.every_steps = options_.run.checkpoint().save_every();
+    if (options.every_steps == 0) {
+      options.every_steps =
+          async_ == nullptr ? plan_->steps.steps_per_epoch() : plan_->steps.batches_per_epoch();
+    }
+    watch_.emplace(options);
+    watch_->Restart(now, newest_step());
+    checkpoint_since_ = std::min(checkpoint_since_, now);
+  }
+  if (!watch_->IsOverdue(now, newest_step())) return;
+  watch_->Restart(now, newest_step());
+  ++failed_cuts_;
+  last_failure_ = absl::StrFormat(
+      "step %d: %s for %s, twice the time in which one is due; see the logs of the ps and the disk",
+      newest_step(),
+      has_checkpoint()
+          ? absl::StrCat("none has succeeded since that of step ", cuts_.durable_version())
+          : "none has succeeded",
+      Seconds(now - checkpoint_since_));
+  newest_cut_failed_ = true;
+  records_.push_back(
+      SessionNote{absl::StrCat("no checkpoint at ", last_failure_), /*is_warning=*/true});
+}
+
 std::string TrainingSession::AnyWorker() const {
   const uint32_t replicas = num_replicas();
   return replicas <= 1 ? "worker/0" : absl::StrCat("any of worker/0 to worker/", replicas - 1);
