@@ -54,7 +54,7 @@ missing_packages() {
 }
 
 main() {
-  local missing as_root=()
+  local missing log as_root=()
   if ! command -v dpkg-query >/dev/null; then
     echo "install_dependencies: this needs Debian 12 (no dpkg here); the packages are:
 ${1-$PACKAGES}" >&2
@@ -72,10 +72,19 @@ ${1-$PACKAGES}" >&2
     fi
     as_root=(sudo)
   fi
-  echo "install_dependencies: installing ${missing[*]}"
-  "${as_root[@]}" apt-get update --quiet=2
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install --yes --quiet=2 --no-install-recommends "${missing[@]}"
+  log=$(mktemp)
+  echo "install_dependencies: installing ${#missing[@]} packages: ${missing[*]}"
+  if ! {
+    "${as_root[@]}" apt-get update --quiet=2 &&
+      "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get install --yes --quiet=2 --no-install-recommends "${missing[@]}"
+  } >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    echo "install_dependencies: apt-get failed; its whole output is in $log" >&2
+    return 1
+  fi
+  rm -f "$log"
+  echo "install_dependencies: installed in $SECONDS s"
 }
 
 main "$@"
