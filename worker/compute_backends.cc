@@ -6,8 +6,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
-#include "ml/kernels/cpu/cpu_features.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
+#include "ml/kernels/cpu/simd/cpu_features.h"
 #include "ml/kernels/cuda/cuda_kernels.h"
 
 namespace shoal {

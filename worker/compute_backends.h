@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "ml/kernels/kernel.h"
+#include "ml/device/kernel.h"
 #include "proto/v1/run_config.pb.h"
 #include "worker/graph_program.h"
 

@@ -9,10 +9,10 @@
 #include "absl/status/statusor.h"
 
 #include "ml/data/dataset.h"
+#include "ml/device/kernel.h"
 #include "ml/graph/compiler.h"
 #include "ml/graph/executable.h"
 #include "ml/graph/graph.h"
-#include "ml/kernels/kernel.h"
 #include "ml/nn/model.h"
 #include "proto/v1/run_config.pb.h"
 #include "worker/model_deploy.h"

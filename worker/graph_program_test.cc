@@ -12,10 +12,10 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "ml/device/simulated_device.h"
 #include "ml/graph/graph_runner.h"
 #include "ml/graph/ops.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
-#include "ml/kernels/simulated_device.h"
 #include "ml/nn/layers.h"
 #include "ml/nn/losses.h"
 #include "ml/nn/model_builder.h"

@@ -10,10 +10,10 @@
 #include "absl/strings/match.h"
 
 #include "base/file_system.h"
+#include "ml/device/simulated_device.h"
 #include "ml/graph/graph_runner.h"
 #include "ml/graph/ops.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
-#include "ml/kernels/simulated_device.h"
 #include "ml/nn/layers.h"
 #include "ml/nn/losses.h"
 #include "proto/v1/optimizer_config.pb.h"

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-#include "ml/kernels/kernel.h"
+#include "ml/device/kernel.h"
 #include "ml/tensor/device_spec.h"
 #include "proto/v1/run_config.pb.h"
 

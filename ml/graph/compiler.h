@@ -12,10 +12,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
+#include "ml/device/kernel.h"
 #include "ml/graph/executable.h"
 #include "ml/graph/graph.h"
 #include "ml/graph/placer.h"
-#include "ml/kernels/kernel.h"
 
 namespace shoal {
 

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "base/mutex.h"
+#include "ml/device/simulated_device.h"
 #include "ml/graph/compiler.h"
 #include "ml/graph/gradients.h"
 #include "ml/graph/graph_builder.h"
@@ -15,7 +16,6 @@
 #include "ml/graph/ops.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/kernels/cuda/cuda_kernels.h"
-#include "ml/kernels/simulated_device.h"
 #include "ml/nn/layers.h"
 #include "ml/nn/losses.h"
 

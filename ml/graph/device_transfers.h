@@ -11,9 +11,9 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 
+#include "ml/device/device.h"
+#include "ml/device/device_group.h"
 #include "ml/graph/executable.h"
-#include "ml/kernels/device.h"
-#include "ml/kernels/device_group.h"
 
 namespace shoal {
 

@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 
+#include "ml/device/kernel.h"
 #include "ml/graph/graph.h"
-#include "ml/kernels/kernel.h"
 
 namespace shoal {
 

@@ -14,7 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-#include "ml/graph/attributes.h"
+#include "ml/device/attributes.h"
 #include "ml/graph/variable_spec.h"
 #include "ml/tensor/device_spec.h"
 #include "ml/tensor/tensor_spec.h"

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/status_macros.h"
-#include "ml/nn/initializer.h"
+#include "ml/tensor/initializer.h"
 
 namespace shoal {
 namespace {

@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/log.h"
+#include "ml/device/device_group.h"
 #include "ml/graph/plan.h"
-#include "ml/kernels/device_group.h"
 
 namespace shoal {
 namespace {

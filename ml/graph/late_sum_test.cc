@@ -12,12 +12,12 @@
 #include "absl/time/time.h"
 
 #include "base/notification.h"
+#include "ml/device/simulated_device.h"
 #include "ml/graph/compiler.h"
 #include "ml/graph/graph_builder.h"
 #include "ml/graph/graph_runner.h"
 #include "ml/graph/ops.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
-#include "ml/kernels/simulated_device.h"
 
 namespace shoal {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-#include "ml/graph/attributes.h"
+#include "ml/device/attributes.h"
 #include "ml/graph/graph.h"
 #include "ml/tensor/tensor_spec.h"
 

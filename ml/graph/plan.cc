@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "ml/device/slice_ranges.h"
 #include "ml/graph/op_definition.h"
-#include "ml/graph/slice_ranges.h"
 
 namespace shoal {
 namespace {

@@ -14,10 +14,10 @@
 #include "absl/status/status.h"
 
 #include "base/mutex.h"
+#include "ml/device/device.h"
+#include "ml/device/device_group.h"
 #include "ml/graph/device_transfers.h"
 #include "ml/graph/executable.h"
-#include "ml/kernels/device.h"
-#include "ml/kernels/device_group.h"
 #include "ml/tensor/buffer.h"
 
 namespace shoal {

@@ -6,8 +6,8 @@
 #include "absl/strings/str_join.h"
 
 #include "base/status_macros.h"
+#include "ml/device/slice_ranges.h"
 #include "ml/graph/shape_functions.h"
-#include "ml/graph/slice_ranges.h"
 
 namespace shoal::shapes {
 namespace {

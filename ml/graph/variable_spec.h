@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "ml/nn/initializer.h"
 #include "ml/tensor/dtype.h"
+#include "ml/tensor/initializer.h"
 #include "ml/tensor/shape.h"
 
 namespace shoal {

@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/log.h"
-#include "ml/kernels/cpu/cpu_features.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
+#include "ml/kernels/cpu/simd/cpu_features.h"
 #include "ml/kernels/cuda/cuda_kernels.h"
 #include "ml/kernels/cuda/host_loop_kernels.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "ml/kernels/device.h"
-#include "ml/kernels/kernel.h"
+#include "ml/device/device.h"
+#include "ml/device/kernel.h"
 
 namespace shoal {
 

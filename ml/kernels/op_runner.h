@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 
-#include "ml/kernels/device.h"
-#include "ml/kernels/kernel.h"
+#include "ml/device/device.h"
+#include "ml/device/kernel.h"
 #include "ml/tensor/tensor.h"
 
 namespace shoal {

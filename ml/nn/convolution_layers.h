@@ -12,9 +12,9 @@
 #include <string>
 
 #include "ml/graph/graph_builder.h"
-#include "ml/nn/initializer.h"
 #include "ml/nn/layers.h"
 #include "ml/nn/window_options.h"
+#include "ml/tensor/initializer.h"
 
 namespace shoal {
 

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 
 #include "ml/graph/graph_builder.h"
-#include "ml/nn/initializer.h"
+#include "ml/tensor/initializer.h"
 #include "ml/tensor/shape.h"
 
 namespace shoal {

@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 
 #include "ml/graph/graph_builder.h"
-#include "ml/nn/initializer.h"
+#include "ml/tensor/initializer.h"
 
 namespace shoal {
 

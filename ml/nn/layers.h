@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "ml/graph/graph_builder.h"
-#include "ml/nn/initializer.h"
+#include "ml/tensor/initializer.h"
 
 namespace shoal {
 

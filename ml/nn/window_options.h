@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "ml/graph/attributes.h"
+#include "ml/device/attributes.h"
 #include "ml/graph/graph_builder.h"
 
 namespace shoal {

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
-#include "ml/nn/initializer.h"
+#include "ml/tensor/initializer.h"
 #include "proto/v1/variable.pb.h"
 
 namespace shoal {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "ml/kernels/kernel.h"
+#include "ml/device/kernel.h"
 
 namespace shoal {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "ml/kernels/cpu/cpu_features.h"
 #include "ml/kernels/cpu/parallel.h"
+#include "ml/kernels/cpu/simd/cpu_features.h"
 #include "tests/benchmark/fma_peak.h"
 #include "tests/benchmark/kernel_bench.h"
 

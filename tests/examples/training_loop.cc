@@ -7,8 +7,8 @@
 #include "base/status_macros.h"
 #include "ml/graph/compiler.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
-#include "ml/nn/initializer.h"
 #include "ml/optim/optimizer_config.h"
+#include "ml/tensor/initializer.h"
 #include "proto/v1/optimizer_config.pb.h"
 #include "runtime/observability/histogram.h"
 

@@ -17,11 +17,11 @@
 #include "ml/graph/ops.h"
 #include "ml/graph/variable_spec.h"
 #include "ml/nn/convolution_layers.h"
-#include "ml/nn/initializer.h"
 #include "ml/nn/layers.h"
 #include "ml/nn/losses.h"
 #include "ml/nn/model.h"
 #include "ml/nn/pooling_layers.h"
+#include "ml/tensor/initializer.h"
 #include "worker/main.h"
 
 namespace {

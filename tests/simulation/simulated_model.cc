@@ -10,11 +10,11 @@
 
 #include "base/hash.h"
 #include "base/log.h"
-#include "ml/nn/initializer.h"
 #include "ml/optim/gradient_clipping.h"
 #include "ml/optim/learning_rate_schedule.h"
 #include "ml/optim/optimizer_config.h"
 #include "ml/optim/update_rule.h"
+#include "ml/tensor/initializer.h"
 
 namespace shoal {
 namespace {

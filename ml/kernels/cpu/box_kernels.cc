@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "ml/graph/slice_ranges.h"
+#include "ml/device/slice_ranges.h"
 #include "ml/kernels/cpu/kernel_families.h"
 #include "ml/kernels/cpu/parallel.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ml/kernels/cpu/cpu_features.h"
+#include "ml/kernels/cpu/simd/cpu_features.h"
 #include "ml/kernels/cpu/tap_convolution.h"
 
 namespace shoal::cpu {

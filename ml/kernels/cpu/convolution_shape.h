@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 
-#include "ml/graph/attributes.h"
+#include "ml/device/attributes.h"
 #include "ml/tensor/shape.h"
 
 namespace shoal::cpu {

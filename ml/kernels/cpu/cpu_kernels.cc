@@ -4,11 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "ml/device/describe_request.h"
 #include "ml/kernels/cpu/kernel_families.h"
 #include "ml/kernels/cpu/parallel.h"
 #include "ml/kernels/cpu/scratch_outputs.h"
 #include "ml/kernels/cpu/widened_inputs.h"
-#include "ml/kernels/describe_request.h"
 
 namespace shoal {
 namespace {

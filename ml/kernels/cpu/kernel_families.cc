@@ -3,7 +3,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 
-#include "ml/kernels/describe_request.h"
+#include "ml/device/describe_request.h"
 
 namespace shoal::cpu {
 bool CpuRequest::needed(int i) const {

@@ -10,10 +10,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
+#include "ml/device/kernel.h"
 #include "ml/kernels/cpu/convolution_shape.h"
 #include "ml/kernels/cpu/simd/pool_kernels.h"
 #include "ml/kernels/cpu/simd/simd_kernels.h"
-#include "ml/kernels/kernel.h"
 
 namespace shoal::cpu {
 

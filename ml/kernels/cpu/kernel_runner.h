@@ -8,8 +8,8 @@
 
 #include "absl/status/statusor.h"
 
+#include "ml/device/kernel.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
-#include "ml/kernels/kernel.h"
 
 namespace shoal::cpu {
 

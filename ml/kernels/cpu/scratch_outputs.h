@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 
-#include "ml/kernels/kernel.h"
+#include "ml/device/kernel.h"
 
 namespace shoal::cpu {
 

@@ -7,8 +7,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-#include "ml/kernels/cpu/cpu_features.h"
-#include "ml/kernels/kernel.h"
+#include "ml/device/kernel.h"
+#include "ml/kernels/cpu/simd/cpu_features.h"
 
 namespace shoal::cpu {
 

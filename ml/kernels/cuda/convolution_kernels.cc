@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "ml/device/describe_request.h"
 #include "ml/kernels/cuda/dnn_convolution.h"
-#include "ml/kernels/describe_request.h"
 
 namespace shoal::cuda {
 namespace {

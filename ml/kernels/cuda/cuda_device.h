@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 
 #include "base/mutex.h"
+#include "ml/device/device.h"
 #include "ml/kernels/cuda/cuda_queue.h"
-#include "ml/kernels/device.h"
 
 namespace shoal::cuda {
 

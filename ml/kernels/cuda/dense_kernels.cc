@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
+#include "ml/device/describe_request.h"
 #include "ml/kernels/cuda/blas_product.h"
 #include "ml/kernels/cuda/fused_loops.h"
-#include "ml/kernels/describe_request.h"
 
 namespace shoal::cuda {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 
-#include "ml/graph/attributes.h"
+#include "ml/device/attributes.h"
 #include "ml/kernels/cuda/cuda_device.h"
 #include "ml/kernels/cuda/fused_loops.h"
 #include "ml/tensor/shape.h"

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 
-#include "ml/kernels/kernel.h"
+#include "ml/device/kernel.h"
 
 namespace shoal::cuda {
 

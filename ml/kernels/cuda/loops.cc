@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
-#include "ml/kernels/describe_request.h"
+#include "ml/device/describe_request.h"
 
 namespace shoal::cuda {
 namespace {

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-#include "ml/kernels/kernel.h"
+#include "ml/device/kernel.h"
 
 namespace shoal::cuda {
 

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/status_macros.h"
-#include "ml/kernels/communicator_group.h"
+#include "ml/device/communicator_group.h"
 
 namespace shoal::cuda {
 namespace {

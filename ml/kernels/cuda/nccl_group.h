@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 
+#include "ml/device/device_group.h"
 #include "ml/kernels/cuda/cuda_device.h"
-#include "ml/kernels/device_group.h"
 
 namespace shoal::cuda {
 

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
-#include "ml/kernels/describe_request.h"
+#include "ml/device/describe_request.h"
 #include "ml/kernels/reference/reference_op.h"
 
 namespace shoal {

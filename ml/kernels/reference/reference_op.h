@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-#include "ml/kernels/kernel.h"
+#include "ml/device/kernel.h"
 
 namespace shoal::reference {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "ml/kernels/cpu/cpu_features.h"
+#include "ml/kernels/cpu/simd/cpu_features.h"
 #include "ml/kernels/cpu/simd/simd_kernels.h"
 
 namespace shoal::cpu {

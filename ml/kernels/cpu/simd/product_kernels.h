@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "ml/kernels/cpu/cpu_features.h"
+#include "ml/kernels/cpu/simd/cpu_features.h"
 
 namespace shoal::cpu {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ml/kernels/cpu/cpu_features.h"
+#include "ml/kernels/cpu/simd/cpu_features.h"
 #include "ml/kernels/cpu/simd/simd_kernels.h"
 #include "ml/tensor/dtype.h"
 

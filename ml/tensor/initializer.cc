@@ -1,4 +1,4 @@
-#include "ml/nn/initializer.h"
+#include "ml/tensor/initializer.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "ml/kernels/simulated_device.h"
+#include "ml/device/simulated_device.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,8 +13,8 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
-#include "ml/kernels/device.h"
-#include "ml/kernels/device_group.h"
+#include "ml/device/device.h"
+#include "ml/device/device_group.h"
 
 namespace shoal {
 namespace {

@@ -1,4 +1,4 @@
-#include "ml/kernels/communicator_group.h"
+#include "ml/device/communicator_group.h"
 
 #include <memory>
 #include <string>

@@ -4,8 +4,8 @@
 // device has called Activate(). One thread at a time uses a device, but for Event::Wait, HasPassed
 // and status, which any thread may call. After an error nothing that the device holds means
 // anything; the first error is told by every later Wait, Synchronize and status.
-#ifndef SHOAL_ML_KERNELS_DEVICE_H_
-#define SHOAL_ML_KERNELS_DEVICE_H_
+#ifndef SHOAL_ML_DEVICE_DEVICE_H_
+#define SHOAL_ML_DEVICE_DEVICE_H_
 
 #include <cstddef>
 #include <memory>
@@ -131,4 +131,4 @@ class DeviceMemory {
 
 }  // namespace shoal
 
-#endif  // SHOAL_ML_KERNELS_DEVICE_H_
+#endif  // SHOAL_ML_DEVICE_DEVICE_H_

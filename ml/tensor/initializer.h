@@ -1,7 +1,7 @@
 // First values of variables: a pure function of (seed, variable name, element index), so that any
 // range of a variable can be made alone, by any process, with the same bytes.
-#ifndef SHOAL_ML_NN_INITIALIZER_H_
-#define SHOAL_ML_NN_INITIALIZER_H_
+#ifndef SHOAL_ML_TENSOR_INITIALIZER_H_
+#define SHOAL_ML_TENSOR_INITIALIZER_H_
 
 #include <cstdint>
 
@@ -63,4 +63,4 @@ void InitializeRange(const InitializerSpec& spec, uint64_t seed, uint64_t name_h
 
 }  // namespace shoal
 
-#endif  // SHOAL_ML_NN_INITIALIZER_H_
+#endif  // SHOAL_ML_TENSOR_INITIALIZER_H_

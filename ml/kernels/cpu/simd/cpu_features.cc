@@ -1,4 +1,4 @@
-#include "ml/kernels/cpu/cpu_features.h"
+#include "ml/kernels/cpu/simd/cpu_features.h"
 
 #include <dnnl.h>
 

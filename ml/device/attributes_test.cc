@@ -1,4 +1,4 @@
-#include "ml/graph/attributes.h"
+#include "ml/device/attributes.h"
 
 #include "gtest/gtest.h"
 

@@ -1,13 +1,13 @@
 // Which elements a Slice takes, and axes as attributes name them.
-#ifndef SHOAL_ML_GRAPH_SLICE_RANGES_H_
-#define SHOAL_ML_GRAPH_SLICE_RANGES_H_
+#ifndef SHOAL_ML_DEVICE_SLICE_RANGES_H_
+#define SHOAL_ML_DEVICE_SLICE_RANGES_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
 
-#include "ml/graph/attributes.h"
+#include "ml/device/attributes.h"
 #include "ml/tensor/shape.h"
 
 namespace shoal {
@@ -23,4 +23,4 @@ absl::StatusOr<std::vector<AxisRange>> SliceRanges(const Attributes& attributes,
 
 }  // namespace shoal
 
-#endif  // SHOAL_ML_GRAPH_SLICE_RANGES_H_
+#endif  // SHOAL_ML_DEVICE_SLICE_RANGES_H_

@@ -2,8 +2,8 @@
 // its queues are threads, its kernels another backend's. It shows without a GPU what would be
 // wrong on one: pointers of the wrong memory end the process, work that should have waited is a
 // race. Testonly.
-#ifndef SHOAL_ML_KERNELS_SIMULATED_DEVICE_H_
-#define SHOAL_ML_KERNELS_SIMULATED_DEVICE_H_
+#ifndef SHOAL_ML_DEVICE_SIMULATED_DEVICE_H_
+#define SHOAL_ML_DEVICE_SIMULATED_DEVICE_H_
 
 #include <atomic>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 
-#include "ml/kernels/kernel.h"
+#include "ml/device/kernel.h"
 
 namespace shoal {
 
@@ -51,4 +51,4 @@ KernelBackend SimulatedBackend(const KernelBackend& inner, SimulatedDeviceOption
 
 }  // namespace shoal
 
-#endif  // SHOAL_ML_KERNELS_SIMULATED_DEVICE_H_
+#endif  // SHOAL_ML_DEVICE_SIMULATED_DEVICE_H_

@@ -1,8 +1,8 @@
 // A DeviceGroup on a library of collectives whose calls do not block, as NCCL's communicators with
 // blocking = 0: it waits for each call to be in its queue, for a bounded time and so that Abort can
 // come in between.
-#ifndef SHOAL_ML_KERNELS_COMMUNICATOR_GROUP_H_
-#define SHOAL_ML_KERNELS_COMMUNICATOR_GROUP_H_
+#ifndef SHOAL_ML_DEVICE_COMMUNICATOR_GROUP_H_
+#define SHOAL_ML_DEVICE_COMMUNICATOR_GROUP_H_
 
 #include <atomic>
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "ml/kernels/device_group.h"
+#include "ml/device/device_group.h"
 
 namespace shoal {
 
@@ -104,4 +104,4 @@ class CommunicatorGroup final : public DeviceGroup {
 
 }  // namespace shoal
 
-#endif  // SHOAL_ML_KERNELS_COMMUNICATOR_GROUP_H_
+#endif  // SHOAL_ML_DEVICE_COMMUNICATOR_GROUP_H_

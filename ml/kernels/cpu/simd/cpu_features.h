@@ -1,7 +1,7 @@
 // Which instruction set the CPU kernels use. A pure function of the machine; results are
 // reproducible to the byte only between machines with the same answer.
-#ifndef SHOAL_ML_KERNELS_CPU_CPU_FEATURES_H_
-#define SHOAL_ML_KERNELS_CPU_CPU_FEATURES_H_
+#ifndef SHOAL_ML_KERNELS_CPU_SIMD_CPU_FEATURES_H_
+#define SHOAL_ML_KERNELS_CPU_SIMD_CPU_FEATURES_H_
 
 #include <string>
 
@@ -19,4 +19,4 @@ std::string CpuIsaName();
 
 }  // namespace shoal::cpu
 
-#endif  // SHOAL_ML_KERNELS_CPU_CPU_FEATURES_H_
+#endif  // SHOAL_ML_KERNELS_CPU_SIMD_CPU_FEATURES_H_

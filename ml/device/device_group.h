@@ -3,8 +3,8 @@
 // Each device is a rank and calls for itself, from the thread that uses it; all ranks make the same
 // calls in the same order. A call puts its work into the device's queue kGroup and returns. What a
 // rank gives must stay as it is until that work is done.
-#ifndef SHOAL_ML_KERNELS_DEVICE_GROUP_H_
-#define SHOAL_ML_KERNELS_DEVICE_GROUP_H_
+#ifndef SHOAL_ML_DEVICE_DEVICE_GROUP_H_
+#define SHOAL_ML_DEVICE_DEVICE_GROUP_H_
 
 #include <cstddef>
 
@@ -29,4 +29,4 @@ class DeviceGroup {
 
 }  // namespace shoal
 
-#endif  // SHOAL_ML_KERNELS_DEVICE_GROUP_H_
+#endif  // SHOAL_ML_DEVICE_DEVICE_GROUP_H_

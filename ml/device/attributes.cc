@@ -1,4 +1,4 @@
-#include "ml/graph/attributes.h"
+#include "ml/device/attributes.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

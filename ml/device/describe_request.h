@@ -1,10 +1,10 @@
 // A kernel request in words, for the errors of backends that have no kernel for it.
-#ifndef SHOAL_ML_KERNELS_DESCRIBE_REQUEST_H_
-#define SHOAL_ML_KERNELS_DESCRIBE_REQUEST_H_
+#ifndef SHOAL_ML_DEVICE_DESCRIBE_REQUEST_H_
+#define SHOAL_ML_DEVICE_DESCRIBE_REQUEST_H_
 
 #include <string>
 
-#include "ml/kernels/kernel.h"
+#include "ml/device/kernel.h"
 
 namespace shoal {
 
@@ -14,4 +14,4 @@ std::string DescribeRequest(const KernelRequest& request);
 
 }  // namespace shoal
 
-#endif  // SHOAL_ML_KERNELS_DESCRIBE_REQUEST_H_
+#endif  // SHOAL_ML_DEVICE_DESCRIBE_REQUEST_H_

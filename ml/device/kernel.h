@@ -5,8 +5,8 @@
 // gives the same bytes for the same inputs. Outputs never overlap inputs. A kernel is run by one
 // thread at a time and may use `threads` OpenMP threads inside. On a device with memory of its own
 // Run puts its work into the device's stream and returns; what goes wrong then, the device tells.
-#ifndef SHOAL_ML_KERNELS_KERNEL_H_
-#define SHOAL_ML_KERNELS_KERNEL_H_
+#ifndef SHOAL_ML_DEVICE_KERNEL_H_
+#define SHOAL_ML_DEVICE_KERNEL_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-#include "ml/graph/attributes.h"
+#include "ml/device/attributes.h"
 #include "ml/tensor/tensor_spec.h"
 
 namespace shoal {
@@ -111,4 +111,4 @@ struct KernelBackend {
 
 }  // namespace shoal
 
-#endif  // SHOAL_ML_KERNELS_KERNEL_H_
+#endif  // SHOAL_ML_DEVICE_KERNEL_H_

@@ -1,6 +1,6 @@
 // The attributes of an op: named values, ONNX's names where ONNX has the op.
-#ifndef SHOAL_ML_GRAPH_ATTRIBUTES_H_
-#define SHOAL_ML_GRAPH_ATTRIBUTES_H_
+#ifndef SHOAL_ML_DEVICE_ATTRIBUTES_H_
+#define SHOAL_ML_DEVICE_ATTRIBUTES_H_
 
 #include <cstdint>
 #include <initializer_list>
@@ -52,4 +52,4 @@ class Attributes {
 
 }  // namespace shoal
 
-#endif  // SHOAL_ML_GRAPH_ATTRIBUTES_H_
+#endif  // SHOAL_ML_DEVICE_ATTRIBUTES_H_

@@ -1,4 +1,4 @@
-#include "ml/kernels/describe_request.h"
+#include "ml/device/describe_request.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"

@@ -1,4 +1,4 @@
-#include "ml/graph/slice_ranges.h"
+#include "ml/device/slice_ranges.h"
 
 #include <algorithm>
 #include <numeric>
