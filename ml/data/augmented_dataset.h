@@ -21,7 +21,7 @@ struct AugmentedDatasetOptions {
   std::vector<float> stddev;
 };
 
-// Whether these options change anything.
+// Returns whether these options change anything.
 bool ChangesImages(const AugmentedDatasetOptions& options);
 
 // The images of another data set, whose first field is float32 [channels, height, width], cropped,

@@ -36,7 +36,7 @@ class Communicator {
   virtual absl::Status EndBatch() = 0;
   // Begins the orderly end, which all ranks take part in; only then HasStarted is called, or Abort.
   virtual absl::Status StartClosing() = 0;
-  // Whether the last call is in the device's queue, or, if closing, all work is done; or what
+  // Returns whether the last call is in the device's queue, or, if closing, all work is done; or what
   // became of it.
   virtual absl::StatusOr<bool> HasStarted() = 0;
   // Ends what is under way, here and on the device. Nothing is called after it.

@@ -29,7 +29,7 @@ class Device {
     virtual ~Event() = default;
     // Until the queue has come to where the event was recorded last.
     virtual absl::Status Wait() = 0;
-    // Whether it has, or the device has failed: Wait would return at once.
+    // Returns whether it has, or the device has failed: Wait would return at once.
     virtual bool HasPassed() = 0;
   };
 

@@ -74,7 +74,7 @@ struct KernelRequest {
 using KernelFactory =
     std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const KernelRequest& request)>;
 
-// Whether a kernel of the op takes input (or gives output) `index` in this layout. Plain is always
+// True if a kernel of the op takes input (or gives output) `index` in this layout. Plain is always
 // taken. Asked for 4-d tensors with channels in multiples of 16 only.
 enum class Port { kInput, kOutput };
 using LayoutSupport = std::function<bool(absl::string_view op, const Attributes& attributes,
@@ -97,7 +97,7 @@ struct KernelBackend {
   // exchange plain copies.
   std::function<absl::StatusOr<std::shared_ptr<DeviceGroup>>(absl::Span<const int> indices)>
       open_group;
-  // Whether there is a kernel for these types; sizes may be unknown. Empty: for all.
+  // True if there is a kernel for these types; sizes may be unknown. Empty: for all.
   std::function<bool(absl::string_view op, absl::Span<const TensorSpec> inputs,
                      absl::Span<const TensorSpec> outputs)>
       has_kernel;

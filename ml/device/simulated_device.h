@@ -35,7 +35,7 @@ struct SimulatedDeviceOptions {
   // The kernel with this number fails the device, counted from 0 over all runs; -1: none does.
   int64_t failing_kernel = -1;
   SimulatedTraffic* traffic = nullptr;  // outlives the backend; may be null
-  // Whether they form groups, which add in the order of ranks, in memory.
+  // True if they form groups, which add in the order of ranks, in memory.
   bool has_groups = true;
   // What opening a group says.
   absl::Status group_status = absl::OkStatus();

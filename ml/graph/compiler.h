@@ -52,7 +52,7 @@ struct CompileRequest {
   bool choose_layouts = true;
 };
 
-// Whether devices of the type have a kernel for the node, for PlacerOptions::has_kernel; true for a
+// Returns whether devices of the type have a kernel for the node, for PlacerOptions::has_kernel; true for a
 // type that none of the backends serves.
 bool HasKernel(absl::Span<const KernelBackend* const> backends, absl::string_view device_type,
                const Node& node);

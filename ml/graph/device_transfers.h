@@ -79,7 +79,7 @@ class DeviceTransfers {
   explicit DeviceTransfers(DeviceTransfersOptions options) : options_(std::move(options)) {}
   absl::Status MakeGroups();
   void StartDownload(Group* group);
-  // Whether the device's copy is older; from now on it is not.
+  // Returns whether the device's copy is older; from now on it is not.
   bool TakeVersion(size_t input, const RunBindings& bindings);
   // What has changed goes from its owner to the group's other devices, before the first step.
   void Mirror();

@@ -52,7 +52,7 @@ class Executable {
   virtual absl::Status status() const = 0;
 
   virtual const std::vector<TensorSpec>& output_specs() const = 0;
-  // Whether the graph reads the variable at all.
+  // Returns whether the graph reads the variable at all.
   virtual bool ReadsVariable(int variable_index) const = 0;
   // Activations and scratch memory of all devices.
   virtual size_t arena_bytes() const = 0;

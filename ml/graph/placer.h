@@ -17,7 +17,7 @@ struct PlacerOptions {
   std::vector<DeviceSpec> devices;
   // Where a kernel or a device is missing: the CPU of the same index, else the first one.
   bool allow_soft_placement = true;
-  // Whether devices of the type have a kernel for the node; empty: they all do.
+  // True if devices of the type have a kernel for the node; empty: they all do.
   std::function<bool(absl::string_view device_type, const Node& node)> has_kernel;
   // Gets one line "name: (Op): /job:worker/task:0/device:CPU:0" per node; empty: no log.
   std::function<void(const std::string& line)> log;

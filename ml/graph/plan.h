@@ -90,7 +90,7 @@ void FuseNormalizationGradient(Plan* plan, int device);
 // empty (layout_pass.cc).
 void AssignLayouts(const std::vector<LayoutSupport>& supports_layout, Plan* plan);
 
-// Whether the step's outputs are in the host's memory: not those of a device with its own memory,
+// Returns whether the step's outputs are in the host's memory: not those of a device with its own memory,
 // unless the step brings them from there.
 bool IsInHostMemory(const PlanStep& step, const DeviceBackends& backends);
 // One copy for each value and memory in which the value is read but not computed. CopyToHost and

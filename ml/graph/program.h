@@ -114,7 +114,7 @@ class Program : public Executable {
   void RunDevice(int device);
   void RunHostSteps(int device);
   void RunHostStep(const DeviceProgram& device, const ProgramStep& step);
-  // Whether what a step of the host waits for is done. At most one event that has not passed is
+  // Returns whether what a step of the host waits for is done. At most one event that has not passed is
   // looked at: `may_look` says whether none was, events of later copies pass later.
   bool IsReady(const ProgramStep& step, bool* may_look) const;
   // Those that are ready; or all, each as soon as it is.

@@ -5,7 +5,7 @@
 
 namespace shoal {
 
-// Whether all n numbers are finite, at the speed of memory.
+// Returns whether all n numbers are finite, at the speed of memory.
 bool AllFinite(const float* values, size_t n);
 
 }  // namespace shoal

@@ -11,7 +11,7 @@
 
 namespace shoal::cpu {
 
-// Whether it is the faster algorithm: a table by shape. Images must be in blocks of 16 channels.
+// Returns whether it is the faster algorithm: a table by shape. Images must be in blocks of 16 channels.
 bool PrefersTaps(const ConvolutionOptions& options);
 
 // Of options for which PrefersTaps.

@@ -12,10 +12,10 @@
 
 namespace shoal::cpu {
 
-// Whether an input or output is bfloat16.
+// Returns whether an input or output is bfloat16.
 bool HasBfloat16(const KernelRequest& request);
 
-// Whether the op is a product, whose inputs may be bfloat16.
+// Returns whether the op is a product, whose inputs may be bfloat16.
 bool TakesBfloat16Factors(absl::string_view op);
 
 // The kernel of `create` for float32, behind copies of the bfloat16 inputs as floats, which lie in

@@ -14,7 +14,7 @@ namespace shoal::cpu {
 
 class WinogradConvolution {
  public:
-  // Whether the convolution can be done here and is worth it: a fixed function of its shape.
+  // Returns whether the convolution can be done here and is worth it: a fixed function of its shape.
   static bool Supports(const ConvolutionShape& shape);
   // Whether, besides, its tiles are the windows of this pool.
   static bool SupportsPool(const ConvolutionShape& shape, const PoolShape& pool);

@@ -32,10 +32,10 @@ struct LoopOp {
 // do not fit; NotFound if there is none.
 absl::StatusOr<std::unique_ptr<Kernel>> CreateLoop(
     const std::vector<absl::Span<const LoopOp>>& families, const KernelRequest& request);
-// Whether there is one for these types.
+// Returns whether there is one for these types.
 bool HasLoop(const std::vector<absl::Span<const LoopOp>>& families, absl::string_view op,
              absl::Span<const TensorSpec> inputs, absl::Span<const TensorSpec> outputs);
-// Whether element types are those of a LoopOp::types.
+// Returns whether element types are those of a LoopOp::types.
 bool TypesFit(absl::string_view types, absl::Span<const TensorSpec> inputs,
               absl::Span<const TensorSpec> outputs);
 // Kernels index by 32 bits and know plain layouts.

@@ -36,7 +36,7 @@ struct ProductKernels {
   // A panel of packed weights is so many columns (rows) of them; the last one of rows is filled
   // with zeros.
   int64_t columns_per_panel;
-  // Whether biased_product was measured to be faster than oneDNN's product and a pass of its own
+  // True if biased_product was measured to be faster than oneDNN's product and a pass of its own
   // for the bias.
   bool biased_product_is_faster;
   // Of w[k, n]; `packed` is 64-byte aligned, and holds k times n, which is whole panels (pack_rows:
