@@ -16,9 +16,10 @@ struct BatchPlanOptions {
   bool shuffle = true;  // false: batches in the order of the data set, as for evaluation
 };
 
-// Which examples every batch has: batch `index` of `epoch` is the index-th run of num_clones x
-// batch_size examples of the epoch's permutation, the last batch of an epoch what is left. A pure
-// function of seed and epoch, so any process can compute any batch. Immutable, a value.
+// Says which examples each batch has: batch `index` of `epoch` is the index-th run of num_clones x
+// batch_size examples of the epoch's permutation; the last batch of an epoch has the examples that
+// remain. A pure function of seed and epoch, so any process can compute any batch. Immutable, a
+// value.
 class BatchPlan {
  public:
   // InvalidArgument names the field.

@@ -18,7 +18,7 @@ enum class CifarKind { kCifar10, kCifar100 };
 
 struct CifarDatasetOptions {
   CifarKind kind = CifarKind::kCifar10;
-  std::vector<std::string> paths;  // of the binary version, read one after the other
+  std::vector<std::string> paths;  // files of the binary version, read one after the other
   ImageTargetOptions image;
   int64_t max_examples = 0;  // 0: all; else only the first so many
 };

@@ -26,13 +26,14 @@ struct Image {
   std::vector<uint8_t> pixels;
 };
 
-// To 1 or 3 channels: grey is repeated; RGB becomes its luma after ITU-R BT.601, in Pillow's
-// integers.
+// Converts to 1 or 3 channels: grey is repeated; RGB becomes its luma after ITU-R BT.601, in
+// Pillow's integers.
 void ConvertChannels(int64_t channels, Image* image);
 
 // Memory of a thread that resizes one image after the other.
 struct ResizeScratch {
-  struct Taps {  // of one output pixel: weights [first, first + count) of input pixels from `begin`
+  struct Taps {  // The taps of one output pixel: weights [first, first + count) of input pixels
+                 // from `begin`
     int64_t begin = 0;
     int64_t count = 0;
     size_t first = 0;

@@ -10,7 +10,8 @@
 
 namespace shoal {
 
-// What a file may ask for. Checked before memory is taken, so that a small file cannot take it all.
+// Limits on the size that a file declares. They are checked before memory is allocated, so a small
+// file cannot exhaust it.
 struct DecodeLimits {
   int64_t max_pixels = int64_t{1} << 26;
   // A JPEG may be decoded to 1/2, 1/4 or 1/8 of its size as long as both sides stay at least this

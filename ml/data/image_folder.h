@@ -13,7 +13,7 @@
 namespace shoal {
 
 struct ImageFolderOptions {
-  std::string directory;  // with one folder per class
+  std::string directory;  // contains one folder per class
   // The folder whose sub-folders' sorted names are the classes: that of the training split. Empty:
   // `directory`.
   std::string class_directory;

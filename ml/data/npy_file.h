@@ -16,7 +16,7 @@ struct NpyArray {
   int element_bytes = 4;  // 1, 2, 4 or 8
   std::vector<int64_t> dims;
   std::string file;  // its bytes
-  size_t begin = 0;  // of the elements in `file`
+  size_t begin = 0;  // position of the elements in `file`
 
   int64_t num_elements() const;
   // "<f4", as NumPy writes it.

@@ -24,20 +24,20 @@ struct LoadedBatch {
   int64_t index = 0;
   int64_t num_examples = 0;
   std::vector<void*>
-      fields;  // by field of the data set: num_examples rows, 64-byte aligned at the first
+      fields;  // one entry per field of the data set: num_examples rows, the first 64-byte aligned
 };
 
 struct PrefetcherOptions {
   int depth = 2;      // batches read ahead
   int max_taken = 2;  // batches that the user holds at the same time
-  int threads = 1;    // that share the reading of a batch
+  int threads = 1;    // threads that share the reading of a batch
 };
 
 // Reads batches ahead of their use, one after the other, into a fixed set of buffers: no allocation
 // per batch. Several threads read rows of one batch, so that it is soon there even when it was not
 // known in advance; `depth` bounds what is read too early.
 //
-// Which batches come next is the user's knowledge: Schedule names them, Take hands them out in any
+// The user knows which batches come next: Schedule names them, Take hands them out in any
 // order, and a batch that was never scheduled is simply read on the spot. Thread-safe.
 class Prefetcher {
  public:
@@ -66,7 +66,7 @@ class Prefetcher {
     LoadedBatch batch;  // its content belongs to the loader in kLoading, to the user in kTaken
     std::vector<Buffer> buffers;
     std::vector<int64_t> indices;
-    std::vector<absl::Status> piece_status;  // of the pieces of a batch that threads share
+    std::vector<absl::Status> piece_status;  // number of pieces of a batch that threads share
     State state = State::kFree;
     bool forgotten = false;  // becomes free once loaded
     uint64_t order = 0;      // of scheduling

@@ -14,7 +14,7 @@
 namespace shoal {
 
 struct TfRecordDatasetOptions {
-  std::vector<std::string> paths;  // whose records follow one another
+  std::vector<std::string> paths;  // their records follow one another
   std::string input = "image/encoded";
   std::string label = "image/class/label";
   ImageTargetOptions image;

@@ -27,7 +27,7 @@ class TfRecordFile {
   int64_t size() const { return static_cast<int64_t>(offsets_.size()) - 1; }
   const std::string& path() const { return path_; }
 
-  // Of the checksums of all records.
+  // Combines the checksums of all records.
   uint64_t fingerprint() const { return fingerprint_; }
 
   // The record, checked against its checksum. `buffer` is where it is held and may be used again.
@@ -42,7 +42,7 @@ class TfRecordFile {
 
   const std::string path_;
   const std::unique_ptr<ReadableFile> file_;
-  std::vector<uint64_t> offsets_;  // of the records' lengths, and the end of the file
+  std::vector<uint64_t> offsets_;  // offsets of the records' lengths, and the end of the file
   uint64_t fingerprint_ = 0;
 };
 

@@ -27,8 +27,8 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  // Start work and return; whether it is in the device's queue, HasStarted tells. Nothing is called
-  // before it is but Abort.
+  // Start work and return; HasStarted returns whether the work is in the device's queue. Until it
+  // is, only Abort may be called.
   virtual absl::Status ReduceSum(int root, const float* from, float* to, size_t count) = 0;
   virtual absl::Status Broadcast(int root, void* data, size_t bytes) = 0;
   // Calls in between are only collected, by the calling thread, and started by EndBatch.
@@ -36,8 +36,8 @@ class Communicator {
   virtual absl::Status EndBatch() = 0;
   // Begins the orderly end, which all ranks take part in; only then HasStarted is called, or Abort.
   virtual absl::Status StartClosing() = 0;
-  // Returns whether the last call is in the device's queue, or, if closing, all work is done; or what
-  // became of it.
+  // Returns whether the last call is in the device's queue or, while closing, whether all work is
+  // done. Errors are those of the work.
   virtual absl::StatusOr<bool> HasStarted() = 0;
   // Ends what is under way, here and on the device. Nothing is called after it.
   virtual void Abort() = 0;
@@ -47,7 +47,7 @@ struct CommunicatorGroupOptions {
   struct Member {
     std::unique_ptr<Communicator> communicator;
     std::string name;  // for messages: "GPU 1"
-    // Where a call failed. Any thread.
+    // Receives the error of a failed call. Called on any thread.
     std::function<void(const absl::Status&)> note_error;
   };
   std::vector<Member> members;  // by rank
@@ -66,7 +66,7 @@ class CommunicatorGroup final : public DeviceGroup {
   // time, the group is aborted.
   absl::Status AwaitOpen();
 
-  // As in DeviceGroup. A call that has not begun after the timeout fails with DeadlineExceeded,
+  // See DeviceGroup. A call that has not begun after the timeout fails with DeadlineExceeded,
   // which names the call and the ranks that have made fewer calls.
   void ReduceSum(int rank, int root, const float* from, float* to, size_t count) override;
   void Broadcast(int rank, int root, void* data, size_t bytes) override;
@@ -82,7 +82,7 @@ class CommunicatorGroup final : public DeviceGroup {
     CondVar changed;
     std::unique_ptr<Communicator> communicator ABSL_GUARDED_BY(mutex);
     bool is_aborted ABSL_GUARDED_BY(mutex) = false;
-    // Of the rank's thread, which holds the mutex while it batches.
+    // Used by the rank's thread only, which holds the mutex while it batches.
     bool is_batching = false, has_batch = false;
     absl::Status batch_status;
     std::atomic<int64_t> num_calls{0};  // a batch is one
@@ -90,7 +90,8 @@ class CommunicatorGroup final : public DeviceGroup {
 
   template <typename Collective>
   void Call(int index, absl::string_view name, const Collective& collective);
-  // Until the rank's last call has begun or the group is aborted, which is no error here.
+  // Waits until the rank's last call has begun or the group is aborted; an abort is not an error
+  // here.
   absl::Status AwaitStart(Rank* rank, absl::string_view call, absl::Duration timeout)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(rank->mutex);
   absl::Status TooLate(const Rank& rank, absl::string_view call, absl::Duration timeout) const;

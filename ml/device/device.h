@@ -3,7 +3,7 @@
 // Calls that enqueue return at once; what one queue holds is done in order. A thread that uses a
 // device has called Activate(). One thread at a time uses a device, but for Event::Wait, HasPassed
 // and status, which any thread may call. After an error nothing that the device holds means
-// anything; the first error is told by every later Wait, Synchronize and status.
+// anything; every later Wait, Synchronize and status returns the first error.
 #ifndef SHOAL_ML_DEVICE_DEVICE_H_
 #define SHOAL_ML_DEVICE_DEVICE_H_
 
@@ -27,9 +27,9 @@ class Device {
   class Event {
    public:
     virtual ~Event() = default;
-    // Until the queue has come to where the event was recorded last.
+    // Waits until the queue has reached the place where the event was last recorded.
     virtual absl::Status Wait() = 0;
-    // Returns whether it has, or the device has failed: Wait would return at once.
+    // Returns whether Wait would return at once: the queue is there, or the device has failed.
     virtual bool HasPassed() = 0;
   };
 
@@ -54,27 +54,30 @@ class Device {
   // The compute queue as its kernels know it: KernelContext::stream.
   virtual void* stream() = 0;
 
-  // From the host, whose bytes must stay until the copy is done.
+  // Copies from the host. The host's bytes must not change until the copy is done.
   virtual void CopyFromHost(void* to, const void* from, size_t bytes) = 0;
   virtual void CopyToHost(Queue queue, void* to, const void* from, size_t bytes) = 0;
   virtual void CopyWithin(void* to, const void* from, size_t bytes) = 0;
-  // From another device of the same type.
+  // Copies from another device of the same type.
   virtual void CopyFromPeer(void* to, Device& peer, const void* from, size_t bytes) = 0;
 
   virtual absl::StatusOr<std::unique_ptr<Event>> NewEvent() = 0;
   virtual void Record(Queue queue, Event* event) = 0;
-  // What the queue gets from now on is done after the event, of this device or one of its type.
+  // Work enqueued after this call starts after the event, which is of this device or one of its
+  // type.
   virtual void Await(Queue queue, const Event& event) = 0;
-  // What the compute queue is given from now on, and the download queue after it has awaited an
-  // event of this recording, is recorded and not done. Kernels and copies; of events only those
-  // that are recorded in it, which nobody waits for outside. The queues are empty before.
+  // Records work instead of doing it: all that is enqueued on the compute queue from here on, and
+  // on the download queue once that has awaited an event of this recording. Only kernels, copies,
+  // and events that are recorded and awaited within the recording are allowed. The queues must be
+  // empty.
   virtual absl::Status StartRecording() = 0;
-  // What could not be recorded is told here; then the device is as before.
+  // Returns an error if something could not be recorded; the device is then as before.
   virtual absl::StatusOr<std::unique_ptr<Recording>> FinishRecording() = 0;
-  // In the compute queue, all of it: what follows there comes after what it downloads, too.
+  // Enqueues the whole recording on the compute queue: later work there starts after its downloads,
+  // too.
   virtual void Replay(Recording* recording) = 0;
 
-  // Until all queues are empty.
+  // Waits until all queues are empty.
   virtual absl::Status Synchronize() = 0;
   // The first error of what the queues have done so far; waits for nothing.
   virtual absl::Status status() = 0;

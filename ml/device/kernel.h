@@ -1,5 +1,5 @@
-// What computes one node of a compiled graph on one device, and what the compiler asks of a
-// backend.
+// A kernel computes one node of a compiled graph on one device; a backend makes kernels for the
+// compiler.
 //
 // A kernel is made once for exact shapes and run many times. Run never allocates, never fails, and
 // gives the same bytes for the same inputs. Outputs never overlap inputs. A kernel is run by one
@@ -27,7 +27,7 @@ namespace shoal {
 class Device;
 class DeviceGroup;
 
-// What random ops draw from, with their own attributes: the same batch gives the same bytes.
+// Seeds random ops together with their own attributes: the same batch gives the same bytes.
 struct RandomKey {
   uint64_t seed = 0;
   uint64_t epoch = 0;
@@ -48,7 +48,8 @@ struct KernelContext {
   void* workspace = nullptr;       // workspace_bytes(), 64-byte aligned, contents undefined
   RandomKey key;
   void* stream = nullptr;  // Device::stream(); null on the host
-  // Of kernels that make an output in parts; may be null. The end of Run is not told.
+  // Called by kernels that make an output in parts; may be null. Not called for the last part: when
+  // Run returns, all outputs are final.
   PartListener* parts = nullptr;
 };
 
@@ -67,15 +68,16 @@ struct KernelRequest {
   absl::Span<const TensorSpec> outputs;
   std::vector<bool> output_needed;  // a gradient that nobody fetches: null at Run, work skipped
   int threads = 1;
-  Device* device = nullptr;  // that it will run on, outlives it; null: the host
+  Device* device =
+      nullptr;  // the device that the kernel will run on, which outlives it; null: the host
 };
 
 // NotFound or Unimplemented, naming op and dtypes, where there is no kernel.
 using KernelFactory =
     std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const KernelRequest& request)>;
 
-// True if a kernel of the op takes input (or gives output) `index` in this layout. Plain is always
-// taken. Asked for 4-d tensors with channels in multiples of 16 only.
+// Returns whether a kernel of the op takes input (or gives output) `index` in this layout. Plain is
+// always taken. Asked for 4-d tensors with channels in multiples of 16 only.
 enum class Port { kInput, kOutput };
 using LayoutSupport = std::function<bool(absl::string_view op, const Attributes& attributes,
                                          Port port, int index, Layout layout)>;
@@ -86,7 +88,8 @@ struct KernelBackend {
   KernelFactory create_kernel;
   LayoutSupport supports_layout;                 // empty: plain only
   std::function<void(int threads)> set_threads;  // for the calling thread; empty: nothing to set
-  // What results depend on beside the inputs, for fingerprints: "NVIDIA H100 sm_90, cuBLASLt 13".
+  // Names what results depend on beside the inputs, for fingerprints: "NVIDIA H100 sm_90, cuBLASLt
+  // 13".
   std::string libraries;
   // Devices of this machine; 0 for those of the host, which are as many as one names.
   int num_devices = 0;
@@ -97,7 +100,8 @@ struct KernelBackend {
   // exchange plain copies.
   std::function<absl::StatusOr<std::shared_ptr<DeviceGroup>>(absl::Span<const int> indices)>
       open_group;
-  // True if there is a kernel for these types; sizes may be unknown. Empty: for all.
+  // Returns whether there is a kernel for these types; sizes may be unknown. Empty: there is one
+  // for all types.
   std::function<bool(absl::string_view op, absl::Span<const TensorSpec> inputs,
                      absl::Span<const TensorSpec> outputs)>
       has_kernel;

@@ -18,12 +18,12 @@
 
 namespace shoal {
 
-// What has happened, over all devices of a backend.
+// Counts of operations, summed over all devices of a backend.
 struct SimulatedTraffic {
   std::atomic<int64_t> uploads{0}, downloads{0}, peer_copies{0}, kernels{0};
   std::atomic<int64_t> uploaded_bytes{0};
   std::atomic<int64_t> replays{0};
-  std::atomic<int64_t> group_sums{0}, broadcasts{0};  // of a group, not of each rank
+  std::atomic<int64_t> group_sums{0}, broadcasts{0};  // counted once per group, not per rank
   std::atomic<int64_t> batches{0};                    // of each rank
   std::atomic<int64_t> allocated_bytes{0};
 };
@@ -35,9 +35,9 @@ struct SimulatedDeviceOptions {
   // The kernel with this number fails the device, counted from 0 over all runs; -1: none does.
   int64_t failing_kernel = -1;
   SimulatedTraffic* traffic = nullptr;  // outlives the backend; may be null
-  // True if they form groups, which add in the order of ranks, in memory.
+  // True if the devices form groups, which add in the order of ranks, in memory.
   bool has_groups = true;
-  // What opening a group says.
+  // The result of opening a group.
   absl::Status group_status = absl::OkStatus();
   // The group's call with this number fails the device of its rank, counted from 0 over all ranks
   // and runs; later ones of that rank wait until the group is aborted. -1: none does.

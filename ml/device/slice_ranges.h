@@ -1,4 +1,4 @@
-// Which elements a Slice takes, and axes as attributes name them.
+// Computes which elements a Slice takes, and reads axes as attributes name them.
 #ifndef SHOAL_ML_DEVICE_SLICE_RANGES_H_
 #define SHOAL_ML_DEVICE_SLICE_RANGES_H_
 
@@ -18,7 +18,8 @@ absl::StatusOr<std::vector<int64_t>> NormalizedAxes(std::vector<int64_t> axes, i
 struct AxisRange {
   int64_t begin, end;
 };
-// By attributes starts, ends, axes the range of each axis of x; [0, -1) where its size is unknown.
+// Returns the range of each axis of x from the attributes starts, ends and axes; [0, -1) where the
+// size is unknown.
 absl::StatusOr<std::vector<AxisRange>> SliceRanges(const Attributes& attributes, const Shape& x);
 
 }  // namespace shoal

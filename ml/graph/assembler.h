@@ -21,7 +21,7 @@ namespace shoal {
 absl::StatusOr<std::unique_ptr<Executable>> Assemble(const CompileRequest& request,
                                                      const DeviceBackends& backends, Plan plan);
 
-// Where a value's bytes are.
+// The place of a value's bytes.
 struct ValuePlace {
   enum class Kind { kNone, kArena, kStaging, kInput, kVariable, kOutput };
   Kind kind = Kind::kNone;
@@ -32,11 +32,11 @@ struct ValuePlace {
 // The memory of one device while it is planned.
 struct MemoryDraft {
   std::vector<MemoryRequest> arena;
-  // Of a device with memory of its own:
+  // The next members are for a device with memory of its own.
   std::vector<size_t> staging;                   // sizes of values it copies to the host
   std::vector<PackedInput> inputs;               // bindings that it reads
   std::vector<PackedOutput> outputs;             // fetches that it computes
-  std::vector<int> mirrored;                     // of `inputs`, in the group's order
+  std::vector<int> mirrored;                     // indices of `inputs`, in the group's order
   std::map<std::pair<bool, int>, int> input_of;  // (is_variable, index) -> of `inputs`
   size_t input_bytes = 0, output_bytes = 0;
 };
@@ -56,7 +56,7 @@ class Assembler {
   void AddPackedInput(const ValuePlace& place, const TensorSpec& spec, int reader, int operand);
   void AddOutputOperand(int fetch, int device);
   void AddPackedOutput(int fetch, int device, int step);
-  // Who uploads a value that all devices of the group read.
+  // Chooses the device that uploads a value that all devices of the group read.
   void ChooseOwners();
   absl::Status PlaceMemory();
   absl::Status PlaceDeviceMemory(int device);
@@ -91,20 +91,20 @@ class Assembler {
   const DeviceBackends& backends_;  // by device
   Plan plan_;
   std::vector<std::vector<int>> order_;        // by device, without aliases
-  std::vector<std::pair<int, int>> position_;  // by step: its device and place there
-  std::vector<std::vector<int>> consumers_;    // by root value: steps that read it
+  std::vector<std::pair<int, int>> position_;  // indexed by step: its device and place there
+  std::vector<std::vector<int>> consumers_;    // indexed by root value: steps that read it
   std::vector<bool> is_awaited_;               // by step
-  std::vector<int> output_of_root_;            // by value: the fetch that holds it, or -1
-  std::vector<std::vector<int>> copies_;       // by device: fetches that are copied to
+  std::vector<int> output_of_root_;            // indexed by value: the fetch that holds it, or -1
+  std::vector<std::vector<int>> copies_;       // indexed by device: fetches that are copied to
   std::vector<ValuePlace> places_;             // by root value
   std::vector<MemoryDraft> memory_;            // by device
-  std::vector<int> program_device_;            // by device: its index among those with steps
+  std::vector<int> program_device_;  // indexed by device: its index among those with steps
   // Operands whose addresses are known when their device's memory is.
   struct PlannedOperand {
     enum class Area { kArena, kStaging, kInputs, kOutputs };
     int operand, device;
     Area area;
-    int index;  // of the request; of the packed input; of the fetch
+    int index;  // index of the request, the packed input or the fetch
   };
   std::vector<PlannedOperand> planned_;
   struct ConstantOperand {

@@ -1,5 +1,5 @@
-// From a graph to something that runs: prune to the fetches, fuse, choose layouts, order, plan
-// memory, make kernels. Once per batch size; the caller keeps the results.
+// Compiles a graph into something that runs: prune to the fetches, fuse, choose layouts, order,
+// plan memory, make kernels. Once per batch size; the caller keeps the results.
 #ifndef SHOAL_ML_GRAPH_COMPILER_H_
 #define SHOAL_ML_GRAPH_COMPILER_H_
 
@@ -52,8 +52,8 @@ struct CompileRequest {
   bool choose_layouts = true;
 };
 
-// Returns whether devices of the type have a kernel for the node, for PlacerOptions::has_kernel; true for a
-// type that none of the backends serves.
+// Returns whether devices of the type have a kernel for the node, for PlacerOptions::has_kernel;
+// true for a type that none of the backends serves.
 bool HasKernel(absl::Span<const KernelBackend* const> backends, absl::string_view device_type,
                const Node& node);
 

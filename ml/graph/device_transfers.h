@@ -17,7 +17,7 @@
 
 namespace shoal {
 
-// Where a binding's bytes are in the packed areas.
+// The place of a binding's bytes in the packed areas.
 struct PackedInput {
   bool is_variable;  // else a feed
   int index;
@@ -26,7 +26,7 @@ struct PackedInput {
 };
 struct PackedOutput {
   int index;  // of the fetch
-  int step;   // of the device, that makes it final
+  int step;   // step of the device after which it is final
   size_t offset, bytes;
   bool is_group_sum = false;
 };
@@ -37,8 +37,8 @@ struct DeviceTransfersOptions {
   char *device_inputs = nullptr, *device_outputs = nullptr;
   char *staged_inputs = nullptr, *staged_outputs = nullptr;
   std::vector<PackedInput> inputs;    // by offset
-  std::vector<PackedOutput> outputs;  // by step, which is by offset
-  // Of a group of devices; null without one.
+  std::vector<PackedOutput> outputs;  // sorted by step, which is by offset
+  // The group of devices; null without one.
   DeviceGroup* group = nullptr;
   int rank = -1;
   std::vector<int> mirrored;  // inputs with an owner, in the group's order
@@ -60,11 +60,11 @@ class DeviceTransfers {
   // group's parts: what AfterStep has not done.
   void RecordAfterStep(int step);
   void AfterReplay();
-  // Waits for the groups in their order and tells of each output once its bytes are in place.
-  // Nothing is told after an error, of this device or of `check`, which is asked first and when a
-  // group has come down: whether all that it may depend on went well. The queues are empty
-  // afterwards: an error is told to `fail`, so that others in the device's group do not keep them
-  // waiting.
+  // Waits for the groups in their order and calls `on_final` for each output once its bytes are in
+  // place. `check` is called first and after each download; it returns an error if anything that
+  // the group may depend on has failed. After an error of `check` or of this device, `on_final` is
+  // not called again, and `fail` receives the error, so that the other devices of the group do not
+  // wait for this one. The queues are empty afterwards.
   void Finish(const RunBindings& bindings, absl::FunctionRef<absl::Status()> check,
               absl::FunctionRef<void(const absl::Status&)> fail, Executable::OnFinal on_final);
 
@@ -79,18 +79,19 @@ class DeviceTransfers {
   explicit DeviceTransfers(DeviceTransfersOptions options) : options_(std::move(options)) {}
   absl::Status MakeGroups();
   void StartDownload(Group* group);
-  // Returns whether the device's copy is older; from now on it is not.
+  // Returns whether the device's copy is older, and records that it is current from here on.
   bool TakeVersion(size_t input, const RunBindings& bindings);
-  // What has changed goes from its owner to the group's other devices, before the first step.
+  // Copies changed inputs from their owner to the group's other devices, before the first step.
   void Mirror();
   absl::Status HandOut(const RunBindings& bindings, absl::FunctionRef<absl::Status()> check,
                        Executable::OnFinal on_final);
 
   const DeviceTransfersOptions options_;
-  std::vector<Group> groups_;       // in the order of last_step
-  size_t next_group_ = 0;           // of this run, not started yet
-  std::vector<uint64_t> versions_;  // by input: of what the device has, 0 if not known
-  std::vector<bool> is_new_;        // by input, in this run
+  std::vector<Group> groups_;  // in the order of last_step
+  size_t next_group_ = 0;      // the first group of this run that is not started yet
+  std::vector<uint64_t>
+      versions_;              // indexed by input: the version that the device has, 0 if not known
+  std::vector<bool> is_new_;  // indexed by input, for this run
   std::unique_ptr<Device::Event> uploaded_, mirrored_;
 };
 

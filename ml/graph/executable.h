@@ -21,11 +21,11 @@ namespace shoal {
 struct RunBindings {
   absl::Span<const void* const> inputs;  // in the order of the feeds
   absl::Span<const void* const>
-      variables;                    // by index in Graph::variables(); unread ones may be null
+      variables;                    // indexed as Graph::variables(); unread ones may be null
   absl::Span<void* const> outputs;  // in the order of the fetches, all there
-  RandomKey key;                    // first_example: of the first clone
-  // By variable; the number that it had in an earlier run of the executable says that the bytes are
-  // the same: devices with memory of their own keep what they have. 0, or none at all: not known.
+  RandomKey key;                    // first_example is that of the first clone
+  // One number per variable. The same number as in an earlier run of the executable means the same
+  // bytes: devices with memory of their own keep their copy. 0 or an empty span: not known.
   absl::Span<const uint64_t> variable_versions = {};
 };
 

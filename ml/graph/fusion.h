@@ -1,4 +1,4 @@
-// What the fusion passes share: looking at a plan's neighbourhoods. Private to ml/graph.
+// Helpers that the fusion passes share: looking at a plan's neighbourhoods. Private to ml/graph.
 #ifndef SHOAL_ML_GRAPH_FUSION_H_
 #define SHOAL_ML_GRAPH_FUSION_H_
 

@@ -47,7 +47,7 @@ struct Node {
   Attributes attributes;
   std::vector<Output> inputs;
   std::vector<TensorSpec> outputs;  // the batch dimension may be unknown
-  DeviceSpec device;                // as asked for; the placer completes it
+  DeviceSpec device;                // requested device; the placer completes it
   int clone_index = -1;             // the clone it was built for; -1: none
   int variable_index = -1;          // op "Variable": index in Graph::variables()
   // The forward node whose gradient this node computes; fusion finds forward and backward clusters

@@ -28,8 +28,8 @@ namespace shoal {
 // The device of a node of type `op` that has `device` so far (canonical, may be empty).
 using DeviceFunction = std::function<std::string(absl::string_view op, const std::string& device)>;
 
-// kInherit: as the scope around it (kCreate at the top). kCreate: variables must be new. kReuse:
-// they must exist. kAuto: whichever it is.
+// kInherit: the mode of the scope around it (kCreate at the top). kCreate: variables must be new.
+// kReuse: they must exist. kAuto: either is fine.
 enum class Reuse { kInherit, kCreate, kReuse, kAuto };
 
 class GraphBuilder {
@@ -43,7 +43,7 @@ class GraphBuilder {
     ~Scope() {
       if (restore_) restore_();
     }
-    // Of a name scope: "clone_0/", or "" at the top.
+    // Returns the prefix of a name scope: "clone_0/", or "" at the top.
     const std::string& name() const { return name_; }
 
    private:
@@ -93,7 +93,7 @@ class GraphBuilder {
     return Output{AddNode(op, std::move(inputs), std::move(attributes), name), 0};
   }
 
-  // What is fed at each run. The first dimension may be kUnknownDim.
+  // Adds an input that is fed at each run. The first dimension may be kUnknownDim.
   Output Placeholder(absl::string_view name, DataType dtype, const Shape& shape);
 
   // Makes the variable spec.name inside the variable scope, or finds it, as Reuse says.
@@ -118,7 +118,7 @@ class GraphBuilder {
 
   void AddToCollection(absl::string_view collection, Output output);
 
-  // What the open device scopes give a node of this type.
+  // Returns the device that the open device scopes give a node of this type.
   DeviceSpec DeviceFor(absl::string_view op);
   const std::string& name_scope() const { return name_scope_; }
   const std::string& variable_scope() const { return variable_scope_; }
@@ -154,8 +154,8 @@ class GraphBuilder {
   std::vector<DeviceEntry> variable_devices_;  // the last one counts
   int clone_index_ = -1;
   int num_clones_ = 1;
-  std::map<std::string, CloneSum> clone_sums_;  // by scope, key and number of the call
-  std::map<std::string, int> clone_sum_calls_;  // by clone, scope and key
+  std::map<std::string, CloneSum> clone_sums_;  // keyed by scope, key and number of the call
+  std::map<std::string, int> clone_sum_calls_;  // keyed by clone, scope and key
   const Node* gradient_of_ = nullptr;
   std::map<std::string, int> names_used_;           // in lower case, with the next number to try
   std::map<std::string, int> default_scopes_used_;  // full variable scope of a default name

@@ -15,7 +15,7 @@ struct MemoryRequest {
 };
 
 struct MemoryPlan {
-  std::vector<size_t> offsets;  // by request, multiples of 64
+  std::vector<size_t> offsets;  // one per request, multiples of 64
   size_t total_bytes = 0;
 };
 

@@ -1,5 +1,5 @@
-// What the graph knows of an op: how many inputs it has, the shapes it gives, how to differentiate
-// it. One explicit table (op_table.cc) holds them all.
+// Defines what the graph knows of an op: how many inputs it has, the shapes it gives, how to
+// differentiate it. One explicit table (op_table.cc) holds them all.
 #ifndef SHOAL_ML_GRAPH_OP_DEFINITION_H_
 #define SHOAL_ML_GRAPH_OP_DEFINITION_H_
 

@@ -66,7 +66,7 @@ Output Slice(GraphBuilder& builder, Output x, std::vector<int64_t> starts,
              std::vector<int64_t> ends, std::vector<int64_t> axes = {});
 // pads: in front of each axis, then behind each.
 Output Pad(GraphBuilder& builder, Output x, std::vector<int64_t> pads, double value = 0);
-// Without axes all dimensions of 1 go.
+// Removes all dimensions of 1 if no axes are given.
 Output Squeeze(GraphBuilder& builder, Output x, std::vector<int64_t> axes = {});
 // Puts dimensions of 1 where the result has these axes.
 Output Unsqueeze(GraphBuilder& builder, Output x, std::vector<int64_t> axes);

@@ -22,7 +22,7 @@ enum class ValueSource { kStep, kFeed, kVariable };
 struct PlanValue {
   TensorSpec spec;
   ValueSource source = ValueSource::kStep;
-  int index = 0;      // kStep: of the step's outputs; kFeed, kVariable: of the binding
+  int index = 0;      // kStep: index of the step's output; kFeed, kVariable: index of the binding
   int producer = -1;  // kStep: the step
 };
 
@@ -37,7 +37,7 @@ struct PlanStep {
   int node_id = 0;           // the order of creation
   int gradient_of = -1;      // id of the forward node it differentiates
   std::vector<int> covered;  // ids of the forward nodes it computes
-  int group_sum = -1;        // of a part of a group's sum: the step that was the sum
+  int group_sum = -1;        // for a part of a group's sum: the step that was the sum
   bool is_removed = false;
 };
 
@@ -90,8 +90,8 @@ void FuseNormalizationGradient(Plan* plan, int device);
 // empty (layout_pass.cc).
 void AssignLayouts(const std::vector<LayoutSupport>& supports_layout, Plan* plan);
 
-// Returns whether the step's outputs are in the host's memory: not those of a device with its own memory,
-// unless the step brings them from there.
+// Returns whether the step's outputs are in the host's memory: not those of a device with its own
+// memory, unless the step brings them from there.
 bool IsInHostMemory(const PlanStep& step, const DeviceBackends& backends);
 // One copy for each value and memory in which the value is read but not computed. CopyToHost and
 // its kin stand for what the executor does itself (border_copies.cc).

@@ -24,8 +24,9 @@ namespace shoal {
 
 struct ProgramStep {
   std::unique_ptr<Kernel> kernel;  // null: copies copy_bytes from operand 0 to operand 1
-  // Between the memories of the step's device, of the host and of another device of its type.
-  // kGroupPart: operand 0 is given to the sum of the device's group, which the root gets in 1.
+  // The direction of a copy: the memories are those of the step's device, of the host and of
+  // another device of its type. kGroupPart: operand 0 is added to the sum of the device's group,
+  // which the root receives in operand 1.
   enum class Copy { kWithin, kFromHost, kToHost, kFromPeer, kGroupPart };
   Copy copy = Copy::kWithin;
   int peer = -1;  // kFromPeer: the device with operand 0
@@ -33,10 +34,10 @@ struct ProgramStep {
   size_t copy_bytes = 0;
   int operands = 0;  // in Program::operands_: the inputs, then the outputs
   int num_inputs = 0;
-  uint64_t first_example = 0;  // of its clone, added to the run's key
+  uint64_t first_example = 0;  // the clone's first example, added to the run's key
   struct Wait {
     int device;
-    int num_steps;  // until the device has done so many
+    int num_steps;  // the device must have done so many steps
   };
   std::vector<Wait> waits;
   bool is_awaited = false;   // another device waits for this step
@@ -55,7 +56,7 @@ struct DeviceProgram {
   // A device of the host.
   Buffer arena;
   std::function<void(int)> set_threads;  // may be empty
-  std::vector<int> late;  // of a run: steps left out until what they wait for is there
+  std::vector<int> late;  // steps of a run that are put off until what they wait for is there
   // A device with memory of its own; null on the host.
   std::shared_ptr<Device> device;
   DeviceMemory memory, staging;
@@ -63,13 +64,13 @@ struct DeviceProgram {
   int rank = -1;
   bool may_record = false;
   int64_t num_runs = 0;
-  std::unique_ptr<Device::Recording> recording;  // of all steps but those with its group
+  std::unique_ptr<Device::Recording> recording;  // contains all steps but those with its group
   std::unique_ptr<DeviceTransfers> transfers;
 
   void* workspace = nullptr;
 };
 
-// Where an operand that is bound anew for each run is written.
+// The place of an operand that is bound anew for each run.
 struct OperandPatch {
   enum class Source { kInput, kVariable, kOutput };
   Source source;
@@ -78,7 +79,7 @@ struct OperandPatch {
 };
 
 struct ProgramParts {
-  std::vector<DeviceProgram> devices;  // with at least one step
+  std::vector<DeviceProgram> devices;  // each has at least one step
   std::vector<void*> operands;
   std::vector<OperandPatch> patches;
   std::vector<TensorSpec> output_specs;
@@ -114,10 +115,11 @@ class Program : public Executable {
   void RunDevice(int device);
   void RunHostSteps(int device);
   void RunHostStep(const DeviceProgram& device, const ProgramStep& step);
-  // Returns whether what a step of the host waits for is done. At most one event that has not passed is
-  // looked at: `may_look` says whether none was, events of later copies pass later.
+  // Returns whether everything that a step of the host waits for is done. Looks at one event that
+  // has not passed at most: `may_look` is false once one was seen, because events of later copies
+  // pass later.
   bool IsReady(const ProgramStep& step, bool* may_look) const;
-  // Those that are ready; or all, each as soon as it is.
+  // Runs the late steps that are ready or, if `all`, every one of them as soon as it is ready.
   void RunLateSteps(bool all, DeviceProgram* device);
   void RunQueuedSteps(int device);
   void EnqueueSteps(int device);
@@ -127,7 +129,7 @@ class Program : public Executable {
   void ReduceGroupPart(const DeviceProgram& device, const ProgramStep& step);
   void ReduceGroupParts(DeviceProgram* device);
   void RunStep(const DeviceProgram& device, const ProgramStep& step);
-  // Into which it was put.
+  // Enqueues the copy and returns the queue that it was put into.
   Device::Queue CopyOnQueue(DeviceProgram& device, ProgramStep& step);
   void Await(const DeviceProgram& device, const ProgramStep::Wait& wait);
   void Report(int device, int num_steps);
@@ -139,7 +141,7 @@ class Program : public Executable {
 
   ProgramParts parts_;
   std::vector<std::unique_ptr<Progress>> progress_;  // by device
-  // Of the run under way: written before its devices start, read by them.
+  // The bindings of the current run: written before its devices start, read by them.
   const RunBindings* bindings_ = nullptr;
   const OnFinal* on_final_ = nullptr;
   RandomKey key_;

@@ -1,4 +1,4 @@
-// What a graph declares about a variable: all that its owner has to know.
+// The declaration of a variable by a graph: everything that its owner has to know.
 #ifndef SHOAL_ML_GRAPH_VARIABLE_SPEC_H_
 #define SHOAL_ML_GRAPH_VARIABLE_SPEC_H_
 
@@ -10,7 +10,8 @@
 
 namespace shoal {
 
-// What the owner does with the contributions of a step. Values are those of proto/v1's UpdateKind.
+// Says what the owner does with the contributions of a step. Values are those of proto/v1's
+// UpdateKind.
 enum class UpdateKind {
   kOptimizer = 1,      // contributions are gradients
   kMovingAverage = 2,  // value = decay * value + (1 - decay) * mean of the contributions

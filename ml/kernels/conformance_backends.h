@@ -1,4 +1,4 @@
-// Whose kernels the conformance test judges: those of this machine.
+// The backends that the conformance test judges: those of this machine.
 #ifndef SHOAL_ML_KERNELS_CONFORMANCE_BACKENDS_H_
 #define SHOAL_ML_KERNELS_CONFORMANCE_BACKENDS_H_
 
@@ -14,7 +14,7 @@ namespace shoal {
 struct ConformanceBackend {
   std::string name;
   KernelFactory create_kernel;
-  std::vector<std::string> ops;    // that it has kernels for
+  std::vector<std::string> ops;    // types that it has kernels for
   LayoutSupport supports_layout;   // empty: plain only
   std::shared_ptr<Device> device;  // null: the host
 };

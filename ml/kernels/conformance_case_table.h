@@ -47,7 +47,7 @@ class CaseTable {
   void Add(const std::string& what, OpCall call, double tolerance, double byte_mismatch = 0);
   void AddNeedingFirstOutput(const std::string& what, OpCall call, double tolerance);
 
-  // Of the case added last: see ConformanceCase::device_tolerance.
+  // Sets the tolerance of the case added last: see ConformanceCase::device_tolerance.
   void AllowRoundedOutputs() { cases_.back().device_tolerance = kBfloat16; }
 
   const std::vector<ConformanceCase>& cases() const { return cases_; }

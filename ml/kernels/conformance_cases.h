@@ -1,4 +1,4 @@
-// What every kernel must agree on with the reference: ops, attributes and values.
+// The cases in which every kernel must agree with the reference: ops, attributes and values.
 #ifndef SHOAL_ML_KERNELS_CONFORMANCE_CASES_H_
 #define SHOAL_ML_KERNELS_CONFORMANCE_CASES_H_
 

@@ -26,7 +26,7 @@ struct OpRunOptions {
   int threads = 1;
   std::vector<bool> output_needed = {};  // empty: all
   RandomKey key = {};
-  // Whose kernel it is, with memory of its own; null: the host's.
+  // The device of the kernel, which has memory of its own; null: the host.
   std::shared_ptr<Device> device = nullptr;
 };
 

@@ -19,7 +19,7 @@ class PoolLayer;
 class TransposedConvolutionLayer;
 }  // namespace v1
 
-// What a layer takes from the model around it.
+// The settings that a layer takes from the model around it.
 struct LayerContext {
   GraphBuilder& builder;
   const std::string& name;  // the scope of its variables

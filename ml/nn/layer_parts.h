@@ -1,4 +1,4 @@
-// What the files of layers share: scopes, checks, parameters. Private to ml/nn.
+// Helpers that the files of layers share: scopes, checks, parameters. Private to ml/nn.
 #ifndef SHOAL_ML_NN_LAYER_PARTS_H_
 #define SHOAL_ML_NN_LAYER_PARTS_H_
 

@@ -21,7 +21,7 @@ enum class Activation {
   kNone,
   kRelu,
   kRelu6,      // min(max(x, 0), 6)
-  kLeakyRelu,  // of slope 0.01 below 0
+  kLeakyRelu,  // slope 0.01 below 0
   kElu,        // exp(x) - 1 below 0
   kGelu,       // in its exact form
   kSilu,

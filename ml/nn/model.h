@@ -23,7 +23,7 @@ class InputQueue {
   std::vector<Output> Dequeue(GraphBuilder& builder);
 
   const std::vector<FieldSpec>& fields() const { return fields_; }
-  // What was dequeued, in order: [clone][field].
+  // The dequeued batches, in order: [clone][field].
   const std::vector<std::vector<Output>>& batches() const { return batches_; }
 
  private:

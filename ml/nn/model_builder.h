@@ -1,4 +1,4 @@
-// From a ModelConfig to a model.
+// Builds a model from a ModelConfig.
 #ifndef SHOAL_ML_NN_MODEL_BUILDER_H_
 #define SHOAL_ML_NN_MODEL_BUILDER_H_
 

@@ -10,7 +10,8 @@
 namespace shoal {
 
 struct BatchNormOptions {
-  double decay = 0.99;  // of the moving averages: 1 - momentum where momentum weighs the new value
+  double decay =
+      0.99;  // decay of the moving averages: 1 - momentum where momentum weighs the new value
   double epsilon = 1e-3;
   bool use_scale = true;   // gamma; else 1
   bool use_offset = true;  // beta; else 0

@@ -9,7 +9,7 @@
 
 namespace shoal {
 
-// Of height and width; one number stands for both.
+// Height and width; a single number is used for both.
 struct Size2 {
   int64_t height = 1;
   int64_t width = 1;
@@ -22,7 +22,7 @@ struct Size2 {
 enum class PaddingKind {
   kSame,      // output size = ceil(input size / stride); an odd number of rows goes behind
   kValid,     // none
-  kExplicit,  // as many rows and columns as are given
+  kExplicit,  // pads by the rows and columns that are given
 };
 
 struct Padding {

@@ -28,13 +28,13 @@ Output SoftmaxRegression(GraphBuilder& builder, Output x, int64_t classes, doubl
 // y = x w + b with one output, starting from zero. Scope linear.
 Output Linear(GraphBuilder& builder, Output x, double weight_decay);
 
-// What the convolutional models below take.
+// The arguments of the convolutional models below.
 struct ModelOptions {
   int64_t classes = 1000;
   double weight_decay = 0;
   bool is_training = true;
   double width_multiplier = 1;  // MobileNetV2: of all channels
-  double dropout_rate = 0.5;    // where the model has dropout
+  double dropout_rate = 0.5;    // used where the model has dropout
 };
 
 // TensorFlow's CIFAR-10 tutorial, with its initializers, local response norm and a weight decay of
@@ -56,7 +56,7 @@ Output CnnTradFpool3(GraphBuilder& builder, Output spectrograms, const ModelOpti
 // MobileNetV2 on images of any size and number of channels; 3,504,872 parameters for 3 channels and
 // 1000 classes. Scopes Conv, expanded_conv, expanded_conv_1, ..., Conv_1, Logits.
 Output MobileNetV2(GraphBuilder& builder, Output images, const ModelOptions& model);
-// With another top: 2x2 average pool, dense 512 without activation, dense `classes`.
+// A variant with another top: 2x2 average pool, dense 512 without activation, dense `classes`.
 Output MobileNetV2Dense(GraphBuilder& builder, Output images, const ModelOptions& model);
 
 // 11,689,512 and 25,557,032 parameters for 3 channels and 1000 classes. Scopes conv1, layer1_0,

@@ -1,4 +1,4 @@
-// What the convolutional models of the zoo are made of. Private to ml/nn.
+// The parts of the zoo's convolutional models. Private to ml/nn.
 #ifndef SHOAL_ML_NN_ZOO_PARTS_H_
 #define SHOAL_ML_NN_ZOO_PARTS_H_
 

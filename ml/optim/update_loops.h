@@ -8,8 +8,8 @@
 namespace shoal {
 namespace internal {
 
-// What a step's loop needs besides the arrays; computed once a call, in double, and rounded here.
-// Only the fields of the rule at hand are set.
+// The numbers that a step's loop needs besides the arrays; computed once a call, in double, and
+// rounded here. Only the fields of the rule at hand are set.
 struct UpdateScalars {
   float gradient_scale, gradient_limit;  // limit is infinity when there is none
   float learning_rate;                   // Adam, AdamW: corrected for the bias

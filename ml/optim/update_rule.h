@@ -37,7 +37,7 @@ struct UpdateStep {
   size_t n = 0;
 };
 
-// Which set of vector instructions an update runs with. The results are the same bits with each.
+// The set of vector instructions that an update runs with. The results are the same bits with each.
 enum class UpdateIsa { kBaseline, kAvx2, kAvx512 };
 UpdateIsa DetectUpdateIsa();
 

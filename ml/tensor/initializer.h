@@ -17,7 +17,7 @@ enum class InitializerKind {
   kConstant = 2,         // a: the value
   kUniform = 3,          // [a, b)
   kNormal = 4,           // mean a, standard deviation b
-  kTruncatedNormal = 5,  // as kNormal; values beyond two standard deviations are drawn again
+  kTruncatedNormal = 5,  // like kNormal; values beyond two standard deviations are drawn again
 };
 
 struct InitializerSpec {
@@ -36,10 +36,10 @@ InitializerSpec UniformInitializer(double low, double high);
 InitializerSpec NormalInitializer(double mean, double standard_deviation);
 InitializerSpec TruncatedNormalInitializer(double mean, double standard_deviation);
 
-// With the fans of the weights, from FanOf: Glorot and Bengio 2010 (sqrt(6 / (in + out)) uniform,
-// sqrt(2 / (in + out)) truncated normal), He et al. 2015 (sqrt(2 / in) truncated normal). The
-// standard deviation of a truncated normal is the one before truncation divided by 0.8796..., as
-// Keras does, so that it holds after it.
+// These use the fans of the weights, from FanOf: Glorot and Bengio 2010 (sqrt(6 / (in + out))
+// uniform, sqrt(2 / (in + out)) truncated normal), He et al. 2015 (sqrt(2 / in) truncated normal).
+// The standard deviation of a truncated normal is the one before truncation divided by 0.8796...,
+// as Keras does, so that it holds after it.
 struct Fan {
   double in = 1;
   double out = 1;

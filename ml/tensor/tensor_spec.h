@@ -1,4 +1,4 @@
-// What is known of a tensor before it has bytes: element type, shape and the order of its elements.
+// Describes a tensor before it has bytes: element type, shape and the order of its elements.
 #ifndef SHOAL_ML_TENSOR_TENSOR_SPEC_H_
 #define SHOAL_ML_TENSOR_TENSOR_SPEC_H_
 

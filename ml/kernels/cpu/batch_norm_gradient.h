@@ -1,5 +1,5 @@
-// What the kernels of batch normalization share: images as groups of 16 channels (or of one, in
-// plain order), and the gradient in two passes, so that the second can run image by image.
+// Helpers that the kernels of batch normalization share: images as groups of 16 channels (or of
+// one, in plain order), and the gradient in two passes, so that the second can run image by image.
 #ifndef SHOAL_ML_KERNELS_CPU_BATCH_NORM_GRADIENT_H_
 #define SHOAL_ML_KERNELS_CPU_BATCH_NORM_GRADIENT_H_
 
@@ -40,17 +40,17 @@ struct Bounds {
   float low, high;
 };
 
-// Of the attribute "activation": none, relu or relu6.
+// The activation named by the attribute: none, relu or relu6.
 absl::StatusOr<Bounds> BoundsOf(const CpuRequest& request);
 
 // y = a * x + c of a group. From the rounded moments, so that forward and backward see the same.
 void MakeAffine(const Lanes& scale, const Lanes& offset, const Lanes& mean, const Lanes& inv_std,
                 Lanes* a, Lanes* c);
 
-// With x^ = (x - mean) * inv_std over m elements a channel: doffset = sum dy, dscale = sum dy x^,
-// and dx = scale * inv_std * (dy - (doffset + x^ dscale) / m); without training the moments are
-// constants: only the first term. With an activation, dy counts where that has a slope.
-// Thread-safe.
+// The gradient. Let x^ = (x - mean) * inv_std over m elements a channel; then doffset = sum dy,
+// dscale = sum dy x^, and dx = scale * inv_std * (dy - (doffset + x^ dscale) / m); without training
+// the moments are constants: only the first term. With an activation, dy counts where that has a
+// slope. Thread-safe.
 class BatchNormGradient {
  public:
   BatchNormGradient(const CpuRequest& request, const TensorSpec& x, const Bounds& bounds);

@@ -13,8 +13,8 @@
 
 namespace shoal::cpu {
 
-// By taps on maps of up to four pixels, else with oneDNN's Winograd where that is the faster
-// algorithm (a fixed table of shapes, on machines with AVX-512), else direct.
+// Computes by taps on maps of up to four pixels, else with oneDNN's Winograd where that is the
+// faster algorithm (a fixed table of shapes, on machines with AVX-512), else direct.
 absl::StatusOr<std::unique_ptr<OnednnConvolution>> CreatePreferredConvolution(
     ConvolutionOptions options);
 

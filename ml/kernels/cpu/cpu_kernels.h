@@ -23,7 +23,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> CreateCpuKernel(const KernelRequest& req
 absl::StatusOr<std::unique_ptr<Kernel>> CreateCpuKernel(const KernelRequest& request,
                                                         cpu::CpuIsa isa);
 
-// Returns whether the op's kernel takes or gives this layout there: see LayoutSupport in kernel.h.
+// Returns whether the op's kernel takes or gives this layout at the port: see LayoutSupport in
+// kernel.h.
 bool CpuKernelSupportsLayout(absl::string_view op, const Attributes& attributes, Port port,
                              int index, Layout layout);
 

@@ -1,5 +1,5 @@
-// What the files of CPU kernels share: how a family of ops offers its kernels to cpu_kernels.cc,
-// and the checks of a request. Private to this folder.
+// Helpers that the files of CPU kernels share: how a family of ops offers its kernels to
+// cpu_kernels.cc, and the checks of a request. Private to this folder.
 #ifndef SHOAL_ML_KERNELS_CPU_KERNEL_FAMILIES_H_
 #define SHOAL_ML_KERNELS_CPU_KERNEL_FAMILIES_H_
 
@@ -113,7 +113,8 @@ KernelOr CreateCast(const CpuRequest& request);
 // leaves plain (feeds) beside blocked outputs, and outputs that nobody wants.
 KernelOr CreateAdapted(const CpuRequest& request, FamilyCreator create);
 
-// Which inputs and outputs of an op may be in blocks of 16 channels: see CpuKernelSupportsLayout.
+// Names the inputs and outputs of an op that may be in blocks of 16 channels: see
+// CpuKernelSupportsLayout.
 bool TakesBlockedLayout(absl::string_view op, const Attributes& attributes, Port port, int index);
 
 // Kernels by WinogradConvolution, where TakesWinograd: of Conv and ConvGrad, or with a pool of

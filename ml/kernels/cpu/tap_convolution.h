@@ -11,10 +11,11 @@
 
 namespace shoal::cpu {
 
-// Returns whether it is the faster algorithm: a table by shape. Images must be in blocks of 16 channels.
+// Returns whether taps are the faster algorithm: a table by shape. Images must be in blocks of 16
+// channels.
 bool PrefersTaps(const ConvolutionOptions& options);
 
-// Of options for which PrefersTaps.
+// Makes the convolution; PrefersTaps must hold for the options.
 std::unique_ptr<OnednnConvolution> CreateTapConvolution(const ConvolutionOptions& options);
 
 }  // namespace shoal::cpu

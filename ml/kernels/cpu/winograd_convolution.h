@@ -14,9 +14,10 @@ namespace shoal::cpu {
 
 class WinogradConvolution {
  public:
-  // Returns whether the convolution can be done here and is worth it: a fixed function of its shape.
+  // Returns whether the convolution can be done here and is worth it: a fixed function of its
+  // shape.
   static bool Supports(const ConvolutionShape& shape);
-  // Whether, besides, its tiles are the windows of this pool.
+  // Returns whether its tiles are also the windows of this pool.
   static bool SupportsPool(const ConvolutionShape& shape, const PoolShape& pool);
 
   WinogradConvolution(const ConvolutionShape& shape, bool is_pooled, bool relu, CpuIsa isa,

@@ -22,7 +22,7 @@ struct ProductShape {
   bool is_bfloat16 = false;  // a and b; their products are added as floats, c is float32
 };
 
-// What is done beside the product, in the same kernel. kColumnSums: sums over the rows of b go to
+// The work done beside the product, in the same kernel. kColumnSums: sums over the rows of b go to
 // the bias's address.
 enum class Epilogue { kNone, kBias, kRelu, kBiasRelu, kColumnSumsOfB };
 

@@ -59,7 +59,7 @@ class CudaDevice final : public Device {
   CudaQueue& compute() { return compute_; }
   CudaQueue& group() { return group_; }
   int index() const { return index_; }
-  // What libraries said during a run.
+  // The errors that libraries reported during a run.
   void Note(cublasStatus_t status) ABSL_LOCKS_EXCLUDED(mutex_);
   void Note(cudnnStatus_t status) ABSL_LOCKS_EXCLUDED(mutex_);
   void NoteLibraryError(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -77,7 +77,7 @@ class CudaDevice final : public Device {
 
   const int index_;
   CudaQueue compute_, download_, group_;
-  cudaEvent_t downloaded_ = nullptr;   // of a recording: the end of its download queue
+  cudaEvent_t downloaded_ = nullptr;   // marks the end of a recording's download queue
   bool is_download_recorded_ = false;  // of the device's thread
   cublasLtHandle_t blas_ = nullptr;
   cudnnHandle_t dnn_ = nullptr;

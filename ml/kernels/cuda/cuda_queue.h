@@ -1,4 +1,4 @@
-// What KernelContext::stream points at on a GPU.
+// The object that KernelContext::stream points at on a GPU.
 #ifndef SHOAL_ML_KERNELS_CUDA_CUDA_QUEUE_H_
 #define SHOAL_ML_KERNELS_CUDA_CUDA_QUEUE_H_
 

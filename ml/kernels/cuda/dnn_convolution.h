@@ -28,8 +28,8 @@ class DnnConvolution {
   struct Directions {
     bool forward = false, to_images = false, to_weights = false;
   };
-  // What inputs are; outputs are float32. Of bfloat16 cuDNN adds the products as floats and rounds
-  // the sums to bfloat16; they lie in the workspace and are widened from there.
+  // The type of inputs; outputs are float32. For bfloat16 cuDNN adds the products as floats and
+  // rounds the sums to bfloat16; they lie in the workspace and are widened from there.
   enum class Factors { kFloat32, kBfloat16 };
   // Attributes and shapes as those of Conv: x[n,c,h,w], w[o,c/group,kh,kw], y[n,o,oh,ow].
   static absl::StatusOr<std::unique_ptr<DnnConvolution>> Create(
@@ -57,7 +57,7 @@ class DnnConvolution {
   absl::Status Measure(const Directions& directions);
   // x as cuDNN shall see it.
   const void* Padded(const void* x, void* workspace);
-  // Where cuDNN puts the sums that become `result`.
+  // The place where cuDNN puts the sums that become `result`.
   void* Sums(float* result, void* workspace) const;
   void Widen(const void* sums, int count, float* result);
   void* ForAlgorithm(void* workspace) const {

@@ -32,7 +32,7 @@ struct LoopOp {
 // do not fit; NotFound if there is none.
 absl::StatusOr<std::unique_ptr<Kernel>> CreateLoop(
     const std::vector<absl::Span<const LoopOp>>& families, const KernelRequest& request);
-// Returns whether there is one for these types.
+// Returns whether there is a loop for these types.
 bool HasLoop(const std::vector<absl::Span<const LoopOp>>& families, absl::string_view op,
              absl::Span<const TensorSpec> inputs, absl::Span<const TensorSpec> outputs);
 // Returns whether element types are those of a LoopOp::types.

@@ -71,7 +71,7 @@ double ActivationSlope(absl::string_view activation, double y);
 struct Window {
   int64_t kernel[2], strides[2], pads[2], dilations[2];  // pads: top, left
 
-  // Where tap (ky, kx) of output position (oy, ox) lies in the input; may be outside.
+  // Returns the input position of tap (ky, kx) of output position (oy, ox); it may be outside.
   int64_t Row(int64_t oy, int64_t ky) const {
     return oy * strides[0] - pads[0] + ky * dilations[0];
   }

@@ -1,4 +1,4 @@
-// Which instruction set the CPU kernels use. A pure function of the machine; results are
+// Chooses the instruction set of the CPU kernels. A pure function of the machine; results are
 // reproducible to the byte only between machines with the same answer.
 #ifndef SHOAL_ML_KERNELS_CPU_SIMD_CPU_FEATURES_H_
 #define SHOAL_ML_KERNELS_CPU_SIMD_CPU_FEATURES_H_

@@ -10,7 +10,7 @@
 
 namespace shoal::cpu {
 
-// With parameters p and q:
+// The functions, for parameters p and q:
 //   kClip       min(max(x, p), q)
 //   kLeakyRelu  x > 0 ? x : p * x
 //   kElu        x > 0 ? x : p * (exp(x) - 1)

@@ -39,8 +39,8 @@ struct ProductKernels {
   // True if biased_product was measured to be faster than oneDNN's product and a pass of its own
   // for the bias.
   bool biased_product_is_faster;
-  // Of w[k, n]; `packed` is 64-byte aligned, and holds k times n, which is whole panels (pack_rows:
-  // n times k rounded up to whole panels).
+  // Packs w[k, n]; `packed` is 64-byte aligned, and holds k times n, which is whole panels
+  // (pack_rows: n times k rounded up to whole panels).
   void (*pack_columns)(const float* w, int64_t k, int64_t n, float* packed);
   void (*pack_rows)(const float* w, int64_t k, int64_t n, float* packed);
   void (*biased_product)(const BiasedProduct& product);

@@ -134,7 +134,7 @@ inline Vec Blend(IntVec mask, Vec x, Vec y) {
   return reinterpret_cast<Vec>((mask & reinterpret_cast<IntVec>(x)) |
                                (~mask & reinterpret_cast<IntVec>(y)));
 }
-// As the x86 instructions: the second operand when either is not a number.
+// Same as the x86 instructions: the second operand when either is not a number.
 inline Vec Max(Vec a, Vec b) { return Blend(reinterpret_cast<IntVec>(a > b), a, b); }
 inline Vec Min(Vec a, Vec b) { return Blend(reinterpret_cast<IntVec>(a < b), a, b); }
 inline Vec Sqrt(Vec a) {

@@ -25,7 +25,7 @@ inline constexpr int64_t kWinogradPoints = 36;
 struct WinogradShape {
   int64_t in_channels, out_channels;
   int64_t in[2], out[2], pad[2];
-  int64_t tiles[2];  // of one image: out / 2, rounded up
+  int64_t tiles[2];  // tiles of one image: out / 2, rounded up
   // The output tile is also the window of a 2x2 pool: y and index are [out / 2], and `out` is even.
   bool is_pooled;
   bool relu;  // of the pool
