@@ -8,16 +8,16 @@
 
 namespace shoal {
 
-// By all threads since the program began, but for those left out. What libraries take by malloc is
-// not counted. Thread-safe.
+// Returns the number of allocations by all threads since the program began, without those of
+// threads that are left out. Allocations of libraries by malloc are not counted. Thread-safe.
 int64_t NumAllocations();
 
-// From now on what the code of a loaded shared library takes by operator new is not counted above
-// but here; `name` is a part of its path. False if there is none such. Call it once.
+// Counts what the code of a loaded shared library takes by operator new separately from here on;
+// `name` is a part of the library's path. Returns false if no such library is loaded. Call it once.
 bool CountAllocationsOfLibraryApart(const char* name);
 int64_t NumAllocationsOfLibrary();
 
-// From now on the calling thread's are not counted.
+// Stops counting the allocations of the calling thread.
 void LeaveOutAllocationsOfThisThread();
 
 }  // namespace shoal

@@ -68,7 +68,7 @@ class FileSystem {
   // Cuts the file, or extends it with zeros.
   virtual absl::Status Truncate(const std::string& path, uint64_t size) = 0;
 
-  // With the missing directories above it; an existing directory is fine.
+  // Makes the directory and the missing directories above it; an existing directory is fine.
   virtual absl::Status MakeDirectory(const std::string& path) = 0;
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
   // Names in the directory, sorted, without "." and "..".

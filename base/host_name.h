@@ -1,4 +1,4 @@
-// What this machine calls itself.
+// The names that this machine has for itself.
 #ifndef SHOAL_BASE_HOST_NAME_H_
 #define SHOAL_BASE_HOST_NAME_H_
 
@@ -6,7 +6,7 @@
 
 namespace shoal {
 
-// With its domain, if the system is told one; "" if it has none.
+// Returns the name with its domain, if the system knows one; "" if it has none.
 std::string HostName();
 
 }  // namespace shoal

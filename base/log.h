@@ -1,11 +1,13 @@
 // Log lines and checks, named as those of absl/log, which this Abseil does not have.
 //
-//   LOG(INFO) << "restored step=" << step;    ->   I 11:40:12.345 worker/0 shard.cc:12] restored
-//   step=120 CHECK_EQ(a, b) << "slices of " << name;   our own bug: logs what was believed and
-//   aborts
+//   LOG(INFO) << "restored step=" << step;
+//   CHECK_EQ(a, b) << "slices of " << name;
 //
-// Never CHECK what came from the network, the disk, the configuration or a flag.
-// One line, one write: lines of threads and of processes sharing a file do not mix. Thread safe.
+// The first line logs "I 11:40:12.345 worker/0 shard.cc:12] restored step=120". The second logs the
+// false condition and aborts: it is for our own bugs.
+//
+// Never CHECK what came from the network, the disk, the configuration or a flag. Each line is one
+// write, so lines of threads and of processes that share a file do not mix. Thread-safe.
 #ifndef SHOAL_BASE_LOG_H_
 #define SHOAL_BASE_LOG_H_
 
@@ -30,8 +32,8 @@ struct LogOptions {
   LogSeverity min_severity = LogSeverity::kInfo;
 };
 
-// Where this process logs. Called by main once it knows its task; later calls replace the former.
-// Lines of min_severity kError and above go to standard error as well when there is a file.
+// Sets where this process logs. Called by main once it knows its task; later calls replace the
+// former. Lines of min_severity kError and above go to standard error as well when there is a file.
 absl::Status SetUpLog(const LogOptions& options);
 
 namespace internal {
@@ -55,7 +57,7 @@ class LogMessage {
   std::ostringstream stream_;
 };
 
-// As LogMessage, for the compiler to know that nothing follows.
+// Same as LogMessage; tells the compiler that control does not return.
 class FatalLogMessage : public LogMessage {
  public:
   FatalLogMessage(const char* file, int line, const char* what)

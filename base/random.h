@@ -54,7 +54,7 @@ class Permutation {
 
   uint64_t size() const { return size_; }
 
-  // Where element `index` < size() goes. Expected below two walks.
+  // Returns the new place of element `index` < size(). Expected below two walks.
   uint64_t operator()(uint64_t index) const;
 
  private:

@@ -21,7 +21,7 @@ void SetCurrentThreadName(absl::string_view name);
 // Thread safe. The destructor runs every closure already scheduled, then joins.
 class ThreadPool {
  public:
-  // With 0 threads, RunParallel runs in the caller, and Schedule must not be called.
+  // If there are 0 threads, RunParallel runs in the caller, and Schedule must not be called.
   ThreadPool(absl::string_view name, int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

@@ -1,4 +1,4 @@
-// What a second Ctrl-C does to `shoal train`.
+// Handles a second Ctrl-C in `shoal train`.
 #ifndef SHOAL_DEPLOY_BREAK_OFF_H_
 #define SHOAL_DEPLOY_BREAK_OFF_H_
 

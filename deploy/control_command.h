@@ -17,7 +17,7 @@ namespace shoal {
 
 class Credentials;
 
-// What the commands need of the network.
+// Connections that the commands need.
 struct ControlLinks {
   std::function<std::unique_ptr<ChiefClient>(const std::string& address,
                                              const Credentials* credentials)>

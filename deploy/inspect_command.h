@@ -1,4 +1,4 @@
-// `shoal inspect`: what a run's directory holds.
+// `shoal inspect` lists the contents of a run's directory.
 #ifndef SHOAL_DEPLOY_INSPECT_COMMAND_H_
 #define SHOAL_DEPLOY_INSPECT_COMMAND_H_
 
@@ -19,7 +19,8 @@ int InspectMain(absl::Span<const std::string> args);
 
 struct RunReport {
   std::string text;
-  absl::Status damage;  // What is wrong with the newest checkpoint that is not whole, if any.
+  absl::Status
+      damage;  // Describes the damage of the newest checkpoint that is not whole, if there is one.
 };
 
 // The run's checkpoints (only the one at `step`, if given), every byte verified, and variables and

@@ -51,8 +51,9 @@ class Launcher {
     const TaskPlaces* places = nullptr;   // Borrowed. Null: this machine, loopback addresses.
     std::vector<std::string> task_flags;  // For every task besides those it needs anyway.
     std::function<std::unique_ptr<ChiefClient>(const std::string& address)> connect;
-    // Where the chief serves /metrics; empty: nowhere. The others do at free ports: of the same
-    // host or, with `places`, where they listen. At all addresses if the chief does.
+    // The address at which the chief serves /metrics; empty: no task serves it. The other tasks
+    // take free ports, on the same host or, with `places`, on the host where they listen. They
+    // serve at all addresses of the host if the chief does.
     std::string metrics_address;
     absl::Duration start_timeout = absl::Seconds(60);  // For a task to say where it serves.
     absl::Duration stop_timeout = absl::Seconds(60);   // For the checkpoint after a stop request.
@@ -83,7 +84,7 @@ class Launcher {
     bool ended = false;
     std::string address;
     uint64_t log_begin = 0;  // Bytes of its log that are of earlier children, or of earlier starts.
-    // Of a ps, as the chief last listed it while this child lived; 0: it has not.
+    // The incarnation that the chief last listed for this child of a ps; 0 if it listed none.
     uint64_t incarnation = 0;
     // The newest that the chief had listed when this child was started: it is of an earlier one,
     // and may be listed for a while after that one's end.
@@ -102,7 +103,8 @@ class Launcher {
   bool IsStopping() const;
   absl::Status OnWorkerDied(Task* task, const ChildExit& exit);
   absl::Status OnPsDied(Task* task, const ChildExit& exit);
-  // Of this ps's child of now, as the chief lists it; 0: it does not.
+  // Returns the incarnation that the chief lists for the current child of this ps; 0 if it lists
+  // none.
   uint64_t ListedIncarnation(const Task& ps, const v1::GetRunStatusResponse& status) const;
   // Ends a ps that has lost its place although it lives: one that is stopped (SIGSTOP, a debugger)
   // would never come back, and the run waits for it.
@@ -121,14 +123,15 @@ class Launcher {
   void ShowWithoutLines(const v1::GetRunStatusResponse& status);
   // Warns when checkpoints begin to fail.
   void ShowFailure(const v1::GetRunStatusResponse& status);
-  // After the chief: waits for the others, kills who does not come. INTERNAL names those, but not
-  // workers that the run had no part for: those are said.
+  // Waits for the other tasks after the chief has ended and kills those that do not end in time.
+  // INTERNAL names the killed tasks; killed workers that had no part in the run's end are only
+  // logged.
   absl::Status EndAll(absl::Duration patience);
   // The others finished the run without this worker: it had not registered yet, or lost its place.
   bool IsOutOfRun(TaskId worker) const;
   bool AnyWorkerLeft() const;
   std::string LogPath(TaskId task) const;
-  // Of a task that ran elsewhere and ended badly: the last lines of its log.
+  // Prints the last lines of the log of a task that ran on another host and failed.
   void SayLog(TaskId task) const;
   void End(Child* child) const;
 
@@ -138,9 +141,10 @@ class Launcher {
   std::vector<Task> tasks_;  // ps, then workers.
   std::unique_ptr<ChiefLink> link_;
   std::unique_ptr<MetricsTail> metrics_;
-  bool nothing_to_do_ = false;       // The chief ended, content, before it served.
+  bool nothing_to_do_ =
+      false;  // The chief exited with 0 before it served: nothing was left to train.
   std::string summary_before_;       // summary.json of an earlier start; "" if none.
-  uint64_t failed_checkpoints_ = 0;  // As the chief last said,
+  uint64_t failed_checkpoints_ = 0;  // the count that the chief last reported,
   std::string last_checkpoint_;      // and the newest that could be made.
   std::string checkpoint_failure_;
   bool metrics_fail_ =

@@ -13,11 +13,12 @@ namespace shoal {
 class FileSystem;
 class ShutdownNotification;
 
-// What is known of a run before anything of it is started or written.
+// The facts about a run that are known before anything of it is started or written.
 struct RunCheck {
-  // With what the checkpoint, or the first start, decides: replicas_to_aggregate, slice_bytes.
+  // The run with the fields that the checkpoint, or the first start, decides:
+  // replicas_to_aggregate, slice_bytes.
   v1::RunConfig run;
-  std::vector<std::string> notes;  // What the user should know, a line each.
+  std::vector<std::string> notes;  // Messages for the user, one line each.
   bool finished = false;           // The checkpoint in its directory has nothing left to do.
 };
 

@@ -1,4 +1,4 @@
-// What an operator does to a run that is under way, through its chief.
+// Lets an operator act on a run that is under way, through its chief.
 #ifndef SHOAL_DEPLOY_RUN_CONTROL_H_
 #define SHOAL_DEPLOY_RUN_CONTROL_H_
 
@@ -19,8 +19,8 @@ struct RunControl {
   ChiefClient* chief = nullptr;  // Borrowed, as is the clock.
   const Clock* clock = nullptr;
   bool secure = false;        // The chief is dialled with certificates.
-  std::string address;        // As the user named it, for messages.
-  std::string run_directory;  // That the run has to be in; empty: whichever runs there.
+  std::string address;        // The text that the user gave, for messages.
+  std::string run_directory;  // Directory that the run must have; empty: any run will do.
   absl::Duration timeout = absl::Seconds(60);  // For a checkpoint, or for the run to end.
 };
 
@@ -30,12 +30,12 @@ struct DurableCheckpoint {
   std::string path;  // Empty: the run has none.
 };
 
-// UNAVAILABLE: nobody answers at the address. FAILED_PRECONDITION: what answers is no chief, one of
-// another protocol version, or of a run in another directory, or its certificates and those of this
-// side do not go together.
+// UNAVAILABLE: nothing answers at the address. FAILED_PRECONDITION: the server there is not a
+// chief, has another protocol version or a run in another directory, or its certificates and those
+// of this side do not fit each other.
 absl::StatusOr<v1::GetRunStatusResponse> GetStatus(const RunControl& control);
 
-// What a call's error means to whoever named the address.
+// Explains a call's error to the user who named the address.
 absl::Status ExplainCall(const absl::Status& status, const std::string& address, bool secure);
 
 // Has a checkpoint made and waits until it is durable. FAILED_PRECONDITION: the run has not begun,

@@ -1,4 +1,4 @@
-// What a run came to, for people, on standard output.
+// Prints the result of a run for people, on standard output.
 #ifndef SHOAL_DEPLOY_RUN_REPORT_H_
 #define SHOAL_DEPLOY_RUN_REPORT_H_
 
@@ -10,13 +10,13 @@ namespace shoal {
 
 struct Summary;
 
-// As one word of a shell.
+// Quotes the text as one word of a shell.
 std::string AsShellWord(const std::string& text);
 
 // `command` is what goes on with the run when --run=FILE is added: "shoal train".
 void PrintSummary(const Summary& summary, const v1::RunConfig& run, const std::string& command);
 
-// Of a run that was broken off from outside: its checkpoint, if it has one.
+// Prints how to resume a run that was ended from outside: its checkpoint, if it has one.
 void PrintHowToGoOn(const Summary& summary, const v1::RunConfig& run, const std::string& command);
 
 }  // namespace shoal

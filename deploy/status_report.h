@@ -11,7 +11,7 @@
 
 namespace shoal {
 
-// `now`: of the wall clock, for ages.
+// `now` is the time of the wall clock; ages are computed from it.
 std::string StatusText(const v1::GetRunStatusResponse& run, absl::Time now);
 
 // One object with a line end; its fields are described in docs/observability.md and stay.

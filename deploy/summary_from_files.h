@@ -1,4 +1,5 @@
-// What a run's directory says of it: for a run whose chief could not write its summary.
+// Summarizes a run from the files in its directory, for a run whose chief could not write its
+// summary.
 #ifndef SHOAL_DEPLOY_SUMMARY_FROM_FILES_H_
 #define SHOAL_DEPLOY_SUMMARY_FROM_FILES_H_
 
@@ -17,15 +18,15 @@ class FileSystem;
 // this one's chief has written its own. "" if there is none.
 std::string SummaryText(FileSystem* file_system, const std::string& directory);
 
-// What the console showed of a run last. metrics.jsonl knows less where its disk was full: it ends
-// early, or has steps that a rollback took back.
+// The last values that the console showed of a run. metrics.jsonl knows less where its disk was full:
+// it ends early, or has steps that a rollback took back.
 struct LastShown {
   uint64_t step = 0;               // 0: none.
-  std::string checkpoint_failure;  // Of the newest attempt; empty: none failed.
+  std::string checkpoint_failure;  // Why the newest attempt failed; empty: none failed.
 };
 
-// Of a run that ended with `status`: the step that was shown last, else the last one of
-// metrics.jsonl; and the newest checkpoint.
+// Returns the summary of a run that ended with `status`: the step that was shown last, or else the
+// last one of metrics.jsonl; and the newest checkpoint.
 Summary SummaryFromFiles(const absl::Status& status, const LastShown& shown,
                          const std::string& directory, FileSystem* file_system);
 

@@ -1,4 +1,4 @@
-// Where the tasks of a launcher run: on this machine, unless somebody says otherwise.
+// Says where the tasks of a launcher run: on this machine by default.
 #ifndef SHOAL_DEPLOY_TASK_PLACES_H_
 #define SHOAL_DEPLOY_TASK_PLACES_H_
 
@@ -17,14 +17,14 @@ class TaskPlaces {
  public:
   virtual ~TaskPlaces() = default;
 
-  // Once the run's directory is there, before the first task.
+  // Called once, when the run's directory exists and before the first task starts.
   virtual absl::Status Prepare(FileSystem* file_system) const = 0;
   // host:0 there, as others can dial it.
   virtual std::string ListenAddress(TaskId task) const = 0;
   // The command of this machine that runs `args` there, in place of them. `again`: it has run.
   virtual std::vector<std::string> Command(TaskId task, bool again, const std::string& log_file,
                                            const std::vector<std::string>& args) const = 0;
-  // For messages: "on beta".
+  // Describes the place in messages: "on beta".
   virtual std::string Describe(TaskId task) const = 0;
 };
 

@@ -25,7 +25,7 @@ class TaskPlaces;
 struct CommandLine;
 struct TaskFlags;
 
-// What the command needs of the roles.
+// Functions of the roles that the command needs.
 struct TrainRoles {
   // Before anything is written or started; see CheckRun.
   std::function<absl::StatusOr<RunCheck>(const v1::RunConfig& run, FileSystem* file_system,
@@ -37,11 +37,11 @@ struct TrainRoles {
   std::function<std::unique_ptr<ChiefClient>(const std::string& address,
                                              const Credentials* credentials)>
       connect_chief;
-  // `shoal launch`: where the run's tasks go; null: `shoal train`, this machine.
+  // `shoal launch`: chooses where the run's tasks run; null: `shoal train`, this machine.
   std::function<absl::StatusOr<std::unique_ptr<TaskPlaces>>(
       const TaskFlags& flags, const v1::RunConfig& run, const std::string& working_directory)>
       place;
-  std::string command = "shoal";  // As the user called it, a word of a shell.
+  std::string command = "shoal";  // The command as the user typed it, one word of a shell.
   bool no_color = false;          // The environment has NO_COLOR.
 };
 

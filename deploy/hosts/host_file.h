@@ -19,10 +19,10 @@
 namespace shoal {
 
 struct HostLine {
-  std::string name;     // What ssh is told; may be an alias of ssh's configuration.
-  std::string user;     // Empty: as ssh does without.
-  uint32_t port = 0;    // 0: likewise.
-  std::string address;  // Where tasks there serve: a name or number of that host, no port.
+  std::string name;     // The name given to ssh; may be an alias of its configuration.
+  std::string user;     // Empty: ssh chooses.
+  uint32_t port = 0;    // 0: ssh chooses.
+  std::string address;  // Name or IP address at which the host's tasks serve; no port.
   uint32_t slots = 0;   // At most this many workers; 0: any number.
   bool takes_chief = true;
   bool takes_ps = true;
@@ -32,7 +32,7 @@ struct HostLine {
 // INVALID_ARGUMENT: "PATH:LINE: what is wrong; what to do".
 absl::StatusOr<std::vector<HostLine>> ParseHostFile(absl::string_view text, absl::string_view path);
 
-// Which host each task gets, by index into the hosts.
+// Assigns each task a host, by index into the hosts.
 class Placement {
  public:
   // The chief goes to the first host that takes it; ps, and then workers, go round the hosts that

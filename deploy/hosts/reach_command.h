@@ -20,8 +20,8 @@ namespace shoal {
 // --name=ps/0 --host=NAME [--again] -- SSH ARGS... [--report_fd=FD] [--parent_pid=PID]
 int ReachMain(absl::Span<const std::string> args);
 
-// What a user runs to see why such an `ssh` command line does not reach the host: without a
-// question, with its configuration, user and port.
+// Returns the command that a user can run to see why such an `ssh` command line does not reach the
+// host: with the same configuration, user and port, and without prompts.
 std::string TryByHand(absl::Span<const std::string> ssh, absl::string_view host);
 
 }  // namespace shoal

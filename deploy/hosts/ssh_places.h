@@ -25,15 +25,15 @@ class SshPlaces : public TaskPlaces {
   struct Options {
     std::string program;           // Path of this program, here and on every host.
     std::vector<std::string> ssh;  // The client with its options: SshClient().
-    std::string ssh_config;        // Of the client; empty: its own default.
-    std::string directory;         // Where tasks run; the launcher's own working directory.
+    std::string ssh_config;        // The client's configuration; empty: its default.
+    std::string directory;         // Tasks' working directory; the launcher's own.
     std::string launch_file;       // In the run's directory, with the text `launch`.
     std::string launch;
     absl::Duration grace;  // Of a stop: StopTimes::drain.
   };
 
-  // From the flags of `shoal launch`. INVALID_ARGUMENT: the file of --hosts, or that the run does
-  // not fit it. PERMISSION_DENIED: plaintext between machines, without --insecure.
+  // Reads the flags of `shoal launch`. INVALID_ARGUMENT: the file of --hosts is wrong, or the run
+  // does not fit it. PERMISSION_DENIED: plaintext between machines without --insecure.
   static absl::StatusOr<std::unique_ptr<TaskPlaces>> Create(const TaskFlags& flags,
                                                             const v1::RunConfig& run,
                                                             const std::string& working_directory);

@@ -13,29 +13,30 @@
 
 namespace shoal {
 
-// What an address is for. Port 0, "any free one", is only for those who listen.
+// The use of an address. Port 0, "any free port", is for listening only.
 enum class AddressUse : uint8_t {
   kCall,        // host:port, [v6]:port, unix:path
   kListen,      // the same, also with port 0
   kListenHttp,  // host:port or [v6]:port, also with port 0
 };
 
-// Whether the text is an address for that. `field` is named in the error.
+// Checks that the text is an address for that use. The error names `field`.
 absl::Status CheckAddress(absl::string_view field, absl::string_view address,
                           AddressUse use = AddressUse::kCall);
 
-// Whether it is a path of this machine: unix:path.
+// Returns whether the address is a path of this machine: unix:path.
 bool IsUnixAddress(absl::string_view address);
 
-// Whether a server there listens at every address of its host (0.0.0.0, [::]): nothing to dial.
+// Returns whether a server there listens at every address of its host (0.0.0.0, [::]). Such an
+// address cannot be dialed.
 bool IsWildcardAddress(absl::string_view address);
 
-// What others dial to reach a server there: the address, or at a wildcard one this host's name and
-// the port.
+// Returns the address that other tasks dial to reach a server there: the address itself or, for a
+// wildcard address, this host's name and the port.
 std::string DialledAddress(const std::string& listens_at);
 
-// Where a server listens that others reach at `address` under whatever names its host has: at every
-// address of the host, on the same port; on loopback there alone.
+// Returns where a server listens so that other tasks reach it at `address` under any name of its
+// host: every address of the host, with the same port. A loopback address stays as it is.
 std::string EverywhereAt(const std::string& address);
 
 // The host alone, as a resolver wants it: without the port and the brackets of IPv6.

@@ -1,4 +1,4 @@
-// Which tasks a run has and where they serve: from host lists or from a cluster file.
+// The tasks of a run and where they serve, read from host lists or from a cluster file.
 //
 // Jobs are chief (at most one task), ps and worker. Workers serve nothing, but their addresses
 // count them and say where they run. A cluster without a chief is legal: worker 0's process hosts

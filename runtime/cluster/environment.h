@@ -15,7 +15,7 @@ namespace shoal {
 
 using Environment = std::map<std::string, std::string, std::less<>>;
 
-// Of the form of main's third argument or of `environ`: "NAME=value", null at the end; or null.
+// Takes the form of main's third argument or of `environ`: "NAME=value", null at the end; or null.
 Environment ReadEnvironment(const char* const* entries);
 
 // Empty where the variable is not set. Lives as long as `environment`.

@@ -1,4 +1,4 @@
-// What tests ask of ResolveTaskPlace: a place, or the words of the error.
+// Expectations of tests about ResolveTaskPlace: a place, or words of the error.
 #ifndef SHOAL_RUNTIME_CLUSTER_EXPECT_RESOLVED_H_
 #define SHOAL_RUNTIME_CLUSTER_EXPECT_RESOLVED_H_
 
@@ -17,7 +17,8 @@ inline ResolvedTask Resolved(const ResolverInput& input) {
   return resolved.ok() ? *resolved : ResolvedTask();
 }
 
-// Of an input that resolves in spite of all: the place, so that no expectation of words holds.
+// Returns the error's words. If the input resolves, returns the place as JSON instead, so that
+// message matchers fail.
 inline std::string Error(const ResolverInput& input) {
   const auto resolved = ResolveTaskPlace(input);
   return resolved.ok() ? ToJson(*resolved) : std::string(resolved.status().message());

@@ -13,20 +13,21 @@ namespace v1 {
 class StepPlan;
 }
 
-// What every step is made of, known to all in advance: step s takes version s to version s+1 and
-// aggregates `replicas_to_aggregate` consecutive batches of its epoch, the last step of an epoch
-// what is left. A pure function, fixed from the start of an epoch (`base_step`, `base_epoch`) on.
-// In ASYNC a step is one batch.
+// Says which batches every step is made of; all tasks know it in advance. Step s takes version s to
+// version s+1 and aggregates `replicas_to_aggregate` consecutive batches of its epoch; the last
+// step of an epoch aggregates the remaining ones. It is a pure function, fixed from the start of an
+// epoch
+// (`base_step`, `base_epoch`). In ASYNC a step is one batch.
 //
-//   batches per epoch = ceil(examples_per_epoch / batch_examples);  steps per epoch = ceil(batches
-//   / R)
+//   batches per epoch = ceil(examples_per_epoch / batch_examples)
+//   steps per epoch = ceil(batches per epoch / R)
 class StepPlan {
  public:
   struct Options {
     uint64_t base_step = 0;
     uint32_t base_epoch = 0;
     uint64_t examples_per_epoch = 0;
-    uint32_t batch_examples = 0;         // of a whole replica batch: num_clones x batch_size
+    uint32_t batch_examples = 0;         // a whole replica batch: num_clones x batch_size
     uint32_t replicas_to_aggregate = 1;  // R
   };
 

@@ -1,5 +1,5 @@
-// What follows once it is known who a task is: whom it dials, where it serves, whether it hosts the
-// chief. Shared by the sources of task_resolver.h; not for others.
+// Derives from a task's identity which address it dials, where it serves and whether it hosts the
+// chief. Used only by the sources of task_resolver.h.
 #ifndef SHOAL_RUNTIME_CLUSTER_TASK_PLACE_H_
 #define SHOAL_RUNTIME_CLUSTER_TASK_PLACE_H_
 
@@ -36,10 +36,9 @@ struct Rank {
   const char* name = "";                // of the variable
   uint32_t rank = 0;                    // 0 is where the others look for the chief
   uint32_t size = 0;                    // of all jobs together
-  const char* remedy = "";              // Where --task_index is missing.
-  absl::optional<uint32_t> part_index;  // Within the part of the command line that it is of.
-  // Where all processes have one command line: the index, of a job whose chief is elsewhere, is the
-  // rank.
+  const char* remedy = "";              // Remedy for a missing --task_index.
+  absl::optional<uint32_t> part_index;  // Index within its part of the command line.
+  // All processes have one command line: the index in a job whose chief is elsewhere is the rank.
   bool of_one_program = false;
   std::string chief_address;
 };
@@ -61,7 +60,8 @@ absl::StatusOr<ResolvedTask> ResolveFromSlurm(const ResolverInput& input);
 // A host without a port: no colon, or those of an IPv6 address without brackets.
 bool IsHostAlone(absl::string_view text);
 
-// Whether the host of `address`, "host:port", is this one, domains aside. An IP address is not.
+// Returns whether the host of `address`, "host:port", is this one, ignoring domains. False for an
+// IP address.
 bool IsOwnHost(absl::string_view address, absl::string_view hostname);
 
 // The number after the last '-' of a host name, without its domain: 3 of "train-ps-3.train".

@@ -1,5 +1,5 @@
-// Who this task is and where the others are, from flags or from what a launcher put into the
-// environment: pure functions, so that every launcher is tested without one.
+// Finds out which task this is and where the others are, from flags or from what a launcher put
+// into the environment: pure functions, so that every launcher is tested without one.
 //
 // The first source that matches wins, from the most explicit to the outermost launcher:
 //   flags       host lists, or --task_index with --chief_host=HOST:PORT
@@ -43,10 +43,10 @@ absl::string_view ClusterSourceName(ClusterSource source);  // "tf_config"
 // InvalidArgument lists the names.
 absl::StatusOr<ClusterSource> ParseClusterSource(absl::string_view name);
 
-// What is known before anything is resolved. Empty, 0 or absent: not said.
+// The input of the resolver. Empty, 0 or absent: not given.
 struct ResolverInput {
   ClusterSource from = ClusterSource::kAuto;
-  absl::optional<Job> job;  // Of the command or --job_name.
+  absl::optional<Job> job;  // The command's job or --job_name.
   absl::optional<uint32_t> task_index;
   std::string cluster_file;
   std::string ps_hosts;
@@ -54,31 +54,31 @@ struct ResolverInput {
   std::string chief_host;      // host:port; under a launcher also a host alone.
   std::string listen_address;  // Only whether it is given, for a chief started by hand.
   uint32_t chief_port = 0;
-  absl::optional<uint32_t> num_ps_tasks;  // As flags and run file have them.
+  absl::optional<uint32_t> num_ps_tasks;  // Numbers in flags and run file.
   absl::optional<uint32_t> num_replicas;
-  std::string hostname;  // Of this machine or pod.
+  std::string hostname;  // Name of this machine or pod.
   Environment environment;
 };
 
 struct ResolvedTask {
   ClusterSource source = ClusterSource::kFlags;
   TaskId task;
-  ClusterSpec cluster;         // Empty where tasks find each other through the chief.
-  std::string own_address;     // Where others find this task; empty: nobody was told.
-  std::string listen_address;  // Where to serve if no flag says; empty: unknown, or a worker that
-                               // nobody has given an address.
-  std::string chief_address;   // What the task dials; empty for the chief itself.
-  bool hosts_chief = false;    // A worker that serves the chief as well, at `listen_address`.
-  uint32_t num_ps_tasks = 0;   // As the launcher's numbers tell; 0: they do not.
+  ClusterSpec cluster;      // Empty where tasks find each other through the chief.
+  std::string own_address;  // Address at which others find this task; empty: unknown.
+  // Address to serve at if no flag says it; empty: unknown, or a worker without an address.
+  std::string listen_address;
+  std::string chief_address;  // The chief's address for this task; empty for the chief.
+  bool hosts_chief = false;   // A worker that serves the chief as well, at `listen_address`.
+  uint32_t num_ps_tasks = 0;  // Derived from the launcher's numbers; 0: unknown.
   uint32_t num_replicas = 0;
 };
 
 // InvalidArgument names the flag or variable and the remedy; NotFound: --cluster cannot be read.
 absl::StatusOr<ResolvedTask> ResolveTaskPlace(const ResolverInput& input);
 
-// Whether the process that started this one is a launcher that may be killed and leave its tasks to
-// themselves: Open MPI's and torchrun's. Slurm and Kubernetes see to theirs, and variables that
-// somebody has set by hand say nothing of who that was.
+// Returns whether the process that started this one is a launcher that leaves its tasks running
+// when it is killed: Open MPI's or torchrun's. Slurm and Kubernetes end theirs. Variables that were
+// set by hand do not count.
 bool LauncherIsParent(const Environment& environment);
 
 // The same as one line of JSON, for the log.

@@ -24,7 +24,7 @@ class ValueHistogram {
 
   uint64_t num() const { return num_; }
   bool is_finite() const { return is_finite_; }
-  // Of no values: the largest double and its negative, as TensorFlow has it.
+  // If there are no values: the largest double and its negative, as TensorFlow has it.
   double min() const { return min_; }
   double max() const { return max_; }
   double sum() const { return sum_; }

@@ -39,7 +39,7 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // With the port filled in.
+  // The address with the real port.
   const std::string& address() const { return address_; }
 
  private:

@@ -1,4 +1,4 @@
-// What metrics.jsonl says, as event files for TensorBoard.
+// Writes the contents of metrics.jsonl as event files for TensorBoard.
 #ifndef SHOAL_RUNTIME_OBSERVABILITY_METRICS_EVENTS_H_
 #define SHOAL_RUNTIME_OBSERVABILITY_METRICS_EVENTS_H_
 

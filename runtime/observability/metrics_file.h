@@ -10,7 +10,7 @@
 //   staleness            asynchronous only: of the contribution
 //   eval_loss, eval_accuracy, eval_examples   only in lines of evaluated steps
 //
-// What is not finite is null.
+// Numbers that are not finite become null.
 #ifndef SHOAL_RUNTIME_OBSERVABILITY_METRICS_FILE_H_
 #define SHOAL_RUNTIME_OBSERVABILITY_METRICS_FILE_H_
 

@@ -28,7 +28,7 @@ class MetricsTail {
   MetricsTail(FileSystem* file_system, std::string path);
   ~MetricsTail();
 
-  // What has come since the last call. A file that is not there yet has no news.
+  // Returns the lines that were added since the last call; none for a file that does not exist yet.
   News Read();
 
  private:

@@ -5,8 +5,9 @@ namespace shoal {
 
 class MetricPage;
 
-// What Prometheus' own clients say of a process (process_*: CPU, memory, files, start), and the
-// memory that this one may have: shoal_memory_limit_bytes, of its control group or of the machine.
+// The metrics that Prometheus' own clients report of a process (process_*: CPU, memory, files,
+// start), and the memory that this one may have: shoal_memory_limit_bytes, of its control group or
+// of the machine.
 void AddProcessMetrics(MetricPage* page);
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-// What people watch: one live bar on a terminal, a line every few seconds on a pipe.
+// Shows progress to people: one live bar on a terminal, a line every few seconds on a pipe.
 //
 //   epoch 1/3:  42%|████▏     | 394/938 [00:12<00:17, 31.1 steps/s, 3981 examples/s, loss=0.412,
 //   acc=0.861]
@@ -19,7 +19,7 @@
 
 namespace shoal {
 
-// Where and how to draw.
+// Options for drawing.
 struct ProgressOptions {
   bool is_terminal = false;  // Redraw one line; else write whole lines.
   bool use_color = false;
@@ -32,7 +32,7 @@ struct ProgressOptions {
   std::function<void(absl::string_view)> write;  // Standard output or error.
 };
 
-// What a run has before it, as far as it is known; 0 is unknown.
+// The length of a run, as far as it is known; 0 is unknown.
 struct ProgressPlan {
   uint64_t first_step = 0;   // Steps done before this start (resumed).
   uint64_t total_steps = 0;  // Of the whole run.
@@ -58,25 +58,25 @@ class ProgressReporter {
 
   void SetPlan(const ProgressPlan& plan) ABSL_LOCKS_EXCLUDED(mutex_);
   void Add(const ProgressStep& step) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The run stands at `step`, of which nothing else is known: loss and accuracy are not shown until
-  // the next Add. The rates are shown as they are given.
+  // Shows that the run has reached `step`. Loss and accuracy are not shown until the next Add. The
+  // rates are shown as they are given.
   void Reach(uint64_t step, double steps_per_second, double examples_per_second)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // What the run waits for, shown instead of the bar's numbers until the next step; a pipe gets a
-  // line when it changes.
+  // Sets what the run waits for. It is shown instead of the bar's numbers until the next step; a
+  // pipe gets a line when it changes.
   void SetActivity(absl::string_view activity) ABSL_LOCKS_EXCLUDED(mutex_);
   // A line of its own, above the bar.
   void Say(absl::string_view line) ABSL_LOCKS_EXCLUDED(mutex_);
   // After a rollback: the bar goes back. Rates start anew.
   void GoBackTo(uint64_t step) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Draws if it is due, so that the times go on while nothing happens.
+  // Draws if it is due, so that the times advance while nothing happens.
   void Tick() ABSL_LOCKS_EXCLUDED(mutex_);
   // Leaves the last state on the screen and ends the line.
   void Finish() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Over the last seconds.
+  // Returns the rate over the last seconds.
   double examples_per_second() const ABSL_LOCKS_EXCLUDED(mutex_);
-  // Where the run stands, as far as it was shown; 0: nothing was.
+  // Returns the last step that was shown; 0 if none was.
   uint64_t step() const ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

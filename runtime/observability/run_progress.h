@@ -1,4 +1,4 @@
-// From a run's plan and its metrics to what people watch.
+// Turns a run's plan and metrics into progress that people watch.
 #ifndef SHOAL_RUNTIME_OBSERVABILITY_RUN_PROGRESS_H_
 #define SHOAL_RUNTIME_OBSERVABILITY_RUN_PROGRESS_H_
 
@@ -18,7 +18,7 @@ ProgressPlan ProgressPlanOf(const StepPlan& steps, uint64_t last_step, uint32_t 
 // Adds the step to the bar and, if it was evaluated, says the result in a line of its own.
 void ShowStep(const StepMetrics& step, ProgressReporter* progress);
 
-// What people are told, once, when checkpoints begin to fail; `why` names the step.
+// Returns the warning that is shown once when checkpoints begin to fail; `why` names the step.
 std::string CheckpointWarning(const std::string& why);
 
 // The same when lines of metrics.jsonl begin to wait.

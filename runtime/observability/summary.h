@@ -18,12 +18,12 @@ struct Summary {
   std::string exit_reason;              // In words.
   uint64_t steps = 0;                   // Applied updates over the whole run.
   absl::optional<double> epochs;        // Passed through, over the whole run; may be a fraction.
-  absl::optional<uint64_t> first_step;  // Applied before this start: where it went on from.
+  absl::optional<uint64_t> first_step;  // Applied before this start: the step that it resumed from.
   absl::optional<uint64_t> examples;    // Trained on in this start of the run.
   // Left out of the whole run, for ever: not finite, or workers crashed on them.
   absl::optional<uint64_t> skipped_batches;
-  absl::optional<double> seconds;        // Of this start, from the chief's start to its end.
-  absl::optional<double> train_seconds;  // Of these, from the first step's start to the last's end.
+  absl::optional<double> seconds;              // This start, from the chief's start to its end.
+  absl::optional<double> train_seconds;        // First step's start to last step's end.
   absl::optional<double> examples_per_second;  // examples / train_seconds
   absl::optional<double> final_loss;           // Of the last step.
   absl::optional<double> test_loss;            // Of the last evaluation.

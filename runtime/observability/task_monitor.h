@@ -1,4 +1,4 @@
-// What a task shows of itself over HTTP: /metrics, /healthz, /readyz, /statusz.
+// The pages of a task over HTTP: /metrics, /healthz, /readyz, /statusz.
 #ifndef SHOAL_RUNTIME_OBSERVABILITY_TASK_MONITOR_H_
 #define SHOAL_RUNTIME_OBSERVABILITY_TASK_MONITOR_H_
 
@@ -22,8 +22,8 @@ class MetricPage;
 // How a role is doing, in words for people and probes.
 struct TaskStatus {
   bool ready = false;
-  std::string activity;   // What it does; for one that is not ready: what is missing.
-  std::string waits_for;  // Whom the run waits for, as far as this task knows; may be empty.
+  std::string activity;   // The current activity; for a role that is not ready: what is missing.
+  std::string waits_for;  // Tasks that the run waits for, as far as this task knows; may be empty.
   uint64_t step = 0;      // The newest update that it knows.
   absl::optional<double> steps_per_second;
   absl::optional<double> examples_per_second;
@@ -43,12 +43,12 @@ class TaskSource {
 class TaskMonitor {
  public:
   struct Options {
-    TaskId task;           // Of the process: the labels of what is about all of it.
-    std::string run_name;  // Of every sample a label, as are role and task.
+    TaskId task;           // The process: labels of metrics about the whole process.
+    std::string run_name;  // A label of every sample, as are role and task.
     std::string run_directory;
-    std::string version;           // Of the program,
-    uint32_t protocol = 0;         // and of what it speaks with the others.
-    std::string cluster;           // Who the others are, in one line; may be empty.
+    std::string version;           // Version of the program,
+    uint32_t protocol = 0;         // and of its protocol with the other tasks.
+    std::string cluster;           // The other tasks, in one line; may be empty.
     const Clock* clock = nullptr;  // Borrowed.
   };
 
