@@ -4,12 +4,10 @@
 #include <numeric>
 #include <utility>
 
+#include "ml/tensor/buffer.h"
+
 namespace shoal {
 namespace {
-
-constexpr size_t kAlignment = 64;
-
-size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 bool Overlap(const MemoryRequest& a, const MemoryRequest& b) {
   return a.first <= b.last && b.first <= a.last;
@@ -29,11 +27,12 @@ MemoryPlan PlanMemory(const std::vector<MemoryRequest>& requests) {
     std::vector<std::pair<size_t, size_t>> taken;  // [begin, end) of those alive at the same time
     for (size_t other : placed) {
       if (!Overlap(requests[request], requests[other])) continue;
-      taken.emplace_back(plan.offsets[other], plan.offsets[other] + Aligned(requests[other].bytes));
+      taken.emplace_back(plan.offsets[other],
+                         plan.offsets[other] + AlignedBytes(requests[other].bytes));
     }
     std::sort(taken.begin(), taken.end());
     size_t offset = 0;
-    const size_t bytes = Aligned(requests[request].bytes);
+    const size_t bytes = AlignedBytes(requests[request].bytes);
     for (const auto& [begin, end] : taken) {
       if (offset + bytes <= begin) break;
       offset = std::max(offset, end);

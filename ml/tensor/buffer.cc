@@ -24,13 +24,13 @@ void AskForHugePages(void* data, size_t size) {
 
 Buffer::Buffer(size_t size) : size_(size) {
   if (size == 0) return;
-  bytes_.reset(::operator new (size, std::align_val_t{kAlignment}));
+  bytes_.reset(::operator new (size, std::align_val_t{kMemoryAlignment}));
   AskForHugePages(bytes_.get(), size);
   std::memset(bytes_.get(), 0, size);
 }
 
 void Buffer::Free::operator()(void* bytes) const {
-  ::operator delete (bytes, std::align_val_t{kAlignment});
+  ::operator delete (bytes, std::align_val_t{kMemoryAlignment});
 }
 
 }  // namespace shoal

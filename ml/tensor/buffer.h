@@ -10,10 +10,17 @@
 
 namespace shoal {
 
+// The alignment of all memory for tensors: a cache line.
+inline constexpr size_t kMemoryAlignment = 64;
+
+// Returns the bytes rounded up to whole cache lines. Pieces of one area lie behind each other so.
+template <typename Size>
+constexpr Size AlignedBytes(Size bytes) {
+  return (bytes + Size{kMemoryAlignment - 1}) / Size{kMemoryAlignment} * Size{kMemoryAlignment};
+}
+
 class Buffer {
  public:
-  static constexpr size_t kAlignment = 64;
-
   Buffer() = default;
   explicit Buffer(size_t size);
 

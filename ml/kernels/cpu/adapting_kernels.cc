@@ -1,4 +1,4 @@
-// Kernels around other kernels: inputs in another order, outputs that nobody wants.
+// Kernels around other kernels: they bring inputs into another order.
 
 #include <algorithm>
 #include <utility>
@@ -61,40 +61,6 @@ bool IsPlainImage(const TensorSpec& spec, const Shape& output) {
          spec.shape.dim(1) % 16 == 0 && spec.shape.dim(2) * spec.shape.dim(3) > 1;
 }
 
-// Gives outputs that nobody wants a place in its workspace, for kernels that write all of them.
-class ScratchOutputsKernel : public Kernel {
- public:
-  // Offsets into the workspace of the outputs, -1 for those that are wanted.
-  ScratchOutputsKernel(std::unique_ptr<Kernel> kernel, std::vector<int64_t> offsets,
-                       size_t scratch_bytes)
-      : kernel_(std::move(kernel)),
-        offsets_(std::move(offsets)),
-        scratch_bytes_(scratch_bytes),
-        outputs_(offsets_.size()) {}
-
-  size_t workspace_bytes() const override { return scratch_bytes_ + kernel_->workspace_bytes(); }
-
-  void Run(const KernelContext& context) override {
-    char* workspace = static_cast<char*>(context.workspace);
-    for (size_t i = 0; i < outputs_.size(); ++i) {
-      outputs_[i] = offsets_[i] < 0 ? context.outputs[i] : workspace + offsets_[i];
-    }
-    KernelContext inner = context;
-    inner.outputs = outputs_.data();
-    inner.workspace = workspace + scratch_bytes_;
-    kernel_->Run(inner);
-  }
-
- private:
-  const std::unique_ptr<Kernel> kernel_;
-  const std::vector<int64_t> offsets_;
-  const size_t scratch_bytes_;
-  std::vector<void*> outputs_;
-};
-
-constexpr absl::string_view kWritesAllOutputs[] = {"ConvPool", "MaxPool", "SoftmaxCrossEntropy",
-                                                   "SparseSoftmaxCrossEntropy"};
-
 bool NeedsReorderedInputs(const CpuRequest& request) {
   const bool is_convolution = absl::StartsWith(request.request.op, "Conv");
   if (is_convolution || request.num_outputs() == 0 || request.request.op == "ReorderLayout" ||
@@ -125,34 +91,10 @@ KernelOr CreateWithReorderedInputs(const CpuRequest& request, FamilyCreator crea
                                                  specs.size(), bytes, request.threads());
 }
 
-bool NeedsScratchOutputs(const CpuRequest& request) {
-  if (!absl::c_linear_search(kWritesAllOutputs, request.request.op)) return false;
-  for (int i = 0; i < request.num_outputs(); ++i) {
-    if (!request.needed(i)) return true;
-  }
-  return false;
-}
-
-KernelOr CreateWithScratchOutputs(const CpuRequest& request, FamilyCreator create) {
-  std::vector<int64_t> offsets;
-  int64_t bytes = 0;
-  for (int i = 0; i < request.num_outputs(); ++i) {
-    offsets.push_back(request.needed(i) ? -1 : bytes);
-    if (!request.needed(i)) bytes += AlignedBytes(static_cast<int64_t>(request.output(i).bytes()));
-  }
-  KernelRequest all = request.request;
-  all.output_needed.clear();
-  KernelOr kernel = create(CpuRequest{all, request.simd, request.isa});
-  if (!kernel.ok()) return kernel.status();
-  return std::make_unique<ScratchOutputsKernel>(*std::move(kernel), std::move(offsets),
-                                                static_cast<size_t>(bytes));
-}
-
 }  // namespace
 
 KernelOr CreateAdapted(const CpuRequest& request, FamilyCreator create) {
   if (NeedsReorderedInputs(request)) return CreateWithReorderedInputs(request, create);
-  if (NeedsScratchOutputs(request)) return CreateWithScratchOutputs(request, create);
   return create(request);
 }
 

@@ -14,6 +14,7 @@
 #include "ml/kernels/cpu/convolution_shape.h"
 #include "ml/kernels/cpu/simd/pool_kernels.h"
 #include "ml/kernels/cpu/simd/simd_kernels.h"
+#include "ml/tensor/buffer.h"
 
 namespace shoal::cpu {
 
@@ -129,9 +130,6 @@ std::unique_ptr<Kernel> CreateWinogradGrad(const CpuRequest& request, const Conv
 
 // The sizes of one plane of a pool.
 PoolPlane PlaneOf(const PoolShape& shape);
-
-// Bytes rounded up to whole cache lines: how pieces of a workspace are laid one after the other.
-inline int64_t AlignedBytes(int64_t bytes) { return (bytes + 63) & ~int64_t{63}; }
 
 inline const float* FloatInput(const KernelContext& context, int i) {
   return static_cast<const float*>(context.inputs[i]);

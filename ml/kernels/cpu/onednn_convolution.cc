@@ -11,6 +11,7 @@
 
 #include "ml/kernels/cpu/layout_reorder.h"
 #include "ml/kernels/cpu/parallel.h"
+#include "ml/tensor/buffer.h"
 #include <dnnl.hpp>
 
 namespace shoal::cpu {
@@ -21,8 +22,6 @@ using Tag = memory::format_tag;
 using Descriptor = memory::desc;
 
 constexpr auto kFloat = memory::data_type::f32;
-
-size_t Aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // A primitive with its arguments; handles are set before each call. Executed through the C
 // interface, which takes an array: the C++ one allocates.
@@ -267,7 +266,7 @@ class OnednnConvolutionCall : public OnednnConvolution {
               const std::vector<std::pair<int, Descriptor>>& arguments) {
     implementation_ = d.impl_info_str();
     scratchpad_offset_ = workspace_bytes_;
-    workspace_bytes_ += Aligned(d.scratchpad_desc().get_size());
+    workspace_bytes_ += AlignedBytes(d.scratchpad_desc().get_size());
     call_ = Call(std::move(primitive), engine_, arguments);
   }
 
@@ -276,7 +275,7 @@ class OnednnConvolutionCall : public OnednnConvolution {
     port->is_reordered = inside != port->outside;
     if (!port->is_reordered) return;
     port->offset = workspace_bytes_;
-    workspace_bytes_ += Aligned(inside.get_size());
+    workspace_bytes_ += AlignedBytes(inside.get_size());
     const memory::dims dims = inside.dims();
     const bool is_image = dims.size() == 4 && port != &weights_;
     if (is_image && port->outside == Descriptor(dims, kFloat, Tag::nchw) &&

@@ -2,10 +2,17 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/string_view.h"
+
+#include "ml/tensor/buffer.h"
+
 namespace shoal::cpu {
 namespace {
 
-size_t Aligned(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
+// Ops whose kernels write every output, needed or not.
+constexpr absl::string_view kWritesAllOutputs[] = {
+    "ConvPool", "GlobalMaxPool", "MaxPool", "SoftmaxCrossEntropy", "SparseSoftmaxCrossEntropy"};
 
 class ScratchOutputsKernel : public Kernel {
  public:
@@ -16,7 +23,7 @@ class ScratchOutputsKernel : public Kernel {
                        size_t scratch_bytes)
       : kernel_(std::move(kernel)),
         offsets_(std::move(offsets)),
-        own_bytes_(Aligned(kernel_->workspace_bytes())),
+        own_bytes_(AlignedBytes(kernel_->workspace_bytes())),
         scratch_bytes_(scratch_bytes),
         outputs_(offsets_.size()) {}
 
@@ -45,7 +52,7 @@ class ScratchOutputsKernel : public Kernel {
 std::vector<bool> WrittenOutputs(const KernelRequest& request) {
   std::vector<bool> written = request.output_needed;
   written.resize(request.outputs.size(), true);
-  if (request.op == "MaxPool" || request.op == "ConvPool" || request.op == "GlobalMaxPool") {
+  if (absl::c_linear_search(kWritesAllOutputs, request.op)) {
     written.assign(written.size(), true);
   } else if ((request.op == "ConvGrad" || request.op == "ConvPoolGrad") && written.size() == 3) {
     written[1] = written[1] || written[2];
@@ -66,7 +73,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> CreateWithScratchOutputs(const KernelReq
     const bool is_needed = k >= request.output_needed.size() || request.output_needed[k];
     const bool is_scratch = written[k] && !is_needed;
     offsets.push_back(is_scratch ? bytes : ScratchOutputsKernel::kGiven);
-    if (is_scratch) bytes += Aligned(request.outputs[k].bytes());
+    if (is_scratch) bytes += AlignedBytes(request.outputs[k].bytes());
   }
   return {std::make_unique<ScratchOutputsKernel>(*std::move(kernel), std::move(offsets), bytes)};
 }

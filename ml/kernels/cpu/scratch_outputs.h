@@ -1,4 +1,4 @@
-// Kernels that write all their outputs, where a graph does not need all.
+// Adapts kernels that write more outputs than a graph needs.
 #ifndef SHOAL_ML_KERNELS_CPU_SCRATCH_OUTPUTS_H_
 #define SHOAL_ML_KERNELS_CPU_SCRATCH_OUTPUTS_H_
 
@@ -11,11 +11,12 @@
 
 namespace shoal::cpu {
 
-// The outputs that the op's kernel writes when these are needed: the index of a pool, even in
-// evaluation; the gradient of the weights with that of a bias.
+// Returns which outputs the op's kernel writes for those that are needed: the index of a pool also
+// in evaluation, the gradient of the weights with that of a bias.
 std::vector<bool> WrittenOutputs(const KernelRequest& request);
 
-// The kernel of `create` with more outputs; those nobody needs lie in the workspace.
+// Makes the kernel of `create` with more outputs; the ones that are not needed lie in the
+// workspace.
 absl::StatusOr<std::unique_ptr<Kernel>> CreateWithScratchOutputs(const KernelRequest& request,
                                                                  const std::vector<bool>& written,
                                                                  const KernelFactory& create);

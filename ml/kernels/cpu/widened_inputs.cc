@@ -6,11 +6,10 @@
 
 #include "ml/kernels/cpu/parallel.h"
 #include "ml/kernels/cpu/simd/selection_kernels.h"
+#include "ml/tensor/buffer.h"
 
 namespace shoal::cpu {
 namespace {
-
-size_t Aligned(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
 
 class WidenedInputsKernel : public Kernel {
  public:
@@ -24,7 +23,7 @@ class WidenedInputsKernel : public Kernel {
                       size_t widened_bytes, const SelectionKernels& simd, int threads)
       : kernel_(std::move(kernel)),
         widened_(std::move(widened)),
-        own_bytes_(Aligned(kernel_->workspace_bytes())),
+        own_bytes_(AlignedBytes(kernel_->workspace_bytes())),
         widened_bytes_(widened_bytes),
         simd_(simd),
         threads_(threads),
@@ -93,7 +92,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> CreateWithWidenedInputs(const KernelRequ
     if (specs[i].dtype != DataType::kBfloat16) continue;
     specs[i].dtype = DataType::kFloat32;
     widened.push_back({i, specs[i].shape.num_elements(), bytes});
-    bytes += Aligned(specs[i].bytes());
+    bytes += AlignedBytes(specs[i].bytes());
   }
   KernelRequest inner = request;
   inner.inputs = specs;
