@@ -10,6 +10,7 @@
 
 #include "base/status_macros.h"
 #include "runtime/config/field_path.h"
+#include "runtime/config/foreign_flags.h"
 #include "runtime/config/nearest_name.h"
 #include "runtime/config/rule.h"
 
@@ -38,6 +39,10 @@ absl::Status UnknownFlag(FlagScope scope, absl::string_view name) {
     if (name == spec.name) {
       return Broken(absl::StrCat("--", name), "has no meaning for this command; see --help");
     }
+  }
+  if (const ForeignFlag* foreign = FindForeignFlag(name)) {
+    return Broken(absl::StrCat("--", name),
+                  absl::StrCat("is the name of ", foreign->system, "; here it is ", foreign->ours));
   }
   const std::string hint = DidYouMean(name, names, "--");
   return Broken(absl::StrCat("--", name),
@@ -267,6 +272,34 @@ absl::Status Reconcile(const std::vector<GivenFlag>& flags, const v1::RunConfig&
   return absl::OkStatus();
 }
 
+// Refuses "s3://bucket/run" and the like, which would become a directory of that name here.
+absl::Status CheckIsPath(absl::string_view name, absl::string_view path) {
+  const size_t colon = path.find("://");
+  if (colon == absl::string_view::npos || path.find('/') < colon) return absl::OkStatus();
+  return Broken(
+      name,
+      absl::StrCat("\"", path, "\" is not a path of this machine; mount the storage ", "that ",
+                   path.substr(0, colon), ":// names, and give the directory where it is mounted"));
+}
+
+absl::Status CheckPaths(const CommandLine& line) {
+  const TaskFlags& task = line.task;
+  const std::pair<const char*, absl::string_view> paths[] = {
+      {"out", line.run.out()},
+      {"data.directory", line.run.data().directory()},
+      {"worker_binary", line.run.deployment().worker_binary()},
+      {"--cluster", task.cluster_file},
+      {"--hosts", task.hosts_file},
+      {"--input", task.input_file},
+      {"--log_file", task.log_file},
+      {"--predictions", task.predictions_file}};
+  for (const auto& [name, path] : paths) RETURN_IF_ERROR(CheckIsPath(name, path));
+  for (const std::string& argument : line.arguments) {
+    RETURN_IF_ERROR(CheckIsPath("argument", argument));
+  }
+  return absl::OkStatus();
+}
+
 bool IsFlag(absl::string_view text) { return text.size() > 1 && text[0] == '-'; }
 
 }  // namespace
@@ -294,6 +327,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const s
   RETURN_IF_ERROR(CheckContradictions(flags));
   for (const GivenFlag& flag : flags) {
     if (absl::string_view(flag.spec->name) != "run") continue;
+    RETURN_IF_ERROR(CheckIsPath("--run", flag.value));
     RETURN_IF_ERROR(ApplyFlag(scope, flag, &line));
     ASSIGN_OR_RETURN(line.run, LoadRunConfig(flag.value));
     const std::string directory = RunDirectoryOf(flag.value);
@@ -305,6 +339,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const s
     RETURN_IF_ERROR(ApplyFlag(scope, flag, &line));
   }
   RETURN_IF_ERROR(Reconcile(flags, file, &line.run));
+  RETURN_IF_ERROR(CheckPaths(line));
   return line;
 }
 

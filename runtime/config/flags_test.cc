@@ -108,6 +108,27 @@ TEST(FlagsTest, ErrorsAreOneLineWithFlagAndRemedy) {
   EXPECT_EQ(Error({"--out="}), "--out: is empty; give a value or drop the flag");
 }
 
+TEST(FlagsTest, NamesOfOtherSystemsAreAnsweredWithOurs) {
+  EXPECT_EQ(Error({"--task=1"}), "--task: is the name of TF-Slim; here it is --task_index");
+  EXPECT_EQ(Error({"--worker_replicas=2"}),
+            "--worker_replicas: is the name of TF-Slim; here it is --num_replicas");
+  EXPECT_THAT(Error({"--lr=0.1"}), HasSubstr("here it is --learning_rate"));
+  EXPECT_THAT(Error({"--num_gpus=2"}), HasSubstr("here it is --num_clones"));
+  for (const char* name : {"train_dir", "logdir", "model_dir"}) {
+    EXPECT_THAT(Error({absl::StrCat("--", name, "=x")}), HasSubstr("here it is --out")) << name;
+  }
+  EXPECT_THAT(Error({"--max_number_of_steps=9"}), HasSubstr("here it is --max_steps"));
+}
+
+TEST(FlagsTest, UrlsAreNotPaths) {
+  EXPECT_EQ(Error({"--out=s3://bucket/run"}),
+            "out: \"s3://bucket/run\" is not a path of this machine; mount the storage that s3:// "
+            "names, and give the directory where it is mounted");
+  EXPECT_THAT(Error({"--data_dir=gs://data"}), HasSubstr("data.directory: \"gs://data\""));
+  EXPECT_THAT(Error({"--run=hdfs://namenode/run.textproto"}), HasSubstr("--run: \"hdfs://"));
+  EXPECT_EQ(Parsed(kScopeTrain, {"--out=a/b://c"}).run.out(), "a/b://c");
+}
+
 TEST(FlagsTest, SetWithTheNameOfAFlagIsToldTheFlag) {
   EXPECT_EQ(Error({"--set=num_replicas=3"}),
             "--set num_replicas: is a flag, no field of the run file; did you mean "

@@ -1,0 +1,40 @@
+#include "runtime/config/foreign_flags.h"
+
+namespace shoal {
+namespace {
+
+constexpr ForeignFlag kForeignFlags[] = {
+    {"checkpoint_dir", "TensorFlow", "--out"},
+    {"gpu_count", "TensorFlow", "--num_clones, or --devices=/gpu:0,/gpu:1"},
+    {"gpus", "PyTorch", "--num_clones, or --devices=/gpu:0,/gpu:1"},
+    {"issync", "TensorFlow", "--sync_replicas"},
+    {"log_dir", "TensorFlow", "--out"},
+    {"logdir", "TF-Slim", "--out"},
+    {"lr", "PyTorch", "--learning_rate"},
+    {"max_number_of_steps", "TF-Slim", "--max_steps"},
+    {"model_dir", "TensorFlow", "--out"},
+    {"model_name", "TF-Slim", "--model"},
+    {"nnodes", "torchrun", "--num_replicas"},
+    {"nproc_per_node", "torchrun", "--num_replicas"},
+    {"num_gpus", "TensorFlow", "--num_clones, or --devices=/gpu:0,/gpu:1"},
+    {"num_workers", "TensorFlow", "--num_replicas"},
+    {"output_dir", "PyTorch", "--out"},
+    {"save_interval_secs", "TF-Slim", "--save_seconds"},
+    {"save_summaries_secs", "TF-Slim", "--summarize_every, which counts steps"},
+    {"task", "TF-Slim", "--task_index"},
+    {"train_dir", "TF-Slim", "--out"},
+    {"train_steps", "TensorFlow", "--max_steps"},
+    {"worker_replicas", "TF-Slim", "--num_replicas"},
+    {"world_size", "PyTorch", "--num_replicas"},
+};
+
+}  // namespace
+
+const ForeignFlag* FindForeignFlag(absl::string_view name) {
+  for (const ForeignFlag& flag : kForeignFlags) {
+    if (name == flag.name) return &flag;
+  }
+  return nullptr;
+}
+
+}  // namespace shoal
