@@ -35,7 +35,7 @@ class AsyncTrainer : public SteppingTrainer {
   void RunLeases() ABSL_LOCKS_EXCLUDED(mutex_);
   void MakeLeaseCall() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // By group: what of the contributions is pushed. Of the exchange under way.
+  // One entry per group: the contributions that the current exchange pushes.
   std::vector<std::vector<const void*>> pushed_data_;
   AsyncAction action_;  // Being executed. Changed by the thread of Run only.
   AsyncStepLogic logic_ ABSL_GUARDED_BY(mutex_);

@@ -6,7 +6,7 @@
 
 namespace shoal {
 
-// What a graph says of a variable, as its owner is told.
+// Converts a graph's declaration of a variable into the message for its owner.
 v1::VariableSpec DeclaredVariable(const VariableSpec& spec);
 
 }  // namespace shoal

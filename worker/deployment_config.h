@@ -13,7 +13,7 @@
 
 namespace shoal {
 
-// Where the variables are without ps. Mirrored: a copy on every clone's device, the gradients
+// The place of variables without ps. Mirrored: a copy on every clone's device, the gradients
 // reduced by all of these devices, each its part of the variables.
 enum class VariablesOn { kCpu, kFirstDevice, kMirrored };
 
@@ -28,8 +28,8 @@ struct DeploymentConfigOptions {
   // Not in TF-Slim: the device of each clone, "/gpu:0", "/gpu:2", "/cpu:1"; empty: its rule.
   std::vector<std::string> clone_devices = {};
   VariablesOn variables_on = VariablesOn::kCpu;  // nor is this
-  // Nor this: the gradients are summed on the clones' devices wherever the variables are, which is
-  // best where these devices share one memory.
+  // Not in TF-Slim: the gradients are summed on the clones' devices wherever the variables are,
+  // which is best where these devices share one memory.
   bool reduce_on_clones = false;
 };
 
@@ -50,13 +50,13 @@ class DeploymentConfig {
   std::string ps_device() const;      // "/job:ps", or "" without ps
   std::string worker_device() const;  // "/job:worker", or "" without ps
 
-  // Without ps "/device:CPU:0", or the first clone's device. With ps each call returns a new
-  // chooser that gives variables without a device to the ps tasks in turn, starting with task 0,
-  // and leaves other ops alone.
+  // Returns "/device:CPU:0" without ps, or the first clone's device. With ps each call returns a
+  // new chooser that gives variables without a device to the ps tasks in turn, starting with task
+  // 0, and leaves other ops alone.
   DeviceFunction variables_device() const;
   std::string inputs_device() const;
   std::string optimizer_device() const;
-  // Where reads of variables are cached. Not set without ps; else the op's own device.
+  // Returns where reads of variables are cached. Not set without ps; else the op's own device.
   std::optional<DeviceFunction> caching_device() const;
   absl::StatusOr<std::string> clone_device(int clone_index) const;
   // Where gradients are summed over the clones: variable by variable on one of these, as even as

@@ -1,4 +1,4 @@
-// What a run has left in its directory, for the commands that use it.
+// Loads what a run has left in its directory, for the commands that use it.
 #ifndef SHOAL_WORKER_FINISHED_RUN_H_
 #define SHOAL_WORKER_FINISHED_RUN_H_
 

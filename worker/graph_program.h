@@ -29,8 +29,8 @@ class GraphProgram : public ReplicaProgram {
     ModelFunction model;
     std::vector<FieldSpec> fields;            // of the data set
     KernelBackend backend;                    // of CPUs
-    std::vector<KernelBackend> accelerators;  // of other types of devices, those that are there
-    std::string compute_name;                 // of the CPU's backend: instruction set and libraries
+    std::vector<KernelBackend> accelerators;  // backends of other device types that are there
+    std::string compute_name;  // names the CPU backend's instruction set and libraries
   };
 
   // Builds and differentiates the graphs. Errors name what does not fit in the model or in
@@ -39,7 +39,7 @@ class GraphProgram : public ReplicaProgram {
 
   const std::vector<v1::VariableSpec>& variables() const override { return variables_; }
   bool contributes(uint32_t variable) const override { return contribution_of_[variable].valid(); }
-  // Whether the model counts correct predictions.
+  // Returns whether the model counts correct predictions.
   bool classifies() const { return train_.model.correct_count.valid(); }
 
   std::vector<BatchSummary> Summaries(absl::Span<float* const> contributions) const override;
@@ -59,7 +59,7 @@ class GraphProgram : public ReplicaProgram {
   std::vector<std::string> PlacementLines() const;
 
  private:
-  // Which fetches of a graph are its scalars; only those that it has. They come first.
+  // The fetches of a graph that are its scalars; only those that it has. They come first.
   struct ResultIndices {
     int data_loss = -1, regularization = -1, correct = -1;
     int count = 0;
@@ -81,7 +81,7 @@ class GraphProgram : public ReplicaProgram {
     std::vector<const void*> variables;         // by graph variable
     std::vector<uint64_t> versions;             // likewise
     std::vector<void*> outputs;                 // by fetch
-    std::vector<std::vector<float>> summaries;  // by summary: what is fetched for it alone
+    std::vector<std::vector<float>> summaries;  // indexed by summary: what is fetched for it alone
   };
   // A summary of the model and where its values are.
   struct Summary {
@@ -95,7 +95,7 @@ class GraphProgram : public ReplicaProgram {
   explicit GraphProgram(Options options) : options_(std::move(options)) {}
   absl::Status Build(bool is_training, Deployed* deployed);
   absl::Status DeclareVariables();
-  // Whether training, which says what variables there are, has those that evaluation reads.
+  // Checks that the training graph, which declares the variables, has all that evaluation reads.
   absl::Status CheckEvaluationVariables() const;
   static void DeclareResults(Deployed* deployed, std::vector<Output>* fetches);
   // With summary.model_every; after DeclareVariables.
@@ -127,7 +127,7 @@ class GraphProgram : public ReplicaProgram {
   std::map<int64_t, std::unique_ptr<Compiled>> train_compiled_;  // by number of examples
   std::map<int64_t, std::unique_ptr<Compiled>> evaluate_compiled_;
   static constexpr int kMaxResults = 3;
-  float results_[kMaxResults] = {};  // of the last training run
+  float results_[kMaxResults] = {};  // values of the last training run
 };
 
 }  // namespace shoal

@@ -55,7 +55,7 @@ struct HistogramSummary {
   Output value;
 };
 
-// What a training step fetches: its loss before the update, and what it contributes.
+// The fetches of a training step: its loss before the update, and what it contributes.
 struct TrainOp {
   Output total_loss;
   std::vector<GradientAndVariable> gradients;  // all valid
@@ -66,8 +66,8 @@ struct TrainOp {
 
 struct DeployedModel {
   std::optional<TrainOp> train_op;       // only with an optimizer and something to train
-  std::vector<ScalarSummary> summaries;  // by name, all on the CPU after a run
-  // What the model collects in kSummaries and is no scalar, and if asked for the gradients'.
+  std::vector<ScalarSummary> summaries;  // sorted by name, all on the CPU after a run
+  // Tensors that the model collects in kSummaries and, if asked for, the gradients.
   std::vector<HistogramSummary> histograms;
   Output total_loss;           // data_loss + regularization_loss; not valid: no loss at all
   Output data_loss;            // weighted mean over the clones; not valid if they have none
@@ -106,7 +106,7 @@ struct OptimizedClones {
   std::vector<GradientAndVariable> gradients;  // summed over the clones, all valid
   std::vector<ScalarSummary> summaries;
 };
-// Where layers exchange values between the clones, a clone's loss depends on all of them: there the
+// If layers exchange values between the clones, a clone's loss depends on all of them: then the
 // gradients are those of the total loss, summed by clone first. InvalidArgument if no clone has any
 // loss.
 absl::StatusOr<OptimizedClones> OptimizeClones(GraphBuilder& builder,

@@ -18,7 +18,7 @@
 
 namespace shoal {
 
-// What is computed in parallel.
+// The model that is computed in parallel.
 struct ParallelModelSpec {
   // One copy of the model, from its part of the inputs ([batch, ...], in the order of `inputs`) to
   // its outputs: [batch, ...], or scalars that are means over the batch.
@@ -41,10 +41,10 @@ struct ParallelGraph {
   std::vector<Clone> clones;          // outputs: the model's
   std::vector<Output> targets;        // placeholders of the whole batch
   // With a loss only.
-  std::vector<Output> merged;      // by output: in order along the batch; scalars averaged
-  Output loss;                     // of the merged outputs, and the regularization losses once
-  std::vector<Output> gradients;   // by variable; not valid: the loss does not depend on it
-  std::vector<Output> statistics;  // by variable, of the first clone; most are not valid
+  std::vector<Output> merged;      // one per output: in order along the batch; scalars averaged
+  Output loss;                     // loss of the merged outputs, and the regularization losses once
+  std::vector<Output> gradients;   // one per variable; not valid: the loss does not depend on it
+  std::vector<Output> statistics;  // one per variable, from the first clone; most are not valid
 };
 
 // One clone per device. InvalidArgument for a model that does not fit its inputs, or a loss that is

@@ -48,11 +48,11 @@ class OptimizerConfig;
 struct ParallelModelOptions {
   std::vector<std::string> devices = {"/cpu:0"};  // one copy on each; any numbers, each once
   KernelBackend backend;                          // of CPUs
-  std::vector<KernelBackend> accelerators;        // of devices of other types
+  std::vector<KernelBackend> accelerators;        // backends of other device types
   int threads_per_device = 1;
   // A device that is not there: the CPU of its number instead, or an error.
   bool allow_soft_placement = true;
-  uint64_t seed = 1;                            // of first values and of random ops
+  uint64_t seed = 1;                            // seeds first values and random ops
   DataType compute_dtype = DataType::kFloat32;  // or kBfloat16: what products are computed from
 };
 

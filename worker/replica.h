@@ -50,7 +50,8 @@ class Replica {
   absl::Status Train(const LoadedBatch& batch, uint32_t parameter_set, uint32_t contribution_set,
                      OnGroup on_group);
 
-  // Of the batch trained last, into that set, while nobody trains.
+  // Returns the contributions of the last batch trained into that set. Call it while nothing
+  // trains.
   std::vector<BatchSummary> Summaries(uint32_t contribution_set) const {
     return program_->Summaries(contributions_[contribution_set]);
   }
@@ -67,7 +68,7 @@ class Replica {
   bool IsFinite(uint32_t set, uint32_t group) const;
   void Settle(uint32_t group, uint32_t set, OnGroup on_group);
   void HandOver(uint32_t group, bool finite, OnGroup on_group) const;
-  // Of the whole batch; false, and nothing is scaled, if it is not finite.
+  // Clips the whole batch's gradients; returns false, and scales nothing, if they are not finite.
   bool ClipGradients(uint32_t set);
 
   ReplicaProgram* const program_;
@@ -83,7 +84,7 @@ class Replica {
     uint64_t lineage = 0;
     uint64_t number = 0;  // 0: none yet
   };
-  std::vector<LineagePull> lineage_pulls_;  // by group; of unversioned ones
+  std::vector<LineagePull> lineage_pulls_;  // indexed by group; unversioned ones
   std::vector<uint64_t> versions_;
   std::atomic<uint64_t> last_pull_{0};
   std::vector<float*> contributions_[kSets];  // by variable
@@ -99,9 +100,10 @@ class Replica {
   };
   void SettleParts(uint32_t variable, uint64_t num_elements, uint32_t set, OnGroup on_group);
 
-  std::vector<std::vector<Part>> parts_;  // by variable, in the order of their ends
-  std::vector<uint32_t> next_part_;       // by variable, in the batch that is computed
-  std::vector<uint32_t> needs_;  // by group: contributing variables (and the report) it waits for
+  std::vector<std::vector<Part>> parts_;  // indexed by variable, in the order of their ends
+  std::vector<uint32_t> next_part_;       // indexed by variable, for the current batch
+  std::vector<uint32_t>
+      needs_;  // indexed by group: contributing variables (and the report) it waits for
   std::unique_ptr<std::atomic<uint32_t>[]> left_;
   uint32_t report_group_ = UINT32_MAX;
   BatchResult result_;

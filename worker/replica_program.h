@@ -14,7 +14,7 @@
 
 namespace shoal {
 
-// What a batch came to, at the values it was computed from.
+// The result of a batch, at the values that it was computed from.
 struct BatchResult {
   double loss_sum = 0;        // over the examples, data loss
   double regularization = 0;  // regularization loss
@@ -25,9 +25,9 @@ struct BatchResult {
 // A number, or numbers, of a batch that somebody wants to look at. The tags are TensorBoard's
 // names; empty: not wanted.
 struct BatchSummary {
-  std::string scalar;     // of the value itself, if it is one number
+  std::string scalar;     // the value itself, if it is one number
   std::string histogram;  // of the values' distribution
-  std::string norm;       // of the L2 norm of the values; only with a histogram
+  std::string norm;       // the L2 norm of the values; only with a histogram
   absl::Span<const float> values;
 };
 
@@ -38,7 +38,7 @@ class ReplicaProgram {
   virtual ~ReplicaProgram() = default;
 
   virtual const std::vector<v1::VariableSpec>& variables() const = 0;
-  // Whether a batch contributes to the variable at all (the loss depends on it, or it is a
+  // Returns whether a batch contributes to the variable (the loss depends on it, or it is a
   // statistic).
   virtual bool contributes(uint32_t variable) const = 0;
 
@@ -49,9 +49,9 @@ class ReplicaProgram {
   struct TrainArguments {
     const LoadedBatch* batch = nullptr;
     absl::Span<const float* const> parameters;  // by variable
-    absl::Span<float* const> contributions;     // by variable; gradients are means over the batch
-    // By variable; one that it had before says that its values are the same. 0, or none at all: not
-    // known. Likewise for Evaluate.
+    absl::Span<float* const> contributions;  // one per variable; gradients are means over the batch
+    // One number per variable. The same number as before means the same values. 0, or an empty
+    // span: not known. Likewise for Evaluate.
     absl::Span<const uint64_t> versions = {};
   };
   // on_final(v, n): the first n elements of contributions[v] have their bytes; in the end n is at
@@ -61,7 +61,7 @@ class ReplicaProgram {
   virtual absl::Status Train(const TrainArguments& arguments, BatchResult* result, OnFinal on_final,
                              absl::FunctionRef<void()> on_result) = 0;
 
-  // What the run wants to see of the last batch trained, which had these contributions. Valid until
+  // Returns the summaries of the last batch trained, which had these contributions. Valid until
   // the next one.
   virtual std::vector<BatchSummary> Summaries(absl::Span<float* const> /*contributions*/) const {
     return {};
@@ -71,7 +71,8 @@ class ReplicaProgram {
   virtual absl::Status Evaluate(const LoadedBatch& batch, absl::Span<const float* const> parameters,
                                 absl::Span<const uint64_t> versions, BatchResult* result) = 0;
 
-  // Of everything that bytes depend on: ISA, device kinds, libraries, threads per clone.
+  // Returns a hash of everything that bytes depend on: ISA, device kinds, libraries, threads per
+  // clone.
   virtual std::string compute_fingerprint() const = 0;
 };
 

@@ -1,4 +1,5 @@
-// Which devices of this process compute: what a run or a caller lists, as far as it is there.
+// Chooses the devices of this process that compute: those that a run or a caller lists and that
+// exist.
 #ifndef SHOAL_WORKER_RUN_DEVICES_H_
 #define SHOAL_WORKER_RUN_DEVICES_H_
 
@@ -17,7 +18,7 @@ namespace v1 {
 class RunConfig;
 }
 
-// Of the listed devices ("/gpu:0", "/cpu:2"), those that no backend has: an accelerator has as many
+// Returns the listed devices ("/gpu:0", "/cpu:2") that no backend has: an accelerator has as many
 // as its num_devices, CPUs are always there. What is no device's name is left out.
 std::vector<std::string> MissingDevices(const std::vector<std::string>& listed,
                                         const std::vector<KernelBackend>& accelerators);

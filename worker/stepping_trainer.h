@@ -19,9 +19,10 @@
 
 namespace shoal {
 
-// What a trainer does whatever its mode: takes in the run's state and the answers of exchanges
-// while it computes, asks its step logic what is next, executes that, evaluates blocks and tells
-// the chief. A mode adds its step logic, which sits behind `mutex_`, and what it executes.
+// The part of a trainer that does not depend on its mode: it takes in the run's state and the
+// answers of exchanges while it computes, asks its step logic what is next, executes that,
+// evaluates blocks and tells the chief. A mode adds its step logic, which sits behind `mutex_`, and
+// what it executes.
 class SteppingTrainer : public Trainer {
  public:
   ~SteppingTrainer() override;  // The store must have been shut down.
@@ -92,8 +93,8 @@ class SteppingTrainer : public Trainer {
   void CountBatch(const LoadedBatch& batch, absl::Duration reading, absl::Duration all);
   void TakeState() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnDone(Flight* flight, const ExchangeResult& result) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Until the outcome is known. An answer that speaks of another lineage is as good as OK: the
-  // run's state tells what to do. False: Run returns soon.
+  // Calls until the outcome is known. An answer that speaks of another lineage is as good as OK:
+  // the run's state tells what to do. False: Run returns soon.
   bool CallChief(absl::FunctionRef<absl::Status()> call) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Prefetcher test_batches_;

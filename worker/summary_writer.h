@@ -57,15 +57,15 @@ class SummaryWriter {
 
   const Options options_;
   EventFile file_;
-  uint64_t last_step_ = 0;  // that was offered; of the offering thread
+  uint64_t last_step_ = 0;  // the last step that was offered; used by the offering thread
 
-  // Of the offering thread while `busy_` is false, else of the writing one.
+  // Used by the offering thread while `busy_` is false, else by the writing one.
   std::vector<Kept> kept_;
   std::vector<float> values_;
   uint64_t step_ = 0;
   bool goes_back_ = false;
 
-  bool is_written_ = true;  // of the writing thread: the last record
+  bool is_written_ = true;  // used by the writing thread: the last record
   Mutex mutex_;
   CondVar changed_;
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;

@@ -26,7 +26,7 @@ namespace shoal {
 class SummaryWriter;
 struct WorkerMetrics;
 
-// What a trainer works with. All pointers are borrowed and outlive it.
+// The surroundings of a trainer. All pointers are borrowed and outlive it.
 struct TrainerOptions {
   uint32_t worker = 0;  // the task's index
   const Clock* clock = nullptr;
@@ -35,15 +35,16 @@ struct TrainerOptions {
   ChiefClient* chief = nullptr;
   const Dataset* train = nullptr;
   const Dataset* test = nullptr;  // Null: nothing is evaluated.
-  BatchPlan train_plan;  // Of the training data: replica batches of the epochs' permutations.
-  BatchPlan test_plan;   // Of the test data in order: its batches are the evaluation blocks.
+  BatchPlan train_plan;           // Training data: replica batches of the epochs' permutations.
+  BatchPlan test_plan;            // Test data in order: its batches are the evaluation blocks.
   StepPlan steps;
-  int train_threads = 1;  // that share the reading of a batch; no part of the result
+  int train_threads =
+      1;  // threads that share the reading of a batch; the result does not depend on them
   int test_threads = 1;
   SummaryWriter* summaries = nullptr;  // Gets what the model summarises; may be null.
   WorkerMetrics* metrics = nullptr;    // Counts there; may be null.
-  BatchMark* mark = nullptr;           // Where the batch in hand is noted; may be null.
-  // Who this is, for messages to the chief; the lineage is filled in.
+  BatchMark* mark = nullptr;           // Records the batch that is being computed; may be null.
+  // Returns this task's identity for messages to the chief; the lineage is filled in.
   std::function<v1::Identity()> identity;
 };
 

@@ -7,7 +7,7 @@ namespace shoal {
 
 class MetricPage;
 
-// What a worker counts of itself; its trainer adds to it on the path of a step.
+// Counters of a worker; its trainer adds to them on the path of a step.
 struct WorkerMetrics {
   MetricCounter batches;
   MetricCounter examples;

@@ -18,7 +18,7 @@
 
 namespace shoal {
 
-// What a worker needs besides its task: who it talks to.
+// Connections that a worker needs besides its task's options.
 struct WorkerLinks {
   ChiefClient* chief = nullptr;  // Borrowed.
   // The variables, once it is known how they are cut.

@@ -15,7 +15,7 @@ class EnumValueDescriptor;
 
 namespace shoal {
 
-// What follows the prefix that all values of the type have in common, in lower case.
+// Returns the name without the prefix that all values of the type share, in lower case.
 std::string ShortEnumName(const google::protobuf::EnumValueDescriptor& value);
 
 // The value of this full name, or of this short name in any case; null if there is none. The value

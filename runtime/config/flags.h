@@ -25,7 +25,7 @@
 
 namespace shoal {
 
-// Where a flag has a meaning. Bits.
+// The commands in which a flag has a meaning; bits.
 enum FlagScope : uint32_t {
   kScopeTrain = 1,    // shoal train
   kScopeTask = 2,     // shoal ps, worker, chief: tasks started one by one
@@ -37,8 +37,8 @@ enum FlagScope : uint32_t {
   kScopeSave = 64,     // shoal checkpoint, stop
   kScopeHealth = 128,  // shoal health
   kScopeControl = kScopeStatus | kScopeSave | kScopeHealth,
-  kScopeHosts = 32,                          // What shoal launch has besides
-  kScopeLaunch = kScopeTrain | kScopeHosts,  // what shoal train has.
+  kScopeHosts = 32,                          // shoal launch only
+  kScopeLaunch = kScopeTrain | kScopeHosts,  // shoal launch: these and the flags of shoal train.
 };
 
 enum class FlagKind : uint8_t { kText, kBool };
@@ -49,7 +49,7 @@ struct FlagSpec {
   uint32_t scopes;
   FlagKind kind;
   const char* field;  // Path in the run file; "" for flags that are no field.
-  const char* value;  // What --help calls the value.
+  const char* value;  // Name of the value in --help.
   const char* help;
   bool hidden = false;  // For launchers; left out of --help.
 };
@@ -58,7 +58,7 @@ struct FlagSpec {
 // another default there, stands once for each meaning; no scope has two of a name.
 absl::Span<const FlagSpec> FlagTable();
 
-// What differs between the tasks of a run, and what is no field of it.
+// Values that differ between the tasks of a run, and flags that are not fields of the run file.
 struct TaskFlags {
   std::string run_file;
   std::string cluster_file;
@@ -66,11 +66,11 @@ struct TaskFlags {
   std::string worker_hosts;
   std::string chief_host;
   std::string job_name;
-  std::string cluster_from;  // Whose word on job, index and addresses counts. Empty: auto.
-  uint32_t chief_port = 0;   // Where --chief_host or a launcher names no port. 0: the launcher's.
-  std::string advertise;     // What others dial instead of where this task listens.
+  std::string cluster_from;  // Source of job, index and addresses. Empty: auto.
+  uint32_t chief_port = 0;   // Used if --chief_host or a launcher names no port. 0: the launcher's.
+  std::string advertise;     // Address that others dial instead of the one this task listens at.
   absl::optional<uint32_t> task_index;
-  std::string listen_address;   // Where this task serves; default: its own address in the cluster.
+  std::string listen_address;   // Address to serve at; default: its own address in the cluster.
   bool insecure = false;        // Serve where other machines can connect.
   std::string metrics_address;  // Serve /metrics and the like there; empty: nowhere.
   std::string hosts_file;       // launch
@@ -79,8 +79,8 @@ struct TaskFlags {
   std::string tls_key;
   std::string tls_ca;
   std::string log_file;     // Empty: standard error.
-  std::string answer_file;  // Launcher: where a program says what its model is.
-  int report_fd = -1;       // Launcher: where the task writes its bound address.
+  std::string answer_file;  // Launcher: file into which a program writes its model.
+  int report_fd = -1;       // Launcher: the task writes its bound address here.
   int parent_pid = 0;       // Launcher: the task dies with this process. 0: it does not.
   bool json = false;        // status
   std::string service;      // health

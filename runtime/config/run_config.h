@@ -36,7 +36,8 @@ void MakePathsAbsolute(const std::string& working_directory, v1::RunConfig* run)
 // program of their own, which has no variables inside: then one.
 uint32_t NumPsProcesses(const v1::RunConfig& run);
 
-// With a comment on top that says what the text is; without `out`, see RunDirectoryOf.
+// Prints the run with a comment on top that explains the text, and without `out`: see
+// RunDirectoryOf.
 std::string PrintRunConfig(const v1::RunConfig& run);
 
 // Numbers of tasks that are used where neither the run file, nor flags, nor host lists say any.
@@ -44,7 +45,7 @@ struct TaskCounts {
   uint32_t num_replicas = 1;
   uint32_t num_ps_tasks = 0;
 };
-// What `shoal train` starts. Everything else has TF-Slim's, the default of TaskCounts.
+// The counts of `shoal train`. Every other command has TF-Slim's, the default of TaskCounts.
 inline constexpr TaskCounts kTrainTaskCounts{2, 2};
 
 // Writes every default into the run, so that it is visible; changes nothing that was set. Left at 0
@@ -52,7 +53,7 @@ inline constexpr TaskCounts kTrainTaskCounts{2, 2};
 // optimizer.schedule.decay_steps (the run's number of updates).
 void ResolveDefaults(const TaskCounts& counts, v1::RunConfig* run);
 
-// Whether products are computed from bfloat16: compute_dtype.
+// Returns whether products are computed from bfloat16: compute_dtype.
 bool ComputesInBfloat16(const v1::RunConfig& run);
 
 // Examples of a worker's step: replica_batch_size, or batch_size for each of its clones.

@@ -1,4 +1,4 @@
-// What `cluster.grace_seconds` means to each who takes part in a stop.
+// The deadlines of a stop that follow from `cluster.grace_seconds`.
 #ifndef SHOAL_RUNTIME_CONFIG_STOP_TIMES_H_
 #define SHOAL_RUNTIME_CONFIG_STOP_TIMES_H_
 
@@ -8,8 +8,8 @@
 
 namespace shoal {
 
-// From the request to end on. A scheduler may tell all tasks at once, so each of them waits for the
-// last checkpoint by itself; who needs the others waits longer than they do.
+// Times count from the request to end. A scheduler may signal all tasks at once, so each of them
+// waits for the last checkpoint by itself; a task that needs the others waits longer than they do.
 struct StopTimes {
   absl::Duration drain;       // ps, worker: leaves without the checkpoint (10 s by default)
   absl::Duration task_exit;   // ps, worker: is ended if something hangs (15 s)
@@ -18,7 +18,7 @@ struct StopTimes {
       chief_exit;  // chief: is ended if something hangs (60 s); a launcher gives up on it
 };
 
-// With 10 s where the run says nothing.
+// Uses 10 s if the run does not set it.
 StopTimes StopTimesOf(const v1::RunConfig& run);
 
 }  // namespace shoal

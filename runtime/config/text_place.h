@@ -1,5 +1,5 @@
-// Where in a text proto something stands: what messages of protobuf's parser, which give a line and
-// a column, leave out.
+// Finds where in a text proto something stands, which messages of protobuf's parser, which give a
+// line and a column, leave out.
 #ifndef SHOAL_RUNTIME_CONFIG_TEXT_PLACE_H_
 #define SHOAL_RUNTIME_CONFIG_TEXT_PLACE_H_
 
@@ -16,7 +16,7 @@ class Descriptor;
 namespace shoal {
 
 struct TextPlace {
-  // Of the message whose fields stand there. Null: the text names a message that there is not.
+  // Returns the message whose fields stand there. Null: the text names an unknown message.
   const google::protobuf::Descriptor* type = nullptr;
   // Where the last letters, digits and _ before it begin, those in quotes and comments left out;
   // npos if there are none.

@@ -26,11 +26,11 @@ inline constexpr uint32_t kMaxReplicasToAggregate = 4096;
 inline constexpr uint32_t kMaxBatchSize = 1u << 20;
 inline constexpr uint32_t kMaxReplicaBatchSize = 1u << 26;
 inline constexpr uint64_t kMinSliceBytes = 64;
-// Of cluster.ps_memory, where it is given.
+// The smallest cluster.ps_memory, if it is given.
 inline constexpr uint64_t kMinPsMemory = 64 << 20;
 inline constexpr uint64_t kMaxSliceBytes = uint64_t{4} << 20;
 
-// Where the model is from: chief and ps need none, and a program of its own has one.
+// The source of the model: chief and ps need none, and a program of its own has one.
 enum class ModelFrom { kRunFile, kElsewhere };
 
 // InvalidArgument with one line, "field.path: what is wrong; what to do", for the first rule that

@@ -40,7 +40,7 @@ class BatchMark {
   volatile uint64_t* const words_;  // 1 if marked, epoch, index, incarnation
 };
 
-// What a worker that is dead now was computing; none if nothing, or if there is no such file.
+// Returns the batch that a dead worker was computing; none if it computed nothing or has no file.
 absl::optional<MarkedBatch> ReadBatchMark(const std::string& path);
 
 }  // namespace shoal

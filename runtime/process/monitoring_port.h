@@ -14,7 +14,8 @@ namespace shoal {
 
 class FileSystem;
 
-// Whether --metrics_address may be this; empty: it was not given. `insecure`: others may reach it.
+// Checks --metrics_address; empty means that it was not given. `insecure`: other machines may reach
+// it.
 absl::Status CheckMetricsAddress(const std::string& address, bool insecure);
 
 // The port of --metrics_address: serves the pages of a TaskMonitor, and says in the run's directory

@@ -1,4 +1,4 @@
-// Who is on the line: for the log, where gRPC tells of a refusal but not of whom.
+// Finds the addresses of peers for the log, because gRPC reports a refusal without the peer.
 #ifndef SHOAL_RUNTIME_PROCESS_RECENT_PEERS_H_
 #define SHOAL_RUNTIME_PROCESS_RECENT_PEERS_H_
 

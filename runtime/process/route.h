@@ -1,4 +1,4 @@
-// Which of this machine's addresses others reach it at.
+// Finds the address of this machine at which others reach it.
 #ifndef SHOAL_RUNTIME_PROCESS_ROUTE_H_
 #define SHOAL_RUNTIME_PROCESS_ROUTE_H_
 

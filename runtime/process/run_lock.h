@@ -31,7 +31,7 @@ class RunLock {
   // Since when it is held, as its file says: somebody may have held it then and been killed.
   static absl::optional<absl::Time> HeldSince(const std::string& out, Holder holder);
 
-  // Who holds it, as its file says: "pid 12 on host"; empty: no words there.
+  // Returns the holder that the lock's file names: "pid 12 on host"; empty: no words there.
   static std::string HolderOf(const std::string& out, Holder holder);
 
   ~RunLock();

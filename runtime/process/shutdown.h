@@ -26,7 +26,7 @@
 
 namespace shoal {
 
-// What a process can be asked for, any number of times, while it goes on.
+// Requests that a process can receive any number of times while it runs.
 enum class AskedFor {
   kCheckpoint,  // SIGUSR1
   kStatus,      // SIGUSR2: say in the log what it does
@@ -118,12 +118,12 @@ class SignalWatcher {
   const UniqueFd stop_;     // eventfd
   UniqueFd parent_;         // pidfd; none where nobody asked for it, or it has ended.
   const RealClock clock_;
-  // Of the watcher's thread; set once, before end_ is asked for.
+  // Used by the watcher's thread; set once, before end_ is requested.
   int first_signal_ = 0;
   bool parent_ended_ = false;
   absl::Time same_until_ = absl::InfinitePast();
   absl::Time hard_exit_ = absl::InfiniteFuture();
-  Errand end_, checkpoint_, status_, reload_;  // What may block, or hang.
+  Errand end_, checkpoint_, status_, reload_;  // Calls that may block, or hang.
   std::thread thread_;
 };
 

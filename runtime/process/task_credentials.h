@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<Credentials>> ReadTaskCredentials(const TaskFlags
                                                                  const TaskId& task,
                                                                  bool hosts_chief, absl::Time now);
 
-// Whether --metrics_address may be reached by other machines: with --insecure, or with
+// Returns whether other machines may reach --metrics_address: with --insecure, or with
 // certificates, which say that the operator has thought of who connects. The pages hold no secret.
 bool MayShowPages(const TaskFlags& flags);
 

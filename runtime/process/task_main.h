@@ -32,7 +32,7 @@ int TaskMain(const absl::optional<Job>& command, absl::Span<const std::string> a
              const RunTask& run, ModelFrom model = ModelFrom::kRunFile,
              const Environment& environment = {});
 
-// What a task is told without flags.
+// The surroundings of a task that flags do not give.
 struct Surroundings {
   std::string working_directory;  // Makes `run.out` absolute.
   std::string hostname;

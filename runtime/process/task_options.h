@@ -1,4 +1,4 @@
-// What every role's entry point takes. The binary fills it in; the roles only read it.
+// The arguments of every role's entry point. The binary fills it in; the roles only read it.
 //
 //   absl::Status RunChief(const TaskOptions&);   chief/
 //   absl::Status RunPs(const TaskOptions&);      ps/

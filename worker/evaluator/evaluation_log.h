@@ -18,8 +18,8 @@ namespace shoal {
 class Clock;
 class FileSystem;
 
-// What an evaluator has found: evaluator.jsonl and event files in events/evaluator of a run's
-// directory. One thread at a time, one writer for a directory. A line has the fields
+// Records the results of an evaluator: evaluator.jsonl and event files in events/evaluator of a
+// run's directory. One thread at a time, one writer for a directory. A line has the fields
 //
 //   {"step": 20, "checkpoint": "ckpt-20-1-0000000000000001", "loss": 0.5, "accuracy": 0.8,
 //    "examples": 10000, "seconds": 0.7, "unix_seconds": 1795296470.3}
@@ -32,7 +32,7 @@ class EvaluationLog {
                                                              const Clock* clock,
                                                              const std::string& run_directory);
 
-  // Whether there is a line of this checkpoint.
+  // Returns whether there is a line of this checkpoint.
   bool Has(const std::string& checkpoint) const { return known_.count(checkpoint) > 0; }
 
   absl::Status Add(const std::string& checkpoint, const Evaluation& evaluation,

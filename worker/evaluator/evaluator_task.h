@@ -17,10 +17,11 @@ namespace shoal {
 // run's files and writes none of them. Waits for a run that has not begun, and through its pauses.
 // OK: the run has finished and its last checkpoint is evaluated. CANCELLED: told to stop.
 absl::Status RunEvaluator(const TaskOptions& options, const ModelFactory& model);
-// With the model of the run file.
+// Evaluates the model of the run file.
 absl::Status RunEvaluator(const TaskOptions& options);
 
-// Whether the summary is of the end of this run, not of an earlier end that `run` goes beyond.
+// Returns whether the summary is of the end of this run, not of an earlier end that `run` goes
+// beyond.
 bool IsRunFinished(const Summary& summary, const v1::RunConfig& run);
 
 // How the run in `run.out()` ended, if that was before `run` ends and no later start goes on from

@@ -26,7 +26,7 @@ struct PredictOptions {
   v1::RunConfig run;  // resolved: model, devices, threads, batch_size (per device)
   const ModelFactory* own_model = nullptr;  // a program's; null: the run file's
   bool probabilities = false;
-  std::string input_file;  // that the examples are of; empty: they are the run's own
+  std::string input_file;  // file with the examples; empty: the run's own
 };
 
 struct Predictions {
