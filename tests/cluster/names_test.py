@@ -66,7 +66,7 @@ def a_ps_whose_name_was_unknown_is_found_within_seconds(network, directory):
     assert not tasks.metrics.exists() or not tasks.metrics.read_text(), "trained with a ps that nobody knows"
     network.set_names({"ps0": ps_host.address})
     start = time.monotonic()
-    tasks.wait(lambda: tasks.metrics.exists() and tasks.metrics.read_text(), 5, "the first step")
+    tasks.wait(lambda: tasks.metrics.exists() and tasks.metrics.read_text(), 20, "the first step")
     print(f"           found after {time.monotonic() - start:.1f} s", flush=True)
     codes = [process.wait(timeout=120) for process in started]
     assert codes == [0, 0, 0], f"{codes}\n{tasks.said()}"

@@ -163,7 +163,7 @@ def a_stopped_worker_is_replaced_by_the_others():
 def a_stopped_ps_is_replaced_and_the_result_has_the_same_bytes():
     with cluster.Run(SMALL, *TWO, "--num_epochs=20") as run:
         undisturbed = run.finish().digest()
-    with cluster.Run(SMALL, *TWO, "--num_epochs=20", "--lease_seconds=2") as run:
+    with cluster.Run(SMALL, *TWO, "--num_epochs=20", "--lease_seconds=4") as run:
         run.start()
         run.wait_for_step(25)
         run.kill("ps", 1, signal.SIGSTOP)

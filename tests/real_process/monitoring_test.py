@@ -23,7 +23,7 @@ TASKS = ["chief-0", "ps-0", "ps-1", "worker-0", "worker-1"]
 def get(address, path):
     """The code and the body of a page."""
     try:
-        with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
