@@ -24,10 +24,14 @@ constexpr size_t kKeptCalls = 256;
 
 class Call;
 
-// What the calls of one queue share.
+// What the calls of one queue share: its lock is held while a reply is written, so each has its
+// own.
 struct Shared {
-  grpc::AsyncGenericService generic;
-  BulkService* service;
+  Shared(grpc::AsyncGenericService* generic, BulkService* service)
+      : generic(generic), service(service) {}
+
+  grpc::AsyncGenericService* const generic;
+  BulkService* const service;
 
   Mutex mutex;
   bool stopped ABSL_GUARDED_BY(mutex) = false;
@@ -106,8 +110,8 @@ void Call::Request(grpc::ServerCompletionQueue* queue) {
   context_.emplace();
   stream_.emplace(&*context_);
   BeforeOperation();
-  shared_->generic.RequestCall(&*context_, &*stream_, queue_, queue_,
-                               static_cast<CompletionTag*>(this));
+  shared_->generic->RequestCall(&*context_, &*stream_, queue_, queue_,
+                                static_cast<CompletionTag*>(this));
 }
 
 bool Call::OnCompleted(bool ok) {
@@ -191,32 +195,32 @@ void Call::Retire() {
 
 class GrpcBulkServer::Core {
  public:
-  Core(BulkService* service, const Options& options) : options_(options) {
-    shared_.service = service;
-  }
+  Core(BulkService* service, const Options& options) : service_(service), options_(options) {}
 
   void AddTo(grpc::ServerBuilder* builder) {
-    builder->RegisterAsyncGenericService(&shared_.generic);
+    builder->RegisterAsyncGenericService(&generic_);
     for (int i = 0; i < options_.num_threads; ++i) {
+      shared_.push_back(std::make_unique<Shared>(&generic_, service_));
       // Not a polling queue of the server's own services, hence `is_frequently_polled`.
       queues_.push_back(builder->AddCompletionQueue(true));
     }
   }
 
   void Start() {
-    for (auto& queue : queues_) {
-      grpc::ServerCompletionQueue* server_queue = queue.get();
-      loops_.push_back(std::make_unique<CompletionLoop>(std::move(queue), options_.spin));
-      MutexLock lock(&shared_.mutex);
-      for (int i = 0; i < kCallsAhead; ++i) RequestNext(&shared_, server_queue);
+    for (size_t i = 0; i < queues_.size(); ++i) {
+      grpc::ServerCompletionQueue* server_queue = queues_[i].get();
+      loops_.push_back(std::make_unique<CompletionLoop>(std::move(queues_[i]), options_.spin));
+      Shared* const shared = shared_[i].get();
+      MutexLock lock(&shared->mutex);
+      for (int ahead = 0; ahead < kCallsAhead; ++ahead) RequestNext(shared, server_queue);
     }
     queues_.clear();
   }
 
   void Stop() {
-    {
-      MutexLock lock(&shared_.mutex);
-      shared_.stopped = true;
+    for (const auto& shared : shared_) {
+      MutexLock lock(&shared->mutex);
+      shared->stopped = true;
     }
     for (auto& loop : loops_) loop->Stop();
     Drain();
@@ -235,8 +239,10 @@ class GrpcBulkServer::Core {
     queues_.clear();
   }
 
+  BulkService* const service_;
   const Options options_;
-  Shared shared_;
+  grpc::AsyncGenericService generic_;
+  std::vector<std::unique_ptr<Shared>> shared_;  // By queue.
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
   std::vector<std::unique_ptr<CompletionLoop>> loops_;
 };
