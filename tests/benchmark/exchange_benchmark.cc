@@ -35,6 +35,7 @@ namespace shoal {
 namespace {
 
 constexpr char kRunId[] = "0123456789abcdef0123456789abcdef";
+constexpr uint64_t kWorkerIncarnation = 2;
 constexpr uint64_t kSliceBytes = 256 << 10;
 
 v1::LoadSlicesRequest LoadRequest(bool synchronous) {
@@ -99,7 +100,7 @@ class Training {
     StartServer(form, credentials, request, threads);
     RemoteVariableStore::Options options;
     options.run_id = kRunId;
-    options.incarnation = 2;
+    options.incarnation = kWorkerIncarnation;
     options.groups = MakeExchangeGroups(table, std::vector<uint32_t>(table.size(), 0));
     options.connect = [this, form](const std::string& address) {
       return form == Form::kInProcess ? NewInProcessBulkChannel(server_->bulk_service())
@@ -152,6 +153,7 @@ class Training {
     CHECK_OK(server_->Start());
     v1::LoadSlicesResponse response;
     CHECK_OK(server_->parameter_service()->LoadSlices(request, &response));
+    server_->shard()->LearnWorkers({{0, kWorkerIncarnation}});
   }
 
   Exchange ExchangeOf(uint32_t group) {

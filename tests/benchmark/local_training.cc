@@ -145,9 +145,11 @@ absl::Status LocalTraining::StartServer(ChiefClient* chief) {
   v1::LoadSlicesResponse response;
   RETURN_IF_ERROR(server_->parameter_service()->LoadSlices(LoadRequest(), &response));
 
+  constexpr uint64_t kWorkerIncarnation = 2;
+  server_->shard()->LearnWorkers({{0, kWorkerIncarnation}});
   ShardVariableStore::Options store;
   store.run_id = kRunId;
-  store.incarnation = 2;
+  store.incarnation = kWorkerIncarnation;
   store.groups = MakeExchangeGroups(table, std::vector<uint32_t>(table.size(), 0));
   store_ = std::make_unique<ShardVariableStore>(server_->shard(), std::move(store), &clock_);
   store_->SetView({1, 1, 1, {server_->address()}, {1}});
