@@ -162,8 +162,12 @@ class CrashStatesTest : public ::testing::Test {
     if (durable != nullptr) {
       EXPECT_GE(term, durable->term);
       EXPECT_OK(ReadFile(*disk, root_ + "/TOKEN").status());
-      const auto run = ReadFile(*disk, run_.out() + "/run.textproto");
-      ASSERT_OK(run.status());
+      const auto run_id = ReadFile(*disk, run_.out() + "/RUN_ID");
+      ASSERT_OK(run_id.status());
+      EXPECT_GT(run_id->size(), 1u);
+    }
+    const auto run = ReadFile(*disk, run_.out() + "/run.textproto");
+    if (run.ok()) {
       EXPECT_OK(ParseRunConfig(*run, "run.textproto").status());
     }
   }
