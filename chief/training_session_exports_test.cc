@@ -110,14 +110,24 @@ TEST_F(ExportTest, AtTheEndTheChiefMakesWhatAPsWillNotWrite) {
   ASSERT_TRUE(ReportPart(0, version, "no space").ok());
   session_->Tick(now_);
   EXPECT_FALSE(TakeExport().has_value()) << "the training goes on without";
-  const uint64_t last = Save(/*stop=*/true);
+  const uint64_t last = Save(/*stop=*/false);
   ASSERT_TRUE(ReportPart(0, last, "no space").ok());
   const auto made = TakeExport();
   ASSERT_TRUE(made.has_value());
   EXPECT_FALSE(made->parts_are_written);
-  EXPECT_EQ(made->deadline, now_ + absl::Seconds(30)) << "a stop has no more time";
+  EXPECT_EQ(made->deadline, absl::InfiniteFuture()) << "a run that is over has time";
   session_->OnExported(now_, *made, absl::InternalError("no space"));
   EXPECT_FALSE(session_->export_pending()) << "it is tried once";
+}
+
+TEST_F(ExportTest, AtAStopTheChiefHasThirtySecondsForWhatAPsWillNotWrite) {
+  StartTraining();
+  const uint64_t version = Save(/*stop=*/true);
+  ASSERT_TRUE(ReportPart(0, version, "no space").ok());
+  const auto made = TakeExport();
+  ASSERT_TRUE(made.has_value());
+  EXPECT_FALSE(made->parts_are_written);
+  EXPECT_EQ(made->deadline, now_ + absl::Seconds(30));
 }
 
 TEST_F(ExportTest, APsThatLeavesOrHangsAtTheEndIsNotWaitedForLong) {

@@ -162,6 +162,7 @@ TEST_F(SavingTest, ACheckpointIsMadeAfterAWhileAndAgainAfterIt) {
   ManifestIsWritten(manifests_[0]);
   EXPECT_EQ(WaitForRequest(), std::make_pair(0, uint64_t{0})) << "nothing would be lost";
   Cut(2);
+  ManifestIsWritten(manifests_.back());
   v1::ReportStepsRequest steps;
   *steps.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
   steps.add_steps()->set_step(3);
