@@ -43,7 +43,8 @@ class BlockingQueue {
     return PopLocked();
   }
 
-  // Same as Pop, but returns nothing after `timeout` of real time; is_drained() tells the two apart.
+  // Same as Pop, but returns nothing after `timeout` of real time; is_drained() tells the two
+  // apart.
   std::optional<T> PopFor(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_) {
     const auto start = std::chrono::steady_clock::now();
     MutexLock lock(&mutex_);

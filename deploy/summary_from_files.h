@@ -18,8 +18,8 @@ class FileSystem;
 // this one's chief has written its own. "" if there is none.
 std::string SummaryText(FileSystem* file_system, const std::string& directory);
 
-// The last values that the console showed of a run. metrics.jsonl knows less where its disk was full:
-// it ends early, or has steps that a rollback took back.
+// The last values that the console showed of a run. metrics.jsonl knows less where its disk was
+// full: it ends early, or has steps that a rollback took back.
 struct LastShown {
   uint64_t step = 0;               // 0: none.
   std::string checkpoint_failure;  // Why the newest attempt failed; empty: none failed.
