@@ -36,6 +36,10 @@ absl::Status Membership::Renew(absl::Time now, TaskId task, uint64_t incarnation
   const bool holds = member != nullptr && member->incarnation == incarnation &&
                      (member->live || (member->expired && options_.revives));
   if (!holds) {
+    if (member != nullptr && member->incarnation == incarnation && !member->lost_by.empty()) {
+      return absl::AbortedError(absl::StrCat("fenced incarnation: ", task.ToString(),
+                                             " has lost its place: ", member->lost_by));
+    }
     return absl::AbortedError(absl::StrCat("fenced incarnation: another process is ",
                                            task.ToString(), " now, or its lease has ended"));
   }
@@ -69,6 +73,13 @@ void Membership::Leave(TaskId task, uint64_t incarnation, bool told) {
   member->live = false;
   member->expired = false;
   member->told = told;
+}
+
+void Membership::TakePlace(TaskId task, const std::string& why) {
+  Member* member = FindMutable(task);
+  if (member == nullptr) return;
+  Leave(task, member->incarnation);
+  member->lost_by = why;
 }
 
 std::vector<TaskId> Membership::Expire(absl::Time now) {

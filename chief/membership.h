@@ -29,6 +29,7 @@ struct Member {
   bool live = false;      // holds a lease
   bool expired = false;   // its lease has ended, and nobody has taken its place
   bool told = false;      // left, because it was told to
+  std::string lost_by;    // why its place was taken; empty: it was not
   uint64_t step = 0;
   std::string activity;
   bool has_batch = false;
@@ -82,6 +83,8 @@ class Membership {
 
   // The member said that it goes. `told`: as somebody wants it to.
   void Leave(TaskId task, uint64_t incarnation, bool told = false);
+  // Takes the place of a live member, which is told why.
+  void TakePlace(TaskId task, const std::string& why);
 
   // Ends the leases that are over and returns their holders.
   std::vector<TaskId> Expire(absl::Time now);

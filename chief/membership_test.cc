@@ -88,8 +88,9 @@ TEST_F(MembershipTest, APlaceThatNobodyTookIsGivenBack) {
   ASSERT_TRUE(membership.Register(At(12), Process(kWorker1, "c")).ok());
   EXPECT_EQ(membership.Renew(At(13), kWorker1, one).code(), absl::StatusCode::kAborted);
   // and this one was taken away.
-  membership.Leave(kWorker0, zero);
-  EXPECT_EQ(membership.Renew(At(13), kWorker0, zero).code(), absl::StatusCode::kAborted);
+  membership.TakePlace(kWorker0, "it hangs");
+  const absl::Status lost = membership.Renew(At(13), kWorker0, zero);
+  EXPECT_EQ(lost.message(), "fenced incarnation: worker/0 has lost its place: it hangs");
 }
 
 }  // namespace

@@ -259,7 +259,7 @@ class TrainingSession {
   void ExpireStalled(absl::Time now);
   // Takes the leases of those between whom there is no way.
   void ExpireUnreached(absl::Time now);
-  void TakePlace(TaskId task);
+  void TakePlace(TaskId task, const std::string& why);
   // "ps/0 at ADDRESS"; for the log and the status.
   std::string PsAndAddress(uint32_t ps) const;
   // "worker/1 cannot reach ps/0 at ADDRESS"; empty: all reach all, as far as is known.

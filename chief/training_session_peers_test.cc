@@ -93,7 +93,10 @@ TEST_F(PeersTest, AWorkerThatAloneCannotReachAPsLosesItsPlaceAndTheLinkIsNamed) 
   PassTime(2, all_);
   EXPECT_THAT(Workers(), ElementsAre(0));
   EXPECT_THAT(notes_, Contains(HasSubstr("worker/1 cannot reach ps/0 at address for 10s")));
-  EXPECT_TRUE(absl::IsAborted(Beat(v1::JOB_WORKER, 1)));
+  const absl::Status lost = Beat(v1::JOB_WORKER, 1);
+  EXPECT_TRUE(absl::IsAborted(lost));
+  EXPECT_THAT(std::string(lost.message()),
+              HasSubstr("has lost its place: worker/1 cannot reach ps/0 at address"));
   EXPECT_EQ(session_->state().lineage(), 1u);
 
   // Its next process cannot either: nobody waits for it.
@@ -176,6 +179,20 @@ TEST_F(SavingTest, ACheckpointIsMadeAfterAWhileAndAgainAfterIt) {
   steps.mutable_steps(0)->set_step(6);
   ASSERT_TRUE(session_->ReportSteps(now_, steps).ok());
   EXPECT_EQ(WaitForRequest(), std::make_pair(60, uint64_t{8}));
+}
+
+TEST_F(SavingTest, WhoseCheckpointsDoNotSucceedForTwiceTheTimeIsSaid) {
+  StartTraining();
+  PassTime(1, all_);
+  v1::ReportStepsRequest steps;
+  *steps.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
+  for (uint64_t step = 1; step <= 5; ++step) steps.add_steps()->set_step(step);
+  ASSERT_TRUE(session_->ReportSteps(now_, steps).ok());
+  const auto contains = Contains(HasSubstr("no checkpoint at step 5: none has succeeded for"));
+  PassTime(118, all_);
+  EXPECT_THAT(notes_, ::testing::Not(contains));
+  PassTime(3, all_);
+  EXPECT_THAT(notes_, contains);
 }
 
 TEST_F(PeersTest, WithoutATimeNoCheckpointIsMadeForIt) {

@@ -73,14 +73,13 @@ void TrainingSession::ExpireStalled(absl::Time now) {
         task.ToString(), member->process_id, member->host,
         member->has_batch ? ToString(member->batch) : "an evaluation block",
         Seconds(now - member->computing_since)));
-    TakePlace(task);
+    TakePlace(task, "it hangs in one batch");
   }
 }
 
-void TrainingSession::TakePlace(TaskId task) {
-  const uint64_t incarnation = membership_.Find(task)->incarnation;
-  membership_.Leave(task, incarnation);
-  OnAsyncTaskLost(task, incarnation);
+void TrainingSession::TakePlace(TaskId task, const std::string& why) {
+  membership_.TakePlace(task, why);
+  OnAsyncTaskLost(task, membership_.Find(task)->incarnation);
 }
 
 void TrainingSession::ExpireUnreached(absl::Time now) {
@@ -101,12 +100,12 @@ void TrainingSession::ExpireUnreached(absl::Time now) {
                         " workers");
       }
       Warn(absl::StrCat(link, "; the ps loses its place and has to start again"));
-      TakePlace(TaskId{Job::kPs, verdict.ps});
+      TakePlace(TaskId{Job::kPs, verdict.ps}, link);
     } else {
       Warn(absl::StrCat(link,
                         ", and others can; it loses its place, others get its work. Its next "
                         "process gets work when it has reached all ps"));
-      TakePlace(worker);
+      TakePlace(worker, link);
     }
   }
 }
@@ -140,6 +139,7 @@ void TrainingSession::WatchCheckpoints(absl::Time now) {
       options.every_steps =
           async_ == nullptr ? plan_->steps.steps_per_epoch() : plan_->steps.batches_per_epoch();
     }
+    if (options_.save_period > absl::ZeroDuration()) options.every = options_.save_period;
     watch_.emplace(options);
     watch_->Restart(now, newest_step());
     checkpoint_since_ = std::min(checkpoint_since_, now);

@@ -164,8 +164,12 @@ void RemoteExchanges::NoteWay(const Flight& flight, bool answered) {
   if (flight.ps >= channels_.size() || flight.channel != channels_[flight.ps]) return;
   if (!answered && (flight.cut_short || closing_)) return;
   Way& way = ways_[flight.ps];
-  way.is_proven = way.is_proven || answered;
-  way.silent_since = answered ? absl::InfiniteFuture() : std::min(way.silent_since, flight.sent);
+  if (answered) {
+    way = Way{/*is_proven=*/true, clock_->Now(), absl::InfiniteFuture()};
+  } else {
+    // It may have answered others since this attempt was sent.
+    way.silent_since = std::min(way.silent_since, std::max(flight.sent, way.answered));
+  }
 }
 
 void RemoteExchanges::Send(Flight* flight) {

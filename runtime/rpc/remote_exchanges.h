@@ -53,8 +53,10 @@ class RemoteExchanges {
 
   // The way to one ps, as the incarnation that the view names.
   struct Way {
-    bool is_proven = false;                            // The ps has answered.
-    absl::Time silent_since = absl::InfiniteFuture();  // Attempts from then on were not answered.
+    bool is_proven = false;                      // The ps has answered,
+    absl::Time answered = absl::InfinitePast();  // at last then.
+    // From then on it was asked and did not answer.
+    absl::Time silent_since = absl::InfiniteFuture();
   };
   // By ps of the view. Asks each ps that has not answered for its versions, until it does.
   std::vector<Way> CheckWays();

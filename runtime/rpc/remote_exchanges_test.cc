@@ -288,6 +288,18 @@ TEST_F(RemoteExchangesTest, NobodyIsAskedWhoHasAnswered) {
   clock_.Advance(absl::Seconds(2));
   Answer(absl::UnavailableError("cut off"));
   EXPECT_EQ(exchanges_->CheckWays()[0].silent_since, sent);
+  // An attempt that fails now, and one after it that was answered before.
+  clock_.Advance(absl::Seconds(2));
+  exchanges_->RunDue();
+  Push();
+  ASSERT_EQ(calls_.size(), 2u);
+  std::swap(calls_[0], calls_[1]);
+  clock_.Advance(absl::Seconds(1));
+  Answer(absl::OkStatus());
+  const absl::Time answered = clock_.Now();
+  clock_.Advance(absl::Seconds(4));
+  Answer(absl::DeadlineExceededError("it was lost"));
+  EXPECT_EQ(exchanges_->CheckWays()[0].silent_since, answered);
 }
 
 }  // namespace
