@@ -203,6 +203,24 @@ TEST_F(TrainingSessionTest, ARunWithoutCheckpointsForTwiceItsScheduleSaysSo) {
   EXPECT_EQ(session_->Status(now_).failed_checkpoints(), 1u);
 }
 
+TEST_F(TrainingSessionTest, ARunWithoutCheckpointsForTwiceItsSecondsSaysSo) {
+  TrainingSession::Options options = DefaultOptions();
+  options.run.set_num_epochs(1000);
+  options.run.mutable_checkpoint()->set_save_every(1000);
+  options.save_period = absl::Seconds(60);
+  session_ = std::make_unique<TrainingSession>(options);
+  StartTraining();
+  PassTime(1, all_);
+  v1::ReportStepsRequest steps;
+  *steps.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
+  for (uint64_t step = 1; step <= 8; ++step) steps.add_steps()->set_step(step);
+  ASSERT_TRUE(session_->ReportSteps(now_, steps).ok());
+  PassTime(110, all_);
+  EXPECT_EQ(session_->Status(now_).failed_checkpoints(), 0u);
+  PassTime(15, all_);
+  EXPECT_EQ(session_->Status(now_).failed_checkpoints(), 1u);
+}
+
 TEST_F(TrainingSessionTest, ShardsWhoseManifestCouldNotBeWrittenAreGivenUp) {
   StartTraining();
   Cut(*session_->RequestStop(now_, v1::RequestStopRequest()));

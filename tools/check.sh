@@ -1,5 +1,5 @@
 #!/bin/bash
-# The lint step of tests/run: layout, scripts, lengths, forbidden words, layers.
+# The lint step of tests/run: layout, scripts, lengths, forbidden words, circles of includes, comments, layers.
 #   tools/check.sh                    all of these
 #   tools/check.sh allocator linked   do the programs just built link tcmalloc? (or: absent)
 #   tools/check.sh headers            does every header compile alone? (after a build)
@@ -84,6 +84,16 @@ END
   rm -f "/tmp/check_roles.$$"
 }
 
+# Folders do not include each other in circles, and comments of headers have a subject.
+check_house() {
+  tools/include_cycles.py || fail "folders include each other in a circle: see above"
+  tools/check_prose.py >/tmp/check_prose.$$ || {
+    cat "/tmp/check_prose.$$"
+    fail "too many comments of headers begin without a subject: see above"
+  }
+  rm -f "/tmp/check_prose.$$"
+}
+
 # Whether the programs just built in bazel-bin link the fast allocator ("linked") or not ("absent").
 check_allocator() {
   local expected=$1 label file found seen=0
@@ -140,7 +150,7 @@ check_tidy() {
 }
 
 case "${1:-}" in
-  "") check_format; check_scripts; check_lengths; check_words; check_roles ;;
+  "") check_format; check_scripts; check_lengths; check_words; check_house; check_roles ;;
   allocator) check_allocator "${2:?linked or absent}" ;;
   headers) check_headers ;;
   tidy) check_tidy "${@:2}" ;;

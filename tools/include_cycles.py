@@ -2,13 +2,22 @@
 """Finds folders that include each other in a circle. Tests may include anything and are left out.
 
 usage: tools/include_cycles.py [ROOT]
-Prints, for each circle, the folders and the includes that close it. Exits with 1 if there is a circle.
+Prints, for each circle, the folders and the includes that close it. Exits with 1 if there is a circle that is not in
+KNOWN_CIRCLES, or if one of those is gone and should leave the list.
 """
 import collections
 import pathlib
 import re
 import subprocess
 import sys
+
+# Circles that are still there. The list only becomes shorter.
+KNOWN_CIRCLES = [
+    ["deploy", "deploy/hosts"],
+    ["runtime/cluster", "runtime/config"],
+    ["runtime/process", "runtime/rpc"],
+    ["worker", "worker/evaluator", "worker/prediction"],
+]
 
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 # Tests, and helpers of tests that stand beside the sources.
@@ -60,13 +69,17 @@ def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
     graph = folder_graph(root)
     found = circles(graph)
-    for group in found:
+    unknown = [group for group in found if group not in KNOWN_CIRCLES]
+    gone = [group for group in KNOWN_CIRCLES if group not in found]
+    for group in gone:
+        print("take it out of KNOWN_CIRCLES, it is gone: " + ", ".join(group))
+    for group in unknown:
         print("circle of includes: " + ", ".join(group))
         for folder in group:
             for other in group:
                 if other in graph[folder]:
                     print(f"  {folder} -> {other}: {graph[folder][other]}")
-    return 1 if found else 0
+    return 1 if unknown or gone else 0
 
 
 if __name__ == "__main__":
