@@ -17,6 +17,8 @@ MIN_WORDS = 5
 # A comment that begins with one of these has no subject and verb of its own at the start.
 OPENINGS = frozenset("""Of Who Whom Whose Whoever What Whatever Which Whether With Without By As To Until Till Nobody Likewise Nor
     Neither Among Beside Besides Between Behind Beyond Below Above Under Upon Into Onto From Than That Where Whereas Wherever""".split())
+
+
 def tracked(patterns):
     listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
                             capture_output=True, text=True, check=True).stdout.split()
