@@ -519,6 +519,34 @@ TEST_F(AsyncRunTest, WithAClockBoundTheSlowWorkerIsNamed) {
   EXPECT_THAT(notes_, Contains(HasSubstr("worker/0 gets no batches: it is 1 ahead of worker/1")));
 }
 
+TEST_F(AsyncRunTest, AWorkerThatHasNotReachedAllPsHoldsNobodyUp) {
+  TrainingSession::Options options = OptionsOf(100);
+  options.run.mutable_sync()->set_clock_bound(0);
+  options.run.mutable_deployment()->set_num_replicas(2);
+  session_ = std::make_unique<TrainingSession>(options);
+  Start();
+  Register(v1::JOB_WORKER, 1, "w1");
+  // For longer than a lease worker/1 does not reach ps/0.
+  for (int second = 0; second < 12; ++second) {
+    now_ += absl::Seconds(1);
+    for (const auto& [task, incarnation] : incarnations_) {
+      v1::HeartbeatRequest heartbeat;
+      FillIdentity(task.first, task.second, heartbeat.mutable_identity());
+      if (task == std::make_pair(v1::JOB_WORKER, 1u)) heartbeat.add_silent_ps(0);
+      heartbeat.set_reaches_all_ps(heartbeat.silent_ps_size() == 0);
+      (void)session_->Heartbeat(now_, heartbeat);  // Refused where it has lost its place.
+    }
+    Settle();
+  }
+  ASSERT_THAT(session_->state().workers(), ElementsAre(0u));
+  Register(v1::JOB_WORKER, 1, "second");
+  const v1::LeaseBatchesResponse nothing = Lease({}, 1);
+  EXPECT_THAT(nothing.leases(), IsEmpty());
+  EXPECT_THAT(nothing.evaluations(), IsEmpty());
+  EXPECT_TRUE(nothing.epoch_ending());
+  EXPECT_EQ(Work(100), static_cast<int>(kBatches));
+}
+
 class EpochsTest : public AsyncRunTest {
  protected:
   EpochsTest() : AsyncRunTest(/*save_every=*/kBatches, /*num_epochs=*/4) {}

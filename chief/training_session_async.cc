@@ -63,8 +63,13 @@ absl::StatusOr<v1::LeaseBatchesResponse> TrainingSession::LeaseBatches(
   }
   if (async_ == nullptr) return absl::UnavailableError("the run has no plan yet");
   if (request.finished_size() > 0) WentOn(now);
-  const bool may_lease = state_.phase() == v1::RunState::PHASE_TRAINING && !stopping_ &&
-                         reachability_.MayWork(request.identity().member().index());
+  if (!reachability_.MayWork(request.identity().member().index())) {
+    // Neither batches nor blocks of the test split: nobody must wait for it.
+    v1::LeaseBatchesResponse later;
+    later.set_epoch_ending(true);
+    return later;
+  }
+  const bool may_lease = state_.phase() == v1::RunState::PHASE_TRAINING && !stopping_;
   v1::LeaseBatchesResponse response = async_->LeaseBatches(request, may_lease);
   Progress(now);
   return response;

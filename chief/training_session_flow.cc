@@ -67,17 +67,24 @@ void TrainingSession::Fence(const std::string& why) {
 }
 
 void TrainingSession::UpdateView() {
-  std::vector<uint32_t> live = membership_.Live(Job::kWorker);
-  const auto may_not_work = [this](uint32_t worker) { return !reachability_.MayWork(worker); };
-  live.erase(std::remove_if(live.begin(), live.end(), may_not_work), live.end());
+  std::vector<uint32_t> live;
   std::vector<uint64_t> incarnations;
-  for (const uint32_t index : live) {
-    incarnations.push_back(membership_.Find(TaskId{Job::kWorker, index})->incarnation);
+  std::vector<uint32_t> waiting;
+  std::vector<uint64_t> waiting_incarnations;
+  for (const uint32_t index : membership_.Live(Job::kWorker)) {
+    const bool works = reachability_.MayWork(index);
+    (works ? live : waiting).push_back(index);
+    (works ? incarnations : waiting_incarnations)
+        .push_back(membership_.Find(TaskId{Job::kWorker, index})->incarnation);
   }
-  const bool same_incarnations =
-      std::equal(incarnations.begin(), incarnations.end(), state_.worker_incarnations().begin(),
-                 state_.worker_incarnations().end());
-  state_.mutable_worker_incarnations()->Assign(incarnations.begin(), incarnations.end());
+  const auto assign = [](const auto& values, auto* field) {
+    const bool same = std::equal(values.begin(), values.end(), field->begin(), field->end());
+    field->Assign(values.begin(), values.end());
+    return same;
+  };
+  bool same_incarnations = assign(incarnations, state_.mutable_worker_incarnations());
+  same_incarnations &= assign(waiting, state_.mutable_waiting_workers());
+  same_incarnations &= assign(waiting_incarnations, state_.mutable_waiting_incarnations());
   if (std::equal(live.begin(), live.end(), state_.workers().begin(), state_.workers().end())) {
     if (!same_incarnations) Changed();  // A worker came back before its place was given up.
     return;

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "chief/training_session_testing.h"
+#include "runtime/rpc/run_state.h"
 
 namespace shoal {
 namespace {
@@ -16,6 +17,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 
 constexpr std::pair<v1::Job, uint32_t> kPs1 = {v1::JOB_PS, 1};
 constexpr std::pair<v1::Job, uint32_t> kWorker0 = {v1::JOB_WORKER, 0};
@@ -101,6 +103,9 @@ TEST_F(PeersTest, AWorkerThatAloneCannotReachAPsLosesItsPlaceAndTheLinkIsNamed) 
 
   // Its next process cannot either: nobody waits for it.
   Register(v1::JOB_WORKER, 1, "second");
+  // The ps know it all the same, since it has to reach them first.
+  EXPECT_THAT(WorkerIncarnations(session_->state()),
+              Contains(Pair(1u, tasks_[kWorker1].incarnation())));
   PassTime(60, all_);
   EXPECT_THAT(Workers(), ElementsAre(0));
   EXPECT_TRUE(Beat(v1::JOB_WORKER, 1).ok());

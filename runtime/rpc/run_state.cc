@@ -25,6 +25,10 @@ std::map<uint32_t, uint64_t> WorkerIncarnations(const v1::RunState& state) {
   std::map<uint32_t, uint64_t> incarnations;
   const int count = std::min(state.workers_size(), state.worker_incarnations_size());
   for (int i = 0; i < count; ++i) incarnations[state.workers(i)] = state.worker_incarnations(i);
+  const int waiting = std::min(state.waiting_workers_size(), state.waiting_incarnations_size());
+  for (int i = 0; i < waiting; ++i) {
+    incarnations[state.waiting_workers(i)] = state.waiting_incarnations(i);
+  }
   return incarnations;
 }
 

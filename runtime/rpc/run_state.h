@@ -20,7 +20,8 @@ bool IsOver(const v1::RunState& state);
 // failed with, CANCELLED where it was stopped; else OK.
 absl::Status FailureOf(const v1::RunState& state);
 
-// The incarnations that the chief has issued to the workers of the view, by index.
+// The incarnations that the chief has issued to the workers of the view, and to those that wait for
+// work until they have reached all ps, by index.
 std::map<uint32_t, uint64_t> WorkerIncarnations(const v1::RunState& state);
 
 }  // namespace shoal
