@@ -43,7 +43,7 @@ void SyncStepLogic::Restart() {
 
 // From here on the parameters of current_set_ are version step_, and step_ + 1 is pulled into the
 // other set.
-void SyncStepLogic::StartStep() {
+void SyncStepLogic::StartStep(absl::Time now) {
   state_ = State::kAtStep;
   set_has_unversioned_[current_set_] = true;
   for (size_t i = 0; i < groups_.size(); ++i) {
@@ -56,6 +56,8 @@ void SyncStepLogic::StartStep() {
   evaluated_.clear();
   evaluations_left_ = 0;
   missing_positions_.clear();
+  heard_missing_ = false;
+  help_.StartStep(now, step_, Place(), /*is_usual=*/!view_.evaluations.Contains(plan_, step_));
 }
 
 bool SyncStepLogic::AllHoldTarget() const {
@@ -63,15 +65,15 @@ bool SyncStepLogic::AllHoldTarget() const {
                      [](const GroupState& group) { return group.holds_target; });
 }
 
-void SyncStepLogic::AdvanceIfComplete() {
+void SyncStepLogic::AdvanceIfComplete(absl::Time now) {
   if (state_ == State::kPulling && AllHoldTarget()) {
-    StartStep();
+    StartStep(now);
   } else if (state_ == State::kAtStep && step_ < view_.last_step && evaluations_left_ == 0 &&
              AllHoldTarget()) {
     ++round_;  // what is left of this step only frees buffers
     ++step_;
     current_set_ = 1 - current_set_;
-    StartStep();
+    StartStep(now);
   }
 }
 
@@ -80,7 +82,7 @@ void SyncStepLogic::AdvanceIfComplete() {
 SyncAction SyncStepLogic::Next(absl::Time now) {
   SyncAction action;
   action_groups_.clear();
-  AdvanceIfComplete();
+  AdvanceIfComplete(now);
   RetryIfDue(now);
   switch (state_) {
     case State::kIdle:
@@ -89,13 +91,16 @@ SyncAction SyncStepLogic::Next(absl::Time now) {
       NextFinding(&action);
       return action;
     case State::kPulling:
-      NextPull(&action);
+      NextPull(now, &action);
       return action;
     case State::kAtStep:
       break;
   }
-  if (NextEvaluation(&action) || NextReport(&action) || NextCompute(&action) || NextPull(&action))
-    return action;
+  if (NextEvaluation(&action) || NextReport(&action) || NextCompute(now, &action)) return action;
+  const bool helps = HelpIfLate(now);
+  // Before help is computed: the version may be there when that ends.
+  if (NextPull(now, &action)) return action;
+  if (helps && (NextEvaluation(&action) || NextCompute(now, &action))) return action;
   action.wake = retry_;
   return action;
 }
@@ -120,6 +125,7 @@ SyncStepLogic::Ticket& SyncStepLogic::Open(SyncAction* action, SyncAction::Kind 
   ticket.kind = kind;
   ticket.round = round_;
   ticket.groups_left = num_groups;
+  ticket.step = step_;
   action->kind = kind;
   action->ticket = ticket.id;
   action->lineage = view_.lineage;
@@ -143,7 +149,7 @@ bool SyncStepLogic::NextFinding(SyncAction* action) {
 
 // kPulling: the version where the worker starts. kAtStep: the next version, once nothing is left to
 // compute.
-bool SyncStepLogic::NextPull(SyncAction* action) {
+bool SyncStepLogic::NextPull(absl::Time now, SyncAction* action) {
   const bool is_first = state_ == State::kPulling;
   if (!is_first && step_ >= view_.last_step) return false;
   if (is_first && AnyPullOfOlderRound()) return false;  // it might still write into the set
@@ -155,9 +161,11 @@ bool SyncStepLogic::NextPull(SyncAction* action) {
   if (action_groups_.empty()) return false;
   Open(action, SyncAction::kPull, static_cast<uint32_t>(action_groups_.size())).pulls = true;
   action->groups = action_groups_;
+  action->park = StepHelp::kLongestPark;
   if (!is_first) {
     action->version = step_ + 1;
     action->parameter_set = 1 - current_set_;
+    action->park = help_.Park(now, Place());
   }
   return true;
 }
@@ -168,16 +176,31 @@ bool SyncStepLogic::AnyPullOfOlderRound() const {
   });
 }
 
-bool SyncStepLogic::OwnsPosition(uint32_t position) const {
-  const uint64_t num_positions = positions_.size();
-  if (rank_ >= num_positions) return position == (step_ + rank_) % num_positions;
-  return position % view_.workers.size() == rank_;
+bool SyncStepLogic::HasPosition(uint32_t position) const {
+  return position % view_.workers.size() == rank_ || help_.Covers(position);
+}
+
+std::optional<uint32_t> SyncStepLogic::OtherWorkerOf(uint32_t position) const {
+  const uint64_t rank = position % view_.workers.size();
+  return rank == rank_ ? std::nullopt : std::optional<uint32_t>(view_.workers[rank]);
+}
+
+// True: the worker has one more position to compute.
+bool SyncStepLogic::HelpIfLate(absl::Time now) {
+  if (step_ >= view_.last_step || evaluations_left_ > 0) return false;
+  help_.OnIdle(now);
+  if (!std::exchange(heard_missing_, false)) return false;
+  const auto may_take = [this](uint32_t position) {
+    return positions_[position] == PositionState::kTodo && OtherWorkerOf(position).has_value() &&
+           !IsDecided(position);
+  };
+  return help_.Consider(now, Place(), missing_positions_, may_take).has_value();
 }
 
 bool SyncStepLogic::NextEvaluation(SyncAction* action) {
   if (!view_.evaluations.Contains(plan_, step_)) return false;
   for (uint64_t block = 0; block < options_.num_evaluation_blocks; ++block) {
-    if (!OwnsPosition(static_cast<uint32_t>(block % positions_.size()))) continue;
+    if (!HasPosition(static_cast<uint32_t>(block % positions_.size()))) continue;
     if (!evaluated_.insert(block).second) continue;
     ++evaluations_left_;
     Open(action, SyncAction::kEvaluate, 0).block = block;
@@ -200,9 +223,13 @@ bool SyncStepLogic::NextReport(SyncAction* action) {
 }
 
 bool SyncStepLogic::IsPending(uint32_t position) const {
-  if (positions_[position] != PositionState::kTodo || !OwnsPosition(position)) return false;
+  return positions_[position] == PositionState::kTodo && HasPosition(position) &&
+         !IsDecided(position);
+}
+
+bool SyncStepLogic::IsDecided(uint32_t position) const {
   const BatchKey batch = plan_.BatchAt(step_, position);
-  return view_.skipped.count(batch) == 0 && view_.delivered.count(batch) == 0;
+  return view_.skipped.count(batch) > 0 || view_.delivered.count(batch) > 0;
 }
 
 std::optional<uint32_t> SyncStepLogic::FreeGradientSet() const {
@@ -215,7 +242,7 @@ std::optional<uint32_t> SyncStepLogic::FreeGradientSet() const {
   return std::nullopt;
 }
 
-bool SyncStepLogic::NextCompute(SyncAction* action) {
+bool SyncStepLogic::NextCompute(absl::Time now, SyncAction* action) {
   if (step_ >= view_.last_step || evaluations_left_ > 0) return false;
   std::vector<PositionState>::size_type position = 0;
   const auto num_positions = positions_.size();
@@ -239,12 +266,14 @@ bool SyncStepLogic::NextCompute(SyncAction* action) {
   Ticket& ticket = Open(action, SyncAction::kCompute, num_versioned_groups_);
   ticket.position = static_cast<uint32_t>(position);
   ticket.gradient_set = *gradient_set;
+  ticket.helps = OtherWorkerOf(ticket.position);
   ticket.pulls = is_last;
   action->position = ticket.position;
   action->batch = plan_.BatchAt(step_, ticket.position);
   action->batch_examples = plan_.ExamplesIn(action->batch);
   action->gradient_set = *gradient_set;
   action->pull_next = is_last;
+  if (is_last) action->park = help_.Park(now, Place());
   action->next_parameter_set = 1 - current_set_;
   for (size_t i = 0; i < groups_.size() && is_last; ++i)
     groups_[i].in_flight |= options_.group_versioned[i];
@@ -263,6 +292,10 @@ void SyncStepLogic::OnExchange(absl::Time now, uint64_t id, uint32_t group,
                                const ExchangeResult& result) {
   Ticket* const ticket = Find(id);
   if (ticket == nullptr || group >= groups_.size()) return;
+  // A contribution to a step that is through counts here too: it may be answered after the version
+  // is there.
+  if (ticket->kind == SyncAction::kCompute) TakeOutcomes(*ticket, result);
+  if (!result.status.ok()) ticket->lost = true;
   if (ticket->round == round_) {
     if (!result.status.ok()) {
       // The store has moved to a lineage that is not known here yet; OnView will tell.
@@ -270,7 +303,6 @@ void SyncStepLogic::OnExchange(absl::Time now, uint64_t id, uint32_t group,
       view_.training = false;
       ++round_;
     } else {
-      if (ticket->kind == SyncAction::kCompute) TakeOutcomes(*ticket, result);
       if (ticket->kind == SyncAction::kQueryVersions) TakeVersions(group, result);
       if (ticket->kind != SyncAction::kQueryVersions && ticket->pulls) TakePulls(group, result);
     }
@@ -295,7 +327,15 @@ void SyncStepLogic::FinishGroup(absl::Time now, uint64_t id) {
     position = ticket->bad        ? PositionState::kBad
                : ticket->withheld ? PositionState::kWithheld
                                   : PositionState::kPushed;
-    if (position == PositionState::kWithheld) retry_ = now + options_.withheld_retry;
+    if (position == PositionState::kWithheld && ticket->helps.has_value()) {
+      help_.GiveUp(ticket->position);  // its own worker sees to it
+      position = PositionState::kTodo;
+    } else if (position == PositionState::kWithheld) {
+      retry_ = now + options_.withheld_retry;
+    }
+  }
+  if (ticket->helps.has_value() && !ticket->bad && !ticket->withheld && !ticket->lost) {
+    help_.OnDelivered(ticket->step, ticket->position, *ticket->helps, !ticket->duplicate);
   }
   Close(id);
 }
@@ -311,8 +351,10 @@ void SyncStepLogic::TakeOutcomes(Ticket& ticket, const ExchangeResult& result) {
       case PushOutcome::kNonFinite:
         ticket.bad = true;
         break;
-      case PushOutcome::kAccepted:
       case PushOutcome::kDuplicate:
+        ticket.duplicate = true;
+        break;
+      case PushOutcome::kAccepted:
       case PushOutcome::kNone:
         break;
       default:
@@ -358,8 +400,10 @@ void SyncStepLogic::TakePulls(uint32_t index, const ExchangeResult& result) {
     return;
   }
   group.holds_target = holds_all;
-  if (!holds_all)
+  if (!holds_all) {
     missing_positions_.assign(result.missing_positions.begin(), result.missing_positions.end());
+    heard_missing_ = true;
+  }
 }
 
 void SyncStepLogic::OnEvaluated(uint64_t id) {

@@ -13,6 +13,7 @@
 #include "runtime/cluster/batch_key.h"
 #include "runtime/cluster/step_plan.h"
 #include "runtime/variables/variable_store.h"
+#include "worker/step_help.h"
 
 namespace shoal {
 
@@ -59,17 +60,18 @@ struct SyncAction {
   uint32_t gradient_set = 0;  // 0 or 1
   bool pull_next = false;
   uint32_t next_parameter_set = 0;
+  absl::Duration park;  // kPull, and kCompute with `pull_next`: how long the pulls may be parked
 };
 
 // Which batch a worker computes next, and what it pushes, pulls, evaluates and reports, in SYNC.
 //
 // With all slices at version s: its own blocks first if s is evaluated; then each own position that
 // is not skipped, delivered or pushed; the last push carries the parked pull of s+1; when every
-// group holds s+1 it goes on. Position p belongs to rank p mod N; a rank k >= R_s repeats position
-// (s + k) mod R_s. When the view changes in between it takes up what became its own. A new worker,
-// one after a rollback, or one that the others have left behind asks all slices for their versions,
-// takes the lowest as s and pulls it. Two sets of parameters and of gradients take turns: a set is
-// given out again only when no exchange uses it any more.
+// group holds s+1 it goes on. Position p belongs to rank p mod N; StepHelp says which positions of
+// others it computes besides. When the view changes in between it takes up what became its own. A
+// new worker, one after a rollback, or one that the others have left behind asks all slices for
+// their versions, takes the lowest as s and pulls it. Two sets of parameters and of gradients take
+// turns: a set is given out again only when no exchange uses it any more.
 //
 // One thread at a time, no clock, no threads inside. Call Next again when an action is executed
 // (its exchanges may still be under way) until it says kWait, and after every On... call. Calls
@@ -126,30 +128,42 @@ class SyncStepLogic {
     SyncAction::Kind kind = SyncAction::kWait;
     uint64_t round = 0;
     uint32_t groups_left = 0;
+    uint64_t step = 0;
     uint32_t position = 0;
     uint32_t gradient_set = 0;
     uint64_t block = 0;
+    std::optional<uint32_t> helps;  // the worker whose position it is, if it is another one's
     bool pulls = false;
     bool withheld = false;
     bool bad = false;
+    bool duplicate = false;  // a slice had the contribution already
+    bool lost = false;       // an exchange ended with an error
   };
 
   bool IsMember() const { return rank_ < view_.workers.size(); }
   void Restart();
-  void StartStep();
-  void AdvanceIfComplete();
+  void StartStep(absl::Time now);
+  void AdvanceIfComplete(absl::Time now);
   bool AllHoldTarget() const;
   bool AnyPullOfOlderRound() const;
   std::optional<uint32_t> FreeGradientSet() const;
-  bool OwnsPosition(uint32_t position) const;
+  // It is this worker's to compute, as its own or as help.
+  bool HasPosition(uint32_t position) const;
   bool IsPending(uint32_t position) const;
+  bool IsDecided(uint32_t position) const;  // skipped or delivered
+  StepHelp::Place Place() const {
+    return {rank_, static_cast<uint32_t>(positions_.size()), view_.workers};
+  }
+  // None: the position is this worker's own.
+  std::optional<uint32_t> OtherWorkerOf(uint32_t position) const;
+  bool HelpIfLate(absl::Time now);
 
   void RetryIfDue(absl::Time now);
   bool NextFinding(SyncAction* action);
-  bool NextPull(SyncAction* action);
+  bool NextPull(absl::Time now, SyncAction* action);
   bool NextEvaluation(SyncAction* action);
   bool NextReport(SyncAction* action);
-  bool NextCompute(SyncAction* action);
+  bool NextCompute(absl::Time now, SyncAction* action);
   Ticket& Open(SyncAction* action, SyncAction::Kind kind, uint32_t num_groups);
   Ticket* Find(uint64_t ticket);
   void Close(uint64_t ticket);
@@ -177,9 +191,11 @@ class SyncStepLogic {
   std::set<uint64_t> evaluated_;               // blocks at step_: under way or acknowledged
   uint64_t evaluations_left_ = 0;              // under way
   std::vector<uint32_t> missing_positions_;    // as last heard
+  bool heard_missing_ = false;                 // since the last look at them
   std::vector<Ticket> tickets_;
   std::vector<uint32_t> action_groups_;
   uint64_t next_ticket_ = 1;
+  StepHelp help_;
 };
 
 }  // namespace shoal

@@ -67,6 +67,34 @@ class SyncStepLogicTest : public testing::Test {
     Done(logic, pull.ticket, 2, PushOutcome::kNone, kEveryVersion, true);
   }
 
+  // A whole step of a worker that joined: a second, and its contributions came as `outcome`.
+  void RunStep(SyncStepLogic& logic, PushOutcome outcome) {
+    SyncAction compute;
+    for (SyncAction action = Next(logic); action.kind != SyncAction::kWait; action = Next(logic)) {
+      if (action.kind == SyncAction::kCompute) {
+        compute = action;
+      } else if (action.kind == SyncAction::kPull) {  // The group without versions, once.
+        Done(logic, action.ticket, 2, PushOutcome::kNone, kEveryVersion, true);
+      }
+    }
+    ASSERT_EQ(compute.kind, SyncAction::kCompute);
+    now_ += absl::Seconds(1);
+    for (const uint32_t group : {0, 1}) {
+      Done(logic, compute.ticket, group, outcome, compute.version + 1, true);
+    }
+  }
+
+  // The next version is not there: the slices of the group lack a position.
+  void Lacks(SyncStepLogic& logic, const SyncAction& action, uint32_t group, PushOutcome outcome,
+             uint32_t position) {
+    const PulledSlice slice{action.version, action.version, false};
+    ExchangeResult result;
+    if (outcome != PushOutcome::kNone) result.outcomes = absl::MakeConstSpan(&outcome, 1);
+    result.pulls = absl::MakeConstSpan(&slice, 1);
+    result.missing_positions = absl::MakeConstSpan(&position, 1);
+    logic.OnExchange(now_, action.ticket, group, result);
+  }
+
   absl::Time now_ = absl::UnixEpoch();
 };
 
@@ -151,6 +179,97 @@ TEST_F(SyncStepLogicTest, ASurplusWorkerRepeatsAPositionThatChangesWithTheStep) 
     positions.push_back(Next(logic).position);
   }
   EXPECT_THAT(positions, ElementsAre(0, 1, 2));
+}
+
+TEST_F(SyncStepLogicTest, ASurplusWorkerStaysWithTheWorkerThatItIsFasterThan) {
+  SyncStepLogic logic = MakeLogic(5);
+  Join(logic, View(1, {0, 1, 2, 3, 5}), 2);
+  RunStep(logic, PushOutcome::kAccepted);  // Position 2, before worker/2 has delivered it.
+  for (const PushOutcome outcome : {PushOutcome::kAccepted, PushOutcome::kDuplicate}) {
+    const SyncAction compute = Next(logic);
+    ASSERT_EQ(compute.kind, SyncAction::kCompute);
+    EXPECT_EQ(compute.position, 2u);
+    for (SyncAction other = Next(logic); other.kind == SyncAction::kPull; other = Next(logic)) {
+      Done(logic, other.ticket, 2, PushOutcome::kNone, kEveryVersion, true);
+    }
+    for (const uint32_t group : {0, 1}) {
+      Done(logic, compute.ticket, group, outcome, compute.version + 1, true);
+    }
+  }
+  const SyncAction compute = Next(logic);
+  EXPECT_EQ(compute.position, (compute.version + 4) % 4) << "worker/2 is as fast as this one";
+}
+
+TEST_F(SyncStepLogicTest, ASurplusWorkerComputesWhatIsMissingAndAsksForTheNextVersionFirst) {
+  SyncStepLogic logic = MakeLogic(5);
+  Join(logic, View(1, {0, 1, 2, 3, 5}), 0);
+  for (int i = 0; i < 3; ++i) RunStep(logic, PushOutcome::kDuplicate);
+  const SyncAction compute = Next(logic);
+  ASSERT_EQ(compute.kind, SyncAction::kCompute);
+  EXPECT_EQ(compute.position, 3u);
+  EXPECT_LT(compute.park, absl::Seconds(1)) << "it wants to hear what is missing";
+  EXPECT_EQ(Next(logic).kind, SyncAction::kWait);
+  now_ += absl::Milliseconds(600);
+  for (const uint32_t group : {0, 1}) Lacks(logic, compute, group, PushOutcome::kAccepted, 1);
+  const SyncAction pull = Next(logic);
+  ASSERT_EQ(pull.kind, SyncAction::kPull);
+  EXPECT_EQ(pull.version, 4u);
+  const SyncAction help = Next(logic);
+  ASSERT_EQ(help.kind, SyncAction::kCompute);
+  EXPECT_EQ(help.position, 1u);
+  EXPECT_EQ(help.version, 3u);
+  EXPECT_FALSE(help.pull_next);
+  EXPECT_EQ(Next(logic).kind, SyncAction::kWait);
+  for (const uint32_t group : {0, 1}) {
+    Done(logic, pull.ticket, group, PushOutcome::kNone, 4, true);
+    Done(logic, help.ticket, group, PushOutcome::kAccepted, 0, false);
+  }
+  const SyncAction next = Next(logic);
+  EXPECT_EQ(next.version, 4u);
+  EXPECT_EQ(next.position, 1u) << "worker/1 is the slow one";
+}
+
+TEST_F(SyncStepLogicTest, WhoHelpsAtAnEvaluationEvaluatesTheBlocksOfThePositionFirst) {
+  SyncStepLogic logic = MakeLogic(1);
+  Join(logic, View(1, {0, 1, 2, 3}), 47);
+  for (int i = 0; i < 3; ++i) RunStep(logic, PushOutcome::kAccepted);
+  const SyncAction own = Next(logic);
+  ASSERT_EQ(own.kind, SyncAction::kEvaluate);
+  logic.OnEvaluated(own.ticket);
+  const SyncAction compute = Next(logic);
+  ASSERT_EQ(compute.kind, SyncAction::kCompute);
+  EXPECT_EQ(Next(logic).kind, SyncAction::kWait);
+  now_ += absl::Seconds(5);
+  for (const uint32_t group : {0, 1}) Lacks(logic, compute, group, PushOutcome::kAccepted, 0);
+  EXPECT_EQ(Next(logic).kind, SyncAction::kPull);
+  std::vector<uint64_t> blocks;
+  for (SyncAction action = Next(logic); action.kind == SyncAction::kEvaluate;
+       action = Next(logic)) {
+    blocks.push_back(action.block);
+    logic.OnEvaluated(action.ticket);
+    if (blocks.size() == 2) break;
+  }
+  EXPECT_THAT(blocks, ElementsAre(0, 4));
+  const SyncAction help = Next(logic);
+  ASSERT_EQ(help.kind, SyncAction::kCompute);
+  EXPECT_EQ(help.position, 0u);
+}
+
+TEST_F(SyncStepLogicTest, AHelperLeavesAWithheldPositionToItsOwner) {
+  SyncStepLogic logic = MakeLogic(5);
+  Join(logic, View(1, {0, 1, 2, 3, 5}), 0);
+  const SyncAction compute = Next(logic);
+  EXPECT_EQ(compute.position, 0u);
+  for (const uint32_t group : {0, 1}) {
+    Done(logic, compute.ticket, group, PushOutcome::kWithheld, 0, false);
+  }
+  EXPECT_EQ(Next(logic).kind, SyncAction::kPull);
+  now_ += absl::Seconds(5);
+  EXPECT_EQ(Next(logic).kind, SyncAction::kWait);
+  logic.OnView(View(2, {5, 1, 2, 3}));  // It is this worker's now.
+  const SyncAction again = Next(logic);
+  ASSERT_EQ(again.kind, SyncAction::kCompute);
+  EXPECT_EQ(again.position, 0u);
 }
 
 TEST_F(SyncStepLogicTest, EvaluatesItsBlocksBeforeItComputes) {

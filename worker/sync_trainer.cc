@@ -5,9 +5,6 @@
 namespace shoal {
 namespace {
 
-// A parked pull is asked for again after this long; who is missing is heard of then.
-constexpr absl::Duration kPark = absl::Seconds(2);
-
 std::set<BatchKey> KeysOf(const google::protobuf::RepeatedPtrField<v1::BatchId>& batches) {
   std::set<BatchKey> keys;
   for (const v1::BatchId& batch : batches) keys.insert(BatchKey{batch.epoch(), batch.index()});
@@ -109,7 +106,7 @@ void SyncTrainer::StartAll() {
       exchange.pull_version = action_.version;
       exchange.pull_data =
           options_.replica->pull_data(action_.parameter_set, group, action_.lineage);
-      exchange.park = kPark;
+      exchange.park = action_.park;
     }
     Start(exchange, action_.ticket);
   }
@@ -117,6 +114,9 @@ void SyncTrainer::StartAll() {
 
 void SyncTrainer::Compute() {
   const auto read_ahead = [this] {
+    // What was read for an earlier step and computed by somebody else makes room.
+    const BatchKey first = plan_.BatchAt(action_.version, 0);
+    train_batches_.ForgetBefore(first.epoch, static_cast<int64_t>(first.index));
     // The same place of the next step is the best guess for what comes next.
     if (plan_.At(action_.version + 1).num_batches <= action_.position) return;
     const BatchKey next = plan_.BatchAt(action_.version + 1, action_.position);
@@ -151,7 +151,7 @@ void SyncTrainer::Push(uint32_t group, const BatchReport& report) {
     exchange.pull_version = action_.version + 1;
     exchange.pull_data =
         options_.replica->pull_data(action_.next_parameter_set, group, action_.lineage);
-    exchange.park = kPark;
+    exchange.park = action_.park;
   }
   Start(exchange, action_.ticket);
 }

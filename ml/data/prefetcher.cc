@@ -1,6 +1,7 @@
 #include "ml/data/prefetcher.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
@@ -102,9 +103,12 @@ void Prefetcher::Release(const LoadedBatch* batch) {
   }
 }
 
-void Prefetcher::Forget() {
+void Prefetcher::Forget() { ForgetBefore(UINT32_MAX, INT64_MAX); }
+
+void Prefetcher::ForgetBefore(uint32_t epoch, int64_t index) {
   MutexLock lock(&mutex_);
   for (Slot& slot : slots_) {
+    if (std::tie(slot.batch.epoch, slot.batch.index) >= std::tie(epoch, index)) continue;
     if (slot.state == State::kQueued || slot.state == State::kReady) slot.state = State::kFree;
     if (slot.state == State::kLoading) slot.forgotten = true;
   }

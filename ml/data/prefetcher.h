@@ -59,6 +59,8 @@ class Prefetcher {
 
   // Drops what was scheduled and not taken: the user's plans have changed.
   void Forget() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Drops what was scheduled and not taken of batches before this one, in the order of epochs.
+  void ForgetBefore(uint32_t epoch, int64_t index) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   enum class State { kFree, kQueued, kLoading, kReady, kTaken };

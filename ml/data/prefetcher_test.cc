@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -109,6 +110,21 @@ TEST(PrefetcherTest, ForgottenBatchesMakeRoomAndAreReadAgain) {
   EXPECT_EQ(batch->epoch, 7u);
   gate.Notify();
   EXPECT_EQ(First(*prefetcher.Take(0, 0).value()), 0);
+}
+
+TEST(PrefetcherTest, BatchesBeforeOneThatIsReachedMakeRoom) {
+  FaultyDataset dataset;
+  Prefetcher prefetcher(dataset, PlanOf(1), {/*depth=*/2, /*max_taken=*/2});
+  EXPECT_TRUE(prefetcher.Schedule(0, 9));
+  EXPECT_TRUE(prefetcher.Schedule(1, 4));
+  EXPECT_FALSE(prefetcher.Schedule(1, 5));
+  prefetcher.Release(prefetcher.Take(1, 4).value());
+  EXPECT_TRUE(prefetcher.Schedule(1, 5));
+  EXPECT_FALSE(prefetcher.Schedule(1, 6));
+  prefetcher.ForgetBefore(1, 5);
+  while (!prefetcher.Schedule(1, 6)) std::this_thread::yield();  // 9 may still be being read.
+  EXPECT_FALSE(prefetcher.Schedule(1, 7)) << "5 and 6 are still to come";
+  EXPECT_EQ(First(*prefetcher.Take(1, 5).value()), 5);
 }
 
 TEST(PrefetcherTest, ErrorsOfTheDataSetReachTheUser) {
