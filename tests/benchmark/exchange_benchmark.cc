@@ -23,6 +23,7 @@
 #include "base/mutex.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/parameter_server.h"
+#include "ps/parameter_shard.h"
 #include "runtime/rpc/bulk_connector.h"
 #include "runtime/rpc/credentials.h"
 #include "runtime/rpc/fake_chief.h"
