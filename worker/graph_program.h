@@ -9,13 +9,13 @@
 #include "absl/status/statusor.h"
 
 #include "ml/data/dataset.h"
+#include "ml/deploy/model_deploy.h"
 #include "ml/device/kernel.h"
 #include "ml/graph/compiler.h"
 #include "ml/graph/executable.h"
 #include "ml/graph/graph.h"
 #include "ml/nn/model.h"
 #include "proto/v1/run_config.pb.h"
-#include "worker/model_deploy.h"
 #include "worker/replica_program.h"
 
 namespace shoal {

@@ -30,12 +30,12 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#include "ml/deploy/parallel_graph.h"
 #include "ml/device/kernel.h"
 #include "ml/graph/compiler.h"
 #include "ml/graph/executable.h"
 #include "ml/tensor/tensor.h"
 #include "runtime/variables/owned_variables.h"
-#include "worker/parallel_graph.h"
 
 namespace shoal {
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 
-#include "worker/deployment_config.h"
+#include "ml/deploy/deployment_config.h"
 
 namespace shoal {
 

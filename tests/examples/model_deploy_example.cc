@@ -3,12 +3,12 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "ml/deploy/model_deploy.h"
 #include "ml/nn/layers.h"
 #include "ml/nn/losses.h"
 #include "ml/nn/model.h"
 #include "proto/v1/optimizer_config.pb.h"
 #include "tests/examples/training_loop.h"
-#include "worker/model_deploy.h"
 
 namespace shoal {
 namespace {

@@ -14,13 +14,13 @@
 #include "base/file_system.h"
 #include "ml/data/batch_plan.h"
 #include "ml/data/dataset.h"
+#include "ml/deploy/model_deploy.h"
 #include "ml/device/kernel.h"
 #include "ml/graph/executable.h"
 #include "ml/nn/model.h"
 #include "ml/optim/update_rule.h"
 #include "ml/tensor/tensor.h"
 #include "runtime/observability/event_file.h"
-#include "worker/model_deploy.h"
 
 namespace shoal {
 

@@ -1,7 +1,7 @@
 // How a model is laid out over clones, replicas and ps: TF-Slim's DeploymentConfig, with its
 // defaults, device strings and error texts.
-#ifndef SHOAL_WORKER_DEPLOYMENT_CONFIG_H_
-#define SHOAL_WORKER_DEPLOYMENT_CONFIG_H_
+#ifndef SHOAL_ML_DEPLOY_DEPLOYMENT_CONFIG_H_
+#define SHOAL_ML_DEPLOY_DEPLOYMENT_CONFIG_H_
 
 #include <optional>
 #include <string>
@@ -76,4 +76,4 @@ class DeploymentConfig {
 
 }  // namespace shoal
 
-#endif  // SHOAL_WORKER_DEPLOYMENT_CONFIG_H_
+#endif  // SHOAL_ML_DEPLOY_DEPLOYMENT_CONFIG_H_

@@ -1,4 +1,4 @@
-#include "worker/parallel_graph.h"
+#include "ml/deploy/parallel_graph.h"
 
 #include <utility>
 

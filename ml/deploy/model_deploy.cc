@@ -1,4 +1,4 @@
-#include "worker/model_deploy.h"
+#include "ml/deploy/model_deploy.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
 // The cases of TF-Slim's own test, on our graph, and what it leaves unsaid.
-#include "worker/model_deploy.h"
+#include "ml/deploy/model_deploy.h"
 
 #include <cmath>
 #include <utility>

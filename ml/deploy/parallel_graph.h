@@ -1,7 +1,7 @@
 // The graph of a ParallelModel: copies of a model on devices, their inputs cut along the batch,
 // their outputs merged. Private to ParallelModel.
-#ifndef SHOAL_WORKER_PARALLEL_GRAPH_H_
-#define SHOAL_WORKER_PARALLEL_GRAPH_H_
+#ifndef SHOAL_ML_DEPLOY_PARALLEL_GRAPH_H_
+#define SHOAL_ML_DEPLOY_PARALLEL_GRAPH_H_
 
 #include <functional>
 #include <memory>
@@ -12,9 +12,9 @@
 #include "absl/types/span.h"
 
 #include "ml/data/dataset.h"
+#include "ml/deploy/model_deploy.h"
 #include "ml/graph/graph_builder.h"
 #include "ml/nn/model.h"
-#include "worker/model_deploy.h"
 
 namespace shoal {
 
@@ -58,4 +58,4 @@ std::vector<int64_t> SplitExamples(int64_t num_examples, int64_t num_clones);
 
 }  // namespace shoal
 
-#endif  // SHOAL_WORKER_PARALLEL_GRAPH_H_
+#endif  // SHOAL_ML_DEPLOY_PARALLEL_GRAPH_H_

@@ -7,8 +7,8 @@
 // Nothing here changes variables: a train_op names the gradients and statistics that a step
 // contributes, and whose owner applies them. The functions add to the builder's graph; errors are
 // InvalidArgument with TF-Slim's texts where it has one, or the builder's.
-#ifndef SHOAL_WORKER_MODEL_DEPLOY_H_
-#define SHOAL_WORKER_MODEL_DEPLOY_H_
+#ifndef SHOAL_ML_DEPLOY_MODEL_DEPLOY_H_
+#define SHOAL_ML_DEPLOY_MODEL_DEPLOY_H_
 
 #include <functional>
 #include <optional>
@@ -17,8 +17,8 @@
 
 #include "absl/status/statusor.h"
 
+#include "ml/deploy/deployment_config.h"
 #include "ml/graph/graph_builder.h"
-#include "worker/deployment_config.h"
 
 namespace shoal {
 
@@ -134,4 +134,4 @@ absl::StatusOr<DeployedModel> Deploy(const DeploymentConfig& config, GraphBuilde
 
 }  // namespace shoal
 
-#endif  // SHOAL_WORKER_MODEL_DEPLOY_H_
+#endif  // SHOAL_ML_DEPLOY_MODEL_DEPLOY_H_

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
+#include "ml/deploy/model_deploy.h"
 #include "ml/graph/graph_runner.h"
 #include "ml/graph/ops.h"
 #include "ml/kernels/reference/reference_kernels.h"
@@ -15,7 +16,6 @@
 #include "ml/nn/model.h"
 #include "ml/nn/normalization_layers.h"
 #include "proto/v1/optimizer_config.pb.h"
-#include "worker/model_deploy.h"
 
 namespace shoal {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/deployment_config.h"
+#include "ml/deploy/deployment_config.h"
 
 #include <utility>
 
