@@ -88,11 +88,10 @@ bool BadBatchDecisions::Decide() {
       everyone = everyone && answer.first;
       anyone = anyone || !answer.second;
     }
-    if (broken_.withhold) anyone = false;
     const Failures failures = failures_[batch];
     const bool hopeless =
         pending.certain || failures.incarnations.size() >= kFailuresBeforeRollback;
-    if (anyone && !everyone && hopeless && !broken_.again) {
+    if (anyone && !everyone && hopeless) {
       skipped_[batch] = failures.reason;
       failures_.erase(batch);
       ++changes_;
@@ -100,8 +99,8 @@ bool BadBatchDecisions::Decide() {
     }
     pending.decided = true;
     pending.skip = !anyone;
-    if (everyone && !broken_.done) delivered_.insert(batch);
-    if (pending.skip && !broken_.forget) {
+    if (everyone) delivered_.insert(batch);
+    if (pending.skip) {
       skipped_[batch] = failures.reason;
       failures_.erase(batch);
     }

@@ -27,16 +27,7 @@ namespace shoal {
 // One thread at a time. Messages may be lost, repeated and reordered.
 class BadBatchDecisions {
  public:
-  // Test seam, for simulations that must notice the damage. Never set elsewhere.
-  struct Broken {
-    bool withhold = false;  // decides to skip although some slice has the batch
-    bool again = false;     // never rolls back
-    bool done = false;      // does not remember what is delivered
-    bool forget = false;    // does not remember skips
-  };
-
-  explicit BadBatchDecisions(uint32_t num_ps) : BadBatchDecisions(num_ps, Broken()) {}
-  BadBatchDecisions(uint32_t num_ps, Broken broken) : num_ps_(num_ps), broken_(broken) {}
+  explicit BadBatchDecisions(uint32_t num_ps) : num_ps_(num_ps) {}
 
   // A failure of the batch at `incarnation`. `certain`: computing it again will not help. Two
   // incarnations that failed make it certain enough to ask.
@@ -97,7 +88,6 @@ class BadBatchDecisions {
   };
 
   const uint32_t num_ps_;
-  const Broken broken_;
   uint64_t last_number_ = 0;
   uint64_t changes_ = 0;
   std::map<BatchKey, Failures> failures_;

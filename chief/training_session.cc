@@ -86,7 +86,7 @@ TrainingSession::TrainingSession(Options options)
       membership_(Membership::Options{options_.lease, options_.grace, options_.term,
                                       /*revives=*/IsSynchronous(options_.run)}),
       reachability_(options_.lease),
-      decisions_(options_.num_ps_tasks, options_.broken),
+      decisions_(options_.num_ps_tasks),
       cuts_(options_.num_ps_tasks),
       exports_(options_.export_every.value_or(0)),
       ps_(options_.num_ps_tasks) {

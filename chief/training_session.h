@@ -84,7 +84,6 @@ class TrainingSession {
     std::optional<uint64_t> export_every;
     // For the export of the last checkpoint of a run that was stopped, or else peer_wait.
     absl::Duration export_wait = absl::Seconds(30);
-    BadBatchDecisions::Broken broken;  // Test seam.
   };
 
   explicit TrainingSession(Options options);

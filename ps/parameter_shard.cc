@@ -429,6 +429,7 @@ void ParameterShard::Wait(const Access& access, bool may_wait, PullWaiter* waite
   waiter->part_ = waiter->first_waiting_ = 0;
   const bool waits = may_wait && waiter->park > absl::ZeroDuration();
   waiter->give_up_ = waits ? clock_->Now() + waiter->park : absl::InfinitePast();
+  waiter->may_act_ = access.may_act;
   if ((*access.may_act)()) {
     // The waiter may end the access.
     const std::shared_ptr<Served> served = access.served;
@@ -453,6 +454,8 @@ void ParameterShard::Continue(Served* served, PullWaiter* waiter) {
     }
     part->Answer(waiter);
   }
+  // The lease may have ended while the pull waited.
+  if (waiter->status.ok() && !(*waiter->may_act_)()) waiter->status = MayNotAct();
   waiter->OnPulled();
 }
 

@@ -62,6 +62,7 @@ class PullWaiter {
   size_t first_waiting_ = 0;  // The slices of the part before this are there.
   size_t part_ = 0;           // Where it waits or is answered.
   absl::Time give_up_;
+  std::shared_ptr<const std::function<bool()>> may_act_;
 };
 
 // Jobs on one part of the slices, one after the other: whoever comes first works for those who come

@@ -47,7 +47,8 @@ class ParameterShardTest : public testing::Test {
     variable.set_update(v1::UPDATE_KIND_OPTIMIZER);
     variable.mutable_initializer()->set_kind(v1::Initializer::KIND_CONSTANT);
     variable.mutable_initializer()->set_a(1);
-    shard_.SetRules(ReceiverRules(kRunId, /*term=*/1, /*incarnation=*/1), [] { return true; });
+    shard_.SetRules(ReceiverRules(kRunId, /*term=*/1, /*incarnation=*/1),
+                    [this] { return has_lease_; });
     shard_.LearnWorkers({{0, 2}});
     Load(1);
     access_ = shard_.Enter(Sender(v1::JOB_WORKER, 1), 1).value();
@@ -98,6 +99,7 @@ class ParameterShardTest : public testing::Test {
 
   FakeClock clock_;
   Notes notes_;
+  bool has_lease_ = true;
   std::vector<v1::VariableSpec> variables_ = std::vector<v1::VariableSpec>(1);
   ParameterShard shard_{&clock_, &notes_};
   ParameterShard::Access access_;
@@ -133,6 +135,16 @@ TEST_F(ParameterShardTest, APullWhoseTimeIsOverIsAnsweredByTheTickWithWhoIsMissi
   EXPECT_EQ(late.ends, 0);
   shard_.Drain();
   EXPECT_EQ(late.ends, 1);
+}
+
+TEST_F(ParameterShardTest, APullThatWaitedUntilTheLeaseEndedIsRefused) {
+  TestPull pull;
+  Pull(1, absl::Seconds(1), &pull);
+  has_lease_ = false;
+  clock_.Advance(absl::Seconds(1));
+  shard_.Tick();
+  ASSERT_EQ(pull.ends, 1);
+  EXPECT_EQ(pull.status, absl::UnavailableError("this ps cannot reach the chief"));
 }
 
 TEST_F(ParameterShardTest, ALoadEndsWaitingPullsAndFencesWhatWasEnteredBefore) {

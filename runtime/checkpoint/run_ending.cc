@@ -31,11 +31,9 @@ RunEnding::RunEnding(FileSystem* file_system, const Clock* clock, v1::RunConfig 
 
 bool RunEnding::IsOver() {
   const std::string finished = FinishedSummary();
-  if (finished.empty()) {
-    unanswered_since_ = absl::InfiniteFuture();
-    return false;
-  }
-  if (finished != before_) return true;
+  if (!finished.empty() && finished != before_) return true;
+  // A chief that was killed after its last checkpoint has written no summary, and none may follow
+  // it.
   const absl::Time now = clock_->Now();
   unanswered_since_ = std::min(unanswered_since_, now);
   return now - unanswered_since_ >= patience_ && NothingIsLeft();

@@ -21,8 +21,8 @@ class RunEnding {
   RunEnding(FileSystem* file_system, const Clock* clock, v1::RunConfig run, absl::Duration lease);
 
   // Ask whenever the chief did not answer. True once a summary.json has come that says that the run
-  // has finished; after three leases without an answer also if it was there before, and the newest
-  // checkpoint is where this run file ends: then there is nothing left to start a chief for.
+  // has finished; after three leases without an answer also if the newest checkpoint is where this
+  // run file ends: then there is nothing left to start a chief for.
   bool IsOver();
 
  private:

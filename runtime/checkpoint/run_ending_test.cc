@@ -87,12 +87,19 @@ TEST_F(RunEndingTest, ARunThatIsToGoOnIsNotOver) {
   EXPECT_FALSE(IsOverAfterAWhile(Watch().get()));
 }
 
-TEST_F(RunEndingTest, NorIsOneThatWasStoppedOrWhoseCheckpointIsNotThere) {
+TEST_F(RunEndingTest, NorIsOneWhoseCheckpointIsNotThere) {
   WriteStatus("finished", 20);
   EXPECT_FALSE(IsOverAfterAWhile(Watch().get()));
-  WriteCheckpoint(20);
-  WriteStatus("stopped", 20);
+  WriteCheckpoint(10);
   EXPECT_FALSE(IsOverAfterAWhile(Watch().get()));
+}
+
+// The chief was killed between its last checkpoint and the summary; one that is started again finds
+// nothing to do and serves nobody.
+TEST_F(RunEndingTest, TheLastCheckpointIsEnoughIfNobodyAnswers) {
+  WriteStatus("stopped", 10);
+  WriteCheckpoint(20);
+  EXPECT_TRUE(IsOverAfterAWhile(Watch().get()));
 }
 
 }  // namespace

@@ -174,7 +174,7 @@ PullAnswer SliceStore::TryPull(uint32_t slice, uint64_t version) const {
     case SyncSlice::Value::kCurrent:
       return PullNewest(slice);
     case SyncSlice::Value::kPrevious:
-      if (options_.broken.previous_version || state.poisoned) break;
+      if (state.poisoned) break;
       answer.state = PullAnswer::kValue;
       answer.value_version = state.sync.previous_version();
       answer.value = state.values.previous_value();

@@ -43,13 +43,6 @@ struct SliceStoreOptions {
   uint64_t staging_bytes = 256u << 20;  // SYNC: the most bytes of contributions out of order
   UpdateSettings update;                // optimizer, schedule, clipping, averaging
   VersionSchedule cuts;  // SYNC: versions at which every slice is cut, besides those asked for
-  // Test seam: breaks one promise of the protocol, so that a simulation proves that it would
-  // notice. Never set elsewhere.
-  struct Broken {
-    bool dedupe = false;            // a repeated contribution counts again
-    bool previous_version = false;  // only the newest value is served
-    bool withholding = false;       // withheld and skipped batches are taken
-  } broken;
 };
 
 // One contribution to one slice. `data` need not be aligned and is copied or consumed before Push
@@ -213,7 +206,6 @@ class SliceStore {
   PushOutcome KeepForLater(SliceState& state, const SlicePush& push);
   bool TakeRoom(SliceState& state, const SlicePush& push);
   void AddToSum(SliceState& state, const Payload& payload, uint32_t examples);
-  void AddAgainForTest(SliceState& state, const SlicePush& push);
   bool IsWholeStep(const SliceState& state, const Payload& payload) const;
   void Progress(SliceState& state);
   bool AddWhatIsThere(SliceState& state);

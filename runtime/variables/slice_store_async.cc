@@ -6,9 +6,8 @@
 namespace shoal {
 
 PushOutcome SliceStore::PushAsync(SliceState& state, const SlicePush& push) {
-  if (HasBatch(state, push.batch) && !options_.broken.dedupe) return PushOutcome::kDuplicate;
-  if (decisions_.IsRefused(push.batch) && !options_.broken.withholding)
-    return PushOutcome::kWithheld;
+  if (HasBatch(state, push.batch)) return PushOutcome::kDuplicate;
+  if (decisions_.IsRefused(push.batch)) return PushOutcome::kWithheld;
   if (state.poisoned) return PushOutcome::kWithheld;
   // After a restore the versions pulled before may be ahead of the slice: nothing has happened
   // since.

@@ -22,15 +22,10 @@ PushOutcome SliceStore::PushSync(SliceState& state, const SlicePush& push) {
   if (place.step != push.step || place.position != push.position) return PushOutcome::kAhead;
   const Payload payload{push.kind, push.data, push.bytes};
   const SyncSlice::Arrival arrival = state.sync.Classify(push.step, push.position);
-  if (decisions_.IsSkipped(push.batch) && !options_.broken.withholding)
-    return PushOutcome::kWithheld;
-  if (arrival == SyncSlice::Arrival::kDuplicate) {
-    if (options_.broken.dedupe) AddAgainForTest(state, push);
-    return PushOutcome::kDuplicate;
-  }
+  if (decisions_.IsSkipped(push.batch)) return PushOutcome::kWithheld;
+  if (arrival == SyncSlice::Arrival::kDuplicate) return PushOutcome::kDuplicate;
   if (arrival == SyncSlice::Arrival::kAhead) return PushOutcome::kAhead;
-  if (decisions_.IsRefused(push.batch) && !options_.broken.withholding)
-    return PushOutcome::kWithheld;
+  if (decisions_.IsRefused(push.batch)) return PushOutcome::kWithheld;
   if (!PayloadFits(payload, state.shape)) return PushOutcome::kCorrupt;
   if (!PayloadIsFinite(payload, state.shape)) return PushOutcome::kNonFinite;
   if (arrival == SyncSlice::Arrival::kLater) {
@@ -83,13 +78,6 @@ void SliceStore::AddToSum(SliceState& state, const Payload& payload, uint32_t ex
   const float weight = state.sync.num_positions() == 1 ? 1.0f : static_cast<float>(examples);
   FoldPayload(payload, state.shape, weight, state.sync.num_added() == 0, state.values.sum());
   state.sync.AddNext(examples);
-}
-
-void SliceStore::AddAgainForTest(SliceState& state, const SlicePush& push) {
-  if (state.sync.num_added() == 0 || !PayloadFits({push.kind, push.data, push.bytes}, state.shape))
-    return;
-  FoldPayload({push.kind, push.data, push.bytes}, state.shape, static_cast<float>(push.examples),
-              false, state.values.sum());
 }
 
 // Adds what waited for its turn and passes over what is skipped. True: all positions are through.

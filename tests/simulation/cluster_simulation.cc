@@ -11,14 +11,18 @@
 #include "absl/strings/strip.h"
 
 #include "base/hash.h"
+#include "base/mutex.h"
+#include "proto/v1/bulk.pb.h"
 #include "proto/v1/chief_service.pb.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/process/exit_code.h"
+#include "runtime/transport/bulk.h"
 
 namespace shoal {
 namespace {
 
 constexpr double kPatience = 2500;  // Seconds that a run may take, most of them in waits.
+constexpr absl::Duration kBetweenLooks = absl::Milliseconds(100);  // At the chief.
 
 void DrawOptimizer(SeededRandom* random, v1::OptimizerConfig* optimizer) {
   optimizer->set_learning_rate(0.05);
@@ -94,6 +98,8 @@ void ClusterSimulation::DrawRun() {
   run_.train_examples = random_.Between(1, most);
   const auto epochs = static_cast<uint32_t>(random_.Between(1, 3));
   if (random_.Chance(0.2)) run_.slow_worker = 4;
+
+  run_.ps_threads = 1 + MixBits(options_.seed) % 3;
 
   v1::RunConfig& run = run_.run;
   run.set_name("simulated");
@@ -278,6 +284,67 @@ void ClusterSimulation::OnChief(SimulatedProcess* process, Chief* chief) {
 
 // Faults.
 
+namespace {
+
+constexpr uint64_t kForgedTerms = 1000;  // Above the true one.
+
+// A call that waits for its answer and forgets it.
+class ForgedCall : public BulkCall {
+ public:
+  void OnReply(const absl::Status& /*status*/, absl::string_view /*header*/,
+               PayloadReader* /*payload*/) override {
+    MutexLock lock(&mutex_);
+    done_ = true;
+    changed_.NotifyAll();
+  }
+  void Wait() {
+    MutexLock lock(&mutex_);
+    while (!done_) changed_.Wait(&mutex_);
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool done_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace
+
+void ClusterSimulation::ForgeTerm(const std::string& task) {
+  Life* const life = current_[task];
+  SimulatedProcess* const process = &life->process;
+  if (!process->alive || process->connection == nullptr) return;
+  v1::Identity forged = *process->connection;
+  forged.set_term(forged.term() + kForgedTerms);
+  fibers_.Start(&process->host, [this, process, forged] {
+    v1::HeartbeatRequest request;
+    *request.mutable_identity() = forged;
+    v1::HeartbeatResponse response;
+    const auto serve = [request](SimulatedProcess& at, const std::function<bool()>& /*is_gone*/,
+                                 google::protobuf::Message* filled) -> absl::Status {
+      if (at.chief == nullptr) return absl::UnavailableError("no chief is there yet");
+      return at.chief->Heartbeat(request, static_cast<v1::HeartbeatResponse*>(filled));
+    };
+    network_.Call(process, "chief", "Heartbeat", absl::Seconds(5), serve, &response).IgnoreError();
+  });
+  for (const auto& [name, other] : current_) {
+    const v1::Identity* ps = other->process.connection.get();
+    if (!absl::StartsWith(name, "ps") || ps == nullptr) continue;
+    v1::ExchangeRequest request;
+    *request.mutable_identity() = forged;
+    request.set_receiver_incarnation(ps->incarnation());
+    request.mutable_identity()->set_lineage(ps->lineage());
+    request.set_versions_only(true);
+    fibers_.Start(&process->host, [this, process, request, address = other->process.address] {
+      const auto channel = NewSimulatedBulkChannel(&network_, process, address);
+      ForgedCall call;
+      call.header = request.SerializeAsString();
+      channel->Start(&call);
+      call.Wait();
+    });
+  }
+}
+
 void ClusterSimulation::PauseTask(const std::string& task, double seconds) {
   Life* const life = current_[task];
   if (life == nullptr || !life->process.alive || life->process.host.paused) return;
@@ -340,7 +407,7 @@ void ClusterSimulation::Inject(const PlannedFault& fault) {
     case PlannedFault::kLoss:
       network_.loss = fault.rate;
       network_.repeats = 0.1;
-      network_.damage = 0.02;
+      network_.damage = 0.1;
       network_.faults_end = std::max(network_.faults_end, until);
       return;
     case PlannedFault::kWrongAnswers:
@@ -368,6 +435,8 @@ void ClusterSimulation::Inject(const PlannedFault& fault) {
       });
       return;
     }
+    case PlannedFault::kForgedTerm:
+      return ForgeTerm(fault.task);
     case PlannedFault::kNumKinds:
       return;
   }
@@ -386,6 +455,7 @@ void ClusterSimulation::Watch() {
     v1::GetRunStatusResponse status;
     chief_->GetRunStatus(v1::GetRunStatusRequest(), &status).IgnoreError();
     const v1::RunState& state = status.state();
+    WatchLeases(status);
     if (state.phase() == v1::RunState::PHASE_TRAINING) {
       Add(EventOf(HistoryEvent::kVersion, chief_term_, state.lineage(), status.step()));
       newest_step_ = status.step();
@@ -400,7 +470,37 @@ void ClusterSimulation::Watch() {
                   status.last_checkpoint_step()));
     }
   }
-  if (!over_ && !ending_) fibers_.After(absl::Milliseconds(100), [this] { Watch(); });
+  if (!over_ && !ending_) fibers_.After(kBetweenLooks, [this] { Watch(); });
+}
+
+void ClusterSimulation::WatchLeases(const v1::GetRunStatusResponse& status) {
+  const v1::RunState::Phase phase = status.state().phase();
+  if (phase == v1::RunState::PHASE_DONE || phase == v1::RunState::PHASE_FAILED) return;
+  for (const auto& life : lives_) {
+    SimulatedProcess& process = life->process;
+    const v1::Identity* identity = process.connection.get();
+    if (!process.alive || identity == nullptr || identity->member().job() != v1::JOB_PS ||
+        identity->term() != chief_term_) {
+      continue;
+    }
+    const auto member = std::find_if(
+        status.tasks().begin(), status.tasks().end(),
+        [&](const auto& task) { return task.incarnation() == identity->incarnation(); });
+    if (member != status.tasks().end()) {
+      process.heard = fibers_.now() - absl::Seconds(member->seconds_since_heartbeat());
+      process.lease_ended = absl::InfiniteFuture();
+    } else if (process.lease_ended == absl::InfiniteFuture()) {
+      // The chief may take a place earlier, from a ps that workers do not reach: incarnations
+      // guard that.
+      const absl::Time whole =
+          process.heard + absl::Seconds(run_.run.cluster().lease_seconds()) + kBetweenLooks;
+      process.lease_ended = std::max(fibers_.now(), whole);
+    }
+    if (process.acted <= process.lease_ended) continue;
+    HistoryEvent event = EventOf(HistoryEvent::kActs, chief_term_);
+    event.task = process.address;
+    Add(event);
+  }
 }
 
 std::string ClusterSimulation::Stuck() const {

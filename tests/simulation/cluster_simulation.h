@@ -79,8 +79,11 @@ class ClusterSimulation {
   void Crash(SimulatedProcess* process);
   void OnChief(SimulatedProcess* process, Chief* chief);
   void Inject(const PlannedFault& fault);
+  void ForgeTerm(const std::string& task);
   void PauseTask(const std::string& task, double seconds);
   void Watch();
+  // A ps whose place the chief has given up must have stopped before.
+  void WatchLeases(const v1::GetRunStatusResponse& status);
   void Note(const std::string& text);
   void Add(HistoryEvent event);
   void AddTrouble();

@@ -33,7 +33,16 @@ constexpr KindFacts kKinds[PlannedFault::kNumKinds] = {
     {"checkpoint damaged", 0.5},
     {"stop requested", 0.3},
     {"checkpoint requested", 0.7},
+    {"term forged", 0},  // Drawn by itself.
 };
+
+// False: nothing is allowed but what is drawn by itself.
+bool HasKind(const std::vector<bool>& allowed) {
+  for (int kind = 0; kind < PlannedFault::kNumKinds; ++kind) {
+    if (allowed[static_cast<size_t>(kind)] && kKinds[kind].weight > 0) return true;
+  }
+  return false;
+}
 
 PlannedFault::Kind DrawKind(SeededRandom* random, const std::vector<bool>& allowed) {
   double sum = 0;
@@ -43,7 +52,7 @@ PlannedFault::Kind DrawKind(SeededRandom* random, const std::vector<bool>& allow
   double left = random->Uniform(0, sum);
   PlannedFault::Kind last = PlannedFault::kNumKinds;
   for (int kind = 0; kind < PlannedFault::kNumKinds; ++kind) {
-    if (!allowed[static_cast<size_t>(kind)]) continue;
+    if (!allowed[static_cast<size_t>(kind)] || kKinds[kind].weight == 0) continue;
     last = static_cast<PlannedFault::Kind>(kind);
     left -= kKinds[kind].weight;
     if (left <= 0) break;
@@ -121,7 +130,7 @@ FaultPlan DrawFaults(SeededRandom* random, uint32_t num_ps, uint32_t num_workers
   FaultPlan plan;
   // One run in eight has a single fault: how long recovery takes is measured there.
   const uint64_t count = random->Below(8) == 0 ? 1 : random->Below(8);
-  for (uint64_t i = 0; i < count; ++i) {
+  for (uint64_t i = 0; i < count && HasKind(allowed); ++i) {
     PlannedFault fault;
     fault.kind = DrawKind(random, allowed);
     fault.at = random->Uniform(0, kFaultSeconds);
@@ -190,6 +199,13 @@ FaultPlan DrawFaults(SeededRandom* random, uint32_t num_ps, uint32_t num_workers
       default:
         break;
     }
+    plan.faults.push_back(std::move(fault));
+  }
+  if (allowed[PlannedFault::kForgedTerm] && count > 1 && random->Chance(0.1)) {
+    PlannedFault fault;
+    fault.kind = PlannedFault::kForgedTerm;
+    fault.at = random->Uniform(0, kFaultSeconds);
+    fault.task = worker();
     plan.faults.push_back(std::move(fault));
   }
   std::sort(plan.faults.begin(), plan.faults.end(),

@@ -32,6 +32,7 @@ struct PlannedFault {
     kDamagedCheckpoint,  // The newest one; with everything killed.
     kStop,               // The run is asked to stop, and started again.
     kCheckpoint,         // Asked for by hand.
+    kForgedTerm,         // A worker's key is stolen: messages in its name claim a higher term.
     kNumKinds,
   };
   Kind kind = kNumKinds;

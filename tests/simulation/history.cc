@@ -40,6 +40,9 @@ class Checker {
         return "";
       case HistoryEvent::kEnded:
         quiet_since_ = event.time;
+        if (absl::StrContains(event.text, "which this ps does not have")) {
+          return At(event, absl::StrCat(event.task, " has lost a report: ", event.text));
+        }
         if (MayEndWith(event.code)) return "";
         if (rules_.disks_fail && event.code == kExitInternalError &&
             absl::StrContains(event.text, "the final checkpoint could not be written")) {
@@ -50,6 +53,8 @@ class Checker {
         if (event.code == 1 || (event.code == 0 && event.text == "skipped")) return "";
         return absl::StrCat("slice ", event.step, " holds batch ", event.lineage, " ", event.code,
                             " times");
+      case HistoryEvent::kActs:
+        return At(event, absl::StrCat(event.task, " serves although its lease has ended"));
       case HistoryEvent::kTrouble:
         quiet_since_ = event.time;
         return "";

@@ -16,6 +16,7 @@ struct HistoryEvent {
     kDamaged,      // The newest checkpoint was damaged: the one before may be gone on from.
     kEnded,        // A process of `task` ended with exit code `code`, because of `text`.
     kCounted,      // At the end slice `step` holds batch `lineage` `code` times; `text`: "skipped".
+    kActs,         // `task` serves although its lease has ended.
     kTrouble,      // A fault began or ended: checkpoints may be late.
     kOver,         // The run is over: finished.
   };

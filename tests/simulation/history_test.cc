@@ -58,6 +58,12 @@ TEST(HistoryTest, ARunThatDoesNotEndIsStuck) {
   EXPECT_THAT(history.Check({}), HasSubstr("did not come to its end"));
 }
 
+TEST(HistoryTest, APsThatHasLostAReport) {
+  HistoryEvent ended = Ended("ps/0", 138);
+  ended.text = "UNAVAILABLE: the chief lacks steps 1 to 2, which this ps does not have";
+  EXPECT_THAT(Check({ended}), HasSubstr("ps/0 has lost a report"));
+}
+
 TEST(HistoryTest, AVersionThatGoesBackInItsLineage) {
   EXPECT_THAT(
       Check({Event(HistoryEvent::kVersion, 1, 1, 1, 5), Event(HistoryEvent::kVersion, 2, 1, 1, 4)}),
@@ -105,6 +111,12 @@ TEST(HistoryTest, ADiskThatFailsMayCostTheLastCheckpointAndNothingElse) {
   rules.disks_fail = true;
   EXPECT_EQ(Check({event}, rules), "");
   EXPECT_THAT(Check({Ended("chief", 1)}, rules), HasSubstr("chief ends with 1"));
+}
+
+TEST(HistoryTest, APsThatServesWithoutALease) {
+  HistoryEvent event = Event(HistoryEvent::kActs, 1, 1, 0, 0);
+  event.task = "ps/0";
+  EXPECT_THAT(Check({event}), HasSubstr("ps/0 serves although its lease has ended"));
 }
 
 TEST(HistoryTest, BatchesThatAreLostOrCountTwice) {

@@ -46,6 +46,7 @@ class SimulatedServedCall : public ServedCall {
   void Reply(const absl::Status& status) override {
     std::string payload;
     if (status.ok()) {
+      server_->acted = network_->fibers()->now();
       for (const PayloadRef& ref : reply_payloads) {
         payload.append(static_cast<const char*>(ref.data), ref.bytes);
       }

@@ -93,7 +93,10 @@ void SimulatedNetwork::Send(SimulatedProcess* from, SimulatedProcess* to,
   const int copies = faulty && random_.Chance(repeats) ? 2 : 1;
   if (copies == 2) ++counts.repeated;
   for (int i = 0; i < copies; ++i) {
-    fibers_->After(Delay(), [this, from, to, deliver] {
+    // Some arrive when nobody waits for them any more.
+    const bool is_late = faulty && random_.Chance(0.05);
+    const absl::Duration delay = Delay() + absl::Seconds(is_late ? random_.Uniform(0, 12) : 0);
+    fibers_->After(delay, [this, from, to, deliver] {
       // What was sent arrives although its sender has died, but not through a cut.
       if (IsCut(from->task, to->task)) {
         ++counts.cut;

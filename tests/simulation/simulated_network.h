@@ -47,7 +47,11 @@ struct SimulatedProcess {
   std::map<uint64_t, std::function<void()>> incoming;
   // Who it is for the chief, as its newest heartbeat said; null: it has sent none.
   std::shared_ptr<v1::Identity> connection;
-  BatchKey batch;  // That it computes, or did last.
+  BatchKey batch;                           // That it computes, or did last.
+  absl::Time heard = absl::InfinitePast();  // By the chief, last.
+  absl::Time acted = absl::InfinitePast();  // When it last answered an exchange well.
+  // When the chief that it is registered with was first seen without it.
+  absl::Time lease_ended = absl::InfiniteFuture();
 };
 
 // A wrong answer that something between the tasks makes up.

@@ -108,6 +108,7 @@ absl::Status RunSimulatedPs(const TaskEnvironment& environment, SimulatedProcess
   options.address = process->address;
   options.chief_address = "chief";
   options.lease = LeaseOf(*environment.run);
+  options.threads = environment.run->ps_threads;
   options.register_patience = PatienceOf(*environment.run);
   options.is_over = [&ending] { return ending.IsOver(); };
   ASSIGN_OR_RETURN(const std::unique_ptr<ParameterServer> server, ParameterServer::Create(options));

@@ -34,6 +34,7 @@ struct SimulatedRun {
   std::set<BatchKey> non_finite;  // In some slices.
   std::set<BatchKey> deadly;      // Kill whoever computes them.
   std::set<BatchKey> flaky;       // Kill every other time.
+  size_t ps_threads = 1;          // Over as many parts the slices of a ps are spread.
   double slow_worker = 1;         // Times what worker/0 takes for a batch.
 };
 

@@ -1,0 +1,176 @@
+"""Writes a source of the program with promises that can be broken at run time.
+
+    break.py SOURCE OUTPUT
+
+The output is the source with the changes below. Linked into a test in place of the original, it shows that
+the simulation notices a program that breaks the promise; the program itself has no seam for that. A line
+that is not found once has changed: change it here as well.
+"""
+
+import sys
+
+# By source: text, what takes its place.
+CHANGES = {
+    "runtime/variables/slice_store_sync.cc": [
+        (
+            "if (arrival == SyncSlice::Arrival::kDuplicate)",
+            """if (arrival == SyncSlice::Arrival::kDuplicate && state.sync.num_added() > 0 &&
+      IsBroken("repeated contributions count again") && PayloadFits(payload, state.shape)) {
+    FoldPayload(payload, state.shape, static_cast<float>(push.examples), false,
+                state.values.sum());
+  }
+  if (arrival == SyncSlice::Arrival::kDuplicate)""",
+        ),
+        (
+            "decisions_.IsSkipped(push.batch)",
+            '!IsBroken("withheld batches are taken") && decisions_.IsSkipped(push.batch)',
+        ),
+        (
+            "decisions_.IsRefused(push.batch)",
+            '!IsBroken("withheld batches are taken") && decisions_.IsRefused(push.batch)',
+        ),
+    ],
+    "runtime/variables/slice_store_async.cc": [
+        (
+            "if (HasBatch(state, push.batch)",
+            'if (!IsBroken("repeated contributions count again") && HasBatch(state, push.batch)',
+        ),
+    ],
+    "runtime/variables/slice_store.cc": [
+        (
+            "case SyncSlice::Value::kPrevious:",
+            """case SyncSlice::Value::kPrevious:
+      if (IsBroken("the previous version is not kept")) break;""",
+        ),
+    ],
+    "runtime/rpc/receiver_rules.cc": [
+        (
+            "if (receiver_incarnation != incarnation_ || sender.lineage() != lineage_) {",
+            """if (receiver_incarnation != incarnation_ ||
+      (sender.lineage() != lineage_ && !IsBroken("lineages are not checked"))) {""",
+        ),
+        (
+            "if (sender.term() > term_) {",
+            """if (sender.term() > term_ && IsBroken("a worker's term is believed")) {
+    const_cast<ReceiverRules*>(this)->term_ = sender.term();
+  }
+  if (sender.term() > term_) {""",
+        ),
+    ],
+    "runtime/rpc/chief_session.cc": [
+        (
+            "    renewed_ = sent;",
+            '    renewed_ = IsBroken("a lease counts from its answer") ? clock_->Now() : sent;',
+        ),
+    ],
+    "chief/bad_batch_decisions.cc": [
+        (
+            "const Failures failures = failures_[batch];",
+            """if (IsBroken("batches are skipped that some slices have")) anyone = false;
+    const Failures failures = failures_[batch];""",
+        ),
+        (
+            "if (anyone && !everyone && hopeless",
+            """if (!IsBroken("a batch that cannot be delivered is not undone") && anyone && !everyone &&
+        hopeless""",
+        ),
+        (
+            "if (pending.skip",
+            'if (!IsBroken("skips are forgotten") && pending.skip',
+        ),
+        (
+            "delivered_.insert(batch);",
+            'IsBroken("delivered batches are forgotten") ? void() : void(delivered_.insert(batch));',
+        ),
+    ],
+    "chief/chief_logic.cc": [
+        (
+            "    stood_still_ += gap;",
+            '    if (!IsBroken("a chief that stood still grants no leases")) stood_still_ += gap;',
+        ),
+    ],
+    "chief/data_ledger.cc": [
+        (
+            "i < range.end; ++i) Reissue({number, i}, ps);",
+            """i < range.end; ++i) {
+        if (!IsBroken("what a ps lost is not issued again")) Reissue({number, i}, ps);
+      }""",
+        ),
+    ],
+    "chief/training_session_flow.cc": [
+        (
+            "  membership_.GrantLeases(now);",
+            '  if (!IsBroken("a chief that stood still grants no leases")) membership_.GrantLeases(now);',
+        ),
+    ],
+    "chief/training_session_reports.cc": [
+        (
+            "if (report.step() != newest_step_ + 1) {",
+            'if (report.step() != newest_step_ + 1 && !IsBroken("a gap is believed")) {',
+        ),
+    ],
+    "ps/chief_report_logic.cc": [
+        (
+            "if (!status.ok()) return Failed(now, status, &steps_attempts_);",
+            """if ((IsBroken("a refused report is dropped") || IsBroken("a gap is believed")) &&
+      status.message().find("no answer of the task itself") != absl::string_view::npos) {
+    steps_.erase(steps_.begin(),
+                 steps_.begin() + std::min<size_t>(steps_.size(), request.steps_size()));
+    return;
+  }
+  if (!status.ok()) return Failed(now, status, &steps_attempts_);""",
+        ),
+    ],
+    "ps/parameter_shard.cc": [
+        (
+            "std::make_shared<const std::function<bool()>>(std::move(may_act));",
+            """std::make_shared<const std::function<bool()>>([may_act = std::move(may_act)] {
+    return IsBroken("a ps acts without a lease") || may_act();
+  });""",
+        ),
+        (
+            "if (phase_ == Phase::kServing && rules_->lineage() == sender.lineage()) return false;",
+            """if (phase_ == Phase::kServing && rules_->lineage() == sender.lineage()) return false;
+    if (phase_ == Phase::kServing && IsBroken("only the lost ps goes back")) {
+      rules_->set_lineage(sender.lineage());
+      return false;
+    }""",
+        ),
+    ],
+    "ps/snapshot.cc": [
+        (
+            "part.value_version, part.applied}",
+            """part.value_version,
+                                IsBroken("shards do not know their batches")
+                                    ? decltype(part.applied)()
+                                    : part.applied}""",
+        ),
+    ],
+    "ps/exchange_service.cc": [
+        (
+            "return with_checksums_ && Crc32c(data, bytes) != push.crc32c()",
+            """if (IsBroken("damaged contributions are taken")) return data;
+  return with_checksums_ && Crc32c(data, bytes) != push.crc32c()""",
+        ),
+        (
+            "return with_checksums_ && bytes > 0 && crc32c != push.crc32c()",
+            """if (IsBroken("damaged contributions are taken")) return to;
+  return with_checksums_ && bytes > 0 && crc32c != push.crc32c()""",
+        ),
+    ],
+}
+
+
+def main():
+    source, output = sys.argv[1:]
+    with open(source, encoding="utf-8") as file:
+        text = file.read()
+    for old, new in CHANGES[source]:
+        if text.count(old) != 1:
+            sys.exit(f"break.py: {source} has this {text.count(old)} times, not once:\n{old}")
+        text = text.replace(old, new)
+    with open(output, "w", encoding="utf-8") as file:
+        file.write('#include "tests/simulation/broken.h"\n' + text)
+
+
+main()

@@ -1,0 +1,90 @@
+// The simulation notices programs that break a promise (break.py), each within 1,000 runs.
+#include <cctype>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "gtest/gtest.h"
+
+#include "base/log.h"
+#include "tests/simulation/broken.h"
+#include "tests/simulation/cluster_simulation.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint64_t kSeedsToCatch = 1000;
+
+constexpr uint32_t Only(PlannedFault::Kind kind) { return 1u << kind; }
+
+struct BrokenBuild {
+  const char* promise;
+  bool synchronous;
+  uint32_t faults = ~0u;  // Bits of the kinds that may happen.
+};
+
+std::string RunOnce(uint64_t seed, const BrokenBuild& build, const char* promise) {
+  broken_promise = promise;
+  ClusterSimulation::Options options;
+  options.seed = seed;
+  options.synchronous = build.synchronous;
+  for (size_t kind = 0; kind < options.allowed.size(); ++kind) {
+    options.allowed[kind] = (build.faults >> kind & 1) != 0;
+  }
+  std::string failure = ClusterSimulation(options).Run();
+  broken_promise = "";
+  return failure;
+}
+
+class BrokenBuildsTest : public ::testing::TestWithParam<BrokenBuild> {};
+
+TEST_P(BrokenBuildsTest, IsNoticed) {
+  LogOptions log;
+  log.min_severity = LogSeverity::kFatal;  // Faults are what the tasks warn of.
+  SetUpLog(log).IgnoreError();
+  const BrokenBuild& build = GetParam();
+  for (uint64_t seed = 0; seed < kSeedsToCatch; ++seed) {
+    const std::string failure = RunOnce(seed, build, build.promise);
+    // Noticed is what the program as it is does right.
+    if (failure.empty() || !RunOnce(seed, build, "").empty()) continue;
+    std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), failure.c_str());
+    return;
+  }
+  FAIL() << build.promise << " is not noticed within " << kSeedsToCatch << " runs";
+}
+
+constexpr BrokenBuild kBuilds[] = {
+    {"repeated contributions count again", true},
+    {"repeated contributions count again", false},
+    // Needed by a worker that comes when nobody else has the version any more.
+    {"the previous version is not kept", true,
+     Only(PlannedFault::kKillWorker) | Only(PlannedFault::kLoss)},
+    {"lineages are not checked", true},
+    {"withheld batches are taken", true},
+    {"batches are skipped that some slices have", true},
+    {"a batch that cannot be delivered is not undone", true},
+    {"delivered batches are forgotten", true},
+    {"skips are forgotten", true},
+    {"only the lost ps goes back", true},
+    {"shards do not know their batches", false},
+    {"what a ps lost is not issued again", false},
+    {"damaged contributions are taken", true},
+    {"a refused report is dropped", true},
+    {"a gap is believed", true},
+    {"a worker's term is believed", true, Only(PlannedFault::kForgedTerm)},
+    // A task of a SYNC run gets its place back without it.
+    {"a chief that stood still grants no leases", false, Only(PlannedFault::kPauseChief)},
+    {"a ps acts without a lease", true},
+    {"a lease counts from its answer", true},
+};
+
+std::string NameOfBuild(const ::testing::TestParamInfo<BrokenBuild>& build) {
+  std::string name = build.param.synchronous ? "Sync_" : "Async_";
+  for (const char* c = build.param.promise; *c != 0; ++c) name += std::isalnum(*c) != 0 ? *c : '_';
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Promises, BrokenBuildsTest, ::testing::ValuesIn(kBuilds), NameOfBuild);
+
+}  // namespace
+}  // namespace shoal
