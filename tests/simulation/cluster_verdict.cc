@@ -37,6 +37,10 @@ std::string ClusterSimulation::Judge() {
   rules.patience = 20;
   for (const PlannedFault& fault : plan_.faults) {
     if (fault.kind == PlannedFault::kFailingDisk) rules.disks_fail = true;
+    // Or that of a load whose request was lost: it is sent again after a minute.
+    if (fault.kind == PlannedFault::kLoss) {
+      rules.patience = 80;
+    }
   }
   std::string broken = history_.Check(rules);
   if (!broken.empty()) return broken;
