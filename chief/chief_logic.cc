@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "runtime/rpc/control_timeout.h"
@@ -70,7 +72,13 @@ std::optional<absl::StatusOr<v1::RegisterTaskResponse>> ChiefLogic::Registration
   }
   if (is_gone_()) return Finish(absl::CancelledError("the caller waits no more"));
   if (session.LastHeard(task) != holder_) return Finish(session.Register(session_now, request_));
-  if (logic_->closing_ || now >= until_) return Finish(taken_);
+  if (logic_->closing_) return Finish(taken_);
+  // The holder may be dead: its lease decides, however long this chief has given it.
+  if (now >= until_) {
+    return Finish(absl::UnavailableError(
+        absl::StrCat("the process that holds the place is silent, and its lease has not ended: ",
+                     taken_.message())));
+  }
   wake_ = std::min(until_, now + logic_->options_.tick);
   return std::nullopt;
 }

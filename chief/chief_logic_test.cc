@@ -230,6 +230,17 @@ TEST_P(PausedChiefTest, GivesNoPlaceAwayToWhoComesFirstThen) {
   ExpectNobodyWasLost();
 }
 
+TEST_P(PausedChiefTest, WhoWantsThePlaceOfASilentProcessIsAskedToComeAgain) {
+  Pause();
+  const v1::RegisterTaskRequest request = Application(v1::JOB_PS, "other");
+  ChiefLogic::Registration call(logic_.get(), request, [] { return false; });
+  EXPECT_FALSE(call.Poll(now_).has_value());
+  Pass(absl::Seconds(5));
+  const auto answer = call.Poll(now_);
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_TRUE(absl::IsUnavailable(answer->status())) << answer->status();
+}
+
 TEST_P(PausedChiefTest, NoWaitEndsBecauseOfIt) {
   v1::HeartbeatRequest computing;
   StartTraining();

@@ -253,7 +253,7 @@ void ClusterSimulation::Crash(SimulatedProcess* process) {
       Life* const chief = current_["chief"];
       if (chief_ == nullptr || !chief->process.alive) return;
       ++chief->process.serving;
-      fibers_.Start(&chief->process.host, [this, chief, request] {
+      fibers_.Start(&chief->process.host, [chief, request] {
         v1::ReportBadBatchResponse response;
         if (chief->process.chief != nullptr) {
           chief->process.chief->ReportBadBatch(request, &response).IgnoreError();
