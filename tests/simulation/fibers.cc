@@ -69,7 +69,8 @@ class FiberClock : public Clock {
  public:
   explicit FiberClock(const Fibers* fibers) : fibers_(fibers) {}
   absl::Time Now() const override { return fibers_->now(); }
-  bool WaitUntil(absl::Time deadline, Mutex* mutex, CondVar* changed) const override {
+  bool WaitUntil(absl::Time deadline, Mutex* mutex, CondVar* changed) const override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (fibers_->now() >= deadline) return false;
     if (deadline == absl::InfiniteFuture()) {
       changed->Wait(mutex);
