@@ -14,10 +14,9 @@ namespace shoal {
 // Who reaches whom on the bulk path, as workers report it with their heartbeats, and what follows
 // when a worker has not reached a ps for a whole lease although the chief hears both:
 //
-//   others reach the ps:        the worker loses its place. When its next process registers, it
-//   gets
-//                               no work before it has reached all ps, so a link that stays broken
-//                               stops the run once.
+//   others reach the ps:        the worker loses its place. Its next process gets no work before
+//                               it has reached all ps, so a link that stays broken stops the run
+//                               once.
 //   most workers do not either: the ps loses its place and is started again. That was no remedy
 //                               where the same workers still do not reach it a lease later: then
 //                               those lose their places, unless nobody reaches it.

@@ -19,6 +19,10 @@
 namespace shoal {
 namespace {
 
+// A worker tries a ps again every 2 s at most, and reports it with the next heartbeat: a shorter
+// silence may be the end of a disturbance that is over, as of a chief that stood still.
+constexpr absl::Duration kShortestSilence = absl::Seconds(6);
+
 // How often a task's word about a later term makes the chief read a file.
 constexpr absl::Duration kBetweenDoubts = absl::Seconds(1);
 
@@ -85,7 +89,7 @@ TrainingSession::TrainingSession(Options options)
     : options_(std::move(options)),
       membership_(Membership::Options{options_.lease, options_.grace, options_.term,
                                       /*revives=*/IsSynchronous(options_.run)}),
-      reachability_(options_.lease),
+      reachability_(std::max(options_.lease, kShortestSilence)),
       decisions_(options_.num_ps_tasks),
       cuts_(options_.num_ps_tasks),
       exports_(options_.export_every.value_or(0)),
