@@ -132,7 +132,7 @@ class Chief : public ChiefClient {
   absl::Status Await(Call* call, Response* response) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The driver looks at the session at once.
   void Poke() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // And whoever waits looks at it, too.
+  // Wakes all waiting calls as well, so that they look at the state again.
   void PokeAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drive();
   void DispatchCommands() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

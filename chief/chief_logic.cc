@@ -20,9 +20,9 @@ constexpr absl::Duration kLongestPark = absl::Seconds(1);
 // How long a registration waits for a taken place: less than its caller does. It asks again.
 constexpr absl::Duration kLongestRegistration = absl::Seconds(4);
 
-// With what the network and a busy chief take.
+// The call times out only after that, so the network and a busy chief have time left.
 static_assert(kLongestRegistration < kControlTimeout && kLongestPark < kControlTimeout,
-              "who waits longer than its caller answers nobody");
+              "the chief must answer before the caller gives up");
 
 // Between two calls of a chief that runs, which looks at its session all the time; of a short lease
 // half.
@@ -65,7 +65,7 @@ std::optional<absl::StatusOr<v1::RegisterTaskResponse>> ChiefLogic::Registration
                             logic_->options_.session.lease + 2 * logic_->options_.tick);
     absl::StatusOr<v1::RegisterTaskResponse> answer = session.Register(session_now, request_);
     if (!absl::IsAlreadyExists(answer.status())) return Finish(std::move(answer));
-    // Whoever holds the place may have died a moment ago. A heartbeat proves that it lives; its
+    // The holder of the place may have died a moment ago. A heartbeat proves that it lives; its
     // lease, until it ends, lets it act.
     taken_ = answer.status();
     holder_ = session.LastHeard(task);

@@ -47,7 +47,7 @@ class ChiefLogicTest : public ::testing::Test {
     return request;
   }
 
-  // Of a place that is free.
+  // Registers a task whose place is free.
   v1::Identity Register(v1::Job job, const std::string& nonce) {
     const v1::RegisterTaskRequest request = Application(job, nonce);
     ChiefLogic::Registration call(logic_.get(), request, [] { return false; });

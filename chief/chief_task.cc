@@ -60,8 +60,8 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   std::unique_ptr<ChiefTask> task(new ChiefTask(options));
   const v1::RunConfig& run = options.run;
   RETURN_IF_ERROR(options.file_system->MakeDirectory(run.out()));
-  // A power cut would take the directory with all checkpoints. The one above may be nobody's to
-  // open.
+  // A power cut would take the directory with all checkpoints. This user may not be able to open
+  // the directory above: then it is not synced.
   options.file_system->SyncDirectory(ParentDirectory(run.out())).IgnoreError();
   if (if_held != IfHeld::kNotAsked) {
     ASSIGN_OR_RETURN(task->lock_,

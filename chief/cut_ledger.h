@@ -53,7 +53,7 @@ class CutLedger {
   std::vector<uint32_t> WithoutShard(uint64_t version) const;
   // The next complete cut above the last durable one and not above `newest`, once.
   std::optional<Complete> TakeComplete(uint64_t newest = UINT64_MAX);
-  // Of the cuts that TakeComplete would give out one after the other: all but the newest.
+  // Returns the cuts that TakeComplete would give out one after the other, without the newest.
   std::vector<std::pair<uint64_t, std::string>> Superseded(uint64_t newest = UINT64_MAX) const;
   bool has_complete() const;  // one that was not taken
   // The newest that is durable, or was taken to become so.

@@ -11,8 +11,8 @@
 
 namespace shoal {
 
-// Who reaches whom on the bulk path, as workers report it with their heartbeats, and what follows
-// when a worker has not reached a ps for a whole lease although the chief hears both:
+// Knows which worker reaches which ps on the bulk path, from their heartbeats, and says what
+// follows when a worker has not reached a ps for a whole lease although the chief hears both:
 //
 //   others reach the ps:        the worker loses its place. Its next process gets no work before
 //                               it has reached all ps, so a link that stays broken stops the run
