@@ -1,5 +1,6 @@
 #include "runtime/rpc/drain.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
@@ -8,16 +9,14 @@
 #include "proto/v1/chief_service.pb.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/rpc/chief_client.h"
+#include "runtime/transport/call_status.h"
 
 namespace shoal {
 namespace {
 
 constexpr absl::Duration kPoll = absl::Milliseconds(100);
-
-bool Trains(const v1::GetRunStatusResponse& run) {
-  return run.state().phase() == v1::RunState::PHASE_TRAINING ||
-         run.state().phase() == v1::RunState::PHASE_STOPPING;
-}
+// A chief that answers nothing for so long is taken to be gone: no checkpoint can come of it.
+constexpr absl::Duration kPatience = absl::Seconds(3);
 
 }  // namespace
 
@@ -69,18 +68,32 @@ bool Drain::Pause(absl::Time until) {
   return !wish_->closing;
 }
 
+absl::Status Drain::Ask(absl::Time end, const std::function<absl::Status()>& call) {
+  const absl::Time give_up = std::min(end, clock_->Now() + kPatience);
+  absl::Status status = call();
+  while (IsOutcomeUnknown(status) && clock_->Now() < give_up && Pause(clock_->Now() + kPoll)) {
+    status = call();
+  }
+  return status;
+}
+
 void Drain::AwaitCheckpoint() {
   const absl::Time end = clock_->Now() + limit_;
-  const v1::GetRunStatusRequest request;
   v1::GetRunStatusResponse run;
-  if (!chief_->GetRunStatus(request, &run).ok() || !Trains(run)) return;
+  const auto trains = [&] {
+    const absl::Status status =
+        Ask(end, [&] { return chief_->GetRunStatus(v1::GetRunStatusRequest(), &run); });
+    return status.ok() && (run.state().phase() == v1::RunState::PHASE_TRAINING ||
+                           run.state().phase() == v1::RunState::PHASE_STOPPING);
+  };
+  if (!trains()) return;
   LOG(INFO) << "told to end; takes part in a checkpoint first";
   v1::RequestStopResponse requested;
-  if (!chief_->RequestStop(v1::RequestStopRequest(), &requested).ok()) return;
-  const uint64_t wanted = requested.version();
+  const absl::Status status =
+      Ask(end, [&] { return chief_->RequestStop(v1::RequestStopRequest(), &requested); });
+  if (!status.ok()) return;
   while (clock_->Now() < end) {
-    if (!chief_->GetRunStatus(request, &run).ok() || !Trains(run)) return;
-    if (run.last_checkpoint_step() >= wanted) return;
+    if (!trains() || run.last_checkpoint_step() >= requested.version()) return;
     if (!Pause(clock_->Now() + kPoll)) return;
   }
   LOG(WARNING) << "no checkpoint within " << limit_ << " (cluster.grace_seconds); leaves";

@@ -5,6 +5,7 @@
 #include <memory>
 #include <thread>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 
 namespace shoal {
@@ -16,9 +17,9 @@ class ShutdownNotification;
 // A ps or worker that is told to end takes its part in one more checkpoint first: schedulers tell
 // all tasks of a run at once, and without the others the chief could make none.
 //
-// When `shutdown` asks, the chief is asked for a checkpoint; as soon as that is durable, or the run
-// is over or not training, or the chief does not answer, or after `limit`, `leave` is called, once,
-// on a thread of this object.
+// When `shutdown` asks, this object asks the chief for a checkpoint. It calls `leave`, once, on a
+// thread of its own, as soon as that checkpoint is durable, the run is over or not training, the
+// chief refuses, the chief has not answered for three seconds, or `limit` has passed.
 class Drain {
  public:
   // All must outlive the object. `shutdown` may ask later: that does nothing then. `limit`:
@@ -35,6 +36,8 @@ class Drain {
 
   void Run();
   void AwaitCheckpoint();
+  // Repeats `call` until the chief answers, at most until `end`.
+  absl::Status Ask(absl::Time end, const std::function<absl::Status()>& call);
   // False: this object goes.
   bool Pause(absl::Time until);
 

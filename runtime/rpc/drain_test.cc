@@ -24,6 +24,10 @@ class TrainingChief : public FakeChief {
   }
   absl::Status GetRunStatus(const v1::GetRunStatusRequest& /*request*/,
                             v1::GetRunStatusResponse* response) override {
+    if (unanswered > 0) {
+      --unanswered;
+      return absl::UnavailableError("connection reset");
+    }
     response->mutable_state()->set_phase(phase);
     response->set_step(10);
     if (++questions >= 3) response->set_last_checkpoint_step(12);
@@ -32,6 +36,7 @@ class TrainingChief : public FakeChief {
 
   v1::RunState::Phase phase = v1::RunState::PHASE_TRAINING;
   absl::Status refusal;
+  int unanswered = 0;  // Questions that fail before the first answer.
   std::atomic<int> asked{0}, questions{0};
 };
 
@@ -62,10 +67,24 @@ TEST_F(DrainTest, LeavesAtOnceWhenNothingIsTrained) {
   EXPECT_EQ(chief_.asked, 0);
 }
 
-TEST_F(DrainTest, LeavesAtOnceWithoutAChief) {
+TEST_F(DrainTest, LeavesAtOnceWhenTheChiefRefuses) {
+  chief_.refusal = absl::FailedPreconditionError("another run");
+  LeaveWith(absl::Seconds(60));
+  EXPECT_EQ(chief_.asked, 1);
+  EXPECT_EQ(chief_.questions, 1);
+}
+
+TEST_F(DrainTest, LeavesSoonWhenTheChiefDoesNotAnswer) {
   chief_.refusal = absl::UnavailableError("gone");
   LeaveWith(absl::Seconds(60));
-  EXPECT_EQ(chief_.questions, 1);
+  EXPECT_GT(chief_.asked, 1);
+}
+
+TEST_F(DrainTest, AConnectionThatBrokeDuringAPauseCostsNoCheckpoint) {
+  chief_.unanswered = 2;
+  LeaveWith(absl::Seconds(60));
+  EXPECT_EQ(chief_.asked, 1);
+  EXPECT_EQ(chief_.questions, 3);
 }
 
 TEST_F(DrainTest, LeavesWhenItTakesTooLong) {

@@ -30,11 +30,11 @@ class StatusServer : public grpc::CallbackGenericService {
   StatusServer() {
     grpc::ServerBuilder builder;
     int port = 0;
-    builder.AddListeningPort("localhost:0", grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.RegisterCallbackGenericService(this);
     server_ = builder.BuildAndStart();
     channel_ =
-        grpc::CreateChannel(absl::StrCat("localhost:", port), grpc::InsecureChannelCredentials());
+        grpc::CreateChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials());
   }
   ~StatusServer() override { server_->Shutdown(); }
 
