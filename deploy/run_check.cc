@@ -96,6 +96,9 @@ absl::StatusOr<RunCheck> CheckRun(const v1::RunConfig& run, FileSystem* file_sys
                                        absl::StrJoin(program.missing_devices(), ", "),
                                        "; CPUs are used instead, see allow_soft_placement"));
   }
+  if (program.model().evaluation_blocks() == 0) {
+    check.notes.push_back("data: there is no test split, so nothing is evaluated");
+  }
   AddPlacement(run, program, &check.notes);
   const v1::Manifest* manifest = from.has_value() ? &from->manifest : nullptr;
   ASSIGN_OR_RETURN(

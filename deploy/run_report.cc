@@ -84,6 +84,9 @@ void PrintSummary(const Summary& summary, const v1::RunConfig& run, const std::s
     std::printf("test accuracy: %.4f\n", *summary.test_accuracy);
   }
   if (summary.test_loss.has_value()) std::printf("test loss:     %.4f\n", *summary.test_loss);
+  if (summary.status == "finished" && !summary.test_loss && !summary.test_accuracy) {
+    std::printf("test loss:     none, nothing was evaluated\n");
+  }
   std::string trained = Count(summary.steps, "step");
   if (summary.epochs.value_or(0) > 0) {
     absl::StrAppend(&trained, ", ", Count(*summary.epochs, "epoch"));

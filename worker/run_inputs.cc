@@ -58,14 +58,18 @@ absl::Status CheckBatchSize(const v1::RunConfig& run, int64_t examples) {
 
 absl::Status LoadData(const v1::RunConfig& run, RunInputs* inputs) {
   ASSIGN_OR_RETURN(inputs->train, MakeDataset(run.data(), DataSplit::kTrain, SeedOf(run)));
-  ASSIGN_OR_RETURN(inputs->test, MakeDataset(run.data(), DataSplit::kTest, SeedOf(run)));
-  RETURN_IF_ERROR(CheckSameFields(*inputs->train, *inputs->test));
+  ASSIGN_OR_RETURN(const bool has_test, HasTestSplit(run.data()));
+  if (has_test) {
+    ASSIGN_OR_RETURN(inputs->test, MakeDataset(run.data(), DataSplit::kTest, SeedOf(run)));
+    RETURN_IF_ERROR(CheckSameFields(*inputs->train, *inputs->test));
+  }
   RETURN_IF_ERROR(CheckBatchSize(run, inputs->train->size()));
   BatchPlanOptions train;
   train.num_examples = inputs->train->size();
   train.batch_size = static_cast<int64_t>(ReplicaBatchExamples(run));
   train.seed = SeedOf(run);
   ASSIGN_OR_RETURN(inputs->train_plan, BatchPlan::Create(train));
+  if (!has_test) return absl::OkStatus();
   BatchPlanOptions test;
   test.num_examples = inputs->test->size();
   test.batch_size = run.data().evaluation_block() > 0 ? run.data().evaluation_block() : 500;
@@ -79,12 +83,13 @@ v1::ModelDeclaration Declare(const RunInputs& inputs) {
   const GraphProgram& program = *inputs.program;
   for (const v1::VariableSpec& variable : program.variables()) *model.add_variables() = variable;
   model.set_train_examples(static_cast<uint64_t>(inputs.train->size()));
-  model.set_test_examples(static_cast<uint64_t>(inputs.test->size()));
   model.set_compute_fingerprint(program.compute_fingerprint());
-  model.set_evaluation_blocks(NumEvaluationBlocks(*inputs.test_plan));
   model.set_classifies(program.classifies());
-  model.set_data_fingerprint(
-      CombineFingerprints(inputs.train->fingerprint(), inputs.test->fingerprint()));
+  const uint64_t of_test = inputs.test == nullptr ? 0 : inputs.test->fingerprint();
+  model.set_data_fingerprint(CombineFingerprints(inputs.train->fingerprint(), of_test));
+  if (inputs.test == nullptr) return model;
+  model.set_test_examples(static_cast<uint64_t>(inputs.test->size()));
+  model.set_evaluation_blocks(NumEvaluationBlocks(*inputs.test_plan));
   return model;
 }
 

@@ -24,9 +24,9 @@ ModelFactory ModelFromRunFile();
 // told of them. Chief and ps have no part in it, so it also shows whether a run can start at all.
 struct RunInputs {
   std::unique_ptr<Dataset> train;
-  std::unique_ptr<Dataset> test;
+  std::unique_ptr<Dataset> test;  // Null: the data has no test split, and nothing is evaluated.
   std::optional<BatchPlan> train_plan;
-  std::optional<BatchPlan> test_plan;
+  std::optional<BatchPlan> test_plan;  // Set where `test` is.
   std::unique_ptr<GraphProgram> program;
   v1::ModelDeclaration declaration;
 };

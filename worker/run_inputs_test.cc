@@ -4,6 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/file_system.h"
 #include "runtime/config/run_config.h"
 
 namespace shoal {
@@ -33,6 +34,21 @@ TEST(RunInputsTest, DeclareDataAndVariables) {
   EXPECT_EQ(inputs->declaration.train_examples(), 100u);
   EXPECT_EQ(inputs->declaration.test_examples(), 20u);
   EXPECT_EQ(inputs->declaration.variables_size(), 2);
+}
+
+TEST(RunInputsTest, WithoutATestSplitThereIsNothingToEvaluate) {
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  v1::RunConfig run = Softmax();
+  run.mutable_data()->Clear();
+  run.mutable_data()->set_directory(::testing::TempDir());
+  run.set_batch_size(2);
+  ASSERT_TRUE(WriteAtomically(*files, ::testing::TempDir() + "/train.csv", "a,b\n1,0\n2,1\n").ok());
+  const absl::StatusOr<RunInputs> inputs = LoadRunInputs(run, 0, ModelFromRunFile());
+  ASSERT_TRUE(inputs.ok()) << inputs.status();
+  EXPECT_EQ(inputs->test, nullptr);
+  EXPECT_EQ(inputs->declaration.train_examples(), 2u);
+  EXPECT_EQ(inputs->declaration.test_examples(), 0u);
+  EXPECT_EQ(inputs->declaration.evaluation_blocks(), 0u);
 }
 
 TEST(RunInputsTest, ABatchIsNotLargerThanTheData) {

@@ -249,6 +249,9 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links, const R
 
   const std::unique_ptr<BatchMark> mark = MarkFor(options);
   const std::unique_ptr<SummaryWriter> summaries = SummariesFor(options);
+  // Without a test split the trainer evaluates nothing, and reads no plan of it.
+  const bool evaluates = inputs.test != nullptr;
+  const Dataset& test = evaluates ? *inputs.test : *inputs.train;
   TrainerOptions trainer_options{.worker = options.task.index,
                                  .clock = options.clock,
                                  .replica = &replica,
@@ -257,10 +260,10 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links, const R
                                  .train = inputs.train.get(),
                                  .test = inputs.test.get(),
                                  .train_plan = *inputs.train_plan,
-                                 .test_plan = *inputs.test_plan,
+                                 .test_plan = evaluates ? *inputs.test_plan : *inputs.train_plan,
                                  .steps = steps,
                                  .train_threads = DecodeThreads(options.run.data(), *inputs.train),
-                                 .test_threads = DecodeThreads(options.run.data(), *inputs.test),
+                                 .test_threads = DecodeThreads(options.run.data(), test),
                                  .summaries = summaries.get(),
                                  .metrics = &source->metrics,
                                  .mark = mark.get(),
@@ -322,6 +325,7 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
   LOG(INFO) << "registered as " << options.task.ToString() << ", "
             << inputs.program->variables().size() << " variables, " << inputs.train->size()
             << " examples, computes with " << inputs.program->compute_fingerprint();
+  if (inputs.test == nullptr) LOG(INFO) << "the data has no test split: nothing is evaluated";
   for (const std::string& line : inputs.program->PlacementLines()) LOG(INFO) << line;
   session.Start();
   const absl::Status status = Train(options, links, inputs, &session, &feed, &source);

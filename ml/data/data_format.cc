@@ -81,7 +81,46 @@ bool HasTfRecord(const Names& names) {
                      [](const std::string& name) { return IsTfRecord(name, "train"); });
 }
 
+// The names of the test split's files or folder.
+Names TestNames(v1::DataConfig::Format format) {
+  switch (format) {
+    case v1::DataConfig::FORMAT_IDX:
+      return {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+    case v1::DataConfig::FORMAT_IMAGE_FOLDER:
+      return {"test"};
+    case v1::DataConfig::FORMAT_CIFAR10:
+      return {"test_batch.bin"};
+    case v1::DataConfig::FORMAT_CIFAR100:
+      return {"test.bin"};
+    case v1::DataConfig::FORMAT_CSV:
+      return {"test.csv"};
+    case v1::DataConfig::FORMAT_NPY:
+      return {"x_test.npy", "y_test.npy"};
+    case v1::DataConfig::FORMAT_TFRECORD:
+      return {"test*.tfrecord*"};
+    default:
+      return {};
+  }
+}
+
 }  // namespace
+
+absl::Status FindTestSplit(v1::DataConfig::Format format, const std::string& directory) {
+  const Names wanted = TestNames(format);
+  if (wanted.empty()) return absl::OkStatus();
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  const absl::StatusOr<Names> names = files->List(directory);
+  if (!names.ok()) return Unreadable(directory, names.status());
+  const bool is_there = std::any_of(names->begin(), names->end(), [&](const std::string& name) {
+    if (format == v1::DataConfig::FORMAT_TFRECORD) return IsTfRecord(name, "test");
+    return Has(wanted, std::string(absl::StripSuffix(name, ".gz")).c_str());
+  });
+  if (is_there) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat("data.directory: ", directory, " has no test split, which would be ",
+                   absl::StrJoin(wanted, " and "),
+                   "; training and `shoal predict --input=FILE` need none, for the rest add it"));
+}
 
 absl::Status CheckDataFields(v1::DataConfig::Format format, const v1::DataConfig& config) {
   for (const FieldOfFormats& field : FieldsOfFormats(config)) {

@@ -19,6 +19,10 @@ absl::StatusOr<v1::DataConfig::Format> DetectDataFormat(const std::string& direc
 // names a field that is given and is of another format: nothing would read it.
 absl::Status CheckDataFields(v1::DataConfig::Format format, const v1::DataConfig& config);
 
+// Returns OK if a file or folder of the test split is there, complete or not, and for formats
+// without files. NotFound names the files that a test split would have.
+absl::Status FindTestSplit(v1::DataConfig::Format format, const std::string& directory);
+
 // The TFRecord files of a split in a directory, sorted: <split>*.tfrecord* and
 // <split>-00000-of-00010. NotFound if there is none.
 absl::StatusOr<std::vector<std::string>> TfRecordPaths(const std::string& directory,

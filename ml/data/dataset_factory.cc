@@ -36,6 +36,10 @@ int64_t OrDefault(uint64_t value, int64_t default_value) {
   return value == 0 ? default_value : static_cast<int64_t>(value);
 }
 
+std::string DirectoryOf(const v1::DataConfig& config) {
+  return config.directory().empty() ? kDefaultDataDirectory : config.directory();
+}
+
 ImageTargetOptions ImageTargetFrom(const v1::ImageOptions& image) {
   return {static_cast<int64_t>(image.height()), static_cast<int64_t>(image.width()),
           static_cast<int64_t>(image.channels())};
@@ -55,8 +59,7 @@ std::string IdxPath(const std::string& directory, const std::string& name) {
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> MakeIdx(const v1::DataConfig& config, DataSplit split) {
-  const std::string directory =
-      config.directory().empty() ? kDefaultDataDirectory : config.directory();
+  const std::string directory = DirectoryOf(config);
   const bool is_train = split == DataSplit::kTrain;
   const std::string prefix = is_train ? "train" : "t10k";
   IdxDatasetOptions options;
@@ -205,18 +208,30 @@ absl::Status CheckClasses(const v1::DataConfig& config, const Dataset& dataset) 
       dataset.num_classes(), " classes; leave data.classes unset, or remove the other classes"));
 }
 
+absl::StatusOr<v1::DataConfig::Format> FormatOf(const v1::DataConfig& config) {
+  if (config.format() != v1::DataConfig::FORMAT_UNSPECIFIED) return config.format();
+  if (config.directory().empty()) return v1::DataConfig::FORMAT_IDX;
+  return DetectDataFormat(config.directory());
+}
+
 }  // namespace
+
+absl::StatusOr<bool> HasTestSplit(const v1::DataConfig& config) {
+  ASSIGN_OR_RETURN(const v1::DataConfig::Format format, FormatOf(config));
+  RETURN_IF_ERROR(CheckDataFields(format, config));
+  const absl::Status found = FindTestSplit(format, DirectoryOf(config));
+  if (found.ok()) return true;
+  if (!absl::IsNotFound(found) || config.test_examples() > 0) return found;
+  return false;
+}
 
 absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const v1::DataConfig& config, DataSplit split,
                                                      uint64_t seed) {
-  v1::DataConfig::Format format = config.format();
-  if (format == v1::DataConfig::FORMAT_UNSPECIFIED) {
-    format = v1::DataConfig::FORMAT_IDX;
-    if (!config.directory().empty()) {
-      ASSIGN_OR_RETURN(format, DetectDataFormat(config.directory()));
-    }
-  }
+  ASSIGN_OR_RETURN(const v1::DataConfig::Format format, FormatOf(config));
   RETURN_IF_ERROR(CheckDataFields(format, config));
+  if (split == DataSplit::kTest) {
+    RETURN_IF_ERROR(FindTestSplit(format, DirectoryOf(config)));
+  }
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, ReadDataset(format, config, split, seed));
   RETURN_IF_ERROR(CheckClasses(config, *dataset));
   const AugmentedDatasetOptions augmentation = AugmentationFrom(config, split, seed);

@@ -137,6 +137,37 @@ TEST_F(DataDirectoryTest, ImageFoldersAreFound) {
   EXPECT_THAT(Describe(DataSplit::kTrain), HasSubstr("data.classes: is 2, but"));
 }
 
+TEST_F(DataDirectoryTest, ATestSplitMayBeMissingButNotHalfOfIt) {
+  Write("train.csv", "a,label\n1,0\n");
+  EXPECT_FALSE(HasTestSplit(config_).value());
+  EXPECT_EQ(Describe(DataSplit::kTrain), "1 float32[1] label");
+  EXPECT_EQ(Describe(DataSplit::kTest),
+            "data.directory: " + root_ +
+                " has no test split, which would be test.csv; training and `shoal predict "
+                "--input=FILE` need none, for the rest add it");
+  config_.set_test_examples(10);  // Whoever asks for them has the wrong directory.
+  EXPECT_EQ(HasTestSplit(config_).status().code(), absl::StatusCode::kNotFound);
+  config_.clear_test_examples();
+  Write("test.csv", "a,label\n1,0\n");
+  EXPECT_TRUE(HasTestSplit(config_).value());
+
+  config_.set_format(v1::DataConfig::FORMAT_NPY);
+  EXPECT_FALSE(HasTestSplit(config_).value());
+  Write("y_test.npy", "");
+  EXPECT_TRUE(HasTestSplit(config_).value());
+  EXPECT_THAT(Describe(DataSplit::kTest), HasSubstr("x_test.npy"));
+
+  config_.set_format(v1::DataConfig::FORMAT_IDX);
+  EXPECT_FALSE(HasTestSplit(config_).value());
+  Write("t10k-labels-idx1-ubyte.gz", "");
+  EXPECT_TRUE(HasTestSplit(config_).value());
+
+  config_.set_format(v1::DataConfig::FORMAT_TFRECORD);
+  EXPECT_FALSE(HasTestSplit(config_).value());
+  config_.set_format(v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION);
+  EXPECT_TRUE(HasTestSplit(config_).value());
+}
+
 TEST_F(DataDirectoryTest, ImagesAreResizedAndOnlyTrainingIsRandom) {
   WriteImages();
   config_.mutable_image()->set_height(6);
@@ -208,7 +239,8 @@ TEST_F(DataDirectoryTest, RecordsAreFound) {
   Write("train-00001-of-00002", record + record);
   config_.mutable_tfrecord()->set_input("x");
   EXPECT_EQ(Describe(DataSplit::kTrain), "3 float32[1] label");
-  EXPECT_THAT(Describe(DataSplit::kTest), HasSubstr("holds no test*.tfrecord* and no test-00000"));
+  EXPECT_THAT(Describe(DataSplit::kTest),
+              HasSubstr("has no test split, which would be test*.tfrecord*"));
   Write("test.tfrecord", record);
   EXPECT_EQ(Describe(DataSplit::kTest), "1 float32[1] label");
 }

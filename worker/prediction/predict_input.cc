@@ -96,8 +96,8 @@ bool WereByteImages(const v1::DataConfig& config) {
     case v1::DataConfig::FORMAT_TFRECORD:
       return config.tfrecord().input().empty() || config.tfrecord().input() == "image/encoded";
     case v1::DataConfig::FORMAT_NPY: {
-      const absl::StatusOr<NpyArray> array =
-          ReadNpyFile(JoinPath(config.directory(), "x_test.npy"));
+      absl::StatusOr<NpyArray> array = ReadNpyFile(JoinPath(config.directory(), "x_test.npy"));
+      if (!array.ok()) array = ReadNpyFile(JoinPath(config.directory(), "x_train.npy"));
       return array.ok() && array->kind == 'u';
     }
     default:
@@ -136,11 +136,14 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenInput(const v1::DataConfig& config,
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenRunExamples(v1::DataConfig config, uint64_t seed,
                                                          uint32_t size) {
-  if (size != 0) config.set_test_examples(size);
-  absl::StatusOr<std::unique_ptr<Dataset>> data = MakeDataset(config, DataSplit::kTest, seed);
+  ASSIGN_OR_RETURN(const bool has_test, HasTestSplit(config));
+  const DataSplit split = has_test ? DataSplit::kTest : DataSplit::kTrain;
+  if (size != 0 && has_test) config.set_test_examples(size);
+  if (size != 0 && !has_test) config.set_train_examples(size);
+  absl::StatusOr<std::unique_ptr<Dataset>> data = MakeDataset(config, split, seed);
   if (!absl::IsInvalidArgument(data.status()) || !config.has_csv()) return data;
   config.clear_csv();
-  return MakeDataset(config, DataSplit::kTest, seed);
+  return MakeDataset(config, split, seed);
 }
 
 absl::StatusOr<std::string> CheckInputValues(const v1::DataConfig& config, const std::string& file,

@@ -21,8 +21,8 @@ namespace shoal {
 absl::StatusOr<std::unique_ptr<Dataset>> OpenInput(const v1::DataConfig& config,
                                                    const std::string& file);
 
-// The test split of the run, `size` examples of it if that is not 0. Options of a table that only
-// suit the file of --input are left out.
+// The test split of the run, or the training split where there is no other; `size` examples of it
+// if that is not 0. Options of a table that only suit the file of --input are left out.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenRunExamples(v1::DataConfig config, uint64_t seed,
                                                          uint32_t size);
 
