@@ -18,26 +18,28 @@
 
 namespace shoal {
 
-// What a ps has to report to the chief: when, in which order, and what it keeps.
+// Decides what a ps reports to the chief, when and in which order, and keeps each report until the
+// chief has acknowledged it.
 //
-// Steps and poisoned slices are reported in order, as many as have gathered; squared norms when all
-// slices of this ps have theirs, so that the chief's answer, the scale, need not wait for what this
-// ps still holds. Everything is kept until the chief has it, whatever it answers: a call whose
-// outcome is not known is repeated, and so is one that was refused. Only a new lineage drops what
-// was not reported. What can no longer be mended is a failure of this ps, which a fresh process
-// repairs.
+// Steps and poisoned slices are reported in order, in one call as many as have gathered. Squared
+// norms are reported once all slices of this ps have theirs, because the chief can compute the
+// scale only from all of them. A call that fails, or whose outcome is unknown, is repeated until
+// the chief acknowledges it; only a new lineage drops what was not reported. If too many steps
+// wait, or the chief refuses a report for too long, this ps fails, and a fresh process takes its
+// place.
 //
 // Single-threaded: (now, event or answer) in, the next call out. One call is under way at a time.
 class ChiefReportLogic {
  public:
   struct Options {
-    size_t most_steps = 1 << 18;  // that wait for the chief; about 20 MiB
-    // The chief may refuse the same report for so long.
+    // The most steps that may wait for the chief; about 20 MiB.
+    size_t most_steps = 1 << 18;
+    // How long the chief may refuse the same report before this ps fails.
     absl::Duration refused_patience = absl::Seconds(30);
   };
-  // The identities have a lineage only; the caller fills in the rest.
+  // The identities in the requests have only the lineage; the caller fills in the rest.
   using Call = std::variant<v1::ReportStepsRequest, v1::ReportNormsRequest>;
-  // What the slices that wait for the norm of `step` get.
+  // The chief's answer to norms: the factor for the slices that wait for the norm of `step`.
   struct Scale {
     uint64_t lineage = 0;
     uint64_t step = 0;
@@ -47,13 +49,15 @@ class ChiefReportLogic {
   ChiefReportLogic() : ChiefReportLogic(Options()) {}
   explicit ChiefReportLogic(Options options);
 
-  // Forgets what has not been reported. `num_norms`: how many slices of this ps have norms.
+  // Forgets what has not been reported. `num_norms` is the number of slices of this ps that have
+  // norms.
   void StartLineage(uint64_t lineage, size_t num_norms);
   void AddSteps(const std::vector<SliceStoreEvents::Step>& steps);
   void AddPoisoned(const std::vector<SliceStoreEvents::Poisoned>& poisoned);
   void AddNorms(const std::vector<SliceStoreEvents::Norm>& norms);
 
-  // The call to make now; none: nothing is due before NextTime(), unless something is added.
+  // Returns the call to make now. Without one, nothing is due before NextTime() unless something is
+  // added.
   std::optional<Call> Next(absl::Time now);
   absl::Time NextTime() const;
 
@@ -67,7 +71,7 @@ class ChiefReportLogic {
   const absl::Status& failure() const { return failure_; }
 
  private:
-  // The attempts to make one kind of call.
+  // The state of the attempts to make one kind of call.
   struct Attempts {
     void Reset() {
       backoff.Reset();
@@ -93,7 +97,7 @@ class ChiefReportLogic {
   size_t num_norms_ = 0;
   std::vector<SliceStoreEvents::Step> steps_;
   std::vector<SliceStoreEvents::Poisoned> poisoned_;
-  std::map<uint64_t, std::vector<SliceStoreEvents::Norm>> norms_;  // By step.
+  std::map<uint64_t, std::vector<SliceStoreEvents::Norm>> norms_;  // Keyed by step.
   Attempts steps_attempts_;
   Attempts norms_attempts_;
   bool norms_were_last_ = false;

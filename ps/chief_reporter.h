@@ -1,4 +1,4 @@
-// Sends the chief what the slices of this ps have done.
+// Reports applied steps, poisoned slices and norms of this ps to the chief.
 #ifndef SHOAL_PS_CHIEF_REPORTER_H_
 #define SHOAL_PS_CHIEF_REPORTER_H_
 
@@ -24,12 +24,12 @@ class Identity;
 class ChiefReporter {
  public:
   struct Options {
-    ChiefClient* chief = nullptr;            // Must outlive the reporter,
-    const Clock* clock = nullptr;            // as must this.
-    std::function<v1::Identity()> identity;  // The task's, now.
-    // The scale of `step`, for the slices that wait for it.
+    ChiefClient* chief = nullptr;            // Must outlive the reporter.
+    const Clock* clock = nullptr;            // Must outlive the reporter.
+    std::function<v1::Identity()> identity;  // Returns the task's current identity.
+    // Applies the scale of `step` to the slices that wait for it.
     std::function<void(uint64_t lineage, uint64_t step, double scale)> apply_scale;
-    // The logic has failed; nothing is sent any more.
+    // Called when the logic has failed; nothing is sent after that.
     std::function<void(const absl::Status& failure)> on_failure;
   };
 
@@ -37,18 +37,18 @@ class ChiefReporter {
   // The same as Stop.
   ~ChiefReporter();
 
-  // As those of the logic.
+  // See the functions of the same names in ChiefReportLogic.
   void StartLineage(uint64_t lineage, size_t num_norms);
   void AddSteps(const std::vector<SliceStoreEvents::Step>& steps);
   void AddPoisoned(const std::vector<SliceStoreEvents::Poisoned>& poisoned);
   void AddNorms(const std::vector<SliceStoreEvents::Norm>& norms);
 
-  // Waits for the call under way. Idempotent.
+  // Waits for the call that is under way, then ends the thread. Idempotent.
   void Stop();
 
  private:
   void Run();
-  // Waits for the next call; false: there will be none.
+  // Waits for the next call. Returns false if the reporter stops.
   bool WaitForCall(ChiefReportLogic::Call* call);
   void Send(v1::ReportStepsRequest* request);
   void Send(v1::ReportNormsRequest* request);

@@ -1,5 +1,5 @@
-// Serves the bulk path of a ps: decodes requests, checks bytes, and answers with the shard's values
-// where they lie.
+// Serves the bulk path of a ps: decodes requests, checks payloads, and answers with the shard's
+// values without copying them.
 #ifndef SHOAL_PS_EXCHANGE_SERVICE_H_
 #define SHOAL_PS_EXCHANGE_SERVICE_H_
 
@@ -12,15 +12,15 @@
 
 namespace shoal {
 
-// Every check of a request comes before its first effect, and a request that fails one changes
-// nothing:
-//   INVALID_ARGUMENT  not a request, or about slices that this ps does not own
-//   receiver rules    FAILED_PRECONDITION, ABORTED; UNAVAILABLE unless serving
-// Damaged or cut payloads are the outcome CORRUPT of their slices. Thread-safe.
+// All checks of a request precede its first effect, so a refused request changes nothing. It is
+// refused with
+//   INVALID_ARGUMENT  if it is malformed or names slices that this ps does not own;
+//   FAILED_PRECONDITION or ABORTED  by the receiver rules, UNAVAILABLE if the ps is not serving.
+// Slices with damaged or truncated payloads get the outcome CORRUPT. Thread-safe.
 class ExchangeService : public BulkService {
  public:
-  // Pulls above `max_payload_bytes` in one call are refused. `shard` and `metrics` must outlive the
-  // service and its calls.
+  // A call that pulls more than `max_payload_bytes` is refused. `shard` and `metrics` must outlive
+  // the service and its calls.
   ExchangeService(ParameterShard* shard, size_t max_payload_bytes, PsMetrics* metrics);
   ~ExchangeService() override;
 
@@ -30,7 +30,8 @@ class ExchangeService : public BulkService {
   class Work;
   class WorkPool;
 
-  const std::shared_ptr<WorkPool> pool_;  // Payloads may be released after the service is gone.
+  // Shared with payloads, which may be released after the service is destroyed.
+  const std::shared_ptr<WorkPool> pool_;
 };
 
 }  // namespace shoal

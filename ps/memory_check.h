@@ -1,5 +1,5 @@
-// What the memory of a ps is made of, how much of it there may be, and the refusal of a shard for
-// which it is not enough, before anything of it is allocated.
+// Estimates the memory that a shard needs and refuses the shard, before anything is allocated, if
+// the ps may not use that much.
 #ifndef SHOAL_PS_MEMORY_CHECK_H_
 #define SHOAL_PS_MEMORY_CHECK_H_
 
@@ -13,29 +13,33 @@
 
 namespace shoal {
 
-// What a ps may use, in bytes, and what follows from it.
+// The memory that a ps may use, in bytes, and the bounds derived from it.
 struct MemoryBounds {
   MemoryLimit limit;
-  uint64_t messages = 0;  // gRPC's quota for messages of all connections: a quarter of the limit.
-  uint64_t staging = 0;   // Contributions out of order: an eighth, at most 256 MiB.
+  // GRPC's quota for the messages of all connections: a quarter of the limit.
+  uint64_t messages = 0;
+  // Contributions that arrived out of order: an eighth of the limit, at most 256 MiB.
+  uint64_t staging = 0;
 };
 
-// `ps_memory`: cluster.ps_memory of the run, 0: none; the lower one of both limits holds.
+// Combines `ps_memory` (the run's cluster.ps_memory; 0: no limit) with the kernel's limit; the
+// lower one holds.
 MemoryBounds MemoryBoundsOf(uint64_t ps_memory, const MemoryLimit& kernel);
 
-// How many bytes a ps needs at most, by parts. Shared memory with workers on the same host is the
-// workers' and not counted.
+// The bytes that a ps needs at most, by purpose. Memory shared with workers on the same host
+// belongs to the workers and is not counted.
 struct MemoryNeed {
-  uint64_t values = 0;    // Three versions: the newest, the one before, one that a reply still has.
-  uint64_t sums = 0;      // SYNC: of the contributions to the next version.
-  uint64_t slots = 0;     // Of the optimizer.
-  uint64_t snapshot = 0;  // Of a checkpoint that is being written: values and slots as they were.
-  uint64_t staging = 0;   // SYNC: contributions that came before their turn.
-  uint64_t messages = 0;  // On their way from workers.
+  // Three versions: the newest, the previous, and one that a reply still uses.
+  uint64_t values = 0;
+  uint64_t sums = 0;      // SYNC: sums of the contributions to the next version.
+  uint64_t slots = 0;     // The optimizer's slots.
+  uint64_t snapshot = 0;  // Values and slots of a checkpoint that is being written.
+  uint64_t staging = 0;   // SYNC: contributions that arrived before their turn.
+  uint64_t messages = 0;  // Messages from workers that are being received.
   uint64_t process = 0;   // The program and its threads.
 
   uint64_t total() const;
-  // "712 MiB (values 240, ...)".
+  // Returns text such as "712 MiB (values 240, ...)".
   std::string Describe() const;
 };
 
@@ -44,11 +48,12 @@ struct MemoryUse {
   uint32_t replicas_to_aggregate = 1;
   uint32_t num_workers = 1;
 };
-// Of a store that was created and not loaded yet.
+// Estimates the need of `store`, which has been created but not loaded yet.
 MemoryNeed EstimateMemory(const PartitionedStore& store, const MemoryUse& use,
                           const MemoryBounds& bounds);
 
-// FAILED_PRECONDITION: more than the limit. RESOURCE_EXHAUSTED: more than there is now.
+// Returns FAILED_PRECONDITION if the need exceeds the limit, RESOURCE_EXHAUSTED if it exceeds the
+// memory that is free now.
 absl::Status CheckMemory(const MemoryNeed& need, const MemoryBounds& bounds);
 
 }  // namespace shoal

@@ -1,4 +1,5 @@
-// A ps task: its shard with all that serves it. The assembly; the parts have the logic.
+// A ps task: its shard, the services around it and the session with the chief. This class only
+// assembles them; the parts hold the logic.
 #ifndef SHOAL_PS_PARAMETER_SERVER_H_
 #define SHOAL_PS_PARAMETER_SERVER_H_
 
@@ -27,7 +28,7 @@ class Credentials;
 class ParameterShard;
 class TaskSource;
 
-// Thread-safe but for Create, Start and Stop.
+// Thread-safe except for Create, Start and Stop.
 class ParameterServer {
  public:
   struct Options {
@@ -35,37 +36,45 @@ class ParameterServer {
     ChiefClient* chief = nullptr;  // Must outlive the server, as must the next two.
     const Clock* clock = nullptr;
     FileSystem* file_system = nullptr;
-    std::shared_ptr<const v1::RunConfig> shared_run;  // SharedByAllTasks; null: none is told.
-    std::string run_directory;  // As the task was told, else empty; for the chief's log.
-    uint32_t num_ps_tasks = 0;  // As far as it was told, else 0; the chief refuses other numbers.
+    // The part of the run that all tasks share (SharedByAllTasks); null if this task does not know
+    // it.
+    std::shared_ptr<const v1::RunConfig> shared_run;
+    // The run directory in this task's flags, for the chief's log; empty if not given.
+    std::string run_directory;
+    // The numbers of tasks in this task's flags, 0 if not given. The chief refuses a task whose
+    // numbers differ from the run's.
+    uint32_t num_ps_tasks = 0;
     uint32_t num_replicas = 0;
-    std::string nonce;  // Random per process.
-    // Serve over gRPC here; empty: only this process reaches the server, by the accessors below.
+    std::string nonce;  // A random text that identifies the process.
+    // The address to serve gRPC at. Empty: only this process reaches the server, by the accessors
+    // below.
     std::string listen_address;
-    const Credentials* credentials = nullptr;  // Of that; see GrpcServer::Options.
+    const Credentials* credentials = nullptr;  // For listen_address; see GrpcServer::Options.
     bool insecure = false;
-    // What the chief is told, and it the workers; empty: where the server listens.
+    // The address that the chief and the workers dial; empty: the address that the server listens
+    // at.
     std::string address;
-    std::string chief_address;  // What `chief` dials, for messages; empty: this process.
+    // The address behind `chief`, for log lines and errors; empty if the chief is in this process.
+    std::string chief_address;
     absl::Duration register_patience = absl::Seconds(300);
     std::function<bool()> is_over;             // See ChiefSession::Options.
-    absl::Duration lease = absl::Seconds(10);  // The chief's, see ChiefSession::Options.
+    absl::Duration lease = absl::Seconds(10);  // The chief's lease, see ChiefSession::Options.
     absl::Duration heartbeat_wait = absl::Seconds(1);
     size_t max_payload_bytes = kDefaultMaxBulkPayloadBytes;
-    uint64_t ps_memory =
-        0;  // Bytes that the ps may use, if the kernel does not allow fewer; 0: any.
-    uint64_t staging_bytes = 0;  // See SliceStoreOptions; 0: as ps_memory allows.
-    // Offer shared memory to workers on this host; only with a listen address and without
-    // credentials.
+    // Bytes that the ps may use, unless the kernel allows fewer; 0: no limit.
+    uint64_t ps_memory = 0;
+    uint64_t staging_bytes = 0;  // See SliceStoreOptions; 0: derived from ps_memory.
+    // Offers shared memory to workers on this host. Has an effect only with a listen address and
+    // without credentials.
     bool shared_memory = true;
-    // How many threads serve the bulk path of gRPC, and of shared memory; over as many parts the
-    // slices are spread.
+    // The number of threads that serve the bulk path of gRPC, the number of those that serve shared
+    // memory, and the number of parts that the slices are spread over.
     size_t threads = 1;
     // How long a bulk thread polls before it sleeps.
     absl::Duration spin = absl::ZeroDuration();
   };
 
-  // Listens. Errors: see GrpcServer::Create.
+  // Creates the server and listens. For errors see GrpcServer::Create.
   static absl::StatusOr<std::unique_ptr<ParameterServer>> Create(const Options& options);
   // The same as Stop.
   ~ParameterServer();
@@ -73,24 +82,23 @@ class ParameterServer {
   const std::string& address() const;
   ParameterClient* parameter_service();
   BulkService* bulk_service();
-  // For a ShardVariableStore of this process.
+  // For a ShardVariableStore in the same process.
   ParameterShard* shard();
-  // Ready: all variables of the run's lineage are here.
+  // Metrics and readiness; ready means that all variables of the run's lineage are loaded.
   const TaskSource* source() const;
 
   // Registers with the chief (see ChiefSession::Register) and serves.
   absl::Status Start();
 
-  // Blocks until the run is over: OK, or the error with which it failed, if the chief has told it.
-  // CANCELLED after End.
-  // ABORTED: this task was replaced. UNAVAILABLE: the chief is lost. FAILED_PRECONDITION: the chief
-  // will not have this task.
+  // Blocks until the run is over and returns OK, or the run's error if the chief has announced one.
+  // Returns CANCELLED after End, ABORTED if this task was replaced, UNAVAILABLE if the chief is
+  // lost, FAILED_PRECONDITION if the chief refuses this task.
   absl::Status Wait();
   // Makes Wait return CANCELLED unless the run is over.
   void End();
 
-  // Stops serving, in the reverse order of the start. DEADLINE_EXCEEDED: a call does not return,
-  // the process should exit. Idempotent.
+  // Stops serving, in the reverse order of the start. Returns DEADLINE_EXCEEDED if a call does not
+  // return; the process should exit then. Idempotent.
   absl::Status Stop();
 
  private:

@@ -1,4 +1,4 @@
-// The chief's commands to a ps (proto/v1/parameter_service.proto), carried out on a ParameterShard.
+// Executes the chief's commands to a ps (proto/v1/parameter_service.proto) on a ParameterShard.
 #ifndef SHOAL_PS_PARAMETER_SERVICE_IMPL_H_
 #define SHOAL_PS_PARAMETER_SERVICE_IMPL_H_
 
@@ -22,15 +22,15 @@ class ParameterServiceImpl : public ParameterClient {
   struct Options {
     uint32_t ps_index = 0;
     ParameterShard* shard = nullptr;    // Must outlive the service, as must the next.
-    FileSystem* file_system = nullptr;  // Of checkpoints.
-    uint64_t ps_memory = 0;             // cluster.ps_memory; 0: no bound but the kernel's.
-    uint64_t staging_bytes = 0;         // See SliceStoreOptions; 0: as ps_memory allows.
+    FileSystem* file_system = nullptr;  // Holds the checkpoints.
+    uint64_t ps_memory = 0;             // The run's cluster.ps_memory; 0: only the kernel's limit.
+    uint64_t staging_bytes = 0;         // See SliceStoreOptions; 0: derived from ps_memory.
     size_t num_parts = 1;               // See SpreadSlices.
-    // The lineage of `request` is about to be served from `store`.
+    // Called when the lineage of `request` is about to be served from `store`.
     std::function<void(const v1::LoadSlicesRequest& request, const PartitionedStore& store)>
         on_load;
-    // The chief asks for a cut that no slice has passed yet, or that is made at once. With the
-    // shard's lock held, like on_load.
+    // Called when the chief requests a cut that no slice has passed yet, or that is made at once.
+    // The shard's lock is held, as for on_load.
     std::function<void(uint64_t version)> on_cut_asked;
     std::function<void(const absl::Status& run_failed)> on_finish;
   };
@@ -53,8 +53,8 @@ class ParameterServiceImpl : public ParameterClient {
   absl::StatusOr<std::unique_ptr<PartitionedStore>> Load(
       const v1::LoadSlicesRequest& request) const;
 
-  // What was loaded, before workers added to it: a late or repeated answer says the same. Steps
-  // that were applied since are reported as such.
+  // The state right after the load, before workers changed it. Repeated answers are the same; steps
+  // that were applied since are reported as steps.
   struct Loaded {
     uint64_t version = 0;
     uint64_t bytes = 0;

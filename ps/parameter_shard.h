@@ -1,5 +1,5 @@
-// The state of one ps task behind a mutex: its slices, who may change them, and the pulls that wait
-// for a version.
+// The state of one ps task: its slices, the rules about who may change them, and the pulls that
+// wait for a version.
 #ifndef SHOAL_PS_PARAMETER_SHARD_H_
 #define SHOAL_PS_PARAMETER_SHARD_H_
 
@@ -25,57 +25,58 @@ namespace v1 {
 class Identity;
 }
 
-// Takes what happens to the slices. Called in order, by one thread at a time, with locks of the
-// shard held: take notes, nothing else.
+// Receives the events of the slices. It is called in order, by one thread at a time, with locks of
+// the shard held, so it must only record the events.
 class ShardObserver {
  public:
   virtual ~ShardObserver() = default;
-  // A lineage starts: what was said about others is over.
+  // A lineage starts: earlier events are obsolete.
   virtual void OnLineage(uint64_t lineage) = 0;
-  // Of a cut, exactly one part completes it: the last one of all slices.
+  // The parts of a cut may come in several calls; the last slice's part completes the cut.
   virtual void OnEvents(SliceStoreEvents* events) = 0;
 };
 
-// The pulls of one call, or its question for room. Lists may be filled anew and used again after
-// OnPulled.
+// The pulls of one call, or its request for room for contributions. After OnPulled the object may
+// be filled again and reused.
 class PullWaiter {
  public:
   virtual ~PullWaiter() = default;
 
-  std::vector<uint32_t> slices;  // Owned by the shard.
-  uint64_t version = 0;          // SYNC.
-  bool versions_only = false;    // Answers carry no values; never waits.
-  absl::Duration park;           // How long to wait for the version, or for room. SYNC.
-  std::vector<SlicePush> asks;   // AskForRoom: contributions, without `data`.
+  std::vector<uint32_t> slices;  // Slices of this shard.
+  uint64_t version = 0;          // SYNC: the version to pull.
+  bool versions_only = false;    // Asks for versions without values; such a call never waits.
+  absl::Duration park;           // SYNC: how long to wait for the version, or for room.
+  std::vector<SlicePush> asks;   // AskForRoom: the contributions, without `data`.
 
-  // Called exactly once, without locks, perhaps inside Pull: `status` is OK and the rest is filled,
-  // or ABORTED "moved" or UNAVAILABLE.
+  // Called exactly once, without locks, possibly inside Pull. `status` is OK and the fields below
+  // are filled, or it is ABORTED ("moved") or UNAVAILABLE.
   virtual void OnPulled() = 0;
   absl::Status status;
   uint64_t lineage = 0;
-  std::vector<PullAnswer> answers;          // One for each of `slices`.
-  std::vector<uint32_t> missing_positions;  // Of the first slice that is not there, or has no room.
-  bool has_room = false;                    // AskForRoom.
+  std::vector<PullAnswer> answers;  // One for each of `slices`.
+  // The positions that the first slice without the version, or without room, still lacks.
+  std::vector<uint32_t> missing_positions;
+  bool has_room = false;  // AskForRoom: every contribution has room.
 
  private:
   friend class ParameterShard;
-  size_t first_waiting_ = 0;  // The slices of the part before this are there.
-  size_t part_ = 0;           // Where it waits or is answered.
+  size_t first_waiting_ = 0;  // Slices of the part before this index have the version.
+  size_t part_ = 0;           // The part in which it waits or is being answered.
   absl::Time give_up_;
   std::shared_ptr<const std::function<bool()>> may_act_;
 };
 
-// Jobs on one part of the slices, one after the other: whoever comes first works for those who come
-// meanwhile. Thread-safe.
+// Runs jobs on one part of the slices one after the other. The thread that comes first also runs
+// the jobs that others add meanwhile. Thread-safe.
 class ShardStrand {
  public:
   class Job {
    public:
     virtual ~Job() = default;
-    // Called once; may end the job's life.
+    // Called once; may destroy the job.
     virtual void Run() = 0;
-    // Another thread will call Run, later: what the caller of ShardStrand::Run only lends must be
-    // copied.
+    // Called before ShardStrand::Run returns without having run the job: another thread will run it
+    // later, so the job must copy everything that belongs to the caller.
     virtual void Keep() = 0;
 
    private:
@@ -83,11 +84,12 @@ class ShardStrand {
     Job* next_ = nullptr;
   };
 
-  // Runs `job`, here or, where another thread is at work, there. Blocks while many wait.
+  // Runs `job` on this thread or, if another thread is running jobs, on that one. Blocks while
+  // kMaxWaiting jobs wait.
   void Run(Job* job);
 
  private:
-  // What waits is not counted by the transports' bounds on memory.
+  // A small number, because waiting jobs are not counted in the transports' memory bounds.
   static constexpr int kMaxWaiting = 8;
 
   Job* Next();
@@ -101,10 +103,10 @@ class ShardStrand {
   int num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// BLANK -> (loading) -> SERVING -> DRAINING. The slices are in parts (see PartitionedStore), each
-// with a lock of its own, so that several threads use them at the same time; commands hold all of
-// them. Thread-safe, and without threads: pulls whose time is over end inside Tick, which whoever
-// owns the shard calls, or has RunTimer call.
+// The phases are BLANK -> LOADING -> SERVING -> DRAINING. The slices are divided into parts (see
+// PartitionedStore), each with its own lock, so that several threads use them at the same time;
+// commands take all the locks. Thread-safe. It has no threads of its own: pulls that have waited
+// for too long end inside Tick, which the owner calls, or lets one thread call through RunTimer.
 class ParameterShard {
  public:
   // Both must outlive the shard.
@@ -114,28 +116,30 @@ class ParameterShard {
   ParameterShard(const ParameterShard&) = delete;
   ParameterShard& operator=(const ParameterShard&) = delete;
 
-  // Before this everything is UNAVAILABLE. `may_act`: whether the task's lease holds; asked before
-  // every push, by any thread.
+  // Every call is UNAVAILABLE until this is called. `may_act` returns whether the task's lease is
+  // valid; any thread calls it before every push.
   void SetRules(const ReceiverRules& rules, std::function<bool()> may_act);
 
-  // The chief has issued these incarnations of workers, by index: exchanges are taken from them.
+  // Accepts exchanges from these incarnations of workers, by worker index, as the chief has issued
+  // them.
   void LearnWorkers(const std::map<uint32_t, uint64_t>& incarnations);
 
-  // For a command of the chief that is about no lineage.
+  // Checks the sender of a command of the chief that concerns no lineage.
   absl::Status CheckCommand(const v1::Identity& sender);
 
-  // Makes room for another lineage: waiting pulls end with "moved", the old slices are freed.
-  // False: the lineage is served already. UNAVAILABLE: another load is under way. Follow with
-  // EndLoad.
+  // Prepares for another lineage: waiting pulls end with "moved" and the old slices are freed. The
+  // caller then calls EndLoad. Returns false if the lineage is served already, UNAVAILABLE if
+  // another load is under way.
   absl::StatusOr<bool> BeginLoad(const v1::Identity& sender);
-  // Serves `store` under its lineage; null after a failure: blank again.
+  // Serves `store` under its lineage. Null, after a failed load, returns the shard to BLANK.
   void EndLoad(std::unique_ptr<PartitionedStore> store);
   void EndLoad(std::unique_ptr<SliceStore> store);
 
   // Runs `command` on the slices of the sender's lineage, with all locks held.
   absl::Status Command(const v1::Identity& sender,
                        const std::function<void(PartitionedStore*)>& command);
-  // The same, for what this task itself does about `lineage`. ABORTED if it is over.
+  // The same for an operation that this task starts itself. Returns ABORTED if `lineage` is no
+  // longer served.
   absl::Status CommandOfOwn(uint64_t lineage,
                             const std::function<void(PartitionedStore*)>& command);
 
@@ -144,7 +148,7 @@ class ParameterShard {
   struct Served;
 
  public:
-  // What a bulk call may do until a load: pushes and pulls want it back.
+  // A bulk call's permission to push and pull, which ends with the next load.
   struct Access {
     uint64_t lineage = 0;
     const SliceTable* table = nullptr;
@@ -152,31 +156,31 @@ class ParameterShard {
     std::shared_ptr<const std::function<bool()>> may_act;
   };
   absl::StatusOr<Access> Enter(const v1::Identity& sender, uint64_t receiver_incarnation);
-  // INVALID_ARGUMENT, naming the slice, unless all are slices of this shard.
+  // Returns INVALID_ARGUMENT, naming the slice, if one of them is not in this shard.
   absl::Status CheckOwnsAll(const Access& access, absl::Span<const uint32_t> slices) const;
-  // INVALID_ARGUMENT if the plan has another number of examples in the batch.
+  // Returns INVALID_ARGUMENT if the batch has another number of examples in the step plan.
   absl::Status CheckExamples(const Access& access, const BatchKey& batch, uint32_t examples) const;
-  // Runs the job on the strand of the part that has these slices, which are this shard's; at once
-  // if they are in several parts.
+  // Runs the job on the strand of the part that has these slices of this shard, or at once on this
+  // thread if they are in several parts.
   void RunJob(const Access& access, absl::Span<const uint32_t> slices, ShardStrand::Job* job) const;
-  // ABORTED "moved" when there was a load; UNAVAILABLE: this ps may not act now.
+  // Returns ABORTED ("moved") after another load, UNAVAILABLE while this ps has no valid lease.
   absl::StatusOr<PushOutcome> Push(const Access& access, const SlicePush& push);
 
-  // Answers at once or when the version is there, whichever the waiter allows.
+  // Answers at once, or waits for the version as long as the waiter allows.
   void Pull(const Access& access, PullWaiter* waiter);
-  // The same for room: answers when every one of `asks` would get another outcome than kBusy.
+  // Waits for room: answers when none of `asks` would get the outcome kBusy.
   void AskForRoom(const Access& access, PullWaiter* waiter);
-  // The positions that the slice's next step lacks.
+  // Appends the positions that the slice's next step lacks.
   void AppendMissingPositions(const Access& access, uint32_t slice,
                               std::vector<uint32_t>* positions);
 
-  // Answers the pulls whose time is over by the shard's clock. Returns when to call it again,
-  // unless a pull that comes later has less time.
+  // Answers the pulls that have waited for as long as they may. Returns when to call it again; a
+  // pull that arrives later may be due earlier.
   absl::Time Tick();
-  // Calls Tick whenever it is due, until Drain: the work of one thread.
+  // Calls Tick whenever it is due and returns after Drain. One thread runs it.
   void RunTimer();
 
-  // Ends waiting pulls with UNAVAILABLE, and refuses everything from here on. Idempotent.
+  // Ends waiting pulls with UNAVAILABLE and refuses every later call. Idempotent.
   void Drain();
 
   const Clock* clock() const { return clock_; }
@@ -187,16 +191,16 @@ class ParameterShard {
 
   absl::Status CheckServing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status RunCommand(Served* served, const std::function<void(PartitionedStore*)>& command);
-  // Nothing changes these slices from here on, and nobody waits for them. Null: nothing to do.
+  // Ends all waits for these slices and forbids changes of them. Does nothing if `served` is null.
   static void EndServed(const absl::Status& status, Served* served);
-  // Hands on the events of a part and collects the pulls that became complete.
+  // Passes the events of a part to the observer and collects the pulls that became complete.
   void TakeEvents(Served* served, Part* part, Waiters* complete);
   void PassEventsOn(Served* served, SliceStoreEvents* events);
 
   void Wait(const Access& access, bool may_wait, PullWaiter* waiter);
-  // Goes through the parts from waiter->part_ on, waiting or answering; OnPulled in the end.
+  // Answers or parks the waiter part by part, starting at waiter->part_; calls OnPulled at the end.
   void Continue(Served* served, PullWaiter* waiter);
-  // They have been answered in the part where they waited.
+  // Continues waiters that have been answered in the part in which they waited.
   void ContinueAll(Served* served, const Waiters& waiters);
   void NoteGiveUp(absl::Time give_up);
 
@@ -211,13 +215,13 @@ class ParameterShard {
   std::shared_ptr<const std::function<bool()>> may_act_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Served> served_ ABSL_GUARDED_BY(mutex_);
 
-  Mutex events_mutex_;  // One call of the observer at a time.
+  Mutex events_mutex_;  // Serializes calls of the observer.
 
   Mutex timer_mutex_;
   CondVar timer_changed_;
   bool timer_due_ ABSL_GUARDED_BY(timer_mutex_) = false;
   bool draining_ ABSL_GUARDED_BY(timer_mutex_) = false;
-  // When RunTimer looks again by itself.
+  // The time at which RunTimer calls Tick next.
   absl::Time awake_at_ ABSL_GUARDED_BY(timer_mutex_) = absl::InfinitePast();
 };
 

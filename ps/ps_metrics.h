@@ -10,22 +10,22 @@ namespace shoal {
 
 class MetricPage;
 
-// What a parameter server counts of itself; its parts add to it on the path of a step.
+// Counters of a parameter server. Its parts add to them while they process steps.
 struct PsMetrics {
   // Outcomes of pushed slices, by PushOutcome.
   static constexpr size_t kNumOutcomes = 9;
 
-  MetricCounter bytes_in;  // Payloads of exchanges.
+  MetricCounter bytes_in;  // Payload bytes of exchanges.
   MetricCounter bytes_out;
-  MetricHistogram exchange_seconds{BoundsOfSeconds()};  // Answered with OK,
-  MetricHistogram refused_seconds{BoundsOfSeconds()};   // or with an error.
+  MetricHistogram exchange_seconds{BoundsOfSeconds()};  // Exchanges answered with OK.
+  MetricHistogram refused_seconds{BoundsOfSeconds()};   // Exchanges answered with an error.
   std::array<MetricCounter, kNumOutcomes> pushes;
   MetricHistogram shard_write_seconds{BoundsOfSeconds()};
   MetricCounter shard_bytes;
   MetricCounter shard_failures;
   MetricGauge variable_bytes;
   MetricGauge slices;
-  MetricGauge step;  // The newest version of any slice here.
+  MetricGauge step;  // The newest version of any slice of this ps.
 };
 
 void CollectPs(const PsMetrics& metrics, uint32_t index, MetricPage* page);

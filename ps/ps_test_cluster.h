@@ -1,4 +1,4 @@
-// (testonly) The ps tasks of a run with a chief that is a fake, reached in one of three ways.
+// (testonly) The ps tasks of a run with a fake chief, reached in one of three ways.
 #ifndef SHOAL_PS_PS_TEST_CLUSTER_H_
 #define SHOAL_PS_PS_TEST_CLUSTER_H_
 
@@ -25,14 +25,14 @@
 namespace shoal {
 
 inline constexpr uint32_t kNumTestPs = 2;
-inline constexpr uint32_t kNumTestWorkers = 8;  // All known to the tasks:
-inline constexpr uint64_t kTestWorker0 = 10;    // worker i has this incarnation + i.
+inline constexpr uint32_t kNumTestWorkers = 8;  // The tasks know all of them.
+inline constexpr uint64_t kTestWorker0 = 10;    // Worker i has this incarnation + i.
 
-// Two variables of ones in five slices; plain SGD with learning rate 0.5; two batches of two
-// examples a step.
+// Loads two variables of ones in five slices, with plain SGD, learning rate 0.5, and two batches of
+// two examples per step.
 v1::LoadSlicesRequest PsLoadRequest(uint64_t lineage, bool synchronous);
 
-// How the tasks are reached.
+// The way in which the tasks are reached.
 enum class PsForm { kInProcess, kGrpc, kSharedMemory };
 
 std::string PsFormName(const testing::TestParamInfo<PsForm>& info);
@@ -41,10 +41,10 @@ inline auto AllPsForms() {
   return testing::Values(PsForm::kInProcess, PsForm::kGrpc, PsForm::kSharedMemory);
 }
 
-// The workers of the tests, by index: worker i has incarnation `first` + i.
+// Returns the incarnations of the test's workers: worker i has `first` + i.
 std::map<uint32_t, uint64_t> WorkersFrom(uint64_t first);
 
-// kNumTestPs started tasks, stopped with it. Not thread-safe.
+// kNumTestPs started ps tasks, which the destructor stops. Not thread-safe.
 class PsTestCluster {
  public:
   explicit PsTestCluster(PsForm form,
@@ -53,7 +53,7 @@ class PsTestCluster {
 
   std::unique_ptr<BulkChannel> Connect(const std::string& address);
 
-  // Loads every task with PsLoadRequest after `change`; the first error.
+  // Loads every task with PsLoadRequest, modified by `change`. Returns the first error.
   absl::Status Load(uint64_t lineage, bool synchronous = true,
                     const std::function<void(v1::LoadSlicesRequest*)>& change = nullptr);
 

@@ -1,4 +1,4 @@
-// Where a ps finds the slices of a checkpoint that the chief names.
+// Reads a ps's slices from the checkpoint that the chief names.
 #ifndef SHOAL_PS_SAVED_SLICES_H_
 #define SHOAL_PS_SAVED_SLICES_H_
 
@@ -19,9 +19,10 @@ class LoadSlicesRequest;
 
 class SavedSlices : public SliceSource {
  public:
-  // The request's checkpoint. The file system, the request and the store must outlive the object.
-  // INVALID_ARGUMENT: not a checkpoint's name. DATA_LOSS names the damaged file.
-  // FAILED_PRECONDITION: other variables or another optimizer.
+  // Opens the request's checkpoint. The file system, the request and the store must outlive the
+  // object. Returns INVALID_ARGUMENT if the request does not name a checkpoint, DATA_LOSS with the
+  // damaged file, and FAILED_PRECONDITION if the checkpoint has other variables or another
+  // optimizer.
   static absl::StatusOr<std::unique_ptr<SavedSlices>> Open(FileSystem* file_system,
                                                            const v1::LoadSlicesRequest& request,
                                                            const PartitionedStore& store);
@@ -36,9 +37,9 @@ class SavedSlices : public SliceSource {
   std::unique_ptr<Core> core_;
 };
 
-// FAILED_PRECONDITION unless the request's checkpoint_root holds what the chief has put there: then
-// both see the same directory. A request without a root or a token proves nothing and needs
-// nothing.
+// Checks that the chief and this ps see the same checkpoint_root: returns FAILED_PRECONDITION
+// unless it holds the token that the chief has written there. A request without a root or a token
+// is not checked.
 absl::Status CheckRootIsShared(FileSystem* file_system, const v1::LoadSlicesRequest& request);
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-// Makes this ps's part of every cut durable, beside the training.
+// Writes this ps's part of every cut to disk while training continues.
 #ifndef SHOAL_PS_SHARD_CHECKPOINTER_H_
 #define SHOAL_PS_SHARD_CHECKPOINTER_H_
 
@@ -22,7 +22,8 @@ class Identity;
 }  // namespace v1
 
 // A SnapshotQueue with two threads: one writes snapshots, the other reports to the chief. A shard
-// that cannot be written is reported too, and training goes on. Thread-safe; AddParts never blocks.
+// that cannot be written is reported too, and training continues. Thread-safe; AddParts never
+// blocks.
 class ShardCheckpointer {
  public:
   struct Options {
@@ -30,7 +31,7 @@ class ShardCheckpointer {
     FileSystem* file_system = nullptr;  // Must outlive the checkpointer, as must the next two.
     ChiefClient* chief = nullptr;
     const Clock* clock = nullptr;
-    std::function<v1::Identity()> identity;  // The task's, now.
+    std::function<v1::Identity()> identity;  // Returns the task's current identity.
     PsMetrics* metrics = nullptr;            // Must outlive the checkpointer.
   };
 
@@ -38,7 +39,7 @@ class ShardCheckpointer {
   // The same as Stop.
   ~ShardCheckpointer();
 
-  // Forgets cuts that are not written yet.
+  // Starts a lineage and forgets the cuts of earlier ones that are not written yet.
   void StartLineage(SnapshotLineage lineage);
   // See SnapshotQueue.
   void Ask(uint64_t version);
@@ -46,7 +47,7 @@ class ShardCheckpointer {
 
   bool is_writing();
 
-  // Waits for the file that is being written and the report that is on its way. Idempotent.
+  // Waits for the file that is being written and the report that is being sent. Idempotent.
   void Stop();
 
  private:

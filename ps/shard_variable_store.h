@@ -1,4 +1,4 @@
-// The variables where the shard is in the same process: LOCAL.
+// A worker's access to the variables when the shard is in the same process (LOCAL).
 #ifndef SHOAL_PS_SHARD_VARIABLE_STORE_H_
 #define SHOAL_PS_SHARD_VARIABLE_STORE_H_
 
@@ -15,13 +15,13 @@
 
 namespace shoal {
 
-// A VariableStore on one ParameterShard, which has all slices, without messages: contributions are
-// applied from where the caller has them, and values are copied once. The shard's rules about
-// identity and lineage hold as for anybody. All work, `done` included, runs on one thread of the
-// store. A pull that is parked in the shard comes back when its version is there or its time is
-// over, not earlier: SetView and Shutdown do not cut it short. An exchange can also end with
+// A VariableStore on one ParameterShard that has all slices. It sends no messages: contributions
+// are applied from the caller's memory, and values are copied once. The shard's rules about
+// identity and lineage apply as for remote callers. All work, including `done`, runs on one thread
+// of the store. A pull that is parked in the shard ends when its version is there or its time has
+// passed; SetView and Shutdown do not end it earlier. An exchange can also end with
 // FAILED_PRECONDITION (another run) or INTERNAL (a contribution that does not fit its slice).
-// Nothing is allocated here after construction.
+// Nothing is allocated after construction.
 class ShardVariableStore : public VariableStore {
  public:
   struct Options {
@@ -33,7 +33,7 @@ class ShardVariableStore : public VariableStore {
 
   // `shard` and `clock` must outlive the store.
   ShardVariableStore(ParameterShard* shard, Options options, const Clock* clock);
-  // Shutdown, if that has not been.
+  // Calls Shutdown if nobody has.
   ~ShardVariableStore() override;
 
   const std::vector<ExchangeGroup>& groups() const override { return options_.groups; }
@@ -48,7 +48,7 @@ class ShardVariableStore : public VariableStore {
   enum class Stage { kFree, kQueued, kWorking, kParked, kPulled, kEnding };
 
   void Run();
-  // The oldest flight with something to do, else null.
+  // Returns the oldest flight that has something to do, or null.
   Flight* NextFlight(absl::Time now, absl::Time* wake) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Attempt(Flight* flight);
   absl::Status PushAll(Flight* flight);
@@ -67,7 +67,7 @@ class ShardVariableStore : public VariableStore {
   Mutex mutex_;
   CondVar changed_;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;  // the thread may end
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;  // the thread may exit
   bool has_view_ ABSL_GUARDED_BY(mutex_) = false;
   StoreView view_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Flight>> flights_;  // kFlightsPerGroup of each group, in order

@@ -1,4 +1,4 @@
-// A snapshot of a ps's slices: what it consists of and how it becomes a shard of a checkpoint.
+// A snapshot of a ps's slices, and the functions that write it as a shard of a checkpoint.
 #ifndef SHOAL_PS_SNAPSHOT_H_
 #define SHOAL_PS_SNAPSHOT_H_
 
@@ -22,41 +22,42 @@ class ReportShardRequest;
 
 class PartitionedStore;
 
-// What the slices of a lineage are called, and where their snapshots go.
+// The names of a lineage's slices and the place of their snapshots.
 struct SnapshotLineage {
   uint64_t lineage = 0;
   uint64_t term = 0;
   uint32_t num_ps = 1;
-  uint64_t last_version = UINT64_MAX;  // The run ends there (SYNC).
+  uint64_t last_version = UINT64_MAX;  // SYNC: the run ends at this version.
   std::string run_id;
-  std::string root;  // The directory of all checkpoints; empty: none are made.
+  std::string root;  // The directory of all checkpoints; empty if none are written.
   std::vector<v1::VariableSpec> variables;
-  std::vector<std::vector<std::string>>
-      slots;  // Names, by variable; empty where this ps has no slice.
+  // Names of slots, indexed by variable; empty where this ps has no slice.
+  std::vector<std::vector<std::string>> slots;
   std::vector<Slice> slices;
-  std::vector<uint32_t> first_slice;  // By variable.
+  std::vector<uint32_t> first_slice;  // Indexed by variable.
   uint32_t report_slice = 0;
 
-  // The lineage that `request` has started, of which `store` is this ps's part.
+  // Describes the lineage that `request` has started and of which `store` is this ps's part.
   static SnapshotLineage Of(const v1::LoadSlicesRequest& request, const PartitionedStore& store);
 
-  // The name of the directory, below the root, that all ps write a cut of this lineage to.
+  // Returns the name of the directory, below the root, that all ps write a cut of this lineage to.
   std::string DirectoryOf(uint64_t version) const;
 };
 
-// All slices of a ps at one cut. It keeps their buffers from being used again.
+// All slices of a ps at one cut. Their buffers are not reused while it exists.
 struct Snapshot {
   uint64_t version = 0;
   std::vector<SliceStoreEvents::CutPart> parts;
 };
 
-// Writes the snapshot durably as shard `ps_index` of its checkpoint, and fills in what the chief
-// wants to know of it.
+// Writes the snapshot durably as shard `ps_index` of its checkpoint, and fills in the report for
+// the chief.
 absl::Status WriteSnapshot(FileSystem& file_system, uint32_t ps_index,
                            const SnapshotLineage& lineage, const Snapshot& snapshot,
                            v1::ReportShardRequest* report);
 
-// Writes the snapshot's part of model.safetensors durably. CANCELLED when `should_stop`.
+// Writes the snapshot's part of model.safetensors durably. Returns CANCELLED once `should_stop`
+// returns true.
 absl::Status ExportSnapshot(FileSystem& file_system, const SnapshotLineage& lineage,
                             const Snapshot& snapshot, const std::function<bool()>& should_stop);
 

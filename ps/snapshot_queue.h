@@ -1,4 +1,5 @@
-// Which snapshots of a ps become shards of checkpoints, and what the chief is told of them.
+// Decides which snapshots of a ps are written as shards of checkpoints, and what is reported to the
+// chief.
 #ifndef SHOAL_PS_SNAPSHOT_QUEUE_H_
 #define SHOAL_PS_SNAPSHOT_QUEUE_H_
 
@@ -22,26 +23,27 @@
 namespace shoal {
 
 // Gathers the slices of a cut as they reach it. One snapshot is being written, first as a shard and
-// then, if the chief wants that, into model.safetensors; and one waits: of two that want to wait
-// one is given up, so that a disk which is slower than the schedule costs checkpoints and not
-// memory.
+// then, if the chief asks for it, into model.safetensors; one more may wait. When a second one
+// wants to wait, one of the two is dropped: a disk that is slower than the schedule costs
+// checkpoints, not memory.
 //
-// Which one must not depend on a ps's own speed: a checkpoint needs the shards of all ps. A cut
-// that was asked for, or is the run's last, is given up only for a later such cut. Of others the
-// one stays whose version a higher power of two divides, else the later one: a ps whose disk takes
-// as long as up to 2^k cuts then writes every cut that 2^(k+1) divides, and so do all faster ones.
-// A ps that is alone keeps the later one.
+// All ps must drop the same snapshots, because a checkpoint needs the shards of all of them, so the
+// choice does not depend on a ps's speed. A cut that was requested, or is the run's last, is
+// dropped only for a later such cut. Otherwise the cut stays whose version is divisible by the
+// higher power of two, or else the later one. A ps whose disk needs the time of up to 2^k cuts then
+// writes every cut whose version 2^(k+1) divides, and so do all faster ps. A single ps keeps the
+// later cut.
 //
-// A state machine, one thread at a time: it writes nothing and calls nobody.
+// A state machine for one thread at a time. It neither writes files nor makes calls itself.
 class SnapshotQueue {
  public:
   explicit SnapshotQueue(uint32_t ps_index);
 
-  // Forgets snapshots and reports of the lineage before.
+  // Starts a lineage and forgets snapshots and reports of earlier ones.
   void StartLineage(SnapshotLineage lineage);
-  // The chief asks for the cut. Before its parts come.
+  // Notes that the chief has requested the cut. Called before the cut's parts are added.
   void Ask(uint64_t version);
-  // Takes the parts out of the list. The number of snapshots that were given up.
+  // Moves the parts out of the list. Returns the number of snapshots that were dropped.
   size_t AddParts(std::vector<SliceStoreEvents::CutPart>* parts);
 
   // --- Writing.
@@ -50,32 +52,34 @@ class SnapshotQueue {
     Snapshot snapshot;
     bool is_export = false;
   };
-  // What is to be written next; follow with OnWritten. None: there is none, or the snapshot before
-  // is not through.
+  // Returns what is to be written next, nothing while the previous snapshot is not finished. The
+  // caller then calls OnWritten.
   std::optional<Work> TakeWork();
-  // `report` has the file of a shard that was written.
+  // Work has been written, or has failed with `status`. For a shard, `report` describes the file.
   void OnWritten(Work work, const absl::Status& status, v1::ReportShardRequest report);
   bool is_writing() const { return writing_; }
-  // A stop or the end of the run waits for another snapshot.
+  // Returns true if a requested snapshot, or the run's last, waits for the writer.
   bool ShouldStopExport() const {
     return waiting_.has_value() && waiting_priority_ > kMostPriority;
   }
 
-  // --- Reports: at most one is on its way.
-  // The report to be sent now, its identity yet without all but the lineage; follow with
+  // --- Reports: at most one is being sent.
+  // Returns the report to send now, whose identity has only the lineage. The caller then calls
   // OnReported.
   std::optional<v1::ReportShardRequest> TakeReport(absl::Time now);
-  // When TakeReport has one, if nothing else happens.
+  // When TakeReport will have a report, if nothing else happens.
   absl::Time report_time() const;
-  // A report that the chief itself did not answer is sent again, until the lineage ends.
+  // Takes the result of sending `report`. A report that the chief itself did not answer is sent
+  // again until the lineage ends.
   void OnReported(absl::Time now, const v1::ReportShardRequest& report, const absl::Status& status,
                   const v1::ReportShardResponse& response);
 
-  // Snapshots that are gathered, wait or are being written.
+  // The number of snapshots that are being gathered, wait or are being written.
   size_t num_held() const;
 
  private:
-  static constexpr int kMostPriority = 63;  // Of a cut that nobody asked for.
+  // The highest priority of a cut that was not requested.
+  static constexpr int kMostPriority = 63;
 
   bool IsAskedOrLast(uint64_t version) const;
   int PriorityOf(uint64_t version) const;
@@ -84,21 +88,21 @@ class SnapshotQueue {
   void AddReport(v1::ReportShardRequest report);
   void OnShardReported(const v1::ReportShardResponse& response);
   const v1::ReportShardRequest* NextReport() const;
-  // Lets the one that waits take its turn if that has come.
+  // Moves the waiting snapshot to the writer if that is free.
   void Advance();
 
   std::shared_ptr<const SnapshotLineage> lineage_;
-  std::set<uint64_t> asked_;                // Those that are not complete.
-  std::map<uint64_t, Snapshot> gathering_;  // By version.
-  // One snapshot goes through these, and one waits.
+  std::set<uint64_t> asked_;                // Requested cuts that are not complete.
+  std::map<uint64_t, Snapshot> gathering_;  // Keyed by version.
+  // The snapshot that is being written and reported; `waiting_` is the one after it.
   std::optional<Work> next_;
   bool writing_ = false;
-  std::optional<v1::ReportShardRequest> written_;  // Until the chief has it,
-  Snapshot held_;                                  // and says whether it wants an export.
-  uint64_t version_ = 0;                           // Of that snapshot.
+  std::optional<v1::ReportShardRequest> written_;  // Not acknowledged by the chief yet.
+  Snapshot held_;         // Kept until the chief says whether to export it.
+  uint64_t version_ = 0;  // The version of that snapshot.
   std::optional<Snapshot> waiting_;
   int waiting_priority_ = 0;
-  std::deque<v1::ReportShardRequest> reports_;  // Others, which hold nothing back.
+  std::deque<v1::ReportShardRequest> reports_;  // Other reports, which no snapshot waits for.
   bool sending_ = false;
   absl::Time send_at_ = absl::InfinitePast();
   Backoff backoff_;

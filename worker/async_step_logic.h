@@ -18,15 +18,15 @@
 
 namespace shoal {
 
-// What a worker has to know of the run's state, in ASYNC.
+// The part of the run's state that a worker needs in ASYNC.
 struct AsyncView {
-  uint64_t number = 0;  // of the run's state: rises with every change
+  uint64_t number = 0;  // the number of the run's state, which rises with every change
   uint64_t lineage = 0;
-  bool training = false;                  // PHASE_TRAINING; otherwise nothing is begun
-  std::vector<uint64_t> ps_incarnations;  // by ps index
+  bool training = false;                  // PHASE_TRAINING; otherwise the worker starts nothing
+  std::vector<uint64_t> ps_incarnations;  // indexed by ps
 };
 
-// A call of ChiefService.LeaseBatches. A repetition of a call has the same content.
+// A call of ChiefService.LeaseBatches. A repeated call has the same content.
 struct LeaseCall {
   uint64_t number = 0;
   std::vector<BatchKey> finished;
@@ -34,11 +34,12 @@ struct LeaseCall {
   uint32_t want = 0;
 };
 
-// Its answer: everything that the worker holds and has to evaluate.
+// The answer to a LeaseCall: all batches that the worker holds, and all blocks that it has to
+// evaluate.
 struct LeaseAnswer {
   struct Lease {
     BatchKey batch;
-    std::vector<uint32_t> ps;  // push to these only; empty: to all
+    std::vector<uint32_t> ps;  // push to these ps only; empty: to all
   };
   struct Block {
     uint64_t version = 0;
@@ -48,22 +49,25 @@ struct LeaseAnswer {
   std::vector<Block> evaluations;
 };
 
-// What the worker should do now. Whoever executes it hands the ticket back with everything that
-// comes of it.
+// The worker's next action. The executor passes the ticket along with all results of the action.
 struct AsyncAction {
   enum Kind {
-    kWait,       // until an On... call changed something, or until `wake`
-    kLease,      // start the call lease_call() to the chief, go on; then OnLeaseAnswer or
-                 // OnLeaseFailed
-    kPull,       // start an exchange for each of `groups` that pulls into `parameter_set`
-    kEvaluate,   // evaluate `block` of the test split with `parameter_set`, report it to the chief
-                 // as of `version`, then OnEvaluated
-    kCompute,    // compute `batch` with `parameter_set`. Each versioned group, as its gradients
-                 // become final: if they are finite start an exchange that pushes the slices that
-                 // WantsPush names, with PulledVersions, and pulls the group into
-                 // `next_parameter_set`, else OnNotPushed. If the loss is not finite, push nothing.
-    kReportBad,  // tell the chief that `batch` is not finite, until it acknowledges; then
-                 // OnReported
+    kWait,  // wait until an On... call changes something, or until `wake`
+    // Start the call lease_call() to the chief and continue; when it ends call OnLeaseAnswer or
+    // OnLeaseFailed.
+    kLease,
+    kPull,  // start an exchange for each of `groups` that pulls into `parameter_set`
+    // Evaluate `block` of the test split with `parameter_set`, report the result to the chief for
+    // `version`, then call OnEvaluated.
+    kEvaluate,
+    // Compute `batch` with `parameter_set`. For each versioned group whose gradients become final:
+    // if they are finite, start an exchange that pushes the slices that WantsPush names, with
+    // PulledVersions, and pulls the group into `next_parameter_set`; otherwise call OnNotPushed. If
+    // the loss is not finite, push nothing.
+    kCompute,
+    // Report to the chief that `batch` is not finite, repeat until it acknowledges, then call
+    // OnReported.
+    kReportBad,
   };
   Kind kind = kWait;
   uint64_t ticket = 0;
@@ -78,41 +82,45 @@ struct AsyncAction {
   uint64_t block = 0;
 };
 
-// Which batch a worker computes next, and what it pushes, pulls, evaluates and reports, in ASYNC.
+// Decides, in ASYNC, which batch a worker computes next and what it pushes, pulls, evaluates and
+// reports.
 //
-// One batch after the other, as leased by the chief: compute it with the newest values, push each
-// group and pull its newest value in the same exchange. Slices that answer STALE get the batch
-// again, computed from the values that came with the answer; after three refusals the chief is
-// told, which then lets the others come to rest. A batch is finished when every slice that wanted
-// it has it. Finished batches are reported, and new ones asked for, while the last one in hand is
-// computed. The answer always lists all that the worker holds: what is not in it is dropped (the
-// chief skipped it or gave it to another).
-// A ps that came back is pulled again; what it lacks the chief issues again.
-// Two sets of parameters take turns, so that pulled values never change under a computation.
+// The worker computes one leased batch after the other with the newest values, and pushes each
+// group and pulls its newest value in the same exchange. Slices that answer STALE get the batch
+// again, computed from the values in that answer. After three refusals the worker reports the batch
+// to the chief, which then pauses the other workers. A batch is finished when every slice that
+// wanted it has it. The worker reports finished batches and asks for new ones while it computes its
+// last one. The chief's answer lists all batches that the worker holds; the worker drops every
+// other (the chief has skipped it or given it to another worker). After the restart of a ps the
+// worker pulls its slices again, and the chief leases again the batches that this ps has lost. Two
+// sets of parameters alternate, so that pulled values never change during a computation.
 //
-// One thread at a time, no clock, no threads inside. Call Next again when an action is executed
-// (kLease, kPull: when it is started) until it says kWait, and after every On... call.
+// For one thread at a time; it has no clock and no threads. Call Next again when an action has been
+// executed (kLease, kPull: started) until it returns kWait, and after every On... call.
 class AsyncStepLogic {
  public:
   struct Options {
     std::vector<ExchangeGroup> groups;  // VariableStore::groups()
-    uint32_t max_held = 1024;           // batches
-    uint32_t report_batches = 64;       // report at the latest when so many are finished
+    uint32_t max_held = 1024;           // the most batches to hold
+    // The number of finished batches after which a report is sent at once.
+    uint32_t report_batches = 64;
     absl::Duration report_interval = absl::Seconds(1);
-    // When there was nothing to do, twice as long each time: at an epoch's end the others need no
-    // longer than a batch.
+    // How long to wait before asking again after an answer without work. The wait doubles each
+    // time, because at the end of an epoch the other workers need at most the time of one batch.
     absl::Duration first_ask_again = absl::Milliseconds(1);
-    absl::Duration ask_again = absl::Milliseconds(20);  // the most, and after a failed call
+    // The longest wait, also used after a failed call.
+    absl::Duration ask_again = absl::Milliseconds(20);
   };
 
   AsyncStepLogic(Options options, const StepPlan& plan);
 
   AsyncAction Next(absl::Time now);
 
-  // kLease: what to say to the chief. Stays the same until it is answered.
+  // kLease: the call to make. It stays the same until it is answered.
   const LeaseCall& lease_call() const { return call_; }
-  // kCompute: which slices of the group take the batch, and the versions of the values that it is
-  // computed from, by slice in the group. Unchanged until the ticket's last exchange is done.
+  // kCompute: flags of the group's slices that take the batch. PulledVersions returns the versions
+  // of the values that the batch is computed from. Both are indexed by slice in the group and do
+  // not change until the ticket's last exchange is done.
   absl::Span<const uint8_t> WantsPush(uint32_t group) const { return groups_[group].wants; }
   bool WantsAnyPush(uint32_t group) const;
   absl::Span<const uint64_t> PulledVersions(uint32_t group) const {
@@ -122,18 +130,20 @@ class AsyncStepLogic {
   // The run's state changed; older states are ignored. Call VariableStore::SetView first.
   void OnView(const AsyncView& view);
   void OnLeaseAnswer(absl::Time now, uint64_t number, const LeaseAnswer& answer);
-  // Outcome unknown: the same call is made again.
+  // The call's outcome is unknown: Next returns the same call again.
   void OnLeaseFailed(absl::Time now, uint64_t number);
-  // The exchange that was started for one group under the ticket is done.
+  // The exchange that was started with this ticket for one group is done.
   void OnExchange(uint64_t ticket, uint32_t group, const ExchangeResult& result);
-  // kCompute: the group's gradients (or the loss) are not finite, it was neither pushed nor pulled.
+  // kCompute: the group's gradients (or the loss) are not finite, so it was neither pushed nor
+  // pulled.
   void OnNotPushed(uint64_t ticket, uint32_t group);
   void OnEvaluated(uint64_t ticket);
   void OnReported(uint64_t ticket);
 
   // For heartbeats.
   std::optional<BatchKey> batch_in_hand() const;
-  // What comes after the batch in hand as things stand, to be read ahead.
+  // The batch that follows the one in hand unless the leases change; its examples can be read
+  // ahead.
   std::optional<BatchKey> next_batch() const {
     if (queue_.empty()) return std::nullopt;
     return queue_.front().batch;
@@ -145,23 +155,24 @@ class AsyncStepLogic {
  private:
   static constexpr uint32_t kRefusalsBeforeNotice = 3;
 
-  // What the two sets of parameters hold of a group, and what the group wants of the batch in hand.
+  // One group: its values in the two sets of parameters, and the slices that need the batch in
+  // hand.
   struct Group {
-    std::array<bool, 2> is_valid{};                 // by set
-    std::array<std::vector<uint64_t>, 2> versions;  // by set, by slice
-    bool is_void = false;        // the ps changed: what the exchange under way pulls is not valid
+    std::array<bool, 2> is_valid{};                 // indexed by set
+    std::array<std::vector<uint64_t>, 2> versions;  // indexed by set and slice
+    bool is_void = false;        // the ps changed: values from the exchange under way are not valid
     std::vector<uint8_t> owed;   // slices that lack the batch in hand
-    std::vector<uint8_t> wants;  // those of the exchange under way
+    std::vector<uint8_t> wants;  // slices that the exchange under way pushes
     std::vector<uint64_t> pulled_versions;  // for the exchange under way
   };
   struct InHand {
     LeaseAnswer::Lease lease;
     uint32_t refusals = 0;
-    bool is_dropped = false;  // the chief took it away
+    bool is_dropped = false;  // the chief has taken the batch away
     bool is_bad = false;      // not finite
     bool is_withheld = false;
   };
-  // What is under way besides a call to the chief.
+  // The action under way, except for a call to the chief.
   struct Round {
     AsyncAction::Kind kind = AsyncAction::kWait;
     uint64_t ticket = 0;
@@ -191,9 +202,9 @@ class AsyncStepLogic {
 
   AsyncView view_;
   std::vector<Group> groups_;
-  std::vector<uint32_t> listed_;  // of the last kPull
+  std::vector<uint32_t> listed_;  // the groups of the last kPull
   uint32_t set_ = 0;              // the set with the values of the next computation
-  bool is_fresh_ = false;         // no pause since they were pulled
+  bool is_fresh_ = false;         // training was not paused since they were pulled
   uint64_t last_ticket_ = 0;
   Round round_;
 
@@ -201,17 +212,17 @@ class AsyncStepLogic {
   std::optional<InHand> in_hand_;
   std::vector<BatchKey> finished_;  // since the last call
   std::deque<LeaseAnswer::Block> blocks_;
-  uint64_t evaluated_version_ = 0;     // of the blocks below
+  uint64_t evaluated_version_ = 0;     // the version of the blocks below
   std::set<uint64_t> evaluated_;       // acknowledged by the chief
   bool values_at_evaluation_ = false;  // set_ was pulled for evaluated_version_
 
   LeaseCall call_;
   bool is_calling_ = false;
   bool must_repeat_ = false;
-  bool must_ask_ = false;  // something the chief has to hear or decide
+  bool must_ask_ = false;  // something has to be reported to the chief or decided by it
   absl::Time last_call_ = absl::InfinitePast();
   absl::Time next_ask_ = absl::InfinitePast();
-  absl::Duration idle_wait_ = absl::ZeroDuration();  // zero: the last answer had something to do
+  absl::Duration idle_wait_ = absl::ZeroDuration();  // zero: the last answer contained work
 
   uint64_t num_finished_ = 0;
   uint64_t num_refused_ = 0;

@@ -12,13 +12,13 @@
 
 namespace shoal {
 
-// Executes what AsyncStepLogic says: computes leased batches, pushes and pulls, evaluates, reports.
-// Calls for leases have a thread of their own, so that nobody waits for the chief while there is
-// something to compute.
+// Executes the actions of AsyncStepLogic: computes leased batches, pushes and pulls, evaluates,
+// reports. Calls for leases run on a separate thread, so that computing does not wait for the
+// chief.
 class AsyncTrainer : public SteppingTrainer {
  public:
   explicit AsyncTrainer(const TrainerOptions& options);
-  // Waits for a call to the chief under way. The store must have been shut down.
+  // Waits for the call to the chief that is under way. The store must have been shut down.
   ~AsyncTrainer() override;
 
   Progress progress() const override;
@@ -37,10 +37,10 @@ class AsyncTrainer : public SteppingTrainer {
 
   // One entry per group: the contributions that the current exchange pushes.
   std::vector<std::vector<const void*>> pushed_data_;
-  AsyncAction action_;  // Being executed. Changed by the thread of Run only.
+  AsyncAction action_;  // The action being executed; only the thread of Run changes it.
   AsyncStepLogic logic_ ABSL_GUARDED_BY(mutex_);
-  uint64_t view_ ABSL_GUARDED_BY(mutex_) = 0;     // that the store knows
-  uint64_t lineage_ ABSL_GUARDED_BY(mutex_) = 0;  // of that view
+  uint64_t view_ ABSL_GUARDED_BY(mutex_) = 0;     // the view that the store knows
+  uint64_t lineage_ ABSL_GUARDED_BY(mutex_) = 0;  // the lineage of that view
   bool must_lease_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   CondVar lease_changed_;

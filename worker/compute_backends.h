@@ -9,12 +9,11 @@
 
 namespace shoal {
 
-// The GPUs' backend where the run may place clones on GPUs, the build has CUDA and the machine a
-// GPU.
+// Returns the GPU backend if the run may place clones on GPUs, the build has CUDA and the machine
+// has a GPU; otherwise nothing.
 std::vector<KernelBackend> AcceleratorsFor(const v1::DeploymentOptions& deployment);
 
-// Sets the backends of a program, whose run is set: the CPU's, and the GPUs' where the run may
-// place clones there, the build has CUDA and the machine a GPU.
+// Sets the backends of a program whose `run` is set: the CPU backend and those of AcceleratorsFor.
 void SetBackends(GraphProgram::Options* options);
 
 }  // namespace shoal

@@ -6,11 +6,12 @@
 
 namespace shoal {
 
-// How many batches and evaluation blocks were computed, and whether one is being computed: by this
-// the chief tells a worker that hangs from one that waits. One thread computes; any may ask.
+// Counts the computed batches and evaluation blocks, and knows whether one is being computed. The
+// chief uses this to distinguish a worker that hangs from one that waits. One thread computes; any
+// thread may read.
 class ComputeCount {
  public:
-  // Lives as long as one batch or block is read and computed.
+  // Exists while one batch or block is read and computed.
   class Scope {
    public:
     explicit Scope(ComputeCount* count) : count_(count) { count_->computing_ = true; }

@@ -1,5 +1,5 @@
-// `shoal eval`, and `PROGRAM eval` of a program with a model of its own: the loss and accuracy of a
-// checkpoint on the test split, computed in this process.
+// `shoal eval`, and `PROGRAM eval` of a program with its own model: computes the loss and accuracy
+// of a checkpoint on the test split, in this process.
 #ifndef SHOAL_WORKER_EVAL_COMMAND_H_
 #define SHOAL_WORKER_EVAL_COMMAND_H_
 

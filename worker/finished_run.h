@@ -1,4 +1,4 @@
-// Loads what a run has left in its directory, for the commands that use it.
+// Loads the files that a run has left in its directory, for eval, predict and similar commands.
 #ifndef SHOAL_WORKER_FINISHED_RUN_H_
 #define SHOAL_WORKER_FINISHED_RUN_H_
 
@@ -21,21 +21,21 @@ namespace shoal {
 class Checkpoint;
 class FileSystem;
 
-// The run file that --run names, or the one in --out, with the other flags on top; resolved. With
-// --devices there is one clone on each.
+// Returns the resolved run: the run file that --run names, or the one in --out, overridden by the
+// other flags. With --devices it has one clone on each device.
 absl::StatusOr<v1::RunConfig> FindFinishedRun(const CommandLine& line);
 
-// The newest valid checkpoint in the run's directory, or the one of a step. NotFound: there is
-// none.
+// Opens the newest valid checkpoint in the run's directory, or the one of `step`. Returns NotFound
+// if there is none.
 absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_system,
                                                            const std::string& run_directory,
                                                            absl::optional<uint64_t> step);
 
-// FailedPrecondition names the first variable that model and checkpoint do not share.
+// Returns FailedPrecondition with the first variable that is not the same in model and checkpoint.
 absl::Status CheckSameVariables(const std::vector<v1::VariableSpec>& model,
                                 const v1::Manifest& manifest);
 
-// The values of all variables, whole, in the order of the manifest.
+// Returns the complete values of all variables, in the order of the manifest.
 absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Checkpoint* checkpoint);
 
 }  // namespace shoal

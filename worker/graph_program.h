@@ -27,14 +27,14 @@ class GraphProgram : public ReplicaProgram {
   struct Options {
     v1::RunConfig run;  // deployment, optimizer, batch_size; resolved
     ModelFunction model;
-    std::vector<FieldSpec> fields;            // of the data set
-    KernelBackend backend;                    // of CPUs
-    std::vector<KernelBackend> accelerators;  // backends of other device types that are there
-    std::string compute_name;  // names the CPU backend's instruction set and libraries
+    std::vector<FieldSpec> fields;            // the fields of the data set
+    KernelBackend backend;                    // the backend of CPU devices
+    std::vector<KernelBackend> accelerators;  // backends of the other device types that are present
+    std::string compute_name;                 // the CPU backend's instruction set and libraries
   };
 
-  // Builds and differentiates the graphs. Errors name what does not fit in the model or in
-  // deployment.
+  // Builds and differentiates the graphs. Errors name the node of the model or the field of
+  // `deployment` that does not fit.
   static absl::StatusOr<std::unique_ptr<GraphProgram>> Create(Options options);
 
   const std::vector<v1::VariableSpec>& variables() const override { return variables_; }
@@ -50,22 +50,23 @@ class GraphProgram : public ReplicaProgram {
   absl::Status Evaluate(const LoadedBatch& batch, absl::Span<const float* const> parameters,
                         absl::Span<const uint64_t> versions, BatchResult* result) override;
   std::string compute_fingerprint() const override;
-  // Devices that the run lists and this build or machine does not have; soft placement computes
-  // their clones on CPUs.
+  // Returns the devices that the run lists but this build or machine does not have. With soft
+  // placement their clones are computed on CPUs.
   std::vector<std::string> missing_devices() const;
-  // For people, a line each: "variable NAME [SHAPE] on DEVICE, DEVICE" in the order of declaration,
-  // "clone 0 on DEVICE", and with log_device_placement "gradient NODE of VARIABLE on DEVICE" for
-  // each clone and "gradients of VARIABLE summed on DEVICE".
+  // Returns lines for the user: "variable NAME [SHAPE] on DEVICE, DEVICE" in the order of
+  // declaration, "clone 0 on DEVICE", and with log_device_placement "gradient NODE of VARIABLE on
+  // DEVICE" for each clone and "gradients of VARIABLE summed on DEVICE".
   std::vector<std::string> PlacementLines() const;
 
  private:
-  // The fetches of a graph that are its scalars; only those that it has. They come first.
+  // The positions of the scalar results among a graph's fetches, where they come first; -1 if the
+  // graph has no such result.
   struct ResultIndices {
     int data_loss = -1, regularization = -1, correct = -1;
     int count = 0;
   };
-  // One deployed graph. That of training and that of evaluation may have other results: a model may
-  // regularize in training only.
+  // One deployed graph. The training and the evaluation graph may have different results: a model
+  // may regularize in training only.
   struct Deployed {
     std::unique_ptr<Graph> graph;
     std::unique_ptr<InputQueue> queue;
@@ -75,30 +76,32 @@ class GraphProgram : public ReplicaProgram {
   // An executable for one batch size with its bindings.
   struct Compiled {
     std::unique_ptr<Executable> executable;
-    std::vector<int64_t> clone_rows;            // first row of each feed's clone in the batch
-    std::vector<uint32_t> feed_fields;          // by feed
-    std::vector<const void*> inputs;            // by feed
-    std::vector<const void*> variables;         // by graph variable
-    std::vector<uint64_t> versions;             // likewise
-    std::vector<void*> outputs;                 // by fetch
-    std::vector<std::vector<float>> summaries;  // indexed by summary: what is fetched for it alone
+    std::vector<int64_t> clone_rows;     // first row of each feed's clone in the batch
+    std::vector<uint32_t> feed_fields;   // indexed by feed
+    std::vector<const void*> inputs;     // indexed by feed
+    std::vector<const void*> variables;  // indexed by graph variable
+    std::vector<uint64_t> versions;      // indexed by graph variable
+    std::vector<void*> outputs;          // indexed by fetch
+    // Indexed by summary: values that are fetched only for it.
+    std::vector<std::vector<float>> summaries;
   };
-  // A summary of the model and where its values are.
+  // A summary of the model and the place of its values.
   struct Summary {
     BatchSummary tags;  // without values
     Output value;
     int result = -1;    // index in results_
     int variable = -1;  // index of the contribution
-    int fetch = -1;     // index in train_fetches_: only for the summary
+    int fetch = -1;     // index in train_fetches_, if fetched only for the summary
   };
 
   explicit GraphProgram(Options options) : options_(std::move(options)) {}
   absl::Status Build(bool is_training, Deployed* deployed);
   absl::Status DeclareVariables();
-  // Checks that the training graph, which declares the variables, has all that evaluation reads.
+  // Checks that the training graph, which declares the variables, declares all that evaluation
+  // reads.
   absl::Status CheckEvaluationVariables() const;
   static void DeclareResults(Deployed* deployed, std::vector<Output>* fetches);
-  // With summary.model_every; after DeclareVariables.
+  // Called after DeclareVariables if summary.model_every is set.
   absl::Status DeclareSummaries();
   void BindSummaries(Compiled* compiled) const;
   absl::StatusOr<PlacerOptions> PlacerFor() const;
@@ -117,14 +120,14 @@ class GraphProgram : public ReplicaProgram {
   Deployed train_;
   Deployed evaluate_;
   std::vector<v1::VariableSpec> variables_;
-  std::vector<Output> contribution_of_;  // by variable
-  std::vector<Output> train_fetches_;    // results, contributions, what else is summarised
-  std::vector<uint32_t>
-      contributing_;  // variables, in the order of train_fetches_ after the results
+  std::vector<Output> contribution_of_;  // indexed by variable
+  std::vector<Output> train_fetches_;    // results, contributions, other summarised values
+  // The variables whose contributions follow the results in train_fetches_, in that order.
+  std::vector<uint32_t> contributing_;
   std::vector<Output> evaluate_fetches_;
   std::vector<Summary> summaries_;
   const Compiled* last_trained_ = nullptr;
-  std::map<int64_t, std::unique_ptr<Compiled>> train_compiled_;  // by number of examples
+  std::map<int64_t, std::unique_ptr<Compiled>> train_compiled_;  // keyed by number of examples
   std::map<int64_t, std::unique_ptr<Compiled>> evaluate_compiled_;
   static constexpr int kMaxResults = 3;
   float results_[kMaxResults] = {};  // values of the last training run

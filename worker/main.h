@@ -1,12 +1,12 @@
-// The main function of a program with a model of its own, outside our folders:
+// The main function of a user's program with its own model:
 //
 //   shoal::ModelOutputs Model(shoal::GraphBuilder& builder, absl::Span<const shoal::Output> batch,
 //                             bool is_training) { ... }
 //
 //   int main(int argc, char** argv) { return shoal::worker::Main(argc, argv, &Model); }
 //
-// `shoal train --worker_binary=PROGRAM` trains it: chief and parameter servers are shoal's own,
-// which need no model. See tests/examples/two_scale_network.cc.
+// `shoal train --worker_binary=PROGRAM` trains it. The chief and the parameter servers need no
+// model and are shoal's own. See tests/examples/two_scale_network.cc.
 #ifndef SHOAL_WORKER_MAIN_H_
 #define SHOAL_WORKER_MAIN_H_
 
@@ -15,13 +15,13 @@
 
 namespace shoal::worker {
 
-// The commands that shoal starts it with, or people do:
+// Runs the command in the arguments, which shoal or a user gives:
 //   worker    one worker, as `shoal worker`
 //   eval      loss and accuracy of a checkpoint on the test split, as `shoal eval`
-//   predict   what a checkpoint's model says of examples, as `shoal predict`
-//   declare   what the model is, for a launcher
-// Blocks until the command is done; returns the exit code. The model is built once per clone, in
-// this process only. A factory where the model depends on the run or its data.
+//   predict   predictions of a checkpoint's model for examples, as `shoal predict`
+//   declare   a description of the model, for the launcher
+// Blocks until the command is done and returns the exit code. The model is built once per clone, in
+// this process only. Pass a ModelFactory if the model depends on the run or its data.
 int Main(int argc, char** argv, ModelFunction model);
 int Main(int argc, char** argv, ModelFactory model);
 

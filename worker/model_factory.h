@@ -16,8 +16,8 @@ namespace v1 {
 class RunConfig;
 }
 
-// Makes the model for batches of these fields; labels tell so many classes apart, if they are
-// classes. An error ends the run, as one line.
+// Makes the model for batches of these fields. `classes` is the number of classes if the labels are
+// classes. An error ends the run and is printed as one line.
 using ModelFactory = std::function<absl::StatusOr<ModelFunction>(
     const v1::RunConfig& run, const std::vector<FieldSpec>& fields, int64_t classes)>;
 

@@ -1,4 +1,4 @@
-// Any model, computed on any devices at once: Keras' ParallelModel.
+// Computes any model on several devices at once, like Keras' ParallelModel.
 //
 //   ParallelModelSpec spec;
 //   spec.inputs = {{"input", {DataType::kFloat32, {784}}}};
@@ -11,12 +11,12 @@
 //   RETURN_IF_ERROR(model->Load(*file_system, "runs/NAME/checkpoints/step-100/model.safetensors"));
 //   ASSIGN_OR_RETURN(std::vector<Tensor> outputs, model->Predict({images}));
 //
-// Every device has a copy of the model and computes its part of the batch; batches need not divide.
-// The outputs of the parts stand one after the other, in the order of the examples; scalars are
-// averaged, weighed by examples. A loss is computed from the merged outputs, so it may look at the
-// whole batch. Names, values, files and summary are those of the inner model: the number of devices
-// shows nowhere, and results differ by rounding only (but for batch norm in training, whose
-// statistics are those of each copy's examples).
+// Every device has a copy of the model and computes a part of the batch, whose size need not be
+// divisible by the number of devices. The outputs of the parts are concatenated in the order of the
+// examples; scalars are averaged, weighted by the number of examples. A loss is computed from the
+// merged outputs, so it may use the whole batch. Names, values, files and summary are those of the
+// inner model and do not depend on the number of devices. Results differ only by rounding, except
+// for batch norm in training, which uses the statistics of each copy's examples.
 #ifndef SHOAL_WORKER_PARALLEL_MODEL_H_
 #define SHOAL_WORKER_PARALLEL_MODEL_H_
 
@@ -46,65 +46,69 @@ class OptimizerConfig;
 }
 
 struct ParallelModelOptions {
-  std::vector<std::string> devices = {"/cpu:0"};  // one copy on each; any numbers, each once
-  KernelBackend backend;                          // of CPUs
+  std::vector<std::string> devices = {"/cpu:0"};  // one copy on each; no device twice
+  KernelBackend backend;                          // the backend of CPU devices
   std::vector<KernelBackend> accelerators;        // backends of other device types
   int threads_per_device = 1;
-  // A device that is not there: the CPU of its number instead, or an error.
+  // If true, a missing device is replaced by the CPU of the same index; if false, it is an error.
   bool allow_soft_placement = true;
-  uint64_t seed = 1;                            // seeds first values and random ops
-  DataType compute_dtype = DataType::kFloat32;  // or kBfloat16: what products are computed from
+  uint64_t seed = 1;  // seeds first values and random ops
+  // The type of the operands of products: kFloat32 or kBfloat16.
+  DataType compute_dtype = DataType::kFloat32;
 };
 
 // Not thread-safe.
 class ParallelModel {
  public:
-  // Variables have their first values. InvalidArgument names what does not fit: the model to its
-  // inputs, a device. `optimizer` is for TrainOnBatch; null with a spec without a loss.
+  // Creates a model whose variables have their initial values. InvalidArgument names the input or
+  // device that does not fit. `optimizer` is for TrainOnBatch; null if the spec has no loss.
   static absl::StatusOr<std::unique_ptr<ParallelModel>> Create(
       ParallelModelSpec spec, ParallelModelOptions options,
       const v1::OptimizerConfig* optimizer = nullptr);
   ~ParallelModel();
 
-  // The outputs for these inputs, which have one first dimension; computed batch_size examples at a
-  // time, 0: all at once. InvalidArgument names an input of another type or shape.
+  // Returns the outputs for these inputs, whose first dimensions must be equal. They are computed
+  // batch_size examples at a time; 0: all at once. InvalidArgument names an input of a wrong type
+  // or shape.
   absl::StatusOr<std::vector<Tensor>> Predict(absl::Span<const Tensor> inputs,
                                               int64_t batch_size = 0);
 
-  // One update; returns the loss before it. FailedPrecondition if the loss, a gradient or a new
-  // value is not finite; then nothing is changed.
+  // Makes one update and returns the loss before it. Returns FailedPrecondition, and changes
+  // nothing, if the loss, a gradient or a new value is not finite.
   absl::StatusOr<float> TrainOnBatch(absl::Span<const Tensor> inputs,
                                      absl::Span<const Tensor> targets);
 
-  // The inner model's, in the order of declaration.
+  // The inner model's variables, in the order of declaration.
   const OwnedVariables& variables() const { return *variables_; }
   OwnedVariables& variables() { return *variables_; }
 
-  // A safetensors file of all variables by name. Load takes any such file, as checkpoints export
-  // it: FailedPrecondition names the first variable that differs, and then nothing is changed.
+  // Save writes a safetensors file with all variables by name. Load reads such a file, also one
+  // that a checkpoint has exported; FailedPrecondition names the first variable that differs, and
+  // then nothing is changed.
   absl::Status Save(FileSystem& file_system, const std::string& path) const;
   absl::Status Load(FileSystem& file_system, const std::string& path);
 
-  // Devices of the options that this build or machine does not have; soft placement computes their
-  // copies on CPUs.
+  // Returns the listed devices that this build or machine does not have. With soft placement their
+  // copies are computed on CPUs.
   std::vector<std::string> missing_devices() const;
 
-  // Variables with shapes and numbers of parameters, outputs, totals.
+  // Returns a table of the variables with shapes and numbers of parameters, the outputs, and
+  // totals.
   std::string Summary() const;
 
  private:
-  // An executable for a number of examples, with its bindings.
+  // An executable for one number of examples, with its bindings.
   struct Compiled {
     std::unique_ptr<Executable> executable;
     const ParallelGraph* graph = nullptr;
-    std::vector<int64_t> first_rows;  // by clone
-    std::vector<int64_t> num_rows;    // by clone
+    std::vector<int64_t> first_rows;  // indexed by clone
+    std::vector<int64_t> num_rows;    // indexed by clone
     std::vector<const void*> feeds, variables;
-    std::vector<uint64_t> versions;  // of the variables
+    std::vector<uint64_t> versions;  // versions of the variables
     std::vector<void*> outputs;
     std::vector<Tensor> results;              // training: loss, then contributions
-    std::vector<const float*> contributions;  // training: by variable
-    std::vector<size_t> variable_of_graph;    // the graph's variables to ours
+    std::vector<const float*> contributions;  // training: indexed by variable
+    std::vector<size_t> variable_of_graph;    // maps the graph's variables to the inner model's
   };
 
   ParallelModel(ParallelModelSpec spec, ParallelModelOptions options);
@@ -124,8 +128,8 @@ class ParallelModel {
   const ParallelModelSpec spec_;
   const ParallelModelOptions options_;
   std::unique_ptr<OwnedVariables> variables_;
-  std::map<std::pair<bool, size_t>, ParallelGraph> graphs_;  // by is_training, clones
-  std::map<std::pair<bool, int64_t>, Compiled> compiled_;    // by is_training, examples
+  std::map<std::pair<bool, size_t>, ParallelGraph> graphs_;  // keyed by is_training and clones
+  std::map<std::pair<bool, int64_t>, Compiled> compiled_;    // keyed by is_training and examples
 };
 
 }  // namespace shoal

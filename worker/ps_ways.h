@@ -10,8 +10,8 @@
 
 namespace shoal {
 
-// Adds what the worker's heartbeats say of its ways to the ps, which are given by index; with none
-// nothing is known.
+// Adds the state of the worker's links to the ps (indexed by ps) to its heartbeats. Without `ways`
+// the heartbeats say nothing about links.
 void AddWays(const std::vector<RemoteExchanges::Way>& ways, absl::Time now,
              ChiefSession::Activity* activity);
 

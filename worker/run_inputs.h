@@ -17,11 +17,12 @@
 
 namespace shoal {
 
-// The model that the run file names or describes.
+// Returns a factory of the model that the run file names or describes.
 ModelFactory ModelFromRunFile();
 
-// All that a replica needs and that follows from the run alone: data, model, and what the chief is
-// told of them. Chief and ps have no part in it, so it also shows whether a run can start at all.
+// Everything that a replica needs and that follows from the run alone: data, model, and their
+// declaration for the chief. It needs neither chief nor ps, so it also serves to check whether a
+// run can start.
 struct RunInputs {
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> test;  // Null: the data has no test split, and nothing is evaluated.

@@ -19,10 +19,10 @@
 
 namespace shoal {
 
-// The part of a trainer that does not depend on its mode: it takes in the run's state and the
-// answers of exchanges while it computes, asks its step logic what is next, executes that,
-// evaluates blocks and tells the chief. A mode adds its step logic, which sits behind `mutex_`, and
-// what it executes.
+// The part of a trainer that does not depend on its mode. It receives the run's state and the
+// results of exchanges while it computes, asks its step logic for the next action, executes it, and
+// evaluates and reports blocks. A mode adds its step logic, guarded by `mutex_`, and the execution
+// of its actions.
 class SteppingTrainer : public Trainer {
  public:
   ~SteppingTrainer() override;  // The store must have been shut down.
@@ -33,39 +33,40 @@ class SteppingTrainer : public Trainer {
  protected:
   explicit SteppingTrainer(const TrainerOptions& options);
 
-  // --- What a mode adds. All but Execute with the mutex held, by the thread of Run or, for
-  // OnExchange, of the store.
+  // --- Implemented by a mode. All but Execute are called with the mutex held, by the thread of Run
+  // or, for OnExchange, by a thread of the store.
   virtual void TakeView(const v1::RunState& state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
-  // Asks the step logic what is next, for Execute; what there is to wait for ends at the time that
-  // is returned, nullopt: there is something to execute.
+  // Asks the step logic for the next action. Returns nullopt if Execute has something to do,
+  // otherwise the time at which to ask again.
   virtual std::optional<absl::Time> PlanNext(absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
   virtual void Execute() ABSL_LOCKS_EXCLUDED(mutex_) = 0;
   virtual void OnExchange(uint64_t ticket, uint32_t group, const ExchangeResult& result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
 
-  // --- What it may use.
+  // --- Used by a mode.
   // Starts an exchange; OnExchange is called with its ticket when it is done. Allocates nothing.
   void Start(const Exchange& exchange, uint64_t ticket) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A batch, the update that it is for (in ASYNC: the next one at the values it starts from), and
-  // the sets that it is computed with.
+  // A batch, the update that it contributes to (in ASYNC: the one after the values that it starts
+  // from), and the sets that it is computed with.
   struct Work {
     BatchKey batch;
     uint64_t step = 0;
     uint32_t parameter_set = 0;
     uint32_t contribution_set = 0;
   };
-  // Loads the batch, calls `read_ahead` (what comes next is scheduled there), and trains the
-  // replica on the batch, which is marked as the one in hand meanwhile.
+  // Loads the batch, calls `read_ahead`, which schedules the reading of the next batches, and
+  // trains the replica on the batch, which is marked as the one in hand meanwhile.
   void Train(const Work& work, absl::FunctionRef<void()> read_ahead, Replica::OnGroup on_group)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Evaluates the block with the parameters and tells the chief. False: Run returns soon.
+  // Evaluates the block with the parameters and reports the result to the chief. Returns false if
+  // Run is about to return.
   bool EvaluateBlock(uint64_t lineage, uint64_t version, uint64_t block, uint32_t parameter_set)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Tells the chief that the batch is not finite. False: Run returns soon.
+  // Reports to the chief that the batch is not finite. Returns false if Run is about to return.
   bool ReportNonFinite(uint64_t lineage, const BatchKey& batch, uint64_t step)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -78,11 +79,11 @@ class SteppingTrainer : public Trainer {
   ComputeCount computed_;  // For heartbeats.
   Prefetcher train_batches_;
   mutable Mutex mutex_;
-  absl::Status error_ ABSL_GUARDED_BY(mutex_);  // Not OK: Run ends with it.
+  absl::Status error_ ABSL_GUARDED_BY(mutex_);  // If not OK, Run returns it.
 
  private:
-  // One exchange under way: what its callback needs. Taken from a pool, so that steps allocate
-  // nothing.
+  // One exchange under way, with the data for its callback. It comes from a pool, so that steps
+  // allocate nothing.
   struct Flight {
     SteppingTrainer* trainer = nullptr;
     uint64_t ticket = 0;
@@ -93,8 +94,8 @@ class SteppingTrainer : public Trainer {
   void CountBatch(const LoadedBatch& batch, absl::Duration reading, absl::Duration all);
   void TakeState() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnDone(Flight* flight, const ExchangeResult& result) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Calls until the outcome is known. An answer that speaks of another lineage is as good as OK:
-  // the run's state tells what to do. False: Run returns soon.
+  // Repeats the call until its outcome is known. An answer about another lineage counts as OK,
+  // because the new state of the run says what to do next. Returns false if Run is about to return.
   bool CallChief(absl::FunctionRef<absl::Status()> call) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Prefetcher test_batches_;

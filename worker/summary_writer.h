@@ -19,35 +19,35 @@ namespace shoal {
 
 class FileSystem;
 
-// Writes what the model summarises, histograms and norms of gradients among it, as event files, on
-// a thread of its own: a step that is summarised waits for a copy of the values, nothing else. If
-// the step before is still being written, the step is left out. Offer is for one thread.
+// Writes the model's summaries, including histograms and norms of gradients, to event files. It has
+// its own thread, so a step with summaries waits only for a copy of the values. If the previous
+// step is still being written, the step is left out. Only one thread may call Offer.
 class SummaryWriter {
  public:
   struct Options {
-    FileSystem* file_system = nullptr;  // Borrowed, as the clock.
+    FileSystem* file_system = nullptr;  // Borrowed, like the clock.
     const Clock* clock = nullptr;
     std::string directory;
     uint64_t every = 1;  // Steps between summaries, > 0.
   };
 
   explicit SummaryWriter(const Options& options);
-  // Writes what was offered.
+  // Writes the step that was offered last, then ends the thread.
   ~SummaryWriter();
   SummaryWriter(const SummaryWriter&) = delete;
   SummaryWriter& operator=(const SummaryWriter&) = delete;
 
-  // A batch of the step was computed; `collect` tells what of it is summarised and is called only
-  // if the step's turn has come: the first batch of a step that is a multiple of `every`, or that
-  // has passed one. Steps that come again make void what was written of them.
+  // Called after each batch of a step. Calls `collect` for the batch's summaries only if they are
+  // due: for the first batch of a step that is a multiple of `every`, or of the next step that
+  // comes here. Steps that are repeated after a rollback replace what was written for them.
   void Offer(uint64_t step, absl::FunctionRef<std::vector<BatchSummary>()> collect)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  // Its own copy of what a BatchSummary points to.
+  // A copy of the data that a BatchSummary points to.
   struct Kept {
     std::string scalar, histogram, norm;
-    size_t begin = 0, size = 0;  // in values_
+    size_t begin = 0, size = 0;  // the range in values_
   };
 
   bool IsDue(uint64_t step);
@@ -65,7 +65,7 @@ class SummaryWriter {
   uint64_t step_ = 0;
   bool goes_back_ = false;
 
-  bool is_written_ = true;  // used by the writing thread: the last record
+  bool is_written_ = true;  // true if the last record was written; used by the writing thread
   Mutex mutex_;
   CondVar changed_;
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;

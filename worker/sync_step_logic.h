@@ -17,34 +17,36 @@
 
 namespace shoal {
 
-// What a worker has to know of the run's state, in SYNC.
+// The part of the run's state that a worker needs in SYNC.
 struct SyncView {
-  uint64_t number = 0;  // of the run's state: rises with every change
+  uint64_t number = 0;  // the number of the run's state, which rises with every change
   uint64_t lineage = 0;
-  bool training = false;  // PHASE_TRAINING; otherwise nothing is computed, pulled or evaluated
+  // PHASE_TRAINING; otherwise the worker computes, pulls and evaluates nothing.
+  bool training = false;
   std::vector<uint32_t> workers;  // worker indices in rank order
   std::set<BatchKey> skipped;     // never computed again
-  std::set<BatchKey> delivered;   // all slices have them
+  std::set<BatchKey> delivered;   // batches that all slices have
   uint64_t last_step = UINT64_MAX;
   VersionSchedule evaluations;  // versions at which the test split is evaluated; never version 0
 };
 
-// What the worker should do now. Whoever executes it hands the ticket back with everything that
-// comes of it.
+// The worker's next action. The executor passes the ticket along with all results of the action.
 struct SyncAction {
   enum Kind {
-    kWait,           // until an On... call changed something, or until `wake`
+    kWait,           // wait until an On... call changes something, or until `wake`
     kQueryVersions,  // start a versions_only exchange for each of `groups`
-    kPull,      // start an exchange for each of `groups` that pulls `version` into `parameter_set`,
-                // parked
-    kEvaluate,  // evaluate `block` of the test split with `parameter_set` (which is at `version`),
-                // report it to the chief, then OnEvaluated
-    kCompute,  // compute `batch` with `parameter_set` into `gradient_set`. Each versioned group, as
-               // its gradients become final: if they are finite start an exchange that pushes it
-               // (with `pull_next`: and pulls version + 1 into `next_parameter_set`, parked), else
-               // OnNotPushed.
-    kReportBad,  // tell the chief that `batch` is not finite, until it acknowledges; then
-                 // OnReported
+    kPull,  // start an exchange for each of `groups` that pulls `version` into `parameter_set`,
+            // parked
+    // Evaluate `block` of the test split with `parameter_set` (which is at `version`), report the
+    // result to the chief, then call OnEvaluated.
+    kEvaluate,
+    // Compute `batch` with `parameter_set` into `gradient_set`. For each versioned group whose
+    // gradients become final: if they are finite, start an exchange that pushes it (and with
+    // `pull_next` pulls version + 1 into `next_parameter_set`, parked); otherwise call OnNotPushed.
+    kCompute,
+    // Report to the chief that `batch` is not finite, repeat until it acknowledges, then call
+    // OnReported.
+    kReportBad,
   };
   Kind kind = kWait;
   uint64_t ticket = 0;
@@ -63,27 +65,29 @@ struct SyncAction {
   absl::Duration park;  // kPull, and kCompute with `pull_next`: how long the pulls may be parked
 };
 
-// Which batch a worker computes next, and what it pushes, pulls, evaluates and reports, in SYNC.
+// Decides, in SYNC, which batch a worker computes next and what it pushes, pulls, evaluates and
+// reports.
 //
-// With all slices at version s: its own blocks first if s is evaluated; then each own position that
-// is not skipped, delivered or pushed; the last push carries the parked pull of s+1; when every
-// group holds s+1 it goes on. Position p belongs to rank p mod N; StepHelp says which positions of
-// others it computes besides. When the view changes in between it takes up what became its own. A
-// new worker, one after a rollback, or one that the others have left behind asks all slices for
-// their versions, takes the lowest as s and pulls it. Two sets of parameters and of gradients take
-// turns: a set is given out again only when no exchange uses it any more.
+// When the worker holds version s of all slices, it first evaluates its own blocks if s is
+// evaluated. Then it computes each of its positions that is not skipped, delivered or pushed. The
+// last push carries the parked pull of s+1; when every group holds s+1, the next step begins.
+// Position p belongs to rank p mod N; StepHelp decides which positions of others the worker
+// computes too. When the view changes during a step, the worker computes the positions that became
+// its own. A new worker, one after a rollback, or one that has fallen behind asks all slices for
+// their versions, takes the lowest as s and pulls it. Two sets of parameters and of gradients
+// alternate: a set is reused only when no exchange uses it any more.
 //
-// One thread at a time, no clock, no threads inside. Call Next again when an action is executed
-// (its exchanges may still be under way) until it says kWait, and after every On... call. Calls
-// with tickets of an abandoned lineage are right and needed: they free buffers.
+// For one thread at a time; it has no clock and no threads. Call Next again when an action has been
+// executed (its exchanges may still be under way) until it returns kWait, and after every On...
+// call. On... calls with tickets of an abandoned lineage must be made too: they free buffers.
 class SyncStepLogic {
  public:
   struct Options {
     uint32_t worker = 0;                 // the task's index
-    std::vector<bool> group_versioned;   // by group: VariableStore::groups()[i].versioned
+    std::vector<bool> group_versioned;   // copied from VariableStore::groups()[i].versioned
     uint64_t num_evaluation_blocks = 0;  // fixed blocks of the test split
-    absl::Duration withheld_retry =
-        absl::Milliseconds(200);  // before a withheld or reported batch is computed again
+    // How long to wait before a withheld or reported batch is computed again.
+    absl::Duration withheld_retry = absl::Milliseconds(200);
   };
 
   SyncStepLogic(Options options, const StepPlan& plan);
@@ -92,9 +96,9 @@ class SyncStepLogic {
 
   // The run's state changed; older states are ignored. Call VariableStore::SetView first.
   void OnView(const SyncView& view);
-  // The exchange that was started for one group under the ticket is done.
+  // The exchange that was started with this ticket for one group is done.
   void OnExchange(absl::Time now, uint64_t ticket, uint32_t group, const ExchangeResult& result);
-  // kCompute: the group's gradients are not finite, it was not pushed.
+  // kCompute: the group's gradients are not finite, so it was not pushed.
   void OnNotPushed(absl::Time now, uint64_t ticket, uint32_t group);
   void OnEvaluated(uint64_t ticket);
   void OnReported(uint64_t ticket);
@@ -118,11 +122,11 @@ class SyncStepLogic {
   };
   struct GroupState {
     bool has_version = false;   // kFinding
-    uint64_t version = 0;       // lowest of the group's slices
-    bool holds_target = false;  // the version that is being pulled is there
+    uint64_t version = 0;       // the lowest of the group's slices
+    bool holds_target = false;  // the version that is being pulled has arrived
     bool in_flight = false;     // a query or a pull is under way
   };
-  // Something under way.
+  // An action under way.
   struct Ticket {
     uint64_t id = 0;
     SyncAction::Kind kind = SyncAction::kWait;
@@ -132,7 +136,7 @@ class SyncStepLogic {
     uint32_t position = 0;
     uint32_t gradient_set = 0;
     uint64_t block = 0;
-    std::optional<uint32_t> helps;  // the worker whose position it is, if it is another one's
+    std::optional<uint32_t> helps;  // the position's worker, if that is another one
     bool pulls = false;
     bool withheld = false;
     bool bad = false;
@@ -147,14 +151,14 @@ class SyncStepLogic {
   bool AllHoldTarget() const;
   bool AnyPullOfOlderRound() const;
   std::optional<uint32_t> FreeGradientSet() const;
-  // It is this worker's to compute, as its own or as help.
+  // Returns whether this worker computes the position, as its own or as help.
   bool HasPosition(uint32_t position) const;
   bool IsPending(uint32_t position) const;
   bool IsDecided(uint32_t position) const;  // skipped or delivered
   StepHelp::Place Place() const {
     return {rank_, static_cast<uint32_t>(positions_.size()), view_.workers};
   }
-  // None: the position is this worker's own.
+  // Returns the position's worker; none if the position is this worker's own.
   std::optional<uint32_t> OtherWorkerOf(uint32_t position) const;
   bool HelpIfLate(absl::Time now);
 
@@ -179,19 +183,20 @@ class SyncStepLogic {
   SyncView view_;
   uint64_t rank_ = UINT64_MAX;
   State state_ = State::kIdle;
-  uint64_t round_ = 0;  // rises with every restart: results of older rounds only free buffers
-  uint64_t step_ =
-      0;  // kPulling: the version being pulled; kAtStep: the version of the current parameters
+  // Rises with every restart; results of older rounds only free buffers.
+  uint64_t round_ = 0;
+  // KPulling: the version that is being pulled; kAtStep: the version of the current parameters.
+  uint64_t step_ = 0;
   uint32_t current_set_ = 0;
   bool set_has_unversioned_[2] = {false, false};
   std::vector<GroupState> groups_;
   std::vector<PositionState> positions_;
-  absl::Time retry_ = absl::InfiniteFuture();  // of what is withheld or reported
+  absl::Time retry_ = absl::InfiniteFuture();  // when to try withheld or reported positions again
   bool was_reported_ = false;                  // since the last Next
-  std::set<uint64_t> evaluated_;               // blocks at step_: under way or acknowledged
-  uint64_t evaluations_left_ = 0;              // under way
-  std::vector<uint32_t> missing_positions_;    // as last heard
-  bool heard_missing_ = false;                 // since the last look at them
+  std::set<uint64_t> evaluated_;               // blocks at step_ that are under way or acknowledged
+  uint64_t evaluations_left_ = 0;              // evaluations under way
+  std::vector<uint32_t> missing_positions_;    // as last received
+  bool heard_missing_ = false;                 // received since they were last considered
   std::vector<Ticket> tickets_;
   std::vector<uint32_t> action_groups_;
   uint64_t next_ticket_ = 1;

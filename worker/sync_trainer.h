@@ -10,7 +10,7 @@
 
 namespace shoal {
 
-// Executes what SyncStepLogic says: computes batches, pushes and pulls, evaluates, reports.
+// Executes the actions of SyncStepLogic: computes batches, pushes and pulls, evaluates, reports.
 class SyncTrainer : public SteppingTrainer {
  public:
   explicit SyncTrainer(const TrainerOptions& options);
@@ -29,7 +29,7 @@ class SyncTrainer : public SteppingTrainer {
   void StartAll() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const StepPlan plan_;
-  SyncAction action_;  // Being executed. Changed by the thread of Run only.
+  SyncAction action_;  // The action being executed; only the thread of Run changes it.
   SyncStepLogic logic_ ABSL_GUARDED_BY(mutex_);
   std::optional<BatchKey> in_hand_ ABSL_GUARDED_BY(mutex_);
 };

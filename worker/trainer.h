@@ -34,29 +34,29 @@ struct TrainerOptions {
   VariableStore* store = nullptr;
   ChiefClient* chief = nullptr;
   const Dataset* train = nullptr;
-  const Dataset* test = nullptr;  // Null: nothing is evaluated.
+  const Dataset* test = nullptr;  // Null if nothing is evaluated.
   BatchPlan train_plan;           // Training data: replica batches of the epochs' permutations.
   BatchPlan test_plan;            // Test data in order: its batches are the evaluation blocks.
   StepPlan steps;
-  int train_threads =
-      1;  // threads that share the reading of a batch; the result does not depend on them
+  // Threads that share the reading of a batch. The result does not depend on their number.
+  int train_threads = 1;
   int test_threads = 1;
-  SummaryWriter* summaries = nullptr;  // Gets what the model summarises; may be null.
-  WorkerMetrics* metrics = nullptr;    // Counts there; may be null.
+  SummaryWriter* summaries = nullptr;  // Receives the model's summaries; may be null.
+  WorkerMetrics* metrics = nullptr;    // Receives counts; may be null.
   BatchMark* mark = nullptr;           // Records the batch that is being computed; may be null.
-  // Returns this task's identity for messages to the chief; the lineage is filled in.
+  // Returns this task's identity for messages to the chief; the trainer fills in the lineage.
   std::function<v1::Identity()> identity;
 };
 
-// Notes the batch that is about to be computed, if there is a mark.
+// Writes the batch that is about to be computed to options.mark, if there is one.
 void MarkInHand(const TrainerOptions& options, const BatchKey& batch);
 
-// The error that ends a worker whose exchange failed for a reason that neither repeating nor a new
-// view mends, or whose contribution or values arrived damaged however often they were sent; OK for
-// all others. UNAVAILABLE: a fresh process may do better.
+// Returns the error with which the worker must end after this exchange: neither repeating it nor a
+// new view would help, or contributions or values arrived damaged every time they were sent. OK if
+// the worker can continue. UNAVAILABLE if a fresh process may succeed.
 absl::Status HopelessExchange(const ExchangeResult& result);
 
-// Number of evaluation blocks of a test split, and the plan of its blocks in order.
+// Returns the number of evaluation blocks of a test split.
 uint64_t NumEvaluationBlocks(const BatchPlan& test_plan);
 
 // Computes batches until the run is over.
@@ -64,26 +64,26 @@ class Trainer {
  public:
   virtual ~Trainer() = default;
 
-  // Returns when the run's state says that it is over (OK), failed (its message), or when this
-  // worker cannot go on.
+  // Blocks until the run is over (OK) or has failed (the run's error), or until this worker cannot
+  // continue.
   virtual absl::Status Run() = 0;
 
   // The run's state changed. Any thread; older states are ignored.
   virtual void OnState(const v1::RunState& state) = 0;
 
-  // For heartbeats. Any thread.
+  // The worker's progress, for heartbeats. Any thread may ask.
   struct Progress {
     uint64_t step = 0;
     std::string activity;
     std::optional<BatchKey> batch;  // being computed
-    bool computing = false;         // a batch or an evaluation block, now
-    uint64_t computed = 0;          // batches and blocks that are computed
+    bool computing = false;         // a batch or an evaluation block is being computed
+    uint64_t computed = 0;          // batches and blocks that have been computed
   };
   virtual Progress progress() const = 0;
 };
 
-// Calls until the outcome is known: OK, or an error that repeating does not mend. Gives up when
-// `over` says so.
+// Repeats `call` until its outcome is known: OK, or an error that repeating cannot change. Gives up
+// when `over` returns true.
 absl::Status CallUntilAnswered(const Clock* clock, absl::FunctionRef<bool()> over,
                                absl::FunctionRef<absl::Status()> call);
 

@@ -1,5 +1,5 @@
-// Whole variables in a safetensors file, by name: what ParallelModel saves and loads, and what
-// checkpoints export.
+// Reads and writes whole variables, by name, in a safetensors file. ParallelModel saves and loads
+// such files, and checkpoints export them.
 #ifndef SHOAL_WORKER_VARIABLE_FILE_H_
 #define SHOAL_WORKER_VARIABLE_FILE_H_
 
@@ -12,13 +12,13 @@ namespace shoal {
 class FileSystem;
 class OwnedVariables;
 
-// Atomic: the file is there whole, or as before.
+// Writes the file atomically: it has either the new content or its old one.
 absl::Status WriteVariableFile(FileSystem& file_system, const std::string& path,
                                const OwnedVariables& variables);
 
-// The file must have exactly these variables, in any order. FailedPrecondition names the first that
-// is missing, has another shape or type, or is too many; NotFound, DataLoss: the file. Then nothing
-// is changed.
+// Reads a file that must have exactly these variables, in any order. FailedPrecondition names the
+// first variable that is missing, superfluous or of another shape or type; NotFound and DataLoss
+// name the file. After an error nothing is changed.
 absl::Status ReadVariableFile(FileSystem& file_system, const std::string& path,
                               OwnedVariables* variables);
 

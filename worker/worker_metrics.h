@@ -7,16 +7,18 @@ namespace shoal {
 
 class MetricPage;
 
-// Counters of a worker; its trainer adds to them on the path of a step.
+// Counters of a worker. Its trainer adds to them during every step.
 struct WorkerMetrics {
   MetricCounter batches;
   MetricCounter examples;
-  MetricHistogram step_seconds{BoundsOfSeconds()};     // A batch: read, computed, pushes begun.
-  MetricHistogram read_seconds{BoundsOfSeconds()};     // Of it, until its examples were there.
-  MetricHistogram barrier_seconds{BoundsOfSeconds()};  // Between work: for values and for others.
+  MetricHistogram step_seconds{BoundsOfSeconds()};  // Per batch: read, computed, pushes started.
+  // Part of that: until the batch's examples were read.
+  MetricHistogram read_seconds{BoundsOfSeconds()};
+  // Waiting between batches, for values and for other workers.
+  MetricHistogram barrier_seconds{BoundsOfSeconds()};
   MetricCounter evaluation_blocks;
   MetricCounter non_finite_batches;
-  MetricGauge step;  // That it is at.
+  MetricGauge step;  // The worker's current step.
 };
 
 void CollectWorker(const WorkerMetrics& metrics, MetricPage* page);

@@ -18,32 +18,34 @@
 
 namespace shoal {
 
-// Connections that a worker needs besides its task's options.
+// The connections that a worker needs in addition to its task's options.
 struct WorkerLinks {
   ChiefClient* chief = nullptr;  // Borrowed.
-  // The variables, once it is known how they are cut.
+  // Makes the store of the variables, once the division into slices is known.
   std::function<std::unique_ptr<VariableStore>(
       const SliceTable& table, std::vector<ExchangeGroup> groups, const v1::Identity& identity)>
       make_store;
-  // The ways to the ps, by index, as they are now, of the store that make_store made. May be null.
+  // Returns the current state of the links to the ps, by index, of the store that make_store made.
+  // May be null.
   std::function<std::vector<RemoteExchanges::Way>()> check_ways;
-  // Ends calls under way to the chief: the worker is about to stop.
+  // Ends the calls to the chief that are under way, because the worker is about to stop.
   std::function<void()> close_chief = [] {};
-  // Called when the worker begins or ceases to be able to do its work. May be null.
+  // Called when the worker becomes able (true) or unable (false) to do its work. May be null.
   std::function<void(bool)> on_ready;
   // Called when the chief has given this worker's place away, or is lost, and the batch under way
-  // still does not end: a process of its own exits here, so that it can be started again. May be
-  // null.
+  // does not end either. A process that runs only this worker exits here, so that it can be
+  // restarted. May be null.
   std::function<void(const absl::Status& why)> abandon;
 };
 
-// One replica of the training: builds the model, registers with the chief, computes batches until
-// the run is over. OK: the run is over. ABORTED: another process took this place. UNAVAILABLE: the
-// chief is lost. Otherwise what is wrong with the model, the data, or the run.
+// Runs one replica of the training: builds the model, registers with the chief, and computes
+// batches until the run is over. Returns OK when the run is over, ABORTED if another process took
+// this place, UNAVAILABLE if the chief is lost, and otherwise the error of the model, the data or
+// the run.
 absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
                            const ModelFactory& model);
 
-// The same over gRPC, with options.chief_address and the ps that the chief names.
+// The same over gRPC, with options.chief_address and the ps that the chief lists.
 absl::Status RunWorker(const TaskOptions& options, const ModelFactory& model);
 absl::Status RunWorker(const TaskOptions& options);  // ModelFromRunFile
 

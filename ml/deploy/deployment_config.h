@@ -59,8 +59,8 @@ class DeploymentConfig {
   // Returns where reads of variables are cached. Not set without ps; else the op's own device.
   std::optional<DeviceFunction> caching_device() const;
   absl::StatusOr<std::string> clone_device(int clone_index) const;
-  // Where gradients are summed over the clones: variable by variable on one of these, as even as
-  // the sizes allow. Empty: on the optimizer's device.
+  // The devices that sum gradients over the clones. Each variable is summed on one of them,
+  // balanced by size. Empty: the optimizer's device.
   std::vector<std::string> reduce_devices() const;
   // Every device that has a copy of the variables; without ps only.
   std::vector<std::string> variable_devices() const;

@@ -33,17 +33,19 @@ namespace shoal {
 class LocalTraining {
  public:
   struct Options {
-    std::string model =
-        "seed_mlp";  // with a target of one column; or lenet, which is fashion_cnn on 28x28
-                     // images, mobilenet_v2 on 96x96, resnet18 on 64x64, both of 1000 classes
-    uint32_t batch_size = 2000;     // of a device
-    uint32_t threads = 1;           // for computing, of a device
-    uint32_t devices = 1;           // /cpu:0, /cpu:1, ..., a clone on each
-    std::string device_list;        // or these, as many: "/gpu:0,/gpu:1"; they must be there
+    // Either seed_mlp with a target of one column, lenet (fashion_cnn on 28x28 images), or
+    // mobilenet_v2 on 96x96 or resnet18 on 64x64 images with 1000 classes.
+    std::string model = "seed_mlp";
+    uint32_t batch_size = 2000;  // of a device
+    uint32_t threads = 1;        // for computing, of a device
+    uint32_t devices = 1;        // /cpu:0, /cpu:1, ..., a clone on each
+    // If set, these devices instead, as many: "/gpu:0,/gpu:1". They must exist.
+    std::string device_list;
     std::string variables = "cpu";  // or first_device, mirrored
-    bool cuda_graphs = false;       // steps of GPUs are replayed
-    bool bfloat16 = false;          // products of bfloat16
-    ChiefClient* chief = nullptr;   // that the server reports to; null: a fake of its own
+    bool cuda_graphs = false;       // steps of GPUs are replayed from CUDA graphs
+    bool bfloat16 = false;          // operands of products are bfloat16
+    // The chief that the server reports to; null: a fake of its own.
+    ChiefClient* chief = nullptr;
   };
 
   static absl::StatusOr<std::unique_ptr<LocalTraining>> Create(const Options& options);
@@ -55,7 +57,7 @@ class LocalTraining {
   // worker's memory.
   absl::Status Step();
 
-  // The parts, for a trainer instead of Step.
+  // The parts, for a caller that uses a trainer instead of Step.
   Replica* replica() { return replica_.get(); }
   VariableStore* store() { return store_.get(); }
   const Clock* clock() const { return &clock_; }

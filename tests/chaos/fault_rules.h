@@ -1,4 +1,4 @@
-// Which calls the proxy disturbs, and how. Plain state: no thread, socket or clock.
+// The rules by which the proxy disturbs calls. Plain state: no thread, socket or clock.
 #ifndef SHOAL_TESTS_CHAOS_FAULT_RULES_H_
 #define SHOAL_TESTS_CHAOS_FAULT_RULES_H_
 
@@ -54,9 +54,9 @@ class FaultRules {
   void Clear() { rules_.clear(); }
   bool Has(absl::string_view name) const;
 
-  // What happens to a call: the first rule that matches and does not rest decides. `method` is the
-  // full one, "/shoal.v1.ChiefService/ReportSteps"; `bytes` is the size of the request. A copy,
-  // kNone where the call passes.
+  // Returns what happens to a call, decided by the first matching rule that is not resting; kNone
+  // if the call passes. `method` is the full name, "/shoal.v1.ChiefService/ReportSteps"; `bytes` is
+  // the size of the request.
   FaultRule Decide(absl::string_view link, absl::string_view method, absl::string_view from,
                    uint64_t bytes);
 

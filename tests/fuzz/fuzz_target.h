@@ -1,4 +1,4 @@
-// What the targets share: libFuzzer's entry point, and inputs that have to lie on a disk.
+// Shared by the targets: libFuzzer's entry point, and files on disk for inputs that need one.
 #ifndef SHOAL_TESTS_FUZZ_FUZZ_TARGET_H_
 #define SHOAL_TESTS_FUZZ_FUZZ_TARGET_H_
 

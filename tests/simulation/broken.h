@@ -1,4 +1,4 @@
-// Which promise a build that is broken on purpose breaks; see break.py.
+// The name of the promise that a deliberately broken build does not keep; see break.py.
 #ifndef SHOAL_TESTS_SIMULATION_BROKEN_H_
 #define SHOAL_TESTS_SIMULATION_BROKEN_H_
 

@@ -22,18 +22,22 @@
 
 namespace shoal {
 
-// The real chief, ps and workers with their threads (fibers.h), on a simulated network and disk.
-// A supervisor starts again what ends or is killed, as Kubernetes would.
+// The real chief, ps and workers with their threads (fibers.h), on a simulated network and disk. A
+// supervisor restarts every task that ends or is killed, as Kubernetes would.
 //
-// Judged: what history.h says; the last checkpoint holds, bit for bit, the values and slots of a
-// sequential run without the batches that were skipped (SYNC), or every batch once in every slice
-// (ASYNC); only bad batches were skipped; every step has one line, with its own figures.
+// The judgement checks the rules of history.h, and that
+//   - SYNC: the last checkpoint holds, bit for bit, the values and slots of a sequential run
+//     without the skipped batches;
+//   - ASYNC: every slice of the last checkpoint holds every batch exactly once;
+//   - only bad batches were skipped;
+//   - metrics.jsonl has one line for each step, with that step's own figures.
 class ClusterSimulation {
  public:
   struct Options {
     uint64_t seed = 0;
     bool synchronous = true;
-    std::vector<bool> allowed = AllFaults();  // Faults that may happen, by PlannedFault::Kind.
+    // Faults that may happen, indexed by PlannedFault::Kind.
+    std::vector<bool> allowed = AllFaults();
     bool bad_batches = true;
     bool verbose = false;  // Prints what happens.
   };
@@ -43,12 +47,12 @@ class ClusterSimulation {
   // Empty, or the promise that was broken.
   std::string Run();
 
-  // What the run is made of and what goes wrong in it.
+  // Describes the run's configuration and its planned faults.
   std::string Describe() const;
 
   struct Recovery {
     PlannedFault::Kind kind;
-    double seconds;  // Until a step was applied that was not before.
+    double seconds;  // The time from the fault to the first step beyond those applied before it.
   };
   struct Counts {
     uint64_t steps = 0;
@@ -59,7 +63,7 @@ class ClusterSimulation {
     SimulatedNetwork::Counts network;
     uint64_t failed_changes = 0;
     double seconds = 0;
-    std::vector<Recovery> recoveries;  // Of runs with one fault.
+    std::vector<Recovery> recoveries;  // Filled only for runs with exactly one fault.
   };
   const Counts& counts() const { return counts_; }
 
@@ -82,7 +86,7 @@ class ClusterSimulation {
   void ForgeTerm(const std::string& task);
   void PauseTask(const std::string& task, double seconds);
   void Watch();
-  // A ps whose place the chief has given up must have stopped before.
+  // Checks that a ps stops acting before the chief gives its place to another process.
   void WatchLeases(const v1::GetRunStatusResponse& status);
   void Note(const std::string& text);
   void Add(HistoryEvent event);
@@ -103,11 +107,11 @@ class ClusterSimulation {
   FaultPlan plan_;
   TaskEnvironment environment_;
   std::vector<std::unique_ptr<Life>> lives_;
-  std::map<std::string, Life*> current_;  // By task.
-  Chief* chief_ = nullptr;                // Of the current life.
+  std::map<std::string, Life*> current_;  // The newest life of each task.
+  Chief* chief_ = nullptr;                // The chief of the current life; null if none runs.
   uint64_t chief_term_ = 0;
   bool over_ = false;
-  bool ending_ = false;  // Everything is being ended: nothing is started any more.
+  bool ending_ = false;  // The simulation is shutting down: tasks that end are not restarted.
   std::string failure_;
   History history_;
   // For recovery times.

@@ -1,5 +1,5 @@
-// What goes wrong in a simulated run, and when: drawn from the seed before the run begins, so that
-// a seed that fails explains itself.
+// The faults of a simulated run and their times. They are drawn from the seed before the run
+// begins, so that the plan of a failing seed can be printed.
 #ifndef SHOAL_TESTS_SIMULATION_FAULT_PLAN_H_
 #define SHOAL_TESTS_SIMULATION_FAULT_PLAN_H_
 
@@ -17,30 +17,30 @@ struct PlannedFault {
   enum Kind {
     kKillWorker,
     kKillPs,
-    kKillChief,  // Alone: a new one starts with a higher term.
+    kKillChief,  // Only the chief dies; a new one starts with a higher term.
     kKillAll,
-    kPauseWorker,  // As SIGSTOP, or a suspended machine.
+    kPauseWorker,  // Like SIGSTOP, or a suspended machine.
     kPausePs,
     kPauseChief,
-    kPartition,  // Between two groups of tasks.
-    kCutOneWay,  // What one task sends to another does not arrive.
+    kPartition,  // Two groups of tasks cannot reach each other.
+    kCutOneWay,  // Messages from `task` to `other` do not arrive.
     kCutBothWays,
-    kLoss,          // Messages are lost, repeated, damaged.
-    kWrongAnswers,  // Something between the tasks answers with an error code.
+    kLoss,          // Messages are lost, repeated or damaged.
+    kWrongAnswers,  // A proxy between the tasks answers with an error code.
     kSlowDisk,
     kFailingDisk,
-    kDamagedCheckpoint,  // The newest one; with everything killed.
-    kStop,               // The run is asked to stop, and started again.
-    kCheckpoint,         // Asked for by hand.
-    kForgedTerm,         // A worker's key is stolen: messages in its name claim a higher term.
+    kDamagedCheckpoint,  // The newest checkpoint is damaged and all tasks are killed.
+    kStop,               // The run is stopped by request and started again.
+    kCheckpoint,         // The operator requests a checkpoint.
+    kForgedTerm,         // A stolen worker key: messages in that worker's name claim a higher term.
     kNumKinds,
   };
   Kind kind = kNumKinds;
-  double at = 0;                   // Seconds since the start,
-  double seconds = 0;              // and how long it lasts.
-  std::string task;                // "ps/0"; whom it concerns, or who sends.
-  std::string other;               // To whom.
-  std::vector<std::string> group;  // kPartition: one side.
+  double at = 0;       // Seconds from the start of the run to the start of the fault.
+  double seconds = 0;  // How long the fault lasts.
+  std::string task;    // The affected task, such as "ps/0", or the sender of a cut link.
+  std::string other;   // The receiver of a cut link.
+  std::vector<std::string> group;  // kPartition: the tasks of one side.
   double rate = 0;
   absl::Status status;
   std::string method;
@@ -52,12 +52,12 @@ const char* NameOf(PlannedFault::Kind kind);
 
 struct FaultPlan {
   std::vector<PlannedFault> faults;
-  double end = 0;  // From here on nothing goes wrong any more.
+  double end = 0;  // Seconds from the start; no fault is active later than this.
 
   std::string ToString() const;
 };
 
-// `allowed`: by kind.
+// Flags for all kinds, all true; `allowed` below has the same form.
 std::vector<bool> AllFaults();
 FaultPlan DrawFaults(SeededRandom* random, uint32_t num_ps, uint32_t num_workers,
                      const std::vector<bool>& allowed);

@@ -1,10 +1,10 @@
 // Runs programs with threads in virtual time on one real thread, in an order drawn from a seed.
 //
-// Linking this file replaces std::thread, the waits below base/mutex.h's CondVar and the library's
-// steady clock in the whole program: while a Fibers object exists, every std::thread is a fiber,
-// every wait gives the turn to another fiber, and time passes only when no fiber can run. So the
-// simulation drives the very classes that run in production, their threads included. A mutex must
-// not be held across a wait for something else.
+// Linking this file replaces std::thread, the waits under CondVar (base/mutex.h) and the standard
+// library's steady clock in the whole program. While a Fibers object exists, every std::thread is a
+// fiber, every wait switches to another fiber, and time advances only when no fiber can run. So the
+// simulation drives the production classes, including their threads. A thread must not hold one
+// mutex while it waits for something else than that mutex's condition variable.
 #ifndef SHOAL_TESTS_SIMULATION_FIBERS_H_
 #define SHOAL_TESTS_SIMULATION_FIBERS_H_
 
@@ -27,11 +27,11 @@ namespace shoal {
 
 class Fiber;
 
-// What stops and goes on as a whole: a process on a machine of its own.
+// A group of fibers that is paused and resumed together, like a process on a machine of its own.
 struct FiberHost {
   std::string name;
   bool paused = false;
-  std::vector<Fiber*> held = {};  // Fibers that could run if the host were not paused.
+  std::vector<Fiber*> held = {};  // Fibers that are ready but not run because the host is paused.
 };
 
 // Random numbers from a seed; the same on every machine.
@@ -60,34 +60,35 @@ class Fibers {
   Fibers(const Fibers&) = delete;
   Fibers& operator=(const Fibers&) = delete;
 
-  // The one that exists now; null: threads are real ones.
+  // The existing Fibers object; null means that threads are real threads.
   static Fibers* current();
 
-  // Starts a fiber of the host. Threads that a fiber makes belong to its host.
+  // Starts a fiber of the host. Threads that a fiber starts belong to the same host.
   void Start(FiberHost* host, std::function<void()> body);
-  // Runs `event` after a while, outside of all fibers; it must not wait.
+  // Runs `event` after `delay`, outside all fibers. The event must not wait.
   void After(absl::Duration delay, std::function<void()> event);
-  // The calling fiber waits. Time passes also for a paused host.
+  // Blocks the calling fiber for `duration`. Time passes for paused hosts too.
   void Sleep(absl::Duration duration);
 
   void Pause(FiberHost* host) { host->paused = true; }
   void Resume(FiberHost* host);
 
-  // Runs fibers and events until `done` (asked between two turns) or the end of virtual time or of
-  // all work. False: `done` never held.
+  // Runs fibers and events until `done()` is true (checked between two turns), virtual time reaches
+  // `end`, or nothing is left to run. Returns false if `done()` never was true.
   bool Run(absl::Time end, const std::function<bool()>& done);
 
   absl::Time now() const { return now_; }
-  // Since the start of the simulation.
+  // Virtual seconds since the start of the simulation.
   double seconds() const { return absl::ToDoubleSeconds(now_ - kStart); }
   const Clock* clock() const { return clock_.get(); }
   uint64_t num_turns() const { return turns_; }
   size_t num_fibers() const { return fibers_.size(); }
-  // The hosts of the fibers that have not ended.
+  // Lists the hosts of the fibers that have not ended.
   std::string Describe() const;
 
-  // For what replaces the library's functions. `channel` is the condition variable's address.
-  // False: the deadline came first. `mutex` is released meanwhile; may be null.
+  // The functions below serve the replacements of the library's functions. `channel` is the
+  // condition variable's address. Wait releases `mutex` (may be null) while it waits and returns
+  // false if the deadline came first.
   bool Wait(const void* channel, pthread_mutex_t* mutex, absl::Time deadline);
   void Notify(const void* channel, bool all);
   bool in_fiber() const { return running_ != nullptr; }
@@ -97,9 +98,9 @@ class Fibers {
  private:
   struct Timer {
     absl::Time time;
-    uint64_t number;  // Timers of one time run in the order they were set.
-    uint64_t fiber;   // Its number; 0: `event`.
-    uint64_t wait;    // The fiber's wait that it ends.
+    uint64_t number;  // Timers with equal times run in the order in which they were set.
+    uint64_t fiber;   // The fiber to wake; 0: run `event` instead.
+    uint64_t wait;    // The number of the fiber's wait that this timer ends.
     std::function<void()> event;
   };
   struct Later {
@@ -121,12 +122,12 @@ class Fibers {
   absl::Time now_ = kStart;
   std::unique_ptr<Clock> clock_;
   uint64_t turns_ = 0;
-  uint64_t turns_now_ = 0;  // Since time last passed.
+  uint64_t turns_now_ = 0;  // Turns since virtual time last advanced.
   uint64_t next_number_ = 1;
   std::vector<Fiber*> ready_;
   std::priority_queue<Timer*, std::vector<Timer*>, Later> timers_;
   std::unordered_map<const void*, std::vector<Fiber*>> waiting_;
-  std::unordered_map<uint64_t, Fiber*> fibers_;  // By number; not ended.
+  std::unordered_map<uint64_t, Fiber*> fibers_;  // Fibers that have not ended, by number.
   Fiber* running_ = nullptr;
   std::unique_ptr<Fiber> scheduler_;
 };

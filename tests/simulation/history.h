@@ -1,4 +1,4 @@
-// What happened in a simulated run, as seen from outside, and the judgement on it.
+// The observable events of a simulated run, and the rules that they must satisfy.
 #ifndef SHOAL_TESTS_SIMULATION_HISTORY_H_
 #define SHOAL_TESTS_SIMULATION_HISTORY_H_
 
@@ -10,15 +10,17 @@ namespace shoal {
 
 struct HistoryEvent {
   enum Kind {
-    kChiefStarts,  // A chief of `term` goes on from `step`.
-    kVersion,      // The chief of `term` knows that `lineage` has come to `step`.
-    kDurable,      // The run of `term` rests on a checkpoint of `step`.
-    kDamaged,      // The newest checkpoint was damaged: the one before may be gone on from.
+    kChiefStarts,  // A chief of `term` starts or resumes the run at `step`.
+    kVersion,      // The chief of `term` knows that `lineage` has reached `step`.
+    kDurable,      // The chief of `term` reports `step` as its newest durable checkpoint.
+    kDamaged,      // The newest checkpoint was damaged: resuming from the one before is allowed.
     kEnded,        // A process of `task` ended with exit code `code`, because of `text`.
-    kCounted,      // At the end slice `step` holds batch `lineage` `code` times; `text`: "skipped".
-    kActs,         // `task` serves although its lease has ended.
-    kTrouble,      // A fault began or ended: checkpoints may be late.
-    kOver,         // The run is over: finished.
+    // At the end, slice `step` holds batch `lineage` `code` times. `text` is "skipped" if the batch
+    // was skipped.
+    kCounted,
+    kActs,     // `task` serves although its lease has expired.
+    kTrouble,  // A fault began or ended, so the next checkpoint may be late.
+    kOver,     // The run has finished.
   };
   Kind kind;
   double time = 0;
@@ -31,9 +33,11 @@ struct HistoryEvent {
 };
 
 struct HistoryRules {
-  uint64_t save_every = 0;  // Updates between checkpoints; 0: no schedule to keep.
-  bool disks_fail = false;  // For a while: a run whose last checkpoint is due then ends with 1.
-  double patience = 0;  // Seconds without trouble after which a checkpoint that is due is missing.
+  uint64_t save_every = 0;  // Updates between checkpoints; 0: no schedule is checked.
+  // Disks fail for a while. A run whose last checkpoint is due then may exit with 1.
+  bool disks_fail = false;
+  // A due checkpoint counts as missing after this many seconds without kTrouble.
+  double patience = 0;
 };
 
 class History {
@@ -41,7 +45,7 @@ class History {
   void Add(HistoryEvent event) { events_.push_back(std::move(event)); }
   const std::vector<HistoryEvent>& events() const { return events_; }
 
-  // The first promise that was broken, in words; empty: none.
+  // Describes the first rule that was broken; empty if none was.
   std::string Check(const HistoryRules& rules) const;
 
  private:

@@ -1,4 +1,5 @@
-// The disk of the run as one simulated process sees it: shared by all, slow or failing for some.
+// The disk of the run as one simulated process sees it. All processes share the files; the disk may
+// be slow or failing for some tasks.
 #ifndef SHOAL_TESTS_SIMULATION_SIMULATED_FILES_H_
 #define SHOAL_TESTS_SIMULATION_SIMULATED_FILES_H_
 
@@ -19,24 +20,25 @@
 
 namespace shoal {
 
-// What is wrong with the disk of a task for a while.
+// A temporary fault of one task's disk.
 struct DiskFault {
-  absl::Duration delay;  // Of every change.
-  absl::Status error;    // Of every change; OK: none.
+  absl::Duration delay;  // Added to every change.
+  absl::Status error;    // Returned by every change; OK: changes succeed.
   absl::Time until = absl::InfinitePast();
 };
 
 struct SimulatedDisks {
   FaultyFileSystem files;
-  std::map<std::string, DiskFault> faults;  // By task.
+  std::map<std::string, DiskFault> faults;  // Keyed by task name.
   uint64_t failed = 0;                      // Changes that failed.
   uint64_t slowed = 0;
 
-  // Flips a bit of a file of the newest checkpoint. Returns its path; empty: there is none.
+  // Flips one bit in a file of the newest checkpoint. Returns the file's path; empty if there is no
+  // checkpoint.
   std::string DamageNewestCheckpoint(const std::string& root, SeededRandom* random);
 };
 
-// A process that is dead changes nothing.
+// Returns the process's view of the disks. Changes by a dead process have no effect.
 std::unique_ptr<FileSystem> NewSimulatedFileSystem(SimulatedDisks* disks, Fibers* fibers,
                                                    SimulatedProcess* process);
 

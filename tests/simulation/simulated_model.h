@@ -14,16 +14,16 @@
 
 namespace shoal {
 
-// Values of all slices, by slice.
+// The values of all slices, indexed by slice.
 using SliceArrays = std::vector<std::vector<float>>;
 
-// A model whose gradients tell everything about how they were made: each number follows from the
-// batch and from every bit of every parameter, so that the final bytes of a run are right only if
-// each batch was counted once, in its place, computed from the right version of all slices.
+// A model whose gradients reveal how they were computed: each number is a hash of the batch and of
+// every bit of every parameter. So the final bytes of a run are right only if each batch was
+// counted once, in its position, and was computed from the right version of all slices.
 class SimulatedModel {
  public:
-  // Some variables of different kinds and sizes, in slices of at most 16 floats. ASYNC: all begin
-  // at 0 and are trained.
+  // Declares variables of different kinds and sizes, in slices of at most 16 floats. In ASYNC all
+  // of them start at 0 and are trained.
   explicit SimulatedModel(uint64_t seed, bool synchronous = true);
 
   const std::vector<v1::VariableSpec>& variables() const { return variables_; }
@@ -37,7 +37,7 @@ class SimulatedModel {
   // The contribution of a batch to one slice.
   void Contribution(uint64_t values_hash, const BatchKey& batch, uint32_t slice,
                     const std::vector<float>& value, float* contribution) const;
-  // ASYNC: a small whole number, so that the sum over any batches is exact in any order.
+  // ASYNC: a small integer, so that the sum over any batches is exact in any order.
   static float CountedContribution(const BatchKey& batch, uint32_t slice, size_t element);
   static BatchReport Report(uint64_t values_hash, const BatchKey& batch, uint32_t examples);
   static double EvaluationLoss(uint64_t values_hash, uint64_t block);
@@ -47,8 +47,8 @@ class SimulatedModel {
   SliceTable table_;
 };
 
-// What a run must come to: plain loops over steps, positions and slices, without any of the code
-// under test but the arithmetic of ml/optim.
+// Computes the expected result of a run with plain loops over steps, positions and slices. The only
+// code under test that it uses is the arithmetic of ml/optim.
 class SequentialRun {
  public:
   SequentialRun(const SimulatedModel& model, const v1::RunConfig& run, const StepPlan& plan,
@@ -60,10 +60,10 @@ class SequentialRun {
     uint64_t correct = 0;
     uint64_t examples = 0;
   };
-  StepSums Step();  // to the next version
+  StepSums Step();  // Computes the next version.
   uint64_t version() const { return version_; }
   const SliceArrays& values() const { return values_; }
-  const SliceArrays& slots() const { return slots_; }  // as a store keeps them
+  const SliceArrays& slots() const { return slots_; }  // In the layout of SliceStore.
 
  private:
   void AddUp(const std::vector<uint32_t>& positions, SliceArrays* sums, uint64_t* examples,

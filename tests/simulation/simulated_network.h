@@ -1,5 +1,5 @@
-// The network between simulated processes: control calls and bulk calls that are delayed, lost,
-// repeated, cut off or answered wrongly.
+// The network between simulated processes. Control calls and bulk calls are delayed, and may be
+// lost, repeated, cut off or answered with a wrong status.
 #ifndef SHOAL_TESTS_SIMULATION_SIMULATED_NETWORK_H_
 #define SHOAL_TESTS_SIMULATION_SIMULATED_NETWORK_H_
 
@@ -35,30 +35,30 @@ namespace shoal {
 struct SimulatedProcess {
   FiberHost host;
   std::string task;     // "ps/0"
-  std::string address;  // Unlike that of every other life.
-  bool alive = true;    // Else all it does is without effect.
-  // What it serves; null: nothing, or not any more.
+  std::string address;  // Unique among all lives.
+  bool alive = true;    // If false, nothing that the process does has an effect.
+  // The services of this process; null while it does not serve.
   ChiefClient* chief = nullptr;
   ParameterClient* parameters = nullptr;
   BulkService* bulk = nullptr;
-  int serving = 0;                        // Calls that are inside the above.
-  std::set<std::function<void()>*> open;  // End what it waits for, when it dies.
-  // End what others wait for from it, when its connections break. By number.
+  int serving = 0;                        // The number of calls inside those services.
+  std::set<std::function<void()>*> open;  // Callbacks that end its own open calls when it dies.
+  // Callbacks, by number, that end the calls of others to it when its connections break.
   std::map<uint64_t, std::function<void()>> incoming;
-  // Who it is for the chief, as its newest heartbeat said; null: it has sent none.
+  // The identity in its newest heartbeat; null before the first one.
   std::shared_ptr<v1::Identity> connection;
-  BatchKey batch;                           // That it computes, or did last.
-  absl::Time heard = absl::InfinitePast();  // By the chief, last.
-  absl::Time acted = absl::InfinitePast();  // When it last answered an exchange well.
-  // When the chief that it is registered with was first seen without it.
+  BatchKey batch;                           // The batch that it computes, or computed last.
+  absl::Time heard = absl::InfinitePast();  // When the chief last received a message from it.
+  absl::Time acted = absl::InfinitePast();  // When it last answered an exchange with OK.
+  // When the chief was first seen to have removed this process from its members.
   absl::Time lease_ended = absl::InfiniteFuture();
 };
 
-// A wrong answer that something between the tasks makes up.
+// A status that a proxy between the tasks returns in place of the service.
 struct WrongAnswers {
   double rate = 0;
   absl::Status status;
-  std::string method;  // Of control calls, or "Exchange"; empty: all.
+  std::string method;  // The name of a control call, or "Exchange"; empty means all.
   absl::Time until = absl::InfinitePast();
 };
 
@@ -68,17 +68,18 @@ class SimulatedNetwork {
 
   Fibers* fibers() const { return fibers_; }
 
-  // What is reached at an address; null: nobody is there.
+  // Finds the process that listens at an address; null if there is none.
   std::function<SimulatedProcess*(const std::string& address)> resolve;
 
-  // Until then messages are lost or delivered twice at these rates.
+  // The shares of messages that are lost and that are delivered twice, until `faults_end`.
   double loss = 0;
   double repeats = 0;
-  double damage = 0;  // Of bulk payloads.
+  double damage = 0;  // The share of bulk payloads that is damaged.
   absl::Time faults_end = absl::InfinitePast();
   WrongAnswers wrong;
 
-  // Nothing that `from` sends arrives at `to` until then. Tasks, not lives.
+  // Drops everything that task `from` sends to task `to` until the given time. Both are names of
+  // tasks, so restarts do not matter.
   void Cut(const std::string& from, const std::string& to, absl::Time until);
 
   struct Counts {
@@ -91,18 +92,19 @@ class SimulatedNetwork {
   };
   Counts counts;
 
-  // What the two calls below are made of. Runs `deliver` on a fiber of `to`, maybe never, maybe
-  // twice.
+  // Sends one message: runs `deliver` on a fiber of `to`, possibly never and possibly twice.
+  // Control calls and bulk calls are built from it.
   void Send(SimulatedProcess* from, SimulatedProcess* to, std::function<void()> deliver);
-  // A delay of the network.
+  // Draws a network delay.
   absl::Duration Delay();
-  // The answer that something makes up instead of the service's, if any.
+  // Draws the status of a wrong answer; OK if the call reaches the service.
   absl::Status DrawWrong(const std::string& method);
   bool Damages();
   uint64_t NextNumber() { return ++next_number_; }
   SeededRandom& random() { return random_; }
 
-  // A control call from a fiber of `from`. `serve` runs at the receiver, on a copy of the response.
+  // Makes a control call from a fiber of `from`. `serve` runs at the receiver, on a copy of the
+  // response.
   using Serve =
       std::function<absl::Status(SimulatedProcess& at, const std::function<bool()>& is_gone,
                                  google::protobuf::Message* response)>;
@@ -128,8 +130,8 @@ std::unique_ptr<BulkChannel> NewSimulatedBulkChannel(SimulatedNetwork* network,
                                                      SimulatedProcess* process,
                                                      const std::string& address);
 
-// What a process has open ends with errors; from here on it reaches nobody. `is_noticed`: those
-// who wait for its answers hear at once that there will be none.
+// Ends the open calls of a process with errors and disconnects it. With `is_noticed`, calls of
+// others to it fail at once; otherwise they run into their deadlines.
 void Kill(SimulatedProcess* process, bool is_noticed);
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-// A SimulatedModel as the program that a worker's replica runs.
+// Presents a SimulatedModel as the program that a worker's replica runs.
 #ifndef SHOAL_TESTS_SIMULATION_SIMULATED_PROGRAM_H_
 #define SHOAL_TESTS_SIMULATION_SIMULATED_PROGRAM_H_
 
@@ -23,11 +23,13 @@ class SimulatedProgram : public ReplicaProgram {
     bool synchronous = true;
     Fibers* fibers = nullptr;
     SeededRandom* random = nullptr;
-    double slowness = 1;                                          // Times what a batch takes.
-    std::function<bool(const BatchKey&, uint32_t slice)> is_bad;  // Not finite there.
-    std::function<void(const BatchKey&)> begins;                  // Computing the batch.
-    std::function<bool(const BatchKey&)> dies;  // Whether this attempt kills the process,
-    std::function<void()> crash;                // which this does.
+    double slowness = 1;  // A factor on the duration of a batch.
+    // The batch's gradient of the slice is not finite.
+    std::function<bool(const BatchKey&, uint32_t slice)> is_bad;
+    std::function<void(const BatchKey&)> begins;  // Called when the batch is about to be computed.
+    // Returns whether this attempt to compute the batch kills the process.
+    std::function<bool(const BatchKey&)> dies;
+    std::function<void()> crash;  // Kills the process.
   };
   explicit SimulatedProgram(Options options) : options_(std::move(options)) {}
 
@@ -52,7 +54,7 @@ class SimulatedProgram : public ReplicaProgram {
   const Options options_;
 };
 
-// Examples without content: what a batch contributes follows from its number.
+// Returns a data set of empty examples: contributions follow from a batch's number alone.
 std::unique_ptr<Dataset> NewSimulatedDataset(uint64_t examples);
 
 }  // namespace shoal

@@ -1,5 +1,5 @@
-// The tasks of a simulated run: assembled as in production from the same classes, but with
-// connections, files and a clock that are simulated.
+// The tasks of a simulated run. They consist of the same classes as in production, with simulated
+// connections, files and clock.
 #ifndef SHOAL_TESTS_SIMULATION_SIMULATED_TASKS_H_
 #define SHOAL_TESTS_SIMULATION_SIMULATED_TASKS_H_
 
@@ -22,7 +22,7 @@ namespace shoal {
 
 class Chief;
 
-// What a run is made of, drawn from the seed.
+// The configuration of a simulated run, drawn from the seed.
 struct SimulatedRun {
   uint64_t seed = 0;
   bool synchronous = true;
@@ -31,14 +31,14 @@ struct SimulatedRun {
   v1::RunConfig run;
   uint64_t train_examples = 1;
   uint64_t evaluation_blocks = 0;
-  std::set<BatchKey> non_finite;  // In some slices.
-  std::set<BatchKey> deadly;      // Kill whoever computes them.
-  std::set<BatchKey> flaky;       // Kill every other time.
-  size_t ps_threads = 1;          // Over as many parts the slices of a ps are spread.
-  double slow_worker = 1;         // Times what worker/0 takes for a batch.
+  std::set<BatchKey> non_finite;  // Batches with non-finite gradients in some slices.
+  std::set<BatchKey> deadly;      // Batches that kill every worker that computes them.
+  std::set<BatchKey> flaky;       // Batches that kill the worker every other time.
+  size_t ps_threads = 1;          // The slices of a ps are spread over this many parts.
+  double slow_worker = 1;         // A factor on the time that worker/0 takes for a batch.
 };
 
-// What all tasks share.
+// The objects that all tasks of a run share.
 struct TaskEnvironment {
   const SimulatedRun* run = nullptr;
   const SimulatedModel* model = nullptr;
@@ -46,14 +46,15 @@ struct TaskEnvironment {
   SimulatedNetwork* network = nullptr;
   SimulatedDisks* disks = nullptr;
   SeededRandom* random = nullptr;
-  // A batch crashed the process, at this moment.
+  // Called at the moment in which a batch crashes the process.
   std::function<void(SimulatedProcess*)> crash;
-  // A chief goes on, or begins: it is there from here on.
+  // Called when a chief has started or resumed the run.
   std::function<void(SimulatedProcess*, Chief*)> on_chief;
 };
 
-// Each runs on a fiber of its process until the task ends, and returns what it ends with. What must
-// happen for that when the process was killed is put into `*end` first.
+// Each function runs a task on a fiber of its process until the task ends, and returns the task's
+// status. Before that it stores in `*end` a callback that makes the task end, for when the process
+// is killed.
 absl::Status RunSimulatedChief(const TaskEnvironment& environment, SimulatedProcess* process,
                                std::function<void()>* end);
 absl::Status RunSimulatedPs(const TaskEnvironment& environment, SimulatedProcess* process,

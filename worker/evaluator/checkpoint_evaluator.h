@@ -22,17 +22,19 @@ struct Evaluation {
   uint64_t examples = 0;
   double loss = 0;  // mean data loss + regularization
   bool classifies = false;
-  double accuracy = 0;  // if it classifies
+  double accuracy = 0;  // set if `classifies`
 };
 
-// A run's model and test split, for one checkpoint after the other. One thread at a time.
+// Evaluates checkpoints of a run, one after the other, with the run's model on its test split. For
+// one thread at a time.
 class CheckpointEvaluator {
  public:
   static absl::StatusOr<std::unique_ptr<CheckpointEvaluator>> Create(const v1::RunConfig& run,
                                                                      const ModelFactory& model);
 
-  // Block by block, as a training run evaluates. FAILED_PRECONDITION names the first variable that
-  // model and checkpoint do not share; CANCELLED as soon as `is_stopped` says so.
+  // Evaluates block by block, as a training run does. FAILED_PRECONDITION names the first variable
+  // that is not the same in model and checkpoint. Returns CANCELLED as soon as `is_stopped` returns
+  // true.
   absl::StatusOr<Evaluation> Evaluate(Checkpoint* checkpoint,
                                       const std::function<bool()>& is_stopped);
 
@@ -43,7 +45,7 @@ class CheckpointEvaluator {
   const v1::RunConfig run_;
   const std::unique_ptr<Dataset> data_;
   const std::unique_ptr<GraphProgram> program_;
-  const BatchPlan plan_;  // Of the evaluation blocks.
+  const BatchPlan plan_;  // The plan of the evaluation blocks.
   uint64_t num_evaluations_ = 0;
 };
 

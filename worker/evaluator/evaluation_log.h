@@ -18,21 +18,23 @@ namespace shoal {
 class Clock;
 class FileSystem;
 
-// Records the results of an evaluator: evaluator.jsonl and event files in events/evaluator of a
-// run's directory. One thread at a time, one writer for a directory. A line has the fields
+// Writes the results of an evaluator to evaluator.jsonl, and to event files in events/evaluator, of
+// a run's directory. For one thread at a time, and one writer for a directory. A line has the
+// fields
 //
 //   {"step": 20, "checkpoint": "ckpt-20-1-0000000000000001", "loss": 0.5, "accuracy": 0.8,
 //    "examples": 10000, "seconds": 0.7, "unix_seconds": 1795296470.3}
 //
-// in the order of the evaluations; `accuracy` is null for a model that does not classify.
+// Lines are in the order of the evaluations; `accuracy` is null for a model that does not classify.
 class EvaluationLog {
  public:
-  // Both borrowed. What an earlier evaluator wrote stays; a line that it left in part goes.
+  // Both pointers are borrowed. Appends to the lines of an earlier evaluator and removes an
+  // incomplete last line.
   static absl::StatusOr<std::unique_ptr<EvaluationLog>> Open(FileSystem* file_system,
                                                              const Clock* clock,
                                                              const std::string& run_directory);
 
-  // Returns whether there is a line of this checkpoint.
+  // Returns whether the log has a line for this checkpoint.
   bool Has(const std::string& checkpoint) const { return known_.count(checkpoint) > 0; }
 
   absl::Status Add(const std::string& checkpoint, const Evaluation& evaluation,

@@ -1,5 +1,5 @@
 // The evaluator: a task beside a run that evaluates its checkpoints as they appear. The run does
-// not know of it.
+// not know about it.
 #ifndef SHOAL_WORKER_EVALUATOR_EVALUATOR_TASK_H_
 #define SHOAL_WORKER_EVALUATOR_EVALUATOR_TASK_H_
 
@@ -13,19 +13,20 @@
 namespace shoal {
 
 // Evaluates the newest valid checkpoint of the run in `options.run.out()` on the test split, then
-// the next one that is the newest by then, and appends what it finds to an EvaluationLog. Reads the
-// run's files and writes none of them. Waits for a run that has not begun, and through its pauses.
-// OK: the run has finished and its last checkpoint is evaluated. CANCELLED: told to stop.
+// the one that is the newest by then, and so on, and appends the results to an EvaluationLog. It
+// reads the run's files and writes none of them. It waits for a run that has not begun, and through
+// its pauses. Returns OK when the run has finished and its last checkpoint is evaluated, CANCELLED
+// when this task is asked to stop.
 absl::Status RunEvaluator(const TaskOptions& options, const ModelFactory& model);
-// Evaluates the model of the run file.
+// The same with the model of the run file.
 absl::Status RunEvaluator(const TaskOptions& options);
 
-// Returns whether the summary is of the end of this run, not of an earlier end that `run` goes
-// beyond.
+// Returns whether the summary describes the end of this run, and not an earlier end beyond which
+// `run` now trains.
 bool IsRunFinished(const Summary& summary, const v1::RunConfig& run);
 
-// How the run in `run.out()` ended, if that was before `run` ends and no later start goes on from
-// there: the run waits to be resumed.
+// Returns the summary of the run in `run.out()` if it ended before the end that `run` asks for and
+// no later start has resumed it: the run waits to be resumed.
 absl::optional<Summary> EndBeforeThis(const v1::RunConfig& run);
 
 }  // namespace shoal

@@ -1,5 +1,5 @@
-// `shoal predict`, and `PROGRAM predict` of a program with a model of its own: what a checkpoint's
-// model says of examples, split over devices of this process.
+// `shoal predict`, and `PROGRAM predict` of a program with its own model: the predictions of a
+// checkpoint's model for examples, computed on the devices of this process.
 #ifndef SHOAL_WORKER_PREDICTION_PREDICT_COMMAND_H_
 #define SHOAL_WORKER_PREDICTION_PREDICT_COMMAND_H_
 
@@ -18,26 +18,26 @@ namespace shoal {
 class Checkpoint;
 class Dataset;
 
-// Writes the predictions and says where; returns the exit code. The model is the program's own;
+// Writes the predictions, prints where, and returns the exit code. The model is the program's own;
 // null: the one that the run file names or describes.
 int PredictMain(absl::Span<const std::string> args, const ModelFactory* own_model);
 
 struct PredictOptions {
   v1::RunConfig run;  // resolved: model, devices, threads, batch_size (per device)
-  const ModelFactory* own_model = nullptr;  // a program's; null: the run file's
+  const ModelFactory* own_model = nullptr;  // the program's model; null: that of the run file
   bool probabilities = false;
-  std::string input_file;  // file with the examples; empty: the run's own
+  std::string input_file;  // the file with the examples; empty: the run's test split
 };
 
 struct Predictions {
   Tensor rows;                               // one for each example, in order: float32
-  std::vector<std::string> missing_devices;  // CPUs were used instead
+  std::vector<std::string> missing_devices;  // listed devices for which CPUs were used instead
 };
 
-// The model's outputs for each example's first field. A program's own model is built for the fields
-// of the run's examples, labels too, so the run's test split must still be there.
-// FailedPrecondition if the examples or the run's model do not fit the checkpoint, naming the
-// variable, or the input file and the shape that it should have.
+// Computes the model's outputs for each example's first field. A program's own model is built for
+// the fields of the run's examples, including labels, so the run's test split must still exist.
+// FailedPrecondition names the variable that does not fit the checkpoint, or the input file and the
+// shape that it should have.
 absl::StatusOr<Predictions> PredictDataset(const PredictOptions& options, const Dataset& data,
                                            Checkpoint* checkpoint);
 

@@ -1,4 +1,4 @@
-// The examples that `shoal predict` is given, and what is said of them where they do not fit.
+// Reads the examples for `shoal predict`, and explains why they do not fit the run.
 #ifndef SHOAL_WORKER_PREDICTION_PREDICT_INPUT_H_
 #define SHOAL_WORKER_PREDICTION_PREDICT_INPUT_H_
 
@@ -15,29 +15,30 @@
 
 namespace shoal {
 
-// The examples in the file of --input, prepared as the run's test split. Errors name --input:
-// InvalidArgument (the name's ending, a table without header), NotFound, DataLoss (damaged, or of a
-// kind that is not read), FailedPrecondition (examples that are not like the run's).
+// Opens the examples in the file of --input, prepared as the run's test split. Errors name --input:
+// InvalidArgument (the name's ending, a table without header), NotFound, DataLoss (damaged, or of
+// an unknown kind), FailedPrecondition (examples that differ in kind from the run's).
 absl::StatusOr<std::unique_ptr<Dataset>> OpenInput(const v1::DataConfig& config,
                                                    const std::string& file);
 
-// The test split of the run, or the training split where there is no other; `size` examples of it
-// if that is not 0. Options of a table that only suit the file of --input are left out.
+// Opens the run's test split, or the training split if there is no other, or only `size` examples
+// of it if `size` is not 0. Table options that only concern the file of --input are ignored.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenRunExamples(v1::DataConfig config, uint64_t seed,
                                                          uint32_t size);
 
-// DataLoss if an example of the file has a value that is not finite. Else a warning for the user:
-// values of 0 to 255 for a run whose data were images of bytes, which it divided by 255; or "".
+// Returns DataLoss if an example of the file has a value that is not finite. Otherwise returns a
+// warning for the user if the values range from 0 to 255 although the run trained on images of
+// bytes divided by 255, or "".
 absl::StatusOr<std::string> CheckInputValues(const v1::DataConfig& config, const std::string& file,
                                              const Dataset& data);
 
-// What is wrong when the run's model refuses `data`, read from `file`, with `status`:
-// FailedPrecondition with the shape that it has and the one of the run's examples, as far as the
-// run's data are still there; `status` itself if they are alike, or if there is no file.
+// Explains why the run's model refuses `data`, read from `file`, with `status`: returns
+// FailedPrecondition with the shape of the data and, if the run's data still exist, that of the
+// run's examples. Returns `status` itself if the shapes are equal or there is no file.
 absl::Status ExplainMisfit(const v1::DataConfig& config, const std::string& file,
                            const Dataset& data, const absl::Status& status);
 
-// The first field of examples [first, first + count): [count, ...].
+// Returns the first field of examples [first, first + count), with shape [count, ...].
 absl::StatusOr<Tensor> ReadInputRows(const Dataset& data, int64_t first, int64_t count);
 
 }  // namespace shoal
