@@ -15,7 +15,7 @@
 #include "chief/data_ledger.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/parameter_service.pb.h"
-#include "runtime/cluster/step_plan.h"
+#include "runtime/plan/step_plan.h"
 #include "runtime/variables/interval_set.h"
 
 namespace shoal {

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/shutdown.h"
-#include "runtime/process/task_options.h"
+#include "runtime/task/task_options.h"
 
 namespace shoal {
 namespace {

@@ -21,7 +21,7 @@
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/run_lock.h"
 #include "runtime/process/shutdown.h"
-#include "runtime/process/task_options.h"
+#include "runtime/task/task_options.h"
 
 namespace shoal {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/types/span.h"
 
-#include "runtime/cluster/batch_key.h"
+#include "runtime/plan/batch_key.h"
 
 namespace shoal {
 

@@ -14,7 +14,7 @@
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/run_lock.h"
-#include "runtime/process/task_options.h"
+#include "runtime/task/task_options.h"
 
 namespace shoal {
 

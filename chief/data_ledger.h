@@ -15,8 +15,8 @@
 #include "absl/types/span.h"
 
 #include "chief/evaluation_round.h"
-#include "runtime/cluster/batch_key.h"
-#include "runtime/cluster/step_plan.h"
+#include "runtime/plan/batch_key.h"
+#include "runtime/plan/step_plan.h"
 #include "runtime/variables/interval_set.h"
 
 namespace shoal {

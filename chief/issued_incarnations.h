@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 
-#include "runtime/cluster/batch_key.h"
 #include "runtime/cluster/task.h"
+#include "runtime/plan/batch_key.h"
 
 namespace shoal {
 

@@ -11,8 +11,8 @@
 #include "absl/time/time.h"
 
 #include "proto/v1/identity.pb.h"
-#include "runtime/cluster/batch_key.h"
 #include "runtime/cluster/task.h"
+#include "runtime/plan/batch_key.h"
 
 namespace shoal {
 

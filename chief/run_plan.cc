@@ -11,8 +11,8 @@
 
 #include "base/hash.h"
 #include "base/status_macros.h"
-#include "runtime/cluster/placement.h"
 #include "runtime/config/run_config.h"
+#include "runtime/plan/placement.h"
 #include "runtime/rpc/channel.h"
 
 namespace shoal {

@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 
 #include "proto/v1/chief_service.pb.h"
-#include "runtime/cluster/slice_table.h"
-#include "runtime/cluster/step_plan.h"
+#include "runtime/plan/slice_table.h"
+#include "runtime/plan/step_plan.h"
 
 namespace shoal {
 

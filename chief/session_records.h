@@ -11,7 +11,7 @@
 #include "chief/evaluation_ledger.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/parameter_service.pb.h"
-#include "runtime/cluster/step_plan.h"
+#include "runtime/plan/step_plan.h"
 
 namespace shoal {
 

@@ -21,9 +21,9 @@
 #include "runtime/process/exit_code.h"
 #include "runtime/process/run_lock.h"
 #include "runtime/process/summary_if_over.h"
-#include "runtime/process/task_credentials.h"
 #include "runtime/rpc/credentials.h"
 #include "runtime/rpc/refused_connection.h"
+#include "runtime/task/task_credentials.h"
 
 namespace shoal {
 namespace {

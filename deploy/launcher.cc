@@ -18,10 +18,10 @@
 #include "deploy/task_places.h"
 #include "runtime/cluster/address.h"
 #include "runtime/cluster/cluster_spec.h"
-#include "runtime/cluster/step_plan.h"
 #include "runtime/config/run_config.h"
 #include "runtime/observability/progress.h"
 #include "runtime/observability/run_progress.h"
+#include "runtime/plan/step_plan.h"
 #include "runtime/process/shutdown.h"
 
 namespace shoal {

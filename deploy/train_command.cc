@@ -31,13 +31,13 @@
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/child.h"
 #include "runtime/process/exit_code.h"
-#include "runtime/process/monitoring_port.h"
 #include "runtime/process/protocol_version.h"
 #include "runtime/process/run_lock.h"
 #include "runtime/process/shutdown.h"
-#include "runtime/process/task_credentials.h"
 #include "runtime/process/version.h"
 #include "runtime/rpc/credentials.h"
+#include "runtime/task/monitoring_port.h"
+#include "runtime/task/task_credentials.h"
 
 namespace shoal {
 namespace {

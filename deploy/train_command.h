@@ -13,8 +13,8 @@
 #include "absl/types/span.h"
 
 #include "deploy/run_check.h"
-#include "runtime/process/task_options.h"
 #include "runtime/rpc/chief_client.h"
+#include "runtime/task/task_options.h"
 
 namespace shoal {
 

@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 
-#include "runtime/process/task_options.h"
+#include "runtime/task/task_options.h"
 
 namespace shoal {
 

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "runtime/cluster/slice_table.h"
+#include "runtime/plan/slice_table.h"
 
 namespace shoal {
 namespace {

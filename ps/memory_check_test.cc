@@ -8,7 +8,7 @@
 #include "proto/v1/optimizer_config.pb.h"
 #include "proto/v1/run_config.pb.h"
 #include "proto/v1/variable.pb.h"
-#include "runtime/cluster/slice_table.h"
+#include "runtime/plan/slice_table.h"
 #include "runtime/variables/partitioned_store.h"
 #include "runtime/variables/slice_store_config.h"
 

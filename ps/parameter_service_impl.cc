@@ -12,7 +12,7 @@
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/memory_check.h"
 #include "ps/saved_slices.h"
-#include "runtime/cluster/slice_table.h"
+#include "runtime/plan/slice_table.h"
 #include "runtime/transport/call_status.h"
 #include "runtime/transport/status_conversion.h"
 #include "runtime/variables/initial_values.h"

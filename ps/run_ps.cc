@@ -18,11 +18,11 @@
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/report_address.h"
 #include "runtime/process/shutdown.h"
-#include "runtime/process/task_options.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/credentials.h"
 #include "runtime/rpc/drain.h"
 #include "runtime/rpc/grpc_chief_client.h"
+#include "runtime/task/task_options.h"
 
 namespace shoal {
 namespace {

@@ -1,4 +1,4 @@
-// The entry point of a ps task; see runtime/process/task_options.h.
+// The entry point of a ps task; see runtime/task/task_options.h.
 #ifndef SHOAL_PS_RUN_PS_H_
 #define SHOAL_PS_RUN_PS_H_
 

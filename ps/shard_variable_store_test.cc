@@ -14,7 +14,7 @@
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/parameter_server.h"
 #include "ps/parameter_shard.h"
-#include "runtime/cluster/slice_table.h"
+#include "runtime/plan/slice_table.h"
 #include "runtime/rpc/fake_chief.h"
 #include "runtime/variables/exchange_groups.h"
 

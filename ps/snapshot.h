@@ -11,7 +11,7 @@
 
 #include "base/file_system.h"
 #include "proto/v1/variable.pb.h"
-#include "runtime/cluster/slice_table.h"
+#include "runtime/plan/slice_table.h"
 #include "runtime/variables/slice_store_events.h"
 
 namespace shoal {

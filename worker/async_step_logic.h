@@ -12,8 +12,8 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
-#include "runtime/cluster/batch_key.h"
-#include "runtime/cluster/step_plan.h"
+#include "runtime/plan/batch_key.h"
+#include "runtime/plan/step_plan.h"
 #include "runtime/variables/variable_store.h"
 
 namespace shoal {

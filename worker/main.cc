@@ -21,7 +21,7 @@
 #include "runtime/process/child.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/protocol_version.h"
-#include "runtime/process/task_main.h"
+#include "runtime/task/task_main.h"
 #include "worker/eval_command.h"
 #include "worker/evaluator/evaluator_task.h"
 #include "worker/prediction/predict_command.h"

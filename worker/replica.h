@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 
 #include "ml/tensor/buffer.h"
-#include "runtime/cluster/slice_table.h"
+#include "runtime/plan/slice_table.h"
 #include "runtime/variables/variable_store.h"
 #include "worker/replica_program.h"
 

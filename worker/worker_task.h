@@ -9,10 +9,10 @@
 #include "absl/status/statusor.h"
 
 #include "proto/v1/identity.pb.h"
-#include "runtime/cluster/slice_table.h"
-#include "runtime/process/task_options.h"
+#include "runtime/plan/slice_table.h"
 #include "runtime/rpc/chief_client.h"
 #include "runtime/rpc/remote_exchanges.h"
+#include "runtime/task/task_options.h"
 #include "runtime/variables/variable_store.h"
 #include "worker/run_inputs.h"
 

@@ -14,7 +14,7 @@
 #include "proto/v1/checkpoint.pb.h"
 #include "runtime/checkpoint/shard_reader.h"
 #include "runtime/checkpoint/slice_state.h"
-#include "runtime/cluster/slice_table.h"
+#include "runtime/plan/slice_table.h"
 
 namespace shoal {
 

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/cluster/slice_table.h"
+#include "runtime/plan/slice_table.h"
 #include "runtime/variables/slice_source.h"
 
 namespace shoal {

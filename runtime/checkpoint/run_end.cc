@@ -1,7 +1,7 @@
 #include "runtime/checkpoint/run_end.h"
 
 #include "base/status_macros.h"
-#include "runtime/cluster/step_plan.h"
+#include "runtime/plan/step_plan.h"
 
 namespace shoal {
 

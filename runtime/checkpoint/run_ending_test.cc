@@ -9,8 +9,8 @@
 #include "base/file_system.h"
 #include "base/status_matchers.h"
 #include "runtime/checkpoint/manifest.h"
-#include "runtime/cluster/step_plan.h"
 #include "runtime/observability/summary.h"
+#include "runtime/plan/step_plan.h"
 
 namespace shoal {
 namespace {

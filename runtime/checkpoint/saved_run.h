@@ -12,7 +12,7 @@
 #include "proto/v1/variable.pb.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
-#include "runtime/cluster/slice_table.h"
+#include "runtime/plan/slice_table.h"
 
 namespace shoal {
 

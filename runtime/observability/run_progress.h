@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/cluster/step_plan.h"
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/progress.h"
+#include "runtime/plan/step_plan.h"
 
 namespace shoal {
 

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 
-#include "runtime/cluster/batch_key.h"
+#include "runtime/plan/batch_key.h"
 
 namespace shoal {
 

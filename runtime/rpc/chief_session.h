@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "runtime/cluster/batch_key.h"
+#include "runtime/plan/batch_key.h"
 #include "runtime/rpc/chief_client.h"
 #include "runtime/rpc/retry.h"
 

@@ -13,7 +13,7 @@
 #include "base/fake_clock.h"
 #include "proto/v1/bulk.pb.h"
 #include "proto/v1/variable.pb.h"
-#include "runtime/cluster/slice_table.h"
+#include "runtime/plan/slice_table.h"
 #include "runtime/transport/bulk.h"
 
 namespace shoal {

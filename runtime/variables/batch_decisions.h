@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "runtime/cluster/batch_key.h"
+#include "runtime/plan/batch_key.h"
 
 namespace shoal {
 

@@ -8,7 +8,7 @@
 
 #include "proto/v1/bulk.pb.h"
 #include "proto/v1/variable.pb.h"
-#include "runtime/cluster/placement.h"
+#include "runtime/plan/placement.h"
 #include "runtime/transport/bulk.h"
 
 namespace shoal {

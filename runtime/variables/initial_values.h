@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 
-#include "runtime/cluster/slice_table.h"
+#include "runtime/plan/slice_table.h"
 #include "runtime/variables/slice_source.h"
 
 namespace shoal {

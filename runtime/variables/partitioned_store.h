@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-#include "runtime/cluster/slice_table.h"
+#include "runtime/plan/slice_table.h"
 #include "runtime/variables/interval_set.h"
 #include "runtime/variables/slice_source.h"
 #include "runtime/variables/slice_store.h"

@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 
 #include "proto/v1/variable.pb.h"
-#include "runtime/cluster/slice_table.h"
-#include "runtime/cluster/step_plan.h"
+#include "runtime/plan/slice_table.h"
+#include "runtime/plan/step_plan.h"
 #include "runtime/variables/initial_values.h"
 #include "runtime/variables/slice_store.h"
 

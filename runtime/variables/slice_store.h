@@ -13,9 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-#include "runtime/cluster/batch_key.h"
-#include "runtime/cluster/slice_table.h"
-#include "runtime/cluster/step_plan.h"
+#include "runtime/plan/batch_key.h"
+#include "runtime/plan/slice_table.h"
+#include "runtime/plan/step_plan.h"
 #include "runtime/variables/batch_decisions.h"
 #include "runtime/variables/contribution.h"
 #include "runtime/variables/cut_tracker.h"

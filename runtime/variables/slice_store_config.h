@@ -3,7 +3,7 @@
 
 #include "absl/status/statusor.h"
 
-#include "runtime/cluster/step_plan.h"
+#include "runtime/plan/step_plan.h"
 #include "runtime/variables/slice_store.h"
 
 namespace shoal {

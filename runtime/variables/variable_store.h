@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
-#include "runtime/cluster/batch_key.h"
+#include "runtime/plan/batch_key.h"
 #include "runtime/variables/contribution.h"
 
 namespace shoal {

@@ -27,7 +27,7 @@
 #include "runtime/checkpoint/model_export.h"
 #include "runtime/config/run_config.h"
 #include "runtime/process/shutdown.h"
-#include "runtime/process/task_options.h"
+#include "runtime/task/task_options.h"
 
 namespace shoal {
 namespace {

@@ -21,7 +21,7 @@
 #include "runtime/config/run_config.h"
 #include "runtime/observability/summary.h"
 #include "runtime/process/shutdown.h"
-#include "runtime/process/task_options.h"
+#include "runtime/task/task_options.h"
 
 namespace shoal {
 namespace {

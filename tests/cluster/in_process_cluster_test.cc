@@ -25,7 +25,7 @@
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/summary.h"
 #include "runtime/process/shutdown.h"
-#include "runtime/process/task_options.h"
+#include "runtime/task/task_options.h"
 
 namespace shoal {
 namespace {

@@ -27,11 +27,11 @@
 #include "runtime/config/validate.h"
 #include "runtime/observability/metrics_file.h"
 #include "runtime/process/shutdown.h"
-#include "runtime/process/task_options.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/chief_client.h"
 #include "runtime/rpc/grpc_parameter_client.h"
 #include "runtime/rpc/parameter_client.h"
+#include "runtime/task/task_options.h"
 #include "runtime/transport/call_status.h"
 #include "worker/worker_task.h"
 

@@ -7,9 +7,9 @@
 
 #include "proto/v1/run_config.pb.h"
 #include "proto/v1/variable.pb.h"
-#include "runtime/cluster/batch_key.h"
-#include "runtime/cluster/slice_table.h"
-#include "runtime/cluster/step_plan.h"
+#include "runtime/plan/batch_key.h"
+#include "runtime/plan/slice_table.h"
+#include "runtime/plan/step_plan.h"
 #include "runtime/variables/contribution.h"
 
 namespace shoal {

@@ -17,7 +17,7 @@
 
 #include "base/mutex.h"
 #include "proto/v1/identity.pb.h"
-#include "runtime/cluster/batch_key.h"
+#include "runtime/plan/batch_key.h"
 #include "runtime/rpc/chief_client.h"
 #include "runtime/rpc/parameter_client.h"
 #include "runtime/transport/bulk.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ml/data/dataset.h"
-#include "runtime/cluster/batch_key.h"
+#include "runtime/plan/batch_key.h"
 #include "tests/simulation/fibers.h"
 #include "tests/simulation/simulated_model.h"
 #include "worker/replica_program.h"

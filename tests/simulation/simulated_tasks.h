@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 
 #include "proto/v1/run_config.pb.h"
-#include "runtime/cluster/batch_key.h"
+#include "runtime/plan/batch_key.h"
 #include "tests/simulation/fibers.h"
 #include "tests/simulation/simulated_files.h"
 #include "tests/simulation/simulated_model.h"

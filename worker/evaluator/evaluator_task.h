@@ -7,7 +7,7 @@
 #include "absl/types/optional.h"
 
 #include "runtime/observability/summary.h"
-#include "runtime/process/task_options.h"
+#include "runtime/task/task_options.h"
 #include "worker/model_factory.h"
 
 namespace shoal {

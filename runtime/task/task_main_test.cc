@@ -1,4 +1,4 @@
-#include "runtime/process/task_main.h"
+#include "runtime/task/task_main.h"
 
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-#ifndef SHOAL_RUNTIME_CLUSTER_BATCH_KEY_H_
-#define SHOAL_RUNTIME_CLUSTER_BATCH_KEY_H_
+#ifndef SHOAL_RUNTIME_PLAN_BATCH_KEY_H_
+#define SHOAL_RUNTIME_PLAN_BATCH_KEY_H_
 
 #include <cstdint>
 #include <tuple>
@@ -23,4 +23,4 @@ struct BatchKey {
 
 }  // namespace shoal
 
-#endif  // SHOAL_RUNTIME_CLUSTER_BATCH_KEY_H_
+#endif  // SHOAL_RUNTIME_PLAN_BATCH_KEY_H_

@@ -1,4 +1,4 @@
-#include "runtime/cluster/slice_table.h"
+#include "runtime/plan/slice_table.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "runtime/cluster/step_plan.h"
+#include "runtime/plan/step_plan.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-#ifndef SHOAL_RUNTIME_PROCESS_MONITORING_PORT_H_
-#define SHOAL_RUNTIME_PROCESS_MONITORING_PORT_H_
+#ifndef SHOAL_RUNTIME_TASK_MONITORING_PORT_H_
+#define SHOAL_RUNTIME_TASK_MONITORING_PORT_H_
 
 #include <memory>
 #include <string>
@@ -51,4 +51,4 @@ class MonitoringPort {
 
 }  // namespace shoal
 
-#endif  // SHOAL_RUNTIME_PROCESS_MONITORING_PORT_H_
+#endif  // SHOAL_RUNTIME_TASK_MONITORING_PORT_H_

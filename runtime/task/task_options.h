@@ -7,8 +7,8 @@
 //
 // An entry point returns when the run is over (OK), when `shutdown` was notified and it has drained
 // (Cancelled), or with the error that ends the process; exit_code.h says which code follows.
-#ifndef SHOAL_RUNTIME_PROCESS_TASK_OPTIONS_H_
-#define SHOAL_RUNTIME_PROCESS_TASK_OPTIONS_H_
+#ifndef SHOAL_RUNTIME_TASK_TASK_OPTIONS_H_
+#define SHOAL_RUNTIME_TASK_TASK_OPTIONS_H_
 
 #include <cstdint>
 #include <string>
@@ -58,4 +58,4 @@ struct TaskOptions {
 
 }  // namespace shoal
 
-#endif  // SHOAL_RUNTIME_PROCESS_TASK_OPTIONS_H_
+#endif  // SHOAL_RUNTIME_TASK_TASK_OPTIONS_H_

@@ -1,5 +1,5 @@
-#ifndef SHOAL_RUNTIME_CLUSTER_SLICE_TABLE_H_
-#define SHOAL_RUNTIME_CLUSTER_SLICE_TABLE_H_
+#ifndef SHOAL_RUNTIME_PLAN_SLICE_TABLE_H_
+#define SHOAL_RUNTIME_PLAN_SLICE_TABLE_H_
 
 #include <cstdint>
 #include <string>
@@ -77,4 +77,4 @@ class SliceTable {
 
 }  // namespace shoal
 
-#endif  // SHOAL_RUNTIME_CLUSTER_SLICE_TABLE_H_
+#endif  // SHOAL_RUNTIME_PLAN_SLICE_TABLE_H_

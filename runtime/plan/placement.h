@@ -1,10 +1,10 @@
-#ifndef SHOAL_RUNTIME_CLUSTER_PLACEMENT_H_
-#define SHOAL_RUNTIME_CLUSTER_PLACEMENT_H_
+#ifndef SHOAL_RUNTIME_PLAN_PLACEMENT_H_
+#define SHOAL_RUNTIME_PLAN_PLACEMENT_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "runtime/cluster/slice_table.h"
+#include "runtime/plan/slice_table.h"
 
 namespace shoal {
 
@@ -24,4 +24,4 @@ std::vector<uint32_t> SlicesOwnedBy(uint32_t ps, const std::vector<uint32_t>& ow
 
 }  // namespace shoal
 
-#endif  // SHOAL_RUNTIME_CLUSTER_PLACEMENT_H_
+#endif  // SHOAL_RUNTIME_PLAN_PLACEMENT_H_

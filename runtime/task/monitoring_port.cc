@@ -1,4 +1,4 @@
-#include "runtime/process/monitoring_port.h"
+#include "runtime/task/monitoring_port.h"
 
 #include "absl/strings/str_cat.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/cluster/placement.h"
+#include "runtime/plan/placement.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,11 +1,11 @@
-#ifndef SHOAL_RUNTIME_CLUSTER_STEP_PLAN_H_
-#define SHOAL_RUNTIME_CLUSTER_STEP_PLAN_H_
+#ifndef SHOAL_RUNTIME_PLAN_STEP_PLAN_H_
+#define SHOAL_RUNTIME_PLAN_STEP_PLAN_H_
 
 #include <cstdint>
 
 #include "absl/status/statusor.h"
 
-#include "runtime/cluster/batch_key.h"
+#include "runtime/plan/batch_key.h"
 
 namespace shoal {
 
@@ -93,4 +93,4 @@ struct VersionSchedule {
 
 }  // namespace shoal
 
-#endif  // SHOAL_RUNTIME_CLUSTER_STEP_PLAN_H_
+#endif  // SHOAL_RUNTIME_PLAN_STEP_PLAN_H_

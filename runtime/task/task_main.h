@@ -2,8 +2,8 @@
 // whose job a launcher's variables tell, and a worker with a model of its own. Turns the command
 // line into TaskOptions, sets up log and signals, runs the role and turns its result into an exit
 // code.
-#ifndef SHOAL_RUNTIME_PROCESS_TASK_MAIN_H_
-#define SHOAL_RUNTIME_PROCESS_TASK_MAIN_H_
+#ifndef SHOAL_RUNTIME_TASK_TASK_MAIN_H_
+#define SHOAL_RUNTIME_TASK_TASK_MAIN_H_
 
 #include <functional>
 #include <string>
@@ -15,7 +15,7 @@
 
 #include "runtime/cluster/environment.h"
 #include "runtime/config/validate.h"
-#include "runtime/process/task_options.h"
+#include "runtime/task/task_options.h"
 
 namespace shoal {
 
@@ -50,4 +50,4 @@ std::string TaskHelp(const absl::optional<Job>& command);
 
 }  // namespace shoal
 
-#endif  // SHOAL_RUNTIME_PROCESS_TASK_MAIN_H_
+#endif  // SHOAL_RUNTIME_TASK_TASK_MAIN_H_

@@ -1,6 +1,6 @@
 // Mutual TLS from the flags of a task or of a command that dials one.
-#ifndef SHOAL_RUNTIME_PROCESS_TASK_CREDENTIALS_H_
-#define SHOAL_RUNTIME_PROCESS_TASK_CREDENTIALS_H_
+#ifndef SHOAL_RUNTIME_TASK_TASK_CREDENTIALS_H_
+#define SHOAL_RUNTIME_TASK_TASK_CREDENTIALS_H_
 
 #include <memory>
 #include <string>
@@ -43,4 +43,4 @@ std::vector<std::string> SecurityFlags(const TaskFlags& flags,
 
 }  // namespace shoal
 
-#endif  // SHOAL_RUNTIME_PROCESS_TASK_CREDENTIALS_H_
+#endif  // SHOAL_RUNTIME_TASK_TASK_CREDENTIALS_H_

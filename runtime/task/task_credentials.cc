@@ -1,4 +1,4 @@
-#include "runtime/process/task_credentials.h"
+#include "runtime/task/task_credentials.h"
 
 #include <utility>
 
