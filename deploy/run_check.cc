@@ -15,7 +15,7 @@
 #include "chief/run_plan.h"
 #include "deploy/worker_program.h"
 #include "runtime/checkpoint/run_end.h"
-#include "worker/run_inputs.h"
+#include "worker/replica/run_inputs.h"
 
 namespace shoal {
 namespace {

@@ -15,9 +15,9 @@
 #include "deploy/hosts/reach_command.h"
 #include "deploy/hosts/ssh_places.h"
 #include "deploy/inspect_command.h"
+#include "deploy/launch/run_report.h"
 #include "deploy/run_check.h"
 #include "deploy/run_local.h"
-#include "deploy/run_report.h"
 #include "deploy/train_command.h"
 #include "deploy/worker_command.h"
 #include "deploy/worker_program.h"
@@ -32,9 +32,9 @@
 #include "runtime/task/task_main.h"
 #include "worker/eval_command.h"
 #include "worker/evaluator/evaluator_task.h"
-#include "worker/finished_run.h"
 #include "worker/prediction/predict_command.h"
-#include "worker/run_inputs.h"
+#include "worker/replica/finished_run.h"
+#include "worker/replica/run_inputs.h"
 
 namespace shoal {
 namespace {

@@ -14,7 +14,7 @@
 #include "base/file_system.h"
 #include "base/status_matchers.h"
 #include "base/unique_fd.h"
-#include "deploy/task_places.h"
+#include "deploy/launch/task_places.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/config/flags.h"
 #include "runtime/observability/metrics_file.h"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The lint step of tests/run: layout, scripts, lengths, forbidden words, circles of includes, comments, layers.
+# The lint step of tests/run: layout, scripts, lengths, forbidden words, include cycles, comments, layers.
 #   tools/check.sh                    all of these
 #   tools/check.sh allocator linked   do the programs just built link tcmalloc? (or: absent)
 #   tools/check.sh headers            does every header compile alone? (after a build)
@@ -84,9 +84,9 @@ END
   rm -f "/tmp/check_roles.$$"
 }
 
-# Folders do not include each other in circles, and comments of headers have a subject.
+# Folders do not include each other in a cycle, and comments of headers have a subject.
 check_house() {
-  tools/include_cycles.py || fail "folders include each other in a circle: see above"
+  tools/include_cycles.py || fail "folders include each other in a cycle: see above"
   tools/check_prose.py >/tmp/check_prose.$$ || {
     cat "/tmp/check_prose.$$"
     fail "too many comments of headers begin without a subject: see above"

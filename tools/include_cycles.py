@@ -1,23 +1,14 @@
 #!/usr/bin/env python3
-"""Finds folders that include each other in a circle. Tests may include anything and are left out.
+"""Finds folders that include each other in a cycle. Tests may include anything and are left out.
 
 usage: tools/include_cycles.py [ROOT]
-Prints, for each circle, the folders and the includes that close it. Exits with 1 if there is a circle that is not in
-KNOWN_CIRCLES, or if one of those is gone and should leave the list.
+Prints, for each cycle, the folders and the includes that close it. Exits with 1 if there is a cycle.
 """
 import collections
 import pathlib
 import re
 import subprocess
 import sys
-
-# Circles that are still there. The list only becomes shorter.
-KNOWN_CIRCLES = [
-    ["deploy", "deploy/hosts"],
-    ["runtime/cluster", "runtime/config"],
-    ["runtime/process", "runtime/rpc"],
-    ["worker", "worker/evaluator", "worker/prediction"],
-]
 
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 # Tests, and helpers of tests that stand beside the sources.
@@ -52,7 +43,7 @@ def reachable(graph, start):
     return seen
 
 
-def circles(graph):
+def cycles(graph):
     """Groups of folders of which each reaches every other."""
     reach = {folder: reachable(graph, folder) for folder in list(graph)}
     groups, grouped = [], set()
@@ -68,18 +59,14 @@ def circles(graph):
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
     graph = folder_graph(root)
-    found = circles(graph)
-    unknown = [group for group in found if group not in KNOWN_CIRCLES]
-    gone = [group for group in KNOWN_CIRCLES if group not in found]
-    for group in gone:
-        print("take it out of KNOWN_CIRCLES, it is gone: " + ", ".join(group))
-    for group in unknown:
-        print("circle of includes: " + ", ".join(group))
+    found = cycles(graph)
+    for group in found:
+        print("include cycle: " + ", ".join(group))
         for folder in group:
             for other in group:
                 if other in graph[folder]:
                     print(f"  {folder} -> {other}: {graph[folder][other]}")
-    return 1 if unknown or gone else 0
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

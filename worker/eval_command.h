@@ -7,7 +7,7 @@
 
 #include "absl/types/span.h"
 
-#include "worker/model_factory.h"
+#include "worker/replica/model_factory.h"
 
 namespace shoal {
 

@@ -11,7 +11,7 @@
 #define SHOAL_WORKER_MAIN_H_
 
 #include "ml/nn/model.h"
-#include "worker/model_factory.h"
+#include "worker/replica/model_factory.h"
 
 namespace shoal::worker {
 

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "runtime/observability/event_file.h"
-#include "worker/replica_program.h"
+#include "worker/replica/replica_program.h"
 
 namespace shoal {
 

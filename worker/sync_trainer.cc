@@ -31,7 +31,7 @@ SyncStepLogic::Options LogicOptions(const TrainerOptions& options) {
   for (const ExchangeGroup& group : options.store->groups())
     logic.group_versioned.push_back(group.versioned);
   logic.num_evaluation_blocks =
-      options.test == nullptr ? 0 : NumEvaluationBlocks(options.test_plan);
+      options.test == nullptr ? 0 : static_cast<uint64_t>(options.test_plan.batches_per_epoch());
   return logic;
 }
 

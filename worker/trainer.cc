@@ -29,10 +29,6 @@ absl::Status HopelessExchange(const ExchangeResult& result) {
   return absl::UnavailableError(absl::StrCat("an exchange with a ps failed: ", status.ToString()));
 }
 
-uint64_t NumEvaluationBlocks(const BatchPlan& test_plan) {
-  return static_cast<uint64_t>(test_plan.batches_per_epoch());
-}
-
 absl::Status CallUntilAnswered(const Clock* clock, absl::FunctionRef<bool()> over,
                                absl::FunctionRef<absl::Status()> call) {
   Retry retry(clock);

@@ -19,7 +19,7 @@
 #include "runtime/process/batch_mark.h"
 #include "runtime/rpc/chief_client.h"
 #include "runtime/variables/variable_store.h"
-#include "worker/replica.h"
+#include "worker/replica/replica.h"
 
 namespace shoal {
 
@@ -55,9 +55,6 @@ void MarkInHand(const TrainerOptions& options, const BatchKey& batch);
 // new view would help, or contributions or values arrived damaged every time they were sent. OK if
 // the worker can continue. UNAVAILABLE if a fresh process may succeed.
 absl::Status HopelessExchange(const ExchangeResult& result);
-
-// Returns the number of evaluation blocks of a test split.
-uint64_t NumEvaluationBlocks(const BatchPlan& test_plan);
 
 // Computes batches until the run is over.
 class Trainer {

@@ -29,7 +29,7 @@
 #include "runtime/variables/exchange_groups.h"
 #include "worker/async_trainer.h"
 #include "worker/ps_ways.h"
-#include "worker/replica.h"
+#include "worker/replica/replica.h"
 #include "worker/summary_writer.h"
 #include "worker/sync_trainer.h"
 #include "worker/worker_metrics.h"

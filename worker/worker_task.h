@@ -14,7 +14,7 @@
 #include "runtime/rpc/remote_exchanges.h"
 #include "runtime/task/task_options.h"
 #include "runtime/variables/variable_store.h"
-#include "worker/run_inputs.h"
+#include "worker/replica/run_inputs.h"
 
 namespace shoal {
 

@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 
 #include "deploy/hosts/host_file.h"
-#include "deploy/task_places.h"
+#include "deploy/launch/task_places.h"
 #include "proto/v1/run_config.pb.h"
 
 namespace shoal {

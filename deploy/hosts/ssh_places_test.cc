@@ -10,7 +10,7 @@
 
 #include "base/file_system.h"
 #include "deploy/hosts/ssh_client.h"
-#include "deploy/task_places.h"
+#include "deploy/launch/task_places.h"
 #include "runtime/config/flags.h"
 
 namespace shoal {

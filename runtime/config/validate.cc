@@ -14,7 +14,6 @@
 #include "base/status_macros.h"
 #include "ml/tensor/device_spec.h"
 #include "proto/v1/run_config.pb.h"
-#include "runtime/cluster/cluster_spec.h"
 #include "runtime/config/rule.h"
 
 namespace shoal {
@@ -211,15 +210,6 @@ absl::Status ValidateWhoseModel(const v1::RunConfig& run, ModelFrom from) {
   return is_given || from == ModelFrom::kRunFile ? ValidateModel(model) : absl::OkStatus();
 }
 
-// A number of tasks that follows from addresses, against what the run says.
-absl::Status Reconcile(absl::string_view field, absl::string_view hosts, size_t count, bool given,
-                       uint32_t value) {
-  if (!given || value == count) return absl::OkStatus();
-  return Broken(field, absl::StrCat("is ", value, ", but ", hosts, " names ", count,
-                                    count == 1 ? " task" : " tasks",
-                                    "; drop one of the two or make them agree"));
-}
-
 }  // namespace
 
 absl::Status ValidateRunConfig(const v1::RunConfig& run, ModelFrom model) {
@@ -235,20 +225,6 @@ absl::Status ValidateRunConfig(const v1::RunConfig& run, ModelFrom model) {
   RETURN_IF_ERROR(ValidateCluster(run.cluster()));
   RETURN_IF_ERROR(ValidateData(run.data()));
   return ValidateOptimizer(run.optimizer());
-}
-
-absl::Status ReconcileCluster(const ClusterSpec& cluster, v1::RunConfig* run) {
-  v1::DeploymentOptions* deployment = run->mutable_deployment();
-  if (!cluster.ps().empty()) {
-    RETURN_IF_ERROR(Reconcile("num_ps_tasks", "ps_hosts", cluster.ps().size(),
-                              deployment->has_num_ps_tasks(), deployment->num_ps_tasks()));
-    deployment->set_num_ps_tasks(static_cast<uint32_t>(cluster.ps().size()));
-  }
-  if (cluster.workers().empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(Reconcile("num_replicas", "worker_hosts", cluster.workers().size(),
-                            deployment->has_num_replicas(), deployment->num_replicas()));
-  deployment->set_num_replicas(static_cast<uint32_t>(cluster.workers().size()));
-  return absl::OkStatus();
 }
 
 }  // namespace shoal

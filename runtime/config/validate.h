@@ -8,8 +8,6 @@
 
 namespace shoal {
 
-class ClusterSpec;
-
 namespace v1 {
 class DataConfig;
 class ModelConfig;
@@ -36,10 +34,6 @@ enum class ModelFrom { kRunFile, kElsewhere };
 // InvalidArgument with one line, "field.path: what is wrong; what to do", for the first rule that
 // is broken. Call after ResolveDefaults.
 absl::Status ValidateRunConfig(const v1::RunConfig& run, ModelFrom model = ModelFrom::kRunFile);
-
-// Host lists decide the numbers of tasks. Writes them into the run where it is silent; a different
-// number that was given as well is an error that names both. Call before ResolveDefaults.
-absl::Status ReconcileCluster(const ClusterSpec& cluster, v1::RunConfig* run);
 
 // Parts of ValidateRunConfig, in files of their own.
 absl::Status ValidateModel(const v1::ModelConfig& model);

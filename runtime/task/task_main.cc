@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "runtime/cluster/address.h"
+#include "runtime/cluster/reconcile_cluster.h"
 #include "runtime/cluster/task_resolver.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"

@@ -11,7 +11,7 @@
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/shard_variable_store.h"
 #include "runtime/variables/exchange_groups.h"
-#include "worker/compute_backends.h"
+#include "worker/replica/compute_backends.h"
 
 namespace shoal {
 namespace {

@@ -24,8 +24,8 @@
 #include "runtime/plan/step_plan.h"
 #include "runtime/rpc/fake_chief.h"
 #include "runtime/variables/variable_store.h"
-#include "worker/graph_program.h"
-#include "worker/replica.h"
+#include "worker/replica/graph_program.h"
+#include "worker/replica/replica.h"
 
 namespace shoal {
 

@@ -12,7 +12,7 @@
 #include "runtime/plan/batch_key.h"
 #include "tests/simulation/fibers.h"
 #include "tests/simulation/simulated_model.h"
-#include "worker/replica_program.h"
+#include "worker/replica/replica_program.h"
 
 namespace shoal {
 

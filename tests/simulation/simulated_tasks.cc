@@ -25,7 +25,7 @@
 #include "tests/simulation/simulated_program.h"
 #include "worker/async_trainer.h"
 #include "worker/ps_ways.h"
-#include "worker/replica.h"
+#include "worker/replica/replica.h"
 #include "worker/sync_trainer.h"
 
 namespace shoal {

@@ -7,8 +7,8 @@
 #include "ml/data/dataset_factory.h"
 #include "ml/data/prefetcher.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "worker/compute_backends.h"
-#include "worker/finished_run.h"
+#include "worker/replica/compute_backends.h"
+#include "worker/replica/finished_run.h"
 
 namespace shoal {
 namespace {

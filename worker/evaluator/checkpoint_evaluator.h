@@ -10,8 +10,8 @@
 #include "ml/data/batch_plan.h"
 #include "ml/data/dataset.h"
 #include "proto/v1/run_config.pb.h"
-#include "worker/graph_program.h"
-#include "worker/model_factory.h"
+#include "worker/replica/graph_program.h"
+#include "worker/replica/model_factory.h"
 
 namespace shoal {
 

@@ -23,7 +23,7 @@
 #include "runtime/process/summary_if_over.h"
 #include "worker/evaluator/checkpoint_evaluator.h"
 #include "worker/evaluator/evaluation_log.h"
-#include "worker/run_inputs.h"
+#include "worker/replica/run_inputs.h"
 
 namespace shoal {
 namespace {

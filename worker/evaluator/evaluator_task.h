@@ -8,7 +8,7 @@
 
 #include "runtime/observability/summary.h"
 #include "runtime/task/task_options.h"
-#include "worker/model_factory.h"
+#include "worker/replica/model_factory.h"
 
 namespace shoal {
 

@@ -24,10 +24,10 @@
 #include "runtime/config/rule.h"
 #include "runtime/config/run_config.h"
 #include "runtime/process/exit_code.h"
-#include "worker/compute_backends.h"
-#include "worker/finished_run.h"
-#include "worker/parallel_model.h"
 #include "worker/prediction/predict_input.h"
+#include "worker/replica/compute_backends.h"
+#include "worker/replica/finished_run.h"
+#include "worker/replica/parallel_model.h"
 
 namespace shoal {
 namespace {

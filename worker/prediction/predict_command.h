@@ -11,7 +11,7 @@
 
 #include "ml/tensor/tensor.h"
 #include "proto/v1/run_config.pb.h"
-#include "worker/model_factory.h"
+#include "worker/replica/model_factory.h"
 
 namespace shoal {
 

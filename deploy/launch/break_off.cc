@@ -1,0 +1,52 @@
+#include "deploy/launch/break_off.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+#include "base/file_system.h"
+#include "base/notification.h"
+#include "deploy/launch/run_report.h"
+#include "deploy/launch/summary_from_files.h"
+
+namespace shoal {
+namespace {
+
+constexpr absl::Duration kLastWords = absl::Seconds(1);
+
+void SayWhatStands(const v1::RunConfig& run, const std::string& command) {
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  const bool has_begun = FileExists(*files, JoinPath(run.out(), "run.textproto"));
+  Summary summary;
+  // Looking for checkpoints would make their folder.
+  if (FileExists(*files, JoinPath(run.out(), "checkpoints"))) {
+    summary = SummaryFromFiles(absl::CancelledError("a second signal"), {}, run.out(), files.get());
+  }
+  // A bar that was being drawn ends where it is.
+  std::fprintf(stderr, "%sstopped at once\n", isatty(STDERR_FILENO) != 0 ? "\n" : "");
+  if (has_begun) {
+    PrintHowToGoOn(summary, run, command);
+  } else {
+    std::printf("checkpoint:    none: the run had not begun, the same command begins it\n");
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+void BreakOff(int signal, const v1::RunConfig& run, const std::string& command) {
+  const auto said = std::make_shared<Notification>();
+  std::thread([said, run, command] {
+    SayWhatStands(run, command);
+    said->Notify();
+  }).detach();
+  said->WaitFor(kLastWords);
+  _exit(128 + signal);
+}
+
+}  // namespace shoal

@@ -1,0 +1,102 @@
+#include "deploy/launch/chief_link.h"
+
+#include <utility>
+
+#include "absl/time/time.h"
+
+#include "runtime/transport/call_status.h"
+
+namespace shoal {
+namespace {
+
+constexpr absl::Duration kPeriod = absl::Milliseconds(200);
+// While the run ends: the chief's last answer says what it came to.
+constexpr absl::Duration kPeriodAtTheEnd = absl::Milliseconds(20);
+
+}  // namespace
+
+ChiefLink::ChiefLink(std::unique_ptr<ChiefClient> client)
+    : client_(std::move(client)), thread_([this] { Loop(); }) {}
+
+ChiefLink::~ChiefLink() {
+  {
+    MutexLock lock(&mutex_);
+    closing_ = true;
+    changed_.NotifyAll();
+  }
+  thread_.join();
+}
+
+absl::optional<v1::GetRunStatusResponse> ChiefLink::status() const {
+  MutexLock lock(&mutex_);
+  return status_;
+}
+
+void ChiefLink::RequestCheckpoint(bool stop, const std::string& reason) {
+  v1::RequestStopRequest request;
+  request.set_stop(stop);
+  request.set_reason(reason);
+  MutexLock lock(&mutex_);
+  stops_.push_back(std::move(request));
+  changed_.NotifyAll();
+}
+
+void ChiefLink::ReportCrash(TaskId worker, const absl::optional<MarkedBatch>& batch,
+                            const std::string& detail) {
+  if (!batch.has_value()) return;  // it died of something else
+  v1::ReportBadBatchRequest request;
+  request.set_reason(v1::ReportBadBatchRequest::REASON_CRASH);
+  request.set_detail(detail);
+  request.mutable_died()->set_job(static_cast<v1::Job>(worker.job));
+  request.mutable_died()->set_index(worker.index);
+  request.mutable_batch()->set_epoch(batch->batch.epoch);
+  request.mutable_batch()->set_index(batch->batch.index);
+  request.mutable_identity()->set_incarnation(batch->incarnation);
+  MutexLock lock(&mutex_);
+  crashes_.push_back(std::move(request));
+  changed_.NotifyAll();
+}
+
+void ChiefLink::Loop() {
+  while (true) {
+    Poll();
+    SendRequests();
+    MutexLock lock(&mutex_);
+    if (closing_) return;
+    const bool ends =
+        status_.has_value() && status_->state().phase() >= v1::RunState::PHASE_STOPPING;
+    changed_.WaitFor(&mutex_, ends ? kPeriodAtTheEnd : kPeriod);
+    if (closing_) return;
+  }
+}
+
+void ChiefLink::Poll() {
+  v1::GetRunStatusResponse response;
+  if (!client_->GetRunStatus(v1::GetRunStatusRequest(), &response).ok()) return;
+  MutexLock lock(&mutex_);
+  status_ = std::move(response);
+}
+
+void ChiefLink::SendRequests() {
+  std::vector<v1::RequestStopRequest> stops;
+  std::vector<v1::ReportBadBatchRequest> crashes;
+  {
+    MutexLock lock(&mutex_);
+    stops.swap(stops_);
+    crashes.swap(crashes_);
+  }
+  for (v1::RequestStopRequest& request : stops) {
+    v1::RequestStopResponse response;
+    const absl::Status status = client_->RequestStop(request, &response);
+    MutexLock lock(&mutex_);
+    if (IsOutcomeUnknown(status)) stops_.push_back(std::move(request));
+  }
+  for (v1::ReportBadBatchRequest& request : crashes) {
+    v1::ReportBadBatchResponse response;
+    const absl::Status status = client_->ReportBadBatch(request, &response);
+    MutexLock lock(&mutex_);
+    if (IsOutcomeUnknown(status)) crashes_.push_back(std::move(request));
+  }
+}
+
+}  // namespace shoal

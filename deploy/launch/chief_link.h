@@ -1,0 +1,61 @@
+// The launcher's line to the chief: asks how the run goes and passes on requests, on a thread of
+// its own, so that the launcher never waits for a chief that hangs.
+#ifndef SHOAL_DEPLOY_LAUNCH_CHIEF_LINK_H_
+#define SHOAL_DEPLOY_LAUNCH_CHIEF_LINK_H_
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/types/optional.h"
+
+#include "base/mutex.h"
+#include "proto/v1/chief_service.pb.h"
+#include "runtime/cluster/task.h"
+#include "runtime/process/batch_mark.h"
+#include "runtime/rpc/chief_client.h"
+
+namespace shoal {
+
+// Thread safe.
+class ChiefLink {
+ public:
+  // Starts to ask at once, five times a second.
+  explicit ChiefLink(std::unique_ptr<ChiefClient> client);
+  // Waits for the call under way, which has a deadline.
+  ~ChiefLink();
+  ChiefLink(const ChiefLink&) = delete;
+  ChiefLink& operator=(const ChiefLink&) = delete;
+
+  // The newest answer; absent before the first.
+  absl::optional<v1::GetRunStatusResponse> status() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Asks for a checkpoint and, if `stop`, for the end of the run. Repeated until the chief answers.
+  void RequestCheckpoint(bool stop, const std::string& reason) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // Tells that the worker died by a signal of its own making, and what it was computing. Repeated
+  // until the chief answers.
+  void ReportCrash(TaskId worker, const absl::optional<MarkedBatch>& batch,
+                   const std::string& detail) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  void Loop();
+  void Poll();
+  // Sends what waits; what was not answered stays.
+  void SendRequests();
+
+  const std::unique_ptr<ChiefClient> client_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::optional<v1::GetRunStatusResponse> status_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::RequestStopRequest> stops_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::ReportBadBatchRequest> crashes_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_DEPLOY_LAUNCH_CHIEF_LINK_H_

@@ -1,0 +1,341 @@
+// Starts, watches and ends the tasks. What follows when one dies is in launcher_faults.cc.
+#include "deploy/launch/launcher.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "deploy/launch/chief_link.h"
+#include "deploy/launch/summary_from_files.h"
+#include "deploy/launch/task_places.h"
+#include "runtime/cluster/address.h"
+#include "runtime/cluster/cluster_spec.h"
+#include "runtime/config/run_config.h"
+#include "runtime/observability/progress.h"
+#include "runtime/observability/run_progress.h"
+#include "runtime/plan/step_plan.h"
+#include "runtime/process/shutdown.h"
+
+namespace shoal {
+namespace {
+
+constexpr absl::Duration kTick = absl::Milliseconds(50);
+// A worker that was started near the end of the run may look for a chief that has gone, one that
+// hung and lost its place may hang for ever. They hold nothing.
+constexpr absl::Duration kOutsidersEnd = absl::Seconds(2);
+// How long a task on another host may take to end at once.
+constexpr absl::Duration kFarEnd = absl::Seconds(10);
+
+ProgressPlan PlanOf(const v1::RunConfig& run, const v1::RunState& state) {
+  const absl::StatusOr<StepPlan> steps = StepPlan::FromProto(state.plan());
+  return steps.ok() ? ProgressPlanOf(*steps, state.last_step(), run.num_epochs()) : ProgressPlan();
+}
+
+// What to show instead of numbers while the run does not train; "" while it does.
+std::string ActivityOf(const v1::RunState& state) {
+  switch (state.phase()) {
+    case v1::RunState::PHASE_WAITING:
+      return state.waiting_for().empty()
+                 ? "waiting for tasks"
+                 : absl::StrCat("waiting for ", absl::StrJoin(state.waiting_for(), ", "));
+    case v1::RunState::PHASE_PREPARING:
+      return "preparing the variables";
+    case v1::RunState::PHASE_STOPPING:
+      return "writing the last checkpoint";
+    default:
+      return "";
+  }
+}
+
+// As the chief last listed it; 0: it did not.
+uint64_t NewestListed(const ChiefLink* link, TaskId task) {
+  const absl::optional<v1::GetRunStatusResponse> status =
+      link == nullptr ? absl::nullopt : link->status();
+  if (!status.has_value()) return 0;
+  for (const v1::GetRunStatusResponse::Task& listed : status->tasks()) {
+    const TaskId id{static_cast<Job>(listed.member().job()), listed.member().index()};
+    if (id == task) return listed.incarnation();
+  }
+  return 0;
+}
+
+}  // namespace
+
+Launcher::Launcher(Options options) : options_(std::move(options)) {
+  chief_.id = TaskId{Job::kChief, 0};
+  const v1::DeploymentOptions& deployment = options_.run.deployment();
+  for (uint32_t i = 0; i < NumPsProcesses(options_.run); ++i) {
+    tasks_.emplace_back().id = TaskId{Job::kPs, i};
+  }
+  for (uint32_t i = 0; i < deployment.num_replicas(); ++i) {
+    tasks_.emplace_back().id = TaskId{Job::kWorker, i};
+  }
+}
+
+Launcher::~Launcher() = default;
+
+absl::Status Launcher::Run() {
+  metrics_ = std::make_unique<MetricsTail>(options_.file_system,
+                                           absl::StrCat(options_.run.out(), "/metrics.jsonl"));
+  summary_before_ = SummaryText(options_.file_system, options_.run.out());
+  absl::Status status = StartAll();
+  if (status.ok() && !nothing_to_do_) status = Watch();
+  ShowProgress();
+  const absl::optional<ChildExit> chief =
+      chief_.child == nullptr ? absl::nullopt : chief_.child->Poll();
+  const bool in_order = chief.has_value() && (status.ok() || absl::IsCancelled(status) ||
+                                              chief->status_code() == absl::StatusCode::kCancelled);
+  const absl::Status ended = EndAll(in_order ? options_.end_timeout : absl::ZeroDuration());
+  if (status.ok()) return ended;
+  if (!ended.ok()) options_.progress->Say(ended.message());
+  return status;
+}
+
+absl::Status Launcher::StartAll() {
+  RETURN_IF_ERROR(StartTask(&chief_));
+  RETURN_IF_ERROR(AwaitAddress(&chief_));
+  if (nothing_to_do_) return absl::OkStatus();
+  link_ = std::make_unique<ChiefLink>(options_.connect(chief_.address));
+  for (Task& task : tasks_) RETURN_IF_ERROR(StartTask(&task));
+  for (Task& task : tasks_) {
+    if (task.id.job == Job::kPs) RETURN_IF_ERROR(AwaitAddress(&task));
+  }
+  return WriteClusterFile();
+}
+
+absl::Status Launcher::StartTask(Task* task) {
+  ChildOptions child;
+  child.name = task->id.ToString();
+  child.log_file = LogPath(task->id);
+  child.reports_address = task->id.job != Job::kWorker;
+  const std::string& worker_binary = options_.run.deployment().worker_binary();
+  const bool is_own = task->id.job == Job::kWorker && !worker_binary.empty();
+  child.args = {is_own ? worker_binary : options_.program, std::string(JobName(task->id.job)),
+                absl::StrCat("--run=", options_.run.out(), "/run.textproto"),
+                absl::StrCat("--task_index=", task->id.index)};
+  const TaskPlaces* const places = options_.places;
+  if (task->id.job != Job::kWorker) {
+    child.args.push_back("--listen_address=" +
+                         (places == nullptr ? "127.0.0.1:0" : places->ListenAddress(task->id)));
+  }
+  if (task->id.job != Job::kChief) {
+    child.args.push_back(absl::StrCat("--chief_host=", chief_.address));
+  }
+  if (!options_.metrics_address.empty()) {
+    child.args.push_back("--metrics_address=" + MetricsAddress(task->id));
+  }
+  child.args.insert(child.args.end(), options_.task_flags.begin(), options_.task_flags.end());
+  if (places != nullptr) {
+    child.args = places->Command(task->id, task->restarts > 0, child.log_file, child.args);
+  }
+  task->gone = std::max(task->gone, NewestListed(link_.get(), task->id));
+  task->incarnation = 0;
+  const absl::StatusOr<FileInfo> log = options_.file_system->GetInfo(child.log_file);
+  task->log_begin = log.ok() ? log->size : 0;
+  ASSIGN_OR_RETURN(task->child, Child::Start(child));
+  return absl::OkStatus();
+}
+
+std::string Launcher::MetricsAddress(TaskId task) const {
+  const std::string& address = options_.metrics_address;
+  if (task.job == Job::kChief) return address;
+  if (options_.places != nullptr && !IsWildcardAddress(address)) {
+    return options_.places->ListenAddress(task);
+  }
+  return WithPort(address, 0);
+}
+
+// In short waits, so that Ctrl-C is heard.
+absl::Status Launcher::AwaitAddress(Task* task) {
+  const absl::Time end = clock_.Now() + options_.start_timeout;
+  while (true) {
+    absl::StatusOr<std::string> address = task->child->WaitForAddress(kTick);
+    // It may have said where it serves just before it ended; Watch sees to such an end.
+    if (!address.ok() && task->child->Poll().has_value()) {
+      address = task->child->WaitForAddress(absl::ZeroDuration());
+    }
+    if (address.ok()) {
+      task->address = *std::move(address);
+      return absl::OkStatus();
+    }
+    if (const absl::optional<ChildExit> exit = task->child->Poll()) {
+      nothing_to_do_ = exit->ok() && task == &chief_;
+      return nothing_to_do_ ? absl::OkStatus() : Failure(*task, *exit);
+    }
+    if (options_.shutdown->requested()) {
+      return absl::CancelledError("stopped before the run had started");
+    }
+    if (!absl::IsDeadlineExceeded(address.status()) || clock_.Now() >= end) return address.status();
+  }
+}
+
+absl::Status Launcher::WriteClusterFile() const {
+  ClusterSpec cluster;
+  std::vector<std::string> ps, workers;
+  for (const Task& task : tasks_) {
+    (task.id.job == Job::kPs ? ps : workers).push_back(task.address);
+  }
+  cluster.set_chief(chief_.address);
+  cluster.set_ps(std::move(ps));
+  cluster.set_workers(std::move(workers));
+  return WriteAtomically(*options_.file_system,
+                         absl::StrCat(options_.run.out(), "/cluster.textproto"), cluster.ToText());
+}
+
+absl::Status Launcher::Watch() {
+  while (true) {
+    if (const absl::optional<ChildExit> exit = chief_.child->Poll()) return ChiefResult(*exit);
+    EndPsWithoutPlace();
+    for (Task& task : tasks_) RETURN_IF_ERROR(CheckTask(&task));
+    PassOnRequests();
+    if (clock_.Now() >= stop_deadline_) {
+      if (!no_workers_.ok()) return EndedWithoutWorkers();
+      return absl::CancelledError(absl::StrCat("stopped; no checkpoint could be made within ",
+                                               absl::FormatDuration(options_.stop_timeout),
+                                               ", the last one stands"));
+    }
+    ShowProgress();
+    absl::SleepFor(kTick);
+  }
+}
+
+void Launcher::ShowProgress() {
+  if (link_ == nullptr) return;
+  ProgressReporter* progress = options_.progress;
+  const absl::optional<v1::GetRunStatusResponse> status = link_->status();
+  if (status.has_value()) {
+    progress->SetPlan(PlanOf(options_.run, status->state()));
+    ShowFailure(*status);
+  }
+  const MetricsTail::News news = metrics_->Read();
+  if (news.cut_back) progress->GoBackTo(news.last_step);
+  for (const StepMetrics& line : news.lines) ShowStep(line, progress);
+  if (status.has_value() && !status->metrics_failure().empty()) {
+    ShowWithoutLines(*status);
+    return;
+  }
+  metrics_fail_ = false;
+  if (status.has_value() && news.lines.empty()) {
+    const std::string activity = ActivityOf(status->state());
+    if (!activity.empty()) progress->SetActivity(activity);
+  }
+  progress->Tick();
+}
+
+void Launcher::ShowWithoutLines(const v1::GetRunStatusResponse& status) {
+  ProgressReporter* progress = options_.progress;
+  if (!metrics_fail_) progress->Say(MetricsWarning(status.metrics_failure()));
+  metrics_fail_ = true;
+  progress->Reach(status.step(), status.steps_per_second(), status.examples_per_second());
+}
+
+void Launcher::ShowFailure(const v1::GetRunStatusResponse& status) {
+  if (status.last_checkpoint() != last_checkpoint_) checkpoint_failure_.clear();
+  last_checkpoint_ = status.last_checkpoint();
+  if (status.failed_checkpoints() > failed_checkpoints_) {
+    if (checkpoint_failure_.empty()) {
+      options_.progress->Say(CheckpointWarning(status.last_failure()));
+    }
+    checkpoint_failure_ = status.last_failure();
+  }
+  failed_checkpoints_ = status.failed_checkpoints();
+}
+
+void Launcher::PassOnRequests() {
+  const int wanted =
+      options_.checkpoints_wanted == nullptr ? 0 : options_.checkpoints_wanted->load();
+  if (wanted > checkpoints_asked_) {
+    checkpoints_asked_ = wanted;
+    const absl::optional<v1::GetRunStatusResponse> status = link_->status();
+    const v1::RunState::Phase phase =
+        status.has_value() ? status->state().phase() : v1::RunState::PHASE_UNSPECIFIED;
+    if (phase == v1::RunState::PHASE_WAITING || phase == v1::RunState::PHASE_PREPARING) {
+      options_.progress->Say(
+          "SIGUSR1: there is nothing to save yet; send it again once the run trains");
+      return;
+    }
+    link_->RequestCheckpoint(/*stop=*/false, "SIGUSR1");
+  }
+  if (!options_.shutdown->requested() || stop_deadline_ != absl::InfiniteFuture()) return;
+  stop_deadline_ = clock_.Now() + options_.stop_timeout;
+  options_.progress->Say("stopping: making a checkpoint first; once more stops at once");
+  link_->RequestCheckpoint(/*stop=*/true,
+                           options_.shutdown->signal() == SIGINT ? "Ctrl-C" : "asked to stop");
+}
+
+absl::Status Launcher::EndAll(absl::Duration patience) {
+  const absl::Time now = clock_.Now();
+  const bool in_order = patience > absl::ZeroDuration();  // Else nobody is expected to end.
+  std::vector<std::string> killed;
+  std::vector<Task*> all;
+  for (Task& task : tasks_) all.push_back(&task);
+  all.push_back(&chief_);
+  if (options_.places != nullptr && !in_order) {
+    // Together, before they are waited for one by one.
+    for (Task* task : all) {
+      if (task->child != nullptr) task->child->Signal(SIGTERM);
+    }
+  }
+  for (Task* task : all) {
+    if (task->child == nullptr) continue;
+    const bool outside =
+        task->id.job == Job::kWorker && (task->restarts > 0 || IsOutOfRun(task->id));
+    const absl::Time end = now + (outside ? std::min(patience, kOutsidersEnd) : patience);
+    const absl::Duration left = std::max(end - clock_.Now(), absl::ZeroDuration());
+    const absl::optional<ChildExit> exit = task->child->WaitFor(left);
+    if (!exit.has_value()) {
+      if (outside && in_order) {
+        options_.progress->Say(
+            absl::StrCat(task->id.ToString(),
+                         " had no part in the run's end and was killed; log: ", LogPath(task->id)));
+      } else if (in_order) {
+        killed.push_back(task->id.ToString());
+      }
+      End(task->child.get());
+    } else if (!exit->ok() && !task->ended && in_order && task != &chief_ &&
+               exit->status_code() != absl::StatusCode::kCancelled) {
+      options_.progress->Say(absl::StrCat(task->id.ToString(), " ended with ", exit->Describe(),
+                                          "; log: ", LogPath(task->id)));
+    }
+  }
+  link_.reset();
+  if (killed.empty()) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(absl::StrJoin(killed, ", "), " did not end within ",
+                                          absl::FormatDuration(patience),
+                                          " after the run and had to be killed; its result ",
+                                          "stands, see ", options_.run.out(), "/logs"));
+}
+
+void Launcher::End(Child* child) const {
+  if (options_.places != nullptr) {
+    // What carries it ends the task there first.
+    child->Signal(SIGTERM);
+    child->WaitFor(kFarEnd);
+  }
+  child->Kill();
+  child->WaitFor(absl::InfiniteDuration());
+}
+
+bool Launcher::IsOutOfRun(TaskId worker) const {
+  const absl::optional<v1::GetRunStatusResponse> status =
+      link_ == nullptr ? absl::nullopt : link_->status();
+  if (!status.has_value() || status->tasks().empty()) return false;
+  return std::none_of(status->tasks().begin(), status->tasks().end(), [&](const auto& task) {
+    return task.member().job() == static_cast<v1::Job>(worker.job) &&
+           task.member().index() == worker.index;
+  });
+}
+
+std::string Launcher::LogPath(TaskId task) const {
+  return absl::StrCat(options_.run.out(), "/logs/", task.FileStem(), ".log");
+}
+
+}  // namespace shoal

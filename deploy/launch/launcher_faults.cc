@@ -1,0 +1,224 @@
+// Who died and what follows: restarts, and the errors that end the run.
+#include <algorithm>
+#include <deque>
+#include <fstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "base/file_system.h"
+#include "deploy/launch/chief_link.h"
+#include "deploy/launch/launcher.h"
+#include "deploy/launch/summary_from_files.h"
+#include "deploy/launch/task_places.h"
+#include "runtime/observability/progress.h"
+#include "runtime/observability/summary.h"
+#include "runtime/process/batch_mark.h"
+#include "runtime/process/exit_code.h"
+
+namespace shoal {
+namespace {
+
+// How long the chief may take to end once others have ended because it failed the run.
+constexpr absl::Duration kChiefsWord = absl::Seconds(1);
+constexpr size_t kLinesOfLog = 8;
+
+bool IsPermanent(const ChildExit& exit) {
+  return !exit.by_signal && (exit.number == kExitUsage || exit.number == kExitBadFlags ||
+                             exit.number == kExitBadData || exit.number == kExitBadConfig);
+}
+
+// The last line of a log, from `begin` on, that a task's main wrote about its end: "shoal ps: ...".
+std::string LastWords(const std::string& log_path, TaskId task, uint64_t begin) {
+  const std::string prefix = absl::StrCat("shoal ", JobName(task.job), ": ");
+  std::ifstream log(log_path);
+  log.seekg(static_cast<std::streamoff>(begin));
+  std::string line, words;
+  while (std::getline(log, line)) {
+    if (absl::StartsWith(line, prefix)) words = line.substr(prefix.size());
+  }
+  return words;
+}
+
+}  // namespace
+
+absl::Status Launcher::CheckTask(Task* task) {
+  if (task->child == nullptr || task->ended) return absl::OkStatus();
+  const absl::optional<ChildExit> exit = task->child->Poll();
+  if (!exit.has_value()) return absl::OkStatus();
+  if (exit->ok()) {
+    task->ended = true;  // It heard of the end before we did.
+    return absl::OkStatus();
+  }
+  if (!exit->by_signal) {
+    // It may have heard from the chief that the run failed: then the chief's own words are better.
+    const absl::optional<ChildExit> chief = chief_.child->WaitFor(kChiefsWord);
+    if (chief.has_value() && !chief->ok()) return ChiefResult(*chief);
+    if (exit->status_code() == absl::StatusCode::kCancelled && IsStopping()) {
+      task->ended = true;
+      return absl::OkStatus();
+    }
+  }
+  if (IsPermanent(*exit)) return Failure(*task, *exit);
+  return task->id.job == Job::kPs ? OnPsDied(task, *exit) : OnWorkerDied(task, *exit);
+}
+
+bool Launcher::IsStopping() const {
+  const absl::optional<v1::GetRunStatusResponse> status = link_->status();
+  return stop_deadline_ != absl::InfiniteFuture() ||
+         (status.has_value() && (status->state().phase() == v1::RunState::PHASE_STOPPING ||
+                                 status->state().phase() == v1::RunState::PHASE_DONE));
+}
+
+absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
+  const uint32_t limit = options_.run.cluster().max_worker_restarts();
+  SayLog(task->id);
+  if (exit.crashed()) {
+    link_->ReportCrash(task->id, ReadBatchMark(BatchMarkPath(options_.run.out(), task->id.index)),
+                       exit.Describe());
+  }
+  if (task->restarts < limit) {
+    ++task->restarts;
+    options_.progress->Say(absl::StrCat(task->id.ToString(), " died (", exit.Describe(),
+                                        "); starting it again, ", task->restarts, " of ", limit,
+                                        "; log: ", LogPath(task->id)));
+    return StartTask(task);
+  }
+  task->child.reset();
+  if (!AnyWorkerLeft()) {
+    OnLastWorkerLost(*task, exit);
+    return absl::OkStatus();
+  }
+  options_.progress->Say(
+      absl::StrCat(task->id.ToString(), " died (", exit.Describe(), ") after ", limit,
+                   " restarts; the others go on without it; log: ", LogPath(task->id)));
+  return absl::OkStatus();
+}
+
+absl::Status Launcher::OnPsDied(Task* task, const ChildExit& exit) {
+  if (task->restarts >= kMaxPsRestarts) return Failure(*task, exit);
+  SayLog(task->id);
+  ++task->restarts;
+  const v1::SyncOptions& sync = options_.run.sync();
+  const bool goes_back = !sync.has_sync_replicas() || sync.sync_replicas();
+  options_.progress->Say(absl::StrCat(
+      task->id.ToString(), " died (", exit.Describe(), "); starting it again, ",
+      goes_back ? "the run goes back to its last checkpoint, or to its start"
+                : "it restores its variables from the last checkpoint, or their first values; "
+                  "the others go on",
+      "; log: ", LogPath(task->id)));
+  return StartTask(task);
+}
+
+uint64_t Launcher::ListedIncarnation(const Task& ps, const v1::GetRunStatusResponse& status) const {
+  for (const v1::GetRunStatusResponse::Task& listed : status.tasks()) {
+    if (listed.member().job() != v1::JOB_PS || listed.member().index() != ps.id.index) continue;
+    // One that died before it was ever listed to us is told apart by its process. Where `places`
+    // says where tasks run, the child is only what carries it there.
+    const bool is_its_process =
+        options_.places != nullptr || listed.process_id() == static_cast<uint32_t>(ps.child->pid());
+    if (is_its_process && listed.incarnation() > ps.gone) return listed.incarnation();
+  }
+  return 0;
+}
+
+void Launcher::EndPsWithoutPlace() {
+  const absl::optional<v1::GetRunStatusResponse> status = link_->status();
+  if (!status.has_value()) return;
+  const v1::RunState::Phase phase = status->state().phase();
+  if (phase != v1::RunState::PHASE_PREPARING && phase != v1::RunState::PHASE_TRAINING) return;
+  for (Task& task : tasks_) {
+    if (task.id.job != Job::kPs || task.ended || task.child->Poll().has_value()) continue;
+    const uint64_t listed = ListedIncarnation(task, *status);
+    if (listed == 0 && task.incarnation != 0) {
+      options_.progress->Say(absl::StrCat(
+          task.id.ToString(), " was silent until its lease ended, but lives; killing it"));
+      End(task.child.get());
+      continue;
+    }
+    task.incarnation = listed;
+  }
+}
+
+void Launcher::OnLastWorkerLost(const Task& task, const ChildExit& exit) {
+  // Whoever told it to end, it was not this launcher.
+  const bool was_stopped = exit.status_code() == absl::StatusCode::kCancelled;
+  no_workers_ =
+      Death(task, exit, was_stopped ? absl::StatusCode::kUnavailable : exit.status_code());
+  options_.progress->Say(absl::StrCat(
+      task.id.ToString(), " died (", exit.Describe(), ") after ", task.restarts,
+      " restarts and no worker is left; keeping what ", "can be kept of the run, then it ends"));
+  stop_deadline_ = std::min(stop_deadline_, clock_.Now() + options_.stop_timeout);
+  link_->RequestCheckpoint(/*stop=*/true, "no worker is left");
+}
+
+absl::Status Launcher::EndedWithoutWorkers() const {
+  const std::string& out = options_.run.out();
+  FileSystem* const files = options_.file_system;
+  // What the chief has written of a run that was stopped, if it could.
+  absl::StatusOr<Summary> summary = ReadSummary(files, out);
+  if (!summary.ok() || SummaryJson(*summary) == summary_before_) {
+    summary =
+        SummaryFromFiles(no_workers_, {options_.progress->step(), checkpoint_failure_}, out, files);
+  }
+  const absl::optional<std::string>& checkpoint = summary->checkpoint;
+  const absl::Status status(
+      no_workers_.code(),
+      absl::StrCat(no_workers_.message(),
+                   checkpoint.has_value() ? absl::StrCat("; a resume goes on from ", *checkpoint)
+                                          : "; there is no checkpoint to go on from"));
+  summary->status = "failed";
+  summary->exit_reason = std::string(status.message());
+  const absl::Status saved = WriteSummary(files, out, *summary);
+  if (!saved.ok()) options_.progress->Say(saved.message());
+  return status;
+}
+
+absl::Status Launcher::ChiefResult(const ChildExit& exit) const {
+  if (!no_workers_.ok() && exit.status_code() == absl::StatusCode::kCancelled) {
+    return EndedWithoutWorkers();
+  }
+  return exit.ok() ? absl::OkStatus() : Failure(chief_, exit);
+}
+
+absl::Status Launcher::Failure(const Task& task, const ChildExit& exit) const {
+  const absl::StatusCode code = exit.status_code();
+  if (code != absl::StatusCode::kCancelled) return Death(task, exit, code);
+  const std::string words = LastWords(LogPath(task.id), task.id, task.log_begin);
+  return absl::CancelledError(words.empty() ? "stopped" : words);
+}
+
+absl::Status Launcher::Death(const Task& task, const ChildExit& exit, absl::StatusCode code) const {
+  SayLog(task.id);
+  const std::string words = LastWords(LogPath(task.id), task.id, task.log_begin);
+  if (IsPermanent(exit) && !words.empty()) {
+    return absl::Status(code, absl::StrCat(task.id.ToString(), ": ", words));
+  }
+  return absl::Status(code,
+                      absl::StrCat(task.id.ToString(), " ended the run: ", exit.Describe(),
+                                   words.empty() ? "" : ": ", words, "; see ", LogPath(task.id)));
+}
+
+bool Launcher::AnyWorkerLeft() const {
+  return std::any_of(tasks_.begin(), tasks_.end(), [](const Task& task) {
+    return task.id.job == Job::kWorker && task.child != nullptr;
+  });
+}
+
+void Launcher::SayLog(TaskId task) const {
+  if (options_.places == nullptr) return;
+  std::ifstream log(LogPath(task));
+  std::deque<std::string> lines;
+  std::string line;
+  while (std::getline(log, line)) {
+    lines.push_back(line);
+    if (lines.size() > kLinesOfLog) lines.pop_front();
+  }
+  if (lines.empty()) return;
+  options_.progress->Say(absl::StrCat("--- ", task.ToString(), " ", options_.places->Describe(task),
+                                      ", the end of ", LogPath(task), ":\n",
+                                      absl::StrJoin(lines, "\n"), "\n---"));
+}
+
+}  // namespace shoal

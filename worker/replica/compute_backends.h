@@ -1,0 +1,21 @@
+#ifndef SHOAL_WORKER_REPLICA_COMPUTE_BACKENDS_H_
+#define SHOAL_WORKER_REPLICA_COMPUTE_BACKENDS_H_
+
+#include <vector>
+
+#include "ml/device/kernel.h"
+#include "proto/v1/run_config.pb.h"
+#include "worker/replica/graph_program.h"
+
+namespace shoal {
+
+// Returns the GPU backend if the run may place clones on GPUs, the build has CUDA and the machine
+// has a GPU; otherwise nothing.
+std::vector<KernelBackend> AcceleratorsFor(const v1::DeploymentOptions& deployment);
+
+// Sets the backends of a program whose `run` is set: the CPU backend and those of AcceleratorsFor.
+void SetBackends(GraphProgram::Options* options);
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_REPLICA_COMPUTE_BACKENDS_H_

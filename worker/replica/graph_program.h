@@ -1,0 +1,138 @@
+#ifndef SHOAL_WORKER_REPLICA_GRAPH_PROGRAM_H_
+#define SHOAL_WORKER_REPLICA_GRAPH_PROGRAM_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "ml/data/dataset.h"
+#include "ml/deploy/model_deploy.h"
+#include "ml/device/kernel.h"
+#include "ml/graph/compiler.h"
+#include "ml/graph/executable.h"
+#include "ml/graph/graph.h"
+#include "ml/nn/model.h"
+#include "proto/v1/run_config.pb.h"
+#include "worker/replica/replica_program.h"
+
+namespace shoal {
+
+// A model deployed on the clones of a replica and compiled, once per batch size. See
+// ReplicaProgram.
+class GraphProgram : public ReplicaProgram {
+ public:
+  struct Options {
+    v1::RunConfig run;  // deployment, optimizer, batch_size; resolved
+    ModelFunction model;
+    std::vector<FieldSpec> fields;            // the fields of the data set
+    KernelBackend backend;                    // the backend of CPU devices
+    std::vector<KernelBackend> accelerators;  // backends of the other device types that are present
+    std::string compute_name;                 // the CPU backend's instruction set and libraries
+  };
+
+  // Builds and differentiates the graphs. Errors name the node of the model or the field of
+  // `deployment` that does not fit.
+  static absl::StatusOr<std::unique_ptr<GraphProgram>> Create(Options options);
+
+  const std::vector<v1::VariableSpec>& variables() const override { return variables_; }
+  bool contributes(uint32_t variable) const override { return contribution_of_[variable].valid(); }
+  // Returns whether the model counts correct predictions.
+  bool classifies() const { return train_.model.correct_count.valid(); }
+
+  std::vector<BatchSummary> Summaries(absl::Span<float* const> contributions) const override;
+
+  absl::Status Prepare(int64_t num_examples) override;
+  absl::Status Train(const TrainArguments& arguments, BatchResult* result, OnFinal on_final,
+                     absl::FunctionRef<void()> on_result) override;
+  absl::Status Evaluate(const LoadedBatch& batch, absl::Span<const float* const> parameters,
+                        absl::Span<const uint64_t> versions, BatchResult* result) override;
+  std::string compute_fingerprint() const override;
+  // Returns the devices that the run lists but this build or machine does not have. With soft
+  // placement their clones are computed on CPUs.
+  std::vector<std::string> missing_devices() const;
+  // Returns lines for the user: "variable NAME [SHAPE] on DEVICE, DEVICE" in the order of
+  // declaration, "clone 0 on DEVICE", and with log_device_placement "gradient NODE of VARIABLE on
+  // DEVICE" for each clone and "gradients of VARIABLE summed on DEVICE".
+  std::vector<std::string> PlacementLines() const;
+
+ private:
+  // The positions of the scalar results among a graph's fetches, where they come first; -1 if the
+  // graph has no such result.
+  struct ResultIndices {
+    int data_loss = -1, regularization = -1, correct = -1;
+    int count = 0;
+  };
+  // One deployed graph. The training and the evaluation graph may have different results: a model
+  // may regularize in training only.
+  struct Deployed {
+    std::unique_ptr<Graph> graph;
+    std::unique_ptr<InputQueue> queue;
+    DeployedModel model;
+    ResultIndices results;
+  };
+  // An executable for one batch size with its bindings.
+  struct Compiled {
+    std::unique_ptr<Executable> executable;
+    std::vector<int64_t> clone_rows;     // first row of each feed's clone in the batch
+    std::vector<uint32_t> feed_fields;   // indexed by feed
+    std::vector<const void*> inputs;     // indexed by feed
+    std::vector<const void*> variables;  // indexed by graph variable
+    std::vector<uint64_t> versions;      // indexed by graph variable
+    std::vector<void*> outputs;          // indexed by fetch
+    // Indexed by summary: values that are fetched only for it.
+    std::vector<std::vector<float>> summaries;
+  };
+  // A summary of the model and the place of its values.
+  struct Summary {
+    BatchSummary tags;  // without values
+    Output value;
+    int result = -1;    // index in results_
+    int variable = -1;  // index of the contribution
+    int fetch = -1;     // index in train_fetches_, if fetched only for the summary
+  };
+
+  explicit GraphProgram(Options options) : options_(std::move(options)) {}
+  absl::Status Build(bool is_training, Deployed* deployed);
+  absl::Status DeclareVariables();
+  // Checks that the training graph, which declares the variables, declares all that evaluation
+  // reads.
+  absl::Status CheckEvaluationVariables() const;
+  static void DeclareResults(Deployed* deployed, std::vector<Output>* fetches);
+  // Called after DeclareVariables if summary.model_every is set.
+  absl::Status DeclareSummaries();
+  void BindSummaries(Compiled* compiled) const;
+  absl::StatusOr<PlacerOptions> PlacerFor() const;
+  absl::StatusOr<std::unique_ptr<Compiled>> CompileFor(const Deployed& deployed,
+                                                       const std::vector<Output>& fetches,
+                                                       int64_t num_examples);
+  void Bind(const LoadedBatch& batch, absl::Span<const float* const> parameters,
+            absl::Span<const uint64_t> versions, const Deployed& deployed,
+            Compiled* compiled) const;
+  static void TellResults(const ResultIndices& indices, const float* values, int64_t num_examples,
+                          BatchResult* result);
+  std::vector<int64_t> ExamplesPerClone(int64_t num_examples, size_t num_clones) const;
+
+  const Options options_;
+  v1::OptimizerConfig optimizer_;
+  Deployed train_;
+  Deployed evaluate_;
+  std::vector<v1::VariableSpec> variables_;
+  std::vector<Output> contribution_of_;  // indexed by variable
+  std::vector<Output> train_fetches_;    // results, contributions, other summarised values
+  // The variables whose contributions follow the results in train_fetches_, in that order.
+  std::vector<uint32_t> contributing_;
+  std::vector<Output> evaluate_fetches_;
+  std::vector<Summary> summaries_;
+  const Compiled* last_trained_ = nullptr;
+  std::map<int64_t, std::unique_ptr<Compiled>> train_compiled_;  // keyed by number of examples
+  std::map<int64_t, std::unique_ptr<Compiled>> evaluate_compiled_;
+  static constexpr int kMaxResults = 3;
+  float results_[kMaxResults] = {};  // values of the last training run
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_REPLICA_GRAPH_PROGRAM_H_

@@ -1,0 +1,117 @@
+#ifndef SHOAL_WORKER_REPLICA_REPLICA_H_
+#define SHOAL_WORKER_REPLICA_REPLICA_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+
+#include "ml/tensor/buffer.h"
+#include "runtime/plan/slice_table.h"
+#include "runtime/variables/variable_store.h"
+#include "worker/replica/replica_program.h"
+
+namespace shoal {
+
+// A program with its memory: two sets of parameters and two of contributions, addressed by
+// variable for computing and by slice for exchanges. A set of contributions belongs to the
+// exchanges that push it until they are done. A set of parameters belongs to the exchange that
+// pulls into it or to the computation that uses it. Nothing is allocated after construction. One
+// thread at a time, except where a comment says otherwise.
+class Replica {
+ public:
+  static constexpr uint32_t kSets = 2;
+
+  // All pointers are borrowed. `groups` are the store's. With clip_by_global_norm > 0 the gradients
+  // of a batch together are scaled down to that norm, so no group is ready before all are. That is
+  // for ASYNC only; in SYNC the ps clip the mean of a step.
+  Replica(ReplicaProgram* program, const SliceTable* table,
+          const std::vector<ExchangeGroup>* groups, double clip_by_global_norm = 0);
+
+  // Returns where a pull of the group writes its values. The arrays live as long as the replica.
+  // The call marks the values as changed, so that later batches load them again; an unversioned
+  // group has the same values in both sets for a whole lineage. Any thread may call it, one at a
+  // time for a group, while nobody computes with the set.
+  float* const* pull_data(uint32_t set, uint32_t group, uint64_t lineage);
+  const void* const* push_data(uint32_t set, uint32_t group) const {
+    return push_[set][group].data();
+  }
+  const ContributionKind* push_kinds(uint32_t group) const { return kinds_[group].data(); }
+  const uint64_t* push_bytes(uint32_t group) const { return bytes_[group].data(); }
+
+  absl::Span<const float* const> parameters(uint32_t set) const { return parameters_[set]; }
+
+  // Computes a batch. Calls on_group(group, finite, report) for every versioned group as soon as
+  // its contributions are final (and, for the group that carries the batch's report, the report
+  // too), on any thread, not concurrently for one group.
+  using OnGroup = absl::FunctionRef<void(uint32_t group, bool finite, const BatchReport& report)>;
+  absl::Status Train(const LoadedBatch& batch, uint32_t parameter_set, uint32_t contribution_set,
+                     OnGroup on_group);
+
+  // Returns the contributions of the last batch trained into that set. Call it while nothing
+  // trains.
+  std::vector<BatchSummary> Summaries(uint32_t contribution_set) const {
+    return program_->Summaries(contributions_[contribution_set]);
+  }
+
+  // The group whose exchanges carry the batch's report; UINT32_MAX if no group does.
+  uint32_t report_group() const { return report_group_; }
+
+  absl::Status Evaluate(const LoadedBatch& batch, uint32_t parameter_set, BatchResult* result) {
+    return program_->Evaluate(batch, parameters_[parameter_set], VersionsOf(parameter_set), result);
+  }
+
+ private:
+  absl::Span<const uint64_t> VersionsOf(uint32_t parameter_set);
+  bool IsFinite(uint32_t set, uint32_t group) const;
+  void Settle(uint32_t group, uint32_t set, OnGroup on_group);
+  void HandOver(uint32_t group, bool finite, OnGroup on_group) const;
+  // Clips the whole batch's gradients; returns false, and scales nothing, if they are not finite.
+  bool ClipGradients(uint32_t set);
+
+  ReplicaProgram* const program_;
+  const SliceTable& table_;
+  const std::vector<ExchangeGroup>& groups_;
+  const double clip_by_global_norm_;
+  std::vector<Buffer> memory_;
+  std::vector<const float*> parameters_[kSets];  // indexed by variable
+  // Every pull has its own number, higher than those before, except that the pulls of an
+  // unversioned group in one lineage share one. pulled_[set] holds the number of each group's last
+  // pull, indexed by group; versions_ the highest number of the groups with a variable, indexed by
+  // variable.
+  std::vector<uint64_t> pulled_[kSets];
+  struct LineagePull {
+    uint64_t lineage = 0;
+    uint64_t number = 0;  // 0: none yet
+  };
+  std::vector<LineagePull> lineage_pulls_;  // indexed by group; unversioned ones
+  std::vector<uint64_t> versions_;
+  std::atomic<uint64_t> last_pull_{0};
+  std::vector<float*> contributions_[kSets];  // indexed by variable
+  std::vector<std::vector<float*>> pull_[kSets];
+  std::vector<std::vector<const void*>> push_[kSets];
+  std::vector<std::vector<ContributionKind>> kinds_;
+  std::vector<std::vector<uint64_t>> bytes_;
+  // The part of a variable that a group pushes: its elements below `end` and not below the end of
+  // the part before.
+  struct Part {
+    uint32_t group;
+    uint64_t end;
+  };
+  void SettleParts(uint32_t variable, uint64_t num_elements, uint32_t set, OnGroup on_group);
+
+  std::vector<std::vector<Part>> parts_;  // indexed by variable, in the order of their ends
+  std::vector<uint32_t> next_part_;       // indexed by variable, for the current batch
+  // Indexed by group: the number of contributing variables (and the report) that it waits for.
+  std::vector<uint32_t> needs_;
+  std::unique_ptr<std::atomic<uint32_t>[]> left_;
+  uint32_t report_group_ = UINT32_MAX;
+  BatchResult result_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_REPLICA_REPLICA_H_

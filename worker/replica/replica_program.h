@@ -1,0 +1,82 @@
+#ifndef SHOAL_WORKER_REPLICA_REPLICA_PROGRAM_H_
+#define SHOAL_WORKER_REPLICA_REPLICA_PROGRAM_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
+#include "ml/data/prefetcher.h"
+#include "proto/v1/variable.pb.h"
+
+namespace shoal {
+
+// The result of a batch, at the values that it was computed from.
+struct BatchResult {
+  double loss_sum = 0;        // over the examples, data loss
+  double regularization = 0;  // regularization loss
+  uint64_t correct = 0;       // 0 if the model has no notion of it
+  uint64_t examples = 0;
+};
+
+// A value or an array of values of a batch, to be written for TensorBoard. The tags are
+// TensorBoard's names; empty: not wanted.
+struct BatchSummary {
+  std::string scalar;     // the value itself, if it is one number
+  std::string histogram;  // the values' distribution
+  std::string norm;       // the L2 norm of the values; only with a histogram
+  absl::Span<const float> values;
+};
+
+// One replica of the model: all its clones, ready to compute batches of any size up to the full
+// one. A pure function: the same values and batch give the same bytes. One call at a time.
+class ReplicaProgram {
+ public:
+  virtual ~ReplicaProgram() = default;
+
+  virtual const std::vector<v1::VariableSpec>& variables() const = 0;
+  // Returns whether a batch contributes to the variable (the loss depends on it, or it is a
+  // statistic).
+  virtual bool contributes(uint32_t variable) const = 0;
+
+  // Compiles the program for batches of this many examples; otherwise the first such batch does it.
+  // InvalidArgument or Unimplemented name the node that does not fit.
+  virtual absl::Status Prepare(int64_t num_examples) = 0;
+
+  struct TrainArguments {
+    const LoadedBatch* batch = nullptr;
+    absl::Span<const float* const> parameters;  // indexed by variable
+    absl::Span<float* const> contributions;  // one per variable; gradients are means over the batch
+    // One number per variable; the same number as before means the same values. 0, or an empty
+    // span, means unknown. Evaluate has the same argument.
+    absl::Span<const uint64_t> versions = {};
+  };
+  // Computes a batch. on_final(v, n) is called when the first n elements of contributions[v] are
+  // final. The calls for one variable come from one thread (any) with growing n, and the last n
+  // covers all elements. on_result is called once, when `*result` is complete, before Train
+  // returns.
+  using OnFinal = absl::FunctionRef<void(uint32_t variable, int64_t num_elements)>;
+  virtual absl::Status Train(const TrainArguments& arguments, BatchResult* result, OnFinal on_final,
+                             absl::FunctionRef<void()> on_result) = 0;
+
+  // Returns the summaries of the last trained batch, which had these contributions. They are valid
+  // until the next batch.
+  virtual std::vector<BatchSummary> Summaries(absl::Span<float* const> /*contributions*/) const {
+    return {};
+  }
+
+  // Computes forward only, as for prediction. The result has sums over the batch's examples.
+  virtual absl::Status Evaluate(const LoadedBatch& batch, absl::Span<const float* const> parameters,
+                                absl::Span<const uint64_t> versions, BatchResult* result) = 0;
+
+  // Returns a hash of everything that the bytes of results depend on: ISA, device kinds, libraries,
+  // threads per clone.
+  virtual std::string compute_fingerprint() const = 0;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_REPLICA_REPLICA_PROGRAM_H_
