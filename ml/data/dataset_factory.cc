@@ -16,6 +16,7 @@
 #include "ml/data/augmented_dataset.h"
 #include "ml/data/cifar_dataset.h"
 #include "ml/data/csv_dataset.h"
+#include "ml/data/data_defaults.h"
 #include "ml/data/data_format.h"
 #include "ml/data/idx_dataset.h"
 #include "ml/data/image_folder.h"
@@ -27,17 +28,11 @@
 namespace shoal {
 namespace {
 
-constexpr int64_t kTrainExamples = 10000;
-constexpr int64_t kTestExamples = 2000;
-constexpr int64_t kFeatures = 600;
+// How many classes there are where neither the run file nor the files say it.
 constexpr int64_t kClasses = 10;
 
-int64_t OrDefault(uint64_t value, int64_t default_value) {
-  return value == 0 ? default_value : static_cast<int64_t>(value);
-}
-
-std::string DirectoryOf(const v1::DataConfig& config) {
-  return config.directory().empty() ? kDefaultDataDirectory : config.directory();
+int64_t ClassesOf(const v1::DataConfig& config) {
+  return config.classes() == 0 ? kClasses : static_cast<int64_t>(config.classes());
 }
 
 ImageTargetOptions ImageTargetFrom(const v1::ImageOptions& image) {
@@ -59,13 +54,12 @@ std::string IdxPath(const std::string& directory, const std::string& name) {
 }
 
 absl::StatusOr<std::unique_ptr<Dataset>> MakeIdx(const v1::DataConfig& config, DataSplit split) {
-  const std::string directory = DirectoryOf(config);
   const bool is_train = split == DataSplit::kTrain;
   const std::string prefix = is_train ? "train" : "t10k";
   IdxDatasetOptions options;
-  options.images_path = IdxPath(directory, prefix + "-images-idx3-ubyte");
-  options.labels_path = IdxPath(directory, prefix + "-labels-idx1-ubyte");
-  options.num_classes = static_cast<int>(OrDefault(config.classes(), kClasses));
+  options.images_path = IdxPath(config.directory(), prefix + "-images-idx3-ubyte");
+  options.labels_path = IdxPath(config.directory(), prefix + "-labels-idx1-ubyte");
+  options.num_classes = static_cast<int>(ClassesOf(config));
   options.image = ImageTargetFrom(config.image());
   options.max_examples = MostExamples(config, split);
   return LoadIdxDataset(options);
@@ -75,10 +69,10 @@ SyntheticOptions SyntheticOptionsFrom(const v1::DataConfig& config, DataSplit sp
                                       uint64_t seed) {
   SyntheticOptions options;
   const bool is_train = split == DataSplit::kTrain;
-  options.examples = is_train ? OrDefault(config.train_examples(), kTrainExamples)
-                              : OrDefault(config.test_examples(), kTestExamples);
-  options.features = OrDefault(config.features(), kFeatures);
-  options.classes = OrDefault(config.classes(), kClasses);
+  options.examples =
+      static_cast<int64_t>(is_train ? config.train_examples() : config.test_examples());
+  options.features = static_cast<int64_t>(config.features());
+  options.classes = ClassesOf(config);
   options.target_columns = config.target_columns();
   options.seed = seed;
   options.first_example = is_train ? 0 : uint64_t{1} << 40;
@@ -131,7 +125,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeCsv(const v1::DataConfig& config, D
       JoinPath(config.directory(), split == DataSplit::kTrain ? "train.csv" : "test.csv");
   options.label = config.csv().label();
   options.is_regression = config.csv().regression();
-  options.num_classes = OrDefault(config.classes(), kClasses);
+  options.num_classes = ClassesOf(config);
   options.max_examples = MostExamples(config, split);
   return LoadCsvDataset(options);
 }
@@ -142,7 +136,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeNpy(const v1::DataConfig& config, D
   options.inputs_path = JoinPath(config.directory(), is_train ? "x_train.npy" : "x_test.npy");
   options.labels_path = JoinPath(config.directory(), is_train ? "y_train.npy" : "y_test.npy");
   options.image = ImageTargetFrom(config.image());
-  options.num_classes = OrDefault(config.classes(), kClasses);
+  options.num_classes = ClassesOf(config);
   options.max_examples = MostExamples(config, split);
   return LoadNpyDataset(options);
 }
@@ -155,7 +149,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeTfRecord(const v1::DataConfig& conf
   if (!config.tfrecord().input().empty()) options.input = config.tfrecord().input();
   if (!config.tfrecord().label().empty()) options.label = config.tfrecord().label();
   options.image = ImageTargetFrom(config.image());
-  options.num_classes = OrDefault(config.classes(), kClasses);
+  options.num_classes = ClassesOf(config);
   options.max_examples = MostExamples(config, split);
   return OpenTfRecordDataset(options);
 }
@@ -208,29 +202,35 @@ absl::Status CheckClasses(const v1::DataConfig& config, const Dataset& dataset) 
       dataset.num_classes(), " classes; leave data.classes unset, or remove the other classes"));
 }
 
+v1::DataConfig Resolved(v1::DataConfig config) {
+  ResolveDataDefaults(&config);
+  return config;
+}
+
 absl::StatusOr<v1::DataConfig::Format> FormatOf(const v1::DataConfig& config) {
   if (config.format() != v1::DataConfig::FORMAT_UNSPECIFIED) return config.format();
-  if (config.directory().empty()) return v1::DataConfig::FORMAT_IDX;
   return DetectDataFormat(config.directory());
 }
 
 }  // namespace
 
-absl::StatusOr<bool> HasTestSplit(const v1::DataConfig& config) {
+absl::StatusOr<bool> HasTestSplit(const v1::DataConfig& given) {
+  const v1::DataConfig config = Resolved(given);
   ASSIGN_OR_RETURN(const v1::DataConfig::Format format, FormatOf(config));
   RETURN_IF_ERROR(CheckDataFields(format, config));
-  const absl::Status found = FindTestSplit(format, DirectoryOf(config));
+  const absl::Status found = FindTestSplit(format, config.directory());
   if (found.ok()) return true;
   if (!absl::IsNotFound(found) || config.test_examples() > 0) return found;
   return false;
 }
 
-absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const v1::DataConfig& config, DataSplit split,
+absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const v1::DataConfig& given, DataSplit split,
                                                      uint64_t seed) {
+  const v1::DataConfig config = Resolved(given);
   ASSIGN_OR_RETURN(const v1::DataConfig::Format format, FormatOf(config));
   RETURN_IF_ERROR(CheckDataFields(format, config));
   if (split == DataSplit::kTest) {
-    RETURN_IF_ERROR(FindTestSplit(format, DirectoryOf(config)));
+    RETURN_IF_ERROR(FindTestSplit(format, config.directory()));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, ReadDataset(format, config, split, seed));
   RETURN_IF_ERROR(CheckClasses(config, *dataset));

@@ -17,19 +17,17 @@ class DataConfig;
 
 enum class DataSplit { kTrain, kTest };
 
-inline constexpr char kDefaultDataDirectory[] = "/usr/share/datasets/fashion-mnist";
-
 // The data set that a run file describes, images resized, cropped and normalised as it says; the
 // training split with its random augmentation. `seed` is for that and for synthetic data, whose
 // test split is drawn apart from the training split. Unset fields mean their defaults
-// (data_config.proto; synthetic: 10000 training and 2000 test examples of 600 features). Errors
-// name the file, or the field of the run file, and the remedy; NotFound: there is no such split.
-absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const v1::DataConfig& config, DataSplit split,
+// (ml/data/data_defaults.h). Errors name the file, or the field of the run file, and the remedy;
+// NotFound: there is no such split.
+absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const v1::DataConfig& given, DataSplit split,
                                                      uint64_t seed);
 
 // Returns whether the data has a test split, complete or not. NotFound if there is none and the run
 // file asks for test examples.
-absl::StatusOr<bool> HasTestSplit(const v1::DataConfig& config);
+absl::StatusOr<bool> HasTestSplit(const v1::DataConfig& given);
 
 // Examples without labels from one file, .npy or .csv by its name, read as the run file says of the
 // test split. The second field, which a data set has, is all 0.

@@ -4,41 +4,58 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
 
 #include "proto/v1/optimizer_config.pb.h"
 
 namespace shoal {
 namespace {
 
-void SetAdam(const v1::AdamConfig& config, OptimizerOptions& options) {
-  if (config.has_beta1()) options.beta1 = config.beta1();
-  if (config.has_beta2()) options.beta2 = config.beta2();
-  if (config.has_epsilon()) options.adam_epsilon = config.epsilon();
-  if (config.has_weight_decay()) options.weight_decay = config.weight_decay();
+using google::protobuf::FieldDescriptor;
+
+// Which option each field of a rule in the run file sets. The option's value in a fresh
+// OptimizerOptions is the field's default.
+constexpr struct {
+  const char* rule;
+  const char* field;
+  double OptimizerOptions::*option;
+} kRuleFields[] = {
+    {"momentum", "momentum", &OptimizerOptions::momentum},
+    {"adagrad", "initial_accumulator", &OptimizerOptions::adagrad_initial_accumulator},
+    {"adagrad", "epsilon", &OptimizerOptions::adagrad_epsilon},
+    {"adadelta", "rho", &OptimizerOptions::adadelta_rho},
+    {"adadelta", "epsilon", &OptimizerOptions::adadelta_epsilon},
+    {"rmsprop", "decay", &OptimizerOptions::rmsprop_decay},
+    {"rmsprop", "momentum", &OptimizerOptions::rmsprop_momentum},
+    {"rmsprop", "epsilon", &OptimizerOptions::rmsprop_epsilon},
+    {"adam", "beta1", &OptimizerOptions::beta1},
+    {"adam", "beta2", &OptimizerOptions::beta2},
+    {"adam", "epsilon", &OptimizerOptions::adam_epsilon},
+    {"adamw", "beta1", &OptimizerOptions::beta1},
+    {"adamw", "beta2", &OptimizerOptions::beta2},
+    {"adamw", "epsilon", &OptimizerOptions::adam_epsilon},
+    {"adamw", "weight_decay", &OptimizerOptions::weight_decay},
+    {"ftrl", "learning_rate_power", &OptimizerOptions::ftrl_learning_rate_power},
+    {"ftrl", "initial_accumulator", &OptimizerOptions::ftrl_initial_accumulator},
+    {"ftrl", "l1", &OptimizerOptions::ftrl_l1},
+    {"ftrl", "l2", &OptimizerOptions::ftrl_l2},
+};
+
+const FieldDescriptor* RuleOf(const v1::OptimizerConfig& config) {
+  return config.GetReflection()->GetOneofFieldDescriptor(
+      config, v1::OptimizerConfig::descriptor()->FindOneofByName("rule"));
 }
 
-void SetRmsProp(const v1::RmsPropConfig& config, OptimizerOptions& options) {
-  if (config.has_decay()) options.rmsprop_decay = config.decay();
-  if (config.has_momentum()) options.rmsprop_momentum = config.momentum();
-  if (config.has_epsilon()) options.rmsprop_epsilon = config.epsilon();
-}
-
-void SetFtrl(const v1::FtrlConfig& config, OptimizerOptions& options) {
-  if (config.has_learning_rate_power()) {
-    options.ftrl_learning_rate_power = config.learning_rate_power();
+absl::StatusOr<OptimizerKind> KindOf(const v1::OptimizerConfig& config) {
+  const FieldDescriptor* rule = RuleOf(config);
+  if (rule == nullptr) {
+    return absl::InvalidArgumentError(
+        "optimizer has no rule: set one of sgd, momentum, adagrad, adadelta, rmsprop, adam, "
+        "adamw, ftrl");
   }
-  if (config.has_initial_accumulator()) {
-    options.ftrl_initial_accumulator = config.initial_accumulator();
-  }
-  if (config.has_l1()) options.ftrl_l1 = config.l1();
-  if (config.has_l2()) options.ftrl_l2 = config.l2();
-}
-
-void SetAdagrad(const v1::AdagradConfig& config, OptimizerOptions& options) {
-  if (config.has_initial_accumulator()) {
-    options.adagrad_initial_accumulator = config.initial_accumulator();
-  }
-  if (config.has_epsilon()) options.adagrad_epsilon = config.epsilon();
+  if (config.momentum().nesterov()) return OptimizerKind::kNesterov;
+  return ParseOptimizerKind(rule->name());
 }
 
 absl::StatusOr<ScheduleKind> KindOf(v1::ScheduleConfig::Kind kind) {
@@ -62,55 +79,53 @@ absl::StatusOr<ScheduleKind> KindOf(v1::ScheduleConfig::Kind kind) {
 
 }  // namespace
 
-absl::StatusOr<OptimizerOptions> OptimizerOptionsFrom(const v1::OptimizerConfig& config) {
+void ResolveRuleDefaults(v1::OptimizerConfig* config) {
+  const FieldDescriptor* rule = RuleOf(*config);
+  if (rule == nullptr) return;
+  google::protobuf::Message* parameters = config->GetReflection()->MutableMessage(config, rule);
+  for (const auto& entry : kRuleFields) {
+    if (rule->name() != entry.rule) continue;
+    const FieldDescriptor* field = parameters->GetDescriptor()->FindFieldByName(entry.field);
+    if (parameters->GetReflection()->HasField(*parameters, field)) continue;
+    parameters->GetReflection()->SetDouble(parameters, field, OptimizerOptions().*entry.option);
+  }
+}
+
+absl::StatusOr<OptimizerOptions> OptimizerOptionsFrom(const v1::OptimizerConfig& given) {
+  v1::OptimizerConfig config = given;
+  ResolveRuleDefaults(&config);
   OptimizerOptions options;
-  switch (config.rule_case()) {
-    case v1::OptimizerConfig::kSgd:
-      options.kind = OptimizerKind::kSgd;
-      break;
-    case v1::OptimizerConfig::kMomentum:
-      options.kind =
-          config.momentum().nesterov() ? OptimizerKind::kNesterov : OptimizerKind::kMomentum;
-      if (config.momentum().has_momentum()) options.momentum = config.momentum().momentum();
-      break;
-    case v1::OptimizerConfig::kAdagrad:
-      options.kind = OptimizerKind::kAdagrad;
-      SetAdagrad(config.adagrad(), options);
-      break;
-    case v1::OptimizerConfig::kAdadelta:
-      options.kind = OptimizerKind::kAdadelta;
-      if (config.adadelta().has_rho()) options.adadelta_rho = config.adadelta().rho();
-      if (config.adadelta().has_epsilon()) options.adadelta_epsilon = config.adadelta().epsilon();
-      break;
-    case v1::OptimizerConfig::kRmsprop:
-      options.kind = OptimizerKind::kRmsProp;
-      SetRmsProp(config.rmsprop(), options);
-      break;
-    case v1::OptimizerConfig::kAdam:
-      options.kind = OptimizerKind::kAdam;
-      SetAdam(config.adam(), options);
-      break;
-    case v1::OptimizerConfig::kAdamw:
-      options.kind = OptimizerKind::kAdamW;
-      SetAdam(config.adamw(), options);
-      break;
-    case v1::OptimizerConfig::kFtrl:
-      options.kind = OptimizerKind::kFtrl;
-      SetFtrl(config.ftrl(), options);
-      break;
-    case v1::OptimizerConfig::RULE_NOT_SET:
-      return absl::InvalidArgumentError(
-          "optimizer has no rule: set one of sgd, momentum, adagrad, adadelta, rmsprop, adam, "
-          "adamw, ftrl");
+  const auto kind = KindOf(config);
+  if (!kind.ok()) return kind.status();
+  options.kind = *kind;
+  const FieldDescriptor* rule = RuleOf(config);
+  const google::protobuf::Message& parameters = config.GetReflection()->GetMessage(config, rule);
+  for (const auto& entry : kRuleFields) {
+    if (rule->name() != entry.rule) continue;
+    options.*entry.option = parameters.GetReflection()->GetDouble(
+        parameters, parameters.GetDescriptor()->FindFieldByName(entry.field));
   }
   const absl::Status valid = ValidateOptimizerOptions(options);
   if (!valid.ok()) return valid;
   return options;
 }
 
+void ResolveScheduleDefaults(v1::ScheduleConfig* schedule) {
+  using Schedule = v1::ScheduleConfig;
+  const LearningRateScheduleOptions defaults;
+  if (schedule->kind() == Schedule::KIND_UNSPECIFIED) schedule->set_kind(Schedule::KIND_CONSTANT);
+  if (schedule->kind() == Schedule::KIND_EXPONENTIAL && schedule->rate() == 0) {
+    schedule->set_rate(defaults.rate);
+  }
+  if (schedule->kind() == Schedule::KIND_POLYNOMIAL && !schedule->has_power()) {
+    schedule->set_power(defaults.power);
+  }
+}
+
 absl::StatusOr<LearningRateScheduleOptions> ScheduleOptionsFrom(const v1::OptimizerConfig& config,
                                                                 int64_t total_updates) {
-  const v1::ScheduleConfig& schedule = config.schedule();
+  v1::ScheduleConfig schedule = config.schedule();
+  ResolveScheduleDefaults(&schedule);
   const auto kind = KindOf(schedule.kind());
   if (!kind.ok()) return kind.status();
   LearningRateScheduleOptions options;
@@ -123,10 +138,10 @@ absl::StatusOr<LearningRateScheduleOptions> ScheduleOptionsFrom(const v1::Optimi
   if (options.decay_steps == 0 && total_updates > 0) {
     options.decay_steps = std::max<int64_t>(1, total_updates - options.warmup_steps);
   }
-  if (schedule.rate() != 0) options.rate = schedule.rate();
+  options.rate = schedule.rate();
   options.staircase = schedule.staircase();
   options.end = schedule.end();
-  if (schedule.has_power()) options.power = schedule.power();
+  options.power = schedule.power();
   const auto made = LearningRateSchedule::Create(options);
   if (!made.ok()) return made.status();
   return options;

@@ -12,11 +12,16 @@ namespace shoal {
 
 namespace v1 {
 class OptimizerConfig;
-}
+class ScheduleConfig;
+}  // namespace v1
+
+// Writes the defaults of the rule that is selected into its unset fields.
+void ResolveRuleDefaults(v1::OptimizerConfig* config);
+void ResolveScheduleDefaults(v1::ScheduleConfig* schedule);
 
 // The run file's optimizer as options, unset fields at their defaults. InvalidArgument names the
 // field: `optimizer` without a rule, or a value out of its range.
-absl::StatusOr<OptimizerOptions> OptimizerOptionsFrom(const v1::OptimizerConfig& config);
+absl::StatusOr<OptimizerOptions> OptimizerOptionsFrom(const v1::OptimizerConfig& given);
 
 // The run file's schedule. `total_updates` takes the place of decay_steps = 0 (less the warm-up); 0
 // = unknown, then a schedule that needs decay_steps must say them.

@@ -16,7 +16,8 @@ constexpr uint32_t kReading = kScopeUse | kScopePredict;
 constexpr FlagKind kText = FlagKind::kText;
 constexpr FlagKind kBool = FlagKind::kBool;
 
-// A flag whose meaning or default differs between commands stands once for each.
+// A flag whose meaning or default differs between commands stands once for each. "{default}" is the
+// field's default (defaults.h).
 constexpr FlagSpec kTable[] = {
     {"run", kRun, kRunning, kText, "", "FILE",
      "The run file, a text proto of shoal.v1.RunConfig, such as deploy/runs/fashion_cnn.textproto. "
@@ -38,14 +39,15 @@ constexpr FlagSpec kTable[] = {
      "What the run is called. Default: as the run file says, or its model."},
     {"resume", kRun, kRunning, kText, "checkpoint.resume", "auto|never|must",
      "auto goes on from the newest valid checkpoint in DIR, if there is one; must fails without "
-     "one; never refuses a DIR that has one. Default auto."},
+     "one; never refuses a DIR that has one. Default {default}."},
 
     {"max_steps", kTraining, kRunning, kText, "max_steps", "N",
      "Stop after N updates in all: replicas_to_aggregate batches each when synchronous, one each "
      "when not. 0: by num_epochs."},
     {"num_epochs", kTraining, kRunning, kText, "num_epochs", "N", "Stop after N epochs."},
     {"batch_size", kTraining, kRunning, kText, "batch_size", "N",
-     "Examples per clone and step, whatever replica_batch_size the run file has. Default 64."},
+     "Examples per clone and step, whatever replica_batch_size the run file has. Default "
+     "{default}."},
     {"batch_size", kTraining, kScopePredict, kText, "batch_size", "N",
      "Examples per device at a time. Default: the run's."},
     {"replica_batch_size", kTraining, kRunning, kText, "replica_batch_size", "N",
@@ -56,23 +58,25 @@ constexpr FlagSpec kTable[] = {
      "sgd, momentum, nesterov, adagrad, adadelta, rmsprop, adam, adamw or ftrl; parameters by "
      "--set, e.g. optimizer.momentum.momentum=0.95."},
     {"learning_rate", kTraining, kRunning, kText, "optimizer.learning_rate", "X",
-     "Default 0.01; adam and adamw 0.001. Schedules: --set optimizer.schedule.kind=cosine."},
+     "Default {default}; adam and adamw 0.001. Schedules: --set optimizer.schedule.kind=cosine."},
     {"seed", kTraining, kRunning, kText, "seed", "N",
-     "Of initial values and of the order of the data. Default 1. Synchronous runs with equal seeds "
+     "Of initial values and of the order of the data. Default {default}. Synchronous runs with "
+     "equal seeds "
      "give equal bytes."},
     {"save_every", kTraining, kRunning, kText, "checkpoint.save_every", "N",
      "Updates between checkpoints. 0: every epoch."},
     {"save_seconds", kTraining, kRunning, kText, "checkpoint.save_seconds", "N",
-     "Seconds after which a checkpoint is made although --save_every makes none. Default 300; 0: "
+     "Seconds after which a checkpoint is made although --save_every makes none. Default "
+     "{default}; 0: "
      "none for that."},
     {"export_every", kTraining, kRunning, kText, "checkpoint.export_every", "N",
      "Checkpoints between those that get a model.safetensors; the run's last one always has it. "
-     "Default 1; 0: only that."},
+     "Default {default}; 0: only that."},
     {"eval_every", kTraining, kRunning, kText, "eval_every", "N",
      "Updates between evaluations on the test split. 0: every epoch."},
     {"scalars_every", kTraining, kRunning, kText, "summary.scalars_every", "N",
      "Updates between points of loss, accuracy, learning rate and speed in DIR/events, for "
-     "TensorBoard. Default 10; 0: none."},
+     "TensorBoard. Default {default}; 0: none."},
     {"summarize_every", kTraining, kRunning, kText, "summary.model_every", "N",
      "Updates between summaries of the model in DIR/events: histograms and norms of gradients, "
      "losses, what the model collects. Default 0: none."},
@@ -95,7 +99,7 @@ constexpr FlagSpec kTable[] = {
      "suits the model."},
     {"data_dir", kModel, kRunning, kText, "data.directory", "DIR",
      "Directory of the data set: IDX, CIFAR or TFRecord files, CSV tables, npy arrays, or folders "
-     "of PNG and JPEG images, one per class. Default /usr/share/datasets/fashion-mnist."},
+     "of PNG and JPEG images, one per class. Default {default}."},
     {"data_dir", kModel, kReading, kText, "data.directory", "DIR",
      "Directory of the data set, where that has moved. Default: the run's."},
     {"data_format", kModel, kRunning, kText, "data.format", "NAME",
@@ -103,18 +107,18 @@ constexpr FlagSpec kTable[] = {
      "synthetic_classification. Default: what the directory holds."},
 
     {"num_ps_tasks", kTasks, kScopeTrain, kText, "deployment.num_ps_tasks", "N",
-     "Parameter servers. 0: everything in one process. Default 2."},
+     "Parameter servers. 0: everything in one process. Default {default}."},
     {"num_ps_tasks", kTasks, kScopeTask, kText, "deployment.num_ps_tasks", "N",
      "Parameter servers. Default of a chief: what --ps_hosts, --cluster or the launcher says. The "
      "other tasks need not know."},
     {"num_replicas", kTasks, kScopeTrain, kText, "deployment.num_replicas", "N",
-     "Workers, those beyond --replicas_to_aggregate included. Default 2, or 1 with "
+     "Workers, those beyond --replicas_to_aggregate included. Default {default}, or 1 with "
      "--num_ps_tasks=0."},
     {"num_replicas", kTasks, kScopeTask, kText, "deployment.num_replicas", "N",
      "Workers, those beyond --replicas_to_aggregate included. Default of a chief: what "
      "--worker_hosts, --cluster or the launcher says, or else 1. The other tasks need not know."},
     {"num_clones", kTasks, kRunning, kText, "deployment.num_clones", "N",
-     "Copies of the model in each worker, one per device. Default 1."},
+     "Copies of the model in each worker, one per device. Default {default}."},
     {"devices", kTasks, kRunning, kText, "deployment.devices", "LIST",
      "One device per clone, any numbers: /cpu:0,/cpu:1 or /gpu:0,/gpu:2,/gpu:3."},
     {"devices", kTasks, kScopePredict, kText, "deployment.devices", "LIST",
@@ -122,14 +126,14 @@ constexpr FlagSpec kTable[] = {
      "Default: the run's, or as many CPUs as it has clones."},
     {"variables", kTasks, kRunning, kText, "deployment.variables", "cpu|first_device|mirrored",
      "With --num_ps_tasks=0: where gradients are summed and variables are listed. mirrored: on "
-     "every device, each gets the sums of its share. Default cpu."},
+     "every device, each gets the sums of its share. Default {default}."},
     {"threads", kTasks, kRunning, kText, "deployment.threads", "N",
-     "Compute threads per clone. Default 1. Part of what decides the bytes of a result."},
+     "Compute threads per clone. Default {default}. Part of what decides the bytes of a result."},
     {"threads", kTasks, kScopePredict, kText, "deployment.threads", "N",
      "Compute threads per device. Default: the run's."},
     {"compute_dtype", kTasks, kRunning, kText, "compute_dtype", "float32|bfloat16",
      "bfloat16: inputs of products are rounded to it and summed in float32, for GPUs; variables, "
-     "gradients and all else stay float32. Default float32."},
+     "gradients and all else stay float32. Default {default}."},
     {"compute_dtype", kTasks, kScopePredict, kText, "compute_dtype", "float32|bfloat16",
      "What products are computed from. Default: the run's."},
     {"clone_on_cpu", kTasks, kRunning, kBool, "deployment.clone_on_cpu", "",
@@ -149,21 +153,24 @@ constexpr FlagSpec kTable[] = {
      "Let workers with other processors or libraries join; results are then not the same bytes."},
     {"slice_bytes", kTasks, kRunning, kText, "cluster.slice_bytes", "N",
      "Size of the pieces that variables are cut into, a multiple of 64. Default, which 0 stands "
-     "for: what the checkpoint has, or else 262144."},
+     "for: what the checkpoint has, or else {default}."},
     {"lease_seconds", kTasks, kRunning, kText, "cluster.lease_seconds", "N",
-     "A task that the chief has not heard of for so long counts as dead. Default 10, which 0 "
+     "A task that the chief has not heard of for so long counts as dead. Default {default}, which "
+     "0 "
      "stands for."},
     {"wait_seconds", kTasks, kRunning, kText, "cluster.wait_seconds", "N",
      "How long the run waits for tasks to register, for ps to load, for a worker to come back and "
-     "for anything to go forward, before it ends. Default 300, which 0 stands for."},
+     "for anything to go forward, before it ends. Default {default}, which 0 stands for."},
     {"ps_return_seconds", kTasks, kRunning, kText, "cluster.ps_return_seconds", "N",
-     "How long the run waits for a lost ps to come back, before it ends. Default 30, which 0 "
+     "How long the run waits for a lost ps to come back, before it ends. Default {default}, which "
+     "0 "
      "stands for."},
     {"stall_seconds", kTasks, kRunning, kText, "cluster.stall_seconds", "N",
      "A worker that computes one batch for so long counts as hung: others get its work. Default "
-     "120, which 0 stands for."},
+     "{default}, which 0 stands for."},
     {"grace_seconds", kTasks, kRunning, kText, "cluster.grace_seconds", "N",
-     "How long the last checkpoint may take when a run or a task is told to end. Default 10; more "
+     "How long the last checkpoint may take when a run or a task is told to end. Default "
+     "{default}; more "
      "where shards are large, and as much more for whoever kills what does not end."},
     {"ps_memory", kTasks, kRunning, kText, "cluster.ps_memory", "N",
      "Bytes that each parameter server may use. A model for which it does not suffice is refused "
@@ -183,9 +190,9 @@ constexpr FlagSpec kTable[] = {
      "Use a CPU where a device or a kernel is missing; --noallow_soft_placement fails instead. "
      "Default: as the run had it."},
     {"worker_job_name", kTasks, kRunning, kText, "deployment.worker_job_name", "NAME",
-     "Name of the workers' job in device strings. Default worker."},
+     "Name of the workers' job in device strings. Default {default}."},
     {"ps_job_name", kTasks, kRunning, kText, "deployment.ps_job_name", "NAME",
-     "Name of the parameter servers' job in device strings. Default ps."},
+     "Name of the parameter servers' job in device strings. Default {default}."},
     {"metrics_address", kTasks, kScopeTrain, kText, "", "ADDRESS",
      "Serve /metrics for Prometheus, /healthz, /readyz and /statusz over HTTP: the chief there, "
      "the "

@@ -6,9 +6,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 
 #include "base/status_macros.h"
+#include "runtime/config/defaults.h"
 #include "runtime/config/field_path.h"
 #include "runtime/config/foreign_flags.h"
 #include "runtime/config/nearest_name.h"
@@ -347,6 +349,13 @@ namespace {
 
 constexpr size_t kHelpIndent = 30;
 constexpr size_t kHelpWidth = 100;
+constexpr char kDefaultMark[] = "{default}";
+
+// The help with the default where "{default}" stands.
+std::string HelpText(const FlagSpec& spec) {
+  if (!absl::StrContains(spec.help, kDefaultMark)) return spec.help;
+  return absl::StrReplaceAll(spec.help, {{kDefaultMark, DefaultText(spec.field)}});
+}
 
 // "  --name=VALUE        text text\n                      text\n"
 std::string HelpEntry(const FlagSpec& spec) {
@@ -359,7 +368,8 @@ std::string HelpEntry(const FlagSpec& spec) {
   }
   line.resize(kHelpIndent, ' ');
   bool first = true;
-  for (const absl::string_view word : absl::StrSplit(spec.help, ' ')) {
+  const std::string help = HelpText(spec);
+  for (const absl::string_view word : absl::StrSplit(help, ' ')) {
     if (!first && line.size() + 1 + word.size() > kHelpWidth) {
       absl::StrAppend(&entry, line, "\n");
       line.assign(kHelpIndent, ' ');

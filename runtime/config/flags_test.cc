@@ -279,14 +279,15 @@ TEST(FlagsTest, ADefaultThatTheHelpNamesChangesNothing) {
     const std::set<std::string> elsewhere = {"data_dir", "slice_bytes"};
     int named = 0;
     for (const FlagSpec& spec : FlagTable()) {
-      const absl::string_view help = spec.help;
+      const std::string text = HelpOf(scope, spec.name);
+      const absl::string_view help = text;
       const size_t at = help.find("Default ");
       if ((spec.scopes & scope) == 0 || spec.field[0] == '\0') continue;
       if (elsewhere.count(spec.name) > 0) continue;
       if (at == absl::string_view::npos || absl::StartsWith(help.substr(at), "Default of"))
         continue;
       absl::string_view value = help.substr(at + 8);
-      value = value.substr(0, value.find(' '));
+      value = value.substr(0, value.find_first_of(" \n"));
       while (absl::ascii_ispunct(value.back())) value.remove_suffix(1);
       v1::RunConfig given = Parsed(scope, {absl::StrCat("--", spec.name, "=", value)}).run;
       ResolveDefaults(counts, &given);

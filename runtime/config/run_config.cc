@@ -11,17 +11,14 @@
 #include "google/protobuf/util/message_differencer.h"
 
 #include "base/status_macros.h"
-#include "ml/optim/learning_rate_schedule.h"
-#include "ml/optim/optimizer_options.h"
+#include "ml/data/data_defaults.h"
+#include "ml/optim/optimizer_config.h"
 #include "proto/v1/run_config.pb.h"
 #include "runtime/config/nearest_name.h"
 #include "runtime/config/text_proto.h"
 
 namespace shoal {
 namespace {
-
-constexpr uint64_t kDefaultSliceBytes = 256 * 1024;
-constexpr char kDefaultDataDirectory[] = "/usr/share/datasets/fashion-mnist";
 
 // The model's, or that of the program which has it; "run" if that is no name.
 std::string DefaultName(const v1::RunConfig& run) {
@@ -46,34 +43,14 @@ void ResolveDeployment(const TaskCounts& counts, v1::DeploymentOptions* deployme
     const auto commas = std::count(devices.begin(), devices.end(), ',');
     deployment->set_num_clones(devices.empty() ? 1 : static_cast<uint32_t>(commas) + 1);
   }
-  if (deployment->worker_job_name().empty()) deployment->set_worker_job_name("worker");
-  if (deployment->ps_job_name().empty()) deployment->set_ps_job_name("ps");
-  if (deployment->threads() == 0) deployment->set_threads(1);
-  if (!deployment->has_allow_soft_placement()) deployment->set_allow_soft_placement(true);
-  if (deployment->variables().empty()) deployment->set_variables("cpu");
 }
 
 // replicas_to_aggregate and cluster.slice_bytes stay 0 where they were not given: the first start
 // decides, its checkpoints keep them.
 void ResolveSync(v1::SyncOptions* sync) {
-  if (!sync->has_sync_replicas()) sync->set_sync_replicas(true);
-  if (!sync->sync_replicas() && !sync->has_max_staleness()) sync->set_max_staleness(-1);
-  if (!sync->sync_replicas() && !sync->has_clock_bound()) sync->set_clock_bound(-1);
-}
-
-void ResolveCheckpointAndCluster(v1::RunConfig* run) {
-  v1::CheckpointOptions* checkpoint = run->mutable_checkpoint();
-  if (checkpoint->keep() == 0) checkpoint->set_keep(3);
-  if (!checkpoint->has_export_every()) checkpoint->set_export_every(1);
-  if (checkpoint->resume().empty()) checkpoint->set_resume("auto");
-  if (!checkpoint->has_save_seconds()) checkpoint->set_save_seconds(300);
-  v1::ClusterOptions* cluster = run->mutable_cluster();
-  if (cluster->lease_seconds() == 0) cluster->set_lease_seconds(10);
-  if (cluster->wait_seconds() == 0) cluster->set_wait_seconds(300);
-  if (cluster->stall_seconds() == 0) cluster->set_stall_seconds(120);
-  if (cluster->grace_seconds() == 0) cluster->set_grace_seconds(10);
-  if (cluster->ps_return_seconds() == 0) cluster->set_ps_return_seconds(30);
-  if (!cluster->has_max_worker_restarts()) cluster->set_max_worker_restarts(3);
+  if (sync->sync_replicas()) return;
+  if (!sync->has_max_staleness()) sync->set_max_staleness(-1);
+  if (!sync->has_clock_bound()) sync->set_clock_bound(-1);
 }
 
 void ResolveModel(v1::ModelConfig* model) {
@@ -83,98 +60,14 @@ void ResolveModel(v1::ModelConfig* model) {
   model->set_loss(regression ? "mean_squared_error" : "sparse_softmax_cross_entropy");
 }
 
-void ResolveData(v1::DataConfig* data) {
-  // What a directory holds is found out by those who read it.
-  if (data->format() == v1::DataConfig::FORMAT_UNSPECIFIED && data->directory().empty()) {
-    data->set_format(v1::DataConfig::FORMAT_IDX);
-  }
-  if (data->format() == v1::DataConfig::FORMAT_IDX && data->directory().empty()) {
-    data->set_directory(kDefaultDataDirectory);
-  }
-  if (data->format() == v1::DataConfig::FORMAT_SYNTHETIC_REGRESSION ||
-      data->format() == v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION) {
-    if (data->train_examples() == 0) data->set_train_examples(10000);
-    if (data->test_examples() == 0) data->set_test_examples(2000);
-    if (data->features() == 0) data->set_features(600);
-    if (data->classes() == 0) data->set_classes(10);
-  }
-  if (data->evaluation_block() == 0) data->set_evaluation_block(500);
-}
-
-template <typename Message, typename Value>
-void Default(Message* message, bool has, void (Message::*set)(Value), Value value) {
-  if (!has) (message->*set)(value);
-}
-
-void ResolveAdam(bool is_adamw, const OptimizerOptions& defaults, v1::AdamConfig* adam) {
-  Default(adam, adam->has_beta1(), &v1::AdamConfig::set_beta1, defaults.beta1);
-  Default(adam, adam->has_beta2(), &v1::AdamConfig::set_beta2, defaults.beta2);
-  Default(adam, adam->has_epsilon(), &v1::AdamConfig::set_epsilon, defaults.adam_epsilon);
-  if (!is_adamw) return;
-  Default(adam, adam->has_weight_decay(), &v1::AdamConfig::set_weight_decay, defaults.weight_decay);
-}
-
-void ResolveRmsProp(const OptimizerOptions& defaults, v1::RmsPropConfig* rule) {
-  using Rule = v1::RmsPropConfig;
-  Default(rule, rule->has_decay(), &Rule::set_decay, defaults.rmsprop_decay);
-  Default(rule, rule->has_momentum(), &Rule::set_momentum, defaults.rmsprop_momentum);
-  Default(rule, rule->has_epsilon(), &Rule::set_epsilon, defaults.rmsprop_epsilon);
-}
-
-void ResolveFtrl(const OptimizerOptions& defaults, v1::FtrlConfig* rule) {
-  using Rule = v1::FtrlConfig;
-  Default(rule, rule->has_learning_rate_power(), &Rule::set_learning_rate_power,
-          defaults.ftrl_learning_rate_power);
-  Default(rule, rule->has_initial_accumulator(), &Rule::set_initial_accumulator,
-          defaults.ftrl_initial_accumulator);
-  Default(rule, rule->has_l1(), &Rule::set_l1, defaults.ftrl_l1);
-  Default(rule, rule->has_l2(), &Rule::set_l2, defaults.ftrl_l2);
-}
-
-// The parameters of the rule, from the one table of their defaults.
-void ResolveRule(v1::OptimizerConfig* optimizer) {
-  const OptimizerOptions defaults;
-  if (optimizer->has_momentum()) {
-    v1::MomentumConfig* rule = optimizer->mutable_momentum();
-    Default(rule, rule->has_momentum(), &v1::MomentumConfig::set_momentum, defaults.momentum);
-  } else if (optimizer->has_adagrad()) {
-    v1::AdagradConfig* rule = optimizer->mutable_adagrad();
-    Default(rule, rule->has_initial_accumulator(), &v1::AdagradConfig::set_initial_accumulator,
-            defaults.adagrad_initial_accumulator);
-    Default(rule, rule->has_epsilon(), &v1::AdagradConfig::set_epsilon, defaults.adagrad_epsilon);
-  } else if (optimizer->has_adadelta()) {
-    v1::AdadeltaConfig* rule = optimizer->mutable_adadelta();
-    Default(rule, rule->has_rho(), &v1::AdadeltaConfig::set_rho, defaults.adadelta_rho);
-    Default(rule, rule->has_epsilon(), &v1::AdadeltaConfig::set_epsilon, defaults.adadelta_epsilon);
-  } else if (optimizer->has_rmsprop()) {
-    ResolveRmsProp(defaults, optimizer->mutable_rmsprop());
-  } else if (optimizer->has_adam()) {
-    ResolveAdam(false, defaults, optimizer->mutable_adam());
-  } else if (optimizer->has_adamw()) {
-    ResolveAdam(true, defaults, optimizer->mutable_adamw());
-  } else if (optimizer->has_ftrl()) {
-    ResolveFtrl(defaults, optimizer->mutable_ftrl());
-  }
-}
-
 void ResolveOptimizer(v1::OptimizerConfig* optimizer) {
   if (optimizer->rule_case() == v1::OptimizerConfig::RULE_NOT_SET) optimizer->mutable_sgd();
   if (!optimizer->has_learning_rate()) {
     const bool adam = optimizer->has_adam() || optimizer->has_adamw();
-    optimizer->set_learning_rate(adam ? 0.001 : 0.01);
+    optimizer->set_learning_rate(adam ? kDefaultAdamLearningRate : kDefaultLearningRate);
   }
-  v1::ScheduleConfig* schedule = optimizer->mutable_schedule();
-  if (schedule->kind() == v1::ScheduleConfig::KIND_UNSPECIFIED) {
-    schedule->set_kind(v1::ScheduleConfig::KIND_CONSTANT);
-  }
-  const LearningRateScheduleOptions defaults;
-  if (schedule->kind() == v1::ScheduleConfig::KIND_EXPONENTIAL && schedule->rate() == 0) {
-    schedule->set_rate(defaults.rate);
-  }
-  if (schedule->kind() == v1::ScheduleConfig::KIND_POLYNOMIAL && !schedule->has_power()) {
-    schedule->set_power(defaults.power);
-  }
-  ResolveRule(optimizer);
+  ResolveScheduleDefaults(optimizer->mutable_schedule());
+  ResolveRuleDefaults(optimizer);
 }
 
 }  // namespace
@@ -242,17 +135,13 @@ std::string PrintRunConfig(const v1::RunConfig& run) {
 }
 
 void ResolveDefaults(const TaskCounts& counts, v1::RunConfig* run) {
+  SetFieldDefaults(run);
   ResolveDeployment(counts, run->mutable_deployment());
   ResolveSync(run->mutable_sync());
-  ResolveCheckpointAndCluster(run);
   ResolveModel(run->mutable_model());
-  ResolveData(run->mutable_data());
+  ResolveDataDefaults(run->mutable_data());
   ResolveOptimizer(run->mutable_optimizer());
   if (run->name().empty()) run->set_name(DefaultName(*run));
-  if (!run->has_batch_size()) run->set_batch_size(64);
-  if (!run->has_seed()) run->set_seed(1);
-  if (run->compute_dtype().empty()) run->set_compute_dtype("float32");
-  if (!run->summary().has_scalars_every()) run->mutable_summary()->set_scalars_every(10);
 }
 
 uint32_t NumPsProcesses(const v1::RunConfig& run) {
@@ -264,8 +153,7 @@ bool ComputesInBfloat16(const v1::RunConfig& run) { return run.compute_dtype() =
 
 uint64_t ReplicaBatchExamples(const v1::RunConfig& run) {
   if (run.replica_batch_size() > 0) return run.replica_batch_size();
-  const v1::DeploymentOptions& deployment = run.deployment();
-  return uint64_t{deployment.has_num_clones() ? deployment.num_clones() : 1} * run.batch_size();
+  return uint64_t{run.deployment().num_clones()} * run.batch_size();
 }
 
 absl::Status SelectOptimizer(absl::string_view name, v1::OptimizerConfig* optimizer) {

@@ -14,6 +14,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
+#include "runtime/config/defaults.h"
+
 namespace shoal {
 
 namespace v1 {
@@ -39,14 +41,6 @@ uint32_t NumPsProcesses(const v1::RunConfig& run);
 // Prints the run with a comment on top that explains the text, and without `out`: see
 // RunDirectoryOf.
 std::string PrintRunConfig(const v1::RunConfig& run);
-
-// Numbers of tasks that are used where neither the run file, nor flags, nor host lists say any.
-struct TaskCounts {
-  uint32_t num_replicas = 1;
-  uint32_t num_ps_tasks = 0;
-};
-// The counts of `shoal train`. Every other command has TF-Slim's, the default of TaskCounts.
-inline constexpr TaskCounts kTrainTaskCounts{2, 2};
 
 // Writes every default into the run, so that it is visible; changes nothing that was set. Left at 0
 // because they need the size of the data: checkpoint.save_every, eval_every (every epoch) and

@@ -181,6 +181,7 @@ TEST(RunConfigTest, PathsAreMadeAbsolute) {
 TEST(RunConfigTest, AWorkersBatchIsPerCloneOrForAllOfThem) {
   v1::RunConfig run;
   run.set_batch_size(20);
+  run.mutable_deployment()->set_num_clones(1);
   EXPECT_EQ(ReplicaBatchExamples(run), 20u);
   run.mutable_deployment()->set_num_clones(3);
   EXPECT_EQ(ReplicaBatchExamples(run), 60u);

@@ -11,6 +11,7 @@
 
 #include "base/file_system.h"
 #include "base/status_matchers.h"
+#include "ml/data/data_defaults.h"
 #include "ml/data/dataset_factory.h"
 #include "proto/v1/data_config.pb.h"
 

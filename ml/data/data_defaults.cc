@@ -1,0 +1,23 @@
+#include "ml/data/data_defaults.h"
+
+#include "proto/v1/data_config.pb.h"
+
+namespace shoal {
+
+void ResolveDataDefaults(v1::DataConfig* config) {
+  if (config->format() == v1::DataConfig::FORMAT_UNSPECIFIED && config->directory().empty()) {
+    config->set_format(v1::DataConfig::FORMAT_IDX);
+  }
+  if (config->format() == v1::DataConfig::FORMAT_IDX && config->directory().empty()) {
+    config->set_directory(kDefaultDataDirectory);
+  }
+  if (config->format() == v1::DataConfig::FORMAT_SYNTHETIC_REGRESSION ||
+      config->format() == v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION) {
+    if (config->train_examples() == 0) config->set_train_examples(10000);
+    if (config->test_examples() == 0) config->set_test_examples(2000);
+    if (config->features() == 0) config->set_features(600);
+    if (config->classes() == 0) config->set_classes(10);
+  }
+}
+
+}  // namespace shoal

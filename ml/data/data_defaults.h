@@ -1,0 +1,19 @@
+#ifndef SHOAL_ML_DATA_DATA_DEFAULTS_H_
+#define SHOAL_ML_DATA_DATA_DEFAULTS_H_
+
+namespace shoal {
+
+namespace v1 {
+class DataConfig;
+}
+
+// Where Debian's package dataset-fashion-mnist puts the data set that is used when none is named.
+inline constexpr char kDefaultDataDirectory[] = "/usr/share/datasets/fashion-mnist";
+
+// Fills in the format and directory of a config that names neither, and the sizes of synthetic
+// data. The format of a directory that is named stays unset: who reads it looks into it.
+void ResolveDataDefaults(v1::DataConfig* config);
+
+}  // namespace shoal
+
+#endif  // SHOAL_ML_DATA_DATA_DEFAULTS_H_

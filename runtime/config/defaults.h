@@ -1,0 +1,42 @@
+// The one place for the default of a run-file field: ResolveDefaults writes it into the run, and
+// `--help` prints it.
+#ifndef SHOAL_RUNTIME_CONFIG_DEFAULTS_H_
+#define SHOAL_RUNTIME_CONFIG_DEFAULTS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace shoal {
+
+namespace v1 {
+class RunConfig;
+}
+
+// Numbers of tasks that are used where neither the run file, nor flags, nor host lists say any.
+struct TaskCounts {
+  uint32_t num_replicas = 1;
+  uint32_t num_ps_tasks = 0;
+};
+// The counts of `shoal train`. Every other command has TF-Slim's, the default of TaskCounts.
+inline constexpr TaskCounts kTrainTaskCounts{2, 2};
+
+// The slice size of a run whose first start was not given any. A run file keeps 0 until then.
+inline constexpr uint64_t kDefaultSliceBytes = 256 * 1024;
+
+// Learning rates of rules without one, and of adam and adamw.
+inline constexpr double kDefaultLearningRate = 0.01;
+inline constexpr double kDefaultAdamLearningRate = 0.001;
+
+// Returns the default of the field with this path as text, "10" for "cluster.lease_seconds". A
+// field without one is a programming error.
+std::string DefaultText(absl::string_view path);
+
+// Sets the fields that are unset (of fields without presence: 0 or empty) and whose default does
+// not depend on the rest of the run.
+void SetFieldDefaults(v1::RunConfig* run);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_CONFIG_DEFAULTS_H_
