@@ -18,7 +18,6 @@
 namespace shoal {
 namespace {
 
-constexpr uint64_t kDefaultSliceBytes = 256 * 1024;
 constexpr char kSameModel[] = "; give both the same model";
 
 std::string ShapeOf(const v1::VariableSpec& variable) {
