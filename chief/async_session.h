@@ -11,12 +11,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
+#include "base/interval_set.h"
 #include "chief/async_lines.h"
 #include "chief/data_ledger.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "runtime/plan/step_plan.h"
-#include "runtime/variables/interval_set.h"
 
 namespace shoal {
 

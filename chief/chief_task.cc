@@ -20,7 +20,7 @@
 #include "chief/resume_point.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/model_export.h"
-#include "runtime/checkpoint/run_end.h"
+#include "runtime/checkpoint/training_complete.h"
 #include "runtime/cluster/address.h"
 #include "runtime/cluster/cluster_spec.h"
 #include "runtime/config/run_config.h"
@@ -29,10 +29,10 @@
 #include "runtime/process/report_address.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/rpc/channel.h"
-#include "runtime/rpc/credentials.h"
 #include "runtime/rpc/grpc_chief_service.h"
 #include "runtime/rpc/grpc_parameter_client.h"
 #include "runtime/rpc/grpc_server.h"
+#include "runtime/tls/credentials.h"
 
 namespace shoal {
 namespace {
@@ -79,7 +79,7 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   RETURN_IF_ERROR(task->FindCheckpoint(&session));
   task->resumes_ = session.manifest.has_value();
   if (session.manifest.has_value()) {
-    ASSIGN_OR_RETURN(task->finished_, IsAtEnd(run, *session.manifest));
+    ASSIGN_OR_RETURN(task->finished_, IsTrainingComplete(run, *session.manifest));
     if (task->finished_) {
       // Its chief may have died before the export was there.
       task->MakeExport(task->checkpoints_->PathOf(session.manifest_directory),

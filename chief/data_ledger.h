@@ -14,10 +14,10 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
+#include "base/interval_set.h"
 #include "chief/evaluation_round.h"
 #include "runtime/plan/batch_key.h"
 #include "runtime/plan/step_plan.h"
-#include "runtime/variables/interval_set.h"
 
 namespace shoal {
 

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "runtime/observability/run_progress.h"
+#include "runtime/observability/metrics_progress.h"
 
 namespace shoal {
 namespace {

@@ -11,19 +11,19 @@
 
 #include "base/clock.h"
 #include "base/status_macros.h"
-#include "deploy/run_control.h"
+#include "deploy/operator_requests.h"
 #include "deploy/status_report.h"
 #include "runtime/cluster/address.h"
 #include "runtime/cluster/cluster_spec.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
 #include "runtime/observability/summary.h"
+#include "runtime/process/directory_outcome.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/run_lock.h"
-#include "runtime/process/summary_if_over.h"
-#include "runtime/rpc/credentials.h"
 #include "runtime/rpc/refused_connection.h"
 #include "runtime/task/task_credentials.h"
+#include "runtime/tls/credentials.h"
 
 namespace shoal {
 namespace {
@@ -105,13 +105,13 @@ absl::Status CheckNoPath(const std::string& given) {
 
 // Calls `use` with the chief at the address, or of the run in the directory.
 absl::Status AskChief(const ControlLinks& links, const std::string& given, const TaskFlags& flags,
-                      const std::function<absl::Status(const RunControl&)>& use) {
+                      const std::function<absl::Status(const ChiefContact&)>& use) {
   ASSIGN_OR_RETURN(const std::string address, FindChief(given));
   ASSIGN_OR_RETURN(const std::unique_ptr<Credentials> credentials,
                    ReadOperatorCredentials(flags, absl::Now()));
   const std::unique_ptr<ChiefClient> chief = links.connect_chief(address, credentials.get());
   const RealClock clock;
-  RunControl control;
+  ChiefContact control;
   control.chief = chief.get();
   control.clock = &clock;
   control.address = address;
@@ -123,7 +123,7 @@ absl::Status AskChief(const ControlLinks& links, const std::string& given, const
 
 // The same, and `over` where that cannot be because the run in the directory is over.
 absl::Status WithChief(const ControlLinks& links, const std::string& given, const TaskFlags& flags,
-                       const std::function<absl::Status(const RunControl&)>& use,
+                       const std::function<absl::Status(const ChiefContact&)>& use,
                        const std::function<absl::Status(const Summary&)>& over) {
   // Its chief may begin to serve, and say where, while the one of an earlier start is asked.
   const bool was_starting = IsDirectory(given) && IsStarting(given);
@@ -185,7 +185,7 @@ int StatusMain(const ControlLinks& links, absl::Span<const std::string> args) {
   return RunControlCommand(
       {"status", kScopeStatus, kStatusHelp,
        [&](const std::string& given, const TaskFlags& flags) {
-         const auto print = [&flags](const RunControl& control) -> absl::Status {
+         const auto print = [&flags](const ChiefContact& control) -> absl::Status {
            ASSIGN_OR_RETURN(const v1::GetRunStatusResponse run, GetStatus(control));
            const std::string report =
                flags.json ? StatusJson(run, absl::Now()) : StatusText(run, absl::Now());
@@ -201,7 +201,7 @@ int StatusMain(const ControlLinks& links, absl::Span<const std::string> args) {
 }
 
 int CheckpointMain(const ControlLinks& links, absl::Span<const std::string> args) {
-  const auto make = [](const RunControl& control) -> absl::Status {
+  const auto make = [](const ChiefContact& control) -> absl::Status {
     ASSIGN_OR_RETURN(const DurableCheckpoint checkpoint, MakeCheckpoint(control));
     std::printf("%s\n", checkpoint.path.c_str());
     return absl::OkStatus();
@@ -215,7 +215,7 @@ int CheckpointMain(const ControlLinks& links, absl::Span<const std::string> args
 }
 
 int StopMain(const ControlLinks& links, absl::Span<const std::string> args) {
-  const auto stop = [](const RunControl& control) -> absl::Status {
+  const auto stop = [](const ChiefContact& control) -> absl::Status {
     ASSIGN_OR_RETURN(const DurableCheckpoint checkpoint, StopRun(control, "shoal stop"));
     if (checkpoint.path.empty()) {
       std::fputs("shoal stop: ended without a checkpoint: none was made\n", stderr);

@@ -12,7 +12,7 @@
 #include "base/faulty_file_system.h"
 #include "base/file_system.h"
 #include "base/status_matchers.h"
-#include "runtime/checkpoint/saved_run.h"
+#include "runtime/checkpoint/checkpoint_testing.h"
 
 namespace shoal {
 namespace {

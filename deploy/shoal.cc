@@ -14,27 +14,27 @@
 #include "deploy/hosts/attend_command.h"
 #include "deploy/hosts/reach_command.h"
 #include "deploy/hosts/ssh_places.h"
+#include "deploy/in_process_cluster.h"
 #include "deploy/inspect_command.h"
-#include "deploy/launch/run_report.h"
-#include "deploy/run_check.h"
-#include "deploy/run_local.h"
+#include "deploy/launch/result_printer.h"
+#include "deploy/preflight_check.h"
 #include "deploy/train_command.h"
 #include "deploy/worker_command.h"
 #include "deploy/worker_program.h"
-#include "ps/run_ps.h"
+#include "ps/ps_task.h"
 #include "runtime/cluster/environment.h"
 #include "runtime/config/flags.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/rpc/channel.h"
-#include "runtime/rpc/credentials.h"
 #include "runtime/rpc/grpc_chief_client.h"
 #include "runtime/rpc/health_client.h"
 #include "runtime/task/task_main.h"
+#include "runtime/tls/credentials.h"
 #include "worker/eval_command.h"
 #include "worker/evaluator/evaluator_task.h"
 #include "worker/prediction/predict_command.h"
-#include "worker/replica/finished_run.h"
-#include "worker/replica/run_inputs.h"
+#include "worker/replica/replica_inputs.h"
+#include "worker/replica/trained_variables.h"
 
 namespace shoal {
 namespace {
@@ -150,7 +150,7 @@ int main(int argc, char** argv) {
   setenv("GRPC_DNS_RESOLVER", "native", /*overwrite=*/0);
   const std::vector<std::string> args(argv + 1, argv + argc);
   shoal::TrainRoles roles;
-  roles.check_run = &shoal::CheckRun;
+  roles.check_run = &shoal::CheckBeforeStart;
   roles.run_local = &shoal::RunLocal;
   roles.connect_chief = &shoal::ConnectChief;
   if (argc > 0) roles.command = shoal::AsShellWord(argv[0]);

@@ -18,8 +18,8 @@
 #include "base/status_macros.h"
 #include "deploy/launch/break_off.h"
 #include "deploy/launch/launcher.h"
-#include "deploy/launch/run_report.h"
-#include "deploy/launch/summary_from_files.h"
+#include "deploy/launch/reconstructed_summary.h"
+#include "deploy/launch/result_printer.h"
 #include "deploy/launch/task_places.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
@@ -35,9 +35,9 @@
 #include "runtime/process/run_lock.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/process/version.h"
-#include "runtime/rpc/credentials.h"
 #include "runtime/task/monitoring_port.h"
 #include "runtime/task/task_credentials.h"
+#include "runtime/tls/credentials.h"
 
 namespace shoal {
 namespace {
@@ -200,11 +200,11 @@ void Conclude(const absl::Status& status, const std::string& summary_before, con
   if (status.ok() || absl::IsCancelled(status) || summary->status == "finished") {
     PrintSummary(*summary, run, command);
   } else if (absl::IsUnavailable(status) || (disk_failed && !WasRefused(status))) {
-    PrintHowToGoOn(*summary, run, command);
+    PrintHowToResume(*summary, run, command);
   }
 }
 
-// Trains a run that CheckRun has found to fit its directory.
+// Trains a run that CheckBeforeStart has found to fit its directory.
 absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
                           const TrainFlags& flags, RunDirectory* directory) {
   const v1::RunConfig& run = options.run;
@@ -237,7 +237,8 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
   RunDirectory directory(wanted, file_system.get());
   RETURN_IF_ERROR(directory.Hold());
-  ASSIGN_OR_RETURN(const RunCheck check, roles.check_run(wanted, file_system.get(), *shutdown));
+  ASSIGN_OR_RETURN(const PreflightCheck check,
+                   roles.check_run(wanted, file_system.get(), *shutdown));
   if (check.finished) {
     SayFinished(file_system.get(), wanted, flags.command);
     return absl::OkStatus();

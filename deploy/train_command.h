@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
-#include "deploy/run_check.h"
+#include "deploy/preflight_check.h"
 #include "runtime/rpc/chief_client.h"
 #include "runtime/task/task_options.h"
 
@@ -27,9 +27,9 @@ struct TaskFlags;
 
 // Functions of the roles that the command needs.
 struct TrainRoles {
-  // Before anything is written or started; see CheckRun.
-  std::function<absl::StatusOr<RunCheck>(const v1::RunConfig& run, FileSystem* file_system,
-                                         const ShutdownNotification& shutdown)>
+  // Before anything is written or started; see CheckBeforeStart.
+  std::function<absl::StatusOr<PreflightCheck>(const v1::RunConfig& run, FileSystem* file_system,
+                                               const ShutdownNotification& shutdown)>
       check_run;
   // num_ps_tasks == 0: chief, variables and worker in this process.
   std::function<absl::Status(const TaskOptions&)> run_local;

@@ -41,9 +41,9 @@ class TrainCommandTest : public ::testing::Test {
     std::string pattern = ::testing::TempDir() + "/train.XXXXXX";
     out_ = mkdtemp(pattern.data());
     roles_.check_run = [this](const v1::RunConfig& run, FileSystem*,
-                              const ShutdownNotification&) -> absl::StatusOr<RunCheck> {
+                              const ShutdownNotification&) -> absl::StatusOr<PreflightCheck> {
       if (!fits_.ok()) return fits_;
-      return RunCheck{run, {}, finished_};
+      return PreflightCheck{run, {}, finished_};
     };
     roles_.run_local = [this](const TaskOptions& options) {
       ++runs_;

@@ -21,8 +21,8 @@
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/ps_test_cluster.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/exchange/remote_variable_store.h"
 #include "runtime/plan/slice_table.h"
-#include "runtime/rpc/remote_variable_store.h"
 #include "runtime/transport/faulty_bulk_channel.h"
 #include "runtime/variables/exchange_groups.h"
 

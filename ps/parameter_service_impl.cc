@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/memory_check.h"
-#include "ps/saved_slices.h"
+#include "ps/restored_slices.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/transport/call_status.h"
 #include "runtime/transport/status_conversion.h"
@@ -118,8 +118,8 @@ absl::StatusOr<std::unique_ptr<PartitionedStore>> ParameterServiceImpl::Load(
     store->ForgetEpochsBefore(request.first_kept_epoch());
     return store;
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<SavedSlices> saved,
-                   SavedSlices::Open(options_.file_system, request, *store));
+  ASSIGN_OR_RETURN(const std::unique_ptr<RestoredSlices> saved,
+                   RestoredSlices::Open(options_.file_system, request, *store));
   load.version = saved->version();
   RETURN_IF_ERROR(store->Load(load, *saved));
   store->ForgetEpochsBefore(request.first_kept_epoch());

@@ -17,9 +17,9 @@
 #include "base/file_system.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/parameter_server.h"
-#include "runtime/rpc/bulk_connector.h"
+#include "runtime/exchange/bulk_connector.h"
+#include "runtime/exchange/remote_variable_store.h"
 #include "runtime/rpc/fake_chief.h"
-#include "runtime/rpc/remote_variable_store.h"
 #include "runtime/transport/bulk.h"
 
 namespace shoal {

@@ -13,7 +13,7 @@
 #include "runtime/config/flags.h"
 #include "runtime/process/exit_code.h"
 #include "worker/evaluator/checkpoint_evaluator.h"
-#include "worker/replica/finished_run.h"
+#include "worker/replica/trained_variables.h"
 
 namespace shoal {
 namespace {

@@ -70,7 +70,7 @@ ModelFactory Checked(ModelFactory make) {
 absl::StatusOr<v1::WorkerProgram> Describe(v1::RunConfig run, const ModelFactory& model) {
   ResolveDefaults(TaskCounts(), &run);
   RETURN_IF_ERROR(ValidateRunConfig(run, ModelFrom::kElsewhere));
-  ASSIGN_OR_RETURN(const RunInputs inputs, LoadRunInputs(run, 0, model));
+  ASSIGN_OR_RETURN(const ReplicaInputs inputs, LoadReplicaInputs(run, 0, model));
   v1::WorkerProgram program;
   program.set_protocol(kProtocolVersion);
   *program.mutable_model() = inputs.declaration;

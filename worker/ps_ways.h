@@ -5,8 +5,8 @@
 
 #include "absl/time/time.h"
 
+#include "runtime/exchange/remote_exchanges.h"
 #include "runtime/rpc/chief_session.h"
-#include "runtime/rpc/remote_exchanges.h"
 
 namespace shoal {
 

@@ -16,7 +16,7 @@
 #include "base/status_macros.h"
 #include "base/system_random.h"
 #include "ml/data/dataset_factory.h"
-#include "runtime/checkpoint/run_ending.h"
+#include "runtime/checkpoint/finish_detector.h"
 #include "runtime/config/run_config.h"
 #include "runtime/config/stop_times.h"
 #include "runtime/observability/metric_page.h"
@@ -231,8 +231,9 @@ std::unique_ptr<SummaryWriter> SummariesFor(const TaskOptions& options) {
 }
 
 // Trains with a registered session until the run is over.
-absl::Status Train(const TaskOptions& options, const WorkerLinks& links, const RunInputs& inputs,
-                   ChiefSession* session, StateFeed* feed, WorkerSource* source) {
+absl::Status Train(const TaskOptions& options, const WorkerLinks& links,
+                   const ReplicaInputs& inputs, ChiefSession* session, StateFeed* feed,
+                   WorkerSource* source) {
   source->SetWords("waits for the run's plan");
   ASSIGN_OR_RETURN(const v1::RunState state, feed->WaitForPlan());
   if (state.phase() == v1::RunState::PHASE_DONE) return FailureOf(state);
@@ -301,10 +302,11 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
   WorkerSource source(links.on_ready);
   source.SetWords("reads the data");
   ChiefSession::Options session_options = SessionOptions(options);
-  RunEnding ending(options.file_system, options.clock, options.run, session_options.lease);
+  FinishDetector ending(options.file_system, options.clock, options.run, session_options.lease);
   session_options.is_over = [&ending] { return ending.IsOver(); };
   const TaskMonitor::Shown shown(options.monitor, options.task, &source);
-  ASSIGN_OR_RETURN(const RunInputs inputs, LoadRunInputs(options.run, options.task.index, model));
+  ASSIGN_OR_RETURN(const ReplicaInputs inputs,
+                   LoadReplicaInputs(options.run, options.task.index, model));
   for (const std::string& device : inputs.program->missing_devices()) {
     LOG(WARNING) << "devices: there is no " << device << "; a CPU is used instead";
   }

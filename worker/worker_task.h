@@ -9,12 +9,12 @@
 #include "absl/status/statusor.h"
 
 #include "proto/v1/identity.pb.h"
+#include "runtime/exchange/remote_exchanges.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/rpc/chief_client.h"
-#include "runtime/rpc/remote_exchanges.h"
 #include "runtime/task/task_options.h"
 #include "runtime/variables/variable_store.h"
-#include "worker/replica/run_inputs.h"
+#include "worker/replica/replica_inputs.h"
 
 namespace shoal {
 

@@ -24,7 +24,7 @@
 #include "base/status_macros.h"
 #include "base/unique_fd.h"
 #include "deploy/hosts/attend_command.h"
-#include "deploy/launch/run_report.h"
+#include "deploy/launch/result_printer.h"
 #include "runtime/process/child.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/process/report_address.h"

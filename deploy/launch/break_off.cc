@@ -11,8 +11,8 @@
 
 #include "base/file_system.h"
 #include "base/notification.h"
-#include "deploy/launch/run_report.h"
-#include "deploy/launch/summary_from_files.h"
+#include "deploy/launch/reconstructed_summary.h"
+#include "deploy/launch/result_printer.h"
 
 namespace shoal {
 namespace {
@@ -30,7 +30,7 @@ void SayWhatStands(const v1::RunConfig& run, const std::string& command) {
   // A bar that was being drawn ends where it is.
   std::fprintf(stderr, "%sstopped at once\n", isatty(STDERR_FILENO) != 0 ? "\n" : "");
   if (has_begun) {
-    PrintHowToGoOn(summary, run, command);
+    PrintHowToResume(summary, run, command);
   } else {
     std::printf("checkpoint:    none: the run had not begun, the same command begins it\n");
   }

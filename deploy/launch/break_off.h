@@ -10,7 +10,7 @@ namespace shoal {
 
 // Ends the process with 128 + `signal`, and with it the children that die with it. Before that it
 // says on standard output which checkpoint of the run stands and what goes on from it; see
-// PrintHowToGoOn for `command`. A disk or a terminal that hangs holds it up for a second at most.
+// PrintHowToResume for `command`. A disk or a terminal that hangs holds it up for a second at most.
 [[noreturn]] void BreakOff(int signal, const v1::RunConfig& run, const std::string& command);
 
 }  // namespace shoal

@@ -10,7 +10,7 @@
 #include "base/file_system.h"
 #include "deploy/launch/chief_link.h"
 #include "deploy/launch/launcher.h"
-#include "deploy/launch/summary_from_files.h"
+#include "deploy/launch/reconstructed_summary.h"
 #include "deploy/launch/task_places.h"
 #include "runtime/observability/progress.h"
 #include "runtime/observability/summary.h"

@@ -11,10 +11,10 @@
 #include "base/status_matchers.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/checkpoint_slice_source.h"
+#include "runtime/checkpoint/checkpoint_testing.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/model_export.h"
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/checkpoint/saved_run.h"
 
 namespace shoal {
 namespace {

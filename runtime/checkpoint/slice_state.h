@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-#include "runtime/variables/interval_set.h"
+#include "base/interval_set.h"
 
 namespace shoal {
 

@@ -16,8 +16,8 @@
 #include "runtime/cluster/address.h"
 #include "runtime/rpc/call_order.h"
 #include "runtime/rpc/chief_client.h"
-#include "runtime/rpc/credentials.h"
-#include "runtime/rpc/refusals.h"
+#include "runtime/tls/credentials.h"
+#include "runtime/tls/refusals.h"
 #include "runtime/transport/call_status.h"
 
 namespace shoal {

@@ -15,8 +15,8 @@
 #include "base/notification.h"
 #include "base/status_macros.h"
 #include "runtime/cluster/address.h"
-#include "runtime/rpc/credentials.h"
 #include "runtime/rpc/listen_check.h"
+#include "runtime/tls/credentials.h"
 #include "runtime/transport/grpc_bulk_server.h"
 
 namespace shoal {

@@ -10,7 +10,7 @@
 #include "runtime/cluster/task.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
-#include "runtime/rpc/credentials.h"
+#include "runtime/tls/credentials.h"
 
 namespace shoal {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "runtime/cluster/task.h"
 #include "runtime/config/flags.h"
-#include "runtime/rpc/credentials.h"
-#include "runtime/rpc/test_certificates.h"
+#include "runtime/tls/credentials.h"
+#include "runtime/tls/test_certificates.h"
 
 namespace shoal {
 namespace {

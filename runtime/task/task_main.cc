@@ -32,9 +32,9 @@
 #include "runtime/process/route.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/process/version.h"
-#include "runtime/rpc/credentials.h"
 #include "runtime/task/monitoring_port.h"
 #include "runtime/task/task_credentials.h"
+#include "runtime/tls/credentials.h"
 
 namespace shoal {
 namespace {

@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#include "base/interval_set.h"
 #include "runtime/plan/slice_table.h"
-#include "runtime/variables/interval_set.h"
 #include "runtime/variables/slice_source.h"
 #include "runtime/variables/slice_store.h"
 

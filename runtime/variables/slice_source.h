@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 
-#include "runtime/variables/interval_set.h"
+#include "base/interval_set.h"
 
 namespace shoal {
 

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+#include "base/interval_set.h"
 #include "runtime/plan/batch_key.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/plan/step_plan.h"
@@ -20,7 +21,6 @@
 #include "runtime/variables/contribution.h"
 #include "runtime/variables/cut_tracker.h"
 #include "runtime/variables/fold.h"
-#include "runtime/variables/interval_set.h"
 #include "runtime/variables/slice_source.h"
 #include "runtime/variables/slice_store_events.h"
 #include "runtime/variables/slice_values.h"

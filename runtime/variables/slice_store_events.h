@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/variables/interval_set.h"
+#include "base/interval_set.h"
 #include "runtime/variables/version_buffer.h"
 
 namespace shoal {

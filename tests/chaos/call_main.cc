@@ -30,8 +30,8 @@
 #include "proto/v1/bulk.pb.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/parameter_service.pb.h"
-#include "runtime/rpc/certificate_role.h"
-#include "runtime/rpc/credentials.h"
+#include "runtime/tls/certificate_role.h"
+#include "runtime/tls/credentials.h"
 
 namespace shoal {
 namespace {

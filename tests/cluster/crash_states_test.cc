@@ -21,7 +21,7 @@
 #include "base/file_system.h"
 #include "base/random.h"
 #include "base/status_matchers.h"
-#include "deploy/run_local.h"
+#include "deploy/in_process_cluster.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/model_export.h"

@@ -14,7 +14,7 @@
 #include "base/file_system.h"
 #include "base/random.h"
 #include "base/status_matchers.h"
-#include "deploy/run_local.h"
+#include "deploy/in_process_cluster.h"
 #include "ml/data/image_encoder.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_directory.h"

@@ -1,5 +1,7 @@
 // A whole cluster in this process: chief, parameter servers and workers over the in-process
 // transport. What any number of tasks must give is the same bytes.
+#include "deploy/in_process_cluster.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -17,7 +19,6 @@
 #include "base/clock.h"
 #include "base/file_system.h"
 #include "base/status_matchers.h"
-#include "deploy/run_local.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/config/run_config.h"

@@ -22,7 +22,7 @@
 #include "chief/chief_task.h"
 #include "proto/v1/chief_service.grpc.pb.h"
 #include "proto/v1/parameter_service.grpc.pb.h"
-#include "ps/run_ps.h"
+#include "ps/ps_task.h"
 #include "runtime/config/run_config.h"
 #include "runtime/config/validate.h"
 #include "runtime/observability/metrics_file.h"

@@ -15,11 +15,11 @@
 #include "ml/data/batch_plan.h"
 #include "proto/v1/chief_service.pb.h"
 #include "ps/parameter_server.h"
-#include "runtime/checkpoint/run_ending.h"
+#include "runtime/checkpoint/finish_detector.h"
 #include "runtime/config/run_config.h"
+#include "runtime/exchange/remote_variable_store.h"
 #include "runtime/process/protocol_version.h"
 #include "runtime/rpc/chief_session.h"
-#include "runtime/rpc/remote_variable_store.h"
 #include "runtime/rpc/run_state.h"
 #include "runtime/variables/exchange_groups.h"
 #include "tests/simulation/simulated_program.h"
@@ -97,7 +97,8 @@ absl::Status RunSimulatedPs(const TaskEnvironment& environment, SimulatedProcess
   Fibers* const fibers = environment.fibers;
   const auto files = NewSimulatedFileSystem(environment.disks, fibers, process);
   const auto client = NewSimulatedChiefClient(environment.network, process);
-  RunEnding ending(files.get(), fibers->clock(), environment.run->run, LeaseOf(*environment.run));
+  FinishDetector ending(files.get(), fibers->clock(), environment.run->run,
+                        LeaseOf(*environment.run));
   ParameterServer::Options options;
   options.index = index;
   options.chief = client.get();
@@ -294,7 +295,7 @@ absl::Status RunSimulatedWorker(const TaskEnvironment& environment, SimulatedPro
   const SimulatedRun& run = *environment.run;
   const auto files = NewSimulatedFileSystem(environment.disks, fibers, process);
   const auto client = NewSimulatedChiefClient(environment.network, process);
-  RunEnding ending(files.get(), fibers->clock(), run.run, LeaseOf(run));
+  FinishDetector ending(files.get(), fibers->clock(), run.run, LeaseOf(run));
   ChiefSession::Options options;
   options.job = ChiefSession::Job::kWorker;
   options.index = index;

@@ -8,7 +8,7 @@
 #include "ml/data/prefetcher.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "worker/replica/compute_backends.h"
-#include "worker/replica/finished_run.h"
+#include "worker/replica/trained_variables.h"
 
 namespace shoal {
 namespace {

@@ -19,11 +19,11 @@
 #include "runtime/observability/metric_page.h"
 #include "runtime/observability/summary.h"
 #include "runtime/observability/task_monitor.h"
+#include "runtime/process/directory_outcome.h"
 #include "runtime/process/shutdown.h"
-#include "runtime/process/summary_if_over.h"
 #include "worker/evaluator/checkpoint_evaluator.h"
 #include "worker/evaluator/evaluation_log.h"
-#include "worker/replica/run_inputs.h"
+#include "worker/replica/replica_inputs.h"
 
 namespace shoal {
 namespace {

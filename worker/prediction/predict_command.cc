@@ -26,8 +26,8 @@
 #include "runtime/process/exit_code.h"
 #include "worker/prediction/predict_input.h"
 #include "worker/replica/compute_backends.h"
-#include "worker/replica/finished_run.h"
 #include "worker/replica/parallel_model.h"
+#include "worker/replica/trained_variables.h"
 
 namespace shoal {
 namespace {

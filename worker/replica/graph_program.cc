@@ -14,7 +14,7 @@
 #include "ml/tensor/device_spec.h"
 #include "runtime/config/run_config.h"
 #include "worker/replica/declared_variable.h"
-#include "worker/replica/run_devices.h"
+#include "worker/replica/device_selection.h"
 
 namespace shoal {
 namespace {

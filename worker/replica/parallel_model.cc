@@ -11,7 +11,7 @@
 
 #include "base/status_macros.h"
 #include "worker/replica/declared_variable.h"
-#include "worker/replica/run_devices.h"
+#include "worker/replica/device_selection.h"
 #include "worker/replica/variable_file.h"
 
 namespace shoal {

@@ -1,0 +1,72 @@
+#ifndef SHOAL_BASE_INTERVAL_SET_H_
+#define SHOAL_BASE_INTERVAL_SET_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace shoal {
+
+// A set of batch indices as sorted ranges that neither overlap nor touch. Batches are leased in
+// chunks, so a set holds few ranges however many indices it has; adding to the end of a range does
+// not allocate. Thread-compatible.
+class IntervalSet {
+ public:
+  struct Range {
+    uint64_t begin = 0;
+    uint64_t end = 0;  // one past the last
+
+    friend bool operator==(const Range& a, const Range& b) {
+      return a.begin == b.begin && a.end == b.end;
+    }
+  };
+
+  IntervalSet() = default;
+
+  // For ranges from disk or network. InvalidArgument unless every range is not empty and they are
+  // sorted and apart.
+  static absl::StatusOr<IntervalSet> FromRanges(absl::Span<const Range> ranges);
+
+  // False if the index was there before.
+  bool Insert(uint64_t index);
+  void InsertRange(uint64_t begin, uint64_t end);
+  // False if the index was not there.
+  bool Remove(uint64_t index);
+  void Clear() { ranges_.clear(), count_ = 0; }
+
+  bool Contains(uint64_t index) const;
+  bool ContainsRange(uint64_t begin, uint64_t end) const;
+  uint64_t Count() const { return count_; }
+  bool empty() const { return ranges_.empty(); }
+  const std::vector<Range>& ranges() const { return ranges_; }
+
+  static IntervalSet Intersection(const IntervalSet& a, const IntervalSet& b);
+  // What of a is not in b.
+  static IntervalSet Difference(const IntervalSet& a, const IntervalSet& b);
+  // What of [begin, end) is not in the set.
+  IntervalSet Missing(uint64_t begin, uint64_t end) const;
+
+  friend bool operator==(const IntervalSet& a, const IntervalSet& b) {
+    return a.ranges_ == b.ranges_;
+  }
+
+ private:
+  // The first range that ends after `index`.
+  size_t FirstEndingAfter(uint64_t index) const;
+
+  std::vector<Range> ranges_;
+  uint64_t count_ = 0;
+};
+
+// Batches of one epoch.
+struct EpochBatches {
+  uint32_t epoch = 0;
+  IntervalSet batches;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_BASE_INTERVAL_SET_H_

@@ -1,0 +1,132 @@
+#include "deploy/launch/result_printer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+
+#include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/observability/summary.h"
+
+namespace shoal {
+namespace {
+
+std::string Count(uint64_t number, const char* what) {
+  return absl::StrCat(number, " ", what, number == 1 ? "" : "s");
+}
+
+// The command that goes on from where the run stands.
+std::string GoOn(const Summary& summary, const v1::RunConfig& run, const std::string& command) {
+  std::string more;
+  if (summary.status == "finished") {
+    const bool by_steps = run.max_steps() > 0 && summary.steps >= run.max_steps();
+    // What has been trained may be more than this command asked for.
+    more = by_steps ? absl::StrCat(" --max_steps=N (more than ", summary.steps, ")")
+                    : absl::StrCat(" --num_epochs=N (more than ",
+                                   std::max<uint64_t>(run.num_epochs(),
+                                                      std::floor(summary.epochs.value_or(0))),
+                                   ")");
+  }
+  return absl::StrCat(command, " --run=", AsShellWord(run.out() + "/run.textproto"), more);
+}
+
+// Where the run's directory is now; the summary has the path that it was written to.
+void PrintCheckpoint(const Summary& summary, const std::string& out) {
+  if (!summary.checkpoint.has_value()) return;
+  const std::string& written = *summary.checkpoint;
+  std::printf("checkpoint:    %s/checkpoints/%s\n", out.c_str(),
+              written.substr(written.rfind('/') + 1).c_str());
+}
+
+// What a run that was stopped can go on from, where that is not its last step.
+void PrintLost(const Summary& summary) {
+  CheckpointName name;
+  if (summary.status != "stopped" || !summary.checkpoint.has_value() ||
+      !CheckpointName::Parse(summary.checkpoint->substr(summary.checkpoint->rfind('/') + 1),
+                             &name) ||
+      summary.steps <= name.step) {
+    return;
+  }
+  std::printf("lost:          %s: the checkpoint of step %s stands, what came after it is gone\n",
+              Count(summary.steps - name.step, "step").c_str(), absl::StrCat(name.step).c_str());
+}
+
+void PrintNotSaved(const Summary& summary) {
+  if (!summary.checkpoint_failure.has_value()) return;
+  std::printf("not saved:     %s\n", summary.checkpoint_failure->c_str());
+}
+
+void PrintCommand(const Summary& summary, const v1::RunConfig& run, const std::string& command) {
+  const bool begins_again = summary.status != "finished" && !summary.checkpoint.has_value();
+  std::printf("%s%s\n", begins_again ? "begin again:   " : "go on:         ",
+              GoOn(summary, run, command).c_str());
+}
+
+}  // namespace
+
+std::string AsShellWord(const std::string& text) {
+  const auto is_plain = [](char c) {
+    return absl::ascii_isalnum(c) || absl::StrContains("/._-+,:=@%", absl::string_view(&c, 1));
+  };
+  if (std::all_of(text.begin(), text.end(), is_plain)) return text;
+  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
+}
+
+void PrintSummary(const Summary& summary, const v1::RunConfig& run, const std::string& command) {
+  const std::string& out = run.out();
+  if (summary.test_accuracy.has_value()) {
+    std::printf("test accuracy: %.4f\n", *summary.test_accuracy);
+  }
+  if (summary.test_loss.has_value()) std::printf("test loss:     %.4f\n", *summary.test_loss);
+  if (summary.status == "finished" && !summary.test_loss && !summary.test_accuracy) {
+    std::printf("test loss:     none, nothing was evaluated\n");
+  }
+  std::string trained = Count(summary.steps, "step");
+  if (summary.epochs.value_or(0) > 0) {
+    absl::StrAppend(&trained, ", ", Count(*summary.epochs, "epoch"));
+  }
+  // A run that went on: time and rate are of what it added.
+  const uint64_t before = summary.first_step.value_or(0);
+  if (before > 0 && summary.steps >= before && summary.train_seconds.has_value()) {
+    absl::StrAppend(&trained, "; now ", Count(summary.steps - before, "step"));
+  }
+  if (summary.train_seconds.has_value()) {
+    absl::StrAppendFormat(&trained, " in %.1f s", *summary.train_seconds);
+  }
+  if (summary.examples_per_second.has_value()) {
+    absl::StrAppendFormat(&trained, ", %.0f examples/s", *summary.examples_per_second);
+  }
+  std::printf("trained:       %s\n", trained.c_str());
+  if (summary.skipped_batches.value_or(0) > 0) {
+    std::printf("skipped:       %s, see the chief's log\n",
+                *summary.skipped_batches == 1
+                    ? "1 batch"
+                    : absl::StrCat(*summary.skipped_batches, " batches").c_str());
+  }
+  PrintCheckpoint(summary, out);
+  PrintLost(summary);
+  if (summary.status == "stopped" && !summary.checkpoint.has_value()) {
+    std::printf("checkpoint:    none was made: the same command begins at step 0\n");
+  }
+  PrintNotSaved(summary);
+  std::printf("metrics:       %s/metrics.jsonl\n", out.c_str());
+  PrintCommand(summary, run, command);
+}
+
+void PrintHowToResume(const Summary& summary, const v1::RunConfig& run,
+                      const std::string& command) {
+  if (!summary.checkpoint.has_value()) {
+    std::printf("checkpoint:    none yet: nothing was saved, the same begins again\n");
+  }
+  PrintCheckpoint(summary, run.out());
+  PrintNotSaved(summary);
+  PrintCommand(summary, run, command);
+}
+
+}  // namespace shoal

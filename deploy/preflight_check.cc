@@ -1,0 +1,125 @@
+#include "deploy/preflight_check.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/optional.h"
+
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "chief/resume_point.h"
+#include "chief/run_plan.h"
+#include "deploy/worker_program.h"
+#include "runtime/checkpoint/training_complete.h"
+#include "worker/replica/replica_inputs.h"
+
+namespace shoal {
+namespace {
+
+// Longer lists of variables are for the log.
+constexpr int kMaxListed = 40;
+
+absl::StatusOr<absl::optional<ResumePoint>> FindIn(const v1::RunConfig& run,
+                                                   FileSystem* file_system,
+                                                   Checkpoint::Verify verify) {
+  const std::string root = absl::StrCat(run.out(), "/checkpoints");
+  if (!file_system->GetInfo(root).ok()) {
+    if (run.checkpoint().resume() == "must") return NothingToResume(root);
+    return absl::optional<ResumePoint>();
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> checkpoints,
+                   CheckpointDirectory::Open(*file_system, root));
+  return FindResumePoint(run, checkpoints.get(), verify);
+}
+
+// Of the run file, or as the program that has it says.
+absl::StatusOr<v1::WorkerProgram> DescribeModel(const v1::RunConfig& run, FileSystem* file_system,
+                                                const ShutdownNotification& shutdown) {
+  if (!run.deployment().worker_binary().empty()) {
+    return AskWorkerProgram(run, file_system, shutdown);
+  }
+  ASSIGN_OR_RETURN(const ReplicaInputs inputs, LoadReplicaInputs(run, 0, ModelFromRunFile()));
+  v1::WorkerProgram program;
+  *program.mutable_model() = inputs.declaration;
+  for (std::string& device : inputs.program->missing_devices()) {
+    program.add_missing_devices(std::move(device));
+  }
+  for (std::string& line : inputs.program->PlacementLines()) {
+    program.add_placement(std::move(line));
+  }
+  return program;
+}
+
+// Where variables and clones are, if there is a choice.
+void AddPlacement(const v1::RunConfig& run, const v1::WorkerProgram& program,
+                  std::vector<std::string>* notes) {
+  const v1::DeploymentOptions& deployment = run.deployment();
+  const bool has_several = deployment.num_ps_tasks() == 0 && deployment.num_clones() > 1;
+  if (!has_several && !deployment.log_device_placement()) return;
+  const int num_variables = program.model().variables_size();
+  if (num_variables > kMaxListed && !deployment.log_device_placement()) {
+    notes->push_back(absl::StrCat(num_variables, " variables on ", deployment.num_clones(),
+                                  " devices, see the worker's log or give --log_device_placement"));
+    return;
+  }
+  notes->insert(notes->end(), program.placement().begin(), program.placement().end());
+}
+
+// Where a run begins that is not the first in its directory; "" for the first one.
+std::string WhereItBegins(const v1::RunConfig& run, const absl::optional<ResumePoint>& from,
+                          FileSystem* file_system) {
+  if (from.has_value()) {
+    return absl::StrCat("goes on from step ", from->manifest.step(), " (",
+                        from->path.substr(from->path.rfind('/') + 1), ")");
+  }
+  // Every start writes it.
+  return file_system->GetInfo(JoinPath(run.out(), "cluster.textproto")).ok()
+             ? absl::StrCat("no checkpoint in ", run.out(), ": begins at step 0")
+             : "";
+}
+
+}  // namespace
+
+absl::StatusOr<PreflightCheck> CheckBeforeStart(const v1::RunConfig& run, FileSystem* file_system,
+                                                const ShutdownNotification& shutdown) {
+  PreflightCheck check;
+  check.run = run;
+  ASSIGN_OR_RETURN(absl::optional<ResumePoint> from,
+                   FindIn(run, file_system, Checkpoint::Verify::kIndex));
+  ASSIGN_OR_RETURN(const v1::WorkerProgram program, DescribeModel(run, file_system, shutdown));
+  if (program.missing_devices_size() > 0) {
+    check.notes.push_back(absl::StrCat("devices: there is no ",
+                                       absl::StrJoin(program.missing_devices(), ", "),
+                                       "; CPUs are used instead, see allow_soft_placement"));
+  }
+  if (program.model().evaluation_blocks() == 0) {
+    check.notes.push_back("data: there is no test split, so nothing is evaluated");
+  }
+  AddPlacement(run, program, &check.notes);
+  const v1::Manifest* manifest = from.has_value() ? &from->manifest : nullptr;
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<RunPlan> plan,
+      PlanRun(run, std::max(1u, run.deployment().num_ps_tasks()), program.model(), manifest));
+  if (run.sync().sync_replicas()) {
+    check.run.mutable_sync()->set_replicas_to_aggregate(plan->steps.replicas_to_aggregate());
+  }
+  check.run.mutable_cluster()->set_slice_bytes(plan->table.slice_bytes());
+  if (std::string where = WhereItBegins(run, from, file_system); !where.empty()) {
+    check.notes.push_back(std::move(where));
+  }
+  if (manifest == nullptr) return check;
+  ASSIGN_OR_RETURN(check.finished, IsTrainingComplete(run, *manifest));
+  if (!check.finished) return check;
+  // Only a whole checkpoint is one: the bytes are looked at too.
+  ASSIGN_OR_RETURN(from, FindIn(run, file_system, Checkpoint::Verify::kEverything));
+  if (from.has_value()) {
+    ASSIGN_OR_RETURN(check.finished, IsTrainingComplete(run, from->manifest));
+  }
+  return check;
+}
+
+}  // namespace shoal

@@ -1,0 +1,34 @@
+#ifndef SHOAL_DEPLOY_PREFLIGHT_CHECK_H_
+#define SHOAL_DEPLOY_PREFLIGHT_CHECK_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "proto/v1/run_config.pb.h"
+
+namespace shoal {
+
+class FileSystem;
+class ShutdownNotification;
+
+// What is known about a run before any task starts and any file is written.
+struct PreflightCheck {
+  // The run with the fields that the checkpoint, or the first start, decides:
+  // replicas_to_aggregate, slice_bytes.
+  v1::RunConfig run;
+  std::vector<std::string> notes;  // Messages for the user, one line each.
+  bool finished = false;           // The checkpoint in its directory has nothing left to do.
+};
+
+// Reads the data, builds the model, and compares with the newest checkpoint in the run's directory;
+// writes nothing. Errors name the field or file: data that is missing or damaged, a model that does
+// not fit its data or its loss, a worker_binary that is none, --resume that cannot be had, a
+// checkpoint of another run. Cancelled: shutdown was requested while a worker_binary was asked.
+absl::StatusOr<PreflightCheck> CheckBeforeStart(const v1::RunConfig& run, FileSystem* file_system,
+                                                const ShutdownNotification& shutdown);
+
+}  // namespace shoal
+
+#endif  // SHOAL_DEPLOY_PREFLIGHT_CHECK_H_

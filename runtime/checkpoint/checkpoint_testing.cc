@@ -1,0 +1,136 @@
+#include "runtime/checkpoint/checkpoint_testing.h"
+
+#include <deque>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/status_macros.h"
+#include "runtime/checkpoint/shard_writer.h"
+
+namespace shoal {
+namespace {
+
+v1::VariableSpec Spec(const std::string& name, const std::vector<int64_t>& shape) {
+  v1::VariableSpec spec;
+  spec.set_name(name);
+  for (int64_t dim : shape) spec.add_shape(dim);
+  spec.set_dtype(v1::DATA_TYPE_FLOAT32);
+  spec.set_trainable(true);
+  spec.mutable_initializer()->set_kind(v1::Initializer::KIND_ZEROS);
+  spec.set_update(v1::UPDATE_KIND_OPTIMIZER);
+  return spec;
+}
+
+SavedSliceState StateOf(uint32_t slice, const SaveOptions& options) {
+  SavedSliceState state;
+  state.version = options.step + (options.asynchronous ? slice : 0);
+  state.value_version = state.version - 1;
+  if (options.asynchronous) {
+    state.applied.emplace_back();
+    state.applied.back().epoch = 3;
+    state.applied.back().batches.InsertRange(0, slice + 1);
+    state.applied.back().batches.InsertRange(100, 100 + options.step);
+  }
+  return state;
+}
+
+// The memory of what a writer is given.
+class Values {
+ public:
+  absl::Span<const float> Of(const Slice& slice, const std::string& slot, uint64_t step) {
+    std::vector<float>& values = kept_.emplace_back();
+    for (uint64_t i = 0; i < slice.num_elements; ++i) {
+      values.push_back(TestValue(slice.variable, slice.first_element + i, slot, step));
+    }
+    return values;
+  }
+
+ private:
+  std::deque<std::vector<float>> kept_;
+};
+
+absl::StatusOr<v1::ShardFile> WriteShard(FileSystem& file_system, const std::string& directory,
+                                         const SliceTable& table, uint32_t ps,
+                                         const SaveOptions& options) {
+  const std::vector<v1::VariableSpec> variables = TestVariables();
+  ShardWriter writer(file_system, {directory, ps, options.num_ps});
+  Values values;
+  for (uint32_t slice = ps; slice < table.size(); slice += options.num_ps) {
+    const uint32_t variable = table[slice].variable;
+    std::vector<ShardWriter::Slot> slots;
+    for (const std::string& slot : options.slots) {
+      slots.push_back({slot, values.Of(table[slice], slot, options.step)});
+    }
+    writer.Add(variables[variable].name(), slice - table.first_slice_of(variable),
+               values.Of(table[slice], "", options.step), slots, StateOf(slice, options));
+  }
+  return writer.Finish();
+}
+
+absl::Status CheckTensor(Checkpoint& checkpoint, uint32_t slice, const std::string& slot,
+                         uint64_t step) {
+  const Slice& where = checkpoint.slices()[slice];
+  std::vector<float> values(where.num_elements);
+  RETURN_IF_ERROR(checkpoint.Read(slice, slot, 0, absl::MakeSpan(values)));
+  for (uint64_t i = 0; i < values.size(); ++i) {
+    if (values[i] == TestValue(where.variable, where.first_element + i, slot, step)) continue;
+    return absl::InternalError(
+        absl::StrCat("slice ", slice, " slot \"", slot, "\" element ", i, " is ", values[i]));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<v1::VariableSpec> TestVariables() {
+  return {Spec("dense/w", {11, 7}), Spec("dense/b", {5}), Spec("scale", {})};
+}
+
+float TestValue(uint32_t variable, uint64_t element, const std::string& slot, uint64_t step) {
+  uint64_t code = (step * 5 + variable) * 1000 + element;
+  for (char c : slot) code = code * 7 + static_cast<uint64_t>(c - 'a');
+  return static_cast<float>(code % 8000000) / 4;
+}
+
+CheckpointName TestName(const SaveOptions& options) {
+  return {options.step, options.term, options.step * 1000 + options.term};
+}
+
+absl::Status SaveTestRun(FileSystem& file_system, const std::string& root,
+                         const SaveOptions& options) {
+  const std::vector<v1::VariableSpec> variables = TestVariables();
+  ASSIGN_OR_RETURN(const SliceTable table, SliceTable::Create(variables, kTestSliceBytes));
+  ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> checkpoints,
+                   CheckpointDirectory::Open(file_system, root));
+  const CheckpointName name = TestName(options);
+  RETURN_IF_ERROR(checkpoints->Begin(name));
+  v1::Manifest manifest;
+  manifest.set_run_id("0123456789abcdef0123456789abcdef");
+  manifest.set_step(options.step);
+  manifest.set_term(options.term);
+  for (const v1::VariableSpec& variable : variables) *manifest.add_variables() = variable;
+  manifest.mutable_shard_map()->set_slice_bytes(kTestSliceBytes);
+  manifest.mutable_shard_map()->set_num_ps_tasks(options.num_ps);
+  for (uint32_t ps = 0; ps < options.num_ps; ++ps) {
+    ASSIGN_OR_RETURN(
+        *manifest.add_shards(),
+        WriteShard(file_system, checkpoints->PathOf(name.ToString()), table, ps, options));
+  }
+  return checkpoints->Publish(name, manifest);
+}
+
+absl::Status VerifyTestRun(Checkpoint& checkpoint, const SaveOptions& options) {
+  for (uint32_t slice = 0; slice < checkpoint.slices().size(); ++slice) {
+    RETURN_IF_ERROR(CheckTensor(checkpoint, slice, "", options.step));
+    for (const std::string& slot : options.slots) {
+      RETURN_IF_ERROR(CheckTensor(checkpoint, slice, slot, options.step));
+    }
+    if (EncodeSliceState(checkpoint.state(slice)) != EncodeSliceState(StateOf(slice, options))) {
+      return absl::InternalError(
+          absl::StrCat("slice ", slice, " is of ", EncodeSliceState(checkpoint.state(slice))));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace shoal

@@ -1,0 +1,46 @@
+// Saves a small run as a checkpoint and verifies it, for tests.
+#ifndef SHOAL_RUNTIME_CHECKPOINT_CHECKPOINT_TESTING_H_
+#define SHOAL_RUNTIME_CHECKPOINT_CHECKPOINT_TESTING_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "base/file_system.h"
+#include "proto/v1/variable.pb.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/plan/slice_table.h"
+
+namespace shoal {
+
+inline constexpr uint64_t kTestSliceBytes = 64;
+
+// Returns three variables: one of several slices, one of a single slice, and a scalar.
+std::vector<v1::VariableSpec> TestVariables();
+
+// Returns the value of a variable's element, or of its slot, at a step. No two of them are equal.
+float TestValue(uint32_t variable, uint64_t element, const std::string& slot, uint64_t step);
+
+struct SaveOptions {
+  uint64_t step = 1;
+  uint64_t term = 1;
+  uint32_t num_ps = 2;
+  std::vector<std::string> slots = {"m", "v"};
+  bool asynchronous = false;  // Each slice has its own version and applied set.
+};
+
+CheckpointName TestName(const SaveOptions& options);
+
+// Makes a checkpoint as a run does: begins it, writes the shard of every ps, publishes it.
+absl::Status SaveTestRun(FileSystem& file_system, const std::string& root,
+                         const SaveOptions& options);
+
+// Returns OK if every value in the checkpoint is the saved one.
+absl::Status VerifyTestRun(Checkpoint& checkpoint, const SaveOptions& options);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_CHECKPOINT_CHECKPOINT_TESTING_H_

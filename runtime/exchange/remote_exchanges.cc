@@ -1,0 +1,475 @@
+#include "runtime/exchange/remote_exchanges.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "base/log.h"
+#include "proto/v1/identity.pb.h"
+#include "runtime/exchange/exchange_attempts.h"
+#include "runtime/rpc/refused_connection.h"
+#include "runtime/rpc/retry.h"
+
+namespace shoal {
+namespace {
+
+// One more than callers may have under way: inside `done` its exchange still holds one.
+constexpr int kFlightsPerGroup = VariableStore::kMaxExchangesPerGroup + 1;
+
+// Before another question for room, where a ps does not wait with its answer.
+constexpr absl::Duration kBusyWait = absl::Milliseconds(2);
+constexpr absl::Duration kLongestBusyWait = absl::Milliseconds(50);
+constexpr absl::Duration kFirstWait = absl::Milliseconds(20);
+constexpr absl::Duration kLongestWait = absl::Seconds(1);
+constexpr absl::Duration kComplainEvery = absl::Seconds(10);
+// At channels that somebody still uses.
+constexpr absl::Duration kLookAgain = absl::Milliseconds(10);
+
+}  // namespace
+
+// The memory of one exchange under way.
+class RemoteExchanges::Flight : public BulkCall {
+ public:
+  Flight(RemoteExchanges* store, const ExchangeGroup* group, uint64_t seed, bool probe)
+      : store_(store),
+        ps(group->ps),
+        is_probe(probe),
+        attempts(&store->table_, group),
+        wait(seed, kFirstWait, kLongestWait),
+        busy_wait(seed, kBusyWait, kLongestBusyWait) {}
+
+  void OnReply(const absl::Status& status, absl::string_view reply_header,
+               PayloadReader* payload) override {
+    store_->OnReply(this, status, reply_header, payload);
+  }
+
+ private:
+  RemoteExchanges* const store_;
+
+ public:
+  const uint32_t ps;
+  const bool is_probe;  // Of no caller: over when the ps has answered, whatever the lineage.
+  // Of whoever moves the flight on.
+  ExchangeAttempts attempts;
+  Done done;
+  v1::Identity identity;
+  Backoff wait;
+  Backoff busy_wait;
+  absl::Time started;
+  absl::Time sent;
+  bool with_checksums = true;
+  // With the store's lock.
+  Stage stage = Stage::kFree;
+  uint64_t lineage = 0;
+  std::shared_ptr<BulkChannel> channel;  // Of the attempt under way.
+  uint64_t sends = 0;                    // Over all exchanges: names an attempt.
+  bool cut_short = false;
+  uint64_t queued = 0;  // kWaiting: its number among those that wait for a call to end; 0: another.
+  absl::Time wake;
+  absl::Time complain;  // about a ps that still does not take it
+};
+
+RemoteExchanges::RemoteExchanges(const SliceTable& table, Options options, const Clock* clock,
+                                 std::function<void()> on_due)
+    : table_(table),
+      options_(std::move(options)),
+      clock_(clock),
+      on_due_(std::move(on_due)),
+      busy_steps_(options_.groups.size()) {
+  for (const ExchangeGroup& group : options_.groups) {
+    for (int i = 0; i < kFlightsPerGroup; ++i) {
+      const uint64_t seed = options_.incarnation << 32 | flights_.size();
+      flights_.push_back(std::make_unique<Flight>(this, &group, seed, /*probe=*/false));
+    }
+    if (group.ps >= num_calls_.size()) num_calls_.resize(group.ps + 1, 0);
+  }
+  std::set<uint32_t> seen;
+  for (const ExchangeGroup& group : options_.groups) {
+    if (!seen.insert(group.ps).second) continue;
+    const uint64_t seed = options_.incarnation << 32 | flights_.size();
+    flights_.push_back(std::make_unique<Flight>(this, &group, seed, /*probe=*/true));
+  }
+}
+
+RemoteExchanges::~RemoteExchanges() = default;
+
+absl::Status RemoteExchanges::WhyStopped(const Flight& flight) const {
+  if (closing_) return absl::CancelledError("the store is shut down");
+  if (flight.is_probe) return absl::OkStatus();
+  if (!has_view_ || flight.lineage != view_.lineage) return absl::AbortedError("moved");
+  return absl::OkStatus();
+}
+
+void RemoteExchanges::Start(const Exchange& exchange, Done done) {
+  Flight* flight = nullptr;
+  bool send = false;
+  {
+    MutexLock lock(&mutex_);
+    for (int i = 0; i < kFlightsPerGroup && flight == nullptr; ++i) {
+      Flight* candidate = flights_[exchange.group * kFlightsPerGroup + i].get();
+      if (candidate->stage == Stage::kFree) flight = candidate;
+    }
+    CHECK(flight != nullptr) << "group " << exchange.group << ": too many exchanges under way";
+    ++active_;
+    flight->done = std::move(done);
+    flight->lineage = exchange.lineage;
+    flight->started = clock_->Now();
+    flight->wait.Reset();
+    flight->busy_wait.Reset();
+    flight->complain = flight->started + kComplainEvery;
+    send = WhyStopped(*flight).ok();
+    flight->stage = send ? Stage::kSending : Stage::kWaiting;
+    flight->wake = absl::InfinitePast();
+    flight->attempts.Reset(exchange);
+    const BusyStep& busy = busy_steps_[exchange.group];
+    if (exchange.push && busy.lineage == exchange.lineage && busy.step == exchange.step) {
+      flight->attempts.AskForRoom(VariableStore::kBusyPatience);
+    }
+    if (!send) on_due_();
+  }
+  if (send) Send(flight);
+}
+
+std::vector<RemoteExchanges::Way> RemoteExchanges::CheckWays() {
+  MutexLock lock(&mutex_);
+  if (closing_) return {};
+  for (const auto& flight : flights_) {
+    if (!flight->is_probe || flight->stage != Stage::kFree || flight->ps >= ways_.size()) continue;
+    if (ways_[flight->ps].is_proven || channels_[flight->ps] == nullptr) continue;
+    Exchange exchange;
+    exchange.group = static_cast<uint32_t>(flight->attempts.group() - options_.groups.data());
+    exchange.lineage = view_.lineage;
+    exchange.pull = true;
+    exchange.versions_only = true;
+    ++active_;
+    flight->attempts.Reset(exchange);
+    flight->started = clock_->Now();
+    flight->wait.Reset();
+    flight->complain = flight->started + kComplainEvery;
+    flight->stage = Stage::kWaiting;
+    flight->wake = absl::InfinitePast();
+    on_due_();
+  }
+  // A ps without slices is never asked for anything.
+  std::vector<Way> ways(ways_.size(), Way{/*is_proven=*/true});
+  for (const auto& flight : flights_) {
+    if (flight->is_probe && flight->ps < ways.size()) ways[flight->ps] = ways_[flight->ps];
+  }
+  return ways;
+}
+
+void RemoteExchanges::NoteWay(const Flight& flight, bool answered) {
+  // Another process is there now, or the attempt was ended by us.
+  if (flight.ps >= channels_.size() || flight.channel != channels_[flight.ps]) return;
+  if (!answered && (flight.cut_short || closing_)) return;
+  Way& way = ways_[flight.ps];
+  if (answered) {
+    way = Way{/*is_proven=*/true, clock_->Now(), absl::InfiniteFuture()};
+  } else {
+    // It may have answered others since this attempt was sent.
+    way.silent_since = std::min(way.silent_since, std::max(flight.sent, way.answered));
+  }
+}
+
+void RemoteExchanges::Send(Flight* flight) {
+  std::shared_ptr<BulkChannel> channel;
+  uint64_t receiver_incarnation = 0;
+  uint64_t send = 0;
+  {
+    MutexLock lock(&mutex_);
+    if (flight->ps < channels_.size()) channel = channels_[flight->ps];
+    if (channel != nullptr && num_calls_[flight->ps] >= kMaxCallsOfPs) {
+      flight->stage = Stage::kWaiting;
+      flight->wake = absl::InfiniteFuture();
+      flight->queued = ++last_queued_;
+      return;
+    }
+    if (channel != nullptr) {
+      receiver_incarnation = view_.ps_incarnations[flight->ps];
+      ++num_calls_[flight->ps];
+    }
+    flight->identity.set_term(view_.term);
+    flight->identity.set_view(view_.view);
+    flight->channel = channel;
+    flight->cut_short = false;
+    flight->sent = clock_->Now();
+    flight->identity.set_lineage(flight->is_probe ? view_.lineage : flight->lineage);
+    send = ++flight->sends;
+  }
+  if (channel == nullptr) {
+    EndOrWait(flight, absl::UnavailableError("the ps is not there"));
+    return;
+  }
+  flight->identity.set_run_id(options_.run_id);
+  flight->identity.mutable_member()->set_job(v1::JOB_WORKER);
+  flight->identity.mutable_member()->set_index(options_.worker_index);
+  flight->identity.set_incarnation(options_.incarnation);
+  flight->with_checksums = channel->needs_checksums();
+  flight->attempts.FillRequest(flight->identity, receiver_incarnation, flight->with_checksums,
+                               flight);
+  channel->Start(flight);
+  // A view that came meanwhile could not cancel what had not been started.
+  MutexLock lock(&mutex_);
+  if (flight->sends == send && flight->cut_short) channel->Cancel(flight);
+}
+
+void RemoteExchanges::OnReply(Flight* flight, const absl::Status& status, absl::string_view header,
+                              PayloadReader* payload) {
+  {
+    MutexLock lock(&mutex_);
+    NoteWay(*flight, !IsOutcomeUnknown(status));
+    OnCallEnded(flight->ps);
+  }
+  if (absl::IsDataLoss(status)) {
+    const absl::Status damage = flight->attempts.TakeDamagedHeader();
+    EndOrWait(flight, damage.ok() ? absl::UnavailableError(status.message()) : damage);
+    return;
+  }
+  if (!status.ok()) {
+    EndOrWait(flight, status);
+    return;
+  }
+  if (flight->is_probe) {
+    End(flight, status);
+    return;
+  }
+  auto next = ExchangeAttempts::Next::kDone;
+  const absl::Status taken =
+      flight->attempts.TakeReply(header, payload, flight->with_checksums, &next);
+  if (!taken.ok()) {
+    EndOrWait(flight, taken);
+    return;
+  }
+  switch (next) {
+    case ExchangeAttempts::Next::kDone:
+      End(flight, taken);
+      break;
+    case ExchangeAttempts::Next::kRetry:
+      WaitAndSend(flight, flight->wait.Next());
+      break;
+    case ExchangeAttempts::Next::kSend:
+      WaitAndSend(flight, absl::ZeroDuration());
+      break;
+    case ExchangeAttempts::Next::kRetryBusy:
+      AskForRoom(flight, absl::ZeroDuration());
+      break;
+    case ExchangeAttempts::Next::kNoRoom:
+      AskForRoom(flight, flight->busy_wait.Next());
+      break;
+  }
+}
+
+void RemoteExchanges::AskForRoom(Flight* flight, absl::Duration wait) {
+  const absl::Duration patience =
+      VariableStore::kBusyPatience - (clock_->Now() + wait - flight->started);
+  const Exchange& exchange = flight->attempts.exchange();
+  {
+    MutexLock lock(&mutex_);
+    busy_steps_[exchange.group] = {exchange.lineage, exchange.step};
+  }
+  if (patience <= absl::ZeroDuration()) {
+    End(flight, absl::OkStatus());
+    return;
+  }
+  flight->attempts.AskForRoom(patience);
+  WaitAndSend(flight, wait);
+}
+
+void RemoteExchanges::EndOrWait(Flight* flight, const absl::Status& status) {
+  // ABORTED: the ps knows a newer lineage, term or incarnation than we; the chief will tell us too.
+  const bool is_answer = flight->is_probe && !IsOutcomeUnknown(status);
+  if (!is_answer && MayHeal(status)) {
+    const absl::Time now = clock_->Now();
+    if (now >= flight->complain) {
+      flight->complain = now + kComplainEvery;
+      Complain(*flight, now - flight->started, status);
+    }
+    WaitAndSend(flight, flight->wait.Next());
+  } else {
+    if (!is_answer) LOG(WARNING) << "exchange with ps/" << flight->ps << " fails: " << status;
+    End(flight, status);
+  }
+}
+
+void RemoteExchanges::Complain(const Flight& flight, absl::Duration age,
+                               const absl::Status& status) {
+  std::string address;
+  {
+    MutexLock lock(&mutex_);
+    if (flight.ps < view_.ps_addresses.size()) address = view_.ps_addresses[flight.ps];
+  }
+  LOG(WARNING) << "ps/" << flight.ps << " has not taken an exchange for "
+               << absl::FormatDuration(absl::Trunc(age, absl::Seconds(1))) << ": "
+               << DescribeFailure(status, address, options_.secure);
+}
+
+void RemoteExchanges::WaitAndSend(Flight* flight, absl::Duration wait) {
+  MutexLock lock(&mutex_);
+  flight->wake = WhyStopped(*flight).ok() ? clock_->Now() + wait : absl::InfinitePast();
+  flight->channel = nullptr;
+  flight->stage = Stage::kWaiting;
+  on_due_();
+}
+
+void RemoteExchanges::End(Flight* flight, const absl::Status& status) {
+  Done done;
+  absl::Status final_status;
+  {
+    MutexLock lock(&mutex_);
+    final_status = WhyStopped(*flight);
+    if (final_status.ok()) final_status = status;
+    flight->channel = nullptr;
+    flight->stage = Stage::kEnding;
+    done = std::move(flight->done);
+  }
+  if (!flight->is_probe) done(flight->attempts.result(final_status));
+  MutexLock lock(&mutex_);
+  flight->stage = Stage::kFree;
+  --active_;
+  if (closing_) on_due_();
+}
+
+bool RemoteExchanges::IsOutdated(const StoreView& view) const {
+  const auto age = [](const StoreView& v) { return std::make_tuple(v.term, v.lineage, v.view); };
+  return closing_ || (has_view_ && age(view) < age(view_));
+}
+
+void RemoteExchanges::SetView(const StoreView& view) {
+  MutexLock one_at_a_time(&setting_view_);
+  std::vector<bool> moved;
+  {
+    MutexLock lock(&mutex_);
+    if (IsOutdated(view)) return;
+    moved = FindMoved(view);
+  }
+  // Without the lock: a ps that does not answer takes a while.
+  std::vector<std::shared_ptr<BulkChannel>> channels(moved.size());
+  for (size_t ps = 0; ps < view.ps_addresses.size(); ++ps) {
+    const std::string& address = view.ps_addresses[ps];
+    if (moved[ps] && !address.empty()) channels[ps] = options_.connect(address);
+  }
+  MutexLock lock(&mutex_);
+  if (closing_) return;
+  channels_.resize(moved.size());
+  ways_.resize(moved.size());
+  for (size_t ps = 0; ps < moved.size(); ++ps) {
+    if (!moved[ps]) continue;
+    ways_[ps] = Way();
+    if (channels_[ps] != nullptr) retired_.push_back(std::move(channels_[ps]));
+    channels_[ps] = std::move(channels[ps]);
+  }
+  has_view_ = true;
+  view_ = view;
+  view_.ps_incarnations.resize(view_.ps_addresses.size(), 0);
+  CancelStoppedFlights(moved);
+  on_due_();
+}
+
+std::vector<bool> RemoteExchanges::FindMoved(const StoreView& view) const {
+  const size_t num_ps = view.ps_addresses.size();
+  std::vector<bool> moved(std::max(num_ps, channels_.size()), false);
+  const auto incarnation_of = [](const StoreView& v, size_t ps) {
+    return ps < v.ps_incarnations.size() ? v.ps_incarnations[ps] : 0;
+  };
+  for (size_t ps = 0; ps < moved.size(); ++ps) {
+    const std::string address = ps < num_ps ? view.ps_addresses[ps] : "";
+    const bool same = ps < view_.ps_addresses.size() && view_.ps_addresses[ps] == address &&
+                      incarnation_of(view_, ps) == incarnation_of(view, ps);
+    moved[ps] = !same;
+  }
+  return moved;
+}
+
+void RemoteExchanges::CancelStoppedFlights(const std::vector<bool>& ps_moved) {
+  for (const auto& flight : flights_) {
+    const bool moved = flight->ps < ps_moved.size() && ps_moved[flight->ps];
+    if (!moved && WhyStopped(*flight).ok()) continue;
+    if (flight->stage == Stage::kWaiting) flight->wake = absl::InfinitePast();
+    if (flight->stage != Stage::kSending) continue;
+    flight->cut_short = true;
+    if (flight->channel != nullptr) flight->channel->Cancel(flight.get());
+  }
+}
+
+void RemoteExchanges::Close() {
+  MutexLock lock(&mutex_);
+  closing_ = true;
+  CancelStoppedFlights({});
+  for (auto& channel : channels_) {
+    if (channel != nullptr) retired_.push_back(std::move(channel));
+  }
+  channels_.clear();
+  on_due_();
+}
+
+bool RemoteExchanges::is_idle() {
+  MutexLock lock(&mutex_);
+  return active_ == 0 && retired_.empty() && !dropping_;
+}
+
+void RemoteExchanges::OnCallEnded(uint32_t ps) {
+  --num_calls_[ps];
+  if (last_queued_ == 0) return;  // None ever was.
+  Flight* next = nullptr;
+  for (const auto& flight : flights_) {
+    if (flight->queued == 0 || flight->ps != ps) continue;
+    if (next == nullptr || flight->queued < next->queued) next = flight.get();
+  }
+  if (next == nullptr) return;
+  next->queued = 0;
+  next->wake = absl::InfinitePast();
+  on_due_();
+}
+
+RemoteExchanges::Flight* RemoteExchanges::NextWaiting(absl::Time now, absl::Time* wake) {
+  *wake = absl::InfiniteFuture();
+  for (const auto& flight : flights_) {
+    if (flight->stage != Stage::kWaiting) continue;
+    if (flight->wake <= now) return flight.get();
+    *wake = std::min(*wake, flight->wake);
+  }
+  return nullptr;
+}
+
+absl::Time RemoteExchanges::RunDue() {
+  while (true) {
+    DropRetired();
+    Flight* flight = nullptr;
+    absl::Status stopped;
+    {
+      MutexLock lock(&mutex_);
+      const absl::Time now = clock_->Now();
+      absl::Time wake;
+      flight = NextWaiting(now, &wake);
+      if (flight == nullptr) return retired_.empty() ? wake : std::min(wake, now + kLookAgain);
+      flight->stage = Stage::kSending;
+      flight->queued = 0;
+      stopped = WhyStopped(*flight);
+    }
+    if (stopped.ok()) {
+      Send(flight);
+    } else {
+      End(flight, stopped);
+    }
+  }
+}
+
+void RemoteExchanges::DropRetired() {
+  std::vector<std::shared_ptr<BulkChannel>> dropped;
+  {
+    MutexLock lock(&mutex_);
+    for (auto& channel : retired_) {
+      // Nobody is about to start a call on it, and nobody can take another reference.
+      if (channel.use_count() == 1) dropped.push_back(std::move(channel));
+    }
+    if (dropped.empty()) return;
+    retired_.erase(std::remove(retired_.begin(), retired_.end(), nullptr), retired_.end());
+    dropping_ = true;
+  }
+  dropped.clear();
+  MutexLock lock(&mutex_);
+  dropping_ = false;
+}
+
+}  // namespace shoal

@@ -1,0 +1,306 @@
+// Exchanges on one thread: a channel whose calls a test answers, and a clock that it moves.
+#include "runtime/exchange/remote_exchanges.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "base/fake_clock.h"
+#include "proto/v1/bulk.pb.h"
+#include "proto/v1/variable.pb.h"
+#include "runtime/plan/slice_table.h"
+#include "runtime/transport/bulk.h"
+
+namespace shoal {
+namespace {
+
+class ScriptedChannel : public BulkChannel {
+ public:
+  explicit ScriptedChannel(std::vector<BulkCall*>* calls) : calls_(calls) {}
+  void Start(BulkCall* call) override { calls_->push_back(call); }
+  void Cancel(BulkCall* call) override { cancelled.push_back(call); }
+  bool needs_checksums() const override { return false; }
+
+  std::vector<BulkCall*> cancelled;
+
+ private:
+  std::vector<BulkCall*>* const calls_;
+};
+
+// One slice of four floats at one ps.
+class RemoteExchangesTest : public testing::Test {
+ protected:
+  RemoteExchangesTest() {
+    v1::VariableSpec spec;
+    spec.set_name("v");
+    spec.add_shape(4);
+    spec.set_dtype(v1::DATA_TYPE_FLOAT32);
+    spec.set_update(v1::UPDATE_KIND_OPTIMIZER);
+    RemoteExchanges::Options options;
+    options.groups = {{0, {0}, 16, true}};
+    options.connect = [this](const std::string&) {
+      auto channel = std::make_unique<ScriptedChannel>(&calls_);
+      channel_ = channel.get();
+      return channel;
+    };
+    exchanges_ = std::make_unique<RemoteExchanges>(
+        SliceTable::Create({spec}, 64).value(), std::move(options), &clock_, [this] { ++dues_; });
+    exchanges_->SetView({1, 1, 1, {"ps"}, {1}});
+  }
+  ~RemoteExchangesTest() override {
+    exchanges_->Close();
+    while (!calls_.empty()) Answer(absl::CancelledError("closed"));
+    exchanges_->RunDue();
+    EXPECT_TRUE(exchanges_->is_idle());
+  }
+
+  void Push() {
+    Exchange exchange;
+    exchange.lineage = 1;
+    exchange.push = true;
+    exchange.batch_examples = 2;
+    exchange.push_data = push_data_;
+    exchanges_->Start(exchange, [this](const ExchangeResult& result) {
+      ends_.push_back(result.status);
+      if (!result.outcomes.empty()) outcomes_.push_back(result.outcomes[0]);
+    });
+  }
+
+  // Ends the oldest call.
+  void Answer(const absl::Status& status, v1::PushOutcome outcome = v1::PUSH_OUTCOME_ACCEPTED) {
+    ASSERT_FALSE(calls_.empty());
+    BulkCall* call = calls_.front();
+    calls_.erase(calls_.begin());
+    v1::ExchangeResponse response;
+    response.add_outcomes(outcome);
+    PayloadReader nothing;
+    call->OnReply(status, status.ok() ? response.SerializeAsString() : "", &nothing);
+  }
+
+  void AnswerRoom(bool has_room) {
+    BulkCall* call = calls_.front();
+    calls_.erase(calls_.begin());
+    v1::ExchangeResponse response;
+    response.set_has_room(has_room);
+    PayloadReader nothing;
+    call->OnReply(absl::OkStatus(), response.SerializeAsString(), &nothing);
+  }
+
+  // Of the oldest call.
+  uint64_t SentBytes() const {
+    uint64_t bytes = 0;
+    for (const PayloadRef& payload : calls_.front()->payloads) bytes += payload.bytes;
+    return bytes;
+  }
+
+  FakeClock clock_;
+  std::vector<BulkCall*> calls_;  // Under way.
+  ScriptedChannel* channel_ = nullptr;
+  int dues_ = 0;
+  const float gradient_[4] = {1, 2, 3, 4};
+  const void* const push_data_[1] = {gradient_};
+  std::vector<absl::Status> ends_;
+  std::vector<PushOutcome> outcomes_;
+  std::unique_ptr<RemoteExchanges> exchanges_;
+};
+
+TEST_F(RemoteExchangesTest, AnExchangeEndsWithItsReply) {
+  Push();
+  ASSERT_EQ(calls_.size(), 1u);
+  EXPECT_TRUE(ends_.empty());
+  Answer(absl::OkStatus());
+  EXPECT_EQ(ends_, std::vector<absl::Status>{absl::OkStatus()});
+  EXPECT_EQ(outcomes_, std::vector<PushOutcome>{PushOutcome::kAccepted});
+  EXPECT_EQ(exchanges_->RunDue(), absl::InfiniteFuture());
+}
+
+TEST_F(RemoteExchangesTest, AnUnknownOutcomeIsSentAgainWhenItIsDue) {
+  Push();
+  const int dues = dues_;
+  Answer(absl::UnavailableError("cut off"));
+  EXPECT_GT(dues_, dues);
+  EXPECT_TRUE(ends_.empty());
+  const absl::Time due = exchanges_->RunDue();
+  EXPECT_TRUE(calls_.empty());
+  ASSERT_GT(due, clock_.Now());
+  clock_.Advance(due - clock_.Now());
+  exchanges_->RunDue();
+  ASSERT_EQ(calls_.size(), 1u);
+  Answer(absl::OkStatus(), v1::PUSH_OUTCOME_DUPLICATE);
+  EXPECT_EQ(outcomes_, std::vector<PushOutcome>{PushOutcome::kDuplicate});
+}
+
+TEST_F(RemoteExchangesTest, AContributionWithoutRoomIsSentAgainOnlyWhenThereIsRoom) {
+  Push();
+  EXPECT_EQ(SentBytes(), 16u);
+  Answer(absl::OkStatus(), v1::PUSH_OUTCOME_BUSY);
+  exchanges_->RunDue();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(calls_.size(), 1u) << i;
+    EXPECT_EQ(SentBytes(), 0u) << "a question for room carries no contribution";
+    v1::ExchangeRequest request;
+    ASSERT_TRUE(request.ParseFromString(calls_[0]->header));
+    EXPECT_TRUE(request.asks_for_room());
+    EXPECT_GT(request.park_milliseconds(), 0u);
+    AnswerRoom(i == 2);
+    clock_.Advance(exchanges_->RunDue() - clock_.Now());
+    exchanges_->RunDue();
+  }
+  ASSERT_EQ(calls_.size(), 1u);
+  EXPECT_EQ(SentBytes(), 16u);
+  Answer(absl::OkStatus());
+  EXPECT_EQ(outcomes_, std::vector<PushOutcome>{PushOutcome::kAccepted});
+}
+
+TEST_F(RemoteExchangesTest,
+       WithoutRoomForTooLongAnExchangeEndsBusyAndTheNextOneOfTheStepAsksFirst) {
+  Push();
+  Answer(absl::OkStatus(), v1::PUSH_OUTCOME_BUSY);
+  exchanges_->RunDue();
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(calls_.size(), 1u) << i;
+    EXPECT_EQ(SentBytes(), 0u) << i;
+    clock_.Advance(VariableStore::kBusyPatience);
+    AnswerRoom(false);
+    EXPECT_EQ(outcomes_, std::vector<PushOutcome>(i + 1, PushOutcome::kBusy));
+    Push();
+  }
+}
+
+TEST_F(RemoteExchangesTest, MoreExchangesThanAConnectionCarriesWaitHereInOrder) {
+  constexpr int kMore = 5;
+  constexpr int kAll = RemoteExchanges::kMaxCallsOfPs + kMore;
+  std::vector<v1::VariableSpec> specs(kAll);
+  RemoteExchanges::Options options;
+  for (int i = 0; i < kAll; ++i) {
+    specs[i].set_name("v" + std::to_string(i));
+    specs[i].add_shape(4);
+    specs[i].set_dtype(v1::DATA_TYPE_FLOAT32);
+    specs[i].set_update(v1::UPDATE_KIND_OPTIMIZER);
+    options.groups.push_back({0, {static_cast<uint32_t>(i)}, 16, true});
+  }
+  options.connect = [this](const std::string&) {
+    return std::make_unique<ScriptedChannel>(&calls_);
+  };
+  RemoteExchanges exchanges(SliceTable::Create(specs, 64).value(), std::move(options), &clock_,
+                            [] {});
+  exchanges.SetView({1, 1, 1, {"ps"}, {1}});
+  std::vector<int> ended;
+  for (int i = 0; i < kAll; ++i) {
+    Exchange exchange;
+    exchange.group = static_cast<uint32_t>(i);
+    exchange.lineage = 1;
+    exchange.push = true;
+    exchange.push_data = push_data_;
+    exchanges.Start(exchange, [&ended, i](const ExchangeResult&) { ended.push_back(i); });
+  }
+  for (int i = 0; i < kMore; ++i) {
+    EXPECT_EQ(calls_.size(), static_cast<size_t>(RemoteExchanges::kMaxCallsOfPs));
+    Answer(absl::OkStatus());
+    exchanges.RunDue();
+  }
+  while (!calls_.empty()) Answer(absl::OkStatus());
+  ASSERT_EQ(ended.size(), static_cast<size_t>(kAll));
+  for (int i = 0; i < kAll; ++i) EXPECT_EQ(ended[i], i);
+  exchanges.Close();
+  exchanges.RunDue();
+}
+
+TEST_F(RemoteExchangesTest, ADamagedHeaderIsSentAgainAndCountsAsDamage) {
+  Push();
+  const auto send_again = [this] {
+    clock_.Advance(exchanges_->RunDue() - clock_.Now());
+    exchanges_->RunDue();
+    ASSERT_EQ(calls_.size(), 1u);
+  };
+  for (int i = 0; i < 7; ++i) {
+    Answer(absl::DataLossError("bulk message: the header arrived damaged"));
+    ASSERT_TRUE(ends_.empty()) << i;
+    send_again();
+  }
+  Answer(absl::OkStatus());
+  EXPECT_EQ(ends_, std::vector<absl::Status>{absl::OkStatus()});
+  Push();
+  for (int i = 0; i < 4; ++i) {
+    Answer(absl::OkStatus(), v1::PUSH_OUTCOME_CORRUPT);
+    send_again();
+  }
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_EQ(ends_.size(), 1u) << i;
+    if (i > 0) send_again();
+    Answer(absl::DataLossError("bulk message: the header arrived damaged"));
+  }
+  ASSERT_EQ(ends_.size(), 2u) << "four payloads and four headers were damaged";
+  EXPECT_TRUE(absl::IsDataLoss(ends_[1]));
+}
+
+TEST_F(RemoteExchangesTest, ANewLineageCancelsWhatIsUnderWay) {
+  Push();
+  exchanges_->SetView({1, 2, 2, {"ps"}, {1}});
+  EXPECT_EQ(channel_->cancelled, calls_);
+  Answer(absl::CancelledError("cut short"));
+  exchanges_->RunDue();
+  ASSERT_EQ(ends_.size(), 1u);
+  EXPECT_TRUE(absl::IsAborted(ends_[0]));
+}
+
+TEST_F(RemoteExchangesTest, AWayIsProvenByAnyAnswerAndSilentSinceTheFirstAttemptWithoutOne) {
+  const absl::Time start = clock_.Now();
+  std::vector<RemoteExchanges::Way> ways = exchanges_->CheckWays();
+  ASSERT_EQ(ways.size(), 1u);
+  EXPECT_FALSE(ways[0].is_proven);
+  for (int i = 0; i < 5; ++i) {
+    exchanges_->RunDue();
+    ASSERT_EQ(calls_.size(), 1u);  // One question at a time.
+    clock_.Advance(absl::Seconds(3));
+    Answer(absl::DeadlineExceededError("nobody answers"));
+    clock_.Advance(absl::Seconds(1));
+    EXPECT_EQ(exchanges_->CheckWays()[0].silent_since, start);
+  }
+  // A contribution is refused there: whoever refuses it is there.
+  Push();
+  exchanges_->RunDue();
+  ASSERT_EQ(calls_.size(), 2u);
+  std::swap(calls_[0], calls_[1]);
+  Answer(absl::AbortedError("moved"));
+  ways = exchanges_->CheckWays();
+  EXPECT_TRUE(ways[0].is_proven);
+  EXPECT_EQ(ways[0].silent_since, absl::InfiniteFuture());
+  // Another process has to prove itself.
+  exchanges_->SetView({1, 1, 2, {"ps"}, {2}});
+  EXPECT_FALSE(exchanges_->CheckWays()[0].is_proven);
+}
+
+TEST_F(RemoteExchangesTest, NobodyIsAskedWhoHasAnswered) {
+  Push();
+  Answer(absl::OkStatus());
+  EXPECT_TRUE(exchanges_->CheckWays()[0].is_proven);
+  exchanges_->RunDue();
+  EXPECT_TRUE(calls_.empty());
+  clock_.Advance(absl::Seconds(1));
+  Push();
+  const absl::Time sent = clock_.Now();
+  clock_.Advance(absl::Seconds(2));
+  Answer(absl::UnavailableError("cut off"));
+  EXPECT_EQ(exchanges_->CheckWays()[0].silent_since, sent);
+  // An attempt that fails now, and one after it that was answered before.
+  clock_.Advance(absl::Seconds(2));
+  exchanges_->RunDue();
+  Push();
+  ASSERT_EQ(calls_.size(), 2u);
+  std::swap(calls_[0], calls_[1]);
+  clock_.Advance(absl::Seconds(1));
+  Answer(absl::OkStatus());
+  const absl::Time answered = clock_.Now();
+  clock_.Advance(absl::Seconds(4));
+  Answer(absl::DeadlineExceededError("it was lost"));
+  EXPECT_EQ(exchanges_->CheckWays()[0].silent_since, answered);
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,42 @@
+#include "runtime/observability/metrics_progress.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace shoal {
+
+ProgressPlan ProgressPlanOf(const StepPlan& steps, uint64_t last_step, uint32_t num_epochs) {
+  ProgressPlan plan;
+  plan.steps_per_epoch = steps.steps_per_epoch();
+  plan.total_steps = last_step != UINT64_MAX ? last_step : 0;
+  plan.num_epochs = num_epochs;
+  if (plan.num_epochs == 0 && plan.total_steps > 0 && plan.steps_per_epoch > 0) {
+    plan.num_epochs =
+        static_cast<uint32_t>((plan.total_steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch);
+  }
+  return plan;
+}
+
+std::string CheckpointWarning(const std::string& why) {
+  return absl::StrCat("warning: no checkpoint could be made at ", why,
+                      "; training goes on, the next one is tried when it is due");
+}
+
+std::string MetricsWarning(const std::string& why) {
+  return absl::StrCat("warning: metrics.jsonl cannot be written (", why,
+                      "); training goes on, its lines wait until there is room");
+}
+
+void ShowStep(const StepMetrics& step, ProgressReporter* progress) {
+  progress->Add({step.step, step.epoch, step.loss, step.accuracy, step.examples});
+  if (!step.eval_loss.has_value() && !step.eval_accuracy.has_value()) return;
+  std::string text = absl::StrCat("step ", step.step, ":");
+  if (step.eval_loss.has_value()) absl::StrAppendFormat(&text, " test loss %.4f", *step.eval_loss);
+  if (step.eval_accuracy.has_value()) {
+    absl::StrAppendFormat(&text, "%s test accuracy %.4f", step.eval_loss.has_value() ? "," : "",
+                          *step.eval_accuracy);
+  }
+  progress->Say(text);
+}
+
+}  // namespace shoal

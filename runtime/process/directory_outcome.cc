@@ -1,0 +1,54 @@
+#include "runtime/process/directory_outcome.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "base/file_system.h"
+#include "runtime/process/run_lock.h"
+
+namespace shoal {
+namespace {
+
+// The infinite past: there is no such file.
+absl::Time WrittenAt(const std::string& path) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) return absl::InfinitePast();
+  return absl::TimeFromTimespec(info.st_mtim);
+}
+
+// The infinite past: nobody does.
+absl::Time HeldSince(const std::string& directory, RunLock::Holder holder) {
+  return RunLock::HeldSince(directory, holder).value_or(absl::InfinitePast());
+}
+
+absl::Time ClusterWrittenAt(const std::string& directory) {
+  return WrittenAt(JoinPath(directory, "cluster.textproto"));
+}
+
+}  // namespace
+
+bool IsStarting(const std::string& directory) {
+  // Where there is a launcher, its lock comes first: a run in one process takes the chief's late.
+  const absl::Time begun = RunLock::HeldSince(directory, RunLock::Holder::kLauncher)
+                               .value_or(HeldSince(directory, RunLock::Holder::kChief));
+  return begun > ClusterWrittenAt(directory);
+}
+
+absl::optional<Summary> SummaryIfOver(const std::string& directory) {
+  const absl::Time begun =
+      std::max({HeldSince(directory, RunLock::Holder::kLauncher),
+                HeldSince(directory, RunLock::Holder::kChief), ClusterWrittenAt(directory)});
+  const absl::Time ended = WrittenAt(JoinPath(directory, "summary.json"));
+  if (ended == absl::InfinitePast() || ended < begun) return absl::nullopt;
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  absl::StatusOr<Summary> summary = ReadSummary(files.get(), directory);
+  return summary.ok() ? absl::make_optional(*std::move(summary)) : absl::nullopt;
+}
+
+}  // namespace shoal

@@ -1,0 +1,63 @@
+#include "runtime/tls/refusals.h"
+
+#include <grpc/support/log.h>
+
+#include <iterator>
+
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+
+#include "base/log.h"
+#include "runtime/process/recent_peers.h"
+
+namespace shoal {
+
+namespace {
+
+// A client dials a number where the certificate has names, or has none, as all of ours: gRPC says
+// so at each such connection, uses the certificate all the same, and nothing is refused.
+bool IsNoError(absl::string_view message) {
+  return absl::StartsWith(message, "No match found for server name");
+}
+
+}  // namespace
+
+bool Refusals::IsFirst(const std::string& what, absl::Time now) {
+  bool say_more = false;
+  {
+    MutexLock lock(&mutex_);
+    const auto known = said_.find(what);
+    if (known != said_.end() && now < known->second + kSilence) return false;
+    if (said_.size() >= kMost) {
+      for (auto entry = said_.begin(); entry != said_.end();) {
+        entry = now < entry->second + kSilence ? std::next(entry) : said_.erase(entry);
+      }
+    }
+    if (said_.size() < kMost) {
+      said_[what] = now;
+      return true;
+    }
+    say_more = now >= said_more_ + kSilence;
+    if (say_more) said_more_ = now;
+  }
+  if (say_more) {
+    LOG(WARNING) << "more than " << kMost << " kinds of refusal within " << kSilence
+                 << "; what else is new is not said until some of them are that old";
+  }
+  return false;
+}
+
+void LogHandshakesOnce() {
+  // gRPC takes a function without data. Never destroyed: gRPC's threads may log until the end.
+  static Refusals* const said = new Refusals;
+  gpr_set_log_function([](gpr_log_func_args* args) {
+    if (args->severity != GPR_LOG_SEVERITY_ERROR) return;
+    const std::string message = args->message;
+    if (IsNoError(message) || !said->IsFirst(message, absl::Now())) return;
+    const bool of_handshake = absl::StrContains(message, "Handshake failed");
+    LOG(WARNING) << "grpc: " << message << (of_handshake ? WasWith() : "");
+  });
+}
+
+}  // namespace shoal

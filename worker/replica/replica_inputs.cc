@@ -1,0 +1,126 @@
+#include "worker/replica/replica_inputs.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/hash.h"
+#include "base/status_macros.h"
+#include "ml/data/dataset_factory.h"
+#include "ml/nn/model_builder.h"
+#include "runtime/config/run_config.h"
+#include "worker/replica/compute_backends.h"
+
+namespace shoal {
+namespace {
+
+uint64_t SeedOf(const v1::RunConfig& run) { return run.has_seed() ? run.seed() : 1; }
+
+uint32_t ClonesOf(const v1::RunConfig& run) {
+  return run.deployment().has_num_clones() ? run.deployment().num_clones() : 1;
+}
+
+// The model is built for the training data and evaluates the test data.
+absl::Status CheckSameFields(const Dataset& train, const Dataset& test) {
+  const auto describe = [](const Dataset& data) {
+    std::string text;
+    for (const FieldSpec& field : data.fields()) {
+      absl::StrAppend(&text, text.empty() ? "" : ", ", field.name, " ",
+                      field.example.shape.ToString());
+    }
+    return text;
+  };
+  const std::string of_train = describe(train);
+  const std::string of_test = describe(test);
+  if (of_train == of_test) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("data.directory: test examples are ", of_test,
+                                          ", but training examples are ", of_train,
+                                          "; use two splits of one data set"));
+}
+
+// A batch of more examples than there are would never be whole.
+absl::Status CheckBatchSize(const v1::RunConfig& run, int64_t examples) {
+  if (ReplicaBatchExamples(run) <= static_cast<uint64_t>(examples)) return absl::OkStatus();
+  if (run.replica_batch_size() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat("replica_batch_size: ", run.replica_batch_size(),
+                                                   " is more than the ", examples,
+                                                   " training examples; give that many or less"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "batch_size: ", run.batch_size(), " x ", ClonesOf(run),
+      ClonesOf(run) == 1 ? " clone" : " clones", " is more than the ", examples,
+      " training examples; give --batch_size=", std::max<int64_t>(1, examples / ClonesOf(run)),
+      " or less"));
+}
+
+absl::Status LoadData(const v1::RunConfig& run, ReplicaInputs* inputs) {
+  ASSIGN_OR_RETURN(inputs->train, MakeDataset(run.data(), DataSplit::kTrain, SeedOf(run)));
+  ASSIGN_OR_RETURN(const bool has_test, HasTestSplit(run.data()));
+  if (has_test) {
+    ASSIGN_OR_RETURN(inputs->test, MakeDataset(run.data(), DataSplit::kTest, SeedOf(run)));
+    RETURN_IF_ERROR(CheckSameFields(*inputs->train, *inputs->test));
+  }
+  RETURN_IF_ERROR(CheckBatchSize(run, inputs->train->size()));
+  BatchPlanOptions train;
+  train.num_examples = inputs->train->size();
+  train.batch_size = static_cast<int64_t>(ReplicaBatchExamples(run));
+  train.seed = SeedOf(run);
+  ASSIGN_OR_RETURN(inputs->train_plan, BatchPlan::Create(train));
+  if (!has_test) return absl::OkStatus();
+  BatchPlanOptions test;
+  test.num_examples = inputs->test->size();
+  test.batch_size = run.data().evaluation_block() > 0 ? run.data().evaluation_block() : 500;
+  test.shuffle = false;
+  ASSIGN_OR_RETURN(inputs->test_plan, BatchPlan::Create(test));
+  return absl::OkStatus();
+}
+
+v1::ModelDeclaration Declare(const ReplicaInputs& inputs) {
+  v1::ModelDeclaration model;
+  const GraphProgram& program = *inputs.program;
+  for (const v1::VariableSpec& variable : program.variables()) *model.add_variables() = variable;
+  model.set_train_examples(static_cast<uint64_t>(inputs.train->size()));
+  model.set_compute_fingerprint(program.compute_fingerprint());
+  model.set_classifies(program.classifies());
+  const uint64_t of_test = inputs.test == nullptr ? 0 : inputs.test->fingerprint();
+  model.set_data_fingerprint(CombineFingerprints(inputs.train->fingerprint(), of_test));
+  if (inputs.test == nullptr) return model;
+  model.set_test_examples(static_cast<uint64_t>(inputs.test->size()));
+  // An evaluation block is a batch of the test plan.
+  model.set_evaluation_blocks(static_cast<uint64_t>(inputs.test_plan->batches_per_epoch()));
+  return model;
+}
+
+}  // namespace
+
+ModelFactory ModelFromRunFile() {
+  return [](const v1::RunConfig& run, const std::vector<FieldSpec>& fields,
+            int64_t classes) -> absl::StatusOr<ModelFunction> {
+    if (!run.deployment().worker_binary().empty()) {
+      return absl::FailedPreconditionError(absl::StrCat("worker_binary: the run's model is in ",
+                                                        run.deployment().worker_binary(),
+                                                        "; start that program instead of shoal"));
+    }
+    return MakeModel(run.model(), fields, classes);
+  };
+}
+
+absl::StatusOr<ReplicaInputs> LoadReplicaInputs(const v1::RunConfig& run, uint32_t replica_id,
+                                                const ModelFactory& model) {
+  ReplicaInputs inputs;
+  RETURN_IF_ERROR(LoadData(run, &inputs));
+  GraphProgram::Options program;
+  program.run = run;
+  program.run.mutable_deployment()->set_replica_id(replica_id);
+  program.fields = inputs.train->fields();
+  const int64_t classes = NumClasses(run.data(), *inputs.train);
+  ASSIGN_OR_RETURN(program.model, model(run, program.fields, classes));
+  SetBackends(&program);
+  ASSIGN_OR_RETURN(inputs.program, GraphProgram::Create(std::move(program)));
+  inputs.declaration = Declare(inputs);
+  return inputs;
+}
+
+}  // namespace shoal

@@ -1,0 +1,89 @@
+#include "worker/replica/replica_inputs.h"
+
+#include "absl/strings/match.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/file_system.h"
+#include "runtime/config/run_config.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+v1::RunConfig Softmax() {
+  v1::RunConfig run;
+  run.mutable_model()->set_name("softmax_regression");
+  run.mutable_data()->set_format(v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION);
+  run.mutable_data()->set_features(8);
+  run.mutable_data()->set_train_examples(100);
+  run.mutable_data()->set_test_examples(20);
+  ResolveDefaults(TaskCounts(), &run);
+  return run;
+}
+
+absl::Status Load(const v1::RunConfig& run) {
+  return LoadReplicaInputs(run, 0, ModelFromRunFile()).status();
+}
+
+TEST(ReplicaInputsTest, DeclareDataAndVariables) {
+  const absl::StatusOr<ReplicaInputs> inputs = LoadReplicaInputs(Softmax(), 0, ModelFromRunFile());
+  ASSERT_TRUE(inputs.ok()) << inputs.status();
+  EXPECT_EQ(inputs->declaration.train_examples(), 100u);
+  EXPECT_EQ(inputs->declaration.test_examples(), 20u);
+  EXPECT_EQ(inputs->declaration.variables_size(), 2);
+}
+
+TEST(ReplicaInputsTest, WithoutATestSplitThereIsNothingToEvaluate) {
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  v1::RunConfig run = Softmax();
+  run.mutable_data()->Clear();
+  run.mutable_data()->set_directory(::testing::TempDir());
+  run.set_batch_size(2);
+  ASSERT_TRUE(WriteAtomically(*files, ::testing::TempDir() + "/train.csv", "a,b\n1,0\n2,1\n").ok());
+  const absl::StatusOr<ReplicaInputs> inputs = LoadReplicaInputs(run, 0, ModelFromRunFile());
+  ASSERT_TRUE(inputs.ok()) << inputs.status();
+  EXPECT_EQ(inputs->test, nullptr);
+  EXPECT_EQ(inputs->declaration.train_examples(), 2u);
+  EXPECT_EQ(inputs->declaration.test_examples(), 0u);
+  EXPECT_EQ(inputs->declaration.evaluation_blocks(), 0u);
+}
+
+TEST(ReplicaInputsTest, ABatchIsNotLargerThanTheData) {
+  v1::RunConfig run = Softmax();
+  run.mutable_deployment()->set_num_clones(2);
+  run.set_batch_size(51);
+  EXPECT_EQ(Load(run).message(),
+            "batch_size: 51 x 2 clones is more than the 100 training examples; give "
+            "--batch_size=50 or less");
+  run.set_batch_size(50);
+  EXPECT_TRUE(Load(run).ok()) << Load(run);
+}
+
+TEST(ReplicaInputsTest, ADeviceThatIsNotThereIsNamed) {
+  v1::RunConfig run = Softmax();
+  run.mutable_deployment()->set_devices("/gpu:0");
+  const absl::StatusOr<ReplicaInputs> soft = LoadReplicaInputs(run, 0, ModelFromRunFile());
+  ASSERT_TRUE(soft.ok()) << soft.status();
+  EXPECT_THAT(soft->program->missing_devices(), ElementsAre("/gpu:0"));
+  EXPECT_FALSE(absl::StrContains(soft->program->compute_fingerprint(), "gpu"));
+
+  run.mutable_deployment()->set_allow_soft_placement(false);
+  for (const uint32_t num_ps_tasks : {0, 1}) {
+    run.mutable_deployment()->set_num_ps_tasks(num_ps_tasks);
+    const absl::Status hard = Load(run);
+    EXPECT_EQ(hard.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(hard.message()), HasSubstr("device:GPU:0' because no devices"));
+    EXPECT_THAT(std::string(hard.message()), HasSubstr("allow_soft_placement"));
+  }
+  // TF-Slim puts clones on GPUs unless told otherwise.
+  run.mutable_deployment()->clear_devices();
+  EXPECT_THAT(std::string(Load(run).message()), HasSubstr("device:GPU:0"));
+  run.mutable_deployment()->set_clone_on_cpu(true);
+  EXPECT_TRUE(Load(run).ok()) << Load(run);
+}
+
+}  // namespace
+}  // namespace shoal

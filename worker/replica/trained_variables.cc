@@ -1,0 +1,114 @@
+#include "worker/replica/trained_variables.h"
+
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/span.h"
+
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/config/rule.h"
+#include "runtime/config/run_config.h"
+#include "runtime/config/validate.h"
+
+namespace shoal {
+namespace {
+
+absl::StatusOr<v1::RunConfig> LoadRunOf(const std::string& directory) {
+  const std::string file = absl::StrCat(directory, "/run.textproto");
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  if (files->GetInfo(file).ok()) return LoadRunConfig(file);
+  const std::string what = files->GetInfo(directory).ok()
+                               ? absl::StrCat(directory, " holds no run: it has no run.textproto")
+                               : absl::StrCat("there is no ", directory);
+  return absl::NotFoundError(absl::StrCat("--out: ", what, "; name the directory of a run"));
+}
+
+}  // namespace
+
+absl::StatusOr<v1::RunConfig> FindFinishedRun(const CommandLine& line) {
+  if (!line.arguments.empty()) return Broken(line.arguments[0], "is no flag; write --out=DIR");
+  if (line.run.out().empty()) {
+    return Broken("--out", "is missing; name the directory of a run");
+  }
+  v1::RunConfig run = line.run;
+  if (line.task.run_file.empty()) {
+    ASSIGN_OR_RETURN(run, LoadRunOf(line.run.out()));
+    run.MergeFrom(line.run);
+  }
+  if (!line.run.deployment().devices().empty() && !line.run.deployment().has_num_clones()) {
+    run.mutable_deployment()->clear_num_clones();
+    run.clear_replica_batch_size();
+  }
+  ResolveDefaults(TaskCounts(), &run);
+  RETURN_IF_ERROR(ValidateRunConfig(run, ModelFrom::kElsewhere));
+  return run;
+}
+
+absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_system,
+                                                           const std::string& run_directory,
+                                                           absl::optional<uint64_t> step) {
+  const std::string root = absl::StrCat(run_directory, "/checkpoints");
+  const absl::Status nothing = absl::NotFoundError(
+      absl::StrCat("--out: the run in ", run_directory,
+                   " has no checkpoint yet; wait for its first one (`shoal checkpoint ",
+                   run_directory, "` has one made), or name the directory of another run"));
+  if (!file_system->GetInfo(root).ok()) return nothing;
+  ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> directory,
+                   CheckpointDirectory::Open(*file_system, root));
+  if (!step.has_value()) {
+    std::vector<std::string> rejected;
+    absl::StatusOr<std::unique_ptr<Checkpoint>> newest =
+        directory->OpenLatestValid(Checkpoint::Verify::kIndex, &rejected);
+    if (absl::IsNotFound(newest.status())) return nothing;
+    if (newest.ok()) {
+      for (const std::string& reason : rejected) std::fprintf(stderr, "%s\n", reason.c_str());
+    }
+    return newest;  // an error says it all
+  }
+  ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, directory->List());
+  for (const CheckpointName& name : names) {
+    if (name.step != *step) continue;
+    return Checkpoint::Open(*file_system, directory->PathOf(name.ToString()),
+                            Checkpoint::Verify::kIndex);
+  }
+  return absl::NotFoundError(
+      absl::StrCat("--step: there is no checkpoint of step ", *step, " in ", root));
+}
+
+absl::Status CheckSameVariables(const std::vector<v1::VariableSpec>& model,
+                                const v1::Manifest& manifest) {
+  const auto describe = [](const v1::VariableSpec& variable) {
+    return absl::StrCat(variable.name(), " [", absl::StrJoin(variable.shape(), ","), "]");
+  };
+  for (size_t i = 0; i < model.size() || i < static_cast<size_t>(manifest.variables_size()); ++i) {
+    const std::string ours = i < model.size() ? describe(model[i]) : "nothing";
+    const std::string theirs = i < static_cast<size_t>(manifest.variables_size())
+                                   ? describe(manifest.variables(i))
+                                   : "nothing";
+    if (ours != theirs) {
+      return absl::FailedPreconditionError(absl::StrCat("model: the run file's has variable ", ours,
+                                                        " where the checkpoint has ", theirs,
+                                                        "; use the run file of that checkpoint"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Checkpoint* checkpoint) {
+  const SliceTable& slices = checkpoint->slices();
+  std::vector<std::vector<float>> values(slices.num_variables());
+  for (uint32_t v = 0; v < slices.num_variables(); ++v) values[v].resize(slices.elements_of(v));
+  for (uint32_t i = 0; i < slices.size(); ++i) {
+    const Slice& slice = slices[i];
+    RETURN_IF_ERROR(checkpoint->Read(
+        i, "", 0,
+        absl::MakeSpan(values[slice.variable]).subspan(slice.first_element, slice.num_elements)));
+  }
+  return values;
+}
+
+}  // namespace shoal

@@ -1,0 +1,43 @@
+// Loads the files that a run has left in its directory, for eval, predict and similar commands.
+#ifndef SHOAL_WORKER_REPLICA_TRAINED_VARIABLES_H_
+#define SHOAL_WORKER_REPLICA_TRAINED_VARIABLES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+
+#include "proto/v1/checkpoint.pb.h"
+#include "proto/v1/run_config.pb.h"
+#include "proto/v1/variable.pb.h"
+#include "runtime/config/flags.h"
+
+namespace shoal {
+
+class Checkpoint;
+class FileSystem;
+
+// Returns the resolved run: the run file that --run names, or the one in --out, overridden by the
+// other flags. With --devices it has one clone on each device.
+absl::StatusOr<v1::RunConfig> FindFinishedRun(const CommandLine& line);
+
+// Opens the newest valid checkpoint in the run's directory, or the one of `step`. Returns NotFound
+// if there is none.
+absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_system,
+                                                           const std::string& run_directory,
+                                                           absl::optional<uint64_t> step);
+
+// Returns FailedPrecondition with the first variable that is not the same in model and checkpoint.
+absl::Status CheckSameVariables(const std::vector<v1::VariableSpec>& model,
+                                const v1::Manifest& manifest);
+
+// Returns the complete values of all variables, in the order of the manifest.
+absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Checkpoint* checkpoint);
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_REPLICA_TRAINED_VARIABLES_H_
