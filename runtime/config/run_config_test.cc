@@ -50,16 +50,17 @@ TEST(RunConfigTest, EnumValuesHaveShortNames) {
   EXPECT_EQ(run->model().layer(1).activation().kind(), v1::ACTIVATION_KIND_TANH);
   EXPECT_EQ(run->model().layer(2).dense().activation(), v1::ACTIVATION_KIND_RELU);
   EXPECT_EQ(run->data().format(), v1::DataConfig::FORMAT_SYNTHETIC_REGRESSION);
-  EXPECT_THAT(ParseError("model { layer { dense { activation: SWOOSH } } }"),
-              HasSubstr("a.textproto:1: activation: Unknown enumeration value of \"SWOOSH\" for "
-                        "field \"activation\"; known are none, relu, sigmoid, tanh, "));
+  EXPECT_THAT(
+      ParseError("model { layer { dense { activation: SWOOSH } } }"),
+      HasSubstr("a.textproto:1: activation: unknown value \"SWOOSH\"; known are none, relu, "
+                "sigmoid, tanh, "));
   // Two enums are called kind: each place knows its own.
   EXPECT_THAT(ParseError("model { layer { activation { kind: SWOOSH } } }"),
               HasSubstr("; known are none, relu, sigmoid, tanh, "));
   EXPECT_THAT(ParseError("optimizer {\n\tschedule { kind: SWOOSH }\t# kind: COSINE\n}"),
               HasSubstr("; known are constant, "));
   EXPECT_THAT(ParseError("optimizer { schedule { kind: RELU } }"),
-              HasSubstr("Unknown enumeration value of \"RELU\""));
+              HasSubstr("unknown value \"RELU\""));
   const absl::StatusOr<v1::RunConfig> schedule =
       ParseRunConfig("optimizer { schedule { kind: COSINE # not COSINE\n } }", "a.textproto");
   ASSERT_TRUE(schedule.ok()) << schedule.status();

@@ -17,9 +17,8 @@ class Message;
 namespace shoal {
 
 // Replaces the message by what the text says; a field given twice is an error. Enum values may have
-// their short names, see enum_name.h. InvalidArgument is
-// one line: "FILE:LINE: what is wrong", with the field it is about, and for an unknown field the
-// nearest known one.
+// their short names, see enum_values.h. InvalidArgument is one line: "FILE:LINE: what is wrong",
+// with the field it is about, and for an unknown field the nearest known one.
 absl::Status ParseTextProto(absl::string_view text, absl::string_view file_name,
                             google::protobuf::Message* message);
 

@@ -1,0 +1,163 @@
+#include "runtime/config/enum_values.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/descriptor.h"
+
+#include "runtime/config/enum_name.h"
+#include "runtime/config/nearest_name.h"
+
+namespace shoal {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::EnumDescriptor;
+using google::protobuf::EnumValueDescriptor;
+using google::protobuf::FieldDescriptor;
+
+bool IsWordPart(char c) { return absl::ascii_isalnum(c) || c == '_'; }
+
+// The short names of the values, but for the one that stands for an unset field.
+std::string KnownNames(const EnumDescriptor& type) {
+  std::string names;
+  for (int i = 1; i < type.value_count(); ++i) {
+    absl::StrAppend(&names, i == 1 ? "" : ", ", ShortEnumName(*type.value(i)));
+  }
+  return names;
+}
+
+// Follows the text from message to message.
+class Expander {
+ public:
+  Expander(absl::string_view text, const Descriptor& type) : text_(text) {
+    open_.push_back({&type});
+  }
+
+  ExpandedText Run() {
+    while (at_ < text_.size() && expanded_.error.empty()) ReadToken();
+    if (expanded_.error.empty() && open_.size() > 1) {
+      Fail("the text ends inside a message; is a } missing?");
+    }
+    return std::move(expanded_);
+  }
+
+ private:
+  // A message that is open, and where in it the text is.
+  struct Open {
+    const Descriptor* type;                  // Null: the text named an unknown message.
+    const FieldDescriptor* field = nullptr;  // Whose value is next; null: a field's name is next.
+    bool in_list = false;
+  };
+
+  void ReadToken() {
+    const char c = text_[at_];
+    const size_t begin = at_;
+    if (c == '#') {
+      at_ = std::min(text_.find('\n', at_), text_.size());
+    } else if (c == '"' || c == '\'') {
+      SkipQuoted();
+      EndValue();
+    } else if (absl::ascii_isdigit(c) || c == '.' || c == '-' || c == '+') {
+      SkipNumber();
+      EndValue();
+    } else if (IsWordPart(c)) {
+      while (at_ < text_.size() && IsWordPart(text_[at_])) ++at_;
+      return TakeWord(text_.substr(begin, at_ - begin));
+    } else {
+      ++at_;
+      TakeSymbol(c);
+    }
+    absl::StrAppend(&expanded_.text, text_.substr(begin, at_ - begin));
+  }
+
+  void TakeWord(absl::string_view word) {
+    Open& open = open_.back();
+    if (open.type != nullptr && open.field == nullptr) {
+      open.field = open.type->FindFieldByName(std::string(word));
+      if (open.field == nullptr) FailOnField(word);
+    } else if (open.field != nullptr) {
+      if (open.field->enum_type() != nullptr) word = FullName(*open.field, word);
+      EndValue();
+    }
+    absl::StrAppend(&expanded_.text, word);
+  }
+
+  absl::string_view FullName(const FieldDescriptor& field, absl::string_view word) {
+    const EnumDescriptor& type = *field.enum_type();
+    if (type.FindValueByName(std::string(word)) != nullptr) return word;
+    if (const EnumValueDescriptor* value = FindEnumValue(type, word)) return value->name();
+    Fail(
+        absl::StrCat(field.name(), ": unknown value \"", word, "\"; known are ", KnownNames(type)));
+    return word;
+  }
+
+  void TakeSymbol(char c) {
+    Open& open = open_.back();
+    if (c == '{' || c == '<') {
+      open_.push_back({open.field == nullptr ? nullptr : open.field->message_type()});
+    } else if ((c == '}' || c == '>') && open_.size() > 1) {
+      open_.pop_back();
+      EndValue();
+    } else if (c == '[') {
+      open.in_list = open.field != nullptr;
+      // The name of an extension: no field of ours has one.
+      if (!open.in_list) at_ = std::min(text_.find(']', at_), text_.size());
+    } else if (c == ']') {
+      open.in_list = false;
+      EndValue();
+    }
+  }
+
+  void EndValue() {
+    if (!open_.back().in_list) open_.back().field = nullptr;
+  }
+
+  // Past the quoted text, or to the end of its line if it is not closed.
+  void SkipQuoted() {
+    const char quote = text_[at_++];
+    while (at_ < text_.size() && text_[at_] != quote && text_[at_] != '\n') {
+      at_ += text_[at_] == '\\' ? 2 : 1;
+    }
+    at_ = std::min(at_ + 1, text_.size());
+  }
+
+  void SkipNumber() {
+    for (char before = 0; at_ < text_.size(); before = text_[at_++]) {
+      const char c = text_[at_];
+      const bool is_sign = c == '-' || c == '+';
+      if (is_sign && before != 0 && before != 'e' && before != 'E') return;
+      if (!is_sign && c != '.' && !IsWordPart(c)) return;
+    }
+  }
+
+  void Fail(std::string what) {
+    expanded_.error = std::move(what);
+    expanded_.error_line = static_cast<int>(std::count(text_.begin(), text_.begin() + at_, '\n'));
+  }
+
+  // `word` is no field of the innermost message.
+  void FailOnField(absl::string_view word) {
+    const Descriptor& type = *open_.back().type;
+    std::vector<std::string> names;
+    for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
+    Fail(absl::StrCat(type.name(), " has no field \"", word, "\"",
+                      DidYouMean(std::string(word), names)));
+  }
+
+  const absl::string_view text_;
+  size_t at_ = 0;
+  std::vector<Open> open_;
+  ExpandedText expanded_;
+};
+
+}  // namespace
+
+ExpandedText ExpandEnumValues(absl::string_view text, const Descriptor& type) {
+  return Expander(text, type).Run();
+}
+
+}  // namespace shoal
