@@ -43,8 +43,8 @@ class BlockingQueue {
     return PopLocked();
   }
 
-  // Same as Pop, but returns nothing after `timeout` of real time; is_drained() tells the two
-  // apart.
+  // Same as Pop, but returns nothing after `timeout` of real time; is_drained() distinguishes the
+  // two cases.
   std::optional<T> PopFor(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_) {
     const auto start = std::chrono::steady_clock::now();
     MutexLock lock(&mutex_);

@@ -1,4 +1,4 @@
-// (testonly) Everything that was done to a disk, and what a power cut may have left of it.
+// (testonly) Records all changes of a disk, and computes the possible states after a power cut.
 #ifndef SHOAL_BASE_DISK_JOURNAL_H_
 #define SHOAL_BASE_DISK_JOURNAL_H_
 
@@ -11,7 +11,7 @@
 
 namespace shoal {
 
-// Files and directories by number; 0 is the root.
+// The files and directories of a disk by number; 0 is the root.
 struct DiskImage {
   struct Node {
     bool is_directory = false;
@@ -21,35 +21,40 @@ struct DiskImage {
   std::map<uint64_t, Node> nodes;
 };
 
-// What was not synced when the power went.
+// The fate of changes that were not synced at the power cut.
 enum class PowerCut {
-  kKeepsAll,    // All of it is there: no power cut.
-  kLosesAll,    // Nothing of it is there.
-  kTearsLast,   // Of each file and directory the first changes are there, the last of them in part.
-  kReordersAll  // Of each file and directory any changes are there, of a write any blocks.
+  kKeepsAll,  // All of them are kept, as without a power cut.
+  kLosesAll,  // All of them are lost.
+  // The first changes of each file and directory are kept, the last of those only in part.
+  kTearsLast,
+  // Any changes of each file and directory are kept, and any blocks of a write.
+  kReordersAll
 };
 
-// POSIX's promises and no more: a file's bytes are safe after its sync, a directory's names after
-// the directory's, and a rename within a directory is there or not. Not thread-safe.
+// The journal assumes only the guarantees of POSIX: a file's bytes are safe after its sync, a
+// directory's names after the directory's sync, and a rename within a directory is atomic. Not
+// thread-safe.
 class DiskJournal {
  public:
   enum Kind { kWrite, kTruncate, kSyncFile, kEnter, kRename, kErase, kSyncDirectory };
   struct Change {
     Kind kind = kWrite;
-    uint64_t node = 0;       // The file, or the directory.
-    uint64_t where = 0;      // kWrite: the offset. kTruncate: the size.
-    std::string bytes = {};  // kWrite; else the name in the directory,
-    std::string from = {};   // and the one that kRename takes away.
+    uint64_t node = 0;   // The file, or the directory.
+    uint64_t where = 0;  // kWrite: the offset. kTruncate: the size.
+    // KWrite: the bytes. Otherwise the name in the directory.
+    std::string bytes = {};
+    std::string from = {};  // kRename: the old name.
     uint64_t entered = 0;
-    bool is_directory = false;  // What was entered.
+    bool is_directory = false;  // The entered node is a directory.
   };
 
-  // On an empty disk.
+  // Starts with an empty disk.
   DiskJournal() = default;
   void Add(Change change) { changes_.push_back(std::move(change)); }
 
   const std::vector<Change>& changes() const { return changes_; }
-  // The disk when the power went after the first `num_changes`. The same seed gives the same disk.
+  // Returns the disk after a power cut that followed the first `num_changes`. The same seed gives
+  // the same disk.
   DiskImage After(size_t num_changes, PowerCut cut, uint64_t seed) const;
 
  private:

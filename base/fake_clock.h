@@ -1,4 +1,4 @@
-// A clock that moves only when told to. Thread safe.
+// A clock that changes only by Advance. Thread-safe.
 #ifndef SHOAL_BASE_FAKE_CLOCK_H_
 #define SHOAL_BASE_FAKE_CLOCK_H_
 

@@ -29,34 +29,34 @@ namespace shoal {
 class FaultyFileSystem : public FileSystem {
  public:
   FaultyFileSystem();
-  // All of it is synced.
+  // Starts with the image, all of it synced.
   explicit FaultyFileSystem(const DiskImage& image);
   ~FaultyFileSystem() override;
 
-  // Notes all changes that succeed from here on, of a disk that is empty.
+  // Records all changes that succeed from now on. The disk must be empty.
   void StartJournal() ABSL_LOCKS_EXCLUDED(mutex_);
-  // When nobody changes the disk.
+  // Must not be used while the disk is changed.
   const DiskJournal& journal() const { return *journal_; }
 
   // Changes are counted from 0: every call that creates, writes, syncs, renames, links, removes,
   // truncates, makes or syncs a directory.
   int num_changes() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Change number `change` fails with `status`, which is an error, and does nothing.
+  // Makes change number `change` fail with `status`, which is an error, without an effect.
   void FailAt(int change, absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
-  // So does every later one.
+  // The same for this and every later change.
   void FailFrom(int change, absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
   void StopFailing() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // All files together hold at most `bytes`; an append beyond writes what fits and fails.
+  // Limits the bytes of all files together; an append beyond the limit writes what fits and fails.
   void SetCapacity(uint64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A disk that hangs: changes wait from here on until Release. Let them end before a crash.
+  // Simulates a disk that hangs: changes block until Release. Let them end before a crash.
   void Hold() ABSL_LOCKS_EXCLUDED(mutex_);
   void Release() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Back to what was synced: bytes by file, names by directory. Files opened before fail from now
-  // on. Failures end.
+  // Simulates a crash: keeps only synced bytes and names. Files opened before fail from now on.
+  // Failures set before are cleared.
   void Crash() ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
@@ -75,7 +75,7 @@ class FaultyFileSystem : public FileSystem {
 
  private:
   class OpenFile;
-  // A file or a directory, as it is and as it would be after a crash.
+  // A file or a directory, in its current state and in the state after a crash.
   struct Node {
     using Entries = std::map<std::string, std::shared_ptr<Node>>;
 
@@ -86,7 +86,7 @@ class FaultyFileSystem : public FileSystem {
     Entries entries;
     Entries synced_entries;
   };
-  // A name and the directory it is or would be in.
+  // A name, which may not exist, and its directory.
   struct Place {
     Node* directory;
     std::string name;
@@ -103,12 +103,12 @@ class FaultyFileSystem : public FileSystem {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::shared_ptr<Node> NewNode(bool is_directory) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Note(DiskJournal::Change change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // `name` in the directory is the node from now on.
+  // Records that `name` in the directory is now the node.
   void NoteEntry(const Node& directory, const std::string& name, const Node& node)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t BytesUsed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // At the end of the file without an offset.
+  // Writes at the offset, or appends if there is none.
   absl::Status Write(Node* file, int life, absl::optional<uint64_t> offset, absl::string_view bytes)
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status SyncFile(Node* file, int life) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -118,9 +118,9 @@ class FaultyFileSystem : public FileSystem {
   bool held_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<Node> root_ ABSL_GUARDED_BY(mutex_);
   uint64_t num_nodes_ ABSL_GUARDED_BY(mutex_) = 1;
-  std::unique_ptr<DiskJournal> journal_;  // Null: none is kept.
+  std::unique_ptr<DiskJournal> journal_;  // null if no journal is kept
   int num_changes_ ABSL_GUARDED_BY(mutex_) = 0;
-  int life_ ABSL_GUARDED_BY(mutex_) = 0;  // Number of crashes so far.
+  int life_ ABSL_GUARDED_BY(mutex_) = 0;  // the number of crashes so far
   uint64_t capacity_ ABSL_GUARDED_BY(mutex_) = uint64_t{1} << 40;
   std::map<int, absl::Status> failures_ ABSL_GUARDED_BY(mutex_);
   int fail_from_ ABSL_GUARDED_BY(mutex_) = -1;

@@ -26,14 +26,14 @@ class IntervalSet {
 
   IntervalSet() = default;
 
-  // For ranges from disk or network. InvalidArgument unless every range is not empty and they are
-  // sorted and apart.
+  // Makes a set of ranges from disk or network. Returns InvalidArgument if a range is empty, or the
+  // ranges are not sorted or touch each other.
   static absl::StatusOr<IntervalSet> FromRanges(absl::Span<const Range> ranges);
 
-  // False if the index was there before.
+  // Returns false if the set had the index already.
   bool Insert(uint64_t index);
   void InsertRange(uint64_t begin, uint64_t end);
-  // False if the index was not there.
+  // Returns false if the set did not have the index.
   bool Remove(uint64_t index);
   void Clear() { ranges_.clear(), count_ = 0; }
 
@@ -44,9 +44,9 @@ class IntervalSet {
   const std::vector<Range>& ranges() const { return ranges_; }
 
   static IntervalSet Intersection(const IntervalSet& a, const IntervalSet& b);
-  // What of a is not in b.
+  // Returns the indices of a that are not in b.
   static IntervalSet Difference(const IntervalSet& a, const IntervalSet& b);
-  // What of [begin, end) is not in the set.
+  // Returns the indices of [begin, end) that are not in the set.
   IntervalSet Missing(uint64_t begin, uint64_t end) const;
 
   friend bool operator==(const IntervalSet& a, const IntervalSet& b) {
@@ -54,7 +54,7 @@ class IntervalSet {
   }
 
  private:
-  // The first range that ends after `index`.
+  // Returns the position of the first range that ends after `index`.
   size_t FirstEndingAfter(uint64_t index) const;
 
   std::vector<Range> ranges_;

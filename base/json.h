@@ -1,4 +1,4 @@
-// Writes and reads flat JSON objects: what metrics.jsonl and summary.json need, no more.
+// Writes and reads flat JSON objects, as metrics.jsonl and summary.json contain them.
 #ifndef SHOAL_BASE_JSON_H_
 #define SHOAL_BASE_JSON_H_
 
@@ -16,19 +16,19 @@ namespace shoal {
 class JsonObject {
  public:
   JsonObject& Add(absl::string_view name, uint64_t value);
-  // Shortest text that reads back as the same number; null if it is not finite.
+  // Writes the shortest text that reads back as the same number; null if it is not finite.
   JsonObject& Add(absl::string_view name, double value);
   JsonObject& Add(absl::string_view name, absl::string_view value);
-  // A value that is JSON already.
+  // Adds a value that is JSON already.
   JsonObject& AddJson(absl::string_view name, absl::string_view json) {
     return AddText(name, json);
   }
-  // Null if absent.
+  // Adds null if the value is absent.
   template <typename T>
   JsonObject& Add(absl::string_view name, const absl::optional<T>& value) {
     return value.has_value() ? Add(name, *value) : AddText(name, "null");
   }
-  // Nothing if absent.
+  // Adds nothing if the value is absent.
   template <typename T>
   JsonObject& AddIfPresent(absl::string_view name, const absl::optional<T>& value) {
     return value.has_value() ? Add(name, *value) : *this;
@@ -42,8 +42,8 @@ class JsonObject {
   std::string text_;
 };
 
-// The fields of a flat object: numbers and words as written, strings without quotes and escapes.
-// InvalidArgument for anything else, nested values included.
+// Parses a flat object into its fields: numbers and words as written, strings without quotes and
+// escapes. Returns InvalidArgument for anything else, including nested values.
 absl::StatusOr<std::map<std::string, std::string>> ParseFlatJson(absl::string_view text);
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-// How much memory this process may use, as the kernel says.
+// Reads from the kernel how much memory this process may use.
 #ifndef SHOAL_BASE_MEMORY_LIMIT_H_
 #define SHOAL_BASE_MEMORY_LIMIT_H_
 
@@ -7,16 +7,17 @@
 
 namespace shoal {
 
-// Where the kernel sets no limit, or does not say, numbers are UINT64_MAX.
+// The memory limits of a process; UINT64_MAX where the kernel sets or reports no limit.
 struct MemoryLimit {
-  uint64_t bytes = UINT64_MAX;  // All that the process may use: of the machine or of its cgroup.
-  std::string set_by;           // "the machine" or "the cgroup /a/b".
-  // What the process may still use, what it uses already included: no more than `bytes`.
+  // The most bytes that the process may use: the machine's memory or its cgroup's limit.
+  uint64_t bytes = UINT64_MAX;
+  std::string set_by;  // "the machine" or "the cgroup /a/b".
+  // The bytes that the process can use now, including those that it uses already; at most `bytes`.
   uint64_t available = UINT64_MAX;
 };
 
 // Reads /proc/meminfo, and the limits of this process's cgroup and of those above it (version 2:
-// memory.max; version 1: memory.limit_in_bytes). `root` stands before every path, for tests.
+// memory.max; version 1: memory.limit_in_bytes). `root` is put before every path, for tests.
 MemoryLimit ReadMemoryLimit(const std::string& root = "");
 
 }  // namespace shoal

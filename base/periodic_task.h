@@ -1,4 +1,4 @@
-// Runs a closure every so often on a thread of its own: heartbeats, progress lines, sweeps.
+// Runs a closure periodically on its own thread, for heartbeats, progress lines and the like.
 #ifndef SHOAL_BASE_PERIODIC_TASK_H_
 #define SHOAL_BASE_PERIODIC_TASK_H_
 
@@ -14,8 +14,8 @@
 
 namespace shoal {
 
-// The first run is one period after construction; the next one period after the last began, at once
-// if that took longer. Thread safe.
+// The first run is one period after construction. Each later run starts one period after the start
+// of the previous one, or right after it if it took longer. Thread-safe.
 class PeriodicTask {
  public:
   // period > 0. The clock must outlive the task.
@@ -24,11 +24,11 @@ class PeriodicTask {
   // Stops.
   ~PeriodicTask();
 
-  // Runs soon, without waiting for the period's end.
+  // Runs the closure soon, without waiting for the period's end.
   void Trigger() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Waits for a run in progress and joins the thread. Not from the closure. Repeated calls do
-  // nothing.
+  // Waits for a run in progress and joins the thread. Must not be called by the closure.
+  // Idempotent.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -1,5 +1,5 @@
-// Numbers that nobody can foretell, from the system: for identities, never for anything that must
-// be computed again.
+// Unpredictable random numbers from the system, for identities. Never use them for results that
+// must be reproducible.
 #ifndef SHOAL_BASE_SYSTEM_RANDOM_H_
 #define SHOAL_BASE_SYSTEM_RANDOM_H_
 
@@ -7,7 +7,7 @@
 
 namespace shoal {
 
-// 128 random bits as 32 hex digits.
+// Returns 128 random bits as 32 hex digits.
 std::string SystemRandomHex();
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-// Lets an operator act on a run that is under way, through its chief.
+// Lets an operator control a run that is under way, through its chief.
 #ifndef SHOAL_DEPLOY_OPERATOR_REQUESTS_H_
 #define SHOAL_DEPLOY_OPERATOR_REQUESTS_H_
 
@@ -18,32 +18,33 @@ class Clock;
 struct ChiefContact {
   ChiefClient* chief = nullptr;  // Borrowed, as is the clock.
   const Clock* clock = nullptr;
-  bool secure = false;        // The chief is dialled with certificates.
+  bool secure = false;        // The connection to the chief uses certificates.
   std::string address;        // The text that the user gave, for messages.
   std::string run_directory;  // Directory that the run must have; empty: any run will do.
   absl::Duration timeout = absl::Seconds(60);  // For a checkpoint, or for the run to end.
 };
 
-// A checkpoint that is durable.
+// A durable checkpoint.
 struct DurableCheckpoint {
   uint64_t step = 0;
   std::string path;  // Empty: the run has none.
 };
 
-// UNAVAILABLE: nothing answers at the address. FAILED_PRECONDITION: the server there is not a
-// chief, has another protocol version or a run in another directory, or its certificates and those
-// of this side do not fit each other.
+// Returns the run's status. UNAVAILABLE: nothing answers at the address. FAILED_PRECONDITION: the
+// server there is not a chief, has another protocol version or a run in another directory, or
+// refuses our certificate.
 absl::StatusOr<v1::GetRunStatusResponse> GetStatus(const ChiefContact& control);
 
 // Explains a call's error to the user who named the address.
 absl::Status ExplainCall(const absl::Status& status, const std::string& address, bool secure);
 
-// Has a checkpoint made and waits until it is durable. FAILED_PRECONDITION: the run has not begun,
-// prepares or is over; INTERNAL: it could not be written; DEADLINE_EXCEEDED.
+// Requests a checkpoint and waits until it is durable. Returns FAILED_PRECONDITION if the run has
+// not begun, is preparing or is over, INTERNAL if the checkpoint could not be written, or
+// DEADLINE_EXCEEDED.
 absl::StatusOr<DurableCheckpoint> MakeCheckpoint(const ChiefContact& control);
 
-// Has the run make a checkpoint and end, and waits until it has; what it can be resumed from.
-// UNAVAILABLE: the chief went before it said that the run is over.
+// Asks the run to make a checkpoint and end, and waits for that. Returns the checkpoint to resume
+// from. UNAVAILABLE: the chief ended before it reported that the run is over.
 absl::StatusOr<DurableCheckpoint> StopRun(const ChiefContact& control, const std::string& reason);
 
 }  // namespace shoal

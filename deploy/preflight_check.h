@@ -13,7 +13,7 @@ namespace shoal {
 class FileSystem;
 class ShutdownNotification;
 
-// What is known about a run before any task starts and any file is written.
+// The facts about a run that are known before any task starts and any file is written.
 struct PreflightCheck {
   // The run with the fields that the checkpoint, or the first start, decides:
   // replicas_to_aggregate, slice_bytes.
@@ -22,10 +22,11 @@ struct PreflightCheck {
   bool finished = false;           // The checkpoint in its directory has nothing left to do.
 };
 
-// Reads the data, builds the model, and compares with the newest checkpoint in the run's directory;
-// writes nothing. Errors name the field or file: data that is missing or damaged, a model that does
-// not fit its data or its loss, a worker_binary that is none, --resume that cannot be had, a
-// checkpoint of another run. Cancelled: shutdown was requested while a worker_binary was asked.
+// Reads the data, builds the model, and compares it with the newest checkpoint in the run's
+// directory; writes nothing. Errors name the field or file: missing or damaged data, a model that
+// does not fit its data or loss, a worker_binary that is not a worker program, a --resume that is
+// impossible, a checkpoint of another run. Cancelled: shutdown was requested while a worker_binary
+// was running.
 absl::StatusOr<PreflightCheck> CheckBeforeStart(const v1::RunConfig& run, FileSystem* file_system,
                                                 const ShutdownNotification& shutdown);
 

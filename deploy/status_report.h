@@ -17,7 +17,7 @@ std::string StatusText(const v1::GetRunStatusResponse& run, absl::Time now);
 // One object with a line end; its fields are described in docs/observability.md and stay.
 std::string StatusJson(const v1::GetRunStatusResponse& run, absl::Time now);
 
-// The same of a run that is over, as its directory tells. One line, without its end.
+// The same for a run that is over, from its directory; one line without a line end.
 std::string OverText(const std::string& directory, const Summary& summary);
 std::string OverJson(const std::string& directory, const Summary& summary);
 

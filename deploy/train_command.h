@@ -27,13 +27,13 @@ struct TaskFlags;
 
 // Functions of the roles that the command needs.
 struct TrainRoles {
-  // Before anything is written or started; see CheckBeforeStart.
+  // Called before anything is written or started; see CheckBeforeStart.
   std::function<absl::StatusOr<PreflightCheck>(const v1::RunConfig& run, FileSystem* file_system,
                                                const ShutdownNotification& shutdown)>
       check_run;
   // num_ps_tasks == 0: chief, variables and worker in this process.
   std::function<absl::Status(const TaskOptions&)> run_local;
-  // The line from the launcher to the chief.
+  // Makes the launcher's connection to the chief.
   std::function<std::unique_ptr<ChiefClient>(const std::string& address,
                                              const Credentials* credentials)>
       connect_chief;
@@ -45,12 +45,12 @@ struct TrainRoles {
   bool no_color = false;          // The environment has NO_COLOR.
 };
 
-// Blocks until the run is over; returns the exit code. The bar and messages go to standard error,
-// what the run came to, to standard output.
+// Blocks until the run is over and returns the exit code. The bar and messages go to standard
+// error, the result of the run to standard output.
 int TrainMain(const TrainRoles& roles, absl::Span<const std::string> args);
 
-// The pure part: the run, resolved and validated, with an absolute `out`, by default
-// runs/NAME-TIME-PROCESS below `working_directory`.
+// The pure part of TrainMain: returns the resolved and validated run with an absolute `out`, by
+// default runs/NAME-TIME-PROCESS below `working_directory`.
 absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
                                               const std::string& working_directory, absl::Time now,
                                               int process_id);

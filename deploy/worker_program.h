@@ -1,4 +1,4 @@
-// A program with a model of its own (worker/main.h), as seen by who starts it.
+// Starts programs with their own model (worker/main.h).
 #ifndef SHOAL_DEPLOY_WORKER_PROGRAM_H_
 #define SHOAL_DEPLOY_WORKER_PROGRAM_H_
 
@@ -17,18 +17,18 @@ namespace shoal {
 class FileSystem;
 class ShutdownNotification;
 
-// Asks the run's worker_binary what it would train: starts it once, with `declare`. Nothing of the
-// run is started or written. Errors are one line each: NotFound, PermissionDenied: no program
-// there; FailedPrecondition: it dies, does not end in time, is no worker program, or speaks
-// another protocol; Cancelled: shutdown was requested, and the program is ended; and what the
-// program itself says of the run and its data, with its code.
+// Asks the run's worker_binary for its model: starts it once, with `declare`, without starting or
+// writing anything of the run. Errors have one line: NotFound or PermissionDenied if there is no
+// program; FailedPrecondition if it dies, does not end in time, is not a worker program, or has
+// another protocol version; Cancelled if shutdown was requested, which ends the program; and the
+// program's own errors about the run and its data.
 absl::StatusOr<v1::WorkerProgram> AskWorkerProgram(const v1::RunConfig& run,
                                                    FileSystem* file_system,
                                                    const ShutdownNotification& shutdown,
                                                    absl::Duration timeout = absl::Minutes(5));
 
-// Turns this process into `path args...`; returns only if it cannot. FailedPrecondition: the path
-// is this very program.
+// Replaces this process by `path args...`; returns only on errors. FailedPrecondition: the path is
+// this program itself.
 absl::Status BecomeProgram(const std::string& path, absl::Span<const std::string> args);
 
 }  // namespace shoal

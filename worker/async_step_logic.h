@@ -142,8 +142,7 @@ class AsyncStepLogic {
 
   // For heartbeats.
   std::optional<BatchKey> batch_in_hand() const;
-  // The batch that follows the one in hand unless the leases change; its examples can be read
-  // ahead.
+  // The batch after the current one, unless the leases change; its examples can be read ahead.
   std::optional<BatchKey> next_batch() const {
     if (queue_.empty()) return std::nullopt;
     return queue_.front().batch;
@@ -155,13 +154,13 @@ class AsyncStepLogic {
  private:
   static constexpr uint32_t kRefusalsBeforeNotice = 3;
 
-  // One group: its values in the two sets of parameters, and the slices that need the batch in
-  // hand.
+  // One group: its values in the two sets of parameters, and the slices that need the current
+  // batch.
   struct Group {
     std::array<bool, 2> is_valid{};                 // indexed by set
     std::array<std::vector<uint64_t>, 2> versions;  // indexed by set and slice
     bool is_void = false;        // the ps changed: values from the exchange under way are not valid
-    std::vector<uint8_t> owed;   // slices that lack the batch in hand
+    std::vector<uint8_t> owed;   // slices that lack the current batch
     std::vector<uint8_t> wants;  // slices that the exchange under way pushes
     std::vector<uint64_t> pulled_versions;  // for the exchange under way
   };

@@ -57,7 +57,7 @@ class SteppingTrainer : public Trainer {
     uint32_t contribution_set = 0;
   };
   // Loads the batch, calls `read_ahead`, which schedules the reading of the next batches, and
-  // trains the replica on the batch, which is marked as the one in hand meanwhile.
+  // trains the replica on the batch, which is marked as the current one meanwhile.
   void Train(const Work& work, absl::FunctionRef<void()> read_ahead, Replica::OnGroup on_group)
       ABSL_LOCKS_EXCLUDED(mutex_);
 

@@ -1,4 +1,4 @@
-// The hosts of a run that is started over ssh, and which task runs on which.
+// The hosts of a run that is started over ssh, and the assignment of tasks to them.
 //
 //   # name       one host a line
 //   alpha        roles=chief,ps
@@ -35,8 +35,9 @@ absl::StatusOr<std::vector<HostLine>> ParseHostFile(absl::string_view text, absl
 // Assigns each task a host, by index into the hosts.
 class Placement {
  public:
-  // The chief goes to the first host that takes it; ps, and then workers, go round the hosts that
-  // take them, workers as long as there are slots. INVALID_ARGUMENT: no host, or not enough slots.
+  // The chief goes to the first host that accepts it. The ps, and then the workers, are distributed
+  // in turn over the hosts that accept them; workers only while there are slots. Returns
+  // INVALID_ARGUMENT if there is no host or too few slots.
   static absl::StatusOr<Placement> Create(const std::vector<HostLine>& hosts, uint32_t num_ps,
                                           uint32_t num_workers);
 

@@ -1,12 +1,12 @@
-// `shoal reach`, the near end of a task that `shoal launch` starts over ssh. To the launcher it is
-// the task: it starts it by the machine's OpenSSH client and `shoal attend`, reports its address,
-// and ends as it ends, with the same exit code or by the same signal. What ssh and the far shell
-// say goes to standard error. SIGTERM ends the task at once.
+// `shoal reach`, the local end of a task that `shoal launch` starts over ssh. To the launcher it
+// looks like the task: it starts the task by the machine's OpenSSH client and `shoal attend`,
+// reports its address, and ends like it, with the same exit code or by the same signal. Output of
+// ssh and of the remote shell goes to standard error. SIGTERM ends the task at once.
 //
-// When it dies, ssh's input ends and with it the task; see attend_command.h.
+// When it dies, ssh's input ends, and therefore the task; see attend_command.h.
 //
-// Exit codes besides the task's: 78, "cannot be reached", or 138 if it was there before (--again);
-// 138, the connection was lost.
+// Exit codes in addition to the task's: 78 if the host cannot be reached, or 138 if it could be
+// reached before (--again); 138 if the connection was lost.
 #ifndef SHOAL_DEPLOY_HOSTS_REACH_COMMAND_H_
 #define SHOAL_DEPLOY_HOSTS_REACH_COMMAND_H_
 

@@ -1,4 +1,4 @@
-// The machine's OpenSSH client, as the launcher calls it.
+// The command line by which the launcher calls the machine's OpenSSH client.
 #ifndef SHOAL_DEPLOY_HOSTS_SSH_CLIENT_H_
 #define SHOAL_DEPLOY_HOSTS_SSH_CLIENT_H_
 
@@ -7,12 +7,11 @@
 
 namespace shoal {
 
-// "ssh" and options that hold whatever the user's configuration says for their own logins: no
-// questions, nothing forwarded, a host that does not answer for 15 s is lost, a connection of its
-// own, and the command runs, in the foreground, with its input. The configuration is otherwise
-// taken as it is: a word in it that ssh does not know is an error, unless its own IgnoreUnknown
-// names it. Asks the client, some milliseconds, whether it knows the options of OpenSSH 8.7; one
-// that does not is not given them.
+// Returns "ssh" and options that override the user's configuration: no prompts, no forwarding, a
+// host that does not answer for 15 s is lost, no shared connection, and the command runs in the
+// foreground with its input. The rest of the configuration is used as it is; an option in it that
+// ssh does not know is an error, unless its IgnoreUnknown names it. The function asks the client
+// (some milliseconds) whether it knows the options of OpenSSH 8.7 and leaves them out if not.
 std::vector<std::string> SshClient();
 
 }  // namespace shoal

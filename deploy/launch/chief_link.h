@@ -1,5 +1,5 @@
-// The launcher's line to the chief: asks how the run goes and passes on requests, on a thread of
-// its own, so that the launcher never waits for a chief that hangs.
+// The launcher's connection to the chief. It polls the run's status and sends requests on its own
+// thread, so that the launcher never waits for a chief that hangs.
 #ifndef SHOAL_DEPLOY_LAUNCH_CHIEF_LINK_H_
 #define SHOAL_DEPLOY_LAUNCH_CHIEF_LINK_H_
 
@@ -19,10 +19,10 @@
 
 namespace shoal {
 
-// Thread safe.
+// Thread-safe.
 class ChiefLink {
  public:
-  // Starts to ask at once, five times a second.
+  // Polls the status five times a second, starting now.
   explicit ChiefLink(std::unique_ptr<ChiefClient> client);
   // Waits for the call under way, which has a deadline.
   ~ChiefLink();
@@ -35,15 +35,15 @@ class ChiefLink {
   // Asks for a checkpoint and, if `stop`, for the end of the run. Repeated until the chief answers.
   void RequestCheckpoint(bool stop, const std::string& reason) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Tells that the worker died by a signal of its own making, and what it was computing. Repeated
-  // until the chief answers.
+  // Reports that the worker crashed, and the batch that it was computing. Repeated until the chief
+  // answers.
   void ReportCrash(TaskId worker, const absl::optional<MarkedBatch>& batch,
                    const std::string& detail) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void Loop();
   void Poll();
-  // Sends what waits; what was not answered stays.
+  // Sends the waiting requests; those that were not answered remain.
   void SendRequests();
 
   const std::unique_ptr<ChiefClient> client_;

@@ -1,7 +1,7 @@
-// Runs a whole cluster as processes: 1 chief, P ps, N workers, all of this program, at ports that
-// they choose and report back; on this machine's loopback interface, or on the hosts that
-// `places` says: its children then are those that carry the tasks there. Shows progress, restarts
-// what dies, stops cleanly, leaves nothing running.
+// Runs a whole cluster as processes of this program: 1 chief, P ps and N workers, at ports that
+// they choose and report back. They run on this machine, on its loopback interface, or on the hosts
+// of `places`, where its children start the tasks. Shows progress, restarts tasks that die, stops
+// cleanly, and leaves no process running.
 #ifndef SHOAL_DEPLOY_LAUNCH_LAUNCHER_H_
 #define SHOAL_DEPLOY_LAUNCH_LAUNCHER_H_
 
@@ -29,10 +29,10 @@ class ProgressReporter;
 class ShutdownNotification;
 class TaskPlaces;
 
-// Constructed and used on one thread, which must live as long as the children should: they die with
-// it. What happens to whom:
+// Constructed and used on one thread, which must live as long as the children should, because they
+// die with it. The launcher reacts as follows:
 //   chief ends             all are ended; its exit decides the run's
-//   worker dies            restarted, max_worker_restarts times each; the others go on meanwhile
+//   worker dies            restarted, max_worker_restarts times each; the others continue meanwhile
 //   worker dies of SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT
 //                          also reported: its batch is suspect
 //   ps dies                restarted, kMaxPsRestarts times each; the chief rolls the run back
@@ -48,32 +48,36 @@ class Launcher {
     std::string program;  // Path of this program.
     v1::RunConfig run;    // Resolved, NumPsProcesses > 0; `out` is absolute and holds
                           // run.textproto and logs/. Workers run its worker_binary, if it has one.
-    const TaskPlaces* places = nullptr;   // Borrowed. Null: this machine, loopback addresses.
-    std::vector<std::string> task_flags;  // For every task besides those it needs anyway.
+    const TaskPlaces* places = nullptr;  // Borrowed. Null: this machine, loopback addresses.
+    // Flags for every task, in addition to those that it always gets.
+    std::vector<std::string> task_flags;
     std::function<std::unique_ptr<ChiefClient>(const std::string& address)> connect;
     // The address at which the chief serves /metrics; empty: no task serves it. The other tasks
     // take free ports, on the same host or, with `places`, on the host where they listen. They
     // serve at all addresses of the host if the chief does.
     std::string metrics_address;
-    absl::Duration start_timeout = absl::Seconds(60);  // For a task to say where it serves.
-    absl::Duration stop_timeout = absl::Seconds(60);   // For the checkpoint after a stop request.
-    absl::Duration end_timeout = absl::Seconds(20);    // For all to end after the chief has.
+    // How long a task may take to report its address.
+    absl::Duration start_timeout = absl::Seconds(60);
+    // How long the checkpoint after a stop request may take.
+    absl::Duration stop_timeout = absl::Seconds(60);
+    // How long the tasks may take to end after the chief.
+    absl::Duration end_timeout = absl::Seconds(20);
     // Borrowed.
     FileSystem* file_system = nullptr;
     ShutdownNotification* shutdown = nullptr;
     ProgressReporter* progress = nullptr;
-    // Counted up by whoever wants a checkpoint now (SIGUSR1); may be null.
+    // Increased for every request of a checkpoint (SIGUSR1); may be null.
     const std::atomic<int>* checkpoints_wanted = nullptr;
   };
 
   explicit Launcher(Options options);
-  // Kills what still runs.
+  // Kills the tasks that still run.
   ~Launcher();
 
   // Blocks until the run is over and all children have ended. OK: trained to its end. Cancelled:
   // stopped on request. Otherwise names the task that made it fail; the code maps to its exit code.
   absl::Status Run();
-  // Why no checkpoint could be made after the newest one; empty: none failed since. After Run.
+  // Why no checkpoint could be made after the newest one; empty if none failed. Valid after Run.
   const std::string& checkpoint_failure() const { return checkpoint_failure_; }
 
  private:
@@ -83,11 +87,12 @@ class Launcher {
     uint32_t restarts = 0;
     bool ended = false;
     std::string address;
-    uint64_t log_begin = 0;  // Bytes of its log that are of earlier children, or of earlier starts.
+    // The bytes of its log that earlier children, or earlier starts, have written.
+    uint64_t log_begin = 0;
     // The incarnation that the chief last listed for this child of a ps; 0 if it listed none.
     uint64_t incarnation = 0;
-    // The newest that the chief had listed when this child was started: it is of an earlier one,
-    // and may be listed for a while after that one's end.
+    // The incarnation that the chief listed when this child was started. It belongs to an earlier
+    // child, and may be listed for a while after that one's end.
     uint64_t gone = 0;
   };
 
@@ -96,10 +101,10 @@ class Launcher {
   std::string MetricsAddress(TaskId task) const;
   absl::Status AwaitAddress(Task* task);
   absl::Status WriteClusterFile() const;
-  // Watches until the chief has ended; its result.
+  // Watches the tasks until the chief has ended, and returns its result.
   absl::Status Watch();
   absl::Status CheckTask(Task* task);
-  // The run was asked to stop, or has: tasks end with 143 then.
+  // Returns whether the run was asked to stop or has stopped, so that tasks end with 143.
   bool IsStopping() const;
   absl::Status OnWorkerDied(Task* task, const ChildExit& exit);
   absl::Status OnPsDied(Task* task, const ChildExit& exit);
@@ -109,17 +114,19 @@ class Launcher {
   // Ends a ps that has lost its place although it lives: one that is stopped (SIGSTOP, a debugger)
   // would never come back, and the run waits for it.
   void EndPsWithoutPlace();
-  // Asks the chief to keep what is there: ASYNC a checkpoint, SYNC one that is on its way.
+  // Asks the chief to save the state of the run: in ASYNC a new checkpoint, in SYNC one that is
+  // being written.
   void OnLastWorkerLost(const Task& task, const ChildExit& exit);
-  // Names the worker and the checkpoint to go on from; summary.json says so too.
+  // Returns an error that names the worker and the checkpoint to resume from, and writes it to
+  // summary.json.
   absl::Status EndedWithoutWorkers() const;
   absl::Status ChiefResult(const ChildExit& exit) const;
-  // An error that quotes the last words in the task's log.
+  // Returns an error that quotes the last lines of the task's log.
   absl::Status Failure(const Task& task, const ChildExit& exit) const;
   absl::Status Death(const Task& task, const ChildExit& exit, absl::StatusCode code) const;
   void ShowProgress();
   void PassOnRequests();
-  // While lines of metrics.jsonl cannot be written: what the chief says.
+  // Shows progress from the chief's status while lines of metrics.jsonl cannot be written.
   void ShowWithoutLines(const v1::GetRunStatusResponse& status);
   // Warns when checkpoints begin to fail.
   void ShowFailure(const v1::GetRunStatusResponse& status);
@@ -127,7 +134,8 @@ class Launcher {
   // INTERNAL names the killed tasks; killed workers that had no part in the run's end are only
   // logged.
   absl::Status EndAll(absl::Duration patience);
-  // The others finished the run without this worker: it had not registered yet, or lost its place.
+  // Returns whether the others finished the run without this worker, because it had not registered
+  // yet or had lost its place.
   bool IsOutOfRun(TaskId worker) const;
   bool AnyWorkerLeft() const;
   std::string LogPath(TaskId task) const;
@@ -141,16 +149,17 @@ class Launcher {
   std::vector<Task> tasks_;  // ps, then workers.
   std::unique_ptr<ChiefLink> link_;
   std::unique_ptr<MetricsTail> metrics_;
-  bool nothing_to_do_ =
-      false;  // The chief exited with 0 before it served: nothing was left to train.
+  // The chief exited with 0 before it served, because nothing was left to train.
+  bool nothing_to_do_ = false;
   std::string summary_before_;       // summary.json of an earlier start; "" if none.
   uint64_t failed_checkpoints_ = 0;  // the count that the chief last reported,
   std::string last_checkpoint_;      // and the newest that could be made.
   std::string checkpoint_failure_;
-  bool metrics_fail_ =
-      false;  // Lines of metrics.jsonl could not be written, as the chief last said.
+  // The chief last reported that lines of metrics.jsonl could not be written.
+  bool metrics_fail_ = false;
   int checkpoints_asked_ = 0;
-  absl::Status no_workers_;  // Not OK: none is left, and why; the chief ends the run.
+  // If not OK, why no worker is left; the chief ends the run then.
+  absl::Status no_workers_;
   absl::Time stop_deadline_ = absl::InfiniteFuture();
 };
 

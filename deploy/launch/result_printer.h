@@ -1,4 +1,4 @@
-// Prints the result of a run for people, on standard output.
+// Prints the result of a run for the user, on standard output.
 #ifndef SHOAL_DEPLOY_LAUNCH_RESULT_PRINTER_H_
 #define SHOAL_DEPLOY_LAUNCH_RESULT_PRINTER_H_
 

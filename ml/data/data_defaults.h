@@ -7,7 +7,7 @@ namespace v1 {
 class DataConfig;
 }
 
-// Where Debian's package dataset-fashion-mnist puts the data set that is used when none is named.
+// The directory of Debian's package dataset-fashion-mnist, whose data set is the default.
 inline constexpr char kDefaultDataDirectory[] = "/usr/share/datasets/fashion-mnist";
 
 // Fills in the format and directory of a config that names neither, and the sizes of synthetic

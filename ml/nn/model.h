@@ -14,7 +14,7 @@
 namespace shoal {
 
 // The fields of a data set as placeholders, one set per Dequeue: each clone takes its own part of
-// the batch from the queue. Which bytes they get is said at each run.
+// the batch from the queue. Each run supplies their bytes.
 class InputQueue {
  public:
   explicit InputQueue(std::vector<FieldSpec> fields) : fields_(std::move(fields)) {}

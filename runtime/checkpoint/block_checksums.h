@@ -1,5 +1,5 @@
-// The sidecar of a file: a CRC32C of each of its blocks, so that any part can be read and checked
-// alone.
+// The sidecar of a file: a CRC32C of each of the file's blocks, so that any part can be read and
+// checked alone.
 //
 //   "SHOALCRC"  u32 version = 1  u32 block bytes  u64 file bytes  u32 CRC32C per block  u32 CRC32C
 //   of the above
@@ -29,10 +29,10 @@ class BlockChecksums {
   uint64_t file_bytes() const { return file_bytes_; }
   uint64_t num_blocks() const { return blocks_.size(); }
   uint32_t block(uint64_t index) const { return blocks_[index]; }
-  uint32_t file_crc32c() const { return file_crc32c_; }  // not kept in the sidecar
+  uint32_t file_crc32c() const { return file_crc32c_; }  // not stored in the sidecar
 
   std::string Encode() const;
-  // DataLoss unless the bytes are an undamaged sidecar.
+  // Decodes a sidecar. Returns DataLoss if it is damaged.
   static absl::StatusOr<BlockChecksums> Decode(absl::string_view sidecar);
 
  private:

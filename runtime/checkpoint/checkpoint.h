@@ -19,41 +19,42 @@
 namespace shoal {
 
 // A checkpoint opened for reading. Slices are addressed by variable and number, so any number of ps
-// may read what they own, however many wrote it. One thread at a time.
+// can read their slices, no matter how many ps wrote the checkpoint. For one thread at a time.
 class Checkpoint {
  public:
   enum class Verify {
-    kIndex,       // manifest, sidecars, headers, sizes; numbers are checked as they are read
-    kEverything,  // and every byte of every shard, now
+    // Manifest, sidecars, headers and sizes are checked now, values when they are read.
+    kIndex,
+    kEverything,  // Every byte of every shard is checked now, too.
   };
 
-  // `directory` is the checkpoint's own. DataLoss names the file and what is wrong: a shard is
-  // missing, truncated or damaged, a slice is missing, there twice or of another size.
+  // Opens the checkpoint in `directory`. DataLoss names the file and the defect: a shard is
+  // missing, truncated or damaged, or a slice is missing, duplicate or of another size.
   static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(FileSystem& file_system,
                                                           const std::string& directory,
                                                           Verify verify);
 
-  // What Open checks at kIndex, for a manifest that is not written yet.
+  // Makes the checks of Open with kIndex, for a manifest that is not written yet.
   static absl::Status CheckShards(FileSystem& file_system, const std::string& directory,
                                   const v1::Manifest& manifest);
 
   const std::string& directory() const { return directory_; }
   const v1::Manifest& manifest() const { return manifest_; }
-  // How the checkpoint's variables are cut.
+  // The division of the checkpoint's variables into slices.
   const SliceTable& slices() const { return slices_; }
 
-  // Of the slice with this number in slices().
+  // The state of the slice with this number in slices().
   const SavedSliceState& state(uint32_t slice) const { return stored_[slice].state; }
   bool HasSlot(uint32_t slice, const std::string& slot) const;
-  // Elements [first, first + out.size()) of the slice's value (slot "") or slot. NotFound: no such
-  // slot.
+  // Reads elements [first, first + out.size()) of the slice's value (slot "") or slot. Returns
+  // NotFound if the slot does not exist.
   absl::Status Read(uint32_t slice, const std::string& slot, uint64_t first, absl::Span<float> out);
 
  private:
   struct StoredSlice {
     ShardReader* shard = nullptr;
     SavedSliceState state;
-    std::map<std::string, ShardReader::Entry> tensors;  // by slot, "" is the value
+    std::map<std::string, ShardReader::Entry> tensors;  // keyed by slot; "" is the value
   };
 
   static absl::StatusOr<std::unique_ptr<Checkpoint>> OpenShards(FileSystem& file_system,
@@ -69,8 +70,8 @@ class Checkpoint {
   const v1::Manifest manifest_;
   const SliceTable slices_;
   std::vector<std::unique_ptr<ShardReader>> shards_;
-  std::map<std::string, uint32_t> variables_;  // by name
-  std::vector<StoredSlice> stored_;            // by slice
+  std::map<std::string, uint32_t> variables_;  // keyed by name
+  std::vector<StoredSlice> stored_;            // indexed by slice
 };
 
 }  // namespace shoal

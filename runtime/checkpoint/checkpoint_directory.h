@@ -18,83 +18,87 @@
 
 namespace shoal {
 
-// A checkpoint's place: "ckpt-<step>-<term>-<lineage>" under checkpoints/.
+// The name of a checkpoint's directory, "ckpt-<step>-<term>-<lineage>", in checkpoints/.
 struct CheckpointName {
   uint64_t step = 0;
   uint64_t term = 0;
-  uint64_t lineage = 0;  // a second attempt at the step never meets the first one's files
+  // Part of the name so that a second attempt at the step never finds files of the first one.
+  uint64_t lineage = 0;
 
   std::string ToString() const;
-  // False for the name of anything else.
+  // Parses a name. Returns false if it is not the name of a checkpoint.
   static bool Parse(absl::string_view text, CheckpointName* name);
 
-  // Older first: a later chief's checkpoints are newer, whatever their step.
+  // Orders older checkpoints first. Those of a later chief are newer, whatever their step.
   friend bool operator<(const CheckpointName& a, const CheckpointName& b) {
     return std::tie(a.term, a.step, a.lineage) < std::tie(b.term, b.step, b.lineage);
   }
 };
 
-// All checkpoints of a run, under one directory. The chief's; ps only write into what Begin made.
-// One thread at a time, one writer for a directory.
+// All checkpoints of a run, in one directory. The chief uses this class; ps only write into the
+// directories that Begin has made. For one thread at a time, and one writer for a directory.
 //
 //   Begin -> every ps writes its shard (ShardWriter) -> Publish -> Prune
 //
-// A checkpoint exists from the moment Publish has linked its MANIFEST; what has none is rubbish of
-// a crash and is never looked at.
+// A checkpoint exists once Publish has linked its MANIFEST. A directory without one was left by a
+// crash and is ignored.
 class CheckpointDirectory {
  public:
-  // The file system must outlive the object. `root` is made if it is absent.
+  // The file system must outlive the object. Creates `root` if it is absent.
   static absl::StatusOr<std::unique_ptr<CheckpointDirectory>> Open(FileSystem& file_system,
                                                                    const std::string& root);
 
   const std::string& root() const { return root_; }
   std::string PathOf(absl::string_view name) const;
 
-  // Makes the durable, empty directory of a new checkpoint.
+  // Creates, durably, the empty directory of a new checkpoint.
   absl::Status Begin(const CheckpointName& name);
 
-  // Makes the checkpoint exist. Its shards are opened and indexed first: DataLoss if they are not
-  // what the manifest says. The hint LATEST follows; failing to write it is no error.
+  // Publishes the checkpoint. Opens and indexes its shards first, and returns DataLoss if they do
+  // not match the manifest. Then updates the hint LATEST; failing to write that is not an error.
   absl::Status Publish(const CheckpointName& name, const v1::Manifest& manifest);
 
-  // Checkpoints above the step are void: from now on they do not exist, also after a crash. After
-  // an error some still may; Publish and Prune see to them first, and fail if they cannot.
+  // Deletes the checkpoints above the step, so that they do not exist any more even after a crash.
+  // After an error some of them may remain; Publish and Prune then delete them first, and fail if
+  // they cannot.
   absl::Status DiscardAbove(uint64_t step);
 
-  // Removes a checkpoint that could not be made, with what its writers have left.
+  // Removes the files of a checkpoint that could not be completed.
   absl::Status Discard(const CheckpointName& name) { return RemoveCheckpoint(name); }
 
-  // Names with a MANIFEST, newest first; none is looked into.
+  // Returns the names that have a MANIFEST, newest first, without opening them.
   absl::StatusOr<std::vector<CheckpointName>> List() const;
 
-  // Opens the newest checkpoint that is whole. `rejected` gets a line for each newer one that is
-  // not, with the reason: the caller must say so. NotFound if there is none; DataLoss if there are
-  // only damaged ones.
+  // Opens the newest undamaged checkpoint. Adds to `rejected` a line, with the reason, for each
+  // newer damaged one, which the caller must log. Returns NotFound if there is no checkpoint,
+  // DataLoss if all are damaged.
   absl::StatusOr<std::unique_ptr<Checkpoint>> OpenLatestValid(Checkpoint::Verify verify,
                                                               std::vector<std::string>* rejected);
 
-  // Removes checkpoints older than the `keep` newest valid ones, exports as RemoveOldExports does,
-  // and what crashes have left that is older than the newest valid one. Removes nothing where no
-  // valid one would stay.
+  // Removes checkpoints older than the `keep` newest valid ones, old exports (see
+  // RemoveOldExports), and incomplete checkpoints older than the newest valid one. Removes nothing
+  // if no valid one would remain.
   absl::Status Prune(int keep);
 
-  // Removes model.safetensors, whole or in part, of checkpoints that are older than the newest that
-  // has one. The newest checkpoint may have none: it comes later, or was left out.
+  // Removes complete and partial model.safetensors from checkpoints older than the newest one that
+  // has a complete file. The newest checkpoint may have none, if its export is pending or was
+  // skipped.
   absl::Status RemoveOldExports();
 
  private:
   CheckpointDirectory(FileSystem& file_system, const std::string& root);
   absl::StatusOr<std::vector<CheckpointName>> AllNames() const;
   bool IsValid(const CheckpointName& name);
-  // Durably, if it is there.
+  // Removes the manifest durably, if it exists.
   absl::Status RemoveManifest(const CheckpointName& name);
   absl::Status RemoveVoid();
   absl::Status RemoveCheckpoint(const CheckpointName& name);
 
   FileSystem& file_system_;
   const std::string root_;
-  absl::optional<uint64_t> void_above_;  // Those above the step are not in void_ yet.
-  std::set<CheckpointName> void_;        // Their manifests may still be there.
+  // Checkpoints above this step are to be deleted but not listed in void_ yet.
+  absl::optional<uint64_t> void_above_;
+  std::set<CheckpointName> void_;  // Deleted checkpoints whose manifests may still exist.
 };
 
 }  // namespace shoal

@@ -19,22 +19,22 @@ namespace v1 {
 class VariableSpec;
 }
 
-// Slices of a run filled from a checkpoint. The run may have another number of ps, and cut its
-// variables by another slice_bytes where all slices of a variable are of one version.
+// Fills the slices of a run from a checkpoint. The run may have another number of ps. It may also
+// have another slice_bytes, if all slices of a variable have the same version.
 class CheckpointSliceSource : public SliceSource {
  public:
   using SlotNames = std::function<std::vector<std::string>(uint32_t slice)>;
 
   // The checkpoint must outlive the source. FailedPrecondition names the first variable that the
-  // checkpoint lacks, or has in another shape.
+  // checkpoint lacks or has with another shape.
   static absl::StatusOr<CheckpointSliceSource> Create(Checkpoint& checkpoint,
                                                       absl::Span<const v1::VariableSpec> variables,
                                                       const SliceTable& table,
                                                       SlotNames slot_names);
 
-  // FailedPrecondition: the checkpoint lacks a slot (it was made with another optimizer), or
-  // versions differ where the cut does. DataLoss: damaged. A moving average that was not kept
-  // follows the value.
+  // Returns FailedPrecondition if the checkpoint lacks a slot (it was made with another optimizer),
+  // or if slices differ in size and have different versions; DataLoss if it is damaged. A moving
+  // average that was not stored starts from the value.
   absl::Status Fill(uint32_t slice, Contents* contents) override;
 
  private:
@@ -47,7 +47,8 @@ class CheckpointSliceSource : public SliceSource {
   Checkpoint* checkpoint_;
   const SliceTable* table_;
   SlotNames slot_names_;
-  std::vector<uint32_t> saved_variables_;  // by variable of the run: its number in the checkpoint
+  // Indexed by variable of the run: the variable's number in the checkpoint.
+  std::vector<uint32_t> saved_variables_;
 };
 
 }  // namespace shoal

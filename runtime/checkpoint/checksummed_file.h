@@ -1,5 +1,5 @@
-// Files that a checkpoint is made of: written once, durable before they have their name, checked
-// block by block when read.
+// The files of a checkpoint. They are written once, are durable before they get their name, and are
+// checked block by block when read.
 #ifndef SHOAL_RUNTIME_CHECKPOINT_CHECKSUMMED_FILE_H_
 #define SHOAL_RUNTIME_CHECKPOINT_CHECKSUMMED_FILE_H_
 
@@ -17,13 +17,13 @@
 
 namespace shoal {
 
-// Writes `name`.tmp in a directory and gives it its name when it is whole and synced. After any
-// error the file is dead: it is removed, and another must be begun (a file whose sync failed may
-// have lost bytes that a second sync would not report). Not thread safe.
+// Writes `name`.tmp in a directory and renames it when it is complete and synced. After any error
+// the file is removed and another must be started, because a file whose sync failed may have lost
+// bytes that a second sync would not report. Not thread-safe.
 class ChecksummedFileWriter {
  public:
-  // The file system must outlive the writer. ResourceExhausted if fewer than `expected_bytes` are
-  // free.
+  // The file system must outlive the writer. Returns ResourceExhausted if fewer than
+  // `expected_bytes` are free.
   static absl::StatusOr<std::unique_ptr<ChecksummedFileWriter>> Create(FileSystem& file_system,
                                                                        const std::string& directory,
                                                                        const std::string& name,
@@ -32,8 +32,8 @@ class ChecksummedFileWriter {
 
   absl::Status Append(absl::string_view bytes);
 
-  // Durable but for the directory's own sync, which is the caller's. AlreadyExists if the name is
-  // taken.
+  // Completes the file. The caller must sync the directory to make the name durable. Returns
+  // AlreadyExists if the name is taken.
   absl::StatusOr<BlockChecksums> Finish();
 
  private:
@@ -43,23 +43,23 @@ class ChecksummedFileWriter {
   FileSystem& file_system_;
   const std::string path_;
   const std::string temporary_;
-  std::unique_ptr<WritableFile> file_;  // null once it is dead or finished
+  std::unique_ptr<WritableFile> file_;  // null after an error or Finish
   std::string buffer_;
   BlockChecksums checksums_;
 };
 
-// Reads a file through its block checksums. One thread at a time.
+// Reads a file and checks its blocks against their checksums. For one thread at a time.
 class ChecksummedFileReader {
  public:
-  // DataLoss if the file's size is not that of the checksums.
+  // Opens a file. Returns DataLoss if its size is not that of the checksums.
   static absl::StatusOr<std::unique_ptr<ChecksummedFileReader>> Open(FileSystem& file_system,
                                                                      const std::string& path,
                                                                      BlockChecksums checksums);
 
-  // Exactly these bytes, from blocks that were checked. DataLoss names the file and the block.
+  // Reads exactly out.size() bytes from checked blocks. DataLoss names the file and the block.
   absl::Status Read(uint64_t offset, absl::Span<char> out);
 
-  // Reads everything once.
+  // Reads and checks the whole file.
   absl::Status VerifyAll();
 
   const ReadableFile& file() const { return *file_; }

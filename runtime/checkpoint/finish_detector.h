@@ -27,7 +27,7 @@ class FinishDetector {
   bool IsOver();
 
  private:
-  // summary.json; "" unless it says that the run has finished.
+  // Returns the content of summary.json; "" unless it says that the run has finished.
   std::string FinishedSummary() const;
   bool NothingIsLeft() const;
 

@@ -1,4 +1,4 @@
-// Whole numbers in files: little-endian, whatever the machine.
+// Reads and writes the integers in files, which are little-endian on every machine.
 #ifndef SHOAL_RUNTIME_CHECKPOINT_LITTLE_ENDIAN_H_
 #define SHOAL_RUNTIME_CHECKPOINT_LITTLE_ENDIAN_H_
 

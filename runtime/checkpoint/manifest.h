@@ -1,4 +1,4 @@
-// MANIFEST, the file that makes a checkpoint: it is written last and names all others.
+// MANIFEST, the file that makes a checkpoint exist. It is written last and names all other files.
 //
 //   "SHOALMAN"  u32 payload bytes  u32 CRC32C of the payload  payload: a serialized
 //   shoal.v1.Manifest
@@ -22,15 +22,15 @@ inline constexpr uint32_t kCheckpointFormatVersion = 1;
 
 std::string EncodeManifest(const v1::Manifest& manifest);
 
-// DataLoss: truncated, damaged, or names that would leave the checkpoint's directory.
-// Unimplemented: written by a newer program that says that this one cannot read it.
+// Returns DataLoss if the manifest is truncated, damaged, or has names outside the checkpoint's
+// directory; Unimplemented if it was written by a newer program whose format this one cannot read.
 absl::StatusOr<v1::Manifest> DecodeManifest(absl::string_view bytes);
 
-// Errors name the file.
+// Reads and decodes the manifest. Errors name the file.
 absl::StatusOr<v1::Manifest> ReadManifest(FileSystem& file_system, const std::string& directory);
 
-// Sets the format's version and makes the checkpoint exist, durably, all at once. AlreadyExists if
-// it does.
+// Sets the format's version and writes the manifest durably and atomically. Returns AlreadyExists
+// if there is one.
 absl::Status WriteManifest(FileSystem& file_system, const std::string& directory,
                            v1::Manifest manifest);
 

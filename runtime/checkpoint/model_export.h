@@ -1,5 +1,5 @@
-// model.safetensors in a checkpoint's directory: the variables whole and without slots, for other
-// programs. It is no part of the checkpoint: the manifest does not name it.
+// model.safetensors in a checkpoint's directory: whole variables without slots, for other programs.
+// It is not part of the checkpoint, and the manifest does not name it.
 #ifndef SHOAL_RUNTIME_CHECKPOINT_MODEL_EXPORT_H_
 #define SHOAL_RUNTIME_CHECKPOINT_MODEL_EXPORT_H_
 
@@ -20,16 +20,17 @@
 namespace shoal {
 
 inline constexpr char kModelExportFile[] = "model.safetensors";
-// Where ps write their parts, until all are there.
+// The name of the file while ps write their parts.
 inline constexpr char kPartialExportFile[] = "model.safetensors.partial";
 
 enum class ExportedValues {
   kValues,
-  kAverages,  // the exponential moving average of each variable that has one, else its value
+  // The exponential moving average of each variable that has one, otherwise its value.
+  kAverages,
 };
 
-// Where everything is in the file: the header, then the variables in declared order, float32. It
-// follows from what the manifest says, before there is one.
+// The layout of the file: the header, then the variables in declared order as float32. It depends
+// only on data that the manifest will contain, so the ps know it before the manifest exists.
 class ModelExportLayout {
  public:
   ModelExportLayout(absl::Span<const v1::VariableSpec> variables, absl::string_view run_id,
@@ -38,40 +39,43 @@ class ModelExportLayout {
 
   const std::string& header() const { return header_; }
   uint64_t file_bytes() const { return file_bytes_; }
-  // Of an element of a variable, both numbered in order.
+  // Returns the file offset of an element of a variable, both numbered in order.
   uint64_t OffsetOf(uint32_t variable, uint64_t element) const {
     return begin_[variable] + element * sizeof(float);
   }
 
  private:
   std::string header_;
-  std::vector<uint64_t> begin_;  // By variable.
+  std::vector<uint64_t> begin_;  // indexed by variable
   uint64_t file_bytes_ = 0;
 };
 
-// Writes every variable, float32 and in its declared shape, as `directory`/`name`, atomically and
-// durably; a file of that name is replaced. Streams slice by slice. DEADLINE_EXCEEDED when
-// `is_late`, which may be null and is asked before every slice, says so.
+// Writes every variable, as float32 in its declared shape, to `directory`/`name`, atomically and
+// durably, replacing a file of that name. Streams slice by slice. Returns DEADLINE_EXCEEDED as soon
+// as `is_late`, which may be null and is called before every slice, returns true.
 absl::Status ExportModel(FileSystem& file_system, Checkpoint& checkpoint,
                          const std::string& directory, const std::string& name = kModelExportFile,
                          ExportedValues values = ExportedValues::kValues,
                          const std::function<bool()>& is_late = nullptr);
 
-// The same file of values that several ps have in memory. Each writes its part, durably; any order
-// and repetition is fine, since the same bytes go to the same places.
+// The functions below write the same file from values that several ps have in memory. Each ps
+// writes its part durably. Order and repetitions do not matter, because the same bytes are written
+// to the same offsets.
 struct ExportedSlice {
   uint64_t offset = 0;  // ModelExportLayout::OffsetOf
   absl::Span<const float> values;
 };
-// CANCELLED when `should_stop`, which is asked before every slice, says so.
+// Writes one ps's part. Returns CANCELLED as soon as `should_stop`, which is called before every
+// slice, returns true.
 absl::Status WriteExportPart(FileSystem& file_system, const std::string& directory,
                              absl::Span<const ExportedSlice> slices,
                              const std::function<bool()>& should_stop);
-// Gives the file its header and its name when all parts are written. DATA_LOSS: they are not.
+// Writes the header and renames the file, after all parts were written. Returns DATA_LOSS if they
+// were not.
 absl::Status FinishExport(FileSystem& file_system, const std::string& directory,
                           const ModelExportLayout& layout);
 
-// An absent export is fine, a partial one is removed as well.
+// Removes a complete or partial export, if there is one.
 absl::Status RemoveModelExport(FileSystem& file_system, const std::string& directory);
 
 }  // namespace shoal

@@ -17,9 +17,9 @@ class ReadableFile;
 
 struct SafetensorsEntry {
   std::string name;
-  std::string dtype = "F32";    // the format's names
+  std::string dtype = "F32";    // in the format's notation
   std::vector<uint64_t> shape;  // empty: a scalar
-  uint64_t begin = 0;           // bytes, from the end of the header
+  uint64_t begin = 0;           // in bytes after the end of the header
   uint64_t end = 0;
 };
 
@@ -28,20 +28,21 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// Bytes of an element; 0 for an unknown type or one of less than a byte.
+// Returns the bytes of an element; 0 for an unknown type or one smaller than a byte.
 uint64_t SafetensorsElementBytes(absl::string_view dtype);
 
-// The start of a file, length included, padded so that the tensors begin at a multiple of 64 bytes.
-// The entries must follow each other without holes.
+// Returns the start of a file, including the length, padded so that the tensors begin at a multiple
+// of 64 bytes. The entries must follow each other without gaps.
 std::string EncodeSafetensorsHeader(const SafetensorsHeader& header);
 
-// The header's JSON, for a file with `data_bytes` bytes after it. DataLoss says what is wrong: bad
-// JSON, repeated or unknown keys, holes, overlaps, a size that is not the shape's, bytes past the
-// last tensor.
+// Decodes the header's JSON for a file with `data_bytes` bytes after it. DataLoss names the defect:
+// bad JSON, repeated or unknown keys, gaps, overlaps, a size that does not match the shape, bytes
+// after the last tensor.
 absl::StatusOr<SafetensorsHeader> DecodeSafetensorsHeader(absl::string_view json,
                                                           uint64_t data_bytes);
 
-// Reads and checks a file's header; `data_begin` is where the tensors begin. Errors name `path`.
+// Reads and checks a file's header, and sets `*data_begin` to the offset of the tensors. Errors
+// name `path`.
 absl::StatusOr<SafetensorsHeader> ReadSafetensorsHeader(const ReadableFile& file,
                                                         absl::string_view path,
                                                         uint64_t* data_begin);

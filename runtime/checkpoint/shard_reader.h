@@ -19,26 +19,26 @@ namespace v1 {
 class ShardFile;
 }
 
-// One shard file of a checkpoint. Opening checks sizes, the sidecar and the header; the numbers are
-// checked block by block as they are read. One thread at a time.
+// One shard file of a checkpoint. Open checks sizes, the sidecar and the header; values are checked
+// block by block as they are read. For one thread at a time.
 class ShardReader {
  public:
-  // Where a tensor's bytes are.
+  // The place of a tensor's bytes.
   struct Entry {
     uint64_t offset = 0;  // in the file
     uint64_t num_elements = 0;
   };
 
-  // DataLoss names the file and what is wrong with it.
+  // Opens the shard. DataLoss names the file and the defect.
   static absl::StatusOr<std::unique_ptr<ShardReader>> Open(FileSystem& file_system,
                                                            const std::string& directory,
                                                            const v1::ShardFile& shard);
 
   const std::map<SliceName, Entry>& entries() const { return entries_; }
-  // By slice (names without slot).
+  // Keyed by slice (names without slot).
   const std::map<SliceName, SavedSliceState>& states() const { return states_; }
 
-  // Elements [first, first + out.size()) of an entry of this shard.
+  // Reads elements [first, first + out.size()) of an entry of this shard.
   absl::Status Read(const Entry& entry, uint64_t first, absl::Span<float> out);
 
   // Reads and checks all bytes.

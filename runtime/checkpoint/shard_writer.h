@@ -15,37 +15,37 @@
 
 namespace shoal {
 
-// The slices of one ps at one cut, as a safetensors file with a sidecar of block checksums.
+// Writes the slices of one ps at one cut as a safetensors file with a sidecar of block checksums.
 //
-// Collects references to the slices' memory, which must stay unchanged until Finish has returned.
-// Nothing is written before Finish, so a writer may be filled while slices reach the cut one by
-// one. Not thread safe.
+// The writer collects references to the slices' memory, which must not change until Finish has
+// returned. It writes nothing before Finish, so slices can be added when they reach the cut. Not
+// thread-safe.
 class ShardWriter {
  public:
   struct Options {
-    std::string directory;  // of the checkpoint; must exist
-    uint32_t shard = 0;     // of num_shards
+    std::string directory;  // the checkpoint's directory, which must exist
+    uint32_t shard = 0;     // the index of this shard, below num_shards
     uint32_t num_shards = 1;
   };
 
   // The file system must outlive the writer.
   ShardWriter(FileSystem& file_system, const Options& options);
 
-  // One slice of a variable; slots in any order.
+  // A slot of one slice.
   struct Slot {
     std::string name;
     absl::Span<const float> data;
   };
+  // Adds one slice of a variable, with its slots in any order.
   void Add(const std::string& variable, uint32_t slice_index, absl::Span<const float> value,
            absl::Span<const Slot> slots, const SavedSliceState& state);
 
-  // Bytes that Finish will need on the disk, about.
+  // Returns about how many bytes Finish will need on the disk.
   uint64_t expected_bytes() const;
 
-  // Writes, syncs and names both files, and syncs the directory: what it returns survives a crash.
-  // After an error nothing of this shard counts and neither file has been named in any manifest.
-  // Errors: ResourceExhausted (disk full), AlreadyExists (another wrote this shard of this
-  // checkpoint), others of the disk.
+  // Writes, syncs and renames both files and syncs the directory, so that they survive a crash.
+  // After an error the shard must not be used. Errors are ResourceExhausted (disk full),
+  // AlreadyExists (another process wrote this shard of this checkpoint), and others of the disk.
   absl::StatusOr<v1::ShardFile> Finish();
 
  private:

@@ -1,4 +1,4 @@
-// What a checkpoint says of a slice besides its numbers, and the names of a slice's tensors.
+// The versions of a slice in a checkpoint, and the names of a slice's tensors.
 #ifndef SHOAL_RUNTIME_CHECKPOINT_SLICE_STATE_H_
 #define SHOAL_RUNTIME_CHECKPOINT_SLICE_STATE_H_
 
@@ -15,14 +15,16 @@
 namespace shoal {
 
 struct SavedSliceState {
-  uint64_t version = 0;  // UINT64_MAX: nobody contributes, good for every version
+  // UINT64_MAX: the slice receives no contributions, and its value is valid for every version.
+  uint64_t version = 0;
   uint64_t value_version = 0;
   std::vector<EpochBatches> applied;  // ASYNC: the batches that the value contains
 };
 
-// "version=12 value_version=11 applied=0:0-5,7-9;3:0-1"; ranges are [begin, end).
+// Returns text such as "version=12 value_version=11 applied=0:0-5,7-9;3:0-1"; ranges are [begin,
+// end).
 std::string EncodeSliceState(const SavedSliceState& state);
-// DataLoss for anything else.
+// Returns DataLoss if the text has another form.
 absl::StatusOr<SavedSliceState> DecodeSliceState(absl::string_view text);
 
 // A variable's slices are numbered from 0 in the order of their elements.
@@ -36,7 +38,7 @@ struct SliceName {
   }
 };
 
-// "affine0/w|3", "affine0/w|3|momentum"; variable names have no '|'.
+// Returns text such as "affine0/w|3" or "affine0/w|3|momentum"; variable names have no '|'.
 std::string EncodeSliceName(const SliceName& name);
 absl::StatusOr<SliceName> DecodeSliceName(absl::string_view text);
 

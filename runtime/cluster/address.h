@@ -55,7 +55,7 @@ std::string JoinHostPort(absl::string_view host, const absl::AlphaNum& port);
 // and do not count.
 bool IsLoopbackAddress(absl::string_view address);
 
-// "a:1,b:2" -> {"a:1", "b:2"}, each one checked. Empty text is no address at all.
+// "a:1,b:2" -> {"a:1", "b:2"}, each one checked. Empty text gives an empty list.
 absl::StatusOr<std::vector<std::string>> ParseHostList(absl::string_view field,
                                                        absl::string_view text);
 

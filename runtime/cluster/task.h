@@ -15,7 +15,8 @@ enum class Job : uint8_t {
   kChief = 1,
   kPs = 2,
   kWorker = 3,
-  kEvaluator = 4,  // Reads checkpoints. No member of the run: nobody waits for it or calls it.
+  // Reads checkpoints. It is not a member of the run: no task waits for it or calls it.
+  kEvaluator = 4,
 };
 
 struct TaskId {

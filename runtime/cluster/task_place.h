@@ -48,7 +48,7 @@ struct Rank {
 // unless --chief_host names another host.
 absl::StatusOr<ResolvedTask> PlaceByRank(const ResolverInput& input, const Rank& rank);
 
-// The sources, each for input that it matches.
+// The sources; each is called only for input that it matches.
 absl::StatusOr<ResolvedTask> ResolveFromLists(const ResolverInput& input);
 absl::StatusOr<ResolvedTask> ResolveFromTfConfig(const ResolverInput& input);
 absl::StatusOr<ResolvedTask> ResolveFromJobSet(const ResolverInput& input);

@@ -1,5 +1,5 @@
-// Finds out which task this is and where the others are, from flags or from what a launcher put
-// into the environment: pure functions, so that every launcher is tested without one.
+// Determines which task this is and the addresses of the others, from flags or from a launcher's
+// environment variables. The functions are pure, so that every launcher is tested without one.
 //
 // The first source that matches wins, from the most explicit to the outermost launcher:
 //   flags       host lists, or --task_index with --chief_host=HOST:PORT
@@ -52,7 +52,7 @@ struct ResolverInput {
   std::string ps_hosts;
   std::string worker_hosts;
   std::string chief_host;      // host:port; under a launcher also a host alone.
-  std::string listen_address;  // Only whether it is given, for a chief started by hand.
+  std::string listen_address;  // Used only to see whether it is given, for a chief started by hand.
   uint32_t chief_port = 0;
   absl::optional<uint32_t> num_ps_tasks;  // Numbers in flags and run file.
   absl::optional<uint32_t> num_replicas;

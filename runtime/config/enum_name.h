@@ -1,4 +1,4 @@
-// Names of enum values as people write them: "relu" for ACTIVATION_KIND_RELU.
+// The short names of enum values that users write: "relu" for ACTIVATION_KIND_RELU.
 #ifndef SHOAL_RUNTIME_CONFIG_ENUM_NAME_H_
 #define SHOAL_RUNTIME_CONFIG_ENUM_NAME_H_
 
@@ -18,8 +18,8 @@ namespace shoal {
 // Returns the name without the prefix that all values of the type share, in lower case.
 std::string ShortEnumName(const google::protobuf::EnumValueDescriptor& value);
 
-// The value of this full name, or of this short name in any case; null if there is none. The value
-// that stands for "not said" has no short name.
+// Returns the value with this full name, or with this short name in any case; null if there is
+// none. The UNSPECIFIED value has no short name.
 const google::protobuf::EnumValueDescriptor* FindEnumValue(
     const google::protobuf::EnumDescriptor& type, absl::string_view name);
 

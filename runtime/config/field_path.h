@@ -13,13 +13,13 @@ class Message;
 
 namespace shoal {
 
-// `path` is field names joined by dots; an element of a repeated message is chosen by its index,
-// `model.layer[1].dense.units`, which must exist. Values: numbers, true/false, text without quotes,
-// enum values by full name or by what follows the common prefix in any case
-// (`data.format=synthetic_regression`), and comma lists for repeated fields (they replace what was
-// there). A message as the last field takes text proto without braces: `optimizer.sgd=` selects it.
-// InvalidArgument begins with `label` (e.g. "--set") and names the path, what is wanted, and for an
-// unknown field the nearest known one.
+// `path` consists of field names joined by dots. An element of a repeated message is chosen by its
+// index, which must exist: `model.layer[1].dense.units`. Values are numbers, true/false, text
+// without quotes, enum values by full or short name in any case
+// (`data.format=synthetic_regression`), and comma lists, which replace a repeated field. A message
+// as the last field takes text proto without braces: `optimizer.sgd=` selects it. InvalidArgument
+// begins with `label` (e.g. "--set") and names the path, the expected value, and for an unknown
+// field the nearest known one.
 absl::Status SetField(absl::string_view label, absl::string_view path, absl::string_view value,
                       google::protobuf::Message* message);
 

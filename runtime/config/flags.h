@@ -1,12 +1,11 @@
-// The command line of `shoal`: one vocabulary for all commands.
+// The command line of `shoal`. All commands share one set of flags.
 //
 //   shoal train --run=FILE --set optimizer.adam.beta1=0.8 --num_replicas=3 --nosync_replicas
 //
-// Most flags are short names of run-file fields; `--set path=value` reaches every other field.
-// Flags are applied in the order given, on top of the run file, wherever --run stands.
-// `--name=value` and
-// `--name value` are the same; booleans are also `--name` and `--noname`; after `--` nothing is a
-// flag. One table (flag_table.cc) drives parsing and --help.
+// Most flags are short names of run-file fields; `--set path=value` sets any other field. Flags
+// override the run file, wherever --run is on the line, and are applied in the order given.
+// `--name=value` and `--name value` are the same; booleans are also `--name` and `--noname`;
+// arguments after `--` are not flags. One table (flag_table.cc) drives parsing and --help.
 #ifndef SHOAL_RUNTIME_CONFIG_FLAGS_H_
 #define SHOAL_RUNTIME_CONFIG_FLAGS_H_
 
@@ -25,14 +24,14 @@
 
 namespace shoal {
 
-// The commands in which a flag has a meaning; bits.
+// The commands that have a flag, as bits.
 enum FlagScope : uint32_t {
   kScopeTrain = 1,    // shoal train
-  kScopeTask = 2,     // shoal ps, worker, chief: tasks started one by one
-  kScopeUse = 4,      // shoal eval, inspect: what a finished run left
+  kScopeTask = 2,     // shoal ps, worker, chief: tasks that are started one by one
+  kScopeUse = 4,      // shoal eval, inspect: commands for the files of a run
   kScopePredict = 8,  // shoal predict
   kScopeAll = 15,
-  // A run that is under way.
+  // Commands for a run that is under way.
   kScopeStatus = 16,   // shoal status
   kScopeSave = 64,     // shoal checkpoint, stop
   kScopeHealth = 128,  // shoal health
@@ -48,14 +47,14 @@ struct FlagSpec {
   const char* section;  // Heading in --help.
   uint32_t scopes;
   FlagKind kind;
-  const char* field;  // Path in the run file; "" for flags that are no field.
+  const char* field;  // Path in the run file; "" if the flag is not a field.
   const char* value;  // Name of the value in --help.
   const char* help;
   bool hidden = false;  // For launchers; left out of --help.
 };
 
-// All flags, in the order of --help. A flag that means something else in other scopes, or has
-// another default there, stands once for each meaning; no scope has two of a name.
+// Returns all flags, in the order of --help. A flag with another meaning or default in other scopes
+// has an entry for each; no scope has two entries of one name.
 absl::Span<const FlagSpec> FlagTable();
 
 // Values that differ between the tasks of a run, and flags that are not fields of the run file.
@@ -67,21 +66,21 @@ struct TaskFlags {
   std::string chief_host;
   std::string job_name;
   std::string cluster_from;  // Source of job, index and addresses. Empty: auto.
-  uint32_t chief_port = 0;   // Used if --chief_host or a launcher names no port. 0: the launcher's.
+  uint32_t chief_port = 0;   // Used if --chief_host or a launcher names no port; 0: the launcher's.
   std::string advertise;     // Address that others dial instead of the one this task listens at.
   absl::optional<uint32_t> task_index;
   std::string listen_address;   // Address to serve at; default: its own address in the cluster.
-  bool insecure = false;        // Serve where other machines can connect.
-  std::string metrics_address;  // Serve /metrics and the like there; empty: nowhere.
+  bool insecure = false;        // Allows serving where other machines can connect.
+  std::string metrics_address;  // Address of /metrics and the other pages; empty: none.
   std::string hosts_file;       // launch
   std::string ssh_config;       // launch
-  std::string tls_cert;         // PEM files; "{job}" in them is the task's job.
+  std::string tls_cert;         // PEM files; "{job}" in the paths stands for the task's job.
   std::string tls_key;
   std::string tls_ca;
   std::string log_file;     // Empty: standard error.
   std::string answer_file;  // Launcher: file into which a program writes its model.
   int report_fd = -1;       // Launcher: the task writes its bound address here.
-  int parent_pid = 0;       // Launcher: the task dies with this process. 0: it does not.
+  int parent_pid = 0;       // Launcher: the task dies with this process; 0: no process.
   bool json = false;        // status
   std::string service;      // health
   absl::optional<uint32_t> timeout_seconds;  // checkpoint, stop, health
@@ -95,15 +94,15 @@ struct CommandLine {
   bool help = false;  // --help was given; nothing else is set then.
   v1::RunConfig run;  // File, then flags; not resolved yet.
   TaskFlags task;
-  std::vector<std::string> arguments;  // What is no flag.
+  std::vector<std::string> arguments;  // The arguments that are not flags.
 };
 
-// Parses what follows the command's name. Errors are InvalidArgument (NotFound for files), one
-// line:
-// "--name: what is wrong; what to do", and for an unknown flag the nearest known one.
+// Parses the arguments after the command's name. Errors are InvalidArgument (NotFound for files)
+// with one line, "--name: what is wrong; what to do", and for an unknown flag the nearest known
+// one.
 absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const std::string> args);
 
-// The flags of a scope, by section, wrapped at 100 columns.
+// Returns the help text of a scope's flags, by section, wrapped at 100 columns.
 std::string FlagHelp(FlagScope scope);
 
 }  // namespace shoal

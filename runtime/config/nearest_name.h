@@ -1,4 +1,4 @@
-// The known name that a mistyped one probably means.
+// Finds the known name that a mistyped one probably means.
 #ifndef SHOAL_RUNTIME_CONFIG_NEAREST_NAME_H_
 #define SHOAL_RUNTIME_CONFIG_NEAREST_NAME_H_
 
@@ -9,11 +9,11 @@
 
 namespace shoal {
 
-// The candidate with the fewest edits from `name`, or "" when none is near (more than a third of
-// the letters differ). A name with other dashes or cases counts as equal.
+// Returns the candidate with the fewest edits from `name`, or "" if more than a third of the
+// letters differ from every candidate. Dashes, underscores and case do not matter.
 std::string NearestName(absl::string_view name, const std::vector<std::string>& candidates);
 
-// "; did you mean X?" or "".
+// Returns "; did you mean X?" or "".
 std::string DidYouMean(absl::string_view name, const std::vector<std::string>& candidates,
                        absl::string_view prefix = "");
 

@@ -1,7 +1,7 @@
-// A run's description: read, overridden, completed, printed, compared.
+// Reads, completes, prints and compares run files.
 //
 // The order is ParseRunConfig or LoadRunConfig, flags (flags.h), ResolveDefaults, ValidateRunConfig
-// (validate.h). What comes out is run.textproto: it can be run again and means the same.
+// (validate.h). The result is written to run.textproto, which describes the same run again.
 #ifndef SHOAL_RUNTIME_CONFIG_RUN_CONFIG_H_
 #define SHOAL_RUNTIME_CONFIG_RUN_CONFIG_H_
 
@@ -26,47 +26,48 @@ class OptimizerConfig;
 absl::StatusOr<v1::RunConfig> ParseRunConfig(absl::string_view text, absl::string_view file_name);
 absl::StatusOr<v1::RunConfig> LoadRunConfig(const std::string& path);
 
-// The directory of the run whose run.textproto this is: the one that holds the file, beside `logs`
-// or `checkpoints`. "" for every other run file. So a run's directory can be copied and moved.
+// Returns the directory of the run whose run.textproto this is: the one that holds the file, beside
+// `logs` or `checkpoints`. Returns "" for every other run file. So a run's directory can be copied
+// and moved.
 std::string RunDirectoryOf(const std::string& run_file);
 
-// Makes the paths of the run, its data and its worker_binary absolute, so that the run means the
-// same from wherever it is gone on with.
+// Makes the paths of the run, its data and its worker_binary absolute, so that the run can be
+// resumed from any working directory.
 void MakePathsAbsolute(const std::string& working_directory, v1::RunConfig* run);
 
-// How many processes of job ps the run has. With num_ps_tasks=0 none, unless the workers run a
-// program of their own, which has no variables inside: then one.
+// Returns the number of ps processes of the run. With num_ps_tasks=0 it is 0, or 1 if the workers
+// run their own program, which cannot hold the variables.
 uint32_t NumPsProcesses(const v1::RunConfig& run);
 
-// Prints the run with a comment on top that explains the text, and without `out`: see
-// RunDirectoryOf.
+// Prints the run, without `out` (see RunDirectoryOf), with a comment that explains the text.
 std::string PrintRunConfig(const v1::RunConfig& run);
 
-// Writes every default into the run, so that it is visible; changes nothing that was set. Left at 0
-// because they need the size of the data: checkpoint.save_every, eval_every (every epoch) and
-// optimizer.schedule.decay_steps (the run's number of updates).
+// Writes every default into the run, so that it is visible, and changes nothing that was set. Three
+// fields stay 0 because their defaults need the size of the data: checkpoint.save_every and
+// eval_every (every epoch) and optimizer.schedule.decay_steps (the run's number of updates).
 void ResolveDefaults(const TaskCounts& counts, v1::RunConfig* run);
 
-// Returns whether products are computed from bfloat16: compute_dtype.
+// Returns whether compute_dtype makes the operands of products bfloat16.
 bool ComputesInBfloat16(const v1::RunConfig& run);
 
-// Examples of a worker's step: replica_batch_size, or batch_size for each of its clones.
+// Returns the examples of a worker's batch: replica_batch_size, or batch_size for each of its
+// clones.
 uint64_t ReplicaBatchExamples(const v1::RunConfig& run);
 
 // Selects the rule by name, keeping its parameters if it was selected already. "nesterov" is
 // momentum with nesterov set. InvalidArgument lists the names.
 absl::Status SelectOptimizer(absl::string_view name, v1::OptimizerConfig* optimizer);
 
-// The name of the selected rule; "" when none is.
+// Returns the name of the selected rule; "" if none is selected.
 std::string OptimizerName(const v1::OptimizerConfig& optimizer);
 
 const std::vector<std::string>& KnownOptimizers();
 const std::vector<std::string>& KnownModels();
 const std::vector<std::string>& KnownLosses();
 
-// The parts of a resolved run that all tasks must share: model, data (not its directory),
+// Returns the parts of a resolved run that all tasks must share: model, data (not its directory),
 // optimizer, batch and clone sizes, compute_dtype, seed, slices, and the kind of synchronisation.
-// How long to train, where, and with how many tasks may differ.
+// The length of the training, its place and the numbers of tasks may differ.
 v1::RunConfig SharedByAllTasks(const v1::RunConfig& run);
 
 struct RunDifference {
@@ -74,7 +75,7 @@ struct RunDifference {
   std::string first;  // As text proto; "unset".
   std::string second;
 };
-// The first field in which two runs differ, if they do.
+// Returns the first field in which two runs differ, if any.
 std::optional<RunDifference> FirstDifference(const v1::RunConfig& first,
                                              const v1::RunConfig& second);
 

@@ -9,13 +9,13 @@
 namespace shoal {
 
 // Times count from the request to end. A scheduler may signal all tasks at once, so each of them
-// waits for the last checkpoint by itself; a task that needs the others waits longer than they do.
+// waits for the last checkpoint by itself, and a task that needs others waits longer than they do.
 struct StopTimes {
-  absl::Duration drain;       // ps, worker: leaves without the checkpoint (10 s by default)
-  absl::Duration task_exit;   // ps, worker: is ended if something hangs (15 s)
-  absl::Duration checkpoint;  // chief: the checkpoint before it has to do (20 s)
-  absl::Duration
-      chief_exit;  // chief: is ended if something hangs (60 s); a launcher gives up on it
+  absl::Duration drain;       // ps, worker: when to leave without the checkpoint (10 s by default)
+  absl::Duration task_exit;   // ps, worker: when to exit even if something hangs (15 s)
+  absl::Duration checkpoint;  // chief: when to end without the last checkpoint (20 s)
+  // Chief: when to exit even if something hangs, and when its launcher kills it (60 s).
+  absl::Duration chief_exit;
 };
 
 // Uses 10 s if the run does not set it.

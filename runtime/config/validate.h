@@ -1,4 +1,5 @@
-// The rules a resolved run must obey. Pure: looks at no file and no machine.
+// The rules that a resolved run must obey. The checks use no files and do not depend on the
+// machine.
 #ifndef SHOAL_RUNTIME_CONFIG_VALIDATE_H_
 #define SHOAL_RUNTIME_CONFIG_VALIDATE_H_
 
@@ -28,14 +29,14 @@ inline constexpr uint64_t kMinSliceBytes = 64;
 inline constexpr uint64_t kMinPsMemory = 64 << 20;
 inline constexpr uint64_t kMaxSliceBytes = uint64_t{4} << 20;
 
-// The source of the model: chief and ps need none, and a program of its own has one.
+// The source of the model. Chief and ps need no model, and a user's program has its own.
 enum class ModelFrom { kRunFile, kElsewhere };
 
-// InvalidArgument with one line, "field.path: what is wrong; what to do", for the first rule that
-// is broken. Call after ResolveDefaults.
+// Returns InvalidArgument with one line, "field.path: what is wrong; what to do", for the first
+// broken rule. Call it after ResolveDefaults.
 absl::Status ValidateRunConfig(const v1::RunConfig& run, ModelFrom model = ModelFrom::kRunFile);
 
-// Parts of ValidateRunConfig, in files of their own.
+// Parts of ValidateRunConfig, each in its own file.
 absl::Status ValidateModel(const v1::ModelConfig& model);
 absl::Status ValidateData(const v1::DataConfig& data);
 absl::Status ValidateOptimizer(const v1::OptimizerConfig& optimizer);

@@ -1,4 +1,4 @@
-// Where the form of a bulk channel is chosen.
+// Chooses the transport of bulk channels: shared memory or gRPC.
 #ifndef SHOAL_RUNTIME_EXCHANGE_BULK_CONNECTOR_H_
 #define SHOAL_RUNTIME_EXCHANGE_BULK_CONNECTOR_H_
 
@@ -17,15 +17,15 @@ class ChannelCredentials;
 
 namespace shoal {
 
-// Makes the channels of one process. Thread-safe. Channels must be gone before it is.
+// Makes the channels of one process. Thread-safe. Must outlive its channels.
 class BulkConnector {
  public:
   struct Options {
     size_t max_payload_bytes = kDefaultMaxBulkPayloadBytes;
-    // Shared memory with servers on this host that offer it; not with credentials, which it does
-    // not ask for.
+    // Uses shared memory with servers on this host that offer it. Must be false with credentials,
+    // which shared memory does not check.
     bool shared_memory = true;
-    // Of the gRPC channels; null: plaintext.
+    // The credentials of gRPC channels; null: plaintext.
     std::shared_ptr<grpc::ChannelCredentials> credentials;
     // How long the thread of the gRPC channels polls before it sleeps.
     absl::Duration spin = absl::ZeroDuration();
@@ -33,9 +33,9 @@ class BulkConnector {
 
   explicit BulkConnector(const Options& options) : options_(options), grpc_client_(options.spin) {}
 
-  // Shared memory if `address` is a loopback address whose server offers it (this may take seconds
-  // where the server does not answer), else gRPC, which connects when first used. A log line says
-  // when it is gRPC where shared memory was wanted.
+  // Connects by shared memory if `address` is a loopback address whose server offers it; this may
+  // take seconds if the server does not answer. Otherwise returns a gRPC channel, which connects
+  // when it is first used. If shared memory was wanted but is not offered, a log line says so.
   std::unique_ptr<BulkChannel> Connect(const std::string& address);
 
  private:

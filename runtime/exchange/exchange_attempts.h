@@ -1,5 +1,5 @@
-// One exchange of a group with its ps, over as many attempts as it takes: what each request asks
-// for, and what its reply settles.
+// One exchange of a group with its ps, in as many attempts as necessary. Decides what each request
+// contains, and records the parts that its reply settles.
 #ifndef SHOAL_RUNTIME_EXCHANGE_EXCHANGE_ATTEMPTS_H_
 #define SHOAL_RUNTIME_EXCHANGE_EXCHANGE_ATTEMPTS_H_
 
@@ -23,9 +23,10 @@ class ExchangeResponse;
 class Identity;
 }  // namespace v1
 
-// Pushes are repeated until their outcome is known and not BUSY or CORRUPT, after BUSY only when
-// the ps has room; pulls until they were answered with intact bytes; but what is damaged eight
-// times is not asked for again. Keeps its memory from one exchange to the next. Not thread-safe.
+// Pushes are repeated until their outcome is known and not BUSY or CORRUPT, after BUSY only once
+// the ps has room. Pulls are repeated until they were answered with intact bytes. After eight
+// damaged messages the exchange ends. The object keeps its memory from one exchange to the next.
+// Not thread-safe.
 class ExchangeAttempts {
  public:
   // Both must outlive the object.
@@ -33,34 +34,34 @@ class ExchangeAttempts {
   ~ExchangeAttempts();
 
   void Reset(const Exchange& exchange);
-  // The next requests carry no contributions: they ask for room for them, for `park` at most, until
-  // a reply has it.
+  // The next requests ask for room for the contributions instead of carrying them, and may be
+  // parked for up to `park`, until a reply grants the room.
   void AskForRoom(absl::Duration park);
   const Exchange& exchange() const { return exchange_; }
   const ExchangeGroup* group() const { return group_; }
 
-  // Fills header, payloads and timeout of `call` with what is not settled yet.
+  // Fills in header, payloads and timeout of `call` for the parts that are not settled yet.
   void FillRequest(const v1::Identity& sender, uint64_t receiver_incarnation, bool with_checksums,
                    BulkCall* call);
 
   enum class Next {
     kDone,       // result() is complete.
-    kRetry,      // Something was lost or damaged: ask again after the usual backoff.
-    kRetryBusy,  // The receiver lacks room: ask for it.
-    kSend,       // It has room now: send.
-    kNoRoom,     // It still has none after the time that it was asked to wait.
+    kRetry,      // A message was lost or damaged: send again after the usual backoff.
+    kRetryBusy,  // The ps lacks room: ask for it.
+    kSend,       // The ps has room now: send.
+    kNoRoom,     // The ps still has no room after `park`.
   };
-  // Takes a reply, copying values into the exchange's destinations. DATA_LOSS: values are still
-  // damaged, and will be (contributions that are keep their outcome CORRUPT). Other errors: the
-  // peer does not keep to the protocol.
+  // Takes a reply and copies values into the exchange's destinations. Returns DATA_LOSS if values
+  // were damaged too often (contributions that were keep the outcome CORRUPT), and other errors if
+  // the peer violates the protocol.
   absl::Status TakeReply(absl::string_view header, PayloadReader* payload, bool with_checksums,
                          Next* next);
 
-  // The header of a request or of its reply arrived damaged: counts as damage. DATA_LOSS: so often
-  // that it is not sent again.
+  // Counts a request or reply whose header arrived damaged. Returns DATA_LOSS if that happened so
+  // often that the request is not sent again.
   absl::Status TakeDamagedHeader();
 
-  // Spans into this object.
+  // Returns spans into this object.
   ExchangeResult result(const absl::Status& status) const;
 
  private:
@@ -82,11 +83,11 @@ class ExchangeAttempts {
 
   std::unique_ptr<v1::ExchangeRequest> request_;
   std::unique_ptr<v1::ExchangeResponse> response_;
-  std::vector<uint32_t> sent_pushes_;  // Places in the group, in the order of the last request.
+  std::vector<uint32_t> sent_pushes_;  // places in the group, in the order of the last request
   std::vector<uint32_t> sent_pulls_;
-  std::vector<PushOutcome> outcomes_;  // By place.
-  std::vector<PulledSlice> pulls_;     // By place.
-  std::vector<uint8_t> pull_settled_;  // By place.
+  std::vector<PushOutcome> outcomes_;  // indexed by place in the group
+  std::vector<PulledSlice> pulls_;     // indexed by place in the group
+  std::vector<uint8_t> pull_settled_;  // indexed by place in the group
   std::vector<uint32_t> missing_positions_;
 };
 

@@ -1,4 +1,4 @@
-// What a RemoteVariableStore does, without its thread.
+// The logic of a RemoteVariableStore, without its thread.
 #ifndef SHOAL_RUNTIME_EXCHANGE_REMOTE_EXCHANGES_H_
 #define SHOAL_RUNTIME_EXCHANGE_REMOTE_EXCHANGES_H_
 
@@ -18,10 +18,9 @@
 
 namespace shoal {
 
-// The exchanges of one worker with its ps tasks: which are under way, what each asks for next and
-// when. Thread-safe, and without threads: calls run on those of the callers and channels, and
-// whoever owns the object calls RunDue when it is due. After the first exchanges nothing is
-// allocated here.
+// The exchanges of one worker with its ps tasks. Decides what each exchange sends next and when.
+// Thread-safe. It has no threads: it runs on the threads of callers and channels, and its owner
+// calls RunDue when that is due. After the first exchanges it allocates nothing.
 class RemoteExchanges {
  public:
   struct Options {
@@ -29,21 +28,23 @@ class RemoteExchanges {
     uint32_t worker_index = 0;
     uint64_t incarnation = 0;
     std::vector<ExchangeGroup> groups;
-    // Makes the channel to a ps; called again when the ps has moved or was restarted, inside
-    // SetView; exchanges go on meanwhile. Channels are destroyed before the store is.
+    // Makes the channel to a ps. SetView calls it again when the ps has moved or was restarted;
+    // exchanges with other ps continue meanwhile. Channels are destroyed before the store.
     std::function<std::unique_ptr<BulkChannel>(const std::string& address)> connect;
-    bool secure = false;  // Channels have certificates; for messages.
+    bool secure = false;  // true if channels have certificates; for error texts
   };
 
-  // More exchanges with a ps wait here, in order: a connection carries 64 calls at a time, and the
-  // deadline of one that waits for its turn inside it would run.
+  // The most calls to one ps at a time; further exchanges wait here in order. A connection carries
+  // 64 calls at a time, and the deadline of a call that waited inside the connection would be
+  // running.
   static constexpr int kMaxCallsOfPs = 48;
 
-  // `table` is copied; `clock` must outlive the object. `on_due`: RunDue has something to do before
-  // the time that it returned; called with a lock held, so it takes a note and returns.
+  // `table` is copied; `clock` must outlive the object. `on_due` is called when RunDue has
+  // something to do before the time that it returned. A lock is held then, so `on_due` must only
+  // make a note.
   RemoteExchanges(const SliceTable& table, Options options, const Clock* clock,
                   std::function<void()> on_due);
-  // Close and is_idle come before.
+  // Close must have been called, and is_idle() must be true.
   ~RemoteExchanges();
 
   const std::vector<ExchangeGroup>& groups() const { return options_.groups; }
@@ -51,33 +52,35 @@ class RemoteExchanges {
   void Start(const Exchange& exchange, VariableStore::Done done);
   void SetView(const StoreView& view);
 
-  // The way to one ps, as the incarnation that the view names.
+  // The state of the link to one ps, in the incarnation that the view names.
   struct Way {
-    bool is_proven = false;                      // The ps has answered,
-    absl::Time answered = absl::InfinitePast();  // at last then.
-    // From then on it was asked and did not answer.
+    bool is_proven = false;                      // The ps has answered.
+    absl::Time answered = absl::InfinitePast();  // When it last answered.
+    // Since when it has been called without answering.
     absl::Time silent_since = absl::InfiniteFuture();
   };
-  // By ps of the view. Asks each ps that has not answered for its versions, until it does.
+  // Returns the links, indexed by ps of the view. Also asks each ps that has not answered for its
+  // versions, until it does.
   std::vector<Way> CheckWays();
 
-  // Sends what has waited for long enough, ends what is over, and destroys channels that nobody
-  // uses any more. Returns when to call it again. One caller at a time, and not from a channel.
+  // Sends exchanges that have waited for long enough, ends those that are over, and destroys
+  // channels that are not used any more. Returns when to call it again. For one caller at a time,
+  // and not from a channel's thread.
   absl::Time RunDue();
 
   // Ends all exchanges with CANCELLED, inside later calls of RunDue or of channels.
   void Close();
-  // Nothing is under way, and after Close no channel is left.
+  // Returns whether nothing is under way; after Close, also whether no channel is left.
   bool is_idle();
 
  private:
   class Flight;
   using Done = VariableStore::Done;
 
-  // A flight's way: kFree -> kSending <-> kWaiting -> kEnding -> kFree.
+  // The stages of a flight: kFree -> kSending <-> kWaiting -> kEnding -> kFree.
   enum class Stage { kFree, kSending, kWaiting, kEnding };
 
-  // The step at which the ps of a group last lacked room: what is pushed to it asks first.
+  // The step at which the ps of a group last lacked room; pushes of that step ask for room first.
   struct BusyStep {
     uint64_t lineage = 0;
     uint64_t step = 0;
@@ -87,22 +90,22 @@ class RemoteExchanges {
   void OnReply(Flight* flight, const absl::Status& status, absl::string_view header,
                PayloadReader* payload);
   void Complain(const Flight& flight, absl::Duration age, const absl::Status& status);
-  // What a reply, or its absence, means: end with a status, or wait and send again.
+  // Acts on a reply or its absence: ends the flight with a status, or waits and sends again.
   void EndOrWait(Flight* flight, const absl::Status& status);
   void WaitAndSend(Flight* flight, absl::Duration wait);
-  // After `wait`, or gives up.
+  // Asks after `wait`, or gives up if that would be too late.
   void AskForRoom(Flight* flight, absl::Duration wait);
-  // An attempt has ended.
+  // Notes the result of an attempt.
   void NoteWay(const Flight& flight, bool answered) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void End(Flight* flight, const absl::Status& status);
   absl::Status WhyStopped(const Flight& flight) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CancelStoppedFlights(const std::vector<bool>& ps_moved)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsOutdated(const StoreView& view) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // By ps: whether it is elsewhere, or another one, in `view`.
+  // Returns flags, indexed by ps: whether its address or incarnation differs in `view`.
   std::vector<bool> FindMoved(const StoreView& view) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // A call to the ps has ended: the next one that waits for that.
+  // A call to the ps has ended; starts the next flight that waits for that.
   void OnCallEnded(uint32_t ps) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Flight* NextWaiting(absl::Time now, absl::Time* wake) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropRetired();
@@ -112,21 +115,25 @@ class RemoteExchanges {
   const Clock* const clock_;
   const std::function<void()> on_due_;
 
-  Mutex setting_view_;  // Held by SetView, before mutex_ and while it connects.
+  Mutex setting_view_;  // Held by SetView while it connects; taken before mutex_.
   Mutex mutex_;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_view_ ABSL_GUARDED_BY(mutex_) = false;
   StoreView view_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::shared_ptr<BulkChannel>> channels_ ABSL_GUARDED_BY(mutex_);  // By ps; or null.
-  // Channels to where a ps was. Only RunDue destroys them: its caller holds no lock that a reply
-  // might want.
+  // Indexed by ps; may be null.
+  std::vector<std::shared_ptr<BulkChannel>> channels_ ABSL_GUARDED_BY(mutex_);
+  // Channels to former addresses of ps. Only RunDue destroys them, because its caller holds no lock
+  // that a reply might need.
   std::vector<std::shared_ptr<BulkChannel>> retired_ ABSL_GUARDED_BY(mutex_);
   bool dropping_ ABSL_GUARDED_BY(mutex_) = false;             // RunDue is destroying channels.
-  std::vector<BusyStep> busy_steps_ ABSL_GUARDED_BY(mutex_);  // By group.
-  std::vector<int> num_calls_ ABSL_GUARDED_BY(mutex_);        // By ps: under way on channels.
-  uint64_t last_queued_ ABSL_GUARDED_BY(mutex_) = 0;  // Counts those that wait for a call to end.
-  std::vector<Way> ways_ ABSL_GUARDED_BY(mutex_);     // By ps.
-  // kFlightsPerGroup of each group, in order; then one for each ps, to ask whether it is there.
+  std::vector<BusyStep> busy_steps_ ABSL_GUARDED_BY(mutex_);  // indexed by group
+  // Indexed by ps: calls under way on channels.
+  std::vector<int> num_calls_ ABSL_GUARDED_BY(mutex_);
+  // Numbers the flights that wait for a call to end.
+  uint64_t last_queued_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<Way> ways_ ABSL_GUARDED_BY(mutex_);  // indexed by ps
+  // kFlightsPerGroup for each group, in order, then one for each ps, which asks whether the ps
+  // answers.
   std::vector<std::unique_ptr<Flight>> flights_;
   int active_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -1,4 +1,4 @@
-// The variables where ps tasks hold them.
+// A worker's access to variables that are in ps tasks.
 #ifndef SHOAL_RUNTIME_EXCHANGE_REMOTE_VARIABLE_STORE_H_
 #define SHOAL_RUNTIME_EXCHANGE_REMOTE_VARIABLE_STORE_H_
 
@@ -13,19 +13,19 @@
 
 namespace shoal {
 
-// Speaks proto/v1/bulk.proto with one channel per ps. `done` runs on the channel's thread, or on
-// the store's own one when there was something to wait for. Besides what VariableStore promises, an
-// exchange can end with an error that repeating cannot heal (FAILED_PRECONDITION: another run;
-// INVALID_ARGUMENT or INTERNAL: the peers differ in version; DATA_LOSS: values arrive damaged
-// however often they are sent). After the first exchanges nothing is
-// allocated here.
+// A VariableStore that uses proto/v1/bulk.proto with one channel per ps. `done` runs on the
+// channel's thread, or on the store's own thread if the exchange had to wait. In addition to the
+// errors of VariableStore, an exchange can end with an error that repeating cannot repair:
+// FAILED_PRECONDITION (another run), INVALID_ARGUMENT or INTERNAL (the peers have different
+// versions), DATA_LOSS (values arrived damaged every time they were sent). After the first
+// exchanges it allocates nothing.
 class RemoteVariableStore : public VariableStore {
  public:
   using Options = RemoteExchanges::Options;
 
   // `table` is copied; `clock` must outlive the store.
   RemoteVariableStore(const SliceTable& table, Options options, const Clock* clock);
-  // Shutdown, if that has not been.
+  // Calls Shutdown if nobody has.
   ~RemoteVariableStore() override;
 
   const std::vector<ExchangeGroup>& groups() const override { return exchanges_.groups(); }
@@ -46,8 +46,8 @@ class RemoteVariableStore : public VariableStore {
   CondVar changed_;
   bool due_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;  // Nothing is under way any more.
-  bool closed_ ABSL_GUARDED_BY(mutex_) = false;     // The thread may end.
+  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;  // Nothing is under way.
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;     // The thread may exit.
   std::thread thread_;
 };
 

@@ -30,9 +30,9 @@ struct ScalarPoint {
 };
 
 // One event file in a directory that may have others of the same run (TensorBoard reads them in the
-// order of their names, so one writer at a time). Nothing is made before there is something to
-// write. What cannot be written waits, up to 16 MiB, and goes with what comes next. Not thread
-// safe.
+// order of their names, so only one writer at a time). The file is created with the first write.
+// Records that cannot be written wait, up to 16 MiB, and are written with the next ones. Not
+// thread-safe.
 class EventFile {
  public:
   // Both borrowed.
@@ -41,17 +41,17 @@ class EventFile {
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
 
-  // All points of a step in one record. Nothing is written before Flush, or before too much waits.
-  // ResourceExhausted, or why nothing can be written: these points are lost.
+  // Adds all points of a step as one record. Nothing is written before Flush, unless too much
+  // waits. After ResourceExhausted, or another error of writing, these points are lost.
   absl::Status AddScalars(uint64_t step, absl::Span<const ScalarPoint> points);
   absl::Status AddHistogram(uint64_t step, absl::string_view tag, const ValueHistogram& histogram);
 
-  // The next step that is added makes void what this file, and those before it, have of that step
-  // and later ones. So does the first of every file.
+  // The next step that is added invalidates, for TensorBoard, everything that this and earlier
+  // files have for that step and later ones. The first step of every file does so too.
   void Restart() { restarts_ = true; }
 
-  // Writes what waits, in one write(2). After an error (a full disk) it still waits; of a record
-  // that was written in part nothing stays.
+  // Writes the waiting records in one write(2). After an error (a full disk) they keep waiting, and
+  // a partly written record is removed.
   absl::Status Flush();
 
   const std::string& path() const { return file_.path(); }  // Empty before the first write.

@@ -21,20 +21,21 @@ struct HttpResponse {
   std::string body;
 };
 
-// Answers GET on one port with what a function says: pages for people, probes and scrapers, not for
-// load. Everything else is refused with 405. One request for each connection; it has to be there
-// within a second, so that idle and slow connections keep nobody from an answer for long: sixteen
-// of them keep nobody waiting at all, and so many more do for one second.
+// Answers GET requests on one port with the results of a function: pages for users, probes and
+// scrapers, not for heavy load. Other methods are refused with 405. A connection has one request,
+// which must arrive within a second, so that idle and slow connections do not block others for
+// long: sixteen of them do not delay others at all, and each further sixteen by one second.
 class HttpServer {
  public:
-  // On the server's threads, sixteen at a time at most. `query` is what follows the '?', as sent.
+  // Called on the server's threads, at most sixteen at a time. `query` is the text after the '?',
+  // as sent.
   using Answer = std::function<HttpResponse(absl::string_view path, absl::string_view query)>;
 
   // `address` is host:port or [v6]:port ; port 0: any free one. FAILED_PRECONDITION: it cannot be
   // listened on.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address,
                                                            Answer answer);
-  // Waits for answers under way, and at most a few seconds for requests that are not there whole.
+  // Waits for answers under way, and at most a few seconds for incomplete requests.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

@@ -1,8 +1,8 @@
-// Numbers that a task counts while it runs, for whoever looks at it from outside.
+// Metrics that a task counts while it runs.
 //
-// They are plain members of the parts that count: adding is a relaxed atomic operation that neither
-// locks nor allocates, so it may stand on the path of a step. A TaskSource (task_monitor.h) puts
-// them on a MetricPage when somebody asks.
+// They are plain members of the classes that count. Adding is a relaxed atomic operation that
+// neither locks nor allocates, so it can be used during every step. A TaskSource (task_monitor.h)
+// puts them on a MetricPage when a scrape asks for it.
 #ifndef SHOAL_RUNTIME_OBSERVABILITY_METRIC_H_
 #define SHOAL_RUNTIME_OBSERVABILITY_METRIC_H_
 
@@ -25,7 +25,7 @@ class MetricCounter {
   std::atomic<uint64_t> value_{0};
 };
 
-// The newest of values that come and go. Thread-safe.
+// The newest value of a quantity. Thread-safe.
 class MetricGauge {
  public:
   explicit MetricGauge(double value = 0) : value_(value) {}
@@ -36,8 +36,8 @@ class MetricGauge {
   std::atomic<double> value_;
 };
 
-// How many observations lay in which range. Thread-safe; a reader may see an observation in its
-// bucket before it is in the sum.
+// Counts observations by ranges. Thread-safe; a reader may see an observation in its bucket before
+// it is in the sum.
 class MetricHistogram {
  public:
   static constexpr size_t kMaxBounds = 20;

@@ -23,10 +23,10 @@ class MetricsEvents {
   MetricsEvents(FileSystem* file_system, const Clock* clock, const std::string& directory,
                 uint64_t every);
 
-  // Writes it at once. Errors as of EventFile.
+  // Writes the point at once. For errors see EventFile.
   absl::Status Record(const StepMetrics& metrics);
 
-  // The steps that come next were recorded before; what was said of them is void.
+  // After a rollback: the next steps replace those that were recorded before.
   void GoBack();
 
   absl::Status Flush();

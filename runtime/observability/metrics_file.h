@@ -47,48 +47,47 @@ struct StepMetrics {
 // The line, with its newline.
 std::string MetricsLine(const StepMetrics& metrics);
 
-// Reads a line back; InvalidArgument for anything else. Unknown fields are ignored.
+// Parses a line; returns InvalidArgument for other text. Unknown fields are ignored.
 absl::StatusOr<StepMetrics> ParseMetricsLine(absl::string_view line);
 
-// The last line of the file that is whole; NotFound if there is none.
+// Returns the last complete line of the file; NotFound if there is none.
 absl::StatusOr<StepMetrics> LastMetricsLine(FileSystem* file_system, const std::string& path);
 
-// The file while a run writes it. Not thread safe.
+// Writes the file of a run. Not thread-safe.
 class MetricsFile {
  public:
-  // Opens the file, or makes it, and cuts it back: lines of steps above `last_step`, and what a
-  // crash left of a line, go. The cut replaces the file at once, so a reader sees the old or the
-  // new one.
+  // Opens or creates the file, and removes lines of steps above `last_step` and an incomplete last
+  // line. The shortened file replaces the old one atomically, so a reader sees either of them.
   static absl::StatusOr<std::unique_ptr<MetricsFile>> Open(FileSystem* file_system,
                                                            std::string path, uint64_t last_step);
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
 
-  // One write(2) of one whole line. FailedPrecondition unless the step is above the last one. After
-  // another error (a full disk) the line is kept and goes with the next one that can be written; of
-  // a line that was written in part nothing stays. ResourceExhausted: too many wait, this one is
-  // lost.
+  // Writes one line by one write(2). Returns FailedPrecondition unless the step is above the last
+  // one. After another error (a full disk) the line waits and is written with a later one; a partly
+  // written line is removed. After ResourceExhausted too many lines wait, and this one is lost.
   absl::Status Append(const StepMetrics& metrics);
-  // Tries again what waits.
+  // Tries again to write the waiting lines.
   absl::Status Flush();
 
-  // After a rollback: as Open does. From then on lines of steps above `last_step` are taken, also
-  // after an error: the file is then cut before the next line is written into it.
+  // After a rollback: shortens the file like Open. Lines of steps above `last_step` are accepted
+  // from then on, also after an error: the file is then shortened before the next line is written.
   absl::Status CutBackTo(uint64_t last_step);
 
   uint64_t last_step() const { return last_step_; }
 
  private:
   MetricsFile(FileSystem* file_system, std::string path);
-  // Cuts the file itself, if that is owed.
+  // Shortens the file if that is pending.
   absl::Status CutFile();
 
   FileSystem* const file_system_;
   const std::string path_;
   RecordAppender file_;  // a record is a line
   uint64_t last_step_ = 0;
-  absl::optional<uint64_t> owed_cut_;  // The file still has to lose the lines above this step.
+  // Lines above this step still have to be removed from the file.
+  absl::optional<uint64_t> owed_cut_;
 };
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-// Turns a run's plan and metrics into progress that people watch.
+// Converts a run's plan and metrics into the progress that is shown to the user.
 #ifndef SHOAL_RUNTIME_OBSERVABILITY_METRICS_PROGRESS_H_
 #define SHOAL_RUNTIME_OBSERVABILITY_METRICS_PROGRESS_H_
 
@@ -11,17 +11,17 @@
 
 namespace shoal {
 
-// `last_step`: at which the run ends; UINT64_MAX: it is not known. `num_epochs` 0: as many as the
+// `last_step` is the end of the run; UINT64_MAX if unknown. `num_epochs` 0 means as many as the
 // steps make.
 ProgressPlan ProgressPlanOf(const StepPlan& steps, uint64_t last_step, uint32_t num_epochs);
 
-// Adds the step to the bar and, if it was evaluated, says the result in a line of its own.
+// Adds the step to the bar and, if it was evaluated, prints a line with the result.
 void ShowStep(const StepMetrics& step, ProgressReporter* progress);
 
 // Returns the warning that is shown once when checkpoints begin to fail; `why` names the step.
 std::string CheckpointWarning(const std::string& why);
 
-// The same when lines of metrics.jsonl begin to wait.
+// The same for lines of metrics.jsonl that cannot be written.
 std::string MetricsWarning(const std::string& why);
 
 }  // namespace shoal

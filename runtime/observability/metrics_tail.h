@@ -19,12 +19,14 @@ class ReadableFile;
 class MetricsTail {
  public:
   struct News {
-    bool cut_back = false;  // The file was cut; `last_step` is what was left of it.
+    // The file was shortened after a rollback; `last_step` is its last line then.
+    bool cut_back = false;
     uint64_t last_step = 0;
-    std::vector<StepMetrics> lines;  // New ones, after the cut.
+    std::vector<StepMetrics> lines;  // The new lines.
   };
 
-  // Starts at what the file holds now: earlier lines are no news. `file_system` is borrowed.
+  // Starts at the end of the file: lines that it has now are not returned. `file_system` is
+  // borrowed.
   MetricsTail(FileSystem* file_system, std::string path);
   ~MetricsTail();
 

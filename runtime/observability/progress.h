@@ -1,4 +1,4 @@
-// Shows progress to people: one live bar on a terminal, a line every few seconds on a pipe.
+// Shows progress to the user: one live bar on a terminal, a line every few seconds on a pipe.
 //
 //   epoch 1/3:  42%|████▏     | 394/938 [00:12<00:17, 31.1 steps/s, 3981 examples/s, loss=0.412,
 //   acc=0.861]
@@ -49,8 +49,7 @@ struct ProgressStep {
   uint64_t examples = 0;  // Of this step.
 };
 
-// Thread safe; calls are short and never wait for the reader of a terminal longer than write(2)
-// does.
+// Thread-safe. Calls are short and wait for the terminal only inside write(2).
 class ProgressReporter {
  public:
   // `clock` is borrowed.
@@ -65,9 +64,9 @@ class ProgressReporter {
   // Sets what the run waits for. It is shown instead of the bar's numbers until the next step; a
   // pipe gets a line when it changes.
   void SetActivity(absl::string_view activity) ABSL_LOCKS_EXCLUDED(mutex_);
-  // A line of its own, above the bar.
+  // Prints a line above the bar.
   void Say(absl::string_view line) ABSL_LOCKS_EXCLUDED(mutex_);
-  // After a rollback: the bar goes back. Rates start anew.
+  // After a rollback: moves the bar back and restarts the rates.
   void GoBackTo(uint64_t step) ABSL_LOCKS_EXCLUDED(mutex_);
   // Draws if it is due, so that the times advance while nothing happens.
   void Tick() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -116,8 +115,8 @@ class ProgressReporter {
   bool line_is_open_ ABSL_GUARDED_BY(mutex_) = false;  // The terminal shows a bar.
 };
 
-// Ready options for a file descriptor: asks whether it is a terminal and how wide. `no_color` is
-// true when the environment has NO_COLOR.
+// Returns the options for a file descriptor, depending on whether it is a terminal, and its width.
+// `no_color` is true if the environment has NO_COLOR.
 ProgressOptions ProgressOptionsFor(int fd, bool no_color);
 
 // "01:05", "1:02:03".

@@ -1,5 +1,5 @@
-// Appends whole records to a file: what a full disk does not take waits in memory, and a part of a
-// record never stays in the file.
+// Appends whole records to a file. Records that a full disk refuses wait in memory, and a part of a
+// record never remains in the file.
 #ifndef SHOAL_RUNTIME_OBSERVABILITY_RECORD_APPENDER_H_
 #define SHOAL_RUNTIME_OBSERVABILITY_RECORD_APPENDER_H_
 
@@ -19,7 +19,8 @@ class RecordAppender {
  public:
   explicit RecordAppender(FileSystem* file_system) : file_system_(file_system) {}
 
-  // Appends to this file from now on, whose first `size` bytes are whole records and all there is.
+  // Appends to this file from now on. Its first `size` bytes are whole records, and it has no
+  // others.
   absl::Status Open(const std::string& path, uint64_t size);
   bool is_open() const { return file_ != nullptr; }
   const std::string& path() const { return path_; }  // empty before the first Open
@@ -30,7 +31,7 @@ class RecordAppender {
   void SetWaiting(std::string records) { waiting_ = std::move(records); }
   void Add(const std::string& records) { waiting_ += records; }
 
-  // Writes what waits; on an error all of it goes on waiting. Open.
+  // Writes the waiting records; after an error all of them keep waiting. The file must be open.
   absl::Status Flush();
 
  private:

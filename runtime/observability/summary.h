@@ -20,7 +20,8 @@ struct Summary {
   absl::optional<double> epochs;        // Passed through, over the whole run; may be a fraction.
   absl::optional<uint64_t> first_step;  // Applied before this start: the step that it resumed from.
   absl::optional<uint64_t> examples;    // Trained on in this start of the run.
-  // Left out of the whole run, for ever: not finite, or workers crashed on them.
+  // Batches that were skipped in the whole run, because they were not finite or workers crashed on
+  // them.
   absl::optional<uint64_t> skipped_batches;
   absl::optional<double> seconds;              // This start, from the chief's start to its end.
   absl::optional<double> train_seconds;        // First step's start to last step's end.

@@ -19,7 +19,7 @@ namespace shoal {
 class Clock;
 class MetricPage;
 
-// How a role is doing, in words for people and probes.
+// The status of a role, for users and probes.
 struct TaskStatus {
   bool ready = false;
   std::string activity;   // The current activity; for a role that is not ready: what is missing.
@@ -31,7 +31,8 @@ struct TaskStatus {
   absl::optional<double> seconds_since_checkpoint;
 };
 
-// A role that can be looked at. Both are called on any thread, also while the role works.
+// A role with status and metrics. Both functions are called on any thread, also while the role
+// works.
 class TaskSource {
  public:
   virtual ~TaskSource() = default;
@@ -71,7 +72,7 @@ class TaskMonitor {
   // and why. /statusz: text, or JSON with ?format=json. /metrics: Prometheus' text format.
   HttpResponse Answer(absl::string_view path, absl::string_view query) const;
 
-  // As /statusz: for logs.
+  // Returns the text of /statusz, for logs.
   std::string StatusText() const;
 
  private:
@@ -87,7 +88,8 @@ class TaskMonitor {
 
   const Options options_;
   const absl::Time started_;
-  mutable Mutex mutex_;  // Held while a source is asked: a role goes only after that.
+  // Held while a source is called, so that a role is removed only after that.
+  mutable Mutex mutex_;
   std::vector<Role> roles_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -6,11 +6,12 @@
 
 namespace shoal {
 
-// Names a replica batch (num_clones x batch_size examples of the epoch's permutation). The key of
-// every dedupe: whoever computes it, and however often, it is the same contribution.
+// Identifies a replica batch: num_clones x batch_size examples of the epoch's permutation.
+// Contributions are deduplicated by this key, no matter which worker computes the batch, and how
+// often.
 struct BatchKey {
   uint32_t epoch = 0;
-  uint64_t index = 0;  // position in the epoch, from 0
+  uint64_t index = 0;  // the batch's number in the epoch, from 0
 
   friend bool operator==(const BatchKey& a, const BatchKey& b) {
     return a.epoch == b.epoch && a.index == b.index;

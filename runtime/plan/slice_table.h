@@ -24,16 +24,16 @@ struct Slice {
   uint64_t num_bytes() const { return num_elements * sizeof(float); }
 };
 
-// How the variables are cut into slices: the units of identity, version, dedupe, placement,
-// ownership and checkpoints. Follows from the shapes and slice_bytes alone, never from the number
-// of ps: slices are numbered through all variables in declared order; a slice is as many whole rows
-// (of the first dimension) as fit into slice_bytes; a row that is longer is cut by itself into
-// pieces of slice_bytes. Immutable.
+// The division of the variables into slices, which are the units of identity, version,
+// deduplication, placement, ownership and checkpoints. It depends only on the shapes and
+// slice_bytes, never on the number of ps. Slices are numbered through all variables in declared
+// order. A slice has as many whole rows (of the first dimension) as fit into slice_bytes; a longer
+// row is divided into pieces of slice_bytes. Immutable.
 class SliceTable {
  public:
-  // InvalidArgument names the variable and what is wrong: a bad or repeated name, a dimension below
-  // 1, a type that is not float32, more than 2^40 elements, an unspecified update kind, a decay
-  // outside [0, 1), slice_bytes not a positive multiple of 64.
+  // InvalidArgument names the variable and the defect: a bad or repeated name, a dimension below 1,
+  // a type other than float32, more than 2^40 elements, an unspecified update kind, a decay outside
+  // [0, 1), or slice_bytes that is not a positive multiple of 64.
   static absl::StatusOr<SliceTable> Create(absl::Span<const v1::VariableSpec> variables,
                                            uint64_t slice_bytes);
 
@@ -44,9 +44,9 @@ class SliceTable {
 
   uint32_t num_variables() const { return static_cast<uint32_t>(variables_.size()); }
   uint64_t elements_of(uint32_t variable) const { return variables_[variable].num_elements; }
-  // Elements in one row of the first dimension; 1 for vectors and scalars.
+  // The number of elements in one row of the first dimension; 1 for vectors and scalars.
   uint64_t row_elements_of(uint32_t variable) const { return variables_[variable].row_elements; }
-  // Does anybody contribute to the variable? If not its slices have no versions.
+  // Returns whether workers contribute to the variable. If not, its slices have no versions.
   bool is_versioned(uint32_t variable) const { return variables_[variable].versioned; }
   bool slice_is_versioned(uint32_t slice) const { return is_versioned(slices_[slice].variable); }
   // The variable's slices are [first_slice_of(v), first_slice_of(v + 1)).
@@ -54,7 +54,7 @@ class SliceTable {
     return variable == num_variables() ? size() : variables_[variable].first_slice;
   }
 
-  // The slice whose pushes carry the batch reports: the first that has versions. size() if there is
+  // The slice whose pushes carry the batch reports: the first one with versions; size() if there is
   // none.
   uint32_t report_slice() const { return report_slice_; }
 

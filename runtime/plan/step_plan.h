@@ -13,11 +13,10 @@ namespace v1 {
 class StepPlan;
 }
 
-// Says which batches every step is made of; all tasks know it in advance. Step s takes version s to
-// version s+1 and aggregates `replicas_to_aggregate` consecutive batches of its epoch; the last
-// step of an epoch aggregates the remaining ones. It is a pure function, fixed from the start of an
-// epoch
-// (`base_step`, `base_epoch`). In ASYNC a step is one batch.
+// Defines the batches of every step, so that all tasks know them in advance. Step s makes version
+// s+1 from version s and aggregates `replicas_to_aggregate` consecutive batches of its epoch; the
+// last step of an epoch aggregates the remaining ones. The plan is a pure function and applies from
+// the start of an epoch (`base_step`, `base_epoch`). In ASYNC a step is one batch.
 //
 //   batches per epoch = ceil(examples_per_epoch / batch_examples)
 //   steps per epoch = ceil(batches per epoch / R)
@@ -42,7 +41,7 @@ class StepPlan {
     uint32_t position = 0;
   };
 
-  // InvalidArgument names the field that is zero or too large (at most 2^24 batches in a step).
+  // InvalidArgument names the field that is zero or too large (a step has at most 2^24 batches).
   static absl::StatusOr<StepPlan> Create(const Options& options);
   static absl::StatusOr<StepPlan> FromProto(const v1::StepPlan& proto);
   void ToProto(v1::StepPlan* proto) const;
@@ -52,7 +51,8 @@ class StepPlan {
   uint64_t steps_per_epoch() const { return steps_per_epoch_; }
   uint32_t replicas_to_aggregate() const { return options_.replicas_to_aggregate; }
 
-  // Is the step at or after the plan's base? The functions below want only such steps and epochs.
+  // Returns whether the step is at or after the plan's base. The functions below require such steps
+  // and epochs.
   bool Covers(uint64_t step) const { return step >= options_.base_step; }
   bool Covers(const BatchKey& batch) const {
     return batch.epoch >= options_.base_epoch && batch.index < batches_per_epoch_;
@@ -66,12 +66,13 @@ class StepPlan {
     return batch.index * options_.batch_examples;
   }
 
-  // The version at which the epoch starts; of the epoch after the last: where the run ends.
+  // The version at which the epoch starts. For the epoch after the last one it is the end of the
+  // run.
   uint64_t FirstStepOf(uint32_t epoch) const;
   bool IsEpochStart(uint64_t version) const;
 
-  // The version at which a run ends: max_steps, or the end of num_epochs epochs, whichever is
-  // first; 0 = no such limit. UINT64_MAX if there is none.
+  // The version at which a run ends: max_steps, or the end of num_epochs epochs, whichever comes
+  // first. 0 means no such limit; UINT64_MAX is returned if there is none.
   uint64_t LastStep(uint64_t max_steps, uint32_t num_epochs) const;
 
  private:
@@ -82,8 +83,8 @@ class StepPlan {
   uint64_t steps_per_epoch_;
 };
 
-// Versions that recur: every `every` steps, or at every epoch's start if `every` is 0, and at
-// `last_step`. Version 0 is not one of them: what happens there is said where it happens.
+// A schedule of versions: every `every` steps, or every epoch's start if `every` is 0, and
+// `last_step`. Version 0 is never part of it.
 struct VersionSchedule {
   uint64_t every = 0;
   uint64_t last_step = UINT64_MAX;

@@ -1,6 +1,6 @@
-// The batch in a worker's hand, written where it outlives the worker: when the worker crashes, its
-// launcher reads which batch it was computing. One file of 32 bytes, mapped into memory: marking
-// costs a few stores.
+// The batch that a worker is computing, written to a file that outlives the worker, so that its
+// launcher can read it after a crash. The file has 32 bytes and is mapped into memory, so marking a
+// batch costs a few stores.
 #ifndef SHOAL_RUNTIME_PROCESS_BATCH_MARK_H_
 #define SHOAL_RUNTIME_PROCESS_BATCH_MARK_H_
 
@@ -23,10 +23,10 @@ struct MarkedBatch {
 // Path of a worker's mark in the run's directory.
 std::string BatchMarkPath(const std::string& run_directory, uint32_t worker);
 
-// One thread at a time.
+// Writes the mark. For one thread at a time.
 class BatchMark {
  public:
-  // Makes the file anew. Errors name the path.
+  // Creates the file or replaces an old one. Errors name the path.
   static absl::StatusOr<std::unique_ptr<BatchMark>> Create(const std::string& path);
   ~BatchMark();
   BatchMark(const BatchMark&) = delete;

@@ -23,31 +23,33 @@ struct ChildExit {
   int number = 0;  // The signal, or the exit code.
 
   bool ok() const { return !by_signal && number == 0; }
-  // The code of a status that ends this process with the same exit code. Of a signal:
-  // Internal for a crash; Unavailable, "start me again", for one that somebody sent.
+  // Returns the status code that maps to the same exit code. For a signal it is Internal after a
+  // crash, and Unavailable ("restart me") if another process sent the signal.
   absl::StatusCode status_code() const;
-  // SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT: of its own making, so what it computed is suspect.
+  // Returns whether it died of SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT. The process caused these
+  // itself, so the batch that it was computing is suspect.
   bool crashed() const;
-  // "killed by SIGKILL", "exit code 64 (bad flags)".
+  // Returns text such as "killed by SIGKILL" or "exit code 64 (bad flags)".
   std::string Describe() const;
 };
 
 struct ChildOptions {
   std::string name;               // For messages: "ps/0".
   std::vector<std::string> args;  // args[0] is the program's path.
-  std::string log_file;           // Standard output and error are appended; empty: inherited.
-  bool reports_address = false;   // Adds --report_fd=FD to the arguments; see report_address.h.
+  // Standard output and error are appended to this file; empty: they are inherited.
+  std::string log_file;
+  bool reports_address = false;  // Adds --report_fd=FD to the arguments; see report_address.h.
 };
 
-// One child, in a process group of its own, so that the terminal's Ctrl-C does not reach it. It is
-// told
-// --parent_pid, with which its main calls DieWithParent. Start children from a thread that lives as
-// long as they should: Linux ties them to the thread, not to the process. Not thread safe.
+// One child process. It has its own process group, so that the terminal's Ctrl-C does not reach it.
+// It gets the flag --parent_pid, with which its main calls DieWithParent. Start children from a
+// thread that lives as long as they should, because Linux ties them to the thread, not to the
+// process. Not thread-safe.
 class Child {
  public:
   static absl::StatusOr<std::unique_ptr<Child>> Start(const ChildOptions& options);
 
-  // Kills the child's group and waits for it, if it still runs.
+  // Kills the child's group, if the child still runs, and waits for it.
   ~Child();
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
@@ -55,17 +57,17 @@ class Child {
   const std::string& name() const { return name_; }
   pid_t pid() const { return pid_; }
 
-  // The address it reported.
+  // Waits for the address that the child reports.
   absl::StatusOr<std::string> WaitForAddress(absl::Duration timeout);
 
-  // How it ended, once it has. Never blocks.
+  // Returns how the child ended; nothing while it runs. Never blocks.
   absl::optional<ChildExit> Poll();
-  // The same, but waits up to `timeout`.
+  // The same, but waits up to `timeout` for the end.
   absl::optional<ChildExit> WaitFor(absl::Duration timeout);
 
-  // Signals the child alone; does nothing once it has ended.
+  // Signals only the child, not its group. Has no effect once it has ended.
   void Signal(int signal);
-  // SIGKILL to its whole group.
+  // Sends SIGKILL to the child's whole group.
   void Kill();
 
  private:
@@ -78,11 +80,11 @@ class Child {
   absl::optional<ChildExit> exit_;
 };
 
-// For main of a child: the kernel kills this process when its parent dies, and if that has happened
-// already (the parent is no longer `parent_pid`) it exits here.
+// Makes the kernel kill this process when its parent dies. If the parent has died already (it is no
+// longer `parent_pid`), exits. For the main function of a child.
 void DieWithParent(pid_t parent_pid);
 
-// The path of this program, to start it again.
+// Returns the path of this program, to start it again.
 absl::StatusOr<std::string> OwnProgramPath();
 
 }  // namespace shoal

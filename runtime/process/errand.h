@@ -10,9 +10,9 @@
 
 namespace shoal {
 
-// Something that is done whenever it is asked for, on a thread of its own, so that whoever asks
-// never waits for it. One at a time: what is asked for while it runs is done once more after it,
-// however often it was asked for. Thread safe; the thread starts at the first request.
+// Runs a function whenever it is requested, on its own thread, so that the caller never waits for
+// it. Requests during a run cause exactly one more run after it, however many they are.
+// Thread-safe. The thread starts with the first request.
 class Errand {
  public:
   explicit Errand(std::function<void()> run);
@@ -23,7 +23,7 @@ class Errand {
 
   void Ask() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Waits for the one under way; nothing runs after it.
+  // Waits for the run under way; nothing runs after that.
   void Close() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

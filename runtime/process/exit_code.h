@@ -1,5 +1,5 @@
-// Exit codes: an interface for launchers and schedulers. 0 is done, 1 to 127 are permanent, 128 and
-// above are worth another try.
+// Exit codes are an interface for launchers and schedulers. 0 means done; 1 to 127 are permanent
+// errors; after 128 and above a restart may help.
 #ifndef SHOAL_RUNTIME_PROCESS_EXIT_CODE_H_
 #define SHOAL_RUNTIME_PROCESS_EXIT_CODE_H_
 
@@ -12,25 +12,25 @@ namespace shoal {
 
 enum ExitCode : int {
   kExitDone = 0,
-  kExitInternalError = 1,  // Also: the machine refused (no memory, disk full).
-  kExitUsage = 2,          // The command line: unknown command.
+  kExitInternalError = 1,  // Also if the machine lacks memory or disk space.
+  kExitUsage = 2,          // Unknown command.
   kExitBadFlags = 64,      // EX_USAGE: a flag, a field or a combination of them is wrong.
   kExitBadData = 65,       // EX_DATAERR: data files or checkpoints are damaged.
-  kExitBadConfig = 78,  // EX_CONFIG: what was given does not fit what is there (other model, other
-                        // run, a file or directory that is missing or not permitted, a port or
-                        // directory that is in use).
-  kExitInterrupted = 130,  // SIGINT, after a checkpoint.
-  kExitRestartMe = 138,    // Fenced, or a peer was lost for good: start this task again.
-  kExitTerminated = 143,   // SIGTERM, after a checkpoint.
+  // EX_CONFIG: the configuration does not fit the environment (another model or run, a missing or
+  // forbidden file or directory, a port or directory in use).
+  kExitBadConfig = 78,
+  kExitInterrupted = 130,  // Ended by SIGINT, after a checkpoint.
+  kExitRestartMe = 138,    // Fenced, or a peer was lost: restart this task.
+  kExitTerminated = 143,   // Ended by SIGTERM, after a checkpoint.
 };
 
-// The one place that turns a task's result into its exit code:
+// Returns the exit code for a task's result, for all programs:
 //   OK 0; InvalidArgument, OutOfRange 64; DataLoss 65; NotFound, PermissionDenied,
 //   FailedPrecondition, AlreadyExists 78; Aborted (fenced), Unavailable, DeadlineExceeded 138;
 //   Cancelled 143; everything else 1.
 int ExitCodeOf(const absl::Status& status);
 
-// "done", "bad flags", ...: for messages about children. "exit code 7" for unknown ones.
+// Returns "done", "bad flags", ... for messages about children; "exit code 7" for unknown codes.
 std::string DescribeExitCode(int code);
 
 }  // namespace shoal

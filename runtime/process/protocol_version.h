@@ -1,6 +1,6 @@
-// The version of the messages, and of their meaning, that a program speaks. Tasks of one run may be
-// different programs (a worker with a model of its own): the chief refuses another version, and so
-// does a launcher before it starts anything.
+// The version of the messages between tasks and of their meaning. Tasks of one run may be different
+// programs (a worker with its own model). The chief refuses a task with another version, and a
+// launcher refuses such a program before it starts any task.
 #ifndef SHOAL_RUNTIME_PROCESS_PROTOCOL_VERSION_H_
 #define SHOAL_RUNTIME_PROCESS_PROTOCOL_VERSION_H_
 
@@ -8,7 +8,7 @@
 
 namespace shoal {
 
-// Raise it with every change after which an older program would do something wrong.
+// Raise it with every change that an older program would handle wrongly.
 inline constexpr uint32_t kProtocolVersion = 2;
 
 }  // namespace shoal

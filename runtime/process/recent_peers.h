@@ -12,23 +12,26 @@
 namespace shoal {
 
 struct PeersWanted {
-  absl::Duration within;  // They sent something within this,
-  uint64_t at_most_bytes = std::numeric_limits<uint64_t>::max();  // and no more than this so far.
-  bool dialled = false;  // Those that this process has dialled too, not only who dialled it.
+  absl::Duration within;  // They sent data within this time.
+  // They have sent at most this much so far.
+  uint64_t at_most_bytes = std::numeric_limits<uint64_t>::max();
+  // Includes peers that this process has dialled.
+  bool dialled = false;
 };
 
-// The other ends ("10.0.0.7:41234", "[fd00::7]:41234") of this process's TCP connections: "from"
-// those that it accepted, "to" those that it dialled. Those first that have sent least so far,
-// which newcomers have. Asks the kernel; empty where it does not tell.
+// Returns the peers ("10.0.0.7:41234", "[fd00::7]:41234") of this process's TCP connections, with
+// "from" before those that it accepted and "to" before those that it dialled. New connections come
+// first: the order is by the number of bytes received. The data come from the kernel; the result is
+// empty if it does not provide them.
 //
-// gRPC's TLS handshakes and what looks at a call before the services do not know their connection.
-// Asked while the handshake fails or the call is looked at, the peer is among these.
+// Code that runs during gRPC's TLS handshakes, or before a call reaches its service, does not know
+// the connection. Called at that moment, this function returns the peer among others.
 std::vector<std::string> RecentPeers(const PeersWanted& wanted);
 
-// To end a line with: "" or ", it came from 10.0.0.7:41234", "… from 10.0.0.7:41234 or from …", of
-// a call that a server looks at;
+// Returns the end of a log line about a call that a server is checking: "", ", it came from
+// 10.0.0.7:41234" or "… from 10.0.0.7:41234 or from …".
 std::string CameFrom(absl::Duration within = absl::Milliseconds(200));
-// of a handshake on either side, which a connection begins with.
+// The same for a failed handshake, on the client's or the server's side.
 std::string WasWith(absl::Duration within = absl::Milliseconds(200));
 
 }  // namespace shoal

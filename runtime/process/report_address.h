@@ -1,4 +1,4 @@
-// How a task that was told to serve at port 0 says where it serves: one line in a pipe.
+// A task that serves at port 0 reports its actual address to its launcher as one line in a pipe.
 #ifndef SHOAL_RUNTIME_PROCESS_REPORT_ADDRESS_H_
 #define SHOAL_RUNTIME_PROCESS_REPORT_ADDRESS_H_
 
@@ -14,8 +14,8 @@ namespace shoal {
 // Writes "ADDRESS\n" and closes the descriptor. Does nothing for a negative one.
 absl::Status ReportAddress(int report_fd, absl::string_view address);
 
-// Reads what ReportAddress wrote. Unavailable: the other end closed without a word (it died);
-// DeadlineExceeded: nothing came within `timeout`. The descriptor stays open.
+// Reads the line of ReportAddress. Returns Unavailable if the other end was closed without a line
+// (the task died), DeadlineExceeded if no line came within `timeout`. The descriptor stays open.
 absl::StatusOr<std::string> ReadReportedAddress(int fd, absl::Duration timeout);
 
 }  // namespace shoal

@@ -12,13 +12,15 @@ namespace shoal {
 class Clock;
 class ShutdownNotification;
 
-// The address that packets to `address` (host:port) leave this machine from, as it stands in an
-// address: "10.0.0.5", "[fd00::5]". Where the peer is this machine itself, its address toward
-// everyone else. No packet is sent. UNAVAILABLE: the name is not known (yet), or there is no way.
+// Returns the local address, such as "10.0.0.5" or "[fd00::5]", from which packets to `address`
+// (host:port) leave this machine. If the peer is this machine itself, returns its address toward
+// other machines. Sends no packet. Returns UNAVAILABLE if the name is unknown (yet) or there is no
+// route.
 absl::StatusOr<std::string> LocalHostToward(const std::string& address);
 
-// The same, but waits for a name that is not known yet, or a name service that does not answer, and
-// says so every few seconds. DEADLINE_EXCEEDED names it; CANCELLED: shutdown was requested.
+// The same, but waits while the name is unknown or the name service does not answer, and logs that
+// every few seconds. DEADLINE_EXCEEDED names the address; CANCELLED means that shutdown was
+// requested.
 absl::StatusOr<std::string> AwaitLocalHostToward(const std::string& address,
                                                  absl::Duration patience, const Clock& clock,
                                                  ShutdownNotification* shutdown);

@@ -12,26 +12,28 @@
 
 namespace shoal {
 
-// Holds a run's directory against a second run, until it is destroyed or the process ends. There
-// are two: a launcher holds one all the time, whatever becomes of its chief; a chief, which may
-// have no launcher, holds the other. Its file says who holds it; one that nobody holds is empty,
-// unless its last holder was killed.
+// Locks a run's directory against a second run, until the lock is destroyed or the process ends.
+// There are two locks: a launcher holds one all the time, also while its chief restarts; a chief,
+// which may have no launcher, holds the other. The lock's file names the holder; it is empty if the
+// lock is free, unless its last holder was killed.
 class RunLock {
  public:
   enum class Holder { kLauncher, kChief };
 
-  // `out` must exist. Waits for `patience` for a holder that is about to end. ALREADY_EXISTS: it is
-  // in use, by whom its file says. PERMISSION_DENIED.
+  // Takes the lock of `out`, which must exist. Waits up to `patience` for a holder that is about to
+  // end. Returns ALREADY_EXISTS, with the holder, if the lock is held, or PERMISSION_DENIED.
   static absl::StatusOr<RunLock> Acquire(const std::string& out, Holder holder,
                                          absl::Duration patience = absl::ZeroDuration());
-  // The same, but makes no file. NOT_FOUND: nobody has ever held the directory, or there is none.
+  // The same, but creates no file. Returns NOT_FOUND if the directory does not exist or was never
+  // locked.
   static absl::StatusOr<RunLock> AcquireIfThere(const std::string& out, Holder holder,
                                                 absl::Duration patience = absl::ZeroDuration());
 
-  // Since when it is held, as its file says: somebody may have held it then and been killed.
+  // Returns the time in the lock's file since which it is held. The holder may have been killed
+  // since.
   static absl::optional<absl::Time> HeldSince(const std::string& out, Holder holder);
 
-  // Returns the holder that the lock's file names: "pid 12 on host"; empty: no words there.
+  // Returns the holder that the lock's file names, "pid 12 on host"; empty if the file is empty.
   static std::string HolderOf(const std::string& out, Holder holder);
 
   ~RunLock();

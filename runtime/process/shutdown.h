@@ -1,10 +1,10 @@
-// The one way a process hears that it should end, or do something on request.
+// The way in which a process is asked to end, or to do something while it runs.
 //
-// A role waits for, or subscribes to, the ShutdownNotification; the SignalWatcher of main turns
-// signals into it: SIGINT and SIGTERM (and SIGHUP, where it does not mean to reload) into the end,
-// SIGUSR1, SIGUSR2 and SIGHUP into what else can be asked for. A second SIGINT or SIGTERM ends the
-// process at once; some time after the first one it is ended even if something hangs, be it in what
-// was subscribed: that never runs on the thread that reads signals.
+// A role waits for, or subscribes to, the ShutdownNotification, and the SignalWatcher of main turns
+// signals into requests: SIGINT and SIGTERM (and SIGHUP, unless it means to reload) ask the process
+// to end; SIGUSR1, SIGUSR2 and SIGHUP ask for something else. A second SIGINT or SIGTERM ends the
+// process at once. Some time after the first one the process is ended even if a callback hangs,
+// because callbacks do not run on the thread that reads signals.
 #ifndef SHOAL_RUNTIME_PROCESS_SHUTDOWN_H_
 #define SHOAL_RUNTIME_PROCESS_SHUTDOWN_H_
 
@@ -29,38 +29,40 @@ namespace shoal {
 // Requests that a process can receive any number of times while it runs.
 enum class AskedFor {
   kCheckpoint,  // SIGUSR1
-  kStatus,      // SIGUSR2: say in the log what it does
-  kReload,      // SIGHUP: open the log file again
+  kStatus,      // SIGUSR2: log the task's status
+  kReload,      // SIGHUP: reopen the log file
 };
 
-// Thread safe.
+// Thread-safe.
 class ShutdownNotification {
  public:
-  // The first request counts. `signal` is 0 when it was no signal.
+  // Requests the end; only the first request counts. `signal` is 0 if it did not come from a
+  // signal.
   void Request(int signal = 0) ABSL_LOCKS_EXCLUDED(mutex_);
 
   bool requested() const ABSL_LOCKS_EXCLUDED(mutex_);
   int signal() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   void Wait() ABSL_LOCKS_EXCLUDED(mutex_);
-  // False if `timeout` of real time passed first.
+  // Returns false if `timeout` of real time passed first.
   bool WaitFor(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // `callback` runs once, on the thread that requests, or at once here if that has happened. It
-  // must not block and must outlive the notification's last request, or Close.
+  // Calls `callback` once when the end is requested, on the requesting thread, or at once if it was
+  // requested before. The callback must not block, and must stay valid until the last request or
+  // Close.
   void Subscribe(std::function<void()> callback) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Calls what was subscribed to it. `callback` runs on the thread that asks, each time; it must
-  // outlive the notification, or Close.
+  // Ask calls the callbacks of OnAsked for `what`, each time, on the calling thread. Callbacks must
+  // stay valid until the notification is destroyed or Close.
   void Ask(AskedFor what) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnAsked(AskedFor what, std::function<void()> callback) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Waits for callbacks under way on other threads; none is called after it. Requests are still
-  // noted.
+  // Waits for callbacks under way on other threads; none is called after that. Requests are still
+  // recorded.
   void Close() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  // After running_ was raised for them.
+  // Calls the callbacks; running_ must have been increased before.
   void Call(const std::vector<std::function<void()>>& callbacks) ABSL_LOCKS_EXCLUDED(mutex_);
 
   mutable Mutex mutex_;
@@ -68,36 +70,36 @@ class ShutdownNotification {
   bool requested_ ABSL_GUARDED_BY(mutex_) = false;
   int signal_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  int running_ ABSL_GUARDED_BY(mutex_) = 0;  // Threads that call callbacks.
+  int running_ ABSL_GUARDED_BY(mutex_) = 0;  // The number of threads that call callbacks.
   std::vector<std::function<void()>> callbacks_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::pair<AskedFor, std::function<void()>>> asked_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The exit code of a task that ended with `status`: as exit_code.h says, but 130 or 143 when it was
-// cancelled by that signal.
+// Returns the exit code of a task that ended with `status`: that of exit_code.h, but 130 or 143 if
+// it was cancelled by SIGINT or SIGTERM.
 int ExitCodeOf(const absl::Status& status, const ShutdownNotification& shutdown);
 
 struct SignalOptions {
-  // After the first signal the process ends with 128 + signal when this much time has passed;
+  // The process exits with 128 + signal when this much time has passed since the first signal;
   // infinite: never.
   absl::Duration hard_exit_after = absl::Seconds(15);
-  // Called instead of ending at once when another signal comes (launchers: kill the children
-  // first).
+  // Called for a second signal instead of exiting at once. Launchers kill their children first.
   std::function<void(int signal)> on_second;
-  // SIGHUP is a request to reload, else it ends the process as SIGTERM does.
+  // SIGHUP is a request to reload; otherwise it ends the process like SIGTERM.
   bool hang_up_reloads = false;
-  // The end of the parent process counts as SIGTERM, unless a signal has come before: of launchers
-  // that are killed and can tell nobody. Without effect on Linux before 5.3 and where the parent is
-  // in another namespace.
+  // The end of the parent process counts as SIGTERM, unless a signal came before. This is for
+  // launchers that are killed and cannot send a signal. It has no effect on Linux before 5.3 or if
+  // the parent is in another namespace.
   bool ends_with_parent = false;
 };
 
-// Constructed first in main, before any thread, so that every thread inherits the blocked signals.
-// Also ignores SIGPIPE. A second signal ends the process at once, but for a SIGTERM within two
-// seconds of the first. Not thread safe; its own thread is joined by the destructor.
+// Reads signals on its own thread, which the destructor joins. Must be started first in main,
+// before any other thread, so that every thread inherits the blocked signals. Also ignores SIGPIPE.
+// A second signal ends the process at once, except for a SIGTERM within two seconds of the first
+// signal. Not thread-safe.
 class SignalWatcher {
  public:
-  // `shutdown` is borrowed and outlives the watcher.
+  // `shutdown` is borrowed and must outlive the watcher.
   static absl::StatusOr<std::unique_ptr<SignalWatcher>> Start(const SignalOptions& options,
                                                               ShutdownNotification* shutdown);
   ~SignalWatcher();
@@ -116,18 +118,18 @@ class SignalWatcher {
   ShutdownNotification* const shutdown_;
   const UniqueFd signals_;  // signalfd
   const UniqueFd stop_;     // eventfd
-  UniqueFd parent_;         // pidfd; none where nobody asked for it, or it has ended.
+  UniqueFd parent_;         // pidfd; invalid if not wanted, or if the parent has ended
   const RealClock clock_;
-  // Used by the watcher's thread; set once, before end_ is requested.
+  // Used by the watcher's thread. first_signal_ is set once, before end_ is requested.
   int first_signal_ = 0;
   bool parent_ended_ = false;
   absl::Time same_until_ = absl::InfinitePast();
   absl::Time hard_exit_ = absl::InfiniteFuture();
-  Errand end_, checkpoint_, status_, reload_;  // Calls that may block, or hang.
+  Errand end_, checkpoint_, status_, reload_;  // calls that may block or hang
   std::thread thread_;
 };
 
-// Asks for 65,536 open files, or as many as the system allows.
+// Raises the limit of open files to 65,536, or as far as the system allows.
 void RaiseFileLimit();
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-// The version of the program, as `shoal --version` says it.
+// The version that `shoal --version` prints.
 #ifndef SHOAL_RUNTIME_PROCESS_VERSION_H_
 #define SHOAL_RUNTIME_PROCESS_VERSION_H_
 

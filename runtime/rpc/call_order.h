@@ -1,4 +1,5 @@
-// Which of a member's calls began last: a caller that is gone from an earlier one may be back.
+// Records which of a member's calls began last, because a caller whose connection broke during an
+// earlier call may have reconnected.
 #ifndef SHOAL_RUNTIME_RPC_CALL_ORDER_H_
 #define SHOAL_RUNTIME_RPC_CALL_ORDER_H_
 
@@ -17,16 +18,16 @@ namespace v1 {
 class Identity;
 }
 
-// Thread-safe. Remembers one call for each member, whose indices are bounded by kMaxMemberIndex.
+// Remembers one call for each member; member indices are bounded by kMaxMemberIndex. Thread-safe.
 class CallOrder {
  public:
-  // Numbers rise.
+  // Returns the number of a new call. Numbers rise.
   uint64_t Begin() ABSL_LOCKS_EXCLUDED(mutex_);
-  // The call is of this life of the member.
+  // Notes that this incarnation of the member made the call.
   void IsOf(const v1::Identity& member, uint64_t call) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Calls `then` unless a later call of the same life of the member is known; none becomes known
-  // meanwhile.
+  // Calls `then` unless a later call of the same incarnation of the member is known. No later call
+  // is noted while `then` runs.
   void UnlessLater(const v1::Identity& member, uint64_t call, absl::FunctionRef<void()> then)
       ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -38,7 +39,8 @@ class CallOrder {
 
   Mutex mutex_;
   uint64_t last_call_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<std::pair<int, uint32_t>, Last> last_ ABSL_GUARDED_BY(mutex_);  // By job and index.
+  // Keyed by job and index.
+  std::map<std::pair<int, uint32_t>, Last> last_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal

@@ -1,6 +1,6 @@
-// The calls of proto/v1/chief_service.proto as a C++ interface. The chief implements it; whoever
-// shares its process calls it directly, others through GrpcChiefClient, and GrpcChiefService serves
-// it to them.
+// The calls of proto/v1/chief_service.proto as a C++ interface. The chief implements it. Tasks in
+// the same process call the chief directly; others call it through GrpcChiefClient, and
+// GrpcChiefService forwards their calls to the chief.
 #ifndef SHOAL_RUNTIME_RPC_CHIEF_CLIENT_H_
 #define SHOAL_RUNTIME_RPC_CHIEF_CLIENT_H_
 
@@ -33,18 +33,18 @@ class RequestStopRequest;
 class RequestStopResponse;
 }  // namespace v1
 
-// Thread-safe. Calls block until answered or a deadline of seconds; the proto file says what they
-// do and which errors they have. All are idempotent: after UNAVAILABLE or DEADLINE_EXCEEDED the
-// caller repeats them (see retry.h).
+// Thread-safe. Calls block until they are answered or a deadline of some seconds ends; the proto
+// file documents them and their errors. All calls are idempotent: after UNAVAILABLE or
+// DEADLINE_EXCEEDED the caller repeats them (see retry.h).
 class ChiefClient {
  public:
   virtual ~ChiefClient() = default;
 
   virtual absl::Status RegisterTask(const v1::RegisterTaskRequest& request,
                                     v1::RegisterTaskResponse* response) = 0;
-  // As RegisterTask, for whoever serves this object to others. A call may wait for a place to
-  // become free: nobody is registered for a caller that `is_gone`, CANCELLED. It is asked often,
-  // with locks held.
+  // The same as RegisterTask, for a server that forwards the call. The call may wait for a place to
+  // become free. It registers no task, and returns CANCELLED, once `is_gone` returns true because
+  // the caller has disconnected. `is_gone` is called often, with locks held.
   virtual absl::Status RegisterFor(const std::function<bool()>& /*is_gone*/,
                                    const v1::RegisterTaskRequest& request,
                                    v1::RegisterTaskResponse* response) {
@@ -69,8 +69,8 @@ class ChiefClient {
   virtual absl::Status GetRunStatus(const v1::GetRunStatusRequest& request,
                                     v1::GetRunStatusResponse* response) = 0;
 
-  // Not a call: whoever serves this object to others saw that a member's connection broke. It may
-  // be dead, or come again.
+  // Not an RPC: the server calls this when a member's connection has broken. The member may be
+  // dead, or may reconnect.
   virtual void OnDisconnect(const v1::Identity& /*member*/) {}
 };
 

@@ -1,4 +1,5 @@
-// A task's side of membership: registers with the chief, keeps the lease, follows the run's state.
+// A task's session with the chief: registers the task, renews its lease, and receives the run's
+// state.
 #ifndef SHOAL_RUNTIME_RPC_CHIEF_SESSION_H_
 #define SHOAL_RUNTIME_RPC_CHIEF_SESSION_H_
 
@@ -26,73 +27,88 @@ class RunConfig;
 class RunState;
 }  // namespace v1
 
-// Thread-safe. Life: Register, Start, Stop.
+// Thread-safe. Call Register, then Start, then Stop.
 class ChiefSession {
  public:
-  // Told on the session's thread, one call at a time. May call everything of the session but Stop.
+  // Receives events, one call at a time, on the session's thread. It may call all functions of the
+  // session except Stop.
   class Observer {
    public:
     virtual ~Observer() = default;
-    // Every state that arrives; `number` rises.
+    // A state of the run has arrived. `number` rises from call to call.
     virtual void OnRunState(const v1::RunState& state) = 0;
-    // The chief refuses this task for good: ABORTED, it was replaced (exit 138);
-    // FAILED_PRECONDITION, another run or model, or messages that do not fit. The session's thread
-    // has ended.
+    // The chief refuses this task for ever: ABORTED if the task was replaced (exit 138),
+    // FAILED_PRECONDITION if it has another run or model, or sends messages that do not fit. The
+    // session's thread ends after this call.
     virtual void OnFenced(const absl::Status& status) = 0;
-    // No answer for `chief_lost_after`; `status` is the last one. The session's thread has ended.
+    // The chief has not answered for `chief_lost_after`; `status` is that of the last attempt. The
+    // session's thread ends after this call.
     virtual void OnChiefLost(const absl::Status& status) = 0;
   };
 
   enum class Job { kPs, kWorker };
 
-  // What the chief hears of an end.
+  // The content of the last heartbeat when the task ends.
   enum class Farewell {
     kNone,
-    kLeaves,     // Nobody needs to wait for the lease to end.
-    kWasToldTo,  // And a signal told it to go: the task is not lost.
+    kLeaves,     // The task leaves; the chief need not wait for its lease to expire.
+    kWasToldTo,  // The same, after a termination signal: the task does not count as lost.
   };
 
   struct Options {
     Job job = Job::kWorker;
     uint32_t index = 0;
-    std::string address;  // Where the task serves; empty for workers.
+    std::string address;  // The address at which the task serves; empty for workers.
     std::string host;
     uint32_t process_id = 0;
-    std::shared_ptr<const v1::RunConfig> shared_run;  // SharedByAllTasks; null: none is told.
-    std::string run_directory;                        // As the task was told, else empty.
-    uint32_t num_ps_tasks = 0;                        // As far as the task was told, else 0.
+    // The part of the run that all tasks share (SharedByAllTasks); null if this task does not know
+    // it.
+    std::shared_ptr<const v1::RunConfig> shared_run;
+    // The run directory in the task's flags; empty if not given.
+    std::string run_directory;
+    // The numbers of tasks in the task's flags; 0 if not given.
+    uint32_t num_ps_tasks = 0;
     uint32_t num_replicas = 0;
-    std::string nonce;          // Random per process.
-    std::string chief_address;  // What the client dials, for messages; empty: this process.
+    std::string nonce;  // A random text that identifies the process.
+    // The address behind the client, for log lines and errors; empty if the chief is in this
+    // process.
+    std::string chief_address;
     absl::Duration register_patience = absl::Seconds(300);
-    bool secure = false;  // The client has certificates.
-    // Asked while the chief does not answer: the run is known to be over. May be null.
+    bool secure = false;  // true if the client has certificates
+    // Called while the chief does not answer; returns whether the run is known to be over. May be
+    // null.
     std::function<bool()> is_over;
-    // How long certificates of the two sides may not go together: they may be about to be renewed.
+    // How long the peers' certificates may be refused before this is an error: they may be about to
+    // be renewed.
     absl::Duration refused_patience = absl::Seconds(12);
     absl::Duration heartbeat_wait = absl::Seconds(1);
-    // The chief's lease (cluster.lease_seconds). A ps that cannot renew for four fifths of it must
-    // stop serving: see is_lease_valid. A worker may go on: what it pushes is known by its batch,
-    // and counts once whoever else computes it.
+    // The chief's lease (cluster.lease_seconds). A ps that cannot renew it for four fifths of its
+    // length must stop serving: see is_lease_valid. A worker may continue: its contributions are
+    // identified by their batch and count once even if another worker computes them too.
     absl::Duration lease = absl::Seconds(10);
-    // How much longer than the lease ALREADY_EXISTS is asked again: whoever held this place may
-    // have died a moment ago, and its lease has not ended yet.
+    // How much longer than the lease Register repeats its call after ALREADY_EXISTS: the process
+    // that had this place may have died a moment ago, and then its lease has not expired yet.
     absl::Duration duplicate_patience = absl::Seconds(2);
-    // Or the lease, if that is longer. A chief that stands still for a while, as in a machine that
-    // is being moved, is worth waiting for. What this task itself stood still does not count.
+    // The chief counts as lost if it has not answered for this time, or for the lease if that is
+    // longer. The time is long so that a chief that is suspended for a while, for example with its
+    // machine, is not given up. Time in which this task itself was suspended does not count.
     absl::Duration chief_lost_after = absl::Seconds(60);
   };
 
-  // What a task tells about itself with every heartbeat.
+  // The task's report about itself in every heartbeat.
   struct Activity {
     uint64_t step = 0;
     std::string words;
     bool has_batch = false;
     BatchKey batch;
-    bool computing = false;  // Workers: a batch or an evaluation block is being computed now,
-    uint64_t computed = 0;   // and so many have been before.
-    std::vector<uint32_t> silent_ps;  // Workers: ps that do not answer,
-    bool reaches_all_ps = false;      // and whether all ps have answered.
+    // Workers: a batch or an evaluation block is being computed.
+    bool computing = false;
+    // Workers: the number of batches and blocks that have been computed.
+    uint64_t computed = 0;
+    // Workers: the ps that do not answer.
+    std::vector<uint32_t> silent_ps;
+    // Workers: all ps have answered.
+    bool reaches_all_ps = false;
   };
 
   // All must outlive the session.
@@ -102,45 +118,48 @@ class ChiefSession {
   ChiefSession(const ChiefSession&) = delete;
   ChiefSession& operator=(const ChiefSession&) = delete;
 
-  // Blocks until the chief has answered; waits for a chief that is not there yet. `model`: workers
-  // only, else null. Says every few seconds what it waits for. The chief's errors (see
-  // RegisterTask), OUT_OF_RANGE once is_over says so, DEADLINE_EXCEEDED or UNAVAILABLE when
-  // patience ends, FAILED_PRECONDITION where something listens that is no chief for this side's
-  // certificates or the model does not fit a message, CANCELLED after Stop or StopRegistering.
+  // Blocks until the chief has answered; waits for a chief that has not started yet, and logs every
+  // few seconds what it waits for. `model` is the worker's, null for a ps. Returns the chief's
+  // errors (see RegisterTask), OUT_OF_RANGE once is_over returns true, DEADLINE_EXCEEDED or
+  // UNAVAILABLE when register_patience ends, FAILED_PRECONDITION if the listener at the address is
+  // not a chief that accepts this side's certificates or the model does not fit a message, and
+  // CANCELLED after Stop or StopRegistering.
   absl::Status Register(const v1::ModelDeclaration* model);
 
-  // Ends Register as soon as the call under way returns (closing the client ends that); nothing
-  // happens once it is through.
+  // Ends Register as soon as the call under way returns; closing the client ends that call. Has no
+  // effect after Register has returned.
   void StopRegistering();
 
   void Start();
 
-  // Waits for the heartbeat under way, up to `heartbeat_wait`; closing the client first is faster.
-  // Sends a last heartbeat with the farewell. Idempotent.
+  // Waits for the heartbeat under way, up to `heartbeat_wait` (less if the client was closed
+  // before), and sends a last heartbeat with the farewell. Idempotent.
   void Stop(Farewell farewell = Farewell::kNone);
 
   void SetActivity(Activity activity);
 
-  // run_id, term, member, incarnation of the registration; view and lineage of the newest state.
+  // Returns run_id, term, member and incarnation of the registration, and view and lineage of the
+  // newest state.
   v1::Identity identity() const;
 
-  // False: the chief may have given this task's place to another one.
+  // Returns false if the chief may have given this task's place to another process.
   bool is_lease_valid() const;
 
  private:
   enum class Beat { kGood, kRetry, kEnd };
 
   absl::Status RegisterOnce(const v1::ModelDeclaration* model);
-  // The error of a chief that has not answered for the whole of `register_patience`.
+  // Returns the error of a chief that has not answered during `register_patience`.
   absl::Status NoAnswer(const absl::Status& last) const;
   void Run();
   Beat BeatOnce();
-  void NoticePause();  // Of this task.
+  void NoticePause();  // A pause of this task.
   absl::Status SendHeartbeat(Farewell farewell, absl::Duration wait);
   void Take(const v1::RunState& state);
   bool SleepUnlessStopped(absl::Duration wait);
   void SayWaiting(const absl::Status& status);
-  // What a call's error while registering comes to: FAILED_PRECONDITION after refused_patience.
+  // Returns the error of a call while registering; FAILED_PRECONDITION if certificates were refused
+  // for refused_patience.
   absl::Status Judge(const absl::Status& answer);
 
   ChiefClient* const client_;
@@ -148,13 +167,15 @@ class ChiefSession {
   const Options options_;
   Observer* const observer_;
   Retry retry_;
-  Backoff backoff_;                                // Of the thread.
-  bool is_over_ = false;                           // the run, as last heard; of the thread
-  absl::Time last_look_ = absl::InfiniteFuture();  // of the thread, at the clock,
-  absl::Time resumed_ = absl::InfinitePast();      // and the last one long after the one before.
+  Backoff backoff_;       // used by the thread
+  bool is_over_ = false;  // the run's end, as last received; used by the thread
+  // When the thread last read the clock.
+  absl::Time last_look_ = absl::InfiniteFuture();
+  // When the thread last noticed that the task had been paused.
+  absl::Time resumed_ = absl::InfinitePast();
   std::thread thread_;
-  absl::Time say_waiting_ = absl::InfinitePast();      // of Register
-  absl::Time refused_since_ = absl::InfiniteFuture();  // of Register
+  absl::Time say_waiting_ = absl::InfinitePast();      // used by Register
+  absl::Time refused_since_ = absl::InfiniteFuture();  // used by Register
 
   mutable Mutex mutex_;
   CondVar changed_;

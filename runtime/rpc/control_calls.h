@@ -1,5 +1,5 @@
-// Blocking unary calls with deadlines that can be cancelled together, and a stub that makes all its
-// calls so. For the .cc files of the gRPC clients only.
+// Blocking unary calls with deadlines that can be cancelled together, and a stub that makes such
+// calls. For the .cc files of the gRPC clients only.
 #ifndef SHOAL_RUNTIME_RPC_CONTROL_CALLS_H_
 #define SHOAL_RUNTIME_RPC_CONTROL_CALLS_H_
 
@@ -25,7 +25,8 @@ namespace shoal {
 // Thread-safe.
 class ControlCalls {
  public:
-  // The only maker of client contexts besides the bulk channel: no call without a deadline.
+  // Makes one call. Only this function and the bulk channel create client contexts, so that every
+  // call has a deadline.
   template <typename Stub, typename Request, typename Response>
   absl::Status Call(Stub* stub,
                     grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
@@ -62,7 +63,7 @@ class ControlCalls {
   std::set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The stub of a generated Service, for a client class of ours. Thread-safe.
+// The stub of a generated Service, for one of our client classes. Thread-safe.
 template <typename Service>
 class ControlStub {
  public:
@@ -98,7 +99,7 @@ class ControlStub {
   ControlCalls calls_;
   Mutex mutex_;
   std::shared_ptr<grpc::Channel> channel_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<Stub> stub_ ABSL_GUARDED_BY(mutex_);  // on `channel_`
+  std::shared_ptr<Stub> stub_ ABSL_GUARDED_BY(mutex_);  // the stub on `channel_`
 };
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-// For those who answer control calls as well as those who make them.
+// The timeout of control calls, for callers and servers.
 #ifndef SHOAL_RUNTIME_RPC_CONTROL_TIMEOUT_H_
 #define SHOAL_RUNTIME_RPC_CONTROL_TIMEOUT_H_
 
@@ -6,8 +6,8 @@
 
 namespace shoal {
 
-// How long the caller of a control call waits for the answer; one who asks to be kept waiting adds
-// that. Who answers late was asked in vain.
+// How long the caller of a control call waits for the answer. A long-polling caller adds its wait.
+// Later answers are discarded.
 constexpr absl::Duration kControlTimeout = absl::Seconds(5);
 
 }  // namespace shoal

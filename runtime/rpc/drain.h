@@ -14,16 +14,17 @@ class ChiefClient;
 class Clock;
 class ShutdownNotification;
 
-// A ps or worker that is told to end takes its part in one more checkpoint first: schedulers tell
-// all tasks of a run at once, and without the others the chief could make none.
+// Delays the end of a ps or worker that was asked to shut down until it has taken part in one more
+// checkpoint. Schedulers stop all tasks of a run at once, and the chief needs all ps for a
+// checkpoint.
 //
-// When `shutdown` asks, this object asks the chief for a checkpoint. It calls `leave`, once, on a
-// thread of its own, as soon as that checkpoint is durable, the run is over or not training, the
+// When `shutdown` is requested, this object asks the chief for a checkpoint. It calls `leave` once,
+// on its own thread, as soon as that checkpoint is durable, the run is over or not training, the
 // chief refuses, the chief has not answered for three seconds, or `limit` has passed.
 class Drain {
  public:
-  // All must outlive the object. `shutdown` may ask later: that does nothing then. `limit`:
-  // StopTimes::drain.
+  // All pointers must outlive the object. A request to shut down after the object is destroyed has
+  // no effect. `limit` is StopTimes::drain.
   Drain(ShutdownNotification* shutdown, ChiefClient* chief, const Clock* clock,
         absl::Duration limit, std::function<void()> leave);
   // Waits for a call to the chief that is under way.
@@ -38,14 +39,14 @@ class Drain {
   void AwaitCheckpoint();
   // Repeats `call` until the chief answers, at most until `end`.
   absl::Status Ask(absl::Time end, const std::function<absl::Status()>& call);
-  // False: this object goes.
+  // Returns false if this object is being destroyed.
   bool Pause(absl::Time until);
 
   ChiefClient* const chief_;
   const Clock* const clock_;
   const std::function<void()> leave_;
   const absl::Duration limit_;
-  const std::shared_ptr<Wish> wish_;  // Shared with the subscription.
+  const std::shared_ptr<Wish> wish_;  // Shared with the subscription to `shutdown`.
   std::thread thread_;
 };
 

@@ -1,5 +1,5 @@
-// (testonly) A chief that keeps no run: it answers what a test has set, and records what it was
-// asked.
+// (testonly) A chief without a run. It returns the answers that a test has set and records its
+// calls.
 #ifndef SHOAL_RUNTIME_RPC_FAKE_CHIEF_H_
 #define SHOAL_RUNTIME_RPC_FAKE_CHIEF_H_
 
@@ -20,20 +20,20 @@ namespace shoal {
 // Thread-safe. Incarnations are 1, 2, ... per nonce.
 class FakeChief : public ChiefClient {
  public:
-  // From now on heartbeats hand out `state`.
+  // Sets the state that heartbeats return.
   void SetState(const v1::RunState& state) {
     MutexLock lock(&mutex_);
     state_ = state;
     changed_.NotifyAll();
   }
-  // From now on all calls fail with `status`, unless it is OK.
+  // Makes all calls fail with `status`; OK makes them succeed again.
   void SetFailure(const absl::Status& status) {
     MutexLock lock(&mutex_);
     failure_ = status;
     changed_.NotifyAll();
   }
 
-  // Waits, with the lock, until `done` holds.
+  // Waits until `done` returns true; calls it with the lock held.
   void WaitUntil(const std::function<bool()>& done) {
     MutexLock lock(&mutex_);
     while (!done()) changed_.Wait(&mutex_);
@@ -42,15 +42,15 @@ class FakeChief : public ChiefClient {
     MutexLock lock(&mutex_);
     return calls;
   }
-  // Read these inside WaitUntil's `done`, or when nobody calls.
+  // Read these inside WaitUntil's `done`, or while no call is under way.
   int calls = 0;
   std::vector<v1::RegisterTaskRequest> registrations;
   v1::HeartbeatRequest last_heartbeat;
   std::map<uint64_t, v1::StepReport> steps;
   std::vector<v1::ReportShardRequest> shards;
   std::atomic<double> norm_scale{1};
-  std::map<uint64_t, std::map<uint32_t, double>> norms;  // By step and slice.
-  std::atomic<size_t> slices_with_norm{0};               // How many slices complete a step's norm.
+  std::map<uint64_t, std::map<uint32_t, double>> norms;  // Keyed by step and slice.
+  std::atomic<size_t> slices_with_norm{0};  // The number of slices that completes a step's norm.
 
   int disconnects = 0;
   std::atomic<bool> places_are_taken{false};  // Registrations wait until their callers are gone.

@@ -13,10 +13,10 @@ class PeerChannel;
 class GrpcChiefClient : public ChiefClient {
  public:
   explicit GrpcChiefClient(std::unique_ptr<PeerChannel> peer);
-  // No call may be under way.
+  // There must be no call under way.
   ~GrpcChiefClient() override;
 
-  // Ends calls under way, and all later ones, with CANCELLED.
+  // Ends all calls that are under way, and all later ones, with CANCELLED.
   void Close();
 
   absl::Status RegisterTask(const v1::RegisterTaskRequest& request,

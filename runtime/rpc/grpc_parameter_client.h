@@ -13,7 +13,7 @@ class PeerChannel;
 class GrpcParameterClient : public ParameterClient {
  public:
   explicit GrpcParameterClient(std::unique_ptr<PeerChannel> peer);
-  // No call may be under way.
+  // There must be no call under way.
   ~GrpcParameterClient() override;
 
   absl::Status LoadSlices(const v1::LoadSlicesRequest& request,

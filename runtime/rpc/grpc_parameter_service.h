@@ -12,7 +12,8 @@ namespace shoal {
 
 class ParameterClient;
 
-// Each call runs on a thread of gRPC's and may block. `target` must outlive the server.
+// Returns a service that forwards calls to `target`, which must outlive the server. Each call runs
+// on one of gRPC's threads and may block.
 std::unique_ptr<grpc::Service> NewGrpcParameterService(ParameterClient* target);
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-// A task's gRPC server: control services, the bulk path, health.
+// A task's gRPC server with control services, the bulk path and health.
 #ifndef SHOAL_RUNTIME_RPC_GRPC_SERVER_H_
 #define SHOAL_RUNTIME_RPC_GRPC_SERVER_H_
 
@@ -29,22 +29,22 @@ class GrpcBulkServer;
 class GrpcServer {
  public:
   struct Options {
-    std::string address = "127.0.0.1:0";  // Port 0: one that is free; see port().
-    // Outlives the server; null: plaintext, and then where other machines can connect only if
-    // `insecure`.
+    std::string address = "127.0.0.1:0";  // Port 0 means a free port; see port().
+    // Must outlive the server. Null means plaintext; then an address that other machines can reach
+    // is refused unless `insecure`.
     const Credentials* credentials = nullptr;
     bool insecure = false;
     size_t max_message_bytes = kMaxControlMessageBytes;
-    // Memory for messages of all connections together; above it gRPC refuses and cancels calls, not
-    // at once. Zero: a quarter of what this process may use, see base/memory_limit.h.
+    // The memory for messages of all connections together; above it gRPC gradually refuses and
+    // cancels calls. 0: a quarter of the memory that this process may use, see base/memory_limit.h.
     size_t memory_bytes = 0;
-    std::string health_service;            // The role: "ps", "chief", "worker"; empty: none.
-    std::vector<grpc::Service*> services;  // Must outlive the server. None: only health.
+    std::string health_service;            // The role: "ps", "chief" or "worker"; may be empty.
+    std::vector<grpc::Service*> services;  // Must outlive the server. May be empty.
     GrpcBulkServer* bulk = nullptr;        // May be null; must outlive the server.
   };
 
-  // PERMISSION_DENIED: address others can reach. FAILED_PRECONDITION: the address cannot be
-  // listened on, e.g. port in use.
+  // Returns PERMISSION_DENIED if other machines could reach the plaintext server,
+  // FAILED_PRECONDITION if it cannot listen at the address, for example because the port is in use.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Create(const Options& options);
 
   // Stops with half a second of grace.
@@ -53,14 +53,14 @@ class GrpcServer {
   GrpcServer& operator=(const GrpcServer&) = delete;
 
   int port() const { return port_; }
-  // Where clients on this machine find it: the listen address with the port filled in.
+  // The address for clients on this machine: the listen address with the actual port.
   const std::string& address() const { return address_; }
 
   void SetServing(bool serving);
 
-  // Refuses new calls, lets running ones finish for `grace`, then cancels them. DEADLINE_EXCEEDED
-  // if a call is still running `limit` after that: memory it uses must then not be freed, so the
-  // process should exit. Idempotent.
+  // Refuses new calls, waits up to `grace` for running ones, then cancels them. Returns
+  // DEADLINE_EXCEEDED if a call is still running after another `limit`; the memory that it uses
+  // must not be freed then, so the process should exit. Idempotent.
   absl::Status Stop(absl::Duration grace, absl::Duration limit = absl::Seconds(10));
 
  private:
@@ -69,9 +69,9 @@ class GrpcServer {
 
   GrpcBulkServer* const bulk_;
   const std::string health_service_;
-  // Refuses what no service has: gRPC wants one that is ours. Shared as the next.
+  // Refuses calls of unknown methods; gRPC requires a service object for that. Shared like server_.
   const std::shared_ptr<grpc::CallbackGenericService> others_;
-  std::shared_ptr<grpc::Server> server_;  // Shared with the thread that shuts it down.
+  std::shared_ptr<grpc::Server> server_;  // Shared with the thread that shuts the server down.
   const std::string address_;
   const int port_;
   bool stopped_ = false;

@@ -13,9 +13,10 @@ class Channel;
 
 namespace shoal {
 
-// Asks the standard health service (grpc.health.v1.Health/Check) of any gRPC server. "" is the
-// process, "ps", "chief" and "worker" are the roles. OK: it serves. UNAVAILABLE: it does not, or
-// nobody answers; NOT_FOUND: it knows no such service; DEADLINE_EXCEEDED.
+// Asks the standard health service (grpc.health.v1.Health/Check) of any gRPC server. The service ""
+// is the process; "ps", "chief" and "worker" are the roles. Returns OK if the service is serving,
+// UNAVAILABLE if it is not or the server does not answer, NOT_FOUND if the server does not know the
+// service, or DEADLINE_EXCEEDED.
 absl::Status CheckHealth(const std::shared_ptr<grpc::Channel>& channel, const std::string& service,
                          absl::Duration timeout);
 

@@ -7,9 +7,10 @@
 
 namespace shoal {
 
-// Whether this process can listen at host:port, [v6]:port or unix:path (which is not looked at), by
-// doing so for a moment: gRPC only says so in its own log, at length. FAILED_PRECONDITION names
-// --listen_address, why and what to do. Somebody else may take the port just after it.
+// Checks whether this process can listen at host:port or [v6]:port, by doing so for a moment,
+// because gRPC reports the reason of a failure only in its own log. unix:path is not checked.
+// FAILED_PRECONDITION names --listen_address, the reason and the remedy. Another process may take
+// the port right after the check.
 absl::Status CheckCanListen(const std::string& address);
 
 }  // namespace shoal

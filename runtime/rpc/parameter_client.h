@@ -1,6 +1,6 @@
-// The calls of proto/v1/parameter_service.proto as a C++ interface. The ps implements it; a chief
-// in the same process calls it directly, others through GrpcParameterClient, and
-// GrpcParameterService serves it to them.
+// The calls of proto/v1/parameter_service.proto as a C++ interface. The ps implements it. A chief
+// in the same process calls the ps directly; others call it through GrpcParameterClient, and
+// GrpcParameterService forwards their calls to the ps.
 #ifndef SHOAL_RUNTIME_RPC_PARAMETER_CLIENT_H_
 #define SHOAL_RUNTIME_RPC_PARAMETER_CLIENT_H_
 
@@ -22,9 +22,9 @@ class WithholdBatchRequest;
 class WithholdBatchResponse;
 }  // namespace v1
 
-// Thread-safe. Calls block until answered or a deadline (seconds; minutes for LoadSlices); the
-// proto file says what they do and which errors they have. All are idempotent: after UNAVAILABLE or
-// DEADLINE_EXCEEDED the caller repeats them.
+// Thread-safe. Calls block until they are answered or a deadline ends (seconds; minutes for
+// LoadSlices); the proto file documents them and their errors. All calls are idempotent: after
+// UNAVAILABLE or DEADLINE_EXCEEDED the caller repeats them.
 class ParameterClient {
  public:
   virtual ~ParameterClient() = default;
@@ -41,7 +41,7 @@ class ParameterClient {
                                   v1::GetAppliedResponse* response) = 0;
   virtual absl::Status Finish(const v1::FinishRequest& request, v1::FinishResponse* response) = 0;
 
-  // Ends calls under way, and all later ones, with CANCELLED, where calls leave the process.
+  // If calls leave the process, ends those under way and all later ones with CANCELLED.
   virtual void Close() {}
 };
 

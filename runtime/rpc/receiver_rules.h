@@ -1,5 +1,5 @@
-// The receiver rules of proto/v1/identity.proto, in their one place: who may still speak, and about
-// which variables.
+// The receiver rules of proto/v1/identity.proto: which senders a ps accepts messages from, and for
+// which lineage.
 #ifndef SHOAL_RUNTIME_RPC_RECEIVER_RULES_H_
 #define SHOAL_RUNTIME_RPC_RECEIVER_RULES_H_
 
@@ -14,38 +14,39 @@ namespace v1 {
 class Identity;
 }
 
-// No task has this index or a higher one: what is remembered of each is bounded.
+// Task indices are below this, so that the memory for tasks is bounded.
 inline constexpr uint32_t kMaxMemberIndex = 1 << 16;
 
-// What a ps knows of who may speak to it. Only the chief teaches it: a command may raise the term,
-// and the run's state, which the chief hands out, names the incarnation of each worker. An exchange
-// teaches it nothing, however high the numbers in it are. A refused message changes nothing. Not
-// thread-safe.
+// The identities that a ps accepts. Only the chief changes them: a command may raise the term, and
+// the run's state, which the chief sends, names the incarnation of each worker. An exchange changes
+// nothing, however high the numbers in it are, and neither does a refused message. Not thread-safe.
 class ReceiverRules {
  public:
-  // `incarnation`: the receiver's own.
+  // `incarnation` is the receiver's own.
   ReceiverRules(std::string run_id, uint64_t term, uint64_t incarnation);
 
-  // The rules about a command. INVALID_ARGUMENT: there is no such member. FAILED_PRECONDITION: the
-  // sender is of another run. PERMISSION_DENIED: the sender is not the chief. ABORTED "fenced
-  // term".
+  // Checks the sender of a command. Returns INVALID_ARGUMENT if the member does not exist,
+  // FAILED_PRECONDITION if it belongs to another run, PERMISSION_DENIED if it is not the chief, and
+  // ABORTED "fenced term" if its term is old.
   absl::Status CheckCommand(const v1::Identity& sender);
 
-  // CheckCommand, and ABORTED "moved" unless the command is about this lineage.
+  // The same, and returns ABORTED "moved" unless the command is for this lineage.
   absl::Status CheckCommandAndLineage(const v1::Identity& sender);
 
-  // The rules about a worker's exchange. As those about a command, and: PERMISSION_DENIED: the
-  // sender is not a worker. ABORTED "fenced incarnation". UNAVAILABLE: the chief has not named this
-  // term or incarnation yet; a moment later it may have.
+  // Checks the sender of an exchange. Returns the errors of a command, except that
+  // PERMISSION_DENIED means that the sender is not a worker, and also ABORTED "fenced incarnation"
+  // if another process has replaced the sender. UNAVAILABLE means that the chief has not announced
+  // this term or incarnation yet, which it may do soon.
   absl::Status CheckExchange(const v1::Identity& sender) const;
 
-  // CheckExchange, and ABORTED "moved" unless the message is for this incarnation of the receiver
-  // and its lineage.
+  // The same, and returns ABORTED "moved" unless the message is for this incarnation of the
+  // receiver and for its lineage.
   absl::Status CheckExchangeAndLineage(const v1::Identity& sender,
                                        uint64_t receiver_incarnation) const;
 
-  // The chief has issued these incarnations. A worker that left the view keeps its own until
-  // another process has its place: what it still pushes counts once, whoever else computes it.
+  // Accepts the incarnations, keyed by worker index, that the chief has issued. A worker that left
+  // the view is accepted until another process has its place: its late contributions count once
+  // even if another worker computes them too.
   void LearnWorkers(const std::map<uint32_t, uint64_t>& incarnations);  // By index.
 
   uint64_t term() const { return term_; }
@@ -62,7 +63,7 @@ class ReceiverRules {
   const uint64_t incarnation_;
   uint64_t term_;
   uint64_t lineage_ = 0;
-  std::map<uint32_t, uint64_t> workers_;  // The newest incarnation of each, by index.
+  std::map<uint32_t, uint64_t> workers_;  // The newest incarnation of each worker, by index.
 };
 
 }  // namespace shoal

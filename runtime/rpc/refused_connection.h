@@ -8,25 +8,27 @@
 
 namespace shoal {
 
-// Why no connection comes about, or no call gets through, although somebody listens there. gRPC has
-// no codes for it: this reads the message of an UNAVAILABLE (gRPC 1.51, OpenSSL 3; call_status.h).
-// A server of that version that does not trust its client's certificate closes the connection
-// without an alert of TLS: the client cannot know why.
+// Explains why a connection or call fails although a process listens at the address. gRPC has no
+// status codes for this, so these functions parse the message of an UNAVAILABLE status (gRPC 1.51,
+// OpenSSL 3; call_status.h). A server of that version that does not trust its client's certificate
+// closes the connection without a TLS alert, so the client cannot know the reason.
 struct RefusedConnection {
-  std::string why;  // With the remedy; empty: nothing of the kind, the peer may be absent.
-  // What listens there is known to be no peer of ours as things stand. Else it may also be a proxy
-  // whose peer is absent, or a peer that ends.
+  // The reason and the remedy; empty if the call was not refused: the peer may be absent.
+  std::string why;
+  // If true, the listener cannot be a peer with the current settings. Otherwise it may also be a
+  // proxy whose peer is absent, or a peer that is ending.
   bool certain = false;
 };
 
-// `secure`: this side has certificates.
+// Returns the reason of `status`. `secure` says whether this side has certificates.
 RefusedConnection FindRefusal(const absl::Status& status, bool secure);
 
-// What a warning says of a call to `address` that has failed: the refusal with its remedy, else the
-// error as it is.
+// Returns the text of a warning about a failed call to `address`: the refusal with its remedy,
+// otherwise the error itself.
 std::string DescribeFailure(const absl::Status& status, const std::string& address, bool secure);
 
-// What a call's error says of the peer, in a few words: "connection refused". Else its message.
+// Returns the reason in a call's error in a few words, such as "connection refused", otherwise its
+// message.
 std::string ReasonOf(const absl::Status& status);
 
 }  // namespace shoal

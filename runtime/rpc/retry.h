@@ -1,4 +1,4 @@
-// When a call that may be repeated is repeated. Whether it may: IsOutcomeUnknown in call_status.h.
+// Decides when a call is repeated. IsOutcomeUnknown in call_status.h decides whether it may be.
 #ifndef SHOAL_RUNTIME_RPC_RETRY_H_
 #define SHOAL_RUNTIME_RPC_RETRY_H_
 
@@ -14,8 +14,8 @@
 
 namespace shoal {
 
-// Waiting times between attempts: doubling from `first` to `longest`, each shortened by up to half,
-// at random, so that those who failed together do not come back together. Not thread-safe.
+// Waiting times between attempts. They double from `first` to `longest`, each shortened at random
+// by up to half, so that callers that failed together do not retry together. Not thread-safe.
 class Backoff {
  public:
   explicit Backoff(uint64_t seed, absl::Duration first = absl::Milliseconds(100),
@@ -43,10 +43,10 @@ class Retry {
   absl::Status Run(absl::Duration patience, Backoff backoff,
                    const std::function<absl::Status()>& attempt);
 
-  // Ends all waits, for good.
+  // Ends all waits, now and later.
   void Stop();
 
-  // False if stopped.
+  // Waits until the time. Returns false if stopped.
   bool Sleep(absl::Time until);
 
  private:

@@ -1,4 +1,4 @@
-// What a task reads from the chief's RunState.
+// Functions that read the chief's RunState.
 #ifndef SHOAL_RUNTIME_RPC_RUN_STATE_H_
 #define SHOAL_RUNTIME_RPC_RUN_STATE_H_
 
@@ -13,15 +13,15 @@ namespace v1 {
 class RunState;
 }
 
-// Whether the run has ended, well or not: everybody exits.
+// Returns whether the run has ended, successfully or not, so that all tasks exit.
 bool IsOver(const v1::RunState& state);
 
-// What ended the run before its end, with which the chief and every task exit: the error that it
-// failed with, CANCELLED where it was stopped; else OK.
+// Returns the error with which the chief and every task exit: the run's error if it failed,
+// CANCELLED if it was stopped, otherwise OK.
 absl::Status FailureOf(const v1::RunState& state);
 
-// The incarnations that the chief has issued to the workers of the view, and to those that wait for
-// work until they have reached all ps, by index.
+// Returns, by index, the incarnations that the chief has issued to the workers of the view, and to
+// those that get no work until they have reached all ps.
 std::map<uint32_t, uint64_t> WorkerIncarnations(const v1::RunState& state);
 
 }  // namespace shoal

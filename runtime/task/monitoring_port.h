@@ -14,25 +14,26 @@ namespace shoal {
 
 class FileSystem;
 
-// Checks --metrics_address; empty means that it was not given. `insecure`: other machines may reach
-// it.
+// Checks --metrics_address; empty means that it was not given. With `insecure` other machines may
+// reach it.
 absl::Status CheckMetricsAddress(const std::string& address, bool insecure);
 
-// The port of --metrics_address: serves the pages of a TaskMonitor, and says in the run's directory
-// where, for Prometheus' file_sd: monitoring/chief-0.json, removed at an orderly end. It gives the
-// target no labels: `run` of the samples would become `exported_run` beside one of the same name.
+// Serves the pages of a TaskMonitor at --metrics_address, and writes the address to the run's
+// directory for Prometheus' file_sd: monitoring/chief-0.json, which is removed at an orderly end.
+// The file gives the target no labels, because a label `run` would rename that of the samples to
+// `exported_run`.
 class MonitoringPort {
  public:
   struct Options {
     std::string address;
-    bool insecure = false;  // May serve where other machines can connect.
+    bool insecure = false;  // Allows addresses that other machines can reach.
     TaskId task;
     std::string run_directory;
-    FileSystem* file_system = nullptr;  // Borrowed, as is the next.
+    FileSystem* file_system = nullptr;  // Borrowed, like the next one.
     const TaskMonitor* monitor = nullptr;
   };
 
-  // Errors as CheckMetricsAddress, and FAILED_PRECONDITION for a port in use.
+  // Returns the errors of CheckMetricsAddress, and FAILED_PRECONDITION if the port is in use.
   static absl::StatusOr<std::unique_ptr<MonitoringPort>> Open(const Options& options);
   ~MonitoringPort();
   MonitoringPort(const MonitoringPort&) = delete;
@@ -45,7 +46,7 @@ class MonitoringPort {
   void WriteTarget();
 
   const Options options_;
-  std::string target_file_;  // Empty: it could not be written.
+  std::string target_file_;  // Empty if it could not be written.
   std::unique_ptr<HttpServer> server_;
 };
 

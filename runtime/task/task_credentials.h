@@ -17,27 +17,29 @@ class Credentials;
 struct TaskFlags;
 struct TaskId;
 
-// INVALID_ARGUMENT: some of --tls_cert, --tls_key and --tls_ca without the others, or together with
-// --insecure.
+// Returns INVALID_ARGUMENT if only some of --tls_cert, --tls_key and --tls_ca are given, or if they
+// are given together with --insecure.
 absl::Status CheckTlsFlags(const TaskFlags& flags);
 
-// Null where no certificate is given: plaintext. For commands that only ask: "{job}" in the paths
-// stands for "operator", and any role will do. Errors: see CheckTlsFlags and CheckTlsFiles.
+// Reads the credentials of an operator's command; null (plaintext) if no certificate is given.
+// "{job}" in the paths stands for "operator", and a certificate with any role is accepted. For
+// errors see CheckTlsFlags and CheckTlsFiles.
 absl::StatusOr<std::unique_ptr<Credentials>> ReadOperatorCredentials(const TaskFlags& flags,
                                                                      absl::Time now);
 
 // The same for a task: "{job}" stands for its job, or for "worker_chief" if it hosts the chief.
-// FAILED_PRECONDITION also: the certificate lacks a role that the task serves as, so that every
-// peer would take it for absent.
+// Returns FAILED_PRECONDITION also if the certificate lacks a role of the task, because every peer
+// would refuse the task then.
 absl::StatusOr<std::unique_ptr<Credentials>> ReadTaskCredentials(const TaskFlags& flags,
                                                                  const TaskId& task,
                                                                  bool hosts_chief, absl::Time now);
 
 // Returns whether other machines may reach --metrics_address: with --insecure, or with
-// certificates, which say that the operator has thought of who connects. The pages hold no secret.
+// certificates, which show that the operator has considered who connects. The pages contain no
+// secrets.
 bool MayShowPages(const TaskFlags& flags);
 
-// The flags again, for tasks that a launcher starts with the same ones; paths made absolute.
+// Returns the flags, with absolute paths, for the tasks that a launcher starts.
 std::vector<std::string> SecurityFlags(const TaskFlags& flags,
                                        const std::string& working_directory);
 

@@ -1,6 +1,6 @@
-// The main function of a task that was started by itself: `shoal ps|worker|chief`, `shoal task`,
-// whose job a launcher's variables tell, and a worker with a model of its own. Turns the command
-// line into TaskOptions, sets up log and signals, runs the role and turns its result into an exit
+// The main function of a single task: `shoal ps|worker|chief`, `shoal task` (the job comes from a
+// launcher's environment variables), and a worker program with its own model. It turns the command
+// line into TaskOptions, sets up log and signals, runs the role, and turns the result into an exit
 // code.
 #ifndef SHOAL_RUNTIME_TASK_TASK_MAIN_H_
 #define SHOAL_RUNTIME_TASK_TASK_MAIN_H_
@@ -23,29 +23,29 @@ struct CommandLine;
 
 using RunTask = std::function<absl::Status(const TaskOptions&)>;
 
-// `command` is the job that the command names; without one the launcher's variables or --job_name
-// decide (`shoal task`), and `run` looks at TaskOptions::task. `args` is what follows the command's
-// name. Blocks until the task has ended; returns its exit code. Errors go to standard error as one
-// line, "shoal ps: --name: what is wrong; what to do". A worker's run file has the model, unless it
-// is said to be elsewhere. `environment`: of the process, as main read it.
+// Runs a task and returns its exit code. `command` is the job that the command names; without one
+// (`shoal task`) the launcher's variables or --job_name decide, and `run` reads TaskOptions::task.
+// `args` are the arguments after the command's name. Errors go to standard error as one line,
+// "shoal ps: --name: what is wrong; what to do". `model` says whether the model is in the run file.
+// `environment` is that of the process.
 int TaskMain(const absl::optional<Job>& command, absl::Span<const std::string> args,
              const RunTask& run, ModelFrom model = ModelFrom::kRunFile,
              const Environment& environment = {});
 
-// The surroundings of a task that flags do not give.
+// The facts about a task's process that are not in its flags.
 struct Surroundings {
   std::string working_directory;  // Makes `run.out` absolute.
   std::string hostname;
   Environment environment;
 };
 
-// The pure part: who this task is, where it serves, where the chief is, and the run, resolved and
-// validated. Leaves what is borrowed null.
+// The pure part of TaskMain: determines the task's identity, its listen address, the chief's
+// address, and the resolved and validated run. Leaves borrowed pointers null.
 absl::StatusOr<TaskOptions> ResolveTask(const absl::optional<Job>& command, const CommandLine& line,
                                         const Surroundings& surroundings,
                                         ModelFrom model = ModelFrom::kRunFile);
 
-// The usage text of a task's command.
+// Returns the usage text of a task's command.
 std::string TaskHelp(const absl::optional<Job>& command);
 
 }  // namespace shoal

@@ -5,8 +5,9 @@
 //   absl::Status RunWorker(const TaskOptions&);  worker/ (with its model)
 //   absl::Status RunLocal(const TaskOptions&);   deploy/: all in this process
 //
-// An entry point returns when the run is over (OK), when `shutdown` was notified and it has drained
-// (Cancelled), or with the error that ends the process; exit_code.h says which code follows.
+// An entry point returns when the run is over (OK), when `shutdown` was requested and the task has
+// drained (Cancelled), or with the error that ends the process; exit_code.h maps it to the exit
+// code.
 #ifndef SHOAL_RUNTIME_TASK_TASK_OPTIONS_H_
 #define SHOAL_RUNTIME_TASK_TASK_OPTIONS_H_
 
@@ -28,32 +29,37 @@ class TaskMonitor;
 
 struct TaskOptions {
   v1::RunConfig run;  // Resolved and validated. `run.out()` is absolute.
-  // ps, worker: how many tasks of each job the task was told of; 0: that is left to the chief.
+  // ps, worker: the numbers of tasks in the task's flags; 0 leaves them to the chief.
   uint32_t told_num_ps_tasks = 0;
   uint32_t told_num_replicas = 0;
   TaskId task;
-  ClusterSpec cluster;         // Empty where only the chief's address is known.
-  std::string listen_address;  // Where to serve; port 0: any free one. A worker serves only its
-                               // health, and nothing where this is empty.
-  std::string place;           // Who and where the task is, and who says so: JSON, for the log.
-  // What others dial, of a ps or chief; port 0: the one it listens at; empty: where it listens.
+  ClusterSpec cluster;  // Empty if only the chief's address is known.
+  // The address to serve at; port 0 means a free port. A worker serves only its health, and nothing
+  // if this is empty.
+  std::string listen_address;
+  // The task's identity and address and their source, as JSON for the log.
+  std::string place;
+  // The address at which others dial a ps or chief. Port 0 stands for the port that it listens at;
+  // empty means the listen address.
   std::string advertised_address;
-  bool insecure = false;      // May serve where other machines can connect.
+  bool insecure = false;      // Allows addresses that other machines can reach.
   std::string chief_address;  // Empty for the chief itself and for RunLocal.
-  bool hosts_chief = false;   // Worker 0 of a cluster without a chief: serve the chief as well, at
-                              // `listen_address`.
-  int report_fd = -1;  // When >= 0: call ReportAddress(report_fd, bound address) once serving.
+  // True for worker 0 of a cluster without a chief, which also serves the chief, at
+  // `listen_address`.
+  bool hosts_chief = false;
+  // If >= 0, the task calls ReportAddress(report_fd, bound address) once it is serving.
+  int report_fd = -1;
 
-  // Borrowed, outlives the call: mutual TLS on every connection. Null: plaintext.
+  // Borrowed; must outlive the call. Mutual TLS for every connection; null: plaintext.
   const Credentials* credentials = nullptr;
 
-  // Borrowed, outlive the call, never null (except `progress`).
+  // Borrowed; must outlive the call. Not null, unless said otherwise.
   const Clock* clock = nullptr;
   FileSystem* file_system = nullptr;
   ShutdownNotification* shutdown = nullptr;
-  ProgressReporter* progress =
-      nullptr;                     // RunLocal and RunChief: gets every applied step; may be null.
-  TaskMonitor* monitor = nullptr;  // Shows what the role shows of itself; may be null.
+  // RunLocal and RunChief: receives every applied step; may be null.
+  ProgressReporter* progress = nullptr;
+  TaskMonitor* monitor = nullptr;  // Serves the role's status and metrics; may be null.
 };
 
 }  // namespace shoal

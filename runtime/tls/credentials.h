@@ -1,5 +1,5 @@
-// Who may connect to whom: mutual TLS where the user gives certificates, else plaintext that stays
-// on the loopback interface unless the user says otherwise.
+// The security of connections: mutual TLS if the user gives certificates, otherwise plaintext,
+// which is limited to the loopback interface unless the user allows more.
 #ifndef SHOAL_RUNTIME_TLS_CREDENTIALS_H_
 #define SHOAL_RUNTIME_TLS_CREDENTIALS_H_
 
@@ -21,18 +21,19 @@ class ServerCredentials;
 
 namespace shoal {
 
-// PERMISSION_DENIED for a plaintext server's address that others can reach, unless `insecure`.
+// Returns PERMISSION_DENIED if other machines can reach a plaintext server at this address, unless
+// `insecure`.
 absl::Status CheckListenAddress(absl::string_view address, bool insecure);
 
-// One process's side of mutual TLS 1.2 or 1.3. Connections are made with what is in the files then:
-// they are read again every few seconds; connections that stand are kept. Peers need a certificate
-// of the same authorities and scope, in date, see certificate_role.h. Thread-safe.
+// One process's side of mutual TLS 1.2 or 1.3. The files are read again every few seconds; new
+// connections use the newest contents, existing ones are kept. Peers need a valid certificate of
+// the same authorities and scope, see certificate_role.h. Thread-safe.
 class Credentials {
  public:
-  // How often files are looked at.
+  // The interval between readings of the files.
   static constexpr absl::Duration kRefresh = absl::Seconds(5);
 
-  // Errors: see CheckTlsFiles.
+  // Reads the files. For errors see CheckTlsFiles.
   static absl::StatusOr<std::unique_ptr<Credentials>> Create(const TlsFiles& files, absl::Time now,
                                                              absl::Duration refresh = kRefresh);
   ~Credentials();
@@ -41,10 +42,11 @@ class Credentials {
 
   const CertificateIdentity& identity() const { return identity_; }
 
-  // To a server whose certificate has one of `peer`; others are UNAVAILABLE.
+  // Returns credentials for a server whose certificate has one of the roles in `peer`; other
+  // servers are UNAVAILABLE.
   std::shared_ptr<grpc::ChannelCredentials> ForChannel(RoleSet peer) const;
-  // Calls of clients without a role that may make them end with PERMISSION_DENIED before they reach
-  // a service; logged once each.
+  // Returns credentials for a server. Calls by clients whose role may not make them end with
+  // PERMISSION_DENIED before they reach a service, and each is logged once.
   std::shared_ptr<grpc::ServerCredentials> ForServer() const;
 
  private:
@@ -56,13 +58,13 @@ class Credentials {
   const std::unique_ptr<Source> source_;
 };
 
-// The same where `credentials` may be null: plaintext.
+// The same functions, which also accept null `credentials` and then return plaintext ones.
 std::shared_ptr<grpc::ChannelCredentials> ChannelCredentialsFor(const Credentials* credentials,
                                                                 RoleSet peer);
 std::shared_ptr<grpc::ServerCredentials> ServerCredentialsFor(const Credentials* credentials);
 
-// PERMISSION_DENIED: the peer's certificate does not have the role. Of a plaintext connection
-// nothing is known, and nothing refused.
+// Returns PERMISSION_DENIED if the peer's certificate does not have the role. A plaintext
+// connection has no certificate and is accepted.
 absl::Status CheckPeerRole(const grpc::AuthContext& peer, RoleSet role);
 
 }  // namespace shoal

@@ -1,5 +1,5 @@
-// What is said about refused connections: each thing once in a while, however often a peer comes
-// back.
+// Limits log lines about refused connections: each is logged once in a while, however often a peer
+// retries.
 #ifndef SHOAL_RUNTIME_TLS_REFUSALS_H_
 #define SHOAL_RUNTIME_TLS_REFUSALS_H_
 
@@ -12,14 +12,14 @@
 
 namespace shoal {
 
-// Remembers what has been said. Thread-safe.
+// Remembers which lines have been logged. Thread-safe.
 class Refusals {
  public:
-  // The same is not said again within this.
+  // The same line is not logged again within this time.
   static constexpr absl::Duration kSilence = absl::Minutes(10);
 
-  // Nor more different things than these within it, so that strangers cannot fill a disk; that
-  // there are more is logged, once in it. What was said longer ago is forgotten.
+  // The most different lines within kSilence, so that strangers cannot fill a disk. That there are
+  // more is logged once within this time. Older lines are forgotten.
   static constexpr size_t kMost = 200;
 
   bool IsFirst(const std::string& what, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -30,9 +30,9 @@ class Refusals {
   absl::Time said_more_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 };
 
-// Lets gRPC's errors of this process, those of its TLS handshakes among them, come as lines of the
-// log, equal ones once in a while, with whom the connection may have been. Of the whole process, as
-// gRPC's log is; the first call counts.
+// Logs gRPC's errors, including those of TLS handshakes, as lines of our own log, with the probable
+// peer; equal ones only once in a while. gRPC's log belongs to the whole process, so only the first
+// call has an effect.
 void LogHandshakesOnce();
 
 }  // namespace shoal

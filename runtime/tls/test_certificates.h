@@ -8,17 +8,18 @@
 
 namespace shoal {
 
-// In a directory of its own, removed by the destructor. Aborts the test if they cannot be made.
+// The certificates are in a directory of their own, which the destructor removes. Aborts the test
+// if they cannot be made.
 class TestCertificates {
  public:
-  // `flags` are the tool's, e.g. "--days=-1".
+  // `flags` are flags of the tool, e.g. "--days=-1".
   explicit TestCertificates(const std::string& flags = "");
   ~TestCertificates();
   TestCertificates(const TestCertificates&) = delete;
   TestCertificates& operator=(const TestCertificates&) = delete;
 
   const std::string& directory() const { return directory_; }
-  // Of "ps", "all", ...
+  // Returns the files of "ps", "all", ...
   TlsFiles Of(const std::string& name) const;
 
  private:

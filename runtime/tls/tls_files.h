@@ -1,4 +1,4 @@
-// A task's certificate, its key and the authorities it trusts, as files.
+// The files with a task's certificate, its key and the authorities that it trusts.
 #ifndef SHOAL_RUNTIME_TLS_TLS_FILES_H_
 #define SHOAL_RUNTIME_TLS_TLS_FILES_H_
 
@@ -13,14 +13,14 @@ namespace shoal {
 
 // Paths of PEM files.
 struct TlsFiles {
-  std::string certificate;  // The task's own, then those that lead to the authority's.
-  std::string key;          // Of the first certificate; not encrypted.
+  std::string certificate;  // The task's certificate, then the chain up to the authority's.
+  std::string key;          // The key of the first certificate; not encrypted.
   std::string authorities;
 };
 
-// Reads the three and returns who the certificate says this task is. FAILED_PRECONDITION, naming
-// the flag and the file: it cannot be read, is no PEM, is of another key, not valid yet or not any
-// more, or names no role.
+// Reads the three files and returns the identity in the certificate. FAILED_PRECONDITION names the
+// flag and the file that cannot be read, is not PEM, does not match the key, is not valid now, or
+// names no role.
 absl::StatusOr<CertificateIdentity> CheckTlsFiles(const TlsFiles& files, absl::Time now);
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-// (testonly) A bulk service whose answers a test chooses.
+// (testonly) A bulk service whose answers a test selects.
 #ifndef SHOAL_RUNTIME_TRANSPORT_BULK_TEST_SERVICE_H_
 #define SHOAL_RUNTIME_TRANSPORT_BULK_TEST_SERVICE_H_
 
@@ -12,8 +12,8 @@
 
 namespace shoal {
 
-// Answers by the request's header: "echo" the payload, "fail" with NOT_FOUND, "park" until
-// AnswerParked. The reply's header is the request's.
+// The request's header selects the answer: "echo" returns the payload, "fail" returns NOT_FOUND,
+// "park" waits until AnswerParked. The reply's header is that of the request.
 class BulkTestService : public BulkService {
  public:
   ~BulkTestService() override { AnswerParked(); }
@@ -69,7 +69,7 @@ class BulkTestService : public BulkService {
     delete buffer;
   }
 
-  // The payload back, in two pieces.
+  // Returns the payload in two pieces.
   void Echo(ServedCall* call) {
     const size_t bytes = call->payload()->remaining();
     for (const size_t part : {bytes / 2, bytes - bytes / 2}) {
@@ -87,7 +87,7 @@ class BulkTestService : public BulkService {
   std::vector<ServedCall*> parked_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A call whose end a test waits for.
+// A call that a test can wait for.
 class BulkTestCall : public BulkCall {
  public:
   void OnReply(const absl::Status& reply_status, absl::string_view reply_header,

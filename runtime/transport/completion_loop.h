@@ -1,5 +1,5 @@
-// A gRPC completion queue with the thread that works on it. For the .cc files of the gRPC form
-// only.
+// A gRPC completion queue with the thread that processes it. For the .cc files of the gRPC
+// implementation only.
 #ifndef SHOAL_RUNTIME_TRANSPORT_COMPLETION_LOOP_H_
 #define SHOAL_RUNTIME_TRANSPORT_COMPLETION_LOOP_H_
 
@@ -14,14 +14,14 @@
 
 namespace shoal {
 
-// What waits for an operation on the queue; its address is the operation's tag. Whoever starts an
-// operation calls BeforeOperation first: the hand-over between threads happens inside gRPC, where
-// neither the compiler's memory model nor a race detector can see it.
+// A waiter for an operation on the queue; its address is the operation's tag. Call BeforeOperation
+// before an operation is started: the hand-over between threads happens inside gRPC, where the
+// thread sanitizer cannot see it.
 class CompletionTag {
  public:
   virtual ~CompletionTag() = default;
   void BeforeOperation() { handed_over_.store(true, std::memory_order_release); }
-  // True: done. False: call again in about a millisecond.
+  // Returns true if done; false if it should be called again in about a millisecond.
   virtual bool OnCompleted(bool ok) = 0;
 
  private:
@@ -37,7 +37,7 @@ class CompletionLoop {
 
   grpc::CompletionQueue* queue() { return queue_.get(); }
 
-  // No operation may be started from here on; returns when those under way have completed.
+  // Waits until the operations under way have completed. No operation may be started any more.
   void Stop();
 
  private:
@@ -47,14 +47,14 @@ class CompletionLoop {
   };
 
   void Run();
-  // False: the queue is shut down and empty.
+  // Returns false if the queue is shut down and empty.
   bool Next(void** tag, bool* ok, bool* got);
   bool NextOrTimeout(absl::Duration wait, void** tag, bool* ok, bool* got);
   void RunAgain();
 
   const std::unique_ptr<grpc::CompletionQueue> queue_;
   const absl::Duration spin_;
-  std::vector<Again> again_;  // Of the thread alone.
+  std::vector<Again> again_;  // used only by the thread
   std::thread thread_;
 };
 

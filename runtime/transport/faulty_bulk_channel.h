@@ -12,18 +12,21 @@
 
 namespace shoal {
 
-// What happens to the next calls; each counts down to zero. Thread-safe.
+// The faults of the next calls; each number counts down to zero. Thread-safe.
 struct BulkFaults {
-  std::atomic<int> drop_replies{0};     // The server serves the call, the client hears UNAVAILABLE.
-  std::atomic<int> repeat_requests{0};  // The server sees the call twice; the second reply counts.
+  // The server serves the call, but the client receives UNAVAILABLE.
+  std::atomic<int> drop_replies{0};
+  // The server receives the call twice; the client receives the second reply.
+  std::atomic<int> repeat_requests{0};
   std::atomic<int> corrupt_payloads{0};   // One bit of the request's first payload flips.
   std::atomic<int> truncate_payloads{0};  // The request's last byte is lost.
   std::atomic<int> corrupt_replies{0};    // One bit of the reply's payload flips.
-  // No fault: the payload bytes of all requests so far.
+  // Not a fault: the payload bytes of all requests so far.
   std::atomic<uint64_t> sent_bytes{0};
 };
 
-// Cancel does nothing: calls end by themselves. `faults` must outlive the channel.
+// Returns a channel whose Cancel has no effect; calls end by themselves. `faults` must outlive the
+// channel.
 std::unique_ptr<BulkChannel> NewFaultyBulkChannel(std::unique_ptr<BulkChannel> channel,
                                                   BulkFaults* faults);
 

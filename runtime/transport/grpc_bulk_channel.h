@@ -1,4 +1,4 @@
-// The gRPC form of the bulk path, client's side.
+// The client's side of the bulk path over gRPC.
 #ifndef SHOAL_RUNTIME_TRANSPORT_GRPC_BULK_CHANNEL_H_
 #define SHOAL_RUNTIME_TRANSPORT_GRPC_BULK_CHANNEL_H_
 
@@ -13,11 +13,11 @@ namespace shoal {
 class CompletionLoop;
 class PeerChannel;
 
-// Owns the completion queue and the one thread that serves all channels made here: replies are
-// copied into their destinations on it. Thread-safe. The channels must be gone before it is.
+// Owns the completion queue and the one thread that serves all of its channels and copies replies
+// into their destinations. Thread-safe. Must outlive its channels.
 class GrpcBulkClient {
  public:
-  // `spin`: how long the thread polls after its last event before it sleeps; zero to save the core.
+  // `spin` is how long the thread polls after its last event before it sleeps; zero saves CPU time.
   explicit GrpcBulkClient(absl::Duration spin = absl::ZeroDuration());
   ~GrpcBulkClient();
   GrpcBulkClient(const GrpcBulkClient&) = delete;

@@ -1,6 +1,6 @@
 // A bulk message as a gRPC byte buffer: u32 header length, u32 CRC-32C of that length and the
-// header (little endian both), header, payloads. See proto/v1/bulk.proto. For the .cc files of the
-// gRPC form only: it pulls in gRPC's headers.
+// header (both little-endian), header, payloads. See proto/v1/bulk.proto. For the .cc files of the
+// gRPC implementation only, because it includes gRPC's headers.
 #ifndef SHOAL_RUNTIME_TRANSPORT_GRPC_BULK_FRAME_H_
 #define SHOAL_RUNTIME_TRANSPORT_GRPC_BULK_FRAME_H_
 
@@ -18,17 +18,18 @@
 
 namespace shoal {
 
-// The one method of the bulk path.
+// The only method of the bulk path.
 inline constexpr char kBulkMethod[] = "/shoal.v1.BulkService/Exchange";
 
-// Payloads above a few hundred bytes are sent from where they are; each `release` is called exactly
-// once.
+// Makes the frame. Payloads above a few hundred bytes are sent without a copy; each `release` is
+// called exactly once.
 grpc::ByteBuffer MakeFrame(absl::string_view header, absl::Span<const PayloadRef> payloads);
 
-// A received message. Keeps its memory from one message to the next.
+// A received message. The object keeps its memory from one message to the next.
 class ReceivedFrame {
  public:
-  // Takes the bytes of `buffer`. DATA_LOSS if it is not a frame or its header is damaged.
+  // Takes over the bytes of `buffer`. Returns DATA_LOSS if they are not a frame or its header is
+  // damaged.
   absl::Status Parse(grpc::ByteBuffer* buffer);
   // Frees the bytes.
   void Clear();
@@ -37,12 +38,13 @@ class ReceivedFrame {
   PayloadReader* payload() { return &payload_; }
 
  private:
-  // Outlives the slices: gRPC prepares its own state (ExecCtx) when a buffer goes, but not when a
-  // slice goes, and the last reference to bytes of a full memory quota wakes gRPC's reclaimer.
+  // Declared first, so that it outlives the slices: gRPC prepares its own state (ExecCtx) when a
+  // buffer is destroyed, but not when a slice is, and dropping the last reference to bytes of a
+  // full memory quota wakes gRPC's reclaimer.
   grpc::ByteBuffer buffer_;
   std::vector<grpc::Slice> slices_;
   PayloadReader payload_;
-  std::string copied_header_;  // Used when the header does not lie in one slice.
+  std::string copied_header_;  // used if the header spans several slices
   absl::string_view header_;
 };
 

@@ -1,4 +1,4 @@
-// The gRPC form of the bulk path, server's side.
+// The server's side of the bulk path over gRPC.
 #ifndef SHOAL_RUNTIME_TRANSPORT_GRPC_BULK_SERVER_H_
 #define SHOAL_RUNTIME_TRANSPORT_GRPC_BULK_SERVER_H_
 
@@ -14,14 +14,14 @@ class ServerBuilder;
 
 namespace shoal {
 
-// Serves the bulk method on a gRPC server that others may share, with threads of its own. Life:
-// AddTo, the server's start, Start; then the service answers all its calls, the server's shutdown
-// (with a deadline), Stop.
+// Serves the bulk method, with its own threads, on a gRPC server that may have other services too.
+// Call AddTo, start the gRPC server, call Start. To end, let the service answer all its calls, shut
+// the gRPC server down (with a deadline), call Stop.
 class GrpcBulkServer {
  public:
   struct Options {
     int num_threads = 1;
-    // How long a thread polls after its last event before it sleeps; zero to save the core.
+    // How long a thread polls after its last event before it sleeps; zero saves CPU time.
     absl::Duration spin = absl::ZeroDuration();
   };
 
@@ -33,7 +33,7 @@ class GrpcBulkServer {
 
   void AddTo(grpc::ServerBuilder* builder);
   void Start();
-  // Replies after this are dropped. The gRPC server must have been shut down.
+  // Ends the threads; later replies are dropped. The gRPC server must have been shut down.
   void Stop();
 
  private:

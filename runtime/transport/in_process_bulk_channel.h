@@ -1,4 +1,4 @@
-// The bulk path inside one process: for runs and tests whose ps, workers and chief are objects of
+// The bulk path inside one process, for runs and tests whose ps, workers and chief are objects of
 // one program.
 #ifndef SHOAL_RUNTIME_TRANSPORT_IN_PROCESS_BULK_CHANNEL_H_
 #define SHOAL_RUNTIME_TRANSPORT_IN_PROCESS_BULK_CHANNEL_H_
@@ -9,10 +9,9 @@
 
 namespace shoal {
 
-// Calls `service` directly, on one thread of the channel's own that also delivers the replies, in
-// the order in which things happen. The service reads requests, and the client replies, in the
-// memory where they are. `service` must outlive the channel and answer all its calls, but may do so
-// after the channel is gone.
+// Returns a channel that calls `service` directly, on the channel's own thread, which also delivers
+// the replies in order. Requests and replies are read without copies. `service` must outlive the
+// channel and answer all its calls, but may do so after the channel was destroyed.
 std::unique_ptr<BulkChannel> NewInProcessBulkChannel(BulkService* service);
 
 }  // namespace shoal

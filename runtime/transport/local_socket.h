@@ -1,4 +1,4 @@
-// Unix sockets that keep messages apart, by abstract name: how processes on one host find each
+// Unix sockets with message boundaries and abstract names, by which processes on one host find each
 // other.
 #ifndef SHOAL_RUNTIME_TRANSPORT_LOCAL_SOCKET_H_
 #define SHOAL_RUNTIME_TRANSPORT_LOCAL_SOCKET_H_
@@ -17,26 +17,30 @@
 
 namespace shoal {
 
-// ALREADY_EXISTS: somebody else has the name. Non-blocking.
+// Listens at the name. Returns ALREADY_EXISTS if another process has it. The socket is
+// non-blocking.
 absl::StatusOr<UniqueFd> ListenLocal(const std::string& name);
-// An abstract name has no file mode: who is at the other end is what the kernel says (SO_PEERCRED).
-// UNAVAILABLE: nobody listens, or somebody who is not `user`, or who has not taken those who came
-// before for a second. Blocking.
+// Connects to the name. Abstract names have no file mode, so the kernel is asked for the peer's
+// user (SO_PEERCRED). Returns UNAVAILABLE if no process listens, if it runs as another user than
+// `user`, or if it has not accepted earlier connections for a second. The socket is blocking.
 absl::StatusOr<UniqueFd> ConnectLocal(const std::string& name, uid_t user = geteuid());
-// The next connection of `user`; others are closed. Invalid if there is none now. Non-blocking.
-// `exhausted`, unless null: one waits, but this process or the system is out of files or memory.
+// Accepts the next connection of `user` and closes those of other users. The result is invalid if
+// there is none now. The socket is non-blocking. Sets `*exhausted` (may be null) if a connection
+// waits but this process or the system is out of files or memory.
 UniqueFd AcceptLocal(const UniqueFd& listener, uid_t user = geteuid(), bool* exhausted = nullptr);
 
-// One message, with a file if `attached` is valid. Waits while the other side does not read.
+// Sends one message, with a file if `attached` is valid. Blocks while the peer does not read.
 absl::Status SendMessage(int fd, const void* data, size_t bytes, const UniqueFd& attached);
-// One message without waiting. RESOURCE_EXHAUSTED: the other side does not read what it has.
+// Sends one message without waiting. Returns RESOURCE_EXHAUSTED if the peer has not read earlier
+// messages.
 absl::Status SendMessageNow(int fd, const void* data, size_t bytes);
-// A message of exactly `bytes`, and the file that came with it, if any. UNAVAILABLE: the other side
-// is gone. `empty`, unless null: there is no message now; without it the call waits for one.
+// Receives a message of exactly `bytes`, and the file that came with it, if any. Returns
+// UNAVAILABLE if the peer has disconnected. If `empty` is not null, the call does not wait, and
+// sets it if there is no message now.
 absl::Status ReceiveMessage(int fd, void* data, size_t bytes, UniqueFd* attached,
                             bool* empty = nullptr);
 
-// Whether there is something to read within `timeout`.
+// Returns whether there is something to read within `timeout`.
 bool WaitReadable(int fd, absl::Duration timeout);
 
 }  // namespace shoal

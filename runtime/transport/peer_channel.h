@@ -1,4 +1,4 @@
-// The gRPC channel to one peer, for clients that outlive connections.
+// The gRPC channel to one peer, for clients that outlive their connections.
 #ifndef SHOAL_RUNTIME_TRANSPORT_PEER_CHANNEL_H_
 #define SHOAL_RUNTIME_TRANSPORT_PEER_CHANNEL_H_
 
@@ -16,10 +16,10 @@ class Channel;
 
 namespace shoal {
 
-// A channel looks its peer's name up ever more seldom while the name is unknown (gRPC 1.51: after
-// 1, 1.6, 2.6, ... up to 120 s), and nothing makes it look sooner; the name of a pod that was
-// deleted is unknown until another pod has it. So a channel that cannot connect is replaced, at
-// most once every `renew_after`, by a new one, which looks at once. Thread-safe.
+// A gRPC channel resolves an unknown name less and less often (gRPC 1.51: after 1, 1.6, 2.6, ... up
+// to 120 s), and cannot be made to do it sooner. The name of a deleted pod is unknown until another
+// pod has it. So a channel that cannot connect is replaced, at most once every `renew_after`, by a
+// new one, which resolves the name at once. Thread-safe.
 class PeerChannel {
  public:
   using Make = std::function<std::shared_ptr<grpc::Channel>()>;
@@ -30,8 +30,8 @@ class PeerChannel {
   PeerChannel(const PeerChannel&) = delete;
   PeerChannel& operator=(const PeerChannel&) = delete;
 
-  // What to make the next call on; ask for every call. Calls that are under way on an older channel
-  // end there.
+  // Returns the channel for the next call; call this for every call. Calls that are under way on an
+  // older channel end there.
   std::shared_ptr<grpc::Channel> channel();
 
  private:

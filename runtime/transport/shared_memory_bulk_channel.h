@@ -1,4 +1,4 @@
-// The bulk path through memory that client and server share, client's side.
+// The client's side of the bulk path over shared memory.
 #ifndef SHOAL_RUNTIME_TRANSPORT_SHARED_MEMORY_BULK_CHANNEL_H_
 #define SHOAL_RUNTIME_TRANSPORT_SHARED_MEMORY_BULK_CHANNEL_H_
 
@@ -12,10 +12,10 @@
 
 namespace shoal {
 
-// Connects to the SharedMemoryBulkServer that stands beside the TCP server of this address.
-// UNAVAILABLE: there is none, or it is another user's; use gRPC. Start copies the payloads, so they
-// are free when it returns; replies come on the channel's own thread. Once the server is gone every
-// call ends with UNAVAILABLE.
+// Connects to the SharedMemoryBulkServer beside the TCP server of this address. Returns UNAVAILABLE
+// if there is none or it belongs to another user; use gRPC then. Start copies the payloads, so they
+// may change when it returns. Replies are delivered on the channel's own thread. Once the server
+// has ended, every call ends with UNAVAILABLE.
 absl::StatusOr<std::unique_ptr<BulkChannel>> ConnectSharedMemory(const std::string& address,
                                                                  size_t max_payload_bytes);
 

@@ -1,4 +1,4 @@
-// The bulk path through memory that client and server share, server's side.
+// The server's side of the bulk path over shared memory.
 #ifndef SHOAL_RUNTIME_TRANSPORT_SHARED_MEMORY_BULK_SERVER_H_
 #define SHOAL_RUNTIME_TRANSPORT_SHARED_MEMORY_BULK_SERVER_H_
 
@@ -21,17 +21,17 @@
 
 namespace shoal {
 
-// Serves clients of the same user on the same host, on some threads. They may read and write the
-// shared memory at any time, also while the service reads a request there: lengths are checked on a
-// copy, numbers are taken as they are, as from the worker's own gradient. A client that does not
-// read its replies blocks nobody: what it has not read waits, at most one reply for each slot.
-// Other users cannot connect.
+// Serves clients of the same user on the same host; other users cannot connect. Clients may write
+// to the shared memory at any time, also while the service reads a request there. So lengths are
+// checked on a copy; gradient values are not protected, as a worker can send any values anyway. A
+// client that does not read its replies does not block others: at most one reply for each slot
+// waits for it.
 class SharedMemoryBulkServer {
  public:
-  // Stands beside the TCP server of this address; `service` must outlive the server and its calls,
-  // which it gets on `num_threads` threads.
-  // ALREADY_EXISTS: that place is taken; UNAVAILABLE: the system has no such sockets. Both mean: go
-  // on without shared memory.
+  // Starts a server beside the TCP server of this address. `service` must outlive the server and
+  // its calls, which come on `num_threads` threads. Returns ALREADY_EXISTS if there is such a
+  // server already, and UNAVAILABLE if the system has no such sockets. In both cases continue
+  // without shared memory.
   static absl::StatusOr<std::unique_ptr<SharedMemoryBulkServer>> Start(const std::string& address,
                                                                        BulkService* service,
                                                                        size_t num_threads = 1);
@@ -40,7 +40,7 @@ class SharedMemoryBulkServer {
   SharedMemoryBulkServer(const SharedMemoryBulkServer&) = delete;
   SharedMemoryBulkServer& operator=(const SharedMemoryBulkServer&) = delete;
 
-  // Drops all connections; replies after this go nowhere. Idempotent.
+  // Closes all connections and drops later replies. Idempotent.
   void Stop();
 
  private:
@@ -54,7 +54,7 @@ class SharedMemoryBulkServer {
   void Drop(const std::shared_ptr<Connection>& connection);
   void Watch(int fd, uint32_t events);
   void Unwatch(int fd);
-  // How long a thread may sleep, in milliseconds; -1: until something happens.
+  // Returns how long a thread may sleep, in milliseconds; -1: until an event.
   int SleepTime();
 
   const RealClock clock_;
@@ -65,8 +65,9 @@ class SharedMemoryBulkServer {
   const uint32_t message_events_;
   const int messages_in_a_row_;
   Mutex mutex_;
-  std::map<int, std::shared_ptr<Connection>> connections_ ABSL_GUARDED_BY(mutex_);  // By socket.
-  // Until then nobody is let in.
+  // Keyed by socket.
+  std::map<int, std::shared_ptr<Connection>> connections_ ABSL_GUARDED_BY(mutex_);
+  // No connection is accepted before this time.
   absl::Time accept_again_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   std::vector<std::thread> threads_;
 };

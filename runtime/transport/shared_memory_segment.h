@@ -1,8 +1,8 @@
 // The memory that a client and a server on one host share: slots, each with room for one call.
 //
-// The client makes it (an anonymous file that cannot shrink, so that no access can fault) and hands
-// it over; what the other side has written is checked before it is used. Same user on both sides:
-// see shared_memory_bulk_server.h.
+// The client makes it (an anonymous file that cannot shrink, so that no access can fault) and
+// passes it to the server. Each side checks data from the other before it uses them. Both sides
+// belong to the same user: see shared_memory_bulk_server.h.
 #ifndef SHOAL_RUNTIME_TRANSPORT_SHARED_MEMORY_SEGMENT_H_
 #define SHOAL_RUNTIME_TRANSPORT_SHARED_MEMORY_SEGMENT_H_
 
@@ -18,7 +18,7 @@
 
 namespace shoal {
 
-// What the first message on the socket says; the file goes with it.
+// The first message on the socket, which the file is attached to.
 struct SegmentShape {
   uint32_t magic = kMagic;
   uint32_t num_slots = 0;
@@ -27,14 +27,14 @@ struct SegmentShape {
   static constexpr uint32_t kMagic = 0x314d4853;  // "SHM1"
 };
 
-// Memory is used only where calls have been. Thread-compatible; a slot belongs to one side at a
+// Slots that were never used take no memory. Thread-compatible; a slot belongs to one side at a
 // time.
 class SharedMemorySegment {
  public:
-  // Makes one; `fd` is what the other side maps.
+  // Makes a segment; the other side maps `fd`.
   static absl::StatusOr<std::unique_ptr<SharedMemorySegment>> Create(const SegmentShape& shape,
                                                                      UniqueFd* fd);
-  // Maps the other side's. INVALID_ARGUMENT unless size and seals are right.
+  // Maps the other side's segment. Returns INVALID_ARGUMENT unless size and seals are right.
   static absl::StatusOr<std::unique_ptr<SharedMemorySegment>> Map(const SegmentShape& shape,
                                                                   const UniqueFd& fd);
   ~SharedMemorySegment();
@@ -43,11 +43,11 @@ class SharedMemorySegment {
 
   const SegmentShape& shape() const { return shape_; }
 
-  // Half a slot: the request, or the reply.
+  // The request or the reply in a slot.
   struct Message {
     uint64_t payload_bytes;
     uint32_t header_bytes;
-    uint32_t status_code;  // Replies: if not 0, the header is the error's text.
+    uint32_t status_code;  // Replies: if not 0, the header contains the error's text.
   };
   enum class Half { kRequest, kReply };
 
@@ -63,8 +63,8 @@ class SharedMemorySegment {
   char* const memory_;
 };
 
-// Where the server of this address, 127.0.0.1:7000, is found on the same host: an abstract socket's
-// name. "localhost" is 127.0.0.1. Several servers may have one port, at different addresses.
+// Returns the abstract socket name of the server beside this TCP address, such as 127.0.0.1:7000;
+// "localhost" means 127.0.0.1. Several servers may have one port at different addresses.
 std::string SharedMemorySocketName(absl::string_view address);
 
 }  // namespace shoal

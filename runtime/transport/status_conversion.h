@@ -1,5 +1,5 @@
-// absl::Status <-> grpc::Status. The codes are the same numbers; messages from the network are
-// untrusted text.
+// Conversions between absl::Status and grpc::Status. The codes have the same numbers; messages from
+// the network are untrusted text.
 #ifndef SHOAL_RUNTIME_TRANSPORT_STATUS_CONVERSION_H_
 #define SHOAL_RUNTIME_TRANSPORT_STATUS_CONVERSION_H_
 
@@ -14,14 +14,14 @@ class Status;
 
 namespace shoal {
 
-// Messages above 1 KiB are cut.
+// Truncates messages above 1 KiB.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
-// The message is made a LogLineOf.
+// Converts the message with LogLineOf.
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
-// Text from the network, cut to 1 KiB, that can stand in a line of a log or terminal: a question
-// mark is in place of each control character.
+// Returns text from the network in a form that is safe in a log line or on a terminal: truncated to
+// 1 KiB, with a question mark in place of each control character.
 std::string LogLineOf(absl::string_view untrusted);
 
 }  // namespace shoal

@@ -10,13 +10,14 @@
 
 namespace shoal {
 
-// What the chief said about bad batches, as one store knows it: withheld (no slice takes it while
-// the chief decides), skipped (none ever will), or free again. Every withhold has a number that its
-// decision repeats; a withhold that is not newer than the last decision seen for the batch came
-// late and is ignored. Few entries: bad batches are rare.
+// The chief's decisions about bad batches, as one store has received them. A batch is withheld (no
+// slice takes it while the chief decides), skipped (no slice will ever take it), or free again.
+// Every withhold has a number, which its decision repeats. A withhold whose number is not above
+// that of the last decision for the batch is late and is ignored. Bad batches are rare, so there
+// are few entries.
 class BatchDecisions {
  public:
-  // Starts a lineage: only the chief's memory of skips remains.
+  // Starts a lineage, of which only the skips are known.
   void Reset(const std::vector<BatchKey>& skipped);
 
   bool IsRefused(const BatchKey& batch) const {
@@ -26,15 +27,15 @@ class BatchDecisions {
     return !skipped_.empty() && skipped_.count(batch) != 0;
   }
 
-  // False: ignored.
+  // Returns false if the withhold is late and ignored.
   bool Withhold(const BatchKey& batch, uint64_t number);
-  // False: seen before.
+  // Returns false if the decision is a repetition.
   bool Decide(const BatchKey& batch, uint64_t number, bool skip);
 
  private:
   std::set<BatchKey> skipped_;
-  std::map<BatchKey, uint64_t> withheld_;  // number of the newest withhold
-  std::map<BatchKey, uint64_t> decided_;   // number of the newest decision
+  std::map<BatchKey, uint64_t> withheld_;  // the number of the newest withhold
+  std::map<BatchKey, uint64_t> decided_;   // the number of the newest decision
 };
 
 }  // namespace shoal

@@ -10,21 +10,21 @@
 
 namespace shoal {
 
-// Each takes at most 40 bytes of a bulk message's header, either way; headers have at most
+// Each slice takes at most 40 bytes in the header of a request or reply, and headers have at most
 // kMaxBulkHeaderBytes.
 inline constexpr size_t kMaxSlicesInGroup = 1024;
 
-// Puts every slice into exactly one group: slices of one ps, with or without versions but never
-// both, consecutive in the order in which a backward pass makes gradients final (variables from
-// last to first), at most `max_bytes` together (a larger slice is alone) and at most
-// kMaxSlicesInGroup. Groups are in the order in which they become complete.
+// Puts every slice into exactly one group. A group has slices of one ps, either all with versions
+// or all without, that are consecutive in the order in which a backward pass makes gradients final
+// (variables from last to first). It has at most `max_bytes` (a larger slice is alone) and
+// kMaxSlicesInGroup slices. Groups are in the order in which they become complete.
 std::vector<ExchangeGroup> MakeExchangeGroups(const SliceTable& table,
                                               const std::vector<uint32_t>& owner,
                                               uint64_t max_bytes);
 
-// The same with at most 1 MiB: a sixteenth of all values, so that exchanging one group and
-// computing or applying another happen together, but not below 256 KiB, where a call costs more
-// than its bytes.
+// The same with `max_bytes` chosen as a sixteenth of all values, so that exchanging one group
+// overlaps with computing or applying another, but at least 256 KiB, since below that the call
+// costs more than its bytes, and at most 1 MiB.
 std::vector<ExchangeGroup> MakeExchangeGroups(const SliceTable& table,
                                               const std::vector<uint32_t>& owner);
 

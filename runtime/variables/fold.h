@@ -10,36 +10,38 @@
 
 namespace shoal {
 
-// The arithmetic of adding up contributions: one multiply and one add per element, element by
-// element, so that cutting a variable into slices does not change a bit. Payloads come as bytes of
-// any alignment.
+// The arithmetic of adding contributions: one multiplication and one addition per element, so that
+// dividing a variable into slices does not change a bit of the result. Payloads are bytes of any
+// alignment.
 
-// A payload as a push brought it.
+// The payload of a push.
 struct Payload {
   ContributionKind kind = ContributionKind::kDense;
   const void* data = nullptr;
   uint64_t bytes = 0;
 };
 
-// How large a slice is, as far as a payload has to know.
+// The dimensions of a slice that a payload has to fit.
 struct SliceShape {
   uint64_t num_elements = 0;
-  uint64_t row_elements =
-      1;  // of a sparse row; num_elements is a multiple of it wherever sparse pushes are taken
+  // The elements of a sparse row. Where sparse pushes are accepted, num_elements is a multiple of
+  // it.
+  uint64_t row_elements = 1;
 };
 
-// Does the payload's length fit the slice? Dense: its elements. Sparse: count, rising row indices
-// inside the slice, rows.
+// Returns whether the payload fits the slice. A dense one has all of its elements; a sparse one has
+// a count, rising row indices inside the slice, and rows.
 bool PayloadFits(const Payload& payload, const SliceShape& shape);
 
-// Is every number of a payload that fits finite?
+// Returns whether every number of a payload that fits is finite.
 bool PayloadIsFinite(const Payload& payload, const SliceShape& shape);
 
-// sum = weight * payload if `first`, else sum += weight * payload. `sum` has num_elements floats.
+// Computes sum = weight * payload if `first`, else sum += weight * payload. `sum` has num_elements
+// floats.
 void FoldPayload(const Payload& payload, const SliceShape& shape, float weight, bool first,
                  float* sum);
 
-// values *= factor.
+// Multiplies every value by `factor`.
 void ScaleInPlace(float factor, absl::Span<float> values);
 
 }  // namespace shoal

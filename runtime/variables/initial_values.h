@@ -15,13 +15,13 @@ namespace v1 {
 class VariableSpec;
 }
 
-// Elements [begin, end) of the variable's version 0. InvalidArgument names the variable whose
-// initializer is not valid.
+// Computes elements [begin, end) of the variable's version 0. InvalidArgument names the variable
+// whose initializer is not valid.
 absl::Status FillInitialValues(const v1::VariableSpec& variable, uint64_t seed, uint64_t begin,
                                uint64_t end, float* values);
 
-// Version 0: every slice made from its variable's spec alone, so the same values on any number of
-// ps.
+// The source of version 0. Every slice is computed from its variable's spec and the seed alone, so
+// the values do not depend on the number of ps.
 class InitialValues : public SliceSource {
  public:
   // Borrows specs and table.

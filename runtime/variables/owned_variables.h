@@ -20,27 +20,27 @@ namespace v1 {
 class OptimizerConfig;
 }
 
-// Whole variables and their slots, owned by whoever holds the object: no slices, no versions, one
-// step after the other. For a model that a program trains by itself; runs have a SliceStore, whose
-// arithmetic this is. Not thread-safe.
+// Whole variables and their slots, without slices or versions, updated one step after the other. It
+// is for a model that a program trains by itself; runs use a SliceStore, which has the same
+// arithmetic. Not thread-safe.
 class OwnedVariables {
  public:
-  // First values are those of a run with the seed. `optimizer` null: the values only change by
-  // SetValue. InvalidArgument names the variable or the optimizer's field.
+  // Creates variables with the initial values of a run with the seed. If `optimizer` is null, only
+  // SetValue changes the values. InvalidArgument names the variable or the optimizer's field.
   static absl::StatusOr<std::unique_ptr<OwnedVariables>> Create(
       std::vector<v1::VariableSpec> specs, const v1::OptimizerConfig* optimizer, uint64_t seed);
 
   size_t size() const { return specs_.size(); }
   const v1::VariableSpec& spec(size_t variable) const { return specs_[variable]; }
-  // Stays where it is until the next ApplyStep, which may exchange it for another.
+  // The value's address is valid until the next ApplyStep, which may replace the memory.
   absl::Span<const float> value(size_t variable) const;
-  // Another number after every change, never 0.
+  // A number, never 0, that differs after every change of the value.
   uint64_t version(size_t variable) const { return owned_[variable].version; }
-  // As many elements as the variable has. Slots stay as they are.
+  // Replaces the whole value of the variable. Slots stay unchanged.
   void SetValue(size_t variable, absl::Span<const float> elements);
 
-  // One update from a step's contributions, by variable; null: none. FailedPrecondition if a
-  // gradient or a new value is not finite: then nothing has changed.
+  // Makes one update from a step's contributions, indexed by variable (null: none). Returns
+  // FailedPrecondition, and changes nothing, if a gradient or a new value is not finite.
   absl::Status ApplyStep(absl::Span<const float* const> contributions);
   uint64_t step() const { return step_; }  // updates so far
 
@@ -49,7 +49,7 @@ class OwnedVariables {
     std::unique_ptr<VariableUpdater> updater;  // null without an optimizer
     size_t num_elements = 0;
     Buffer value, new_value, slots, new_slots;
-    bool is_updated = false;  // in the step under way
+    bool is_updated = false;  // the step under way updates it
     uint64_t version = 1;
   };
 

@@ -18,27 +18,29 @@
 
 namespace shoal {
 
-// At most this many parts.
+// The most parts that a store can have.
 inline constexpr size_t kMaxStoreParts = 64;
 
 // Spreads the slices of `ps` over `num_parts` parts, or fewer if there are fewer groups of
-// versioned slices (see MakeExchangeGroups): a group is in one part, so that an exchange meets one.
-// Parts get about the same bytes, groups that follow each other different parts. Slices without
-// versions are in the first part. Never empty; each part in index order.
+// versioned slices (see MakeExchangeGroups). The slices of a group are in one part, so that an
+// exchange uses only one. Parts have about the same number of bytes, and consecutive groups are in
+// different parts. Slices without versions are in the first part. The result has at least one part;
+// each part is in index order.
 std::vector<std::vector<uint32_t>> SpreadSlices(const SliceTable& table,
                                                 const std::vector<uint32_t>& owner, uint32_t ps,
                                                 size_t num_parts);
 
-// The slices of one ps in parts, each a SliceStore, which different threads may use at the same
-// time. Everything here but part() and what cannot change after Load wants all parts for itself.
-// See SliceStore for what the calls do: they mean the same for all parts together.
+// The slices of one ps, divided into parts that different threads may use at the same time. Each
+// part is a SliceStore. The functions here mean the same as those of SliceStore, for all parts
+// together. Except for part() and the functions whose results cannot change after Load, they need
+// exclusive access to all parts.
 class PartitionedStore {
  public:
-  // Staging is divided by the parts' bytes.
+  // Divides the staging memory among the parts in proportion to their bytes.
   static absl::StatusOr<std::unique_ptr<PartitionedStore>> Create(
       const SliceStoreOptions& options, absl::Span<const v1::VariableSpec> variables,
       const SliceTable& table, const std::vector<std::vector<uint32_t>>& parts);
-  // One part.
+  // Makes a store of one part.
   explicit PartitionedStore(std::unique_ptr<SliceStore> store);
 
   absl::Status Load(const SliceStore::LoadOptions& options, SliceSource& source);
@@ -46,7 +48,7 @@ class PartitionedStore {
   // These cannot change after Load.
   size_t num_parts() const { return parts_.size(); }
   SliceStore& part(size_t index) { return *parts_[index]; }
-  // Of an owned slice.
+  // Returns the part of an owned slice.
   size_t PartOf(uint32_t slice) const { return part_of_[slice]; }
   const SliceTable& table() const { return parts_[0]->table(); }
   const StepPlan& plan() const { return parts_[0]->plan(); }
@@ -72,8 +74,8 @@ class PartitionedStore {
   explicit PartitionedStore(std::vector<std::unique_ptr<SliceStore>> parts);
 
   const std::vector<std::unique_ptr<SliceStore>> parts_;
-  std::vector<uint32_t> owned_;   // In index order.
-  std::vector<uint8_t> part_of_;  // By global slice index.
+  std::vector<uint32_t> owned_;   // in index order
+  std::vector<uint8_t> part_of_;  // indexed by global slice index
 };
 
 }  // namespace shoal

@@ -11,18 +11,19 @@
 
 namespace shoal {
 
-// Where Load gets a slice's contents from: a checkpoint, or InitialValues.
+// Supplies the contents of slices to SliceStore::Load, from a checkpoint or as InitialValues.
 class SliceSource {
  public:
   struct Contents {
     absl::Span<float> value;
-    std::vector<absl::Span<float>>
-        slots;  // named by SliceStore::slot_names(slice); preset to their initial values
-    bool slots_follow_value =
-        false;                   // out: the moving average was not stored; start it from the value
-    uint64_t version = 0;        // in and out. SYNC: the version of the cut, stays as it is
-    uint64_t value_version = 0;  // in and out, <= version
-    std::vector<EpochBatches> applied;  // ASYNC, out
+    // The slots named by SliceStore::slot_names(slice), preset to their initial values.
+    std::vector<absl::Span<float>> slots;
+    // Output. The moving average was not stored and starts from the value.
+    bool slots_follow_value = false;
+    // Input and output. In SYNC it is the version of the cut and must not be changed.
+    uint64_t version = 0;
+    uint64_t value_version = 0;         // input and output, <= version
+    std::vector<EpochBatches> applied;  // output, ASYNC
   };
   virtual ~SliceSource() = default;
   virtual absl::Status Fill(uint32_t slice, Contents* contents) = 0;

@@ -37,12 +37,16 @@ class VariableSpec;
 
 struct SliceStoreOptions {
   bool synchronous = true;
-  uint32_t end_epoch = UINT32_MAX;  // batches of this epoch and later ones are of no run: AHEAD
-  int64_t max_staleness =
-      -1;  // ASYNC: a contribution computed from older values is STALE; -1: none is
-  uint64_t staging_bytes = 256u << 20;  // SYNC: the most bytes of contributions out of order
-  UpdateSettings update;                // optimizer, schedule, clipping, averaging
-  VersionSchedule cuts;  // SYNC: versions at which every slice is cut, besides those asked for
+  // Batches of this epoch and later ones are not part of the run: pushes of them are AHEAD.
+  uint32_t end_epoch = UINT32_MAX;
+  // ASYNC: a contribution computed from values that are older by more updates is STALE; -1: no
+  // limit.
+  int64_t max_staleness = -1;
+  // SYNC: the most bytes of contributions that arrived out of order.
+  uint64_t staging_bytes = 256u << 20;
+  UpdateSettings update;  // optimizer, schedule, clipping, averaging
+  // SYNC: the versions at which every slice is cut, in addition to requested ones.
+  VersionSchedule cuts;
 };
 
 // One contribution to one slice. `data` need not be aligned and is copied or consumed before Push
@@ -53,54 +57,55 @@ struct SlicePush {
   BatchKey batch;
   uint64_t step = 0;            // SYNC
   uint32_t position = 0;        // SYNC
-  uint32_t examples = 0;        // of the batch: the contribution's weight
+  uint32_t examples = 0;        // the batch's examples, which are the contribution's weight
   uint64_t pulled_version = 0;  // ASYNC
   const void* data = nullptr;
   uint64_t bytes = 0;
-  const BatchReport* report = nullptr;  // wanted with the table's report_slice() only
+  const BatchReport* report = nullptr;  // needed only for the table's report_slice()
 };
 
 struct PullAnswer {
   enum State : uint8_t { kValue, kNotYet, kGone };
   State state = kNotYet;
   uint64_t version = 0;        // the slice's newest version
-  uint64_t value_version = 0;  // kValue: the version that the value was made in
-  VersionBufferRef value;      // kValue: as many floats as the slice has elements
+  uint64_t value_version = 0;  // kValue: the version in which the value was made
+  VersionBufferRef value;      // kValue: the slice's elements
 };
 
 struct WithholdAnswer {
-  bool ignored = false;  // the number is not above the last decision's
+  bool ignored = false;  // the number is not above that of the last decision
   bool all_have = false;
   bool none_has = false;
 };
 
 struct CutAnswer {
-  bool passed = false;          // some slice is at or past the version: nothing happens
-  uint64_t newest_version = 0;  // of any slice
+  bool passed = false;          // some slice has reached the version: nothing happens
+  uint64_t newest_version = 0;  // the highest of all slices
 };
 
-// The state of one ps (or of LOCAL): some of the slices, each with its versions, contributions on
-// their way, and what the chief decided about bad batches.
+// The state of one ps (or, in LOCAL, of the process): its slices, each with its versions and the
+// contributions to its next step, and the chief's decisions about bad batches.
 //
-// SYNC: a slice applies step s by itself when the contributions of all positions of the step that
-// are not skipped are there. They are added in the order of positions: sum(n_p * g_p), then one
-// multiplication by 1 / sum(n_p) inside the update (a step planned with one batch is not scaled at
-// all). The lowest missing position is added into the slice's one sum on arrival, later ones are
-// copied and wait. The previous value is kept until the next version is complete, so whoever
-// repeats step s still finds version s everywhere. A step whose batches are all skipped changes the
-// number, not the value. ASYNC: a contribution is applied on arrival, once per batch and slice; the
-// slice's version is its own count of updates.
+// SYNC: each slice applies step s as soon as it has the contributions of all positions of the step
+// that are not skipped. They are added in the order of positions: sum(n_p * g_p), then multiplied
+// once by 1 / sum(n_p) inside the update (a step planned with one batch is not scaled at all). The
+// contribution of the lowest missing position is added to the slice's only sum when it arrives;
+// those of later positions are copied and wait. The previous value is kept until the next version
+// is complete, so a worker that repeats step s can still pull version s of every slice. A step
+// whose batches are all skipped changes the version, not the value. ASYNC: a contribution is
+// applied when it arrives, once per batch and slice; a slice's version is its own number of
+// updates.
 //
-// A slice whose value or slots are not finite after an update stops at the version before, with an
-// event: nothing of it is served as newer, cut or saved, until it is loaded again.
+// A slice whose value or slots are not finite after an update is poisoned: it keeps the version
+// before the update, emits an event, and is neither updated nor cut until it is loaded again.
 //
-// One thread at a time (in processes: behind a mutex). Does not allocate in a steady state. Memory
-// that it hands out (VersionBufferRef) may be read and dropped on any thread. The caller has
-// checked identities, lineage, that the slice is owned here, and checksums; lengths and finiteness
-// are checked here as well.
+// For one thread at a time (a ps guards it with a mutex). It does not allocate in a steady state.
+// Its VersionBufferRefs may be read and dropped on any thread. The caller has checked identities,
+// lineage, ownership of the slice, and checksums; this class checks lengths and finiteness.
 class SliceStore {
  public:
-  // `owned` lists the slices of this store in index order. InvalidArgument: see VariableUpdater.
+  // Creates a store of the slices in `owned`, which are in index order. For InvalidArgument see
+  // VariableUpdater.
   static absl::StatusOr<std::unique_ptr<SliceStore>> Create(
       const SliceStoreOptions& options, absl::Span<const v1::VariableSpec> variables,
       const SliceTable& table, absl::Span<const uint32_t> owned);
@@ -112,57 +117,61 @@ class SliceStore {
     uint64_t lineage = 0;
     uint64_t version = 0;
     StepPlan plan;
-    std::vector<BatchKey> skipped;  // the chief's memory of skips
+    std::vector<BatchKey> skipped;  // the batches that the chief has skipped
   };
-  // Starts a lineage: forgets contributions, withholds, asked cuts and events, and takes value,
-  // slots and applied sets of every slice from `source`. After an error the store must be loaded
-  // again before anything else. Cuts are not repeated for the version loaded.
+  // Starts a lineage: forgets contributions, withholds, requested cuts and events, and takes value,
+  // slots and applied batches of every slice from `source`. After an error the store must be loaded
+  // again before anything else. The loaded version is not cut again.
   absl::Status Load(const LoadOptions& options, SliceSource& source);
   bool is_synchronous() const { return options_.synchronous; }
   uint64_t lineage() const;
   const SliceTable& table() const;
-  const StepPlan& plan() const { return *plan_; }  // of the lineage that was loaded
+  const StepPlan& plan() const { return *plan_; }  // the plan of the loaded lineage
   absl::Span<const uint32_t> owned() const;
   bool Owns(uint32_t slice) const;
   std::vector<std::string> slot_names(uint32_t slice) const;
 
-  // Contributions. Never kNone. kCorrupt: the length does not fit the slice, or sparse rows are not
-  // in it. kBusy: no room for one more out of order (the lowest missing position is always taken).
+  // Takes a contribution. Never returns kNone. Returns kCorrupt if the length does not fit the
+  // slice or a sparse row is outside it, kBusy if there is no room for another contribution out of
+  // order (the one of the lowest missing position is always taken).
   PushOutcome Push(const SlicePush& push);
-  // SYNC: false while Push would answer kBusy. True: room is kept for the contribution until it
-  // comes or is not needed any more. `data` of `push` is not read.
+  // SYNC: returns false while Push would return kBusy. Otherwise reserves room for the contribution
+  // until it arrives or is not needed any more, and returns true. `push.data` is not read.
   bool MakeRoom(const SlicePush& push);
-  // Bytes that are free for contributions out of order.
+  // The free bytes for contributions out of order.
   uint64_t free_staging_bytes() const;
 
-  // SYNC: the value of exactly this version.
+  // SYNC: returns the value of exactly this version.
   PullAnswer TryPull(uint32_t slice, uint64_t version) const;
-  // The newest value (ASYNC), and its version (both).
+  // Returns the newest version and, in ASYNC, its value.
   PullAnswer PullNewest(uint32_t slice) const;
-  uint64_t newest_version(
-      uint32_t slice) const;  // kEveryVersion for a slice that nobody contributes to
-  // SYNC: positions of the slice's next step that are neither there nor skipped.
+  // Returns kEveryVersion for a slice that receives no contributions.
+  uint64_t newest_version(uint32_t slice) const;
+  // SYNC: appends the positions of the slice's next step that have neither arrived nor been
+  // skipped.
   void AppendMissingPositions(uint32_t slice, std::vector<uint32_t>* positions) const;
 
-  // The chief's decisions; see proto/v1/parameter_service.proto.
+  // Carry out the chief's decisions; see proto/v1/parameter_service.proto.
   WithholdAnswer Withhold(const BatchKey& batch, uint64_t number);
   void Decide(const BatchKey& batch, uint64_t number, bool skip);
-  // SYNC: cut every slice as it reaches `version`. ASYNC: cut all slices now under that name, once.
+  // SYNC: cuts every slice when it reaches `version`. ASYNC: cuts all slices now, once, under that
+  // number.
   CutAnswer RequestCut(uint64_t version);
-  // ASYNC: batches of the epoch that every slice has.
+  // ASYNC: returns the batches of the epoch that every slice has.
   IntervalSet Applied(uint32_t epoch) const;
-  // ASYNC: a durable checkpoint contains all batches of epochs before this one; their sets are
-  // forgotten. Late contributions to them are duplicates.
+  // ASYNC: a durable checkpoint contains all batches of earlier epochs, so their sets are
+  // forgotten. Late contributions of these batches are duplicates.
   void ForgetEpochsBefore(uint32_t epoch);
-  // SYNC with clipping by global norm: applies the step where it waits. Repeated or late calls do
-  // nothing.
+  // SYNC with clipping by global norm: applies the step to the slices that wait for its scale.
+  // Repeated or late calls do nothing.
   void ApplyScale(uint64_t step, double scale);
 
-  // Swaps what happened into `events`, whose old contents are dropped (and its memory used again).
+  // Swaps the events since the last call into `events`, whose old contents are dropped and whose
+  // memory is reused.
   void TakeEvents(SliceStoreEvents* events);
 
  private:
-  // A contribution whose turn has not come, or the room that is kept for it.
+  // A contribution whose turn has not come, or the room that is reserved for it.
   struct Waiting {
     StagingPool::Block block;
     ContributionKind kind = ContributionKind::kDense;
@@ -175,15 +184,15 @@ class SliceStore {
     const VariableUpdater* updater;
     SliceShape shape;
     SliceValues values;
-    bool reports = false;   // the table's report slice
+    bool reports = false;   // it is the table's report slice
     bool poisoned = false;  // its last update was not finite
     // SYNC
     SyncSlice sync{0};
-    std::vector<Waiting> waiting;  // by position
+    std::vector<Waiting> waiting;  // indexed by position
     bool waits_for_scale = false;
     // ASYNC
     uint64_t updates = 0;
-    std::map<uint32_t, IntervalSet> applied;  // by epoch
+    std::map<uint32_t, IntervalSet> applied;  // keyed by epoch
   };
 
   SliceStore(const SliceStoreOptions& options, const SliceTable& table);
@@ -196,7 +205,7 @@ class SliceStore {
   absl::Status LoadSlice(SliceState& state, const LoadOptions& options, SliceSource& source);
   void EmitCutPart(const SliceState& state, uint64_t cut, uint64_t version, bool completes);
   void EmitUnversionedCutParts(uint64_t cut);
-  // False: the update was not finite, the slice stops where it is.
+  // Returns false if the update was not finite; the slice is poisoned then.
   bool ApplyOrPoison(SliceState& state, const SliceValues::Step& update);
   float LearningRateAt(uint64_t step);
 
@@ -210,7 +219,7 @@ class SliceStore {
   void Progress(SliceState& state);
   bool AddWhatIsThere(SliceState& state);
   bool MustWaitForScale(SliceState& state);
-  // `contribution`: the sum, or the step's only contribution.
+  // `contribution` is the sum, or the step's only contribution.
   void FinishStep(SliceState& state, float clip_scale, const float* contribution);
   void EmitStep(const SliceState& state, const StepPlan::Step& step);
   float MeanScale(const SliceState& state) const;
@@ -223,10 +232,11 @@ class SliceStore {
   const SliceTable table_;
   std::unique_ptr<UpdateRule> rule_;
   std::optional<LearningRateSchedule> schedule_;
-  std::vector<VariableUpdater> updaters_;  // by variable
+  std::vector<VariableUpdater> updaters_;  // indexed by variable
   std::vector<uint32_t> owned_;
-  std::vector<uint32_t> index_of_;                   // by global slice index; UINT32_MAX: not here
-  std::vector<std::unique_ptr<SliceState>> states_;  // by place in owned_
+  // Indexed by global slice index; UINT32_MAX for slices of other stores.
+  std::vector<uint32_t> index_of_;
+  std::vector<std::unique_ptr<SliceState>> states_;  // indexed by place in owned_
   uint32_t num_versioned_ = 0;
 
   uint64_t lineage_ = 0;
@@ -234,7 +244,8 @@ class SliceStore {
   BatchDecisions decisions_;
   StagingPool staging_;
   CutTracker cuts_;
-  std::set<uint64_t> done_cuts_;      // where no slice has versions of its own steps, and in ASYNC
+  // Cuts that were made at once: in ASYNC, and where no slice has versions.
+  std::set<uint64_t> done_cuts_;
   std::vector<BatchReport> reports_;  // SYNC, of the report slice: by position
   uint32_t first_kept_epoch_ = 0;     // ASYNC
   uint64_t rate_step_ = UINT64_MAX;   // the step that rate_ belongs to

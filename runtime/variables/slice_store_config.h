@@ -12,8 +12,8 @@ namespace v1 {
 class RunConfig;
 }
 
-// A store's options from the resolved run file: mode, staleness, update rule, schedule, clipping,
-// cuts. InvalidArgument names the field.
+// Derives a store's options from the resolved run: mode, staleness, update rule, schedule,
+// clipping, cuts. InvalidArgument names the field.
 absl::StatusOr<SliceStoreOptions> SliceStoreOptionsFrom(const v1::RunConfig& run,
                                                         const StepPlan& plan);
 

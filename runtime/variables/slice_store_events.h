@@ -9,19 +9,18 @@
 
 namespace shoal {
 
-// What happened since the events were last taken, in order. Nothing in here is lost or repeated
-// within a lineage.
+// The events since they were last taken, in order. Within a lineage no event is lost or repeated.
 struct SliceStoreEvents {
-  // Slices that reached a version: parked pulls may be answered now.
+  // A slice has reached a version, so pulls parked for it can be answered.
   struct Advance {
     uint32_t slice = 0;
     uint64_t version = 0;
   };
-  // From the store with the report slice: one for each version made.
+  // A version was made. Only the store with the report slice emits these, one for each version.
   struct Step {
-    uint64_t step = 0;  // the version that was made, from 1
+    uint64_t step = 0;  // the version that was made, starting with 1
     uint32_t epoch = 0;
-    double loss_sum = 0;        // over the step's examples, added in the order of positions
+    double loss_sum = 0;        // summed over the step's examples in the order of positions
     double regularization = 0;  // example-weighted mean over the step's batches
     uint64_t correct = 0;
     uint64_t examples = 0;  // 0: all of the step's batches were skipped
@@ -32,14 +31,15 @@ struct SliceStoreEvents {
   struct CutPart {
     uint64_t cut = 0;  // the cut's version
     uint32_t slice = 0;
-    uint64_t version =
-        0;  // the slice's: the cut's in SYNC, its own count of updates in ASYNC; kEveryVersion
+    // The slice's version: that of the cut in SYNC, its own number of updates in ASYNC, or
+    // kEveryVersion.
+    uint64_t version = 0;
     uint64_t value_version = 0;
     VersionBufferRef value;
-    VersionBufferRef slots;  // all slots one after another (see VariableUpdater::slot_stride); null
-                             // if there are none
-    std::vector<EpochBatches> applied;  // ASYNC: what the value contains
-    bool completes_cut = false;         // all slices of this store are through
+    // All slots one after another (see VariableUpdater::slot_stride); null if there are none.
+    VersionBufferRef slots;
+    std::vector<EpochBatches> applied;  // ASYNC: the batches that the value contains
+    bool completes_cut = false;         // it is the last part of this store
   };
   // SYNC with clipping by global norm: the slice has all contributions of `step` and waits for
   // ApplyScale.
@@ -49,8 +49,8 @@ struct SliceStoreEvents {
     double squared_norm = 0;  // of the mean contribution
   };
 
-  // An update gave numbers that are not finite: the slice keeps the version before it and takes,
-  // cuts and makes nothing more until it is loaded again.
+  // An update gave numbers that are not finite. The slice keeps the version before it; it takes no
+  // contributions and is neither updated nor cut until it is loaded again.
   struct Poisoned {
     uint64_t step = 0;  // the version that would have been made
     uint32_t slice = 0;

@@ -39,8 +39,9 @@ class ConstantSource : public SliceSource {
   const float value_;
 };
 
-// A store that owns all slices of some variables (cut at 16 floats), and short ways to use it. By
-// default SGD with learning rate 1 on zeros, two batches of one example in a step.
+// A store that owns all slices of some variables (at most 16 floats each), with short functions to
+// use it. The default is SGD with learning rate 1 on zeros, and two batches of one example per
+// step.
 struct StoreUnderTest {
   explicit StoreUnderTest(std::vector<v1::VariableSpec> variables, SliceStoreOptions wanted = {},
                           StepPlan::Options steps = {0, 0, 1000, 1, 2})
@@ -61,7 +62,7 @@ struct StoreUnderTest {
     store->TakeEvents(&events);
   }
 
-  // Every element of the contribution is `g`.
+  // Pushes a contribution with all elements equal to `g`.
   PushOutcome Push(uint32_t slice, uint64_t step, uint32_t position, float g,
                    const BatchReport* report = nullptr) {
     return PushBatch(slice, plan.BatchAt(step, position), step, position, 0, g, report);
@@ -85,7 +86,7 @@ struct StoreUnderTest {
     return store->Push(push);
   }
 
-  // The slice's first element at the version; asserts that it is served.
+  // Returns the slice's first element at the version; expects that the version is served.
   float ValueAt(uint32_t slice, uint64_t version) {
     const PullAnswer answer = store->TryPull(slice, version);
     EXPECT_EQ(answer.state, PullAnswer::kValue);

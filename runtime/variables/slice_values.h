@@ -11,17 +11,17 @@
 
 namespace shoal {
 
-// The buffers of one slice: the current and the previous value, the slots, and one sum for what
-// comes in. Buffers come from pools of the slice's own, so a steady state allocates nothing: two or
-// three values take turns, and slots are changed in place unless a snapshot still holds them.
+// The buffers of one slice: the current and the previous value, the slots, and one sum of
+// contributions. Buffers come from the slice's own pools, so a steady state allocates nothing: two
+// or three values alternate, and slots are changed in place unless a snapshot still holds them.
 class SliceValues {
  public:
   // The updater must outlive the values.
   SliceValues(const VariableUpdater& updater, size_t num_elements);
   SliceValues(SliceValues&&) = default;
 
-  // Makes room for a version that does not follow from the one before it. Fill value() and slot(k),
-  // then go on.
+  // Prepares for a version that is not made from the one before it. The caller then fills
+  // mutable_value() and mutable_slot(k).
   void Restart();
 
   size_t num_elements() const { return num_elements_; }
@@ -32,12 +32,13 @@ class SliceValues {
   const VersionBufferRef& previous_value() const { return previous_; }
   const VersionBufferRef& slots() const { return slots_; }  // null if the rule has none
 
-  // The sum that contributions are added to; made at the first call.
+  // Returns the sum that contributions are added to; allocates it in the first call.
   float* sum();
 
-  // Makes the next version from a contribution (sum() or a payload); the value before it becomes
-  // the previous one if `keep_previous`. False if a number of it is not finite: the value stays,
-  // but there is no previous one any more, and the slots are void, until Restart.
+  // Makes the next version from a contribution (sum() or a payload). With `keep_previous` the
+  // current value becomes the previous one. Returns false if a number of the new version is not
+  // finite: then the current value stays, but the previous value and the slots are invalid until
+  // Restart.
   struct Step {
     uint64_t step = 0;
     float learning_rate = 0;

@@ -7,26 +7,26 @@
 
 namespace shoal {
 
-// Memory for contributions that came before their turn, bounded in bytes, those of free blocks
-// included. Blocks are kept by size class (powers of two) and used again; a free one goes when its
-// bytes are needed for another class. One thread at a time.
+// Memory for contributions that arrived before their turn. Its bytes, including those of free
+// blocks, are bounded. Blocks have size classes (powers of two) and are reused; a free one is
+// deleted when its bytes are needed for another class. For one thread at a time.
 class StagingPool {
  public:
-  // A block taken from the pool. Give it back with Release; an empty block has no data.
+  // A block taken from the pool, to be returned with Release. An empty block has no data.
   struct Block {
     std::unique_ptr<char[]> data;
-    uint64_t bytes = 0;  // asked for
+    uint64_t bytes = 0;  // the requested bytes, not those of the class
   };
 
   explicit StagingPool(uint64_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
 
-  // An empty block if more than the capacity would be in use, each block counted with its class's
-  // bytes.
+  // Returns an empty block if more than the capacity would be in use. Each block counts with the
+  // bytes of its class.
   Block Take(uint64_t bytes);
   void Release(Block block);
 
   uint64_t free_bytes() const { return capacity_bytes_ - used_bytes_; }
-  // In free blocks.
+  // The bytes in free blocks.
   uint64_t kept_bytes() const { return kept_bytes_; }
 
  private:
@@ -36,7 +36,7 @@ class StagingPool {
 
   const uint64_t capacity_bytes_;
   uint64_t used_bytes_ = 0;
-  uint64_t kept_bytes_ = 0;  // in free_
+  uint64_t kept_bytes_ = 0;  // the bytes in free_
   std::vector<std::unique_ptr<char[]>> free_[kNumClasses];
 };
 

@@ -15,85 +15,89 @@
 
 namespace shoal {
 
-// Slices that travel together. Fixed at the start: slices of one ps, consecutive in the order in
-// which a backward pass makes gradients final.
+// Slices that are exchanged together. Groups are fixed at the start. A group has slices of one ps
+// that are consecutive in the order in which a backward pass makes gradients final.
 struct ExchangeGroup {
   uint32_t ps = 0;
   std::vector<uint32_t> slices;  // global slice indices
-  uint64_t bytes = 0;            // of all slices' values
-  bool versioned = true;  // false: nobody contributes to these slices; pull them once per lineage
+  uint64_t bytes = 0;            // the bytes of all slices' values
+  // If false, the slices receive no contributions and are pulled once per lineage.
+  bool versioned = true;
 };
 
-// One round trip about one group: push contributions of a batch, pull values, or both. All memory
-// stays the caller's and untouched until `done` has been called.
+// One round trip for one group: pushes contributions of a batch, pulls values, or both. All memory
+// belongs to the caller and must not be changed until `done` has been called.
 struct Exchange {
   uint32_t group = 0;
-  uint64_t lineage = 0;  // that the caller believes in; another one than the store's: ABORTED
+  // The lineage that the caller knows. If it is not the store's, the exchange ends with ABORTED.
+  uint64_t lineage = 0;
 
   // Push: one contribution for each slice of the group.
   bool push = false;
   BatchKey batch;
-  uint64_t step = 0;            // SYNC: the version that the contribution was computed from
+  uint64_t step = 0;            // SYNC: the version from which the contribution was computed
   uint32_t position = 0;        // SYNC: the batch's place in the step
   uint32_t batch_examples = 0;  // the contribution's weight
   BatchReport report;           // read only if the group contains SliceTable::report_slice()
-  const ContributionKind* push_kinds = nullptr;  // by slice in the group; null: all kDense
-  const void* const* push_data =
-      nullptr;  // by slice in the group; null pointers inside: slice not pushed
-  const uint64_t* push_bytes = nullptr;       // by slice in the group; null: the slices' own sizes
-  const uint64_t* pulled_versions = nullptr;  // ASYNC: by slice in the group
+  const ContributionKind* push_kinds = nullptr;  // indexed by slice in the group; null: all kDense
+  // Indexed by slice in the group; a null element means that the slice is not pushed.
+  const void* const* push_data = nullptr;
+  // Indexed by slice in the group; null: the sizes of dense contributions.
+  const uint64_t* push_bytes = nullptr;
+  const uint64_t* pulled_versions = nullptr;  // ASYNC: indexed by slice in the group
 
-  // Pull. SYNC: the values of exactly `pull_version`, waiting for them up to `park`; all or nothing
-  // per slice. Not waiting if a push of this exchange came to anything but kAccepted or kDuplicate:
-  // the caller has to act first. ASYNC: whatever is newest after the pushes of this exchange, at
-  // once.
+  // Pull. SYNC: returns the values of exactly `pull_version` and waits up to `park` for them; a
+  // slice without that version returns no value. It does not wait if a push of this exchange had
+  // another outcome than kAccepted or kDuplicate, because then the caller has to act first. ASYNC:
+  // returns at once the newest values after the pushes of this exchange.
   bool pull = false;
   uint64_t pull_version = 0;
-  float* const* pull_data =
-      nullptr;                 // by slice in the group; null pointers inside: slice not wanted
-  bool versions_only = false;  // answer versions, copy nothing, do not wait
+  // Indexed by slice in the group; a null element means that the slice is not wanted.
+  float* const* pull_data = nullptr;
+  bool versions_only = false;  // return only versions, without waiting
   absl::Duration park = absl::ZeroDuration();
 };
 
 struct PulledSlice {
   uint64_t version = 0;  // the slice's newest version; kEveryVersion if it has none
-  uint64_t value_version =
-      0;  // the version that the copied value was made in, at or before the wanted one
-  bool has_value = false;  // false: not there in time (version < wanted), gone (version > wanted +
-                           // 1), or not asked
+  // The version in which the copied value was made; not above the wanted one.
+  uint64_t value_version = 0;
+  // If false, the value was not there in time (version < wanted), is gone (version > wanted + 1),
+  // or was not wanted.
+  bool has_value = false;
 };
 
-// Valid during the call of `done` only.
+// The result of an exchange; valid only during the call of `done`.
 struct ExchangeResult {
   absl::Status status;
-  absl::Span<const PushOutcome> outcomes;  // by slice in the group; empty without push
-  absl::Span<const PulledSlice> pulls;     // by slice in the group; empty without pull
-  absl::Span<const uint32_t>
-      missing_positions;  // SYNC, when waiting was in vain: who the first incomplete slice lacks
+  absl::Span<const PushOutcome> outcomes;  // indexed by slice in the group; empty without push
+  absl::Span<const PulledSlice> pulls;     // indexed by slice in the group; empty without pull
+  // SYNC: if a pull was not answered in time, the positions that the first incomplete slice lacks.
+  absl::Span<const uint32_t> missing_positions;
 };
 
-// Where the variables are, as far as their users have to know.
+// The addresses and identities that a user of the variables needs.
 struct StoreView {
   uint64_t term = 0;
   uint64_t view = 0;
   uint64_t lineage = 0;
-  std::vector<std::string> ps_addresses;  // by ps index
-  std::vector<uint64_t> ps_incarnations;  // by ps index
+  std::vector<std::string> ps_addresses;  // indexed by ps
+  std::vector<uint64_t> ps_incarnations;  // indexed by ps
 };
 
-// The variables as a worker sees them, wherever they live: in ps tasks or in this process.
+// A worker's access to the variables, which may be in ps tasks or in this process.
 //
-// Thread-safe. `done` runs exactly once, on a thread of the store (or later inside another call of
-// the store, never inside its own Start), with no lock held. Keep its captures within two pointers:
-// then nothing is allocated. At most kMaxExchangesPerGroup exchanges of a group may be under way.
+// Thread-safe. `done` runs exactly once, on a thread of the store or inside a later call of the
+// store, never inside its own Start, with no lock held. Captures of at most two pointers avoid an
+// allocation. At most kMaxExchangesPerGroup exchanges of a group may be under way.
 //
-// The caller retries nothing: lost messages, BUSY, CORRUPT and unreachable ps are retried inside,
-// with the same identities, until the exchange is done or no longer makes sense. A push that stays
-// BUSY for kBusyPatience is answered kBusy: the caller may own an earlier position that has to come
-// first, and needs the buffers for it. status is then
-//   OK         whatever the outcomes say (also when a parked pull ended without the value)
-//   ABORTED    the lineage changed (SetView): forget what was pulled, start again from the versions
-//   CANCELLED  Shutdown
+// The store itself retries after lost messages, BUSY, CORRUPT and unreachable ps, with the same
+// identities, until the exchange is done or no longer makes sense. A push that stays BUSY for
+// kBusyPatience ends with kBusy, because the caller may have to compute an earlier position first
+// and needs the buffers for it. The status of an exchange is
+//   OK         with any outcomes, also if a parked pull ended without the value
+//   ABORTED    if the lineage changed (SetView): pulled values are void; ask for the versions again
+//   CANCELLED  after Shutdown
 class VariableStore {
  public:
   using Done = std::function<void(const ExchangeResult&)>;
@@ -106,7 +110,7 @@ class VariableStore {
 
   virtual void Start(const Exchange& exchange, Done done) = 0;
 
-  // Moves on to another view; exchanges under way of an older lineage end with ABORTED. Older views
+  // Switches to a newer view; exchanges under way of an older lineage end with ABORTED. Older views
   // are ignored.
   virtual void SetView(const StoreView& view) = 0;
 

@@ -20,20 +20,21 @@ namespace v1 {
 class VariableSpec;
 }
 
-// How variables are updated: the decoded OptimizerConfig.
+// The settings for updating variables: the decoded OptimizerConfig.
 struct UpdateSettings {
   OptimizerOptions optimizer;
   LearningRateScheduleOptions schedule;
-  double clip_by_value =
-      0;  // 0: off. Each element of the step's mean gradient, after the norm's scale.
-  double clip_by_global_norm = 0;  // 0: off. SYNC only: in ASYNC the worker clips before it pushes.
-  double moving_average_decay =
-      0;  // 0: off. Keeps average' = decay*average + (1-decay)*value' as one more slot.
+  // 0: off. The bound for each element of the step's mean gradient, after scaling by the norm.
+  double clip_by_value = 0;
+  // 0: off. Only in SYNC; in ASYNC the worker clips before it pushes.
+  double clip_by_global_norm = 0;
+  // 0: off. Otherwise average' = decay*average + (1-decay)*value' is kept as one more slot.
+  double moving_average_decay = 0;
 };
 
-// What the owner does with the contributions to one variable, for any range of its elements: the
-// optimizer's rule for gradients, a moving average or an assignment for statistics. Immutable and
-// thread-safe; Apply does not allocate.
+// Applies contributions to one variable, for any range of its elements: by the optimizer's rule for
+// gradients, as a moving average or an assignment for statistics. Immutable and thread-safe; Apply
+// does not allocate.
 class VariableUpdater {
  public:
   enum class Kind { kOptimizer, kMovingAverage, kAssign, kNone };
@@ -46,32 +47,33 @@ class VariableUpdater {
 
   Kind kind() const { return kind_; }
 
-  // Slots lie one after another in one array, each slot_stride(n) floats apart, so that all are
-  // 64-byte aligned.
+  // The distance in floats between slots of n elements, which lie one after another in one array.
+  // All slots are 64-byte aligned.
   static size_t slot_stride(size_t num_elements) { return (num_elements + 15) / 16 * 16; }
   size_t num_slots() const { return slots_.size(); }
   const std::vector<SlotSpec>& slots() const { return slots_; }
-  // Is the last slot an average of the value (whose initial value is the variable's)?
+  // Returns whether the last slot is an average of the value; it starts with the variable's initial
+  // value.
   bool keeps_average() const { return average_.has_value(); }
 
   struct Update {
-    uint64_t step = 0;  // updates before this one: the optimizer's t is step + 1
+    uint64_t step = 0;  // the number of earlier updates; the optimizer's t is step + 1
     float learning_rate = 0;
     float scale = 1;  // multiplies the contribution; must be 1 unless kOptimizer
     const float* value = nullptr;
     const float* contribution = nullptr;
-    float* new_value = nullptr;  // not `value`
+    float* new_value = nullptr;  // must not be `value`
     const float* slots = nullptr;
     float* new_slots = nullptr;  // may be `slots`
     size_t num_elements = 0;
   };
-  // False if a number of the new value or of a new slot is not finite: then these are unfinished,
-  // and what was in slots changed in place is lost.
+  // Returns false if a number of the new value or of a new slot is not finite. The outputs are
+  // incomplete then, and the old contents of slots that are changed in place are lost.
   bool Apply(const Update& update) const;
 
  private:
   VariableUpdater() = default;
-  // For the elements [begin, begin + count), begin being a multiple of 16.
+  // Applies the update to elements [begin, begin + count); `begin` is a multiple of 16.
   void ApplyTo(const Update& update, size_t begin, size_t count) const;
   void ApplyRule(const Update& update, size_t begin, size_t count) const;
   bool IsFinite(const Update& update, size_t begin, size_t count) const;
@@ -81,7 +83,7 @@ class VariableUpdater {
   float clip_by_value_ = 0;
   std::vector<SlotSpec> slots_;
   std::optional<MovingAverage> statistic_;  // kMovingAverage
-  std::optional<MovingAverage> average_;    // of an optimized variable's value
+  std::optional<MovingAverage> average_;    // the average of an optimized variable's value
 };
 
 }  // namespace shoal

@@ -9,9 +9,9 @@
 
 namespace shoal {
 
-// Floats with a reference count, 64-byte aligned. Whoever fills it is alone with it; from then on
-// it is immutable for as long as anybody else holds a reference: a reply on its way, a snapshot
-// being written.
+// An array of floats with a reference count, 64-byte aligned. Its owner fills it while it has the
+// only reference. It is immutable while others (a reply being sent, a snapshot being written) hold
+// references.
 class VersionBuffer {
  public:
   VersionBuffer(const VersionBuffer&) = delete;
@@ -19,7 +19,7 @@ class VersionBuffer {
 
   float* data() { return data_; }
   const float* data() const { return data_; }
-  size_t size() const { return size_; }  // floats
+  size_t size() const { return size_; }  // in floats
 
  private:
   friend class VersionBufferRef;
@@ -28,7 +28,7 @@ class VersionBuffer {
   explicit VersionBuffer(size_t size);
   ~VersionBuffer();
 
-  // Not more than one reference besides the caller's own?
+  // Returns whether there are more references than the caller's own ones.
   bool IsShared(int own_references) const {
     return references_.load(std::memory_order_acquire) > own_references;
   }
@@ -60,7 +60,7 @@ class VersionBufferRef {
   VersionBuffer* operator->() const { return buffer_; }
   VersionBuffer* get() const { return buffer_; }
 
-  // Does anybody hold the buffer besides this reference and its pool?
+  // Returns whether there are references besides this one and the pool's.
   bool IsShared() const { return buffer_->IsShared(2); }
 
  private:
@@ -69,17 +69,17 @@ class VersionBufferRef {
   VersionBuffer* buffer_ = nullptr;
 };
 
-// Buffers of one size, used again once nobody but the pool holds them, so that a steady state does
-// not allocate. Buffers that a peak has left over go one by one, once more than one has been free
-// at many calls of Acquire in a row. A buffer that is still held when the pool goes away lives as
-// long as its last reference. Acquire wants one thread at a time; references may be dropped on any
-// thread meanwhile.
+// Buffers of one size that are reused once only the pool holds them, so that a steady state does
+// not allocate. Superfluous buffers after a peak are deleted one by one, when more than one has
+// been free in many consecutive calls of Acquire. A buffer that is still referenced when the pool
+// is destroyed lives until its last reference is dropped. Only one thread at a time may call
+// Acquire; references may be dropped on any thread meanwhile.
 class VersionBufferPool {
  public:
   explicit VersionBufferPool(size_t num_floats) : num_floats_(num_floats) {}
   VersionBufferPool(VersionBufferPool&&) = default;
 
-  // Contents are undefined, but were touched once.
+  // Returns a buffer with undefined contents, whose memory pages have been touched.
   VersionBufferRef Acquire();
 
   size_t num_floats() const { return num_floats_; }
@@ -87,8 +87,9 @@ class VersionBufferPool {
 
  private:
   const size_t num_floats_;
-  int calls_with_spare_ = 0;               // of Acquire, the last ones in a row
-  std::vector<VersionBufferRef> buffers_;  // the pool's own reference to each
+  // The last consecutive calls of Acquire with more than one free buffer.
+  int calls_with_spare_ = 0;
+  std::vector<VersionBufferRef> buffers_;  // the pool's own references
 };
 
 }  // namespace shoal

@@ -36,9 +36,9 @@ class SharedRules {
 
   FaultRule Decide(absl::string_view link, absl::string_view method, absl::string_view from,
                    uint64_t bytes);
-  // False: the rule has gone meanwhile.
+  // Returns false if the rule was removed meanwhile.
   bool Hold(const std::string& rule, ProxiedCall* call);
-  // False: the call is no longer held; its release is on its way.
+  // Returns false if the call is being released already.
   bool StopHolding(const std::string& rule, ProxiedCall* call);
 
  private:
