@@ -167,37 +167,49 @@ void Chief::DispatchCommands() {
   }
 }
 
-void Chief::RecordAll(const std::vector<SessionRecord>& records) {
-  for (const SessionRecord& record : records) {
-    if (const auto* line = std::get_if<StepLine>(&record)) {
-      options_.recorder->Record(*line);
-    } else if (const auto* rolled_back = std::get_if<RolledBack>(&record)) {
-      const absl::Status status = options_.recorder->Record(*rolled_back);
-      {
-        MutexLock lock(&mutex_);
-        logic_.OnRecorded(status);
-      }
-      if (rolled_back->lines_only) continue;
-      OnPublisher(
-          [this, step = rolled_back->version] { return options_.recorder->DiscardAbove(step); });
-    } else if (const auto* given_up = std::get_if<CutGivenUp>(&record)) {
-      GiveUpOnPublisher(*given_up);
-    } else if (const auto* wanted = std::get_if<ModelExport>(&record)) {
-      OnPublisher([this, wanted = *wanted] { return ExportNow(wanted); });
-    } else if (const auto* starts = std::get_if<TrainingStarts>(&record)) {
-      options_.recorder->Record(*starts);
-    } else if (const auto* note = std::get_if<SessionNote>(&record)) {
-      if (note->is_warning) {
-        LOG(WARNING) << note->text;
-      } else {
-        LOG(INFO) << note->text;
-      }
-    } else if (std::holds_alternative<TermInDoubt>(record)) {
-      OnPublisher([this] { return options_.recorder->CheckTerm(); });
+class Chief::RecordWriter {
+ public:
+  explicit RecordWriter(Chief* chief) : chief_(*chief), recorder_(*chief->options_.recorder) {}
+
+  void operator()(const StepLine& line) { recorder_.Record(line); }
+  void operator()(const TrainingStarts& starts) { recorder_.Record(starts); }
+  void operator()(const RolledBack& rolled_back) {
+    const absl::Status status = recorder_.Record(rolled_back);
+    {
+      MutexLock lock(&chief_.mutex_);
+      chief_.logic_.OnRecorded(status);
+    }
+    if (rolled_back.lines_only) return;
+    chief_.OnPublisher([recorder = &recorder_, step = rolled_back.version] {
+      return recorder->DiscardAbove(step);
+    });
+  }
+  void operator()(const CutGivenUp& given_up) { chief_.GiveUpOnPublisher(given_up); }
+  void operator()(const ManifestToWrite& write) {
+    chief_.OnPublisher([chief = &chief_, write] { return chief->PublishNow(write); });
+  }
+  void operator()(const ModelExport& wanted) {
+    chief_.OnPublisher([chief = &chief_, wanted] { return chief->ExportNow(wanted); });
+  }
+  void operator()(const TermInDoubt& /*doubt*/) {
+    chief_.OnPublisher([recorder = &recorder_] { return recorder->CheckTerm(); });
+  }
+  void operator()(const SessionNote& note) {
+    if (note.is_warning) {
+      LOG(WARNING) << note.text;
     } else {
-      OnPublisher([this, write = std::get<ManifestToWrite>(record)] { return PublishNow(write); });
+      LOG(INFO) << note.text;
     }
   }
+
+ private:
+  Chief& chief_;
+  SessionRecorder& recorder_;
+};
+
+void Chief::RecordAll(const std::vector<SessionRecord>& records) {
+  RecordWriter writer(this);
+  for (const SessionRecord& record : records) std::visit(writer, record);
 }
 
 void Chief::GiveUpOnPublisher(const CutGivenUp& given_up) {

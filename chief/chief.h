@@ -126,6 +126,8 @@ class Chief : public ChiefClient {
  private:
   // Sends one ps its commands, in order, one at a time.
   class PsLine;
+  // Writes one record, or hands it to the publisher.
+  class RecordWriter;
 
   // Waits as long as a call of the logic does.
   template <typename Call, typename Response>

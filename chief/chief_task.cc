@@ -113,7 +113,7 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   recorder.clock = options.clock;
   recorder.directory = run.out();
   recorder.first_step = session.manifest.has_value() ? session.manifest->step() : 0;
-  recorder.synchronous = !run.sync().has_sync_replicas() || run.sync().sync_replicas();
+  recorder.synchronous = IsSynchronous(run);
   recorder.scalars_every = run.summary().scalars_every();
   recorder.progress = options.progress;
   recorder.num_epochs = run.num_epochs();
@@ -196,7 +196,7 @@ absl::Status ChiefTask::CheckTerm() const {
 
 absl::Status ChiefTask::WriteRunFile(uint32_t replicas_to_aggregate, uint64_t slice_bytes) {
   v1::RunConfig run = options_.run;
-  if (!run.sync().has_sync_replicas() || run.sync().sync_replicas()) {
+  if (IsSynchronous(run)) {
     run.mutable_sync()->set_replicas_to_aggregate(replicas_to_aggregate);
   }
   if (slice_bytes > 0) run.mutable_cluster()->set_slice_bytes(slice_bytes);

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "runtime/config/run_config.h"
 
 namespace shoal {
 
@@ -37,8 +38,7 @@ absl::StatusOr<absl::optional<ResumePoint>> FindResumePoint(const v1::RunConfig&
                      " has a checkpoint; name another directory with --out, or resume"));
   }
   const v1::Manifest& manifest = (*found)->manifest();
-  const bool synchronous = !run.sync().has_sync_replicas() || run.sync().sync_replicas();
-  if (manifest.synchronous() != synchronous) {
+  if (manifest.synchronous() != IsSynchronous(run)) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "--sync_replicas: the run in %s is %s; keep it, or name another directory with --out",
         run.out(), manifest.synchronous() ? "synchronous" : "asynchronous"));

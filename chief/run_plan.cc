@@ -98,7 +98,7 @@ absl::Status CheckComputeType(const v1::RunConfig& run, bool is_epoch_start,
 
 // R as the run file wants it; 0: as it was, or as many as there are replicas.
 uint32_t WantedReplicas(const v1::RunConfig& run, const v1::Manifest* manifest) {
-  if (run.sync().has_sync_replicas() && !run.sync().sync_replicas()) return 1;
+  if (!IsSynchronous(run)) return 1;
   if (run.sync().replicas_to_aggregate() > 0) return run.sync().replicas_to_aggregate();
   if (manifest != nullptr) return manifest->plan().replicas_to_aggregate();
   return run.deployment().has_num_replicas() ? std::max(1u, run.deployment().num_replicas()) : 1;

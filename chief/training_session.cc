@@ -71,10 +71,6 @@ absl::Status CheckCounts(TaskId task, const v1::RegisterTaskRequest& request,
   return check("num_replicas", request.num_replicas(), run.has_num_replicas(), run.num_replicas());
 }
 
-bool IsSynchronous(const v1::RunConfig& run) {
-  return !run.sync().has_sync_replicas() || run.sync().sync_replicas();
-}
-
 absl::Status CheckSharedRun(TaskId task, const v1::RunConfig& theirs, const v1::RunConfig& ours) {
   const std::optional<RunDifference> difference = FirstDifference(ours, theirs);
   if (!difference.has_value()) return absl::OkStatus();

@@ -12,6 +12,7 @@
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/memory_check.h"
 #include "ps/restored_slices.h"
+#include "runtime/config/run_config.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/transport/call_status.h"
 #include "runtime/transport/status_conversion.h"
@@ -45,8 +46,7 @@ absl::StatusOr<std::vector<uint32_t>> OwnedSlices(const v1::ShardMap& map, const
 absl::Status CheckMemoryOf(const v1::LoadSlicesRequest& request, const StepPlan& plan,
                            const MemoryBounds& bounds, const PartitionedStore& store) {
   MemoryUse use;
-  use.synchronous =
-      !request.run().sync().has_sync_replicas() || request.run().sync().sync_replicas();
+  use.synchronous = IsSynchronous(request.run());
   use.replicas_to_aggregate = plan.replicas_to_aggregate();
   use.num_workers =
       std::max(plan.replicas_to_aggregate(), request.run().deployment().num_replicas());

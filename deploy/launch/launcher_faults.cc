@@ -12,6 +12,7 @@
 #include "deploy/launch/launcher.h"
 #include "deploy/launch/reconstructed_summary.h"
 #include "deploy/launch/task_places.h"
+#include "runtime/config/run_config.h"
 #include "runtime/observability/progress.h"
 #include "runtime/observability/summary.h"
 #include "runtime/process/batch_mark.h"
@@ -100,8 +101,7 @@ absl::Status Launcher::OnPsDied(Task* task, const ChildExit& exit) {
   if (task->restarts >= kMaxPsRestarts) return Failure(*task, exit);
   SayLog(task->id);
   ++task->restarts;
-  const v1::SyncOptions& sync = options_.run.sync();
-  const bool goes_back = !sync.has_sync_replicas() || sync.sync_replicas();
+  const bool goes_back = IsSynchronous(options_.run);
   options_.progress->Say(absl::StrCat(
       task->id.ToString(), " died (", exit.Describe(), "); starting it again, ",
       goes_back ? "the run goes back to its last checkpoint, or to its start"

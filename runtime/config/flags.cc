@@ -15,6 +15,7 @@
 #include "runtime/config/foreign_flags.h"
 #include "runtime/config/nearest_name.h"
 #include "runtime/config/rule.h"
+#include "runtime/config/run_config.h"
 
 namespace shoal {
 namespace {
@@ -244,8 +245,7 @@ absl::Status Reconcile(const std::vector<GivenFlag>& flags, const v1::RunConfig&
                        v1::RunConfig* run) {
   RETURN_IF_ERROR(ReconcileBatchSize(flags, run));
   const GivenFlag* replicas = FindGiven(flags, "sync.replicas_to_aggregate");
-  if (replicas != nullptr && run->sync().replicas_to_aggregate() > 0 &&
-      run->sync().has_sync_replicas() && !run->sync().sync_replicas()) {
+  if (replicas != nullptr && run->sync().replicas_to_aggregate() > 0 && !IsSynchronous(*run)) {
     return Broken(
         Written(*replicas),
         "has no meaning with --nosync_replicas, which applies every batch by itself; drop "

@@ -149,6 +149,10 @@ uint32_t NumPsProcesses(const v1::RunConfig& run) {
   return run.deployment().worker_binary().empty() ? num_ps_tasks : std::max(1u, num_ps_tasks);
 }
 
+bool IsSynchronous(const v1::RunConfig& run) {
+  return !run.sync().has_sync_replicas() || run.sync().sync_replicas();
+}
+
 bool ComputesInBfloat16(const v1::RunConfig& run) { return run.compute_dtype() == "bfloat16"; }
 
 uint64_t ReplicaBatchExamples(const v1::RunConfig& run) {

@@ -47,6 +47,10 @@ std::string PrintRunConfig(const v1::RunConfig& run);
 // eval_every (every epoch) and optimizer.schedule.decay_steps (the run's number of updates).
 void ResolveDefaults(const TaskCounts& counts, v1::RunConfig* run);
 
+// Returns whether the run trains synchronously: sync.sync_replicas, which is true where the run
+// file does not set it.
+bool IsSynchronous(const v1::RunConfig& run);
+
 // Returns whether compute_dtype makes the operands of products bfloat16.
 bool ComputesInBfloat16(const v1::RunConfig& run);
 

@@ -179,6 +179,15 @@ TEST(RunConfigTest, PathsAreMadeAbsolute) {
   EXPECT_EQ(run.data().directory(), "/home/me/data");
 }
 
+TEST(RunConfigTest, ARunIsSynchronousUnlessItSaysOtherwise) {
+  v1::RunConfig run;
+  EXPECT_TRUE(IsSynchronous(run));
+  run.mutable_sync()->set_sync_replicas(false);
+  EXPECT_FALSE(IsSynchronous(run));
+  run.mutable_sync()->set_sync_replicas(true);
+  EXPECT_TRUE(IsSynchronous(run));
+}
+
 TEST(RunConfigTest, AWorkersBatchIsPerCloneOrForAllOfThem) {
   v1::RunConfig run;
   run.set_batch_size(20);

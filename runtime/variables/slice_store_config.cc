@@ -3,6 +3,7 @@
 #include "base/status_macros.h"
 #include "ml/optim/optimizer_config.h"
 #include "proto/v1/run_config.pb.h"
+#include "runtime/config/run_config.h"
 
 namespace shoal {
 
@@ -10,7 +11,7 @@ absl::StatusOr<SliceStoreOptions> SliceStoreOptionsFrom(const v1::RunConfig& run
                                                         const StepPlan& plan) {
   const uint64_t last_step = plan.LastStep(run.max_steps(), run.num_epochs());
   SliceStoreOptions options;
-  options.synchronous = !run.sync().has_sync_replicas() || run.sync().sync_replicas();
+  options.synchronous = IsSynchronous(run);
   if (run.num_epochs() > 0) options.end_epoch = run.num_epochs();
   if (run.sync().has_max_staleness()) options.max_staleness = run.sync().max_staleness();
   options.cuts = VersionSchedule{run.checkpoint().save_every(), last_step};
