@@ -31,7 +31,7 @@ class FaultyFileSystem::OpenFile : public WritableFile, public ReadableFile {
       : disk_(*disk), file_(std::move(file)), life_(life) {}
 
   absl::Status Append(absl::string_view bytes) override {
-    return disk_.Write(file_.get(), life_, absl::nullopt, bytes);
+    return disk_.Write(file_.get(), life_, std::nullopt, bytes);
   }
   absl::Status WriteAt(uint64_t offset, absl::string_view bytes) override {
     return disk_.Write(file_.get(), life_, offset, bytes);
@@ -352,7 +352,7 @@ absl::StatusOr<uint64_t> FaultyFileSystem::SpaceLeft(const std::string& path) co
   return used < capacity_ ? capacity_ - used : 0;
 }
 
-absl::Status FaultyFileSystem::Write(Node* file, int life, absl::optional<uint64_t> offset,
+absl::Status FaultyFileSystem::Write(Node* file, int life, std::optional<uint64_t> offset,
                                      absl::string_view bytes) {
   MutexLock lock(&mutex_);
   if (life != life_) return absl::UnavailableError("opened before the crash");

@@ -11,13 +11,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/optional.h"
 
 #include "base/disk_journal.h"
 #include "base/file_system.h"
@@ -109,7 +109,7 @@ class FaultyFileSystem : public FileSystem {
   uint64_t BytesUsed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Writes at the offset, or appends if there is none.
-  absl::Status Write(Node* file, int life, absl::optional<uint64_t> offset, absl::string_view bytes)
+  absl::Status Write(Node* file, int life, std::optional<uint64_t> offset, absl::string_view bytes)
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::Status SyncFile(Node* file, int life) ABSL_LOCKS_EXCLUDED(mutex_);
 

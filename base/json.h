@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/optional.h"
 
 namespace shoal {
 
@@ -25,12 +25,12 @@ class JsonObject {
   }
   // Adds null if the value is absent.
   template <typename T>
-  JsonObject& Add(absl::string_view name, const absl::optional<T>& value) {
+  JsonObject& Add(absl::string_view name, const std::optional<T>& value) {
     return value.has_value() ? Add(name, *value) : AddText(name, "null");
   }
   // Adds nothing if the value is absent.
   template <typename T>
-  JsonObject& AddIfPresent(absl::string_view name, const absl::optional<T>& value) {
+  JsonObject& AddIfPresent(absl::string_view name, const std::optional<T>& value) {
     return value.has_value() ? Add(name, *value) : *this;
   }
 

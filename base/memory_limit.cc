@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <vector>
 
@@ -13,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/optional.h"
 
 namespace shoal {
 namespace {
@@ -42,7 +42,7 @@ std::string ReadText(const std::string& path) {
 }
 
 // The first number after `name` at the beginning of a line, in the line's unit.
-absl::optional<uint64_t> Field(absl::string_view text, absl::string_view name) {
+std::optional<uint64_t> Field(absl::string_view text, absl::string_view name) {
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
     if (!absl::StartsWith(line, name)) continue;
     const std::vector<std::string> words =
@@ -50,13 +50,13 @@ absl::optional<uint64_t> Field(absl::string_view text, absl::string_view name) {
     uint64_t number = 0;
     if (!words.empty() && absl::SimpleAtoi(words[0], &number)) return number;
   }
-  return absl::nullopt;
+  return std::nullopt;
 }
 
-absl::optional<uint64_t> NumberIn(const std::string& path) {
+std::optional<uint64_t> NumberIn(const std::string& path) {
   uint64_t number = 0;
   if (absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadText(path)), &number)) return number;
-  return absl::nullopt;
+  return std::nullopt;
 }
 
 // Takes the limits of the cgroup `path` and of those above it.
@@ -66,7 +66,7 @@ void Lower(const std::string& root, const CgroupFiles& files, std::string path,
     // A container sees its own cgroup at the mount, whatever path the host knows it by: what is
     // not there is passed over.
     const std::string directory = absl::StrCat(root, files.mount, path == "/" ? "" : path, "/");
-    const absl::optional<uint64_t> most = NumberIn(directory + files.limit);
+    const std::optional<uint64_t> most = NumberIn(directory + files.limit);
     if (most.has_value() && *most < kNoLimit) {
       if (*most < limit->bytes) {
         limit->bytes = *most;

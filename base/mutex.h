@@ -25,7 +25,6 @@ class ABSL_LOCKABLE Mutex {
 
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
   void Unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
-  bool TryLock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) { return mutex_.try_lock(); }
 
   // Tells the analysis that the lock is held where it cannot see so; costs nothing.
   void AssertHeld() const ABSL_ASSERT_EXCLUSIVE_LOCK() {}

@@ -17,12 +17,6 @@ PeriodicTask::PeriodicTask(absl::string_view name, absl::Duration period, const 
 
 PeriodicTask::~PeriodicTask() { Stop(); }
 
-void PeriodicTask::Trigger() {
-  MutexLock lock(&mutex_);
-  triggered_ = true;
-  changed_.NotifyAll();
-}
-
 void PeriodicTask::Stop() {
   if (!thread_.joinable()) return;
   CHECK(std::this_thread::get_id() != thread_.get_id()) << "a periodic task cannot stop itself";
@@ -38,9 +32,8 @@ void PeriodicTask::RunThread(const std::string& name) {
   SetCurrentThreadName(name);
   MutexLock lock(&mutex_);
   while (!stopping_) {
-    if (!triggered_ && clock_.WaitUntil(next_, &mutex_, &changed_)) continue;
+    if (clock_.WaitUntil(next_, &mutex_, &changed_)) continue;
     if (stopping_) return;
-    triggered_ = false;
     next_ = clock_.Now() + period_;
     mutex_.Unlock();
     closure_();

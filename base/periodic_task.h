@@ -24,9 +24,6 @@ class PeriodicTask {
   // Stops.
   ~PeriodicTask();
 
-  // Runs the closure soon, without waiting for the period's end.
-  void Trigger() ABSL_LOCKS_EXCLUDED(mutex_);
-
   // Waits for a run in progress and joins the thread. Must not be called by the closure.
   // Idempotent.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -40,7 +37,6 @@ class PeriodicTask {
 
   Mutex mutex_;
   CondVar changed_;
-  bool triggered_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time next_ ABSL_GUARDED_BY(mutex_);
 

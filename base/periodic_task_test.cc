@@ -1,37 +1,51 @@
 #include "base/periodic_task.h"
 
-#include <optional>
+#include <vector>
 
 #include "absl/time/time.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "base/blocking_queue.h"
 #include "base/fake_clock.h"
+#include "base/mutex.h"
 
 namespace shoal {
 namespace {
 
+// Keeps when a task ran.
+class Runs {
+ public:
+  void Add(absl::Time time) {
+    MutexLock lock(&mutex_);
+    times_.push_back(time);
+    changed_.NotifyAll();
+  }
+  // Waits until there are `count` runs, and returns all.
+  std::vector<absl::Time> WaitFor(size_t count) {
+    MutexLock lock(&mutex_);
+    while (times_.size() < count) changed_.Wait(&mutex_);
+    return times_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<absl::Time> times_ ABSL_GUARDED_BY(mutex_);
+};
+
 TEST(PeriodicTaskTest, RunsOncePerPeriod) {
   FakeClock clock;
-  BlockingQueue<absl::Time> runs(10);
-  PeriodicTask task("test", absl::Minutes(1), clock, [&] { runs.Push(clock.Now()); });
-  for (int i = 0; i < 3; ++i) {
+  const absl::Time start = clock.Now();
+  Runs runs;
+  PeriodicTask task("test", absl::Minutes(1), clock, [&] { runs.Add(clock.Now()); });
+  for (size_t i = 1; i <= 3; ++i) {
     clock.Advance(absl::Seconds(59));
-    EXPECT_EQ(runs.PopFor(absl::Milliseconds(3)), std::nullopt);
     clock.Advance(absl::Seconds(1));
-    EXPECT_EQ(runs.Pop(), clock.Now());
+    runs.WaitFor(i);
   }
-}
-
-TEST(PeriodicTaskTest, TriggerRunsAtOnceAndStartsANewPeriod) {
-  FakeClock clock;
-  BlockingQueue<absl::Time> runs(10);
-  PeriodicTask task("test", absl::Minutes(1), clock, [&] { runs.Push(clock.Now()); });
-  clock.Advance(absl::Seconds(30));
-  task.Trigger();
-  EXPECT_EQ(runs.Pop(), clock.Now());
-  clock.Advance(absl::Seconds(59));
-  EXPECT_EQ(runs.PopFor(absl::Milliseconds(3)), std::nullopt);
+  EXPECT_THAT(runs.WaitFor(3),
+              testing::ElementsAre(start + absl::Minutes(1), start + absl::Minutes(2),
+                                   start + absl::Minutes(3)));
 }
 
 TEST(PeriodicTaskTest, NothingRunsAfterStop) {
@@ -41,7 +55,6 @@ TEST(PeriodicTaskTest, NothingRunsAfterStop) {
   task.Stop();
   task.Stop();
   clock.Advance(absl::Hours(1));
-  task.Trigger();
   EXPECT_EQ(count, 0);
 }
 

@@ -30,7 +30,7 @@ absl::Duration WholeSeconds(absl::Duration time) {
 std::string DescribeHolder(const std::string& out, absl::Time now) {
   std::string words = RunLock::HolderOf(out, kChief);
   if (words.empty()) words = "a process that left no name";
-  const absl::optional<absl::Time> since = RunLock::HeldSince(out, kChief);
+  const std::optional<absl::Time> since = RunLock::HeldSince(out, kChief);
   if (since.has_value()) {
     absl::StrAppend(&words, ", for ", absl::FormatDuration(WholeSeconds(now - *since)));
   }

@@ -12,7 +12,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "absl/types/optional.h"
 
 #include "chief/training_session.h"
 
@@ -68,8 +67,8 @@ class ChiefLogic {
     const v1::RegisterTaskRequest& request_;
     const std::function<bool()> is_gone_;
     bool has_asked_ = false;
-    absl::Status taken_;                 // What it was answered first.
-    absl::optional<absl::Time> holder_;  // When the holder was last heard then.
+    absl::Status taken_;                // What it was answered first.
+    std::optional<absl::Time> holder_;  // When the holder was last heard then.
     absl::Time until_;
     absl::Time wake_;
   };

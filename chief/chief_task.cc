@@ -141,7 +141,7 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
 
 absl::Status ChiefTask::FindCheckpoint(TrainingSession::Options* session) {
   ASSIGN_OR_RETURN(
-      absl::optional<ResumePoint> found,
+      std::optional<ResumePoint> found,
       FindResumePoint(options_.run, checkpoints_.get(), Checkpoint::Verify::kEverything));
   if (!found.has_value()) return absl::OkStatus();
   session->manifest = std::move(found->manifest);

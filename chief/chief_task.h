@@ -3,11 +3,11 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/optional.h"
 
 #include "chief/chief.h"
 #include "chief/run_recorder.h"
@@ -80,7 +80,7 @@ class ChiefTask : public TaskSource {
   absl::Status WriteOwnSummary(const absl::Status& status);
 
   const TaskOptions options_;
-  absl::optional<RunLock> lock_;
+  std::optional<RunLock> lock_;
   uint64_t term_ = 0;
   std::unique_ptr<CheckpointDirectory> checkpoints_;
   std::unique_ptr<RunRecorder> recorder_;

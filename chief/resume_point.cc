@@ -19,9 +19,9 @@ absl::Status NothingToResume(const std::string& checkpoint_root) {
                    "; name the run's directory with --out, or leave out --resume"));
 }
 
-absl::StatusOr<absl::optional<ResumePoint>> FindResumePoint(const v1::RunConfig& run,
-                                                            CheckpointDirectory* checkpoints,
-                                                            Checkpoint::Verify verify) {
+absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(const v1::RunConfig& run,
+                                                           CheckpointDirectory* checkpoints,
+                                                           Checkpoint::Verify verify) {
   const std::string& resume = run.checkpoint().resume();
   std::vector<std::string> rejected;
   absl::StatusOr<std::unique_ptr<Checkpoint>> found =
@@ -29,7 +29,7 @@ absl::StatusOr<absl::optional<ResumePoint>> FindResumePoint(const v1::RunConfig&
   for (const std::string& line : rejected) LOG(WARNING) << line;
   if (absl::IsNotFound(found.status())) {
     if (resume == "must") return NothingToResume(checkpoints->root());
-    return absl::optional<ResumePoint>();
+    return std::optional<ResumePoint>();
   }
   RETURN_IF_ERROR(found.status());
   if (resume == "never") {
@@ -43,7 +43,7 @@ absl::StatusOr<absl::optional<ResumePoint>> FindResumePoint(const v1::RunConfig&
         "--sync_replicas: the run in %s is %s; keep it, or name another directory with --out",
         run.out(), manifest.synchronous() ? "synchronous" : "asynchronous"));
   }
-  return absl::make_optional(ResumePoint{manifest, (*found)->directory()});
+  return std::make_optional(ResumePoint{manifest, (*found)->directory()});
 }
 
 }  // namespace shoal

@@ -1,10 +1,10 @@
 #ifndef SHOAL_CHIEF_RESUME_POINT_H_
 #define SHOAL_CHIEF_RESUME_POINT_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/types/optional.h"
 
 #include "proto/v1/checkpoint.pb.h"
 #include "proto/v1/run_config.pb.h"
@@ -22,9 +22,9 @@ struct ResumePoint {
 // go on from it; none at a first start. NotFound: --resume=must without one. AlreadyExists:
 // --resume=never with one. FailedPrecondition: made by the other kind of training. DataLoss: there
 // are only damaged ones.
-absl::StatusOr<absl::optional<ResumePoint>> FindResumePoint(const v1::RunConfig& run,
-                                                            CheckpointDirectory* checkpoints,
-                                                            Checkpoint::Verify verify);
+absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(const v1::RunConfig& run,
+                                                           CheckpointDirectory* checkpoints,
+                                                           Checkpoint::Verify verify);
 
 // What --resume=must says where there is no checkpoint.
 absl::Status NothingToResume(const std::string& checkpoint_root);

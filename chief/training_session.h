@@ -98,7 +98,7 @@ class TrainingSession {
   // The connection of a waiting heartbeat broke.
   void Disconnect(absl::Time now, const v1::Identity& identity);
   // When the live holder of a place was last heard; none if the place is free.
-  absl::optional<absl::Time> LastHeard(TaskId task) const;
+  std::optional<absl::Time> LastHeard(TaskId task) const;
   // Takes the steps that follow on reported_steps() and leaves the others.
   absl::Status ReportSteps(absl::Time now, const v1::ReportStepsRequest& request);
   // The newest step that was reported with all before it; every step once the run is over.

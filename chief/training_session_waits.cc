@@ -29,9 +29,9 @@ void TrainingSession::Disconnect(absl::Time now, const v1::Identity& identity) {
   membership_.Disconnect(now, TaskOf(identity.member()), identity.incarnation());
 }
 
-absl::optional<absl::Time> TrainingSession::LastHeard(TaskId task) const {
+std::optional<absl::Time> TrainingSession::LastHeard(TaskId task) const {
   const Member* member = membership_.Find(task);
-  if (member == nullptr || !member->live) return absl::nullopt;
+  if (member == nullptr || !member->live) return std::nullopt;
   return member->last_heard;
 }
 

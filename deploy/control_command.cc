@@ -131,7 +131,7 @@ absl::Status WithChief(const ControlLinks& links, const std::string& given, cons
   const bool may_be_over =
       absl::IsUnavailable(asked) || absl::IsNotFound(asked) || absl::IsFailedPrecondition(asked);
   if (!may_be_over || !IsDirectory(given)) return asked;
-  const absl::optional<Summary> summary = SummaryIfOver(given);
+  const std::optional<Summary> summary = SummaryIfOver(given);
   if (summary.has_value()) return over(*summary);
   if (!was_starting && !IsStarting(given)) return asked;
   return absl::UnavailableError(

@@ -87,7 +87,7 @@ bool IsStillThere(FileSystem* file_system, const std::string& root, const Checkp
 }  // namespace
 
 absl::StatusOr<RunReport> InspectRun(FileSystem* file_system, const std::string& run_directory,
-                                     absl::optional<uint64_t> step) {
+                                     std::optional<uint64_t> step) {
   const std::string root = absl::StrCat(run_directory, "/checkpoints");
   ASSIGN_OR_RETURN(std::vector<CheckpointName> names, ListCheckpoints(file_system, root));
   if (step.has_value()) {

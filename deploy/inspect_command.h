@@ -3,11 +3,11 @@
 #define SHOAL_DEPLOY_INSPECT_COMMAND_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/optional.h"
 #include "absl/types/span.h"
 
 namespace shoal {
@@ -26,7 +26,7 @@ struct RunReport {
 // The run's checkpoints (only the one at `step`, if given), every byte verified, and variables and
 // shards of the newest that is whole. NotFound: no such directory or checkpoint.
 absl::StatusOr<RunReport> InspectRun(FileSystem* file_system, const std::string& run_directory,
-                                     absl::optional<uint64_t> step);
+                                     std::optional<uint64_t> step);
 
 }  // namespace shoal
 

@@ -37,7 +37,7 @@ class InspectCommandTest : public ::testing::Test {
 };
 
 TEST_F(InspectCommandTest, TellsOfTheNewestCheckpoint) {
-  const absl::StatusOr<RunReport> report = InspectRun(file_system_.get(), out_, absl::nullopt);
+  const absl::StatusOr<RunReport> report = InspectRun(file_system_.get(), out_, std::nullopt);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_THAT(report->text, HasSubstr("* ckpt-20-"));
   EXPECT_THAT(report->text, HasSubstr("  ckpt-10-"));
@@ -62,7 +62,7 @@ TEST_F(InspectCommandTest, DamageIsFoundAndWhatIsWholeIsListed) {
   file.seekp(-1, std::ios::end);
   file.put('\x7f');
   file.close();
-  const absl::StatusOr<RunReport> report = InspectRun(file_system_.get(), out_, absl::nullopt);
+  const absl::StatusOr<RunReport> report = InspectRun(file_system_.get(), out_, std::nullopt);
   ASSERT_OK(report.status());
   EXPECT_THAT(report->damage,
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("shard-00000-of-00002.safetensors")));
@@ -94,7 +94,7 @@ TEST(InspectRunTest, WhatTheRunRemovesMeanwhileIsNotDamaged) {
   }
   options.step = 10;
   disk.to_prune = TestName(options).ToString();
-  const absl::StatusOr<RunReport> report = InspectRun(&disk, "run", absl::nullopt);
+  const absl::StatusOr<RunReport> report = InspectRun(&disk, "run", std::nullopt);
   ASSERT_OK(report.status());
   EXPECT_OK(report->damage);
   EXPECT_THAT(report->text, HasSubstr("* ckpt-20-"));
@@ -102,7 +102,7 @@ TEST(InspectRunTest, WhatTheRunRemovesMeanwhileIsNotDamaged) {
 }
 
 TEST_F(InspectCommandTest, BadDirectoriesAreNamedAndNotMade) {
-  EXPECT_THAT(InspectRun(file_system_.get(), out_ + "/none", absl::nullopt),
+  EXPECT_THAT(InspectRun(file_system_.get(), out_ + "/none", std::nullopt),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("--out: there is no ")));
   EXPECT_FALSE(file_system_->GetInfo(out_ + "/none").ok());
   EXPECT_EQ(InspectMain({"--out=" + out_}), 0);

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/types/optional.h"
 
 #include "base/file_system.h"
 #include "base/status_macros.h"
@@ -23,13 +23,12 @@ namespace {
 // Longer lists of variables are for the log.
 constexpr int kMaxListed = 40;
 
-absl::StatusOr<absl::optional<ResumePoint>> FindIn(const v1::RunConfig& run,
-                                                   FileSystem* file_system,
-                                                   Checkpoint::Verify verify) {
+absl::StatusOr<std::optional<ResumePoint>> FindIn(const v1::RunConfig& run, FileSystem* file_system,
+                                                  Checkpoint::Verify verify) {
   const std::string root = absl::StrCat(run.out(), "/checkpoints");
   if (!file_system->GetInfo(root).ok()) {
     if (run.checkpoint().resume() == "must") return NothingToResume(root);
-    return absl::optional<ResumePoint>();
+    return std::optional<ResumePoint>();
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> checkpoints,
                    CheckpointDirectory::Open(*file_system, root));
@@ -70,7 +69,7 @@ void AddPlacement(const v1::RunConfig& run, const v1::WorkerProgram& program,
 }
 
 // Where a run begins that is not the first in its directory; "" for the first one.
-std::string WhereItBegins(const v1::RunConfig& run, const absl::optional<ResumePoint>& from,
+std::string WhereItBegins(const v1::RunConfig& run, const std::optional<ResumePoint>& from,
                           FileSystem* file_system) {
   if (from.has_value()) {
     return absl::StrCat("goes on from step ", from->manifest.step(), " (",
@@ -88,7 +87,7 @@ absl::StatusOr<PreflightCheck> CheckBeforeStart(const v1::RunConfig& run, FileSy
                                                 const ShutdownNotification& shutdown) {
   PreflightCheck check;
   check.run = run;
-  ASSIGN_OR_RETURN(absl::optional<ResumePoint> from,
+  ASSIGN_OR_RETURN(std::optional<ResumePoint> from,
                    FindIn(run, file_system, Checkpoint::Verify::kIndex));
   ASSIGN_OR_RETURN(const v1::WorkerProgram program, DescribeModel(run, file_system, shutdown));
   if (program.missing_devices_size() > 0) {

@@ -105,7 +105,7 @@ absl::Status RunTaskOfAnyJob(const TaskOptions& options) {
 }
 
 // Without a job: the launcher's variables tell it.
-Command TaskCommand(absl::optional<Job> job, std::string summary, const Environment& environment) {
+Command TaskCommand(std::optional<Job> job, std::string summary, const Environment& environment) {
   const std::string name(job.has_value() ? JobName(*job) : "task");
   return {name, std::move(summary), [job, environment](absl::Span<const std::string> args) {
             return TaskMain(job, args, &RunTaskOfAnyJob, ModelFrom::kRunFile, environment);
@@ -134,7 +134,7 @@ std::vector<Command> Commands(const TrainRoles& roles, const Environment& enviro
       ControlCommand("checkpoint", "have a run make a checkpoint now", &CheckpointMain),
       ControlCommand("stop", "have a run make a checkpoint and end", &StopMain),
       ControlCommand("health", "whether a task lives, for probes", &HealthMain),
-      TaskCommand(absl::nullopt, "one task, as a cluster's launcher numbers it", environment),
+      TaskCommand(std::nullopt, "one task, as a cluster's launcher numbers it", environment),
       TaskCommand(Job::kChief, "one chief, started by hand", environment),
       TaskCommand(Job::kPs, "one parameter server, started by hand", environment),
       TaskCommand(Job::kWorker, "one worker, started by hand", environment),

@@ -1,5 +1,6 @@
 #include "deploy/status_report.h"
 
+#include <optional>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -7,7 +8,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "absl/types/optional.h"
 
 #include "base/json.h"
 #include "runtime/cluster/task.h"
@@ -33,8 +33,8 @@ std::string Age(double seconds) {
   return age == absl::ZeroDuration() ? "0s" : absl::FormatDuration(age);  // Which writes "0".
 }
 
-absl::optional<double> SecondsSinceCheckpoint(const v1::GetRunStatusResponse& run, absl::Time now) {
-  if (run.last_checkpoint_unix_seconds() <= 0) return absl::nullopt;
+std::optional<double> SecondsSinceCheckpoint(const v1::GetRunStatusResponse& run, absl::Time now) {
+  if (run.last_checkpoint_unix_seconds() <= 0) return std::nullopt;
   return absl::ToDoubleSeconds(now - absl::UnixEpoch()) - run.last_checkpoint_unix_seconds();
 }
 
@@ -99,7 +99,7 @@ std::string StatusText(const v1::GetRunStatusResponse& run, absl::Time now) {
                          : run.waits_for());
   }
   add("missing", absl::StrJoin(run.state().waiting_for(), ", "));
-  const absl::optional<double> age = SecondsSinceCheckpoint(run, now);
+  const std::optional<double> age = SecondsSinceCheckpoint(run, now);
   if (run.last_checkpoint().empty()) {
     add("last checkpoint", "none yet");
   } else {

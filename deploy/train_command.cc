@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "absl/types/optional.h"
 
 #include "base/clock.h"
 #include "base/file_system.h"
@@ -88,7 +88,7 @@ class RunDirectory {
 
   const std::string path_;
   FileSystem* const file_system_;
-  absl::optional<RunLock> lock_;
+  std::optional<RunLock> lock_;
 };
 
 std::string Describe(const v1::RunConfig& run) {

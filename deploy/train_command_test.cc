@@ -72,8 +72,8 @@ class TrainCommandTest : public ::testing::Test {
   int runs_ = 0;
   uint64_t skipped_batches_ = 0;
   absl::Status result_;
-  absl::optional<Summary> stopped_;  // What a run leaves that is stopped.
-  absl::Status fits_;                // What the check before the start says.
+  std::optional<Summary> stopped_;  // What a run leaves that is stopped.
+  absl::Status fits_;               // What the check before the start says.
   bool finished_ = false;
   const std::unique_ptr<FileSystem> file_system_ = NewPosixFileSystem();
 };
@@ -112,7 +112,7 @@ TEST_F(TrainCommandTest, TheLastLinesSayWhatTheRunReachedAlsoWhereMetricsFileEnd
     StepMetrics line;
     line.step = 1261;
     EXPECT_OK((*metrics)->Append(line));
-    options.progress->Add({41000, 0, 0.5, absl::nullopt, 64});
+    options.progress->Add({41000, 0, 0.5, std::nullopt, 64});
     return absl::CancelledError("stopped on request");  // Without a summary: the disk is full.
   };
   ::testing::internal::CaptureStdout();

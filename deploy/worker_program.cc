@@ -121,7 +121,7 @@ absl::StatusOr<ChildExit> WaitForEnd(const ChildOptions& options, Child* child,
   const RealClock clock;
   const absl::Time end = clock.Now() + timeout;
   while (true) {
-    if (const absl::optional<ChildExit> exit = child->WaitFor(kTick)) return *exit;
+    if (const std::optional<ChildExit> exit = child->WaitFor(kTick)) return *exit;
     if (shutdown.requested()) return absl::CancelledError("stopped before the run had started");
     const absl::StatusOr<FileInfo> written = file_system->GetInfo(options.log_file);
     if (written.ok() && written->size > kMaxOutputBytes) {

@@ -282,9 +282,8 @@ void AsyncStepLogic::EndBatchRound() {
     finished_.push_back(batch.lease.batch);
     ++num_finished_;
     in_hand_.reset();
-  } else if (round_.was_refused) {
-    ++num_refused_;
-    if (++batch.refusals == kRefusalsBeforeNotice) must_ask_ = true;
+  } else if (round_.was_refused && ++batch.refusals == kRefusalsBeforeNotice) {
+    must_ask_ = true;
   }
 }
 

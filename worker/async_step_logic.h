@@ -148,7 +148,6 @@ class AsyncStepLogic {
     return queue_.front().batch;
   }
   uint64_t num_finished() const { return num_finished_; }
-  uint64_t num_refused() const { return num_refused_; }
   std::string Activity() const;
 
  private:
@@ -224,7 +223,6 @@ class AsyncStepLogic {
   absl::Duration idle_wait_ = absl::ZeroDuration();  // zero: the last answer contained work
 
   uint64_t num_finished_ = 0;
-  uint64_t num_refused_ = 0;
 };
 
 }  // namespace shoal

@@ -2,9 +2,9 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "absl/types/optional.h"
 
 #include "base/file_system.h"
 #include "base/json.h"
@@ -50,7 +50,7 @@ int EvalMain(absl::Span<const std::string> args, const ModelFactory& model) {
       .Add("examples", evaluation->examples)
       .Add("test_loss", evaluation->loss)
       .Add("test_accuracy",
-           evaluation->classifies ? absl::make_optional(evaluation->accuracy) : absl::nullopt);
+           evaluation->classifies ? std::make_optional(evaluation->accuracy) : std::nullopt);
   std::printf("%s\n", json.ToString().c_str());
   return kExitDone;
 }

@@ -113,7 +113,7 @@ class Attendance {
         child_->Signal(SIGTERM);
       }
       if (clock_.Now() >= kill_) child_->Kill();
-      if (const absl::optional<ChildExit> exit = child_->Poll()) {
+      if (const std::optional<ChildExit> exit = child_->Poll()) {
         ReportAddressOnce();  // It may have said it just before.
         return *exit;
       }

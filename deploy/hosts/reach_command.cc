@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -18,7 +19,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
-#include "absl/types/optional.h"
 
 #include "base/clock.h"
 #include "base/status_macros.h"
@@ -129,7 +129,7 @@ class Connection {
   void Serve(const ShutdownNotification& shutdown);
 
   bool greeted() const { return greeted_; }
-  const absl::optional<ChildExit>& task_exit() const { return task_exit_; }
+  const std::optional<ChildExit>& task_exit() const { return task_exit_; }
   const std::string& refusal() const { return refusal_; }
   int ssh_code() const { return ssh_code_; }
   const std::string& last_words() const { return last_words_; }
@@ -149,7 +149,7 @@ class Connection {
   absl::Time next_pulse_ = absl::InfinitePast();
   bool end_sent_ = false;
   bool greeted_ = false;
-  absl::optional<ChildExit> task_exit_;
+  std::optional<ChildExit> task_exit_;
   std::string refusal_;
   std::string last_words_;
   int ssh_code_ = 0;

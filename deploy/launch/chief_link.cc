@@ -27,7 +27,7 @@ ChiefLink::~ChiefLink() {
   thread_.join();
 }
 
-absl::optional<v1::GetRunStatusResponse> ChiefLink::status() const {
+std::optional<v1::GetRunStatusResponse> ChiefLink::status() const {
   MutexLock lock(&mutex_);
   return status_;
 }
@@ -41,7 +41,7 @@ void ChiefLink::RequestCheckpoint(bool stop, const std::string& reason) {
   changed_.NotifyAll();
 }
 
-void ChiefLink::ReportCrash(TaskId worker, const absl::optional<MarkedBatch>& batch,
+void ChiefLink::ReportCrash(TaskId worker, const std::optional<MarkedBatch>& batch,
                             const std::string& detail) {
   if (!batch.has_value()) return;  // it died of something else
   v1::ReportBadBatchRequest request;

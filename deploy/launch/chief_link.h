@@ -4,12 +4,12 @@
 #define SHOAL_DEPLOY_LAUNCH_CHIEF_LINK_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/types/optional.h"
 
 #include "base/mutex.h"
 #include "proto/v1/chief_service.pb.h"
@@ -30,14 +30,14 @@ class ChiefLink {
   ChiefLink& operator=(const ChiefLink&) = delete;
 
   // The newest answer; absent before the first.
-  absl::optional<v1::GetRunStatusResponse> status() const ABSL_LOCKS_EXCLUDED(mutex_);
+  std::optional<v1::GetRunStatusResponse> status() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Asks for a checkpoint and, if `stop`, for the end of the run. Repeated until the chief answers.
   void RequestCheckpoint(bool stop, const std::string& reason) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Reports that the worker crashed, and the batch that it was computing. Repeated until the chief
   // answers.
-  void ReportCrash(TaskId worker, const absl::optional<MarkedBatch>& batch,
+  void ReportCrash(TaskId worker, const std::optional<MarkedBatch>& batch,
                    const std::string& detail) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -50,7 +50,7 @@ class ChiefLink {
   mutable Mutex mutex_;
   CondVar changed_;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::optional<v1::GetRunStatusResponse> status_ ABSL_GUARDED_BY(mutex_);
+  std::optional<v1::GetRunStatusResponse> status_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::RequestStopRequest> stops_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::ReportBadBatchRequest> crashes_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;

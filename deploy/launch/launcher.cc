@@ -57,8 +57,8 @@ std::string ActivityOf(const v1::RunState& state) {
 
 // As the chief last listed it; 0: it did not.
 uint64_t NewestListed(const ChiefLink* link, TaskId task) {
-  const absl::optional<v1::GetRunStatusResponse> status =
-      link == nullptr ? absl::nullopt : link->status();
+  const std::optional<v1::GetRunStatusResponse> status =
+      link == nullptr ? std::nullopt : link->status();
   if (!status.has_value()) return 0;
   for (const v1::GetRunStatusResponse::Task& listed : status->tasks()) {
     const TaskId id{static_cast<Job>(listed.member().job()), listed.member().index()};
@@ -89,8 +89,8 @@ absl::Status Launcher::Run() {
   absl::Status status = StartAll();
   if (status.ok() && !nothing_to_do_) status = Watch();
   ShowProgress();
-  const absl::optional<ChildExit> chief =
-      chief_.child == nullptr ? absl::nullopt : chief_.child->Poll();
+  const std::optional<ChildExit> chief =
+      chief_.child == nullptr ? std::nullopt : chief_.child->Poll();
   const bool in_order = chief.has_value() && (status.ok() || absl::IsCancelled(status) ||
                                               chief->status_code() == absl::StatusCode::kCancelled);
   const absl::Status ended = EndAll(in_order ? options_.end_timeout : absl::ZeroDuration());
@@ -166,7 +166,7 @@ absl::Status Launcher::AwaitAddress(Task* task) {
       task->address = *std::move(address);
       return absl::OkStatus();
     }
-    if (const absl::optional<ChildExit> exit = task->child->Poll()) {
+    if (const std::optional<ChildExit> exit = task->child->Poll()) {
       nothing_to_do_ = exit->ok() && task == &chief_;
       return nothing_to_do_ ? absl::OkStatus() : Failure(*task, *exit);
     }
@@ -192,7 +192,7 @@ absl::Status Launcher::WriteClusterFile() const {
 
 absl::Status Launcher::Watch() {
   while (true) {
-    if (const absl::optional<ChildExit> exit = chief_.child->Poll()) return ChiefResult(*exit);
+    if (const std::optional<ChildExit> exit = chief_.child->Poll()) return ChiefResult(*exit);
     EndPsWithoutPlace();
     for (Task& task : tasks_) RETURN_IF_ERROR(CheckTask(&task));
     PassOnRequests();
@@ -210,7 +210,7 @@ absl::Status Launcher::Watch() {
 void Launcher::ShowProgress() {
   if (link_ == nullptr) return;
   ProgressReporter* progress = options_.progress;
-  const absl::optional<v1::GetRunStatusResponse> status = link_->status();
+  const std::optional<v1::GetRunStatusResponse> status = link_->status();
   if (status.has_value()) {
     progress->SetPlan(PlanOf(options_.run, status->state()));
     ShowFailure(*status);
@@ -254,7 +254,7 @@ void Launcher::PassOnRequests() {
       options_.checkpoints_wanted == nullptr ? 0 : options_.checkpoints_wanted->load();
   if (wanted > checkpoints_asked_) {
     checkpoints_asked_ = wanted;
-    const absl::optional<v1::GetRunStatusResponse> status = link_->status();
+    const std::optional<v1::GetRunStatusResponse> status = link_->status();
     const v1::RunState::Phase phase =
         status.has_value() ? status->state().phase() : v1::RunState::PHASE_UNSPECIFIED;
     if (phase == v1::RunState::PHASE_WAITING || phase == v1::RunState::PHASE_PREPARING) {
@@ -290,7 +290,7 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
         task->id.job == Job::kWorker && (task->restarts > 0 || IsOutOfRun(task->id));
     const absl::Time end = now + (outside ? std::min(patience, kOutsidersEnd) : patience);
     const absl::Duration left = std::max(end - clock_.Now(), absl::ZeroDuration());
-    const absl::optional<ChildExit> exit = task->child->WaitFor(left);
+    const std::optional<ChildExit> exit = task->child->WaitFor(left);
     if (!exit.has_value()) {
       if (outside && in_order) {
         options_.progress->Say(
@@ -325,8 +325,8 @@ void Launcher::End(Child* child) const {
 }
 
 bool Launcher::IsOutOfRun(TaskId worker) const {
-  const absl::optional<v1::GetRunStatusResponse> status =
-      link_ == nullptr ? absl::nullopt : link_->status();
+  const std::optional<v1::GetRunStatusResponse> status =
+      link_ == nullptr ? std::nullopt : link_->status();
   if (!status.has_value() || status->tasks().empty()) return false;
   return std::none_of(status->tasks().begin(), status->tasks().end(), [&](const auto& task) {
     return task.member().job() == static_cast<v1::Job>(worker.job) &&

@@ -46,7 +46,7 @@ std::string LastWords(const std::string& log_path, TaskId task, uint64_t begin) 
 
 absl::Status Launcher::CheckTask(Task* task) {
   if (task->child == nullptr || task->ended) return absl::OkStatus();
-  const absl::optional<ChildExit> exit = task->child->Poll();
+  const std::optional<ChildExit> exit = task->child->Poll();
   if (!exit.has_value()) return absl::OkStatus();
   if (exit->ok()) {
     task->ended = true;  // It heard of the end before we did.
@@ -54,7 +54,7 @@ absl::Status Launcher::CheckTask(Task* task) {
   }
   if (!exit->by_signal) {
     // It may have heard from the chief that the run failed: then the chief's own words are better.
-    const absl::optional<ChildExit> chief = chief_.child->WaitFor(kChiefsWord);
+    const std::optional<ChildExit> chief = chief_.child->WaitFor(kChiefsWord);
     if (chief.has_value() && !chief->ok()) return ChiefResult(*chief);
     if (exit->status_code() == absl::StatusCode::kCancelled && IsStopping()) {
       task->ended = true;
@@ -66,7 +66,7 @@ absl::Status Launcher::CheckTask(Task* task) {
 }
 
 bool Launcher::IsStopping() const {
-  const absl::optional<v1::GetRunStatusResponse> status = link_->status();
+  const std::optional<v1::GetRunStatusResponse> status = link_->status();
   return stop_deadline_ != absl::InfiniteFuture() ||
          (status.has_value() && (status->state().phase() == v1::RunState::PHASE_STOPPING ||
                                  status->state().phase() == v1::RunState::PHASE_DONE));
@@ -124,7 +124,7 @@ uint64_t Launcher::ListedIncarnation(const Task& ps, const v1::GetRunStatusRespo
 }
 
 void Launcher::EndPsWithoutPlace() {
-  const absl::optional<v1::GetRunStatusResponse> status = link_->status();
+  const std::optional<v1::GetRunStatusResponse> status = link_->status();
   if (!status.has_value()) return;
   const v1::RunState::Phase phase = status->state().phase();
   if (phase != v1::RunState::PHASE_PREPARING && phase != v1::RunState::PHASE_TRAINING) return;
@@ -162,7 +162,7 @@ absl::Status Launcher::EndedWithoutWorkers() const {
     summary =
         SummaryFromFiles(no_workers_, {options_.progress->step(), checkpoint_failure_}, out, files);
   }
-  const absl::optional<std::string>& checkpoint = summary->checkpoint;
+  const std::optional<std::string>& checkpoint = summary->checkpoint;
   const absl::Status status(
       no_workers_.code(),
       absl::StrCat(no_workers_.message(),

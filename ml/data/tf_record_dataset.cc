@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <climits>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/types/optional.h"
 
 #include "base/file_system.h"
 #include "base/hash.h"
@@ -24,7 +24,7 @@ enum class InputKind { kEncodedImage, kRawPixels, kFloats };
 // What the features of every record are.
 struct RecordLayout {
   InputKind input_kind = InputKind::kFloats;
-  absl::optional<ImageTarget> target;  // of encoded images
+  std::optional<ImageTarget> target;  // of encoded images
   Shape input_shape;
   int64_t label_count = 0;  // floats of a target; 0: a class
 };

@@ -120,7 +120,6 @@ class GraphBuilder {
 
   // Returns the device that the open device scopes give a node of this type.
   DeviceSpec DeviceFor(absl::string_view op);
-  const std::string& name_scope() const { return name_scope_; }
   const std::string& variable_scope() const { return variable_scope_; }
   int clone_index() const { return clone_index_; }
   int num_clones() const { return num_clones_; }

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 #include "ml/optim/portable_math.h"
 
@@ -65,17 +66,6 @@ absl::Status Validate(const LearningRateScheduleOptions& o) {
 }
 
 }  // namespace
-
-absl::StatusOr<ScheduleKind> ParseScheduleKind(absl::string_view name) {
-  if (name == "constant") return ScheduleKind::kConstant;
-  if (name == "step") return ScheduleKind::kStep;
-  if (name == "exponential") return ScheduleKind::kExponential;
-  if (name == "polynomial") return ScheduleKind::kPolynomial;
-  if (name == "cosine") return ScheduleKind::kCosine;
-  return absl::InvalidArgumentError(
-      absl::StrCat("learning rate schedule is \"", name,
-                   "\": it must be one of constant, step, exponential, polynomial, cosine"));
-}
 
 absl::StatusOr<LearningRateSchedule> LearningRateSchedule::Create(
     LearningRateScheduleOptions options) {

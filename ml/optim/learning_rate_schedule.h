@@ -6,7 +6,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 
 namespace shoal {
 
@@ -38,9 +37,6 @@ struct LearningRateScheduleOptions {
   // (step+1)/(warmup_steps+1) of it, and the schedule begins after them.
   int64_t warmup_steps = 0;
 };
-
-// "constant", "step", "exponential", "polynomial", "cosine".
-absl::StatusOr<ScheduleKind> ParseScheduleKind(absl::string_view name);
 
 // The learning rate as a pure function of the step, with the same bits on every machine. Immutable.
 class LearningRateSchedule {

@@ -111,8 +111,6 @@ TEST(LearningRateScheduleTest, ErrorsNameTheField) {
   options.factors = {0.1};
   options.warmup_steps = -1;
   EXPECT_THAT(message(options), HasSubstr("warmup_steps: must be >= 0, is -1"));
-  EXPECT_FALSE(ParseScheduleKind("stairs").ok());
-  EXPECT_EQ(ParseScheduleKind("cosine").value(), ScheduleKind::kCosine);
 }
 
 }  // namespace

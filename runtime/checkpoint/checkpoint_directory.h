@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -11,7 +12,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/optional.h"
 
 #include "base/file_system.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -97,7 +97,7 @@ class CheckpointDirectory {
   FileSystem& file_system_;
   const std::string root_;
   // Checkpoints above this step are to be deleted but not listed in void_ yet.
-  absl::optional<uint64_t> void_above_;
+  std::optional<uint64_t> void_above_;
   std::set<CheckpointName> void_;  // Deleted checkpoints whose manifests may still exist.
 };
 

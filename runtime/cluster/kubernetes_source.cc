@@ -37,7 +37,7 @@ absl::StatusOr<ResolvedTask> ResolveFromKubernetes(const ResolverInput& input) {
     if (IsSet(input.environment, "JOB_COMPLETION_INDEX")) {
       ASSIGN_OR_RETURN(task.index, NumberVariable(input.environment, "JOB_COMPLETION_INDEX"));
     } else {
-      const absl::optional<uint32_t> ordinal = HostOrdinal(input.hostname);
+      const std::optional<uint32_t> ordinal = HostOrdinal(input.hostname);
       if (!ordinal.has_value()) {
         return Broken("--task_index", absl::StrCat("is missing, and the host name ", input.hostname,
                                                    " ends with no -N"));

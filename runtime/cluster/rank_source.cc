@@ -43,12 +43,11 @@ bool AllAreHere(const Environment& environment, absl::string_view variable, uint
 }
 
 // `mpirun -n 1 shoal chief : -n 2 shoal ps : -n 4 shoal worker`: the number within its part.
-absl::StatusOr<absl::optional<uint32_t>> IndexInPart(const Environment& environment,
-                                                     uint32_t rank) {
+absl::StatusOr<std::optional<uint32_t>> IndexInPart(const Environment& environment, uint32_t rank) {
   constexpr char kSizes[] = "OMPI_APP_CTX_NUM_PROCS";
   constexpr char kPart[] = "OMPI_MCA_orte_app_num";
   if (!IsSet(environment, kSizes) || !IsSet(environment, kPart)) {
-    return absl::optional<uint32_t>();
+    return std::optional<uint32_t>();
   }
   ASSIGN_OR_RETURN(const uint32_t part, NumberVariable(environment, kPart));
   std::vector<std::string> sizes =
@@ -66,7 +65,7 @@ absl::StatusOr<absl::optional<uint32_t>> IndexInPart(const Environment& environm
     return Broken(kSizes, absl::StrCat("\"", ValueOf(environment, kSizes), "\" puts part ", part,
                                        " behind rank ", rank));
   }
-  return absl::optional<uint32_t>(rank - before);
+  return std::optional<uint32_t>(rank - before);
 }
 
 // Where each task runs is Slurm's to say; here only whether its numbers agree.

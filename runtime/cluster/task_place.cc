@@ -168,12 +168,12 @@ bool IsOwnHost(absl::string_view address, absl::string_view hostname) {
   return host.substr(0, host.find('.')) == hostname.substr(0, hostname.find('.'));
 }
 
-absl::optional<uint32_t> HostOrdinal(absl::string_view hostname) {
+std::optional<uint32_t> HostOrdinal(absl::string_view hostname) {
   const absl::string_view name = hostname.substr(0, hostname.find('.'));
   const size_t dash = name.rfind('-');
   uint32_t ordinal = 0;
   if (dash == absl::string_view::npos || !absl::SimpleAtoi(name.substr(dash + 1), &ordinal)) {
-    return absl::nullopt;
+    return std::nullopt;
   }
   return ordinal;
 }

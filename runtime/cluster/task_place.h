@@ -4,11 +4,11 @@
 #define SHOAL_RUNTIME_CLUSTER_TASK_PLACE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/optional.h"
 
 #include "runtime/cluster/task_resolver.h"
 
@@ -33,11 +33,11 @@ ResolvedTask PlaceByChief(ClusterSource source, TaskId task, const std::string& 
 // A process that a launcher has numbered through all jobs.
 struct Rank {
   ClusterSource source = ClusterSource::kSlurm;
-  const char* name = "";                // of the variable
-  uint32_t rank = 0;                    // 0 is where the others look for the chief
-  uint32_t size = 0;                    // of all jobs together
-  const char* remedy = "";              // Remedy for a missing --task_index.
-  absl::optional<uint32_t> part_index;  // Index within its part of the command line.
+  const char* name = "";               // of the variable
+  uint32_t rank = 0;                   // 0 is where the others look for the chief
+  uint32_t size = 0;                   // of all jobs together
+  const char* remedy = "";             // Remedy for a missing --task_index.
+  std::optional<uint32_t> part_index;  // Index within its part of the command line.
   // All processes have one command line: the index in a job whose chief is elsewhere is the rank.
   bool of_one_program = false;
   std::string chief_address;
@@ -65,7 +65,7 @@ bool IsHostAlone(absl::string_view text);
 bool IsOwnHost(absl::string_view address, absl::string_view hostname);
 
 // The number after the last '-' of a host name, without its domain: 3 of "train-ps-3.train".
-absl::optional<uint32_t> HostOrdinal(absl::string_view hostname);
+std::optional<uint32_t> HostOrdinal(absl::string_view hostname);
 
 }  // namespace shoal
 

@@ -15,11 +15,11 @@
 #define SHOAL_RUNTIME_CLUSTER_TASK_RESOLVER_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/optional.h"
 
 #include "runtime/cluster/cluster_spec.h"
 #include "runtime/cluster/environment.h"
@@ -46,16 +46,16 @@ absl::StatusOr<ClusterSource> ParseClusterSource(absl::string_view name);
 // The input of the resolver. Empty, 0 or absent: not given.
 struct ResolverInput {
   ClusterSource from = ClusterSource::kAuto;
-  absl::optional<Job> job;  // The command's job or --job_name.
-  absl::optional<uint32_t> task_index;
+  std::optional<Job> job;  // The command's job or --job_name.
+  std::optional<uint32_t> task_index;
   std::string cluster_file;
   std::string ps_hosts;
   std::string worker_hosts;
   std::string chief_host;      // host:port; under a launcher also a host alone.
   std::string listen_address;  // Used only to see whether it is given, for a chief started by hand.
   uint32_t chief_port = 0;
-  absl::optional<uint32_t> num_ps_tasks;  // Numbers in flags and run file.
-  absl::optional<uint32_t> num_replicas;
+  std::optional<uint32_t> num_ps_tasks;  // Numbers in flags and run file.
+  std::optional<uint32_t> num_replicas;
   std::string hostname;  // Name of this machine or pod.
   Environment environment;
 };

@@ -10,13 +10,13 @@
 #define SHOAL_RUNTIME_CONFIG_FLAGS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/optional.h"
 #include "absl/types/span.h"
 
 #include "proto/v1/run_config.pb.h"
@@ -68,7 +68,7 @@ struct TaskFlags {
   std::string cluster_from;  // Source of job, index and addresses. Empty: auto.
   uint32_t chief_port = 0;   // Used if --chief_host or a launcher names no port; 0: the launcher's.
   std::string advertise;     // Address that others dial instead of the one this task listens at.
-  absl::optional<uint32_t> task_index;
+  std::optional<uint32_t> task_index;
   std::string listen_address;   // Address to serve at; default: its own address in the cluster.
   bool insecure = false;        // Allows serving where other machines can connect.
   std::string metrics_address;  // Address of /metrics and the other pages; empty: none.
@@ -83,11 +83,11 @@ struct TaskFlags {
   int parent_pid = 0;       // Launcher: the task dies with this process; 0: no process.
   bool json = false;        // status
   std::string service;      // health
-  absl::optional<uint32_t> timeout_seconds;  // checkpoint, stop, health
-  absl::optional<uint64_t> checkpoint_step;  // eval, predict, inspect
-  std::string input_file;                    // predict
-  std::string predictions_file;              // predict
-  bool probabilities = false;                // predict
+  std::optional<uint32_t> timeout_seconds;  // checkpoint, stop, health
+  std::optional<uint64_t> checkpoint_step;  // eval, predict, inspect
+  std::string input_file;                   // predict
+  std::string predictions_file;             // predict
+  bool probabilities = false;               // predict
 };
 
 struct CommandLine {

@@ -7,7 +7,7 @@
 namespace shoal {
 namespace {
 
-void AddIfPresent(absl::string_view tag, const absl::optional<double>& value,
+void AddIfPresent(absl::string_view tag, const std::optional<double>& value,
                   std::vector<ScalarPoint>* points) {
   if (value.has_value()) points->push_back({tag, *value});
 }

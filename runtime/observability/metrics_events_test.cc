@@ -18,7 +18,7 @@ namespace {
 
 class MetricsEventsTest : public ::testing::Test {
  protected:
-  void Record(uint64_t step, absl::optional<double> eval_accuracy = absl::nullopt) {
+  void Record(uint64_t step, std::optional<double> eval_accuracy = std::nullopt) {
     StepMetrics metrics;
     metrics.step = step;
     metrics.loss = 1.0 / static_cast<double>(step);

@@ -33,7 +33,7 @@ bool ReadField(const Fields& fields, const char* name, T* out) {
 }
 
 template <typename T>
-void ReadField(const Fields& fields, const char* name, absl::optional<T>* out) {
+void ReadField(const Fields& fields, const char* name, std::optional<T>* out) {
   T value;
   if (ReadField(fields, name, &value)) *out = value;
 }

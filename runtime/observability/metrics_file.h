@@ -16,12 +16,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/optional.h"
 
 #include "runtime/observability/record_appender.h"
 
@@ -34,14 +34,14 @@ struct StepMetrics {
   uint64_t step = 0;
   uint32_t epoch = 0;
   double loss = 0;
-  absl::optional<double> accuracy;
+  std::optional<double> accuracy;
   uint64_t examples = 0;
   double examples_per_second = 0;
   double learning_rate = 0;
-  absl::optional<uint64_t> staleness;
-  absl::optional<double> eval_loss;
-  absl::optional<double> eval_accuracy;
-  absl::optional<uint64_t> eval_examples;
+  std::optional<uint64_t> staleness;
+  std::optional<double> eval_loss;
+  std::optional<double> eval_accuracy;
+  std::optional<uint64_t> eval_examples;
 };
 
 // The line, with its newline.
@@ -87,7 +87,7 @@ class MetricsFile {
   RecordAppender file_;  // a record is a line
   uint64_t last_step_ = 0;
   // Lines above this step still have to be removed from the file.
-  absl::optional<uint64_t> owed_cut_;
+  std::optional<uint64_t> owed_cut_;
 };
 
 }  // namespace shoal

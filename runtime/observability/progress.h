@@ -7,12 +7,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "absl/types/optional.h"
 
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -45,7 +45,7 @@ struct ProgressStep {
   uint64_t step = 0;   // From 1.
   uint32_t epoch = 0;  // From 0.
   double loss = 0;
-  absl::optional<double> accuracy;
+  std::optional<double> accuracy;
   uint64_t examples = 0;  // Of this step.
 };
 

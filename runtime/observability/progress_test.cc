@@ -57,7 +57,7 @@ TEST_F(ProgressTest, ATerminalIsRedrawnAtMostTenTimesASecond) {
   ProgressReporter reporter(Options(true), &clock_);
   for (uint64_t step = 1; step <= 1000; ++step) {
     clock_.Advance(absl::Milliseconds(1));
-    reporter.Add({step, 0, 0.5, absl::nullopt, 64});
+    reporter.Add({step, 0, 0.5, std::nullopt, 64});
   }
   EXPECT_LE(writes_, 11);
 }

@@ -65,7 +65,7 @@ absl::StatusOr<Summary> ReadSummary(FileSystem* file_system, const std::string& 
   if (absl::SimpleAtoi((*fields)["first_step"], &whole)) summary.first_step = whole;
   if (absl::SimpleAtoi((*fields)["examples"], &whole)) summary.examples = whole;
   if (absl::SimpleAtoi((*fields)["skipped_batches"], &whole)) summary.skipped_batches = whole;
-  const std::pair<const char*, absl::optional<double>*> numbers[] = {
+  const std::pair<const char*, std::optional<double>*> numbers[] = {
       {"epochs", &summary.epochs},
       {"seconds", &summary.seconds},
       {"train_seconds", &summary.train_seconds},

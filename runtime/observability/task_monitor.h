@@ -3,12 +3,12 @@
 #define SHOAL_RUNTIME_OBSERVABILITY_TASK_MONITOR_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "absl/types/optional.h"
 
 #include "base/mutex.h"
 #include "runtime/cluster/task.h"
@@ -25,10 +25,10 @@ struct TaskStatus {
   std::string activity;   // The current activity; for a role that is not ready: what is missing.
   std::string waits_for;  // Tasks that the run waits for, as far as this task knows; may be empty.
   uint64_t step = 0;      // The newest update that it knows.
-  absl::optional<double> steps_per_second;
-  absl::optional<double> examples_per_second;
+  std::optional<double> steps_per_second;
+  std::optional<double> examples_per_second;
   std::string last_checkpoint;  // Its directory; empty: none, or not this role's business.
-  absl::optional<double> seconds_since_checkpoint;
+  std::optional<double> seconds_since_checkpoint;
 };
 
 // A role with status and metrics. Both functions are called on any thread, also while the role

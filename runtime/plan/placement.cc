@@ -49,12 +49,4 @@ std::vector<uint32_t> PlaceSlices(const SliceTable& table, uint32_t num_ps_tasks
   return PlaceRoundRobin(table, num_ps_tasks);
 }
 
-std::vector<uint32_t> SlicesOwnedBy(uint32_t ps, const std::vector<uint32_t>& owner) {
-  std::vector<uint32_t> slices;
-  for (uint32_t slice = 0; slice < owner.size(); ++slice) {
-    if (owner[slice] == ps) slices.push_back(slice);
-  }
-  return slices;
-}
-
 }  // namespace shoal

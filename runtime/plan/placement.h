@@ -20,9 +20,6 @@ enum class PlacementStrategy {
 std::vector<uint32_t> PlaceSlices(const SliceTable& table, uint32_t num_ps_tasks,
                                   PlacementStrategy strategy);
 
-// Returns the slices of one ps, in index order.
-std::vector<uint32_t> SlicesOwnedBy(uint32_t ps, const std::vector<uint32_t>& owner);
-
 }  // namespace shoal
 
 #endif  // SHOAL_RUNTIME_PLAN_PLACEMENT_H_

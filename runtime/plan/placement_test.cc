@@ -43,9 +43,5 @@ TEST(PlacementTest, RoundRobinKeepsAVariableTogether) {
               testing::ElementsAre(0, 0, 1, 0, 0, 0));
 }
 
-TEST(PlacementTest, SlicesOwnedByAPsAreInIndexOrder) {
-  EXPECT_THAT(SlicesOwnedBy(1, {1, 0, 1, 1}), testing::ElementsAre(0, 2, 3));
-}
-
 }  // namespace
 }  // namespace shoal

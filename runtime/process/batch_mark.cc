@@ -58,12 +58,12 @@ void BatchMark::Set(const MarkedBatch& batch) {
 
 void BatchMark::Clear() { words_[0] = 0; }
 
-absl::optional<MarkedBatch> ReadBatchMark(const std::string& path) {
+std::optional<MarkedBatch> ReadBatchMark(const std::string& path) {
   UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   uint64_t words[kWords];
   if (!fd.is_valid() || read(fd.get(), words, kBytes) != static_cast<ssize_t>(kBytes) ||
       words[0] != 1) {
-    return absl::nullopt;
+    return std::nullopt;
   }
   return MarkedBatch{BatchKey{static_cast<uint32_t>(words[1]), words[2]}, words[3]};
 }

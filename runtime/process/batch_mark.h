@@ -6,10 +6,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/types/optional.h"
 
 #include "runtime/plan/batch_key.h"
 
@@ -41,7 +41,7 @@ class BatchMark {
 };
 
 // Returns the batch that a dead worker was computing; none if it computed nothing or has no file.
-absl::optional<MarkedBatch> ReadBatchMark(const std::string& path);
+std::optional<MarkedBatch> ReadBatchMark(const std::string& path);
 
 }  // namespace shoal
 

@@ -23,7 +23,7 @@ TEST(BatchMarkTest, TellsWhatADeadProcessHadInHand) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFSIGNALED(status));
-  const absl::optional<MarkedBatch> marked = ReadBatchMark(Path());
+  const std::optional<MarkedBatch> marked = ReadBatchMark(Path());
   ASSERT_TRUE(marked.has_value());
   EXPECT_EQ(marked->batch, (BatchKey{2, 17}));
   EXPECT_EQ(marked->incarnation, 5u);

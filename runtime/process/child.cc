@@ -154,15 +154,15 @@ absl::StatusOr<std::string> Child::WaitForAddress(absl::Duration timeout) {
   absl::StatusOr<std::string> address = ReadReportedAddress(report_.get(), timeout);
   if (address.ok()) return address;
   std::string what(address.status().message());
-  if (const absl::optional<ChildExit> exit = WaitFor(absl::Milliseconds(200))) {
+  if (const std::optional<ChildExit> exit = WaitFor(absl::Milliseconds(200))) {
     absl::StrAppend(&what, ": ", exit->Describe());
   }
   return absl::Status(address.status().code(), absl::StrCat(name_, " ", what));
 }
 
-absl::optional<ChildExit> Child::Poll() { return WaitFor(absl::ZeroDuration()); }
+std::optional<ChildExit> Child::Poll() { return WaitFor(absl::ZeroDuration()); }
 
-absl::optional<ChildExit> Child::WaitFor(absl::Duration timeout) {
+std::optional<ChildExit> Child::WaitFor(absl::Duration timeout) {
   if (exit_.has_value()) return exit_;
   const RealClock clock;
   const absl::Time end = clock.Now() + timeout;
@@ -177,7 +177,7 @@ absl::optional<ChildExit> Child::WaitFor(absl::Duration timeout) {
       return exit_;
     }
     const absl::Duration left = end - clock.Now();
-    if (left <= absl::ZeroDuration()) return absl::nullopt;
+    if (left <= absl::ZeroDuration()) return std::nullopt;
     absl::SleepFor(std::min(pause, left));
     pause = std::min(pause * 2, absl::Milliseconds(20));
   }

@@ -5,13 +5,13 @@
 #include <sys/types.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "absl/types/optional.h"
 
 #include "base/unique_fd.h"
 
@@ -61,9 +61,9 @@ class Child {
   absl::StatusOr<std::string> WaitForAddress(absl::Duration timeout);
 
   // Returns how the child ended; nothing while it runs. Never blocks.
-  absl::optional<ChildExit> Poll();
+  std::optional<ChildExit> Poll();
   // The same, but waits up to `timeout` for the end.
-  absl::optional<ChildExit> WaitFor(absl::Duration timeout);
+  std::optional<ChildExit> WaitFor(absl::Duration timeout);
 
   // Signals only the child, not its group. Has no effect once it has ended.
   void Signal(int signal);
@@ -77,7 +77,7 @@ class Child {
   const std::string name_;
   const pid_t pid_;
   UniqueFd report_;
-  absl::optional<ChildExit> exit_;
+  std::optional<ChildExit> exit_;
 };
 
 // Makes the kernel kill this process when its parent dies. If the parent has died already (it is no

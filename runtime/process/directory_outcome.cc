@@ -40,15 +40,15 @@ bool IsStarting(const std::string& directory) {
   return begun > ClusterWrittenAt(directory);
 }
 
-absl::optional<Summary> SummaryIfOver(const std::string& directory) {
+std::optional<Summary> SummaryIfOver(const std::string& directory) {
   const absl::Time begun =
       std::max({HeldSince(directory, RunLock::Holder::kLauncher),
                 HeldSince(directory, RunLock::Holder::kChief), ClusterWrittenAt(directory)});
   const absl::Time ended = WrittenAt(JoinPath(directory, "summary.json"));
-  if (ended == absl::InfinitePast() || ended < begun) return absl::nullopt;
+  if (ended == absl::InfinitePast() || ended < begun) return std::nullopt;
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   absl::StatusOr<Summary> summary = ReadSummary(files.get(), directory);
-  return summary.ok() ? absl::make_optional(*std::move(summary)) : absl::nullopt;
+  return summary.ok() ? std::make_optional(*std::move(summary)) : std::nullopt;
 }
 
 }  // namespace shoal

@@ -1,9 +1,8 @@
 #ifndef SHOAL_RUNTIME_PROCESS_DIRECTORY_OUTCOME_H_
 #define SHOAL_RUNTIME_PROCESS_DIRECTORY_OUTCOME_H_
 
+#include <optional>
 #include <string>
-
-#include "absl/types/optional.h"
 
 #include "runtime/observability/summary.h"
 
@@ -12,7 +11,7 @@ namespace shoal {
 // Returns how the run in the directory ended, or nothing if it is not over. It is over if its
 // summary.json is at least as new as the files that each start writes: first the text in its lock,
 // then cluster.textproto.
-absl::optional<Summary> SummaryIfOver(const std::string& directory);
+std::optional<Summary> SummaryIfOver(const std::string& directory);
 
 // Returns true if a start of the run in the directory has not yet written cluster.textproto: it is
 // under way, or it was killed.

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -16,7 +17,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/optional.h"
 
 namespace shoal {
 namespace {
@@ -29,11 +29,11 @@ constexpr uint64_t kHandshakeBytes = 32 << 10;
 using GetName = int (*)(int, sockaddr*, socklen_t*);
 
 // None: not an IP socket, or not connected.
-absl::optional<sockaddr_in6> NameOf(GetName get_name, int fd) {
+std::optional<sockaddr_in6> NameOf(GetName get_name, int fd) {
   sockaddr_in6 name = {};  // Of an IPv4 socket the first part is used.
   socklen_t size = sizeof(name);
-  if (get_name(fd, reinterpret_cast<sockaddr*>(&name), &size) != 0) return absl::nullopt;
-  if (name.sin6_family != AF_INET && name.sin6_family != AF_INET6) return absl::nullopt;
+  if (get_name(fd, reinterpret_cast<sockaddr*>(&name), &size) != 0) return std::nullopt;
+  if (name.sin6_family != AF_INET && name.sin6_family != AF_INET6) return std::nullopt;
   return name;
 }
 
@@ -75,11 +75,11 @@ struct Traffic {
 };
 
 // None: nothing came, or the kernel does not tell.
-absl::optional<Traffic> TrafficFrom(int fd) {
+std::optional<Traffic> TrafficFrom(int fd) {
   tcp_info info = {};
   socklen_t size = sizeof(info);
-  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return absl::nullopt;
-  if (info.tcpi_bytes_received == 0) return absl::nullopt;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
+  if (info.tcpi_bytes_received == 0) return std::nullopt;
   return Traffic{info.tcpi_bytes_received, absl::Milliseconds(info.tcpi_last_data_recv)};
 }
 
@@ -94,16 +94,16 @@ std::vector<std::string> RecentPeers(const PeersWanted& wanted) {
   const std::vector<int> files = OpenFiles();
   std::set<uint16_t> served;  // ports, in network order
   for (const int fd : files) {
-    const absl::optional<sockaddr_in6> own = NameOf(getsockname, fd);
+    const std::optional<sockaddr_in6> own = NameOf(getsockname, fd);
     if (own.has_value() && Listens(fd)) served.insert(own->sin6_port);
   }
   std::vector<std::pair<uint64_t, std::string>> found;
   for (const int fd : files) {
-    const absl::optional<sockaddr_in6> own = NameOf(getsockname, fd);
-    const absl::optional<sockaddr_in6> peer = NameOf(getpeername, fd);
+    const std::optional<sockaddr_in6> own = NameOf(getsockname, fd);
+    const std::optional<sockaddr_in6> peer = NameOf(getpeername, fd);
     if (!own.has_value() || !peer.has_value()) continue;
     const bool accepted = served.count(own->sin6_port) > 0;
-    const absl::optional<Traffic> traffic = TrafficFrom(fd);
+    const std::optional<Traffic> traffic = TrafficFrom(fd);
     if (!traffic.has_value() || (!accepted && !wanted.dialled)) continue;
     if (traffic->since_last > wanted.within || traffic->bytes > wanted.at_most_bytes) continue;
     found.emplace_back(traffic->bytes, absl::StrCat(accepted ? "from " : "to ", ToText(*peer)));

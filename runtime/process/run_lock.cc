@@ -38,9 +38,9 @@ RunLock::~RunLock() {
   if (file_.is_valid() && ftruncate(file_.get(), 0) != 0) std::perror("lock file");
 }
 
-absl::optional<absl::Time> RunLock::HeldSince(const std::string& out, Holder holder) {
+std::optional<absl::Time> RunLock::HeldSince(const std::string& out, Holder holder) {
   struct stat info = {};
-  if (stat(PathOf(out, holder).c_str(), &info) != 0 || info.st_size == 0) return absl::nullopt;
+  if (stat(PathOf(out, holder).c_str(), &info) != 0 || info.st_size == 0) return std::nullopt;
   return absl::TimeFromTimespec(info.st_mtim);
 }
 

@@ -1,12 +1,12 @@
 #ifndef SHOAL_RUNTIME_PROCESS_RUN_LOCK_H_
 #define SHOAL_RUNTIME_PROCESS_RUN_LOCK_H_
 
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "absl/types/optional.h"
 
 #include "base/unique_fd.h"
 
@@ -31,7 +31,7 @@ class RunLock {
 
   // Returns the time in the lock's file since which it is held. The holder may have been killed
   // since.
-  static absl::optional<absl::Time> HeldSince(const std::string& out, Holder holder);
+  static std::optional<absl::Time> HeldSince(const std::string& out, Holder holder);
 
   // Returns the holder that the lock's file names, "pid 12 on host"; empty if the file is empty.
   static std::string HolderOf(const std::string& out, Holder holder);

@@ -61,7 +61,7 @@ TEST_F(RunLockTest, IfThereMakesNothing) {
 }
 
 TEST_F(RunLockTest, ItsFileSaysSinceWhenItIsHeld) {
-  EXPECT_EQ(RunLock::HeldSince(out_ + "/none", Holder::kChief), absl::nullopt);
+  EXPECT_EQ(RunLock::HeldSince(out_ + "/none", Holder::kChief), std::nullopt);
   const absl::Time before = absl::Now() - absl::Seconds(1);  // Files have a coarser clock.
   {
     absl::StatusOr<RunLock> held = RunLock::Acquire(out_, Holder::kChief);
@@ -69,9 +69,9 @@ TEST_F(RunLockTest, ItsFileSaysSinceWhenItIsHeld) {
     const RunLock moved = *std::move(held);
     EXPECT_GE(RunLock::HeldSince(out_, Holder::kChief).value_or(absl::InfinitePast()), before);
     EXPECT_FALSE(RunLock::Acquire(out_, Holder::kChief).ok());
-    EXPECT_NE(RunLock::HeldSince(out_, Holder::kChief), absl::nullopt) << "who is refused";
+    EXPECT_NE(RunLock::HeldSince(out_, Holder::kChief), std::nullopt) << "who is refused";
   }
-  EXPECT_EQ(RunLock::HeldSince(out_, Holder::kChief), absl::nullopt);
+  EXPECT_EQ(RunLock::HeldSince(out_, Holder::kChief), std::nullopt);
 }
 
 TEST_F(RunLockTest, ADirectoryThatIsNotThereIsAnError) {

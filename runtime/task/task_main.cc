@@ -52,30 +52,30 @@ constexpr char kLocalExample[] =
     "  wait\n";
 
 // From --task_index, for workers also --replica_id.
-absl::StatusOr<absl::optional<uint32_t>> GivenIndex(const absl::optional<Job>& job,
-                                                    const CommandLine& line) {
-  const absl::optional<uint32_t> index = line.task.task_index;
+absl::StatusOr<std::optional<uint32_t>> GivenIndex(const std::optional<Job>& job,
+                                                   const CommandLine& line) {
+  const std::optional<uint32_t> index = line.task.task_index;
   if (job != Job::kWorker || !line.run.deployment().has_replica_id()) return index;
   const uint32_t replica_id = line.run.deployment().replica_id();
   if (index.has_value() && *index != replica_id) {
     return Broken("--replica_id", absl::StrCat("is ", replica_id, ", but --task_index is ", *index,
                                                "; they are the same number"));
   }
-  return absl::optional<uint32_t>(replica_id);
+  return std::optional<uint32_t>(replica_id);
 }
 
-absl::StatusOr<absl::optional<Job>> GivenJob(const absl::optional<Job>& command,
-                                             const std::string& job_name) {
+absl::StatusOr<std::optional<Job>> GivenJob(const std::optional<Job>& command,
+                                            const std::string& job_name) {
   if (job_name.empty()) return command;
   ASSIGN_OR_RETURN(const Job named, ParseJob(job_name));
   if (command.has_value() && named != *command) {
     return Broken("--job_name", absl::StrCat("is ", job_name, ", but the command is `shoal ",
                                              JobName(*command), "`; drop the flag"));
   }
-  return absl::optional<Job>(named);
+  return std::optional<Job>(named);
 }
 
-absl::StatusOr<ResolvedTask> ResolvePlace(const absl::optional<Job>& command,
+absl::StatusOr<ResolvedTask> ResolvePlace(const std::optional<Job>& command,
                                           const CommandLine& line,
                                           const Surroundings& surroundings) {
   const TaskFlags& flags = line.task;
@@ -267,7 +267,7 @@ absl::Status RunWithSurroundings(TaskOptions* options, const TaskFlags& flags, c
   return status;
 }
 
-absl::string_view CommandName(const absl::optional<Job>& command) {
+absl::string_view CommandName(const std::optional<Job>& command) {
   return command.has_value() ? JobName(*command) : "task";
 }
 
@@ -305,7 +305,7 @@ std::string EvaluatorHelp() {
 
 }  // namespace
 
-absl::StatusOr<TaskOptions> ResolveTask(const absl::optional<Job>& command, const CommandLine& line,
+absl::StatusOr<TaskOptions> ResolveTask(const std::optional<Job>& command, const CommandLine& line,
                                         const Surroundings& surroundings, ModelFrom model) {
   if (!line.arguments.empty()) {
     return Broken(line.arguments[0], absl::StrCat("is no flag; `shoal ", CommandName(command),
@@ -340,7 +340,7 @@ absl::StatusOr<TaskOptions> ResolveTask(const absl::optional<Job>& command, cons
   return options;
 }
 
-int TaskMain(const absl::optional<Job>& command, absl::Span<const std::string> args,
+int TaskMain(const std::optional<Job>& command, absl::Span<const std::string> args,
              const RunTask& run, ModelFrom model, const Environment& environment) {
   ShutdownNotification shutdown;
   const auto end = [&](const absl::Status& status) {
@@ -376,7 +376,7 @@ int TaskMain(const absl::optional<Job>& command, absl::Span<const std::string> a
   return end(RunWithSurroundings(&*options, line->task, run, &shutdown));
 }
 
-std::string TaskHelp(const absl::optional<Job>& job) {
+std::string TaskHelp(const std::optional<Job>& job) {
   if (job == Job::kEvaluator) return EvaluatorHelp();
   const char* what = !job.has_value()     ? "the task that --job_name or the launcher's variables "
                                             "name: chief, ps, worker or evaluator"

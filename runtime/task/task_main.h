@@ -6,11 +6,11 @@
 #define SHOAL_RUNTIME_TASK_TASK_MAIN_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/optional.h"
 #include "absl/types/span.h"
 
 #include "runtime/cluster/environment.h"
@@ -28,7 +28,7 @@ using RunTask = std::function<absl::Status(const TaskOptions&)>;
 // `args` are the arguments after the command's name. Errors go to standard error as one line,
 // "shoal ps: --name: what is wrong; what to do". `model` says whether the model is in the run file.
 // `environment` is that of the process.
-int TaskMain(const absl::optional<Job>& command, absl::Span<const std::string> args,
+int TaskMain(const std::optional<Job>& command, absl::Span<const std::string> args,
              const RunTask& run, ModelFrom model = ModelFrom::kRunFile,
              const Environment& environment = {});
 
@@ -41,12 +41,12 @@ struct Surroundings {
 
 // The pure part of TaskMain: determines the task's identity, its listen address, the chief's
 // address, and the resolved and validated run. Leaves borrowed pointers null.
-absl::StatusOr<TaskOptions> ResolveTask(const absl::optional<Job>& command, const CommandLine& line,
+absl::StatusOr<TaskOptions> ResolveTask(const std::optional<Job>& command, const CommandLine& line,
                                         const Surroundings& surroundings,
                                         ModelFrom model = ModelFrom::kRunFile);
 
 // Returns the usage text of a task's command.
-std::string TaskHelp(const absl::optional<Job>& command);
+std::string TaskHelp(const std::optional<Job>& command);
 
 }  // namespace shoal
 

@@ -117,7 +117,7 @@ TEST(ResolveTaskTest, ALaunchersVariablesSayWhichTaskThisIs) {
     const auto line = ParseCommandLine(
         kScopeTask, {"--model=mlp", "--num_epochs=1", "--out=a", "--num_ps_tasks=1"});
     EXPECT_TRUE(line.ok()) << line.status();
-    return ResolveTask(absl::nullopt, *line, {"/", "vm", environment});
+    return ResolveTask(std::nullopt, *line, {"/", "vm", environment});
   };
   Environment environment = {
       {"RANK", "0"}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "m"}, {"MASTER_PORT", "29500"}};
@@ -228,9 +228,9 @@ TEST(ResolveTaskTest, ChiefAndPsNeedNoModel) {
 }
 
 TEST(TaskHelpTest, NamesTheJobsAndTheExitCodes) {
-  EXPECT_THAT(TaskHelp(absl::nullopt), HasSubstr("chief, ps, worker or evaluator"));
-  for (const absl::optional<Job>& job : {absl::optional<Job>(), absl::optional<Job>(Job::kPs),
-                                         absl::optional<Job>(Job::kEvaluator)}) {
+  EXPECT_THAT(TaskHelp(std::nullopt), HasSubstr("chief, ps, worker or evaluator"));
+  for (const std::optional<Job>& job :
+       {std::optional<Job>(), std::optional<Job>(Job::kPs), std::optional<Job>(Job::kEvaluator)}) {
     for (const char* code :
          {"\n  0  ", "\n  2, 64 ", "\n  65 ", "\n  78 ", "\n  130, 143 ", "\n  138 "}) {
       EXPECT_THAT(TaskHelp(job), HasSubstr(code));

@@ -6,9 +6,8 @@
 #include <grpcpp/support/async_unary_call.h>
 
 #include <atomic>
+#include <optional>
 #include <utility>
-
-#include "absl/types/optional.h"
 
 #include "base/mutex.h"
 #include "runtime/transport/call_status.h"
@@ -50,7 +49,7 @@ class Attempt : public CompletionTag {
   GrpcBulkChannel* const channel_;
   Mutex starting_;
   BulkCall* call_ = nullptr;
-  absl::optional<grpc::ClientContext> context_;
+  std::optional<grpc::ClientContext> context_;
   std::unique_ptr<grpc::ClientAsyncResponseReader<grpc::ByteBuffer>> reader_;
   std::vector<PayloadRef> payloads_;
   std::atomic<int> payloads_held_{0};  // How many payloads gRPC may still read.

@@ -3,10 +3,9 @@
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/server_builder.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
-
-#include "absl/types/optional.h"
 
 #include "base/mutex.h"
 #include "runtime/transport/call_status.h"
@@ -70,8 +69,8 @@ class Call : public CompletionTag, public ServedCall {
   size_t index_ = 0;  // Among the calls of `shared_`; with the lock.
   grpc::ServerCompletionQueue* queue_ = nullptr;
   Stage stage_ = Stage::kRequested;
-  absl::optional<grpc::GenericServerContext> context_;
-  absl::optional<grpc::GenericServerAsyncReaderWriter> stream_;
+  std::optional<grpc::GenericServerContext> context_;
+  std::optional<grpc::GenericServerAsyncReaderWriter> stream_;
   grpc::ByteBuffer request_;
   ReceivedFrame frame_;
 };

@@ -1,10 +1,10 @@
 #include "worker/evaluator/evaluation_log.h"
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "absl/types/optional.h"
 
 #include "base/clock.h"
 #include "base/file_system.h"
@@ -48,8 +48,8 @@ absl::Status EvaluationLog::OpenLines(const std::string& path) {
 absl::Status EvaluationLog::Add(const std::string& checkpoint, const Evaluation& evaluation,
                                 absl::Duration took) {
   known_.insert(checkpoint);
-  const absl::optional<double> accuracy =
-      evaluation.classifies ? absl::make_optional(evaluation.accuracy) : absl::nullopt;
+  const std::optional<double> accuracy =
+      evaluation.classifies ? std::make_optional(evaluation.accuracy) : std::nullopt;
   JsonObject line;
   line.Add("step", evaluation.step)
       .Add("checkpoint", checkpoint)

@@ -90,7 +90,7 @@ class Evaluator {
       ASSIGN_OR_RETURN(const bool found, EvaluateNewest());
       if (found) continue;
       if (is_finished) return absl::OkStatus();
-      const absl::optional<Summary> early = EndBeforeThis(options_.run);
+      const std::optional<Summary> early = EndBeforeThis(options_.run);
       if (early.has_value() && !std::exchange(is_said_, true)) {
         LOG(WARNING) << "the run ended at step " << early->steps
                      << ", but this run file and these flags let it go further: waits for it to be "
@@ -178,11 +178,11 @@ bool IsRunFinished(const Summary& summary, const v1::RunConfig& run) {
   return run.num_epochs() <= summary.epochs.value_or(run.num_epochs());
 }
 
-absl::optional<Summary> EndBeforeThis(const v1::RunConfig& run) {
-  absl::optional<Summary> summary = SummaryIfOver(run.out());
+std::optional<Summary> EndBeforeThis(const v1::RunConfig& run) {
+  std::optional<Summary> summary = SummaryIfOver(run.out());
   const bool is_early =
       summary.has_value() && summary->status == "finished" && !IsRunFinished(*summary, run);
-  return is_early ? summary : absl::nullopt;
+  return is_early ? summary : std::nullopt;
 }
 
 absl::Status RunEvaluator(const TaskOptions& options, const ModelFactory& model) {

@@ -3,8 +3,9 @@
 #ifndef SHOAL_WORKER_EVALUATOR_EVALUATOR_TASK_H_
 #define SHOAL_WORKER_EVALUATOR_EVALUATOR_TASK_H_
 
+#include <optional>
+
 #include "absl/status/status.h"
-#include "absl/types/optional.h"
 
 #include "runtime/observability/summary.h"
 #include "runtime/task/task_options.h"
@@ -27,7 +28,7 @@ bool IsRunFinished(const Summary& summary, const v1::RunConfig& run);
 
 // Returns the summary of the run in `run.out()` if it ended before the end that `run` asks for and
 // no later start has resumed it: the run waits to be resumed.
-absl::optional<Summary> EndBeforeThis(const v1::RunConfig& run);
+std::optional<Summary> EndBeforeThis(const v1::RunConfig& run);
 
 }  // namespace shoal
 

@@ -50,7 +50,7 @@ absl::StatusOr<v1::RunConfig> FindFinishedRun(const CommandLine& line) {
 
 absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_system,
                                                            const std::string& run_directory,
-                                                           absl::optional<uint64_t> step) {
+                                                           std::optional<uint64_t> step) {
   const std::string root = absl::StrCat(run_directory, "/checkpoints");
   const absl::Status nothing = absl::NotFoundError(
       absl::StrCat("--out: the run in ", run_directory,

@@ -4,12 +4,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/optional.h"
 
 #include "proto/v1/checkpoint.pb.h"
 #include "proto/v1/run_config.pb.h"
@@ -29,7 +29,7 @@ absl::StatusOr<v1::RunConfig> FindFinishedRun(const CommandLine& line);
 // if there is none.
 absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_system,
                                                            const std::string& run_directory,
-                                                           absl::optional<uint64_t> step);
+                                                           std::optional<uint64_t> step);
 
 // Returns FailedPrecondition with the first variable that is not the same in model and checkpoint.
 absl::Status CheckSameVariables(const std::vector<v1::VariableSpec>& model,

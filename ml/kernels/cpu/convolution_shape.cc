@@ -43,12 +43,6 @@ int64_t WindowShape::OutputSize(int axis, int64_t input_size) const {
   return slack < 0 ? 0 : slack / stride[axis] + 1;
 }
 
-ConvolutionShape ConvolutionShape::WithBatch(int64_t images) const {
-  ConvolutionShape shape = *this;
-  shape.batch = images;
-  return shape;
-}
-
 absl::StatusOr<ConvolutionShape> MakeConvolutionShape(const Attributes& attributes,
                                                       const Shape& images, const Shape& weights) {
   if (images.rank() != 4 || weights.rank() != 4) {

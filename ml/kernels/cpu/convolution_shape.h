@@ -33,7 +33,6 @@ struct ConvolutionShape {
   int64_t WeightElements() const {
     return out_channels * (in_channels / group) * window.kernel[0] * window.kernel[1];
   }
-  ConvolutionShape WithBatch(int64_t images) const;
 };
 
 // Attributes strides, pads [top,left,bottom,right], dilations, group; kernel from the weights
