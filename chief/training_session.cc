@@ -135,6 +135,7 @@ absl::Status TrainingSession::CheckIdentity(absl::Time now, const v1::Identity& 
 void TrainingSession::Revived(TaskId task) {
   Note(absl::StrCat(task.ToString(), " is back; nobody had taken its place"));
   UpdateView();
+  StartIfComplete();  // It may be the last one that was missing.
   UpdateWaitingFor();
 }
 

@@ -54,6 +54,32 @@ TEST_F(PeersTest, WhoseLeaseEndedWhileNobodyTookItsPlaceGoesOn) {
   EXPECT_THAT(notes_, Contains(HasSubstr("ps/1 is back; nobody had taken its place")));
 }
 
+// Nobody registers any more when the last missing task comes back, so its return starts the run.
+TEST_F(PeersTest, ARunStartsWhenTheLastMissingTaskComesBack) {
+  Register(v1::JOB_PS, 0);
+  Register(v1::JOB_PS, 1);
+  PassTime(11, {{v1::JOB_PS, 0}});
+  Register(v1::JOB_WORKER, 0);
+  PassTime(1, {{v1::JOB_PS, 0}, kWorker0});
+  ASSERT_THAT(Lost(), ElementsAre("ps/1"));
+  ASSERT_EQ(session_->state().phase(), v1::RunState::PHASE_WAITING);
+  EXPECT_TRUE(Beat(v1::JOB_PS, 1).ok());
+  Act();
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_TRAINING);
+}
+
+// The same with a worker.
+TEST_F(PeersTest, ARunStartsWhenItsOnlyWorkerComesBack) {
+  Register(v1::JOB_PS, 0);
+  Register(v1::JOB_WORKER, 0);
+  PassTime(11, {{v1::JOB_PS, 0}});
+  Register(v1::JOB_PS, 1);
+  ASSERT_EQ(session_->state().phase(), v1::RunState::PHASE_WAITING);
+  EXPECT_TRUE(Beat(v1::JOB_WORKER, 0).ok());
+  Act();
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_TRAINING);
+}
+
 TEST_F(PeersTest, WhosePlaceWasTakenDoesNotComeBack) {
   StartTraining();
   PassTime(11, {kWorker0, kWorker1, {v1::JOB_PS, 0}});
