@@ -94,6 +94,17 @@ check_house() {
   rm -f "/tmp/check_prose.$$"
 }
 
+# docs/library.md lists the targets that workspaces outside may depend on: exactly the public ones.
+check_public() {
+  local listed public
+  # shellcheck disable=SC2016  # the backquote of Markdown
+  listed=$(grep -oE '^\| `//[^`]+' docs/library.md | cut -d'`' -f2 | sort)
+  public=$(bazel query --noshow_progress 'kind("cc_library rule", attr(visibility, "//visibility:public", //... - //third_party/...))' \
+    2>/dev/null </dev/null | sed -E 's|/([^/:]*):\1$|/\1|' | sort)
+  [[ "$listed" == "$public" ]] ||
+    fail "docs/library.md and the public targets differ:" "$(diff <(echo "$listed") <(echo "$public"))"
+}
+
 # Whether the programs just built in bazel-bin link the fast allocator ("linked") or not ("absent").
 check_allocator() {
   local expected=$1 label file found seen=0
@@ -150,7 +161,7 @@ check_tidy() {
 }
 
 case "${1:-}" in
-  "") check_format; check_scripts; check_lengths; check_words; check_house; check_roles ;;
+  "") check_format; check_scripts; check_lengths; check_words; check_house; check_roles; check_public ;;
   allocator) check_allocator "${2:?linked or absent}" ;;
   headers) check_headers ;;
   tidy) check_tidy "${@:2}" ;;

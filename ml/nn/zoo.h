@@ -64,6 +64,13 @@ Output MobileNetV2Dense(GraphBuilder& builder, Output images, const ModelOptions
 Output ResNet18(GraphBuilder& builder, Output images, const ModelOptions& model);
 Output ResNet50(GraphBuilder& builder, Output images, const ModelOptions& model);
 
+// The same networks without their last layer, for a head of one's own: images to features [batch,
+// 512] (ResNet18), [batch, 2048] (ResNet50), [batch, 1280] (MobileNetV2; more with a
+// width_multiplier above 1). Their variables have the names that they have in the whole networks.
+Output ResNet18Features(GraphBuilder& builder, Output images, const ModelOptions& model);
+Output ResNet50Features(GraphBuilder& builder, Output images, const ModelOptions& model);
+Output MobileNetV2Features(GraphBuilder& builder, Output images, const ModelOptions& model);
+
 }  // namespace shoal::zoo
 
 #endif  // SHOAL_ML_NN_ZOO_H_

@@ -77,9 +77,13 @@ Output Affine(GraphBuilder& builder, Output x, const char* scope, int64_t units,
 
 }  // namespace
 
+Output MobileNetV2Features(GraphBuilder& builder, Output images, const ModelOptions& model) {
+  return GlobalAveragePool(builder, Features(builder, images, model));
+}
+
 Output MobileNetV2(GraphBuilder& builder, Output images, const ModelOptions& model) {
-  const Output net = GlobalAveragePool(builder, Features(builder, images, model));
-  return Affine(builder, net, "Logits", model.classes, model);
+  return Affine(builder, MobileNetV2Features(builder, images, model), "Logits", model.classes,
+                model);
 }
 
 Output MobileNetV2Dense(GraphBuilder& builder, Output images, const ModelOptions& model) {

@@ -53,8 +53,8 @@ Output Bottleneck(GraphBuilder& builder, Output input, int64_t channels, int64_t
 
 using Block = Output (*)(GraphBuilder&, Output, int64_t, int64_t, const ModelOptions&);
 
-Output ResNet(GraphBuilder& builder, Output images, Block block, const int (&repeats)[4],
-              const ModelOptions& model) {
+Output Features(GraphBuilder& builder, Output images, Block block, const int (&repeats)[4],
+                const ModelOptions& model) {
   Output net = ConvNorm(builder, images, "conv1", Unit(64, 7, 2, Activation::kRelu), model);
   PoolOptions pool;
   pool.kernel = 3;
@@ -67,21 +67,33 @@ Output ResNet(GraphBuilder& builder, Output images, Block block, const int (&rep
       net = block(builder, net, int64_t{64} << stage, stage > 0 && i == 0 ? 2 : 1, model);
     }
   }
+  return GlobalAveragePool(builder, net);
+}
+
+Output Classifier(GraphBuilder& builder, Output features, const ModelOptions& model) {
   DenseOptions last;
   last.scope = "fc";
   last.units = model.classes;
   last.weight_decay = model.weight_decay;
-  return Dense(builder, GlobalAveragePool(builder, net), last);
+  return Dense(builder, features, last);
 }
 
 }  // namespace
 
+Output ResNet18Features(GraphBuilder& builder, Output images, const ModelOptions& model) {
+  return Features(builder, images, BasicBlock, {2, 2, 2, 2}, model);
+}
+
+Output ResNet50Features(GraphBuilder& builder, Output images, const ModelOptions& model) {
+  return Features(builder, images, Bottleneck, {3, 4, 6, 3}, model);
+}
+
 Output ResNet18(GraphBuilder& builder, Output images, const ModelOptions& model) {
-  return ResNet(builder, images, BasicBlock, {2, 2, 2, 2}, model);
+  return Classifier(builder, ResNet18Features(builder, images, model), model);
 }
 
 Output ResNet50(GraphBuilder& builder, Output images, const ModelOptions& model) {
-  return ResNet(builder, images, Bottleneck, {3, 4, 6, 3}, model);
+  return Classifier(builder, ResNet50Features(builder, images, model), model);
 }
 
 }  // namespace shoal::zoo

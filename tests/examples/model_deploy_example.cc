@@ -8,7 +8,7 @@
 #include "ml/nn/losses.h"
 #include "ml/nn/model.h"
 #include "proto/v1/optimizer_config.pb.h"
-#include "tests/examples/training_loop.h"
+#include "worker/replica/training_loop.h"
 
 namespace shoal {
 namespace {

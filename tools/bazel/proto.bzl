@@ -27,11 +27,14 @@ def shoal_proto_library(name, srcs, deps = [], grpc = False, **kwargs):
     stems = [src[:-len(".proto")] for src in srcs]
     headers = [stem + ".pb.h" for stem in stems]
     sources = [stem + ".pb.cc" for stem in stems]
-    command = "protoc -I. --cpp_out=$(GENDIR)"
+    # Shoal's root, below the root of the build: "." here, "external/shoal" in a user's workspace.
+    root = "." if native.repository_name() == "@" else "external/" + native.repository_name()[1:]
+    output = "$(GENDIR)" if root == "." else "$(GENDIR)/" + root
+    command = "protoc -I%s --cpp_out=%s" % (root, output)
     if grpc:
         headers += [stem + ".grpc.pb.h" for stem in stems]
         sources += [stem + ".grpc.pb.cc" for stem in stems]
-        command += " --grpc_out=$(GENDIR) --plugin=protoc-gen-grpc=$$(command -v grpc_cpp_plugin)"
+        command += " --grpc_out=%s --plugin=protoc-gen-grpc=$$(command -v grpc_cpp_plugin)" % output
     for src in srcs:
         command += " $(location %s)" % src
     native.genrule(

@@ -1,10 +1,12 @@
 #include "worker/replica/compute_backends.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 #include "ml/kernels/cpu/cpu_kernels.h"
 #include "ml/kernels/cpu/simd/cpu_features.h"
@@ -13,19 +15,28 @@
 namespace shoal {
 namespace {
 
-bool MayUseGpus(const v1::DeploymentOptions& deployment) {
-  if (deployment.devices().empty()) return !deployment.clone_on_cpu();
-  return absl::StrContains(absl::AsciiStrToLower(deployment.devices()), "gpu");
+bool NamesGpu(absl::string_view devices) {
+  return absl::StrContains(absl::AsciiStrToLower(devices), "gpu");
+}
+
+std::vector<KernelBackend> Gpus() {
+  // Without GPUs the run goes on CPUs, or says so if it may not: missing_devices().
+  absl::StatusOr<KernelBackend> gpus = CudaKernelBackend();
+  if (!gpus.ok()) return {};
+  return {*std::move(gpus)};
 }
 
 }  // namespace
 
 std::vector<KernelBackend> AcceleratorsFor(const v1::DeploymentOptions& deployment) {
-  if (!MayUseGpus(deployment)) return {};
-  // Without GPUs the run goes on CPUs, or says so if it may not: missing_devices().
-  absl::StatusOr<KernelBackend> gpus = CudaKernelBackend();
-  if (!gpus.ok()) return {};
-  return {*std::move(gpus)};
+  const bool may_use =
+      deployment.devices().empty() ? !deployment.clone_on_cpu() : NamesGpu(deployment.devices());
+  return may_use ? Gpus() : std::vector<KernelBackend>();
+}
+
+std::vector<KernelBackend> AcceleratorsFor(const std::vector<std::string>& devices) {
+  return std::any_of(devices.begin(), devices.end(), NamesGpu) ? Gpus()
+                                                               : std::vector<KernelBackend>();
 }
 
 void SetBackends(GraphProgram::Options* options) {

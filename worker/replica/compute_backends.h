@@ -1,6 +1,7 @@
 #ifndef SHOAL_WORKER_REPLICA_COMPUTE_BACKENDS_H_
 #define SHOAL_WORKER_REPLICA_COMPUTE_BACKENDS_H_
 
+#include <string>
 #include <vector>
 
 #include "ml/device/kernel.h"
@@ -12,6 +13,9 @@ namespace shoal {
 // Returns the GPU backend if the run may place clones on GPUs, the build has CUDA and the machine
 // has a GPU; otherwise nothing.
 std::vector<KernelBackend> AcceleratorsFor(const v1::DeploymentOptions& deployment);
+
+// The same for the devices that a program lists ("/gpu:0", "/cpu:1").
+std::vector<KernelBackend> AcceleratorsFor(const std::vector<std::string>& devices);
 
 // Sets the backends of a program whose `run` is set: the CPU backend and those of AcceleratorsFor.
 void SetBackends(GraphProgram::Options* options);

@@ -1,4 +1,4 @@
-#include "tests/examples/training_loop.h"
+#include "worker/replica/training_loop.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,10 +7,11 @@
 #include "base/status_macros.h"
 #include "ml/graph/compiler.h"
 #include "ml/kernels/cpu/cpu_kernels.h"
-#include "ml/optim/optimizer_config.h"
-#include "ml/tensor/initializer.h"
-#include "proto/v1/optimizer_config.pb.h"
+#include "proto/v1/variable.pb.h"
 #include "runtime/observability/histogram.h"
+#include "worker/replica/compute_backends.h"
+#include "worker/replica/declared_variable.h"
+#include "worker/replica/device_selection.h"
 
 namespace shoal {
 
@@ -44,27 +45,23 @@ TrainingLoop::TrainingLoop(const Graph& graph, const DeployedModel& model, const
       options_(options),
       plan_(plan),
       backend_(CpuKernelBackend()),
+      accelerators_(AcceleratorsFor(options.devices)),
       file_system_(NewPosixFileSystem()),
       events_(file_system_.get(), &clock_, options.log_directory) {}
 
 absl::Status TrainingLoop::Prepare() {
-  ASSIGN_OR_RETURN(const OptimizerOptions rule, OptimizerOptionsFrom(*model_.train_op->optimizer));
-  ASSIGN_OR_RETURN(rule_, UpdateRule::Create(rule));
-  fetches_ = {model_.train_op->total_loss};
-  for (const GradientAndVariable& pair : model_.train_op->gradients) {
-    fetches_.push_back(pair.gradient);
+  std::vector<v1::VariableSpec> specs;
+  for (const Variable& variable : graph_.variables()) {
+    specs.push_back(DeclaredVariable(variable.spec));
   }
-  for (const Output& update : model_.train_op->update_ops) fetches_.push_back(update);
-  const auto fetch = [this](const Output& value) {
-    if (std::count(fetches_.begin(), fetches_.end(), value) == 0) fetches_.push_back(value);
-  };
-  for (const ScalarSummary& summary : model_.summaries) fetch(summary.value);
-  for (const HistogramSummary& summary : model_.histograms) fetch(summary.value);
-
+  ASSIGN_OR_RETURN(variables_, OwnedVariables::Create(std::move(specs), model_.train_op->optimizer,
+                                                      options_.seed));
+  ChooseFetches();
   CompileRequest request;
   request.graph = &graph_;
   request.fetches = fetches_;
   request.backend = &backend_;
+  for (const KernelBackend& backend : accelerators_) request.accelerators.push_back(&backend);
   for (const std::vector<Output>& batch : queue_.batches()) {
     for (const Output& field : batch) {
       Shape shape = field.shape();
@@ -72,10 +69,31 @@ absl::Status TrainingLoop::Prepare() {
       request.feeds.push_back({field, shape});
     }
   }
-  ASSIGN_OR_RETURN(request.placer.devices, LocalDevices("worker", 0, {"/cpu:0"}));
+  ASSIGN_OR_RETURN(request.placer.devices,
+                   LocalDevices("worker", 0, PresentDevices(options_.devices, accelerators_)));
+  request.placer.allow_soft_placement = options_.allow_soft_placement;
+  request.threads_per_device = options_.threads_per_device;
   ASSIGN_OR_RETURN(executable_, Compile(request));
   MakeMemory();
   return absl::OkStatus();
+}
+
+void TrainingLoop::ChooseFetches() {
+  fetches_ = {model_.train_op->total_loss};
+  for (const GradientAndVariable& pair : model_.train_op->gradients) {
+    fetches_.push_back(pair.gradient);
+    contributes_.push_back(pair.variable.node->variable_index);
+  }
+  for (const Output& op : model_.train_op->update_ops) {
+    fetches_.push_back(op);
+    contributes_.push_back(
+        graph_.FindVariable(op.node->attributes.GetString("variable", ""))->node->variable_index);
+  }
+  const auto fetch = [this](const Output& value) {
+    if (std::count(fetches_.begin(), fetches_.end(), value) == 0) fetches_.push_back(value);
+  };
+  for (const ScalarSummary& summary : model_.summaries) fetch(summary.value);
+  for (const HistogramSummary& summary : model_.histograms) fetch(summary.value);
 }
 
 void TrainingLoop::MakeMemory() {
@@ -91,64 +109,44 @@ void TrainingLoop::MakeMemory() {
       inputs_.push_back(static_cast<const char*>(field.data()) + clone * part);
     }
   }
-  for (const Variable& variable : graph_.variables()) {
-    Tensor value(variable.spec.dtype, variable.spec.shape);
-    const absl::Span<float> elements = value.mutable_span<float>();
-    InitializeRange(variable.spec.initializer, options_.seed, VariableNameHash(variable.spec.name),
-                    0, elements.size(), elements.data());
-    slots_.emplace_back();
-    for (const SlotSpec& slot : rule_->slots()) {
-      slots_.back().emplace_back(value.spec());
-      const absl::Span<float> state = slots_.back().back().mutable_span<float>();
-      std::fill(state.begin(), state.end(), slot.initial_value);
-    }
-    variables_.push_back(value.data());
-    values_.push_back(std::move(value));
-  }
+  values_.resize(variables_->size());
+  versions_.resize(variables_->size());
   for (const TensorSpec& spec : executable_->output_specs()) results_.emplace_back(spec);
   for (Tensor& result : results_) outputs_.push_back(result.mutable_data());
+  contributions_.resize(variables_->size());
+  for (size_t i = 0; i < contributes_.size(); ++i) {
+    contributions_[contributes_[i]] = results_[i + 1].span<float>().data();
+  }
 }
 
-absl::Status TrainingLoop::LoadBatch(int64_t step) {
+absl::Status TrainingLoop::TakeStep() {
+  const auto step = static_cast<int64_t>(variables_->step());
   const int64_t batches = dataset_.size() / plan_.batch_examples();  // full ones
-  plan_.FillIndices(static_cast<uint32_t>(step / batches), step % batches,
-                    absl::MakeSpan(indices_));
+  RandomKey key;
+  key.seed = options_.seed;
+  key.epoch = static_cast<uint64_t>(step / batches);
+  key.first_example = static_cast<uint64_t>(step % batches * plan_.batch_examples());
+  plan_.FillIndices(static_cast<uint32_t>(key.epoch), step % batches, absl::MakeSpan(indices_));
   std::vector<void*> rows;
   for (Tensor& field : fields_) rows.push_back(field.mutable_data());
-  return dataset_.FillBatch(static_cast<uint32_t>(step / batches), indices_, rows);
-}
-
-absl::Status TrainingLoop::Update(int64_t step) {
-  size_t fetch = 1;
-  for (const GradientAndVariable& pair : model_.train_op->gradients) {
-    const int index = pair.variable.node->variable_index;
-    Tensor& value = values_[index];
-    UpdateStep update;
-    update.step = step + 1;
-    update.learning_rate = static_cast<float>(model_.train_op->optimizer->learning_rate());
-    update.gradient = results_[fetch++].span<float>().data();
-    update.value = value.span<float>().data();
-    update.new_value = value.mutable_span<float>().data();
-    update.n = value.span<float>().size();
-    for (size_t s = 0; s < slots_[index].size(); ++s) {
-      update.slots[s] = slots_[index][s].span<float>().data();
-      update.new_slots[s] = slots_[index][s].mutable_span<float>().data();
-    }
-    rule_->Apply(update);
+  RETURN_IF_ERROR(dataset_.FillBatch(static_cast<uint32_t>(key.epoch), indices_, rows));
+  for (size_t v = 0; v < values_.size(); ++v) {
+    values_[v] = variables_->value(v).data();
+    versions_[v] = variables_->version(v);
   }
-  for (const Output& op : model_.train_op->update_ops) {
-    const Variable& variable = *graph_.FindVariable(op.node->attributes.GetString("variable", ""));
-    ASSIGN_OR_RETURN(const MovingAverage average, MovingAverage::Create(variable.spec.decay));
-    Tensor& value = values_[variable.node->variable_index];
-    average.Apply(value.span<float>().data(), results_[fetch++].span<float>().data(),
-                  value.mutable_span<float>().data(), value.span<float>().size());
-  }
-  return absl::OkStatus();
+  executable_->Run({inputs_, values_, outputs_, key, versions_});
+  RETURN_IF_ERROR(executable_->status());
+  RETURN_IF_ERROR(variables_->ApplyStep(contributions_));
+  return WriteSummaries(step);
 }
 
 const Tensor& TrainingLoop::result(const Output& fetch) const {
   return results_[static_cast<size_t>(std::find(fetches_.begin(), fetches_.end(), fetch) -
                                       fetches_.begin())];
+}
+
+std::vector<std::string> TrainingLoop::missing_devices() const {
+  return MissingDevices(options_.devices, accelerators_);
 }
 
 absl::Status TrainingLoop::WriteSummaries(int64_t step) {
@@ -169,16 +167,9 @@ absl::Status TrainingLoop::WriteSummaries(int64_t step) {
 }
 
 absl::StatusOr<float> TrainingLoop::Train(int64_t num_steps) {
-  float loss = 0;
-  for (int64_t step = 0; step < num_steps; ++step) {
-    RETURN_IF_ERROR(LoadBatch(step));
-    executable_->Run({inputs_, variables_, outputs_, {}});
-    loss = results_[0].span<float>()[0];
-    RETURN_IF_ERROR(Update(step));
-    RETURN_IF_ERROR(WriteSummaries(step));
-  }
+  for (int64_t i = 0; i < num_steps; ++i) RETURN_IF_ERROR(TakeStep());
   RETURN_IF_ERROR(events_.Flush());
-  return loss;
+  return results_[0].span<float>()[0];
 }
 
 }  // namespace shoal

@@ -1,0 +1,100 @@
+// Trains a model that Deploy (ml/deploy/model_deploy.h) has built, in this process and without a
+// cluster: what slim.learning.train is to TF-Slim. It makes no checkpoints; `shoal train` does.
+#ifndef SHOAL_WORKER_REPLICA_TRAINING_LOOP_H_
+#define SHOAL_WORKER_REPLICA_TRAINING_LOOP_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+#include "base/clock.h"
+#include "base/file_system.h"
+#include "ml/data/batch_plan.h"
+#include "ml/data/dataset.h"
+#include "ml/deploy/model_deploy.h"
+#include "ml/device/kernel.h"
+#include "ml/graph/executable.h"
+#include "ml/nn/model.h"
+#include "ml/tensor/tensor.h"
+#include "runtime/observability/event_file.h"
+#include "runtime/variables/owned_variables.h"
+
+namespace shoal {
+
+struct TrainingLoopOptions {
+  int64_t batch_size = 32;    // examples per clone and step
+  uint64_t seed = 1;          // seeds first values, the order of examples and random ops
+  std::string log_directory;  // receives an event file for TensorBoard; empty: none is written
+  // The devices that the deployment's clones may use, as DeploymentConfigOptions::clone_devices
+  // names them.
+  std::vector<std::string> devices = {"/cpu:0"};
+  int threads_per_device = 1;
+  // A listed device that is missing: the CPU of its number takes its place, or Create fails.
+  bool allow_soft_placement = true;
+};
+
+// Not thread-safe.
+class TrainingLoop {
+ public:
+  // Borrows all arguments but the options for the loop's life. InvalidArgument: the model was
+  // deployed without an optimizer, a step needs more examples than the data set has, or a device is
+  // missing. All clones must take their batches from `queue`.
+  static absl::StatusOr<std::unique_ptr<TrainingLoop>> Create(const Graph& graph,
+                                                              const DeployedModel& model,
+                                                              const InputQueue& queue,
+                                                              const Dataset& dataset,
+                                                              const TrainingLoopOptions& options);
+
+  // Takes `num_steps` steps on full batches, epoch after epoch, after those of earlier calls.
+  // Returns the loss of the last step, computed before its update. Returns the error of the data
+  // set, of the event file or of a device.
+  absl::StatusOr<float> Train(int64_t num_steps);
+
+  // Listed devices that this build or machine does not have; soft placement uses CPUs instead.
+  std::vector<std::string> missing_devices() const;
+
+  // The values as of the last step, numbered as Graph::variables().
+  const OwnedVariables& variables() const { return *variables_; }
+
+ private:
+  TrainingLoop(const Graph& graph, const DeployedModel& model, const InputQueue& queue,
+               const Dataset& dataset, const TrainingLoopOptions& options, const BatchPlan& plan);
+
+  absl::Status Prepare();
+  void ChooseFetches();
+  void MakeMemory();
+  absl::Status TakeStep();
+  absl::Status WriteSummaries(int64_t step);
+  const Tensor& result(const Output& fetch) const;
+
+  const Graph& graph_;
+  const DeployedModel& model_;
+  const InputQueue& queue_;
+  const Dataset& dataset_;
+  const TrainingLoopOptions options_;
+  const BatchPlan plan_;
+  const KernelBackend backend_;
+  const std::vector<KernelBackend> accelerators_;
+  std::unique_ptr<OwnedVariables> variables_;
+  std::unique_ptr<Executable> executable_;
+  // The loss, the gradients, the update ops, the summaries.
+  std::vector<Output> fetches_;
+  std::vector<int> contributes_;  // the variables of fetches_[1], fetches_[2], ...
+  std::vector<Tensor> fields_;    // of the replica's batch
+  std::vector<int64_t> indices_;
+  std::vector<Tensor> results_;  // by fetch
+  std::vector<const float*> contributions_;
+  std::vector<const void*> inputs_, values_;
+  std::vector<uint64_t> versions_;
+  std::vector<void*> outputs_;
+  const RealClock clock_;
+  const std::unique_ptr<FileSystem> file_system_;
+  EventFile events_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_REPLICA_TRAINING_LOOP_H_
