@@ -142,8 +142,7 @@ check_headers() {
 tidy_one() {
   local file=$1 flags=(-std=c++17 -I. -Ibazel-bin)
   case $file in
-    *_avx2.cc) flags+=(-mavx2 -mfma) ;;
-    *_avx512.cc) flags+=(-mavx2 -mfma -mavx512f -mavx512bw -mavx512dq -mavx512vl) ;;
+    ml/kernels/cpu/simd/*_kernels.cc) flags+=(-DSHOAL_SIMD_NAMESPACE=avx2 -mavx2 -mfma) ;;
     ml/optim/update_loops.cc) flags+=(-DSHOAL_UPDATE_LOOPS=BaselineUpdateLoops) ;;
     ml/kernels/cuda/* | tests/toolchain/*) flags+=(-isystem /usr/local/cuda/include) ;;
   esac

@@ -1,12 +1,12 @@
 // One SIMD vector of floats, as wide as the instruction set this file is compiled for. Included
-// only by the files that are compiled once per instruction set: they define SHOAL_SIMD_NAMESPACE
-// first, so that no inline function of one instruction set can be linked into another. For the same
-// reason nothing here uses the standard library.
+// only by the files that are compiled once per instruction set: the BUILD file defines
+// SHOAL_SIMD_NAMESPACE for them, so that no inline function of one instruction set can be linked
+// into another. For the same reason nothing here uses the standard library.
 #ifndef SHOAL_ML_KERNELS_CPU_SIMD_VECTOR_H_
 #define SHOAL_ML_KERNELS_CPU_SIMD_VECTOR_H_
 
 #ifndef SHOAL_SIMD_NAMESPACE
-#error "define SHOAL_SIMD_NAMESPACE before this file is included"
+#error "SHOAL_SIMD_NAMESPACE must name the instruction set: see BUILD"
 #endif
 
 #include <cstdint>

@@ -1,2 +1,0 @@
-#define SHOAL_SIMD_NAMESPACE avx512
-#include "ml/kernels/cpu/simd/product_kernels.inc"

@@ -1,2 +1,0 @@
-#define SHOAL_SIMD_NAMESPACE avx2
-#include "ml/kernels/cpu/simd/selection_kernels.inc"

@@ -1,2 +1,0 @@
-#define SHOAL_SIMD_NAMESPACE generic
-#include "ml/kernels/cpu/simd/simd_kernels.inc"
