@@ -260,7 +260,7 @@ absl::Status ChiefTask::MakeExport(const std::string& path, absl::Time deadline)
                    Checkpoint::Open(*options_.file_system, path, Checkpoint::Verify::kIndex));
   RETURN_IF_ERROR(RemoveModelExport(*options_.file_system, path));
   return ExportModel(*options_.file_system, *checkpoint, path, kModelExportFile,
-                     ExportedValues::kValues,
+                     VariableValues::kCurrent,
                      [this, deadline] { return options_.clock->Now() > deadline; });
 }
 

@@ -137,6 +137,9 @@ int InspectMain(absl::Span<const std::string> args) {
         "  --step=N    only the checkpoint of this step\n");
     return kExitDone;
   }
+  if (line->task.use_averages) {
+    return fail(Broken("--use_averages", "has no meaning for this command; see --help"));
+  }
   if (!line->arguments.empty()) {
     return fail(Broken(line->arguments[0], "is no flag; write --out=DIR"));
   }

@@ -11,6 +11,7 @@
 #include "chief/chief_task.h"
 #include "deploy/command.h"
 #include "deploy/control_command.h"
+#include "deploy/export_command.h"
 #include "deploy/hosts/attend_command.h"
 #include "deploy/hosts/reach_command.h"
 #include "deploy/hosts/ssh_places.h"
@@ -128,6 +129,7 @@ std::vector<Command> Commands(const TrainRoles& roles, const Environment& enviro
        }},
       {"eval", "loss and accuracy of a checkpoint on the test split", &Evaluate},
       {"predict", "what a checkpoint's model says of examples, split over devices", &Predict},
+      {"export", "the variables of a checkpoint as one file for other programs", &ExportMain},
       {"inspect", "what a run's directory holds, verified", &InspectMain},
       ControlCommand("status", "who takes part in a run, how far it is, what it waits for",
                      &StatusMain),

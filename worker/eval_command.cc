@@ -24,9 +24,11 @@ absl::StatusOr<Evaluation> Evaluate(absl::Span<const std::string> args, const Mo
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
   ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,
                    OpenCheckpoint(file_system.get(), run.out(), line.task.checkpoint_step));
+  ASSIGN_OR_RETURN(const VariableValues values, ValuesToUse(line.task.use_averages, *checkpoint));
   ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointEvaluator> evaluator,
                    CheckpointEvaluator::Create(run, model));
-  return evaluator->Evaluate(checkpoint.get(), [] { return false; });
+  return evaluator->Evaluate(
+      checkpoint.get(), [] { return false; }, values);
 }
 
 }  // namespace
@@ -35,7 +37,7 @@ int EvalMain(absl::Span<const std::string> args, const ModelFactory& model) {
   for (const std::string& arg : args) {
     if (arg != "--help" && arg != "-h") continue;
     std::printf(
-        "usage: shoal eval --out=DIR [--step=N]\n\n"
+        "usage: shoal eval --out=DIR [--step=N] [--use_averages]\n\n"
         "The loss and accuracy of a checkpoint on the test split, as one line of JSON.\n\n%s",
         FlagHelp(kScopeUse).c_str());
     return kExitDone;

@@ -28,6 +28,7 @@
 #include "runtime/rpc/run_state.h"
 #include "runtime/variables/exchange_groups.h"
 #include "worker/async_trainer.h"
+#include "worker/prediction/class_names.h"
 #include "worker/ps_ways.h"
 #include "worker/replica/replica.h"
 #include "worker/summary_writer.h"
@@ -327,6 +328,11 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
   LOG(INFO) << "registered as " << options.task.ToString() << ", "
             << inputs.program->variables().size() << " variables, " << inputs.train->size()
             << " examples, computes with " << inputs.program->compute_fingerprint();
+  if (options.task.index == 0) {
+    const absl::Status named =
+        WriteClassNames(options.file_system, options.run.out(), inputs.train->class_names());
+    if (!named.ok()) LOG(WARNING) << "predictions will not have the classes' names: " << named;
+  }
   if (inputs.test == nullptr) LOG(INFO) << "the data has no test split: nothing is evaluated";
   for (const std::string& line : inputs.program->PlacementLines()) LOG(INFO) << line;
   session.Start();

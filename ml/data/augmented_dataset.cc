@@ -44,6 +44,8 @@ class AugmentedDataset final : public Dataset {
   uint64_t fingerprint() const override { return images_->fingerprint(); }
   int64_t num_classes() const override { return images_->num_classes(); }
   bool is_costly() const override { return images_->is_costly(); }
+  std::vector<std::string> class_names() const override { return images_->class_names(); }
+  std::string example_name(int64_t index) const override { return images_->example_name(index); }
 
   absl::Status FillBatch(uint32_t epoch, absl::Span<const int64_t> indices,
                          absl::Span<void* const> outputs) const override {

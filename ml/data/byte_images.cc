@@ -47,6 +47,7 @@ class ByteImageDataset final : public Dataset {
   const std::vector<FieldSpec>& fields() const override { return fields_; }
   uint64_t fingerprint() const override { return fingerprint_; }
   int64_t num_classes() const override { return images_.num_classes; }
+  std::vector<std::string> class_names() const override { return images_.class_names; }
   bool is_costly() const override { return !IsCopied(); }
 
   absl::Status FillBatch(uint32_t /*epoch*/, absl::Span<const int64_t> indices,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "ml/data/dataset.h"
@@ -17,6 +18,7 @@ struct ByteImages {
   std::vector<uint8_t> planes;  // [examples, channels, height, width]
   std::vector<int32_t> labels;  // [examples], each in [0, num_classes)
   int64_t num_classes = 0;
+  std::vector<std::string> class_names;  // empty: they have none
 };
 
 // Fields: "input" float32 [channels, height, width], each byte divided by 255, resized and

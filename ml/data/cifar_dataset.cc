@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 
 #include "base/file_system.h"
 #include "base/status_macros.h"
@@ -38,6 +40,18 @@ absl::Status AppendFile(const CifarDatasetOptions& options, const std::string& p
   return absl::OkStatus();
 }
 
+std::vector<std::string> ReadClassNames(FileSystem& files, const std::string& path,
+                                        int64_t num_classes) {
+  const absl::StatusOr<std::string> text = ReadFile(files, path);
+  if (!text.ok()) return {};
+  std::vector<std::string> names;
+  for (absl::string_view line : absl::StrSplit(*text, '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    if (!line.empty()) names.emplace_back(line);
+  }
+  return static_cast<int64_t>(names.size()) == num_classes ? names : std::vector<std::string>();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> LoadCifarDataset(const CifarDatasetOptions& options) {
@@ -45,6 +59,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> LoadCifarDataset(const CifarDatasetOpti
   ByteImages images;
   images.size = {kSide, kSide, 3};
   images.num_classes = options.kind == CifarKind::kCifar10 ? 10 : 100;
+  images.class_names = ReadClassNames(*files, options.class_names_path, images.num_classes);
   for (const std::string& path : options.paths) {
     const absl::StatusOr<std::string> bytes = ReadFile(*files, path);
     if (!bytes.ok()) {

@@ -19,6 +19,9 @@ enum class CifarKind { kCifar10, kCifar100 };
 struct CifarDatasetOptions {
   CifarKind kind = CifarKind::kCifar10;
   std::vector<std::string> paths;  // files of the binary version, read one after the other
+  // File with the names of the classes, a line each. One that is missing, or has another number of
+  // lines, names none.
+  std::string class_names_path;
   ImageTargetOptions image;
   int64_t max_examples = 0;  // 0: all; else only the first so many
 };

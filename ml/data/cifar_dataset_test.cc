@@ -53,6 +53,15 @@ TEST_F(CifarDatasetTest, RecordsOfAllFilesAreExamples) {
   EXPECT_EQ(LoadCifarDataset(options_).value()->size(), 2);
 }
 
+TEST_F(CifarDatasetTest, NamesAreThoseOfAWholeFile) {
+  options_.paths = {Write("1", Record("\x03"))};
+  options_.class_names_path = Write("meta", "a\nb\nc\nd\ne\nf\ng\nh\ni\r\nj\n\n");
+  EXPECT_THAT(LoadCifarDataset(options_).value()->class_names(),
+              ElementsAre("a", "b", "c", "d", "e", "f", "g", "h", "i", "j"));
+  options_.class_names_path = Write("meta", "a\nb\n");
+  EXPECT_TRUE(LoadCifarDataset(options_).value()->class_names().empty());
+}
+
 TEST_F(CifarDatasetTest, Cifar100HasFineLabels) {
   options_.kind = CifarKind::kCifar100;
   options_.paths = {Write("1", Record("\x13\x63"))};

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -22,6 +24,8 @@ namespace shoal {
 namespace {
 
 constexpr uint64_t kLargestFile = uint64_t{1} << 36;
+// More different words than this are no classes but names or texts.
+constexpr size_t kMostWords = 100000;
 
 // Cells and names of columns may be long; errors have one line.
 std::string Quoted(absl::string_view text) {
@@ -56,25 +60,41 @@ bool SplitCells(absl::string_view line, char delimiter, std::vector<absl::string
 // Reads one file, line by line.
 class CsvReader {
  public:
-  explicit CsvReader(const CsvDatasetOptions& options) : options_(options) {}
+  // `classes` are the words that are labels, sorted; empty: labels are numbers.
+  CsvReader(const CsvDatasetOptions& options, const std::string& path,
+            std::vector<std::string> classes)
+      : options_(options), path_(path), classes_(std::move(classes)) {}
 
   absl::Status Read(absl::string_view text) {
-    text = absl::StripPrefix(text, "\xef\xbb\xbf");  // a byte order mark
-    while (!text.empty() && !IsFull()) {
-      const size_t end = text.find('\n');
-      const absl::string_view line = absl::StripAsciiWhitespace(text.substr(0, end));
-      text.remove_prefix(end == absl::string_view::npos ? text.size() : end + 1);
-      ++line_;
-      if (line.empty()) continue;
-      if (!SplitCells(line, options_.delimiter, &cells_)) return Wrong("has a quote that is open");
-      if (num_columns_ == 0) {
-        RETURN_IF_ERROR(ReadFirstLine());
-        if (options_.has_header) continue;
-      }
-      RETURN_IF_ERROR(ReadRow());
-    }
+    RETURN_IF_ERROR(ForEachRow(text, [this] { return ReadRow(); }));
     if (num_rows_ > 0) return absl::OkStatus();
-    return absl::DataLossError(absl::StrCat(options_.path, ": holds no examples; add some"));
+    return absl::DataLossError(absl::StrCat(path_, ": holds no examples; add some"));
+  }
+
+  // Returns the different labels, sorted; none if the first of them is a number.
+  absl::StatusOr<std::vector<std::string>> ReadWords(absl::string_view text) {
+    std::set<std::string> words;
+    RETURN_IF_ERROR(ForEachRow(text, [&]() -> absl::Status {
+      RETURN_IF_ERROR(CheckColumns());
+      const absl::string_view label = cells_[label_column_];
+      float number = 0;
+      if (words.empty() && (label.empty() || absl::SimpleAtof(label, &number))) {
+        is_done_ = true;
+        return absl::OkStatus();
+      }
+      if (label.empty()) return Wrong(absl::StrCat(ColumnName(label_column_), " is empty"));
+      if (absl::SimpleAtof(label, &number)) {
+        return Wrong(absl::StrCat("label in ", ColumnName(label_column_), " is the number ", label,
+                                  ", but the first one is a word: labels are all words or all "
+                                  "numbers"));
+      }
+      words.emplace(label);
+      if (words.size() <= kMostWords) return absl::OkStatus();
+      return Wrong(absl::StrCat("has the ", words.size(), "th different label in ",
+                                ColumnName(label_column_),
+                                "; is that the label (data.csv.label)?"));
+    }));
+    return std::vector<std::string>(words.begin(), words.end());
   }
 
   absl::StatusOr<std::unique_ptr<Dataset>> Finish() const {
@@ -91,16 +111,34 @@ class CsvReader {
       std::copy(labels_.begin(), labels_.end(), labels.mutable_span<int32_t>().begin());
       fields.push_back({kLabelField, labels});
     }
-    ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, InMemoryDataset::Create(std::move(fields)));
+    ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
+                     InMemoryDataset::Create(std::move(fields), classes_));
     return dataset;
   }
 
  private:
-  bool IsFull() const { return options_.max_examples > 0 && num_rows_ == options_.max_examples; }
+  // Calls `row` for the cells of each line after the names of the columns.
+  absl::Status ForEachRow(absl::string_view text, absl::FunctionRef<absl::Status()> row) {
+    text = absl::StripPrefix(text, "\xef\xbb\xbf");  // a byte order mark
+    while (!text.empty() && !is_done_) {
+      const size_t end = text.find('\n');
+      const absl::string_view line = absl::StripAsciiWhitespace(text.substr(0, end));
+      text.remove_prefix(end == absl::string_view::npos ? text.size() : end + 1);
+      ++line_;
+      if (line.empty()) continue;
+      if (!SplitCells(line, options_.delimiter, &cells_)) return Wrong("has a quote that is open");
+      if (num_columns_ == 0) {
+        RETURN_IF_ERROR(ReadFirstLine());
+        if (options_.has_header) continue;
+      }
+      RETURN_IF_ERROR(row());
+    }
+    return absl::OkStatus();
+  }
 
   absl::Status Wrong(absl::string_view what) const {
     return absl::DataLossError(
-        absl::StrCat(options_.path, ":", line_, ": ", what, "; correct or remove the line"));
+        absl::StrCat(path_, ":", line_, ": ", what, "; correct or remove the line"));
   }
 
   std::string ColumnName(size_t column) const {
@@ -112,7 +150,7 @@ class CsvReader {
     num_columns_ = cells_.size();
     if (num_columns_ < 2 && options_.has_label) {
       return absl::DataLossError(absl::StrCat(
-          options_.path, ":", line_, ": has one column; inputs and a label are at least two: is ",
+          path_, ":", line_, ": has one column; inputs and a label are at least two: is ",
           Quoted(std::string(1, options_.delimiter)), " the delimiter (data.csv.delimiter)?"));
     }
     if (options_.has_header) {
@@ -122,7 +160,7 @@ class CsvReader {
                       [&](absl::string_view cell) { return absl::SimpleAtof(cell, &number); });
       if (are_numbers) {
         return absl::InvalidArgumentError(
-            absl::StrCat("data.csv.no_header: is not set, but ", options_.path, ":", line_,
+            absl::StrCat("data.csv.no_header: is not set, but ", path_, ":", line_,
                          " is all numbers; set it, or add a line with the columns' names"));
       }
       for (const absl::string_view cell : cells_) names_.emplace_back(cell);
@@ -152,16 +190,34 @@ class CsvReader {
         options_.has_header ? absl::StrCat(absl::StrJoin(names_, ", ").substr(0, 400), ", or ")
                             : "";
     return absl::InvalidArgumentError(absl::StrCat("data.csv.label: ", Quoted(options_.label),
-                                                   " is no column of ", options_.path, "; it is ",
-                                                   names, "0 to ", columns - 1));
+                                                   " is no column of ", path_, "; it is ", names,
+                                                   "0 to ", columns - 1));
+  }
+
+  absl::Status CheckColumns() const {
+    if (cells_.size() == num_columns_) return absl::OkStatus();
+    return Wrong(
+        absl::StrCat("has ", cells_.size(), " columns, the first line has ", num_columns_));
+  }
+
+  absl::Status ReadWord() {
+    const absl::string_view word = cells_[label_column_];
+    const auto known = std::lower_bound(classes_.begin(), classes_.end(), word);
+    if (known == classes_.end() || *known != word) {
+      return Wrong(absl::StrCat("label in ", ColumnName(label_column_), " is ", Quoted(word),
+                                ", which no example has for training"));
+    }
+    labels_.push_back(static_cast<float>(known - classes_.begin()));
+    return absl::OkStatus();
   }
 
   absl::Status ReadRow() {
-    if (cells_.size() != num_columns_) {
-      return Wrong(
-          absl::StrCat("has ", cells_.size(), " columns, the first line has ", num_columns_));
-    }
+    RETURN_IF_ERROR(CheckColumns());
     for (size_t column = 0; column < num_columns_; ++column) {
+      if (column == label_column_ && !classes_.empty()) {
+        RETURN_IF_ERROR(ReadWord());
+        continue;
+      }
       float value = 0;
       if (cells_[column].empty()) return Wrong(absl::StrCat(ColumnName(column), " is empty"));
       if (!absl::SimpleAtof(cells_[column], &value) || !std::isfinite(value)) {
@@ -177,6 +233,7 @@ class CsvReader {
     }
     if (!options_.has_label) labels_.push_back(0);
     ++num_rows_;
+    is_done_ = options_.max_examples > 0 && num_rows_ == options_.max_examples;
     return absl::OkStatus();
   }
 
@@ -192,6 +249,9 @@ class CsvReader {
   }
 
   const CsvDatasetOptions& options_;
+  const std::string path_;
+  const std::vector<std::string> classes_;
+  bool is_done_ = false;  // What follows is not wanted.
   int64_t line_ = 0;
   std::vector<absl::string_view> cells_;  // of the line
   std::vector<std::string> names_;        // of the columns, if there is a header
@@ -201,17 +261,37 @@ class CsvReader {
   std::vector<float> inputs_, labels_;
 };
 
+absl::StatusOr<std::string> ReadTable(const std::string& path) {
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  absl::StatusOr<std::string> text = ReadFile(*files, path, kLargestFile);
+  if (text.ok()) return text;
+  return absl::Status(text.status().code(),
+                      absl::StrCat(text.status().message(), "; check data.directory"));
+}
+
+// The words that are labels; none where labels are numbers. `text` is the table itself.
+absl::StatusOr<std::vector<std::string>> FindWords(const CsvDatasetOptions& options,
+                                                   const std::string& text) {
+  if (!options.has_label || options.is_regression) return std::vector<std::string>();
+  if (options.classes_path.empty() || options.classes_path == options.path) {
+    return CsvReader(options, options.path, {}).ReadWords(text);
+  }
+  const absl::StatusOr<std::string> other = ReadTable(options.classes_path);
+  if (other.ok()) return CsvReader(options, options.classes_path, {}).ReadWords(*other);
+  // Numbers need no other table.
+  ASSIGN_OR_RETURN(const std::vector<std::string> own,
+                   CsvReader(options, options.path, {}).ReadWords(text));
+  if (own.empty()) return own;
+  return other.status();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Dataset>> LoadCsvDataset(const CsvDatasetOptions& options) {
-  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
-  const absl::StatusOr<std::string> text = ReadFile(*files, options.path, kLargestFile);
-  if (!text.ok()) {
-    return absl::Status(text.status().code(),
-                        absl::StrCat(text.status().message(), "; check data.directory"));
-  }
-  CsvReader reader(options);
-  RETURN_IF_ERROR(reader.Read(*text));
+  ASSIGN_OR_RETURN(const std::string text, ReadTable(options.path));
+  ASSIGN_OR_RETURN(std::vector<std::string> words, FindWords(options, text));
+  CsvReader reader(options, options.path, std::move(words));
+  RETURN_IF_ERROR(reader.Read(text));
   return reader.Finish();
 }
 

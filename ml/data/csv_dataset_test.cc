@@ -125,6 +125,45 @@ TEST_F(CsvDatasetTest, FilesThatAreNoSuchTableAreNamed) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere/train.csv")));
 }
 
+TEST_F(CsvDatasetTest, WordsAreClassesInTheOrderOfTheirNames) {
+  options_.label = "kind";
+  Load("kind,a\nwolf,1\ncat,2\n\"cat\",3\ndog,4\n");
+  ASSERT_TRUE(dataset_.ok()) << dataset_.status();
+  EXPECT_THAT(labels_, ElementsAre(2, 0, 0, 1));
+  EXPECT_THAT(inputs_, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT((*dataset_)->class_names(), ElementsAre("cat", "dog", "wolf"));
+  EXPECT_EQ((*dataset_)->num_classes(), 3);
+  options_.max_examples = 1;  // Decides the examples, not the classes.
+  Load("kind,a\nwolf,1\ncat,2\n");
+  EXPECT_THAT(labels_, ElementsAre(1));
+}
+
+TEST_F(CsvDatasetTest, ATestSplitHasTheClassesOfTheTrainingSplit) {
+  options_.classes_path = options_.path + ".train";
+  ASSERT_OK(WriteAtomically(*files_, options_.classes_path, "a,kind\n1,cat\n2,dog\n3,wolf\n"));
+  Load("a,kind\n7,wolf\n");
+  EXPECT_THAT(labels_, ElementsAre(2));
+  EXPECT_THAT(ErrorOf("a,kind\n7,wolf\n8,cow\n"),
+              HasSubstr(".csv:3: label in column \"kind\" is \"cow\", which no example has for "
+                        "training; correct or remove the line"));
+  EXPECT_THAT(ErrorOf("a,kind\n7,3\n"), HasSubstr("\"3\", which no example has for training"));
+  ASSERT_OK(files_->Remove(options_.classes_path));
+  EXPECT_THAT(ErrorOf("a,kind\n7,wolf\n"), HasSubstr(".csv.train"));
+  Load("a,kind\n7,3\n");  // Numbers need no other table.
+  EXPECT_THAT(labels_, ElementsAre(3));
+}
+
+TEST_F(CsvDatasetTest, WordsAndNumbersAreNotMixedAsLabels) {
+  EXPECT_THAT(
+      ErrorOf("a,b\n1,cat\n2,3\n"),
+      HasSubstr(".csv:3: label in column \"b\" is the number 3, but the first one is a word"));
+  EXPECT_THAT(ErrorOf("a,b\n1,3\n2,cat\n"),
+              HasSubstr(".csv:3: column \"b\" is \"cat\", which is no finite number"));
+  EXPECT_THAT(ErrorOf("a,b\n1,cat\n2,\n"), HasSubstr(".csv:3: column \"b\" is empty"));
+  options_.is_regression = true;
+  EXPECT_THAT(ErrorOf("a,b\n1,cat\n"), HasSubstr("which is no finite number"));
+}
+
 TEST_F(CsvDatasetTest, WithoutALabelAllColumnsAreInputs) {
   options_.has_label = false;
   ASSERT_OK(WriteAtomically(*files_, options_.path, "a,b\n1,2\n3,4\n"));

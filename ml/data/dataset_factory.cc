@@ -95,6 +95,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeCifar(const v1::DataConfig& config,
                                                    DataSplit split) {
   CifarDatasetOptions options;
   options.kind = kind;
+  options.class_names_path =
+      JoinPath(config.directory(),
+               kind == CifarKind::kCifar10 ? "batches.meta.txt" : "fine_label_names.txt");
   const bool is_train = split == DataSplit::kTrain;
   if (kind == CifarKind::kCifar100) {
     options.paths = {JoinPath(config.directory(), is_train ? "train.bin" : "test.bin")};
@@ -123,6 +126,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeCsv(const v1::DataConfig& config, D
   CsvDatasetOptions options = CsvOptionsFrom(config);
   options.path =
       JoinPath(config.directory(), split == DataSplit::kTrain ? "train.csv" : "test.csv");
+  options.classes_path = JoinPath(config.directory(), "train.csv");
   options.label = config.csv().label();
   options.is_regression = config.csv().regression();
   options.num_classes = ClassesOf(config);
@@ -207,6 +211,11 @@ v1::DataConfig Resolved(v1::DataConfig config) {
   return config;
 }
 
+bool IsDirectory(const std::string& path) {
+  struct stat file = {};
+  return stat(path.c_str(), &file) == 0 && S_ISDIR(file.st_mode);
+}
+
 absl::StatusOr<v1::DataConfig::Format> FormatOf(const v1::DataConfig& config) {
   if (config.format() != v1::DataConfig::FORMAT_UNSPECIFIED) return config.format();
   return DetectDataFormat(config.directory());
@@ -252,9 +261,11 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeInputs(const v1::DataConfig& config
     options.path = path;
     options.has_label = false;
     ASSIGN_OR_RETURN(dataset, LoadCsvDataset(options));
+  } else if (IsImageName(path) || IsDirectory(path)) {
+    ASSIGN_OR_RETURN(dataset, OpenImageFiles(path, ImageTargetFrom(config.image())));
   } else {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": its name must end in .npy or .csv, which says what it holds"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": its name must end in .npy, .csv, .png or .jpg, which says what it holds"));
   }
   const AugmentedDatasetOptions augmentation = AugmentationFrom(config, DataSplit::kTest, 0);
   if (!ChangesImages(augmentation)) return dataset;

@@ -29,8 +29,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const v1::DataConfig& given
 // file asks for test examples.
 absl::StatusOr<bool> HasTestSplit(const v1::DataConfig& given);
 
-// Examples without labels from one file, .npy or .csv by its name, read as the run file says of the
-// test split. The second field, which a data set has, is all 0.
+// Examples without labels from one file, .npy, .csv or an image by its name, or from a folder of
+// images; read as the run file says of the test split. The second field, which a data set has, is
+// all 0.
 absl::StatusOr<std::unique_ptr<Dataset>> MakeInputs(const v1::DataConfig& config,
                                                     const std::string& path);
 

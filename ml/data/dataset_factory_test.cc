@@ -137,6 +137,17 @@ TEST_F(DataDirectoryTest, ImageFoldersAreFound) {
   EXPECT_THAT(Describe(DataSplit::kTrain), HasSubstr("data.classes: is 2, but"));
 }
 
+TEST_F(DataDirectoryTest, ClassNamesAreKnownThroughAugmentation) {
+  WriteImages();
+  config_.mutable_augment()->set_flip(true);
+  const auto dataset = MakeDataset(config_, DataSplit::kTrain, 1).value();
+  EXPECT_THAT(dataset->class_names(), ::testing::ElementsAre("a", "b", "c"));
+  EXPECT_EQ(dataset->example_name(1), root_ + "/train/b/1.png");
+  const auto input = MakeInputs(config_, root_ + "/test/c/1.png").value();
+  EXPECT_EQ(input->size(), 1);
+  EXPECT_EQ(input->example_name(0), root_ + "/test/c/1.png");
+}
+
 TEST_F(DataDirectoryTest, ATestSplitMayBeMissingButNotHalfOfIt) {
   Write("train.csv", "a,label\n1,0\n");
   EXPECT_FALSE(HasTestSplit(config_).value());

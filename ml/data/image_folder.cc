@@ -60,8 +60,8 @@ FileKind KindOf(absl::string_view name) {
   return FileKind::kNoImage;
 }
 
-absl::Status AddClass(const FileSystem& files, const std::string& directory, int32_t label,
-                      std::vector<ImageFile>* images) {
+absl::Status AddFolder(const FileSystem& files, const std::string& directory, int32_t label,
+                       std::vector<ImageFile>* images) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(directory));
   const size_t before = images->size();
   for (const std::string& name : names) {
@@ -77,7 +77,7 @@ absl::Status AddClass(const FileSystem& files, const std::string& directory, int
   }
   if (images->size() > before) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      directory, ": class folder without images; add PNG or JPEG files or remove the folder"));
+      directory, ": folder without images; add PNG or JPEG files or remove the folder"));
 }
 
 // The files of all classes, sorted by class and name.
@@ -98,7 +98,7 @@ absl::StatusOr<std::vector<ImageFile>> ListImages(const FileSystem& files,
                                                         "\"; add it there or remove the folder"));
     }
     const int32_t label = static_cast<int32_t>(known - classes.begin());
-    RETURN_IF_ERROR(AddClass(files, directory, label, &images));
+    RETURN_IF_ERROR(AddFolder(files, directory, label, &images));
   }
   return images;
 }
@@ -141,11 +141,11 @@ absl::Status Named(const std::string& path, const absl::Status& status) {
 class ImageFolderDataset final : public Dataset {
  public:
   ImageFolderDataset(std::unique_ptr<FileSystem> files, std::vector<ImageFile> images,
-                     const ImageTarget& target, int64_t num_classes)
+                     const ImageTarget& target, std::vector<std::string> classes)
       : files_(std::move(files)),
         images_(std::move(images)),
         target_(target),
-        num_classes_(num_classes),
+        classes_(std::move(classes)),
         fields_({{kInputField,
                   {DataType::kFloat32,
                    {target.size().channels, target.size().height, target.size().width}}},
@@ -154,7 +154,11 @@ class ImageFolderDataset final : public Dataset {
   int64_t size() const override { return static_cast<int64_t>(images_.size()); }
   const std::vector<FieldSpec>& fields() const override { return fields_; }
   uint64_t fingerprint() const override { return fingerprint_; }
-  int64_t num_classes() const override { return num_classes_; }
+  int64_t num_classes() const override { return static_cast<int64_t>(classes_.size()); }
+  std::vector<std::string> class_names() const override { return classes_; }
+  std::string example_name(int64_t index) const override {
+    return images_[static_cast<size_t>(index)].path;
+  }
   bool is_costly() const override { return true; }
 
   absl::Status FillBatch(uint32_t /*epoch*/, absl::Span<const int64_t> indices,
@@ -194,12 +198,45 @@ class ImageFolderDataset final : public Dataset {
   const std::unique_ptr<FileSystem> files_;
   const std::vector<ImageFile> images_;
   const ImageTarget target_;
-  const int64_t num_classes_;
+  const std::vector<std::string> classes_;
   const std::vector<FieldSpec> fields_;
   uint64_t fingerprint_ = 0;
 };
 
+absl::StatusOr<std::unique_ptr<Dataset>> OpenImages(std::unique_ptr<FileSystem> files,
+                                                    std::vector<ImageFile> images,
+                                                    const ImageTargetOptions& image,
+                                                    std::vector<std::string> classes,
+                                                    const std::string& root) {
+  std::string first;
+  RETURN_IF_ERROR(ReadImageFile(*files, images[0].path, &first));
+  const absl::StatusOr<ImageTarget> target = ImageTarget::Create(image, first);
+  if (!target.ok()) return Named(images[0].path, target.status());
+  auto dataset = std::make_unique<ImageFolderDataset>(std::move(files), std::move(images), *target,
+                                                      std::move(classes));
+  RETURN_IF_ERROR(dataset->ComputeFingerprint(root));
+  return {std::move(dataset)};
+}
+
 }  // namespace
+
+bool IsImageName(absl::string_view path) {
+  return KindOf(path.substr(path.rfind('/') + 1)) != FileKind::kNoImage;
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenImageFiles(const std::string& path,
+                                                        const ImageTargetOptions& image) {
+  std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  ASSIGN_OR_RETURN(const FileInfo file, files->GetInfo(path));
+  std::vector<ImageFile> images;
+  if (file.is_directory) {
+    RETURN_IF_ERROR(AddFolder(*files, path, /*label=*/0, &images));
+  } else {
+    images.push_back({path, file.size, /*label=*/0});
+  }
+  return OpenImages(std::move(files), std::move(images), image, {},
+                    file.is_directory ? path : ParentDirectory(path));
+}
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenImageFolder(const ImageFolderOptions& options) {
   std::unique_ptr<FileSystem> files = NewPosixFileSystem();
@@ -208,14 +245,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenImageFolder(const ImageFolderOption
                                                                      : options.class_directory));
   ASSIGN_OR_RETURN(std::vector<ImageFile> images, ListImages(*files, options, classes));
   images = Spread(std::move(images), options.max_examples);
-  std::string first;
-  RETURN_IF_ERROR(ReadImageFile(*files, images[0].path, &first));
-  const absl::StatusOr<ImageTarget> target = ImageTarget::Create(options.image, first);
-  if (!target.ok()) return Named(images[0].path, target.status());
-  auto dataset = std::make_unique<ImageFolderDataset>(std::move(files), std::move(images), *target,
-                                                      static_cast<int64_t>(classes.size()));
-  RETURN_IF_ERROR(dataset->ComputeFingerprint(options.directory));
-  return {std::move(dataset)};
+  return OpenImages(std::move(files), std::move(images), options.image, classes, options.directory);
 }
 
 }  // namespace shoal

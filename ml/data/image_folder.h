@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 #include "ml/data/dataset.h"
 #include "ml/data/image_target.h"
@@ -28,6 +29,14 @@ struct ImageFolderOptions {
 // folder or file is missing or has vanished), FailedPrecondition (a class without images), DataLoss
 // (an unreadable image).
 absl::StatusOr<std::unique_ptr<Dataset>> OpenImageFolder(const ImageFolderOptions& options);
+
+// Returns whether the name ends as that of an image does, readable or not.
+bool IsImageName(absl::string_view path);
+
+// Examples without labels (all are 0): the PNG or JPEG file of this path, or all that lie in the
+// folder of this path, sorted by name.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenImageFiles(const std::string& path,
+                                                        const ImageTargetOptions& image);
 
 }  // namespace shoal
 

@@ -109,7 +109,7 @@ TEST_F(ImageFolderTest, AClassWithoutImagesIsNamed) {
   Write("train/eel/readme.md", "");
   EXPECT_THAT(OpenImageFolder(options_),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("train/eel: class folder without images; add")));
+                       HasSubstr("train/eel: folder without images; add")));
 }
 
 TEST_F(ImageFolderTest, AFolderWithoutClassesIsNamed) {
@@ -176,6 +176,26 @@ TEST_F(ImageFolderTest, TheFingerprintIsOfNamesSizesAndContent) {
   EXPECT_EQ(OpenImageFolder(options_).value()->fingerprint(), first);
   Write("train/cat/c.png", EncodePng(Flat(2, 2, 1, 51)));
   EXPECT_NE(OpenImageFolder(options_).value()->fingerprint(), first);
+}
+
+TEST_F(ImageFolderTest, ClassesAndExamplesHaveNames) {
+  const auto dataset = OpenImageFolder(options_).value();
+  EXPECT_THAT(dataset->class_names(), ElementsAre("cat", "dog"));
+  EXPECT_EQ(dataset->example_name(2), root_ + "/train/dog/a.jpg");
+}
+
+TEST_F(ImageFolderTest, FilesWithoutLabelsAreOneOrThoseOfAFolder) {
+  ImageTargetOptions grey;
+  grey.channels = 1;
+  const auto one = OpenImageFiles(root_ + "/train/cat/b.PNG", grey).value();
+  EXPECT_THAT(FirstPixels(*one), ElementsAre(0.4f));
+  EXPECT_EQ(one->example_name(0), root_ + "/train/cat/b.PNG");
+  EXPECT_TRUE(one->class_names().empty());
+  EXPECT_THAT(FirstPixels(*OpenImageFiles(root_ + "/train/cat", grey).value()),
+              ElementsAre(0.2f, 0.4f));
+  EXPECT_THAT(std::string(OpenImageFiles(root_ + "/train", grey).status().message()),
+              HasSubstr("folder without images"));
+  EXPECT_EQ(OpenImageFiles(root_ + "/no.png", grey).status().code(), absl::StatusCode::kNotFound);
 }
 
 }  // namespace

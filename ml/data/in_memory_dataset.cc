@@ -28,7 +28,7 @@ uint64_t FingerprintOf(const std::vector<InMemoryDataset::Field>& fields) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<InMemoryDataset>> InMemoryDataset::Create(
-    std::vector<Field> fields) {
+    std::vector<Field> fields, std::vector<std::string> class_names) {
   if (fields.empty()) return absl::InvalidArgumentError("a data set needs at least one field");
   for (const Field& field : fields) {
     if (field.rows.shape().rank() == 0) {
@@ -42,15 +42,20 @@ absl::StatusOr<std::unique_ptr<InMemoryDataset>> InMemoryDataset::Create(
                                                      first, ": they must be as many"));
     }
   }
-  return absl::WrapUnique(new InMemoryDataset(std::move(fields)));
+  return absl::WrapUnique(new InMemoryDataset(std::move(fields), std::move(class_names)));
 }
 
-InMemoryDataset::InMemoryDataset(std::vector<Field> fields)
-    : fields_(std::move(fields)), size_(fields_[0].rows.shape().dim(0)) {
+InMemoryDataset::InMemoryDataset(std::vector<Field> fields, std::vector<std::string> class_names)
+    : fields_(std::move(fields)),
+      class_names_(std::move(class_names)),
+      size_(fields_[0].rows.shape().dim(0)) {
   for (const Field& field : fields_) {
     specs_.push_back({field.name, {field.rows.dtype(), ExampleShape(field.rows.shape())}});
   }
   fingerprint_ = FingerprintOf(fields_);
+  for (const std::string& name : class_names_) {
+    fingerprint_ = CombineFingerprints(fingerprint_, Fingerprint64(name));
+  }
 }
 
 absl::Status InMemoryDataset::FillBatch(uint32_t /*epoch*/, absl::Span<const int64_t> indices,

@@ -22,18 +22,22 @@ class InMemoryDataset final : public Dataset {
   };
 
   // InvalidArgument if there is no field, a field is a scalar, or the numbers of rows differ.
-  static absl::StatusOr<std::unique_ptr<InMemoryDataset>> Create(std::vector<Field> fields);
+  static absl::StatusOr<std::unique_ptr<InMemoryDataset>> Create(
+      std::vector<Field> fields, std::vector<std::string> class_names = {});
 
   int64_t size() const override { return size_; }
   const std::vector<FieldSpec>& fields() const override { return specs_; }
   uint64_t fingerprint() const override { return fingerprint_; }
+  int64_t num_classes() const override { return static_cast<int64_t>(class_names_.size()); }
+  std::vector<std::string> class_names() const override { return class_names_; }
   absl::Status FillBatch(uint32_t epoch, absl::Span<const int64_t> indices,
                          absl::Span<void* const> outputs) const override;
 
  private:
-  explicit InMemoryDataset(std::vector<Field> fields);
+  InMemoryDataset(std::vector<Field> fields, std::vector<std::string> class_names);
 
   const std::vector<Field> fields_;
+  const std::vector<std::string> class_names_;
   const int64_t size_;
   std::vector<FieldSpec> specs_;
   uint64_t fingerprint_;

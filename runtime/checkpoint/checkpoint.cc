@@ -112,4 +112,16 @@ absl::Status Checkpoint::Read(uint32_t slice, const std::string& slot, uint64_t 
   return stored.shard->Read(entry->second, first, out);
 }
 
+bool Checkpoint::HasAverages() const {
+  for (uint32_t slice = 0; slice < slices_.size(); ++slice) {
+    if (HasSlot(slice, kAverageSlot)) return true;
+  }
+  return false;
+}
+
+absl::Status Checkpoint::ReadValues(uint32_t slice, VariableValues values, absl::Span<float> out) {
+  const bool averaged = values == VariableValues::kAverages && HasSlot(slice, kAverageSlot);
+  return Read(slice, averaged ? kAverageSlot : "", 0, out);
+}
+
 }  // namespace shoal

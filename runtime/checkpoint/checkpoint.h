@@ -18,6 +18,15 @@
 
 namespace shoal {
 
+// The slot of a variable's exponential moving average.
+inline constexpr char kAverageSlot[] = "average";
+
+// Which of a variable's numbers are wanted.
+enum class VariableValues {
+  kCurrent,
+  kAverages,  // the exponential moving average of each variable that has one, else its value
+};
+
 // A checkpoint opened for reading. Slices are addressed by variable and number, so any number of ps
 // can read their slices, no matter how many ps wrote the checkpoint. For one thread at a time.
 class Checkpoint {
@@ -49,6 +58,11 @@ class Checkpoint {
   // Reads elements [first, first + out.size()) of the slice's value (slot "") or slot. Returns
   // NotFound if the slot does not exist.
   absl::Status Read(uint32_t slice, const std::string& slot, uint64_t first, absl::Span<float> out);
+
+  // Returns whether any variable has an average: the run had optimizer.moving_average_decay.
+  bool HasAverages() const;
+  // Fills `out` with the slice's value, or its average; `out` has the slice's size.
+  absl::Status ReadValues(uint32_t slice, VariableValues values, absl::Span<float> out);
 
  private:
   struct StoredSlice {

@@ -13,7 +13,6 @@ namespace shoal {
 namespace {
 
 // The slot that starts from the value where a checkpoint does not have it (VariableUpdater).
-constexpr char kAverageSlot[] = "average";
 
 std::string ShapeText(const v1::VariableSpec& spec) {
   return absl::StrCat("[", absl::StrJoin(spec.shape(), ","), "]");

@@ -10,17 +10,11 @@
 #include "runtime/checkpoint/safetensors.h"
 
 namespace shoal {
-namespace {
-
-constexpr char kAverageSlot[] = "average";
-
-}  // namespace
 
 ModelExportLayout::ModelExportLayout(absl::Span<const v1::VariableSpec> variables,
                                      absl::string_view run_id, uint64_t step) {
   SafetensorsHeader header;
-  header.metadata = {
-      {"format", "pt"}, {"run_id", std::string(run_id)}, {"step", absl::StrCat(step)}};
+  header.metadata = {{"run_id", std::string(run_id)}, {"step", absl::StrCat(step)}};
   uint64_t offset = 0;
   for (const v1::VariableSpec& variable : variables) {
     SafetensorsEntry entry;
@@ -51,7 +45,7 @@ ModelExportLayout::ModelExportLayout(const v1::Manifest& manifest)
 // file.
 absl::Status ExportModel(FileSystem& file_system, Checkpoint& checkpoint,
                          const std::string& directory, const std::string& name,
-                         ExportedValues values, const std::function<bool()>& is_late) {
+                         VariableValues values, const std::function<bool()>& is_late) {
   const ModelExportLayout layout(checkpoint.manifest());
   const std::string unnamed = absl::StrCat(name, ".new");
   RETURN_IF_ERROR(RemoveTree(file_system, JoinPath(directory, unnamed)));
@@ -64,10 +58,8 @@ absl::Status ExportModel(FileSystem& file_system, Checkpoint& checkpoint,
     if (is_late != nullptr && is_late()) {
       return absl::DeadlineExceededError(absl::StrCat(name, " takes too long"));
     }
-    const bool averaged =
-        values == ExportedValues::kAverages && checkpoint.HasSlot(slice, kAverageSlot);
     data.resize(checkpoint.slices()[slice].num_elements);
-    RETURN_IF_ERROR(checkpoint.Read(slice, averaged ? kAverageSlot : "", 0, absl::MakeSpan(data)));
+    RETURN_IF_ERROR(checkpoint.ReadValues(slice, values, absl::MakeSpan(data)));
     RETURN_IF_ERROR(
         file->Append({reinterpret_cast<const char*>(data.data()), data.size() * sizeof(float)}));
   }

@@ -23,12 +23,6 @@ inline constexpr char kModelExportFile[] = "model.safetensors";
 // The name of the file while ps write their parts.
 inline constexpr char kPartialExportFile[] = "model.safetensors.partial";
 
-enum class ExportedValues {
-  kValues,
-  // The exponential moving average of each variable that has one, otherwise its value.
-  kAverages,
-};
-
 // The layout of the file: the header, then the variables in declared order as float32. It depends
 // only on data that the manifest will contain, so the ps know it before the manifest exists.
 class ModelExportLayout {
@@ -55,7 +49,7 @@ class ModelExportLayout {
 // as `is_late`, which may be null and is called before every slice, returns true.
 absl::Status ExportModel(FileSystem& file_system, Checkpoint& checkpoint,
                          const std::string& directory, const std::string& name = kModelExportFile,
-                         ExportedValues values = ExportedValues::kValues,
+                         VariableValues values = VariableValues::kCurrent,
                          const std::function<bool()>& is_late = nullptr);
 
 // The functions below write the same file from values that several ps have in memory. Each ps

@@ -22,7 +22,7 @@ constexpr FlagSpec kTable[] = {
     {"run", kRun, kRunning, kText, "", "FILE",
      "The run file, a text proto of shoal.v1.RunConfig, such as deploy/runs/fashion_cnn.textproto. "
      "Every other flag changes the run it describes."},
-    {"run", kRun, kReading, kText, "", "FILE",
+    {"run", kRun, kReading | kScopeExport, kText, "", "FILE",
      "A run file to use instead of DIR/run.textproto. That of a run's directory also says --out."},
     {"set", kRun, kScopeAll, kText, "", "PATH=VALUE",
      "Any field of the run file by its path, e.g. --set optimizer.adam.beta1=0.8. Repeatable."},
@@ -32,7 +32,7 @@ constexpr FlagSpec kTable[] = {
     {"out", kRun, kScopeTask, kText, "out", "DIR",
      "The run's directory, the same for all tasks: run.textproto, cluster.textproto, checkpoints, "
      "metrics.jsonl, summary.json. Needed here or in the run file."},
-    {"out", kRun, kReading, kText, "out", "DIR",
+    {"out", kRun, kReading | kScopeExport, kText, "out", "DIR",
      "The directory of the run: its run.textproto and checkpoints are read. Needed, unless --run "
      "says it."},
     {"name", kRun, kRunning, kText, "name", "NAME",
@@ -255,10 +255,16 @@ constexpr FlagSpec kTable[] = {
     {"report_fd", kHand, kScopeTask, kText, "", "FD", "Launcher: report the address there.", true},
     {"parent_pid", kHand, kScopeTask, kText, "", "PID", "Launcher: die with this process.", true},
 
-    {"step", kFinished, kScopeUse | kScopePredict, kText, "", "N",
+    {"step", kFinished, kReading | kScopeExport, kText, "", "N",
      "The checkpoint of this step. Default: the newest."},
-    {"input", kFinished, kScopePredict, kText, "", "FILE",
-     "Examples without labels: an array [examples, ...] in .npy, or a table of numbers in .csv; "
+    {"use_averages", kFinished, kReading | kScopeExport, kBool, "", "",
+     "Use the moving average of each variable instead of its value, in a run with "
+     "optimizer.moving_average_decay."},
+    {"model_file", kFinished, kScopeExport, kText, "", "FILE",
+     "Where to write the variables; ends in .safetensors. Default: DIR/model.safetensors."},
+    {"input", kFinished, kScopePredict, kText, "", "FILE|FOLDER",
+     "Examples without labels: a PNG or JPEG file, a folder of them, an array [examples, ...] in "
+     ".npy, or a table of numbers in .csv; "
      "uint8 .npy alone is divided by 255. Default: the test split of the run's data."},
     {"predictions", kFinished, kScopePredict, kText, "", "FILE",
      "Where to write them, a row per example in order: .npy or .csv. Default: "

@@ -133,7 +133,8 @@ absl::Status ApplyTaskFlag(FlagScope scope, const GivenFlag& flag, CommandLine* 
       {"answer", &task->answer_file},
       {"service", &task->service},
       {"input", &task->input_file},
-      {"predictions", &task->predictions_file}};
+      {"predictions", &task->predictions_file},
+      {"model_file", &task->model_file}};
   for (const auto& [known, target] : texts) {
     if (name != known) continue;
     *target = flag.value;
@@ -148,6 +149,7 @@ absl::Status ApplyTaskFlag(FlagScope scope, const GivenFlag& flag, CommandLine* 
   if (name == "report_fd") return ParseWhole(flag, &task->report_fd);
   const std::pair<absl::string_view, bool*> switches[] = {{"insecure", &task->insecure},
                                                           {"probabilities", &task->probabilities},
+                                                          {"use_averages", &task->use_averages},
                                                           {"json", &task->json}};
   for (const auto& [known, target] : switches) {
     if (name != known) continue;
@@ -294,7 +296,8 @@ absl::Status CheckPaths(const CommandLine& line) {
       {"--hosts", task.hosts_file},
       {"--input", task.input_file},
       {"--log_file", task.log_file},
-      {"--predictions", task.predictions_file}};
+      {"--predictions", task.predictions_file},
+      {"--model_file", task.model_file}};
   for (const auto& [name, path] : paths) RETURN_IF_ERROR(CheckIsPath(name, path));
   for (const std::string& argument : line.arguments) {
     RETURN_IF_ERROR(CheckIsPath("argument", argument));

@@ -31,6 +31,7 @@ enum FlagScope : uint32_t {
   kScopeUse = 4,      // shoal eval, inspect: commands for the files of a run
   kScopePredict = 8,  // shoal predict
   kScopeAll = 15,
+  kScopeExport = 256,  // shoal export
   // Commands for a run that is under way.
   kScopeStatus = 16,   // shoal status
   kScopeSave = 64,     // shoal checkpoint, stop
@@ -84,7 +85,9 @@ struct TaskFlags {
   bool json = false;        // status
   std::string service;      // health
   std::optional<uint32_t> timeout_seconds;  // checkpoint, stop, health
-  std::optional<uint64_t> checkpoint_step;  // eval, predict, inspect
+  std::optional<uint64_t> checkpoint_step;  // eval, predict, export, inspect
+  bool use_averages = false;                // eval, predict, export
+  std::string model_file;                   // export
   std::string input_file;                   // predict
   std::string predictions_file;             // predict
   bool probabilities = false;               // predict

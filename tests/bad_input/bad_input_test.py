@@ -279,7 +279,7 @@ def format_cases(scratch):
         ([*train, folder("channels", train__b__3_png=png(channels=3))], DATA_ERROR,
          "b/3.png: has 3 channels, the first image has 1 channel; set data.image.channels"),
         ([*train, folder("sizes", train__b__3_png=png(side=5))], DATA_ERROR, "set data.image.height"),
-        ([*train, folder("no_images", train__c=None)], CONFIG, "train/c: class folder without images"),
+        ([*train, folder("no_images", train__c=None)], CONFIG, "train/c: folder without images"),
         ([*tasks, folder("unreadable_of_tasks", test__a__3_png=b""), f"--out={scratch / 'unreadable_out'}"], DATA_ERROR,
          "test/a/3.png: unreadable image (it is empty); replace or remove the file"),
         ([*tasks, folder("channels_of_tasks", train__b__3_png=png(channels=3)), f"--out={scratch / 'channels_out'}"],

@@ -47,9 +47,10 @@ CheckpointEvaluator::CheckpointEvaluator(const v1::RunConfig& run, std::unique_p
     : run_(run), data_(std::move(data)), program_(std::move(program)), plan_(plan) {}
 
 absl::StatusOr<Evaluation> CheckpointEvaluator::Evaluate(Checkpoint* checkpoint,
-                                                         const std::function<bool()>& is_stopped) {
+                                                         const std::function<bool()>& is_stopped,
+                                                         VariableValues which) {
   RETURN_IF_ERROR(CheckSameVariables(program_->variables(), checkpoint->manifest()));
-  ASSIGN_OR_RETURN(const std::vector<std::vector<float>> values, ReadVariables(checkpoint));
+  ASSIGN_OR_RETURN(const std::vector<std::vector<float>> values, ReadVariables(checkpoint, which));
   std::vector<const float*> parameters;
   for (const std::vector<float>& value : values) parameters.push_back(value.data());
   // Within a checkpoint the values stay.

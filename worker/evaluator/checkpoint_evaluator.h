@@ -10,12 +10,11 @@
 #include "ml/data/batch_plan.h"
 #include "ml/data/dataset.h"
 #include "proto/v1/run_config.pb.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "worker/replica/graph_program.h"
 #include "worker/replica/model_factory.h"
 
 namespace shoal {
-
-class Checkpoint;
 
 struct Evaluation {
   uint64_t step = 0;
@@ -36,7 +35,8 @@ class CheckpointEvaluator {
   // that is not the same in model and checkpoint. Returns CANCELLED as soon as `is_stopped` returns
   // true.
   absl::StatusOr<Evaluation> Evaluate(Checkpoint* checkpoint,
-                                      const std::function<bool()>& is_stopped);
+                                      const std::function<bool()>& is_stopped,
+                                      VariableValues values = VariableValues::kCurrent);
 
  private:
   CheckpointEvaluator(const v1::RunConfig& run, std::unique_ptr<Dataset> data,

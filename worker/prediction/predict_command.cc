@@ -24,7 +24,9 @@
 #include "runtime/config/rule.h"
 #include "runtime/config/run_config.h"
 #include "runtime/process/exit_code.h"
+#include "worker/prediction/class_names.h"
 #include "worker/prediction/predict_input.h"
+#include "worker/prediction/prediction_labels.h"
 #include "worker/replica/compute_backends.h"
 #include "worker/replica/parallel_model.h"
 #include "worker/replica/trained_variables.h"
@@ -133,31 +135,15 @@ absl::StatusOr<std::unique_ptr<ParallelModel>> MakeParallel(const PredictOptions
   return ParallelModel::Create(std::move(spec), std::move(parallel));
 }
 
-absl::Status LoadValues(Checkpoint* checkpoint, ParallelModel* model) {
+absl::Status LoadValues(Checkpoint* checkpoint, VariableValues which, ParallelModel* model) {
   std::vector<v1::VariableSpec> specs;
   for (size_t v = 0; v < model->variables().size(); ++v) {
     specs.push_back(model->variables().spec(v));
   }
   RETURN_IF_ERROR(CheckSameVariables(specs, checkpoint->manifest()));
-  ASSIGN_OR_RETURN(const std::vector<std::vector<float>> values, ReadVariables(checkpoint));
+  ASSIGN_OR_RETURN(const std::vector<std::vector<float>> values, ReadVariables(checkpoint, which));
   for (size_t v = 0; v < values.size(); ++v) model->variables().SetValue(v, values[v]);
   return absl::OkStatus();
-}
-
-// A row per line, its numbers as short as they are exact.
-std::string ToCsv(const Tensor& predictions) {
-  const int64_t rows = predictions.shape().dim(0);
-  const int64_t columns = rows == 0 ? 0 : predictions.shape().num_elements() / rows;
-  std::string text;
-  for (int64_t c = 0; c < columns; ++c) absl::StrAppend(&text, c == 0 ? "" : ",", "output_", c);
-  text += '\n';
-  const absl::Span<const float> values = predictions.span<float>();
-  for (int64_t i = 0; i < rows * columns; ++i) {
-    char number[32];
-    std::snprintf(number, sizeof(number), "%.9g", static_cast<double>(values[i]));
-    absl::StrAppend(&text, number, (i + 1) % columns == 0 ? "\n" : ",");
-  }
-  return text;
 }
 
 // Where to write; refused before anything is computed.
@@ -182,10 +168,10 @@ absl::StatusOr<std::string> PredictionsPath(const TaskFlags& task, const std::st
 }
 
 absl::Status WritePredictions(FileSystem* file_system, const std::string& path,
-                              const Tensor& predictions) {
+                              const Tensor& predictions, const PredictionLabels& labels) {
   std::string bytes;
   if (absl::EndsWith(path, ".csv")) {
-    bytes = ToCsv(predictions);
+    bytes = PredictionsCsv(predictions, labels);
   } else {
     const absl::Span<const int64_t> dims = predictions.shape().dims();
     bytes = NpyHeader({dims.begin(), dims.end()});
@@ -213,6 +199,7 @@ absl::StatusOr<PredictOptions> ReadOptions(const CommandLine& line, const ModelF
   ASSIGN_OR_RETURN(options.run, FindFinishedRun(line));
   options.own_model = own_model;
   options.probabilities = line.task.probabilities;
+  options.use_averages = line.task.use_averages;
   options.input_file = line.task.input_file;
   if (options.probabilities && own_model != nullptr) {
     return Broken("--probabilities",
@@ -235,8 +222,11 @@ absl::StatusOr<std::string> Predict(absl::Span<const std::string> args,
   for (const std::string& device : predictions.missing_devices) {
     std::fprintf(stderr, "devices: there is no %s; a CPU is used instead\n", device.c_str());
   }
-  RETURN_IF_ERROR(WritePredictions(file_system.get(), path, predictions.rows));
-  return absl::StrCat(data->size(), data->size() == 1 ? " example" : " examples", ", step ",
+  const PredictionLabels labels =
+      LabelsFor(predictions.rows, *data, ReadClassNames(file_system.get(), options.run.out()));
+  RETURN_IF_ERROR(WritePredictions(file_system.get(), path, predictions.rows, labels));
+  return absl::StrCat(PredictedClasses(predictions.rows, labels, options.probabilities),
+                      data->size(), data->size() == 1 ? " example" : " examples", ", step ",
                       checkpoint->manifest().step(), ": ", path, " ",
                       predictions.rows.shape().ToString());
 }
@@ -247,7 +237,8 @@ absl::StatusOr<Predictions> PredictDataset(const PredictOptions& options, const 
                                            Checkpoint* checkpoint) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ParallelModel> model,
                    MakeParallel(options, data, checkpoint->manifest()));
-  const absl::Status loaded = LoadValues(checkpoint, model.get());
+  ASSIGN_OR_RETURN(const VariableValues which, ValuesToUse(options.use_averages, *checkpoint));
+  const absl::Status loaded = LoadValues(checkpoint, which, model.get());
   if (!loaded.ok()) return ExplainMisfit(options.run.data(), options.input_file, data, loaded);
   const int64_t batch = static_cast<int64_t>(options.run.batch_size()) *
                         static_cast<int64_t>(DevicesOf(options.run).size());
@@ -274,12 +265,14 @@ int PredictMain(absl::Span<const std::string> args, const ModelFactory* own_mode
   for (const std::string& arg : args) {
     if (arg != "--help" && arg != "-h") continue;
     std::printf(
-        "usage: shoal predict --out=DIR [--input=FILE] [--predictions=FILE] [--devices=LIST]\n\n"
+        "usage: shoal predict --out=DIR [--input=FILE|FOLDER] [--predictions=FILE] "
+        "[--devices=LIST]\n\n"
         "What the newest checkpoint's model says of examples: a row of its outputs for each, in\n"
         "order. The examples of a batch are split over the devices, which need not be neighbours.\n"
-        "Of --input only a .npy of uint8 is divided by 255; floats and tables are taken as they "
-        "are.\n"
-        "\n  shoal predict --out=runs/NAME-TIME-PROCESS --input=images.npy "
+        "Images are prepared as the run's were. Of --input arrays only a .npy of uint8 is divided\n"
+        "by 255; floats and tables are taken as they are.\n"
+        "\n  shoal predict --out=runs/NAME-TIME-PROCESS --input=photo.jpg --probabilities\n"
+        "  shoal predict --out=runs/NAME-TIME-PROCESS --input=images.npy "
         "--predictions=scores.csv\n"
         "  shoal predict --out=runs/NAME-TIME-PROCESS --devices=/cpu:0,/cpu:2 "
         "--probabilities\n\n%s",

@@ -26,6 +26,7 @@ struct PredictOptions {
   v1::RunConfig run;  // resolved: model, devices, threads, batch_size (per device)
   const ModelFactory* own_model = nullptr;  // the program's model; null: that of the run file
   bool probabilities = false;
+  bool use_averages = false;
   std::string input_file;  // the file with the examples; empty: the run's test split
 };
 

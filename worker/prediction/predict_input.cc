@@ -15,6 +15,7 @@
 #include "base/status_macros.h"
 #include "ml/data/data_format.h"
 #include "ml/data/dataset_factory.h"
+#include "ml/data/image_folder.h"
 #include "ml/data/npy_file.h"
 #include "runtime/config/rule.h"
 
@@ -43,9 +44,9 @@ absl::Status UnreadableInput(const std::string& file, const absl::Status& status
   }
   const bool is_missing = absl::ConsumeSuffix(&message, "; check data.directory");
   const bool is_other_kind = status.code() == absl::StatusCode::kInvalidArgument;
-  return absl::Status(is_other_kind ? absl::StatusCode::kDataLoss : status.code(),
-                      absl::StrCat("--input: ", message,
-                                   is_missing ? "; name a .npy or .csv file that is there" : ""));
+  return absl::Status(
+      is_other_kind ? absl::StatusCode::kDataLoss : status.code(),
+      absl::StrCat("--input: ", message, is_missing ? "; name a file that is there" : ""));
 }
 
 std::vector<int64_t> WithoutOnes(std::vector<int64_t> dims) {
@@ -56,7 +57,7 @@ std::vector<int64_t> WithoutOnes(std::vector<int64_t> dims) {
 std::string Reshaping(const std::string& file, int64_t size, const std::vector<int64_t>& has,
                       const std::vector<int64_t>& wanted) {
   const std::string shape = absl::StrJoin(wanted, ",");
-  if (!absl::EndsWith(file, ".npy")) return "give a .npy array of that shape";
+  if (!absl::EndsWith(file, ".npy")) return "give examples of that shape";
   std::vector<int64_t> all = {size};
   all.insert(all.end(), has.begin(), has.end());
   const bool is_flat =
@@ -78,6 +79,23 @@ absl::StatusOr<std::vector<int64_t>> ShapeOfRunExamples(const v1::DataConfig& co
                    OpenRunExamples(config, /*seed=*/0, /*size=*/1));
   const absl::Span<const int64_t> dims = data->fields()[0].example.shape.dims();
   return std::vector<int64_t>(dims.begin(), dims.end());
+}
+
+// The run's examples say which size and channels images of --input are brought to where the run
+// file leaves it open, unless a crop stands between the two or the data is no longer there.
+v1::DataConfig LikeRunExamples(v1::DataConfig config) {
+  v1::ImageOptions* image = config.mutable_image();
+  const absl::StatusOr<std::vector<int64_t>> shape = ShapeOfRunExamples(config);
+  if (!shape.ok() || shape->size() != 3) return config;
+  const int64_t channels = (*shape)[0];
+  if (image->channels() == 0 && (channels == 1 || channels == 3)) {
+    image->set_channels(static_cast<uint32_t>(channels));
+  }
+  if (image->height() == 0 && image->crop() == 0) {
+    image->set_height(static_cast<uint32_t>((*shape)[1]));
+    image->set_width(static_cast<uint32_t>((*shape)[2]));
+  }
+  return config;
 }
 
 // Whether the run divided the bytes of images by 255; false if that is no longer known.
@@ -119,16 +137,24 @@ double LargestPrepared(const v1::ImageOptions& image) {
 
 }  // namespace
 
+bool IsImageInput(const std::string& file) {
+  const absl::StatusOr<FileInfo> info = NewPosixFileSystem()->GetInfo(file);
+  return IsImageName(file) || (info.ok() && info->is_directory);
+}
+
 absl::StatusOr<std::unique_ptr<Dataset>> OpenInput(const v1::DataConfig& config,
                                                    const std::string& file) {
-  if (!absl::EndsWith(file, ".npy") && !absl::EndsWith(file, ".csv")) {
-    return Broken("--input", absl::StrCat(file,
-                                          ": its name must end in .npy or .csv, which says "
-                                          "what it holds"));
+  const bool is_table = absl::EndsWith(file, ".npy") || absl::EndsWith(file, ".csv");
+  if (!is_table && !IsImageInput(file)) {
+    return Broken("--input",
+                  absl::StrCat(file,
+                               ": its name must end in .npy, .csv, .png or .jpg, which says what "
+                               "it holds, or it must be a folder of images"));
   }
-  absl::StatusOr<std::unique_ptr<Dataset>> data = MakeInputs(config, file);
+  const v1::DataConfig wanted = is_table ? config : LikeRunExamples(config);
+  absl::StatusOr<std::unique_ptr<Dataset>> data = MakeInputs(wanted, file);
   if (data.ok()) return data;
-  const v1::DataConfig plain = WithoutPreparation(config);
+  const v1::DataConfig plain = WithoutPreparation(wanted);
   const absl::StatusOr<std::unique_ptr<Dataset>> unprepared = MakeInputs(plain, file);
   if (!unprepared.ok()) return UnreadableInput(file, unprepared.status());
   return ExplainMisfit(plain, file, **unprepared, data.status());
@@ -148,6 +174,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenRunExamples(v1::DataConfig config, 
 
 absl::StatusOr<std::string> CheckInputValues(const v1::DataConfig& config, const std::string& file,
                                              const Dataset& data) {
+  if (!data.example_name(0).empty()) return std::string();  // Decoded images have no other values.
   float largest = 0;
   for (int64_t first = 0; first < data.size(); first += kRowsPerRead) {
     const int64_t count = std::min(kRowsPerRead, data.size() - first);

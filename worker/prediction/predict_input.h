@@ -15,9 +15,13 @@
 
 namespace shoal {
 
-// Opens the examples in the file of --input, prepared as the run's test split. Errors name --input:
-// InvalidArgument (the name's ending, a table without header), NotFound, DataLoss (damaged, or of
-// an unknown kind), FailedPrecondition (examples that differ in kind from the run's).
+// Returns whether the name is that of an image, or of a folder that is there.
+bool IsImageInput(const std::string& file);
+
+// Opens the examples in the file or folder of --input, prepared as the run's test split. Errors
+// name --input: InvalidArgument (the name's ending, a table without header), NotFound, DataLoss
+// (damaged, or of an unknown kind), FailedPrecondition (examples that differ in kind from the
+// run's).
 absl::StatusOr<std::unique_ptr<Dataset>> OpenInput(const v1::DataConfig& config,
                                                    const std::string& file);
 

@@ -98,14 +98,23 @@ absl::Status CheckSameVariables(const std::vector<v1::VariableSpec>& model,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Checkpoint* checkpoint) {
+absl::StatusOr<VariableValues> ValuesToUse(bool use_averages, const Checkpoint& checkpoint) {
+  if (!use_averages) return VariableValues::kCurrent;
+  if (checkpoint.HasAverages()) return VariableValues::kAverages;
+  return Broken("--use_averages",
+                "the run keeps no averages; train with --set "
+                "optimizer.moving_average_decay=0.999, or leave the flag out");
+}
+
+absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Checkpoint* checkpoint,
+                                                              VariableValues which) {
   const SliceTable& slices = checkpoint->slices();
   std::vector<std::vector<float>> values(slices.num_variables());
   for (uint32_t v = 0; v < slices.num_variables(); ++v) values[v].resize(slices.elements_of(v));
   for (uint32_t i = 0; i < slices.size(); ++i) {
     const Slice& slice = slices[i];
-    RETURN_IF_ERROR(checkpoint->Read(
-        i, "", 0,
+    RETURN_IF_ERROR(checkpoint->ReadValues(
+        i, which,
         absl::MakeSpan(values[slice.variable]).subspan(slice.first_element, slice.num_elements)));
   }
   return values;

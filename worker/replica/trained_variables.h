@@ -14,11 +14,11 @@
 #include "proto/v1/checkpoint.pb.h"
 #include "proto/v1/run_config.pb.h"
 #include "proto/v1/variable.pb.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/config/flags.h"
 
 namespace shoal {
 
-class Checkpoint;
 class FileSystem;
 
 // Returns the resolved run: the run file that --run names, or the one in --out, overridden by the
@@ -35,8 +35,12 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_syst
 absl::Status CheckSameVariables(const std::vector<v1::VariableSpec>& model,
                                 const v1::Manifest& manifest);
 
-// Returns the complete values of all variables, in the order of the manifest.
-absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Checkpoint* checkpoint);
+// Returns what --use_averages asks for. FailedPrecondition: the checkpoint has no averages.
+absl::StatusOr<VariableValues> ValuesToUse(bool use_averages, const Checkpoint& checkpoint);
+
+// Returns the complete values of all variables, or their averages, in the order of the manifest.
+absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(
+    Checkpoint* checkpoint, VariableValues which = VariableValues::kCurrent);
 
 }  // namespace shoal
 

@@ -1,0 +1,92 @@
+#include "worker/prediction/prediction_labels.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/types/span.h"
+
+namespace shoal {
+namespace {
+
+constexpr size_t kShown = 10;  // A longer list is for the file.
+
+int64_t ColumnsOf(const Tensor& predictions) {
+  const int64_t rows = predictions.shape().dim(0);
+  return rows == 0 ? 0 : predictions.shape().num_elements() / rows;
+}
+
+absl::Span<const float> RowOf(const Tensor& predictions, size_t row) {
+  const auto columns = static_cast<size_t>(ColumnsOf(predictions));
+  return predictions.span<float>().subspan(row * columns, columns);
+}
+
+size_t LargestOf(absl::Span<const float> row) {
+  return static_cast<size_t>(std::max_element(row.begin(), row.end()) - row.begin());
+}
+
+// As a table takes it.
+std::string Cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
+}
+
+}  // namespace
+
+PredictionLabels LabelsFor(const Tensor& predictions, const Dataset& data,
+                           std::vector<std::string> class_names) {
+  PredictionLabels labels;
+  for (int64_t i = 0; i < data.size() && !data.example_name(i).empty(); ++i) {
+    labels.examples.push_back(data.example_name(i));
+  }
+  if (static_cast<int64_t>(class_names.size()) == ColumnsOf(predictions)) {
+    labels.classes = std::move(class_names);
+  }
+  return labels;
+}
+
+std::string PredictionsCsv(const Tensor& predictions, const PredictionLabels& labels) {
+  const auto columns = static_cast<size_t>(ColumnsOf(predictions));
+  const bool has_classes = !labels.classes.empty();
+  std::string text = labels.examples.empty() ? "" : "file,";
+  for (size_t c = 0; c < columns; ++c) {
+    absl::StrAppend(&text, c == 0 ? "" : ",",
+                    has_classes ? Cell(labels.classes[c]) : absl::StrCat("output_", c));
+  }
+  absl::StrAppend(&text, has_classes ? ",class\n" : "\n");
+  for (size_t i = 0; i < static_cast<size_t>(predictions.shape().dim(0)); ++i) {
+    const absl::Span<const float> row = RowOf(predictions, i);
+    if (!labels.examples.empty()) absl::StrAppend(&text, Cell(labels.examples[i]), ",");
+    for (size_t c = 0; c < columns; ++c) {
+      char number[32];
+      std::snprintf(number, sizeof(number), "%.9g", static_cast<double>(row[c]));
+      absl::StrAppend(&text, c == 0 ? "" : ",", number);
+    }
+    if (has_classes) absl::StrAppend(&text, ",", Cell(labels.classes[LargestOf(row)]));
+    text += '\n';
+  }
+  return text;
+}
+
+std::string PredictedClasses(const Tensor& predictions, const PredictionLabels& labels,
+                             bool are_probabilities) {
+  std::string text;
+  if (labels.classes.empty()) return text;
+  for (size_t i = 0; i < std::min(kShown, labels.examples.size()); ++i) {
+    const absl::Span<const float> row = RowOf(predictions, i);
+    const size_t largest = LargestOf(row);
+    absl::StrAppend(&text, labels.examples[i], ": ", labels.classes[largest]);
+    if (are_probabilities) absl::StrAppendFormat(&text, " %.2f", row[largest]);
+    text += '\n';
+  }
+  if (labels.examples.size() > kShown) {
+    absl::StrAppend(&text, "and ", labels.examples.size() - kShown, " more\n");
+  }
+  return text;
+}
+
+}  // namespace shoal

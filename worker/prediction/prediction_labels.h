@@ -1,0 +1,34 @@
+// What rows and columns of predictions are called, and how they are shown with their names.
+#ifndef SHOAL_WORKER_PREDICTION_PREDICTION_LABELS_H_
+#define SHOAL_WORKER_PREDICTION_PREDICTION_LABELS_H_
+
+#include <string>
+#include <vector>
+
+#include "ml/data/dataset.h"
+#include "ml/tensor/tensor.h"
+
+namespace shoal {
+
+struct PredictionLabels {
+  std::vector<std::string> examples;  // The file of each row; empty: rows are no files.
+  std::vector<std::string> classes;   // One for each column; empty: not known.
+};
+
+// `class_names` count if there are as many as the predictions have columns.
+PredictionLabels LabelsFor(const Tensor& predictions, const Dataset& data,
+                           std::vector<std::string> class_names);
+
+// A row per line, its numbers as short as they are exact. The first line names the columns:
+// `output_0` and so on, or `file`, the classes and at last `class`, the one with the largest
+// output.
+std::string PredictionsCsv(const Tensor& predictions, const PredictionLabels& labels);
+
+// "photo.png: cat\n" for each of the first files, with the output, "photo.png: cat 0.93\n", if that
+// is a probability; "" where rows are no files or classes have no names.
+std::string PredictedClasses(const Tensor& predictions, const PredictionLabels& labels,
+                             bool are_probabilities);
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_PREDICTION_PREDICTION_LABELS_H_
