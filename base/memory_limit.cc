@@ -23,14 +23,17 @@ struct CgroupFiles {
   const char* mount;
   const char* limit;
   const char* usage;
-  const char* cache;  // The field of memory.stat with what the kernel takes back by itself.
+  // The fields of memory.stat with the page cache, which the kernel takes back by itself.
+  const char* inactive_cache;
+  const char* active_cache;
 };
 constexpr CgroupFiles kVersion1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
-                                   "memory.usage_in_bytes", "total_inactive_file"};
+                                   "memory.usage_in_bytes", "total_inactive_file",
+                                   "total_active_file"};
 constexpr CgroupFiles kVersion2 = {"/sys/fs/cgroup", "memory.max", "memory.current",
-                                   "inactive_file"};
+                                   "inactive_file", "active_file"};
 constexpr CgroupFiles kHybrid2 = {"/sys/fs/cgroup/unified", "memory.max", "memory.current",
-                                  "inactive_file"};
+                                  "inactive_file", "active_file"};
 // Version 1 says "no limit" with a number just below 2^63.
 constexpr uint64_t kNoLimit = uint64_t{1} << 60;
 
@@ -73,8 +76,10 @@ void Lower(const std::string& root, const CgroupFiles& files, std::string path,
         limit->set_by = absl::StrCat("the cgroup ", path);
       }
       const uint64_t usage = NumberIn(directory + files.usage).value_or(0);
-      const uint64_t cache =
-          Field(ReadText(directory + "memory.stat"), absl::StrCat(files.cache, " ")).value_or(0);
+      const std::string stat = ReadText(directory + "memory.stat");
+      // Files that were read more than once are active. MemAvailable counts them as well.
+      const uint64_t cache = Field(stat, absl::StrCat(files.inactive_cache, " ")).value_or(0) +
+                             Field(stat, absl::StrCat(files.active_cache, " ")).value_or(0);
       const uint64_t used = usage - std::min(usage, cache);
       limit->available = std::min(limit->available, *most - std::min(*most, used));
     }

@@ -48,7 +48,8 @@ TEST_F(MemoryLimitTest, TheTightestCgroupOfVersion2Counts) {
   Write("/sys/fs/cgroup/pods/ps-0/main/memory.max", "max\n");
   Write("/sys/fs/cgroup/pods/ps-0/memory.max", "2147483648\n");
   Write("/sys/fs/cgroup/pods/ps-0/memory.current", "1073741824\n");
-  Write("/sys/fs/cgroup/pods/ps-0/memory.stat", "anon 5\ninactive_file 536870912\n");
+  Write("/sys/fs/cgroup/pods/ps-0/memory.stat",
+        "anon 5\ninactive_anon 6\ninactive_file 402653184\nactive_file 134217728\n");
   Write("/sys/fs/cgroup/pods/memory.max", "4294967296\n");
   const MemoryLimit limit = ReadMemoryLimit(root_);
   EXPECT_EQ(limit.bytes, 2048 * kMebibyte);
@@ -61,7 +62,9 @@ TEST_F(MemoryLimitTest, AContainerSeesItsCgroupOfVersion1AtTheMount) {
   Write("/proc/self/cgroup", "9:name=systemd:/docker/abc\n4:cpu,memory:/docker/abc\n0::/\n");
   Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n");
   Write("/sys/fs/cgroup/memory/memory.usage_in_bytes", "1073741824\n");
-  Write("/sys/fs/cgroup/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 104857600\n");
+  Write("/sys/fs/cgroup/memory/memory.stat",
+        "inactive_file 1\ntotal_inactive_file 73400320\nactive_file 1\n"
+        "total_active_file 31457280\n");
   const MemoryLimit limit = ReadMemoryLimit(root_);
   EXPECT_EQ(limit.bytes, 1024 * kMebibyte);
   EXPECT_EQ(limit.set_by, "the cgroup /");
