@@ -109,8 +109,7 @@ TrainingSession::TrainingSession(Options options)
 
 TrainingSession::~TrainingSession() = default;
 
-absl::Status TrainingSession::CheckIdentity(absl::Time now, const v1::Identity& identity,
-                                            bool check_lineage) {
+absl::Status TrainingSession::CheckIdentity(absl::Time now, const v1::Identity& identity) {
   if (identity.run_id() != options_.run_id) {
     return absl::FailedPreconditionError(
         absl::StrFormat("run_id is %s and this chief runs %s; check --chief_host",
@@ -123,7 +122,17 @@ absl::Status TrainingSession::CheckIdentity(absl::Time now, const v1::Identity& 
   const bool was_live = membership_.IsLive(task);
   RETURN_IF_ERROR(membership_.Renew(now, task, identity.incarnation()));
   if (!was_live) Revived(task);
-  if (check_lineage && identity.lineage() != state_.lineage()) {
+  return absl::OkStatus();
+}
+
+absl::Status TrainingSession::CheckReport(absl::Time now, const v1::Identity& identity, Job job) {
+  const TaskId task = TaskOf(identity.member());
+  if (task.job != job) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "identity.member: %s sends what only a %s may send", task.ToString(), JobName(job)));
+  }
+  RETURN_IF_ERROR(CheckIdentity(now, identity));
+  if (identity.lineage() != state_.lineage()) {
     return absl::AbortedError(
         absl::StrFormat("moved: lineage is %d, not %d", state_.lineage(), identity.lineage()));
   }
@@ -285,7 +294,7 @@ void TrainingSession::AdmitPs(absl::Time now, uint32_t index, uint64_t incarnati
 }
 
 absl::Status TrainingSession::Heartbeat(absl::Time now, const v1::HeartbeatRequest& request) {
-  RETURN_IF_ERROR(CheckIdentity(now, request.identity(), false));
+  RETURN_IF_ERROR(CheckIdentity(now, request.identity()));
   const TaskId task = TaskOf(request.identity().member());
   Member* member = membership_.FindMutable(task);
   member->step = request.step();

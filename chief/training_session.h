@@ -199,7 +199,11 @@ class TrainingSession {
   absl::Status AddEvaluation(absl::Time now, const v1::ReportEvaluationRequest& request,
                              const EvaluationSums& sums);
   bool HasGradient(uint32_t slice) const;
-  absl::Status CheckIdentity(absl::Time now, const v1::Identity& identity, bool check_lineage);
+  // Renews the sender's lease.
+  absl::Status CheckIdentity(absl::Time now, const v1::Identity& identity);
+  // CheckIdentity, of a call about the current lineage that only tasks of `job` send. Another
+  // sender's lease is not renewed: it may be dead, and the call of somebody else.
+  absl::Status CheckReport(absl::Time now, const v1::Identity& identity, Job job);
   // Its lease had ended.
   void Revived(TaskId task);
   // A task names a later term than this chief's. Only the run's directory proves that it is one.

@@ -57,10 +57,7 @@ absl::StatusOr<v1::LeaseBatchesResponse> TrainingSession::LeaseBatches(
   if (state_.synchronous()) {
     return absl::FailedPreconditionError("sync.sync_replicas is true: batches are not leased");
   }
-  RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
-  if (request.identity().member().job() != v1::JOB_WORKER) {
-    return absl::InvalidArgumentError("identity.member: only workers lease batches");
-  }
+  RETURN_IF_ERROR(CheckReport(now, request.identity(), Job::kWorker));
   if (async_ == nullptr) return absl::UnavailableError("the run has no plan yet");
   if (request.finished_size() > 0) WentOn(now);
   if (!reachability_.MayWork(request.identity().member().index())) {

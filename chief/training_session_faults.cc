@@ -35,10 +35,7 @@ absl::Status TrainingSession::ReportBadBatch(absl::Time now,
     certain = false;
     detail = absl::StrCat(task.ToString(), " crashed on it: ", request.detail());
   } else {
-    RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
-    if (task.job != Job::kWorker) {
-      return absl::InvalidArgumentError("identity.member: only workers compute batches");
-    }
+    RETURN_IF_ERROR(CheckReport(now, request.identity(), Job::kWorker));
   }
   if (plan_ == nullptr || !plan_->steps.Covers(batch)) {
     return absl::InvalidArgumentError(

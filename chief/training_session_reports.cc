@@ -10,8 +10,6 @@ namespace shoal {
 
 absl::Status TrainingSession::CheckReporter(const v1::ReportStepsRequest& request) const {
   const v1::Member& member = request.identity().member();
-  if (member.job() != v1::JOB_PS)
-    return absl::InvalidArgumentError("identity.member: only ps report steps");
   if (plan_ == nullptr) return absl::FailedPreconditionError("steps: the run has no plan yet");
   if (request.steps_size() == 0) return absl::OkStatus();
   if (member.index() != reporter()) {
@@ -30,7 +28,7 @@ uint32_t TrainingSession::reporter() const {
 }
 
 absl::Status TrainingSession::ReportSteps(absl::Time now, const v1::ReportStepsRequest& request) {
-  RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
+  RETURN_IF_ERROR(CheckReport(now, request.identity(), Job::kPs));
   RETURN_IF_ERROR(CheckReporter(request));
   for (const v1::PoisonedSlice& poisoned : request.poisoned()) {
     RETURN_IF_ERROR(ReportPoisoned(poisoned));
@@ -71,10 +69,8 @@ uint64_t TrainingSession::reported_steps() const {
 }
 
 absl::Status TrainingSession::ReportShard(absl::Time now, const v1::ReportShardRequest& request) {
-  RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
+  RETURN_IF_ERROR(CheckReport(now, request.identity(), Job::kPs));
   const TaskId task = TaskOf(request.identity().member());
-  if (task.job != Job::kPs)
-    return absl::InvalidArgumentError("identity.member: only ps report shards");
   if (plan_ == nullptr) return absl::FailedPreconditionError("version: the run has no plan yet");
   if (request.is_export()) return ReportExport(now, request);
   if (async_ == nullptr && request.version() > plan_->last_step) {
@@ -104,7 +100,7 @@ absl::Status TrainingSession::ReportShard(absl::Time now, const v1::ReportShardR
 
 absl::Status TrainingSession::ReportEvaluation(absl::Time now,
                                                const v1::ReportEvaluationRequest& request) {
-  RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
+  RETURN_IF_ERROR(CheckReport(now, request.identity(), Job::kWorker));
   if (!evaluations_.has_value()) return absl::FailedPreconditionError("nothing to evaluate yet");
   if (request.block() >= evaluations_->num_blocks()) {
     return absl::InvalidArgumentError(absl::StrFormat("block: %d, but there are only %d",
@@ -135,9 +131,7 @@ absl::Status TrainingSession::AddEvaluation(absl::Time now,
 }
 
 absl::Status TrainingSession::ReportNorms(absl::Time now, const v1::ReportNormsRequest& request) {
-  RETURN_IF_ERROR(CheckIdentity(now, request.identity(), true));
-  if (request.identity().member().job() != v1::JOB_PS)
-    return absl::InvalidArgumentError("identity.member: only ps report norms");
+  RETURN_IF_ERROR(CheckReport(now, request.identity(), Job::kPs));
   if (!norms_.has_value())
     return absl::FailedPreconditionError("this run does not clip by global norm");
   if (request.slices_size() != request.squared_norms_size()) {

@@ -184,6 +184,33 @@ TEST_F(TrainingSessionTest, NormsAreTakenFromTheLivePsOfThisLineageOnly) {
   EXPECT_TRUE(session_->NormScale(session_->state().lineage(), 0).has_value());
 }
 
+// Incarnations are no secret: whoever sends such a call in the name of a dead ps must not keep its
+// place from the next process.
+TEST_F(TrainingSessionTest, ACallThatATaskOfThisJobDoesNotSendRenewsNoLease) {
+  StartTraining();
+  const v1::Identity ps = IdentityOf(v1::JOB_PS, 1);
+  const v1::Identity worker = IdentityOf(v1::JOB_WORKER, 1);
+  for (int second = 0; second < 12; ++second) {
+    PassTime(1, {all_[0], all_[2]});
+    v1::ReportEvaluationRequest evaluation;
+    *evaluation.mutable_identity() = ps;
+    EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportEvaluation(now_, evaluation)));
+    v1::ReportBadBatchRequest bad;
+    *bad.mutable_identity() = ps;
+    EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportBadBatch(now_, bad)));
+    v1::ReportStepsRequest steps;
+    *steps.mutable_identity() = worker;
+    EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportSteps(now_, steps)));
+    v1::ReportShardRequest shard;
+    *shard.mutable_identity() = worker;
+    EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportShard(now_, shard)));
+    v1::ReportNormsRequest norms;
+    *norms.mutable_identity() = worker;
+    EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportNorms(now_, norms)));
+  }
+  EXPECT_THAT(Lost(), ::testing::ElementsAre("ps/1", "worker/1"));
+}
+
 TEST_F(TrainingSessionTest, ABadBatchThatTheRunDoesNotHaveIsRefused) {
   v1::ReportBadBatchRequest report;
   report.mutable_died()->set_job(v1::JOB_WORKER);

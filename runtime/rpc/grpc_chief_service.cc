@@ -23,8 +23,8 @@
 namespace shoal {
 namespace {
 
-// Who may call what, credentials.h has checked. Here, that a task registers and lives as what its
-// certificate says, and that only those end a run who may.
+// Who may call what, credentials.h has checked. Here, that a task registers, lives and reports as
+// what its certificate says, and that only those end a run who may.
 absl::Status CheckSender(const grpc::ServerContext& context, const v1::Identity& sender) {
   const RoleSet role = sender.member().job() == v1::JOB_PS ? kRolePs : kRoleWorker;
   return CheckPeerRole(*context.auth_context(), role);
@@ -81,16 +81,16 @@ class GrpcChiefService : public v1::ChiefService::Service {
   }
   grpc::Status ReportSteps(grpc::ServerContext* context, const v1::ReportStepsRequest* request,
                            v1::ReportStepsResponse* response) override {
-    return AnswerOf(context, target_->ReportSteps(*request, response));
+    return ForMember(context, &ChiefClient::ReportSteps, *request, response);
   }
   grpc::Status ReportShard(grpc::ServerContext* context, const v1::ReportShardRequest* request,
                            v1::ReportShardResponse* response) override {
-    return AnswerOf(context, target_->ReportShard(*request, response));
+    return ForMember(context, &ChiefClient::ReportShard, *request, response);
   }
   grpc::Status ReportEvaluation(grpc::ServerContext* context,
                                 const v1::ReportEvaluationRequest* request,
                                 v1::ReportEvaluationResponse* response) override {
-    return AnswerOf(context, target_->ReportEvaluation(*request, response));
+    return ForMember(context, &ChiefClient::ReportEvaluation, *request, response);
   }
   grpc::Status ReportBadBatch(grpc::ServerContext* context,
                               const v1::ReportBadBatchRequest* request,
@@ -101,11 +101,11 @@ class GrpcChiefService : public v1::ChiefService::Service {
   }
   grpc::Status LeaseBatches(grpc::ServerContext* context, const v1::LeaseBatchesRequest* request,
                             v1::LeaseBatchesResponse* response) override {
-    return AnswerOf(context, target_->LeaseBatches(*request, response));
+    return ForMember(context, &ChiefClient::LeaseBatches, *request, response);
   }
   grpc::Status ReportNorms(grpc::ServerContext* context, const v1::ReportNormsRequest* request,
                            v1::ReportNormsResponse* response) override {
-    return AnswerOf(context, target_->ReportNorms(*request, response));
+    return ForMember(context, &ChiefClient::ReportNorms, *request, response);
   }
   grpc::Status RequestStop(grpc::ServerContext* context, const v1::RequestStopRequest* request,
                            v1::RequestStopResponse* response) override {
@@ -123,6 +123,15 @@ class GrpcChiefService : public v1::ChiefService::Service {
   }
 
  private:
+  // Answers a call that only a member may send, for itself: it renews the sender's lease.
+  template <typename Request, typename Response>
+  grpc::Status ForMember(grpc::ServerContext* context,
+                         absl::Status (ChiefClient::*method)(const Request&, Response*),
+                         const Request& request, Response* response) {
+    const absl::Status allowed = CheckSender(*context, request.identity());
+    if (!allowed.ok()) return Refused(context, allowed);
+    return AnswerOf(context, (target_->*method)(request, response));
+  }
   // Not if it has called again meanwhile, on another connection.
   void Disconnect(const v1::Identity& member, uint64_t call) {
     order_.UnlessLater(member, call, [&] { target_->OnDisconnect(member); });

@@ -122,6 +122,16 @@ class TlsTest : public ::testing::Test {
     v1::ReportBadBatchResponse response;
     return client.ReportBadBatch(request, &response);
   }
+  // What a task reports in the name of a task of `job`.
+  template <typename Request, typename Response>
+  absl::Status ReportAs(v1::Job job, const Credentials* credentials,
+                        absl::Status (GrpcChiefClient::*method)(const Request&, Response*)) {
+    GrpcChiefClient client(Dial(credentials));
+    Request request;
+    request.mutable_identity()->mutable_member()->set_job(job);
+    Response response;
+    return (client.*method)(request, &response);
+  }
   absl::Status Exchange(const Credentials* credentials);
 
   // Lines of the log so far that hold `text`.
@@ -206,6 +216,25 @@ TEST_F(TlsTest, AWrongRoleIsRefusedSaidOnceAndNothingChanges) {
   EXPECT_EQ(Logged("BulkService"), 1);
   EXPECT_EQ(Logged("refused: spiffe://shoal/ps may not call /"), 1);
   EXPECT_EQ(Logged("only worker, it came from 127.0.0.1:"), 1);
+}
+
+// A report renews its sender's lease, so a worker's key must not report for a dead ps, nor a ps's
+// for a dead worker.
+TEST_F(TlsTest, ATaskReportsOnlyAsWhatItsCertificateSays) {
+  const auto ps = Make(made.Of("ps"));
+  const auto worker = Make(made.Of("worker"));
+  const absl::Status as_ps = absl::PermissionDeniedError("spiffe://shoal/worker speaks for a ps");
+  const absl::Status as_worker =
+      absl::PermissionDeniedError("spiffe://shoal/ps speaks for a worker");
+  EXPECT_EQ(ReportAs(v1::JOB_PS, worker.get(), &GrpcChiefClient::ReportEvaluation), as_ps);
+  EXPECT_EQ(ReportAs(v1::JOB_PS, worker.get(), &GrpcChiefClient::LeaseBatches), as_ps);
+  EXPECT_EQ(ReportAs(v1::JOB_WORKER, ps.get(), &GrpcChiefClient::ReportSteps), as_worker);
+  EXPECT_EQ(ReportAs(v1::JOB_WORKER, ps.get(), &GrpcChiefClient::ReportShard), as_worker);
+  EXPECT_EQ(ReportAs(v1::JOB_WORKER, ps.get(), &GrpcChiefClient::ReportNorms), as_worker);
+  EXPECT_EQ(chief.NumCalls(), 0);
+  EXPECT_EQ(ReportAs(v1::JOB_WORKER, worker.get(), &GrpcChiefClient::ReportEvaluation),
+            absl::OkStatus());
+  EXPECT_EQ(ReportAs(v1::JOB_PS, ps.get(), &GrpcChiefClient::ReportSteps), absl::OkStatus());
 }
 
 TEST_F(TlsTest, AServerOfAnotherRoleIsNotSpokenTo) {
