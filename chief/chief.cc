@@ -12,6 +12,9 @@ namespace {
 // Removals of checkpoints that could not be made that wait at most.
 constexpr size_t kMostGivenUp = 64;
 
+// Records that wait at most while void checkpoints are removed: a directory may not answer.
+constexpr size_t kMostRecordsThatWait = 1 << 16;
+
 // Sends a command.
 struct Call {
   ParameterClient* client;
@@ -153,10 +156,10 @@ void Chief::Drive() {
       logic_.Tick(now);
       DispatchCommands();
       records = logic_.TakeRecords();
-      logic_.LookForEnd(now, !records.empty());
+      logic_.LookForEnd(now, !records.empty() || !records_.empty());
       if (logic_.session().state().number() != number || logic_.drained()) changed_.NotifyAll();
     }
-    RecordAll(records);
+    RecordAll(std::move(records));
   }
 }
 
@@ -173,16 +176,11 @@ class Chief::RecordWriter {
 
   void operator()(const StepLine& line) { recorder_.Record(line); }
   void operator()(const TrainingStarts& starts) { recorder_.Record(starts); }
+  void operator()(const CheckpointsVoid& discard) { chief_.DiscardOnPublisher(discard); }
   void operator()(const RolledBack& rolled_back) {
     const absl::Status status = recorder_.Record(rolled_back);
-    {
-      MutexLock lock(&chief_.mutex_);
-      chief_.logic_.OnRecorded(status);
-    }
-    if (rolled_back.lines_only) return;
-    chief_.OnPublisher([recorder = &recorder_, step = rolled_back.version] {
-      return recorder->DiscardAbove(step);
-    });
+    MutexLock lock(&chief_.mutex_);
+    chief_.logic_.OnRecorded(status);
   }
   void operator()(const CutGivenUp& given_up) { chief_.GiveUpOnPublisher(given_up); }
   void operator()(const ManifestToWrite& write) {
@@ -207,9 +205,23 @@ class Chief::RecordWriter {
   SessionRecorder& recorder_;
 };
 
-void Chief::RecordAll(const std::vector<SessionRecord>& records) {
+void Chief::RecordAll(std::vector<SessionRecord> records) {
   RecordWriter writer(this);
-  for (const SessionRecord& record : records) std::visit(writer, record);
+  for (SessionRecord& record : records) {
+    if (const auto* note = std::get_if<SessionNote>(&record)) {
+      writer(*note);  // The log does not wait.
+    } else {
+      records_.push_back(std::move(record));
+    }
+  }
+  while (!records_.empty()) {
+    {
+      MutexLock lock(&mutex_);
+      if (discarding_ && records_.size() < kMostRecordsThatWait) return;
+    }
+    std::visit(writer, records_.front());
+    records_.pop_front();
+  }
 }
 
 void Chief::GiveUpOnPublisher(const CutGivenUp& given_up) {
@@ -223,6 +235,19 @@ void Chief::GiveUpOnPublisher(const CutGivenUp& given_up) {
     const absl::Status status = options_.recorder->OnCheckpointFailed(given_up);
     MutexLock lock(&mutex_);
     --num_given_up_;
+    return status;
+  });
+}
+
+void Chief::DiscardOnPublisher(const CheckpointsVoid& discard) {
+  {
+    MutexLock lock(&mutex_);
+    discarding_ = true;
+  }
+  OnPublisher([this, version = discard.version] {
+    const absl::Status status = options_.recorder->DiscardAbove(version);
+    MutexLock lock(&mutex_);
+    discarding_ = false;
     return status;
   });
 }

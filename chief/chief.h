@@ -138,9 +138,11 @@ class Chief : public ChiefClient {
   void PokeAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drive();
   void DispatchCommands() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RecordAll(const std::vector<SessionRecord>& records);
+  // Keeps those that have to wait until the publisher has removed void checkpoints.
+  void RecordAll(std::vector<SessionRecord> records);
   // Runs `work` after what was given before, without the lock, on the publisher's thread.
   void GiveUpOnPublisher(const CutGivenUp& given_up);
+  void DiscardOnPublisher(const CheckpointsVoid& discard);
   void OnPublisher(std::function<absl::Status()> work);
   absl::Status PublishNow(const ManifestToWrite& write);
   absl::Status ExportNow(const ModelExport& wanted);
@@ -152,6 +154,8 @@ class Chief : public ChiefClient {
   ChiefLogic logic_ ABSL_GUARDED_BY(mutex_);
   bool poked_ ABSL_GUARDED_BY(mutex_) = false;
   size_t num_given_up_ ABSL_GUARDED_BY(mutex_) = 0;  // Whose removal waits for the publisher.
+  bool discarding_ ABSL_GUARDED_BY(mutex_) = false;  // Void checkpoints: records wait for it.
+  std::deque<SessionRecord> records_;                // Of the driver: not written down yet.
   CondVar poke_;
   std::vector<std::unique_ptr<PsLine>> lines_;
   SerialExecutor publisher_;

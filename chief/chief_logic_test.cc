@@ -241,6 +241,18 @@ TEST_P(PausedChiefTest, WhoWantsThePlaceOfASilentProcessIsAskedToComeAgain) {
   EXPECT_TRUE(absl::IsUnavailable(answer->status())) << answer->status();
 }
 
+// Its holder is silent since before the pause: whoever waits is not refused as a second process.
+TEST_P(PausedChiefTest, WhoHadWaitedForAPlaceIsAskedToComeAgain) {
+  const v1::RegisterTaskRequest request = Application(v1::JOB_PS, "other");
+  StartTraining();
+  ChiefLogic::Registration call(logic_.get(), request, [] { return false; });
+  EXPECT_FALSE(call.Poll(now_).has_value());
+  now_ += absl::Seconds(GetParam());
+  const auto answer = call.Poll(now_);
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_TRUE(absl::IsUnavailable(answer->status())) << answer->status();
+}
+
 TEST_P(PausedChiefTest, NoWaitEndsBecauseOfIt) {
   v1::HeartbeatRequest computing;
   StartTraining();

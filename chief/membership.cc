@@ -1,5 +1,7 @@
 #include "chief/membership.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -52,17 +54,15 @@ absl::Status Membership::Renew(absl::Time now, TaskId task, uint64_t incarnation
 
 void Membership::GrantLeases(absl::Time now) {
   for (auto& [task, member] : members_) {
-    if (!member.live) continue;
-    member.last_heard = now;
-    member.connected = true;
+    if (member.live) member.connected = true;
   }
-  granted_until_ = now + options_.lease;
+  granted_ = now;
 }
 
 void Membership::Disconnect(absl::Time now, TaskId task, uint64_t incarnation) {
   Member* member = FindMutable(task);
   if (member == nullptr || member->incarnation != incarnation || !member->connected) return;
-  if (now < granted_until_) return;
+  if (now < granted_ + options_.lease) return;
   member->connected = false;
   member->last_heard = now;
 }
@@ -86,7 +86,7 @@ std::vector<TaskId> Membership::Expire(absl::Time now) {
   std::vector<TaskId> ended;
   for (auto& [task, member] : members_) {
     if (!member.live) continue;
-    const absl::Duration silence = now - member.last_heard;
+    const absl::Duration silence = now - std::max(member.last_heard, granted_);
     if (silence > options_.lease || (!member.connected && silence > options_.grace)) {
       member.live = false;
       member.expired = true;

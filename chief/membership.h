@@ -100,7 +100,7 @@ class Membership {
  private:
   const Options options_;
   uint64_t issued_ = 0;
-  absl::Time granted_until_ = absl::InfinitePast();  // by GrantLeases
+  absl::Time granted_ = absl::InfinitePast();  // By GrantLeases: all leases count from then.
   std::map<TaskId, Member> members_;
 };
 

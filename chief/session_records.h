@@ -20,6 +20,11 @@ struct StepLine {  // One applied step, with its evaluation if it is an evaluati
   v1::StepReport report;
   std::optional<EvaluationSums> evaluation;
 };
+// Checkpoints above `version` are void and are removed before what follows is written down. A chief
+// that dies in between resumes from one that still has all its lines.
+struct CheckpointsVoid {
+  uint64_t version = 0;
+};
 struct RolledBack {  // Lines above `version` are void.
   uint64_t version = 0;
   std::string reason;
@@ -55,8 +60,9 @@ struct SessionNote {  // For the log.
 // A task has named a later term than the chief's: the driver reads the run's file TERM, and calls
 // Fence if another chief has taken the run over.
 struct TermInDoubt {};
-using SessionRecord = std::variant<StepLine, RolledBack, ManifestToWrite, CutGivenUp, ModelExport,
-                                   TrainingStarts, SessionNote, TermInDoubt>;
+using SessionRecord =
+    std::variant<StepLine, CheckpointsVoid, RolledBack, ManifestToWrite, CutGivenUp, ModelExport,
+                 TrainingStarts, SessionNote, TermInDoubt>;
 
 // A command to one ps. The driver sends it to `address`, once, with a deadline, and hands the
 // answer to On...Answer; a command that was not answered is issued again.

@@ -142,6 +142,7 @@ void TrainingSession::Rollback(absl::Time now, const std::string& reason) {
   state_.set_phase(v1::RunState::PHASE_PREPARING);
   Changed();
   UpdateDecisions();
+  records_.push_back(CheckpointsVoid{version});
   records_.push_back(RolledBack{version, reason});
   Note(absl::StrFormat("%s, lineage %d: %s",
                        has_checkpoint() ? absl::StrCat("back to the checkpoint of step ", version)

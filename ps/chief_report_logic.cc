@@ -133,11 +133,17 @@ std::optional<ChiefReportLogic::Scale> ChiefReportLogic::OnAnswer(
     Failed(now, status, &norms_attempts_);
     return std::nullopt;
   }
-  norms_attempts_.Reset();
+  if (response.ready()) return Scale{lineage_, request.step(), response.scale()};
   // The chief has waited for the others in vain: it is asked again.
-  if (!response.ready()) return std::nullopt;
-  norms_.erase(request.step());
-  return Scale{lineage_, request.step(), response.scale()};
+  norms_attempts_.Reset();
+  return std::nullopt;
+}
+
+void ChiefReportLogic::OnScaled(absl::Time now, const Scale& scale, const absl::Status& status) {
+  if (scale.lineage != lineage_) return;
+  if (!status.ok()) return Failed(now, status, &norms_attempts_);
+  norms_attempts_.Reset();
+  norms_.erase(scale.step);
 }
 
 void ChiefReportLogic::Failed(absl::Time now, const absl::Status& status, Attempts* attempts) {

@@ -63,9 +63,12 @@ class ChiefReportLogic {
 
   void OnAnswer(absl::Time now, const v1::ReportStepsRequest& request, const absl::Status& status,
                 const v1::ReportStepsResponse& response);
+  // A scale is to be applied, and OnScaled called with what came of it.
   std::optional<Scale> OnAnswer(absl::Time now, const v1::ReportNormsRequest& request,
                                 const absl::Status& status,
                                 const v1::ReportNormsResponse& response);
+  // A scale that could not be applied, because the lease of this ps has ended, is asked for again.
+  void OnScaled(absl::Time now, const Scale& scale, const absl::Status& status);
 
   // UNAVAILABLE: the run needs a fresh process in place of this ps. OK: all is well.
   const absl::Status& failure() const { return failure_; }

@@ -176,7 +176,35 @@ TEST_F(ChiefReportLogicTest, ANormIsAskedForUntilTheChiefHasTheScale) {
   EXPECT_EQ(scale->lineage, 1u);
   EXPECT_EQ(scale->step, 2u);
   EXPECT_EQ(scale->scale, 0.5);
+  logic_.OnScaled(now_, *scale, absl::OkStatus());
   EXPECT_TRUE(std::holds_alternative<v1::ReportStepsRequest>(*logic_.Next(now_)));
+}
+
+// A ps whose lease has ended applies nothing. Without the scale its slices would wait for ever.
+TEST_F(ChiefReportLogicTest, AScaleThatCouldNotBeAppliedIsAskedForAgain) {
+  AddNorm(2);
+  v1::ReportNormsResponse response;
+  response.set_ready(true);
+  response.set_scale(0.5);
+  for (const absl::Status& status :
+       {absl::UnavailableError("this ps cannot reach the chief"), absl::OkStatus()}) {
+    now_ = std::max(now_, logic_.NextTime());
+    const std::optional<ChiefReportLogic::Call> call = logic_.Next(now_);
+    ASSERT_TRUE(call.has_value()) << status;
+    const auto norms = std::get<v1::ReportNormsRequest>(*call);
+    const auto scale = logic_.OnAnswer(now_, norms, absl::OkStatus(), response);
+    ASSERT_TRUE(scale.has_value()) << status;
+    logic_.OnScaled(now_, *scale, status);
+    EXPECT_FALSE(logic_.Next(now_).has_value()) << "sent again without a pause after " << status;
+  }
+  EXPECT_EQ(logic_.NextTime(), absl::InfiniteFuture());
+}
+
+TEST_F(ChiefReportLogicTest, AScaleOfAnOldLineageLeavesTheNormsOfTheNewOne) {
+  logic_.StartLineage(2, 1);
+  AddNorm(2);
+  logic_.OnScaled(now_, {1, 2, 0.5}, absl::OkStatus());
+  EXPECT_TRUE(logic_.Next(now_).has_value());
 }
 
 TEST_F(ChiefReportLogicTest, APoisonedSliceIsReportedUntilTheChiefKnows) {

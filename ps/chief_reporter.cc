@@ -100,7 +100,10 @@ void ChiefReporter::Send(v1::ReportNormsRequest* request) {
     MutexLock lock(&mutex_);
     scale = logic_.OnAnswer(options_.clock->Now(), *request, status, response);
   }
-  if (scale.has_value()) options_.apply_scale(scale->lineage, scale->step, scale->scale);
+  if (!scale.has_value()) return;
+  const absl::Status applied = options_.apply_scale(*scale);
+  MutexLock lock(&mutex_);
+  logic_.OnScaled(options_.clock->Now(), *scale, applied);
 }
 
 }  // namespace shoal

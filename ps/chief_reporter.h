@@ -28,7 +28,7 @@ class ChiefReporter {
     const Clock* clock = nullptr;            // Must outlive the reporter.
     std::function<v1::Identity()> identity;  // Returns the task's current identity.
     // Applies the scale of `step` to the slices that wait for it.
-    std::function<void(uint64_t lineage, uint64_t step, double scale)> apply_scale;
+    std::function<absl::Status(const ChiefReportLogic::Scale& scale)> apply_scale;
     // Called when the logic has failed; nothing is sent after that.
     std::function<void(const absl::Status& failure)> on_failure;
   };

@@ -149,10 +149,10 @@ ChiefReporter::Options ParameterServer::Core::ReporterOptions() {
   options.chief = options_.chief;
   options.clock = options_.clock;
   options.identity = [this] { return session_->identity(); };
-  options.apply_scale = [this](uint64_t lineage, uint64_t step, double scale) {
-    // An error means that the lineage is over, and with it the step.
-    shard_.CommandOfOwn(lineage, [&](PartitionedStore* store) { store->ApplyScale(step, scale); })
-        .IgnoreError();
+  options.apply_scale = [this](const ChiefReportLogic::Scale& scale) {
+    return shard_.CommandOfOwn(scale.lineage, [&scale](PartitionedStore* store) {
+      store->ApplyScale(scale.step, scale.scale);
+    });
   };
   options.on_failure = [this](const absl::Status& failure) { EndWith(failure); };
   return options;

@@ -120,6 +120,11 @@ CHANGES = {
   }
   if (!status.ok()) return Failed(now, status, &steps_attempts_);""",
         ),
+        (
+            "  if (scale.lineage != lineage_) return;\n  if (!status.ok())",
+            """  if (scale.lineage != lineage_) return;
+  if (!status.ok() && !IsBroken("a scale that could not be applied is forgotten"))""",
+        ),
     ],
     "ps/parameter_shard.cc": [
         (

@@ -71,6 +71,7 @@ constexpr BrokenBuild kBuilds[] = {
     {"damaged contributions are taken", true},
     {"a refused report is dropped", true},
     {"a gap is believed", true},
+    {"a scale that could not be applied is forgotten", true, Only(PlannedFault::kPauseChief)},
     {"a worker's term is believed", true, Only(PlannedFault::kForgedTerm)},
     // A task of a SYNC run gets its place back without it.
     {"a chief that stood still grants no leases", false, Only(PlannedFault::kPauseChief)},

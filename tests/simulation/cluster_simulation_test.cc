@@ -84,6 +84,13 @@ constexpr NamedSeed kNamedSeeds[] = {
     {"TheChiefDiesBeforeAnybodyHasTrained", false, 453},
     {"EverythingDiesBetweenTheLastCheckpointAndTheSummary", false, 38},
     {"APullWaitsUntilTheLeaseHasEnded", true, 223},
+    // A step with a clipped gradient stood still until cluster.wait_seconds were over: the scale
+    // came while the ps had no lease.
+    {"AScaleComesToAPsWithoutALeaseAfterThePauseOfTheChief", true, 16448},
+    {"AScaleComesToAPsWithoutALeaseAfterItsPause", true, 33334},
+    // A chief resumed from a checkpoint whose lines the chief before had removed.
+    {"ARollbackWhileACheckpointIsPublishedAndAllTasksDie", true, 2079},
+    {"APsDiesWhileACheckpointIsPublishedAndThenAllTasksDie", true, 31797},
 };
 
 INSTANTIATE_TEST_SUITE_P(Seeds, NamedSeedTest, ::testing::ValuesIn(kNamedSeeds),

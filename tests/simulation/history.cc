@@ -43,6 +43,10 @@ class Checker {
         if (absl::StrContains(event.text, "which this ps does not have")) {
           return At(event, absl::StrCat(event.task, " has lost a report: ", event.text));
         }
+        if (rules_.places_are_safe && !over_ && event.code != kExitDone) {
+          return At(event, absl::StrCat("pauses of the chief and forged terms alone end ",
+                                        event.task, " with ", event.code, ": ", event.text));
+        }
         if (MayEndWith(event.code)) return "";
         if (rules_.disks_fail && event.code == kExitInternalError &&
             absl::StrContains(event.text, "the final checkpoint could not be written")) {

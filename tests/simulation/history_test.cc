@@ -113,6 +113,14 @@ TEST(HistoryTest, ADiskThatFailsMayCostTheLastCheckpointAndNothingElse) {
   EXPECT_THAT(Check({Ended("chief", 1)}, rules), HasSubstr("chief ends with 1"));
 }
 
+TEST(HistoryTest, ATaskThatLosesItsPlaceWithoutReason) {
+  HistoryRules rules;
+  EXPECT_EQ(Check({Ended("worker/0", 138)}, rules), "");
+  rules.places_are_safe = true;
+  EXPECT_THAT(Check({Ended("worker/0", 138)}, rules), HasSubstr("end worker/0 with 138"));
+  EXPECT_EQ(Check({Ended("worker/0", 0)}, rules), "");  // The chief had said that the run is over.
+}
+
 TEST(HistoryTest, APsThatServesWithoutALease) {
   HistoryEvent event = Event(HistoryEvent::kActs, 1, 1, 0, 0);
   event.task = "ps/0";
