@@ -18,7 +18,8 @@ namespace {
 std::atomic<time_t> suspended{0};  // How many seconds the machine was suspended.
 }  // namespace
 
-// The system's, on a machine that was suspended: the clocks that count that have gone on.
+// The system's time on a machine that was suspended: the clocks that include suspension have
+// advanced.
 extern "C" int clock_gettime(clockid_t clock, timespec* now) noexcept {
   const long result = syscall(SYS_clock_gettime, clock, now);
   if (result == 0 && clock != CLOCK_MONOTONIC) now->tv_sec += suspended;
@@ -50,7 +51,7 @@ TEST(RealClockTest, WaitEndsAtTheDeadline) {
   EXPECT_GE(clock.Now(), deadline);
 }
 
-TEST(RealClockTest, WhatTheMachineWasSuspendedHasPassed) {
+TEST(RealClockTest, TimeOfASuspensionCounts) {
   const RealClock clock;
   const absl::Time deadline = clock.Now() + absl::Hours(1);
   suspended += 3600;

@@ -42,7 +42,8 @@ void SerialExecutor::RunThread(const std::string& name) {
       closure = std::move(closures_.front());
       closures_.pop_front();
     }
-    closure();  // What it owns is destroyed on this thread, without the lock.
+    // The closure and the objects that it owns are destroyed on this thread, without the lock.
+    closure();
   }
 }
 

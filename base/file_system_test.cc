@@ -52,14 +52,14 @@ class FileSystemTest : public ::testing::TestWithParam<Kind> {
   std::string root_;
 };
 
-TEST_P(FileSystemTest, WhatWasWrittenIsRead) {
+TEST_P(FileSystemTest, WrittenBytesAreRead) {
   Write("a", "one");
   EXPECT_THAT(ReadFile(*disk_, Path("a")), IsOkAndHolds("one"));
   Write("a", "2");
   EXPECT_THAT(ReadFile(*disk_, Path("a")), IsOkAndHolds("2"));
 }
 
-TEST_P(FileSystemTest, AppendGoesOnAtTheEnd) {
+TEST_P(FileSystemTest, AppendContinuesAtTheEnd) {
   for (const char* piece : {"one ", "two"}) {
     ASSERT_OK_AND_ASSIGN(const auto file, disk_->OpenForAppend(Path("a")));
     ASSERT_OK(file->Append(piece));

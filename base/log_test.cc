@@ -50,7 +50,7 @@ TEST_F(LogTest, LineHasSeverityTimeTaskAndPlace) {
                                         "log_test\\.cc:[0-9]+\\] pull step=7\n$"));
 }
 
-TEST_F(LogTest, LineBelowTheMinimumIsNeitherWrittenNorEvaluated) {
+TEST_F(LogTest, LineBelowTheMinimumIsNotWrittenOrEvaluated) {
   SetUpWith(LogSeverity::kWarning);
   int evaluated = 0;
   LOG(INFO) << "dropped " << ++evaluated;

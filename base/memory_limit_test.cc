@@ -78,7 +78,7 @@ TEST_F(MemoryLimitTest, Version1SaysNoLimitWithAHugeNumber) {
   EXPECT_EQ(ReadMemoryLimit(root_).set_by, "the machine");
 }
 
-TEST_F(MemoryLimitTest, WhereTheKernelSaysNothingThereIsNoLimit) {
+TEST_F(MemoryLimitTest, WithoutDataFromTheKernelThereIsNoLimit) {
   EXPECT_EQ(ReadMemoryLimit(root_).bytes, UINT64_MAX);
   Write("/proc/meminfo", "MemTotal: many\nMemAvailable: much\n");
   EXPECT_EQ(ReadMemoryLimit(root_).available, UINT64_MAX);

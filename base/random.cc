@@ -12,7 +12,7 @@
 namespace shoal {
 namespace {
 
-// Which sequence a counter's high word belongs to, so that fillers of one key do not share words.
+// The sequences that a counter's high word selects, so that fillers of one key do not share words.
 enum Sequence : uint64_t { kBits = 1, kUniform = 2, kNormal = 3, kDerive = 4, kTruncated = 5 };
 
 struct Pair {
@@ -144,7 +144,7 @@ void FillNormal(uint64_t key, uint64_t first_index, absl::Span<float> out) {
 void FillTruncatedNormal(uint64_t key, uint64_t first_index, absl::Span<float> out) {
   FillBlocks(key, kTruncated, first_index, out, NormalBlock);
   for (size_t i = 0; i < out.size(); ++i) {
-    // The few that fell outside are drawn from a key per attempt; 1 in 22 goes on each time.
+    // The few that fell outside are drawn from a key per attempt; 1 in 22 remains each time.
     for (uint64_t attempt = 1; std::abs(out[i]) > 2.0f; ++attempt) {
       const PhiloxBlock bits = Philox(DeriveKey(key, attempt), kTruncated, first_index + i);
       out[i] = NormalBlock(bits)[0];

@@ -16,7 +16,7 @@ absl::Status Check(const absl::Status& status, int* reached) {
   return absl::OkStatus();
 }
 
-TEST(ReturnIfErrorTest, ErrorIsReturnedAndOkGoesOn) {
+TEST(ReturnIfErrorTest, ErrorIsReturnedAndOkContinues) {
   int reached = 0;
   EXPECT_EQ(Check(absl::DataLossError("torn"), &reached), absl::DataLossError("torn"));
   EXPECT_EQ(reached, 0);

@@ -31,7 +31,7 @@ int RunCommand(const std::vector<Command>& commands, absl::Span<const std::strin
     names.push_back(command.name);
   }
   const std::string hint = DidYouMean(args[0], names);
-  std::fprintf(stderr, "shoal: \"%s\" is no command%s\n", args[0].c_str(),
+  std::fprintf(stderr, "shoal: \"%s\" is not a command%s\n", args[0].c_str(),
                hint.empty() ? "; see shoal --help" : hint.c_str());
   return kExitUsage;
 }
@@ -45,11 +45,13 @@ std::string CommandHelp(const std::vector<Command>& commands) {
   }
   absl::StrAppend(
       &text,
-      "\nFor a start:\n"
+      "\n"
+      "For a start:\n"
       "  shoal train --run=deploy/runs/fashion_cnn.textproto          1 chief, 2 ps, 2 workers "
       "here\n"
       "  shoal train --run=deploy/runs/fashion_mlp.textproto --num_ps_tasks=0      one process\n"
-      "  shoal train --run=RUN_DIR/run.textproto --num_epochs=5       go on from its checkpoint\n");
+      "  shoal train --run=RUN_DIR/run.textproto --num_epochs=5       resume from its "
+      "checkpoint\n");
   return text;
 }
 

@@ -27,7 +27,7 @@ TEST(CommandTest, PassesOnWhatFollowsTheName) {
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(RunCommand(commands, {"trian"}), 2);
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              HasSubstr("shoal: \"trian\" is no command; did you mean train?\n"));
+              HasSubstr("shoal: \"trian\" is not a command; did you mean train?\n"));
   EXPECT_EQ(RunCommand(commands, {"help", "train"}), 7);
   EXPECT_THAT(got, ElementsAre("--help"));
   EXPECT_THAT(CommandHelp(commands), HasSubstr("  train      all\n"));

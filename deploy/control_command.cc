@@ -29,33 +29,39 @@ namespace shoal {
 namespace {
 
 constexpr char kStatusHelp[] =
-    "usage: shoal status ADDRESS|DIR [--json]\n\n"
-    "Who takes part in a run, who is slow, what it waits for, how far it is. ADDRESS is the "
-    "chief's;\n"
-    "DIR, a run's directory, has it in cluster.textproto; if another run answers there, it is\n"
-    "refused. Changes nothing.\n\n";
+    "usage: shoal status ADDRESS|DIR [--json]\n"
+    "\n"
+    "Prints the tasks of a run, which of them are slow, what the run waits for, and its progress.\n"
+    "ADDRESS is the chief's. DIR is a run's directory, whose cluster.textproto has the address; a\n"
+    "chief that runs another directory is refused. Changes nothing.\n"
+    "\n";
 constexpr char kCheckpointHelp[] =
-    "usage: shoal checkpoint ADDRESS|DIR [--timeout=SECONDS]\n\n"
-    "Has the run make a checkpoint now and go on; returns when it is durable and prints its "
-    "path.\n\n";
+    "usage: shoal checkpoint ADDRESS|DIR [--timeout=SECONDS]\n"
+    "\n"
+    "Asks the run for a checkpoint, waits until it is durable, and prints its path. Training\n"
+    "continues.\n"
+    "\n";
 constexpr char kStopHelp[] =
-    "usage: shoal stop ADDRESS|DIR [--timeout=SECONDS]\n\n"
-    "Has the run make a checkpoint and end, as Ctrl-C does; returns when it is over and prints "
-    "the\n"
-    "checkpoint that it can be resumed from. The run itself ends with exit code 143.\n\n";
+    "usage: shoal stop ADDRESS|DIR [--timeout=SECONDS]\n"
+    "\n"
+    "Asks the run to make a checkpoint and end, as Ctrl-C does, waits until it is over, and "
+    "prints\n"
+    "the checkpoint to resume from. The run itself ends with exit code 143.\n"
+    "\n";
 constexpr char kHealthHelp[] =
-    "usage: shoal health ADDRESS [--service=ps|chief|worker] [--timeout=SECONDS]\n\n"
-    "Exit code 0 if a task lives, with --service if it can do its work: for probes that run a\n"
-    "command. Asks the standard gRPC health service, which a worker has at its own address in the\n"
-    "cluster or --listen_address; one without asks for /healthz or /readyz of "
-    "--metrics_address.\n\n";
+    "usage: shoal health ADDRESS [--service=ps|chief|worker] [--timeout=SECONDS]\n"
+    "\n"
+    "Exits with 0 if a task is alive, with --service if it can do its work, for probes that run a\n"
+    "command. Uses the standard gRPC health service. A worker has it only with an address in the\n"
+    "cluster or a --listen_address; for others use /healthz or /readyz of --metrics_address.\n"
+    "\n";
 
-// What all these commands have in common.
+// The properties of one of these commands.
 struct Command {
   const char* name;
   FlagScope scope;
   const char* help;
-  // Prints what there is to say. `given` is the argument as it stands.
+  // Prints the result. `given` is the argument as the user wrote it.
   std::function<absl::Status(const std::string& given, const TaskFlags& flags)> run;
 };
 
@@ -95,7 +101,7 @@ absl::Status CheckNoPath(const std::string& given) {
   const absl::string_view remedy = "name a run's directory, or the chief's host:port";
   if (IsThere(given) || absl::StrContains(given, "/")) {
     return absl::NotFoundError(
-        IsThere(given) ? absl::StrCat("ADDRESS: ", given, " is no directory; ", remedy)
+        IsThere(given) ? absl::StrCat("ADDRESS: ", given, " is not a directory; ", remedy)
                        : absl::StrCat("ADDRESS: there is no directory ", given, "; ", remedy));
   }
   if (absl::StrContains(given, ":") || given.empty()) return absl::OkStatus();
@@ -140,7 +146,7 @@ absl::Status WithChief(const ControlLinks& links, const std::string& given, cons
                    "(if the start was killed: start it again)"));
 }
 
-// What cannot be asked of a run that is over.
+// Returns an error for a command that makes no sense for a run that is over.
 std::function<absl::Status(const Summary&)> NothingLeft(const std::string& given,
                                                         const char* what) {
   return [given, what](const Summary& summary) {
@@ -168,7 +174,7 @@ absl::StatusOr<std::string> FindChief(const std::string& address_or_directory) {
   }
   ASSIGN_OR_RETURN(const ClusterSpec cluster, ClusterSpec::FromFile(file));
   if (!cluster.chief().empty()) return cluster.chief();
-  // Without a chief of its own, worker 0 hosts it.
+  // If the cluster has no chief, worker 0 hosts it.
   if (!cluster.workers().empty() && !cluster.workers()[0].empty()) return cluster.workers()[0];
   const std::string holder =
       RunLock::HolderOf(address_or_directory, RunLock::Holder::kLauncher);  // "pid 7 on a"

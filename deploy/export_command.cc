@@ -22,7 +22,7 @@ namespace {
 
 // Returns what to print.
 absl::StatusOr<std::string> Export(const CommandLine& line) {
-  if (!line.arguments.empty()) return Broken(line.arguments[0], "is no flag; write --out=DIR");
+  if (!line.arguments.empty()) return Broken(line.arguments[0], "is not a flag; write --out=DIR");
   const std::string& out = line.run.out();
   if (out.empty()) return Broken("--out", "is missing; name the directory of a run");
   const std::string& given = line.task.model_file;

@@ -84,7 +84,7 @@ class Servers {
       if (server == nullptr) continue;
       server->End();
       const absl::Status stopped = server->Stop();
-      if (!stopped.ok()) LOG(ERROR) << "cannot stop in order: " << stopped;
+      if (!stopped.ok()) LOG(ERROR) << "cannot shut down cleanly: " << stopped;
     }
   }
 
@@ -140,7 +140,7 @@ absl::Status Work(const TaskOptions& options, uint32_t index, uint32_t num_worke
                : MakeChannelStore(servers, index, options.clock, table, std::move(groups),
                                   identity);
   };
-  // The chief is told to stop by the notification; workers end when the run does.
+  // The notification asks the chief to stop; workers end when the run does.
   TaskOptions worker_options = options;
   ShutdownNotification worker_shutdown;
   worker_options.shutdown = &worker_shutdown;

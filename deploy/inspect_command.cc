@@ -99,7 +99,7 @@ absl::StatusOr<RunReport> InspectRun(FileSystem* file_system, const std::string&
   for (const CheckpointName& name : names) {
     absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(
         *file_system, absl::StrCat(root, "/", name.ToString()), Checkpoint::Verify::kEverything);
-    // A run that goes on removes its oldest.
+    // A running training removes its oldest checkpoints.
     if (!checkpoint.ok() && !IsStillThere(file_system, root, name)) continue;
     const bool is_newest = checkpoint.ok() && described == nullptr;
     absl::StrAppend(&report.text, is_newest ? "* " : "  ", name.ToString());
@@ -115,7 +115,7 @@ absl::StatusOr<RunReport> InspectRun(FileSystem* file_system, const std::string&
   if (report.text.empty()) {
     return absl::NotFoundError(
         absl::StrCat("--out: the checkpoints of ", run_directory,
-                     " were removed while they were read, as the run goes on; ask again"));
+                     " were removed by the running training while they were read; try again"));
   }
   if (described != nullptr) AppendCheckpoint(*described, &report.text);
   return report;
@@ -141,7 +141,7 @@ int InspectMain(absl::Span<const std::string> args) {
     return fail(Broken("--use_averages", "has no meaning for this command; see --help"));
   }
   if (!line->arguments.empty()) {
-    return fail(Broken(line->arguments[0], "is no flag; write --out=DIR"));
+    return fail(Broken(line->arguments[0], "is not a flag; write --out=DIR"));
   }
   if (line->run.out().empty()) {
     return fail(Broken("--out", "is missing; name the directory of a run"));

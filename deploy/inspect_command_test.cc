@@ -85,7 +85,7 @@ class PruningFileSystem : public FaultyFileSystem {
   std::string to_prune;
 };
 
-TEST(InspectRunTest, WhatTheRunRemovesMeanwhileIsNotDamaged) {
+TEST(InspectRunTest, CheckpointsThatTheRunRemovesMeanwhileAreNotDamaged) {
   PruningFileSystem disk;
   SaveOptions options;
   for (const uint64_t step : {10, 20}) {

@@ -44,7 +44,7 @@ DurableCheckpoint CheckpointOf(const v1::GetRunStatusResponse& run) {
           absl::StrCat(run.run_directory(), "/checkpoints/", run.last_checkpoint())};
 }
 
-// By what the names stand for: one of them may be a symbolic link.
+// Compares the directories, not the names: one of them may be a symbolic link.
 bool IsSameDirectory(const std::string& a, const std::string& b) {
   struct stat of_a = {}, of_b = {};
   return a == b || (stat(a.c_str(), &of_a) == 0 && stat(b.c_str(), &of_b) == 0 &&
@@ -64,8 +64,8 @@ absl::Status CheckDirectory(const ChiefContact& control, const v1::GetRunStatusR
 // The chief is gone, or another run's is there, before what it was asked for was done.
 absl::Status Lost(const ChiefContact& control, absl::string_view what) {
   return absl::UnavailableError(
-      absl::StrCat(control.address, ": lost the chief before it said that ", what,
-                   "; its log and summary.json in the run's directory tell how it ended"));
+      absl::StrCat(control.address, ": lost the chief before it reported that ", what,
+                   "; see its log and summary.json in the run's directory"));
 }
 
 absl::Status OutOfTime(const ChiefContact& control, const v1::GetRunStatusResponse& run,
@@ -76,8 +76,8 @@ absl::Status OutOfTime(const ChiefContact& control, const v1::GetRunStatusRespon
       run.waits_for().empty() ? "" : absl::StrCat(" and waits for ", run.waits_for())));
 }
 
-// Whether a chief that goes after this answer has done what it was asked for: only the end of the
-// tasks was left.
+// Returns whether a chief that ends after this answer has fulfilled the request: only the tasks
+// still had to end.
 bool HasStopped(const v1::GetRunStatusResponse& run, uint64_t version) {
   return run.state().phase() == v1::RunState::PHASE_STOPPING && !run.last_checkpoint().empty() &&
          run.last_checkpoint_step() >= version;
@@ -92,7 +92,7 @@ absl::Status Explain(const absl::Status& status, const ChiefContact& control) {
 absl::Status ExplainCall(const absl::Status& status, const std::string& address, bool secure) {
   if (CodeFromBetween(status) == absl::StatusCode::kUnimplemented) {
     return absl::FailedPreconditionError(absl::StrCat(
-        address, " is no chief; name the address in the chief's log or in cluster.textproto"));
+        address, " is not a chief; name the address in the chief's log or in cluster.textproto"));
   }
   const RefusedConnection refused = FindRefusal(status, secure);
   if (!refused.why.empty()) {

@@ -65,7 +65,7 @@ class OperatorRequestsTest : public ::testing::Test {
   ChiefContact control_;
 };
 
-TEST_F(OperatorRequestsTest, WhatTlsRefusesIsNamedWithTheFlags) {
+TEST_F(OperatorRequestsTest, RefusalsOfTlsNameTheFlags) {
   chief_.refuses = absl::UnavailableError("failed to connect: Socket closed");
   EXPECT_EQ(GetStatus(control_).status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(GetStatus(control_).status().message()),
@@ -76,7 +76,7 @@ TEST_F(OperatorRequestsTest, WhatTlsRefusesIsNamedWithTheFlags) {
   EXPECT_THAT(std::string(GetStatus(control_).status().message()), HasSubstr("--tls_ca"));
 }
 
-TEST_F(OperatorRequestsTest, WhatIsNoTaskIsSaidWithoutTheWordsOfGrpc) {
+TEST_F(OperatorRequestsTest, AServerThatIsNotATaskIsReportedWithoutTheWordsOfGrpc) {
   chief_.refuses = absl::UnavailableError(
       "failed to connect to all addresses; last error: UNAVAILABLE: ipv4:1.2.3.4:1: Failed parsing "
       "HTTP/2");
@@ -152,7 +152,7 @@ TEST_F(OperatorRequestsTest, AChiefThatGoesBeforeItsLastCheckpointHasNotStopped)
     const absl::Status status = StopRun(control_, "test").status();
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
     EXPECT_THAT(std::string(status.message()),
-                HasSubstr("a:1: lost the chief before it said that the run stopped"));
+                HasSubstr("a:1: lost the chief before it reported that the run stopped"));
   }
 }
 
@@ -193,14 +193,14 @@ TEST_F(OperatorRequestsTest, ADirectoryIsTheSameByAnotherName) {
   unlink(link.c_str());
 }
 
-TEST_F(OperatorRequestsTest, OthersAreNoChief) {
+TEST_F(OperatorRequestsTest, OtherServersAreNotChiefs) {
   chief_.refuses = absl::UnavailableError("no answer of the task itself, but UNIMPLEMENTED: ");
   const absl::Status status = GetStatus(control_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("a:1 is no chief"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("a:1 is not a chief"));
 }
 
-TEST_F(OperatorRequestsTest, NobodyThereIsSaid) {
+TEST_F(OperatorRequestsTest, AnAbsentChiefIsReported) {
   chief_.refuses = absl::UnavailableError("connection refused");
   const absl::Status status = StopRun(control_, "test").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);

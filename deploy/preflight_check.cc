@@ -35,7 +35,7 @@ absl::StatusOr<std::optional<ResumePoint>> FindIn(const v1::RunConfig& run, File
   return FindResumePoint(run, checkpoints.get(), verify);
 }
 
-// Of the run file, or as the program that has it says.
+// The model of the run file, or as the worker program declares it.
 absl::StatusOr<v1::WorkerProgram> DescribeModel(const v1::RunConfig& run, FileSystem* file_system,
                                                 const ShutdownNotification& shutdown) {
   if (!run.deployment().worker_binary().empty()) {
@@ -53,7 +53,7 @@ absl::StatusOr<v1::WorkerProgram> DescribeModel(const v1::RunConfig& run, FileSy
   return program;
 }
 
-// Where variables and clones are, if there is a choice.
+// Notes the devices of variables and clones, if there is a choice.
 void AddPlacement(const v1::RunConfig& run, const v1::WorkerProgram& program,
                   std::vector<std::string>* notes) {
   const v1::DeploymentOptions& deployment = run.deployment();
@@ -68,11 +68,11 @@ void AddPlacement(const v1::RunConfig& run, const v1::WorkerProgram& program,
   notes->insert(notes->end(), program.placement().begin(), program.placement().end());
 }
 
-// Where a run begins that is not the first in its directory; "" for the first one.
+// Returns where a run begins that is not the first in its directory; "" for the first one.
 std::string WhereItBegins(const v1::RunConfig& run, const std::optional<ResumePoint>& from,
                           FileSystem* file_system) {
   if (from.has_value()) {
-    return absl::StrCat("goes on from step ", from->manifest.step(), " (",
+    return absl::StrCat("resumes from step ", from->manifest.step(), " (",
                         from->path.substr(from->path.rfind('/') + 1), ")");
   }
   // Every start writes it.

@@ -105,7 +105,7 @@ absl::Status RunTaskOfAnyJob(const TaskOptions& options) {
   return absl::InternalError("a task without a job");
 }
 
-// Without a job: the launcher's variables tell it.
+// No job is given: the launcher's variables name it.
 Command TaskCommand(std::optional<Job> job, std::string summary, const Environment& environment) {
   const std::string name(job.has_value() ? JobName(*job) : "task");
   return {name, std::move(summary), [job, environment](absl::Span<const std::string> args) {

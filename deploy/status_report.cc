@@ -86,7 +86,7 @@ std::string StatusText(const v1::GetRunStatusResponse& run, absl::Time now) {
   add("phase", phase);
   const uint64_t last = run.state().last_step();
   const bool knows_end = last > 0 && last != UINT64_MAX;
-  // Without the steps of batches that are left out, and with those that were on their way.
+  // Does not count the steps of skipped batches, but counts those that were under way.
   const absl::string_view of = run.state().synchronous() ? " of " : " of about ";
   add("step", knows_end ? absl::StrCat(run.step(), of, last) : absl::StrCat(run.step()));
   if (run.steps_per_second() > 0) {
@@ -147,7 +147,7 @@ std::string StatusJson(const v1::GetRunStatusResponse& run, absl::Time now) {
 
 namespace {
 
-// Where the run's directory is now; the summary has the path that it was written to.
+// Uses the run's current directory; the summary has the path that it was written to.
 std::string CheckpointNow(const std::string& directory, const Summary& summary) {
   if (!summary.checkpoint.has_value()) return "";
   return absl::StrCat(directory, "/checkpoints/",

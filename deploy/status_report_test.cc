@@ -43,7 +43,7 @@ v1::GetRunStatusResponse TrainingRun() {
   return run;
 }
 
-TEST(StatusReportTest, TextNamesWhoIsThereAndWhatItWaitsFor) {
+TEST(StatusReportTest, TextNamesTheTasksAndWhatTheRunWaitsFor) {
   const std::string text = StatusText(TrainingRun(), kNow);
   for (const char* words :
        {"run mlp in /runs/mlp", "training", "120 of 500", "12.50 steps/s, 1600 examples/s",
@@ -68,7 +68,7 @@ TEST(StatusReportTest, AnAsynchronousRunHasAnEndToo) {
   EXPECT_THAT(StatusText(run, kNow), Not(HasSubstr("120 of")));
 }
 
-TEST(StatusReportTest, ARunThatIsOverIsToldByItsSummary) {
+TEST(StatusReportTest, ARunThatIsOverIsDescribedByItsSummary) {
   Summary summary;
   summary.status = "finished";
   summary.steps = 500;
@@ -90,7 +90,7 @@ TEST(StatusReportTest, ARunThatIsOverIsToldByItsSummary) {
             "checkpoint)");
 }
 
-TEST(StatusReportTest, WhatThereIsNotIsLeftOut) {
+TEST(StatusReportTest, AbsentValuesAreLeftOut) {
   const std::string text = StatusText(v1::GetRunStatusResponse(), kNow);
   EXPECT_THAT(text, HasSubstr("none yet"));
   EXPECT_THAT(text, Not(HasSubstr("waits for")));

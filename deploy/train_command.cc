@@ -106,9 +106,9 @@ std::string Describe(const v1::RunConfig& run) {
                       "\nin ", run.out(), " (Ctrl-C makes a checkpoint and stops)");
 }
 
-// What else `shoal train` was told, beside the run.
+// The other flags of `shoal train`, which are not part of the run.
 struct TrainFlags {
-  std::string command;  // With --run=FILE added, it goes on with the run.
+  std::string command;  // The command resumes the run if --run=FILE is added.
   std::string metrics_address;
   bool may_show_pages = false;
   std::vector<std::string> of_tasks;  // For every task.
@@ -258,7 +258,7 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
   return TrainChecked(roles, options, flags, &directory);
 }
 
-// As a shell takes it, from any directory.
+// Returns the command in a form that a shell accepts in any directory.
 std::string CommandToGoOn(const TrainRoles& roles, const TaskFlags& task,
                           const std::string& directory, const std::vector<std::string>& security) {
   const auto absolute = [&directory](const std::string& path) {
@@ -296,7 +296,7 @@ absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
                                               const std::string& working_directory, absl::Time now,
                                               int process_id) {
   if (!line.arguments.empty()) {
-    return Broken(line.arguments[0], "is no flag; this command takes only flags, see --help");
+    return Broken(line.arguments[0], "is not a flag; this command takes only flags, see --help");
   }
   v1::RunConfig run = line.run;
   ResolveDefaults(kTrainTaskCounts, &run);
@@ -347,26 +347,30 @@ int TrainMain(const TrainRoles& roles, absl::Span<const std::string> args) {
 namespace {
 
 constexpr char kExitCodes[] =
-    "\nExit codes: 0 done; 1 internal error; 2 bad command; 64 bad flags or run file; 65 damaged "
-    "data;\n78 does not fit what is there; 130, 143 stopped by a signal after a checkpoint; 138 "
-    "start me again.\n";
+    "\n"
+    "Exit codes: 0 done; 1 internal error; 2 bad command; 64 bad flags or run file; 65 damaged "
+    "data;\n"
+    "78 the configuration does not fit; 130, 143 stopped by a signal after a checkpoint; 138 "
+    "restart.\n";
 
 }  // namespace
 
 std::string TrainHelp() {
   return absl::StrCat(
-      "usage: shoal train --run=FILE [flags]\n\n"
+      "usage: shoal train --run=FILE [flags]\n"
+      "\n"
       "Trains what the run file describes, on this machine: starts one chief, --num_ps_tasks\n"
       "parameter servers and --num_replicas workers as processes, shows progress, and leaves in\n"
       "--out the checkpoints, metrics.jsonl, summary.json and logs. Ctrl-C makes a checkpoint and\n"
-      "stops; the same command with the same --out goes on from there. SIGUSR1 makes a checkpoint "
-      "and\n"
-      "goes on.\n\n"
+      "stops; the same command with the same --out resumes from it. SIGUSR1 makes a checkpoint\n"
+      "without stopping.\n"
+      "\n"
       "  shoal train --run=deploy/runs/fashion_cnn.textproto\n"
       "  shoal train --run=deploy/runs/fashion_cnn.textproto --num_ps_tasks=3 --num_replicas=4\n"
       "  shoal train --run=deploy/runs/fashion_mlp.textproto --nosync_replicas --max_staleness=8\n"
       "  shoal train --run=deploy/runs/fashion_mlp.textproto --num_ps_tasks=0     (one process)\n"
-      "  shoal train --run=runs/fashion_cnn-20260101-120000-4711/run.textproto --num_epochs=5\n\n",
+      "  shoal train --run=runs/fashion_cnn-20260101-120000-4711/run.textproto --num_epochs=5\n"
+      "\n",
       FlagHelp(kScopeTrain), kExitCodes);
 }
 

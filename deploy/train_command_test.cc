@@ -87,7 +87,7 @@ TEST(ResolveTrainRunTest, DefaultsAreTwoPsTwoWorkersAndADirectoryOfItsOwn) {
   EXPECT_THAT(run->out(), EndsWith("-7"));  // Two that start in one second share nothing.
   EXPECT_EQ(Resolve({"--model=mlp", "--num_epochs=1", "--out=x"})->out(), "/home/me/x");
   EXPECT_EQ(Resolve({"--model=mlp", "--num_epochs=1", "--out=/x"})->out(), "/x");
-  EXPECT_THAT(Resolve({"x"}).status().message(), HasSubstr("x: is no flag"));
+  EXPECT_THAT(Resolve({"x"}).status().message(), HasSubstr("x: is not a flag"));
 }
 
 TEST_F(TrainCommandTest, OneProcessLeavesItsFilesAndPrintsWhatItCameTo) {
@@ -121,7 +121,7 @@ TEST_F(TrainCommandTest, TheLastLinesSayWhatTheRunReachedAlsoWhereMetricsFileEnd
   EXPECT_EQ(ReadSummary(file_system_.get(), out_)->steps, 41000u);
 }
 
-TEST_F(TrainCommandTest, OfARunThatWentOnTimeAndRateAreOfWhatItAdded) {
+TEST_F(TrainCommandTest, TimeAndRateOfAResumedRunAreThoseOfItsSteps) {
   ASSERT_EQ(Train(), 0);
   Summary summary = *ReadSummary(file_system_.get(), out_);
   summary.first_step = 1;
@@ -137,7 +137,7 @@ TEST_F(TrainCommandTest, OfARunThatWentOnTimeAndRateAreOfWhatItAdded) {
   EXPECT_THAT(printed, HasSubstr("checkpoint:    " + out_ + "/checkpoints/ckpt-3\n"));
 }
 
-TEST_F(TrainCommandTest, AStopWhoseSummaryCannotBeWrittenSaysWhatStandsAllTheSame) {
+TEST_F(TrainCommandTest, AStopWhoseSummaryCannotBeWrittenPrintsTheCheckpointAllTheSame) {
   // In the way of summary.json, as a disk that is full.
   ASSERT_OK(file_system_->MakeDirectory(out_ + "/summary.json.tmp/x"));
   const std::string checkpoint = CheckpointName{5, 1, 1}.ToString();
@@ -148,7 +148,7 @@ TEST_F(TrainCommandTest, AStopWhoseSummaryCannotBeWrittenSaysWhatStandsAllTheSam
   EXPECT_EQ(Train(), 143);
   const std::string printed = ::testing::internal::GetCapturedStdout();
   EXPECT_THAT(printed, HasSubstr("checkpoint:    " + out_ + "/checkpoints/" + checkpoint + "\n"));
-  EXPECT_THAT(printed, HasSubstr("go on:         shoal train --run=" + out_ + "/run.textproto"));
+  EXPECT_THAT(printed, HasSubstr("resume:        shoal train --run=" + out_ + "/run.textproto"));
 }
 
 TEST_F(TrainCommandTest, AStopWithoutACheckpointOfItsLastStepSaysWhatIsLost) {
@@ -165,32 +165,32 @@ TEST_F(TrainCommandTest, AStopWithoutACheckpointOfItsLastStepSaysWhatIsLost) {
   const std::string none = printed();
   EXPECT_THAT(none, HasSubstr("checkpoint:    none was made: the same command begins at step 0\n"));
   EXPECT_THAT(none, Not(HasSubstr("not saved:")));
-  EXPECT_THAT(none, HasSubstr("begin again:   shoal train --run="));
-  EXPECT_THAT(none, Not(HasSubstr("go on:")));
+  EXPECT_THAT(none, HasSubstr("start again:   shoal train --run="));
+  EXPECT_THAT(none, Not(HasSubstr("resume:")));
   stopped_->checkpoint = out_ + "/checkpoints/" + CheckpointName{5, 1, 1}.ToString();
   stopped_->checkpoint_failure = "step 7: no space left on device";
   const std::string older = printed();
-  EXPECT_THAT(older, HasSubstr("lost:          2 steps: the checkpoint of step 5 stands"));
+  EXPECT_THAT(older, HasSubstr("lost:          2 steps after the checkpoint of step 5"));
   EXPECT_THAT(older, HasSubstr("not saved:     step 7: no space left on device\n"));
-  EXPECT_THAT(older, HasSubstr("go on:         shoal train --run="));
+  EXPECT_THAT(older, HasSubstr("resume:        shoal train --run="));
   stopped_->checkpoint = out_ + "/checkpoints/" + CheckpointName{7, 1, 1}.ToString();
   EXPECT_THAT(printed(), Not(HasSubstr("lost:")));
 }
 
-TEST_F(TrainCommandTest, HowToGoOnNamesTheLimitAndIsQuoted) {
+TEST_F(TrainCommandTest, TheCommandToResumeNamesTheLimitAndIsQuoted) {
   roles_.command = "../bin/shoal";
   ::testing::internal::CaptureStdout();
   EXPECT_EQ(TrainMain(roles_, {"--model=mlp", "--max_steps=3", "--num_ps_tasks=0",
                                "--out=" + out_ + "/it's here"}),
             0);
   const std::string printed = ::testing::internal::GetCapturedStdout();
-  EXPECT_THAT(printed, HasSubstr("go on:         ../bin/shoal train --run='" + out_ +
+  EXPECT_THAT(printed, HasSubstr("resume:        ../bin/shoal train --run='" + out_ +
                                  "/it'\\''s here/run.textproto' --max_steps=N (more than 3)\n"));
   EXPECT_THAT(printed, HasSubstr("trained:       3 steps"));
   EXPECT_THAT(printed, Not(HasSubstr("epoch")));
 }
 
-TEST_F(TrainCommandTest, HowToGoOnRepeatsWhoMayConnect) {
+TEST_F(TrainCommandTest, TheCommandToResumeRepeatsTheSecurityFlags) {
   ASSERT_EQ(Train(), 0);
   finished_ = true;
   const auto how = [this](const std::vector<std::string>& args) {
@@ -206,7 +206,7 @@ TEST_F(TrainCommandTest, HowToGoOnRepeatsWhoMayConnect) {
               HasSubstr("shoal launch --hosts='/my hosts' --ssh_config=/c --insecure --run="));
 }
 
-TEST_F(TrainCommandTest, SkippedBatchesAreTold) {
+TEST_F(TrainCommandTest, SkippedBatchesAreShown) {
   const auto printed = [this] {
     ::testing::internal::CaptureStdout();
     EXPECT_EQ(Train(), 0);

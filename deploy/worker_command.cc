@@ -13,7 +13,7 @@ absl::Status RunWorkerAndHostedChief(const TaskOptions& options) {
   TaskOptions chief_options = options;
   chief_options.task = TaskId{Job::kChief, 0};
   chief_options.chief_address.clear();
-  // The chief hears the process's signals; the worker ends when the run, or the chief, does.
+  // The chief receives the process's signals; the worker ends when the run, or the chief, does.
   ShutdownNotification worker_shutdown;
   TaskOptions worker_options = options;
   worker_options.shutdown = &worker_shutdown;

@@ -70,7 +70,7 @@ absl::Status CheckIsProgram(const std::string& path) {
   return absl::PermissionDeniedError(
       absl::StrCat(kField, ": ", path,
                    S_ISREG(info.st_mode) ? " may not be executed; name a program, or chmod +x it"
-                                         : " is no file; name a program"));
+                                         : " is not a file; name a program"));
 }
 
 bool IsThisProgram(const std::string& path) {
@@ -99,21 +99,21 @@ std::string LastLine(const std::string& text, absl::string_view prefix, bool* ha
   return last;
 }
 
-// What its end says, if that was no answer.
+// Describes the end of a program that gave no answer.
 absl::Status EndOf(const std::string& path, const ChildExit& exit, const std::string& output) {
   bool is_said = false;
   const std::string words = LastLine(output, "shoal declare: ", &is_said);
   if (is_said && !exit.by_signal && !exit.ok()) return absl::Status(exit.status_code(), words);
   if (exit.ok()) {
     return NoGood(path,
-                  "gave no answer, so it is no worker program; its main must return "
+                  "gave no answer, so it is not a worker program; its main must return "
                   "shoal::worker::Main(argc, argv, model)");
   }
   return NoGood(path, absl::StrCat("ended when it was asked for its model: ", exit.Describe(),
                                    words.empty() ? "" : ": ", words));
 }
 
-// In short waits, so that Ctrl-C is heard.
+// Waits in short intervals, so that Ctrl-C is noticed.
 absl::StatusOr<ChildExit> WaitForEnd(const ChildOptions& options, Child* child,
                                      FileSystem* file_system, const ShutdownNotification& shutdown,
                                      absl::Duration timeout) {
@@ -128,7 +128,7 @@ absl::StatusOr<ChildExit> WaitForEnd(const ChildOptions& options, Child* child,
       return NoGood(path, "writes without end when it is asked for its model");
     }
     if (clock.Now() >= end) {
-      return NoGood(path, absl::StrCat("did not say within ", absl::FormatDuration(timeout),
+      return NoGood(path, absl::StrCat("did not report within ", absl::FormatDuration(timeout),
                                        " what its model is"));
     }
   }
@@ -139,7 +139,7 @@ absl::StatusOr<v1::WorkerProgram> ParseAnswer(const std::string& path, const std
   absl::string_view first = absl::string_view(text).substr(0, text.find('\n'));
   uint32_t protocol = 0;
   if (!absl::ConsumePrefix(&first, "protocol: ") || !absl::SimpleAtoi(first, &protocol)) {
-    return NoGood(path, "gave an answer without a protocol version, so it is no worker program");
+    return NoGood(path, "gave an answer without a protocol version, so it is not a worker program");
   }
   if (protocol != kProtocolVersion) {
     return NoGood(path, absl::StrCat("speaks protocol ", protocol, ", this shoal ",

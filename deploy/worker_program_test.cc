@@ -76,7 +76,7 @@ TEST_F(WorkerProgramTest, IsAskedAboutTheRun) {
 TEST_F(WorkerProgramTest, MustBeAProgram) {
   ExpectRefused("/nowhere/program", absl::StatusCode::kNotFound,
                 "worker_binary: there is no /nowhere/program; build it");
-  ExpectRefused("/tmp", absl::StatusCode::kPermissionDenied, "worker_binary: /tmp is no file");
+  ExpectRefused("/tmp", absl::StatusCode::kPermissionDenied, "worker_binary: /tmp is not a file");
   const std::string path = absl::StrCat(::testing::TempDir(), "/no_format");
   std::ofstream(path) << "neither a script nor a program\n";
   ASSERT_EQ(chmod(path.c_str(), 0755), 0);
@@ -87,7 +87,7 @@ TEST_F(WorkerProgramTest, MustBeExecutable) {
   ExpectRefused(Script("", 0644), absl::StatusCode::kPermissionDenied, "may not be executed");
 }
 
-TEST_F(WorkerProgramTest, WhoseEndIsNoAnswerIsNamed) {
+TEST_F(WorkerProgramTest, AProgramThatEndsWithoutAnAnswerIsNamed) {
   ExpectRefused(Script("echo 'cannot find libfoo.so' >&2; exit 127"),
                 absl::StatusCode::kFailedPrecondition,
                 "ended when it was asked for its model: exit code 127 (exit code 127): cannot find "
@@ -95,17 +95,17 @@ TEST_F(WorkerProgramTest, WhoseEndIsNoAnswerIsNamed) {
   ExpectRefused(Script("kill -SEGV $$"), absl::StatusCode::kFailedPrecondition,
                 "killed by SIGSEGV");
   ExpectRefused(Script("exit 0"), absl::StatusCode::kFailedPrecondition,
-                "gave no answer, so it is no worker program");
+                "gave no answer, so it is not a worker program");
 }
 
-TEST_F(WorkerProgramTest, WhatItSaysOfTheRunIsPassedOn) {
+TEST_F(WorkerProgramTest, ErrorsAboutTheRunArePassedOn) {
   const absl::Status status =
       Ask(Script("echo 'shoal declare: data.directory: is damaged' >&2; echo more; exit 65"))
           .status();
   EXPECT_EQ(status, absl::DataLossError("data.directory: is damaged"));
 }
 
-TEST_F(WorkerProgramTest, OfAnotherProtocolIsRefused) {
+TEST_F(WorkerProgramTest, AnotherProtocolIsRefused) {
   ExpectRefused(Script(absl::StrCat(kFindAnswer, "printf 'protocol: 7\\nnews: 1\\n' >\"$answer\"")),
                 absl::StatusCode::kFailedPrecondition,
                 "speaks protocol 7, this shoal 2; build both from the same sources");
@@ -120,7 +120,7 @@ TEST_F(WorkerProgramTest, IsNotWaitedForForEver) {
   const absl::Status status = Ask(Script("sleep 600"), absl::Milliseconds(200)).status();
   // Not one that says: start me again.
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("did not say within 200ms"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("did not report within 200ms"));
 }
 
 TEST_F(WorkerProgramTest, IsEndedByAShutdown) {

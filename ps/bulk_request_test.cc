@@ -160,7 +160,7 @@ TEST_P(BulkRequestTest, AReplacedWorkerIsFenced) {
   ASSERT_EQ(Send(request), absl::OkStatus());
 }
 
-TEST_P(BulkRequestTest, WhatTheChiefHasNotIssuedIsNotBelievedAndFencesNobody) {
+TEST_P(BulkRequestTest, NumbersThatTheChiefHasNotIssuedAreRefusedAndFenceNoTask) {
   const std::function<void(v1::Identity*)> changes[] = {
       [](v1::Identity* sender) { sender->set_term(uint64_t{1} << 40); },
       [](v1::Identity* sender) { sender->set_incarnation(kTestWorker0 + 1); },

@@ -49,8 +49,8 @@ void ChiefReportLogic::StartLineage(uint64_t lineage, size_t num_norms) {
 void ChiefReportLogic::AddSteps(const std::vector<SliceStoreEvents::Step>& steps) {
   steps_.insert(steps_.end(), steps.begin(), steps.end());
   if (steps_.size() > options_.most_steps) {
-    FailWith(absl::StrCat("the chief has not taken the reports of ", steps_.size(), " steps, from ",
-                          steps_.front().step, " on"));
+    FailWith(absl::StrCat("the chief has not acknowledged the reports of ", steps_.size(),
+                          " steps, from ", steps_.front().step, " on"));
   }
 }
 
@@ -122,7 +122,7 @@ void ChiefReportLogic::OnAnswer(absl::Time now, const v1::ReportStepsRequest& re
   const bool took_something = taken != steps_.begin() || request.steps_size() == 0;
   steps_.erase(steps_.begin(), taken);
   if (took_something) return steps_attempts_.Reset();
-  Failed(now, absl::UnavailableError("the chief took none of the steps"), &steps_attempts_);
+  Failed(now, absl::UnavailableError("the chief accepted none of the steps"), &steps_attempts_);
 }
 
 std::optional<ChiefReportLogic::Scale> ChiefReportLogic::OnAnswer(
@@ -134,7 +134,7 @@ std::optional<ChiefReportLogic::Scale> ChiefReportLogic::OnAnswer(
     return std::nullopt;
   }
   if (response.ready()) return Scale{lineage_, request.step(), response.scale()};
-  // The chief has waited for the others in vain: it is asked again.
+  // The chief did not receive the other ps's norms in time: it is asked again.
   norms_attempts_.Reset();
   return std::nullopt;
 }
@@ -155,7 +155,7 @@ void ChiefReportLogic::Failed(absl::Time now, const absl::Status& status, Attemp
   }
   if (now >= attempts->warn) {
     attempts->warn = now + kWarnEvery;
-    LOG(WARNING) << "the chief refuses a report, which is sent again: " << status;
+    LOG(WARNING) << "the chief refuses a report, which will be sent again: " << status;
   }
   attempts->refused_since = std::min(attempts->refused_since, now);
   if (now - attempts->refused_since >= options_.refused_patience) {
@@ -168,7 +168,7 @@ void ChiefReportLogic::Failed(absl::Time now, const absl::Status& status, Attemp
 void ChiefReportLogic::FailWith(const std::string& why) {
   if (!failure_.ok()) return;
   failure_ = absl::UnavailableError(
-      absl::StrCat(why, "; this ps ends, and a fresh one goes on from the newest checkpoint"));
+      absl::StrCat(why, "; this ps ends, and a restarted one resumes from the newest checkpoint"));
 }
 
 }  // namespace shoal

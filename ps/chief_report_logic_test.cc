@@ -83,7 +83,7 @@ TEST_F(ChiefReportLogicTest, StepsAreKeptUntilTheChiefHasThemWhateverItAnswers) 
   EXPECT_TRUE(logic_.failure().ok());
 }
 
-TEST_F(ChiefReportLogicTest, WhatTheChiefLacksIsSentAgainFromTheFirstMissingStep) {
+TEST_F(ChiefReportLogicTest, MissingReportsAreSentAgainFromTheFirstMissingStep) {
   AddSteps(1, 5);
   Answer(NextSteps(), 2);
   EXPECT_EQ(NumbersOf(NextSteps()), (Numbers{3, 4, 5}));

@@ -145,7 +145,7 @@ class ExchangeService::Work : public PullWaiter, public ShardStrand::Job {
   bool is_whole_ = false;  // The payload has as many bytes as the pushes say.
   std::vector<char> scratch_;
   bool is_kept_ = false;
-  std::vector<const void*> kept_;  // By push: the payloads in scratch_, null if damaged.
+  std::vector<const void*> kept_;  // Indexed by push: the payloads in scratch_, null if damaged.
   std::atomic<int> held_{0};  // Values that the transport still reads, and one for this object.
 };
 
@@ -223,7 +223,7 @@ absl::Status ExchangeService::Work::CheckPushes() {
     pushed_slices_.push_back(push.slice());
     bytes += push.payload_bytes();
   }
-  // A payload that was cut cannot be told apart into slices with certainty.
+  // A truncated payload cannot be divided into slices with certainty.
   is_whole_ = bytes == call_->payload()->remaining();
   if (pushed_slices_.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(pool_->shard->CheckExamples(
@@ -234,7 +234,7 @@ absl::Status ExchangeService::Work::CheckPushes() {
 absl::Status ExchangeService::Work::CheckPulls() {
   slices.assign(request_.pulls().begin(), request_.pulls().end());
   if (request_.asks_for_room() && !slices.empty()) {
-    return absl::InvalidArgumentError("asks_for_room: a question for room pulls nothing");
+    return absl::InvalidArgumentError("asks_for_room: a request for room must not pull");
   }
   RETURN_IF_ERROR(pool_->shard->CheckOwnsAll(access_, slices));
   uint64_t bytes = 0;

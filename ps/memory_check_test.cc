@@ -97,7 +97,7 @@ TEST(MemoryCheckTest, MessagesAndContributionsStayWithinTheirBounds) {
   EXPECT_EQ(need.messages, 256 * kMebibyte);
 }
 
-TEST(MemoryCheckTest, AShardThatDoesNotFitIsRefusedWithThePartsAndWhoSetTheLimit) {
+TEST(MemoryCheckTest, AShardThatDoesNotFitIsRefusedWithThePartsAndTheSourceOfTheLimit) {
   MemoryNeed need;
   need.values = 240 * kMebibyte;
   need.messages = 60 * kMebibyte;

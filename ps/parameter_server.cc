@@ -99,7 +99,7 @@ class ParameterServer::Core : public ShardObserver,
   std::atomic<uint64_t> loaded_lineage_{0};  // 0: none,
   std::atomic<uint64_t> wanted_lineage_{0};  // or not the one that the run is in.
   uint64_t newest_step_ = 0;                 // Of the observer's calls.
-  // Of the load under way, of which there is one at most.
+  // The load under way, of which there is at most one.
   size_t num_norms_ = 0;
   SnapshotLineage lineage_;
   ChiefReporter reporter_;
@@ -118,7 +118,7 @@ class ParameterServer::Core : public ShardObserver,
   CondVar changed_;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status end_ ABSL_GUARDED_BY(mutex_);
-  absl::Status failure_ ABSL_GUARDED_BY(mutex_);  // The run's, once the chief has told it.
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);  // The run's status, once the chief has sent it.
   absl::Time give_up_waiting_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   bool stopped_ = false;
 };
@@ -335,7 +335,7 @@ ParameterShard* ParameterServer::shard() { return core_->shard(); }
 const TaskSource* ParameterServer::source() const { return core_.get(); }
 absl::Status ParameterServer::Start() { return core_->Start(); }
 absl::Status ParameterServer::Wait() { return core_->Wait(); }
-void ParameterServer::End() { core_->EndWith(absl::CancelledError("told to end")); }
+void ParameterServer::End() { core_->EndWith(absl::CancelledError("asked to end")); }
 absl::Status ParameterServer::Stop() { return core_->Stop(); }
 
 }  // namespace shoal

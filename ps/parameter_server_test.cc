@@ -275,7 +275,7 @@ TEST_P(ParameterServerTest, ACutForgetsTheEpochsThatACheckpointContainsAndCounts
   EXPECT_EQ(reported_steps, 2u);  // of the one with the report slice
 }
 
-TEST_P(ParameterServerTest, AVainWaitNamesWhoIsMissing) {
+TEST_P(ParameterServerTest, ATimedOutPullNamesTheMissingPositions) {
   ASSERT_EQ(cluster_.Load(1), absl::OkStatus());
   Worker worker(&cluster_, 0);
   worker.store.SetView(cluster_.View(1));
@@ -390,7 +390,7 @@ TEST_P(ParameterServerTest, LoadingTheSameLineageAgainKeepsTheState) {
   EXPECT_TRUE(absl::IsAborted(cluster_.Load(2)));
 }
 
-// Whoever is told a later count takes the reports of the steps before for known.
+// A receiver of a later count assumes that the reports of the earlier steps are known.
 TEST_P(ParameterServerTest, ARepeatedAnswerToALoadCountsNoStepThatCameAfterIt) {
   ASSERT_EQ(cluster_.Load(1, false), absl::OkStatus());
   Worker worker(&cluster_, 0);
@@ -452,7 +452,7 @@ TEST_P(ParameterServerTest, WithheldBatchesAreRefusedUntilDecided) {
     v1::DecideBatchResponse response;
     ASSERT_TRUE(server->parameter_service()->DecideBatch(decide, &response).ok());
   }
-  // The step goes on without the skipped batch.
+  // The step continues without the skipped batch.
   worker.ExchangeAll(Worker::Pull(1));
   EXPECT_TRUE(worker.AllValuesAre(0.75f));
 }

@@ -12,7 +12,7 @@
 namespace shoal {
 namespace {
 
-absl::Status Moved() { return absl::AbortedError("moved: the variables were loaded anew"); }
+absl::Status Moved() { return absl::AbortedError("moved: the variables were loaded again"); }
 absl::Status Stopping() { return absl::UnavailableError("this ps is stopping"); }
 absl::Status MayNotAct() { return absl::UnavailableError("this ps cannot reach the chief"); }
 
@@ -103,7 +103,8 @@ struct ParameterShard::Served {
   const uint64_t lineage;
   const std::unique_ptr<PartitionedStore> store;
   std::vector<std::unique_ptr<Part>> parts;
-  // With the shard's events_mutex_. Cuts that some parts have completed, and how many.
+  // Guarded by the shard's events_mutex_. Cuts that some parts have completed, and the number of
+  // these parts.
   std::map<uint64_t, size_t> completed_cuts;
 };
 
@@ -355,7 +356,8 @@ absl::Status ParameterShard::CheckOwnsAll(const Access& access,
                                           absl::Span<const uint32_t> slices) const {
   for (const uint32_t slice : slices) {
     if (!access.served->store->Owns(slice)) {
-      return absl::InvalidArgumentError(absl::StrCat("slice ", slice, " is not of this ps"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("slice ", slice, " does not belong to this ps"));
     }
   }
   return absl::OkStatus();

@@ -120,7 +120,7 @@ TEST_F(ParameterShardTest, APullWaitsForItsVersion) {
   EXPECT_EQ(shard_.Tick(), absl::InfiniteFuture());
 }
 
-TEST_F(ParameterShardTest, APullWhoseTimeIsOverIsAnsweredByTheTickWithWhoIsMissing) {
+TEST_F(ParameterShardTest, TheTickAnswersALatePullWithTheMissingPositions) {
   TestPull soon, late;
   Pull(1, absl::Seconds(1), &soon);
   Pull(1, absl::Seconds(3), &late);

@@ -78,7 +78,7 @@ absl::Status RunPs(const TaskOptions& options) {
                     [&server] { server->End(); });
   const absl::Status started = server->Start();
   if (absl::IsOutOfRange(started)) {
-    LOG(INFO) << "the run has ended without this ps: summary.json says so";
+    LOG(INFO) << "the run has ended without this ps, according to summary.json";
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(started);
@@ -87,9 +87,9 @@ absl::Status RunPs(const TaskOptions& options) {
   const bool was_told = options.shutdown->signal() != 0;
   if (status.ok() || (absl::IsCancelled(status) && !was_told)) chief.Close();
   const absl::Status stopped = server->Stop();
-  if (!stopped.ok()) LOG(ERROR) << "cannot stop in order: " << stopped;
-  // The run may have ended while this task took part in the last checkpoint: it was told to end.
-  if (status.ok() && was_told) return absl::CancelledError("told to end");
+  if (!stopped.ok()) LOG(ERROR) << "cannot shut down cleanly: " << stopped;
+  // The run may have ended while this task took part in the last checkpoint; it was asked to end.
+  if (status.ok() && was_told) return absl::CancelledError("asked to end");
   return status;
 }
 

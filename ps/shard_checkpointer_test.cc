@@ -59,7 +59,7 @@ TEST_F(ShardCheckpointerTest, ADiskThatHangsHoldsAsMuchMemoryAfterManyCutsAsAfte
   for (uint64_t version = 1; version <= 200; ++version) Cut(version);
   EXPECT_LE(pool_.num_buffers(), 3u);
   EXPECT_EQ(metrics_.shard_failures.value(), 198u);
-  // The chief hears of those that were given up while the disk still hangs.
+  // The chief is notified of dropped snapshots while the disk still hangs.
   chief_.WaitUntil(
       [this] { return !chief_.shards.empty() && chief_.shards.back().version() == 199; });
   EXPECT_THAT(chief_.shards.back().error(), HasSubstr("superseded by step 200"));

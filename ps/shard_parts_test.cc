@@ -232,7 +232,7 @@ TEST(ShardStrandTest, JobsOfManyThreadsRunOneAfterTheOtherAndNoneIsLost) {
   EXPECT_EQ(sum, uint64_t{kThreads} * kJobs);
 }
 
-TEST(ShardStrandTest, WhoComesMeanwhileIsKeptAndRunByTheOneAtWork) {
+TEST(ShardStrandTest, JobsThatComeMeanwhileAreRunByTheThreadAtWork) {
   class Outer : public ShardStrand::Job {
    public:
     void Run() override {

@@ -46,7 +46,7 @@ class ShardVariableStore::Flight : public PullWaiter {
   }
 
   const ExchangeGroup* const group;
-  // Of the store's thread, from Start on.
+  // Used by the store's thread, from Start on.
   Exchange exchange;
   Done done;
   v1::Identity identity;

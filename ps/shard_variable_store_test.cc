@@ -56,7 +56,7 @@ v1::LoadSlicesRequest LoadRequest(uint64_t lineage) {
   return request;
 }
 
-// What `done` was told.
+// The result that `done` received.
 struct Outcome {
   Notification done;
   absl::Status status;

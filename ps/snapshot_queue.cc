@@ -13,13 +13,13 @@ namespace {
 // The chief does without the oldest reports of snapshots that were given up: newer cuts tell it as
 // much.
 constexpr size_t kMostReports = 64;
-// As many requests of the chief are remembered: it asks for one cut at a time.
+// The most requests of the chief that are remembered: it requests one cut at a time.
 constexpr size_t kMostAsked = 64;
 
 int TrailingZeros(uint64_t version) { return version == 0 ? 0 : __builtin_ctzll(version); }
 
-// Whether the chief's own logic has refused the report, so that it would refuse it again. Whatever
-// stands between the two has refused nothing.
+// Returns whether the chief's own logic has refused the report, so that it would refuse it again.
+// Errors from anything in between do not count.
 bool IsRefused(const absl::Status& status) {
   return absl::IsAborted(status) || absl::IsFailedPrecondition(status) ||
          absl::IsInvalidArgument(status);

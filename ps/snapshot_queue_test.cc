@@ -200,7 +200,7 @@ TEST(SnapshotQueueTest, AReportThatTheChiefRefusesIsDropped) {
   EXPECT_TRUE(queue.TakeWork().has_value());
 }
 
-TEST(SnapshotQueueTest, AWriteThatFailedIsReportedAndTheNextGoesOn) {
+TEST(SnapshotQueueTest, AFailedWriteIsReportedAndTheNextContinues) {
   SnapshotQueue queue(0);
   queue.StartLineage(LineageOf(1, 2));
   Cut(&queue, 4);

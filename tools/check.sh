@@ -89,7 +89,7 @@ check_house() {
   tools/include_cycles.py || fail "folders include each other in a cycle: see above"
   tools/check_prose.py >/tmp/check_prose.$$ || {
     cat "/tmp/check_prose.$$"
-    fail "too many comments of headers begin without a subject: see above"
+    fail "comments without a subject, or phrases to reword: see above"
   }
   rm -f "/tmp/check_prose.$$"
 }

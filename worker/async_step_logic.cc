@@ -29,7 +29,7 @@ AsyncAction AsyncStepLogic::Next(absl::Time now) {
     return action;
   }
   if (is_busy() || NextEvaluation(&action) || NextBatch(&action)) return action;
-  is_fresh_ = false;  // others go on
+  is_fresh_ = false;  // others continue
   if (!is_calling_) action.wake = next_ask_;
   return action;
 }
@@ -138,7 +138,7 @@ bool AsyncStepLogic::NextPull(AsyncAction* action) {
 }
 
 bool AsyncStepLogic::NextEvaluation(AsyncAction* action) {
-  // A batch in hand comes first: blocks are handed out when all batches are through.
+  // The current batch comes first: blocks are assigned when all batches are finished.
   if (blocks_.empty() || in_hand_.has_value()) return false;
   if (!values_at_evaluation_) {
     is_fresh_ = false;

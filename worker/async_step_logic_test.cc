@@ -90,7 +90,7 @@ class AsyncStepLogicTest : public ::testing::Test {
     Exchanged(action.ticket, 0, {PushOutcome::kAccepted, PushOutcome::kAccepted});
     Exchanged(action.ticket, 1, {PushOutcome::kAccepted});
   }
-  // Takes batch 0 in hand with all values pulled.
+  // Starts batch 0 with all values pulled.
   AsyncAction StartFirstBatch(std::vector<uint32_t> ps = {}) {
     Answer({Lease(0, std::move(ps)), Lease(1), Lease(2)});
     Pull({0, 1, 2});
@@ -125,7 +125,7 @@ TEST_F(AsyncStepLogicTest, LeasesPullsComputesAndReports) {
   EXPECT_THAT(logic_.PulledVersions(0), ElementsAre(7, 7));
   EXPECT_THAT(logic_.PulledVersions(1), ElementsAre(8));
   Accepted(second);
-  // Before the last one in hand: a call, which does not hold up the computation.
+  // Before the last held batch: a call, which does not delay the computation.
   ASSERT_EQ(Next().kind, AsyncAction::kLease);
   EXPECT_THAT(logic_.lease_call().finished, ElementsAre(BatchKey{0, 0}, BatchKey{0, 1}));
   const AsyncAction third = Compute(2);
@@ -151,7 +151,7 @@ TEST_F(AsyncStepLogicTest, ARefusedSliceGetsTheBatchAgainFromNewerValuesAndOther
   EXPECT_EQ(logic_.num_finished(), 1u);
 }
 
-TEST_F(AsyncStepLogicTest, AfterThreeRefusalsTheChiefIsTold) {
+TEST_F(AsyncStepLogicTest, AfterThreeRefusalsTheChiefIsNotified) {
   AsyncAction action = StartFirstBatch();
   for (int refusal = 1; refusal <= 3; ++refusal) {
     Exchanged(action.ticket, 0, {PushOutcome::kStale, PushOutcome::kStale});
@@ -224,7 +224,7 @@ TEST_F(AsyncStepLogicTest, ANonFiniteAnswerIsReportedToo) {
   EXPECT_EQ(Next().kind, AsyncAction::kReportBad);
 }
 
-TEST_F(AsyncStepLogicTest, WhatTheChiefTookAwayIsDropped) {
+TEST_F(AsyncStepLogicTest, BatchesThatTheChiefTookAwayAreDropped) {
   StartFirstBatch();
   const AsyncAction first = [&] {
     AsyncAction action;

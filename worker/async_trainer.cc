@@ -142,7 +142,7 @@ void AsyncTrainer::Compute() {
     if (group != UINT32_MAX) work.step = 1 + logic_.PulledVersions(group)[0];
   }
   const auto read_ahead = [&] {
-    train_batches_.Forget();  // what was read ahead for leases that are gone
+    train_batches_.Forget();  // batches that were read ahead for leases that are gone
     if (next.has_value()) train_batches_.Schedule(next->epoch, static_cast<int64_t>(next->index));
   };
   // All exchanges of the batch before are done, and with them its contributions.

@@ -45,8 +45,8 @@ constexpr char kDeclareHelp[] =
     "Says what the run's model is, as text: its variables, the devices that are missing, what is\n"
     "placed where. `shoal train` asks this before it starts anything; no worker is started.\n\n";
 
-// Builds the model for training and for evaluation, so that a mistake is said to be the model's.
-// Whether the two go together, GraphProgram::Create tells.
+// Builds the model for training and for evaluation, so that errors name the model as the cause.
+// GraphProgram::Create checks that the two fit together.
 absl::Status CheckBuilds(const ModelFunction& model, const std::vector<FieldSpec>& fields) {
   for (const bool is_training : {true, false}) {
     Graph graph;
@@ -151,7 +151,7 @@ int Main(int argc, char** argv, ModelFactory model) {
     std::fputs(kHelp, stderr);
   } else {
     std::fprintf(stderr,
-                 "shoal: \"%s\" is no command of this program; it has worker, evaluator, eval, "
+                 "shoal: \"%s\" is not a command of this program; it has worker, evaluator, eval, "
                  "predict, declare\n",
                  command.c_str());
   }

@@ -5,7 +5,8 @@
 namespace shoal {
 namespace {
 
-// Below these the network and the scheduler decide who is last, and help would only cost.
+// For shorter steps the network and the scheduler decide which worker is last, and help would be
+// useless.
 constexpr absl::Duration kLeastSurplusPatience = absl::Milliseconds(20);
 constexpr absl::Duration kLeastPatience = absl::Milliseconds(100);
 // Before values of a step that is complete could arrive.
@@ -105,7 +106,7 @@ absl::Duration StepHelp::Park(absl::Time now, const Place& place) {
   if (now < idle_since_) return std::min(patience, kLongestPark);
   const absl::Duration waited = now - idle_since_;
   if (waited < patience) return std::clamp(patience - waited, kShortestPark, kLongestPark);
-  // What is missing for long is asked for less and less often.
+  // The longer a position is missing, the less often it is asked for.
   return std::min(waited, kLongestPark);
 }
 

@@ -120,7 +120,7 @@ TEST_F(StepHelpTest, TheOthersFollowOneAfterTheOther) {
   }
 }
 
-TEST_F(StepHelpTest, WhatMayNotBeTakenIsNot) {
+TEST_F(StepHelpTest, PositionsThatMayNotBeTakenAreNotTaken) {
   num_workers_ = 3;
   taken_ = {0};
   StepHelp help;

@@ -82,7 +82,7 @@ void SummaryWriter::Write() {
   }
   status.Update(file_.AddScalars(step_, points));
   status.Update(file_.Flush());
-  Note(status);  // of the whole step: records are only kept until they are flushed
+  Note(status);  // a flush of the whole step: records are only kept until then
 }
 
 void SummaryWriter::Note(const absl::Status& status) {

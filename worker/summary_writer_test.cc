@@ -71,7 +71,7 @@ TEST_F(SummaryWriterTest, AsksOnlyForTheStepsWhoseTurnItIs) {
   EXPECT_EQ(steps_, std::vector<uint64_t>{1001});
 }
 
-TEST_F(SummaryWriterTest, WhatWasOfferedIsWrittenWhole) {
+TEST_F(SummaryWriterTest, OfferedSummariesAreWrittenCompletely) {
   Offer(Writer(1).get(), 1);
   EXPECT_EQ(NumRecords(), 4);  // version, start, histogram, scalars
   for (const char* tag : {"loss", "w/gradient", "w/gradient_norm"}) {
@@ -82,7 +82,7 @@ TEST_F(SummaryWriterTest, WhatWasOfferedIsWrittenWhole) {
             std::string::npos);
 }
 
-TEST_F(SummaryWriterTest, ADiskThatStaysFullIsSaidOnce) {
+TEST_F(SummaryWriterTest, ADiskThatStaysFullIsLoggedOnce) {
   files_.FailFrom(0, absl::ResourceExhaustedError("full"));
   ::testing::internal::CaptureStderr();
   const auto write = [this](SummaryWriter* writer, size_t steps) {

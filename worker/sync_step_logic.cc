@@ -15,7 +15,7 @@ SyncStepLogic::SyncStepLogic(Options options, const StepPlan& plan)
   action_groups_.reserve(groups_.size());
 }
 
-// What is known of the run.
+// The known state of the run.
 
 void SyncStepLogic::OnView(const SyncView& view) {
   if (view.number < view_.number) return;
@@ -41,8 +41,7 @@ void SyncStepLogic::Restart() {
   for (GroupState& group : groups_) group = GroupState();
 }
 
-// From here on the parameters of current_set_ are version step_, and step_ + 1 is pulled into the
-// other set.
+// Now the parameters of current_set_ are version step_, and step_ + 1 is pulled into the other set.
 void SyncStepLogic::StartStep(absl::Time now) {
   state_ = State::kAtStep;
   set_has_unversioned_[current_set_] = true;
@@ -70,7 +69,7 @@ void SyncStepLogic::AdvanceIfComplete(absl::Time now) {
     StartStep(now);
   } else if (state_ == State::kAtStep && step_ < view_.last_step && evaluations_left_ == 0 &&
              AllHoldTarget()) {
-    ++round_;  // what is left of this step only frees buffers
+    ++round_;  // late results of this step only free buffers
     ++step_;
     current_set_ = 1 - current_set_;
     StartStep(now);
@@ -396,7 +395,7 @@ void SyncStepLogic::TakePulls(uint32_t index, const ExchangeResult& result) {
     is_gone = is_gone || (!slice.has_value && slice.version >= wanted);
   }
   if (is_gone) {
-    Restart();  // the others went on without this worker
+    Restart();  // the others continued without this worker
     return;
   }
   group.holds_target = holds_all;

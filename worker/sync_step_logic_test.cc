@@ -207,7 +207,7 @@ TEST_F(SyncStepLogicTest, ASurplusWorkerComputesWhatIsMissingAndAsksForTheNextVe
   const SyncAction compute = Next(logic);
   ASSERT_EQ(compute.kind, SyncAction::kCompute);
   EXPECT_EQ(compute.position, 3u);
-  EXPECT_LT(compute.park, absl::Seconds(1)) << "it wants to hear what is missing";
+  EXPECT_LT(compute.park, absl::Seconds(1)) << "it asks what is missing";
   EXPECT_EQ(Next(logic).kind, SyncAction::kWait);
   now_ += absl::Milliseconds(600);
   for (const uint32_t group : {0, 1}) Lacks(logic, compute, group, PushOutcome::kAccepted, 1);
@@ -229,7 +229,7 @@ TEST_F(SyncStepLogicTest, ASurplusWorkerComputesWhatIsMissingAndAsksForTheNextVe
   EXPECT_EQ(next.position, 1u) << "worker/1 is the slow one";
 }
 
-TEST_F(SyncStepLogicTest, WhoHelpsAtAnEvaluationEvaluatesTheBlocksOfThePositionFirst) {
+TEST_F(SyncStepLogicTest, AHelperAtAnEvaluationEvaluatesTheBlocksOfThePositionFirst) {
   SyncStepLogic logic = MakeLogic(1);
   Join(logic, View(1, {0, 1, 2, 3}), 47);
   for (int i = 0; i < 3; ++i) RunStep(logic, PushOutcome::kAccepted);

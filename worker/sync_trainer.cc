@@ -114,7 +114,7 @@ void SyncTrainer::StartAll() {
 
 void SyncTrainer::Compute() {
   const auto read_ahead = [this] {
-    // What was read for an earlier step and computed by somebody else makes room.
+    // Drops batches that were read for an earlier step and computed by another worker.
     const BatchKey first = plan_.BatchAt(action_.version, 0);
     train_batches_.ForgetBefore(first.epoch, static_cast<int64_t>(first.index));
     // The same place of the next step is the best guess for what comes next.

@@ -29,7 +29,7 @@ TEST(HopelessExchangeTest, ValuesThatStayDamagedEndTheWorkerAndTheHardwareIsName
   EXPECT_NE(status.message().find("replace the hardware"), absl::string_view::npos) << status;
 }
 
-TEST(HopelessExchangeTest, WhatRepeatingOrANewViewMendsDoesNot) {
+TEST(HopelessExchangeTest, ErrorsThatRepeatingOrANewViewRepairsDoNot) {
   const std::vector<PushOutcome> none;
   EXPECT_TRUE(HopelessExchange(ResultOf(absl::AbortedError("moved"), none)).ok());
   EXPECT_TRUE(HopelessExchange(ResultOf(absl::UnavailableError("gone"), none)).ok());

@@ -17,8 +17,8 @@
 namespace shoal {
 namespace {
 
-// The gRPC health service of a worker that was given an address, and nothing else there. Null:
-// it was not, or cannot serve there, which is said: the run needs nothing of it.
+// Serves only the gRPC health service, for a worker with an address. Returns null without an
+// address, or, after a log line, if it cannot serve there; the run does not need it.
 std::unique_ptr<GrpcServer> ServeHealth(const TaskOptions& options) {
   if (options.listen_address.empty()) return nullptr;
   GrpcServer::Options server;
@@ -28,7 +28,7 @@ std::unique_ptr<GrpcServer> ServeHealth(const TaskOptions& options) {
   server.health_service = std::string(JobName(Job::kWorker));
   absl::StatusOr<std::unique_ptr<GrpcServer>> served = GrpcServer::Create(server);
   if (!served.ok()) {
-    LOG(WARNING) << "no health service, the worker goes on without: " << served.status();
+    LOG(WARNING) << "no health service, the worker continues without it: " << served.status();
     return nullptr;
   }
   LOG(INFO) << "health service at " << (*served)->address();

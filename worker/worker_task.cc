@@ -38,13 +38,13 @@
 namespace shoal {
 namespace {
 
-// How often the chief is told what this worker does.
+// How often the worker's activity is reported to the chief.
 constexpr absl::Duration kActivityPeriod = absl::Milliseconds(200);
 
 // How long the batch under way may still take when the chief does not know this worker any more.
 constexpr absl::Duration kLastBatch = absl::Seconds(10);
 
-// What the worker shows of itself.
+// The worker's status and metrics.
 class WorkerSource : public TaskSource {
  public:
   explicit WorkerSource(std::function<void(bool)> on_ready) : on_ready_(std::move(on_ready)) {}
@@ -206,7 +206,7 @@ std::unique_ptr<Trainer> MakeTrainer(bool synchronous, const TrainerOptions& opt
   return std::make_unique<AsyncTrainer>(options);
 }
 
-// Without one a crash cannot be blamed on a batch; that is no reason not to train.
+// If there is no mark, a crash cannot be attributed to a batch, but training is possible.
 std::unique_ptr<BatchMark> MarkFor(const TaskOptions& options) {
   absl::Status status =
       options.file_system->MakeDirectory(absl::StrCat(options.run.out(), "/logs"));
@@ -216,11 +216,11 @@ std::unique_ptr<BatchMark> MarkFor(const TaskOptions& options) {
     if (mark.ok()) return *std::move(mark);
     status = mark.status();
   }
-  LOG(WARNING) << "the batch in hand is not noted: " << status;
+  LOG(WARNING) << "the current batch is not recorded: " << status;
   return nullptr;
 }
 
-// Of worker 0, where the run wants it.
+// Written by worker 0 if the run asks for it.
 std::unique_ptr<SummaryWriter> SummariesFor(const TaskOptions& options) {
   if (options.task.index != 0 || options.run.summary().model_every() == 0) return nullptr;
   SummaryWriter::Options writer;
@@ -251,7 +251,7 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links,
 
   const std::unique_ptr<BatchMark> mark = MarkFor(options);
   const std::unique_ptr<SummaryWriter> summaries = SummariesFor(options);
-  // Without a test split the trainer evaluates nothing, and reads no plan of it.
+  // If there is no test split the trainer evaluates nothing, and reads no plan of it.
   const bool evaluates = inputs.test != nullptr;
   const Dataset& test = evaluates ? *inputs.test : *inputs.train;
   TrainerOptions trainer_options{.worker = options.task.index,
@@ -315,13 +315,13 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
   ChiefSession session(links.chief, options.clock, std::move(session_options), &feed);
   const Drain drain(options.shutdown, links.chief, options.clock, StopTimesOf(options.run).drain,
                     [&feed, &session] {
-                      feed.End(absl::CancelledError("told to stop"));
+                      feed.End(absl::CancelledError("asked to stop"));
                       session.StopRegistering();
                     });
   source.SetWords("waits for the chief");
   const absl::Status registered = session.Register(&inputs.declaration);
   if (absl::IsOutOfRange(registered)) {
-    LOG(INFO) << "the run has ended without this worker: summary.json says so";
+    LOG(INFO) << "the run has ended without this worker, according to summary.json";
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(registered);
@@ -342,8 +342,8 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
   if (status.ok() || (absl::IsCancelled(status) && !was_told)) links.close_chief();
   session.Stop(was_told ? ChiefSession::Farewell::kWasToldTo : ChiefSession::Farewell::kLeaves);
   links.close_chief();
-  // The run may have ended while this task took part in the last checkpoint: it was told to end.
-  if (status.ok() && was_told) return absl::CancelledError("told to stop");
+  // The run may have ended while this task took part in the last checkpoint; it was asked to end.
+  if (status.ok() && was_told) return absl::CancelledError("asked to stop");
   return status;
 }
 

@@ -59,11 +59,11 @@ expect "runs with its own libraries" runs_with_its_own_libraries
 expect "has no other program, no shell" has_no_other_program
 expect "names the packages and licences of all libraries" names_the_packages_of_all_libraries
 expect "is the same each time" is_the_same_each_time
-expect "refuses an unknown flag" refuses 64 "--with_date: is no flag" --with_date
+expect "refuses an unknown flag" refuses 64 "--with_date: is not a flag" --with_date
 expect "refuses a name of no image before it builds anything" \
-  refuses 64 "--name: \"Bad Name\" is no name of an image" --name='Bad Name'
+  refuses 64 "--name: \"Bad Name\" is not the name of an image" --name='Bad Name'
 for name in team/Shoal shoal: /shoal shoal/ a..b 'a b/c' 'host:port/shoal'; do
-  expect "refuses the name $name" refuses 64 "--name: \"$name\" is no name" "--name=$name"
+  expect "refuses the name $name" refuses 64 "--name: \"$name\" is not a name" "--name=$name"
 done
 expect "refuses a tag of no image" refuses 64 "--tag: \"a/b\" is no tag" --tag=a/b
 # Allowed, these come as far as the program.

@@ -64,7 +64,7 @@ absl::StatusOr<AttendOptions> Parse(absl::Span<const std::string> args) {
     } else if (absl::ConsumePrefix(&arg, "--grace=") && absl::SimpleAtod(arg, &seconds)) {
       options.grace = absl::Seconds(seconds);
     } else {
-      return absl::InvalidArgumentError(absl::StrCat(args[i], ": is no flag of shoal attend"));
+      return absl::InvalidArgumentError(absl::StrCat(args[i], ": is not a flag of shoal attend"));
     }
   }
   if (options.command.empty()) {

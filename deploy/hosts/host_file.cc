@@ -65,14 +65,14 @@ absl::Status ParseField(absl::string_view word, HostLine* host) {
   if (name == "user") {
     host->user = std::string(value);
     if (IsPlain(value)) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("user \"", value, "\" is no name"));
+    return absl::InvalidArgumentError(absl::StrCat("user \"", value, "\" is not a name"));
   }
   if (name == "address") {
     host->address = std::string(value);
     if (IsHost(host->address)) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("address \"", value,
-                     "\" is no name or number of a host; tasks choose their ports themselves"));
+                     "\" is not a host name or address; tasks choose their ports themselves"));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "\"", word, "\" is unknown; wanted is slots=, roles=, address=, user= or port="));
@@ -86,7 +86,7 @@ absl::Status ParseLine(absl::string_view line, std::vector<HostLine>* hosts) {
   host.name = std::string(words[0]);
   if (!IsHost(host.name)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "\"", words[0], "\" is no host name; a user is given as user=NAME, a port as port=N"));
+        "\"", words[0], "\" is not a host name; a user is given as user=NAME, a port as port=N"));
   }
   host.address = host.name;
   std::set<absl::string_view> given;

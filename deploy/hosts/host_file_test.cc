@@ -35,7 +35,7 @@ TEST(HostFileTest, ALineIsAHostWithWhatItTakes) {
   EXPECT_TRUE(!hosts[1].takes_chief && !hosts[1].takes_ps && hosts[1].takes_workers);
 }
 
-TEST(HostFileTest, WhatItDoesNotUnderstandItNames) {
+TEST(HostFileTest, UnknownTextIsNamed) {
   EXPECT_THAT(Refused(""), HasSubstr("--hosts: hosts names no host"));
   EXPECT_THAT(Refused("a\nb slots=0"), HasSubstr("--hosts: hosts:2: slots must be"));
   EXPECT_THAT(Refused("a slots=two"), HasSubstr("slots must be"));
@@ -46,18 +46,19 @@ TEST(HostFileTest, WhatItDoesNotUnderstandItNames) {
   EXPECT_THAT(Refused("a slots=1 slots=2"), HasSubstr("hosts:1: slots= is given twice"));
   EXPECT_THAT(Refused("a roles=ps roles=ps"), HasSubstr("roles= is given twice"));
   EXPECT_THAT(Refused("a address=a:22"),
-              HasSubstr("address \"a:22\" is no name or number of a host"));
-  EXPECT_THAT(Refused("a address="), HasSubstr("address \"\" is no name or number of a host"));
-  EXPECT_THAT(Refused("127.0.0.1:22"),
-              HasSubstr("\"127.0.0.1:22\" is no host name; a user is given "
-                        "as user=NAME, a port as port=N"));
-  EXPECT_THAT(Refused("[::1]:22"), HasSubstr("is no host name"));
-  EXPECT_THAT(Refused("a user=me:x"), HasSubstr("user \"me:x\" is no name"));
+              HasSubstr("address \"a:22\" is not a host name or address"));
+  EXPECT_THAT(Refused("a address="), HasSubstr("address \"\" is not a host name or address"));
+  EXPECT_THAT(
+      Refused("127.0.0.1:22"),
+      HasSubstr(
+          "\"127.0.0.1:22\" is not a host name; a user is given as user=NAME, a port as port=N"));
+  EXPECT_THAT(Refused("[::1]:22"), HasSubstr("is not a host name"));
+  EXPECT_THAT(Refused("a user=me:x"), HasSubstr("user \"me:x\" is not a name"));
   // It would be read as an option, or as a command.
-  EXPECT_THAT(Refused("-oProxyCommand=x"), HasSubstr("is no host name"));
+  EXPECT_THAT(Refused("-oProxyCommand=x"), HasSubstr("is not a host name"));
   EXPECT_THAT(Refused("me@a"), HasSubstr("a user is given as user=NAME"));
-  EXPECT_THAT(Refused("a;reboot"), HasSubstr("is no host name"));
-  EXPECT_THAT(Refused("a user=x$(y)"), HasSubstr("is no name"));
+  EXPECT_THAT(Refused("a;reboot"), HasSubstr("is not a host name"));
+  EXPECT_THAT(Refused("a user=x$(y)"), HasSubstr("is not a name"));
 }
 
 TEST(HostFileTest, ANumberOfIPv6IsAHost) {
@@ -80,7 +81,7 @@ TEST(HostFileTest, TasksGoRoundTheHostsThatTakeThem) {
   EXPECT_EQ(placement->HostOf({Job::kWorker, 3}), 1u);
 }
 
-TEST(HostFileTest, TooFewSlotsOrNoHostForAJobIsSaid) {
+TEST(HostFileTest, TooFewSlotsOrNoHostForAJobIsAnError) {
   EXPECT_THAT(
       std::string(Placement::Create(Parse("a slots=1\nb slots=2"), 1, 4).status().message()),
       HasSubstr("--num_replicas: is 4, but the hosts have slots for 3 workers"));

@@ -40,7 +40,7 @@ constexpr absl::Duration kPulse = absl::Seconds(2);
 // A host that was just started, or an sshd with many logins at once, may refuse for a moment.
 constexpr int kAttempts = 3;
 constexpr absl::Duration kBetweenAttempts = absl::Seconds(2);
-// What OpenSSH's client and shells exit with.
+// The exit codes of OpenSSH's client and of shells.
 constexpr int kSshFailed = 255;
 constexpr int kNoProgram = 127;
 
@@ -65,11 +65,11 @@ absl::StatusOr<ReachOptions> Parse(absl::Span<const std::string> args) {
     } else if (arg == "--again") {
       options.again = true;
     } else {
-      return absl::InvalidArgumentError(absl::StrCat(args[i], ": is no flag of shoal reach"));
+      return absl::InvalidArgumentError(absl::StrCat(args[i], ": is not a flag of shoal reach"));
     }
   }
   size_t end = args.size();
-  // Whoever starts a child adds these.
+  // The process that starts a child adds these.
   for (; end > i; --end) {
     absl::string_view arg = args[end - 1];
     if (absl::ConsumePrefix(&arg, "--report_fd=")) {
@@ -94,7 +94,7 @@ class Lines {
   explicit Lines(UniqueFd fd) : fd_(std::move(fd)) {}
 
   int fd() const { return fd_.get(); }
-  // What is there now, whole lines. Closes at the end.
+  // Reads the whole lines that are there now. Closes at the end.
   std::vector<std::string> Read() {
     char part[4096];
     const ssize_t size = read(fd_.get(), part, sizeof(part));
@@ -335,7 +335,7 @@ int ReachMain(absl::Span<const std::string> args) {
   if (options.ok() && options->parent_pid != 0) DieWithParent(options->parent_pid);
   const absl::Status status = options.ok() ? Reach(&*options) : options.status();
   const std::string job = options.ok() ? options->name.substr(0, options->name.find('/')) : "reach";
-  // As the task's own main says it, so that whoever reads the log finds it.
+  // The same text as the task's own main logs, so that readers of the log find it.
   std::fprintf(stderr, "shoal %s: %s\n", job.c_str(), std::string(status.message()).c_str());
   return ExitCodeOf(status);
 }

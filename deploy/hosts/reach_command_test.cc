@@ -8,7 +8,7 @@
 namespace shoal {
 namespace {
 
-TEST(ReachCommandTest, WhatToTryByHandHasWhatTheHostFileSays) {
+TEST(ReachCommandTest, TheCommandToTryByHandHasTheHostFilesSettings) {
   const std::vector<std::string> plain = {"ssh", "-T", "-x", "-o", "-p", "alpha", "cd '/' && true"};
   EXPECT_EQ(TryByHand(plain, "alpha"), "ssh -o BatchMode=yes alpha true");
   const std::vector<std::string> all = {"ssh", "-T", "-o", "BatchMode=yes", "-F",    "/my config",

@@ -49,7 +49,7 @@ std::vector<std::string> SshClient() {
   for (const char* option : kOptions) words.insert(words.end(), {"-o", option});
   std::vector<std::string> newer;
   for (const char* option : kNewOptions) newer.insert(newer.end(), {"-o", option});
-  // What it would do for a host, by no file of configuration.
+  // Asks for its settings for a host, without a configuration file.
   std::vector<std::string> question = {"ssh", "-G", "-F", "/dev/null"};
   question.insert(question.end(), newer.begin(), newer.end());
   question.push_back("localhost");

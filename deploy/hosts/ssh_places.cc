@@ -19,7 +19,7 @@
 namespace shoal {
 namespace {
 
-// As one word of a POSIX shell.
+// Quotes the text as one word of a POSIX shell.
 std::string Quoted(const std::string& word) {
   return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
@@ -30,7 +30,7 @@ std::string ListenAddressAt(const HostLine& host) {
                                               : host.address + ":0";
 }
 
-// As ssh would, before it is started for each task.
+// Checks the file like ssh, before ssh is started for each task.
 absl::Status CheckSshConfig(const std::string& path) {
   if (path.empty()) return absl::OkStatus();
   const std::unique_ptr<FileSystem> disk = NewPosixFileSystem();

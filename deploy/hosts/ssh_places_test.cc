@@ -82,7 +82,7 @@ TEST(SshPlacesTest, AMetricsAddressIsWherePrometheusCanBe) {
   }
 }
 
-TEST(SshPlacesTest, TheFarSideHearsHowLongAStopMayTake) {
+TEST(SshPlacesTest, TheRemoteSideReceivesHowLongAStopMayTake) {
   for (const auto& [given, told] :
        {std::pair(0u, "'--grace=10'"), std::pair(600u, "'--grace=600'")}) {
     const auto places = Places("alpha\n", "", given);

@@ -17,7 +17,7 @@ def check_setting(schema, path, value):
     for index, step in enumerate(steps):
         found = re.fullmatch(r"(\w+)(\[[0-9]+\])?", step)
         if not found:
-            raise RunFileError(f"\"{step}\" is no name of a field")
+            raise RunFileError(f"\"{step}\" is not the name of a field")
         field, last = find_field(schema, message, found[1]), index + 1 == len(steps)
         if last and not found[2]:
             check_value(schema, field, value)

@@ -39,7 +39,7 @@ ProgressPlan PlanOf(const v1::RunConfig& run, const v1::RunState& state) {
   return steps.ok() ? ProgressPlanOf(*steps, state.last_step(), run.num_epochs()) : ProgressPlan();
 }
 
-// What to show instead of numbers while the run does not train; "" while it does.
+// Returns the text to show instead of numbers while the run does not train; "" while it does.
 std::string ActivityOf(const v1::RunState& state) {
   switch (state.phase()) {
     case v1::RunState::PHASE_WAITING:
@@ -55,7 +55,7 @@ std::string ActivityOf(const v1::RunState& state) {
   }
 }
 
-// As the chief last listed it; 0: it did not.
+// Returns the incarnation that the chief last listed; 0 if none.
 uint64_t NewestListed(const ChiefLink* link, TaskId task) {
   const std::optional<v1::GetRunStatusResponse> status =
       link == nullptr ? std::nullopt : link->status();
@@ -153,7 +153,7 @@ std::string Launcher::MetricsAddress(TaskId task) const {
   return WithPort(address, 0);
 }
 
-// In short waits, so that Ctrl-C is heard.
+// Waits in short intervals, so that Ctrl-C is noticed.
 absl::Status Launcher::AwaitAddress(Task* task) {
   const absl::Time end = clock_.Now() + options_.start_timeout;
   while (true) {
@@ -200,7 +200,7 @@ absl::Status Launcher::Watch() {
       if (!no_workers_.ok()) return EndedWithoutWorkers();
       return absl::CancelledError(absl::StrCat("stopped; no checkpoint could be made within ",
                                                absl::FormatDuration(options_.stop_timeout),
-                                               ", the last one stands"));
+                                               "; the last one is kept"));
     }
     ShowProgress();
     absl::SleepFor(kTick);
@@ -310,13 +310,13 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
   if (killed.empty()) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(absl::StrJoin(killed, ", "), " did not end within ",
                                           absl::FormatDuration(patience),
-                                          " after the run and had to be killed; its result ",
-                                          "stands, see ", options_.run.out(), "/logs"));
+                                          " after the run and had to be killed; the run's result ",
+                                          "is valid, see ", options_.run.out(), "/logs"));
 }
 
 void Launcher::End(Child* child) const {
   if (options_.places != nullptr) {
-    // What carries it ends the task there first.
+    // The process that carries the task ends it there first.
     child->Signal(SIGTERM);
     child->WaitFor(kFarEnd);
   }

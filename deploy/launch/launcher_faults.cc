@@ -1,4 +1,4 @@
-// Who died and what follows: restarts, and the errors that end the run.
+// Handles the deaths of tasks: restarts, and the errors that end the run.
 #include <algorithm>
 #include <deque>
 #include <fstream>
@@ -49,11 +49,11 @@ absl::Status Launcher::CheckTask(Task* task) {
   const std::optional<ChildExit> exit = task->child->Poll();
   if (!exit.has_value()) return absl::OkStatus();
   if (exit->ok()) {
-    task->ended = true;  // It heard of the end before we did.
+    task->ended = true;  // It was notified of the end before this launcher.
     return absl::OkStatus();
   }
   if (!exit->by_signal) {
-    // It may have heard from the chief that the run failed: then the chief's own words are better.
+    // The chief may have notified it that the run failed: then the chief's own message is better.
     const std::optional<ChildExit> chief = chief_.child->WaitFor(kChiefsWord);
     if (chief.has_value() && !chief->ok()) return ChiefResult(*chief);
     if (exit->status_code() == absl::StatusCode::kCancelled && IsStopping()) {
@@ -82,7 +82,7 @@ absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
   if (task->restarts < limit) {
     ++task->restarts;
     options_.progress->Say(absl::StrCat(task->id.ToString(), " died (", exit.Describe(),
-                                        "); starting it again, ", task->restarts, " of ", limit,
+                                        "); restarting it, ", task->restarts, " of ", limit,
                                         "; log: ", LogPath(task->id)));
     return StartTask(task);
   }
@@ -93,7 +93,7 @@ absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
   }
   options_.progress->Say(
       absl::StrCat(task->id.ToString(), " died (", exit.Describe(), ") after ", limit,
-                   " restarts; the others go on without it; log: ", LogPath(task->id)));
+                   " restarts; the others continue without it; log: ", LogPath(task->id)));
   return absl::OkStatus();
 }
 
@@ -102,19 +102,19 @@ absl::Status Launcher::OnPsDied(Task* task, const ChildExit& exit) {
   SayLog(task->id);
   ++task->restarts;
   const bool goes_back = IsSynchronous(options_.run);
-  options_.progress->Say(absl::StrCat(
-      task->id.ToString(), " died (", exit.Describe(), "); starting it again, ",
-      goes_back ? "the run goes back to its last checkpoint, or to its start"
-                : "it restores its variables from the last checkpoint, or their first values; "
-                  "the others go on",
-      "; log: ", LogPath(task->id)));
+  options_.progress->Say(
+      absl::StrCat(task->id.ToString(), " died (", exit.Describe(), "); restarting it; ",
+                   goes_back ? "the run goes back to its last checkpoint, or to its start"
+                             : "it restores its variables from the last checkpoint, or their "
+                               "initial values; the others continue",
+                   "; log: ", LogPath(task->id)));
   return StartTask(task);
 }
 
 uint64_t Launcher::ListedIncarnation(const Task& ps, const v1::GetRunStatusResponse& status) const {
   for (const v1::GetRunStatusResponse::Task& listed : status.tasks()) {
     if (listed.member().job() != v1::JOB_PS || listed.member().index() != ps.id.index) continue;
-    // One that died before it was ever listed to us is told apart by its process. Where `places`
+    // One that died before it was ever listed to us is recognised by its process. Where `places`
     // says where tasks run, the child is only what carries it there.
     const bool is_its_process =
         options_.places != nullptr || listed.process_id() == static_cast<uint32_t>(ps.child->pid());
@@ -142,13 +142,13 @@ void Launcher::EndPsWithoutPlace() {
 }
 
 void Launcher::OnLastWorkerLost(const Task& task, const ChildExit& exit) {
-  // Whoever told it to end, it was not this launcher.
+  // Another process than this launcher asked it to end.
   const bool was_stopped = exit.status_code() == absl::StatusCode::kCancelled;
   no_workers_ =
       Death(task, exit, was_stopped ? absl::StatusCode::kUnavailable : exit.status_code());
-  options_.progress->Say(absl::StrCat(
-      task.id.ToString(), " died (", exit.Describe(), ") after ", task.restarts,
-      " restarts and no worker is left; keeping what ", "can be kept of the run, then it ends"));
+  options_.progress->Say(
+      absl::StrCat(task.id.ToString(), " died (", exit.Describe(), ") after ", task.restarts,
+                   " restarts and no worker is left; the run saves what it can ", "and ends"));
   stop_deadline_ = std::min(stop_deadline_, clock_.Now() + options_.stop_timeout);
   link_->RequestCheckpoint(/*stop=*/true, "no worker is left");
 }
@@ -156,7 +156,7 @@ void Launcher::OnLastWorkerLost(const Task& task, const ChildExit& exit) {
 absl::Status Launcher::EndedWithoutWorkers() const {
   const std::string& out = options_.run.out();
   FileSystem* const files = options_.file_system;
-  // What the chief has written of a run that was stopped, if it could.
+  // The chief's summary of a stopped run, if it could write one.
   absl::StatusOr<Summary> summary = ReadSummary(files, out);
   if (!summary.ok() || SummaryJson(*summary) == summary_before_) {
     summary =
@@ -165,9 +165,9 @@ absl::Status Launcher::EndedWithoutWorkers() const {
   const std::optional<std::string>& checkpoint = summary->checkpoint;
   const absl::Status status(
       no_workers_.code(),
-      absl::StrCat(no_workers_.message(),
-                   checkpoint.has_value() ? absl::StrCat("; a resume goes on from ", *checkpoint)
-                                          : "; there is no checkpoint to go on from"));
+      absl::StrCat(no_workers_.message(), checkpoint.has_value()
+                                              ? absl::StrCat("; resume from ", *checkpoint)
+                                              : "; there is no checkpoint to resume from"));
   summary->status = "failed";
   summary->exit_reason = std::string(status.message());
   const absl::Status saved = WriteSummary(files, out, *summary);

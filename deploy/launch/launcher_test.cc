@@ -50,7 +50,7 @@ starts=$(wc -l < "$dir/$task.starts")
 await() { while [ ! -e "$dir/$1" ]; do sleep 0.01; done; }
 )";
 
-// Hears of stop requests and crashes; tells the scripts through files.
+// Receives stop requests and crashes, and passes them to the scripts through files.
 class TestChief : public FakeChief {
  public:
   explicit TestChief(std::string directory) : directory_(std::move(directory)) {}
@@ -196,7 +196,7 @@ TEST_F(LauncherTest, AKilledWorkerIsRestartedAndNotBlamed) {
             absl::OkStatus());
   EXPECT_EQ(Starts("worker-0"), 2);
   EXPECT_EQ(Starts("worker-1"), 1);
-  EXPECT_THAT(said_, HasSubstr("worker/0 died (killed by SIGKILL); starting it again, 1 of 3"));
+  EXPECT_THAT(said_, HasSubstr("worker/0 died (killed by SIGKILL); restarting it, 1 of 3"));
   EXPECT_EQ(Content("crash"), "");
 }
 
@@ -210,7 +210,7 @@ TEST_F(LauncherTest, AWorkersCrashIsReportedToTheChief) {
   EXPECT_EQ(Content("crash"), "1 killed by SIGSEGV");
 }
 
-TEST_F(LauncherTest, AWorkerIsGivenUpAfterThreeRestartsAndTheOthersGoOn) {
+TEST_F(LauncherTest, AWorkerIsGivenUpAfterThreeRestartsAndTheOthersContinue) {
   // The others end when the launcher has seen the last death: until then there is a zombie.
   EXPECT_EQ(Launch("case $task in worker-0) [ $starts = 4 ] &&"
                    " { echo $$ > $dir/pid; touch $dir/over; }; exit 1;;"
@@ -219,7 +219,7 @@ TEST_F(LauncherTest, AWorkerIsGivenUpAfterThreeRestartsAndTheOthersGoOn) {
             absl::OkStatus());
   EXPECT_EQ(Starts("worker-0"), 4);
   EXPECT_THAT(said_, HasSubstr("worker/0 died (exit code 1 (internal error)) after 3 restarts; the "
-                               "others go on without it"));
+                               "others continue without it"));
 }
 
 TEST_F(LauncherTest, WithTheLastWorkerTheRunEndsByTheChiefAndNamesItAndTheCheckpoint) {
@@ -235,7 +235,7 @@ TEST_F(LauncherTest, WithTheLastWorkerTheRunEndsByTheChiefAndNamesItAndTheCheckp
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(status.message(), HasSubstr("worker/0 ended the run: exit code 1 (internal error): "
                                           "out of luck; see "));
-  EXPECT_THAT(status.message(), HasSubstr("; a resume goes on from /checkpoints/ckpt-20"));
+  EXPECT_THAT(status.message(), HasSubstr("; resume from /checkpoints/ckpt-20"));
   EXPECT_THAT(said_, HasSubstr("after 3 restarts and no worker is left"));
   EXPECT_EQ(Content("stop"), "no worker is left");
   EXPECT_EQ(access((directory_ + "/saved").c_str(), F_OK), 0);  // The ps was not killed.
@@ -250,7 +250,7 @@ TEST_F(LauncherTest, AChiefThatCannotEndWithoutWorkersIsEndedAfterAWhile) {
   options_.stop_timeout = absl::Milliseconds(200);
   const absl::Status status = Launch("case $task in worker-0) kill -KILL $$;; *) sleep 60;; esac");
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(status.message(), HasSubstr("; there is no checkpoint to go on from"));
+  EXPECT_THAT(status.message(), HasSubstr("; there is no checkpoint to resume from"));
 }
 
 TEST_F(LauncherTest, TheSummaryOfAnEarlierStartIsNotTakenForThatOfAChiefThatCannotEnd) {
@@ -270,8 +270,8 @@ TEST_F(LauncherTest, TheSummaryOfAnEarlierStartIsNotTakenForThatOfAChiefThatCann
   line.step = 64;
   std::ofstream(directory_ + "/metrics.jsonl") << MetricsLine(line);
   const absl::Status status = Launch("case $task in worker-0) kill -KILL $$;; *) sleep 60;; esac");
-  EXPECT_THAT(status.message(), HasSubstr("; a resume goes on from " + directory_ +
-                                          "/checkpoints/ckpt-60-2-0000000000000001"));
+  EXPECT_THAT(status.message(),
+              HasSubstr("; resume from " + directory_ + "/checkpoints/ckpt-60-2-0000000000000001"));
   const absl::StatusOr<Summary> after = ReadSummary(file_system_.get(), directory_);
   ASSERT_TRUE(after.ok()) << after.status();
   EXPECT_EQ(after->status, "failed");
@@ -285,7 +285,7 @@ TEST_F(LauncherTest, ALostPsIsRestartedWhileTheOthersLive) {
             absl::OkStatus());
   EXPECT_EQ(Starts("ps-0"), 2);
   EXPECT_EQ(Starts("worker-0"), 1);
-  EXPECT_THAT(said_, HasSubstr("ps/0 died (killed by SIGKILL); starting it again"));
+  EXPECT_THAT(said_, HasSubstr("ps/0 died (killed by SIGKILL); restarting it"));
 }
 
 // Lists the ps with the number in ps.pid a few times, then no more: its lease has ended.
@@ -319,7 +319,7 @@ TEST_F(LauncherTest, APsThatLosesItsPlaceAndLivesIsKilledAndStartedAgain) {
             absl::OkStatus());
   EXPECT_EQ(Starts("ps-0"), 2);
   EXPECT_THAT(said_, HasSubstr("ps/0 was silent until its lease ended, but lives; killing it"));
-  EXPECT_THAT(said_, HasSubstr("ps/0 died (killed by SIGKILL); starting it again"));
+  EXPECT_THAT(said_, HasSubstr("ps/0 died (killed by SIGKILL); restarting it"));
 }
 
 // Lists the first incarnation of a ps, with the number in ps.pid, until a while after it was
@@ -377,7 +377,7 @@ TEST_F(LauncherTest, APsThatWasStartedAgainIsNotKilledForTheLeaseOfTheOneBefore)
   }
 }
 
-TEST_F(LauncherTest, NorForTheLeaseOfOneThatDiedBeforeItWasListed) {
+TEST_F(LauncherTest, ARestartedPsIsNotKilledForTheLeaseOfOneThatDiedBeforeItWasListed) {
   options_.connect = [this](const std::string&) {
     return std::make_unique<ChiefThatHearsLate>(directory_, /*only_then=*/true);
   };
@@ -499,7 +499,7 @@ class FullDiskChief : public TestChief {
   std::atomic<int>* const failed_;
 };
 
-TEST_F(LauncherTest, CheckpointsThatFailAreSaidOnceWhileTheRunGoesOn) {
+TEST_F(LauncherTest, FailedCheckpointsAreShownOnceWhileTheRunContinues) {
   std::atomic<int> failed = 0;
   options_.connect = [&](const std::string&) {
     return std::make_unique<FullDiskChief>(directory_, &failed);
@@ -543,14 +543,14 @@ constexpr char kLastAreChiefAndWorker0[] =
     "case $task in chief-0) await asked.twice; await ps-0.done; await worker-1.done;;"
     " worker-0) exec sleep 60;; *) touch $dir/$task.done;; esac; exit 0";
 
-TEST_F(LauncherTest, AWorkerThatTheOthersDidNotWaitForIsNoFailure) {
+TEST_F(LauncherTest, AWorkerThatTheOthersDidNotWaitForIsNotAFailure) {
   options_.connect = [this](const std::string&) {
     return std::make_unique<ChiefOfWorker1>(directory_);
   };
   EXPECT_EQ(Launch(kLastAreChiefAndWorker0), absl::OkStatus());
 }
 
-TEST_F(LauncherTest, WhoDoesNotEndIsKilledAndNamed) {
+TEST_F(LauncherTest, TasksThatDoNotEndAreKilledAndNamed) {
   options_.end_timeout = absl::Seconds(2);
   std::ofstream(directory_ + "/asked.twice") << "x";
   const absl::Status status = Launch(kLastAreChiefAndWorker0);

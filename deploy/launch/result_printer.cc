@@ -21,12 +21,12 @@ std::string Count(uint64_t number, const char* what) {
   return absl::StrCat(number, " ", what, number == 1 ? "" : "s");
 }
 
-// The command that goes on from where the run stands.
+// Returns the command that resumes the run.
 std::string GoOn(const Summary& summary, const v1::RunConfig& run, const std::string& command) {
   std::string more;
   if (summary.status == "finished") {
     const bool by_steps = run.max_steps() > 0 && summary.steps >= run.max_steps();
-    // What has been trained may be more than this command asked for.
+    // The run may have trained for longer than this command asked for.
     more = by_steps ? absl::StrCat(" --max_steps=N (more than ", summary.steps, ")")
                     : absl::StrCat(" --num_epochs=N (more than ",
                                    std::max<uint64_t>(run.num_epochs(),
@@ -36,7 +36,7 @@ std::string GoOn(const Summary& summary, const v1::RunConfig& run, const std::st
   return absl::StrCat(command, " --run=", AsShellWord(run.out() + "/run.textproto"), more);
 }
 
-// Where the run's directory is now; the summary has the path that it was written to.
+// Uses the run's current directory; the summary has the path that it was written to.
 void PrintCheckpoint(const Summary& summary, const std::string& out) {
   if (!summary.checkpoint.has_value()) return;
   const std::string& written = *summary.checkpoint;
@@ -44,7 +44,7 @@ void PrintCheckpoint(const Summary& summary, const std::string& out) {
               written.substr(written.rfind('/') + 1).c_str());
 }
 
-// What a run that was stopped can go on from, where that is not its last step.
+// Prints how many steps a stopped run has lost after its checkpoint, if any.
 void PrintLost(const Summary& summary) {
   CheckpointName name;
   if (summary.status != "stopped" || !summary.checkpoint.has_value() ||
@@ -53,7 +53,7 @@ void PrintLost(const Summary& summary) {
       summary.steps <= name.step) {
     return;
   }
-  std::printf("lost:          %s: the checkpoint of step %s stands, what came after it is gone\n",
+  std::printf("lost:          %s after the checkpoint of step %s\n",
               Count(summary.steps - name.step, "step").c_str(), absl::StrCat(name.step).c_str());
 }
 
@@ -64,7 +64,7 @@ void PrintNotSaved(const Summary& summary) {
 
 void PrintCommand(const Summary& summary, const v1::RunConfig& run, const std::string& command) {
   const bool begins_again = summary.status != "finished" && !summary.checkpoint.has_value();
-  std::printf("%s%s\n", begins_again ? "begin again:   " : "go on:         ",
+  std::printf("%s%s\n", begins_again ? "start again:   " : "resume:        ",
               GoOn(summary, run, command).c_str());
 }
 
@@ -91,7 +91,7 @@ void PrintSummary(const Summary& summary, const v1::RunConfig& run, const std::s
   if (summary.epochs.value_or(0) > 0) {
     absl::StrAppend(&trained, ", ", Count(*summary.epochs, "epoch"));
   }
-  // A run that went on: time and rate are of what it added.
+  // In a resumed run, time and rate are those of the added steps.
   const uint64_t before = summary.first_step.value_or(0);
   if (before > 0 && summary.steps >= before && summary.train_seconds.has_value()) {
     absl::StrAppend(&trained, "; now ", Count(summary.steps - before, "step"));

@@ -65,7 +65,7 @@ TEST(AugmentedDatasetTest, FlipsEverySecondImageFromLeftToRight) {
   EXPECT_LT(flipped, 30);
 }
 
-TEST(AugmentedDatasetTest, WhatIsRandomDependsOnSeedEpochAndExampleAlone) {
+TEST(AugmentedDatasetTest, RandomChangesDependOnSeedEpochAndExampleAlone) {
   AugmentedDatasetOptions options;
   options.is_training = true;
   options.flip = true;
@@ -141,7 +141,7 @@ TEST(AugmentedDatasetTest, MeanAndDeviationArePerChannel) {
   EXPECT_THAT(ImageOf(*dataset, 0, 0), ElementsAre(0, 1, 0.5, 1));
 }
 
-TEST(AugmentedDatasetTest, WhatDoesNotFitIsNamed) {
+TEST(AugmentedDatasetTest, MisfitsAreNamed) {
   AugmentedDatasetOptions options;
   options.crop = 3;
   EXPECT_THAT(AugmentImages(Numbers(), options),

@@ -24,7 +24,7 @@ absl::Status AppendFile(const CifarDatasetOptions& options, const std::string& p
   if (bytes.empty() || bytes.size() % record_bytes != 0) {
     return absl::DataLossError(absl::StrCat(
         path, ": truncated or another kind of file: ", bytes.size(),
-        " bytes are no whole number of records of ", record_bytes, "; fetch the file again"));
+        " bytes are not a whole number of records of ", record_bytes, "; fetch the file again"));
   }
   for (size_t at = 0; at < bytes.size(); at += record_bytes) {
     const int32_t label = static_cast<uint8_t>(bytes[at + label_bytes - 1]);

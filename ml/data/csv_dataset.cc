@@ -24,7 +24,7 @@ namespace shoal {
 namespace {
 
 constexpr uint64_t kLargestFile = uint64_t{1} << 36;
-// More different words than this are no classes but names or texts.
+// More different words than this are not classes, but names or texts.
 constexpr size_t kMostWords = 100000;
 
 // Cells and names of columns may be long; errors have one line.
@@ -190,7 +190,7 @@ class CsvReader {
         options_.has_header ? absl::StrCat(absl::StrJoin(names_, ", ").substr(0, 400), ", or ")
                             : "";
     return absl::InvalidArgumentError(absl::StrCat("data.csv.label: ", Quoted(options_.label),
-                                                   " is no column of ", path_, "; it is ", names,
+                                                   " is not a column of ", path_, "; it is ", names,
                                                    "0 to ", columns - 1));
   }
 
@@ -222,7 +222,7 @@ class CsvReader {
       if (cells_[column].empty()) return Wrong(absl::StrCat(ColumnName(column), " is empty"));
       if (!absl::SimpleAtof(cells_[column], &value) || !std::isfinite(value)) {
         return Wrong(absl::StrCat(ColumnName(column), " is ", Quoted(cells_[column]),
-                                  ", which is no finite number"));
+                                  ", which is not a finite number"));
       }
       if (column != label_column_) {
         inputs_.push_back(value);
@@ -240,7 +240,7 @@ class CsvReader {
   absl::Status CheckClass(size_t column, float value) const {
     if (std::floor(value) != value) {
       return Wrong(absl::StrCat("label in ", ColumnName(column), " is ", Quoted(cells_[column]),
-                                ", which is no class (data.csv.regression predicts numbers)"));
+                                ", which is not a class (data.csv.regression predicts numbers)"));
     }
     if (value >= 0 && value < static_cast<float>(options_.num_classes)) return absl::OkStatus();
     return Wrong(absl::StrCat("label in ", ColumnName(column), " is ", cells_[column],

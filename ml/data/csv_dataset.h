@@ -18,8 +18,8 @@ struct CsvDatasetOptions {
   bool has_header = true;
   char delimiter = ',';
   bool is_regression = false;
-  // The table whose labels say what the classes are, where labels are words: that of the training
-  // split. Empty: `path`.
+  // The table whose labels define the classes if labels are words: that of the training split.
+  // Empty: `path`.
   std::string classes_path;
   int64_t num_classes = 10;
   int64_t max_examples = 0;  // 0: all; else only the first so many
@@ -27,7 +27,7 @@ struct CsvDatasetOptions {
 
 // Reads a table of numbers whole into memory. Cells may be quoted; empty lines are left out.
 // Fields: "input" float32 [columns - 1], the columns but the label's in their order; "label" int32
-// in [0, num_classes), or for a regression "target" float32 [1]. Where the first label is no
+// in [0, num_classes), or for a regression "target" float32 [1]. If the first label is not a
 // number, labels are words: the class of a word is its place among the sorted words of the table at
 // `classes_path`, and class_names() has them. Errors name file:line, the column and the remedy.
 absl::StatusOr<std::unique_ptr<Dataset>> LoadCsvDataset(const CsvDatasetOptions& options);

@@ -94,7 +94,7 @@ TEST_F(CsvDatasetTest, BadCellsAreNamedByLineAndColumn) {
   EXPECT_THAT(ErrorOf("a,b\n1,2\n,3\n"),
               EndsWith(".csv:3: column \"a\" is empty; correct or remove the line"));
   EXPECT_THAT(ErrorOf("a,b\n\nx1,2\n"),
-              HasSubstr(".csv:3: column \"a\" is \"x1\", which is no finite number"));
+              HasSubstr(".csv:3: column \"a\" is \"x1\", which is not a finite number"));
   EXPECT_THAT(ErrorOf("a,b\nnan,2\n"), HasSubstr(".csv:2: column \"a\" is \"nan\""));
   EXPECT_THAT(ErrorOf("a,b\n1e99,2\n"), HasSubstr(".csv:2: column \"a\" is \"1e99\""));
   EXPECT_THAT(ErrorOf("a,b\n1,2,3\n"), HasSubstr(".csv:2: has 3 columns, the first line has 2"));
@@ -109,16 +109,16 @@ TEST_F(CsvDatasetTest, BadLabelsAreNamedByLine) {
                         "number of classes, 10 (data.classes)"));
   EXPECT_THAT(ErrorOf("a,b\n1,-1\n"), HasSubstr("is -1: it must be"));
   EXPECT_THAT(ErrorOf("a,b\n1,0.5\n"),
-              HasSubstr("label in column \"b\" is \"0.5\", which is no class"));
+              HasSubstr("label in column \"b\" is \"0.5\", which is not a class"));
 }
 
-TEST_F(CsvDatasetTest, FilesThatAreNoSuchTableAreNamed) {
+TEST_F(CsvDatasetTest, FilesThatAreNotSuchATableAreNamed) {
   EXPECT_THAT(ErrorOf(""), HasSubstr(".csv: holds no examples"));
   EXPECT_THAT(ErrorOf("a,b\n"), HasSubstr(".csv: holds no examples"));
   EXPECT_THAT(ErrorOf("1,2\n3,4\n"), HasSubstr("data.csv.no_header: is not set, but"));
   EXPECT_THAT(ErrorOf("a;b\n3;4\n"), HasSubstr(".csv:1: has one column;"));
   options_.label = "species";
-  EXPECT_THAT(ErrorOf("a,b\n1,2\n"), HasSubstr("data.csv.label: \"species\" is no column of"));
+  EXPECT_THAT(ErrorOf("a,b\n1,2\n"), HasSubstr("data.csv.label: \"species\" is not a column of"));
   EXPECT_THAT(ErrorOf("a,b\n1,2\n"), EndsWith("it is a, b, or 0 to 1"));
   options_.path = "/nowhere/train.csv";
   EXPECT_THAT(LoadCsvDataset(options_),
@@ -158,10 +158,10 @@ TEST_F(CsvDatasetTest, WordsAndNumbersAreNotMixedAsLabels) {
       ErrorOf("a,b\n1,cat\n2,3\n"),
       HasSubstr(".csv:3: label in column \"b\" is the number 3, but the first one is a word"));
   EXPECT_THAT(ErrorOf("a,b\n1,3\n2,cat\n"),
-              HasSubstr(".csv:3: column \"b\" is \"cat\", which is no finite number"));
+              HasSubstr(".csv:3: column \"b\" is \"cat\", which is not a finite number"));
   EXPECT_THAT(ErrorOf("a,b\n1,cat\n2,\n"), HasSubstr(".csv:3: column \"b\" is empty"));
   options_.is_regression = true;
-  EXPECT_THAT(ErrorOf("a,b\n1,cat\n"), HasSubstr("which is no finite number"));
+  EXPECT_THAT(ErrorOf("a,b\n1,cat\n"), HasSubstr("which is not a finite number"));
 }
 
 TEST_F(CsvDatasetTest, WithoutALabelAllColumnsAreInputs) {

@@ -38,10 +38,10 @@ class Dataset {
   // Labels are in [0, num_classes()); 0: it has no labels, or does not know.
   virtual int64_t num_classes() const { return 0; }
 
-  // Names of the classes in the order of the labels; empty: they have none.
+  // Returns the names of the classes in the order of the labels; empty if they have none.
   virtual std::vector<std::string> class_names() const { return {}; }
 
-  // Returns the file that the example is; empty: it is no file of its own.
+  // Returns the path of the example's file; empty if it is not a separate file.
   virtual std::string example_name(int64_t /*index*/) const { return ""; }
 
   // FillBatch decodes or waits for a disk, so that several threads should share a batch.

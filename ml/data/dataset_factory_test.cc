@@ -156,7 +156,7 @@ TEST_F(DataDirectoryTest, ATestSplitMayBeMissingButNotHalfOfIt) {
             "data.directory: " + root_ +
                 " has no test split, which would be test.csv; training and `shoal predict "
                 "--input=FILE` need none, for the rest add it");
-  config_.set_test_examples(10);  // Whoever asks for them has the wrong directory.
+  config_.set_test_examples(10);  // A user who asks for them has the wrong directory.
   EXPECT_EQ(HasTestSplit(config_).status().code(), absl::StatusCode::kNotFound);
   config_.clear_test_examples();
   Write("test.csv", "a,label\n1,0\n");

@@ -23,8 +23,8 @@ struct ImageFolderOptions {
 };
 
 // PNG and JPEG files in folders named after their classes. Reads only the names and sizes at first,
-// and each image when it is asked for. Fields: "input" float32 [channels, height, width] in [0, 1];
-// "label" int32, the class. Names that begin with a dot and files that are no images are left out;
+// and each image when it is needed. Fields: "input" float32 [channels, height, width] in [0, 1];
+// "label" int32, the class. Names that begin with a dot and files that are not images are ignored;
 // other kinds of images are errors. Errors name the file or the class and the remedy: NotFound (a
 // folder or file is missing or has vanished), FailedPrecondition (a class without images), DataLoss
 // (an unreadable image).

@@ -112,7 +112,7 @@ TEST_F(NpyDatasetTest, FloatingLabelsAreTargets) {
   EXPECT_EQ(dataset->fields()[1].example.ToString(), "float32[1]");
 }
 
-TEST_F(NpyDatasetTest, WhatDoesNotFitIsNamed) {
+TEST_F(NpyDatasetTest, MisfitsAreNamed) {
   const std::string inputs = Npy<float>("<f4", "2, 3", {1, 2, 3, 4, 5, 6});
   Write(inputs, Npy<int64_t>("<i8", "2,", {7, 10}));
   EXPECT_THAT(Error(), HasSubstr("_y.npy: label of row 1 is 10: it must be at least 0 and below "
@@ -140,11 +140,11 @@ TEST_F(NpyDatasetTest, ArraysThatAreNotReadAreNamed) {
   Write(Npy<float>("<f4", "2, 1", {1, 2}, "True"), labels);
   EXPECT_THAT(Error(), HasSubstr("_x.npy: is column-major; save numpy.ascontiguousarray"));
   Write("PK\x03\x04 zipped", labels);
-  EXPECT_THAT(Error(), HasSubstr("_x.npy: is no npy file; write the file again"));
+  EXPECT_THAT(Error(), HasSubstr("_x.npy: is not an npy file; write the file again"));
   Write(Npy<float>("<f4", "2, 1", {1}), labels);
   EXPECT_THAT(Error(), HasSubstr("is truncated or too long: its header promises 8 bytes"));
   Write(Npy<float>("<f4", "99999999999, 99999999999", {1}), labels);
-  EXPECT_THAT(Error(), HasSubstr("is no shape"));
+  EXPECT_THAT(Error(), HasSubstr("is not a shape"));
   options_.inputs_path = "/nowhere/x_train.npy";
   EXPECT_THAT(LoadNpyDataset(options_),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere/x_train.npy")));

@@ -62,7 +62,7 @@ absl::Status ParseShape(absl::string_view shape, NpyArray* array) {
     const bool fits = absl::SimpleAtoi(dim, &size) && size >= 0 &&
                       (size == 0 || elements <= (int64_t{1} << 40) / size);
     if (!fits) {
-      return Damaged(absl::StrCat("its shape (", absl::CHexEscape(shape), ") is no shape"));
+      return Damaged(absl::StrCat("its shape (", absl::CHexEscape(shape), ") is not a shape"));
     }
     elements *= size;
     array->dims.push_back(size);
@@ -72,7 +72,8 @@ absl::Status ParseShape(absl::string_view shape, NpyArray* array) {
 
 absl::Status Parse(absl::string_view wanted, NpyArray* array) {
   const absl::string_view file = array->file;
-  if (!absl::StartsWith(file, "\x93NUMPY") || file.size() < 10) return Damaged("is no npy file");
+  if (!absl::StartsWith(file, "\x93NUMPY") || file.size() < 10)
+    return Damaged("is not an npy file");
   const int version = static_cast<uint8_t>(file[6]);
   const size_t length_bytes = version == 1 ? 2 : 4;
   if (version < 1 || version > 3 || file.size() < 8 + length_bytes) {

@@ -13,7 +13,7 @@
 namespace shoal {
 namespace {
 
-// Ten numbers. Counts what it gives, fails or waits where told to.
+// Ten numbers. Counts the numbers that it returns; fails or waits where a test wants it.
 class FaultyDataset final : public Dataset {
  public:
   int64_t size() const override { return 10; }

@@ -123,7 +123,8 @@ class TfRecordDataset final : public Dataset {
         scratch->example.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
       return absl::OkStatus();
     }
-    return Named(index, absl::DataLossError("is no tf.Example; write tf.train.Example messages"));
+    return Named(index,
+                 absl::DataLossError("is not a tf.Example; write tf.train.Example messages"));
   }
 
   absl::Status ReadLayout() {

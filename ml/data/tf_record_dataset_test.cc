@@ -149,7 +149,7 @@ TEST_F(TfRecordDatasetTest, DamageIsNamedByFileAndRecord) {
   WriteBytes("0", "");
   EXPECT_THAT(ErrorOf(0), HasSubstr("_0: no records"));
   WriteBytes("0", FrameTfRecord("no example"));
-  EXPECT_THAT(ErrorOf(0), HasSubstr("_0: record 0: is no tf.Example"));
+  EXPECT_THAT(ErrorOf(0), HasSubstr("_0: record 0: is not a tf.Example"));
 }
 
 TEST_F(TfRecordDatasetTest, FeaturesThatDoNotFitAreNamed) {

@@ -81,9 +81,9 @@ absl::StatusOr<std::vector<Clone>> CreateClones(const DeploymentConfig& config,
                                                 GraphBuilder& builder,
                                                 const CloneFunction& model_fn);
 
-// The clone's loss on its device: its losses divided by num_clones (weighed by examples if they are
-// told when the graph is compiled), plus the regularization losses as they are. Not valid if there
-// are neither.
+// The clone's loss on its device: its losses divided by num_clones (weighted by examples if their
+// numbers are given when the graph is compiled), plus the regularization losses as they are. Not
+// valid if there are neither.
 struct CloneLoss {
   Output total;
   Output data;

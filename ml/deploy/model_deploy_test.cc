@@ -374,7 +374,7 @@ TEST_F(ModelDeployTest, AVariableWithoutGradientHasNoSummary) {
   EXPECT_TRUE(AddGradientsSummaries({{Output(), a}}).empty());
 }
 
-TEST_F(ModelDeployTest, WhatTheModelCollectsIsAScalarOrAHistogram) {
+TEST_F(ModelDeployTest, CollectedValuesAreScalarsOrHistograms) {
   const CloneFunction model_fn = [&](GraphBuilder& builder) {
     const std::vector<Output> outputs = LogisticClassifier(builder, queue_);
     builder.AddToCollection(kSummaries, outputs[0]);

@@ -48,7 +48,7 @@ struct ParallelGraph {
 };
 
 // One clone per device. InvalidArgument for a model that does not fit its inputs, or a loss that is
-// no scalar or depends on no variable.
+// not a scalar or does not depend on a variable.
 absl::StatusOr<ParallelGraph> BuildParallelGraph(const ParallelModelSpec& spec,
                                                  const std::vector<std::string>& devices,
                                                  bool is_training);

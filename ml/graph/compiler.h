@@ -42,9 +42,9 @@ struct CompileRequest {
   // others. For clones that only meet in their sums; others exchange plain copies all the same,
   // as do devices whose group cannot be opened.
   bool group_devices = false;
-  // Devices with memory of their own record their steps in the second run and replay them from then
-  // on, where they wait for no other device and no step draws random numbers; else a line of log
-  // says why not. What a replay computes is told at its end.
+  // Devices with their own memory record their steps in the second run and replay them from then
+  // on, if they do not wait for other devices and no step draws random numbers; otherwise a log
+  // line gives the reason. The results of a replay are announced at its end.
   bool record_steps = false;
   // kBfloat16: factors of products are rounded to it, see docs/devices.md. Else kFloat32.
   DataType compute_dtype = DataType::kFloat32;

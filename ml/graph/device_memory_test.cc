@@ -282,7 +282,7 @@ TEST_F(DeviceMemoryTest, ClonesOnTwoDevicesAreSummedOnTheHost) {
   ExpectNearTheCpuOnGpus(fetches, 2);
 }
 
-TEST_F(DeviceMemoryTest, OutputsAreToldInTheOrderOfCompletion) {
+TEST_F(DeviceMemoryTest, OutputsAreAnnouncedInTheOrderOfCompletion) {
   BuildClone(0, "/gpu:0");
   const std::vector<Output> fetches = Sums();
   const auto executable = CompileOrDie(RequestFor(fetches, {"/cpu:0", "/gpu:0"}));
@@ -336,7 +336,7 @@ TEST_F(DeviceMemoryTest, ConstantsAreMadeWhereTheyAreRead) {
   ExpectNearTheCpuOnGpus(fetches, 2);
 }
 
-TEST_F(DeviceMemoryTest, WhatADeviceHasNoKernelForGoesToTheCpuSoftly) {
+TEST_F(DeviceMemoryTest, OpsWithoutAKernelGoToTheCpuWithSoftPlacement) {
   options_.ops = {"MatMul",   "Add",         "Relu",  "ReluGrad", "SumTo",
                   "Variable", "Placeholder", "Dense", "DenseGrad"};
   BuildClone(0, "/gpu:0");
@@ -385,7 +385,7 @@ TEST_F(DeviceMemoryTest, AnIntegerVariableForcedOntoAGpuIsAClearError) {
   EXPECT_EQ(log_, "counter: (Variable): /job:worker/task:0/device:CPU:0\n");
 }
 
-TEST_F(DeviceMemoryTest, ADeviceThatFailsTellsAndItsOutputsAreNotTold) {
+TEST_F(DeviceMemoryTest, AFailedDeviceReportsItAndItsOutputsAreNotAnnounced) {
   options_.failing_kernel = 4;
   BuildClone(0, "/gpu:0");
   const std::vector<Output> fetches = Sums();
@@ -395,7 +395,7 @@ TEST_F(DeviceMemoryTest, ADeviceThatFailsTellsAndItsOutputsAreNotTold) {
   EXPECT_EQ(executable->status().message(), "the simulated device has failed");
 }
 
-TEST_F(DeviceMemoryTest, WhatReadsADeviceThatFailedIsNotToldByAnother) {
+TEST_F(DeviceMemoryTest, OutputsThatReadAFailedDeviceAreNotAnnouncedByAnother) {
   options_.failing_kernel = 0;  // the square: all others wait for it
   const Output x = builder_.Placeholder("x", DataType::kFloat32, Shape({4}));
   feeds_ = {{x, RandomTensor(DataType::kFloat32, {4}, 1)}};
@@ -496,7 +496,7 @@ TEST_F(DeviceMemoryTest, RecordedStepsAreReplayedWithEachRunsValues) {
   ExpectNearTheCpuOnGpus(fetches, 1, &CompileRequest::record_steps);
 }
 
-// Others go on when all that was recorded is done.
+// Others continue when everything that was recorded is done.
 TEST_F(DeviceMemoryTest, DevicesThatOthersWaitForAreReplayedToo) {
   BuildClone(0, "/gpu:0");
   BuildClone(1, "/gpu:1");
@@ -522,7 +522,7 @@ TEST_F(DeviceMemoryTest, AGroupAddsAfterEachReplay) {
   EXPECT_EQ(traffic_.batches, 2 * 50 + 2 * 49);  // variables in every run; sums of every replay
 }
 
-TEST_F(DeviceMemoryTest, WhatCannotBeRecordedIsDoneStepByStep) {
+TEST_F(DeviceMemoryTest, StepsThatCannotBeRecordedRunOneByOne) {
   const Output x = builder_.Placeholder("x", DataType::kFloat32, Shape({2, 64}));
   feeds_ = {{x, RandomTensor(DataType::kFloat32, {2, 64}, 1)}};
   const auto on = [&](const char* device, const char* op, std::vector<Output> inputs,
@@ -549,7 +549,7 @@ TEST_F(DeviceMemoryTest, WhatCannotBeRecordedIsDoneStepByStep) {
 }
 
 // Each might wait for the other within what the group waits for.
-TEST_F(DeviceMemoryTest, DevicesThatReadEachOthersValuesAreNoGroup) {
+TEST_F(DeviceMemoryTest, DevicesThatReadEachOthersValuesAreNotAGroup) {
   const Output x = builder_.Placeholder("x", DataType::kFloat32, Shape({4}));
   feeds_ = {{x, RandomTensor(DataType::kFloat32, {4}, 1)}};
   const auto on = [&](const char* device, const char* op, std::vector<Output> inputs) {

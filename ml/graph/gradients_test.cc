@@ -394,7 +394,7 @@ TEST(BuildGradientsTest, AValueUsedTwiceAddsUp) {
   EXPECT_EQ((*results)[0].span<double>()[0], 7.0);
 }
 
-TEST(BuildGradientsTest, WhatTheLossDoesNotDependOnHasNone) {
+TEST(BuildGradientsTest, VariablesThatTheLossDoesNotDependOnHaveNone) {
   Graph graph;
   GraphBuilder builder(&graph);
   const Output x = builder.Placeholder("x", kDouble, {});

@@ -53,7 +53,7 @@ const Node* Graph::AppendVariable(std::unique_ptr<Node> node, VariableSpec spec)
 
 void Graph::AddTerm(const Node* sum, Output term) {
   Node& node = *nodes_[sum->id];
-  CHECK(&node == sum && node.op == "AddN") << sum->name << " is no sum of this graph";
+  CHECK(&node == sum && node.op == "AddN") << sum->name << " is not a sum of this graph";
   node.inputs.push_back(term);
 }
 

@@ -102,7 +102,7 @@ void GroupSearch::Run() {
   }
   absl::StatusOr<std::shared_ptr<DeviceGroup>> opened = Open(group);
   if (!opened.ok()) {
-    LOG(WARNING) << "the devices exchange plain copies, not as a group: "
+    LOG(WARNING) << "the devices exchange copies instead of forming a group: "
                  << opened.status().message();
     return;
   }

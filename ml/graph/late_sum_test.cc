@@ -1,4 +1,4 @@
-// A sum over devices waits for the slowest of them, but its own device goes on meanwhile.
+// A sum over devices waits for the slowest of them, but its own device continues meanwhile.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -58,7 +58,7 @@ KernelBackend ScriptedBackend(std::map<std::string, Script> scripts) {
   return backend;
 }
 
-TEST(LateSumTest, ADeviceGoesOnWhileTheSumOfItsGradientWaitsForAnother) {
+TEST(LateSumTest, ADeviceContinuesWhileTheSumOfItsGradientWaitsForAnother) {
   Graph graph;
   GraphBuilder builder(&graph);
   const Output x = builder.Placeholder("x", DataType::kFloat32, Shape({kUnknownDim}));
@@ -99,7 +99,7 @@ TEST(LateSumTest, ADeviceGoesOnWhileTheSumOfItsGradientWaitsForAnother) {
 }
 
 // The copy that the sum needs is in the other device's queue but has not happened.
-TEST(LateSumTest, ADeviceOfTheHostGoesOnWhileACopyFromAnotherIsUnderWay) {
+TEST(LateSumTest, ADeviceOfTheHostContinuesWhileACopyFromAnotherIsUnderWay) {
   Graph graph;
   GraphBuilder builder(&graph);
   const Output x = builder.Placeholder("x", DataType::kFloat32, Shape({kUnknownDim}));

@@ -15,8 +15,8 @@ bool GivesWeightGradient(const PlanStep& step) {
   return step.op == "ConvGrad" || step.op == "ConvPoolGrad" || step.op == "ConvBatchNormGrad";
 }
 
-// Weights are no images, even where a step gives them (rounded ones, say) and their second
-// dimension would make blocks. What stands behind the gradient of the weights is no image either.
+// Weights are not images, even if a step computes them (rounded ones, for example) and their second
+// dimension would make blocks. The gradient of the weights is not an image either.
 bool IsImageInput(const PlanStep& step, size_t index) {
   const bool has_weights = GivesWeightGradient(step) || step.op == "Conv" ||
                            step.op == "ConvTranspose" || step.op == "ConvPool";

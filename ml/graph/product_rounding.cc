@@ -10,7 +10,7 @@
 namespace shoal {
 namespace {
 
-// The inputs of an op that it multiplies with each other; none for an op that is no product.
+// The inputs of an op that it multiplies with each other; none for an op that is not a product.
 std::vector<size_t> FactorsOf(absl::string_view op) {
   if (op == "MatMul" || op == "Conv" || op == "ConvTranspose") return {0, 1};
   if (op == "ConvGrad") return {0, 1, 3};
@@ -65,7 +65,7 @@ int ProductRounding::Rounded(int value, int reader) {
   return known->second;
 }
 
-// The gradient of a convolution's bias is no product: it sums dy as it is.
+// The gradient of a convolution's bias is not a product: it sums dy without rounding.
 absl::Status ProductRounding::TakeBiasOut(int gradient) {
   const PlanStep conv_grad = plan_.steps[gradient];
   if (conv_grad.attributes.GetString("activation", "none") != "none") {

@@ -244,7 +244,7 @@ TEST_F(ProductRoundingTest, AConvolutionWithAnActivationOfItsOwnHasNoGradient) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("make the activation an op"));
 }
 
-// What the compiler makes of products is not for others: a graph that casts by itself is told so.
+// Only the compiler makes these casts; a graph that casts by itself gets an error.
 TEST_F(ProductRoundingTest, OtherOpsHaveNoKernelsForBfloat16) {
   const Output x = Input("x", {4, 4});
   const Output rounded =

@@ -272,7 +272,7 @@ void Program::ReduceGroupParts(DeviceProgram* program) {
   device.group->EndBatch(device.rank);
 }
 
-// What others wait for is told when all is in the queue, sums with the group come last.
+// Waiting devices are notified when everything is in the queue; sums with the group come last.
 void Program::ReplaySteps(int device_index) {
   DeviceProgram& device = parts_.devices[device_index];
   device.device->Replay(device.recording.get());

@@ -24,7 +24,7 @@ class ListSchedule {
     const PlanStep& s = plan_.steps[step];
     ready_[s.device].push({gives_fetch_[step] ? -2 : s.clone_index, s.node_id, step});
   }
-  // The device that has done least of those that can go on; -1 when all is done.
+  // Returns the device with the least work done among those that can continue; -1 when all is done.
   int NextDevice() const;
 
   const Plan& plan_;

@@ -32,7 +32,8 @@ Tensor Corners() {
   return tensor;
 }
 
-// The same product of rounded inputs; the gradient of a convolution without what is no product.
+// The same product of rounded inputs; the gradient of a convolution without the parts that are not
+// products.
 OpCall Rounded(OpCall call) {
   if (call.op == "ConvGrad") {
     call.attributes.Erase("activation");

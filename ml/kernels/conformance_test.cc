@@ -189,7 +189,7 @@ TEST_F(ConformanceTest, TheSameInputsGiveTheSameBytes) {
   });
 }
 
-TEST_F(ConformanceTest, OutputsThatNobodyNeedsChangeNoOther) {
+TEST_F(ConformanceTest, UnusedOutputsDoNotChangeOthers) {
   ForEachCase([](const JudgedCase& judged, const ConformanceBackend& backend) {
     const size_t outputs = judged.c.call.outputs.size();
     if (outputs < 2) return;

@@ -229,8 +229,8 @@ struct Errors {
   double pytorch = 0;
 };
 
-// On the first GPU, or the CPU if there is no backend of one. Nothing after an error, which is
-// told.
+// On the first GPU, or the CPU if there is no backend of one. Runs nothing after an error, which it
+// reports.
 std::vector<Tensor> Run(const Training& training, const KernelBackend* gpu) {
   const KernelBackend cpu = CpuKernelBackend();
   CompileRequest request = MakeRequest(training.graph, cpu, training.feeds, training.fetches);

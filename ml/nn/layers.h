@@ -73,7 +73,7 @@ struct EmbeddingOptions {
   std::string scope = "";  // default: Embedding, Embedding_1, ...
 };
 // Ids [...] -> [..., units]: rows of the variable "embeddings" [rows, units]. Ids in floats are
-// rounded towards zero. An id out of range gives NaN, and so a loss that is no number.
+// rounded towards zero. An id out of range gives NaN, and therefore a loss that is not a number.
 Output Embedding(GraphBuilder& builder, Output ids, const EmbeddingOptions& options);
 
 }  // namespace shoal

@@ -82,7 +82,7 @@ TEST(LayersTest, EmbeddingsAreRowsAndRepeatedIdsAddTheirGradients) {
                                {{ids, Tensor::Of<int32_t>({2, 3}, {6, 0, 6, 2, 6, 0})}});
 }
 
-TEST(LayersTest, AnIdOutOfRangeIsNoNumber) {
+TEST(LayersTest, AnIdOutOfRangeGivesNaN) {
   Graph graph;
   GraphBuilder builder(&graph);
   const Output ids = builder.Placeholder("ids", kFloat, {2});

@@ -120,7 +120,7 @@ absl::Status ValidateOptimizerOptions(const OptimizerOptions& o) {
           .status();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("optimizer field kind is ", static_cast<int>(o.kind), ": it is no known rule"));
+      absl::StrCat("optimizer field kind is ", static_cast<int>(o.kind), ": is not a known rule"));
 }
 
 }  // namespace shoal

@@ -21,7 +21,7 @@ namespace shoal {
 // The slot of a variable's exponential moving average.
 inline constexpr char kAverageSlot[] = "average";
 
-// Which of a variable's numbers are wanted.
+// The kind of a variable's values to read.
 enum class VariableValues {
   kCurrent,
   kAverages,  // the exponential moving average of each variable that has one, else its value

@@ -170,7 +170,7 @@ absl::Status CheckpointDirectory::RemoveManifest(const CheckpointName& name) {
   return absl::IsNotFound(synced) ? file_system_.SyncDirectory(root_) : synced;
 }
 
-// The manifest goes first, durably: what is left by a crash is no checkpoint.
+// The manifest is removed first, durably, so that files left by a crash are not a checkpoint.
 absl::Status CheckpointDirectory::RemoveCheckpoint(const CheckpointName& name) {
   RETURN_IF_ERROR(RemoveManifest(name));
   return RemoveTree(file_system_, PathOf(name.ToString()));

@@ -342,7 +342,7 @@ TEST(CheckpointDirectoryTest, KeepsTheNewestAndForgetsRubbish) {
   EXPECT_TRUE(FileExists(disk, "checkpoints/" + CheckpointName{6, 1, 78}.ToString()));
 }
 
-TEST(CheckpointDirectoryTest, WhatIsVoidStaysAwayAfterACrash) {
+TEST(CheckpointDirectoryTest, VoidCheckpointsStayAwayAfterACrash) {
   FaultyFileSystem disk;
   for (uint64_t step : {1, 2, 3}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
   ASSERT_OK(Directory(disk)->DiscardAbove(1));
@@ -350,7 +350,7 @@ TEST(CheckpointDirectoryTest, WhatIsVoidStaysAwayAfterACrash) {
   EXPECT_EQ(Directory(disk)->List()->size(), 1u);
 }
 
-TEST(CheckpointDirectoryTest, NothingIsPublishedWhileAVoidOneStands) {
+TEST(CheckpointDirectoryTest, NothingIsPublishedWhileAVoidOneExists) {
   for (int failing : {0, 1}) {  // Removing the manifest, syncing the directory.
     FaultyFileSystem disk;
     for (uint64_t step : {1, 2}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
@@ -444,7 +444,7 @@ TEST(ModelExportTest, HasWholeVariablesInTheirShapes) {
   }
 }
 
-TEST(ModelExportTest, WhatPsWriteInPartsHasTheSameBytes) {
+TEST(ModelExportTest, PartsWrittenByPsGiveTheSameBytes) {
   FaultyFileSystem disk;
   ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(3)));
   std::vector<std::string> rejected;

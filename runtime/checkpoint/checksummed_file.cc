@@ -37,11 +37,13 @@ ChecksummedFileWriter::ChecksummedFileWriter(FileSystem& file_system, const std:
 ChecksummedFileWriter::~ChecksummedFileWriter() {
   if (file_ == nullptr) return;
   file_.reset();
-  file_system_.Remove(temporary_).IgnoreError();  // whoever abandons the file has a better error
+  // The caller that abandons the file has a better error.
+  file_system_.Remove(temporary_).IgnoreError();
 }
 
 absl::Status ChecksummedFileWriter::Append(absl::string_view bytes) {
-  if (file_ == nullptr) return absl::FailedPreconditionError(absl::StrCat(path_, " is dead"));
+  if (file_ == nullptr)
+    return absl::FailedPreconditionError(absl::StrCat(path_, " was abandoned after an error"));
   checksums_.Append(bytes);
   buffer_.append(bytes.data(), bytes.size());
   return buffer_.size() < kBufferBytes ? absl::OkStatus() : Flush();
@@ -57,7 +59,8 @@ absl::Status ChecksummedFileWriter::Flush() {
 }
 
 absl::StatusOr<BlockChecksums> ChecksummedFileWriter::Finish() {
-  if (file_ == nullptr) return absl::FailedPreconditionError(absl::StrCat(path_, " is dead"));
+  if (file_ == nullptr)
+    return absl::FailedPreconditionError(absl::StrCat(path_, " was abandoned after an error"));
   RETURN_IF_ERROR(Flush());
   absl::Status status = file_->Sync();
   const absl::Status closed = file_->Close();

@@ -73,21 +73,21 @@ TEST_F(FinishDetectorTest, ASummaryThatComesWhileItWaitsCountsAtOnce) {
   EXPECT_TRUE(watched->IsOver());
 }
 
-TEST_F(FinishDetectorTest, OneThatWasThereBeforeCountsIfNobodyAnswersForAWhile) {
+TEST_F(FinishDetectorTest, AnOldSummaryCountsIfTheChiefDoesNotAnswerForAWhile) {
   WriteStatus("finished", 20);
   WriteCheckpoint(10);
   WriteCheckpoint(20);
   EXPECT_TRUE(IsOverAfterAWhile(Watch().get()));
 }
 
-TEST_F(FinishDetectorTest, ARunThatIsToGoOnIsNotOver) {
+TEST_F(FinishDetectorTest, ARunThatWillBeResumedIsNotOver) {
   WriteStatus("finished", 20);
   WriteCheckpoint(20);
   run_.set_num_epochs(3);
   EXPECT_FALSE(IsOverAfterAWhile(Watch().get()));
 }
 
-TEST_F(FinishDetectorTest, NorIsOneWhoseCheckpointIsNotThere) {
+TEST_F(FinishDetectorTest, ARunWithoutItsCheckpointIsNotOver) {
   WriteStatus("finished", 20);
   EXPECT_FALSE(IsOverAfterAWhile(Watch().get()));
   WriteCheckpoint(10);
@@ -96,7 +96,7 @@ TEST_F(FinishDetectorTest, NorIsOneWhoseCheckpointIsNotThere) {
 
 // The chief was killed between its last checkpoint and the summary; one that is started again finds
 // nothing to do and serves nobody.
-TEST_F(FinishDetectorTest, TheLastCheckpointIsEnoughIfNobodyAnswers) {
+TEST_F(FinishDetectorTest, TheLastCheckpointIsEnoughIfTheChiefDoesNotAnswer) {
   WriteStatus("stopped", 10);
   WriteCheckpoint(20);
   EXPECT_TRUE(IsOverAfterAWhile(Watch().get()));

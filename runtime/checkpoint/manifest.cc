@@ -52,7 +52,7 @@ std::string EncodeManifest(const v1::Manifest& manifest) {
 absl::StatusOr<v1::Manifest> DecodeManifest(absl::string_view bytes) {
   if (bytes.size() < kHeadBytes || bytes.substr(0, kMagic.size()) != kMagic ||
       LoadLittleEndian<uint32_t>(&bytes[8]) != bytes.size() - kHeadBytes) {
-    return absl::DataLossError("is no manifest, or a truncated one");
+    return absl::DataLossError("is not a manifest, or is truncated");
   }
   const absl::string_view payload = bytes.substr(kHeadBytes);
   v1::Manifest manifest;

@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 
 constexpr absl::StatusCode kDataLoss = absl::StatusCode::kDataLoss;
 
-TEST(SafetensorsTest, WhatIsEncodedIsDecoded) {
+TEST(SafetensorsTest, DecodingRevertsEncoding) {
   SafetensorsHeader header;
   header.metadata = {{"format", "pt"}, {"quote\"d", "back\\slash\nline"}};
   header.tensors = {

@@ -67,7 +67,8 @@ absl::Status ShardReader::ReadIndex() {
     auto name = DecodeSliceName(tensor.name);
     if (!name.ok()) return InFile(path_, name.status());
     if (tensor.dtype != "F32" || tensor.shape.size() != 1) {
-      return absl::DataLossError(absl::StrCat(path_, ": ", tensor.name, " is no vector of floats"));
+      return absl::DataLossError(
+          absl::StrCat(path_, ": ", tensor.name, " is not a vector of floats"));
     }
     entries_[*std::move(name)] = {8 + length + tensor.begin, tensor.shape[0]};
   }

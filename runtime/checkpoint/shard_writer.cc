@@ -13,7 +13,7 @@
 namespace shoal {
 namespace {
 
-// Of a tensor in the header, beyond its name.
+// The bytes of a tensor's entry in the header, in addition to its name.
 constexpr uint64_t kHeaderBytesPerTensor = 160;
 
 absl::string_view BytesOf(absl::Span<const float> data) {

@@ -92,7 +92,7 @@ std::string EncodeSliceName(const SliceName& name) {
 absl::StatusOr<SliceName> DecodeSliceName(absl::string_view text) {
   const std::vector<std::string> parts = absl::StrSplit(text, '|');
   const auto refused = [text] {
-    return absl::DataLossError(absl::StrCat("\"", text, "\" is no name of a slice"));
+    return absl::DataLossError(absl::StrCat("\"", text, "\" is not the name of a slice"));
   };
   SliceName name;
   if (parts.size() < 2 || parts.size() > 3 || parts[0].empty() ||

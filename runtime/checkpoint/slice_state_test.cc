@@ -7,7 +7,7 @@
 namespace shoal {
 namespace {
 
-TEST(SliceStateTest, WhatIsEncodedIsDecoded) {
+TEST(SliceStateTest, DecodingRevertsEncoding) {
   SavedSliceState state;
   state.version = UINT64_MAX;
   state.value_version = 11;

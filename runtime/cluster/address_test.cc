@@ -17,7 +17,7 @@ TEST(AddressTest, HostAndPortComeApartAndTogether) {
   EXPECT_EQ(JoinHostPort("[::1]", 7), "[::1]:7");
 }
 
-TEST(AddressTest, WhatIsWrongWithAnAddressDependsOnItsUse) {
+TEST(AddressTest, AnAddressIsCheckedForItsUse) {
   const auto error = [](const char* address, AddressUse use) {
     return std::string(CheckAddress("--x", address, use).message());
   };

@@ -114,7 +114,7 @@ std::string ClusterSpec::ToText() const { return PrintTextProto(ToProto()); }
 absl::StatusOr<std::string> ClusterSpec::Address(TaskId task) const {
   if (task.job == Job::kChief && task.index == 0 && !chief_.empty()) return chief_;
   if (task.job == Job::kEvaluator) {
-    return absl::NotFoundError("job_name: an evaluator is no part of the cluster; drop its index");
+    return absl::NotFoundError("job_name: an evaluator is not part of the cluster; drop its index");
   }
   if (task.job != Job::kChief) {
     const std::vector<std::string>& list = task.job == Job::kPs ? ps_ : workers_;

@@ -2,7 +2,7 @@
 //
 // Jobs are chief (at most one task), ps and worker. Workers serve nothing, but their addresses
 // count them and say where they run. A cluster without a chief is legal: worker 0's process hosts
-// it then. An evaluator may be listed and is left out: it is no member of the run.
+// it then. An evaluator may be listed and is ignored, because it is not a member of the run.
 #ifndef SHOAL_RUNTIME_CLUSTER_CLUSTER_SPEC_H_
 #define SHOAL_RUNTIME_CLUSTER_CLUSTER_SPEC_H_
 

@@ -104,7 +104,7 @@ TEST(TaskIdTest, HasNamesForPeopleAndFiles) {
   EXPECT_EQ(*ParseJob("evaluator"), Job::kEvaluator);
 }
 
-TEST(ClusterSpecTest, AnEvaluatorMayBeListedAndIsNoPartOfTheCluster) {
+TEST(ClusterSpecTest, AnEvaluatorMayBeListedAndIsNotPartOfTheCluster) {
   const auto spec = ClusterSpec::FromText(
       "job { name: \"ps\" tasks { address: \"a:1\" } }"
       "job { name: \"evaluator\" tasks { address: \"b:1\" } }",
@@ -112,7 +112,7 @@ TEST(ClusterSpecTest, AnEvaluatorMayBeListedAndIsNoPartOfTheCluster) {
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(spec->ToText().find("evaluator"), std::string::npos);
   EXPECT_THAT(std::string(spec->Address({Job::kEvaluator, 0}).status().message()),
-              HasSubstr("no part of the cluster"));
+              HasSubstr("not part of the cluster"));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace shoal {
 namespace {
 
-// As in the manifests; TFJob's too.
+// The port in the manifests, also those of TFJob.
 constexpr uint32_t kPort = 2222;
 
 absl::StatusOr<ResolvedTask> PlacePod(const ResolverInput& input, ClusterSource source, TaskId task,

@@ -154,7 +154,7 @@ TEST(SlurmTest, AMultiProgramStepNamesJobAndIndex) {
   EXPECT_FALSE(Resolved(input).hosts_chief) << "process 0 is the chief";
 }
 
-TEST(SlurmTest, WhatIsWrongIsNamed) {
+TEST(SlurmTest, ErrorsNameTheCause) {
   const std::vector<std::vector<std::string>> cases = {
       {"SLURM_PROCID", "x", "SLURM_PROCID: a whole number"},
       {"SLURM_PROCID", "5", "SLURM_PROCID: is 5, but there are 5 processes"},
@@ -202,7 +202,7 @@ TEST(MpiTest, TwoRunsOfMpirunOnAHostHaveTheirOwnPorts) {
   EXPECT_EQ(addresses.size(), 2000u);
 }
 
-TEST(MpiTest, TheChiefItselfMayBeToldItsHostWithoutAPort) {
+TEST(MpiTest, TheChiefItselfMayHaveItsHostWithoutAPort) {
   ResolverInput input = Input("auto", TwoPartMpi());
   input.environment["OMPI_COMM_WORLD_RANK"] = "0";
   input.environment["OMPI_MCA_orte_app_num"] = "0";
@@ -251,13 +251,13 @@ TEST(MpiTest, OnSeveralHostsTheChiefsHostMustBeNamed) {
   ResolverInput input = Input("mpi", TwoPartMpi());
   input.num_ps_tasks = 1;
   input.environment["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
-  EXPECT_THAT(Error(input), StartsWith("--chief_host: is missing; mpirun does not tell it"));
+  EXPECT_THAT(Error(input), StartsWith("--chief_host: is missing; mpirun does not provide it"));
   input.chief_host = "n0";
   EXPECT_EQ(Resolved(input).chief_address, "n0:17490");
   EXPECT_EQ(Resolved(input).listen_address, "0.0.0.0:0");
 }
 
-TEST(MpiTest, WhatIsWrongIsNamed) {
+TEST(MpiTest, ErrorsNameTheCause) {
   ResolverInput input = Input("mpi", TwoPartMpi());
   input.job = Job::kPs;
   input.environment["OMPI_APP_CTX_NUM_PROCS"] = "x 2";

@@ -16,19 +16,20 @@
 namespace shoal {
 namespace {
 
-// Below the ports that Linux gives to clients. Two jobs on one node seldom differ by 10000.
+// The ports are below those that Linux gives to clients. Two jobs on one node seldom differ by
+// 10000.
 uint32_t PortOfJob(uint64_t job) { return 15000 + static_cast<uint32_t>(job % 10000); }
 
-// Of a name of a job; numbers keep their order, so that jobs after one another do not collide. In
-// Open MPI's the upper half tells one mpirun from another, the lower half its jobs.
+// Returns the port for a job's name. Numbers keep their order, so that consecutive jobs do not
+// collide. In Open MPI's names the upper half identifies the mpirun, the lower half its jobs.
 uint32_t PortOfName(absl::string_view job) {
   uint64_t number = 0;
   if (!absl::SimpleAtoi(job, &number)) return PortOfJob(Fingerprint64(job));
   return PortOfJob((number >> 16) + (number & 0xffff));
 }
 
-// torchrun itself listens at MASTER_PORT. The next one is free for the chief unless torchrun was
-// not told a port and took any free one, the next of which is the next client's.
+// torchrun itself listens at MASTER_PORT. The next port is free for the chief, unless torchrun
+// chose a free port itself; then the next one goes to the next client.
 uint32_t PortBeside(uint32_t master_port) {
   constexpr uint32_t kFirstOfClients = 32768;
   return master_port < kFirstOfClients ? master_port + 1 : PortOfJob(master_port);
@@ -36,7 +37,7 @@ uint32_t PortBeside(uint32_t master_port) {
 
 constexpr absl::string_view kThisHost = "127.0.0.1";
 
-// Whether `variable`, the number of processes on this host, is that of all.
+// Returns whether `variable`, the number of processes on this host, is the number of all processes.
 bool AllAreHere(const Environment& environment, absl::string_view variable, uint32_t size) {
   uint32_t here = 0;
   return absl::SimpleAtoi(ValueOf(environment, variable), &here) && here == size;
@@ -68,7 +69,7 @@ absl::StatusOr<std::optional<uint32_t>> IndexInPart(const Environment& environme
   return std::optional<uint32_t>(rank - before);
 }
 
-// Where each task runs is Slurm's to say; here only whether its numbers agree.
+// Slurm decides where each task runs; this only checks that its numbers agree.
 absl::StatusOr<uint32_t> SlurmTasks(const Environment& environment, size_t nodes) {
   constexpr char kPerNode[] = "SLURM_STEP_TASKS_PER_NODE";
   const bool listed = IsSet(environment, kPerNode);
@@ -110,12 +111,11 @@ absl::StatusOr<ResolvedTask> ResolveFromMpi(const ResolverInput& input) {
   rank.remedy = "give it, or start all tasks with one mpirun";
   // Open MPI tells nobody the hosts.
   const bool one_host = AllAreHere(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", rank.size);
-  ASSIGN_OR_RETURN(
-      rank.chief_address,
-      ChiefAddress(input, one_host ? kThisHost : "",
-                   PortOfName(ValueOf(environment, "PMIX_NAMESPACE")),
-                   "mpirun does not tell it and the tasks are on several hosts; name the host of "
-                   "rank 0"));
+  ASSIGN_OR_RETURN(rank.chief_address,
+                   ChiefAddress(input, one_host ? kThisHost : "",
+                                PortOfName(ValueOf(environment, "PMIX_NAMESPACE")),
+                                "mpirun does not provide it and the tasks are on several hosts; "
+                                "name the host of rank 0"));
   return PlaceByRank(input, rank);
 }
 
@@ -133,7 +133,7 @@ absl::StatusOr<ResolvedTask> ResolveFromTorchrun(const ResolverInput& input) {
     ASSIGN_OR_RETURN(port, NumberVariable(environment, "MASTER_PORT"));
     if (IsSet(environment, "TORCHELASTIC_RUN_ID")) port = PortBeside(port);
   }
-  // Whose name for itself would have the tasks serve all the network.
+  // A host whose own name would make the tasks serve the whole network.
   const bool one_host = AllAreHere(environment, "LOCAL_WORLD_SIZE", rank.size);
   ASSIGN_OR_RETURN(
       rank.chief_address,
@@ -152,12 +152,13 @@ absl::StatusOr<ResolvedTask> ResolveFromSlurm(const ResolverInput& input) {
                    ParseNodeList(kNodes, ValueOf(environment, kNodes)));
   ASSIGN_OR_RETURN(rank.size, SlurmTasks(environment, nodes.size()));
   ASSIGN_OR_RETURN(const uint32_t job, NumberVariable(environment, "SLURM_JOB_ID"));
-  // Of --multi-prog nothing is told: neither that it was used nor the number within a program.
+  // srun --multi-prog is not visible in the environment: neither that it was used nor the number
+  // within a program.
   rank.remedy = "with srun --multi-prog write --task_index=%o, else --task_index=$SLURM_PROCID";
   const bool arbitrary = ValueOf(environment, "SLURM_DISTRIBUTION") == "arbitrary";
   ASSIGN_OR_RETURN(rank.chief_address,
                    ChiefAddress(input, arbitrary ? "" : nodes[0], PortOfJob(job),
-                                "with --distribution=arbitrary nobody knows where task 0 runs"));
+                                "with --distribution=arbitrary the host of task 0 is unknown"));
   return PlaceByRank(input, rank);
 }
 

@@ -62,7 +62,7 @@ absl::StatusOr<std::vector<std::string>> ExpandRanges(absl::string_view variable
     uint32_t last = 0;
     if (!ParseDigits(ends.first, &first) ||
         !ParseDigits(single ? ends.first : ends.second, &last)) {
-      return Malformed(variable, ranges, "is no list of numbers and ranges");
+      return Malformed(variable, ranges, "is not a list of numbers and ranges");
     }
     if (last < first) return Malformed(variable, ranges, "has a range that runs backwards");
     if (numbers.size() + (last - first) >= kMaxNodes) {

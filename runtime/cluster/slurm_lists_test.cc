@@ -40,14 +40,14 @@ TEST(NodeListTest, MalformedListsAreRefusedAndNamed) {
   EXPECT_THAT(NodesError("a[0-1"), HasSubstr("does not close"));
   EXPECT_THAT(NodesError("a0-1]"), HasSubstr("cross"));
   EXPECT_THAT(NodesError("a[[0]]"), HasSubstr("cross"));
-  EXPECT_THAT(NodesError("a[]"), HasSubstr("no list of numbers"));
-  EXPECT_THAT(NodesError("a[x]"), HasSubstr("no list of numbers"));
-  EXPECT_THAT(NodesError("a[1-]"), HasSubstr("no list of numbers"));
-  EXPECT_THAT(NodesError("a[-1]"), HasSubstr("no list of numbers"));
+  EXPECT_THAT(NodesError("a[]"), HasSubstr("not a list of numbers"));
+  EXPECT_THAT(NodesError("a[x]"), HasSubstr("not a list of numbers"));
+  EXPECT_THAT(NodesError("a[1-]"), HasSubstr("not a list of numbers"));
+  EXPECT_THAT(NodesError("a[-1]"), HasSubstr("not a list of numbers"));
   EXPECT_THAT(NodesError("a[3-1]"), HasSubstr("runs backwards"));
   EXPECT_THAT(NodesError("a[0-999999999]"), HasSubstr("more than 65536"));
   EXPECT_THAT(NodesError("a[0-999]b[0-999]"), HasSubstr("more than 65536"));
-  EXPECT_THAT(NodesError("a[1-99999999999]"), HasSubstr("no list of numbers"));
+  EXPECT_THAT(NodesError("a[1-99999999999]"), HasSubstr("not a list of numbers"));
 }
 
 TEST(TasksPerNodeTest, CountsAreRepeated) {

@@ -13,7 +13,7 @@
 namespace shoal {
 namespace {
 
-// Where a ps serves that is not told: at any free port, for others on this host or for all.
+// Returns the default listen address of a ps: any free port, for others on this host or for all.
 std::string AnyPortToward(const std::string& chief_address) {
   return IsLoopbackAddress(chief_address) ? "127.0.0.1:0" : "0.0.0.0:0";
 }
@@ -144,8 +144,8 @@ absl::StatusOr<ResolvedTask> PlaceByRank(const ResolverInput& input, const Rank&
     return Broken("--chief_host", absl::StrCat("is missing, and the chief is process ", rank.rank,
                                                "; start it first, where the others look for it"));
   }
-  // Without a job the launch has all tasks of the run, and --chief_host is but another name of the
-  // first one's host. With one it may be workers alone, whose chief is elsewhere.
+  // If no job is given, the launch has all tasks of the run, and --chief_host is only another name
+  // of the first one's host. Otherwise it may have only workers, whose chief is elsewhere.
   const bool chief_is_here =
       flat || input.chief_host.empty() || IsOwnHost(rank.chief_address, input.hostname);
   const bool hosts_chief = first && chief_is_here && *task == TaskId{Job::kWorker, 0};

@@ -41,7 +41,7 @@ bool IsTaskOfStatefulSet(const ResolverInput& input) {
          HostOrdinal(input.hostname).has_value();
 }
 
-// With --cluster_from=kubernetes, which says that this is a pod.
+// For --cluster_from=kubernetes, which means that this is a pod.
 bool IsPod(const ResolverInput& input) {
   return IsIndexedJob(input) || input.task_index.has_value() || input.job == Job::kChief ||
          input.job == Job::kEvaluator || HostOrdinal(input.hostname).has_value();
@@ -52,11 +52,11 @@ struct Source {
   const char* name;
   bool (*matches)(const ResolverInput&);         // among the others
   bool (*matches_forced)(const ResolverInput&);  // when --cluster_from names it
-  const char* wants;                             // What does not hold when it does not match.
+  const char* wants;                             // The condition that must hold for a match.
   absl::StatusOr<ResolvedTask> (*resolve)(const ResolverInput&);
 };
 
-// What a launcher sets all of.
+// The variables that a launcher always sets together.
 struct LauncherVariables {
   const char* names[3];
   const char* remedy;
@@ -67,7 +67,7 @@ constexpr LauncherVariables kJobSetVariables = {
     "take them from the pod's labels and annotations"};
 constexpr LauncherVariables kTorchrunVariables = {{"RANK", "WORLD_SIZE", "MASTER_ADDR"},
                                                   "start the task with torchrun --no-python"};
-// A batch script has SLURM_PROCID too, but it is no step.
+// A batch script has SLURM_PROCID too, but is not a step.
 constexpr LauncherVariables kSlurmVariables = {
     {"SLURM_PROCID", "SLURM_JOB_ID", "SLURM_STEP_NODELIST"}, "start the task with srun"};
 

@@ -67,7 +67,7 @@ TEST(TaskResolverTest, TheFirstSourceThatMatchesWins) {
   input.job.reset();
   EXPECT_EQ(Resolved(input).source, ClusterSource::kSlurm);
   input.job = Job::kWorker;
-  // Of a batch script, which is no step.
+  // The variables of a batch script, which is not a step.
   input.environment.erase("SLURM_STEP_NODELIST");
   EXPECT_THAT(Error(input), StartsWith("--task_index: is missing; say which task of job worker"));
   input.hostname = "train-worker-4.train";
@@ -115,7 +115,7 @@ TEST(TaskResolverTest, NothingToGoByIsAnErrorThatNamesTheVariables) {
   EXPECT_THAT(Error(file), StartsWith("--cluster: is given together with"));
 }
 
-TEST(TaskResolverTest, ALauncherThatSetOnlySomeOfItsVariablesIsToldWhichAreMissing) {
+TEST(TaskResolverTest, ALauncherThatSetOnlySomeOfItsVariablesGetsTheMissingOnes) {
   const std::pair<Environment, const char*> cases[] = {
       {{{"RANK", "0"}, {"WORLD_SIZE", "2"}},
        "--job_name: is missing, and RANK and WORLD_SIZE are set, but MASTER_ADDR is not: start the "

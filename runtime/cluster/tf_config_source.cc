@@ -40,7 +40,7 @@ using Addresses = std::map<uint32_t, std::string>;
 absl::Status AddAddress(absl::string_view job, uint32_t index, const Json& json,
                         Addresses* addresses) {
   const std::string field = absl::StrCat(kName, ": cluster.", job, "[", index, "]");
-  if (!json.is_string()) return Broken(field, "is no text; write \"host:port\"");
+  if (!json.is_string()) return Broken(field, "is not text; write \"host:port\"");
   const std::string& address = json.get_ref<const std::string&>();
   RETURN_IF_ERROR(CheckAddress(field, address));
   if (!addresses->emplace(index, address).second) return Broken(field, "is given twice");
@@ -64,7 +64,7 @@ absl::StatusOr<Addresses> ReadJob(const Json& cluster, absl::string_view job) {
   for (const auto& [key, value] : found->items()) {
     uint32_t index = 0;
     if (!absl::SimpleAtoi(key, &index)) {
-      return Wrong(absl::StrCat("cluster.", job, ": \"", key, "\" is no index"));
+      return Wrong(absl::StrCat("cluster.", job, ": \"", key, "\" is not an index"));
     }
     RETURN_IF_ERROR(AddAddress(job, index, value, &addresses));
   }
@@ -115,11 +115,11 @@ absl::Status CheckJobNames(const Json& cluster) {
 
 absl::StatusOr<TfConfig> ReadTfConfig(absl::string_view text) {
   const Json root = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (root.is_discarded() || !root.is_object()) return Wrong("is no JSON object");
+  if (root.is_discarded() || !root.is_object()) return Wrong("is not a JSON object");
   TfConfig config;
   ASSIGN_OR_RETURN(config.task, ReadTask(root));
   auto cluster = root.find("cluster");
-  // What TFJob's enableDynamicWorker calls it.
+  // The name that TFJob's enableDynamicWorker uses.
   const bool called_sparse = cluster == root.end() && root.contains("sparseCluster");
   if (called_sparse) cluster = root.find("sparseCluster");
   if (cluster == root.end() || !cluster->is_object()) {

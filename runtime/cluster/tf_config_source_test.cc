@@ -139,12 +139,12 @@ TEST(TfConfigTest, IPv6AddressesAreInBrackets) {
   EXPECT_EQ(Resolved(TfConfig(text)).chief_address, "[::1]:2222");
 }
 
-TEST(TfConfigTest, WhatIsWrongIsNamed) {
+TEST(TfConfigTest, ErrorsNameTheCause) {
   const std::string task = R"("task": {"type": "ps", "index": 0}})";
   const std::pair<std::string, const char*> cases[] = {
-      {"{", "TF_CONFIG: is no JSON object"},
-      {"[1]", "TF_CONFIG: is no JSON object"},
-      {"\"x\"", "TF_CONFIG: is no JSON object"},
+      {"{", "TF_CONFIG: is not a JSON object"},
+      {"[1]", "TF_CONFIG: is not a JSON object"},
+      {"\"x\"", "TF_CONFIG: is not a JSON object"},
       {"{\"a\": 1}", "TF_CONFIG: has no object \"task\""},
       {"{" + task, "TF_CONFIG: has no object \"cluster\""},
       {R"({"cluster": {"ps": ["a:1"], "chief": ["b:1"], "wrker": ["c:1"]}, )" + task,
@@ -153,11 +153,12 @@ TEST(TfConfigTest, WhatIsWrongIsNamed) {
        "TF_CONFIG: cluster: job \"wrker\" is unknown; it is one of chief, ps, worker, evaluator"},
       {"{\"cluster\": [], " + task, "TF_CONFIG: has no object \"cluster\""},
       {R"({"cluster": {"ps": "a:1"}, )" + task, "TF_CONFIG: cluster.ps is neither"},
-      {R"({"cluster": {"ps": [1]}, )" + task, "TF_CONFIG: cluster.ps[0]: is no text"},
+      {R"({"cluster": {"ps": [1]}, )" + task, "TF_CONFIG: cluster.ps[0]: is not text"},
       {R"({"cluster": {"ps": ["a"]}, )" + task, "TF_CONFIG: cluster.ps[0]: \"a\" has no port"},
       {R"({"cluster": {"ps": ["::1:2222"]}, )" + task,
        "TF_CONFIG: cluster.ps[0]: \"::1:2222\" has"},
-      {R"({"cluster": {"ps": {"x": "a:1"}}, )" + task, "TF_CONFIG: cluster.ps: \"x\" is no index"},
+      {R"({"cluster": {"ps": {"x": "a:1"}}, )" + task,
+       "TF_CONFIG: cluster.ps: \"x\" is not an index"},
       {R"({"cluster": {"ps": ["a:1"], "worker": ["a:1"]}, )" + task,
        "TF_CONFIG: address a:1 is given to ps/0 and to worker/0"},
       {R"({"cluster": {"ps": ["a:1"], "chief": ["b:1", "c:1"]}, )" + task,
@@ -193,7 +194,7 @@ TEST(TfConfigTest, AClusterWithoutPsIsRefusedAtOnce) {
   EXPECT_EQ(Resolved(TfConfig(evaluator)).task.job, Job::kEvaluator);
 }
 
-TEST(TfConfigTest, AChiefThatTheClusterDoesNotNameIsToldWhoHostsIt) {
+TEST(TfConfigTest, AChiefOutsideTheClusterGetsTheNameOfItsHost) {
   for (const char* type : {"chief", "master"}) {
     const std::string text =
         R"({"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, "task": {"type": ")" +

@@ -48,8 +48,9 @@ class Expander {
  private:
   // A message that is open, and where in it the text is.
   struct Open {
-    const Descriptor* type;                  // Null: the text named an unknown message.
-    const FieldDescriptor* field = nullptr;  // Whose value is next; null: a field's name is next.
+    const Descriptor* type;  // Null: the text named an unknown message.
+    // The field whose value is next; null if a field's name is next.
+    const FieldDescriptor* field = nullptr;
     bool in_list = false;
   };
 
@@ -139,7 +140,7 @@ class Expander {
     expanded_.error_line = static_cast<int>(std::count(text_.begin(), text_.begin() + at_, '\n'));
   }
 
-  // `word` is no field of the innermost message.
+  // `word` is not a field of the innermost message.
   void FailOnField(absl::string_view word) {
     const Descriptor& type = *open_.back().type;
     std::vector<std::string> names;

@@ -65,7 +65,7 @@ TEST(EnumValuesTest, AnErrorNamesWhatIsKnownAndItsLine) {
   EXPECT_THAT(Expand("data { format: idx").error, HasSubstr("is a } missing?"));
 }
 
-TEST(EnumValuesTest, TextThatIsNoTextProtoIsFollowedToItsEnd) {
+TEST(EnumValuesTest, TextThatIsNotATextProtoIsReadToItsEnd) {
   for (const char* text : {"}}}", "]", "[a.b/c] { x: y }", "\"", "'\\", "data [", "format { idx",
                            "seed: -", "data: { format: idx ] }", ": : 3 { 4 }"}) {
     Expand(text);

@@ -243,7 +243,7 @@ absl::Status SetField(absl::string_view label, absl::string_view path, absl::str
                       google::protobuf::Message* message) {
   const Assignment assignment{label, path, value};
   ASSIGN_OR_RETURN(const std::vector<PathStep> steps, SplitPath(assignment));
-  size_t behind = 0;  // Where in the path the step begins.
+  size_t behind = 0;  // The position in the path at which the step begins.
   for (size_t i = 0; i < steps.size(); ++i) {
     ASSIGN_OR_RETURN(const FieldDescriptor* field,
                      FindField(assignment, *message->GetDescriptor(),

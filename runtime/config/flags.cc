@@ -49,7 +49,7 @@ absl::Status UnknownFlag(FlagScope scope, absl::string_view name) {
   }
   const std::string hint = DidYouMean(name, names, "--");
   return Broken(absl::StrCat("--", name),
-                absl::StrCat("is no flag", hint.empty() ? "; see --help" : hint));
+                absl::StrCat("is not a flag", hint.empty() ? "; see --help" : hint));
 }
 
 // Separates one argument (and the next, where the value stands there) into flag and value.
@@ -109,7 +109,7 @@ absl::Status ApplySet(FlagScope scope, const GivenFlag& flag, v1::RunConfig* run
                    field.empty() ? "" : absl::StrCat(", which is --set ", field, "=", value), "?"));
 }
 
-// Flags that are no field of the run.
+// Flags that are not fields of the run.
 absl::Status ApplyTaskFlag(FlagScope scope, const GivenFlag& flag, CommandLine* line) {
   const absl::string_view name = flag.spec->name;
   TaskFlags* task = &line->task;
@@ -174,7 +174,7 @@ absl::Status ApplyFlag(FlagScope scope, const GivenFlag& flag, CommandLine* line
   return absl::InvalidArgumentError(message);
 }
 
-// What a flag says of a field: the path, or "" where it says something else.
+// Returns the path of the field that a flag sets; "" if it sets something else.
 absl::string_view PathOf(const GivenFlag& flag) {
   if (flag.spec->name != absl::string_view("set")) return flag.spec->field;
   return absl::string_view(flag.value).substr(0, flag.value.find('='));
@@ -242,7 +242,7 @@ absl::Status ReconcileBatchSize(const std::vector<GivenFlag>& flags, v1::RunConf
                              ", which is given instead of it; drop one of them"));
 }
 
-// What the flags given mean for what the run file says beside them.
+// Applies the consequences of the given flags for other fields of the run file.
 absl::Status Reconcile(const std::vector<GivenFlag>& flags, const v1::RunConfig& file,
                        v1::RunConfig* run) {
   RETURN_IF_ERROR(ReconcileBatchSize(flags, run));

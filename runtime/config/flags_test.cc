@@ -60,7 +60,7 @@ TEST(FlagsTest, BooleansHaveAllForms) {
   EXPECT_TRUE(Parsed(kScopeTrain, {"--clone_on_cpu=1"}).run.deployment().clone_on_cpu());
 }
 
-TEST(FlagsTest, FlagsOverrideTheFileWhereverRunStands) {
+TEST(FlagsTest, FlagsOverrideTheFileWhereverRunIs) {
   const std::string path = WriteRunFile("batch_size: 8 num_epochs: 2");
   const CommandLine line = Parsed(kScopeTrain, {"--batch_size=16", "--run=" + path});
   EXPECT_EQ(line.run.batch_size(), 16u);
@@ -86,22 +86,22 @@ TEST(FlagsTest, TaskFlagsBelongToTasks) {
   EXPECT_EQ(Error({"--task_index=1"}), "--task_index: has no meaning for this command; see --help");
 }
 
-TEST(FlagsTest, WhatIsNoFlagIsAnArgument) {
+TEST(FlagsTest, TextThatIsNotAFlagIsAnArgument) {
   EXPECT_THAT(Parsed(kScopeTrain, {"a", "--seed=1", "--", "--seed=2"}).arguments,
               ElementsAre("a", "--seed=2"));
 }
 
 TEST(FlagsTest, ErrorsAreOneLineWithFlagAndRemedy) {
   EXPECT_EQ(Error({"--learning_rte=1"}),
-            "--learning_rte: is no flag; did you mean --learning_rate?");
-  EXPECT_EQ(Error({"--zzz"}), "--zzz: is no flag; see --help");
+            "--learning_rte: is not a flag; did you mean --learning_rate?");
+  EXPECT_EQ(Error({"--zzz"}), "--zzz: is not a flag; see --help");
   EXPECT_EQ(Error({"--batch_size"}), "--batch_size: needs a value: --batch_size=N");
   EXPECT_EQ(Error({"--batch_size=x"}),
             "--batch_size: a whole number >= 0 of at most 32 bits is wanted, not \"x\"");
   EXPECT_EQ(Error({"--set=nonsense"}), "--set: \"nonsense\" is not PATH=VALUE");
   EXPECT_THAT(Error({"--optimizer=adm"}), HasSubstr("did you mean adam?"));
   EXPECT_THAT(Error({"--run=/nowhere"}), HasSubstr("--run: cannot read /nowhere"));
-  EXPECT_THAT(Error({"--nobatch_size"}), HasSubstr("--nobatch_size: is no flag"));
+  EXPECT_THAT(Error({"--nobatch_size"}), HasSubstr("--nobatch_size: is not a flag"));
   EXPECT_EQ(Error({"--run=/a", "--run=/b"}), "--run: is given twice; give it once");
   EXPECT_EQ(Error({"--seed=1", "--seed=2"}), "--seed: is given twice; give it once");
   EXPECT_EQ(Error({"--run="}), "--run: is empty; give a value or drop the flag");
@@ -129,7 +129,7 @@ TEST(FlagsTest, UrlsAreNotPaths) {
   EXPECT_EQ(Parsed(kScopeTrain, {"--out=a/b://c"}).run.out(), "a/b://c");
 }
 
-TEST(FlagsTest, SetWithTheNameOfAFlagIsToldTheFlag) {
+TEST(FlagsTest, SetWithTheNameOfAFlagNamesTheFlag) {
   EXPECT_EQ(Error({"--set=num_replicas=3"}),
             "--set num_replicas: is a flag, no field of the run file; did you mean "
             "--num_replicas=3, which is --set deployment.num_replicas=3?");
@@ -302,7 +302,7 @@ TEST(FlagsTest, ZeroSecondsAreTheDefault) {
   v1::RunConfig plain;
   ResolveDefaults(kTrainTaskCounts, &plain);
   for (const char* name : {"lease_seconds", "wait_seconds", "stall_seconds"}) {
-    EXPECT_THAT(HelpOf(kScopeTrain, name), HasSubstr(", which 0 stands for.")) << name;
+    EXPECT_THAT(HelpOf(kScopeTrain, name), HasSubstr(", also for 0.")) << name;
     v1::RunConfig zero = Parsed(kScopeTrain, {absl::StrCat("--", name, "=0")}).run;
     ResolveDefaults(kTrainTaskCounts, &zero);
     EXPECT_EQ(PrintRunConfig(zero), PrintRunConfig(plain)) << name;
@@ -311,7 +311,8 @@ TEST(FlagsTest, ZeroSecondsAreTheDefault) {
 
 TEST(FlagsTest, HelpSaysWhatHoldsForItsCommand) {
   EXPECT_THAT(HelpOf(kScopeTrain, "num_ps_tasks"), HasSubstr("Default 2."));
-  EXPECT_THAT(HelpOf(kScopeTask, "num_ps_tasks"), HasSubstr("Default of a chief: what --ps_hosts"));
+  EXPECT_THAT(HelpOf(kScopeTask, "num_ps_tasks"),
+              HasSubstr("Default of a chief: that of --ps_hosts"));
   EXPECT_THAT(HelpOf(kScopeTrain, "out"), HasSubstr("Default: runs/"));
   for (const FlagScope scope : {kScopeTask, kScopeUse, kScopePredict}) {
     EXPECT_THAT(HelpOf(scope, "out"), HasSubstr("Needed")) << scope;

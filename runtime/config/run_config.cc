@@ -20,7 +20,7 @@
 namespace shoal {
 namespace {
 
-// The model's, or that of the program which has it; "run" if that is no name.
+// The model's name, or that of the worker program; "run" if that is not a valid name.
 std::string DefaultName(const v1::RunConfig& run) {
   if (!run.model().name().empty()) return run.model().name();
   const std::string& program = run.deployment().worker_binary();
@@ -93,7 +93,7 @@ absl::StatusOr<v1::RunConfig> LoadRunConfig(const std::string& path) {
   });
   if (is_text) return ParseRunConfig(text, path);
   return absl::InvalidArgumentError(absl::StrCat(
-      "--run: ", path, " is no text; name a run file, such as deploy/runs/fashion_cnn.textproto"));
+      "--run: ", path, " is not text; name a run file, such as deploy/runs/fashion_cnn.textproto"));
 }
 
 std::string RunDirectoryOf(const std::string& run_file) {

@@ -13,7 +13,7 @@ TEST(StopTimesTest, ARunThatSaysNothingHasTenSeconds) {
   EXPECT_EQ(times.chief_exit, absl::Seconds(60));
 }
 
-TEST(StopTimesTest, AllFollowTheGraceAndNobodyLeavesWhomOthersNeed) {
+TEST(StopTimesTest, AllFollowTheGraceAndTasksThatOthersNeedLeaveLater) {
   v1::RunConfig run;
   for (const uint32_t grace : {1u, 600u, 86400u}) {
     run.mutable_cluster()->set_grace_seconds(grace);
@@ -21,7 +21,8 @@ TEST(StopTimesTest, AllFollowTheGraceAndNobodyLeavesWhomOthersNeed) {
     EXPECT_EQ(times.drain, absl::Seconds(grace));
     EXPECT_LT(times.drain, times.task_exit);
     EXPECT_LT(times.task_exit, times.checkpoint) << "the chief outlasts those that it waits for";
-    EXPECT_LT(times.checkpoint + absl::Seconds(10), times.chief_exit) << "ps hear of the end";
+    EXPECT_LT(times.checkpoint + absl::Seconds(10), times.chief_exit)
+        << "ps are notified of the end";
   }
 }
 

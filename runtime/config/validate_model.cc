@@ -43,7 +43,7 @@ absl::Status CheckWindow(absl::string_view field, const Sizes& sizes) {
   return absl::OkStatus();
 }
 
-// Of each example; at most one dimension is left open.
+// The shape of each example; at most one dimension is open.
 absl::Status ValidateReshape(const std::string& field, const v1::ReshapeLayer& layer) {
   int num_open = 0;
   for (int64_t dim : layer.shape()) {
@@ -117,9 +117,10 @@ absl::Status ValidateLayers(const v1::ModelConfig& model) {
     RETURN_IF_ERROR(ValidateLayer(field, layer));
     for (const std::string& input : layer.input()) {
       if (names.count(input) > 0 || input == "input") continue;
-      return Broken(field + ".input", absl::StrCat("\"", input,
-                                                   "\" is no layer above this one; name one of "
-                                                   "those or \"input\""));
+      return Broken(
+          field + ".input",
+          absl::StrCat("\"", input,
+                       "\" is not a layer above this one; name one of those or \"input\""));
     }
     if (!layer.name().empty() && !names.insert(layer.name()).second) {
       return Broken(field + ".name", absl::StrCat("\"", layer.name(), "\" is used twice"));

@@ -29,7 +29,7 @@ absl::Status ValidateOptimizer(const v1::OptimizerConfig& optimizer) {
     return Broken("optimizer", "names no rule; give --optimizer=sgd or another");
   }
   RETURN_IF_ERROR(CheckDecay(optimizer));
-  // What the ps will check again, by the same functions.
+  // The ps makes the same checks again, by the same functions.
   RETURN_IF_ERROR(OptimizerOptionsFrom(optimizer).status());
   RETURN_IF_ERROR(ScheduleOptionsFrom(optimizer, kSomeUpdates).status());
   RETURN_IF_ERROR(CheckRange("optimizer.clip_by_value", optimizer.clip_by_value(), 0, kInfinity));

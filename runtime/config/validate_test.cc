@@ -122,7 +122,7 @@ const std::vector<BadRun>& BadRuns() {
         "--set=model=layer { name: 'a' flatten {} } layer { name: 'a' flatten {} }"},
        "model.layer[1].name: \"a\" is used twice"},
       {{"--set=model.name=", "--set=model=layer { input: 'z' flatten {} }"},
-       "model.layer[0].input: \"z\" is no layer above this one"},
+       "model.layer[0].input: \"z\" is not a layer above this one"},
       {{"--set=model=layer { flatten {} }"}, "model.name: is \"mlp\", but layers are listed too"},
       // Data.
       {{"--set=data.classes=1"}, "data.classes: must be 2 to 1048576, is 1"},

@@ -56,7 +56,7 @@ TEST_F(BulkConnectorTest, WithCredentialsSharedMemoryIsNotTaken) {
   EXPECT_TRUE(connector.Connect(address_)->needs_checksums());
 }
 
-TEST_F(BulkConnectorTest, ItIsSaidThatSharedMemoryIsNotHad) {
+TEST_F(BulkConnectorTest, MissingSharedMemoryIsLogged) {
   EXPECT_EQ(LogOfConnecting(address_), "");
   const std::string nobody = absl::StrCat("127.0.0.1:", SystemRandomHex());
   EXPECT_THAT(LogOfConnecting(nobody), testing::HasSubstr(nobody + ", gRPC instead: "));

@@ -11,7 +11,7 @@
 namespace shoal {
 namespace {
 
-// Damage on the way happens once; damage every time is a bug that the caller must hear of.
+// Damage in transit happens once; damage every time is a bug that must be reported to the caller.
 constexpr int kMaxDamagedReplies = 8;
 
 // Two seconds, and time for the bytes over a slow network.

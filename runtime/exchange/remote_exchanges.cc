@@ -49,8 +49,8 @@ class RemoteExchanges::Flight : public BulkCall {
 
  public:
   const uint32_t ps;
-  const bool is_probe;  // Of no caller: over when the ps has answered, whatever the lineage.
-  // Of whoever moves the flight on.
+  const bool is_probe;  // Has no caller: it is over when the ps has answered, whatever the lineage.
+  // Owned by the thread that advances the flight.
   ExchangeAttempts attempts;
   Done done;
   v1::Identity identity;
@@ -62,7 +62,7 @@ class RemoteExchanges::Flight : public BulkCall {
   // With the store's lock.
   Stage stage = Stage::kFree;
   uint64_t lineage = 0;
-  std::shared_ptr<BulkChannel> channel;  // Of the attempt under way.
+  std::shared_ptr<BulkChannel> channel;  // The attempt under way.
   uint64_t sends = 0;                    // Over all exchanges: names an attempt.
   bool cut_short = false;
   uint64_t queued = 0;  // kWaiting: its number among those that wait for a call to end; 0: another.
@@ -299,7 +299,7 @@ void RemoteExchanges::Complain(const Flight& flight, absl::Duration age,
     MutexLock lock(&mutex_);
     if (flight.ps < view_.ps_addresses.size()) address = view_.ps_addresses[flight.ps];
   }
-  LOG(WARNING) << "ps/" << flight.ps << " has not taken an exchange for "
+  LOG(WARNING) << "ps/" << flight.ps << " has not accepted an exchange for "
                << absl::FormatDuration(absl::Trunc(age, absl::Seconds(1))) << ": "
                << DescribeFailure(status, address, options_.secure);
 }
@@ -343,7 +343,7 @@ void RemoteExchanges::SetView(const StoreView& view) {
     if (IsOutdated(view)) return;
     moved = FindMoved(view);
   }
-  // Without the lock: a ps that does not answer takes a while.
+  // Connects without the lock, because a ps that does not answer takes a while.
   std::vector<std::shared_ptr<BulkChannel>> channels(moved.size());
   for (size_t ps = 0; ps < view.ps_addresses.size(); ++ps) {
     const std::string& address = view.ps_addresses[ps];
@@ -460,7 +460,7 @@ void RemoteExchanges::DropRetired() {
   {
     MutexLock lock(&mutex_);
     for (auto& channel : retired_) {
-      // Nobody is about to start a call on it, and nobody can take another reference.
+      // No thread is about to start a call on it, and none can take another reference.
       if (channel.use_count() == 1) dropped.push_back(std::move(channel));
     }
     if (dropped.empty()) return;

@@ -262,7 +262,7 @@ TEST_F(RemoteExchangesTest, AWayIsProvenByAnyAnswerAndSilentSinceTheFirstAttempt
     clock_.Advance(absl::Seconds(1));
     EXPECT_EQ(exchanges_->CheckWays()[0].silent_since, start);
   }
-  // A contribution is refused there: whoever refuses it is there.
+  // A contribution is refused there, so the ps is there.
   Push();
   exchanges_->RunDue();
   ASSERT_EQ(calls_.size(), 2u);
@@ -276,7 +276,7 @@ TEST_F(RemoteExchangesTest, AWayIsProvenByAnyAnswerAndSilentSinceTheFirstAttempt
   EXPECT_FALSE(exchanges_->CheckWays()[0].is_proven);
 }
 
-TEST_F(RemoteExchangesTest, NobodyIsAskedWhoHasAnswered) {
+TEST_F(RemoteExchangesTest, APsThatHasAnsweredIsNotAskedAgain) {
   Push();
   Answer(absl::OkStatus());
   EXPECT_TRUE(exchanges_->CheckWays()[0].is_proven);

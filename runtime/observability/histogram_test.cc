@@ -65,7 +65,7 @@ TEST(HistogramTest, NoValuesAreOneEmptyBucket) {
   EXPECT_EQ(buckets[0].count, 0);
 }
 
-TEST(HistogramTest, WhatIsNotFiniteIsSaidAndNotCounted) {
+TEST(HistogramTest, NonFiniteValuesAreNotedAndNotCounted) {
   ValueHistogram histogram;
   histogram.Add({1.0f, std::nanf(""), std::numeric_limits<float>::infinity()});
   EXPECT_EQ(histogram.num(), 1u);

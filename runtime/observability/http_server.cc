@@ -80,10 +80,11 @@ class TimedStream : public httplib::Stream {
 
   const socket_t socket_;
   const absl::Time request_end_;
-  absl::Time answer_end_ = absl::InfiniteFuture();  // From the first byte of the answer on.
+  // The time limit starts with the first byte of the answer.
+  absl::Time answer_end_ = absl::InfiniteFuture();
   size_t received_ = 0;
   char buffer_[4096];
-  size_t begin_ = 0, end_ = 0;  // What of buffer_ was not read yet.
+  size_t begin_ = 0, end_ = 0;  // The part of buffer_ that was not read yet.
 };
 
 // One request on each connection, in bounded time.

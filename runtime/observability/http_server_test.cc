@@ -109,7 +109,7 @@ class Drips {
   std::thread thread_;
 };
 
-TEST(HttpServerTest, IdleAndDrippingConnectionsKeepNobodyFromAnAnswer) {
+TEST(HttpServerTest, IdleAndSlowConnectionsDoNotBlockOthers) {
   auto server = HttpServer::Start("127.0.0.1:0", &Echo);
   ASSERT_TRUE(server.ok()) << server.status();
   std::vector<UniqueFd> idle;

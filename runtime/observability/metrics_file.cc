@@ -161,7 +161,7 @@ absl::Status MetricsFile::CutFile() {
   const auto [good, step] = GoodPrefix(text, *owed_cut_);
   text.resize(good);
   if (good != on_disk) RETURN_IF_ERROR(WriteAtomically(*file_system_, path_, text));
-  // Anew: what was written to may be gone.
+  // Opens the file again, because the old one may have been replaced.
   RETURN_IF_ERROR(file_.Open(path_, good));
   if (file_.waiting().empty()) last_step_ = step;
   owed_cut_.reset();

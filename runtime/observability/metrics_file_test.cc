@@ -79,7 +79,7 @@ TEST_F(MetricsFileTest, AbsentAndNonFiniteValuesAreNull) {
   EXPECT_THAT(line, Not(HasSubstr("eval_")));
 }
 
-TEST(MetricsLineTest, ALossThatIsNullIsNoNumber) {
+TEST(MetricsLineTest, ANullLossIsNaN) {
   const absl::StatusOr<StepMetrics> line = ParseMetricsLine("{\"step\": 3, \"loss\": null}");
   ASSERT_TRUE(line.ok()) << line.status();
   EXPECT_TRUE(std::isnan(line->loss));
@@ -94,7 +94,7 @@ TEST_F(MetricsFileTest, StepsOnlyIncrease) {
   EXPECT_EQ(Content(), MetricsLine(Step(1)) + MetricsLine(Step(2)) + MetricsLine(Step(5)));
 }
 
-TEST_F(MetricsFileTest, ARollbackCutsBackAndGoesOn) {
+TEST_F(MetricsFileTest, ARollbackRemovesLinesAndContinues) {
   auto file = Open(0);
   for (uint64_t step = 1; step <= 5; ++step) ASSERT_TRUE(file->Append(Step(step)).ok());
   ASSERT_TRUE(file->CutBackTo(3).ok());

@@ -19,12 +19,12 @@ ProgressPlan ProgressPlanOf(const StepPlan& steps, uint64_t last_step, uint32_t 
 
 std::string CheckpointWarning(const std::string& why) {
   return absl::StrCat("warning: no checkpoint could be made at ", why,
-                      "; training goes on, the next one is tried when it is due");
+                      "; training continues, and the next one is tried on schedule");
 }
 
 std::string MetricsWarning(const std::string& why) {
   return absl::StrCat("warning: metrics.jsonl cannot be written (", why,
-                      "); training goes on, its lines wait until there is room");
+                      "); training continues, and its lines wait until there is room");
 }
 
 void ShowStep(const StepMetrics& step, ProgressReporter* progress) {

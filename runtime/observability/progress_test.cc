@@ -93,7 +93,7 @@ TEST_F(ProgressTest, APipeMayAskForEverySoManySteps) {
   EXPECT_EQ(writes_, 3);
 }
 
-TEST_F(ProgressTest, LinesStandAboveTheBar) {
+TEST_F(ProgressTest, LinesArePrintedAboveTheBar) {
   ProgressReporter reporter(Options(true), &clock_);
   Run(&reporter, 1, 3);
   output_.clear();
@@ -101,7 +101,7 @@ TEST_F(ProgressTest, LinesStandAboveTheBar) {
   EXPECT_THAT(output_, StartsWith("\r\x1b[Ktest accuracy 0.9\n\r\x1b[K"));
 }
 
-TEST_F(ProgressTest, WhatIsWaitedForIsShownUntilTheNextStep) {
+TEST_F(ProgressTest, TheActivityIsShownUntilTheNextStep) {
   ProgressReporter reporter(Options(false), &clock_);
   reporter.SetActivity("waiting for worker/1");
   reporter.SetActivity("waiting for worker/1");
@@ -135,7 +135,7 @@ TEST_F(ProgressTest, RatesCountStepsNotStartUp) {
   EXPECT_NEAR(reporter.examples_per_second(), 640, 1);
 }
 
-TEST_F(ProgressTest, StepsThatAreToldAtOnceMakeNoRate) {
+TEST_F(ProgressTest, StepsThatArriveAtOnceMakeNoRate) {
   ProgressReporter reporter(Options(true), &clock_);
   for (uint64_t step = 1; step <= 50; ++step) reporter.Add({step, 0, 0.5, 0.75, 64});
   EXPECT_EQ(reporter.examples_per_second(), 0);

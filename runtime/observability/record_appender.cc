@@ -20,7 +20,7 @@ absl::Status RecordAppender::Flush() {
   is_torn_ = false;
   const absl::Status status = file_->Append(waiting_);
   if (!status.ok()) {
-    // A part may be there; whoever reads meanwhile sees whole records only.
+    // A part may be there; readers meanwhile see only whole records.
     is_torn_ = !file_system_->Truncate(path_, size_).ok();
     return status;
   }

@@ -39,7 +39,8 @@ absl::StatusOr<std::unique_ptr<BatchMark>> BatchMark::Create(const std::string& 
   };
   UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!fd.is_valid()) return failed(errno);
-  // With its blocks: a store into a page for which a full disk has none would end the process.
+  // Allocates the file's blocks: a store into a page without one, on a full disk, would end the
+  // process.
   if (const int error = AllocateBlocks(fd.get()); error != 0) return failed(error);
   void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return failed(errno);

@@ -12,7 +12,7 @@ namespace {
 
 std::string Path() { return ::testing::TempDir() + "/worker-0.batch"; }
 
-TEST(BatchMarkTest, TellsWhatADeadProcessHadInHand) {
+TEST(BatchMarkTest, ReturnsTheBatchThatADeadProcessWasComputing) {
   const pid_t child = fork();
   if (child == 0) {
     auto mark = BatchMark::Create(Path());
@@ -29,7 +29,7 @@ TEST(BatchMarkTest, TellsWhatADeadProcessHadInHand) {
   EXPECT_EQ(marked->incarnation, 5u);
 }
 
-TEST(BatchMarkTest, NothingInHandIsNothing) {
+TEST(BatchMarkTest, WithoutABatchThereIsNoMark) {
   auto mark = BatchMark::Create(Path());
   ASSERT_TRUE(mark.ok()) << mark.status();
   EXPECT_FALSE(ReadBatchMark(Path()).has_value());

@@ -26,7 +26,7 @@ extern char** environ;
 namespace shoal {
 namespace {
 
-// Where the child finds the pipe for its address.
+// The descriptor of the child's pipe for its address.
 constexpr int kReportFd = 3;
 
 // posix_spawn's two settings objects, released on every path.
@@ -184,7 +184,7 @@ std::optional<ChildExit> Child::WaitFor(absl::Duration timeout) {
 }
 
 void Child::Signal(int signal) {
-  // Between its end and waitpid the number cannot belong to anybody else.
+  // The process number cannot be reused between the child's end and waitpid.
   if (!exit_.has_value()) kill(pid_, signal);
 }
 

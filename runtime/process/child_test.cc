@@ -81,7 +81,7 @@ TEST(ChildTest, ADeathBeforeTheReportIsNamed) {
   const absl::Status status = Started(options)->WaitForAddress(absl::Seconds(10)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(status.message(),
-            "ps/0 ended before it said where it serves: exit code 78 (bad configuration)");
+            "ps/0 ended before it reported its address: exit code 78 (bad configuration)");
 }
 
 TEST(ChildTest, AMissingProgramIsAnError) {
@@ -155,7 +155,7 @@ TEST(DieWithParentTest, ADeadParentEndsTheChildAtOnce) {
   EXPECT_EQ(WEXITSTATUS(status), 143);
 }
 
-TEST(ReportAddressTest, WaitsNoLongerThanTold) {
+TEST(ReportAddressTest, WaitsNoLongerThanTheTimeout) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   UniqueFd read_end(ends[0]), write_end(ends[1]);

@@ -34,7 +34,7 @@ absl::Time ClusterWrittenAt(const std::string& directory) {
 }  // namespace
 
 bool IsStarting(const std::string& directory) {
-  // Where there is a launcher, its lock comes first: a run in one process takes the chief's late.
+  // If there is a launcher, its lock comes first: a run in one process takes the chief's lock late.
   const absl::Time begun = RunLock::HeldSince(directory, RunLock::Holder::kLauncher)
                                .value_or(HeldSince(directory, RunLock::Holder::kChief));
   return begun > ClusterWrittenAt(directory);

@@ -37,7 +37,7 @@ TEST(DirectoryOutcomeTest, TheSummaryOfAnEarlierStartIsNotThatOfTheRun) {
     {
       const absl::StatusOr<RunLock> held = RunLock::Acquire(directory, holder);
       ASSERT_TRUE(held.ok()) << held.status();
-      EXPECT_FALSE(SummaryIfOver(directory).has_value()) << "a start that goes on from there";
+      EXPECT_FALSE(SummaryIfOver(directory).has_value()) << "a start that resumes from there";
       EXPECT_TRUE(IsStarting(directory));
     }
     EXPECT_TRUE(SummaryIfOver(directory).has_value()) << "which came to nothing";

@@ -9,7 +9,7 @@
 namespace shoal {
 namespace {
 
-TEST(ErrandTest, WhoeverAsksDoesNotWaitAndRequestsMeanwhileAreOne) {
+TEST(ErrandTest, CallersDoNotWaitAndRequestsMeanwhileAreOne) {
   Notification entered, go_on, again;
   std::atomic<int> runs{0}, at_once{0};
   Errand errand([&] {

@@ -30,7 +30,7 @@ using GetName = int (*)(int, sockaddr*, socklen_t*);
 
 // None: not an IP socket, or not connected.
 std::optional<sockaddr_in6> NameOf(GetName get_name, int fd) {
-  sockaddr_in6 name = {};  // Of an IPv4 socket the first part is used.
+  sockaddr_in6 name = {};  // An IPv4 socket uses only the first part.
   socklen_t size = sizeof(name);
   if (get_name(fd, reinterpret_cast<sockaddr*>(&name), &size) != 0) return std::nullopt;
   if (name.sin6_family != AF_INET && name.sin6_family != AF_INET6) return std::nullopt;

@@ -75,7 +75,7 @@ class RecentPeersTest : public ::testing::Test {
   sockaddr_in at_ = {};
 };
 
-TEST_F(RecentPeersTest, WhoSentSomethingIsToldThoseWhoSentLeastFirst) {
+TEST_F(RecentPeersTest, PeersAreListedInTheOrderOfBytesReceived) {
   EXPECT_THAT(RecentPeers(kAll), IsEmpty());
   const Connection silent = Connect(0), busy = Connect(300), quiet = Connect(1), more = Connect(20);
   EXPECT_THAT(RecentPeers(kAll), ElementsAre(quiet.from(), more.from(), busy.from()));
@@ -86,7 +86,7 @@ TEST_F(RecentPeersTest, WhoSentSomethingIsToldThoseWhoSentLeastFirst) {
   EXPECT_THAT(RecentPeers(wanted), IsEmpty()) << "all of it is longer ago";
 }
 
-TEST_F(RecentPeersTest, WhatThisProcessDialledIsToldWhereWanted) {
+TEST_F(RecentPeersTest, PeersThatThisProcessDialledAreListedIfWanted) {
   const Connection made = Connect(1);
   ASSERT_EQ(send(made.server.get(), "answer", 6, 0), 6);
   char answer[6];

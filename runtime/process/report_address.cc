@@ -40,16 +40,16 @@ absl::StatusOr<std::string> ReadReportedAddress(int fd, absl::Duration timeout) 
         end - std::chrono::steady_clock::now());
     pollfd entry = {fd, POLLIN, 0};
     const int ready = poll(&entry, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
-    if (ready == 0) return absl::DeadlineExceededError("did not say where it serves in time");
+    if (ready == 0) return absl::DeadlineExceededError("did not report its address in time");
     // In one piece, as it was written: a reader that gives up loses no part of it.
     char text[kMaxAddressBytes];
     const ssize_t count = ready < 0 ? ready : read(fd, text, sizeof(text));
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return absl::UnavailableError("ended before it said where it serves");
+    if (count <= 0) return absl::UnavailableError("ended before it reported its address");
     const absl::string_view written(text, static_cast<size_t>(count));
     const size_t line_end = written.find('\n');
     if (line_end != absl::string_view::npos) return std::string(written.substr(0, line_end));
-    return absl::InternalError("said something that is no address");
+    return absl::InternalError("reported a malformed address");
   }
 }
 

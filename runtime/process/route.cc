@@ -88,7 +88,7 @@ absl::StatusOr<std::string> LocalHostToward(const std::string& address) {
        peer = peer->ai_next) {
     source = SourceOf(*peer);
   }
-  if (source.empty()) return absl::UnavailableError(absl::StrCat("no way leads to ", address));
+  if (source.empty()) return absl::UnavailableError(absl::StrCat("there is no route to ", address));
   if (!IsLoopbackAddress(absl::StrCat(source, ":1")) || IsLoopbackAddress(address) ||
       address == kAnywhere) {
     return source;

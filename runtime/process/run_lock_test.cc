@@ -41,7 +41,7 @@ TEST_F(RunLockTest, WaitsForAHolderThatEnds) {
   ends.join();
 }
 
-TEST_F(RunLockTest, WhoIsRefusedHearsWhoHoldsIt) {
+TEST_F(RunLockTest, ARefusalNamesTheHolder) {
   EXPECT_EQ(RunLock::HolderOf(out_ + "/none", Holder::kChief), "");
   const absl::StatusOr<RunLock> held = RunLock::Acquire(out_, Holder::kChief);
   ASSERT_TRUE(held.ok()) << held.status();

@@ -62,7 +62,7 @@ TEST(SetClockTest, TheClockOfThisTestCanBeSet) {
   g_set_back_seconds = 0;
 }
 
-TEST(SetClockTest, AChildIsWaitedForAsLongAsTold) {
+TEST(SetClockTest, AChildIsWaitedForUntilTheTimeout) {
   ChildOptions options;
   options.name = "sleeper";
   options.args = {"/bin/sh", "-c", "exec sleep 600"};
@@ -72,13 +72,13 @@ TEST(SetClockTest, AChildIsWaitedForAsLongAsTold) {
   EXPECT_FALSE((*child)->WaitFor(kWait).has_value());
 }
 
-TEST(SetClockTest, AShutdownIsWaitedForAsLongAsTold) {
+TEST(SetClockTest, AShutdownIsWaitedForUntilTheTimeout) {
   ShutdownNotification shutdown;
   const SetBack set_back;
   EXPECT_FALSE(shutdown.WaitFor(kWait));
 }
 
-TEST(SetClockTest, ALockIsWaitedForAsLongAsTold) {
+TEST(SetClockTest, ALockIsWaitedForUntilTheTimeout) {
   std::string directory = ::testing::TempDir() + "/set_clock.XXXXXX";
   ASSERT_NE(mkdtemp(directory.data()), nullptr);
   const auto held = RunLock::Acquire(directory, RunLock::Holder::kChief);

@@ -24,7 +24,8 @@
 namespace shoal {
 namespace {
 
-// A SIGTERM so soon after the first signal is no second wish: Slurm sends two when it preempts.
+// A SIGTERM so soon after the first signal is not a second request: Slurm sends two when it
+// preempts.
 constexpr absl::Duration kSameSignal = absl::Seconds(2);
 
 sigset_t WatchedSignals() {
@@ -34,7 +35,7 @@ sigset_t WatchedSignals() {
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGUSR1);
   sigaddset(&set, SIGUSR2);
-  // A terminal that goes away stops the run in order, unless nohup said to go on.
+  // The loss of the terminal stops the run in order, unless nohup wants it to continue.
   struct sigaction hang_up = {};
   if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) {
     sigaddset(&set, SIGHUP);

@@ -176,7 +176,7 @@ TEST(SignalWatcherTest, ASubscriberThatHangsIsEndedWithTheProcess) {
             143);
 }
 
-TEST(SignalWatcherTest, WhatIsAskedForIsNoShutdown) {
+TEST(SignalWatcherTest, RequestsAreNotAShutdown) {
   SignalOptions options;
   options.hang_up_reloads = true;
   const std::pair<int, AskedFor> signals[] = {
@@ -244,7 +244,7 @@ TEST(SignalWatcherTest, TheEndOfTheParentCountsAsSigterm) {
   EXPECT_EQ(ExitStatusOfAnOrphan(/*ends=*/false), 143);
 }
 
-TEST(SignalWatcherTest, TheEndOfTheParentIsNoSecondSignal) {
+TEST(SignalWatcherTest, TheEndOfTheParentIsNotASecondSignal) {
   EXPECT_EQ(ExitStatusOfAnOrphan(/*ends=*/true), 130);
 }
 

@@ -19,10 +19,10 @@ namespace shoal {
 namespace {
 
 constexpr absl::Duration kSayWaitingEvery = absl::Seconds(5);
-// Between two attempts to take a place that seems to be taken.
+// The pause between two attempts to get a place that seems to be taken.
 constexpr absl::Duration kDuplicatePause = absl::Milliseconds(200);
 
-// Between heartbeats once the run is over: the chief answers at once.
+// The pause between heartbeats once the run is over, when the chief answers at once.
 constexpr absl::Duration kPauseAtEnd = absl::Milliseconds(200);
 
 // The part of the chief's lease in which a task may act: it must have stopped before the lease
@@ -32,7 +32,7 @@ constexpr double kSafePart = 0.8;
 // Longer than a heartbeat of a task that runs takes, however silent the chief, and longer than the
 // pause after it.
 constexpr absl::Duration kLongestBeat = absl::Seconds(15);
-static_assert(kLongestBeat > kControlTimeout, "a silent chief is no pause of this task");
+static_assert(kLongestBeat > kControlTimeout, "a silent chief is not a pause of this task");
 
 // Errors of a heartbeat that repeating it cannot heal: the call or its answer is not what the other
 // side takes.
@@ -40,8 +40,8 @@ bool IsForGood(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || IsTooLarge(status);
 }
 
-// What gRPC would refuse to send, as RESOURCE_EXHAUSTED; the chief's plan says the same of models
-// that are sent, but do not fit with the run.
+// Refuses a request that gRPC would refuse with RESOURCE_EXHAUSTED. The chief's plan gives the same
+// error for models that can be sent, but do not fit together with the run.
 absl::Status CheckFitsAMessage(const v1::RegisterTaskRequest& request) {
   const size_t bytes = request.ByteSizeLong();
   if (bytes <= kMaxControlMessageBytes) return absl::OkStatus();
@@ -74,7 +74,8 @@ ChiefSession::~ChiefSession() { Stop(); }
 
 absl::Status ChiefSession::Register(const v1::ModelDeclaration* model) {
   absl::Status status = RegisterOnce(model);
-  // From the chief's first answer: one that stood still has not seen the holder's lease end yet.
+  // Counts from the chief's first answer: a chief that was suspended has not seen the holder's
+  // lease expire yet.
   const absl::Time give_up = clock_->Now() + options_.lease + options_.duplicate_patience;
   while (absl::IsAlreadyExists(status) && clock_->Now() < give_up) {
     SayWaiting(status);
@@ -92,7 +93,7 @@ void ChiefSession::SayWaiting(const absl::Status& status) {
   const absl::Time now = clock_->Now();
   if (now < say_waiting_) return;
   say_waiting_ = now + kSayWaitingEvery;
-  LOG(WARNING) << "waiting for the chief to take this task: " << status;
+  LOG(WARNING) << "waiting for the chief to register this task: " << status;
 }
 
 absl::Status ChiefSession::Judge(const absl::Status& answer) {
@@ -239,7 +240,7 @@ ChiefSession::Beat ChiefSession::BeatOnce() {
   observer_->OnChiefLost(absl::UnavailableError(absl::StrCat(
       "the chief", address.empty() ? "" : " at ", address, " is lost: it did not answer for ",
       absl::FormatDuration(patience), " (", ReasonOf(status),
-      "); start it again, then this task: the run goes on from its newest checkpoint")));
+      "); restart it, then this task: the run resumes from its newest checkpoint")));
   return Beat::kEnd;
 }
 
@@ -269,7 +270,7 @@ absl::Status ChiefSession::SendHeartbeat(Farewell farewell, absl::Duration wait)
   const absl::Status status = client_->Heartbeat(request, &response);
   if (!status.ok()) return status;
   {
-    // From the moment of sending: the chief cannot have counted from earlier.
+    // Counts from the moment of sending: the chief cannot have counted from an earlier time.
     MutexLock lock(&mutex_);
     renewed_ = sent;
   }

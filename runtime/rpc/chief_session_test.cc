@@ -275,7 +275,7 @@ TEST_F(ChiefSessionTest, AStateSurvivesAShortFailure) {
   EXPECT_EQ(observer_.WaitForStates(1), std::vector<uint64_t>{1});
 }
 
-TEST_F(ChiefSessionTest, HeartbeatsSayWhatTheTaskDoes) {
+TEST_F(ChiefSessionTest, HeartbeatsCarryTheTasksActivity) {
   ChiefSession session(&chief_, &clock_, Options(), &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
   session.SetActivity({42, "waits for ps/1", true, {2, 7}, true, 5, {1, 3}, false});
@@ -308,7 +308,7 @@ TEST_F(ChiefSessionTest, AfterTheEndHeartbeatsAreFew) {
   EXPECT_LE(chief_.NumCalls(), 10);
 }
 
-TEST_F(ChiefSessionTest, AFencedTaskIsTold) {
+TEST_F(ChiefSessionTest, AFencedTaskIsNotified) {
   ChiefSession session(&chief_, &clock_, Options(), &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
   session.Start();
@@ -341,7 +341,7 @@ TEST_F(ChiefSessionTest, AChiefShortOfMemoryIsAskedAgain) {
   EXPECT_EQ(observer_.WaitForStates(1), std::vector<uint64_t>{1});
 }
 
-TEST_F(ChiefSessionTest, ALostChiefIsToldAndTheLeaseEndsBefore) {
+TEST_F(ChiefSessionTest, ALostChiefIsReportedAndTheLeaseEndsBefore) {
   FakeClock clock;
   ChiefSession::Options options = Options();
   options.chief_address = "a:1";
@@ -358,8 +358,8 @@ TEST_F(ChiefSessionTest, ALostChiefIsToldAndTheLeaseEndsBefore) {
   while (!observer_.lost.WaitFor(absl::Milliseconds(20)));
   EXPECT_TRUE(absl::IsUnavailable(observer_.status));
   EXPECT_EQ(observer_.status.message(),
-            "the chief at a:1 is lost: it did not answer for 30s (gone); start it again, then this "
-            "task: the run goes on from its newest checkpoint");
+            "the chief at a:1 is lost: it did not answer for 30s (gone); restart it, then this "
+            "task: the run resumes from its newest checkpoint");
 }
 
 TEST_F(ChiefSessionTest, TheLeaseIsTheChiefsAndATaskStopsBeforeItEnds) {
@@ -393,7 +393,7 @@ TEST_F(ChiefSessionTest, AChiefIsNotLostBeforeTheLeaseEnds) {
 }
 
 // Its machine was suspended for an hour, say.
-TEST_F(ChiefSessionTest, WhatTheTaskItselfStoodStillIsNoSilenceOfTheChief) {
+TEST_F(ChiefSessionTest, APauseOfTheTaskItselfIsNotSilenceOfTheChief) {
   FakeClock clock;
   ChiefSession session(&chief_, &clock, Options(), &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());

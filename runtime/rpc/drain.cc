@@ -87,7 +87,7 @@ void Drain::AwaitCheckpoint() {
                            run.state().phase() == v1::RunState::PHASE_STOPPING);
   };
   if (!trains()) return;
-  LOG(INFO) << "told to end; takes part in a checkpoint first";
+  LOG(INFO) << "asked to end; takes part in a checkpoint first";
   v1::RequestStopResponse requested;
   const absl::Status status =
       Ask(end, [&] { return chief_->RequestStop(v1::RequestStopRequest(), &requested); });

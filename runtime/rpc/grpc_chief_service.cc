@@ -23,8 +23,9 @@
 namespace shoal {
 namespace {
 
-// Who may call what, credentials.h has checked. Here, that a task registers, lives and reports as
-// what its certificate says, and that only those end a run who may.
+// credentials.h has checked the caller's role. The checks here ensure that a task registers, sends
+// heartbeats and reports only with the job of its certificate, and that only permitted roles end a
+// run.
 absl::Status CheckSender(const grpc::ServerContext& context, const v1::Identity& sender) {
   const RoleSet role = sender.member().job() == v1::JOB_PS ? kRolePs : kRoleWorker;
   return CheckPeerRole(*context.auth_context(), role);

@@ -146,7 +146,7 @@ TEST(GrpcServerTest, AMessageAboveTheLimitIsRefusedAndTheServerLives) {
   EXPECT_TRUE(careless.RegisterTask(request, &response).ok());
 }
 
-TEST(GrpcServerTest, NobodyThereIsUnavailableAtOnce) {
+TEST(GrpcServerTest, AnAbsentServerIsUnavailableAtOnce) {
   GrpcChiefClient client(
       NewGrpcChannel("127.0.0.1:1", ChannelUse::kControl, kMaxControlMessageBytes));
   v1::GetRunStatusResponse response;
@@ -181,7 +181,7 @@ TEST(GrpcServerTest, ClosingAClientEndsItsCalls) {
   chief.chief.WaitUntil([&] { return chief.chief.last_heartbeat.wait_milliseconds() == 2000; });
   client.Close();
   waits.join();
-  // The chief hears that the caller is gone.
+  // The chief is notified that the caller is gone.
   chief.chief.WaitUntil([&] { return chief.chief.disconnects == 1; });
   v1::GetRunStatusResponse response;
   EXPECT_EQ(client.GetRunStatus(v1::GetRunStatusRequest(), &response).code(),
@@ -213,7 +213,7 @@ TEST(GrpcServerTest, ATaskThatCallsAgainOnAnotherConnectionIsNotDisconnected) {
   EXPECT_EQ(chief.chief.disconnects, 1);
 }
 
-// Holds calls until told to let go.
+// Holds calls until `release` is notified.
 class StuckParameters : public ParameterClient {
  public:
   absl::Status LoadSlices(const v1::LoadSlicesRequest&, v1::LoadSlicesResponse*) override {
@@ -310,7 +310,7 @@ TEST(GrpcServerTest, StopSaysSoWhenACallDoesNotReturn) {
   waits.join();
   parameters.release.Notify();
   server.reset();
-  // Its shutdown goes on in the background; the service must live until it is through.
+  // Its shutdown continues in the background; the service must live until that is finished.
   absl::SleepFor(absl::Milliseconds(500));
 }
 

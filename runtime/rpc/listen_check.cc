@@ -19,7 +19,7 @@ int ListenOnce(const addrinfo& at) {
   const UniqueFd socket_fd(socket(at.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket_fd.is_valid()) return errno;
   const int one = 1;
-  // As gRPC: connections of an earlier process that linger are no obstacle.
+  // Like gRPC: lingering connections of an earlier process are not an obstacle.
   setsockopt(socket_fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
   if (bind(socket_fd.get(), at.ai_addr, at.ai_addrlen) != 0) return errno;
   return listen(socket_fd.get(), 1) == 0 ? 0 : errno;

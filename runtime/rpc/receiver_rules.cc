@@ -41,10 +41,9 @@ absl::Status ReceiverRules::CheckExchange(const v1::Identity& sender) const {
   const auto known = workers_.find(member.index());
   const uint64_t newest = known == workers_.end() ? 0 : known->second;
   if (sender.incarnation() > newest) {
-    return absl::UnavailableError(absl::StrCat("incarnation ", sender.incarnation(), " of worker/",
-                                               member.index(),
-                                               " is not known here yet: the chief has not named "
-                                               "it to this ps"));
+    return absl::UnavailableError(
+        absl::StrCat("incarnation ", sender.incarnation(), " of worker/", member.index(),
+                     " is not known here yet: the chief has not announced it to this ps"));
   }
   if (sender.incarnation() < newest) {
     return absl::AbortedError(
@@ -88,7 +87,7 @@ absl::Status ReceiverRules::CheckMember(const v1::Identity& sender) const {
   }
   if (sender.term() < term_) {
     return absl::AbortedError(
-        absl::StrCat("fenced term: ", sender.term(), " is over, now is ", term_));
+        absl::StrCat("fenced term: ", sender.term(), " was replaced by ", term_));
   }
   return absl::OkStatus();
 }

@@ -40,7 +40,7 @@ class ReceiverRulesTest : public testing::Test {
   ReceiverRules rules_{"run", 3, 70};
 };
 
-TEST_F(ReceiverRulesTest, AnotherRunIsRefusedForGood) {
+TEST_F(ReceiverRulesTest, AnotherRunIsRefusedPermanently) {
   v1::Identity worker = Worker(5);
   worker.set_run_id("other");
   EXPECT_TRUE(absl::IsFailedPrecondition(rules_.CheckExchange(worker)));
@@ -64,7 +64,7 @@ TEST_F(ReceiverRulesTest, AnExchangeOfAnUnknownTermIsRetriedAndRaisesNothing) {
   EXPECT_TRUE(rules_.CheckExchange(Worker(5)).ok());
 }
 
-TEST_F(ReceiverRulesTest, AnIncarnationThatTheChiefHasNotNamedIsRetriedAndFencesNobody) {
+TEST_F(ReceiverRulesTest, AnIncarnationThatTheChiefHasNotAnnouncedIsRetriedAndFencesNoTask) {
   EXPECT_TRUE(absl::IsUnavailable(rules_.CheckExchange(Worker(6))));
   EXPECT_TRUE(rules_.CheckExchange(Worker(5)).ok());
   v1::Identity stranger = Worker(1);

@@ -10,7 +10,7 @@
 namespace shoal {
 namespace {
 
-// What a server's guard says of a certificate, without what the code in front of it says.
+// Returns the text of a server's guard about a certificate, without the text of gRPC before it.
 std::string WordsOfGuard(absl::string_view text) {
   const size_t begin = text.find("PERMISSION_DENIED: ");
   return std::string(begin == absl::string_view::npos ? text
@@ -79,7 +79,7 @@ std::string DescribeFailure(const absl::Status& status, const std::string& addre
 std::string ReasonOf(const absl::Status& status) {
   if (absl::IsDeadlineExceeded(status)) return "no answer in time";
   const absl::string_view text = status.message();
-  // As gRPC writes them, at the end of all that it has to say of its attempts.
+  // The texts that gRPC writes at the end of the description of its attempts.
   constexpr std::pair<const char*, const char*> kReasons[] = {
       {"Connection refused", "connection refused"},
       {"Connection reset", "connection reset"},

@@ -12,7 +12,7 @@ absl::Status Failed(const std::string& last) {
   return absl::UnavailableError("failed to connect to all addresses; last error: " + last);
 }
 
-TEST(RefusedConnectionTest, AnAbsentPeerIsNoRefusal) {
+TEST(RefusedConnectionTest, AnAbsentPeerIsNotARefusal) {
   for (const absl::Status& status :
        {Failed("UNKNOWN: ipv4:127.0.0.1:1: Failed to connect to remote host: Connection refused"),
         absl::UnavailableError("Socket closed"), absl::OkStatus(),
@@ -39,7 +39,7 @@ TEST(RefusedConnectionTest, APlaintextPeerIsNamed) {
   EXPECT_THAT(refused.why, HasSubstr("speaks no TLS"));
 }
 
-TEST(RefusedConnectionTest, WhatSpeaksAnotherProtocolIsNoTask) {
+TEST(RefusedConnectionTest, APeerWithAnotherProtocolIsNotATask) {
   for (const bool secure : {false, true}) {
     const RefusedConnection refused =
         FindRefusal(Failed("UNAVAILABLE: ipv4:127.0.0.1:1: Failed parsing HTTP/2"), secure);

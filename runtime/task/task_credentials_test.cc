@@ -42,7 +42,7 @@ TEST(TaskCredentialsTest, InsecureTogetherWithCertificatesIsRefused) {
   EXPECT_EQ(CheckTlsFlags(flags).message(), "--insecure: contradicts --tls_cert; drop one of them");
 }
 
-TEST(TaskCredentialsTest, TheJobStandsInThePathsAndAHostOfTheChiefIsBoth) {
+TEST(TaskCredentialsTest, TheJobIsFilledIntoThePathsAndAHostOfTheChiefIsBoth) {
   const TestCertificates made;
   const std::string pattern = made.directory() + "/{job}";
   const TaskFlags flags = Given(pattern + ".crt", pattern + ".key", made.directory() + "/ca.crt");

@@ -51,7 +51,7 @@ constexpr char kLocalExample[] =
     "  shoal worker --run=FILE --out=DIR --chief_host=127.0.0.1:2220 --task_index=1 &\n"
     "  wait\n";
 
-// From --task_index, for workers also --replica_id.
+// Reads --task_index, for workers also --replica_id.
 absl::StatusOr<std::optional<uint32_t>> GivenIndex(const std::optional<Job>& job,
                                                    const CommandLine& line) {
   const std::optional<uint32_t> index = line.task.task_index;
@@ -97,8 +97,9 @@ absl::StatusOr<ResolvedTask> ResolvePlace(const std::optional<Job>& command,
   return ResolveTaskPlace(input);
 }
 
-// What others dial: --advertise, or where host lists have the task, or of a ps that serves at every
-// address POD_IP, or else what a route tells (see RunWithSurroundings): left empty.
+// Returns the address that others dial: --advertise, or the address in host lists, or POD_IP for a
+// ps that serves at every address. Otherwise it is empty and taken from a route (see
+// RunWithSurroundings).
 absl::StatusOr<std::string> AdvertisedAddress(const TaskFlags& flags, const ResolvedTask& resolved,
                                               const std::string& listen_address,
                                               const Environment& environment) {
@@ -117,7 +118,7 @@ absl::StatusOr<std::string> AdvertisedAddress(const TaskFlags& flags, const Reso
   return address;
 }
 
-// Who the task is, where it serves and where its chief is.
+// Determines the task's identity, its listen address and its chief's address.
 absl::Status TakePlace(const ResolvedTask& resolved, const TaskFlags& flags,
                        const Environment& environment, TaskOptions* options) {
   options->task = resolved.task;
@@ -142,8 +143,8 @@ absl::Status TakePlace(const ResolvedTask& resolved, const TaskFlags& flags,
   return absl::OkStatus();
 }
 
-// A ps or worker need not know how many tasks there are. What it was told it passes on, so that the
-// chief can refuse another number; what it was not told is as many as there must be at least.
+// A ps or worker need not know the numbers of tasks. It passes on the numbers in its flags, so that
+// the chief can refuse different ones; for the others it assumes the least possible number.
 void LeaveCountsToChief(TaskOptions* options) {
   v1::DeploymentOptions* deployment = options->run.mutable_deployment();
   const bool is_ps = options->task.job == Job::kPs;
@@ -154,7 +155,7 @@ void LeaveCountsToChief(TaskOptions* options) {
   if (!deployment->has_num_replicas()) deployment->set_num_replicas(is_ps ? 1 : at_least);
 }
 
-// "chief a:1; ps a:2,b:2; workers c:3": as far as the task was told.
+// Returns text such as "chief a:1; ps a:2,b:2; workers c:3", as far as the task knows them.
 std::string DescribeCluster(const TaskOptions& options) {
   const ClusterSpec& cluster = options.cluster;
   std::vector<std::string> parts;
@@ -179,7 +180,7 @@ TaskMonitor::Options MonitorOptions(const TaskOptions& options) {
   return monitor;
 }
 
-// Null if the task was not told to show itself.
+// Null without --metrics_address.
 absl::StatusOr<std::unique_ptr<MonitoringPort>> OpenMonitoringPort(const TaskOptions& options,
                                                                    const TaskFlags& flags) {
   if (flags.metrics_address.empty()) return nullptr;
@@ -194,7 +195,7 @@ absl::StatusOr<std::unique_ptr<MonitoringPort>> OpenMonitoringPort(const TaskOpt
 }
 
 // Waits until the chief's name is known: gRPC would look ever more seldom, up to every two minutes.
-// Also finds the address of a ps that serves at all of them and was not told which one others dial.
+// Also finds the address of a ps that serves at all of them and has no --advertise.
 absl::Status AwaitChiefsName(TaskOptions* options) {
   const std::string& listen = options->listen_address;
   if (options->chief_address.empty() || options->hosts_chief ||
@@ -239,12 +240,12 @@ absl::Status RunWithSurroundings(TaskOptions* options, const TaskFlags& flags, c
   options->shutdown = shutdown;
   TaskMonitor monitor(MonitorOptions(*options));
   options->monitor = &monitor;
-  // What signals ask for reads what is above.
+  // Declared last: callbacks of signals use the objects above.
   const absl::Cleanup no_more_requests = [shutdown] { shutdown->Close(); };
   shutdown->OnAsked(AskedFor::kStatus, [&monitor] { LogStatus(monitor); });
   shutdown->OnAsked(AskedFor::kReload, [log] {
     const absl::Status opened = SetUpLog(log);
-    LOG(INFO) << "told to reload: the log goes on here" << (opened.ok() ? "" : "; ")
+    LOG(INFO) << "reopened the log (SIGHUP)" << (opened.ok() ? "" : "; ")
               << (opened.ok() ? "" : opened.message());
   });
   ASSIGN_OR_RETURN(const std::unique_ptr<MonitoringPort> port, OpenMonitoringPort(*options, flags));
@@ -281,15 +282,15 @@ absl::StatusOr<std::string> WorkingDirectory() {
 
 // As docs/failure_model.md has them.
 constexpr char kExitCodes[] =
-    "\nExit codes; those from 128 on are worth another try, the others are not:\n"
+    "\nExit codes; a restart may help from 128 on:\n"
     "  0         done\n"
-    "  1         internal error; the machine refused (memory, disk)\n"
+    "  1         internal error; lack of memory or disk space\n"
     "  2, 64     unknown command; bad flag or run file\n"
     "  65        damaged data or checkpoint\n"
-    "  78        does not fit what is there: missing file, other model or run, port in use,\n"
-    "            certificates that do not go together\n"
-    "  130, 143  SIGINT; SIGTERM or the end on request: after a checkpoint\n"
-    "  138       start me again: another process took this place, or a peer stayed away\n";
+    "  78        the configuration does not fit: missing file, other model or run, port in use,\n"
+    "            certificates that do not match\n"
+    "  130, 143  ended by SIGINT; by SIGTERM or on request; after a checkpoint\n"
+    "  138       restart this task: another process took its place, or a peer was lost\n";
 
 std::string EvaluatorHelp() {
   return absl::StrCat(
@@ -308,7 +309,7 @@ std::string EvaluatorHelp() {
 absl::StatusOr<TaskOptions> ResolveTask(const std::optional<Job>& command, const CommandLine& line,
                                         const Surroundings& surroundings, ModelFrom model) {
   if (!line.arguments.empty()) {
-    return Broken(line.arguments[0], absl::StrCat("is no flag; `shoal ", CommandName(command),
+    return Broken(line.arguments[0], absl::StrCat("is not a flag; `shoal ", CommandName(command),
                                                   "` takes only flags, see --help"));
   }
   TaskOptions options;

@@ -175,7 +175,7 @@ TEST(ResolveTaskTest, ContradictionsNameBothSides) {
   EXPECT_THAT(Error(Job::kChief, {"--cluster=/nowhere"}), StartsWith("cluster: cannot read"));
   EXPECT_THAT(Error(Job::kChief, {"--listen_address=a:1", "--set=out="}),
               StartsWith("--out: is missing"));
-  EXPECT_THAT(Error(Job::kChief, {"extra"}), StartsWith("extra: is no flag"));
+  EXPECT_THAT(Error(Job::kChief, {"extra"}), StartsWith("extra: is not a flag"));
   EXPECT_THAT(Error(Job::kPs, {"--ps_hosts=a:1,b:1", "--num_ps_tasks=1", "--chief_host=c:1",
                                "--task_index=0"}),
               StartsWith("num_ps_tasks: is 1, but ps_hosts names 2 tasks"));

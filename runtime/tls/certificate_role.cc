@@ -37,7 +37,7 @@ constexpr std::pair<absl::string_view, RoleSet> kChiefMethods[] = {
     {"LeaseBatches", kRoleWorker},
     // The service takes a worker's own reports from workers, and deaths from the other two.
     {"ReportBadBatch", kRoleWorker | kRoleChief | kRoleOperator},
-    // A task that is told to end asks for a checkpoint; the service lets only a chief or an
+    // A task that is asked to end requests a checkpoint; the service lets only a chief or an
     // operator end the run.
     {"RequestStop", kMembers | kRoleChief | kRoleOperator},
     {"GetRunStatus", kAnyRole},

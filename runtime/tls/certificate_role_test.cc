@@ -28,7 +28,7 @@ TEST(CertificateRoleTest, SeveralUrisOfOneScopeAddUp) {
   EXPECT_EQ(RoleNames(identity.roles), "chief,worker");
 }
 
-TEST(CertificateRoleTest, WhatIsNotAUriOfARoleGivesNone) {
+TEST(CertificateRoleTest, OtherUrisGiveNoRole) {
   for (const char* uri : {"", "worker", "https://shoal/worker", "spiffe://shoal/admin",
                           "spiffe://shoal/worker/", "spiffe://shoal/WORKER"}) {
     EXPECT_EQ(IdentityOf({uri}).roles, 0u) << uri;
@@ -49,7 +49,7 @@ TEST(CertificateRoleTest, EveryMethodOfTheServicesHasItsRoles) {
   }
 }
 
-TEST(CertificateRoleTest, WhoMayDoWhat) {
+TEST(CertificateRoleTest, EachRoleMayCallItsMethods) {
   EXPECT_EQ(RolesAllowed("/shoal.v1.ChiefService/RequestStop"),
             kRoleChief | kRoleOperator | kRolePs | kRoleWorker);
   EXPECT_EQ(RolesAllowed("/shoal.v1.ChiefService/ReportNorms"), kRolePs);

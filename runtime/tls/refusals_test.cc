@@ -14,7 +14,7 @@ using ::testing::Not;
 
 const absl::Time kStart = absl::FromUnixSeconds(1600000000);
 
-TEST(RefusalsTest, TheSameIsSaidOnceInAWhile) {
+TEST(RefusalsTest, TheSameIsLoggedOnceInAWhile) {
   Refusals refusals;
   EXPECT_TRUE(refusals.IsFirst("a", kStart));
   EXPECT_FALSE(refusals.IsFirst("a", kStart + Refusals::kSilence - absl::Seconds(1)));
@@ -22,7 +22,7 @@ TEST(RefusalsTest, TheSameIsSaidOnceInAWhile) {
   EXPECT_TRUE(refusals.IsFirst("a", kStart + Refusals::kSilence));
 }
 
-TEST(RefusalsTest, AFloodIsCutOffAndThatIsSaidOnce) {
+TEST(RefusalsTest, AFloodIsLimitedAndThatIsLoggedOnce) {
   Refusals refusals;
   for (size_t i = 0; i < Refusals::kMost; ++i) {
     EXPECT_TRUE(refusals.IsFirst(absl::StrCat("kind ", i), kStart));
@@ -35,7 +35,7 @@ TEST(RefusalsTest, AFloodIsCutOffAndThatIsSaidOnce) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
-TEST(RefusalsTest, WhatWasSaidLongAgoIsForgottenSoThatNewKindsAreSaid) {
+TEST(RefusalsTest, OldLinesAreForgottenSoThatNewKindsAreLogged) {
   Refusals refusals;
   absl::Time now = kStart;
   for (int day = 0; day < 3; ++day) {
@@ -46,7 +46,7 @@ TEST(RefusalsTest, WhatWasSaidLongAgoIsForgottenSoThatNewKindsAreSaid) {
   }
 }
 
-TEST(RefusalsTest, WhatGrpcSaysOfAGoodClientIsNotTakenForARefusal) {
+TEST(RefusalsTest, GrpcsLinesAboutAGoodClientAreNotRefusals) {
   gpr_set_log_verbosity(GPR_LOG_SEVERITY_INFO);  // As gRPC does when it begins.
   LogHandshakesOnce();
   ::testing::internal::CaptureStderr();

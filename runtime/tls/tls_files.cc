@@ -46,10 +46,11 @@ absl::StatusOr<Certificate> ReadCertificate(absl::string_view flag, const std::s
   Certificate certificate(PEM_read_bio_X509(OpenText(text).get(), nullptr, nullptr, nullptr),
                           &X509_free);
   if (certificate != nullptr) return certificate;
-  return Bad(flag, path, "is no certificate; name a file that begins with -----BEGIN CERTIFICATE");
+  return Bad(flag, path,
+             "is not a certificate; name a file that begins with -----BEGIN CERTIFICATE");
 }
 
-// Nobody is there to type one.
+// No user is present to type a password.
 int NoPassword(char* /*buffer*/, int /*size*/, int /*writing*/, void* /*data*/) { return 0; }
 
 absl::StatusOr<Key> ReadKey(const std::string& path) {
@@ -57,7 +58,7 @@ absl::StatusOr<Key> ReadKey(const std::string& path) {
   Key key(PEM_read_bio_PrivateKey(OpenText(text).get(), nullptr, &NoPassword, nullptr),
           &EVP_PKEY_free);
   if (key == nullptr) {
-    return Bad("--tls_key", path, "is no private key, or is encrypted; name a plain PEM key");
+    return Bad("--tls_key", path, "is not a private key, or is encrypted; name a plain PEM key");
   }
   struct stat info;
   if (stat(path.c_str(), &info) == 0 && (info.st_mode & S_IRWXO) != 0) {

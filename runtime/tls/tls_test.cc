@@ -185,7 +185,7 @@ TEST_F(TlsTest, EachRoleMayCallItsMethods) {
   EXPECT_EQ(Exchange(worker.get()), absl::OkStatus());
   EXPECT_EQ(Stop(operators.get()), absl::OkStatus());
   EXPECT_EQ(ReportDeath(operators.get()), absl::OkStatus());
-  // Told to end, they leave a checkpoint behind.
+  // When they are asked to end, they leave a checkpoint behind.
   EXPECT_EQ(Stop(ps.get(), false), absl::OkStatus());
   EXPECT_EQ(Stop(worker.get(), false), absl::OkStatus());
   EXPECT_EQ(Logged("refused"), 0);
@@ -436,7 +436,7 @@ TEST_F(TlsTest, UnusableFilesAreNamed) {
   EXPECT_THAT(said(files), HasSubstr("--tls_key: "));
   EXPECT_THAT(said(files), HasSubstr("is not the key of"));
   files.key = made.Of("ps").certificate;
-  EXPECT_THAT(said(files), HasSubstr("is no private key"));
+  EXPECT_THAT(said(files), HasSubstr("is not a private key"));
   files = made.Of("ps");
   files.authorities = files.key;
   EXPECT_THAT(said(files), HasSubstr("--tls_ca: "));

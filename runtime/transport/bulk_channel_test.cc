@@ -203,7 +203,7 @@ TEST_P(BulkChannelTest, ClosingTheChannelEndsItsCalls) {
   EXPECT_EQ(call.status.code(), absl::StatusCode::kCancelled);
 }
 
-TEST_P(BulkChannelTest, ReplyBuffersAreReleasedAlsoWhenNobodyWantsThem) {
+TEST_P(BulkChannelTest, UnwantedReplyBuffersAreReleasedToo) {
   const std::string sent = Pattern(1 << 20);
   for (int i = 0; i < 8; ++i) {
     BulkTestCall call;
@@ -333,7 +333,7 @@ TEST(SharedMemoryTest, CallsEndWhenTheServerIsGone) {
   EXPECT_EQ(late.status.code(), absl::StatusCode::kUnavailable);
 }
 
-TEST(SharedMemoryTest, NobodyListensIsUnavailable) {
+TEST(SharedMemoryTest, WithoutAListenerItIsUnavailable) {
   EXPECT_EQ(ConnectSharedMemory("nowhere:1", 1 << 20).status().code(),
             absl::StatusCode::kUnavailable);
 }

@@ -32,7 +32,7 @@ bool IsOutcomeUnknown(const absl::Status& status) {
 }
 
 bool IsTooLarge(const absl::Status& status) {
-  // As gRPC writes it, on the sending and on the receiving side, and as we do.
+  // The texts that gRPC writes on the sending and on the receiving side, and ours.
   return absl::IsResourceExhausted(status) &&
          absl::StrContains(status.message(), "message larger than max");
 }

@@ -74,7 +74,7 @@ class StatusServer : public grpc::CallbackGenericService {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
-TEST(CallStatusTest, WhatTheServiceSaysArrivesAsItIs) {
+TEST(CallStatusTest, ErrorsOfTheServiceArriveUnchanged) {
   StatusServer server;
   for (int code = 1; code <= 16; ++code) {
     const absl::Status said(static_cast<absl::StatusCode>(code), "slice 3: why");
@@ -83,7 +83,7 @@ TEST(CallStatusTest, WhatTheServiceSaysArrivesAsItIs) {
   }
 }
 
-TEST(CallStatusTest, WhatAnythingElseSaysLeavesTheOutcomeUnknown) {
+TEST(CallStatusTest, ErrorsFromAnythingElseLeaveTheOutcomeUnknown) {
   StatusServer server;
   for (int code = 1; code <= 16; ++code) {
     const absl::Status said(static_cast<absl::StatusCode>(code), "stream reset");

@@ -26,7 +26,7 @@ class Attempt : public CompletionTag {
   explicit Attempt(GrpcBulkChannel* channel) : channel_(channel) {}
 
   void Start(BulkCall* call, grpc::GenericStub* stub, grpc::CompletionQueue* queue);
-  // Of the channel, with its lock.
+  // Called by the channel, with its lock held.
   void Cancel() {
     if (context_.has_value()) context_->TryCancel();
   }
@@ -37,7 +37,7 @@ class Attempt : public CompletionTag {
   }
   bool OnCompleted(bool ok) override;
 
-  // Of the channel: fresh state for the next call.
+  // Called by the channel: resets the state for the next call.
   void Prepare(absl::Duration timeout);
 
  private:
@@ -55,7 +55,7 @@ class Attempt : public CompletionTag {
   std::atomic<int> payloads_held_{0};  // How many payloads gRPC may still read.
   grpc::ByteBuffer reply_;
   grpc::Status status_;
-  absl::Status result_;  // Of status_, once the call has ended.
+  absl::Status result_;  // Converts status_, once the call has ended.
   ReceivedFrame frame_;
 };
 
@@ -69,7 +69,7 @@ class GrpcBulkChannel : public BulkChannel {
   void Cancel(BulkCall* call) override;
   bool needs_checksums() const override { return true; }
 
-  // Of Attempt: the call leaves the channel's books, before and after its OnReply.
+  // Called by Attempt: removes the call from the channel, before and after its OnReply.
   void BeforeReply(BulkCall* call, Attempt* attempt);
   void AfterReply(Attempt* attempt);
 

@@ -13,7 +13,8 @@ namespace {
 // Before the header: its length, and the checksum of both.
 constexpr size_t kNumberBytes = sizeof(uint32_t);
 constexpr size_t kPrefixBytes = 2 * kNumberBytes;
-// Below this a copy is cheaper than keeping track of who reads the memory.
+// Payloads below this size are copied, because that is cheaper than tracking the readers of the
+// memory.
 constexpr size_t kCopyBelowBytes = 256;
 
 grpc::Slice SliceOf(const PayloadRef& payload) {

@@ -63,7 +63,7 @@ TEST_F(GrpcBulkFrameTest, EveryFlippedBitBeforeThePayloadIsFound) {
   }
 }
 
-TEST_F(GrpcBulkFrameTest, WhatIsCutInTheHeaderIsFound) {
+TEST_F(GrpcBulkFrameTest, ATruncatedHeaderIsFound) {
   for (size_t length = 0; length < kPrefixBytes + kHeaderBytes; ++length) {
     EXPECT_TRUE(absl::IsDataLoss(Parse(bytes_.substr(0, length), bytes_.size(), &frame_)))
         << length;

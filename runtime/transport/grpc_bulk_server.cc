@@ -23,8 +23,8 @@ constexpr size_t kKeptCalls = 256;
 
 class Call;
 
-// What the calls of one queue share: its lock is held while a reply is written, so each has its
-// own.
+// The state that the calls of one queue share. Its lock is held while a reply is written, so each
+// queue has its own.
 struct Shared {
   Shared(grpc::AsyncGenericService* generic, BulkService* service)
       : generic(generic), service(service) {}
@@ -43,7 +43,7 @@ class Call : public CompletionTag, public ServedCall {
  public:
   explicit Call(Shared* shared) : shared_(shared) {}
 
-  // With the lock: makes one, or destroys it.
+  // Creates or destroys a call; requires the lock.
   static Call* Add(Shared* shared) ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared->mutex);
   static void Remove(Call* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(call->shared_->mutex);
 
@@ -66,7 +66,7 @@ class Call : public CompletionTag, public ServedCall {
   void Retire();
 
   Shared* const shared_;
-  size_t index_ = 0;  // Among the calls of `shared_`; with the lock.
+  size_t index_ = 0;  // The call's place among those of `shared_`; requires the lock.
   grpc::ServerCompletionQueue* queue_ = nullptr;
   Stage stage_ = Stage::kRequested;
   std::optional<grpc::GenericServerContext> context_;
@@ -174,7 +174,7 @@ void Call::End(const absl::Status& status, bool of_service) {
 }
 
 void Call::Retire() {
-  // Whoever began the last operation is through with the call once it has left the lock.
+  // The thread that began the last operation is finished with the call once it has left the lock.
   { MutexLock lock(&shared_->mutex); }
   frame_.Clear();
   request_.Clear();

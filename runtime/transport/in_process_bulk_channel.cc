@@ -13,7 +13,7 @@ namespace {
 
 class LocalCall;
 
-// What a channel and its calls share; the calls may outlive the channel.
+// The state that a channel and its calls share; the calls may outlive the channel.
 struct Shared {
   Mutex mutex;
   CondVar changed;
@@ -41,7 +41,7 @@ class LocalCall : public ServedCall {
   BulkCall* call() const { return call_; }
   absl::Time deadline() const { return deadline_; }
 
-  // With the lock, down to Deliver. What to do for the call now, if anything:
+  // The functions down to Deliver require the lock. The next action for the call, if any:
   enum class Next { kNothing, kServe, kDeliver };
   Next NextAt(absl::Time now) const;
   void KeepUntilReply(std::shared_ptr<LocalCall> self) { self_ = std::move(self); }
@@ -56,7 +56,7 @@ class LocalCall : public ServedCall {
     serving_ = true;
   }
 
-  // Without the lock, after it has left in_flight.
+  // Called without the lock, after the call has left in_flight.
   void Deliver();
 
  private:
@@ -68,7 +68,8 @@ class LocalCall : public ServedCall {
   std::shared_ptr<LocalCall> self_;  // Keeps the object until Reply.
 
   bool serving_ ABSL_GUARDED_BY(shared_->mutex) = false;
-  bool ended_ ABSL_GUARDED_BY(shared_->mutex) = false;  // By the reply, the deadline or Cancel.
+  // Ended by the reply, the deadline or Cancel.
+  bool ended_ ABSL_GUARDED_BY(shared_->mutex) = false;
   absl::Status status_;
 };
 

@@ -45,7 +45,7 @@ TEST_F(LocalSocketTest, AnotherUsersServerIsNotSpokenTo) {
   EXPECT_EQ(ConnectLocal(name_, geteuid() + 1).status().code(), absl::StatusCode::kUnavailable);
 }
 
-TEST_F(LocalSocketTest, AListenerThatTakesNobodyIsGivenUp) {
+TEST_F(LocalSocketTest, AListenerThatAcceptsNoConnectionIsGivenUp) {
   std::vector<UniqueFd> waiting;
   absl::Status status;
   while (status.ok() && waiting.size() < 1000) {

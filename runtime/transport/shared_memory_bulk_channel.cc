@@ -46,7 +46,7 @@ class SharedMemoryBulkChannel : public BulkChannel {
     BulkCall* call = nullptr;
     absl::Time deadline;
     absl::Status end;  // Not OK: what the call is to end with, without a reply.
-    bool sent = true;  // False: the server never hears of the slot.
+    bool sent = true;  // Returns false if the server is not notified of the slot.
   };
   struct Ended {
     BulkCall* call;
@@ -112,7 +112,7 @@ void SharedMemoryBulkChannel::Start(BulkCall* call) {
   bool wake = !has_slot;
   if (has_slot) {
     {
-      // From here on the call may end, and with it its memory.
+      // The call, and its memory, may end at any time after this.
       MutexLock lock(&mutex_);
       Slot& owner = slots_[slot];
       owner.stage = Stage::kBusy;
@@ -121,7 +121,7 @@ void SharedMemoryBulkChannel::Start(BulkCall* call) {
       wake = !owner.end.ok() || owner.deadline < awake_at_;
     }
     // Not under the lock, which the thread wants as soon as the server, woken by this, has replied.
-    // A server that cannot be told is gone, which the thread sees for itself.
+    // A server that cannot be notified is gone, which the thread notices itself.
     if (status.ok()) wake |= !SendMessage(socket_.get(), &slot, sizeof(slot), UniqueFd()).ok();
   }
   if (wake) Wake();

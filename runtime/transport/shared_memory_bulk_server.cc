@@ -69,7 +69,7 @@ class SharedMemoryBulkServer::Connection : public std::enable_shared_from_this<C
   absl::Status Receive(BulkService* service, bool* empty);
   // The server's thread has not taken all messages.
   void WatchAgain();
-  // Replies are still written, but nobody is told.
+  // Replies are still written, but the client is not notified.
   void Close();
   void Answer(uint32_t slot);
   // Sends the replies that the client had no room for.
@@ -89,11 +89,11 @@ class SharedMemoryBulkServer::Connection : public std::enable_shared_from_this<C
   const uint32_t events_;
   Mutex receiving_;                               // One message at a time.
   std::unique_ptr<SharedMemorySegment> segment_;  // After the greeting.
-  // By slot; made when first used.
+  // Indexed by slot; created when first used.
   std::vector<std::unique_ptr<SlotCall>> calls_ ABSL_GUARDED_BY(receiving_);
   Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  // By slot: the client waits for a reply, or for the message that it is there.
+  // Indexed by slot: the client waits for a reply, or for the notification of it.
   std::vector<uint8_t> busy_ ABSL_GUARDED_BY(mutex_);
   // Slots, in order, whose replies are there and of which the client has not been notified.
   std::vector<uint32_t> unsent_ ABSL_GUARDED_BY(mutex_);
@@ -156,7 +156,7 @@ void SharedMemoryBulkServer::Connection::Close() {
 }
 
 bool SharedMemoryBulkServer::Connection::Send(uint32_t slot) {
-  // Of the errors, only a lack of room passes; a client that is gone is noticed by the thread.
+  // Only the error of missing room is temporary; the thread notices a client that is gone.
   if (absl::IsResourceExhausted(SendMessageNow(fd(), &slot, sizeof(slot)))) return false;
   busy_[slot] = false;
   return true;
@@ -304,7 +304,7 @@ void SharedMemoryBulkServer::Accept() {
   bool exhausted = false;
   UniqueFd socket = AcceptLocal(listener_, geteuid(), &exhausted);
   if (exhausted) {
-    // Whoever waits keeps the listener readable: the thread would spin.
+    // A waiting connection keeps the listener readable, so the thread would spin.
     Unwatch(listener_.get());
     accept_again_ = clock_.Now() + kAcceptPause;
   }

@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<SharedMemorySegment>> SharedMemorySegment::Map(
     const SegmentShape& shape, const UniqueFd& fd) {
   if (shape.magic != SegmentShape::kMagic || shape.num_slots == 0 || shape.num_slots > kMaxSlots ||
       shape.max_payload_bytes > kMaxPayloadBytes) {
-    return absl::InvalidArgumentError("shared memory: a greeting that nobody sends");
+    return absl::InvalidArgumentError("shared memory: malformed greeting");
   }
   struct stat info;
   const int seals = fcntl(fd.get(), F_GET_SEALS);

@@ -46,7 +46,7 @@ TEST(BatchDecisionsTest, ADecisionCountsOnceAndDoesNotEndANewerWithhold) {
   EXPECT_FALSE(decisions.IsSkipped(kBatch));
 }
 
-TEST(BatchDecisionsTest, ANewLineageKnowsOnlyTheSkipsItIsTold) {
+TEST(BatchDecisionsTest, ANewLineageKnowsOnlyTheSkipsItReceives) {
   BatchDecisions decisions;
   decisions.Withhold(kBatch, 1);
   decisions.Decide({0, 1}, 2, true);

@@ -57,7 +57,7 @@ TEST(ExchangeGroupsTest, LateVariablesComeFirst) {
   EXPECT_THAT(groups[1].slices, testing::ElementsAre(0));
 }
 
-TEST(ExchangeGroupsTest, ThereAreManyGroupsOfNeitherTooFewNorTooManyBytes) {
+TEST(ExchangeGroupsTest, ThereAreManyGroupsOfABoundedSize) {
   struct Want {
     int64_t elements;
     uint64_t bytes;

@@ -44,7 +44,7 @@ uint32_t ReadU32(const void* data, size_t index) {
   return value;
 }
 
-// Where the numbers of a payload are.
+// The position of a payload's numbers.
 struct Numbers {
   const char* bytes;
   size_t count;

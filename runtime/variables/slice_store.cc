@@ -116,7 +116,7 @@ absl::Status SliceStore::LoadSlice(SliceState& state, const LoadOptions& options
   if (!finite) {
     return absl::DataLossError(absl::StrCat("slice ", state.slice,
                                             " has numbers that are not finite; remove this "
-                                            "checkpoint to go on from the one before it"));
+                                            "checkpoint to resume from the one before it"));
   }
   if (options_.synchronous) {
     if (contents.version != options.version || contents.value_version > options.version) {

@@ -47,7 +47,7 @@ PushOutcome SliceStore::PushSync(SliceState& state, const SlicePush& push) {
   return PushOutcome::kAccepted;
 }
 
-// Whether the payload can be applied from where it lies, without going through the sum.
+// Returns whether the payload can be applied directly, without adding it to the sum.
 bool SliceStore::IsWholeStep(const SliceState& state, const Payload& payload) const {
   return state.sync.num_positions() == 1 && payload.kind == ContributionKind::kDense &&
          options_.update.clip_by_global_norm == 0 &&

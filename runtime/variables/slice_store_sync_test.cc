@@ -87,7 +87,7 @@ TEST(SliceStoreSyncTest, ASliceWhoseUpdateIsNotFiniteStopsAtTheVersionBefore) {
   EXPECT_EQ(t.Push(0, 1, 0, 1), PushOutcome::kDuplicate);
   EXPECT_EQ(t.Push(0, 2, 0, 1), PushOutcome::kAhead);
   t.store->Decide(t.plan.BatchAt(2, 0), 1, true);
-  EXPECT_TRUE(t.TakeEvents().advances.size() == 1u) << "the other goes on";
+  EXPECT_TRUE(t.TakeEvents().advances.size() == 1u) << "the other continues";
   t.Load(1);
   EXPECT_EQ(t.Push(0, 1, 0, 1), PushOutcome::kAccepted);
   EXPECT_EQ(t.ValueAt(0, 2), -4);
@@ -166,7 +166,7 @@ TEST(SliceStoreSyncTest, RoomThatWasAskedForIsKeptUntilTheContributionHasCome) {
   EXPECT_EQ(t.store->free_staging_bytes(), 64u);
 }
 
-TEST(SliceStoreSyncTest, RoomThatNobodyUsesIsFreeWhenTheTurnIsOver) {
+TEST(SliceStoreSyncTest, UnusedRoomIsFreeWhenTheTurnIsOver) {
   SliceStoreOptions options;
   options.staging_bytes = 128;
   StoreUnderTest t({SpecOf("v", 16)}, options, {0, 0, 1000, 1, 3});
@@ -187,7 +187,7 @@ TEST(SliceStoreSyncTest, RoomThatNobodyUsesIsFreeWhenTheTurnIsOver) {
   EXPECT_EQ(t.store->free_staging_bytes(), 128u);
 }
 
-TEST(SliceStoreSyncTest, AWithheldBatchIsTakenByNobodyUntilTheDecision) {
+TEST(SliceStoreSyncTest, NoSliceTakesAWithheldBatchUntilTheDecision) {
   StoreUnderTest t({SpecOf("a", 1), SpecOf("b", 1)});
   const BatchKey batch = t.plan.BatchAt(0, 1);
   t.Push(0, 0, 1, 3);

@@ -36,8 +36,8 @@ float* SliceValues::sum() {
 }
 
 bool SliceValues::Apply(const Step& step) {
-  previous_.Reset();  // nobody can ask for it any more: its buffer takes the new value if no reply
-                      // holds it
+  // It cannot be requested any more: its buffer takes the new value if no reply holds it.
+  previous_.Reset();
   VersionBufferRef new_value = value_pool_.Acquire();
   VersionBufferRef new_slots = slots_ && slots_.IsShared() ? slot_pool_.Acquire() : slots_;
   VariableUpdater::Update update;

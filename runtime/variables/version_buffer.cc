@@ -17,7 +17,7 @@ float* AllocateFloats(size_t size) {
       (std::max<size_t>(size, 1) * sizeof(float) + kAlignment - 1) / kAlignment * kAlignment;
   void* memory = std::aligned_alloc(kAlignment, bytes);
   if (memory == nullptr)
-    throw std::bad_alloc();  // as operator new does: the process ends and is restarted
+    throw std::bad_alloc();  // like operator new: the process ends and is restarted
   std::memset(memory, 0, bytes);
   return static_cast<float*>(memory);
 }

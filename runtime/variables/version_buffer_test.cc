@@ -9,7 +9,7 @@
 namespace shoal {
 namespace {
 
-TEST(VersionBufferTest, IsUsedAgainOnlyWhenNobodyHoldsIt) {
+TEST(VersionBufferTest, IsReusedOnlyWithoutReferences) {
   VersionBufferPool pool(100);
   VersionBufferRef a = pool.Acquire();
   VersionBufferRef reader = a;
@@ -35,7 +35,7 @@ TEST(VersionBufferTest, OutlivesItsPoolWhileHeld) {
   EXPECT_EQ(held->data()[9], 4);
 }
 
-TEST(VersionBufferTest, WhatAPeakLeavesOverGoesAfterAWhileAndASteadyStateKeepsItsBuffers) {
+TEST(VersionBufferTest, BuffersOfAPeakAreDeletedAfterAWhileAndASteadyStateKeepsItsBuffers) {
   VersionBufferPool pool(10);
   std::vector<VersionBufferRef> peak;
   for (int i = 0; i < 8; ++i) peak.push_back(pool.Acquire());

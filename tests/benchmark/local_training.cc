@@ -31,7 +31,7 @@ std::vector<FieldSpec> FieldsOf(const std::string& model) {
   return {{kInputField, {DataType::kFloat32, {1, 28, 28}}}, {kLabelField, {DataType::kInt32, {}}}};
 }
 
-// As the peers have it.
+// The same value as in the peers.
 int64_t ClassesOf(const v1::ModelConfig& model) {
   return model.name() == "mobilenet_v2" || model.name() == "resnet18" ? 1000 : 10;
 }

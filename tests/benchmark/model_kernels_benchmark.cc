@@ -1,4 +1,4 @@
-// Where the time of a convolutional model's training step goes: milliseconds of each op, and of
+// Shows how a convolutional model's training step spends its time: milliseconds of each op, and of
 // each kernel above a share of the whole.
 //
 // usage: model_kernels_benchmark MODEL [BATCH=32] [STEPS=10]    MODEL: mobilenet_v2 (96x96 images),

@@ -1,4 +1,4 @@
-// What the check for numbers that are not finite costs an update: VariableUpdater::Apply, which
+// Measures the cost of the check for non-finite numbers in an update: VariableUpdater::Apply, which
 // checks, against its UpdateRule alone. Nanoseconds per element, medians of interleaved rounds, on
 // one thread, for slices of 256 KiB: one that stays in the cache, and 64 in turn that do not.
 //

@@ -53,7 +53,7 @@ absl::StatusOr<FaultRule> ParseFaultRule(absl::string_view text) {
       rule.kind = *kind;
     } else if (!ParseField(field.first, field.second, &rule)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "\"", word, "\" is no field of a rule; fields are link, method, from, after, count, ",
+          "\"", word, "\" is not a field of a rule; fields are link, method, from, after, count, ",
           "chance, kind, code and ms"));
     }
   }

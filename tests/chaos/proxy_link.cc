@@ -117,7 +117,7 @@ class ProxiedCall : public grpc::ServerGenericBidiReactor {
 
   void OnDone() override { Ended(); }
 
-  // Of the rules: the call was held until now.
+  // Called by the rules: the call was held until now.
   void Release() {
     Forward();
     Ended();
@@ -185,7 +185,7 @@ class ProxiedCall : public grpc::ServerGenericBidiReactor {
   }
 
   void Answer(const grpc::Status& status) {
-    // What was lost stays so until the caller gives up.
+    // A lost call or answer stays lost until the caller gives up.
     if (rule_.kind != FaultKind::kLose && MayFinish()) {
       if (rule_.kind == FaultKind::kReplace) {
         Finish(Disturbed());

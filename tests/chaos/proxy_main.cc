@@ -1,11 +1,11 @@
-// A gRPC proxy that disturbs calls as it is told, one command a line on its standard input, each
-// answered by one line on its standard output ("ok", "error: ...", or the counts):
+// A gRPC proxy that disturbs calls. It reads commands, one per line, from standard input and
+// answers each with one line on standard output ("ok", "error: ...", or the counts):
 //
 //   link NAME LISTEN TARGET    forwards what comes to the address LISTEN to TARGET
 //   down NAME | up NAME        closes the link's connections and refuses others; serves again
 //   cut NAME                   both at once: connections break, and can be made anew
 //   add RULE ...               see ParseFaultRule
-//   remove RULE | clear        calls that the rule held go on
+//   remove RULE | clear        forwards the calls that the rule holds
 //   counts                     calls by link and method, and what rules did, as JSON
 #include <cstdint>
 #include <cstdio>
@@ -51,7 +51,7 @@ class Proxy {
       return rule.ok() ? rules_.Add(*rule) : rule.status();
     }
     if (words.size() == 2) return ChangeLink(words[0], words[1]);
-    return absl::InvalidArgumentError(absl::StrCat("\"", line, "\" is no command"));
+    return absl::InvalidArgumentError(absl::StrCat("\"", line, "\" is not a command"));
   }
 
   absl::Status AddLink(const std::string& name, const std::string& listen,
@@ -66,7 +66,7 @@ class Proxy {
     const auto found = links_.find(name);
     if (found == links_.end()) return absl::NotFoundError(absl::StrCat("no link ", name));
     if (change != "cut" && change != "down" && change != "up") {
-      return absl::InvalidArgumentError(absl::StrCat("\"", change, "\" is no command"));
+      return absl::InvalidArgumentError(absl::StrCat("\"", change, "\" is not a command"));
     }
     if (change != "up") found->second->Down();
     return change == "down" ? absl::OkStatus() : found->second->Up();

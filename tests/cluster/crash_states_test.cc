@@ -213,7 +213,7 @@ TEST_F(CrashStatesTest, WhateverAPowerCutLeavesADurableCheckpointIsFound) {
   }
   EXPECT_GE(found.size(), claims.size() / 2) << "most moments were looked at";
   EXPECT_GT(exports_seen_, 0);
-  // A run goes on from what is left.
+  // A run resumes from the remaining files.
   for (int state = 0; state < 4; ++state) {
     const size_t at =
         num_changes / 2 + RandomBelow(2, static_cast<uint64_t>(state), num_changes / 2);

@@ -295,7 +295,7 @@ TEST_F(InProcessClusterTest, ADivergingRunFailsAndLeavesFiniteCheckpoints) {
       const absl::StatusOr<Summary> summary = ReadSummary(files_.get(), run.out());
       ASSERT_TRUE(IsOkStatus(summary.status()));
       EXPECT_EQ(summary->status, "failed");
-      // A checkpoint of before, from which a lower rate goes on.
+      // An earlier checkpoint, from which the run resumes with a lower rate.
       run.mutable_optimizer()->clear_schedule();
       ASSERT_TRUE(IsOkStatus(Train(run, tasks, tasks))) << mode << tasks;
       for (const auto& [name, values] : ValuesOf(run)) {

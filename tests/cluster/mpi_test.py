@@ -113,13 +113,13 @@ def one_program_is_divided_by_rank(hosts):
 def on_several_hosts_the_chiefs_must_be_named(hosts):
     with flat(hosts, chief_host=None) as run:
         run.finish(code=64)
-        assert "--chief_host: is missing; mpirun does not tell it and the tasks are on several hosts; name the host of " \
+        assert "--chief_host: is missing; mpirun does not provide it and the tasks are on several hosts; name the host of " \
             "rank 0" in run.output, run.output
         run.assert_nothing_left()
 
 
 def mpirun_ends_with_the_code_of_the_task_that_failed(hosts):
-    for flags, code, message in ((["--nonsense"], 64, "--nonsense: is no flag; see --help"),
+    for flags, code, message in ((["--nonsense"], 64, "--nonsense: is not a flag; see --help"),
                                  (["--data_dir=/nowhere"], 78, "/nowhere")):
         with flat(hosts, *flags) as run:
             run.finish(code=code)

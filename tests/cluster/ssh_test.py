@@ -143,7 +143,7 @@ def a_killed_worker_is_started_again_where_it_was(hosts):
         assert os.readlink(f"/proc/{run.pids('worker', 1)[0]}/ns/net") == where
         run.wait_for_step(run.step() + 20)
         run.interrupt()
-        assert "worker/1 died (killed by SIGKILL); starting it again, 1 of 3" in run.output, run.output
+        assert "worker/1 died (killed by SIGKILL); restarting it, 1 of 3" in run.output, run.output
         assert "--- worker/1 on host" in run.output, run.output
         run.assert_nothing_left()
 
@@ -155,7 +155,7 @@ def a_killed_ps_is_started_again_and_the_run_goes_on(hosts):
         time.sleep(3)
         run.wait_for_step(run.step() + 30)
         run.interrupt()
-        assert "ps/1 died (killed by SIGKILL); starting it again" in run.output, run.output
+        assert "ps/1 died (killed by SIGKILL); restarting it" in run.output, run.output
         run.assert_nothing_left()
 
 

@@ -249,7 +249,7 @@ TEST_F(WrongAnswersTest, AReportOfStepsThatFailsOnItsWayLosesNoStepAndNoCheckpoi
   EXPECT_EQ(wrong.given().count("ReportSteps"), 1u);
 }
 
-TEST_F(WrongAnswersTest, ALoadThatFailsOnItsWayIsToldAgain) {
+TEST_F(WrongAnswersTest, ALoadThatFailsInTransitIsRepeated) {
   WrongAnswers wrong(grpc::StatusCode::INTERNAL, {{"LoadSlices", {1, 2}}});
   ExpectTrained(Train(&wrong));
   EXPECT_EQ(wrong.given()["LoadSlices"], 2);

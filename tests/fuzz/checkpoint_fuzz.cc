@@ -1,5 +1,5 @@
-// What a checkpoint's directory holds: manifest, sidecar, shard and its header, state of a slice.
-// Where a checksum stands before the content, the input is the content and gets the right one.
+// Reads the files of a checkpoint's directory: manifest, sidecar, shard and its header, state of a
+// slice. If a checksum precedes the content, the input is the content and gets the right checksum.
 #include <cstdint>
 #include <cstring>
 #include <memory>

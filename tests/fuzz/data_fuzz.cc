@@ -111,7 +111,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 4:
       shoal::TryRecords(std::string(input));
       break;
-    // With right checksums, so that what is behind them is reached: a record that is any bytes.
+    // A record of any bytes with right checksums, so that the code behind their check is reached.
     default:
       shoal::TryRecords(shoal::FrameTfRecord(input));
   }

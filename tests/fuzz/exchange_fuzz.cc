@@ -39,7 +39,7 @@ class Shard {
   }
 
  private:
-  // From a worker of this run; what is pushed first has the checksum of what comes first.
+  // A request from a worker of this run; the first push has the checksum of the first payload.
   std::string Known(absl::string_view header, absl::string_view payload) const {
     v1::ExchangeRequest request;
     if (!request.ParseFromArray(header.data(), static_cast<int>(header.size()))) {

@@ -22,7 +22,7 @@ void CheckError(const absl::Status& status) {
   CheckFuzzed(!status.message().empty() && !absl::StrContains(status.message(), '\n'));
 }
 
-// What is printed means the same.
+// The printed run file has the same meaning.
 void Resolve(v1::RunConfig run) {
   ResolveDefaults(TaskCounts(), &run);
   const absl::Status valid = ValidateRunConfig(run);

@@ -98,7 +98,7 @@ def jobset_errors(document):
         yield "failurePolicy: two rules have one name"
     for rule in rules:
         if not re.fullmatch(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", rule["name"]):
-            yield f"failurePolicy: {rule['name']}: is no name of a rule"
+            yield f"failurePolicy: {rule['name']}: is not the name of a rule"
         if rule["action"] not in JOBSET_ACTIONS:
             yield f"failurePolicy: {rule['name']}: action {rule['action']}: not one of {', '.join(JOBSET_ACTIONS)}"
         for target in rule.get("targetReplicatedJobs", []):

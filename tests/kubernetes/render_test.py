@@ -309,7 +309,7 @@ def the_evaluator_can_be_left_out():
 def bad_flags_are_one_line_and_a_code():
     good = (f"--run={RUN}", f"--image={IMAGE}")
     for code, text, flags in (
-            (64, "--num_pss=2: is no flag", (*good, "--num_pss=2")),
+            (64, "--num_pss=2: is not a flag", (*good, "--num_pss=2")),
             (64, "--run: is missing", (f"--image={IMAGE}",)),
             (64, "--image: is missing", (f"--run={RUN}",)),
             (64, "--num_ps_tasks: is 0", (*good, "--num_ps_tasks=0")),
@@ -320,7 +320,7 @@ def bad_flags_are_one_line_and_a_code():
             (64, "--format: is helm", (*good, "--format=helm")),
             (64, "--gpus: is given without", (*good, "--gpus=2")),
             (64, "--alerts: is given without --overlay=monitoring", (*good, "--alerts")),
-            (64, "--alerts=yes: is no flag", (*good, "--overlay=monitoring", "--alerts=yes")),
+            (64, "--alerts=yes: is not a flag", (*good, "--overlay=monitoring", "--alerts=yes")),
             (64, "--monitoring_label: is given without --overlay=monitoring", (*good, "--monitoring_label=a=b")),
             (64, "--monitoring_label: is a b=c; write KEY=VALUE",
              (*good, "--overlay=monitoring", "--monitoring_label=a b=c")),

@@ -161,8 +161,8 @@ def health_is_of_the_process_or_of_its_role():
             assert shoal("health", address) == "serving\n"
             assert shoal("health", address, f"--service={role}") == "serving\n"
         assert servers[0] in shoal("health", servers[0], "--service=chief", code=78)
-        assert "is no chief" in shoal("status", servers[0], code=78)
-        assert "is no chief" in shoal("stop", servers[0], code=78)
+        assert "is not a chief" in shoal("status", servers[0], code=78)
+        assert "is not a chief" in shoal("stop", servers[0], code=78)
 
 
 def a_run_in_one_process_says_how_it_is_asked():

@@ -86,7 +86,7 @@ def setting_the_clock_ends_nothing():
 def how_to_go_on_works_as_it_is_printed():
     with Launch(GREETS, "--num_epochs=1", "--eval_every=0", "--insecure") as run:
         run.finish()
-        (command,) = re.findall(r"^go on: +(.*) --num_epochs=N", run.output, re.MULTILINE)
+        (command,) = re.findall(r"^resume: +(.*) --num_epochs=N", run.output, re.MULTILINE)
         assert " --insecure " in command, command
         run.command = shlex.split(command) + ["--num_epochs=2"]
         steps = run.summary()["steps"]
@@ -114,7 +114,7 @@ def a_task_that_is_killed_is_said_with_its_signal_and_started_again():
         run.wait_for_step(run.step() + 10)
         run.process.send_signal(signal.SIGTERM)
         assert run.wait() == 143, f"{run.output}\n{run.logs()}"
-        assert "worker/1 died (killed by SIGSEGV); starting it again, 1 of 3" in run.output, run.output
+        assert "worker/1 died (killed by SIGSEGV); restarting it, 1 of 3" in run.output, run.output
         run.assert_nothing_left()
 
 

@@ -16,7 +16,7 @@ def all_end_by_themselves():
         run.finish()
         run.assert_nothing_left()
         assert not TROUBLE.search(run.output), run.output
-        for words in ("test accuracy:", "checkpoint:", "go on:", "loss="):
+        for words in ("test accuracy:", "checkpoint:", "resume:", "loss="):
             assert words in run.output, f"no {words!r} in:\n{run.output}"
         for name in ("run.textproto", "cluster.textproto", "summary.json", "metrics.jsonl"):
             assert (run.out / name).stat().st_size > 0, name
@@ -37,11 +37,11 @@ def a_finished_run_says_so():
 def the_run_file_that_is_left_can_be_run_again():
     with cluster.Run(SMALL, *TWO) as run:
         run.finish()
-        assert "goes on from" not in run.output and "begins at" not in run.output, run.output
+        assert "resumes from" not in run.output and "begins at" not in run.output, run.output
         newest = pathlib.Path(run.summary()["checkpoint"]).name
         with cluster.Run(str(run.out / "run.textproto"), "--num_epochs=4", out=run.out) as again:
             again.finish()
-            assert f"goes on from step {run.summary()['first_step']} ({newest})" in again.output, again.output
+            assert f"resumes from step {run.summary()['first_step']} ({newest})" in again.output, again.output
             assert again.summary()["steps"] == 4 * 27, again.summary()
 
 
@@ -60,7 +60,7 @@ def a_second_ctrl_c_stops_at_once():
         run.assert_nothing_left()
         *_, stands, command = run.output.splitlines()
         assert stands == "checkpoint:    none yet: nothing was saved, the same begins again", run.output
-        assert command.startswith("begin again:   ") and command.endswith(f"--run={run.out}/run.textproto"), run.output
+        assert command.startswith("start again:   ") and command.endswith(f"--run={run.out}/run.textproto"), run.output
 
 
 def a_second_ctrl_c_names_the_checkpoint_that_stands():
@@ -78,7 +78,7 @@ def a_second_ctrl_c_names_the_checkpoint_that_stands():
         newest = max(whole, key=lambda path: int(path.name.split("-")[1]))
         *_, stands, command = run.output.splitlines()
         assert stands == f"checkpoint:    {newest}", (newest, run.output)
-        assert command.startswith("go on:         ") and command.endswith(f"--run={run.out}/run.textproto"), run.output
+        assert command.startswith("resume:        ") and command.endswith(f"--run={run.out}/run.textproto"), run.output
 
 
 def sigterm_makes_a_checkpoint():
@@ -134,7 +134,7 @@ def a_chief_that_is_killed_before_a_checkpoint_leaves_the_command_that_begins_ag
         run.kill("chief", 0)
         assert run.wait() == 138, run.output
         assert "nothing was saved" in run.output, run.output
-        assert re.search(f"begin again: .* train --run={run.out}/run.textproto", run.output), run.output
+        assert re.search(f"start again: .* train --run={run.out}/run.textproto", run.output), run.output
 
 
 def one_crash_does_not_blame_the_batch():
@@ -143,7 +143,7 @@ def one_crash_does_not_blame_the_batch():
         run.wait_for_step(20)
         run.kill("worker", 1, signal.SIGSEGV)
         run.finish()
-        assert "worker/1 died (killed by SIGSEGV); starting it again, 1 of 3" in run.output, run.output
+        assert "worker/1 died (killed by SIGSEGV); restarting it, 1 of 3" in run.output, run.output
         assert run.summary()["examples"] == 3 * 4030, run.summary()
 
 
@@ -170,7 +170,7 @@ def a_stopped_ps_is_replaced_and_the_result_has_the_same_bytes():
         run.finish()
         run.assert_nothing_left()
         assert "ps/1 was silent until its lease ended, but lives; killing it" in run.output, run.output
-        assert "ps/1 died (killed by SIGKILL); starting it again" in run.output, run.output
+        assert "ps/1 died (killed by SIGKILL); restarting it" in run.output, run.output
         assert run.digest() == undisturbed
 
 
@@ -189,10 +189,10 @@ def without_workers_the_run_ends_with_the_checkpoint_that_is_named():
             summary = run.summary()
             said = [line for line in run.output.splitlines() if "worker/0 ended the run" in line]
             assert len(said) == 1 and "killed by SIGKILL" in said[0], run.output
-            assert f"; a resume goes on from {summary['checkpoint']}" in said[0], run.output
+            assert f"; resume from {summary['checkpoint']}" in said[0], run.output
             assert (pathlib.Path(summary["checkpoint"]) / "MANIFEST").is_file(), summary
             assert summary["status"] == "failed" and "worker/0" in summary["exit_reason"], summary
-            assert "go on:" in run.output, run.output
+            assert "resume:" in run.output, run.output
             if more == "--nosync_replicas":  # What was trained needs no worker to be kept.
                 kept = int(re.search(r"/ckpt-(\d+)-", summary["checkpoint"]).group(1))
                 assert kept >= summary["steps"], summary

@@ -107,7 +107,7 @@ def a_worker_that_only_the_ps_does_not_trust_says_where_and_what_may_be():
         run.start("ps", f"--chief_host={address}", "--task_index=0", f"--listen_address={ps}", *flags_of(good))
         run.start("worker", f"--chief_host={address}", "--task_index=0", *flags_of(other, authority=both))
         deadline = time.monotonic() + 60
-        while "ps/0 has not taken an exchange" not in run.log("worker"):
+        while "ps/0 has not accepted an exchange" not in run.log("worker"):
             assert time.monotonic() < deadline, run.logs()
             time.sleep(0.1)
         said = run.log("worker")

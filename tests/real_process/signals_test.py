@@ -119,7 +119,7 @@ def sighup_opens_the_log_file_again():
         wait_until("a log", run, lambda: log.exists() and log.stat().st_size > 0)
         log.rename(log.with_suffix(".1"))
         run.tasks["chief"].send_signal(signal.SIGHUP)
-        wait_until("a new log", run, lambda: log.exists() and "the log goes on here" in log.read_text())
+        wait_until("a new log", run, lambda: log.exists() and "reopened the log" in log.read_text())
         assert run.tasks["chief"].poll() is None, run.logs()
         run.tasks["chief"].send_signal(signal.SIGTERM)
         assert run.end("chief") == 143, run.logs()

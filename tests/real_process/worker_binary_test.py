@@ -221,9 +221,9 @@ def test_programs_that_are_none_end_in_one_line():
         answer = 'for a in "$@"; do case $a in --answer=*) f=${a#--answer=} ;; esac; done; '
         cases = [
             ("/nowhere/program", 78, "worker_binary: there is no /nowhere/program"),
-            (directory, 78, "is no file"),
+            (directory, 78, "is not a file"),
             (script("not_executable", "", 0o644), 78, "may not be executed"),
-            ("/bin/true", 78, "gave no answer, so it is no worker program"),
+            ("/bin/true", 78, "gave no answer, so it is not a worker program"),
             ("/bin/false", 78, "ended when it was asked for its model: exit code 1"),
             (script("dies", "kill -SEGV $$"), 78, "killed by SIGSEGV"),
             (script("other", answer + "echo 'protocol: 9' >$f"), 78, "speaks protocol 9, this shoal 2"),

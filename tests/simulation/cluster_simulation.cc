@@ -229,7 +229,7 @@ void ClusterSimulation::KillTask(const std::string& task) {
     });
   }
   if (task == "chief") OnChief(&life->process, nullptr);
-  // What is left of it runs to its end without effect.
+  // The rest of the process runs to its end without effect.
   fibers_.Start(&life->process.host, [life] {
     if (life->end) life->end();
   });
@@ -278,7 +278,7 @@ void ClusterSimulation::OnChief(SimulatedProcess* process, Chief* chief) {
   const absl::StatusOr<std::string> term = ReadFile(disks_.files, "/run/TERM");
   chief_term_ = term.ok() ? static_cast<uint64_t>(std::atoll(term->c_str())) : 0;
   newest_step_ = status.last_checkpoint_step();
-  Note(absl::StrCat("chief of term ", chief_term_, " goes on from step ", newest_step_));
+  Note(absl::StrCat("chief of term ", chief_term_, " resumes from step ", newest_step_));
   Add(EventOf(HistoryEvent::kChiefStarts, chief_term_, 0, newest_step_));
 }
 
@@ -350,7 +350,7 @@ void ClusterSimulation::PauseTask(const std::string& task, double seconds) {
   if (life == nullptr || !life->process.alive || life->process.host.paused) return;
   fibers_.Pause(&life->process.host);
   fibers_.After(absl::Seconds(seconds), [this, life] {
-    Note(absl::StrCat(life->process.address, " goes on"));
+    Note(absl::StrCat(life->process.address, " resumes"));
     fibers_.Resume(&life->process.host);
     AddTrouble();
   });
@@ -372,7 +372,7 @@ void ClusterSimulation::Inject(const PlannedFault& fault) {
     case PlannedFault::kKillChief:
       return KillTask(fault.task);
     case PlannedFault::kDamagedCheckpoint: {
-      // With all tasks down, so that nobody rests on it.
+      // All tasks are down, so that none uses the checkpoint.
       const std::string path = disks_.DamageNewestCheckpoint("/run/checkpoints", &random_);
       if (!path.empty()) {
         Note(absl::StrCat("damages ", path));

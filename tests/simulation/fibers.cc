@@ -305,7 +305,7 @@ void Fibers::SwitchTo(Fiber* fiber) {
   if (!fiber->ended) return;
   fiber->body = nullptr;
   if (fiber->is_thread) {
-    Notify(fiber, true);  // Whoever joins it frees it.
+    Notify(fiber, true);  // The fiber that joins it frees it.
     return;
   }
   Free(fiber);
@@ -343,7 +343,7 @@ void Fibers::Enter() {
 
 }  // namespace shoal
 
-// What the C++ library would do with real threads. Names and signatures are libstdc++'s.
+// Replacements of functions of the C++ library. Names and signatures are libstdc++'s.
 
 namespace std {
 
@@ -385,7 +385,7 @@ chrono::steady_clock::time_point chrono::steady_clock::now() noexcept {
 
 }  // namespace std
 
-// What condition_variable::wait_for and wait_until call. The address is the condition variable's.
+// condition_variable::wait_for and wait_until call these. The address is the condition variable's.
 extern "C" int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                                       clockid_t /*clock*/, const struct timespec* deadline) {
   shoal::Fibers* const fibers = shoal::Fibers::current();

@@ -82,7 +82,7 @@ class Checker {
     cut_step_ = event.step;
     const uint64_t newest = durable_.empty() ? 0 : durable_.back();
     if (event.step < newest) {
-      return At(event, absl::StrCat("a chief goes on from step ", event.step,
+      return At(event, absl::StrCat("a chief resumes from step ", event.step,
                                     ", but the checkpoint of step ", newest, " was durable"));
     }
     return "";

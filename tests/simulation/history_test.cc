@@ -97,7 +97,7 @@ TEST(HistoryTest, TwoChiefsOfOneTerm) {
               HasSubstr("follows one of term 2"));
 }
 
-TEST(HistoryTest, ExitCodesThatNobodyTriesAgain) {
+TEST(HistoryTest, PermanentExitCodes) {
   for (const int code : {1, 2, 64, 65, 78}) {
     EXPECT_THAT(Check({Ended("ps/1", code)}), HasSubstr("ps/1 ends with"));
   }

@@ -69,8 +69,8 @@ struct Sums {
                   Number(counts.faults[kind]));
       if (!times.empty()) {
         std::printf(
-            "   alone in %zu runs: steps go on after %.1f s (median), %.1f s (19 of 20), "
-            "%.1f s (at most)",
+            "   alone in %zu runs: steps resume after %.1f s (median), %.1f s (19 of 20), %.1f s "
+            "(at most)",
             times.size(), times[times.size() / 2], times[times.size() * 19 / 20], times.back());
       }
       std::printf("\n");

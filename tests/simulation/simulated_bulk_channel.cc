@@ -15,7 +15,7 @@ struct BulkFlight {
   std::string header;
   std::string payload;
   SimulatedProcess* server = nullptr;
-  uint64_t number = 0;  // Among what the server owes.
+  uint64_t number = 0;  // The call's place among the open calls of the server.
 };
 
 class SimulatedServedCall : public ServedCall {

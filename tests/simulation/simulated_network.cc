@@ -15,7 +15,7 @@ namespace {
 
 constexpr absl::Duration kLoadTimeout = absl::Seconds(60);
 
-// What one control call waits for.
+// The state of one control call.
 struct OpenCall {
   Mutex mutex;
   CondVar changed;
@@ -70,7 +70,8 @@ absl::Status SimulatedNetwork::DrawWrong(const std::string& method) {
     return absl::OkStatus();
   }
   ++counts.wrong;
-  // As StatusOfCall in runtime/transport/call_status.h makes it of an error that no service marked.
+  // The same status as StatusOfCall (runtime/transport/call_status.h) returns for an error without
+  // a service's mark.
   return absl::UnavailableError(
       absl::StrCat("no answer of the task itself, but ", wrong.status.ToString()));
 }
@@ -97,7 +98,7 @@ void SimulatedNetwork::Send(SimulatedProcess* from, SimulatedProcess* to,
     const bool is_late = faulty && random_.Chance(0.05);
     const absl::Duration delay = Delay() + absl::Seconds(is_late ? random_.Uniform(0, 12) : 0);
     fibers_->After(delay, [this, from, to, deliver] {
-      // What was sent arrives although its sender has died, but not through a cut.
+      // A message arrives even if its sender has died meanwhile, but not through a cut.
       if (IsCut(from->task, to->task)) {
         ++counts.cut;
         return;

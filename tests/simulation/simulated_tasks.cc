@@ -42,7 +42,7 @@ absl::Duration PatienceOf(const SimulatedRun& run) {
   return absl::Seconds(run.run.cluster().wait_seconds());
 }
 
-// Nobody calls the process any more, and all who did have their answers.
+// No task calls the process any more, and all callers have their answers.
 void StopServing(const TaskEnvironment& environment, SimulatedProcess* process) {
   process->chief = nullptr;
   process->parameters = nullptr;

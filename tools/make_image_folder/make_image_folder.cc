@@ -45,7 +45,8 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
       good = false;
     }
     if (!good) {
-      std::fprintf(stderr, "make_image_folder: %s: is no flag, or its value is wrong\n", argv[i]);
+      std::fprintf(stderr, "make_image_folder: %s: is not a flag, or its value is wrong\n",
+                   argv[i]);
       return false;
     }
   }

@@ -63,7 +63,7 @@ absl::StatusOr<Evaluation> CheckpointEvaluator::Evaluate(Checkpoint* checkpoint,
   evaluation.classifies = program_->classifies();
   double loss_sum = 0, regularization = 0, correct = 0;
   for (int64_t block = 0; block < plan_.batches_per_epoch(); ++block) {
-    if (is_stopped()) return absl::CancelledError("told to stop");
+    if (is_stopped()) return absl::CancelledError("asked to stop");
     ASSIGN_OR_RETURN(const LoadedBatch* batch, batches.Take(0, block));
     if (block + 1 < plan_.batches_per_epoch()) batches.Schedule(0, block + 1);
     BatchResult result;

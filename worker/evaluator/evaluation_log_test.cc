@@ -41,7 +41,7 @@ TEST_F(EvaluationLogTest, ALineHasTheDocumentedFieldsInOrder) {
   EXPECT_EQ(Lines().back(), '\n');
 }
 
-TEST_F(EvaluationLogTest, WhatDoesNotClassifyHasNoAccuracy) {
+TEST_F(EvaluationLogTest, AModelThatDoesNotClassifyHasNoAccuracy) {
   EXPECT_OK(Open()->Add("ckpt-20", {20, 1000, 0.5, false, 0}, absl::ZeroDuration()));
   EXPECT_THAT(Lines(), HasSubstr("\"accuracy\": null"));
 }

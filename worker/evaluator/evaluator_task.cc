@@ -30,7 +30,7 @@ namespace {
 
 constexpr absl::Duration kPoll = absl::Milliseconds(500);
 
-// What the evaluator shows of itself.
+// The evaluator's status and metrics.
 class EvaluatorSource : public TaskSource {
  public:
   TaskStatus Status() const override {
@@ -99,7 +99,7 @@ class Evaluator {
       }
       options_.shutdown->WaitFor(kPoll);
     }
-    return absl::CancelledError("told to stop");
+    return absl::CancelledError("asked to stop");
   }
 
  private:
@@ -165,7 +165,7 @@ class Evaluator {
   const std::string root_;
   EvaluatorSource* const source_;
   std::set<std::string> looked_at_;  // Names.
-  bool is_said_ = false;             // That the run ended earlier than this file says.
+  bool is_said_ = false;             // The run ended earlier than this run file asks for.
   std::unique_ptr<EvaluationLog> log_;
   std::unique_ptr<CheckpointEvaluator> evaluator_;
 };

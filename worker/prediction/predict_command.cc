@@ -67,8 +67,8 @@ ParallelModelSpec::Model WithProbabilities(PredictionFunction predictions, std::
   };
 }
 
-// What a program's own model predicts, which is built on whole batches: for its predictions alone,
-// nothing is fed to the other fields.
+// The outputs of a program's own model, which is built on whole batches. Only the predictions are
+// computed, so nothing is fed to the other fields.
 PredictionFunction PredictionsOf(ModelFunction model, std::vector<FieldSpec> others) {
   return [model = std::move(model), others = std::move(others)](GraphBuilder& builder, Output input,
                                                                 bool is_training) -> Output {
@@ -146,7 +146,7 @@ absl::Status LoadValues(Checkpoint* checkpoint, VariableValues which, ParallelMo
   return absl::OkStatus();
 }
 
-// Where to write; refused before anything is computed.
+// The output file, which is checked before anything is computed.
 absl::StatusOr<std::string> PredictionsPath(const TaskFlags& task, const std::string& out) {
   const bool is_default = task.predictions_file.empty();
   const std::string path = is_default ? out + "/predictions.npy" : task.predictions_file;

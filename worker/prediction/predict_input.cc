@@ -23,10 +23,10 @@ namespace shoal {
 namespace {
 
 constexpr int64_t kRowsPerRead = 256;
-// Above what an image divided by 255 has, with room for other ranges around 0 to 1.
+// A bound above the values of an image divided by 255, with room for other ranges around 0 to 1.
 constexpr double kLargestScaled = 1.5;
 
-// As the files have them: what asks for images does not refuse what are none.
+// The arrays are read as they are; a model for images refuses others itself.
 v1::DataConfig WithoutPreparation(v1::DataConfig config) {
   config.mutable_image()->clear_crop();
   config.mutable_image()->clear_mean();
@@ -98,7 +98,7 @@ v1::DataConfig LikeRunExamples(v1::DataConfig config) {
   return config;
 }
 
-// Whether the run divided the bytes of images by 255; false if that is no longer known.
+// Returns whether the run divided the bytes of images by 255; false if that is no longer known.
 bool WereByteImages(const v1::DataConfig& config) {
   v1::DataConfig::Format format = config.format();
   if (format == v1::DataConfig::FORMAT_UNSPECIFIED) {
@@ -123,7 +123,7 @@ bool WereByteImages(const v1::DataConfig& config) {
   }
 }
 
-// What kLargestScaled has become where the run file normalises images.
+// Returns the bound kLargestScaled after the normalisation in the run file.
 double LargestPrepared(const v1::ImageOptions& image) {
   double largest = -HUGE_VAL;
   for (int c = 0; c < std::max({image.mean_size(), image.stddev_size(), 1}); ++c) {
@@ -187,7 +187,7 @@ absl::StatusOr<std::string> CheckInputValues(const v1::DataConfig& config, const
           absl::StrCat("--input: ", file, ": example ",
                        first + static_cast<int64_t>(i) / (rows.shape().num_elements() / count),
                        " (from 0) has the value ", values[i],
-                       ", which is no finite float32; correct it or remove the example"));
+                       ", which is not a finite float32; correct it or remove the example"));
     }
   }
   if (!(largest > LargestPrepared(config.image())) || !WereByteImages(config)) return std::string();

@@ -29,7 +29,7 @@ size_t LargestOf(absl::Span<const float> row) {
   return static_cast<size_t>(std::max_element(row.begin(), row.end()) - row.begin());
 }
 
-// As a table takes it.
+// Quotes a cell of a table if necessary.
 std::string Cell(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");

@@ -1,4 +1,4 @@
-// What rows and columns of predictions are called, and how they are shown with their names.
+// The names of rows and columns of predictions, and texts that show predictions with these names.
 #ifndef SHOAL_WORKER_PREDICTION_PREDICTION_LABELS_H_
 #define SHOAL_WORKER_PREDICTION_PREDICTION_LABELS_H_
 
@@ -11,21 +11,22 @@
 namespace shoal {
 
 struct PredictionLabels {
-  std::vector<std::string> examples;  // The file of each row; empty: rows are no files.
-  std::vector<std::string> classes;   // One for each column; empty: not known.
+  std::vector<std::string> examples;  // The file of each row; empty if rows are not files.
+  std::vector<std::string> classes;   // One for each column; empty if unknown.
 };
 
-// `class_names` count if there are as many as the predictions have columns.
+// Returns the labels. `class_names` are used only if there are as many as the predictions have
+// columns.
 PredictionLabels LabelsFor(const Tensor& predictions, const Dataset& data,
                            std::vector<std::string> class_names);
 
-// A row per line, its numbers as short as they are exact. The first line names the columns:
+// Returns one line per row, with the shortest exact numbers. The first line names the columns:
 // `output_0` and so on, or `file`, the classes and at last `class`, the one with the largest
 // output.
 std::string PredictionsCsv(const Tensor& predictions, const PredictionLabels& labels);
 
-// "photo.png: cat\n" for each of the first files, with the output, "photo.png: cat 0.93\n", if that
-// is a probability; "" where rows are no files or classes have no names.
+// Returns "photo.png: cat\n" for each of the first files, with the output, "photo.png: cat 0.93\n",
+// if that is a probability; "" if rows are not files or classes have no names.
 std::string PredictedClasses(const Tensor& predictions, const PredictionLabels& labels,
                              bool are_probabilities);
 

@@ -20,7 +20,7 @@ bool NamesGpu(absl::string_view devices) {
 }
 
 std::vector<KernelBackend> Gpus() {
-  // Without GPUs the run goes on CPUs, or says so if it may not: missing_devices().
+  // The run uses CPUs if there is no GPU, or fails if it may not: missing_devices().
   absl::StatusOr<KernelBackend> gpus = CudaKernelBackend();
   if (!gpus.ok()) return {};
   return {*std::move(gpus)};

@@ -342,7 +342,7 @@ TEST(GraphProgramTest, SummariesAreTheLossesAndTheGradientsOfTheLastBatch) {
   }
 }
 
-TEST(GraphProgramTest, WhatAModelCollectsIsSummarisedAsItsClonesSeeIt) {
+TEST(GraphProgramTest, CollectedValuesAreSummarisedOverTheClones) {
   GraphProgram::Options options;
   options.run = RunOn("/cpu:0");
   options.run.mutable_summary()->set_model_every(1);

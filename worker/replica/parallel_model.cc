@@ -28,7 +28,7 @@ size_t RowBytes(const FieldSpec& field) {
   return static_cast<size_t>(field.example.shape.num_elements()) * SizeOf(field.example.dtype);
 }
 
-// Whether these are examples of the fields, as many of each; how many, to *num_examples.
+// Checks that these are examples of the fields, equally many for each, and sets *num_examples.
 absl::Status CheckTensors(const char* what, const std::vector<FieldSpec>& fields,
                           absl::Span<const Tensor> tensors, int64_t* num_examples) {
   if (tensors.size() != fields.size()) {
@@ -104,7 +104,7 @@ absl::StatusOr<ParallelModel::Compiled*> ParallelModel::CompiledFor(int64_t num_
                                                                     bool is_training) {
   const auto [at, is_new] = compiled_.try_emplace({is_training, num_examples});
   if (!is_new) return &at->second;
-  // With fewer examples than devices, the last devices have nothing to do.
+  // If there are fewer examples than devices, the last devices have nothing to do.
   const auto num_clones =
       static_cast<size_t>(std::min(num_examples, static_cast<int64_t>(options_.devices.size())));
   absl::Status status = GraphFor(num_clones, is_training).status();
@@ -247,7 +247,7 @@ absl::Status ParallelModel::BindOutputs(int64_t first, int64_t total, Compiled* 
     if (whole.shape.rank() == 0) {
       if (whole.dtype != DataType::kFloat32) {
         return absl::InvalidArgumentError(
-            absl::StrCat("model: output ", output, " is a scalar that is no float32"));
+            absl::StrCat("model: output ", output, " is a scalar that is not float32"));
       }
       if (output == outputs->size()) outputs->emplace_back(whole);
       compiled->outputs[i] = &(*scalars)[i];

@@ -185,7 +185,7 @@ TEST(ParallelModelTest, TheSummaryIsThatOfTheInnerModel) {
   EXPECT_THAT(one, Not(HasSubstr("clone")));
 }
 
-TEST(ParallelModelTest, WhatDoesNotFitIsNamed) {
+TEST(ParallelModelTest, MisfitsAreNamed) {
   const auto model = Make(TwoInputs(), NotNeighbours());
   const auto message = [&](const std::vector<Tensor>& inputs) {
     return std::string(model->Predict(inputs).status().message());

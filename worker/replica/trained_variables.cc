@@ -30,7 +30,7 @@ absl::StatusOr<v1::RunConfig> LoadRunOf(const std::string& directory) {
 }  // namespace
 
 absl::StatusOr<v1::RunConfig> FindFinishedRun(const CommandLine& line) {
-  if (!line.arguments.empty()) return Broken(line.arguments[0], "is no flag; write --out=DIR");
+  if (!line.arguments.empty()) return Broken(line.arguments[0], "is not a flag; write --out=DIR");
   if (line.run.out().empty()) {
     return Broken("--out", "is missing; name the directory of a run");
   }

@@ -18,7 +18,7 @@ namespace shoal::cpu {
 absl::StatusOr<std::unique_ptr<OnednnConvolution>> CreatePreferredConvolution(
     ConvolutionOptions options);
 
-// One primitive for chunks of `chunk_images` and, where the batch is no multiple of that, one for
+// One primitive for chunks of `chunk_images` and, if the batch is not a multiple of that, one for
 // the rest.
 class ChunkedConvolution {
  public:

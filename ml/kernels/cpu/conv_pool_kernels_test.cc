@@ -84,7 +84,7 @@ TEST(ConvPoolTest, ForwardAgreesWithSeparateKernels) {
   }
 }
 
-TEST(ConvPoolTest, AnIndexThatNobodyWantsIsNotWritten) {
+TEST(ConvPoolTest, AnUnusedIndexIsNotWritten) {
   for (const Case& c : Cases()) {
     const Value x = RandomFloats(c.images, 1), w = RandomFloats(c.weights, 2);
     const Value bias = RandomFloats({c.weights.dim(0)}, 3);

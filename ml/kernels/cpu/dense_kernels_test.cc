@@ -136,7 +136,7 @@ TEST(DenseTest, ManyRowsGiveTheSameAsFew) {
   }
 }
 
-TEST(DenseTest, WhatIsNotANumberStays) {
+TEST(DenseTest, NaNStaysNaN) {
   for (const std::string activation : {"none", "relu"}) {
     Value x = RandomFloats({300, 64}, 1);
     x.floats[5 * 64 + 3] = std::nanf("");

@@ -8,8 +8,8 @@
 
 namespace shoal::cpu {
 
-// Each block: [16][pixels] <-> [pixels][16]. The last block of channels that are no multiple of 16
-// is filled with zeros, as oneDNN does.
+// Each block: [16][pixels] <-> [pixels][16]. The last block is filled with zeros if the number of
+// channels is not a multiple of 16, as in oneDNN.
 struct LayoutReorder {
   int64_t images, channels, pixels;
   bool to_blocked;

@@ -108,7 +108,7 @@ TEST(SparseSoftmaxCrossEntropyTest, SmoothingSharesTheTargetAmongClasses) {
   }
 }
 
-TEST(SparseSoftmaxCrossEntropyTest, ProbabilitiesThatNobodyWantsAreNotWritten) {
+TEST(SparseSoftmaxCrossEntropyTest, UnusedProbabilitiesAreNotWritten) {
   const Value x = RandomFloats({3, 4}, 1), labels = Ints({3}, {1, 0, 3});
   const std::vector<TensorSpec> outputs = {{DataType::kFloat32, {3}}, x.spec};
   const auto all = RunKernel("SparseSoftmaxCrossEntropy", {}, {x, labels}, outputs, {});

@@ -282,8 +282,8 @@ void CudaDevice::NoteLibraryError(const absl::Status& status) {
   compute_.Note(cudaErrorUnknown);
 }
 
-// A kernel's error is told by the next call on its stream: another GPU that waits for this one in
-// its own queue makes none.
+// The next call on its stream returns a kernel's error; another GPU that waits for this one in its
+// own queue makes no such call.
 void CudaDevice::NoteErrorsOf(CudaQueue* queue) {
   const cudaError_t error = cudaStreamQuery(queue->stream);
   if (error == cudaErrorNotReady) {

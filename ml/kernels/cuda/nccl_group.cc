@@ -13,7 +13,7 @@
 namespace shoal::cuda {
 namespace {
 
-// What of a communicator that does not block is under way is no error.
+// An operation under way of a communicator that does not block is not an error.
 absl::Status StatusOf(ncclResult_t result, absl::string_view call) {
   if (result == ncclSuccess || result == ncclInProgress) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("NCCL: ", call, ": ", ncclGetErrorString(result)));

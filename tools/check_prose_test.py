@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Which comments and texts check_prose.py refuses, and which it accepts."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.dont_write_bytecode = True
+import check_prose  # noqa: E402
+
+REFUSED_OPENINGS = (
+    "// Of the rows of this ps, as many as there are.",
+    "int rows;  // What this ps owns of the rows.",
+    "// rows: Whose number is not known to the caller.",
+    "// By slice: the number of its rows here.",
+)
+ACCEPTED_OPENINGS = (
+    "// Returns the number of rows that this ps owns.",
+    "int rows;  // By slice.",
+    "int of_rows(int what_this_ps_owns);",
+)
+REFUSED_PHRASES = (
+    "The run goes on from step 7.",
+    "Training had gone on.",
+    "The chief is told of the end.",
+    "It was told to stop.",
+    "A ps hears of the end.",
+    "It has not heard of it.",
+    "The batch in hand is skipped.",
+    "This is no flag.",
+    "These are no numbers.",
+    "Whoever waits gets it.",
+    "It is left out, which is said.",
+    "So it ends, as things stand.",
+)
+ACCEPTED_PHRASES = (
+    "There is no checkpoint.",
+    "There are no rows.",
+    "It is no longer valid.",
+    "The run resumes from step 7.",
+    "Numbers tell data sets apart.",
+    "It goes onto the stack.",
+)
+
+
+def phrases_in(folder, name, content):
+    path = folder / name
+    path.write_text(content)
+    return check_prose.bad_phrases(str(path))
+
+
+def check_openings(folder):
+    for lines, expected in ((REFUSED_OPENINGS, 1), (ACCEPTED_OPENINGS, 0)):
+        for line in lines:
+            path = folder / "opening.h"
+            path.write_text(line + "\n")
+            assert len(check_prose.bad_openings(str(path))[0]) == expected, line
+
+
+def check_phrases(folder):
+    for lines, expected in ((REFUSED_PHRASES, 1), (ACCEPTED_PHRASES, 0)):
+        for line in lines:
+            for name in ("a.h", "a.cc", "a.proto"):
+                assert len(phrases_in(folder, name, f"// {line}\n")) == expected, (name, line)
+            assert len(phrases_in(folder, "a.cc", f'LOG(INFO) << "{line}";\n')) == expected, line
+    assert phrases_in(folder, "a.cc", 'LOG(INFO) << "the run goes "\n             "on from step 7";\n')
+    assert not phrases_in(folder, "a.cc", "bool was_told = in_hand() && goes_on;\n")
+    assert not phrases_in(folder, "a.cc", "#include \"what is told.h\"\n")
+
+
+def check_exit_codes(folder):
+    """Named files may have no phrase at all, and no more bad openings than all files together."""
+    for content, code in (("// Returns the number of rows here.\n", 0), ("// Of the rows of this ps, all.\n", 1),
+                          ("// Returns what the chief is told of it.\n", 1)):
+        path = folder / "exit.h"
+        path.write_text(content)
+        done = subprocess.run([sys.executable, check_prose.__file__, str(path)], capture_output=True, text=True, check=False)
+        assert done.returncode == code, (content, done.stdout, done.stderr)
+        assert (str(path) in done.stdout) == (code == 1), done.stdout
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        check_openings(folder)
+        check_phrases(folder)
+        check_exit_codes(folder)
+
+
+if __name__ == "__main__":
+    main()
