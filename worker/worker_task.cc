@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -12,7 +11,6 @@
 #include "base/host_name.h"
 #include "base/log.h"
 #include "base/mutex.h"
-#include "base/periodic_task.h"
 #include "base/status_macros.h"
 #include "base/system_random.h"
 #include "ml/data/dataset_factory.h"
@@ -27,22 +25,14 @@
 #include "runtime/rpc/drain.h"
 #include "runtime/rpc/run_state.h"
 #include "runtime/variables/exchange_groups.h"
-#include "worker/async_trainer.h"
 #include "worker/prediction/class_names.h"
-#include "worker/ps_ways.h"
 #include "worker/replica/replica.h"
+#include "worker/state_feed.h"
 #include "worker/summary_writer.h"
-#include "worker/sync_trainer.h"
 #include "worker/worker_metrics.h"
 
 namespace shoal {
 namespace {
-
-// How often the worker's activity is reported to the chief.
-constexpr absl::Duration kActivityPeriod = absl::Milliseconds(200);
-
-// How long the batch under way may still take when the chief does not know this worker any more.
-constexpr absl::Duration kLastBatch = absl::Seconds(10);
 
 // The worker's status and metrics.
 class WorkerSource : public TaskSource {
@@ -94,91 +84,6 @@ class WorkerSource : public TaskSource {
   TaskStatus status_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Waits for the first state that tells how the variables are cut, then hands states on to a
-// trainer.
-class StateFeed : public ChiefSession::Observer {
- public:
-  // `abandon`: see WorkerLinks.
-  StateFeed(const Clock* clock, std::function<void(const absl::Status&)> abandon)
-      : clock_(clock), abandon_(std::move(abandon)) {}
-
-  void OnRunState(const v1::RunState& state) override {
-    MutexLock lock(&mutex_);
-    if (!ended_.ok()) return;
-    state_ = state;
-    if (trainer_ != nullptr) trainer_->OnState(state);
-    changed_.NotifyAll();
-  }
-  void OnFenced(const absl::Status& status) override { EndForGood(status); }
-  void OnChiefLost(const absl::Status& status) override { EndForGood(status); }
-
-  // The first state with a plan, or why there will be none.
-  absl::StatusOr<v1::RunState> WaitForPlan() {
-    MutexLock lock(&mutex_);
-    while (true) {
-      if (!ended_.ok()) return ended_;
-      if (state_.has_value()) {
-        if (state_->phase() == v1::RunState::PHASE_FAILED) return FailureOf(*state_);
-        if (state_->phase() == v1::RunState::PHASE_DONE || state_->has_plan()) return *state_;
-      }
-      changed_.Wait(&mutex_);
-    }
-  }
-
-  void Attach(Trainer* trainer) {
-    MutexLock lock(&mutex_);
-    trainer_ = trainer;
-    changed_.NotifyAll();
-    if (trainer == nullptr) return;
-    if (state_.has_value()) trainer->OnState(*state_);
-    if (!ended_.ok()) EndTrainer();
-  }
-
-  absl::Status ended() const {
-    MutexLock lock(&mutex_);
-    return ended_;
-  }
-
-  void End(const absl::Status& status) {
-    MutexLock lock(&mutex_);
-    if (!ended_.ok()) return;
-    ended_ = status;
-    if (trainer_ != nullptr) EndTrainer();
-    changed_.NotifyAll();
-  }
-
- private:
-  void EndForGood(const absl::Status& status) {
-    End(status);
-    if (abandon_ == nullptr) return;
-    {
-      MutexLock lock(&mutex_);
-      const absl::Time until = clock_->Now() + kLastBatch;
-      while (trainer_ != nullptr && clock_->WaitUntil(until, &mutex_, &changed_)) {
-      }
-      if (trainer_ == nullptr) return;
-    }
-    abandon_(status);
-  }
-
-  // A trainer ends when its run's state says so.
-  void EndTrainer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    v1::RunState state = state_.value_or(v1::RunState());
-    state.set_phase(v1::RunState::PHASE_FAILED);
-    state.set_message(std::string(ended_.message()));
-    state.set_failure_code(static_cast<uint32_t>(ended_.code()));
-    trainer_->OnState(state);
-  }
-
-  const Clock* const clock_;
-  const std::function<void(const absl::Status&)> abandon_;
-  mutable Mutex mutex_;
-  CondVar changed_;
-  std::optional<v1::RunState> state_ ABSL_GUARDED_BY(mutex_);
-  Trainer* trainer_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  absl::Status ended_ ABSL_GUARDED_BY(mutex_);
-};
-
 ChiefSession::Options SessionOptions(const TaskOptions& options) {
   ChiefSession::Options session;
   session.job = ChiefSession::Job::kWorker;
@@ -199,11 +104,6 @@ ChiefSession::Options SessionOptions(const TaskOptions& options) {
     session.lease = absl::Seconds(options.run.cluster().lease_seconds());
   }
   return session;
-}
-
-std::unique_ptr<Trainer> MakeTrainer(bool synchronous, const TrainerOptions& options) {
-  if (synchronous) return std::make_unique<SyncTrainer>(options);
-  return std::make_unique<AsyncTrainer>(options);
 }
 
 // If there is no mark, a crash cannot be attributed to a batch, but training is possible.
@@ -270,30 +170,13 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links,
                                  .metrics = &source->metrics,
                                  .mark = mark.get(),
                                  .identity = [session] { return session->identity(); }};
-  const std::unique_ptr<Trainer> trainer = MakeTrainer(state.synchronous(), trainer_options);
-  feed->Attach(trainer.get());
-  absl::Status status;
-  {
-    PeriodicTask activity("activity", kActivityPeriod, *options.clock, [&] {
-      const Trainer::Progress progress = trainer->progress();
-      ChiefSession::Activity words;
-      words.step = progress.step;
-      words.words = progress.activity;
-      words.has_batch = progress.batch.has_value();
-      if (progress.batch.has_value()) words.batch = *progress.batch;
-      words.computing = progress.computing;
-      words.computed = progress.computed;
-      if (links.check_ways != nullptr) AddWays(links.check_ways(), options.clock->Now(), &words);
-      source->Set(progress);
-      session->SetActivity(std::move(words));
-    });
-    status = trainer->Run();
-  }
-  feed->Attach(nullptr);
+  ProgressLinks progress;
+  progress.session = session;
+  progress.check_ways = links.check_ways;
+  progress.on_progress = [source](const Trainer::Progress& now) { source->Set(now); };
+  const absl::Status status = TrainUntilOver(state.synchronous(), trainer_options, progress, feed);
   source->SetWords("ends");
-  store->Shutdown();
-  const absl::Status ended = feed->ended();
-  return ended.ok() ? status : ended;
+  return status;
 }
 
 }  // namespace

@@ -257,9 +257,9 @@ absl::Status ChiefSession::SendHeartbeat(Farewell farewell, absl::Duration wait)
     request.set_computed(activity_.computed);
     for (const uint32_t ps : activity_.silent_ps) request.add_silent_ps(ps);
     request.set_reaches_all_ps(activity_.reaches_all_ps);
-    if (activity_.has_batch) {
-      request.mutable_batch()->set_epoch(activity_.batch.epoch);
-      request.mutable_batch()->set_index(activity_.batch.index);
+    if (activity_.batch.has_value()) {
+      request.mutable_batch()->set_epoch(activity_.batch->epoch);
+      request.mutable_batch()->set_index(activity_.batch->index);
     }
   }
   const bool leaving = farewell != Farewell::kNone;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -99,8 +100,7 @@ class ChiefSession {
   struct Activity {
     uint64_t step = 0;
     std::string words;
-    bool has_batch = false;
-    BatchKey batch;
+    std::optional<BatchKey> batch;  // The batch that is being computed.
     // Workers: a batch or an evaluation block is being computed.
     bool computing = false;
     // Workers: the number of batches and blocks that have been computed.

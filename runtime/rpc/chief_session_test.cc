@@ -278,7 +278,7 @@ TEST_F(ChiefSessionTest, AStateSurvivesAShortFailure) {
 TEST_F(ChiefSessionTest, HeartbeatsCarryTheTasksActivity) {
   ChiefSession session(&chief_, &clock_, Options(), &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
-  session.SetActivity({42, "waits for ps/1", true, {2, 7}, true, 5, {1, 3}, false});
+  session.SetActivity({42, "waits for ps/1", BatchKey{2, 7}, true, 5, {1, 3}, false});
   session.Start();
   chief_.WaitUntil([&] { return chief_.last_heartbeat.step() == 42; });
   session.Stop(ChiefSession::Farewell::kWasToldTo);

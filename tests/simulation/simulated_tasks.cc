@@ -1,15 +1,12 @@
 #include "tests/simulation/simulated_tasks.h"
 
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 
 #include "base/hash.h"
-#include "base/mutex.h"
-#include "base/periodic_task.h"
 #include "base/status_macros.h"
 #include "chief/chief_task.h"
 #include "ml/data/batch_plan.h"
@@ -23,10 +20,8 @@
 #include "runtime/rpc/run_state.h"
 #include "runtime/variables/exchange_groups.h"
 #include "tests/simulation/simulated_program.h"
-#include "worker/async_trainer.h"
-#include "worker/ps_ways.h"
 #include "worker/replica/replica.h"
-#include "worker/sync_trainer.h"
+#include "worker/state_feed.h"
 
 namespace shoal {
 namespace {
@@ -131,66 +126,6 @@ absl::Status RunSimulatedPs(const TaskEnvironment& environment, SimulatedProcess
 
 namespace {
 
-// Waits for the first state with a plan, then hands states on to a trainer. As in
-// worker/worker_task.cc.
-class Feed : public ChiefSession::Observer {
- public:
-  void OnRunState(const v1::RunState& state) override {
-    MutexLock lock(&mutex_);
-    if (!ended_.ok()) return;
-    state_ = state;
-    if (trainer_ != nullptr) trainer_->OnState(state);
-    changed_.NotifyAll();
-  }
-  void OnFenced(const absl::Status& status) override { End(status); }
-  void OnChiefLost(const absl::Status& status) override { End(status); }
-
-  absl::StatusOr<v1::RunState> WaitForPlan() {
-    MutexLock lock(&mutex_);
-    while (true) {
-      if (!ended_.ok()) return ended_;
-      if (state_.has_value()) {
-        if (state_->phase() == v1::RunState::PHASE_FAILED) return FailureOf(*state_);
-        if (state_->phase() == v1::RunState::PHASE_DONE || state_->has_plan()) return *state_;
-      }
-      changed_.Wait(&mutex_);
-    }
-  }
-  void Attach(Trainer* trainer) {
-    MutexLock lock(&mutex_);
-    trainer_ = trainer;
-    if (trainer == nullptr) return;
-    if (state_.has_value()) trainer->OnState(*state_);
-    if (!ended_.ok()) EndTrainer();
-  }
-  absl::Status ended() {
-    MutexLock lock(&mutex_);
-    return ended_;
-  }
-  void End(const absl::Status& status) {
-    MutexLock lock(&mutex_);
-    if (!ended_.ok()) return;
-    ended_ = status;
-    if (trainer_ != nullptr) EndTrainer();
-    changed_.NotifyAll();
-  }
-
- private:
-  void EndTrainer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    v1::RunState state = state_.value_or(v1::RunState());
-    state.set_phase(v1::RunState::PHASE_FAILED);
-    state.set_message(std::string(ended_.message()));
-    state.set_failure_code(static_cast<uint32_t>(ended_.code()));
-    trainer_->OnState(state);
-  }
-
-  Mutex mutex_;
-  CondVar changed_;
-  std::optional<v1::RunState> state_ ABSL_GUARDED_BY(mutex_);
-  Trainer* trainer_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  absl::Status ended_ ABSL_GUARDED_BY(mutex_);
-};
-
 BatchPlan PlanOf(uint64_t examples, uint64_t batch, uint64_t seed, bool shuffle) {
   BatchPlanOptions options;
   options.num_examples = static_cast<int64_t>(examples);
@@ -224,7 +159,7 @@ SimulatedProgram::Options ProgramOptions(const TaskEnvironment& environment,
 }
 
 absl::Status TrainWith(const TaskEnvironment& environment, SimulatedProcess* process,
-                       uint32_t index, ChiefClient* client, ChiefSession* session, Feed* feed,
+                       uint32_t index, ChiefClient* client, ChiefSession* session, StateFeed* feed,
                        SimulatedProgram* program) {
   ASSIGN_OR_RETURN(const v1::RunState state, feed->WaitForPlan());
   if (state.phase() == v1::RunState::PHASE_DONE) return FailureOf(state);
@@ -258,33 +193,10 @@ absl::Status TrainWith(const TaskEnvironment& environment, SimulatedProcess* pro
       .test_plan = PlanOf(std::max<uint64_t>(run.evaluation_blocks, 1), 1, 0, false),
       .steps = steps,
       .identity = [session] { return session->identity(); }};
-  std::unique_ptr<Trainer> trainer;
-  if (state.synchronous()) {
-    trainer = std::make_unique<SyncTrainer>(options);
-  } else {
-    trainer = std::make_unique<AsyncTrainer>(options);
-  }
-  feed->Attach(trainer.get());
-  absl::Status status;
-  {
-    PeriodicTask activity("activity", absl::Milliseconds(200), *environment.fibers->clock(), [&] {
-      const Trainer::Progress progress = trainer->progress();
-      ChiefSession::Activity words;
-      words.step = progress.step;
-      words.words = progress.activity;
-      words.has_batch = progress.batch.has_value();
-      if (progress.batch.has_value()) words.batch = *progress.batch;
-      words.computing = progress.computing;
-      words.computed = progress.computed;
-      AddWays(store.CheckWays(), environment.fibers->clock()->Now(), &words);
-      session->SetActivity(std::move(words));
-    });
-    status = trainer->Run();
-  }
-  feed->Attach(nullptr);
-  store.Shutdown();
-  const absl::Status ended = feed->ended();
-  return ended.ok() ? status : ended;
+  ProgressLinks progress;
+  progress.session = session;
+  progress.check_ways = [&store] { return store.CheckWays(); };
+  return TrainUntilOver(state.synchronous(), options, progress, feed);
 }
 
 }  // namespace
@@ -305,7 +217,7 @@ absl::Status RunSimulatedWorker(const TaskEnvironment& environment, SimulatedPro
   options.lease = LeaseOf(run);
   options.register_patience = PatienceOf(run);
   options.is_over = [&ending] { return ending.IsOver(); };
-  Feed feed;
+  StateFeed feed(fibers->clock(), /*abandon=*/nullptr);
   ChiefSession session(client.get(), fibers->clock(), options, &feed);
   *end = [&feed, &session] {
     feed.End(absl::CancelledError("killed"));
