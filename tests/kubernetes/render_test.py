@@ -290,12 +290,42 @@ def flags_reach_their_fields():
             assert flag in arguments, f"{job}: {arguments}"
     assert "--set=optimizer.adam.beta1=0.8" in containers["evaluator"]["args"]
     assert "--num_clones=4" not in containers["evaluator"]["args"]
+    # Only workers compute on GPUs, and none of them may fall back to its CPUs.
+    assert [job for job in containers if "--noallow_soft_placement" in containers[job]["args"]] == ["worker"]
     assert containers["evaluator"]["command"] == ["/usr/bin/my_model"]
     worker = containers["worker"]
     assert worker["command"] == ["/usr/bin/my_model"] and "command" not in containers["ps"]
     assert worker["resources"] == {"requests": {"cpu": "6", "memory": "9Gi"},
                                    "limits": {"memory": "9Gi", "nvidia.com/gpu": "4"}}, worker["resources"]
     assert containers["ps"]["resources"]["limits"]["memory"] == "3Gi"
+
+
+def two_names_share_a_namespace():
+    flags = ("--overlay=monitoring,tls", "--alerts", "--namespace=team")
+    for form in ("kubernetes", "jobset", "tfjob", "trainer"):
+        both = [render(*flags, f"--name={name}", f"--format={form}") for name in ("cats", "dogs-2")]
+        names = [{(d["kind"], d["metadata"]["name"]) for d in documents} for documents in both]
+        assert names[0] & names[1] == {("PrometheusRule", "shoal")}, names[0] & names[1]
+        for documents, name in zip(both, ("cats", "dogs-2")):
+            text = yaml.safe_dump([d for d in documents if d["kind"] != "PrometheusRule"])
+            # What is left of the word: the image, the container, paths, part-of and labels of others.
+            assert not re.search(r"shoal-(chief|ps|worker|evaluator|out|run|cluster)", text), form
+            assert f"name: {name}" in text
+        if form != "kubernetes":
+            assert not admission.errors_of(both[1]), admission.errors_of(both[1])
+            continue
+        assert not admission.errors_of(both[1]), admission.errors_of(both[1])
+        worker = find(both[0], "Job", "cats-worker")["spec"]["template"]
+        assert "--chief_host=cats-chief-0.cats:2222" in worker["spec"]["containers"][0]["args"]
+        assert worker["spec"]["subdomain"] == "cats" == find(both[0], "Service", "cats")["metadata"]["name"]
+        selector = find(both[0], "Service", "cats")["spec"]["selector"]
+        assert selector.items() <= worker["metadata"]["labels"].items(), (selector, worker["metadata"]["labels"])
+        other = find(both[1], "Job", "dogs-2-worker")["spec"]["template"]["metadata"]["labels"]
+        assert not selector.items() <= other.items()
+        volumes = yaml.safe_dump(worker["spec"]["volumes"])
+        for claim in ("cats-out", "cats-worker-tls", "cats-run"):
+            assert claim in volumes, volumes
+    assert render("--name=shoal") == render()
 
 
 def the_evaluator_can_be_left_out():
@@ -335,6 +365,8 @@ def bad_flags_are_one_line_and_a_code():
             (64, "--grace_seconds: is 86401; at most 86400", (*good, "--grace_seconds=86401")),
             (64, "--set=cluster.grace_seconds: the pods must know it, too; write --grace_seconds=60",
              (*good, "--set=cluster.grace_seconds=60")),
+            (64, "--name: is Cats; at most 40 of a-z", (*good, "--name=Cats")),
+            (64, "--write: a kustomization has the names of the base", (*good, "--name=cats", "--write=/tmp/none")),
             (64, "--gpus: is 65; at most 64", (*good, "--overlay=gpu", "--gpus=65")),
             (64, "--storage: is lots", (*good, "--storage=lots")),
             (64, "--set: is seed", (*good, "--set=seed")),
@@ -510,7 +542,8 @@ def main():
              a_cluster_admits_what_is_rendered, what_a_cluster_refuses_is_refused,
              permanent_exit_codes_fail_the_job_and_others_do_not, no_workers_limit_ends_before_the_chiefs,
              the_evaluator_is_a_job_of_its_own, a_tfjob_is_ready_when_it_runs, a_ps_is_changed_only_by_a_stop,
-             a_long_grace_reaches_tasks_and_pods, the_copy_pod_sees_what_the_tasks_wrote, flags_reach_their_fields, the_evaluator_can_be_left_out,
+             a_long_grace_reaches_tasks_and_pods, the_copy_pod_sees_what_the_tasks_wrote, flags_reach_their_fields, two_names_share_a_namespace,
+             the_evaluator_can_be_left_out,
              bad_flags_are_one_line_and_a_code, a_run_file_that_cannot_be_is_refused, run_files_of_all_kinds_are_taken,
              output_that_cannot_be_written_is_one_line, a_reader_that_has_read_enough_is_no_error, a_digest_is_an_image_too,
              the_alerts_are_those_of_the_one_file, the_examples_are_what_render_prints, kubectl_renders_the_same]
