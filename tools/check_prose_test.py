@@ -64,6 +64,8 @@ def check_phrases(folder):
             for name in ("a.h", "a.cc", "a.proto"):
                 assert len(phrases_in(folder, name, f"// {line}\n")) == expected, (name, line)
             assert len(phrases_in(folder, "a.cc", f'LOG(INFO) << "{line}";\n')) == expected, line
+            assert len(phrases_in(folder, "a.md", f"# Title\n\n{line}\n")) == expected, line
+    assert phrases_in(folder, "a.md", "So the run goes\non from step 7.\n")
     assert phrases_in(folder, "a.cc", 'LOG(INFO) << "the run goes "\n             "on from step 7";\n')
     assert not phrases_in(folder, "a.cc", "bool was_told = in_hand() && goes_on;\n")
     assert not phrases_in(folder, "a.cc", "#include \"what is told.h\"\n")

@@ -65,7 +65,7 @@ expect "refuses a name of no image before it builds anything" \
 for name in team/Shoal shoal: /shoal shoal/ a..b 'a b/c' 'host:port/shoal'; do
   expect "refuses the name $name" refuses 64 "--name: \"$name\" is not a name" "--name=$name"
 done
-expect "refuses a tag of no image" refuses 64 "--tag: \"a/b\" is no tag" --tag=a/b
+expect "refuses a tag of no image" refuses 64 "--tag: \"a/b\" is not a tag" --tag=a/b
 # Allowed, these come as far as the program.
 for name in shoal localhost/shoal registry.example:5000/team/shoal-x__y.z; do
   expect "takes the name $name" refuses 78 "--binary: /nowhere" \

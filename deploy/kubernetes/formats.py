@@ -18,7 +18,7 @@ JOBSET_VARIABLES = {
 
 
 def convert(documents, wanted):
-    """`documents` of the base in the format `wanted`; what is no pod of the run itself stays as it is. So does the
+    """`documents` of the base in the format `wanted`; documents that are not pods of the run itself stay as they are. So does the
     evaluator's Job: a set or TFJob would fail with it, and would end it before it has read the last checkpoint."""
     if wanted == "kubernetes":
         return documents

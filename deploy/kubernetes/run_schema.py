@@ -96,7 +96,7 @@ def wanted(field):
 
 
 def is_value(field, text):
-    """Whether an argument says a value of the field, which is no message, as runtime/config/field_path.cc has it."""
+    """Returns whether an argument is a value of the field, which is not a message, as in runtime/config/field_path.cc."""
     if field.values:
         return text in field.values[1:] or text.lower() in short_names(field)
     if field.type == "bool":

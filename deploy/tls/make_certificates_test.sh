@@ -95,7 +95,7 @@ for days in 1 3650 -1 -2 -3650; do
   openssl verify -no_check_time -CAfile "$blue/ca.crt" "$worker" >/dev/null
 done
 
-# What fails inside openssl is no wrong flag.
+# A failure inside openssl is not a wrong flag.
 mkdir "$scratch/broken"
 cp "$blue/ca.crt" "$scratch/broken"
 echo "no key" >"$scratch/broken/ca.key"

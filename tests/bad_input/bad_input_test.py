@@ -499,7 +499,7 @@ def newest_model(out):
 
 
 def check_nothing_is_lost(scratch):
-    """An image that becomes unreadable under way ends the run in one line; with the image again it goes on to the
+    """An image that becomes unreadable under way ends the run in one line; with the image again it resumes to the
     same bytes."""
     for tasks in (LOCAL, ["--num_ps_tasks=2", "--num_replicas=2", "--replicas_to_aggregate=1"]):
         place = scratch / f"lost_{len(tasks)}"

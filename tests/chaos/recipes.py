@@ -313,7 +313,7 @@ def cut_off(run, block, heal, limit):
 
 
 def e7():
-    """A blackhole route from worker/1's host to ps/0's: it loses its place, the others go on, the log names the link."""
+    """A blackhole route from worker/1's host to ps/0's: it loses its place, the others continue, the log names the link."""
     import network  # pylint: disable=import-outside-toplevel
     with network.Network(hosts=3) as net:
         hosts = {("chief", 0): net.hosts[0], ("ps", 1): net.hosts[0], ("worker", 0): net.hosts[0],
@@ -436,7 +436,7 @@ def refused(answer):
 
 
 def e12():
-    """Exchanges with a term of 2^40 from a worker's certificate: no ps believes it, the run goes on."""
+    """Exchanges with a term of 2^40 from a worker's certificate: no ps accepts it, the run continues."""
     with attacked() as (run, send):
         exchange = "/shoal.v1.BulkService/Exchange"
         answers = [refused(send("ps/0", exchange, identity(run) + " pulls: 0"))]

@@ -1,4 +1,4 @@
-"""A DNS server for a test's network, which knows what it is told and nothing else.
+"""A DNS server for a test's network, which knows only the names that it is given.
 
     with NameServer("10.89.0.1", lambda name: address or None):
 """

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 
-# One file for each process that has networks, locked as long as it lives; and the lock of whoever makes one.
+# One file for each process that has networks, locked as long as it lives; and the lock of the process that makes one.
 OWNERS = pathlib.Path("/run/shoal_test_networks")
 # Linux allows 15 characters in the name of an interface.
 INTERFACE = re.compile(r"shoal(\d+)[bv]\d*$")

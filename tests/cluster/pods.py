@@ -225,7 +225,7 @@ class Cluster:
                             elif workload.named_when_ready and not pod.stopping:
                                 ready = self.passes(pod, "startupProbe") and self.passes(pod, "readinessProbe")
                                 self.publish(pod, ready)
-        except Exception as error:  # shown by whoever waits  pylint: disable=broad-exception-caught
+        except Exception as error:  # shown by the waiting thread  pylint: disable=broad-exception-caught
             self.error = error
 
     def ended(self, workload, index, pod, code):

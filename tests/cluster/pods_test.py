@@ -127,7 +127,7 @@ def a_lost_chief_goes_on_from_its_checkpoint(test):
         running.kill("shoal-chief-0")
         running.wait_done(240)
         codes = {code for _, code in running.exits}
-        # The others hear of it and say "start me again".
+        # The others are notified and exit with 138.
         assert ("shoal-chief-0", 137) in running.exits and codes <= {0, 137, 138}, running.exits
         assert output.digest() == test.digest, "not the bytes of the undisturbed run"
 

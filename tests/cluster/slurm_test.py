@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""deploy/slurm/train.sbatch on a real Slurm of three nodes: every shape trains, what is interrupted goes on."""
+"""deploy/slurm/train.sbatch on a real Slurm of three nodes: every shape trains, interrupted runs resume."""
 import contextlib
 import json
 import os
@@ -53,7 +53,7 @@ class Job:
         return sorted(int(path.parent.name.split("-")[1]) for path in self.out.glob("checkpoints/ckpt-*/MANIFEST"))
 
     def processes(self, job_name=""):
-        """Of its tasks, on all hosts: those of `worker` or `ps`, say, where each program is told its job."""
+        """Of its tasks, on all hosts: those of `worker` or `ps`, say, where each program has its job in the command."""
         found = []
         for host in self.slurm.network.hosts:
             for pid in host.pids():

@@ -141,7 +141,7 @@ def an_elastic_rendezvous_starts_all_hosts_again(torchrun, network):
 def without_restarts_a_task_that_fails_ends_the_run(torchrun, network):
     with Torchruns(torchrun, network, [3], "--data_dir=/nowhere", num_ps=1) as run:
         run.finish(code=TORCHRUN_FAILED)
-        # torchrun lists every task that ended; a ps that the chief told of the end may stand there first, with 143.
+        # torchrun lists every task that ended; a ps that the chief has notified of the end may be first, with 143.
         said = run.log.read_text()
         assert "/nowhere" in said and re.search(r"exitcode *: 78\b", said), run.logs()
         run.assert_nothing_left()

@@ -81,7 +81,7 @@ def job_spec_errors(spec):
         if not codes["values"] or codes["values"] != sorted(set(codes["values"])):
             yield "podFailurePolicy: values: must be there, in order, and each once"
         if codes.get("operator") == "In" and 0 in codes["values"]:
-            yield "podFailurePolicy: values: 0 is no failure"
+            yield "podFailurePolicy: values: 0 is not a failure"
 
 
 def jobset_errors(document):

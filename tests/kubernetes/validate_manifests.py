@@ -70,10 +70,10 @@ def rule_errors(document):
             if not isinstance(rule.get("expr"), (str, int)):
                 errors.append(f"{name}: expr: is missing")
             if not re.fullmatch(r"([0-9]+(ms|[smhdwy]))+|0", rule.get("for", "0")):
-                errors.append(f"{name}: for: is no duration")
+                errors.append(f"{name}: for: is not a duration")
             for key in ("labels", "annotations"):
                 if not all(isinstance(value, str) for value in rule.get(key, {}).values()):
-                    errors.append(f"{name}: {key}: a value is no string")
+                    errors.append(f"{name}: {key}: a value is not a string")
     return errors
 
 

@@ -117,7 +117,7 @@ class JobSet:
                      and reason in rule.get("onJobFailureReasons", [reason])), {}) if policy else {"action": "FailJobSet"}
         action = rule.get("action", "RestartJobSet")
         if action == "RestartJobSet" and self.restarts < policy.get("maxRestarts", 0):
-            self.restarts += 1  # Whoever runs the pods sees to the rest.
+            self.restarts += 1  # The runner of the pods does the rest.
             return
         assert action in ("FailJobSet", "RestartJobSet"), action
         self.outcome = f"{name}: {reason}"

@@ -94,7 +94,7 @@ def a_chief_waits_for_the_one_before_it_to_let_go_of_the_directory():
         run.start_chief("--listen_address=127.0.0.1:0")
         first = run.tasks["first"] = run.tasks.pop("chief")
         (pathlib.Path(run.directory.name) / "chief.log").rename(pathlib.Path(run.directory.name) / "first.log")
-        # Launchers are told at once, as people who look on.
+        # Launchers are notified at once, like users who watch.
         assert run.start_chief("--listen_address=127.0.0.1:0") == ""
         assert run.end("chief") == 78, run.logs()
         assert f"another run is using {run.out} (pid {first.pid} on " in run.log("chief"), run.logs()
@@ -102,7 +102,7 @@ def a_chief_waits_for_the_one_before_it_to_let_go_of_the_directory():
         another("--wait_seconds=3")
         assert run.end("chief") == 138, run.logs()
         assert f"is held by another chief, pid {first.pid} on " in run.log("chief").splitlines()[-1], run.logs()
-        # It can be told to go.
+        # It can be asked to end.
         for how, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
             another().send_signal(how)
             assert run.end("chief") == code, run.logs()
@@ -216,7 +216,7 @@ def the_example_of_the_help_runs():
         for name in ("run.textproto", "summary.json", "metrics.jsonl"):
             assert (out / name).exists(), f"no {name}\n{done.stderr[-3000:]}"
         assert "num_ps_tasks: 2" in (out / "run.textproto").read_text()
-        # The directory can be gone on with in one command.
+        # The run in the directory can be resumed by one command.
         more = subprocess.run([cluster.shoal_binary(), "train", f"--run={out / 'run.textproto'}", "--num_epochs=4",
                                "--num_ps_tasks=0", "--num_replicas=1"],
                               capture_output=True, text=True, timeout=120, check=False)

@@ -19,7 +19,7 @@ _ports = set()
 
 def free_port():
     """A port that nobody has, below those that systems give to clients: a connection of another process does not take it
-    before the task that is told to serve there."""
+    before the task that has to serve there."""
     while True:
         port = random.randrange(20000, 32000)
         if port in _ports:

@@ -88,7 +88,7 @@ def a_checkpoint_is_durable_when_the_command_returns():
         chief, _ = addresses(run)
         second = pathlib.Path(shoal("checkpoint", chief).strip())
         assert second != first and (second / "MANIFEST").is_file(), second
-        run.wait_for_step(run.step() + 10)  # It goes on.
+        run.wait_for_step(run.step() + 10)  # It continues.
 
 
 def stop_ends_the_run_as_ctrl_c_does():
@@ -149,7 +149,7 @@ def a_directory_whose_address_another_run_has_taken_is_refused():
         for command in ("status", "checkpoint", "stop"):
             said = shoal(command, over, code=78)
             assert f"the run there is in {run.out}, not in {over}" in said, said
-        run.wait_for_step(run.step() + 10)  # It goes on.
+        run.wait_for_step(run.step() + 10)  # It continues.
 
 
 def health_is_of_the_process_or_of_its_role():

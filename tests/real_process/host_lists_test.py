@@ -104,7 +104,7 @@ def two_ps_with_one_port():
 
 
 def a_launchers_numbers_are_enough():
-    """torchrun: no task is told more than its rank and where rank 0 is."""
+    """torchrun: a task knows only its rank and the address of rank 0."""
     port = str(free_port())
     with Tasks("--num_ps_tasks=2") as tasks:
         for rank in (4, 3, 2, 1, 0):

@@ -64,7 +64,7 @@ def a_login_shell_may_print_without_an_end_of_line():
 
 def setting_the_clock_ends_nothing():
     library = pathlib.Path("tests/real_process/libstepped_clock.so").resolve()
-    # An hour forward there, an hour back here: nobody has heard of anybody for long, or nobody speaks for long.
+    # An hour forward there, an hour back here: no task has received anything for long, or none sends for long.
     for where, seconds in (("there", 3600), ("here", -3600)):
         with Launch(GREETS, "--num_epochs=100000", "--eval_every=0") as run:
             file = pathlib.Path(run.directory.name) / "seconds"

@@ -97,7 +97,7 @@ def sigusr1_makes_a_checkpoint_and_goes_on():
         for job in ("ps", "worker"):  # They make none, and live.
             run.tasks[job].send_signal(signal.SIGUSR1)
         before = steps(run)
-        wait_until("it goes on", run, lambda: steps(run) > before + 20)
+        wait_until("training continues", run, lambda: steps(run) > before + 20)
         assert [task.poll() for task in run.tasks.values()] == [None] * 3, run.logs()
 
 
