@@ -75,8 +75,8 @@ class ShardStrand {
     virtual ~Job() = default;
     // Called once; may destroy the job.
     virtual void Run() = 0;
-    // Called before ShardStrand::Run returns without having run the job: another thread will run it
-    // later, so the job must copy everything that belongs to the caller.
+    // Called when another thread may run the job later. The job must copy everything that belongs
+    // to the caller of ShardStrand::Run.
     virtual void Keep() = 0;
 
    private:

@@ -22,8 +22,8 @@ class BulkConnector {
  public:
   struct Options {
     size_t max_payload_bytes = kDefaultMaxBulkPayloadBytes;
-    // Uses shared memory with servers on this host that offer it. Must be false with credentials,
-    // which shared memory does not check.
+    // Uses shared memory with servers on this host that offer it. Ignored with credentials, which
+    // shared memory does not check.
     bool shared_memory = true;
     // The credentials of gRPC channels; null: plaintext.
     std::shared_ptr<grpc::ChannelCredentials> credentials;
