@@ -55,13 +55,15 @@ void ShardCheckpointer::WriteSnapshots() {
     std::optional<SnapshotQueue::Work> work;
     {
       MutexLock lock(&mutex_);
-      while (!stopping_ && !(work = queue_.TakeWork()).has_value()) changed_.Wait(&mutex_);
+      while (!stopping_ && !(work = queue_.TakeWork(options_.clock->Now())).has_value()) {
+        options_.clock->WaitUntil(queue_.work_time(), &mutex_, &changed_);
+      }
       if (stopping_) return;
     }
     v1::ReportShardRequest report;
     const absl::Status status = work->is_export ? Export(*work) : Write(*work, &report);
     MutexLock lock(&mutex_);
-    queue_.OnWritten(*std::move(work), status, std::move(report));
+    queue_.OnWritten(options_.clock->Now(), *std::move(work), status, std::move(report));
     changed_.NotifyAll();
   }
 }

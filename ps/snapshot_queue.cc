@@ -15,6 +15,8 @@ namespace {
 constexpr size_t kMostReports = 64;
 // The most requests of the chief that are remembered: it requests one cut at a time.
 constexpr size_t kMostAsked = 64;
+// Between two attempts to write the run's last version.
+constexpr absl::Duration kRewrite = absl::Seconds(2);
 
 int TrailingZeros(uint64_t version) { return version == 0 ? 0 : __builtin_ctzll(version); }
 
@@ -36,6 +38,7 @@ void SnapshotQueue::StartLineage(SnapshotLineage lineage) {
   asked_.clear();
   gathering_.clear();
   next_.reset();
+  write_at_ = absl::InfinitePast();
   written_.reset();
   held_ = Snapshot();
   waiting_.reset();
@@ -116,16 +119,25 @@ void SnapshotQueue::Advance() {
   next_ = Work{lineage_, *std::exchange(waiting_, std::nullopt)};
 }
 
-std::optional<SnapshotQueue::Work> SnapshotQueue::TakeWork() {
-  if (!next_.has_value()) return std::nullopt;
+absl::Time SnapshotQueue::work_time() const {
+  return next_.has_value() ? write_at_ : absl::InfiniteFuture();
+}
+
+std::optional<SnapshotQueue::Work> SnapshotQueue::TakeWork(absl::Time now) {
+  if (now < work_time()) return std::nullopt;
   writing_ = true;
   return std::exchange(next_, std::nullopt);
 }
 
-void SnapshotQueue::OnWritten(Work work, const absl::Status& status,
+void SnapshotQueue::OnWritten(absl::Time now, Work work, const absl::Status& status,
                               v1::ReportShardRequest report) {
   writing_ = false;
   if (work.lineage != lineage_) return Advance();
+  if (!status.ok() && !work.is_export && work.snapshot.version == lineage_->last_version) {
+    next_ = std::move(work);
+    write_at_ = now + kRewrite;
+    return;
+  }
   written_ = ReportOf(work.snapshot.version);
   written_->set_is_export(work.is_export);
   if (!status.ok()) {

@@ -52,11 +52,16 @@ class SnapshotQueue {
     Snapshot snapshot;
     bool is_export = false;
   };
-  // Returns what is to be written next, nothing while the previous snapshot is not finished. The
+  // Returns what is to be written now, nothing while the previous snapshot is not finished. The
   // caller then calls OnWritten.
-  std::optional<Work> TakeWork();
+  std::optional<Work> TakeWork(absl::Time now);
+  // When TakeWork will have work, if nothing else happens.
+  absl::Time work_time() const;
   // Work has been written, or has failed with `status`. For a shard, `report` describes the file.
-  void OnWritten(Work work, const absl::Status& status, v1::ReportShardRequest report);
+  // A shard that failed is reported, except that of the run's last version: the run needs it, so it
+  // is written again until it succeeds or the chief ends the run.
+  void OnWritten(absl::Time now, Work work, const absl::Status& status,
+                 v1::ReportShardRequest report);
   bool is_writing() const { return writing_; }
   // Returns true if a requested snapshot, or the run's last, waits for the writer.
   bool ShouldStopExport() const {
@@ -96,6 +101,7 @@ class SnapshotQueue {
   std::map<uint64_t, Snapshot> gathering_;  // Keyed by version.
   // The snapshot that is being written and reported; `waiting_` is the one after it.
   std::optional<Work> next_;
+  absl::Time write_at_ = absl::InfinitePast();
   bool writing_ = false;
   std::optional<v1::ReportShardRequest> written_;  // Not acknowledged by the chief yet.
   Snapshot held_;         // Kept until the chief says whether to export it.

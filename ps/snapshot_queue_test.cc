@@ -39,7 +39,7 @@ void EndWrite(SnapshotQueue* queue, const SnapshotQueue::Work& work,
               const absl::Status& status = absl::OkStatus()) {
   v1::ReportShardRequest report;
   report.mutable_file()->set_name("shard");
-  queue->OnWritten(work, status, report);
+  queue->OnWritten(kStart, work, status, report);
 }
 
 // Sends everything that there is to be sent.
@@ -60,12 +60,12 @@ TEST(SnapshotQueueTest, ASnapshotIsWrittenWhenItsLastPartIsThere) {
   std::vector<SliceStoreEvents::CutPart> part(1);
   part[0].cut = 5;
   queue.AddParts(&part);
-  EXPECT_FALSE(queue.TakeWork().has_value());
+  EXPECT_FALSE(queue.TakeWork(kStart).has_value());
   part.resize(1);
   part[0].cut = 5;
   part[0].completes_cut = true;
   queue.AddParts(&part);
-  const auto work = queue.TakeWork();
+  const auto work = queue.TakeWork(kStart);
   ASSERT_TRUE(work.has_value());
   EXPECT_EQ(work->snapshot.version, 5u);
   EXPECT_EQ(work->snapshot.parts.size(), 2u);
@@ -84,7 +84,7 @@ TEST(SnapshotQueueTest, ADiskThatHangsHoldsTwoSnapshotsHoweverManyCutsCome) {
   for (uint64_t version = 1; version <= 500; ++version) {
     given_up += Cut(&queue, version);
     if (version == 1) {
-      EXPECT_TRUE(queue.TakeWork().has_value());
+      EXPECT_TRUE(queue.TakeWork(kStart).has_value());
     }
     EXPECT_LE(queue.num_held(), 2u) << version;
   }
@@ -99,19 +99,19 @@ TEST(SnapshotQueueTest, ThatARepeatedReportIsOnItsWayHoldsTheNextWriteBackButNoM
   SnapshotQueue queue(0);
   queue.StartLineage(LineageOf(1, 1));
   Cut(&queue, 1);
-  EndWrite(&queue, *queue.TakeWork());
+  EndWrite(&queue, *queue.TakeWork(kStart));
   for (uint64_t version = 2; version < 100; ++version) Cut(&queue, version);
-  EXPECT_FALSE(queue.TakeWork().has_value());
+  EXPECT_FALSE(queue.TakeWork(kStart).has_value());
   EXPECT_EQ(queue.num_held(), 2u);
   SendAll(&queue);
-  EXPECT_EQ(queue.TakeWork()->snapshot.version, 99u);
+  EXPECT_EQ(queue.TakeWork(kStart)->snapshot.version, 99u);
 }
 
 TEST(SnapshotQueueTest, AnAskedAndTheLastCutAreGivenUpForALaterSuchOneOnly) {
   SnapshotQueue queue(0);
   queue.StartLineage(LineageOf(1, 2));
   Cut(&queue, 1);
-  ASSERT_TRUE(queue.TakeWork().has_value());
+  ASSERT_TRUE(queue.TakeWork(kStart).has_value());
   queue.Ask(3);
   Cut(&queue, 3);
   Cut(&queue, 512);
@@ -144,7 +144,7 @@ TEST(SnapshotQueueTest, PsOfDifferentSpeedsWriteTheSameCuts) {
         work.reset();
       }
       if (now % 10 == 0) Cut(&queue, 7 * (now / 10));  // checkpoint.save_every: 7
-      if (!work.has_value() && (work = queue.TakeWork()).has_value()) end = now + tenths;
+      if (!work.has_value() && (work = queue.TakeWork(kStart)).has_value()) end = now + tenths;
     }
     return written;
   };
@@ -172,7 +172,7 @@ TEST(SnapshotQueueTest, AReportThatTheChiefDidNotAnswerItselfIsSentUntilTheLinea
     SnapshotQueue queue(0);
     queue.StartLineage(LineageOf(1, 2));
     Cut(&queue, 4);
-    EndWrite(&queue, *queue.TakeWork());
+    EndWrite(&queue, *queue.TakeWork(kStart));
     absl::Time now = kStart;
     for (int attempt = 0; attempt < 50; ++attempt) {
       const auto report = queue.TakeReport(now);
@@ -193,50 +193,90 @@ TEST(SnapshotQueueTest, AReportThatTheChiefRefusesIsDropped) {
   SnapshotQueue queue(0);
   queue.StartLineage(LineageOf(1, 2));
   Cut(&queue, 4);
-  EndWrite(&queue, *queue.TakeWork());
+  EndWrite(&queue, *queue.TakeWork(kStart));
   queue.OnReported(kStart, *queue.TakeReport(kStart), absl::AbortedError("moved"), {});
   EXPECT_EQ(queue.report_time(), absl::InfiniteFuture());
   Cut(&queue, 5);
-  EXPECT_TRUE(queue.TakeWork().has_value());
+  EXPECT_TRUE(queue.TakeWork(kStart).has_value());
 }
 
 TEST(SnapshotQueueTest, AFailedWriteIsReportedAndTheNextContinues) {
   SnapshotQueue queue(0);
   queue.StartLineage(LineageOf(1, 2));
   Cut(&queue, 4);
-  EndWrite(&queue, *queue.TakeWork(), absl::ResourceExhaustedError("the disk is full"));
+  EndWrite(&queue, *queue.TakeWork(kStart), absl::ResourceExhaustedError("the disk is full"));
   const auto reports = SendAll(&queue);
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_EQ(reports[0].error(), "the disk is full");
   EXPECT_FALSE(reports[0].has_file());
   Cut(&queue, 5);
-  EXPECT_EQ(queue.TakeWork()->snapshot.version, 5u);
+  EXPECT_EQ(queue.TakeWork(kStart)->snapshot.version, 5u);
+}
+
+// Without it the run could not end well: every step would have been computed in vain.
+TEST(SnapshotQueueTest, TheLastVersionIsWrittenAgainUntilItSucceeds) {
+  SnapshotQueue queue(0);
+  queue.StartLineage(LineageOf(1, 2));
+  Cut(&queue, 1000);
+  absl::Time now = kStart;
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    auto work = queue.TakeWork(now);
+    ASSERT_TRUE(work.has_value());
+    EXPECT_EQ(work->snapshot.parts.size(), 2u);
+    queue.OnWritten(now, *std::move(work), absl::ResourceExhaustedError("no space left"), {});
+    EXPECT_TRUE(SendAll(&queue).empty());
+    EXPECT_FALSE(queue.TakeWork(now + absl::Seconds(1)).has_value());
+    EXPECT_EQ(queue.work_time(), now + absl::Seconds(2));
+    EXPECT_EQ(queue.num_held(), 1u);
+    now += absl::Seconds(2);
+  }
+  auto work = queue.TakeWork(now);
+  ASSERT_TRUE(work.has_value());
+  EndWrite(&queue, *work);
+  const auto reports = SendAll(&queue);
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].error(), "");
+  EXPECT_EQ(reports[0].directory(), "ckpt-1000-1-0000000000000001");
+  EXPECT_EQ(queue.work_time(), absl::InfiniteFuture());
+}
+
+TEST(SnapshotQueueTest, TheLastVersionOfAnOldLineageIsNotWrittenAgain) {
+  SnapshotQueue queue(0);
+  queue.StartLineage(LineageOf(1, 2));
+  Cut(&queue, 1000);
+  auto work = queue.TakeWork(kStart);
+  ASSERT_TRUE(work.has_value());
+  queue.OnWritten(kStart, *std::move(work), absl::UnknownError("input/output error"), {});
+  queue.StartLineage(LineageOf(2, 2));
+  EXPECT_EQ(queue.work_time(), absl::InfiniteFuture());
+  Cut(&queue, 4);
+  EXPECT_TRUE(queue.TakeWork(kStart).has_value());
 }
 
 TEST(SnapshotQueueTest, AWriteOfAnOldLineageIsNotReportedAndHoldsTheNextOneBack) {
   SnapshotQueue queue(0);
   queue.StartLineage(LineageOf(1, 2));
   Cut(&queue, 4);
-  const auto old = queue.TakeWork();
+  const auto old = queue.TakeWork(kStart);
   Cut(&queue, 5);
   queue.StartLineage(LineageOf(2, 2));
   Cut(&queue, 4);
-  EXPECT_FALSE(queue.TakeWork().has_value()) << "one is being written";
+  EXPECT_FALSE(queue.TakeWork(kStart).has_value()) << "one is being written";
   EndWrite(&queue, *old);
   EXPECT_EQ(queue.report_time(), absl::InfiniteFuture());
-  const auto work = queue.TakeWork();
+  const auto work = queue.TakeWork(kStart);
   ASSERT_TRUE(work.has_value());
   EXPECT_EQ(work->lineage->lineage, 2u);
-  EXPECT_FALSE(queue.TakeWork().has_value());
+  EXPECT_FALSE(queue.TakeWork(kStart).has_value());
 }
 
 TEST(SnapshotQueueTest, AnExportFollowsTheShardAndKeepsItsSnapshot) {
   SnapshotQueue queue(0);
   queue.StartLineage(LineageOf(1, 2));
   Cut(&queue, 4);
-  EndWrite(&queue, *queue.TakeWork());
+  EndWrite(&queue, *queue.TakeWork(kStart));
   EXPECT_EQ(SendAll(&queue, /*export_wanted=*/true).size(), 1u);
-  const auto work = queue.TakeWork();
+  const auto work = queue.TakeWork(kStart);
   ASSERT_TRUE(work.has_value());
   EXPECT_TRUE(work->is_export);
   EXPECT_EQ(work->snapshot.parts.size(), 2u);
@@ -245,27 +285,27 @@ TEST(SnapshotQueueTest, AnExportFollowsTheShardAndKeepsItsSnapshot) {
   queue.Ask(6);
   Cut(&queue, 6);
   EXPECT_TRUE(queue.ShouldStopExport()) << "a stop waits for it";
-  EXPECT_FALSE(queue.TakeWork().has_value());
+  EXPECT_FALSE(queue.TakeWork(kStart).has_value());
   EndWrite(&queue, *work, absl::CancelledError("more urgent"));
   const auto reports = SendAll(&queue, /*export_wanted=*/true);
   ASSERT_EQ(reports.size(), 2u);
   EXPECT_TRUE(reports[0].is_export());
   EXPECT_EQ(reports[0].error(), "more urgent");
-  EXPECT_EQ(queue.TakeWork()->snapshot.version, 6u);
+  EXPECT_EQ(queue.TakeWork(kStart)->snapshot.version, 6u);
 }
 
 TEST(SnapshotQueueTest, AnExportIsLeftOutWhileALaterSnapshotWaits) {
   SnapshotQueue queue(0);
   queue.StartLineage(LineageOf(1, 2));
   Cut(&queue, 4);
-  const auto work = queue.TakeWork();
+  const auto work = queue.TakeWork(kStart);
   Cut(&queue, 5);
   EndWrite(&queue, *work);
   const auto reports = SendAll(&queue, /*export_wanted=*/true);
   ASSERT_EQ(reports.size(), 2u);
   EXPECT_TRUE(reports[1].is_export());
   EXPECT_EQ(reports[1].error(), "left out, because step 5 waits");
-  const auto next = queue.TakeWork();
+  const auto next = queue.TakeWork(kStart);
   ASSERT_TRUE(next.has_value());
   EXPECT_EQ(next->snapshot.version, 5u);
   EXPECT_FALSE(next->is_export);
@@ -277,7 +317,7 @@ TEST(SnapshotQueueTest, WithoutADirectoryNothingIsKept) {
   lineage.root.clear();
   queue.StartLineage(lineage);
   Cut(&queue, 4);
-  EXPECT_FALSE(queue.TakeWork().has_value());
+  EXPECT_FALSE(queue.TakeWork(kStart).has_value());
   EXPECT_EQ(queue.num_held(), 0u);
 }
 
