@@ -79,7 +79,7 @@ TEST_P(BulkRequestTest, EveryBrokenRequestIsRefusedAndChangesNothing) {
     absl::StatusCode code;
   } cases[] = {
       {"another run", [](auto* r) { r->mutable_identity()->set_run_id("other"); },
-       absl::StatusCode::kFailedPrecondition},
+       absl::StatusCode::kUnavailable},
       {"old term", [](auto* r) { r->mutable_identity()->set_term(0); }, absl::StatusCode::kAborted},
       {"other incarnation of the ps", [](auto* r) { r->set_receiver_incarnation(9); },
        absl::StatusCode::kAborted},

@@ -15,7 +15,7 @@ namespace shoal {
 // All checks of a request precede its first effect, so a refused request changes nothing. It is
 // refused with
 //   INVALID_ARGUMENT  if it is malformed or names slices that this ps does not own;
-//   FAILED_PRECONDITION or ABORTED  by the receiver rules, UNAVAILABLE if the ps is not serving.
+//   UNAVAILABLE or ABORTED  by the receiver rules, UNAVAILABLE if the ps is not serving.
 // Slices with damaged or truncated payloads get the outcome CORRUPT. Thread-safe.
 class ExchangeService : public BulkService {
  public:

@@ -421,7 +421,7 @@ TEST_P(ParameterServerTest, BadLoadsAreRefusedAndNamed) {
       absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(load([](Request* r) { r->clear_plan(); }).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(load([](Request* r) { r->mutable_identity()->set_run_id("x"); }).code(),
-            absl::StatusCode::kFailedPrecondition);
+            absl::StatusCode::kUnavailable);
   const auto as_worker = [](Request* r) {
     r->mutable_identity()->mutable_member()->set_job(v1::JOB_WORKER);
   };

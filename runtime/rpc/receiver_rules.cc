@@ -82,8 +82,8 @@ absl::Status ReceiverRules::CheckMember(const v1::Identity& sender) const {
         absl::StrCat("identity.member: no task has job ", member.job(), " index ", member.index()));
   }
   if (sender.run_id() != run_id_) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("identity.run_id: this task belongs to run ", run_id_));
+    return absl::UnavailableError(absl::StrCat("identity.run_id: this task belongs to run ",
+                                               run_id_, ", not to ", sender.run_id()));
   }
   if (sender.term() < term_) {
     return absl::AbortedError(

@@ -26,8 +26,9 @@ class ReceiverRules {
   ReceiverRules(std::string run_id, uint64_t term, uint64_t incarnation);
 
   // Checks the sender of a command. Returns INVALID_ARGUMENT if the member does not exist,
-  // FAILED_PRECONDITION if it belongs to another run, PERMISSION_DENIED if it is not the chief, and
-  // ABORTED "fenced term" if its term is old.
+  // UNAVAILABLE if it belongs to another run, PERMISSION_DENIED if it is not the chief, and
+  // ABORTED "fenced term" if its term is old. A sender of another run looks for a ps of its own
+  // that had this address and has died, so the refusal must end nothing in that run.
   absl::Status CheckCommand(const v1::Identity& sender);
 
   // The same, and returns ABORTED "moved" unless the command is for this lineage.
