@@ -218,7 +218,8 @@ void RemoteExchanges::OnReply(Flight* flight, const absl::Status& status, absl::
                               PayloadReader* payload) {
   {
     MutexLock lock(&mutex_);
-    NoteWay(*flight, !IsOutcomeUnknown(status));
+    // A ps may answer UNAVAILABLE itself, because it does not know the worker's incarnation yet.
+    NoteWay(*flight, flight->is_answered || !IsOutcomeUnknown(status));
     OnCallEnded(flight->ps);
   }
   if (absl::IsDataLoss(status)) {

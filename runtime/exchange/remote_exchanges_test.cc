@@ -72,9 +72,11 @@ class RemoteExchangesTest : public testing::Test {
   }
 
   // Ends the oldest call.
-  void Answer(const absl::Status& status, v1::PushOutcome outcome = v1::PUSH_OUTCOME_ACCEPTED) {
+  void Answer(const absl::Status& status, v1::PushOutcome outcome = v1::PUSH_OUTCOME_ACCEPTED,
+              bool is_answered = false) {
     ASSERT_FALSE(calls_.empty());
     BulkCall* call = calls_.front();
+    call->is_answered = is_answered;
     calls_.erase(calls_.begin());
     v1::ExchangeResponse response;
     response.add_outcomes(outcome);
@@ -274,6 +276,16 @@ TEST_F(RemoteExchangesTest, AWayIsProvenByAnyAnswerAndSilentSinceTheFirstAttempt
   // Another process has to prove itself.
   exchanges_->SetView({1, 1, 2, {"ps"}, {2}});
   EXPECT_FALSE(exchanges_->CheckWays()[0].is_proven);
+}
+
+TEST_F(RemoteExchangesTest, APsThatAnswersUnavailableIsNotSilent) {
+  Push();
+  clock_.Advance(absl::Seconds(1));
+  Answer(absl::UnavailableError("incarnation 7 is not known here yet"), v1::PUSH_OUTCOME_ACCEPTED,
+         /*is_answered=*/true);
+  EXPECT_TRUE(exchanges_->CheckWays()[0].is_proven);
+  EXPECT_EQ(exchanges_->CheckWays()[0].silent_since, absl::InfiniteFuture());
+  EXPECT_TRUE(ends_.empty());
 }
 
 TEST_F(RemoteExchangesTest, APsThatHasAnsweredIsNotAskedAgain) {

@@ -56,6 +56,10 @@ class BulkCall {
   virtual void OnReply(const absl::Status& status, absl::string_view header,
                        PayloadReader* payload) = 0;
 
+  // Set before OnReply: whether the service has answered, with OK or an error. Otherwise the status
+  // comes from the connection, or from something in between.
+  bool is_answered = false;
+
   std::string header;
   std::vector<PayloadRef> payloads;  // Their `release` is not used.
   absl::Duration timeout = absl::Seconds(5);

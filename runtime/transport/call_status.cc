@@ -67,6 +67,10 @@ absl::Status StatusOfCall(const grpc::ClientContext& context, const grpc::Status
       absl::StrCat(kFromBetween, absl::StatusCodeToString(given.code()), ": ", given.message()));
 }
 
+bool IsAnswered(const grpc::ClientContext& context, const grpc::Status& status) {
+  return status.ok() || HasMark(context);
+}
+
 absl::StatusCode CodeFromBetween(const absl::Status& status) {
   const absl::string_view text = status.message();
   const size_t begin = text.find(kFromBetween);

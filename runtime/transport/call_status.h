@@ -46,6 +46,9 @@ grpc::Status AnswerOf(grpc::ServerContextBase* context, const absl::Status& stat
 // error of a message that is too large keeps its code without the mark.
 absl::Status StatusOfCall(const grpc::ClientContext& context, const grpc::Status& status);
 
+// For clients: returns whether the service itself has answered a call that has ended.
+bool IsAnswered(const grpc::ClientContext& context, const grpc::Status& status);
+
 // Returns the original code of an error from in between, given a status that StatusOfCall has made;
 // OK if the status is no such error.
 absl::StatusCode CodeFromBetween(const absl::Status& status);

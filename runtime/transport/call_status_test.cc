@@ -64,12 +64,16 @@ class StatusServer : public grpc::CallbackGenericService {
         grpc::internal::BlockingUnaryCall<grpc::ByteBuffer, grpc::ByteBuffer, grpc::ByteBuffer,
                                           grpc::ByteBuffer>(channel_.get(), method, &context,
                                                             request, &response);
+    is_answered_ = IsAnswered(context, result);
     return StatusOfCall(context, result);
   }
+
+  bool is_answered() const { return is_answered_; }
 
  private:
   absl::Status status_;
   bool of_service_ = false;
+  bool is_answered_ = false;
   std::unique_ptr<grpc::Server> server_;
   std::shared_ptr<grpc::Channel> channel_;
 };
@@ -79,6 +83,7 @@ TEST(CallStatusTest, ErrorsOfTheServiceArriveUnchanged) {
   for (int code = 1; code <= 16; ++code) {
     const absl::Status said(static_cast<absl::StatusCode>(code), "slice 3: why");
     EXPECT_EQ(server.Call(said, /*of_service=*/true), said);
+    EXPECT_TRUE(server.is_answered()) << said;
     EXPECT_EQ(CodeFromBetween(said), absl::StatusCode::kOk);
   }
 }
@@ -89,6 +94,7 @@ TEST(CallStatusTest, ErrorsFromAnythingElseLeaveTheOutcomeUnknown) {
     const absl::Status said(static_cast<absl::StatusCode>(code), "stream reset");
     const absl::Status status = server.Call(said, /*of_service=*/false);
     EXPECT_TRUE(IsOutcomeUnknown(status)) << status;
+    EXPECT_FALSE(server.is_answered()) << said;
     EXPECT_TRUE(absl::StrContains(status.message(), "stream reset")) << status;
     if (IsOutcomeUnknown(said)) continue;
     EXPECT_EQ(CodeFromBetween(status), said.code()) << status;

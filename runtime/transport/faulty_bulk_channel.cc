@@ -37,7 +37,9 @@ class FaultyCall : public BulkCall {
       return;
     }
     PayloadReader none;
+    original_->is_answered = is_answered;
     if (status.ok() && Take(&faults_->drop_replies)) {
+      original_->is_answered = false;
       original_->OnReply(absl::UnavailableError("the reply is lost"), {}, &none);
     } else if (payload->remaining() > 0 && Take(&faults_->corrupt_replies)) {
       std::string damaged(payload->remaining(), '\0');

@@ -56,6 +56,7 @@ class Attempt : public CompletionTag {
   grpc::ByteBuffer reply_;
   grpc::Status status_;
   absl::Status result_;  // Converts status_, once the call has ended.
+  bool is_answered_ = false;
   ReceivedFrame frame_;
 };
 
@@ -110,6 +111,7 @@ void Attempt::Start(BulkCall* call, grpc::GenericStub* stub, grpc::CompletionQue
 bool Attempt::OnCompleted(bool /*ok*/) {
   // A call that fails at once ends while Start is still on its way out.
   { MutexLock lock(&starting_); }
+  is_answered_ = context_.has_value() && IsAnswered(*context_, status_);
   if (context_.has_value()) result_ = StatusOfCall(*context_, status_);
   channel_->BeforeReply(call_, this);
   // Bytes of a call that was cut short may still be on their way into the socket.
@@ -124,6 +126,7 @@ void Attempt::Deliver(BulkCall* call) {
   absl::Status status = std::move(result_);
   if (status.ok()) status = frame_.Parse(&reply_);
   reply_.Clear();
+  call->is_answered = is_answered_;
   call->OnReply(status, frame_.header(), frame_.payload());
 }
 

@@ -70,6 +70,7 @@ class LocalCall : public ServedCall {
   bool serving_ ABSL_GUARDED_BY(shared_->mutex) = false;
   // Ended by the reply, the deadline or Cancel.
   bool ended_ ABSL_GUARDED_BY(shared_->mutex) = false;
+  bool is_answered_ = false;
   absl::Status status_;
 };
 
@@ -79,6 +80,7 @@ void LocalCall::Reply(const absl::Status& status) {
   if (!status.ok()) DropReply();
   MutexLock lock(&shared_->mutex);
   if (ended_) return;
+  is_answered_ = true;
   EndAs(status);
   shared_->changed.NotifyAll();
 }
@@ -98,6 +100,7 @@ void LocalCall::EndAs(absl::Status status) {
 
 void LocalCall::Deliver() {
   PayloadReader reader;
+  call_->is_answered = is_answered_;
   if (status_.ok()) {
     for (const PayloadRef& payload : reply_payloads) reader.Append(payload.data, payload.bytes);
     call_->OnReply(status_, reply_header, &reader);

@@ -228,6 +228,7 @@ void SharedMemoryBulkChannel::Deliver(uint32_t slot) {
   const SharedMemorySegment::Message message = *segment_->message(slot, Half::kReply);
   const char* header = segment_->header(slot, Half::kReply);
   reader_.Reset();
+  call->is_answered = true;
   if (message.header_bytes > kMaxBulkHeaderBytes ||
       message.payload_bytes > segment_->shape().max_payload_bytes) {
     call->OnReply(absl::UnavailableError("shared memory: the lengths of a reply are damaged"), {},
@@ -267,7 +268,10 @@ void SharedMemoryBulkChannel::EndCalls(bool server_is_gone) {
     }
   }
   PayloadReader nothing;
-  for (const Ended& one : ended) one.call->OnReply(one.status, {}, &nothing);
+  for (const Ended& one : ended) {
+    one.call->is_answered = false;
+    one.call->OnReply(one.status, {}, &nothing);
+  }
   MutexLock lock(&mutex_);
   active_ -= static_cast<int>(ended.size());
 }
