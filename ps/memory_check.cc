@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "ps/parameter_shard.h"
 #include "runtime/plan/slice_table.h"
 
 namespace shoal {
@@ -16,6 +17,7 @@ constexpr uint64_t kVersions = 3;
 // A connection has at most 64 streams (grpc_server.cc), and a worker's messages are of 1 MiB
 // (MakeExchangeGroups).
 constexpr uint64_t kMessagesOfAWorker = 64 * kMebibyte;
+constexpr uint64_t kMessage = kMebibyte;  // Or one slice, if that is larger.
 constexpr uint64_t kProcess = 32 * kMebibyte;
 
 std::string InMebibytes(uint64_t bytes) {
@@ -38,14 +40,15 @@ MemoryBounds MemoryBoundsOf(uint64_t ps_memory, const MemoryLimit& kernel) {
 }
 
 uint64_t MemoryNeed::total() const {
-  return values + sums + slots + snapshot + staging + messages + process;
+  return values + sums + slots + snapshot + staging + messages + copies + process;
 }
 
 std::string MemoryNeed::Describe() const {
   return absl::StrCat(InMebibytes(total()), " (three versions of the values ", InMebibytes(values),
                       ", sums ", InMebibytes(sums), ", optimizer slots ", InMebibytes(slots),
                       ", a snapshot ", InMebibytes(snapshot), ", contributions before their turn ",
-                      InMebibytes(staging), ", messages ", InMebibytes(messages), ", the process ",
+                      InMebibytes(staging), ", messages ", InMebibytes(messages),
+                      ", copies of messages that wait ", InMebibytes(copies), ", the process ",
                       InMebibytes(process), ")");
 }
 
@@ -53,6 +56,7 @@ MemoryNeed EstimateMemory(const PartitionedStore& store, const MemoryUse& use,
                           const MemoryBounds& bounds) {
   uint64_t values = 0;
   uint64_t slots = 0;
+  uint64_t message = kMessage;
   std::map<uint32_t, uint64_t> slots_of_variable;
   for (const uint32_t slice : store.owned()) {
     const uint32_t variable = store.table()[slice].variable;
@@ -62,6 +66,7 @@ MemoryNeed EstimateMemory(const PartitionedStore& store, const MemoryUse& use,
     }
     const uint64_t bytes = store.table()[slice].num_bytes();
     values += bytes;
+    message = std::max(message, bytes);
     slots += known->second * bytes;
   }
   const uint64_t others = std::max<uint64_t>(use.replicas_to_aggregate, 1) - 1;
@@ -73,6 +78,9 @@ MemoryNeed EstimateMemory(const PartitionedStore& store, const MemoryUse& use,
   need.snapshot = values + slots;
   need.staging = use.synchronous ? std::min(others * values, bounds.staging) : 0;
   need.messages = std::min(workers * std::min(values, kMessagesOfAWorker), bounds.messages);
+  // Of each part, those that wait and the one that is being applied.
+  const uint64_t most_copies = store.num_parts() * (ShardStrand::kMaxWaiting + 1) * message;
+  need.copies = std::min(most_copies, workers * std::min(values, kMessagesOfAWorker));
   need.process = kProcess;
   return need;
 }

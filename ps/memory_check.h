@@ -36,6 +36,7 @@ struct MemoryNeed {
   uint64_t snapshot = 0;  // Values and slots of a checkpoint that is being written.
   uint64_t staging = 0;   // SYNC: contributions that arrived before their turn.
   uint64_t messages = 0;  // Messages from workers that are being received.
+  uint64_t copies = 0;    // Copies of messages that wait until another thread is done with a part.
   uint64_t process = 0;   // The program and its threads.
 
   uint64_t total() const;

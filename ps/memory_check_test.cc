@@ -73,7 +73,8 @@ TEST(MemoryCheckTest, EveryPartIsCounted) {
   EXPECT_EQ(sgd.snapshot, 80 * kMebibyte);
   EXPECT_EQ(sgd.staging, 240 * kMebibyte);
   EXPECT_EQ(sgd.messages, 256 * kMebibyte);
-  EXPECT_EQ(sgd.total(), (240 + 80 + 80 + 240 + 256 + 32) * kMebibyte);
+  EXPECT_EQ(sgd.copies, 36 * kMebibyte);  // Nine slices of 4 MiB.
+  EXPECT_EQ(sgd.total(), (240 + 80 + 80 + 240 + 256 + 36 + 32) * kMebibyte);
 
   v1::RunConfig adam = Sgd();
   adam.mutable_optimizer()->mutable_adam();

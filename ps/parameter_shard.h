@@ -84,14 +84,15 @@ class ShardStrand {
     Job* next_ = nullptr;
   };
 
+  // At most so many jobs wait. A small number, because the transports' memory bounds do not count
+  // them; memory_check.cc does.
+  static constexpr int kMaxWaiting = 8;
+
   // Runs `job` on this thread or, if another thread is running jobs, on that one. Blocks while
   // kMaxWaiting jobs wait.
   void Run(Job* job);
 
  private:
-  // A small number, because waiting jobs are not counted in the transports' memory bounds.
-  static constexpr int kMaxWaiting = 8;
-
   Job* Next();
   bool Append(Job* job);
 
