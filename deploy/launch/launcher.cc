@@ -136,6 +136,7 @@ absl::Status Launcher::StartTask(Task* task) {
   if (places != nullptr) {
     child.args = places->Command(task->id, task->restarts > 0, child.log_file, child.args);
   }
+  task->started = clock_.Now();
   task->gone = std::max(task->gone, NewestListed(link_.get(), task->id));
   task->incarnation = 0;
   const absl::StatusOr<FileInfo> log = options_.file_system->GetInfo(child.log_file);

@@ -32,7 +32,9 @@ class TaskPlaces;
 // Constructed and used on one thread, which must live as long as the children should, because they
 // die with it. The launcher reacts as follows:
 //   chief ends             all are ended; its exit decides the run's
-//   worker dies            restarted, max_worker_restarts times each; the others continue meanwhile
+//   worker dies            restarted, max_worker_restarts times each; the others continue
+//   meanwhile.
+//                          A task that has lived for `restarts_forgotten` counts from 0 again
 //   worker dies of SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT
 //                          also reported: its batch is suspect
 //   ps dies                restarted, kMaxPsRestarts times each; the chief rolls the run back
@@ -58,6 +60,9 @@ class Launcher {
     std::string metrics_address;
     // How long a task may take to report its address.
     absl::Duration start_timeout = absl::Seconds(60);
+    // A task that has lived so long before it died has made progress, so its earlier restarts do
+    // not count: a run of weeks may lose each task many times.
+    absl::Duration restarts_forgotten = absl::Hours(1);
     // How long the checkpoint after a stop request may take.
     absl::Duration stop_timeout = absl::Seconds(60);
     // How long the tasks may take to end after the chief.
@@ -84,7 +89,8 @@ class Launcher {
   struct Task {
     TaskId id;
     std::unique_ptr<Child> child;  // Null: given up.
-    uint32_t restarts = 0;
+    uint32_t restarts = 0;         // Those that count.
+    absl::Time started;            // When its child was started.
     bool ended = false;
     std::string address;
     // The bytes of its log that earlier children, or earlier starts, have written.
@@ -106,6 +112,8 @@ class Launcher {
   absl::Status CheckTask(Task* task);
   // Returns whether the run was asked to stop or has stopped, so that tasks end with 143.
   bool IsStopping() const;
+  // Forgets the restarts of a task that has lived for long.
+  void ForgetRestarts(Task* task) const;
   absl::Status OnWorkerDied(Task* task, const ChildExit& exit);
   absl::Status OnPsDied(Task* task, const ChildExit& exit);
   // Returns the incarnation that the chief lists for the current child of this ps; 0 if it lists

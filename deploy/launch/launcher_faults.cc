@@ -62,6 +62,7 @@ absl::Status Launcher::CheckTask(Task* task) {
     }
   }
   if (IsPermanent(*exit)) return Failure(*task, *exit);
+  ForgetRestarts(task);
   return task->id.job == Job::kPs ? OnPsDied(task, *exit) : OnWorkerDied(task, *exit);
 }
 
@@ -70,6 +71,10 @@ bool Launcher::IsStopping() const {
   return stop_deadline_ != absl::InfiniteFuture() ||
          (status.has_value() && (status->state().phase() == v1::RunState::PHASE_STOPPING ||
                                  status->state().phase() == v1::RunState::PHASE_DONE));
+}
+
+void Launcher::ForgetRestarts(Task* task) const {
+  if (clock_.Now() - task->started >= options_.restarts_forgotten) task->restarts = 0;
 }
 
 absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {

@@ -222,6 +222,19 @@ TEST_F(LauncherTest, AWorkerIsGivenUpAfterThreeRestartsAndTheOthersContinue) {
                                "others continue without it"));
 }
 
+TEST_F(LauncherTest, RestartsBeforeALongLifeDoNotCount) {
+  options_.restarts_forgotten = absl::ZeroDuration();  // Every life is long.
+  EXPECT_EQ(
+      Launch("case $task in worker-0) [ $starts = 8 ] || exit 138; await ps; touch $dir/over;;"
+             " ps-0) [ $starts = 14 ] || kill -KILL $$; touch $dir/ps; await over;;"
+             " *) await over;; esac"),
+      absl::OkStatus());
+  EXPECT_EQ(Starts("worker-0"), 8);
+  EXPECT_EQ(Starts("ps-0"), 14);
+  EXPECT_THAT(said_, HasSubstr("restarting it, 1 of 3"));
+  EXPECT_THAT(said_, ::testing::Not(HasSubstr("restarting it, 2 of 3")));
+}
+
 TEST_F(LauncherTest, WithTheLastWorkerTheRunEndsByTheChiefAndNamesItAndTheCheckpoint) {
   options_.run.mutable_deployment()->set_num_replicas(1);
   Summary summary;
