@@ -15,19 +15,16 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "base/clock.h"
 #include "base/disk_journal.h"
 #include "base/faulty_file_system.h"
 #include "base/file_system.h"
 #include "base/random.h"
 #include "base/status_matchers.h"
-#include "deploy/in_process_cluster.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/model_export.h"
 #include "runtime/config/run_config.h"
-#include "runtime/process/shutdown.h"
-#include "runtime/task/task_options.h"
+#include "tests/cluster/trained_run.h"
 
 namespace shoal {
 namespace {
@@ -73,15 +70,9 @@ class CrashStatesTest : public ::testing::Test {
   }
 
   absl::Status Train(FileSystem* disk, uint64_t max_steps) {
-    TaskOptions options;
-    options.run = run_;
-    options.run.set_max_steps(max_steps);
-    options.run.mutable_deployment()->set_num_replicas(2);
-    options.run.mutable_deployment()->set_num_ps_tasks(2);
-    options.clock = &clock_;
-    options.file_system = disk;
-    options.shutdown = &shutdown_;
-    return RunInProcess(options, 2, 2);
+    v1::RunConfig run = run_;
+    run.set_max_steps(max_steps);
+    return TrainInProcess(run, 2, 2, disk);
   }
 
   // Everything that a checkpoint says.
@@ -172,8 +163,6 @@ class CrashStatesTest : public ::testing::Test {
     }
   }
 
-  const RealClock clock_;
-  ShutdownNotification shutdown_;
   v1::RunConfig run_;
   std::string root_;
   std::map<CheckpointName, std::string> contents_;  // Of every checkpoint that was durable,

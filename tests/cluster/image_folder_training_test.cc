@@ -1,7 +1,6 @@
 // A tiny image folder, trained in this process with augmentation: it is learned, by the same bytes
 // for any number of tasks and of threads that decode, and a bad image ends the run by its name.
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,18 +9,13 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "base/clock.h"
 #include "base/file_system.h"
 #include "base/random.h"
 #include "base/status_matchers.h"
-#include "deploy/in_process_cluster.h"
 #include "ml/data/image_encoder.h"
-#include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/config/run_config.h"
 #include "runtime/observability/summary.h"
-#include "runtime/process/shutdown.h"
-#include "runtime/task/task_options.h"
+#include "tests/cluster/trained_run.h"
 
 namespace shoal {
 namespace {
@@ -48,9 +42,6 @@ constexpr char kRun[] = R"pb(
   num_epochs: 6
 )pb";
 
-// Names to bytes of all variables in the newest checkpoint.
-using Values = std::map<std::string, std::vector<float>>;
-
 class ImageFolderTrainingTest : public ::testing::Test {
  protected:
   ImageFolderTrainingTest() {
@@ -76,53 +67,32 @@ class ImageFolderTrainingTest : public ::testing::Test {
   }
 
   absl::Status Train(uint32_t num_ps, uint32_t num_workers, uint32_t decode_threads) {
-    TaskOptions options;
-    options.run = *ParseRunConfig(kRun, "test");
-    options.run.mutable_data()->set_directory(root_ + "/data");
-    options.run.mutable_data()->set_decode_threads(decode_threads);
-    out_ = absl::StrCat(root_, "/run_", ++runs_);
-    options.run.set_out(out_);
-    ResolveDefaults(TaskCounts(), &options.run);
-    options.run.mutable_deployment()->set_num_replicas(num_workers);
-    options.run.mutable_deployment()->set_num_ps_tasks(num_ps);
-    options.clock = &clock_;
-    options.file_system = files_.get();
-    options.shutdown = &shutdown_;
-    EXPECT_OK(files_->MakeDirectory(out_));
-    return RunInProcess(options, num_ps, num_workers);
+    run_ = *ParseRunConfig(kRun, "test");
+    run_.mutable_data()->set_directory(root_ + "/data");
+    run_.mutable_data()->set_decode_threads(decode_threads);
+    run_.set_out(absl::StrCat(root_, "/run_", ++runs_));
+    ResolveDefaults(TaskCounts(), &run_);
+    EXPECT_OK(files_->MakeDirectory(run_.out()));
+    return TrainInProcess(run_, num_ps, num_workers, files_.get());
   }
 
   Values Trained(uint32_t num_ps, uint32_t num_workers, uint32_t decode_threads) {
     EXPECT_OK(Train(num_ps, num_workers, decode_threads));
-    auto directory = *CheckpointDirectory::Open(*files_, out_ + "/checkpoints");
-    std::vector<std::string> rejected;
-    auto checkpoint = *directory->OpenLatestValid(Checkpoint::Verify::kEverything, &rejected);
-    Values values;
-    const SliceTable& table = checkpoint->slices();
-    for (uint32_t slice = 0; slice < table.size(); ++slice) {
-      std::vector<float> part(table[slice].num_elements);
-      EXPECT_OK(checkpoint->Read(slice, "", 0, absl::MakeSpan(part)));
-      std::vector<float>& all =
-          values[checkpoint->manifest().variables(table[slice].variable).name()];
-      all.insert(all.end(), part.begin(), part.end());
-    }
-    return values;
+    return NewestValues(files_.get(), run_);
   }
 
-  const RealClock clock_;
   const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
   const std::string root_ =
       absl::StrCat(::testing::TempDir(), "/image_folder_",
                    ::testing::UnitTest::GetInstance()->current_test_info()->name());
-  ShutdownNotification shutdown_;
-  std::string out_;
+  v1::RunConfig run_;
   int runs_ = 0;
 };
 
 TEST_F(ImageFolderTrainingTest, IsLearnedByTheSameBytesForAnyNumberOfTasksAndThreads) {
   const Values one = Trained(1, 1, /*decode_threads=*/1);
   EXPECT_EQ(one.size(), 4u);
-  EXPECT_GT(ReadSummary(files_.get(), out_).value().test_accuracy.value_or(0), 0.95);
+  EXPECT_GT(ReadSummary(files_.get(), run_.out()).value().test_accuracy.value_or(0), 0.95);
   EXPECT_EQ(Trained(2, 3, /*decode_threads=*/3), one);
 }
 

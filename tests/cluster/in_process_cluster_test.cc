@@ -12,21 +12,17 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "base/clock.h"
 #include "base/file_system.h"
 #include "base/status_matchers.h"
-#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/config/run_config.h"
 #include "runtime/config/validate.h"
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/summary.h"
-#include "runtime/process/shutdown.h"
-#include "runtime/task/task_options.h"
+#include "tests/cluster/trained_run.h"
 
 namespace shoal {
 namespace {
@@ -59,9 +55,6 @@ constexpr char kRun[] = R"pb(
   eval_every: 5
 )pb";
 
-// Names to bytes of all variables in the newest checkpoint.
-using Values = std::map<std::string, std::vector<float>>;
-
 class InProcessClusterTest : public ::testing::Test {
  protected:
   v1::RunConfig Config(const std::string& extra = "") {
@@ -75,43 +68,11 @@ class InProcessClusterTest : public ::testing::Test {
   }
 
   absl::Status Train(const v1::RunConfig& run, uint32_t num_ps, uint32_t num_workers) {
-    TaskOptions options;
-    options.run = run;
-    options.run.mutable_deployment()->set_num_replicas(num_workers);
-    options.run.mutable_deployment()->set_num_ps_tasks(num_ps);
-    options.clock = &clock_;
-    options.file_system = files_.get();
-    options.shutdown = &shutdown_;
     EXPECT_TRUE(files_->MakeDirectory(run.out()).ok());
-    return RunInProcess(options, num_ps, num_workers);
+    return TrainInProcess(run, num_ps, num_workers, files_.get());
   }
 
-  Values ValuesOf(const v1::RunConfig& run) {
-    auto directory = *CheckpointDirectory::Open(*files_, run.out() + "/checkpoints");
-    std::vector<std::string> rejected;
-    auto checkpoint = *directory->OpenLatestValid(Checkpoint::Verify::kEverything, &rejected);
-    EXPECT_TRUE(rejected.empty());
-    Values values;
-    const SliceTable& table = checkpoint->slices();
-    for (uint32_t slice = 0; slice < table.size(); ++slice) {
-      std::vector<float> part(table[slice].num_elements);
-      EXPECT_TRUE(checkpoint->Read(slice, "", 0, absl::MakeSpan(part)).ok());
-      std::vector<float>& all =
-          values[checkpoint->manifest().variables(table[slice].variable).name()];
-      all.insert(all.end(), part.begin(), part.end());
-    }
-    return values;
-  }
-
-  // The lines of metrics.jsonl.
-  std::vector<StepMetrics> StepsOf(const v1::RunConfig& run) {
-    std::vector<StepMetrics> steps;
-    const std::string text = *ReadFile(*files_, run.out() + "/metrics.jsonl");
-    for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
-      steps.push_back(*ParseMetricsLine(line));
-    }
-    return steps;
-  }
+  Values ValuesOf(const v1::RunConfig& run) { return NewestValues(files_.get(), run); }
 
   Values Trained(uint32_t num_ps, uint32_t num_workers, const std::string& extra = "") {
     const v1::RunConfig run = Config(extra);
@@ -124,9 +85,7 @@ class InProcessClusterTest : public ::testing::Test {
     return ::testing::AssertionFailure() << status;
   }
 
-  const RealClock clock_;
   const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
-  ShutdownNotification shutdown_;
   int runs_ = 0;
 };
 
@@ -247,7 +206,7 @@ TEST_F(InProcessClusterTest, AsynchronouslyEveryExampleCountsOnceToo) {
   EXPECT_EQ(summary->steps, 4u * 15u);
   EXPECT_EQ(summary->examples, 4u * 230u);
   EXPECT_EQ(summary->skipped_batches, 0u);
-  EXPECT_THAT(StepsOf(run), ::testing::SizeIs(4 * 15));
+  EXPECT_THAT(RecordedSteps(files_.get(), run), ::testing::SizeIs(4 * 15));
 }
 
 TEST_F(InProcessClusterTest, WithAClockBoundContributionsAreOnlySoLate) {
@@ -256,7 +215,8 @@ TEST_F(InProcessClusterTest, WithAClockBoundContributionsAreOnlySoLate) {
   run.mutable_sync()->set_clock_bound(kBound);
   ASSERT_TRUE(IsOkStatus(Train(run, 2, kWorkers)));
   uint64_t most = 0;
-  for (const StepMetrics& step : StepsOf(run)) most = std::max(most, step.staleness.value_or(0));
+  for (const StepMetrics& step : RecordedSteps(files_.get(), run))
+    most = std::max(most, step.staleness.value_or(0));
   EXPECT_LE(most, (kWorkers - 1) * (2 * kBound + 1));
   const absl::StatusOr<Summary> summary = ReadSummary(files_.get(), run.out());
   ASSERT_TRUE(IsOkStatus(summary.status()));

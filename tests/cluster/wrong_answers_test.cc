@@ -14,7 +14,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 
 #include "base/clock.h"
 #include "base/file_system.h"
@@ -33,6 +32,7 @@
 #include "runtime/rpc/parameter_client.h"
 #include "runtime/task/task_options.h"
 #include "runtime/transport/call_status.h"
+#include "tests/cluster/trained_run.h"
 #include "worker/worker_task.h"
 
 namespace shoal {
@@ -225,10 +225,8 @@ class WrongAnswersTest : public ::testing::Test {
   void ExpectTrained(const std::vector<absl::Status>& ends) {
     for (const absl::Status& end : ends) EXPECT_EQ(end, absl::OkStatus());
     uint64_t lines = 0;
-    const absl::StatusOr<std::string> text = ReadFile(*files_, run_.out() + "/metrics.jsonl");
-    ASSERT_TRUE(text.ok()) << text.status();
-    for (const absl::string_view line : absl::StrSplit(*text, '\n', absl::SkipEmpty())) {
-      EXPECT_EQ(ParseMetricsLine(line)->step, ++lines);
+    for (const StepMetrics& step : RecordedSteps(files_.get(), run_)) {
+      EXPECT_EQ(step.step, ++lines);
     }
     EXPECT_EQ(lines, kSteps);
     const absl::StatusOr<std::string> summary = ReadFile(*files_, run_.out() + "/summary.json");
