@@ -1,88 +1,67 @@
 #include "base/json.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 
-#include "base/status_macros.h"
+#include "nlohmann/json.hpp"
 
 namespace shoal {
+
 namespace {
 
-std::string Quoted(absl::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      absl::StrAppendFormat(&out, "\\u%04x", c);
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
-// Reads tokens of a flat object from the front of a text.
-class Scanner {
+// Collects the fields of one object; anything else ends the parse.
+class FlatFields : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit Scanner(absl::string_view text) : rest_(text) {}
+  std::map<std::string, std::string> fields;
 
-  bool Take(char c) {
-    SkipSpace();
-    if (rest_.empty() || rest_[0] != c) return false;
-    rest_.remove_prefix(1);
+  bool null() override { return Set("null"); }
+  bool boolean(bool value) override { return Set(value ? "true" : "false"); }
+  bool number_integer(number_integer_t value) override { return Set(absl::StrCat(value)); }
+  bool number_unsigned(number_unsigned_t value) override { return Set(absl::StrCat(value)); }
+  bool number_float(number_float_t, const string_t& text) override { return Set(text); }
+  bool string(string_t& value) override { return Set(std::move(value)); }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(size_t) override { return depth_++ == 0; }
+  bool end_object() override { return true; }
+  bool start_array(size_t) override { return false; }
+  bool end_array() override { return false; }
+  bool key(string_t& name) override {
+    name_ = std::move(name);
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const nlohmann::json::exception&) override {
+    return false;
+  }
+
+ private:
+  bool Set(std::string value) {
+    if (depth_ == 0) return false;
+    fields[name_] = std::move(value);
     return true;
   }
 
-  bool AtEnd() {
-    SkipSpace();
-    return rest_.empty();
-  }
-
-  absl::StatusOr<std::string> String() {
-    if (!Take('"')) return Bad();
-    std::string out;
-    while (!rest_.empty() && rest_[0] != '"') {
-      if (rest_[0] == '\\') rest_.remove_prefix(1);
-      if (rest_.empty()) return Bad();
-      out += rest_[0];
-      rest_.remove_prefix(1);
-    }
-    if (!Take('"')) return Bad();
-    return out;
-  }
-
-  absl::StatusOr<std::string> Value() {
-    SkipSpace();
-    if (!rest_.empty() && rest_[0] == '"') return String();
-    const size_t size = rest_.find_first_of(",} \t\n");
-    if (size == 0 || size == absl::string_view::npos) return Bad();
-    const absl::string_view word = rest_.substr(0, size);
-    if (!absl::ascii_isalnum(word[0]) && word[0] != '-') return Bad();
-    rest_.remove_prefix(size);
-    return std::string(word);
-  }
-
-  static absl::Status Bad() { return absl::InvalidArgumentError("is not a flat JSON object"); }
-
- private:
-  void SkipSpace() {
-    while (!rest_.empty() && absl::ascii_isspace(rest_[0])) rest_.remove_prefix(1);
-  }
-
-  absl::string_view rest_;
+  int depth_ = 0;
+  std::string name_;
 };
 
 }  // namespace
 
+std::string JsonString(absl::string_view text) {
+  const bool is_plain = std::all_of(text.begin(), text.end(), [](char c) {
+    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+  });
+  if (is_plain) return absl::StrCat("\"", text, "\"");  // Each step's line has some of these.
+  return nlohmann::json(std::string(text))
+      .dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace);
+}
+
 JsonObject& JsonObject::AddText(absl::string_view name, absl::string_view text) {
-  absl::StrAppend(&text_, text_.empty() ? "" : ", ", Quoted(name), ": ", text);
+  absl::StrAppend(&text_, text_.empty() ? "" : ", ", JsonString(name), ": ", text);
   return *this;
 }
 
@@ -98,21 +77,15 @@ JsonObject& JsonObject::Add(absl::string_view name, double value) {
 }
 
 JsonObject& JsonObject::Add(absl::string_view name, absl::string_view value) {
-  return AddText(name, Quoted(value));
+  return AddText(name, JsonString(value));
 }
 
 absl::StatusOr<std::map<std::string, std::string>> ParseFlatJson(absl::string_view text) {
-  Scanner scanner(text);
-  std::map<std::string, std::string> fields;
-  if (!scanner.Take('{')) return Scanner::Bad();
-  if (scanner.Take('}')) return fields;
-  do {
-    ASSIGN_OR_RETURN(std::string name, scanner.String());
-    if (!scanner.Take(':')) return Scanner::Bad();
-    ASSIGN_OR_RETURN(fields[std::move(name)], scanner.Value());
-  } while (scanner.Take(','));
-  if (!scanner.Take('}') || !scanner.AtEnd()) return Scanner::Bad();
-  return fields;
+  FlatFields fields;
+  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &fields)) {
+    return absl::InvalidArgumentError("is not a flat JSON object");
+  }
+  return std::move(fields.fields);
 }
 
 }  // namespace shoal

@@ -42,6 +42,9 @@ class JsonObject {
   std::string text_;
 };
 
+// Returns the text as a JSON string, with its quotes. Bytes that are not UTF-8 are replaced.
+std::string JsonString(absl::string_view text);
+
 // Parses a flat object into its fields: numbers and words as written, strings without quotes and
 // escapes. Returns InvalidArgument for anything else, including nested values.
 absl::StatusOr<std::map<std::string, std::string>> ParseFlatJson(absl::string_view text);

@@ -29,7 +29,7 @@ protobuf-compiler-grpc   generates the services
 libdnnl-dev              CPU kernels
 ocl-icd-opencl-dev       the loader that Debian'"'"'s oneDNN links to
 libgomp1                 the threads of oneDNN
-nlohmann-json3-dev       reads TF_CONFIG
+nlohmann-json3-dev       reads and writes JSON: metrics, summaries, safetensors, TF_CONFIG
 libisal-dev              CRC-32C at memory speed
 libgoogle-perftools-dev  tcmalloc, the allocator of every program
 libgtest-dev             tests

@@ -1,38 +1,30 @@
 #include "runtime/checkpoint/safetensors.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 
 #include "base/file_system.h"
+#include "base/json.h"
 #include "base/status_macros.h"
+#include "nlohmann/json.hpp"
 #include "runtime/checkpoint/little_endian.h"
 
 namespace shoal {
 namespace {
 
+using Json = nlohmann::json;
+
 constexpr char kMetadata[] = "__metadata__";
 constexpr uint64_t kMostHeaderBytes = 100000000;  // as the reference implementation
 constexpr uint64_t kAlignment = 64;
-
-void AppendString(absl::string_view text, std::string* json) {
-  json->push_back('"');
-  for (char c : text) {
-    if (c == '"' || c == '\\') json->push_back('\\');
-    if (static_cast<unsigned char>(c) < 0x20) {
-      absl::StrAppendFormat(json, "\\u%04x", c);
-    } else {
-      json->push_back(c);
-    }
-  }
-  json->push_back('"');
-}
 
 std::string ToJson(const SafetensorsHeader& header) {
   std::string json = "{";
@@ -40,16 +32,13 @@ std::string ToJson(const SafetensorsHeader& header) {
     absl::StrAppend(&json, "\"", kMetadata, "\":{");
     for (const auto& [key, value] : header.metadata) {
       if (json.back() != '{') json.push_back(',');
-      AppendString(key, &json);
-      json.push_back(':');
-      AppendString(value, &json);
+      absl::StrAppend(&json, JsonString(key), ":", JsonString(value));
     }
     json.push_back('}');
   }
   for (const SafetensorsEntry& entry : header.tensors) {
     if (json.back() != '{') json.push_back(',');
-    AppendString(entry.name, &json);
-    absl::StrAppend(&json, ":{\"dtype\":\"", entry.dtype, "\",\"shape\":[");
+    absl::StrAppend(&json, JsonString(entry.name), ":{\"dtype\":\"", entry.dtype, "\",\"shape\":[");
     for (size_t k = 0; k < entry.shape.size(); ++k) {
       absl::StrAppend(&json, k == 0 ? "" : ",", entry.shape[k]);
     }
@@ -58,148 +47,67 @@ std::string ToJson(const SafetensorsHeader& header) {
   return json + "}";
 }
 
-absl::Status Malformed(absl::string_view what, size_t position) {
-  return absl::DataLossError(
-      absl::StrCat("safetensors header: expected ", what, " at byte ", position));
+absl::Status Malformed(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("safetensors header: ", what));
 }
 
-// Reads the little of JSON that a header has.
-class JsonCursor {
- public:
-  explicit JsonCursor(absl::string_view text) : text_(text) {}
-
-  // The next character if it is this one; spaces before it do not count.
-  bool TryTake(char c) {
-    while (at_ < text_.size() &&
-           (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t')) {
-      ++at_;
+// Parses an object in which no key is there twice, at any depth.
+absl::Status ParseObject(absl::string_view text, Json* json) {
+  std::vector<std::set<std::string>> keys;
+  std::string twice;
+  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::object_start) {
+      keys.emplace_back();
+    } else if (event == Json::parse_event_t::object_end) {
+      keys.pop_back();
+    } else if (event == Json::parse_event_t::key &&
+               !keys.back().insert(parsed.get<std::string>()).second) {
+      twice = parsed.get<std::string>();
     }
-    if (at_ == text_.size() || text_[at_] != c) return false;
-    ++at_;
     return true;
-  }
-
-  absl::Status Take(char c) {
-    return TryTake(c) ? absl::OkStatus()
-                      : Malformed(absl::StrCat("'", std::string(1, c), "'"), at_);
-  }
-
-  bool AtEnd() {
-    TryTake('\0');
-    return at_ == text_.size();
-  }
-
-  absl::StatusOr<std::string> String() {
-    RETURN_IF_ERROR(Take('"'));
-    std::string result;
-    while (at_ < text_.size() && text_[at_] != '"') {
-      if (static_cast<unsigned char>(text_[at_]) < 0x20)
-        return Malformed("no control character", at_);
-      if (text_[at_] == '\\') {
-        RETURN_IF_ERROR(Escape(&result));
-      } else {
-        result.push_back(text_[at_++]);
-      }
-    }
-    RETURN_IF_ERROR(Take('"'));
-    return result;
-  }
-
-  absl::StatusOr<uint64_t> Unsigned() {
-    TryTake('\0');
-    const size_t start = at_;
-    uint64_t value = 0;
-    for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_) {
-      const uint64_t digit = static_cast<uint64_t>(text_[at_] - '0');
-      if (value > (UINT64_MAX - digit) / 10) return Malformed("a number below 2^64", start);
-      value = value * 10 + digit;
-    }
-    if (at_ == start) return Malformed("a whole number", start);
-    return value;
-  }
-
-  absl::StatusOr<std::vector<uint64_t>> Array() {
-    RETURN_IF_ERROR(Take('['));
-    std::vector<uint64_t> values;
-    if (TryTake(']')) return values;
-    do {
-      ASSIGN_OR_RETURN(const uint64_t value, Unsigned());
-      values.push_back(value);
-    } while (TryTake(','));
-    RETURN_IF_ERROR(Take(']'));
-    return values;
-  }
-
-  // Calls take(key) for every key of an object; keys must differ.
-  template <typename TakeValue>
-  absl::Status Object(const TakeValue& take) {
-    RETURN_IF_ERROR(Take('{'));
-    if (TryTake('}')) return absl::OkStatus();
-    std::set<std::string> keys;
-    do {
-      ASSIGN_OR_RETURN(const std::string key, String());
-      RETURN_IF_ERROR(Take(':'));
-      if (!keys.insert(key).second) {
-        return absl::DataLossError(
-            absl::StrCat("safetensors header: key \"", key, "\" is there twice"));
-      }
-      RETURN_IF_ERROR(take(key));
-    } while (TryTake(','));
-    return Take('}');
-  }
-
- private:
-  absl::Status Escape(std::string* result) {
-    static constexpr absl::string_view kFrom = "\"\\/bfnrt", kTo = "\"\\/\b\f\n\r\t";
-    const char c = at_ + 1 < text_.size() ? text_[at_ + 1] : '\0';
-    const size_t known = kFrom.find(c);
-    if (c != '\0' && known != absl::string_view::npos) {
-      result->push_back(kTo[known]);
-      at_ += 2;
-      return absl::OkStatus();
-    }
-    unsigned code = 0;
-    const std::string digits(text_.substr(std::min(text_.size(), at_ + 2), 4));
-    const bool is_ascii = c == 'u' && digits.size() == 4 && digits.substr(0, 2) == "00" &&
-                          absl::SimpleHexAtoi(digits, &code) && code < 0x80;
-    if (!is_ascii) return Malformed("an escape of an ASCII character", at_);
-    result->push_back(static_cast<char>(code));
-    at_ += 6;
-    return absl::OkStatus();
-  }
-
-  absl::string_view text_;
-  size_t at_ = 0;
-};
-
-absl::Status TakeMetadata(JsonCursor& cursor, std::map<std::string, std::string>* metadata) {
-  return cursor.Object([&](const std::string& key) -> absl::Status {
-    ASSIGN_OR_RETURN(metadata->operator[](key), cursor.String());
-    return absl::OkStatus();
-  });
+  };
+  *json = Json::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/false);
+  if (!json->is_object()) return Malformed("is not a JSON object");
+  if (!twice.empty()) return Malformed(absl::StrCat("key \"", twice, "\" is there twice"));
+  return absl::OkStatus();
 }
 
-absl::Status TakeEntry(JsonCursor& cursor, SafetensorsEntry* entry) {
-  int fields = 0;
-  RETURN_IF_ERROR(cursor.Object([&](const std::string& key) -> absl::Status {
-    ++fields;
-    if (key == "dtype") {
-      ASSIGN_OR_RETURN(entry->dtype, cursor.String());
+absl::StatusOr<std::vector<uint64_t>> NumbersOf(const Json& json, absl::string_view field) {
+  const bool is_list = json.is_array() && std::all_of(json.begin(), json.end(), [](const Json& n) {
+                         return n.is_number_unsigned();
+                       });
+  if (!is_list) {
+    return Malformed(absl::StrCat(field, " must be a list of whole numbers below 2^64"));
+  }
+  return json.get<std::vector<uint64_t>>();
+}
+
+absl::Status TakeMetadata(const Json& json, std::map<std::string, std::string>* metadata) {
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_string()) return Malformed(absl::StrCat("metadata \"", key, "\" must be text"));
+    (*metadata)[key] = value.get<std::string>();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TakeEntry(const Json& json, SafetensorsEntry* entry) {
+  for (const auto& [key, value] : json.items()) {
+    if (key == "dtype" && value.is_string()) {
+      entry->dtype = value.get<std::string>();
     } else if (key == "shape") {
-      ASSIGN_OR_RETURN(entry->shape, cursor.Array());
+      ASSIGN_OR_RETURN(entry->shape, NumbersOf(value, key));
     } else if (key == "data_offsets") {
-      ASSIGN_OR_RETURN(const std::vector<uint64_t> offsets, cursor.Array());
-      if (offsets.size() != 2) return Malformed("two data_offsets", 0);
+      ASSIGN_OR_RETURN(const std::vector<uint64_t> offsets, NumbersOf(value, key));
+      if (offsets.size() != 2) return Malformed("expected two data_offsets");
       entry->begin = offsets[0];
       entry->end = offsets[1];
     } else {
-      return absl::DataLossError(absl::StrCat("safetensors header: unknown key \"", key, "\""));
+      return Malformed(absl::StrCat("unknown key \"", key, "\""));
     }
-    return absl::OkStatus();
-  }));
-  if (fields == 3) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("safetensors header: tensor \"", entry->name,
-                                          "\" needs dtype, shape and data_offsets"));
+  }
+  if (json.size() == 3) return absl::OkStatus();
+  return Malformed(
+      absl::StrCat("tensor \"", entry->name, "\" needs dtype, shape and data_offsets"));
 }
 
 // The tensor's bytes are what its shape says.
@@ -251,15 +159,19 @@ std::string EncodeSafetensorsHeader(const SafetensorsHeader& header) {
 
 absl::StatusOr<SafetensorsHeader> DecodeSafetensorsHeader(absl::string_view json,
                                                           uint64_t data_bytes) {
+  Json object;
+  RETURN_IF_ERROR(ParseObject(json, &object));
   SafetensorsHeader header;
-  JsonCursor cursor(json);
-  RETURN_IF_ERROR(cursor.Object([&](const std::string& key) -> absl::Status {
-    if (key == kMetadata) return TakeMetadata(cursor, &header.metadata);
+  for (const auto& [key, value] : object.items()) {
+    if (!value.is_object()) return Malformed(absl::StrCat("\"", key, "\" must be an object"));
+    if (key == kMetadata) {
+      RETURN_IF_ERROR(TakeMetadata(value, &header.metadata));
+      continue;
+    }
     header.tensors.emplace_back();
     header.tensors.back().name = key;
-    return TakeEntry(cursor, &header.tensors.back());
-  }));
-  if (!cursor.AtEnd()) return Malformed("nothing but spaces after the header", 0);
+    RETURN_IF_ERROR(TakeEntry(value, &header.tensors.back()));
+  }
   std::stable_sort(header.tensors.begin(), header.tensors.end(), [](const auto& a, const auto& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
