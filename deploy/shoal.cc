@@ -18,6 +18,7 @@
 #include "deploy/in_process_cluster.h"
 #include "deploy/inspect_command.h"
 #include "deploy/launch/result_printer.h"
+#include "deploy/model_command.h"
 #include "deploy/preflight_check.h"
 #include "deploy/train_command.h"
 #include "deploy/worker_command.h"
@@ -131,6 +132,7 @@ std::vector<Command> Commands(const TrainRoles& roles, const Environment& enviro
       {"predict", "what a checkpoint's model says of examples, split over devices", &Predict},
       {"export", "the variables of a checkpoint as one file for other programs", &ExportMain},
       {"inspect", "what a run's directory holds, verified", &InspectMain},
+      {"model", "the layers of a model by name, for a run file", &ModelMain},
       ControlCommand("status", "who takes part in a run, how far it is, what it waits for",
                      &StatusMain),
       ControlCommand("checkpoint", "have a run make a checkpoint now", &CheckpointMain),

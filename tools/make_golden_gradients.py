@@ -4,7 +4,7 @@
 usage, with the environment that tests/peers/run installs (SHOAL_PEERS, default ~/.cache/shoal/peers):
   ~/.cache/shoal/peers/bin/python3 tools/make_golden_gradients.py [MODEL...]
 
-The model is read from ml/nn/zoo_text/MODEL.textproto and computed in training mode without dropout, once in float64 and once
+The model is read from `bazel-bin/deploy/shoal model MODEL` and computed in training mode without dropout, once in float64 and once
 in float32. Weights and inputs are a function of their name, the seed and the element's number (value() below), so that the
 test makes the same ones. Of each gradient only a sketch is written: element i is added, with a sign, to one of 16 sums; sign
 and sum are functions of i. The square of the norm of a difference of sketches estimates that of the tensors without bias, and
@@ -19,6 +19,7 @@ import base64
 import math
 import pathlib
 import re
+import subprocess
 import sys
 
 import numpy as np
@@ -267,7 +268,8 @@ def draw(model, layers, seed):
 
 
 def make(model):
-    layers = parse((ROOT / f"ml/nn/zoo_text/{model}.textproto").read_text())["layer"]
+    text = subprocess.run([ROOT / "bazel-bin/deploy/shoal", "model", model], capture_output=True, text=True, check=True).stdout
+    layers = parse("\n".join(text.splitlines()[1:-1]))["layer"]
     seeds = choose_seeds(model, layers)
     least = min(seeds)[0]
     lines = [f"# tools/make_golden_gradients.py with torch {torch.__version__}; at least {least:.1f} root mean squares of float32's "

@@ -26,7 +26,7 @@ TEST_P(AllocationTest, ATrainingStepAllocatesNothing) {
   Output predictions;
   {
     const auto device = builder.WithDevice(GetParam() > 1 ? "/cpu:1" : "/cpu:0");
-    predictions = zoo::SeedMlp(builder, x, 0);
+    predictions = zoo::Build(builder, "seed_mlp", x, {});
   }
   std::vector<Output> fetches = {
       AddLoss(builder, LossKind::kMeanSquaredError, predictions, target)};

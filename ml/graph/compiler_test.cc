@@ -95,7 +95,7 @@ TEST(CompilerPartsTest, AConvolutionsGradientWithThatOfItsNormChangesRoundingOnl
   GraphBuilder builder(&graph);
   const Output x = builder.Placeholder("x", DataType::kFloat32, Shape({kUnknownDim, 3, 96, 96}));
   const Output labels = builder.Placeholder("labels", DataType::kInt32, Shape({kUnknownDim}));
-  const Output logits = zoo::MobileNetV2(builder, x, {});
+  const Output logits = zoo::Build(builder, "mobilenet_v2", x, {});
   std::vector<Output> fetches = {
       AddLoss(builder, LossKind::kSparseSoftmaxCrossEntropy, logits, labels)};
   const auto gradients = BuildGradients(builder, fetches[0], graph.Collection(kTrainableVariables));
@@ -132,7 +132,7 @@ TEST(CompilerPartsTest, ALargeGradientIsReportedInPartsThatAreFinal) {
   const Output x = builder.Placeholder("x", DataType::kFloat32, Shape({kUnknownDim, 600}));
   const Output target = builder.Placeholder("t", DataType::kFloat32, Shape({kUnknownDim, 600}));
   const Output loss =
-      AddLoss(builder, LossKind::kMeanSquaredError, zoo::SeedMlp(builder, x, 0), target);
+      AddLoss(builder, LossKind::kMeanSquaredError, zoo::Build(builder, "seed_mlp", x, {}), target);
   const auto gradients = BuildGradients(builder, loss, graph.Collection(kTrainableVariables));
   ASSERT_TRUE(gradients.ok()) << gradients.status();
   const Feeds feeds = {{x, RandomTensor(DataType::kFloat32, {40, 600}, 1)},

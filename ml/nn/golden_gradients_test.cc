@@ -144,25 +144,6 @@ double Distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(sum);
 }
 
-using Model = Output (*)(GraphBuilder&, Output, const zoo::ModelOptions&);
-
-template <Output (*Build)(GraphBuilder&, Output, int64_t, double)>
-Output Classifier(GraphBuilder& builder, Output x, const zoo::ModelOptions& options) {
-  return Build(builder, x, options.classes, 0);
-}
-
-template <Output (*Build)(GraphBuilder&, Output, double)>
-Output Regression(GraphBuilder& builder, Output x, const zoo::ModelOptions&) {
-  return Build(builder, x, 0);
-}
-
-struct GoldenCase {
-  const char* name;
-  Model model;
-};
-
-void PrintTo(const GoldenCase& test, std::ostream* os) { *os << test.name; }
-
 // The model with its loss and gradients, and a batch.
 struct Training {
   Graph graph;
@@ -170,7 +151,7 @@ struct Training {
   std::vector<std::pair<Output, Tensor>> feeds;
   std::vector<Tensor> variables;
 
-  Training(Model model, const Golden& golden) {
+  Training(const std::string& model, const Golden& golden) {
     GraphBuilder builder(&graph);
     const Output input = Feed(builder, "input", InputOf(golden));
     const bool is_regression = golden.classes == 0;
@@ -183,7 +164,7 @@ struct Training {
     options.dropout_rate = 0;
     const LossKind loss =
         is_regression ? LossKind::kMeanSquaredError : LossKind::kSparseSoftmaxCrossEntropy;
-    AddLoss(builder, loss, model(builder, input, options), wanted);
+    AddLoss(builder, loss, zoo::Build(builder, model, input, options), wanted);
     std::vector<Output> losses = graph.Collection(kLosses);
     for (const Output& output : graph.Collection(kRegularizationLosses)) losses.push_back(output);
     fetches = {ops::AddN(builder, losses)};
@@ -221,7 +202,7 @@ struct Training {
   }
 };
 
-class GoldenGradientsTest : public testing::TestWithParam<GoldenCase> {};
+class GoldenGradientsTest : public testing::TestWithParam<std::string> {};
 
 // Squares of relative errors of a variable's gradients, summed over the draws.
 struct Errors {
@@ -247,7 +228,7 @@ std::vector<Tensor> Run(const Training& training, const KernelBackend* gpu) {
   return got;
 }
 
-void AddErrors(Model model, const Golden& golden, const KernelBackend* gpu,
+void AddErrors(const std::string& model, const Golden& golden, const KernelBackend* gpu,
                std::map<std::string, Errors>* errors) {
   const Training training(model, golden);
   const std::vector<Output> variables = training.graph.Collection(kTrainableVariables);
@@ -269,12 +250,12 @@ void AddErrors(Model model, const Golden& golden, const KernelBackend* gpu,
   }
 }
 
-void ExpectErrorsAtMostTwiceThoseOfPyTorch(const GoldenCase& test, const KernelBackend* gpu) {
+void ExpectErrorsAtMostTwiceThoseOfPyTorch(const std::string& model, const KernelBackend* gpu) {
   SCOPED_TRACE(gpu == nullptr ? "CPU" : gpu->libraries);
-  const std::vector<Golden> draws = ReadGolden(test.name);
+  const std::vector<Golden> draws = ReadGolden(model);
   ASSERT_FALSE(draws.empty());
   std::map<std::string, Errors> errors;
-  for (const Golden& golden : draws) AddErrors(test.model, golden, gpu, &errors);
+  for (const Golden& golden : draws) AddErrors(model, golden, gpu, &errors);
   const auto mean = [&](double squares) {
     return std::sqrt(squares / static_cast<double>(draws.size()));
   };
@@ -291,20 +272,14 @@ TEST_P(GoldenGradientsTest, ErrorsAreAtMostTwiceThoseOfPyTorchInFloat32) {
   if (gpu.ok()) ExpectErrorsAtMostTwiceThoseOfPyTorch(GetParam(), &*gpu);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Zoo, GoldenGradientsTest,
-    testing::Values(GoldenCase{"softmax_regression", Classifier<zoo::SoftmaxRegression>},
-                    GoldenCase{"linear", Regression<zoo::Linear>},
-                    GoldenCase{"mlp", Classifier<zoo::Mlp>},
-                    GoldenCase{"seed_mlp", Regression<zoo::SeedMlp>},
-                    GoldenCase{"lenet5", Classifier<zoo::LeNet5>},
-                    GoldenCase{"fashion_cnn", Classifier<zoo::FashionCnn>},
-                    GoldenCase{"cifar10_cnn", zoo::Cifar10Cnn}, GoldenCase{"vgg16", zoo::Vgg16},
-                    GoldenCase{"speech_conv", zoo::SpeechConv},
-                    GoldenCase{"cnn_trad_fpool3", zoo::CnnTradFpool3},
-                    GoldenCase{"mobilenet_v2", zoo::MobileNetV2},
-                    GoldenCase{"mobilenet_v2_dense", zoo::MobileNetV2Dense},
-                    GoldenCase{"resnet18", zoo::ResNet18}, GoldenCase{"resnet50", zoo::ResNet50}));
+std::vector<std::string> AllModels() {
+  std::vector<std::string> names;
+  for (const zoo::Model& model : zoo::Models()) names.push_back(model.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, GoldenGradientsTest, testing::ValuesIn(AllModels()),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace shoal

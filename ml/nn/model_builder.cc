@@ -15,60 +15,22 @@
 namespace shoal {
 namespace {
 
-struct ZooModel {
-  const char* name;
-  LossKind loss;
-};
-
-constexpr ZooModel kZoo[] = {
-    {"fashion_cnn", LossKind::kSparseSoftmaxCrossEntropy},
-    {"lenet5", LossKind::kSparseSoftmaxCrossEntropy},
-    {"mlp", LossKind::kSparseSoftmaxCrossEntropy},
-    {"seed_mlp", LossKind::kMeanSquaredError},
-    {"softmax_regression", LossKind::kSparseSoftmaxCrossEntropy},
-    {"linear", LossKind::kMeanSquaredError},
-    {"cifar10_cnn", LossKind::kSparseSoftmaxCrossEntropy},
-    {"vgg16", LossKind::kSparseSoftmaxCrossEntropy},
-    {"speech_conv", LossKind::kSparseSoftmaxCrossEntropy},
-    {"cnn_trad_fpool3", LossKind::kSparseSoftmaxCrossEntropy},
-    {"mobilenet_v2", LossKind::kSparseSoftmaxCrossEntropy},
-    {"mobilenet_v2_dense", LossKind::kSparseSoftmaxCrossEntropy},
-    {"resnet18", LossKind::kSparseSoftmaxCrossEntropy},
-    {"resnet50", LossKind::kSparseSoftmaxCrossEntropy},
-};
-
 Output BuildPredictions(GraphBuilder& builder, const v1::ModelConfig& config, Output input,
                         int64_t classes, bool is_training) {
-  const std::string& name = config.name();
-  const double decay = config.weight_decay();
-  if (name == "fashion_cnn") return zoo::FashionCnn(builder, input, classes, decay);
-  if (name == "lenet5") return zoo::LeNet5(builder, input, classes, decay);
-  if (name == "mlp") return zoo::Mlp(builder, input, classes, decay);
-  if (name == "seed_mlp") return zoo::SeedMlp(builder, input, decay);
-  if (name == "softmax_regression") return zoo::SoftmaxRegression(builder, input, classes, decay);
-  if (name == "linear") return zoo::Linear(builder, input, decay);
+  if (config.name().empty()) return LayerStack(builder, config, is_training).Build(input);
   zoo::ModelOptions model;
   model.classes = classes;
-  model.weight_decay = decay;
+  model.weight_decay = config.weight_decay();
   model.is_training = is_training;
   if (config.has_width_multiplier()) model.width_multiplier = config.width_multiplier();
-  if (name == "cifar10_cnn") return zoo::Cifar10Cnn(builder, input, model);
-  if (name == "vgg16") return zoo::Vgg16(builder, input, model);
-  if (name == "speech_conv") return zoo::SpeechConv(builder, input, model);
-  if (name == "cnn_trad_fpool3") return zoo::CnnTradFpool3(builder, input, model);
-  if (name == "mobilenet_v2") return zoo::MobileNetV2(builder, input, model);
-  if (name == "mobilenet_v2_dense") return zoo::MobileNetV2Dense(builder, input, model);
-  if (name == "resnet18") return zoo::ResNet18(builder, input, model);
-  if (name == "resnet50") return zoo::ResNet50(builder, input, model);
-  return LayerStack(builder, config, is_training).Build(input);
+  return zoo::Build(builder, config.name(), input, model);
 }
 
 absl::StatusOr<LossKind> LossOf(const v1::ModelConfig& config) {
   if (!config.loss().empty()) return ParseLossKind(config.loss());
-  for (const ZooModel& model : kZoo) {
-    if (config.name() == model.name) return model.loss;
-  }
-  return LossKind::kSparseSoftmaxCrossEntropy;
+  const zoo::Model* model = zoo::Find(config.name());
+  return model != nullptr && model->is_regression ? LossKind::kMeanSquaredError
+                                                  : LossKind::kSparseSoftmaxCrossEntropy;
 }
 
 // Classes become numbers of the predictions' type and shape where the loss compares numbers.
@@ -86,9 +48,9 @@ Output LabelsFor(GraphBuilder& builder, LossKind loss, Output predictions, Outpu
 
 absl::Status CheckConfig(const v1::ModelConfig& config) {
   std::string names;
-  bool is_known = config.name().empty() && !config.layer().empty();
-  for (const ZooModel& model : kZoo) {
-    is_known |= config.name() == model.name;
+  const bool is_known =
+      config.name().empty() ? !config.layer().empty() : zoo::Find(config.name()) != nullptr;
+  for (const zoo::Model& model : zoo::Models()) {
     absl::StrAppend(&names, names.empty() ? "" : ", ", model.name);
   }
   if (!is_known) {

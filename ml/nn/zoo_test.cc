@@ -16,21 +16,19 @@
 namespace shoal {
 namespace {
 
-using Model = Output (*)(GraphBuilder&, Output, const zoo::ModelOptions&);
-
 struct Counts {
   int64_t trainable = 0;
   int64_t other = 0;
   Shape logits;
 };
 
-Counts CountParameters(Model model, const Shape& image, const zoo::ModelOptions& options) {
+Counts CountParameters(const char* model, const Shape& image, const zoo::ModelOptions& options) {
   Graph graph;
   GraphBuilder builder(&graph);
   Shape images({kUnknownDim});
   for (int64_t dim : image.dims()) images.AddDim(dim);
   const Output logits =
-      model(builder, builder.Placeholder("x", DataType::kFloat32, images), options);
+      zoo::Build(builder, model, builder.Placeholder("x", DataType::kFloat32, images), options);
   EXPECT_TRUE(builder.status().ok()) << builder.status();
   Counts counts;
   if (!logits.valid()) return counts;
@@ -45,31 +43,25 @@ Counts CountParameters(Model model, const Shape& image, const zoo::ModelOptions&
 // As Keras' and torchvision's models count them.
 TEST(ZooTest, ParameterCountsAreThePublishedOnes) {
   const zoo::ModelOptions options;
-  const Counts mobilenet = CountParameters(zoo::MobileNetV2, {3, 224, 224}, options);
+  const Counts mobilenet = CountParameters("mobilenet_v2", {3, 224, 224}, options);
   EXPECT_EQ(mobilenet.trainable, 3504872);
   EXPECT_EQ(mobilenet.other, 34112);
   EXPECT_EQ(mobilenet.logits, Shape({kUnknownDim, 1000}));
-  EXPECT_EQ(CountParameters(zoo::ResNet18, {3, 224, 224}, options).trainable, 11689512);
-  EXPECT_EQ(CountParameters(zoo::ResNet50, {3, 224, 224}, options).trainable, 25557032);
-}
-
-// A model without options of its own, with as many classes as are asked for.
-template <Output (*Build)(GraphBuilder&, Output, int64_t, double)>
-Output Plain(GraphBuilder& builder, Output x, const zoo::ModelOptions& options) {
-  return Build(builder, x, options.classes, options.weight_decay);
+  EXPECT_EQ(CountParameters("resnet18", {3, 224, 224}, options).trainable, 11689512);
+  EXPECT_EQ(CountParameters("resnet50", {3, 224, 224}, options).trainable, 25557032);
 }
 
 // VGG-16: table 2 of the paper, as Keras and torchvision count it. The CIFAR-10 tutorial's text
 // says 1,068,298; the one of fashion_cnn is in McMahan et al. 2017.
 TEST(ZooTest, ParameterCountsOfPlainModelsAreThePublishedOnes) {
   zoo::ModelOptions options;
-  EXPECT_EQ(CountParameters(zoo::Vgg16, {3, 224, 224}, options).trainable, 138357544);
+  EXPECT_EQ(CountParameters("vgg16", {3, 224, 224}, options).trainable, 138357544);
   options.classes = 10;
-  EXPECT_EQ(CountParameters(zoo::Cifar10Cnn, {3, 24, 24}, options).trainable, 1068298);
-  EXPECT_EQ(CountParameters(Plain<zoo::FashionCnn>, {1, 28, 28}, options).trainable, 1663370);
-  EXPECT_EQ(CountParameters(Plain<zoo::LeNet5>, {1, 28, 28}, options).trainable, 61706);
-  EXPECT_EQ(CountParameters(Plain<zoo::SoftmaxRegression>, {1, 28, 28}, options).trainable, 7850);
-  EXPECT_EQ(CountParameters(Plain<zoo::Mlp>, {1, 28, 28}, options).trainable,
+  EXPECT_EQ(CountParameters("cifar10_cnn", {3, 24, 24}, options).trainable, 1068298);
+  EXPECT_EQ(CountParameters("fashion_cnn", {1, 28, 28}, options).trainable, 1663370);
+  EXPECT_EQ(CountParameters("lenet5", {1, 28, 28}, options).trainable, 61706);
+  EXPECT_EQ(CountParameters("softmax_regression", {1, 28, 28}, options).trainable, 7850);
+  EXPECT_EQ(CountParameters("mlp", {1, 28, 28}, options).trainable,
             784 * 512 + 512 + 512 * 128 + 128 + 128 * 10 + 10);
 }
 
@@ -77,11 +69,11 @@ TEST(ZooTest, ParameterCountsOfPlainModelsAreThePublishedOnes) {
 TEST(ZooTest, SpeechModelsCountAsTheirOrigins) {
   zoo::ModelOptions options;
   options.classes = 12;
-  EXPECT_EQ(CountParameters(zoo::SpeechConv, {1, 98, 40}, options).trainable,
+  EXPECT_EQ(CountParameters("speech_conv", {1, 98, 40}, options).trainable,
             (20 * 8 + 1) * 64 + (10 * 4 * 64 + 1) * 64 + (49 * 20 * 64 + 1) * 12);
   options.classes = 4;
   const int64_t biases = 64 + 64 + 32 + 128 + 4;
-  EXPECT_EQ(CountParameters(zoo::CnnTradFpool3, {1, 32, 40}, options).trainable - biases, 244224);
+  EXPECT_EQ(CountParameters("cnn_trad_fpool3", {1, 32, 40}, options).trainable - biases, 244224);
 }
 
 TEST(ZooTest, TheCifar10CnnDecaysItsLocalLayers) {
@@ -91,8 +83,8 @@ TEST(ZooTest, TheCifar10CnnDecaysItsLocalLayers) {
     options.weight_decay = decay;
     Graph graph;
     GraphBuilder builder(&graph);
-    zoo::Cifar10Cnn(builder, builder.Placeholder("x", DataType::kFloat32, {kUnknownDim, 3, 24, 24}),
-                    options);
+    zoo::Build(builder, "cifar10_cnn",
+               builder.Placeholder("x", DataType::kFloat32, {kUnknownDim, 3, 24, 24}), options);
     EXPECT_EQ(graph.Collection(kRegularizationLosses).size(), static_cast<size_t>(decayed));
     EXPECT_EQ(graph.FindVariable("conv2/biases")->spec.initializer, ConstantInitializer(0.1));
     EXPECT_EQ(graph.FindVariable("local4/weights")->spec.initializer,
@@ -104,15 +96,15 @@ TEST(ZooTest, TheCifar10CnnDecaysItsLocalLayers) {
 TEST(ZooTest, MobileNetV2TakesAnyWidthSizeAndNumberOfChannels) {
   zoo::ModelOptions options;
   options.classes = 10;
-  const Counts base = CountParameters(zoo::MobileNetV2, {3, 96, 96}, options);
+  const Counts base = CountParameters("mobilenet_v2", {3, 96, 96}, options);
   EXPECT_EQ(base.trainable + base.other, 2257984 + 1280 * 10 + 10);
-  EXPECT_EQ(CountParameters(zoo::MobileNetV2, {1, 28, 28}, options).trainable,
+  EXPECT_EQ(CountParameters("mobilenet_v2", {1, 28, 28}, options).trainable,
             base.trainable - 2 * 9 * 32);
   options.width_multiplier = 0.5;
-  const Counts half = CountParameters(zoo::MobileNetV2, {3, 75, 61}, options);
+  const Counts half = CountParameters("mobilenet_v2", {3, 75, 61}, options);
   EXPECT_EQ(half.trainable + half.other, 706224 + 1280 * 10 + 10);
   options.width_multiplier = 1.4;
-  const Counts wide = CountParameters(zoo::MobileNetV2, {3, 32, 32}, options);
+  const Counts wide = CountParameters("mobilenet_v2", {3, 32, 32}, options);
   EXPECT_EQ(wide.trainable + wide.other, 4363712 + 1792 * 10 + 10);
 }
 
@@ -120,10 +112,37 @@ TEST(ZooTest, MobileNetV2DenseHasTwoDenseLayers) {
   zoo::ModelOptions options;
   options.classes = 10;
   const int64_t features = 2257984 - 34112;
-  EXPECT_EQ(CountParameters(zoo::MobileNetV2Dense, {1, 28, 28}, options).trainable,
+  EXPECT_EQ(CountParameters("mobilenet_v2_dense", {1, 28, 28}, options).trainable,
             features - 2 * 9 * 32 + 1280 * 512 + 512 + 512 * 10 + 10);
-  EXPECT_EQ(CountParameters(zoo::MobileNetV2Dense, {3, 96, 96}, options).trainable,
+  EXPECT_EQ(CountParameters("mobilenet_v2_dense", {3, 96, 96}, options).trainable,
             features + 1280 * 512 + 512 + 512 * 10 + 10);
+}
+
+TEST(ZooTest, FeaturesAreTheModelWithoutItsLastLayer) {
+  const std::pair<const char*, int64_t> models[] = {
+      {"resnet50", 2048}, {"resnet18", 512}, {"mobilenet_v2", 1280}};
+  for (const auto& [model, size] : models) {
+    Graph graph;
+    GraphBuilder builder(&graph);
+    const Output x = builder.Placeholder("x", DataType::kFloat32, {kUnknownDim, 3, 64, 64});
+    EXPECT_EQ(zoo::BuildFeatures(builder, model, x, {}).shape(), Shape({kUnknownDim, size}));
+    Graph whole;
+    GraphBuilder whole_builder(&whole);
+    zoo::Build(whole_builder, model,
+               whole_builder.Placeholder("x", DataType::kFloat32, {kUnknownDim, 3, 64, 64}), {});
+    ASSERT_EQ(graph.variables().size() + 2, whole.variables().size());
+    for (size_t i = 0; i < graph.variables().size(); ++i) {
+      EXPECT_EQ(graph.variables()[i].spec.name, whole.variables()[i].spec.name);
+    }
+  }
+}
+
+TEST(ZooTest, AnUnknownNameIsAnErrorOfTheGraph) {
+  Graph graph;
+  GraphBuilder builder(&graph);
+  const Output x = builder.Placeholder("x", DataType::kFloat32, {kUnknownDim, 4});
+  EXPECT_FALSE(zoo::Build(builder, "no such model", x, {}).valid());
+  EXPECT_EQ(builder.status().message(), "no model has the name no such model");
 }
 
 double NormOf(const Tensor& tensor) {
@@ -136,7 +155,7 @@ double NormOf(const Tensor& tensor) {
 // amplified by batch norm over few examples; where a gradient is zero but for rounding (offsets in
 // front of a batch norm), differences count as shares of the largest gradient.
 struct AgreementCase {
-  Model model;
+  const char* model;
   int64_t size;
   double tolerance;  // elements at the kinks of ReLU6 fall to either side
 };
@@ -151,7 +170,7 @@ TEST_P(ZooAgreementTest, CpuKernelsAgreeWithPlainLoops) {
   const int64_t size = GetParam().size;
   const Output images = builder.Placeholder("x", DataType::kFloat32, {kUnknownDim, 3, size, size});
   const Output labels = builder.Placeholder("labels", DataType::kInt32, {kUnknownDim});
-  const Output logits = GetParam().model(builder, images, options);
+  const Output logits = zoo::Build(builder, GetParam().model, images, options);
   std::vector<Output> fetches = {
       AddLoss(builder, LossKind::kSparseSoftmaxCrossEntropy, logits, labels)};
   const auto gradients = BuildGradients(builder, fetches[0], graph.Collection(kTrainableVariables));
@@ -174,11 +193,11 @@ TEST_P(ZooAgreementTest, CpuKernelsAgreeWithPlainLoops) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ZooAgreementTest,
-                         testing::Values(AgreementCase{&zoo::MobileNetV2, 32, 2e-2},
-                                         AgreementCase{&zoo::ResNet18, 16, 2e-3},
-                                         AgreementCase{&zoo::Cifar10Cnn, 24, 1e-5},
-                                         AgreementCase{&Plain<zoo::LeNet5>, 28, 1e-5},
-                                         AgreementCase{&zoo::CnnTradFpool3, 40, 1e-5}));
+                         testing::Values(AgreementCase{"mobilenet_v2", 32, 2e-2},
+                                         AgreementCase{"resnet18", 16, 2e-3},
+                                         AgreementCase{"cifar10_cnn", 24, 1e-5},
+                                         AgreementCase{"lenet5", 28, 1e-5},
+                                         AgreementCase{"cnn_trad_fpool3", 40, 1e-5}));
 
 }  // namespace
 }  // namespace shoal

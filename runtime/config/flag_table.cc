@@ -16,8 +16,9 @@ constexpr uint32_t kReading = kScopeUse | kScopePredict;
 constexpr FlagKind kText = FlagKind::kText;
 constexpr FlagKind kBool = FlagKind::kBool;
 
-// A flag whose meaning or default differs between commands stands once for each. "{default}" is the
-// field's default (defaults.h).
+// A flag whose meaning or default differs between commands stands once for each. In a help text,
+// "{default}" is the field's default (defaults.h), and "{models}", "{losses}" and "{optimizers}"
+// are the names that a run file may use.
 constexpr FlagSpec kTable[] = {
     {"run", kRun, kRunning, kText, "", "FILE",
      "The run file, a text proto of shoal.v1.RunConfig, such as deploy/runs/fashion_cnn.textproto. "
@@ -55,8 +56,7 @@ constexpr FlagSpec kTable[] = {
      "--batch_size. The run then does not depend on the number of devices. 0: batch_size x "
      "num_clones."},
     {"optimizer", kTraining, kRunning, kText, "", "NAME",
-     "sgd, momentum, nesterov, adagrad, adadelta, rmsprop, adam, adamw or ftrl. Set parameters by "
-     "--set, e.g. optimizer.momentum.momentum=0.95."},
+     "{optimizers}. Set parameters by --set, e.g. optimizer.momentum.momentum=0.95."},
     {"learning_rate", kTraining, kRunning, kText, "optimizer.learning_rate", "X",
      "Default {default}; adam and adamw 0.001. Schedules: --set optimizer.schedule.kind=cosine."},
     {"seed", kTraining, kRunning, kText, "seed", "N",
@@ -83,18 +83,14 @@ constexpr FlagSpec kTable[] = {
      "metrics.jsonl always has every update."},
 
     {"model", kModel, kRunning, kText, "model.name", "NAME",
-     "fashion_cnn, lenet5, mlp, seed_mlp, softmax_regression, linear, cifar10_cnn, vgg16, "
-     "speech_conv, cnn_trad_fpool3, mobilenet_v2, mobilenet_v2_dense, resnet18 or resnet50; others "
-     "are written as layers in the run file."},
+     "{models}; others are written as layers in the run file, see also `shoal model`."},
     {"worker_binary", kModel, kRunning, kText, "deployment.worker_binary", "PROGRAM",
      "The workers run this program, which has its own model (worker/main.h). The run file must not "
      "have a model then."},
     {"worker_binary", kModel, kReading, kText, "deployment.worker_binary", "PROGRAM",
      "The program with the run's own model, if it has moved. Default: the run's."},
     {"loss", kModel, kRunning, kText, "model.loss", "NAME",
-     "sparse_softmax_cross_entropy, softmax_cross_entropy, sigmoid_cross_entropy, log_loss, "
-     "mean_squared_error, absolute_difference, hinge, huber or cosine_distance. Default: what "
-     "suits the model."},
+     "{losses}. Default: what suits the model."},
     {"data_dir", kModel, kRunning, kText, "data.directory", "DIR",
      "Directory of the data set: IDX, CIFAR or TFRecord files, CSV tables, npy arrays, or folders "
      "of PNG and JPEG images, one per class. Default {default}."},

@@ -6,11 +6,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 
 #include "base/status_macros.h"
-#include "runtime/config/defaults.h"
 #include "runtime/config/field_path.h"
 #include "runtime/config/foreign_flags.h"
 #include "runtime/config/nearest_name.h"
@@ -346,59 +344,6 @@ absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const s
   RETURN_IF_ERROR(Reconcile(flags, file, &line.run));
   RETURN_IF_ERROR(CheckPaths(line));
   return line;
-}
-
-namespace {
-
-constexpr size_t kHelpIndent = 30;
-constexpr size_t kHelpWidth = 100;
-constexpr char kDefaultMark[] = "{default}";
-
-// The help with the default where "{default}" stands.
-std::string HelpText(const FlagSpec& spec) {
-  if (!absl::StrContains(spec.help, kDefaultMark)) return spec.help;
-  return absl::StrReplaceAll(spec.help, {{kDefaultMark, DefaultText(spec.field)}});
-}
-
-// "  --name=VALUE        text text\n                      text\n"
-std::string HelpEntry(const FlagSpec& spec) {
-  std::string line = absl::StrCat(spec.kind == FlagKind::kBool ? "  --[no]" : "  --", spec.name,
-                                  spec.value[0] != '\0' ? absl::StrCat("=", spec.value) : "");
-  std::string entry;
-  if (line.size() + 1 > kHelpIndent) {
-    absl::StrAppend(&entry, line, "\n");
-    line.clear();
-  }
-  line.resize(kHelpIndent, ' ');
-  bool first = true;
-  const std::string help = HelpText(spec);
-  for (const absl::string_view word : absl::StrSplit(help, ' ')) {
-    if (!first && line.size() + 1 + word.size() > kHelpWidth) {
-      absl::StrAppend(&entry, line, "\n");
-      line.assign(kHelpIndent, ' ');
-      first = true;
-    }
-    absl::StrAppend(&line, first ? "" : " ", word);
-    first = false;
-  }
-  absl::StrAppend(&entry, line, "\n");
-  return entry;
-}
-
-}  // namespace
-
-std::string FlagHelp(FlagScope scope) {
-  std::string text;
-  absl::string_view section;
-  for (const FlagSpec& spec : FlagTable()) {
-    if ((spec.scopes & scope) == 0 || spec.hidden) continue;
-    if (section != spec.section) {
-      section = spec.section;
-      absl::StrAppend(&text, text.empty() ? "" : "\n", section, ":\n");
-    }
-    absl::StrAppend(&text, HelpEntry(spec));
-  }
-  return text;
 }
 
 }  // namespace shoal

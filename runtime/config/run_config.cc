@@ -12,7 +12,9 @@
 
 #include "base/status_macros.h"
 #include "ml/data/data_defaults.h"
+#include "ml/nn/zoo_layers.h"
 #include "ml/optim/optimizer_config.h"
+#include "ml/optim/optimizer_options.h"
 #include "proto/v1/run_config.pb.h"
 #include "runtime/config/nearest_name.h"
 #include "runtime/config/text_proto.h"
@@ -56,8 +58,9 @@ void ResolveSync(v1::SyncOptions* sync) {
 void ResolveModel(v1::ModelConfig* model) {
   const bool is_elsewhere = model->name().empty() && model->layer().empty();
   if (is_elsewhere || !model->loss().empty()) return;
-  const bool regression = model->name() == "seed_mlp" || model->name() == "linear";
-  model->set_loss(regression ? "mean_squared_error" : "sparse_softmax_cross_entropy");
+  const zoo::Model* named = zoo::Find(model->name());
+  const bool is_regression = named != nullptr && named->is_regression;
+  model->set_loss(is_regression ? "mean_squared_error" : "sparse_softmax_cross_entropy");
 }
 
 void ResolveOptimizer(v1::OptimizerConfig* optimizer) {
@@ -197,17 +200,22 @@ std::string OptimizerName(const v1::OptimizerConfig& optimizer) {
 }
 
 const std::vector<std::string>& KnownOptimizers() {
-  static const auto& names = *new std::vector<std::string>{
-      "sgd", "momentum", "nesterov", "adagrad", "adadelta", "rmsprop", "adam", "adamw", "ftrl"};
+  static const auto& names = *new std::vector<std::string>([] {
+    std::vector<std::string> all;
+    for (int kind = 0; kind <= static_cast<int>(OptimizerKind::kFtrl); ++kind) {
+      all.emplace_back(OptimizerName(static_cast<OptimizerKind>(kind)));
+    }
+    return all;
+  }());
   return names;
 }
 
 const std::vector<std::string>& KnownModels() {
-  static const auto& names = *new std::vector<std::string>{
-      "fashion_cnn",        "lenet5",          "mlp",          "seed_mlp",
-      "softmax_regression", "linear",          "cifar10_cnn",  "vgg16",
-      "speech_conv",        "cnn_trad_fpool3", "mobilenet_v2", "mobilenet_v2_dense",
-      "resnet18",           "resnet50"};
+  static const auto& names = *new std::vector<std::string>([] {
+    std::vector<std::string> all;
+    for (const zoo::Model& model : zoo::Models()) all.emplace_back(model.name);
+    return all;
+  }());
   return names;
 }
 

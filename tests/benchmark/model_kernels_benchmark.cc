@@ -92,10 +92,7 @@ ModelBenchmark::ModelBenchmark(const std::string& model, int64_t batch) {
   const int64_t size = model == "mobilenet_v2" ? 96 : 64;
   const Output images = builder.Placeholder("x", DataType::kFloat32, {kUnknownDim, 3, size, size});
   const Output labels = builder.Placeholder("labels", DataType::kInt32, {kUnknownDim});
-  const zoo::ModelOptions options;
-  const Output logits = model == "mobilenet_v2" ? zoo::MobileNetV2(builder, images, options)
-                        : model == "resnet50"   ? zoo::ResNet50(builder, images, options)
-                                                : zoo::ResNet18(builder, images, options);
+  const Output logits = zoo::Build(builder, model, images, {});
   std::vector<Output> fetches = {
       AddLoss(builder, LossKind::kSparseSoftmaxCrossEntropy, logits, labels)};
   const auto gradients =

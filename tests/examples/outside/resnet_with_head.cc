@@ -14,7 +14,7 @@ shoal::ModelOutputs ResNetWithHead(GraphBuilder& builder, absl::Span<const Outpu
                                    bool is_training, int64_t classes) {
   shoal::zoo::ModelOptions backbone;
   backbone.is_training = is_training;
-  Output net = shoal::zoo::ResNet50Features(builder, batch[0], backbone);
+  Output net = shoal::zoo::BuildFeatures(builder, "resnet50", batch[0], backbone);
 
   shoal::DenseOptions hidden;
   hidden.scope = "head/hidden";

@@ -1,0 +1,60 @@
+#include "deploy/model_command.h"
+
+#include <cstdint>
+#include <cstdio>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "ml/nn/zoo_layers.h"
+#include "runtime/config/nearest_name.h"
+#include "runtime/config/rule.h"
+#include "runtime/config/run_config.h"
+#include "runtime/process/exit_code.h"
+
+namespace shoal {
+namespace {
+
+// The size of image for which `shoal model` writes layers that depend on it: any above 32.
+constexpr int64_t kImageSize = 224;
+
+}  // namespace
+
+absl::StatusOr<std::string> ModelText(absl::Span<const std::string> args) {
+  const std::string known = absl::StrJoin(KnownModels(), ", ");
+  if (args.empty()) return Broken("NAME", absl::StrCat("is missing; it is one of ", known));
+  const zoo::Model* model = zoo::Find(args[0]);
+  if (model == nullptr) {
+    return Broken(args[0], absl::StrCat("is not a model's name; known are ", known,
+                                        DidYouMean(args[0], KnownModels())));
+  }
+  zoo::ModelOptions options;
+  options.classes = 10;
+  if (args.size() > 1 && (!absl::SimpleAtoi(args[1], &options.classes) || options.classes < 2)) {
+    return Broken(args[1], "is not a number of classes; give 2 or more");
+  }
+  if (args.size() > 2) return Broken(args[2], "is not expected; give a name and classes");
+  return absl::StrCat("model {\n", model->is_regression ? "loss: \"mean_squared_error\"\n" : "",
+                      model->layers(options, kImageSize, kImageSize), "}\n");
+}
+
+int ModelMain(absl::Span<const std::string> args) {
+  if (!args.empty() && (args[0] == "--help" || args[0] == "-h")) {
+    std::printf(
+        "usage: shoal model NAME [CLASSES]\n\n"
+        "Prints a model by name as the layers of a run file, to be changed there. CLASSES is the\n"
+        "number of outputs of a classifier, 10 if not given. Names: %s.\n",
+        absl::StrJoin(KnownModels(), ", ").c_str());
+    return kExitDone;
+  }
+  const absl::StatusOr<std::string> text = ModelText(args);
+  if (!text.ok()) {
+    std::fprintf(stderr, "shoal model: %s\n", std::string(text.status().message()).c_str());
+    return ExitCodeOf(text.status());
+  }
+  std::printf("%s", text->c_str());
+  return kExitDone;
+}
+
+}  // namespace shoal
