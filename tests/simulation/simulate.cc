@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -26,9 +27,9 @@ struct Sums {
   uint64_t failed = 0;
   ClusterSimulation::Counts counts;
   double seconds = 0;
-  std::map<PlannedFault::Kind, std::vector<double>> recoveries;
+  std::map<PlannedFault::Kind, std::vector<std::pair<double, uint64_t>>> recoveries;  // And seed.
 
-  void Add(const ClusterSimulation::Counts& run) {
+  void Add(uint64_t seed, const ClusterSimulation::Counts& run) {
     ++runs;
     counts.steps += run.steps;
     counts.skipped += run.skipped;
@@ -46,7 +47,7 @@ struct Sums {
     counts.network.damaged += run.network.damaged;
     seconds += run.seconds;
     for (const ClusterSimulation::Recovery& recovery : run.recoveries) {
-      recoveries[recovery.kind].push_back(recovery.seconds);
+      recoveries[recovery.kind].emplace_back(recovery.seconds, seed);
     }
   }
 
@@ -63,15 +64,16 @@ struct Sums {
         Number(counts.network.repeated), Number(counts.network.cut), Number(counts.network.damaged),
         Number(counts.network.wrong), Number(counts.failed_changes));
     for (int kind = 0; kind < PlannedFault::kNumKinds; ++kind) {
-      std::vector<double>& times = recoveries[static_cast<PlannedFault::Kind>(kind)];
+      auto& times = recoveries[static_cast<PlannedFault::Kind>(kind)];
       std::sort(times.begin(), times.end());
       std::printf("  %-22s %8llu", NameOf(static_cast<PlannedFault::Kind>(kind)),
                   Number(counts.faults[kind]));
       if (!times.empty()) {
         std::printf(
             "   alone in %zu runs: steps resume after %.1f s (median), %.1f s (19 of 20), %.1f s "
-            "(at most)",
-            times.size(), times[times.size() / 2], times[times.size() * 19 / 20], times.back());
+            "(at most, seed %llu)",
+            times.size(), times[times.size() / 2].first, times[times.size() * 19 / 20].first,
+            times.back().first, Number(times.back().second));
       }
       std::printf("\n");
     }
@@ -129,7 +131,7 @@ int Main(const std::vector<std::string>& arguments) {
       ClusterSimulation simulation(options);
       if (verbose) std::fprintf(stderr, "%s", simulation.Describe().c_str());
       const std::string failure = simulation.Run();
-      sums.Add(simulation.counts());
+      sums.Add(seed, simulation.counts());
       if (failure.empty()) continue;
       ++sums.failed;
       if (sums.failed <= 20) {
