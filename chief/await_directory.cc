@@ -83,7 +83,7 @@ absl::StatusOr<RunLock> AwaitDirectory(const TaskOptions& options, absl::Duratio
     }
     if (options.shutdown->WaitFor(kLookEvery)) {
       return absl::CancelledError(
-          absl::StrCat("told to stop; still waited for another chief, ", who));
+          absl::StrCat("asked to stop while it waited for another chief, ", who));
     }
     lock = RunLock::Acquire(out, kChief);
   }

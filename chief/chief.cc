@@ -313,14 +313,14 @@ Chief::Outcome Chief::outcome() const {
   MutexLock lock(&mutex_);
   const TrainingSession& session = logic_.session();
   Outcome outcome;
-  outcome.steps = session.newest_step();
-  outcome.checkpoint = session.durable_directory();
-  outcome.checkpoint_step = session.durable_version();
-  outcome.checkpoint_failure = session.open_failure();
-  outcome.skipped_batches = session.skipped().size();
+  outcome.steps = session.mode().newest_step();
+  outcome.checkpoint = session.checkpoints().durable_directory();
+  outcome.checkpoint_step = session.checkpoints().durable_version();
+  outcome.checkpoint_failure = session.checkpoints().open_failure();
+  outcome.skipped_batches = session.mode().skipped().size();
   if (session.plan() != nullptr) {
     outcome.test = session.Evaluation(outcome.steps);
-    outcome.epochs = session.epochs();
+    outcome.epochs = session.mode().num_epochs();
     outcome.classifies = session.classifies();
   }
   return outcome;

@@ -20,8 +20,8 @@
 
 namespace shoal {
 
-// Writes down what a session wants kept. Lines are called for on one thread, checkpoints and terms
-// on another, because they may take seconds; each in order. ABORTED: another chief has taken the
+// Writes the records of a session. One thread writes lines, another one checkpoints and terms,
+// because they may take seconds; each in order. ABORTED: another chief has taken the
 // run over, nothing was written.
 class SessionRecorder {
  public:
@@ -51,7 +51,7 @@ class SessionRecorder {
 
 // A ChiefLogic with threads: one that drives its timers and lines, one that publishes checkpoints,
 // one for each ps that sends it commands; a call that has to wait holds its caller's thread.
-// Implements the calls of proto/v1/chief_service.proto for whoever serves them or shares the
+// Implements the calls of proto/v1/chief_service.proto, for a server or for callers in the same
 // process. Thread-safe.
 class Chief : public ChiefClient {
  public:
@@ -73,24 +73,25 @@ class Chief : public ChiefClient {
   Chief(const Chief&) = delete;
   Chief& operator=(const Chief&) = delete;
 
-  // Waits until the run is over, all was written down and every ps was told, or some seconds have
-  // passed since the end. OK: trained to the end. CANCELLED: stopped on request, the checkpoint
-  // stands. Otherwise why it failed.
+  // Waits until the run is over, everything is written and every ps has acknowledged the end, or
+  // some seconds have passed since the end. OK: trained to the end. CANCELLED: stopped on request,
+  // a checkpoint remains. Otherwise why it failed.
   absl::Status Wait();
 
-  // Every worker of the run and every ps that lives has heard that it is over, be it that it came
-  // only then.
+  // Every worker of the run and every live ps has received the end, even if it registered after it.
   bool all_told() const;
-  // Registers nobody any more: who would never hear of the end is answered UNAVAILABLE and finds
-  // it in the run's directory. `if_all_told`: false, and nothing changes, unless all_told.
+  // Accepts no registration any more: a task that comes too late to receive the end is answered
+  // UNAVAILABLE and finds the end in the run's directory. With `if_all_told` it returns false and
+  // changes nothing unless all_told.
   bool CloseRegistration(bool if_all_told);
 
-  // What the run came to, after Wait.
+  // The result of the run, after Wait.
   struct Outcome {
     uint64_t steps = 0;
     std::string checkpoint;  // Directory name; empty if there is none.
     uint64_t checkpoint_step = 0;
-    std::string checkpoint_failure;  // Why none could be made after it; empty: none failed since.
+    // Why no checkpoint could be made after it; empty: none has failed since.
+    std::string checkpoint_failure;
     std::optional<EvaluationSums> test;  // At the last step.
     uint32_t epochs = 0;
     bool classifies = false;
@@ -153,9 +154,11 @@ class Chief : public ChiefClient {
   CondVar changed_;  // the state's number, a norm, the end
   ChiefLogic logic_ ABSL_GUARDED_BY(mutex_);
   bool poked_ ABSL_GUARDED_BY(mutex_) = false;
-  size_t num_given_up_ ABSL_GUARDED_BY(mutex_) = 0;  // Whose removal waits for the publisher.
-  bool discarding_ ABSL_GUARDED_BY(mutex_) = false;  // Void checkpoints: records wait for it.
-  std::deque<SessionRecord> records_;                // Of the driver: not written down yet.
+  // The number of given-up cuts whose removal waits for the publisher.
+  size_t num_given_up_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Void checkpoints are being removed: records wait until that is done.
+  bool discarding_ ABSL_GUARDED_BY(mutex_) = false;
+  std::deque<SessionRecord> records_;  // Records that the driver has not written yet.
   CondVar poke_;
   std::vector<std::unique_ptr<PsLine>> lines_;
   SerialExecutor publisher_;

@@ -28,7 +28,7 @@ static_assert(kLongestRegistration < kControlTimeout && kLongestPark < kControlT
 // half.
 constexpr absl::Duration kLongestGap = absl::Seconds(2);
 
-// How long after the end a ps may take to be told so.
+// The longest time after the end in which a ps acknowledges it.
 constexpr absl::Duration kFinishWait = absl::Seconds(10);
 
 }  // namespace
@@ -90,7 +90,7 @@ absl::StatusOr<v1::RegisterTaskResponse> ChiefLogic::Registration::Finish(
     LOG(WARNING) << "refused " << TaskOf(member).ToString() << ": " << answer.status();
     return answer;
   }
-  // This life of the worker has not heard of the end.
+  // This process of the worker has not received the end.
   if (member.job() == v1::JOB_WORKER) logic_->told_.erase(member.index());
   LOG(INFO) << TaskOf(member).ToString() << " registered, pid " << request_.process_id() << " on "
             << request_.host() << (request_.address().empty() ? "" : ", serves at ")
@@ -153,7 +153,7 @@ absl::StatusOr<v1::ReportShardResponse> ChiefLogic::ReportShard(
   RETURN_IF_ERROR(session_.ReportShard(At(now), request));
   v1::ReportShardResponse response;
   response.set_export_wanted(!request.is_export() && request.error().empty() &&
-                             session_.WantsExport(request.version()));
+                             session_.exports().IsWanted(request.version()));
   return response;
 }
 
@@ -200,25 +200,11 @@ void ChiefLogic::OnAnswer(absl::Time now, const PsCommand& command,
     session_.OnUndelivered(At(now), command);
     return;
   }
-  if (!status.ok()) return session_.OnLoadAnswer(At(now), command, status);
-  struct Take {
-    TrainingSession& session;
-    const absl::Time now;
-    const PsCommand& command;
-    void operator()(const v1::LoadSlicesResponse& load) {
-      session.OnLoadAnswer(now, command, load);
-    }
-    void operator()(const v1::WithholdBatchResponse& withhold) {
-      session.OnWithholdAnswer(now, command, withhold);
-    }
-    void operator()(const v1::DecideBatchResponse& /*decide*/) { session.OnDecideAnswer(command); }
-    void operator()(const v1::RequestCutResponse& cut) { session.OnCutAnswer(command, cut); }
-    void operator()(const v1::FinishResponse& /*finish*/) { session.OnFinishAnswer(command); }
-    void operator()(const v1::GetAppliedResponse& applied) {
-      session.OnAppliedAnswer(now, command, applied);
-    }
-  };
-  std::visit(Take{session_, At(now), command}, *answer);
+  if (status.ok()) {
+    session_.OnAnswer(At(now), command, *answer);
+  } else {
+    session_.OnLoadFailed(At(now), command, status);
+  }
 }
 
 // Records.
@@ -234,7 +220,7 @@ bool ChiefLogic::OnManifestWritten(absl::Time now, const ManifestToWrite& write,
                                    const absl::Status& status) {
   FenceIfAborted(status);
   session_.OnManifestWritten(At(now), write, status);
-  return session_.RestsOn(write.directory);
+  return session_.checkpoints().RestsOn(write.directory);
 }
 
 void ChiefLogic::OnExported(absl::Time now, const ModelExport& made, const absl::Status& status) {
@@ -251,7 +237,7 @@ void ChiefLogic::FenceIfAborted(const absl::Status& status) {
 void ChiefLogic::Tick(absl::Time now) { session_.Tick(At(now)); }
 
 void ChiefLogic::LookForEnd(absl::Time now, bool has_records) {
-  if (has_records || work_under_way_ > 0 || !is_over() || session_.export_pending()) return;
+  if (has_records || work_under_way_ > 0 || !is_over() || session_.exports().is_pending()) return;
   over_since_ = std::min(over_since_, now);
   if (session_.all_finished() || now - over_since_ > kFinishWait) drained_ = true;
 }
@@ -263,7 +249,7 @@ bool ChiefLogic::is_over() const {
 
 absl::Status ChiefLogic::result() const {
   if (session_.state().phase() == v1::RunState::PHASE_FAILED) return session_.failure();
-  if (session_.interrupted()) return absl::CancelledError("stopped on request");
+  if (session_.phases().is_interrupted()) return absl::CancelledError("stopped on request");
   return absl::OkStatus();
 }
 

@@ -13,19 +13,15 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "chief/training_session.h"
+#include "chief/session/training_session.h"
 
 namespace shoal {
 
-// What a ps answers to a PsCommand, in the order of PsCommand::request.
-using PsResponse =
-    std::variant<v1::LoadSlicesResponse, v1::WithholdBatchResponse, v1::DecideBatchResponse,
-                 v1::RequestCutResponse, v1::FinishResponse, v1::GetAppliedResponse>;
-
 // Everything that a chief decides: a TrainingSession, the calls that wait at the chief, what a
-// command's answer or its absence means, what the recorder's results mean, and when the chief is
-// through. It has no thread, lock, socket, file or clock: Chief drives it in a process, a simulator
-// may drive it instead. One thread at a time. `now` comes from one clock and never goes back.
+// command's answer or its absence means, what the recorder's results mean, and when the chief has
+// finished. It has no thread, lock, socket, file or clock: Chief drives it in a process, a
+// simulator may drive it instead. One thread at a time. `now` comes from one clock and never goes
+// back.
 //
 // The time between two calls that is longer than any driver lets pass is a pause: the process was
 // stopped or its machine suspended, while all messages waited in sockets. For the session that time
@@ -49,7 +45,8 @@ class ChiefLogic {
   // every change of the logic, and at wake(). Poll answers nothing while the call waits on, and is
   // not called again after it has answered. The request is borrowed.
 
-  // RegisterTask: waits for a place that somebody holds, for less time than its caller waits.
+  // RegisterTask: waits for a place that another process holds, for less time than its caller
+  // waits.
   class Registration {
    public:
     // `is_gone`: the caller waits no more; it must not get the place.
@@ -67,8 +64,8 @@ class ChiefLogic {
     const v1::RegisterTaskRequest& request_;
     const std::function<bool()> is_gone_;
     bool has_asked_ = false;
-    absl::Status taken_;                // What it was answered first.
-    std::optional<absl::Time> holder_;  // When the holder was last heard then.
+    absl::Status taken_;                // The first answer.
+    std::optional<absl::Time> holder_;  // The time of the holder's last call then.
     absl::Time until_;
     absl::Time wake_;
   };
@@ -118,13 +115,13 @@ class ChiefLogic {
 
   // --- Commands to ps.
   std::vector<PsCommand> TakeCommands(absl::Time now);
-  // What came of a command: the answer, or the error of the call.
+  // The result of a command: the answer, or the error of the call.
   void OnAnswer(absl::Time now, const PsCommand& command, absl::StatusOr<PsResponse> answer);
 
-  // --- Records and what came of them.
+  // --- Records and their results.
   std::vector<SessionRecord> TakeRecords() { return session_.TakeRecords(); }
-  // Work that the driver does elsewhere: the run is not over before it is done. The status is what
-  // the recorder answered; ABORTED: another chief has taken the run over.
+  // Work that the driver does elsewhere: the run is not over before it is done. `status` is the
+  // recorder's; ABORTED: another chief has taken the run over.
   void BeginWork() { ++work_under_way_; }
   void EndWork(const absl::Status& status);
   void OnRecorded(const absl::Status& status);
@@ -167,7 +164,7 @@ class ChiefLogic {
   int work_under_way_ = 0;
   absl::Time over_since_ = absl::InfiniteFuture();
   bool registration_closed_ = false;
-  std::set<uint32_t> told_;  // Workers that heard of the end.
+  std::set<uint32_t> told_;  // Workers that have received the end.
 };
 
 }  // namespace shoal

@@ -204,7 +204,7 @@ class PausedChiefTest : public ChiefLogicTest, public ::testing::WithParamInterf
   v1::RunState state_;
 };
 
-TEST_P(PausedChiefTest, JudgesNobodyBeforeItHasListenedForALease) {
+TEST_P(PausedChiefTest, JudgesNoTaskBeforeItHasListenedForALease) {
   Pause();
   Pass(kLease - kTick);
   EXPECT_TRUE(Beat(ps_).ok());
@@ -213,7 +213,7 @@ TEST_P(PausedChiefTest, JudgesNobodyBeforeItHasListenedForALease) {
   EXPECT_THAT(notes_, ::testing::HasSubstr("stood still for"));
 }
 
-TEST_P(PausedChiefTest, GivesNoPlaceAwayToWhoComesFirstThen) {
+TEST_P(PausedChiefTest, GivesNoPlaceToTheFirstTaskThatCalls) {
   Pause();
   // The calls that had waited at the chief ended at their callers.
   logic_->Disconnect(now_, ps_);
@@ -230,7 +230,7 @@ TEST_P(PausedChiefTest, GivesNoPlaceAwayToWhoComesFirstThen) {
   ExpectNobodyWasLost();
 }
 
-TEST_P(PausedChiefTest, WhoWantsThePlaceOfASilentProcessIsAskedToComeAgain) {
+TEST_P(PausedChiefTest, ATaskThatWantsThePlaceOfASilentProcessIsAskedToRetry) {
   Pause();
   const v1::RegisterTaskRequest request = Application(v1::JOB_PS, "other");
   ChiefLogic::Registration call(logic_.get(), request, [] { return false; });
@@ -241,8 +241,9 @@ TEST_P(PausedChiefTest, WhoWantsThePlaceOfASilentProcessIsAskedToComeAgain) {
   EXPECT_TRUE(absl::IsUnavailable(answer->status())) << answer->status();
 }
 
-// Its holder is silent since before the pause: whoever waits is not refused as a second process.
-TEST_P(PausedChiefTest, WhoHadWaitedForAPlaceIsAskedToComeAgain) {
+// Its holder is silent since before the pause: the task that waits is not refused as a second
+// process.
+TEST_P(PausedChiefTest, ATaskThatHadWaitedForAPlaceIsAskedToRetry) {
   const v1::RegisterTaskRequest request = Application(v1::JOB_PS, "other");
   StartTraining();
   ChiefLogic::Registration call(logic_.get(), request, [] { return false; });
@@ -268,7 +269,7 @@ TEST_P(PausedChiefTest, NoWaitEndsBecauseOfIt) {
   ExpectNobodyWasLost();
 }
 
-TEST_P(PausedChiefTest, WhoDiedMeanwhileIsFoundOut) {
+TEST_P(PausedChiefTest, ATaskThatDiedMeanwhileIsFound) {
   Pause();
   for (int i = 0; i < 11; ++i) {
     Pass(absl::Seconds(1));

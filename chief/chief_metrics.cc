@@ -72,12 +72,12 @@ void AddTasks(const v1::GetRunStatusResponse& run, MetricPage* page) {
   AddPresence(run,
               {v1::JOB_WORKER, run.num_replicas(), "worker", "shoal_worker_up",
                "1 while the worker holds its place, 0 while it is missing.", "shoal_worker_lost",
-               "1 while a worker is missed that was here and was not told to go."},
+               "1 while a worker that had registered is missing unexpectedly."},
               page);
   AddPresence(run,
               {v1::JOB_PS, run.num_ps_tasks(), "ps", "shoal_ps_up",
                "1 while the parameter server holds its place, 0 while it is missing.",
-               "shoal_ps_lost", "1 while a parameter server is missed that was here."},
+               "shoal_ps_lost", "1 while a parameter server that had registered is missing."},
               page);
   double slow = 0, silence = 0;
   for (const v1::GetRunStatusResponse::Task& task : run.tasks()) {
@@ -86,8 +86,8 @@ void AddTasks(const v1::GetRunStatusResponse& run, MetricPage* page) {
   }
   page->AddGauge("shoal_slow_tasks", "Tasks that hold the others up, as `shoal status` names them.",
                  slow);
-  page->AddGauge("shoal_heartbeat_age_seconds", "Time since the most silent task was heard.",
-                 silence);
+  page->AddGauge("shoal_heartbeat_age_seconds",
+                 "Time since the last heartbeat of the most silent task.", silence);
 }
 
 void AddCheckpoints(const ChiefMetrics& metrics, const v1::GetRunStatusResponse& run,

@@ -1,4 +1,4 @@
-// What a chief shows of itself: the run's figures for /metrics and its state for /statusz.
+// The chief's metrics for /metrics and its state for /statusz.
 #ifndef SHOAL_CHIEF_CHIEF_METRICS_H_
 #define SHOAL_CHIEF_CHIEF_METRICS_H_
 
@@ -14,12 +14,13 @@ namespace v1 {
 class GetRunStatusResponse;
 }
 
-// Counted by the RunRecorder while the run goes on; the rest is asked of the chief.
+// The RunRecorder counts these during the run; the chief's status has the rest.
 struct ChiefMetrics {
-  MetricCounter steps;  // Since this chief began; a rollback takes none back.
+  MetricCounter steps;  // Counts from the start of this chief; a rollback does not reduce it.
   MetricCounter examples;
   MetricHistogram staleness{BoundsOfSteps()};
-  MetricGauge loss{std::numeric_limits<double>::quiet_NaN()};  // Of the newest step; NaN: none yet.
+  // The loss of the newest step; NaN: there is none yet.
+  MetricGauge loss{std::numeric_limits<double>::quiet_NaN()};
   MetricGauge accuracy{std::numeric_limits<double>::quiet_NaN()};
   MetricGauge learning_rate;
   MetricGauge evaluation_loss{std::numeric_limits<double>::quiet_NaN()};

@@ -39,8 +39,8 @@ namespace {
 
 constexpr absl::Duration kLastLook = absl::Milliseconds(400);
 
-// How long a chief that nobody launches waits after a run's end for tasks that have not heard of
-// it: one that is only starting would look for it for cluster.wait_seconds.
+// The time for which a chief without a launcher waits after a run's end for tasks that do not know
+// of it: a task that is only starting would look for the chief for cluster.wait_seconds.
 constexpr absl::Duration kLatecomers = absl::Seconds(10);
 
 // How long a chief that was killed may take to let go of the directory.
@@ -271,7 +271,7 @@ void ChiefTask::Prune() {
 
 absl::Status ChiefTask::DiscardFailed(const std::string& directory) {
   CheckpointName name;
-  // A ps told us the name.
+  // The name comes from a ps.
   if (!CheckpointName::Parse(directory, &name) || name.term != term_) return absl::OkStatus();
   RETURN_IF_ERROR(CheckTerm());
   const absl::Status discarded = checkpoints_->Discard(name);
@@ -348,7 +348,7 @@ void StopOnRequest(ShutdownNotification* shutdown, const std::shared_ptr<ChiefTa
     if (running == nullptr) return;
     v1::RequestStopRequest request;
     request.set_stop(true);
-    request.set_reason("told to stop");
+    request.set_reason("asked to stop");
     v1::RequestStopResponse response;
     (void)running->chief()->RequestStop(request, &response);
   });
@@ -381,7 +381,8 @@ void AwaitLatecomers(const TaskOptions& options, Chief* chief) {
   const absl::Time end = options.clock->Now() + kLatecomers;
   bool said = false;
   while (!chief->CloseRegistration(/*if_all_told=*/true) && options.clock->Now() < end) {
-    if (!said) LOG(INFO) << "the run is over; tasks that come late may hear so for a while";
+    if (!said)
+      LOG(INFO) << "the run is over; for a while the chief still answers tasks that come late";
     said = true;
     if (options.shutdown->WaitFor(absl::Milliseconds(100))) break;
   }

@@ -20,18 +20,18 @@ namespace shoal {
 
 class ShutdownNotification;
 
-// The chief of a run with everything it leaves in the run's directory: finds the checkpoint to go
-// on from, counts terms, keeps metrics, writes manifests and at the end summary.json. It writes
-// nothing more once the directory has a higher term. Serves nobody by itself: chief() is called
-// directly or behind a server.
+// The chief of a run with everything it leaves in the run's directory: finds the checkpoint to
+// resume from, counts terms, keeps metrics, writes manifests and at the end summary.json. It writes
+// nothing more once the directory has a higher term. It does not serve: callers use chief()
+// directly or put a server in front of it.
 class ChiefTask : public TaskSource {
  public:
   using Connect =
       std::function<std::unique_ptr<ParameterClient>(uint32_t ps, const std::string& address)>;
 
-  // What a chief does whose directory another one holds: refuses (ALREADY_EXISTS), after a moment,
-  // since somebody looks on; or waits, as AwaitDirectory says.
-  // kNotAsked: the caller sees to that, as a simulation whose directory is no real one.
+  // The reaction to a directory that another chief holds. kRefuse: fails with ALREADY_EXISTS after
+  // a moment, because a user is waiting. kWait: waits as AwaitDirectory describes. kNotAsked: does
+  // not look, because the caller has made sure, for example in a simulation without real files.
   enum class IfHeld { kRefuse, kWait, kNotAsked };
 
   // Reads and prepares the run's directory, which is held against other chiefs as long as the task
@@ -47,14 +47,14 @@ class ChiefTask : public TaskSource {
   Chief* chief() { return chief_.get(); }
 
   // Writes run.textproto and, if it names any task, cluster.textproto of a run that starts here. A
-  // run that goes on keeps its own until its first new checkpoint shows that it fits.
+  // resumed run keeps its own until its first new checkpoint shows that it fits.
   absl::Status RecordStart(const ClusterSpec& cluster);
 
-  // Waits for the end of the run and writes summary.json. See Chief::Wait; instead of CANCELLED it
-  // returns, and the summary says, `why_stopped` if that is an error.
+  // Waits for the end of the run and writes summary.json. See Chief::Wait; if `why_stopped` is an
+  // error, it takes the place of CANCELLED in the result and in the summary.
   absl::Status WaitAndConclude(const absl::Status& why_stopped = absl::OkStatus());
 
-  // For a run that is not finished.
+  // Only of a run that is not finished.
   TaskStatus Status() const override;
   void Collect(MetricPage* page) const override;
 
@@ -63,8 +63,9 @@ class ChiefTask : public TaskSource {
   absl::Status FindCheckpoint(TrainingSession::Options* session);
   absl::Status WriteRunFile(uint32_t replicas_to_aggregate, uint64_t slice_bytes);
   // The run's identity, kept in RUN_ID from its first start on, so that tasks of an older chief
-  // know that they belong to the same run. What the checkpoint says, which the run goes on from,
-  // wins: its directory may have been moved here. None: drawn at random.
+  // know that they belong to the same run. If the
+  // run resumes from a checkpoint, the checkpoint's identity wins: its directory may have been
+  // moved here. A run without either gets a random one.
   absl::StatusOr<std::string> RunId(const std::string& of_checkpoint) const;
   absl::StatusOr<uint64_t> ReadTerm() const;  // 0: there was no chief before
   absl::Status NextTerm();
@@ -92,7 +93,7 @@ class ChiefTask : public TaskSource {
 // Lets the notification, which may outlive the task, stop the task's run after a checkpoint.
 void StopOnRequest(ShutdownNotification* shutdown, const std::shared_ptr<ChiefTask>& task);
 
-// A chief that serves over gRPC at options.listen_address until the run is over.
+// Runs a chief that serves gRPC at options.listen_address until the run is over.
 absl::Status RunChief(const TaskOptions& options);
 
 }  // namespace shoal

@@ -80,7 +80,7 @@ class FakeRecorder : public SessionRecorder {
   std::vector<std::string> removed_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A ps that does what it is told.
+// A ps that carries out its commands.
 class WillingPs : public ParameterClient {
  public:
   absl::Status LoadSlices(const v1::LoadSlicesRequest&, v1::LoadSlicesResponse*) override {
@@ -121,7 +121,7 @@ class LoadingPs : public WillingPs {
   Notification closed_;
 };
 
-// One that came when the run was over, and takes its time to hear it.
+// A ps that registered when the run was over, and receives the end late.
 class SlowToEndAgainPs : public WillingPs {
  public:
   SlowToEndAgainPs(std::atomic<int>* finishes, Notification* may_finish)
@@ -222,7 +222,7 @@ class ChiefTest : public ::testing::Test {
   std::unique_ptr<Chief> chief_;
 };
 
-TEST_F(ChiefTest, GoesOnWhileACheckpointIsPublished) {
+TEST_F(ChiefTest, ContinuesWhileACheckpointIsPublished) {
   Start(absl::Milliseconds(300));
   TrainUntilPublishing();
   // Only the driver ends leases.
@@ -263,7 +263,7 @@ TEST_F(ChiefTest, DoesNotWaitAtItsEndForAPsThatLoads) {
   EXPECT_TRUE(closed);
 }
 
-TEST_F(ChiefTest, GoesOnWhileItConnectsToAPs) {
+TEST_F(ChiefTest, ContinuesWhileItConnectsToAPs) {
   FakeClock clock;
   time_ = &clock;
   Notification connecting, fenced, may_connect;
@@ -271,7 +271,7 @@ TEST_F(ChiefTest, GoesOnWhileItConnectsToAPs) {
   connect_ = [&](uint32_t, const std::string&) {
     connecting.Notify();
     fenced.Wait();
-    // A ps that is not told is waited for, then not any more.
+    // The chief waits for a ps that has not received the end, but not for long.
     for (int i = 0; i < 10000 && !ended_meanwhile; ++i) {
       clock.Advance(absl::Milliseconds(20));
       ended_meanwhile = may_connect.WaitFor(absl::Milliseconds(1));
@@ -291,7 +291,7 @@ TEST_F(ChiefTest, GoesOnWhileItConnectsToAPs) {
   EXPECT_TRUE(ended_meanwhile);
 }
 
-TEST_F(ChiefTest, AWorkerThatComesAfterTheEndHearsOfIt) {
+TEST_F(ChiefTest, AWorkerThatComesAfterTheEndReceivesIt) {
   Start(absl::Milliseconds(300));
   recorder_.may_publish.Notify();
   TrainUntilPublishing();
@@ -307,7 +307,7 @@ TEST_F(ChiefTest, AWorkerThatComesAfterTheEndHearsOfIt) {
   EXPECT_TRUE(chief_->all_told());
 }
 
-TEST_F(ChiefTest, APsThatComesAfterTheEndHearsOfIt) {
+TEST_F(ChiefTest, APsThatComesAfterTheEndReceivesIt) {
   std::atomic<int> finishes{0};
   Notification may_finish;
   connect_ = [&](uint32_t, const std::string&) {
@@ -335,7 +335,7 @@ TEST_F(ChiefTest, APsThatComesAfterTheEndHearsOfIt) {
   EXPECT_TRUE(chief_->all_told());
 }
 
-TEST_F(ChiefTest, AWorkerThatComesBackAfterItWasToldIsToldAgain) {
+TEST_F(ChiefTest, AWorkerThatComesBackAfterTheEndReceivesItAgain) {
   Start(absl::Milliseconds(300));
   recorder_.may_publish.Notify();
   TrainUntilPublishing();
@@ -350,8 +350,8 @@ TEST_F(ChiefTest, AWorkerThatComesBackAfterItWasToldIsToldAgain) {
   EXPECT_FALSE(chief_->all_told());
 }
 
-// Or it would wait for the chief's next word when nobody is left to say it.
-TEST_F(ChiefTest, NobodyIsRegisteredByAChiefThatEnds) {
+// Otherwise a task would wait for a chief that has ended.
+TEST_F(ChiefTest, AChiefThatEndsRegistersNoTask) {
   Start(absl::Minutes(10));
   recorder_.may_publish.Notify();
   TrainUntilPublishing();
@@ -399,7 +399,7 @@ TEST_F(ChiefTest, AMadeUpTermEndsNothingSinceTheDirectoryKnowsNoNewerChief) {
   EXPECT_EQ(chief_->Wait(), absl::OkStatus());
 }
 
-TEST_F(ChiefTest, WhoWantsATakenPlaceWaitsOutTheHoldersLease) {
+TEST_F(ChiefTest, ATaskThatWantsATakenPlaceWaitsForTheEndOfTheLease) {
   constexpr absl::Duration kLease = absl::Seconds(3);
   Start(kLease);
   const absl::Time start = absl::Now();
@@ -413,7 +413,7 @@ TEST_F(ChiefTest, WhoWantsATakenPlaceWaitsOutTheHoldersLease) {
   EXPECT_GE(absl::Now() - start, kLease);
 }
 
-TEST_F(ChiefTest, WhoDiedWhileItWaitedForAPlaceDoesNotTakeIt) {
+TEST_F(ChiefTest, ATaskThatDiedWhileItWaitedForAPlaceDoesNotTakeIt) {
   Start(absl::Milliseconds(300));
   ASSERT_TRUE(Register(v1::JOB_PS, "first").ok());
   bool is_dead = false;
@@ -438,7 +438,7 @@ TEST_F(ChiefTest, ARegistrationIsAnsweredBeforeItsCallerGivesUp) {
   EXPECT_LT(clock.Now() - start, kControlTimeout);
 }
 
-TEST_F(ChiefTest, WhoseDeathItsLauncherReportsLosesItsPlaceAtOnce) {
+TEST_F(ChiefTest, AWorkerWhoseDeathItsLauncherReportsLosesItsPlaceAtOnce) {
   Start(absl::Minutes(10));
   ASSERT_TRUE(Register(v1::JOB_PS, "ps").ok());
   ASSERT_TRUE(Register(v1::JOB_WORKER, "first").ok());

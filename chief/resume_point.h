@@ -12,21 +12,21 @@
 
 namespace shoal {
 
-// The checkpoint that a run goes on from.
+// The checkpoint that a run resumes from.
 struct ResumePoint {
   v1::Manifest manifest;
-  std::string path;  // Of the checkpoint's directory.
+  std::string path;  // The path of the checkpoint's directory.
 };
 
-// The newest valid checkpoint, as far as checkpoint.resume and the kind of synchronisation allow to
-// go on from it; none at a first start. NotFound: --resume=must without one. AlreadyExists:
+// Returns the newest valid checkpoint if checkpoint.resume and the kind of training allow the run
+// to resume from it; none at a first start. NotFound: --resume=must without one. AlreadyExists:
 // --resume=never with one. FailedPrecondition: made by the other kind of training. DataLoss: there
 // are only damaged ones.
 absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(const v1::RunConfig& run,
                                                            CheckpointDirectory* checkpoints,
                                                            Checkpoint::Verify verify);
 
-// What --resume=must says where there is no checkpoint.
+// Returns the error of --resume=must where there is no checkpoint.
 absl::Status NothingToResume(const std::string& checkpoint_root);
 
 }  // namespace shoal

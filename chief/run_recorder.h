@@ -34,15 +34,15 @@ class RunRecorder : public SessionRecorder {
   struct Options {
     FileSystem* file_system = nullptr;  // Borrowed, like all pointers here.
     const Clock* clock = nullptr;
-    std::string directory;  // The run's.
-    // Applied before this start. ASYNC: lines have the number of a ps, which tells it with its
-    // first report; no line is void before.
+    std::string directory;  // The run's directory.
+    // The number of steps before this start. ASYNC: the ps counts the lines, and its first report
+    // says which lines are void; none is before.
     uint64_t first_step = 0;
     bool synchronous = true;
     uint64_t scalars_every = 0;            // Steps between points in event files; 0: none.
     ProgressReporter* progress = nullptr;  // May be null.
-    uint32_t num_epochs = 0;               // For the progress; 0: as many as the steps make.
-    // Makes a checkpoint of shards that are there: writes the manifest.
+    uint32_t num_epochs = 0;  // For the progress; 0: the number that follows from the steps.
+    // Makes a checkpoint of complete shards: writes the manifest.
     std::function<absl::Status(const ManifestToWrite&)> publish;
     // Makes a checkpoint's model.safetensors.
     std::function<absl::Status(const ModelExport&)> export_model;
@@ -50,7 +50,7 @@ class RunRecorder : public SessionRecorder {
     std::function<void()> prune;
     // Removes the directory of a checkpoint that could not be made.
     std::function<absl::Status(const std::string& directory)> discard_failed;
-    // Removes checkpoints above a step: the run went back behind them.
+    // Removes checkpoints above a step, because the run went back to it.
     std::function<absl::Status(uint64_t step)> discard_above;
     // ABORTED once another chief has taken the run over.
     std::function<absl::Status()> may_write;
@@ -72,12 +72,12 @@ class RunRecorder : public SessionRecorder {
   void Describe(v1::GetRunStatusResponse* run) const override;
   const ChiefMetrics& metrics() const { return figures_; }
 
-  // What summary.json says, but for status, exit_reason, test figures and checkpoint.
+  // Returns summary.json without status, exit_reason, test figures and checkpoint.
   Summary figures() const;
-  // Whether a step was applied since the start.
+  // Returns whether a step was applied since the start.
   bool any_step() const;
-  // Writes the lines that could not be written before: training goes on without. Call it when no
-  // more records come.
+  // Writes the lines that could not be written before; training continued without them. Call it
+  // when no more records come.
   absl::Status FlushLines();
 
  private:
@@ -92,10 +92,12 @@ class RunRecorder : public SessionRecorder {
   const Options options_;
   const absl::Time created_;
   ChiefMetrics figures_;
-  std::unique_ptr<MetricsFile> metrics_;   // of the recording thread
-  std::unique_ptr<MetricsEvents> events_;  // of the recording thread; null: none are wanted
-  bool events_are_written_ = true;         // of the recording thread
-  bool checkpoints_fail_ = false;          // of the publishing thread: the last one did
+  // Used by the recording thread only.
+  std::unique_ptr<MetricsFile> metrics_;
+  std::unique_ptr<MetricsEvents> events_;  // Null: the run file asks for none.
+  bool events_are_written_ = true;
+  // Used by the publishing thread only: the last checkpoint has failed.
+  bool checkpoints_fail_ = false;
   mutable Mutex mutex_;
   absl::Time training_since_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   absl::Time last_step_time_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
@@ -106,17 +108,17 @@ class RunRecorder : public SessionRecorder {
   double step_rate_ ABSL_GUARDED_BY(mutex_) = 0;         // and steps in a second.
   std::string metrics_failure_ ABSL_GUARDED_BY(mutex_);  // Why lines wait; empty: they do not.
   absl::Time checkpoint_time_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  uint64_t examples_ ABSL_GUARDED_BY(mutex_) = 0;  // of the lines that stand
-  // How many examples the lines that stand have, in case they become void. Most have as many as
-  // the one before: runs of steps, rising.
+  uint64_t examples_ ABSL_GUARDED_BY(mutex_) = 0;  // The sum over all valid lines.
+  // The examples of the valid lines, in case they become void. Most lines have as many as the one
+  // before: one entry covers consecutive steps.
   struct StepsAlike {
     uint64_t first_step = 0;
     uint64_t num_steps = 0;
-    uint64_t examples = 0;  // of each
+    uint64_t examples = 0;  // In each step.
   };
   std::vector<StepsAlike> examples_of_ ABSL_GUARDED_BY(mutex_);
   uint64_t steps_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Step and loss of the newest lines that stand.
+  // The steps and losses of the newest valid lines.
   std::deque<std::pair<uint64_t, double>> losses_ ABSL_GUARDED_BY(mutex_);
 };
 

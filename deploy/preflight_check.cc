@@ -12,7 +12,7 @@
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "chief/resume_point.h"
-#include "chief/run_plan.h"
+#include "chief/session/run_plan.h"
 #include "deploy/worker_program.h"
 #include "runtime/checkpoint/training_complete.h"
 #include "worker/replica/replica_inputs.h"

@@ -314,7 +314,7 @@ def a_worker_of_another_run_is_refused():
         run.flags = [flag for flag in run.flags if not flag.startswith("--num_")]
         run.start("worker", f"--chief_host={address}", "--num_replicas=9", "--task_index=0")
         assert run.end("worker") == 78, run.logs()
-        assert "num_replicas: worker/0 was told 9, but the chief's run has 1" in run.log("worker"), run.logs()
+        assert "num_replicas: worker/0 was started with 9, but the chief's run has 1" in run.log("worker"), run.logs()
         run.start("worker", f"--chief_host={address}", "--task_index=1")
         assert run.end("worker") == 78, run.logs()
         assert "worker/1: this run has num_replicas=1; use a --task_index below it" in run.log("worker"), run.logs()

@@ -68,13 +68,13 @@ def status_says_who_holds_it_up():
         while True:
             status = json.loads(shoal("status", str(run.out), "--json"))
             slow = {task["task"]: task["slow"] for task in status["tasks"] if task["slow"]}
-            silent = [task for task, why in slow.items() if "not heard for" in why]
+            silent = [task for task, why in slow.items() if "silent for" in why]
             if sorted(silent) == sorted(slow) == ["worker/0", "worker/1"] and status["waits_for"]:
                 break
             assert run.process.poll() is None, run.logs()
             assert time.monotonic() < deadline, f"the workers are not those that are silent: {status}"
             time.sleep(0.1)
-        assert status["waits_for"].startswith("worker/0 (not heard for"), status
+        assert status["waits_for"].startswith("worker/0 (silent for"), status
         for worker in (0, 1):
             run.kill("worker", worker, signal.SIGCONT)
 

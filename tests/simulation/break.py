@@ -63,7 +63,7 @@ CHANGES = {
             '    renewed_ = IsBroken("a lease counts from its answer") ? clock_->Now() : sent;',
         ),
     ],
-    "chief/bad_batch_decisions.cc": [
+    "chief/session/bad_batch_decisions.cc": [
         (
             "const Failures failures = failures_[batch];",
             """if (IsBroken("batches are skipped that some slices have")) anyone = false;
@@ -89,7 +89,7 @@ CHANGES = {
             '    if (!IsBroken("a chief that stood still grants no leases")) stood_still_ += gap;',
         ),
     ],
-    "chief/data_ledger.cc": [
+    "chief/session/data_ledger.cc": [
         (
             "i < range.end; ++i) Reissue({number, i}, ps);",
             """i < range.end; ++i) {
@@ -97,13 +97,15 @@ CHANGES = {
       }""",
         ),
     ],
-    "chief/training_session_flow.cc": [
+    "chief/session/roster.cc": [
         (
-            "  membership_.GrantLeases(now);",
-            '  if (!IsBroken("a chief that stood still grants no leases")) membership_.GrantLeases(now);',
+            "  context_.membership.GrantLeases(now);",
+            """  if (!IsBroken("a chief that stood still grants no leases")) {
+    context_.membership.GrantLeases(now);
+  }""",
         ),
     ],
-    "chief/training_session_reports.cc": [
+    "chief/session/sync_mode.cc": [
         (
             "if (report.step() != newest_step_ + 1) {",
             'if (report.step() != newest_step_ + 1 && !IsBroken("a gap is believed")) {',

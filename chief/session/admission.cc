@@ -1,0 +1,211 @@
+#include "chief/session/admission.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+#include "base/status_macros.h"
+#include "runtime/config/run_config.h"
+#include "runtime/process/protocol_version.h"
+#include "runtime/rpc/receiver_rules.h"
+#include "runtime/rpc/run_state.h"
+#include "runtime/transport/call_status.h"
+
+namespace shoal {
+namespace {
+
+// A claim of a later term makes the chief read a file: at most so often.
+constexpr absl::Duration kBetweenDoubts = absl::Seconds(1);
+
+// A user's own program may be older or newer than the chief's.
+absl::Status CheckProtocol(TaskId task, const v1::RegisterTaskRequest& request) {
+  const uint32_t theirs = std::max(1u, request.protocol());
+  if (theirs == kProtocolVersion) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrFormat("%s speaks protocol %d, the chief %d; build both programs from the same "
+                      "sources",
+                      task.ToString(), theirs, kProtocolVersion));
+}
+
+// num_replicas includes the workers beyond replicas_to_aggregate, which repeat what others compute.
+absl::Status CheckIndex(TaskId task, uint32_t num_ps_tasks, const v1::DeploymentOptions& run) {
+  if (task.job == Job::kPs && task.index >= num_ps_tasks) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("%s: this run has num_ps_tasks=%d; use a --task_index below it",
+                        task.ToString(), num_ps_tasks));
+  }
+  if (task.index >= kMaxMemberIndex) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "identity.member: %s; use a --task_index below %d", task.ToString(), kMaxMemberIndex));
+  }
+  if (task.job == Job::kWorker && run.has_num_replicas() && task.index >= run.num_replicas()) {
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s: this run has num_replicas=%d; use a --task_index below it, or stop the run and start "
+        "it again with more --num_replicas",
+        task.ToString(), run.num_replicas()));
+  }
+  return absl::OkStatus();
+}
+
+// A task that was started with other numbers of tasks than the chief belongs to another run.
+absl::Status CheckCounts(TaskId task, const v1::RegisterTaskRequest& request,
+                         const v1::DeploymentOptions& run) {
+  const auto check = [&](const char* field, uint32_t theirs, bool known, uint32_t ours) {
+    if (theirs == 0 || !known || theirs == ours) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrFormat(
+        "%s: %s was started with %d, but the chief's run has %d; drop the flag or make "
+        "them agree",
+        field, task.ToString(), theirs, ours));
+  };
+  RETURN_IF_ERROR(
+      check("num_ps_tasks", request.num_ps_tasks(), run.has_num_ps_tasks(), run.num_ps_tasks()));
+  return check("num_replicas", request.num_replicas(), run.has_num_replicas(), run.num_replicas());
+}
+
+absl::Status CheckSharedRun(TaskId task, const v1::RunConfig& theirs, const v1::RunConfig& ours) {
+  const std::optional<RunDifference> difference = FirstDifference(ours, theirs);
+  if (!difference.has_value()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      difference->field, ": ", difference->second, " at ", task.ToString(), ", but ",
+      difference->first, " at the chief; give all tasks the same --run", " and the same flags"));
+}
+
+}  // namespace
+
+absl::Status Admission::CheckRun(const v1::Identity& identity) const {
+  if (identity.run_id().empty() || identity.run_id() == context_.options.run_id) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrFormat("run_id is %s and this chief runs %s; check --chief_host", identity.run_id(),
+                      context_.options.run_id));
+}
+
+absl::Status Admission::CheckIdentity(absl::Time now, const v1::Identity& identity) {
+  const SessionOptions& options = context_.options;
+  if (identity.run_id() != options.run_id) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("run_id is %s and this chief runs %s; check --chief_host",
+                        identity.run_id(), options.run_id));
+  }
+  if (identity.term() < options.term)
+    return absl::AbortedError("fenced term: a newer chief runs here");
+  if (identity.term() > options.term) return DoubtTerm(now, identity.term());
+  const TaskId task = TaskOf(identity.member());
+  const bool was_live = context_.membership.IsLive(task);
+  RETURN_IF_ERROR(context_.membership.Renew(now, task, identity.incarnation()));
+  if (!was_live) roster_.OnRevived(task);
+  return absl::OkStatus();
+}
+
+absl::Status Admission::CheckReport(absl::Time now, const v1::Identity& identity, Job job) {
+  const TaskId task = TaskOf(identity.member());
+  if (task.job != job) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "identity.member: %s sends what only a %s may send", task.ToString(), JobName(job)));
+  }
+  RETURN_IF_ERROR(CheckIdentity(now, identity));
+  const uint64_t lineage = context_.phases.lineage();
+  if (identity.lineage() == lineage) return absl::OkStatus();
+  return absl::AbortedError(
+      absl::StrFormat("moved: lineage is %d, not %d", lineage, identity.lineage()));
+}
+
+absl::Status Admission::DoubtTerm(absl::Time now, uint64_t claimed) {
+  if (now >= term_doubted_ + kBetweenDoubts) {
+    term_doubted_ = now;
+    context_.log.Add(TermInDoubt());
+  }
+  // The sender may be right. It asks again, and finds the newer chief when this one has ended.
+  return absl::UnavailableError(absl::StrFormat(
+      "term %d is not known here: this chief is of term %d and reads the run's file TERM", claimed,
+      context_.options.term));
+}
+
+absl::Status Admission::Check(const v1::RegisterTaskRequest& request) const {
+  const SessionOptions& options = context_.options;
+  RETURN_IF_ERROR(CheckRun(request.identity()));
+  const TaskId task = TaskOf(request.identity().member());
+  if (task.job != Job::kPs && task.job != Job::kWorker) {
+    return absl::InvalidArgumentError(absl::StrCat("identity.member: ", task.ToString(),
+                                                   " registers, but only ps and workers do"));
+  }
+  RETURN_IF_ERROR(CheckProtocol(task, request));
+  RETURN_IF_ERROR(CheckCounts(task, request, options.run.deployment()));
+  RETURN_IF_ERROR(CheckIndex(task, options.num_ps_tasks, options.run.deployment()));
+  if (options.shared_run.has_value()) {
+    RETURN_IF_ERROR(CheckSharedRun(task, request.run(), *options.shared_run));
+  }
+  return CheckRunIsAlive();
+}
+
+absl::Status Admission::CheckRunIsAlive() const {
+  if (context_.phases.phase() != v1::RunState::PHASE_FAILED) return absl::OkStatus();
+  const absl::Status why = FailureOf(context_.phases.state());
+  // A task that receives UNAVAILABLE asks again. ABORTED ends it with the same exit code: another
+  // try of the whole run helps.
+  return IsOutcomeUnknown(why) ? absl::AbortedError(why.message()) : why;
+}
+
+absl::Status Admission::CheckModelOrPlan(const v1::RegisterTaskRequest& request) {
+  const SessionOptions& options = context_.options;
+  if (context_.model.has_value()) {
+    return CheckSameModel(*context_.model, request.model(),
+                          options.run.sync().allow_mixed_compute());
+  }
+  const v1::Manifest* manifest = options.manifest.has_value() ? &*options.manifest : nullptr;
+  if (manifest != nullptr) {
+    const absl::Status fits = CheckSameAsCheckpoint(options.run, request.model(), *manifest);
+    if (!fits.ok()) return RefuseWorker(request.identity().member().index(), fits);
+  }
+  absl::StatusOr<std::unique_ptr<RunPlan>> plan =
+      PlanRun(options.run, options.num_ps_tasks, request.model(), manifest);
+  if (!plan.ok()) {
+    context_.phases.Fail(std::string(plan.status().message()));
+    return absl::FailedPreconditionError(plan.status().message());
+  }
+  last_refusal_.clear();
+  context_.model = request.model();
+  context_.plan = *std::move(plan);
+  return absl::OkStatus();
+}
+
+absl::Status Admission::RefuseWorker(uint32_t index, const absl::Status& why) {
+  refused_workers_.insert(index);
+  last_refusal_ = absl::StrCat("worker/", index, " was refused: ", why.message());
+  if (refused_workers_.size() >= context_.num_replicas()) {
+    context_.phases.Fail(std::string(why.message()));
+  }
+  return why;
+}
+
+absl::StatusOr<Admission::Place> Admission::TakePlace(absl::Time now,
+                                                      const v1::RegisterTaskRequest& request) {
+  const TaskId task = TaskOf(request.identity().member());
+  const Member* const before = context_.membership.Find(task);
+  const uint64_t last_incarnation = before == nullptr ? 0 : before->incarnation;
+  Place place;
+  ASSIGN_OR_RETURN(place.incarnation,
+                   context_.membership.Register(
+                       now, Membership::Application{task, request.nonce(), request.address(),
+                                                    request.host(), request.process_id()}));
+  issued_.Issue(task, place.incarnation);
+  place.is_new = place.incarnation != last_incarnation;
+  if (place.is_new) WarnOfAnotherDirectory(task, request.run_directory());
+  return place;
+}
+
+void Admission::WarnOfAnotherDirectory(TaskId task, const std::string& directory) {
+  const std::string& ours = context_.options.run.out();
+  if (directory.empty() || ours.empty() || directory == ours) return;
+  context_.log.Warn(absl::StrFormat(
+      "--out: %s at %s, but %s at the chief; give all tasks the same, unless these are two names "
+      "of one directory",
+      directory, task.ToString(), ours));
+}
+
+}  // namespace shoal

@@ -1,0 +1,282 @@
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "chief/session/training_session_testing.h"
+#include "runtime/process/protocol_version.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using AdmissionTest = TrainingSessionTest;
+
+TEST_F(AdmissionTest, AProgramOfAnotherProtocolIsRefused) {
+  v1::RegisterTaskRequest request;
+  *request.mutable_identity()->mutable_member() = MemberOf(v1::JOB_PS, 0);
+  request.set_nonce("nonce");
+  request.set_protocol(kProtocolVersion + 1);
+  const absl::Status status = session_->Register(now_, request).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("ps/0 speaks protocol 3, the chief 2; build both programs"));
+  request.set_protocol(kProtocolVersion);
+  EXPECT_TRUE(session_->Register(now_, request).ok());
+}
+
+TEST_F(AdmissionTest, ATaskBeyondTheRunsNumbersIsRefused) {
+  for (const v1::Job job : {v1::JOB_PS, v1::JOB_WORKER}) {
+    v1::RegisterTaskRequest request;
+    *request.mutable_identity()->mutable_member() = MemberOf(job, 2);
+    request.set_nonce("nonce");
+    request.set_protocol(kProtocolVersion);
+    const absl::Status status = session_->Register(now_, request).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("=2; use a --task_index below it"));
+  }
+  EXPECT_EQ(session_->Status(now_).tasks_size(), 0);
+}
+
+TEST_F(AdmissionTest, NoTaskHasAnIndexBeyondAllBounds) {
+  TrainingSession::Options options = DefaultOptions();
+  options.run.mutable_deployment()->clear_num_replicas();
+  session_ = std::make_unique<TrainingSession>(options);
+  const auto request = RequestOf(v1::JOB_WORKER, 1 << 16, "nonce");
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->Register(now_, request).status()));
+  EXPECT_EQ(session_->Status(now_).tasks_size(), 0);
+}
+
+TEST_F(AdmissionTest, AnEvaluatorIsNoMember) {
+  v1::RegisterTaskRequest request;
+  *request.mutable_identity()->mutable_member() = MemberOf(v1::JOB_EVALUATOR, 0);
+  request.set_protocol(kProtocolVersion);
+  const auto response = session_->Register(now_, request);
+  EXPECT_EQ(response.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(response.status().message()), HasSubstr("evaluator/0 registers"));
+  EXPECT_THAT(session_->Status(now_).tasks_size(), 0);
+}
+
+TEST_F(AdmissionTest, AHigherTermIsDoubtedAndEndsNothingByItself) {
+  StartTraining();
+  const auto num_doubts = [this] {
+    int doubts = 0;
+    for (const SessionRecord& record : session_->TakeRecords()) {
+      if (std::holds_alternative<TermInDoubt>(record)) ++doubts;
+    }
+    return doubts;
+  };
+  for (const auto& [job, index] : {std::pair(v1::JOB_PS, 0u), std::pair(v1::JOB_WORKER, 1u)}) {
+    v1::HeartbeatRequest request;
+    *request.mutable_identity() = IdentityOf(job, index);
+    request.mutable_identity()->set_term(uint64_t{1} << 40);
+    EXPECT_TRUE(absl::IsUnavailable(session_->Heartbeat(now_, request)));
+  }
+  EXPECT_EQ(num_doubts(), 1) << "the file is not read for every call";
+  EXPECT_TRUE(session_->failure().ok());
+  EXPECT_TRUE(Beat(v1::JOB_WORKER, 1).ok());
+  v1::ReportStepsRequest steps;
+  *steps.mutable_identity() = IdentityOf(v1::JOB_PS, 0);
+  steps.mutable_identity()->set_term(2);
+  now_ += absl::Seconds(2);
+  EXPECT_TRUE(absl::IsUnavailable(session_->ReportSteps(now_, steps)));
+  EXPECT_EQ(num_doubts(), 1);
+  session_->Fence("a newer chief, of term 5, has taken this run over");
+  EXPECT_EQ(session_->failure().message(),
+            "a newer chief, of term 5, has taken this run over; this one, of term 1, ends and "
+            "writes nothing more");
+}
+
+// Incarnations are not secret: a call that is sent in the name of a dead ps must not keep its place
+// from the next process.
+TEST_F(AdmissionTest, ACallThatATaskOfThisJobDoesNotSendRenewsNoLease) {
+  StartTraining();
+  const v1::Identity ps = IdentityOf(v1::JOB_PS, 1);
+  const v1::Identity worker = IdentityOf(v1::JOB_WORKER, 1);
+  for (int second = 0; second < 12; ++second) {
+    PassTime(1, {all_[0], all_[2]});
+    v1::ReportEvaluationRequest evaluation;
+    *evaluation.mutable_identity() = ps;
+    EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportEvaluation(now_, evaluation)));
+    v1::ReportBadBatchRequest bad;
+    *bad.mutable_identity() = ps;
+    EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportBadBatch(now_, bad)));
+    v1::ReportStepsRequest steps;
+    *steps.mutable_identity() = worker;
+    EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportSteps(now_, steps)));
+    v1::ReportShardRequest shard;
+    *shard.mutable_identity() = worker;
+    EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportShard(now_, shard)));
+    v1::ReportNormsRequest norms;
+    *norms.mutable_identity() = worker;
+    EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportNorms(now_, norms)));
+  }
+  EXPECT_THAT(Lost(), ElementsAre("ps/1", "worker/1"));
+}
+
+TEST_F(AdmissionTest, ATaskOfAnotherRunFileIsRefusedByTheFieldThatDiffers) {
+  TrainingSession::Options options = DefaultOptions();
+  options.shared_run = options.run;
+  session_ = std::make_unique<TrainingSession>(options);
+  v1::RegisterTaskRequest request = RequestOf(v1::JOB_PS, 1, "nonce");
+  *request.mutable_run() = options.run;
+  EXPECT_TRUE(session_->Register(now_, request).ok());
+  request = RequestOf(v1::JOB_WORKER, 0, "nonce");
+  *request.mutable_run() = options.run;
+  request.mutable_run()->set_batch_size(20);
+  EXPECT_EQ(session_->Register(now_, request).status(),
+            absl::FailedPreconditionError("batch_size: 20 at worker/0, but 10 at the chief; give "
+                                          "all tasks the same --run and the same flags"));
+}
+
+TEST_F(AdmissionTest, ATaskWithAnotherDirectoryIsNotedOnceForEachOfItsProcesses) {
+  TrainingSession::Options options = DefaultOptions();
+  options.run.set_out("/runs/one");
+  session_ = std::make_unique<TrainingSession>(options);
+  const auto register_in = [this](const std::string& directory, const std::string& nonce) {
+    notes_.clear();
+    v1::RegisterTaskRequest request = RequestOf(v1::JOB_WORKER, 0, nonce);
+    request.set_run_directory(directory);
+    EXPECT_TRUE(session_->Register(now_, request).ok());
+    Act();
+    return std::count_if(notes_.begin(), notes_.end(), [](const std::string& note) {
+      return note ==
+             "--out: /runs/two at worker/0, but /runs/one at the chief; give all tasks the same, "
+             "unless these are two names of one directory";
+    });
+  };
+  EXPECT_EQ(register_in("/runs/two", "first"), 1);
+  EXPECT_EQ(register_in("/runs/two", "first"), 0) << "the same process asks again";
+  now_ += absl::Minutes(1);
+  session_->Tick(now_);  // its lease has ended
+  EXPECT_EQ(register_in("/runs/two", "second"), 1);
+  now_ += absl::Minutes(1);
+  session_->Tick(now_);
+  EXPECT_EQ(register_in("/runs/one", "third"), 0);
+  now_ += absl::Minutes(1);
+  session_->Tick(now_);
+  EXPECT_EQ(register_in("", "fourth"), 0) << "the task did not name one";
+}
+
+TEST_F(AdmissionTest, ATaskThatRegistersInAFailedRunGetsTheCodeOfTheFailure) {
+  // A damaged checkpoint: no other try helps.
+  load_errors_ = {{1, absl::DataLossError("ps-1.shard: damaged")}};
+  for (const uint32_t i : {0u, 1u}) Register(v1::JOB_PS, i);
+  for (const uint32_t i : {0u, 1u}) Register(v1::JOB_WORKER, i);
+  Act();
+  const auto register_again = [this] {
+    return session_->Register(now_, RequestOf(v1::JOB_WORKER, 1, "again")).status();
+  };
+  EXPECT_EQ(register_again(), session_->failure());
+  // A wait that was in vain: another try helps, and the answer says so without being an unknown
+  // outcome, which the task would ask for again.
+  session_ = std::make_unique<TrainingSession>(DefaultOptions());
+  Register(v1::JOB_PS, 0);
+  PassTime(305, {{v1::JOB_PS, 0}});
+  ASSERT_TRUE(absl::IsUnavailable(session_->failure()));
+  EXPECT_EQ(register_again(), absl::AbortedError(session_->failure().message()));
+}
+
+// Resumes after the first epoch of eight batches. One batch of it, and one of the next epoch, was
+// skipped.
+class ResumedSessionTest : public TrainingSessionTest {
+ protected:
+  static TrainingSession::Options Resumed() {
+    TrainingSession::Options options = DefaultOptions();
+    v1::Manifest manifest;
+    manifest.set_run_id("run");
+    manifest.set_step(4);
+    manifest.set_seed(1);
+    manifest.set_synchronous(true);
+    manifest.mutable_plan()->set_examples_per_epoch(80);
+    manifest.mutable_plan()->set_batch_examples(10);
+    manifest.mutable_plan()->set_replicas_to_aggregate(2);
+    manifest.mutable_shard_map()->set_slice_bytes(64);
+    for (const char* name : {"a", "b"}) {
+      v1::VariableSpec* variable = manifest.add_variables();
+      variable->set_name(name);
+      variable->add_shape(4);
+      variable->set_dtype(v1::DATA_TYPE_FLOAT32);
+      variable->set_trainable(true);
+      variable->set_update(v1::UPDATE_KIND_OPTIMIZER);
+    }
+    for (const uint32_t epoch : {0u, 1u}) {
+      v1::BatchId* batch = manifest.add_skipped()->mutable_batch();
+      batch->set_epoch(epoch);
+      batch->set_index(3);
+    }
+    options.manifest = manifest;
+    options.manifest_directory = "ckpt-4";
+    options.run.set_num_epochs(3);
+    return options;
+  }
+
+  ResumedSessionTest() : TrainingSessionTest(Resumed()) {}
+
+  std::vector<uint32_t> EpochsOfSkips() {
+    std::vector<uint32_t> epochs;
+    for (const v1::BatchId& batch : session_->state().skipped()) epochs.push_back(batch.epoch());
+    return epochs;
+  }
+};
+
+TEST_F(ResumedSessionTest, SkipsStayWhileBatchesAreTheSame) {
+  StartTraining();
+  EXPECT_THAT(EpochsOfSkips(), ElementsAre(0, 1));
+}
+
+TEST_F(ResumedSessionTest, SkipsOfBatchesWithOtherExamplesAreForgotten) {
+  TrainingSession::Options options = Resumed();
+  options.run.set_batch_size(20);
+  session_ = std::make_unique<TrainingSession>(options);
+  StartTraining();
+  EXPECT_THAT(EpochsOfSkips(), ElementsAre(0));
+  options.run.set_batch_size(10);
+  options.run.set_seed(2);
+  session_ = std::make_unique<TrainingSession>(options);
+  StartTraining();
+  EXPECT_THAT(EpochsOfSkips(), ElementsAre(0));
+}
+
+TEST_F(ResumedSessionTest, AWorkerThatDoesNotFitTheCheckpointIsRefusedAndAnotherStartsTheRun) {
+  v1::RegisterTaskRequest other = RequestOf(v1::JOB_WORKER, 1, "other data");
+  other.mutable_model()->set_train_examples(70);
+  const absl::Status status = session_->Register(now_, other).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_THAT(status.message(), HasSubstr("data has 70 examples and the checkpoint was made with"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(session_->Register(now_, other).status()));
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_WAITING);
+  PassTime(12, {});
+  StartTraining();
+}
+
+TEST_F(ResumedSessionTest, ARunThatNoWorkerFitsFailsAtOnce) {
+  for (const uint32_t worker : {0u, 1u}) {
+    EXPECT_TRUE(session_->failure().ok());
+    v1::RegisterTaskRequest other = RequestOf(v1::JOB_WORKER, worker, "other data");
+    other.mutable_model()->set_train_examples(70);
+    EXPECT_TRUE(absl::IsFailedPrecondition(session_->Register(now_, other).status()));
+  }
+  EXPECT_THAT(session_->failure().message(), HasSubstr("data has 70 examples"));
+}
+
+TEST_F(ResumedSessionTest, AWaitForWorkersNamesTheReasonOfARefusal) {
+  v1::RegisterTaskRequest other = RequestOf(v1::JOB_WORKER, 1, "other model");
+  other.mutable_model()->mutable_variables(0)->set_name("c");
+  const absl::Status refused = session_->Register(now_, other).status();
+  EXPECT_THAT(refused.message(), HasSubstr(" of another model: variable 0 is a in the checkpoint"));
+  EXPECT_THAT(refused.message(), HasSubstr("--resume=never with another --out"));
+  PassTime(310, {});
+  EXPECT_THAT(session_->failure().message(), HasSubstr("(worker/1 was refused: --out: "));
+}
+
+}  // namespace
+}  // namespace shoal

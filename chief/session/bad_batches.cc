@@ -1,0 +1,127 @@
+#include "chief/session/bad_batches.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+#include "base/status_macros.h"
+
+namespace shoal {
+namespace {
+
+// A run that skips so many batches next to each other will not recover (docs/failure_model.md).
+constexpr uint64_t kMostSkipsInARow = 20;
+
+}  // namespace
+
+BadBatches::BadBatches(SessionContext* context, Admission* admission)
+    : context_(*context), admission_(*admission), decisions_(context->options.num_ps_tasks) {
+  if (!context_.options.manifest.has_value()) return;
+  std::vector<BatchKey> skipped;
+  for (const v1::SkippedBatch& skip : context_.options.manifest->skipped()) {
+    skipped.push_back(KeyOf(skip.batch()));
+  }
+  decisions_.RestoreSkips(skipped);
+}
+
+absl::Status BadBatches::Report(absl::Time now, const v1::ReportBadBatchRequest& request) {
+  BadBatchReport report;
+  report.batch = KeyOf(request.batch());
+  report.incarnation = request.identity().incarnation();
+  if (request.has_died()) {
+    RETURN_IF_ERROR(admission_.CheckRun(request.identity()));
+    report.worker = TaskOf(request.died());
+    if (report.worker.job != Job::kWorker) {
+      return absl::InvalidArgumentError("died: only workers compute batches");
+    }
+    RETURN_IF_ERROR(admission_.issued().Check(report.worker, report.incarnation));
+    context_.membership.Disconnect(now, report.worker, report.incarnation);
+    report.detail = absl::StrCat(report.worker.ToString(), " crashed on it: ", request.detail());
+  } else {
+    RETURN_IF_ERROR(admission_.CheckReport(now, request.identity(), Job::kWorker));
+    report.worker = TaskOf(request.identity().member());
+    report.is_certain = request.reason() == v1::ReportBadBatchRequest::REASON_NON_FINITE;
+    report.detail = request.detail();
+  }
+  if (context_.plan == nullptr || !context_.plan->steps.Covers(report.batch)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch: this run has no ", ToString(report.batch), " to compute"));
+  }
+  if (request.has_died()) {
+    RETURN_IF_ERROR(
+        admission_.issued().RecordDeath(report.worker, report.incarnation, report.batch));
+  }
+  context_.mode->ReportBadBatch(report);
+  return absl::OkStatus();
+}
+
+absl::Status BadBatches::ReportPoisoned(const v1::PoisonedSlice& poisoned) {
+  if (context_.plan == nullptr || poisoned.slice() >= context_.plan->table.size()) {
+    return absl::InvalidArgumentError("poisoned.slice: there is no such slice");
+  }
+  const RunPlan& plan = *context_.plan;
+  const v1::VariableSpec& variable = plan.variables[plan.table[poisoned.slice()].variable];
+  context_.phases.Fail(absl::StrFormat(
+      "variable %s is not finite after the update of step %d: training diverges; lower "
+      "--learning_rate (%g there) or clip gradients. %s",
+      variable.name(), poisoned.step(), poisoned.learning_rate(), LastCheckpoint()));
+  return absl::OkStatus();
+}
+
+void BadBatches::OnWithheld(const PsCommand& command, const v1::WithholdBatchResponse& response) {
+  const auto& request = std::get<v1::WithholdBatchRequest>(command.request);
+  if (request.identity().lineage() != context_.phases.lineage() || response.ignored()) return;
+  decisions_.OnWithheld(command.ps, KeyOf(request.batch()), request.number(), response.all_have(),
+                        response.none_has());
+}
+
+void BadBatches::OnDecisionAcknowledged(const PsCommand& command) {
+  const auto& request = std::get<v1::DecideBatchRequest>(command.request);
+  if (request.identity().lineage() != context_.phases.lineage()) return;
+  decisions_.OnDecisionAcknowledged(command.ps, KeyOf(request.batch()), request.number());
+}
+
+std::string BadBatches::Decide() {
+  const uint64_t changes = decisions_.changes();
+  const bool rollback = decisions_.Decide();
+  Publish();
+  if (decisions_.changes() != changes && FailIfDiverging(decisions_.skipped())) return "";
+  return rollback ? "a bad batch had reached some slices; it is skipped now" : "";
+}
+
+void BadBatches::OnPlan() {
+  if (!context_.plan->other_batches_from.has_value()) return;
+  decisions_.ForgetSkipsFrom(*context_.plan->other_batches_from);
+  Publish();
+}
+
+void BadBatches::Publish() {
+  const std::map<BatchKey, std::string>& skipped = context_.mode->skipped();
+  const std::pair<uint64_t, size_t> changes(decisions_.changes(), skipped.size());
+  if (published_ == changes) return;
+  published_ = changes;
+  v1::RunState* state = context_.phases.mutable_state();
+  state->clear_skipped();
+  state->clear_delivered();
+  for (const auto& [batch, reason] : skipped) *state->add_skipped() = ToProto(batch);
+  for (const BatchKey& batch : decisions_.delivered()) *state->add_delivered() = ToProto(batch);
+  context_.phases.Changed();
+}
+
+bool BadBatches::FailIfDiverging(const std::map<BatchKey, std::string>& skipped) {
+  if (MostSkippedInARow(skipped) < kMostSkipsInARow) return false;
+  context_.phases.Fail(absl::StrFormat(
+      "%d batches in a row are not finite: training diverges; lower --learning_rate or clip "
+      "gradients. %s",
+      kMostSkipsInARow, LastCheckpoint()));
+  return true;
+}
+
+std::string BadBatches::LastCheckpoint() const {
+  if (!context_.has_checkpoint()) return "There is no checkpoint yet";
+  return absl::StrFormat("The last checkpoint is that of step %d, %s",
+                         context_.cuts.durable_version(), context_.cuts.durable_directory());
+}
+
+}  // namespace shoal

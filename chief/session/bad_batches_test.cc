@@ -1,0 +1,74 @@
+#include <cstdint>
+
+#include "gtest/gtest.h"
+
+#include "chief/session/training_session_testing.h"
+
+namespace shoal {
+namespace {
+
+using BadBatchesTest = TrainingSessionTest;
+
+TEST_F(BadBatchesTest, ABadBatchThatTheRunDoesNotHaveIsRefused) {
+  v1::ReportBadBatchRequest report;
+  report.mutable_died()->set_job(v1::JOB_WORKER);
+  report.mutable_batch()->set_index(1);
+  StartTraining();
+  *report.mutable_identity() = IdentityOf(v1::JOB_WORKER, 1);
+  report.mutable_died()->set_index(1);
+  EXPECT_TRUE(session_->ReportBadBatch(now_, report).ok());
+  report.mutable_batch()->set_index(8);
+  const absl::Status status = session_->ReportBadBatch(now_, report);
+  EXPECT_EQ(status.message(), "batch: this run has no batch 8 of epoch 0 to compute");
+  report.mutable_batch()->set_index(1);
+  report.mutable_died()->set_job(v1::JOB_PS);
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportBadBatch(now_, report)));
+  report.mutable_died()->set_job(v1::JOB_WORKER);
+  report.mutable_identity()->set_run_id("other");
+  EXPECT_TRUE(absl::IsFailedPrecondition(session_->ReportBadBatch(now_, report)));
+  EXPECT_TRUE(session_->TakeCommands(now_).empty());
+}
+
+TEST_F(BadBatchesTest, AMadeUpDeathIsRefusedAndNoIncarnationDiesTwice) {
+  StartTraining();
+  const auto report = [this](uint64_t incarnation, uint64_t batch) {
+    v1::ReportBadBatchRequest request;
+    *request.mutable_died() = MemberOf(v1::JOB_WORKER, 1);
+    request.mutable_identity()->set_incarnation(incarnation);
+    request.mutable_batch()->set_index(batch);
+    return session_->ReportBadBatch(now_, request);
+  };
+  const uint64_t real = IdentityOf(v1::JOB_WORKER, 1).incarnation();
+  for (const uint64_t made_up :
+       {uint64_t{0}, real + 1, real + 2, UINT64_MAX, IdentityOf(v1::JOB_WORKER, 0).incarnation()}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(report(made_up, 1))) << made_up;
+  }
+  EXPECT_TRUE(report(real, 1).ok());
+  EXPECT_TRUE(report(real, 1).ok()) << "the launcher repeats what was not answered";
+  EXPECT_TRUE(absl::IsInvalidArgument(report(real, 2)));
+  EXPECT_TRUE(session_->TakeCommands(now_).empty())
+      << "one death does not prove that a batch is bad";
+  Register(v1::JOB_WORKER, 1, "second");
+  EXPECT_TRUE(report(IdentityOf(v1::JOB_WORKER, 1).incarnation(), 1).ok());
+  EXPECT_EQ(session_->TakeCommands(now_).size(), 2u) << "each ps is asked about the batch";
+}
+
+TEST_F(BadBatchesTest, ASliceThatIsNotFiniteEndsTheRunAndNamesTheVariable) {
+  StartTraining();
+  v1::ReportStepsRequest report;
+  *report.mutable_identity() = IdentityOf(v1::JOB_PS, 1);
+  v1::PoisonedSlice* poisoned = report.add_poisoned();
+  poisoned->set_slice(99);
+  EXPECT_TRUE(absl::IsInvalidArgument(session_->ReportSteps(now_, report)));
+  EXPECT_TRUE(session_->failure().ok());
+  poisoned->set_slice(1);
+  poisoned->set_step(3);
+  poisoned->set_learning_rate(2.5);
+  ASSERT_TRUE(session_->ReportSteps(now_, report).ok());
+  EXPECT_EQ(session_->failure().message(),
+            "variable b is not finite after the update of step 3: training diverges; lower "
+            "--learning_rate (2.5 there) or clip gradients. There is no checkpoint yet");
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,113 @@
+#ifndef SHOAL_CHIEF_SESSION_CUT_LEDGER_H_
+#define SHOAL_CHIEF_SESSION_CUT_LEDGER_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/v1/checkpoint.pb.h"
+
+namespace shoal {
+
+// Cuts of the variables on their way to durable checkpoints. A cut is complete when every ps has
+// reported its shard; it is durable when the chief has written the manifest that names all shards.
+// A requested cut is agreed on first: the chief names a version ahead of all slices and every ps
+// acknowledges it; if a ps reports that it has passed the version, the chief names a later one.
+//
+// One thread at a time. Reports may be repeated.
+class CutLedger {
+ public:
+  explicit CutLedger(uint32_t num_ps) : num_ps_(num_ps), parts_(num_ps) {}
+
+  // The part of a ps in each cut, known with the shard map. A ps without slices writes nothing. A
+  // ps whose slices get no contributions does not notice versions: it is reminded of each cut.
+  struct Part {
+    bool has_slices = true;
+    bool has_versions = true;
+  };
+  void SetParts(const std::vector<Part>& parts);
+  std::vector<uint32_t> PsWithSlices() const;
+  // A ps that has to be reminded of a cut that others have begun.
+  struct Reminder {
+    uint32_t ps = 0;
+    uint64_t version = 0;
+  };
+  std::vector<Reminder> Reminders() const;
+
+  // --- Shards.
+  void AddShard(uint32_t ps, uint64_t version, const std::string& directory,
+                const v1::ShardFile& file);
+  // The shard could not be written: the cut will never be complete, whatever else is reported.
+  void Fail(uint64_t version);
+  bool HasFailed(uint64_t version) const { return failed_.count(version) > 0; }
+  struct Complete {
+    uint64_t version = 0;
+    std::string directory;
+    std::vector<v1::ShardFile> shards;  // in the order of ps
+  };
+  // Returns the ps that have slices and have not reported their shard of the cut; none if it is
+  // durable.
+  std::vector<uint32_t> WithoutShard(uint64_t version) const;
+  // Returns the next complete cut above the last durable one and not above `newest`, once.
+  std::optional<Complete> TakeComplete(uint64_t newest = UINT64_MAX);
+  // Returns the cuts that TakeComplete would return one after the other, without the newest.
+  std::vector<std::pair<uint64_t, std::string>> Superseded(uint64_t newest = UINT64_MAX) const;
+  bool has_complete() const;  // A complete cut was not taken yet.
+  // Returns the newest version that is durable, or was taken to become durable.
+  uint64_t newest_taken() const;
+  // The manifest of a cut that was taken is durable.
+  void OnDurable(uint64_t version);
+  // The run resumes from the manifest of this version.
+  void Restore(uint64_t version, const std::string& directory);
+  uint64_t durable_version() const { return durable_version_; }
+  // Empty: there is no checkpoint, only the initial values.
+  const std::string& durable_directory() const { return durable_directory_; }
+
+  // --- A requested cut.
+  // Starts the agreement on a version. Does nothing while another agreement is under way.
+  void Request(uint64_t version);
+  bool requested() const { return requested_.has_value(); }
+  uint64_t requested_version() const { return requested_->version; }
+  bool agreed() const {
+    return requested_.has_value() && requested_->acknowledged.size() == num_ps_;
+  }
+  std::vector<uint32_t> PsToAsk() const;
+  // `newest_version` is the version of the ps's most advanced slice.
+  void OnAnswer(uint32_t ps, uint64_t version, bool passed, uint64_t newest_version);
+  // The requested version has become durable, or is given up.
+  void EndRequest() { requested_.reset(); }
+
+  // All slices went back: shards under way are useless.
+  void OnRollback();
+
+ private:
+  struct Requested {
+    uint64_t version = 0;
+    std::set<uint32_t> acknowledged = {};
+    // The distance to the most advanced slice; it grows while the ps are faster than the chief.
+    uint64_t steps_ahead = 2;
+  };
+  struct Cut {
+    bool IsComplete(const std::vector<Part>& parts) const;
+
+    std::string directory;
+    std::map<uint32_t, v1::ShardFile> shards;
+    bool taken = false;
+  };
+
+  const uint32_t num_ps_;
+  std::vector<Part> parts_;  // By ps.
+  uint64_t durable_version_ = 0;
+  std::string durable_directory_;
+  std::map<uint64_t, Cut> cuts_;
+  std::set<uint64_t> failed_;  // Versions above the durable one, in this lineage.
+  std::optional<Requested> requested_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_SESSION_CUT_LEDGER_H_

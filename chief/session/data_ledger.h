@@ -1,0 +1,201 @@
+#ifndef SHOAL_CHIEF_SESSION_DATA_LEDGER_H_
+#define SHOAL_CHIEF_SESSION_DATA_LEDGER_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+#include "base/interval_set.h"
+#include "chief/session/evaluation_round.h"
+#include "runtime/plan/batch_key.h"
+#include "runtime/plan/step_plan.h"
+
+namespace shoal {
+
+// Decides which worker computes which batch in asynchronous training: every batch of every epoch is
+// finished (applied by every slice) or skipped exactly once, whichever task dies.
+//
+//   never leased --> leased to a worker --> finished --> lost by a ps that came back from a
+//        |               |    ^                ^          checkpoint: leased again, for that ps
+//        only |               v    | worker died    +------------------------+
+//        +-----------> skipped (non-finite, or two lives of workers ended on it)
+//
+// A worker holds a chunk: a tenth of its even share of what is left before the next pause, 1 to
+// 1024 batches. Batches whose worker died, or that a ps lacks, are leased before new ones.
+// Pauses: when as many updates are made as an evaluation wants (every `evaluate_every`, or at an
+// epoch's end if that is 0, and at the end of the run), leasing stops, outstanding batches drain,
+// the blocks of the test split are handed out, then leasing continues. So evaluations and max_steps
+// are exact: leased batches never exceed what is left.
+// The number of updates is the number of finished batches; skipped ones do not count.
+//
+// The dedupe at the ps provides safety (a batch leased twice is applied once); this object makes
+// sure that none is forgotten. Reports are idempotent, calls are numbered, late calls change
+// nothing. Single-threaded, no clock: leases end when the membership says that the worker is lost.
+class DataLedger {
+ public:
+  struct Options {
+    uint32_t num_workers = 1;  // Chunks are sized for at least so many workers.
+    uint64_t max_steps = 0;    // The run ends after so many updates; 0: see num_epochs.
+    uint32_t num_epochs = 0;  // The run ends after so many epochs; 0: see max_steps. Both 0: never.
+    uint64_t evaluate_every = 0;
+    uint64_t evaluation_blocks = 0;  // 0: there are no evaluations.
+    // SSP: no worker starts more than this many batches ahead of the slowest; -1: no bound.
+    int64_t clock_bound = -1;
+  };
+
+  // `plan` aggregates one batch per step.
+  DataLedger(const Options& options, const StepPlan& plan);
+
+  // A call of LeaseBatches, decoded.
+  struct Request {
+    uint32_t worker = 0;
+    uint64_t incarnation = 0;
+    uint64_t view = 0;    // The newest view that the worker knows.
+    uint64_t number = 0;  // Rises with every new call of the incarnation.
+    std::vector<BatchKey> finished;
+    std::vector<BatchKey> stale;  // The ps have refused them three times.
+    uint32_t want = 0;            // The most batches to hold at once; 0: it only reports.
+  };
+  struct Lease {
+    BatchKey batch;
+    std::vector<uint32_t> ps;  // The ps that lack the batch; empty: all.
+  };
+  struct Block {
+    uint64_t version = 0;
+    uint64_t block = 0;
+  };
+  struct Answer {
+    std::vector<Lease> leases;  // All batches that the worker holds.
+    std::vector<Block> evaluations;
+    bool ask_again = false;  // There is nothing to do now, but the run is not finished.
+  };
+  Answer LeaseBatches(const Request& request);
+
+  // The worker's lease ended, or a later incarnation took its place: others get its batches.
+  void OnWorkerLost(uint32_t worker, uint64_t incarnation);
+
+  // A block was evaluated at a version. Returns false if that is not needed (any more).
+  bool FinishBlock(uint64_t version, uint64_t block);
+
+  // The batch is never computed again. Returns false if it is skipped already or does not exist.
+  bool Skip(const BatchKey& batch, absl::string_view reason);
+  // A worker's process crashed on this batch. Returns true if that was the second one: the batch is
+  // skipped.
+  bool ReportCrash(const BatchKey& batch, uint32_t worker, uint64_t incarnation);
+
+  // The ps lost its state: the run neither evaluates nor ends before it is back.
+  void OnPsLost(uint32_t ps);
+  // The ps serves again. All its slices contain the batches `applied`, and none of epochs that are
+  // not listed. Batches that were finished since are leased again for this ps. Workers that do not
+  // know `view` yet get no leases (they might still push to the former process).
+  // FailedPrecondition: missing batches have another size and cannot be computed.
+  absl::Status OnPsReturned(uint32_t ps, absl::Span<const EpochBatches> applied, uint64_t view);
+  // Returns the epochs that OnPsReturned needs: [first, last].
+  std::pair<uint32_t, uint32_t> EpochsToAsk() const;
+
+  // Returns the first epoch that is not complete. A cut that is requested now contains all batches
+  // of the epochs before.
+  uint32_t FirstOpenEpoch() const;
+  // The checkpoint of that cut is durable. Notify the ps afterwards
+  // (SliceStore::ForgetEpochsBefore).
+  void ForgetEpochsBefore(uint32_t epoch);
+
+  // Write and read the ledger of a manifest. Restore needs a new ledger; then call OnPsReturned for
+  // every ps. DataLoss: damaged. FailedPrecondition: another batch size in the middle of an epoch.
+  std::string Serialize() const;
+  absl::Status Restore(absl::string_view bytes);
+
+  // SSP: the most advanced worker that gets no batches because it is too far ahead of the slowest.
+  struct HeldUp {
+    uint32_t worker = 0;
+    uint32_t slowest = 0;
+    uint64_t ahead = 0;
+  };
+  std::optional<HeldUp> WhoIsHeldUp() const;
+
+  uint64_t updates() const { return updates_; }
+  bool is_done() const { return done_; }
+  // No new batches will be leased any more.
+  bool is_at_end() const;
+  bool is_evaluating() const { return round_.is_active(); }
+  uint64_t last_evaluated() const { return last_evaluated_; }
+  uint64_t num_outstanding() const { return open_.size(); }  // leased, or waiting to be again
+  uint64_t num_finished(uint32_t epoch) const;
+  const std::map<BatchKey, std::string>& skipped() const { return skipped_; }
+
+ private:
+  static constexpr int64_t kNobody = -1;
+
+  // A batch that a worker has or has to get (again).
+  struct Open {
+    bool counted = false;         // It was finished once; a ps lost it.
+    std::vector<uint32_t> ps;     // The ps that lack it; empty: all.
+    std::vector<uint32_t> again;  // Ps that came back since it was leased and may lack it.
+    int64_t worker = kNobody;
+    bool stale = false;
+  };
+  struct Worker {
+    uint64_t incarnation = 0;
+    uint64_t last_number = 0;
+    // Batches finished, plus those of the slowest worker when this one came.
+    uint64_t clock = 0;
+    std::vector<BatchKey> held;  // In the order of leasing.
+  };
+  struct Epoch {
+    IntervalSet finished;
+    IntervalSet skipped;
+  };
+
+  Worker* Admit(const Request& request);
+  void Finish(uint32_t worker_index, Worker* worker, const BatchKey& batch);
+  void Grant(uint32_t worker_index, Worker* worker, uint32_t want);
+  bool OpenNext();
+  void PassSkipped();
+  void Reissue(const BatchKey& batch, uint32_t ps);
+  Answer AnswerFor(uint32_t worker_index, const Worker& worker);
+  uint64_t NewLeft() const;
+  uint64_t ChunkSize() const;
+  uint64_t MinClock() const;
+  bool HasStale() const;
+  void SetPauses();
+  void Advance();
+  absl::Status CheckPlanFits(const std::map<uint32_t, Epoch>& epochs, const BatchKey& next,
+                             uint64_t batches) const;
+  void QueueUnfinished();
+
+  const Options options_;
+  const StepPlan plan_;
+
+  uint64_t updates_ = 0;
+  uint64_t num_pending_ = 0;  // Open batches that will be updates.
+  BatchKey next_;             // The first batch that was never leased.
+  std::map<uint32_t, Epoch> epochs_;
+  std::map<BatchKey, Open> open_;
+  std::set<BatchKey> queue_;  // Open batches that no worker has.
+  std::map<uint32_t, Worker> workers_;
+  std::map<BatchKey, std::string> skipped_;
+  // The processes (worker, incarnation) that crashed on open batches.
+  std::map<BatchKey, std::set<std::pair<uint32_t, uint64_t>>> crashes_;
+
+  std::set<uint32_t> lost_ps_;
+  uint64_t least_view_ = 0;
+
+  uint64_t pause_updates_ = UINT64_MAX;  // Leasing stops there for an evaluation.
+  uint32_t pause_epoch_ = UINT32_MAX;    // Leasing stops before its first batch.
+  EvaluationRound round_;
+  uint64_t last_evaluated_ = 0;
+  bool done_ = false;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_SESSION_DATA_LEDGER_H_

@@ -1,0 +1,41 @@
+#ifndef SHOAL_CHIEF_SESSION_EVALUATION_ROUND_H_
+#define SHOAL_CHIEF_SESSION_EVALUATION_ROUND_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+namespace shoal {
+
+// Hands out the blocks of the test split at one version while no worker pushes (ASYNC): every block
+// to one worker at a time, to another when that one dies, until all are evaluated. One thread at a
+// time.
+class EvaluationRound {
+ public:
+  bool is_active() const { return left_ > 0; }
+  uint64_t version() const { return version_; }
+
+  // Needs num_blocks > 0.
+  void Start(uint64_t version, uint64_t num_blocks);
+
+  // Gives a worker without blocks its share of the free ones, and returns all blocks that it has.
+  // `num_workers` >= 1 share the blocks.
+  std::vector<uint64_t> Take(uint32_t worker, uint64_t num_workers);
+
+  // Returns false if the block is not needed (another version, repeated, no such block).
+  bool Finish(uint64_t version, uint64_t block);
+
+  // Others get the worker's blocks.
+  void Release(uint32_t worker);
+
+ private:
+  uint64_t version_ = 0;
+  uint64_t left_ = 0;                   // Blocks that are not evaluated.
+  std::set<uint64_t> free_;             // Blocks that no worker has.
+  std::map<uint64_t, uint32_t> given_;  // The worker of each other block.
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_SESSION_EVALUATION_ROUND_H_

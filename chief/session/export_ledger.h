@@ -1,0 +1,50 @@
+#ifndef SHOAL_CHIEF_SESSION_EXPORT_LEDGER_H_
+#define SHOAL_CHIEF_SESSION_EXPORT_LEDGER_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+namespace shoal {
+
+// Decides which checkpoints get a model.safetensors, and remembers which ps have written their
+// parts of it. Only the end of a run waits for an export. One thread at a time.
+class ExportLedger {
+ public:
+  // One in `every` cuts gets an export; 0: only those that must have one.
+  explicit ExportLedger(uint64_t every) : every_(every) {}
+
+  // A ps has written its shard of the cut. The first shard decides whether the cut gets an export.
+  void OnShard(uint64_t version, bool must_have_one);
+  bool IsWanted(uint64_t version) const;
+
+  void AddPart(uint32_t ps, uint64_t version);
+  // A ps will not write its part.
+  void Fail(uint64_t version);
+  // The ps is lost: the parts that it has not written will never come.
+  void OnPsLost(uint32_t ps);
+
+  // Returns those of `ps` that have not written their parts of a wanted export.
+  std::vector<uint32_t> Missing(uint64_t version, const std::vector<uint32_t>& ps) const;
+
+  void Forget(uint64_t version) { exports_.erase(version); }
+  void ForgetBelow(uint64_t version) {
+    exports_.erase(exports_.begin(), exports_.lower_bound(version));
+  }
+  void OnRollback() { exports_.clear(); }
+
+ private:
+  struct Export {
+    bool wanted = false;  // And still possible.
+    std::set<uint32_t> parts;
+  };
+
+  const uint64_t every_;
+  uint64_t num_cuts_ = 0;
+  std::map<uint64_t, Export> exports_;  // By version.
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_SESSION_EXPORT_LEDGER_H_

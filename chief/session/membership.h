@@ -1,0 +1,117 @@
+#ifndef SHOAL_CHIEF_SESSION_MEMBERSHIP_H_
+#define SHOAL_CHIEF_SESSION_MEMBERSHIP_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+#include "proto/v1/identity.pb.h"
+#include "runtime/cluster/task.h"
+#include "runtime/plan/batch_key.h"
+
+namespace shoal {
+
+// The chief's knowledge of one task.
+struct Member {
+  uint64_t incarnation = 0;
+  std::string nonce;    // Identifies the process that holds the incarnation.
+  std::string address;  // The address at which it serves; empty for workers.
+  std::string host;
+  uint32_t process_id = 0;
+  absl::Time registered;
+  absl::Time last_heard;
+  bool connected = true;  // No connection of it has broken since its last call.
+  bool live = false;      // It holds a lease.
+  bool expired = false;   // Its lease has ended, and no other process has taken its place.
+  bool told = false;      // It left because it was asked to.
+  std::string lost_by;    // The reason why its place was taken; empty: it was not.
+  uint64_t step = 0;
+  std::string activity;
+  bool has_batch = false;
+  BatchKey batch;  // The batch that it was computing at its last heartbeat.
+  // Workers: it computes a batch or an evaluation block, after so many others, at least since then.
+  bool computing = false;
+  uint64_t computed = 0;
+  absl::Time computing_since;
+};
+
+// The members of the run: one for each (job, index), with its incarnation and its lease. A lease
+// ends when the member is silent for `lease`, or for `grace` after its connection broke. Leases are
+// about liveness only; incarnations, lineages and the dedupe of batches keep the variables right.
+//
+// One thread at a time. Times only have to come from one clock.
+class Membership {
+ public:
+  struct Options {
+    absl::Duration lease = absl::Seconds(10);
+    absl::Duration grace = absl::Seconds(1);
+    uint64_t term = 1;  // Incarnations of a later term are above those of an earlier one.
+    // A member whose lease has ended, and whose place no other process took, gets it back with
+    // its next call.
+    bool revives = false;
+  };
+
+  struct Application {
+    TaskId task;
+    std::string nonce;
+    std::string address;
+    std::string host;
+    uint32_t process_id = 0;
+  };
+
+  explicit Membership(const Options& options) : options_(options) {}
+
+  // Issues an incarnation; the same one for a repeated call of the same process (nonce). Replaces a
+  // member whose lease ended or whose connection broke. ALREADY_EXISTS names the process that holds
+  // the place.
+  absl::StatusOr<uint64_t> Register(absl::Time now, const Application& application);
+
+  // Renews the lease. ABORTED "fenced incarnation" if another process took the place, the member
+  // left, or the lease had ended (unless Options::revives).
+  absl::Status Renew(absl::Time now, TaskId task, uint64_t incarnation);
+
+  // Every live member gets a whole lease, because the chief could not receive their calls.
+  // Connections that break within that lease do not shorten it: they broke while the chief did not
+  // answer.
+  void GrantLeases(absl::Time now);
+
+  // The connection on which the member waited broke.
+  void Disconnect(absl::Time now, TaskId task, uint64_t incarnation);
+
+  // The member leaves. `told`: because it was asked to.
+  void Leave(TaskId task, uint64_t incarnation, bool told = false);
+  // Takes the place of a live member. Its next call is answered with the reason.
+  void TakePlace(TaskId task, const std::string& why);
+
+  // Ends the leases that are over and returns their holders.
+  std::vector<TaskId> Expire(absl::Time now);
+
+  bool IsLive(TaskId task) const;
+  // Returns the member, even if its lease has ended; null if it never registered.
+  const Member* Find(TaskId task) const;
+  Member* FindMutable(TaskId task);
+  // Returns the indices of the live members of a job, rising.
+  std::vector<uint32_t> Live(Job job) const;
+  const std::map<TaskId, Member>& members() const { return members_; }
+
+ private:
+  const Options options_;
+  uint64_t issued_ = 0;
+  absl::Time granted_ =
+      absl::InfinitePast();  // GrantLeases was called then: all leases count from it.
+  std::map<TaskId, Member> members_;
+};
+
+TaskId TaskOf(const v1::Member& member);
+BatchKey KeyOf(const v1::BatchId& batch);
+v1::BatchId ToProto(const BatchKey& batch);
+std::string ToString(const BatchKey& batch);  // "batch 17 of epoch 0"
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_SESSION_MEMBERSHIP_H_

@@ -1,0 +1,55 @@
+#ifndef SHOAL_CHIEF_SESSION_MODEL_EXPORTS_H_
+#define SHOAL_CHIEF_SESSION_MODEL_EXPORTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+#include "chief/session/export_ledger.h"
+#include "chief/session/session_context.h"
+#include "chief/session/session_records.h"
+#include "proto/v1/chief_service.pb.h"
+
+namespace shoal {
+
+// Has a model.safetensors made of durable checkpoints. The ps write its parts while they train; at
+// the end of a run the chief makes it from the shards if a ps does not. Single-threaded.
+class ModelExports {
+ public:
+  // The context is borrowed.
+  explicit ModelExports(SessionContext* context)
+      : context_(*context), exports_(context->options.export_every.value_or(0)) {}
+
+  // A ps has written its shard of the cut. The run ends with it if it `is_last`.
+  void OnShard(uint64_t version, bool is_last);
+  // Returns whether a ps that has written its shard of this cut writes its part of the export, too.
+  bool IsWanted(uint64_t version) const { return exports_.IsWanted(version); }
+  // A ps has written its part, or cannot.
+  void ReportPart(const v1::ReportShardRequest& request);
+  void OnPsLost(uint32_t ps) { exports_.OnPsLost(ps); }
+  void OnCutFailed(uint64_t version) { exports_.Forget(version); }
+  void OnCutDurable(uint64_t version) { exports_.ForgetBelow(version); }
+  void OnRollback() { exports_.OnRollback(); }
+
+  // Hands out the export that is complete, or that cannot become complete, of the durable cut.
+  void Advance(absl::Time now);
+  // The driver has done what a ModelExport asks for. Returns false if that has to be asked again.
+  bool OnExported(const ModelExport& made, const absl::Status& status);
+  // Returns whether the run is over and its last checkpoint has no model.safetensors yet.
+  bool is_pending() const;
+
+ private:
+  bool MayBecomeComplete(absl::Time now, const std::vector<uint32_t>& missing) const;
+
+  SessionContext& context_;
+  ExportLedger exports_;
+  std::string exported_;  // The directory of the last export that was handed out.
+  absl::Time done_since_ = absl::InfiniteFuture();
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_SESSION_MODEL_EXPORTS_H_

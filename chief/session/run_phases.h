@@ -1,0 +1,64 @@
+#ifndef SHOAL_CHIEF_SESSION_RUN_PHASES_H_
+#define SHOAL_CHIEF_SESSION_RUN_PHASES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+
+#include "chief/session/session_log.h"
+#include "chief/session/training_mode.h"
+#include "proto/v1/chief_service.pb.h"
+
+namespace shoal {
+
+// The phase and the lineage of a run, and the RunState in which all tasks read them. How one phase
+// follows another is drawn in training_session.h. Single-threaded.
+class RunPhases {
+ public:
+  // `log` is borrowed. The run begins in PHASE_WAITING.
+  RunPhases(uint64_t term, uint64_t lineage, bool synchronous, SessionLog* log);
+
+  // Borrowed, until the next call. SetMode comes before any other call.
+  void SetMode(TrainingMode* mode) { mode_ = mode; }
+
+  const v1::RunState& state() const { return state_; }
+  // Call Changed after a change, so that the tasks receive it.
+  v1::RunState* mutable_state() { return &state_; }
+  void Changed() { state_.set_number(state_.number() + 1); }
+  // Workers that know the new view push to the ps that have come back.
+  void NextView();
+
+  v1::RunState::Phase phase() const { return state_.phase(); }
+  uint64_t lineage() const { return state_.lineage(); }
+  bool is_over() const;     // PHASE_DONE or PHASE_FAILED.
+  bool is_running() const;  // PHASE_TRAINING or PHASE_STOPPING.
+  // A user has asked for a stop, and the run has not reached its end by itself.
+  bool is_interrupted() const { return is_interrupted_; }
+
+  void Set(v1::RunState::Phase phase);
+  void Interrupt(const std::string& reason);
+  // Ends the run. `at_end`: it was trained to its end, whether a user asked for a stop or not.
+  void Finish(bool at_end);
+  // All ps go back to a checkpoint, under a new lineage.
+  void GoBack();
+  // Ends the run with an error. Does nothing in a run that is over.
+  void Fail(const std::string& message,
+            absl::StatusCode code = absl::StatusCode::kFailedPrecondition);
+  // Another chief has taken the run over: this one ends and must not write anything more.
+  void Fence(const std::string& why);
+  // Returns the error with which the chief's process ends. Tasks read theirs from the state.
+  absl::Status failure() const;
+
+ private:
+  const uint64_t term_;
+  SessionLog* const log_;
+  TrainingMode* mode_ = nullptr;
+  v1::RunState state_;
+  bool is_interrupted_ = false;
+  bool is_fenced_ = false;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_SESSION_RUN_PHASES_H_

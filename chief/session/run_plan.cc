@@ -1,0 +1,267 @@
+#include "chief/session/run_plan.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+
+#include "base/hash.h"
+#include "base/status_macros.h"
+#include "runtime/config/run_config.h"
+#include "runtime/plan/placement.h"
+#include "runtime/rpc/channel.h"
+
+namespace shoal {
+namespace {
+
+constexpr char kSameModel[] = "; give both the same model";
+
+std::string ShapeOf(const v1::VariableSpec& variable) {
+  return absl::StrCat("[", absl::StrJoin(variable.shape(), ","), "]");
+}
+
+absl::Status CheckSameVariables(absl::Span<const v1::VariableSpec* const> first,
+                                absl::Span<const v1::VariableSpec* const> other,
+                                const char* first_is, const char* other_is) {
+  const size_t n = std::min(first.size(), other.size());
+  for (size_t i = 0; i < n; ++i) {
+    if (first[i]->name() != other[i]->name()) {
+      return absl::FailedPreconditionError(absl::StrFormat("variable %d is %s in %s and %s in %s%s",
+                                                           i, first[i]->name(), first_is,
+                                                           other[i]->name(), other_is, kSameModel));
+    }
+    if (ShapeOf(*first[i]) != ShapeOf(*other[i])) {
+      return absl::FailedPreconditionError(
+          absl::StrFormat("variable %s has shape %s in %s and %s in %s%s", first[i]->name(),
+                          ShapeOf(*first[i]), first_is, ShapeOf(*other[i]), other_is, kSameModel));
+    }
+    if (first[i]->SerializeAsString() != other[i]->SerializeAsString()) {
+      return absl::FailedPreconditionError(
+          absl::StrFormat("variable %s: initializer, update or type differs between %s and %s%s",
+                          first[i]->name(), first_is, other_is, kSameModel));
+    }
+  }
+  if (first.size() != other.size()) {
+    return absl::FailedPreconditionError(absl::StrFormat("%s has %d variables and %s has %d%s",
+                                                         first_is, first.size(), other_is,
+                                                         other.size(), kSameModel));
+  }
+  return absl::OkStatus();
+}
+
+template <typename Variables>
+std::vector<const v1::VariableSpec*> Pointers(const Variables& variables) {
+  std::vector<const v1::VariableSpec*> pointers;
+  for (const v1::VariableSpec& variable : variables) pointers.push_back(&variable);
+  return pointers;
+}
+
+absl::Status CheckSavedModel(const v1::RunConfig& run, const v1::ModelDeclaration& model,
+                             const v1::Manifest& manifest) {
+  const absl::Status status = CheckSameVariables(
+      Pointers(manifest.variables()), Pointers(model.variables()), "the checkpoint", "the model");
+  if (status.ok()) return status;
+  return absl::FailedPreconditionError(
+      absl::StrCat("--out: ", run.out(), " has the checkpoint of step ", manifest.step(),
+                   " of another model: ", absl::StripSuffix(status.message(), kSameModel),
+                   "; train that model, or give this one --resume=never with another --out"));
+}
+
+uint64_t SeedOf(const v1::RunConfig& run) { return run.has_seed() ? run.seed() : 1; }
+
+absl::Status CheckSameOptimizer(const v1::RunConfig& run, const v1::Manifest& manifest) {
+  const std::string optimizer = OptimizerName(run.optimizer());
+  if (manifest.optimizer() != optimizer) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("optimizer is %s and the checkpoint has the state of %s; use "
+                        "--optimizer=%s, or --resume=never with another --out",
+                        optimizer, manifest.optimizer(), manifest.optimizer()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckComputeType(const v1::RunConfig& run, bool is_epoch_start,
+                              const v1::Manifest& manifest) {
+  const bool was_bfloat16 = manifest.compute_dtype() == "bfloat16";
+  const bool is_bfloat16 = ComputesInBfloat16(run);
+  if (was_bfloat16 == is_bfloat16 || is_epoch_start) return absl::OkStatus();
+  const auto name = [](bool bfloat16) { return bfloat16 ? "bfloat16" : "float32"; };
+  return absl::FailedPreconditionError(
+      absl::StrFormat("compute_dtype is %s (was %s), but the checkpoint is in the middle of an "
+                      "epoch, where it cannot change; use --compute_dtype=%s",
+                      name(is_bfloat16), name(was_bfloat16), name(was_bfloat16)));
+}
+
+// R as the run file wants it; 0: as it was, or as many as there are replicas.
+uint32_t WantedReplicas(const v1::RunConfig& run, const v1::Manifest* manifest) {
+  if (!IsSynchronous(run)) return 1;
+  if (run.sync().replicas_to_aggregate() > 0) return run.sync().replicas_to_aggregate();
+  if (manifest != nullptr) return manifest->plan().replicas_to_aggregate();
+  return run.deployment().has_num_replicas() ? std::max(1u, run.deployment().num_replicas()) : 1;
+}
+
+absl::StatusOr<StepPlan> PlanSteps(const v1::RunConfig& run, const v1::ModelDeclaration& model,
+                                   const v1::Manifest* manifest) {
+  StepPlan::Options options;
+  options.examples_per_epoch = model.train_examples();
+  options.batch_examples = ReplicaBatchExamples(run);
+  options.replicas_to_aggregate = WantedReplicas(run, manifest);
+  if (manifest == nullptr) return StepPlan::Create(options);
+
+  ASSIGN_OR_RETURN(StepPlan before, StepPlan::FromProto(manifest->plan()));
+  const StepPlan::Options& old = before.options();
+  const uint64_t seed = SeedOf(run);
+  if (seed != manifest->seed() && !before.IsEpochStart(manifest->step())) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("seed is %d (was %d), but the checkpoint is in the middle of an epoch, "
+                        "where it cannot change; use --seed=%d",
+                        seed, manifest->seed(), manifest->seed()));
+  }
+  RETURN_IF_ERROR(CheckComputeType(run, before.IsEpochStart(manifest->step()), *manifest));
+  if (old.batch_examples == options.batch_examples &&
+      old.replicas_to_aggregate == options.replicas_to_aggregate) {
+    return before;
+  }
+  if (!before.IsEpochStart(manifest->step())) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("batch_size x num_clones is %d (was %d) and replicas_to_aggregate is %d "
+                        "(was %d), but the checkpoint is in the "
+                        "middle of an epoch, where these cannot change; use the old values",
+                        options.batch_examples, old.batch_examples, options.replicas_to_aggregate,
+                        old.replicas_to_aggregate));
+  }
+  options.base_step = manifest->step();
+  options.base_epoch = before.At(manifest->step()).epoch;
+  return StepPlan::Create(options);
+}
+
+// The run, its variables and the owner of each slice travel in one message to every ps, the latter
+// two also in the state that every task gets; in a run of one process none is sent.
+absl::Status CheckFitsAMessage(const v1::RunConfig& run,
+                               const std::vector<v1::VariableSpec>& variables,
+                               const v1::ShardMap& shard_map, bool resumes) {
+  if (NumPsProcesses(run) == 0) return absl::OkStatus();
+  uint64_t declared = run.ByteSizeLong();
+  for (const v1::VariableSpec& variable : variables) declared += variable.ByteSizeLong() + 4;
+  const uint64_t bytes = declared + shard_map.ByteSizeLong();
+  if (bytes <= kMaxPlanBytes) return absl::OkStatus();
+  if (declared > kMaxPlanBytes / 2) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("the model has %d variables; their names and shapes and the run file take "
+                        "%d bytes of a message that holds %d: use fewer variables or shorter names",
+                        variables.size(), declared, kMaxPlanBytes));
+  }
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "cluster.slice_bytes is %d, which cuts the model into %d slices; the list of their owners "
+      "does not fit a message: %s",
+      shard_map.slice_bytes(), shard_map.owner_size(),
+      resumes
+          ? "the checkpoint has these slices; resume with --num_ps_tasks=0 --num_replicas=1, or "
+            "start a new run with a larger cluster.slice_bytes, --resume=never and another --out"
+          : "raise cluster.slice_bytes"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint32_t num_ps_tasks,
+                                                 const v1::ModelDeclaration& model,
+                                                 const v1::Manifest* manifest) {
+  uint64_t slice_bytes =
+      run.cluster().slice_bytes() > 0 ? run.cluster().slice_bytes() : kDefaultSliceBytes;
+  if (manifest != nullptr) {
+    RETURN_IF_ERROR(CheckSameAsCheckpoint(run, model, *manifest));
+    RETURN_IF_ERROR(CheckSameOptimizer(run, *manifest));
+    if (run.cluster().slice_bytes() > 0 &&
+        run.cluster().slice_bytes() != manifest->shard_map().slice_bytes()) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "cluster.slice_bytes is %d and the checkpoint was made with %d; leave it out to resume",
+          run.cluster().slice_bytes(), manifest->shard_map().slice_bytes()));
+    }
+    slice_bytes = manifest->shard_map().slice_bytes();
+  }
+  std::vector<v1::VariableSpec> variables(model.variables().begin(), model.variables().end());
+  if (variables.empty())
+    return absl::InvalidArgumentError("the model has no variables; there is nothing to train");
+  ASSIGN_OR_RETURN(SliceTable table, SliceTable::Create(variables, slice_bytes));
+  ASSIGN_OR_RETURN(StepPlan steps, PlanSteps(run, model, manifest));
+
+  std::optional<uint32_t> other_batches_from;
+  if (manifest != nullptr &&
+      (SeedOf(run) != manifest->seed() ||
+       steps.options().batch_examples != manifest->plan().batch_examples())) {
+    other_batches_from = steps.At(manifest->step()).epoch;
+  }
+
+  v1::ShardMap shard_map;
+  shard_map.set_num_ps_tasks(num_ps_tasks);
+  shard_map.set_slice_bytes(slice_bytes);
+  for (uint32_t owner :
+       PlaceSlices(table, num_ps_tasks,
+                   run.cluster().round_robin() ? PlacementStrategy::kRoundRobin
+                                               : PlacementStrategy::kGreedyByBytes)) {
+    shard_map.add_owner(owner);
+  }
+  RETURN_IF_ERROR(CheckFitsAMessage(run, variables, shard_map, manifest != nullptr));
+  const uint64_t last_step = steps.LastStep(run.max_steps(), run.num_epochs());
+  return std::make_unique<RunPlan>(RunPlan{
+      std::move(variables), std::move(table), std::move(shard_map), steps, last_step,
+      VersionSchedule{run.checkpoint().save_every(), last_step},
+      VersionSchedule{run.eval_every(), last_step}, model.evaluation_blocks(), other_batches_from});
+}
+
+absl::Status CheckSameAsCheckpoint(const v1::RunConfig& run, const v1::ModelDeclaration& model,
+                                   const v1::Manifest& manifest) {
+  RETURN_IF_ERROR(CheckSavedModel(run, model, manifest));
+  if (manifest.data_fingerprint() != model.data_fingerprint()) {
+    return absl::FailedPreconditionError(
+        "data has other content than when the checkpoint was made; use the same data or "
+        "--resume=never with another --out");
+  }
+  if (manifest.plan().examples_per_epoch() != model.train_examples()) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("data has %d examples and the checkpoint was made with %d; use the "
+                        "same data or --resume=never with another --out",
+                        model.train_examples(), manifest.plan().examples_per_epoch()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSameModel(const v1::ModelDeclaration& first, const v1::ModelDeclaration& other,
+                            bool allow_mixed_compute) {
+  RETURN_IF_ERROR(CheckSameVariables(Pointers(first.variables()), Pointers(other.variables()),
+                                     "the first worker", "this worker"));
+  if (first.train_examples() != other.train_examples() ||
+      first.test_examples() != other.test_examples() ||
+      first.evaluation_blocks() != other.evaluation_blocks()) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("data has %d train and %d test examples here, %d and %d at the first "
+                        "worker; give all workers the same data",
+                        other.train_examples(), other.test_examples(), first.train_examples(),
+                        first.test_examples()));
+  }
+  if (first.data_fingerprint() != other.data_fingerprint()) {
+    return absl::FailedPreconditionError(
+        "data has other content here than at the first worker; give all workers the same data");
+  }
+  if (!allow_mixed_compute && first.compute_fingerprint() != other.compute_fingerprint()) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("computes with [%s], the first worker with [%s], so equal bytes cannot be "
+                        "promised; use equal machines or "
+                        "--allow_mixed_compute",
+                        other.compute_fingerprint(), first.compute_fingerprint()));
+  }
+  return absl::OkStatus();
+}
+
+uint64_t ModelFingerprint(const std::vector<v1::VariableSpec>& variables) {
+  std::string all;
+  for (const v1::VariableSpec& variable : variables)
+    absl::StrAppend(&all, variable.SerializeAsString(), ";");
+  return Fingerprint64(all);
+}
+
+}  // namespace shoal

@@ -1,0 +1,56 @@
+#ifndef SHOAL_CHIEF_SESSION_RUN_PLAN_H_
+#define SHOAL_CHIEF_SESSION_RUN_PLAN_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "proto/v1/chief_service.pb.h"
+#include "runtime/plan/slice_table.h"
+#include "runtime/plan/step_plan.h"
+
+namespace shoal {
+
+// The consequences of the run file, the first worker's declaration and, in a resumed run, the
+// manifest: how variables are split and placed, which batches make a step, where the run ends.
+struct RunPlan {
+  std::vector<v1::VariableSpec> variables;
+  SliceTable table;
+  v1::ShardMap shard_map;
+  StepPlan steps;
+  uint64_t last_step = 0;  // UINT64_MAX: the run has none.
+  VersionSchedule cuts;
+  VersionSchedule evaluations;
+  uint64_t evaluation_blocks = 0;
+  // A resume at an epoch's start with another seed or size of batches: batches of this epoch and
+  // later ones are others than those that the manifest knows.
+  std::optional<uint32_t> other_batches_from;
+};
+
+// `manifest` is null at a first start. `num_ps_tasks` is at least 1 (LOCAL: 1). Errors name the
+// fields that do not fit: another model or data set than the checkpoint's, another batch size or R
+// in the middle of an epoch, other slice_bytes.
+absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint32_t num_ps_tasks,
+                                                 const v1::ModelDeclaration& model,
+                                                 const v1::Manifest* manifest);
+
+// Checks that a worker's model and data are those that the run's checkpoint was made with.
+// FAILED_PRECONDITION names the difference.
+absl::Status CheckSameAsCheckpoint(const v1::RunConfig& run, const v1::ModelDeclaration& model,
+                                   const v1::Manifest& manifest);
+
+// Returns the first difference between two declarations of the same run, FAILED_PRECONDITION, or
+// OK.
+absl::Status CheckSameModel(const v1::ModelDeclaration& first, const v1::ModelDeclaration& other,
+                            bool allow_mixed_compute);
+
+// Returns a hash of the variables' names, shapes, types and updates. Manifests contain it.
+uint64_t ModelFingerprint(const std::vector<v1::VariableSpec>& variables);
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_SESSION_RUN_PLAN_H_

@@ -1,0 +1,179 @@
+#include "chief/session/run_plan.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+v1::ModelDeclaration Model() {
+  v1::ModelDeclaration model;
+  v1::VariableSpec* weights = model.add_variables();
+  weights->set_name("weights");
+  weights->add_shape(4);
+  weights->set_dtype(v1::DATA_TYPE_FLOAT32);
+  weights->set_update(v1::UPDATE_KIND_OPTIMIZER);
+  model.set_train_examples(100);
+  model.set_test_examples(10);
+  model.set_evaluation_blocks(1);
+  model.set_compute_fingerprint("cpu");
+  model.set_data_fingerprint(7);
+  return model;
+}
+
+v1::RunConfig AdamRun() {
+  v1::RunConfig run;
+  run.mutable_optimizer()->mutable_adam();
+  run.set_batch_size(10);
+  run.set_num_epochs(2);
+  return run;
+}
+
+v1::Manifest ManifestOf(const v1::RunConfig& run, const v1::ModelDeclaration& model) {
+  const auto plan = std::move(PlanRun(run, 1, model, nullptr)).value();
+  v1::Manifest manifest;
+  for (const v1::VariableSpec& variable : model.variables()) *manifest.add_variables() = variable;
+  *manifest.mutable_shard_map() = plan->shard_map;
+  plan->steps.ToProto(manifest.mutable_plan());
+  manifest.set_seed(1);
+  manifest.set_step(5);
+  manifest.set_data_fingerprint(model.data_fingerprint());
+  manifest.set_optimizer("adam");
+  return manifest;
+}
+
+std::string ResumeError(const v1::RunConfig& run, const v1::ModelDeclaration& model) {
+  const v1::Manifest manifest = ManifestOf(AdamRun(), Model());
+  const absl::Status status = PlanRun(run, 1, model, &manifest).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  return std::string(status.message());
+}
+
+TEST(RunPlanTest, TheSeedChangesAtAnEpochsStartOnly) {
+  v1::RunConfig run = AdamRun();
+  run.set_seed(4);
+  EXPECT_THAT(ResumeError(run, Model()),
+              HasSubstr("seed is 4 (was 1), but the checkpoint is in the middle of an epoch, where "
+                        "it cannot change; use --seed=1"));
+  v1::Manifest manifest = ManifestOf(AdamRun(), Model());
+  manifest.set_step(10);
+  EXPECT_TRUE(PlanRun(run, 1, Model(), &manifest).ok());
+}
+
+TEST(RunPlanTest, TheComputeTypeChangesAtAnEpochsStartOnly) {
+  v1::RunConfig run = AdamRun();
+  run.set_compute_dtype("bfloat16");
+  EXPECT_THAT(ResumeError(run, Model()),
+              HasSubstr("compute_dtype is bfloat16 (was float32), but the checkpoint is in the "
+                        "middle of an epoch, where it cannot change; use --compute_dtype=float32"));
+  v1::Manifest manifest = ManifestOf(AdamRun(), Model());
+  manifest.set_step(10);
+  EXPECT_TRUE(PlanRun(run, 1, Model(), &manifest).ok());
+  manifest.set_step(5);
+  manifest.set_compute_dtype("bfloat16");
+  EXPECT_TRUE(PlanRun(run, 1, Model(), &manifest).ok());
+  run.set_compute_dtype("float32");
+  EXPECT_THAT(std::string(PlanRun(run, 1, Model(), &manifest).status().message()),
+              HasSubstr("compute_dtype is float32 (was bfloat16)"));
+}
+
+TEST(RunPlanTest, TheCheckpointOfAnotherModelIsNamedWithTheWayOut) {
+  v1::ModelDeclaration other = Model();
+  other.mutable_variables(0)->set_name("fc1/weights");
+  v1::RunConfig run = AdamRun();
+  run.set_out("/runs/a");
+  const std::string error = ResumeError(run, other);
+  EXPECT_THAT(error, HasSubstr("--out: /runs/a has the checkpoint of step 5 of another model: "
+                               "variable 0 is "));
+  EXPECT_THAT(error, HasSubstr(" and fc1/weights in the model; train that model, or give this one "
+                               "--resume=never with another --out"));
+}
+
+// Of 1048576 slices.
+v1::RunConfig RunOfManySlices(v1::ModelDeclaration* model) {
+  model->mutable_variables(0)->set_shape(0, 16 << 20);
+  v1::RunConfig run = AdamRun();
+  run.mutable_deployment()->set_num_ps_tasks(2);
+  run.mutable_cluster()->set_slice_bytes(64);
+  return run;
+}
+
+v1::ModelDeclaration ModelOfManyVariables() {
+  v1::ModelDeclaration model = Model();
+  for (int i = 0; i < 10000; ++i) {
+    *model.add_variables() = model.variables(0);
+    model.mutable_variables(i + 1)->set_name(std::string(80, 'x') + std::to_string(i));
+  }
+  return model;
+}
+
+TEST(RunPlanTest, APlanThatDoesNotFitAMessageNamesTheRemedy) {
+  v1::ModelDeclaration model = Model();
+  v1::RunConfig run = RunOfManySlices(&model);
+  const absl::Status slices = PlanRun(run, 2, model, nullptr).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(slices)) << slices;
+  EXPECT_THAT(std::string(slices.message()), HasSubstr("cluster.slice_bytes is 64, which cuts the "
+                                                       "model into 1048576 slices"));
+  EXPECT_THAT(std::string(slices.message()), EndsWith(": raise cluster.slice_bytes"));
+  run.mutable_cluster()->clear_slice_bytes();
+  EXPECT_TRUE(PlanRun(run, 2, model, nullptr).ok());
+  const absl::Status variables = PlanRun(run, 2, ModelOfManyVariables(), nullptr).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(variables)) << variables;
+  EXPECT_THAT(std::string(variables.message()), StartsWith("the model has 10001 variables"));
+}
+
+TEST(RunPlanTest, ARunOfOneProcessNeedsNoMessage) {
+  v1::ModelDeclaration model = Model();
+  v1::RunConfig run = RunOfManySlices(&model);
+  run.mutable_deployment()->set_num_ps_tasks(0);
+  EXPECT_TRUE(PlanRun(run, 1, model, nullptr).ok());
+  EXPECT_TRUE(PlanRun(run, 1, ModelOfManyVariables(), nullptr).ok());
+  const v1::Manifest manifest = ManifestOf(run, model);
+  EXPECT_TRUE(PlanRun(run, 1, model, &manifest).ok());
+  // Its checkpoint is cut as it is.
+  run.mutable_deployment()->set_num_ps_tasks(2);
+  const absl::Status more = PlanRun(run, 2, model, &manifest).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(more)) << more;
+  EXPECT_THAT(
+      std::string(more.message()),
+      EndsWith("resume with --num_ps_tasks=0 --num_replicas=1, or start a new run with a larger "
+               "cluster.slice_bytes, --resume=never and another --out"));
+}
+
+TEST(RunPlanTest, AResumeWithTheSameThingsIsPlanned) {
+  const v1::Manifest manifest = ManifestOf(AdamRun(), Model());
+  EXPECT_TRUE(PlanRun(AdamRun(), 3, Model(), &manifest).ok());
+}
+
+TEST(RunPlanTest, AResumeOnOtherDataOfTheSameSizeIsRefused) {
+  v1::ModelDeclaration model = Model();
+  model.set_data_fingerprint(8);
+  EXPECT_THAT(ResumeError(AdamRun(), model), StartsWith("data has other content than"));
+}
+
+TEST(RunPlanTest, AResumeWithAnotherOptimizerIsRefusedWhateverItsSlots) {
+  v1::RunConfig run = AdamRun();
+  run.mutable_optimizer()->mutable_sgd();
+  EXPECT_THAT(ResumeError(run, Model()), HasSubstr("optimizer is sgd and the checkpoint has the "
+                                                   "state of adam; use --optimizer=adam"));
+  run.mutable_optimizer()->mutable_adamw();
+  EXPECT_THAT(ResumeError(run, Model()), HasSubstr("optimizer is adamw"));
+}
+
+TEST(RunPlanTest, AWorkerWithOtherDataOfTheSameSizeIsRefused) {
+  v1::ModelDeclaration other = Model();
+  EXPECT_TRUE(CheckSameModel(Model(), other, false).ok());
+  other.set_data_fingerprint(8);
+  EXPECT_THAT(std::string(CheckSameModel(Model(), other, true).message()),
+              StartsWith("data has other content here"));
+}
+
+}  // namespace
+}  // namespace shoal

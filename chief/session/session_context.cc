@@ -1,0 +1,81 @@
+#include "chief/session/session_context.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+#include "runtime/config/run_config.h"
+
+namespace shoal {
+namespace {
+
+// A worker tries a ps again every 2 s at most, and reports it with the next heartbeat: a shorter
+// silence may be the end of a disturbance that is over, such as a pause of the chief.
+constexpr absl::Duration kShortestSilence = absl::Seconds(6);
+
+// More batches than workers compute between two steps, or hold in one lease.
+constexpr size_t kMostBegun = 4096;
+
+uint64_t FirstLineage(const SessionOptions& options) {
+  return options.manifest.has_value() ? options.manifest->lineage() + 1 : 1;
+}
+
+}  // namespace
+
+void TrainingProgress::OnProgress(absl::Time now) {
+  last_ = now;
+  begun_.clear();
+}
+
+void TrainingProgress::OnBatchBegun(absl::Time now, const BatchKey& batch) {
+  if (begun_.size() < kMostBegun && begun_.insert(batch).second) last_ = now;
+}
+
+SessionContext::SessionContext(SessionOptions session_options)
+    : options(std::move(session_options)),
+      phases(options.term, FirstLineage(options), IsSynchronous(options.run), &log),
+      membership(Membership::Options{options.lease, options.grace, options.term,
+                                     /*revives=*/IsSynchronous(options.run)}),
+      reachability(std::max(options.lease, kShortestSilence)),
+      ps(options.num_ps_tasks),
+      cuts(options.num_ps_tasks) {
+  if (options.manifest.has_value()) {
+    cuts.Restore(options.manifest->step(), options.manifest_directory);
+  }
+}
+
+bool SessionContext::Serves(uint32_t index) const {
+  return ps[index].loaded_lineage == phases.lineage() && mode->EpochsToAsk(index).empty();
+}
+
+uint32_t SessionContext::num_replicas() const {
+  const v1::DeploymentOptions& deployment = options.run.deployment();
+  return deployment.has_num_replicas() ? deployment.num_replicas() : 1;
+}
+
+uint32_t SessionContext::reporter() const {
+  const auto slice = static_cast<int>(plan->table.report_slice());
+  return slice < plan->shard_map.owner_size() ? plan->shard_map.owner(slice) : 0;
+}
+
+void SessionContext::NoteGap(absl::Time now, uint64_t step, uint64_t newest) {
+  log.NoteRefusal(now, absl::StrFormat("ps/%d reports step %d after step %d: it has to send those "
+                                       "between them first",
+                                       reporter(), step, newest));
+}
+
+void SessionContext::FillIdentity(v1::Identity* identity) const {
+  identity->set_run_id(options.run_id);
+  identity->set_term(options.term);
+  identity->mutable_member()->set_job(v1::JOB_CHIEF);
+  identity->set_view(phases.state().view());
+  identity->set_lineage(phases.lineage());
+}
+
+void SessionContext::SetMode(std::unique_ptr<TrainingMode> new_mode) {
+  mode = std::move(new_mode);
+  phases.SetMode(mode.get());
+}
+
+}  // namespace shoal

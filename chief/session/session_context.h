@@ -1,0 +1,89 @@
+#ifndef SHOAL_CHIEF_SESSION_SESSION_CONTEXT_H_
+#define SHOAL_CHIEF_SESSION_SESSION_CONTEXT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+#include "chief/session/cut_ledger.h"
+#include "chief/session/evaluation_ledger.h"
+#include "chief/session/membership.h"
+#include "chief/session/reachability.h"
+#include "chief/session/run_phases.h"
+#include "chief/session/run_plan.h"
+#include "chief/session/session_log.h"
+#include "chief/session/session_options.h"
+#include "chief/session/training_mode.h"
+
+namespace shoal {
+
+// Remembers when the training last made progress: a step, a shard, an evaluation, or a worker that
+// begins a batch which no worker has begun since. To compute a batch again does not count.
+class TrainingProgress {
+ public:
+  void OnProgress(absl::Time now);
+  void OnBatchBegun(absl::Time now, const BatchKey& batch);
+  absl::Time last() const { return last_; }
+
+ private:
+  absl::Time last_ = absl::InfinitePast();
+  std::set<BatchKey> begun_;  // Batches that workers have begun since then.
+};
+
+// The chief's knowledge of one ps.
+struct PsState {
+  uint64_t incarnation = 0;  // The process that registered last; 0: none has.
+  // The lineage that it was asked to load. It may serve it before its answer arrives.
+  uint64_t asked_lineage = 0;
+  uint64_t loaded_lineage = 0;  // The lineage that it serves; 0: none.
+  bool finished = false;        // It has acknowledged the end of the run.
+  std::string load_trouble;     // Why its last load failed; empty: it did not.
+  absl::Time missing_since = absl::InfiniteFuture();
+};
+
+// The state that the parts of a TrainingSession share. Single-threaded.
+struct SessionContext {
+  explicit SessionContext(SessionOptions session_options);
+  SessionContext(const SessionContext&) = delete;
+  SessionContext& operator=(const SessionContext&) = delete;
+
+  bool IsLivePs(uint32_t index) const { return membership.IsLive(TaskId{Job::kPs, index}); }
+  // Returns whether the ps has the variables of this lineage and answers workers.
+  bool Serves(uint32_t index) const;
+  // Returns the run file's number of workers; 1 if it does not set one.
+  uint32_t num_replicas() const;
+  // Returns the ps with the report slice, which counts the steps. Needs the plan.
+  uint32_t reporter() const;
+  // Notes that the reporter has left out the steps between; it has to send them first.
+  void NoteGap(absl::Time now, uint64_t step, uint64_t newest);
+  // False: a restart of all ps makes the initial values, which are version 0.
+  bool has_checkpoint() const { return !cuts.durable_directory().empty(); }
+  // Fills in the chief as the sender of a command.
+  void FillIdentity(v1::Identity* identity) const;
+  // Switches to another mode, which is owned from now on.
+  void SetMode(std::unique_ptr<TrainingMode> new_mode);
+
+  const SessionOptions options;
+  SessionLog log;
+  RunPhases phases;
+  std::unique_ptr<TrainingMode> mode;  // Never null after SetMode.
+  Membership membership;
+  Reachability reachability;
+  std::vector<PsState> ps;
+  CutLedger cuts;
+  TrainingProgress progress;
+
+  // The first worker's declaration and what follows from it; none before it has registered.
+  std::optional<v1::ModelDeclaration> model;
+  std::unique_ptr<RunPlan> plan;
+  std::optional<EvaluationLedger> evaluations;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_SESSION_SESSION_CONTEXT_H_

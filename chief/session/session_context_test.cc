@@ -1,0 +1,49 @@
+#include "chief/session/session_context.h"
+
+#include "gtest/gtest.h"
+
+namespace shoal {
+namespace {
+
+TEST(TrainingProgressTest, ToComputeABatchAgainIsNoProgress) {
+  TrainingProgress progress;
+  absl::Time now = absl::UnixEpoch();
+  progress.OnBatchBegun(now, {0, 3});
+  EXPECT_EQ(progress.last(), now);
+  progress.OnBatchBegun(now + absl::Seconds(1), {0, 3});
+  EXPECT_EQ(progress.last(), now);
+  progress.OnBatchBegun(now + absl::Seconds(2), {0, 4});
+  EXPECT_EQ(progress.last(), now + absl::Seconds(2));
+  progress.OnProgress(now + absl::Seconds(3));
+  progress.OnBatchBegun(now + absl::Seconds(4), {0, 3});
+  EXPECT_EQ(progress.last(), now + absl::Seconds(4)) << "a step was made in between";
+}
+
+TEST(SessionContextTest, AResumedRunBeginsANewLineageAtItsCheckpoint) {
+  SessionOptions options;
+  options.manifest.emplace();
+  options.manifest->set_step(12);
+  options.manifest->set_lineage(4);
+  options.manifest_directory = "ckpt-12";
+  const SessionContext context(options);
+  EXPECT_TRUE(context.has_checkpoint());
+  EXPECT_EQ(context.cuts.durable_version(), 12u);
+  EXPECT_EQ(context.phases.lineage(), 5u);
+  EXPECT_FALSE(SessionContext(SessionOptions()).has_checkpoint());
+}
+
+TEST(SessionContextTest, TheChiefIsTheSenderOfACommand) {
+  SessionOptions options;
+  options.run_id = "run";
+  options.term = 3;
+  const SessionContext context(options);
+  v1::Identity identity;
+  context.FillIdentity(&identity);
+  EXPECT_EQ(identity.run_id(), "run");
+  EXPECT_EQ(identity.term(), 3u);
+  EXPECT_EQ(identity.member().job(), v1::JOB_CHIEF);
+  EXPECT_EQ(identity.lineage(), 1u);
+}
+
+}  // namespace
+}  // namespace shoal

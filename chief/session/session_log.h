@@ -1,0 +1,33 @@
+#ifndef SHOAL_CHIEF_SESSION_SESSION_LOG_H_
+#define SHOAL_CHIEF_SESSION_SESSION_LOG_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+#include "chief/session/session_records.h"
+
+namespace shoal {
+
+// Collects what a session wants written down, in order, until its driver takes it.
+class SessionLog {
+ public:
+  void Add(SessionRecord record);
+  void Note(std::string text);
+  void Warn(std::string text);
+  // Notes why a request was refused, because a user who asks by a signal sees only the log. The
+  // same reason is noted at most every 10 s: repeated requests must not fill the log.
+  void NoteRefusal(absl::Time now, const std::string& why);
+
+  std::vector<SessionRecord> Take();
+
+ private:
+  std::vector<SessionRecord> records_;
+  std::string noted_refusal_;
+  absl::Time refusal_noted_ = absl::InfinitePast();
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_CHIEF_SESSION_SESSION_LOG_H_
