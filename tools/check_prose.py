@@ -12,8 +12,8 @@ import re
 import subprocess
 import sys
 
-# The share of such comments that is still allowed. The goal is 1 %; this number only becomes smaller.
-MAX_SHARE = 0.02
+# The share of such comments that is allowed; leveldb, reverb, gloo and TF Serving have 0.2 to 1.1 %.
+MAX_SHARE = 0.01
 MIN_WORDS = 5
 # A comment that begins with one of these has no subject and verb of its own at the start.
 OPENINGS = frozenset("""Of Who Whom Whose Whoever What Whatever Which Whether With Without By As To Until Till Nobody Likewise Nor
@@ -31,7 +31,7 @@ PHRASES = {
     r"\bas things stand\b": "now, or at present",
 }
 # By top folder: how many phrases there still are. These numbers only become smaller.
-KNOWN_PHRASES = {"base": 1, "ml": 1, "docs": 2}
+KNOWN_PHRASES = {"base": 1, "ml": 1}
 # Pages that are not rewritten: decisions and measurements of their time.
 RECORDS = ("docs/decisions/", "tests/benchmark/RESULTS.md")
 

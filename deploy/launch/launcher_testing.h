@@ -27,7 +27,7 @@
 
 namespace shoal {
 
-// What every script does first: finds out who it is, says where it serves, counts its starts.
+// The start of every script: determines its task, reports its address, counts its starts.
 inline constexpr char kPrologue[] = R"(#!/bin/bash
 job=$1; shift
 fd=
