@@ -18,6 +18,7 @@
 #include "chief/await_directory.h"
 #include "chief/chief_metrics.h"
 #include "chief/resume_point.h"
+#include "runtime/checkpoint/initial_model.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/model_export.h"
 #include "runtime/checkpoint/training_complete.h"
@@ -78,6 +79,13 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   session.checkpoint_root = task->checkpoints_->root();
   RETURN_IF_ERROR(task->FindCheckpoint(&session));
   task->resumes_ = session.manifest.has_value();
+  if (!task->resumes_ && !run.init_from().empty()) {
+    // The run that it names may train meanwhile: every ps reads the same checkpoint, after a
+    // rollback too.
+    ASSIGN_OR_RETURN(*session.run.mutable_init_from(),
+                     ResolveInitFrom(*options.file_system, run.init_from()));
+    LOG(INFO) << "initial values are from " << session.run.init_from();
+  }
   if (session.manifest.has_value()) {
     ASSIGN_OR_RETURN(task->finished_, IsTrainingComplete(run, *session.manifest));
     if (task->finished_) {

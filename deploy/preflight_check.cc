@@ -14,6 +14,7 @@
 #include "chief/resume_point.h"
 #include "chief/session/run_plan.h"
 #include "deploy/worker_program.h"
+#include "runtime/checkpoint/initial_model.h"
 #include "runtime/checkpoint/training_complete.h"
 #include "worker/replica/replica_inputs.h"
 
@@ -81,6 +82,17 @@ std::string WhereItBegins(const v1::RunConfig& run, const std::optional<ResumePo
              : "";
 }
 
+// Whether init_from, if there is one, has what the model wants.
+absl::Status CheckInitialModel(const v1::RunConfig& run, const RunPlan& plan,
+                               FileSystem* file_system, std::vector<std::string>* notes) {
+  if (run.init_from().empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::unique_ptr<InitialModel> model,
+                   InitialModel::Open(*file_system, run, plan.variables, plan.table));
+  notes->push_back(absl::StrCat(model->num_given(), " of ", plan.variables.size(),
+                                " variables start from ", run.init_from()));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<PreflightCheck> CheckBeforeStart(const v1::RunConfig& run, FileSystem* file_system,
@@ -110,7 +122,10 @@ absl::StatusOr<PreflightCheck> CheckBeforeStart(const v1::RunConfig& run, FileSy
   if (std::string where = WhereItBegins(run, from, file_system); !where.empty()) {
     check.notes.push_back(std::move(where));
   }
-  if (manifest == nullptr) return check;
+  if (manifest == nullptr) {
+    RETURN_IF_ERROR(CheckInitialModel(run, *plan, file_system, &check.notes));
+    return check;
+  }
   ASSIGN_OR_RETURN(check.finished, IsTrainingComplete(run, *manifest));
   if (!check.finished) return check;
   // Only a whole checkpoint is one: the bytes are looked at too.

@@ -12,6 +12,7 @@
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/memory_check.h"
 #include "ps/restored_slices.h"
+#include "runtime/checkpoint/initial_model.h"
 #include "runtime/config/run_config.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/transport/call_status.h"
@@ -112,6 +113,13 @@ absl::StatusOr<std::unique_ptr<PartitionedStore>> ParameterServiceImpl::Load(
   ASSIGN_OR_RETURN(std::unique_ptr<PartitionedStore> store,
                    PartitionedStore::Create(store_options, variables, table, parts));
   RETURN_IF_ERROR(CheckMemoryOf(request, plan, bounds, *store));
+  if (request.checkpoint().empty() && !request.run().init_from().empty()) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<InitialModel> model,
+                     InitialModel::Open(*options_.file_system, request.run(), variables, table));
+    RETURN_IF_ERROR(store->Load(load, *model));
+    store->ForgetEpochsBefore(request.first_kept_epoch());
+    return store;
+  }
   if (request.checkpoint().empty()) {
     InitialValues initial(variables, table, request.run().seed());
     RETURN_IF_ERROR(store->Load(load, initial));

@@ -20,6 +20,7 @@ python3                  tools that draw and compare
 python3-yaml             renders manifests
 python3-venv             holds what validates them
 libabsl-dev              status, strings, time, containers
+libre2-dev                regular expressions of run files
 libgrpc++-dev            control and bulk calls between tasks
 libssl-dev               reads certificates
 openssl                  makes the certificates of the tests

@@ -254,10 +254,12 @@ Output GraphBuilder::MakeVariable(VariableSpec spec, double l2_regularizer) {
   node->outputs = {{spec.dtype, spec.shape}};
   node->device = DeviceFor("Variable");
   if (!status_.ok()) return {};
-  const bool trainable = spec.trainable;
+  const bool is_frozen = spec.trainable && is_trained_ && !is_trained_(spec.name);
+  if (is_frozen) spec.update = UpdateKind::kNone;
+  const bool trainable = spec.trainable && !is_frozen;
   const Output variable{graph_->AppendVariable(std::move(node), std::move(spec)), 0};
   if (trainable) graph_->AddToCollection(kTrainableVariables, variable);
-  if (l2_regularizer > 0) AddRegularizer(variable, l2_regularizer);
+  if (l2_regularizer > 0 && !is_frozen) AddRegularizer(variable, l2_regularizer);
   return variable;
 }
 

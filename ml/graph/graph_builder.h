@@ -15,6 +15,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -96,6 +97,12 @@ class GraphBuilder {
   // Adds an input that is fed at each run. The first dimension may be kUnknownDim.
   Output Placeholder(absl::string_view name, DataType dtype, const Shape& shape);
 
+  // Parameters for which `is_trained` says no are frozen: they get no gradient, no update and no
+  // regularizer. Call it before the first variable is made.
+  void TrainOnly(std::function<bool(const std::string& name)> is_trained) {
+    is_trained_ = std::move(is_trained);
+  }
+
   // Makes the variable spec.name inside the variable scope, or finds it, as Reuse says.
   // l2_regularizer > 0 adds l2_regularizer * sum(w^2) / 2 to kRegularizationLosses when it is made.
   Output GetVariable(VariableSpec spec, double l2_regularizer = 0);
@@ -156,6 +163,7 @@ class GraphBuilder {
   std::map<std::string, CloneSum> clone_sums_;  // keyed by scope, key and number of the call
   std::map<std::string, int> clone_sum_calls_;  // keyed by clone, scope and key
   const Node* gradient_of_ = nullptr;
+  std::function<bool(const std::string& name)> is_trained_;  // empty: all parameters are
   std::map<std::string, int> names_used_;           // in lower case, with the next number to try
   std::map<std::string, int> default_scopes_used_;  // full variable scope of a default name
 };

@@ -62,6 +62,17 @@ constexpr FlagSpec kTable[] = {
     {"seed", kTraining, kRunning, kText, "seed", "N",
      "Seed of the initial values and of the order of the data. Default {default}. Synchronous runs "
      "with equal seeds give equal bytes."},
+    {"init_from", kTraining, kRunning, kText, "init_from", "PATH",
+     "Start from the values of a model that is there: a safetensors file or the directory of a "
+     "run. "
+     "A checkpoint in DIR comes first."},
+    {"init_map", kTraining, kRunning, kText, "init_map", "RULES",
+     "With --init_from, how its tensors are called: rules EXPRESSION=NAME with commas, for whole "
+     "names of variables, as in body/(.*)=resnet/\\1,logits/.*= where the last lets logits start "
+     "from its initializer."},
+    {"trainable", kTraining, kRunning, kText, "trainable", "LIST",
+     "Train only the parameters whose whole names match one of these regular expressions, with "
+     "commas. Default: all."},
     {"save_every", kTraining, kRunning, kText, "checkpoint.save_every", "N",
      "Updates between checkpoints. 0: every epoch."},
     {"save_seconds", kTraining, kRunning, kText, "checkpoint.save_seconds", "N",

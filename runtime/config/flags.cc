@@ -288,6 +288,7 @@ absl::Status CheckPaths(const CommandLine& line) {
   const TaskFlags& task = line.task;
   const std::pair<const char*, absl::string_view> paths[] = {
       {"out", line.run.out()},
+      {"init_from", line.run.init_from()},
       {"data.directory", line.run.data().directory()},
       {"worker_binary", line.run.deployment().worker_binary()},
       {"--cluster", task.cluster_file},

@@ -5,6 +5,8 @@ namespace {
 
 constexpr ForeignFlag kForeignFlags[] = {
     {"checkpoint_dir", "TensorFlow", "--out"},
+    {"checkpoint_exclude_scopes", "TF-Slim", "--init_map, with nothing on the right"},
+    {"checkpoint_path", "TF-Slim", "--init_from"},
     {"gpu_count", "TensorFlow", "--num_clones, or --devices=/gpu:0,/gpu:1"},
     {"gpus", "PyTorch", "--num_clones, or --devices=/gpu:0,/gpu:1"},
     {"issync", "TensorFlow", "--sync_replicas"},
@@ -24,6 +26,7 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"task", "TF-Slim", "--task_index"},
     {"train_dir", "TF-Slim", "--out"},
     {"train_steps", "TensorFlow", "--max_steps"},
+    {"trainable_scopes", "TF-Slim", "--trainable, which takes regular expressions"},
     {"worker_replicas", "TF-Slim", "--num_replicas"},
     {"world_size", "PyTorch", "--num_replicas"},
 };

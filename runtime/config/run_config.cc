@@ -119,6 +119,7 @@ void MakePathsAbsolute(const std::string& working_directory, v1::RunConfig* run)
     return path == "." ? working_directory : absl::StrCat(working_directory, "/", path);
   };
   run->set_out(absolute(run->out()));
+  run->set_init_from(absolute(run->init_from()));
   if (!run->data().directory().empty()) {
     run->mutable_data()->set_directory(absolute(run->data().directory()));
   }
@@ -248,6 +249,7 @@ v1::RunConfig SharedByAllTasks(const v1::RunConfig& run) {
   shared.set_replica_batch_size(run.replica_batch_size());
   shared.set_seed(run.seed());
   if (ComputesInBfloat16(run)) shared.set_compute_dtype(run.compute_dtype());
+  *shared.mutable_trainable() = run.trainable();
   return shared;
 }
 

@@ -14,6 +14,7 @@
 #include "base/status_macros.h"
 #include "ml/tensor/device_spec.h"
 #include "proto/v1/run_config.pb.h"
+#include "runtime/config/name_patterns.h"
 #include "runtime/config/rule.h"
 
 namespace shoal {
@@ -196,6 +197,16 @@ absl::Status ValidateLength(const v1::RunConfig& run) {
   return CheckCount("max_steps", run.max_steps(), 0, uint64_t{1} << 48);
 }
 
+absl::Status ValidateStart(const v1::RunConfig& run) {
+  if (run.init_map_size() > 0 && run.init_from().empty()) {
+    return Broken("init_map", "has no meaning without init_from; give --init_from or drop it");
+  }
+  RETURN_IF_ERROR(
+      NameMap::Create("init_map", {run.init_map().begin(), run.init_map().end()}).status());
+  return NamePatterns::Create("trainable", {run.trainable().begin(), run.trainable().end()})
+      .status();
+}
+
 // One model, in the run file or in the program that the workers run.
 absl::Status ValidateWhoseModel(const v1::RunConfig& run, ModelFrom from) {
   const v1::ModelConfig& model = run.model();
@@ -223,6 +234,7 @@ absl::Status ValidateRunConfig(const v1::RunConfig& run, ModelFrom model) {
   RETURN_IF_ERROR(ValidateSync(run.sync()));
   RETURN_IF_ERROR(ValidateCheckpoint(run.checkpoint()));
   RETURN_IF_ERROR(ValidateCluster(run.cluster()));
+  RETURN_IF_ERROR(ValidateStart(run));
   RETURN_IF_ERROR(ValidateData(run.data()));
   return ValidateOptimizer(run.optimizer());
 }

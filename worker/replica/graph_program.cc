@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "ml/tensor/device_spec.h"
+#include "runtime/config/name_patterns.h"
 #include "runtime/config/run_config.h"
 #include "worker/replica/declared_variable.h"
 #include "worker/replica/device_selection.h"
@@ -57,6 +58,16 @@ absl::Status GraphProgram::Build(bool is_training, Deployed* deployed) {
   deployed->queue = std::make_unique<InputQueue>(options_.fields);
   ASSIGN_OR_RETURN(DeploymentConfig config, DeploymentOfRun(options_.run, options_.accelerators));
   GraphBuilder builder(deployed->graph.get());
+  const auto& trainable = options_.run.trainable();
+  ASSIGN_OR_RETURN(const NamePatterns trained,
+                   NamePatterns::Create("trainable", {trainable.begin(), trainable.end()}));
+  std::vector<std::string> parameters;
+  if (!trained.empty()) {
+    builder.TrainOnly([&](const std::string& name) {
+      parameters.push_back(name);
+      return trained.Matches(name);
+    });
+  }
   const CloneFunction clone = [&](GraphBuilder& clone_builder) {
     const ModelOutputs outputs =
         options_.model(clone_builder, deployed->queue->Dequeue(clone_builder), is_training);
@@ -65,7 +76,8 @@ absl::Status GraphProgram::Build(bool is_training, Deployed* deployed) {
   ASSIGN_OR_RETURN(deployed->model,
                    Deploy(config, builder, clone, is_training ? &optimizer_ : nullptr,
                           options_.run.summary().model_every() > 0));
-  return builder.status();
+  RETURN_IF_ERROR(builder.status());
+  return trained.CheckAllAreUsed("trainable", parameters);
 }
 
 absl::Status GraphProgram::DeclareVariables() {

@@ -1,0 +1,240 @@
+#include "runtime/checkpoint/initial_model.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+#include "base/file_system.h"
+#include "base/status_macros.h"
+#include "ml/optim/all_finite.h"
+#include "proto/v1/run_config.pb.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/config/name_patterns.h"
+
+namespace shoal {
+
+// Tensors by name, whole, whatever holds them.
+class GivenTensors {
+ public:
+  virtual ~GivenTensors() = default;
+  // Returns null if there is none of this name.
+  virtual const std::vector<int64_t>* ShapeOf(const std::string& name) const = 0;
+  virtual absl::Status Read(const std::string& name, uint64_t first, absl::Span<float> out) = 0;
+  virtual std::vector<std::string> Names() const = 0;
+};
+
+namespace {
+
+constexpr size_t kMostNamed = 8;  // Names in a message.
+
+absl::Status Refused(absl::string_view what) {
+  return absl::FailedPreconditionError(absl::StrCat("init_from: ", what));
+}
+
+class SafetensorsTensors : public GivenTensors {
+ public:
+  static absl::StatusOr<std::unique_ptr<GivenTensors>> Open(FileSystem& file_system,
+                                                            const std::string& path) {
+    auto tensors = std::make_unique<SafetensorsTensors>();
+    ASSIGN_OR_RETURN(tensors->file_, file_system.OpenForRead(path));
+    ASSIGN_OR_RETURN(const SafetensorsHeader header,
+                     ReadSafetensorsHeader(*tensors->file_, path, &tensors->data_begin_));
+    for (const SafetensorsEntry& entry : header.tensors) {
+      if (entry.dtype != "F32") {
+        return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", entry.name, " is ",
+                                                       entry.dtype, "; convert it to F32"));
+      }
+      Place& place = tensors->places_[entry.name];
+      place.begin = entry.begin;
+      place.shape.assign(entry.shape.begin(), entry.shape.end());
+    }
+    return std::unique_ptr<GivenTensors>(std::move(tensors));
+  }
+
+  const std::vector<int64_t>* ShapeOf(const std::string& name) const override {
+    const auto place = places_.find(name);
+    return place == places_.end() ? nullptr : &place->second.shape;
+  }
+
+  absl::Status Read(const std::string& name, uint64_t first, absl::Span<float> out) override {
+    const uint64_t at = data_begin_ + places_[name].begin + first * sizeof(float);
+    const size_t bytes = out.size() * sizeof(float);
+    ASSIGN_OR_RETURN(const size_t read,
+                     file_->Read(at, {reinterpret_cast<char*>(out.data()), bytes}));
+    return read == bytes ? absl::OkStatus() : absl::DataLossError("the file has become shorter");
+  }
+
+  std::vector<std::string> Names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, place] : places_) names.push_back(name);
+    return names;
+  }
+
+ private:
+  struct Place {
+    uint64_t begin = 0;
+    std::vector<int64_t> shape;
+  };
+  std::unique_ptr<ReadableFile> file_;
+  uint64_t data_begin_ = 0;
+  std::map<std::string, Place> places_;
+};
+
+class CheckpointTensors : public GivenTensors {
+ public:
+  explicit CheckpointTensors(std::unique_ptr<Checkpoint> checkpoint)
+      : checkpoint_(std::move(checkpoint)) {
+    const v1::Manifest& manifest = checkpoint_->manifest();
+    for (int v = 0; v < manifest.variables_size(); ++v) {
+      const auto& shape = manifest.variables(v).shape();
+      places_[manifest.variables(v).name()] = {static_cast<uint32_t>(v),
+                                               {shape.begin(), shape.end()}};
+    }
+  }
+
+  const std::vector<int64_t>* ShapeOf(const std::string& name) const override {
+    const auto place = places_.find(name);
+    return place == places_.end() ? nullptr : &place->second.shape;
+  }
+
+  absl::Status Read(const std::string& name, uint64_t first, absl::Span<float> out) override {
+    const SliceTable& slices = checkpoint_->slices();
+    const uint32_t variable = places_[name].variable;
+    const uint64_t end = first + out.size();
+    for (uint32_t s = slices.first_slice_of(variable); s < slices.first_slice_of(variable + 1);
+         ++s) {
+      const uint64_t from = std::max(first, slices[s].first_element);
+      const uint64_t to = std::min(end, slices[s].first_element + slices[s].num_elements);
+      if (from >= to) continue;
+      RETURN_IF_ERROR(checkpoint_->Read(s, "", from - slices[s].first_element,
+                                        out.subspan(from - first, to - from)));
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<std::string> Names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, place] : places_) names.push_back(name);
+    return names;
+  }
+
+ private:
+  struct Place {
+    uint32_t variable = 0;
+    std::vector<int64_t> shape;
+  };
+  const std::unique_ptr<Checkpoint> checkpoint_;
+  std::map<std::string, Place> places_;
+};
+
+absl::StatusOr<std::unique_ptr<GivenTensors>> OpenTensors(FileSystem& file_system,
+                                                          const std::string& path) {
+  ASSIGN_OR_RETURN(const FileInfo info, file_system.GetInfo(path));
+  if (!info.is_directory) return SafetensorsTensors::Open(file_system, path);
+  ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
+                   Checkpoint::Open(file_system, path, Checkpoint::Verify::kIndex));
+  return std::unique_ptr<GivenTensors>(std::make_unique<CheckpointTensors>(std::move(checkpoint)));
+}
+
+std::string ShapeText(absl::Span<const int64_t> shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ","), "]");
+}
+
+// How to say that a variable is to keep its initializer.
+std::string LeaveOut(const std::string& variable) {
+  return absl::StrCat("or let it start from its initializer with --init_map='", variable, "='");
+}
+
+absl::Status CheckTensor(const GivenTensors& tensors, const std::string& path,
+                         const v1::VariableSpec& variable, const std::string& name) {
+  const std::vector<int64_t> wanted(variable.shape().begin(), variable.shape().end());
+  const std::vector<int64_t>* shape = tensors.ShapeOf(name);
+  if (shape == nullptr) {
+    std::vector<std::string> names = tensors.Names();
+    const bool has_more = names.size() > kMostNamed;
+    if (has_more) names.resize(kMostNamed);
+    return Refused(absl::StrCat(path, " has no tensor ", name, " for variable ", variable.name(),
+                                ", but ", absl::StrJoin(names, ", "), has_more ? ", ..." : "",
+                                "; map it with --init_map='", variable.name(), "=NAME', ",
+                                LeaveOut(variable.name())));
+  }
+  if (*shape == wanted) return absl::OkStatus();
+  return Refused(absl::StrCat(path, " has ", name, " ", ShapeText(*shape), ", variable ",
+                              variable.name(), " is ", ShapeText(wanted), "; map it to another, ",
+                              LeaveOut(variable.name())));
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ResolveInitFrom(FileSystem& file_system, const std::string& path) {
+  const absl::StatusOr<FileInfo> info = file_system.GetInfo(path);
+  if (!info.ok()) {
+    return Refused(
+        absl::StrCat("there is no ", path, "; name a safetensors file or the directory of a run"));
+  }
+  if (!info->is_directory || FileExists(file_system, JoinPath(path, kManifestFile))) return path;
+  const std::string root = JoinPath(path, "checkpoints");
+  if (!file_system.GetInfo(root).ok()) {
+    return Refused(absl::StrCat(path,
+                                " is no directory of a run: it has no checkpoints; name one, or a "
+                                "safetensors file"));
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> checkpoints,
+                   CheckpointDirectory::Open(file_system, root));
+  std::vector<std::string> rejected;
+  const absl::StatusOr<std::unique_ptr<Checkpoint>> newest =
+      checkpoints->OpenLatestValid(Checkpoint::Verify::kIndex, &rejected);
+  if (newest.ok()) return (*newest)->directory();
+  return Refused(absl::StrCat("the run in ", path, " has no good checkpoint (",
+                              newest.status().message(), "); name another run"));
+}
+
+InitialModel::InitialModel(absl::Span<const v1::VariableSpec> variables, const SliceTable& table,
+                           uint64_t seed, std::unique_ptr<GivenTensors> tensors)
+    : initial_(variables, table, seed), table_(table), tensors_(std::move(tensors)) {}
+
+InitialModel::~InitialModel() = default;
+
+absl::StatusOr<std::unique_ptr<InitialModel>> InitialModel::Open(
+    FileSystem& file_system, const v1::RunConfig& run, absl::Span<const v1::VariableSpec> variables,
+    const SliceTable& table) {
+  ASSIGN_OR_RETURN(const NameMap map,
+                   NameMap::Create("init_map", {run.init_map().begin(), run.init_map().end()}));
+  ASSIGN_OR_RETURN(const std::string path, ResolveInitFrom(file_system, run.init_from()));
+  absl::StatusOr<std::unique_ptr<GivenTensors>> tensors = OpenTensors(file_system, path);
+  if (!tensors.ok()) return Refused(tensors.status().message());
+  std::unique_ptr<InitialModel> model(
+      new InitialModel(variables, table, run.seed(), *std::move(tensors)));
+  for (const v1::VariableSpec& variable : variables) {
+    std::string name = map.Map(variable.name());
+    if (!name.empty()) RETURN_IF_ERROR(CheckTensor(*model->tensors_, path, variable, name));
+    model->source_.push_back(std::move(name));
+  }
+  if (model->num_given() > 0) return model;
+  return Refused("init_map lets every variable start from its initializer; drop one of them");
+}
+
+size_t InitialModel::num_given() const {
+  return static_cast<size_t>(std::count_if(source_.begin(), source_.end(),
+                                           [](const std::string& name) { return !name.empty(); }));
+}
+
+absl::Status InitialModel::Fill(uint32_t slice, Contents* contents) {
+  const Slice& cut = table_[slice];
+  const std::string& name = source_[cut.variable];
+  if (name.empty()) return initial_.Fill(slice, contents);
+  const absl::Status read = tensors_->Read(name, cut.first_element, contents->value);
+  if (!read.ok()) return Refused(absl::StrCat("tensor ", name, ": ", read.message()));
+  contents->slots_follow_value = true;
+  if (AllFinite(contents->value.data(), contents->value.size())) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      "init_from: tensor ", name, " has a value that is not finite; start from another model"));
+}
+
+}  // namespace shoal

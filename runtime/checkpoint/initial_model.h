@@ -1,0 +1,60 @@
+// Initial values of a run that starts from a model that is there already: init_from and init_map.
+#ifndef SHOAL_RUNTIME_CHECKPOINT_INITIAL_MODEL_H_
+#define SHOAL_RUNTIME_CHECKPOINT_INITIAL_MODEL_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+#include "runtime/plan/slice_table.h"
+#include "runtime/variables/initial_values.h"
+#include "runtime/variables/slice_source.h"
+
+namespace shoal {
+
+class FileSystem;
+class GivenTensors;
+
+namespace v1 {
+class RunConfig;
+class VariableSpec;
+}  // namespace v1
+
+// Returns the file or directory that init_from means as long as nothing is removed: for the
+// directory of a run its newest valid checkpoint, for other paths the path itself.
+absl::StatusOr<std::string> ResolveInitFrom(FileSystem& file_system, const std::string& path);
+
+// Version 0: each slice from the tensor that its variable is mapped to, or from its initializer
+// where the map has nothing for it. The same values on any number of ps. One thread at a time.
+class InitialModel : public SliceSource {
+ public:
+  // Borrows specs and table. FailedPrecondition names init_from and the first variable that the
+  // file lacks or has in another shape or type, or what is wrong with the file.
+  static absl::StatusOr<std::unique_ptr<InitialModel>> Open(
+      FileSystem& file_system, const v1::RunConfig& run,
+      absl::Span<const v1::VariableSpec> variables, const SliceTable& table);
+  ~InitialModel() override;
+
+  // DataLoss: a value is not finite.
+  absl::Status Fill(uint32_t slice, Contents* contents) override;
+
+  // Returns how many variables start from the file.
+  size_t num_given() const;
+
+ private:
+  InitialModel(absl::Span<const v1::VariableSpec> variables, const SliceTable& table, uint64_t seed,
+               std::unique_ptr<GivenTensors> tensors);
+
+  InitialValues initial_;
+  const SliceTable& table_;
+  const std::unique_ptr<GivenTensors> tensors_;
+  std::vector<std::string> source_;  // By variable: the tensor's name; empty: its initializer.
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_CHECKPOINT_INITIAL_MODEL_H_

@@ -1,0 +1,117 @@
+#include "runtime/checkpoint/initial_model.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/faulty_file_system.h"
+#include "base/status_matchers.h"
+#include "proto/v1/run_config.pb.h"
+#include "runtime/checkpoint/checkpoint_testing.h"
+#include "runtime/checkpoint/model_export.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+
+class InitialModelTest : public ::testing::Test {
+ protected:
+  InitialModelTest() {
+    SaveOptions saved;
+    saved.step = 5;
+    EXPECT_OK(SaveTestRun(disk_, "other/checkpoints", saved));
+    checkpoint_ = "other/checkpoints/" + TestName(saved).ToString();
+    run_.set_init_from("other");
+    run_.set_seed(1);
+  }
+
+  absl::StatusOr<std::unique_ptr<InitialModel>> Open() {
+    table_ = std::make_unique<SliceTable>(SliceTable::Create(variables_, kTestSliceBytes).value());
+    return InitialModel::Open(disk_, run_, variables_, *table_);
+  }
+
+  // The values of a variable, filled slice by slice.
+  std::vector<float> ValuesOf(InitialModel* model, uint32_t variable) {
+    std::vector<float> values(table_->elements_of(variable));
+    for (uint32_t s = table_->first_slice_of(variable); s < table_->first_slice_of(variable + 1);
+         ++s) {
+      SliceSource::Contents contents;
+      contents.value =
+          absl::MakeSpan(values).subspan((*table_)[s].first_element, (*table_)[s].num_elements);
+      EXPECT_OK(model->Fill(s, &contents));
+      EXPECT_TRUE(contents.slots_follow_value);
+      EXPECT_EQ(contents.version, 0u);
+    }
+    return values;
+  }
+
+  std::string Error() { return std::string(Open().status().message()); }
+
+  FaultyFileSystem disk_;
+  std::string checkpoint_;
+  v1::RunConfig run_;
+  std::vector<v1::VariableSpec> variables_ = TestVariables();
+  std::unique_ptr<SliceTable> table_;
+};
+
+TEST_F(InitialModelTest, ARunAndItsExportGiveTheSameValues) {
+  ASSERT_OK_AND_ASSIGN(const auto checkpoint,
+                       Checkpoint::Open(disk_, checkpoint_, Checkpoint::Verify::kIndex));
+  ASSERT_OK(ExportModel(disk_, *checkpoint, "other", "m.safetensors"));
+  for (const std::string& path :
+       {std::string("other"), checkpoint_, std::string("other/m.safetensors")}) {
+    run_.set_init_from(path);
+    ASSERT_OK_AND_ASSIGN(const auto model, Open());
+    EXPECT_EQ(model->num_given(), 3u) << path;
+    for (uint32_t v = 0; v < 3; ++v) {
+      const std::vector<float> values = ValuesOf(model.get(), v);
+      for (uint64_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], TestValue(v, i, "", 5));
+    }
+  }
+}
+
+TEST_F(InitialModelTest, NamesAreMappedAndSomeKeepTheirInitializers) {
+  const std::string first = variables_[0].name();
+  variables_[0].set_name("mine/" + first);
+  variables_[1].mutable_initializer()->set_kind(v1::Initializer::KIND_CONSTANT);
+  variables_[1].mutable_initializer()->set_a(7);
+  run_.add_init_map("mine/(.*)=\\1");
+  run_.add_init_map(variables_[1].name() + "=");
+  ASSERT_OK_AND_ASSIGN(const auto model, Open());
+  EXPECT_EQ(model->num_given(), 2u);
+  EXPECT_EQ(ValuesOf(model.get(), 0)[3], TestValue(0, 3, "", 5));
+  EXPECT_EQ(ValuesOf(model.get(), 1)[0], 7.0f);
+}
+
+TEST_F(InitialModelTest, WhatDoesNotFitIsNamedWithTheRemedy) {
+  variables_[0].set_name("body/w");
+  EXPECT_THAT(Error(), HasSubstr(" has no tensor body/w for variable body/w, but "));
+  EXPECT_THAT(Error(), HasSubstr("map it with --init_map='body/w=NAME', or let it start from its "
+                                 "initializer with --init_map='body/w='"));
+  variables_ = TestVariables();
+  variables_[0].set_shape(0, 12);
+  EXPECT_THAT(Error(), HasSubstr(" [11,7], variable "));
+  EXPECT_THAT(Error(), HasSubstr(" is [12,7]; map it to another"));
+  run_.add_init_map(".*=");
+  EXPECT_THAT(Error(), HasSubstr("lets every variable start from its initializer"));
+  run_.set_init_from("nowhere");
+  EXPECT_THAT(Error(), HasSubstr("init_from: there is no nowhere"));
+  ASSERT_OK(disk_.MakeDirectory("empty"));
+  run_.set_init_from("empty");
+  EXPECT_THAT(Error(), HasSubstr("init_from: empty is no directory of a run"));
+  ASSERT_OK(WriteAtomically(disk_, "text.safetensors", "hello"));
+  run_.set_init_from("text.safetensors");
+  EXPECT_THAT(Error(), HasSubstr("init_from: text.safetensors"));
+}
+
+TEST_F(InitialModelTest, ARunsDirectoryIsResolvedToItsNewestCheckpoint) {
+  EXPECT_EQ(ResolveInitFrom(disk_, "other").value(), checkpoint_);
+  EXPECT_EQ(ResolveInitFrom(disk_, checkpoint_).value(), checkpoint_);
+}
+
+}  // namespace
+}  // namespace shoal
