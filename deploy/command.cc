@@ -7,7 +7,6 @@
 
 #include "runtime/config/nearest_name.h"
 #include "runtime/process/exit_code.h"
-#include "runtime/process/version.h"
 
 namespace shoal {
 
@@ -17,10 +16,6 @@ int RunCommand(const std::vector<Command>& commands, absl::Span<const std::strin
     return kExitUsage;
   }
   if (args[0] == "help" && args.size() > 1) return RunCommand(commands, {args[1], "--help"});
-  if (args[0] == "--version") {
-    std::printf("shoal %s\n", kVersion);
-    return kExitDone;
-  }
   if (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
     std::fputs(CommandHelp(commands).c_str(), stdout);
     return kExitDone;

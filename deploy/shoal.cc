@@ -27,6 +27,7 @@
 #include "runtime/cluster/environment.h"
 #include "runtime/config/flags.h"
 #include "runtime/process/exit_code.h"
+#include "runtime/process/version.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/grpc_chief_client.h"
 #include "runtime/rpc/health_client.h"
@@ -35,6 +36,7 @@
 #include "worker/eval_command.h"
 #include "worker/evaluator/evaluator_task.h"
 #include "worker/prediction/predict_command.h"
+#include "worker/replica/compute_backends.h"
 #include "worker/replica/replica_inputs.h"
 #include "worker/replica/trained_variables.h"
 
@@ -155,12 +157,17 @@ int main(int argc, char** argv) {
   const std::vector<std::string> args(argv + 1, argv + argc);
   shoal::TrainRoles roles;
   roles.check_run = &shoal::CheckBeforeStart;
+  roles.describe_gpus = &shoal::DescribeGpusFor;
   roles.run_local = &shoal::RunLocal;
   roles.connect_chief = &shoal::ConnectChief;
   if (argc > 0) roles.command = shoal::AsShellWord(argv[0]);
   roles.no_color = std::getenv("NO_COLOR") != nullptr;
   // The two ends of a task that `launch` starts; not for people.
   if (!args.empty() && args[0] == "attend") return shoal::AttendMain(shoal::Rest(args));
+  if (!args.empty() && args[0] == "--version") {
+    std::printf("shoal %s\n%s\n", shoal::kVersion, shoal::DescribeGpus().c_str());
+    return shoal::kExitDone;
+  }
   if (!args.empty() && args[0] == "reach") return shoal::ReachMain(shoal::Rest(args));
   return shoal::RunCommand(shoal::Commands(roles, shoal::ReadEnvironment(environ)), args);
 }

@@ -204,6 +204,36 @@ void Conclude(const absl::Status& status, const std::string& summary_before, con
   }
 }
 
+// The hosts judge their devices: this machine need not have them.
+v1::RunConfig WithoutDevices(v1::RunConfig run) {
+  v1::DeploymentOptions* deployment = run.mutable_deployment();
+  deployment->clear_devices();
+  deployment->set_clone_on_cpu(true);
+  deployment->set_allow_soft_placement(true);
+  deployment->set_log_device_placement(false);
+  return run;
+}
+
+absl::StatusOr<PreflightCheck> Check(const TrainRoles& roles, const v1::RunConfig& wanted,
+                                     FileSystem* file_system, const ShutdownNotification& shutdown,
+                                     bool runs_here) {
+  ASSIGN_OR_RETURN(
+      PreflightCheck check,
+      roles.check_run(runs_here ? wanted : WithoutDevices(wanted), file_system, shutdown));
+  *check.run.mutable_deployment() = wanted.deployment();
+  std::string gpus;
+  if (!runs_here) {
+    gpus = absl::StrCat("GPUs: each host uses its own, see ", wanted.out(), "/logs/worker-0.log");
+  } else if (!wanted.deployment().worker_binary().empty()) {
+    gpus = absl::StrCat("GPUs: as ", wanted.deployment().worker_binary(), " can use them, see ",
+                        wanted.out(), "/logs/worker-0.log");
+  } else if (roles.describe_gpus != nullptr) {
+    gpus = roles.describe_gpus(wanted.deployment());
+  }
+  if (!gpus.empty()) check.notes.insert(check.notes.begin(), std::move(gpus));
+  return check;
+}
+
 // Trains a run that CheckBeforeStart has found to fit its directory.
 absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
                           const TrainFlags& flags, RunDirectory* directory) {
@@ -237,8 +267,8 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
   RunDirectory directory(wanted, file_system.get());
   RETURN_IF_ERROR(directory.Hold());
-  ASSIGN_OR_RETURN(const PreflightCheck check,
-                   roles.check_run(wanted, file_system.get(), *shutdown));
+  ASSIGN_OR_RETURN(const PreflightCheck check, Check(roles, wanted, file_system.get(), *shutdown,
+                                                     /*runs_here=*/!roles.place));
   if (check.finished) {
     SayFinished(file_system.get(), wanted, flags.command);
     return absl::OkStatus();

@@ -31,6 +31,9 @@ struct TrainRoles {
   std::function<absl::StatusOr<PreflightCheck>(const v1::RunConfig& run, FileSystem* file_system,
                                                const ShutdownNotification& shutdown)>
       check_run;
+  // Describes the GPUs that a run with this deployment can use here, in one line. Null: nothing is
+  // printed about them.
+  std::function<std::string(const v1::DeploymentOptions& deployment)> describe_gpus;
   // num_ps_tasks == 0: chief, variables and worker in this process.
   std::function<absl::Status(const TaskOptions&)> run_local;
   // Makes the launcher's connection to the chief.

@@ -206,6 +206,35 @@ TEST_F(TrainCommandTest, TheCommandToResumeRepeatsTheSecurityFlags) {
               HasSubstr("shoal launch --hosts='/my hosts' --ssh_config=/c --insecure --run="));
 }
 
+TEST_F(TrainCommandTest, HostsJudgeTheirDevicesAndOneMachineItsOwn) {
+  v1::DeploymentOptions checked;
+  roles_.check_run = [&checked](const v1::RunConfig& run, FileSystem*,
+                                const ShutdownNotification&) {
+    checked = run.deployment();
+    return PreflightCheck{run, {}, /*finished=*/true};
+  };
+  const std::vector<std::string> strict = {"--devices=/gpu:0", "--noallow_soft_placement"};
+  EXPECT_EQ(Train(strict), 0);
+  EXPECT_EQ(checked.devices(), "/gpu:0");
+  EXPECT_FALSE(checked.allow_soft_placement());
+  roles_.place = [](const TaskFlags&, const v1::RunConfig&, const std::string&) {
+    return std::unique_ptr<TaskPlaces>();
+  };
+  EXPECT_EQ(Train(strict), 0);
+  EXPECT_EQ(checked.devices(), "");
+  EXPECT_TRUE(checked.clone_on_cpu());
+  EXPECT_TRUE(checked.allow_soft_placement());
+}
+
+TEST_F(TrainCommandTest, TheFirstLineSaysWhatGpusThereAre) {
+  roles_.describe_gpus = [](const v1::DeploymentOptions& deployment) {
+    return "GPUs: for " + std::to_string(deployment.num_clones());
+  };
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(Train(), 0);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), StartsWith("GPUs: for 1\n"));
+}
+
 TEST_F(TrainCommandTest, SkippedBatchesAreShown) {
   const auto printed = [this] {
     ::testing::internal::CaptureStdout();

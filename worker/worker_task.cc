@@ -26,6 +26,7 @@
 #include "runtime/rpc/run_state.h"
 #include "runtime/variables/exchange_groups.h"
 #include "worker/prediction/class_names.h"
+#include "worker/replica/compute_backends.h"
 #include "worker/replica/replica.h"
 #include "worker/state_feed.h"
 #include "worker/summary_writer.h"
@@ -189,6 +190,7 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
   FinishDetector ending(options.file_system, options.clock, options.run, session_options.lease);
   session_options.is_over = [&ending] { return ending.IsOver(); };
   const TaskMonitor::Shown shown(options.monitor, options.task, &source);
+  LOG(INFO) << DescribeGpusFor(options.run.deployment());
   ASSIGN_OR_RETURN(const ReplicaInputs inputs,
                    LoadReplicaInputs(options.run, options.task.index, model));
   for (const std::string& device : inputs.program->missing_devices()) {

@@ -181,9 +181,10 @@ absl::StatusOr<std::string> ResolveInitFrom(FileSystem& file_system, const std::
   if (!info->is_directory || FileExists(file_system, JoinPath(path, kManifestFile))) return path;
   const std::string root = JoinPath(path, "checkpoints");
   if (!file_system.GetInfo(root).ok()) {
-    return Refused(absl::StrCat(path,
-                                " is no directory of a run: it has no checkpoints; name one, or a "
-                                "safetensors file"));
+    return Refused(
+        absl::StrCat(path,
+                     " is not the directory of a run: it has no checkpoints; name one, or a "
+                     "safetensors file"));
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> checkpoints,
                    CheckpointDirectory::Open(file_system, root));

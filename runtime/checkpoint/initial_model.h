@@ -52,7 +52,8 @@ class InitialModel : public SliceSource {
   InitialValues initial_;
   const SliceTable& table_;
   const std::unique_ptr<GivenTensors> tensors_;
-  std::vector<std::string> source_;  // By variable: the tensor's name; empty: its initializer.
+  // The name of the tensor of each variable; empty: the variable has its initializer.
+  std::vector<std::string> source_;
 };
 
 }  // namespace shoal

@@ -102,7 +102,7 @@ TEST_F(InitialModelTest, WhatDoesNotFitIsNamedWithTheRemedy) {
   EXPECT_THAT(Error(), HasSubstr("init_from: there is no nowhere"));
   ASSERT_OK(disk_.MakeDirectory("empty"));
   run_.set_init_from("empty");
-  EXPECT_THAT(Error(), HasSubstr("init_from: empty is no directory of a run"));
+  EXPECT_THAT(Error(), HasSubstr("init_from: empty is not the directory of a run"));
   ASSERT_OK(WriteAtomically(disk_, "text.safetensors", "hello"));
   run_.set_init_from("text.safetensors");
   EXPECT_THAT(Error(), HasSubstr("init_from: text.safetensors"));

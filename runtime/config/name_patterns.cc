@@ -21,8 +21,9 @@ absl::StatusOr<std::unique_ptr<RE2>> Compile(absl::string_view field, absl::stri
   options.set_log_errors(false);
   auto compiled = std::make_unique<RE2>(re2::StringPiece(text.data(), text.size()), options);
   if (compiled->ok()) return compiled;
-  return Broken(field, absl::StrCat("\"", absl::CHexEscape(text), "\" is no regular expression (",
-                                    compiled->error(), "); correct it"));
+  return Broken(field,
+                absl::StrCat("\"", absl::CHexEscape(text), "\" is not a regular expression (",
+                             compiled->error(), "); correct it"));
 }
 
 re2::StringPiece Piece(absl::string_view text) { return {text.data(), text.size()}; }

@@ -25,7 +25,7 @@ TEST(NamePatternsTest, AWholeNameMustMatchOneOfThem) {
 
 TEST(NamePatternsTest, MistakesAreNamed) {
   EXPECT_THAT(ErrorOf(NamePatterns::Create("trainable", {"a("}).status()),
-              HasSubstr("trainable: \"a(\" is no regular expression (missing ): a()"));
+              HasSubstr("trainable: \"a(\" is not a regular expression (missing ): a()"));
   const auto patterns = NamePatterns::Create("trainable", {"a/.*", "logit/.*"});
   EXPECT_EQ(ErrorOf(patterns->CheckAllAreUsed("trainable", {"a/w", "logits/w"})),
             "trainable: \"logit/.*\" matches the whole name of none of the variables a/w, "
@@ -49,7 +49,7 @@ TEST(NameMapTest, MistakesAreNamed) {
   EXPECT_THAT(ErrorOf(NameMap::Create("init_map", {"body/(.*)=x/\\2"}).status()),
               HasSubstr("init_map: \"body/(.*)=x/\\\\2\": "));
   EXPECT_THAT(ErrorOf(NameMap::Create("init_map", {"[=x"}).status()),
-              HasSubstr("is no regular expression"));
+              HasSubstr("is not a regular expression"));
 }
 
 }  // namespace

@@ -31,6 +31,10 @@ struct BadRun {
 
 const std::vector<BadRun>& BadRuns() {
   static const auto& runs = *new std::vector<BadRun>{
+      // The start.
+      {{"--init_map=a=b"}, "init_map: has no meaning without init_from"},
+      {{"--init_from=/m.safetensors", "--init_map=a"}, "init_map: \"a\" is not EXPRESSION=NAME"},
+      {{"--trainable=a("}, "trainable: \"a(\" is not a regular expression"},
       // Tasks.
       {{"--num_ps_tasks=0", "--num_replicas=2"},
        "num_ps_tasks: When using replicas num_ps_tasks must be positive: num_replicas is 2"},

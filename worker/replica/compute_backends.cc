@@ -26,12 +26,32 @@ std::vector<KernelBackend> Gpus() {
   return {*std::move(gpus)};
 }
 
+bool MayUseGpus(const v1::DeploymentOptions& deployment) {
+  return deployment.devices().empty() ? !deployment.clone_on_cpu() : NamesGpu(deployment.devices());
+}
+
 }  // namespace
 
 std::vector<KernelBackend> AcceleratorsFor(const v1::DeploymentOptions& deployment) {
-  const bool may_use =
-      deployment.devices().empty() ? !deployment.clone_on_cpu() : NamesGpu(deployment.devices());
-  return may_use ? Gpus() : std::vector<KernelBackend>();
+  return MayUseGpus(deployment) ? Gpus() : std::vector<KernelBackend>();
+}
+
+std::string DescribeGpus() {
+  const absl::StatusOr<KernelBackend> gpus = CudaKernelBackend();
+  if (!gpus.ok()) return absl::StrCat("GPUs: none; ", gpus.status().message());
+  return absl::StrCat("GPUs: ", gpus->num_devices, " x ", gpus->libraries);
+}
+
+std::string DescribeGpusFor(const v1::DeploymentOptions& deployment) {
+  if (!MayUseGpus(deployment)) {
+    return absl::StrCat("GPUs: not used; ",
+                        deployment.devices().empty()
+                            ? std::string("clone_on_cpu is set")
+                            : absl::StrCat("devices are ", deployment.devices()));
+  }
+  std::string text = DescribeGpus();
+  if (Gpus().empty()) absl::StrAppend(&text, "; CPUs compute");
+  return text;
 }
 
 std::vector<KernelBackend> AcceleratorsFor(const std::vector<std::string>& devices) {

@@ -17,6 +17,14 @@ std::vector<KernelBackend> AcceleratorsFor(const v1::DeploymentOptions& deployme
 // The same for the devices that a program lists ("/gpu:0", "/cpu:1").
 std::vector<KernelBackend> AcceleratorsFor(const std::vector<std::string>& devices);
 
+// Describes the GPUs of this machine in one line, or says why there are none that this program can
+// use: "GPUs: none; this program was built without CUDA; build it with --config=cuda".
+std::string DescribeGpus();
+
+// Describes the GPUs that a run with this deployment can use here, and whether it uses CPUs
+// instead.
+std::string DescribeGpusFor(const v1::DeploymentOptions& deployment);
+
 // Sets the backends of a program whose `run` is set: the CPU backend and those of AcceleratorsFor.
 void SetBackends(GraphProgram::Options* options);
 

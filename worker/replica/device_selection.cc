@@ -85,6 +85,22 @@ std::vector<std::string> DevicesOfRun(const v1::RunConfig& run,
   return names;
 }
 
+std::vector<std::string> CloneDeviceTypes(const v1::RunConfig& run,
+                                          const std::vector<KernelBackend>& accelerators) {
+  const v1::DeploymentOptions& deployment = run.deployment();
+  std::vector<std::string> names = ListedDevices(run);
+  const uint32_t clones = deployment.has_num_clones() ? deployment.num_clones() : 1;
+  for (uint32_t i = 0; i < clones && deployment.devices().empty(); ++i) {
+    names.push_back(absl::StrCat(deployment.clone_on_cpu() ? "/cpu:" : "/gpu:", i));
+  }
+  std::vector<std::string> types;
+  for (const std::string& name : names) {
+    const absl::StatusOr<DeviceSpec> device = DeviceSpec::Parse(name);
+    types.push_back(device.ok() && IsThere(*device, accelerators) ? device->device_type : "CPU");
+  }
+  return types;
+}
+
 absl::StatusOr<DeploymentConfig> DeploymentOfRun(const v1::RunConfig& run,
                                                  const std::vector<KernelBackend>& accelerators) {
   const v1::DeploymentOptions& deployment = run.deployment();

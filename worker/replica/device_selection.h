@@ -36,6 +36,11 @@ std::vector<std::string> ListedDevices(const v1::RunConfig& run);
 std::vector<std::string> DevicesOfRun(const v1::RunConfig& run,
                                       const std::vector<KernelBackend>& accelerators);
 
+// Returns "CPU" or "GPU" for each clone: the type of the device that computes it. Clones on devices
+// of the same types give the same bytes, whatever the devices' numbers are.
+std::vector<std::string> CloneDeviceTypes(const v1::RunConfig& run,
+                                          const std::vector<KernelBackend>& accelerators);
+
 // Returns the run's deployment. Gradients are summed on all of its devices if all are CPUs, which
 // share one memory; otherwise where deployment.variables places the variables.
 absl::StatusOr<DeploymentConfig> DeploymentOfRun(const v1::RunConfig& run,

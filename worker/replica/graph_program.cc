@@ -410,16 +410,13 @@ std::vector<std::string> GraphProgram::PlacementLines() const {
 
 std::string GraphProgram::compute_fingerprint() const {
   std::string text = options_.compute_name;
-  const std::vector<std::string> names = DevicesOfRun(options_.run, options_.accelerators);
+  const std::vector<std::string> types = CloneDeviceTypes(options_.run, options_.accelerators);
   for (const KernelBackend& accelerator : options_.accelerators) {
-    const bool is_used = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-      const absl::StatusOr<DeviceSpec> spec = DeviceSpec::Parse(name);
-      return spec.ok() && spec->device_type == accelerator.device_type;
-    });
+    const bool is_used = std::count(types.begin(), types.end(), accelerator.device_type) > 0;
     if (is_used) absl::StrAppend(&text, ", ", accelerator.libraries);
   }
   if (ComputesInBfloat16(options_.run)) absl::StrAppend(&text, ", products of bfloat16");
-  return absl::StrCat(text, ", devices ", absl::StrJoin(names, ","), ", threads ",
+  return absl::StrCat(text, ", devices ", absl::StrJoin(types, ","), ", threads ",
                       std::max(1u, options_.run.deployment().threads()));
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/file_system.h"
 #include "runtime/config/run_config.h"
+#include "worker/replica/compute_backends.h"
 
 namespace shoal {
 namespace {
@@ -49,6 +50,38 @@ TEST(ReplicaInputsTest, WithoutATestSplitThereIsNothingToEvaluate) {
   EXPECT_EQ(inputs->declaration.train_examples(), 2u);
   EXPECT_EQ(inputs->declaration.test_examples(), 0u);
   EXPECT_EQ(inputs->declaration.evaluation_blocks(), 0u);
+}
+
+TEST(ReplicaInputsTest, GpusAreDescribedAsFarAsTheRunMayUseThem) {
+  v1::RunConfig run = Softmax();
+  EXPECT_THAT(DescribeGpusFor(run.deployment()), HasSubstr(DescribeGpus()));
+  EXPECT_THAT(DescribeGpus(), ::testing::StartsWith("GPUs: "));
+  run.mutable_deployment()->set_clone_on_cpu(true);
+  EXPECT_EQ(DescribeGpusFor(run.deployment()), "GPUs: not used; clone_on_cpu is set");
+  run.mutable_deployment()->set_clone_on_cpu(false);
+  run.mutable_deployment()->set_devices("/cpu:3");
+  EXPECT_EQ(DescribeGpusFor(run.deployment()), "GPUs: not used; devices are /cpu:3");
+}
+
+TEST(ReplicaInputsTest, FrozenParametersAreDeclaredAsSuch) {
+  v1::RunConfig run = Softmax();
+  run.add_trainable(".*/weights");
+  const absl::StatusOr<ReplicaInputs> inputs = LoadReplicaInputs(run, 0, ModelFromRunFile());
+  ASSERT_TRUE(inputs.ok()) << inputs.status();
+  int trained = 0;
+  for (const v1::VariableSpec& variable : inputs->declaration.variables()) {
+    EXPECT_TRUE(variable.trainable());  // A parameter of the model all the same.
+    const bool is_trained = variable.update() == v1::UPDATE_KIND_OPTIMIZER;
+    EXPECT_EQ(is_trained, absl::EndsWith(variable.name(), "/weights")) << variable.name();
+    if (!is_trained) {
+      EXPECT_EQ(variable.update(), v1::UPDATE_KIND_NONE);
+    }
+    trained += is_trained;
+  }
+  EXPECT_EQ(trained, 1);
+  run.add_trainable("nothing");
+  EXPECT_THAT(std::string(Load(run).message()),
+              HasSubstr("trainable: \"nothing\" matches the whole name of none of the variables"));
 }
 
 TEST(ReplicaInputsTest, ABatchIsNotLargerThanTheData) {

@@ -79,6 +79,13 @@ int NumDevices() {
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
+std::string WhyNoDevices() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  return error == cudaSuccess ? "CUDA finds none"
+                              : absl::StrCat("CUDA says: ", cudaGetErrorString(error));
+}
+
 absl::StatusOr<std::shared_ptr<CudaDevice>> CudaDevice::Open(int index) {
   if (index >= NumDevices()) {
     return absl::UnavailableError(absl::StrCat("devices: there is no /gpu:", index,

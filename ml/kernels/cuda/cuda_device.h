@@ -28,6 +28,9 @@ absl::Status StatusOf(cudnnStatus_t status, absl::string_view call);
 // 0 without a driver or a GPU.
 int NumDevices();
 
+// Returns why there is no device, in CUDA's words.
+std::string WhyNoDevices();
+
 class CudaDevice final : public Device {
  public:
   // Unavailable, saying how many there are, for a number too high.

@@ -105,7 +105,7 @@ std::string ComputeName() {
 
 absl::StatusOr<KernelBackend> CudaKernelBackend() {
   if (cuda::NumDevices() == 0) {
-    return absl::UnavailableError("this machine has no GPU that CUDA can use");
+    return absl::UnavailableError(cuda::WhyNoDevices());
   }
   KernelBackend backend;
   backend.device_type = "GPU";

@@ -5,7 +5,7 @@
 namespace shoal {
 
 absl::StatusOr<KernelBackend> CudaKernelBackend() {
-  return absl::UnavailableError("built without --config=cuda");
+  return absl::UnavailableError("this program was built without CUDA; build it with --config=cuda");
 }
 
 std::vector<std::string> CudaKernelOps() { return {}; }
