@@ -158,6 +158,7 @@ int main(int argc, char** argv) {
   shoal::TrainRoles roles;
   roles.check_run = &shoal::CheckBeforeStart;
   roles.describe_gpus = &shoal::DescribeGpusFor;
+  roles.count_gpus = &shoal::CountGpus;
   roles.run_local = &shoal::RunLocal;
   roles.connect_chief = &shoal::ConnectChief;
   if (argc > 0) roles.command = shoal::AsShellWord(argv[0]);

@@ -21,6 +21,7 @@
 #include "deploy/launch/reconstructed_summary.h"
 #include "deploy/launch/result_printer.h"
 #include "deploy/launch/task_places.h"
+#include "deploy/launch/worker_devices.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
 #include "runtime/config/run_config.h"
@@ -145,12 +146,18 @@ absl::Status RunInThisProcess(const TrainRoles& roles, TaskOptions options,
   return roles.run_local(options);
 }
 
+// The GPUs that the workers of this machine share.
+uint32_t GpusToShare(const TrainRoles& roles) {
+  return roles.place || roles.count_gpus == nullptr ? 0 : roles.count_gpus();
+}
+
 absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options,
                             const TrainFlags& flags, std::string* checkpoint_failure) {
   Launcher::Options launch;
   ASSIGN_OR_RETURN(launch.program, OwnProgramPath());
   launch.run = options.run;
   launch.task_flags = flags.of_tasks;
+  launch.num_gpus = GpusToShare(roles);
   launch.connect = [&roles, &options](const std::string& address) {
     return roles.connect_chief(address, options.credentials);
   };
@@ -221,6 +228,11 @@ absl::StatusOr<PreflightCheck> Check(const TrainRoles& roles, const v1::RunConfi
       PreflightCheck check,
       roles.check_run(runs_here ? wanted : WithoutDevices(wanted), file_system, shutdown));
   *check.run.mutable_deployment() = wanted.deployment();
+  // The last worker takes the highest numbers.
+  const v1::DeploymentOptions& deployment = wanted.deployment();
+  RETURN_IF_ERROR(
+      DevicesOfWorker(deployment, std::max(1u, deployment.num_replicas()) - 1, GpusToShare(roles))
+          .status());
   std::string gpus;
   if (!runs_here) {
     gpus = absl::StrCat("GPUs: each host uses its own, see ", wanted.out(), "/logs/worker-0.log");

@@ -34,6 +34,8 @@ struct TrainRoles {
   // Describes the GPUs that a run with this deployment can use here, in one line. Null: nothing is
   // printed about them.
   std::function<std::string(const v1::DeploymentOptions& deployment)> describe_gpus;
+  // Counts the GPUs that this program can use here. Null: there are none.
+  std::function<uint32_t()> count_gpus;
   // num_ps_tasks == 0: chief, variables and worker in this process.
   std::function<absl::Status(const TaskOptions&)> run_local;
   // Makes the launcher's connection to the chief.

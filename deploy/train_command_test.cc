@@ -226,6 +226,15 @@ TEST_F(TrainCommandTest, HostsJudgeTheirDevicesAndOneMachineItsOwn) {
   EXPECT_TRUE(checked.allow_soft_placement());
 }
 
+TEST_F(TrainCommandTest, MoreWorkersThanGpusAreRefusedBeforeTheStart) {
+  roles_.count_gpus = [] { return 1u; };
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(TrainMain(roles_, {"--model=mlp", "--num_epochs=1", "--out=" + out_}), 64);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("worker 1 would take /gpu:1 of a machine with 1 GPU; give fewer workers"));
+  EXPECT_EQ(runs_, 0);
+}
+
 TEST_F(TrainCommandTest, TheFirstLineSaysWhatGpusThereAre) {
   roles_.describe_gpus = [](const v1::DeploymentOptions& deployment) {
     return "GPUs: for " + std::to_string(deployment.num_clones());

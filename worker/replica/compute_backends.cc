@@ -42,6 +42,11 @@ std::string DescribeGpus() {
   return absl::StrCat("GPUs: ", gpus->num_devices, " x ", gpus->libraries);
 }
 
+uint32_t CountGpus() {
+  const absl::StatusOr<KernelBackend> gpus = CudaKernelBackend();
+  return gpus.ok() ? static_cast<uint32_t>(gpus->num_devices) : 0;
+}
+
 std::string DescribeGpusFor(const v1::DeploymentOptions& deployment) {
   if (!MayUseGpus(deployment)) {
     return absl::StrCat("GPUs: not used; ",

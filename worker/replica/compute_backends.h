@@ -1,6 +1,7 @@
 #ifndef SHOAL_WORKER_REPLICA_COMPUTE_BACKENDS_H_
 #define SHOAL_WORKER_REPLICA_COMPUTE_BACKENDS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ std::vector<KernelBackend> AcceleratorsFor(const std::vector<std::string>& devic
 // Describes the GPUs of this machine in one line, or says why there are none that this program can
 // use: "GPUs: none; this program was built without CUDA; build it with --config=cuda".
 std::string DescribeGpus();
+
+// Returns how many GPUs this program can use here.
+uint32_t CountGpus();
 
 // Describes the GPUs that a run with this deployment can use here, and whether it uses CPUs
 // instead.
