@@ -57,6 +57,7 @@ std::vector<int64_t> WithoutOnes(std::vector<int64_t> dims) {
 std::string Reshaping(const std::string& file, int64_t size, const std::vector<int64_t>& has,
                       const std::vector<int64_t>& wanted) {
   const std::string shape = absl::StrJoin(wanted, ",");
+  if (absl::EndsWith(file, ".csv")) return "give a .npy array of that shape";
   if (!absl::EndsWith(file, ".npy")) return "give examples of that shape";
   std::vector<int64_t> all = {size};
   all.insert(all.end(), has.begin(), has.end());
