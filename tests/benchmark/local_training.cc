@@ -10,6 +10,7 @@
 #include "ml/nn/model_builder.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/shard_variable_store.h"
+#include "runtime/config/run_config.h"
 #include "runtime/variables/exchange_groups.h"
 #include "worker/replica/compute_backends.h"
 
@@ -54,7 +55,7 @@ v1::RunConfig RunOf(const LocalTraining::Options& options) {
     run.mutable_deployment()->set_devices(options.device_list);
     run.mutable_deployment()->set_allow_soft_placement(false);
   }
-  run.mutable_sync()->set_sync_replicas(true);
+  ResolveDefaults(TaskCounts(), &run);
   return run;
 }
 

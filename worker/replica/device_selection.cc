@@ -74,8 +74,8 @@ std::vector<std::string> DevicesOfRun(const v1::RunConfig& run,
   const v1::DeploymentOptions& deployment = run.deployment();
   if (!deployment.devices().empty()) return PresentDevices(ListedDevices(run), accelerators);
   std::vector<std::string> names;
-  const uint32_t clones = deployment.has_num_clones() ? deployment.num_clones() : 1;
-  for (uint32_t i = 0; i < (deployment.clone_on_cpu() ? 1 : std::max(1u, clones)); ++i) {
+  const uint32_t clones = std::max(1u, deployment.num_clones());
+  for (uint32_t i = 0; i < (deployment.clone_on_cpu() ? 1 : clones); ++i) {
     names.push_back(absl::StrCat("/cpu:", i));
     const std::string gpu = absl::StrCat("/gpu:", i);
     if (!deployment.clone_on_cpu() && MissingDevices({gpu}, accelerators).empty()) {
@@ -105,15 +105,13 @@ absl::StatusOr<DeploymentConfig> DeploymentOfRun(const v1::RunConfig& run,
                                                  const std::vector<KernelBackend>& accelerators) {
   const v1::DeploymentOptions& deployment = run.deployment();
   DeploymentConfigOptions options;
-  if (deployment.has_num_clones()) options.num_clones = static_cast<int>(deployment.num_clones());
+  options.num_clones = static_cast<int>(deployment.num_clones());
   options.clone_on_cpu = deployment.clone_on_cpu();
   options.replica_id = static_cast<int>(deployment.replica_id());
-  if (deployment.has_num_replicas())
-    options.num_replicas = static_cast<int>(deployment.num_replicas());
-  if (deployment.has_num_ps_tasks())
-    options.num_ps_tasks = static_cast<int>(deployment.num_ps_tasks());
-  if (!deployment.worker_job_name().empty()) options.worker_job_name = deployment.worker_job_name();
-  if (!deployment.ps_job_name().empty()) options.ps_job_name = deployment.ps_job_name();
+  options.num_replicas = static_cast<int>(deployment.num_replicas());
+  options.num_ps_tasks = static_cast<int>(deployment.num_ps_tasks());
+  options.worker_job_name = deployment.worker_job_name();
+  options.ps_job_name = deployment.ps_job_name();
   if (!deployment.devices().empty()) options.clone_devices = ListedDevices(run);
   if (deployment.variables() == "first_device") options.variables_on = VariablesOn::kFirstDevice;
   if (deployment.variables() == "mirrored") options.variables_on = VariablesOn::kMirrored;

@@ -222,13 +222,10 @@ std::vector<BatchSummary> GraphProgram::Summaries(absl::Span<float* const> contr
 absl::StatusOr<PlacerOptions> GraphProgram::PlacerFor() const {
   const v1::DeploymentOptions& deployment = options_.run.deployment();
   PlacerOptions placer;
-  ASSIGN_OR_RETURN(
-      placer.devices,
-      LocalDevices(deployment.worker_job_name().empty() ? "worker" : deployment.worker_job_name(),
-                   static_cast<int>(deployment.replica_id()),
-                   DevicesOfRun(options_.run, options_.accelerators)));
-  placer.allow_soft_placement =
-      !deployment.has_allow_soft_placement() || deployment.allow_soft_placement();
+  ASSIGN_OR_RETURN(placer.devices, LocalDevices(deployment.worker_job_name(),
+                                                static_cast<int>(deployment.replica_id()),
+                                                DevicesOfRun(options_.run, options_.accelerators)));
+  placer.allow_soft_placement = deployment.allow_soft_placement();
   placer.has_kernel = [this](absl::string_view device_type, const Node& node) {
     std::vector<const KernelBackend*> backends = {&options_.backend};
     for (const KernelBackend& backend : options_.accelerators) backends.push_back(&backend);
@@ -278,7 +275,7 @@ absl::StatusOr<std::unique_ptr<GraphProgram::Compiled>> GraphProgram::CompileFor
   request.group_devices = deployment.num_ps_tasks() == 0 && deployment.variables() == "mirrored";
   request.record_steps = deployment.cuda_graphs();
   if (ComputesInBfloat16(options_.run)) request.compute_dtype = DataType::kBfloat16;
-  request.threads_per_device = std::max(1, static_cast<int>(options_.run.deployment().threads()));
+  request.threads_per_device = static_cast<int>(options_.run.deployment().threads());
   ASSIGN_OR_RETURN(compiled->executable, Compile(request));
   compiled->inputs.resize(request.feeds.size());
   compiled->variables.resize(deployed.graph->variables().size());
@@ -333,7 +330,7 @@ absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* r
   bindings.variables = compiled.variables;
   bindings.variable_versions = compiled.versions;
   bindings.outputs = compiled.outputs;
-  bindings.key.seed = options_.run.has_seed() ? options_.run.seed() : 1;
+  bindings.key.seed = options_.run.seed();
   bindings.key.epoch = batch.epoch;
   bindings.key.first_example =
       static_cast<uint64_t>(batch.index) * ReplicaBatchExamples(options_.run);
@@ -417,7 +414,7 @@ std::string GraphProgram::compute_fingerprint() const {
   }
   if (ComputesInBfloat16(options_.run)) absl::StrAppend(&text, ", products of bfloat16");
   return absl::StrCat(text, ", devices ", absl::StrJoin(types, ","), ", threads ",
-                      std::max(1u, options_.run.deployment().threads()));
+                      options_.run.deployment().threads());
 }
 
 }  // namespace shoal

@@ -16,12 +16,6 @@
 namespace shoal {
 namespace {
 
-uint64_t SeedOf(const v1::RunConfig& run) { return run.has_seed() ? run.seed() : 1; }
-
-uint32_t ClonesOf(const v1::RunConfig& run) {
-  return run.deployment().has_num_clones() ? run.deployment().num_clones() : 1;
-}
-
 // The model is built for the training data and evaluates the test data.
 absl::Status CheckSameFields(const Dataset& train, const Dataset& test) {
   const auto describe = [](const Dataset& data) {
@@ -48,30 +42,30 @@ absl::Status CheckBatchSize(const v1::RunConfig& run, int64_t examples) {
                                                    " is more than the ", examples,
                                                    " training examples; give that many or less"));
   }
+  const uint32_t clones = run.deployment().num_clones();
   return absl::InvalidArgumentError(absl::StrCat(
-      "batch_size: ", run.batch_size(), " x ", ClonesOf(run),
-      ClonesOf(run) == 1 ? " clone" : " clones", " is more than the ", examples,
-      " training examples; give --batch_size=", std::max<int64_t>(1, examples / ClonesOf(run)),
-      " or less"));
+      "batch_size: ", run.batch_size(), " x ", clones, clones == 1 ? " clone" : " clones",
+      " is more than the ", examples, " training examples; give --batch_size=",
+      std::max<int64_t>(1, examples / clones), " or less"));
 }
 
 absl::Status LoadData(const v1::RunConfig& run, ReplicaInputs* inputs) {
-  ASSIGN_OR_RETURN(inputs->train, MakeDataset(run.data(), DataSplit::kTrain, SeedOf(run)));
+  ASSIGN_OR_RETURN(inputs->train, MakeDataset(run.data(), DataSplit::kTrain, run.seed()));
   ASSIGN_OR_RETURN(const bool has_test, HasTestSplit(run.data()));
   if (has_test) {
-    ASSIGN_OR_RETURN(inputs->test, MakeDataset(run.data(), DataSplit::kTest, SeedOf(run)));
+    ASSIGN_OR_RETURN(inputs->test, MakeDataset(run.data(), DataSplit::kTest, run.seed()));
     RETURN_IF_ERROR(CheckSameFields(*inputs->train, *inputs->test));
   }
   RETURN_IF_ERROR(CheckBatchSize(run, inputs->train->size()));
   BatchPlanOptions train;
   train.num_examples = inputs->train->size();
   train.batch_size = static_cast<int64_t>(ReplicaBatchExamples(run));
-  train.seed = SeedOf(run);
+  train.seed = run.seed();
   ASSIGN_OR_RETURN(inputs->train_plan, BatchPlan::Create(train));
   if (!has_test) return absl::OkStatus();
   BatchPlanOptions test;
   test.num_examples = inputs->test->size();
-  test.batch_size = run.data().evaluation_block() > 0 ? run.data().evaluation_block() : 500;
+  test.batch_size = run.data().evaluation_block();
   test.shuffle = false;
   ASSIGN_OR_RETURN(inputs->test_plan, BatchPlan::Create(test));
   return absl::OkStatus();
