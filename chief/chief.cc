@@ -65,6 +65,13 @@ class Chief::PsLine {
 
   void Send(PsCommand command) {
     MutexLock lock(&mutex_);
+    if (command.incarnation > newest_) {
+      // Calls to the process before it would last until their deadlines, one after the other.
+      newest_ = command.incarnation;
+      queue_.clear();
+      if (open_ != nullptr) open_->Close();
+      is_closed_ = true;
+    }
     queue_.push_back(std::move(command));
     changed_.NotifyAll();
   }
@@ -73,7 +80,11 @@ class Chief::PsLine {
   // Of the thread, which alone changes client_. Connecting may take a while, and a chief that has
   // something to send holds its own mutex: it never waits for that.
   ParameterClient* ClientAt(const std::string& address) {
-    if (client_ != nullptr && address_ == address) return client_;
+    {
+      MutexLock lock(&mutex_);
+      const bool is_closed = std::exchange(is_closed_, false);
+      if (client_ != nullptr && address_ == address && !is_closed) return client_;
+    }
     std::unique_ptr<ParameterClient> client = chief_->options_.connect(ps_, address);
     address_ = address;
     client_ = client.get();
@@ -81,7 +92,7 @@ class Chief::PsLine {
     {
       MutexLock lock(&mutex_);
       open_.swap(client);
-      closing = closing_;
+      closing = closing_ || is_closed_;
     }
     if (closing) client_->Close();
     return client_;
@@ -107,9 +118,11 @@ class Chief::PsLine {
   CondVar changed_;
   std::deque<PsCommand> queue_ ABSL_GUARDED_BY(mutex_);
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t newest_ ABSL_GUARDED_BY(mutex_) = 0;  // The ps's newest incarnation.
   std::unique_ptr<ParameterClient> open_ ABSL_GUARDED_BY(mutex_);
-  ParameterClient* client_ = nullptr;  // open_, of the thread,
-  std::string address_;                // and where it is connected to.
+  bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;  // open_ ended its calls, so connect anew.
+  ParameterClient* client_ = nullptr;               // open_, of the thread,
+  std::string address_;                             // and where it is connected to.
   std::thread thread_;
 };
 

@@ -263,6 +263,29 @@ TEST_F(ChiefTest, DoesNotWaitAtItsEndForAPsThatLoads) {
   EXPECT_TRUE(closed);
 }
 
+// The call to the lost process would last until its deadline, and its successor wait as long.
+TEST_F(ChiefTest, ACallToALostPsDoesNotHoldUpItsSuccessor) {
+  Notification loading;
+  std::atomic<bool> closed{false};
+  std::atomic<int> connections{0};
+  connect_ = [&](uint32_t, const std::string&) -> std::unique_ptr<ParameterClient> {
+    if (++connections > 1) return std::make_unique<WillingPs>();
+    return std::make_unique<LoadingPs>(&loading, &closed);
+  };
+  Start(absl::Seconds(10));
+  ASSERT_TRUE(Register(v1::JOB_PS, "ps").ok());
+  ASSERT_TRUE(Register(v1::JOB_WORKER, "worker").ok());
+  loading.Wait();
+  v1::HeartbeatRequest leaving;
+  *leaving.mutable_identity() = ps_;
+  leaving.set_leaving(true);
+  v1::HeartbeatResponse response;
+  ASSERT_TRUE(chief_->Heartbeat(leaving, &response).ok());
+  ASSERT_TRUE(Register(v1::JOB_PS, "again").ok());
+  recorder_.training.Wait();
+  EXPECT_TRUE(closed);
+}
+
 TEST_F(ChiefTest, ContinuesWhileItConnectsToAPs) {
   FakeClock clock;
   time_ = &clock;
