@@ -185,7 +185,12 @@ std::optional<uint64_t> AsyncMode::AwaitedFinalCut() const {
   return async_.cut()->name;
 }
 
-void AsyncMode::Advance(absl::Time /*now*/) {
+void AsyncMode::OnCutFailed(uint64_t version) {
+  if (IsFinalCut(version)) final_cut_has_failed_ = true;
+  async_.OnCutFailed(version);
+}
+
+void AsyncMode::Advance(absl::Time now) {
   RunPhases& phases = context_.phases;
   if (phases.is_over()) async_.lines().Flush();
   TakeLines();
@@ -193,6 +198,8 @@ void AsyncMode::Advance(absl::Time /*now*/) {
   // A ps that is lost at the end takes the run back to training.
   const bool stops = phases.is_interrupted() || async_.ledger().is_done();
   phases.Set(stops ? v1::RunState::PHASE_STOPPING : v1::RunState::PHASE_TRAINING);
+  if (std::exchange(final_cut_has_failed_, false)) next_cut_ = now + kFinalRetry;
+  if (now < next_cut_) return;
   const std::optional<uint64_t> cut = async_.BeginCut(phases.is_interrupted());
   if (cut.has_value()) context_.cuts.Request(*cut);
 }

@@ -63,7 +63,7 @@ class AsyncMode : public TrainingMode {
   bool WritesOneManifest() const override { return false; }
   void OnManifestBegun(uint64_t version, v1::Manifest* manifest) override;
   void OnCutDurable(uint64_t version, const std::string& directory) override;
-  void OnCutFailed(uint64_t version) override { async_.OnCutFailed(version); }
+  void OnCutFailed(uint64_t version) override;
   bool IsFinalCut(uint64_t version) const override { return AwaitedFinalCut() == version; }
   std::optional<uint64_t> AwaitedFinalCut() const override;
 
@@ -84,6 +84,8 @@ class AsyncMode : public TrainingMode {
   SessionContext& context_;
   BadBatches& bad_batches_;
   AsyncSession async_;
+  bool final_cut_has_failed_ = false;  // Since the last call of Advance.
+  absl::Time next_cut_ = absl::InfinitePast();
   absl::Time lines_deadline_ = absl::InfiniteFuture();  // For the lines of a cut with all shards.
   std::optional<uint32_t> slowest_;
   absl::Time slow_note_ = absl::InfiniteFuture();  // When the next note of it is due.

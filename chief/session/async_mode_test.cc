@@ -272,6 +272,22 @@ TEST_F(AsyncRunTest, OnlyTheLostPsIsLoadedAgainAndGetsWhatItLacks) {
                        "yet; what it lacks is computed again"));
 }
 
+TEST_F(AsyncRunTest, AFinalCheckpointThatFailsIsMadeAgainAfterAWhile) {
+  Start();
+  holds_manifests_ = true;
+  EXPECT_EQ(Work(100), static_cast<int>(kBatches));
+  Settle();
+  ASSERT_THAT(held_manifests_, SizeIs(1));
+  session_->OnManifestWritten(now_, held_manifests_[0], absl::UnknownError("input/output error"));
+  PassASecond();
+  EXPECT_THAT(held_manifests_, SizeIs(1));
+  holds_manifests_ = false;
+  PassASecond();
+  PassASecond();
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
+  EXPECT_TRUE(manifest_.finished());
+}
+
 TEST_F(AsyncRunTest, AStopLeasesNothingMoreAndEndsWithACut) {
   Start();
   Work(2);

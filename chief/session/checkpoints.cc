@@ -25,7 +25,9 @@ absl::Status Checkpoints::ReportShard(absl::Time now, const v1::ReportShardReque
   if (!request.error().empty()) {
     context_.log.Note(absl::StrFormat("no checkpoint at step %d: %s: %s", request.version(),
                                       task.ToString(), request.error()));
+    const bool is_final = context_.mode->IsFinalCut(request.version());
     if (is_under_way) GiveUp(request.version(), request.directory(), request.error());
+    if (is_under_way && is_final) OnFinalFailed(now, request.error());
   } else if (is_under_way) {
     context_.progress.OnProgress(now);
     context_.cuts.AddShard(task.index, request.version(), request.directory(), request.file());
@@ -99,16 +101,31 @@ void Checkpoints::CountFailure(uint64_t step, absl::string_view why) {
 
 void Checkpoints::GiveUp(uint64_t version, const std::string& directory, absl::string_view why) {
   if (context_.cuts.HasFailed(version)) return;  // Another ps has reported it before.
-  const bool is_final = context_.mode->IsFinalCut(version);
   CountFailure(version, why);
   context_.log.Add(CutGivenUp{directory, last_failure_});
   context_.cuts.Fail(version);
   exports_.OnCutFailed(version);
   context_.mode->OnCutFailed(version);
-  if (is_final) {
-    context_.phases.Fail(absl::StrCat("the final checkpoint could not be written: ", why),
-                         absl::StatusCode::kInternal);
-  }
+}
+
+void Checkpoints::OnFinalFailed(absl::Time now, absl::string_view why) {
+  context_.progress.OnProgress(now);  // This wait has a deadline of its own.
+  final_fails_since_ = std::min(final_fails_since_, now);
+  const absl::Duration waited = now - final_fails_since_;
+  if (waited < context_.options.peer_wait) return;
+  context_.phases.Fail(
+      absl::StrFormat("the final checkpoint could not be written for %s: %s; see to the run's "
+                      "directory and start the run again, or raise cluster.wait_seconds",
+                      absl::FormatDuration(absl::Trunc(waited, absl::Seconds(1))), why),
+      absl::StatusCode::kUnavailable);
+}
+
+void Checkpoints::RepeatIfDue(absl::Time now) {
+  if (!repeated_.has_value() || now < repeat_at_) return;
+  ManifestToWrite write = *std::exchange(repeated_, std::nullopt);
+  if (context_.phases.is_over()) return;
+  ++manifests_under_way_;
+  context_.log.Add(std::move(write));
 }
 
 bool Checkpoints::OnManifestWritten(absl::Time now, const ManifestToWrite& write,
@@ -118,8 +135,16 @@ bool Checkpoints::OnManifestWritten(absl::Time now, const ManifestToWrite& write
   if (manifests_under_way_ > 0) --manifests_under_way_;
   if (!status.ok()) {
     context_.log.Note(absl::StrFormat("no checkpoint at step %d: %s", version, status.message()));
-    if (is_current) {
+    if (is_current && write.manifest.synchronous() && context_.mode->IsFinalCut(version)) {
+      // All shards are there, and no later cut will come.
+      CountFailure(version, status.message());
+      repeated_ = write;
+      repeat_at_ = now + kFinalRetry;
+      OnFinalFailed(now, status.message());
+    } else if (is_current) {
+      const bool is_final = context_.mode->IsFinalCut(version);
       GiveUp(version, write.directory, status.message());
+      if (is_final) OnFinalFailed(now, status.message());
     } else {
       context_.log.Add(CutGivenUp{write.directory, ""});
     }
@@ -129,6 +154,7 @@ bool Checkpoints::OnManifestWritten(absl::Time now, const ManifestToWrite& write
   // known: it stays unused.
   if (!is_current) return false;
   newest_has_failed_ = false;
+  final_fails_since_ = absl::InfiniteFuture();
   save_due_ = now + context_.options.save_period;
   saved_step_ = std::max(saved_step_, version);
   checkpoint_since_ = now;
@@ -197,7 +223,13 @@ void Checkpoints::Watch(absl::Time now) {
   context_.log.Warn(absl::StrCat("no checkpoint at ", last_failure_));
 }
 
-void Checkpoints::OnRollback() { saved_step_ = durable_version(); }
+void Checkpoints::OnRollback() {
+  saved_step_ = durable_version();
+  final_fails_since_ = absl::InfiniteFuture();
+  if (!repeated_.has_value()) return;
+  context_.log.Add(CutGivenUp{repeated_->directory, ""});
+  repeated_.reset();
+}
 
 bool Checkpoints::RestsOn(absl::string_view directory) const {
   const auto has_loaded = [this](const PsState& ps) {

@@ -34,6 +34,9 @@ class Checkpoints {
   // checkpoint. Returns whether the run has a new checkpoint.
   bool OnManifestWritten(absl::Time now, const ManifestToWrite& write, const absl::Status& status);
 
+  // Writes the manifest of the final checkpoint again when that is due.
+  void RepeatIfDue(absl::Time now);
+
   // Asks for a cut on behalf of a user and returns its version; FAILED_PRECONDITION: none can be
   // made now, and the request does not stop the run.
   absl::StatusOr<uint64_t> Request(absl::Time now, bool stop);
@@ -60,11 +63,17 @@ class Checkpoints {
   void GiveUpSuperseded(uint64_t newest);
   void GiveUp(uint64_t version, const std::string& directory, absl::string_view why);
   void CountFailure(uint64_t step, absl::string_view why);
+  // The final checkpoint is attempted again for as long as the run waits for its tasks; then the
+  // run fails, and another try of the whole run may succeed.
+  void OnFinalFailed(absl::Time now, absl::string_view why);
   void BeginWatch(absl::Time now);
 
   SessionContext& context_;
   ModelExports& exports_;
   uint32_t manifests_under_way_ = 0;
+  std::optional<ManifestToWrite> repeated_;  // SYNC: of the final checkpoint; it has failed.
+  absl::Time repeat_at_ = absl::InfiniteFuture();
+  absl::Time final_fails_since_ = absl::InfiniteFuture();
   uint64_t num_failed_ = 0;
   std::string last_failure_;
   bool newest_has_failed_ = false;

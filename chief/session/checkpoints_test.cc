@@ -194,6 +194,39 @@ TEST_F(CheckpointsTest, AManifestThatFailsLetsTheNextOneBeWritten) {
   EXPECT_EQ(manifests_.size(), 2u);
 }
 
+// One error of the disk must not fail a run that is trained to its end.
+TEST_F(CheckpointsTest, TheManifestOfTheFinalCheckpointIsWrittenAgain) {
+  StartTraining();
+  Cut(session_->plan()->last_step);
+  ASSERT_EQ(manifests_.size(), 1u);
+  session_->OnManifestWritten(now_, manifests_[0], absl::UnknownError("input/output error"));
+  PassTime(1, all_);
+  EXPECT_EQ(manifests_.size(), 1u);
+  EXPECT_EQ(session_->Status(now_).failed_checkpoints(), 1u);
+  PassTime(2, all_);
+  ASSERT_EQ(manifests_.size(), 2u);
+  EXPECT_EQ(manifests_[1].directory, manifests_[0].directory);
+  EXPECT_TRUE(given_up_.empty());
+  ManifestIsWritten(manifests_[1]);
+  EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
+}
+
+TEST_F(CheckpointsTest, AFinalCheckpointThatNeverSucceedsEndsTheRunForAnotherTry) {
+  StartTraining();
+  Cut(session_->plan()->last_step);
+  for (int second = 0; second < 310 && session_->failure().ok(); ++second) {
+    while (!manifests_.empty()) {
+      session_->OnManifestWritten(now_, manifests_[0], absl::ResourceExhaustedError("disk full"));
+      manifests_.erase(manifests_.begin());
+    }
+    PassTime(1, all_);
+  }
+  EXPECT_TRUE(absl::IsUnavailable(session_->failure())) << session_->failure();
+  EXPECT_THAT(std::string(session_->failure().message()),
+              HasSubstr("the final checkpoint could not be written for 5m"));
+  EXPECT_THAT(std::string(session_->failure().message()), HasSubstr("disk full"));
+}
+
 TEST_F(CheckpointsTest, OldCheckpointsAreNeededUntilTheSessionRestsOnTheNewOne) {
   StartTraining();
   Cut(1);

@@ -20,6 +20,9 @@
 
 namespace shoal {
 
+// Between two attempts at the final checkpoint.
+inline constexpr absl::Duration kFinalRetry = absl::Seconds(2);
+
 // One failure of a batch.
 struct BadBatchReport {
   BatchKey batch;

@@ -293,6 +293,7 @@ void TrainingSession::Tick(absl::Time now) {
   roster_.UpdateMissing();
   Decide(now);
   checkpoints_.SaveIfDue(now);
+  checkpoints_.RepeatIfDue(now);
   Progress(now);
   checkpoints_.Watch(now);
 }

@@ -36,7 +36,6 @@ std::string ClusterSimulation::Judge() {
   rules.save_every = run_.run.checkpoint().save_every();
   rules.patience = 20;
   for (const PlannedFault& fault : plan_.faults) {
-    if (fault.kind == PlannedFault::kFailingDisk) rules.disks_fail = true;
     // Or that of a load whose request was lost: it is sent again after a minute.
     if (fault.kind == PlannedFault::kLoss) {
       rules.patience = 80;

@@ -48,10 +48,6 @@ class Checker {
                                         event.task, " with ", event.code, ": ", event.text));
         }
         if (MayEndWith(event.code)) return "";
-        if (rules_.disks_fail && event.code == kExitInternalError &&
-            absl::StrContains(event.text, "the final checkpoint could not be written")) {
-          return "";
-        }
         return At(event, absl::StrCat(event.task, " ends with ", event.code, ": ", event.text));
       case HistoryEvent::kCounted:
         if (event.code == 1 || (event.code == 0 && event.text == "skipped")) return "";

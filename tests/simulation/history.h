@@ -34,8 +34,6 @@ struct HistoryEvent {
 
 struct HistoryRules {
   uint64_t save_every = 0;  // Updates between checkpoints; 0: no schedule is checked.
-  // Disks fail for a while. A run whose last checkpoint is due then may exit with 1.
-  bool disks_fail = false;
   // Nothing goes wrong that may end a task before the run is over.
   bool places_are_safe = false;
   // A due checkpoint counts as missing after this many seconds without kTrouble.

@@ -103,16 +103,6 @@ TEST(HistoryTest, PermanentExitCodes) {
   }
 }
 
-TEST(HistoryTest, ADiskThatFailsMayCostTheLastCheckpointAndNothingElse) {
-  HistoryEvent event = Ended("chief", 1);
-  event.text = "INTERNAL: the final checkpoint could not be written: input/output error";
-  HistoryRules rules;
-  EXPECT_THAT(Check({event}, rules), HasSubstr("chief ends with 1"));
-  rules.disks_fail = true;
-  EXPECT_EQ(Check({event}, rules), "");
-  EXPECT_THAT(Check({Ended("chief", 1)}, rules), HasSubstr("chief ends with 1"));
-}
-
 TEST(HistoryTest, ATaskThatLosesItsPlaceWithoutReason) {
   HistoryRules rules;
   EXPECT_EQ(Check({Ended("worker/0", 138)}, rules), "");
