@@ -10,6 +10,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 readonly MAX_LINES=600
+readonly MAX_BUILD_LINES=700  # a list of targets, a dozen lines each
 failures=0
 
 fail() {
@@ -39,10 +40,12 @@ check_scripts() {
 }
 
 check_lengths() {
-  local file lines
+  local file lines most
   while read -r file; do
     lines=$(wc -l <"$file")
-    ((lines <= MAX_LINES)) || fail "$file has $lines lines; at most $MAX_LINES: split it"
+    most=$MAX_LINES
+    [[ "$file" != *BUILD ]] || most=$MAX_BUILD_LINES
+    ((lines <= most)) || fail "$file has $lines lines; at most $most: split it"
   done < <(tracked '*.h' '*.cc' '*.cu' '*.py' '*.sh' '*.bzl' '*BUILD')
 }
 

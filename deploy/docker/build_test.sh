@@ -63,7 +63,7 @@ expect "refuses an unknown flag" refuses 64 "--with_date: is not a flag" --with_
 expect "refuses a name of no image before it builds anything" \
   refuses 64 "--name: \"Bad Name\" is not the name of an image" --name='Bad Name'
 for name in team/Shoal shoal: /shoal shoal/ a..b 'a b/c' 'host:port/shoal'; do
-  expect "refuses the name $name" refuses 64 "--name: \"$name\" is not a name" "--name=$name"
+  expect "refuses the name $name" refuses 64 "--name: \"$name\" is not the name" "--name=$name"
 done
 expect "refuses a tag of no image" refuses 64 "--tag: \"a/b\" is not a tag" --tag=a/b
 # Allowed, these come as far as the program.

@@ -132,7 +132,7 @@ TEST(SummaryTest, AbsentValuesAreNullAndItIsReadBack) {
   summary.test_accuracy = 0.9;
   EXPECT_EQ(
       SummaryJson(summary),
-      "{\"status\": \"stopped\", \"exit_reason\": \"Ctrl-C \\\"twice\\\"\\u000a\", \"steps\": "
+      "{\"status\": \"stopped\", \"exit_reason\": \"Ctrl-C \\\"twice\\\"\\n\", \"steps\": "
       "12, \"epochs\": null, \"first_step\": null, \"examples\": null, \"skipped_batches\": 4, "
       "\"seconds\": null, "
       "\"train_seconds\": null, "

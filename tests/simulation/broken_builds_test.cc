@@ -58,7 +58,7 @@ constexpr BrokenBuild kBuilds[] = {
     {"repeated contributions count again", false},
     // Needed by a worker that comes when nobody else has the version any more.
     {"the previous version is not kept", true,
-     Only(PlannedFault::kKillWorker) | Only(PlannedFault::kLoss)},
+     Only(PlannedFault::kKillWorker) | Only(PlannedFault::kCutBothWays)},
     {"lineages are not checked", true},
     {"withheld batches are taken", true},
     {"batches are skipped that some slices have", true},

@@ -163,13 +163,16 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenInput(const v1::DataConfig& config,
 
 absl::StatusOr<std::unique_ptr<Dataset>> OpenRunExamples(v1::DataConfig config, uint64_t seed,
                                                          uint32_t size) {
-  ASSIGN_OR_RETURN(const bool has_test, HasTestSplit(config));
-  const DataSplit split = has_test ? DataSplit::kTest : DataSplit::kTrain;
-  if (size != 0 && has_test) config.set_test_examples(size);
-  if (size != 0 && !has_test) config.set_train_examples(size);
-  absl::StatusOr<std::unique_ptr<Dataset>> data = MakeDataset(config, split, seed);
-  if (!absl::IsInvalidArgument(data.status()) || !config.has_csv()) return data;
-  config.clear_csv();
+  absl::StatusOr<bool> has_test = HasTestSplit(config);
+  if (absl::IsInvalidArgument(has_test.status()) && config.has_csv()) {
+    // The options are those of --input; the run's own data are of another format.
+    config.clear_csv();
+    has_test = HasTestSplit(config);
+  }
+  RETURN_IF_ERROR(has_test.status());
+  const DataSplit split = *has_test ? DataSplit::kTest : DataSplit::kTrain;
+  if (size != 0 && *has_test) config.set_test_examples(size);
+  if (size != 0 && !*has_test) config.set_train_examples(size);
   return MakeDataset(config, split, seed);
 }
 
