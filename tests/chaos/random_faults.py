@@ -150,18 +150,20 @@ def full_disk(run, draw, job, index):
 FAULTS = ((kill, ("worker", "ps", "chief")), (stop, ("worker", "ps", "chief")), (delay, ("worker", "ps", "chief")),
           (loss, ("worker", "ps", "chief")), (one_way, ("worker", "ps", "chief")), (code, ("worker", "ps", "chief")),
           (cut, ("ps", "chief")), (slow_disk, ("ps",)), (clock_jump, ("worker",)), (link, ("worker",)), (full_disk, ("all",)))
+# Every second pair of a SYNC and an ASYNC run clips gradients: then a step also exchanges norms and a scale.
+CLIPPED = "--set=optimizer.clip_by_global_norm=1"
 PAIRS = [(fault, job) for fault, jobs in FAULTS for job in jobs]
 
 
 class RandomRun:
     """Faults over one run of `epochs`."""
 
-    def __init__(self, table, draw, synchronous, epochs, lease, only=None, fault_names=None):
+    def __init__(self, table, draw, synchronous, clipped, epochs, lease, only=None, fault_names=None):
         self.table, self.draw, self.synchronous, self.epochs = table, draw, synchronous, epochs
         self.lease = lease
         self.pairs = [(fault, job) for fault, job in PAIRS
                       if (only is None or job in only) and (fault_names is None or fault.__name__ in fault_names)]
-        self.length = (f"--num_epochs={epochs}",)
+        self.length = (f"--num_epochs={epochs}", *([CLIPPED] if clipped else []))
         self.struck = []
         if os.geteuid() != 0:  # A disk of its own is mounted.
             self.pairs = [pair for pair in self.pairs if pair[0] is not full_disk]
@@ -242,14 +244,16 @@ class Plan:
             return {}, "", False
         random.seed()  # Ports: a process of its own must not draw its parent's.
         table, seed = Table(), self.seed + number
-        run = RandomRun(table, random.Random(seed), seed % 2 == 0, self.epochs, self.lease, self.only, self.fault_names)
+        synchronous, clipped = seed % 2 == 0, seed % 4 >= 2
+        run = RandomRun(table, random.Random(seed), synchronous, clipped, self.epochs, self.lease, self.only,
+                        self.fault_names)
         began, failed = time.monotonic(), False
         try:
             run.go(self.in_a_run)
             result = "same bytes" if run.synchronous else "every batch once"
         except (AssertionError, OSError, ValueError) as error:
             failed, result = True, f"FAILED: {error}"
-        mode = "SYNC" if run.synchronous else "ASYNC"
+        mode = ("SYNC" if run.synchronous else "ASYNC") + (" clipped" if clipped else "")
         line = f"run {number} (seed {seed}, {mode}): {len(run.struck)} faults in {time.monotonic() - began:.0f} s: {result}"
         return dict(table.rows), line, failed
 
@@ -258,7 +262,8 @@ def go(faults=20, minutes=None, seed=None, jobs=1, epochs=80, lease=4, in_a_run=
     """Runs one after the other, or `jobs` at a time, until `faults` were injected. Returns how many runs failed."""
     seed = seed if seed is not None else random.randrange(1 << 30)
     print(f"seed {seed}", flush=True)
-    tasks.reference(f"--num_epochs={epochs}")  # Known to all processes that follow.
+    for flags in ((f"--num_epochs={epochs}",), (f"--num_epochs={epochs}", CLIPPED)):
+        tasks.reference(*flags)  # Known to all processes that follow.
     end = time.monotonic() + 60 * minutes if minutes else float("inf")
     plan = Plan(faults, end, seed, epochs, lease, min(in_a_run, faults), only, fault_names)
     table, failed, runs = Table(), 0, 0
