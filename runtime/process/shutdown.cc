@@ -24,8 +24,9 @@
 namespace shoal {
 namespace {
 
-// A SIGTERM so soon after the first signal is not a second request: Slurm sends two when it
-// preempts.
+// A SIGTERM or SIGHUP so soon after the first signal is not a second request: Slurm sends two
+// SIGTERM when it preempts, `timeout` of GNU one to its child and one to their process group, and a
+// terminal that closes two SIGHUP, its own and the shell's.
 constexpr absl::Duration kSameSignal = absl::Seconds(2);
 
 sigset_t WatchedSignals() {
@@ -210,8 +211,8 @@ void SignalWatcher::OnSignal(int signal) {
   if (signal == SIGUSR2) return status_.Ask();
   if (signal == SIGHUP && options_.hang_up_reloads) return reload_.Ask();
   if (first_signal_ != 0) {
+    if (signal != SIGINT && clock_.Now() < same_until_) return;
     if (options_.on_second) return options_.on_second(signal);
-    if (signal == SIGTERM && clock_.Now() < same_until_) return;
     std::fprintf(stderr, "shoal: ended at once by a second signal\n");
     _exit(128 + signal);
   }

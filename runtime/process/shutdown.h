@@ -2,9 +2,10 @@
 //
 // A role waits for, or subscribes to, the ShutdownNotification, and the SignalWatcher of main turns
 // signals into requests: SIGINT and SIGTERM (and SIGHUP, unless it means to reload) ask the process
-// to end; SIGUSR1, SIGUSR2 and SIGHUP ask for something else. A second SIGINT or SIGTERM ends the
-// process at once. Some time after the first one the process is ended even if a callback hangs,
-// because callbacks do not run on the thread that reads signals.
+// to end; SIGUSR1, SIGUSR2 and SIGHUP ask for something else. A second signal of the first kind
+// ends the process at once, unless it only repeats the first one. Some time after the first one the
+// process is ended even if a callback hangs, because callbacks do not run on the thread that reads
+// signals.
 #ifndef SHOAL_RUNTIME_PROCESS_SHUTDOWN_H_
 #define SHOAL_RUNTIME_PROCESS_SHUTDOWN_H_
 
@@ -95,8 +96,8 @@ struct SignalOptions {
 
 // Reads signals on its own thread, which the destructor joins. Must be started first in main,
 // before any other thread, so that every thread inherits the blocked signals. Also ignores SIGPIPE.
-// A second signal ends the process at once, except for a SIGTERM within two seconds of the first
-// signal. Not thread-safe.
+// A second signal ends the process at once, except for a SIGTERM or SIGHUP within two seconds of
+// the first signal. Not thread-safe.
 class SignalWatcher {
  public:
   // `shutdown` is borrowed and must outlive the watcher.

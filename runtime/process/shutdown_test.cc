@@ -109,23 +109,48 @@ TEST(SignalWatcherTest, TheSecondSignalEndsTheProcess) {
             130);
 }
 
+// Sends the signal to this process and waits until the watcher has taken it.
+void SendAndAwait(int signal) {
+  kill(getpid(), signal);
+  sigset_t pending;
+  do {
+    sigpending(&pending);
+  } while (sigismember(&pending, signal) == 1);
+}
+
 TEST(SignalWatcherTest, TwoTerminationsInARowAreOne) {
-  EXPECT_EQ(ExitStatusOf(SignalOptions(),
+  SignalOptions launcher;
+  launcher.on_second = [](int) { _exit(8); };
+  for (const SignalOptions& options : {SignalOptions(), launcher}) {
+    for (const int signal : {SIGTERM, SIGHUP}) {
+      EXPECT_EQ(ExitStatusOf(options,
+                             [signal](ShutdownNotification* shutdown) {
+                               Notification saved;
+                               shutdown->OnAsked(AskedFor::kCheckpoint, [&] { saved.Notify(); });
+                               kill(getpid(), signal);
+                               shutdown->Wait();
+                               SendAndAwait(signal);
+                               kill(getpid(), SIGUSR1);
+                               saved.Wait();
+                               return 7;
+                             }),
+                7);
+    }
+  }
+}
+
+TEST(SignalWatcherTest, ALauncherHandlesTheSecondCtrlCItself) {
+  SignalOptions options;
+  options.on_second = [](int signal) { _exit(signal); };
+  EXPECT_EQ(ExitStatusOf(options,
                          [](ShutdownNotification* shutdown) {
-                           Notification saved;
-                           shutdown->OnAsked(AskedFor::kCheckpoint, [&] { saved.Notify(); });
-                           kill(getpid(), SIGTERM);
+                           kill(getpid(), SIGINT);
                            shutdown->Wait();
-                           kill(getpid(), SIGTERM);
-                           sigset_t pending;
-                           do {  // Until the watcher has taken it.
-                             sigpending(&pending);
-                           } while (sigismember(&pending, SIGTERM) == 1);
-                           kill(getpid(), SIGUSR1);
-                           saved.Wait();
-                           return 7;
+                           kill(getpid(), SIGINT);
+                           while (true) pause();
+                           return 0;
                          }),
-            7);
+            SIGINT);
 }
 
 TEST(SignalWatcherTest, AProcessThatHangsIsEnded) {

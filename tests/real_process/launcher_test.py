@@ -93,6 +93,21 @@ def sigterm_makes_a_checkpoint():
         assert pathlib.Path(summary["checkpoint"]).is_dir(), summary
 
 
+def the_two_sigterms_of_timeout_make_a_checkpoint():
+    """GNU timeout sends its signal to its child, then to the process group of both."""
+    with cluster.Run(SMALL, *TWO, "--num_epochs=1000") as run:
+        run.command = ["timeout", "3600", *run.command]
+        run.start()
+        run.wait_for_step(30)
+        run.process.send_signal(signal.SIGTERM)
+        assert run.wait() == 143, f"{run.output}\n{run.logs()}"
+        run.assert_nothing_left()
+        assert "stopped at once" not in run.output, run.output
+        summary = run.summary()
+        assert summary["status"] == "stopped", summary
+        assert pathlib.Path(summary["checkpoint"]).is_dir(), summary
+
+
 def a_killed_chief_ends_the_run_and_is_named():
     with cluster.Run(SMALL, *TWO, "--num_epochs=1000") as run:
         run.start()
@@ -224,7 +239,8 @@ def two_runs_do_not_share_a_directory():
 if __name__ == "__main__":
     cluster.main([all_end_by_themselves, a_finished_run_says_so, the_run_file_that_is_left_can_be_run_again,
                   a_second_ctrl_c_stops_at_once, a_second_ctrl_c_names_the_checkpoint_that_stands,
-                  sigterm_makes_a_checkpoint, a_killed_chief_ends_the_run_and_is_named,
+                  sigterm_makes_a_checkpoint, the_two_sigterms_of_timeout_make_a_checkpoint,
+                  a_killed_chief_ends_the_run_and_is_named,
                   a_killed_chief_of_a_resumed_run_is_described_by_that_start,
                   a_chief_that_is_killed_before_a_checkpoint_leaves_the_command_that_begins_again,
                   one_crash_does_not_blame_the_batch, a_stopped_worker_is_replaced_by_the_others,
