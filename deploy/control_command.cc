@@ -10,7 +10,10 @@
 #include "absl/time/clock.h"
 
 #include "base/clock.h"
+#include "base/file_system.h"
 #include "base/status_macros.h"
+#include "deploy/launch/reconstructed_summary.h"
+#include "deploy/launch/result_printer.h"
 #include "deploy/operator_requests.h"
 #include "deploy/status_report.h"
 #include "runtime/cluster/address.h"
@@ -33,7 +36,8 @@ constexpr char kStatusHelp[] =
     "\n"
     "Prints the tasks of a run, which of them are slow, what the run waits for, and its progress.\n"
     "ADDRESS is the chief's. DIR is a run's directory, whose cluster.textproto has the address; a\n"
-    "chief that runs another directory is refused. Changes nothing.\n"
+    "chief that runs another directory is refused. Of a run that is not running it prints how it\n"
+    "ended, or the newest checkpoint and the command that resumes it. Changes nothing.\n"
     "\n";
 constexpr char kCheckpointHelp[] =
     "usage: shoal checkpoint ADDRESS|DIR [--timeout=SECONDS]\n"
@@ -127,6 +131,39 @@ absl::Status AskChief(const ControlLinks& links, const std::string& given, const
   return use(control);
 }
 
+bool IsRun(const std::string& directory) {
+  return IsThere(absl::StrCat(directory, "/run.textproto"));
+}
+
+// Returns the command that resumes the run in the directory, or words for it: only the user knows
+// the hosts or the scheduler of a run whose tasks were not all on this machine.
+std::string ResumeCommand(const std::string& program, const std::string& directory) {
+  const absl::StatusOr<ClusterSpec> cluster =
+      ClusterSpec::FromFile(absl::StrCat(directory, "/cluster.textproto"));
+  const bool was_here = !cluster.ok() || (cluster->chief().empty() && cluster->workers().empty()) ||
+                        IsLoopbackAddress(cluster->chief());
+  return was_here
+             ? absl::StrCat(program,
+                            " train --run=", AsShellWord(absl::StrCat(directory, "/run.textproto")))
+             : absl::StrCat("the command that started it, with --out=", AsShellWord(directory));
+}
+
+// Returns whether no process of the run in the directory is left, as far as its locks tell.
+bool IsDead(const std::string& directory) {
+  return IsRun(directory) && !RunLock::IsHeld(directory, RunLock::Holder::kLauncher) &&
+         !RunLock::IsHeld(directory, RunLock::Holder::kChief);
+}
+
+absl::Status NotRunning(const std::string& program, const std::string& given, bool json) {
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  const Summary left = SummaryFromFiles(absl::OkStatus(), {}, given, files.get());
+  std::string holder = RunLock::HolderOf(given, RunLock::Holder::kLauncher);
+  if (holder.empty()) holder = RunLock::HolderOf(given, RunLock::Holder::kChief);
+  const std::string text = NotRunningText(given, left, holder, ResumeCommand(program, given));
+  if (json) std::puts(NotRunningJson(given, left, text).c_str());
+  return absl::FailedPreconditionError(text);
+}
+
 // The same, and `over` where that cannot be because the run in the directory is over.
 absl::Status WithChief(const ControlLinks& links, const std::string& given, const TaskFlags& flags,
                        const std::function<absl::Status(const ChiefContact&)>& use,
@@ -139,6 +176,7 @@ absl::Status WithChief(const ControlLinks& links, const std::string& given, cons
   if (!may_be_over || !IsDirectory(given)) return asked;
   const std::optional<Summary> summary = SummaryIfOver(given);
   if (summary.has_value()) return over(*summary);
+  if (IsDead(given)) return NotRunning(links.program, given, flags.json);
   if (!was_starting && !IsStarting(given)) return asked;
   return absl::UnavailableError(
       absl::StrCat(given,
@@ -147,11 +185,12 @@ absl::Status WithChief(const ControlLinks& links, const std::string& given, cons
 }
 
 // Returns an error for a command that makes no sense for a run that is over.
-std::function<absl::Status(const Summary&)> NothingLeft(const std::string& given,
+std::function<absl::Status(const Summary&)> NothingLeft(const ControlLinks& links,
+                                                        const std::string& given,
                                                         const char* what) {
-  return [given, what](const Summary& summary) {
+  return [resume = ResumeCommand(links.program, given), given, what](const Summary& summary) {
     return absl::FailedPreconditionError(
-        absl::StrCat(OverText(given, summary), ": there is nothing to ", what));
+        absl::StrCat("there is nothing to ", what, ": ", OverText(given, summary, resume)));
   };
 }
 
@@ -167,7 +206,7 @@ absl::StatusOr<std::string> FindChief(const std::string& address_or_directory) {
   if (!IsThere(file)) {
     return absl::NotFoundError(
         absl::StrCat("ADDRESS: ", address_or_directory,
-                     IsThere(absl::StrCat(address_or_directory, "/run.textproto"))
+                     IsRun(address_or_directory)
                          ? " has no cluster.textproto yet; try again when its run has begun"
                          : " holds no run: it has no cluster.textproto; name a run's directory",
                      ", or the chief's host:port"));
@@ -199,7 +238,10 @@ int StatusMain(const ControlLinks& links, absl::Span<const std::string> args) {
            return absl::OkStatus();
          };
          return WithChief(links, given, flags, print, [&](const Summary& summary) {
-           std::puts((flags.json ? OverJson(given, summary) : OverText(given, summary)).c_str());
+           const std::string resume = ResumeCommand(links.program, given);
+           std::puts(
+               (flags.json ? OverJson(given, summary, resume) : OverText(given, summary, resume))
+                   .c_str());
            return absl::OkStatus();
          });
        }},
@@ -215,7 +257,7 @@ int CheckpointMain(const ControlLinks& links, absl::Span<const std::string> args
   return RunControlCommand({"checkpoint", kScopeSave, kCheckpointHelp,
                             [&](const std::string& given, const TaskFlags& flags) {
                               return WithChief(links, given, flags, make,
-                                               NothingLeft(given, "save"));
+                                               NothingLeft(links, given, "save"));
                             }},
                            args);
 }
@@ -233,7 +275,7 @@ int StopMain(const ControlLinks& links, absl::Span<const std::string> args) {
   return RunControlCommand({"stop", kScopeSave, kStopHelp,
                             [&](const std::string& given, const TaskFlags& flags) {
                               return WithChief(links, given, flags, stop,
-                                               NothingLeft(given, "stop"));
+                                               NothingLeft(links, given, "stop"));
                             }},
                            args);
 }

@@ -26,6 +26,7 @@ struct ControlLinks {
   std::function<absl::Status(const std::string& address, const std::string& service,
                              absl::Duration timeout, const Credentials* credentials)>
       check_health;
+  std::string program = "shoal";  // This program as the user typed it, one word of a shell.
 };
 
 // Each returns the exit code. ADDRESS is the chief's (of health: any task's), or the directory of a

@@ -79,9 +79,10 @@ int Predict(absl::Span<const std::string> args) {
   return program.empty() ? PredictMain(args, nullptr) : RunInProgram(program, "predict", args);
 }
 
-Command ControlCommand(std::string name, std::string summary,
+Command ControlCommand(const std::string& program, std::string name, std::string summary,
                        int (*run)(const ControlLinks&, absl::Span<const std::string>)) {
   ControlLinks links;
+  links.program = program;
   links.connect_chief = &ConnectChief;
   links.check_health = [](const std::string& address, const std::string& service,
                           absl::Duration timeout, const Credentials* credentials) {
@@ -135,11 +136,12 @@ std::vector<Command> Commands(const TrainRoles& roles, const Environment& enviro
       {"export", "the variables of a checkpoint as one file for other programs", &ExportMain},
       {"inspect", "what a run's directory holds, verified", &InspectMain},
       {"model", "the layers of a model by name, for a run file", &ModelMain},
-      ControlCommand("status", "who takes part in a run, how far it is, what it waits for",
-                     &StatusMain),
-      ControlCommand("checkpoint", "have a run make a checkpoint now", &CheckpointMain),
-      ControlCommand("stop", "have a run make a checkpoint and end", &StopMain),
-      ControlCommand("health", "whether a task lives, for probes", &HealthMain),
+      ControlCommand(roles.command, "status",
+                     "who takes part in a run, how far it is, what it waits for", &StatusMain),
+      ControlCommand(roles.command, "checkpoint", "have a run make a checkpoint now",
+                     &CheckpointMain),
+      ControlCommand(roles.command, "stop", "have a run make a checkpoint and end", &StopMain),
+      ControlCommand(roles.command, "health", "whether a task lives, for probes", &HealthMain),
       TaskCommand(std::nullopt, "one task, as a cluster's launcher numbers it", environment),
       TaskCommand(Job::kChief, "one chief, started by hand", environment),
       TaskCommand(Job::kPs, "one parameter server, started by hand", environment),

@@ -154,9 +154,27 @@ std::string CheckpointNow(const std::string& directory, const Summary& summary) 
                       summary.checkpoint->substr(summary.checkpoint->rfind('/') + 1));
 }
 
+// Returns how to continue from the summary's checkpoint, or to begin again.
+std::string Continue(const Summary& summary, const std::string& resume) {
+  return absl::StrCat(summary.checkpoint.has_value() ? "; resume it: " : "; start it again: ",
+                      resume);
+}
+
+JsonObject EndJson(const std::string& directory, const Summary& summary, absl::string_view phase,
+                   const std::string& message) {
+  JsonObject json;
+  json.Add("run_directory", directory)
+      .Add("phase", phase)
+      .Add("message", message)
+      .Add("step", summary.steps)
+      .Add("last_checkpoint", CheckpointNow(directory, summary));
+  return json;
+}
+
 }  // namespace
 
-std::string OverText(const std::string& directory, const Summary& summary) {
+std::string OverText(const std::string& directory, const Summary& summary,
+                     const std::string& resume) {
   std::string text =
       absl::StrCat("the run in ", directory, " is over (summary.json: ", summary.status,
                    " at step ", summary.steps);
@@ -167,18 +185,34 @@ std::string OverText(const std::string& directory, const Summary& summary) {
   absl::StrAppend(&text, summary.checkpoint.has_value()
                              ? ", checkpoint " + CheckpointNow(directory, summary)
                              : ", no checkpoint");
-  return text + ")";
+  text += ")";
+  if (summary.status != "finished") text += Continue(summary, resume);
+  return text;
 }
 
-std::string OverJson(const std::string& directory, const Summary& summary) {
-  JsonObject json;
-  json.Add("run_directory", directory)
-      .Add("phase", "over")
-      .Add("message", OverText(directory, summary))
-      .Add("step", summary.steps)
-      .Add("last_checkpoint", CheckpointNow(directory, summary))
-      .AddJson("summary", absl::StripSuffix(SummaryJson(summary), "\n"));
-  return json.ToString();
+std::string OverJson(const std::string& directory, const Summary& summary,
+                     const std::string& resume) {
+  return EndJson(directory, summary, "over", OverText(directory, summary, resume))
+      .AddJson("summary", absl::StripSuffix(SummaryJson(summary), "\n"))
+      .ToString();
+}
+
+std::string NotRunningText(const std::string& directory, const Summary& left,
+                           const std::string& holder, const std::string& resume) {
+  return absl::StrCat("the run in ", directory, " is not running: ",
+                      holder.empty() ? "no process holds the directory"
+                                     : absl::StrCat("the last process that held the directory, ",
+                                                    holder, ", has ended without a summary"),
+                      left.steps > 0 ? absl::StrCat("; last step ", left.steps) : "",
+                      left.checkpoint.has_value()
+                          ? ", newest checkpoint " + CheckpointNow(directory, left)
+                          : "; it has no checkpoint",
+                      Continue(left, resume));
+}
+
+std::string NotRunningJson(const std::string& directory, const Summary& left,
+                           const std::string& message) {
+  return EndJson(directory, left, "not running", message).ToString();
 }
 
 }  // namespace shoal

@@ -17,9 +17,19 @@ std::string StatusText(const v1::GetRunStatusResponse& run, absl::Time now);
 // One object with a line end; its fields are described in docs/observability.md and stay.
 std::string StatusJson(const v1::GetRunStatusResponse& run, absl::Time now);
 
-// The same for a run that is over, from its directory; one line without a line end.
-std::string OverText(const std::string& directory, const Summary& summary);
-std::string OverJson(const std::string& directory, const Summary& summary);
+// The same for a run that is over, from its directory; one line without a line end. `resume` is the
+// command that continues a run that has not finished.
+std::string OverText(const std::string& directory, const Summary& summary,
+                     const std::string& resume);
+std::string OverJson(const std::string& directory, const Summary& summary,
+                     const std::string& resume);
+
+// The same for a run whose processes are gone and which has no summary of its end. `left` has its
+// last step and its newest checkpoint; `holder` is the last process that held the directory, or "".
+std::string NotRunningText(const std::string& directory, const Summary& left,
+                           const std::string& holder, const std::string& resume);
+std::string NotRunningJson(const std::string& directory, const Summary& left,
+                           const std::string& message);
 
 }  // namespace shoal
 

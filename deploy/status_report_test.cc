@@ -74,20 +74,41 @@ TEST(StatusReportTest, ARunThatIsOverIsDescribedByItsSummary) {
   summary.steps = 500;
   summary.test_accuracy = 0.875;
   summary.checkpoint = "/runs/a/checkpoints/c";
-  EXPECT_EQ(OverText("/runs/a", summary),
+  EXPECT_EQ(OverText("/runs/a", summary, "again"),
             "the run in /runs/a is over (summary.json: finished at step 500, test accuracy 0.8750, "
             "checkpoint /runs/a/checkpoints/c)");
   // It was moved since.
-  EXPECT_THAT(OverText("/b", summary), HasSubstr("checkpoint /b/checkpoints/c)"));
-  EXPECT_THAT(OverJson("/b", summary), HasSubstr("\"last_checkpoint\": \"/b/checkpoints/c\""));
-  EXPECT_THAT(OverJson("/runs/a", summary), HasSubstr("\"phase\": \"over\""));
-  EXPECT_THAT(OverJson("/runs/a", summary), HasSubstr("\"summary\": {\"status\": \"finished\""));
+  EXPECT_THAT(OverText("/b", summary, ""), HasSubstr("checkpoint /b/checkpoints/c)"));
+  EXPECT_THAT(OverJson("/b", summary, ""), HasSubstr("\"last_checkpoint\": \"/b/checkpoints/c\""));
+  EXPECT_THAT(OverJson("/runs/a", summary, ""), HasSubstr("\"phase\": \"over\""));
+  EXPECT_THAT(OverJson("/runs/a", summary, ""),
+              HasSubstr("\"summary\": {\"status\": \"finished\""));
   summary = Summary();
   summary.status = "failed";
   summary.exit_reason = "ps/0 died";
-  EXPECT_EQ(OverText("/runs/a", summary),
+  EXPECT_EQ(OverText("/runs/a", summary, "shoal train --run=F"),
             "the run in /runs/a is over (summary.json: failed at step 0, ps/0 died, no "
-            "checkpoint)");
+            "checkpoint); start it again: shoal train --run=F");
+}
+
+TEST(StatusReportTest, ARunThatWasKilledHasACheckpointAndACommand) {
+  Summary left;
+  EXPECT_EQ(NotRunningText("/runs/a", left, "", "shoal train --run=F"),
+            "the run in /runs/a is not running: no process holds the directory; it has no "
+            "checkpoint; start it again: shoal train --run=F");
+  left.steps = 12;
+  left.checkpoint = "/old/a/checkpoints/ckpt-10-1-1";
+  const std::string text = NotRunningText("/runs/a", left, "pid 7 on b", "shoal train --run=F");
+  EXPECT_EQ(text,
+            "the run in /runs/a is not running: the last process that held the directory, pid 7 on "
+            "b, has ended without a summary; last step 12, newest checkpoint "
+            "/runs/a/checkpoints/ckpt-10-1-1; resume it: shoal train --run=F");
+  const std::string json = NotRunningJson("/runs/a", left, text);
+  for (const char* words :
+       {"\"phase\": \"not running\"", "\"step\": 12",
+        "\"last_checkpoint\": \"/runs/a/checkpoints/ckpt-10-1-1\"", "resume it"}) {
+    EXPECT_THAT(json, HasSubstr(words));
+  }
 }
 
 TEST(StatusReportTest, AbsentValuesAreLeftOut) {

@@ -22,11 +22,8 @@ constexpr absl::Duration kLastWords = absl::Seconds(1);
 void SayWhatStands(const v1::RunConfig& run, const std::string& command) {
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   const bool has_begun = FileExists(*files, JoinPath(run.out(), "run.textproto"));
-  Summary summary;
-  // Looking for checkpoints would make their folder.
-  if (FileExists(*files, JoinPath(run.out(), "checkpoints"))) {
-    summary = SummaryFromFiles(absl::CancelledError("a second signal"), {}, run.out(), files.get());
-  }
+  const Summary summary =
+      SummaryFromFiles(absl::CancelledError("a second signal"), {}, run.out(), files.get());
   // A bar that was being drawn ends where it is.
   std::fprintf(stderr, "%sstopped at once\n", isatty(STDERR_FILENO) != 0 ? "\n" : "");
   if (has_begun) {

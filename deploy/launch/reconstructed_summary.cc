@@ -2,6 +2,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "base/file_system.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/observability/metrics_file.h"
 
@@ -22,7 +23,9 @@ Summary SummaryFromFiles(const absl::Status& status, const LastShown& shown,
   if (last.ok()) summary.steps = last->step;
   if (shown.step > 0) summary.steps = shown.step;
   if (!shown.checkpoint_failure.empty()) summary.checkpoint_failure = shown.checkpoint_failure;
-  const auto checkpoints = CheckpointDirectory::Open(*file_system, directory + "/checkpoints");
+  const std::string root = directory + "/checkpoints";
+  if (!FileExists(*file_system, root)) return summary;  // Open would make it.
+  const auto checkpoints = CheckpointDirectory::Open(*file_system, root);
   if (!checkpoints.ok()) return summary;
   const auto names = (*checkpoints)->List();
   if (names.ok() && !names->empty()) {

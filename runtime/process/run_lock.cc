@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -18,6 +19,9 @@
 
 namespace shoal {
 namespace {
+
+// A process that looks whether the lock is free (IsHeld) holds it for less than this.
+constexpr absl::Duration kGlance = absl::Milliseconds(200);
 
 std::string PathOf(const std::string& out, RunLock::Holder holder) {
   return absl::StrCat(out, holder == RunLock::Holder::kLauncher ? "/LOCK" : "/CHIEF_LOCK");
@@ -36,6 +40,12 @@ void WriteHolder(int file) {
 
 RunLock::~RunLock() {
   if (file_.is_valid() && ftruncate(file_.get(), 0) != 0) std::perror("lock file");
+}
+
+bool RunLock::IsHeld(const std::string& out, Holder holder) {
+  const UniqueFd file(open(PathOf(out, holder).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_valid()) return errno != ENOENT && errno != ENOTDIR;
+  return flock(file.get(), LOCK_SH | LOCK_NB) != 0;
 }
 
 std::optional<absl::Time> RunLock::HeldSince(const std::string& out, Holder holder) {
@@ -73,7 +83,7 @@ absl::StatusOr<RunLock> RunLock::Take(const std::string& out, Holder holder,
     return absl::PermissionDeniedError(absl::StrCat(path, ": ", std::strerror(errno)));
   }
   const RealClock clock;
-  const absl::Time give_up = clock.Now() + patience;
+  const absl::Time give_up = clock.Now() + std::max(patience, kGlance);
   while (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) {
       return absl::PermissionDeniedError(

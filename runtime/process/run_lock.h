@@ -21,13 +21,18 @@ class RunLock {
   enum class Holder { kLauncher, kChief };
 
   // Takes the lock of `out`, which must exist. Waits up to `patience` for a holder that is about to
-  // end. Returns ALREADY_EXISTS, with the holder, if the lock is held, or PERMISSION_DENIED.
+  // end, and always for one that only looks whether the lock is free. Returns ALREADY_EXISTS, with
+  // the holder, if the lock is held, or PERMISSION_DENIED.
   static absl::StatusOr<RunLock> Acquire(const std::string& out, Holder holder,
                                          absl::Duration patience = absl::ZeroDuration());
   // The same, but creates no file. Returns NOT_FOUND if the directory does not exist or was never
   // locked.
   static absl::StatusOr<RunLock> AcquireIfThere(const std::string& out, Holder holder,
                                                 absl::Duration patience = absl::ZeroDuration());
+
+  // Returns whether a process holds the lock now; true also if that cannot be seen. Only reads, and
+  // holds the lock itself for a moment, for which Acquire waits.
+  static bool IsHeld(const std::string& out, Holder holder);
 
   // Returns the time in the lock's file since which it is held. The holder may have been killed
   // since.

@@ -52,6 +52,19 @@ TEST_F(RunLockTest, ARefusalNamesTheHolder) {
   EXPECT_NE(refused.message().find(self), std::string::npos) << refused;
 }
 
+TEST_F(RunLockTest, ALockIsHeldUntilItsHolderEnds) {
+  EXPECT_FALSE(RunLock::IsHeld(out_ + "/none", Holder::kChief));
+  {
+    const absl::StatusOr<RunLock> held = RunLock::Acquire(out_, Holder::kChief);
+    ASSERT_TRUE(held.ok()) << held.status();
+    EXPECT_TRUE(RunLock::IsHeld(out_, Holder::kChief));
+    EXPECT_FALSE(RunLock::IsHeld(out_, Holder::kLauncher));
+    // Looking changes nothing.
+    EXPECT_NE(RunLock::HolderOf(out_, Holder::kChief), "");
+  }
+  EXPECT_FALSE(RunLock::IsHeld(out_, Holder::kChief));
+}
+
 TEST_F(RunLockTest, IfThereMakesNothing) {
   EXPECT_TRUE(absl::IsNotFound(RunLock::AcquireIfThere(out_ + "/none", Holder::kChief).status()));
   EXPECT_TRUE(RunLock::Acquire(out_, Holder::kChief).ok());

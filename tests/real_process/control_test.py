@@ -101,7 +101,9 @@ def stop_ends_the_run_as_ctrl_c_does():
         run.assert_nothing_left()
         summary = run.summary()
         assert summary["status"] == "stopped" and summary["checkpoint"] == str(path), summary
-        assert f"the run in {run.out} is over (summary.json: stopped" in shoal("status", str(run.out))
+        said = shoal("status", str(run.out))
+        assert f"the run in {run.out} is over (summary.json: stopped" in said, said
+        assert f"; resume it: {cluster.shoal_binary()} train --run={run.out}/run.textproto" in said, said
         assert json.loads(shoal("status", str(run.out), "--json"))["summary"]["checkpoint"] == str(path)
         for command in ("stop", "checkpoint"):
             assert f"the run in {run.out} is over" in shoal(command, str(run.out), code=78)
@@ -139,6 +141,35 @@ def a_run_that_is_being_resumed_is_not_called_over():
             said.append(shoal("status", str(run.out), code=None))
             assert "is over (" not in said[-1] and "no chief answers" not in said[-1], said
         assert "is being started, and its chief does not serve yet" in said[0], said
+
+
+def a_run_that_was_killed_is_not_running():
+    with cluster.Run(SMALL, "--num_ps_tasks=1", "--num_replicas=1", "--num_epochs=5000", "--save_every=1000000") as run:
+        run.start()
+        run.wait_for_step(5)
+        made = shoal("checkpoint", str(run.out)).strip()
+        run.process.kill()
+        run.process.wait()
+        while run.pids():
+            time.sleep(0.05)
+        resume = f"{cluster.shoal_binary()} train --run={run.out}/run.textproto"
+        for command in ("status", "checkpoint", "stop"):
+            said = shoal(command, str(run.out), code=78)
+            assert f"shoal {command}: the run in {run.out} is not running: the last process" in said, said
+            assert f"pid {run.process.pid} on " in said, said
+            assert f", newest checkpoint {made}; resume it: {resume}" in said, said
+        asked = subprocess.run([cluster.shoal_binary(), "status", str(run.out), "--json"], capture_output=True, text=True,
+                               timeout=90, check=False)
+        status = json.loads(asked.stdout)
+        assert asked.returncode == 78 and status["phase"] == "not running", asked
+        assert status["last_checkpoint"] == made and resume in status["message"], status
+
+
+def a_directory_without_a_run_says_so():
+    with tempfile.TemporaryDirectory() as empty:
+        for command in ("status", "checkpoint", "stop", "health"):
+            assert f"{empty} holds no run" in shoal(command, empty, code=78)
+            assert f"there is no directory {empty}/none" in shoal(command, f"{empty}/none", code=78)
 
 
 def a_directory_whose_address_another_run_has_taken_is_refused():
@@ -208,6 +239,7 @@ if __name__ == "__main__":
     cluster.main([status_names_everybody, status_says_who_holds_it_up,
                   a_checkpoint_is_durable_when_the_command_returns, stop_ends_the_run_as_ctrl_c_does,
                   a_run_that_is_being_resumed_is_not_called_over,
+                  a_run_that_was_killed_is_not_running, a_directory_without_a_run_says_so,
                   a_directory_whose_address_another_run_has_taken_is_refused,
                   a_run_in_one_process_says_how_it_is_asked,
                   health_is_of_the_process_or_of_its_role, an_address_where_nobody_is_says_so,
