@@ -85,6 +85,15 @@ def it_waits_for_a_run_and_ends_on_sigterm():
         assert not monitoring_test.targets(run)
 
 
+def it_ends_without_a_sign_of_a_run():
+    with cluster.Run(SMALL, *TWO) as run, Evaluator(run, "--wait_seconds=1") as evaluator:
+        _, said = evaluator.process.communicate(timeout=60)
+        assert evaluator.process.returncode == 138, said
+        assert f"waits for a run to begin in {run.out}, where there is none; ends when there is no sign" in said, said
+        assert f"shoal evaluator: waited for a run to begin in {run.out}" in said, said
+        assert not run.out.exists()
+
+
 if __name__ == "__main__":
     cluster.main([it_evaluates_until_the_run_has_finished, it_changes_nothing_of_the_run,
-                  it_waits_for_a_run_and_ends_on_sigterm])
+                  it_waits_for_a_run_and_ends_on_sigterm, it_ends_without_a_sign_of_a_run])

@@ -20,9 +20,11 @@
 #include "runtime/observability/summary.h"
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/directory_outcome.h"
+#include "runtime/process/run_lock.h"
 #include "runtime/process/shutdown.h"
 #include "worker/evaluator/checkpoint_evaluator.h"
 #include "worker/evaluator/evaluation_log.h"
+#include "worker/evaluator/run_watch.h"
 #include "worker/replica/replica_inputs.h"
 
 namespace shoal {
@@ -79,7 +81,12 @@ class Evaluator {
       : options_(options),
         model_(model),
         root_(JoinPath(options.run.out(), "checkpoints")),
-        source_(source) {}
+        source_(source),
+        watch_(options.clock->Now(), absl::Seconds(options.run.cluster().wait_seconds()),
+               [&out = options.run.out()] {
+                 return RunLock::IsHeld(out, RunLock::Holder::kLauncher) ||
+                        RunLock::IsHeld(out, RunLock::Holder::kChief);
+               }) {}
 
   absl::Status Run() {
     source_->SetWords(false, "waits for the run's first checkpoint");
@@ -97,7 +104,7 @@ class Evaluator {
                         "resumed. To end with the run, start with --run="
                      << options_.run.out() << "/run.textproto";
       }
-      options_.shutdown->WaitFor(kPoll);
+      RETURN_IF_ERROR(Wait());
     }
     return absl::CancelledError("asked to stop");
   }
@@ -119,6 +126,28 @@ class Evaluator {
       if (is_good) return true;
     }
     return false;
+  }
+
+  // Waits a moment for the next checkpoint; UNAVAILABLE if there is no sign of the run any more.
+  absl::Status Wait() {
+    const std::string sign = SignOfRun(options_.file_system, options_.run.out());
+    ASSIGN_OR_RETURN(const std::string line,
+                     watch_.Wait(options_.clock->Now(), WhatItWaitsFor(sign), sign));
+    if (!line.empty()) LOG(INFO) << line;
+    options_.shutdown->WaitFor(kPoll);
+    return absl::OkStatus();
+  }
+
+  std::string WhatItWaitsFor(const std::string& sign) const {
+    const std::string& out = options_.run.out();
+    if (sign.empty()) return absl::StrCat("a run to begin in ", out, ", where there is none");
+    const std::optional<Summary> end = SummaryIfOver(out);
+    if (end.has_value()) {
+      return absl::StrCat("the run in ", out, " to be resumed (it ", end->status, " at step ",
+                          end->steps, ")");
+    }
+    return absl::StrCat(looked_at_.empty() ? "the first" : "another", " checkpoint of the run in ",
+                        out);
   }
 
   // Data and model are read when there is something to do with them.
@@ -165,7 +194,8 @@ class Evaluator {
   const std::string root_;
   EvaluatorSource* const source_;
   std::set<std::string> looked_at_;  // Names.
-  bool is_said_ = false;             // The run ended earlier than this run file asks for.
+  RunWatch watch_;
+  bool is_said_ = false;  // The run ended earlier than this run file asks for.
   std::unique_ptr<EvaluationLog> log_;
   std::unique_ptr<CheckpointEvaluator> evaluator_;
 };

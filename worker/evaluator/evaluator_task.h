@@ -17,7 +17,8 @@ namespace shoal {
 // the one that is the newest by then, and so on, and appends the results to an EvaluationLog. It
 // reads the run's files and writes none of them. It waits for a run that has not begun, and through
 // its pauses. Returns OK when the run has finished and its last checkpoint is evaluated, CANCELLED
-// when this task is asked to stop.
+// when this task is asked to stop, UNAVAILABLE when there was no sign of the run for
+// cluster.wait_seconds.
 absl::Status RunEvaluator(const TaskOptions& options, const ModelFactory& model);
 // The same with the model of the run file.
 absl::Status RunEvaluator(const TaskOptions& options);
