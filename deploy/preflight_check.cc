@@ -36,13 +36,16 @@ absl::StatusOr<std::optional<ResumePoint>> FindIn(const v1::RunConfig& run, File
   return FindResumePoint(run, checkpoints.get(), verify);
 }
 
-// The model of the run file, or as the worker program declares it.
+// Returns the model of the run file, or as the worker program declares it. Adds what the user
+// should know of it to `notes`.
 absl::StatusOr<v1::WorkerProgram> DescribeModel(const v1::RunConfig& run, FileSystem* file_system,
-                                                const ShutdownNotification& shutdown) {
+                                                const ShutdownNotification& shutdown,
+                                                std::vector<std::string>* notes) {
   if (!run.deployment().worker_binary().empty()) {
     return AskWorkerProgram(run, file_system, shutdown);
   }
   ASSIGN_OR_RETURN(const ReplicaInputs inputs, LoadReplicaInputs(run, 0, ModelFromRunFile()));
+  notes->insert(notes->end(), inputs.notices.begin(), inputs.notices.end());
   v1::WorkerProgram program;
   *program.mutable_model() = inputs.declaration;
   for (std::string& device : inputs.program->missing_devices()) {
@@ -101,7 +104,8 @@ absl::StatusOr<PreflightCheck> CheckBeforeStart(const v1::RunConfig& run, FileSy
   check.run = run;
   ASSIGN_OR_RETURN(std::optional<ResumePoint> from,
                    FindIn(run, file_system, Checkpoint::Verify::kIndex));
-  ASSIGN_OR_RETURN(const v1::WorkerProgram program, DescribeModel(run, file_system, shutdown));
+  ASSIGN_OR_RETURN(const v1::WorkerProgram program,
+                   DescribeModel(run, file_system, shutdown, &check.notes));
   if (program.missing_devices_size() > 0) {
     check.notes.push_back(absl::StrCat("devices: there is no ",
                                        absl::StrJoin(program.missing_devices(), ", "),

@@ -193,6 +193,7 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
   LOG(INFO) << DescribeGpusFor(options.run.deployment());
   ASSIGN_OR_RETURN(const ReplicaInputs inputs,
                    LoadReplicaInputs(options.run, options.task.index, model));
+  for (const std::string& notice : inputs.notices) LOG(WARNING) << notice;
   for (const std::string& device : inputs.program->missing_devices()) {
     LOG(WARNING) << "devices: there is no " << device << "; a CPU is used instead";
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 #include "base/status_macros.h"
 #include "ml/graph/ops.h"
@@ -74,17 +75,44 @@ absl::Status CheckConfig(const v1::ModelConfig& config) {
   return absl::OkStatus();
 }
 
-// Whether the loss can compare these predictions with labels that are class numbers, one per
-// example.
-absl::Status CheckLoss(LossKind loss, const Shape& predictions, int64_t classes) {
-  const int64_t outputs = predictions.rank() == 0 ? 1 : predictions.dim(predictions.rank() - 1);
-  if (loss == LossKind::kSparseSoftmaxCrossEntropy) {
-    if (predictions.rank() != 2 || outputs >= classes) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("model: ", outputs, outputs == 1 ? " output" : " outputs",
-                     ", but labels go to ", classes - 1, "; give the last layer ", classes,
-                     " units, or say with data.classes how many classes there are"));
+// Returns the field of the layer whose units are the outputs: "model.layer[4] (dense)"; "model" if
+// there is none.
+std::string OutputLayer(const v1::ModelConfig& config) {
+  for (int i = config.layer_size() - 1; i >= 0; --i) {
+    if (config.layer(i).has_dense()) return absl::StrCat("model.layer[", i, "] (dense)");
   }
+  return "model";
+}
+
+std::string CountOf(int64_t count, absl::string_view what, absl::string_view plural) {
+  return absl::StrCat(count, " ", count == 1 ? what : plural);
+}
+
+// Checks that the model has an output for each class.
+absl::Status CheckOutputs(const v1::ModelConfig& config, const Shape& predictions,
+                          int64_t classes) {
+  if (predictions.rank() != 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model: its outputs are ", predictions.ToString(), ", but classes need one row of ",
+        classes, " outputs for each example; end with layer { flatten {} } layer { dense { units: ",
+        classes, " } }"));
+  }
+  const int64_t outputs = predictions.dim(1);
+  if (outputs >= classes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(OutputLayer(config), ": has ", CountOf(outputs, "output", "outputs"),
+                   ", but there are ", CountOf(classes, "class", "classes"), "; give it ", classes,
+                   " units, or say with data.classes how many classes there are"));
+}
+
+// Checks that the loss can compare these predictions with labels that are class numbers, one per
+// example.
+absl::Status CheckLoss(LossKind loss, const v1::ModelConfig& config, const Shape& predictions,
+                       int64_t classes) {
+  if (loss == LossKind::kSparseSoftmaxCrossEntropy) {
+    return CheckOutputs(config, predictions, classes);
+  }
+  const int64_t outputs = predictions.rank() == 0 ? 1 : predictions.dim(predictions.rank() - 1);
   if (predictions.rank() <= 1 || outputs == 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "model.loss: ", LossName(loss), " compares numbers, but the model has ", outputs,
@@ -112,7 +140,7 @@ absl::Status CheckFits(const ModelFunction& model, LossKind loss, const v1::Mode
   ASSIGN_OR_RETURN(const Shape predictions,
                    CheckPredictions(config, fields[0], classes, /*is_training=*/true));
   if (!IsFloating(fields[1].example.dtype) && fields[1].example.shape.rank() == 0) {
-    RETURN_IF_ERROR(CheckLoss(loss, predictions, classes));
+    RETURN_IF_ERROR(CheckLoss(loss, config, predictions, classes));
   }
   Graph graph;
   GraphBuilder builder(&graph);
@@ -151,6 +179,26 @@ absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
   };
   RETURN_IF_ERROR(CheckFits(model, loss, config, fields, classes));
   return model;
+}
+
+std::string NoticeOfExtraOutputs(const v1::ModelConfig& config,
+                                 const std::vector<FieldSpec>& fields, int64_t classes,
+                                 bool has_class_names) {
+  const bool are_classes = fields.size() > 1 && !IsFloating(fields[1].example.dtype) &&
+                           fields[1].example.shape.rank() == 0;
+  const absl::StatusOr<LossKind> loss = LossOf(config);
+  const bool is_softmax = loss.ok() && (*loss == LossKind::kSparseSoftmaxCrossEntropy ||
+                                        *loss == LossKind::kSoftmaxCrossEntropy);
+  if (!are_classes || !is_softmax || config.layer().empty()) return "";
+  const absl::StatusOr<Shape> predictions =
+      CheckPredictions(config, fields[0], classes, /*is_training=*/true);
+  if (!predictions.ok() || predictions->rank() != 2 || predictions->dim(1) <= classes) return "";
+  return absl::StrCat(OutputLayer(config), ": has ", predictions->dim(1),
+                      " outputs, but there are ", CountOf(classes, "class", "classes"), ", so ",
+                      has_class_names
+                          ? "`shoal predict` will show numbers instead of the classes' names"
+                          : "the outputs after the first ones belong to no class",
+                      "; give it ", classes, " units");
 }
 
 absl::StatusOr<PredictionFunction> MakePredictions(const v1::ModelConfig& config,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -21,6 +22,12 @@ class ModelConfig;
 // InvalidArgument names the field of the config, or the layer, and what is wrong with it.
 absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
                                         const std::vector<FieldSpec>& fields, int64_t classes);
+
+// Returns a notice for the user if a model that is given by layers has more outputs than there are
+// classes: the layer, both numbers and the remedy. Returns "" otherwise.
+std::string NoticeOfExtraOutputs(const v1::ModelConfig& config,
+                                 const std::vector<FieldSpec>& fields, int64_t classes,
+                                 bool has_class_names);
 
 // The predictions alone, of batches of inputs like this: without labels and loss. Errors as above.
 using PredictionFunction =

@@ -311,14 +311,35 @@ TEST(ModelBuilderTest, MistakesNameTheirField) {
       "model.layer[1] (pool): the layer needs images [batch, channels, height, width], has "
       "[?,784]");
   EXPECT_EQ(ErrorOf("layer { flatten {} } layer { dense { units: 5 } }"),
-            "model: 5 outputs, but labels go to 9; give the last layer 10 units, or say with "
-            "data.classes how many classes there are");
+            "model.layer[1] (dense): has 5 outputs, but there are 10 classes; give it 10 units, or "
+            "say with data.classes how many classes there are");
+  EXPECT_EQ(ErrorOf("layer { convolution { channels: 4 kernel: 3 } }"),
+            "model: its outputs are [?,4,28,28], but classes need one row of 10 outputs for each "
+            "example; end with layer { flatten {} } layer { dense { units: 10 } }");
   EXPECT_EQ(ErrorOf("name: 'mlp' loss: 'mean_squared_error'"),
             "model.loss: mean_squared_error compares numbers, but the model has 10 outputs and a "
             "label is one class number; use sparse_softmax_cross_entropy, or give the last layer 1 "
             "unit");
   EXPECT_EQ(MakeModel(Parse("name: 'seed_mlp'"), {Images()[0]}, 10).status().message(),
             "model: the data set has no labels or targets");
+}
+
+TEST(ModelBuilderTest, MoreOutputsThanClassesAreNoticed) {
+  const auto notice = [](const std::string& text, bool has_names) {
+    return NoticeOfExtraOutputs(Parse(text), Images(), 3, has_names);
+  };
+  const std::string ten =
+      "layer { flatten {} } layer { dense { units: 10 } } "
+      "layer { dropout { rate: 0.5 } }";
+  EXPECT_EQ(notice(ten, true),
+            "model.layer[1] (dense): has 10 outputs, but there are 3 classes, so `shoal predict` "
+            "will show numbers instead of the classes' names; give it 3 units");
+  EXPECT_EQ(notice(ten, false),
+            "model.layer[1] (dense): has 10 outputs, but there are 3 classes, so the outputs after "
+            "the first ones belong to no class; give it 3 units");
+  EXPECT_EQ(notice("layer { flatten {} } layer { dense { units: 3 } }", true), "");
+  EXPECT_EQ(notice("name: 'mlp'", true), "");
+  EXPECT_EQ(notice(ten + " loss: 'hinge'", true), "");
 }
 
 }  // namespace

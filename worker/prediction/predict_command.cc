@@ -222,8 +222,11 @@ absl::StatusOr<std::string> Predict(absl::Span<const std::string> args,
   for (const std::string& device : predictions.missing_devices) {
     std::fprintf(stderr, "devices: there is no %s; a CPU is used instead\n", device.c_str());
   }
-  const PredictionLabels labels =
-      LabelsFor(predictions.rows, *data, ReadClassNames(file_system.get(), options.run.out()));
+  const std::vector<std::string> names = ReadClassNames(file_system.get(), options.run.out());
+  if (const std::string notice = NoticeOfUnusedNames(predictions.rows, names); !notice.empty()) {
+    std::fprintf(stderr, "%s\n", notice.c_str());
+  }
+  const PredictionLabels labels = LabelsFor(predictions.rows, *data, names);
   RETURN_IF_ERROR(WritePredictions(file_system.get(), path, predictions.rows, labels));
   return absl::StrCat(PredictedClasses(predictions.rows, labels, options.probabilities),
                       data->size(), data->size() == 1 ? " example" : " examples", ", step ",

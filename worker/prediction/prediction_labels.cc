@@ -49,6 +49,17 @@ PredictionLabels LabelsFor(const Tensor& predictions, const Dataset& data,
   return labels;
 }
 
+std::string NoticeOfUnusedNames(const Tensor& predictions,
+                                const std::vector<std::string>& class_names) {
+  const auto columns = static_cast<size_t>(ColumnsOf(predictions));
+  if (columns == 0 || class_names.empty() || class_names.size() == columns) return "";
+  return absl::StrCat("the run's classes.txt names ", class_names.size(),
+                      class_names.size() == 1 ? " class" : " classes", ", but the model has ",
+                      columns, columns == 1 ? " output" : " outputs",
+                      ": predictions are numbers without names; for names train a model with an "
+                      "output for each class");
+}
+
 std::string PredictionsCsv(const Tensor& predictions, const PredictionLabels& labels) {
   const auto columns = static_cast<size_t>(ColumnsOf(predictions));
   const bool has_classes = !labels.classes.empty();

@@ -20,6 +20,11 @@ struct PredictionLabels {
 PredictionLabels LabelsFor(const Tensor& predictions, const Dataset& data,
                            std::vector<std::string> class_names);
 
+// Returns why the names of the classes are not used: there are more or fewer than outputs. Returns
+// "" if they are used or there are none.
+std::string NoticeOfUnusedNames(const Tensor& predictions,
+                                const std::vector<std::string>& class_names);
+
 // Returns one line per row, with the shortest exact numbers. The first line names the columns:
 // `output_0` and so on, or `file`, the classes and at last `class`, the one with the largest
 // output.

@@ -34,6 +34,15 @@ TEST(PredictionLabelsTest, ClassesAndFilesAreNamed) {
   EXPECT_EQ(PredictedClasses(rows, labels, true), "a.png: cat 0.75\nb.png: dog, wet 1.00\n");
 }
 
+TEST(PredictionLabelsTest, NamesThatAreNotUsedAreNoticed) {
+  const Tensor rows = Rows(1, 3, {0, 1, 0});
+  EXPECT_EQ(NoticeOfUnusedNames(rows, {"cat", "dog"}),
+            "the run's classes.txt names 2 classes, but the model has 3 outputs: predictions are "
+            "numbers without names; for names train a model with an output for each class");
+  EXPECT_EQ(NoticeOfUnusedNames(rows, {"a", "b", "c"}), "");
+  EXPECT_EQ(NoticeOfUnusedNames(rows, {}), "");
+}
+
 TEST(PredictionLabelsTest, ALongListIsForTheFile) {
   const Tensor rows = Rows(12, 1, std::vector<float>(12, 1));
   PredictionLabels labels;

@@ -87,6 +87,15 @@ v1::ModelDeclaration Declare(const ReplicaInputs& inputs) {
   return model;
 }
 
+// Notices that the outputs do not fit the classes, as far as the classes are known.
+void AddNotices(const v1::RunConfig& run, int64_t classes, ReplicaInputs* inputs) {
+  const Dataset& train = *inputs->train;
+  if (run.data().classes() == 0 && train.num_classes() == 0) return;
+  std::string notice =
+      NoticeOfExtraOutputs(run.model(), train.fields(), classes, !train.class_names().empty());
+  if (!notice.empty()) inputs->notices.push_back(std::move(notice));
+}
+
 }  // namespace
 
 ModelFactory ModelFromRunFile() {
@@ -114,6 +123,7 @@ absl::StatusOr<ReplicaInputs> LoadReplicaInputs(const v1::RunConfig& run, uint32
   SetBackends(&program);
   ASSIGN_OR_RETURN(inputs.program, GraphProgram::Create(std::move(program)));
   inputs.declaration = Declare(inputs);
+  AddNotices(run, classes, &inputs);
   return inputs;
 }
 

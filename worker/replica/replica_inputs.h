@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -30,6 +31,8 @@ struct ReplicaInputs {
   std::optional<BatchPlan> test_plan;  // Set where `test` is.
   std::unique_ptr<GraphProgram> program;
   v1::ModelDeclaration declaration;
+  // Warnings for the user about this model and this data, one line each.
+  std::vector<std::string> notices;
 };
 
 // Reads the data and builds the model. Errors name the field or file that does not fit.

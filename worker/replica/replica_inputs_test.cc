@@ -52,6 +52,18 @@ TEST(ReplicaInputsTest, WithoutATestSplitThereIsNothingToEvaluate) {
   EXPECT_EQ(inputs->declaration.evaluation_blocks(), 0u);
 }
 
+TEST(ReplicaInputsTest, OutputsThatBelongToNoClassAreNoticed) {
+  v1::RunConfig run = Softmax();
+  run.mutable_model()->clear_name();
+  run.mutable_model()->add_layer()->mutable_dense()->set_units(12);
+  const absl::StatusOr<ReplicaInputs> inputs = LoadReplicaInputs(run, 0, ModelFromRunFile());
+  ASSERT_TRUE(inputs.ok()) << inputs.status();
+  EXPECT_THAT(inputs->notices,
+              ElementsAre(HasSubstr("model.layer[0] (dense): has 12 outputs, but there are 10")));
+  run.mutable_model()->mutable_layer(0)->mutable_dense()->set_units(10);
+  EXPECT_THAT(LoadReplicaInputs(run, 0, ModelFromRunFile())->notices, ElementsAre());
+}
+
 TEST(ReplicaInputsTest, GpusAreDescribedAsFarAsTheRunMayUseThem) {
   v1::RunConfig run = Softmax();
   EXPECT_THAT(DescribeGpusFor(run.deployment()), HasSubstr(DescribeGpus()));
