@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "absl/types/span.h"
 
 #include "base/file_system.h"
 #include "base/status_macros.h"
@@ -24,6 +25,7 @@ namespace shoal {
 namespace {
 
 constexpr uint64_t kLargestFile = uint64_t{1} << 36;
+constexpr size_t kLongestHead = size_t{1} << 20;  // Bytes in which the first line ends.
 // More different words than this are not classes, but names or texts.
 constexpr size_t kMostWords = 100000;
 
@@ -68,6 +70,16 @@ class CsvReader {
   absl::Status Read(absl::string_view text) {
     RETURN_IF_ERROR(ForEachRow(text, [this] { return ReadRow(); }));
     if (num_rows_ > 0) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat(path_, ": holds no examples; add some"));
+  }
+
+  // Returns the columns that the first line has.
+  absl::StatusOr<CsvColumns> ReadColumns(absl::string_view text) {
+    RETURN_IF_ERROR(ForEachRow(text, [this] {
+      is_done_ = true;
+      return absl::OkStatus();
+    }));
+    if (num_columns_ > 0) return CsvColumns{names_, num_columns_, label_column_};
     return absl::DataLossError(absl::StrCat(path_, ": holds no examples; add some"));
   }
 
@@ -286,6 +298,18 @@ absl::StatusOr<std::vector<std::string>> FindWords(const CsvDatasetOptions& opti
 }
 
 }  // namespace
+
+absl::StatusOr<CsvColumns> ReadCsvColumns(const CsvDatasetOptions& options) {
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files->OpenForRead(options.path));
+  std::string text(kLongestHead, '\0');
+  ASSIGN_OR_RETURN(const size_t size, file->Read(0, absl::MakeSpan(&text[0], text.size())));
+  text.resize(size);
+  // A line that is cut off says nothing.
+  const size_t end = text.rfind('\n');
+  if (end != std::string::npos) text.resize(end + 1);
+  return CsvReader(options, options.path, {}).ReadColumns(text);
+}
 
 absl::StatusOr<std::unique_ptr<Dataset>> LoadCsvDataset(const CsvDatasetOptions& options) {
   ASSIGN_OR_RETURN(const std::string text, ReadTable(options.path));

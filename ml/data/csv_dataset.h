@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -24,6 +25,16 @@ struct CsvDatasetOptions {
   int64_t num_classes = 10;
   int64_t max_examples = 0;  // 0: all; else only the first so many
 };
+
+struct CsvColumns {
+  std::vector<std::string> names;  // Empty: the first line is an example.
+  size_t count = 0;
+  size_t label = 0;  // The label's column; `count` if there is none.
+};
+
+// Returns the columns, as the first line of the table at options.path has them. Errors are those of
+// LoadCsvDataset.
+absl::StatusOr<CsvColumns> ReadCsvColumns(const CsvDatasetOptions& options);
 
 // Reads a table of numbers whole into memory. Cells may be quoted; empty lines are left out.
 // Fields: "input" float32 [columns - 1], the columns but the label's in their order; "label" int32

@@ -14,6 +14,7 @@
 
 #include "base/file_system.h"
 #include "base/status_macros.h"
+#include "ml/data/image_folder.h"
 
 namespace shoal {
 namespace {
@@ -81,6 +82,65 @@ bool HasTfRecord(const Names& names) {
                      [](const std::string& name) { return IsTfRecord(name, "train"); });
 }
 
+struct FoundFormat {
+  v1::DataConfig::Format format;
+  std::string file;  // The file or folder that tells it.
+};
+
+// Returns the formats of the training splits in a directory with these names.
+std::vector<FoundFormat> FormatsIn(const FileSystem& files, const std::string& directory,
+                                   const Names& names) {
+  std::vector<FoundFormat> found;
+  const absl::StatusOr<FileInfo> train = files.GetInfo(JoinPath(directory, "train"));
+  if (train.ok() && train->is_directory) {
+    found.push_back({v1::DataConfig::FORMAT_IMAGE_FOLDER, "train/"});
+  }
+  if (HasIdx(names)) found.push_back({v1::DataConfig::FORMAT_IDX, "*-ubyte"});
+  const std::pair<v1::DataConfig::Format, const char*> kFiles[] = {
+      {v1::DataConfig::FORMAT_CIFAR10, "data_batch_1.bin"},
+      {v1::DataConfig::FORMAT_CIFAR100, "train.bin"},
+      {v1::DataConfig::FORMAT_CSV, "train.csv"},
+      {v1::DataConfig::FORMAT_NPY, "x_train.npy"}};
+  for (const auto& [format, file] : kFiles) {
+    if (Has(names, file)) found.push_back({format, file});
+  }
+  if (HasTfRecord(names)) found.push_back({v1::DataConfig::FORMAT_TFRECORD, "train*.tfrecord*"});
+  return found;
+}
+
+// Returns ": what to do" with a directory in which there is no data set, if its names give a hint.
+std::string HintFor(const FileSystem& files, const std::string& directory, const Names& names) {
+  for (const std::string& name : names) {
+    const std::string path = JoinPath(directory, name);
+    const absl::StatusOr<Names> below = files.List(path);
+    if (below.ok()) {
+      const std::vector<FoundFormat> found = FormatsIn(files, path, *below);
+      if (!found.empty()) {
+        return absl::StrCat("; ", path, " holds ", FormatName(found[0].format),
+                            ": give --data_dir=", path);
+      }
+      if (std::any_of(below->begin(), below->end(), IsImageName)) {
+        return absl::StrCat("; ", path, " holds images: move such folders into ",
+                            JoinPath(directory, "train"));
+      }
+    }
+    if (absl::EndsWith(name, ".csv")) {
+      return absl::StrCat("; rename the table ", path, " to train.csv");
+    }
+    if (absl::EndsWith(name, ".npy")) {
+      return absl::StrCat("; rename arrays such as ", path, " to x_train.npy and y_train.npy");
+    }
+    if (name == "data_batch_1") {
+      return absl::StrCat("; ", path, " is of CIFAR's version for Python: take the binary version");
+    }
+    if (IsImageName(name)) {
+      return absl::StrCat("; move images such as ", path, " into ",
+                          JoinPath(directory, "train/CLASS/"));
+    }
+  }
+  return "; name one that does with --data_dir=DIR";
+}
+
 // The names of the test split's files or folder.
 Names TestNames(v1::DataConfig::Format format) {
   switch (format) {
@@ -143,33 +203,54 @@ absl::Status CheckDataFields(v1::DataConfig::Format format, const v1::DataConfig
   return found.ok() ? found : Unreadable(config.directory(), found);
 }
 
+absl::Status CheckHoldsFormat(v1::DataConfig::Format format, const std::string& directory) {
+  if (directory.empty() || format == v1::DataConfig::FORMAT_SYNTHETIC_REGRESSION ||
+      format == v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION) {
+    return absl::OkStatus();
+  }
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  const absl::StatusOr<Names> names = files->List(directory);
+  if (!names.ok()) return Unreadable(directory, names.status());
+  const std::vector<FoundFormat> found = FormatsIn(*files, directory, *names);
+  const auto is_it = [format](const FoundFormat& one) { return one.format == format; };
+  // A test split alone can be evaluated.
+  if (std::any_of(found.begin(), found.end(), is_it) || FindTestSplit(format, directory).ok()) {
+    return absl::OkStatus();
+  }
+  const std::string wanted = FormatName(format);
+  if (found.empty()) {
+    return absl::NotFoundError(absl::StrCat("data.directory: ", directory, " holds no ", wanted,
+                                            " data, which data.format asks for",
+                                            HintFor(*files, directory, *names)));
+  }
+  const std::string list =
+      absl::StrJoin(found, " and ", [](std::string* out, const FoundFormat& one) {
+        absl::StrAppend(out, FormatName(one.format), " (", one.file, ")");
+      });
+  return absl::FailedPreconditionError(absl::StrCat(
+      "data.format: is ", wanted, ", but ", directory, " holds ", list, "; set --data_format=",
+      FormatName(found[0].format), ", or name the ", wanted, " data with --data_dir=DIR"));
+}
+
 absl::StatusOr<v1::DataConfig::Format> DetectDataFormat(const std::string& directory) {
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   const absl::StatusOr<Names> names = files->List(directory);
   if (!names.ok()) return Unreadable(directory, names.status());
-  const absl::StatusOr<FileInfo> train = files->GetInfo(JoinPath(directory, "train"));
-  std::vector<std::pair<v1::DataConfig::Format, std::string>> found;
-  if (train.ok() && train->is_directory)
-    found.push_back({v1::DataConfig::FORMAT_IMAGE_FOLDER, "image_folder"});
-  if (HasIdx(*names)) found.push_back({v1::DataConfig::FORMAT_IDX, "idx"});
-  if (Has(*names, "data_batch_1.bin")) found.push_back({v1::DataConfig::FORMAT_CIFAR10, "cifar10"});
-  if (Has(*names, "train.bin")) found.push_back({v1::DataConfig::FORMAT_CIFAR100, "cifar100"});
-  if (Has(*names, "train.csv")) found.push_back({v1::DataConfig::FORMAT_CSV, "csv"});
-  if (Has(*names, "x_train.npy")) found.push_back({v1::DataConfig::FORMAT_NPY, "npy"});
-  if (HasTfRecord(*names)) found.push_back({v1::DataConfig::FORMAT_TFRECORD, "tfrecord"});
-  if (found.size() == 1) return found[0].first;
+  const std::vector<FoundFormat> found = FormatsIn(*files, directory, *names);
+  if (found.size() == 1) return found[0].format;
   if (found.empty()) {
     return absl::NotFoundError(absl::StrCat(
         "data.directory: ", directory,
         " holds no data set: neither train/<class>/ with images nor train-images-idx3-ubyte.gz, "
-        "data_batch_1.bin, train.bin, train.csv, x_train.npy or train*.tfrecord; name one that "
-        "does with --data_dir=DIR"));
+        "data_batch_1.bin, train.bin, train.csv, x_train.npy or train*.tfrecord",
+        HintFor(*files, directory, *names)));
   }
-  const std::string list = absl::StrJoin(
-      found, ", ", [](std::string* out, const auto& format) { *out += format.second; });
+  const std::string list = absl::StrJoin(found, ", ", [](std::string* out, const FoundFormat& one) {
+    absl::StrAppend(out, FormatName(one.format));
+  });
   return absl::FailedPreconditionError(
       absl::StrCat("data.format: ", directory, " holds data of several formats (", list,
-                   "); name one, as in --set data.format=", found[0].second));
+                   "); name one, as in --set data.format=", FormatName(found[0].format)));
 }
 
 absl::StatusOr<std::vector<std::string>> TfRecordPaths(const std::string& directory,

@@ -15,6 +15,10 @@ namespace shoal {
 // none, FailedPrecondition if there are several: both say how to name one.
 absl::StatusOr<v1::DataConfig::Format> DetectDataFormat(const std::string& directory);
 
+// Checks that a directory holds data of the format that the run file names. FailedPrecondition
+// names the formats that it holds instead; NotFound: it holds no data set.
+absl::Status CheckHoldsFormat(v1::DataConfig::Format format, const std::string& directory);
+
 // NotFound names data.directory where that of a format with files is not there. InvalidArgument
 // names a field that is given and is of another format: nothing would read it.
 absl::Status CheckDataFields(v1::DataConfig::Format format, const v1::DataConfig& config);

@@ -217,8 +217,11 @@ bool IsDirectory(const std::string& path) {
 }
 
 absl::StatusOr<v1::DataConfig::Format> FormatOf(const v1::DataConfig& config) {
-  if (config.format() != v1::DataConfig::FORMAT_UNSPECIFIED) return config.format();
-  return DetectDataFormat(config.directory());
+  if (config.format() == v1::DataConfig::FORMAT_UNSPECIFIED) {
+    return DetectDataFormat(config.directory());
+  }
+  RETURN_IF_ERROR(CheckHoldsFormat(config.format(), config.directory()));
+  return config.format();
 }
 
 }  // namespace

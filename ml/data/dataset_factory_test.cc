@@ -4,12 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "base/file_system.h"
 #include "base/status_matchers.h"
+#include "ml/data/data_format.h"
 #include "ml/data/image_encoder.h"
 #include "ml/data/tf_example.pb.h"
 #include "ml/data/tf_record_file.h"
@@ -163,17 +165,20 @@ TEST_F(DataDirectoryTest, ATestSplitMayBeMissingButNotHalfOfIt) {
   EXPECT_TRUE(HasTestSplit(config_).value());
 
   config_.set_format(v1::DataConfig::FORMAT_NPY);
+  Write("x_train.npy", "");
   EXPECT_FALSE(HasTestSplit(config_).value());
   Write("y_test.npy", "");
   EXPECT_TRUE(HasTestSplit(config_).value());
   EXPECT_THAT(Describe(DataSplit::kTest), HasSubstr("x_test.npy"));
 
   config_.set_format(v1::DataConfig::FORMAT_IDX);
+  Write("train-images-idx3-ubyte.gz", "");
   EXPECT_FALSE(HasTestSplit(config_).value());
   Write("t10k-labels-idx1-ubyte.gz", "");
   EXPECT_TRUE(HasTestSplit(config_).value());
 
   config_.set_format(v1::DataConfig::FORMAT_TFRECORD);
+  Write("train.tfrecord", "");
   EXPECT_FALSE(HasTestSplit(config_).value());
   config_.set_format(v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION);
   EXPECT_TRUE(HasTestSplit(config_).value());
@@ -254,6 +259,69 @@ TEST_F(DataDirectoryTest, RecordsAreFound) {
               HasSubstr("has no test split, which would be test*.tfrecord*"));
   Write("test.tfrecord", record);
   EXPECT_EQ(Describe(DataSplit::kTest), "1 float32[1] label");
+}
+
+TEST_F(DataDirectoryTest, DataOfAnotherFormatThanTheRunFileNamesAreAnError) {
+  const struct {
+    const char* format;
+    const char* file;
+    const char* held;
+  } kCases[] = {{"idx", "train-images-idx3-ubyte.gz", "idx (*-ubyte)"},
+                {"image_folder", "train/a/1.png", "image_folder (train/)"},
+                {"cifar10", "data_batch_1.bin", "cifar10 (data_batch_1.bin)"},
+                {"cifar100", "train.bin", "cifar100 (train.bin)"},
+                {"csv", "train.csv", "csv (train.csv)"},
+                {"npy", "x_train.npy", "npy (x_train.npy)"},
+                {"tfrecord", "train-00000-of-00002", "tfrecord (train*.tfrecord*)"}};
+  for (const auto& held : kCases) {
+    ASSERT_OK(RemoveTree(*files_, root_));
+    Write(held.file, "");
+    for (const auto& wanted : kCases) {
+      v1::DataConfig::Format format = v1::DataConfig::FORMAT_UNSPECIFIED;
+      ASSERT_TRUE(v1::DataConfig::Format_Parse(
+          absl::StrCat("FORMAT_", absl::AsciiStrToUpper(wanted.format)), &format));
+      config_.set_format(format);
+      if (wanted.format == held.format) {
+        EXPECT_OK(CheckHoldsFormat(format, root_));
+        continue;
+      }
+      EXPECT_EQ(Describe(DataSplit::kTrain),
+                absl::StrCat("data.format: is ", wanted.format, ", but ", root_, " holds ",
+                             held.held, "; set --data_format=", held.format, ", or name the ",
+                             wanted.format, " data with --data_dir=DIR"));
+    }
+  }
+}
+
+TEST_F(DataDirectoryTest, ATestSplitAloneHasItsFormat) {
+  Write("test.csv", "a,b\n1,2\n");
+  Write("x_train.npy", "");
+  config_.set_format(v1::DataConfig::FORMAT_CSV);
+  EXPECT_EQ(Describe(DataSplit::kTest), "1 float32[1] label");
+}
+
+TEST_F(DataDirectoryTest, NamesThatAreNearlyRightGiveAHint) {
+  const std::pair<const char*, std::string> kCases[] = {
+      {"iris.csv", "; rename the table " + root_ + "/iris.csv to train.csv"},
+      {"x.npy", "; rename arrays such as " + root_ + "/x.npy to x_train.npy and y_train.npy"},
+      {"data_batch_1",
+       "; " + root_ + "/data_batch_1 is of CIFAR's version for Python: take the binary version"},
+      {"cat/1.jpg", "; " + root_ + "/cat holds images: move such folders into " + root_ + "/train"},
+      {"1.jpg", "; move images such as " + root_ + "/1.jpg into " + root_ + "/train/CLASS/"},
+      {"cifar-10-batches-bin/data_batch_1.bin",
+       "; " + root_ + "/cifar-10-batches-bin holds cifar10: give --data_dir=" + root_ +
+           "/cifar-10-batches-bin"},
+      {"readme.txt", "; name one that does with --data_dir=DIR"}};
+  for (const auto& [file, hint] : kCases) {
+    ASSERT_OK(RemoveTree(*files_, root_));
+    Write(file, "");
+    config_.set_format(v1::DataConfig::FORMAT_UNSPECIFIED);
+    EXPECT_THAT(Describe(DataSplit::kTrain), ::testing::EndsWith(hint));
+    config_.set_format(v1::DataConfig::FORMAT_IDX);
+    EXPECT_EQ(Describe(DataSplit::kTrain),
+              absl::StrCat("data.directory: ", root_,
+                           " holds no idx data, which data.format asks for", hint));
+  }
 }
 
 TEST_F(DataDirectoryTest, ADirectoryWithoutDataIsAnErrorThatListsTheFormats) {
