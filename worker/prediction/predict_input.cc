@@ -18,6 +18,7 @@
 #include "ml/data/image_folder.h"
 #include "ml/data/npy_file.h"
 #include "runtime/config/rule.h"
+#include "worker/prediction/input_columns.h"
 
 namespace shoal {
 namespace {
@@ -152,6 +153,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenInput(const v1::DataConfig& config,
                                ": its name must end in .npy, .csv, .png or .jpg, which says what "
                                "it holds, or it must be a folder of images"));
   }
+  if (absl::EndsWith(file, ".csv")) RETURN_IF_ERROR(CheckInputColumns(config, file));
   const v1::DataConfig wanted = is_table ? config : LikeRunExamples(config);
   absl::StatusOr<std::unique_ptr<Dataset>> data = MakeInputs(wanted, file);
   if (data.ok()) return data;
