@@ -53,7 +53,7 @@ int ExportMain(absl::Span<const std::string> args) {
   const absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeExport, args);
   if (line.ok() && line->help) {
     std::printf(
-        "usage: shoal export --out=DIR [--step=N] [--use_averages] [--model_file=FILE]\n\n"
+        "usage: shoal export DIR [--step=N] [--use_averages] [--model_file=FILE]\n\n"
         "Writes the variables of a checkpoint, whole and without optimizer slots, as one\n"
         "safetensors file for other programs.\n\n%s",
         FlagHelp(kScopeExport).c_str());

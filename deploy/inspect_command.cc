@@ -130,10 +130,10 @@ int InspectMain(absl::Span<const std::string> args) {
   if (!line.ok()) return fail(line.status());
   if (line->help) {
     std::printf(
-        "usage: shoal inspect --out=DIR [--step=N]\n\n"
+        "usage: shoal inspect DIR [--step=N]\n\n"
         "Verifies every byte of a run's checkpoints; lists them, damaged ones too, and variables\n"
         "and files of the newest that is whole. Exit code 65: something is damaged.\n\n"
-        "  --out=DIR   the run's directory (or --run=DIR/run.textproto)\n"
+        "  --out=DIR   the run's directory, as DIR alone (or --run=DIR/run.textproto)\n"
         "  --step=N    only the checkpoint of this step\n");
     return kExitDone;
   }

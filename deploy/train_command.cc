@@ -320,6 +320,9 @@ absl::StatusOr<v1::RunConfig> ResolveHere(const TrainRoles& roles, const Command
   if (getcwd(directory, sizeof(directory)) == nullptr) {
     return absl::FailedPreconditionError("the working directory does not exist; change to another");
   }
+  if (roles.place && line.task.hosts_file.empty()) {
+    return Broken("--hosts", "is missing; name the file of the hosts");
+  }
   ASSIGN_OR_RETURN(flags->credentials, ReadOperatorCredentials(line.task, absl::Now()));
   flags->of_tasks = SecurityFlags(line.task, directory);
   flags->command = CommandToGoOn(roles, line.task, directory, flags->of_tasks);
@@ -340,6 +343,7 @@ absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
   if (!line.arguments.empty()) {
     return Broken(line.arguments[0], "is not a flag; this command takes only flags, see --help");
   }
+  RETURN_IF_ERROR(CheckRunGiven(line));
   v1::RunConfig run = line.run;
   ResolveDefaults(kTrainTaskCounts, &run);
   RETURN_IF_ERROR(ValidateRunConfig(run));

@@ -88,6 +88,9 @@ TEST(ResolveTrainRunTest, DefaultsAreTwoPsTwoWorkersAndADirectoryOfItsOwn) {
   EXPECT_EQ(Resolve({"--model=mlp", "--num_epochs=1", "--out=x"})->out(), "/home/me/x");
   EXPECT_EQ(Resolve({"--model=mlp", "--num_epochs=1", "--out=/x"})->out(), "/x");
   EXPECT_THAT(Resolve({"x"}).status().message(), HasSubstr("x: is not a flag"));
+  EXPECT_THAT(Resolve({}).status().message(), HasSubstr("--run: is missing; name a run file"));
+  EXPECT_THAT(Resolve({"--out=x"}).status().message(), HasSubstr("--run=x/run.textproto"));
+  EXPECT_THAT(Resolve({"--num_epochs=3"}).status().message(), HasSubstr("model: is not given"));
 }
 
 TEST_F(TrainCommandTest, OneProcessLeavesItsFilesAndPrintsWhatItCameTo) {
@@ -220,7 +223,8 @@ TEST_F(TrainCommandTest, HostsJudgeTheirDevicesAndOneMachineItsOwn) {
   roles_.place = [](const TaskFlags&, const v1::RunConfig&, const std::string&) {
     return std::unique_ptr<TaskPlaces>();
   };
-  EXPECT_EQ(Train(strict), 0);
+  EXPECT_EQ(Train(strict), 64) << "--hosts is missing";
+  EXPECT_EQ(Train({"--devices=/gpu:0", "--noallow_soft_placement", "--hosts=hosts"}), 0);
   EXPECT_EQ(checked.devices(), "");
   EXPECT_TRUE(checked.clone_on_cpu());
   EXPECT_TRUE(checked.allow_soft_placement());

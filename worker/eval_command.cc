@@ -37,7 +37,7 @@ int EvalMain(absl::Span<const std::string> args, const ModelFactory& model) {
   for (const std::string& arg : args) {
     if (arg != "--help" && arg != "-h") continue;
     std::printf(
-        "usage: shoal eval --out=DIR [--step=N] [--use_averages]\n\n"
+        "usage: shoal eval DIR [--step=N] [--use_averages]\n\n"
         "The loss and accuracy of a checkpoint on the test split, as one line of JSON.\n\n%s",
         FlagHelp(kScopeUse).c_str());
     return kExitDone;

@@ -74,7 +74,6 @@ absl::Status CheckMetricsReach(const std::string& metrics_address,
 
 absl::StatusOr<std::unique_ptr<TaskPlaces>> SshPlaces::Create(
     const TaskFlags& flags, const v1::RunConfig& run, const std::string& working_directory) {
-  if (flags.hosts_file.empty()) return Broken("--hosts", "is missing; name the file of the hosts");
   if (NumPsProcesses(run) == 0) {
     return Broken("--num_ps_tasks", "is 0, which is one process; use `shoal train`");
   }

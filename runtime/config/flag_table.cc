@@ -35,7 +35,7 @@ constexpr FlagSpec kTable[] = {
      "metrics.jsonl, summary.json. Needed here or in the run file."},
     {"out", kRun, kReading | kScopeExport, kText, "out", "DIR",
      "The directory of the run: its run.textproto and checkpoints are read. Needed, unless --run "
-     "names it."},
+     "names it or DIR stands alone."},
     {"name", kRun, kRunning, kText, "name", "NAME",
      "The name of the run. Default: that in the run file, or its model's name."},
     {"resume", kRun, kRunning, kText, "checkpoint.resume", "auto|never|must",

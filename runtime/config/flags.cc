@@ -334,6 +334,11 @@ absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const s
     RETURN_IF_ERROR(CheckIsPath("--run", flag.value));
     RETURN_IF_ERROR(ApplyFlag(scope, flag, &line));
     ASSIGN_OR_RETURN(line.run, LoadRunConfig(flag.value));
+    if (line.run.ByteSizeLong() == 0) {
+      return Broken("--run", absl::StrCat(flag.value,
+                                          " sets no field of a run; name a run file, "
+                                          "such as deploy/runs/fashion_cnn.textproto"));
+    }
     const std::string directory = RunDirectoryOf(flag.value);
     if (!directory.empty()) line.run.set_out(directory);
   }
@@ -344,7 +349,26 @@ absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const s
   }
   RETURN_IF_ERROR(Reconcile(flags, file, &line.run));
   RETURN_IF_ERROR(CheckPaths(line));
+  constexpr uint32_t kOfRunFiles = kScopeUse | kScopePredict | kScopeExport;
+  if ((scope & kOfRunFiles) != 0 && line.arguments.size() == 1 && line.run.out().empty()) {
+    line.run.set_out(line.arguments[0]);
+    line.arguments.clear();
+  }
   return line;
+}
+
+absl::Status CheckRunGiven(const CommandLine& line) {
+  const v1::RunConfig& run = line.run;
+  if (!line.task.run_file.empty() || run.has_model() || run.num_epochs() > 0 ||
+      run.max_steps() > 0) {
+    return absl::OkStatus();
+  }
+  return Broken("--run", run.out().empty()
+                             ? "is missing; name a run file, such as "
+                               "deploy/runs/fashion_cnn.textproto"
+                             : absl::StrCat("is missing; name a run file, or that of a run which "
+                                            "has begun: --run=",
+                                            run.out(), "/run.textproto"));
 }
 
 }  // namespace shoal

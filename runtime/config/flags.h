@@ -100,10 +100,15 @@ struct CommandLine {
   std::vector<std::string> arguments;  // The arguments that are not flags.
 };
 
-// Parses the arguments after the command's name. Errors are InvalidArgument (NotFound for files)
-// with one line, "--name: what is wrong; what to do", and for an unknown flag the nearest known
-// one.
+// Parses the arguments after the command's name. The one argument of a command for a run's files
+// (eval, predict, export, inspect) is its directory, as --out=DIR. Errors are InvalidArgument
+// (NotFound for files) with one line, "--name: what is wrong; what to do", and for an unknown flag
+// the nearest known one.
 absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const std::string> args);
+
+// Returns an error if a command that needs a run was given neither a run file nor what replaces it:
+// a model, or how long to train (the tasks that need no model).
+absl::Status CheckRunGiven(const CommandLine& line);
 
 // Returns the help text of a scope's flags, by section, wrapped at 100 columns.
 std::string FlagHelp(FlagScope scope);

@@ -118,6 +118,27 @@ TEST(FlagsTest, NamesOfOtherSystemsAreAnsweredWithOurs) {
     EXPECT_THAT(Error({absl::StrCat("--", name, "=x")}), HasSubstr("here it is --out")) << name;
   }
   EXPECT_THAT(Error({"--max_number_of_steps=9"}), HasSubstr("here it is --max_steps"));
+  EXPECT_THAT(Error({"--workers=2"}), HasSubstr("here it is --num_replicas"));
+  EXPECT_THAT(Error({"--master=a:1"}), HasSubstr("here it is --chief_host"));
+}
+
+TEST(FlagsTest, ACommandForARunsFilesTakesTheDirectoryAlone) {
+  for (const FlagScope scope : {kScopeUse, kScopePredict, kScopeExport}) {
+    const CommandLine line = Parsed(scope, {"runs/a"});
+    EXPECT_EQ(line.run.out(), "runs/a");
+    EXPECT_TRUE(line.arguments.empty());
+    EXPECT_EQ(Parsed(scope, {"b", "--out=a"}).arguments.size(), 1u);
+    EXPECT_EQ(Parsed(scope, {"a", "b"}).arguments.size(), 2u);
+  }
+  EXPECT_EQ(Parsed(kScopeTrain, {"runs/a"}).arguments.size(), 1u);
+}
+
+TEST(FlagsTest, AnEmptyRunFileIsNoRun) {
+  const std::string file = WriteRunFile("# Nothing yet.\n");
+  EXPECT_EQ(Error({"--run=" + file}),
+            absl::StrCat("--run: ", file,
+                         " sets no field of a run; name a run file, such as "
+                         "deploy/runs/fashion_cnn.textproto"));
 }
 
 TEST(FlagsTest, UrlsAreNotPaths) {
@@ -218,7 +239,7 @@ TEST(FlagsTest, EveryFieldFlagNamesAFieldThatExists) {
 }
 
 TEST(FlagsTest, EveryFlagOfTheTableIsApplied) {
-  const std::string path = WriteRunFile("");
+  const std::string path = WriteRunFile("seed: 1");
   for (const FlagSpec& spec : FlagTable()) {
     std::string value = "1";
     const std::string name = spec.name;

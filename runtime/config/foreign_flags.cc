@@ -13,6 +13,9 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"log_dir", "TensorFlow", "--out"},
     {"logdir", "TF-Slim", "--out"},
     {"lr", "PyTorch", "--learning_rate"},
+    {"master", "TensorFlow", "--chief_host, of a task that is started by itself"},
+    {"master_addr", "torchrun", "--chief_host, of a task that is started by itself"},
+    {"master_port", "torchrun", "--chief_port, of a task that is started by itself"},
     {"max_number_of_steps", "TF-Slim", "--max_steps"},
     {"model_dir", "TensorFlow", "--out"},
     {"model_name", "TF-Slim", "--model"},
@@ -28,6 +31,7 @@ constexpr ForeignFlag kForeignFlags[] = {
     {"train_steps", "TensorFlow", "--max_steps"},
     {"trainable_scopes", "TF-Slim", "--trainable, which takes regular expressions"},
     {"worker_replicas", "TF-Slim", "--num_replicas"},
+    {"workers", "other systems", "--num_replicas"},
     {"world_size", "PyTorch", "--num_replicas"},
 };
 

@@ -312,6 +312,7 @@ absl::StatusOr<TaskOptions> ResolveTask(const std::optional<Job>& command, const
     return Broken(line.arguments[0], absl::StrCat("is not a flag; `shoal ", CommandName(command),
                                                   "` takes only flags, see --help"));
   }
+  RETURN_IF_ERROR(CheckRunGiven(line));
   TaskOptions options;
   options.run = line.run;
   ASSIGN_OR_RETURN(ResolvedTask resolved, ResolvePlace(command, line, surroundings));

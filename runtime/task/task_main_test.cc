@@ -212,6 +212,18 @@ TEST(TaskMainTest, RunsTheRoleAndReturnsItsExitCode) {
   EXPECT_EQ(runs, 2);
 }
 
+TEST(ResolveTaskTest, ATaskWithoutARunFileNamesTheFlag) {
+  for (const Job job : {Job::kChief, Job::kPs, Job::kWorker, Job::kEvaluator}) {
+    for (const std::vector<std::string>& args :
+         {std::vector<std::string>(), std::vector<std::string>{"--out=runs/a"}}) {
+      const absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeTask, args);
+      ASSERT_TRUE(line.ok()) << line.status();
+      EXPECT_THAT(std::string(ResolveTask(job, *line, {"/home/me", "vm", {}}).status().message()),
+                  StartsWith("--run: is missing; name a run file"));
+    }
+  }
+}
+
 TEST(ResolveTaskTest, ChiefAndPsNeedNoModel) {
   const auto resolve = [](Job job, ModelFrom model) {
     const absl::StatusOr<CommandLine> line = ParseCommandLine(

@@ -268,7 +268,7 @@ int PredictMain(absl::Span<const std::string> args, const ModelFactory* own_mode
   for (const std::string& arg : args) {
     if (arg != "--help" && arg != "-h") continue;
     std::printf(
-        "usage: shoal predict --out=DIR [--input=FILE|FOLDER] [--predictions=FILE] "
+        "usage: shoal predict DIR [--input=FILE|FOLDER] [--predictions=FILE] "
         "[--devices=LIST]\n\n"
         "What the newest checkpoint's model says of examples: a row of its outputs for each, in\n"
         "order. The examples of a batch are split over the devices, which need not be neighbours.\n"

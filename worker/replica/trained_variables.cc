@@ -17,14 +17,18 @@
 namespace shoal {
 namespace {
 
-absl::StatusOr<v1::RunConfig> LoadRunOf(const std::string& directory) {
-  const std::string file = absl::StrCat(directory, "/run.textproto");
-  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
-  if (files->GetInfo(file).ok()) return LoadRunConfig(file);
-  const std::string what = files->GetInfo(directory).ok()
+// Returns an error if the directory holds no run.
+absl::Status CheckIsRun(const FileSystem& files, const std::string& directory) {
+  if (FileExists(files, JoinPath(directory, "run.textproto"))) return absl::OkStatus();
+  const std::string what = FileExists(files, directory)
                                ? absl::StrCat(directory, " holds no run: it has no run.textproto")
                                : absl::StrCat("there is no ", directory);
   return absl::NotFoundError(absl::StrCat("--out: ", what, "; name the directory of a run"));
+}
+
+absl::StatusOr<v1::RunConfig> LoadRunOf(const std::string& directory) {
+  RETURN_IF_ERROR(CheckIsRun(*NewPosixFileSystem(), directory));
+  return LoadRunConfig(JoinPath(directory, "run.textproto"));
 }
 
 }  // namespace
@@ -56,7 +60,10 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_syst
       absl::StrCat("--out: the run in ", run_directory,
                    " has no checkpoint yet; wait for its first one (`shoal checkpoint ",
                    run_directory, "` has one made), or name the directory of another run"));
-  if (!file_system->GetInfo(root).ok()) return nothing;
+  if (!FileExists(*file_system, root)) {
+    RETURN_IF_ERROR(CheckIsRun(*file_system, run_directory));
+    return nothing;
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> directory,
                    CheckpointDirectory::Open(*file_system, root));
   if (!step.has_value()) {
