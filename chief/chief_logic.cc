@@ -192,19 +192,16 @@ std::vector<PsCommand> ChiefLogic::TakeCommands(absl::Time now) {
 
 void ChiefLogic::OnAnswer(absl::Time now, const PsCommand& command,
                           absl::StatusOr<PsResponse> answer) {
-  const absl::Status& status = answer.status();
-  const bool is_load = std::holds_alternative<v1::LoadSlicesRequest>(command.request);
-  if (!status.ok() && (!is_load || IsOutcomeUnknown(status) || absl::IsAborted(status))) {
-    LOG(WARNING) << "ps/" << command.ps << " did not answer: "
-                 << DescribeFailure(status, command.address, options_.secure);
-    session_.OnUndelivered(At(now), command);
-    return;
+  if (answer.ok()) return session_.OnAnswer(At(now), command, *answer);
+  absl::Status status = answer.status();
+  if (IsOutcomeUnknown(status)) {
+    status = absl::Status(status.code(), DescribeFailure(status, command.address, options_.secure));
   }
-  if (status.ok()) {
-    session_.OnAnswer(At(now), command, *answer);
-  } else {
-    session_.OnLoadFailed(At(now), command, status);
+  if (std::holds_alternative<v1::LoadSlicesRequest>(command.request)) {
+    return session_.OnLoadFailed(At(now), command, status);
   }
+  LOG(WARNING) << "ps/" << command.ps << " did not answer: " << status.message();
+  session_.OnUndelivered(At(now), command);
 }
 
 // Records.

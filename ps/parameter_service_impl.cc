@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory_limit.h"
 #include "base/status_macros.h"
@@ -15,6 +17,7 @@
 #include "runtime/checkpoint/initial_model.h"
 #include "runtime/config/run_config.h"
 #include "runtime/plan/slice_table.h"
+#include "runtime/rpc/control_timeout.h"
 #include "runtime/transport/call_status.h"
 #include "runtime/transport/status_conversion.h"
 #include "runtime/variables/initial_values.h"
@@ -63,25 +66,7 @@ absl::Status CheckMemoryOf(const v1::LoadSlicesRequest& request, const StepPlan&
 absl::Status ParameterServiceImpl::LoadSlices(const v1::LoadSlicesRequest& request,
                                               v1::LoadSlicesResponse* response) {
   ASSIGN_OR_RETURN(const bool is_new, options_.shard->BeginLoad(request.identity()));
-  if (is_new) {
-    absl::StatusOr<std::unique_ptr<PartitionedStore>> store = Load(request);
-    if (store.ok()) {
-      options_.on_load(request, **store);
-      MutexLock lock(&mutex_);
-      loaded_ = Describe(**store);
-    }
-    if (!store.ok())
-      LOG(ERROR) << "cannot load lineage " << request.identity().lineage() << ": "
-                 << store.status();
-    const absl::Status loaded = store.status();
-    options_.shard->EndLoad(store.ok() ? std::move(*store) : nullptr);
-    // The chief is to know that the load has failed, and why: what its file system calls
-    // unavailable, or moved, is neither this ps nor the lineage.
-    if (IsOutcomeUnknown(loaded) || absl::IsAborted(loaded)) {
-      return absl::UnknownError(loaded.message());
-    }
-    RETURN_IF_ERROR(loaded);
-  }
+  if (is_new) RETURN_IF_ERROR(LoadOrTakeLateFailure(request));
   // Also where nothing was loaded now: whether the sender's lineage is served.
   RETURN_IF_ERROR(options_.shard->Command(request.identity(), [](PartitionedStore*) {}));
   MutexLock lock(&mutex_);
@@ -89,6 +74,45 @@ absl::Status ParameterServiceImpl::LoadSlices(const v1::LoadSlicesRequest& reque
   response->set_bytes(loaded_.bytes);
   response->set_reported_steps(loaded_.reported_steps);
   return absl::OkStatus();
+}
+
+absl::Status ParameterServiceImpl::LoadOrTakeLateFailure(const v1::LoadSlicesRequest& request) {
+  absl::Status loaded = TakeLateFailure(request);
+  if (!loaded.ok()) {
+    options_.shard->EndLoad(std::unique_ptr<PartitionedStore>());
+    return loaded;
+  }
+  const Clock* const clock = options_.shard->clock();
+  const absl::Time begun = clock->Now();
+  absl::StatusOr<std::unique_ptr<PartitionedStore>> store = Load(request);
+  loaded = store.status();
+  if (store.ok()) {
+    options_.on_load(request, **store);
+    MutexLock lock(&mutex_);
+    loaded_ = Describe(**store);
+  } else {
+    LOG(ERROR) << "cannot load lineage " << request.identity().lineage() << ": " << loaded;
+    // The chief is to know that the load has failed, and why: what its file system calls
+    // unavailable, or moved, is neither this ps nor the lineage.
+    if (IsOutcomeUnknown(loaded) || absl::IsAborted(loaded)) {
+      loaded = absl::UnknownError(loaded.message());
+    }
+    // The caller may have given up.
+    if (clock->Now() - begun > kLoadTimeout / 2) {
+      MutexLock lock(&mutex_);
+      late_failure_ = {request.identity().lineage(), request.checkpoint(), loaded};
+    }
+  }
+  options_.shard->EndLoad(store.ok() ? std::move(*store) : nullptr);
+  return loaded;
+}
+
+absl::Status ParameterServiceImpl::TakeLateFailure(const v1::LoadSlicesRequest& request) {
+  MutexLock lock(&mutex_);
+  const LateFailure late = std::exchange(late_failure_, LateFailure());
+  const bool is_of_this =
+      late.lineage == request.identity().lineage() && late.checkpoint == request.checkpoint();
+  return is_of_this ? late.status : absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<PartitionedStore>> ParameterServiceImpl::Load(

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -62,9 +63,21 @@ class ParameterServiceImpl : public ParameterClient {
   };
   static Loaded Describe(const PartitionedStore& store);
 
+  // A load that failed after its caller had perhaps given up: the next ask for it gets the reason.
+  struct LateFailure {
+    uint64_t lineage = 0;
+    std::string checkpoint;
+    absl::Status status;
+  };
+  // Loads and serves the slices, or returns why an earlier attempt could not.
+  absl::Status LoadOrTakeLateFailure(const v1::LoadSlicesRequest& request);
+  // Returns OK if there is none for this request. The failure is returned once.
+  absl::Status TakeLateFailure(const v1::LoadSlicesRequest& request);
+
   const Options options_;
   Mutex mutex_;
   Loaded loaded_ ABSL_GUARDED_BY(mutex_);
+  LateFailure late_failure_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal

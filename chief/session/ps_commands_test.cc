@@ -15,6 +15,7 @@ namespace shoal {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // What a session with two ps wants them to do.
@@ -79,6 +80,34 @@ TEST_F(PsCommandsTest, ACommandThatDidNotArriveOrThatFailedIsRepeatedSoon) {
   EXPECT_THAT(Loads(), IsEmpty());
   now_ += absl::Seconds(1);
   EXPECT_THAT(Loads(), ElementsAre(1));
+}
+
+TEST_F(PsCommandsTest, APsThatStillLoadsIsAskedEveryTwoSecondsAndLoggedOnce) {
+  RegisterAll();
+  Loads();
+  const absl::Status lost = absl::DeadlineExceededError("no answer in 20s");
+  const absl::Status still = absl::UnavailableError("this ps is still loading; ask again");
+  session_->OnLoadFailed(now_, last_load_, lost);
+  now_ += absl::Milliseconds(300);
+  EXPECT_THAT(Loads(), ElementsAre(1));
+  session_->OnLoadFailed(now_, last_load_, still);
+  now_ += absl::Milliseconds(300);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(Loads(), ElementsAre(1));
+    session_->OnLoadFailed(now_, last_load_, still);
+    now_ += absl::Seconds(1);
+    EXPECT_THAT(Loads(), IsEmpty());
+    now_ += absl::Seconds(1);
+  }
+  std::vector<std::string> warnings;
+  for (const SessionRecord& record : session_->TakeRecords()) {
+    const auto* note = std::get_if<SessionNote>(&record);
+    if (note != nullptr && note->is_warning) warnings.push_back(note->text);
+  }
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("ps/1 has not loaded yet: no answer in 20s"),
+                                    HasSubstr("ps/1 has not loaded yet: this ps is still")));
+  session_->OnAnswer(now_, last_load_, v1::LoadSlicesResponse());
+  EXPECT_THAT(Loads(), IsEmpty());
 }
 
 TEST_F(PsCommandsTest, ALostPsGetsNoCommands) {

@@ -263,12 +263,17 @@ void TrainingSession::OnLoadFailed(absl::Time now, const PsCommand& command,
                          why.code());
     return;
   }
-  if (ps.load_trouble != why.message()) {
+  const bool is_new = ps.load_trouble != why.message();
+  if (is_new) {
     ps.load_trouble = std::string(why.message());
-    context_.log.Warn(
-        absl::StrFormat("ps/%d cannot load yet: %s; it tries again", command.ps, why.message()));
+    context_.log.Warn(absl::StrFormat("ps/%d has not loaded yet: %s; the chief asks it again",
+                                      command.ps, why.message()));
   }
-  commands_.OnLoadFailed(now, command);
+  if (is_new && IsOutcomeUnknown(why)) {
+    commands_.OnUndelivered(now, command);
+  } else {
+    commands_.OnLoadFailed(now, command);
+  }
 }
 
 void TrainingSession::OnUndelivered(absl::Time now, const PsCommand& command) {

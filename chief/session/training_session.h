@@ -99,6 +99,7 @@ class TrainingSession {
   std::vector<PsCommand> TakeCommands(absl::Time now) { return commands_.Take(now); }
   // The ps has answered. Answers of older lineages and incarnations are ignored.
   void OnAnswer(absl::Time now, const PsCommand& command, const PsResponse& response);
+  // The load has failed, its answer was lost, or the ps is still loading.
   void OnLoadFailed(absl::Time now, const PsCommand& command, const absl::Status& why);
   // The command could not be delivered; it is issued again soon.
   void OnUndelivered(absl::Time now, const PsCommand& command);

@@ -63,7 +63,7 @@ TEST_F(WaitsTest, ALoadThatMaySucceedLaterIsTriedAgainAndItsWaitNamesTheReason) 
     for (const uint32_t i : {0u, 1u}) Register(v1::JOB_WORKER, i);
     PassTime(30, all_);
     EXPECT_TRUE(session_->failure().ok()) << session_->failure();
-    EXPECT_THAT(notes_, Contains(HasSubstr("ps/1 cannot load yet: ")).Times(1));
+    EXPECT_THAT(notes_, Contains(HasSubstr("ps/1 has not loaded yet: ")).Times(1));
     EXPECT_THAT(notes_, Contains(HasSubstr(absl::StrCat("for ps/1 (ps/1: ", why.message(),
                                                         ") to make the initial values"))));
     load_errors_.clear();

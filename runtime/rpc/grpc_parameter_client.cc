@@ -4,14 +4,12 @@
 
 #include "proto/v1/parameter_service.grpc.pb.h"
 #include "runtime/rpc/control_calls.h"
+#include "runtime/rpc/control_timeout.h"
 
 namespace shoal {
 namespace {
 
 using Stub = v1::ParameterService::Stub;
-
-// Reads a shard from disk, or draws initial values.
-constexpr absl::Duration kLoadTimeout = absl::Minutes(5);
 
 }  // namespace
 

@@ -22,8 +22,8 @@ class WithholdBatchRequest;
 class WithholdBatchResponse;
 }  // namespace v1
 
-// Thread-safe. Calls block until they are answered or a deadline ends (seconds; minutes for
-// LoadSlices); the proto file documents them and their errors. All calls are idempotent: after
+// Thread-safe. Calls block until they are answered or a deadline ends (control_timeout.h);
+// the proto file documents them and their errors. All calls are idempotent: after
 // UNAVAILABLE or DEADLINE_EXCEEDED the caller repeats them.
 class ParameterClient {
  public:

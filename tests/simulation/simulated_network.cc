@@ -13,8 +13,6 @@
 namespace shoal {
 namespace {
 
-constexpr absl::Duration kLoadTimeout = absl::Seconds(60);
-
 // The state of one control call.
 struct OpenCall {
   Mutex mutex;
