@@ -61,14 +61,21 @@ grpc::Status AnswerOf(grpc::ServerContextBase* context, const absl::Status& stat
 }
 
 absl::Status StatusOfCall(const grpc::ClientContext& context, const grpc::Status& status) {
-  absl::Status given = FromGrpcStatus(status);
-  if (given.ok() || IsOutcomeUnknown(given) || IsTooLarge(given) || HasMark(context)) return given;
-  return absl::UnavailableError(
-      absl::StrCat(kFromBetween, absl::StatusCodeToString(given.code()), ": ", given.message()));
+  return StatusOfAnswer(FromGrpcStatus(status), HasMark(context));
 }
 
 bool IsAnswered(const grpc::ClientContext& context, const grpc::Status& status) {
-  return status.ok() || HasMark(context);
+  return IsAnsweredByService(FromGrpcStatus(status), HasMark(context));
+}
+
+absl::Status StatusOfAnswer(const absl::Status& answer, bool has_mark) {
+  if (answer.ok() || IsOutcomeUnknown(answer) || IsTooLarge(answer) || has_mark) return answer;
+  return absl::UnavailableError(
+      absl::StrCat(kFromBetween, absl::StatusCodeToString(answer.code()), ": ", answer.message()));
+}
+
+bool IsAnsweredByService(const absl::Status& answer, bool has_mark) {
+  return answer.ok() || has_mark;
 }
 
 absl::StatusCode CodeFromBetween(const absl::Status& status) {

@@ -49,6 +49,10 @@ absl::Status StatusOfCall(const grpc::ClientContext& context, const grpc::Status
 // For clients: returns whether the service itself has answered a call that has ended.
 bool IsAnswered(const grpc::ClientContext& context, const grpc::Status& status);
 
+// The same two decisions about a status whose mark is known; all transports use them.
+absl::Status StatusOfAnswer(const absl::Status& answer, bool has_mark);
+bool IsAnsweredByService(const absl::Status& answer, bool has_mark);
+
 // Returns the original code of an error from in between, given a status that StatusOfCall has made;
 // OK if the status is no such error.
 absl::StatusCode CodeFromBetween(const absl::Status& status);

@@ -57,6 +57,13 @@ CHANGES = {
   if (sender.term() > term_) {""",
         ),
     ],
+    "runtime/transport/call_status.cc": [
+        (
+            "if (answer.ok() || IsOutcomeUnknown(answer)",
+            'if (IsBroken("an error from in between is believed")) return answer;\n  '
+            "if (answer.ok() || IsOutcomeUnknown(answer)",
+        ),
+    ],
     "runtime/rpc/chief_session.cc": [
         (
             "    renewed_ = sent;",

@@ -75,6 +75,8 @@ constexpr BrokenBuild kBuilds[] = {
     {"a worker's term is believed", true, Only(PlannedFault::kForgedTerm)},
     // A task of a SYNC run gets its place back without it.
     {"a chief that stood still grants no leases", false, Only(PlannedFault::kPauseChief)},
+    {"an error from in between is believed", true, Only(PlannedFault::kWrongAnswers)},
+    {"an error from in between is believed", false, Only(PlannedFault::kWrongAnswers)},
     {"a ps acts without a lease", true},
     {"a lease counts from its answer", true},
 };

@@ -117,6 +117,7 @@ void ClusterSimulation::DrawRun() {
   run.mutable_deployment()->set_num_ps_tasks(run_.num_ps);
   run.mutable_cluster()->set_slice_bytes(64);
   run.mutable_cluster()->set_lease_seconds(3);
+  run.mutable_cluster()->set_ps_return_seconds(30);
   run.mutable_cluster()->set_wait_seconds(60);
   if (run_.synchronous) {
     DrawOptimizer(&random_, run.mutable_optimizer());
@@ -460,6 +461,13 @@ void ClusterSimulation::Watch() {
       Add(EventOf(HistoryEvent::kVersion, chief_term_, state.lineage(), status.step()));
       newest_step_ = status.step();
       highest_step_ = std::max(highest_step_, newest_step_);
+    }
+    if (state.phase() == v1::RunState::PHASE_FAILED && failed_term_ < chief_term_) {
+      failed_term_ = chief_term_;
+      counts_.failures.push_back(state.message());
+      HistoryEvent event = EventOf(HistoryEvent::kFailed, chief_term_, state.lineage());
+      event.text = state.message();
+      Add(event);
     }
     if (fault_time_ >= 0 && newest_step_ >= wanted_step_) {
       counts_.recoveries.push_back({plan_.faults[0].kind, fibers_.seconds() - fault_time_});

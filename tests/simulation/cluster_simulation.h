@@ -63,7 +63,8 @@ class ClusterSimulation {
     SimulatedNetwork::Counts network;
     uint64_t failed_changes = 0;
     double seconds = 0;
-    std::vector<Recovery> recoveries;  // Filled only for runs with exactly one fault.
+    std::vector<Recovery> recoveries;   // Filled only for runs with exactly one fault.
+    std::vector<std::string> failures;  // Why chiefs gave the run up, one message for each.
   };
   const Counts& counts() const { return counts_; }
 
@@ -110,6 +111,7 @@ class ClusterSimulation {
   std::map<std::string, Life*> current_;  // The newest life of each task.
   Chief* chief_ = nullptr;                // The chief of the current life; null if none runs.
   uint64_t chief_term_ = 0;
+  uint64_t failed_term_ = 0;  // The newest term whose chief has given the run up.
   bool over_ = false;
   bool ending_ = false;  // The simulation is shutting down: tasks that end are not restarted.
   std::string failure_;

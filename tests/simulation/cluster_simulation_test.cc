@@ -88,6 +88,10 @@ constexpr NamedSeed kNamedSeeds[] = {
     // came while the ps had no lease.
     {"AScaleComesToAPsWithoutALeaseAfterThePauseOfTheChief", true, 16448},
     {"AScaleComesToAPsWithoutALeaseAfterItsPause", true, 33334},
+    // A load whose request or answer was lost took a minute to be repeated, which ended the run.
+    {"ALoadIsLostWhenAPartitionEnds", true, 911},
+    {"ALoadIsLostWhenAPartitionEndsAsync", false, 911},
+    {"ALoadIsLostAndAProxyRefusesLoads", true, 963},
     // A chief resumed from a checkpoint whose lines the chief before had removed.
     {"ARollbackWhileACheckpointIsPublishedAndAllTasksDie", true, 2079},
     {"APsDiesWhileACheckpointIsPublishedAndThenAllTasksDie", true, 31797},

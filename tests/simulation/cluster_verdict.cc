@@ -1,4 +1,5 @@
 // The verdict on a run of cluster_simulation.h.
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -27,6 +28,22 @@ absl::StatusOr<std::vector<float>> ReadTensor(Checkpoint& checkpoint, uint32_t s
   return values;
 }
 
+// A task that is lost when the last fault ends is noticed within a lease, and the run ends when a
+// ps has not come back in time. Other waits are longer: one that lasts until its deadline without
+// a fault has no cause.
+double FailurePatience(const v1::ClusterOptions& cluster) {
+  return cluster.lease_seconds() + cluster.ps_return_seconds();
+}
+
+// A worker that died with a part of the evaluation may have died on a batch of the next steps that
+// is skipped: then no worker that computes those steps evaluates the part.
+bool MayLackEvaluation(const StepPlan& plan, uint64_t version, const std::set<BatchKey>& skipped) {
+  return std::any_of(skipped.begin(), skipped.end(), [&](const BatchKey& batch) {
+    const uint64_t step = plan.PlaceOf(batch).step;
+    return version <= step && step <= version + 1;
+  });
+}
+
 }  // namespace
 
 std::string ClusterSimulation::Judge() {
@@ -36,9 +53,9 @@ std::string ClusterSimulation::Judge() {
   rules.save_every = run_.run.checkpoint().save_every();
   rules.patience = 20;
   for (const PlannedFault& fault : plan_.faults) {
-    // Or that of a load whose request was lost: it is sent again after a minute.
+    // Or that of a load whose request was lost: it is sent again after kLoadTimeout.
     if (fault.kind == PlannedFault::kLoss) {
-      rules.patience = 80;
+      rules.patience = 40;
     }
   }
   // A chief that stood still gives everybody a lease before it judges them.
@@ -50,6 +67,7 @@ std::string ClusterSimulation::Judge() {
                                     fault.kind == PlannedFault::kForgedTerm);
     paused += fault.seconds;
   }
+  rules.failure_patience = FailurePatience(run_.run.cluster());
   rules.places_are_safe = are_harmless && paused < kPatienceWithChief;
   const std::string broken = history_.Check(rules);
   if (!broken.empty()) return broken;
@@ -97,6 +115,7 @@ std::string ClusterSimulation::JudgeSync(Checkpoint& checkpoint,
     }
     lines[metrics->step] = *metrics;
   }
+  const VersionSchedule evaluations{run_.run.eval_every(), checkpoint.manifest().step()};
   SequentialRun sequential(model_, run_.run, *plan, skipped);
   while (sequential.version() < checkpoint.manifest().step()) {
     const SequentialRun::StepSums sums = sequential.Step();
@@ -110,7 +129,13 @@ std::string ClusterSimulation::JudgeSync(Checkpoint& checkpoint,
       return absl::StrCat("line ", sequential.version(), ": loss ", line->second.loss, " over ",
                           line->second.examples, " instead of ", loss, " over ", sums.examples);
     }
-    if (!line->second.eval_loss.has_value()) continue;
+    if (!line->second.eval_loss.has_value()) {
+      if (run_.evaluation_blocks == 0 || !evaluations.Contains(*plan, sequential.version())) {
+        continue;
+      }
+      if (MayLackEvaluation(*plan, sequential.version(), skipped)) continue;
+      return absl::StrCat("line ", sequential.version(), " has no evaluation");
+    }
     double evaluated = 0;
     const uint64_t hash = SimulatedModel::HashOf(sequential.values());
     for (uint64_t block = 0; block < run_.evaluation_blocks; ++block) {
@@ -160,7 +185,6 @@ std::string ClusterSimulation::JudgeAsync(Checkpoint& checkpoint,
   }
   const uint64_t batch_size = run_.run.batch_size();
   const uint64_t batches = (run_.train_examples + batch_size - 1) / batch_size;
-  History counted;
   for (uint32_t slice = 0; slice < model_.table().size(); ++slice) {
     const size_t size = model_.table()[slice].num_elements;
     const auto value = ReadTensor(checkpoint, slice, "", size);

@@ -61,7 +61,7 @@ PlannedFault::Kind DrawKind(SeededRandom* random, const std::vector<bool>& allow
 }
 
 absl::Status DrawError(SeededRandom* random) {
-  switch (random->Below(5)) {
+  switch (random->Below(9)) {
     case 0:
       return absl::InternalError("stream reset by a proxy");
     case 1:
@@ -70,6 +70,14 @@ absl::Status DrawError(SeededRandom* random) {
       return absl::ResourceExhaustedError("a proxy's quota is used up");
     case 3:
       return absl::PermissionDeniedError("a proxy does not know this certificate yet");
+    case 4:
+      return absl::AbortedError("a proxy has aborted the stream");
+    case 5:
+      return absl::FailedPreconditionError("a proxy was not ready");
+    case 6:
+      return absl::InvalidArgumentError("a proxy does not understand the request");
+    case 7:
+      return absl::UnavailableError("a proxy does not reach the task");
     default:
       return absl::UnimplementedError("a proxy does not know this method");
   }

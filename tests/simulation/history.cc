@@ -36,7 +36,7 @@ class Checker {
         return Durable(event);
       case HistoryEvent::kDamaged:
         if (!durable_.empty()) durable_.pop_back();
-        quiet_since_ = event.time;
+        quiet_since_ = last_trouble_ = event.time;
         return "";
       case HistoryEvent::kEnded:
         quiet_since_ = event.time;
@@ -49,14 +49,12 @@ class Checker {
         }
         if (MayEndWith(event.code)) return "";
         return At(event, absl::StrCat(event.task, " ends with ", event.code, ": ", event.text));
-      case HistoryEvent::kCounted:
-        if (event.code == 1 || (event.code == 0 && event.text == "skipped")) return "";
-        return absl::StrCat("slice ", event.step, " holds batch ", event.lineage, " ", event.code,
-                            " times");
+      case HistoryEvent::kFailed:
+        return Failed(event);
       case HistoryEvent::kActs:
         return At(event, absl::StrCat(event.task, " serves although its lease has ended"));
       case HistoryEvent::kTrouble:
-        quiet_since_ = event.time;
+        quiet_since_ = last_trouble_ = event.time;
         return "";
       case HistoryEvent::kOver:
         over_ = true;
@@ -116,6 +114,17 @@ class Checker {
     return "";
   }
 
+  // Even if the run is started again and finishes: a supervisor may allow only so many restarts.
+  std::string Failed(const HistoryEvent& event) const {
+    if (last_trouble_ < 0) {
+      return At(event, absl::StrCat("the run fails although nothing went wrong: ", event.text));
+    }
+    const double after = event.time - last_trouble_;
+    if (after <= rules_.failure_patience) return "";
+    return At(event, absl::StrFormat("the run fails %.1f s after the last fault ended: %s", after,
+                                     event.text));
+  }
+
   const HistoryRules rules_;
   uint64_t term_ = 0;
   uint64_t lineage_ = 0;
@@ -124,6 +133,7 @@ class Checker {
   uint64_t cut_step_ = 0;
   double quiet_since_ = 0;  // When something last happened that may delay a checkpoint.
   double due_since_ = 0;
+  double last_trouble_ = -1;  // Below 0: there has been none.
   bool over_ = false;
 };
 

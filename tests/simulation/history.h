@@ -15,12 +15,12 @@ struct HistoryEvent {
     kDurable,      // The chief of `term` reports `step` as its newest durable checkpoint.
     kDamaged,      // The newest checkpoint was damaged: resuming from the one before is allowed.
     kEnded,        // A process of `task` ended with exit code `code`, because of `text`.
-    // At the end, slice `step` holds batch `lineage` `code` times. `text` is "skipped" if the batch
-    // was skipped.
-    kCounted,
-    kActs,     // `task` serves although its lease has expired.
-    kTrouble,  // A fault began or ended, so the next checkpoint may be late.
-    kOver,     // The run has finished.
+    kFailed,       // The chief of `term` has given the run up, because of `text`.
+    kActs,         // `task` serves although its lease has expired.
+    // A fault began, lasts or has just ended: the next checkpoint may be late, and the run may
+    // fail.
+    kTrouble,
+    kOver,  // The run has finished.
   };
   Kind kind;
   double time = 0;
@@ -38,6 +38,8 @@ struct HistoryRules {
   bool places_are_safe = false;
   // A due checkpoint counts as missing after this many seconds without kTrouble.
   double patience = 0;
+  // A run may fail only within so many seconds after the last kTrouble.
+  double failure_patience = 0;
 };
 
 class History {

@@ -29,10 +29,9 @@ HistoryEvent Ended(const std::string& task, int code) {
   return event;
 }
 
-HistoryEvent Counted(int times, const std::string& text) {
-  HistoryEvent event = Event(HistoryEvent::kCounted, 1, 0, 7, 3);
-  event.code = times;
-  event.text = text;
+HistoryEvent Failed(double time) {
+  HistoryEvent event = Event(HistoryEvent::kFailed, time, 1, 1, 5);
+  event.text = "waited 60s for ps/0 to register";
   return event;
 }
 
@@ -48,7 +47,7 @@ TEST(HistoryTest, AGoodRunIsGood) {
       Check({Event(HistoryEvent::kChiefStarts, 0, 1, 0, 0),
              Event(HistoryEvent::kVersion, 1, 1, 1, 5), Event(HistoryEvent::kDurable, 2, 1, 1, 5),
              Ended("worker/0", 138), Event(HistoryEvent::kVersion, 3, 1, 2, 5),
-             Event(HistoryEvent::kChiefStarts, 4, 2, 0, 5), Counted(1, ""), Counted(0, "skipped")}),
+             Event(HistoryEvent::kChiefStarts, 4, 2, 0, 5)}),
       "");
 }
 
@@ -117,9 +116,15 @@ TEST(HistoryTest, APsThatServesWithoutALease) {
   EXPECT_THAT(Check({event}), HasSubstr("ps/0 serves although its lease has ended"));
 }
 
-TEST(HistoryTest, BatchesThatAreLostOrCountTwice) {
-  EXPECT_THAT(Check({Counted(0, "")}), HasSubstr("slice 3 holds batch 7 0 times"));
-  EXPECT_THAT(Check({Counted(2, "skipped")}), HasSubstr("slice 3 holds batch 7 2 times"));
+TEST(HistoryTest, ARunThatFailsWithoutCauseIsBadEvenIfItIsRestartedAndFinishes) {
+  EXPECT_THAT(Check({Failed(70)}), HasSubstr("fails although nothing went wrong: waited 60s"));
+  HistoryRules rules;
+  rules.failure_patience = 33;
+  const HistoryEvent fault = Event(HistoryEvent::kTrouble, 10, 0, 0, 0);
+  EXPECT_EQ(Check({fault, Failed(43)}, rules), "");
+  EXPECT_THAT(Check({fault, Failed(70)}, rules),
+              HasSubstr("fails 60.0 s after the last fault ended: waited 60s for ps/0"));
+  EXPECT_EQ(Check({fault, Event(HistoryEvent::kTrouble, 40, 0, 0, 0), Failed(70)}, rules), "");
 }
 
 TEST(HistoryTest, ARunWithoutCheckpoints) {

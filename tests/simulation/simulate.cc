@@ -11,9 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
 #include "base/log.h"
@@ -22,12 +24,35 @@
 namespace shoal {
 namespace {
 
+// A message without its numbers and its remedy.
+std::string KindOf(absl::string_view message) {
+  std::string kind;
+  for (const char c : message.substr(0, message.find(';'))) {
+    if (!absl::ascii_isdigit(static_cast<unsigned char>(c))) {
+      kind += c;
+    } else if (kind.empty() || kind.back() != '#') {
+      kind += '#';
+    }
+  }
+  return kind;
+}
+
+struct Failures {
+  uint64_t count = 0;
+  uint64_t first_seed = 0;
+
+  void Add(uint64_t seed) {
+    if (count++ == 0) first_seed = seed;
+  }
+};
+
 struct Sums {
   uint64_t runs = 0;
   uint64_t failed = 0;
   ClusterSimulation::Counts counts;
   double seconds = 0;
   std::map<PlannedFault::Kind, std::vector<std::pair<double, uint64_t>>> recoveries;  // And seed.
+  std::map<std::string, Failures> failures;  // Runs that were given up and restarted, by reason.
 
   void Add(uint64_t seed, const ClusterSimulation::Counts& run) {
     ++runs;
@@ -46,6 +71,7 @@ struct Sums {
     counts.network.wrong += run.network.wrong;
     counts.network.damaged += run.network.damaged;
     seconds += run.seconds;
+    for (const std::string& failure : run.failures) failures[KindOf(failure)].Add(seed);
     for (const ClusterSimulation::Recovery& recovery : run.recoveries) {
       recoveries[recovery.kind].emplace_back(recovery.seconds, seed);
     }
@@ -76,6 +102,10 @@ struct Sums {
             times.back().first, Number(times.back().second));
       }
       std::printf("\n");
+    }
+    for (const auto& [kind, runs] : failures) {
+      std::printf("  run failed: %llu times (first in seed %llu): %s\n", Number(runs.count),
+                  Number(runs.first_seed), kind.c_str());
     }
   }
 

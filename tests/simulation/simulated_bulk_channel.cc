@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/transport/call_status.h"
 #include "tests/simulation/simulated_network.h"
 
 namespace shoal {
@@ -131,7 +132,7 @@ class SimulatedBulkChannel : public BulkChannel {
     const auto answer = [this, state = state_, flight, wrong](
                             const absl::Status& status, std::string header, std::string payload) {
       if (flight->call == nullptr) return;  // And the channel may be gone.
-      End(flight, wrong.ok() ? status : wrong, header, payload, /*is_answered=*/wrong.ok());
+      End(flight, wrong.ok() ? status : wrong, /*has_mark=*/wrong.ok(), header, payload);
     };
     network_->Send(process_, to, [network = network_, process = process_, to, flight, answer] {
       if (to->bulk == nullptr) return;
@@ -158,14 +159,15 @@ class SimulatedBulkChannel : public BulkChannel {
     fibers->After(delay, [this, fibers, process = process_, flight, status] {
       if (flight->call == nullptr) return;
       fibers->Start(&process->host, [this, flight, status] {
-        if (flight->call != nullptr) End(flight, status, "", "", /*is_answered=*/false);
+        if (flight->call != nullptr) End(flight, status, /*has_mark=*/false, "", "");
       });
     });
   }
 
   // Once, on a fiber of the client.
-  void End(const std::shared_ptr<BulkFlight>& flight, const absl::Status& status,
-           const std::string& header, const std::string& payload, bool is_answered) {
+  void End(const std::shared_ptr<BulkFlight>& flight, const absl::Status& answer, bool has_mark,
+           const std::string& header, const std::string& payload) {
+    const absl::Status status = StatusOfAnswer(answer, has_mark);
     BulkCall* const call = std::exchange(flight->call, nullptr);
     in_flight(call) = nullptr;
     if (flight->server != nullptr) flight->server->incoming.erase(flight->number);
@@ -177,7 +179,7 @@ class SimulatedBulkChannel : public BulkChannel {
     const std::shared_ptr<ChannelState> state = state_;
     PayloadReader reader;
     if (status.ok()) reader.Append(payload.data(), payload.size());
-    call->is_answered = is_answered;
+    call->is_answered = IsAnsweredByService(answer, has_mark);
     call->OnReply(status, header, &reader);
     MutexLock lock(&state->mutex);
     --state->in_flight;

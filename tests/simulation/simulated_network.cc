@@ -4,11 +4,10 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "runtime/rpc/control_timeout.h"
+#include "runtime/transport/call_status.h"
 
 namespace shoal {
 namespace {
@@ -19,13 +18,16 @@ struct OpenCall {
   CondVar changed;
   bool done = false;
   absl::Status status;
+  bool has_mark = false;  // The service itself has answered.
   std::unique_ptr<google::protobuf::Message> response;
 
-  void End(const absl::Status& result, std::unique_ptr<google::protobuf::Message> answer) {
+  void End(const absl::Status& result, bool is_marked,
+           std::unique_ptr<google::protobuf::Message> answer) {
     MutexLock lock(&mutex);
     if (done) return;
     done = true;
     status = result;
+    has_mark = is_marked;
     response = std::move(answer);
     changed.NotifyAll();
   }
@@ -68,10 +70,7 @@ absl::Status SimulatedNetwork::DrawWrong(const std::string& method) {
     return absl::OkStatus();
   }
   ++counts.wrong;
-  // The same status as StatusOfCall (runtime/transport/call_status.h) returns for an error without
-  // a service's mark.
-  return absl::UnavailableError(
-      absl::StrCat("no answer of the task itself, but ", wrong.status.ToString()));
+  return wrong.status;
 }
 
 bool SimulatedNetwork::Damages() {
@@ -121,10 +120,10 @@ absl::Status SimulatedNetwork::Call(SimulatedProcess* from, const std::string& a
   const std::shared_ptr<google::protobuf::Message> prototype(response->New());
   const auto answer = [this, from, to, call, wrong](const absl::Status& status,
                                                     std::shared_ptr<google::protobuf::Message> m) {
-    Send(to, from, [call, status = wrong.ok() ? status : wrong, m] {
+    Send(to, from, [call, status = wrong.ok() ? status : wrong, has_mark = wrong.ok(), m] {
       std::unique_ptr<google::protobuf::Message> copy(m->New());
       copy->CopyFrom(*m);
-      call->End(status, std::move(copy));
+      call->End(status, has_mark, std::move(copy));
     });
   };
   Send(from, to, [to, call, serve, answer, is_seen, prototype] {
@@ -138,10 +137,14 @@ absl::Status SimulatedNetwork::Call(SimulatedProcess* from, const std::string& a
     }
     answer(status, filled);
   });
-  std::function<void()> end = [call] { call->End(absl::CancelledError("the task ends"), nullptr); };
+  std::function<void()> end = [call] {
+    call->End(absl::CancelledError("the task ends"), /*is_marked=*/false, nullptr);
+  };
   from->open.insert(&end);
   const uint64_t number = NextNumber();
-  to->incoming[number] = [call] { call->End(absl::UnavailableError("connection reset"), nullptr); };
+  to->incoming[number] = [call] {
+    call->End(absl::UnavailableError("connection reset"), /*is_marked=*/false, nullptr);
+  };
   const absl::Time deadline = fibers_->now() + timeout;
   absl::Status status;
   {
@@ -152,7 +155,7 @@ absl::Status SimulatedNetwork::Call(SimulatedProcess* from, const std::string& a
       call->done = true;
       call->status = absl::DeadlineExceededError("no answer in time");
     }
-    status = call->status;
+    status = StatusOfAnswer(call->status, call->has_mark);
     if (status.ok()) response->CopyFrom(*call->response);
   }
   from->open.erase(&end);

@@ -54,7 +54,8 @@ struct SimulatedProcess {
   absl::Time lease_ended = absl::InfiniteFuture();
 };
 
-// A status that a proxy between the tasks returns in place of the service.
+// A status that a proxy between the tasks returns in place of the service. Callers receive it
+// through call_status.h, as in production.
 struct WrongAnswers {
   double rate = 0;
   absl::Status status;
@@ -97,7 +98,8 @@ class SimulatedNetwork {
   void Send(SimulatedProcess* from, SimulatedProcess* to, std::function<void()> deliver);
   // Draws a network delay.
   absl::Duration Delay();
-  // Draws the status of a wrong answer; OK if the call reaches the service.
+  // Draws the status of a wrong answer, without the mark of a service; OK if the call reaches the
+  // service.
   absl::Status DrawWrong(const std::string& method);
   bool Damages();
   uint64_t NextNumber() { return ++next_number_; }
