@@ -1,0 +1,135 @@
+"""What a program declares, and the checks of it: the table "What the worker checks" of docs/compute_program.md."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal import _protocol
+from shoal.errors import ProgramError
+from shoal.optimizers import Optimizer
+
+KINDS = {"trainable": _protocol.TRAINABLE, "assign": _protocol.ASSIGN, "frozen": _protocol.FROZEN}
+MAX_DIMENSIONS = 8
+MAX_VARIABLES = 65536
+MAX_METRICS = 64
+MAX_ANNOUNCEMENTS = 64
+MAX_EXAMPLES = 1 << 40
+_NAME = re.compile(r"[A-Za-z0-9_./-]+")
+
+
+class Variable:
+    """One float32 array that the parameter servers hold.
+
+    kind: "trainable": each batch contributes the gradient of the batch's mean loss. "assign": each batch contributes
+    the new value, and the mean of a step's contributions counts. "frozen": the value stays.
+    shape follows from `initial` unless it is given; a number fills the shape.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        shape: Optional[Sequence[int]] = None,
+        initial: npt.ArrayLike = 0.0,
+        kind: str = "trainable",
+    ) -> None:
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > 256:
+            raise ProgramError(f"the variable name {name!r} must have 1 to 256 of A-Z a-z 0-9 _ . / -")
+        if kind not in KINDS:
+            raise ProgramError(f"variable {name}: kind is {kind!r}; it must be one of {', '.join(KINDS)}")
+        try:
+            values = np.asarray(initial)
+            if np.iscomplexobj(values):
+                raise TypeError("it is complex")
+            values = values.astype(np.float32)
+        except (TypeError, ValueError) as error:
+            raise ProgramError(f"variable {name}: the initial value is no array of real numbers ({error})") from None
+        self.name = name
+        self.kind = kind
+        self.shape = tuple(int(n) for n in shape) if shape is not None else values.shape
+        if len(self.shape) > MAX_DIMENSIONS or any(n < 1 for n in self.shape):
+            raise ProgramError(
+                f"variable {name}: the shape {self.shape} must have up to {MAX_DIMENSIONS} dimensions, each at least 1"
+            )
+        if values.shape and values.shape != self.shape:
+            raise ProgramError(f"variable {name}: the initial value has the shape {values.shape}, not {self.shape}")
+        if not np.isfinite(values).all():
+            raise ProgramError(f"variable {name}: the initial value is not finite")
+        self.initial = values
+
+    @property
+    def contributes(self) -> bool:
+        return self.kind != "frozen"
+
+    def __repr__(self) -> str:
+        return f"Variable({self.name!r}, {self.shape}, kind={self.kind!r})"
+
+
+def _count(name: str, value: Any, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
+        raise ProgramError(f"{name} is {value!r}; it must be a whole number from {low} to {high}")
+    return int(value)
+
+
+def make_declaration(
+    variables: Sequence[Variable],
+    examples: int,
+    test_examples: int,
+    optimizer: Optional[Optimizer],
+    batch_size: Optional[int],
+    epochs: Optional[int],
+    max_steps: Optional[int],
+    metrics: Sequence[str],
+    prefetch: int,
+    data_fingerprint: int,
+    computation: str,
+) -> _protocol.Declaration:
+    """Checks everything; ProgramError names the place in the user's program."""
+    names = set()
+    for variable in variables:
+        if not isinstance(variable, Variable):
+            raise ProgramError(f"declare() needs shoal.Variable, not {type(variable).__name__}")
+        if variable.name in names:
+            raise ProgramError(f"two variables have the name {variable.name}")
+        names.add(variable.name)
+    if not any(variable.kind == "trainable" for variable in variables):
+        raise ProgramError("none of the variables is trainable, so there is nothing to train")
+    if len(variables) > MAX_VARIABLES:
+        raise ProgramError(f"there are {len(variables)} variables; at most {MAX_VARIABLES} are possible")
+    if sum(math.prod(variable.shape) for variable in variables) > 1 << 42:
+        raise ProgramError("the variables have more than 2^42 elements")
+    if isinstance(metrics, str):
+        raise ProgramError(f"metrics is {metrics!r}; it must be a list of names, such as [{metrics!r}]")
+    for metric in metrics:
+        if not isinstance(metric, str) or not _NAME.fullmatch(metric) or len(metric) > 64:
+            raise ProgramError(f"the metric name {metric!r} must have 1 to 64 of A-Z a-z 0-9 _ . / -")
+    if len(set(metrics)) != len(metrics) or len(metrics) > MAX_METRICS:
+        raise ProgramError(f"metrics must be at most {MAX_METRICS} different names")
+    if optimizer is not None and not isinstance(optimizer, Optimizer):
+        raise ProgramError(
+            f"optimizer is a {type(optimizer).__module__}.{type(optimizer).__name__}; use shoal.SGD, shoal.Adam, … "
+            "or shoal.torch.from_torch(optimizer): the parameter servers apply the updates"
+        )
+    settings = [optimizer.settings()] if optimizer is not None else []
+    for name, field, value in (
+        ("batch_size", "batch_size", batch_size),
+        ("epochs", "num_epochs", epochs),
+        ("max_steps", "max_steps", max_steps),
+    ):
+        if value is not None:
+            settings.append(f"{field}: {_count(name, value, 1, (1 << 31) - 1)}")
+    return _protocol.Declaration(
+        _count("examples", examples, 1, MAX_EXAMPLES),
+        _count("test_examples", test_examples, 0, MAX_EXAMPLES),
+        data_fingerprint & ((1 << 64) - 1),
+        _count("prefetch", prefetch, 0, MAX_ANNOUNCEMENTS),
+        computation[:1024],
+        "\n".join(settings),
+        list(metrics),
+        [(variable.name, KINDS[variable.kind], variable.shape) for variable in variables],
+    )

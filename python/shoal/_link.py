@@ -1,0 +1,67 @@
+"""The socket and the memory files that connect a program with its worker."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import select
+import socket
+from typing import Optional
+
+from shoal import _protocol
+
+SOCKET = "SHOAL_PROGRAM_SOCKET"
+PARAMETERS = "SHOAL_PROGRAM_PARAMETERS"
+CONTRIBUTIONS = "SHOAL_PROGRAM_CONTRIBUTIONS"
+
+
+class Link:
+    """One connected socket and two memory files. Not thread-safe."""
+
+    def __init__(self, sock: socket.socket, parameters: int, contributions: int) -> None:
+        self._socket = sock
+        self._files = (parameters, contributions)
+        for descriptor in (sock.fileno(), *self._files):
+            os.set_inheritable(descriptor, False)
+
+    @staticmethod
+    def from_environment() -> Optional[Link]:
+        """Returns the link that the worker has opened, or None if the program was started by hand.
+
+        The variables are removed, so that processes that the program starts do not take them for theirs.
+        """
+        values = [os.environ.pop(name, None) for name in (SOCKET, PARAMETERS, CONTRIBUTIONS)]
+        if values[0] is None:
+            return None
+        descriptors = [int(value or -1) for value in values]
+        return Link(socket.socket(fileno=descriptors[0]), descriptors[1], descriptors[2])
+
+    def send(self, data: bytes) -> bool:
+        """Sends all of it; returns False if the worker is gone."""
+        try:
+            self._socket.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+        return True
+
+    def receive(self) -> bytes:
+        """Waits for bytes; returns b"" when the worker is gone."""
+        try:
+            return self._socket.recv(1 << 16)
+        except ConnectionResetError:
+            return b""
+
+    def has_input(self) -> bool:
+        return bool(select.select([self._socket], [], [], 0)[0])
+
+    def map(self, layout: _protocol.Layout) -> tuple[mmap.mmap, mmap.mmap]:
+        """Maps the parameters for reading and the contributions for reading and writing."""
+        parameters = mmap.mmap(self._files[0], layout.parameters_size, mmap.MAP_SHARED, mmap.PROT_READ)
+        contributions = mmap.mmap(self._files[1], layout.contributions_size, mmap.MAP_SHARED)
+        return parameters, contributions
+
+    def close(self) -> None:
+        self._socket.close()
+        for descriptor in self._files:
+            os.close(descriptor)
+        self._files = ()  # type: ignore[assignment]

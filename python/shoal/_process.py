@@ -1,0 +1,80 @@
+"""What a compute program does to its own process: reports of errors and of a premature end, output, forks."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import faulthandler
+import os
+import shutil
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING, Optional
+
+from shoal import errors
+
+if TYPE_CHECKING:
+    from shoal.worker import Worker
+
+STARTED_AGAIN = "SHOAL_STARTED_BY_HAND"
+
+
+def install(worker: Worker) -> None:
+    """Makes uncaught exceptions, an early end and crashes of this process visible to the worker and in its log."""
+    previous = sys.excepthook
+
+    def report(kind: type[BaseException], error: BaseException, trace: Optional[TracebackType]) -> None:
+        worker._report(error)
+        previous(kind, error, trace)
+
+    sys.excepthook = report
+    atexit.register(worker._report_end)
+    os.register_at_fork(after_in_child=worker._forget)
+    # A write to the parameters is a SIGSEGV: this prints the line that did it.
+    with contextlib.suppress(Exception):
+        faulthandler.enable()
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(line_buffering=True)
+
+
+def find_command() -> str:
+    """Returns the path of the command `shoal`: $SHOAL, the one of this package, or the one in PATH."""
+    named = os.environ.get("SHOAL")
+    if named:
+        if not os.access(named, os.X_OK) or os.path.isdir(named):
+            raise errors.CommandError(f"SHOAL is {named}, which is not a program; set it to the path of `shoal`")
+        return named
+    packaged = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_bin", "shoal")
+    if os.access(packaged, os.X_OK):
+        return packaged
+    found = shutil.which("shoal")
+    if found is None:
+        raise errors.CommandError(
+            "the command `shoal` was not found: install the wheel, put shoal into PATH, or set SHOAL to its path"
+        )
+    return found
+
+
+def start_by_hand() -> None:
+    """Replaces this process by a run in one process whose program is this one again."""
+    arguments = own_command()
+    if os.environ.get(STARTED_AGAIN):
+        raise errors.ShoalError("the run has started this program without a socket; does it start itself again?")
+    command = find_command()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.environ[STARTED_AGAIN] = "1"
+    os.execv(command, [command, "train", "--num_ps_tasks=0", f"--program={sys.executable}", "--", *arguments])
+
+
+def own_command() -> list[str]:
+    """Returns the arguments of this interpreter that start this program again."""
+    main = sys.modules.get("__main__")
+    if not getattr(main, "__file__", None):
+        raise errors.ProgramError(
+            'shoal.Worker() needs a program in a file; in a notebook use shoal.launch("train.py", ps=2, workers=2)'
+        )
+    original = getattr(sys, "orig_argv", None)  # Python 3.10
+    return list(original[1:]) if original else [os.path.abspath(sys.argv[0]), *sys.argv[1:]]

@@ -1,0 +1,179 @@
+"""One batch, as the program sees it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal import _protocol
+from shoal.errors import ProgramError
+
+if TYPE_CHECKING:
+    from shoal.worker import Worker
+
+Array = npt.NDArray[np.float32]
+Arrays = dict[str, Array]
+
+# A FINAL message covers at least so many bytes, unless it is the last one of a batch.
+FINAL_BYTES = 256 << 10
+
+
+class Contributions(MutableMapping[str, Array]):
+    """What a batch contributes, by variable. `contributions[name] = value` copies into the shared memory.
+
+    contributions[name] is the array itself, to be written by slices or as `out=`; it holds old values until then.
+    Variables that a batch does not write contribute zeros.
+    """
+
+    def __init__(self, arrays: Arrays, names: Sequence[str]) -> None:
+        self._arrays = arrays
+        self._names = names
+        self.written: set[str] = set()
+        self.final: set[str] = set()
+
+    def __getitem__(self, name: str) -> Array:
+        self._check(name)
+        self.written.add(name)
+        return self._arrays[name]
+
+    def __setitem__(self, name: str, value: npt.ArrayLike) -> None:
+        self._check(name)
+        array = self._arrays[name]
+        if value is not array:
+            shape = np.shape(value)
+            if shape != array.shape:
+                raise ProgramError(f"the contribution to {name} has the shape {shape}; the variable has {array.shape}")
+            array[...] = value
+        self.written.add(name)
+
+    def __delitem__(self, name: str) -> None:
+        raise ProgramError(f"the contribution to {name} cannot be removed; write zeros")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names if self._arrays else ())
+
+    def __len__(self) -> int:
+        return len(self._names) if self._arrays else 0
+
+    def _check(self, name: str) -> None:
+        if not self._arrays:
+            raise ProgramError("an evaluation has no contributions; look at work.kind")
+        if name not in self._arrays:
+            raise ProgramError(f"{name!r} is not a variable; the run has {_some(self._arrays)}")
+        if name not in self._names:
+            raise ProgramError(f"{name} is frozen, so nothing is contributed to it")
+        if name in self.final:
+            raise ProgramError(f"{name} is written after work.final({name!r}); it may already be on its way")
+
+
+class Work:
+    """One batch to train with, or one block of test examples to evaluate.
+
+    kind: "train" or "evaluate".
+    indices: the numbers of the batch's examples, in the training or in the test data.
+    parameters: the variables' values, by name; they cannot be written.
+    gradients: where the contributions go (training only), by name.
+    step, epoch, index, seed: see docs/compute_program.md. Random numbers should depend on the seed only.
+    """
+
+    def __init__(
+        self, worker: Worker, assignment: _protocol.Assignment, parameters: Arrays, contributions: Contributions
+    ) -> None:
+        self._worker = worker
+        self._pending: list[str] = []
+        self._pending_bytes = 0
+        self.kind = "train" if assignment.is_training else "evaluate"
+        self.is_training = assignment.is_training
+        self.indices = assignment.indices
+        self.parameters: Mapping[str, Array] = parameters
+        self.gradients = contributions
+        self.parameter_set = assignment.parameter_set
+        self.contribution_set = assignment.contribution_set
+        self.step = assignment.step
+        self.epoch = assignment.epoch
+        self.index = assignment.index
+        self.seed = assignment.seed
+        self.is_done = False
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """A new generator of random numbers that starts from the batch's seed."""
+        return np.random.default_rng(self.seed)
+
+    def final(self, *names: str) -> None:
+        """Says that these contributions are complete, so that they travel while the program computes the others.
+
+        Optional: done() makes the rest final.
+        """
+        self._check_open("final()")
+        for name in names:
+            array = self.gradients[name]  # Checks the name, and that it is not final yet.
+            self.gradients.final.add(name)
+            self._pending.append(name)
+            self._pending_bytes += array.nbytes
+        if self._pending_bytes >= FINAL_BYTES:
+            self._worker._send_final(self._pending)
+            self._pending, self._pending_bytes = [], 0
+
+    def done(
+        self, loss_sum: float, examples: Optional[int] = None, metrics: Optional[Mapping[str, Any]] = None
+    ) -> None:
+        """Ends the work.
+
+        loss_sum: the sum of the loss over the batch's examples. If it is not finite, the batch is skipped.
+        examples: how many were computed, if the program wants that checked.
+        metrics: for each name (sum, weight), an array with a value per example, or the mean over the batch.
+        """
+        self._check_open("done()")
+        try:
+            loss = float(loss_sum)
+        except (TypeError, ValueError):
+            raise ProgramError(f"the loss is {loss_sum!r}; it must be one number, the sum over the examples") from None
+        if examples is not None and examples != len(self.indices):
+            raise ProgramError(f"{examples} examples were computed, but {self} has {len(self.indices)}")
+        values = {name: self._metric(name, value) for name, value in (metrics or {}).items()}
+        if self.is_training:
+            for name in self.gradients:
+                if name not in self.gradients.written:
+                    self.gradients[name] = np.zeros(self.gradients._arrays[name].shape, np.float32)
+        self.is_done = True
+        self._worker._send_done(loss, values)
+
+    def _metric(self, name: str, value: Any) -> tuple[float, float]:
+        if name not in self._worker._metrics:
+            known = ", ".join(repr(metric) for metric in self._worker._metrics)
+            raise ProgramError(f"the metric {name!r} was not declared; metrics=[{known or '…'}] needs its name")
+        try:
+            if isinstance(value, tuple):
+                total, weight = (float(number) for number in value)
+            else:
+                array = np.asarray(value)
+                if array.ndim == 0:
+                    total, weight = float(array) * len(self.indices), float(len(self.indices))
+                else:
+                    total, weight = float(array.sum(dtype=np.float64)), float(array.size)
+        except (TypeError, ValueError):
+            raise ProgramError(f"the metric {name!r} is {value!r}; it must be numbers, or (sum, weight)") from None
+        if not math.isfinite(total) or not math.isfinite(weight):
+            return 0.0, 0.0
+        if weight < 0 or (name == "accuracy" and not 0 <= total <= weight):
+            raise ProgramError(f"the metric {name!r} is {total:g} of {weight:g}, which is not possible")
+        return total, weight
+
+    def _check_open(self, what: str) -> None:
+        if self.is_done:
+            raise ProgramError(f"{what} is called for {self} after done()")
+
+    def __str__(self) -> str:
+        if self.is_training:
+            return f"batch {self.index} of epoch {self.epoch}"
+        return f"test block {self.index}"
+
+
+def _some(names: Mapping[str, Any]) -> str:
+    shown = ", ".join(list(names)[:5])
+    return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")

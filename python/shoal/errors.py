@@ -1,0 +1,100 @@
+"""Errors of the package. Every message begins with the file and the line of the user's program."""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+import traceback
+from types import FrameType, TracebackType
+from typing import Optional
+
+PERMANENT = 1  # Started again, the program would fail in the same way.
+RETRYABLE = 2
+
+_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def _libraries() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    found = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    found.update(site.getsitepackages() if hasattr(site, "getsitepackages") else [])
+    return tuple(os.path.abspath(path) + os.sep for path in found)
+
+
+_LIBRARIES = _libraries()
+
+
+def _is_users(frame: FrameType) -> bool:
+    filename = frame.f_code.co_filename
+    if filename.startswith("<"):  # Code without a file; that of dataclasses has the globals of their module.
+        return frame.f_globals.get("__name__") == "__main__"
+    path = os.path.abspath(filename)
+    return not path.startswith(_OURS) and not path.startswith(_LIBRARIES)
+
+
+def _name(filename: str) -> str:
+    relative = os.path.relpath(filename) if not filename.startswith("<") else filename
+    return filename if relative.startswith("..") else relative
+
+
+def place(frame: Optional[FrameType] = None) -> str:
+    """Returns "FILE:LINE" of the innermost frame that is not part of a library, from `frame` outwards."""
+    frame = frame or sys._getframe(1)
+    while frame is not None:
+        if _is_users(frame):
+            return f"{_name(frame.f_code.co_filename)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return os.path.basename(sys.argv[0]) or "the program"
+
+
+def place_of(trace: Optional[TracebackType]) -> str:
+    """Returns "FILE:LINE" of the innermost place in the user's program that an exception passed."""
+    found = ""
+    last = "the program"
+    for frame, line in traceback.walk_tb(trace):
+        last = f"{_name(frame.f_code.co_filename)}:{line}"
+        if _is_users(frame):
+            found = last
+    return found or last
+
+
+class ShoalError(Exception):
+    """Base of all errors of this package."""
+
+
+class ProgramError(ShoalError):
+    """The program uses the package in a wrong way. Started again it would do the same, so the run ends."""
+
+    def __init__(self, message: str, where: Optional[str] = None) -> None:
+        self.place = where or place(sys._getframe(1))
+        self.message = message
+        super().__init__(f"{self.place}: {message}")
+
+
+class ProtocolError(ShoalError):
+    """The worker sent what version 1 of the protocol does not allow. Its version and the package's differ."""
+
+
+class CommandError(ShoalError):
+    """The command `shoal` failed or was not found."""
+
+
+def describe(error: BaseException, has_begun: bool) -> tuple[int, str, str]:
+    """Returns the class, the message and the traceback that the worker receives for an exception.
+
+    has_begun: the worker has already sent work, so the program is able to start.
+    """
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    if isinstance(error, ProgramError):
+        return PERMANENT, str(error), text
+    if isinstance(error, SyntaxError):
+        return PERMANENT, f"{_name(error.filename or '?')}:{error.lineno}: SyntaxError: {error.msg}", text
+    kinds: tuple[type[BaseException], ...] = (ImportError, NameError)
+    if not has_begun:
+        kinds += (TypeError, AttributeError, FileNotFoundError, IsADirectoryError, PermissionError)
+    name = type(error).__name__
+    message = " ".join(str(error).split())
+    where = place_of(error.__traceback__)
+    return (PERMANENT if isinstance(error, kinds) else RETRYABLE), f"{where}: {name}: {message}", text

@@ -1,0 +1,165 @@
+"""Runs from the outside: start one, watch it, stop it, read its results. They use the command `shoal`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+import numpy.typing as npt
+
+from shoal._process import find_command
+from shoal.errors import CommandError, ProgramError
+
+
+def launch(
+    program: str,
+    ps: int = 1,
+    workers: int = 1,
+    args: Sequence[str] = (),
+    out: Optional[str] = None,
+    flags: Sequence[str] = (),
+) -> Run:
+    """Starts `shoal train` with a program and returns the run. Its output goes to `launch.log` in the run's directory.
+
+    args: the program's arguments. out: the run's directory. flags: more flags of shoal train ("--learning_rate=0.1").
+    """
+    if not os.path.isfile(program):
+        raise ProgramError(f"there is no program {program}")
+    for name, value, low in (("ps", ps, 0), ("workers", workers, 1)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < low:
+            raise ProgramError(f"launch: {name} is {value!r}; it must be a whole number from {low}")
+    if isinstance(args, str) or isinstance(flags, str):
+        raise ProgramError('launch: args and flags must be lists of strings, such as ["--size=10"]')
+    command = find_command()
+    directory = out or tempfile.mkdtemp(prefix="shoal-")
+    os.makedirs(directory, exist_ok=True)
+    is_python = program.endswith(".py")
+    tail = [os.path.abspath(program), *args] if is_python else list(args)
+    line = [
+        command, "train", f"--program={sys.executable if is_python else os.path.abspath(program)}",
+        f"--num_ps_tasks={ps}", f"--num_replicas={workers}", f"--out={directory}", *flags, "--", *tail,
+    ]  # fmt: skip
+    with open(os.path.join(directory, "launch.log"), "ab") as log:
+        process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+    run = Run(directory)
+    run._process = process
+    return run
+
+
+class Run:
+    """The run in a directory, under way or over."""
+
+    def __init__(self, directory: str) -> None:
+        if not os.path.isdir(directory):
+            raise ProgramError(f"there is no run's directory {directory}")
+        self.directory = os.path.abspath(directory)
+        self._process: Optional[subprocess.Popen[bytes]] = None
+
+    def metrics(self) -> dict[str, npt.NDArray[np.float64]]:
+        """Returns the columns of metrics.jsonl: one value per step, NaN where a step has none."""
+        rows = []
+        try:
+            with open(os.path.join(self.directory, "metrics.jsonl"), encoding="utf-8") as file:
+                for line in file:
+                    if line.endswith("\n"):  # The last line may be incomplete.
+                        rows.append(json.loads(line))
+        except FileNotFoundError:
+            pass
+        names = dict.fromkeys(name for row in rows for name in row)
+        return {
+            name: np.array([np.nan if row.get(name) is None else row[name] for row in rows], dtype=np.float64)
+            for name in names
+        }
+
+    def summary(self) -> Optional[dict[str, Any]]:
+        """Returns the result of the run (summary.json), or None while there is none."""
+        try:
+            with open(os.path.join(self.directory, "summary.json"), encoding="utf-8") as file:
+                result: dict[str, Any] = json.load(file)
+                return result
+        except FileNotFoundError:
+            return None
+
+    def status(self) -> dict[str, Any]:
+        """Returns what `shoal status --json` prints: docs/observability.md."""
+        result: dict[str, Any] = json.loads(self._command("status", "--json"))
+        return result
+
+    def checkpoint(self) -> str:
+        """Makes a checkpoint and returns its path."""
+        return self._command("checkpoint").strip()
+
+    def stop(self) -> None:
+        """Makes a checkpoint, stops the run and waits for its end. The same launch continues it."""
+        self._command("stop")
+        if self._process is not None:
+            self._process.wait()
+
+    def wait(self, timeout: Optional[float] = None) -> dict[str, Any]:
+        """Waits until the run is over and returns its summary. An interrupt (Ctrl-C) stops the run first.
+
+        Raises CommandError if the run failed, with the last lines of its output, and TimeoutError.
+        """
+        try:
+            self._wait(timeout)
+        except KeyboardInterrupt:
+            self.stop()
+            raise
+        summary = self.summary()
+        if summary is None or summary.get("status") == "failed" or self._exit_code() not in (None, 0, 130, 143):
+            raise CommandError(f"the run in {self.directory} failed{self._last_lines()}")
+        return summary
+
+    def model_file(self) -> str:
+        """Returns the path of the newest model.safetensors of the run."""
+        folder = os.path.join(self.directory, "checkpoints")
+        names = os.listdir(folder) if os.path.isdir(folder) else []
+        files = [os.path.join(folder, name, "model.safetensors") for name in names]
+        files = sorted((path for path in files if os.path.exists(path)), key=os.path.getmtime)
+        if not files:
+            raise ProgramError(
+                f"the run in {self.directory} has no model.safetensors; a checkpoint makes one: run.checkpoint()"
+            )
+        return files[-1]
+
+    def _wait(self, timeout: Optional[float]) -> None:
+        if self._process is not None:
+            try:
+                self._process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                raise TimeoutError(f"the run in {self.directory} is not over after {timeout} s") from None
+            return
+        end = None if timeout is None else time.monotonic() + timeout
+        while self.status().get("phase") != "over":
+            if end is not None and time.monotonic() > end:
+                raise TimeoutError(f"the run in {self.directory} is not over after {timeout} s")
+            time.sleep(0.5)
+
+    def _exit_code(self) -> Optional[int]:
+        return None if self._process is None else self._process.poll()
+
+    def _last_lines(self) -> str:
+        try:
+            with open(os.path.join(self.directory, "launch.log"), encoding="utf-8", errors="replace") as file:
+                lines = file.read().splitlines()[-10:]
+        except FileNotFoundError:
+            return ""
+        return ":\n" + "\n".join(lines)
+
+    def _command(self, name: str, *flags: str) -> str:
+        line = [find_command(), name, self.directory, *flags]
+        done = subprocess.run(line, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            reason = done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"
+            raise CommandError(f"shoal {name} {self.directory}: {reason}")
+        return done.stdout
+
+    def __repr__(self) -> str:
+        return f"shoal.Run({self.directory!r})"

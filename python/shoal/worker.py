@@ -1,0 +1,283 @@
+"""The lowest layer: a program that computes the batches of one worker, with arrays only."""
+
+from __future__ import annotations
+
+import collections
+import math
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Optional
+
+import numpy as np
+
+from shoal import _protocol, _version
+from shoal._declaration import Variable, make_declaration
+from shoal._link import Link
+from shoal._work import Array, Arrays, Contributions, Work
+from shoal.errors import PERMANENT, RETRYABLE, ProgramError, ProtocolError, describe, place
+from shoal.optimizers import Optimizer
+
+__all__ = ["Variable", "Work", "Worker"]
+
+
+class Worker:
+    """The connection of this program with its worker.
+
+    Make it first, before data are loaded: the worker waits for it. Then declare the variables and iterate:
+
+        worker = shoal.Worker()
+        worker.declare([shoal.Variable("w", initial=np.zeros(10))], examples=60000, optimizer=shoal.SGD(0.1))
+        for work in worker:
+            work.gradients["w"] = …
+            work.done(loss_sum)
+
+    The loop ends when the run is over. If the run is stopped, or the worker is gone, the loop raises SystemExit
+    instead, so what follows it runs only with a finished model.
+
+    A program that was started by hand (python train.py) becomes a run in one process.
+    """
+
+    def __init__(self, _link: Optional[Link] = None) -> None:
+        link = _link or Link.from_environment()
+        if link is None:
+            from shoal import _process
+
+            _process.start_by_hand()
+            raise AssertionError("start_by_hand does not return")
+        self._link: Optional[Link] = link
+        self._process = os.getpid()
+        self._conversation = _protocol.Conversation()
+        self._inbox: collections.deque[_protocol.Message] = collections.deque()
+        self._announcements: collections.deque[_protocol.Announcement] = collections.deque()
+        self._metrics: list[str] = []
+        self._variables: list[Variable] = []
+        self._numbers: dict[str, int] = {}
+        self._parameters: tuple[Arrays, Arrays] = ({}, {})
+        self._contributions: tuple[Arrays, Arrays] = ({}, {})
+        self._finish: Optional[_protocol.Finish] = None
+        self._left_at = ""
+        if _link is None:
+            from shoal import _process
+
+            _process.install(self)
+        self._send(self._conversation.hello(f"shoal {_version.VERSION} (Python {sys.version.split()[0]})"))
+        welcome = self._wait()
+        if not isinstance(welcome, _protocol.Welcome):
+            raise SystemExit(0)
+        self._welcome = welcome
+
+    @property
+    def index(self) -> int:
+        """The index of this worker in the run, from 0."""
+        return self._welcome.worker
+
+    @property
+    def count(self) -> int:
+        """The number of workers of the run."""
+        return self._welcome.workers
+
+    @property
+    def seed(self) -> int:
+        return self._welcome.seed
+
+    @property
+    def directory(self) -> str:
+        """The run's directory."""
+        return self._welcome.directory
+
+    @property
+    def run_file(self) -> str:
+        """The run file as text. It counts: the run may have another batch size than this program asks for."""
+        return self._welcome.run_file
+
+    @property
+    def variables(self) -> Sequence[Variable]:
+        return tuple(self._variables)
+
+    def declare(
+        self,
+        variables: Sequence[Variable],
+        *,
+        examples: int,
+        test_examples: int = 0,
+        optimizer: Optional[Optimizer] = None,
+        batch_size: Optional[int] = None,
+        epochs: Optional[int] = None,
+        max_steps: Optional[int] = None,
+        metrics: Sequence[str] = (),
+        prefetch: int = 0,
+        data_fingerprint: int = 0,
+        computation: str = "",
+    ) -> None:
+        """Declares variables, data and settings, and waits until the run is ready.
+
+        examples, test_examples: how many there are; Shoal chooses which of them a batch has.
+        optimizer, batch_size, epochs, max_steps: used where neither flags nor a run file say otherwise.
+        metrics: names of values that done() reports.
+        prefetch: how many batches announcements() may name ahead of time, at most 64.
+        data_fingerprint: tells other data apart; 0: unknown.
+        computation: what the bytes of the results depend on; the same in all programs of a run.
+
+        If the launcher only asks for the declaration, the program ends here with SystemExit.
+        """
+        self._check_process()
+        if self._variables:
+            raise ProgramError("declare() was called a second time; a program declares its variables once")
+        declaration = make_declaration(
+            variables, examples, test_examples, optimizer, batch_size, epochs, max_steps, metrics, prefetch,
+            data_fingerprint, computation or f"numpy {np.__version__}",
+        )  # fmt: skip
+        self._variables = list(variables)
+        self._numbers = {variable.name: i for i, variable in enumerate(variables)}
+        self._metrics = list(metrics)
+        self._send(self._conversation.declare(declaration))
+        layout = self._wait()
+        if not isinstance(layout, _protocol.Layout):
+            raise SystemExit(0)
+        self._map(layout)
+        for variable in self._variables:
+            self._contributions[0][variable.name][...] = variable.initial
+        self._send(self._conversation.ready())
+
+    def __iter__(self) -> Iterator[Work]:
+        self._check_process()
+        if not self._variables:
+            raise ProgramError(
+                "the program asks for work before it has declared variables; call worker.declare() first"
+            )
+        if self._conversation.state == "working":
+            raise ProgramError("a second loop over the worker began while a batch is open; one loop gets all work")
+        while True:
+            work = self._next_work()
+            if work is None:
+                return
+            try:
+                yield work
+            except GeneratorExit:
+                self._left_at = place(sys._getframe(1))
+                raise
+            if not work.is_done:
+                raise ProgramError(f"{work} ended without work.done(loss_sum); call it once for every work")
+
+    def announcements(self) -> list[_protocol.Announcement]:
+        """Returns the training batches that were announced since the last call, without waiting.
+
+        They probably come soon; any of them may not come, and others may come instead.
+        """
+        self._check_process()
+        while self._finish is None and self._link is not None and self._link.has_input():
+            self._read()
+        result = list(self._announcements)
+        self._announcements.clear()
+        return result
+
+    def _next_work(self) -> Optional[Work]:
+        while True:
+            message = self._wait()
+            if isinstance(message, _protocol.Assignment):
+                return self._make_work(message)
+            if isinstance(message, _protocol.Finish):
+                if message.reason == _protocol.OVER:
+                    return None
+                if message.text:
+                    print(f"shoal: {message.text}", file=sys.stderr)
+                raise SystemExit(0)
+
+    def _make_work(self, assignment: _protocol.Assignment) -> Work:
+        if assignment.parameter_set > 1 or assignment.contribution_set > 1:
+            raise ProtocolError(f"work {assignment.work} names a set above 1")
+        arrays = self._contributions[assignment.contribution_set] if assignment.is_training else {}
+        contributions = Contributions(arrays, [v.name for v in self._variables if v.contributes])
+        return Work(self, assignment, self._parameters[assignment.parameter_set], contributions)
+
+    def _map(self, layout: _protocol.Layout) -> None:
+        assert self._link is not None
+        if len(layout.offsets) != len(self._variables):
+            raise ProtocolError(f"LAYOUT has {len(layout.offsets)} variables, not {len(self._variables)}")
+        parameters, contributions = self._link.map(layout)
+        for variable, offsets in zip(self._variables, layout.offsets):
+            for number in (0, 1):
+                for memory, offset, sets in (
+                    (parameters, offsets[number], self._parameters),
+                    (contributions, offsets[2 + number], self._contributions),
+                ):
+                    array: Array = np.frombuffer(memory, np.float32, math.prod(variable.shape), offset)
+                    sets[number][variable.name] = array.reshape(variable.shape)
+
+    def _wait(self) -> _protocol.Message:
+        """Returns the next message; the end of the worker reads as FINISH."""
+        while not self._inbox:
+            if self._finish is not None:
+                return self._finish
+            self._read()
+        return self._inbox.popleft()
+
+    def _read(self) -> None:
+        assert self._link is not None
+        data = self._link.receive()
+        messages = self._conversation.receive(data) if data else [self._gone()]
+        for message in messages:
+            if isinstance(message, _protocol.Announcement):
+                self._announcements.append(message)
+            elif isinstance(message, _protocol.Finish):
+                self._finish = message
+            else:
+                self._inbox.append(message)
+
+    def _gone(self) -> _protocol.Finish:
+        self._conversation.state = "finished"
+        return _protocol.Finish(_protocol.FAILED, "the worker is gone; this program ends")
+
+    def _send(self, data: bytes) -> None:
+        self._check_process()
+        assert self._link is not None
+        if not self._link.send(data):
+            raise SystemExit(0)
+
+    def _send_final(self, names: Sequence[str]) -> None:
+        if self._conversation.state == "working":
+            self._send(self._conversation.final(self._numbers[name] for name in names))
+
+    def _send_done(self, loss_sum: float, metrics: dict[str, tuple[float, float]]) -> None:
+        if self._conversation.state == "working":  # FINISH may have come in between.
+            values = [metrics.get(name, (0.0, 0.0)) for name in self._metrics]
+            self._send(self._conversation.done(loss_sum, values))
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise ProgramError(
+                "a forked process uses the worker; only the process that made shoal.Worker() may compute batches"
+            )
+        if self._link is None:
+            raise ProgramError("the worker is closed")
+
+    # Called by _process.
+
+    def _forget(self) -> None:
+        """In a forked child: the connection is the parent's."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    def _report(self, error: BaseException) -> None:
+        if self._process != os.getpid() or self._link is None or self._finish is not None:
+            return
+        if isinstance(error, (SystemExit, KeyboardInterrupt)):
+            return
+        has_begun = self._conversation.state in ("idle", "working")
+        self._link.send(self._conversation.error(*describe(error, has_begun)))
+
+    def _report_end(self) -> None:
+        """At the end of the process, when the worker has not said that the run is over."""
+        if self._process != os.getpid() or self._link is None or self._conversation.state == "finished":
+            return
+        if self._conversation.state in ("idle", "working"):
+            where = self._left_at or place(None)
+            text = f"{where}: the program left the loop before the run was over; the loop ends by itself"
+            self._link.send(self._conversation.error(RETRYABLE, text, ""))
+        else:
+            text = (
+                f"{place(None)}: the program ended without asking for work; loop over the worker or trainer.batches()"
+            )
+            self._link.send(self._conversation.error(PERMANENT, text, ""))

@@ -1,0 +1,60 @@
+"""A parameter server in NumPy: the formulas of ml/optim/optimizer_options.h in float32."""
+
+from __future__ import annotations
+
+import numpy as np
+
+f = np.float32
+
+
+class NumpyPs:
+    def __init__(self, optimizer, values, kinds):
+        self.optimizer = optimizer
+        self.values = {name: value.astype(f) for name, value in values.items()}
+        self.kinds = kinds
+        self.step = 0
+        self.slots = {}
+
+    def apply(self, contributions):
+        """Applies the mean of a step's contributions."""
+        self.step += 1
+        for name, kind in self.kinds.items():
+            if kind == 3:
+                continue
+            mean = np.mean([c[name] for c in contributions], axis=0, dtype=f)
+            if kind == 2:
+                self.values[name] = mean
+            else:
+                self.values[name] = self._update(name, self.values[name], mean)
+
+    def _slot(self, name, slot, value, initial=0.0):
+        return self.slots.setdefault((name, slot), np.full_like(value, initial))
+
+    def _update(self, name, v, g):
+        o = self.optimizer
+        lr = f(o.learning_rate)
+        if o.rule == "sgd":
+            return v - lr * g
+        if o.rule == "momentum":
+            a = self._slot(name, "a", v) * f(o.momentum) + g
+            self.slots[name, "a"] = a
+            return v - (lr * g + f(o.learning_rate * o.momentum) * a if o.nesterov else lr * a)
+        if o.rule == "adagrad":
+            a = self._slot(name, "a", v, o.initial_accumulator) + g * g
+            self.slots[name, "a"] = a
+            return v - lr * g / (np.sqrt(a) + f(o.epsilon))
+        if o.rule == "adadelta":
+            a = f(o.rho) * self._slot(name, "a", v) + f(1 - o.rho) * g * g
+            d = self._slot(name, "d", v)
+            u = g * np.sqrt(d + f(o.epsilon)) / np.sqrt(a + f(o.epsilon))
+            self.slots[name, "a"] = a
+            self.slots[name, "d"] = f(o.rho) * d + f(1 - o.rho) * u * u
+            return v - lr * u
+        if o.rule in ("adam", "adamw"):
+            m = f(o.beta1) * self._slot(name, "m", v) + f(1 - o.beta1) * g
+            s = f(o.beta2) * self._slot(name, "s", v) + f(1 - o.beta2) * g * g
+            self.slots[name, "m"], self.slots[name, "s"] = m, s
+            rate = f(o.learning_rate * np.sqrt(1 - o.beta2**self.step) / (1 - o.beta1**self.step))
+            decay = f(o.learning_rate * o.weight_decay) * v if o.rule == "adamw" else f(0)
+            return v - rate * m / (np.sqrt(s) + f(o.epsilon)) - decay
+        raise AssertionError(o.rule)

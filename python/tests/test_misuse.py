@@ -1,0 +1,343 @@
+"""Each misuse ends in one message with the file and the line of the user's program."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fake_worker import FakeWorker, ProgramFailed, play
+
+import shoal
+from shoal.errors import describe
+
+PACKAGE = Path(shoal.__file__).parents[1]
+
+# A program; `>>>` marks the line that the message must name. V and W declare one variable.
+HEAD = """\
+import numpy as np
+import shoal
+V = shoal.Variable
+def declare(**options):
+    worker.declare([V("w", (4,)), V("f", (2,), kind="frozen")], **{"examples": 10, "test_examples": 4, **options})
+"""
+MISUSE = {
+    "no declaration": (
+        ">>> for work in worker: pass",
+        "asks for work before it has declared variables; call worker.declare()",
+    ),
+    "two declarations": ("declare()\n>>> worker.declare([V('w')], examples=1)", "declare() was called a second time"),
+    "a name with a space": (">>> V('my weight')", "the variable name 'my weight' must have 1 to 256 of"),
+    "a long name": (">>> V('w' * 257)", "must have 1 to 256 of"),
+    "an unknown kind": (">>> V('w', kind='buffer')", "kind is 'buffer'; it must be one of trainable, assign, frozen"),
+    "another shape": (
+        ">>> V('w', (2, 2), initial=np.zeros(4))",
+        "variable w: the initial value has the shape (4,), not (2, 2)",
+    ),
+    "an empty dimension": (">>> V('w', (3, 0))", "variable w: the shape (3, 0) must have up to 8 dimensions"),
+    "nine dimensions": (">>> V('w', (1,) * 9)", "must have up to 8 dimensions"),
+    "a text as value": (">>> V('w', initial='zeros')", "variable w: the initial value is no array of real numbers"),
+    "a complex value": (">>> V('w', initial=1j)", "no array of real numbers (it is complex)"),
+    "an infinite value": (">>> V('w', initial=np.inf)", "variable w: the initial value is not finite"),
+    "two equal names": (">>> worker.declare([V('w'), V('w')], examples=1)", "two variables have the name w"),
+    "nothing to train": (
+        ">>> worker.declare([V('w', kind='frozen')], examples=1)",
+        "none of the variables is trainable",
+    ),
+    "arrays as variables": (">>> worker.declare([np.zeros(3)], examples=1)", "needs shoal.Variable, not ndarray"),
+    "a metric as text": (">>> worker.declare([V('w')], examples=1, metrics='f1')", "must be a list of names"),
+    "a metric with a space": (">>> worker.declare([V('w')], examples=1, metrics=['top 5'])", "the metric name 'top 5'"),
+    "a metric twice": (">>> worker.declare([V('w')], examples=1, metrics=['a', 'a'])", "64 different names"),
+    "a foreign optimizer": (
+        ">>> worker.declare([V('w')], examples=1, optimizer=np.float32(1))",
+        "optimizer is a numpy.float32; use shoal.SGD, shoal.Adam",
+    ),
+    "a negative learning rate": (">>> shoal.SGD(-0.1)", "SGD: learning_rate is -0.1; it must not be negative"),
+    "a batch of nothing": (
+        ">>> worker.declare([V('w')], examples=1, batch_size=0)",
+        "batch_size is 0; it must be a wh",
+    ),
+    "half an epoch": (">>> worker.declare([V('w')], examples=1, epochs=0.5)", "epochs is 0.5; it must be a whole numb"),
+    "no examples": (">>> worker.declare([V('w')], examples=0)", "examples is 0; it must be a whole number from 1"),
+    "too much prefetch": (">>> worker.declare([V('w')], examples=1, prefetch=65)", "prefetch is 65"),
+    "no done": (
+        "declare()\n>>> for work in worker:\n    work.gradients['w'] = np.zeros(4)",
+        "batch 5 of epoch 2 ended without work.done(loss_sum)",
+    ),
+    "done twice": (
+        "declare()\nfor work in worker:\n    work.done(1)\n>>>     work.done(1)",
+        "done() is called for batch 5 of epoch 2 after done()",
+    ),
+    "a gradient of another shape": (
+        "declare()\nfor work in worker:\n>>>     work.gradients['w'] = np.zeros((4, 1))",
+        "the contribution to w has the shape (4, 1); the variable has (4,)",
+    ),
+    "an unknown variable": (
+        "declare()\nfor work in worker:\n>>>     work.gradients['b'] = np.zeros(4)",
+        "'b' is not a variable; the run has w, f",
+    ),
+    "a frozen variable": (
+        "declare()\nfor work in worker:\n>>>     work.gradients['f'] = np.zeros(2)",
+        "f is frozen, so nothing is contributed to it",
+    ),
+    "a contribution after final": (
+        "declare()\nfor work in worker:\n    work.final('w')\n>>>     work.gradients['w'] = np.ones(4)",
+        "w is written after work.final('w')",
+    ),
+    "final twice": (
+        "declare()\nfor work in worker:\n    work.final('w')\n>>>     work.final('w')",
+        "w is written after work.final('w')",
+    ),
+    "a deleted contribution": (
+        "declare()\nfor work in worker:\n>>>     del work.gradients['w']",
+        "cannot be removed; write zeros",
+    ),
+    "a loss per example": (
+        "declare()\nfor work in worker:\n>>>     work.done(np.ones(3))",
+        "it must be one number, the sum over the examples",
+    ),
+    "no loss": ("declare()\nfor work in worker:\n>>>     work.done(None)", "the loss is None"),
+    "too few examples": (
+        "declare()\nfor work in worker:\n>>>     work.done(1, examples=2)",
+        "2 examples were computed, but batch 5 of epoch 2 has 3",
+    ),
+    "an unknown metric": (
+        "declare(metrics=['accuracy'])\nfor work in worker:\n>>>     work.done(1, metrics={'f1': 1})",
+        "the metric 'f1' was not declared; metrics=['accuracy'] needs its name",
+    ),
+    "an impossible accuracy": (
+        "declare(metrics=['accuracy'])\nfor work in worker:\n>>>     work.done(1, metrics={'accuracy': (5, 3)})",
+        "the metric 'accuracy' is 5 of 3, which is not possible",
+    ),
+    "a metric that is no number": (
+        "declare(metrics=['accuracy'])\nfor work in worker:\n>>>     work.done(1, metrics={'accuracy': 'high'})",
+        "the metric 'accuracy' is 'high'; it must be numbers, or (sum, weight)",
+    ),
+    "a second loop": (
+        "declare()\nfor work in worker:\n>>>     for other in worker: pass",
+        "a second loop over the worker began while a batch is open",
+    ),
+    "a write to the parameters": (
+        "declare()\nfor work in worker:\n>>>     work.parameters['w'][0] = 1",
+        "ValueError: assignment destination is read-only",
+    ),
+    "no such program": (">>> shoal.launch('nothing.py')", "there is no program nothing.py"),
+    "half a worker": (">>> shoal.launch(__file__, workers=0.5)", "workers is 0.5; it must be a whole number from 1"),
+    "arguments as text": (">>> shoal.launch(__file__, args='--size=10')", "args and flags must be lists of strings"),
+    "no such run": (">>> shoal.Run('/nowhere/run')", "there is no run's directory /nowhere/run"),
+}
+
+
+def one_batch(fake):
+    try:
+        values = fake.handshake()
+        fake.train(values, [0, 1, 2], epoch=2, index=5)
+    except (EOFError, ProgramFailed, ConnectionError):
+        pass
+
+
+@pytest.mark.parametrize("name", list(MISUSE))
+def test_a_misuse_has_one_message_with_file_and_line(name, tmp_path):
+    code, message = MISUSE[name]
+    lines = (HEAD + code).splitlines()
+    line = 1 + next(i for i, text in enumerate(lines) if text.startswith(">>> "))
+    path = tmp_path / "train.py"
+    path.write_text("\n".join(text[4:] if text.startswith(">>> ") else text for text in lines))
+
+    def program(worker):
+        names = {"worker": worker, "__name__": "__main__", "__file__": str(path)}
+        exec(compile(path.read_text(), str(path), "exec"), names)
+
+    with pytest.raises((shoal.ProgramError, ValueError)) as raised:
+        play(program, one_batch)
+    _, described, _ = describe(raised.value, True)
+    assert message in described
+    assert described.startswith(f"{path}:{line}: ")
+    assert "\n" not in described
+
+
+def test_an_evaluation_has_no_contributions():
+    def program(worker):
+        worker.declare([shoal.Variable("w", (4,))], examples=10, test_examples=4)
+        for work in worker:
+            assert not list(work.gradients)
+            work.gradients["w"] = [1, 2, 3, 4]
+
+    with pytest.raises(shoal.ProgramError, match=r"test_misuse.py:\d+: an evaluation has no contributions"):
+        play(program, lambda fake: fake.evaluate(fake.handshake(), [0]))
+
+
+# Programs in processes of their own: what they print, how they end.
+
+
+class Started:
+    def __init__(self, code, tmp_path):
+        self.fake = FakeWorker()
+        self.path = tmp_path / "train.py"
+        self.path.write_text(code)
+        descriptors = (self.fake.program_socket.fileno(), self.fake.parameters_fd, self.fake.contributions_fd)
+        names = ("SOCKET", "PARAMETERS", "CONTRIBUTIONS")
+        environment = {f"SHOAL_PROGRAM_{name}": str(fd) for name, fd in zip(names, descriptors)}
+        self.process = subprocess.Popen(
+            [sys.executable, str(self.path)],
+            env={"PYTHONPATH": str(PACKAGE), "PATH": "/usr/bin:/bin", **environment},
+            pass_fds=descriptors,
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.fake.program_socket.close()
+
+    def end(self):
+        output = self.process.communicate(timeout=60)[0]
+        return self.process.returncode, output
+
+
+START = """\
+import os, sys
+import numpy as np
+import shoal
+worker = shoal.Worker()
+worker.declare([shoal.Variable("w", (4,))], examples=10)
+"""
+
+
+def failure(started, values=None):
+    with pytest.raises(ProgramFailed) as raised:
+        values = started.fake.handshake()
+        while True:
+            started.fake.train(values, [0])
+    started.end()
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "message"),
+    [
+        ("import nothing_of_this_name", 1, "train.py:6: ModuleNotFoundError: No module named 'nothing_of_this_name'"),
+        ("undefined()", 1, "train.py:6: NameError: name 'undefined' is not defined"),
+        ("for work in worker:\n    1 / 0", 2, "train.py:7: ZeroDivisionError: division by zero"),
+        ("for work in worker:\n    work.done(0)\n    break", 2, "train.py:8: the program left the loop before"),
+        ("for work in worker:\n    sys.exit(0)", 2, "the program left the loop before the run was over"),
+        ("for work in worker:\n    shoal.SGD(-1)", 1, "train.py:7: SGD: learning_rate is -1"),
+        ("for work in worker:\n    exec('1 +')", 1, "SyntaxError"),
+    ],
+)
+def test_an_error_of_the_program_reaches_the_worker(code, kind, message, tmp_path):
+    failed = failure(Started(START + code, tmp_path))
+    assert message in failed.message
+    assert failed.kind == kind
+
+
+def test_a_program_that_never_asks_for_work_is_an_error(tmp_path):
+    started = Started("import shoal\nworker = shoal.Worker()\nprint('ready')", tmp_path)
+    with pytest.raises(ProgramFailed) as raised:
+        started.fake.handshake()
+    assert raised.value.kind == 1
+    assert (
+        raised.value.message
+        == "train.py: the program ended without asking for work; loop over the worker or trainer.batches()"
+    )
+    assert started.end() == (0, "ready\n")
+
+
+def test_a_forked_process_cannot_use_the_worker_and_does_not_disturb_it(tmp_path):
+    code = """
+for work in worker:
+    child = os.fork()
+    if child == 0:
+        try:
+            work.done(1)
+        except shoal.ProgramError as error:
+            print(error)
+        sys.exit(0)
+    os.waitpid(child, 0)
+    work.done(2)
+"""
+    started = Started(START + code, tmp_path)
+    values = started.fake.handshake()
+    assert started.fake.train(values, [0]).loss == 2
+    started.fake.finish()
+    code, output = started.end()
+    assert code == 0
+    assert output == (
+        "train.py:11: a forked process uses the worker; only the process that made shoal.Worker() may compute batches\n"
+    )
+
+
+def test_a_crash_prints_the_line_that_did_it(tmp_path):
+    """A write to the parameters past NumPy's flag, as PyTorch's in-place operations do it."""
+    code = """
+import ctypes
+for work in worker:
+    address = work.parameters["w"].ctypes.data
+    ctypes.memset(address, 1, 4)
+"""
+    started = Started(START + code, tmp_path)
+    with pytest.raises((EOFError, ConnectionError)):
+        started.fake.train(started.fake.handshake(), [0])
+    code, output = started.end()
+    assert code == -11
+    assert re.search(r'train.py", line 10 in <module>', output)
+
+
+def test_output_arrives_by_lines_and_the_environment_is_clean(tmp_path):
+    code = """
+for work in worker:
+    print("a line", [name for name in os.environ if name.startswith("SHOAL_PROGRAM")])
+    work.done(0)
+print("the end")
+"""
+    started = Started(START + code, tmp_path)
+    started.fake.train(started.fake.handshake(), [0])
+    assert started.process.stdout.readline() == "a line []\n"
+    started.fake.finish()
+    assert started.end() == (0, "the end\n")
+
+
+def by_hand(tmp_path, code, **environment):
+    path = tmp_path / "train.py"
+    path.write_text(code)
+    line = [sys.executable, str(path), "--size=3"]
+    environment = {"PYTHONPATH": str(PACKAGE), "PATH": "/usr/bin:/bin", **environment}
+    return subprocess.run(line, env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_a_program_started_by_hand_becomes_a_run_in_one_process(tmp_path):
+    command = tmp_path / "shoal"
+    command.write_text('#!/bin/sh\nfor a in "$@"; do echo "$a"; done\n')
+    command.chmod(0o755)
+    done = by_hand(tmp_path, "import shoal\nshoal.Worker()", SHOAL=str(command))
+    expected = [
+        "train",
+        "--num_ps_tasks=0",
+        f"--program={sys.executable}",
+        "--",
+        str(tmp_path / "train.py"),
+        "--size=3",
+    ]
+    assert done.stdout.splitlines() == expected
+
+
+def test_without_the_command_a_program_started_by_hand_names_the_remedy(tmp_path):
+    done = by_hand(tmp_path, "import shoal\nshoal.Worker()")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "shoal.errors.CommandError: the command `shoal` was not found: install the wheel, put shoal into PATH, or set "
+        "SHOAL to its path"
+    )
+    done = by_hand(tmp_path, "import shoal\nshoal.Worker()", SHOAL="/nowhere/shoal")
+    assert "SHOAL is /nowhere/shoal, which is not a program" in done.stderr
+
+
+def test_a_program_that_starts_itself_again_does_not_loop(tmp_path):
+    done = by_hand(tmp_path, "import shoal\nshoal.Worker()", SHOAL="/bin/true", SHOAL_STARTED_BY_HAND="1")
+    assert "without a socket" in done.stderr
+
+
+def test_a_notebook_is_sent_to_launch():
+    code = "import shoal\nshoal.Worker()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=PACKAGE)
+    assert "in a notebook use shoal.launch(" in done.stderr

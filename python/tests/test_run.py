@@ -1,0 +1,104 @@
+"""shoal.launch and shoal.Run against a command that records what it is asked."""
+
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+
+import shoal
+
+COMMAND = """\
+#!{python}
+import json, os, sys
+name, args = sys.argv[1], sys.argv[2:]
+if name == "train":
+    out = next(a[6:] for a in args if a.startswith("--out="))
+    print("started", *args)
+    with open(os.path.join(out, "summary.json"), "w") as file:
+        json.dump({{"status": "failed" if "--fail" in args else "finished", "steps": 3}}, file)
+    sys.exit(1 if "--fail" in args else 0)
+if name == "status":
+    print(json.dumps({{"phase": "over", "directory": args[0], "flags": args[1:]}}))
+elif name == "checkpoint":
+    print(args[0] + "/checkpoints/ckpt-3")
+else:
+    print("the run is over", file=sys.stderr)
+    sys.exit(78)
+"""
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    path = tmp_path / "shoal"
+    path.write_text(COMMAND.format(python=sys.executable))
+    path.chmod(0o755)
+    monkeypatch.setenv("SHOAL", str(path))
+    return path
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text("pass")
+    return path
+
+
+def test_a_launch_starts_a_run_and_waits_for_its_result(command, program, tmp_path):
+    out = tmp_path / "run"
+    run = shoal.launch(str(program), ps=2, workers=3, args=["--size=4"], out=str(out), flags=["--learning_rate=0.5"])
+    assert run.wait(60) == {"status": "finished", "steps": 3}
+    words = (out / "launch.log").read_text().split()
+    assert words == [
+        "started",
+        f"--program={sys.executable}",
+        "--num_ps_tasks=2",
+        "--num_replicas=3",
+        f"--out={out}",
+        "--learning_rate=0.5",
+        "--",
+        str(program),
+        "--size=4",
+    ]
+
+
+def test_a_run_that_fails_shows_its_last_lines(command, program):
+    run = shoal.launch(str(program), flags=["--fail"])
+    with pytest.raises(shoal.CommandError, match=r"failed:\nstarted"):
+        run.wait(60)
+
+
+def test_a_run_is_controlled_by_the_command(command, tmp_path):
+    run = shoal.Run(str(tmp_path))
+    assert run.status() == {"phase": "over", "directory": str(tmp_path), "flags": ["--json"]}
+    assert run.checkpoint() == f"{tmp_path}/checkpoints/ckpt-3"
+    with pytest.raises(shoal.CommandError, match=f"shoal stop {tmp_path}: the run is over"):
+        run.stop()
+    with pytest.raises(shoal.CommandError, match="failed"):
+        run.wait()  # over, and without a summary
+
+
+def test_metrics_are_columns(tmp_path):
+    run = shoal.Run(str(tmp_path))
+    assert run.metrics() == {}
+    assert run.summary() is None
+    lines = [{"step": 1, "loss": 2.5, "accuracy": None}, {"step": 2, "loss": 1.5, "eval_loss": 1.0}]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"step": 3, "lo')
+    metrics = run.metrics()
+    np.testing.assert_array_equal(metrics["step"], [1, 2])
+    np.testing.assert_array_equal(metrics["loss"], [2.5, 1.5])
+    np.testing.assert_array_equal(metrics["accuracy"], [np.nan, np.nan])
+    np.testing.assert_array_equal(metrics["eval_loss"], [np.nan, 1.0])
+
+
+def test_the_newest_model_file_is_found(tmp_path):
+    run = shoal.Run(str(tmp_path))
+    with pytest.raises(shoal.ProgramError, match="has no model.safetensors"):
+        run.model_file()
+    for age, name in ((100, "ckpt-9"), (50, "ckpt-10")):
+        (tmp_path / "checkpoints" / name).mkdir(parents=True)
+        file = tmp_path / "checkpoints" / name / "model.safetensors"
+        file.write_bytes(b"")
+        os.utime(file, (age and 1e9 - age, 1e9 - age))
+    assert run.model_file() == str(tmp_path / "checkpoints/ckpt-10/model.safetensors")
