@@ -20,6 +20,7 @@
 #include "ml/data/data_format.h"
 #include "ml/data/idx_dataset.h"
 #include "ml/data/image_folder.h"
+#include "ml/data/named_classes.h"
 #include "ml/data/npy_dataset.h"
 #include "ml/data/synthetic_dataset.h"
 #include "ml/data/tf_record_dataset.h"
@@ -211,6 +212,25 @@ v1::DataConfig Resolved(v1::DataConfig config) {
   return config;
 }
 
+// Returns the names in classes.txt beside data of a format that has no names of its own.
+absl::StatusOr<std::vector<std::string>> NamesBeside(v1::DataConfig::Format format,
+                                                     const v1::DataConfig& config) {
+  const bool has_none =
+      format == v1::DataConfig::FORMAT_IDX || format == v1::DataConfig::FORMAT_NPY ||
+      format == v1::DataConfig::FORMAT_CSV || format == v1::DataConfig::FORMAT_TFRECORD;
+  if (!has_none) return std::vector<std::string>();
+  ASSIGN_OR_RETURN(std::vector<std::string> names, ReadNamedClasses(config.directory()));
+  if (names.empty() || config.classes() == 0 || names.size() == config.classes()) return names;
+  return absl::InvalidArgumentError(absl::StrCat("data.classes: is ", config.classes(), ", but ",
+                                                 config.directory(), "/classes.txt has ",
+                                                 names.size(), " names; leave data.classes unset"));
+}
+
+// Returns whether labels are classes whose names, if there are any, are not in the data.
+bool LacksNames(const Dataset& dataset) {
+  return dataset.class_names().empty() && dataset.fields()[1].name == kLabelField;
+}
+
 bool IsDirectory(const std::string& path) {
   struct stat file = {};
   return stat(path.c_str(), &file) == 0 && S_ISDIR(file.st_mode);
@@ -238,14 +258,19 @@ absl::StatusOr<bool> HasTestSplit(const v1::DataConfig& given) {
 
 absl::StatusOr<std::unique_ptr<Dataset>> MakeDataset(const v1::DataConfig& given, DataSplit split,
                                                      uint64_t seed) {
-  const v1::DataConfig config = Resolved(given);
+  v1::DataConfig config = Resolved(given);
   ASSIGN_OR_RETURN(const v1::DataConfig::Format format, FormatOf(config));
   RETURN_IF_ERROR(CheckDataFields(format, config));
+  ASSIGN_OR_RETURN(std::vector<std::string> names, NamesBeside(format, config));
+  if (!names.empty()) config.set_classes(static_cast<uint32_t>(names.size()));
   if (split == DataSplit::kTest) {
     RETURN_IF_ERROR(FindTestSplit(format, config.directory()));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, ReadDataset(format, config, split, seed));
-  RETURN_IF_ERROR(CheckClasses(config, *dataset));
+  RETURN_IF_ERROR(CheckClasses(given, *dataset));
+  if (!names.empty() && LacksNames(*dataset)) {
+    dataset = WithClassNames(std::move(dataset), std::move(names));
+  }
   const AugmentedDatasetOptions augmentation = AugmentationFrom(config, split, seed);
   if (!ChangesImages(augmentation)) return dataset;
   return AugmentImages(std::move(dataset), augmentation);

@@ -245,6 +245,31 @@ TEST_F(DataDirectoryTest, ArraysAreFound) {
   EXPECT_THAT(Describe(DataSplit::kTest), HasSubstr("x_test.npy"));
 }
 
+TEST_F(DataDirectoryTest, ClassesTxtNamesTheClassesOfOtherFormats) {
+  Write("train.csv", "a,label\n1,0\n2,1\n");
+  Write("classes.txt", "small\r\nlarge thing\n\n");
+  auto dataset = MakeDataset(config_, DataSplit::kTrain, 1).value();
+  EXPECT_THAT(dataset->class_names(), ::testing::ElementsAre("small", "large thing"));
+  EXPECT_EQ(NumClasses(config_, *dataset), 2);
+  EXPECT_EQ(Describe(DataSplit::kTrain), "2 float32[1] label");
+  config_.set_classes(3);
+  EXPECT_THAT(Describe(DataSplit::kTrain), HasSubstr("data.classes: is 3, but"));
+  config_.set_classes(0);
+
+  Write("train.csv", "a,label\n1,0\n2,2\n");
+  EXPECT_THAT(Describe(DataSplit::kTrain), HasSubstr("below the number of classes, 2"));
+  Write("classes.txt", "small\n\nlarge\n");
+  EXPECT_THAT(Describe(DataSplit::kTrain), HasSubstr("classes.txt:2: is empty; give each class"));
+  Write("classes.txt", "a\na\n");
+  EXPECT_THAT(Describe(DataSplit::kTrain), HasSubstr("classes.txt:2: a is there twice"));
+
+  Write("classes.txt", "a\nb\nc\n");
+  Write("train.csv", "a,label\n1,0.5\n2,2\n");
+  config_.mutable_csv()->set_regression(true);
+  dataset = MakeDataset(config_, DataSplit::kTrain, 1).value();
+  EXPECT_TRUE(dataset->class_names().empty());
+}
+
 TEST_F(DataDirectoryTest, RecordsAreFound) {
   tf::Example example;
   auto& features = *example.mutable_features()->mutable_feature();

@@ -257,6 +257,9 @@ constexpr FlagSpec kTable[] = {
      "Append the log to this file. Default: standard error."},
     {"answer", kHand, kScopeTask, kText, "", "FILE", "Launcher: write the model to this file.",
      true},
+    {"use_averages", kHand, kScopeTask, kBool, "", "",
+     "Evaluator: evaluate the moving average of each variable instead of its value, in a run with "
+     "optimizer.moving_average_decay."},
     {"report_fd", kHand, kScopeTask, kText, "", "FD",
      "Launcher: report the address to this descriptor.", true},
     {"parent_pid", kHand, kScopeTask, kText, "", "PID", "Launcher: die with this process.", true},

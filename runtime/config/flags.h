@@ -86,7 +86,7 @@ struct TaskFlags {
   std::string service;      // health
   std::optional<uint32_t> timeout_seconds;  // checkpoint, stop, health
   std::optional<uint64_t> checkpoint_step;  // eval, predict, export, inspect
-  bool use_averages = false;                // eval, predict, export
+  bool use_averages = false;                // eval, predict, export, evaluator
   std::string model_file;                   // export
   std::string input_file;                   // predict
   std::string predictions_file;             // predict

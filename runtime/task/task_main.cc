@@ -297,7 +297,8 @@ std::string EvaluatorHelp() {
       "usage: shoal evaluator --run=FILE --out=DIR [flags]\n\n"
       "Evaluates the checkpoints of the run in DIR on the test split as they appear, the newest\n"
       "first, and appends a line for each to DIR/evaluator.jsonl and points to "
-      "DIR/events/evaluator.\n"
+      "DIR/events/evaluator;\n"
+      "with --use_averages to DIR/evaluator_averages.jsonl and DIR/events/evaluator_averages.\n"
       "The run does not know of it: start it before, during or after, or not at all. It ends when "
       "the\n"
       "run has finished, or on SIGTERM.\n\n",
@@ -338,6 +339,15 @@ absl::StatusOr<TaskOptions> ResolveTask(const std::optional<Job>& command, const
   RETURN_IF_ERROR(CheckTlsFlags(line.task));
   MakePathsAbsolute(surroundings.working_directory, &options.run);
   options.insecure = line.task.insecure;
+  options.use_averages = line.task.use_averages;
+  if (options.use_averages && job != Job::kEvaluator) {
+    return Broken("--use_averages", "is for the evaluator; leave it out");
+  }
+  if (options.use_averages && options.run.optimizer().moving_average_decay() == 0) {
+    return Broken("--use_averages",
+                  "the run keeps no averages; train with --set "
+                  "optimizer.moving_average_decay=0.999, or leave the flag out");
+  }
   options.report_fd = line.task.report_fd;
   return options;
 }

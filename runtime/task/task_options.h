@@ -57,6 +57,7 @@ struct TaskOptions {
   const Clock* clock = nullptr;
   FileSystem* file_system = nullptr;
   ShutdownNotification* shutdown = nullptr;
+  bool use_averages = false;  // Evaluator: evaluates the moving averages of the variables.
   // RunLocal and RunChief: receives every applied step; may be null.
   ProgressReporter* progress = nullptr;
   TaskMonitor* monitor = nullptr;  // Serves the role's status and metrics; may be null.

@@ -13,19 +13,21 @@
 
 namespace shoal {
 
-absl::StatusOr<std::unique_ptr<EvaluationLog>> EvaluationLog::Open(
-    FileSystem* file_system, const Clock* clock, const std::string& run_directory) {
-  std::unique_ptr<EvaluationLog> log(new EvaluationLog(file_system, clock, run_directory));
-  RETURN_IF_ERROR(log->OpenLines(JoinPath(run_directory, "evaluator.jsonl")));
+absl::StatusOr<std::unique_ptr<EvaluationLog>> EvaluationLog::Open(FileSystem* file_system,
+                                                                   const Clock* clock,
+                                                                   const std::string& run_directory,
+                                                                   const std::string& name) {
+  std::unique_ptr<EvaluationLog> log(
+      new EvaluationLog(file_system, clock, JoinPath(JoinPath(run_directory, "events"), name)));
+  RETURN_IF_ERROR(log->OpenLines(JoinPath(run_directory, name + ".jsonl")));
   return log;
 }
 
-EvaluationLog::EvaluationLog(FileSystem* file_system, const Clock* clock,
-                             const std::string& run_directory)
+EvaluationLog::EvaluationLog(FileSystem* file_system, const Clock* clock, const std::string& events)
     : file_system_(file_system),
       clock_(clock),
       lines_(file_system),
-      events_(file_system, clock, JoinPath(JoinPath(run_directory, "events"), "evaluator")) {}
+      events_(file_system, clock, events) {}
 
 absl::Status EvaluationLog::OpenLines(const std::string& path) {
   absl::StatusOr<std::string> text = ReadFile(*file_system_, path);

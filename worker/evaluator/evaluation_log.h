@@ -18,8 +18,8 @@ namespace shoal {
 class Clock;
 class FileSystem;
 
-// Writes the results of an evaluator to evaluator.jsonl, and to event files in events/evaluator, of
-// a run's directory. For one thread at a time, and one writer for a directory. A line has the
+// Writes the results of an evaluator to NAME.jsonl, and to event files in events/NAME, of a run's
+// directory. For one thread at a time, and one writer for a directory. A line has the
 // fields
 //
 //   {"step": 20, "checkpoint": "ckpt-20-1-0000000000000001", "loss": 0.5, "accuracy": 0.8,
@@ -28,11 +28,12 @@ class FileSystem;
 // Lines are in the order of the evaluations; `accuracy` is null for a model that does not classify.
 class EvaluationLog {
  public:
-  // Both pointers are borrowed. Appends to the lines of an earlier evaluator and removes an
-  // incomplete last line.
+  // Both pointers are borrowed. `name` is "evaluator", or that of a log of its own. Appends to the
+  // lines of an earlier evaluator and removes an incomplete last line.
   static absl::StatusOr<std::unique_ptr<EvaluationLog>> Open(FileSystem* file_system,
                                                              const Clock* clock,
-                                                             const std::string& run_directory);
+                                                             const std::string& run_directory,
+                                                             const std::string& name);
 
   // Returns whether the log has a line for this checkpoint.
   bool Has(const std::string& checkpoint) const { return known_.count(checkpoint) > 0; }
@@ -41,7 +42,7 @@ class EvaluationLog {
                    absl::Duration took);
 
  private:
-  EvaluationLog(FileSystem* file_system, const Clock* clock, const std::string& run_directory);
+  EvaluationLog(FileSystem* file_system, const Clock* clock, const std::string& events);
   absl::Status OpenLines(const std::string& path);
 
   FileSystem* const file_system_;

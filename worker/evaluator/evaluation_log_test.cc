@@ -23,8 +23,8 @@ class EvaluationLogTest : public ::testing::Test {
     std::string pattern = ::testing::TempDir() + "/evaluator.XXXXXX";
     out_ = mkdtemp(pattern.data());
   }
-  std::unique_ptr<EvaluationLog> Open() {
-    return std::move(EvaluationLog::Open(files_.get(), &clock_, out_).value());
+  std::unique_ptr<EvaluationLog> Open(const std::string& name = "evaluator") {
+    return std::move(EvaluationLog::Open(files_.get(), &clock_, out_, name).value());
   }
   std::string Lines() { return ReadFile(*files_, out_ + "/evaluator.jsonl").value(); }
 
@@ -44,6 +44,17 @@ TEST_F(EvaluationLogTest, ALineHasTheDocumentedFieldsInOrder) {
 TEST_F(EvaluationLogTest, AModelThatDoesNotClassifyHasNoAccuracy) {
   EXPECT_OK(Open()->Add("ckpt-20", {20, 1000, 0.5, false, 0}, absl::ZeroDuration()));
   EXPECT_THAT(Lines(), HasSubstr("\"accuracy\": null"));
+}
+
+TEST_F(EvaluationLogTest, LogsOfAnotherNameAreApart) {
+  EXPECT_OK(Open()->Add("ckpt-20", {20, 1000, 0.5, true, 0.75}, absl::ZeroDuration()));
+  const std::string lines = Lines();
+  const std::unique_ptr<EvaluationLog> averages = Open("evaluator_averages");
+  EXPECT_FALSE(averages->Has("ckpt-20"));
+  EXPECT_OK(averages->Add("ckpt-20", {20, 1000, 0.4, true, 0.8}, absl::ZeroDuration()));
+  EXPECT_EQ(Lines(), lines);
+  EXPECT_THAT(ReadFile(*files_, out_ + "/evaluator_averages.jsonl").value(),
+              HasSubstr("\"loss\": 0.4,"));
 }
 
 TEST_F(EvaluationLogTest, KnowsWhatAnEarlierOneWroteAndDropsATornLine) {

@@ -26,6 +26,7 @@
 #include "worker/evaluator/evaluation_log.h"
 #include "worker/evaluator/run_watch.h"
 #include "worker/replica/replica_inputs.h"
+#include "worker/replica/trained_variables.h"
 
 namespace shoal {
 namespace {
@@ -153,8 +154,9 @@ class Evaluator {
   // Data and model are read when there is something to do with them.
   absl::Status Prepare() {
     source_->SetWords(false, "reads the data");
-    ASSIGN_OR_RETURN(log_,
-                     EvaluationLog::Open(options_.file_system, options_.clock, options_.run.out()));
+    ASSIGN_OR_RETURN(
+        log_, EvaluationLog::Open(options_.file_system, options_.clock, options_.run.out(),
+                                  options_.use_averages ? "evaluator_averages" : "evaluator"));
     ASSIGN_OR_RETURN(evaluator_, CheckpointEvaluator::Create(options_.run, model_));
     source_->SetWords(true, "waits for checkpoints");
     return absl::OkStatus();
@@ -185,8 +187,9 @@ class Evaluator {
     ASSIGN_OR_RETURN(
         const std::unique_ptr<Checkpoint> checkpoint,
         Checkpoint::Open(*options_.file_system, path, Checkpoint::Verify::kEverything));
-    return evaluator_->Evaluate(checkpoint.get(),
-                                [this] { return options_.shutdown->requested(); });
+    ASSIGN_OR_RETURN(const VariableValues values, ValuesToUse(options_.use_averages, *checkpoint));
+    return evaluator_->Evaluate(
+        checkpoint.get(), [this] { return options_.shutdown->requested(); }, values);
   }
 
   const TaskOptions& options_;
