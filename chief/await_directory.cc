@@ -58,8 +58,7 @@ class Waiting : public TaskSource {
 absl::StatusOr<RunLock> AwaitDirectory(const TaskOptions& options, absl::Duration say_every) {
   const std::string& out = options.run.out();
   const Clock& clock = *options.clock;
-  const uint32_t given = options.run.cluster().wait_seconds();
-  const absl::Duration patience = absl::Seconds(given > 0 ? given : 300);
+  const absl::Duration patience = absl::Seconds(options.run.cluster().wait_seconds());
   const absl::Time begun = clock.Now();
   absl::StatusOr<RunLock> lock = RunLock::Acquire(out, kChief, std::min(kAtOnce, patience));
   const Waiting source(options);

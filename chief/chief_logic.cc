@@ -251,8 +251,7 @@ absl::Status ChiefLogic::result() const {
 }
 
 bool ChiefLogic::all_told() const {
-  const v1::DeploymentOptions& deployment = options_.session.run.deployment();
-  return told_.size() >= (deployment.has_num_replicas() ? deployment.num_replicas() : 1) &&
+  return told_.size() >= options_.session.run.deployment().num_replicas() &&
          session_.all_finished();
 }
 

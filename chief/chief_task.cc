@@ -47,10 +47,6 @@ constexpr absl::Duration kLatecomers = absl::Seconds(10);
 // How long a chief that was killed may take to let go of the directory.
 constexpr absl::Duration kPredecessorEnds = absl::Seconds(2);
 
-int KeepOf(const v1::RunConfig& run) {
-  return run.checkpoint().keep() > 0 ? static_cast<int>(run.checkpoint().keep()) : 3;
-}
-
 }  // namespace
 
 ChiefTask::~ChiefTask() { chief_.reset(); }
@@ -104,17 +100,13 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
   session.token = SystemRandomHex();
   RETURN_IF_ERROR(WriteAtomically(*options.file_system,
                                   absl::StrCat(session.checkpoint_root, "/TOKEN"), session.token));
-  if (run.cluster().lease_seconds() > 0)
-    session.lease = absl::Seconds(run.cluster().lease_seconds());
-  if (run.cluster().wait_seconds() > 0)
-    session.peer_wait = absl::Seconds(run.cluster().wait_seconds());
-  if (run.cluster().ps_return_seconds() > 0)
-    session.ps_return_wait = absl::Seconds(run.cluster().ps_return_seconds());
+  session.lease = absl::Seconds(run.cluster().lease_seconds());
+  session.peer_wait = absl::Seconds(run.cluster().wait_seconds());
+  session.ps_return_wait = absl::Seconds(run.cluster().ps_return_seconds());
   session.save_period = absl::Seconds(run.checkpoint().save_seconds());
-  session.export_every = run.checkpoint().has_export_every() ? run.checkpoint().export_every() : 1;
+  session.export_every = run.checkpoint().export_every();
   session.stop_wait = StopTimesOf(run).checkpoint;
-  if (run.cluster().stall_seconds() > 0)
-    session.stall = absl::Seconds(run.cluster().stall_seconds());
+  session.stall = absl::Seconds(run.cluster().stall_seconds());
 
   RunRecorder::Options recorder;
   recorder.file_system = options.file_system;
@@ -273,7 +265,8 @@ absl::Status ChiefTask::MakeExport(const std::string& path, absl::Time deadline)
 }
 
 void ChiefTask::Prune() {
-  const absl::Status pruned = checkpoints_->Prune(KeepOf(options_.run));
+  const absl::Status pruned =
+      checkpoints_->Prune(static_cast<int>(options_.run.checkpoint().keep()));
   if (!pruned.ok()) LOG(WARNING) << "old checkpoints could not be removed: " << pruned;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/file_system.h"
+#include "runtime/config/run_config.h"
 #include "runtime/process/shutdown.h"
 
 namespace shoal {
@@ -24,6 +25,7 @@ class ChiefTaskTest : public ::testing::Test {
                      ::testing::UnitTest::GetInstance()->current_test_info()->name()));
     EXPECT_TRUE(RemoveTree(*files_, options_.run.out()).ok());
     options_.run.set_batch_size(1);
+    ResolveDefaults(TaskCounts(), &options_.run);
     options_.clock = &clock_;
     options_.file_system = files_.get();
   }

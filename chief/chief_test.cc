@@ -19,6 +19,7 @@
 #include "base/mutex.h"
 #include "base/notification.h"
 #include "proto/v1/parameter_service.pb.h"
+#include "runtime/config/run_config.h"
 #include "runtime/process/protocol_version.h"
 #include "runtime/rpc/control_timeout.h"
 
@@ -144,6 +145,7 @@ class ChiefTest : public ::testing::Test {
     options.session.lease = lease;
     options.session.run.set_batch_size(10);
     options.session.run.set_max_steps(1);
+    ResolveDefaults(TaskCounts(), &options.session.run);
     options.clock = time_;
     options.recorder = &recorder_;
     options.connect = connect_;

@@ -10,14 +10,13 @@
 
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "base/system_random.h"
 #include "chief/chief_task.h"
 #include "ps/parameter_server.h"
 #include "ps/shard_variable_store.h"
-#include "runtime/config/run_config.h"
 #include "runtime/exchange/remote_variable_store.h"
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/shutdown.h"
+#include "runtime/task/session_options.h"
 #include "runtime/transport/in_process_bulk_channel.h"
 #include "worker/worker_task.h"
 
@@ -62,12 +61,11 @@ class Servers {
   absl::Status Start(const TaskOptions& options, ChiefClient* chief, uint32_t num_ps_tasks) {
     for (uint32_t index = 0; index < num_ps_tasks; ++index) {
       ParameterServer::Options server;
-      server.index = index;
+      server.session = SessionOptionsFor(options);
+      server.session.task = {Job::kPs, index};
       server.chief = chief;
       server.clock = options.clock;
       server.file_system = options.file_system;
-      server.shared_run = std::make_shared<v1::RunConfig>(SharedByAllTasks(options.run));
-      server.nonce = SystemRandomHex();
       server.address = absl::StrCat(index);
       ASSIGN_OR_RETURN(servers_[index], ParameterServer::Create(server));
     }

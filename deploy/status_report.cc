@@ -18,9 +18,7 @@ namespace {
 
 using Task = v1::GetRunStatusResponse::Task;
 
-std::string NameOf(const Task& task) {
-  return TaskId{static_cast<Job>(task.member().job()), task.member().index()}.ToString();
-}
+std::string NameOf(const Task& task) { return TaskOf(task.member()).ToString(); }
 
 // "training"
 std::string PhaseName(v1::RunState::Phase phase) {

@@ -1,7 +1,6 @@
 #include "ps/parameter_server.h"
 
 #include <grpcpp/impl/codegen/service_type.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "base/host_name.h"
 #include "base/log.h"
 #include "base/memory_limit.h"
 #include "base/mutex.h"
@@ -84,7 +82,9 @@ class ParameterServer::Core : public ShardObserver,
   void OnChiefLost(const absl::Status& status) override { EndWith(status); }
   // TaskSource
   TaskStatus Status() const override;
-  void Collect(MetricPage* page) const override { CollectPs(metrics_, options_.index, page); }
+  void Collect(MetricPage* page) const override {
+    CollectPs(metrics_, options_.session.task.index, page);
+  }
 
  private:
   absl::Status ListenOverGrpc();
@@ -127,7 +127,7 @@ ParameterServer::Core::Core(const Options& options)
     : options_(options),
       address_(options.address),
       reporter_(ReporterOptions()),
-      checkpointer_({options.index, options.file_system, options.chief, options.clock,
+      checkpointer_({options.session.task.index, options.file_system, options.chief, options.clock,
                      [this] { return session_->identity(); }, &metrics_}),
       shard_(options.clock, this),
       shard_timer_([this] { shard_.RunTimer(); }),
@@ -160,7 +160,7 @@ ChiefReporter::Options ParameterServer::Core::ReporterOptions() {
 
 ParameterServiceImpl::Options ParameterServer::Core::ServiceOptions() {
   ParameterServiceImpl::Options options;
-  options.ps_index = options_.index;
+  options.ps_index = options_.session.task.index;
   options.shard = &shard_;
   options.file_system = options_.file_system;
   options.ps_memory = options_.ps_memory;
@@ -180,23 +180,10 @@ ParameterServiceImpl::Options ParameterServer::Core::ServiceOptions() {
 }
 
 ChiefSession::Options ParameterServer::Core::SessionOptions() const {
-  ChiefSession::Options options;
-  options.job = ChiefSession::Job::kPs;
+  ChiefSession::Options options = options_.session;
+  options.task.job = Job::kPs;
   options.secure = options_.credentials != nullptr;
-  options.index = options_.index;
   options.address = address_;
-  options.host = HostName();
-  options.process_id = static_cast<uint32_t>(getpid());
-  options.shared_run = options_.shared_run;
-  options.run_directory = options_.run_directory;
-  options.num_ps_tasks = options_.num_ps_tasks;
-  options.num_replicas = options_.num_replicas;
-  options.nonce = options_.nonce;
-  options.chief_address = options_.chief_address;
-  options.register_patience = options_.register_patience;
-  options.is_over = options_.is_over;
-  options.lease = options_.lease;
-  options.heartbeat_wait = options_.heartbeat_wait;
   return options;
 }
 

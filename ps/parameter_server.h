@@ -16,14 +16,11 @@
 #include "base/clock.h"
 #include "base/file_system.h"
 #include "runtime/rpc/chief_client.h"
+#include "runtime/rpc/chief_session.h"
 #include "runtime/rpc/parameter_client.h"
 #include "runtime/transport/bulk.h"
 
 namespace shoal {
-namespace v1 {
-class RunConfig;
-}  // namespace v1
-
 class Credentials;
 class ParameterShard;
 class TaskSource;
@@ -32,20 +29,11 @@ class TaskSource;
 class ParameterServer {
  public:
   struct Options {
-    uint32_t index = 0;
+    // How to register with the chief. The server fills in the job, its address, and `secure`.
+    ChiefSession::Options session;
     ChiefClient* chief = nullptr;  // Must outlive the server, as must the next two.
     const Clock* clock = nullptr;
     FileSystem* file_system = nullptr;
-    // The part of the run that all tasks share (SharedByAllTasks); null if this task does not know
-    // it.
-    std::shared_ptr<const v1::RunConfig> shared_run;
-    // The run directory in this task's flags, for the chief's log; empty if not given.
-    std::string run_directory;
-    // The numbers of tasks in this task's flags, 0 if not given. The chief refuses a task whose
-    // numbers differ from the run's.
-    uint32_t num_ps_tasks = 0;
-    uint32_t num_replicas = 0;
-    std::string nonce;  // A random text that identifies the process.
     // The address to serve gRPC at. Empty: only this process reaches the server, by the accessors
     // below.
     std::string listen_address;
@@ -54,12 +42,6 @@ class ParameterServer {
     // The address that the chief and the workers dial; empty: the address that the server listens
     // at.
     std::string address;
-    // The address behind `chief`, for log lines and errors; empty if the chief is in this process.
-    std::string chief_address;
-    absl::Duration register_patience = absl::Seconds(300);
-    std::function<bool()> is_over;             // See ChiefSession::Options.
-    absl::Duration lease = absl::Seconds(10);  // The chief's lease, see ChiefSession::Options.
-    absl::Duration heartbeat_wait = absl::Seconds(1);
     size_t max_payload_bytes = kDefaultMaxBulkPayloadBytes;
     // Bytes that the ps may use, unless the kernel allows fewer; 0: no limit.
     uint64_t ps_memory = 0;

@@ -26,8 +26,6 @@
 namespace shoal {
 namespace {
 
-BatchKey KeyOf(const v1::BatchId& batch) { return {batch.epoch(), batch.index()}; }
-
 // The slices of `ps_index`, after the map has been checked against the table.
 absl::StatusOr<std::vector<uint32_t>> OwnedSlices(const v1::ShardMap& map, const SliceTable& table,
                                                   uint32_t ps_index) {

@@ -4,16 +4,12 @@
 
 #include <algorithm>
 #include <memory>
-#include <random>
 #include <thread>
-
-#include "absl/strings/str_format.h"
 
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "ps/parameter_server.h"
 #include "runtime/checkpoint/finish_detector.h"
-#include "runtime/config/run_config.h"
 #include "runtime/config/stop_times.h"
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/report_address.h"
@@ -21,38 +17,23 @@
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/drain.h"
 #include "runtime/rpc/grpc_chief_client.h"
+#include "runtime/task/session_options.h"
 #include "runtime/task/task_options.h"
 #include "runtime/tls/credentials.h"
 
 namespace shoal {
 namespace {
 
-std::string RandomNonce() {
-  std::random_device random;
-  return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
-}
-
 ParameterServer::Options ServerOptions(const TaskOptions& options, ChiefClient* chief) {
   ParameterServer::Options server;
-  server.index = options.task.index;
+  server.session = SessionOptionsFor(options);
   server.chief = chief;
   server.clock = options.clock;
   server.file_system = options.file_system;
-  server.shared_run = std::make_shared<v1::RunConfig>(SharedByAllTasks(options.run));
-  server.run_directory = options.run.out();
-  server.num_ps_tasks = options.told_num_ps_tasks;
-  server.num_replicas = options.told_num_replicas;
-  server.nonce = RandomNonce();
   server.listen_address = options.listen_address;
   server.credentials = options.credentials;
   server.insecure = options.insecure;
   server.address = options.advertised_address;
-  server.chief_address = options.chief_address;
-  server.register_patience = absl::Seconds(
-      options.run.cluster().wait_seconds() == 0 ? 300 : options.run.cluster().wait_seconds());
-  if (options.run.cluster().lease_seconds() > 0) {
-    server.lease = absl::Seconds(options.run.cluster().lease_seconds());
-  }
   server.ps_memory = options.run.cluster().ps_memory();
   server.threads = options.run.cluster().ps_threads();
   if (server.threads == 0) server.threads = std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
@@ -67,8 +48,9 @@ absl::Status RunPs(const TaskOptions& options) {
                                        kMaxControlMessageBytes,
                                        ChannelCredentialsFor(options.credentials, kRoleChief)));
   ParameterServer::Options server_options = ServerOptions(options, &chief);
-  FinishDetector ending(options.file_system, options.clock, options.run, server_options.lease);
-  server_options.is_over = [&ending] { return ending.IsOver(); };
+  FinishDetector ending(options.file_system, options.clock, options.run,
+                        server_options.session.lease);
+  server_options.session.is_over = [&ending] { return ending.IsOver(); };
   ASSIGN_OR_RETURN(const std::unique_ptr<ParameterServer> server,
                    ParameterServer::Create(server_options));
   const TaskMonitor::Shown shown(options.monitor, options.task, server->source());

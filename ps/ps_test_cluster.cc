@@ -24,6 +24,7 @@ v1::LoadSlicesRequest PsLoadRequest(uint64_t lineage, bool synchronous) {
   optimizer->mutable_sgd();
   optimizer->set_learning_rate(0.5);
   request.mutable_run()->mutable_sync()->set_sync_replicas(synchronous);
+  request.mutable_run()->mutable_sync()->set_max_staleness(-1);
   request.mutable_run()->set_max_steps(1000);
   request.mutable_run()->mutable_checkpoint()->set_save_every(100000);
   const auto add = [&](const std::string& name, const std::vector<int64_t>& shape) {
@@ -76,12 +77,12 @@ PsTestCluster::PsTestCluster(PsForm form,
     : form(form), connector(ConnectorOptions(form)) {
   for (uint32_t i = 0; i < kNumTestPs; ++i) {
     ParameterServer::Options options;
-    options.index = i;
+    options.session.task.index = i;
     options.chief = &chief;
     options.clock = &clock;
     options.file_system = file_system.get();
-    options.nonce = absl::StrCat("ps", i);
-    options.heartbeat_wait = absl::Milliseconds(20);
+    options.session.nonce = absl::StrCat("ps", i);
+    options.session.heartbeat_wait = absl::Milliseconds(20);
     options.threads = 2;
     if (form == PsForm::kInProcess) {
       options.address = absl::StrCat(i);

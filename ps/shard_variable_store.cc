@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "proto/v1/identity.pb.h"
+#include "runtime/cluster/task.h"
 #include "runtime/rpc/retry.h"
 
 namespace shoal {
@@ -34,8 +35,7 @@ class ShardVariableStore::Flight : public PullWaiter {
     pulls.reserve(size);
     places.reserve(size);
     identity.set_run_id(store->options_.run_id);
-    identity.mutable_member()->set_job(v1::JOB_WORKER);
-    identity.mutable_member()->set_index(store->options_.worker_index);
+    *identity.mutable_member() = ToProto(TaskId{Job::kWorker, store->options_.worker_index});
     identity.set_incarnation(store->options_.incarnation);
   }
 

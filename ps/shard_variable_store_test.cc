@@ -71,9 +71,9 @@ class ShardVariableStoreTest : public testing::Test {
     ParameterServer::Options options;
     options.chief = &chief_;
     options.clock = &clock_;
-    options.nonce = "ps";
+    options.session.nonce = "ps";
     options.address = "here";
-    options.heartbeat_wait = absl::Milliseconds(20);
+    options.session.heartbeat_wait = absl::Milliseconds(20);
     server_ = std::move(ParameterServer::Create(options).value());
     EXPECT_TRUE(server_->Start().ok());
     server_->shard()->LearnWorkers({{0, 2}});

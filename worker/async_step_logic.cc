@@ -50,14 +50,15 @@ bool AsyncStepLogic::MustCall(absl::Time now) const {
 void AsyncStepLogic::StartCall(absl::Time now, AsyncAction* action) {
   action->kind = AsyncAction::kLease;
   if (!must_repeat_) {
-    ++call_.number;
-    call_.finished.swap(finished_);
+    call_.set_number(call_.number() + 1);
+    call_.clear_finished();
+    for (const BatchKey& batch : finished_) *call_.add_finished() = ToProto(batch);
     finished_.clear();
-    call_.stale.clear();
+    call_.clear_stale();
     if (in_hand_.has_value() && in_hand_->refusals >= kRefusalsBeforeNotice) {
-      call_.stale.push_back(in_hand_->lease.batch);
+      *call_.add_stale() = ToProto(in_hand_->batch);
     }
-    call_.want = options_.max_held;
+    call_.set_want(options_.max_held);
   }
   must_repeat_ = must_ask_ = false;
   is_calling_ = true;
@@ -65,42 +66,44 @@ void AsyncStepLogic::StartCall(absl::Time now, AsyncAction* action) {
 }
 
 void AsyncStepLogic::OnLeaseFailed(absl::Time now, uint64_t number) {
-  if (!is_calling_ || number != call_.number) return;
+  if (!is_calling_ || number != call_.number()) return;
   is_calling_ = false;
   must_repeat_ = true;
   next_ask_ = now + options_.ask_again;
 }
 
-void AsyncStepLogic::OnLeaseAnswer(absl::Time now, uint64_t number, const LeaseAnswer& answer) {
-  if (!is_calling_ || number != call_.number) return;
+void AsyncStepLogic::OnLeaseAnswer(absl::Time now, uint64_t number,
+                                   const v1::LeaseBatchesResponse& answer) {
+  if (!is_calling_ || number != call_.number()) return;
   is_calling_ = false;
   queue_.clear();
   bool still_held = false;
-  for (const LeaseAnswer::Lease& lease : answer.leases) {
-    if (lease.batch.index >= plan_.batches_per_epoch()) continue;
+  for (const v1::LeaseBatchesResponse::Lease& lease : answer.leases()) {
+    const BatchKey batch = KeyOf(lease.batch());
+    if (batch.index >= plan_.batches_per_epoch()) continue;
     const bool is_in_hand =
-        in_hand_.has_value() && !in_hand_->is_dropped && in_hand_->lease.batch == lease.batch;
+        in_hand_.has_value() && !in_hand_->is_dropped && in_hand_->batch == batch;
     still_held = still_held || is_in_hand;
     // Finished since the call was made.
     const bool is_finished =
-        std::find(finished_.begin(), finished_.end(), lease.batch) != finished_.end();
+        std::find(finished_.begin(), finished_.end(), batch) != finished_.end();
     if (!is_in_hand && !is_finished) queue_.push_back(lease);
   }
   if (in_hand_.has_value() && !still_held) in_hand_->is_dropped = true;
 
   blocks_.clear();
-  for (const LeaseAnswer::Block& block : answer.evaluations) {
-    if (block.version != evaluated_version_) {
-      evaluated_version_ = block.version;
+  for (const v1::LeaseBatchesResponse::Evaluation& block : answer.evaluations()) {
+    if (block.version() != evaluated_version_) {
+      evaluated_version_ = block.version();
       evaluated_.clear();
       values_at_evaluation_ = false;
     }
     const bool is_under_way = round_.kind == AsyncAction::kEvaluate &&
-                              round_.block.version == block.version &&
-                              round_.block.block == block.block;
-    if (!is_under_way && evaluated_.count(block.block) == 0) blocks_.push_back(block);
+                              round_.block.version() == block.version() &&
+                              round_.block.block() == block.block();
+    if (!is_under_way && evaluated_.count(block.block()) == 0) blocks_.push_back(block);
   }
-  const bool is_idle = answer.leases.empty() && answer.evaluations.empty();
+  const bool is_idle = answer.leases().empty() && answer.evaluations().empty();
   idle_wait_ = is_idle ? std::clamp(2 * idle_wait_, options_.first_ask_again, options_.ask_again)
                        : absl::ZeroDuration();
   next_ask_ = now + (is_idle ? idle_wait_ : options_.ask_again);
@@ -148,15 +151,15 @@ bool AsyncStepLogic::NextEvaluation(AsyncAction* action) {
   Begin(AsyncAction::kEvaluate, set_, 0, action);
   round_.block = blocks_.front();
   blocks_.pop_front();
-  action->version = round_.block.version;
-  action->block = round_.block.block;
+  action->version = round_.block.version();
+  action->block = round_.block.block();
   return true;
 }
 
 bool AsyncStepLogic::NextBatch(AsyncAction* action) {
   if (!in_hand_.has_value()) {
     if (queue_.empty()) return false;
-    TakeInHand(std::move(queue_.front()));
+    TakeInHand(queue_.front());
     queue_.pop_front();
   }
   if (in_hand_->is_bad) {
@@ -174,15 +177,15 @@ bool AsyncStepLogic::NextBatch(AsyncAction* action) {
     }
     Begin(AsyncAction::kCompute, other_set, num_versioned_, action);
   }
-  action->batch = in_hand_->lease.batch;
+  action->batch = in_hand_->batch;
   action->batch_examples = plan_.ExamplesIn(action->batch);
   return true;
 }
 
-void AsyncStepLogic::TakeInHand(LeaseAnswer::Lease lease) {
+void AsyncStepLogic::TakeInHand(const v1::LeaseBatchesResponse::Lease& lease) {
   in_hand_ = InHand();
-  in_hand_->lease = std::move(lease);
-  const std::vector<uint32_t>& only = in_hand_->lease.ps;
+  in_hand_->batch = KeyOf(lease.batch());
+  const auto& only = lease.ps();
   for (size_t i = 0; i < groups_.size(); ++i) {
     const ExchangeGroup& group = options_.groups[i];
     const bool is_wanted = group.versioned && (only.empty() || std::find(only.begin(), only.end(),
@@ -279,7 +282,7 @@ void AsyncStepLogic::EndBatchRound() {
   if (batch.is_dropped || batch.is_withheld) {
     DropInHand();
   } else if (!batch.is_bad && !is_owed) {
-    finished_.push_back(batch.lease.batch);
+    finished_.push_back(batch.batch);
     ++num_finished_;
     in_hand_.reset();
   } else if (round_.was_refused && ++batch.refusals == kRefusalsBeforeNotice) {
@@ -295,7 +298,7 @@ void AsyncStepLogic::DropInHand() {
 
 void AsyncStepLogic::OnEvaluated(uint64_t ticket) {
   if (ticket != round_.ticket || round_.kind != AsyncAction::kEvaluate) return;
-  if (round_.block.version == evaluated_version_) evaluated_.insert(round_.block.block);
+  if (round_.block.version() == evaluated_version_) evaluated_.insert(round_.block.block());
   round_ = Round();
   if (blocks_.empty()) must_ask_ = true;
 }
@@ -308,7 +311,7 @@ void AsyncStepLogic::OnReported(uint64_t ticket) {
 
 std::optional<BatchKey> AsyncStepLogic::batch_in_hand() const {
   if (!in_hand_.has_value()) return std::nullopt;
-  return in_hand_->lease.batch;
+  return in_hand_->batch;
 }
 
 std::string AsyncStepLogic::Activity() const {
@@ -316,12 +319,11 @@ std::string AsyncStepLogic::Activity() const {
     case AsyncAction::kPull:
       return "pulling the newest values";
     case AsyncAction::kEvaluate:
-      return absl::StrCat("evaluating block ", round_.block.block);
+      return absl::StrCat("evaluating block ", round_.block.block());
     case AsyncAction::kReportBad:
       return "reporting a batch that is not finite";
     case AsyncAction::kCompute:
-      return absl::StrCat("batch ", in_hand_->lease.batch.index, " of epoch ",
-                          in_hand_->lease.batch.epoch);
+      return absl::StrCat("batch ", in_hand_->batch.index, " of epoch ", in_hand_->batch.epoch);
     default:
       return view_.training ? "waiting for batches" : "waiting for the run";
   }

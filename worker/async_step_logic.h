@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
+#include "proto/v1/chief_service.pb.h"
 #include "runtime/plan/batch_key.h"
 #include "runtime/plan/step_plan.h"
 #include "runtime/variables/variable_store.h"
@@ -24,29 +25,6 @@ struct AsyncView {
   uint64_t lineage = 0;
   bool training = false;                  // PHASE_TRAINING; otherwise the worker starts nothing
   std::vector<uint64_t> ps_incarnations;  // indexed by ps
-};
-
-// A call of ChiefService.LeaseBatches. A repeated call has the same content.
-struct LeaseCall {
-  uint64_t number = 0;
-  std::vector<BatchKey> finished;
-  std::vector<BatchKey> stale;
-  uint32_t want = 0;
-};
-
-// The answer to a LeaseCall: all batches that the worker holds, and all blocks that it has to
-// evaluate.
-struct LeaseAnswer {
-  struct Lease {
-    BatchKey batch;
-    std::vector<uint32_t> ps;  // push to these ps only; empty: to all
-  };
-  struct Block {
-    uint64_t version = 0;
-    uint64_t block = 0;
-  };
-  std::vector<Lease> leases;
-  std::vector<Block> evaluations;
 };
 
 // The worker's next action. The executor passes the ticket along with all results of the action.
@@ -116,8 +94,9 @@ class AsyncStepLogic {
 
   AsyncAction Next(absl::Time now);
 
-  // kLease: the call to make. It stays the same until it is answered.
-  const LeaseCall& lease_call() const { return call_; }
+  // kLease: the call to make, to which the caller adds the identity. It stays the same until it is
+  // answered.
+  const v1::LeaseBatchesRequest& lease_call() const { return call_; }
   // kCompute: flags of the group's slices that take the batch. PulledVersions returns the versions
   // of the values that the batch is computed from. Both are indexed by slice in the group and do
   // not change until the ticket's last exchange is done.
@@ -129,7 +108,7 @@ class AsyncStepLogic {
 
   // The run's state changed; older states are ignored. Call VariableStore::SetView first.
   void OnView(const AsyncView& view);
-  void OnLeaseAnswer(absl::Time now, uint64_t number, const LeaseAnswer& answer);
+  void OnLeaseAnswer(absl::Time now, uint64_t number, const v1::LeaseBatchesResponse& answer);
   // The call's outcome is unknown: Next returns the same call again.
   void OnLeaseFailed(absl::Time now, uint64_t number);
   // The exchange that was started with this ticket for one group is done.
@@ -145,7 +124,7 @@ class AsyncStepLogic {
   // The batch after the current one, unless the leases change; its examples can be read ahead.
   std::optional<BatchKey> next_batch() const {
     if (queue_.empty()) return std::nullopt;
-    return queue_.front().batch;
+    return KeyOf(queue_.front().batch());
   }
   uint64_t num_finished() const { return num_finished_; }
   std::string Activity() const;
@@ -164,7 +143,7 @@ class AsyncStepLogic {
     std::vector<uint64_t> pulled_versions;  // for the exchange under way
   };
   struct InHand {
-    LeaseAnswer::Lease lease;
+    BatchKey batch;
     uint32_t refusals = 0;
     bool is_dropped = false;  // the chief has taken the batch away
     bool is_bad = false;      // not finite
@@ -177,7 +156,7 @@ class AsyncStepLogic {
     uint32_t target_set = 0;
     uint32_t groups_left = 0;
     bool was_refused = false;
-    LeaseAnswer::Block block;
+    v1::LeaseBatchesResponse::Evaluation block;
   };
 
   bool is_busy() const { return round_.kind != AsyncAction::kWait; }
@@ -187,7 +166,7 @@ class AsyncStepLogic {
   bool NextEvaluation(AsyncAction* action);
   bool NextBatch(AsyncAction* action);
   void Begin(AsyncAction::Kind kind, uint32_t target_set, uint32_t num_groups, AsyncAction* action);
-  void TakeInHand(LeaseAnswer::Lease lease);
+  void TakeInHand(const v1::LeaseBatchesResponse::Lease& lease);
   void TakeOutcomes(Group* group, const ExchangeResult& result);
   void EndGroup();
   void EndBatchRound();
@@ -206,15 +185,15 @@ class AsyncStepLogic {
   uint64_t last_ticket_ = 0;
   Round round_;
 
-  std::deque<LeaseAnswer::Lease> queue_;
+  std::deque<v1::LeaseBatchesResponse::Lease> queue_;
   std::optional<InHand> in_hand_;
   std::vector<BatchKey> finished_;  // since the last call
-  std::deque<LeaseAnswer::Block> blocks_;
+  std::deque<v1::LeaseBatchesResponse::Evaluation> blocks_;
   uint64_t evaluated_version_ = 0;     // the version of the blocks below
   std::set<uint64_t> evaluated_;       // acknowledged by the chief
   bool values_at_evaluation_ = false;  // set_ was pulled for evaluated_version_
 
-  LeaseCall call_;
+  v1::LeaseBatchesRequest call_;
   bool is_calling_ = false;
   bool must_repeat_ = false;
   bool must_ask_ = false;  // something has to be reported to the chief or decided by it

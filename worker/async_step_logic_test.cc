@@ -44,19 +44,37 @@ class AsyncStepLogicTest : public ::testing::Test {
 
   AsyncAction Next() { return logic_.Next(now_); }
 
-  static LeaseAnswer::Lease Lease(uint64_t index, std::vector<uint32_t> ps = {}) {
-    return {{0, index}, std::move(ps)};
+  static v1::LeaseBatchesResponse::Lease Lease(uint64_t index,
+                                               const std::vector<uint32_t>& ps = {}) {
+    v1::LeaseBatchesResponse::Lease lease;
+    *lease.mutable_batch() = ToProto(BatchKey{0, index});
+    for (const uint32_t only : ps) lease.add_ps(only);
+    return lease;
   }
 
   // The next action must be a call; its answer.
-  void Answer(const std::vector<LeaseAnswer::Lease>& leases,
-              const std::vector<LeaseAnswer::Block>& blocks = {}) {
+  void Answer(const std::vector<v1::LeaseBatchesResponse::Lease>& leases,
+              const std::vector<uint64_t>& blocks = {}) {
     ASSERT_EQ(Next().kind, AsyncAction::kLease);
     AnswerLate(leases, blocks);
   }
-  void AnswerLate(const std::vector<LeaseAnswer::Lease>& leases,
-                  const std::vector<LeaseAnswer::Block>& blocks = {}) {
-    logic_.OnLeaseAnswer(now_, logic_.lease_call().number, {leases, blocks});
+  // `blocks` are to be evaluated at version 3.
+  void AnswerLate(const std::vector<v1::LeaseBatchesResponse::Lease>& leases,
+                  const std::vector<uint64_t>& blocks = {}) {
+    v1::LeaseBatchesResponse answer;
+    for (const auto& lease : leases) *answer.add_leases() = lease;
+    for (const uint64_t block : blocks) {
+      answer.add_evaluations()->set_version(3);
+      answer.mutable_evaluations()->rbegin()->set_block(block);
+    }
+    logic_.OnLeaseAnswer(now_, logic_.lease_call().number(), answer);
+  }
+
+  // The batches that the call reports as finished.
+  std::vector<BatchKey> Finished() const {
+    std::vector<BatchKey> batches;
+    for (const v1::BatchId& batch : logic_.lease_call().finished()) batches.push_back(KeyOf(batch));
+    return batches;
   }
 
   // Ends the exchange of a group: one outcome for each slice, values at `version`.
@@ -91,8 +109,8 @@ class AsyncStepLogicTest : public ::testing::Test {
     Exchanged(action.ticket, 1, {PushOutcome::kAccepted});
   }
   // Starts batch 0 with all values pulled.
-  AsyncAction StartFirstBatch(std::vector<uint32_t> ps = {}) {
-    Answer({Lease(0, std::move(ps)), Lease(1), Lease(2)});
+  AsyncAction StartFirstBatch(const std::vector<uint32_t>& ps = {}) {
+    Answer({Lease(0, ps), Lease(1), Lease(2)});
     Pull({0, 1, 2});
     return Compute(0);
   }
@@ -127,12 +145,12 @@ TEST_F(AsyncStepLogicTest, LeasesPullsComputesAndReports) {
   Accepted(second);
   // Before the last held batch: a call, which does not delay the computation.
   ASSERT_EQ(Next().kind, AsyncAction::kLease);
-  EXPECT_THAT(logic_.lease_call().finished, ElementsAre(BatchKey{0, 0}, BatchKey{0, 1}));
+  EXPECT_THAT(Finished(), ElementsAre(BatchKey{0, 0}, BatchKey{0, 1}));
   const AsyncAction third = Compute(2);
   AnswerLate({Lease(2), Lease(3)});
   Accepted(third);
   ASSERT_EQ(Next().kind, AsyncAction::kLease);
-  EXPECT_THAT(logic_.lease_call().finished, ElementsAre(BatchKey{0, 2}));
+  EXPECT_THAT(Finished(), ElementsAre(BatchKey{0, 2}));
   Compute(3);
 }
 
@@ -160,8 +178,9 @@ TEST_F(AsyncStepLogicTest, AfterThreeRefusalsTheChiefIsNotified) {
     if (refusal < 3) action = Compute(0);
   }
   ASSERT_EQ(Next().kind, AsyncAction::kLease);
-  EXPECT_THAT(logic_.lease_call().stale, ElementsAre(BatchKey{0, 0}));
-  EXPECT_THAT(logic_.lease_call().finished, IsEmpty());
+  ASSERT_EQ(logic_.lease_call().stale_size(), 1);
+  EXPECT_EQ(KeyOf(logic_.lease_call().stale(0)), (BatchKey{0, 0}));
+  EXPECT_THAT(Finished(), IsEmpty());
 }
 
 TEST_F(AsyncStepLogicTest, AMaskedLeaseIsPushedToItsPsOnly) {
@@ -212,7 +231,7 @@ TEST_F(AsyncStepLogicTest, ABatchThatIsNotFiniteIsReportedAndLeft) {
   EXPECT_EQ(Next().kind, AsyncAction::kWait);
   logic_.OnReported(report.ticket);
   Answer({Lease(1), Lease(2)});
-  EXPECT_THAT(logic_.lease_call().finished, IsEmpty());
+  EXPECT_THAT(Finished(), IsEmpty());
   Pull({0, 1, 2});
   Compute(1);
 }
@@ -246,25 +265,26 @@ TEST_F(AsyncStepLogicTest, ACallThatFailedIsMadeAgainWithTheSameContent) {
   Pull({2});
   Accepted(Compute(1));
   ASSERT_EQ(Next().kind, AsyncAction::kLease);
-  const LeaseCall call = logic_.lease_call();
+  const v1::LeaseBatchesRequest call = logic_.lease_call();
   Accepted(Compute(2));
-  logic_.OnLeaseFailed(now_, call.number);
+  logic_.OnLeaseFailed(now_, call.number());
   EXPECT_EQ(Next().kind, AsyncAction::kWait);
   EXPECT_GT(Next().wake, now_);
   now_ += absl::Seconds(1);
   ASSERT_EQ(Next().kind, AsyncAction::kLease);
-  EXPECT_EQ(logic_.lease_call().number, call.number);
-  EXPECT_EQ(logic_.lease_call().finished, call.finished);
+  EXPECT_EQ(logic_.lease_call().ShortDebugString(), call.ShortDebugString());
   // What was finished since is not computed again, and reported next.
   AnswerLate({Lease(2)});
   ASSERT_EQ(Next().kind, AsyncAction::kLease);
-  EXPECT_THAT(logic_.lease_call().finished, ElementsAre(BatchKey{0, 2}));
+  EXPECT_THAT(Finished(), ElementsAre(BatchKey{0, 2}));
   EXPECT_EQ(Next().kind, AsyncAction::kWait);
 }
 
 TEST_F(AsyncStepLogicTest, AnAnswerToAnotherCallIsIgnored) {
   ASSERT_EQ(Next().kind, AsyncAction::kLease);
-  logic_.OnLeaseAnswer(now_, 77, {{Lease(0)}, {}});
+  v1::LeaseBatchesResponse answer;
+  *answer.add_leases() = Lease(0);
+  logic_.OnLeaseAnswer(now_, 77, answer);
   EXPECT_EQ(Next().kind, AsyncAction::kWait);
 }
 
@@ -274,7 +294,7 @@ TEST_F(AsyncStepLogicTest, BlocksAreEvaluatedOnceWithFreshValues) {
   Accepted(Compute(1));
   Answer({Lease(2)});
   Accepted(Compute(2));
-  Answer({}, {{3, 4}, {3, 5}});
+  Answer({}, {4, 5});
   Pull({0, 1});  // others have pushed since
   AsyncAction block = Next();
   ASSERT_EQ(block.kind, AsyncAction::kEvaluate);
@@ -287,7 +307,7 @@ TEST_F(AsyncStepLogicTest, BlocksAreEvaluatedOnceWithFreshValues) {
   EXPECT_EQ(block.block, 5u);
   logic_.OnEvaluated(block.ticket);
   // A late answer may list them still.
-  Answer({}, {{3, 4}, {3, 5}});
+  Answer({}, {4, 5});
   EXPECT_EQ(Next().kind, AsyncAction::kWait);
 }
 

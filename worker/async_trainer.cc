@@ -23,27 +23,6 @@ AsyncStepLogic::Options LogicOptions(const TrainerOptions& options) {
   return logic;
 }
 
-LeaseAnswer AnswerOf(const v1::LeaseBatchesResponse& response) {
-  LeaseAnswer answer;
-  for (const v1::LeaseBatchesResponse::Lease& lease : response.leases()) {
-    answer.leases.push_back(
-        {{lease.batch().epoch(), lease.batch().index()}, {lease.ps().begin(), lease.ps().end()}});
-  }
-  for (const v1::LeaseBatchesResponse::Evaluation& block : response.evaluations()) {
-    answer.evaluations.push_back({block.version(), block.block()});
-  }
-  return answer;
-}
-
-void AddTo(const std::vector<BatchKey>& batches,
-           google::protobuf::RepeatedPtrField<v1::BatchId>* list) {
-  for (const BatchKey& batch : batches) {
-    v1::BatchId* id = list->Add();
-    id->set_epoch(batch.epoch);
-    id->set_index(batch.index);
-  }
-}
-
 }  // namespace
 
 AsyncTrainer::AsyncTrainer(const TrainerOptions& options)
@@ -195,17 +174,14 @@ void AsyncTrainer::RunLeases() {
 }
 
 void AsyncTrainer::MakeLeaseCall() {
+  const v1::Identity identity = options_.identity();
   v1::LeaseBatchesRequest request;
-  *request.mutable_identity() = options_.identity();
   {
     MutexLock lock(&mutex_);
-    const LeaseCall& call = logic_.lease_call();
+    request = logic_.lease_call();
+    *request.mutable_identity() = identity;
     request.mutable_identity()->set_view(view_);
     request.mutable_identity()->set_lineage(lineage_);
-    request.set_number(call.number);
-    request.set_want(call.want);
-    AddTo(call.finished, request.mutable_finished());
-    AddTo(call.stale, request.mutable_stale());
   }
   v1::LeaseBatchesResponse response;
   const absl::Status status = options_.chief->LeaseBatches(request, &response);
@@ -214,7 +190,7 @@ void AsyncTrainer::MakeLeaseCall() {
     MutexLock lock(&mutex_);
     const absl::Time now = options_.clock->Now();
     if (status.ok()) {
-      logic_.OnLeaseAnswer(now, request.number(), AnswerOf(response));
+      logic_.OnLeaseAnswer(now, request.number(), response);
       next = logic_.next_batch();
     } else {
       // Aborted: another lineage, or fenced; the run's state tells.

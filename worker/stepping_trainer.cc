@@ -204,8 +204,7 @@ bool SteppingTrainer::ReportNonFinite(uint64_t lineage, const BatchKey& batch, u
   v1::ReportBadBatchRequest request;
   *request.mutable_identity() = options_.identity();
   request.mutable_identity()->set_lineage(lineage);
-  request.mutable_batch()->set_epoch(batch.epoch);
-  request.mutable_batch()->set_index(batch.index);
+  *request.mutable_batch() = ToProto(batch);
   request.set_step(step);
   request.set_reason(v1::ReportBadBatchRequest::REASON_NON_FINITE);
   request.set_detail("gradient or loss is not finite");

@@ -7,7 +7,7 @@ namespace {
 
 std::set<BatchKey> KeysOf(const google::protobuf::RepeatedPtrField<v1::BatchId>& batches) {
   std::set<BatchKey> keys;
-  for (const v1::BatchId& batch : batches) keys.insert(BatchKey{batch.epoch(), batch.index()});
+  for (const v1::BatchId& batch : batches) keys.insert(KeyOf(batch));
   return keys;
 }
 

@@ -1,21 +1,16 @@
 #include "worker/worker_task.h"
 
-#include <unistd.h>
-
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 #include "base/file_system.h"
-#include "base/host_name.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/status_macros.h"
-#include "base/system_random.h"
 #include "ml/data/dataset_factory.h"
 #include "runtime/checkpoint/finish_detector.h"
-#include "runtime/config/run_config.h"
 #include "runtime/config/stop_times.h"
 #include "runtime/observability/metric_page.h"
 #include "runtime/observability/task_monitor.h"
@@ -24,6 +19,7 @@
 #include "runtime/rpc/chief_session.h"
 #include "runtime/rpc/drain.h"
 #include "runtime/rpc/run_state.h"
+#include "runtime/task/session_options.h"
 #include "runtime/variables/exchange_groups.h"
 #include "worker/prediction/class_names.h"
 #include "worker/replica/compute_backends.h"
@@ -84,28 +80,6 @@ class WorkerSource : public TaskSource {
   mutable Mutex mutex_;
   TaskStatus status_ ABSL_GUARDED_BY(mutex_);
 };
-
-ChiefSession::Options SessionOptions(const TaskOptions& options) {
-  ChiefSession::Options session;
-  session.job = ChiefSession::Job::kWorker;
-  session.index = options.task.index;
-  session.host = HostName();
-  session.process_id = static_cast<uint32_t>(getpid());
-  session.shared_run = std::make_shared<v1::RunConfig>(SharedByAllTasks(options.run));
-  session.run_directory = options.run.out();
-  session.num_ps_tasks = options.told_num_ps_tasks;
-  session.num_replicas = options.told_num_replicas;
-  session.nonce = SystemRandomHex();
-  session.secure = options.credentials != nullptr;
-  session.chief_address = options.chief_address;
-  if (options.run.cluster().wait_seconds() > 0) {
-    session.register_patience = absl::Seconds(options.run.cluster().wait_seconds());
-  }
-  if (options.run.cluster().lease_seconds() > 0) {
-    session.lease = absl::Seconds(options.run.cluster().lease_seconds());
-  }
-  return session;
-}
 
 // If there is no mark, a crash cannot be attributed to a batch, but training is possible.
 std::unique_ptr<BatchMark> MarkFor(const TaskOptions& options) {
@@ -186,7 +160,7 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
                            const ModelFactory& model) {
   WorkerSource source(links.on_ready);
   source.SetWords("reads the data");
-  ChiefSession::Options session_options = SessionOptions(options);
+  ChiefSession::Options session_options = SessionOptionsFor(options);
   FinishDetector ending(options.file_system, options.clock, options.run, session_options.lease);
   session_options.is_over = [&ending] { return ending.IsOver(); };
   const TaskMonitor::Shown shown(options.monitor, options.task, &source);

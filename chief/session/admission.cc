@@ -42,7 +42,7 @@ absl::Status CheckIndex(TaskId task, uint32_t num_ps_tasks, const v1::Deployment
     return absl::InvalidArgumentError(absl::StrFormat(
         "identity.member: %s; use a --task_index below %d", task.ToString(), kMaxMemberIndex));
   }
-  if (task.job == Job::kWorker && run.has_num_replicas() && task.index >= run.num_replicas()) {
+  if (task.job == Job::kWorker && task.index >= run.num_replicas()) {
     return absl::FailedPreconditionError(absl::StrFormat(
         "%s: this run has num_replicas=%d; use a --task_index below it, or stop the run and start "
         "it again with more --num_replicas",
@@ -54,16 +54,15 @@ absl::Status CheckIndex(TaskId task, uint32_t num_ps_tasks, const v1::Deployment
 // A task that was started with other numbers of tasks than the chief belongs to another run.
 absl::Status CheckCounts(TaskId task, const v1::RegisterTaskRequest& request,
                          const v1::DeploymentOptions& run) {
-  const auto check = [&](const char* field, uint32_t theirs, bool known, uint32_t ours) {
-    if (theirs == 0 || !known || theirs == ours) return absl::OkStatus();
+  const auto check = [&](const char* field, uint32_t theirs, uint32_t ours) {
+    if (theirs == 0 || theirs == ours) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrFormat(
         "%s: %s was started with %d, but the chief's run has %d; drop the flag or make "
         "them agree",
         field, task.ToString(), theirs, ours));
   };
-  RETURN_IF_ERROR(
-      check("num_ps_tasks", request.num_ps_tasks(), run.has_num_ps_tasks(), run.num_ps_tasks()));
-  return check("num_replicas", request.num_replicas(), run.has_num_replicas(), run.num_replicas());
+  RETURN_IF_ERROR(check("num_ps_tasks", request.num_ps_tasks(), run.num_ps_tasks()));
+  return check("num_replicas", request.num_replicas(), run.num_replicas());
 }
 
 absl::Status CheckSharedRun(TaskId task, const v1::RunConfig& theirs, const v1::RunConfig& ours) {

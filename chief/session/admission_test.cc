@@ -48,7 +48,7 @@ TEST_F(AdmissionTest, ATaskBeyondTheRunsNumbersIsRefused) {
 
 TEST_F(AdmissionTest, NoTaskHasAnIndexBeyondAllBounds) {
   TrainingSession::Options options = DefaultOptions();
-  options.run.mutable_deployment()->clear_num_replicas();
+  options.run.mutable_deployment()->set_num_replicas(UINT32_MAX);
   session_ = std::make_unique<TrainingSession>(options);
   const auto request = RequestOf(v1::JOB_WORKER, 1 << 16, "nonce");
   EXPECT_TRUE(absl::IsInvalidArgument(session_->Register(now_, request).status()));
@@ -195,6 +195,7 @@ class ResumedSessionTest : public TrainingSessionTest {
     manifest.set_run_id("run");
     manifest.set_step(4);
     manifest.set_seed(1);
+    manifest.set_optimizer("sgd");
     manifest.set_synchronous(true);
     manifest.mutable_plan()->set_examples_per_epoch(80);
     manifest.mutable_plan()->set_batch_examples(10);

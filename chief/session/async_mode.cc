@@ -20,7 +20,7 @@ AsyncSession::Options OptionsFrom(const SessionContext& context) {
   options.ledger.num_epochs = run.num_epochs();
   options.ledger.evaluate_every = run.eval_every();
   options.ledger.evaluation_blocks = context.plan->evaluation_blocks;
-  if (run.sync().has_clock_bound()) options.ledger.clock_bound = run.sync().clock_bound();
+  options.ledger.clock_bound = run.sync().clock_bound();
   options.num_ps = context.options.num_ps_tasks;
   options.reporter = context.reporter();
   options.save_every = run.checkpoint().save_every();
@@ -138,7 +138,7 @@ absl::StatusOr<v1::LeaseBatchesResponse> AsyncMode::LeaseBatches(
   }
   const bool may_lease =
       context_.phases.phase() == v1::RunState::PHASE_TRAINING && !context_.phases.is_interrupted();
-  return async_.LeaseBatches(request, may_lease);
+  return async_.ledger().LeaseBatches(request, may_lease);
 }
 
 bool AsyncMode::CanCut() const {

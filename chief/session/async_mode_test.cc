@@ -13,6 +13,7 @@
 #include "chief/session/session_records_testing.h"
 #include "chief/session/training_session.h"
 #include "chief/session/training_session_testing.h"
+#include "runtime/config/run_config.h"
 
 namespace shoal {
 namespace {
@@ -40,11 +41,13 @@ class AsyncRunTest : public ::testing::Test {
     options.run_id = "run";
     options.num_ps_tasks = 2;
     options.run.mutable_sync()->set_sync_replicas(false);
+    options.run.mutable_deployment()->set_num_ps_tasks(2);
     options.run.mutable_deployment()->set_num_replicas(1);
     options.run.mutable_checkpoint()->set_save_every(save_every);
     options.run.set_batch_size(10);
     options.run.set_num_epochs(num_epochs);
     options.run.mutable_cluster()->set_slice_bytes(64);
+    ResolveDefaults(TaskCounts(), &options.run);
     return options;
   }
 

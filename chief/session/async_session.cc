@@ -4,11 +4,6 @@
 #include <utility>
 
 namespace shoal {
-namespace {
-
-BatchKey KeyOf(const v1::BatchId& batch) { return {batch.epoch(), batch.index()}; }
-
-}  // namespace
 
 AsyncSession::AsyncSession(const Options& options, const StepPlan& plan)
     : options_(options),
@@ -18,34 +13,6 @@ AsyncSession::AsyncSession(const Options& options, const StepPlan& plan)
       last_name_(options.resumed_cut),
       last_cut_updates_(options.resumed_cut.value_or(0)) {
   for (uint32_t ps = 0; ps < options.num_ps; ++ps) ledger_.OnPsLost(ps);
-}
-
-v1::LeaseBatchesResponse AsyncSession::LeaseBatches(const v1::LeaseBatchesRequest& request,
-                                                    bool may_lease) {
-  DataLedger::Request decoded;
-  decoded.worker = request.identity().member().index();
-  decoded.incarnation = request.identity().incarnation();
-  decoded.view = request.identity().view();
-  decoded.number = request.number();
-  for (const v1::BatchId& batch : request.finished()) decoded.finished.push_back(KeyOf(batch));
-  for (const v1::BatchId& batch : request.stale()) decoded.stale.push_back(KeyOf(batch));
-  decoded.want = may_lease ? request.want() : 0;
-
-  const DataLedger::Answer answer = ledger_.LeaseBatches(decoded);
-  v1::LeaseBatchesResponse response;
-  for (const DataLedger::Lease& lease : answer.leases) {
-    v1::LeaseBatchesResponse::Lease* out = response.add_leases();
-    out->mutable_batch()->set_epoch(lease.batch.epoch);
-    out->mutable_batch()->set_index(lease.batch.index);
-    for (const uint32_t ps : lease.ps) out->add_ps(ps);
-  }
-  for (const DataLedger::Block& block : answer.evaluations) {
-    v1::LeaseBatchesResponse::Evaluation* out = response.add_evaluations();
-    out->set_version(block.version);
-    out->set_block(block.block);
-  }
-  response.set_epoch_ending(answer.ask_again);
-  return response;
 }
 
 void AsyncSession::OnPsLost(uint32_t ps) {

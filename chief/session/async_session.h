@@ -55,8 +55,6 @@ class AsyncSession {
   absl::Status Restore(absl::string_view ledger) { return ledger_.Restore(ledger); }
 
   // --- Workers.
-  // `may_lease`: false while the run is not training.
-  v1::LeaseBatchesResponse LeaseBatches(const v1::LeaseBatchesRequest& request, bool may_lease);
   void OnWorkerLost(uint32_t worker, uint64_t incarnation) {
     ledger_.OnWorkerLost(worker, incarnation);
   }

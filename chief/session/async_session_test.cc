@@ -61,7 +61,7 @@ class AsyncSessionTest : public ::testing::Test {
     request.set_number(++calls_);
     request.set_want(want);
     for (const auto& lease : last_.leases()) *request.add_finished() = lease.batch();
-    last_ = session_.LeaseBatches(request, /*may_lease=*/true);
+    last_ = session_.ledger().LeaseBatches(request, /*may_lease=*/true);
   }
 
   AsyncSession session_;

@@ -71,7 +71,7 @@ void Checkpoints::WriteManifest(const CutLedger::Complete& cut) {
     skip->set_reason(reason);
   }
   manifest.set_finished(context_.mode->IsFinalCut(cut.version));
-  manifest.set_seed(run.has_seed() ? run.seed() : 1);
+  manifest.set_seed(run.seed());
   manifest.set_synchronous(IsSynchronous(run));
   manifest.set_data_fingerprint(context_.model->data_fingerprint());
   manifest.set_optimizer(OptimizerName(run.optimizer()));

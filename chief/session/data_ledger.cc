@@ -29,34 +29,37 @@ DataLedger::DataLedger(const Options& options, const StepPlan& plan)
   Advance();
 }
 
-DataLedger::Answer DataLedger::LeaseBatches(const Request& request) {
-  Answer late;
-  late.ask_again = true;
-  Worker* worker = Admit(request);
-  if (worker == nullptr || request.number < worker->last_number) return late;
-  if (request.number > worker->last_number) {
-    worker->last_number = request.number;
-    for (const BatchKey& batch : request.finished) Finish(request.worker, worker, batch);
-    for (const BatchKey& batch : request.stale) {
-      const auto open = open_.find(batch);
-      if (open != open_.end() && open->second.worker == request.worker) open->second.stale = true;
+v1::LeaseBatchesResponse DataLedger::LeaseBatches(const v1::LeaseBatchesRequest& request,
+                                                  bool may_lease) {
+  v1::LeaseBatchesResponse late;
+  late.set_epoch_ending(true);
+  const uint32_t index = request.identity().member().index();
+  Worker* worker = Admit(index, request.identity().incarnation());
+  if (worker == nullptr || request.number() < worker->last_number) return late;
+  if (request.number() > worker->last_number) {
+    worker->last_number = request.number();
+    for (const v1::BatchId& batch : request.finished()) Finish(index, worker, KeyOf(batch));
+    for (const v1::BatchId& batch : request.stale()) {
+      const auto open = open_.find(KeyOf(batch));
+      if (open != open_.end() && open->second.worker == index) open->second.stale = true;
     }
     Advance();
-    if (request.view >= least_view_) Grant(request.worker, worker, request.want);
+    const bool knows_all_ps = request.identity().view() >= least_view_;
+    if (knows_all_ps) Grant(index, worker, may_lease ? request.want() : 0);
   }
-  return AnswerFor(request.worker, *worker);
+  return AnswerFor(index, *worker);
 }
 
-DataLedger::Worker* DataLedger::Admit(const Request& request) {
-  const auto known = workers_.find(request.worker);
+DataLedger::Worker* DataLedger::Admit(uint32_t index, uint64_t incarnation) {
+  const auto known = workers_.find(index);
   if (known != workers_.end()) {
-    if (request.incarnation < known->second.incarnation) return nullptr;
-    if (request.incarnation == known->second.incarnation) return &known->second;
-    OnWorkerLost(request.worker, known->second.incarnation);
+    if (incarnation < known->second.incarnation) return nullptr;
+    if (incarnation == known->second.incarnation) return &known->second;
+    OnWorkerLost(index, known->second.incarnation);
   }
   const uint64_t slowest = MinClock();
-  Worker& worker = workers_[request.worker];
-  worker.incarnation = request.incarnation;
+  Worker& worker = workers_[index];
+  worker.incarnation = incarnation;
   worker.clock = slowest;
   return &worker;
 }
@@ -144,15 +147,21 @@ void DataLedger::PassSkipped() {
   }
 }
 
-DataLedger::Answer DataLedger::AnswerFor(uint32_t worker_index, const Worker& worker) {
-  Answer answer;
-  for (const BatchKey& batch : worker.held) answer.leases.push_back({batch, open_.at(batch).ps});
+v1::LeaseBatchesResponse DataLedger::AnswerFor(uint32_t worker_index, const Worker& worker) {
+  v1::LeaseBatchesResponse answer;
+  for (const BatchKey& batch : worker.held) {
+    v1::LeaseBatchesResponse::Lease* lease = answer.add_leases();
+    *lease->mutable_batch() = ToProto(batch);
+    for (const uint32_t ps : open_.at(batch).ps) lease->add_ps(ps);
+  }
   if (round_.is_active() && open_.empty() && lost_ps_.empty()) {
     for (uint64_t block : round_.Take(worker_index, workers_.size())) {
-      answer.evaluations.push_back({round_.version(), block});
+      v1::LeaseBatchesResponse::Evaluation* evaluation = answer.add_evaluations();
+      evaluation->set_version(round_.version());
+      evaluation->set_block(block);
     }
   }
-  answer.ask_again = answer.leases.empty() && answer.evaluations.empty() && !done_;
+  answer.set_epoch_ending(answer.leases().empty() && answer.evaluations().empty() && !done_);
   return answer;
 }
 

@@ -16,6 +16,7 @@
 
 #include "base/interval_set.h"
 #include "chief/session/evaluation_round.h"
+#include "proto/v1/chief_service.pb.h"
 #include "runtime/plan/batch_key.h"
 #include "runtime/plan/step_plan.h"
 
@@ -55,30 +56,9 @@ class DataLedger {
   // `plan` aggregates one batch per step.
   DataLedger(const Options& options, const StepPlan& plan);
 
-  // A call of LeaseBatches, decoded.
-  struct Request {
-    uint32_t worker = 0;
-    uint64_t incarnation = 0;
-    uint64_t view = 0;    // The newest view that the worker knows.
-    uint64_t number = 0;  // Rises with every new call of the incarnation.
-    std::vector<BatchKey> finished;
-    std::vector<BatchKey> stale;  // The ps have refused them three times.
-    uint32_t want = 0;            // The most batches to hold at once; 0: it only reports.
-  };
-  struct Lease {
-    BatchKey batch;
-    std::vector<uint32_t> ps;  // The ps that lack the batch; empty: all.
-  };
-  struct Block {
-    uint64_t version = 0;
-    uint64_t block = 0;
-  };
-  struct Answer {
-    std::vector<Lease> leases;  // All batches that the worker holds.
-    std::vector<Block> evaluations;
-    bool ask_again = false;  // There is nothing to do now, but the run is not finished.
-  };
-  Answer LeaseBatches(const Request& request);
+  // Answers a call of ChiefService.LeaseBatches. `may_lease`: false while the run is not training;
+  // then the call only reports.
+  v1::LeaseBatchesResponse LeaseBatches(const v1::LeaseBatchesRequest& request, bool may_lease);
 
   // The worker's lease ended, or a later incarnation took its place: others get its batches.
   void OnWorkerLost(uint32_t worker, uint64_t incarnation);
@@ -155,13 +135,13 @@ class DataLedger {
     IntervalSet skipped;
   };
 
-  Worker* Admit(const Request& request);
+  Worker* Admit(uint32_t index, uint64_t incarnation);
   void Finish(uint32_t worker_index, Worker* worker, const BatchKey& batch);
   void Grant(uint32_t worker_index, Worker* worker, uint32_t want);
   bool OpenNext();
   void PassSkipped();
   void Reissue(const BatchKey& batch, uint32_t ps);
-  Answer AnswerFor(uint32_t worker_index, const Worker& worker);
+  v1::LeaseBatchesResponse AnswerFor(uint32_t worker_index, const Worker& worker);
   uint64_t NewLeft() const;
   uint64_t ChunkSize() const;
   uint64_t MinClock() const;

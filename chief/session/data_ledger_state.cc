@@ -31,8 +31,7 @@ absl::StatusOr<IntervalSet> FinishedOf(const v1::DataLedgerState::Epoch& epoch, 
 std::string DataLedger::Serialize() const {
   v1::DataLedgerState state;
   state.set_updates(updates_);
-  state.mutable_next()->set_epoch(next_.epoch);
-  state.mutable_next()->set_index(next_.index);
+  *state.mutable_next() = ToProto(next_);
   state.set_last_evaluated(last_evaluated_);
   state.set_batches_per_epoch(plan_.batches_per_epoch());
   for (const auto& [number, epoch] : epochs_) {
@@ -45,8 +44,7 @@ std::string DataLedger::Serialize() const {
   }
   for (const auto& [batch, reason] : skipped_) {
     v1::SkippedBatch* out = state.add_skipped();
-    out->mutable_batch()->set_epoch(batch.epoch);
-    out->mutable_batch()->set_index(batch.index);
+    *out->mutable_batch() = ToProto(batch);
     out->set_reason(reason);
   }
   return state.SerializeAsString();
@@ -58,7 +56,7 @@ absl::Status DataLedger::Restore(absl::string_view bytes) {
     return Damaged("not a ledger");
   }
   const uint64_t batches = state.batches_per_epoch();
-  const BatchKey next{state.next().epoch(), state.next().index()};
+  const BatchKey next = KeyOf(state.next());
   if (next.index >= batches || state.epochs_size() == 0)
     return Damaged("no position to resume from");
   const uint64_t first = state.epochs(0).epoch();
@@ -70,7 +68,7 @@ absl::Status DataLedger::Restore(absl::string_view bytes) {
   }
   std::map<BatchKey, std::string> skipped;
   for (const v1::SkippedBatch& skip : state.skipped()) {
-    const BatchKey batch{skip.batch().epoch(), skip.batch().index()};
+    const BatchKey batch = KeyOf(skip.batch());
     skipped[batch] = skip.reason();
     const auto epoch = epochs.find(batch.epoch);
     if (epoch == epochs.end()) continue;

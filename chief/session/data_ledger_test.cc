@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-using Answer = DataLedger::Answer;
+using Answer = v1::LeaseBatchesResponse;
 
 StepPlan PlanOf(uint64_t batches, uint64_t base_epoch = 0) {
   StepPlan::Options options;
@@ -40,17 +40,21 @@ class Caller {
  public:
   explicit Caller(DataLedger* ledger) : ledger_(*ledger) {}
 
-  Answer Ask(uint32_t worker, std::vector<BatchKey> finished = {}, uint32_t want = 10000) {
-    request_.worker = worker;
-    request_.incarnation = incarnation_[worker] + 1;
-    request_.number = ++number_[worker];
-    request_.finished = std::move(finished);
-    request_.want = want;
-    return ledger_.LeaseBatches(request_);
+  Answer Ask(uint32_t worker, const std::vector<BatchKey>& finished = {}, uint32_t want = 10000) {
+    request_.mutable_identity()->mutable_member()->set_index(worker);
+    request_.mutable_identity()->set_incarnation(incarnation_[worker] + 1);
+    request_.set_number(++number_[worker]);
+    SetFinished(finished);
+    request_.set_want(want);
+    return Repeat();
   }
-  Answer Repeat() { return ledger_.LeaseBatches(request_); }
+  Answer Repeat() { return ledger_.LeaseBatches(request_, /*may_lease=*/true); }
+  void SetFinished(const std::vector<BatchKey>& finished) {
+    request_.clear_finished();
+    for (const BatchKey& batch : finished) *request_.add_finished() = ToProto(batch);
+  }
   void Restart(uint32_t worker) { ++incarnation_[worker]; }
-  DataLedger::Request& request() { return request_; }
+  v1::LeaseBatchesRequest& request() { return request_; }
 
   // Finishes all that the worker gets until there is nothing more; how many were finished.
   int Drain(uint32_t worker) {
@@ -58,22 +62,22 @@ class Caller {
     std::vector<BatchKey> finished;
     for (;;) {
       const Answer answer = Ask(worker, std::exchange(finished, {}));
-      if (answer.leases.empty()) return count;
-      for (const auto& lease : answer.leases) finished.push_back(lease.batch);
+      if (answer.leases().empty()) return count;
+      for (const auto& lease : answer.leases()) finished.push_back(KeyOf(lease.batch()));
       count += static_cast<int>(finished.size());
     }
   }
 
  private:
   DataLedger& ledger_;
-  DataLedger::Request request_;
+  v1::LeaseBatchesRequest request_;
   std::map<uint32_t, uint64_t> incarnation_;
   std::map<uint32_t, uint64_t> number_;
 };
 
 std::vector<BatchKey> Batches(const Answer& answer) {
   std::vector<BatchKey> batches;
-  for (const auto& lease : answer.leases) batches.push_back(lease.batch);
+  for (const auto& lease : answer.leases()) batches.push_back(KeyOf(lease.batch()));
   return batches;
 }
 
@@ -82,15 +86,15 @@ TEST(DataLedgerTest, AChunkIsATenthOfAWorkersShareOfWhatIsLeft) {
   options.num_workers = 2;
   DataLedger ledger(options, PlanOf(400));
   Caller caller(&ledger);
-  EXPECT_THAT(caller.Ask(0).leases, SizeIs(20));  // 400 / (10 * 2)
-  EXPECT_THAT(caller.Ask(1).leases, SizeIs(19));  // 380 / 20
+  EXPECT_THAT(caller.Ask(0).leases(), SizeIs(20));  // 400 / (10 * 2)
+  EXPECT_THAT(caller.Ask(1).leases(), SizeIs(19));  // 380 / 20
 }
 
 TEST(DataLedgerTest, AChunkIsOneTo1024Batches) {
   DataLedger few(Epochs(1), PlanOf(3));
-  EXPECT_THAT(Caller(&few).Ask(0).leases, SizeIs(1));
+  EXPECT_THAT(Caller(&few).Ask(0).leases(), SizeIs(1));
   DataLedger many(Epochs(1), PlanOf(1000000));
-  EXPECT_THAT(Caller(&many).Ask(0).leases, SizeIs(1024));
+  EXPECT_THAT(Caller(&many).Ask(0).leases(), SizeIs(1024));
 }
 
 TEST(DataLedgerTest, EveryBatchOfEveryEpochIsFinishedOnceAndThenTheRunIsDone) {
@@ -100,7 +104,7 @@ TEST(DataLedgerTest, EveryBatchOfEveryEpochIsFinishedOnceAndThenTheRunIsDone) {
   EXPECT_EQ(ledger.updates(), 75u);
   EXPECT_EQ(ledger.num_finished(2), 25u);
   EXPECT_TRUE(ledger.is_done());
-  EXPECT_FALSE(caller.Ask(0).ask_again);
+  EXPECT_FALSE(caller.Ask(0).epoch_ending());
 }
 
 TEST(DataLedgerTest, MaxStepsCountsUpdatesExactly) {
@@ -117,7 +121,7 @@ TEST(DataLedgerTest, ALostAnswerIsGivenAgain) {
   const Answer first = caller.Ask(0);
   const Answer again = caller.Repeat();
   EXPECT_EQ(Batches(again), Batches(first));
-  EXPECT_EQ(ledger.num_outstanding(), first.leases.size());
+  EXPECT_EQ(ledger.num_outstanding(), Batches(first).size());
   // Nor does a new call take more while the worker holds a chunk.
   EXPECT_EQ(Batches(caller.Ask(0)), Batches(first));
 }
@@ -125,7 +129,7 @@ TEST(DataLedgerTest, ALostAnswerIsGivenAgain) {
 TEST(DataLedgerTest, ARepeatedReportCountsOnce) {
   DataLedger ledger(Epochs(1), PlanOf(100));
   Caller caller(&ledger);
-  const BatchKey batch = caller.Ask(0).leases[0].batch;
+  const BatchKey batch = Batches(caller.Ask(0))[0];
   caller.Ask(0, {batch, batch});
   caller.Repeat();
   caller.Ask(0, {batch});
@@ -135,7 +139,7 @@ TEST(DataLedgerTest, ARepeatedReportCountsOnce) {
 TEST(DataLedgerTest, ReportsAboutBatchesOfOthersAreIgnored) {
   DataLedger ledger(Epochs(1), PlanOf(100));
   Caller caller(&ledger);
-  const BatchKey batch = caller.Ask(0).leases[0].batch;
+  const BatchKey batch = Batches(caller.Ask(0))[0];
   caller.Ask(1, {batch, BatchKey{7, 7}, BatchKey{0, 99}, BatchKey{0, uint64_t{1} << 60}});
   EXPECT_EQ(ledger.updates(), 0u);
 }
@@ -143,13 +147,13 @@ TEST(DataLedgerTest, ReportsAboutBatchesOfOthersAreIgnored) {
 TEST(DataLedgerTest, ALateCallOfALeaseBeforeDoesNotFinishTheLeaseNow) {
   DataLedger ledger(Epochs(1), PlanOf(1));
   Caller caller(&ledger);
-  const BatchKey batch = caller.Ask(0).leases[0].batch;
+  const BatchKey batch = Batches(caller.Ask(0))[0];
   caller.Ask(0, {batch});
-  const DataLedger::Request finished_it = caller.request();
+  const v1::LeaseBatchesRequest finished_it = caller.request();
   // The ps lost it; the same worker gets it again. Then the network repeats the report.
   ASSERT_OK(ledger.OnPsReturned(0, {}, 0));
-  ASSERT_THAT(caller.Ask(0).leases, SizeIs(1));
-  ledger.LeaseBatches(finished_it);
+  ASSERT_THAT(caller.Ask(0).leases(), SizeIs(1));
+  ledger.LeaseBatches(finished_it, /*may_lease=*/true);
   EXPECT_EQ(ledger.num_outstanding(), 1u);
   EXPECT_FALSE(ledger.is_done());
 }
@@ -169,12 +173,12 @@ TEST(DataLedgerTest, ALaterIncarnationTakesThePlaceAndTheFormerIsNotHeard) {
   DataLedger ledger(Epochs(1), PlanOf(100));
   Caller caller(&ledger);
   const std::vector<BatchKey> before = Batches(caller.Ask(0));
-  DataLedger::Request zombie = caller.request();
+  caller.SetFinished(before);
+  v1::LeaseBatchesRequest zombie = caller.request();
   caller.Restart(0);
   EXPECT_EQ(Batches(caller.Ask(0))[0], before[0]);
-  zombie.number += 5;
-  zombie.finished = before;
-  EXPECT_THAT(ledger.LeaseBatches(zombie).leases, IsEmpty());
+  zombie.set_number(zombie.number() + 5);
+  EXPECT_THAT(ledger.LeaseBatches(zombie, /*may_lease=*/true).leases(), IsEmpty());
   EXPECT_EQ(ledger.updates(), 0u);
 }
 
@@ -190,20 +194,20 @@ TEST(DataLedgerTest, ALateNoticeOfAFormerLifeLeavesTheWorkerAlone) {
 TEST(DataLedgerTest, NobodyGetsNewLeasesWhileABatchIsRefusedAgainAndAgain) {
   DataLedger ledger(Epochs(1), PlanOf(100));
   Caller caller(&ledger);
-  const BatchKey batch = caller.Ask(0).leases[0].batch;
-  caller.request().stale = {batch};
+  const BatchKey batch = Batches(caller.Ask(0))[0];
+  *caller.request().add_stale() = ToProto(batch);
   caller.Ask(0);
-  caller.request().stale = {};
-  EXPECT_THAT(caller.Ask(1).leases, IsEmpty());
-  EXPECT_TRUE(caller.Ask(1).ask_again);
+  caller.request().clear_stale();
+  EXPECT_THAT(caller.Ask(1).leases(), IsEmpty());
+  EXPECT_TRUE(caller.Ask(1).epoch_ending());
   caller.Ask(0, {batch});
-  EXPECT_THAT(caller.Ask(1).leases, Not(IsEmpty()));
+  EXPECT_THAT(caller.Ask(1).leases(), Not(IsEmpty()));
 }
 
 TEST(DataLedgerTest, ASkippedBatchIsNotLeasedAgainAndIsCounted) {
   DataLedger ledger(Epochs(2), PlanOf(20));
   Caller caller(&ledger);
-  const BatchKey bad = caller.Ask(0).leases[0].batch;
+  const BatchKey bad = Batches(caller.Ask(0))[0];
   EXPECT_TRUE(ledger.Skip(bad, "loss is not finite"));
   EXPECT_FALSE(ledger.Skip(bad, "loss is not finite"));
   caller.Ask(0, {bad});
@@ -220,11 +224,11 @@ TEST(DataLedgerTest, ASkippedBatchIsNotLeasedAgainAndIsCounted) {
 TEST(DataLedgerTest, TwoLivesThatEndOnABatchSkipItOneDoesNot) {
   DataLedger ledger(Epochs(1), PlanOf(20));
   Caller caller(&ledger);
-  const BatchKey bad = caller.Ask(0).leases[0].batch;
+  const BatchKey bad = Batches(caller.Ask(0))[0];
   EXPECT_FALSE(ledger.ReportCrash(bad, 0, 1));
   EXPECT_FALSE(ledger.ReportCrash(bad, 0, 1));  // The same death is reported twice.
   caller.Restart(0);
-  EXPECT_EQ(caller.Ask(0).leases[0].batch, bad);
+  EXPECT_EQ(Batches(caller.Ask(0))[0], bad);
   EXPECT_TRUE(ledger.ReportCrash(bad, 0, 2));
   EXPECT_THAT(ledger.skipped(), SizeIs(1));
 }
@@ -241,7 +245,7 @@ TEST(DataLedgerTest, WhatAPsLostIsIssuedAgainForThatPsOnly) {
   ASSERT_OK(ledger.OnPsReturned(1, {applied}, 0));
   const Answer answer = caller.Ask(0);
   EXPECT_EQ(Batches(answer)[0], (BatchKey{0, 18}));
-  EXPECT_THAT(answer.leases[0].ps, ElementsAre(1));
+  EXPECT_THAT(answer.leases(0).ps(), ElementsAre(1));
   caller.Ask(0, Batches(answer));
   caller.Drain(0);
   EXPECT_TRUE(ledger.is_done());
@@ -255,30 +259,30 @@ TEST(DataLedgerTest, ABatchLostByTwoPsIsComputedOnceForBoth) {
   ASSERT_OK(ledger.OnPsReturned(2, {}, 0));
   ASSERT_OK(ledger.OnPsReturned(0, {}, 0));
   const Answer answer = caller.Ask(0);
-  ASSERT_THAT(answer.leases, SizeIs(1));
-  EXPECT_THAT(answer.leases[0].ps, ElementsAre(0, 2));
+  ASSERT_THAT(answer.leases(), SizeIs(1));
+  EXPECT_THAT(answer.leases(0).ps(), ElementsAre(0, 2));
 }
 
 TEST(DataLedgerTest, ABatchInHandWhenAPsCameBackIsIssuedAgainForItWhenFinished) {
   DataLedger ledger(Epochs(1), PlanOf(1));
   Caller caller(&ledger);
-  const BatchKey batch = caller.Ask(0).leases[0].batch;
+  const BatchKey batch = Batches(caller.Ask(0))[0];
   // The worker may have the acknowledgement of the former life of ps 1.
   ASSERT_OK(ledger.OnPsReturned(1, {}, 0));
   const Answer answer = caller.Ask(0, {batch});
   EXPECT_EQ(ledger.updates(), 1u);
-  ASSERT_THAT(answer.leases, SizeIs(1));
-  EXPECT_THAT(answer.leases[0].ps, ElementsAre(1));
+  ASSERT_THAT(answer.leases(), SizeIs(1));
+  EXPECT_THAT(answer.leases(0).ps(), ElementsAre(1));
 }
 
 TEST(DataLedgerTest, AWorkerThatDoesNotKnowThePsYetGetsNoLeases) {
   DataLedger ledger(Epochs(1), PlanOf(20));
   Caller caller(&ledger);
   ASSERT_OK(ledger.OnPsReturned(1, {}, /*view=*/3));
-  caller.request().view = 2;
-  EXPECT_THAT(caller.Ask(0).leases, IsEmpty());
-  caller.request().view = 3;
-  EXPECT_THAT(caller.Ask(0).leases, Not(IsEmpty()));
+  caller.request().mutable_identity()->set_view(2);
+  EXPECT_THAT(caller.Ask(0).leases(), IsEmpty());
+  caller.request().mutable_identity()->set_view(3);
+  EXPECT_THAT(caller.Ask(0).leases(), Not(IsEmpty()));
 }
 
 TEST(DataLedgerTest, LeasingPausesForAnEvaluationAtExactlyTheVersion) {
@@ -298,13 +302,13 @@ TEST(DataLedgerTest, LeasingPausesForAnEvaluationAtExactlyTheVersion) {
     }
     ASSERT_EQ(ledger.updates(), version);
     ASSERT_TRUE(ledger.is_evaluating());
-    for (const DataLedger::Block block : {DataLedger::Block{version, 0}, {version, 1}}) {
-      EXPECT_TRUE(ledger.FinishBlock(block.version, block.block));
-      EXPECT_FALSE(ledger.FinishBlock(block.version, block.block)) << "repeated";
+    for (const uint64_t block : {0, 1}) {
+      EXPECT_TRUE(ledger.FinishBlock(version, block));
+      EXPECT_FALSE(ledger.FinishBlock(version, block)) << "repeated";
     }
     EXPECT_FALSE(ledger.FinishBlock(version, 3)) << "no such block";
     EXPECT_FALSE(ledger.FinishBlock(version - 1, 2)) << "another version";
-    EXPECT_THAT(caller.Ask(0).leases, IsEmpty());
+    EXPECT_THAT(caller.Ask(0).leases(), IsEmpty());
     EXPECT_TRUE(ledger.FinishBlock(version, 2));
   }
   EXPECT_TRUE(ledger.is_done());
@@ -329,13 +333,13 @@ TEST(DataLedgerTest, BlocksOfADeadWorkerGoToAnother) {
   Caller caller(&ledger);
   caller.Drain(0);
   const Answer first = caller.Ask(0);
-  ASSERT_THAT(first.evaluations, Not(IsEmpty()));
-  EXPECT_EQ(first.evaluations[0].version, 1u);
-  EXPECT_THAT(caller.Ask(0).evaluations, SizeIs(first.evaluations.size())) << "its own again";
-  EXPECT_NE(caller.Ask(1).evaluations[0].block, first.evaluations[0].block);
+  ASSERT_THAT(first.evaluations(), Not(IsEmpty()));
+  EXPECT_EQ(first.evaluations(0).version(), 1u);
+  EXPECT_THAT(caller.Ask(0).evaluations(), SizeIs(first.evaluations().size())) << "its own again";
+  EXPECT_NE(caller.Ask(1).evaluations(0).block(), first.evaluations(0).block());
   ledger.OnWorkerLost(0, 1);
   ledger.OnWorkerLost(1, 1);
-  EXPECT_EQ(caller.Ask(2).evaluations[0].block, 0u);
+  EXPECT_EQ(caller.Ask(2).evaluations(0).block(), 0u);
 }
 
 TEST(DataLedgerTest, NoEvaluationWhileAPsIsLost) {
@@ -343,7 +347,7 @@ TEST(DataLedgerTest, NoEvaluationWhileAPsIsLost) {
   options.evaluation_blocks = 1;
   DataLedger ledger(options, PlanOf(2));
   Caller caller(&ledger);
-  const BatchKey first = caller.Ask(0).leases[0].batch;
+  const BatchKey first = Batches(caller.Ask(0))[0];
   ledger.OnPsLost(0);
   caller.Ask(0, {first});
   caller.Drain(0);
@@ -359,22 +363,22 @@ TEST(DataLedgerTest, NoWorkerRunsFurtherAheadThanTheClockBound) {
   options.clock_bound = 2;
   DataLedger ledger(options, PlanOf(1000));
   Caller caller(&ledger);
-  EXPECT_THAT(caller.Ask(1).leases, SizeIs(3));  // clocks 0 to 2
+  EXPECT_THAT(caller.Ask(1).leases(), SizeIs(3));  // clocks 0 to 2
   std::vector<BatchKey> held = Batches(caller.Ask(0));
   EXPECT_THAT(held, SizeIs(3));
   EXPECT_FALSE(ledger.WhoIsHeldUp().has_value());
-  EXPECT_THAT(caller.Ask(0, held).leases, IsEmpty());  // three ahead of worker 1
+  EXPECT_THAT(caller.Ask(0, held).leases(), IsEmpty());  // three ahead of worker 1
   ASSERT_TRUE(ledger.WhoIsHeldUp().has_value());
   EXPECT_EQ(ledger.WhoIsHeldUp()->worker, 0u);
   EXPECT_EQ(ledger.WhoIsHeldUp()->slowest, 1u);
   EXPECT_EQ(ledger.WhoIsHeldUp()->ahead, 3u);
   caller.Ask(1, {Batches(caller.Ask(1))[0]});
-  EXPECT_THAT(caller.Ask(0).leases, SizeIs(1));
+  EXPECT_THAT(caller.Ask(0).leases(), SizeIs(1));
   EXPECT_FALSE(ledger.WhoIsHeldUp().has_value());
   // The dead do not hold anybody up.
   ledger.OnWorkerLost(1, 1);
   caller.Ask(0, Batches(caller.Ask(0)));
-  EXPECT_THAT(caller.Ask(0).leases, SizeIs(3));
+  EXPECT_THAT(caller.Ask(0).leases(), SizeIs(3));
 }
 
 TEST(DataLedgerTest, AnEpochIsOpenUntilAllIsFinishedAndBackEverywhere) {
@@ -440,7 +444,7 @@ TEST(DataLedgerTest, ARestoredLedgerStillEvaluatesTheEpochWhoseLastBatchesWereOu
   DataLedger::Options options = Epochs(2);
   options.evaluation_blocks = 1;
   DataLedger ledger(options, PlanOf(1));
-  ASSERT_THAT(Caller(&ledger).Ask(0).leases, SizeIs(1));
+  ASSERT_THAT(Caller(&ledger).Ask(0).leases(), SizeIs(1));
   DataLedger restored(options, PlanOf(1));
   ASSERT_OK(restored.Restore(ledger.Serialize()));
   EXPECT_EQ(Caller(&restored).Drain(0), 1);

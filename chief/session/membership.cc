@@ -119,21 +119,4 @@ std::vector<uint32_t> Membership::Live(Job job) const {
   return indices;
 }
 
-TaskId TaskOf(const v1::Member& member) {
-  return TaskId{static_cast<Job>(member.job()), member.index()};
-}
-
-BatchKey KeyOf(const v1::BatchId& batch) { return BatchKey{batch.epoch(), batch.index()}; }
-
-v1::BatchId ToProto(const BatchKey& batch) {
-  v1::BatchId proto;
-  proto.set_epoch(batch.epoch);
-  proto.set_index(batch.index);
-  return proto;
-}
-
-std::string ToString(const BatchKey& batch) {
-  return absl::StrCat("batch ", batch.index, " of epoch ", batch.epoch);
-}
-
 }  // namespace shoal

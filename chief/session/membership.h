@@ -107,11 +107,6 @@ class Membership {
   std::map<TaskId, Member> members_;
 };
 
-TaskId TaskOf(const v1::Member& member);
-BatchKey KeyOf(const v1::BatchId& batch);
-v1::BatchId ToProto(const BatchKey& batch);
-std::string ToString(const BatchKey& batch);  // "batch 17 of epoch 0"
-
 }  // namespace shoal
 
 #endif  // SHOAL_CHIEF_SESSION_MEMBERSHIP_H_

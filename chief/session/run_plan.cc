@@ -71,8 +71,6 @@ absl::Status CheckSavedModel(const v1::RunConfig& run, const v1::ModelDeclaratio
                    "; train that model, or give this one --resume=never with another --out"));
 }
 
-uint64_t SeedOf(const v1::RunConfig& run) { return run.has_seed() ? run.seed() : 1; }
-
 absl::Status CheckSameOptimizer(const v1::RunConfig& run, const v1::Manifest& manifest) {
   const std::string optimizer = OptimizerName(run.optimizer());
   if (manifest.optimizer() != optimizer) {
@@ -101,7 +99,7 @@ uint32_t WantedReplicas(const v1::RunConfig& run, const v1::Manifest* manifest) 
   if (!IsSynchronous(run)) return 1;
   if (run.sync().replicas_to_aggregate() > 0) return run.sync().replicas_to_aggregate();
   if (manifest != nullptr) return manifest->plan().replicas_to_aggregate();
-  return run.deployment().has_num_replicas() ? std::max(1u, run.deployment().num_replicas()) : 1;
+  return std::max(1u, run.deployment().num_replicas());
 }
 
 absl::StatusOr<StepPlan> PlanSteps(const v1::RunConfig& run, const v1::ModelDeclaration& model,
@@ -114,7 +112,7 @@ absl::StatusOr<StepPlan> PlanSteps(const v1::RunConfig& run, const v1::ModelDecl
 
   ASSIGN_OR_RETURN(StepPlan before, StepPlan::FromProto(manifest->plan()));
   const StepPlan::Options& old = before.options();
-  const uint64_t seed = SeedOf(run);
+  const uint64_t seed = run.seed();
   if (seed != manifest->seed() && !before.IsEpochStart(manifest->step())) {
     return absl::FailedPreconditionError(
         absl::StrFormat("seed is %d (was %d), but the checkpoint is in the middle of an epoch, "
@@ -191,7 +189,7 @@ absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint3
 
   std::optional<uint32_t> other_batches_from;
   if (manifest != nullptr &&
-      (SeedOf(run) != manifest->seed() ||
+      (run.seed() != manifest->seed() ||
        steps.options().batch_examples != manifest->plan().batch_examples())) {
     other_batches_from = steps.At(manifest->step()).epoch;
   }

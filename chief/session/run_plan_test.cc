@@ -6,6 +6,8 @@
 
 #include "gtest/gtest.h"
 
+#include "runtime/config/run_config.h"
+
 namespace shoal {
 namespace {
 
@@ -33,6 +35,7 @@ v1::RunConfig AdamRun() {
   run.mutable_optimizer()->mutable_adam();
   run.set_batch_size(10);
   run.set_num_epochs(2);
+  ResolveDefaults(TaskCounts(), &run);
   return run;
 }
 

@@ -49,10 +49,7 @@ bool SessionContext::Serves(uint32_t index) const {
   return ps[index].loaded_lineage == phases.lineage() && mode->EpochsToAsk(index).empty();
 }
 
-uint32_t SessionContext::num_replicas() const {
-  const v1::DeploymentOptions& deployment = options.run.deployment();
-  return deployment.has_num_replicas() ? deployment.num_replicas() : 1;
-}
+uint32_t SessionContext::num_replicas() const { return options.run.deployment().num_replicas(); }
 
 uint32_t SessionContext::reporter() const {
   const auto slice = static_cast<int>(plan->table.report_slice());

@@ -58,9 +58,7 @@ void SessionStatus::DescribeLost(v1::GetRunStatusResponse* response) const {
   for (const auto& [task, member] : context_.membership.members()) {
     // A ps is missed even if it was asked to leave: nothing is trained without it.
     if (member.live || (member.told && task.job == Job::kWorker)) continue;
-    v1::Member* lost = response->add_lost();
-    lost->set_job(static_cast<v1::Job>(task.job));
-    lost->set_index(task.index);
+    *response->add_lost() = ToProto(task);
   }
 }
 
@@ -68,8 +66,7 @@ void SessionStatus::DescribeTasks(absl::Time now, v1::GetRunStatusResponse* resp
   for (const auto& [task, member] : context_.membership.members()) {
     if (!member.live) continue;
     v1::GetRunStatusResponse::Task* status = response->add_tasks();
-    status->mutable_member()->set_job(static_cast<v1::Job>(task.job));
-    status->mutable_member()->set_index(task.index);
+    *status->mutable_member() = ToProto(task);
     status->set_incarnation(member.incarnation);
     status->set_step(member.step);
     status->set_activity(member.activity);
@@ -102,9 +99,7 @@ void SessionStatus::DescribeWait(absl::Time now, v1::GetRunStatusResponse* respo
   std::vector<std::string> slow;
   for (const v1::GetRunStatusResponse::Task& task : response->tasks()) {
     if (task.slow().empty()) continue;
-    slow.push_back(absl::StrCat(
-        TaskId{static_cast<Job>(task.member().job()), task.member().index()}.ToString(), " (",
-        task.slow(), ")"));
+    slow.push_back(absl::StrCat(TaskOf(task.member()).ToString(), " (", task.slow(), ")"));
   }
   // The tasks that are known to be slow explain more than a list of all.
   if (wait.is_for_progress && !slow.empty()) wait.whom = absl::StrJoin(slow, ", ");

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 
 #include "chief/session/training_session.h"
+#include "runtime/config/run_config.h"
 #include "runtime/process/protocol_version.h"
 
 namespace shoal {
@@ -52,12 +53,14 @@ class TrainingSessionTest : public ::testing::Test {
     TrainingSession::Options options;
     options.run_id = "run";
     options.num_ps_tasks = 2;
+    options.run.mutable_deployment()->set_num_ps_tasks(2);
     options.run.mutable_deployment()->set_num_replicas(2);
     options.run.mutable_sync()->set_replicas_to_aggregate(2);
     options.run.mutable_optimizer()->set_clip_by_global_norm(1);
     options.run.set_batch_size(10);
     options.run.set_num_epochs(1);
     options.run.mutable_cluster()->set_slice_bytes(64);
+    ResolveDefaults(TaskCounts(), &options.run);
     return options;
   }
 

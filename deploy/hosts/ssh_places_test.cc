@@ -12,6 +12,7 @@
 #include "deploy/hosts/ssh_client.h"
 #include "deploy/launch/task_places.h"
 #include "runtime/config/flags.h"
+#include "runtime/config/run_config.h"
 
 namespace shoal {
 namespace {
@@ -29,6 +30,7 @@ absl::StatusOr<std::unique_ptr<TaskPlaces>> PlacesWith(TaskFlags flags, const st
   run.mutable_deployment()->set_num_ps_tasks(1);
   run.mutable_deployment()->set_num_replicas(1);
   run.mutable_cluster()->set_grace_seconds(grace_seconds);
+  ResolveDefaults(TaskCounts(), &run);
   return SshPlaces::Create(flags, run, "/work");
 }
 

@@ -47,10 +47,8 @@ void ChiefLink::ReportCrash(TaskId worker, const std::optional<MarkedBatch>& bat
   v1::ReportBadBatchRequest request;
   request.set_reason(v1::ReportBadBatchRequest::REASON_CRASH);
   request.set_detail(detail);
-  request.mutable_died()->set_job(static_cast<v1::Job>(worker.job));
-  request.mutable_died()->set_index(worker.index);
-  request.mutable_batch()->set_epoch(batch->batch.epoch);
-  request.mutable_batch()->set_index(batch->batch.index);
+  *request.mutable_died() = ToProto(worker);
+  *request.mutable_batch() = ToProto(batch->batch);
   request.mutable_identity()->set_incarnation(batch->incarnation);
   MutexLock lock(&mutex_);
   crashes_.push_back(std::move(request));

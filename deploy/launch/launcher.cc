@@ -62,8 +62,7 @@ uint64_t NewestListed(const ChiefLink* link, TaskId task) {
       link == nullptr ? std::nullopt : link->status();
   if (!status.has_value()) return 0;
   for (const v1::GetRunStatusResponse::Task& listed : status->tasks()) {
-    const TaskId id{static_cast<Job>(listed.member().job()), listed.member().index()};
-    if (id == task) return listed.incarnation();
+    if (TaskOf(listed.member()) == task) return listed.incarnation();
   }
   return 0;
 }
@@ -335,10 +334,8 @@ bool Launcher::IsOutOfRun(TaskId worker) const {
   const std::optional<v1::GetRunStatusResponse> status =
       link_ == nullptr ? std::nullopt : link_->status();
   if (!status.has_value() || status->tasks().empty()) return false;
-  return std::none_of(status->tasks().begin(), status->tasks().end(), [&](const auto& task) {
-    return task.member().job() == static_cast<v1::Job>(worker.job) &&
-           task.member().index() == worker.index;
-  });
+  return std::none_of(status->tasks().begin(), status->tasks().end(),
+                      [&](const auto& task) { return TaskOf(task.member()) == worker; });
 }
 
 std::string Launcher::LogPath(TaskId task) const {

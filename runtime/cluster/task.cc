@@ -3,6 +3,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
+#include "proto/v1/identity.pb.h"
+
 namespace shoal {
 
 absl::string_view JobName(Job job) {
@@ -31,5 +33,16 @@ absl::StatusOr<Job> ParseJob(absl::string_view name) {
 std::string TaskId::ToString() const { return absl::StrCat(JobName(job), "/", index); }
 
 std::string TaskId::FileStem() const { return absl::StrCat(JobName(job), "-", index); }
+
+TaskId TaskOf(const v1::Member& member) {
+  return TaskId{static_cast<Job>(member.job()), member.index()};
+}
+
+v1::Member ToProto(const TaskId& task) {
+  v1::Member proto;
+  proto.set_job(static_cast<v1::Job>(task.job));
+  proto.set_index(task.index);
+  return proto;
+}
 
 }  // namespace shoal

@@ -10,6 +10,10 @@
 
 namespace shoal {
 
+namespace v1 {
+class Member;
+}
+
 // The same numbers as shoal.v1.Job.
 enum class Job : uint8_t {
   kChief = 1,
@@ -40,6 +44,9 @@ absl::string_view JobName(Job job);
 
 // Also accepts "master", TensorFlow's old name of the chief. InvalidArgument lists the names.
 absl::StatusOr<Job> ParseJob(absl::string_view name);
+
+TaskId TaskOf(const v1::Member& member);
+v1::Member ToProto(const TaskId& task);
 
 }  // namespace shoal
 

@@ -161,8 +161,7 @@ bool ComputesInBfloat16(const v1::RunConfig& run) { return run.compute_dtype() =
 
 uint64_t ReplicaBatchExamples(const v1::RunConfig& run) {
   if (run.replica_batch_size() > 0) return run.replica_batch_size();
-  const v1::DeploymentOptions& deployment = run.deployment();
-  return uint64_t{deployment.has_num_clones() ? deployment.num_clones() : 1} * run.batch_size();
+  return uint64_t{run.deployment().num_clones()} * run.batch_size();
 }
 
 absl::Status SelectOptimizer(absl::string_view name, v1::OptimizerConfig* optimizer) {

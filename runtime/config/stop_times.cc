@@ -3,8 +3,7 @@
 namespace shoal {
 
 StopTimes StopTimesOf(const v1::RunConfig& run) {
-  const uint32_t given = run.cluster().grace_seconds();
-  const absl::Duration grace = absl::Seconds(given == 0 ? 10 : given);
+  const absl::Duration grace = absl::Seconds(run.cluster().grace_seconds());
   StopTimes times;
   times.drain = grace;
   times.task_exit = grace + absl::Seconds(5);

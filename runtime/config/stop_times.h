@@ -18,7 +18,7 @@ struct StopTimes {
   absl::Duration chief_exit;
 };
 
-// Uses 10 s if the run does not set it.
+// The run must be resolved.
 StopTimes StopTimesOf(const v1::RunConfig& run);
 
 }  // namespace shoal

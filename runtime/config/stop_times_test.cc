@@ -2,11 +2,15 @@
 
 #include "gtest/gtest.h"
 
+#include "runtime/config/run_config.h"
+
 namespace shoal {
 namespace {
 
-TEST(StopTimesTest, ARunThatSaysNothingHasTenSeconds) {
-  const StopTimes times = StopTimesOf(v1::RunConfig());
+TEST(StopTimesTest, ARunThatGivesNoGraceHasTenSeconds) {
+  v1::RunConfig run;
+  ResolveDefaults(TaskCounts(), &run);
+  const StopTimes times = StopTimesOf(run);
   EXPECT_EQ(times.drain, absl::Seconds(10));
   EXPECT_EQ(times.task_exit, absl::Seconds(15));
   EXPECT_EQ(times.checkpoint, absl::Seconds(20));

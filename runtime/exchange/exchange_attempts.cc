@@ -77,8 +77,7 @@ void ExchangeAttempts::FillRequest(const v1::Identity& sender, uint64_t receiver
 }
 
 void ExchangeAttempts::AddPushes(bool with_checksums, BulkCall* call) {
-  request_->mutable_batch()->set_epoch(exchange_.batch.epoch);
-  request_->mutable_batch()->set_index(exchange_.batch.index);
+  *request_->mutable_batch() = ToProto(exchange_.batch);
   request_->set_batch_examples(exchange_.batch_examples);
   request_->set_step(exchange_.step);
   request_->set_position(exchange_.position);

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "proto/v1/identity.pb.h"
+#include "runtime/cluster/task.h"
 #include "runtime/exchange/exchange_attempts.h"
 #include "runtime/rpc/refused_connection.h"
 #include "runtime/rpc/retry.h"
@@ -202,8 +203,7 @@ void RemoteExchanges::Send(Flight* flight) {
     return;
   }
   flight->identity.set_run_id(options_.run_id);
-  flight->identity.mutable_member()->set_job(v1::JOB_WORKER);
-  flight->identity.mutable_member()->set_index(options_.worker_index);
+  *flight->identity.mutable_member() = ToProto(TaskId{Job::kWorker, options_.worker_index});
   flight->identity.set_incarnation(options_.incarnation);
   flight->with_checksums = channel->needs_checksums();
   flight->attempts.FillRequest(flight->identity, receiver_incarnation, flight->with_checksums,

@@ -2,9 +2,14 @@
 #define SHOAL_RUNTIME_PLAN_BATCH_KEY_H_
 
 #include <cstdint>
+#include <string>
 #include <tuple>
 
 namespace shoal {
+
+namespace v1 {
+class BatchId;
+}
 
 // Identifies a replica batch: num_clones x batch_size examples of the epoch's permutation.
 // Contributions are deduplicated by this key, no matter which worker computes the batch, and how
@@ -21,6 +26,10 @@ struct BatchKey {
     return std::tie(a.epoch, a.index) < std::tie(b.epoch, b.index);
   }
 };
+
+BatchKey KeyOf(const v1::BatchId& batch);
+v1::BatchId ToProto(const BatchKey& batch);
+std::string ToString(const BatchKey& batch);  // "batch 17 of epoch 0"
 
 }  // namespace shoal
 

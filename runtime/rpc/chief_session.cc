@@ -51,10 +51,6 @@ absl::Status CheckFitsAMessage(const v1::RegisterTaskRequest& request) {
       kMaxPlanBytes, ": use fewer variables or shorter names"));
 }
 
-v1::Job ToProto(ChiefSession::Job job) {
-  return job == ChiefSession::Job::kPs ? v1::JOB_PS : v1::JOB_WORKER;
-}
-
 }  // namespace
 
 ChiefSession::ChiefSession(ChiefClient* client, const Clock* clock, Options options,
@@ -66,8 +62,7 @@ ChiefSession::ChiefSession(ChiefClient* client, const Clock* clock, Options opti
       retry_(clock),
       backoff_(Fingerprint64(options_.nonce)),
       identity_(std::make_unique<v1::Identity>()) {
-  identity_->mutable_member()->set_job(ToProto(options_.job));
-  identity_->mutable_member()->set_index(options_.index);
+  *identity_->mutable_member() = ToProto(options_.task);
 }
 
 ChiefSession::~ChiefSession() { Stop(); }
@@ -257,10 +252,7 @@ absl::Status ChiefSession::SendHeartbeat(Farewell farewell, absl::Duration wait)
     request.set_computed(activity_.computed);
     for (const uint32_t ps : activity_.silent_ps) request.add_silent_ps(ps);
     request.set_reaches_all_ps(activity_.reaches_all_ps);
-    if (activity_.batch.has_value()) {
-      request.mutable_batch()->set_epoch(activity_.batch->epoch);
-      request.mutable_batch()->set_index(activity_.batch->index);
-    }
+    if (activity_.batch.has_value()) *request.mutable_batch() = ToProto(*activity_.batch);
   }
   const bool leaving = farewell != Farewell::kNone;
   request.set_leaving(leaving);

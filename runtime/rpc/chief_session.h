@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "runtime/cluster/task.h"
 #include "runtime/plan/batch_key.h"
 #include "runtime/rpc/chief_client.h"
 #include "runtime/rpc/retry.h"
@@ -47,8 +48,6 @@ class ChiefSession {
     virtual void OnChiefLost(const absl::Status& status) = 0;
   };
 
-  enum class Job { kPs, kWorker };
-
   // The content of the last heartbeat when the task ends.
   enum class Farewell {
     kNone,
@@ -57,8 +56,7 @@ class ChiefSession {
   };
 
   struct Options {
-    Job job = Job::kWorker;
-    uint32_t index = 0;
+    TaskId task = {Job::kWorker, 0};
     std::string address;  // The address at which the task serves; empty for workers.
     std::string host;
     uint32_t process_id = 0;

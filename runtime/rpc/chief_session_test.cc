@@ -59,8 +59,8 @@ class ChiefSessionTest : public testing::Test {
  protected:
   static ChiefSession::Options Options() {
     ChiefSession::Options options;
-    options.job = ChiefSession::Job::kWorker;
-    options.index = 3;
+    options.task.job = Job::kWorker;
+    options.task.index = 3;
     options.nonce = "n1";
     options.heartbeat_wait = absl::Milliseconds(20);
     options.chief_lost_after = absl::Seconds(30);

@@ -13,7 +13,7 @@ absl::StatusOr<SliceStoreOptions> SliceStoreOptionsFrom(const v1::RunConfig& run
   SliceStoreOptions options;
   options.synchronous = IsSynchronous(run);
   if (run.num_epochs() > 0) options.end_epoch = run.num_epochs();
-  if (run.sync().has_max_staleness()) options.max_staleness = run.sync().max_staleness();
+  if (!options.synchronous) options.max_staleness = run.sync().max_staleness();
   options.cuts = VersionSchedule{run.checkpoint().save_every(), last_step};
 
   const int64_t total_updates = last_step == UINT64_MAX ? 0 : static_cast<int64_t>(last_step);

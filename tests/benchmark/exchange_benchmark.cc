@@ -48,6 +48,7 @@ v1::LoadSlicesRequest LoadRequest(bool synchronous) {
   request.mutable_run()->mutable_optimizer()->mutable_sgd();
   request.mutable_run()->mutable_optimizer()->set_learning_rate(0.01);
   request.mutable_run()->mutable_sync()->set_sync_replicas(synchronous);
+  request.mutable_run()->mutable_sync()->set_max_staleness(-1);
   request.mutable_run()->set_max_steps(uint64_t{1} << 40);
   request.mutable_run()->mutable_checkpoint()->set_save_every(uint64_t{1} << 40);
   const int64_t widths[] = {600, 512, 128, 128, 1};
@@ -142,7 +143,7 @@ class Training {
     ParameterServer::Options options;
     options.chief = &chief_;
     options.clock = &clock_;
-    options.nonce = "ps";
+    options.session.nonce = "ps";
     options.threads = threads;
     if (form == Form::kInProcess) {
       options.address = "here";

@@ -136,7 +136,7 @@ absl::Status LocalTraining::StartServer(ChiefClient* chief) {
   ParameterServer::Options server;
   server.chief = chief;
   server.clock = &clock_;
-  server.nonce = "ps";
+  server.session.nonce = "ps";
   server.address = "in this process";
   ASSIGN_OR_RETURN(server_, ParameterServer::Create(server));
   RETURN_IF_ERROR(server_->Start());

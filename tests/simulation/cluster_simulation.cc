@@ -15,6 +15,7 @@
 #include "proto/v1/bulk.pb.h"
 #include "proto/v1/chief_service.pb.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/config/run_config.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/transport/bulk.h"
 
@@ -111,6 +112,7 @@ void ClusterSimulation::DrawRun() {
   run.set_eval_every(random_.Between(0, 3));
   run.mutable_summary()->set_scalars_every(0);
   run.mutable_checkpoint()->set_save_every(random_.Between(0, 4));
+  run.mutable_checkpoint()->set_save_seconds(0);
   run.mutable_sync()->set_sync_replicas(run_.synchronous);
   if (run_.synchronous) run.mutable_sync()->set_replicas_to_aggregate(replicas);
   run.mutable_deployment()->set_num_replicas(run_.num_workers);
@@ -126,6 +128,7 @@ void ClusterSimulation::DrawRun() {
     run.mutable_optimizer()->mutable_sgd();
     run.mutable_sync()->set_max_staleness(random_.Chance(0.5) ? -1 : 4);
   }
+  ResolveDefaults(TaskCounts(), &run);
   const uint64_t batches = (run_.train_examples + batch_size - 1) / batch_size;
   for (uint32_t epoch = 0; options_.bad_batches && epoch < epochs; ++epoch) {
     for (uint64_t index = 0; index < batches; ++index) {
@@ -247,8 +250,7 @@ void ClusterSimulation::Crash(SimulatedProcess* process) {
     request.mutable_identity()->set_run_id(process->connection->run_id());
     request.mutable_identity()->set_incarnation(process->connection->incarnation());
     *request.mutable_died() = process->connection->member();
-    request.mutable_batch()->set_epoch(batch.epoch);
-    request.mutable_batch()->set_index(batch.index);
+    *request.mutable_batch() = ToProto(batch);
     request.set_reason(v1::ReportBadBatchRequest::REASON_CRASH);
     fibers_.After(absl::Milliseconds(10), [this, request] {
       Life* const chief = current_["chief"];

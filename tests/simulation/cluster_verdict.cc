@@ -87,7 +87,7 @@ std::string ClusterSimulation::Judge() {
   ledger.ParseFromString(manifest.ledger());
   for (const auto* list : {&manifest.skipped(), &ledger.skipped()}) {
     for (const v1::SkippedBatch& skip : *list) {
-      const BatchKey batch{skip.batch().epoch(), skip.batch().index()};
+      const BatchKey batch = KeyOf(skip.batch());
       if (run_.non_finite.count(batch) + run_.deadly.count(batch) + run_.flaky.count(batch) == 0) {
         return absl::StrCat("batch ", batch.index, " was skipped without reason");
       }
@@ -179,7 +179,7 @@ std::string ClusterSimulation::JudgeAsync(Checkpoint& checkpoint,
                                           const std::set<BatchKey>& skipped) {
   v1::DataLedgerState ledger;
   ledger.ParseFromString(checkpoint.manifest().ledger());
-  const BatchKey next{ledger.next().epoch(), ledger.next().index()};
+  const BatchKey next = KeyOf(ledger.next());
   if (run_.run.max_steps() == 0 && next.epoch < run_.run.num_epochs()) {
     return "the run ends too early";
   }

@@ -95,18 +95,19 @@ absl::Status RunSimulatedPs(const TaskEnvironment& environment, SimulatedProcess
   FinishDetector ending(files.get(), fibers->clock(), environment.run->run,
                         LeaseOf(*environment.run));
   ParameterServer::Options options;
-  options.index = index;
+  options.session.task.index = index;
   options.chief = client.get();
   options.clock = fibers->clock();
   options.file_system = files.get();
-  options.shared_run = std::make_shared<v1::RunConfig>(SharedByAllTasks(environment.run->run));
-  options.nonce = process->address;
+  options.session.shared_run =
+      std::make_shared<v1::RunConfig>(SharedByAllTasks(environment.run->run));
+  options.session.nonce = process->address;
   options.address = process->address;
-  options.chief_address = "chief";
-  options.lease = LeaseOf(*environment.run);
+  options.session.chief_address = "chief";
+  options.session.lease = LeaseOf(*environment.run);
   options.threads = environment.run->ps_threads;
-  options.register_patience = PatienceOf(*environment.run);
-  options.is_over = [&ending] { return ending.IsOver(); };
+  options.session.register_patience = PatienceOf(*environment.run);
+  options.session.is_over = [&ending] { return ending.IsOver(); };
   ASSIGN_OR_RETURN(const std::unique_ptr<ParameterServer> server, ParameterServer::Create(options));
   *end = [&server] { server->End(); };
   process->parameters = server->parameter_service();
@@ -209,8 +210,7 @@ absl::Status RunSimulatedWorker(const TaskEnvironment& environment, SimulatedPro
   const auto client = NewSimulatedChiefClient(environment.network, process);
   FinishDetector ending(files.get(), fibers->clock(), run.run, LeaseOf(run));
   ChiefSession::Options options;
-  options.job = ChiefSession::Job::kWorker;
-  options.index = index;
+  options.task = {Job::kWorker, index};
   options.shared_run = std::make_shared<v1::RunConfig>(SharedByAllTasks(run.run));
   options.nonce = process->address;
   options.chief_address = "chief";
