@@ -21,7 +21,7 @@
 #include "deploy/launch/reconstructed_summary.h"
 #include "deploy/launch/result_printer.h"
 #include "deploy/launch/task_places.h"
-#include "deploy/launch/worker_devices.h"
+#include "runtime/cluster/local_worker.h"
 #include "runtime/config/flags.h"
 #include "runtime/config/rule.h"
 #include "runtime/config/run_config.h"
@@ -39,6 +39,7 @@
 #include "runtime/task/monitoring_port.h"
 #include "runtime/task/task_credentials.h"
 #include "runtime/tls/credentials.h"
+#include "worker/replica/worker_devices.h"
 
 namespace shoal {
 namespace {
@@ -157,7 +158,6 @@ absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options,
   ASSIGN_OR_RETURN(launch.program, OwnProgramPath());
   launch.run = options.run;
   launch.task_flags = flags.of_tasks;
-  launch.num_gpus = GpusToShare(roles);
   launch.connect = [&roles, &options](const std::string& address) {
     return roles.connect_chief(address, options.credentials);
   };
@@ -230,9 +230,9 @@ absl::StatusOr<PreflightCheck> Check(const TrainRoles& roles, const v1::RunConfi
   *check.run.mutable_deployment() = wanted.deployment();
   // The last worker takes the highest numbers.
   const v1::DeploymentOptions& deployment = wanted.deployment();
-  RETURN_IF_ERROR(
-      DevicesOfWorker(deployment, std::max(1u, deployment.num_replicas()) - 1, GpusToShare(roles))
-          .status());
+  LocalWorker last;
+  last.index = std::max(1u, deployment.num_replicas()) - 1;
+  RETURN_IF_ERROR(DevicesOfWorker(deployment, last, GpusToShare(roles)).status());
   std::string gpus;
   if (!runs_here) {
     gpus = absl::StrCat("GPUs: each host uses its own, see ", wanted.out(), "/logs/worker-0.log");

@@ -234,8 +234,9 @@ TEST_F(TrainCommandTest, MoreWorkersThanGpusAreRefusedBeforeTheStart) {
   roles_.count_gpus = [] { return 1u; };
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(TrainMain(roles_, {"--model=mlp", "--num_epochs=1", "--out=" + out_}), 64);
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              HasSubstr("worker 1 would take /gpu:1 of a machine with 1 GPU; give fewer workers"));
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      HasSubstr("2 workers of this host take 1 GPU each, and it has 1; start fewer workers"));
   EXPECT_EQ(runs_, 0);
 }
 

@@ -24,6 +24,7 @@
 #include "worker/prediction/class_names.h"
 #include "worker/replica/compute_backends.h"
 #include "worker/replica/replica.h"
+#include "worker/replica/worker_devices.h"
 #include "worker/state_feed.h"
 #include "worker/summary_writer.h"
 #include "worker/worker_metrics.h"
@@ -154,10 +155,27 @@ absl::Status Train(const TaskOptions& options, const WorkerLinks& links,
   return status;
 }
 
+// Replaces the run's devices by those that this worker takes, so that the workers of a host do not
+// share a GPU.
+absl::Status TakeOwnDevices(TaskOptions* options) {
+  v1::DeploymentOptions* deployment = options->run.mutable_deployment();
+  if (!options->local_worker.has_value() || AcceleratorsFor(*deployment).empty()) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const std::string devices,
+                   DevicesOfWorker(*deployment, *options->local_worker, CountGpus()));
+  if (devices.empty()) return absl::OkStatus();
+  LOG(INFO) << "devices: " << devices << ", as worker " << options->local_worker->index
+            << " of this host, counted from 0";
+  deployment->set_devices(devices);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
+absl::Status RunWorkerTask(const TaskOptions& given, const WorkerLinks& links,
                            const ModelFactory& model) {
+  TaskOptions options = given;
   WorkerSource source(links.on_ready);
   source.SetWords("reads the data");
   ChiefSession::Options session_options = SessionOptionsFor(options);
@@ -165,6 +183,7 @@ absl::Status RunWorkerTask(const TaskOptions& options, const WorkerLinks& links,
   session_options.is_over = [&ending] { return ending.IsOver(); };
   const TaskMonitor::Shown shown(options.monitor, options.task, &source);
   LOG(INFO) << DescribeGpusFor(options.run.deployment());
+  RETURN_IF_ERROR(TakeOwnDevices(&options));
   ASSIGN_OR_RETURN(const ReplicaInputs inputs,
                    LoadReplicaInputs(options.run, options.task.index, model));
   for (const std::string& notice : inputs.notices) LOG(WARNING) << notice;

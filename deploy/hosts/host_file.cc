@@ -156,8 +156,8 @@ absl::StatusOr<Placement> Placement::Create(const std::vector<HostLine>& hosts, 
     for (const size_t host : workers) {
       if (placement.workers_.size() == num_workers) break;
       if (hosts[host].slots > 0 && taken[host] == hosts[host].slots) continue;
-      ++taken[host];
       placement.workers_.push_back(host);
+      placement.local_indices_.push_back(taken[host]++);
     }
     if (placement.workers_.size() > before) continue;
     return absl::InvalidArgumentError(

@@ -42,11 +42,14 @@ class Placement {
                                           uint32_t num_workers);
 
   size_t HostOf(TaskId task) const;
+  // The number of a worker among those of its host, from 0.
+  uint32_t LocalIndexOf(uint32_t worker) const { return local_indices_[worker]; }
 
  private:
   size_t chief_ = 0;
   std::vector<size_t> ps_;
   std::vector<size_t> workers_;
+  std::vector<uint32_t> local_indices_;  // Of workers.
 };
 
 }  // namespace shoal

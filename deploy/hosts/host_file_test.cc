@@ -79,6 +79,9 @@ TEST(HostFileTest, TasksGoRoundTheHostsThatTakeThem) {
   EXPECT_EQ(placement->HostOf({Job::kWorker, 1}), 2u);
   EXPECT_EQ(placement->HostOf({Job::kWorker, 2}), 1u);  // c is full.
   EXPECT_EQ(placement->HostOf({Job::kWorker, 3}), 1u);
+  for (const auto& [worker, index] : {std::pair(0u, 0u), {1u, 0u}, {2u, 1u}, {3u, 2u}}) {
+    EXPECT_EQ(placement->LocalIndexOf(worker), index) << worker;
+  }
 }
 
 TEST(HostFileTest, TooFewSlotsOrNoHostForAJobIsAnError) {

@@ -2,6 +2,7 @@
 #ifndef SHOAL_DEPLOY_HOSTS_SSH_PLACES_H_
 #define SHOAL_DEPLOY_HOSTS_SSH_PLACES_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -43,6 +44,9 @@ class SshPlaces : public TaskPlaces {
 
   absl::Status Prepare(FileSystem* file_system) const override;
   std::string ListenAddress(TaskId task) const override;
+  uint32_t LocalIndex(TaskId worker) const override {
+    return placement_.LocalIndexOf(worker.index);
+  }
   std::vector<std::string> Command(TaskId task, bool again, const std::string& log_file,
                                    const std::vector<std::string>& args) const override;
   std::string Describe(TaskId task) const override;

@@ -16,7 +16,6 @@
 #include "deploy/launch/chief_link.h"
 #include "deploy/launch/reconstructed_summary.h"
 #include "deploy/launch/task_places.h"
-#include "deploy/launch/worker_devices.h"
 #include "runtime/cluster/address.h"
 #include "runtime/cluster/cluster_spec.h"
 #include "runtime/config/run_config.h"
@@ -132,10 +131,9 @@ absl::Status Launcher::StartTask(Task* task) {
   if (!options_.metrics_address.empty()) {
     child.args.push_back("--metrics_address=" + MetricsAddress(task->id));
   }
-  if (task->id.job == Job::kWorker && places == nullptr) {
-    ASSIGN_OR_RETURN(const std::string devices,
-                     DevicesOfWorker(options_.run.deployment(), task->id.index, options_.num_gpus));
-    if (!devices.empty()) child.args.push_back("--devices=" + devices);
+  if (task->id.job == Job::kWorker) {
+    child.args.push_back(absl::StrCat(
+        "--local_worker=", places == nullptr ? task->id.index : places->LocalIndex(task->id)));
   }
   child.args.insert(child.args.end(), options_.task_flags.begin(), options_.task_flags.end());
   if (places != nullptr) {

@@ -53,7 +53,6 @@ class Launcher {
     const TaskPlaces* places = nullptr;  // Borrowed. Null: this machine, loopback addresses.
     // Flags for every task, in addition to those that it always gets.
     std::vector<std::string> task_flags;
-    uint32_t num_gpus = 0;  // GPUs of this machine, which its workers share out.
     std::function<std::unique_ptr<ChiefClient>(const std::string& address)> connect;
     // The address at which the chief serves /metrics; empty: no task serves it. The other tasks
     // take free ports, on the same host or, with `places`, on the host where they listen. They

@@ -53,6 +53,8 @@ TEST_F(LauncherTest, AllTasksStartOnceAndEndByThemselves) {
             absl::OkStatus());
   for (const char* task : {"chief-0", "ps-0", "worker-0", "worker-1"}) EXPECT_EQ(Starts(task), 1);
   EXPECT_EQ(Content("worker-1.chief"), "127.0.0.1:77\n");
+  EXPECT_EQ(Content("worker-0.local"), "0\n");
+  EXPECT_EQ(Content("worker-1.local"), "1\n");
   EXPECT_EQ(said_, "");
   EXPECT_THAT(Content("cluster.textproto"), HasSubstr("127.0.0.1:74"));
 }
@@ -62,6 +64,7 @@ class OwnHosts : public TaskPlaces {
  public:
   absl::Status Prepare(FileSystem*) const override { return absl::OkStatus(); }
   std::string ListenAddress(TaskId task) const override { return task.FileStem() + ".cluster:0"; }
+  uint32_t LocalIndex(TaskId worker) const override { return 5 + worker.index; }
   std::vector<std::string> Command(TaskId, bool, const std::string&,
                                    const std::vector<std::string>& args) const override {
     return args;
@@ -79,6 +82,7 @@ TEST_F(LauncherTest, EveryTaskServesItsMetricsWhereItCan) {
   const OwnHosts hosts;
   EXPECT_EQ(metrics_of("127.0.0.1:9100", nullptr), "127.0.0.1:9100\n127.0.0.1:0\n127.0.0.1:0\n");
   EXPECT_EQ(metrics_of("alpha:9100", &hosts), "alpha:9100\nps-0.cluster:0\nworker-1.cluster:0\n");
+  EXPECT_EQ(Content("worker-1.local"), "6\n");
   EXPECT_EQ(metrics_of("0.0.0.0:9100", &hosts), "0.0.0.0:9100\n0.0.0.0:0\n0.0.0.0:0\n");
 }
 

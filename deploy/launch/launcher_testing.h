@@ -35,6 +35,7 @@ for a in "$@"; do case $a in
   --run=*) dir=$(dirname "${a#*=}");; --task_index=*) task=$job-${a#*=};; --report_fd=*) fd=${a#*=};;
   --chief_host=*) echo "${a#*=}" > "$dir/$task.chief";;
   --metrics_address=*) echo "${a#*=}" > "$dir/$task.metrics";;
+  --local_worker=*) echo "${a#*=}" > "$dir/$task.local";;
 esac; done
 echo x >> "$dir/$task.starts"
 starts=$(wc -l < "$dir/$task.starts")

@@ -262,6 +262,8 @@ constexpr FlagSpec kTable[] = {
      "optimizer.moving_average_decay."},
     {"report_fd", kHand, kScopeTask, kText, "", "FD",
      "Launcher: report the address to this descriptor.", true},
+    {"local_worker", kHand, kScopeTask, kText, "", "N",
+     "Launcher: the worker's number among those of its host, from 0.", true},
     {"parent_pid", kHand, kScopeTask, kText, "", "PID", "Launcher: die with this process.", true},
 
     {"step", kFinished, kReading | kScopeExport, kText, "", "N",

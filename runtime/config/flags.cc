@@ -141,6 +141,7 @@ absl::Status ApplyTaskFlag(FlagScope scope, const GivenFlag& flag, CommandLine* 
   if (name == "set") return ApplySet(scope, flag, &line->run);
   if (name == "optimizer") return SelectOptimizer(flag.value, line->run.mutable_optimizer());
   if (name == "task_index") return ParseWhole(flag, &task->task_index.emplace());
+  if (name == "local_worker") return ParseWhole(flag, &task->local_worker.emplace());
   if (name == "step") return ParseWhole(flag, &task->checkpoint_step.emplace());
   if (name == "timeout") return ParseWhole(flag, &task->timeout_seconds.emplace());
   if (name == "chief_port") return ParsePort(flag, &task->chief_port);

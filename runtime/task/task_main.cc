@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "runtime/cluster/address.h"
+#include "runtime/cluster/local_worker.h"
 #include "runtime/cluster/reconcile_cluster.h"
 #include "runtime/cluster/task_resolver.h"
 #include "runtime/config/flags.h"
@@ -95,6 +96,20 @@ absl::StatusOr<ResolvedTask> ResolvePlace(const std::optional<Job>& command,
   input.hostname = surroundings.hostname;
   input.environment = surroundings.environment;
   return ResolveTaskPlace(input);
+}
+
+// Returns which of the workers of its host a worker is: as its own launcher says by a flag, or
+// another one by the environment.
+absl::StatusOr<std::optional<LocalWorker>> PlaceAmongWorkers(const std::optional<Job>& command,
+                                                             const TaskFlags& flags,
+                                                             const Environment& environment) {
+  if (!flags.local_worker.has_value()) {
+    return FindLocalWorker(environment,
+                           /*is_numbered_by_rank=*/!command.has_value() && flags.job_name.empty());
+  }
+  LocalWorker worker;
+  worker.index = *flags.local_worker;
+  return std::make_optional(worker);
 }
 
 // Returns the address that others dial: --advertise, or the address in host lists, or POD_IP for a
@@ -321,6 +336,10 @@ absl::StatusOr<TaskOptions> ResolveTask(const std::optional<Job>& command, const
   resolved.listen_address = options.listen_address;
   options.place = ToJson(resolved);
   const Job job = options.task.job;
+  if (job == Job::kWorker) {
+    ASSIGN_OR_RETURN(options.local_worker,
+                     PlaceAmongWorkers(command, line.task, surroundings.environment));
+  }
   RETURN_IF_ERROR(ReconcileCluster(options.cluster, &options.run));
   if (job != Job::kChief) LeaveCountsToChief(&options);
   ResolveDefaults(TaskCounts(), &options.run);

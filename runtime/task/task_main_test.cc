@@ -1,8 +1,10 @@
 #include "runtime/task/task_main.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -134,6 +136,32 @@ TEST(ResolveTaskTest, ALaunchersVariablesSayWhichTaskThisIs) {
   EXPECT_EQ(ps->chief_address, "m:29500");
   EXPECT_EQ(ps->told_num_replicas, 2u);
   EXPECT_THAT(std::string(resolve({}).status().message()), StartsWith("--job_name: is missing"));
+}
+
+TEST(ResolveTaskTest, AWorkerKnowsItsNumberAmongThoseOfItsHost) {
+  const auto place = [](std::optional<Job> job, std::vector<std::string> args,
+                        const Environment& environment) -> std::string {
+    args.insert(args.end(), {"--model=mlp", "--num_epochs=1", "--out=a", "--num_ps_tasks=1",
+                             "--num_replicas=3", "--chief_host=e:5"});
+    const absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeTask, args);
+    EXPECT_TRUE(line.ok()) << line.status();
+    const auto options = ResolveTask(job, *line, {"/", "vm", environment});
+    EXPECT_TRUE(options.ok()) << options.status();
+    if (!options.ok() || !options->local_worker.has_value()) return "";
+    return absl::StrCat(options->local_worker->index,
+                        options->local_worker->is_exact ? "" : " or more");
+  };
+  Environment slurm = {{"SLURM_PROCID", "2"},
+                       {"SLURM_LOCALID", "1"},
+                       {"SLURM_JOB_ID", "7"},
+                       {"SLURM_STEP_NODELIST", "n[1-2]"},
+                       {"SLURM_STEP_NUM_TASKS", "4"}};
+  EXPECT_EQ(place(std::nullopt, {}, slurm), "1");
+  EXPECT_EQ(place(Job::kWorker, {"--task_index=2"}, slurm), "1 or more");
+  EXPECT_EQ(place(Job::kWorker, {"--task_index=2", "--local_worker=0"}, slurm), "0");
+  EXPECT_EQ(place(Job::kWorker, {"--task_index=2"}, {}), "");
+  slurm["SLURM_PROCID"] = "3";
+  EXPECT_EQ(place(std::nullopt, {}, slurm), "") << "a ps";
 }
 
 TEST(ResolveTaskTest, Worker0HostsTheChiefOfAClusterWithoutOne) {

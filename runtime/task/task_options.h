@@ -12,10 +12,12 @@
 #define SHOAL_RUNTIME_TASK_TASK_OPTIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "proto/v1/run_config.pb.h"
 #include "runtime/cluster/cluster_spec.h"
+#include "runtime/cluster/local_worker.h"
 #include "runtime/cluster/task.h"
 
 namespace shoal {
@@ -33,7 +35,8 @@ struct TaskOptions {
   uint32_t told_num_ps_tasks = 0;
   uint32_t told_num_replicas = 0;
   TaskId task;
-  ClusterSpec cluster;  // Empty if only the chief's address is known.
+  std::optional<LocalWorker> local_worker;  // Absent: not a worker, or its launcher does not say.
+  ClusterSpec cluster;                      // Empty if only the chief's address is known.
   // The address to serve at; port 0 means a free port. A worker serves only its health, and nothing
   // if this is empty.
   std::string listen_address;

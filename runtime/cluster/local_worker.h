@@ -1,0 +1,31 @@
+#ifndef SHOAL_RUNTIME_CLUSTER_LOCAL_WORKER_H_
+#define SHOAL_RUNTIME_CLUSTER_LOCAL_WORKER_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/statusor.h"
+
+#include "runtime/cluster/environment.h"
+
+namespace shoal {
+
+// Which of the workers of its host a worker is, and what its launcher does about their GPUs.
+struct LocalWorker {
+  uint32_t index = 0;  // From 0.
+  // False: the launcher numbers all tasks of the host, and tasks of other jobs may come before the
+  // workers. The workers' numbers still follow one another.
+  bool is_exact = true;
+  bool has_own_gpus = false;      // The launcher shows each task only the task's own GPUs.
+  bool gpus_were_chosen = false;  // CUDA_VISIBLE_DEVICES is set.
+};
+
+// Returns what Open MPI, torchrun or Slurm say of this worker; nothing if no launcher numbers the
+// tasks of a host. `is_numbered_by_rank`: the launcher's rank decides the task's job, so that the
+// first tasks of every host are its workers. InvalidArgument names a variable that is no number.
+absl::StatusOr<std::optional<LocalWorker>> FindLocalWorker(const Environment& environment,
+                                                           bool is_numbered_by_rank);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_CLUSTER_LOCAL_WORKER_H_
