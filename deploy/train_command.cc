@@ -233,16 +233,10 @@ absl::StatusOr<PreflightCheck> Check(const TrainRoles& roles, const v1::RunConfi
   LocalWorker last;
   last.index = std::max(1u, deployment.num_replicas()) - 1;
   RETURN_IF_ERROR(DevicesOfWorker(deployment, last, GpusToShare(roles)).status());
-  std::string gpus;
-  if (!runs_here) {
-    gpus = absl::StrCat("GPUs: each host uses its own, see ", wanted.out(), "/logs/worker-0.log");
-  } else if (!wanted.deployment().worker_binary().empty()) {
-    gpus = absl::StrCat("GPUs: as ", wanted.deployment().worker_binary(), " can use them, see ",
-                        wanted.out(), "/logs/worker-0.log");
-  } else if (roles.describe_gpus != nullptr) {
-    gpus = roles.describe_gpus(wanted.deployment());
+  // Otherwise the workers say it, and the launcher shows that.
+  if (runs_here && deployment.worker_binary().empty() && roles.describe_gpus != nullptr) {
+    check.notes.insert(check.notes.begin(), roles.describe_gpus(deployment));
   }
-  if (!gpus.empty()) check.notes.insert(check.notes.begin(), std::move(gpus));
   return check;
 }
 

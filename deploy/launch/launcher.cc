@@ -14,6 +14,7 @@
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "deploy/launch/chief_link.h"
+#include "deploy/launch/gpu_line.h"
 #include "deploy/launch/reconstructed_summary.h"
 #include "deploy/launch/task_places.h"
 #include "runtime/cluster/address.h"
@@ -87,6 +88,7 @@ absl::Status Launcher::Run() {
   summary_before_ = SummaryText(options_.file_system, options_.run.out());
   absl::Status status = StartAll();
   if (status.ok() && !nothing_to_do_) status = Watch();
+  ShowGpus();
   ShowProgress();
   const std::optional<ChildExit> chief =
       chief_.child == nullptr ? std::nullopt : chief_.child->Poll();
@@ -132,8 +134,9 @@ absl::Status Launcher::StartTask(Task* task) {
     child.args.push_back("--metrics_address=" + MetricsAddress(task->id));
   }
   if (task->id.job == Job::kWorker) {
-    child.args.push_back(absl::StrCat(
-        "--local_worker=", places == nullptr ? task->id.index : places->LocalIndex(task->id)));
+    const uint32_t local = places == nullptr ? task->id.index : places->LocalIndex(task->id);
+    child.args.push_back(absl::StrCat("--local_worker=", local));
+    task->shows_gpus = local == 0 && task->restarts == 0 && (places != nullptr || is_own);
   }
   child.args.insert(child.args.end(), options_.task_flags.begin(), options_.task_flags.end());
   if (places != nullptr) {
@@ -200,6 +203,7 @@ absl::Status Launcher::Watch() {
     EndPsWithoutPlace();
     for (Task& task : tasks_) RETURN_IF_ERROR(CheckTask(&task));
     PassOnRequests();
+    ShowGpus();
     if (clock_.Now() >= stop_deadline_) {
       if (!no_workers_.ok()) return EndedWithoutWorkers();
       return absl::CancelledError(absl::StrCat("stopped; no checkpoint could be made within ",
@@ -208,6 +212,19 @@ absl::Status Launcher::Watch() {
     }
     ShowProgress();
     absl::SleepFor(kTick);
+  }
+}
+
+void Launcher::ShowGpus() {
+  for (Task& task : tasks_) {
+    if (!task.shows_gpus) continue;
+    const GpuLine found = FindGpuLine(LogPath(task.id), task.log_begin);
+    task.shows_gpus = found.may_come;
+    if (found.text.empty()) continue;
+    options_.progress->Say(absl::StrCat(
+        task.id.ToString(),
+        options_.places == nullptr ? "" : absl::StrCat(" ", options_.places->Describe(task.id)),
+        ": ", found.text));
   }
 }
 

@@ -92,6 +92,7 @@ class Launcher {
     uint32_t restarts = 0;         // Those that count.
     absl::Time started;            // When its child was started.
     bool ended = false;
+    bool shows_gpus = false;  // Its line about the GPUs of its host is still to be shown.
     std::string address;
     // The bytes of its log that earlier children, or earlier starts, have written.
     uint64_t log_begin = 0;
@@ -132,6 +133,9 @@ class Launcher {
   // Returns an error that quotes the last lines of the task's log.
   absl::Status Failure(const Task& task, const ChildExit& exit) const;
   absl::Status Death(const Task& task, const ChildExit& exit, absl::StatusCode code) const;
+  // Shows what the first worker of each host says about the host's GPUs, where this process cannot
+  // know it: they run on other hosts, or in a program of their own.
+  void ShowGpus();
   void ShowProgress();
   void PassOnRequests();
   // Shows progress from the chief's status while lines of metrics.jsonl cannot be written.

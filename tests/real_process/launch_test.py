@@ -51,6 +51,8 @@ def a_launched_run_gives_the_bytes_of_a_local_one():
         digest = run.finish().digest()
         run.assert_nothing_left()
         assert "localhost: Welcome to" in (run.out / "logs" / "chief-0.log").read_text(), run.logs()
+        assert "worker/0 on localhost: GPUs: " in run.output and "worker/1 on 127.0.0.1: GPUs: " in run.output, run.output
+        assert "worker/2 on localhost: GPUs: " not in run.output, run.output  # It would say the same.
     with cluster.Run(SMALL, *flags) as run:
         assert run.finish().digest() == digest
 

@@ -31,6 +31,7 @@ def test_trains_with_servers_and_without_to_the_same_bytes():
     for tasks in (["--num_ps_tasks=2", "--num_replicas=2"], [LOCAL]):
         with cluster.Run(FILE, *FLAGS, TWO, *tasks) as run:
             run.finish()
+            assert "worker/0: GPUs: " in run.output, run.output
             run.assert_nothing_left()
             summary = run.summary()
             assert summary["status"] == "finished", summary
