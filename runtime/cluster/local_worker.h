@@ -10,7 +10,8 @@
 
 namespace shoal {
 
-// Which of the workers of its host a worker is, and what its launcher does about their GPUs.
+// The number of a worker among the workers of its host, and what its launcher does about their
+// GPUs.
 struct LocalWorker {
   uint32_t index = 0;  // From 0.
   // False: the launcher numbers all tasks of the host, and tasks of other jobs may come before the
@@ -22,7 +23,7 @@ struct LocalWorker {
 
 // Returns what Open MPI, torchrun or Slurm say of this worker; nothing if no launcher numbers the
 // tasks of a host. `is_numbered_by_rank`: the launcher's rank decides the task's job, so that the
-// first tasks of every host are its workers. InvalidArgument names a variable that is no number.
+// first tasks of every host are its workers. InvalidArgument names a variable that is not a number.
 absl::StatusOr<std::optional<LocalWorker>> FindLocalWorker(const Environment& environment,
                                                            bool is_numbered_by_rank);
 
