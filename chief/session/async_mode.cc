@@ -71,7 +71,10 @@ bool AsyncMode::OnApplied(uint32_t ps, uint32_t epoch, const v1::GetAppliedRespo
     phases.Fail(std::string(status.message()));
     return false;
   }
-  if (phases.phase() != v1::RunState::PHASE_PREPARING) {
+  const bool kept_all = std::exchange(context_.ps[ps].has_served, true);
+  if (kept_all) {
+    context_.log.Note(absl::StrFormat("ps/%d serves again, with all that it had", ps));
+  } else if (phases.phase() != v1::RunState::PHASE_PREPARING) {
     context_.log.Note(absl::StrFormat(
         "ps/%d serves again, from %s; what it lacks is computed again", ps,
         context_.has_checkpoint()

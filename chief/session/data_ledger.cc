@@ -34,7 +34,7 @@ v1::LeaseBatchesResponse DataLedger::LeaseBatches(const v1::LeaseBatchesRequest&
   v1::LeaseBatchesResponse late;
   late.set_epoch_ending(true);
   const uint32_t index = request.identity().member().index();
-  Worker* worker = Admit(index, request.identity().incarnation());
+  Worker* worker = Admit(index, request.identity().incarnation(), request.number());
   if (worker == nullptr || request.number() < worker->last_number) return late;
   if (request.number() > worker->last_number) {
     worker->last_number = request.number();
@@ -45,22 +45,38 @@ v1::LeaseBatchesResponse DataLedger::LeaseBatches(const v1::LeaseBatchesRequest&
     }
     Advance();
     const bool knows_all_ps = request.identity().view() >= least_view_;
-    if (knows_all_ps) Grant(index, worker, may_lease ? request.want() : 0);
+    const bool knows_its_loss = request.number() > worker->returned_with;
+    if (knows_its_loss && knows_all_ps) Grant(index, worker, may_lease ? request.want() : 0);
   }
   return AnswerFor(index, *worker);
 }
 
-DataLedger::Worker* DataLedger::Admit(uint32_t index, uint64_t incarnation) {
+DataLedger::Worker* DataLedger::Admit(uint32_t index, uint64_t incarnation, uint64_t number) {
   const auto known = workers_.find(index);
   if (known != workers_.end()) {
     if (incarnation < known->second.incarnation) return nullptr;
     if (incarnation == known->second.incarnation) return &known->second;
     OnWorkerLost(index, known->second.incarnation);
   }
+  // A process that gets its place back may have finished batches of its former leases while a ps
+  // was replaced that had acknowledged them; only the leases' own records knew that. It reports
+  // them with the call after the one under way. So the call under way gets nothing to do, the
+  // worker drops what it holds, and what it reports afterwards is of nobody's lease.
+  uint64_t returned_with = 0;
+  const auto lost = lost_workers_.find(index);
+  if (lost != lost_workers_.end()) {
+    if (incarnation < lost->second.incarnation) return nullptr;
+    if (incarnation == lost->second.incarnation) {
+      if (number <= lost->second.last_number) return nullptr;  // Answered before.
+      returned_with = number;
+    }
+    lost_workers_.erase(lost);
+  }
   const uint64_t slowest = MinClock();
   Worker& worker = workers_[index];
   worker.incarnation = incarnation;
   worker.clock = slowest;
+  worker.returned_with = returned_with;
   return &worker;
 }
 
@@ -77,6 +93,7 @@ void DataLedger::OnWorkerLost(uint32_t worker, uint64_t incarnation) {
     open.stale = false;
     queue_.insert(batch);
   }
+  lost_workers_[worker] = {known->second.incarnation, known->second.last_number};
   workers_.erase(known);
   round_.Release(worker);
 }

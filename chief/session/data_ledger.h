@@ -60,7 +60,8 @@ class DataLedger {
   // then the call only reports.
   v1::LeaseBatchesResponse LeaseBatches(const v1::LeaseBatchesRequest& request, bool may_lease);
 
-  // The worker's lease ended, or a later incarnation took its place: others get its batches.
+  // The worker's lease ended, or a later incarnation took its place: others get its batches. If the
+  // same incarnation gets its place back, nothing that it was leased before counts as finished.
   void OnWorkerLost(uint32_t worker, uint64_t incarnation);
 
   // A block was evaluated at a version. Returns false if that is not needed (any more).
@@ -129,13 +130,23 @@ class DataLedger {
     // Batches finished, plus those of the slowest worker when this one came.
     uint64_t clock = 0;
     std::vector<BatchKey> held;  // In the order of leasing.
+    // The first call after the worker was lost gets no leases: with its answer the worker drops
+    // what it held.
+    uint64_t returned_with = 0;
   };
   struct Epoch {
     IntervalSet finished;
     IntervalSet skipped;
   };
 
-  Worker* Admit(uint32_t index, uint64_t incarnation);
+  // A worker that was lost and calls again.
+  struct Lost {
+    uint64_t incarnation = 0;
+    uint64_t last_number = 0;
+  };
+
+  // Returns null for a call that has no effect any more; `number` is the call's.
+  Worker* Admit(uint32_t index, uint64_t incarnation, uint64_t number);
   void Finish(uint32_t worker_index, Worker* worker, const BatchKey& batch);
   void Grant(uint32_t worker_index, Worker* worker, uint32_t want);
   bool OpenNext();
@@ -162,6 +173,7 @@ class DataLedger {
   std::map<BatchKey, Open> open_;
   std::set<BatchKey> queue_;  // Open batches that no worker has.
   std::map<uint32_t, Worker> workers_;
+  std::map<uint32_t, Lost> lost_workers_;
   std::map<BatchKey, std::string> skipped_;
   // The processes (worker, incarnation) that crashed on open batches.
   std::map<BatchKey, std::set<std::pair<uint32_t, uint64_t>>> crashes_;

@@ -158,6 +158,42 @@ TEST(DataLedgerTest, ALateCallOfALeaseBeforeDoesNotFinishTheLeaseNow) {
   EXPECT_FALSE(ledger.is_done());
 }
 
+// The only batch was pushed to all ps. Then the worker was lost, and a ps came back without it.
+TEST(DataLedgerTest, AWorkerThatGetsItsPlaceBackFinishesNothingOfItsFormerLeases) {
+  DataLedger ledger(Epochs(1), PlanOf(1));
+  Caller caller(&ledger);
+  const BatchKey batch = Batches(caller.Ask(0))[0];
+  ledger.OnWorkerLost(0, 1);
+  ASSERT_OK(ledger.OnPsReturned(0, {}, 0));
+  // This call was under way when the worker finished the batch.
+  const Answer first = caller.Ask(0);
+  EXPECT_THAT(first.leases(), IsEmpty());
+  EXPECT_TRUE(first.epoch_ending());
+  const Answer second = caller.Ask(0, {batch});
+  EXPECT_EQ(ledger.updates(), 0u);
+  EXPECT_THAT(second.leases(), SizeIs(1));
+  caller.Ask(0, {batch});
+  EXPECT_EQ(ledger.updates(), 1u);
+  EXPECT_TRUE(ledger.is_done());
+}
+
+TEST(DataLedgerTest, ACallFromBeforeTheLossDoesNotCountAsTheFirstOneAfterIt) {
+  DataLedger ledger(Epochs(1), PlanOf(1));
+  Caller caller(&ledger);
+  caller.Ask(0);
+  ledger.OnWorkerLost(0, 1);
+  const Answer repeated = caller.Repeat();
+  EXPECT_THAT(repeated.leases(), IsEmpty());
+  EXPECT_TRUE(repeated.epoch_ending());
+  EXPECT_THAT(caller.Ask(0).leases(), IsEmpty());
+  EXPECT_THAT(caller.Repeat().leases(), IsEmpty());
+  EXPECT_THAT(caller.Ask(0).leases(), SizeIs(1));
+  // A new process holds nothing: it gets work at once.
+  ledger.OnWorkerLost(0, 1);
+  caller.Restart(0);
+  EXPECT_THAT(caller.Ask(0).leases(), SizeIs(1));
+}
+
 TEST(DataLedgerTest, BatchesOfADeadWorkerAreLeasedFirst) {
   DataLedger ledger(Epochs(1), PlanOf(100));
   Caller caller(&ledger);

@@ -9,9 +9,8 @@ namespace shoal {
 
 absl::StatusOr<uint64_t> Membership::Register(absl::Time now, const Application& application) {
   Member& member = members_[application.task];
-  if (member.live && member.nonce == application.nonce) {
-    member.last_heard = now;
-    member.connected = true;
+  if ((member.live || member.expired) && member.nonce == application.nonce) {
+    Revive(now, &member);
     return member.incarnation;
   }
   if (member.live && member.connected) {
@@ -35,8 +34,8 @@ absl::StatusOr<uint64_t> Membership::Register(absl::Time now, const Application&
 
 absl::Status Membership::Renew(absl::Time now, TaskId task, uint64_t incarnation) {
   Member* member = FindMutable(task);
-  const bool holds = member != nullptr && member->incarnation == incarnation &&
-                     (member->live || (member->expired && options_.revives));
+  const bool holds =
+      member != nullptr && member->incarnation == incarnation && (member->live || member->expired);
   if (!holds) {
     if (member != nullptr && member->incarnation == incarnation && !member->lost_by.empty()) {
       return absl::AbortedError(absl::StrCat("fenced incarnation: ", task.ToString(),
@@ -45,11 +44,15 @@ absl::Status Membership::Renew(absl::Time now, TaskId task, uint64_t incarnation
     return absl::AbortedError(absl::StrCat("fenced incarnation: another process is ",
                                            task.ToString(), " now, or its lease has ended"));
   }
+  Revive(now, member);
+  return absl::OkStatus();
+}
+
+void Membership::Revive(absl::Time now, Member* member) {
   member->last_heard = now;
   member->connected = true;
   member->live = true;
   member->expired = false;
-  return absl::OkStatus();
 }
 
 void Membership::GrantLeases(absl::Time now) {

@@ -51,9 +51,6 @@ class Membership {
     absl::Duration lease = absl::Seconds(10);
     absl::Duration grace = absl::Seconds(1);
     uint64_t term = 1;  // Incarnations of a later term are above those of an earlier one.
-    // A member whose lease has ended, and whose place no other process took, gets it back with
-    // its next call.
-    bool revives = false;
   };
 
   struct Application {
@@ -71,8 +68,8 @@ class Membership {
   // the place.
   absl::StatusOr<uint64_t> Register(absl::Time now, const Application& application);
 
-  // Renews the lease. ABORTED "fenced incarnation" if another process took the place, the member
-  // left, or the lease had ended (unless Options::revives).
+  // Renews the lease. A member whose lease has ended, and whose place no other process took, gets
+  // it back. ABORTED "fenced incarnation" if another process took the place or the member left.
   absl::Status Renew(absl::Time now, TaskId task, uint64_t incarnation);
 
   // Every live member gets a whole lease, because the chief could not receive their calls.
@@ -100,6 +97,8 @@ class Membership {
   const std::map<TaskId, Member>& members() const { return members_; }
 
  private:
+  static void Revive(absl::Time now, Member* member);
+
   const Options options_;
   uint64_t issued_ = 0;
   absl::Time granted_ =

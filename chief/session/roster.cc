@@ -54,7 +54,9 @@ std::optional<absl::Time> Roster::LastHeard(TaskId task) const {
 }
 
 // A ps still holds its variables: had there been a rollback meanwhile, it would load as the others
-// do. A worker's contributions count once, whichever worker computed them meanwhile.
+// do, and in asynchronous training the chief asks it which batches it has. A worker's contributions
+// count once, whichever worker computed them meanwhile; the ledger keeps apart what the worker
+// finished before (DataLedger::Admit).
 void Roster::OnRevived(TaskId task) {
   context_.log.Note(
       absl::StrCat(task.ToString(), " is back; no other process had taken its place"));

@@ -35,8 +35,7 @@ void TrainingProgress::OnBatchBegun(absl::Time now, const BatchKey& batch) {
 SessionContext::SessionContext(SessionOptions session_options)
     : options(std::move(session_options)),
       phases(options.term, FirstLineage(options), IsSynchronous(options.run), &log),
-      membership(Membership::Options{options.lease, options.grace, options.term,
-                                     /*revives=*/IsSynchronous(options.run)}),
+      membership(Membership::Options{options.lease, options.grace, options.term}),
       reachability(std::max(options.lease, kShortestSilence)),
       ps(options.num_ps_tasks),
       cuts(options.num_ps_tasks) {

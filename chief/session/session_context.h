@@ -41,6 +41,7 @@ struct PsState {
   // The lineage that it was asked to load. It may serve it before its answer arrives.
   uint64_t asked_lineage = 0;
   uint64_t loaded_lineage = 0;  // The lineage that it serves; 0: none.
+  bool has_served = false;      // This process has served the run.
   bool finished = false;        // It has acknowledged the end of the run.
   std::string load_trouble;     // Why its last load failed; empty: it did not.
   absl::Time missing_since = absl::InfiniteFuture();

@@ -98,6 +98,11 @@ CHANGES = {
     ],
     "chief/session/data_ledger.cc": [
         (
+            "if (knows_its_loss && ",
+            'if ((knows_its_loss || IsBroken("a worker that comes back finishes its former leases")) &&\n'
+            "        ",
+        ),
+        (
             "i < range.end; ++i) Reissue({number, i}, ps);",
             """i < range.end; ++i) {
         if (!IsBroken("what a ps lost is not issued again")) Reissue({number, i}, ps);

@@ -68,12 +68,12 @@ constexpr BrokenBuild kBuilds[] = {
     {"only the lost ps goes back", true},
     {"shards do not know their batches", false},
     {"what a ps lost is not issued again", false},
+    {"a worker that comes back finishes its former leases", false},
     {"damaged contributions are taken", true},
     {"a refused report is dropped", true},
     {"a gap is believed", true},
     {"a scale that could not be applied is forgotten", true, Only(PlannedFault::kPauseChief)},
     {"a worker's term is believed", true, Only(PlannedFault::kForgedTerm)},
-    // A task of a SYNC run gets its place back without it.
     {"a chief that stood still grants no leases", false, Only(PlannedFault::kPauseChief)},
     {"an error from in between is believed", true, Only(PlannedFault::kWrongAnswers)},
     {"an error from in between is believed", false, Only(PlannedFault::kWrongAnswers)},

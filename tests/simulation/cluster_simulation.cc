@@ -486,6 +486,11 @@ void ClusterSimulation::Watch() {
 void ClusterSimulation::WatchLeases(const v1::GetRunStatusResponse& status) {
   const v1::RunState::Phase phase = status.state().phase();
   if (phase == v1::RunState::PHASE_DONE || phase == v1::RunState::PHASE_FAILED) return;
+  for (const v1::Member& member : status.lost()) {
+    HistoryEvent event = EventOf(HistoryEvent::kLost, chief_term_);
+    event.task = absl::StrCat(member.job() == v1::JOB_PS ? "ps/" : "worker/", member.index());
+    if (current_[event.task]->process.alive) Add(event);
+  }
   for (const auto& life : lives_) {
     SimulatedProcess& process = life->process;
     const v1::Identity* identity = process.connection.get();

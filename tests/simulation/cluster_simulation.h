@@ -87,7 +87,8 @@ class ClusterSimulation {
   void ForgeTerm(const std::string& task);
   void PauseTask(const std::string& task, double seconds);
   void Watch();
-  // Checks that a ps stops acting before the chief gives its place to another process.
+  // Notes tasks that have lost their leases although they live, and checks that a ps stops acting
+  // before the chief gives its place to another process.
   void WatchLeases(const v1::GetRunStatusResponse& status);
   void Note(const std::string& text);
   void Add(HistoryEvent event);

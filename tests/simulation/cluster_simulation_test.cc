@@ -92,6 +92,8 @@ constexpr NamedSeed kNamedSeeds[] = {
     {"ALoadIsLostWhenAPartitionEnds", true, 911},
     {"ALoadIsLostWhenAPartitionEndsAsync", false, 911},
     {"ALoadIsLostAndAProxyRefusesLoads", true, 963},
+    // A worker that got its place back reported what it had finished with a ps that was replaced.
+    {"AWorkerComesBackAfterAPsWasReplaced", false, 117},
     // A chief resumed from a checkpoint whose lines the chief before had removed.
     {"ARollbackWhileACheckpointIsPublishedAndAllTasksDie", true, 2079},
     {"APsDiesWhileACheckpointIsPublishedAndThenAllTasksDie", true, 31797},

@@ -53,6 +53,10 @@ class Checker {
         return Failed(event);
       case HistoryEvent::kActs:
         return At(event, absl::StrCat(event.task, " serves although its lease has ended"));
+      case HistoryEvent::kLost:
+        if (!rules_.places_are_safe || over_) return "";
+        return At(event, absl::StrCat("pauses of the chief and forged terms alone cost ",
+                                      event.task, " its lease"));
       case HistoryEvent::kTrouble:
         quiet_since_ = last_trouble_ = event.time;
         return "";

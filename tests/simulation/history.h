@@ -17,6 +17,7 @@ struct HistoryEvent {
     kEnded,        // A process of `task` ended with exit code `code`, because of `text`.
     kFailed,       // The chief of `term` has given the run up, because of `text`.
     kActs,         // `task` serves although its lease has expired.
+    kLost,         // The chief counts `task` as lost, although its process lives.
     // A fault began, lasts or has just ended: the next checkpoint may be late, and the run may
     // fail.
     kTrouble,

@@ -110,6 +110,15 @@ TEST(HistoryTest, ATaskThatLosesItsPlaceWithoutReason) {
   EXPECT_EQ(Check({Ended("worker/0", 0)}, rules), "");  // The chief had said that the run is over.
 }
 
+TEST(HistoryTest, ATaskThatLosesItsLeaseWithoutReason) {
+  HistoryEvent lost = Event(HistoryEvent::kLost, 1, 1, 0, 0);
+  lost.task = "ps/0";
+  HistoryRules rules;
+  EXPECT_EQ(Check({lost}, rules), "");
+  rules.places_are_safe = true;
+  EXPECT_THAT(Check({lost}, rules), HasSubstr("cost ps/0 its lease"));
+}
+
 TEST(HistoryTest, APsThatServesWithoutALease) {
   HistoryEvent event = Event(HistoryEvent::kActs, 1, 1, 0, 0);
   event.task = "ps/0";
