@@ -140,9 +140,11 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
 }
 
 absl::Status ChiefTask::FindCheckpoint(TrainingSession::Options* session) {
-  ASSIGN_OR_RETURN(
-      std::optional<ResumePoint> found,
-      FindResumePoint(options_.run, checkpoints_.get(), Checkpoint::Verify::kEverything));
+  std::vector<std::string> rejected;
+  ASSIGN_OR_RETURN(std::optional<ResumePoint> found,
+                   FindResumePoint(options_.run, checkpoints_.get(),
+                                   Checkpoint::Verify::kEverything, &rejected));
+  for (const std::string& line : rejected) LOG(WARNING) << line;
   if (!found.has_value()) return absl::OkStatus();
   session->manifest = std::move(found->manifest);
   session->manifest_directory = found->path.substr(found->path.rfind('/') + 1);

@@ -2,12 +2,10 @@
 
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
-#include "base/log.h"
 #include "base/status_macros.h"
 #include "runtime/config/run_config.h"
 
@@ -21,12 +19,11 @@ absl::Status NothingToResume(const std::string& checkpoint_root) {
 
 absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(const v1::RunConfig& run,
                                                            CheckpointDirectory* checkpoints,
-                                                           Checkpoint::Verify verify) {
+                                                           Checkpoint::Verify verify,
+                                                           std::vector<std::string>* rejected) {
   const std::string& resume = run.checkpoint().resume();
-  std::vector<std::string> rejected;
   absl::StatusOr<std::unique_ptr<Checkpoint>> found =
-      checkpoints->OpenLatestValid(verify, &rejected);
-  for (const std::string& line : rejected) LOG(WARNING) << line;
+      checkpoints->OpenLatestValid(verify, rejected);
   if (absl::IsNotFound(found.status())) {
     if (resume == "must") return NothingToResume(checkpoints->root());
     return std::optional<ResumePoint>();

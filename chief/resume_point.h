@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -21,10 +22,12 @@ struct ResumePoint {
 // Returns the newest valid checkpoint if checkpoint.resume and the kind of training allow the run
 // to resume from it; none at a first start. NotFound: --resume=must without one. AlreadyExists:
 // --resume=never with one. FailedPrecondition: made by the other kind of training. DataLoss: there
-// are only damaged ones.
+// are only damaged ones, which it names. Adds a line for each damaged one that is newer to
+// `rejected`.
 absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(const v1::RunConfig& run,
                                                            CheckpointDirectory* checkpoints,
-                                                           Checkpoint::Verify verify);
+                                                           Checkpoint::Verify verify,
+                                                           std::vector<std::string>* rejected);
 
 // Returns the error of --resume=must where there is no checkpoint.
 absl::Status NothingToResume(const std::string& checkpoint_root);

@@ -36,6 +36,11 @@ absl::StatusOr<std::string> Export(const CommandLine& line) {
   ASSIGN_OR_RETURN(const VariableValues values, ValuesToUse(line.task.use_averages, *checkpoint));
   const std::string parent = ParentDirectory(path);
   const std::string directory = parent.empty() ? "." : parent;
+  if (!files->GetInfo(directory).ok()) {
+    return absl::NotFoundError(absl::StrCat("--model_file: cannot write ", path,
+                                            ": there is no directory ", directory,
+                                            "; create it, or name a file in one that is there"));
+  }
   const absl::Status written =
       ExportModel(*files, *checkpoint, directory, path.substr(path.rfind('/') + 1), values);
   if (!written.ok()) {

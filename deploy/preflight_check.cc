@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -24,8 +25,10 @@ namespace {
 // Longer lists of variables are for the log.
 constexpr int kMaxListed = 40;
 
+// Adds a note for each damaged checkpoint.
 absl::StatusOr<std::optional<ResumePoint>> FindIn(const v1::RunConfig& run, FileSystem* file_system,
-                                                  Checkpoint::Verify verify) {
+                                                  Checkpoint::Verify verify,
+                                                  std::vector<std::string>* notes) {
   const std::string root = absl::StrCat(run.out(), "/checkpoints");
   if (!file_system->GetInfo(root).ok()) {
     if (run.checkpoint().resume() == "must") return NothingToResume(root);
@@ -33,7 +36,13 @@ absl::StatusOr<std::optional<ResumePoint>> FindIn(const v1::RunConfig& run, File
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> checkpoints,
                    CheckpointDirectory::Open(*file_system, root));
-  return FindResumePoint(run, checkpoints.get(), verify);
+  std::vector<std::string> rejected;
+  absl::StatusOr<std::optional<ResumePoint>> found =
+      FindResumePoint(run, checkpoints.get(), verify, &rejected);
+  for (std::string& line : rejected) {
+    if (!absl::c_linear_search(*notes, line)) notes->push_back(std::move(line));
+  }
+  return found;
 }
 
 // Returns the model of the run file, or as the worker program declares it. Adds what the user
@@ -103,7 +112,7 @@ absl::StatusOr<PreflightCheck> CheckBeforeStart(const v1::RunConfig& run, FileSy
   PreflightCheck check;
   check.run = run;
   ASSIGN_OR_RETURN(std::optional<ResumePoint> from,
-                   FindIn(run, file_system, Checkpoint::Verify::kIndex));
+                   FindIn(run, file_system, Checkpoint::Verify::kIndex, &check.notes));
   ASSIGN_OR_RETURN(const v1::WorkerProgram program,
                    DescribeModel(run, file_system, shutdown, &check.notes));
   if (program.missing_devices_size() > 0) {
@@ -133,7 +142,7 @@ absl::StatusOr<PreflightCheck> CheckBeforeStart(const v1::RunConfig& run, FileSy
   ASSIGN_OR_RETURN(check.finished, IsTrainingComplete(run, *manifest));
   if (!check.finished) return check;
   // Only a whole checkpoint is one: the bytes are looked at too.
-  ASSIGN_OR_RETURN(from, FindIn(run, file_system, Checkpoint::Verify::kEverything));
+  ASSIGN_OR_RETURN(from, FindIn(run, file_system, Checkpoint::Verify::kEverything, &check.notes));
   if (from.has_value()) {
     ASSIGN_OR_RETURN(check.finished, IsTrainingComplete(run, from->manifest));
   }

@@ -12,6 +12,7 @@
 #include "absl/strings/str_replace.h"
 
 #include "runtime/checkpoint/checkpoint_directory.h"
+#include "runtime/observability/progress.h"
 #include "runtime/observability/summary.h"
 
 namespace shoal {
@@ -83,7 +84,9 @@ void PrintSummary(const Summary& summary, const v1::RunConfig& run, const std::s
   if (summary.test_accuracy.has_value()) {
     std::printf("test accuracy: %.4f\n", *summary.test_accuracy);
   }
-  if (summary.test_loss.has_value()) std::printf("test loss:     %.4f\n", *summary.test_loss);
+  if (summary.test_loss.has_value()) {
+    std::printf("test loss:     %s\n", LossText(*summary.test_loss).c_str());
+  }
   if (summary.status == "finished" && !summary.test_loss && !summary.test_accuracy) {
     std::printf("test loss:     none, nothing was evaluated\n");
   }

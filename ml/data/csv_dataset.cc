@@ -257,7 +257,7 @@ class CsvReader {
     if (value >= 0 && value < static_cast<float>(options_.num_classes)) return absl::OkStatus();
     return Wrong(absl::StrCat("label in ", ColumnName(column), " is ", cells_[column],
                               ": it must be at least 0 and below the number of classes, ",
-                              options_.num_classes, " (data.classes)"));
+                              options_.num_classes, " (set data.classes if there are more)"));
   }
 
   const CsvDatasetOptions& options_;

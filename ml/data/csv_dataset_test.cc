@@ -106,7 +106,7 @@ TEST_F(CsvDatasetTest, BadCellsAreNamedByLineAndColumn) {
 TEST_F(CsvDatasetTest, BadLabelsAreNamedByLine) {
   EXPECT_THAT(ErrorOf("a,b\n1,10\n"),
               HasSubstr(".csv:2: label in column \"b\" is 10: it must be at least 0 and below the "
-                        "number of classes, 10 (data.classes)"));
+                        "number of classes, 10 (set data.classes if there are more)"));
   EXPECT_THAT(ErrorOf("a,b\n1,-1\n"), HasSubstr("is -1: it must be"));
   EXPECT_THAT(ErrorOf("a,b\n1,0.5\n"),
               HasSubstr("label in column \"b\" is \"0.5\", which is not a class"));

@@ -19,7 +19,8 @@ absl::Status CheckLabels(const IdxDatasetOptions& options, const IdxFile& labels
     if (labels.bytes[i] >= options.num_classes) {
       return absl::DataLossError(absl::StrCat(
           options.labels_path, ": label ", i, " is ", static_cast<int>(labels.bytes[i]),
-          ": it must be below the number of classes, ", options.num_classes));
+          ": it must be below the number of classes, ", options.num_classes,
+          "; correct it or set data.classes"));
     }
   }
   return absl::OkStatus();

@@ -9,6 +9,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 
 #include "base/status_macros.h"
 #include "runtime/checkpoint/manifest.h"
@@ -96,8 +98,10 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> CheckpointDirectory::OpenLatestValid
   for (const CheckpointName& name : names) {
     auto checkpoint = Checkpoint::Open(file_system_, PathOf(name.ToString()), verify);
     if (checkpoint.ok()) return checkpoint;
-    rejected->push_back(absl::StrCat("checkpoint ", name.ToString(),
-                                     " is not used: ", checkpoint.status().message()));
+    const std::string path = PathOf(name.ToString());
+    absl::string_view why = checkpoint.status().message();
+    absl::ConsumePrefix(&why, absl::StrCat(path, "/"));
+    rejected->push_back(absl::StrCat("checkpoint ", name.ToString(), " is not used: ", why));
   }
   if (names.empty()) {
     return absl::NotFoundError(absl::StrCat(root_, " has no checkpoint"));

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -73,12 +74,35 @@ void ResolveOptimizer(v1::OptimizerConfig* optimizer) {
   ResolveRuleDefaults(optimizer);
 }
 
+// Returns the name of the other language that the text looks like, or "".
+std::string OtherLanguageOf(absl::string_view text) {
+  bool is_first = true;
+  bool opens_block = false;  // The line before ends with a colon.
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const absl::string_view words = absl::StripAsciiWhitespace(line);
+    if (words.empty() || words[0] == '#') continue;
+    if (is_first && words[0] == '{') return "JSON";
+    if (is_first && words[0] == '[') return "TOML";
+    if (words == "---" || absl::StartsWith(words, "- ")) return "YAML";
+    if (opens_block && line[0] == ' ') return "YAML";
+    is_first = false;
+    opens_block = words.back() == ':';
+  }
+  return "";
+}
+
 }  // namespace
 
 absl::StatusOr<v1::RunConfig> ParseRunConfig(absl::string_view text, absl::string_view file_name) {
   v1::RunConfig run;
-  RETURN_IF_ERROR(ParseTextProto(text, file_name, &run));
-  return run;
+  const absl::Status parsed = ParseTextProto(text, file_name, &run);
+  if (parsed.ok()) return run;
+  const std::string language = OtherLanguageOf(text);
+  if (language.empty()) return parsed;
+  return absl::InvalidArgumentError(
+      absl::StrCat(file_name, ": looks like ", language,
+                   ", but a run file is a text proto; write it as batch_size: 64 model { name: "
+                   "\"mlp\" }, as those in deploy/runs"));
 }
 
 absl::StatusOr<v1::RunConfig> LoadRunConfig(const std::string& path) {

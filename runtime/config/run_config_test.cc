@@ -33,6 +33,18 @@ TEST(RunConfigTest, ErrorsNameFileLineAndField) {
   EXPECT_THAT(ParseError("data { format: XML }"), HasSubstr("format"));
 }
 
+TEST(RunConfigTest, ARunFileInAnotherLanguageIsNamed) {
+  const auto looks_like = [](const std::string& language) {
+    return HasSubstr("a.textproto: looks like " + language + ", but a run file is a text proto");
+  };
+  EXPECT_THAT(ParseError("{\n  \"model\": {\"name\": \"mlp\"}\n}\n"), looks_like("JSON"));
+  EXPECT_THAT(ParseError("# Mine\n\nmodel:\n  name: mlp\n"), looks_like("YAML"));
+  EXPECT_THAT(ParseError("---\nbatch_size: 3\n"), looks_like("YAML"));
+  EXPECT_THAT(ParseError("[model]\nname = \"mlp\"\n"), looks_like("TOML"));
+  EXPECT_EQ(ParseError("name: mlp\nbatch_size: 3\n"),
+            "a.textproto:1: name: Expected string, got: mlp; write \"mlp\" in quotes");
+}
+
 TEST(RunConfigTest, AnOpenBraceIsNamed) {
   EXPECT_EQ(ParseError("model { name: \"mlp\"\n"),
             "a.textproto:2: the text ends inside a message; is a } missing?");

@@ -54,6 +54,10 @@ class FirstError : public google::protobuf::io::ErrorCollector {
       if (!field.empty()) absl::StrAppend(&what, field, ": ");
     }
     absl::StrAppend(&what, absl::StripSuffix(message, "."));
+    absl::string_view word = message;
+    if (absl::ConsumePrefix(&word, "Expected string, got: ")) {
+      absl::StrAppend(&what, "; write \"", absl::StripSuffix(word, "."), "\" in quotes");
+    }
     error_ = ErrorAt(source_, has_lines_ ? line : -1, what);
   }
 

@@ -31,7 +31,7 @@ void ShowStep(const StepMetrics& step, ProgressReporter* progress) {
   progress->Add({step.step, step.epoch, step.loss, step.accuracy, step.examples});
   if (!step.eval_loss.has_value() && !step.eval_accuracy.has_value()) return;
   std::string text = absl::StrCat("step ", step.step, ":");
-  if (step.eval_loss.has_value()) absl::StrAppendFormat(&text, " test loss %.4f", *step.eval_loss);
+  if (step.eval_loss.has_value()) absl::StrAppend(&text, " test loss ", LossText(*step.eval_loss));
   if (step.eval_accuracy.has_value()) {
     absl::StrAppendFormat(&text, "%s test accuracy %.4f", step.eval_loss.has_value() ? "," : "",
                           *step.eval_accuracy);

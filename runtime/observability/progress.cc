@@ -53,6 +53,10 @@ int TerminalWidth(int fd) {
 
 }  // namespace
 
+std::string LossText(double loss) {
+  return std::abs(loss) < 1e6 ? absl::StrFormat("%.4f", loss) : absl::StrFormat("%.4g", loss);
+}
+
 void ProgressReporter::Smoothed::Add(double value) {
   if (!std::isfinite(value)) return;
   sum = sum * kKeepPerStep + value;
@@ -202,7 +206,7 @@ std::string ProgressReporter::Numbers() const {
                           examples_per_second_);
   }
   if (loss_.weight > 0) {
-    absl::StrAppendFormat(&text, "%sloss=%.4f", text.empty() ? "" : ", ", loss_.mean());
+    absl::StrAppend(&text, text.empty() ? "" : ", ", "loss=", LossText(loss_.mean()));
   }
   if (accuracy_.weight > 0) absl::StrAppendFormat(&text, ", acc=%.4f", accuracy_.mean());
   return text;

@@ -19,6 +19,9 @@
 
 namespace shoal {
 
+// Returns "0.4120", or "5.401e+09" for a loss that is that large.
+std::string LossText(double loss);
+
 // Options for drawing.
 struct ProgressOptions {
   bool is_terminal = false;  // Redraw one line; else write whole lines.

@@ -40,6 +40,13 @@ class ProgressTest : public ::testing::Test {
   int writes_ = 0;
 };
 
+TEST(LossTextTest, LargeLossesAreShort) {
+  EXPECT_EQ(LossText(0.41204), "0.4120");
+  EXPECT_EQ(LossText(999999), "999999.0000");
+  EXPECT_EQ(LossText(5401463808), "5.401e+09");
+  EXPECT_EQ(LossText(-2e30), "-2e+30");
+}
+
 TEST_F(ProgressTest, ATerminalShowsOneBarWithEverything) {
   ProgressReporter reporter(Options(true), &clock_);
   reporter.SetPlan({0, 100, 50, 2});
