@@ -359,7 +359,7 @@ def run_cases(scratch):
     cases.append((["eval", f"--out={bare}"], CONFIG, f"--out: the run in {bare} has no checkpoint yet; wait for"))
     (bare / "checkpoints").mkdir()
     cases.append((["predict", f"--out={bare}"], CONFIG, f"--out: the run in {bare} has no checkpoint yet; wait for"))
-    cases.append((["status", str(bare)], CONFIG, f"ADDRESS: {bare} has no cluster.textproto yet; try again"))
+    cases.append((["status", str(bare)], CONFIG, f"the run in {bare} is not running: no process holds the directory"))
     cases.append((["eval", f"--out={out}", "--step=12345"], CONFIG, "--step: there is no checkpoint of step 12345"))
     predict = ["predict", f"--out={out}"]
     rows = scratch / "rows"
