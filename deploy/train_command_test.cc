@@ -166,7 +166,7 @@ TEST_F(TrainCommandTest, AStopWithoutACheckpointOfItsLastStepSaysWhatIsLost) {
     return text;
   };
   const std::string none = printed();
-  EXPECT_THAT(none, HasSubstr("checkpoint:    none was made: the same command begins at step 0\n"));
+  EXPECT_THAT(none, HasSubstr("checkpoint:    none was made; the run begins again at step 0\n"));
   EXPECT_THAT(none, Not(HasSubstr("not saved:")));
   EXPECT_THAT(none, HasSubstr("start again:   shoal train --run="));
   EXPECT_THAT(none, Not(HasSubstr("resume:")));

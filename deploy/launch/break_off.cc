@@ -29,7 +29,7 @@ void SayWhatStands(const v1::RunConfig& run, const std::string& command) {
   if (has_begun) {
     PrintHowToResume(summary, run, command);
   } else {
-    std::printf("checkpoint:    none: the run had not begun, the same command begins it\n");
+    std::printf("checkpoint:    none: the run had not begun; the same command begins it\n");
   }
   std::fflush(stdout);
 }

@@ -45,6 +45,10 @@ void PrintCheckpoint(const Summary& summary, const std::string& out) {
               written.substr(written.rfind('/') + 1).c_str());
 }
 
+void PrintNoCheckpoint() {
+  std::printf("checkpoint:    none was made; the run begins again at step 0\n");
+}
+
 // Prints how many steps a stopped run has lost after its checkpoint, if any.
 void PrintLost(const Summary& summary) {
   CheckpointName name;
@@ -114,9 +118,7 @@ void PrintSummary(const Summary& summary, const v1::RunConfig& run, const std::s
   }
   PrintCheckpoint(summary, out);
   PrintLost(summary);
-  if (summary.status == "stopped" && !summary.checkpoint.has_value()) {
-    std::printf("checkpoint:    none was made: the same command begins at step 0\n");
-  }
+  if (summary.status == "stopped" && !summary.checkpoint.has_value()) PrintNoCheckpoint();
   PrintNotSaved(summary);
   std::printf("metrics:       %s/metrics.jsonl\n", out.c_str());
   PrintCommand(summary, run, command);
@@ -124,9 +126,7 @@ void PrintSummary(const Summary& summary, const v1::RunConfig& run, const std::s
 
 void PrintHowToResume(const Summary& summary, const v1::RunConfig& run,
                       const std::string& command) {
-  if (!summary.checkpoint.has_value()) {
-    std::printf("checkpoint:    none yet: nothing was saved, the same begins again\n");
-  }
+  if (!summary.checkpoint.has_value()) PrintNoCheckpoint();
   PrintCheckpoint(summary, run.out());
   PrintNotSaved(summary);
   PrintCommand(summary, run, command);

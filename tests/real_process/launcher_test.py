@@ -59,7 +59,7 @@ def a_second_ctrl_c_stops_at_once():
         assert "stopped at once" in run.output, run.output
         run.assert_nothing_left()
         *_, stands, command = run.output.splitlines()
-        assert stands == "checkpoint:    none yet: nothing was saved, the same begins again", run.output
+        assert stands == "checkpoint:    none was made; the run begins again at step 0", run.output
         assert command.startswith("start again:   ") and command.endswith(f"--run={run.out}/run.textproto"), run.output
 
 
@@ -148,7 +148,7 @@ def a_chief_that_is_killed_before_a_checkpoint_leaves_the_command_that_begins_ag
         run.wait_for_step(5)
         run.kill("chief", 0)
         assert run.wait() == 138, run.output
-        assert "nothing was saved" in run.output, run.output
+        assert "none was made; the run begins again at step 0" in run.output, run.output
         assert re.search(f"start again: .* train --run={run.out}/run.textproto", run.output), run.output
 
 
