@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import time
 
 import cluster
 
@@ -13,7 +14,6 @@ SMALL = str(HERE / "small.textproto")
 TUNED = str(HERE / "fine_tuned.textproto")
 ONE = ("--num_ps_tasks=1", "--num_replicas=1")
 FEW = ("--num_ps_tasks=3", "--num_replicas=2")
-EPOCHS = 20  # Long enough to be killed in the middle.
 FROZEN = ("dense1/weights", "dense1/biases")
 HEAD = ("head/weights", "head/biases")
 
@@ -32,8 +32,15 @@ def trained_model():
         yield run
 
 
-def tune(source, *tasks):
-    return cluster.Run(TUNED, f"--init_from={source}", f"--num_epochs={EPOCHS}", *tasks)
+def tune(source, *tasks, epochs=20, out=None):
+    return cluster.Run(TUNED, f"--init_from={source}", f"--num_epochs={epochs}", *tasks, out=out)
+
+
+def wait_for_checkpoint(run, timeout=120):
+    deadline = time.monotonic() + timeout
+    while not list(run.out.glob("checkpoints/*/MANIFEST")):
+        assert run.process.poll() is None and time.monotonic() < deadline, run.logs()
+        time.sleep(0.02)
 
 
 def check_tuned(run, base):
@@ -65,35 +72,34 @@ def a_run_and_its_export_give_the_same_run_on_any_tasks():
 
 def a_killed_run_resumes_from_its_own_checkpoint():
     with trained_model() as base:
-        with tune(base.out, *FEW) as whole:
-            whole.finish()
-            check_tuned(whole, base)
-            expected = whole.digest()
         moved = pathlib.Path(base.directory.name) / "moved"
-        with tune(base.out, *FEW) as run:
+        with tune(base.out, *FEW, epochs=1000000) as run:
             run.start()
-            run.wait_for_step(50)
+            wait_for_checkpoint(run)
             run.process.send_signal(signal.SIGKILL)
             run.process.communicate()
             run.assert_nothing_left()
-            assert run.step() < EPOCHS * 27, "too late to be killed"
+            epochs = run.step() // 27 + 20
             # What it started from is no longer needed.
             shutil.move(base.out, moved)
-            run.start().finish()
-            assert "resumes from step" in run.output, run.output
-            shutil.move(moved, base.out)
-            check_tuned(run, base)
-            assert run.digest() == expected, "other bytes after a resume"
+            with tune(base.out, *FEW, epochs=epochs, out=run.out) as again:
+                again.finish()
+                assert "resumes from step" in again.output, again.output
+                shutil.move(moved, base.out)
+                check_tuned(again, base)
+                with tune(base.out, *ONE, epochs=epochs) as whole:
+                    whole.finish()
+                    assert again.digest() == whole.digest(), "other bytes after a resume"
 
 
 def a_killed_ps_loads_frozen_variables_again():
     with trained_model() as base:
-        with tune(base.out, *FEW) as whole:
+        with tune(base.out, *FEW, epochs=60) as whole:
             whole.finish()
             expected = whole.digest()
-        with tune(base.out, *FEW) as run:
+        with tune(base.out, *FEW, epochs=60) as run:
             run.start()
-            run.wait_for_step(50)
+            run.wait_for_step(20)
             run.kill("ps", 1)
             run.finish()
             check_tuned(run, base)

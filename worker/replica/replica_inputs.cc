@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "base/hash.h"
@@ -87,10 +88,26 @@ v1::ModelDeclaration Declare(const ReplicaInputs& inputs) {
   return model;
 }
 
+// Says of the model's error that nobody gave the number of classes that it is about.
+absl::Status ExplainClasses(const v1::RunConfig& run, const Dataset& train, int64_t classes,
+                            const absl::Status& status) {
+  const bool is_assumed = run.data().classes() == 0 && train.class_names().empty();
+  if (!is_assumed || !absl::StrContains(status.message(), "data.classes")) return status;
+  return absl::Status(
+      status.code(), absl::StrCat(status.message(), " (it is unset and the labels are numbers, so ",
+                                  classes, " are assumed)"));
+}
+
 // Notices that the outputs do not fit the classes, as far as the classes are known.
 void AddNotices(const v1::RunConfig& run, int64_t classes, ReplicaInputs* inputs) {
   const Dataset& train = *inputs->train;
   if (run.data().classes() == 0 && train.num_classes() == 0) return;
+  if (train.num_classes() == 1) {
+    inputs->notices.push_back(
+        absl::StrCat("data: all examples are of one class",
+                     train.class_names().empty() ? "" : absl::StrCat(", ", train.class_names()[0]),
+                     ", so there is nothing to tell apart; check --data_dir"));
+  }
   std::string notice =
       NoticeOfExtraOutputs(run.model(), train.fields(), classes, !train.class_names().empty());
   if (!notice.empty()) inputs->notices.push_back(std::move(notice));
@@ -119,7 +136,9 @@ absl::StatusOr<ReplicaInputs> LoadReplicaInputs(const v1::RunConfig& run, uint32
   program.run.mutable_deployment()->set_replica_id(replica_id);
   program.fields = inputs.train->fields();
   const int64_t classes = NumClasses(run.data(), *inputs.train);
-  ASSIGN_OR_RETURN(program.model, model(run, program.fields, classes));
+  absl::StatusOr<ModelFunction> made = model(run, program.fields, classes);
+  if (!made.ok()) return ExplainClasses(run, *inputs.train, classes, made.status());
+  program.model = *std::move(made);
   SetBackends(&program);
   ASSIGN_OR_RETURN(inputs.program, GraphProgram::Create(std::move(program)));
   inputs.declaration = Declare(inputs);

@@ -64,6 +64,32 @@ TEST(ReplicaInputsTest, OutputsThatBelongToNoClassAreNoticed) {
   EXPECT_THAT(LoadReplicaInputs(run, 0, ModelFromRunFile())->notices, ElementsAre());
 }
 
+TEST(ReplicaInputsTest, AnAssumedNumberOfClassesAndASingleClassAreSaid) {
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  const std::string root = ::testing::TempDir() + "/classes_of_table";
+  ASSERT_TRUE(files->MakeDirectory(root).ok());
+  const auto write = [&](const std::string& text) {
+    ASSERT_TRUE(WriteAtomically(*files, root + "/train.csv", text).ok());
+  };
+  v1::RunConfig run = Softmax();
+  run.mutable_data()->Clear();
+  run.mutable_data()->set_directory(root);
+  run.set_batch_size(2);
+  run.mutable_model()->clear_name();
+  run.mutable_model()->add_layer()->mutable_dense()->set_units(2);
+  write("a,b\n1,0\n2,1\n");
+  EXPECT_THAT(std::string(Load(run).message()),
+              HasSubstr("has 2 outputs, but there are 10 classes; give it 10 units, or say with "
+                        "data.classes how many classes there are (it is unset and the labels are "
+                        "numbers, so 10 are assumed)"));
+  run.mutable_data()->set_classes(2);
+  EXPECT_TRUE(Load(run).ok()) << Load(run);
+
+  write("a,b\n1,cat\n2,cat\n");
+  EXPECT_THAT(LoadReplicaInputs(run, 0, ModelFromRunFile())->notices,
+              ElementsAre(HasSubstr("data: all examples are of one class, cat, so")));
+}
+
 TEST(ReplicaInputsTest, GpusAreDescribedAsFarAsTheRunMayUseThem) {
   v1::RunConfig run = Softmax();
   EXPECT_THAT(DescribeGpusFor(run.deployment()), HasSubstr(DescribeGpus()));
