@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "base/status_macros.h"
 #include "proto/v1/bulk.pb.h"
+#include "ps/scratch_pool.h"
 
 namespace shoal {
 namespace {
@@ -56,8 +57,11 @@ class ValueChecksums {
 // Works that are not in use, the last one first: its scratch is still in the cache.
 class ExchangeService::WorkPool {
  public:
-  WorkPool(ParameterShard* shard, size_t max_payload_bytes, PsMetrics* metrics)
-      : shard(shard), max_payload_bytes(max_payload_bytes), metrics(metrics) {}
+  WorkPool(ParameterShard* shard, size_t max_payload_bytes, PsMetrics* metrics, size_t most_scratch)
+      : shard(shard),
+        max_payload_bytes(max_payload_bytes),
+        metrics(metrics),
+        scratch(most_scratch) {}
 
   std::unique_ptr<Work> Take() {
     MutexLock lock(&mutex_);
@@ -78,29 +82,16 @@ class ExchangeService::WorkPool {
     free.swap(free_);
   }
 
-  // Memory for payloads that do not lie in one piece: as many as pushes are made at the same time.
-  std::vector<char> TakeScratch() {
-    MutexLock lock(&mutex_);
-    if (scratch_.empty()) return {};
-    std::vector<char> scratch = std::move(scratch_.back());
-    scratch_.pop_back();
-    return scratch;
-  }
-  void GiveScratch(std::vector<char> scratch) {
-    MutexLock lock(&mutex_);
-    scratch_.push_back(std::move(scratch));
-  }
-
   ParameterShard* const shard;
   const size_t max_payload_bytes;
   PsMetrics* const metrics;
+  ScratchPool scratch;
   ValueChecksums checksums;
 
  private:
   Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::unique_ptr<Work>> free_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::vector<char>> scratch_ ABSL_GUARDED_BY(mutex_);
 };
 
 // One call from its arrival until the transport has released the last value of its reply.
@@ -166,14 +157,14 @@ void ExchangeService::Work::Serve(std::unique_ptr<Work> owned, ServedCall* call)
   } else if (work->request_.pushes().empty()) {
     work->pool_->shard->Pull(work->access_, work);
   } else {
-    work->scratch_ = work->pool_->TakeScratch();
+    work->scratch_ = work->pool_->scratch.Take();
     work->pool_->shard->RunJob(work->access_, work->pushed_slices_, work);
   }
 }
 
 void ExchangeService::Work::Run() {
   const absl::Status pushed = PushAll();
-  pool_->GiveScratch(std::move(scratch_));
+  pool_->scratch.Give(std::move(scratch_));
   if (pushed.ok()) {
     pool_->shard->Pull(access_, this);
   } else {
@@ -372,8 +363,9 @@ void ExchangeService::Work::ReleaseOne() {
 }
 
 ExchangeService::ExchangeService(ParameterShard* shard, size_t max_payload_bytes,
-                                 PsMetrics* metrics)
-    : pool_(std::make_shared<WorkPool>(shard, max_payload_bytes, metrics)) {}
+                                 PsMetrics* metrics, size_t num_parts)
+    : pool_(std::make_shared<WorkPool>(shard, max_payload_bytes, metrics,
+                                       num_parts * ShardStrand::kMostJobs)) {}
 
 ExchangeService::~ExchangeService() { pool_->Close(); }
 

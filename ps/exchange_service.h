@@ -20,8 +20,10 @@ namespace shoal {
 class ExchangeService : public BulkService {
  public:
   // A call that pulls more than `max_payload_bytes` is refused. `shard` and `metrics` must outlive
-  // the service and its calls.
-  ExchangeService(ParameterShard* shard, size_t max_payload_bytes, PsMetrics* metrics);
+  // the service and its calls. The slices are spread over `num_parts`, which bounds the copies of
+  // messages that are kept for reuse.
+  ExchangeService(ParameterShard* shard, size_t max_payload_bytes, PsMetrics* metrics,
+                  size_t num_parts);
   ~ExchangeService() override;
 
   void Exchange(ServedCall* call) override;

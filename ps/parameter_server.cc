@@ -131,7 +131,7 @@ ParameterServer::Core::Core(const Options& options)
                      [this] { return session_->identity(); }, &metrics_}),
       shard_(options.clock, this),
       shard_timer_([this] { shard_.RunTimer(); }),
-      exchange_service_(&shard_, options.max_payload_bytes, &metrics_),
+      exchange_service_(&shard_, options.max_payload_bytes, &metrics_, options.threads),
       parameter_service_(ServiceOptions()) {}
 
 void ParameterServer::Core::OfferSharedMemory() {

@@ -87,6 +87,8 @@ class ShardStrand {
   // At most so many jobs wait. A small number, because the transports' memory bounds do not count
   // them; memory_check.cc does.
   static constexpr int kMaxWaiting = 8;
+  // Those that wait and the one that runs.
+  static constexpr int kMostJobs = kMaxWaiting + 1;
 
   // Runs `job` on this thread or, if another thread is running jobs, on that one. Blocks while
   // kMaxWaiting jobs wait.
