@@ -414,7 +414,8 @@ void RemoteExchanges::OnCallEnded(uint32_t ps) {
   if (last_queued_ == 0) return;  // None ever was.
   Flight* next = nullptr;
   for (const auto& flight : flights_) {
-    if (flight->queued == 0 || flight->ps != ps) continue;
+    // One that was stopped meanwhile is due already, and sends nothing.
+    if (flight->queued == 0 || flight->ps != ps || !WhyStopped(*flight).ok()) continue;
     if (next == nullptr || flight->queued < next->queued) next = flight.get();
   }
   if (next == nullptr) return;

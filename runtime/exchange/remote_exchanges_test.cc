@@ -174,43 +174,76 @@ TEST_F(RemoteExchangesTest,
   }
 }
 
-TEST_F(RemoteExchangesTest, MoreExchangesThanAConnectionCarriesWaitHereInOrder) {
-  constexpr int kMore = 5;
-  constexpr int kAll = RemoteExchanges::kMaxCallsOfPs + kMore;
-  std::vector<v1::VariableSpec> specs(kAll);
-  RemoteExchanges::Options options;
-  for (int i = 0; i < kAll; ++i) {
-    specs[i].set_name("v" + std::to_string(i));
-    specs[i].add_shape(4);
-    specs[i].set_dtype(v1::DATA_TYPE_FLOAT32);
-    specs[i].set_update(v1::UPDATE_KIND_OPTIMIZER);
-    options.groups.push_back({0, {static_cast<uint32_t>(i)}, 16, true});
+// Five slices more at one ps than a connection carries calls, each in a group of its own.
+class ManyExchangesTest : public RemoteExchangesTest {
+ protected:
+  static constexpr int kMore = 5;
+  static constexpr int kAll = RemoteExchanges::kMaxCallsOfPs + kMore;
+
+  ManyExchangesTest() {
+    std::vector<v1::VariableSpec> specs(kAll);
+    RemoteExchanges::Options options;
+    for (int i = 0; i < kAll; ++i) {
+      specs[i].set_name("v" + std::to_string(i));
+      specs[i].add_shape(4);
+      specs[i].set_dtype(v1::DATA_TYPE_FLOAT32);
+      specs[i].set_update(v1::UPDATE_KIND_OPTIMIZER);
+      options.groups.push_back({0, {static_cast<uint32_t>(i)}, 16, true});
+    }
+    options.connect = [this](const std::string&) {
+      return std::make_unique<ScriptedChannel>(&calls_);
+    };
+    many_ = std::make_unique<RemoteExchanges>(SliceTable::Create(specs, 64).value(),
+                                              std::move(options), &clock_, [] {});
+    many_->SetView({1, 1, 1, {"ps"}, {1}});
   }
-  options.connect = [this](const std::string&) {
-    return std::make_unique<ScriptedChannel>(&calls_);
-  };
-  RemoteExchanges exchanges(SliceTable::Create(specs, 64).value(), std::move(options), &clock_,
-                            [] {});
-  exchanges.SetView({1, 1, 1, {"ps"}, {1}});
-  std::vector<int> ended;
-  for (int i = 0; i < kAll; ++i) {
-    Exchange exchange;
-    exchange.group = static_cast<uint32_t>(i);
-    exchange.lineage = 1;
-    exchange.push = true;
-    exchange.push_data = push_data_;
-    exchanges.Start(exchange, [&ended, i](const ExchangeResult&) { ended.push_back(i); });
+  ~ManyExchangesTest() override {
+    many_->Close();
+    many_->RunDue();
+    while (!calls_.empty()) Answer(absl::CancelledError("closed"));
+    many_->RunDue();
+    EXPECT_TRUE(many_->is_idle());
   }
+
+  void StartAll(uint64_t lineage, int count = kAll) {
+    for (int i = 0; i < count; ++i) {
+      Exchange exchange;
+      exchange.group = static_cast<uint32_t>(i);
+      exchange.lineage = lineage;
+      exchange.push = true;
+      exchange.push_data = push_data_;
+      many_->Start(exchange, [this, i](const ExchangeResult&) { ended_.push_back(i); });
+    }
+  }
+
+  std::vector<int> ended_;  // The groups whose exchanges have ended.
+  std::unique_ptr<RemoteExchanges> many_;
+};
+
+TEST_F(ManyExchangesTest, MoreExchangesThanAConnectionCarriesWaitHereInOrder) {
+  StartAll(1);
   for (int i = 0; i < kMore; ++i) {
     EXPECT_EQ(calls_.size(), static_cast<size_t>(RemoteExchanges::kMaxCallsOfPs));
     Answer(absl::OkStatus());
-    exchanges.RunDue();
+    many_->RunDue();
   }
   while (!calls_.empty()) Answer(absl::OkStatus());
-  ASSERT_EQ(ended.size(), static_cast<size_t>(kAll));
-  for (int i = 0; i < kAll; ++i) EXPECT_EQ(ended[i], i);
-  exchanges.Close();
-  exchanges.RunDue();
+  ASSERT_EQ(ended_.size(), static_cast<size_t>(kAll));
+  for (int i = 0; i < kAll; ++i) EXPECT_EQ(ended_[i], i);
+}
+
+// The calls of the old lineage end before the thread of RunDue ends those that waited. If one of
+// these got the place of a call that has ended, nobody would send the calls of the new lineage.
+TEST_F(ManyExchangesTest, ExchangesOfAnOldLineageThatWaitDoNotTakeThePlacesOfTheNewOnes) {
+  StartAll(1);
+  many_->SetView({1, 2, 2, {"ps"}, {1}});
+  constexpr int kNew = RemoteExchanges::kMaxCallsOfPs;
+  StartAll(2, kNew);
+  for (int i = 0; i < RemoteExchanges::kMaxCallsOfPs; ++i) Answer(absl::CancelledError("cut off"));
+  EXPECT_TRUE(calls_.empty());
+  many_->RunDue();
+  EXPECT_EQ(ended_.size(), static_cast<size_t>(kAll));
+  EXPECT_EQ(calls_.size(), static_cast<size_t>(kNew));
 }
 
 TEST_F(RemoteExchangesTest, ADamagedHeaderIsSentAgainAndCountsAsDamage) {
