@@ -286,8 +286,7 @@ absl::Status ChiefTask::DiscardFailed(const std::string& directory) {
 }
 
 absl::Status ChiefTask::DiscardAbove(uint64_t step) {
-  RETURN_IF_ERROR(CheckTerm());
-  const absl::Status discarded = checkpoints_->DiscardAbove(step);
+  const absl::Status discarded = checkpoints_->DiscardAbove(step, [this] { return CheckTerm(); });
   if (!discarded.ok()) {
     LOG(ERROR) << "a checkpoint above step " << step
                << " is void and cannot be removed; none is published until it can: " << discarded;

@@ -22,6 +22,7 @@ absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::Create(const Options& 
   ASSIGN_OR_RETURN(
       std::unique_ptr<MetricsFile> metrics,
       MetricsFile::Open(options.file_system, options.directory + "/metrics.jsonl", last_line));
+  metrics->SetMayCut(options.may_write);
   return std::unique_ptr<RunRecorder>(new RunRecorder(options, std::move(metrics)));
 }
 
@@ -177,9 +178,12 @@ void RunRecorder::WriteEvents(const StepMetrics& metrics) {
 }
 
 absl::Status RunRecorder::Record(const RolledBack& rolled_back) {
-  RETURN_IF_ERROR(options_.may_write());
+  // Lines of a later step are refused unless the file knows of the cut, even if it is not possible
+  // now.
+  const absl::Status cut = metrics_->CutBackTo(rolled_back.version);
+  if (absl::IsAborted(cut)) return cut;
   if (!rolled_back.lines_only) figures_.rollbacks.Add();
-  SetMetricsFailure(metrics_->CutBackTo(rolled_back.version));
+  SetMetricsFailure(cut);
   if (events_ != nullptr) events_->GoBack();
   if (options_.progress != nullptr) options_.progress->GoBackTo(rolled_back.version);
   MutexLock lock(&mutex_);

@@ -5,9 +5,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "runtime/observability/metrics_file.h"
 #include "runtime/observability/progress.h"
 
 namespace shoal {
@@ -25,6 +28,7 @@ class RunRecorderTest : public ::testing::Test {
     options.clock = &clock_;
     options.directory = absl::StrCat(
         ::testing::TempDir(), "/", ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    directory_ = options.directory;
     EXPECT_TRUE(RemoveTree(*files_, options.directory).ok());
     EXPECT_TRUE(files_->MakeDirectory(options.directory).ok());
     ProgressOptions bar;
@@ -48,8 +52,18 @@ class RunRecorderTest : public ::testing::Test {
     recorder_->Record(line);
   }
 
+  std::vector<uint64_t> StepsInFile() const {
+    std::vector<uint64_t> steps;
+    const std::string text = *ReadFile(*files_, directory_ + "/metrics.jsonl");
+    for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+      steps.push_back(ParseMetricsLine(line)->step);
+    }
+    return steps;
+  }
+
   const RealClock clock_;
   const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
+  std::string directory_;
   absl::Status may_write_;
   std::string said_;
   std::vector<std::string> discarded_;
@@ -86,6 +100,29 @@ TEST_F(RunRecorderTest, LinesThatAreAnotherChiefsAreNotCut) {
   may_write_ = absl::AbortedError("a newer chief");
   EXPECT_TRUE(absl::IsAborted(recorder_->Record(RolledBack{1, ""})));
   EXPECT_EQ(recorder_->figures().examples, 20u);
+}
+
+TEST_F(RunRecorderTest, LinesAreCutLaterIfTheTermCannotBeReadNow) {
+  for (uint64_t step = 1; step <= 5; ++step) Line(step, 10);
+  may_write_ = absl::InternalError("TERM: input/output error");
+  EXPECT_TRUE(recorder_->Record(RolledBack{2, ""}).ok());
+  EXPECT_EQ(recorder_->figures().steps, 2u);
+  Line(3, 7);
+  EXPECT_EQ(StepsInFile(), (std::vector<uint64_t>{1, 2, 3, 4, 5})) << "whose they are is not known";
+  may_write_ = absl::OkStatus();
+  Line(4, 7);
+  EXPECT_EQ(StepsInFile(), (std::vector<uint64_t>{1, 2, 3, 4}));
+  EXPECT_EQ(recorder_->figures().examples, 34u);
+}
+
+TEST_F(RunRecorderTest, LinesThatTurnOutToBeAnotherChiefsAreNotCut) {
+  for (uint64_t step = 1; step <= 5; ++step) Line(step, 10);
+  may_write_ = absl::InternalError("TERM: input/output error");
+  EXPECT_TRUE(recorder_->Record(RolledBack{2, ""}).ok());
+  may_write_ = absl::AbortedError("a newer chief");
+  Line(3, 7);
+  EXPECT_TRUE(absl::IsAborted(recorder_->FlushLines()));
+  EXPECT_EQ(StepsInFile(), (std::vector<uint64_t>{1, 2, 3, 4, 5}));
 }
 
 TEST_F(RunRecorderTest, CheckpointsThatFailAreSaidOnceAndRemovedEachTime) {

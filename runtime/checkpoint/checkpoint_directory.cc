@@ -115,8 +115,10 @@ bool CheckpointDirectory::IsValid(const CheckpointName& name) {
   return Checkpoint::Open(file_system_, PathOf(name.ToString()), Checkpoint::Verify::kIndex).ok();
 }
 
-absl::Status CheckpointDirectory::DiscardAbove(uint64_t step) {
+absl::Status CheckpointDirectory::DiscardAbove(uint64_t step,
+                                               const std::function<absl::Status()>& may_discard) {
   void_above_ = std::min(step, void_above_.value_or(step));
+  if (may_discard != nullptr) RETURN_IF_ERROR(may_discard());
   return RemoveVoid();
 }
 

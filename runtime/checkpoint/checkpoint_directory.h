@@ -2,6 +2,7 @@
 #define SHOAL_RUNTIME_CHECKPOINT_CHECKPOINT_DIRECTORY_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -60,8 +61,10 @@ class CheckpointDirectory {
 
   // Deletes the checkpoints above the step, so that they do not exist any more even after a crash.
   // After an error some of them may remain; Publish and Prune then delete them first, and fail if
-  // they cannot.
-  absl::Status DiscardAbove(uint64_t step);
+  // they cannot. `may_discard`, if it is not null, is called after that has been noted: its error
+  // postpones the deletion.
+  absl::Status DiscardAbove(uint64_t step,
+                            const std::function<absl::Status()>& may_discard = nullptr);
 
   // Removes the files of a checkpoint that could not be completed.
   absl::Status Discard(const CheckpointName& name) { return RemoveCheckpoint(name); }

@@ -372,6 +372,23 @@ TEST(CheckpointDirectoryTest, NothingIsPublishedWhileAVoidOneExists) {
   }
 }
 
+TEST(CheckpointDirectoryTest, NothingIsPublishedWhileItIsNotKnownWhetherVoidOnesMayBeRemoved) {
+  FaultyFileSystem disk;
+  for (uint64_t step : {1, 2}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
+  const auto manifest = ReadManifest(disk, Directory(disk)->PathOf(TestName(Step(1)).ToString()));
+  ASSERT_OK(manifest.status());
+  const auto checkpoints = Directory(disk);
+  const absl::Status unknown = absl::InternalError("TERM: input/output error");
+  EXPECT_EQ(checkpoints->DiscardAbove(1, [&] { return unknown; }), unknown);
+  EXPECT_EQ(checkpoints->List()->size(), 2u);
+  // Publish removes the void one first, and fails if it cannot.
+  disk.FailFrom(disk.num_changes(), absl::UnavailableError("no disk"));
+  EXPECT_FALSE(checkpoints->Publish(TestName(Step(1)), *manifest).ok());
+  disk.StopFailing();
+  EXPECT_OK(checkpoints->Prune(5));
+  EXPECT_EQ(checkpoints->List()->size(), 1u);
+}
+
 TEST(CheckpointDirectoryTest, AVoidOneThatSomebodyElseRemovedStopsNothing) {
   FaultyFileSystem disk;
   for (uint64_t step : {1, 2}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));

@@ -155,6 +155,7 @@ absl::Status MetricsFile::CutBackTo(uint64_t last_step) {
 
 absl::Status MetricsFile::CutFile() {
   if (!owed_cut_.has_value()) return absl::OkStatus();
+  if (may_cut_ != nullptr) RETURN_IF_ERROR(may_cut_());
   ASSIGN_OR_RETURN(std::string text, ReadWhole(file_system_, path_));
   const size_t on_disk = text.size();
   if (file_.is_open()) text.resize(std::min<size_t>(on_disk, file_.size()));

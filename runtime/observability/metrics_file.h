@@ -15,9 +15,11 @@
 #define SHOAL_RUNTIME_OBSERVABILITY_METRICS_FILE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -75,6 +77,10 @@ class MetricsFile {
   // from then on, also after an error: the file is then shortened before the next line is written.
   absl::Status CutBackTo(uint64_t last_step);
 
+  // Is called from now on before lines are removed from the file. An error postpones that, like one
+  // of the disk.
+  void SetMayCut(std::function<absl::Status()> may_cut) { may_cut_ = std::move(may_cut); }
+
   uint64_t last_step() const { return last_step_; }
 
  private:
@@ -86,6 +92,7 @@ class MetricsFile {
   const std::string path_;
   RecordAppender file_;  // a record is a line
   uint64_t last_step_ = 0;
+  std::function<absl::Status()> may_cut_;  // Null: it is always permitted.
   // Lines above this step still have to be removed from the file.
   std::optional<uint64_t> owed_cut_;
 };
