@@ -8,6 +8,7 @@ import faulthandler
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Optional
 
@@ -59,22 +60,30 @@ def find_command() -> str:
 
 def start_by_hand() -> None:
     """Replaces this process by a run in one process whose program is this one again."""
-    arguments = own_command()
+    program = own_command()
     if os.environ.get(STARTED_AGAIN):
         raise errors.ShoalError("the run has started this program without a socket; does it start itself again?")
     command = find_command()
     sys.stdout.flush()
     sys.stderr.flush()
     os.environ[STARTED_AGAIN] = "1"
-    os.execv(command, [command, "train", "--num_ps_tasks=0", f"--program={sys.executable}", "--", *arguments])
+    os.execv(command, [command, "train", "--num_ps_tasks=0", *program])
+
+
+def program_flags(file: str, arguments: Sequence[str]) -> list[str]:
+    """Returns the flags of `shoal train` that make a file its program; Python files run with this interpreter."""
+    python = [f"--python={sys.executable}"] if file.endswith(".py") else []
+    return [f"--program={os.path.abspath(file)}", *python, "--", *arguments]
 
 
 def own_command() -> list[str]:
-    """Returns the arguments of this interpreter that start this program again."""
+    """Returns the flags of `shoal train` that start this program again."""
     main = sys.modules.get("__main__")
     if not getattr(main, "__file__", None):
         raise errors.ProgramError(
             'shoal.Worker() needs a program in a file; in a notebook use shoal.launch("train.py", ps=2, workers=2)'
         )
-    original = getattr(sys, "orig_argv", None)  # Python 3.10
-    return list(original[1:]) if original else [os.path.abspath(sys.argv[0]), *sys.argv[1:]]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:  # python -m package.module
+        return [f"--program={sys.executable}", "--", "-m", spec.name.replace(".__main__", ""), *sys.argv[1:]]
+    return program_flags(sys.argv[0], sys.argv[1:])

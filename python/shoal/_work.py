@@ -139,7 +139,7 @@ class Work:
         if self.is_training:
             for name in self.gradients:
                 if name not in self.gradients.written:
-                    self.gradients[name] = np.zeros(self.gradients._arrays[name].shape, np.float32)
+                    self.gradients._arrays[name].fill(0)
         self.is_done = True
         self._worker._send_done(loss, values)
 
@@ -147,22 +147,7 @@ class Work:
         if name not in self._worker._metrics:
             known = ", ".join(repr(metric) for metric in self._worker._metrics)
             raise ProgramError(f"the metric {name!r} was not declared; metrics=[{known or '…'}] needs its name")
-        try:
-            if isinstance(value, tuple):
-                total, weight = (float(number) for number in value)
-            else:
-                array = np.asarray(value)
-                if array.ndim == 0:
-                    total, weight = float(array) * len(self.indices), float(len(self.indices))
-                else:
-                    total, weight = float(array.sum(dtype=np.float64)), float(array.size)
-        except (TypeError, ValueError):
-            raise ProgramError(f"the metric {name!r} is {value!r}; it must be numbers, or (sum, weight)") from None
-        if not math.isfinite(total) or not math.isfinite(weight):
-            return 0.0, 0.0
-        if weight < 0 or (name == "accuracy" and not 0 <= total <= weight):
-            raise ProgramError(f"the metric {name!r} is {total:g} of {weight:g}, which is not possible")
-        return total, weight
+        return total_of(name, value, len(self.indices))
 
     def _check_open(self, what: str) -> None:
         if self.is_done:
@@ -172,6 +157,26 @@ class Work:
         if self.is_training:
             return f"batch {self.index} of epoch {self.epoch}"
         return f"test block {self.index}"
+
+
+def total_of(name: str, value: Any, examples: int) -> tuple[float, float]:
+    """The sum and the weight of a metric over so many examples; 0 and 0 if it is not finite."""
+    try:
+        if isinstance(value, tuple):
+            total, weight = (float(number) for number in value)
+        else:
+            array = np.asarray(value)
+            if array.ndim == 0:
+                total, weight = float(array) * examples, float(examples)
+            else:
+                total, weight = float(array.sum(dtype=np.float64)), float(array.size)
+    except (TypeError, ValueError):
+        raise ProgramError(f"the metric {name!r} is {value!r}; it must be numbers, or (sum, weight)") from None
+    if not math.isfinite(total) or not math.isfinite(weight):
+        return 0.0, 0.0
+    if weight < 0 or (name == "accuracy" and not 0 <= total <= weight):
+        raise ProgramError(f"the metric {name!r} is {total:g} of {weight:g}, which is not possible")
+    return total, weight
 
 
 def _some(names: Mapping[str, Any]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from typing import Any, Optional
 import numpy as np
 import numpy.typing as npt
 
-from shoal._process import find_command
+from shoal._process import find_command, program_flags
 from shoal.errors import CommandError, ProgramError
 
 
@@ -40,12 +39,8 @@ def launch(
     command = find_command()
     directory = out or tempfile.mkdtemp(prefix="shoal-")
     os.makedirs(directory, exist_ok=True)
-    is_python = program.endswith(".py")
-    tail = [os.path.abspath(program), *args] if is_python else list(args)
-    line = [
-        command, "train", f"--program={sys.executable if is_python else os.path.abspath(program)}",
-        f"--num_ps_tasks={ps}", f"--num_replicas={workers}", f"--out={directory}", *flags, "--", *tail,
-    ]  # fmt: skip
+    line = [command, "train", f"--num_ps_tasks={ps}", f"--num_replicas={workers}", f"--out={directory}", *flags]
+    line += program_flags(program, args)
     with open(os.path.join(directory, "launch.log"), "ab") as log:
         process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     run = Run(directory)

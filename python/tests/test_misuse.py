@@ -310,15 +310,13 @@ def test_a_program_started_by_hand_becomes_a_run_in_one_process(tmp_path):
     command.write_text('#!/bin/sh\nfor a in "$@"; do echo "$a"; done\n')
     command.chmod(0o755)
     done = by_hand(tmp_path, "import shoal\nshoal.Worker()", SHOAL=str(command))
-    expected = [
-        "train",
-        "--num_ps_tasks=0",
-        f"--program={sys.executable}",
-        "--",
-        str(tmp_path / "train.py"),
-        "--size=3",
-    ]
-    assert done.stdout.splitlines() == expected
+    start = ["train", "--num_ps_tasks=0"]
+    file = [f"--program={tmp_path / 'train.py'}", f"--python={sys.executable}", "--", "--size=3"]
+    assert done.stdout.splitlines() == start + file
+    line = [sys.executable, "-m", "train", "--size=3"]
+    environment = {"PYTHONPATH": f"{PACKAGE}:{tmp_path}", "SHOAL": str(command)}
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.splitlines() == [*start, f"--program={sys.executable}", "--", "-m", "train", "--size=3"]
 
 
 def test_without_the_command_a_program_started_by_hand_names_the_remedy(tmp_path):

@@ -52,13 +52,13 @@ def test_a_launch_starts_a_run_and_waits_for_its_result(command, program, tmp_pa
     words = (out / "launch.log").read_text().split()
     assert words == [
         "started",
-        f"--program={sys.executable}",
         "--num_ps_tasks=2",
         "--num_replicas=3",
         f"--out={out}",
         "--learning_rate=0.5",
+        f"--program={program}",
+        f"--python={sys.executable}",
         "--",
-        str(program),
         "--size=4",
     ]
 

@@ -1,0 +1,199 @@
+"""Batches of map-style data sets: Shoal says which examples, DataLoader's processes read ahead."""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import random
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Optional
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
+
+from shoal.errors import ProgramError
+from shoal.worker import Work, Worker
+
+Key = tuple[int, int]
+
+
+def seed_all(seed: int) -> None:
+    """Seeds every generator that a model or an augmentation may use."""
+    random.seed(seed)
+    np.random.seed(seed % (1 << 32))
+    torch.manual_seed(seed % (1 << 63))
+
+
+def data_seed(run_seed: int, kind: str, epoch: int, index: int) -> int:
+    """The seed of a batch's augmentation. It is known before the batch comes, so that it can be read ahead."""
+    data = struct.pack("<QQQ", run_seed, epoch, index) + kind.encode()
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
+
+
+def check_data_set(data: Any, what: str) -> None:
+    if isinstance(data, DataLoader):
+        raise ProgramError(f"{what} is a DataLoader; pass its data set: trainer.batches(loader.dataset, batch_size=…)")
+    if isinstance(data, IterableDataset) or not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
+        raise ProgramError(
+            f"{what} is a {type(data).__name__}, which has no examples by number; Shoal chooses the examples, so it "
+            "needs a data set with __len__ and __getitem__"
+        )
+    if len(data) == 0:
+        raise ProgramError(f"{what} is empty")
+
+
+def fingerprint(data: Any) -> int:
+    """Tells data sets apart as far as that is cheap: the length and the type; of tensors the content."""
+    value = zlib.crc32(f"{type(data).__name__} {len(data)}".encode())
+    if isinstance(data, TensorDataset):
+        for tensor in data.tensors:
+            value = zlib.crc32(np.ascontiguousarray(tensor.detach().cpu().numpy()).tobytes(), value)
+    return value or 1
+
+
+class Request(list[int]):
+    """The examples of one batch, as a batch sampler yields them; an empty one asks for nothing."""
+
+    def __init__(self, indices: Sequence[int] = (), key: Optional[Key] = None, seed: int = 0) -> None:
+        super().__init__(indices)
+        self.key = key
+        self.seed = seed
+
+
+class Reader:
+    """Reads and collates one batch; runs in this process or in those of DataLoader."""
+
+    def __init__(self, data: Any, collate: Optional[Callable[[Any], Any]]) -> None:
+        self._data = data
+        self._has_tensors = type(data) is TensorDataset and collate is None
+        self._collate = collate or default_collate
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getitems__(self, request: Request) -> tuple[Optional[Key], Any]:
+        return request.key, self.read(request) if request else None
+
+    def __getitem__(self, index: int) -> Any:  # Only DataLoader's checks need it.
+        return self._data[index]
+
+    def read(self, request: Request) -> Any:
+        seed_all(request.seed)
+        if self._has_tensors:
+            rows = torch.tensor(request)
+            return [tensor[rows] for tensor in self._data.tensors]
+        several = getattr(self._data, "__getitems__", None)
+        return self._collate(several(list(request)) if callable(several) else [self._data[i] for i in request])
+
+
+def _as_read(result: Any) -> Any:
+    """The collate function of DataLoader: Reader has collated."""
+    return result
+
+
+class Pipeline:
+    """DataLoader as a pipe of a fixed length: what goes in comes out in the same order.
+
+    DataLoader asks its sampler for a batch whenever it gives one away. So that it never waits for an announcement, it
+    gets empty requests when there are none; their results are dropped.
+    """
+
+    def __init__(self, reader: Reader, num_workers: int, prefetch_factor: int, options: dict[str, Any]) -> None:
+        self._waiting: collections.deque[Request] = collections.deque()
+        self._inside: collections.deque[Optional[Key]] = collections.deque()
+        self._ready: collections.OrderedDict[Key, Any] = collections.OrderedDict()
+        self._limit = 2 * num_workers * prefetch_factor
+        loader = DataLoader(
+            reader,  # type: ignore[arg-type,unused-ignore]
+            batch_sampler=self,  # type: ignore[arg-type,unused-ignore]
+            collate_fn=_as_read,
+            num_workers=num_workers,
+            prefetch_factor=prefetch_factor,
+            **options,
+        )
+        self._results = iter(loader)
+
+    def __iter__(self) -> Iterator[Request]:
+        """The batch sampler."""
+        while True:
+            request = self._waiting.popleft() if self._waiting else Request()
+            self._inside.append(request.key)
+            yield request
+
+    def announce(self, request: Request) -> None:
+        """Reads a batch ahead. Moves the pipe if its next result is empty."""
+        if not self._knows(request.key):
+            self._waiting.append(request)
+        while self._waiting and self._inside and self._inside[0] is None:
+            self._move()
+
+    def get(self, request: Request) -> Any:
+        assert request.key is not None
+        if not self._knows(request.key):
+            self._waiting.appendleft(request)
+        while request.key not in self._ready:
+            self._move()
+        return self._ready.pop(request.key)
+
+    def _knows(self, key: Optional[Key]) -> bool:
+        return key in self._ready or key in self._inside or any(request.key == key for request in self._waiting)
+
+    def _move(self) -> None:
+        key, batch = next(self._results)
+        self._inside.popleft()
+        if key is not None:
+            self._ready[key] = batch
+            while len(self._ready) > self._limit:  # Announced, and never asked for.
+                self._ready.popitem(last=False)
+
+
+class Source:
+    """The batches of the training and the test data."""
+
+    def __init__(
+        self,
+        data: Any,
+        test: Any,
+        num_workers: int,
+        prefetch_factor: int,
+        collate: Optional[Callable[[Any], Any]],
+        options: dict[str, Any],
+    ) -> None:
+        self._train = Reader(data, collate)
+        self._test = Reader(test, collate) if test is not None else None
+        self._num_workers = num_workers
+        self._prefetch_factor = prefetch_factor
+        self._options = options
+        self._pipeline: Optional[Pipeline] = None
+
+    @property
+    def ahead(self) -> int:
+        return min(64, self._num_workers * self._prefetch_factor)
+
+    def start(self) -> None:
+        if self._num_workers:
+            self._pipeline = Pipeline(self._train, self._num_workers, self._prefetch_factor, self._options)
+
+    def stop(self) -> None:
+        self._pipeline = None
+
+    def peek(self, worker: Worker, work: Work, indices: Any) -> Any:
+        """Other examples in place of a training batch's, read at once."""
+        seed = data_seed(worker.seed, "train", work.epoch, work.index)
+        return self._train.read(Request(indices.tolist(), None, seed))
+
+    def get(self, worker: Worker, work: Work) -> Any:
+        seed = data_seed(worker.seed, work.kind, work.epoch, work.index)
+        request = Request(work.indices.tolist(), (work.epoch, work.index), seed)
+        if not work.is_training:
+            assert self._test is not None
+            return self._test.read(request)
+        if self._pipeline is None:
+            return self._train.read(request)
+        for item in worker.announcements():
+            seed = data_seed(worker.seed, "train", item.epoch, item.index)
+            self._pipeline.announce(Request(item.indices.tolist(), (item.epoch, item.index), seed))
+        return self._pipeline.get(request)

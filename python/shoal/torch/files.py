@@ -1,0 +1,37 @@
+"""A run's variables as a model's parameters."""
+
+from __future__ import annotations
+
+import os
+from typing import Union
+
+import torch
+
+from shoal import _safetensors
+from shoal.errors import ProgramError
+from shoal.run import Run
+from shoal.torch.model import Models, named_models, tensors_of
+
+
+def load(run: Union[Run, str], model: Models) -> None:
+    """Sets a model's parameters and buffers to those of a run, a run's directory, or a safetensors file."""
+    if isinstance(run, str) and not os.path.isfile(run):
+        run = Run(run)
+    path = run if isinstance(run, str) else run.model_file()
+    values = _safetensors.read(path)
+    wanted = {
+        entry.name: entry.tensor
+        for entry in tensors_of(named_models(model))
+        if entry.kind not in ("constant", "counter")
+    }
+    missing = [name for name in wanted if name not in values]
+    unknown = [name for name in values if name not in wanted]
+    if missing or unknown:
+        names = ", ".join((missing or unknown)[:5])
+        problem = f"has no {names}" if missing else f"has {names}, which the model does not have"
+        raise ProgramError(f"{path} {problem}; is it of another model?")
+    with torch.no_grad():
+        for name, tensor in wanted.items():
+            if tuple(tensor.shape) != values[name].shape:
+                raise ProgramError(f"{path}: {name} has the shape {values[name].shape}, not {tuple(tensor.shape)}")
+            tensor.copy_(torch.from_numpy(values[name].copy()))

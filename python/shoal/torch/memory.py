@@ -1,0 +1,172 @@
+"""Where a model's parameters are while it computes, and how gradients reach the shared memory."""
+
+from __future__ import annotations
+
+import collections
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional, Protocol
+
+import torch
+
+from shoal._work import Array
+from shoal.errors import ProgramError
+
+
+def tensor_of(array: Array) -> Any:
+    """A tensor on an array's memory; PyTorch warns of arrays that cannot be written, as those of parameters."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.from_numpy(array)
+
+
+Sets = Sequence[Mapping[str, Any]]
+
+
+class Memory:
+    """Parameters on the CPU: they are views of the shared memory, and a gradient is copied once."""
+
+    def __init__(self, parameters: Mapping[str, Any], values: Sets, contributions: Sets) -> None:
+        self._parameters = parameters
+        self._values = values
+        self._contributions = contributions
+        self._settled: list[str] = []
+
+    def load(self, number: int) -> None:
+        """Gives the parameters the values of a parameter set."""
+        values = self._values[number]
+        for name, parameter in self._parameters.items():
+            parameter.data = values[name]
+
+    def store(self, name: str, tensor: Any, number: int) -> None:
+        """Begins to copy a contribution into a contribution set."""
+        self._contributions[number][name].copy_(tensor.to_dense() if tensor.is_sparse else tensor)
+        self._settled.append(name)
+
+    def settled(self) -> list[str]:
+        """Returns the contributions whose copies have ended since the last call."""
+        result, self._settled = self._settled, []
+        return result
+
+    def finish(self) -> list[str]:
+        """The same, after it has waited for all copies."""
+        return self.settled()
+
+    def has_moved(self, name: str, number: int) -> bool:
+        """Whether a parameter's memory is no longer what load() gave it."""
+        return bool(self._parameters[name].data_ptr() != self._values[number][name].data_ptr())
+
+    def release(self) -> None:
+        """Gives the parameters memory of their own, which the program may write."""
+        for parameter in self._parameters.values():
+            parameter.data = parameter.data.clone()
+
+
+class Event(Protocol):
+    """The end of a copy."""
+
+    def query(self) -> bool: ...
+
+    def synchronize(self) -> None: ...
+
+
+class Streams(Protocol):
+    """What a device with memory of its own can do."""
+
+    def upload(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+        """Copies each second tensor, on the host, into the first; later work on the device sees the result."""
+
+    def download(self, target: Any, source: Any) -> Event:
+        """Begins a copy into the host's memory, after the work that computes `source`."""
+
+    def register(self, tensors: Sequence[Any], is_read_only: bool) -> None:
+        """Makes copies to and from these tensors on the host fast, where possible."""
+
+
+class DeviceMemory(Memory):
+    """Parameters on a device: they are copied there, and gradients come back while the backward pass continues.
+
+    A contribution is settled, and may be sent, only when the event after its copy has occurred.
+    """
+
+    def __init__(self, parameters: Mapping[str, Any], values: Sets, contributions: Sets, streams: Streams) -> None:
+        super().__init__(parameters, values, contributions)
+        self._streams = streams
+        self._places = {name: parameter.data_ptr() for name, parameter in parameters.items()}
+        self._copies: collections.deque[tuple[str, Event, Any]] = collections.deque()
+        streams.register([tensor for number in (0, 1) for tensor in values[number].values()], True)
+        streams.register([tensor for number in (0, 1) for tensor in contributions[number].values()], False)
+
+    def load(self, number: int) -> None:
+        values = self._values[number]
+        with torch.no_grad():
+            self._streams.upload([(p.data, values[name]) for name, p in self._parameters.items()])
+
+    def store(self, name: str, tensor: Any, number: int) -> None:
+        source = tensor.to_dense() if tensor.is_sparse else tensor
+        event = self._streams.download(self._contributions[number][name], source)
+        self._copies.append((name, event, source))  # The source stays alive until its copy has ended.
+
+    def settled(self) -> list[str]:
+        result = []
+        while self._copies and self._copies[0][1].query():
+            result.append(self._copies.popleft()[0])
+        return result
+
+    def finish(self) -> list[str]:
+        for _, event, _ in self._copies:
+            event.synchronize()
+        result = [name for name, _, _ in self._copies]
+        self._copies.clear()
+        return result
+
+    def has_moved(self, name: str, number: int) -> bool:
+        return bool(self._parameters[name].data_ptr() != self._places[name])
+
+    def release(self) -> None:
+        self.finish()
+
+
+class CudaStreams:
+    """One stream for copies up, one for copies down."""
+
+    def __init__(self, device: Any) -> None:
+        self._device = device
+        self._up = torch.cuda.Stream(device)
+        self._down = torch.cuda.Stream(device)
+
+    def upload(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+        current = torch.cuda.current_stream(self._device)
+        self._up.wait_stream(current)  # The batch before still reads the parameters.
+        with torch.cuda.stream(self._up):
+            for target, source in pairs:
+                target.copy_(source, non_blocking=True)
+        current.wait_stream(self._up)
+
+    def download(self, target: Any, source: Any) -> Any:
+        self._down.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(self._down):
+            target.copy_(source, non_blocking=True)
+            source.record_stream(self._down)
+            event = torch.cuda.Event()
+            event.record(self._down)
+        return event
+
+    def register(self, tensors: Sequence[Any], is_read_only: bool) -> None:
+        begin = min(tensor.data_ptr() for tensor in tensors)
+        end = max(tensor.data_ptr() + tensor.nbytes for tensor in tensors)
+        read_only = 8  # cudaHostRegisterReadOnly
+        # An error means that the copies stay slow; they are correct either way.
+        torch.cuda.cudart().cudaHostRegister(begin, end - begin, read_only if is_read_only else 0)
+
+
+def make_memory(
+    device: Any, parameters: Mapping[str, Any], values: Sets, contributions: Sets, streams: Optional[Streams]
+) -> Memory:
+    if streams is not None:
+        return DeviceMemory(parameters, values, contributions, streams)
+    if device.type == "cpu":
+        return Memory(parameters, values, contributions)
+    if device.type == "cuda":
+        return DeviceMemory(parameters, values, contributions, CudaStreams(device))
+    raise ProgramError(f"the parameters are on {device}; Shoal computes on cpu and cuda devices")

@@ -1,0 +1,103 @@
+"""What of a model becomes a variable: its parameters and buffers, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+
+from shoal.errors import ProgramError
+
+Models = Union[nn.Module, Sequence[nn.Module], Mapping[str, nn.Module]]
+
+
+@dataclass
+class Entry:
+    """kind: "parameter", "statistic" (a buffer that batches change), "fixed" (a float32 buffer that stays), "counter"
+    (num_batches_tracked), "constant" (a buffer of another type, which is no variable)."""
+
+    name: str
+    kind: str
+    tensor: Any
+    owner: nn.Module
+    attribute: str
+
+
+def named_models(model: Models) -> dict[str, nn.Module]:
+    """Returns the models with the prefixes of their variables' names."""
+    if isinstance(model, nn.Module):
+        return {"": model}
+    if isinstance(model, Mapping):
+        models = {f"{name}.": module for name, module in model.items()}
+    elif isinstance(model, (list, tuple)):
+        models = {f"{i}.": module for i, module in enumerate(model)}
+    else:
+        models = {}
+    if not models or not all(isinstance(module, nn.Module) for module in models.values()):
+        raise ProgramError(f"model is a {type(model).__name__}; it must be an nn.Module, or a list or dict of them")
+    return models
+
+
+def tensors_of(models: Mapping[str, nn.Module], statistics: Sequence[str] = ()) -> Iterator[Entry]:
+    """Yields parameters and persistent buffers; each tensor once, by its first name."""
+    seen: set[int] = set()
+    for prefix, model in models.items():
+        for path, module in model.named_modules():
+            base = (prefix + path + "." if path else prefix).replace("_orig_mod.", "")  # torch.compile wraps
+            for attribute, parameter in module._parameters.items():
+                if parameter is not None and id(parameter) not in seen:
+                    seen.add(id(parameter))
+                    yield Entry(base + attribute, "parameter", parameter, module, attribute)
+            for attribute, buffer in module._buffers.items():
+                if buffer is None or id(buffer) in seen or attribute in module._non_persistent_buffers_set:
+                    continue
+                seen.add(id(buffer))
+                kind = _kind_of_buffer(module, attribute, buffer, base + attribute in statistics)
+                yield Entry(base + attribute, kind, buffer, module, attribute)
+
+
+def _kind_of_buffer(module: nn.Module, attribute: str, buffer: Any, is_statistic: bool) -> str:
+    is_norm = isinstance(module, _NormBase)
+    if is_norm and attribute == "num_batches_tracked":
+        return "counter"
+    if buffer.dtype != torch.float32:
+        return "constant"
+    return "statistic" if is_statistic or (is_norm and attribute.startswith("running_")) else "fixed"
+
+
+def check_entries(entries: Sequence[Entry], statistics: Sequence[str]) -> Any:
+    """Checks that the tensors can be variables; returns the device of the parameters."""
+    parameters = [entry for entry in entries if entry.kind == "parameter"]
+    if not parameters:
+        raise ProgramError("the model has no parameters")
+    for entry in parameters:
+        tensor = entry.tensor
+        if isinstance(tensor, nn.parameter.UninitializedParameter):
+            raise ProgramError(
+                f"the parameter {entry.name} has no shape yet; compute one batch before trainer.batches()"
+            )
+        if tensor.is_meta:
+            raise ProgramError(f"the parameter {entry.name} is on the device meta; give it values: model.to_empty(…)")
+        if tensor.dtype != torch.float32:
+            raise ProgramError(
+                f"the parameter {entry.name} is {tensor.dtype}; parameters are float32: model.float(), and "
+                "torch.autocast for computation in half precision"
+            )
+    devices = {entry.tensor.device for entry in parameters}
+    if len(devices) > 1:
+        several = ", ".join(sorted(map(str, devices)))
+        raise ProgramError(f"the parameters are on {several}; a program has one device, several workers have several")
+    names = {entry.name for entry in entries}
+    for name in statistics:
+        if name not in names:
+            raise ProgramError(f"statistics names {name!r}, which is no buffer of the model")
+    for entry in entries:
+        if entry.name in statistics and entry.kind != "statistic":
+            raise ProgramError(
+                f"statistics names {entry.name}, a {entry.kind} of {entry.tensor.dtype}; it must be float32"
+            )
+    return devices.pop()

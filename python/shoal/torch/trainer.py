@@ -1,0 +1,416 @@
+"""The trainer: it gives a model the parameters of each batch, and the worker the gradients."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from shoal import optimizers
+from shoal._work import total_of
+from shoal.errors import ProgramError
+from shoal.torch import data
+from shoal.torch.convert import from_torch
+from shoal.torch.memory import Memory, Streams, make_memory, tensor_of
+from shoal.torch.model import Entry, Models, check_entries, named_models, tensors_of
+from shoal.torch.rehearsal import Rehearsal
+from shoal.worker import Variable, Work, Worker
+
+Loss = Any  # A tensor with the mean over the batch or with a value per example, several of them, or a number.
+
+_KINDS = {"statistic": "assign", "fixed": "frozen"}
+
+
+class Trainer:
+    """Trains a model, or several of them, with the variables of a run.
+
+        trainer = shoal.torch.Trainer(worker, model, shoal.Adam(1e-3))
+        for batch in trainer.batches(train_set, batch_size=64, epochs=3, test=test_set):
+            loss = F.cross_entropy(model(batch[0]), batch[1])
+            trainer.step(loss)
+
+    model: an nn.Module, or a list or dict of them, whose names then begin with the index or key.
+    optimizer: shoal.Adam, …, or one of PyTorch's, which from_torch converts. None: the run's.
+    metrics: the names that step() may report.
+    statistics: names of buffers, beside those of batch norm, that a batch changes; the mean of a step's values counts.
+    overlap: send gradients while the backward pass continues.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        model: Models,
+        optimizer: Union[optimizers.Optimizer, torch.optim.Optimizer, None] = None,
+        *,
+        metrics: Sequence[str] = ("accuracy",),
+        statistics: Sequence[str] = (),
+        overlap: bool = True,
+        _streams: Optional[Streams] = None,
+    ) -> None:
+        if not isinstance(worker, Worker):
+            raise ProgramError(f"worker is a {type(worker).__name__}; make it first: worker = shoal.Worker()")
+        if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
+            raise ProgramError(f"PyTorch {torch.__version__} is too old; shoal.torch needs 2.1")
+        self._worker = worker
+        self._models = named_models(model)
+        self._optimizer = from_torch(optimizer) if isinstance(optimizer, torch.optim.Optimizer) else optimizer
+        self._metrics = tuple(metrics) if not isinstance(metrics, str) else metrics
+        self._statistics = tuple(statistics)
+        self._overlap = overlap
+        self._streams = _streams
+        self._work: Optional[Work] = None
+        self._memory: Optional[Memory] = None
+        self._rehearsal: Optional[Rehearsal] = None
+        self._rehearses = False
+        self._runs_backward = False  # The program lets the trainer call backward().
+        self._collects = False
+        self._expected: dict[str, int] = {}  # How often a gradient arrives in one backward pass.
+
+    @property
+    def training(self) -> bool:
+        """Whether the current batch is one to train with."""
+        return self._open("training").is_training
+
+    @property
+    def work(self) -> Work:
+        """The current batch: its step, epoch, index, indices and seed."""
+        return self._open("work")
+
+    def batches(
+        self,
+        train: Any,
+        batch_size: Optional[int] = None,
+        epochs: Optional[int] = None,
+        *,
+        test: Any = None,
+        max_steps: Optional[int] = None,
+        num_workers: int = 0,
+        prefetch_factor: int = 2,
+        collate_fn: Optional[Callable[[Any], Any]] = None,
+        data_fingerprint: Optional[int] = None,
+        **loader_options: Any,
+    ) -> Iterator[Any]:
+        """Yields the batches that this worker computes, and blocks of the test data to evaluate, until the run is over.
+
+        train, test: map-style data sets. num_workers: processes that read ahead. loader_options: of DataLoader.
+        During an evaluation the models are in eval mode, and step() only reports.
+        """
+        data.check_data_set(train, "the training data")
+        if test is not None:
+            data.check_data_set(test, "the test data")
+        for option in ("shuffle", "sampler", "batch_sampler", "drop_last", "generator"):
+            if option in loader_options:
+                raise ProgramError(
+                    f"{option} has no place here: Shoal chooses the order of the examples, by the run's seed"
+                )
+        source = data.Source(train, test, num_workers, prefetch_factor, collate_fn, loader_options)
+        fingerprint = data.fingerprint(train) if data_fingerprint is None else data_fingerprint
+        self._declare(
+            examples=len(train), test_examples=0 if test is None else len(test), batch_size=batch_size, epochs=epochs,
+            max_steps=max_steps, prefetch=source.ahead, data_fingerprint=fingerprint,
+        )  # fmt: skip
+        source.start()
+        with self._prepared():
+            for work in self._worker:
+                if self._rehearses and work.is_training:
+                    yield from self._rehearse(work, source)
+                batch = source.get(self._worker, work)
+                self._begin(work)
+                with torch.set_grad_enabled(work.is_training or not self._runs_backward):
+                    yield batch
+                if not work.is_done:
+                    raise ProgramError(f"{work} ended without trainer.step(loss); call it once for every batch")
+            source.stop()
+
+    def step(self, loss: Loss = None, **metrics: Any) -> None:
+        """Ends the batch: runs the backward pass and contributes the gradients; in an evaluation it only reports.
+
+        loss: the mean over the batch, or a value per example; several losses are added. If the program has called
+        backward() itself, as with an optimizer, the loss is only reported and the gradients are what it left.
+        metrics: for each name a value per example, the mean over the batch, or (sum, weight).
+        """
+        work = self._open("step()")
+        size = len(work.indices)
+        if loss is None and self._covered < size:
+            raise ProgramError("step() needs the loss of the batch: trainer.step(loss)")
+        if loss is not None:
+            self._add(loss, size - self._covered, metrics, may_have_run=self._covered == 0)
+        else:
+            self._add_metrics(metrics, size)
+        if self._rehearsal is not None and self._rehearsal.is_running:
+            self._rehearsal.keep(self._gradients(), self._loss_sum)
+            return
+        if work.is_training:
+            self._contribute(work)
+        work.done(self._loss_sum, metrics=self._sums)
+        if self._rehearsal is not None and work.is_training:
+            self._rehearsal.compare(work, self._loss_sum)
+            self._rehearsal = None
+
+    def backward(self, loss: Loss, examples: int, **metrics: Any) -> None:
+        """Gradient accumulation: the backward pass of a part of the batch, with so many examples.
+
+        The parts together must be the batch; step() without a loss, or with that of the last part, ends it.
+        """
+        size = len(self._open("backward()").indices)
+        if isinstance(examples, bool) or not isinstance(examples, int) or not 0 < examples <= size - self._covered:
+            raise ProgramError(f"backward() of {examples!r} examples: {self._covered} of {size} were there before")
+        self._add(loss, examples, metrics, may_have_run=False)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """For programs that had an optimizer; gradients are cleared by step()."""
+
+    def check_determinism(self) -> None:
+        """The first batch is computed twice, with another one in between; ProgramError names what differs.
+
+        Call it before batches(); the loop then sees two batches more.
+        """
+        self._rehearses = True
+
+    # Start.
+
+    def _declare(self, **options: Any) -> None:
+        self._entries = list(tensors_of(self._models, self._statistics))
+        device = check_entries(self._entries, self._statistics)
+        variables = []
+        for entry in self._entries:
+            if entry.kind in ("counter", "constant"):
+                continue
+            kind = _KINDS.get(entry.kind) or ("trainable" if entry.tensor.requires_grad else "frozen")
+            variables.append(Variable(entry.name, initial=entry.tensor.detach().cpu().numpy(), kind=kind))
+        set_threads(self._worker.run_file)
+        computation = f"torch {torch.__version__} {device.type} threads {torch.get_num_threads()}"
+        self._worker.declare(
+            variables, optimizer=self._optimizer, metrics=self._metrics, computation=computation, **options
+        )
+        self._is_trainable = {entry.name: entry.tensor.requires_grad for entry in self._entries}
+        sets = [
+            [{name: tensor_of(array) for name, array in arrays.items()} for arrays in both]
+            for both in (self._worker._parameters, self._worker._contributions)
+        ]
+        self._values, self._targets = sets
+        self._parameters = {e.name: e.tensor for e in self._entries if e.kind == "parameter"}
+        self._trained = {name: p for name, p in self._parameters.items() if p.requires_grad}
+        self._buffers = [e for e in self._entries if e.kind != "parameter"]
+        self._memory = make_memory(device, self._parameters, self._values, self._targets, self._streams)
+
+    @contextlib.contextmanager
+    def _prepared(self) -> Iterator[None]:
+        """Hooks and modes of the models; afterwards the models are as before."""
+        handles = [p.register_post_accumulate_grad_hook(self._make_hook(name)) for name, p in self._trained.items()]
+        owned = {id(parameter) for parameter in self._parameters.values()}
+
+        def refuse(optimizer: Any, *_: Any) -> None:
+            if any(id(p) in owned for group in optimizer.param_groups for p in group["params"]):
+                raise ProgramError(
+                    f"{type(optimizer).__name__}.step() would change parameters that belong to the run; replace it by "
+                    "trainer.step(loss)"
+                )
+
+        handles.append(register_optimizer_step_pre_hook(refuse))
+        self._modes = [(m, m.training) for model in self._models.values() for m in model.modules()]
+        self._is_first = True
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+            for module, mode in self._modes:
+                module.training = mode
+            assert self._memory is not None
+            self._memory.release()
+            self._work = None
+
+    # One batch.
+
+    def _begin(self, work: Work) -> None:
+        """Gives the models the parameters, buffers, modes and random numbers of a batch."""
+        assert self._memory is not None
+        self._work = work
+        self._covered = 0
+        self._loss_sum = 0.0
+        self._sums: dict[str, tuple[float, float]] = {}
+        self._fired: dict[str, int] = {}
+        self._stored: set[str] = set()
+        self._memory.load(work.parameter_set)
+        with torch.no_grad():
+            for entry in self._buffers:
+                if entry.kind == "statistic" or (entry.kind == "fixed" and self._is_first):
+                    entry.tensor.copy_(self._values[work.parameter_set][entry.name])
+                elif entry.kind == "counter":
+                    entry.tensor.fill_(work.step)
+        self._is_first = False
+        for parameter in self._parameters.values():
+            parameter.grad = None
+        for module, mode in self._modes:
+            module.training = mode and work.is_training
+        torch.clear_autocast_cache()
+        data.seed_all(work.seed)
+        self._versions = {entry.name: entry.tensor._version for entry in self._buffers}
+
+    def _open(self, what: str) -> Work:
+        if self._work is None:
+            raise ProgramError(f"trainer.{what} is for the body of: for batch in trainer.batches(…)")
+        if self._work.is_done:
+            raise ProgramError(f"trainer.{what} is called for {self._work} after step()")
+        return self._work
+
+    def _add(self, loss: Loss, examples: int, metrics: dict[str, Any], may_have_run: bool) -> None:
+        """Adds a loss over `examples` examples, and runs its backward pass if the program has not."""
+        losses = list(loss) if isinstance(loss, (list, tuple)) else [loss]
+        means = [_mean(part, examples) for part in losses]
+        work = self._open("step()")
+        size = len(work.indices)
+        self._covered += examples
+        self._loss_sum += sum(float(mean.detach()) for mean in means) * examples
+        self._add_metrics(metrics, examples)
+        if not work.is_training:
+            return
+        if may_have_run and any(parameter.grad is not None for parameter in self._trained.values()):
+            return
+        if not any(mean.requires_grad for mean in means):
+            raise ProgramError(
+                "the loss does not depend on the parameters: was it detached, or made under torch.no_grad()?"
+            )
+        self._runs_backward = True
+        share = examples / size
+        roots = [mean if share == 1 else mean * share for mean in means if mean.requires_grad]
+        is_whole = self._covered == size
+        is_rehearsal = self._rehearsal is not None and self._rehearsal.is_running
+        self._collects = is_whole and self._overlap and not is_rehearsal
+        try:
+            torch.autograd.backward(roots)
+        finally:
+            self._collects = False
+        if is_whole and not self._expected and not is_rehearsal:
+            self._expected = dict(self._fired)
+
+    def _add_metrics(self, metrics: dict[str, Any], examples: int) -> None:
+        for name, value in metrics.items():
+            if isinstance(value, torch.Tensor):
+                value = value.detach().cpu()
+                value = (value.float() if value.is_floating_point() else value).numpy()
+            total, weight = total_of(name, value, examples)
+            before = self._sums.get(name, (0.0, 0.0))
+            self._sums[name] = (before[0] + total, before[1] + weight)
+
+    def _make_hook(self, name: str) -> Callable[[Any], None]:
+        def hook(parameter: Any) -> None:
+            """A gradient has arrived; a parameter that is used by nested backward passes has several."""
+            if self._collects:
+                fired = self._fired[name] = self._fired.get(name, 0) + 1
+                if fired == self._expected.get(name):
+                    self._store(name, parameter)
+                    self._send_settled(self._memory.settled())  # type: ignore[union-attr]
+
+        return hook
+
+    def _store(self, name: str, parameter: Any) -> None:
+        assert self._work is not None
+        assert self._memory is not None
+        if name in self._stored:
+            raise ProgramError(
+                f"the gradient of {name} came in more parts than in the batches before; use Trainer(…, overlap=False)"
+            )
+        gradient, parameter.grad = parameter.grad, None
+        self._stored.add(name)
+        _ = self._work.gradients[name]  # Marks it as written.
+        self._memory.store(name, gradient, self._work.contribution_set)
+
+    def _send_settled(self, names: Sequence[str]) -> None:
+        if self._work is not None and names:
+            self._work.final(*names)
+
+    def _contribute(self, work: Work) -> None:
+        """What is left at the end of a batch: gradients, statistics, checks."""
+        assert self._memory is not None
+        self._check_model(work)
+        for name, parameter in self._trained.items():
+            if parameter.grad is not None:
+                self._store(name, parameter)
+        for entry in self._buffers:
+            if entry.kind == "statistic":
+                _ = work.gradients[entry.name]
+                self._memory.store(entry.name, entry.tensor, work.contribution_set)
+        self._memory.finish()  # DONE makes the rest final.
+
+    def _check_model(self, work: Work) -> None:
+        assert self._memory is not None
+        for name, parameter in self._parameters.items():
+            if self._memory.has_moved(name, work.parameter_set):
+                raise ProgramError(
+                    f"the parameter {name} was replaced, its shape is {tuple(parameter.shape)}; change models before "
+                    "trainer.batches() begins"
+                )
+            if parameter.requires_grad != self._is_trainable[name]:
+                raise ProgramError(
+                    f"requires_grad of {name} has changed; freeze parameters before trainer.batches() begins"
+                )
+        for entry in self._buffers:
+            if entry.owner._buffers.get(entry.attribute) is not entry.tensor:
+                raise ProgramError(
+                    f"the buffer {entry.name} was replaced by another tensor; write into it: buffer.copy_(…)"
+                )
+            if entry.kind in ("fixed", "constant") and entry.tensor._version != self._versions[entry.name]:
+                raise ProgramError(_changed(entry))
+
+    # check_determinism()
+
+    def _gradients(self) -> dict[str, Any]:
+        """What the batch would contribute."""
+        result = {name: torch.zeros_like(p) if p.grad is None else p.grad.clone() for name, p in self._trained.items()}
+        result.update({e.name: e.tensor.clone() for e in self._buffers if e.kind == "statistic"})
+        return {name: tensor.cpu().numpy() for name, tensor in result.items()}
+
+    def _rehearse(self, work: Work, source: data.Source) -> Iterator[Any]:
+        """The batch, then its examples in reverse order as another batch; the real one follows."""
+        self._rehearses = False
+        self._rehearsal = Rehearsal()
+        real = work.indices, work.seed
+        for indices, seed in (real, (real[0][::-1], work.seed ^ 1)):
+            batch = source.peek(self._worker, work, indices)
+            work.indices, work.seed = np.ascontiguousarray(indices), seed
+            self._begin(work)
+            yield batch
+            if self._rehearsal.is_incomplete():
+                raise ProgramError(f"{work} ended without trainer.step(loss); call it once for every batch")
+        work.indices, work.seed = real
+        self._rehearsal.is_running = False
+
+
+def set_threads(run_file: str) -> None:
+    """Sets the compute threads to the run's (--threads), so that workers share a machine and have the same bytes."""
+    if "OMP_NUM_THREADS" not in os.environ:
+        found = re.search(r"^\s*threads:\s*(\d+)", run_file, re.MULTILINE)
+        torch.set_num_threads(int(found.group(1)) if found else 1)
+
+
+def _mean(loss: Any, examples: int) -> Any:
+    """The mean over the examples, as a tensor without dimensions."""
+    if isinstance(loss, (int, float)):
+        return torch.tensor(float(loss))
+    if not isinstance(loss, torch.Tensor):
+        raise ProgramError(f"the loss is a {type(loss).__name__}; it must be a tensor")
+    if loss.dim() == 0:
+        return loss
+    if tuple(loss.shape) == (examples,):
+        return loss.mean()
+    raise ProgramError(
+        f"the loss has the shape {tuple(loss.shape)}; it must be the mean over the batch, or one value for each of its "
+        f"{examples} examples"
+    )
+
+
+def _changed(entry: Entry) -> str:
+    if entry.kind == "fixed":
+        return f"the buffer {entry.name} changes with a batch; name it: Trainer(…, statistics=[{entry.name!r}])"
+    return (
+        f"the buffer {entry.name} ({entry.tensor.dtype}) changes with a batch; only float32 buffers can, as "
+        "variables; derive it from trainer.work.step instead"
+    )

@@ -1,0 +1,156 @@
+"""The order of examples is Shoal's; DataLoader's processes read ahead what is announced."""
+
+import os
+import random
+
+import numpy as np
+import pytest
+import torch
+from fake_worker import play
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+import shoal
+import shoal.torch
+from shoal.torch.data import fingerprint
+
+
+class Numbers(Dataset):
+    """Example i is i, three random numbers, and the process that read it."""
+
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, i):
+        noise = torch.tensor([torch.rand(()).item(), np.random.rand(), random.random()], dtype=torch.float64)
+        return torch.tensor(float(i)), noise, os.getpid()
+
+
+def collect(seen, **options):
+    def program(worker):
+        model = nn.Linear(1, 1)
+        trainer = shoal.torch.Trainer(worker, model)
+        for batch in trainer.batches(Numbers(), batch_size=4, test=Numbers(), **options):
+            work = trainer.work
+            seen.append((work.kind, work.index, batch[0].tolist(), batch[1].numpy().tobytes(), set(batch[2].tolist())))
+            trainer.step(model(batch[0][:, None]).mean())
+
+    return program
+
+
+def scenario(fake):
+    values = fake.handshake()
+    assert fake.declared.announcements in (0, 4)
+    rows = {index: [10 * index + i for i in range(3)] for index in range(9)}
+    for index in (0, 1, 2, 3):
+        fake.announce(rows[index], index=index)
+    fake.train(values, rows[0], index=0)
+    fake.train(values, rows[1], index=1)
+    fake.announce(rows[4], index=4)
+    fake.announce(rows[4], index=4)
+    fake.train(values, rows[8], index=8)  # never announced
+    fake.evaluate(values, [5, 6], index=2)
+    fake.train(values, rows[3], index=3)  # 2 was announced and does not come
+    fake.train(values, rows[4], index=4)
+    for index in range(5, 8):
+        fake.announce(rows[index], index=index)
+    fake.train(values, rows[1], index=1)  # again, after a rollback
+    fake.train(values, rows[6], index=6)
+    fake.finish()
+
+
+ORDER = [("train", i) for i in (0, 1, 8)] + [("evaluate", 2)] + [("train", i) for i in (3, 4, 1, 6)]
+
+
+@pytest.mark.parametrize("context", [None, "fork"])
+def test_processes_read_what_is_announced_with_the_same_bytes(context):
+    alone, ahead = [], []
+    play(collect(alone), scenario)
+    options = {"multiprocessing_context": context} if context else {}
+    play(collect(ahead, num_workers=2, **options), scenario)
+    assert [entry[:2] for entry in alone] == ORDER
+    assert [entry[:4] for entry in alone] == [entry[:4] for entry in ahead]
+    assert alone[1][3] == alone[6][3]  # The same batch has the same random numbers.
+    assert alone[0][3] != alone[1][3]
+    assert {pid for entry in alone for pid in entry[4]} == {os.getpid()}
+    readers = [entry[4] for entry in ahead if entry[0] == "train"]
+    assert all(os.getpid() not in pids for pids in readers)
+    assert len(set.union(*readers)) == 2
+
+
+def test_an_error_of_the_data_set_names_its_line():
+    class Broken(Numbers):
+        def __getitem__(self, i):
+            raise ValueError("a damaged image")
+
+    def program(worker):
+        trainer = shoal.torch.Trainer(worker, nn.Linear(1, 1))
+        for _ in trainer.batches(Broken(), batch_size=4, num_workers=1):
+            pass
+
+    with pytest.raises(ValueError, match="a damaged image"):
+        play(program, lambda fake: (fake.handshake(), _send(fake)))
+
+
+def _send(fake):
+    fake.work = 1
+    fake.send_work(19, [0])
+
+
+def test_a_collate_function_and_getitems_are_used():
+    class Several(Numbers):
+        def __getitems__(self, indices):
+            return [torch.tensor(float(i)) for i in indices]
+
+    seen = []
+
+    def program(worker):
+        model = nn.Linear(1, 1)
+        trainer = shoal.torch.Trainer(worker, model)
+        for batch in trainer.batches(Several(), batch_size=4, collate_fn=lambda items: {"x": torch.stack(items)}):
+            seen.append(batch["x"].tolist())
+            trainer.step(model(batch["x"][:, None]).mean())
+
+    def short(fake):
+        fake.train(fake.handshake(), [7, 3])
+        fake.finish()
+
+    play(program, short)
+    assert seen == [[7.0, 3.0]]
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(range(3))
+
+
+@pytest.mark.parametrize(
+    ("train", "options", "message"),
+    [
+        (Stream(), {}, "the training data is a Stream, which has no examples by number"),
+        (iter([1]), {}, "the training data is a list_iterator, which has no examples by number"),
+        (DataLoader([1.0]), {}, "the training data is a DataLoader; pass its data set"),
+        ([], {}, "the training data is empty"),
+        ([1.0], {"test": Stream()}, "the test data is a Stream"),
+        ([1.0], {"shuffle": True}, "shuffle has no place here: Shoal chooses the order"),
+        ([1.0], {"drop_last": True}, "drop_last has no place here"),
+        ([1.0], {"batch_size": 0}, "batch_size is 0; it must be a whole number"),
+    ],
+)
+def test_data_that_cannot_be_used_are_refused(train, options, message):
+    def program(worker):
+        for _ in shoal.torch.Trainer(worker, nn.Linear(1, 1)).batches(train, **options):
+            pass
+
+    with pytest.raises(shoal.ProgramError) as raised:
+        play(program, lambda fake: fake.welcome())
+    assert message in str(raised.value)
+    assert "test_data.py:" in str(raised.value)
+
+
+def test_other_data_have_another_fingerprint():
+    x = torch.arange(6.0)
+    assert fingerprint(TensorDataset(x)) == fingerprint(TensorDataset(x.clone()))
+    assert fingerprint(TensorDataset(x)) != fingerprint(TensorDataset(x + 1))
+    assert fingerprint(TensorDataset(x)) != fingerprint(TensorDataset(x[:5]))
+    assert fingerprint(list(range(3))) != fingerprint(list(range(4)))

@@ -1,0 +1,111 @@
+"""The copy path of devices with memory of their own, with a device whose copies end late."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from fake_worker import play
+from test_training import DATA, LABELS, N, X, assert_equal_models, mlp, plain
+from torch import nn
+
+import shoal
+import shoal.torch
+
+
+class LateCopy:
+    """A copy that ends after a number of questions, or when somebody waits."""
+
+    def __init__(self, target, source, questions):
+        self.target, self.source, self.questions, self.is_over = target, source, questions, False
+
+    def query(self):
+        self.questions -= 1
+        if self.questions < 0:
+            self.synchronize()
+        return self.is_over
+
+    def synchronize(self):
+        if not self.is_over:
+            self.target.copy_(self.source)
+            self.is_over = True
+
+
+class SimulatedStreams:
+    def __init__(self, questions):
+        self.questions = questions
+        self.uploads = 0
+        self.registered = []
+        self.copies = []
+
+    def upload(self, pairs):
+        self.uploads += 1
+        for target, source in pairs:
+            target.copy_(source)
+
+    def download(self, target, source):
+        self.copies.append(LateCopy(target, source, self.questions))
+        return self.copies[-1]
+
+    def register(self, tensors, is_read_only):
+        self.registered.append((len(tensors), is_read_only))
+
+
+def wide():
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(8, 512), nn.Tanh(), nn.Linear(512, 512), nn.Tanh(), nn.Linear(512, 2))
+
+
+@pytest.mark.parametrize("questions", [0, 1, 3, 1000])
+def test_a_gradient_is_final_only_when_its_copy_has_ended(questions):
+    streams = SimulatedStreams(questions)
+    model = wide()
+    before = model[2].weight.data_ptr()
+
+    def program(worker):
+        trainer = shoal.torch.Trainer(worker, model, shoal.SGD(0.1), _streams=streams)
+        for batch in trainer.batches(DATA, batch_size=8):
+            trainer.step(F.cross_entropy(model(batch[0]), batch[1]))
+
+    def scenario(fake):
+        values = fake.handshake()
+        finals = 0
+        for step in range(4):
+            # train() verifies that what is final does not change afterwards, and that nothing stays NaN
+            result = fake.train(values, [(8 * step + i) % N for i in range(8)], step=step)
+            assert all(np.isfinite(value).all() for value in result.contributions.values())
+            finals += len(result.finals)
+            for name in values:
+                values[name] = values[name] - np.float32(0.1) * result.contributions[name]
+        fake.finish()
+        return values, finals
+
+    values, finals = play(program, scenario)
+    reference = wide()
+    plain(reference, torch.optim.SGD(reference.parameters(), 0.1), 4, 8)
+    assert_equal_models(values, reference, 1e-5)
+    assert streams.uploads == 4
+    assert streams.registered == [(12, True), (12, False)]
+    assert len(streams.copies) == 4 * 6
+    assert model[2].weight.data_ptr() == before  # The model keeps its own memory.
+    assert (finals > 0) == (questions <= 1)
+
+
+def test_statistics_travel_too():
+    model = nn.Sequential(mlp(), nn.BatchNorm1d(2))
+    streams = SimulatedStreams(5)
+
+    def program(worker):
+        trainer = shoal.torch.Trainer(worker, model, shoal.SGD(0.1), _streams=streams)
+        for batch in trainer.batches(DATA, batch_size=8):
+            trainer.step(F.cross_entropy(model(batch[0]), batch[1]))
+
+    def scenario(fake):
+        result = fake.train(fake.handshake(), range(8))
+        fake.finish()
+        return result
+
+    result = play(program, scenario)
+    statistics = nn.BatchNorm1d(2)
+    statistics(mlp()(X[:8]))
+    assert len(LABELS) == N
+    np.testing.assert_allclose(result.contributions["1.running_mean"], statistics.running_mean.numpy(), atol=1e-6)

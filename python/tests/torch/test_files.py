@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+import torch
+from test_safetensors import write
+from test_training import mlp
+from torch import nn
+
+import shoal
+import shoal.torch
+
+
+def model():
+    torch.manual_seed(7)
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+
+
+def arrays_of(module):
+    return {n: t.detach().numpy() + 1 for n, t in module.state_dict().items() if "num_batches" not in n}
+
+
+def test_a_model_gets_the_variables_of_a_run(tmp_path):
+    arrays = arrays_of(model())
+    (tmp_path / "checkpoints/ckpt-5").mkdir(parents=True)
+    path = write(tmp_path / "checkpoints/ckpt-5/model.safetensors", arrays)
+    for source in (shoal.Run(str(tmp_path)), str(tmp_path), path):
+        loaded = model()
+        shoal.torch.load(source, loaded)
+        for name, tensor in loaded.state_dict().items():
+            if name in arrays:
+                np.testing.assert_array_equal(tensor.numpy(), arrays[name])
+    pair = {"a": mlp(), "b": mlp()}
+    path = write(tmp_path / "pair", {f"{k}.{n}": a for k, m in pair.items() for n, a in arrays_of(m).items()})
+    shoal.torch.load(path, pair)
+    assert torch.equal(pair["b"][0].weight, mlp()[0].weight + 1)
+
+
+def test_variables_of_another_model_are_refused(tmp_path):
+    path = write(tmp_path / "m", arrays_of(model()))
+    with pytest.raises(shoal.ProgramError, match="has no 2.weight, 2.bias; is it of another model"):
+        shoal.torch.load(path, nn.Sequential(*model(), nn.Linear(4, 2)))
+    with pytest.raises(shoal.ProgramError, match="has 1.weight, .* which the model does not have"):
+        shoal.torch.load(path, model()[:1])
+    with pytest.raises(shoal.ProgramError, match=r"1.weight has the shape \(4,\), not \(5,\)"):
+        shoal.torch.load(path, nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(5)))

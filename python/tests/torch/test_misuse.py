@@ -1,0 +1,211 @@
+"""Misuses of shoal.torch, each with one message that names the file and the line."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from fake_worker import play
+from test_training import DATA, mlp
+from torch import nn
+
+import shoal
+import shoal.torch
+
+STATE = {
+    "half precision": (lambda: mlp().half(), "the parameter 0.weight is torch.float16; parameters are float32"),
+    "double": (lambda: mlp().double(), "the parameter 0.weight is torch.float64"),
+    "a lazy layer": (lambda: nn.LazyLinear(3), "the parameter weight has no shape yet; compute one batch"),
+    "the meta device": (lambda: nn.Linear(2, 2, device="meta"), "the parameter weight is on the device meta"),
+    "no parameters": (lambda: nn.ReLU(), "the model has no parameters"),
+    "no model": (lambda: [1, 2], "model is a list; it must be an nn.Module"),
+    "a function": (lambda: F.relu, "it must be an nn.Module, or a list or dict of them"),
+    "all frozen": (lambda: mlp().requires_grad_(False), "none of the variables is trainable"),
+    "a value that is not finite": (lambda: _filled(mlp(), float("nan")), "variable 0.weight: the initial value is not"),
+    "a name with a space": (lambda: nn.ParameterDict({"my weight": nn.Parameter(torch.ones(2))}), "'my weight' must"),
+}
+
+
+def _filled(model, value):
+    with torch.no_grad():
+        model[0].weight.fill_(value)
+    return model
+
+
+@pytest.mark.parametrize("name", list(STATE))
+def test_a_model_that_cannot_be_trained_is_refused_at_the_start(name):
+    make, message = STATE[name]
+
+    def program(worker):
+        for _ in shoal.torch.Trainer(worker, make(), shoal.SGD(0.1)).batches(DATA, batch_size=8):
+            pass
+
+    _expect(program, lambda fake: fake.welcome(), message)
+
+
+class Counting(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.layer = mlp()
+        self.kind = kind
+        self.register_buffer("seen", torch.zeros(2, dtype=torch.int64 if kind == "integer" else torch.float32))
+
+    def forward(self, x):
+        if self.kind == "replaced":
+            self.seen = self.seen + 1
+        else:
+            self.seen += 1
+        return self.layer(x)
+
+
+def usual(trainer, model, batch):
+    trainer.step(F.cross_entropy(model(batch[0]), batch[1]))
+
+
+def without_step(trainer, model, batch):
+    pass
+
+
+def replaced(trainer, model, batch):
+    loss = F.cross_entropy(model(batch[0]), batch[1])
+    model[0].weight.data = torch.zeros(16, 8)
+    trainer.step(loss)
+
+
+def frozen_later(trainer, model, batch):
+    loss = F.cross_entropy(model(batch[0]), batch[1])
+    model[0].requires_grad_(False)
+    trainer.step(loss)
+
+
+def with_optimizer(trainer, model, batch):
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    F.cross_entropy(model(batch[0]), batch[1]).backward()
+    optimizer.step()
+
+
+def twice(trainer, model, batch):
+    usual(trainer, model, batch)
+    trainer.step(torch.tensor(1.0))
+
+
+BODIES = {
+    "no step": (mlp, without_step, "batch 0 of epoch 0 ended without trainer.step(loss)"),
+    "two steps": (mlp, twice, "trainer.step() is called for batch 0 of epoch 0 after step()"),
+    "no loss": (mlp, lambda t, m, b: t.step(), "step() needs the loss of the batch"),
+    "a loss without gradients": (mlp, lambda t, m, b: t.step(torch.tensor(1.0)), "does not depend on the parameters"),
+    "a loss of another shape": (mlp, lambda t, m, b: t.step(m(b[0])), "the loss has the shape (8, 2); it must be"),
+    "a loss that is a text": (mlp, lambda t, m, b: t.step("low"), "the loss is a str; it must be a tensor"),
+    "an unknown metric": (mlp, lambda t, m, b: t.step(m(b[0]).mean(), f1=0.5), "the metric 'f1' was not declared"),
+    "too many examples": (mlp, lambda t, m, b: t.backward(m(b[0]).mean(), 9), "backward() of 9 examples: 0 of 8"),
+    "a part of the batch": (
+        mlp,
+        lambda t, m, b: (t.backward(m(b[0]).mean(), 4), t.step()),
+        "step() needs the loss of the batch",
+    ),
+    "a replaced parameter": (mlp, replaced, "the parameter 0.weight was replaced, its shape is (16, 8)"),
+    "a parameter that is frozen later": (mlp, frozen_later, "requires_grad of 0.weight has changed"),
+    "an optimizer's step": (mlp, with_optimizer, "SGD.step() would change parameters that belong to the run"),
+    "a buffer that changes": (lambda: Counting("float"), usual, "name it: Trainer(…, statistics=['seen'])"),
+    "a counter": (lambda: Counting("integer"), usual, "the buffer seen (torch.int64) changes with a batch"),
+    "a replaced buffer": (lambda: Counting("replaced"), usual, "the buffer seen was replaced by another tensor"),
+}
+
+
+@pytest.mark.parametrize("name", list(BODIES))
+def test_a_misuse_in_the_loop_has_one_message_with_file_and_line(name):
+    make, body, message = BODIES[name]
+
+    def program(worker):
+        model = make()
+        trainer = shoal.torch.Trainer(worker, model, shoal.SGD(0.1))
+        for batch in trainer.batches(DATA, batch_size=8):
+            body(trainer, model, batch)
+
+    _expect(program, _one_batch, message)
+
+
+def test_a_buffer_that_is_named_becomes_a_variable():
+    def program(worker):
+        model = Counting("float")
+        trainer = shoal.torch.Trainer(worker, model, shoal.SGD(0.1), statistics=["seen"])
+        for batch in trainer.batches(DATA, batch_size=8):
+            usual(trainer, model, batch)
+
+    def scenario(fake):
+        values = fake.handshake()
+        result = fake.train({**values, "seen": np.full(2, 5, np.float32)}, range(8))
+        fake.finish()
+        return result.contributions["seen"].tolist()
+
+    assert play(program, scenario) == [6, 6]
+
+
+@pytest.mark.parametrize(
+    ("statistics", "message"),
+    [(["sen"], "statistics names 'sen', which is no buffer"), (["seen"], "it must be float32")],
+)
+def test_statistics_that_cannot_be_are_refused(statistics, message):
+    def program(worker):
+        trainer = shoal.torch.Trainer(worker, Counting("integer"), statistics=statistics)
+        for _ in trainer.batches(DATA, batch_size=8):
+            pass
+
+    _expect(program, lambda fake: fake.welcome(), message)
+
+
+def test_the_trainer_is_used_in_its_loop_only():
+    def program(worker):
+        shoal.torch.Trainer(worker, mlp()).step(torch.tensor(1.0))
+
+    _expect(program, lambda fake: fake.welcome(), "trainer.step() is for the body of")
+    with pytest.raises(shoal.ProgramError, match="worker is a Sequential; make it first"):
+        shoal.torch.Trainer(mlp(), mlp())
+
+
+def _weights():
+    return [torch.nn.Parameter(torch.ones(2))]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: torch.optim.SGD(_weights(), 0.1, weight_decay=0.1), "SGD: weight_decay=0.1 is not possible; add"),
+        (lambda: torch.optim.SGD(_weights(), 0.1, momentum=0.9, dampening=0.1), "dampening=0.1 is not possible"),
+        (lambda: torch.optim.SGD(_weights(), 0.1, maximize=True), "maximize is not possible; negate the loss"),
+        (lambda: torch.optim.Adam(_weights(), weight_decay=0.1), "use AdamW, whose decay is decoupled"),
+        (lambda: torch.optim.Adam(_weights(), amsgrad=True), "amsgrad is not possible"),
+        (lambda: torch.optim.Adagrad(_weights(), lr_decay=0.1), "lr_decay=0.1 is not possible; set it to 0"),
+        (lambda: torch.optim.RMSprop(_weights()), "torch.optim.RMSprop has no optimizer with the same formula"),
+        (lambda: torch.optim.LBFGS(_weights()), "torch.optim.LBFGS has no optimizer with the same formula"),
+        (
+            lambda: torch.optim.AdamW([{"params": _weights()}, {"params": _weights(), "lr": 0.5}]),
+            "the parameter groups have lr 0.001 and 0.5, but a run has one optimizer for all variables",
+        ),
+        (lambda: torch.optim.Adagrad(_weights(), eps=0.0), None),
+    ],
+)
+def test_optimizers_with_other_formulas_are_refused(make, message):
+    if message is None:
+        assert shoal.torch.from_torch(make()).settings()
+        return
+    with pytest.raises(shoal.ProgramError) as raised:
+        shoal.torch.from_torch(make())
+    assert message in str(raised.value)
+    assert "test_misuse.py:" in str(raised.value)
+
+
+def _one_batch(fake):
+    values = fake.handshake()
+    try:
+        fake.train(values, range(8))
+    except Exception:  # noqa: BLE001 - the program's error is the one that counts
+        return
+
+
+def _expect(program, scenario, message):
+    with pytest.raises(shoal.ProgramError) as raised:
+        play(program, scenario)
+    assert message in str(raised.value)
+    assert re.match(r"\S*test_misuse\.py:\d+: ", str(raised.value))
