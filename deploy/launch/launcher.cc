@@ -219,7 +219,7 @@ void Launcher::ShowGpus() {
   for (Task& task : tasks_) {
     if (!task.shows_gpus) continue;
     const GpuLine found = FindGpuLine(LogPath(task.id), task.log_begin);
-    task.shows_gpus = found.may_come;
+    task.shows_gpus = found.may_come && clock_.Now() - task.started < options_.start_timeout;
     if (found.text.empty()) continue;
     options_.progress->Say(absl::StrCat(
         task.id.ToString(),

@@ -58,7 +58,7 @@ class Launcher {
     // take free ports, on the same host or, with `places`, on the host where they listen. They
     // serve at all addresses of the host if the chief does.
     std::string metrics_address;
-    // How long a task may take to report its address.
+    // How long a task may take to report its address, and a worker to log its GPUs.
     absl::Duration start_timeout = absl::Seconds(60);
     // A task that has lived so long before it died has made progress, so its earlier restarts do
     // not count: a run of weeks may lose each task many times.
