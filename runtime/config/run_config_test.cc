@@ -82,8 +82,10 @@ TEST(RunConfigTest, EnumValuesHaveShortNames) {
 TEST(RunConfigTest, MissingFileNamesFlagAndPath) {
   const absl::Status status = LoadRunConfig("/nowhere/run.textproto").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(status.message(),
-            "--run: cannot read /nowhere/run.textproto: No such file or directory");
+  EXPECT_EQ(
+      status.message(),
+      "--run: cannot read /nowhere/run.textproto: No such file or directory; name a file that "
+      "is there");
 }
 
 TEST(RunConfigTest, DefaultsAreVisibleAfterResolving) {

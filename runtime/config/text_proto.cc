@@ -118,8 +118,10 @@ std::string PrintTextProto(const google::protobuf::Message& message) {
 absl::StatusOr<std::string> ReadTextFile(absl::string_view field, const std::string& path) {
   const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), &std::fclose);
   const auto fail = [&](absl::string_view what) {
-    const std::string text = absl::StrCat(field, ": cannot read ", path, ": ", what);
-    return errno == ENOENT ? absl::NotFoundError(text) : absl::InvalidArgumentError(text);
+    const bool is_missing = errno == ENOENT;
+    const std::string text = absl::StrCat(field, ": cannot read ", path, ": ", what,
+                                          is_missing ? "; name a file that is there" : "");
+    return is_missing ? absl::NotFoundError(text) : absl::InvalidArgumentError(text);
   };
   if (file == nullptr) return fail(std::strerror(errno));
   std::string text;

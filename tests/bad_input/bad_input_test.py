@@ -368,6 +368,8 @@ def run_cases(scratch):
         ([*predict, "--step=12345"], CONFIG, "--step: there is no checkpoint of step 12345"),
         (["predict", f"--out={out}", "--input=/nowhere.npy"], CONFIG,
          "--input: cannot open /nowhere.npy: No such file or directory; name a file that is there"),
+        (["predict", f"--out={out}", "--input=/nowhere.png"], CONFIG,
+         "--input: cannot look at /nowhere.png: No such file or directory; name a file that is there"),
         ([*predict, f"--input={rows}/narrow.csv"], CONFIG,
          "narrow.csv is read as [1,2], but the run's examples are [n,1,28,28]; give a .npy array of that shape"),
         ([*predict, f"--input={rows}/word.csv"], DATA_ERROR, "word.csv:2: column \"b\" is \"x\""),

@@ -43,7 +43,8 @@ absl::Status UnreadableInput(const std::string& file, const absl::Status& status
                                           "--set=data.csv.no_header=true, or add a line with the "
                                           "columns' names"));
   }
-  const bool is_missing = absl::ConsumeSuffix(&message, "; check data.directory");
+  const bool is_missing = absl::ConsumeSuffix(&message, "; check data.directory") ||
+                          absl::EndsWith(message, "No such file or directory");
   const bool is_other_kind = status.code() == absl::StatusCode::kInvalidArgument;
   return absl::Status(
       is_other_kind ? absl::StatusCode::kDataLoss : status.code(),
