@@ -57,12 +57,8 @@ absl::StatusOr<v1::WorkerProgram> DescribeModel(const v1::RunConfig& run, FileSy
   notes->insert(notes->end(), inputs.notices.begin(), inputs.notices.end());
   v1::WorkerProgram program;
   *program.mutable_model() = inputs.declaration;
-  for (std::string& device : inputs.program->missing_devices()) {
-    program.add_missing_devices(std::move(device));
-  }
-  for (std::string& line : inputs.program->PlacementLines()) {
-    program.add_placement(std::move(line));
-  }
+  for (const std::string& device : inputs.missing_devices) program.add_missing_devices(device);
+  for (const std::string& line : inputs.placement) program.add_placement(line);
   return program;
 }
 
@@ -108,13 +104,18 @@ absl::Status CheckInitialModel(const v1::RunConfig& run, const RunPlan& plan,
 }  // namespace
 
 absl::StatusOr<PreflightCheck> CheckBeforeStart(const v1::RunConfig& run, FileSystem* file_system,
-                                                const ShutdownNotification& shutdown) {
+                                                const ShutdownNotification& shutdown,
+                                                const v1::WorkerProgram* asked) {
   PreflightCheck check;
   check.run = run;
   ASSIGN_OR_RETURN(std::optional<ResumePoint> from,
                    FindIn(run, file_system, Checkpoint::Verify::kIndex, &check.notes));
-  ASSIGN_OR_RETURN(const v1::WorkerProgram program,
-                   DescribeModel(run, file_system, shutdown, &check.notes));
+  v1::WorkerProgram program;
+  if (asked != nullptr) {
+    program = *asked;
+  } else {
+    ASSIGN_OR_RETURN(program, DescribeModel(run, file_system, shutdown, &check.notes));
+  }
   if (program.missing_devices_size() > 0) {
     check.notes.push_back(absl::StrCat("devices: there is no ",
                                        absl::StrJoin(program.missing_devices(), ", "),

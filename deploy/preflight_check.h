@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "proto/v1/chief_service.pb.h"
 #include "proto/v1/run_config.pb.h"
 
 namespace shoal {
@@ -26,9 +27,10 @@ struct PreflightCheck {
 // directory; writes nothing. Errors name the field or file: missing or damaged data, a model that
 // does not fit its data or loss, a worker_binary that is not a worker program, a --resume that is
 // impossible, a checkpoint of another run. Cancelled: shutdown was requested while a worker_binary
-// was running.
+// was running. `asked` is what the run's compute program declared; null: the run has none.
 absl::StatusOr<PreflightCheck> CheckBeforeStart(const v1::RunConfig& run, FileSystem* file_system,
-                                                const ShutdownNotification& shutdown);
+                                                const ShutdownNotification& shutdown,
+                                                const v1::WorkerProgram* asked = nullptr);
 
 }  // namespace shoal
 

@@ -36,6 +36,7 @@
 #include "worker/eval_command.h"
 #include "worker/evaluator/evaluator_task.h"
 #include "worker/prediction/predict_command.h"
+#include "worker/program/program_inputs.h"
 #include "worker/replica/compute_backends.h"
 #include "worker/replica/replica_inputs.h"
 #include "worker/replica/trained_variables.h"
@@ -159,6 +160,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> args(argv + 1, argv + argc);
   shoal::TrainRoles roles;
   roles.check_run = &shoal::CheckBeforeStart;
+  roles.ask_program = &shoal::AskProgram;
   roles.describe_gpus = &shoal::DescribeGpusFor;
   roles.count_gpus = &shoal::CountGpus;
   roles.run_local = &shoal::RunLocal;

@@ -116,6 +116,8 @@ struct TrainFlags {
   std::vector<std::string> of_tasks;  // For every task.
   std::unique_ptr<Credentials> credentials;
   std::unique_ptr<TaskPlaces> places;  // Null: this machine.
+  std::optional<v1::WorkerProgram>
+      asked;  // What the run's compute program declared, if it has one.
   std::atomic<int> checkpoints_wanted = 0;
 };
 
@@ -223,10 +225,10 @@ v1::RunConfig WithoutDevices(v1::RunConfig run) {
 
 absl::StatusOr<PreflightCheck> Check(const TrainRoles& roles, const v1::RunConfig& wanted,
                                      FileSystem* file_system, const ShutdownNotification& shutdown,
-                                     bool runs_here) {
+                                     bool runs_here, const v1::WorkerProgram* asked) {
   ASSIGN_OR_RETURN(
       PreflightCheck check,
-      roles.check_run(runs_here ? wanted : WithoutDevices(wanted), file_system, shutdown));
+      roles.check_run(runs_here ? wanted : WithoutDevices(wanted), file_system, shutdown, asked));
   *check.run.mutable_deployment() = wanted.deployment();
   // The last worker takes the highest numbers.
   const v1::DeploymentOptions& deployment = wanted.deployment();
@@ -234,7 +236,8 @@ absl::StatusOr<PreflightCheck> Check(const TrainRoles& roles, const v1::RunConfi
   last.index = std::max(1u, deployment.num_replicas()) - 1;
   RETURN_IF_ERROR(DevicesOfWorker(deployment, last, GpusToShare(roles)).status());
   // Otherwise the workers say it, and the launcher shows that.
-  if (runs_here && deployment.worker_binary().empty() && roles.describe_gpus != nullptr) {
+  if (runs_here && deployment.worker_binary().empty() && wanted.program().file().empty() &&
+      roles.describe_gpus != nullptr) {
     check.notes.insert(check.notes.begin(), roles.describe_gpus(deployment));
   }
   return check;
@@ -273,8 +276,9 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
   RunDirectory directory(wanted, file_system.get());
   RETURN_IF_ERROR(directory.Hold());
-  ASSIGN_OR_RETURN(const PreflightCheck check, Check(roles, wanted, file_system.get(), *shutdown,
-                                                     /*runs_here=*/!roles.place));
+  ASSIGN_OR_RETURN(const PreflightCheck check,
+                   Check(roles, wanted, file_system.get(), *shutdown,
+                         /*runs_here=*/!roles.place, flags.asked ? &*flags.asked : nullptr));
   if (check.finished) {
     SayFinished(file_system.get(), wanted, flags.command);
     return absl::OkStatus();
@@ -308,6 +312,15 @@ std::string CommandToGoOn(const TrainRoles& roles, const TaskFlags& task,
   return command;
 }
 
+// Starts the run's compute program once, with the run as far as it is known.
+absl::StatusOr<v1::WorkerProgram> AskForSettings(const TrainRoles& roles, CommandLine line,
+                                                 const std::string& directory) {
+  if (line.run.max_steps() == 0 && line.run.num_epochs() == 0) line.run.set_num_epochs(1);
+  ASSIGN_OR_RETURN(const v1::RunConfig run,
+                   ResolveTrainRun(line, directory, absl::Now(), getpid()));
+  return roles.ask_program(run);
+}
+
 absl::StatusOr<v1::RunConfig> ResolveHere(const TrainRoles& roles, const CommandLine& line,
                                           TrainFlags* flags) {
   char directory[4096];
@@ -322,7 +335,12 @@ absl::StatusOr<v1::RunConfig> ResolveHere(const TrainRoles& roles, const Command
   flags->command = CommandToGoOn(roles, line.task, directory, flags->of_tasks);
   flags->metrics_address = line.task.metrics_address;
   flags->may_show_pages = MayShowPages(line.task);
-  ASSIGN_OR_RETURN(v1::RunConfig run, ResolveTrainRun(line, directory, absl::Now(), getpid()));
+  CommandLine complete = line;
+  if (!line.run.program().file().empty()) {
+    ASSIGN_OR_RETURN(flags->asked, AskForSettings(roles, line, directory));
+    complete.run = WithSettings(line.run, flags->asked->settings());
+  }
+  ASSIGN_OR_RETURN(v1::RunConfig run, ResolveTrainRun(complete, directory, absl::Now(), getpid()));
   if (roles.place) {
     ASSIGN_OR_RETURN(flags->places, roles.place(line.task, run, directory));
   }
@@ -350,6 +368,21 @@ absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
   }
   MakePathsAbsolute(working_directory, &run);
   return run;
+}
+
+v1::RunConfig WithSettings(v1::RunConfig run, const v1::RunConfig& settings) {
+  v1::RunConfig merged = settings;
+  // Another rule has another learning rate.
+  const std::string rule = OptimizerName(run.optimizer());
+  if (!rule.empty() && rule != OptimizerName(settings.optimizer())) merged.clear_optimizer();
+  // One of them is enough to say how long the run is, and how large a batch.
+  if (run.max_steps() > 0 || run.num_epochs() > 0) {
+    merged.clear_max_steps();
+    merged.clear_num_epochs();
+  }
+  if (run.replica_batch_size() > 0) merged.clear_batch_size();
+  merged.MergeFrom(run);
+  return merged;
 }
 
 int TrainMain(const TrainRoles& roles, absl::Span<const std::string> args) {

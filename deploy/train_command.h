@@ -13,6 +13,8 @@
 #include "absl/types/span.h"
 
 #include "deploy/preflight_check.h"
+#include "proto/v1/chief_service.pb.h"
+#include "proto/v1/run_config.pb.h"
 #include "runtime/rpc/chief_client.h"
 #include "runtime/task/task_options.h"
 
@@ -29,8 +31,11 @@ struct TaskFlags;
 struct TrainRoles {
   // Called before anything is written or started; see CheckBeforeStart.
   std::function<absl::StatusOr<PreflightCheck>(const v1::RunConfig& run, FileSystem* file_system,
-                                               const ShutdownNotification& shutdown)>
+                                               const ShutdownNotification& shutdown,
+                                               const v1::WorkerProgram* asked)>
       check_run;
+  // Asks the compute program of a resolved run what it declares; see AskProgram.
+  std::function<absl::StatusOr<v1::WorkerProgram>(const v1::RunConfig& run)> ask_program;
   // Describes the GPUs that a run with this deployment can use here, in one line. Null: nothing is
   // printed about them.
   std::function<std::string(const v1::DeploymentOptions& deployment)> describe_gpus;
@@ -59,6 +64,9 @@ int TrainMain(const TrainRoles& roles, absl::Span<const std::string> args);
 absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
                                               const std::string& working_directory, absl::Time now,
                                               int process_id);
+
+// Returns the run with the settings of its compute program where it gives no others.
+v1::RunConfig WithSettings(v1::RunConfig run, const v1::RunConfig& settings);
 
 std::string TrainHelp();
 std::string LaunchHelp();

@@ -40,8 +40,8 @@ class TrainCommandTest : public ::testing::Test {
   TrainCommandTest() {
     std::string pattern = ::testing::TempDir() + "/train.XXXXXX";
     out_ = mkdtemp(pattern.data());
-    roles_.check_run = [this](const v1::RunConfig& run, FileSystem*,
-                              const ShutdownNotification&) -> absl::StatusOr<PreflightCheck> {
+    roles_.check_run = [this](const v1::RunConfig& run, FileSystem*, const ShutdownNotification&,
+                              const v1::WorkerProgram*) -> absl::StatusOr<PreflightCheck> {
       if (!fits_.ok()) return fits_;
       return PreflightCheck{run, {}, finished_};
     };
@@ -211,8 +211,8 @@ TEST_F(TrainCommandTest, TheCommandToResumeRepeatsTheSecurityFlags) {
 
 TEST_F(TrainCommandTest, HostsJudgeTheirDevicesAndOneMachineItsOwn) {
   v1::DeploymentOptions checked;
-  roles_.check_run = [&checked](const v1::RunConfig& run, FileSystem*,
-                                const ShutdownNotification&) {
+  roles_.check_run = [&checked](const v1::RunConfig& run, FileSystem*, const ShutdownNotification&,
+                                const v1::WorkerProgram*) {
     checked = run.deployment();
     return PreflightCheck{run, {}, /*finished=*/true};
   };

@@ -113,7 +113,7 @@ void AsyncTrainer::PullAll() {
 
 void AsyncTrainer::Compute() {
   std::optional<BatchKey> next;
-  Work work = {action_.batch, 1, action_.parameter_set, /*contribution_set=*/0};
+  Work work = {action_.batch, 1, action_.parameter_set, /*contribution_set=*/0, /*next=*/{}};
   {
     MutexLock lock(&mutex_);
     next = logic_.next_batch();
@@ -124,6 +124,7 @@ void AsyncTrainer::Compute() {
     train_batches_.Forget();  // batches that were read ahead for leases that are gone
     if (next.has_value()) train_batches_.Schedule(next->epoch, static_cast<int64_t>(next->index));
   };
+  if (next.has_value()) work.next = absl::MakeConstSpan(&*next, 1);
   // All exchanges of the batch before are done, and with them its contributions.
   Train(work, read_ahead, [this](uint32_t group, bool finite, const BatchReport& report) {
     if (finite && std::isfinite(report.loss_sum)) return Push(group, report);

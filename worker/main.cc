@@ -74,12 +74,8 @@ absl::StatusOr<v1::WorkerProgram> Describe(v1::RunConfig run, const ModelFactory
   v1::WorkerProgram program;
   program.set_protocol(kProtocolVersion);
   *program.mutable_model() = inputs.declaration;
-  for (std::string& device : inputs.program->missing_devices()) {
-    program.add_missing_devices(std::move(device));
-  }
-  for (std::string& line : inputs.program->PlacementLines()) {
-    program.add_placement(std::move(line));
-  }
+  for (const std::string& device : inputs.missing_devices) program.add_missing_devices(device);
+  for (const std::string& line : inputs.placement) program.add_placement(line);
   return program;
 }
 

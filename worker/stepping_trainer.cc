@@ -131,6 +131,7 @@ void SteppingTrainer::Train(const Work& work, absl::FunctionRef<void()> read_ahe
   if (status.ok()) {
     const absl::Time read = options_.clock->Now();
     read_ahead();
+    options_.replica->Expect(work.step - 1, work.next);
     status = options_.replica->Train(**loaded, work.parameter_set, work.contribution_set, on_group);
     CountBatch(**loaded, read - begin, options_.clock->Now() - begin);
     train_batches_.Release(*loaded);

@@ -9,6 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -55,6 +56,8 @@ class SteppingTrainer : public Trainer {
     uint64_t step = 0;
     uint32_t parameter_set = 0;
     uint32_t contribution_set = 0;
+    // The training batches that this worker probably computes next.
+    absl::Span<const BatchKey> next;
   };
   // Loads the batch, calls `read_ahead`, which schedules the reading of the next batches, and
   // trains the replica on the batch, which is marked as the current one meanwhile.

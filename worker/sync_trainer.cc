@@ -122,8 +122,16 @@ void SyncTrainer::Compute() {
     const BatchKey next = plan_.BatchAt(action_.version + 1, action_.position);
     train_batches_.Schedule(next.epoch, static_cast<int64_t>(next.index));
   };
+  // The same place of the next steps, as for reading ahead.
+  next_.clear();
+  for (uint64_t ahead = 1; ahead <= options_.replica->announced_ahead(); ++ahead) {
+    const uint64_t step = action_.version + ahead;
+    if (plan_.At(step).num_batches > action_.position) {
+      next_.push_back(plan_.BatchAt(step, action_.position));
+    }
+  }
   const Work work = {action_.batch, action_.version + 1, action_.parameter_set,
-                     action_.gradient_set};
+                     action_.gradient_set, next_};
   Train(work, read_ahead, [this](uint32_t group, bool finite, const BatchReport& report) {
     if (finite) return Push(group, report);
     MutexLock lock(&mutex_);

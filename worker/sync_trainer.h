@@ -2,6 +2,7 @@
 #define SHOAL_WORKER_SYNC_TRAINER_H_
 
 #include <optional>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 
@@ -29,7 +30,8 @@ class SyncTrainer : public SteppingTrainer {
   void StartAll() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const StepPlan plan_;
-  SyncAction action_;  // The action being executed; only the thread of Run changes it.
+  std::vector<BatchKey> next_;  // The batches that probably follow the one being computed.
+  SyncAction action_;           // The action being executed; only the thread of Run changes it.
   SyncStepLogic logic_ ABSL_GUARDED_BY(mutex_);
   std::optional<BatchKey> in_hand_ ABSL_GUARDED_BY(mutex_);
 };

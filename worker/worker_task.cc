@@ -22,6 +22,7 @@
 #include "runtime/task/session_options.h"
 #include "runtime/variables/exchange_groups.h"
 #include "worker/prediction/class_names.h"
+#include "worker/program/program_inputs.h"
 #include "worker/replica/compute_backends.h"
 #include "worker/replica/replica.h"
 #include "worker/replica/worker_devices.h"
@@ -171,6 +172,17 @@ absl::Status TakeOwnDevices(TaskOptions* options) {
   return absl::OkStatus();
 }
 
+// Opens the data and the model of the run, or starts its compute program.
+absl::StatusOr<ReplicaInputs> LoadInputs(const ModelFactory& model, TaskOptions* options) {
+  const v1::RunConfig& run = options->run;
+  if (!run.program().file().empty()) {
+    return LoadProgramInputs(run, options->task.index, options->file_system);
+  }
+  LOG(INFO) << DescribeGpusFor(run.deployment());
+  RETURN_IF_ERROR(TakeOwnDevices(options));
+  return LoadReplicaInputs(run, options->task.index, model);
+}
+
 }  // namespace
 
 absl::Status RunWorkerTask(const TaskOptions& given, const WorkerLinks& links,
@@ -182,12 +194,9 @@ absl::Status RunWorkerTask(const TaskOptions& given, const WorkerLinks& links,
   FinishDetector ending(options.file_system, options.clock, options.run, session_options.lease);
   session_options.is_over = [&ending] { return ending.IsOver(); };
   const TaskMonitor::Shown shown(options.monitor, options.task, &source);
-  LOG(INFO) << DescribeGpusFor(options.run.deployment());
-  RETURN_IF_ERROR(TakeOwnDevices(&options));
-  ASSIGN_OR_RETURN(const ReplicaInputs inputs,
-                   LoadReplicaInputs(options.run, options.task.index, model));
+  ASSIGN_OR_RETURN(const ReplicaInputs inputs, LoadInputs(model, &options));
   for (const std::string& notice : inputs.notices) LOG(WARNING) << notice;
-  for (const std::string& device : inputs.program->missing_devices()) {
+  for (const std::string& device : inputs.missing_devices) {
     LOG(WARNING) << "devices: there is no " << device << "; a CPU is used instead";
   }
   StateFeed feed(options.clock, links.abandon);
@@ -213,9 +222,10 @@ absl::Status RunWorkerTask(const TaskOptions& given, const WorkerLinks& links,
     if (!named.ok()) LOG(WARNING) << "predictions will not have the classes' names: " << named;
   }
   if (inputs.test == nullptr) LOG(INFO) << "the data has no test split: nothing is evaluated";
-  for (const std::string& line : inputs.program->PlacementLines()) LOG(INFO) << line;
+  for (const std::string& line : inputs.placement) LOG(INFO) << line;
   session.Start();
   const absl::Status status = Train(options, links, inputs, &session, &feed, &source);
+  if (inputs.finish != nullptr) inputs.finish(status);
   // At the run's end nobody waits for a last heartbeat, and the one under way would only keep us.
   const bool was_told = options.shutdown->signal() != 0;
   if (status.ok() || (absl::IsCancelled(status) && !was_told)) links.close_chief();

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "runtime/checkpoint/initial_model.h"
 #include "runtime/rpc/run_state.h"
 
 namespace shoal {
@@ -109,6 +110,9 @@ v1::LoadSlicesRequest PsCommands::LoadRequest() const {
   }
   request.set_checkpoint_root(context_.options.checkpoint_root);
   request.set_token(context_.options.token);
+  if (const uint64_t values = context_.model->initial_values(); values != 0) {
+    request.mutable_run()->set_init_from(InitialValuesPath(context_.options.run.out(), values));
+  }
   request.set_first_kept_epoch(context_.mode->first_kept_epoch());
   return request;
 }

@@ -196,6 +196,11 @@ absl::StatusOr<std::string> ResolveInitFrom(FileSystem& file_system, const std::
                               newest.status().message(), "); name another run"));
 }
 
+std::string InitialValuesPath(const std::string& run_directory, uint64_t fingerprint) {
+  return JoinPath(run_directory, absl::StrCat("initial/", absl::Hex(fingerprint, absl::kZeroPad16),
+                                              ".safetensors"));
+}
+
 InitialModel::InitialModel(absl::Span<const v1::VariableSpec> variables, const SliceTable& table,
                            uint64_t seed, std::unique_ptr<GivenTensors> tensors)
     : initial_(variables, table, seed), table_(table), tensors_(std::move(tensors)) {}

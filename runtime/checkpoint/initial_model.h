@@ -2,6 +2,7 @@
 #ifndef SHOAL_RUNTIME_CHECKPOINT_INITIAL_MODEL_H_
 #define SHOAL_RUNTIME_CHECKPOINT_INITIAL_MODEL_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,10 @@ class VariableSpec;
 // Returns the file or directory that init_from means as long as nothing is removed: for the
 // directory of a run its newest valid checkpoint, for other paths the path itself.
 absl::StatusOr<std::string> ResolveInitFrom(FileSystem& file_system, const std::string& path);
+
+// Returns the path of the file with the initial values that have this fingerprint, which a worker
+// with a compute program writes. The name follows from the content, so the file never changes.
+std::string InitialValuesPath(const std::string& run_directory, uint64_t fingerprint);
 
 // Version 0: each slice from the tensor that its variable is mapped to, or from its initializer
 // where the map has nothing for it. The same values on any number of ps. One thread at a time.

@@ -100,6 +100,13 @@ constexpr FlagSpec kTable[] = {
      "have a model then."},
     {"worker_binary", kModel, kReading, kText, "deployment.worker_binary", "PROGRAM",
      "The program with the run's own model, if it has moved. Default: the run's."},
+    {"program", kModel, kRunning, kText, "program.file", "FILE",
+     "Each worker starts this program, which computes its batches: a Python program (FILE.py) or "
+     "any "
+     "other that speaks the protocol of docs/compute_program.md. It has the model and the data. "
+     "What follows `--` are its arguments."},
+    {"python", kModel, kRunning, kText, "program.python", "PROGRAM",
+     "The interpreter of a program FILE.py, if it is another one than python3."},
     {"loss", kModel, kRunning, kText, "model.loss", "NAME",
      "{losses}. Default: what suits the model."},
     {"data_dir", kModel, kRunning, kText, "data.directory", "DIR",

@@ -259,14 +259,22 @@ absl::Status Reconcile(const std::vector<GivenFlag>& flags, const v1::RunConfig&
     run->mutable_optimizer()->clear_learning_rate();
   }
   // A program has a model of its own: the file's, and its name, are then of no use.
-  const bool model_given = std::any_of(flags.begin(), flags.end(), [](const GivenFlag& flag) {
-    return PathOf(flag) == "model" || absl::StartsWith(PathOf(flag), "model.");
-  });
+  const auto is_given = [&flags](const std::string& message) {
+    return std::any_of(flags.begin(), flags.end(), [&message](const GivenFlag& flag) {
+      return PathOf(flag) == message || absl::StartsWith(PathOf(flag), message + ".");
+    });
+  };
+  const bool model_given = is_given("model");
   if (FindGiven(flags, "deployment.worker_binary") != nullptr && !model_given) {
     run->clear_model();
     if (FindGiven(flags, "name") == nullptr && file.deployment().worker_binary().empty()) {
       run->clear_name();
     }
+  }
+  if (FindGiven(flags, "program.file") != nullptr) {
+    if (!model_given) run->clear_model();
+    if (!is_given("data")) run->clear_data();
+    if (FindGiven(flags, "name") == nullptr && file.program().file().empty()) run->clear_name();
   }
   // The file's name is that of a run of its own model.
   if (run->model().name() != file.model().name() && FindGiven(flags, "name") == nullptr) {
@@ -292,6 +300,7 @@ absl::Status CheckPaths(const CommandLine& line) {
       {"init_from", line.run.init_from()},
       {"data.directory", line.run.data().directory()},
       {"worker_binary", line.run.deployment().worker_binary()},
+      {"program", line.run.program().file()},
       {"--cluster", task.cluster_file},
       {"--hosts", task.hosts_file},
       {"--input", task.input_file},
@@ -312,9 +321,10 @@ bool IsFlag(absl::string_view text) { return text.size() > 1 && text[0] == '-'; 
 absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const std::string> args) {
   CommandLine line;
   std::vector<GivenFlag> flags;
+  absl::Span<const std::string> behind_dashes;
   for (size_t i = 0; i < args.size();) {
     if (args[i] == "--") {
-      line.arguments.insert(line.arguments.end(), args.begin() + i + 1, args.end());
+      behind_dashes = args.subspan(i + 1);
       break;
     }
     if (args[i] == "--help" || args[i] == "-h" || args[i] == "-help") {
@@ -349,6 +359,12 @@ absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const s
     RETURN_IF_ERROR(ApplyFlag(scope, flag, &line));
   }
   RETURN_IF_ERROR(Reconcile(flags, file, &line.run));
+  if (line.run.program().file().empty()) {
+    line.arguments.insert(line.arguments.end(), behind_dashes.begin(), behind_dashes.end());
+  } else if (!behind_dashes.empty()) {
+    line.run.mutable_program()->clear_args();
+    for (const std::string& arg : behind_dashes) line.run.mutable_program()->add_args(arg);
+  }
   RETURN_IF_ERROR(CheckPaths(line));
   constexpr uint32_t kOfRunFiles = kScopeUse | kScopePredict | kScopeExport;
   if ((scope & kOfRunFiles) != 0 && line.arguments.size() == 1 && line.run.out().empty()) {

@@ -229,6 +229,24 @@ TEST(FlagsTest, AProgramOfItsOwnReplacesTheFilesModel) {
       "mlp");  // a contradiction, which validation names
 }
 
+TEST(FlagsTest, AComputeProgramReplacesTheFilesModelAndData) {
+  const std::string path = WriteRunFile(
+      "name: 'mine' model { name: 'mlp' } data { directory: '/d' } num_epochs: 4 "
+      "program { args: 'old' }");
+  const CommandLine line =
+      Parsed(kScopeTrain, {"--run=" + path, "--program=bin/train.py", "--", "--depth", "3"});
+  EXPECT_FALSE(line.run.has_model());
+  EXPECT_FALSE(line.run.has_data());
+  EXPECT_EQ(line.run.name(), "");
+  EXPECT_EQ(line.run.num_epochs(), 4u);
+  EXPECT_EQ(line.run.program().file(), "bin/train.py");
+  EXPECT_THAT(line.run.program().args(), ElementsAre("--depth", "3"));
+  EXPECT_TRUE(line.arguments.empty());
+  EXPECT_THAT(Parsed(kScopeTrain, {"--run=" + path, "--program=a"}).run.program().args(),
+              ElementsAre("old"));
+  EXPECT_EQ(Parsed(kScopeTrain, {"--program=a", "--data_dir=/e"}).run.data().directory(), "/e");
+}
+
 TEST(FlagsTest, EveryFieldFlagNamesAFieldThatExists) {
   for (const FlagSpec& spec : FlagTable()) {
     if (spec.field[0] == '\0') continue;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "google/protobuf/util/message_differencer.h"
 
 #include "base/status_macros.h"
@@ -26,12 +27,14 @@ namespace {
 // The model's name, or that of the worker program; "run" if that is not a valid name.
 std::string DefaultName(const v1::RunConfig& run) {
   if (!run.model().name().empty()) return run.model().name();
-  const std::string& program = run.deployment().worker_binary();
-  const std::string name = program.substr(program.rfind('/') + 1);
+  const std::string& program =
+      run.program().file().empty() ? run.deployment().worker_binary() : run.program().file();
+  absl::string_view name = absl::string_view(program).substr(program.rfind('/') + 1);
+  absl::ConsumeSuffix(&name, ".py");
   const bool is_plain = std::all_of(name.begin(), name.end(), [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_';
   });
-  return name.empty() || !is_plain ? "run" : name;
+  return name.empty() || !is_plain ? "run" : std::string(name);
 }
 
 void ResolveDeployment(const TaskCounts& counts, v1::DeploymentOptions* deployment) {
@@ -150,6 +153,9 @@ void MakePathsAbsolute(const std::string& working_directory, v1::RunConfig* run)
   if (!run->deployment().worker_binary().empty()) {
     run->mutable_deployment()->set_worker_binary(absolute(run->deployment().worker_binary()));
   }
+  if (!run->program().file().empty()) {
+    run->mutable_program()->set_file(absolute(run->program().file()));
+  }
 }
 
 std::string PrintRunConfig(const v1::RunConfig& run) {
@@ -167,7 +173,7 @@ void ResolveDefaults(const TaskCounts& counts, v1::RunConfig* run) {
   ResolveDeployment(counts, run->mutable_deployment());
   ResolveSync(run->mutable_sync());
   ResolveModel(run->mutable_model());
-  ResolveDataDefaults(run->mutable_data());
+  if (run->program().file().empty()) ResolveDataDefaults(run->mutable_data());
   ResolveOptimizer(run->mutable_optimizer());
   if (run->name().empty()) run->set_name(DefaultName(*run));
 }

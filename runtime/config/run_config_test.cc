@@ -281,6 +281,19 @@ TEST(RunConfigTest, ARunOfAProgramIsCalledAsTheProgram) {
   EXPECT_FALSE(run.model().has_width_multiplier() || !run.model().loss().empty());
 }
 
+TEST(RunConfigTest, ARunOfAComputeProgramHasNeitherModelNorData) {
+  v1::RunConfig run;
+  run.mutable_program()->set_file("bin/train.py");
+  MakePathsAbsolute("/home/me", &run);
+  EXPECT_EQ(run.program().file(), "/home/me/bin/train.py");
+  ResolveDefaults(TaskCounts(), &run);
+  EXPECT_EQ(run.name(), "train");
+  EXPECT_EQ(run.data().directory(), "");
+  EXPECT_EQ(run.model().loss(), "");
+  run.mutable_deployment()->set_num_ps_tasks(0);
+  EXPECT_EQ(NumPsProcesses(run), 0u);
+}
+
 TEST(RunConfigTest, AProgramOfItsOwnNeedsAPsProcess) {
   v1::RunConfig run;
   run.mutable_deployment()->set_num_ps_tasks(0);

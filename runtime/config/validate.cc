@@ -207,9 +207,50 @@ absl::Status ValidateStart(const v1::RunConfig& run) {
       .status();
 }
 
+// A compute program has the model and the data, and computes on devices of its own choice.
+absl::Status ValidateProgram(const v1::RunConfig& run) {
+  const v1::ProgramConfig& program = run.program();
+  if (program.file().empty()) {
+    if (program.ByteSizeLong() == 0) return absl::OkStatus();
+    return Broken("program.file",
+                  "is empty, but the run has arguments or an interpreter for it; "
+                  "give --program=FILE");
+  }
+  const auto drop = [&](absl::string_view what) {
+    return Broken("program", absl::StrCat("is ", program.file(), ", which ", what));
+  };
+  if (run.model().ByteSizeLong() != 0) {
+    return drop("has a model of its own, but the run says model or loss too; drop one of them");
+  }
+  if (!run.deployment().worker_binary().empty()) {
+    return drop("takes the place of worker_binary; drop one of them");
+  }
+  if (!run.data().directory().empty() || run.data().format() != 0) {
+    return drop(
+        "has the data, but the run says data.directory or data.format too; drop them and "
+        "give the program its own arguments behind --");
+  }
+  if (!run.init_from().empty() || run.trainable_size() > 0) {
+    return drop(
+        "gives the initial values and says what is frozen; drop init_from and trainable "
+        "and load or freeze in the program");
+  }
+  if (run.deployment().num_clones() != 1 || !run.deployment().devices().empty()) {
+    return drop("chooses its devices; drop num_clones and devices");
+  }
+  if (run.compute_dtype() == "bfloat16") {
+    return drop("chooses its types; drop compute_dtype and use autocast in the program");
+  }
+  if (program.python().empty() || absl::EndsWith(program.file(), ".py")) return absl::OkStatus();
+  return Broken("program.python", absl::StrCat("is ", program.python(), ", but ", program.file(),
+                                               " is not a FILE.py; drop one of them"));
+}
+
 // One model, in the run file or in the program that the workers run.
 absl::Status ValidateWhoseModel(const v1::RunConfig& run, ModelFrom from) {
   const v1::ModelConfig& model = run.model();
+  RETURN_IF_ERROR(ValidateProgram(run));
+  if (!run.program().file().empty()) return absl::OkStatus();
   if (!run.deployment().worker_binary().empty()) {
     if (model.ByteSizeLong() == 0) return absl::OkStatus();
     return Broken("worker_binary",
@@ -235,7 +276,7 @@ absl::Status ValidateRunConfig(const v1::RunConfig& run, ModelFrom model) {
   RETURN_IF_ERROR(ValidateCheckpoint(run.checkpoint()));
   RETURN_IF_ERROR(ValidateCluster(run.cluster()));
   RETURN_IF_ERROR(ValidateStart(run));
-  RETURN_IF_ERROR(ValidateData(run.data()));
+  if (run.program().file().empty()) RETURN_IF_ERROR(ValidateData(run.data()));
   return ValidateOptimizer(run.optimizer());
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/config/validate.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -13,6 +14,8 @@
 
 namespace shoal {
 namespace {
+
+using ::testing::HasSubstr;
 
 // What the command line leads to, as `shoal train` does it.
 absl::Status Check(const std::vector<std::string>& args) {
@@ -238,6 +241,30 @@ TEST(ValidateTest, AModelMayBeElsewhere) {
   EXPECT_EQ(ValidateRunConfig(run), absl::OkStatus());
   run.mutable_model()->set_name("no such model");
   EXPECT_FALSE(ValidateRunConfig(run, ModelFrom::kElsewhere).ok());
+}
+
+TEST(ValidateTest, AComputeProgramHasModelDataAndDevices) {
+  const auto validate = [](const std::string& text) {
+    v1::RunConfig run = *ParseRunConfig(text + " num_epochs: 1", "run");
+    ResolveDefaults(TaskCounts(), &run);
+    return std::string(ValidateRunConfig(run).message());
+  };
+  const std::string program = "program { file: '/a/train.py' } ";
+  EXPECT_EQ(validate(program), "");
+  EXPECT_EQ(validate("program { file: '/a/train.py' python: 'python3.11' args: '-v' }"), "");
+  const std::pair<std::string, std::string> cases[] = {
+      {"program { python: 'python3' }", "program.file: is empty"},
+      {"program { file: '/a/train' python: 'python3' }", "program.python: is python3"},
+      {program + "model { name: 'mlp' }", "program: is /a/train.py, which has a model of its own"},
+      {program + "deployment { worker_binary: '/b' }", "takes the place of worker_binary"},
+      {program + "data { directory: '/b' }", "has the data"},
+      {program + "data { format: FORMAT_CSV }", "has the data"},
+      {program + "init_from: '/b'", "gives the initial values"},
+      {program + "trainable: 'w'", "says what is frozen"},
+      {program + "deployment { num_clones: 2 }", "chooses its devices"},
+      {program + "deployment { devices: '/cpu:0' }", "chooses its devices"},
+      {program + "compute_dtype: 'bfloat16'", "chooses its types"}};
+  for (const auto& [text, why] : cases) EXPECT_THAT(validate(text), HasSubstr(why)) << text;
 }
 
 }  // namespace

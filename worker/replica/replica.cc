@@ -25,12 +25,10 @@ Replica::Replica(ReplicaProgram* program, const SliceTable* table,
   for (uint32_t set = 0; set < kSets; ++set) {
     for (uint32_t v = 0; v < num_variables; ++v) {
       const uint64_t bytes = table_.elements_of(v) * sizeof(float);
-      memory_.emplace_back(bytes);
-      parameters_[set].push_back(static_cast<float*>(memory_.back().data()));
+      parameters_[set].push_back(OrOwnMemory(program_->ParameterMemory(set, v), bytes));
       float* contribution = nullptr;
       if (program_->contributes(v)) {
-        memory_.emplace_back(bytes);
-        contribution = static_cast<float*>(memory_.back().data());
+        contribution = OrOwnMemory(program_->ContributionMemory(set, v), bytes);
       }
       contributions_[set].push_back(contribution);
     }
@@ -81,6 +79,12 @@ Replica::Replica(ReplicaProgram* program, const SliceTable* table,
   for (std::vector<Part>& parts : parts_) {
     std::sort(parts.begin(), parts.end(), [](Part a, Part b) { return a.end < b.end; });
   }
+}
+
+float* Replica::OrOwnMemory(float* memory, uint64_t bytes) {
+  if (memory != nullptr) return memory;
+  memory_.emplace_back(bytes);
+  return static_cast<float*>(memory_.back().data());
 }
 
 float* const* Replica::pull_data(uint32_t set, uint32_t group, uint64_t lineage) {

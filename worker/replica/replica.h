@@ -8,8 +8,10 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 
 #include "ml/tensor/buffer.h"
+#include "runtime/plan/batch_key.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/variables/variable_store.h"
 #include "worker/replica/replica_program.h"
@@ -51,6 +53,10 @@ class Replica {
   absl::Status Train(const LoadedBatch& batch, uint32_t parameter_set, uint32_t contribution_set,
                      OnGroup on_group);
 
+  // See ReplicaProgram.
+  uint32_t announced_ahead() const { return program_->announced_ahead(); }
+  void Expect(uint64_t step, absl::Span<const BatchKey> next) { program_->Expect(step, next); }
+
   // Returns the contributions of the last batch trained into that set. Call it while nothing
   // trains.
   std::vector<BatchSummary> Summaries(uint32_t contribution_set) const {
@@ -65,6 +71,8 @@ class Replica {
   }
 
  private:
+  // Returns `memory`, or new memory of this replica if it is null.
+  float* OrOwnMemory(float* memory, uint64_t bytes);
   absl::Span<const uint64_t> VersionsOf(uint32_t parameter_set);
   bool IsFinite(uint32_t set, uint32_t group) const;
   void Settle(uint32_t group, uint32_t set, OnGroup on_group);

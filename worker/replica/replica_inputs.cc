@@ -13,6 +13,7 @@
 #include "ml/nn/model_builder.h"
 #include "runtime/config/run_config.h"
 #include "worker/replica/compute_backends.h"
+#include "worker/replica/graph_program.h"
 
 namespace shoal {
 namespace {
@@ -57,13 +58,19 @@ absl::Status LoadData(const v1::RunConfig& run, ReplicaInputs* inputs) {
     ASSIGN_OR_RETURN(inputs->test, MakeDataset(run.data(), DataSplit::kTest, run.seed()));
     RETURN_IF_ERROR(CheckSameFields(*inputs->train, *inputs->test));
   }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status PlanBatches(const v1::RunConfig& run, ReplicaInputs* inputs) {
   RETURN_IF_ERROR(CheckBatchSize(run, inputs->train->size()));
   BatchPlanOptions train;
   train.num_examples = inputs->train->size();
   train.batch_size = static_cast<int64_t>(ReplicaBatchExamples(run));
   train.seed = run.seed();
   ASSIGN_OR_RETURN(inputs->train_plan, BatchPlan::Create(train));
-  if (!has_test) return absl::OkStatus();
+  if (inputs->test == nullptr) return absl::OkStatus();
   BatchPlanOptions test;
   test.num_examples = inputs->test->size();
   test.batch_size = run.data().evaluation_block();
@@ -72,13 +79,13 @@ absl::Status LoadData(const v1::RunConfig& run, ReplicaInputs* inputs) {
   return absl::OkStatus();
 }
 
-v1::ModelDeclaration Declare(const ReplicaInputs& inputs) {
+v1::ModelDeclaration DeclareModel(const ReplicaInputs& inputs, bool classifies) {
   v1::ModelDeclaration model;
-  const GraphProgram& program = *inputs.program;
+  const ReplicaProgram& program = *inputs.program;
   for (const v1::VariableSpec& variable : program.variables()) *model.add_variables() = variable;
   model.set_train_examples(static_cast<uint64_t>(inputs.train->size()));
   model.set_compute_fingerprint(program.compute_fingerprint());
-  model.set_classifies(program.classifies());
+  model.set_classifies(classifies);
   const uint64_t of_test = inputs.test == nullptr ? 0 : inputs.test->fingerprint();
   model.set_data_fingerprint(CombineFingerprints(inputs.train->fingerprint(), of_test));
   if (inputs.test == nullptr) return model;
@@ -87,6 +94,8 @@ v1::ModelDeclaration Declare(const ReplicaInputs& inputs) {
   model.set_evaluation_blocks(static_cast<uint64_t>(inputs.test_plan->batches_per_epoch()));
   return model;
 }
+
+namespace {
 
 // Says of the model's error that nobody gave the number of classes that it is about.
 absl::Status ExplainClasses(const v1::RunConfig& run, const Dataset& train, int64_t classes,
@@ -118,6 +127,12 @@ void AddNotices(const v1::RunConfig& run, int64_t classes, ReplicaInputs* inputs
 ModelFactory ModelFromRunFile() {
   return [](const v1::RunConfig& run, const std::vector<FieldSpec>& fields,
             int64_t classes) -> absl::StatusOr<ModelFunction> {
+    if (!run.program().file().empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("program: the run's model is in ", run.program().file(),
+                       ", which shoal asks only while it trains; the run's metrics.jsonl has its "
+                       "evaluations, and `shoal export` its variables"));
+    }
     if (!run.deployment().worker_binary().empty()) {
       return absl::FailedPreconditionError(absl::StrCat("worker_binary: the run's model is in ",
                                                         run.deployment().worker_binary(),
@@ -131,6 +146,7 @@ absl::StatusOr<ReplicaInputs> LoadReplicaInputs(const v1::RunConfig& run, uint32
                                                 const ModelFactory& model) {
   ReplicaInputs inputs;
   RETURN_IF_ERROR(LoadData(run, &inputs));
+  RETURN_IF_ERROR(PlanBatches(run, &inputs));
   GraphProgram::Options program;
   program.run = run;
   program.run.mutable_deployment()->set_replica_id(replica_id);
@@ -140,8 +156,12 @@ absl::StatusOr<ReplicaInputs> LoadReplicaInputs(const v1::RunConfig& run, uint32
   if (!made.ok()) return ExplainClasses(run, *inputs.train, classes, made.status());
   program.model = *std::move(made);
   SetBackends(&program);
-  ASSIGN_OR_RETURN(inputs.program, GraphProgram::Create(std::move(program)));
-  inputs.declaration = Declare(inputs);
+  ASSIGN_OR_RETURN(std::unique_ptr<GraphProgram> graph, GraphProgram::Create(std::move(program)));
+  const bool classifies = graph->classifies();
+  inputs.missing_devices = graph->missing_devices();
+  inputs.placement = graph->PlacementLines();
+  inputs.program = std::move(graph);
+  inputs.declaration = DeclareModel(inputs, classifies);
   AddNotices(run, classes, &inputs);
   return inputs;
 }

@@ -138,7 +138,7 @@ TEST(ReplicaInputsTest, ADeviceThatIsNotThereIsNamed) {
   run.mutable_deployment()->set_devices("/gpu:0");
   const absl::StatusOr<ReplicaInputs> soft = LoadReplicaInputs(run, 0, ModelFromRunFile());
   ASSERT_TRUE(soft.ok()) << soft.status();
-  EXPECT_THAT(soft->program->missing_devices(), ElementsAre("/gpu:0"));
+  EXPECT_THAT(soft->missing_devices, ElementsAre("/gpu:0"));
   EXPECT_FALSE(absl::StrContains(soft->program->compute_fingerprint(), "gpu"));
 
   run.mutable_deployment()->set_allow_soft_placement(false);

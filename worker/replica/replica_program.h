@@ -11,6 +11,7 @@
 
 #include "ml/data/prefetcher.h"
 #include "proto/v1/variable.pb.h"
+#include "runtime/plan/batch_key.h"
 
 namespace shoal {
 
@@ -41,6 +42,17 @@ class ReplicaProgram {
   // Returns whether a batch contributes to the variable (the loss depends on it, or it is a
   // statistic).
   virtual bool contributes(uint32_t variable) const = 0;
+
+  // Returns the memory in which the program wants a variable's parameters or contributions of a
+  // set; null: the replica provides it.
+  virtual float* ParameterMemory(uint32_t /*set*/, uint32_t /*variable*/) { return nullptr; }
+  virtual float* ContributionMemory(uint32_t /*set*/, uint32_t /*variable*/) { return nullptr; }
+
+  // Returns the number of batches that the program wants to know ahead of their computation.
+  virtual uint32_t announced_ahead() const { return 0; }
+  // Called before every Train: `step` is the number of updates that the parameters have had, `next`
+  // are the training batches that this worker probably computes next.
+  virtual void Expect(uint64_t /*step*/, absl::Span<const BatchKey> /*next*/) {}
 
   // Compiles the program for batches of this many examples; otherwise the first such batch does it.
   // InvalidArgument or Unimplemented name the node that does not fit.

@@ -1,0 +1,267 @@
+// Workers' compute programs as processes: tests/compute_program/toy_program.cc, which does what it
+// should or misbehaves in one way.
+#include <signal.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "base/file_system.h"
+#include "ml/data/prefetcher.h"
+#include "proto/v1/run_config.pb.h"
+#include "runtime/config/run_config.h"
+#include "worker/program/external_program.h"
+#include "worker/program/program_inputs.h"
+#include "worker/program/program_process.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+constexpr char kToy[] = "tests/compute_program/toy_program";
+
+v1::RunConfig RunOf(const std::string& mode) {
+  v1::RunConfig run;
+  run.mutable_program()->set_file(kToy);
+  if (!mode.empty()) run.mutable_program()->add_args(mode);
+  const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+  run.set_out(absl::StrCat(getenv("TEST_TMPDIR"), "/", test->name(), "_", mode));
+  run.set_batch_size(24);
+  run.set_num_epochs(1);
+  run.set_seed(3);
+  ResolveDefaults(TaskCounts(), &run);
+  run.mutable_cluster()->set_wait_seconds(20);
+  return run;
+}
+
+// A program with two sets of everything, as a replica has them.
+class Trained {
+ public:
+  explicit Trained(const std::string& mode) : files_(NewPosixFileSystem()), run_(RunOf(mode)) {
+    EXPECT_TRUE(files_->MakeDirectory(run_.out()).ok());
+    absl::StatusOr<ReplicaInputs> inputs = LoadProgramInputs(run_, 0, files_.get());
+    status_ = inputs.status();
+    if (inputs.ok()) inputs_ = *std::move(inputs);
+  }
+
+  const absl::Status& status() const { return status_; }
+  ReplicaInputs& inputs() { return inputs_; }
+  ReplicaProgram& program() { return *inputs_.program; }
+  float* parameter(uint32_t v) { return program().ParameterMemory(0, v); }
+  float* contribution(uint32_t set, uint32_t v) { return program().ContributionMemory(set, v); }
+
+  LoadedBatch Batch(uint32_t epoch, int64_t index) const {
+    LoadedBatch batch;
+    batch.epoch = epoch;
+    batch.index = index;
+    batch.num_examples = inputs_.train_plan->num_examples(index);
+    return batch;
+  }
+
+  absl::Status Train(uint32_t epoch, int64_t index, BatchResult* result, uint32_t set = 0) {
+    std::vector<const float*> parameters;
+    std::vector<float*> contributions;
+    for (uint32_t v = 0; v < program().variables().size(); ++v) {
+      parameters.push_back(parameter(v));
+      contributions.push_back(program().contributes(v) ? contribution(set, v) : nullptr);
+    }
+    const LoadedBatch batch = Batch(epoch, index);
+    ReplicaProgram::TrainArguments arguments;
+    arguments.batch = &batch;
+    arguments.parameters = parameters;
+    arguments.contributions = contributions;
+    finals_.assign(parameters.size(), 0);
+    return program().Train(
+        arguments, result, [this](uint32_t v, int64_t) { ++finals_[v]; }, [] {});
+  }
+
+  // Trains until something fails.
+  absl::Status TrainAll() {
+    for (int64_t index = 0; index < 10; ++index) {
+      BatchResult result;
+      const absl::Status status = Train(0, index, &result, index % 2);
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  const std::vector<int>& finals() const { return finals_; }
+
+ private:
+  const std::unique_ptr<FileSystem> files_;
+  const v1::RunConfig run_;
+  absl::Status status_;
+  ReplicaInputs inputs_;
+  std::vector<int> finals_;
+};
+
+TEST(ComputeProgramTest, DeclaresAndComputes) {
+  Trained trained("");
+  ASSERT_TRUE(trained.status().ok()) << trained.status();
+  const v1::ModelDeclaration& declared = trained.inputs().declaration;
+  ASSERT_EQ(declared.variables_size(), 4);
+  EXPECT_EQ(declared.variables(0).name(), "linear.weight");
+  EXPECT_EQ(declared.train_examples(), 240u);
+  EXPECT_EQ(declared.test_examples(), 50u);
+  EXPECT_TRUE(declared.classifies());
+  EXPECT_NE(declared.initial_values(), 0u);
+  EXPECT_EQ(trained.program().compute_fingerprint(), "program toy on a CPU");
+
+  BatchResult first, again, other;
+  trained.parameter(0)[1] = 0.5f;
+  trained.program().Expect(0, {});
+  ASSERT_TRUE(trained.Train(0, 0, &first).ok());
+  EXPECT_GT(first.loss_sum, 0);
+  EXPECT_EQ(first.examples, 24u);
+  EXPECT_EQ(trained.finals(), std::vector<int>({1, 1, 1, 0}));
+  const float gradient = trained.contribution(0, 0)[2];
+  EXPECT_NE(gradient, 0);
+  const BatchKey next[] = {{0, 1}, {0, 2}, {0, 3}};
+  trained.program().Expect(1, next);
+  ASSERT_TRUE(trained.Train(0, 1, &other, 1).ok());
+  EXPECT_NE(other.loss_sum, first.loss_sum);
+  EXPECT_EQ(trained.contribution(0, 0)[2], gradient);
+  ASSERT_TRUE(trained.Train(0, 0, &again, 1).ok());
+  EXPECT_EQ(again.loss_sum, first.loss_sum);
+  EXPECT_EQ(trained.contribution(1, 0)[2], gradient);
+
+  std::vector<const float*> parameters;
+  for (uint32_t v = 0; v < 4; ++v) parameters.push_back(trained.parameter(v));
+  LoadedBatch block;
+  block.num_examples = 50;
+  BatchResult evaluated;
+  ASSERT_TRUE(trained.program().Evaluate(block, parameters, {}, &evaluated).ok());
+  EXPECT_GT(evaluated.loss_sum, 0);
+  trained.inputs().finish(absl::OkStatus());
+}
+
+TEST(ComputeProgramTest, EqualInitialValuesAreOneFile) {
+  Trained one("");
+  Trained two("");
+  ASSERT_TRUE(one.status().ok() && two.status().ok());
+  EXPECT_EQ(one.inputs().declaration.initial_values(), two.inputs().declaration.initial_values());
+}
+
+// What misbehaves before it is ready ends the run at once, with the reason.
+TEST(ComputeProgramTest, IsRefusedBeforeItIsReady) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"ends_at_once", "ended before it was ready (exit code 3"},
+      {"is_no_program", "is not a compute program"},
+      {"is_too_new", "has versions 2 to 2"},
+      {"fails_before_ready", "program: toy.cc:1: there is no data"},
+      {"ends_before_ready", "ended without asking for work"},
+      {"other_settings", "settings have other fields"},
+      {"empty_dimension", "dimension 0 is 0"},
+      {"one_name_twice", "two variables are named linear.weight"},
+      {"unknown_kind", "has kind 9"},
+      {"bad_initial_value", "the initial value of variable linear.bias is not finite"},
+  };
+  for (const auto& [mode, why] : cases) {
+    Trained trained(mode);
+    EXPECT_EQ(trained.status().code(), absl::StatusCode::kFailedPrecondition) << trained.status();
+    EXPECT_THAT(std::string(trained.status().message()), HasSubstr(why)) << mode;
+  }
+}
+
+// What misbehaves later is a worker that failed, and may be started again.
+TEST(ComputeProgramTest, FailsItsWorkerLater) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"ends_early", "ended before the run was over (exit code 0)"},
+      {"closes_its_socket", "ended before the run was over"},
+      {"dies_between_marks", "killed by SIGKILL"},
+      {"writes_parameters", "killed by SIG"},
+      {"marks_twice", "final twice"},
+      {"marks_a_frozen_one", "FROZEN variable constant"},
+      {"marks_an_unknown_one", "variable 1000000 final"},
+      {"raises", "program: toy.cc:7: division by zero"},
+      {"sends_garbage", "of an unknown type"},
+      {"sends_a_huge_message", "at most 131072"},
+      {"impossible_metric", "metric accuracy"},
+      {"other_work", "while it computes work 1"},
+  };
+  for (const auto& [mode, why] : cases) {
+    Trained trained(mode);
+    ASSERT_TRUE(trained.status().ok()) << mode << " " << trained.status();
+    const absl::Status status = trained.TrainAll();
+    EXPECT_THAT(status.code(), AnyOf(absl::StatusCode::kInternal, absl::StatusCode::kUnavailable))
+        << mode << " " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(why)) << mode;
+  }
+}
+
+TEST(ComputeProgramTest, CannotWriteParametersOrChangeTheSizes) {
+  for (const char* mode : {"maps_parameters_writable", "truncates"}) {
+    Trained trained(mode);
+    EXPECT_TRUE(trained.status().ok()) << mode << " " << trained.status();
+  }
+}
+
+TEST(ComputeProgramTest, NumbersThatAreNotFiniteAreResults) {
+  Trained loss("loss_is_not_finite");
+  BatchResult result;
+  ASSERT_TRUE(loss.status().ok());
+  ASSERT_TRUE(loss.Train(0, 1, &result).ok());
+  EXPECT_TRUE(std::isinf(result.loss_sum));
+  Trained gradient("gradient_is_not_finite");
+  ASSERT_TRUE(gradient.status().ok());
+  ASSERT_TRUE(gradient.Train(0, 1, &result).ok());
+  EXPECT_TRUE(std::isnan(gradient.contribution(0, 1)[0]));
+}
+
+TEST(ComputeProgramTest, ThatNeverAsksForWorkIsNamed) {
+  v1::RunConfig run = RunOf("hangs_before_ready");
+  run.mutable_cluster()->set_wait_seconds(1);
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  ASSERT_TRUE(files->MakeDirectory(run.out()).ok());
+  const absl::Status status = LoadProgramInputs(run, 0, files.get()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("did not ask for work within 1s"));
+}
+
+TEST(ComputeProgramTest, ThatCannotBeStartedIsNamed) {
+  v1::RunConfig run = RunOf("");
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  ASSERT_TRUE(files->MakeDirectory(run.out()).ok());
+  run.mutable_program()->set_file("/nowhere/program");
+  EXPECT_EQ(LoadProgramInputs(run, 0, files.get()).status().code(), absl::StatusCode::kNotFound);
+  run.mutable_program()->set_file("/etc/passwd");
+  EXPECT_EQ(LoadProgramInputs(run, 0, files.get()).status().code(),
+            absl::StatusCode::kPermissionDenied);
+}
+
+TEST(ComputeProgramTest, IsAskedWithoutARun) {
+  const absl::StatusOr<v1::WorkerProgram> answer = AskProgram(RunOf(""));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->settings().num_epochs(), 2u);
+  EXPECT_EQ(answer->settings().batch_size(), 24u);
+  EXPECT_EQ(answer->model().variables_size(), 4);
+  EXPECT_EQ(answer->model().initial_values(), 0u);
+}
+
+TEST(ComputeProgramTest, TheEndOfAProcessIsNoticedAtOnce) {
+  ProgramProcess::Options options;
+  options.args = {"/bin/sleep", "1000"};
+  options.parameters_fd = STDERR_FILENO;
+  options.contributions_fd = STDERR_FILENO;
+  const auto started = ProgramProcess::Start(options);
+  ASSERT_TRUE(started.ok());
+  kill((*started)->pid(), SIGTERM);
+  std::string output, input;
+  EXPECT_THAT((*started)->Wait(absl::InfiniteFuture(), &output, &input),
+              AnyOf(ProgramChannel::Event::kEnded, ProgramChannel::Event::kClosed));
+  EXPECT_EQ((*started)->End(absl::InfiniteFuture()).Describe(), "killed by SIGTERM");
+}
+
+}  // namespace
+}  // namespace shoal

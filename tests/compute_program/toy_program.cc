@@ -1,0 +1,314 @@
+// A compute program in C++ (docs/compute_program.md): a linear model of four inputs, computed by
+// hand. Its argument, if any, is the way in which it misbehaves; see compute_program_test.cc.
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+#include "base/random.h"
+#include "worker/program/program_messages.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint64_t kTrainExamples = 240;
+constexpr uint64_t kTestExamples = 50;
+constexpr uint32_t kFeatures = 4;
+constexpr float kTrueWeights[kFeatures] = {1, -2, 0.5f, 3};
+
+enum Variable : uint32_t { kWeights, kBias, kMean, kConstant, kNumVariables };
+
+struct Arrays {
+  uint64_t parameters[2];
+  uint64_t contributions[2];
+};
+
+struct Work {
+  bool evaluates = false;
+  uint64_t number = 0;
+  uint64_t batch = 0;
+  uint32_t parameter_set = 0;
+  uint32_t contribution_set = 0;
+  std::vector<uint64_t> examples;
+};
+
+std::string Mode(int argc, char** argv) { return argc > 1 ? argv[1] : ""; }
+
+class ToyProgram {
+ public:
+  explicit ToyProgram(std::string mode)
+      : mode_(std::move(mode)), socket_(Descriptor("SHOAL_PROGRAM_SOCKET")) {}
+
+  int Run() {
+    if (mode_ == "ends_at_once") return 3;
+    if (mode_ == "is_no_program") {
+      const std::string text = "GET / HTTP/1.1\r\n\r\n";
+      output_ += text;
+      Send();
+      return Await();
+    }
+    Hello();
+    if (mode_ == "fails_before_ready") {
+      Error(1, "toy.cc:1: there is no data", "Traceback:\n  line 1");
+      return 1;
+    }
+    if (mode_ == "ends_before_ready") return 0;
+    if (mode_ == "hangs_before_ready") return Await();
+    Declare();
+    if (!Take()) return 0;
+    if (type_ == ProgramMessage::kFinish) return 0;
+    MapMemory();
+    float* const weights = Contribution(0, kWeights);
+    for (uint32_t i = 0; i < kFeatures; ++i) weights[i] = 0.01f * static_cast<float>(i);
+    Contribution(0, kBias)[0] = mode_ == "bad_initial_value" ? NAN : 0;
+    Contribution(0, kMean)[0] = 0;
+    Contribution(0, kConstant)[0] = 1;
+    Contribution(0, kConstant)[1] = 2;
+    { MessageWriter writer(ProgramMessage::kReady, &output_); }
+    Send();
+    while (Take() && type_ != ProgramMessage::kFinish) {
+      if (type_ == ProgramMessage::kAnnounce) continue;
+      Compute(TakeWork());
+    }
+    return 0;
+  }
+
+ private:
+  static int Descriptor(const char* name) {
+    const char* const text = std::getenv(name);
+    if (text == nullptr) {
+      std::fprintf(stderr, "toy_program: %s is not set; shoal starts this program\n", name);
+      std::exit(64);
+    }
+    return std::atoi(text);
+  }
+
+  // Does nothing until the worker is gone.
+  int Await() {
+    while (Take()) {
+    }
+    return 0;
+  }
+
+  void Send() {
+    size_t sent = 0;
+    while (sent < output_.size()) {
+      const ssize_t now = send(socket_, output_.data() + sent, output_.size() - sent, MSG_NOSIGNAL);
+      if (now <= 0) std::exit(0);  // The worker is gone.
+      sent += static_cast<size_t>(now);
+    }
+    output_.clear();
+  }
+
+  bool Receive(char* to, size_t bytes) const {
+    while (bytes > 0) {
+      const ssize_t now = recv(socket_, to, bytes, 0);
+      if (now <= 0) return false;
+      to += now;
+      bytes -= static_cast<size_t>(now);
+    }
+    return true;
+  }
+
+  // Receives the next message; false: the worker is gone.
+  bool Take() {
+    std::array<char, kMessageHeadBytes> head;
+    if (!Receive(head.data(), head.size())) return false;
+    MessageReader reader(absl::string_view(head.data(), head.size()));
+    payload_.resize(reader.U32());
+    type_ = static_cast<ProgramMessage>(reader.U32());
+    return Receive(payload_.data(), payload_.size());
+  }
+
+  void Hello() {
+    MessageWriter(ProgramMessage::kHello, &output_)
+        .U64(kComputeMagic)
+        .U32(mode_ == "is_too_new" ? kComputeProtocol + 1 : 1)
+        .U32(kComputeProtocol + 1)
+        .Text("toy");
+    Send();
+    Take();
+  }
+
+  void Declare() {
+    {
+      MessageWriter writer(ProgramMessage::kDeclare, &output_);
+      writer.U64(kTrainExamples).U64(kTestExamples).U64(17).U32(2).Text("toy on a CPU");
+      writer.Text(mode_ == "other_settings" ? "out: '/tmp'" : "num_epochs: 2 batch_size: 24");
+      writer.U32(1).Text("accuracy");
+      writer.U32(kNumVariables);
+      writer.Text("linear.weight").U32(1).U32(2);
+      writer.U64(mode_ == "empty_dimension" ? 0 : 1).U64(kFeatures);
+      writer.Text(mode_ == "one_name_twice" ? "linear.weight" : "linear.bias").U32(1).U32(1).U64(1);
+      writer.Text("input_mean").U32(2).U32(0);
+      writer.Text("constant").U32(mode_ == "unknown_kind" ? 9 : 3).U32(1).U64(2);
+    }
+    Send();
+  }
+
+  void Error(uint32_t kind, absl::string_view message, absl::string_view traceback) {
+    MessageWriter(ProgramMessage::kError, &output_).U32(kind).Text(message).Text(traceback);
+    Send();
+  }
+
+  static char* Map(const char* name, uint64_t bytes, int protection) {
+    void* const memory = mmap(nullptr, bytes, protection, MAP_SHARED, Descriptor(name), 0);
+    if (memory == MAP_FAILED) {
+      std::perror("toy_program: mmap");
+      std::exit(65);
+    }
+    return static_cast<char*>(memory);
+  }
+
+  void MapMemory() {
+    MessageReader reader(payload_);
+    const uint64_t parameter_bytes = reader.U64();
+    const uint64_t contribution_bytes = reader.U64();
+    arrays_.resize(reader.U32());
+    for (Arrays& arrays : arrays_) {
+      for (uint64_t& offset : arrays.parameters) offset = reader.U64();
+      for (uint64_t& offset : arrays.contributions) offset = reader.U64();
+    }
+    parameters_ = Map("SHOAL_PROGRAM_PARAMETERS", parameter_bytes, PROT_READ);
+    contributions_ = Map("SHOAL_PROGRAM_CONTRIBUTIONS", contribution_bytes, PROT_READ | PROT_WRITE);
+    if (mode_ == "maps_parameters_writable" &&
+        mmap(nullptr, parameter_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+             Descriptor("SHOAL_PROGRAM_PARAMETERS"), 0) != MAP_FAILED) {
+      std::exit(66);
+    }
+    if (mode_ == "truncates" && ftruncate(Descriptor("SHOAL_PROGRAM_CONTRIBUTIONS"), 0) == 0) {
+      std::exit(67);
+    }
+  }
+
+  const float* Parameter(uint32_t set, uint32_t variable) const {
+    return reinterpret_cast<const float*>(parameters_ + arrays_[variable].parameters[set]);
+  }
+  float* Contribution(uint32_t set, uint32_t variable) const {
+    return reinterpret_cast<float*>(contributions_ + arrays_[variable].contributions[set]);
+  }
+
+  Work TakeWork() const {
+    MessageReader reader(payload_);
+    Work work;
+    work.evaluates = type_ == ProgramMessage::kEvaluate;
+    work.number = reader.U64();
+    reader.U64();  // The step.
+    const uint64_t epoch = reader.U64();
+    work.batch = epoch * 1000 + reader.U64();
+    reader.U64();  // The seed.
+    work.parameter_set = reader.U32();
+    work.contribution_set = reader.U32();
+    work.examples.resize(reader.U64());
+    for (uint64_t& example : work.examples) example = reader.U64();
+    return work;
+  }
+
+  void Final(const Work& work, uint32_t variable) {
+    MessageWriter(ProgramMessage::kFinal, &output_).U64(work.number).U32(variable);
+    Send();
+  }
+
+  void Compute(const Work& work) {
+    const float* const weights = Parameter(work.parameter_set, kWeights);
+    const float bias = Parameter(work.parameter_set, kBias)[0];
+    const uint64_t key = work.evaluates ? 2 : 1;
+    const double count = static_cast<double>(work.examples.size());
+    double loss = 0, correct = 0, mean = 0, bias_gradient = 0;
+    std::array<double, kFeatures> gradient = {};
+    for (const uint64_t example : work.examples) {
+      std::array<float, kFeatures> x;
+      FillNormal(key, example * kFeatures, absl::MakeSpan(x));
+      float wanted = 0.25f;
+      float got = bias;
+      for (uint32_t i = 0; i < kFeatures; ++i) {
+        wanted += kTrueWeights[i] * x[i];
+        got += weights[i] * x[i];
+      }
+      const double error = got - wanted;
+      loss += error * error;
+      correct += std::abs(error) < 0.5 ? 1 : 0;
+      bias_gradient += 2 * error / count;
+      mean += x[0] / count;
+      for (uint32_t i = 0; i < kFeatures; ++i) gradient[i] += 2 * error * x[i] / count;
+    }
+    if (!work.evaluates) {
+      if (mode_ == "is_slow") usleep(5000);
+      if (!Misbehave(work)) return;
+      float* const to = Contribution(work.contribution_set, kWeights);
+      for (uint32_t i = 0; i < kFeatures; ++i) to[i] = static_cast<float>(gradient[i]);
+      Final(work, kWeights);
+      if (mode_ == "marks_twice") Final(work, kWeights);
+      Contribution(work.contribution_set, kBias)[0] = static_cast<float>(
+          mode_ == "gradient_is_not_finite" && work.batch == 1 ? NAN : bias_gradient);
+      Contribution(work.contribution_set, kMean)[0] = static_cast<float>(mean);
+      if (mode_ == "dies_between_marks" && work.number == 3) raise(SIGKILL);
+    }
+    if (mode_ == "loss_is_not_finite" && work.batch == 1) {
+      loss = std::numeric_limits<double>::infinity();
+    }
+    if (mode_ == "impossible_metric") correct = count + 1;
+    MessageWriter(ProgramMessage::kDone, &output_)
+        .U64(mode_ == "other_work" ? work.number + 1 : work.number)
+        .F64(loss)
+        .F64(correct)
+        .F64(count);
+    Send();
+    if (mode_ == "ends_early" && work.number == 3) std::exit(0);
+    if (mode_ == "closes_its_socket" && work.number == 3) {
+      close(socket_);
+      pause();
+    }
+  }
+
+  // Returns false if there is nothing more to send for this batch.
+  bool Misbehave(const Work& work) {
+    if (work.number != 3) return true;
+    if (mode_ == "writes_parameters") {
+      const_cast<float*>(Parameter(work.parameter_set, kWeights))[0] = 1;
+    } else if (mode_ == "marks_a_frozen_one") {
+      Final(work, kConstant);
+    } else if (mode_ == "marks_an_unknown_one") {
+      Final(work, 1000000);
+    } else if (mode_ == "raises") {
+      Error(2, "toy.cc:7: division by zero", "Traceback:\n  line 7");
+      std::exit(1);
+    } else if (mode_ == "sends_garbage") {
+      output_.assign(1000, '\x7f');
+      Send();
+      return false;
+    } else if (mode_ == "sends_a_huge_message") {
+      MessageWriter(ProgramMessage::kFinal, &output_).Text(std::string(1 << 20, 'x'));
+      Send();
+      return false;
+    }
+    return true;
+  }
+
+  const std::string mode_;
+  const int socket_;
+  std::string output_;
+  std::string payload_;
+  ProgramMessage type_ = ProgramMessage::kHello;
+  std::vector<Arrays> arrays_;
+  char* parameters_ = nullptr;
+  char* contributions_ = nullptr;
+};
+
+}  // namespace
+}  // namespace shoal
+
+int main(int argc, char** argv) { return shoal::ToyProgram(shoal::Mode(argc, argv)).Run(); }

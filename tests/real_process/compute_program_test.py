@@ -1,0 +1,155 @@
+"""`shoal train --program`: a compute program (tests/compute_program/toy_program) of each worker, alive and killed."""
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+
+import cluster
+
+TOY = str(pathlib.Path("tests/compute_program/toy_program").resolve())
+COMMON = ["--optimizer=momentum", "--learning_rate=0.01", "--replicas_to_aggregate=2", "--save_every=50"]
+LONG = "--num_epochs=100"
+reference = {}
+
+
+class ProgramRun(cluster.Run):
+    """A run without a run file."""
+
+    def __init__(self, *flags, mode=None, program=TOY):
+        super().__init__("", *COMMON, f"--program={program}", *flags, *(["--", mode] if mode else []))
+        self.command.remove("--run=")
+
+    def programs(self):
+        """Process -> worker of the programs that live."""
+        found = {}
+        workers = self.pids("worker")
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                state, parent = (entry / "stat").read_text().rsplit(")", 1)[1].split()[:2]
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if int(parent) in workers and state != "Z":
+                found[int(entry.name)] = int(parent)
+        return found
+
+
+def digest_of(*flags):
+    with ProgramRun(*flags) as run:
+        run.finish()
+        run.assert_nothing_left()
+        return run.digest()
+
+
+def expected():
+    if "digest" not in reference:
+        reference["digest"] = digest_of("--num_ps_tasks=1", "--num_replicas=1", LONG)
+    return reference["digest"]
+
+
+def trains_with_its_own_settings():
+    with ProgramRun("--num_ps_tasks=2", "--num_replicas=2") as run:
+        run.finish()
+        text = (run.out / "run.textproto").read_text()
+        assert "num_epochs: 2" in text and "batch_size: 24" in text, text
+        summary = run.summary()
+        assert summary["status"] == "finished" and summary["steps"] == 10, summary
+        tensors = run.tensors()
+        assert set(tensors) == {"linear.weight", "linear.bias", "input_mean", "constant"}, tensors.keys()
+        assert tensors["constant"] == b"\0\0\x80\x3f\0\0\0\x40", tensors["constant"]
+
+
+def learns():
+    with ProgramRun("--num_ps_tasks=1", "--num_replicas=2", LONG) as run:
+        run.finish()
+        summary = run.summary()
+        assert summary["test_accuracy"] == 1, summary
+
+
+def any_number_of_tasks_gives_the_same_bytes():
+    for tasks in (("--num_ps_tasks=2", "--num_replicas=2"), ("--num_ps_tasks=3", "--num_replicas=3"), ("--num_ps_tasks=0",)):
+        assert digest_of(*tasks, LONG) == expected(), tasks
+
+
+def a_killed_program_changes_nothing():
+    with ProgramRun("--num_ps_tasks=2", "--num_replicas=2", LONG, mode="is_slow") as run:
+        run.start()
+        for step in (40, 200):
+            run.wait_for_step(step)
+            os.kill(max(run.programs()), signal.SIGKILL)
+        run.finish()
+        run.assert_nothing_left()
+        assert run.digest() == expected()
+        assert "killed by SIGKILL" in run.logs(200), run.logs(200)
+
+
+def no_program_outlives_its_worker():
+    with ProgramRun("--num_ps_tasks=2", "--num_replicas=2", LONG, mode="is_slow") as run:
+        run.start()
+        run.wait_for_step(40)
+        programs = run.programs()
+        worker = next(iter(programs.values()))
+        os.kill(worker, signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while any(pathlib.Path(f"/proc/{pid}").exists() for pid, parent in programs.items() if parent == worker):
+            assert time.monotonic() < deadline, "the program outlived its worker"
+            time.sleep(0.05)
+        run.finish()
+        assert run.digest() == expected()
+
+
+def asynchronous():
+    with ProgramRun("--num_ps_tasks=2", "--num_replicas=2", "--num_epochs=50", "--nosync_replicas") as run:
+        run.command.remove("--replicas_to_aggregate=2")
+        run.finish()
+        assert run.summary()["steps"] == 500, run.summary()
+
+
+def is_refused_before_anything_starts():
+    for mode, why in (("ends_at_once", "ended before it was ready (exit code 3"),
+                      ("fails_before_ready", "toy.cc:1: there is no data"),
+                      ("unknown_kind", "has kind 9")):
+        with ProgramRun("--num_ps_tasks=1", "--num_replicas=1", mode=mode) as run:
+            run.finish(code=78)
+            assert why in run.output, run.output
+            assert not (run.out / "checkpoints").exists()
+
+
+def fails_after_the_usual_restarts():
+    with ProgramRun("--num_ps_tasks=1", "--num_replicas=1", mode="raises") as run:
+        run.finish(code=1)
+        assert "division by zero" in run.output, run.output
+        assert "line 7" in run.logs(200), run.logs(200)
+
+
+def a_python_program_is_started_with_python():
+    with tempfile.TemporaryDirectory() as directory:
+        program = pathlib.Path(directory) / "train.py"
+        program.write_text("import no_such_module\n")
+        with ProgramRun("--num_ps_tasks=1", "--num_replicas=1", program=str(program)) as run:
+            run.finish(code=78)
+            assert "No module named 'no_such_module'" in run.output, run.output
+        # The example of the documentation.
+        page = pathlib.Path("docs/compute_program.md").read_text().split("## A program in")[1]
+        program.write_text("\n".join(line[4:] for line in page.splitlines() if line.startswith("    ") or not line))
+        with ProgramRun("--num_ps_tasks=1", "--num_replicas=2", "--num_epochs=3", program=str(program)) as run:
+            run.finish()
+            assert set(run.tensors()) == {"w", "b"}, run.tensors().keys()
+
+
+def programs_are_validated_with_the_run():
+    for flag, why in (("--model=mlp", "has a model of its own"), ("--data_dir=/tmp", "has the data"),
+                      ("--num_clones=2", "chooses its devices"), ("--python=python3", "is not a FILE.py")):
+        done = subprocess.run([cluster.shoal_binary(), "train", f"--program={TOY}", "--num_epochs=1", flag],
+                              capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 64 and why in done.stderr, done.stderr
+
+
+if __name__ == "__main__":
+    cluster.main([trains_with_its_own_settings, learns, any_number_of_tasks_gives_the_same_bytes,
+                  a_killed_program_changes_nothing, no_program_outlives_its_worker, asynchronous,
+                  is_refused_before_anything_starts, fails_after_the_usual_restarts,
+                  a_python_program_is_started_with_python, programs_are_validated_with_the_run])

@@ -1,0 +1,255 @@
+#include "worker/program/external_program.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+#include "base/log.h"
+#include "base/random.h"
+#include "base/status_macros.h"
+#include "ml/optim/all_finite.h"
+
+namespace shoal {
+namespace {
+
+using Phase = ProgramConversation::Phase;
+
+constexpr size_t kLastLineBytes = 400;
+// The part of a long log that the last line is looked for in.
+constexpr std::streamoff kTailBytes = 8 << 10;
+
+// A program that has closed its socket ends soon.
+constexpr absl::Duration kCloseGrace = absl::Seconds(1);
+
+// Returns the last line of the log that is not empty.
+std::string LastLine(const std::string& path) {
+  if (path.empty()) return "";
+  std::ifstream log(path, std::ios::ate);
+  if (!log.good()) return "";
+  log.seekg(std::max<std::streamoff>(0, log.tellg() - std::streampos(kTailBytes)));
+  std::string line, last;
+  while (std::getline(log, line)) {
+    const absl::string_view text = absl::StripAsciiWhitespace(line);
+    if (!text.empty()) last = std::string(text.substr(0, kLastLineBytes));
+  }
+  return last;
+}
+
+uint64_t SeedOfBatch(uint64_t seed, uint64_t epoch, uint64_t index) {
+  return DeriveKey(DeriveKey(seed, epoch), index);
+}
+
+}  // namespace
+
+ExternalProgram::ExternalProgram(Options options, std::unique_ptr<ProgramMemory> memory,
+                                 std::unique_ptr<ProgramChannel> channel)
+    : options_(std::move(options)),
+      memory_(std::move(memory)),
+      channel_(std::move(channel)),
+      conversation_(options_.name, options_.welcome),
+      ready_deadline_(absl::Now() + options_.patience) {}
+
+ExternalProgram::~ExternalProgram() { Finish(FinishReason::kFailed, ""); }
+
+absl::StatusOr<std::unique_ptr<ExternalProgram>> ExternalProgram::Create(
+    Options options, std::unique_ptr<ProgramMemory> memory,
+    std::unique_ptr<ProgramChannel> channel) {
+  auto program = absl::WrapUnique(
+      new ExternalProgram(std::move(options), std::move(memory), std::move(channel)));
+  const auto none = [](uint32_t) {};
+  for (const Phase phase : {Phase::kHello, Phase::kDeclare}) {
+    RETURN_IF_ERROR(program->TalkWhileIn(phase, program->ready_deadline_, none));
+  }
+  const std::vector<std::string>& metrics = program->declaration().metrics;
+  const auto accuracy = std::find(metrics.begin(), metrics.end(), "accuracy");
+  if (accuracy != metrics.end()) {
+    program->accuracy_ = static_cast<size_t>(accuracy - metrics.begin());
+  }
+  return program;
+}
+
+absl::Status ExternalProgram::MakeReady(const BatchPlan& train_plan,
+                                        std::optional<BatchPlan> test_plan) {
+  train_plan_ = train_plan;
+  test_plan_ = std::move(test_plan);
+  const ProgramLayout layout = LayOut(variables());
+  RETURN_IF_ERROR(memory_->Allocate(layout));
+  conversation_.SendLayout(layout);
+  return TalkWhileIn(Phase::kReady, ready_deadline_, [](uint32_t) {});
+}
+
+absl::StatusOr<std::vector<absl::Span<const float>>> ExternalProgram::InitialValues() const {
+  std::vector<absl::Span<const float>> values;
+  for (uint32_t v = 0; v < variables().size(); ++v) {
+    values.emplace_back(memory_->contributions(/*set=*/0, v), NumElements(variables()[v]));
+    if (AllFinite(values.back().data(), values.back().size())) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("program: ", options_.name, ": the initial value of variable ",
+                     variables()[v].name(), " is not finite; initialize it"));
+  }
+  return values;
+}
+
+void ExternalProgram::Finish(FinishReason reason, const std::string& text) {
+  if (conversation_.phase() == Phase::kEnded) return;
+  conversation_.Finish(reason, text);
+  const absl::Time deadline =
+      absl::Now() + (reason == FinishReason::kFailed ? kCloseGrace : options_.grace);
+  std::string ignored;
+  while (!conversation_.output()->empty() &&
+         channel_->Wait(deadline, conversation_.output(), &ignored) ==
+             ProgramChannel::Event::kReceived) {
+    ignored.clear();
+  }
+  const ChildExit exit = channel_->End(deadline);
+  if (!exit.ok()) LOG(INFO) << "program: " << options_.name << " ended: " << exit.Describe();
+}
+
+absl::Status ExternalProgram::Logged(absl::Status status) {
+  if (!conversation_.traceback().empty()) {
+    LOG(ERROR) << status.message() << "\n" << conversation_.traceback();
+  }
+  return status;
+}
+
+absl::Status ExternalProgram::TalkWhileIn(Phase phase, absl::Time deadline,
+                                          absl::FunctionRef<void(uint32_t)> on_final) {
+  while (conversation_.phase() == phase) {
+    input_.clear();
+    const ProgramChannel::Event event = channel_->Wait(deadline, conversation_.output(), &input_);
+    switch (event) {
+      case ProgramChannel::Event::kReceived: {
+        const absl::Status received = conversation_.Receive(input_, on_final);
+        if (!received.ok()) return Logged(received);
+        break;
+      }
+      case ProgramChannel::Event::kTimeout:
+        return absl::FailedPreconditionError(
+            absl::StrCat("program: ", options_.name, " did not ask for work within ",
+                         absl::FormatDuration(options_.patience),
+                         " (cluster.wait_seconds) of its start", SeeLog()));
+      case ProgramChannel::Event::kClosed:
+      case ProgramChannel::Event::kEnded:
+        return Ended();
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string ExternalProgram::SeeLog() const {
+  return options_.log_file.empty() ? "" : absl::StrCat("; see ", options_.log_file);
+}
+
+absl::Status ExternalProgram::Ended() {
+  const Phase phase = conversation_.phase();
+  const ChildExit exit = channel_->End(absl::Now() + kCloseGrace);
+  conversation_.Finish(FinishReason::kFailed, "");
+  const std::string how =
+      exit.by_signal ? exit.Describe() : absl::StrCat("exit code ", exit.number);
+  const std::string last = LastLine(options_.log_file);
+  const std::string text =
+      absl::StrCat("program: ", options_.name,
+                   exit.ok() && phase < Phase::kIdle ? " ended without asking for work"
+                   : phase < Phase::kIdle            ? " ended before it was ready"
+                                                     : " ended before the run was over",
+                   " (", how, ")", last.empty() ? "" : absl::StrCat(": ", last), SeeLog());
+  if (exit.by_signal) {
+    return exit.crashed() ? absl::InternalError(text) : absl::UnavailableError(text);
+  }
+  const bool is_permanent = phase == Phase::kHello || (exit.ok() && phase < Phase::kIdle);
+  return is_permanent ? absl::FailedPreconditionError(text) : absl::InternalError(text);
+}
+
+void ExternalProgram::Expect(uint64_t step, absl::Span<const BatchKey> next) {
+  step_ = step;
+  expected_.assign(next.begin(), next.end());
+}
+
+// The batch that is trained comes first in the socket, and announcements while it is computed.
+void ExternalProgram::AnnounceExpected() {
+  for (const BatchKey& batch : expected_) {
+    if (std::find(announced_.begin(), announced_.end(), batch) != announced_.end()) continue;
+    const int64_t rows = train_plan_->num_examples(static_cast<int64_t>(batch.index));
+    if (rows == 0) continue;
+    examples_.resize(static_cast<size_t>(rows));
+    train_plan_->FillIndices(batch.epoch, static_cast<int64_t>(batch.index),
+                             absl::MakeSpan(examples_));
+    conversation_.Announce(batch, examples_);
+    announced_.push_back(batch);
+  }
+  // Those before the newest ones are void, which the program knows.
+  const size_t most = announced_ahead();
+  if (announced_.size() > most) announced_.erase(announced_.begin(), announced_.end() - most);
+}
+
+void ExternalProgram::SetResult(int64_t num_examples, BatchResult* result) const {
+  *result = BatchResult();
+  result->loss_sum = conversation_.result().loss_sum;
+  result->examples = static_cast<uint64_t>(num_examples);
+  if (!accuracy_.has_value()) return;
+  // The run counts examples, and the program may count parts of them, such as characters.
+  const auto [sum, weight] = conversation_.result().metrics[*accuracy_];
+  const double share = weight > 0 ? sum / weight : 0;
+  if (!(share >= 0 && share <= 1)) return;  // The loss is not finite.
+  result->correct = static_cast<uint64_t>(std::llround(share * static_cast<double>(num_examples)));
+}
+
+absl::Status ExternalProgram::Train(const TrainArguments& arguments, BatchResult* result,
+                                    OnFinal on_final, absl::FunctionRef<void()> on_result) {
+  const LoadedBatch& batch = *arguments.batch;
+  examples_.resize(static_cast<size_t>(batch.num_examples));
+  train_plan_->FillIndices(batch.epoch, batch.index, absl::MakeSpan(examples_));
+  ProgramWork work;
+  work.step = step_;
+  work.batch = {batch.epoch, static_cast<uint64_t>(batch.index)};
+  work.seed = SeedOfBatch(options_.welcome.seed, work.batch.epoch, work.batch.index);
+  work.parameter_set = arguments.parameters[0] == memory_->parameters(1, 0) ? 1 : 0;
+  for (uint32_t v = 0; v < variables().size(); ++v) {
+    if (arguments.contributions[v] == memory_->contributions(1, v)) work.contribution_set = 1;
+  }
+  work.examples = examples_;
+  conversation_.Start(work);
+  announced_.erase(std::remove(announced_.begin(), announced_.end(), work.batch), announced_.end());
+  AnnounceExpected();
+  const auto settle = [&](uint32_t v) {
+    on_final(v, static_cast<int64_t>(NumElements(variables()[v])));
+  };
+  RETURN_IF_ERROR(TalkWhileIn(Phase::kWorking, absl::InfiniteFuture(), settle));
+  SetResult(batch.num_examples, result);
+  on_result();
+  for (uint32_t v = 0; v < variables().size(); ++v) {
+    if (contributes(v) && !conversation_.is_final(v)) settle(v);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExternalProgram::Evaluate(const LoadedBatch& batch,
+                                       absl::Span<const float* const> parameters,
+                                       absl::Span<const uint64_t> /*versions*/,
+                                       BatchResult* result) {
+  examples_.resize(static_cast<size_t>(batch.num_examples));
+  test_plan_->FillIndices(batch.epoch, batch.index, absl::MakeSpan(examples_));
+  ProgramWork work;
+  work.evaluates = true;
+  work.batch = {0, static_cast<uint64_t>(batch.index)};
+  work.seed = SeedOfBatch(options_.welcome.seed, UINT64_MAX, work.batch.index);
+  work.parameter_set = parameters[0] == memory_->parameters(1, 0) ? 1 : 0;
+  work.examples = examples_;
+  conversation_.Start(work);
+  RETURN_IF_ERROR(TalkWhileIn(Phase::kWorking, absl::InfiniteFuture(), [](uint32_t) {}));
+  SetResult(batch.num_examples, result);
+  return absl::OkStatus();
+}
+
+std::string ExternalProgram::compute_fingerprint() const {
+  return absl::StrCat("program ", declaration().compute_fingerprint);
+}
+
+}  // namespace shoal

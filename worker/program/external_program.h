@@ -1,0 +1,112 @@
+// A replica whose batches are computed by another process, the compute program
+// (docs/compute_program.md).
+#ifndef SHOAL_WORKER_PROGRAM_EXTERNAL_PROGRAM_H_
+#define SHOAL_WORKER_PROGRAM_EXTERNAL_PROGRAM_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+#include "ml/data/batch_plan.h"
+#include "runtime/plan/batch_key.h"
+#include "worker/program/program_channel.h"
+#include "worker/program/program_conversation.h"
+#include "worker/program/program_memory.h"
+#include "worker/replica/replica_program.h"
+
+namespace shoal {
+
+// Declares and computes what the program declares and computes. One thread at a time.
+class ExternalProgram : public ReplicaProgram {
+ public:
+  struct Options {
+    std::string name;      // The program in messages, such as train.py.
+    std::string log_file;  // Receives the program's output; errors refer to it. May be empty.
+    ProgramWelcome welcome;
+    absl::Duration patience;  // How long the program may take until it is ready.
+    absl::Duration grace;     // How long the program may take to end after FINISH.
+  };
+  // Waits until the program has declared its variables. The channel's program was started with the
+  // files of `memory`. FailedPrecondition: another start would not help.
+  static absl::StatusOr<std::unique_ptr<ExternalProgram>> Create(
+      Options options, std::unique_ptr<ProgramMemory> memory,
+      std::unique_ptr<ProgramChannel> channel);
+  // Ends the program, as after Finish(kFailed).
+  ~ExternalProgram() override;
+
+  const ProgramDeclaration& declaration() const { return conversation_.declaration(); }
+
+  // Gives the program its memory and waits until it is ready to compute. The plans say which
+  // examples a batch has; test_plan is absent if there are no test examples.
+  absl::Status MakeReady(const BatchPlan& train_plan, std::optional<BatchPlan> test_plan);
+
+  // Returns the initial values that the program gave, indexed by variable, until the first batch.
+  // FailedPrecondition: a value is not finite.
+  absl::StatusOr<std::vector<absl::Span<const float>>> InitialValues() const;
+
+  // Notifies the program that no more work comes, and ends it. Only the first call has an effect.
+  void Finish(FinishReason reason, const std::string& text);
+
+  const std::vector<v1::VariableSpec>& variables() const override {
+    return declaration().variables;
+  }
+  bool contributes(uint32_t variable) const override {
+    return variables()[variable].update() != v1::UPDATE_KIND_NONE;
+  }
+  // Returns whether the program counts correct predictions.
+  bool classifies() const { return accuracy_.has_value(); }
+
+  float* ParameterMemory(uint32_t set, uint32_t variable) override {
+    return memory_->parameters(set, variable);
+  }
+  float* ContributionMemory(uint32_t set, uint32_t variable) override {
+    return memory_->contributions(set, variable);
+  }
+  uint32_t announced_ahead() const override { return declaration().announced_ahead; }
+  void Expect(uint64_t step, absl::Span<const BatchKey> next) override;
+
+  absl::Status Prepare(int64_t /*num_examples*/) override { return absl::OkStatus(); }
+  absl::Status Train(const TrainArguments& arguments, BatchResult* result, OnFinal on_final,
+                     absl::FunctionRef<void()> on_result) override;
+  absl::Status Evaluate(const LoadedBatch& batch, absl::Span<const float* const> parameters,
+                        absl::Span<const uint64_t> versions, BatchResult* result) override;
+  std::string compute_fingerprint() const override;
+
+ private:
+  ExternalProgram(Options options, std::unique_ptr<ProgramMemory> memory,
+                  std::unique_ptr<ProgramChannel> channel);
+
+  // Talks with the program until the conversation leaves the phase.
+  absl::Status TalkWhileIn(ProgramConversation::Phase phase, absl::Time deadline,
+                           absl::FunctionRef<void(uint32_t)> on_final);
+  std::string SeeLog() const;
+  absl::Status Ended();
+  absl::Status Logged(absl::Status status);
+  void AnnounceExpected();
+  void SetResult(int64_t num_examples, BatchResult* result) const;
+
+  const Options options_;
+  const std::unique_ptr<ProgramMemory> memory_;
+  const std::unique_ptr<ProgramChannel> channel_;
+  ProgramConversation conversation_;
+  absl::Time ready_deadline_;
+  std::optional<BatchPlan> train_plan_;
+  std::optional<BatchPlan> test_plan_;
+  std::optional<size_t> accuracy_;  // Its index among the metrics.
+  std::string input_;
+  std::vector<int64_t> examples_;
+  uint64_t step_ = 0;
+  std::vector<BatchKey> expected_;
+  std::vector<BatchKey> announced_;  // The newest at the end.
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_PROGRAM_EXTERNAL_PROGRAM_H_

@@ -1,0 +1,33 @@
+#ifndef SHOAL_WORKER_PROGRAM_PROGRAM_CHANNEL_H_
+#define SHOAL_WORKER_PROGRAM_PROGRAM_CHANNEL_H_
+
+#include <string>
+
+#include "absl/time/time.h"
+
+#include "runtime/process/child.h"
+
+namespace shoal {
+
+// The connection to a compute program and to its end. One thread at a time.
+class ProgramChannel {
+ public:
+  virtual ~ProgramChannel() = default;
+
+  enum class Event {
+    kReceived,  // Something was appended to the input.
+    kTimeout,   // The deadline has passed.
+    kClosed,    // The program has closed its end of the socket.
+    kEnded,     // The program has ended, and everything that it sent was received.
+  };
+  // Sends from the front of *output, and removes it from there, while it waits for the next event.
+  virtual Event Wait(absl::Time deadline, std::string* output, std::string* input) = 0;
+
+  // Ends the program: waits until the deadline for it to end by itself, then kills its process
+  // group. Returns how it ended.
+  virtual ChildExit End(absl::Time deadline) = 0;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_PROGRAM_PROGRAM_CHANNEL_H_

@@ -1,0 +1,263 @@
+#include "worker/program/program_conversation.h"
+
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/log.h"
+#include "base/status_macros.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint32_t kMaxHelloBytes = 4 << 10;
+constexpr uint32_t kMaxDeclareBytes = 16 << 20;
+constexpr uint32_t kMaxBytes = 128 << 10;  // All other messages.
+constexpr size_t kMaxImplementationBytes = 256;
+constexpr size_t kMaxErrorBytes = 4 << 10;
+constexpr size_t kMaxTracebackBytes = 64 << 10;
+constexpr uint32_t kPermanent = 1;
+constexpr uint32_t kRetryable = 2;
+
+const char* NameOf(uint32_t type) {
+  constexpr const char* kNames[] = {"HELLO", "DECLARE", "READY", "FINAL", "DONE", "ERROR"};
+  return type >= 1 && type <= 6 ? kNames[type - 1] : "a message of an unknown type";
+}
+
+uint32_t MostBytes(uint32_t type) {
+  if (type == static_cast<uint32_t>(ProgramMessage::kHello)) return kMaxHelloBytes;
+  if (type == static_cast<uint32_t>(ProgramMessage::kDeclare)) return kMaxDeclareBytes;
+  return kMaxBytes;
+}
+
+void AppendExamples(absl::Span<const int64_t> examples, MessageWriter* writer) {
+  writer->U64(examples.size());
+  for (const int64_t example : examples) writer->U64(static_cast<uint64_t>(example));
+}
+
+}  // namespace
+
+ProgramConversation::ProgramConversation(std::string program, ProgramWelcome welcome)
+    : program_(std::move(program)), welcome_(std::move(welcome)) {}
+
+absl::Status ProgramConversation::Wrong(absl::string_view what) const {
+  const std::string message = absl::StrCat("program: ", program_, ": ", what);
+  // Before it is ready nothing depends on the batches, so another start would end the same way.
+  return phase_ < Phase::kIdle ? absl::FailedPreconditionError(message)
+                               : absl::InternalError(message);
+}
+
+absl::Status ProgramConversation::Receive(absl::string_view bytes,
+                                          absl::FunctionRef<void(uint32_t)> on_final) {
+  RETURN_IF_ERROR(error_);
+  input_.append(bytes.data(), bytes.size());
+  size_t begin = 0;
+  while (error_.ok() && input_.size() - begin >= kMessageHeadBytes) {
+    MessageReader head(absl::string_view(input_).substr(begin, kMessageHeadBytes));
+    const uint32_t size = head.U32();
+    const uint32_t type = head.U32();
+    error_ = CheckHead(type, size);
+    if (!error_.ok() || input_.size() - begin - kMessageHeadBytes < size) break;
+    error_ = Handle(static_cast<ProgramMessage>(type),
+                    absl::string_view(input_).substr(begin + kMessageHeadBytes, size), on_final);
+    begin += kMessageHeadBytes + size;
+  }
+  input_.erase(0, begin);
+  return error_;
+}
+
+absl::Status ProgramConversation::CheckHead(uint32_t type, uint32_t bytes) const {
+  const auto is = [type](ProgramMessage wanted) { return type == static_cast<uint32_t>(wanted); };
+  const bool is_working = phase_ == Phase::kWorking;
+  const bool is_due = (is(ProgramMessage::kHello) && phase_ == Phase::kHello) ||
+                      (is(ProgramMessage::kDeclare) && phase_ == Phase::kDeclare) ||
+                      (is(ProgramMessage::kReady) && phase_ == Phase::kReady) ||
+                      (is(ProgramMessage::kFinal) && is_working) ||
+                      (is(ProgramMessage::kDone) && is_working) ||
+                      (is(ProgramMessage::kError) && phase_ > Phase::kHello) ||
+                      (type <= static_cast<uint32_t>(ProgramMessage::kError) &&
+                       phase_ == Phase::kEnded);  // It was under way when FINISH was sent.
+  if (!is_due || type == 0) {
+    return Wrong(
+        phase_ == Phase::kHello
+            ? "does not begin with HELLO, so it is not a compute program (see "
+              "docs/compute_program.md)"
+            : absl::StrCat("sent ", NameOf(type), " (type ", type, ") where it is not allowed"));
+  }
+  if (bytes <= MostBytes(type)) return absl::OkStatus();
+  return Wrong(absl::StrCat("sent ", NameOf(type), " with ", bytes, " bytes; at most ",
+                            MostBytes(type), " are possible"));
+}
+
+absl::Status ProgramConversation::Handle(ProgramMessage type, absl::string_view payload,
+                                         absl::FunctionRef<void(uint32_t)> on_final) {
+  if (type == ProgramMessage::kError) return HandleError(payload);
+  if (phase_ == Phase::kEnded) return absl::OkStatus();
+  switch (type) {
+    case ProgramMessage::kHello:
+      return HandleHello(payload);
+    case ProgramMessage::kDeclare:
+      return HandleDeclare(payload);
+    case ProgramMessage::kReady:
+      if (!payload.empty()) return Wrong("sent READY with a payload");
+      phase_ = Phase::kIdle;
+      return absl::OkStatus();
+    case ProgramMessage::kFinal:
+      return HandleFinal(payload, on_final);
+    default:
+      return HandleDone(payload);
+  }
+}
+
+absl::Status ProgramConversation::HandleHello(absl::string_view payload) {
+  MessageReader reader(payload);
+  const uint64_t magic = reader.U64();
+  const uint32_t lowest = reader.U32();
+  const uint32_t highest = reader.U32();
+  implementation_ = reader.Text(kMaxImplementationBytes);
+  if (magic != kComputeMagic || !reader.is_at_end()) {
+    return Wrong(
+        "sent a HELLO that is damaged, so it is not a compute program (see "
+        "docs/compute_program.md)");
+  }
+  if (lowest > kComputeProtocol || highest < kComputeProtocol) {
+    return Wrong(absl::StrCat("has versions ", lowest, " to ", highest,
+                              " of the protocol of compute programs, and this shoal has version ",
+                              kComputeProtocol, "; use releases of shoal that belong together"));
+  }
+  phase_ = Phase::kDeclare;
+  MessageWriter(ProgramMessage::kWelcome, &output_)
+      .U32(kComputeProtocol)
+      .U32(welcome_.declares_only ? 1 : 0)
+      .U32(welcome_.worker)
+      .U32(welcome_.num_workers)
+      .U64(welcome_.seed)
+      .Text(welcome_.directory)
+      .Text(welcome_.run_file);
+  return absl::OkStatus();
+}
+
+absl::Status ProgramConversation::HandleDeclare(absl::string_view payload) {
+  absl::StatusOr<ProgramDeclaration> declaration = DecodeDeclaration(payload);
+  if (!declaration.ok()) return Wrong(declaration.status().message());
+  declaration_ = *std::move(declaration);
+  final_in_.assign(declaration_.variables.size(), 0);
+  result_.metrics.resize(declaration_.metrics.size());
+  phase_ = Phase::kLayout;
+  return absl::OkStatus();
+}
+
+absl::Status ProgramConversation::HandleFinal(absl::string_view payload,
+                                              absl::FunctionRef<void(uint32_t)> on_final) {
+  MessageReader reader(payload);
+  const uint64_t work = reader.U64();
+  if (!reader.ok() || work != work_ || evaluates_ || reader.remaining() == 0 ||
+      reader.remaining() % sizeof(uint32_t) != 0) {
+    return Wrong(absl::StrCat("sent a FINAL that is damaged or for work ", work,
+                              " while it computes ", evaluates_ ? "evaluation " : "work ", work_));
+  }
+  while (reader.remaining() > 0) {
+    const uint32_t variable = reader.U32();
+    if (variable >= final_in_.size()) {
+      return Wrong(absl::StrCat("declares variable ", variable, " final, but it has only ",
+                                final_in_.size()));
+    }
+    const v1::VariableSpec& spec = declaration_.variables[variable];
+    if (spec.update() == v1::UPDATE_KIND_NONE) {
+      return Wrong(absl::StrCat("declares the FROZEN variable ", spec.name(), " final"));
+    }
+    if (std::exchange(final_in_[variable], work_) == work_) {
+      return Wrong(absl::StrCat("declares variable ", spec.name(), " final twice in one batch"));
+    }
+    on_final(variable);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProgramConversation::HandleDone(absl::string_view payload) {
+  MessageReader reader(payload);
+  const uint64_t work = reader.U64();
+  result_.loss_sum = reader.F64();
+  for (Result::Metric& metric : result_.metrics) {
+    metric.sum = reader.F64();
+    metric.weight = reader.F64();
+  }
+  if (!reader.is_at_end() || work != work_) {
+    return Wrong(absl::StrCat("sent a DONE that is damaged or for work ", work,
+                              " while it computes work ", work_));
+  }
+  // The batch is skipped if its loss is not finite; its metrics then mean nothing.
+  for (size_t m = 0; std::isfinite(result_.loss_sum) && m < result_.metrics.size(); ++m) {
+    const Result::Metric& metric = result_.metrics[m];
+    const std::string& name = declaration_.metrics[m];
+    const bool is_good = std::isfinite(metric.sum) && std::isfinite(metric.weight) &&
+                         metric.weight >= 0 &&
+                         (name != "accuracy" || (metric.sum >= 0 && metric.sum <= metric.weight));
+    if (!is_good) {
+      return Wrong(absl::StrCat("reports metric ", name, " with sum ", metric.sum, " and weight ",
+                                metric.weight,
+                                "; both are finite, the weight is not negative, and accuracy is at "
+                                "most 1"));
+    }
+  }
+  phase_ = Phase::kIdle;
+  return absl::OkStatus();
+}
+
+absl::Status ProgramConversation::HandleError(absl::string_view payload) {
+  MessageReader reader(payload);
+  const uint32_t kind = reader.U32();
+  const std::string message = reader.Text(kMaxErrorBytes);
+  traceback_ = reader.Text(kMaxTracebackBytes);
+  if (!reader.is_at_end() || (kind != kPermanent && kind != kRetryable)) {
+    return Wrong("sent an ERROR that is damaged");
+  }
+  const std::string text = absl::StrCat("program: ", message);
+  return kind == kPermanent ? absl::FailedPreconditionError(text) : absl::InternalError(text);
+}
+
+void ProgramConversation::SendLayout(const ProgramLayout& layout) {
+  CHECK(phase_ == Phase::kLayout);
+  phase_ = Phase::kReady;
+  MessageWriter writer(ProgramMessage::kLayout, &output_);
+  writer.U64(layout.parameter_bytes)
+      .U64(layout.contribution_bytes)
+      .U32(static_cast<uint32_t>(layout.places.size()));
+  for (const ProgramLayout::Place& place : layout.places) {
+    for (const uint64_t offset : place.parameters) writer.U64(offset);
+    for (const uint64_t offset : place.contributions) writer.U64(offset);
+  }
+}
+
+void ProgramConversation::Start(const ProgramWork& work) {
+  CHECK(phase_ == Phase::kIdle);
+  phase_ = Phase::kWorking;
+  ++work_;
+  evaluates_ = work.evaluates;
+  MessageWriter writer(work.evaluates ? ProgramMessage::kEvaluate : ProgramMessage::kTrain,
+                       &output_);
+  writer.U64(work_)
+      .U64(work.step)
+      .U64(work.batch.epoch)
+      .U64(work.batch.index)
+      .U64(work.seed)
+      .U32(work.parameter_set)
+      .U32(work.contribution_set);
+  AppendExamples(work.examples, &writer);
+}
+
+void ProgramConversation::Announce(const BatchKey& batch, absl::Span<const int64_t> examples) {
+  CHECK(phase_ == Phase::kIdle || phase_ == Phase::kWorking);
+  MessageWriter writer(ProgramMessage::kAnnounce, &output_);
+  writer.U64(batch.epoch).U64(batch.index);
+  AppendExamples(examples, &writer);
+}
+
+void ProgramConversation::Finish(FinishReason reason, absl::string_view text) {
+  if (std::exchange(phase_, Phase::kEnded) == Phase::kEnded) return;
+  MessageWriter(ProgramMessage::kFinish, &output_).U32(static_cast<uint32_t>(reason)).Text(text);
+}
+
+}  // namespace shoal

@@ -1,0 +1,125 @@
+// One side of the conversation between a worker and its compute program, without the socket.
+#ifndef SHOAL_WORKER_PROGRAM_PROGRAM_CONVERSATION_H_
+#define SHOAL_WORKER_PROGRAM_PROGRAM_CONVERSATION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+#include "runtime/plan/batch_key.h"
+#include "worker/program/program_declaration.h"
+#include "worker/program/program_layout.h"
+#include "worker/program/program_messages.h"
+
+namespace shoal {
+
+// The program receives these facts about its run.
+struct ProgramWelcome {
+  bool declares_only = false;
+  uint32_t worker = 0;
+  uint32_t num_workers = 1;
+  uint64_t seed = 0;
+  std::string directory;  // The run's.
+  std::string run_file;   // As text.
+};
+
+// A batch of training data or a block of test data.
+struct ProgramWork {
+  bool evaluates = false;
+  uint64_t step = 0;
+  BatchKey batch;
+  uint64_t seed = 0;
+  uint32_t parameter_set = 0;
+  uint32_t contribution_set = 0;
+  absl::Span<const int64_t> examples;
+};
+
+// The worker's side. It receives what the program sent, checks it, and appends what the worker
+// sends to output(). Not thread-safe; it holds no thread, socket, memory or clock.
+class ProgramConversation {
+ public:
+  enum class Phase {
+    kHello,    // Waits for HELLO.
+    kDeclare,  // Waits for DECLARE.
+    kLayout,   // The declaration is there; the worker calls SendLayout or Finish.
+    kReady,    // Waits for READY.
+    kIdle,     // The program waits for work.
+    kWorking,  // The program computes.
+    kEnded,    // FINISH is sent.
+  };
+
+  // `program` names the program in errors.
+  ProgramConversation(std::string program, ProgramWelcome welcome);
+
+  Phase phase() const { return phase_; }
+
+  // Takes bytes that the program sent, in pieces of any size. Calls on_final for each variable that
+  // the program declares final. Errors end the conversation: FailedPrecondition if the program said
+  // or showed before it was ready that another start would not help, Internal if another start may
+  // help.
+  absl::Status Receive(absl::string_view bytes, absl::FunctionRef<void(uint32_t)> on_final);
+
+  const std::string& implementation() const { return implementation_; }   // After HELLO.
+  const ProgramDeclaration& declaration() const { return declaration_; }  // After DECLARE.
+  const std::string& traceback() const { return traceback_; }             // After ERROR.
+
+  // In kLayout.
+  void SendLayout(const ProgramLayout& layout);
+  // In kIdle.
+  void Start(const ProgramWork& work);
+  // In kIdle and kWorking.
+  void Announce(const BatchKey& batch, absl::Span<const int64_t> examples);
+  // In any phase; only the first call has an effect.
+  void Finish(FinishReason reason, absl::string_view text);
+
+  // The result of the last work that is done.
+  struct Result {
+    double loss_sum = 0;
+    struct Metric {
+      double sum = 0;
+      double weight = 0;
+    };
+    std::vector<Metric> metrics;  // As declared.
+  };
+  const Result& result() const { return result_; }
+  // Returns whether the program declared the variable final in its last work.
+  bool is_final(uint32_t variable) const { return final_in_[variable] == work_; }
+
+  // The bytes to send; the caller removes what it has sent.
+  std::string* output() { return &output_; }
+
+ private:
+  absl::Status CheckHead(uint32_t type, uint32_t bytes) const;
+  absl::Status Handle(ProgramMessage type, absl::string_view payload,
+                      absl::FunctionRef<void(uint32_t)> on_final);
+  absl::Status HandleHello(absl::string_view payload);
+  absl::Status HandleDeclare(absl::string_view payload);
+  absl::Status HandleFinal(absl::string_view payload, absl::FunctionRef<void(uint32_t)> on_final);
+  absl::Status HandleDone(absl::string_view payload);
+  absl::Status HandleError(absl::string_view payload);
+  // An error of the program, with a code that follows from the phase.
+  absl::Status Wrong(absl::string_view what) const;
+
+  const std::string program_;
+  const ProgramWelcome welcome_;
+  Phase phase_ = Phase::kHello;
+  absl::Status error_;
+  std::string input_;  // The beginning of a message that is not complete.
+  std::string output_;
+  std::string implementation_;
+  ProgramDeclaration declaration_;
+  std::string traceback_;
+  uint64_t work_ = 0;  // The number of the last work.
+  bool evaluates_ = false;
+  std::vector<uint64_t> final_in_;  // Indexed by variable: the last work in which it was final.
+  Result result_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_PROGRAM_PROGRAM_CONVERSATION_H_

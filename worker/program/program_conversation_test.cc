@@ -1,0 +1,324 @@
+#include "worker/program/program_conversation.h"
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "worker/program/program_messages.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Phase = ProgramConversation::Phase;
+
+std::string Hello(uint32_t lowest = 1, uint32_t highest = 1, uint64_t magic = kComputeMagic) {
+  std::string out;
+  MessageWriter(ProgramMessage::kHello, &out).U64(magic).U32(lowest).U32(highest).Text("test 1");
+  return out;
+}
+
+struct Declared {
+  struct Variable {
+    std::string name;
+    uint32_t kind;
+    std::vector<uint64_t> shape;
+  };
+  uint64_t train = 100;
+  uint64_t test = 10;
+  uint32_t ahead = 2;
+  std::string settings = "batch_size: 5";
+  std::vector<std::string> metrics = {"accuracy", "top_5"};
+  std::vector<Variable> variables = {{"w", 1, {2, 3}}, {"mean", 2, {}}, {"fixed", 3, {4}}};
+  std::string behind;
+};
+
+std::string Declare(const Declared& declared) {
+  std::string out;
+  {
+    MessageWriter writer(ProgramMessage::kDeclare, &out);
+    writer.U64(declared.train).U64(declared.test).U64(7).U32(declared.ahead).Text("cpu");
+    writer.Text(declared.settings).U32(static_cast<uint32_t>(declared.metrics.size()));
+    for (const std::string& metric : declared.metrics) writer.Text(metric);
+    writer.U32(static_cast<uint32_t>(declared.variables.size()));
+    for (const Declared::Variable& variable : declared.variables) {
+      writer.Text(variable.name).U32(variable.kind);
+      writer.U32(static_cast<uint32_t>(variable.shape.size()));
+      for (const uint64_t size : variable.shape) writer.U64(size);
+    }
+    out += declared.behind;
+  }
+  return out;
+}
+
+std::string Ready() {
+  std::string out;
+  MessageWriter(ProgramMessage::kReady, &out);
+  return out;
+}
+
+std::string Final(uint64_t work, const std::vector<uint32_t>& variables) {
+  std::string out;
+  MessageWriter writer(ProgramMessage::kFinal, &out);
+  writer.U64(work);
+  for (const uint32_t variable : variables) writer.U32(variable);
+  return out;
+}
+
+std::string Done(uint64_t work, double loss, double correct = 1, double weight = 5) {
+  std::string out;
+  MessageWriter(ProgramMessage::kDone, &out)
+      .U64(work)
+      .F64(loss)
+      .F64(correct)
+      .F64(weight)
+      .F64(0)
+      .F64(0);
+  return out;
+}
+
+std::string Error(uint32_t kind) {
+  std::string out;
+  MessageWriter(ProgramMessage::kError, &out).U32(kind).Text("train.py:3: no").Text("Trace\nback");
+  return out;
+}
+
+// A conversation and the variables that the program declared final.
+struct Talk {
+  Talk() : conversation("train.py", Welcome()) {}
+  static ProgramWelcome Welcome() {
+    ProgramWelcome welcome;
+    welcome.run_file = "seed: 3";
+    return welcome;
+  }
+
+  absl::Status Say(const std::string& bytes) {
+    return conversation.Receive(bytes, [this](uint32_t v) { finals.push_back(v); });
+  }
+  void MakeIdle() {
+    ASSERT_EQ(Say(Hello()), absl::OkStatus());
+    ASSERT_EQ(Say(Declare({})), absl::OkStatus());
+    ASSERT_EQ(conversation.phase(), Phase::kLayout);
+    conversation.SendLayout(LayOut(conversation.declaration().variables));
+    ASSERT_EQ(Say(Ready()), absl::OkStatus());
+    ASSERT_EQ(conversation.phase(), Phase::kIdle);
+  }
+  void Start(bool evaluates = false) {
+    const std::vector<int64_t> examples = {4, 2};
+    ProgramWork work;
+    work.evaluates = evaluates;
+    work.batch = {1, 9};
+    work.examples = examples;
+    conversation.output()->clear();
+    conversation.Start(work);
+  }
+
+  ProgramConversation conversation;
+  std::vector<uint32_t> finals;
+};
+
+TEST(ProgramConversationTest, ComputesABatch) {
+  Talk talk;
+  talk.MakeIdle();
+  const ProgramDeclaration& declared = talk.conversation.declaration();
+  EXPECT_EQ(talk.conversation.implementation(), "test 1");
+  EXPECT_EQ(declared.train_examples, 100u);
+  EXPECT_EQ(declared.settings.batch_size(), 5u);
+  EXPECT_THAT(declared.metrics, ElementsAre("accuracy", "top_5"));
+  ASSERT_EQ(declared.variables.size(), 3u);
+  EXPECT_EQ(declared.variables[0].update(), v1::UPDATE_KIND_OPTIMIZER);
+  EXPECT_EQ(declared.variables[1].update(), v1::UPDATE_KIND_ASSIGN);
+  EXPECT_EQ(declared.variables[2].update(), v1::UPDATE_KIND_NONE);
+
+  talk.Start();
+  MessageReader sent(*talk.conversation.output());
+  EXPECT_EQ(sent.U32(), 72u);
+  EXPECT_EQ(sent.U32(), static_cast<uint32_t>(ProgramMessage::kTrain));
+  EXPECT_EQ(sent.U64(), 1u);
+  EXPECT_EQ(talk.Say(Final(1, {1})), absl::OkStatus());
+  EXPECT_TRUE(talk.conversation.is_final(1));
+  EXPECT_FALSE(talk.conversation.is_final(0));
+  EXPECT_EQ(talk.Say(Final(1, {0}) + Done(1, 12.5)), absl::OkStatus());
+  EXPECT_THAT(talk.finals, ElementsAre(1, 0));
+  EXPECT_EQ(talk.conversation.phase(), Phase::kIdle);
+  EXPECT_EQ(talk.conversation.result().loss_sum, 12.5);
+  EXPECT_EQ(talk.conversation.result().metrics[0].sum, 1);
+  talk.Start();
+  EXPECT_FALSE(talk.conversation.is_final(0));
+}
+
+TEST(ProgramConversationTest, PiecesOfAnySizeAreTheSameMessages) {
+  Talk talk;
+  talk.MakeIdle();
+  talk.Start();
+  for (const char c : Final(1, {0, 1}) + Done(1, 3)) {
+    ASSERT_EQ(talk.Say(std::string(1, c)), absl::OkStatus());
+  }
+  EXPECT_THAT(talk.finals, ElementsAre(0, 1));
+  EXPECT_EQ(talk.conversation.phase(), Phase::kIdle);
+}
+
+TEST(ProgramConversationTest, ALossThatIsNotFiniteIsAResult) {
+  Talk talk;
+  talk.MakeIdle();
+  talk.Start();
+  EXPECT_EQ(talk.Say(Done(1, NAN, NAN, -1)), absl::OkStatus());
+  EXPECT_TRUE(std::isnan(talk.conversation.result().loss_sum));
+}
+
+void ExpectRefused(const Declared& declared, const std::string& why) {
+  Talk talk;
+  ASSERT_EQ(talk.Say(Hello()), absl::OkStatus());
+  const absl::Status status = talk.Say(Declare(declared));
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << why;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("program: train.py: "));
+}
+
+TEST(ProgramConversationTest, RefusesDeclarationsBeyondTheLimits) {
+  Declared declared;
+  declared.train = 0;
+  ExpectRefused(declared, "declares 0 training");
+  declared = {};
+  declared.ahead = 65;
+  ExpectRefused(declared, "wants 65 batches announced");
+  declared = {};
+  declared.settings = "out: '/etc'";
+  ExpectRefused(declared, "its settings have other fields");
+  declared.settings = "batch_size: x";
+  ExpectRefused(declared, "settings");
+  declared = {};
+  declared.metrics = {"a", "a"};
+  ExpectRefused(declared, "two metrics are named a");
+  declared.metrics = std::vector<std::string>(65, "x");
+  ExpectRefused(declared, "65 metrics");
+  declared = {};
+  declared.variables = {};
+  ExpectRefused(declared, "declares 0 variables");
+  declared.variables = {{"w", 3, {}}};
+  ExpectRefused(declared, "none of its variables is TRAINABLE");
+  declared.variables = {{"w", 1, {}}, {"w", 1, {}}};
+  ExpectRefused(declared, "two variables are named w");
+  declared.variables = {{"w x", 1, {}}};
+  ExpectRefused(declared, "a variable is named \"w x\"");
+  declared.variables = {{"w", 4, {}}};
+  ExpectRefused(declared, "variable w has kind 4");
+  declared.variables = {{"w", 1, {3, 0}}};
+  ExpectRefused(declared, "variable w: dimension 1 is 0");
+  declared.variables = {{"w", 1, {uint64_t{1} << 20, uint64_t{1} << 21}}};
+  ExpectRefused(declared, "variable w: dimension 1 is 2097152");
+  declared.variables = {{"w", 1, std::vector<uint64_t>(9, 1)}};
+  ExpectRefused(declared, "variable w has 9 dimensions");
+  declared = {};
+  declared.behind = "x";
+  ExpectRefused(declared, "bytes behind its end");
+}
+
+TEST(ProgramConversationTest, RefusesADeclarationThatIsCutShortAnywhere) {
+  const std::string whole = Declare({}).substr(kMessageHeadBytes);
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    EXPECT_FALSE(DecodeDeclaration(whole.substr(0, bytes)).ok()) << bytes;
+  }
+  EXPECT_TRUE(DecodeDeclaration(whole).ok());
+}
+
+TEST(ProgramConversationTest, RefusesWhatIsNoComputeProgram) {
+  for (const std::string& greeting :
+       {std::string("GET / HTTP/1.1\r\n\r\n"), Ready(), Hello(1, 1, 1), Error(1)}) {
+    Talk talk;
+    const absl::Status status = talk.Say(greeting);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("is not a compute program"));
+    EXPECT_EQ(talk.Say(Hello()), status);  // The first error stays.
+  }
+}
+
+TEST(ProgramConversationTest, SpeaksItsVersionWithNewerPrograms) {
+  Talk talk;
+  EXPECT_EQ(talk.Say(Hello(1, 9)), absl::OkStatus());
+  Talk newer;
+  EXPECT_THAT(std::string(newer.Say(Hello(2, 3)).message()), HasSubstr("has versions 2 to 3"));
+}
+
+TEST(ProgramConversationTest, RefusesMessagesOutOfPlace) {
+  const std::pair<std::string, std::string> wrong[] = {
+      {Hello(), "sent HELLO"},
+      {Declare({}), "sent DECLARE"},
+      {Ready(), "sent READY"},
+      {Final(2, {0}), "for work 2"},
+      {Final(1, {}), "FINAL that is damaged"},
+      {Final(1, {3}), "variable 3 final, but it has only 3"},
+      {Final(1, {2}), "FROZEN variable fixed"},
+      {Final(1, {0, 0}), "variable w final twice"},
+      {Done(2, 0), "for work 2"},
+      {Done(1, 0) + "xxxxxxxx", "of an unknown type"},
+      {Done(1, 0) + Done(1, 0), "sent DONE (type 5) where it is not allowed"},
+      {Done(1, 0, 6, 5), "metric accuracy"},
+      {Done(1, 0, 1, NAN), "metric accuracy"},
+      {std::string("\xff\xff\xff\x7f\x04\0\0\0", 8), "FINAL with 2147483647 bytes"},
+      {std::string(100, '\xee'), "of an unknown type"}};
+  for (const auto& [bytes, why] : wrong) {
+    Talk talk;
+    talk.MakeIdle();
+    talk.Start();
+    const absl::Status status = talk.Say(bytes);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << why;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+  }
+  Talk talk;
+  talk.MakeIdle();
+  talk.Start(/*evaluates=*/true);
+  EXPECT_THAT(std::string(talk.Say(Final(1, {0})).message()), HasSubstr("evaluation"));
+}
+
+TEST(ProgramConversationTest, TheProgramsErrorIsTheWorkers) {
+  Talk talk;
+  talk.MakeIdle();
+  talk.Start();
+  EXPECT_EQ(talk.Say(Error(1)), absl::FailedPreconditionError("program: train.py:3: no"));
+  EXPECT_EQ(talk.conversation.traceback(), "Trace\nback");
+  Talk other;
+  other.MakeIdle();
+  EXPECT_EQ(other.Say(Error(2)), absl::InternalError("program: train.py:3: no"));
+  Talk strange;
+  strange.MakeIdle();
+  EXPECT_THAT(std::string(strange.Say(Error(3)).message()), HasSubstr("ERROR that is damaged"));
+}
+
+TEST(ProgramConversationTest, FinishEndsItOnce) {
+  Talk talk;
+  talk.MakeIdle();
+  talk.Start();
+  talk.conversation.output()->clear();
+  talk.conversation.Finish(FinishReason::kStopped, "why");
+  talk.conversation.Finish(FinishReason::kFailed, "again");
+  MessageReader sent(*talk.conversation.output());
+  EXPECT_EQ(sent.U32(), 11u);
+  EXPECT_EQ(sent.U32(), static_cast<uint32_t>(ProgramMessage::kFinish));
+  EXPECT_EQ(sent.U32(), static_cast<uint32_t>(FinishReason::kStopped));
+  EXPECT_EQ(sent.Text(100), "why");
+  EXPECT_TRUE(sent.is_at_end());
+  EXPECT_EQ(talk.Say(Final(1, {0}) + Done(1, 0)), absl::OkStatus());
+}
+
+TEST(ProgramLayoutTest, ArraysAreAlignedAndApart) {
+  Talk talk;
+  talk.MakeIdle();
+  const ProgramLayout layout = LayOut(talk.conversation.declaration().variables);
+  EXPECT_EQ(layout.places[0].parameters[0], 0u);
+  EXPECT_EQ(layout.places[1].parameters[0], 64u);
+  EXPECT_EQ(layout.places[2].parameters[0], 128u);
+  EXPECT_EQ(layout.places[0].parameters[1], 4096u);
+  EXPECT_EQ(layout.places[2].contributions[1], 4096u + 128);
+  EXPECT_EQ(layout.parameter_bytes, 8192u);
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,175 @@
+#include "worker/program/program_declaration.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+#include "base/status_macros.h"
+#include "runtime/config/run_config.h"
+#include "worker/program/program_messages.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint64_t kMaxExamples = uint64_t{1} << 40;
+constexpr uint64_t kMaxElements = uint64_t{1} << 40;
+constexpr uint64_t kMaxElementsInAll = uint64_t{1} << 42;
+constexpr uint32_t kMaxVariables = 65536;
+constexpr uint32_t kMaxDimensions = 8;
+constexpr uint32_t kMaxMetrics = 64;
+constexpr uint32_t kMaxAhead = 64;
+constexpr size_t kMaxNameBytes = 256;
+constexpr size_t kMaxMetricNameBytes = 64;
+constexpr size_t kMaxSettingsBytes = 64 << 10;
+constexpr size_t kMaxFingerprintBytes = 1 << 10;
+
+enum VariableKind : uint32_t { kTrainable = 1, kAssign = 2, kFrozen = 3 };
+
+template <typename... Pieces>
+absl::Status Refused(const Pieces&... pieces) {
+  return absl::FailedPreconditionError(absl::StrCat(pieces...));
+}
+
+bool IsName(absl::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '/' ||
+           c == '-';
+  });
+}
+
+absl::StatusOr<std::string> TakeName(absl::string_view what, size_t most_bytes,
+                                     std::set<std::string>* taken, MessageReader* reader) {
+  std::string name = reader->Text(most_bytes);
+  if (!reader->ok() || !IsName(name)) {
+    return Refused("a ", what, " is named \"", absl::string_view(name).substr(0, 64),
+                   "\"; a name has 1 to ", most_bytes, " of A-Z a-z 0-9 _ . / -");
+  }
+  if (!taken->insert(name).second) return Refused("two ", what, "s are named ", name);
+  return name;
+}
+
+absl::Status TakeShape(MessageReader* reader, v1::VariableSpec* variable) {
+  const uint32_t dimensions = reader->U32();
+  if (!reader->ok() || dimensions > kMaxDimensions) {
+    return Refused("variable ", variable->name(), " has ", dimensions, " dimensions; at most ",
+                   kMaxDimensions, " are possible");
+  }
+  uint64_t elements = 1;
+  for (uint32_t d = 0; d < dimensions; ++d) {
+    const uint64_t size = reader->U64();
+    if (!reader->ok() || size == 0 || size > kMaxElements / elements) {
+      return Refused("variable ", variable->name(), ": dimension ", d, " is ", size,
+                     "; a dimension is at least 1, and a variable has at most 2^40 elements");
+    }
+    elements *= size;
+    variable->add_shape(static_cast<int64_t>(size));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::VariableSpec> TakeVariable(std::set<std::string>* names, MessageReader* reader) {
+  v1::VariableSpec variable;
+  ASSIGN_OR_RETURN(*variable.mutable_name(), TakeName("variable", kMaxNameBytes, names, reader));
+  const uint32_t kind = reader->U32();
+  variable.set_dtype(v1::DATA_TYPE_FLOAT32);
+  variable.set_trainable(kind == kTrainable);
+  // The values that the program gives come first; see v1::ModelDeclaration.initial_values.
+  variable.mutable_initializer()->set_kind(v1::Initializer::KIND_ZEROS);
+  switch (kind) {
+    case kTrainable:
+      variable.set_update(v1::UPDATE_KIND_OPTIMIZER);
+      break;
+    case kAssign:
+      variable.set_update(v1::UPDATE_KIND_ASSIGN);
+      break;
+    case kFrozen:
+      variable.set_update(v1::UPDATE_KIND_NONE);
+      break;
+    default:
+      return Refused("variable ", variable.name(), " has kind ", kind,
+                     "; kinds are 1 (TRAINABLE), 2 (ASSIGN), 3 (FROZEN)");
+  }
+  RETURN_IF_ERROR(TakeShape(reader, &variable));
+  return variable;
+}
+
+absl::Status TakeVariables(MessageReader* reader, std::vector<v1::VariableSpec>* variables) {
+  const uint32_t count = reader->U32();
+  if (!reader->ok() || count == 0 || count > kMaxVariables) {
+    return Refused("it declares ", count, " variables; 1 to ", kMaxVariables, " are possible");
+  }
+  std::set<std::string> names;
+  uint64_t elements = 0;
+  bool is_trainable = false;
+  for (uint32_t v = 0; v < count; ++v) {
+    ASSIGN_OR_RETURN(v1::VariableSpec variable, TakeVariable(&names, reader));
+    elements += NumElements(variable);
+    if (elements > kMaxElementsInAll) return Refused("its variables have more than 2^42 elements");
+    is_trainable = is_trainable || variable.trainable();
+    variables->push_back(std::move(variable));
+  }
+  return is_trainable ? absl::OkStatus()
+                      : Refused("none of its variables is TRAINABLE; there is nothing to train");
+}
+
+absl::StatusOr<v1::RunConfig> ParseSettings(const std::string& text) {
+  ASSIGN_OR_RETURN(v1::RunConfig settings, ParseRunConfig(text, "the program's settings"));
+  v1::RunConfig others = settings;
+  others.clear_optimizer();
+  others.clear_batch_size();
+  others.clear_num_epochs();
+  others.clear_max_steps();
+  if (others.ByteSizeLong() == 0) return settings;
+  return Refused(
+      "its settings have other fields than optimizer, batch_size, num_epochs and "
+      "max_steps; give those to shoal");
+}
+
+}  // namespace
+
+uint64_t NumElements(const v1::VariableSpec& variable) {
+  uint64_t elements = 1;
+  for (const int64_t size : variable.shape()) elements *= static_cast<uint64_t>(size);
+  return elements;
+}
+
+absl::StatusOr<ProgramDeclaration> DecodeDeclaration(absl::string_view payload) {
+  MessageReader reader(payload);
+  ProgramDeclaration declaration;
+  declaration.train_examples = reader.U64();
+  declaration.test_examples = reader.U64();
+  declaration.data_fingerprint = reader.U64();
+  declaration.announced_ahead = reader.U32();
+  declaration.compute_fingerprint = reader.Text(kMaxFingerprintBytes);
+  const std::string settings = reader.Text(kMaxSettingsBytes);
+  const uint32_t metrics = reader.U32();
+  if (!reader.ok()) return Refused("its declaration is cut short, or a text in it is too long");
+  if (declaration.train_examples == 0 || declaration.train_examples > kMaxExamples ||
+      declaration.test_examples > kMaxExamples) {
+    return Refused("it declares ", declaration.train_examples, " training and ",
+                   declaration.test_examples,
+                   " test examples; 1 to 2^40 and at most 2^40 are possible");
+  }
+  if (declaration.announced_ahead > kMaxAhead) {
+    return Refused("it wants ", declaration.announced_ahead, " batches announced; at most ",
+                   kMaxAhead, " are possible");
+  }
+  if (metrics > kMaxMetrics) {
+    return Refused("it declares ", metrics, " metrics; at most ", kMaxMetrics, " are possible");
+  }
+  ASSIGN_OR_RETURN(declaration.settings, ParseSettings(settings));
+  std::set<std::string> names;
+  for (uint32_t m = 0; m < metrics; ++m) {
+    ASSIGN_OR_RETURN(std::string name, TakeName("metric", kMaxMetricNameBytes, &names, &reader));
+    declaration.metrics.push_back(std::move(name));
+  }
+  RETURN_IF_ERROR(TakeVariables(&reader, &declaration.variables));
+  if (!reader.is_at_end()) return Refused("its declaration has bytes behind its end");
+  return declaration;
+}
+
+}  // namespace shoal

@@ -1,0 +1,184 @@
+#include "worker/program/program_inputs.h"
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "base/file_system.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/status_macros.h"
+#include "runtime/checkpoint/initial_model.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/config/run_config.h"
+#include "runtime/config/stop_times.h"
+#include "worker/program/external_program.h"
+#include "worker/program/program_process.h"
+
+namespace shoal {
+namespace {
+
+constexpr char kDefaultPython[] = "python3";
+constexpr absl::Duration kDefaultPatience = absl::Minutes(1);
+
+// The examples are with the program: here they have only numbers.
+class ProgramDataset : public Dataset {
+ public:
+  ProgramDataset(uint64_t size, uint64_t fingerprint)
+      : size_(static_cast<int64_t>(size)), fingerprint_(CombineFingerprints(size, fingerprint)) {}
+
+  int64_t size() const override { return size_; }
+  const std::vector<FieldSpec>& fields() const override { return fields_; }
+  uint64_t fingerprint() const override { return fingerprint_; }
+  absl::Status FillBatch(uint32_t /*epoch*/, absl::Span<const int64_t> /*indices*/,
+                         absl::Span<void* const> /*outputs*/) const override {
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t size_;
+  const uint64_t fingerprint_;
+  const std::vector<FieldSpec> fields_;
+};
+
+std::vector<std::string> CommandOf(const v1::ProgramConfig& program) {
+  std::vector<std::string> command;
+  if (absl::EndsWith(program.file(), ".py")) {
+    // -u: what it prints is in the log at once.
+    command = {program.python().empty() ? kDefaultPython : program.python(), "-u"};
+  }
+  command.push_back(program.file());
+  command.insert(command.end(), program.args().begin(), program.args().end());
+  return command;
+}
+
+std::string NameOf(const v1::ProgramConfig& program) {
+  return program.file().substr(program.file().rfind('/') + 1);
+}
+
+absl::StatusOr<std::unique_ptr<ExternalProgram>> StartProgram(const v1::RunConfig& run,
+                                                              uint32_t worker, bool declares_only,
+                                                              const std::string& log_file) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ProgramMemory> memory, ProgramMemory::Create());
+  ProgramProcess::Options process;
+  process.args = CommandOf(run.program());
+  process.log_file = log_file;
+  process.parameters_fd = memory->parameters_fd();
+  process.contributions_fd = memory->contributions_fd();
+  ASSIGN_OR_RETURN(std::unique_ptr<ProgramProcess> channel, ProgramProcess::Start(process));
+  ExternalProgram::Options options;
+  options.name = NameOf(run.program());
+  options.log_file = log_file;
+  options.welcome.declares_only = declares_only;
+  options.welcome.worker = worker;
+  options.welcome.num_workers = run.deployment().num_replicas();
+  options.welcome.seed = run.seed();
+  options.welcome.directory = run.out();
+  options.welcome.run_file = PrintRunConfig(run);
+  options.patience = run.cluster().wait_seconds() > 0 ? absl::Seconds(run.cluster().wait_seconds())
+                                                      : kDefaultPatience;
+  options.grace = StopTimesOf(run).drain;
+  return ExternalProgram::Create(std::move(options), std::move(memory), std::move(channel));
+}
+
+absl::StatusOr<ReplicaInputs> InputsOf(const v1::RunConfig& run, ExternalProgram* program) {
+  const ProgramDeclaration& declared = program->declaration();
+  ReplicaInputs inputs;
+  inputs.train =
+      std::make_unique<ProgramDataset>(declared.train_examples, declared.data_fingerprint);
+  if (declared.test_examples > 0) {
+    inputs.test =
+        std::make_unique<ProgramDataset>(declared.test_examples, declared.data_fingerprint);
+  }
+  RETURN_IF_ERROR(PlanBatches(run, &inputs));
+  return inputs;
+}
+
+// Writes the values and returns their fingerprint. Programs that give equal values write one file.
+absl::StatusOr<uint64_t> WriteInitialValues(const ExternalProgram& program, uint32_t worker,
+                                            const std::string& run_directory,
+                                            FileSystem* file_system) {
+  ASSIGN_OR_RETURN(const std::vector<absl::Span<const float>> values, program.InitialValues());
+  SafetensorsHeader header;
+  uint64_t offset = 0;
+  for (size_t v = 0; v < values.size(); ++v) {
+    const v1::VariableSpec& variable = program.variables()[v];
+    SafetensorsEntry entry;
+    entry.name = variable.name();
+    entry.shape.assign(variable.shape().begin(), variable.shape().end());
+    entry.begin = offset;
+    offset += values[v].size() * sizeof(float);
+    entry.end = offset;
+    header.tensors.push_back(std::move(entry));
+  }
+  std::string bytes = EncodeSafetensorsHeader(header);
+  bytes.reserve(bytes.size() + offset);
+  for (const absl::Span<const float> value : values) {
+    bytes.append(reinterpret_cast<const char*>(value.data()), value.size() * sizeof(float));
+  }
+  const uint64_t fingerprint = Fingerprint64(bytes);
+  const std::string path = InitialValuesPath(run_directory, fingerprint);
+  if (FileExists(*file_system, path)) return fingerprint;
+  const std::string directory = JoinPath(run_directory, "initial");
+  RETURN_IF_ERROR(file_system->MakeDirectory(directory));
+  // Other workers may write the same file now.
+  const std::string own = absl::StrCat(path, ".worker-", worker);
+  RETURN_IF_ERROR(WriteAtomically(*file_system, own, bytes));
+  RETURN_IF_ERROR(file_system->Rename(own, path));
+  RETURN_IF_ERROR(file_system->SyncDirectory(directory));
+  return fingerprint;
+}
+
+FinishReason ReasonOf(const absl::Status& why) {
+  if (why.ok()) return FinishReason::kOver;
+  return absl::IsCancelled(why) ? FinishReason::kStopped : FinishReason::kFailed;
+}
+
+}  // namespace
+
+absl::StatusOr<ReplicaInputs> LoadProgramInputs(const v1::RunConfig& run, uint32_t worker,
+                                                FileSystem* file_system) {
+  const std::string logs = JoinPath(run.out(), "logs");
+  RETURN_IF_ERROR(file_system->MakeDirectory(logs));
+  const std::string log_file = JoinPath(logs, absl::StrCat("program-", worker, ".log"));
+  ASSIGN_OR_RETURN(std::unique_ptr<ExternalProgram> program,
+                   StartProgram(run, worker, /*declares_only=*/false, log_file));
+  ASSIGN_OR_RETURN(ReplicaInputs inputs, InputsOf(run, program.get()));
+  RETURN_IF_ERROR(program->MakeReady(*inputs.train_plan, inputs.test_plan));
+  ExternalProgram* const external = program.get();
+  inputs.program = std::move(program);
+  inputs.declaration = DeclareModel(inputs, external->classifies());
+  ASSIGN_OR_RETURN(const uint64_t values,
+                   WriteInitialValues(*external, worker, run.out(), file_system));
+  inputs.declaration.set_initial_values(values);
+  inputs.finish = [external](const absl::Status& why) {
+    external->Finish(ReasonOf(why), std::string(why.message()));
+  };
+  LOG(INFO) << "the program " << NameOf(run.program()) << " is ready, its output is in "
+            << log_file;
+  return inputs;
+}
+
+absl::StatusOr<v1::WorkerProgram> AskProgram(const v1::RunConfig& run) {
+  ASSIGN_OR_RETURN(std::unique_ptr<ExternalProgram> program,
+                   StartProgram(run, /*worker=*/0, /*declares_only=*/true, /*log_file=*/""));
+  v1::WorkerProgram answer;
+  *answer.mutable_settings() = program->declaration().settings;
+  // The run's batch size is not known before the settings are: one example fits any data.
+  v1::RunConfig one = run;
+  one.set_batch_size(1);
+  one.clear_replica_batch_size();
+  ASSIGN_OR_RETURN(ReplicaInputs inputs, InputsOf(one, program.get()));
+  ExternalProgram* const external = program.get();
+  inputs.program = std::move(program);
+  *answer.mutable_model() = DeclareModel(inputs, external->classifies());
+  external->Finish(FinishReason::kDeclared, "");
+  return answer;
+}
+
+}  // namespace shoal

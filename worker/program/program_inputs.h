@@ -1,0 +1,29 @@
+// Starts a run's compute program (docs/compute_program.md).
+#ifndef SHOAL_WORKER_PROGRAM_PROGRAM_INPUTS_H_
+#define SHOAL_WORKER_PROGRAM_PROGRAM_INPUTS_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+
+#include "proto/v1/chief_service.pb.h"
+#include "proto/v1/run_config.pb.h"
+#include "worker/replica/replica_inputs.h"
+
+namespace shoal {
+
+class FileSystem;
+
+// Starts the program of this worker, which ends with the caller's thread, waits until it is ready,
+// and writes its initial values into the run's directory. FailedPrecondition: another start would
+// not help.
+absl::StatusOr<ReplicaInputs> LoadProgramInputs(const v1::RunConfig& run, uint32_t worker,
+                                                FileSystem* file_system);
+
+// Starts the program of a resolved run, which writes to this process's standard error, asks what it
+// declares, and ends it. Writes no file.
+absl::StatusOr<v1::WorkerProgram> AskProgram(const v1::RunConfig& run);
+
+}  // namespace shoal
+
+#endif  // SHOAL_WORKER_PROGRAM_PROGRAM_INPUTS_H_

@@ -1,0 +1,230 @@
+#include "worker/program/program_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+extern char** environ;
+
+namespace shoal {
+namespace {
+
+// The descriptors of the program.
+constexpr int kSocketFd = 3;
+constexpr int kParametersFd = 4;
+constexpr int kContributionsFd = 5;
+constexpr int kFirstFreeFd = 6;
+
+constexpr const char kOurVariables[] = "SHOAL_PROGRAM_";
+
+std::vector<std::string> EnvironmentOfProgram() {
+  std::vector<std::string> environment;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (!absl::StartsWith(*variable, kOurVariables)) environment.emplace_back(*variable);
+  }
+  environment.push_back(absl::StrCat(kOurVariables, "SOCKET=", kSocketFd));
+  environment.push_back(absl::StrCat(kOurVariables, "PARAMETERS=", kParametersFd));
+  environment.push_back(absl::StrCat(kOurVariables, "CONTRIBUTIONS=", kContributionsFd));
+  return environment;
+}
+
+std::vector<char*> Pointers(std::vector<std::string>* texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : *texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// A copy of the descriptor that is none of those that the program gets, so that they can be put
+// into their places in any order.
+UniqueFd Aside(int fd) { return UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, kFirstFreeFd)); }
+
+// Everything that the child needs, made before fork: after it only calls that are safe in the child
+// of a process with several threads are made.
+struct Start {
+  std::vector<char*> argv;
+  std::vector<char*> environment;
+  pid_t parent = 0;
+  int input = -1;
+  int log = -1;  // -1: inherited.
+  int socket = -1;
+  int parameters = -1;
+  int contributions = -1;
+  int failure = -1;  // Receives errno if the program cannot be started.
+};
+
+[[noreturn]] void BecomeChild(const Start& start) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != start.parent) _exit(1);  // It died before prctl.
+  struct sigaction standard = {};
+  standard.sa_handler = SIG_DFL;
+  for (int signal = 1; signal < NSIG; ++signal) sigaction(signal, &standard, nullptr);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  bool is_set_up = dup2(start.input, STDIN_FILENO) >= 0;
+  if (start.log >= 0) {
+    is_set_up = is_set_up && dup2(start.log, STDERR_FILENO) >= 0;
+  }
+  is_set_up = is_set_up && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0;
+  is_set_up = is_set_up && dup2(start.socket, kSocketFd) >= 0 &&
+              dup2(start.parameters, kParametersFd) >= 0 &&
+              dup2(start.contributions, kContributionsFd) >= 0;
+  if (is_set_up) execvpe(start.argv[0], start.argv.data(), start.environment.data());
+  const int error = errno;
+  const ssize_t written = write(start.failure, &error, sizeof(error));
+  _exit(written == sizeof(error) ? 1 : 2);
+}
+
+absl::Status CannotStart(const std::string& program, int error) {
+  const std::string text =
+      absl::StrCat("program: ", program, " cannot be started: ", std::strerror(error));
+  switch (error) {
+    case ENOENT:
+      return absl::NotFoundError(text);
+    case EACCES:
+    case ENOEXEC:
+      return absl::PermissionDeniedError(
+          absl::StrCat(text, "; name a Python program (FILE.py) or one that may be executed"));
+    default:
+      return absl::InternalError(text);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ProgramProcess>> ProgramProcess::Start(const Options& options) {
+  std::vector<std::string> args = options.args;
+  std::vector<std::string> environment = EnvironmentOfProgram();
+  int sockets[2];
+  int failures[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
+    return CannotStart(args[0], errno);
+  }
+  UniqueFd socket(sockets[0]), socket_of_program(sockets[1]);
+  if (pipe2(failures, O_CLOEXEC) != 0) return CannotStart(args[0], errno);
+  const UniqueFd failure(failures[0]);
+  UniqueFd write_failure(failures[1]);
+  const UniqueFd input(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  UniqueFd log;
+  if (!options.log_file.empty()) {
+    log.Reset(open(options.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+    if (!log.is_valid()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("program: log file ", options.log_file, ": ", std::strerror(errno)));
+    }
+  }
+  const UniqueFd aside[] = {Aside(input.get()), log.is_valid() ? Aside(log.get()) : UniqueFd(),
+                            Aside(socket_of_program.get()), Aside(options.parameters_fd),
+                            Aside(options.contributions_fd)};
+  write_failure = Aside(write_failure.get());
+  struct Start start;
+  start.argv = Pointers(&args);
+  start.environment = Pointers(&environment);
+  start.parent = getpid();
+  start.input = aside[0].get();
+  start.log = aside[1].get();
+  start.socket = aside[2].get();
+  start.parameters = aside[3].get();
+  start.contributions = aside[4].get();
+  start.failure = write_failure.get();
+  const pid_t pid = fork();
+  if (pid < 0) return CannotStart(args[0], errno);
+  if (pid == 0) BecomeChild(start);
+  setpgid(pid, pid);  // The child does the same; one of the two calls comes first.
+  UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  auto program = absl::WrapUnique(new ProgramProcess(pid, std::move(process), std::move(socket)));
+  if (!program->process_.is_valid()) return CannotStart(args[0], errno);
+  write_failure.Reset();
+  int error = 0;
+  if (read(failure.get(), &error, sizeof(error)) == sizeof(error)) {
+    return CannotStart(args[0], error);
+  }
+  return program;
+}
+
+ProgramProcess::~ProgramProcess() { End(absl::InfinitePast()); }
+
+void ProgramProcess::Send(std::string* output) const {
+  const ssize_t sent =
+      send(socket_.get(), output->data(), output->size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent > 0) {
+    output->erase(0, static_cast<size_t>(sent));
+  } else if (sent < 0 && errno != EAGAIN && errno != EINTR) {
+    output->clear();  // The program does not read any more: its end follows.
+  }
+}
+
+std::optional<ProgramChannel::Event> ProgramProcess::Read(std::string* input) {
+  const ssize_t received = recv(socket_.get(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+  if (received > 0) {
+    input->append(buffer_.data(), static_cast<size_t>(received));
+    return Event::kReceived;
+  }
+  if (received < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
+  return Event::kClosed;
+}
+
+ProgramChannel::Event ProgramProcess::Wait(absl::Time deadline, std::string* output,
+                                           std::string* input) {
+  while (true) {
+    if (!output->empty()) Send(output);
+    pollfd polled[] = {{socket_.get(), POLLIN, 0}, {process_.get(), POLLIN, 0}};
+    if (!output->empty()) polled[0].events |= POLLOUT;
+    const absl::Duration left = deadline - absl::Now();
+    int timeout = -1;
+    if (deadline != absl::InfiniteFuture()) {
+      timeout = static_cast<int>(
+          absl::ToInt64Milliseconds(std::clamp(left, absl::ZeroDuration(), absl::Hours(1))));
+    }
+    const int ready = poll(polled, 2, timeout);
+    if (ready == 0 && left <= absl::Milliseconds(1)) return Event::kTimeout;
+    if (ready <= 0) continue;
+    // What the program sent before it ended comes first.
+    const bool has_ended = polled[1].revents != 0;
+    if (polled[0].revents != 0 || has_ended) {
+      const std::optional<Event> event = Read(input);
+      if (event == Event::kReceived) return *event;
+      if (has_ended) return Event::kEnded;
+      if (event.has_value()) return *event;
+    }
+  }
+}
+
+ChildExit ProgramProcess::End(absl::Time deadline) {
+  if (exit_.has_value()) return *exit_;
+  while (absl::Now() < deadline) {
+    pollfd ended = {process_.get(), POLLIN, 0};
+    const absl::Duration left = std::min(deadline - absl::Now(), absl::Seconds(3600));
+    if (poll(&ended, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1) > 0) break;
+  }
+  // Without waitpid its number cannot be another process's. Processes that it started may live.
+  kill(-pid_, SIGKILL);
+  kill(pid_, SIGKILL);
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  exit_.emplace();
+  exit_->by_signal = WIFSIGNALED(status);
+  exit_->number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+  return *exit_;
+}
+
+}  // namespace shoal
