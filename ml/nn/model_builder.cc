@@ -181,15 +181,18 @@ absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
   return model;
 }
 
+bool Classifies(const v1::ModelConfig& config) {
+  const absl::StatusOr<LossKind> loss = LossOf(config);
+  return loss.ok() &&
+         (*loss == LossKind::kSparseSoftmaxCrossEntropy || *loss == LossKind::kSoftmaxCrossEntropy);
+}
+
 std::string NoticeOfExtraOutputs(const v1::ModelConfig& config,
                                  const std::vector<FieldSpec>& fields, int64_t classes,
                                  bool has_class_names) {
   const bool are_classes = fields.size() > 1 && !IsFloating(fields[1].example.dtype) &&
                            fields[1].example.shape.rank() == 0;
-  const absl::StatusOr<LossKind> loss = LossOf(config);
-  const bool is_softmax = loss.ok() && (*loss == LossKind::kSparseSoftmaxCrossEntropy ||
-                                        *loss == LossKind::kSoftmaxCrossEntropy);
-  if (!are_classes || !is_softmax || config.layer().empty()) return "";
+  if (!are_classes || !Classifies(config) || config.layer().empty()) return "";
   const absl::StatusOr<Shape> predictions =
       CheckPredictions(config, fields[0], classes, /*is_training=*/true);
   if (!predictions.ok() || predictions->rank() != 2 || predictions->dim(1) <= classes) return "";

@@ -29,6 +29,10 @@ std::string NoticeOfExtraOutputs(const v1::ModelConfig& config,
                                  const std::vector<FieldSpec>& fields, int64_t classes,
                                  bool has_class_names);
 
+// Returns whether the largest output of the model is the class that it predicts: its loss is a
+// softmax cross entropy.
+bool Classifies(const v1::ModelConfig& config);
+
 // The predictions alone, of batches of inputs like this: without labels and loss. Errors as above.
 using PredictionFunction =
     std::function<Output(GraphBuilder& builder, Output input, bool is_training)>;

@@ -226,7 +226,8 @@ absl::StatusOr<std::string> Predict(absl::Span<const std::string> args,
   if (const std::string notice = NoticeOfUnusedNames(predictions.rows, names); !notice.empty()) {
     std::fprintf(stderr, "%s\n", notice.c_str());
   }
-  const PredictionLabels labels = LabelsFor(predictions.rows, *data, names);
+  PredictionLabels labels = LabelsFor(predictions.rows, *data, names);
+  labels.are_classes = own_model == nullptr && Classifies(options.run.model());
   RETURN_IF_ERROR(WritePredictions(file_system.get(), path, predictions.rows, labels));
   return absl::StrCat(PredictedClasses(predictions.rows, labels, options.probabilities),
                       data->size(), data->size() == 1 ? " example" : " examples", ", step ",

@@ -86,11 +86,13 @@ std::string PredictionsCsv(const Tensor& predictions, const PredictionLabels& la
 std::string PredictedClasses(const Tensor& predictions, const PredictionLabels& labels,
                              bool are_probabilities) {
   std::string text;
-  if (labels.classes.empty()) return text;
+  if (labels.classes.empty() && !labels.are_classes) return text;
   for (size_t i = 0; i < std::min(kShown, labels.examples.size()); ++i) {
     const absl::Span<const float> row = RowOf(predictions, i);
     const size_t largest = LargestOf(row);
-    absl::StrAppend(&text, labels.examples[i], ": ", labels.classes[largest]);
+    absl::StrAppend(
+        &text, labels.examples[i], ": ",
+        labels.classes.empty() ? absl::StrCat("class ", largest) : labels.classes[largest]);
     if (are_probabilities) absl::StrAppendFormat(&text, " %.2f", row[largest]);
     text += '\n';
   }

@@ -13,6 +13,7 @@ namespace shoal {
 struct PredictionLabels {
   std::vector<std::string> examples;  // The file of each row; empty if rows are not files.
   std::vector<std::string> classes;   // One for each column; empty if unknown.
+  bool are_classes = false;           // The column of the largest output is the predicted class.
 };
 
 // Returns the labels. `class_names` are used only if there are as many as the predictions have
@@ -30,8 +31,9 @@ std::string NoticeOfUnusedNames(const Tensor& predictions,
 // output.
 std::string PredictionsCsv(const Tensor& predictions, const PredictionLabels& labels);
 
-// Returns "photo.png: cat\n" for each of the first files, with the output, "photo.png: cat 0.93\n",
-// if that is a probability; "" if rows are not files or classes have no names.
+// Returns "photo.png: cat\n", or "photo.png: class 3\n" if classes have no names, for each of the
+// first files; with the output, "photo.png: cat 0.93\n", if that is a probability. Returns "" if
+// rows are not files or columns are not classes.
 std::string PredictedClasses(const Tensor& predictions, const PredictionLabels& labels,
                              bool are_probabilities);
 

@@ -34,6 +34,16 @@ TEST(PredictionLabelsTest, ClassesAndFilesAreNamed) {
   EXPECT_EQ(PredictedClasses(rows, labels, true), "a.png: cat 0.75\nb.png: dog, wet 1.00\n");
 }
 
+TEST(PredictionLabelsTest, ClassesWithoutNamesAreNumbers) {
+  const Tensor rows = Rows(2, 2, {0.75f, 0.25f, 0, 1});
+  PredictionLabels labels;
+  labels.examples = {"a.png", "b.png"};
+  EXPECT_EQ(PredictedClasses(rows, labels, true), "");
+  labels.are_classes = true;
+  EXPECT_EQ(PredictedClasses(rows, labels, true), "a.png: class 0 0.75\nb.png: class 1 1.00\n");
+  EXPECT_EQ(PredictionsCsv(rows, labels), "file,output_0,output_1\na.png,0.75,0.25\nb.png,0,1\n");
+}
+
 TEST(PredictionLabelsTest, NamesThatAreNotUsedAreNoticed) {
   const Tensor rows = Rows(1, 3, {0, 1, 0});
   EXPECT_EQ(NoticeOfUnusedNames(rows, {"cat", "dog"}),
