@@ -1,0 +1,184 @@
+"""Runs of the real `shoal` with programs in Python: needs $SHOAL, which python/test real sets."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import shoal
+from shoal import _safetensors
+
+PYTHON = Path(shoal.__file__).parents[1]
+LINEAR = str(PYTHON / "examples/linear_numpy.py")
+SAME_STEPS = ["--replicas_to_aggregate=2"]
+
+# A small computation that takes a moment, so that it can be killed in the middle.
+SLOW = """\
+import sys, time
+import numpy as np
+import shoal
+worker = shoal.Worker()
+x = np.random.default_rng(0).normal(size=(600, 5))
+worker.declare([shoal.Variable("w", initial=np.ones(5)), shoal.Variable("mean", (5,), kind="assign")], examples=600,
+               test_examples=10, optimizer=shoal.Adam(0.01), batch_size=10, epochs=2, prefetch=4)
+for work in worker:
+    time.sleep(0.02)
+    worker.announcements()
+    rows = x[work.indices] + work.generator.normal(size=(len(work.indices), 5)) * 0.01
+    error = rows @ work.parameters["w"] - rows.sum(1) * 2
+    if work.is_training:
+        work.gradients["w"] = 2 * rows.T @ error / len(rows)
+        work.final("w")
+        work.gradients["mean"] = rows.mean(0) + 0.9 * work.parameters["mean"]
+    work.done(np.sum(error ** 2))
+"""
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(PYTHON))
+    assert os.access(os.environ["SHOAL"], os.X_OK), "SHOAL is not the path of the command"
+
+
+@pytest.fixture
+def slow(tmp_path):
+    path = tmp_path / "slow.py"
+    path.write_text(SLOW)
+    return str(path)
+
+
+def variables(run):
+    return {name: array.tobytes() for name, array in _safetensors.read(run.model_file()).items()}
+
+
+def wait_for_step(run, step):
+    end = time.monotonic() + 120
+    while len(run.metrics().get("step", ())) < step:
+        assert time.monotonic() < end, Path(run.directory, "launch.log").read_text()
+        time.sleep(0.02)
+
+
+def programs(run, worker):
+    """The processes whose output is the log of a worker's program."""
+    log = os.path.join(run.directory, f"logs/program-{worker}.log")
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and os.readlink(entry / "fd/1") == log:
+                yield int(entry.name)
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """The slow program's variables from a run in which nothing happens."""
+    folder = tmp_path_factory.mktemp("reference")
+    (folder / "slow.py").write_text(SLOW)
+    os.environ["PYTHONPATH"] = str(PYTHON)
+    run = shoal.launch(str(folder / "slow.py"), ps=1, workers=1, out=str(folder / "run"), flags=SAME_STEPS)
+    assert run.wait(120)["steps"] == 60
+    return variables(run)
+
+
+def test_an_example_in_numpy_learns(tmp_path):
+    run = shoal.launch(LINEAR, ps=2, workers=2, out=str(tmp_path / "run"))
+    summary = run.wait(120)
+    assert summary["status"] == "finished"
+    assert summary["test_accuracy"] > 0.9
+    metrics = run.metrics()
+    assert list(metrics["step"]) == list(range(1, 136))
+    assert metrics["loss"][-10:].mean() < 0.5 * metrics["loss"][0]
+    assert np.isfinite(metrics["accuracy"]).all()
+    assert run.status()["phase"] == "over"
+
+
+def test_the_bytes_do_not_depend_on_the_number_of_tasks(slow, tmp_path, reference):
+    run = shoal.launch(slow, ps=3, workers=2, out=str(tmp_path / "run"), flags=SAME_STEPS)
+    run.wait(120)
+    assert variables(run) == reference
+
+
+def test_a_program_that_is_killed_changes_no_byte(slow, tmp_path, reference):
+    run = shoal.launch(slow, ps=2, workers=2, out=str(tmp_path / "run"), flags=SAME_STEPS)
+    for step, worker in ((5, 0), (25, 1)):
+        wait_for_step(run, step)
+        (process,) = programs(run, worker)
+        os.kill(process, signal.SIGKILL)
+    run.wait(120)
+    assert "worker/0 died" in Path(run.directory, "launch.log").read_text()
+    assert variables(run) == reference
+
+
+def test_a_worker_and_a_ps_that_are_killed_change_no_byte(slow, tmp_path, reference):
+    run = shoal.launch(slow, ps=2, workers=2, out=str(tmp_path / "run"), flags=[*SAME_STEPS, "--save_every=7"])
+    for step, task in ((10, "worker/0"), (20, "ps/1")):
+        wait_for_step(run, step)
+        (process,) = (entry["process_id"] for entry in run.status()["tasks"] if entry["task"] == task)
+        os.kill(process, signal.SIGKILL)
+    run.wait(120)
+    output = Path(run.directory, "launch.log").read_text()
+    assert "worker/0 died" in output
+    assert "ps/1 died" in output
+    assert variables(run) == reference
+    assert not list(programs(run, 0)) + list(programs(run, 1))
+
+
+def test_an_asynchronous_run_counts_every_batch_once(tmp_path):
+    """A ledger: each example adds 1 to an element of its own, while programs are killed."""
+    path = tmp_path / "ledger.py"
+    path.write_text("""\
+import time
+import numpy as np
+import shoal
+worker = shoal.Worker()
+worker.declare([shoal.Variable("ledger", (400,))], examples=400, optimizer=shoal.SGD(1.0), batch_size=4, epochs=2)
+for work in worker:
+    time.sleep(0.01)
+    gradient = np.zeros(400)
+    gradient[work.indices] = -1
+    work.gradients["ledger"] = gradient
+    work.done(0.0)
+""")
+    run = shoal.launch(str(path), ps=2, workers=2, out=str(tmp_path / "run"), flags=["--nosync_replicas"])
+    for step, worker in ((10, 0), (60, 1), (120, 0)):
+        wait_for_step(run, step)
+        for process in programs(run, worker):
+            os.kill(process, signal.SIGKILL)
+    run.wait(120)
+    np.testing.assert_array_equal(_safetensors.read(run.model_file())["ledger"], np.full(400, 2, np.float32))
+
+
+def test_a_run_is_stopped_and_continues(slow, tmp_path, reference):
+    out = str(tmp_path / "run")
+    run = shoal.launch(slow, ps=1, workers=2, out=out, flags=SAME_STEPS)
+    wait_for_step(run, 10)
+    assert os.path.isdir(run.checkpoint())
+    run.stop()
+    assert run.wait(60)["status"] == "stopped"
+    assert 10 <= run.summary()["steps"] < 60
+    assert not list(programs(run, 0)) + list(programs(run, 1))
+    again = shoal.launch(slow, ps=2, workers=1, out=out, flags=SAME_STEPS)
+    assert again.wait(120)["steps"] == 60
+    assert variables(again) == reference
+
+
+def test_a_program_started_by_hand_is_a_run_in_one_process(tmp_path):
+    done = subprocess.run(
+        [sys.executable, LINEAR], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    (directory,) = (tmp_path / "runs").iterdir()
+    assert shoal.Run(str(directory)).summary()["steps"] == 270
+
+
+def test_a_misuse_ends_the_run_with_the_line_of_the_program(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(SLOW.replace("2 * rows.T @ error / len(rows)", "error"))
+    run = shoal.launch(str(path), ps=1, workers=1, out=str(tmp_path / "run"))
+    with pytest.raises(shoal.CommandError, match=r"train.py:14: the contribution to w has the shape \(10,\)"):
+        run.wait(120)
+    assert run._process.returncode == 78
