@@ -72,6 +72,7 @@ constexpr BrokenBuild kBuilds[] = {
     {"damaged contributions are taken", true},
     {"a refused report is dropped", true},
     {"a gap is believed", true},
+    {"lines do not wait for their evaluations", true},
     {"a scale that could not be applied is forgotten", true, Only(PlannedFault::kPauseChief)},
     {"a worker's term is believed", true, Only(PlannedFault::kForgedTerm)},
     {"a chief that stood still grants no leases", false, Only(PlannedFault::kPauseChief)},
