@@ -1,5 +1,5 @@
-// Counts what a test's program takes by operator new. Linking this library replaces the operators
-// of the whole program, so a test that uses it is a program of its own; not under address
+// Counts the allocations of a test's program by operator new. Linking this library replaces the
+// operators of the whole program, so a test that uses it is a program of its own; not under address
 // sanitizer, which has operators of its own.
 #ifndef SHOAL_BASE_ALLOCATION_COUNT_H_
 #define SHOAL_BASE_ALLOCATION_COUNT_H_
@@ -12,8 +12,9 @@ namespace shoal {
 // threads that are left out. Allocations of libraries by malloc are not counted. Thread-safe.
 int64_t NumAllocations();
 
-// Counts what the code of a loaded shared library takes by operator new separately from here on;
-// `name` is a part of the library's path. Returns false if no such library is loaded. Call it once.
+// Starts to count the allocations by operator new in the code of a loaded shared library
+// separately; `name` is a part of the library's path. Returns false if no such library is loaded.
+// Call it once.
 bool CountAllocationsOfLibraryApart(const char* name);
 int64_t NumAllocationsOfLibrary();
 

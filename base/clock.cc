@@ -10,7 +10,8 @@
 namespace shoal {
 namespace {
 
-// The system's waits do not count what the machine is suspended: none is longer than this.
+// The longest single wait, because the system's waits do not count the time in which the machine is
+// suspended.
 constexpr absl::Duration kLongestWait = absl::Seconds(1);
 
 absl::Duration SinceBoot() {

@@ -18,7 +18,7 @@ namespace {
 std::atomic<time_t> suspended{0};  // How many seconds the machine was suspended.
 }  // namespace
 
-// The system's time on a machine that was suspended: the clocks that include suspension have
+// The system's time on a machine that was suspended: only the clocks that include suspension have
 // advanced.
 extern "C" int clock_gettime(clockid_t clock, timespec* now) noexcept {
   const long result = syscall(SYS_clock_gettime, clock, now);
@@ -63,7 +63,7 @@ TEST(RealClockTest, TimeOfASuspensionCounts) {
   EXPECT_FALSE(clock.WaitUntil(deadline + absl::Hours(1), &mutex, &never));
 }
 
-// The system's wait does not count the suspension: the clock looks again.
+// The system's wait does not count the suspension, so the clock must check the time again.
 TEST(RealClockTest, AWaitThatTheMachineWasSuspendedInEnds) {
   const RealClock clock;
   const absl::Time deadline = clock.Now() + absl::Hours(1);

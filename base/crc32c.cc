@@ -8,8 +8,8 @@
 
 namespace shoal {
 
-// ISA-L picks the fastest implementation for the CPU at run time. It wants a mutable pointer, an
-// int length, and leaves the final inversion to us.
+// ISA-L chooses the fastest implementation for the CPU at run time. It needs a mutable pointer and
+// an int length, and does not do the final inversion.
 uint32_t ExtendCrc32c(uint32_t crc, const void* data, size_t size) {
   constexpr size_t kMaxPiece = size_t{1} << 30;
   auto* bytes = static_cast<unsigned char*>(const_cast<void*>(data));

@@ -10,7 +10,7 @@
 
 namespace shoal {
 
-// The checksum of the bytes that `crc` covers followed by data[0, size).
+// Returns the checksum of the bytes whose checksum is `crc`, followed by data[0, size).
 uint32_t ExtendCrc32c(uint32_t crc, const void* data, size_t size);
 
 inline uint32_t Crc32c(const void* data, size_t size) { return ExtendCrc32c(0, data, size); }

@@ -23,7 +23,7 @@ struct DiskImage {
 
 // The fate of changes that were not synced at the power cut.
 enum class PowerCut {
-  kKeepsAll,  // All of them are kept, as without a power cut.
+  kKeepsAll,  // All changes are kept, as if there were no power cut.
   kLosesAll,  // All of them are lost.
   // The first changes of each file and directory are kept, the last of those only in part.
   kTearsLast,
@@ -40,8 +40,8 @@ class DiskJournal {
   struct Change {
     Kind kind = kWrite;
     uint64_t node = 0;   // The file, or the directory.
-    uint64_t where = 0;  // kWrite: the offset. kTruncate: the size.
-    // KWrite: the bytes. Otherwise the name in the directory.
+    uint64_t where = 0;  // kWrite: the offset in bytes. kTruncate: the new size in bytes.
+    // The bytes of a kWrite; otherwise the name in the directory.
     std::string bytes = {};
     std::string from = {};  // kRename: the old name.
     uint64_t entered = 0;

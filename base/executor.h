@@ -20,11 +20,12 @@ class SerialExecutor {
   // Stops.
   ~SerialExecutor();
 
-  // Runs `closure` after all that was posted before. Dropped after a stop.
+  // Runs `closure` after all closures that were posted before. Drops it if the executor was
+  // stopped.
   void Post(absl::AnyInvocable<void()> closure) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Runs what was posted before, joins the thread. Not from the executor's own closures. Repeated
-  // calls do nothing.
+  // Runs the closures that were posted before and joins the thread. Must not be called by a closure
+  // of this executor. Repeated calls do nothing.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
   bool IsCurrentThread() const { return std::this_thread::get_id() == thread_.get_id(); }

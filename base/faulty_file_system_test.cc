@@ -68,7 +68,8 @@ TEST(FaultyFileSystemTest, FullDiskTakesWhatFits) {
   EXPECT_THAT(disk.SpaceLeft("."), IsOkAndHolds(0u));
 }
 
-// Every place where the power can go: the file is the old one or the new one, never anything else.
+// Simulates a power cut at every change. Afterwards the file has its old or its new contents,
+// nothing else.
 TEST(WriteAtomicallyTest, PowerCutAnywhereLeavesOldOrNew) {
   bool written = false;
   int cut = 0;

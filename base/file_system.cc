@@ -21,8 +21,8 @@
 namespace shoal {
 namespace {
 
-// These errors of a network file system pass. ESTALE would map to ABORTED, which means that another
-// task has taken over.
+// These errors of a network file system are temporary, so they become UNAVAILABLE. Otherwise ESTALE
+// would map to ABORTED, which means that another task has taken over.
 bool IsPassing(int error) { return error == EIO || error == ESTALE; }
 
 absl::Status ErrnoStatus(absl::string_view what, absl::string_view path) {

@@ -1,4 +1,4 @@
-// The same promises for the disk and for the one in memory.
+// Tests the same properties for the disk and for the file system in memory.
 #include "base/file_system.h"
 
 #include <stdlib.h>

@@ -12,7 +12,8 @@ namespace shoal {
 // MurmurHash64A (Appleby, public domain), reading little-endian words.
 uint64_t Fingerprint64(absl::string_view bytes, uint64_t seed = 0);
 
-// A bijection that spreads every bit over all (the finalizer of SplitMix64).
+// A bijection in which every bit of the input affects all bits of the output (the finalizer of
+// SplitMix64).
 constexpr uint64_t MixBits(uint64_t x) {
   x ^= x >> 30;
   x *= 0xbf58476d1ce4e5b9u;

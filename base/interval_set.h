@@ -10,9 +10,9 @@
 
 namespace shoal {
 
-// A set of batch indices as sorted ranges that neither overlap nor touch. Batches are leased in
-// chunks, so a set holds few ranges however many indices it has; adding to the end of a range does
-// not allocate. Thread-compatible.
+// A set of batch indices, stored as sorted ranges that neither overlap nor touch. Batches are
+// leased in chunks, so even a large set has few ranges. Adding an index at the end of a range does
+// not allocate. Not thread-safe.
 class IntervalSet {
  public:
   struct Range {

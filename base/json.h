@@ -19,7 +19,7 @@ class JsonObject {
   // Writes the shortest text that reads back as the same number; null if it is not finite.
   JsonObject& Add(absl::string_view name, double value);
   JsonObject& Add(absl::string_view name, absl::string_view value);
-  // Adds a value that is JSON already.
+  // Adds a value that is already encoded as JSON.
   JsonObject& AddJson(absl::string_view name, absl::string_view json) {
     return AddText(name, json);
   }

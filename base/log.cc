@@ -21,7 +21,7 @@
 namespace shoal {
 namespace {
 
-// The one place where lines go: what a process logs to is a property of the process.
+// The log file of this process. It is global, because all lines of a process go to the same place.
 struct LogTarget {
   Mutex mutex;
   std::string task ABSL_GUARDED_BY(mutex);

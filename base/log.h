@@ -6,8 +6,8 @@
 // The first line logs "I 11:40:12.345 worker/0 shard.cc:12] restored step=120". The second logs the
 // false condition and aborts: it is for our own bugs.
 //
-// Never CHECK what came from the network, the disk, the configuration or a flag. Each line is one
-// write, so lines of threads and of processes that share a file do not mix. Thread-safe.
+// Never use CHECK for data from the network, the disk, the configuration or a flag. Each line is
+// one write, so lines of threads and of processes that share a file do not mix. Thread-safe.
 #ifndef SHOAL_BASE_LOG_H_
 #define SHOAL_BASE_LOG_H_
 
@@ -24,9 +24,9 @@ namespace shoal {
 enum class LogSeverity { kInfo = 0, kWarning = 1, kError = 2, kFatal = 3 };
 
 struct LogOptions {
-  // Stands in every line, "worker/0"; empty before main has set it.
+  // The task's name in every line, such as "worker/0"; empty before main has set it.
   std::string task;
-  // Lines are appended here; empty means standard error.
+  // The path of the file to which lines are appended; empty means standard error.
   std::string file;
   // Lines below this are dropped.
   LogSeverity min_severity = LogSeverity::kInfo;
@@ -85,7 +85,7 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& status_or) {
   return status_or.status();
 }
 
-// Null if the status is OK.
+// Returns null if the status is OK.
 std::unique_ptr<std::string> DescribeUnlessOk(const absl::Status& status, const char* what);
 
 #define SHOAL_DEFINE_CHECK_OP(name, op)                                                    \
@@ -143,7 +143,8 @@ SHOAL_DEFINE_CHECK_OP(GE, >=)
   SHOAL_CHECK_DESCRIBED(     \
       ::shoal::internal::DescribeUnlessOk(::shoal::internal::StatusOf(expression), #expression))
 
-// Checks too dear for the inner loop: compiled always, evaluated only by --config=dbg.
+// Checks that are too slow for inner loops. They are always compiled but evaluated only with
+// --config=dbg.
 #ifdef NDEBUG
 #define DCHECK(condition) \
   while (false) CHECK(condition)

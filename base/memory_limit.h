@@ -11,7 +11,7 @@ namespace shoal {
 struct MemoryLimit {
   // The most bytes that the process may use: the machine's memory or its cgroup's limit.
   uint64_t bytes = UINT64_MAX;
-  std::string set_by;  // "the machine" or "the cgroup /a/b".
+  std::string set_by;  // The origin of the limit: "the machine" or "the cgroup /a/b".
   // The bytes that the process can use now, including those that it uses already; at most `bytes`.
   uint64_t available = UINT64_MAX;
 };

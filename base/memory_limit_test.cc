@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kMebibyte = 1 << 20;
 
-// A made-up /proc and /sys.
+// A fake /proc and /sys.
 class MemoryLimitTest : public ::testing::Test {
  protected:
   MemoryLimitTest()

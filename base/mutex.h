@@ -26,7 +26,8 @@ class ABSL_LOCKABLE Mutex {
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
   void Unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
 
-  // Tells the analysis that the lock is held where it cannot see so; costs nothing.
+  // Informs the thread safety analysis that the lock is held, where it cannot deduce that.
+  // Generates no code.
   void AssertHeld() const ABSL_ASSERT_EXCLUSIVE_LOCK() {}
 
  private:
@@ -48,7 +49,7 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex& mutex_;
 };
 
-// Wakes may be spurious: wait in a loop over the condition.
+// Waits may end without a notification, so wait in a loop that checks the condition.
 class CondVar {
  public:
   CondVar() = default;
@@ -61,7 +62,8 @@ class CondVar {
     lock.release();
   }
 
-  // False if `timeout` of real time passed without a wake; a timeout <= 0 does not block.
+  // Returns false if `timeout` of real time passed without a notification. Does not block if
+  // timeout <= 0.
   bool WaitFor(Mutex* mutex, absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     // Longer waits would overflow the system clock's nanoseconds.
     constexpr absl::Duration kLongest = absl::Hours(24 * 365);

@@ -1,4 +1,4 @@
-// A flag that goes up once and can be waited for. Thread safe.
+// A flag that is set once, and for which threads can wait. Thread-safe.
 #ifndef SHOAL_BASE_NOTIFICATION_H_
 #define SHOAL_BASE_NOTIFICATION_H_
 
@@ -29,7 +29,7 @@ class Notification {
     while (!notified_) changed_.Wait(&mutex_);
   }
 
-  // False if `timeout` of real time passed first.
+  // Returns false if `timeout` of real time passed first.
   bool WaitFor(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mutex_) {
     const auto start = std::chrono::steady_clock::now();
     MutexLock lock(&mutex_);

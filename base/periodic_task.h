@@ -18,7 +18,7 @@ namespace shoal {
 // of the previous one, or right after it if it took longer. Thread-safe.
 class PeriodicTask {
  public:
-  // period > 0. The clock must outlive the task.
+  // `period` must be > 0. The clock is borrowed and must outlive the task.
   PeriodicTask(absl::string_view name, absl::Duration period, const Clock& clock,
                absl::AnyInvocable<void()> closure);
   // Stops.

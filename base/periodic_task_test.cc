@@ -12,7 +12,7 @@
 namespace shoal {
 namespace {
 
-// Keeps when a task ran.
+// Records the times at which a task ran.
 class Runs {
  public:
   void Add(absl::Time time) {

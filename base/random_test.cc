@@ -78,7 +78,8 @@ TEST_P(FillTest, PiecesEqualTheWhole) {
   EXPECT_EQ(pieces, whole);
 }
 
-// The same bytes from every compiler and CPU: checkpoints and equivalence tests rest on it.
+// Every compiler and CPU must give the same bytes, because checkpoints and equivalence tests depend
+// on it.
 TEST_P(FillTest, BytesNeverChange) {
   std::vector<float> values(10000);
   GetParam().fill(7, 3, absl::MakeSpan(values));

@@ -1,4 +1,5 @@
-// RETURN_IF_ERROR and ASSIGN_OR_RETURN: pass an error on to the caller, or go on with the value.
+// RETURN_IF_ERROR and ASSIGN_OR_RETURN return an error to the caller of the enclosing function;
+// otherwise that function continues with the value.
 //
 //   RETURN_IF_ERROR(file->Sync());
 //   ASSIGN_OR_RETURN(std::unique_ptr<File> file, file_system->Open(path));

@@ -18,7 +18,7 @@ namespace shoal {
 // Names the calling thread for debuggers and top; the first 15 characters count.
 void SetCurrentThreadName(absl::string_view name);
 
-// Thread safe. The destructor runs every closure already scheduled, then joins.
+// Thread-safe. The destructor runs all closures that were scheduled, then joins the threads.
 class ThreadPool {
  public:
   // If there are 0 threads, RunParallel runs in the caller, and Schedule must not be called.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr auto kChief = RunLock::Holder::kChief;
 
-// A chief that was killed lets go this soon; nothing is said before.
+// The time in which the lock of a killed chief is free again. Nothing is logged before.
 constexpr absl::Duration kAtOnce = absl::Seconds(2);
 
 constexpr absl::Duration kLookEvery = absl::Milliseconds(500);
@@ -26,7 +26,7 @@ absl::Duration WholeSeconds(absl::Duration time) {
   return absl::Floor(std::max(time, absl::ZeroDuration()), absl::Seconds(1));
 }
 
-// "pid 12 on host, since 3m20s".
+// Returns text such as "pid 12 on host, since 3m20s".
 std::string DescribeHolder(const std::string& out, absl::Time now) {
   std::string words = RunLock::HolderOf(out, kChief);
   if (words.empty()) words = "a process that left no name";
@@ -37,7 +37,7 @@ std::string DescribeHolder(const std::string& out, absl::Time now) {
   return words;
 }
 
-// What the task shows of itself meanwhile.
+// The task's status and metrics while it waits.
 class Waiting : public TaskSource {
  public:
   explicit Waiting(const TaskOptions& options) : options_(options) {}

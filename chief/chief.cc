@@ -9,10 +9,11 @@
 namespace shoal {
 namespace {
 
-// Removals of checkpoints that could not be made that wait at most.
+// The most given-up checkpoints that may wait for their removal.
 constexpr size_t kMostGivenUp = 64;
 
-// Records that wait at most while void checkpoints are removed: a directory may not answer.
+// The most records that may wait while void checkpoints are removed, because the file system may
+// hang.
 constexpr size_t kMostRecordsThatWait = 1 << 16;
 
 // Sends a command.

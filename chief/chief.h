@@ -74,15 +74,16 @@ class Chief : public ChiefClient {
   Chief& operator=(const Chief&) = delete;
 
   // Waits until the run is over, everything is written and every ps has acknowledged the end, or
-  // some seconds have passed since the end. OK: trained to the end. CANCELLED: stopped on request,
-  // a checkpoint remains. Otherwise why it failed.
+  // some seconds have passed since the end. Returns OK if the run was trained to its end, CANCELLED
+  // if it was stopped on request after a checkpoint, otherwise the reason of its failure.
   absl::Status Wait();
 
-  // Every worker of the run and every live ps has received the end, even if it registered after it.
+  // Returns whether every worker of the run and every live ps has received the end of the run, also
+  // those that registered after it.
   bool all_told() const;
-  // Accepts no registration any more: a task that comes too late to receive the end is answered
-  // UNAVAILABLE and finds the end in the run's directory. With `if_all_told` it returns false and
-  // changes nothing unless all_told.
+  // Refuses all later registrations with UNAVAILABLE; such a task finds the end of the run in the
+  // run's directory. If `if_all_told` is true and all_told() is false, changes nothing and returns
+  // false.
   bool CloseRegistration(bool if_all_told);
 
   // The result of the run, after Wait.

@@ -1,4 +1,4 @@
-// What others ask the chief.
+// The calls of other tasks to the chief.
 #include <algorithm>
 #include <optional>
 #include <utility>

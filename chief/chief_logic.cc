@@ -14,18 +14,18 @@
 namespace shoal {
 namespace {
 
-// How long a heartbeat or a question for a norm may wait here.
+// How long a heartbeat or a report of norms may wait here.
 constexpr absl::Duration kLongestPark = absl::Seconds(1);
 
-// How long a registration waits for a taken place: less than its caller does. It asks again.
+// How long a registration waits for a taken place. The caller waits longer, and then calls again.
 constexpr absl::Duration kLongestRegistration = absl::Seconds(4);
 
 // The call times out only after that, so the network and a busy chief have time left.
 static_assert(kLongestRegistration < kControlTimeout && kLongestPark < kControlTimeout,
               "the chief must answer before the caller gives up");
 
-// Between two calls of a chief that runs, which looks at its session all the time; of a short lease
-// half.
+// The longest time between two calls while the chief's process runs, because it checks its session
+// often; at most half of a lease.
 constexpr absl::Duration kLongestGap = absl::Seconds(2);
 
 // The longest time after the end in which a ps acknowledges it.

@@ -17,15 +17,15 @@
 
 namespace shoal {
 
-// Everything that a chief decides: a TrainingSession, the calls that wait at the chief, what a
-// command's answer or its absence means, what the recorder's results mean, and when the chief has
-// finished. It has no thread, lock, socket, file or clock: Chief drives it in a process, a
-// simulator may drive it instead. One thread at a time. `now` comes from one clock and never goes
-// back.
+// Makes all decisions of a chief. It has a TrainingSession and the calls that wait at the chief,
+// and it decides what to do after the answers of commands, or without them, after the recorder's
+// results, and when the chief has finished. It has no thread, lock, socket, file or clock: Chief
+// drives it in a process, and a test may drive it instead. For one thread at a time. `now` comes
+// from one clock and never goes back.
 //
-// The time between two calls that is longer than any driver lets pass is a pause: the process was
-// stopped or its machine suspended, while all messages waited in sockets. For the session that time
-// has not passed, and every task gets its lease again before anything else happens.
+// A driver calls Tick often. If much more time passes between two calls, the process was stopped or
+// its machine suspended, and messages have waited in sockets meanwhile. The session's clock leaves
+// such a pause out, and every task gets a whole lease before anything else happens.
 //
 // After every call that is not const the driver sends TakeCommands, writes down TakeRecords, and
 // polls the parked calls again.
@@ -42,14 +42,14 @@ class ChiefLogic {
   ChiefLogic& operator=(const ChiefLogic&) = delete;
 
   // --- Calls that may wait at the chief. A call is made when it arrives and polled at once, after
-  // every change of the logic, and at wake(). Poll answers nothing while the call waits on, and is
-  // not called again after it has answered. The request is borrowed.
+  // every change of the logic, and at wake(). Poll returns nullopt while the call must still wait;
+  // after it has returned an answer, it must not be called again. The request is borrowed.
 
   // RegisterTask: waits for a place that another process holds, for less time than its caller
   // waits.
   class Registration {
    public:
-    // `is_gone`: the caller waits no more; it must not get the place.
+    // `is_gone` returns whether the caller has disconnected, so that it must not get the place.
     Registration(ChiefLogic* logic, const v1::RegisterTaskRequest& request,
                  std::function<bool()> is_gone)
         : logic_(logic), request_(request), is_gone_(std::move(is_gone)) {}
@@ -120,28 +120,32 @@ class ChiefLogic {
 
   // --- Records and their results.
   std::vector<SessionRecord> TakeRecords() { return session_.TakeRecords(); }
-  // Work that the driver does elsewhere: the run is not over before it is done. `status` is the
-  // recorder's; ABORTED: another chief has taken the run over.
+  // Call these before and after work that the driver does on another thread; drained() stays false
+  // until it has ended. `status` is the result of the recorder; ABORTED means that another chief
+  // has taken the run over.
   void BeginWork() { ++work_under_way_; }
   void EndWork(const absl::Status& status);
   void OnRecorded(const absl::Status& status);
-  // True: the run rests on the checkpoint now, and older ones may be removed.
+  // Returns true if the checkpoint is the newest durable one now, so that older ones may be
+  // removed.
   bool OnManifestWritten(absl::Time now, const ManifestToWrite& write, const absl::Status& status);
   void OnExported(absl::Time now, const ModelExport& made, const absl::Status& status);
 
-  // Leases, waits and their deadlines. Call it at least a few times a second.
+  // Checks leases, waits and their deadlines. Call it at least a few times a second.
   void Tick(absl::Time now);
-  // Call it after Tick with whether TakeRecords had anything: records have to be written first.
+  // Updates drained(). Call it after Tick; `has_records` is true if some records of TakeRecords are
+  // not written yet.
   void LookForEnd(absl::Time now, bool has_records);
 
-  // --- The end.
-  // Answers all parked calls from now on.
+  // --- The end. From now on all waiting calls are answered at once.
   void Close() { closing_ = true; }
   bool closing() const { return closing_; }
   bool is_over() const;
-  // The run is over, everything is written down, and every ps knows, or some seconds have passed.
+  // Returns true once the run is over, all records are written, and every ps has acknowledged the
+  // end (or some seconds have passed since then).
   bool drained() const { return drained_; }
-  // OK: trained to the end. CANCELLED: stopped on request. Otherwise why it failed.
+  // Returns OK if the run was trained to its end, CANCELLED if it was stopped on request, otherwise
+  // the reason of its failure.
   absl::Status result() const;
   bool all_told() const;
   // See Chief::CloseRegistration.

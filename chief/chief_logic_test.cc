@@ -1,4 +1,4 @@
-// A chief without threads: calls that wait, answers of commands, the end.
+// Tests a chief without threads: calls that wait, answers of commands, and the end.
 #include "chief/chief_logic.h"
 
 #include <memory>
@@ -183,7 +183,8 @@ TEST_F(ChiefLogicTest, TheRunIsNotOverWhileSomethingOfItIsBeingWritten) {
   EXPECT_FALSE(logic_->result().ok());
 }
 
-// Stopped, or in a machine that was suspended, for `pause`. Messages waited meanwhile.
+// Simulates that the process was stopped, or its machine suspended, for `pause`, while messages
+// waited.
 class PausedChiefTest : public ChiefLogicTest, public ::testing::WithParamInterface<int> {
  protected:
   void Pause() {
@@ -242,8 +243,8 @@ TEST_P(PausedChiefTest, ATaskThatWantsThePlaceOfASilentProcessIsAskedToRetry) {
   EXPECT_TRUE(absl::IsUnavailable(answer->status())) << answer->status();
 }
 
-// Its holder is silent since before the pause: the task that waits is not refused as a second
-// process.
+// The holder of the place was silent since before the pause, so the task that waits is not refused
+// as a second process.
 TEST_P(PausedChiefTest, ATaskThatHadWaitedForAPlaceIsAskedToRetry) {
   const v1::RegisterTaskRequest request = Application(v1::JOB_PS, "other");
   StartTraining();

@@ -38,7 +38,8 @@ std::string ActivityOf(const v1::GetRunStatusResponse& run) {
   }
 }
 
-// Whether the tasks of a job are there, and whether they were and are missed: two gauges.
+// Describes two gauges for the tasks of a job: whether a task is present, and whether it has been
+// lost.
 struct Presence {
   v1::Job job;
   uint32_t count;  // That the run should have.

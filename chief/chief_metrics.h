@@ -14,7 +14,8 @@ namespace v1 {
 class GetRunStatusResponse;
 }
 
-// The RunRecorder counts these during the run; the chief's status has the rest.
+// The metrics that the RunRecorder counts during the run. CollectChief takes the other ones from
+// the chief's status.
 struct ChiefMetrics {
   MetricCounter steps;  // Counts from the start of this chief; a rollback does not reduce it.
   MetricCounter examples;
@@ -34,7 +35,8 @@ struct ChiefMetrics {
 void CollectChief(const ChiefMetrics& metrics, const v1::GetRunStatusResponse& run,
                   MetricPage* page);
 
-// Ready: every task is registered and every ps has loaded.
+// Returns the chief's status for /statusz. It is ready if every task is registered and every ps has
+// loaded.
 TaskStatus ChiefStatus(const v1::GetRunStatusResponse& run, double now_unix_seconds);
 
 }  // namespace shoal

@@ -44,7 +44,7 @@ constexpr absl::Duration kLastLook = absl::Milliseconds(400);
 // of it: a task that is only starting would look for the chief for cluster.wait_seconds.
 constexpr absl::Duration kLatecomers = absl::Seconds(10);
 
-// How long a chief that was killed may take to let go of the directory.
+// How long the directory of a killed chief may stay locked.
 constexpr absl::Duration kPredecessorEnds = absl::Seconds(2);
 
 }  // namespace
@@ -365,7 +365,8 @@ void StopOnRequest(ShutdownNotification* shutdown, const std::shared_ptr<ChiefTa
 
 namespace {
 
-// What the run's directory says of where its tasks are: at least where to ask for the chief.
+// Returns the addresses of the tasks that are written to the run's directory: at least that of the
+// chief.
 ClusterSpec ClusterServedAt(const TaskOptions& options, const std::string& listens_at) {
   ClusterSpec cluster = options.cluster;
   // Where worker 0 hosts the chief, its address is in the list of workers.

@@ -29,9 +29,10 @@ class ChiefTask : public TaskSource {
   using Connect =
       std::function<std::unique_ptr<ParameterClient>(uint32_t ps, const std::string& address)>;
 
-  // The reaction to a directory that another chief holds. kRefuse: fails with ALREADY_EXISTS after
-  // a moment, because a user is waiting. kWait: waits as AwaitDirectory describes. kNotAsked: does
-  // not look, because the caller has made sure, for example in a simulation without real files.
+  // The reaction if another chief holds the run's directory. kRefuse: Create fails with
+  // ALREADY_EXISTS after a moment, because a user is waiting. kWait: Create waits as AwaitDirectory
+  // describes. kNotAsked: Create does not check, because the caller has made sure that no other
+  // chief holds it, for example in a simulation without real files.
   enum class IfHeld { kRefuse, kWait, kNotAsked };
 
   // Reads and prepares the run's directory, which is held against other chiefs as long as the task
@@ -42,7 +43,8 @@ class ChiefTask : public TaskSource {
                                                            IfHeld if_held = IfHeld::kRefuse);
   ~ChiefTask() override;
 
-  // The run was finished before: there is nothing to do, chief() is null.
+  // Returns true if the run had finished before this start. Then there is nothing to do, and
+  // chief() is null.
   bool is_finished() const { return finished_; }
   Chief* chief() { return chief_.get(); }
 
@@ -54,7 +56,7 @@ class ChiefTask : public TaskSource {
   // error, it takes the place of CANCELLED in the result and in the summary.
   absl::Status WaitAndConclude(const absl::Status& why_stopped = absl::OkStatus());
 
-  // Only of a run that is not finished.
+  // TaskSource. Call these only if is_finished() is false.
   TaskStatus Status() const override;
   void Collect(MetricPage* page) const override;
 
@@ -67,7 +69,7 @@ class ChiefTask : public TaskSource {
   // run resumes from a checkpoint, the checkpoint's identity wins: its directory may have been
   // moved here. A run without either gets a random one.
   absl::StatusOr<std::string> RunId(const std::string& of_checkpoint) const;
-  absl::StatusOr<uint64_t> ReadTerm() const;  // 0: there was no chief before
+  absl::StatusOr<uint64_t> ReadTerm() const;  // 0: the run had no chief before
   absl::Status NextTerm();
   // ABORTED if a chief of a higher term has the directory.
   absl::Status CheckTerm() const;

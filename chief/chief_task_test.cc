@@ -56,7 +56,8 @@ TEST_F(ChiefTaskTest, ASecondChiefOnADirectoryIsRefusedAndChangesNothing) {
   EXPECT_EQ(Term(), "2\n");
 }
 
-// Or the tasks of the chief before it, which are still alive, would take it for another run's.
+// Otherwise the tasks of the previous chief, which are still alive, would assume that it belongs to
+// another run.
 TEST_F(ChiefTaskTest, ARunWithoutACheckpointKeepsItsIdentityWhenItsChiefStartsAgain) {
   std::string first;
   for (const char* const term : {"1\n", "2\n"}) {

@@ -1,4 +1,4 @@
-// The threads of a chief: what waits for what.
+// Tests the threads of a chief: which of them waits for which event.
 #include "chief/chief.h"
 
 #include <atomic>
@@ -29,7 +29,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Publishes when it may, and says what came.
+// A recorder that publishes when the test allows it, and reports the records that it received.
 class FakeRecorder : public SessionRecorder {
  public:
   void Record(const StepLine& /*line*/) override {}
@@ -104,7 +104,7 @@ class WillingPs : public ParameterClient {
   }
 };
 
-// One whose disk does not answer.
+// A ps whose disk hangs.
 class LoadingPs : public WillingPs {
  public:
   LoadingPs(Notification* loading, std::atomic<bool>* closed)
@@ -265,7 +265,8 @@ TEST_F(ChiefTest, DoesNotWaitAtItsEndForAPsThatLoads) {
   EXPECT_TRUE(closed);
 }
 
-// The call to the lost process would last until its deadline, and its successor wait as long.
+// Otherwise the call to the lost process would last until its deadline, and its successor would
+// wait for that.
 TEST_F(ChiefTest, ACallToALostPsDoesNotHoldUpItsSuccessor) {
   Notification loading;
   std::atomic<bool> closed{false};

@@ -29,7 +29,7 @@ absl::StatusOr<std::optional<ResumePoint>> FindResumePoint(const v1::RunConfig& 
                                                            Checkpoint::Verify verify,
                                                            std::vector<std::string>* rejected);
 
-// Returns the error of --resume=must where there is no checkpoint.
+// Returns the error of --resume=must for a run without a checkpoint.
 absl::Status NothingToResume(const std::string& checkpoint_root);
 
 }  // namespace shoal

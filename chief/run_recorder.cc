@@ -201,7 +201,7 @@ absl::Status RunRecorder::Record(const RolledBack& rolled_back) {
   return absl::OkStatus();
 }
 
-// Steps that are void later are taken back.
+// Counts the steps, and subtracts those that become void later.
 void RunRecorder::CountExamples(uint64_t step, uint64_t examples) {
   examples_ += examples;
   if (!examples_of_.empty()) {

@@ -27,8 +27,8 @@
 namespace shoal {
 
 // Keeps a run's records: metrics.jsonl, event files, the progress bar, and the figures of
-// summary.json.
-// Checkpoints are written by the functions it is given. figures() may be asked on any thread.
+// summary.json. Checkpoints are written by the functions it is given. Any thread may call
+// figures().
 class RunRecorder : public SessionRecorder {
  public:
   struct Options {
@@ -108,7 +108,7 @@ class RunRecorder : public SessionRecorder {
   double step_rate_ ABSL_GUARDED_BY(mutex_) = 0;         // and steps in a second.
   std::string metrics_failure_ ABSL_GUARDED_BY(mutex_);  // Why lines wait; empty: they do not.
   absl::Time checkpoint_time_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  uint64_t examples_ ABSL_GUARDED_BY(mutex_) = 0;  // The sum over all valid lines.
+  uint64_t examples_ ABSL_GUARDED_BY(mutex_) = 0;  // The sum of examples over all valid lines.
   // The examples of the valid lines, in case they become void. Most lines have as many as the one
   // before: one entry covers consecutive steps.
   struct StepsAlike {

@@ -13,12 +13,13 @@ namespace shoal {
 struct Command {
   std::string name;
   std::string summary;  // One line of --help.
-  // Gets what follows the name; returns the exit code.
+  // Runs the command with the arguments after its name and returns the exit code.
   std::function<int(absl::Span<const std::string> args)> run;
 };
 
-// Runs the command that args[0] names. Without one: help, and exit code 2; --help: 0. An unknown
-// one is an error that names the nearest.
+// Runs the command that args[0] names and returns its exit code. Without arguments it prints the
+// help and returns 2, with --help 0. For an unknown command it prints the nearest known one and
+// returns an error code.
 int RunCommand(const std::vector<Command>& commands, absl::Span<const std::string> args);
 
 // What `shoal --help` prints.

@@ -113,7 +113,7 @@ absl::Status CheckNoPath(const std::string& given) {
                                         ", and as an address it has no port; ", remedy));
 }
 
-// Calls `use` with the chief at the address, or of the run in the directory.
+// Calls `use` with the chief at the address, or with that of the run in the directory.
 absl::Status AskChief(const ControlLinks& links, const std::string& given, const TaskFlags& flags,
                       const std::function<absl::Status(const ChiefContact&)>& use) {
   ASSIGN_OR_RETURN(const std::string address, FindChief(given));
@@ -135,8 +135,8 @@ bool IsRun(const std::string& directory) {
   return IsThere(absl::StrCat(directory, "/run.textproto"));
 }
 
-// Returns the command that resumes the run in the directory, or words for it: only the user knows
-// the hosts or the scheduler of a run whose tasks were not all on this machine.
+// Returns the command that resumes the run in the directory. If not all tasks were on this machine,
+// only the user knows the hosts or the scheduler, so it returns a description instead.
 std::string ResumeCommand(const std::string& program, const std::string& directory) {
   const absl::StatusOr<ClusterSpec> cluster =
       ClusterSpec::FromFile(absl::StrCat(directory, "/cluster.textproto"));
@@ -164,7 +164,7 @@ absl::Status NotRunning(const std::string& program, const std::string& given, bo
   return absl::FailedPreconditionError(text);
 }
 
-// The same, and `over` where that cannot be because the run in the directory is over.
+// Does the same, but calls `over` if the run in the directory is over.
 absl::Status WithChief(const ControlLinks& links, const std::string& given, const TaskFlags& flags,
                        const std::function<absl::Status(const ChiefContact&)>& use,
                        const std::function<absl::Status(const Summary&)>& over) {

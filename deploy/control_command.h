@@ -1,4 +1,4 @@
-// `shoal status|checkpoint|stop|health ADDRESS`: a run that is under way, from outside.
+// `shoal status|checkpoint|stop|health ADDRESS` show and control a run that is under way.
 #ifndef SHOAL_DEPLOY_CONTROL_COMMAND_H_
 #define SHOAL_DEPLOY_CONTROL_COMMAND_H_
 
@@ -26,17 +26,18 @@ struct ControlLinks {
   std::function<absl::Status(const std::string& address, const std::string& service,
                              absl::Duration timeout, const Credentials* credentials)>
       check_health;
-  std::string program = "shoal";  // This program as the user typed it, one word of a shell.
+  // This program's name as the user typed it, quoted as one word of a shell.
+  std::string program = "shoal";
 };
 
-// Each returns the exit code. ADDRESS is the chief's (of health: any task's), or the directory of a
-// run: its cluster.textproto has the address.
+// Run one command each and return the exit code. ADDRESS is that of the chief (for health: of any
+// task), or the directory of a run, whose cluster.textproto contains the address.
 int StatusMain(const ControlLinks& links, absl::Span<const std::string> args);
 int CheckpointMain(const ControlLinks& links, absl::Span<const std::string> args);
 int StopMain(const ControlLinks& links, absl::Span<const std::string> args);
 int HealthMain(const ControlLinks& links, absl::Span<const std::string> args);
 
-// ADDRESS as it is dialled; see above. Errors name it.
+// Returns the network address for the argument ADDRESS, see above. Errors name ADDRESS.
 absl::StatusOr<std::string> FindChief(const std::string& address_or_directory);
 
 }  // namespace shoal

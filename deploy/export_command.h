@@ -1,4 +1,4 @@
-// `shoal export`: the variables of a checkpoint, or their averages, as one safetensors file.
+// `shoal export` writes the variables of a checkpoint, or their averages, to one safetensors file.
 #ifndef SHOAL_DEPLOY_EXPORT_COMMAND_H_
 #define SHOAL_DEPLOY_EXPORT_COMMAND_H_
 

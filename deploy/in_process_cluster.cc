@@ -23,7 +23,7 @@
 namespace shoal {
 namespace {
 
-// The chief owns its clients; this one only lends the server's.
+// A client that the chief owns and that forwards calls to the server, which it borrows.
 class LentParameterClient : public ParameterClient {
  public:
   explicit LentParameterClient(ParameterClient* client) : client_(client) {}
@@ -109,7 +109,7 @@ std::unique_ptr<VariableStore> MakeDirectStore(ParameterServer* server, const Cl
   return std::make_unique<ShardVariableStore>(server->shard(), std::move(store), clock);
 }
 
-// Several workers and servers speak as over a network.
+// Makes a store for one of several workers or servers, which exchange messages as over a network.
 std::unique_ptr<VariableStore> MakeChannelStore(Servers* servers, uint32_t worker,
                                                 const Clock* clock, const SliceTable& table,
                                                 std::vector<ExchangeGroup> groups,
@@ -126,7 +126,7 @@ std::unique_ptr<VariableStore> MakeChannelStore(Servers* servers, uint32_t worke
   return std::make_unique<RemoteVariableStore>(table, std::move(store), clock);
 }
 
-// Worker `index` of `num_workers`, on the caller's thread, until the run is over.
+// Runs worker `index` of `num_workers` on the caller's thread until the run is over.
 absl::Status Work(const TaskOptions& options, uint32_t index, uint32_t num_workers,
                   ChiefClient* chief, Servers* servers) {
   WorkerLinks links;

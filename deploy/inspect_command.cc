@@ -22,7 +22,7 @@
 namespace shoal {
 namespace {
 
-// The names of the checkpoints, newest first; never makes a directory.
+// Returns the names of the checkpoints, newest first. Does not create a directory.
 absl::StatusOr<std::vector<CheckpointName>> ListCheckpoints(FileSystem* file_system,
                                                             const std::string& root) {
   if (!file_system->GetInfo(root).ok()) {

@@ -19,12 +19,12 @@ int InspectMain(absl::Span<const std::string> args);
 
 struct RunReport {
   std::string text;
-  absl::Status
-      damage;  // Describes the damage of the newest checkpoint that is not whole, if there is one.
+  absl::Status damage;  // The damage of the newest damaged checkpoint; OK if none is damaged.
 };
 
-// The run's checkpoints (only the one at `step`, if given), every byte verified, and variables and
-// shards of the newest that is whole. NotFound: no such directory or checkpoint.
+// Verifies every byte of the run's checkpoints (only of the one at `step`, if given), and lists
+// them, and the variables and shards of the newest undamaged one. Returns NotFound if the directory
+// or the checkpoint does not exist.
 absl::StatusOr<RunReport> InspectRun(FileSystem* file_system, const std::string& run_directory,
                                      std::optional<uint64_t> step);
 

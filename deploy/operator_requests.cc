@@ -61,7 +61,7 @@ absl::Status CheckDirectory(const ChiefContact& control, const v1::GetRunStatusR
       control.address, run.run_directory(), control.run_directory));
 }
 
-// The chief is gone, or another run's is there, before what it was asked for was done.
+// The error if the chief ended, or another run took its address, before the request was fulfilled.
 absl::Status Lost(const ChiefContact& control, absl::string_view what) {
   return absl::UnavailableError(
       absl::StrCat(control.address, ": lost the chief before it reported that ", what,

@@ -1,4 +1,5 @@
-// Lets an operator control a run that is under way, through its chief.
+// Functions by which an operator controls a running run through its chief. They block; `control` is
+// borrowed.
 #ifndef SHOAL_DEPLOY_OPERATOR_REQUESTS_H_
 #define SHOAL_DEPLOY_OPERATOR_REQUESTS_H_
 

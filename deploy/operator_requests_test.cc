@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Its checkpoint is there, or the run over, after a few questions.
+// A chief that reports its checkpoint, or the end of the run, after a few requests.
 class OneRun : public FakeChief {
  public:
   absl::Status RequestStop(const v1::RequestStopRequest& request,

@@ -22,7 +22,7 @@
 namespace shoal {
 namespace {
 
-// Longer lists of variables are for the log.
+// The most variables to print; longer lists only go to the log.
 constexpr int kMaxListed = 40;
 
 // Adds a note for each damaged checkpoint.
@@ -45,8 +45,8 @@ absl::StatusOr<std::optional<ResumePoint>> FindIn(const v1::RunConfig& run, File
   return found;
 }
 
-// Returns the model of the run file, or as the worker program declares it. Adds what the user
-// should know of it to `notes`.
+// Returns the model of the run file, or the one that the worker program declares. Adds messages for
+// the user to `notes`.
 absl::StatusOr<v1::WorkerProgram> DescribeModel(const v1::RunConfig& run, FileSystem* file_system,
                                                 const ShutdownNotification& shutdown,
                                                 std::vector<std::string>* notes) {
@@ -77,7 +77,7 @@ void AddPlacement(const v1::RunConfig& run, const v1::WorkerProgram& program,
   notes->insert(notes->end(), program.placement().begin(), program.placement().end());
 }
 
-// Returns where a run begins that is not the first in its directory; "" for the first one.
+// Describes where the run resumes; "" for the first start in its directory.
 std::string WhereItBegins(const v1::RunConfig& run, const std::optional<ResumePoint>& from,
                           FileSystem* file_system) {
   if (from.has_value()) {
@@ -90,7 +90,7 @@ std::string WhereItBegins(const v1::RunConfig& run, const std::optional<ResumePo
              : "";
 }
 
-// Whether init_from, if there is one, has what the model wants.
+// Checks that init_from, if it is set, has the variables that the model needs.
 absl::Status CheckInitialModel(const v1::RunConfig& run, const RunPlan& plan,
                                FileSystem* file_system, std::vector<std::string>* notes) {
   if (run.init_from().empty()) return absl::OkStatus();

@@ -1,4 +1,4 @@
-// The one binary, and the one place that links all roles: shoal train, eval, predict, inspect,
+// The only binary, and the only target that links all roles: shoal train, eval, predict, inspect,
 // task, chief, ps, worker.
 #include <unistd.h>
 
@@ -51,8 +51,8 @@ std::unique_ptr<ChiefClient> ConnectChief(const std::string& address,
                      ChannelCredentialsFor(credentials, kRoleChief)));
 }
 
-// The program that has the model of the run that these arguments name; empty: this one has it, or
-// they name none.
+// Returns the program that has the model of the run in these arguments; "" if it is this program,
+// or if the arguments name no run.
 std::string ProgramWithModel(FlagScope scope, absl::Span<const std::string> args) {
   const absl::StatusOr<CommandLine> line = ParseCommandLine(scope, args);
   if (!line.ok()) return "";
@@ -60,7 +60,7 @@ std::string ProgramWithModel(FlagScope scope, absl::Span<const std::string> args
   return run.ok() ? run->deployment().worker_binary() : "";
 }
 
-// Turns this process into the same command of that program.
+// Replaces this process by that program with the same command.
 int RunInProgram(const std::string& program, const std::string& command,
                  absl::Span<const std::string> args) {
   std::vector<std::string> all = {command};
@@ -110,7 +110,8 @@ absl::Status RunTaskOfAnyJob(const TaskOptions& options) {
   return absl::InternalError("a task without a job");
 }
 
-// No job is given: the launcher's variables name it.
+// Makes the command of a job. Without a job it makes `shoal task`, which gets its job from the
+// launcher's variables.
 Command TaskCommand(std::optional<Job> job, std::string summary, const Environment& environment) {
   const std::string name(job.has_value() ? JobName(*job) : "task");
   return {name, std::move(summary), [job, environment](absl::Span<const std::string> args) {

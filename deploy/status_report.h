@@ -14,7 +14,8 @@ namespace shoal {
 // `now` is the time of the wall clock; ages are computed from it.
 std::string StatusText(const v1::GetRunStatusResponse& run, absl::Time now);
 
-// One object with a line end; its fields are described in docs/observability.md and stay.
+// Returns one JSON object and a line end. docs/observability.md documents its fields, which later
+// versions keep.
 std::string StatusJson(const v1::GetRunStatusResponse& run, absl::Time now);
 
 // The same for a run that is over, from its directory; one line without a line end. `resume` is the

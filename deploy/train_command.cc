@@ -182,13 +182,14 @@ void SayFinished(FileSystem* file_system, const v1::RunConfig& run, const std::s
   if (summary.ok()) PrintSummary(*summary, run, command);
 }
 
-// Nothing was trained: what was given does not fit. Other errors are of a run under way.
+// Returns whether the error means that the run could not begin, because its configuration or files
+// do not fit. Other errors come from a run that has begun.
 bool WasRefused(const absl::Status& status) {
   const int code = ExitCodeOf(status);
   return code == kExitBadFlags || code == kExitBadData || code == kExitBadConfig;
 }
 
-// Says how it went; a failure that nobody else could write down is written into summary.json.
+// Prints the result. Writes summary.json if the run failed and its chief could not write it.
 void Conclude(const absl::Status& status, const std::string& summary_before, const LastShown& shown,
               const v1::RunConfig& run, const std::string& command, FileSystem* file_system) {
   const std::string& out = run.out();
@@ -213,7 +214,7 @@ void Conclude(const absl::Status& status, const std::string& summary_before, con
   }
 }
 
-// The hosts judge their devices: this machine need not have them.
+// Returns the run without its devices, which this machine need not have: each host checks its own.
 v1::RunConfig WithoutDevices(v1::RunConfig run) {
   v1::DeploymentOptions* deployment = run.mutable_deployment();
   deployment->clear_devices();

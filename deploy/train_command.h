@@ -1,5 +1,5 @@
-// `shoal train`: one command from a run file to a trained model, on this machine; `shoal launch`:
-// on others.
+// `shoal train` trains the model of a run file with one command on this machine; `shoal launch`
+// does it on other machines.
 #ifndef SHOAL_DEPLOY_TRAIN_COMMAND_H_
 #define SHOAL_DEPLOY_TRAIN_COMMAND_H_
 
@@ -41,7 +41,7 @@ struct TrainRoles {
   std::function<std::string(const v1::DeploymentOptions& deployment)> describe_gpus;
   // Counts the GPUs that this program can use here. Null: there are none.
   std::function<uint32_t()> count_gpus;
-  // num_ps_tasks == 0: chief, variables and worker in this process.
+  // Runs a run with num_ps_tasks == 0: chief, variables and worker in this process.
   std::function<absl::Status(const TaskOptions&)> run_local;
   // Makes the launcher's connection to the chief.
   std::function<std::unique_ptr<ChiefClient>(const std::string& address,

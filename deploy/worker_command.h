@@ -1,4 +1,4 @@
-// A worker as `shoal worker` runs it.
+// The function that `shoal worker` runs.
 #ifndef SHOAL_DEPLOY_WORKER_COMMAND_H_
 #define SHOAL_DEPLOY_WORKER_COMMAND_H_
 
@@ -8,9 +8,9 @@
 
 namespace shoal {
 
-// RunWorker; worker 0 of a cluster that names no chief (TaskOptions::hosts_chief) runs the chief
-// beside itself, in this process: the other tasks find it at this worker's address. Then the first
-// signal stops the run, as it does for a chief, and the run's error is the one returned.
+// Calls RunWorker. Worker 0 of a cluster without a chief (TaskOptions::hosts_chief) also runs the
+// chief in this process; the other tasks find it at this worker's address. In this case the first
+// signal stops the run, as it does for a chief, and the result is that of the run.
 absl::Status RunWorkerAndHostedChief(const TaskOptions& options);
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-// Broken exchange requests to a ps task, over gRPC, shared memory and inside one process.
+// Sends invalid exchange requests to a ps task, over gRPC, shared memory and inside one process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@
 namespace shoal {
 namespace {
 
-// Requests as a stranger might make them, to ps/0, which owns slices 0, 2 and 4.
+// Requests like those of a foreign sender to ps/0, which owns slices 0, 2 and 4.
 class BulkRequestTest : public testing::TestWithParam<PsForm> {
  protected:
   BulkRequestTest() {

@@ -18,7 +18,7 @@
 
 namespace shoal {
 
-// Decides what a ps reports to the chief, when and in which order, and keeps each report until the
+// Decides what a ps reports to the chief, when, and in which order, and keeps each report until the
 // chief has acknowledged it.
 //
 // Steps and poisoned slices are reported in order, in one call as many as have gathered. Squared
@@ -63,11 +63,12 @@ class ChiefReportLogic {
 
   void OnAnswer(absl::Time now, const v1::ReportStepsRequest& request, const absl::Status& status,
                 const v1::ReportStepsResponse& response);
-  // A scale is to be applied, and OnScaled called with what came of it.
+  // If it returns a scale, the caller applies it and then calls OnScaled with the result.
   std::optional<Scale> OnAnswer(absl::Time now, const v1::ReportNormsRequest& request,
                                 const absl::Status& status,
                                 const v1::ReportNormsResponse& response);
-  // A scale that could not be applied, because the lease of this ps has ended, is asked for again.
+  // Takes the result of applying a scale. If it was not applied, because the lease of this ps has
+  // ended, the norms are reported again.
   void OnScaled(absl::Time now, const Scale& scale, const absl::Status& status);
 
   // UNAVAILABLE: the run needs a fresh process in place of this ps. OK: all is well.

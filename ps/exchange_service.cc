@@ -18,7 +18,8 @@
 namespace shoal {
 namespace {
 
-// Longer parking than any client asks for would only keep dead calls.
+// The longest time to park a call: no client asks for more, so longer parking would only keep dead
+// calls.
 constexpr absl::Duration kLongestPark = absl::Seconds(30);
 
 constexpr size_t kAlignment = 64;
@@ -54,7 +55,8 @@ class ValueChecksums {
   std::vector<Entry> entries_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Works that are not in use, the last one first: its scratch is still in the cache.
+// A pool of Work objects. The one that was used last is taken first, because its scratch memory is
+// still in the cache.
 class ExchangeService::WorkPool {
  public:
   WorkPool(ParameterShard* shard, size_t max_payload_bytes, PsMetrics* metrics, size_t most_scratch)

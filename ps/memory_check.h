@@ -16,7 +16,7 @@ namespace shoal {
 // The memory that a ps may use, in bytes, and the bounds derived from it.
 struct MemoryBounds {
   MemoryLimit limit;
-  // GRPC's quota for the messages of all connections: a quarter of the limit.
+  // The gRPC quota for the messages of all connections: a quarter of the limit.
   uint64_t messages = 0;
   // Contributions that arrived out of order: an eighth of the limit, at most 256 MiB.
   uint64_t staging = 0;

@@ -37,7 +37,8 @@
 namespace shoal {
 namespace {
 
-// After the run's end the chief still tells every ps so; one that it cannot reach leaves by itself.
+// How long a ps waits after the run's end for the chief's notification; a ps that the chief cannot
+// reach ends after it by itself.
 constexpr absl::Duration kFinishWait = absl::Seconds(10);
 constexpr absl::Duration kStopGrace = absl::Seconds(2);
 

@@ -1,4 +1,4 @@
-// ps tasks, workers' stores and a chief that is a fake, over gRPC and inside one process.
+// Tests ps tasks and workers' stores with a fake chief, over gRPC and inside one process.
 #include "ps/parameter_server.h"
 
 #include <gmock/gmock.h>

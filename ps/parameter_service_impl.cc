@@ -26,7 +26,7 @@
 namespace shoal {
 namespace {
 
-// The slices of `ps_index`, after the map has been checked against the table.
+// Checks the map against the table, and returns the slices of `ps_index`.
 absl::StatusOr<std::vector<uint32_t>> OwnedSlices(const v1::ShardMap& map, const SliceTable& table,
                                                   uint32_t ps_index) {
   if (static_cast<uint32_t>(map.owner_size()) != table.size()) {
@@ -44,7 +44,8 @@ absl::StatusOr<std::vector<uint32_t>> OwnedSlices(const v1::ShardMap& map, const
   return owned;
 }
 
-// The store has been created and not loaded: of its values nothing is allocated yet.
+// Checks that the ps may use the memory that the store needs. Call it before the store is loaded,
+// because then its values are not allocated yet.
 absl::Status CheckMemoryOf(const v1::LoadSlicesRequest& request, const StepPlan& plan,
                            const MemoryBounds& bounds, const PartitionedStore& store) {
   MemoryUse use;

@@ -58,7 +58,7 @@ void ShardStrand::Run(Job* job) {
   for (; job != nullptr; job = Next()) job->Run();
 }
 
-// Some of the slices, and who waits for them.
+// A part of the slices, and the pulls that wait for them.
 struct ParameterShard::Part {
   Part(size_t index, PartitionedStore* all) : index(index), all(all), store(&all->part(index)) {}
 

@@ -84,8 +84,8 @@ class ShardStrand {
     Job* next_ = nullptr;
   };
 
-  // At most so many jobs wait. A small number, because the transports' memory bounds do not count
-  // them; memory_check.cc does.
+  // The most jobs that may wait. The number is small because the transports' memory limits do not
+  // include them; memory_check.cc does.
   static constexpr int kMaxWaiting = 8;
   // Those that wait and the one that runs.
   static constexpr int kMostJobs = kMaxWaiting + 1;
@@ -123,8 +123,8 @@ class ParameterShard {
   // valid; any thread calls it before every push.
   void SetRules(const ReceiverRules& rules, std::function<bool()> may_act);
 
-  // Accepts exchanges from these incarnations of workers, by worker index, as the chief has issued
-  // them.
+  // Accepts exchanges from these incarnations of workers, which the chief has issued; keyed by
+  // worker index.
   void LearnWorkers(const std::map<uint32_t, uint64_t>& incarnations);
 
   // Checks the sender of a command of the chief that concerns no lineage.

@@ -1,4 +1,4 @@
-// Memory for the payloads of pushes that do not lie in one piece, or that wait for their turn.
+// Memory for the payloads of pushes that are in several pieces, or that wait for their turn.
 #ifndef SHOAL_PS_SCRATCH_POOL_H_
 #define SHOAL_PS_SCRATCH_POOL_H_
 
@@ -12,8 +12,9 @@
 
 namespace shoal {
 
-// Keeps buffers that are not in use, up to a number: after a rush the others are freed. The buffer
-// that was given back last is taken first, because it is still in the cache. Thread-safe.
+// Keeps a limited number of unused buffers and frees the others, so that the memory of a peak is
+// freed. The buffer that was returned last is taken first, because it is still in the cache.
+// Thread-safe.
 class ScratchPool {
  public:
   explicit ScratchPool(size_t most_kept) : most_kept_(most_kept) {}

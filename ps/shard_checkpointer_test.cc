@@ -53,7 +53,7 @@ class ShardCheckpointerTest : public ::testing::Test {
   ShardCheckpointer checkpointer_;
 };
 
-// On a disk without bound on its slowness each cut kept a copy of all variables alive.
+// With a slow disk, each cut once kept a copy of all variables in memory, without a limit.
 TEST_F(ShardCheckpointerTest, ADiskThatHangsHoldsAsMuchMemoryAfterManyCutsAsAfterThree) {
   disk_.Hold();
   for (uint64_t version = 1; version <= 200; ++version) Cut(version);

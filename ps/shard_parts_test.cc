@@ -1,4 +1,4 @@
-// A shard whose slices are in several parts, used by several threads.
+// Tests a shard whose slices are in several parts that several threads use.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -39,7 +39,7 @@ v1::Identity Sender(v1::Job job) {
   return sender;
 }
 
-// Without a lock of its own: the shard calls one at a time.
+// An observer without a lock, because the shard makes one call at a time.
 class Notes : public ShardObserver {
  public:
   void OnLineage(uint64_t) override {}

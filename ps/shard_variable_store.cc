@@ -14,17 +14,18 @@
 namespace shoal {
 namespace {
 
-// One more than callers may have under way: inside `done` its exchange still holds one.
+// One more than the number of exchanges that callers may have under way, because an exchange still
+// uses its flight while `done` runs.
 constexpr int kFlightsPerGroup = VariableStore::kMaxExchangesPerGroup + 1;
 
-// Before another attempt.
+// The pause before another attempt.
 constexpr absl::Duration kWait = absl::Milliseconds(20);
 constexpr absl::Duration kBusyWait = absl::Milliseconds(2);
 
 }  // namespace
 
-// The memory of one exchange under way: all of it is taken here, since it may be long before two
-// exchanges of a group are under way at once.
+// The memory of one exchange. All of it is allocated at construction, because a group may have two
+// exchanges under way for the first time only much later.
 class ShardVariableStore::Flight : public PullWaiter {
  public:
   Flight(ShardVariableStore* store, const ExchangeGroup* group) : group(group), store_(store) {

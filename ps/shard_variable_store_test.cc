@@ -1,4 +1,4 @@
-// A worker's store on the shard of a ps in the same process, with a chief that is a fake.
+// Tests a worker's store on the shard of a ps in the same process, with a fake chief.
 #include "ps/shard_variable_store.h"
 
 #include <gmock/gmock.h>

@@ -10,12 +10,12 @@
 namespace shoal {
 namespace {
 
-// The chief does without the oldest reports of snapshots that were given up: newer cuts tell it as
-// much.
+// The most reports of given-up snapshots to keep. The oldest are dropped, because newer cuts give
+// the chief the same information.
 constexpr size_t kMostReports = 64;
 // The most requests of the chief that are remembered: it requests one cut at a time.
 constexpr size_t kMostAsked = 64;
-// Between two attempts to write the run's last version.
+// The time between two attempts to write the run's last version.
 constexpr absl::Duration kRewrite = absl::Seconds(2);
 
 int TrailingZeros(uint64_t version) { return version == 0 ? 0 : __builtin_ctzll(version); }

@@ -42,7 +42,7 @@ void EndWrite(SnapshotQueue* queue, const SnapshotQueue::Work& work,
   queue->OnWritten(kStart, work, status, report);
 }
 
-// Sends everything that there is to be sent.
+// Sends all reports that are due.
 std::vector<v1::ReportShardRequest> SendAll(SnapshotQueue* queue, bool export_wanted = false) {
   std::vector<v1::ReportShardRequest> reports;
   v1::ReportShardResponse response;
@@ -213,7 +213,7 @@ TEST(SnapshotQueueTest, AFailedWriteIsReportedAndTheNextContinues) {
   EXPECT_EQ(queue.TakeWork(kStart)->snapshot.version, 5u);
 }
 
-// Without it the run could not end well: every step would have been computed in vain.
+// Without the last version the run could not succeed, and all its steps would have been useless.
 TEST(SnapshotQueueTest, TheLastVersionIsWrittenAgainUntilItSucceeds) {
   SnapshotQueue queue(0);
   queue.StartLineage(LineageOf(1, 2));

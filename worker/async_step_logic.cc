@@ -125,7 +125,7 @@ void AsyncStepLogic::Begin(AsyncAction::Kind kind, uint32_t target_set, uint32_t
   action->next_parameter_set = target_set;
 }
 
-// Pulls what set_ lacks; all versioned groups if the values are not fresh.
+// Pulls the groups that are not valid in set_; all versioned groups if the values are not fresh.
 bool AsyncStepLogic::NextPull(AsyncAction* action) {
   listed_.clear();
   for (uint32_t i = 0; i < groups_.size(); ++i) {

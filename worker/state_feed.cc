@@ -18,7 +18,8 @@ namespace {
 // Time between two reports of the progress.
 constexpr absl::Duration kActivityPeriod = absl::Milliseconds(200);
 
-// Time that the batch under way may still take when the chief does not know this worker any more.
+// The time that the current batch may still take after the chief has given this worker's place away
+// or is lost.
 constexpr absl::Duration kLastBatch = absl::Seconds(10);
 
 std::unique_ptr<Trainer> MakeTrainer(bool synchronous, const TrainerOptions& options) {

@@ -9,7 +9,7 @@ namespace {
 // useless.
 constexpr absl::Duration kLeastSurplusPatience = absl::Milliseconds(20);
 constexpr absl::Duration kLeastPatience = absl::Milliseconds(100);
-// Before values of a step that is complete could arrive.
+// The time in which the values of a complete step may still be on their way.
 constexpr absl::Duration kShortestPark = absl::Milliseconds(5);
 
 }  // namespace

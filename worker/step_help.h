@@ -77,8 +77,8 @@ class StepHelp {
 
   static bool IsSurplus(const Place& place) { return place.rank >= place.num_positions; }
   void Measure(absl::Duration step);
-  // How long to wait before taking over a position. A worker that is not a surplus worker waits so
-  // long for the position of the rank before it.
+  // How long to wait before taking over a position. A worker that is not a surplus worker waits
+  // this time for the position of the rank before it.
   absl::Duration Patience(const Place& place) const;
 
   absl::Duration usual_;  // the duration of a usual step; zero: not measured yet

@@ -11,7 +11,8 @@ namespace {
 
 constexpr absl::Duration kStep = absl::Seconds(1);
 
-// The helps of a view of workers 0, 1, ... with rank = index, three positions to a step.
+// The StepHelp objects of workers 0, 1, ..., whose ranks are their indices, with three positions in
+// a step.
 class StepHelpTest : public testing::Test {
  protected:
   StepHelp::Place Place(uint64_t rank) {

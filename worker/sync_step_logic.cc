@@ -34,7 +34,7 @@ void SyncStepLogic::OnView(const SyncView& view) {
   }
 }
 
-// Looks where the slices are.
+// Asks for the versions of the slices.
 void SyncStepLogic::Restart() {
   ++round_;
   state_ = State::kFinding;
@@ -104,8 +104,8 @@ SyncAction SyncStepLogic::Next(absl::Time now) {
   return action;
 }
 
-// The chief's decision about a batch that was withheld or reported may be to compute it again: what
-// is neither skipped nor delivered after a while is.
+// The chief may decide that a batch that was withheld or reported is computed again. So after a
+// while the worker computes those that are neither skipped nor delivered.
 void SyncStepLogic::RetryIfDue(absl::Time now) {
   if (now >= retry_) {
     retry_ = absl::InfiniteFuture();
@@ -184,7 +184,7 @@ std::optional<uint32_t> SyncStepLogic::OtherWorkerOf(uint32_t position) const {
   return rank == rank_ ? std::nullopt : std::optional<uint32_t>(view_.workers[rank]);
 }
 
-// True: the worker has one more position to compute.
+// Returns true if the worker has one more position to compute.
 bool SyncStepLogic::HelpIfLate(absl::Time now) {
   if (step_ >= view_.last_step || evaluations_left_ > 0) return false;
   help_.OnIdle(now);

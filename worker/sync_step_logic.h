@@ -185,7 +185,7 @@ class SyncStepLogic {
   State state_ = State::kIdle;
   // Rises with every restart; results of older rounds only free buffers.
   uint64_t round_ = 0;
-  // KPulling: the version that is being pulled; kAtStep: the version of the current parameters.
+  // The version that is being pulled (kPulling) or that of the current parameters (kAtStep).
   uint64_t step_ = 0;
   uint32_t current_set_ = 0;
   bool set_has_unversioned_[2] = {false, false};

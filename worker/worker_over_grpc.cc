@@ -1,4 +1,4 @@
-// A worker over gRPC, in a process of its own.
+// Runs a worker in its own process, with gRPC connections.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

@@ -18,7 +18,8 @@
 namespace shoal {
 namespace {
 
-// A claim of a later term makes the chief read a file: at most so often.
+// The shortest time between two reads of the file TERM, which the chief reads after a claim of a
+// later term.
 constexpr absl::Duration kBetweenDoubts = absl::Seconds(1);
 
 // A user's own program may be older or newer than the chief's.

@@ -19,13 +19,14 @@ namespace shoal {
 // thread at a time.
 class AsyncLines {
  public:
-  // The first report of an incarnation makes lines from its step on void. A repeated report changes
-  // nothing. FailedPrecondition: one between is missing. InvalidArgument: there is no step 0.
+  // Takes the report of a step. The first report of an incarnation makes the lines from its step on
+  // void. A repeated report changes nothing. Returns FailedPrecondition if a step before it is
+  // missing, InvalidArgument for step 0.
   absl::Status Add(uint64_t incarnation, const v1::StepReport& report);
 
-  // This incarnation of the ps with the report slice has loaded and continues to count from `step`.
-  // Lines above are void. Nothing changes if its first report came before: that has had this
-  // effect.
+  // This incarnation of the ps with the report slice has loaded a checkpoint and continues to count
+  // from `step`. Later lines become void. Has no effect after the incarnation's first report, which
+  // has made them void already.
   void Restart(uint64_t incarnation, uint64_t step);
 
   // Adds an evaluation that was made after `updates` updates to the newest line, or to a later one
@@ -51,7 +52,8 @@ class AsyncLines {
     EvaluationSums sums;
   };
 
-  // Puts the first waiting evaluation into the held line if it belongs there, or if it `must`.
+  // Adds the first waiting evaluation to the held line if it belongs there, or in any case if
+  // `must`.
   void Attach(bool must);
   void CutBack();
 
@@ -59,7 +61,8 @@ class AsyncLines {
   uint64_t newest_ = 0;
   std::optional<StepLine> held_;
   std::map<uint64_t, EvaluationSums> waiting_;  // Evaluations without a line yet, by updates.
-  std::map<uint64_t, Evaluation> placed_;       // The latest, by line: the line may become void.
+  // The latest evaluations, keyed by line, because their lines may become void.
+  std::map<uint64_t, Evaluation> placed_;
   std::vector<SessionRecord> records_;
 };
 

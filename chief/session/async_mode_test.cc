@@ -221,7 +221,7 @@ TEST_F(FrequentCutsTest, ACutThatAPsDidNotLiveToFinishIsMadeAgainUnderAnotherNam
   EXPECT_EQ(session_->checkpoints().durable_version(), 2u);
 }
 
-// From an older one it would have fewer lines than the checkpoint that is about to be.
+// From an older checkpoint it would have fewer lines than the checkpoint that is being written.
 TEST_F(FrequentCutsTest, APsIsNotLoadedBeforeTheCheckpointUnderWayIsWritten) {
   Start();
   steps_in_shard_ = 1;

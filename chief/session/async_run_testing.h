@@ -151,7 +151,7 @@ class AsyncRunTest : public ::testing::Test {
     loads_.clear();
   }
 
-  // From the ps that counts them.
+  // Reports lines from the ps that counts them.
   void ReportLines(uint64_t first, uint64_t last) {
     v1::ReportStepsRequest request;
     FillIdentity(v1::JOB_PS, 0, request.mutable_identity());
@@ -218,17 +218,17 @@ class AsyncRunTest : public ::testing::Test {
   std::map<std::pair<v1::Job, uint32_t>, uint64_t> incarnations_;
   uint64_t term_ = 1;
   uint64_t calls_ = 0;
-  uint64_t applied_ = 0;            // loaded ps have so many batches
+  uint64_t applied_ = 0;            // the number of batches that loaded ps have
   bool holds_shards_ = false;       // no ps gets a shard written
   bool ignores_cuts_ = false;       // no ps answers a request for a cut
-  bool ignores_decisions_ = false;  // nor a decision
+  bool ignores_decisions_ = false;  // no ps answers a decision
   bool holds_manifests_ = false;    // the disk is slow
   std::vector<ManifestToWrite> held_manifests_;
   std::vector<std::string>
       decisions_;                  // "1 skips 2": the decision that ps 1 received about batch 2.
-  uint64_t loaded_steps_ = 0;      // a loaded ps 0 has counted so many updates
-  uint64_t steps_in_shard_ = 0;    // as many are in its shard of a cut
-  uint32_t first_kept_epoch_ = 0;  // As the last command to a ps had it.
+  uint64_t loaded_steps_ = 0;      // the number of updates that a loaded ps 0 has counted
+  uint64_t steps_in_shard_ = 0;    // the number of updates in its shard of a cut
+  uint32_t first_kept_epoch_ = 0;  // The value in the last command to a ps.
   int restarts_ = 0;
   std::vector<std::string> written_;  // by Settle
   std::vector<std::string> notes_;

@@ -20,9 +20,9 @@
 
 namespace shoal {
 
-// The state of an asynchronous run behind AsyncMode: which worker computes which batch
-// (DataLedger), how a ps comes back while the others train, when a cut is made and what it
-// contains, and the lines of steps.
+// The state of an asynchronous run, for AsyncMode. It knows which worker computes which batch
+// (DataLedger), lets a restarted ps return while the others train, decides when a cut is made and
+// what it contains, and keeps the lines of metrics.jsonl (AsyncLines).
 //
 //   a ps:  lost --loaded--> asked which batches it has --all answered--> serving
 //            ^                                                             |
@@ -34,8 +34,8 @@ namespace shoal {
 //   is serialized when the cut is requested: updates that the shards contain beyond it count as
 //   duplicates later. A lost ps ends the cut under way, unless its manifest is being written: then
 //   the cut is complete, and the ps loads afterwards.
-//   A cut becomes a checkpoint when the lines of all that it contains are written, because the ps
-//   that counts them may die at any time.
+//   A cut becomes a checkpoint only when metrics.jsonl has the lines of all updates that it
+//   contains, because the ps that counts the lines may die at any time.
 //
 // Single-threaded, no clock. Repeated and late messages change nothing.
 class AsyncSession {
@@ -51,7 +51,8 @@ class AsyncSession {
   // All ps count as lost at the beginning.
   AsyncSession(const Options& options, const StepPlan& plan);
 
-  // Restores the ledger of a manifest. Call it first. Errors are DataLedger::Restore's.
+  // Restores the ledger from a manifest. Call it before anything else. Errors are those of
+  // DataLedger::Restore.
   absl::Status Restore(absl::string_view ledger) { return ledger_.Restore(ledger); }
 
   // --- Workers.
@@ -64,12 +65,13 @@ class AsyncSession {
   // --- Parameter servers.
   void OnPsLost(uint32_t ps);
   void OnLoaded(uint32_t ps, uint64_t incarnation, const v1::LoadSlicesResponse& response);
-  // Returns the epochs to ask the ps about with GetApplied; none if it is not loaded, or serves.
+  // Returns the epochs to ask the ps about with GetApplied; none if the ps is not loaded or serves
+  // already.
   std::vector<uint32_t> EpochsToAsk(uint32_t ps) const;
   // The ps has answered. Returns true if no answer is missing any more: call Serve.
   bool AddApplied(uint32_t ps, uint32_t epoch, const v1::GetAppliedResponse& response);
-  // The ps serves; `view` is the first one in which all workers know it. Errors are
-  // DataLedger::OnPsReturned's.
+  // The ps serves from now on; `view` is the first view in which all workers know it. Errors are
+  // those of DataLedger::OnPsReturned.
   absl::Status Serve(uint32_t ps, uint64_t view);
   bool all_serve() const;
 
@@ -95,8 +97,9 @@ class AsyncSession {
   bool IsUnderWay(uint64_t name) const { return cut_.has_value() && cut_->name == name; }
   // A shard of it is written; `reported_steps` as in ReportShardRequest.
   void OnShard(uint32_t ps, uint64_t name, uint64_t reported_steps);
-  // Returns whether the lines of all that the cut under way contains are released. Releases the
-  // newest of them for that, unless an evaluation may still be added to it.
+  // Returns whether the lines of all updates in the cut under way have been released to
+  // metrics.jsonl. For that it releases the newest line, unless an evaluation may still be added to
+  // it.
   bool LinesOfCutAreOut(bool stopping);
   // The manifest of the cut under way is being written: the cut may become durable even if a ps is
   // lost.

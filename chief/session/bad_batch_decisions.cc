@@ -5,12 +5,12 @@
 namespace shoal {
 namespace {
 
-// A batch that some slices have and that failed at so many incarnations will not be delivered to
-// the others.
+// The number of incarnations after whose failures a batch that only some slices have will not be
+// delivered to the others.
 constexpr size_t kFailuresBeforeRollback = 4;
 
-// Failures are remembered of so many batches; beyond that those of the earliest are forgotten,
-// which are the likeliest to be behind the run.
+// The number of batches whose failures are remembered. Of more batches, the earliest are forgotten,
+// because the run has most likely passed them.
 constexpr size_t kMostFailing = 4096;
 
 }  // namespace

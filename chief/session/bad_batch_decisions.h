@@ -30,8 +30,8 @@ class BadBatchDecisions {
  public:
   explicit BadBatchDecisions(uint32_t num_ps) : num_ps_(num_ps) {}
 
-  // The batch failed at `incarnation`. `certain`: computing it again will not help. The failures of
-  // two incarnations are enough to ask, too.
+  // The batch failed at `incarnation`. `certain`: computing it again will not help. After failures
+  // of two incarnations the ps are asked, too.
   void Report(const BatchKey& batch, uint64_t incarnation, bool certain, const std::string& reason);
 
   // ASYNC: the ledger skips the batch already; every ps is notified until it has acknowledged it.
@@ -44,7 +44,7 @@ class BadBatchDecisions {
     bool decided = false;  // false: withhold; true: decision
     bool skip = false;
   };
-  // Returns all messages that are not answered yet; send them again and again.
+  // Returns all messages that are not answered yet. Send them repeatedly.
   std::vector<Message> Unanswered() const;
 
   void OnWithheld(uint32_t ps, const BatchKey& batch, uint64_t number, bool all_have,
@@ -61,7 +61,8 @@ class BadBatchDecisions {
 
   // Restores the skips of a manifest.
   void RestoreSkips(absl::Span<const BatchKey> skipped);
-  // Forgets the skips of the epoch and of later ones: their batches contain other examples now.
+  // Forgets the skips of the epoch and of later ones, because their batches contain different
+  // examples now.
   void ForgetSkipsFrom(uint32_t epoch);
 
   const std::map<BatchKey, std::string>& skipped() const { return skipped_; }  // batch -> reason
@@ -79,7 +80,8 @@ class BadBatchDecisions {
   struct Pending {
     uint64_t number = 0;
     bool certain = false;
-    std::map<uint32_t, std::pair<bool, bool>> answers;  // ps -> all have, none has
+    // Keyed by ps: its answer, whether all or none of its slices have the batch.
+    std::map<uint32_t, std::pair<bool, bool>> answers;
     bool decided = false;
     bool skip = false;
     std::set<uint32_t> acknowledged;

@@ -10,7 +10,8 @@
 namespace shoal {
 namespace {
 
-// A run that skips so many batches next to each other will not recover (docs/failure_model.md).
+// The number of consecutive skipped batches after which a run will not recover
+// (docs/failure_model.md).
 constexpr uint64_t kMostSkipsInARow = 20;
 
 }  // namespace

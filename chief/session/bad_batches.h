@@ -25,9 +25,9 @@ class BadBatches {
   // Both are borrowed. The context has no mode yet.
   BadBatches(SessionContext* context, Admission* admission);
 
-  // Checks a report of a bad batch and hands it to the mode. A launcher reports the death of a
-  // worker: it has no place in the run, and its word counts only for an incarnation that the chief
-  // has issued.
+  // Checks a report of a bad batch and hands it to the mode. A launcher, which is not a task of the
+  // run, may report the death of a worker; such a report counts only for an incarnation that the
+  // chief has issued.
   absl::Status Report(absl::Time now, const v1::ReportBadBatchRequest& request);
   // Ends the run: a variable is not finite after an update.
   absl::Status ReportPoisoned(const v1::PoisonedSlice& poisoned);
@@ -40,7 +40,8 @@ class BadBatches {
   // if they do not.
   std::string Decide();
   void OnRollback() { decisions_.OnRollback(); }
-  // The run has its plan: batches that are others than those of the checkpoint are not skipped.
+  // Call it when the run has its plan. Skips of batches that contain other examples than in the
+  // checkpoint are dropped.
   void OnPlan();
   // Publishes the batches that are skipped or delivered if they have changed.
   void Publish();
@@ -51,7 +52,8 @@ class BadBatches {
   const BadBatchDecisions& decisions() const { return decisions_; }
 
  private:
-  // Returns "The last checkpoint is that of step 4, ckpt-4", for the end of an error's message.
+  // Returns text such as "The last checkpoint is that of step 4, ckpt-4", for the end of an error
+  // message.
   std::string LastCheckpoint() const;
 
   SessionContext& context_;

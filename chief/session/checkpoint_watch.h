@@ -7,22 +7,24 @@
 
 namespace shoal {
 
-// Notices that a run makes no checkpoints, whatever the reason: none has succeeded for twice the
-// time in which, or twice the steps after which, one is due. One thread at a time.
+// Detects that a run makes no checkpoints, whatever the reason: none has succeeded for twice the
+// scheduled time or twice the scheduled number of steps. For one thread at a time.
 class CheckpointWatch {
  public:
   struct Options {
-    uint64_t every_steps = 0;                         // One is due after so many steps;
+    uint64_t every_steps = 0;                         // A checkpoint is due after so many steps;
     absl::Duration every = absl::InfiniteDuration();  // and after so much time.
-    // A fast run passes two schedules while one checkpoint is being written.
+    // A fast run may do twice as many steps while one checkpoint is being written, so time must
+    // have passed, too.
     absl::Duration at_least = absl::Seconds(60);
-    // A slow run passes two schedules before it comes to the step at which one is to be made.
+    // A slow run may need more than twice the time before it reaches the step at which a checkpoint
+    // is made.
     uint64_t at_least_steps = 4;
   };
 
   explicit CheckpointWatch(Options options) : options_(options) {}
 
-  // Training begins at `step`, or a checkpoint of it has succeeded.
+  // Call it when training begins at `step`, and when a checkpoint of `step` has succeeded.
   void Restart(absl::Time now, uint64_t step) {
     since_ = now;
     step_ = step;

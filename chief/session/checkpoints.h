@@ -42,14 +42,14 @@ class Checkpoints {
   absl::StatusOr<uint64_t> Request(absl::Time now, bool stop);
   // Asks for a cut if the training has been without one for long enough.
   void SaveIfDue(absl::Time now);
-  // Counts and names a checkpoint that is overdue, whatever the reason, as one that has failed.
+  // Counts a checkpoint that is overdue, whatever the reason, as failed, and logs it.
   void Watch(absl::Time now);
   void OnRollback();
 
   uint64_t durable_version() const { return context_.cuts.durable_version(); }
   const std::string& durable_directory() const { return context_.cuts.durable_directory(); }
-  // Returns whether the run would go back to this checkpoint, and no ps may still read an older
-  // one.
+  // Returns whether the run would go back to this checkpoint and no ps may still be reading an
+  // older one.
   bool RestsOn(absl::string_view directory) const;
   // Returns how many checkpoints have failed, and why the last of them did.
   uint64_t num_failed() const { return num_failed_; }
@@ -71,7 +71,8 @@ class Checkpoints {
   SessionContext& context_;
   ModelExports& exports_;
   uint32_t manifests_under_way_ = 0;
-  std::optional<ManifestToWrite> repeated_;  // SYNC: of the final checkpoint; it has failed.
+  // SYNC: the final checkpoint, whose attempt has failed.
+  std::optional<ManifestToWrite> repeated_;
   absl::Time repeat_at_ = absl::InfiniteFuture();
   absl::Time final_fails_since_ = absl::InfiniteFuture();
   uint64_t num_failed_ = 0;
@@ -80,7 +81,8 @@ class Checkpoints {
   absl::Time save_due_ = absl::InfiniteFuture();
   uint64_t saved_step_ = 0;               // The last cut that was asked for or became durable.
   std::optional<CheckpointWatch> watch_;  // None before the training has begun.
-  // When the newest checkpoint became durable; before the first, when the training began.
+  // The time at which the newest checkpoint became durable; before the first checkpoint, the time
+  // at which training began.
   absl::Time checkpoint_since_ = absl::InfiniteFuture();
 };
 

@@ -167,7 +167,7 @@ TEST_F(CheckpointsTest, ShardsWhoseManifestCouldNotBeWrittenAreGivenUp) {
   EXPECT_THAT(given_up_[0].why, HasSubstr("full"));
 }
 
-// A publisher that is slower than the ps had a queue of manifests without bound.
+// The queue of manifests of a publisher that is slower than the ps once had no limit.
 TEST_F(CheckpointsTest, OneManifestIsBeingWrittenAndTheNewestWaits) {
   StartTraining();
   for (const uint64_t version : {1, 2, 3, 4}) Cut(version);

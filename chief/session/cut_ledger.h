@@ -23,15 +23,16 @@ class CutLedger {
  public:
   explicit CutLedger(uint32_t num_ps) : num_ps_(num_ps), parts_(num_ps) {}
 
-  // The part of a ps in each cut, known with the shard map. A ps without slices writes nothing. A
-  // ps whose slices get no contributions does not notice versions: it is reminded of each cut.
+  // The role of a ps in each cut, which follows from the shard map. A ps without slices writes
+  // nothing. A ps whose slices get no contributions has no versions, so the chief notifies it of
+  // each cut.
   struct Part {
     bool has_slices = true;
     bool has_versions = true;
   };
   void SetParts(const std::vector<Part>& parts);
   std::vector<uint32_t> PsWithSlices() const;
-  // A ps that has to be reminded of a cut that others have begun.
+  // A ps that must be notified of a cut that other ps have begun.
   struct Reminder {
     uint32_t ps = 0;
     uint64_t version = 0;
@@ -52,7 +53,8 @@ class CutLedger {
   // Returns the ps that have slices and have not reported their shard of the cut; none if it is
   // durable.
   std::vector<uint32_t> WithoutShard(uint64_t version) const;
-  // Returns the next complete cut above the last durable one and not above `newest`, once.
+  // Returns the next complete cut that is above the last durable one and not above `newest`.
+  // Returns each cut only once.
   std::optional<Complete> TakeComplete(uint64_t newest = UINT64_MAX);
   // Returns the cuts that TakeComplete would return one after the other, without the newest.
   std::vector<std::pair<uint64_t, std::string>> Superseded(uint64_t newest = UINT64_MAX) const;
@@ -81,7 +83,7 @@ class CutLedger {
   // The requested version has become durable, or is given up.
   void EndRequest() { requested_.reset(); }
 
-  // All slices went back: shards under way are useless.
+  // All slices went back to a checkpoint, so shards that are being written are useless.
   void OnRollback();
 
  private:

@@ -151,7 +151,7 @@ bool DataLedger::OpenNext() {
   return true;
 }
 
-// Moves on to the next batch that may be leased, into the next epoch if need be.
+// Advances to the next batch that may be leased, in the next epoch if necessary.
 void DataLedger::PassSkipped() {
   for (;;) {
     if (next_.index == plan_.batches_per_epoch()) {
@@ -225,7 +225,8 @@ bool DataLedger::is_at_end() const {
          (options_.num_epochs != 0 && next_.epoch >= options_.num_epochs);
 }
 
-// Where leasing stops next for an evaluation: here, if the one that is due here was not made.
+// Sets the point at which leasing stops next for an evaluation: the current one, if the evaluation
+// that is due here was not made.
 void DataLedger::SetPauses() {
   if (options_.evaluation_blocks == 0) return;
   const bool is_due = updates_ + num_pending_ != last_evaluated_;
@@ -331,7 +332,7 @@ absl::Status DataLedger::OnPsReturned(uint32_t ps, absl::Span<const EpochBatches
   return absl::OkStatus();
 }
 
-// A finished batch that the ps lost.
+// Makes a finished batch open again, because the ps has lost it.
 void DataLedger::Reissue(const BatchKey& batch, uint32_t ps) {
   done_ = false;
   Open& open = open_[batch];

@@ -44,9 +44,10 @@ namespace shoal {
 class DataLedger {
  public:
   struct Options {
-    uint32_t num_workers = 1;  // Chunks are sized for at least so many workers.
-    uint64_t max_steps = 0;    // The run ends after so many updates; 0: see num_epochs.
-    uint32_t num_epochs = 0;  // The run ends after so many epochs; 0: see max_steps. Both 0: never.
+    uint32_t num_workers = 1;  // Chunks are sized for at least this number of workers.
+    uint64_t max_steps = 0;    // The run ends after this number of updates; 0: see num_epochs.
+    // The run ends after this number of epochs; 0: see max_steps. Both 0: never.
+    uint32_t num_epochs = 0;
     uint64_t evaluate_every = 0;
     uint64_t evaluation_blocks = 0;  // 0: there are no evaluations.
     // SSP: no worker starts more than this many batches ahead of the slowest; -1: no bound.
@@ -64,10 +65,11 @@ class DataLedger {
   // same incarnation gets its place back, nothing that it was leased before counts as finished.
   void OnWorkerLost(uint32_t worker, uint64_t incarnation);
 
-  // A block was evaluated at a version. Returns false if that is not needed (any more).
+  // A worker has evaluated a block at a version. Returns false if the result is not needed (any
+  // more).
   bool FinishBlock(uint64_t version, uint64_t block);
 
-  // The batch is never computed again. Returns false if it is skipped already or does not exist.
+  // Skips the batch for ever. Returns false if it is skipped already or does not exist.
   bool Skip(const BatchKey& batch, absl::string_view reason);
   // A worker's process crashed on this batch. Returns true if that was the second one: the batch is
   // skipped.
@@ -95,7 +97,8 @@ class DataLedger {
   std::string Serialize() const;
   absl::Status Restore(absl::string_view bytes);
 
-  // SSP: the most advanced worker that gets no batches because it is too far ahead of the slowest.
+  // SSP: a worker that gets no batches because it is too far ahead of the slowest; of several, the
+  // most advanced one.
   struct HeldUp {
     uint32_t worker = 0;
     uint32_t slowest = 0;
@@ -181,8 +184,9 @@ class DataLedger {
   std::set<uint32_t> lost_ps_;
   uint64_t least_view_ = 0;
 
-  uint64_t pause_updates_ = UINT64_MAX;  // Leasing stops there for an evaluation.
-  uint32_t pause_epoch_ = UINT32_MAX;    // Leasing stops before its first batch.
+  // The number of updates at which leasing stops for an evaluation.
+  uint64_t pause_updates_ = UINT64_MAX;
+  uint32_t pause_epoch_ = UINT32_MAX;  // Leasing stops before its first batch.
   EvaluationRound round_;
   uint64_t last_evaluated_ = 0;
   bool done_ = false;

@@ -1,4 +1,4 @@
-// What of the ledger goes into a checkpoint's manifest, and how it comes back.
+// Writes the state of the ledger to a checkpoint's manifest and restores it.
 
 #include "absl/strings/str_cat.h"
 
@@ -91,7 +91,7 @@ absl::Status DataLedger::Restore(absl::string_view bytes) {
   return absl::OkStatus();
 }
 
-// Another number of batches per epoch is fine where an epoch starts and nothing is left behind.
+// The number of batches per epoch may change at the start of an epoch, if no earlier batch is open.
 absl::Status DataLedger::CheckPlanFits(const std::map<uint32_t, Epoch>& epochs,
                                        const BatchKey& next, uint64_t batches) const {
   for (const auto& [number, epoch] : epochs) {

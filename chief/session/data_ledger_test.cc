@@ -35,7 +35,7 @@ DataLedger::Options Epochs(uint32_t num_epochs) {
   return options;
 }
 
-// Talks to the ledger for workers that compute what they lease.
+// Calls the ledger for workers that compute all batches that they lease.
 class Caller {
  public:
   explicit Caller(DataLedger* ledger) : ledger_(*ledger) {}

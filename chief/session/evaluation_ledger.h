@@ -14,25 +14,25 @@ struct EvaluationSums {
   uint64_t examples = 0;
 };
 
-// Collects evaluations: the test split is cut into a fixed number of blocks, each reported by
-// the worker that owns it, perhaps more than once. Blocks are added in their order, so the sums do
-// not depend on who computed what. One thread at a time.
+// Collects evaluations. The test split is divided into a fixed number of blocks, and workers report
+// each block, perhaps more than once. Blocks are added in their order, so the sums do not depend on
+// which worker computed which block. For one thread at a time.
 class EvaluationLedger {
  public:
   explicit EvaluationLedger(uint64_t num_blocks) : num_blocks_(num_blocks) {}
 
   uint64_t num_blocks() const { return num_blocks_; }
 
-  // False if there is no such block. A repeated block changes nothing.
+  // Returns false if the block does not exist. A repeated block changes nothing.
   bool Add(uint64_t version, uint64_t block, const EvaluationSums& sums);
 
-  // The sums of the whole split, once all blocks of the version are there.
+  // Returns the sums of the whole split once all blocks of the version have been reported.
   std::optional<EvaluationSums> Total(uint64_t version) const;
 
-  // Blocks of the version that are not there yet.
+  // Returns the blocks of the version that have not been reported yet.
   uint64_t NumMissing(uint64_t version) const;
 
-  // Forgets versions above (after a rollback) or below `version`.
+  // Forget the versions above `version` (after a rollback), or those below it.
   void ForgetAbove(uint64_t version);
   void ForgetBelow(uint64_t version);
 

@@ -8,9 +8,9 @@
 
 namespace shoal {
 
-// Hands out the blocks of the test split at one version while no worker pushes (ASYNC): every block
-// to one worker at a time, to another when that one dies, until all are evaluated. One thread at a
-// time.
+// ASYNC: distributes the blocks of the test split at one version among the workers while no worker
+// pushes. A block belongs to one worker at a time, and to another one if that worker dies, until
+// all blocks are evaluated. For one thread at a time.
 class EvaluationRound {
  public:
   bool is_active() const { return left_ > 0; }

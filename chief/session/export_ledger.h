@@ -12,7 +12,7 @@ namespace shoal {
 // parts of it. Only the end of a run waits for an export. One thread at a time.
 class ExportLedger {
  public:
-  // One in `every` cuts gets an export; 0: only those that must have one.
+  // Every `every`-th cut gets an export; 0: only those that must have one.
   explicit ExportLedger(uint64_t every) : every_(every) {}
 
   // A ps has written its shard of the cut. The first shard decides whether the cut gets an export.
@@ -22,10 +22,10 @@ class ExportLedger {
   void AddPart(uint32_t ps, uint64_t version);
   // A ps will not write its part.
   void Fail(uint64_t version);
-  // The ps is lost: the parts that it has not written will never come.
+  // The ps is lost and will not write its remaining parts.
   void OnPsLost(uint32_t ps);
 
-  // Returns those of `ps` that have not written their parts of a wanted export.
+  // Returns which of `ps` have not yet written their parts of a wanted export.
   std::vector<uint32_t> Missing(uint64_t version, const std::vector<uint32_t>& ps) const;
 
   void Forget(uint64_t version) { exports_.erase(version); }

@@ -7,9 +7,9 @@
 
 namespace shoal {
 
-// Clipping by the global norm of a step's mean gradient (SYNC; Pascanu et al. 2013,
-// tf.clip_by_global_norm): every ps sends the squared norms of its slices; added in the order of
-// slices, whichever came first, they give the scale of the step:
+// Clips by the global norm of a step's mean gradient (SYNC; Pascanu et al. 2013,
+// tf.clip_by_global_norm). Every ps sends the squared norms of its slices. They are added in the
+// order of the slices, whichever arrived first, and give the scale of the step:
 //   scale = clip / max(norm, clip)
 // One thread at a time.
 class GradientNorms {
@@ -17,7 +17,7 @@ class GradientNorms {
   // `num_slices` is the number of slices that have gradients.
   GradientNorms(double clip, uint64_t num_slices) : clip_(clip), num_slices_(num_slices) {}
 
-  // Keeps the newest steps only, if there are many.
+  // Takes the norms of a step. If there are many steps, only the newest ones are kept.
   void Add(uint64_t step, uint32_t slice, double squared_norm);
   // Returns the scale of the step once the norms of all slices are known.
   std::optional<double> Scale(uint64_t step) const;

@@ -19,14 +19,15 @@ namespace shoal {
 // a time.
 class IssuedIncarnations {
  public:
-  // A repeated call changes nothing. Remembers the newest kKept incarnations of each task.
+  // Remembers an incarnation, and forgets all but the newest kKept incarnations of its task. A
+  // repeated call changes nothing.
   void Issue(TaskId task, uint64_t incarnation);
 
-  // INVALID_ARGUMENT unless the incarnation was issued to the task.
+  // Returns INVALID_ARGUMENT unless the incarnation was issued to the task.
   absl::Status Check(TaskId task, uint64_t incarnation);
 
-  // Check, and INVALID_ARGUMENT if the incarnation has died of another batch. The same report may
-  // come again.
+  // Makes the same check and records that the incarnation died of this batch. Returns
+  // INVALID_ARGUMENT if it has died of another batch. A repeated report changes nothing.
   absl::Status RecordDeath(TaskId task, uint64_t incarnation, const BatchKey& batch);
 
   static constexpr size_t kKept = 16;

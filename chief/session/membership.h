@@ -25,16 +25,17 @@ struct Member {
   uint32_t process_id = 0;
   absl::Time registered;
   absl::Time last_heard;
-  bool connected = true;  // No connection of it has broken since its last call.
+  bool connected = true;  // True if no connection of the task has broken since its last call.
   bool live = false;      // It holds a lease.
-  bool expired = false;   // Its lease has ended, and no other process has taken its place.
-  bool told = false;      // It left because it was asked to.
+  bool expired = false;   // True if its lease has ended and no other process has taken its place.
+  bool told = false;      // True if it left because it was asked to.
   std::string lost_by;    // The reason why its place was taken; empty: it was not.
   uint64_t step = 0;
   std::string activity;
   bool has_batch = false;
   BatchKey batch;  // The batch that it was computing at its last heartbeat.
-  // Workers: it computes a batch or an evaluation block, after so many others, at least since then.
+  // Workers: true if it computes a batch or an evaluation block; the number that it has computed;
+  // and a time since which it has computed this one.
   bool computing = false;
   uint64_t computed = 0;
   absl::Time computing_since;
@@ -72,20 +73,20 @@ class Membership {
   // it back. ABORTED "fenced incarnation" if another process took the place or the member left.
   absl::Status Renew(absl::Time now, TaskId task, uint64_t incarnation);
 
-  // Every live member gets a whole lease, because the chief could not receive their calls.
-  // Connections that break within that lease do not shorten it: they broke while the chief did not
-  // answer.
+  // Gives every live member a whole lease, because the chief could not receive calls. Connections
+  // that break within that lease do not shorten it, because they may have broken while the chief
+  // did not answer.
   void GrantLeases(absl::Time now);
 
-  // The connection on which the member waited broke.
+  // A connection on which the member waited has broken.
   void Disconnect(absl::Time now, TaskId task, uint64_t incarnation);
 
-  // The member leaves. `told`: because it was asked to.
+  // The member leaves. `told` is true if it was asked to.
   void Leave(TaskId task, uint64_t incarnation, bool told = false);
-  // Takes the place of a live member. Its next call is answered with the reason.
+  // Takes its place from a live member. The member's next call is answered with the reason.
   void TakePlace(TaskId task, const std::string& why);
 
-  // Ends the leases that are over and returns their holders.
+  // Ends the leases that have expired and returns their holders.
   std::vector<TaskId> Expire(absl::Time now);
 
   bool IsLive(TaskId task) const;

@@ -15,8 +15,9 @@
 
 namespace shoal {
 
-// Has a model.safetensors made of durable checkpoints. The ps write its parts while they train; at
-// the end of a run the chief makes it from the shards if a ps does not. Single-threaded.
+// Decides which durable checkpoints get a model.safetensors, and requests it. The ps write their
+// parts of it while they train; at the end of a run, if a ps does not write its part, the chief
+// makes the file from the shards. Single-threaded.
 class ModelExports {
  public:
   // The context is borrowed.
@@ -34,9 +35,11 @@ class ModelExports {
   void OnCutDurable(uint64_t version) { exports_.ForgetBelow(version); }
   void OnRollback() { exports_.OnRollback(); }
 
-  // Hands out the export that is complete, or that cannot become complete, of the durable cut.
+  // Requests the export of the durable cut once all its parts are written, or once a part can no
+  // longer be written.
   void Advance(absl::Time now);
-  // The driver has done what a ModelExport asks for. Returns false if that has to be asked again.
+  // Takes the result of a ModelExport from the driver. Returns false if the export has to be
+  // requested again.
   bool OnExported(const ModelExport& made, const absl::Status& status);
   // Returns whether the run is over and its last checkpoint has no model.safetensors yet.
   bool is_pending() const;

@@ -23,8 +23,8 @@ std::string DetailOf(const Request& request) {
   return absl::StrCat(request.batch().epoch(), " ", request.batch().index(), " ", request.number());
 }
 
-// Returns a text that is the same for a repeated command only: it contains the receiver's
-// incarnation and the lineage.
+// Returns a text that identifies the command: it is the same only for a repeated command, because
+// it contains the receiver's incarnation and the lineage.
 std::string CommandKey(const PsCommand& command) {
   return std::visit(
       [&](const auto& request) {

@@ -15,9 +15,9 @@
 
 namespace shoal {
 
-// Says which commands the ps get now: to load, to withhold or decide a batch, to make a cut, to
-// finish. What a command asks for follows from the state of the session; a command is repeated
-// until the state no longer needs it. Single-threaded.
+// Decides which commands to send to the ps: to load, to withhold or decide a batch, to make a cut,
+// to finish. The commands follow from the state of the session; each is repeated until the state no
+// longer requires it. Single-threaded.
 class PsCommands {
  public:
   // All are borrowed.
@@ -25,7 +25,7 @@ class PsCommands {
              const ModelExports* exports)
       : context_(*context), decisions_(*decisions), exports_(*exports) {}
 
-  // Returns the commands that are due: new ones, and those whose answers have not come in time.
+  // Returns the commands to send now: new ones, and those that were not answered in time.
   std::vector<PsCommand> Take(absl::Time now);
 
   // The command did not reach the ps, or its load failed and may succeed later: it becomes due

@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// What a session with two ps wants them to do.
+// Returns the commands of a session with two ps.
 class PsCommandsTest : public TrainingSessionTest {
  protected:
   // Registers all tasks. The ps have answered nothing.

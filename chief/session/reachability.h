@@ -11,8 +11,8 @@
 
 namespace shoal {
 
-// Knows which worker reaches which ps on the bulk path, from their heartbeats, and says what
-// follows when a worker has not reached a ps for a whole lease although both reach the chief:
+// Records from the workers' heartbeats which worker reaches which ps on the bulk path, and decides
+// what to do if a worker has not reached a ps for a whole lease although both reach the chief:
 //
 //   others reach the ps:        the worker loses its place. Its next process gets no work before
 //                               it has reached all ps, so a link that stays broken stops the run
@@ -30,7 +30,7 @@ class Reachability {
   // answered it. Returns true if the worker may work from now on, and could not before.
   bool OnReport(absl::Time now, uint32_t worker, const std::set<uint32_t>& silent,
                 bool reaches_all);
-  // Reports about the ps are void: another process has its place, or it does not serve.
+  // Drops the reports about the ps, because another process has its place or it does not serve.
   void ForgetPs(uint32_t ps);
   // The worker left, or another process has its place.
   void ForgetWorker(uint32_t worker);
@@ -40,7 +40,8 @@ class Reachability {
 
   struct Verdict {
     bool is_about_ps = false;  // Else about the worker.
-    // The worker, and so many others, have not reached the ps for so long.
+    // A worker that has not reached a ps, for how long, and how many other workers have not reached
+    // it either.
     uint32_t ps = 0;
     uint32_t worker = 0;
     size_t others = 0;

@@ -21,10 +21,11 @@ class Roster {
  public:
   explicit Roster(SessionContext* context) : context_(*context) {}
 
-  // Keeps what the task does, and takes note of a task that leaves. The sender is known to hold its
-  // place. Returns whether it leaves.
+  // Records what the task does, and whether it leaves. The caller has checked that the sender holds
+  // its place. Returns whether the task leaves.
   bool OnHeartbeat(absl::Time now, const v1::HeartbeatRequest& request);
-  // Returns when the live holder of the place last called; none if the place is free.
+  // Returns the time of the last call of the live task that holds the place; none if the place is
+  // free.
   std::optional<absl::Time> LastHeard(TaskId task) const;
   // The task's lease had ended, but no other process has its place: it continues.
   void OnRevived(TaskId task);
@@ -35,21 +36,22 @@ class Roster {
     TaskId task;
     uint64_t incarnation = 0;
   };
-  // Takes the places of tasks whose leases have ended, that compute one batch without end, or that
-  // cannot reach each other, and returns them.
+  // Takes their places from tasks whose leases have ended, that compute one batch for too long, or
+  // that cannot reach each other, and returns these tasks.
   std::vector<Lost> TakePlacesOfLost(absl::Time now);
 
   // Starts to load if the run waits for tasks and all of them are there.
   void PrepareIfComplete();
 
-  // Publish changes, if there are any.
+  // Publish the current value to all tasks if it has changed.
   void UpdateWorkers();
   void UpdatePsAddresses();
   void UpdateMissing();
 
   // Returns "ps/0 at ADDRESS", for messages.
   std::string PsAndAddress(uint32_t ps) const;
-  // Returns "worker/1 cannot reach ps/0 at ADDRESS, ..."; empty if all reach all, as far as known.
+  // Returns text such as "worker/1 cannot reach ps/0 at ADDRESS, ..."; empty if no unreachable task
+  // is known.
   std::string BrokenLinks() const;
 
  private:

@@ -12,8 +12,8 @@
 
 namespace shoal {
 
-// The phase and the lineage of a run, and the RunState in which all tasks read them. How one phase
-// follows another is drawn in training_session.h. Single-threaded.
+// Keeps the phase and the lineage of a run, and the RunState from which all tasks learn them.
+// training_session.h shows the phases. Single-threaded.
 class RunPhases {
  public:
   // `log` is borrowed. The run begins in PHASE_WAITING.

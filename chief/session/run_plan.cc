@@ -94,7 +94,8 @@ absl::Status CheckComputeType(const v1::RunConfig& run, bool is_epoch_start,
                       name(is_bfloat16), name(was_bfloat16), name(was_bfloat16)));
 }
 
-// R as the run file wants it; 0: as it was, or as many as there are replicas.
+// Returns R of the run file; 0 means R of the checkpoint or, at a first start, the number of
+// replicas.
 uint32_t WantedReplicas(const v1::RunConfig& run, const v1::Manifest* manifest) {
   if (!IsSynchronous(run)) return 1;
   if (run.sync().replicas_to_aggregate() > 0) return run.sync().replicas_to_aggregate();
@@ -137,8 +138,9 @@ absl::StatusOr<StepPlan> PlanSteps(const v1::RunConfig& run, const v1::ModelDecl
   return StepPlan::Create(options);
 }
 
-// The run, its variables and the owner of each slice travel in one message to every ps, the latter
-// two also in the state that every task gets; in a run of one process none is sent.
+// Checks that no message becomes too large. One message to every ps contains the run, its variables
+// and the owner of each slice; the state for every task also contains the variables and the owners.
+// In a run of one process no message is sent.
 absl::Status CheckFitsAMessage(const v1::RunConfig& run,
                                const std::vector<v1::VariableSpec>& variables,
                                const v1::ShardMap& shard_map, bool resumes) {

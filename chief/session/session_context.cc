@@ -14,7 +14,7 @@ namespace {
 // silence may be the end of a disturbance that is over, such as a pause of the chief.
 constexpr absl::Duration kShortestSilence = absl::Seconds(6);
 
-// More batches than workers compute between two steps, or hold in one lease.
+// The most batches to remember: more than workers compute between two steps, or hold in one lease.
 constexpr size_t kMostBegun = 4096;
 
 uint64_t FirstLineage(const SessionOptions& options) {

@@ -23,7 +23,8 @@
 namespace shoal {
 
 // Remembers when the training last made progress: a step, a shard, an evaluation, or a worker that
-// begins a batch which no worker has begun since. To compute a batch again does not count.
+// begins a batch that no worker has begun since then. A batch that is computed again does not
+// count.
 class TrainingProgress {
  public:
   void OnProgress(absl::Time now);
@@ -43,7 +44,7 @@ struct PsState {
   uint64_t loaded_lineage = 0;  // The lineage that it serves; 0: none.
   bool has_served = false;      // This process has served the run.
   bool finished = false;        // It has acknowledged the end of the run.
-  std::string load_trouble;     // Why its last load failed; empty: it did not.
+  std::string load_trouble;     // Why its last load failed; empty if it did not fail.
   absl::Time missing_since = absl::InfiniteFuture();
 };
 
@@ -60,9 +61,11 @@ struct SessionContext {
   uint32_t num_replicas() const;
   // Returns the ps with the report slice, which counts the steps. Needs the plan.
   uint32_t reporter() const;
-  // Notes that the reporter has left out the steps between; it has to send them first.
+  // Notes in the log that the reporter sent `step` although the chief has only the steps up to
+  // `newest`; it has to send those in between first.
   void NoteGap(absl::Time now, uint64_t step, uint64_t newest);
-  // False: a restart of all ps makes the initial values, which are version 0.
+  // Returns whether the run has a durable checkpoint. If not, restarted ps begin with the initial
+  // values, which are version 0.
   bool has_checkpoint() const { return !cuts.durable_directory().empty(); }
   // Fills in the chief as the sender of a command.
   void FillIdentity(v1::Identity* identity) const;

@@ -10,7 +10,7 @@
 
 namespace shoal {
 
-// Collects what a session wants written down, in order, until its driver takes it.
+// Collects the records and log lines of a session, in order, until the session's driver takes them.
 class SessionLog {
  public:
   void Add(SessionRecord record);

@@ -19,7 +19,8 @@ struct SessionOptions {
   uint64_t term = 1;
   uint32_t num_ps_tasks = 1;  // 1 in a LOCAL run.
   std::string checkpoint_root;
-  // SharedByAllTasks(run): every task that registers must have the same. None: nothing is compared.
+  // SharedByAllTasks(run), which must be the same for every task that registers. Not set: nothing
+  // is compared.
   std::optional<v1::RunConfig> shared_run;
   std::string token;  // The content of checkpoint_root/TOKEN.
   // The checkpoint that the run resumes from, and its directory below checkpoint_root.
@@ -27,27 +28,29 @@ struct SessionOptions {
   std::string manifest_directory;
   absl::Duration lease = absl::Seconds(10);
   absl::Duration grace = absl::Seconds(1);
-  // The longest wait for tasks to register, for ps to load, for a worker to come back, and for any
+  // The longest wait for tasks to register, for ps to load, for a worker to return, and for any
   // progress of the training.
   absl::Duration peer_wait = absl::Seconds(300);
   // The longest time in which a worker computes one batch or one evaluation block.
   absl::Duration stall = absl::Seconds(120);
   absl::Duration wait_note = absl::Seconds(10);       // The time between two notes of one wait.
   absl::Duration ps_return_wait = absl::Seconds(30);  // The longest wait for a lost ps.
-  // The session asks for a checkpoint after so much training without one; 0: never for this reason.
+  // The session requests a checkpoint after it has trained for this time without one; 0: never for
+  // this reason.
   absl::Duration save_period = absl::ZeroDuration();
   // The longest wait for the checkpoint of a stop (StopTimes::checkpoint). Then the run ends with
   // the one before.
   absl::Duration stop_wait = absl::Seconds(20);
   // ASYNC: the longest wait for the reports of the steps that a cut contains.
   absl::Duration lines_wait = absl::Seconds(10);
-  // How soon a command is sent again: one that was not answered, a load that was not answered, a
-  // load that failed and may succeed later, and a command that did not reach the ps.
+  // The times after which a command is sent again: a command that was not answered, a load that was
+  // not answered, a load that failed but may succeed later, and a command that did not reach the
+  // ps.
   absl::Duration resend = absl::Seconds(2);
   absl::Duration resend_load = absl::Seconds(60);
   absl::Duration reload = absl::Seconds(2);
   absl::Duration redeliver = absl::Milliseconds(300);
-  // One in so many cuts gets a model.safetensors; 0: only the last one of the run. None: no cut.
+  // Every n-th cut gets a model.safetensors; 0: only the last cut of the run. Not set: no cut.
   std::optional<uint64_t> export_every;
   // The longest wait for the export of a run that was stopped. Other runs wait for peer_wait.
   absl::Duration export_wait = absl::Seconds(30);

@@ -31,8 +31,9 @@ struct CheckpointsVoid {
 struct RolledBack {
   uint64_t version = 0;
   std::string reason;
-  // Checkpoints above the version remain good. ASYNC: only the ps that counts the lines went back.
-  // SYNC: the run stops at a checkpoint, and steps after it are forgotten.
+  // Lines above the version become void, but checkpoints above it remain valid. ASYNC: only the ps
+  // that counts the lines went back. SYNC: the run stops at a checkpoint, and the steps after it
+  // are dropped.
   bool lines_only = false;
 };
 // Answer with OnManifestWritten.
@@ -40,7 +41,8 @@ struct ManifestToWrite {
   std::string directory;
   v1::Manifest manifest;
 };
-// A cut that becomes no checkpoint; once more for each ps that reports its part later.
+// A cut that will not become a checkpoint. The record is repeated for each ps that reports its part
+// later.
 struct CutGivenUp {
   std::string directory;
   std::string why;  // Names the step; empty if an earlier record has it.

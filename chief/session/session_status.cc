@@ -15,11 +15,11 @@ namespace {
 
 // Heartbeats come at least about every second.
 constexpr absl::Duration kSilent = absl::Seconds(3);
-// A batch is slow when it takes longer than this and so many times longer than the worker's
+// A batch is slow if it takes longer than this time, and longer than this multiple of the worker's
 // average.
 constexpr absl::Duration kLongBatch = absl::Seconds(2);
 constexpr int kTimesTheAverage = 4;
-// The first batch also makes kernels and reads data; later ones find them there.
+// The first batch is slower, because it also makes kernels and reads data.
 constexpr absl::Duration kLongFirstBatch = absl::Seconds(10);
 // A shorter time without a step does not count as a wait.
 constexpr absl::Duration kLongStep = absl::Seconds(2);

@@ -25,7 +25,7 @@ class SessionStatus {
   void DescribeTasks(absl::Time now, v1::GetRunStatusResponse* response) const;
   // Lists the tasks that had registered and are missing unexpectedly.
   void DescribeLost(v1::GetRunStatusResponse* response) const;
-  // Uses what DescribeTasks has found out about slow tasks.
+  // Uses the slow tasks that DescribeTasks has found; call it afterwards.
   void DescribeWait(absl::Time now, v1::GetRunStatusResponse* response) const;
 
   const SessionContext& context_;

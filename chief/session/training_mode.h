@@ -20,7 +20,7 @@
 
 namespace shoal {
 
-// Between two attempts at the final checkpoint.
+// The time between two attempts to write the final checkpoint.
 inline constexpr absl::Duration kFinalRetry = absl::Seconds(2);
 
 // One failure of a batch.

@@ -21,7 +21,7 @@ class Waits {
   Waits(SessionContext* context, const Admission* admission, const Roster* roster)
       : context_(*context), admission_(*admission), roster_(*roster) {}
 
-  // A user has asked for a stop: its checkpoint has stop_wait from now on.
+  // A user has requested a stop. Its checkpoint must be complete within stop_wait from now.
   void OnStop(absl::Time now);
   // Looks at all waits and their deadlines.
   void Check(absl::Time now);
@@ -58,7 +58,8 @@ class Waits {
   std::vector<std::string> LostPs() const;
   std::string AnyWorker() const;
   std::string PsWithoutVariables() const;
-  std::string LoadTroubles() const;  // Begins with a space if there are any.
+  // Returns text that begins with a space, or "" if there are none.
+  std::string LoadTroubles() const;
   std::vector<uint32_t> PsWithoutLastShard() const;
 
   SessionContext& context_;

@@ -26,8 +26,8 @@ namespace shoal {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(50);
-// After the launcher was lost the others wait for the chief, for `cluster.grace_seconds`, and so
-// much more until whatever is left is killed.
+// When the launcher is lost, the other tasks wait for the chief for `cluster.grace_seconds`. After
+// this further time the remaining processes are killed.
 constexpr absl::Duration kKillAfterGrace = absl::Seconds(10);
 // After 'k'.
 constexpr absl::Duration kKillAtOnce = absl::Seconds(2);
@@ -73,14 +73,14 @@ absl::StatusOr<AttendOptions> Parse(absl::Span<const std::string> args) {
   return options;
 }
 
-// On a line of its own, whatever the login shell wrote before. Lost if nobody listens any more,
-// which the input says as well.
+// Writes a line, after the end of whatever the login shell wrote before. The line is lost if the
+// launcher is gone, which this process also notices from its input.
 void Say(absl::string_view words) {
   const std::string line = absl::StrCat("\n", kAttendPrefix, words, "\n");
   if (write(STDOUT_FILENO, line.data(), line.size()) < 0) return;
 }
 
-// Why this host cannot run the task; "" if it can.
+// Returns why this host cannot run the task; "" if it can.
 std::string Misfit(const AttendOptions& options) {
   const absl::StatusOr<std::string> text = ReadFile(*NewPosixFileSystem(), options.launch_file);
   if (!text.ok() || *text != options.launch) {

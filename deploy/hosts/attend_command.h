@@ -25,8 +25,9 @@ namespace shoal {
 inline constexpr absl::string_view kAttendPrefix = "shoal-attend ";
 inline constexpr int kAttendVersion = 1;
 
-// --name=ps/0 --log=FILE --launch_file=FILE --launch=TEXT [--patience=SECONDS] -- PROGRAM ARGS...
-// The file must contain the text, which proves that this host sees the launcher's run directory.
+// Runs the command and returns the exit code. Arguments: --name=ps/0 --log=FILE --launch_file=FILE
+// --launch=TEXT [--patience=SECONDS] -- PROGRAM ARGS... The launch file must contain the launch
+// text, which proves that this host sees the launcher's run directory.
 int AttendMain(absl::Span<const std::string> args);
 
 }  // namespace shoal

@@ -16,7 +16,7 @@
 namespace shoal {
 namespace {
 
-// It becomes a word of ssh's command line and part of an address.
+// Returns whether a name can be a word of ssh's command line and a part of an address.
 bool IsPlain(absl::string_view name) {
   return !name.empty() && name[0] != '-' &&
          std::all_of(name.begin(), name.end(), [](unsigned char c) {
@@ -24,7 +24,8 @@ bool IsPlain(absl::string_view name) {
          });
 }
 
-// A name, a number of IPv4 or one of IPv6, which has colons and no port behind it.
+// Returns whether the text is a host name, an IPv4 address, or an IPv6 address (with colons)
+// without a port.
 bool IsHost(const std::string& name) {
   in6_addr v6;
   return IsPlain(name) || inet_pton(AF_INET6, name.c_str(), &v6) == 1;

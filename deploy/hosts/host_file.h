@@ -29,7 +29,8 @@ struct HostLine {
   bool takes_workers = true;
 };
 
-// INVALID_ARGUMENT: "PATH:LINE: what is wrong; what to do".
+// Parses a file such as the one above. `path` is for messages: INVALID_ARGUMENT has the text
+// "PATH:LINE: what is wrong; what to do".
 absl::StatusOr<std::vector<HostLine>> ParseHostFile(absl::string_view text, absl::string_view path);
 
 // Assigns each task a host, by index into the hosts.

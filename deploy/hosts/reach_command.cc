@@ -267,7 +267,7 @@ void Connection::OnWord(absl::string_view word) {
   _exit(128 + number);
 }
 
-// Why the task did not run, or not to its end.
+// Returns why the task did not run, or did not run to its end.
 absl::Status Failure(const ReachOptions& options, const Connection& connection) {
   const std::string at = absl::StrCat("host ", options.host, ": ");
   if (!connection.refusal().empty()) {

@@ -17,7 +17,8 @@
 
 namespace shoal {
 
-// --name=ps/0 --host=NAME [--again] -- SSH ARGS... [--report_fd=FD] [--parent_pid=PID]
+// Runs the command and returns the exit code. Arguments: --name=ps/0 --host=NAME [--again] -- SSH
+// ARGS... [--report_fd=FD] [--parent_pid=PID]
 int ReachMain(absl::Span<const std::string> args);
 
 // Returns the command that a user can run to see why such an `ssh` command line does not reach the

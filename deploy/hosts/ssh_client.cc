@@ -16,8 +16,9 @@ constexpr const char* kOptions[] = {
     "ControlPath=none", "ClearAllForwardings=yes", "RemoteCommand=none",
 };
 
-// A client older than 8.7 does not know them, nor can its configuration ask for them. Given with
-// IgnoreUnknown instead they would take its place in the configuration: the first one counts.
+// The options that a client older than 8.7 does not know. They are left out for it, because its
+// configuration cannot set them either. IgnoreUnknown would not help: ssh uses the first value
+// of an option, so it would replace the user's IgnoreUnknown.
 constexpr const char* kNewOptions[] = {"ForkAfterAuthentication=no", "StdinNull=no",
                                        "SessionType=default"};
 

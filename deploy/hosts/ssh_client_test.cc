@@ -25,7 +25,8 @@ struct Answer {
   std::string text;
 };
 
-// What the machine's own client makes of a file of configuration, for a host, without dialling it.
+// Returns the options that the machine's ssh client derives from a configuration file for a host,
+// without connecting to it.
 class SshClientTest : public ::testing::Test {
  protected:
   SshClientTest() : directory_(::testing::TempDir() + "/ssh_client.XXXXXX") {

@@ -1,4 +1,4 @@
-// Tasks on other machines, by the OpenSSH client of this one.
+// Starts the tasks of `shoal launch` on other machines with the OpenSSH client of this one.
 #ifndef SHOAL_DEPLOY_HOSTS_SSH_PLACES_H_
 #define SHOAL_DEPLOY_HOSTS_SSH_PLACES_H_
 

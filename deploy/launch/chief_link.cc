@@ -10,7 +10,7 @@ namespace shoal {
 namespace {
 
 constexpr absl::Duration kPeriod = absl::Milliseconds(200);
-// While the run ends: the chief's last answer says what it came to.
+// The period while the run ends, because the chief's last answer has the result of the run.
 constexpr absl::Duration kPeriodAtTheEnd = absl::Milliseconds(20);
 
 }  // namespace

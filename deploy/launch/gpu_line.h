@@ -11,8 +11,8 @@ struct GpuLine {
   bool may_come = false;  // The log is still short, so that the line may follow.
 };
 
-// Finds the line in which a worker says which GPUs it can use (DescribeGpusFor), among the first
-// ones of its log from `begin` on.
+// Finds the line in which a worker logs which GPUs it can use (DescribeGpusFor). Reads only the
+// first lines of its log from `begin` on.
 GpuLine FindGpuLine(const std::string& log_path, uint64_t begin);
 
 }  // namespace shoal

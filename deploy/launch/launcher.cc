@@ -1,4 +1,4 @@
-// Starts, watches and ends the tasks. What follows when one dies is in launcher_faults.cc.
+// Starts, watches and ends the tasks. launcher_faults.cc handles their deaths.
 #include "deploy/launch/launcher.h"
 
 #include <signal.h>
@@ -29,8 +29,8 @@ namespace shoal {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(50);
-// A worker that was started near the end of the run may look for a chief that has gone, one that
-// hung and lost its place may hang for ever. They hold nothing.
+// How long workers that no longer matter may take to end: one that was started near the end of the
+// run may look for a chief that has ended, and one that hung and lost its place may hang for ever.
 constexpr absl::Duration kOutsidersEnd = absl::Seconds(2);
 // How long a task on another host may take to end at once.
 constexpr absl::Duration kFarEnd = absl::Seconds(10);

@@ -92,7 +92,7 @@ class Launcher {
     uint32_t restarts = 0;         // Those that count.
     absl::Time started;            // When its child was started.
     bool ended = false;
-    bool shows_gpus = false;  // Its line about the GPUs of its host is still to be shown.
+    bool shows_gpus = false;  // True if its line about the GPUs of its host was not shown yet.
     std::string address;
     // The bytes of its log that earlier children, or earlier starts, have written.
     uint64_t log_begin = 0;

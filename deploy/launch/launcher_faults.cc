@@ -30,7 +30,8 @@ bool IsPermanent(const ChildExit& exit) {
                              exit.number == kExitBadData || exit.number == kExitBadConfig);
 }
 
-// The last line of a log, from `begin` on, that a task's main wrote about its end: "shoal ps: ...".
+// Returns the last line of a log, from `begin` on, in which a task's main reported its end: "shoal
+// ps: ...".
 std::string LastWords(const std::string& log_path, TaskId task, uint64_t begin) {
   const std::string prefix = absl::StrCat("shoal ", JobName(task.job), ": ");
   std::ifstream log(log_path);

@@ -1,5 +1,5 @@
-// The launcher against tasks that are shell scripts: who is restarted, who ends the run, what is
-// said.
+// Tests the launcher with tasks that are shell scripts: which tasks are restarted, which end the
+// run, and what is printed.
 #include "deploy/launch/launcher.h"
 
 #include <signal.h>
@@ -59,7 +59,7 @@ TEST_F(LauncherTest, AllTasksStartOnceAndEndByThemselves) {
   EXPECT_THAT(Content("cluster.textproto"), HasSubstr("127.0.0.1:74"));
 }
 
-// Every task on a host of its own, which is this one all the same.
+// Places every task on a different host; all of them are this machine.
 class OwnHosts : public TaskPlaces {
  public:
   absl::Status Prepare(FileSystem*) const override { return absl::OkStatus(); }
@@ -197,7 +197,8 @@ TEST_F(LauncherTest, ALostPsIsRestartedWhileTheOthersLive) {
   EXPECT_THAT(said_, HasSubstr("ps/0 died (killed by SIGKILL); restarting it"));
 }
 
-// Lists the ps with the number in ps.pid a few times, then no more: its lease has ended.
+// Lists the ps with the number in ps.pid a few times and then no longer, because its lease has
+// ended.
 class ChiefOfSilentPs : public FakeChief {
  public:
   explicit ChiefOfSilentPs(std::string directory) : directory_(std::move(directory)) {}
@@ -352,7 +353,8 @@ TEST_F(LauncherTest, TasksThatEndAsStoppedBeforeTheChiefAreNotStartedAgain) {
   EXPECT_THAT(said_, Not(HasSubstr("died")));
 }
 
-// Waits for its workers; a checkpoint is wanted once it has said so.
+// A chief that waits for its workers; the test requests a checkpoint once the chief has reported
+// that.
 class WaitingChief : public TestChief {
  public:
   WaitingChief(std::string directory, std::atomic<int>* wanted)
@@ -390,7 +392,7 @@ TEST_F(LauncherTest, ACheckpointMayBeAskedForWithoutStopping) {
   EXPECT_EQ(Content("stop"), "");
 }
 
-// Of whose checkpoints every one fails.
+// A chief all of whose checkpoints fail.
 class FullDiskChief : public TestChief {
  public:
   FullDiskChief(std::string directory, std::atomic<int>* failed)
@@ -428,7 +430,7 @@ TEST_F(LauncherTest, AChiefThatCannotStopIsEndedAfterAWhile) {
   EXPECT_THAT(status.message(), HasSubstr("no checkpoint could be made within 200ms"));
 }
 
-// Tells of one registered worker.
+// A chief that lists one registered worker.
 class ChiefOfWorker1 : public FakeChief {
  public:
   explicit ChiefOfWorker1(std::string directory) : directory_(std::move(directory)) {}
@@ -447,7 +449,7 @@ class ChiefOfWorker1 : public FakeChief {
   int calls_ = 0;
 };
 
-// Of a chief that ends when all but worker/0 are about to end.
+// The script of tasks whose chief ends when all tasks except worker/0 are about to end.
 constexpr char kLastAreChiefAndWorker0[] =
     "case $task in chief-0) await asked.twice; await ps-0.done; await worker-1.done;;"
     " worker-0) exec sleep 60;; *) touch $dir/$task.done;; esac; exit 0";
@@ -481,7 +483,7 @@ TEST_F(LauncherTest, ProgressComesFromTheMetricsFile) {
   EXPECT_THAT(said_, HasSubstr("loss=0.5000"));
 }
 
-// Trains on while no line of metrics.jsonl can be written.
+// A chief that continues to train while no line of metrics.jsonl can be written.
 class ChiefOnAFullDisk : public ChiefOfWorker1 {
  public:
   using ChiefOfWorker1::ChiefOfWorker1;

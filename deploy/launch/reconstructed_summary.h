@@ -14,12 +14,13 @@ namespace shoal {
 
 class FileSystem;
 
-// summary.json in the run's directory as text to compare: that of an earlier start is there until
-// this one's chief has written its own. "" if there is none.
+// Returns the content of summary.json in the run's directory in a form to compare; "" if the file
+// does not exist. Until this start's chief has written its summary, the file may be that of an
+// earlier start, so callers compare the text with that at the start.
 std::string SummaryText(FileSystem* file_system, const std::string& directory);
 
-// The last values that the console showed of a run. metrics.jsonl knows less where its disk was
-// full: it ends early, or has steps that a rollback took back.
+// The last values of a run that the console showed. metrics.jsonl may be behind them if its disk
+// was full: it may end early, or contain steps that a rollback has undone.
 struct LastShown {
   uint64_t step = 0;               // 0: none.
   std::string checkpoint_failure;  // Why the newest attempt failed; empty: none failed.

@@ -14,7 +14,7 @@ namespace {
 
 // Purposes of random keys.
 constexpr uint64_t kAugment = 0x4155474d454e5421;
-// Random words per example: flip, row, column.
+// The random words that an example uses: flip, row, column.
 constexpr uint64_t kWords = 3;
 
 struct Window {

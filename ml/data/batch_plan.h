@@ -16,25 +16,27 @@ struct BatchPlanOptions {
   bool shuffle = true;  // false: batches in the order of the data set, as for evaluation
 };
 
-// Says which examples each batch has: batch `index` of `epoch` is the index-th run of num_clones x
-// batch_size examples of the epoch's permutation; the last batch of an epoch has the examples that
-// remain. A pure function of seed and epoch, so any process can compute any batch. Immutable, a
-// value.
+// Decides which examples are in each replica batch. Every epoch has its own permutation of the data
+// set; batch `index` consists of the positions [index * n, (index + 1) * n) of it, where n =
+// num_clones x batch_size. The last batch of an epoch has the examples that remain. The result
+// depends only on the options and the epoch, so any process can compute any batch. Immutable and
+// copyable.
 class BatchPlan {
  public:
   // InvalidArgument names the field.
   static absl::StatusOr<BatchPlan> Create(const BatchPlanOptions& options);
 
-  // Examples of a full replica batch.
+  // Returns the number of examples in a full replica batch.
   int64_t batch_examples() const { return batch_examples_; }
   int64_t batches_per_epoch() const;
 
-  // Position in the epoch of the batch's first example (RandomKey::first_example).
+  // Returns the position of the batch's first example in the epoch (RandomKey::first_example).
   int64_t first_example(int64_t index) const { return index * batch_examples_; }
-  // batch_examples(), less in the last batch, 0 past the end.
+  // Returns the number of examples in the batch: batch_examples(), fewer for the last batch of the
+  // epoch, 0 for an index after it.
   int64_t num_examples(int64_t index) const;
 
-  // Writes the data set's indices of the batch's examples; indices.size() must be
+  // Writes the data set indices of the batch's examples to `indices`, whose size must be
   // num_examples(index).
   void FillIndices(uint32_t epoch, int64_t index, absl::Span<int64_t> indices) const;
 

@@ -26,7 +26,7 @@ namespace {
 
 constexpr uint64_t kLargestFile = uint64_t{1} << 36;
 constexpr size_t kLongestHead = size_t{1} << 20;  // Bytes in which the first line ends.
-// More different words than this are not classes, but names or texts.
+// A label column with more different words than this does not contain classes, but names or texts.
 constexpr size_t kMostWords = 100000;
 
 // Cells and names of columns may be long; errors have one line.
@@ -35,7 +35,7 @@ std::string Quoted(absl::string_view text) {
                       "\"");
 }
 
-// Appends the cells of a line; false if a quote is not closed.
+// Appends the cells of a line. Returns false if a quote is not closed.
 bool SplitCells(absl::string_view line, char delimiter, std::vector<absl::string_view>* cells) {
   cells->clear();
   while (true) {
@@ -281,7 +281,7 @@ absl::StatusOr<std::string> ReadTable(const std::string& path) {
                       absl::StrCat(text.status().message(), "; check data.directory"));
 }
 
-// The words that are labels; none where labels are numbers. `text` is the table itself.
+// Returns the words that are labels; none if labels are numbers. `text` is the table itself.
 absl::StatusOr<std::vector<std::string>> FindWords(const CsvDatasetOptions& options,
                                                    const std::string& text) {
   if (!options.has_label || options.is_regression) return std::vector<std::string>();

@@ -14,16 +14,16 @@ namespace shoal {
 
 struct CsvDatasetOptions {
   std::string path;
-  std::string label;  // a column's name, or its index from 0, or below 0 from the end; empty: -1
+  std::string label;  // a column's name or index; negative indices count from the end; empty: -1
   bool has_label = true;  // false: all columns are inputs, all labels are 0
   bool has_header = true;
   char delimiter = ',';
   bool is_regression = false;
-  // The table whose labels define the classes if labels are words: that of the training split.
-  // Empty: `path`.
+  // The table of the training split, whose labels define the classes if labels are words. Empty:
+  // `path`.
   std::string classes_path;
   int64_t num_classes = 10;
-  int64_t max_examples = 0;  // 0: all; else only the first so many
+  int64_t max_examples = 0;  // the number of examples to use, from the first; 0: all
 };
 
 struct CsvColumns {
@@ -36,11 +36,12 @@ struct CsvColumns {
 // LoadCsvDataset.
 absl::StatusOr<CsvColumns> ReadCsvColumns(const CsvDatasetOptions& options);
 
-// Reads a table of numbers whole into memory. Cells may be quoted; empty lines are left out.
-// Fields: "input" float32 [columns - 1], the columns but the label's in their order; "label" int32
-// in [0, num_classes), or for a regression "target" float32 [1]. If the first label is not a
-// number, labels are words: the class of a word is its place among the sorted words of the table at
-// `classes_path`, and class_names() has them. Errors name file:line, the column and the remedy.
+// Reads a whole table of numbers into memory. Cells may be quoted; empty lines are ignored. Fields:
+// "input" float32 [columns - 1], all columns except the label in their order; "label" int32 in [0,
+// num_classes), or for a regression "target" float32 [1]. If the first label is not a number,
+// labels are words: a word's class is its index among the sorted words of the table at
+// `classes_path`, and class_names() returns these words. Errors name file:line, the column and the
+// remedy.
 absl::StatusOr<std::unique_ptr<Dataset>> LoadCsvDataset(const CsvDatasetOptions& options);
 
 }  // namespace shoal

@@ -11,7 +11,8 @@ class DataConfig;
 inline constexpr char kDefaultDataDirectory[] = "/usr/share/datasets/fashion-mnist";
 
 // Fills in the format and directory of a config that names neither, and the sizes of synthetic
-// data. The format of a directory that is named stays unset: who reads it looks into it.
+// data. If the config names a directory but no format, the format stays unset; the reader of the
+// directory detects it (see data_format.h).
 void ResolveDataDefaults(v1::DataConfig* config);
 
 }  // namespace shoal

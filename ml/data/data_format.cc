@@ -39,7 +39,7 @@ bool IsTfRecord(absl::string_view name, absl::string_view split) {
          (absl::StartsWith(name, "-") && absl::StrContains(name, "-of-"));
 }
 
-// Why the directory cannot be read.
+// Returns why the directory cannot be read.
 absl::Status Unreadable(const std::string& directory, const absl::Status& status) {
   if (absl::IsNotFound(status)) {
     return absl::NotFoundError(absl::StrCat("data.directory: there is no ", directory,
@@ -141,7 +141,7 @@ std::string HintFor(const FileSystem& files, const std::string& directory, const
   return "; name one that does with --data_dir=DIR";
 }
 
-// The names of the test split's files or folder.
+// Returns the names of the test split's files or folder.
 Names TestNames(v1::DataConfig::Format format) {
   switch (format) {
     case v1::DataConfig::FORMAT_IDX:

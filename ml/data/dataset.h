@@ -12,7 +12,8 @@
 
 namespace shoal {
 
-// One value of every example: its name, and element type and shape of a single example.
+// Describes a field, that is, one tensor of every example: its name, and its type and shape in a
+// single example, without the batch dimension.
 struct FieldSpec {
   std::string name;
   TensorSpec example;
@@ -24,7 +25,7 @@ inline constexpr char kLabelField[] = "label";    // int32, a class
 inline constexpr char kTargetField[] = "target";  // float32, a regression's target
 
 // A fixed, ordered set of examples, addressed by index. Immutable, so any number of threads may
-// read at once. Order, shuffling and batches are not its business: see BatchPlan.
+// read it at once. BatchPlan decides about shuffling and batches.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -32,25 +33,28 @@ class Dataset {
   virtual int64_t size() const = 0;
   virtual const std::vector<FieldSpec>& fields() const = 0;
 
-  // Tells data sets apart: of the fields, the size and the content.
+  // Returns a hash of the fields, the size and the content, which distinguishes data sets.
   virtual uint64_t fingerprint() const = 0;
 
-  // Labels are in [0, num_classes()); 0: it has no labels, or does not know.
+  // Returns the number of classes: labels are in [0, num_classes()). 0: the data set has no labels
+  // or does not know their range.
   virtual int64_t num_classes() const { return 0; }
 
-  // Returns the names of the classes in the order of the labels; empty if they have none.
+  // Returns the names of the classes in the order of the labels; empty if the classes have no
+  // names.
   virtual std::vector<std::string> class_names() const { return {}; }
 
   // Returns the path of the example's file; empty if it is not a separate file.
   virtual std::string example_name(int64_t /*index*/) const { return ""; }
 
-  // FillBatch decodes or waits for a disk, so that several threads should share a batch.
+  // Returns true if FillBatch decodes or waits for a disk, so that several threads should share the
+  // work for one batch.
   virtual bool is_costly() const { return false; }
 
-  // Writes the examples of `indices` (each in [0, size())) one after the other: field f goes to
-  // outputs[f], as a tensor of indices.size() rows. What a row holds depends on its index and, with
-  // random augmentation, on the epoch, and on nothing else: who computes a batch again gets the
-  // same bytes. Data sets in memory allocate nothing. Errors name the file and the remedy.
+  // Writes the examples with these indices (each in [0, size())) in the given order: outputs[f]
+  // receives field f as a dense tensor of indices.size() rows. A row depends only on its index and,
+  // with random augmentation, on the epoch, so a batch that is computed again has the same bytes.
+  // Data sets in memory allocate nothing here. Errors name the file and the remedy.
   virtual absl::Status FillBatch(uint32_t epoch, absl::Span<const int64_t> indices,
                                  absl::Span<void* const> outputs) const = 0;
 };

@@ -29,7 +29,7 @@
 namespace shoal {
 namespace {
 
-// How many classes there are where neither the run file nor the files say it.
+// The number of classes if neither the run file nor the data set has one.
 constexpr int64_t kClasses = 10;
 
 int64_t ClassesOf(const v1::DataConfig& config) {
@@ -46,7 +46,7 @@ int64_t MostExamples(const v1::DataConfig& config, DataSplit split) {
                                                          : config.test_examples());
 }
 
-// The gzipped file if it is there, else the plain one.
+// Returns the path of the gzipped file if it exists, else that of the plain one.
 std::string IdxPath(const std::string& directory, const std::string& name) {
   const std::string gzipped = absl::StrCat(directory, "/", name, ".gz");
   const std::string plain = absl::StrCat(directory, "/", name);

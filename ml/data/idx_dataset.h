@@ -17,12 +17,12 @@ struct IdxDatasetOptions {
   std::string labels_path;  // [examples] unsigned bytes
   int num_classes = 10;
   ImageTargetOptions image;
-  int64_t max_examples = 0;  // 0: all; else only the first so many
+  int64_t max_examples = 0;  // the number of examples to use, from the first; 0: all
 };
 
-// Reads MNIST-like images whole into memory, as bytes. Fields: "input" float32 [1, height, width],
-// each byte divided by 255, resized and converted where asked for; "label" int32, checked to be in
-// [0, num_classes). Errors name the file and the field.
+// Reads all images of files like MNIST's into memory as bytes. Fields: "input" float32 [1, height,
+// width], each byte divided by 255, resized and converted if options.image asks for it; "label"
+// int32, checked to be in [0, num_classes). Errors name the file and the field.
 absl::StatusOr<std::unique_ptr<Dataset>> LoadIdxDataset(const IdxDatasetOptions& options);
 
 }  // namespace shoal

@@ -17,11 +17,11 @@ namespace shoal {
 namespace {
 
 constexpr uint32_t kUnsignedByte = 0x08;
-// Deflate packs at most 1032 bytes into one: a header that promises more is wrong, and no memory is
-// taken for it.
+// Deflate compresses at most 1032 bytes into one. A header that declares more is wrong, and no
+// memory is allocated for it.
 constexpr int64_t kLargestRatio = 1032;
 
-// A file read through zlib, which passes plain files on as they are.
+// A file that is read through zlib, which does not change plain files.
 class GzipReader {
  public:
   explicit GzipReader(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb")) {}
@@ -89,7 +89,7 @@ absl::Status CheckMagic(const std::string& path, uint32_t magic, int rank) {
                       path, magic, expected, rank));
 }
 
-// The number of bytes that the dimensions stand for, if the file can hold them.
+// Returns the number of bytes that the dimensions declare, if the file can contain as many.
 absl::StatusOr<int64_t> PayloadBytes(const std::string& path, const std::vector<int64_t>& dims) {
   struct stat file = {};
   if (stat(path.c_str(), &file) != 0) {

@@ -9,16 +9,17 @@
 
 namespace shoal {
 
-// The content of an IDX file of unsigned bytes, the format of MNIST: big-endian 2 zero bytes, type
-// 0x08, number of dimensions, dimensions as 32 bits each, then the bytes.
+// The content of an IDX file of unsigned bytes, the format of MNIST. The file consists of 2 zero
+// bytes, the type 0x08, the number of dimensions (1 byte), each dimension (32 bits, big-endian),
+// and then the elements.
 struct IdxFile {
   std::vector<int64_t> dims;
   std::vector<uint8_t> bytes;  // row-major
 };
 
 // Reads a file, gzipped or not, that must have `rank` dimensions. Errors name the file and the
-// field: NotFound, InvalidArgument (another kind of file), DataLoss (truncated, damaged, longer
-// than it says).
+// field: NotFound, InvalidArgument (another kind of file), DataLoss (truncated, damaged, or longer
+// than its header declares).
 absl::StatusOr<IdxFile> ReadIdxFile(const std::string& path, int rank);
 
 }  // namespace shoal

@@ -25,8 +25,8 @@ void ReduceToLuma(Image* image) {
   image->pixels.resize(count);
 }
 
-// Which input pixels make up each of `out` pixels of a line of `in`, and with which weights, whose
-// sum is 1.
+// Computes for each of `out` output pixels of a line the input pixels (of `in`) that it depends on,
+// and their weights, whose sum is 1.
 void FillTaps(int64_t in, int64_t out, ResizeScratch* scratch) {
   const double scale = static_cast<double>(in) / static_cast<double>(out);
   const double support = std::max(1.0, scale);
@@ -52,7 +52,8 @@ void FillTaps(int64_t in, int64_t out, ResizeScratch* scratch) {
   }
 }
 
-// [height, width, channels] bytes to scratch->rows [channels, height, out_width].
+// Resizes the rows of an image, bytes [height, width, channels], and writes scratch->rows
+// [channels, height, out_width].
 void ResizeRows(const Image& image, int64_t out_width, ResizeScratch* scratch) {
   const auto [height, width, channels] = image.size;
   FillTaps(width, out_width, scratch);

@@ -1,5 +1,5 @@
-// Images in memory and the arithmetic on them: channels, resizing, planes of floats. Pure functions
-// with the same bytes on every machine.
+// Images in memory, and functions that convert their channels and resize them to planes of floats.
+// The functions are pure and give the same bytes on every machine.
 #ifndef SHOAL_ML_DATA_IMAGE_H_
 #define SHOAL_ML_DATA_IMAGE_H_
 
@@ -20,20 +20,20 @@ struct ImageSize {
   }
 };
 
-// Rows from top to bottom, the channels of a pixel side by side: [height, width, channels].
+// An image of 8 bits per channel in the order [height, width, channels], rows from top to bottom.
 struct Image {
   ImageSize size;
   std::vector<uint8_t> pixels;
 };
 
-// Converts to 1 or 3 channels: grey is repeated; RGB becomes its luma after ITU-R BT.601, in
-// Pillow's integers.
+// Converts the image to `channels` (1 or 3). Grey is repeated in all three channels; RGB becomes
+// its luma (ITU-R BT.601), with the same integer arithmetic as Pillow.
 void ConvertChannels(int64_t channels, Image* image);
 
-// Memory of a thread that resizes one image after the other.
+// Memory that a thread reuses while it resizes one image after the other.
 struct ResizeScratch {
-  struct Taps {  // The taps of one output pixel: weights [first, first + count) of input pixels
-                 // from `begin`
+  // One output pixel is the sum over i < count of weights[first + i] * input pixel (begin + i).
+  struct Taps {
     int64_t begin = 0;
     int64_t count = 0;
     size_t first = 0;
@@ -43,9 +43,10 @@ struct ResizeScratch {
   std::vector<float> rows;
 };
 
-// Writes the image as planes [channels, height, width] of floats in [0, 1]. Bilinear with pixel
-// centres at halves; where it shrinks the triangle widens, so that every input pixel counts, as in
-// Pillow and torchvision. An image of that size already is only divided by 255.
+// Writes the image to `planes` as floats in [0, 1], [channels, height, width]. Resizing is bilinear
+// with half-pixel centers. When it shrinks an image, the filter is widened so that every input
+// pixel contributes, as in Pillow and torchvision. An image that already has this size is only
+// divided by 255.
 void ResizeToPlanes(const Image& image, int64_t height, int64_t width, ResizeScratch* scratch,
                     float* planes);
 

@@ -14,19 +14,20 @@ namespace shoal {
 // file cannot exhaust it.
 struct DecodeLimits {
   int64_t max_pixels = int64_t{1} << 26;
-  // A JPEG may be decoded to 1/2, 1/4 or 1/8 of its size as long as both sides stay at least this
-  // long: quicker where it is shrunk afterwards. 0: its full size.
+  // A JPEG may be decoded at 1/2, 1/4 or 1/8 of its size as long as it stays at least this large
+  // (in pixels), which is faster if the caller shrinks it afterwards. 0: always at its full size.
   int64_t min_height = 0;
   int64_t min_width = 0;
 };
 
-// Decodes a PNG or JPEG, told apart by its first bytes, into 8 bits per channel: grey stays grey
-// (1 channel), all else becomes RGB; palettes are looked up, 16 bits cut to 8, alpha, gamma and
-// EXIF orientation ignored. Reuses the image's memory. DataLoss says in a few words what is wrong
-// with the bytes, not whose they are. Thread safe; never crashes, whatever the bytes are.
+// Decodes a PNG or JPEG, recognized by its first bytes, to 8 bits per channel. Grey images keep 1
+// channel; all others become RGB. Palettes are looked up and 16 bits are cut to 8; alpha, gamma and
+// the EXIF orientation are ignored. Reuses the memory of `image`. DataLoss describes what is wrong
+// with the bytes but does not name the file, which only the caller knows. Thread-safe. No input
+// makes it crash.
 absl::Status DecodeImage(absl::string_view bytes, const DecodeLimits& limits, Image* image);
 
-// The two formats.
+// Recognize and decode one of the two formats.
 bool IsPng(absl::string_view bytes);
 bool IsJpeg(absl::string_view bytes);
 absl::Status DecodePng(absl::string_view bytes, const DecodeLimits& limits, Image* image);

@@ -16,7 +16,8 @@ namespace shoal {
 namespace {
 
 constexpr uint64_t kLargestFile = uint64_t{1} << 28;
-// Of so many files the content counts for the fingerprint; of the others the name and the size.
+// The number of files whose contents are part of the fingerprint; of the other files it has only
+// names and sizes.
 constexpr size_t kSampledFiles = 64;
 
 struct ImageFile {
@@ -80,7 +81,7 @@ absl::Status AddFolder(const FileSystem& files, const std::string& directory, in
       directory, ": folder without images; add PNG or JPEG files or remove the folder"));
 }
 
-// The files of all classes, sorted by class and name.
+// Returns the files of all classes, sorted by class and name.
 absl::StatusOr<std::vector<ImageFile>> ListImages(const FileSystem& files,
                                                   const ImageFolderOptions& options,
                                                   const std::vector<std::string>& classes) {
@@ -113,7 +114,7 @@ std::vector<ImageFile> Spread(std::vector<ImageFile> images, int64_t most) {
   return chosen;
 }
 
-// Reads a whole file into `bytes`, whose memory is used again.
+// Reads a whole file into `bytes`, whose memory is reused.
 absl::Status ReadImageFile(FileSystem& files, const std::string& path, std::string* bytes) {
   absl::StatusOr<std::unique_ptr<ReadableFile>> file = files.OpenForRead(path);
   if (!file.ok()) {

@@ -12,28 +12,29 @@
 namespace shoal {
 
 struct ImageTargetOptions {
-  int64_t height = 0;    // 0: that of the first image, which all must have
+  int64_t height = 0;    // in pixels; 0: the first image's height, which all images must have
   int64_t width = 0;     // likewise
   int64_t channels = 0;  // likewise
 };
 
-// The size that every encoded image is brought to, and by which means. A value.
+// Reads encoded images and brings all of them to one size. Immutable and copyable.
 class ImageTarget {
  public:
-  // Memory of a thread that reads one image after the other.
+  // Memory that a thread reuses while it reads one image after the other.
   struct Scratch {
     Image image;
     ResizeScratch resize;
   };
 
-  // `first` is the file that decides what the options leave open.
+  // `first` is the content of the first image file, whose size and channels replace the options
+  // that are 0.
   static absl::StatusOr<ImageTarget> Create(const ImageTargetOptions& options,
                                             absl::string_view first);
 
   const ImageSize& size() const { return size_; }
 
-  // Decodes a PNG or JPEG and writes planes [channels, height, width] in [0, 1]. DataLoss says what
-  // is wrong and what to do about it, without the file's name.
+  // Decodes a PNG or JPEG and writes it to `planes` as floats in [0, 1], [channels, height, width].
+  // DataLoss describes the defect and the remedy but does not name the file.
   absl::Status Read(absl::string_view encoded, Scratch* scratch, float* planes) const;
 
  private:

@@ -13,7 +13,7 @@
 
 namespace shoal {
 
-// Examples that are rows of tensors.
+// A data set whose examples are the rows of tensors in memory.
 class InMemoryDataset final : public Dataset {
  public:
   struct Field {

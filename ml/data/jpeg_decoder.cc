@@ -18,17 +18,18 @@
 namespace shoal {
 namespace {
 
-// A progressive file may say the whole image over and over; ten scans are usual.
+// The most scans to decode. A progressive file may repeat the whole image in any number of scans;
+// ten are usual.
 constexpr int kMostScans = 100;
 
-// Warnings after which the pixels are what the file says.
+// Returns whether the pixels are correct in spite of this warning of libjpeg.
 bool IsHarmless(int code) {
   return code == JWRN_EXTRANEOUS_DATA || code == JWRN_ADOBE_XFORM || code == JWRN_JFIF_MAJOR ||
          code == JWRN_BOGUS_PROGRESSION;
 }
 
-// One file being read. libjpeg reports errors through functions that must not return: the functions
-// that call it hold nothing that has a destructor, all such things live here.
+// The state of reading one file. libjpeg reports errors through functions that must not return, so
+// functions that call it must not have local objects with destructors; this class has them instead.
 class JpegReader {
  public:
   JpegReader(absl::string_view bytes, const DecodeLimits& limits, Image* image)

@@ -53,7 +53,7 @@ NpyArray ZeroLabels(int64_t examples) {
   return labels;
 }
 
-// [rows, ...] of the first `examples` rows.
+// Returns a tensor of the first `examples` rows.
 Tensor FloatsFrom(const NpyArray& array, int64_t examples, float scale) {
   Shape shape({examples});
   for (size_t d = 1; d < array.dims.size(); ++d) shape.AddDim(array.dims[d]);

@@ -14,17 +14,18 @@ namespace shoal {
 
 struct NpyDatasetOptions {
   std::string inputs_path;
-  std::string labels_path;   // empty: inputs alone, all labels are 0
-  ImageTargetOptions image;  // for inputs of unsigned bytes
+  std::string labels_path;   // empty: all labels are 0
+  ImageTargetOptions image;  // used if the inputs are unsigned bytes
   int64_t num_classes = 10;
-  int64_t max_examples = 0;  // 0: all; else only the first so many
+  int64_t max_examples = 0;  // the number of examples to use, from the first; 0: all
 };
 
-// Two arrays with the same first dimension, read whole into memory. Inputs: float32 or float64
-// [examples, ...], kept as they are; or unsigned bytes, images [examples, height, width],
-// [examples, height, width, 1 or 3] or [examples, 1 or 3, height, width], divided by 255. Labels:
-// integers [examples] in [0, num_classes), "label" int32; or floating [examples] or
-// [examples, columns], "target" float32. Errors name the file, the row and the remedy.
+// Reads two arrays with the same first dimension into memory. Inputs: float32 or float64 [examples,
+// ...], kept as they are; or unsigned bytes, which are images [examples, height, width], [examples,
+// height, width, 1 or 3] or [examples, 1 or 3, height, width] and are divided by 255. Labels:
+// integers [examples] in [0, num_classes) become the field "label" int32; floating-point numbers
+// [examples] or [examples, columns] become "target" float32. Errors name the file, the row and the
+// remedy.
 absl::StatusOr<std::unique_ptr<Dataset>> LoadNpyDataset(const NpyDatasetOptions& options);
 
 }  // namespace shoal

@@ -27,7 +27,8 @@ absl::Status Damaged(absl::string_view what) {
 
 absl::Status NotRead(absl::string_view what) { return absl::InvalidArgumentError(what); }
 
-// What stands after 'key': in the header, a Python dictionary, up to a comma outside parentheses.
+// Returns the value of 'key' in the header, which is a Python dictionary: the text up to a comma
+// outside parentheses.
 absl::StatusOr<absl::string_view> ValueOf(absl::string_view header, absl::string_view key) {
   const size_t at = header.find(absl::StrCat("'", key, "':"));
   if (at == absl::string_view::npos) return Damaged(absl::StrCat("its header has no ", key));

@@ -15,25 +15,26 @@ struct NpyArray {
   char kind = 'f';        // 'f' floating, 'i' signed, 'u' unsigned, 'b' bool
   int element_bytes = 4;  // 1, 2, 4 or 8
   std::vector<int64_t> dims;
-  std::string file;  // its bytes
+  std::string file;  // all bytes of the file
   size_t begin = 0;  // position of the elements in `file`
 
   int64_t num_elements() const;
-  // "<f4", as NumPy writes it.
+  // Returns NumPy's name of the type, such as "<f4".
   std::string Type() const;
   absl::string_view elements() const { return absl::string_view(file).substr(begin); }
 
-  // An element by its position, rounded where a double cannot hold it.
+  // Returns the element at this position, rounded if a double cannot represent it.
   double At(int64_t index) const;
 };
 
-// Errors name the file and the field: NotFound, DataLoss (no array, truncated), InvalidArgument (a
-// kind of array that is not read: big-endian, column-major, objects, complex, half precision; it
-// tells to save `wanted`: the types that the caller takes).
+// Reads a whole file. Errors name the file and the field: NotFound, DataLoss (not an array, or
+// truncated), InvalidArgument (an array that is not supported: big-endian, column-major, objects,
+// complex or half precision). The last one asks the user to save the array as `wanted`, the types
+// that the caller accepts.
 absl::StatusOr<NpyArray> ReadNpyFile(
     const std::string& path, absl::string_view wanted = "float32, float64, integers or bool");
 
-// The header of a float32 array in a .npy file; its elements follow, row-major.
+// Returns the header of a .npy file with a float32 array; the elements must follow it, row-major.
 std::string NpyHeader(const std::vector<int64_t>& dims);
 
 }  // namespace shoal

@@ -14,11 +14,11 @@ namespace {
 
 constexpr png_uint_32 kLongestSide = 1 << 20;
 constexpr png_alloc_size_t kMostChunkBytes = 8 << 20;
-// Deflate packs at most 1032 bytes into one: a header that promises more is wrong.
+// Deflate compresses at most 1032 bytes into one. A header that declares more is wrong.
 constexpr int64_t kLargestRatio = 1032;
 
-// One file being read. libpng reports errors by longjmp: the functions that call it hold nothing
-// that has a destructor, all such things live here.
+// The state of reading one file. libpng reports errors by longjmp, so functions that call it must
+// not have local objects with destructors; this class has them instead.
 class PngReader {
  public:
   PngReader(absl::string_view bytes, const DecodeLimits& limits, Image* image)

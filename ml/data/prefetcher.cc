@@ -11,7 +11,8 @@
 namespace shoal {
 namespace {
 
-// Pieces of a batch per thread, so that a thread that is held up holds up no other.
+// The number of pieces of a batch for each thread. With several, a slow thread leaves work to the
+// others.
 constexpr size_t kPiecesPerThread = 4;
 
 size_t PiecesOf(const PrefetcherOptions& options) {
@@ -161,7 +162,7 @@ absl::Status Prefetcher::LoadRows(const Slot& slot, size_t begin, size_t end) co
                             absl::MakeConstSpan(slot.indices).subspan(begin, end - begin), outputs);
 }
 
-// A slot that has or will have the batch and is not in the user's hands.
+// Returns the slot that has or will have the batch and is not taken; null if there is none.
 Prefetcher::Slot* Prefetcher::Find(uint32_t epoch, int64_t index) {
   for (Slot& slot : slots_) {
     const bool waiting = slot.state != State::kFree && slot.state != State::kTaken;
@@ -179,7 +180,8 @@ Prefetcher::Slot* Prefetcher::OldestIn(State state) {
   return oldest;
 }
 
-// A slot for a batch that nobody scheduled: a free one, else that of a batch read too early.
+// Returns a slot for a batch that nobody scheduled: a free one, or else the oldest one that is read
+// or queued but not taken.
 Prefetcher::Slot& Prefetcher::Claim(uint32_t epoch, int64_t index) {
   Slot* slot = OldestIn(State::kFree);
   if (slot == nullptr) slot = OldestIn(State::kReady);

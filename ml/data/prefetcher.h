@@ -18,13 +18,13 @@
 
 namespace shoal {
 
-// The examples of one replica batch, in memory. Clone c's part are rows of the fields.
+// The examples of one replica batch, in memory. Each clone uses a range of rows of every field.
 struct LoadedBatch {
   uint32_t epoch = 0;
   int64_t index = 0;
   int64_t num_examples = 0;
-  std::vector<void*>
-      fields;  // one entry per field of the data set: num_examples rows, the first 64-byte aligned
+  // For each field of the data set, num_examples dense rows; the first row is 64-byte aligned.
+  std::vector<void*> fields;
 };
 
 struct PrefetcherOptions {
@@ -33,42 +33,45 @@ struct PrefetcherOptions {
   int threads = 1;    // threads that share the reading of a batch
 };
 
-// Reads batches ahead of their use, one after the other, into a fixed set of buffers: no allocation
-// per batch. Several threads read rows of one batch, so that it is soon there even when it was not
-// known in advance; `depth` bounds what is read too early.
+// Reads batches before they are needed, one after the other, into a fixed set of buffers. It does
+// not allocate per batch. Several threads share the rows of one batch, so that a batch that nobody
+// scheduled is complete soon, too; `depth` limits how many batches are read ahead.
 //
-// The user knows which batches come next: Schedule names them, Take hands them out in any
-// order, and a batch that was never scheduled is simply read on the spot. Thread-safe.
+// The caller announces the next batches with Schedule and fetches them with Take in any order. Take
+// itself reads a batch that was never scheduled. Thread-safe.
 class Prefetcher {
  public:
-  // Both borrowed or copied: `dataset` must live longer.
+  // `dataset` is borrowed and must outlive the prefetcher; the rest is copied.
   Prefetcher(const Dataset& dataset, const BatchPlan& plan, const PrefetcherOptions& options);
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // Asks for a batch ahead of Take. False if as many are waiting as may; true if it is on its way
-  // or here.
+  // Requests that a batch is read before Take. Returns true if it is queued, being read or read
+  // already; false if `depth` batches wait already, all buffers are taken, or the batch is past the
+  // end of the epoch.
   bool Schedule(uint32_t epoch, int64_t index) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The batch, read if need be. It stays as it is until Release. Errors are the data set's;
-  // InvalidArgument past the end of the epoch.
+  // Returns the batch, and reads it first if necessary. The batch is valid and does not change
+  // until Release. Errors are those of the data set, or InvalidArgument if the batch is past the
+  // end of the epoch. The caller may hold at most `max_taken` batches.
   absl::StatusOr<const LoadedBatch*> Take(uint32_t epoch, int64_t index)
       ABSL_LOCKS_EXCLUDED(mutex_);
   void Release(const LoadedBatch* batch) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Drops what was scheduled and not taken: the user's plans have changed.
+  // Drops all batches that were scheduled but not taken.
   void Forget() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Drops what was scheduled and not taken of batches before this one, in the order of epochs.
+  // Drops the batches of earlier epochs, and those before `index` in `epoch`, that were scheduled
+  // but not taken.
   void ForgetBefore(uint32_t epoch, int64_t index) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   enum class State { kFree, kQueued, kLoading, kReady, kTaken };
   struct Slot {
-    LoadedBatch batch;  // its content belongs to the loader in kLoading, to the user in kTaken
+    LoadedBatch batch;  // written by the loading thread in kLoading, read by the caller in kTaken
     std::vector<Buffer> buffers;
     std::vector<int64_t> indices;
-    std::vector<absl::Status> piece_status;  // number of pieces of a batch that threads share
+    std::vector<absl::Status> piece_status;  // indexed by piece of the batch; empty for one thread
     State state = State::kFree;
     bool forgotten = false;  // becomes free once loaded
     uint64_t order = 0;      // of scheduling

@@ -21,7 +21,7 @@ namespace {
 
 enum class InputKind { kEncodedImage, kRawPixels, kFloats };
 
-// What the features of every record are.
+// The types and sizes of the features of every record.
 struct RecordLayout {
   InputKind input_kind = InputKind::kFloats;
   std::optional<ImageTarget> target;  // of encoded images
@@ -29,7 +29,7 @@ struct RecordLayout {
   int64_t label_count = 0;  // floats of a target; 0: a class
 };
 
-// Memory of a thread that reads one record after the other.
+// Memory that a thread reuses while it reads one record after the other.
 struct Scratch {
   std::string buffer;
   tf::Example example;

@@ -14,20 +14,21 @@
 namespace shoal {
 
 struct TfRecordDatasetOptions {
-  std::vector<std::string> paths;  // their records follow one another
+  std::vector<std::string> paths;  // read as one sequence of records
   std::string input = "image/encoded";
   std::string label = "image/class/label";
   ImageTargetOptions image;
   int64_t num_classes = 10;
-  int64_t max_examples = 0;  // 0: all; else only the first so many
+  int64_t max_examples = 0;  // the number of examples to use, from the first; 0: all
 };
 
-// TFRecord files of tf.Example. Opening reads where every record is; a record is read, checked and
-// decoded when it is asked for. The first record decides what the features are. The input is one
-// byte string, a PNG or JPEG or raw pixels [height, width, channels] of the given size ("input"
-// float32 [channels, height, width] in [0, 1]), or floats ("input" float32 [count]). The label is
-// one integer ("label" int32 in [0, num_classes)) or floats ("target" float32 [count]). Errors name
-// the file, the record and the feature: NotFound, DataLoss, InvalidArgument (no such feature).
+// Opens a data set of TFRecord files with tf.Example records. Opening finds the position of every
+// record; a record is read, checked and decoded when it is needed. The first record decides the
+// types and sizes of the features. The input is one byte string, a PNG or JPEG or raw pixels
+// [height, width, channels] of the given size ("input" float32 [channels, height, width] in [0,
+// 1]), or floats ("input" float32 [count]). The label is one integer ("label" int32 in [0,
+// num_classes)) or floats ("target" float32 [count]). Errors name the file, the record and the
+// feature: NotFound, DataLoss, InvalidArgument (no such feature).
 absl::StatusOr<std::unique_ptr<Dataset>> OpenTfRecordDataset(const TfRecordDatasetOptions& options);
 
 }  // namespace shoal

@@ -38,7 +38,7 @@ bool IsGoodLength(const char* header) {
   return Masked(Crc32c(header, kLengthBytes)) == Load<uint32_t>(header + kLengthBytes);
 }
 
-// Small reads that go forward through a file.
+// Buffers small reads at increasing positions of a file.
 class Window {
  public:
   explicit Window(const ReadableFile& file) : file_(file), bytes_(kWindowBytes, 0) {}

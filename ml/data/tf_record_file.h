@@ -14,23 +14,24 @@
 
 namespace shoal {
 
-// Random access to the records of one TFRecord file: for each record its length as 64 bits, the
-// masked CRC-32C of those 8 bytes, the record, and the masked CRC-32C of the record, little-endian.
-// Thread safe.
+// Gives random access to the records of one TFRecord file. The file has for each record its length
+// (64 bits), the masked CRC-32C of these 8 bytes, the record, and the masked CRC-32C of the record,
+// all little-endian. Thread-safe.
 class TfRecordFile {
  public:
-  // Reads all lengths, to know where every record is; the records stay on the disk. Errors name the
-  // file and the record: NotFound, DataLoss (truncated, damaged, compressed).
+  // Reads the lengths of all records to find their positions; the records stay on the disk. Errors
+  // name the file and the record: NotFound, DataLoss (truncated, damaged, compressed).
   static absl::StatusOr<std::unique_ptr<TfRecordFile>> Open(FileSystem& files,
                                                             const std::string& path);
 
   int64_t size() const { return static_cast<int64_t>(offsets_.size()) - 1; }
   const std::string& path() const { return path_; }
 
-  // Combines the checksums of all records.
+  // Returns a hash of the checksums of all records.
   uint64_t fingerprint() const { return fingerprint_; }
 
-  // The record, checked against its checksum. `buffer` is where it is held and may be used again.
+  // Reads a record into `buffer`, whose memory is reused, and checks its checksum. The result
+  // points into `buffer`.
   absl::StatusOr<absl::string_view> Read(int64_t index, std::string* buffer) const;
 
  private:
@@ -46,7 +47,7 @@ class TfRecordFile {
   uint64_t fingerprint_ = 0;
 };
 
-// A record as it stands in a file.
+// Returns the bytes of a TFRecord file for this record: lengths and checksums included.
 std::string FrameTfRecord(absl::string_view record);
 
 }  // namespace shoal

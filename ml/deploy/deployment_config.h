@@ -1,5 +1,5 @@
-// How a model is laid out over clones, replicas and ps: TF-Slim's DeploymentConfig, with its
-// defaults, device strings and error texts.
+// Describes how a model is deployed on clones, replicas and ps. It is TF-Slim's DeploymentConfig
+// with the same defaults, device strings and error texts.
 #ifndef SHOAL_ML_DEPLOY_DEPLOYMENT_CONFIG_H_
 #define SHOAL_ML_DEPLOY_DEPLOYMENT_CONFIG_H_
 
@@ -13,8 +13,8 @@
 
 namespace shoal {
 
-// The place of variables without ps. Mirrored: a copy on every clone's device, the gradients
-// reduced by all of these devices, each its part of the variables.
+// The devices of the variables if there are no ps. kMirrored: every clone's device has a copy of
+// all variables, and each of these devices sums the gradients of a part of the variables.
 enum class VariablesOn { kCpu, kFirstDevice, kMirrored };
 
 struct DeploymentConfigOptions {
@@ -25,11 +25,12 @@ struct DeploymentConfigOptions {
   int num_ps_tasks = 0;
   std::string worker_job_name = "worker";
   std::string ps_job_name = "ps";
-  // Not in TF-Slim: the device of each clone, "/gpu:0", "/gpu:2", "/cpu:1"; empty: its rule.
+  // Not in TF-Slim: the device of each clone, such as "/gpu:0", "/gpu:2", "/cpu:1". Empty:
+  // TF-Slim's rule (GPU i for clone i, or the CPU if clone_on_cpu).
   std::vector<std::string> clone_devices = {};
-  VariablesOn variables_on = VariablesOn::kCpu;  // nor is this
-  // Not in TF-Slim: the gradients are summed on the clones' devices wherever the variables are,
-  // which is best where these devices share one memory.
+  VariablesOn variables_on = VariablesOn::kCpu;  // not in TF-Slim
+  // Not in TF-Slim: the clones' devices sum the gradients, no matter where the variables are. This
+  // is best if these devices share one memory.
   bool reduce_on_clones = false;
 };
 
@@ -37,7 +38,8 @@ class DeploymentConfig {
  public:
   // One replica with one clone and no ps.
   DeploymentConfig() = default;
-  // InvalidArgument with TF-Slim's texts, in its order; then for counts below one.
+  // Returns InvalidArgument for the mistakes that TF-Slim refuses, with its texts and in its order
+  // of checks, and then for counts below one.
   static absl::StatusOr<DeploymentConfig> Create(DeploymentConfigOptions options);
 
   int num_clones() const { return options_.num_clones; }
@@ -56,15 +58,16 @@ class DeploymentConfig {
   DeviceFunction variables_device() const;
   std::string inputs_device() const;
   std::string optimizer_device() const;
-  // Returns where reads of variables are cached. Not set without ps; else the op's own device.
+  // Returns a function that gives the device on which reads of a variable are cached: with ps, the
+  // device of the reading op. Not set without ps.
   std::optional<DeviceFunction> caching_device() const;
   absl::StatusOr<std::string> clone_device(int clone_index) const;
-  // The devices that sum gradients over the clones. Each variable is summed on one of them,
-  // balanced by size. Empty: the optimizer's device.
+  // Returns the devices that sum gradients over the clones. Each variable's gradient is summed on
+  // one of them, balanced by size. Empty: the optimizer's device sums all.
   std::vector<std::string> reduce_devices() const;
-  // Every device that has a copy of the variables; without ps only.
+  // Returns every device that has a copy of the variables. Only for a deployment without ps.
   std::vector<std::string> variable_devices() const;
-  // "clone_2"; "" for a single clone.
+  // Returns the name scope of a clone, such as "clone_2"; "" if there is only one clone.
   absl::StatusOr<std::string> clone_scope(int clone_index) const;
 
  private:

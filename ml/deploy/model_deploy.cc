@@ -13,7 +13,7 @@
 namespace shoal {
 namespace {
 
-// The sum, or not valid for none.
+// Returns the sum of the outputs; not valid if there are none.
 Output SumOf(GraphBuilder& builder, std::vector<Output> parts, absl::string_view name) {
   parts.erase(
       std::remove_if(parts.begin(), parts.end(), [](const Output& part) { return !part.valid(); }),
@@ -32,7 +32,7 @@ std::vector<GradientAndVariable> PairsOf(const std::vector<Output>& gradients,
   return pairs;
 }
 
-// The clone's loss and its gradients; no gradients if there is no loss.
+// A clone's loss and its gradients; it has no gradients if there is no loss.
 absl::StatusOr<std::vector<GradientAndVariable>> OptimizeClone(
     GraphBuilder& builder, const Clone& clone, const CloneLoss& loss,
     const std::vector<Output>& variables) {
@@ -43,7 +43,7 @@ absl::StatusOr<std::vector<GradientAndVariable>> OptimizeClone(
   return PairsOf(gradients, variables);
 }
 
-// What the clones' losses come to, over all clones.
+// The losses of all clones.
 struct LossParts {
   std::vector<Output> totals, data;
   Output regularization;
@@ -55,7 +55,7 @@ struct LossParts {
   }
 };
 
-// Losses without gradients, as for evaluation.
+// Adds losses without gradients, for evaluation.
 OptimizedClones GatherLosses(GraphBuilder& builder, const std::vector<Clone>& clones) {
   OptimizedClones result;
   LossParts parts;
@@ -72,7 +72,8 @@ OptimizedClones GatherLosses(GraphBuilder& builder, const std::vector<Clone>& cl
   return result;
 }
 
-// Summaries that the first clone, or nobody in particular, has collected.
+// Adds the summaries that the first clone has collected, and those that were collected outside all
+// clones.
 void AddCollectedSummaries(const Graph& graph, const std::string& first_scope,
                            const std::vector<Output>& initial, DeployedModel* model) {
   std::vector<Output> values = initial;

@@ -1,12 +1,13 @@
-// TF-Slim's model_deploy on our graph: copies of one model ("clones") on the devices of a replica,
-// their losses and gradients summed. The only way clones are made.
+// TF-Slim's model_deploy for graphs of ml/graph. It builds copies of one model ("clones") on the
+// devices of a replica and sums their losses and gradients. No other code makes clones.
 //
 //   ASSIGN_OR_RETURN(DeploymentConfig config, DeploymentConfig::Create({.num_clones = 2}));
 //   ASSIGN_OR_RETURN(DeployedModel model, Deploy(config, builder, model_fn, &optimizer));
 //
-// Nothing here changes variables: a train_op names the gradients and statistics that a step
-// contributes, and whose owner applies them. The functions add to the builder's graph; errors are
-// InvalidArgument with TF-Slim's texts where it has one, or the builder's.
+// Nothing here changes variables: a train_op lists the gradients and statistics of a step, and the
+// owner of the variables (a ps, or this process) applies them. The functions add nodes to the
+// builder's graph. Errors are those of the builder, or InvalidArgument, with TF-Slim's text if
+// TF-Slim has the same error.
 #ifndef SHOAL_ML_DEPLOY_MODEL_DEPLOY_H_
 #define SHOAL_ML_DEPLOY_MODEL_DEPLOY_H_
 
@@ -26,20 +27,20 @@ namespace v1 {
 class OptimizerConfig;
 }
 
-// Builds one copy of the model, adds its losses and update ops to the collections, and returns what
-// it likes. Called once per clone, in order; each call takes its own part of the input, see
-// InputQueue.
+// Builds one copy of the model and adds its losses and update ops to the collections of the graph.
+// Its result becomes Clone::outputs, which this file does not interpret. CreateClones calls it once
+// per clone, in order; each call takes its own part of the batch, see InputQueue.
 using CloneFunction = std::function<std::vector<Output>(GraphBuilder& builder)>;
 
 struct Clone {
-  std::vector<Output> outputs;  // of the CloneFunction
+  std::vector<Output> outputs;  // the result of the CloneFunction
   std::string scope;            // "clone_0/", or "" for a single clone
   std::string device;
   int index = 0;
 };
 
 struct GradientAndVariable {
-  Output gradient;  // not valid: the loss does not depend on the variable
+  Output gradient;  // not valid if the loss does not depend on the variable
   Output variable;
 };
 
@@ -48,42 +49,46 @@ struct ScalarSummary {
   Output value;
 };
 
-// The distribution of the values is of interest and, if it is named, their L2 norm as a scalar.
+// A request to record the distribution of a tensor's values and, if norm_name is not empty, their
+// L2 norm as a scalar.
 struct HistogramSummary {
   std::string name;
   std::string norm_name;
   Output value;
 };
 
-// The fetches of a training step: its loss before the update, and what it contributes.
+// The fetches of a training step: the loss before the update, and the contributions to the
+// variables.
 struct TrainOp {
   Output total_loss;
   std::vector<GradientAndVariable> gradients;  // all valid
-  std::vector<Output> update_ops;              // statistics, of the first clone
+  std::vector<Output> update_ops;  // statistics (such as batch norm's moments) of the first clone
   Output global_step;
-  const v1::OptimizerConfig* optimizer = nullptr;  // the caller's
+  const v1::OptimizerConfig* optimizer = nullptr;  // borrowed from the caller
 };
 
 struct DeployedModel {
   std::optional<TrainOp> train_op;       // only with an optimizer and something to train
-  std::vector<ScalarSummary> summaries;  // sorted by name, all on the CPU after a run
-  // Tensors that the model collects in kSummaries and, if asked for, the gradients.
+  std::vector<ScalarSummary> summaries;  // sorted by name; a run copies all of them to the CPU
+  // The tensors that the model adds to kSummaries and, with summarize_gradients, the gradients.
   std::vector<HistogramSummary> histograms;
-  Output total_loss;           // data_loss + regularization_loss; not valid: no loss at all
+  Output total_loss;           // data_loss + regularization_loss; not valid if there are neither
   Output data_loss;            // weighted mean over the clones; not valid if they have none
   Output regularization_loss;  // not valid if there is none
   Output correct_count;        // sum over the clones; not valid if they count nothing
   std::vector<Clone> clones;
 };
 
-// Layers that need all clones, as BatchNorm with sync_clones, are complete when it returns.
+// Builds all clones. Layers that need every clone, such as BatchNorm with sync_clones, are complete
+// when it returns.
 absl::StatusOr<std::vector<Clone>> CreateClones(const DeploymentConfig& config,
                                                 GraphBuilder& builder,
                                                 const CloneFunction& model_fn);
 
-// The clone's loss on its device: its losses divided by num_clones (weighted by examples if their
-// numbers are given when the graph is compiled), plus the regularization losses as they are. Not
-// valid if there are neither.
+// The loss of one clone, computed on its device. `data` is the sum of the clone's losses divided by
+// num_clones; if CompileRequest::clone_examples is set, it is weighted by the clone's share of the
+// examples instead. `regularization` is the sum of the regularization losses, and `total` the sum
+// of both. An output is not valid if there are no such losses.
 struct CloneLoss {
   Output total;
   Output data;
@@ -94,7 +99,8 @@ CloneLoss GatherCloneLoss(GraphBuilder& builder, const Clone& clone, int num_clo
                           std::vector<ScalarSummary>* summaries = nullptr);
 
 struct OptimizeClonesOptions {
-  // Not set: the whole collection. Used by the first clone only.
+  // The losses to add to the first clone's loss. Not set: the whole collection
+  // kRegularizationLosses.
   std::optional<std::vector<Output>> regularization_losses;
   // Not set: all trainable variables.
   std::optional<std::vector<Output>> variables;
@@ -106,27 +112,30 @@ struct OptimizedClones {
   std::vector<GradientAndVariable> gradients;  // summed over the clones, all valid
   std::vector<ScalarSummary> summaries;
 };
-// If layers exchange values between the clones, a clone's loss depends on all of them: then the
-// gradients are those of the total loss, summed by clone first. InvalidArgument if no clone has any
-// loss.
+// Adds the clones' losses, their gradients, and the sums of both over the clones. If layers
+// exchange values between clones, a clone's loss depends on all clones; in this case the gradients
+// of the total loss are computed, and summed for each clone first. Returns InvalidArgument if no
+// clone has a loss.
 absl::StatusOr<OptimizedClones> OptimizeClones(GraphBuilder& builder,
                                                const std::vector<Clone>& clones,
                                                const OptimizeClonesOptions& options = {});
 
-// Per variable the sum of the clones' gradients, in order; one alone is passed through; a variable
-// without any is left out. All lists must name the same variables in the same order. With devices,
-// each takes its part of the variables: an all-reduce, since all of them read the sums. The order
-// of additions is the same in any case.
+// Returns for each variable the sum of the clones' gradients, added in the order of the clones. A
+// single gradient is not copied, and a variable without gradients is left out. All lists must have
+// the same variables in the same order. If `devices` is not empty, each of them sums the gradients
+// of a part of the variables; because all devices then read the sums, this is an all-reduce. The
+// order of additions does not depend on the devices.
 std::vector<GradientAndVariable> SumClonesGradients(
     GraphBuilder& builder, const std::vector<std::vector<GradientAndVariable>>& clone_gradients,
     const std::vector<std::string>& devices = {});
 
-// "<variable>/gradient" with "<variable>/gradient_norm" for each gradient. A variable without one
-// is logged.
+// Returns a summary "<variable>/gradient", with the norm "<variable>/gradient_norm", for each
+// gradient. Logs the variables without a gradient.
 std::vector<HistogramSummary> AddGradientsSummaries(
     const std::vector<GradientAndVariable>& gradients);
 
-// Clones, losses and, with an optimizer (borrowed, kept in the train_op), gradients.
+// Builds the clones, the losses and, if `optimizer` is not null, the gradients. The optimizer is
+// borrowed: the train_op keeps the pointer.
 absl::StatusOr<DeployedModel> Deploy(const DeploymentConfig& config, GraphBuilder& builder,
                                      const CloneFunction& model_fn,
                                      const v1::OptimizerConfig* optimizer = nullptr,

@@ -1,4 +1,4 @@
-// The cases of TF-Slim's own test, on our graph, and what it leaves unsaid.
+// The cases of TF-Slim's own test of model_deploy, and cases that it does not test.
 #include "ml/deploy/model_deploy.h"
 
 #include <cmath>
@@ -411,7 +411,7 @@ TEST_F(ModelDeployTest, TheFirstErrorOfTheModelEndsTheDeployment) {
   EXPECT_EQ(model.status().message(), "clone_0/Reshape (Reshape): cannot reshape: [] and [3]");
 }
 
-// Four clones of 8 examples give what one of 32 does.
+// Four clones of 8 examples compute the same as one clone of 32.
 TEST(EquivalenceTest, ClonesAreOneLargerBatch) {
   std::vector<std::vector<Tensor>> results;
   const Tensor all = RandomTensor(DataType::kFloat32, {32, 6}, 5);

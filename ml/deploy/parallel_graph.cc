@@ -11,7 +11,8 @@
 namespace shoal {
 namespace {
 
-// The outputs of the clones as one: tensors one after the other, scalars averaged by examples.
+// Merges one output of all clones: concatenates tensors, and averages scalars weighted by the
+// numbers of examples.
 Output Merge(GraphBuilder& builder, const std::vector<Clone>& clones, size_t output) {
   if (clones.size() == 1) return clones[0].outputs[output];
   std::vector<Output> parts;

@@ -1,5 +1,5 @@
-// The graph of a ParallelModel: copies of a model on devices, their inputs cut along the batch,
-// their outputs merged. Private to ParallelModel.
+// Builds the graph of a ParallelModel: copies of a model on devices, inputs that are divided along
+// the batch, and merged outputs. Private to ParallelModel.
 #ifndef SHOAL_ML_DEPLOY_PARALLEL_GRAPH_H_
 #define SHOAL_ML_DEPLOY_PARALLEL_GRAPH_H_
 
@@ -20,19 +20,20 @@ namespace shoal {
 
 // The model that is computed in parallel.
 struct ParallelModelSpec {
-  // One copy of the model, from its part of the inputs ([batch, ...], in the order of `inputs`) to
-  // its outputs: [batch, ...], or scalars that are means over the batch.
+  // Builds one copy of the model from its part of the inputs ([batch, ...], in the order of
+  // `inputs`) and returns its outputs: [batch, ...], or scalars that are means over the batch.
   using Model = std::function<std::vector<Output>(
       GraphBuilder& builder, absl::Span<const Output> inputs, bool is_training)>;
-  // A scalar from the outputs of the whole batch, in order, and the targets. It may add to the
-  // collection of losses (AddLoss does) or not; only what it returns counts.
+  // Builds the loss, a scalar, from the model's outputs for the whole batch and the targets. Only
+  // the returned value counts, whether or not it is also in the collection of losses (AddLoss adds
+  // it).
   using Loss = std::function<Output(GraphBuilder& builder, absl::Span<const Output> outputs,
                                     absl::Span<const Output> targets)>;
 
   std::vector<FieldSpec> inputs;
   Model model;
-  std::vector<FieldSpec> targets = {};  // of the loss
-  Loss loss = nullptr;                  // none: the model only predicts
+  std::vector<FieldSpec> targets = {};  // the inputs of the loss other than the model's outputs
+  Loss loss = nullptr;                  // null: the model only predicts
 };
 
 struct ParallelGraph {
@@ -40,20 +41,21 @@ struct ParallelGraph {
   std::unique_ptr<InputQueue> queue;  // batches(): [clone][input]
   std::vector<Clone> clones;          // outputs: the model's
   std::vector<Output> targets;        // placeholders of the whole batch
-  // With a loss only.
-  std::vector<Output> merged;      // one per output: in order along the batch; scalars averaged
-  Output loss;                     // loss of the merged outputs, and the regularization losses once
-  std::vector<Output> gradients;   // one per variable; not valid: the loss does not depend on it
+  // The members below are set only if the spec has a loss.
+  std::vector<Output> merged;  // one per output: concatenated along the batch; scalars are averaged
+  Output loss;  // the loss of the merged outputs plus the regularization losses of one copy
+  std::vector<Output> gradients;   // one per variable; not valid if the loss does not depend on it
   std::vector<Output> statistics;  // one per variable, from the first clone; most are not valid
 };
 
-// One clone per device. InvalidArgument for a model that does not fit its inputs, or a loss that is
-// not a scalar or does not depend on a variable.
+// Builds one clone for each device. Returns InvalidArgument if the model does not fit its inputs,
+// or if the loss is not a scalar or depends on no variable.
 absl::StatusOr<ParallelGraph> BuildParallelGraph(const ParallelModelSpec& spec,
                                                  const std::vector<std::string>& devices,
                                                  bool is_training);
 
-// n examples over as many clones as evenly as can be, the first ones getting the rest.
+// Divides the examples evenly among the clones and returns the number for each clone; the first
+// clones get one more if there is a remainder.
 std::vector<int64_t> SplitExamples(int64_t num_examples, int64_t num_clones);
 
 }  // namespace shoal

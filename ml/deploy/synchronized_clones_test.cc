@@ -1,4 +1,4 @@
-// Layers that exchange values between the clones of a replica.
+// Tests layers that exchange values between the clones of a replica.
 #include <string>
 #include <utility>
 #include <vector>

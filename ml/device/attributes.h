@@ -1,4 +1,4 @@
-// The attributes of an op: named values, ONNX's names where ONNX has the op.
+// The attributes of an op: named values. Their names are ONNX's if ONNX has the op.
 #ifndef SHOAL_ML_DEVICE_ATTRIBUTES_H_
 #define SHOAL_ML_DEVICE_ATTRIBUTES_H_
 
@@ -28,16 +28,17 @@ class Attributes {
   void Erase(absl::string_view name);
   bool Has(absl::string_view name) const { return Find(name) != nullptr; }
 
-  // The value, or the default where the attribute is absent or of another type.
+  // Return the value, or the default if the attribute is absent or has another type.
   int64_t GetInt(absl::string_view name, int64_t default_value) const;
-  double GetDouble(absl::string_view name, double default_value) const;  // an int64 counts too
+  double GetDouble(absl::string_view name, double default_value) const;  // also accepts an int64
   bool GetBool(absl::string_view name, bool default_value) const;
   std::string GetString(absl::string_view name, absl::string_view default_value) const;
   std::vector<int64_t> GetInts(absl::string_view name, std::vector<int64_t> default_value) const;
 
   const std::map<std::string, AttributeValue, std::less<>>& values() const { return values_; }
 
-  // "strides=[1,1] transpose_a=true", in the order of names: part of fingerprints.
+  // Returns text such as "strides=[1,1] transpose_a=true", sorted by name. Fingerprints contain it,
+  // so it must not change.
   std::string ToString() const;
 
   friend bool operator==(const Attributes& a, const Attributes& b) {

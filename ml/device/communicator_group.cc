@@ -11,7 +11,7 @@
 namespace shoal {
 namespace {
 
-// Between two looks at a call that has not begun.
+// The time between two checks of a call that has not started.
 constexpr absl::Duration kFirstPause = absl::Microseconds(20);
 constexpr absl::Duration kLongestPause = absl::Milliseconds(1);
 
@@ -31,7 +31,7 @@ CommunicatorGroup::CommunicatorGroup(CommunicatorGroupOptions options)
   }
 }
 
-// All ranks begin their end before one is waited for. Nobody else uses the group any more.
+// Starts to close all ranks before it waits for one of them. Nobody else uses the group any more.
 CommunicatorGroup::~CommunicatorGroup() {
   for (auto& rank : ranks_) {
     MutexLock lock(&rank->mutex);
@@ -67,8 +67,9 @@ void CommunicatorGroup::Broadcast(int rank, int root, void* data, size_t bytes) 
        [=](Communicator& communicator) { return communicator.Broadcast(root, data, bytes); });
 }
 
-// A batch is the calling thread's, which is one rank's. No communicator goes away within it: its
-// calls, which wait for nobody, are started at its end.
+// A batch belongs to the calling thread, which is that of one rank. The thread holds the rank's
+// mutex until EndBatch, so that Abort cannot destroy the communicator meanwhile. It does not block
+// others for long, because the calls in between do not wait for other ranks.
 void CommunicatorGroup::StartBatch(int index) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   Rank& rank = *ranks_[index];
   rank.mutex.Lock();

@@ -1,6 +1,6 @@
-// A DeviceGroup on a library of collectives whose calls do not block, as NCCL's communicators with
-// blocking = 0: it waits for each call to be in its queue, for a bounded time and so that Abort can
-// come in between.
+// Implements DeviceGroup with a library of collectives whose calls do not block, such as NCCL with
+// blocking = 0. After each call it waits until the work is in the device's queue. The wait has a
+// timeout, and Abort can end it.
 #ifndef SHOAL_ML_DEVICE_COMMUNICATOR_GROUP_H_
 #define SHOAL_ML_DEVICE_COMMUNICATOR_GROUP_H_
 
@@ -22,24 +22,26 @@
 
 namespace shoal {
 
-// One rank's end. Not thread-safe. Errors name the call.
+// The library's communicator of one rank. Not thread-safe. Errors name the call.
 class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  // Start work and return; HasStarted returns whether the work is in the device's queue. Until it
-  // is, only Abort may be called.
+  // Start the work and return. HasStarted returns whether the work is in the device's queue; until
+  // then only HasStarted and Abort may be called. Counts are in elements of float.
   virtual absl::Status ReduceSum(int root, const float* from, float* to, size_t count) = 0;
   virtual absl::Status Broadcast(int root, void* data, size_t bytes) = 0;
-  // Calls in between are only collected, by the calling thread, and started by EndBatch.
+  // The calls between StartBatch and EndBatch, on the same thread, are only collected; EndBatch
+  // starts them together.
   virtual absl::Status StartBatch() = 0;
   virtual absl::Status EndBatch() = 0;
-  // Begins the orderly end, which all ranks take part in; only then HasStarted is called, or Abort.
+  // Starts to close the communicator, which all ranks have to do. After it only HasStarted and
+  // Abort may be called.
   virtual absl::Status StartClosing() = 0;
   // Returns whether the last call is in the device's queue or, while closing, whether all work is
   // done. Errors are those of the work.
   virtual absl::StatusOr<bool> HasStarted() = 0;
-  // Ends what is under way, here and on the device. Nothing is called after it.
+  // Ends all work, of the library and on the device. No other function may be called afterwards.
   virtual void Abort() = 0;
 };
 
@@ -50,8 +52,8 @@ struct CommunicatorGroupOptions {
     // Receives the error of a failed call. Called on any thread.
     std::function<void(const absl::Status&)> note_error;
   };
-  std::vector<Member> members;  // by rank
-  // For how long a call may wait for the other ranks; then the group is aborted.
+  std::vector<Member> members;  // indexed by rank
+  // How long a call may wait for the other ranks before the group is aborted.
   absl::Duration timeout = absl::Minutes(2);
   absl::Duration closing_timeout = absl::Seconds(10);
   const Clock* clock = nullptr;  // outlives the group
@@ -62,12 +64,12 @@ class CommunicatorGroup final : public DeviceGroup {
   explicit CommunicatorGroup(CommunicatorGroupOptions options);
   ~CommunicatorGroup() override;
 
-  // Waits until all communicators are there. After an error, DeadlineExceeded if one is not in
-  // time, the group is aborted.
+  // Waits until all communicators are connected. Aborts the group and returns the error if one
+  // fails; DeadlineExceeded after the timeout.
   absl::Status AwaitOpen();
 
-  // See DeviceGroup. A call that has not begun after the timeout fails with DeadlineExceeded,
-  // which names the call and the ranks that have made fewer calls.
+  // See DeviceGroup. A call that has not started after the timeout fails with DeadlineExceeded; the
+  // error names the call and the ranks that have made fewer calls.
   void ReduceSum(int rank, int root, const float* from, float* to, size_t count) override;
   void Broadcast(int rank, int root, void* data, size_t bytes) override;
   void StartBatch(int rank) override;
@@ -85,17 +87,17 @@ class CommunicatorGroup final : public DeviceGroup {
     // Used by the rank's thread only, which holds the mutex while it batches.
     bool is_batching = false, has_batch = false;
     absl::Status batch_status;
-    std::atomic<int64_t> num_calls{0};  // a batch is one
+    std::atomic<int64_t> num_calls{0};  // a batch counts as one
   };
 
   template <typename Collective>
   void Call(int index, absl::string_view name, const Collective& collective);
-  // Waits until the rank's last call has begun or the group is aborted; an abort is not an error
-  // here.
+  // Waits until the rank's last call has started, or returns OK if the group was aborted.
   absl::Status AwaitStart(Rank* rank, absl::string_view call, absl::Duration timeout)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(rank->mutex);
   absl::Status TooLate(const Rank& rank, absl::string_view call, absl::Duration timeout) const;
-  // The others would wait for this rank.
+  // Reports the error to the rank's device and aborts the group, because the other ranks would wait
+  // for this one.
   void Fail(Rank* rank, const absl::Status& status);
 
   const absl::Duration timeout_, closing_timeout_;

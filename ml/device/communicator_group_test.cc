@@ -24,7 +24,7 @@ using ::testing::SizeIs;
 
 constexpr absl::Duration kTimeout = absl::Seconds(100);
 
-// What the ranks share: a call begins when all of them have made it. Thread-safe.
+// The state that the ranks share. A call starts when all ranks have made it. Thread-safe.
 class Library {
  public:
   explicit Library(int num_ranks) : calls_(num_ranks), errors_(num_ranks) {}
@@ -118,7 +118,7 @@ class FakeCommunicator final : public Communicator {
   bool is_batching_ = false, is_closing_ = false, is_aborted_ = false;
 };
 
-// The clock stands still unless a test moves it.
+// The clock does not advance unless a test advances it.
 std::unique_ptr<CommunicatorGroup> Open(int num_ranks, Library* library, const Clock* clock) {
   CommunicatorGroupOptions options;
   for (int r = 0; r < num_ranks; ++r) {

@@ -1,9 +1,10 @@
-// A device with memory of its own and three queues of work: what the executor asks of it.
+// The interface between the executor and a device that has its own memory and three queues of work.
 //
-// Calls that enqueue return at once; what one queue holds is done in order. A thread that uses a
-// device has called Activate(). One thread at a time uses a device, but for Event::Wait, HasPassed
-// and status, which any thread may call. After an error nothing that the device holds means
-// anything; every later Wait, Synchronize and status returns the first error.
+// Calls that enqueue work return at once; the device does the work of one queue in order. A thread
+// calls Activate() before it uses a device. Only one thread at a time may use a device, except that
+// any thread may call Event::Wait, HasPassed and status. After an error the contents of the
+// device's memory are undefined, and every later Wait, Synchronize and status returns the first
+// error.
 #ifndef SHOAL_ML_DEVICE_DEVICE_H_
 #define SHOAL_ML_DEVICE_DEVICE_H_
 
@@ -18,22 +19,26 @@ namespace shoal {
 
 class Device {
  public:
-  // kCompute: kernels and what they read. Beside them, kDownload: copies to the host; kGroup: what
-  // the device does with others of its type (device_group.h).
+  // kCompute: kernels, and copies to the memory that they read. The other two run concurrently with
+  // it: kDownload has copies to the host, kGroup the collective operations with other devices of
+  // the type (device_group.h).
   enum class Queue { kCompute, kDownload, kGroup };
 
-  // A point in a queue, recorded anew in every run. A thread of another device that has called Wait
-  // or HasPassed calls its own device's Activate() again.
+  // A position in a queue, recorded again in every run. Wait and HasPassed may activate the event's
+  // device on the calling thread, so a thread of another device must call its own device's
+  // Activate() afterwards.
   class Event {
    public:
     virtual ~Event() = default;
-    // Waits until the queue has reached the place where the event was last recorded.
+    // Waits until the device has done all work that was in the queue when the event was last
+    // recorded.
     virtual absl::Status Wait() = 0;
-    // Returns whether Wait would return at once: the queue is there, or the device has failed.
+    // Returns whether Wait would return at once, because the queue has reached the event or the
+    // device has failed.
     virtual bool HasPassed() = 0;
   };
 
-  // Work that was recorded, to be done again and again.
+  // Recorded work that can be replayed any number of times.
   class Recording {
    public:
     virtual ~Recording() = default;
@@ -41,49 +46,54 @@ class Device {
 
   virtual ~Device() = default;
 
-  // Memory of the device, 256-byte aligned, contents undefined; for the graph compiler, never
-  // during a run. ResourceExhausted says how much was asked for and how much there is.
+  // Allocates memory of the device, 256-byte aligned, with undefined contents. The graph compiler
+  // calls it; nothing calls it during a run. ResourceExhausted names the requested and the
+  // available bytes.
   virtual absl::StatusOr<void*> Allocate(size_t bytes) = 0;
   virtual void Free(void* data) = 0;
-  // Memory of the host that the device copies from and to by itself.
+  // Allocates memory of the host that the device can access directly (pinned memory).
   virtual absl::StatusOr<void*> AllocateStaging(size_t bytes) = 0;
   virtual void FreeStaging(void* data) = 0;
 
   // Makes this the calling thread's device.
   virtual void Activate() = 0;
-  // The compute queue as its kernels know it: KernelContext::stream.
+  // Returns the compute queue in the form that kernels of this device expect in
+  // KernelContext::stream.
   virtual void* stream() = 0;
 
-  // Copies from the host. The host's bytes must not change until the copy is done.
+  // Enqueue copies; all sizes are in bytes. CopyFromHost and CopyWithin use the compute queue. The
+  // memory of the host must not be changed (CopyFromHost) or read (CopyToHost) until the copy is
+  // done.
   virtual void CopyFromHost(void* to, const void* from, size_t bytes) = 0;
   virtual void CopyToHost(Queue queue, void* to, const void* from, size_t bytes) = 0;
   virtual void CopyWithin(void* to, const void* from, size_t bytes) = 0;
-  // Copies from another device of the same type.
+  // Enqueues a copy from another device of the same type on the compute queue of this one.
   virtual void CopyFromPeer(void* to, Device& peer, const void* from, size_t bytes) = 0;
 
   virtual absl::StatusOr<std::unique_ptr<Event>> NewEvent() = 0;
   virtual void Record(Queue queue, Event* event) = 0;
-  // Work enqueued after this call starts after the event, which is of this device or one of its
-  // type.
+  // Makes the work that is enqueued on `queue` after this call wait for the event, which belongs to
+  // this device or to another one of its type.
   virtual void Await(Queue queue, const Event& event) = 0;
-  // Records work instead of doing it: all that is enqueued on the compute queue from here on, and
-  // on the download queue once that has awaited an event of this recording. Only kernels, copies,
-  // and events that are recorded and awaited within the recording are allowed. The queues must be
-  // empty.
+  // Starts to record work instead of doing it: all work that is enqueued on the compute queue after
+  // this call, and on the download queue after it has awaited an event of this recording. Only
+  // kernels, copies, and events that are recorded and awaited within the recording are allowed. The
+  // queues must be empty.
   virtual absl::Status StartRecording() = 0;
-  // Returns an error if something could not be recorded; the device is then as before.
+  // Ends the recording and returns it. If something could not be recorded, returns an error; the
+  // device can be used as before.
   virtual absl::StatusOr<std::unique_ptr<Recording>> FinishRecording() = 0;
-  // Enqueues the whole recording on the compute queue: later work there starts after its downloads,
-  // too.
+  // Enqueues the whole recording on the compute queue. Later work on this queue waits for the
+  // recording's downloads, too.
   virtual void Replay(Recording* recording) = 0;
 
   // Waits until all queues are empty.
   virtual absl::Status Synchronize() = 0;
-  // The first error of what the queues have done so far; waits for nothing.
+  // Returns the first error of the work done so far, without waiting.
   virtual absl::Status status() = 0;
 };
 
-// Memory of a device or its staging memory, given back in the end.
+// Owns memory of a device, or staging memory, and frees it. Movable.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
@@ -107,7 +117,7 @@ class DeviceMemory {
     is_staging_ ? device_->FreeStaging(data_) : device_->Free(data_);
   }
 
-  // An address of the device; of the host for staging memory.
+  // Returns an address of the device or, for staging memory, of the host.
   char* data() const { return static_cast<char*>(data_); }
   size_t size() const { return size_; }
 

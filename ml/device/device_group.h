@@ -1,8 +1,9 @@
-// Devices of one type that add and spread values together, without the host between them.
+// A group of devices of one type that sum and broadcast values among themselves, without copies
+// through the host.
 //
-// Each device is a rank and calls for itself, from the thread that uses it; all ranks make the same
-// calls in the same order. A call puts its work into the device's queue kGroup and returns. What a
-// rank gives must stay as it is until that work is done.
+// Each device is a rank. The thread that uses the device makes the calls for its rank, and all
+// ranks make the same calls in the same order. A call enqueues its work on the device's queue
+// kGroup and returns. The memory that a rank passes must not be changed until that work is done.
 #ifndef SHOAL_ML_DEVICE_DEVICE_GROUP_H_
 #define SHOAL_ML_DEVICE_DEVICE_GROUP_H_
 
@@ -14,16 +15,19 @@ class DeviceGroup {
  public:
   virtual ~DeviceGroup() = default;
 
-  // `to` of the root = the sum of all ranks' `from`, `count` elements; not read of the others. The
-  // order of adding is always the same.
+  // Writes the elementwise sum of all ranks' `from` (`count` floats) to `to` of the root. The `to`
+  // of the other ranks is not used. The order of additions is always the same.
   virtual void ReduceSum(int rank, int root, const float* from, float* to, size_t count) = 0;
-  // `data` of all ranks = that of the root.
+  // Copies `bytes` bytes from the root's `data` to the `data` of all other ranks.
   virtual void Broadcast(int rank, int root, void* data, size_t bytes) = 0;
-  // Calls of the rank in between are one piece of work, started at its end. No Abort in between.
+  // The rank's calls between StartBatch and EndBatch become one piece of work, which EndBatch
+  // starts. The rank's thread must not call Abort in between; an Abort by another thread waits for
+  // EndBatch.
   virtual void StartBatch(int rank) = 0;
   virtual void EndBatch(int rank) = 0;
-  // A rank has failed and will not come: nobody waits for it any more, and no result means
-  // anything. Any thread. A call that fails tells its device and aborts the group by itself.
+  // Call this when a rank has failed and will make no more calls. It ends the waits of all other
+  // ranks; all results are undefined. Any thread may call it. A call that fails reports its error
+  // to its device and aborts the group itself.
   virtual void Abort() = 0;
 };
 

@@ -1,10 +1,11 @@
-// A kernel computes one node of a compiled graph on one device; a backend makes kernels for the
-// compiler.
+// A kernel computes one node of a compiled graph on one device. A backend makes the kernels of one
+// type of device for the graph compiler.
 //
 // A kernel is made once for exact shapes and run many times. Run never allocates, never fails, and
-// gives the same bytes for the same inputs. Outputs never overlap inputs. A kernel is run by one
-// thread at a time and may use `threads` OpenMP threads inside. On a device with memory of its own
-// Run puts its work into the device's stream and returns; what goes wrong then, the device tells.
+// gives the same bytes for the same inputs. Outputs never overlap inputs. Only one thread at a time
+// may run a kernel; the kernel may use `threads` OpenMP threads itself. On a device with its own
+// memory Run enqueues the work on the device's stream and returns, and Device::status() returns the
+// errors of the work.
 #ifndef SHOAL_ML_DEVICE_KERNEL_H_
 #define SHOAL_ML_DEVICE_KERNEL_H_
 
@@ -27,18 +28,21 @@ namespace shoal {
 class Device;
 class DeviceGroup;
 
-// Seeds random ops together with their own attributes: the same batch gives the same bytes.
+// The seed of random ops, in addition to their own attributes. The same batch has the same key, so
+// it gives the same bytes when it is computed again.
 struct RandomKey {
   uint64_t seed = 0;
   uint64_t epoch = 0;
   uint64_t first_example = 0;  // position in the epoch of the first example of this clone's batch
 };
 
-// Hears that the first elements of an output are final while its kernel computes the rest.
+// Is notified when the first elements of an output are final while the kernel still computes the
+// rest.
 class PartListener {
  public:
   virtual ~PartListener() = default;
-  // On the thread that runs the kernel, with more elements from call to call.
+  // The first `num_elements` elements of the output are final. Called on the thread that runs the
+  // kernel; the number grows from call to call.
   virtual void OnPart(int output, int64_t num_elements) = 0;
 };
 
@@ -48,15 +52,16 @@ struct KernelContext {
   void* workspace = nullptr;       // workspace_bytes(), 64-byte aligned, contents undefined
   RandomKey key;
   void* stream = nullptr;  // Device::stream(); null on the host
-  // Called by kernels that make an output in parts; may be null. Not called for the last part: when
-  // Run returns, all outputs are final.
+  // Notified by kernels that compute an output in parts; may be null. The last part is not
+  // reported, because all outputs are final when Run returns.
   PartListener* parts = nullptr;
 };
 
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  // Scratch memory, shared with the device's other kernels between their runs.
+  // Returns the size of the scratch memory that Run needs. All kernels of a device share one
+  // scratch memory, so its contents are lost between two runs.
   virtual size_t workspace_bytes() const { return 0; }
   virtual void Run(const KernelContext& context) = 0;
 };
@@ -66,18 +71,19 @@ struct KernelRequest {
   const Attributes* attributes = nullptr;  // not kept by the kernel
   absl::Span<const TensorSpec> inputs;
   absl::Span<const TensorSpec> outputs;
-  std::vector<bool> output_needed;  // a gradient that nobody fetches: null at Run, work skipped
+  std::vector<bool> output_needed;  // false: Run gets null for the output and need not compute it
   int threads = 1;
-  Device* device =
-      nullptr;  // the device that the kernel will run on, which outlives it; null: the host
+  Device* device = nullptr;  // the device that will run the kernel and outlives it; null: the host
 };
 
-// NotFound or Unimplemented, naming op and dtypes, where there is no kernel.
+// Makes a kernel. Returns NotFound if the op has no kernel and Unimplemented if it has none for
+// these types; both errors name the op and the types.
 using KernelFactory =
     std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const KernelRequest& request)>;
 
-// Returns whether a kernel of the op takes input (or gives output) `index` in this layout. Plain is
-// always taken. Asked for 4-d tensors with channels in multiples of 16 only.
+// Returns whether the op's kernel accepts its input (or can write its output) number `index` in
+// this layout. Every kernel accepts the plain layout. Called only for 4-d tensors whose number of
+// channels is a multiple of 16.
 enum class Port { kInput, kOutput };
 using LayoutSupport = std::function<bool(absl::string_view op, const Attributes& attributes,
                                          Port port, int index, Layout layout)>;
@@ -86,30 +92,37 @@ using LayoutSupport = std::function<bool(absl::string_view op, const Attributes&
 struct KernelBackend {
   std::string device_type = "CPU";
   KernelFactory create_kernel;
-  LayoutSupport supports_layout;                 // empty: plain only
-  std::function<void(int threads)> set_threads;  // for the calling thread; empty: nothing to set
-  // Names what results depend on beside the inputs, for fingerprints: "NVIDIA H100 sm_90, cuBLASLt
-  // 13".
+  LayoutSupport supports_layout;  // empty: the plain layout only
+  // Sets the number of threads for kernels that the calling thread runs; may be empty.
+  std::function<void(int threads)> set_threads;
+  // The hardware and the library versions on which results depend in addition to the inputs, for
+  // fingerprints: "NVIDIA H100 sm_90, cuBLASLt 13".
   std::string libraries;
-  // Devices of this machine; 0 for those of the host, which are as many as one names.
+  // The number of such devices in this machine; 0 for CPU devices, because a run may name any
+  // number of them.
   int num_devices = 0;
-  // Device number `index`, or Unavailable saying how many there are; kept by those who use it.
-  // Empty: the devices compute on the host's threads and memory.
+  // Opens device number `index`; the callers share its ownership. Returns Unavailable, with the
+  // number of devices, if it does not exist. Empty: the devices use the host's threads and memory.
   std::function<absl::StatusOr<std::shared_ptr<Device>>(int index)> open_device;
-  // A group of these devices, two or more: ranks in their order. Empty: there are none, devices
-  // exchange plain copies.
+  // Opens a group of these devices, at least two; their ranks are in this order. Empty: there are
+  // no groups, and devices exchange values by plain copies.
   std::function<absl::StatusOr<std::shared_ptr<DeviceGroup>>(absl::Span<const int> indices)>
       open_group;
-  // Returns whether there is a kernel for these types; sizes may be unknown. Empty: there is one
-  // for all types.
+  // Returns whether the op has a kernel for these types; sizes may be unknown. Empty: every op has
+  // kernels for all types.
   std::function<bool(absl::string_view op, absl::Span<const TensorSpec> inputs,
                      absl::Span<const TensorSpec> outputs)>
       has_kernel;
-  // Fused ops that this backend has kernels for, of BatchNorm (with a residual as input 5 and
-  // activation relu or relu6; BatchNormGrad with it, the offset as input 5), Dense, DenseGrad, Conv
-  // (with an activation), MaxPool (with relu), ConvPool, ConvPoolGrad. DenseGrad with attribute
-  // input_relu: x is a ReLU's output, dx goes back through it too; and with has_input_bias: its
-  // last output is the sum of that dx over rows, or over everything if it is a scalar.
+  // The fused ops for which this backend has kernels. The possible ones are:
+  //
+  // BatchNorm, with a residual as input 5 and the activation relu or relu6, together with
+  // BatchNormGrad, which has the offset as input 5;
+  //
+  // Dense and DenseGrad. If DenseGrad has the attribute input_relu, x is the output of a ReLU and
+  // dx is the gradient of this ReLU's input. If it also has has_input_bias, its last output is the
+  // sum of that dx over the rows, or over all elements if the output is a scalar;
+  //
+  // Conv, with an activation; MaxPool, with relu; ConvPool and ConvPoolGrad.
   std::vector<std::string> fused_ops;
 };
 

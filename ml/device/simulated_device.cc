@@ -19,7 +19,7 @@
 namespace shoal {
 namespace {
 
-// Makes an address of the host one that no instruction can follow, and back.
+// Converts an address of the host to one that no instruction can access, and back.
 constexpr uintptr_t kTag = uintptr_t{1} << 60;
 constexpr int kNoise = 0xe4;
 
@@ -81,7 +81,7 @@ class SimulatedEvent final : public Device::Event {
   int64_t num_reached_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// The calls that were made, to be made again.
+// The recorded calls, which can be repeated.
 struct SimulatedRecording final : Device::Recording {
   std::vector<std::function<void()>> calls;
   std::set<const Device::Event*> events;
@@ -228,8 +228,8 @@ class SimulatedDevice final : public Device {
   SerialExecutor compute_{"compute"}, download_{"download"}, group_{"group"};
 };
 
-// Ranks meet in memory. Each tells what it wants: what differs between ranks would hang a GPU, and
-// ends the process here.
+// Ranks exchange values in memory. Each one announces its call. If the calls of the ranks differ,
+// which would hang GPUs, the process ends.
 class SimulatedGroup final : public DeviceGroup {
  public:
   SimulatedGroup(std::vector<std::shared_ptr<SimulatedDevice>> devices,
@@ -342,7 +342,7 @@ class SimulatedGroup final : public DeviceGroup {
   bool is_aborted_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Puts the inner kernel into the queue with the addresses that the host can follow.
+// Enqueues the inner kernel with addresses that the host can access.
 class SimulatedKernel final : public Kernel {
  public:
   SimulatedKernel(std::unique_ptr<Kernel> inner, size_t num_inputs, size_t num_outputs)

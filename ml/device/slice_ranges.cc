@@ -22,7 +22,7 @@ int64_t Clamped(int64_t position, int64_t size) {
 
 using Ints = std::vector<int64_t>;
 
-// The axes counted from the front, each named once.
+// Checks and normalizes the axes: each is in range and appears once.
 absl::StatusOr<std::vector<int64_t>> NormalizedAxes(std::vector<int64_t> axes, int rank) {
   std::vector<bool> used(rank, false);
   for (int64_t& axis : axes) {

@@ -1,4 +1,4 @@
-// Computes which elements a Slice takes, and reads axes as attributes name them.
+// Computes which elements the op Slice takes, and normalizes axes given as attributes.
 #ifndef SHOAL_ML_DEVICE_SLICE_RANGES_H_
 #define SHOAL_ML_DEVICE_SLICE_RANGES_H_
 
@@ -12,14 +12,15 @@
 
 namespace shoal {
 
-// The axes counted from the front; InvalidArgument unless each names another of `rank` axes.
+// Returns the axes with negative ones replaced by axis + rank. InvalidArgument if an axis is out of
+// range or appears twice.
 absl::StatusOr<std::vector<int64_t>> NormalizedAxes(std::vector<int64_t> axes, int rank);
 
 struct AxisRange {
   int64_t begin, end;
 };
-// Returns the range of each axis of x from the attributes starts, ends and axes; [0, -1) where the
-// size is unknown.
+// Returns the range of elements on each axis of x, from the attributes starts, ends and axes; [0,
+// -1) for an axis of unknown size.
 absl::StatusOr<std::vector<AxisRange>> SliceRanges(const Attributes& attributes, const Shape& x);
 
 }  // namespace shoal

@@ -81,7 +81,7 @@ uint64_t Assembler::FirstExample(int clone_index) const {
   return first;
 }
 
-// One wait per device: for the latest of the steps there that it needs.
+// Adds one wait per device, for the latest of the steps on that device that the step needs.
 void Assembler::AddWaits(const PlanStep& step, ProgramStep* program_step) {
   std::map<int, int> until;
   for (int value : step.inputs) {
@@ -112,7 +112,8 @@ bool Assembler::MayBeLate(int step_index) const {
   });
 }
 
-// A constant is written once, when all is placed; its place in the order stays, doing nothing.
+// A constant is written once, when all memory is allocated. Its step stays in the order but does
+// nothing.
 void Assembler::AddConstant(const PlanStep& step, DeviceProgram* program) {
   constants_.push_back({static_cast<int>(parts_.operands.size()), step.device,
                         plan_.values[step.outputs[0]].spec, step.attributes.GetDouble("value", 0)});
@@ -120,7 +121,7 @@ void Assembler::AddConstant(const PlanStep& step, DeviceProgram* program) {
   program->steps.emplace_back();
 }
 
-// What a copy at a border is for the executor; other steps have a kernel.
+// Sets the direction of a copy between memories; other steps have a kernel.
 void Assembler::SetCopy(const PlanStep& step, ProgramStep* program_step) const {
   program_step->copy_bytes = plan_.values[step.outputs[0]].spec.bytes();
   if (step.op == kCopyToHost) program_step->copy = ProgramStep::Copy::kToHost;

@@ -1,5 +1,5 @@
-// The last part of compiling: gives every value of a finished plan its place and every step its
-// kernel. Private to ml/graph.
+// The last phase of compilation. It assigns memory to every value of a finished plan and a kernel
+// to every step. Private to ml/graph.
 #ifndef SHOAL_ML_GRAPH_ASSEMBLER_H_
 #define SHOAL_ML_GRAPH_ASSEMBLER_H_
 
@@ -25,19 +25,20 @@ absl::StatusOr<std::unique_ptr<Executable>> Assemble(const CompileRequest& reque
 struct ValuePlace {
   enum class Kind { kNone, kArena, kStaging, kInput, kVariable, kOutput };
   Kind kind = Kind::kNone;
-  int device = 0;  // kArena, kStaging, kOutput: that computes it
-  int index = 0;   // kArena, kStaging: of the memory request; else: of the binding
+  int device = 0;  // kArena, kStaging, kOutput: the device that computes the value
+  int index = 0;   // kArena, kStaging: index of the memory request; otherwise index of the binding
 };
 
 // The memory of one device while it is planned.
 struct MemoryDraft {
   std::vector<MemoryRequest> arena;
-  // The next members are for a device with memory of its own.
-  std::vector<size_t> staging;                   // sizes of values it copies to the host
-  std::vector<PackedInput> inputs;               // bindings that it reads
-  std::vector<PackedOutput> outputs;             // fetches that it computes
-  std::vector<int> mirrored;                     // indices of `inputs`, in the group's order
-  std::map<std::pair<bool, int>, int> input_of;  // (is_variable, index) -> of `inputs`
+  // The next members are used for devices with their own memory.
+  std::vector<size_t> staging;        // sizes in bytes of the values that it copies to the host
+  std::vector<PackedInput> inputs;    // bindings that it reads
+  std::vector<PackedOutput> outputs;  // fetches that it computes
+  std::vector<int> mirrored;          // indices of `inputs`, in the group's order
+  // (is_variable, index of the binding) -> index in `inputs`.
+  std::map<std::pair<bool, int>, int> input_of;
   size_t input_bytes = 0, output_bytes = 0;
 };
 
@@ -56,7 +57,7 @@ class Assembler {
   void AddPackedInput(const ValuePlace& place, const TensorSpec& spec, int reader, int operand);
   void AddOutputOperand(int fetch, int device);
   void AddPackedOutput(int fetch, int device, int step);
-  // Chooses the device that uploads a value that all devices of the group read.
+  // Chooses for each variable that the whole group reads the device that uploads it.
   void ChooseOwners();
   absl::Status PlaceMemory();
   absl::Status PlaceDeviceMemory(int device);
@@ -68,12 +69,13 @@ class Assembler {
   DeviceProgram& program_of(int device) { return parts_.devices[program_device_[device]]; }
   int FirstHostDevice() const;
   void NumberSteps();
-  // Waits for another device, and only the caller reads what it gives.
+  // Returns whether the step waits for another device and only the caller reads its outputs, so
+  // that it need not delay its device.
   bool MayBeLate(int step) const;
   absl::Status OpenDevice(int device, DeviceProgram* program) const;
   absl::Status MakeDevice(int device);
   void JoinGroup();
-  // Empty if it is.
+  // Returns why the device's steps are not recorded; empty if they are.
   std::string WhyNotRecorded(int device);
   void ChooseRecorded();
   absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const PlanStep& step, Device* device) const;
@@ -88,23 +90,23 @@ class Assembler {
   uint64_t FirstExample(int clone_index) const;
 
   const CompileRequest& request_;
-  const DeviceBackends& backends_;  // by device
+  const DeviceBackends& backends_;  // indexed by device
   Plan plan_;
   std::vector<std::vector<int>> order_;        // by device, without aliases
   std::vector<std::pair<int, int>> position_;  // indexed by step: its device and place there
   std::vector<std::vector<int>> consumers_;    // indexed by root value: steps that read it
-  std::vector<bool> is_awaited_;               // by step
+  std::vector<bool> is_awaited_;               // indexed by step
   std::vector<int> output_of_root_;            // indexed by value: the fetch that holds it, or -1
   std::vector<std::vector<int>> copies_;       // indexed by device: fetches that are copied to
-  std::vector<ValuePlace> places_;             // by root value
-  std::vector<MemoryDraft> memory_;            // by device
+  std::vector<ValuePlace> places_;             // indexed by root value
+  std::vector<MemoryDraft> memory_;            // indexed by device
   std::vector<int> program_device_;  // indexed by device: its index among those with steps
   // Operands whose addresses are known when their device's memory is.
   struct PlannedOperand {
     enum class Area { kArena, kStaging, kInputs, kOutputs };
     int operand, device;
     Area area;
-    int index;  // index of the request, the packed input or the fetch
+    int index;  // index of the memory request, the packed input or the fetch
   };
   std::vector<PlannedOperand> planned_;
   struct ConstantOperand {

@@ -1,5 +1,5 @@
-// Where the assembler puts values: arenas, what is bound anew for each run, and the packed areas of
-// devices with memory of their own.
+// The part of the assembler that places values: in arenas, in the bindings of each run, and in the
+// packed areas of devices with their own memory.
 #include <algorithm>
 #include <cstring>
 
@@ -9,7 +9,7 @@
 namespace shoal {
 namespace {
 
-// Of values in packed areas: what the libraries of devices like best.
+// The alignment of values in packed areas, with which the libraries of devices are fastest.
 constexpr size_t kPackedAlignment = 256;
 
 size_t Padded(size_t bytes) {
@@ -42,8 +42,8 @@ void Fill(const TensorSpec& spec, double value, void* data) {
 
 }  // namespace
 
-// A fetch is written by the step that computes it; feeds, variables, constants and values fetched
-// twice are copied at the end.
+// The step that computes a fetch writes it directly to the output. Feeds, variables, constants and
+// values that are fetched twice are copied to the output at the end.
 void Assembler::BindFetches() {
   output_of_root_.assign(plan_.values.size(), -1);
   copies_.resize(order_.size());
@@ -169,7 +169,8 @@ void Assembler::AddPackedOutput(int fetch, int device, int step) {
   memory.output_bytes += Padded(bytes);
 }
 
-// As even as the sizes allow; the same choice and order for all.
+// Chooses an owner for each variable that the whole group reads, so that the owners upload about
+// the same number of bytes. The choice and the order are the same for all devices.
 void Assembler::ChooseOwners() {
   std::vector<size_t> load(plan_.group.size(), 0);
   for (size_t v = 0; v < request_.graph->variables().size(); ++v) {
@@ -205,8 +206,8 @@ void Assembler::PlaceHostMemory(int device) {
   }
 }
 
-// In device memory: arena, workspace, inputs, outputs; in staging memory: inputs, outputs, and what
-// is copied to the host in between.
+// Allocates, in device memory, the arena, the workspace, the inputs and the outputs; and in staging
+// memory the inputs, the outputs, and the values that are copied to the host during a run.
 absl::Status Assembler::PlaceDeviceMemory(int device) {
   DeviceProgram& program = program_of(device);
   const MemoryDraft& memory = memory_[device];

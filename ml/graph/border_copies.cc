@@ -1,4 +1,4 @@
-// Copies at the borders between memories: a value that is computed in one and read in another.
+// Inserts copies between memories, for values that are computed in one and read in another.
 #include <map>
 #include <utility>
 
@@ -87,7 +87,7 @@ int BorderCopies::AddCopy(const char* op, int value, int device) {
   return plan_.steps.back().outputs[0];
 }
 
-// Constants are made where they are read.
+// A constant is not copied; each device that reads it makes its own.
 int BorderCopies::AddConstant(int value, int device) {
   PlanStep constant = plan_.steps[plan_.values[plan_.RootOf(value)].producer];
   constant.device = device;

@@ -19,7 +19,7 @@ std::vector<const KernelBackend*> AllBackends(const CompileRequest& request) {
   return backends;
 }
 
-// Null for a type of device that there are no kernels for.
+// Returns null for a type of device without a backend.
 const KernelBackend* FindBackend(absl::Span<const KernelBackend* const> backends,
                                  absl::string_view device_type) {
   for (const KernelBackend* backend : backends) {

@@ -1,5 +1,6 @@
-// Compiles a graph into something that runs: prune to the fetches, fuse, choose layouts, order,
-// plan memory, make kernels. Once per batch size; the caller keeps the results.
+// Compiles a graph into an Executable: it removes nodes that the fetches do not need, fuses nodes,
+// chooses layouts, orders the steps, plans the memory and makes the kernels. An executable is for
+// one batch size; the caller keeps one for each size.
 #ifndef SHOAL_ML_GRAPH_COMPILER_H_
 #define SHOAL_ML_GRAPH_COMPILER_H_
 
@@ -29,40 +30,43 @@ struct CompileRequest {
   std::vector<Feed> feeds;      // in the order of RunBindings::inputs
   std::vector<Output> fetches;  // in the order of RunBindings::outputs
 
-  // Examples of each clone's batch: clone i's loss weighs n_i / sum, a clone without examples is
-  // left out. Empty: all alike.
+  // The number of examples n_i of each clone. The loss of clone i has the weight n_i / sum of all
+  // n, and clones without examples are left out. Empty: all clones have the same weight.
   std::vector<int64_t> clone_examples;
 
   PlacerOptions placer;
-  const KernelBackend* backend = nullptr;          // of CPU devices
-  std::vector<const KernelBackend*> accelerators;  // of the other types
+  const KernelBackend* backend = nullptr;          // the backend of CPU devices
+  std::vector<const KernelBackend*> accelerators;  // the backends of the other device types
   int threads_per_device = 1;
-  // Devices of one type with memory of their own add what they compute as a group, where their
-  // backend has groups, and a variable that all read goes up to one of them, which gives it to the
-  // others. For clones that only meet in their sums; others exchange plain copies all the same,
-  // as do devices whose group cannot be opened.
+  // True if devices of one type with their own memory form a group, if their backend has groups.
+  // The group sums values among its devices, and a variable that all devices read is uploaded to
+  // one device, which broadcasts it to the others. Set it for clones whose only exchanged values
+  // are sums; all other exchanges remain plain copies. If the group cannot be opened, everything is
+  // exchanged by plain copies.
   bool group_devices = false;
-  // Devices with their own memory record their steps in the second run and replay them from then
-  // on, if they do not wait for other devices and no step draws random numbers; otherwise a log
-  // line gives the reason. The results of a replay are announced at its end.
+  // True if devices with their own memory record their steps in the second run and replay them in
+  // later runs. A device that waits for other devices or draws random numbers cannot do this, and a
+  // log line gives the reason. The outputs of a replay become final at its end, not one by one.
   bool record_steps = false;
-  // kBfloat16: factors of products are rounded to it, see docs/devices.md. Else kFloat32.
+  // kFloat32, or kBfloat16, to which the operands of matrix products and convolutions are then
+  // rounded; see docs/devices.md.
   DataType compute_dtype = DataType::kFloat32;
   bool fuse = true;
   bool choose_layouts = true;
 };
 
-// Returns whether devices of the type have a kernel for the node, for PlacerOptions::has_kernel;
-// true for a type that none of the backends serves.
+// Returns whether devices of this type have a kernel for the node; true for a type that belongs to
+// none of the backends. For PlacerOptions::has_kernel.
 bool HasKernel(absl::Span<const KernelBackend* const> backends, absl::string_view device_type,
                const Node& node);
 
-// InvalidArgument or Unimplemented, naming the node, where something does not fit or has no kernel;
-// what a device says that cannot be opened or has too little memory.
+// Compiles the graph of the request. Returns InvalidArgument or Unimplemented, with the name of the
+// node, if shapes do not fit or a kernel is missing, or the error of a device that cannot be opened
+// or has too little memory.
 //
-// Devices of backends with open_device have memory of their own: values that cross to another
-// memory are copied once for each that reads them, feeds and variables go up packed at the start of
-// a run, outputs come down packed as they become final.
+// Devices whose backend has open_device have their own memory. A value that is needed in another
+// memory is copied there once. Feeds and variables are uploaded in one packed area at the start of
+// a run; outputs are downloaded in packed groups as they become final.
 absl::StatusOr<std::unique_ptr<Executable>> Compile(const CompileRequest& request);
 
 }  // namespace shoal

@@ -125,7 +125,8 @@ TEST_F(CompilerTest, TwoRunsGiveTheSameBytes) {
     EXPECT_EQ(first[i].span<float>(), second[i].span<float>());
 }
 
-// The parts that the CPU's DenseGrad makes: rows of 65536 elements, and what is left.
+// The parts in which the CPU's DenseGrad computes its output: chunks of rows with 65536 elements,
+// and the remaining rows.
 TEST(CompilerPartsTest, ALargeGradientIsReportedInPartsThatAreFinal) {
   Graph graph;
   GraphBuilder builder(&graph);

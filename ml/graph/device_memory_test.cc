@@ -1,5 +1,5 @@
-// Graphs on devices with memory of their own, played by simulated ones; the first cases also on
-// GPUs where there are some.
+// Tests graphs on devices with their own memory, which are simulated. The first cases also run on
+// GPUs if the machine has some.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -257,7 +257,7 @@ TEST_F(DeviceMemoryTest, AVariableGoesUpAgainOnlyWithANewVersion) {
   EXPECT_EQ(run(versions).first, feed_bytes);
 }
 
-// What the checks on GPUs rest on: a device whose values are old is seen.
+// The checks on GPUs depend on this: a device with old values is detected.
 TEST_F(DeviceMemoryTest, ChangesBetweenRunsAreSeenAndTheirLackIs) {
   const std::vector<Output> fetches = TwoClonesWithSumsOnTheirDevices();
   for (const bool is_group : {false, true}) {
@@ -418,7 +418,7 @@ TEST_F(DeviceMemoryTest, OutputsThatReadAFailedDeviceAreNotAnnouncedByAnother) {
   EXPECT_EQ(executable->status().message(), "the simulated device has failed");
 }
 
-// Sums are each on one of the devices; every clone also tells the values that it has.
+// Each sum is on one of the devices; every clone also outputs the values of its variables.
 TEST_F(DeviceMemoryTest, AGroupAddsAndEveryDeviceHasTheSameValues) {
   std::vector<Output> fetches = TwoClonesWithSumsOnTheirDevices();
   for (int clone = 0; clone < 2; ++clone) {
@@ -454,7 +454,8 @@ TEST_F(DeviceMemoryTest, AGroupOfWhichADeviceFailsIsGivenUp) {
   EXPECT_EQ(executable->status().message(), "the simulated device has failed");
 }
 
-// The rank's own sums would wait for the others, and the others for it.
+// If the group were not aborted, the rank's own sums would wait for the others, and the others for
+// it.
 TEST_F(DeviceMemoryTest, AGroupOfWhichACallFailsIsGivenUp) {
   const std::vector<Output> fetches = TwoClonesWithSumsOnTheirDevices();
   for (int64_t call : {0, 5, 9}) {
@@ -476,7 +477,8 @@ TEST_F(DeviceMemoryTest, DevicesWhoseGroupCannotBeOpenedExchangePlainCopies) {
   EXPECT_EQ(traffic_.group_sums + traffic_.broadcasts, 0);
 }
 
-// The second run records; what goes up and what comes in is still each run's own.
+// The second run records the steps; uploads and copies from other memories are still done in each
+// run.
 TEST_F(DeviceMemoryTest, RecordedStepsAreReplayedWithEachRunsValues) {
   BuildClone(0, "/gpu:0");
   const std::vector<Output> fetches = Sums();
@@ -496,7 +498,7 @@ TEST_F(DeviceMemoryTest, RecordedStepsAreReplayedWithEachRunsValues) {
   ExpectNearTheCpuOnGpus(fetches, 1, &CompileRequest::record_steps);
 }
 
-// Others continue when everything that was recorded is done.
+// Other devices continue when all recorded work is done.
 TEST_F(DeviceMemoryTest, DevicesThatOthersWaitForAreReplayedToo) {
   BuildClone(0, "/gpu:0");
   BuildClone(1, "/gpu:1");
@@ -548,7 +550,7 @@ TEST_F(DeviceMemoryTest, StepsThatCannotBeRecordedRunOneByOne) {
   EXPECT_EQ(replays_of({square}), 0);
 }
 
-// Each might wait for the other within what the group waits for.
+// Each device might wait for the other while the group waits for both.
 TEST_F(DeviceMemoryTest, DevicesThatReadEachOthersValuesAreNotAGroup) {
   const Output x = builder_.Placeholder("x", DataType::kFloat32, Shape({4}));
   feeds_ = {{x, RandomTensor(DataType::kFloat32, {4}, 1)}};

@@ -160,7 +160,8 @@ absl::Status DeviceTransfers::HandOut(const RunBindings& bindings,
   return absl::OkStatus();
 }
 
-// What is still in the queues after an error uses kernels and memory that the caller may free.
+// The queues must be empty even after an error, because work in them uses kernels and memory that
+// the caller may free.
 void DeviceTransfers::Finish(const RunBindings& bindings, absl::FunctionRef<absl::Status()> check,
                              absl::FunctionRef<void(const absl::Status&)> fail,
                              Executable::OnFinal on_final) {

@@ -1,6 +1,6 @@
-// Carries a run's bindings to a device with memory of its own and its outputs back: everything that
-// goes up is packed into one staging area, outputs come down in groups, each as soon as it is
-// final. Private to ml/graph.
+// Uploads a run's bindings to a device with its own memory and downloads its outputs. All uploads
+// are packed into one staging area. Outputs are downloaded in groups, each as soon as it is final.
+// Private to ml/graph.
 #ifndef SHOAL_ML_GRAPH_DEVICE_TRANSFERS_H_
 #define SHOAL_ML_GRAPH_DEVICE_TRANSFERS_H_
 
@@ -17,60 +17,64 @@
 
 namespace shoal {
 
-// The place of a binding's bytes in the packed areas.
+// The position of a binding in the packed area; offset and size are in bytes.
 struct PackedInput {
-  bool is_variable;  // else a feed
+  bool is_variable;  // false: a feed
   int index;
   size_t offset, bytes;
-  int owner = -1;  // the rank of the group that uploads it for all; -1: each device for itself
+  // The rank that uploads it for the whole group; -1: each device uploads it itself.
+  int owner = -1;
 };
 struct PackedOutput {
-  int index;  // of the fetch
-  int step;   // step of the device after which it is final
+  int index;  // index of the fetch
+  int step;   // the device's step after which the output is final
   size_t offset, bytes;
   bool is_group_sum = false;
 };
 
 struct DeviceTransfersOptions {
   Device* device = nullptr;
-  // On the device and in staging memory: inputs at `inputs`, outputs at `outputs`.
+  // The packed areas of inputs and outputs, on the device and in staging memory. Borrowed.
   char *device_inputs = nullptr, *device_outputs = nullptr;
   char *staged_inputs = nullptr, *staged_outputs = nullptr;
-  std::vector<PackedInput> inputs;    // by offset
-  std::vector<PackedOutput> outputs;  // sorted by step, which is by offset
-  // The group of devices; null without one.
+  std::vector<PackedInput> inputs;    // sorted by offset
+  std::vector<PackedOutput> outputs;  // sorted by step and, equivalently, by offset
+  // The device's group; null if it has none.
   DeviceGroup* group = nullptr;
   int rank = -1;
-  std::vector<int> mirrored;  // inputs with an owner, in the group's order
-  // Uploads start, and outputs come down, when so much is together.
+  // Indices of the inputs that have an owner, in the same order on all devices of the group.
+  std::vector<int> mirrored;
+  // The minimum size in bytes of one upload or download; smaller values are combined.
   size_t piece_bytes = size_t{1} << 20;
 };
 
-// Used by the device's thread.
+// Only the device's thread may use it.
 class DeviceTransfers {
  public:
   static absl::StatusOr<std::unique_ptr<DeviceTransfers>> Create(DeviceTransfersOptions options);
 
-  // Copies the bindings into staging memory and puts their upload before the run's first step; not
-  // those of variables whose version the device has.
+  // Copies the bindings into staging memory and enqueues their upload before the run's first step.
+  // Skips variables of which the device has the current version.
   void StartUpload(const RunBindings& bindings);
-  // The device's step has been put into its queue: groups that end with it start down.
+  // Call this after the device's step was enqueued. Starts the downloads of the groups whose last
+  // output is computed by this step.
   void AfterStep(int step);
-  // The same while steps are recorded; sums of a group stay out. After each replay, and after the
-  // group's parts: what AfterStep has not done.
+  // RecordAfterStep replaces AfterStep while the steps are recorded; it leaves out the downloads of
+  // group sums. AfterReplay starts these. Call it after each replay, when the parts of the group
+  // sums have been enqueued.
   void RecordAfterStep(int step);
   void AfterReplay();
-  // Waits for the groups in their order and calls `on_final` for each output once its bytes are in
-  // place. `check` is called first and after each download; it returns an error if anything that
-  // the group may depend on has failed. After an error of `check` or of this device, `on_final` is
-  // not called again, and `fail` receives the error, so that the other devices of the group do not
-  // wait for this one. The queues are empty afterwards.
+  // Waits for the downloads in their order, copies each output to its binding and calls `on_final`
+  // for it. Calls `check` first and after each download; `check` returns an error if anything that
+  // the outputs may depend on has failed. After an error of `check` or of this device, `on_final`
+  // is not called again, and `fail` receives the error, so that the other devices of the group do
+  // not wait for this one. The device's queues are empty when this returns.
   void Finish(const RunBindings& bindings, absl::FunctionRef<absl::Status()> check,
               absl::FunctionRef<void(const absl::Status&)> fail, Executable::OnFinal on_final);
 
  private:
   struct Group {
-    size_t begin, end;  // of options_.outputs
+    size_t begin, end;  // indices in options_.outputs
     int last_step;
     bool has_group_sum;
     std::unique_ptr<Device::Event> computed, summed, arrived;
@@ -79,9 +83,11 @@ class DeviceTransfers {
   explicit DeviceTransfers(DeviceTransfersOptions options) : options_(std::move(options)) {}
   absl::Status MakeGroups();
   void StartDownload(Group* group);
-  // Returns whether the device's copy is older, and records that it is current from here on.
+  // Returns whether the device needs a new copy of the input, and records that it has the binding's
+  // version afterwards.
   bool TakeVersion(size_t input, const RunBindings& bindings);
-  // Copies changed inputs from their owner to the group's other devices, before the first step.
+  // Broadcasts changed inputs from their owners to the other devices of the group, before the first
+  // step.
   void Mirror();
   absl::Status HandOut(const RunBindings& bindings, absl::FunctionRef<absl::Status()> check,
                        Executable::OnFinal on_final);

@@ -1,4 +1,4 @@
-// A compiled graph: kernels in order, with memory for what lives between them.
+// A compiled graph: kernels in the order of execution, and the memory for the values between them.
 #ifndef SHOAL_ML_GRAPH_EXECUTABLE_H_
 #define SHOAL_ML_GRAPH_EXECUTABLE_H_
 
@@ -16,25 +16,28 @@
 
 namespace shoal {
 
-// All memory of one run that is not the executable's own, chosen anew per run. 64-byte aligned
-// where the owner can; rows inside a batch need only their elements' alignment.
+// The memory of the caller that one run uses; every run may use other memory. It should be 64-byte
+// aligned; rows inside a batch need only the alignment of their elements.
 struct RunBindings {
   absl::Span<const void* const> inputs;  // in the order of the feeds
-  absl::Span<const void* const>
-      variables;                    // indexed as Graph::variables(); unread ones may be null
-  absl::Span<void* const> outputs;  // in the order of the fetches, all there
-  RandomKey key;                    // first_example is that of the first clone
-  // One number per variable. The same number as in an earlier run of the executable means the same
-  // bytes: devices with memory of their own keep their copy. 0 or an empty span: not known.
+  // Indexed as Graph::variables(); null is allowed for variables that the graph does not read.
+  absl::Span<const void* const> variables;
+  absl::Span<void* const> outputs;  // in the order of the fetches; none may be null
+  RandomKey key;                    // its first_example is that of the first clone
+  // One number per variable. If it is the same as in an earlier run of this executable, the
+  // variable must have the same bytes, and devices with their own memory keep their copy. 0 or an
+  // empty span: not known.
   absl::Span<const uint64_t> variable_versions = {};
 };
 
-// Not thread-safe: one run at a time. A run allocates nothing, and cannot fail on devices of the
-// host. With one device it happens on the caller's thread; with several each has a thread of its
-// own, which lives as long as the executable. `on_final(i, kAll)` is called the moment outputs[i]
-// has its bytes, for every i, in the order of completion, on the thread of the device that computed
-// it; where a kernel makes it in parts, before that with the number of first elements that are
-// final, which grows from call to call.
+// Not thread-safe: only one run at a time. A run allocates no memory, and it cannot fail on devices
+// of the host. With one device it uses the caller's thread; with several, each device has its own
+// thread, which lives as long as the executable.
+//
+// Run calls `on_final(i, kAll)` once for every output i as soon as outputs[i] is complete, in the
+// order of completion, on the thread of the device that computed it. If a kernel computes the
+// output in parts, `on_final(i, n)` is called before that, when the first n elements are final; n
+// grows from call to call.
 class Executable {
  public:
   static constexpr int64_t kAll = INT64_MAX;
@@ -47,16 +50,16 @@ class Executable {
     Run(bindings, [](int, int64_t) {});
   }
 
-  // Why a device with memory of its own has failed, in this run or before; outputs without their
-  // on_final then mean nothing. OK as long as none has.
+  // Returns the first error of a device with its own memory, in this run or before; OK if none has
+  // failed. After an error, outputs without a call of on_final are undefined.
   virtual absl::Status status() const = 0;
 
   virtual const std::vector<TensorSpec>& output_specs() const = 0;
   // Returns whether the graph reads the variable at all.
   virtual bool ReadsVariable(int variable_index) const = 0;
-  // Activations and scratch memory of all devices.
+  // Returns the bytes of activations and scratch memory on all devices.
   virtual size_t arena_bytes() const = 0;
-  // One line per step in the order of running: "device name = Op(shapes) -> shapes".
+  // Returns one line for each step in the order of execution: "device name = Op(shapes) -> shapes".
   virtual std::string ToString() const = 0;
 };
 

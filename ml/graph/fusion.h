@@ -1,4 +1,5 @@
-// Helpers that the fusion passes share: looking at a plan's neighbourhoods. Private to ml/graph.
+// Helpers of the fusion passes, which look for patterns of neighbouring steps in a plan. Private to
+// ml/graph.
 #ifndef SHOAL_ML_GRAPH_FUSION_H_
 #define SHOAL_ML_GRAPH_FUSION_H_
 
@@ -11,7 +12,8 @@
 
 namespace shoal {
 
-// A view of one device's steps in the plan, whose consumers are kept current by Refresh.
+// A view of one device's steps in a plan. Call Refresh after a change of the plan, so that the
+// lists of consumers are current.
 class Fusion {
  public:
   Fusion(Plan* plan, int device) : plan_(*plan), device_(device), consumers_(plan->Consumers()) {}
@@ -20,19 +22,21 @@ class Fusion {
   PlanStep& step(int index) { return plan_.steps[index]; }
   void Refresh() { consumers_ = plan_.Consumers(); }
 
-  // A live step of the op, here.
+  // Returns whether the step is a step of this op on this device that was not removed.
   bool HasOp(int step, absl::string_view op) const {
     return IsHere(plan_.steps[step]) && plan_.steps[step].op == op;
   }
-  // The step that alone reads the value; -1 if there are none, several, a fetch, or one elsewhere.
+  // Returns the only step that reads the value; -1 if no step or several read it, if it is a fetch,
+  // or if the step is on another device.
   int OnlyConsumer(int value) const;
   const std::vector<int>& consumers(int value) const { return consumers_[value]; }
 
-  // The live step of the op that computes the value; -1 if another kind of step does.
+  // Returns the step that computes the value if it is a step of this op on this device; otherwise
+  // -1.
   int ProducerOf(int value, absl::string_view op) const;
-  // Live steps that differentiate one of the step's forward nodes.
+  // Returns the steps of this device that compute gradients of a forward node that `step` covers.
   std::vector<int> GradientsOf(const PlanStep& step) const;
-  // The step's output becomes another step's.
+  // Makes the value the output number `new_index` of `new_step`.
   void MoveOutput(int value, int new_step, int new_index);
   void Cover(PlanStep* step, const PlanStep& removed);
 
@@ -44,8 +48,8 @@ class Fusion {
   std::vector<std::vector<int>> consumers_;
 };
 
-// "relu", "sigmoid" or "tanh" for the ops Relu, Sigmoid, Tanh and their gradients, "relu6" for a
-// Clip from 0 to 6 and its gradient; else "".
+// Returns "relu", "sigmoid" or "tanh" for the ops Relu, Sigmoid, Tanh and their gradients, "relu6"
+// for a Clip from 0 to 6 and its gradient, and "" for all others.
 std::string ActivationOf(const PlanStep& step);
 bool IsActivationGradient(const PlanStep& step);
 

@@ -16,8 +16,8 @@ void ForgetUnreadOutputs(Plan* plan) {
   }
 }
 
-// relu's output is read by the pool and, at most, by the ReluGrad behind the pool's gradient.
-// Returns whether it is so; *pool_gradient and *relu_gradient are -1 without a backward pass.
+// Returns whether only the pool and, at most, the ReluGrad behind the pool's gradient read relu's
+// output. Without a backward pass, *pool_gradient and *relu_gradient are -1.
 bool FindPoolGradient(Fusion& fusion, const PlanStep& relu, const PlanStep& pool,
                       int* pool_gradient, int* relu_gradient) {
   *pool_gradient = *relu_gradient = -1;
@@ -57,7 +57,7 @@ void FuseReluIntoPool(Fusion& fusion, int relu_index) {
   fusion.Refresh();
 }
 
-// The one live ConvGrad of the step; -1 for none, -2 for several.
+// Returns the only ConvGrad of the step; -1 if there is none, -2 if there are several.
 int ConvGradientOf(Fusion& fusion, const PlanStep& convolution) {
   int found = -1;
   for (int s : fusion.GradientsOf(convolution)) {

@@ -1,6 +1,7 @@
-// MatMul + Add + activation -> Dense, and the gradients of the three -> DenseGrad; where one
-// DenseGrad feeds the next, the ReLU between them is undone by the first, on rows that are in
-// cache, and they are summed there for the next one's bias.
+// Fuses MatMul + Add + activation into Dense, and the gradients of the three into DenseGrad. If a
+// DenseGrad computes the gradient of the output of another dense layer, it also applies the
+// gradient of the ReLU between them, and the sum for the other layer's bias, while the rows are in
+// the cache.
 #include <utility>
 
 #include "ml/graph/fusion.h"
@@ -8,20 +9,20 @@
 namespace shoal {
 namespace {
 
-// Of two matrices, not of batches.
+// Returns whether the product is one of two matrices, without a batch.
 bool IsPlainProduct(const Plan& plan, const PlanStep& step) {
   return plan.values[step.outputs[0]].spec.shape.rank() == 2 &&
          !step.attributes.GetBool("transpose_a", false) &&
          !step.attributes.GetBool("transpose_b", false);
 }
 
-// A bias is one number, or one per column.
+// Returns whether the value is a bias: a scalar, or one number per column.
 bool IsBias(const TensorSpec& bias, const TensorSpec& sum) {
   return bias.dtype == sum.dtype &&
          (bias.shape.rank() == 0 || bias.shape == Shape({sum.shape.dim(1)}));
 }
 
-// The gradient steps of one Dense; -1 where there is none.
+// The gradient steps of one Dense; -1 if there is no such step.
 struct Backward {
   int activation = -1, bias = -1, weights = -1, input = -1;
   bool is_ambiguous = false;
@@ -65,7 +66,8 @@ void DenseFusion::Run() {
   }
 }
 
-// The later layer's x is the earlier one's y: its dx goes through that ReLU at once.
+// The input x of the later layer is the output y of the earlier one, so the later DenseGrad also
+// applies the gradient of the earlier layer's ReLU to dx.
 void DenseFusion::ChainGradients(int later_index) {
   PlanStep& later = fusion_.step(later_index);
   const int earlier_index = fusion_.OnlyConsumer(later.outputs[0]);
@@ -81,8 +83,9 @@ void DenseFusion::ChainGradients(int later_index) {
   MoveBias(&earlier, later_index);
 }
 
-// The gradient of the earlier layer's bias, the sum of the later one's dx, is computed there. Not
-// if it is all that is wanted of the earlier layer: then nobody wants dx itself.
+// The later DenseGrad also computes the gradient of the earlier layer's bias, which is the sum of
+// its dx. It does not if this is the only gradient needed of the earlier layer, because then no
+// step reads dx itself.
 void DenseFusion::MoveBias(PlanStep* earlier, int later_index) {
   if (!earlier->attributes.GetBool("has_bias", false) ||
       fusion_.consumers(earlier->outputs[2]).empty() ||
@@ -151,7 +154,8 @@ Backward DenseFusion::FindBackward(const PlanStep& dense) {
   return found;
 }
 
-// All gradients start from the same value, which nobody else reads if it is an activation's.
+// Checks that all gradients read the same value and, if this is the gradient of an activation, that
+// no other step reads it.
 bool DenseFusion::Agrees(const Backward& backward, const PlanStep& dense, int* dy) {
   if (backward.is_ambiguous || (backward.weights < 0 && backward.input < 0)) return false;
   const bool has_activation = dense.attributes.GetString("activation", "none") != "none";

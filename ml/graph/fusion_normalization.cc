@@ -1,5 +1,5 @@
-// BatchNorm + Add of something else -> BatchNorm(residual), BatchNorm + activation ->
-// BatchNorm(activation), the latter together with its gradient; BatchNormGrad + ConvGrad ->
+// Fuses BatchNorm + Add of another value into BatchNorm with a residual; BatchNorm + activation,
+// together with its gradient, into BatchNorm with an activation; and BatchNormGrad + ConvGrad into
 // ConvBatchNormGrad.
 #include <string>
 #include <utility>
@@ -14,7 +14,7 @@ bool HasNoActivation(const PlanStep& step) {
   return step.attributes.GetString("activation", "none") == "none";
 }
 
-// The live BatchNormGrad of the step; -1 for none, -2 for several.
+// Returns the only BatchNormGrad of the step; -1 if there is none, -2 if there are several.
 int NormGradientOf(const Fusion& fusion, const Plan& plan, const PlanStep& norm) {
   int found = -1;
   for (int s : fusion.GradientsOf(norm)) {
@@ -25,7 +25,7 @@ int NormGradientOf(const Fusion& fusion, const Plan& plan, const PlanStep& norm)
   return found;
 }
 
-// The norm computes what `next` computed from its output.
+// Makes the norm compute also what `next` computed from its output, and removes `next`.
 void TakeOver(Fusion& fusion, int index, int next) {
   const PlanStep removed = fusion.step(next);
   fusion.Cover(&fusion.step(index), removed);
@@ -33,7 +33,8 @@ void TakeOver(Fusion& fusion, int index, int next) {
   fusion.MoveOutput(removed.outputs[0], index, 0);
 }
 
-// Sums of two values of one shape. Backward nothing changes: both get the sum's gradient.
+// Fuses the sum of two values of the same shape. The backward pass does not change, because both
+// values get the gradient of the sum.
 void FuseResidual(Fusion& fusion, int index) {
   const int y = fusion.step(index).outputs[0];
   const int next = fusion.OnlyConsumer(y);
@@ -48,7 +49,7 @@ void FuseResidual(Fusion& fusion, int index) {
   fusion.Refresh();
 }
 
-// The gradient goes back through the activation too, if it came from there to the norm alone.
+// BatchNormGrad also applies the gradient of the activation, if no other step reads that gradient.
 void FuseGradient(Fusion& fusion, int index, const PlanStep& activation, const std::string& name) {
   const PlanStep& norm = fusion.step(index);
   const int gradient = NormGradientOf(fusion, fusion.plan(), norm);
@@ -77,8 +78,8 @@ void FuseActivation(Fusion& fusion, int index) {
   fusion.Refresh();
 }
 
-// Where the gradient between norm and convolution is larger than a core's caches, and that of the
-// weights small enough to be added up from parts.
+// Returns whether the fusion is worthwhile: the gradient between norm and convolution is larger
+// than a core's caches, and that of the weights is small enough to be summed from parts.
 bool IsWorthFusing(const Shape& between, const Shape& weights) {
   constexpr int64_t kLeastElements = int64_t{1} << 19;
   return between.rank() == 4 && between.num_elements() >= kLeastElements &&
@@ -89,8 +90,8 @@ bool HasBiasGradient(const Fusion& fusion, const PlanStep& convolution) {
   return convolution.outputs.size() > 2 && !fusion.consumers(convolution.outputs[2]).empty();
 }
 
-// BatchNormGrad whose dx only a ConvGrad reads -> ConvBatchNormGrad: x, w, norm's x, scale, mean,
-// inv_std, dy (, offset) -> dx, dw, dscale, doffset.
+// Fuses a BatchNormGrad whose dx only a ConvGrad reads into ConvBatchNormGrad: x, w, norm's x,
+// scale, mean, inv_std, dy (, offset) -> dx, dw, dscale, doffset.
 void FuseWithConvolution(Fusion& fusion, int index) {
   const PlanStep norm = fusion.step(index);
   const int next = fusion.OnlyConsumer(norm.outputs[0]);

@@ -1,5 +1,5 @@
-// Gradient functions of the op table: each adds the nodes that compute the gradients of one node's
-// inputs from those of its outputs.
+// The gradient functions of the op table. Each adds to the graph the nodes that compute the
+// gradients of a node's inputs from the gradients of its outputs.
 #ifndef SHOAL_ML_GRAPH_GRADIENT_FUNCTIONS_H_
 #define SHOAL_ML_GRAPH_GRADIENT_FUNCTIONS_H_
 
@@ -46,13 +46,14 @@ SHOAL_GRADIENT_FUNCTION(Slice);
 SHOAL_GRADIENT_FUNCTION(Pad);
 SHOAL_GRADIENT_FUNCTION(Gather);
 SHOAL_GRADIENT_FUNCTION(Dropout);
-// ReduceMax, ReduceMin.
+// Used for ReduceMax and ReduceMin.
 SHOAL_GRADIENT_FUNCTION(ReduceExtreme);
 
-// gradient_functions_element.cc
-// Functions that are differentiated at their outputs: op + "Grad"(y, dy).
+// gradient_functions_element.cc For elementwise ops whose gradient needs the output y: adds the op
+// with "Grad" after its name, with inputs (y, dy).
 SHOAL_GRADIENT_FUNCTION(FromOutput);
-// At their inputs: op + "Grad"(x, dy).
+// The same for ops whose gradient needs the input x: adds the op with "Grad" after its name, with
+// inputs (x, dy).
 SHOAL_GRADIENT_FUNCTION(FromInput);
 SHOAL_GRADIENT_FUNCTION(Softplus);
 SHOAL_GRADIENT_FUNCTION(Erf);
@@ -76,7 +77,8 @@ SHOAL_GRADIENT_FUNCTION(GlobalMaxPool);
 SHOAL_GRADIENT_FUNCTION(MeanSquaredError);
 SHOAL_GRADIENT_FUNCTION(SparseSoftmaxCrossEntropy);
 SHOAL_GRADIENT_FUNCTION(SoftmaxCrossEntropy);
-// A loss per element of (predictions, targets): op + "Grad"(predictions, targets, dy).
+// For losses of each element: adds the op with "Grad" after its name, with inputs (predictions,
+// targets, dy).
 SHOAL_GRADIENT_FUNCTION(ElementwiseLoss);
 SHOAL_GRADIENT_FUNCTION(BatchNorm);
 

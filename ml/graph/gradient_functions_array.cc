@@ -7,7 +7,8 @@
 
 namespace shoal::gradients {
 
-// Becomes a Pad with zeros when the shapes are known.
+// Adds a SliceGrad, which becomes a Pad with zeros when the graph is compiled and the shapes are
+// known.
 void Slice(const GradientRequest& r, std::vector<Output>* dx) {
   (*dx)[0] = r.builder.Op("SliceGrad", {r.output_gradients[0], r.x(0)}, r.node.attributes);
 }
@@ -30,7 +31,7 @@ void Gather(const GradientRequest& r, std::vector<Output>* dx) {
   (*dx)[0] = r.builder.Op("GatherGrad", {r.x(1), r.output_gradients[0], r.x(0)});
 }
 
-// The same elements are dropped: the mask is drawn again.
+// Drops the same elements, because the same key gives the same mask.
 void Dropout(const GradientRequest& r, std::vector<Output>* dx) {
   (*dx)[0] = r.builder.Op("Dropout", {r.output_gradients[0]}, r.node.attributes);
 }

@@ -16,7 +16,7 @@ void SetBroadcast(const GradientRequest& r, Output da, Output db, std::vector<Ou
   (*dx)[1] = ops::SumTo(r.builder, db, r.x(1));
 }
 
-// The gradient where `larger` is larger than `other`, zero elsewhere.
+// Returns the gradient where `larger` is larger than `other`, and zero elsewhere.
 Output WhereLarger(const GradientRequest& r, Output larger, Output other, Output dy) {
   return r.builder.Op("ReluGrad", {ops::Sub(r.builder, larger, other), dy});
 }
@@ -29,7 +29,8 @@ Output SwapLastAxes(const GradientRequest& r, Output x) {
   return ops::Transpose(r.builder, x, std::move(perm));
 }
 
-// db of a batch a times one matrix b: as if the batch were one tall matrix, or summed over it.
+// Computes db for a batch of a and one matrix b: as if the batch were one tall matrix, or as a sum
+// over the batch.
 Output SharedGradient(const GradientRequest& r, Output a, Output dc, bool ta, bool tb) {
   if (ta) {
     const Output each = tb ? ops::MatMul(r.builder, dc, a, true, true)
@@ -143,7 +144,7 @@ void AddN(const GradientRequest& r, std::vector<Output>* dx) {
   for (Output& gradient : *dx) gradient = r.output_gradients[0];
 }
 
-// Keeps all attributes: a clone's weight is decided when the graph is compiled.
+// Keeps all attributes, because the compiler sets a clone's weight later.
 void Scale(const GradientRequest& r, std::vector<Output>* dx) {
   std::vector<Output> inputs = r.node.inputs;
   inputs[0] = r.output_gradients[0];
@@ -164,7 +165,8 @@ void ReduceSum(const GradientRequest& r, std::vector<Output>* dx) {
   (*dx)[0] = ops::BroadcastTo(r.builder, dy, r.x(0));
 }
 
-// As the sum, times elements of y / elements of x, which Scale takes from its shape-only inputs.
+// Like the gradient of the sum, times elements of y / elements of x. Scale computes this factor
+// from its shape-only inputs.
 void ReduceMean(const GradientRequest& r, std::vector<Output>* dx) {
   const Attributes kept{{"reduced_axes", r.node.attributes.GetInts("axes", {})}};
   const Output scaled =

@@ -7,7 +7,7 @@
 namespace shoal::gradients {
 namespace {
 
-// Activations are differentiated through their outputs.
+// The gradients of activations are computed from their outputs.
 Output FromOutput(const GradientRequest& r, absl::string_view op) {
   return r.builder.Op(op, {r.y(0), r.output_gradients[0]}, r.node.attributes);
 }
@@ -64,7 +64,7 @@ void LocalResponseNorm(const GradientRequest& r, std::vector<Output>* dx) {
                           r.node.attributes);
 }
 
-// From the index of each window's winner; x gives its shape only.
+// Uses the index of each window's winner; of x only the shape.
 void MaxPool(const GradientRequest& r, std::vector<Output>* dx) {
   if (!r.output_gradients[0].valid()) return;
   (*dx)[0] =
@@ -105,7 +105,7 @@ void ElementwiseLoss(const GradientRequest& r, std::vector<Output>* dx) {
                           r.node.attributes);
 }
 
-// The moving averages are not differentiated; in inference the op is not.
+// The moving averages have no gradient; in inference the op has none.
 void BatchNorm(const GradientRequest& r, std::vector<Output>* dx) {
   if (!r.output_gradients[0].valid()) return;
   const Node* gradient = r.builder.AddNode(

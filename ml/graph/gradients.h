@@ -11,16 +11,17 @@
 
 namespace shoal {
 
-// Adds the nodes that compute d loss / d variable for each variable, under the builder's device
-// scopes and a name scope "gradients". A gradient has its variable's shape; it is not valid where
-// the loss does not depend on the variable. Any outputs can stand for variables. InvalidArgument if
-// the loss is not one floating-point number.
+// Adds the nodes that compute d loss / d variable for each variable, in the builder's device scopes
+// and in a name scope "gradients". A gradient has the shape of its variable; it is not valid if the
+// loss does not depend on the variable. `variables` may be any outputs of nodes. Returns
+// InvalidArgument if the loss is not a floating-point scalar.
 absl::StatusOr<std::vector<Output>> BuildGradients(GraphBuilder& builder, Output loss,
                                                    absl::Span<const Output> variables);
 
-// The same by the clone (WithClone) that computes a part, for a loss that several have: [clone, or
-// num_clones for what belongs to none][variable], each a sum on its clone's device, not valid where
-// there is none. The gradient is the sum over the clones.
+// Does the same for a loss to which several clones contribute, and returns each clone's part of the
+// gradients: result[c][v] is the part of variable v from the nodes of clone c (see WithClone),
+// summed on the clone's device; result[num_clones] is the part from nodes of no clone. A part is
+// not valid if there are no such nodes. The gradient of v is the sum of result[c][v] over all c.
 absl::StatusOr<std::vector<std::vector<Output>>> BuildCloneGradients(
     GraphBuilder& builder, Output loss, absl::Span<const Output> variables, int num_clones);
 

@@ -1,4 +1,5 @@
-// Every op's gradient function against numeric differences, in float64 on the reference kernels.
+// Compares the gradient function of every op with numeric differences, in float64 on the reference
+// kernels.
 #include "ml/graph/gradients.h"
 
 #include <cmath>
@@ -38,7 +39,8 @@ Tensor Labels(std::initializer_list<int32_t> classes) {
   return Tensor::Of<int32_t>({static_cast<int64_t>(classes.size())}, classes);
 }
 
-// A variable per input, the op, and as the loss the sum of its outputs weighed at random.
+// A graph with a variable for each input, the op, and a loss that is a sum of its outputs with
+// random weights.
 class GradientCheck {
  public:
   explicit GradientCheck(const Case& c) : builder_(&graph_) {

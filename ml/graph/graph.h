@@ -1,7 +1,9 @@
-// A graph of typed nodes: what is computed, before anybody decides how. Built by GraphBuilder,
-// differentiated by BuildGradients, compiled by Compile; nothing in it changes a variable.
+// A graph of typed nodes. It describes what is computed, but not in which order or by which
+// kernels. GraphBuilder builds it, BuildGradients differentiates it and Compile compiles it. No
+// node changes a variable.
 //
-// Not thread-safe while it is built; constant and shareable afterwards.
+// Not thread-safe while it is built. Afterwards it does not change, and any number of threads may
+// read it.
 #ifndef SHOAL_ML_GRAPH_GRAPH_H_
 #define SHOAL_ML_GRAPH_GRAPH_H_
 
@@ -32,7 +34,7 @@ struct Output {
   inline const TensorSpec& spec() const;
   const Shape& shape() const { return spec().shape; }
   DataType dtype() const { return spec().dtype; }
-  inline const std::string& name() const;  // the node's
+  inline const std::string& name() const;  // the name of the node
 
   friend bool operator==(const Output& a, const Output& b) {
     return a.node == b.node && a.index == b.index;
@@ -41,17 +43,17 @@ struct Output {
 };
 
 struct Node {
-  int id = 0;  // the order of creation, which is an order of dependence
+  int id = 0;  // in the order of creation; inputs of a node have smaller ids than the node
   std::string name;
   std::string op;
   Attributes attributes;
   std::vector<Output> inputs;
   std::vector<TensorSpec> outputs;  // the batch dimension may be unknown
   DeviceSpec device;                // requested device; the placer completes it
-  int clone_index = -1;             // the clone it was built for; -1: none
+  int clone_index = -1;             // the clone for which it was built; -1: none
   int variable_index = -1;          // op "Variable": index in Graph::variables()
-  // The forward node whose gradient this node computes; fusion finds forward and backward clusters
-  // by it. Null for forward nodes.
+  // The forward node whose gradient this node computes; null for forward nodes. Fusion uses it to
+  // match forward and backward nodes.
   const Node* gradient_of = nullptr;
 };
 
@@ -63,13 +65,13 @@ struct Variable {
   const Node* node = nullptr;
 };
 
-// Names of collections, TensorFlow's.
+// Names of collections; they are TensorFlow's, except for the last one.
 inline constexpr char kLosses[] = "losses";
 inline constexpr char kRegularizationLosses[] = "regularization_losses";
 inline constexpr char kUpdateOps[] = "update_ops";
 inline constexpr char kSummaries[] = "summaries";
 inline constexpr char kTrainableVariables[] = "trainable_variables";
-inline constexpr char kCorrectCounts[] = "correct_counts";  // ours: scalars of CorrectCount
+inline constexpr char kCorrectCounts[] = "correct_counts";  // outputs of CorrectCount, scalars
 
 class Graph {
  public:
@@ -78,27 +80,29 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
 
   const std::vector<std::unique_ptr<Node>>& nodes() const { return nodes_; }
-  // In the order of declaration, which is the order of variables everywhere.
+  // Returns the variables in the order of declaration. All lists of variables in Shoal have this
+  // order.
   const std::vector<Variable>& variables() const { return variables_; }
-  // Null if there is none of that name.
+  // Return null if no node or variable has the name.
   const Node* FindNode(absl::string_view name) const;
   const Variable* FindVariable(absl::string_view name) const;
 
   void AddToCollection(absl::string_view collection, Output output);
-  // The entries whose node name starts with the scope, in order; all of them for an empty scope.
+  // Returns the collection's outputs whose node names start with `scope`, in the order in which
+  // they were added; all of them if the scope is empty.
   std::vector<Output> Collection(absl::string_view collection, absl::string_view scope = "") const;
 
-  // For GraphBuilder: takes a complete node, whose name must be new.
+  // For GraphBuilder: appends a complete node, whose name must be new.
   const Node* Append(std::unique_ptr<Node> node);
   const Node* AppendVariable(std::unique_ptr<Node> node, VariableSpec spec);
-  // One more term for an AddN of this graph, which may be younger than the sum: until
-  // OrderByDependence, ids are then no order of dependence.
+  // Adds a term to an AddN node of this graph. The term may be created after the sum; until
+  // OrderByDependence is called, the id of an input may then be larger than the id of its node.
   void AddTerm(const Node* sum, Output term);
-  // Makes ids an order of dependence again, as near as can be to the present one. False, and
-  // nothing is changed, if a node depends on itself.
+  // Renumbers the nodes so that inputs have smaller ids than their nodes, and keeps the present
+  // order as far as possible. Returns false, and changes nothing, if a node depends on itself.
   [[nodiscard]] bool OrderByDependence();
 
-  // One line per node: "name = Op(inputs) [attributes] -> outputs @device".
+  // Returns one line per node: "name = Op(inputs) [attributes] -> outputs @device".
   std::string ToString() const;
 
  private:

@@ -16,7 +16,7 @@ void GraphBuilder::SetError(absl::Status error) {
   if (status_.ok()) status_ = std::move(error);
 }
 
-// TensorFlow's rule: a name that is taken, letters' case aside, gets the first free "_N".
+// Follows TensorFlow: a name that is used already, ignoring case, gets the first free suffix "_N".
 std::string GraphBuilder::UniqueName(absl::string_view name) {
   const std::string full = absl::StrCat(name_scope_, name);
   int& next = names_used_[absl::AsciiStrToLower(full)];

@@ -1,13 +1,14 @@
-// Builds a graph: names, devices, clones and variables come from the scopes that are open, as in
-// TensorFlow 1.
+// Builds a graph. As in TensorFlow 1, the open scopes determine the names, devices, clones and
+// variables of new nodes.
 //
 //   GraphBuilder builder(&graph);
 //   auto device = builder.WithDevice("/cpu:0");
 //   auto scope = builder.WithVariableScope("conv1");
 //   Output weights = builder.GetVariable({.name = "weights", ...});
 //
-// The first mistake is kept in status(); from then on nodes are not valid and nothing is added, so
-// that layers need no error handling of their own. Not thread-safe. The graph must outlive it.
+// status() keeps the first error. After it the builder adds nothing and returns outputs that are
+// not valid, so callers need to check status() only once, at the end. Not thread-safe. The graph
+// must outlive the builder.
 #ifndef SHOAL_ML_GRAPH_GRAPH_BUILDER_H_
 #define SHOAL_ML_GRAPH_GRAPH_BUILDER_H_
 
@@ -26,16 +27,18 @@
 
 namespace shoal {
 
-// The device of a node of type `op` that has `device` so far (canonical, may be empty).
+// Returns the device of a node of type `op`, for which the scopes so far give `device` (canonical,
+// may be empty).
 using DeviceFunction = std::function<std::string(absl::string_view op, const std::string& device)>;
 
-// kInherit: the mode of the scope around it (kCreate at the top). kCreate: variables must be new.
-// kReuse: they must exist. kAuto: either is fine.
+// Decides what GetVariable does in a variable scope. kCreate: the variable must be new. kReuse: it
+// must exist. kAuto: it is made if it does not exist. kInherit: the mode of the enclosing scope
+// (kCreate at the top).
 enum class Reuse { kInherit, kCreate, kReuse, kAuto };
 
 class GraphBuilder {
  public:
-  // Restores what was before when it goes out of scope; scopes must nest.
+  // An open scope, which its destructor closes. Scopes must be closed in the reverse order.
   class Scope {
    public:
     Scope(Scope&& other) noexcept : restore_(std::move(other.restore_)), name_(other.name_) {
@@ -61,34 +64,36 @@ class GraphBuilder {
 
   Graph& graph() { return *graph_; }
   const absl::Status& status() const { return status_; }
-  // Keeps the first error.
+  // Sets status(), unless it has an error already.
   void SetError(absl::Status error);
 
-  // "scope" becomes "scope_1", ... if it was used before; a name that ends in "/" is entered again
-  // as it is; "" leaves all scopes.
+  // Opens a name scope. A name that was used before becomes "name_1", "name_2" and so on. A name
+  // that ends in "/" opens that scope again. "" opens the top, outside all scopes.
   [[nodiscard]] Scope WithNameScope(absl::string_view name);
-  // Merged with the scopes around it, this one wins.
+  // Opens a device scope. Its device is merged with those of the enclosing scopes, whose fields it
+  // overrides.
   [[nodiscard]] Scope WithDevice(absl::string_view device);
   [[nodiscard]] Scope WithDevice(DeviceFunction function);
-  // The innermost device scope of every variable made inside.
+  // Makes `function` the innermost device scope of every variable that is made while this is open.
   [[nodiscard]] Scope WithVariableDevice(DeviceFunction function);
-  // Nodes inside belong to this clone, of so many that are built one after the other.
+  // Assigns the nodes that are added while this is open to one of `num_clones` clones.
   [[nodiscard]] Scope WithClone(int clone_index, int num_clones = 1);
-  // Nodes inside are the gradient of `node`.
+  // Marks the nodes that are added while this is open as the gradient of `node`
+  // (Node::gradient_of).
   [[nodiscard]] Scope WithGradientOf(const Node* node);
   // Opens "outer/name" for variables and a name scope of that name.
   [[nodiscard]] Scope WithVariableScope(absl::string_view name, Reuse reuse = Reuse::kInherit);
-  // A layer's scope: the first name, of default_name, default_name_1, ..., not used in this
-  // variable scope.
+  // Opens a layer's scope with the first of the names default_name, default_name_1, ... that was
+  // not used in this variable scope.
   [[nodiscard]] Scope WithDefaultVariableScope(absl::string_view default_name);
-  // Opens the current variable scope again, from its first default name on: how a model is built
-  // a second time on the same variables.
+  // Opens the current variable scope again and starts its default names again, so that a model can
+  // be built a second time with the same variables.
   [[nodiscard]] Scope ReenterVariableScope(Reuse reuse);
 
-  // Adds a node; its name is that of the op unless one is given. Null after an error.
+  // Adds a node and returns it; null after an error. Its name is `op` if `name` is empty.
   const Node* AddNode(absl::string_view op, std::vector<Output> inputs, Attributes attributes = {},
                       absl::string_view name = "");
-  // Its first output.
+  // Adds a node and returns its first output.
   Output Op(absl::string_view op, std::vector<Output> inputs, Attributes attributes = {},
             absl::string_view name = "") {
     return Output{AddNode(op, std::move(inputs), std::move(attributes), name), 0};
@@ -97,28 +102,30 @@ class GraphBuilder {
   // Adds an input that is fed at each run. The first dimension may be kUnknownDim.
   Output Placeholder(absl::string_view name, DataType dtype, const Shape& shape);
 
-  // Parameters for which `is_trained` says no are frozen: they get no gradient, no update and no
-  // regularizer. Call it before the first variable is made.
+  // Freezes the parameters for which `is_trained` returns false: they get no gradient, no update
+  // and no regularizer. Call it before the first variable is made.
   void TrainOnly(std::function<bool(const std::string& name)> is_trained) {
     is_trained_ = std::move(is_trained);
   }
 
-  // Makes the variable spec.name inside the variable scope, or finds it, as Reuse says.
-  // l2_regularizer > 0 adds l2_regularizer * sum(w^2) / 2 to kRegularizationLosses when it is made.
+  // Makes or finds the variable spec.name in the variable scope, depending on the scope's Reuse. If
+  // l2_regularizer > 0 and the variable is new, adds l2_regularizer * sum(w^2) / 2 to
+  // kRegularizationLosses.
   Output GetVariable(VariableSpec spec, double l2_regularizer = 0);
 
-  // The node "global_step", made on the device of a variable or found: the count of applied
-  // updates, which the variables' owner keeps. It stands for a place and is not computed with.
+  // Makes or finds the node "global_step", on the device of a variable. It represents the number of
+  // applied updates, which the owner of the variables counts. It only has a name and a device; no
+  // op may use its value.
   Output GetOrCreateGlobalStep();
 
-  // Adds `value`, which the variable's owner will fold into it, to kUpdateOps.
+  // Adds `value` to kUpdateOps. The variable's owner updates the variable with it (see UpdateKind).
   Output AddUpdateOp(Output variable, Output value);
 
-  // The sum of the values that every clone gives for `key`, in its variable scope: the n-th call of
-  // one clone belongs to the n-th of the others. Belongs to no clone, so that clones without
-  // examples are left out, and is on the first one's device. All clones must be built before the
-  // graph is differentiated or compiled, and then FinishClones called, which refuses a sum that
-  // a clone gave no value for.
+  // Returns the sum of one value from every clone. The n-th calls of all clones with the same
+  // variable scope and `key` form one sum. The sum belongs to no clone, so that clones without
+  // examples are left out; it is on the device of the first one. When all clones are built, and
+  // before the graph is differentiated or compiled, call FinishClones. It sets an error if a clone
+  // contributes nothing to a sum, or if the clones exchange values in different orders.
   Output SumOverClones(Output value, absl::string_view key);
   void FinishClones();
   bool has_clone_sums() const { return !clone_sums_.empty(); }
@@ -140,7 +147,7 @@ class GraphBuilder {
   struct CloneSum {
     const Node* node = nullptr;
     std::string place;        // variable scope and key
-    std::vector<int> clones;  // that gave a term
+    std::vector<int> clones;  // the clones that have added a term
     int num_clones = 1;
   };
 
@@ -157,7 +164,7 @@ class GraphBuilder {
   std::string variable_scope_;  // the same
   Reuse reuse_ = Reuse::kCreate;
   std::vector<DeviceEntry> devices_;           // outermost first
-  std::vector<DeviceEntry> variable_devices_;  // the last one counts
+  std::vector<DeviceEntry> variable_devices_;  // only the last one is used
   int clone_index_ = -1;
   int num_clones_ = 1;
   std::map<std::string, CloneSum> clone_sums_;  // keyed by scope, key and number of the call

@@ -1,4 +1,4 @@
-// Compiles and runs a graph once with tensors in and out: for tests.
+// Compiles and runs graphs on tensors, for tests.
 #ifndef SHOAL_ML_GRAPH_GRAPH_RUNNER_H_
 #define SHOAL_ML_GRAPH_GRAPH_RUNNER_H_
 
@@ -13,10 +13,11 @@
 
 namespace shoal {
 
-// The first values of all variables, float32 or float64.
+// Returns the initial values of all variables, float32 or float64.
 std::vector<Tensor> InitialValues(const Graph& graph, uint64_t seed);
 
-// A request for devices "/cpu:0", ... of worker 0 with the shapes of the tensors that are fed.
+// Returns a request with the devices "/cpu:0", ... of worker 0 and the shapes of the tensors in
+// `feeds`.
 CompileRequest MakeRequest(const Graph& graph, const KernelBackend& backend,
                            const std::vector<std::pair<Output, Tensor>>& feeds,
                            const std::vector<Output>& fetches, int num_devices = 1);
@@ -31,10 +32,10 @@ absl::StatusOr<std::vector<Tensor>> RunGraph(const Graph& graph, const KernelBac
                                              const std::vector<Tensor>& variables,
                                              const std::vector<Output>& fetches);
 
-// ||a - b|| / ||b|| of two float32 tensors.
+// Returns ||a - b|| / ||b|| for two float32 tensors.
 double RelativeDistance(const Tensor& a, const Tensor& b);
 
-// Uniform in [low, high), float32 or float64.
+// Returns a tensor of random numbers, uniform in [low, high); float32 or float64.
 Tensor RandomTensor(DataType dtype, const Shape& shape, uint64_t seed, double low = -1,
                     double high = 1);
 

@@ -1,5 +1,5 @@
-// Sums over the clones of a group of devices: each device gives its part to the group, one of them
-// gets the sum.
+// Replaces sums over the clones of a group of devices by sums that the group computes: each device
+// contributes its part, and one of them receives the sum.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -41,7 +41,7 @@ int GroupSearch::DeviceOf(int value) const {
   return producer.op == "Constant" ? -1 : producer.device;
 }
 
-// Those with memory of their own.
+// Returns the devices with their own memory that have steps.
 std::vector<int> GroupSearch::UsedDevices() const {
   std::vector<int> devices;
   for (size_t d = 0; d < backends_.size(); ++d) {
@@ -56,7 +56,8 @@ std::vector<int> GroupSearch::UsedDevices() const {
   return devices;
 }
 
-// One part of each device in their order, whole tensors that only the caller reads, and reads once.
+// Returns whether the group can compute the sum: it has one term from each device, in their order,
+// the terms are whole tensors, and only the caller reads the sum, and only once.
 bool GroupSearch::IsSumOf(const std::vector<int>& group, const PlanStep& step) const {
   if (step.op != "AddN" || step.inputs.size() != group.size()) return false;
   if (consumers_[step.outputs[0]] != std::vector<int>{-1}) return false;
@@ -78,8 +79,8 @@ absl::StatusOr<std::shared_ptr<DeviceGroup>> GroupSearch::Open(
   return backends_[group[0]]->open_group(indices);
 }
 
-// Devices that read what others compute (a batch norm over all clones) might wait for each other
-// in another order than the group does: these exchange plain copies.
+// If devices read values of other devices (a batch norm over all clones), they might wait for each
+// other in another order than the group does. Such devices exchange plain copies instead.
 void GroupSearch::Run() {
   const std::vector<int> group = UsedDevices();
   if (group.size() < 2) return;
@@ -145,7 +146,8 @@ void SplitGroupSums(Plan* plan) {
 
 namespace {
 
-// The parts of a device's order in the order of `sums`, each behind what it adds.
+// Moves the parts in a device's order into the order of `sums`, each after the step that computes
+// its term.
 std::vector<int> InOrderOf(const std::vector<int>& sums, const Plan& plan,
                            const std::vector<int>& order) {
   std::vector<int> parts(sums.size());

@@ -1,4 +1,4 @@
-// A sum over devices waits for the slowest of them, but its own device continues meanwhile.
+// Tests that a sum over devices waits for the slowest of them while its own device continues.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -22,7 +22,7 @@
 namespace shoal {
 namespace {
 
-// What happens before and after the kernels of an op.
+// The functions to call before and after the kernels of an op.
 struct Script {
   std::function<void()> before, after;
 };

@@ -1,5 +1,5 @@
-// Chooses nChw16c for images between the first convolution and the last pool, and adds a
-// ReorderLayout wherever a step wants another order than the one its input has.
+// Chooses the layout nChw16c for images between the first convolution and the last pool, and adds a
+// ReorderLayout where a step needs another layout than that of its input.
 #include <map>
 #include <utility>
 
@@ -10,7 +10,7 @@
 namespace shoal {
 namespace {
 
-// As output 1, which stays plain as the weights are.
+// The gradient of the weights, output 1, stays plain like the weights.
 bool GivesWeightGradient(const PlanStep& step) {
   return step.op == "ConvGrad" || step.op == "ConvPoolGrad" || step.op == "ConvBatchNormGrad";
 }
@@ -50,7 +50,7 @@ bool LayoutAssignment::IsBlockable(int value) const {
          shape.dim(1) > 0 && shape.dim(1) % 16 == 0;
 }
 
-// All images that the step touches can be blocked at once.
+// Returns whether all images that the step reads or writes can be blocked at the same time.
 bool LayoutAssignment::CanBeBlocked(const PlanStep& step) const {
   const LayoutSupport& supports_layout = supports_layout_[step.device];
   if (!supports_layout) return false;

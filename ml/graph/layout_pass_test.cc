@@ -1,5 +1,5 @@
-// Which values are in blocks of 16 channels. The CPU's kernels take these with AVX-512; without it
-// everything is plain, and the numbers below are compared all the same.
+// Tests which values are in blocks of 16 channels. The CPU's kernels support blocks only with
+// AVX-512. Without it all values are plain, and only the results are compared.
 #include <memory>
 #include <string>
 #include <utility>

@@ -1,5 +1,5 @@
-// Places values that live for a part of a run in one block of memory, so that values which are
-// never alive together share bytes. Private to ml/graph.
+// Places the values of a run in one block of memory. Values that are never alive at the same time
+// may share bytes. Private to ml/graph.
 #ifndef SHOAL_ML_GRAPH_MEMORY_PLAN_H_
 #define SHOAL_ML_GRAPH_MEMORY_PLAN_H_
 
@@ -10,7 +10,7 @@ namespace shoal {
 
 struct MemoryRequest {
   size_t bytes = 0;
-  int first = 0;  // the first and the last step that touch it, both inclusive
+  int first = 0;  // the first and the last step that access it, both inclusive
   int last = 0;
 };
 
@@ -19,7 +19,7 @@ struct MemoryPlan {
   size_t total_bytes = 0;
 };
 
-// Largest first, each at the lowest offset that is free during its life.
+// Places the largest requests first, each at the lowest offset that is free during its lifetime.
 MemoryPlan PlanMemory(const std::vector<MemoryRequest>& requests);
 
 }  // namespace shoal

@@ -1,5 +1,5 @@
-// Defines what the graph knows of an op: how many inputs it has, the shapes it gives, how to
-// differentiate it. One explicit table (op_table.cc) holds them all.
+// Defines the ops of a graph: the number of their inputs, the shapes of their outputs and their
+// gradients. op_table.cc has the table of all ops.
 #ifndef SHOAL_ML_GRAPH_OP_DEFINITION_H_
 #define SHOAL_ML_GRAPH_OP_DEFINITION_H_
 
@@ -22,19 +22,21 @@ struct ShapeRequest {
   const Attributes& attributes;
   absl::Span<const TensorSpec> inputs;
 };
-// Adds one spec per output, or says in a few words what does not fit.
+// Appends one spec per output. The error is a short description of what does not fit.
 using ShapeFunction = absl::Status (*)(const ShapeRequest& request,
                                        std::vector<TensorSpec>* outputs);
 
 struct GradientRequest {
   GraphBuilder& builder;  // errors go to its status()
   const Node& node;
-  absl::Span<const Output> output_gradients;  // not valid where nothing flows back
+  // Not valid for outputs on which the loss does not depend.
+  absl::Span<const Output> output_gradients;
 
   Output x(int index) const { return node.inputs[index]; }
   Output y(int index) const { return Output{&node, index}; }
 };
-// Sets the gradient of each input that has one; `input_gradients` has one entry per input.
+// Adds the nodes of the gradients and sets the gradient of each input that has one;
+// `input_gradients` has one entry per input.
 using GradientFunction = void (*)(const GradientRequest& request,
                                   std::vector<Output>* input_gradients);
 
@@ -43,13 +45,13 @@ struct OpDefinition {
   int min_inputs;
   int max_inputs;
   ShapeFunction shape;
-  GradientFunction gradient;  // null: nothing flows back
-  // Bit i: only the shape of input i matters. The compiled graph drops the input and whatever was
-  // computed for it alone.
+  GradientFunction gradient;  // null: no input has a gradient
+  // Bit i is set if the op uses only the shape of input i. The compiled graph drops this input and
+  // all nodes that only compute it.
   uint32_t shape_only_inputs = 0;
 };
 
-// Null for an unknown op.
+// Returns null for an unknown op.
 const OpDefinition* FindOp(absl::string_view name);
 
 }  // namespace shoal

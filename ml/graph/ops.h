@@ -1,4 +1,5 @@
-// Typed spellings of ops. Each adds one node (or the few it says) to the builder's graph.
+// Functions that add one op to the builder's graph and return its output. Elementwise ops with
+// several inputs broadcast them by numpy's rules.
 #ifndef SHOAL_ML_GRAPH_OPS_H_
 #define SHOAL_ML_GRAPH_OPS_H_
 
@@ -11,7 +12,8 @@
 
 namespace shoal::ops {
 
-// A scalar; or `value` everywhere in a tensor of a known shape.
+// Returns a tensor of this shape whose elements are all `value`; by default a scalar. The shape
+// must be known.
 Output Constant(GraphBuilder& builder, double value, DataType dtype = DataType::kFloat32,
                 const Shape& shape = {});
 
@@ -21,17 +23,17 @@ Output Add(GraphBuilder& builder, Output a, Output b, absl::string_view name = "
 Output Sub(GraphBuilder& builder, Output a, Output b);
 Output Mul(GraphBuilder& builder, Output a, Output b);
 Output Div(GraphBuilder& builder, Output a, Output b);
-// a to the power b, with broadcasting.
+// Returns a to the power b, elementwise.
 Output Pow(GraphBuilder& builder, Output a, Output b);
-// min(max(x, low), high).
+// Returns min(max(x, low), high).
 Output Clip(GraphBuilder& builder, Output x, double low, double high);
-// bool, with broadcasting.
+// Return bool, elementwise.
 Output Equal(GraphBuilder& builder, Output a, Output b);
 Output Less(GraphBuilder& builder, Output a, Output b);
 Output Greater(GraphBuilder& builder, Output a, Output b);
-// x where the condition (bool) holds, else y; the three are broadcast.
+// Returns x where the condition (bool) is true and y elsewhere. All three inputs are broadcast.
 Output Where(GraphBuilder& builder, Output condition, Output x, Output y);
-// The sum of inputs of one shape, in their order; a single input is passed through.
+// Returns the sum of inputs of the same shape, added in their order. Returns a single input itself.
 Output AddN(GraphBuilder& builder, std::vector<Output> inputs, absl::string_view name = "");
 Output Scale(GraphBuilder& builder, Output x, double factor, absl::string_view name = "");
 Output Neg(GraphBuilder& builder, Output x);
@@ -40,41 +42,44 @@ Output ReduceSum(GraphBuilder& builder, Output x, std::vector<int64_t> axes = {}
                  bool keep_dims = false);
 Output ReduceMean(GraphBuilder& builder, Output x, std::vector<int64_t> axes = {},
                   bool keep_dims = false, absl::string_view name = "");
-// The largest (smallest) element; its gradient is shared equally by all that equal it.
+// Return the largest (smallest) element. Elements that are equal to it share its gradient equally.
 Output ReduceMax(GraphBuilder& builder, Output x, std::vector<int64_t> axes = {},
                  bool keep_dims = false);
 Output ReduceMin(GraphBuilder& builder, Output x, std::vector<int64_t> axes = {},
                  bool keep_dims = false);
-// ONNX's rules: 0 copies the dimension, -1 takes what is left.
+// Follows ONNX: in `shape`, 0 copies the dimension of x, and -1 is computed from the number of
+// elements.
 Output Reshape(GraphBuilder& builder, Output x, std::vector<int64_t> shape);
 Output ReshapeLike(GraphBuilder& builder, Output x, Output like);
-// x summed over the dimensions along which it was broadcast from the shape of `like`; x itself
-// where the shapes are the same.
+// Returns x summed over the dimensions along which it was broadcast from the shape of `like`.
+// Returns x itself if the shapes are equal.
 Output SumTo(GraphBuilder& builder, Output x, Output like);
 Output BroadcastTo(GraphBuilder& builder, Output x, Output like);
 
 Output Cast(GraphBuilder& builder, Output x, DataType dtype);
-// Axis i of the result is axis perm[i] of x.
+// Permutes the axes: axis i of the result is axis perm[i] of x.
 Output Transpose(GraphBuilder& builder, Output x, std::vector<int64_t> perm);
 Output Concat(GraphBuilder& builder, std::vector<Output> parts, int64_t axis);
-// The parts of these sizes along the axis.
+// Divides x along the axis into parts of these sizes.
 std::vector<Output> Split(GraphBuilder& builder, Output x, int64_t axis,
                           std::vector<int64_t> sizes);
-// Elements [start, end) of each axis, negative from the end, cut to the axis; all axes in order if
-// none are given.
+// Returns the elements [starts[i], ends[i]) along axes[i]; by default along the first axes.
+// Negative indices count from the end, and indices beyond the axis are clipped.
 Output Slice(GraphBuilder& builder, Output x, std::vector<int64_t> starts,
              std::vector<int64_t> ends, std::vector<int64_t> axes = {});
-// pads: in front of each axis, then behind each.
+// Pads x with `value`. `pads` has the number of elements to add before each axis, then after each
+// axis.
 Output Pad(GraphBuilder& builder, Output x, std::vector<int64_t> pads, double value = 0);
-// Removes all dimensions of 1 if no axes are given.
+// Removes these axes, whose sizes must be 1; without `axes`, all axes of size 1.
 Output Squeeze(GraphBuilder& builder, Output x, std::vector<int64_t> axes = {});
-// Puts dimensions of 1 where the result has these axes.
+// Inserts axes of size 1, which have these numbers in the result.
 Output Unsqueeze(GraphBuilder& builder, Output x, std::vector<int64_t> axes);
-// Rows of the table by their numbers (int32 or int64). A row that does not exist is NaN (0 in whole
-// numbers) and gets no gradient.
+// Returns the rows of the table with these indices (int32 or int64). For an index out of range it
+// returns NaN (0 for integers), and no row gets its gradient.
 Output Gather(GraphBuilder& builder, Output table, Output indices);
-// Elements are 0 with probability `rate`, the others divided by 1 - rate. Which ones follows from
-// the run's seed, epoch and example numbers and from op_id, which no other dropout should have.
+// Sets elements to 0 with probability `rate` and divides the others by 1 - rate. The choice depends
+// on the run's seed, the epoch, the number of the example and op_id, which should be different for
+// every dropout.
 Output Dropout(GraphBuilder& builder, Output x, double rate, int64_t op_id);
 
 }  // namespace shoal::ops

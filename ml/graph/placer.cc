@@ -12,7 +12,7 @@
 namespace shoal {
 namespace {
 
-// What is asked for holds for the device; fields that are not said match anything.
+// Returns whether the device matches the request; fields that are not set match every device.
 bool Satisfies(const DeviceSpec& device, const DeviceSpec& asked) {
   return (asked.job.empty() || asked.job == device.job) &&
          (!asked.replica.has_value() || asked.replica == device.replica.value_or(0)) &&

@@ -49,7 +49,7 @@ class PlanMaker {
   const int64_t num_examples_;
 };
 
-// Sums over clones skip the clones that have no examples.
+// Returns whether a sum over clones leaves `part` out because its clone has no examples.
 bool PlanMaker::IsLeftOut(const Node& sum, const Node& part) const {
   return sum.op == "AddN" && sum.clone_index < 0 && part.clone_index >= 0 &&
          part.clone_index < static_cast<int>(request_.clone_examples.size()) &&
@@ -101,7 +101,7 @@ absl::Status PlanMaker::AddPlaceholder(const Node& node) {
       absl::StrCat(node.name, " is needed, but not fed; add it to the feeds"));
 }
 
-// The node gives its input's bytes unchanged.
+// Returns whether the node's output has the same bytes as its input.
 bool PlanMaker::PassesThrough(const Node& node, const TensorSpec& input, const TensorSpec& output,
                               size_t num_inputs) const {
   if (node.op == "Identity" || node.op == "Statistic") return true;
@@ -112,7 +112,7 @@ bool PlanMaker::PassesThrough(const Node& node, const TensorSpec& input, const T
   return can_pass && input == output;
 }
 
-// Ops whose attributes follow from the shapes, now that these are known.
+// Sets the attributes that depend on shapes, which are known now.
 void PlanMaker::Lower(const Node& node, const std::vector<TensorSpec>& inputs,
                       PlanStep* step) const {
   if (node.op == "Scale" && inputs.size() == 3) {
@@ -140,7 +140,7 @@ void PlanMaker::Lower(const Node& node, const std::vector<TensorSpec>& inputs,
   }
 }
 
-// Zeros around the part.
+// Replaces SliceGrad by a Pad that adds zeros around the slice.
 void PlanMaker::LowerSliceGradient(const Node& node, const std::vector<TensorSpec>& inputs,
                                    PlanStep* step) const {
   const Shape& whole = inputs[1].shape;

@@ -1,4 +1,4 @@
-// bfloat16 operands for the products of a graph that is float32 throughout.
+// Rounds the operands of the products of a float32 graph to bfloat16.
 #include <map>
 #include <utility>
 
@@ -10,7 +10,7 @@
 namespace shoal {
 namespace {
 
-// The inputs of an op that it multiplies with each other; none for an op that is not a product.
+// Returns the inputs of an op that are multiplied with each other; none if the op is not a product.
 std::vector<size_t> FactorsOf(absl::string_view op) {
   if (op == "MatMul" || op == "Conv" || op == "ConvTranspose") return {0, 1};
   if (op == "ConvGrad") return {0, 1, 3};
@@ -43,7 +43,7 @@ absl::Status ProductRounding::CheckDevice(const PlanStep& product) const {
       ", which has no kernel that rounds to bfloat16; use float32 or another device"));
 }
 
-// Rounded once on each device, for all who multiply it there.
+// Rounds a value once on each device, for all products on that device.
 int ProductRounding::Rounded(int value, int reader) {
   if (plan_.values[value].spec.dtype != DataType::kFloat32) return value;
   const PlanStep& product = plan_.steps[reader];

@@ -1,4 +1,4 @@
-// CompileRequest::compute_dtype: which numbers are rounded, and which are not.
+// Tests which numbers CompileRequest::compute_dtype rounds, and which it does not.
 #include <memory>
 #include <string>
 #include <utility>
@@ -187,7 +187,7 @@ TEST_F(ProductRoundingTest, AValueIsRoundedOnceForAllItsProducts) {
   EXPECT_EQ(Count(text_, "Cast("), 3) << text_;
 }
 
-// Rounding is done where the product is: the device gets float32 and rounds it itself.
+// The device of the product does the rounding: it receives float32.
 TEST_F(ProductRoundingTest, DevicesWithMemoryOfTheirOwnGiveTheSameBytes) {
   std::vector<Output> fetches;
   {

@@ -10,7 +10,7 @@
 namespace shoal {
 namespace {
 
-// Tells of parts of the outputs that somebody fetches.
+// Passes on notifications about parts of outputs that are fetches.
 class FetchedParts : public PartListener {
  public:
   FetchedParts(const std::vector<int>& fetch_of_output, Executable::OnFinal on_final)
@@ -128,8 +128,8 @@ void Program::RunDevice(int device) {
   }
 }
 
-// Sums of gradients, which nothing in the graph reads, wait for the other devices without holding
-// up this one: they are run as soon as it comes by and finds them ready.
+// Sums of gradients, which no other step reads, wait for other devices without delaying this one.
+// After each step the device runs those that are ready.
 void Program::RunHostSteps(int device_index) {
   DeviceProgram& device = parts_.devices[device_index];
   if (device.set_threads) device.set_threads(parts_.threads_per_device);
@@ -189,7 +189,7 @@ void Program::RunLateSteps(bool all, DeviceProgram* device) {
   } while (all && !device->late.empty());
 }
 
-// Puts all steps into the device's queues, then hands out what comes down.
+// Enqueues all steps of the device, then delivers the outputs as they are downloaded.
 void Program::RunQueuedSteps(int device_index) {
   DeviceProgram& device = parts_.devices[device_index];
   device.device->Activate();
@@ -258,7 +258,8 @@ void Program::ReduceGroupPart(const DeviceProgram& program, const ProgramStep& s
                            static_cast<float*>(operands[1]), step.copy_bytes / sizeof(float));
 }
 
-// Behind all that is in the compute queue, as one piece of work.
+// Enqueues the group's parts as one piece of work that starts after everything in the compute
+// queue.
 void Program::ReduceGroupParts(DeviceProgram* program) {
   DeviceProgram& device = *program;
   const auto first = std::find_if(device.steps.begin(), device.steps.end(), IsGroupPart);
@@ -272,7 +273,7 @@ void Program::ReduceGroupParts(DeviceProgram* program) {
   device.group->EndBatch(device.rank);
 }
 
-// Waiting devices are notified when everything is in the queue; sums with the group come last.
+// Notifies waiting devices when all steps are in the queue. Sums of the group come last.
 void Program::ReplaySteps(int device_index) {
   DeviceProgram& device = parts_.devices[device_index];
   device.device->Replay(device.recording.get());
@@ -346,8 +347,9 @@ void Program::Report(int device, int num_steps) {
   progress.changed.NotifyAll();
 }
 
-// Until the step that is waited for is in its device's queue; then its event, in the waiting
-// device's own queue if they understand each other's events, else by this thread.
+// Waits until the awaited step is in its device's queue, then for its event. If possible, the
+// waiting device's queue waits for the event; otherwise, as for copies to the host, this thread
+// does.
 void Program::Await(const DeviceProgram& device, const ProgramStep::Wait& wait) {
   Progress& progress = *progress_[wait.device];
   if (progress.num_steps.load(std::memory_order_acquire) < wait.num_steps) {

@@ -1,5 +1,5 @@
-// The executable as data: steps of each device with the places of their operands, and the threads
-// that run them. Filled by the assembler. Private to ml/graph.
+// The implementation of Executable: the steps of each device with the addresses of their operands,
+// and the threads that run them. The assembler makes it. Private to ml/graph.
 #ifndef SHOAL_ML_GRAPH_PROGRAM_H_
 #define SHOAL_ML_GRAPH_PROGRAM_H_
 
@@ -24,53 +24,58 @@ namespace shoal {
 
 struct ProgramStep {
   std::unique_ptr<Kernel> kernel;  // null: copies copy_bytes from operand 0 to operand 1
-  // The direction of a copy: the memories are those of the step's device, of the host and of
-  // another device of its type. kGroupPart: operand 0 is added to the sum of the device's group,
-  // which the root receives in operand 1.
+  // The direction of a copy between the memories of the step's device, of the host and of another
+  // device of the same type. kGroupPart: operand 0 is added to a sum of the device's group; the
+  // root receives the sum in operand 1.
   enum class Copy { kWithin, kFromHost, kToHost, kFromPeer, kGroupPart };
   Copy copy = Copy::kWithin;
   int peer = -1;  // kFromPeer: the device with operand 0
   int root = -1;  // kGroupPart: a rank
   size_t copy_bytes = 0;
-  int operands = 0;  // in Program::operands_: the inputs, then the outputs
+  // Index of its first operand in ProgramParts::operands: the inputs, then the outputs.
+  int operands = 0;
   int num_inputs = 0;
-  uint64_t first_example = 0;  // the clone's first example, added to the run's key
+  // Position of the clone's first example in the batch, added to RandomKey::first_example.
+  uint64_t first_example = 0;
   struct Wait {
     int device;
-    int num_steps;  // the device must have done so many steps
+    int num_steps;  // the number of steps that the device must have done
   };
   std::vector<Wait> waits;
   bool is_awaited = false;   // another device waits for this step
-  bool may_be_late = false;  // nothing but the caller reads it: it need not hold up its device
-  std::vector<int> finished_outputs;  // fetches of a host's device that are final after it
-  std::vector<int> fetch_of_output;   // the same by the kernel's outputs; -1: no fetch
+  bool may_be_late = false;  // only the caller reads it, so it need not delay its device
+  // On a host device, the fetches that are final after this step.
+  std::vector<int> finished_outputs;
+  // Indexed by output of the kernel: the fetch that it is; -1: none.
+  std::vector<int> fetch_of_output;
 
-  // On a device with memory of its own: the step's place in its queues.
+  // Events in the queues of a device with its own memory.
   std::unique_ptr<Device::Event> computed;  // kToHost, kGroupPart
-  std::unique_ptr<Device::Event> done;      // if awaited
+  std::unique_ptr<Device::Event> done;      // if is_awaited
 };
 
 struct DeviceProgram {
   std::string name;
   std::vector<ProgramStep> steps;
-  // A device of the host.
+  // The next members are for a host device.
   Buffer arena;
   std::function<void(int)> set_threads;  // may be empty
-  std::vector<int> late;  // steps of a run that are put off until what they wait for is there
-  // A device with memory of its own; null on the host.
+  // The steps of the current run that are delayed until the steps they wait for are done.
+  std::vector<int> late;
+  // The next members are for a device with its own memory; null for a host device.
   std::shared_ptr<Device> device;
   DeviceMemory memory, staging;
   std::shared_ptr<DeviceGroup> group;  // may be null
   int rank = -1;
   bool may_record = false;
   int64_t num_runs = 0;
-  std::unique_ptr<Device::Recording> recording;  // contains all steps but those with its group
+  std::unique_ptr<Device::Recording> recording;  // contains all steps except the group's parts
   std::unique_ptr<DeviceTransfers> transfers;
 
   void* workspace = nullptr;
 };
 
-// The place of an operand that is bound anew for each run.
+// An operand whose address is set for each run from RunBindings.
 struct OperandPatch {
   enum class Source { kInput, kVariable, kOutput };
   Source source;
@@ -104,7 +109,7 @@ class Program : public Executable {
   std::string ToString() const override { return parts_.text; }
 
  private:
-  // How far a device is in this run: steps done, or put into its queue.
+  // The number of steps that a device has done, or enqueued, in this run.
   struct Progress {
     std::atomic<int> num_steps{0};
     Mutex mutex;
@@ -115,9 +120,9 @@ class Program : public Executable {
   void RunDevice(int device);
   void RunHostSteps(int device);
   void RunHostStep(const DeviceProgram& device, const ProgramStep& step);
-  // Returns whether everything that a step of the host waits for is done. Looks at one event that
-  // has not passed at most: `may_look` is false once one was seen, because events of later copies
-  // pass later.
+  // Returns whether all steps that a host step waits for are done. Once it has found an event that
+  // has not passed, it sets `may_look` to false and queries no more events, because events of later
+  // copies pass later.
   bool IsReady(const ProgramStep& step, bool* may_look) const;
   // Runs the late steps that are ready or, if `all`, every one of them as soon as it is ready.
   void RunLateSteps(bool all, DeviceProgram* device);
@@ -133,15 +138,16 @@ class Program : public Executable {
   Device::Queue CopyOnQueue(DeviceProgram& device, ProgramStep& step);
   void Await(const DeviceProgram& device, const ProgramStep::Wait& wait);
   void Report(int device, int num_steps);
-  // The program's error, or the first of its devices': values may come from any of them.
+  // Returns the program's error or the first error of its devices, any of which may have computed a
+  // value.
   absl::Status Check() const ABSL_LOCKS_EXCLUDED(status_mutex_);
   void RunOnThreads() ABSL_LOCKS_EXCLUDED(mutex_);
   void ThreadMain(int device) ABSL_LOCKS_EXCLUDED(mutex_);
   void Fail(const absl::Status& status) ABSL_LOCKS_EXCLUDED(status_mutex_);
 
   ProgramParts parts_;
-  std::vector<std::unique_ptr<Progress>> progress_;  // by device
-  // The bindings of the current run: written before its devices start, read by them.
+  std::vector<std::unique_ptr<Progress>> progress_;  // indexed by device
+  // The bindings of the current run. They are set before the devices start and only read by them.
   const RunBindings* bindings_ = nullptr;
   const OnFinal* on_final_ = nullptr;
   RandomKey key_;

@@ -1,6 +1,7 @@
-// The order of running: by dependence, one clone after the other on a device, in the order of
-// creation (gradients of late layers are created first); what is fetched or belongs to no clone,
-// such as the sum of the clones' gradients, as soon as it can.
+// Decides the order of execution. A step comes after the steps that it depends on. On a device the
+// clones come one after the other, and the steps of a clone in the order of creation (gradients of
+// late layers are created first). Steps that are fetched or belong to no clone, such as the sum of
+// the clones' gradients, come as early as possible.
 #include <algorithm>
 #include <queue>
 #include <tuple>

@@ -1,5 +1,5 @@
-// Shape functions of the op table. Unknown batch dimensions pass through; they are inferred again,
-// known, when a graph is compiled.
+// The shape functions of the op table. Unknown batch dimensions stay unknown in the outputs; when a
+// graph is compiled, they are known and the functions are called again.
 #ifndef SHOAL_ML_GRAPH_SHAPE_FUNCTIONS_H_
 #define SHOAL_ML_GRAPH_SHAPE_FUNCTIONS_H_
 
@@ -12,10 +12,11 @@
 
 namespace shoal {
 
-// Numpy's broadcasting of two shapes; unknown dimensions stay unknown.
+// Broadcasts two shapes by numpy's rule; unknown dimensions stay unknown.
 absl::StatusOr<Shape> BroadcastShapes(const Shape& a, const Shape& b);
 
-// The shape of x with the axes (all if empty, negative from the end) reduced.
+// Returns the shape of x after a reduction of these axes: all axes if the list is empty; negative
+// axes count from the end.
 absl::StatusOr<Shape> ReducedShape(const Shape& x, const std::vector<int64_t>& axes,
                                    bool keep_dims);
 

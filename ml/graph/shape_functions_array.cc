@@ -1,4 +1,4 @@
-// Ops that cut, pad and look up.
+// The shape functions of ops that slice, pad and look up.
 #include <algorithm>
 #include <utility>
 
@@ -45,7 +45,7 @@ absl::Status Pad(const ShapeRequest& request, std::vector<TensorSpec>* outputs) 
   return absl::OkStatus();
 }
 
-// Without axes all dimensions of 1 go.
+// Without axes, removes all dimensions of size 1.
 absl::Status Squeeze(const ShapeRequest& request, std::vector<TensorSpec>* outputs) {
   const TensorSpec& x = request.inputs[0];
   ASSIGN_OR_RETURN(const Ints axes,
@@ -82,7 +82,7 @@ absl::Status Unsqueeze(const ShapeRequest& request, std::vector<TensorSpec>* out
   return absl::OkStatus();
 }
 
-// Rows of input 0 by their numbers, in the indices' shape.
+// The output has the shape of the indices, followed by that of a row of input 0.
 absl::Status Gather(const ShapeRequest& request, std::vector<TensorSpec>* outputs) {
   const TensorSpec& table = request.inputs[0];
   const TensorSpec& indices = request.inputs[1];
@@ -103,7 +103,7 @@ absl::Status Gather(const ShapeRequest& request, std::vector<TensorSpec>* output
   return absl::OkStatus();
 }
 
-// indices, dy and the table, of which only the shape matters.
+// Inputs: indices, dy and the table, of which only the shape is used.
 absl::Status GatherGrad(const ShapeRequest& request, std::vector<TensorSpec>* outputs) {
   outputs->push_back({request.inputs[1].dtype, request.inputs[2].shape});
   return absl::OkStatus();

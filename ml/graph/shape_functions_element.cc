@@ -1,4 +1,5 @@
-// Functions of elements: the shape is the input's or the broadcast one; attributes are checked.
+// The shape functions of elementwise ops. The output has the shape of the input, or the broadcast
+// shape. They also check attributes.
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -18,7 +19,7 @@ absl::Status Clip(const ShapeRequest& request, std::vector<TensorSpec>* outputs)
   return SameAsFirst(request, outputs);
 }
 
-// The slope is found from the output, whose sign must be the input's.
+// The gradient is computed from the output, so the output must have the sign of the input.
 absl::Status WithAlpha(const ShapeRequest& request, std::vector<TensorSpec>* outputs) {
   const double alpha = request.attributes.GetDouble("alpha", 0);
   if (!(alpha >= 0)) {

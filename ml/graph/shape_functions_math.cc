@@ -14,14 +14,14 @@ absl::Status Mismatch(absl::string_view what, const Shape& a, const Shape& b) {
 
 bool Compatible(int64_t a, int64_t b) { return a == b || a < 0 || b < 0; }
 
-// The axis counted from the front; -1 if it is out of range.
+// Returns the axis counted from the front; -1 if it is out of range.
 int NormalizedAxis(int64_t axis, int rank) {
   if (axis < 0) axis += rank;
   return axis >= 0 && axis < rank ? static_cast<int>(axis) : -1;
 }
 
-// The one dimension that ONNX's Reshape leaves open (-1), from what is left over; unknown where the
-// input's own unknown dimension is not copied.
+// Returns the dimension that is -1 in ONNX's Reshape, computed from the number of elements. It is
+// unknown if the input has an unknown dimension that is not copied.
 int64_t InferredDim(const Shape& input, const std::vector<int64_t>& target) {
   int64_t elements = 1;
   for (int i = 0; i < input.rank(); ++i) {
@@ -169,9 +169,10 @@ absl::Status ScalarLikeFirst(const ShapeRequest& request, std::vector<TensorSpec
   return absl::OkStatus();
 }
 
-// With a second, shape-only input: its shape, the axes in `reduced_axes` set to 1 (all of them if
-// the attribute is there and empty). Without: ONNX's rules for attribute `shape`, 0 copies the
-// input's dimension, -1 takes what is left.
+// With a second, shape-only input, the output has the shape of that input, except that the axes in
+// `reduced_axes` (all axes if the attribute is set but empty) have size 1. Otherwise the attribute
+// `shape` follows ONNX: 0 copies the input's dimension, and -1 is computed from the number of
+// elements.
 absl::Status Reshape(const ShapeRequest& request, std::vector<TensorSpec>* outputs) {
   const Shape& input = request.inputs[0].shape;
   Shape shape;

@@ -10,7 +10,8 @@ struct Window {
   std::vector<int64_t> kernel, strides, pads, dilations;
 };
 
-// The window of a convolution (kernel from the weights) or a pool (attribute kernel_shape).
+// Reads the window of a convolution (whose kernel size is that of the weights) or of a pool
+// (attribute kernel_shape).
 absl::StatusOr<Window> WindowOf(const Attributes& attributes, std::vector<int64_t> kernel) {
   Window window{std::move(kernel), attributes.GetInts("strides", {1, 1}),
                 attributes.GetInts("pads", {0, 0, 0, 0}), attributes.GetInts("dilations", {1, 1})};
@@ -27,7 +28,7 @@ absl::StatusOr<Window> WindowOf(const Attributes& attributes, std::vector<int64_
   return window;
 }
 
-// The images' height and width after the window has slid over them.
+// Replaces the images' height and width by those of the window's output.
 absl::Status SlideWindow(const Window& window, Shape* images) {
   for (int i = 0; i < 2; ++i) {
     const int64_t size = images->dim(2 + i);
@@ -91,7 +92,7 @@ absl::Status ConvGrad(const ShapeRequest& request, std::vector<TensorSpec>* outp
   return absl::OkStatus();
 }
 
-// x, w [in, out / group, height, width], optional bias -> y; the larger, the smaller the padding.
+// x, w [in, out / group, height, width], optional bias -> y. Padding makes y smaller.
 absl::Status ConvTranspose(const ShapeRequest& request, std::vector<TensorSpec>* outputs) {
   Shape shape = request.inputs[0].shape;
   const Shape& weights = request.inputs[1].shape;

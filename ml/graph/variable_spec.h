@@ -1,4 +1,4 @@
-// The declaration of a variable by a graph: everything that its owner has to know.
+// The declaration of a variable by a graph, from which the variable's owner creates and updates it.
 #ifndef SHOAL_ML_GRAPH_VARIABLE_SPEC_H_
 #define SHOAL_ML_GRAPH_VARIABLE_SPEC_H_
 
@@ -10,13 +10,13 @@
 
 namespace shoal {
 
-// Says what the owner does with the contributions of a step. Values are those of proto/v1's
-// UpdateKind.
+// How the owner updates the variable from the contributions of a step. The numbers are those of
+// proto/v1's UpdateKind.
 enum class UpdateKind {
   kOptimizer = 1,      // contributions are gradients
   kMovingAverage = 2,  // value = decay * value + (1 - decay) * mean of the contributions
   kAssign = 3,         // value = mean of the contributions
-  kNone = 4,           // nobody contributes
+  kNone = 4,           // there are no contributions; the value never changes
 };
 
 struct VariableSpec {

@@ -1,4 +1,4 @@
-// The backends that the conformance test judges: those of this machine.
+// The backends of this machine that the conformance test checks.
 #ifndef SHOAL_ML_KERNELS_CONFORMANCE_BACKENDS_H_
 #define SHOAL_ML_KERNELS_CONFORMANCE_BACKENDS_H_
 
@@ -14,13 +14,13 @@ namespace shoal {
 struct ConformanceBackend {
   std::string name;
   KernelFactory create_kernel;
-  std::vector<std::string> ops;    // types that it has kernels for
+  std::vector<std::string> ops;    // the names of the ops that it has kernels for
   LayoutSupport supports_layout;   // empty: plain only
   std::shared_ptr<Device> device;  // null: the host
 };
 
-// The CPU with each instruction set that the machine has; the loops of the GPU backend on the host;
-// and the first GPU, where there is one and the build has CUDA.
+// Returns the CPU backend with each instruction set of this machine, the loops of the GPU backend
+// run on the host, and the first GPU if there is one and the build has CUDA.
 std::vector<ConformanceBackend> ConformanceBackends();
 
 }  // namespace shoal

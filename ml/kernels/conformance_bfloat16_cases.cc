@@ -20,7 +20,7 @@ float FloatOf(uint32_t word) {
   return value;
 }
 
-// Ties, what is next to them, overflow, infinities, denormals and numbers that are none.
+// Returns ties and their neighbours, numbers that overflow, infinities, denormals and NaN.
 Tensor Corners() {
   const uint32_t words[] = {0x3f808000, 0x3f818000, 0x3f807fff, 0x3f808001, 0x3fffffff, 0x7f7fffff,
                             0x7f7f8000, 0x7f7f7fff, 0x7f800000, 0x00000001, 0x00008000, 0x00008001,
@@ -32,8 +32,8 @@ Tensor Corners() {
   return tensor;
 }
 
-// The same product of rounded inputs; the gradient of a convolution without the parts that are not
-// products.
+// Returns the same product with rounded inputs. Of the gradient of a convolution it leaves out the
+// parts that are not products.
 OpCall Rounded(OpCall call) {
   if (call.op == "ConvGrad") {
     call.attributes.Erase("activation");

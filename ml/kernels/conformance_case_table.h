@@ -1,5 +1,5 @@
-// How the cases of the conformance test are made: a table that adds them, one function for each
-// family of ops, each in a file of its own. Private to this folder.
+// Builds the cases of the conformance test. One function for each family of ops adds its cases to a
+// table. Private to this folder.
 #ifndef SHOAL_ML_KERNELS_CONFORMANCE_CASE_TABLE_H_
 #define SHOAL_ML_KERNELS_CONFORMANCE_CASE_TABLE_H_
 
@@ -15,30 +15,31 @@ namespace shoal::conformance {
 
 using Ints = std::vector<int64_t>;
 
-// Rounding of one elementwise operation, of an exponential or logarithm, of a sum of n terms.
+// Tolerances, as in ConformanceCase::tolerance: for one elementwise operation, for an exponential
+// or logarithm, and for a sum of many terms.
 inline constexpr double kExact = 1e-7;
 inline constexpr double kTranscendental = 1e-6;
 inline constexpr double kSum = 5e-6;
-// Winograd's transforms lose about two digits.
+// For convolutions; Winograd's transforms lose about two digits.
 inline constexpr double kConvolution = 1e-4;
-// A result that was rounded to bfloat16.
+// For a result that was rounded to bfloat16.
 inline constexpr double kBfloat16 = 1.0 / 256;
 
 inline TensorSpec F32(const Shape& shape) { return {DataType::kFloat32, shape}; }
 inline TensorSpec Bytes(const Shape& shape) { return {DataType::kUint8, shape}; }
 
-// "2x3"; "scalar".
+// Returns "2x3" or, without dimensions, "scalar".
 std::string NameOf(const Shape& shape);
 
-// Adds cases; values come from one sequence of random numbers.
+// Collects the cases. All values come from one sequence of random numbers with a fixed seed.
 class CaseTable {
  public:
   Tensor Uniform(const Shape& shape, double low = -1, double high = 1);
-  // Classes below `classes`, int32.
+  // Returns int32 [n], each in [0, classes).
   Tensor Labels(int64_t n, int64_t classes);
   Tensor ZeroOrOne(const Shape& shape);
   Tensor Booleans(const Shape& shape);
-  // Labels that are distributions.
+  // Returns non-negative rows whose sum is 1, as labels of softmax cross-entropy.
   Tensor Distributions(const Shape& shape);
   int64_t Below(int64_t bound);
 
@@ -61,7 +62,8 @@ class CaseTable {
 // conformance_activation_cases.cc
 void AddActivations(CaseTable& table);
 void AddPowers(CaseTable& table);
-// conformance_bfloat16_cases.cc: from all products that the table has
+// conformance_bfloat16_cases.cc. The first adds a bfloat16 version of every product in the table,
+// so call it after the others.
 void AddBfloat16Products(CaseTable& table);
 void AddBfloat16Conversions(CaseTable& table);
 // conformance_elementwise_cases.cc

@@ -1,4 +1,4 @@
-// The cases in which every kernel must agree with the reference: ops, attributes and values.
+// The cases (ops, attributes and inputs) in which every kernel must agree with the reference.
 #ifndef SHOAL_ML_KERNELS_CONFORMANCE_CASES_H_
 #define SHOAL_ML_KERNELS_CONFORMANCE_CASES_H_
 
@@ -10,25 +10,25 @@
 namespace shoal {
 
 struct ConformanceCase {
-  std::string name;  // unique; the op first
-  OpCall call;       // float32, but for bfloat16 inputs of products
-  // Largest difference from the float64 reference, as a share of the largest magnitude in the
-  // output.
+  std::string name;  // unique; starts with the op
+  OpCall call;       // float32, except for bfloat16 inputs of products
+  // The largest allowed difference from the float64 reference, divided by the largest absolute
+  // value in the output.
   double tolerance = 1e-5;
-  // Share of the elements of a byte output (winners of a pool) that may differ: where rounding
-  // decides between two almost equal elements.
+  // The fraction of a byte output's elements (winners of a pool) that may differ, because rounding
+  // may decide between two almost equal elements.
   double byte_mismatch = 0;
-  // The same for devices with memory of their own, if larger: convolutions of bfloat16 whose
-  // library rounds what it gives.
+  // If larger than `tolerance`, it replaces it for devices with their own memory. Convolutions of
+  // bfloat16 need it if the device's library rounds their outputs.
   double device_tolerance = 0;
-  // Kernels may refuse to leave output 0 out.
+  // True if kernels may refuse to run without output 0.
   bool needs_first_output = false;
 };
 
-// The same cases in every process.
+// Returns all cases, the same in every process.
 std::vector<ConformanceCase> ConformanceCases();
 
-// Calls with NaN in one input: where the reference's output is NaN, a kernel's must be.
+// Returns calls with a NaN in one input. A kernel's output must be NaN wherever the reference's is.
 std::vector<ConformanceCase> NanCases();
 
 }  // namespace shoal

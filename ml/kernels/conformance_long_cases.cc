@@ -1,5 +1,5 @@
-// Few long rows: reductions that a GPU makes in parts, 4096 terms or more by each of them; and
-// lookups of so many places that what is quadratic in them does not end.
+// Cases with few long rows: reductions that a GPU computes in parts of 4096 or more terms, and
+// lookups with so many indices that an algorithm of quadratic time would not end.
 
 #include "absl/strings/str_cat.h"
 
@@ -73,7 +73,8 @@ void AddLongNorms(CaseTable& table) {
             2e-5);
 }
 
-// Many places of few and of many rows; some rows are not there, one is asked for by most.
+// Adds lookups with many indices into tables of few and of many rows. Some indices are out of
+// range, and most are equal.
 void AddLongLookups(CaseTable& table) {
   const int64_t n = 300000;
   for (int64_t rows : {1, 40, 200000}) {

@@ -1,5 +1,5 @@
-// Every kernel against the float64 reference, on every backend of the machine, with one and two
-// threads, every choice of needed outputs, and both layouts where a kernel takes them.
+// Compares every kernel with the float64 reference: on every backend of the machine, with one and
+// two threads, for every choice of needed outputs, and in both layouts if the kernel supports them.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -40,8 +40,9 @@ Tensor Reordered(const Tensor& tensor, Layout layout) {
   return RunOp(CreateReferenceKernel, {"ReorderLayout", {}, {tensor}, {spec}}).value()[0];
 }
 
-// Differences as shares of the largest magnitude that the reference has. Values are of order 1: a
-// result far below is a difference of such, and cannot be better than their rounding.
+// Differences are divided by the largest absolute value of the reference. Values are of order 1, so
+// a much smaller result is a difference of such values and cannot be more accurate than their
+// rounding.
 void ExpectFloatsNear(const Tensor& actual, const Tensor& reference, double tolerance) {
   double largest = 0.1;
   for (double v : reference.span<double>()) largest = std::max(largest, std::fabs(v));
@@ -62,7 +63,7 @@ void ExpectBytesNear(const Tensor& actual, const Tensor& reference, double misma
   EXPECT_LE(different, mismatch * static_cast<double>(reference.bytes()));
 }
 
-// A case and what is right.
+// A case and its expected outputs.
 struct JudgedCase {
   ConformanceCase c;
   std::vector<Tensor> reference;
@@ -89,7 +90,8 @@ void ExpectNear(const JudgedCase& judged, const ConformanceBackend& backend,
   }
 }
 
-// The case with blocked tensors at every port where the kernel takes them; false if there are none.
+// Converts all inputs and outputs for which the kernel supports it to the blocked layout. Returns
+// false if there are none.
 bool AsBlocked(const ConformanceBackend& backend, OpCall& call) {
   if (!backend.supports_layout) return false;
   const auto is_blocked = [&](const TensorSpec& spec, Port port, size_t index) {
@@ -111,7 +113,7 @@ bool AsBlocked(const ConformanceBackend& backend, OpCall& call) {
   return any;
 }
 
-// All but what the compiler does itself.
+// All ops except those that the compiler implements itself.
 bool HasCpuKernel(const std::string& op) {
   const std::vector<std::string> ops = CpuKernelOps();
   return std::count(ops.begin(), ops.end(), op) > 0;

@@ -1,4 +1,4 @@
-// What a dropout promises beyond one run: the conformance test compares single runs.
+// Tests properties of dropout over several runs; the conformance test compares single runs.
 #include <cmath>
 #include <cstring>
 

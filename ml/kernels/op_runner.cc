@@ -9,7 +9,7 @@
 namespace shoal {
 namespace {
 
-// As a float32: -1.2e22; as a byte: not 0, 1 or 255.
+// A byte pattern that is about -1.2e22 as a float32 and neither 0, 1 nor 255 as a byte.
 constexpr int kNoise = 0xe4;
 
 TensorSpec AsFloat64(TensorSpec spec) {
@@ -26,7 +26,7 @@ Tensor AsFloat64(const Tensor& tensor) {
   return result;
 }
 
-// A run's operands: of the host, filled with noise where a kernel writes.
+// The operands of one run in host memory; outputs and workspace are filled with noise.
 struct Operands {
   std::vector<const void*> inputs;
   std::vector<Tensor> results;  // those not needed are empty
@@ -55,7 +55,7 @@ void RunOnHost(Kernel* kernel, const RandomKey& key, Operands* operands) {
   kernel->Run(context);
 }
 
-// A device's copy of `bytes` bytes, noise without a source.
+// Copies `bytes` bytes to new memory of the device; fills it with noise if there is no source.
 absl::StatusOr<DeviceMemory> OnDevice(const std::shared_ptr<Device>& device, const void* from,
                                       size_t bytes) {
   ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::Allocate(device, bytes));

@@ -1,4 +1,4 @@
-// Runs one kernel on tensors: for tests of kernels.
+// Runs one kernel on tensors, for tests of kernels.
 #ifndef SHOAL_ML_KERNELS_OP_RUNNER_H_
 #define SHOAL_ML_KERNELS_OP_RUNNER_H_
 
@@ -30,12 +30,13 @@ struct OpRunOptions {
   std::shared_ptr<Device> device = nullptr;
 };
 
-// The outputs; those not needed are empty tensors. The workspace and the outputs are filled with
-// noise before, so that a kernel that reads them or leaves a hole is seen.
+// Makes the kernel, runs it once and returns its outputs; outputs that are not needed are empty
+// tensors. The workspace and the outputs are filled with noise before the run, so that tests notice
+// a kernel that reads them or leaves elements unwritten.
 absl::StatusOr<std::vector<Tensor>> RunOp(const KernelFactory& factory, const OpCall& call,
                                           const OpRunOptions& options = {});
 
-// The call with float64 in the place of float32.
+// Returns the call with all float32 tensors converted to float64.
 OpCall AsFloat64(const OpCall& call);
 
 }  // namespace shoal

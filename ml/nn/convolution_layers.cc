@@ -37,7 +37,8 @@ Output MakeWeights(GraphBuilder& builder, const Shape& shape, DataType dtype,
   return builder.GetVariable(std::move(weights), options.weight_decay);
 }
 
-// Padding of the convolution from y to x, so that y is stride times x along one axis.
+// Returns the padding of the convolution from y to x with which the size of y along an axis is
+// stride times that of x.
 struct SameTransposed {
   SameTransposed(int64_t kernel, int64_t stride, int64_t dilation) {
     const int64_t reach = (kernel - 1) * dilation + 1;

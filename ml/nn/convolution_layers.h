@@ -1,4 +1,4 @@
-// Convolutions as functions on a GraphBuilder: see layers.h.
+// Convolution layers, as functions on a GraphBuilder; see layers.h.
 //
 //   net = Conv2d(builder, images, {.channels = 32, .kernel = 5, .activation = Activation::kRelu});
 //
@@ -35,14 +35,14 @@ struct ConvOptions {
 };
 Output Conv2d(GraphBuilder& builder, Output images, const ConvOptions& options);
 
-// A filter (or `multiplier` of them) for each channel by itself: options.channels and .groups are
-// the input's.
+// Applies `multiplier` separate filters to each channel. options.channels and options.groups are
+// ignored; they follow from the input.
 Output DepthwiseConv2d(GraphBuilder& builder, Output images, ConvOptions options,
                        int64_t multiplier = 1);
 
-// The output's size is stride times the input's with SAME padding, (input - 1) * stride + reach -
-// padding else. Weights [in, out / groups, height, width]. No default scope but Conv_transpose,
-// Conv_transpose_1, ...
+// A transposed convolution. With SAME padding the output's size is stride * input; otherwise it is
+// (input - 1) * stride + reach - padding, where reach = (kernel - 1) * dilation + 1. Weights are
+// [in, out / groups, height, width]. The default scopes are Conv_transpose, Conv_transpose_1, ...
 Output ConvTranspose2d(GraphBuilder& builder, Output images, const ConvOptions& options);
 
 }  // namespace shoal

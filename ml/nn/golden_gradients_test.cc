@@ -1,5 +1,6 @@
-// Gradients of the zoo's models against PyTorch's in float64, on the same weights and inputs. The
-// files of ml/nn/golden, and what a sketch is: tools/make_golden_gradients.py.
+// Compares gradients of the zoo's models with PyTorch's in float64, for the same weights and
+// inputs. tools/make_golden_gradients.py makes the files of ml/nn/golden and explains what a sketch
+// is.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -30,8 +31,8 @@ namespace shoal {
 namespace {
 
 constexpr int kNumSums = 16;
-// No gradient in float32 is asked to be nearer than two units of its last place: PyTorch's error
-// in a tensor of one element is sometimes nothing.
+// The smallest error bound: a float32 gradient may always differ by two units of its last place,
+// because PyTorch's error in a tensor of one element is sometimes zero.
 constexpr double kLastPlaces = 2.4e-7;
 
 struct GoldenGradient {
@@ -210,8 +211,8 @@ struct Errors {
   double pytorch = 0;
 };
 
-// On the first GPU, or the CPU if there is no backend of one. Runs nothing after an error, which it
-// reports.
+// Runs on the first GPU, or on the CPU if there is no GPU backend. After an error, which it
+// reports, it runs nothing.
 std::vector<Tensor> Run(const Training& training, const KernelBackend* gpu) {
   const KernelBackend cpu = CpuKernelBackend();
   CompileRequest request = MakeRequest(training.graph, cpu, training.feeds, training.fetches);

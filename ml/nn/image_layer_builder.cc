@@ -19,7 +19,7 @@ void Fail(const LayerContext& context, absl::string_view message) {
       absl::InvalidArgumentError(absl::StrCat("'", context.name, "': ", message)));
 }
 
-// Height and width from a field of one or two numbers; `empty` where it has none.
+// Returns height and width from a field of one or two numbers; `empty` if it has none.
 bool ReadSize(const LayerContext& context, const char* field, const Numbers& numbers, int64_t empty,
               Size2* size) {
   if (numbers.size() > 2) {
@@ -51,7 +51,7 @@ bool ReadPadding(const LayerContext& context, const Numbers& numbers, bool is_sa
   }
 }
 
-// The fields that both kinds of convolution have.
+// Sets the options for the fields that both kinds of convolution have.
 template <typename Layer>
 bool ReadConvolution(const Layer& layer, Activation activation, const LayerContext& context,
                      ConvOptions* options) {

@@ -1,4 +1,5 @@
-// Layers of images from their configs. Errors are the builder's and name the layer.
+// Build the layers of images from their configs. Errors go to the builder's status and name the
+// layer.
 #ifndef SHOAL_ML_NN_IMAGE_LAYER_BUILDER_H_
 #define SHOAL_ML_NN_IMAGE_LAYER_BUILDER_H_
 

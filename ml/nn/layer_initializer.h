@@ -1,4 +1,4 @@
-// First values that a layer's config asks for. Private to ml/nn.
+// Reads the initial values from a layer's config. Private to ml/nn.
 #ifndef SHOAL_ML_NN_LAYER_INITIALIZER_H_
 #define SHOAL_ML_NN_LAYER_INITIALIZER_H_
 
@@ -18,13 +18,14 @@ class LayerConfig;
 class LayerInitializer;
 }  // namespace v1
 
-// For a variable of this shape. InvalidArgument without a distribution, for Glorot and He with
-// numbers, and for numbers that are not finite or out of order.
+// Returns the initializer of a variable of this shape. InvalidArgument if the config names no
+// distribution, gives numbers for Glorot or He, or has numbers that are not finite or out of order.
 absl::StatusOr<InitializerSpec> MakeLayerInitializer(const v1::LayerInitializer& config,
                                                      const Shape& shape);
 
-// Those of the layer of this name, whose weights have this shape; what is not given stays as it is.
-// False, with an error in the builder, if one of them is wrong.
+// Reads the initializers of the layer `name`, whose weights have the shape `weights`. An
+// initializer that the config does not set is not changed. Returns false, and sets an error in the
+// builder, if one is invalid.
 bool ReadInitializers(GraphBuilder& builder, const std::string& name, const v1::LayerConfig& layer,
                       const Shape& weights, std::optional<InitializerSpec>* weights_initializer,
                       InitializerSpec* biases_initializer);

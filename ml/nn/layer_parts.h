@@ -1,4 +1,4 @@
-// Helpers that the files of layers share: scopes, checks, parameters. Private to ml/nn.
+// Helpers that the layers share: scopes, checks and parameters. Private to ml/nn.
 #ifndef SHOAL_ML_NN_LAYER_PARTS_H_
 #define SHOAL_ML_NN_LAYER_PARTS_H_
 
@@ -14,19 +14,19 @@ namespace shoal {
 
 inline constexpr char kImages[] = "images [batch, channels, height, width]";
 
-// The scope itself, or the first unused of default_name, default_name_1, ...
+// Opens the scope or, if it is empty, the first unused one of default_name, default_name_1, ...
 GraphBuilder::Scope LayerScope(GraphBuilder& builder, const std::string& scope,
                                absl::string_view default_name);
 
-// False, with an error in the builder that says what is wanted, if x is not valid or has the wrong
-// rank.
+// Checks that x is valid and its rank is in [min_rank, max_rank]. Otherwise returns false and sets
+// an error in the builder that contains `wanted`, a description of the expected input.
 bool CheckInput(GraphBuilder& builder, Output x, int min_rank, int max_rank,
                 absl::string_view wanted);
 bool CheckPositive(GraphBuilder& builder, absl::string_view field, int64_t value);
-// The error "<scope> <field>: <message>".
+// Sets the error "<scope> <field>: <message>" in the builder.
 void FailLayer(GraphBuilder& builder, absl::string_view field, absl::string_view message);
 
-// A trainable variable without regularization.
+// Makes or finds a trainable variable without regularization.
 Output MakeParameter(GraphBuilder& builder, const std::string& name, const TensorSpec& spec,
                      const InitializerSpec& initializer);
 

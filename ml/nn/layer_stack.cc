@@ -114,7 +114,7 @@ double LayerStack::WeightDecayOf(const v1::LayerConfig& layer) const {
   return layer.has_weight_decay() ? layer.weight_decay() : config_.weight_decay();
 }
 
-// Whether the layer says only of those variables something that it has.
+// Checks that the layer sets fields only of variables that it has.
 bool LayerStack::CheckParameters(const v1::LayerConfig& layer, const std::string& name) {
   const bool has_biases =
       layer.has_dense() || layer.has_convolution() || layer.has_transposed_convolution();

@@ -1,4 +1,4 @@
-// The layers of a ModelConfig as nodes of a graph. Private to ml/nn.
+// Builds the layers of a ModelConfig as nodes of a graph. Private to ml/nn.
 #ifndef SHOAL_ML_NN_LAYER_STACK_H_
 #define SHOAL_ML_NN_LAYER_STACK_H_
 
@@ -26,10 +26,11 @@ class LayerStack {
   LayerStack(GraphBuilder& builder, const v1::ModelConfig& config, bool is_training)
       : builder_(builder), config_(config), is_training_(is_training) {}
 
-  // The output of the last layer; not valid after an error.
+  // Adds the layers and returns the output of the last one; not valid after an error.
   Output Build(Output input);
 
-  // The field of the layer that was begun last: "model.layer[2] (pool)"; "model" before the first.
+  // Returns the config field of the layer that was built last, such as "model.layer[2] (pool)";
+  // "model" before the first layer.
   const std::string& where() const { return where_; }
 
  private:

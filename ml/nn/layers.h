@@ -1,5 +1,6 @@
-// Layers as functions on a GraphBuilder: each makes its variables (or finds them, if the scope
-// reuses) and adds its nodes. Names follow TF-Slim. Errors are the builder's.
+// Layers, as functions on a GraphBuilder. Each function makes its variables (or finds them, if the
+// variable scope reuses them), adds its nodes and returns its output. Names follow TF-Slim. Errors
+// go to the builder's status.
 //
 //   net = Dense(builder, x, {.units = 512, .activation = Activation::kRelu});
 //
@@ -31,14 +32,14 @@ enum class Activation {
   kTanh,
 };
 
-// x itself for kNone.
+// Applies the activation; returns x itself for kNone.
 Output Activate(GraphBuilder& builder, Output x, Activation activation);
 
 struct DenseOptions {
   int64_t units = 0;
   Activation activation = Activation::kNone;
   bool use_bias = true;
-  bool scalar_bias = false;                                 // one number for all units
+  bool scalar_bias = false;                                 // the bias is one number for all units
   std::optional<InitializerSpec> weights_initializer = {};  // default: Glorot uniform
   InitializerSpec bias_initializer = {};                    // zeros
   double weight_decay = 0;  // adds weight_decay * sum(w^2) / 2 to the regularization losses
@@ -46,13 +47,15 @@ struct DenseOptions {
   std::string weights_name = "weights";
   std::string bias_name = "biases";
 };
-// [batch, in] -> [batch, units]; images are flattened first. Weights [in, units].
+// A fully connected layer: [batch, in] -> [batch, units], with weights [in, units]. An input of
+// higher rank is flattened first.
 Output Dense(GraphBuilder& builder, Output x, const DenseOptions& options);
 
-// [batch, ...] -> [batch, product of the others]; a matrix stays as it is.
+// Flattens all dimensions except the batch: [batch, ...] -> [batch, n]. Returns a matrix unchanged.
 Output Flatten(GraphBuilder& builder, Output x);
 
-// [batch, ...] -> [batch, shape]; one dimension may be -1, for what is left.
+// Reshapes each example: [batch, ...] -> [batch, shape...]. One dimension of `shape` may be -1; it
+// follows from the number of elements.
 Output ReshapeExamples(GraphBuilder& builder, Output x, const std::vector<int64_t>& shape);
 
 struct DropoutOptions {
@@ -60,20 +63,20 @@ struct DropoutOptions {
   bool is_training = true;
   std::string scope = "";  // default: Dropout, Dropout_1, ...; decides the mask, so use it once
 };
-// In training x with some elements 0 and the others divided by 1 - rate, else x itself. The mask of
-// an example follows from the run's seed, the epoch, the example and the scope: it is the same on
-// any number of clones, and when the batch is computed again.
+// In training, sets random elements to 0 and divides the others by 1 - rate; otherwise returns x
+// itself. The mask of an example depends only on the run's seed, the epoch, the example and the
+// scope. So it is the same for any number of clones, and when the batch is computed again.
 Output Dropout(GraphBuilder& builder, Output x, const DropoutOptions& options);
 
 struct EmbeddingOptions {
-  int64_t rows = 0;                                 // how many different ids
-  int64_t units = 0;                                // numbers for each
+  int64_t rows = 0;                                 // the number of ids, which are in [0, rows)
+  int64_t units = 0;                                // the length of each id's vector
   std::optional<InitializerSpec> initializer = {};  // default: uniform in [-0.05, 0.05)
   double weight_decay = 0;
   std::string scope = "";  // default: Embedding, Embedding_1, ...
 };
-// Ids [...] -> [..., units]: rows of the variable "embeddings" [rows, units]. Ids in floats are
-// rounded towards zero. An id out of range gives NaN, and therefore a loss that is not a number.
+// Looks up ids in the variable "embeddings" [rows, units]: [...] -> [..., units]. Ids given as
+// floats are rounded towards zero. An id out of range gives NaN, so the loss becomes NaN.
 Output Embedding(GraphBuilder& builder, Output ids, const EmbeddingOptions& options);
 
 }  // namespace shoal

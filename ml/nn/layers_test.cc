@@ -1,4 +1,5 @@
-// Layers without a ModelConfig: values on the CPU against plain loops, and what clones share.
+// Tests layers without a ModelConfig: their values on the CPU against the reference kernels, and
+// the variables that clones share.
 #include "ml/nn/layers.h"
 
 #include <cmath>

@@ -40,7 +40,7 @@ Output CosineDistance(GraphBuilder& builder, Output predictions, Output labels) 
   return ops::Sub(builder, ops::Constant(builder, 1, product.dtype()), product);
 }
 
-// The mean of the op's first output, in a name scope called as the loss.
+// Returns the mean of the op's first output, in a name scope with the name of the loss.
 Output AddMeanLoss(GraphBuilder& builder, LossKind kind, Output predictions, Output labels,
                    Attributes attributes) {
   const LossEntry* found = kLossNames;

@@ -1,4 +1,5 @@
-// Losses: each adds a scalar, the mean over the batch, to the collection of losses and returns it.
+// Losses. Each function computes a scalar, the mean over the batch, adds it to the collection
+// kLosses and returns it.
 #ifndef SHOAL_ML_NN_LOSSES_H_
 #define SHOAL_ML_NN_LOSSES_H_
 
@@ -22,19 +23,20 @@ enum class LossKind {
   kCosineDistance,
 };
 
-// "sparse_softmax_cross_entropy", ...: the names of ModelConfig.loss. InvalidArgument lists them.
+// Parses a name of ModelConfig.loss, such as "sparse_softmax_cross_entropy". InvalidArgument lists
+// all names.
 absl::StatusOr<LossKind> ParseLossKind(absl::string_view name);
 absl::string_view LossName(LossKind kind);
 
 Output AddLoss(GraphBuilder& builder, LossKind kind, Output predictions, Output labels);
 
-// label_smoothing s: labels become (1 - s) * label + s / classes.
+// Replaces each label by (1 - s) * label + s / classes, where s is label_smoothing.
 Output AddSoftmaxCrossEntropyLoss(GraphBuilder& builder, Output logits, Output labels,
                                   double label_smoothing = 0);
 Output AddLogLoss(GraphBuilder& builder, Output predictions, Output labels, double epsilon = 1e-7);
 
-// How many rows of the logits have their largest element at the label. Not a loss; added to the
-// collection of correct counts.
+// Counts the rows of `logits` whose largest element is at the label. Adds the count, a scalar, to
+// the collection kCorrectCounts; it is not a loss.
 Output CorrectCount(GraphBuilder& builder, Output logits, Output labels);
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-// A model as a function that builds one clone of it.
+// A model is a function that builds one clone of it.
 #ifndef SHOAL_ML_NN_MODEL_H_
 #define SHOAL_ML_NN_MODEL_H_
 
@@ -13,17 +13,18 @@
 
 namespace shoal {
 
-// The fields of a data set as placeholders, one set per Dequeue: each clone takes its own part of
-// the batch from the queue. Each run supplies their bytes.
+// Adds the fields of a data set to a graph as placeholders. Each clone calls Dequeue once and gets
+// placeholders for its own part of the batch; the runs of the compiled graph supply their bytes.
 class InputQueue {
  public:
   explicit InputQueue(std::vector<FieldSpec> fields) : fields_(std::move(fields)) {}
 
-  // One placeholder [batch, ...] per field, "batch/<field>" in the builder's name scope.
+  // Adds one placeholder [batch, ...] for each field, named "batch/<field>" in the builder's name
+  // scope, and returns them in the order of the fields.
   std::vector<Output> Dequeue(GraphBuilder& builder);
 
   const std::vector<FieldSpec>& fields() const { return fields_; }
-  // The dequeued batches, in order: [clone][field].
+  // Returns the placeholders of all calls of Dequeue, in order: [clone][field].
   const std::vector<std::vector<Output>>& batches() const { return batches_; }
 
  private:
@@ -37,8 +38,8 @@ struct ModelOutputs {
   Output correct_count;  // scalar float32; not valid for a regression
 };
 
-// Builds the model on one batch (placeholders in the order of the data set's fields). With
-// is_training false, moving averages are used instead of the batch's moments.
+// Builds one clone of the model. `batch` has the placeholders in the order of the data set's
+// fields. If is_training is false, batch norm uses moving averages instead of the batch's moments.
 using ModelFunction = std::function<ModelOutputs(GraphBuilder& builder,
                                                  absl::Span<const Output> batch, bool is_training)>;
 

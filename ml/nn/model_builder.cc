@@ -34,7 +34,7 @@ absl::StatusOr<LossKind> LossOf(const v1::ModelConfig& config) {
                                                   : LossKind::kSparseSoftmaxCrossEntropy;
 }
 
-// Classes become numbers of the predictions' type and shape where the loss compares numbers.
+// If the loss compares numbers, converts class labels to the type and shape of the predictions.
 Output LabelsFor(GraphBuilder& builder, LossKind loss, Output predictions, Output labels) {
   if (loss == LossKind::kSparseSoftmaxCrossEntropy || !predictions.valid() ||
       predictions.dtype() == labels.dtype()) {
@@ -120,7 +120,8 @@ absl::Status CheckLoss(LossKind loss, const v1::ModelConfig& config, const Shape
       "last layer 1 unit"));
 }
 
-// Builds what comes before the loss, once, to see that it fits; the shape of the predictions.
+// Builds the part before the loss once to check that it fits, and returns the shape of the
+// predictions.
 absl::StatusOr<Shape> CheckPredictions(const v1::ModelConfig& config, const FieldSpec& input,
                                        int64_t classes, bool is_training) {
   Graph graph;
@@ -134,7 +135,7 @@ absl::StatusOr<Shape> CheckPredictions(const v1::ModelConfig& config, const Fiel
   return absl::InvalidArgumentError(absl::StrCat(layers.where(), ": ", builder.status().message()));
 }
 
-// Builds the model once, to see that it fits.
+// Builds the model once to check that it fits.
 absl::Status CheckFits(const ModelFunction& model, LossKind loss, const v1::ModelConfig& config,
                        const std::vector<FieldSpec>& fields, int64_t classes) {
   ASSIGN_OR_RETURN(const Shape predictions,

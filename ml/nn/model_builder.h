@@ -17,9 +17,9 @@ namespace v1 {
 class ModelConfig;
 }
 
-// The model that the config names or describes, for batches of these fields: the first is the
-// input, the second the label or target. The model is built once to see that it fits:
-// InvalidArgument names the field of the config, or the layer, and what is wrong with it.
+// Makes the model that the config names or describes. Of `fields`, the first is the input and the
+// second the label or target. The function builds the model once to check that it fits;
+// InvalidArgument names the field of the config or the layer, and the problem.
 absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
                                         const std::vector<FieldSpec>& fields, int64_t classes);
 
@@ -33,7 +33,8 @@ std::string NoticeOfExtraOutputs(const v1::ModelConfig& config,
 // softmax cross entropy.
 bool Classifies(const v1::ModelConfig& config);
 
-// The predictions alone, of batches of inputs like this: without labels and loss. Errors as above.
+// Makes the part of the model that computes the predictions from the input, without labels and
+// loss. Errors are those of MakeModel.
 using PredictionFunction =
     std::function<Output(GraphBuilder& builder, Output input, bool is_training)>;
 absl::StatusOr<PredictionFunction> MakePredictions(const v1::ModelConfig& config,

@@ -9,7 +9,8 @@
 namespace shoal {
 namespace {
 
-// A parameter per channel or element, or the constant it has if it is not wanted.
+// Returns a parameter with one number per channel or element, or a constant if the layer does not
+// use the parameter.
 Output ChannelParameter(GraphBuilder& builder, bool is_wanted, const std::string& name,
                         double initial, const TensorSpec& channels) {
   if (!is_wanted) return ops::Constant(builder, initial, channels.dtype, channels.shape);
@@ -41,7 +42,7 @@ Output BesideImages(GraphBuilder& builder, Output channels, Output x) {
   return ops::Reshape(builder, channels, {x.shape().dim(1), 1, 1});
 }
 
-// Over the examples and pixels of all clones.
+// Normalizes over the examples and pixels of all clones.
 Moments MomentsOfClones(GraphBuilder& builder, Output x) {
   std::vector<int64_t> axes = {0};
   for (int d = 2; d < x.shape().rank(); ++d) axes.push_back(d);

@@ -1,4 +1,4 @@
-// Normalizations as functions on a GraphBuilder: see layers.h.
+// Normalization layers, as functions on a GraphBuilder; see layers.h.
 #ifndef SHOAL_ML_NN_NORMALIZATION_LAYERS_H_
 #define SHOAL_ML_NN_NORMALIZATION_LAYERS_H_
 
@@ -10,31 +10,30 @@
 namespace shoal {
 
 struct BatchNormOptions {
-  double decay =
-      0.99;  // decay of the moving averages: 1 - momentum where momentum weighs the new value
+  double decay = 0.99;  // average' = decay * average + (1 - decay) * moment
   double epsilon = 1e-3;
   bool use_scale = true;   // gamma; else 1
   bool use_offset = true;  // beta; else 0
   double scale_initial_value = 1;
   bool is_training = true;
-  // In training the moments are those of all clones' examples together, forward and backward: two
-  // clones of b examples compute what one of 2b does. By plain ops, slower than without. Every
-  // clone must build the layer.
+  // In training, computes the moments over the examples of all clones, forward and backward, so
+  // that two clones of b examples compute the same as one clone of 2b. It uses several ops instead
+  // of a fused one and is slower. Every clone must build the layer.
   bool sync_clones = false;
   std::string scope = "";  // default: BatchNorm, BatchNorm_1, ...
 };
-// Normalizes each channel over the batch (and the pixels), in training with the batch's moments,
-// whose moving averages become update ops; else with the averages.
+// Normalizes each channel over the batch and the pixels. In training it uses the moments of the
+// batch and adds update ops for their moving averages; otherwise it uses the moving averages.
 Output BatchNorm(GraphBuilder& builder, Output x, const BatchNormOptions& options);
 
 struct LayerNormOptions {
   double epsilon = 1e-5;
   bool use_scale = true;   // gamma; else 1
   bool use_offset = true;  // beta; else 0
-  int64_t axis = -1;       // the first of the dimensions that are normalized together
+  int64_t axis = -1;       // the first dimension to normalize; all later ones are included
   std::string scope = "";  // default: LayerNorm, LayerNorm_1, ...
 };
-// Normalizes the dimensions from `axis` on of each example by themselves.
+// Normalizes, for each index of the dimensions before `axis`, over all dimensions from `axis` on.
 Output LayerNorm(GraphBuilder& builder, Output x, const LayerNormOptions& options);
 
 struct LocalResponseNormOptions {
@@ -43,8 +42,9 @@ struct LocalResponseNormOptions {
   double alpha = 1;
   double beta = 0.5;
 };
-// Krizhevsky et al. 2012, TensorFlow's form: x / (bias + alpha * sum of squares)^beta over the
-// channels at most depth_radius away, of the same pixel.
+// Local response normalization (Krizhevsky et al. 2012) as TensorFlow defines it: x / (bias + alpha
+// * s)^beta, where s is the sum of squares of the same pixel over the channels that are at most
+// depth_radius away.
 Output LocalResponseNorm(GraphBuilder& builder, Output images,
                          const LocalResponseNormOptions& options);
 

@@ -1,4 +1,4 @@
-// Pools over images [batch, channels, height, width].
+// Pooling layers for images [batch, channels, height, width]; see layers.h.
 #ifndef SHOAL_ML_NN_POOLING_LAYERS_H_
 #define SHOAL_ML_NN_POOLING_LAYERS_H_
 
@@ -13,10 +13,10 @@ struct PoolOptions {
   Padding padding = Padding::Valid();
 };
 Output MaxPool(GraphBuilder& builder, Output images, const PoolOptions& options);
-// The mean over the window's pixels that lie inside the image.
+// Computes the mean over the pixels of the window that are inside the image.
 Output AveragePool(GraphBuilder& builder, Output images, const PoolOptions& options);
 
-// The mean, or the largest, of each channel's pixels: [batch, channels].
+// Compute the mean, or the largest, of each channel's pixels: [batch, channels].
 Output GlobalAveragePool(GraphBuilder& builder, Output images);
 Output GlobalMaxPool(GraphBuilder& builder, Output images);
 

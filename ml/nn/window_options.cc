@@ -11,8 +11,8 @@
 namespace shoal {
 namespace {
 
-// Padding in front and behind so that the window visits ceil(size / stride) places; what is odd
-// goes behind, as TensorFlow does.
+// Computes the padding before and after the image with which the window has ceil(size / stride)
+// positions. Like in TensorFlow, an odd total has one more after the image.
 std::pair<int64_t, int64_t> SamePadding(int64_t size, int64_t reach, int64_t stride) {
   const int64_t places = (size + stride - 1) / stride;
   const int64_t total = std::max<int64_t>(0, (places - 1) * stride + reach - size);

@@ -1,4 +1,4 @@
-// Sizes and padding of windows that slide over images: convolutions and pools.
+// Sizes and padding of the windows of convolutions and pools. All numbers are in pixels.
 #ifndef SHOAL_ML_NN_WINDOW_OPTIONS_H_
 #define SHOAL_ML_NN_WINDOW_OPTIONS_H_
 
@@ -20,9 +20,11 @@ struct Size2 {
 };
 
 enum class PaddingKind {
-  kSame,      // output size = ceil(input size / stride); an odd number of rows goes behind
-  kValid,     // none
-  kExplicit,  // pads by the rows and columns that are given
+  // Output size = ceil(input size / stride); of an odd total, the extra row is at the bottom
+  // (column at the right).
+  kSame,
+  kValid,     // no padding
+  kExplicit,  // the given numbers of rows and columns
 };
 
 struct Padding {
@@ -39,8 +41,8 @@ struct Window {
   Padding padding;
 };
 
-// Attributes strides, pads and dilations of a window over these images. False, with an error in the
-// builder, if a number is out of range.
+// Sets the attributes strides, pads and dilations for a window over these images. Returns false,
+// and sets an error in the builder, if a number is out of range.
 bool MakeWindowAttributes(GraphBuilder& builder, Output images, const Window& window,
                           Attributes* attributes);
 

@@ -1,4 +1,4 @@
-// The models that runs name, as nodes of a graph.
+// Builds the models of the zoo, which run files can name, as nodes of a graph.
 #ifndef SHOAL_ML_NN_ZOO_H_
 #define SHOAL_ML_NN_ZOO_H_
 
@@ -15,15 +15,17 @@ namespace shoal::zoo {
 Output Build(GraphBuilder& builder, absl::string_view name, Output input,
              const ModelOptions& options);
 
-// The same model without its last layer, for a head of one's own. Of "resnet50" it returns features
-// [batch, 2048], of "resnet18" [batch, 512], of "mobilenet_v2" [batch, 1280], more with a
-// width_multiplier above 1. Variables have the names that they have in the whole model.
+// Builds the same model without its last layer, so that the caller can add another one, and returns
+// its features: [batch, 2048] for "resnet50", [batch, 512] for "resnet18", and [batch, 1280] for
+// "mobilenet_v2" (more with a width_multiplier above 1). Variables have the same names as in the
+// whole model.
 Output BuildFeatures(GraphBuilder& builder, absl::string_view name, Output input,
                      const ModelOptions& options);
 
-// The same networks without their last layer, for a head of one's own: images to features [batch,
-// 512] (ResNet18), [batch, 2048] (ResNet50), [batch, 1280] (MobileNetV2; more with a
-// width_multiplier above 1). Their variables have the names that they have in the whole networks.
+// Build these networks without their last layer, so that the caller can add another one. They
+// return the features of the images: [batch, 512] (ResNet18), [batch, 2048] (ResNet50) or [batch,
+// 1280] (MobileNetV2; more with a width_multiplier above 1). Variables have the same names as in
+// the whole networks.
 Output ResNet18Features(GraphBuilder& builder, Output images, const ModelOptions& model);
 Output ResNet50Features(GraphBuilder& builder, Output images, const ModelOptions& model);
 Output MobileNetV2Features(GraphBuilder& builder, Output images, const ModelOptions& model);

@@ -39,7 +39,7 @@ layer { name: "fc2" dense { units: 128 activation: ACTIVATION_KIND_RELU } }
 layer { name: "logits" dense { units: $0 } }
 )";
 
-// One scalar bias per layer; the last weights begin at 1.
+// Each layer has one scalar bias; the last weights start at 1.
 constexpr char kSeedMlp[] = R"(layer { name: "affine0" dense { units: 512
       activation: ACTIVATION_KIND_RELU scalar_bias: true weights_name: "w" biases_name: "b" }
       weights_initializer { distribution: DISTRIBUTION_TRUNCATED_NORMAL b: 1 } }
@@ -56,7 +56,7 @@ layer { name: "affine_last" dense { units: 1 scalar_bias: true weights_name: "w"
 constexpr char kSoftmaxRegression[] = R"(layer { name: "logits" dense { units: $0 } }
 )";
 
-// y = x w + b, which begins at zero.
+// y = x w + b; w and b start at zero.
 constexpr char kLinear[] = R"(layer { name: "linear" dense { units: 1 }
       weights_initializer { distribution: DISTRIBUTION_CONSTANT } }
 )";
@@ -176,7 +176,7 @@ std::string Last(const char* name, int64_t units) {
 
 // MobileNetV2: Sandler et al. 2018, table 2, in the form of Keras (channels in multiples of 8).
 
-// The nearest multiple of 8, at least 8, not more than a tenth below.
+// Returns the nearest multiple of 8 that is at least 8 and not more than a tenth below the number.
 int64_t Channels(double channels) {
   const int64_t rounded = std::max<int64_t>(8, static_cast<int64_t>(channels + 4) / 8 * 8);
   return static_cast<double>(rounded) < 0.9 * channels ? rounded + 8 : rounded;

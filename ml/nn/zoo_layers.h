@@ -1,4 +1,4 @@
-// The models that runs name, written as layers.
+// The models of the zoo, which run files can name, as lists of layers.
 #ifndef SHOAL_ML_NN_ZOO_LAYERS_H_
 #define SHOAL_ML_NN_ZOO_LAYERS_H_
 
@@ -14,21 +14,21 @@ struct ModelOptions {
   int64_t classes = 1000;
   double weight_decay = 0;
   bool is_training = true;
-  double width_multiplier = 1;  // MobileNetV2: of all channels.
+  double width_multiplier = 1;  // MobileNetV2: a factor for the numbers of channels.
   double dropout_rate = 0.5;    // Used where the model has dropout.
 };
 
 struct Model {
   const char* name;
   bool is_regression;
-  // Writes the layers for images of this height and width.
+  // Returns the layers for images of this height and width, as text of ModelConfig.
   std::string (*layers)(const ModelOptions& options, int64_t height, int64_t width);
 };
 
-// All models, in the order in which messages and help list them.
+// Returns all models in the order in which messages and help list them.
 absl::Span<const Model> Models();
 
-// Null if no model has this name.
+// Returns null if no model has this name.
 const Model* Find(absl::string_view name);
 
 }  // namespace shoal::zoo

@@ -5,7 +5,7 @@
 
 namespace shoal {
 
-// Returns whether all n numbers are finite, at the speed of memory.
+// Returns whether all n numbers are finite. Its speed is limited only by the memory's.
 bool AllFinite(const float* values, size_t n);
 
 }  // namespace shoal

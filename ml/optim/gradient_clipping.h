@@ -5,16 +5,17 @@
 
 namespace shoal {
 
-// Clipping by norm, split so that the gradient never has to be in one place: each range (a slice,
-// or a whole variable for clipping by the variable's own norm) gives its sum of squares, the sums
-// are added in the order of the ranges, and the scale goes into UpdateStep::gradient_scale.
-// Clipping by value is UpdateStep::gradient_limit.
+// Functions to clip a gradient by its norm when its parts are in different places. SumOfSquares is
+// computed for each range (a slice, or a whole variable to clip by the norm of each variable). The
+// caller adds the sums in the order of the ranges, passes the total to ClipScale, and puts the
+// result into UpdateStep::gradient_scale. To clip by value, use UpdateStep::gradient_limit.
 
-// In double, with one fixed order of additions: the same bits on every machine.
+// Returns the sum of squares, computed in double with a fixed order of additions, so that it has
+// the same bits on every machine.
 double SumOfSquares(absl::Span<const float> values);
 
-// clip_norm / norm if the norm is larger than clip_norm (> 0), else 1. NaN for a norm that is not
-// finite.
+// Returns clip_norm / norm if the norm is larger than clip_norm, else 1; NaN if the norm is not
+// finite. clip_norm must be > 0.
 float ClipScale(double sum_of_squares, double clip_norm);
 
 }  // namespace shoal

@@ -11,21 +11,22 @@ namespace shoal {
 
 enum class ScheduleKind { kConstant, kStep, kExponential, kPolynomial, kCosine };
 
-// t = updates applied before this one, so the first update has t = 0.
+// In the formulas, t is the number of updates before this one; the first update has t = 0.
 struct LearningRateScheduleOptions {
   ScheduleKind kind = ScheduleKind::kConstant;
   double learning_rate = 0.01;  // at t = 0, after the warm-up
 
-  // kStep: learning_rate * factors[k] from t = boundaries[k] on; as many of one as of the other.
+  // kStep: learning_rate * factors[k] from t = boundaries[k] on. Both lists have the same length.
   std::vector<int64_t> boundaries;
   std::vector<double> factors;
 
-  // kExponential: learning_rate * rate^(t / decay_steps); staircase: whole divisions only.
-  // kPolynomial: (learning_rate - end) * (1 - t/decay_steps)^power + end, from decay_steps on end;
-  // cycle:
-  //   decay_steps grows to its next multiple that covers t.
-  // kCosine: end + (learning_rate - end) * (1 + cos(pi * t/decay_steps)) / 2, from decay_steps on
-  // end.
+  // kExponential: learning_rate * rate^(t / decay_steps). With `staircase`, t / decay_steps is
+  // rounded down.
+  // kPolynomial: (learning_rate - end) * (1 - t / decay_steps)^power + end, and `end` from
+  // t = decay_steps on. With `cycle`, decay_steps is replaced by its next multiple that is not
+  // below t.
+  // kCosine: end + (learning_rate - end) * (1 + cos(pi * t / decay_steps)) / 2, and `end` from
+  // t = decay_steps on.
   int64_t decay_steps = 0;
   double rate = 0.96;
   bool staircase = false;
@@ -33,12 +34,13 @@ struct LearningRateScheduleOptions {
   double power = 1;
   bool cycle = false;
 
-  // The first warmup_steps steps climb linearly to the schedule's first rate,
-  // (step+1)/(warmup_steps+1) of it, and the schedule begins after them.
+  // In the first warmup_steps steps the rate rises linearly: it is (step + 1) / (warmup_steps + 1)
+  // times the schedule's rate at t = 0. The schedule begins after them.
   int64_t warmup_steps = 0;
 };
 
-// The learning rate as a pure function of the step, with the same bits on every machine. Immutable.
+// Computes the learning rate of a step. The result depends only on the options and the step, and
+// has the same bits on every machine. Immutable.
 class LearningRateSchedule {
  public:
   // InvalidArgument names the field and what it must be.

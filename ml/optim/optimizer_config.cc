@@ -14,8 +14,8 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 
-// Which option each field of a rule in the run file sets. The option's value in a fresh
-// OptimizerOptions is the field's default.
+// The option that each field of a rule in the run file sets. The field's default is the value of
+// the option in a new OptimizerOptions.
 constexpr struct {
   const char* rule;
   const char* field;

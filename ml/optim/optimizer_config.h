@@ -15,16 +15,17 @@ class OptimizerConfig;
 class ScheduleConfig;
 }  // namespace v1
 
-// Writes the defaults of the rule that is selected into its unset fields.
+// Sets the unset fields of the selected rule to their defaults.
 void ResolveRuleDefaults(v1::OptimizerConfig* config);
 void ResolveScheduleDefaults(v1::ScheduleConfig* schedule);
 
-// The run file's optimizer as options, unset fields at their defaults. InvalidArgument names the
-// field: `optimizer` without a rule, or a value out of its range.
+// Converts the run file's optimizer to options; unset fields get their defaults. InvalidArgument
+// names the field: `optimizer` if no rule is selected, or the field whose value is out of range.
 absl::StatusOr<OptimizerOptions> OptimizerOptionsFrom(const v1::OptimizerConfig& given);
 
-// The run file's schedule. `total_updates` takes the place of decay_steps = 0 (less the warm-up); 0
-// = unknown, then a schedule that needs decay_steps must say them.
+// Converts the run file's schedule to options. If decay_steps is 0, it becomes total_updates minus
+// the warm-up steps. If total_updates is 0 (unknown), a schedule that needs decay_steps must set
+// it.
 absl::StatusOr<LearningRateScheduleOptions> ScheduleOptionsFrom(const v1::OptimizerConfig& config,
                                                                 int64_t total_updates);
 

@@ -23,8 +23,8 @@ constexpr NamedKind kNames[] = {
     {OptimizerKind::kFtrl, "ftrl"},
 };
 
-// The first field out of its range is the error; later calls keep it. Fields are named as in the
-// run file: "optimizer.adam.beta1".
+// Collects the error of the first field that is out of its range. Fields have their names in the
+// run file, such as "optimizer.adam.beta1".
 class RangeCheck {
  public:
   explicit RangeCheck(OptimizerKind kind)

@@ -19,9 +19,10 @@ enum class OptimizerKind {
   kFtrl,
 };
 
-// The hyperparameters of every update rule, and the one table of their defaults (TensorFlow's,
-// AdamW's decay from PyTorch). The learning rate is not here: it comes with every step, from a
-// schedule. g is the gradient, lr the learning rate, a prime marks the value after the step.
+// The hyperparameters of all update rules with their defaults, which are TensorFlow's (AdamW's
+// weight decay is PyTorch's). The learning rate is not here, because a schedule computes it for
+// every step. In the formulas, g is the gradient, lr the learning rate, and a prime marks the value
+// after the step.
 //
 // rule      formula                                                  slots (initial value)
 // sgd       v' = v - lr*g                                            -
@@ -46,25 +47,25 @@ enum class OptimizerKind {
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::kSgd;
 
-  // Momentum, Nesterov. RMSProp has a field of its own, because its default differs.
+  // Momentum, Nesterov. RMSProp has its own field, because its default differs.
   double momentum = 0.9;
 
-  // Adagrad. Epsilon stands outside the root.
+  // Adagrad. Epsilon is added outside the root.
   double adagrad_initial_accumulator = 0.1;
   double adagrad_epsilon = 0.0;
 
-  // Adadelta. Epsilon stands inside both roots.
+  // Adadelta. Epsilon is added inside both roots.
   double adadelta_rho = 0.95;
   double adadelta_epsilon = 1e-8;
 
-  // RMSProp. Epsilon stands inside the root.
+  // RMSProp. Epsilon is added inside the root.
   double rmsprop_decay = 0.9;
   double rmsprop_momentum = 0.0;
   double rmsprop_epsilon = 1e-10;
   double rmsprop_initial_rms = 1.0;
   bool rmsprop_centered = false;
 
-  // Adam, AdamW. Epsilon stands outside the root, next to the uncorrected second moment ("epsilon
+  // Adam, AdamW. Epsilon is added outside the root of the uncorrected second moment ("epsilon
   // hat").
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -78,7 +79,8 @@ struct OptimizerOptions {
   double ftrl_l2 = 0.0;
 };
 
-// "sgd", "momentum", "nesterov", "adagrad", "adadelta", "rmsprop", "adam", "adamw", "ftrl".
+// Returns "sgd", "momentum", "nesterov", "adagrad", "adadelta", "rmsprop", "adam", "adamw" or
+// "ftrl".
 absl::string_view OptimizerName(OptimizerKind kind);
 absl::StatusOr<OptimizerKind> ParseOptimizerKind(absl::string_view name);
 

@@ -5,17 +5,17 @@
 
 namespace shoal {
 
-// Powers and a cosine out of plain IEEE operations. The C library picks code by the CPU it runs on
-// and may round the last bit differently there; learning rates and optimizer scalars must have the
-// same bits on every machine of a run. Relative error below 1e-13.
+// Powers and a cosine, computed with basic IEEE operations. The C library chooses its code by the
+// CPU, so its results may differ in the last bit between machines, but learning rates and optimizer
+// scalars must have the same bits on all machines of a run. The relative error is below 1e-13.
 
-// base^exponent for exponent >= 0, by squaring.
+// Returns base^exponent for exponent >= 0, by squaring.
 double PortablePow(double base, int64_t exponent);
 
-// base^exponent for base >= 0 and finite arguments; 0^0 is 1, 0^negative is infinity.
+// Returns base^exponent for base >= 0 and finite arguments; 0^0 is 1, 0^negative is infinity.
 double PortablePow(double base, double exponent);
 
-// cos(pi * x) for x in [0, 1].
+// Returns cos(pi * x) for x in [0, 1].
 double PortableCosPi(double x);
 
 }  // namespace shoal

@@ -19,7 +19,7 @@ namespace shoal {
 namespace internal {
 namespace {
 
-// The gradient as the rule sees it. NaN passes through both comparisons.
+// Returns the gradient after scaling and clipping. NaN stays NaN.
 #define SHOAL_GRADIENT(i)                                                \
   const float scaled = gradient[i] * gradient_scale;                     \
   const float below = scaled > gradient_limit ? gradient_limit : scaled; \
@@ -179,7 +179,7 @@ void AdamW(const UpdateScalars& c, const UpdateStep& s) {
   }
 }
 
-// With the usual power: n^-p is a root.
+// FTRL with the power -0.5, for which n^-p is a square root.
 void Ftrl(const UpdateScalars& c, const UpdateStep& s) {
   SHOAL_COMMON;
   const float *const accumulator = s.slots[0], *const linear = s.slots[1];

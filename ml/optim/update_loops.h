@@ -8,10 +8,10 @@
 namespace shoal {
 namespace internal {
 
-// The numbers that a step's loop needs besides the arrays; computed once a call, in double, and
-// rounded here. Only the fields of the rule at hand are set.
+// The scalars that the loop of an update rule needs. UpdateRule::Apply computes them in double and
+// rounds them to float. Only the fields of its rule are set.
 struct UpdateScalars {
-  float gradient_scale, gradient_limit;  // limit is infinity when there is none
+  float gradient_scale, gradient_limit;  // the limit is infinity if there is none
   float learning_rate;                   // Adam, AdamW: corrected for the bias
   float momentum, learning_rate_momentum;
   float decay, one_minus_decay;    // rho, decay, beta1
@@ -24,8 +24,8 @@ struct UpdateScalars {
 
 using UpdateLoop = void (*)(const UpdateScalars&, const UpdateStep&);
 
-// The loops compiled for one set of instructions. FTRL with a power other than -0.5 has no vector
-// form.
+// The loops compiled for one instruction set. FTRL with a power other than -0.5 does not use
+// vectors.
 struct UpdateLoops {
   UpdateLoop sgd, momentum, nesterov, adagrad, adadelta, rmsprop, rmsprop_centered, adam, adamw,
       ftrl;

@@ -13,7 +13,7 @@
 
 namespace shoal {
 
-// One optimizer state of a variable: as long as the variable, every element starts as
+// One slot of an update rule. It has as many elements as the variable, all of which start as
 // `initial_value`.
 struct SlotSpec {
   std::string name;
@@ -22,13 +22,16 @@ struct SlotSpec {
 
 inline constexpr int kMaxSlots = 3;
 
-// One application of a rule to a range of elements: version s in, version s+1 out. An output may be
-// the same pointer as its input (in place); otherwise no two ranges overlap.
+// One application of a rule to a range of n elements, which makes version s + 1 of them from
+// version s. All memory is borrowed. An output may be the same pointer as its input; otherwise no
+// two ranges may overlap.
 struct UpdateStep {
-  int64_t step = 1;          // the optimizer's time t of this update, from 1
-  float learning_rate = 0;   // finite, >= 0
-  float gradient_scale = 1;  // multiplies the gradient first: a clipping scale, or 1/weight
-  float gradient_limit = 0;  // then clips each element to [-limit, limit]; 0 = no clipping by value
+  int64_t step = 1;         // the number t of this update in the formulas, from 1
+  float learning_rate = 0;  // finite, >= 0
+  // The gradient is first multiplied by it: a clipping scale, or 1/weight.
+  float gradient_scale = 1;
+  // Then each element is clipped to [-limit, limit]; 0: no clipping by value.
+  float gradient_limit = 0;
   const float* value = nullptr;
   const float* gradient = nullptr;
   float* new_value = nullptr;
@@ -37,7 +40,7 @@ struct UpdateStep {
   size_t n = 0;
 };
 
-// The set of vector instructions that an update runs with. The results are the same bits with each.
+// The vector instructions that an update uses. The results have the same bits with all of them.
 enum class UpdateIsa { kBaseline, kAvx2, kAvx512 };
 UpdateIsa DetectUpdateIsa();
 
@@ -45,12 +48,13 @@ namespace internal {
 struct UpdateScalars;
 }
 
-// An update rule: how a variable and its slots follow from a gradient. Formulas and defaults are in
-// optimizer_options.h.
+// An update rule computes the new value of a variable and of its slots from a gradient.
+// optimizer_options.h has the formulas and defaults.
 //
-// Strictly elementwise, one fused pass over memory, plain IEEE operations: cutting a variable into
-// any ranges, or running on another x86 machine or compiler, gives the same bits. Immutable, so one
-// rule serves any number of threads at once. Apply does not allocate.
+// A rule works on each element separately, in one pass over memory, with basic IEEE operations. So
+// the result has the same bits for every division of a variable into ranges, on every x86 machine
+// and with every compiler. Immutable: any number of threads may use one rule at once. Apply does
+// not allocate.
 class UpdateRule {
  public:
   static absl::StatusOr<std::unique_ptr<UpdateRule>> Create(const OptimizerOptions& options,
@@ -71,12 +75,12 @@ class UpdateRule {
   const Loop loop_;
 };
 
-// average' = decay*average + (1-decay)*value, elementwise, as portable as an UpdateRule: the moving
-// statistics of batch normalization and the exponential moving average of variables. `new_average`
-// may be `average`.
+// Computes average' = decay * average + (1 - decay) * value for each element, with the same bits on
+// every machine, like an UpdateRule. It is used for the moving statistics of batch normalization
+// and for the exponential moving averages of variables. `new_average` may be `average`. Immutable.
 class MovingAverage {
  public:
-  // decay in [0, 1].
+  // Returns InvalidArgument unless decay is in [0, 1].
   static absl::StatusOr<MovingAverage> Create(double decay);
 
   double decay() const { return decay_; }

@@ -1,4 +1,4 @@
-// bfloat16: the upper half of a float32, with its range and 8 bits of precision.
+// The type bfloat16 is the upper half of a float32. It has the same range and 8 bits of precision.
 #ifndef SHOAL_ML_TENSOR_BFLOAT16_H_
 #define SHOAL_ML_TENSOR_BFLOAT16_H_
 
@@ -9,9 +9,10 @@
 
 namespace shoal {
 
-// Conversion from float rounds to nearest, ties to even: overflow gives infinity, NaN stays NaN
-// with its sign and becomes quiet, denormals are rounded like all others. Back to float is exact.
-// Always inline: kernels compiled for one instruction set must not lend their code to others.
+// The conversion from float rounds to nearest, ties to even. Overflow gives infinity, NaN becomes a
+// quiet NaN with the same sign, and denormals are rounded like all other numbers. The conversion to
+// float is exact. Both are always inlined, because the linker must not use a copy that was compiled
+// for a different instruction set.
 struct Bfloat16 {
   uint16_t bits = 0;
 

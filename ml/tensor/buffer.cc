@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 
-// Products of matrices walk through memory in strides that exhaust the TLB of small pages. A wish:
-// where the system has no huge pages, all is as before.
+// Asks the kernel for huge pages, because matrix products access memory with strides for which the
+// TLB has too few entries of small pages. Without huge pages nothing changes.
 void AskForHugePages(void* data, size_t size) {
   const auto address = reinterpret_cast<uintptr_t>(data);
   const uintptr_t begin = (address + kHugePage - 1) / kHugePage * kHugePage;

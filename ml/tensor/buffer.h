@@ -1,5 +1,5 @@
-// Owned, 64-byte aligned bytes. They are set to zero when the buffer is made, so that the pages are
-// there before the first step and near the thread that made them.
+// Owns 64-byte aligned memory. The constructor sets it to zero, so that its pages are allocated
+// before the first step, on the NUMA node of the constructing thread.
 #ifndef SHOAL_ML_TENSOR_BUFFER_H_
 #define SHOAL_ML_TENSOR_BUFFER_H_
 
@@ -13,7 +13,8 @@ namespace shoal {
 // The alignment of all memory for tensors: a cache line.
 inline constexpr size_t kMemoryAlignment = 64;
 
-// Returns the bytes rounded up to whole cache lines. Pieces of one area lie behind each other so.
+// Returns the number of bytes rounded up to whole cache lines, for several aligned pieces in one
+// area.
 template <typename Size>
 constexpr Size AlignedBytes(Size bytes) {
   return (bytes + Size{kMemoryAlignment - 1}) / Size{kMemoryAlignment} * Size{kMemoryAlignment};

@@ -1,4 +1,5 @@
-// TensorFlow's device strings: "/job:ps/replica:0/task:1/device:GPU:2", every part optional.
+// A device in TensorFlow's notation, "/job:ps/replica:0/task:1/device:GPU:2". Every part is
+// optional.
 #ifndef SHOAL_ML_TENSOR_DEVICE_SPEC_H_
 #define SHOAL_ML_TENSOR_DEVICE_SPEC_H_
 
@@ -10,21 +11,22 @@
 namespace shoal {
 
 struct DeviceSpec {
-  std::string job;  // empty: not said
+  std::string job;  // empty: not set
   std::optional<int> replica;
   std::optional<int> task;
-  std::string device_type;  // upper case, "CPU" or "GPU"; empty: not said
+  std::string device_type;  // upper case, "CPU" or "GPU"; empty: not set
   std::optional<int> device_index;
 
-  // Reads a device string; also the legacy forms "/cpu:0" and "/gpu:*" ("*": any index).
+  // Parses a device string, also in the legacy forms "/cpu:0" and "/gpu:*" ("*": any index).
   // InvalidArgument "Unknown attribute: '...'" or "Cannot specify multiple device types: ...".
   static absl::StatusOr<DeviceSpec> Parse(absl::string_view text);
 
-  // The fields of `inner` where it has them, else those of this spec: how a device scope narrows
-  // the one around it. A type that replaces another one drops the replaced index.
+  // Returns this spec with the fields that `inner` sets replaced, as an inner device scope refines
+  // the enclosing one. If `inner` replaces the device type, the index of the old type is dropped.
   DeviceSpec MergedWith(const DeviceSpec& inner) const;
 
-  // Canonical: "/job:worker/replica:0/task:1/device:GPU:0"; an index that is not said prints "*".
+  // Returns the canonical form, "/job:worker/replica:0/task:1/device:GPU:0"; an index that is not
+  // set is printed as "*".
   std::string ToString() const;
 
   friend bool operator==(const DeviceSpec& a, const DeviceSpec& b) {

@@ -11,14 +11,14 @@
 
 namespace shoal {
 
-// kBfloat16: what the compiler makes of operands of products (CompileRequest::compute_dtype). Only
-// these, Cast and copies have kernels for it.
+// kBfloat16 is used only for the operands of products, if CompileRequest::compute_dtype asks for
+// it. Only products, Cast and copies have kernels for it.
 enum class DataType { kFloat32, kFloat64, kInt32, kInt64, kUint8, kBool, kBfloat16 };
 
-// Bytes of one element.
+// Returns the size of one element in bytes.
 size_t SizeOf(DataType dtype);
 
-// "float32", "float64", "int32", "int64", "uint8", "bool", "bfloat16".
+// Returns "float32", "float64", "int32", "int64", "uint8", "bool" or "bfloat16".
 absl::string_view DataTypeName(DataType dtype);
 
 inline bool IsFloating(DataType dtype) {

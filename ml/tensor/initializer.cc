@@ -11,7 +11,8 @@
 namespace shoal {
 namespace {
 
-// Standard deviation of a standard normal cut at two of its own.
+// The standard deviation of a standard normal distribution that is truncated at two standard
+// deviations.
 constexpr double kTruncatedDeviation = 0.87962566103423978;
 
 InitializerSpec Truncated(double variance) {

@@ -1,5 +1,5 @@
-// First values of variables: a pure function of (seed, variable name, element index), so that any
-// range of a variable can be made alone, by any process, with the same bytes.
+// Computes the initial values of variables. The value of an element depends only on (seed, variable
+// name, element index), so any process can compute any range of a variable and gets the same bytes.
 #ifndef SHOAL_ML_TENSOR_INITIALIZER_H_
 #define SHOAL_ML_TENSOR_INITIALIZER_H_
 
@@ -11,13 +11,13 @@
 
 namespace shoal {
 
-// Values are those of proto/v1/variable.proto's Initializer.Kind.
+// The numbers are those of Initializer.Kind in proto/v1/variable.proto.
 enum class InitializerKind {
   kZeros = 1,
   kConstant = 2,         // a: the value
   kUniform = 3,          // [a, b)
   kNormal = 4,           // mean a, standard deviation b
-  kTruncatedNormal = 5,  // like kNormal; values beyond two standard deviations are drawn again
+  kTruncatedNormal = 5,  // like kNormal, but values beyond two standard deviations are drawn again
 };
 
 struct InitializerSpec {
@@ -36,25 +36,28 @@ InitializerSpec UniformInitializer(double low, double high);
 InitializerSpec NormalInitializer(double mean, double standard_deviation);
 InitializerSpec TruncatedNormalInitializer(double mean, double standard_deviation);
 
-// These use the fans of the weights, from FanOf: Glorot and Bengio 2010 (sqrt(6 / (in + out))
-// uniform, sqrt(2 / (in + out)) truncated normal), He et al. 2015 (sqrt(2 / in) truncated normal).
-// The standard deviation of a truncated normal is the one before truncation divided by 0.8796...,
-// as Keras does, so that it holds after it.
+// The fans of a variable's weights, from FanOf. The initializers below use them: Glorot and Bengio
+// 2010 (uniform with the limit sqrt(6 / (in + out)), or truncated normal with the standard
+// deviation sqrt(2 / (in + out))), and He et al. 2015 (uniform with the limit sqrt(6 / in), or
+// truncated normal with the standard deviation sqrt(2 / in)). As in Keras, these are the standard
+// deviations after truncation; `b` of the spec is the one before it, larger by a factor 1 /
+// 0.8796....
 struct Fan {
   double in = 1;
   double out = 1;
 };
-// Dense weights [in, out]; convolution weights [out, in / group, height, width].
+// Returns the fans of dense weights [in, out] or convolution weights [out, in / group, height,
+// width].
 Fan FanOf(absl::Span<const int64_t> shape);
 InitializerSpec GlorotUniformInitializer(Fan fan);
 InitializerSpec GlorotNormalInitializer(Fan fan);
 InitializerSpec HeNormalInitializer(Fan fan);
 InitializerSpec HeUniformInitializer(Fan fan);
 
-// InvalidArgument, naming the field, for bounds that are not finite or out of order.
+// Returns InvalidArgument, with the name of the field, if bounds are not finite or out of order.
 absl::Status ValidateInitializer(const InitializerSpec& spec);
 
-// Identifies a variable in InitializeRange: Fingerprint64 of its name.
+// Returns the hash of a variable's name that InitializeRange needs (Fingerprint64).
 uint64_t VariableNameHash(absl::string_view name);
 
 // Writes elements [begin, end) of the variable to out[0 .. end - begin).

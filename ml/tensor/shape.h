@@ -1,7 +1,8 @@
-// The dimensions of a tensor: up to 8, a value without heap memory.
+// The shape of a tensor: up to 8 dimensions. Copyable; it uses no heap memory.
 //
-// Inside a graph that is not compiled yet, a dimension may be kUnknownDim: the size of the batch,
-// which only a feed decides. Kernels and tensors never see an unknown dimension.
+// In a graph that is not compiled yet, a dimension may be kUnknownDim: the size of the batch, which
+// is known only when the graph is compiled. Shapes of kernels and tensors have no unknown
+// dimension.
 #ifndef SHOAL_ML_TENSOR_SHAPE_H_
 #define SHOAL_ML_TENSOR_SHAPE_H_
 
@@ -33,12 +34,13 @@ class Shape {
   void set_dim(int index, int64_t size) { dims_[index] = size; }
   void AddDim(int64_t size);
 
-  // No dimension is unknown.
+  // Returns whether no dimension is unknown.
   bool IsKnown() const;
-  // Product of the dimensions, 1 for a scalar; kUnknownDim if one is unknown.
+  // Returns the product of the dimensions (1 for a scalar), or kUnknownDim if a dimension is
+  // unknown.
   int64_t num_elements() const;
 
-  // "[2000,600]"; an unknown dimension prints as "?".
+  // Returns text such as "[2000,600]"; an unknown dimension is printed as "?".
   std::string ToString() const;
 
   friend bool operator==(const Shape& a, const Shape& b) { return a.dims() == b.dims(); }

@@ -1,5 +1,5 @@
-// A tensor of the host: a spec and bytes that are shared with copies of the tensor. Copying a
-// Tensor copies neither bytes nor guards them: writers must know that nobody reads.
+// A tensor in the host's memory. Copies of a Tensor share the same bytes, without synchronization:
+// a caller that writes must ensure that no other thread accesses the bytes of any copy.
 #ifndef SHOAL_ML_TENSOR_TENSOR_H_
 #define SHOAL_ML_TENSOR_TENSOR_H_
 
@@ -17,11 +17,11 @@ namespace shoal {
 class Tensor {
  public:
   Tensor() = default;
-  // All zeros; the spec's shape must be known.
+  // Makes a tensor of zeros; the spec's shape must be known.
   explicit Tensor(const TensorSpec& spec);
   Tensor(DataType dtype, const Shape& shape) : Tensor(TensorSpec{dtype, shape}) {}
 
-  // A tensor with these elements, row-major; their number must be the shape's.
+  // Returns a tensor with these elements in row-major order; their number must fit the shape.
   template <typename T>
   static Tensor Of(const Shape& shape, std::initializer_list<T> elements) {
     Tensor tensor(DataTypeOf<T>(), shape);

@@ -22,7 +22,7 @@ struct TensorSpec {
 
   // The shape must be known.
   size_t bytes() const { return static_cast<size_t>(shape.num_elements()) * SizeOf(dtype); }
-  // "float32[128,32,28,28]", with ":blocked16" after it where it is.
+  // Returns "float32[128,32,28,28]", followed by ":blocked16" for that layout.
   std::string ToString() const;
 
   friend bool operator==(const TensorSpec& a, const TensorSpec& b) {

@@ -12,8 +12,6 @@
 namespace shoal {
 namespace {
 
-// The slot that starts from the value where a checkpoint does not have it (VariableUpdater).
-
 std::string ShapeText(const v1::VariableSpec& spec) {
   return absl::StrCat("[", absl::StrJoin(spec.shape(), ","), "]");
 }
@@ -81,8 +79,8 @@ absl::Status CheckpointSliceSource::Fill(uint32_t slice, Contents* contents) {
   return FillState(slice, first, end, contents);
 }
 
-// The state of the saved slices [first_saved, end_saved), which must be one and the same if the cut
-// is not.
+// Fills in the state of the saved slices [first_saved, end_saved). They must all have the same
+// state if the run divides the variable differently.
 absl::Status CheckpointSliceSource::FillState(uint32_t slice, uint32_t first_saved,
                                               uint32_t end_saved, Contents* contents) const {
   const SavedSliceState& state = checkpoint_->state(first_saved);

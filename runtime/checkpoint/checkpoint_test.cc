@@ -153,7 +153,7 @@ TEST(CheckpointTest, SlicesOfDifferentVersionsKeepTheirCut) {
   }
 }
 
-// A power cut at any moment of saving step 2: step 1 or step 2 is there afterwards, whole.
+// After a power cut at any moment while step 2 is saved, step 1 or step 2 exists and is undamaged.
 TEST(CheckpointCrashTest, AValidCheckpointAlwaysExists) {
   int changes = 0;
   {
@@ -189,7 +189,8 @@ TEST(CheckpointCrashTest, AValidCheckpointAlwaysExists) {
   EXPECT_TRUE(second_seen);
 }
 
-// One failing call anywhere (a failed sync, say): saving fails or what it saved is whole.
+// If any single call fails (a sync, for example), saving fails or the saved checkpoint is
+// undamaged.
 TEST(CheckpointCrashTest, AFailingCallNeverLeavesATornCheckpoint) {
   for (int change = 0; change < 60; ++change) {
     FaultyFileSystem disk;
@@ -209,7 +210,7 @@ TEST(CheckpointCrashTest, AFailingCallNeverLeavesATornCheckpoint) {
   }
 }
 
-// Of pruning as well: at any moment one valid checkpoint stays.
+// The same for pruning: at any moment one valid checkpoint exists.
 TEST(CheckpointCrashTest, PruningNeverTakesTheOnlyValidOne) {
   for (int change = 0; change < 40; ++change) {
     FaultyFileSystem disk;
@@ -243,8 +244,8 @@ TEST(CheckpointCrashTest, AFullDiskLeavesTheOldCheckpoint) {
   }
 }
 
-// Damage of every file of the newest checkpoint, at every byte: the one before it is used, and it
-// is said.
+// Damages every file of the newest checkpoint at every byte. The checkpoint before it is opened,
+// and the damage is reported.
 class CheckpointDamageTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(CheckpointDamageTest, EveryTruncationFallsBackToTheOneBefore) {

@@ -16,7 +16,8 @@
 namespace shoal {
 namespace {
 
-// A chief that does not answer for so many lease times will not, if its run has finished.
+// The number of leases after which a chief that has not answered is assumed to have ended, if its
+// run has finished.
 constexpr int kDeadChief = 3;
 
 }  // namespace

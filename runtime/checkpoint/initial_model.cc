@@ -19,7 +19,7 @@
 
 namespace shoal {
 
-// Tensors by name, whole, whatever holds them.
+// An interface to read whole tensors by name from any kind of file.
 class GivenTensors {
  public:
   virtual ~GivenTensors() = default;
@@ -146,7 +146,7 @@ std::string ShapeText(absl::Span<const int64_t> shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ","), "]");
 }
 
-// How to say that a variable is to keep its initializer.
+// Describes, for an error message, how a variable can keep its initializer.
 std::string LeaveOut(const std::string& variable) {
   return absl::StrCat("or let it start from its initializer with --init_map='", variable, "='");
 }

@@ -1,4 +1,4 @@
-// Initial values of a run that starts from a model that is there already: init_from and init_map.
+// The initial values of a run that starts from an existing model (init_from and init_map).
 #ifndef SHOAL_RUNTIME_CHECKPOINT_INITIAL_MODEL_H_
 #define SHOAL_RUNTIME_CHECKPOINT_INITIAL_MODEL_H_
 
@@ -25,16 +25,17 @@ class RunConfig;
 class VariableSpec;
 }  // namespace v1
 
-// Returns the file or directory that init_from means as long as nothing is removed: for the
-// directory of a run its newest valid checkpoint, for other paths the path itself.
+// Returns the file or directory that init_from refers to: the newest valid checkpoint if it is the
+// directory of a run, otherwise the path itself. The result is valid as long as nothing is removed.
 absl::StatusOr<std::string> ResolveInitFrom(FileSystem& file_system, const std::string& path);
 
 // Returns the path of the file with the initial values that have this fingerprint, which a worker
 // with a compute program writes. The name follows from the content, so the file never changes.
 std::string InitialValuesPath(const std::string& run_directory, uint64_t fingerprint);
 
-// Version 0: each slice from the tensor that its variable is mapped to, or from its initializer
-// where the map has nothing for it. The same values on any number of ps. One thread at a time.
+// The source of version 0. Each slice comes from the tensor to which its variable is mapped, or
+// from the variable's initializer if the map has no entry for it. The values do not depend on the
+// number of ps. For one thread at a time.
 class InitialModel : public SliceSource {
  public:
   // Borrows specs and table. FailedPrecondition names init_from and the first variable that the

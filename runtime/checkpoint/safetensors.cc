@@ -51,7 +51,7 @@ absl::Status Malformed(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("safetensors header: ", what));
 }
 
-// Parses an object in which no key is there twice, at any depth.
+// Parses an object, and refuses repeated keys at any depth.
 absl::Status ParseObject(absl::string_view text, Json* json) {
   std::vector<std::set<std::string>> keys;
   std::string twice;
@@ -110,7 +110,7 @@ absl::Status TakeEntry(const Json& json, SafetensorsEntry* entry) {
       absl::StrCat("tensor \"", entry->name, "\" needs dtype, shape and data_offsets"));
 }
 
-// The tensor's bytes are what its shape says.
+// Checks that a tensor has as many bytes as its shape requires.
 absl::Status CheckSize(const SafetensorsEntry& entry) {
   uint64_t bytes = SafetensorsElementBytes(entry.dtype);
   bool fits = bytes > 0 && entry.begin <= entry.end;

@@ -27,35 +27,36 @@ absl::Status CheckAddress(absl::string_view field, absl::string_view address,
 // Returns whether the address is a path of this machine: unix:path.
 bool IsUnixAddress(absl::string_view address);
 
-// Returns whether a server there listens at every address of its host (0.0.0.0, [::]). Such an
-// address cannot be dialed.
+// Returns whether the address stands for every address of its host (0.0.0.0, [::]). A server can
+// listen at it, but clients cannot dial it.
 bool IsWildcardAddress(absl::string_view address);
 
-// Returns the address that other tasks dial to reach a server there: the address itself or, for a
-// wildcard address, this host's name and the port.
+// Returns the address that other tasks dial to reach a server that listens at `listens_at`: the
+// address itself or, for a wildcard address, this host's name and the port.
 std::string DialledAddress(const std::string& listens_at);
 
-// Returns where a server listens so that other tasks reach it at `address` under any name of its
-// host: every address of the host, with the same port. A loopback address stays as it is.
+// Returns the address at which a server must listen so that other tasks can reach it under any name
+// of its host: the wildcard address with the port of `address`. Returns a loopback address
+// unchanged.
 std::string EverywhereAt(const std::string& address);
 
-// The host alone, as a resolver wants it: without the port and the brackets of IPv6.
+// Returns the host for a resolver, without the port and the brackets of IPv6.
 std::string HostOf(absl::string_view address);
 
-// The port's digits; "" for unix:path.
+// Returns the digits of the port; "" for unix:path.
 absl::string_view PortOf(absl::string_view address);
 
-// The same host with another port; unix:path as it is.
+// Returns the same host with another port; returns unix:path unchanged.
 std::string WithPort(absl::string_view address, const absl::AlphaNum& port);
 
-// "host:port"; a host with colons, of IPv6, gets brackets.
+// Returns "host:port". An IPv6 host, which contains colons, gets brackets.
 std::string JoinHostPort(absl::string_view host, const absl::AlphaNum& port);
 
-// host:port, [v6]:port or unix:path on this machine. Names other than localhost are not looked up
-// and do not count.
+// Returns whether only this machine can reach the address: a loopback address or unix:path. Host
+// names other than localhost are not looked up; for them it returns false.
 bool IsLoopbackAddress(absl::string_view address);
 
-// "a:1,b:2" -> {"a:1", "b:2"}, each one checked. Empty text gives an empty list.
+// Parses "a:1,b:2" into {"a:1", "b:2"} and checks each address. Empty text gives an empty list.
 absl::StatusOr<std::vector<std::string>> ParseHostList(absl::string_view field,
                                                        absl::string_view text);
 

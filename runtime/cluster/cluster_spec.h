@@ -26,14 +26,14 @@ class ClusterSpec {
  public:
   ClusterSpec() = default;
 
-  // Comma lists as TensorFlow has them: --ps_hosts, --worker_hosts, --chief_host. Errors name the
-  // flag: bad addresses, an address that is given twice, two chiefs.
+  // Parses comma-separated lists like TensorFlow's: --ps_hosts, --worker_hosts, --chief_host.
+  // Errors name the flag: bad addresses, an address that is given twice, two chiefs.
   static absl::StatusOr<ClusterSpec> FromHostLists(absl::string_view ps_hosts,
                                                    absl::string_view worker_hosts,
                                                    absl::string_view chief_host);
 
-  // A text proto of shoal.v1.ClusterSpec. `file_name` is for messages. Indices are 0..n-1 without
-  // gaps, in any order.
+  // Parses a text proto of shoal.v1.ClusterSpec. `file_name` is for messages. Indices must be
+  // 0..n-1 without gaps, in any order.
   static absl::StatusOr<ClusterSpec> FromText(absl::string_view text, absl::string_view file_name);
   static absl::StatusOr<ClusterSpec> FromFile(const std::string& path);
 
@@ -49,7 +49,7 @@ class ClusterSpec {
   void set_ps(std::vector<std::string> addresses) { ps_ = std::move(addresses); }
   void set_workers(std::vector<std::string> addresses) { workers_ = std::move(addresses); }
 
-  // The address of a task; NotFound says how many there are.
+  // Returns the address of a task. NotFound names the number of tasks in its job.
   absl::StatusOr<std::string> Address(TaskId task) const;
 
  private:

@@ -1,5 +1,5 @@
-// The variables that a launcher sets for a task. Read once, in main; everything below gets this
-// map.
+// The environment variables that a launcher sets for a task. main reads them once and passes them
+// on as this map.
 #ifndef SHOAL_RUNTIME_CLUSTER_ENVIRONMENT_H_
 #define SHOAL_RUNTIME_CLUSTER_ENVIRONMENT_H_
 
@@ -15,14 +15,16 @@ namespace shoal {
 
 using Environment = std::map<std::string, std::string, std::less<>>;
 
-// Takes the form of main's third argument or of `environ`: "NAME=value", null at the end; or null.
+// Converts main's third argument or `environ`, an array of "NAME=value" that ends with null.
+// `variables` may be null.
 Environment ReadEnvironment(const char* const* entries);
 
-// Empty where the variable is not set. Lives as long as `environment`.
+// Returns the value, or "" if the variable is not set. The result points into `environment`.
 absl::string_view ValueOf(const Environment& environment, absl::string_view name);
 bool IsSet(const Environment& environment, absl::string_view name);  // Set and not empty.
 
-// A whole number >= 0. InvalidArgument names the variable: not set, no number.
+// Returns an integer >= 0. InvalidArgument names a variable that is not set or is not such a
+// number.
 absl::StatusOr<uint32_t> NumberVariable(const Environment& environment, absl::string_view name);
 
 }  // namespace shoal

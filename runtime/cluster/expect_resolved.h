@@ -10,7 +10,7 @@
 
 namespace shoal {
 
-// Fails the test where there is an error.
+// Returns the place; fails the test if the input does not resolve.
 inline ResolvedTask Resolved(const ResolverInput& input) {
   const auto resolved = ResolveTaskPlace(input);
   EXPECT_TRUE(resolved.ok()) << resolved.status();

@@ -1,4 +1,4 @@
-// Pods: Indexed Jobs, StatefulSets, JobSets.
+// Resolves tasks in pods of Indexed Jobs, StatefulSets and JobSets.
 #include <string>
 
 #include "absl/strings/str_cat.h"

@@ -1,4 +1,4 @@
-// Each launcher's variables as that launcher really sets them, and malformed ones.
+// Tests the variables of each launcher as it really sets them, and malformed ones.
 #include <set>
 #include <string>
 #include <utility>
@@ -104,7 +104,7 @@ TEST(JobSetTest, WorkerZeroThatIsTheCoordinatorHostsTheChief) {
   EXPECT_TRUE(Resolved(input).hosts_chief);
 }
 
-// What Slurm 22.05 set for task 3 of five on three nodes.
+// The variables that Slurm 22.05 set for task 3 of five on three nodes.
 Environment FlatSlurm() {
   return {{"SLURM_JOB_ID", "12345"},
           {"SLURM_PROCID", "3"},
@@ -173,7 +173,7 @@ TEST(SlurmTest, ErrorsNameTheCause) {
   }
 }
 
-// What Open MPI 4.1 set for rank 2 of `mpirun -n 1 A : -n 2 B`.
+// The variables that Open MPI 4.1 set for rank 2 of `mpirun -n 1 A : -n 2 B`.
 Environment TwoPartMpi() {
   return {{"OMPI_APP_CTX_NUM_PROCS", "1 2"},   {"OMPI_COMM_WORLD_LOCAL_RANK", "2"},
           {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}, {"OMPI_COMM_WORLD_RANK", "2"},

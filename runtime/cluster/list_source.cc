@@ -1,4 +1,4 @@
-// Flags with host lists, and cluster files.
+// Resolves tasks from flags with host lists and from cluster files.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,7 +10,7 @@
 namespace shoal {
 namespace {
 
-// --task_index, or 0 where nothing else is possible.
+// Returns --task_index, or 0 if no other index is possible.
 absl::StatusOr<TaskId> ListedTask(const ResolverInput& input, const ClusterSpec& cluster) {
   if (!input.job.has_value()) {
     return Broken("--job_name", "is missing; say which job this task is of");

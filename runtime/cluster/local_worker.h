@@ -10,8 +10,7 @@
 
 namespace shoal {
 
-// The number of a worker among the workers of its host, and what its launcher does about their
-// GPUs.
+// The number of a worker among the workers of its host, and how its launcher assigns GPUs to them.
 struct LocalWorker {
   uint32_t index = 0;  // From 0.
   // False: the launcher numbers all tasks of the host, and tasks of other jobs may come before the
@@ -21,9 +20,10 @@ struct LocalWorker {
   bool gpus_were_chosen = false;  // CUDA_VISIBLE_DEVICES is set.
 };
 
-// Returns what Open MPI, torchrun or Slurm say of this worker; nothing if no launcher numbers the
-// tasks of a host. `is_numbered_by_rank`: the launcher's rank decides the task's job, so that the
-// first tasks of every host are its workers. InvalidArgument names a variable that is not a number.
+// Returns the number that Open MPI, torchrun or Slurm has set for this worker; nothing if no
+// launcher numbers the tasks of a host. `is_numbered_by_rank` is true if the launcher's rank
+// decides the task's job, so that the first tasks of every host are its workers. InvalidArgument
+// names a variable that is not a number.
 absl::StatusOr<std::optional<LocalWorker>> FindLocalWorker(const Environment& environment,
                                                            bool is_numbered_by_rank);
 

@@ -1,4 +1,4 @@
-// Launchers that number processes: Open MPI, torchrun, Slurm.
+// Resolves tasks of launchers that number processes: Open MPI, torchrun, Slurm.
 #include <numeric>
 #include <string>
 #include <vector>

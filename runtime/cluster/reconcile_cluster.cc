@@ -12,7 +12,7 @@
 namespace shoal {
 namespace {
 
-// A number of tasks that follows from addresses, against what the run says.
+// Compares the number of tasks in a list of addresses with that in the run.
 absl::Status Reconcile(absl::string_view field, absl::string_view hosts, size_t count, bool given,
                        uint32_t value) {
   if (!given || value == count) return absl::OkStatus();

@@ -11,13 +11,14 @@
 
 namespace shoal {
 
-// Host names: "a[01-03,7],b2" -> a01 a02 a03 a7 b2. Several brackets in one name are all expanded,
-// the last one fastest. `variable` is named in errors: empty names, brackets that do not match,
-// ranges that run backwards, more than 65536 hosts.
+// Expands host names: "a[01-03,7],b2" -> a01 a02 a03 a7 b2. If a name has several brackets, the
+// last one varies fastest. Errors name `variable`: empty names, brackets that do not match,
+// descending ranges, more than 65536 hosts.
 absl::StatusOr<std::vector<std::string>> ParseNodeList(absl::string_view variable,
                                                        absl::string_view text);
 
-// Tasks on each node, in the order of the node list: "2(x2),1" -> 2 2 1. Errors likewise.
+// Expands the numbers of tasks on each node, in the order of the node list: "2(x2),1" -> 2 2 1.
+// Errors name `variable`.
 absl::StatusOr<std::vector<uint32_t>> ParseTasksPerNode(absl::string_view variable,
                                                         absl::string_view text);
 

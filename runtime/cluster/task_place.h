@@ -14,31 +14,34 @@
 
 namespace shoal {
 
-// --chief_host if it is given, else `launcher_host` (may be empty: unknown); --chief_port, if one
-// is needed, else `port`. InvalidArgument: a port that is given twice, or no address at all, with
-// `remedy`.
+// Returns the chief's address. Its host is --chief_host or, if that is not given, `launcher_host`,
+// which is empty if unknown; if the host has no port, it gets --chief_port or else `port`. Returns
+// InvalidArgument if a port is given twice, or, with `remedy`, if no host is known.
 absl::StatusOr<std::string> ChiefAddress(const ResolverInput& input,
                                          absl::string_view launcher_host, uint32_t port,
                                          absl::string_view remedy);
 
-// A task of a cluster with host lists. `anywhere`: serve at the own port of every local address, as
-// a pod whose name is not known yet has to.
+// Resolves a task of a cluster with host lists. If `anywhere`, the task serves at its port of every
+// local address, which a pod needs while its name is not known yet.
 absl::StatusOr<ResolvedTask> PlaceInCluster(ClusterSource source, TaskId task, ClusterSpec cluster,
                                             bool anywhere);
 
-// A task that knows only the chief's address; the chief, or the worker that hosts it, serves there.
+// Resolves a task that knows only the chief's address. The chief, or the worker that hosts it,
+// serves at that address.
 ResolvedTask PlaceByChief(ClusterSource source, TaskId task, const std::string& chief_address,
                           bool hosts_chief);
 
-// A process that a launcher has numbered through all jobs.
+// The number of a process from a launcher that numbers the processes number of processes in all
+// jobs.
 struct Rank {
   ClusterSource source = ClusterSource::kSlurm;
-  const char* name = "";               // of the variable
-  uint32_t rank = 0;                   // 0 is where the others look for the chief
+  const char* name = "";               // name of the environment variable
+  uint32_t rank = 0;                   // the others look for the chief at rank 0
   uint32_t size = 0;                   // of all jobs together
   const char* remedy = "";             // Remedy for a missing --task_index.
   std::optional<uint32_t> part_index;  // Index within its part of the command line.
-  // All processes have one command line: the index in a job whose chief is elsewhere is the rank.
+  // True if all processes have the same command line. Then the index of a task in a job whose chief
+  // is elsewhere is its rank.
   bool of_one_program = false;
   std::string chief_address;
 };
@@ -57,14 +60,16 @@ absl::StatusOr<ResolvedTask> ResolveFromMpi(const ResolverInput& input);
 absl::StatusOr<ResolvedTask> ResolveFromTorchrun(const ResolverInput& input);
 absl::StatusOr<ResolvedTask> ResolveFromSlurm(const ResolverInput& input);
 
-// A host without a port: no colon, or those of an IPv6 address without brackets.
+// Returns whether the text is a host without a port: it has no colon, or it is an IPv6 address
+// without brackets.
 bool IsHostAlone(absl::string_view text);
 
 // Returns whether the host of `address`, "host:port", is this one, ignoring domains. False for an
 // IP address.
 bool IsOwnHost(absl::string_view address, absl::string_view hostname);
 
-// The number after the last '-' of a host name, without its domain: 3 of "train-ps-3.train".
+// Returns the number after the last '-' of a host name without its domain, such as 3 for
+// "train-ps-3.train".
 std::optional<uint32_t> HostOrdinal(absl::string_view hostname);
 
 }  // namespace shoal

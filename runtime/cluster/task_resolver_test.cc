@@ -1,5 +1,5 @@
-// Which source wins, what flags and lists say, the rank rule. The launchers' own strings are tested
-// by launcher_sources_test.cc.
+// Tests which source wins, the results of flags and lists, and the rank rule.
+// launcher_sources_test.cc tests the launchers' own strings.
 #include "runtime/cluster/task_resolver.h"
 
 #include <string>

@@ -1,5 +1,5 @@
-// TF_CONFIG, as TensorFlow's TFConfigClusterResolver reads it and as TFJob (dense and sparse form),
-// Volcano and Vertex write it.
+// Resolves tasks from TF_CONFIG, like TensorFlow's TFConfigClusterResolver. TFJob (in a dense and a
+// sparse form), Volcano and Vertex write it.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -24,7 +24,7 @@ constexpr char kName[] = "TF_CONFIG";
 
 absl::Status Wrong(absl::string_view what) { return Broken(kName, what); }
 
-// A whole number, or one as text, as configurations made by shells have it.
+// Reads an integer, or a text with an integer, which configurations written by shells contain.
 bool ReadIndex(const Json& json, uint32_t* index) {
   if (json.is_number_unsigned()) {
     const uint64_t number = json.get<uint64_t>();
@@ -47,7 +47,8 @@ absl::Status AddAddress(absl::string_view job, uint32_t index, const Json& json,
   return absl::OkStatus();
 }
 
-// A list, or in the sparse form an object {"1": "host:port"}. Nothing where the job is not there.
+// Reads a list or, in the sparse form, an object {"1": "host:port"}. Returns nothing if the job is
+// missing.
 absl::StatusOr<Addresses> ReadJob(const Json& cluster, absl::string_view job) {
   Addresses addresses;
   const auto found = cluster.find(std::string(job));
@@ -104,7 +105,7 @@ absl::StatusOr<TaskId> ReadTask(const Json& root) {
   return id;
 }
 
-// A misspelt job would be a smaller cluster than the one meant.
+// Refuses unknown jobs, because a misspelt one would silently make the cluster smaller.
 absl::Status CheckJobNames(const Json& cluster) {
   for (const auto& job : cluster.items()) {
     const absl::Status known = ParseJob(job.key()).status();

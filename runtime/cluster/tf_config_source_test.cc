@@ -1,4 +1,4 @@
-// TF_CONFIG as operators really set it, and malformed ones.
+// Tests TF_CONFIG as operators really set it, and malformed ones.
 #include <string>
 #include <utility>
 

@@ -71,8 +71,8 @@ absl::StatusOr<std::vector<PathStep>> SplitPath(const Assignment& assignment) {
   return steps;
 }
 
-// Paths to the fields of that name in the messages below, without those in lists. Messages that
-// hold themselves are not followed far.
+// Finds the paths to fields of this name in nested messages, except those in lists. Recursive
+// messages are followed only to a limited depth.
 void FindBelow(const Descriptor& type, const std::string& name, const std::string& prefix,
                std::vector<std::string>* paths) {
   constexpr size_t kMaxPath = 100;

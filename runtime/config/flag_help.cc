@@ -1,4 +1,4 @@
-// What --help prints of the table of flags.
+// Makes the text that --help prints from the table of flags.
 #include <string>
 #include <vector>
 
@@ -24,7 +24,7 @@ std::string Alternatives(const std::vector<std::string>& names) {
   return absl::StrCat(absl::StrJoin(names.begin(), names.end() - 1, ", "), " or ", names.back());
 }
 
-// The help with values in the place of its marks; see flag_table.cc.
+// Returns the help text with its placeholders replaced by values; see flag_table.cc.
 std::string HelpText(const FlagSpec& spec) {
   std::string help =
       absl::StrReplaceAll(spec.help, {{"{models}", Alternatives(KnownModels())},

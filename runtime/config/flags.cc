@@ -179,13 +179,13 @@ absl::string_view PathOf(const GivenFlag& flag) {
   return absl::string_view(flag.value).substr(0, flag.value.find('='));
 }
 
-// How the user wrote it.
+// Returns the flag as the user wrote it.
 std::string Written(const GivenFlag& flag) {
   return flag.spec->name == absl::string_view("set") ? absl::StrCat("--set ", PathOf(flag))
                                                      : absl::StrCat(flag.label(), "=", flag.value);
 }
 
-// The last flag that sets the field; null: none.
+// Returns the last flag that sets the field; null if there is none.
 const GivenFlag* FindGiven(const std::vector<GivenFlag>& flags, absl::string_view path) {
   const GivenFlag* found = nullptr;
   for (const GivenFlag& flag : flags) {
@@ -194,7 +194,7 @@ const GivenFlag* FindGiven(const std::vector<GivenFlag>& flags, absl::string_vie
   return found;
 }
 
-// The update rule that a flag selects; "" for none.
+// Returns the update rule that a flag selects; "" if it selects none.
 std::string RuleOf(const GivenFlag& flag) {
   if (flag.spec->name == absl::string_view("optimizer")) {
     return flag.value == "nesterov" ? "momentum" : flag.value;
@@ -205,7 +205,7 @@ std::string RuleOf(const GivenFlag& flag) {
   return std::find(known.begin(), known.end(), parts[1]) == known.end() ? "" : parts[1];
 }
 
-// Flags that cannot all be meant.
+// Refuses combinations of flags that contradict each other.
 absl::Status CheckContradictions(const std::vector<GivenFlag>& flags) {
   std::vector<absl::string_view> seen;
   const GivenFlag* rule = nullptr;
@@ -227,7 +227,8 @@ absl::Status CheckContradictions(const std::vector<GivenFlag>& flags) {
   return absl::OkStatus();
 }
 
-// The two sizes are ways to say the same; the one that is given replaces the one of the file.
+// Two flags set the batch size in different ways. The one that is given replaces the other one in
+// the run file.
 absl::Status ReconcileBatchSize(const std::vector<GivenFlag>& flags, v1::RunConfig* run) {
   const GivenFlag* of_clone = FindGiven(flags, "batch_size");
   if (of_clone == nullptr || run->replica_batch_size() == 0) return absl::OkStatus();

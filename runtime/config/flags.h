@@ -81,7 +81,7 @@ struct TaskFlags {
   std::string log_file;     // Empty: standard error.
   std::string answer_file;  // Launcher: file into which a program writes its model.
   int report_fd = -1;       // Launcher: the task writes its bound address here.
-  // Launcher: the worker's number among those of its host, from 0.
+  // Set by a launcher: the worker's number among the workers of its host, from 0.
   std::optional<uint32_t> local_worker;
   int parent_pid = 0;   // Launcher: the task dies with this process; 0: no process.
   bool json = false;    // status

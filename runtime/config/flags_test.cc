@@ -284,7 +284,7 @@ TEST(FlagsTest, HelpShowsTheFlagsOfItsScopeWithin100Columns) {
   }
 }
 
-// What --help says of a flag, in one line.
+// Returns the text of --help about a flag, in one line.
 std::string HelpOf(FlagScope scope, const std::string& flag) {
   const std::string help = absl::StrCat("\n", FlagHelp(scope), "\n  --");
   size_t begin = help.find(absl::StrCat("\n  --", flag, "="));

@@ -41,7 +41,8 @@ absl::Status CheckCount(absl::string_view field, uint64_t value, uint64_t low, u
   return Broken(field, absl::StrCat("must be ", low, " to ", high, ", is ", value));
 }
 
-// TF-Slim's rules of DeploymentConfig in its order and with its words, then the ones it lacks.
+// Checks the rules of TF-Slim's DeploymentConfig, in its order and with its texts, and then further
+// ones.
 absl::Status ValidateTasks(const v1::DeploymentOptions& deployment) {
   if (deployment.num_replicas() > 1 && deployment.num_ps_tasks() < 1) {
     return Broken(
@@ -246,7 +247,7 @@ absl::Status ValidateProgram(const v1::RunConfig& run) {
                                                " is not a FILE.py; drop one of them"));
 }
 
-// One model, in the run file or in the program that the workers run.
+// Checks that there is exactly one model: in the run file or in the program that the workers run.
 absl::Status ValidateWhoseModel(const v1::RunConfig& run, ModelFrom from) {
   const v1::ModelConfig& model = run.model();
   RETURN_IF_ERROR(ValidateProgram(run));

@@ -36,14 +36,14 @@ absl::Status CheckSize(absl::string_view field, uint32_t value) {
 
 using Sizes = google::protobuf::RepeatedField<uint32_t>;
 
-// Height and width, or one number for both.
+// Checks height and width, or one number for both.
 absl::Status CheckWindow(absl::string_view field, const Sizes& sizes) {
   if (sizes.empty()) return CheckSize(field, 0);
   for (uint32_t size : sizes) RETURN_IF_ERROR(CheckSize(field, size));
   return absl::OkStatus();
 }
 
-// The shape of each example; at most one dimension is open.
+// Checks the shape of an example; at most one dimension may be -1.
 absl::Status ValidateReshape(const std::string& field, const v1::ReshapeLayer& layer) {
   int num_open = 0;
   for (int64_t dim : layer.shape()) {
@@ -108,7 +108,8 @@ absl::Status ValidateLayer(const std::string& field, const v1::LayerConfig& laye
   return Broken(field, absl::StrCat("has no kind; write ", absl::StrJoin(kinds, ", ")));
 }
 
-// Names of layers are scopes of variables; inputs name layers that stand above.
+// Checks the names of layers, which are scopes of variables, and their inputs, which must name
+// earlier layers.
 absl::Status ValidateLayers(const v1::ModelConfig& model) {
   std::set<std::string> names;
   for (int i = 0; i < model.layer_size(); ++i) {

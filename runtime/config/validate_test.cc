@@ -1,4 +1,4 @@
-// Every kind of bad run: the flags that make it, and the line the user reads.
+// Tests every kind of invalid run: the flags that make it, and the line that the user gets.
 #include "runtime/config/validate.h"
 
 #include <string>
@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What the command line leads to, as `shoal train` does it.
+// Returns the result of a command line, processed as in `shoal train`.
 absl::Status Check(const std::vector<std::string>& args) {
   std::vector<std::string> all = {"--set=model.name=mlp", "--set=num_epochs=1"};
   all.insert(all.end(), args.begin(), args.end());

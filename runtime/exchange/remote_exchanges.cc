@@ -15,16 +15,17 @@
 namespace shoal {
 namespace {
 
-// One more than callers may have under way: inside `done` its exchange still holds one.
+// One more than the number of exchanges that callers may have under way, because an exchange still
+// uses its flight while `done` runs.
 constexpr int kFlightsPerGroup = VariableStore::kMaxExchangesPerGroup + 1;
 
-// Before another question for room, where a ps does not wait with its answer.
+// The pause before room is requested again from a ps that did not park the request.
 constexpr absl::Duration kBusyWait = absl::Milliseconds(2);
 constexpr absl::Duration kLongestBusyWait = absl::Milliseconds(50);
 constexpr absl::Duration kFirstWait = absl::Milliseconds(20);
 constexpr absl::Duration kLongestWait = absl::Seconds(1);
 constexpr absl::Duration kComplainEvery = absl::Seconds(10);
-// At channels that somebody still uses.
+// The time between two checks of channels that are still used.
 constexpr absl::Duration kLookAgain = absl::Milliseconds(10);
 
 }  // namespace

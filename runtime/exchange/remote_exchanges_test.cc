@@ -1,4 +1,5 @@
-// Exchanges on one thread: a channel whose calls a test answers, and a clock that it moves.
+// Tests exchanges on one thread, with a channel whose calls the test answers and a clock that it
+// advances.
 #include "runtime/exchange/remote_exchanges.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What does not need a ps; the rest is in ps/parameter_server_test.cc.
+// The tests that need no ps; the others are in ps/parameter_server_test.cc.
 #include "runtime/exchange/remote_variable_store.h"
 
 #include <gtest/gtest.h>

@@ -9,28 +9,29 @@
 
 namespace shoal {
 
-// The right ends of TensorFlow's default buckets (core/lib/histogram/histogram.cc), rising: from
-// 1e-12 each is 1.1 times the one before, up to 1e20, then the largest double; the same below 0,
-// and 0 itself. A value is in the first bucket whose end is above it.
+// Returns the right ends of TensorFlow's default buckets (core/lib/histogram/histogram.cc) in
+// rising order: from 1e-12 to 1e20, each 1.1 times the previous one, and the largest double; the
+// negatives of these; and 0. A value belongs to the first bucket whose end is above it.
 const std::vector<double>& DefaultBucketLimits();
 
-// Not thread safe.
+// Counts values in these buckets. Not thread-safe.
 class ValueHistogram {
  public:
   ValueHistogram() : counts_(DefaultBucketLimits().size(), 0) {}
 
-  // Values that are not finite are in no bucket, but make is_finite() false.
+  // Adds values. Those that are not finite are in no bucket but make is_finite() false.
   void Add(absl::Span<const float> values);
 
   uint64_t num() const { return num_; }
   bool is_finite() const { return is_finite_; }
-  // If there are no values: the largest double and its negative, as TensorFlow has it.
+  // Return the largest double and its negative if there are no values, as in TensorFlow.
   double min() const { return min_; }
   double max() const { return max_; }
   double sum() const { return sum_; }
   double sum_squares() const { return sum_squares_; }
 
-  // Buckets with their right ends; a run of empty ones is one. At least one.
+  // A bucket: its right end and the number of its values. buckets() returns at least one, and
+  // merges consecutive empty ones.
   struct Bucket {
     double limit;
     double count;

@@ -19,15 +19,15 @@
 namespace shoal {
 namespace {
 
-// So many connections can be idle or slow before others wait for them.
+// The number of threads, and so of connections that can be idle or slow before others have to wait.
 constexpr size_t kThreads = 16;
-// For the whole request, and again for the whole answer, however the bytes come in or go out.
+// The time limit for receiving a whole request, and again for sending a whole answer.
 constexpr absl::Duration kRequestTime = absl::Seconds(1);
 constexpr absl::Duration kAnswerTime = absl::Seconds(2);
 constexpr size_t kMaxRequestBytes = 16 << 10;
 
-// One connection's bytes, with a deadline for all of them: the library has one only for each read,
-// which a peer that sends a byte now and then never meets.
+// Reads and writes one connection with a deadline for all bytes together. The library has a time
+// limit only for each read, which a peer that sends single bytes never exceeds.
 class TimedStream : public httplib::Stream {
  public:
   explicit TimedStream(socket_t socket)
@@ -87,7 +87,7 @@ class TimedStream : public httplib::Stream {
   size_t begin_ = 0, end_ = 0;  // The part of buffer_ that was not read yet.
 };
 
-// One request on each connection, in bounded time.
+// Serves one request per connection, in limited time.
 class TimedServer : public httplib::Server {
  private:
   bool process_and_close_socket(socket_t socket) override {
@@ -103,7 +103,8 @@ class TimedServer : public httplib::Server {
   }
 };
 
-// Two servers on one port would share its connections at random: the second one has to fail.
+// Makes a second server on the same port fail, because two servers would share its connections at
+// random.
 void SetSocketOptions(socket_t socket) {
   const int yes = 1;
   setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));

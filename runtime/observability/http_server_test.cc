@@ -44,7 +44,7 @@ UniqueFd Connect(const HttpServer& server) {
   return fd;
 }
 
-// All that the server sends for a request on a connection of its own.
+// Returns everything that the server sends for a request on a new connection.
 std::string Send(const HttpServer& server, const std::string& request) {
   const UniqueFd fd = Connect(server);
   if (!fd.is_valid()) return "no connection";

@@ -16,7 +16,7 @@
 namespace shoal {
 namespace {
 
-// Some hundred thousand lines.
+// The most bytes of lines that may wait, some hundred thousand lines.
 constexpr size_t kMaxUnwrittenBytes = size_t{64} << 20;
 
 using Fields = std::map<std::string, std::string>;
@@ -49,8 +49,8 @@ absl::StatusOr<std::string> ReadWhole(FileSystem* file_system, const std::string
   return text;
 }
 
-// How many bytes at the front are whole lines with rising steps up to `last_step`, and the last
-// step.
+// Finds how many bytes at the beginning of the file are whole lines with rising steps up to
+// `last_step`, and the last of these steps.
 std::pair<size_t, uint64_t> GoodPrefix(absl::string_view text, uint64_t last_step) {
   size_t good = 0;
   uint64_t step = 0;

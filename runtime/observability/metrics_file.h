@@ -1,4 +1,5 @@
-// metrics.jsonl: one line of JSON per applied step, for machines. Documented and stable:
+// metrics.jsonl has one line of JSON per applied step, for programs. Its fields are documented and
+// stable:
 //
 //   step                 applied updates, from 1; strictly increasing
 //   epoch                from 0

@@ -24,14 +24,14 @@ std::string LossText(double loss);
 
 // Options for drawing.
 struct ProgressOptions {
-  bool is_terminal = false;  // Redraw one line; else write whole lines.
+  bool is_terminal = false;  // True: redraws one line; false: writes whole lines.
   bool use_color = false;
-  bool use_unicode = true;                                 // Blocks of eighths; else '#'.
-  int width = 100;                                         // Columns of the terminal.
-  std::function<int()> current_width;                      // Asked before a redraw, if given.
+  bool use_unicode = true;             // Draws the bar with block characters; else with '#'.
+  int width = 100;                     // Columns of the terminal.
+  std::function<int()> current_width;  // Called before a redraw; may be null.
   absl::Duration redraw_period = absl::Milliseconds(100);  // Terminal: at most this often.
   absl::Duration line_period = absl::Seconds(5);           // Pipe: at most this often.
-  uint64_t log_every = 0;                        // Pipe: every so many steps instead, if above 0.
+  uint64_t log_every = 0;  // Pipe: a line every log_every steps instead, if above 0.
   std::function<void(absl::string_view)> write;  // Standard output or error.
 };
 

@@ -1,4 +1,5 @@
-// summary.json: how a run ended, for machines. Documented and stable; absent values are null.
+// summary.json tells programs how a run ended. Its fields are documented and stable; absent values
+// are null.
 #ifndef SHOAL_RUNTIME_OBSERVABILITY_SUMMARY_H_
 #define SHOAL_RUNTIME_OBSERVABILITY_SUMMARY_H_
 
@@ -17,14 +18,16 @@ struct Summary {
   std::string status;                  // "finished", "stopped" or "failed"
   std::string exit_reason;             // In words.
   uint64_t steps = 0;                  // Applied updates over the whole run.
-  std::optional<double> epochs;        // Passed through, over the whole run; may be a fraction.
+  std::optional<double> epochs;        // Epochs trained in the whole run; may be a fraction.
   std::optional<uint64_t> first_step;  // Applied before this start: the step that it resumed from.
   std::optional<uint64_t> examples;    // Trained on in this start of the run.
   // Batches that were skipped in the whole run, because they were not finite or workers crashed on
   // them.
   std::optional<uint64_t> skipped_batches;
-  std::optional<double> seconds;              // This start, from the chief's start to its end.
-  std::optional<double> train_seconds;        // First step's start to last step's end.
+  // The time from the start of the chief to its end, in this start of the run.
+  std::optional<double> seconds;
+  // The time from the start of the first step to the end of the last, in this start.
+  std::optional<double> train_seconds;
   std::optional<double> examples_per_second;  // examples / train_seconds
   std::optional<double> final_loss;           // Of the last step.
   std::optional<double> test_loss;            // Of the last evaluation.
@@ -35,11 +38,11 @@ struct Summary {
 
 std::string SummaryJson(const Summary& summary);
 
-// summary.json in `directory`, at once.
+// Writes summary.json in `directory`, atomically and durably.
 absl::Status WriteSummary(FileSystem* file_system, const std::string& directory,
                           const Summary& summary);
 
-// NotFound where there is none.
+// Reads summary.json in `directory`. NotFound if the file does not exist.
 absl::StatusOr<Summary> ReadSummary(FileSystem* file_system, const std::string& directory);
 
 }  // namespace shoal

@@ -27,7 +27,8 @@ struct TaskStatus {
   uint64_t step = 0;      // The newest update that it knows.
   std::optional<double> steps_per_second;
   std::optional<double> examples_per_second;
-  std::string last_checkpoint;  // Its directory; empty: none, or not this role's business.
+  // The directory of the newest checkpoint; empty if there is none or this role does not know it.
+  std::string last_checkpoint;
   std::optional<double> seconds_since_checkpoint;
 };
 
@@ -45,7 +46,7 @@ class TaskMonitor {
  public:
   struct Options {
     TaskId task;           // The process: labels of metrics about the whole process.
-    std::string run_name;  // A label of every sample, as are role and task.
+    std::string run_name;  // The run's name; a label of every sample, as are role and task.
     std::string run_directory;
     std::string version;           // Version of the program,
     uint32_t protocol = 0;         // and of its protocol with the other tasks.
@@ -68,8 +69,9 @@ class TaskMonitor {
     const TaskSource* const source_;
   };
 
-  // /healthz: 200 while the process answers. /readyz: 200 if every role in it is ready, else 503
-  // and why. /statusz: text, or JSON with ?format=json. /metrics: Prometheus' text format.
+  // Answers a request. /healthz returns 200. /readyz returns 200 if every role of the process is
+  // ready, otherwise 503 with the reason. /statusz returns text, or JSON with ?format=json.
+  // /metrics returns Prometheus' text format.
   HttpResponse Answer(absl::string_view path, absl::string_view query) const;
 
   // Returns the text of /statusz, for logs.

@@ -15,14 +15,14 @@
 namespace shoal {
 namespace {
 
-// The infinite past: there is no such file.
+// Returns the infinite past if the file does not exist.
 absl::Time WrittenAt(const std::string& path) {
   struct stat info = {};
   if (stat(path.c_str(), &info) != 0) return absl::InfinitePast();
   return absl::TimeFromTimespec(info.st_mtim);
 }
 
-// The infinite past: nobody does.
+// Returns the infinite past if no process holds the lock.
 absl::Time HeldSince(const std::string& directory, RunLock::Holder holder) {
   return RunLock::HeldSince(directory, holder).value_or(absl::InfinitePast());
 }

@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kToldAtMost = 3;
 
-// A side sends less until a handshake has ended, with a long chain of certificates even.
+// During a handshake a side sends fewer bytes than this, even with a long chain of certificates.
 constexpr uint64_t kHandshakeBytes = 32 << 10;
 
 using GetName = int (*)(int, sockaddr*, socklen_t*);
@@ -74,7 +74,7 @@ struct Traffic {
   absl::Duration since_last;
 };
 
-// None: nothing came, or the kernel does not tell.
+// Returns nothing if no data arrived or the kernel does not provide the time.
 std::optional<Traffic> TrafficFrom(int fd) {
   tcp_info info = {};
   socklen_t size = sizeof(info);

@@ -27,7 +27,7 @@ constexpr absl::Duration kPause = absl::Milliseconds(500);
 constexpr absl::Duration kLookForShutdownEvery = absl::Milliseconds(100);
 constexpr absl::Duration kSayWaitingAfter = absl::Seconds(1);
 constexpr absl::Duration kSayWaitingEvery = absl::Seconds(5);
-// Set aside for documentation: the way there is the way to everyone (RFC 5737).
+// An address that is reserved for documentation (RFC 5737), so its route is the default route.
 constexpr char kAnywhere[] = "192.0.2.1:9";
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
@@ -44,7 +44,7 @@ absl::StatusOr<AddressList> LookUp(const std::string& address) {
       absl::StrCat("cannot look up \"", host, "\": ", gai_strerror(error)));
 }
 
-// The source address of the way to `peer`, or empty.
+// Returns the source address of the route to `peer`, or "".
 std::string SourceOf(const addrinfo& peer) {
   const UniqueFd socket_fd(socket(peer.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (socket_fd.get() < 0 || connect(socket_fd.get(), peer.ai_addr, peer.ai_addrlen) != 0)
@@ -61,8 +61,8 @@ std::string SourceOf(const addrinfo& peer) {
   return absl::StrCat("[", text, "]");
 }
 
-// A call of LocalHostToward on a thread of its own, as it takes the name service's time: some 40 s
-// where that does not answer (resolv.conf(5)).
+// Runs LocalHostToward on a separate thread, because it takes some 40 s if the name service does
+// not answer (resolv.conf(5)).
 struct Attempt {
   Notification done;
   absl::StatusOr<std::string> host;  // Once done.

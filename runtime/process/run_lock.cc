@@ -27,7 +27,8 @@ std::string PathOf(const std::string& out, RunLock::Holder holder) {
   return absl::StrCat(out, holder == RunLock::Holder::kLauncher ? "/LOCK" : "/CHIEF_LOCK");
 }
 
-// The lock holds without its words: where the disk is full there are none.
+// Writes the holder to the lock's file. Errors are ignored, because the lock is valid without this
+// text, for example if the disk is full.
 void WriteHolder(int file) {
   const std::string words = absl::StrCat("pid ", getpid(), " on ", HostName(), "\n");
   if (ftruncate(file, 0) != 0 ||

@@ -1,4 +1,4 @@
-// Waits while the system's time is set back by an hour: as when NTP or an administrator sets it.
+// Tests waits during which the system's time is set back by an hour, as by NTP or an administrator.
 #include <dlfcn.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,8 +23,8 @@ std::atomic<int> g_set_back_seconds{0};
 
 }  // namespace
 
-// In front of the C library's, also for the shared libraries: only the system's time is set, not
-// what is measured from the start of the machine.
+// Replaces the function of the C library, also for shared libraries. It changes only the system's
+// time, not the time since the machine's start.
 extern "C" int clock_gettime(clockid_t clock, timespec* now) noexcept {
   using Function = int (*)(clockid_t, timespec*);
   static const auto system = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "clock_gettime"));

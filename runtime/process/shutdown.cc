@@ -48,9 +48,9 @@ absl::Status SystemError(const char* call) {
   return absl::InternalError(absl::StrCat(call, ": ", std::strerror(errno)));
 }
 
-// Readable once the parent has ended. Not the kernel's PR_SET_PDEATHSIG: that comes when the
-// parent's thread ends that started this process, and launchers start processes from threads of a
-// pool.
+// Opens a descriptor that becomes readable when the parent has ended. PR_SET_PDEATHSIG is
+// unsuitable: it sends its signal when the thread of the parent that started this process ends, and
+// launchers start processes from threads of a pool.
 UniqueFd WatchParent() { return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, getppid(), 0))); }
 
 // Milliseconds for poll(2); -1 waits for ever.

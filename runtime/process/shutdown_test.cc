@@ -70,7 +70,7 @@ TEST(ShutdownNotificationTest, CloseWaitsForWhatIsUnderWayAndNothingIsCalledAfte
   EXPECT_EQ(shutdown.signal(), SIGTERM);
 }
 
-// What a forked process with a watcher ends with. `act` runs in it after the watcher has started.
+// Returns how a forked process with a watcher ends. `act` runs in it after the watcher has started.
 template <typename Act>
 int ExitStatusOf(const SignalOptions& options, Act act) {
   const pid_t pid = fork();
@@ -234,7 +234,7 @@ TEST(SignalWatcherTest, AHangUpEndsALauncherAsSigtermDoes) {
             143);
 }
 
-// What a process ends with whose parent is killed, and that has begun to end before if `ends`.
+// Returns how a process ends whose parent is killed. If `ends`, it has begun to end before.
 int ExitStatusOfAnOrphan(bool ends) {
   int result[2];
   if (pipe(result) != 0) return -1;

@@ -29,13 +29,13 @@ constexpr absl::Duration kPauseAtEnd = absl::Milliseconds(200);
 // ends.
 constexpr double kSafePart = 0.8;
 
-// Longer than a heartbeat of a task that runs takes, however silent the chief, and longer than the
-// pause after it.
+// If the thread has not run for this time, the task was paused: it is longer than a heartbeat
+// takes, even if the chief does not answer, and longer than the pause after it.
 constexpr absl::Duration kLongestBeat = absl::Seconds(15);
 static_assert(kLongestBeat > kControlTimeout, "a silent chief is not a pause of this task");
 
-// Errors of a heartbeat that repeating it cannot heal: the call or its answer is not what the other
-// side takes.
+// Returns whether repeating a heartbeat is useless after this error, because one side does not
+// accept the request or the answer of the other.
 bool IsForGood(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || IsTooLarge(status);
 }

@@ -107,7 +107,7 @@ TEST_F(ChiefSessionTest, APlaceThatStaysTakenEndsRegistration) {
   EXPECT_EQ(session.Register(nullptr).code(), absl::StatusCode::kAlreadyExists);
 }
 
-// A chief that stood still: it has not seen yet that the lease of the place's holder has ended.
+// A chief that was paused, and has not noticed yet that the lease of the place's holder has ended.
 class WakingChief : public FakeChief {
  public:
   explicit WakingChief(FakeClock* clock) : clock_(clock) {}
@@ -190,7 +190,7 @@ TEST_F(ChiefSessionTest, AConnectionThatIsClosedMayStillComeAbout) {
   registers.join();
 }
 
-// Whose answers to registrations are given, one after the other; then it takes them.
+// A chief with a list of answers to registrations; after these it accepts them.
 class ScriptedChief : public FakeChief {
  public:
   explicit ScriptedChief(std::vector<absl::Status> answers) : answers_(std::move(answers)) {}
@@ -392,7 +392,7 @@ TEST_F(ChiefSessionTest, AChiefIsNotLostBeforeTheLeaseEnds) {
   while (!observer_.lost.WaitFor(absl::Milliseconds(20)));
 }
 
-// Its machine was suspended for an hour, say.
+// For example, its machine was suspended for an hour.
 TEST_F(ChiefSessionTest, APauseOfTheTaskItselfIsNotSilenceOfTheChief) {
   FakeClock clock;
   ChiefSession session(&chief_, &clock, Options(), &observer_);

@@ -15,7 +15,8 @@ namespace shoal {
 namespace {
 
 constexpr absl::Duration kPoll = absl::Milliseconds(100);
-// A chief that answers nothing for so long is taken to be gone: no checkpoint can come of it.
+// The time without an answer after which the chief counts as lost, so that there will be no
+// checkpoint.
 constexpr absl::Duration kPatience = absl::Seconds(3);
 
 }  // namespace

@@ -12,7 +12,7 @@
 namespace shoal {
 namespace {
 
-// Trains; the checkpoint that it is asked for is there at the third question.
+// A chief that trains; the requested checkpoint is durable at the third request.
 class TrainingChief : public FakeChief {
  public:
   absl::Status RequestStop(const v1::RequestStopRequest& request,

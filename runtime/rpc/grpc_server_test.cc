@@ -1,4 +1,4 @@
-// The server, the channels and the control clients together, over real connections.
+// Tests the server, the channels and the control clients together, over real connections.
 #include "runtime/rpc/grpc_server.h"
 
 #include <gmock/gmock.h>

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Somebody who listens at a free port of the loopback interface.
+// A listener at a free port of the loopback interface.
 class Other {
  public:
   Other() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {

@@ -41,7 +41,8 @@ class ParameterClient {
                                   v1::GetAppliedResponse* response) = 0;
   virtual absl::Status Finish(const v1::FinishRequest& request, v1::FinishResponse* response) = 0;
 
-  // If calls leave the process, ends those under way and all later ones with CANCELLED.
+  // Ends all calls that are under way, and all later ones, with CANCELLED. Has no effect for a ps
+  // in the same process.
   virtual void Close() {}
 };
 

@@ -15,7 +15,7 @@
 namespace shoal {
 namespace {
 
-// The flags' paths, in which "{job}" stands for `name`.
+// Returns the paths in the flags, with "{job}" replaced by `name`.
 TlsFiles FilesOf(const TaskFlags& flags, absl::string_view name) {
   const auto with_name = [name](const std::string& path) {
     return absl::StrReplaceAll(path, {{"{job}", name}});

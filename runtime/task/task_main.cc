@@ -209,8 +209,9 @@ absl::StatusOr<std::unique_ptr<MonitoringPort>> OpenMonitoringPort(const TaskOpt
   return MonitoringPort::Open(port);
 }
 
-// Waits until the chief's name is known: gRPC would look ever more seldom, up to every two minutes.
-// Also finds the address of a ps that serves at all of them and has no --advertise.
+// Waits until the chief's name can be resolved. gRPC itself would try less and less often, at last
+// only every two minutes. Also finds the address of a ps that serves at all of them and has no
+// --advertise.
 absl::Status AwaitChiefsName(TaskOptions* options) {
   const std::string& listen = options->listen_address;
   if (options->chief_address.empty() || options->hosts_chief ||
@@ -295,7 +296,7 @@ absl::StatusOr<std::string> WorkingDirectory() {
   return std::string(path);
 }
 
-// As docs/failure_model.md has them.
+// The exit codes, as in docs/failure_model.md.
 constexpr char kExitCodes[] =
     "\nExit codes; a restart may help from 128 on:\n"
     "  0         done\n"

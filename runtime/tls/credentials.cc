@@ -39,7 +39,8 @@ std::string Describe(const CertificateIdentity& identity) {
                              : absl::StrCat(identity.scope, "/", RoleNames(identity.roles));
 }
 
-// A client's look at the server's certificate, whose signature and dates have been checked.
+// The client's check of the roles in the server's certificate. The library has checked its
+// signature and dates already.
 class PeerVerifier : public tls::ExternalCertificateVerifier {
  public:
   PeerVerifier(std::string scope, RoleSet roles) : scope_(std::move(scope)), roles_(roles) {}
@@ -65,7 +66,7 @@ CertificateIdentity IdentityOfPeer(const grpc::AuthContext& peer) {
   return IdentityOf(ToStrings(peer.FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME)));
 }
 
-// Looks at every call that a server gets, before the services do.
+// Checks every call that a server receives before its service gets it.
 class MethodGuard : public grpc::AuthMetadataProcessor {
  public:
   explicit MethodGuard(std::string scope) : scope_(std::move(scope)) {}

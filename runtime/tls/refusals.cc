@@ -15,8 +15,9 @@ namespace shoal {
 
 namespace {
 
-// A client dials a number where the certificate has names, or has none, as all of ours: gRPC says
-// so at each such connection, uses the certificate all the same, and nothing is refused.
+// Returns whether a message of gRPC is not about a refusal. A client that dials an IP address while
+// the certificate has only names, or none (like all of Shoal's), logs this for each connection but
+// accepts the certificate.
 bool IsNoError(absl::string_view message) {
   return absl::StartsWith(message, "No match found for server name");
 }

@@ -1,5 +1,5 @@
-// Limits log lines about refused connections: each is logged once in a while, however often a peer
-// retries.
+// Limits the number of log lines about refused connections: the same line is logged only once in a
+// while, however often a peer retries.
 #ifndef SHOAL_RUNTIME_TLS_REFUSALS_H_
 #define SHOAL_RUNTIME_TLS_REFUSALS_H_
 
@@ -18,8 +18,8 @@ class Refusals {
   // The same line is not logged again within this time.
   static constexpr absl::Duration kSilence = absl::Minutes(10);
 
-  // The most different lines within kSilence, so that strangers cannot fill a disk. That there are
-  // more is logged once within this time. Older lines are forgotten.
+  // The largest number of different lines within kSilence, so that strangers cannot fill a disk. If
+  // there are more, one further line says so. Lines older than kSilence are forgotten.
   static constexpr size_t kMost = 200;
 
   bool IsFirst(const std::string& what, absl::Time now) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -1,4 +1,4 @@
-// Mutual TLS between real servers and clients, over sockets.
+// Tests mutual TLS between real servers and clients, over sockets.
 #include <gmock/gmock.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/impl/codegen/service_type.h>

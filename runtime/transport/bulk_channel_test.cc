@@ -1,4 +1,4 @@
-// What every form of the bulk path promises.
+// Tests the properties that all implementations of the bulk path must have.
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -382,7 +382,7 @@ TEST(SharedMemoryTest, RefusedRequestsTakeNoPlaceFromOthers) {
   EXPECT_EQ(call.status, absl::OkStatus());
 }
 
-// What a broken client sends to a server is answered with a closed connection, or with an error.
+// The server closes the connection of a broken client, or answers with an error.
 class BrokenClient {
  public:
   explicit BrokenClient(const std::string& address, uint32_t num_slots = 2)
@@ -482,7 +482,8 @@ TEST(SharedMemoryTest, LengthsOutsideTheSlotAreRefused) {
   EXPECT_EQ(link.service.calls(), 0);
 }
 
-// Rings without reading until the server takes no more of it; false if that does not happen.
+// Sends notifications without reading replies until the server accepts no more. Returns false if
+// that does not happen.
 bool RingUntilDropped(BrokenClient* client) {
   for (int i = 0; i < 1'000'000; ++i) {
     const uint32_t slot = i % 2;

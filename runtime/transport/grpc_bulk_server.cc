@@ -16,9 +16,10 @@
 namespace shoal {
 namespace {
 
-// Requests that a queue takes from the network before one of them has been looked at.
+// The number of requests that a queue accepts from the network before it processes the first one.
 constexpr int kCallsAhead = 4;
-// Calls without a request that are kept for the next ones; more go, so that a peak does not stay.
+// The number of unused calls to keep for later requests. More are deleted, so that the memory of a
+// peak is freed.
 constexpr size_t kKeptCalls = 256;
 
 class Call;
@@ -38,7 +39,7 @@ struct Shared {
   std::vector<Call*> free ABSL_GUARDED_BY(mutex);
 };
 
-// One call, from the wish for a request to the end of the reply; then used again.
+// One call, from waiting for a request to the end of the reply. The object is then reused.
 class Call : public CompletionTag, public ServedCall {
  public:
   explicit Call(Shared* shared) : shared_(shared) {}

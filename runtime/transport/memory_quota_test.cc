@@ -1,4 +1,4 @@
-// A server whose memory for messages is full: calls fail and are repeated, nobody dies.
+// Tests a server whose memory for messages is full: calls fail and are repeated, and no task ends.
 #include <grpcpp/channel.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/resource_quota.h>
@@ -34,7 +34,7 @@ constexpr int kCallsOfAClient = 2;
 constexpr int kRounds = 2;
 constexpr absl::Duration kPatience = absl::Minutes(2);
 
-// Answers with the number of bytes that came.
+// A service that answers with the number of bytes that it received.
 class CountingService : public BulkService {
  public:
   void Exchange(ServedCall* call) override {
@@ -43,7 +43,7 @@ class CountingService : public BulkService {
   }
 };
 
-// What gRPC says of a full quota, RESOURCE_EXHAUSTED, is not the service's: such a call is
+// gRPC's error for a full quota, RESOURCE_EXHAUSTED, is not an error of the service, so the call is
 // repeated.
 bool IsOutcomeUnknown(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||

@@ -23,9 +23,9 @@ namespace {
 
 using Half = SharedMemorySegment::Half;
 
-// Memory is only used by as many as are in flight together.
+// The number of slots. Only those that are in flight at the same time use memory.
 constexpr uint32_t kNumSlots = 256;
-// The thread looks at deadlines at least so often; calls with shorter ones wake it.
+// The longest time between two checks of deadlines; calls with shorter deadlines wake the thread.
 constexpr absl::Duration kLongestSleep = absl::Seconds(1);
 constexpr absl::Duration kGreetingWait = absl::Seconds(2);
 

@@ -25,14 +25,14 @@ using Half = SharedMemorySegment::Half;
 
 constexpr uint32_t kWelcome = 1;
 constexpr size_t kMaxConnections = 4096;
-// How many messages of a client a thread takes before it looks at the others.
+// How many messages of one client a thread processes before it checks the other clients.
 constexpr int kMessagesInARow = 16;
-// How long those who want to connect wait where files have run out.
+// How long new connections wait if the process or the system is out of files.
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
 
 }  // namespace
 
-// The call in one slot; used again for the slot's next one.
+// The call in one slot. The object is reused for the slot's next call.
 class SharedMemoryBulkServer::SlotCall : public ServedCall {
  public:
   explicit SlotCall(uint32_t slot) : slot_(slot) {}

@@ -22,10 +22,10 @@
 namespace shoal {
 
 // Serves clients of the same user on the same host; other users cannot connect. Clients may write
-// to the shared memory at any time, also while the service reads a request there. So lengths are
-// checked on a copy; gradient values are not protected, as a worker can send any values anyway. A
-// client that does not read its replies does not block others: at most one reply for each slot
-// waits for it.
+// to the shared memory at any time, also while the service reads a request there. So the server
+// checks lengths on a copy. It does not protect gradient values, because a worker can send any
+// values anyway. A client that does not read its replies does not block others: at most one reply
+// for each slot waits for it.
 class SharedMemoryBulkServer {
  public:
   // Starts a server beside the TCP server of this address. `service` must outlive the server and

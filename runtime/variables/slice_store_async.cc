@@ -1,4 +1,4 @@
-// ASYNC: a contribution is applied when it comes.
+// ASYNC: applies each contribution when it arrives.
 #include <algorithm>
 
 #include "runtime/variables/slice_store.h"

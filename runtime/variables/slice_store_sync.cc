@@ -1,4 +1,5 @@
-// SYNC: adding up in the order of positions, and what follows when a step is through.
+// SYNC: adds contributions in the order of positions, and applies a step when all its contributions
+// have arrived.
 #include <cstring>
 #include <utility>
 
@@ -80,7 +81,8 @@ void SliceStore::AddToSum(SliceState& state, const Payload& payload, uint32_t ex
   state.sync.AddNext(examples);
 }
 
-// Adds what waited for its turn and passes over what is skipped. True: all positions are through.
+// Adds the contributions that have waited for their turn, and passes over skipped positions.
+// Returns true if no position is missing any more.
 bool SliceStore::AddWhatIsThere(SliceState& state) {
   SyncSlice& sync = state.sync;
   while (!sync.AllThrough()) {

@@ -14,8 +14,8 @@
 namespace shoal {
 namespace {
 
-// Elements that are updated and then looked at: value, gradient and slots stay in the cache
-// between, and the work per call is small beside theirs.
+// The number of elements that are updated and then checked together. Value, gradient and slots stay
+// in the cache in between, and the cost of a call is small compared with that of the elements.
 constexpr size_t kBlock = 16384;
 
 absl::Status CheckSettings(const UpdateSettings& settings) {

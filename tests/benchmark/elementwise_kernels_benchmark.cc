@@ -1,5 +1,6 @@
-// Kernels bound by memory, one after the other on one thread: median milliseconds, the bytes that
-// each has to read and write per second, and that as a share of a copy's.
+// Measures kernels whose speed the memory limits, one after the other on one thread. Prints for
+// each the median milliseconds, the bytes that it has to read and write per second, and their ratio
+// to those of a copy.
 //
 //   bazel run //tests/benchmark:elementwise_kernels_benchmark -- [rounds] [rows]
 //

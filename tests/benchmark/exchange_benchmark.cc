@@ -1,8 +1,8 @@
-// Measures the cost of a training step apart from the computing: one worker pushes all gradients of
+// Measures the cost of a training step without the computation: one worker pushes all gradients of
 // the seed MLP (600-512-128-128-1, 1.56 MB) to one ps, which applies plain SGD, and pulls the new
 // values. Worker and ps are threads of this process, so the CPU is that of both sides together.
-// Forms, and numbers of the ps's threads, are interleaved in every round; medians are printed. For
-// mutual TLS it makes certificates: start it in the project's folder.
+// Every round measures all transports and numbers of ps threads in turn; the program prints
+// medians. It makes certificates for mutual TLS, so start it in the project's folder.
 //
 // usage: exchange_benchmark [--rounds=5] [--milliseconds=200]
 #include <sys/resource.h>

@@ -1,15 +1,15 @@
-// The speed limit of this core at this moment: what a computation of known size is measured
-// against, in the same run.
+// Measures the peak speed of the current core at this moment. Benchmarks compare the speed of a
+// computation with it, in the same run.
 #ifndef SHOAL_TESTS_BENCHMARK_FMA_PEAK_H_
 #define SHOAL_TESTS_BENCHMARK_FMA_PEAK_H_
 
 namespace shoal {
 
-// CPU seconds of the calling thread.
+// Returns the CPU time of the calling thread in seconds.
 double ThreadCpuSeconds();
 
-// float32 operations per CPU second of independent multiply-adds in registers, on the calling
-// thread, over about 5 ms.
+// Returns the number of float32 operations per CPU second that the calling thread does with
+// independent multiply-adds in registers. Measures for about 5 ms.
 double MeasureFmaPeak();
 
 }  // namespace shoal

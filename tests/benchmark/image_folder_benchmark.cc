@@ -1,6 +1,6 @@
-// How many images a second are read, decoded and resized. Arguments of a benchmark: file kind (0
-// PNG, 1 JPEG), height and width of the files, side of the RGB images that come out, channels of
-// the files; ReadAhead: threads.
+// Measures how many images per second are read, decoded and resized. Arguments of a benchmark: file
+// kind (0 PNG, 1 JPEG), height and width of the files, side of the RGB images that come out,
+// channels of the files; ReadAhead: threads.
 #include <unistd.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kFiles = 64;
 
-// Soft shapes with some detail, for a realistic length of the file.
+// Makes an image of soft shapes with some detail, so that the size of its file is realistic.
 Image Picture(int64_t height, int64_t width, int64_t channels, int number) {
   Image image = {{height, width, channels}, {}};
   for (int64_t y = 0; y < height; ++y) {

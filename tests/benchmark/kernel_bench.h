@@ -1,5 +1,4 @@
-// Kernels run one after the other on buffers of their own, for benchmarks and tests of single
-// kernels.
+// Runs kernels one after the other on its own buffers, for benchmarks and tests of single kernels.
 #ifndef SHOAL_TESTS_BENCHMARK_KERNEL_BENCH_H_
 #define SHOAL_TESTS_BENCHMARK_KERNEL_BENCH_H_
 
@@ -19,18 +18,20 @@ class KernelSequence {
  public:
   explicit KernelSequence(int threads) : threads_(threads) {}
 
-  // A buffer with fixed pseudo-random contents: floats in [-scale, scale], int32 in [0, scale).
+  // Adds a buffer with fixed pseudo-random contents: floats in [-scale, scale], int32 in [0,
+  // scale).
   void AddBuffer(const std::string& name, const TensorSpec& spec, float scale);
 
-  // Another name and spec for the bytes of a buffer.
+  // Adds another name and spec for the bytes of the buffer `of`.
   void AddAlias(const std::string& name, const std::string& of, const TensorSpec& spec);
 
-  // Names of buffers made before; "" in outputs: not needed, with the spec of `skipped_spec`.
+  // Adds a call of a kernel on buffers that were added before. An output with the name "" is not
+  // needed; its spec is `skipped_spec`.
   void AddKernel(const std::string& label, const std::string& op, const Attributes& attributes,
                  const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
                  const TensorSpec& skipped_spec = {});
 
-  // Runs all kernels once; adds each one's CPU seconds to its total.
+  // Runs all kernels once, and appends the CPU seconds of each one to its Timing.
   void Run();
 
   struct Timing {
@@ -58,7 +59,7 @@ class KernelSequence {
   std::unique_ptr<void, void (*)(void*)> workspace_{nullptr, nullptr};
 };
 
-// The middle value; the list must not be empty.
+// Returns the median; the list must not be empty.
 double Median(std::vector<double> values);
 
 }  // namespace shoal

@@ -1,5 +1,5 @@
-// (testonly) Training as num_ps_tasks=0 does it, without a chief and without data to read: the
-// worker's graph and memory, and a parameter server of this process.
+// (testonly) Trains like a run with num_ps_tasks=0, but without a chief and without reading data.
+// It has the graph and memory of a worker, and a parameter server in this process.
 #ifndef SHOAL_TESTS_BENCHMARK_LOCAL_TRAINING_H_
 #define SHOAL_TESTS_BENCHMARK_LOCAL_TRAINING_H_
 
@@ -36,15 +36,16 @@ class LocalTraining {
     // Either seed_mlp with a target of one column, lenet (fashion_cnn on 28x28 images), or
     // mobilenet_v2 on 96x96 or resnet18 on 64x64 images with 1000 classes.
     std::string model = "seed_mlp";
-    uint32_t batch_size = 2000;  // of a device
-    uint32_t threads = 1;        // for computing, of a device
-    uint32_t devices = 1;        // /cpu:0, /cpu:1, ..., a clone on each
-    // If set, these devices instead, as many: "/gpu:0,/gpu:1". They must exist.
+    uint32_t batch_size = 2000;  // for each device
+    uint32_t threads = 1;        // compute threads of each device
+    uint32_t devices = 1;        // the number of devices /cpu:0, /cpu:1, ..., each with one clone
+    // If set, the devices to use instead, such as "/gpu:0,/gpu:1". Their number must be `devices`,
+    // and they must exist.
     std::string device_list;
     std::string variables = "cpu";  // or first_device, mirrored
     bool cuda_graphs = false;       // steps of GPUs are replayed from CUDA graphs
     bool bfloat16 = false;          // operands of products are bfloat16
-    // The chief that the server reports to; null: a fake of its own.
+    // The chief to which the server reports; null: a fake.
     ChiefClient* chief = nullptr;
   };
 
@@ -53,11 +54,11 @@ class LocalTraining {
   LocalTraining(const LocalTraining&) = delete;
   LocalTraining& operator=(const LocalTraining&) = delete;
 
-  // Forward, loss, backward, update and the new values: returns when all of them are in the
-  // worker's memory.
+  // Does one training step: forward, loss, backward and update. Returns when all new values are in
+  // the worker's memory.
   absl::Status Step();
 
-  // The parts, for a caller that uses a trainer instead of Step.
+  // Return the parts, for a caller that uses a trainer instead of Step.
   Replica* replica() { return replica_.get(); }
   VariableStore* store() { return store_.get(); }
   const Clock* clock() const { return &clock_; }

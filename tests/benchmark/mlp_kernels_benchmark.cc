@@ -42,8 +42,8 @@ void AddBuffers(int64_t batch, KernelSequence* step) {
   }
 }
 
-// The gradient of a hidden layer's ReLU is taken where its output is an input (input_relu), while
-// that chunk is in cache.
+// The DenseGrad of the next layer, whose input is the output of a hidden layer's ReLU, also
+// computes this ReLU's gradient (input_relu), while the chunk is in the cache.
 void AddKernels(int64_t batch, KernelSequence* step) {
   for (int l = 0; l < kLayers; ++l) {
     const std::string activation = l + 1 < kLayers ? "relu" : "none";

@@ -1,5 +1,5 @@
-// Shows how a convolutional model's training step spends its time: milliseconds of each op, and of
-// each kernel above a share of the whole.
+// Shows where a training step of a convolutional model spends its time: the milliseconds of each
+// op, and of each kernel whose share of the step is large enough.
 //
 // usage: model_kernels_benchmark MODEL [BATCH=32] [STEPS=10]    MODEL: mobilenet_v2 (96x96 images),
 // resnet18, resnet50 (64x64)

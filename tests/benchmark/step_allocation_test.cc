@@ -1,4 +1,5 @@
-// A training step of LOCAL allocates nothing: operator new is counted in this binary.
+// Tests that a training step of LOCAL allocates nothing, by counting calls of operator new in this
+// binary.
 //
 // Counted: the thread that runs SyncTrainer (step logic, graph, kernels), the one that reads
 // batches ahead, and those of the store and the shard (contributions, update, new values). Not
@@ -6,11 +7,11 @@
 // memory that libraries take by malloc. The steps are in the middle of an epoch, with plain SGD,
 // without checkpoints and evaluations.
 //
-// oneDNN allocates whenever a primitive is executed, and there is no way around it in its
-// interface: dnnl_primitive_execute (2.6, src/common/primitive.cpp) puts the arguments into an
-// unordered_map, one node for each and one for the buckets; scratchpads and memory objects are
-// ours. That is counted apart, for models with convolutions, and bounded; how many there are
-// depends on what oneDNN reorders for the machine's instructions.
+// oneDNN allocates whenever a primitive is executed, and its interface has no way to avoid it:
+// dnnl_primitive_execute (2.6, src/common/primitive.cpp) puts the arguments into an unordered_map,
+// one node for each and one for the buckets; scratchpads and memory objects are allocated in
+// advance. The test counts these allocations separately, for models with convolutions, and limits
+// their number, which depends on what oneDNN reorders for the machine's instructions.
 #include <atomic>
 #include <cstdlib>
 #include <memory>
@@ -34,7 +35,7 @@ namespace {
 
 constexpr int64_t kExamples = int64_t{1} << 40;  // as LocalTraining's plan
 
-// Which steps are looked at.
+// The steps whose allocations are counted.
 struct Counted {
   int first, last;
   int enough() const { return last + 10; }
@@ -54,7 +55,8 @@ class CallersChief : public FakeChief {
   }
 };
 
-// The same numbers for every example; looks at the counter as batches are asked for.
+// A data set with the same numbers for every example. It reads the counter whenever a batch is
+// requested.
 class CountingDataset : public Dataset {
  public:
   CountingDataset(std::vector<FieldSpec> fields, Counted counted)

@@ -1,6 +1,6 @@
-// Times training steps in one process for tests/benchmark/compare.py: see local_training.h for what
-// a step is. With THREADS=1 the caller pins the process to one CPU, so that the store's thread,
-// too, computes on that one.
+// Times training steps in one process for tests/benchmark/compare.py: local_training.h describes a
+// step. With THREADS=1 the caller pins the process to one CPU, so that the store's thread, too,
+// computes on that one.
 //
 // usage: step_benchmark MODEL BATCH THREADS [DEVICES [VARIABLES [cuda_graphs] [bfloat16]]]
 // MODEL: seed_mlp, lenet, mobilenet_v2, resnet18. BATCH and THREADS of each device. DEVICES: a
@@ -64,7 +64,7 @@ bool ReadDevices(absl::string_view text, LocalTraining::Options* options) {
   return text.front() == '/';
 }
 
-// Words behind VARIABLES; false for one that means nothing.
+// Reads the words after VARIABLES. Returns false for an unknown word.
 bool ReadSwitch(absl::string_view word, LocalTraining::Options* options) {
   options->cuda_graphs |= word == "cuda_graphs";
   options->bfloat16 |= word == "bfloat16";

@@ -1,10 +1,11 @@
-// The bulk path against raw TCP, in the same run: time and CPU of a call, by size.
+// Compares the bulk path with raw TCP in the same run: elapsed time and CPU time of a call, by
+// size.
 //
 //   push      the payload goes to the server, which copies it into a scratch and checks it
 //   pull      the payload comes back and is copied into place and checked
 //   exchange  both in one call
-// A call's CPU is that of both sides together. Forms are interleaved in every round; medians are
-// printed.
+// The CPU time of a call is that of both sides together. Every round measures all transports in
+// turn; the program prints medians.
 //
 // usage: transport_benchmark [--rounds=5] [--milliseconds=100] [--spin_us=0]
 // [--sizes=1024,65536,...]
@@ -97,7 +98,7 @@ bool ReadAll(int fd, void* data, size_t bytes) {
   return true;
 }
 
-// Blocking sockets and no protocol: what the kernel can do. No checksums.
+// Blocking sockets without a protocol and without checksums, as the limit that the kernel sets.
 class TcpLink : public Link {
  public:
   TcpLink() : source_(kMaxBytes / sizeof(float), 1.0f), target_(kMaxBytes / sizeof(float)) {

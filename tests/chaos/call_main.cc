@@ -1,6 +1,5 @@
-// One call to a task, as somebody sends it who should not: a request from a text proto on the
-// standard input, to any method of the chief or a ps. Prints the code and the message of the
-// answer.
+// Sends one call to a task, like a sender who should not: a request from a text proto on standard
+// input, to any method of the chief or a ps. Prints the code and the message of the answer.
 //
 //   call ADDRESS /shoal.v1.ChiefService/Heartbeat [CERT KEY CA] < request.textproto
 #include <google/protobuf/descriptor.h>
@@ -52,7 +51,8 @@ std::string LittleEndian(uint32_t number) {
   return bytes;
 }
 
-// The request's bytes as they travel. Empty: the method or the text is not known, which is printed.
+// Returns the serialized request. If the method or the text is not known, prints that and returns
+// "".
 std::string RequestOf(const std::string& method, const std::string& text) {
   const bool is_bulk = method == "/shoal.v1.BulkService/Exchange";
   const auto* const pool = google::protobuf::DescriptorPool::generated_pool();

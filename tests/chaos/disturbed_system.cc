@@ -1,8 +1,8 @@
-// For LD_PRELOAD: the system as a faulty machine shows it. The file that DISTURBED_SYSTEM names
-// holds three int64 numbers that may change at any time: how many milliseconds each fsync and
-// fdatasync takes longer, and by how many seconds the time of day (CLOCK_REALTIME) and the time
-// since the machine's start (CLOCK_BOOTTIME) are ahead. MACHINE_MEBIBYTES is the memory that the
-// machine claims to have.
+// A library for LD_PRELOAD that makes the system behave like a faulty machine. The file that
+// DISTURBED_SYSTEM names holds three int64 numbers that may change at any time: how many
+// milliseconds each fsync and fdatasync takes longer, and by how many seconds the time of day
+// (CLOCK_REALTIME) and the time since the machine's start (CLOCK_BOOTTIME) are ahead.
+// MACHINE_MEBIBYTES is the memory that the machine claims to have.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -45,8 +45,8 @@ std::string Front(const grpc::ByteBuffer& buffer, size_t limit) {
   return front;
 }
 
-// "worker/1", as the call's identity has it. It is field 1 of every request, and of the header of a
-// bulk request, which stands behind its length and a checksum.
+// Returns the sender, such as "worker/1", from the call's identity. This is field 1 of every
+// request, and of the header of a bulk request, which follows the header's length and checksum.
 std::string SenderOf(const std::string& method, const grpc::ByteBuffer& request) {
   std::string bytes = Front(request, size_t{128} << 10);
   if (absl::EndsWith(method, "/Exchange")) {
@@ -72,7 +72,7 @@ bool IsOfTransport(absl::string_view key) {
 
 }  // namespace
 
-// Ends itself when gRPC is done with it and nothing that it started is under way.
+// Deletes itself when gRPC is done with it and no operation that it started is under way.
 class ProxiedCall : public grpc::ServerGenericBidiReactor {
  public:
   ProxiedCall(ProxyLink* link, grpc::GenericCallbackServerContext* context)

@@ -1,6 +1,6 @@
-// A whole cluster writes its checkpoints to a disk that keeps a journal. Whatever a power cut
-// leaves of it, at any moment, a checkpoint that was called durable is found again, or a newer one,
-// whole.
+// A whole cluster writes its checkpoints to a disk that keeps a journal. After a power cut at any
+// moment, whatever it leaves on the disk, the newest checkpoint that was reported as durable, or a
+// newer one, is found undamaged.
 #include <algorithm>
 #include <cstdint>
 #include <map>

@@ -1,5 +1,6 @@
-// A tiny image folder, trained in this process with augmentation: it is learned, by the same bytes
-// for any number of tasks and of threads that decode, and a bad image ends the run by its name.
+// Trains on a tiny image folder with augmentation, in this process. The model learns; the variables
+// have the same bytes for any number of tasks and of decoding threads; and a damaged image ends the
+// run with an error that names it.
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -1,5 +1,5 @@
-// A whole cluster in this process: chief, parameter servers and workers over the in-process
-// transport. What any number of tasks must give is the same bytes.
+// Tests a whole cluster in this process: chief, parameter servers and workers with the in-process
+// transport. Runs with any number of tasks must give the same bytes.
 #include "deploy/in_process_cluster.h"
 
 #include <algorithm>
@@ -144,7 +144,7 @@ TEST_F(InProcessClusterTest, TheSummaryCountsEveryExampleOnce) {
   EXPECT_TRUE(summary->test_accuracy.has_value());
 }
 
-// Instead of kRun's layers.
+// The layers to use instead of kRun's.
 constexpr char kConvolutional[] = R"pb(
   model {
     layer { reshape { shape: 3 shape: 2 shape: 2 } }

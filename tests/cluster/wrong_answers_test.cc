@@ -1,5 +1,6 @@
-// Chief, ps and worker over gRPC, and something between them that answers in place of the chief or
-// the ps: as a proxy, a quota or gRPC itself may. No such answer may cost a run anything.
+// Chief, ps and worker call each other over gRPC, and something between them answers in place of
+// the chief or the ps, like a proxy, a quota or gRPC itself may do. No such answer may do any harm
+// to a run.
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -61,7 +62,7 @@ constexpr char kRun[] = R"pb(
 )pb";
 constexpr uint64_t kSteps = 4 * 15;
 
-// Which calls get a wrong answer: by method, their numbers from 1.
+// The calls that get a wrong answer: for each method their numbers, from 1.
 class WrongAnswers {
  public:
   WrongAnswers(grpc::StatusCode code, std::map<std::string, std::set<int>> calls)
@@ -112,7 +113,7 @@ std::unique_ptr<grpc::Server> Serve(grpc::Service* service, std::string* address
     return wrong_->Pass(#Method, target_, &Client::Method, context, request, response); \
   }
 
-// What tasks take for the chief.
+// Stands between the tasks and the chief.
 class BeforeChief : public v1::ChiefService::Service {
  public:
   BeforeChief(ChiefClient* target, WrongAnswers* wrong) : target_(target), wrong_(wrong) {}
@@ -129,7 +130,7 @@ class BeforeChief : public v1::ChiefService::Service {
   WrongAnswers* const wrong_;
 };
 
-// What the chief takes for a ps.
+// Stands between the chief and a ps.
 class BeforePs : public v1::ParameterService::Service {
  public:
   BeforePs(ParameterClient* target, WrongAnswers* wrong) : target_(target), wrong_(wrong) {}

@@ -1,5 +1,5 @@
-// The program that TF-Slim's model_deploy shows in its documentation, in ours: a classifier on two
-// clones, trained with momentum, its summaries written to a folder.
+// The example from the documentation of TF-Slim's model_deploy, written with Shoal's library. It
+// trains a classifier on two clones with momentum and writes its summaries to a folder.
 #ifndef SHOAL_TESTS_EXAMPLES_MODEL_DEPLOY_EXAMPLE_H_
 #define SHOAL_TESTS_EXAMPLES_MODEL_DEPLOY_EXAMPLE_H_
 
@@ -13,15 +13,15 @@
 namespace shoal {
 
 struct ModelDeployExampleOptions {
-  std::string log_directory;  // gets event files for TensorBoard
+  std::string log_directory;  // receives event files for TensorBoard
   int64_t num_steps = 100;
   int64_t batch_size = 32;  // per clone
   double learning_rate = 0.1;
   double momentum = 0.9;
 };
 
-// Trains on a data set with a field of inputs and a field of labels, float32 [1] in {0, 1}. Returns
-// the last step's loss.
+// Trains on a data set with a field of inputs and a field of labels (float32 [1], 0 or 1). Returns
+// the loss of the last step.
 absl::StatusOr<float> RunModelDeployExample(const Dataset& dataset,
                                             const ModelDeployExampleOptions& options);
 

@@ -1,10 +1,11 @@
-// A program with a model of its own: what a user writes, builds and gives to
+// An example of a program with its own model, which a user writes, builds and passes to
 //
 //   shoal train --worker_binary=bazel-bin/tests/examples/two_scale_network
 //
-// The network looks at an image in two scales, a convolution over its pixels and a dense layer over
-// means of 4 x 4 of them, and decides by both. Beyond what a run file can say: the coarse half must
-// also decide alone, at 0.3 of the loss, and the decision is sharpened by a trained variable.
+// The network sees an image in two scales: a convolution of its pixels, and a dense layer on means
+// of 4 x 4 pixels. Its output depends on both. A run file cannot express two parts of it: a second
+// loss, with the weight 0.3, for the coarse half alone; and a trained variable that scales the
+// logits.
 #include <cstdint>
 #include <vector>
 
@@ -44,7 +45,7 @@ Output Logits(GraphBuilder& builder, Output x, int64_t classes) {
   return shoal::Dense(builder, x, options);
 }
 
-// Pixels, in detail: [batch, features].
+// The first part of the network, which sees all pixels. Returns [batch, features].
 Output Fine(GraphBuilder& builder, Output images) {
   const auto scope = builder.WithVariableScope("fine");
   shoal::ConvOptions convolution;
@@ -58,7 +59,7 @@ Output Fine(GraphBuilder& builder, Output images) {
   return shoal::Flatten(builder, shoal::MaxPool(builder, net, pool));
 }
 
-// The second input of the network: the image from afar.
+// The second part of the network, which sees the coarse image.
 Output Coarse(GraphBuilder& builder, Output images) {
   const auto scope = builder.WithVariableScope("coarse");
   shoal::PoolOptions pool;
@@ -66,7 +67,7 @@ Output Coarse(GraphBuilder& builder, Output images) {
   return DenseRelu(builder, shoal::AveragePool(builder, images, pool), 32);
 }
 
-// A loss beside the main one: whatever is in the collection of losses is added up.
+// A loss in addition to the main one. The total loss is the sum of all losses in the collection.
 void AddCoarseLoss(GraphBuilder& builder, Output coarse, Output labels, int64_t classes) {
   const auto scope = builder.WithVariableScope("coarse_decision");
   const Output logits = Logits(builder, coarse, classes);
@@ -77,7 +78,7 @@ void AddCoarseLoss(GraphBuilder& builder, Output coarse, Output labels, int64_t 
   builder.AddToCollection(shoal::kSummaries, loss);
 }
 
-// A scalar variable, 1 at first, that the logits are multiplied with.
+// A scalar variable, initially 1, by which the logits are multiplied.
 Output Sharpened(GraphBuilder& builder, Output logits) {
   shoal::VariableSpec spec;
   spec.name = "sharpness";
@@ -108,7 +109,7 @@ shoal::ModelOutputs TwoScaleNetwork(GraphBuilder& builder, absl::Span<const Outp
   return outputs;
 }
 
-// For the data set of the run: how many classes it has is only known there.
+// Makes the model for the run's data set, which determines the number of classes.
 absl::StatusOr<shoal::ModelFunction> MakeModel(const shoal::v1::RunConfig& /*run*/,
                                                const std::vector<shoal::FieldSpec>& fields,
                                                int64_t classes) {

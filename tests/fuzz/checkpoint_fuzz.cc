@@ -65,7 +65,7 @@ void TryState(absl::string_view text) {
   if (name.ok()) CheckFuzzed(EncodeSliceName(*name) == text);
 }
 
-// A shard of these bytes, with a sidecar and checksums that are right.
+// Writes a shard with these bytes, and a correct sidecar with correct checksums.
 void TryShard(absl::string_view bytes) {
   v1::ShardFile shard;
   shard.set_name("shard-0.safetensors");
@@ -89,7 +89,7 @@ void TryShard(absl::string_view bytes) {
   }
 }
 
-// JSON, made a shard by what stands around it.
+// Makes a shard whose header is this JSON.
 std::string ShardOf(absl::string_view json) {
   std::string length(8, '\0');
   const uint64_t bytes = json.size();

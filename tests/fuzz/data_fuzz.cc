@@ -1,5 +1,5 @@
-// Files of every data format: read as a whole, or refused. Nothing that is read is outside of what
-// its data set says it is.
+// Reads files of every data format. A file is either refused or read completely, and then all
+// values are in the ranges that the data set declares.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -34,7 +34,8 @@ void Use(const Loaded& loaded) {
   CheckFuzzed((*loaded)->size() >= 0);
 }
 
-// "the first file" and "the second file" of formats that have two: cut where the first byte says.
+// Divides the input into the two files of formats that have two, at the position that the first
+// byte selects.
 void Split(absl::string_view input, absl::string_view* first, absl::string_view* second) {
   const size_t cut =
       input.empty() ? 0 : input.size() * static_cast<unsigned char>(input.front()) / 256;

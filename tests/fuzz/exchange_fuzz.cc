@@ -1,5 +1,5 @@
-// Requests of the bulk path to a ps that holds variables: any header, any payload, and headers
-// whose identity is right, so that everything behind the receiver's rules is reached.
+// Sends requests of the bulk path to a ps that holds variables: with any header, any payload, and
+// also with a valid identity, so that the code behind the receiver's rules is reached.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -19,7 +19,7 @@
 namespace shoal {
 namespace {
 
-// Loaded anew from time to time, so that batches are not all duplicates.
+// Loads the ps again from time to time, so that not all batches are duplicates.
 class Shard {
  public:
   explicit Shard(bool synchronous) : synchronous_(synchronous) {

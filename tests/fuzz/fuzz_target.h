@@ -1,4 +1,5 @@
-// Shared by the targets: libFuzzer's entry point, and files on disk for inputs that need one.
+// Helpers of all fuzz targets: libFuzzer's entry point, and files for targets that read their input
+// from a file.
 #ifndef SHOAL_TESTS_FUZZ_FUZZ_TARGET_H_
 #define SHOAL_TESTS_FUZZ_FUZZ_TARGET_H_
 
@@ -22,7 +23,8 @@ inline void CheckFuzzed(bool holds) {
   if (!holds) std::abort();
 }
 
-// The first byte chooses one of `count` ways to read the rest.
+// Removes the first byte of the input and returns it modulo `count`, to choose one of `count` ways
+// to use the rest.
 inline int TakeChoice(absl::string_view* input, int count) {
   if (input->empty()) return 0;
   const int choice = static_cast<unsigned char>(input->front()) % count;
@@ -30,7 +32,7 @@ inline int TakeChoice(absl::string_view* input, int count) {
   return choice;
 }
 
-// A directory in memory, one for each process, with a file that holds the input.
+// Returns a directory in memory, one for each process, for the files of WriteFuzzed.
 inline std::string FuzzedDirectory() {
   static const std::string* const directory = [] {
     std::string name = "/dev/shm/shoal_fuzz_XXXXXX";

@@ -1,5 +1,6 @@
-// Shared memory as a stranger offers it: any greeting, any file with it, any rings and lengths. The
-// server drops it or answers, and serves others as before.
+// Connects to the shared memory server like a stranger: with any greeting, any attached file, any
+// notifications and lengths. The server drops the connection or answers, and continues to serve
+// others.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -66,7 +67,7 @@ bool Ring(int socket, SharedMemorySegment* segment, absl::string_view* input) {
          ReceiveMessage(socket, &answered, sizeof(answered), nullptr).ok();
 }
 
-// A segment that is as it should be; what comes through it is not.
+// Makes a valid segment, through which invalid data are sent.
 void TryRings(absl::string_view input) {
   SegmentShape shape;
   shape.num_slots = 2;

@@ -1,4 +1,4 @@
-// PNG and JPEG images, as folders and records have them.
+// Decodes PNG and JPEG images, as the data sets of folders and records do.
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 

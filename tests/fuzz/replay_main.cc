@@ -1,5 +1,6 @@
-// The main program of a target in every config but fuzz: runs it on each file of its corpus, and on
-// what a fuzzer would try first, the file cut short and with single bytes changed.
+// The main program of a target in all configs except fuzz. It runs the target on each file of its
+// corpus, and on variants that a fuzzer would try first: the file truncated, and with single bytes
+// changed.
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
@@ -14,7 +15,7 @@ void Run(const std::string& input) {
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(input.data()), input.size());
 }
 
-// The same ones for the same file.
+// Returns variants of the file, which depend only on its contents.
 void RunNeighbours(const std::string& input) {
   constexpr size_t kNeighbours = 40;
   for (size_t i = 0; i < kNeighbours && !input.empty(); ++i) {

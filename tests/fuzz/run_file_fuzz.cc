@@ -1,5 +1,5 @@
-// Run files, field paths and flags: whatever they say, the answer is a run that can be printed and
-// read again, or an error of one line.
+// Parses run files, field paths and flags. The result is always a run that can be printed and read
+// again, or an error of one line.
 #include <string>
 #include <vector>
 
@@ -36,7 +36,7 @@ void TryRunFile(absl::string_view text) {
   run.ok() ? Resolve(*run) : CheckError(run.status());
 }
 
-// Lines "path=value", each on top of the one before.
+// Applies lines "path=value", one after the other.
 void TryFields(absl::string_view text) {
   v1::RunConfig run;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -48,7 +48,8 @@ void TryFields(absl::string_view text) {
   Resolve(run);
 }
 
-// An argument a line. Those that name files are left out: the fuzzer must not read others'.
+// Parses one argument per line. Arguments that name files are left out, because the fuzzer must not
+// read other files.
 void TryFlags(absl::string_view text) {
   std::vector<std::string> arguments;
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {

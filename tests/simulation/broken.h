@@ -1,4 +1,5 @@
-// The name of the promise that a deliberately broken build does not keep; see break.py.
+// Lets a deliberately broken build violate one of the rules that the simulation checks; see
+// break.py.
 #ifndef SHOAL_TESTS_SIMULATION_BROKEN_H_
 #define SHOAL_TESTS_SIMULATION_BROKEN_H_
 
@@ -6,7 +7,7 @@
 
 namespace shoal {
 
-// The broken promise's name; "" breaks none.
+// The name of the rule to violate; "": none.
 inline const char* broken_promise = "";
 
 inline bool IsBroken(const char* name) { return std::strcmp(broken_promise, name) == 0; }

@@ -1,4 +1,5 @@
-// The simulation notices programs that break a promise (break.py), each within 1,000 runs.
+// Tests that the simulation detects every program that violates a rule (break.py) within 1,000
+// runs.
 #include <cctype>
 #include <cstdint>
 #include <cstdio>

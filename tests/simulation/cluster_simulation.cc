@@ -241,7 +241,7 @@ void ClusterSimulation::KillTask(const std::string& task) {
   StartLater(task, 0.2, 4);
 }
 
-// A batch ended the process, and the launcher saw the signal and the mark.
+// A batch crashed the process, and the launcher has found the signal and the mark.
 void ClusterSimulation::Crash(SimulatedProcess* process) {
   if (!process->alive) return;
   const BatchKey batch = process->batch;
@@ -291,7 +291,7 @@ namespace {
 
 constexpr uint64_t kForgedTerms = 1000;  // Above the true one.
 
-// A call that waits for its answer and forgets it.
+// Makes a call, waits for its answer and ignores it.
 class ForgedCall : public BulkCall {
  public:
   void OnReply(const absl::Status& /*status*/, absl::string_view /*header*/,
@@ -445,7 +445,7 @@ void ClusterSimulation::Inject(const PlannedFault& fault) {
   }
 }
 
-// Looks at the chief a few times a second.
+// Checks the chief a few times a second.
 void ClusterSimulation::Watch() {
   for (const PlannedFault& fault : plan_.faults) {
     if (fault.at <= fibers_.seconds() && fibers_.seconds() <= fault.at + fault.seconds) {

@@ -1,4 +1,4 @@
-// Whole runs of the real chief, ps and workers under faults.
+// Tests whole runs of the real chief, ps and workers under faults.
 #include "tests/simulation/cluster_simulation.h"
 
 #include <cstdint>
@@ -54,7 +54,7 @@ TEST_P(ClusterSimulationTest, ASeedAlwaysGivesTheSameRun) {
   EXPECT_EQ(messages[0], messages[1]);
 }
 
-// Seeds that have found something, by what they found.
+// Seeds that have found defects, sorted by defect.
 struct NamedSeed {
   const char* name;
   bool synchronous;

@@ -35,7 +35,7 @@ namespace shoal {
 namespace {
 
 constexpr size_t kStackBytes = 512 << 10;  // Touched only as far as it is used.
-// So many turns without time passing are a loop without end.
+// The number of turns without an advance of time that is considered an endless loop.
 constexpr uint64_t kMostTurnsAtOnce = 2000000;
 
 Fibers* g_current = nullptr;
@@ -46,7 +46,7 @@ const void* g_bottom = nullptr;
 size_t g_size = 0;
 #endif
 
-// Stacks that are not in use: mapping one takes longer than most fibers run.
+// A pool of unused stacks, because mapping a stack takes longer than most fibers run.
 std::vector<void*>& FreeStacks() {
   static auto* const stacks = new std::vector<void*>;
   return *stacks;

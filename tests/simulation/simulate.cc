@@ -1,5 +1,5 @@
-// Runs many seeds of the simulation and prints what went wrong in them, what came of it, and how
-// long it took to recover.
+// Runs many seeds of the simulation and prints the faults in them, their consequences, and how long
+// the recovery took.
 //
 //   bazel run -c opt //tests/simulation:simulate -- --seeds=0:100000
 //   bazel run //tests/simulation:simulate -- --seeds=17:18 --mode=sync --verbose

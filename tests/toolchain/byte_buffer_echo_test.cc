@@ -1,5 +1,6 @@
-// The way bulk data travels: unary calls of raw bytes over gRPC's generic service, served by a
-// completion queue's own thread, the payload a slice over memory that the caller owns.
+// Tests the way in which bulk data are sent: unary calls of raw bytes with gRPC's generic service,
+// served by the thread of a completion queue. The payload is a slice that refers to memory of the
+// caller.
 #include <grpcpp/channel.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/async_generic_service.h>
@@ -89,7 +90,7 @@ class EchoServer {
   std::thread thread_;
 };
 
-// Memory lent to gRPC; Notify() when gRPC has let go of it.
+// Memory that gRPC borrows; gRPC calls Notify() when it no longer uses it.
 struct Lent {
   std::vector<char> bytes;
   Notification returned;
@@ -115,7 +116,7 @@ std::string Flatten(const grpc::ByteBuffer& buffer) {
   return flat;
 }
 
-// Sends and waits on a queue of its own.
+// Sends a call and waits for it on its own queue.
 grpc::Status Call(grpc::GenericStub* stub, const grpc::ByteBuffer& request,
                   grpc::ByteBuffer* response) {
   grpc::ClientContext context;

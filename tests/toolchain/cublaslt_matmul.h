@@ -1,5 +1,5 @@
-// A matrix product by cuBLASLt: proof that a CUDA build compiles, links and, where there is a GPU,
-// computes.
+// Computes a matrix product with cuBLASLt, to prove that a CUDA build compiles, links and, on a
+// machine with a GPU, runs.
 #ifndef SHOAL_TESTS_TOOLCHAIN_CUBLASLT_MATMUL_H_
 #define SHOAL_TESTS_TOOLCHAIN_CUBLASLT_MATMUL_H_
 
@@ -9,8 +9,8 @@
 
 namespace shoal {
 
-// The [size, size] product of a matrix filled with `a` and one filled with `b`, column by column.
-// kUnavailable without a GPU, or in a build without --config=cuda.
+// Returns the product of two [size, size] matrices, one filled with `a` and one with `b`, column by
+// column. Returns kUnavailable if there is no GPU, or in a build without --config=cuda.
 absl::StatusOr<std::vector<float>> MultiplyFilled(int size, float a, float b);
 
 }  // namespace shoal

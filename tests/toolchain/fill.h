@@ -1,4 +1,4 @@
-// A kernel of our own beside the library's.
+// A kernel that is compiled here rather than in a library.
 #ifndef SHOAL_TESTS_TOOLCHAIN_FILL_H_
 #define SHOAL_TESTS_TOOLCHAIN_FILL_H_
 
@@ -6,7 +6,7 @@
 
 namespace shoal {
 
-// Sets size floats of device memory, in the stream's order.
+// Enqueues a kernel on `stream` that sets `size` floats of device memory to `value`.
 cudaError_t Fill(float* data, int size, float value, cudaStream_t stream);
 
 }  // namespace shoal

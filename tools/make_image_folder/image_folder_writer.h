@@ -13,12 +13,13 @@ class FileSystem;
 struct ImageFolderWriterOptions {
   std::string images_path;   // IDX: [examples, height, width] unsigned bytes
   std::string labels_path;   // IDX: [examples]
-  std::string directory;     // gets <label>/<number>.png, labels of two digits
-  bool is_jpeg = false;      // .jpg of quality 95 instead of .png
-  int64_t max_examples = 0;  // 0: all; else only the first so many
+  std::string directory;     // receives the files <label>/<number>.png; labels have two digits
+  bool is_jpeg = false;      // writes .jpg of quality 95 instead of .png
+  int64_t max_examples = 0;  // the number of images to write, from the first; 0: all
 };
 
-// Returns how many images were written. Not durable: what is cut short is written again.
+// Writes the images and returns their number. The files are not synced; after a crash, run it
+// again.
 absl::StatusOr<int64_t> WriteImageFolder(FileSystem& files,
                                          const ImageFolderWriterOptions& options);
 

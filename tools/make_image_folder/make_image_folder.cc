@@ -1,4 +1,4 @@
-// Lays IDX data out as an image folder: DIR/train/<class>/*.png and DIR/test/<class>/*.png.
+// Writes IDX data as an image folder: DIR/train/<class>/*.png and DIR/test/<class>/*.png.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -53,7 +53,7 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
   return !arguments->out.empty();
 }
 
-// The gzipped file if it is there, else the plain one.
+// Returns the path of the gzipped file if it exists, else that of the plain one.
 std::string PathOf(const FileSystem& files, const Arguments& arguments, absl::string_view name) {
   const std::string plain = JoinPath(arguments.idx_directory, name);
   const std::string gzipped = absl::StrCat(plain, ".gz");

@@ -1,6 +1,6 @@
 // Options and suppressions of the sanitizers, compiled in so that a program started by hand behaves
-// as under the tests. The runtime looks these functions up by name. An entry goes out when the
-// library it names is fixed or instrumented; each says why it is there.
+// as under the tests. The runtime looks these functions up by name. Each entry explains why it is
+// necessary; remove it when the library that it names is fixed or instrumented.
 
 // NOLINTBEGIN(bugprone-reserved-identifier): the names are those of the runtimes.
 extern "C" {

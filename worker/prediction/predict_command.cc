@@ -34,7 +34,9 @@
 namespace shoal {
 namespace {
 
-// A model by name has as many outputs as its last parameter has columns; one by layers says itself.
+// Returns the number of classes of the run file or, if it sets none, the number of columns of the
+// last parameter, which is that of the outputs of a model of the zoo. A model of layers does not
+// use the number.
 int64_t ClassesOf(const v1::RunConfig& run, const v1::Manifest& manifest) {
   if (run.data().classes() > 0) return run.data().classes();
   for (int v = manifest.variables_size() - 1; v >= 0; --v) {

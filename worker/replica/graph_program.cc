@@ -20,8 +20,8 @@
 namespace shoal {
 namespace {
 
-// The node that sums a variable's gradients over the clones and its parts; of one clone the
-// gradient itself.
+// Adds lines with the devices of each variable's gradients: one for each term of the sum over the
+// clones and one for the sum. With one clone there is only the gradient itself.
 void AddGradientLines(const TrainOp& train_op,
                       const std::function<std::string(const Node& node)>& device_of,
                       std::vector<std::string>* lines) {

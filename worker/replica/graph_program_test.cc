@@ -32,8 +32,8 @@ using ::testing::HasSubstr;
 constexpr int64_t kFeatures = 12;
 constexpr int64_t kExamples = 10;
 
-// The book's network in its form, on few features: one scalar bias per layer, squared error against
-// targets of all columns.
+// A network like seed_mlp with few features: one scalar bias per layer, and a squared error over
+// all columns of the target.
 v1::RunConfig RunOn(const std::string& devices, const std::string& variables = "cpu") {
   v1::RunConfig run;
   run.mutable_model()->set_name("seed_mlp");
@@ -100,7 +100,8 @@ Computed TrainOn(GraphProgram* program, int64_t examples) {
   return computed;
 }
 
-// Both programs, trained on the same batch, give the same bytes; `what` they are is said otherwise.
+// Expects that both programs, trained on the same batch, give the same bytes. `what` describes them
+// in messages.
 void ExpectSameBytes(GraphProgram* a, GraphProgram* b, int64_t examples, const std::string& what) {
   const Computed of_a = TrainOn(a, examples);
   const Computed of_b = TrainOn(b, examples);
@@ -166,7 +167,7 @@ TEST(GraphProgramTest, WhereTheVariablesAreDoesNotChangeAByte) {
   }
 }
 
-// The devices that PlacementLines names for the sums of gradients, each once.
+// Returns the different devices that PlacementLines names for the sums of gradients.
 std::vector<std::string> SummingDevices(const GraphProgram& program) {
   std::vector<std::string> devices;
   for (const std::string& line : program.PlacementLines()) {
@@ -203,7 +204,8 @@ TEST(GraphProgramTest, GradientsAreSummedOnTheCpuOnTheFirstDeviceOrByAll) {
   }
 }
 
-// Values go up once and are spread, gradients are added by the group, sums come down once.
+// Values are uploaded once and broadcast, the group sums the gradients, and the sums are downloaded
+// once.
 TEST(GraphProgramTest, DevicesWithMirroredVariablesAddAndSpreadAsAGroup) {
   const auto train = [](const char* devices, const char* variables, SimulatedTraffic* traffic) {
     SimulatedDeviceOptions simulated;
@@ -376,7 +378,7 @@ TEST(GraphProgramTest, CollectedValuesAreSummarisedOverTheClones) {
               HasSubstr("is summarised but not float32; cast it before"));
 }
 
-// A program with a model function of its own, that classifies into three.
+// A program with its own model function, which classifies into three classes.
 GraphProgram::Options OwnModel(ModelFunction model) {
   GraphProgram::Options options;
   options.run = RunOn("/cpu:0,/cpu:1");

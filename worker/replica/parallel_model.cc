@@ -28,7 +28,8 @@ size_t RowBytes(const FieldSpec& field) {
   return static_cast<size_t>(field.example.shape.num_elements()) * SizeOf(field.example.dtype);
 }
 
-// Checks that these are examples of the fields, equally many for each, and sets *num_examples.
+// Checks that the tensors are examples of the fields, with the same number for each field, and sets
+// *num_examples to it.
 absl::Status CheckTensors(const char* what, const std::vector<FieldSpec>& fields,
                           absl::Span<const Tensor> tensors, int64_t* num_examples) {
   if (tensors.size() != fields.size()) {
@@ -232,8 +233,8 @@ void ParallelModel::Bind(absl::Span<const Tensor> inputs, absl::Span<const Tenso
   }
 }
 
-// Each copy writes its rows where they belong in the whole outputs, which are made when the first
-// part tells their shapes; scalars go to `scalars`.
+// Lets each copy write its rows to their place in the complete outputs, which are allocated with
+// the first part, when their shapes are known. Scalars go to `scalars`.
 absl::Status ParallelModel::BindOutputs(int64_t first, int64_t total, Compiled* compiled,
                                         std::vector<Tensor>* outputs,
                                         std::vector<float>* scalars) const {

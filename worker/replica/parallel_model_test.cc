@@ -253,7 +253,7 @@ TEST(ParallelModelTest, ADeviceThatIsNotThereIsACpuOrAnError) {
               HasSubstr("named twice"));
 }
 
-// Some of which are simulated GPUs.
+// A model on devices of which some are simulated GPUs.
 ParallelModelOptions OnDevices(std::vector<std::string> devices, int num_gpus,
                                SimulatedTraffic* traffic) {
   SimulatedDeviceOptions simulated;

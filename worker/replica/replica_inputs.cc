@@ -36,7 +36,7 @@ absl::Status CheckSameFields(const Dataset& train, const Dataset& test) {
                                           "; use two splits of one data set"));
 }
 
-// A batch of more examples than there are would never be whole.
+// Refuses a batch size above the number of examples, because no batch would ever be complete.
 absl::Status CheckBatchSize(const v1::RunConfig& run, int64_t examples) {
   if (ReplicaBatchExamples(run) <= static_cast<uint64_t>(examples)) return absl::OkStatus();
   if (run.replica_batch_size() > 0) {

@@ -19,7 +19,7 @@ namespace shoal {
 struct BatchResult {
   double loss_sum = 0;        // over the examples, data loss
   double regularization = 0;  // regularization loss
-  uint64_t correct = 0;       // 0 if the model has no notion of it
+  uint64_t correct = 0;       // 0 if the model does not count correct predictions
   uint64_t examples = 0;
 };
 

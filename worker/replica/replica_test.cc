@@ -150,7 +150,8 @@ TEST_F(ReplicaTest, AVariableHasANewVersionAfterEveryPullAndTheSameOneUntilThen)
   EXPECT_EQ(versions_of(1), other);
 }
 
-// What nobody changes is uploaded to a device once, whichever set it computes with.
+// A variable that does not change is uploaded to a device only once, no matter which set the device
+// computes with.
 TEST_F(ReplicaTest, AnUnversionedVariableHasOneVersionForALineageInBothSets) {
   std::vector<v1::VariableSpec> variables = program_.variables();
   variables[1].set_update(v1::UPDATE_KIND_NONE);

@@ -32,7 +32,8 @@ struct TrainingLoopOptions {
   // names them.
   std::vector<std::string> devices = {"/cpu:0"};
   int threads_per_device = 1;
-  // A listed device that is missing: the CPU of its number takes its place, or Create fails.
+  // True: a listed device that is missing is replaced by the CPU of its number; false: Create
+  // fails.
   bool allow_soft_placement = true;
 };
 
@@ -48,15 +49,15 @@ class TrainingLoop {
                                                               const Dataset& dataset,
                                                               const TrainingLoopOptions& options);
 
-  // Takes `num_steps` steps on full batches, epoch after epoch, after those of earlier calls.
-  // Returns the loss of the last step, computed before its update. Returns the error of the data
-  // set, of the event file or of a device.
+  // Trains for `num_steps` steps on full batches, epoch after epoch, and continues where the
+  // previous call ended. Returns the loss of the last step, computed before its update. Returns the
+  // error of the data set, of the event file or of a device.
   absl::StatusOr<float> Train(int64_t num_steps);
 
   // Listed devices that this build or machine does not have; soft placement uses CPUs instead.
   std::vector<std::string> missing_devices() const;
 
-  // The values as of the last step, numbered as Graph::variables().
+  // Returns the values after the last step, numbered as Graph::variables().
   const OwnedVariables& variables() const { return *variables_; }
 
  private:

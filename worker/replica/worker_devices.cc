@@ -14,7 +14,7 @@
 namespace shoal {
 namespace {
 
-// The run's devices; without a list TF-Slim's, a GPU for each clone.
+// Returns the run's devices; without a list those of TF-Slim, one GPU for each clone.
 std::vector<std::string> WantedDevices(const v1::DeploymentOptions& deployment) {
   std::vector<std::string> names;
   for (const absl::string_view name :

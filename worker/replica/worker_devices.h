@@ -12,10 +12,11 @@
 namespace shoal {
 
 // Returns the --devices of a worker that sees `num_gpus` GPUs and shares them with the other
-// workers of its host, so that no two of them take the same GPU: those of the run, or one GPU for
-// each clone, moved up by as many GPUs as the workers before it take. Returns "" where the run's
-// own devices stand: the worker is the first of its host or the only one of the run, it uses no
-// GPUs or sees none, or it sees only its own. InvalidArgument if the host has too few GPUs.
+// workers of its host, so that no two of them use the same GPU. The first worker of a host uses the
+// run's devices, or one GPU for each clone; each further worker uses the next GPUs. Returns "" if
+// the run's own devices need no change: the worker is the first of its host or the only one of the
+// run, it uses or sees no GPUs, or it sees only its own. InvalidArgument if the host has too few
+// GPUs.
 absl::StatusOr<std::string> DevicesOfWorker(const v1::DeploymentOptions& deployment,
                                             const LocalWorker& worker, uint32_t num_gpus);
 

@@ -28,7 +28,7 @@ LocalWorker Worker(uint32_t index) {
   return worker;
 }
 
-// The devices of the worker, or the error.
+// Returns the devices of the worker, or the error.
 std::string Devices(const v1::DeploymentOptions& deployment, const LocalWorker& worker,
                     uint32_t num_gpus) {
   const absl::StatusOr<std::string> devices = DevicesOfWorker(deployment, worker, num_gpus);

@@ -1,4 +1,4 @@
-// Kernels around other kernels: they bring inputs into another order.
+// Kernels that convert inputs to another layout and then run another kernel.
 
 #include <algorithm>
 #include <utility>
@@ -13,7 +13,7 @@
 namespace shoal::cpu {
 namespace {
 
-// Brings some inputs into blocks in its workspace, then runs another kernel.
+// Converts some inputs to blocks of 16 channels in its workspace, then runs another kernel.
 class ReorderedInputsKernel : public Kernel {
  public:
   struct Input {
@@ -54,7 +54,8 @@ class ReorderedInputsKernel : public Kernel {
   std::vector<const void*> inputs_;
 };
 
-// An image in plain order that can be blocked as the output is: not a value for each channel.
+// Returns whether the input is a plain image that can be blocked like the output, and not one value
+// for each channel.
 bool IsPlainImage(const TensorSpec& spec, const Shape& output) {
   return spec.dtype == DataType::kFloat32 && spec.layout == Layout::kPlain &&
          spec.shape.rank() == 4 && spec.shape.dim(1) == output.dim(1) &&

@@ -1,5 +1,6 @@
-// Helpers that the kernels of batch normalization share: images as groups of 16 channels (or of
-// one, in plain order), and the gradient in two passes, so that the second can run image by image.
+// Helpers that the kernels of batch normalization share. They see images as groups of 16 channels,
+// or of one channel in the plain layout, and compute the gradient in two passes, of which the
+// second can run image by image.
 #ifndef SHOAL_ML_KERNELS_CPU_BATCH_NORM_GRADIENT_H_
 #define SHOAL_ML_KERNELS_CPU_BATCH_NORM_GRADIENT_H_
 
@@ -15,8 +16,9 @@ namespace shoal::cpu {
 
 inline constexpr int kChannelBlock = 16;
 
-// [batch][groups][run] floats; a group is a block of 16 channels, whose element e belongs to
-// channel e % 16, or one channel.
+// Images as floats [batch][groups][run]. In the blocked layout a group is 16 channels, and element
+// e of a run belongs to channel e % 16 of the group. In the plain layout a group is one channel.
+// All counts are in floats.
 struct ChannelView {
   int64_t batch, groups, run, group_channels;
 
@@ -29,28 +31,29 @@ struct ChannelView {
 using Lanes = std::array<float, kChannelBlock>;
 using LaneSums = std::array<double, kChannelBlock>;
 
-// The channels of a group, repeated if it is one.
+// Returns the values of a group's channels; the value of a single channel is repeated in all lanes.
 Lanes Spread(const ChannelView& view, const float* values, int64_t group);
 
-// Sums of lanes that belong to one channel are added up.
+// If all lanes belong to one channel, replaces each lane's sum by the sum of all lanes.
 void Combine(const ChannelView& view, LaneSums* sums);
 
-// Bounds between which an activation is the identity; outside, the nearest bound.
+// The bounds to which an activation clamps its input.
 struct Bounds {
   float low, high;
 };
 
-// The activation named by the attribute: none, relu or relu6.
+// Returns the bounds of the attribute `activation`: none, relu or relu6.
 absl::StatusOr<Bounds> BoundsOf(const CpuRequest& request);
 
-// y = a * x + c of a group. From the rounded moments, so that forward and backward see the same.
+// Computes a and c of y = a * x + c for a group, from the moments rounded to float, so that the
+// forward and the backward pass use the same values.
 void MakeAffine(const Lanes& scale, const Lanes& offset, const Lanes& mean, const Lanes& inv_std,
                 Lanes* a, Lanes* c);
 
-// The gradient. Let x^ = (x - mean) * inv_std over m elements a channel; then doffset = sum dy,
-// dscale = sum dy x^, and dx = scale * inv_std * (dy - (doffset + x^ dscale) / m); without training
-// the moments are constants: only the first term. With an activation, dy counts where that has a
-// slope. Thread-safe.
+// Computes the gradient of batch normalization. With x^ = (x - mean) * inv_std and m elements per
+// channel: doffset = sum dy, dscale = sum dy x^, and dx = scale * inv_std * (dy - (doffset + x^
+// dscale) / m). In inference the moments are constants, and dx = scale * inv_std * dy. With an
+// activation, dy is 0 where the activation clamps. Thread-safe.
 class BatchNormGradient {
  public:
   BatchNormGradient(const CpuRequest& request, const TensorSpec& x, const Bounds& bounds);
@@ -62,18 +65,20 @@ class BatchNormGradient {
     const float* mean;
     const float* inv_std;
     const float* offset;  // null without an activation
-    float* dscale;        // null: not wanted, as doffset
+    float* dscale;        // null if not needed, as is doffset
     float* doffset;
   };
-  // dx = a * dz + b * x + c of a group, and the activation that dz is behind.
+  // The coefficients of dx = a * dz + b * x + c for a group, where dz is dy times the slope of the
+  // activation, and those of the activation's input activation_a * x + activation_c.
   struct Coefficients {
     Lanes a, b, c, activation_a, activation_c;
   };
 
   const ChannelView& view() const { return view_; }
-  // The first pass, over all images of a group: dscale, doffset and what the second one needs.
+  // The first pass: computes dscale and doffset of a group over all images, and the coefficients
+  // for the second pass.
   void Sum(const Buffers& buffers, int64_t group, Coefficients* coefficients) const;
-  // The second: writes one image's dx of the group, view().run floats.
+  // The second pass: writes dx for the group of one image, view().run floats.
   void Apply(const Buffers& buffers, const Coefficients& coefficients, int64_t image, int64_t group,
              float* dx) const;
 

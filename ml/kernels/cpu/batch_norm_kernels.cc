@@ -1,4 +1,5 @@
-// BatchNorm and BatchNormGrad over all but the channels, in plain order or blocks of 16 channels.
+// BatchNorm and BatchNormGrad, over all dimensions except the channels, in the plain layout or in
+// blocks of 16 channels.
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// Slice and Pad: a box of a tensor out of it, or into a larger one.
+// Slice and Pad: they copy a box out of a tensor, or into a larger one.
 
 #include <algorithm>
 #include <cstring>
@@ -11,7 +11,8 @@
 namespace shoal::cpu {
 namespace {
 
-// A box inside a whole, axes merged where the box has all of the inner one. In elements.
+// A box inside a larger tensor. Two axes are merged if the box has the whole inner one. All sizes
+// are in elements.
 struct Box {
   struct Axis {
     int64_t whole, begin, size;
@@ -68,7 +69,7 @@ Box MakeBox(const Shape& whole, const std::vector<int64_t>& begins, const Shape&
   return {{merged.rbegin(), merged.rend()}};
 }
 
-// Rows worth a second thread.
+// The number of rows for which a second thread is worthwhile.
 int ThreadsFor(int threads, int64_t bytes) { return bytes > 65536 ? threads : 1; }
 
 class SliceKernel : public Kernel {

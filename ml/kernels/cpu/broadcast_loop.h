@@ -1,5 +1,5 @@
-// Nested loops over the dimensions of a result whose operands may be broadcast (numpy's rule) or
-// summed away.
+// Nested loops over the dimensions of a tensor whose operands are broadcast by numpy's rule. For a
+// reduction, the result is such an operand.
 #ifndef SHOAL_ML_KERNELS_CPU_BROADCAST_LOOP_H_
 #define SHOAL_ML_KERNELS_CPU_BROADCAST_LOOP_H_
 
@@ -13,8 +13,9 @@
 
 namespace shoal::cpu {
 
-// The dimensions of `full`, merged where every operand is contiguous or constant across both,
-// outermost first. A stride is in elements and 0 where the operand does not have the dimension.
+// The dimensions of the full shape, outermost first. Adjacent dimensions are merged if every
+// operand is contiguous or constant across both. A stride is in elements; it is 0 if the operand is
+// broadcast along the dimension.
 struct BroadcastLoop {
   static constexpr int kMaxOperands = 3;
   struct Dim {
@@ -26,17 +27,19 @@ struct BroadcastLoop {
   int rank = 0;  // at least 1; the innermost is dims[rank - 1]
 
   const Dim& inner() const { return dims[rank - 1]; }
-  // Number of times the innermost dimension is run.
+  // Returns the number of iterations of all loops outside the innermost one.
   int64_t outer_count() const;
-  // Offset of the operand at the outer iteration `index`, in row-major order.
+  // Returns the operand's offset in elements at outer iteration `index`, which counts in row-major
+  // order.
   int64_t OuterOffset(int64_t index, int operand) const;
 };
 
-// InvalidArgument where an operand's shape cannot be broadcast to `full`. At most kMaxOperands.
+// Makes the loops over `full` for at most kMaxOperands operands. Returns InvalidArgument if the
+// shape of an operand cannot be broadcast to `full`.
 absl::StatusOr<BroadcastLoop> MakeBroadcastLoop(const Shape& full,
                                                 absl::Span<const Shape> operands);
 
-// numpy's rule; InvalidArgument where the shapes do not fit.
+// Broadcasts two shapes by numpy's rule. Returns InvalidArgument if that is not possible.
 absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b);
 
 }  // namespace shoal::cpu

@@ -1,5 +1,5 @@
-// A convolution's product run a few images at a time, so that what comes before or after it is
-// still in L2.
+// Runs a product of a convolution on a few images at a time, so that the operations before and
+// after it find their data in the L2 cache.
 #ifndef SHOAL_ML_KERNELS_CPU_CHUNKED_CONVOLUTION_H_
 #define SHOAL_ML_KERNELS_CPU_CHUNKED_CONVOLUTION_H_
 
@@ -13,13 +13,14 @@
 
 namespace shoal::cpu {
 
-// Computes by taps on maps of up to four pixels, else with oneDNN's Winograd where that is the
-// faster algorithm (a fixed table of shapes, on machines with AVX-512), else direct.
+// Makes the product with the fastest algorithm: by taps for maps of at most four pixels; otherwise,
+// for the shapes in a fixed table and on machines with AVX-512, oneDNN's Winograd if
+// options.allow_winograd is set; otherwise direct convolution.
 absl::StatusOr<std::unique_ptr<OnednnConvolution>> CreatePreferredConvolution(
     ConvolutionOptions options);
 
-// One primitive for chunks of `chunk_images` and, if the batch is not a multiple of that, one for
-// the rest.
+// Has one primitive for chunks of `chunk_images` images and, if the batch is not a multiple of
+// that, another one for the rest.
 class ChunkedConvolution {
  public:
   static absl::StatusOr<ChunkedConvolution> Create(const ConvolutionOptions& options,
@@ -27,8 +28,8 @@ class ChunkedConvolution {
 
   size_t workspace_bytes() const { return full_bytes_ + rest_bytes_; }
   void PackWeights(const float* weights, char* workspace);
-  // For the images [first, first + images): `images` is a chunk or the rest of the batch. Buffers
-  // as in OnednnConvolution, already at the first image.
+  // Computes the product for one chunk; `images` is chunk_images or the size of the rest. The
+  // buffers are those of OnednnConvolution and start at the chunk's first image.
   void Run(int64_t images, const OnednnConvolution::Buffers& buffers, char* workspace);
 
  private:

@@ -1,6 +1,6 @@
-// ConvBatchNormGrad: the gradients of a batch norm and of the convolution in front of it, a few
-// images at a time. What goes from one to the other stays in L2, where apart it would be written to
-// memory once and read twice.
+// ConvBatchNormGrad computes the gradients of a batch norm and of the convolution in front of it, a
+// few images at a time. The gradient between the two stays in the L2 cache; separate kernels would
+// write it to memory once and read it twice.
 
 #include <algorithm>
 #include <utility>
@@ -14,9 +14,10 @@
 namespace shoal::cpu {
 namespace {
 
-// Of inputs: x, w, norm's x, scale, mean, inverse deviation, dy, and with an activation offset.
+// Indices of the inputs: x, w, norm's x, scale, mean, inverse deviation, dy and, with an
+// activation, offset.
 enum Input { kX, kWeights, kMiddle, kScale, kMean, kInvStd, kDy, kOffset };
-// Of outputs.
+// Indices of the outputs.
 enum Output { kDx, kDw, kDscale, kDoffset };
 
 class ConvBatchNormGradKernel : public Kernel {
@@ -110,9 +111,9 @@ class ConvBatchNormGradKernel : public Kernel {
   const int64_t in_image_, middle_image_;
 };
 
-// Images of which half a mebibyte for each thread lies between norm and convolution; all of them
-// where the weights are so large that adding their gradients chunk by chunk would cost more than it
-// saves.
+// Returns the number of images in a chunk: as many as make the gradient between norm and
+// convolution half a mebibyte for each thread; or all images if the weights are so large that
+// summing their gradients over chunks would cost more than it saves.
 int64_t ChunkImages(const ConvolutionShape& shape, int threads) {
   const int64_t image = shape.OutputElements() / shape.batch;
   if (shape.WeightElements() > image / 4) return shape.batch;

@@ -1,5 +1,5 @@
-// ConvPool and ConvPoolGrad: convolution, bias, max pooling and ReLU in one, a few images at a
-// time, so that the convolution's output never leaves L2.
+// ConvPool and ConvPoolGrad compute convolution, bias, max pooling and ReLU together, a few images
+// at a time, so that the output of the convolution stays in the L2 cache.
 
 #include <algorithm>
 #include <utility>
@@ -27,7 +27,7 @@ struct Sizes {
   }
 };
 
-// The pooling part on `images` images, shared by planes.
+// Does the pooling for `images` images; the threads share the planes.
 struct Pool {
   const PoolKernels* loops;
   PoolPlane plane;
@@ -148,8 +148,9 @@ class ConvPoolGradKernel : public Kernel {
   Parts p_;
 };
 
-// Images whose convolution output fills half a mebibyte; all of them where the weights are so large
-// that adding their gradients chunk by chunk would cost more than it saves.
+// Returns the number of images in a chunk: as many as make the output of the convolution half a
+// mebibyte; or all images if the weights are so large that summing their gradients over chunks
+// would cost more than it saves.
 int64_t ChunkImages(const ConvolutionShape& shape, int64_t middle_image) {
   if (shape.WeightElements() > 4 * middle_image) return shape.batch;
   return std::clamp<int64_t>((int64_t{1} << 17) / middle_image, 1, shape.batch);

@@ -15,7 +15,7 @@ struct Case {
   Shape convolved, pooled;
 };
 
-// The fused kernels are judged by the same computation in separate kernels.
+// Compares the fused kernels with the same computation in separate kernels.
 const std::vector<Case>& Cases() {
   static const auto& cases = *new std::vector<Case>{
       {{19, 1, 28, 28}, {32, 1, 5, 5}, {2, 2, 2, 2}, {2, 2}, {19, 32, 28, 28}, {19, 32, 14, 14}},

@@ -1,5 +1,5 @@
-// ConvTranspose: the gradient of a convolution from y to x, with respect to its input, is what is
-// computed forward.
+// ConvTranspose. Its forward pass is the gradient, with respect to the input, of a convolution from
+// y to x.
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-// The sizes of a convolution or a pooling, from the specs and attributes of a request.
+// Derives the sizes of a convolution or a pooling from the shapes and attributes of a request.
 #ifndef SHOAL_ML_KERNELS_CPU_CONVOLUTION_SHAPE_H_
 #define SHOAL_ML_KERNELS_CPU_CONVOLUTION_SHAPE_H_
 
@@ -35,8 +35,8 @@ struct ConvolutionShape {
   }
 };
 
-// Attributes strides, pads [top,left,bottom,right], dilations, group; kernel from the weights
-// [out,in/group,h,w].
+// Reads the attributes strides, pads [top, left, bottom, right], dilations and group. The kernel
+// size is that of the weights [out, in / group, height, width].
 absl::StatusOr<ConvolutionShape> MakeConvolutionShape(const Attributes& attributes,
                                                       const Shape& images, const Shape& weights);
 
@@ -48,8 +48,8 @@ struct PoolShape {
   int64_t OutputPixels() const { return out_size[0] * out_size[1]; }
 };
 
-// Attributes kernel_shape, strides and pads, or with the prefix "pool_" kernel_shape and strides
-// (no padding).
+// Reads the attributes kernel_shape, strides and pads. With has_prefix it reads pool_kernel_shape
+// and pool_strides, without padding.
 absl::StatusOr<PoolShape> MakePoolShape(const Attributes& attributes, const Shape& images,
                                         bool has_prefix = false);
 

@@ -1,4 +1,4 @@
-// The kernels of CPU devices: float32, oneDNN and our own loops.
+// The kernels of CPU devices. They compute in float32 with oneDNN and with loops of this folder.
 #ifndef SHOAL_ML_KERNELS_CPU_CPU_KERNELS_H_
 #define SHOAL_ML_KERNELS_CPU_CPU_KERNELS_H_
 
@@ -14,24 +14,26 @@
 
 namespace shoal {
 
-// NotFound for an op without a CPU kernel, Unimplemented for its dtypes (both name op and dtypes),
-// InvalidArgument for shapes that do not fit. Run gives the same bytes for the same inputs,
-// threads, instruction set and library.
+// Makes a CPU kernel. Returns NotFound if the op has no CPU kernel, Unimplemented if it has none
+// for these types (both errors name the op and the types), and InvalidArgument if the shapes do not
+// fit. A kernel gives the same bytes for the same inputs, number of threads, instruction set and
+// library.
 absl::StatusOr<std::unique_ptr<Kernel>> CreateCpuKernel(const KernelRequest& request);
 
-// The same with our own loops held to an instruction set that the machine has: for tests.
+// The same, but the loops of this folder use the given instruction set, which the machine must
+// have. For tests.
 absl::StatusOr<std::unique_ptr<Kernel>> CreateCpuKernel(const KernelRequest& request,
                                                         cpu::CpuIsa isa);
 
-// Returns whether the op's kernel takes or gives this layout at the port: see LayoutSupport in
+// Returns whether the op's kernel accepts this layout for an input or output; see LayoutSupport in
 // kernel.h.
 bool CpuKernelSupportsLayout(absl::string_view op, const Attributes& attributes, Port port,
                              int index, Layout layout);
 
-// Names of all ops with a CPU kernel, sorted.
+// Returns the sorted names of all ops that have a CPU kernel.
 std::vector<std::string> CpuKernelOps();
 
-// All of the above for the graph compiler.
+// Returns the backend of CPU devices for the graph compiler.
 KernelBackend CpuKernelBackend();
 
 }  // namespace shoal

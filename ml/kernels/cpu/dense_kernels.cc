@@ -53,8 +53,8 @@ class MatMulKernel : public Kernel {
   const Sizes s_;
 };
 
-// y = activation(x * w + bias), in chunks of rows that are still in L2 when bias and activation
-// come; or, where that is faster, all of it tile by tile.
+// Computes y = activation(x * w + bias), in chunks of rows that are still in the L2 cache when bias
+// and activation are applied. If a fused product is faster, it computes all of it tile by tile.
 class DenseKernel : public Kernel {
  public:
   struct Sizes {
@@ -141,8 +141,8 @@ class DenseKernel : public Kernel {
 };
 
 // dz = dy * activation'(y); dx = dz * w^T (through the ReLU that made x, if input_relu); dw = x^T *
-// dz; dbias = the sum of dz over rows, dinput_bias that of dx. All but dw chunk by chunk of rows,
-// while dz is in L2.
+// dz; dbias = the sum of dz over rows, dinput_bias that of dx. Everything except dw is computed in
+// chunks of rows, while dz is in the L2 cache.
 class DenseGradKernel : public Kernel {
  public:
   struct Sizes {

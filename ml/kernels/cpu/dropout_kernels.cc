@@ -1,4 +1,4 @@
-// Dropout: which elements are dropped is a function of (seed, epoch, op, example, element) alone.
+// Dropout. The elements to drop depend only on (seed, epoch, op, example, element).
 
 #include "base/random.h"
 #include "ml/kernels/cpu/kernel_families.h"

@@ -1,4 +1,4 @@
-// Ops whose output element depends on one element of each input, and copies.
+// Ops in which an element of the output depends on one element of each input, and copies.
 
 #include <algorithm>
 #include <cstring>
@@ -102,7 +102,7 @@ class ScaleKernel : public Kernel {
   const int64_t n_;
 };
 
-// The bytes of the input: Identity, and Reshape where it is not an alias.
+// Copies the bytes of the input: Identity, and Reshape if it is not an alias.
 class CopyKernel : public Kernel {
  public:
   explicit CopyKernel(size_t bytes) : bytes_(bytes) {}

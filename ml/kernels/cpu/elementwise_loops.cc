@@ -5,15 +5,15 @@
 namespace shoal::cpu {
 namespace {
 
-// The shape in which a tensor of the layout lies in memory.
+// Returns the dimensions of a tensor in the order in which they are in memory.
 Shape MemoryShape(const TensorSpec& spec) {
   const Shape& s = spec.shape;
   if (spec.layout == Layout::kPlain) return s;
   return {s.dim(0), s.dim(1) / 16, s.dim(2) * s.dim(3), 16};
 }
 
-// The same for an operand beside blocked images: blocked itself, or one value for all or for each
-// channel.
+// Returns the same for an operand of an op on blocked images. The operand is blocked itself, or has
+// one value for all channels or one for each channel.
 absl::StatusOr<Shape> MemoryShapeBeside(const TensorSpec& spec) {
   if (spec.layout == Layout::kBlocked16) return MemoryShape(spec);
   const Shape& s = spec.shape;

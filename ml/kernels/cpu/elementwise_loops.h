@@ -1,5 +1,5 @@
-// How kernels on elements go over their operands: in chunks for threads, with broadcasting, in
-// either layout. Private to this folder.
+// The loops of elementwise kernels over their operands: in chunks for several threads, with
+// broadcasting, in both layouts. Private to this folder.
 #ifndef SHOAL_ML_KERNELS_CPU_ELEMENTWISE_LOOPS_H_
 #define SHOAL_ML_KERNELS_CPU_ELEMENTWISE_LOOPS_H_
 
@@ -14,11 +14,11 @@
 
 namespace shoal::cpu {
 
-// Elements that a thread takes at a time: 64 KiB, so that a chunk is not cut within a cache line
-// and small tensors stay on one thread.
+// The number of elements in a chunk, which one thread processes: 64 KiB of floats. Chunks begin at
+// cache lines, and small tensors stay on one thread.
 inline constexpr int64_t kElementChunk = 16384;
 
-// body(begin, end) for ranges that cover [0, n).
+// Calls body(begin, end), on up to `threads` threads, for ranges that cover [0, n).
 template <typename Body>
 void ParallelChunks(int threads, int64_t n, Body body) {
   ParallelFor(threads, (n + kElementChunk - 1) / kElementChunk, [&](int64_t begin, int64_t end) {
@@ -26,8 +26,8 @@ void ParallelChunks(int threads, int64_t n, Body body) {
   });
 }
 
-// body(outer, begin, end): elements [begin, end) of the innermost dimension at the outer iteration
-// `outer` of the loop.
+// Calls body(outer, begin, end), on up to `threads` threads, for ranges that cover the loop:
+// elements [begin, end) of the innermost dimension at outer iteration `outer`.
 template <typename Body>
 void ParallelBroadcast(int threads, const BroadcastLoop& loop, Body body) {
   const int64_t outer = loop.outer_count();
@@ -41,8 +41,8 @@ void ParallelBroadcast(int threads, const BroadcastLoop& loop, Body body) {
   });
 }
 
-// The loop over the first output's elements whose operands are the inputs; InvalidArgument where
-// shapes or layouts do not fit.
+// Makes the loop over the elements of the first output; its operands are the inputs. Returns
+// InvalidArgument if shapes or layouts do not fit.
 absl::StatusOr<BroadcastLoop> ElementwiseLoop(const CpuRequest& request);
 
 }  // namespace shoal::cpu

@@ -1,4 +1,4 @@
-// Gather: rows of a table by their numbers; and its gradient, the rows added back.
+// Gather, which looks up rows of a table, and its gradient, which adds rows to a table.
 
 #include <algorithm>
 #include <cstring>
@@ -55,8 +55,8 @@ class GatherKernel : public Kernel {
   const int64_t row_bytes_;
 };
 
-// Every thread has rows of the table of its own and adds to them in the order of the indices: the
-// same bytes for any number of threads.
+// Every thread has its own rows of the table and adds to them in the order of the indices, so the
+// result has the same bytes for any number of threads.
 template <typename Index>
 class GatherGradKernel : public Kernel {
  public:

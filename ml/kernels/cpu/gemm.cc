@@ -9,7 +9,8 @@
 namespace shoal::cpu {
 namespace {
 
-// One of m, n, k is 1: bound by memory, one pass is all it takes. a and b are dense.
+// Computes products in which m, n or k is 1 with simple loops, because memory limits their speed.
+// Returns false for others. a and b must be dense.
 bool TryVectorProduct(const SimdKernels& simd, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,
                       float* c) {
   if (n == 1) {
@@ -35,8 +36,8 @@ bool TryVectorProduct(const SimdKernels& simd, int64_t m, int64_t n, int64_t k, 
   return false;
 }
 
-// c = a * b for a that is stored transposed and deep: a few hundred of k at a time, all rows of
-// them, so that what oneDNN packs stays in cache.
+// Computes c = a * b for a matrix a that is stored transposed and has a large k: all rows for a few
+// hundred values of k at a time, so that the data that oneDNN packs stay in the cache.
 void DeepGemm(int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, float* c) {
   constexpr int64_t kMostDepth = 700;
   const int64_t chunks = (k + kMostDepth - 1) / kMostDepth;

@@ -1,4 +1,4 @@
-// Matrix products in float32, row-major, through oneDNN's sgemm.
+// Products of row-major float32 matrices, computed by oneDNN's sgemm.
 #ifndef SHOAL_ML_KERNELS_CPU_GEMM_H_
 #define SHOAL_ML_KERNELS_CPU_GEMM_H_
 
@@ -11,22 +11,23 @@ namespace shoal::cpu {
 struct Matrix {
   const float* data;
   int64_t ld;                  // elements from one stored row to the next
-  bool is_transposed = false;  // the operand is the transpose of what is stored
+  bool is_transposed = false;  // the operand is the transpose of the stored matrix
 };
 
-// c[m, n] = a[m, k] * b[k, n] + (accumulate ? c : 0), on the calling thread if it is inside
-// ParallelFor, else on its OpenMP team.
+// Computes c[m, n] = a[m, k] * b[k, n] + (accumulate ? c : 0). Uses the calling thread's OpenMP
+// team, or only the calling thread inside ParallelFor.
 void Gemm(int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, float* c, int64_t ldc,
           bool accumulate = false);
 
-// The same product without accumulation, b and c dense, shared by `threads` by rows of c; of a
-// dense a, products with one row, one column or k = 1 go to one-pass loops of our own.
+// Computes the same product without accumulation; b and c must be dense. The threads share the rows
+// of c. If a is dense, products with one row, one column or k = 1 use simple loops of `simd`.
 void ParallelGemm(const SimdKernels& simd, int threads, int64_t m, int64_t n, int64_t k, Matrix a,
                   Matrix b, float* c);
 
-// Rows of c that are worth computing at a time: as many as fit in half a mebibyte of L2 at `widest`
-// columns, but 128 to 256 (every chunk packs b anew), and no thread idle. Whole tiles of so many
-// rows, unless these leave fewer chunks than threads.
+// Returns how many rows of c to compute in one chunk: as many rows of `widest` floats as fit into
+// half a mebibyte of L2, but between 128 and 256, because every chunk packs b again, and few enough
+// that no thread is idle. The result is a multiple of `tile`, unless this gives fewer chunks than
+// threads.
 int64_t RowsPerChunk(int64_t rows, int64_t widest, int threads, int64_t tile = 1);
 
 }  // namespace shoal::cpu

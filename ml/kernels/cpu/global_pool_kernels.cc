@@ -11,12 +11,12 @@ namespace {
 
 constexpr int64_t kBlock = 16;
 
-// Planes [pixels][lanes], each lane a channel of its own.
+// Planes [pixels][lanes]; each lane is one channel.
 struct Planes {
   int64_t count, pixels, lanes;
 };
 
-// What all four have: planes that are independent of each other.
+// The base of the four kernels: they process planes, which are independent of each other.
 class GlobalPoolKernel : public Kernel {
  public:
   GlobalPoolKernel(const Planes& planes, int threads) : p_(planes), threads_(threads) {}
@@ -112,7 +112,8 @@ class GlobalMaxPoolGradKernel : public GlobalPoolKernel {
   }
 };
 
-// `images` is what is pooled, `pooled` [n,c,1,1] what it becomes; index (or null) like pooled.
+// `images` is the input of the pool and `pooled` [n, c, 1, 1] its output; `index` is null or has
+// the shape of `pooled`.
 absl::StatusOr<Planes> MakePlanes(const CpuRequest& request, const TensorSpec& images,
                                   const TensorSpec& pooled, const TensorSpec* index) {
   if (images.dtype != DataType::kFloat32 || pooled.dtype != DataType::kFloat32) {

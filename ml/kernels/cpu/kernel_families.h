@@ -1,4 +1,4 @@
-// Helpers that the files of CPU kernels share: how a family of ops offers its kernels to
+// Helpers that the files of CPU kernels share: the function that each family of ops defines for
 // cpu_kernels.cc, and the checks of a request. Private to this folder.
 #ifndef SHOAL_ML_KERNELS_CPU_KERNEL_FAMILIES_H_
 #define SHOAL_ML_KERNELS_CPU_KERNEL_FAMILIES_H_
@@ -20,7 +20,7 @@ namespace shoal::cpu {
 
 using KernelOr = absl::StatusOr<std::unique_ptr<Kernel>>;
 
-// One request with the loops it shall run on.
+// A request together with the loops and the instruction set to use.
 struct CpuRequest {
   const KernelRequest& request;
   const SimdKernels& simd;
@@ -32,24 +32,24 @@ struct CpuRequest {
   int num_outputs() const { return static_cast<int>(request.outputs.size()); }
   const Attributes& attributes() const { return *request.attributes; }
   int threads() const { return request.threads; }
-  // All inputs and outputs are in one layout.
+  // Returns whether all inputs and outputs have the same layout.
   bool HasOneLayout() const;
-  // False where the graph does not want this output.
+  // Returns whether the graph needs this output.
   bool needed(int i) const;
-  // InvalidArgument that names the op, its shapes and what is wrong.
+  // Returns an InvalidArgument error with the op, its shapes and the reason.
   absl::Status Invalid(absl::string_view reason) const;
-  // Unimplemented that names the op and its dtypes.
+  // Returns an Unimplemented error with the op and its types.
   absl::Status NoKernel() const;
-  // The numbers of inputs and outputs, and float32 throughout.
+  // Checks the numbers of inputs and outputs, and that all are float32.
   absl::Status CheckFloat(int min_inputs, int max_inputs, int num_outputs) const;
 };
 
-// NotFound for "" or an unknown name.
+// Returns NotFound for "" and for unknown names.
 absl::StatusOr<Activation> ActivationFromName(absl::string_view name);
 
 using FamilyCreator = KernelOr (*)(const CpuRequest& request);
 
-// One function for each family; the name says which ops: cpu_kernels.cc has the table.
+// Make the kernels of one family each. The table in cpu_kernels.cc lists the ops of each family.
 KernelOr CreateMatMul(const CpuRequest& request);
 KernelOr CreateDense(const CpuRequest& request);
 KernelOr CreateDenseGrad(const CpuRequest& request);
@@ -110,16 +110,18 @@ KernelOr CreateReduceExtreme(const CpuRequest& request);
 KernelOr CreateDropout(const CpuRequest& request);
 KernelOr CreateCast(const CpuRequest& request);
 
-// create(request), with what the kernel does not do itself around it: inputs that the layout pass
-// leaves plain (feeds) beside blocked outputs, and outputs that nobody wants.
+// Calls `create` and wraps the kernel if necessary: the wrapper converts inputs that the layout
+// pass leaves plain (feeds) when outputs are blocked, and gives memory to outputs that the graph
+// does not need but the kernel writes.
 KernelOr CreateAdapted(const CpuRequest& request, FamilyCreator create);
 
-// Names the inputs and outputs of an op that may be in blocks of 16 channels: see
+// Returns whether this input or output of the op may be in blocks of 16 channels; see
 // CpuKernelSupportsLayout.
 bool TakesBlockedLayout(absl::string_view op, const Attributes& attributes, Port port, int index);
 
-// Kernels by WinogradConvolution, where TakesWinograd: of Conv and ConvGrad, or with a pool of
-// ConvPool and ConvPoolGrad. The specs are those of x and of what the gradient dy belongs to.
+// Kernels that use WinogradConvolution, for the shapes for which TakesWinograd returns true.
+// Without a pool they are for Conv and ConvGrad, with one for ConvPool and ConvPoolGrad. `input` is
+// the spec of x, `output` that of y.
 bool TakesWinograd(const ConvolutionShape& shape, const PoolShape* pool, const TensorSpec& input,
                    const TensorSpec& output);
 std::unique_ptr<Kernel> CreateWinogradForward(const CpuRequest& request,
@@ -128,7 +130,7 @@ std::unique_ptr<Kernel> CreateWinogradForward(const CpuRequest& request,
 std::unique_ptr<Kernel> CreateWinogradGrad(const CpuRequest& request, const ConvolutionShape& shape,
                                            const PoolShape* pool, Activation activation);
 
-// The sizes of one plane of a pool.
+// Returns the sizes of one plane of a pool.
 PoolPlane PlaneOf(const PoolShape& shape);
 
 inline const float* FloatInput(const KernelContext& context, int i) {

@@ -1,4 +1,4 @@
-// Runs one CPU kernel on given values: for tests.
+// Runs one CPU kernel on given values, for tests.
 #ifndef SHOAL_ML_KERNELS_CPU_KERNEL_RUNNER_H_
 #define SHOAL_ML_KERNELS_CPU_KERNEL_RUNNER_H_
 
@@ -13,7 +13,7 @@
 
 namespace shoal::cpu {
 
-// A tensor's value; the one of the three lists that the dtype names holds the elements.
+// The value of a tensor. The elements are in the list of its dtype; the other lists are empty.
 struct Value {
   TensorSpec spec;
   std::vector<float> floats;
@@ -27,12 +27,12 @@ struct Value {
 Value Floats(const Shape& shape, std::vector<float> values);
 Value Ints(const Shape& shape, std::vector<int32_t> values);
 Value Bytes(const Shape& shape, std::vector<uint8_t> values);
-// Fixed pseudo-random numbers in [-scale, scale]; different seeds give different ones.
+// Returns pseudo-random numbers in [-scale, scale], which depend only on the shape and the seed.
 Value RandomFloats(const Shape& shape, uint32_t seed, float scale = 1.0f);
-// An empty value of that spec, filled with a bit pattern that no kernel writes.
+// Returns a value of this spec whose elements have a bit pattern that no kernel writes.
 Value Unwritten(const TensorSpec& spec);
 
-// The same images in blocks of 16 channels, and back.
+// Convert images to blocks of 16 channels and back.
 Value ToBlocked(const Value& images);
 Value ToPlain(const Value& images);
 
@@ -42,20 +42,21 @@ struct RunOptions {
   std::vector<bool> output_needed = {};
 };
 
-// The outputs, of the given specs; those not needed stay as Unwritten.
+// Runs the kernel once and returns outputs of the given specs; those that are not needed are as
+// Unwritten made them.
 absl::StatusOr<std::vector<Value>> RunKernel(const std::string& op, const Attributes& attributes,
                                              const std::vector<Value>& inputs,
                                              const std::vector<TensorSpec>& outputs,
                                              const RunOptions& options);
 
-// Every instruction set that this machine has.
+// Returns all instruction sets of this machine.
 std::vector<CpuIsa> AllIsas();
 
-// The largest |a - b| / (1 + |b|); infinity where one is not finite and they differ, or sizes
-// differ.
+// Returns the largest |a - b| / (1 + |b|). It is infinity if the sizes differ, or if two elements
+// differ and one of them is not finite.
 double LargestError(const std::vector<float>& a, const std::vector<float>& b);
-// The largest |a - b| over the largest |b|: for sums of many products, where small results are
-// differences of large ones.
+// Returns the largest |a - b| divided by the largest |b|. Use it for sums of many products, where
+// small results are differences of large numbers.
 double ErrorToScale(const std::vector<float>& a, const std::vector<float>& b);
 
 }  // namespace shoal::cpu

@@ -1,4 +1,4 @@
-// LayerNorm and LayerNormGrad: rows of n elements, each normalized by itself.
+// LayerNorm and LayerNormGrad, which normalize each row of n elements separately.
 
 #include <algorithm>
 #include <array>
@@ -114,7 +114,8 @@ class LayerNormGradKernel : public Kernel {
   const Rows rows_;
 };
 
-// Rows of x from attribute axis on, as many elements as the scale has.
+// Returns the rows of x over the dimensions from the attribute `axis` on. A row has as many
+// elements as the scale.
 absl::StatusOr<Rows> RowsOf(const CpuRequest& request) {
   const Shape& x = request.input(0).shape;
   const int64_t size = request.input(1).shape.num_elements();

@@ -1,5 +1,5 @@
-// ReorderLayout, which ops work on blocks of 16 channels, and kernels whose inputs come in
-// different orders.
+// ReorderLayout, the list of ops that support blocks of 16 channels, and kernels whose inputs have
+// different layouts.
 
 #include <algorithm>
 

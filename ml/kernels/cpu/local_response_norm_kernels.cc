@@ -27,7 +27,7 @@ struct LocalResponse {
   }
 };
 
-// A run of pixels that a row of sums on the stack is made for.
+// The number of pixels for which the sums are on the stack.
 constexpr int64_t kRun = 64;
 
 // Calls body(offset of the run's channel 0, pixels in the run) for all runs of all images.
@@ -42,7 +42,7 @@ void ForEachRun(const LocalResponse& shape, Body body) {
   });
 }
 
-// s of one channel's run.
+// Computes s for one channel's run of pixels.
 void Scales(const LocalResponse& shape, const float* x, int64_t channel, int64_t count, float* s) {
   std::fill_n(s, count, 0.0f);
   for (int64_t c = shape.first(channel); c < shape.end(channel); ++c) {

@@ -1,5 +1,5 @@
-// Losses of a prediction against a target of floats: the mean of squares, and losses element by
-// element.
+// Losses of a prediction and a target of floats: the mean squared error, and losses of single
+// elements.
 
 #include <algorithm>
 #include <utility>
@@ -11,7 +11,7 @@
 namespace shoal::cpu {
 namespace {
 
-// The two operands of a loop at its outer iteration.
+// Return the two operands of a loop at one outer iteration.
 struct Pair {
   Operand a, b;
 };
@@ -23,8 +23,8 @@ Pair PairAt(const BroadcastLoop& loop, const float* a, const float* b, int64_t o
 
 int64_t FullSize(const BroadcastLoop& loop) { return loop.outer_count() * loop.inner().size; }
 
-// The mean of (p - t)^2 over the broadcast of both, which is never made. The sum is taken in a
-// number of parts that depends on the shape alone.
+// Computes the mean of (p - t)^2 over the broadcast shape, without making broadcast tensors. The
+// number of parts of the sum depends only on the shape.
 class MeanSquaredErrorKernel : public Kernel {
  public:
   MeanSquaredErrorKernel(const SimdKernels& simd, int threads, const BroadcastLoop& loop)

@@ -80,7 +80,7 @@ class PowKernel : public Kernel {
   const BroadcastLoop loop_;
 };
 
-// What the op (without "Grad") and its attributes say.
+// The function and the parameters for an op (without "Grad") and its attributes.
 absl::StatusOr<Function> FunctionOf(const CpuRequest& request, absl::string_view op) {
   const Attributes& attributes = request.attributes();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();

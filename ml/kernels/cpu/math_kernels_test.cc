@@ -1,4 +1,5 @@
-// Limits and large arguments of the functions with attributes, and powers against the C library.
+// Tests the functions with attributes at their limits and for large arguments, and compares powers
+// with the C library.
 #include <cmath>
 #include <limits>
 #include <string>

@@ -23,8 +23,8 @@ using Descriptor = memory::desc;
 
 constexpr auto kFloat = memory::data_type::f32;
 
-// A primitive with its arguments; handles are set before each call. Executed through the C
-// interface, which takes an array: the C++ one allocates.
+// A primitive with its arguments, whose addresses are set before each call. It uses oneDNN's C
+// interface, because the C++ interface allocates memory in each call.
 class Call {
  public:
   Call() = default;
@@ -52,8 +52,8 @@ class Call {
   std::vector<dnnl_exec_arg_t> arguments_;
 };
 
-// One argument: where it lies outside, how the primitive wants it, and the reorder between if they
-// differ.
+// One argument: its layout in the caller's memory, its layout for the primitive, and the reorder
+// between them if they differ.
 struct Port {
   Descriptor outside, inside;
   bool is_reordered = false;

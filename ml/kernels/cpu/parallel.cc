@@ -18,8 +18,8 @@ int omp_get_num_threads(void);
 int omp_get_max_threads(void);
 void omp_set_num_threads(int threads);
 #if SHOAL_THREAD_SANITIZER
-// libgomp is not instrumented: the fork and the join of a team are announced to the sanitizer by
-// hand.
+// libgomp is not instrumented, so these functions tell the thread sanitizer about the fork and the
+// join of a team.
 void __tsan_acquire(void* address);
 void __tsan_release(void* address);
 #endif

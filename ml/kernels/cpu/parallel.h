@@ -1,6 +1,6 @@
-// Loops over threads of the calling thread's OpenMP team, the one that oneDNN uses as well, so that
-// a device has one set of threads and no more. libgomp is called by its entry points, not by
-// pragmas: the result is the same with every compiler.
+// Runs loops on the calling thread's OpenMP team. oneDNN uses the same team, so that a device has
+// only one set of threads. The code calls libgomp's entry points instead of using pragmas, so that
+// it is the same with every compiler.
 #ifndef SHOAL_ML_KERNELS_CPU_PARALLEL_H_
 #define SHOAL_ML_KERNELS_CPU_PARALLEL_H_
 
@@ -8,10 +8,11 @@
 
 namespace shoal::cpu {
 
-// The calling thread's OpenMP team size from now on.
+// Sets the size of the calling thread's OpenMP team.
 void SetOmpThreads(int threads);
 
-// Sets the calling thread's OpenMP team size for its scope: oneDNN takes it from there.
+// Sets the size of the calling thread's OpenMP team, which oneDNN uses, until the destructor
+// restores the previous size.
 class OmpThreadsScope {
  public:
   explicit OmpThreadsScope(int threads);
@@ -28,8 +29,9 @@ using RangeFunction = void (*)(void* body, int64_t begin, int64_t end);
 void RunParallel(int threads, int64_t count, RangeFunction function, void* body);
 }  // namespace internal
 
-// Calls body(begin, end) for consecutive ranges that cover [0, count), at most one for each thread;
-// the cut depends on count and threads alone. Does not allocate after the team's first use.
+// Calls body(begin, end) concurrently for consecutive ranges that cover [0, count), at most one for
+// each thread. The ranges depend only on `count` and `threads`. Returns when all calls have
+// returned. Does not allocate after the team's first use.
 template <typename Body>
 void ParallelFor(int threads, int64_t count, Body body) {
   if (threads <= 1 || count <= 1) {

@@ -1,4 +1,4 @@
-// MaxPool, AveragePool and their gradients, in plain order or blocks of 16 channels.
+// MaxPool, AveragePool and their gradients, in the plain layout or in blocks of 16 channels.
 
 #include "ml/kernels/cpu/simd/pool_kernels.h"
 
@@ -22,7 +22,7 @@ PoolPlane PlaneOf(const PoolShape& shape) {
 
 namespace {
 
-// What all four have: planes that are independent of each other.
+// The base of the four kernels: they process planes, which are independent of each other.
 class PlanesKernel : public Kernel {
  public:
   struct Setup {
@@ -97,7 +97,7 @@ class AveragePoolGradKernel : public PlanesKernel {
 
 bool IsFloat(const TensorSpec& spec) { return spec.dtype == DataType::kFloat32; }
 
-// `images` is what is pooled, `pooled` what it becomes.
+// `images` is the input of the pool, `pooled` its output.
 absl::StatusOr<PlanesKernel::Setup> MakeSetup(const CpuRequest& request, const TensorSpec& images,
                                               const TensorSpec& pooled, bool option) {
   if (!IsFloat(images) || !IsFloat(pooled)) return request.NoKernel();

@@ -1,4 +1,4 @@
-// Sums down to fewer dimensions, and their opposite.
+// Reductions to fewer dimensions, and BroadcastTo.
 
 #include <algorithm>
 #include <cstring>
@@ -239,7 +239,7 @@ KernelOr CreateReduction(const CpuRequest& request, const Shape& kept, bool mean
   return std::make_unique<ReduceKernel>(request.simd, request.threads(), *loop, factor);
 }
 
-// The input's shape with the reduced axes 1.
+// Returns the input's shape with size 1 for the reduced axes.
 absl::StatusOr<Shape> KeptShape(const CpuRequest& request) {
   Shape kept = request.input(0).shape;
   const std::vector<int64_t> axes = request.attributes().GetInts("axes", {});

@@ -10,7 +10,7 @@
 namespace shoal::cpu {
 namespace {
 
-// Ops whose kernels write every output, needed or not.
+// The ops whose kernels write all outputs, also those that are not needed.
 constexpr absl::string_view kWritesAllOutputs[] = {
     "ConvPool", "GlobalMaxPool", "MaxPool", "SoftmaxCrossEntropy", "SparseSoftmaxCrossEntropy"};
 

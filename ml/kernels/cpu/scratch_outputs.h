@@ -11,12 +11,13 @@
 
 namespace shoal::cpu {
 
-// Returns which outputs the op's kernel writes for those that are needed: the index of a pool also
-// in evaluation, the gradient of the weights with that of a bias.
+// Returns for each output whether the op's kernel writes it, also if it is not needed: a pool
+// always writes its index, and a kernel that computes the gradient of the bias also computes that
+// of the weights.
 std::vector<bool> WrittenOutputs(const KernelRequest& request);
 
-// Makes the kernel of `create` with more outputs; the ones that are not needed lie in the
-// workspace.
+// Makes the kernel of `create` with all `written` outputs; those that are not needed are written to
+// the workspace.
 absl::StatusOr<std::unique_ptr<Kernel>> CreateWithScratchOutputs(const KernelRequest& request,
                                                                  const std::vector<bool>& written,
                                                                  const KernelFactory& create);

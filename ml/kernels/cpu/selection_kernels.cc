@@ -7,7 +7,7 @@
 namespace shoal::cpu {
 namespace {
 
-// The operand k of a loop from element `begin` of the outer iteration on.
+// Returns operand k of a loop, from element `begin` of the outer iteration on.
 AnyOperand OperandAt(const KernelContext& context, const BroadcastLoop& loop, int k, size_t bytes,
                      int64_t outer, int64_t begin) {
   const int64_t stride = loop.inner().stride[k];

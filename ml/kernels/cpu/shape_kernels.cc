@@ -12,9 +12,9 @@
 namespace shoal::cpu {
 namespace {
 
-// Axes of the output with their steps in the input, neighbours of both merged. Two of them make
-// planes: the last, along which the output is contiguous, and the one along which the input is. All
-// strides in elements.
+// The axes of the output with their strides in the input; adjacent axes are merged if they are
+// contiguous in both. Two axes form planes: the last one, along which the output is contiguous, and
+// the one along which the input is. All strides are in elements.
 struct TransposePlan {
   struct Axis {
     int64_t size, from, to;  // from, to: strides of the input and the output
@@ -124,7 +124,8 @@ class TransposeKernel : public Kernel {
   int64_t outer_ = 1;
 };
 
-// Copies between one whole and its parts along an axis, all [outer][bytes of the part].
+// Copies between a tensor and its parts along an axis, all of which are seen as [outer][bytes of
+// the part].
 class PartsKernel : public Kernel {
  public:
   PartsKernel(int64_t outer, std::vector<int64_t> part_bytes, bool is_split, int threads)
@@ -164,7 +165,7 @@ class PartsKernel : public Kernel {
   int64_t whole_bytes_ = 0;
 };
 
-// The axis counted from the front, or -1.
+// Returns the axis counted from the front, or -1 if it is out of range.
 int AxisOf(const CpuRequest& request, const Shape& shape) {
   const int64_t axis = request.attributes().GetInt("axis", 0);
   const int64_t from_front = axis < 0 ? axis + shape.rank() : axis;

@@ -1,4 +1,4 @@
-// Softmax over the last dimension, the losses on it, and the count of right answers.
+// Softmax over the last dimension, the losses that contain it, and CorrectCount.
 
 #include <algorithm>
 #include <cstdint>
@@ -20,7 +20,7 @@ Rows RowsOf(const Shape& shape) {
   return {columns == 0 ? 0 : shape.num_elements() / columns, columns};
 }
 
-// What every kernel here has: rows that are independent of each other.
+// The base of all kernels here: they process rows, which are independent of each other.
 class RowKernel : public Kernel {
  public:
   RowKernel(const CpuRequest& request, Rows rows)
@@ -92,8 +92,8 @@ class SoftmaxGradKernel : public RowKernel {
   const bool is_log_;
 };
 
-// A loss of rows of logits: writes loss[n] and probabilities[n,c]. What nobody needs goes to the
-// workspace.
+// A loss of rows of logits. It writes loss[n] and probabilities[n, c]; outputs that are not needed
+// go to the workspace.
 class CrossEntropyRowKernel : public RowKernel {
  public:
   CrossEntropyRowKernel(const CpuRequest& request, Rows rows)
@@ -119,8 +119,8 @@ class CrossEntropyRowKernel : public RowKernel {
   const int64_t probability_bytes_;
 };
 
-// A label outside [0, c) gives a loss and gradients that are not numbers: the batch is then refused
-// as non-finite.
+// A label outside [0, c) makes the loss and the gradients NaN, so that the batch is refused as
+// non-finite.
 constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 // loss = log(sum(exp(x))) - sum over j of target_j * x_j, with target = (1 - s) [j = label] + s /
@@ -222,7 +222,7 @@ class CrossEntropyGradKernel : public RowKernel {
   }
 };
 
-// The number of rows whose largest logit, the first of equals, is at the label.
+// Counts the rows whose largest logit (of equal ones the first) is at the label.
 class CorrectCountKernel : public Kernel {
  public:
   explicit CorrectCountKernel(Rows rows) : rows_(rows) {}

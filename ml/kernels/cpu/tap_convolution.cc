@@ -11,12 +11,12 @@ namespace {
 
 constexpr int64_t kBlock = 16;
 
-// Pixels that a tap joins.
+// A pair of an input and an output pixel that a tap connects.
 struct Pair {
   int64_t in, out;
 };
 
-// The pairs of one tap; in the matrices, `images` rows for each.
+// The pairs of one tap; each has `images` rows in the matrices.
 struct Tap {
   int64_t index;  // row by row in the window
   int64_t first_pair;

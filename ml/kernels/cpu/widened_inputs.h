@@ -1,4 +1,5 @@
-// Products of bfloat16 numbers by the float32 kernels: right, and no faster.
+// Computes products of bfloat16 numbers with the float32 kernels. The results are correct but not
+// faster than in float32.
 #ifndef SHOAL_ML_KERNELS_CPU_WIDENED_INPUTS_H_
 #define SHOAL_ML_KERNELS_CPU_WIDENED_INPUTS_H_
 
@@ -18,8 +19,8 @@ bool HasBfloat16(const KernelRequest& request);
 // Returns whether the op is a product, whose inputs may be bfloat16.
 bool TakesBfloat16Factors(absl::string_view op);
 
-// The kernel of `create` for float32, behind copies of the bfloat16 inputs as floats, which lie in
-// the workspace. Widening is exact, so nothing is rounded but the sums.
+// Makes the float32 kernel of `create` and wraps it: the wrapper converts the bfloat16 inputs to
+// floats in the workspace. The conversion is exact, so only the sums are rounded.
 absl::StatusOr<std::unique_ptr<Kernel>> CreateWithWidenedInputs(const KernelRequest& request,
                                                                 CpuIsa isa,
                                                                 const KernelFactory& create);

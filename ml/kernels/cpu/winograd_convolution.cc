@@ -7,8 +7,9 @@
 namespace shoal::cpu {
 namespace {
 
-// Tiles of a block: their matrices fill about 320 KiB, so that they and the weights stay in L2. A
-// multiple of 12, the rows that the product keeps in registers.
+// Returns the number of tiles in a block. Their matrices have about 320 KiB, so that they and the
+// weights stay in the L2 cache. The number is a multiple of 12, because the product keeps 12 rows
+// in registers.
 int64_t BlockTiles(const WinogradShape& shape) {
   const int64_t bytes = 36 * 4 * (shape.in_channels + shape.out_channels);
   return std::clamp<int64_t>((int64_t{340} << 10) / bytes / 12 * 12, 12, 96);

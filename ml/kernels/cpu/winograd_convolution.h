@@ -1,6 +1,6 @@
-// 5x5 convolutions with stride 1 by Winograd's F(2x2, 5x5), alone or with a 2x2 max pool in the
-// same pass; see simd/winograd_kernels.h. Images in blocks of 16 channels. Relative error about
-// 6e-7 forward and for the input, 1.2e-6 for weights.
+// Computes 5x5 convolutions with stride 1 by Winograd's algorithm F(2x2, 5x5), alone or together
+// with a 2x2 max pool; see simd/winograd_kernels.h. Images are in blocks of 16 channels. The
+// relative error is about 6e-7 for y and dx and 1.2e-6 for dw.
 #ifndef SHOAL_ML_KERNELS_CPU_WINOGRAD_CONVOLUTION_H_
 #define SHOAL_ML_KERNELS_CPU_WINOGRAD_CONVOLUTION_H_
 
@@ -14,21 +14,23 @@ namespace shoal::cpu {
 
 class WinogradConvolution {
  public:
-  // Returns whether the convolution can be done here and is worth it: a fixed function of its
-  // shape.
+  // Returns whether this class can compute the convolution and is faster than the alternatives. The
+  // result depends only on the shape.
   static bool Supports(const ConvolutionShape& shape);
-  // Returns whether its tiles are also the windows of this pool.
+  // Returns whether the pool's windows are the tiles of the algorithm, so that both can be computed
+  // together.
   static bool SupportsPool(const ConvolutionShape& shape, const PoolShape& pool);
 
   WinogradConvolution(const ConvolutionShape& shape, bool is_pooled, bool relu, CpuIsa isa,
                       int threads);
 
   size_t forward_workspace_bytes() const;
-  // bias may be null; index is null without a pool.
+  // Writes y and, with a pool, the index of each window's winner; `bias` may be null, `index` is
+  // null without a pool.
   void Forward(const float* x, const float* w, const float* bias, float* y, uint8_t* index,
                void* workspace) const;
 
-  // Null results are not computed; index is null without a pool.
+  // The results of Backward; those that are null are not computed.
   struct Gradients {
     float* dx;
     float* dw;
@@ -41,7 +43,7 @@ class WinogradConvolution {
  private:
   struct BackwardBuffers;
 
-  // Floats of a matrix per point for a block of tiles.
+  // Returns the number of floats in the 36 matrices of a block of tiles.
   int64_t BlockFloats(int64_t channels) const { return 36 * PointFloats(channels); }
   int64_t PointFloats(int64_t channels) const {
     return TileRange{0, 0, block_tiles_}.PointFloats(channels);

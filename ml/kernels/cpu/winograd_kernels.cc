@@ -1,4 +1,5 @@
-// Conv, ConvGrad, ConvPool and ConvPoolGrad of 5x5 convolutions that WinogradConvolution takes.
+// Conv, ConvGrad, ConvPool and ConvPoolGrad for the 5x5 convolutions that WinogradConvolution
+// supports.
 
 #include <algorithm>
 

@@ -10,11 +10,12 @@ namespace shoal::cuda {
 namespace {
 
 constexpr size_t kMaxWorkspace = size_t{32} << 20;
-// Of every operand: arenas are aligned to this.
+// The alignment of every operand, because arenas are aligned to it.
 constexpr uint32_t kAlignment = 64;
 
-// cuBLAS counts in columns. A row-major matrix is the transpose of its column-major reading, so
-// c^T = op(b)^T op(a)^T is computed: b is the left operand, rows of the result are columns of c.
+// cuBLAS uses column-major matrices. A row-major matrix, read as column-major, is its transpose, so
+// this computes c^T = op(b)^T op(a)^T: b is the left operand, and the rows of the result are the
+// columns of c.
 cublasLtEpilogue_t EpilogueOf(Epilogue epilogue) {
   switch (epilogue) {
     case Epilogue::kBias:

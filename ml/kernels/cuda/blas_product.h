@@ -1,4 +1,4 @@
-// One product of row-major matrices by cuBLASLt, prepared for its shapes.
+// Computes products of row-major matrices of given shapes with cuBLASLt.
 #ifndef SHOAL_ML_KERNELS_CUDA_BLAS_PRODUCT_H_
 #define SHOAL_ML_KERNELS_CUDA_BLAS_PRODUCT_H_
 
@@ -18,24 +18,26 @@ struct ProductShape {
   int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
   int64_t batch = 1;
-  bool shares_b = false;     // one b for the whole batch
-  bool is_bfloat16 = false;  // a and b; their products are added as floats, c is float32
+  bool shares_b = false;     // the whole batch uses the same b
+  bool is_bfloat16 = false;  // a and b are bfloat16; sums and c are float32
 };
 
-// The work done beside the product, in the same kernel. kColumnSums: sums over the rows of b go to
-// the bias's address.
+// An operation that cuBLASLt does in the same kernel as the product. kColumnSumsOfB writes the sums
+// over the rows of b to the address of the bias.
 enum class Epilogue { kNone, kBias, kRelu, kBiasRelu, kColumnSumsOfB };
 
 class BlasProduct {
  public:
-  // NotFound if cuBLASLt has no algorithm, as for some epilogues.
+  // Returns NotFound if cuBLASLt has no algorithm, which happens for some epilogues.
   static absl::StatusOr<std::unique_ptr<BlasProduct>> Create(CudaDevice* device,
                                                              const ProductShape& shape,
                                                              Epilogue epilogue);
   ~BlasProduct();
 
   size_t workspace_bytes() const { return algorithm_.workspaceSize; }
-  // a, b: of the shape's type. `bias`: n floats, read, or written by kColumnSumsOfB; null without.
+  // Enqueues the product on the device's compute stream. All pointers are to device memory. a and b
+  // have the type that the shape declares. `bias` has n floats, which are read, or written by
+  // kColumnSumsOfB; null if the epilogue needs none.
   void Run(const void* a, const void* b, float* c, const float* bias, void* workspace);
 
  private:

@@ -23,7 +23,7 @@ ChannelView ViewOf(const Shape& images) {
           static_cast<int>(images.dim(2) * images.dim(3))};
 }
 
-// Of inputs `a` and `b`, which are of one type.
+// Returns the type of the inputs `a` and `b`, which must be equal.
 absl::StatusOr<DnnConvolution::Factors> FactorsOf(const KernelRequest& request, size_t a,
                                                   size_t b) {
   const DataType dtype = request.inputs[a].dtype;
@@ -92,8 +92,8 @@ KernelOr CreateConvGrad(const KernelRequest& request) {
   });
 }
 
-// x, w [in, out / group, height, width], optional bias -> y: the way back of the convolution from y
-// to x.
+// x, w [in, out / group, height, width], optional bias -> y: it computes the input gradient of a
+// convolution from y to x.
 KernelOr CreateConvTranspose(const KernelRequest& request) {
   const Shape& y = request.outputs[0].shape;
   ASSIGN_OR_RETURN(const DnnConvolution::Factors factors, FactorsOf(request, 0, 1));

@@ -1,4 +1,4 @@
-// Conv, ConvGrad and ConvTranspose by cuDNN.
+// Returns the kernels of Conv, ConvGrad and ConvTranspose, which use cuDNN.
 #ifndef SHOAL_ML_KERNELS_CUDA_CONVOLUTION_KERNELS_H_
 #define SHOAL_ML_KERNELS_CUDA_CONVOLUTION_KERNELS_H_
 

@@ -10,7 +10,7 @@
 namespace shoal::cuda {
 namespace {
 
-// Blocks are of whole pages of a GPU.
+// Blocks consist of whole pages of the GPU.
 constexpr size_t kPage = size_t{2} << 20;
 
 class CudaEvent final : public Device::Event {
@@ -230,8 +230,8 @@ absl::Status CudaDevice::StartRecording() {
   return StatusOf(error, "cudaStreamBeginCapture");
 }
 
-// On the GPU already, so that the first replay is like the others. A failure's last error is taken
-// away, or the next launch would tell it as its own.
+// Uploads the graph to the GPU now, so that the first replay is as fast as the others. After a
+// failure it clears CUDA's last error, which the next launch would otherwise return as its own.
 absl::StatusOr<std::unique_ptr<Device::Recording>> CudaDevice::Instantiate(cudaGraph_t graph) {
   cudaGraphExec_t executable = nullptr;
   absl::Status status = StatusOf(cudaGraphInstantiate(&executable, graph, 0), "a graph");
@@ -244,7 +244,7 @@ absl::StatusOr<std::unique_ptr<Device::Recording>> CudaDevice::Instantiate(cudaG
   return status;
 }
 
-// What went wrong meanwhile is of the recording, not of the device.
+// Errors during the recording belong to the recording, not to the device.
 absl::StatusOr<std::unique_ptr<Device::Recording>> CudaDevice::FinishRecording() {
   if (is_download_recorded_) {
     compute_.Note(cudaEventRecord(downloaded_, download_.stream));
@@ -289,8 +289,8 @@ void CudaDevice::NoteLibraryError(const absl::Status& status) {
   compute_.Note(cudaErrorUnknown);
 }
 
-// The next call on its stream returns a kernel's error; another GPU that waits for this one in its
-// own queue makes no such call.
+// An error of a kernel is returned by the next call on its stream. A GPU that waits for this one in
+// its own queue makes no such call, so this device queries its stream.
 void CudaDevice::NoteErrorsOf(CudaQueue* queue) {
   const cudaError_t error = cudaStreamQuery(queue->stream);
   if (error == cudaErrorNotReady) {

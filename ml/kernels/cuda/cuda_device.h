@@ -18,14 +18,14 @@
 
 namespace shoal::cuda {
 
-// Internal, naming the call; OK for success.
+// Return OK for success, otherwise Internal with the name of the call.
 absl::Status StatusOf(cudaError_t error, absl::string_view call);
 absl::Status StatusOf(cublasStatus_t status, absl::string_view call);
 absl::Status StatusOf(cudnnStatus_t status, absl::string_view call);
 
 #define RETURN_IF_LIBRARY_ERROR(call) RETURN_IF_ERROR(::shoal::cuda::StatusOf((call), #call))
 
-// 0 without a driver or a GPU.
+// Returns the number of GPUs; 0 without a driver.
 int NumDevices();
 
 // Returns why there is no device, in CUDA's words.
@@ -33,7 +33,7 @@ std::string WhyNoDevices();
 
 class CudaDevice final : public Device {
  public:
-  // Unavailable, saying how many there are, for a number too high.
+  // Opens a GPU. Returns Unavailable, with the number of GPUs, if `index` is too high.
   static absl::StatusOr<std::shared_ptr<CudaDevice>> Open(int index);
   ~CudaDevice() override;
 
@@ -56,13 +56,13 @@ class CudaDevice final : public Device {
   absl::Status Synchronize() override;
   absl::Status status() override ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // For kernels; dnn() computes in the compute stream.
+  // The handles of the libraries, for kernels. dnn() uses the compute stream.
   cublasLtHandle_t blas() const { return blas_; }
   cudnnHandle_t dnn() const { return dnn_; }
   CudaQueue& compute() { return compute_; }
   CudaQueue& group() { return group_; }
   int index() const { return index_; }
-  // The errors that libraries reported during a run.
+  // Record an error that a library returned during a run; status() returns the first one.
   void Note(cublasStatus_t status) ABSL_LOCKS_EXCLUDED(mutex_);
   void Note(cudnnStatus_t status) ABSL_LOCKS_EXCLUDED(mutex_);
   void NoteLibraryError(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -81,15 +81,15 @@ class CudaDevice final : public Device {
   const int index_;
   CudaQueue compute_, download_, group_;
   cudaEvent_t downloaded_ = nullptr;   // marks the end of a recording's download queue
-  bool is_download_recorded_ = false;  // of the device's thread
+  bool is_download_recorded_ = false;  // used only by the device's thread
   cublasLtHandle_t blas_ = nullptr;
   cudnnHandle_t dnn_ = nullptr;
 
   Mutex mutex_;
   absl::Status library_status_ ABSL_GUARDED_BY(mutex_);
-  bool is_recording_ ABSL_GUARDED_BY(mutex_) = false;  // a stream must not be asked for errors then
-  std::map<void*, size_t> sizes_ ABSL_GUARDED_BY(mutex_);        // of blocks in use
-  std::multimap<size_t, void*> unused_ ABSL_GUARDED_BY(mutex_);  // blocks by size
+  bool is_recording_ ABSL_GUARDED_BY(mutex_) = false;  // then no errors of streams may be queried
+  std::map<void*, size_t> sizes_ ABSL_GUARDED_BY(mutex_);        // sizes of the blocks in use
+  std::multimap<size_t, void*> unused_ ABSL_GUARDED_BY(mutex_);  // free blocks by size, for reuse
 };
 
 }  // namespace shoal::cuda

@@ -36,7 +36,7 @@ std::vector<absl::Span<const LoopOp>> Families() {
           cuda::on_device::LookupLoops()};
 }
 
-// A device is opened once and kept by who uses it.
+// A device is opened once; its users share its ownership.
 class OpenDevices {
  public:
   absl::StatusOr<std::shared_ptr<cuda::CudaDevice>> Open(int index) ABSL_LOCKS_EXCLUDED(mutex_) {
@@ -85,7 +85,7 @@ bool HasKernel(absl::string_view op, absl::Span<const TensorSpec> inputs,
   return cuda::HasLoop(Families(), op, inputs, outputs);
 }
 
-// The kinds of GPUs that there are and the libraries, as in KernelBackend::libraries.
+// Returns the models of the GPUs and the libraries, for KernelBackend::libraries.
 std::string ComputeName() {
   std::set<std::string> gpus;
   for (int i = 0; i < cuda::NumDevices(); ++i) {

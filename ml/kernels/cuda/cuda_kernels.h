@@ -1,6 +1,7 @@
-// The kernels of NVIDIA GPUs: products by cuBLASLt, convolutions by cuDNN, all else by loops of our
-// own. float32 without TF32, NCHW; no sum depends on the order in which threads come, so that the
-// same inputs give the same bytes on the same kind of GPU and libraries.
+// The kernels of NVIDIA GPUs. Matrix products use cuBLASLt, convolutions cuDNN, and all other ops
+// the loops of this folder. They compute in float32 without TF32, on NCHW images. No sum depends on
+// the timing of threads, so the same inputs give the same bytes on the same model of GPU with the
+// same libraries.
 #ifndef SHOAL_ML_KERNELS_CUDA_CUDA_KERNELS_H_
 #define SHOAL_ML_KERNELS_CUDA_CUDA_KERNELS_H_
 
@@ -13,11 +14,12 @@
 
 namespace shoal {
 
-// Devices "/gpu:0", ... in the driver's order. Unavailable without a usable GPU, and in a build
-// without --config=cuda.
+// Returns the backend with the devices "/gpu:0", ... in the driver's order. Returns Unavailable if
+// there is no usable GPU, or in a build without --config=cuda.
 absl::StatusOr<KernelBackend> CudaKernelBackend();
 
-// Names of all ops with a CUDA kernel, sorted; none in a build without.
+// Returns the sorted names of all ops that have a CUDA kernel; none in a build without
+// --config=cuda.
 std::vector<std::string> CudaKernelOps();
 
 }  // namespace shoal

@@ -10,7 +10,7 @@ namespace shoal::cuda {
 
 struct CudaQueue {
   cudaStream_t stream = nullptr;
-  // The first error of anything that was put into the queue; the device tells it.
+  // The first error of work that was enqueued here; CudaDevice::status() returns it.
   std::atomic<cudaError_t> error{cudaSuccess};
 
   void Note(cudaError_t result) {

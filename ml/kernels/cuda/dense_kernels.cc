@@ -26,7 +26,7 @@ char* At(const KernelContext& context, size_t offset) {
   return static_cast<char*>(context.workspace) + offset;
 }
 
-// a and b of one type; whether that is bfloat16.
+// Checks that a and b have the same type, and returns whether it is bfloat16.
 absl::StatusOr<bool> IsBfloat16(const KernelRequest& request) {
   const DataType a = request.inputs[0].dtype, b = request.inputs[1].dtype;
   if (a == b) return a == DataType::kBfloat16;
@@ -57,8 +57,8 @@ KernelOr CreateMatMul(const KernelRequest& request) {
 
 // ---- Dense: x[m,k], w[k,n], optional bias ([n] or scalar) -> y
 
-// The product with as much of bias and activation in its epilogue as there is; what is left is done
-// by a loop.
+// Makes the product with as much of bias and activation in its epilogue as cuBLASLt supports; a
+// loop does the rest.
 struct DensePlan {
   std::shared_ptr<BlasProduct> product;
   bool has_bias = false, is_scalar = false;
@@ -116,7 +116,7 @@ KernelOr CreateDense(const KernelRequest& request) {
 
 // ---- DenseGrad: x, w, y, dy -> dx, dw, dbias, and with has_input_bias the sums of dx
 
-// A bias's gradient: which output it is, and how the gradient that it sums is seen.
+// The gradient of a bias: the number of its output, and the shape in which it sums dz.
 struct BiasSums {
   int output = -1;  // not needed
   ChannelView view;

@@ -1,5 +1,5 @@
-// MatMul, Dense and DenseGrad by cuBLASLt, with bias, ReLU and the bias's gradient in its
-// epilogues.
+// Returns the kernels of MatMul, Dense and DenseGrad, which use cuBLASLt. Its epilogues compute
+// bias, ReLU and the gradient of the bias.
 #ifndef SHOAL_ML_KERNELS_CUDA_DENSE_KERNELS_H_
 #define SHOAL_ML_KERNELS_CUDA_DENSE_KERNELS_H_
 

@@ -1,4 +1,4 @@
-// Loops on a GPU: see loops.h. Included by .cu files only.
+// Runs loops on a GPU; see loops.h. Only .cu files include it.
 #ifndef SHOAL_ML_KERNELS_CUDA_DEVICE_LOOPS_CUH_
 #define SHOAL_ML_KERNELS_CUDA_DEVICE_LOOPS_CUH_
 
@@ -20,7 +20,7 @@ __global__ void ForEachKernel(int count, F f) {
   if (i < count) f(i);
 }
 
-// f(i) for i in [0, count).
+// Calls f(i) for all i in [0, count).
 template <typename F>
 void ForEach(void* stream, int count, F f) {
   constexpr int kThreads = 256;
@@ -30,8 +30,9 @@ void ForEach(void* stream, int count, F f) {
   queue.Note(cudaGetLastError());
 }
 
-// Block (row, part): each thread adds every blockDim.x-th term, the block adds its threads' sums in
-// a tree. `partial` gets the sums, or f the total where there is one part.
+// Block (row, part) sums one part of a row: each thread adds every blockDim.x-th term, then the
+// block adds the sums of its threads in a tree. The sums go to `partial` or, if a row has only one
+// part, to f.Store.
 template <typename F>
 __global__ void SumKernel(int length, int terms_per_part, typename F::Sum* partial, F f) {
   using Sum = typename F::Sum;
@@ -64,8 +65,8 @@ __global__ void SumPartsKernel(int rows, int parts, const typename F::Sum* parti
   f.Store(row, sum);
 }
 
-// f.Store(row, sum of f.Load(row, k) for k in [0, length)) for each row; the order of adding
-// follows from the sizes. `workspace` has SumWorkspace<F>(rows, length) bytes.
+// Calls f.Store(row, sum of f.Load(row, k) for k in [0, length)) for each row. The order of
+// additions depends only on the sizes. `workspace` has SumWorkspace<F>(rows, length) bytes.
 template <typename F>
 void SumRows(void* stream, int rows, int length, void* workspace, F f) {
   if (rows == 0) return;

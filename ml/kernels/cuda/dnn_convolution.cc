@@ -8,7 +8,7 @@
 namespace shoal::cuda {
 namespace {
 
-// None of these adds in an order that depends on time.
+// Algorithms whose order of additions does not depend on timing.
 constexpr cudnnConvolutionFwdAlgo_t kForward = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
 constexpr cudnnConvolutionBwdDataAlgo_t kToImages = CUDNN_CONVOLUTION_BWD_DATA_ALGO_1;
 constexpr cudnnConvolutionBwdFilterAlgo_t kToWeights = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1;

@@ -1,4 +1,4 @@
-// One convolution of NCHW images by cuDNN, in its three directions, prepared for its shapes.
+// Computes a convolution of NCHW images of given shapes, and its two gradients, with cuDNN.
 #ifndef SHOAL_ML_KERNELS_CUDA_DNN_CONVOLUTION_H_
 #define SHOAL_ML_KERNELS_CUDA_DNN_CONVOLUTION_H_
 
@@ -18,20 +18,22 @@
 
 namespace shoal::cuda {
 
-// The place of one part of a workspace: what follows it is aligned as memory of its own would be.
+// Rounds the size of one part of a workspace up, so that the next part is as aligned as separately
+// allocated memory.
 inline size_t Padded256(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// Algorithms are the ones that give the same bytes in every run. cuDNN knows pads that are alike on
-// both sides; others are made by copying the images into larger ones.
+// It uses only algorithms that give the same bytes in every run. cuDNN supports only padding that
+// is equal on opposite sides; for other padding, the images are first copied into larger ones.
 class DnnConvolution {
  public:
   struct Directions {
     bool forward = false, to_images = false, to_weights = false;
   };
-  // The type of inputs; outputs are float32. For bfloat16 cuDNN adds the products as floats and
-  // rounds the sums to bfloat16; they lie in the workspace and are widened from there.
+  // The type of the inputs; outputs are float32. For bfloat16, cuDNN adds in float but writes the
+  // sums as bfloat16 to the workspace, from where they are converted to float.
   enum class Factors { kFloat32, kBfloat16 };
-  // Attributes and shapes as those of Conv: x[n,c,h,w], w[o,c/group,kh,kw], y[n,o,oh,ow].
+  // Takes the attributes and shapes of the op Conv: x[n, c, h, w], w[o, c / group, kh, kw], y[n, o,
+  // oh, ow]. `directions` selects what will be computed.
   static absl::StatusOr<std::unique_ptr<DnnConvolution>> Create(
       CudaDevice* device, const Attributes& attributes, const Shape& x, const Shape& w,
       const Shape& y, const Directions& directions, Factors factors);
@@ -39,7 +41,7 @@ class DnnConvolution {
 
   size_t workspace_bytes() const { return padded_bytes_ + rounded_bytes_ + algorithm_bytes_; }
   void Forward(const void* x, const void* w, float* y, void* workspace);
-  // dy, w -> dx and x, dy -> dw
+  // Compute dx and dw. Like Forward, they enqueue the work on the compute stream.
   void ToImages(const void* dy, const void* w, float* dx, void* workspace);
   void ToWeights(const void* x, const void* dy, float* dw, void* workspace);
 
@@ -55,9 +57,9 @@ class DnnConvolution {
   absl::Status DescribeWindow(const Attributes& attributes, const std::vector<int64_t>& pads);
   absl::Status DescribeImages(cudnnTensorDescriptor_t* descriptor, const Shape& shape) const;
   absl::Status Measure(const Directions& directions);
-  // x as cuDNN shall see it.
+  // Returns the images to pass to cuDNN: x, or its padded copy in the workspace.
   const void* Padded(const void* x, void* workspace);
-  // The place where cuDNN puts the sums that become `result`.
+  // Returns where cuDNN writes the sums: `result`, or for bfloat16 a part of the workspace.
   void* Sums(float* result, void* workspace) const;
   void Widen(const void* sums, int count, float* result);
   void* ForAlgorithm(void* workspace) const {

@@ -1,4 +1,5 @@
-// The loops of the GPU backend run on the host: what can be tested of it without a GPU. Testonly.
+// Runs the loops of the GPU backend on the host, so that they can be tested without a GPU. Only for
+// tests.
 #ifndef SHOAL_ML_KERNELS_CUDA_HOST_LOOP_KERNELS_H_
 #define SHOAL_ML_KERNELS_CUDA_HOST_LOOP_KERNELS_H_
 
@@ -12,7 +13,7 @@
 
 namespace shoal::cuda {
 
-// NotFound for ops that are not loops.
+// Returns NotFound for ops that are not loops (products and convolutions).
 absl::StatusOr<std::unique_ptr<Kernel>> CreateHostLoop(const KernelRequest& request);
 std::vector<std::string> HostLoopOps();
 

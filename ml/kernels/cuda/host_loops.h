@@ -1,4 +1,4 @@
-// Loops on the host that add in the order of a GPU: see loops.h.
+// Runs loops on the host, with the same order of additions as on a GPU; see loops.h.
 #ifndef SHOAL_ML_KERNELS_CUDA_HOST_LOOPS_H_
 #define SHOAL_ML_KERNELS_CUDA_HOST_LOOPS_H_
 

@@ -1,4 +1,4 @@
-// The families of loops, on a GPU and on the host.
+// The families of loops: in namespace on_device for a GPU, in on_host for the host.
 #ifndef SHOAL_ML_KERNELS_CUDA_LOOP_FAMILIES_H_
 #define SHOAL_ML_KERNELS_CUDA_LOOP_FAMILIES_H_
 

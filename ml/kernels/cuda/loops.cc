@@ -11,7 +11,7 @@
 namespace shoal::cuda {
 namespace {
 
-// Adds a dimension inside the others; one that continues the last is joined with it.
+// Adds a dimension inside the others, and merges it with the last one if both are contiguous.
 void AddInner(Walk* walk, int dim, int step) {
   if (dim == 1) return;
   if (walk->rank > 0 && walk->steps[walk->rank - 1] == dim * step) {

@@ -1,6 +1,6 @@
-// The kernels that are loops of our own: everything but products and convolutions. Their bodies
-// (*_loops.inc) say what one element or one sum is; the build runs them on a GPU (device_loops.cuh)
-// or, for tests without one, as loops on the host (host_loops.h). Private to ml/kernels/cuda.
+// The kernels of all ops except products and convolutions. The files *_loops.inc define how one
+// element or one sum is computed. They are compiled twice: for a GPU (device_loops.cuh) and, for
+// tests without a GPU, as loops on the host (host_loops.h). Private to ml/kernels/cuda.
 #ifndef SHOAL_ML_KERNELS_CUDA_LOOPS_H_
 #define SHOAL_ML_KERNELS_CUDA_LOOPS_H_
 
@@ -21,27 +21,29 @@ using CreateFunction = absl::StatusOr<std::unique_ptr<Kernel>> (*)(const KernelR
 
 struct LoopOp {
   const char* name;
-  // One letter per input, then per output after a colon; the last of each side repeats. f float32,
-  // i int32, n int32 or int64, u uint8, b bool, p float32 or bfloat16, * any type but bfloat16, a
-  // any type.
+  // The types that the kernel accepts: one letter per input, a colon, and one letter per output.
+  // The last letter of each side also stands for all further inputs or outputs. f: float32, i:
+  // int32, n: int32 or int64, u: uint8, b: bool, p: float32 or bfloat16, *: any type except
+  // bfloat16, a: any type.
   const char* types;
   CreateFunction create;
 };
 
-// The loop of the request's op among these, InvalidArgument or Unimplemented if its types or sizes
-// do not fit; NotFound if there is none.
+// Makes the kernel of the request's op. Returns NotFound if the families do not have the op, and
+// Unimplemented or InvalidArgument if its types or sizes do not fit.
 absl::StatusOr<std::unique_ptr<Kernel>> CreateLoop(
     const std::vector<absl::Span<const LoopOp>>& families, const KernelRequest& request);
-// Returns whether there is a loop for these types.
+// Returns whether the families have the op for these types.
 bool HasLoop(const std::vector<absl::Span<const LoopOp>>& families, absl::string_view op,
              absl::Span<const TensorSpec> inputs, absl::Span<const TensorSpec> outputs);
-// Returns whether element types are those of a LoopOp::types.
+// Returns whether the element types match `types`, see LoopOp::types.
 bool TypesFit(absl::string_view types, absl::Span<const TensorSpec> inputs,
               absl::Span<const TensorSpec> outputs);
-// Kernels index by 32 bits and know plain layouts.
+// Returns Unimplemented if a tensor is too large for the kernels' 32-bit indices (more than 2^30 -
+// 1 elements), or if its layout is not plain.
 absl::Status CheckSizes(const KernelRequest& request);
 
-// A kernel that is a function of its context; `Launch` enqueues and returns.
+// A kernel whose Run calls launch(context), which enqueues the work and returns.
 template <typename Launch>
 class FunctionKernel final : public Kernel {
  public:
@@ -75,29 +77,33 @@ T* Out(const KernelContext& context, int index) {
 
 inline int Count(const TensorSpec& spec) { return static_cast<int>(spec.shape.num_elements()); }
 
-// Up to eight dimensions walked with a step in a tensor each.
+// A nested loop over up to eight dimensions, outermost first. `steps` are the distances in elements
+// between neighbours of each dimension.
 struct Walk {
   int rank = 0;
   int dims[Shape::kMaxRank];
   int steps[Shape::kMaxRank];
 };
-// Visits the elements of `from` that are broadcast to those of `to`, in their order.
+// Returns a walk over `to` in row-major order that visits, for each element, the element of `from`
+// that is broadcast to it.
 Walk BroadcastWalk(const Shape& from, const Shape& to);
-// The elements of a tensor, apart: which kept ones there are, and what is reduced into each.
+// A reduction as two walks in the input: `kept` visits the first input element of each result, and
+// `reduced` the input elements of one result, relative to the first one. The numbers are those of
+// results and of elements per result.
 struct ReductionWalks {
   Walk kept, reduced;
   int num_kept = 1, num_reduced = 1;
 };
-// `kept` has the rank of `from`, with 1 where a dimension is reduced.
+// `kept` is the shape of the result. It has the rank of `from`, and 1 for each reduced dimension.
 ReductionWalks WalksOfReduction(const Shape& from, const Shape& kept);
 
-// A reduction of `length` terms for each of `rows` results is cut into parts, so that few long rows
-// keep a GPU busy. The cut follows from the sizes alone.
+// Returns into how many parts to divide each of `rows` sums of `length` terms. Few long sums are
+// divided so that they use the whole GPU. The result depends only on the sizes.
 int PartsOfReduction(int rows, int length);
-// Threads that add the terms of one part, a power of two up to 256.
+// Returns the number of threads that add the terms of one part, a power of two of at most 256.
 int ThreadsOfReduction(int length);
 
-// activation: none, relu, relu6, sigmoid, tanh.
+// The values of the attribute `activation`: none, relu, relu6, sigmoid, tanh.
 enum class Activation { kNone, kRelu, kRelu6, kSigmoid, kTanh };
 Activation ActivationOf(const Attributes& attributes);
 

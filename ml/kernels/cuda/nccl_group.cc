@@ -13,7 +13,7 @@
 namespace shoal::cuda {
 namespace {
 
-// An operation under way of a communicator that does not block is not an error.
+// For a communicator that does not block, an operation in progress is not an error.
 absl::Status StatusOf(ncclResult_t result, absl::string_view call) {
   if (result == ncclSuccess || result == ncclInProgress) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("NCCL: ", call, ": ", ncclGetErrorString(result)));
@@ -77,7 +77,8 @@ class NcclCommunicator final : public Communicator {
   ncclComm_t communicator_ = nullptr;  // null after an abort
 };
 
-// All ranks at once, as one thread must; whether they are open, the group waits for.
+// Starts to open all ranks in one group of calls, which is necessary on a single thread. AwaitOpen
+// waits until they are open.
 absl::Status StartOpening(const std::vector<std::unique_ptr<NcclCommunicator>>& communicators) {
   ncclUniqueId id;
   RETURN_IF_NCCL_ERROR(ncclGetUniqueId(&id));

@@ -1,4 +1,4 @@
-// GPUs that add and spread values with NCCL, in one process.
+// A DeviceGroup of GPUs of this process, which uses NCCL.
 #ifndef SHOAL_ML_KERNELS_CUDA_NCCL_GROUP_H_
 #define SHOAL_ML_KERNELS_CUDA_NCCL_GROUP_H_
 
@@ -12,9 +12,9 @@
 
 namespace shoal::cuda {
 
-// Two devices or more, each once; kept as long as the group. Internal: what NCCL said.
-// DeadlineExceeded: which device is not there in time. The communicators do not block: every wait
-// for another device is bounded, see CommunicatorGroup.
+// Opens a group of at least two different devices, which it keeps open. Returns Internal with
+// NCCL's error, or DeadlineExceeded with the device that did not connect in time. Every wait for
+// another device has a timeout, see CommunicatorGroup.
 absl::StatusOr<std::shared_ptr<DeviceGroup>> OpenNcclGroup(
     const std::vector<std::shared_ptr<CudaDevice>>& devices);
 

@@ -35,7 +35,7 @@ class ReferenceKernel final : public Kernel {
   const std::vector<TensorSpec> outputs_;
 };
 
-// Products of bfloat16 numbers: of the same numbers as T.
+// Computes products of bfloat16 numbers as products of the same numbers in type T.
 template <typename T>
 class WidenedReferenceKernel final : public Kernel {
  public:
@@ -119,7 +119,8 @@ const Op* FindOp(absl::string_view name) {
   return nullptr;
 }
 
-// The function for the first floating type among inputs and outputs; any, if elements only move.
+// Returns the function for the first floating-point type of the inputs and outputs, or any function
+// if the op only moves elements.
 Function FunctionFor(const Op& op, const KernelRequest& request) {
   for (const auto& specs : {request.inputs, request.outputs}) {
     for (const TensorSpec& spec : specs) {

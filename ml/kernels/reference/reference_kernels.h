@@ -1,5 +1,6 @@
-// The kernels that judge all others: plain loops with sums in double, float32 and float64, plain
-// layout, the same op names and attributes as the kernels of a device. For tests only.
+// The reference kernels, with which tests compare all other kernels. They are plain loops for
+// float32 and float64 that add in double. They support only the plain layout, and have the same ops
+// and attributes as the kernels of a device. For tests only.
 #ifndef SHOAL_ML_KERNELS_REFERENCE_REFERENCE_KERNELS_H_
 #define SHOAL_ML_KERNELS_REFERENCE_REFERENCE_KERNELS_H_
 
@@ -13,13 +14,14 @@
 
 namespace shoal {
 
-// NotFound for an op that has no kernel, Unimplemented for its dtypes or layouts.
+// Returns NotFound if the op has no reference kernel, and Unimplemented if it has none for these
+// types or layouts.
 absl::StatusOr<std::unique_ptr<Kernel>> CreateReferenceKernel(const KernelRequest& request);
 
-// Names of all ops with a reference kernel, sorted.
+// Returns the sorted names of all ops that have a reference kernel.
 std::vector<std::string> ReferenceKernelOps();
 
-// All of the above as a backend of a graph, without fused ops.
+// Returns a backend with these kernels and without fused ops.
 KernelBackend ReferenceKernelBackend();
 
 }  // namespace shoal

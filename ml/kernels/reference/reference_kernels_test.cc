@@ -1,4 +1,5 @@
-// The judge is checked by numbers worked out by hand, and by its own gradients against differences.
+// Checks the reference kernels against numbers computed by hand, and their gradients against
+// numeric differences.
 #include "ml/kernels/reference/reference_kernels.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// How the reference kernels are written: a function per op and element type, over plain tensors.
-// Sums are in double, in one order; nothing is blocked, fused, vectorised or parallel.
+// Helpers for the reference kernels, each of which is a function for one op and element type. They
+// add in double in a fixed order and do not block, vectorise or parallelise.
 #ifndef SHOAL_ML_KERNELS_REFERENCE_REFERENCE_OP_H_
 #define SHOAL_ML_KERNELS_REFERENCE_REFERENCE_OP_H_
 
@@ -14,7 +14,7 @@
 
 namespace shoal::reference {
 
-// One run of an op.
+// One run of an op, with its attributes, specs and memory. All are borrowed.
 struct Call {
   const Attributes& attributes;
   const std::vector<TensorSpec>& inputs;
@@ -25,7 +25,7 @@ struct Call {
   const T* In(size_t index) const {
     return static_cast<const T*>(context.inputs[index]);
   }
-  // Null if nobody needs it.
+  // Returns null if the output is not needed.
   template <typename T>
   T* Out(size_t index) const {
     return static_cast<T*>(context.outputs[index]);
@@ -53,21 +53,23 @@ absl::Span<const Op> ReductionOps();
 absl::Span<const Op> SelectionOps();
 absl::Span<const Op> ShapeOps();
 
-// The element of a tensor of shape `from` that is broadcast to element `index` of shape `to`.
+// Returns the index of the element of a tensor of shape `from` that is broadcast to element `index`
+// of shape `to`.
 int64_t BroadcastIndex(const Shape& from, const Shape& to, int64_t index);
 
-// An element of any type as a number, and back. Whole numbers beyond 2^53 are rounded.
+// Convert an element of any type to a double and back. Integers beyond 2^53 are rounded.
 double LoadElement(DataType dtype, const void* from, int64_t index);
 void StoreElement(DataType dtype, double value, void* to, int64_t index);
-// An element of so many bytes as it is.
+// Copies one element of this size in bytes.
 void CopyElement(size_t bytes, const void* from, int64_t from_index, void* to, int64_t to_index);
 
-// activation: none, relu, relu6, sigmoid, tanh.
+// Applies an activation: none, relu, relu6, sigmoid or tanh.
 double Activate(absl::string_view activation, double x);
-// The slope, from the activation's value.
+// Returns the slope of the activation where its output is y.
 double ActivationSlope(absl::string_view activation, double y);
 
-// Window attributes of convolutions and pools, ONNX's names; heights first.
+// The window of a convolution or pool, from attributes with ONNX's names. Index 0 is the height, 1
+// the width.
 struct Window {
   int64_t kernel[2], strides[2], pads[2], dilations[2];  // pads: top, left
 
@@ -84,12 +86,13 @@ struct Window {
 Window PoolWindow(const Attributes& attributes, absl::string_view prefix = "");
 Window ConvolutionWindow(const Attributes& attributes, const Shape& weights);
 
-// Four nested dimensions, flat.
+// Returns the row-major index of element [a, b, c, d] of a 4-d tensor.
 inline int64_t At(const Shape& shape, int64_t a, int64_t b, int64_t c, int64_t d) {
   return ((a * shape.dim(1) + b) * shape.dim(2) + c) * shape.dim(3) + d;
 }
 
-// Max pool with the winner's place in its window, row by row; 255 where relu gave 0.
+// Max pooling. `index` receives the position of the largest element in its window, in row-major
+// order; 255 if relu made the output 0.
 template <typename T>
 void PoolMax(const Window& window, bool relu, const Shape& x_shape, const T* x,
              const Shape& y_shape, T* y, uint8_t* index);

@@ -1,4 +1,4 @@
-// Comparing, choosing, cutting, looking up and dropping elements.
+// Ops that compare, select, slice, look up and drop elements.
 
 #include <algorithm>
 #include <cmath>

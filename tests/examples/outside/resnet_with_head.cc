@@ -1,5 +1,5 @@
-// ResNet-50 without its last layer, dropout, and a head of our own, for images of any number of
-// classes.
+// A model that consists of ResNet-50 without its last layer, dropout, and a new last layer, for
+// images of any number of classes.
 #include "ml/nn/layers.h"
 #include "ml/nn/losses.h"
 #include "ml/nn/zoo.h"

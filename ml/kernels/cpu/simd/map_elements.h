@@ -1,5 +1,5 @@
-// Loops that apply a function of vectors to arrays. For files compiled once per instruction set:
-// see vector.h.
+// Loops that apply a function of vectors to arrays. Only for files that are compiled once per
+// instruction set; see vector.h.
 #ifndef SHOAL_ML_KERNELS_CPU_SIMD_MAP_ELEMENTS_H_
 #define SHOAL_ML_KERNELS_CPU_SIMD_MAP_ELEMENTS_H_
 
@@ -8,7 +8,8 @@
 
 namespace shoal::cpu::SHOAL_SIMD_NAMESPACE {
 
-// y[i] = f(x[i]); x may be y. Lanes behind the end hold 1.
+// Computes y[i] = f(x[i]) for i < n; x may be y. In the last vector, the lanes beyond the end are
+// 1.
 template <typename Function>
 inline void MapUnary(const float* x, float* y, int64_t n, Function f) {
   int64_t i = 0;
@@ -16,7 +17,7 @@ inline void MapUnary(const float* x, float* y, int64_t n, Function f) {
   if (i < n) StorePart(y + i, f(LoadPart(x + i, n - i, 1.0f)), n - i);
 }
 
-// c[i] = f(a[i], b[i]); c may be a or b.
+// Computes c[i] = f(a[i], b[i]) for i < n; c may be a or b.
 template <typename Function>
 inline void MapBinary(Operand a, Operand b, float* c, int64_t n, Function f) {
   int64_t i = 0;

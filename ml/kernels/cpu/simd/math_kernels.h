@@ -1,5 +1,5 @@
-// Functions of elements with parameters, and powers, compiled once per instruction set as
-// simd_kernels.h.
+// Elementwise functions with parameters, and powers. They are compiled once per instruction set,
+// like those of simd_kernels.h.
 #ifndef SHOAL_ML_KERNELS_CPU_SIMD_MATH_KERNELS_H_
 #define SHOAL_ML_KERNELS_CPU_SIMD_MATH_KERNELS_H_
 
@@ -24,15 +24,17 @@ enum class MathOp { kClip, kLeakyRelu, kElu, kErf, kGelu, kGeluTanh, kSilu, kSof
 struct MathKernels {
   // y[i] = op(x[i]); x may be y. NaN stays NaN.
   void (*unary)(MathOp op, const float* x, float p, float q, float* y, int64_t n);
-  // dx[i] = dy[i] * the slope: of kClip, kLeakyRelu and kElu at the output v = y (p >= 0), where
-  // the limits of kClip have slope 0; of kGelu, kGeluTanh and kSilu at the input v = x.
+  // dx[i] = dy[i] * the slope of the function. For kClip, kLeakyRelu and kElu, v is the output y,
+  // and p >= 0 for the last two; kClip has slope 0 at its limits. For kGelu, kGeluTanh and kSilu, v
+  // is the input x.
   void (*gradient)(MathOp op, const float* v, const float* dy, float p, float q, float* dx,
                    int64_t n);
-  // c[i] = a[i] to the power b[i], within 1 ulp; of a negative number NaN, unless b is whole.
+  // c[i] = a[i] to the power b[i], within 1 ulp; NaN if a[i] is negative and b[i] is not an
+  // integer.
   void (*power)(Operand a, Operand b, float* c, int64_t n);
 };
 
-// The table lives for the whole program.
+// Returns the table of this instruction set, which is never destroyed.
 const MathKernels& MathKernelsFor(CpuIsa isa);
 
 namespace generic {

@@ -1,6 +1,6 @@
-// Products of matrices that end in more than a product, compiled once per instruction set and
-// chosen when a kernel is made. Row-major and dense; counts are in elements. The order of additions
-// is fixed for given sizes, as in simd_kernels.h.
+// Matrix products that are fused with the operation behind them. They are compiled once per
+// instruction set; a kernel chooses one when it is made. Matrices are row-major and dense; counts
+// are in elements. The order of additions depends only on the sizes, as in simd_kernels.h.
 #ifndef SHOAL_ML_KERNELS_CPU_SIMD_PRODUCT_KERNELS_H_
 #define SHOAL_ML_KERNELS_CPU_SIMD_PRODUCT_KERNELS_H_
 
@@ -10,44 +10,46 @@
 
 namespace shoal::cpu {
 
-// A layer's output, with or without a ReLU.
+// The output of a dense layer, with or without a ReLU.
 struct BiasedProduct {
   const float* x;       // [rows, k]
   const float* packed;  // w[k, n], packed by pack_columns
   const float* bias;    // [n]
   float* y;             // [rows, n]: x * w + bias
-  int64_t rows, k, n;   // n: whole panels
+  int64_t rows, k, n;   // n: a multiple of columns_per_panel
   bool relu;
 };
 
-// The gradient of a layer's input that is itself a ReLU's output.
+// The gradient of the input of a dense layer, if this input is the output of a ReLU. The gradient
+// is that of the ReLU's input.
 struct InputGradient {
   const float* dz;      // [rows, n]
   const float* packed;  // w[k, n], packed by pack_rows
   const float* x;       // [rows, k]
   float* dx;            // [rows, k]: dz * w^T where x > 0, else 0
   float* column_sums;   // [k]: the sum of dx over rows; not null
-  int64_t rows, k, n;   // made for n <= 256, whose rows stay in L1
+  int64_t rows, k, n;   // fast for n <= 256, when a row stays in the L1 cache
 };
 
 struct ProductKernels {
-  // Rows are computed so many at a time: multiples of it are fastest.
+  // The number of rows that are computed together; multiples of it are fastest.
   int64_t rows_per_tile;
-  // A panel of packed weights is so many columns (rows) of them; the last one of rows is filled
-  // with zeros.
+  // The number of columns (pack_columns) or rows (pack_rows) of w in a panel. pack_rows fills the
+  // last panel with zeros.
   int64_t columns_per_panel;
-  // True if biased_product was measured to be faster than oneDNN's product and a pass of its own
-  // for the bias.
+  // True if measurements showed that biased_product is faster than oneDNN's product followed by a
+  // separate loop for the bias.
   bool biased_product_is_faster;
-  // Packs w[k, n]; `packed` is 64-byte aligned, and holds k times n, which is whole panels
-  // (pack_rows: n times k rounded up to whole panels).
+  // Pack w[k, n] into panels. `packed` is 64-byte aligned. It has k * n floats for pack_columns,
+  // where n is a multiple of columns_per_panel, and n * (k rounded up to whole panels) for
+  // pack_rows.
   void (*pack_columns)(const float* w, int64_t k, int64_t n, float* packed);
   void (*pack_rows)(const float* w, int64_t k, int64_t n, float* packed);
   void (*biased_product)(const BiasedProduct& product);
   void (*input_gradient)(const InputGradient& product);
 };
 
-// The table lives for the whole program.
+// Returns the table of this instruction set, which is never destroyed.
 const ProductKernels& ProductKernelsFor(CpuIsa isa);
 
 namespace generic {

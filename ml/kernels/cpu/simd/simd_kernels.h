@@ -1,7 +1,7 @@
-// The loops of the CPU kernels that are our own, compiled once per instruction set and chosen when
-// a kernel is made. Every loop has a fixed order of additions for given sizes: the same inputs give
-// the same bytes on the same instruction set. All matrices are row-major and dense unless a leading
-// dimension is given; counts are in elements.
+// The loops of the CPU kernels. They are compiled once per instruction set; a kernel chooses its
+// loops when it is made. The order of additions depends only on the sizes, so the same inputs give
+// the same bytes on the same instruction set. Matrices are row-major, and dense unless there is a
+// leading dimension (ld); counts are in elements.
 #ifndef SHOAL_ML_KERNELS_CPU_SIMD_SIMD_KERNELS_H_
 #define SHOAL_ML_KERNELS_CPU_SIMD_SIMD_KERNELS_H_
 
@@ -27,8 +27,9 @@ enum class UnaryOp {
   kReciprocal,
 };
 
-// The last three are gradients of an activation: a is its output y, b the gradient dy. The losses
-// before them take (prediction, target); their ...Gradient is the derivative by the prediction.
+// The last three are gradients of activations: a is the output y, b the gradient dy. For the losses
+// before them, a is the prediction and b the target; their ...Gradient is the derivative with
+// respect to the prediction.
 enum class BinaryOp {
   kAdd,
   kSub,
@@ -52,7 +53,7 @@ enum class BinaryOp {
   kTanhGradient,
 };
 
-// A vector operand, or one value that stands for all elements.
+// An array, or one value that is used for all indices.
 struct Operand {
   const float* data;
   bool is_scalar;
@@ -70,15 +71,16 @@ struct SimdKernels {
   void (*accumulate)(const float* x, float* sum, int64_t n);
   // c[i] = a[i] * b[i] + c[i]; one operand may be a scalar.
   void (*multiply_accumulate)(Operand a, Operand b, float* c, int64_t n);
-  // y[r, c] = activation(y[r, c] + bias[c]); bias null = none.
+  // y[r, c] = activation(y[r, c] + bias[c]); nothing is added if bias.data is null.
   void (*bias_activation)(float* y, int64_t rows, int64_t columns, int64_t ld, Operand bias,
                           Activation activation);
-  // dz = dy * activation'(y), and column_sums[c] = sum over rows of dz (overwritten; null = not
-  // wanted). dz null: only the sums.
+  // dz = dy * activation'(y), and column_sums[c] = the sum of dz over the rows. Either output may
+  // be null if it is not needed.
   void (*activation_gradient)(Activation activation, const float* y, const float* dy, float* dz,
                               int64_t rows, int64_t columns, float* column_sums);
 
-  // Sums are added in float within blocks of 4096 elements and in double beyond.
+  // These sums are computed in float within blocks of 4096 elements; the sums of the blocks are
+  // added in double.
   double (*sum)(const float* x, int64_t n);
   double (*sum_squares)(const float* x, int64_t n);
   double (*sum_squared_difference)(Operand a, Operand b, int64_t n);
@@ -90,13 +92,13 @@ struct SimdKernels {
   // c[r, :] = v[r] * w.
   void (*outer)(const float* v, const float* w, float* c, int64_t rows, int64_t columns);
 
-  // probabilities = softmax(logits) by rows; log_sums[r] (may be null) = log of the sum of
-  // exp(logits[r, :]).
+  // probabilities = softmax(logits) of each row; log_sums[r] = log of the sum of exp(logits[r, :]).
+  // log_sums may be null.
   void (*softmax)(const float* logits, float* probabilities, float* log_sums, int64_t rows,
                   int64_t columns);
 };
 
-// The table lives for the whole program.
+// Returns the table of this instruction set, which is never destroyed.
 const SimdKernels& SimdKernelsFor(CpuIsa isa);
 
 namespace generic {

@@ -33,19 +33,19 @@ inline Vec Min(Vec a, Vec b) { return _mm512_min_ps(a, b); }
 inline Vec Sqrt(Vec a) { return _mm512_sqrt_ps(a); }
 inline Vec Abs(Vec a) { return _mm512_abs_ps(a); }
 inline Vec RoundToEven(Vec a) { return _mm512_roundscale_ps(a, 8); }
-// x where a > b, else y.
+// Returns x where a > b, else y.
 inline Vec SelectGreater(Vec a, Vec b, Vec x, Vec y) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), y, x);
 }
-// x where v is not a number, else y.
+// Returns x where v is NaN, else y.
 inline Vec SelectNan(Vec v, Vec x, Vec y) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), y, x);
 }
-// x where a == b, else y.
+// Returns x where a == b, else y.
 inline Vec SelectEqual(Vec a, Vec b, Vec x, Vec y) {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ), y, x);
 }
-// Lanes that are whole numbers in [0, 255], as bytes.
+// Stores the lanes as bytes. They must be integers in [0, 255].
 inline void StoreBytes(uint8_t* p, Vec v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)));
 }
@@ -53,9 +53,10 @@ inline Vec LoadBytes(const uint8_t* p) {
   return _mm512_cvtepi32_ps(
       _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
-// v * 2^n for integral n in [-252, 254].
+// Returns v * 2^n for integers n in [-252, 254].
 inline Vec ScaleByPowerOf2(Vec v, Vec n) { return _mm512_scalef_ps(v, n); }
-// v > 0 = mantissa * 2^exponent with the mantissa in [0.5, 1); v is normal.
+// Splits v into mantissa * 2^exponent, with the mantissa in [0.5, 1). v must be positive and
+// normal.
 inline void SplitExponent(Vec v, Vec* mantissa, Vec* exponent) {
   const __m512i bits = _mm512_castps_si512(v);
   *exponent =
@@ -134,7 +135,7 @@ inline Vec Blend(IntVec mask, Vec x, Vec y) {
   return reinterpret_cast<Vec>((mask & reinterpret_cast<IntVec>(x)) |
                                (~mask & reinterpret_cast<IntVec>(y)));
 }
-// Same as the x86 instructions: the second operand when either is not a number.
+// Like the x86 instructions, returns the second operand if either one is NaN.
 inline Vec Max(Vec a, Vec b) { return Blend(reinterpret_cast<IntVec>(a > b), a, b); }
 inline Vec Min(Vec a, Vec b) { return Blend(reinterpret_cast<IntVec>(a < b), a, b); }
 inline Vec Sqrt(Vec a) {
@@ -145,7 +146,7 @@ inline Vec Abs(Vec a) {
   const int32_t m = 0x7fffffff;
   return reinterpret_cast<Vec>(reinterpret_cast<IntVec>(a) & IntVec{m, m, m, m});
 }
-// |a| < 2^22.
+// Rounds to the nearest integer, ties to even; requires |a| < 2^22.
 inline Vec RoundToEven(Vec a) {
   const Vec magic = Set1(12582912.0f);
   return (a + magic) - magic;
@@ -181,7 +182,7 @@ inline void SplitExponent(Vec v, Vec* mantissa, Vec* exponent) {
 
 #endif
 
-// The first n < kLanes floats; the other lanes are `fill`.
+// Loads n < kLanes floats; the other lanes are `fill`.
 inline Vec LoadPart(const float* p, int64_t n, float fill = 0.0f) {
   float lanes[kLanes];
   for (int i = 0; i < kLanes; ++i) lanes[i] = i < n ? p[i] : fill;
@@ -193,7 +194,7 @@ inline void StorePart(float* p, Vec v, int64_t n) {
   for (int64_t i = 0; i < n; ++i) p[i] = lanes[i];
 }
 
-// Lanes are added in pairs at distance kLanes/2, kLanes/4, ... 1.
+// Returns the sum of the lanes, added in pairs at the distances kLanes/2, kLanes/4, ..., 1.
 inline float SumLanes(Vec v) {
   float lanes[kLanes];
   Store(lanes, v);

@@ -1,5 +1,5 @@
 // exp, log, tanh and the logistic function on vectors, after Cephes (S. Moshier, single precision);
-// errors below 3 ulp. For files compiled once per instruction set: see vector.h.
+// errors are below 3 ulp. Only for files that are compiled once per instruction set; see vector.h.
 #ifndef SHOAL_ML_KERNELS_CPU_SIMD_VECTOR_MATH_H_
 #define SHOAL_ML_KERNELS_CPU_SIMD_VECTOR_MATH_H_
 
@@ -7,7 +7,7 @@
 
 namespace shoal::cpu::SHOAL_SIMD_NAMESPACE {
 
-// Overflows to infinity above 88.7, underflows to 0 below -104; NaN stays NaN.
+// Returns infinity above 88.7 and 0 below -104; NaN stays NaN.
 inline Vec Exp(Vec x) {
   const Vec clamped = Max(Min(x, Set1(89.0f)), Set1(-105.0f));
   const Vec n = RoundToEven(clamped * Set1(1.44269504088896341f));
@@ -23,7 +23,7 @@ inline Vec Exp(Vec x) {
   return SelectNan(x, x, ScaleByPowerOf2(p, n));
 }
 
-// -infinity at 0, NaN below.
+// Returns -infinity for 0 and NaN for negative numbers.
 inline Vec Log(Vec x) {
   const Vec zero = Zero();
   const Vec smallest_normal = Set1(1.17549435e-38f);
