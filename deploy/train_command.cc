@@ -443,6 +443,7 @@ std::string TrainHelp() {
       "  shoal train --run=deploy/runs/fashion_cnn.textproto --num_ps_tasks=3 --num_replicas=4\n"
       "  shoal train --run=deploy/runs/fashion_mlp.textproto --nosync_replicas --max_staleness=8\n"
       "  shoal train --run=deploy/runs/fashion_mlp.textproto --num_ps_tasks=0     (one process)\n"
+      "  shoal train --program=train.py --num_ps_tasks=2 -- --depth=3   (a program of your own)\n"
       "  shoal train --run=runs/fashion_cnn-20260101-120000-4711/run.textproto --num_epochs=5\n"
       "\n",
       FlagHelp(kScopeTrain), kExitCodes);

@@ -17,6 +17,7 @@
 #include "deploy/launch/task_places.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/config/flags.h"
+#include "runtime/config/run_config.h"
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/progress.h"
 #include "runtime/observability/summary.h"
@@ -91,6 +92,56 @@ TEST(ResolveTrainRunTest, DefaultsAreTwoPsTwoWorkersAndADirectoryOfItsOwn) {
   EXPECT_THAT(Resolve({}).status().message(), HasSubstr("--run: is missing; name a run file"));
   EXPECT_THAT(Resolve({"--out=x"}).status().message(), HasSubstr("--run=x/run.textproto"));
   EXPECT_THAT(Resolve({"--num_epochs=3"}).status().message(), HasSubstr("model: is not given"));
+}
+
+v1::RunConfig Given(const std::string& text) { return *ParseRunConfig(text, "run"); }
+
+TEST(WithSettingsTest, AProgramSetsWhatNobodyElseGives) {
+  const v1::RunConfig settings =
+      Given("optimizer { adam { beta1: 0.5 } learning_rate: 0.1 } batch_size: 8 num_epochs: 3");
+  const v1::RunConfig alone = WithSettings(Given("seed: 2"), settings);
+  EXPECT_EQ(alone.optimizer().adam().beta1(), 0.5);
+  EXPECT_EQ(alone.batch_size(), 8u);
+  EXPECT_EQ(alone.num_epochs(), 3u);
+  EXPECT_EQ(alone.seed(), 2u);
+  const v1::RunConfig given = WithSettings(
+      Given("optimizer { adam { beta2: 0.9 } } batch_size: 16 max_steps: 10"), settings);
+  EXPECT_EQ(given.optimizer().adam().beta1(), 0.5);
+  EXPECT_EQ(given.optimizer().adam().beta2(), 0.9);
+  EXPECT_EQ(given.batch_size(), 16u);
+  EXPECT_EQ(given.num_epochs(), 0u);
+  EXPECT_EQ(given.max_steps(), 10u);
+  const v1::RunConfig other =
+      WithSettings(Given("optimizer { sgd {} } replica_batch_size: 32"), settings);
+  EXPECT_TRUE(other.optimizer().has_sgd());
+  EXPECT_FALSE(other.optimizer().has_learning_rate());
+  EXPECT_FALSE(other.has_batch_size());
+}
+
+TEST_F(TrainCommandTest, AComputeProgramIsAskedBeforeTheRunIsChecked) {
+  std::string asked;
+  v1::RunConfig checked;
+  uint64_t examples = 0;
+  roles_.ask_program = [&asked](const v1::RunConfig& run) -> absl::StatusOr<v1::WorkerProgram> {
+    asked = run.program().file();
+    if (run.program().args_size() > 0) return absl::FailedPreconditionError("program: no");
+    v1::WorkerProgram program;
+    program.mutable_model()->set_train_examples(70);
+    program.mutable_settings()->set_num_epochs(4);
+    return program;
+  };
+  roles_.check_run = [&](const v1::RunConfig& run, FileSystem*, const ShutdownNotification&,
+                         const v1::WorkerProgram* program) {
+    checked = run;
+    examples = program->model().train_examples();
+    return PreflightCheck{run, {}, /*finished=*/true};
+  };
+  EXPECT_EQ(TrainMain(roles_, {"--program=/a/train.py", "--out=" + out_}), 0);
+  EXPECT_EQ(asked, "/a/train.py");
+  EXPECT_EQ(checked.num_epochs(), 4u);
+  EXPECT_EQ(checked.name(), "train");
+  EXPECT_EQ(examples, 70u);
+  EXPECT_EQ(TrainMain(roles_, {"--program=/a/train.py", "--out=" + out_, "--", "-v"}), 78);
 }
 
 TEST_F(TrainCommandTest, OneProcessLeavesItsFilesAndPrintsWhatItCameTo) {

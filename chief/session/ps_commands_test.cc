@@ -60,6 +60,17 @@ TEST_F(PsCommandsTest, ALoadNamesItsSenderTheVariablesAndTheAddress) {
   EXPECT_EQ(load.checkpoint(), "");
 }
 
+TEST_F(PsCommandsTest, InitialValuesAreThoseOfTheFirstWorker) {
+  initial_values_ = 0xab0;
+  Register(v1::JOB_WORKER, 1);
+  Register(v1::JOB_WORKER, 0);
+  Register(v1::JOB_PS, 0);
+  Register(v1::JOB_PS, 1);
+  EXPECT_THAT(Loads(), ElementsAre(0, 1));
+  const auto& load = std::get<v1::LoadSlicesRequest>(last_load_.request);
+  EXPECT_THAT(load.run().init_from(), HasSubstr("initial/0000000000000ab1.safetensors"));
+}
+
 TEST_F(PsCommandsTest, ACommandWithoutAnAnswerIsRepeatedAfterItsTime) {
   RegisterAll();
   EXPECT_THAT(Loads(), ElementsAre(0, 1));

@@ -69,7 +69,9 @@ class TrainingSessionTest : public ::testing::Test {
 
   v1::RegisterTaskRequest RequestOf(v1::Job job, uint32_t index, const std::string& nonce) const {
     v1::RegisterTaskRequest request = RegistrationOf(job, index, nonce, /*train_examples=*/80);
-    if (job == v1::JOB_WORKER) request.mutable_model()->set_evaluation_blocks(evaluation_blocks_);
+    if (job != v1::JOB_WORKER) return request;
+    request.mutable_model()->set_evaluation_blocks(evaluation_blocks_);
+    if (initial_values_ != 0) request.mutable_model()->set_initial_values(initial_values_ + index);
     return request;
   }
 
@@ -181,6 +183,7 @@ class TrainingSessionTest : public ::testing::Test {
   std::optional<uint32_t> hanging_ps_;
   std::map<uint32_t, absl::Status> load_errors_;  // The answers to loads, by ps.
   uint64_t evaluation_blocks_ = 0;
+  uint64_t initial_values_ = 0;  // Worker 0 declares this number, worker i this number + i.
   std::map<uint32_t, v1::HeartbeatRequest> activities_;  // of workers
   std::vector<std::string> notes_;
   std::vector<ManifestToWrite> manifests_;
