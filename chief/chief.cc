@@ -212,6 +212,7 @@ class Chief::RecordWriter {
     } else {
       LOG(INFO) << note.text;
     }
+    recorder_.OnNote(note);
   }
 
  private:

@@ -42,6 +42,9 @@ class SessionRecorder {
   // Checkpoints above the step are void.
   virtual absl::Status DiscardAbove(uint64_t step) = 0;
 
+  // A note that was logged. It does not wait for the lines before it.
+  virtual void OnNote(const SessionNote& /*note*/) {}
+
   // ABORTED: another chief has taken the run over.
   virtual absl::Status CheckTerm() { return absl::OkStatus(); }
 

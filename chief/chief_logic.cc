@@ -92,9 +92,6 @@ absl::StatusOr<v1::RegisterTaskResponse> ChiefLogic::Registration::Finish(
   }
   // This process of the worker has not received the end.
   if (member.job() == v1::JOB_WORKER) logic_->told_.erase(member.index());
-  LOG(INFO) << TaskOf(member).ToString() << " registered, pid " << request_.process_id() << " on "
-            << request_.host() << (request_.address().empty() ? "" : ", serves at ")
-            << request_.address();
   return answer;
 }
 

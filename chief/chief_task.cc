@@ -17,6 +17,7 @@
 #include "base/system_random.h"
 #include "chief/await_directory.h"
 #include "chief/chief_metrics.h"
+#include "chief/describe_run.h"
 #include "chief/resume_point.h"
 #include "runtime/checkpoint/initial_model.h"
 #include "runtime/checkpoint/manifest.h"
@@ -29,6 +30,7 @@
 #include "runtime/process/exit_code.h"
 #include "runtime/process/report_address.h"
 #include "runtime/process/shutdown.h"
+#include "runtime/process/version.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/grpc_chief_service.h"
 #include "runtime/rpc/grpc_parameter_client.h"
@@ -329,7 +331,9 @@ absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {
   }
   if (!outcome.checkpoint.empty()) summary.checkpoint = checkpoints_->PathOf(outcome.checkpoint);
   if (!outcome.checkpoint_failure.empty()) summary.checkpoint_failure = outcome.checkpoint_failure;
-  return WriteSummary(options_.file_system, options_.run.out(), summary);
+  const absl::Status written = WriteSummary(options_.file_system, options_.run.out(), summary);
+  WriteReport();
+  return written;
 }
 
 TaskStatus ChiefTask::Status() const {
@@ -342,6 +346,21 @@ void ChiefTask::Collect(MetricPage* page) const {
   v1::GetRunStatusResponse run;
   chief_->GetRunStatus(v1::GetRunStatusRequest(), &run).IgnoreError();
   CollectChief(recorder_->metrics(), run, page);
+}
+
+std::optional<RunPage> ChiefTask::DescribeRun() const {
+  v1::GetRunStatusResponse run;
+  chief_->GetRunStatus(v1::GetRunStatusRequest(), &run).IgnoreError();
+  return shoal::DescribeRun(options_.run, run, recorder_->history(), options_.clock->Now());
+}
+
+void ChiefTask::WriteReport() const {
+  RunPage page = *DescribeRun();
+  page.is_live = false;
+  page.program = absl::StrCat("shoal ", kVersion);
+  const absl::Status written = WriteAtomically(
+      *options_.file_system, JoinPath(options_.run.out(), "report.html"), RunPageHtml(page));
+  if (!written.ok()) LOG(WARNING) << "report.html could not be written: " << written;
 }
 
 void StopOnRequest(ShutdownNotification* shutdown, const std::shared_ptr<ChiefTask>& task) {

@@ -59,6 +59,7 @@ class ChiefTask : public TaskSource {
   // TaskSource. Call these only if is_finished() is false.
   TaskStatus Status() const override;
   void Collect(MetricPage* page) const override;
+  std::optional<RunPage> DescribeRun() const override;
 
  private:
   explicit ChiefTask(const TaskOptions& options) : options_(options) {}
@@ -81,6 +82,8 @@ class ChiefTask : public TaskSource {
   absl::Status DiscardAbove(uint64_t step);
   absl::Status DiscardFailed(const std::string& directory);
   absl::Status WriteOwnSummary(const absl::Status& status);
+  // Writes report.html: the page of the run as it ended.
+  void WriteReport() const;
 
   const TaskOptions options_;
   std::optional<RunLock> lock_;

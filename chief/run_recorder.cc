@@ -23,12 +23,15 @@ absl::StatusOr<std::unique_ptr<RunRecorder>> RunRecorder::Create(const Options& 
       std::unique_ptr<MetricsFile> metrics,
       MetricsFile::Open(options.file_system, options.directory + "/metrics.jsonl", last_line));
   metrics->SetMayCut(options.may_write);
-  return std::unique_ptr<RunRecorder>(new RunRecorder(options, std::move(metrics)));
+  std::unique_ptr<RunRecorder> recorder(new RunRecorder(options, std::move(metrics)));
+  recorder->history_.AddLinesOf(options.file_system, options.directory + "/metrics.jsonl");
+  return recorder;
 }
 
 RunRecorder::RunRecorder(const Options& options, std::unique_ptr<MetricsFile> metrics)
     : options_(options),
       created_(options.clock->Now()),
+      history_(options.clock),
       metrics_(std::move(metrics)),
       steps_(options.first_step) {
   if (options.scalars_every == 0) return;
@@ -37,9 +40,10 @@ RunRecorder::RunRecorder(const Options& options, std::unique_ptr<MetricsFile> me
 }
 
 void RunRecorder::Record(const TrainingStarts& starts) {
-  if (options_.progress != nullptr) {
-    options_.progress->SetPlan(ProgressPlanOf(starts.plan, starts.last_step, options_.num_epochs));
-  }
+  const ProgressPlan plan = ProgressPlanOf(starts.plan, starts.last_step, options_.num_epochs);
+  if (options_.progress != nullptr) options_.progress->SetPlan(plan);
+  history_.SetPlan(plan);
+  history_.AddEvent("all ps have loaded the variables: training starts", /*is_trouble=*/false);
   MutexLock lock(&mutex_);
   const absl::Time now = options_.clock->Now();
   training_since_ = std::min(training_since_, now);
@@ -99,6 +103,7 @@ void RunRecorder::Record(const StepLine& line) {
     if (losses_.size() > kKeptLosses) losses_.pop_front();
   }
   Count(metrics);
+  history_.Add(metrics);
   WriteLine(metrics);
   if (events_ != nullptr) WriteEvents(metrics);
   if (options_.progress != nullptr) ShowStep(metrics, options_.progress);
@@ -123,6 +128,7 @@ absl::Status RunRecorder::Publish(const ManifestToWrite& manifest) {
   RETURN_IF_ERROR(options_.publish(manifest));
   const absl::Time end = options_.clock->Now();
   checkpoints_fail_ = false;
+  history_.OnCheckpoint(manifest.directory, manifest.manifest.step());
   figures_.checkpoints.Add();
   figures_.checkpoint_seconds.Observe(absl::ToDoubleSeconds(end - begin));
   MutexLock lock(&mutex_);
@@ -130,8 +136,25 @@ absl::Status RunRecorder::Publish(const ManifestToWrite& manifest) {
   return absl::OkStatus();
 }
 
+absl::Status RunRecorder::Export(const ModelExport& wanted) {
+  RETURN_IF_ERROR(options_.export_model(wanted));
+  history_.OnExported(wanted.directory);
+  return absl::OkStatus();
+}
+
+absl::Status RunRecorder::DiscardAbove(uint64_t step) {
+  history_.DiscardAbove(step);
+  return options_.discard_above(step);
+}
+
+void RunRecorder::OnNote(const SessionNote& note) {
+  if (note.kind == SessionNote::Kind::kDetail) return;
+  history_.AddEvent(note.text, note.kind == SessionNote::Kind::kTrouble);
+}
+
 absl::Status RunRecorder::OnCheckpointFailed(const CutGivenUp& cut) {
   if (!cut.why.empty()) {
+    history_.OnCheckpointFailed(cut.why);
     if (options_.progress != nullptr && !checkpoints_fail_) {
       options_.progress->Say(CheckpointWarning(cut.why));
     }
@@ -164,6 +187,7 @@ void RunRecorder::SetMetricsFailure(const absl::Status& status) {
   MutexLock lock(&mutex_);
   if (!status.ok() && metrics_failure_.empty()) {
     LOG(ERROR) << "metrics.jsonl: " << status << "; its lines wait until there is room";
+    history_.AddEvent(MetricsWarning(status.ToString()), /*is_trouble=*/true);
     if (options_.progress != nullptr) options_.progress->Say(MetricsWarning(status.ToString()));
   }
   metrics_failure_ = status.ok() ? "" : status.ToString();
@@ -185,6 +209,7 @@ absl::Status RunRecorder::Record(const RolledBack& rolled_back) {
   if (!rolled_back.lines_only) figures_.rollbacks.Add();
   SetMetricsFailure(cut);
   if (events_ != nullptr) events_->GoBack();
+  history_.GoBackTo(rolled_back.version);
   if (options_.progress != nullptr) options_.progress->GoBackTo(rolled_back.version);
   MutexLock lock(&mutex_);
   steps_ = rolled_back.version;

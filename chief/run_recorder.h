@@ -19,6 +19,7 @@
 #include "base/mutex.h"
 #include "chief/chief.h"
 #include "chief/chief_metrics.h"
+#include "chief/run_history.h"
 #include "runtime/observability/metrics_events.h"
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/progress.h"
@@ -26,9 +27,9 @@
 
 namespace shoal {
 
-// Keeps a run's records: metrics.jsonl, event files, the progress bar, and the figures of
-// summary.json. Checkpoints are written by the functions it is given. Any thread may call
-// figures().
+// Keeps a run's records: metrics.jsonl, event files, the progress bar, the history for the page of
+// the run, and the figures of summary.json. Checkpoints are written by the functions it is given.
+// Any thread may call figures() and history().
 class RunRecorder : public SessionRecorder {
  public:
   struct Options {
@@ -63,14 +64,16 @@ class RunRecorder : public SessionRecorder {
   absl::Status Record(const RolledBack& rolled_back) override;
   void Record(const TrainingStarts& starts) override;
   absl::Status Publish(const ManifestToWrite& manifest) override;
-  absl::Status Export(const ModelExport& wanted) override { return options_.export_model(wanted); }
+  absl::Status Export(const ModelExport& wanted) override;
   void OnCheckpointStands() override { options_.prune(); }
   absl::Status OnCheckpointFailed(const CutGivenUp& cut) override;
-  absl::Status DiscardAbove(uint64_t step) override { return options_.discard_above(step); }
+  absl::Status DiscardAbove(uint64_t step) override;
+  void OnNote(const SessionNote& note) override;
   absl::Status CheckTerm() override { return options_.may_write(); }
 
   void Describe(v1::GetRunStatusResponse* run) const override;
   const ChiefMetrics& metrics() const { return figures_; }
+  const RunHistory& history() const { return history_; }
 
   // Returns summary.json without status, exit_reason, test figures and checkpoint.
   Summary figures() const;
@@ -92,6 +95,7 @@ class RunRecorder : public SessionRecorder {
   const Options options_;
   const absl::Time created_;
   ChiefMetrics figures_;
+  RunHistory history_;
   // Used by the recording thread only.
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<MetricsEvents> events_;  // Null: the run file asks for none.

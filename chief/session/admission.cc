@@ -188,6 +188,9 @@ absl::StatusOr<Admission::Place> Admission::TakePlace(absl::Time now,
   const TaskId task = TaskOf(request.identity().member());
   const Member* const before = context_.membership.Find(task);
   const uint64_t last_incarnation = before == nullptr ? 0 : before->incarnation;
+  // Its end may not have been seen: a new process was faster.
+  const bool was_live = before != nullptr && before->live;
+  const uint32_t last_process = before == nullptr ? 0 : before->process_id;
   Place place;
   ASSIGN_OR_RETURN(place.incarnation,
                    context_.membership.Register(
@@ -195,7 +198,17 @@ absl::StatusOr<Admission::Place> Admission::TakePlace(absl::Time now,
                                                     request.host(), request.process_id()}));
   issued_.Issue(task, place.incarnation);
   place.is_new = place.incarnation != last_incarnation;
-  if (place.is_new) WarnOfAnotherDirectory(task, request.run_directory());
+  if (!place.is_new) return place;
+  WarnOfAnotherDirectory(task, request.run_directory());
+  const std::string text = absl::StrCat(
+      task.ToString(), " registered, pid ", request.process_id(), " on ", request.host(),
+      request.address().empty() ? "" : ", serves at ", request.address());
+  if (was_live) {
+    context_.log.NoteTrouble(
+        absl::StrCat(text, "; the process ", last_process, " that had its place is gone"));
+  } else {
+    context_.log.NoteEvent(text);
+  }
   return place;
 }
 

@@ -73,9 +73,9 @@ bool AsyncMode::OnApplied(uint32_t ps, uint32_t epoch, const v1::GetAppliedRespo
   }
   const bool kept_all = std::exchange(context_.ps[ps].has_served, true);
   if (kept_all) {
-    context_.log.Note(absl::StrFormat("ps/%d serves again, with all that it had", ps));
+    context_.log.NoteEvent(absl::StrFormat("ps/%d serves again, with all that it had", ps));
   } else if (phases.phase() != v1::RunState::PHASE_PREPARING) {
-    context_.log.Note(absl::StrFormat(
+    context_.log.NoteEvent(absl::StrFormat(
         "ps/%d serves again, from %s; what it lacks is computed again", ps,
         context_.has_checkpoint()
             ? absl::StrCat("the checkpoint of step ", context_.cuts.durable_version())
@@ -122,7 +122,6 @@ void AsyncMode::ReportBadBatch(const BadBatchReport& report) {
                            ? ledger.Skip(batch, report.detail)
                            : ledger.ReportCrash(batch, report.worker.index, report.incarnation);
   if (!skipped) return;
-  context_.log.Note(absl::StrCat(ToString(batch), " is skipped: ", ledger.skipped().at(batch)));
   // A worker that had the batch before may wake up and push it: the ps refuse it.
   bad_batches_.decisions().Announce(batch);
   bad_batches_.Publish();
@@ -256,7 +255,7 @@ void AsyncMode::NoteSlowWorker(absl::Time now) {
   if (!held_up.has_value() || now < slow_note_) return;
   slow_note_ = now + context_.options.wait_note;
   const Member* member = context_.membership.Find(TaskId{Job::kWorker, held_up->slowest});
-  context_.log.Note(absl::StrFormat(
+  context_.log.NoteEvent(absl::StrFormat(
       "worker/%d gets no batches: it is %d ahead of worker/%d (%s), and sync.clock_bound is %d; "
       "worker/%d counts as hung when it computes one batch for %s",
       held_up->worker, held_up->ahead, held_up->slowest, member == nullptr ? "" : member->activity,

@@ -1,5 +1,6 @@
 #include "chief/session/bad_batches.h"
 
+#include <set>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -97,12 +98,24 @@ void BadBatches::OnPlan() {
   Publish();
 }
 
+void BadBatches::NoteSkipped(const std::map<BatchKey, std::string>& skipped) {
+  // A run that begins knows its batches from the checkpoint.
+  if (!context_.phases.is_running()) return;
+  std::set<BatchKey> known;
+  for (const v1::BatchId& batch : context_.phases.state().skipped()) known.insert(KeyOf(batch));
+  for (const auto& [batch, reason] : skipped) {
+    if (known.count(batch) > 0) continue;
+    context_.log.NoteTrouble(absl::StrCat(ToString(batch), " is skipped: ", reason));
+  }
+}
+
 void BadBatches::Publish() {
   const std::map<BatchKey, std::string>& skipped = context_.mode->skipped();
   const std::pair<uint64_t, size_t> changes(decisions_.changes(), skipped.size());
   if (published_ == changes) return;
   published_ = changes;
   v1::RunState* state = context_.phases.mutable_state();
+  NoteSkipped(skipped);
   state->clear_skipped();
   state->clear_delivered();
   for (const auto& [batch, reason] : skipped) *state->add_skipped() = ToProto(batch);

@@ -55,6 +55,8 @@ class BadBatches {
   // Returns text such as "The last checkpoint is that of step 4, ckpt-4", for the end of an error
   // message.
   std::string LastCheckpoint() const;
+  // Logs the batches that are not published as skipped yet.
+  void NoteSkipped(const std::map<BatchKey, std::string>& skipped);
 
   SessionContext& context_;
   Admission& admission_;

@@ -23,8 +23,8 @@ absl::Status Checkpoints::ReportShard(absl::Time now, const v1::ReportShardReque
     context_.log.Add(CutGivenUp{request.directory(), ""});
   }
   if (!request.error().empty()) {
-    context_.log.Note(absl::StrFormat("no checkpoint at step %d: %s: %s", request.version(),
-                                      task.ToString(), request.error()));
+    context_.log.NoteTrouble(absl::StrFormat("no checkpoint at step %d: %s: %s", request.version(),
+                                             task.ToString(), request.error()));
     const bool is_final = context_.mode->IsFinalCut(request.version());
     if (is_under_way) GiveUp(request.version(), request.directory(), request.error());
     if (is_under_way && is_final) OnFinalFailed(now, request.error());
@@ -134,7 +134,8 @@ bool Checkpoints::OnManifestWritten(absl::Time now, const ManifestToWrite& write
   const bool is_current = write.manifest.lineage() == context_.phases.lineage();
   if (manifests_under_way_ > 0) --manifests_under_way_;
   if (!status.ok()) {
-    context_.log.Note(absl::StrFormat("no checkpoint at step %d: %s", version, status.message()));
+    context_.log.NoteTrouble(
+        absl::StrFormat("no checkpoint at step %d: %s", version, status.message()));
     if (is_current && write.manifest.synchronous() && context_.mode->IsFinalCut(version)) {
       // All shards are there, and no later cut will come.
       CountFailure(version, status.message());

@@ -22,8 +22,8 @@ void ModelExports::ReportPart(const v1::ReportShardRequest& request) {
     exports_.AddPart(ps, request.version());
     return;
   }
-  context_.log.Note(absl::StrFormat("no model.safetensors of step %d from ps/%d: %s",
-                                    request.version(), ps, request.error()));
+  context_.log.NoteTrouble(absl::StrFormat("no model.safetensors of step %d from ps/%d: %s",
+                                           request.version(), ps, request.error()));
   exports_.Fail(request.version());
 }
 

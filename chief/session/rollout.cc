@@ -81,7 +81,7 @@ bool Rollout::GoBack(const std::string& reason) {
   bad_batches_.Publish();
   context_.log.Add(CheckpointsVoid{version});
   context_.log.Add(RolledBack{version, reason});
-  context_.log.Note(absl::StrFormat(
+  context_.log.NoteTrouble(absl::StrFormat(
       "%s, lineage %d: %s",
       context_.has_checkpoint() ? absl::StrCat("back to the checkpoint of step ", version)
                                 : "back to the initial values, as there is no checkpoint yet",

@@ -37,7 +37,7 @@ bool Roster::OnHeartbeat(absl::Time now, const v1::HeartbeatRequest& request) {
   if (task.job == Job::kWorker) {
     const std::set<uint32_t> silent(request.silent_ps().begin(), request.silent_ps().end());
     if (context_.reachability.OnReport(now, task.index, silent, request.reaches_all_ps())) {
-      context_.log.Note(absl::StrCat(task.ToString(), " reaches all ps now and gets work"));
+      context_.log.NoteEvent(absl::StrCat(task.ToString(), " reaches all ps now and gets work"));
       UpdateWorkers();
     }
   }
@@ -58,7 +58,7 @@ std::optional<absl::Time> Roster::LastHeard(TaskId task) const {
 // count once, whichever worker computed them meanwhile; the ledger keeps apart what the worker
 // finished before (DataLedger::Admit).
 void Roster::OnRevived(TaskId task) {
-  context_.log.Note(
+  context_.log.NoteEvent(
       absl::StrCat(task.ToString(), " is back; no other process had taken its place"));
   UpdateWorkers();
   PrepareIfComplete();  // It may be the last task that was missing.
@@ -84,8 +84,11 @@ void Roster::OnPause(absl::Time now, absl::Duration pause) {
 std::vector<Roster::Lost> Roster::TakePlacesOfLost(absl::Time now) {
   std::vector<Lost> lost;
   for (const TaskId task : context_.membership.Expire(now)) {
-    context_.log.Note(absl::StrCat(task.ToString(), " is gone: its lease has ended"));
-    lost.push_back({task, context_.membership.Find(task)->incarnation});
+    const Member* member = context_.membership.Find(task);
+    context_.log.NoteTrouble(
+        absl::StrCat(task.ToString(), member->connected ? " is gone: its lease has ended"
+                                                        : " is gone: its connection is closed"));
+    lost.push_back({task, member->incarnation});
   }
   TakePlacesOfStalled(now, &lost);
   TakePlacesOfUnreached(now, &lost);
@@ -105,7 +108,7 @@ void Roster::TakePlacesOfStalled(absl::Time now, std::vector<Lost>* lost) {
         now - member->computing_since <= context_.options.stall) {
       continue;
     }
-    context_.log.Note(absl::StrFormat(
+    context_.log.NoteTrouble(absl::StrFormat(
         "%s hangs: process %d on %s has computed %s for %s; it loses its place, others get its "
         "work. If it is only slow, raise cluster.stall_seconds",
         task.ToString(), member->process_id, member->host,

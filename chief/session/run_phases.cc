@@ -41,7 +41,7 @@ void RunPhases::Set(v1::RunState::Phase phase) {
 
 void RunPhases::Interrupt(const std::string& reason) {
   is_interrupted_ = true;
-  log_->Note(absl::StrCat("stopping: ", reason));
+  log_->NoteEvent(absl::StrCat("stopping: ", reason));
 }
 
 void RunPhases::Finish(bool at_end) {
@@ -60,7 +60,7 @@ void RunPhases::Fail(const std::string& message, absl::StatusCode code) {
   state_.set_failure_code(static_cast<uint32_t>(code));
   state_.set_message(message);
   Set(v1::RunState::PHASE_FAILED);
-  log_->Note(absl::StrCat("failed: ", message));
+  log_->NoteTrouble(absl::StrCat("failed: ", message));
 }
 
 void RunPhases::Fence(const std::string& why) {

@@ -13,7 +13,17 @@ void SessionLog::Add(SessionRecord record) { records_.push_back(std::move(record
 
 void SessionLog::Note(std::string text) { Add(SessionNote{std::move(text)}); }
 
-void SessionLog::Warn(std::string text) { Add(SessionNote{std::move(text), /*is_warning=*/true}); }
+void SessionLog::NoteEvent(std::string text) {
+  Add(SessionNote{std::move(text), SessionNote::Kind::kEvent});
+}
+
+void SessionLog::NoteTrouble(std::string text) {
+  Add(SessionNote{std::move(text), SessionNote::Kind::kTrouble});
+}
+
+void SessionLog::Warn(std::string text) {
+  Add(SessionNote{std::move(text), SessionNote::Kind::kTrouble, /*is_warning=*/true});
+}
 
 void SessionLog::NoteRefusal(absl::Time now, const std::string& why) {
   if (why == noted_refusal_ && now < refusal_noted_ + kSameRefusal) return;

@@ -14,7 +14,11 @@ namespace shoal {
 class SessionLog {
  public:
   void Add(SessionRecord record);
+  // A detail, which only the log shows.
   void Note(std::string text);
+  // Something that users see: an event, something that went wrong, and the same as a warning.
+  void NoteEvent(std::string text);
+  void NoteTrouble(std::string text);
   void Warn(std::string text);
   // Notes why a request was refused, because a user who asks by a signal sees only the log. The
   // same reason is noted at most every 10 s: repeated requests must not fill the log.

@@ -60,10 +60,13 @@ struct TrainingStarts {
   StepPlan plan;
   uint64_t last_step = UINT64_MAX;  // The run ends there, if it is known.
 };
-// A line for the log.
+// A line for the log. Events, and troubles among them, are also shown to users.
 struct SessionNote {
+  enum class Kind { kDetail, kEvent, kTrouble };
+
   std::string text;
-  bool is_warning = false;
+  Kind kind = Kind::kDetail;
+  bool is_warning = false;  // In the log.
 };
 // A task has named a later term than the chief's: the driver reads the run's file TERM, and calls
 // Fence if another chief has taken the run over.

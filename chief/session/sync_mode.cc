@@ -163,7 +163,7 @@ void SyncMode::Advance(absl::Time /*now*/) {
         const bool last_is_evaluated =
             step + 1 == plan.last_step && evaluations.Total(plan.last_step).has_value();
         if (newest_step_ < step + 2 && !last_is_evaluated) return;
-        context_.log.Note(
+        context_.log.NoteTrouble(
             absl::StrFormat("no evaluation of step %d: a worker died with a part of it", step));
       }
     }

@@ -172,8 +172,8 @@ void Waits::CheckCurrent(absl::Time now) {
                          absl::StatusCode::kUnavailable);
     return;
   }
-  context_.log.Note(absl::StrFormat("waiting %s for %s %s; the run ends after %s", Seconds(waited),
-                                    text.whom, text.what, Seconds(limit)));
+  context_.log.NoteTrouble(absl::StrFormat("waiting %s for %s %s; the run ends after %s",
+                                           Seconds(waited), text.whom, text.what, Seconds(limit)));
 }
 
 bool Waits::CheckLostPs(absl::Time now) {
@@ -209,10 +209,11 @@ bool Waits::CheckStop(absl::Time now) {
     stop_deadline_ = std::min(stop_deadline_, now + kShardsWait);
   }
   if (now <= stop_deadline_) return true;
-  context_.log.Note(context_.has_checkpoint()
-                        ? absl::StrFormat("no new checkpoint in time; the newest is of step %d",
-                                          context_.cuts.durable_version())
-                        : "no checkpoint in time; there is none");
+  context_.log.NoteTrouble(
+      context_.has_checkpoint()
+          ? absl::StrFormat("no new checkpoint in time; the newest is of step %d",
+                            context_.cuts.durable_version())
+          : "no checkpoint in time; there is none");
   context_.phases.Set(v1::RunState::PHASE_DONE);
   return false;
 }

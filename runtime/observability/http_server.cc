@@ -115,15 +115,17 @@ httplib::Server::HandlerResponse Handle(const HttpServer::Answer& answer,
   HttpResponse response;
   if (request.method == "GET" || request.method == "HEAD") {
     const size_t question = request.target.find('?');
-    response = answer(request.path, question == std::string::npos
-                                        ? absl::string_view()
-                                        : absl::string_view(request.target).substr(question + 1));
+    response = answer({request.path,
+                       question == std::string::npos ? "" : request.target.substr(question + 1),
+                       request.get_header_value("Accept")});
   } else {
     response.code = 405;
     response.body = "only GET\n";
   }
   reply->status = response.code;
   reply->set_header("Cache-Control", "no-store");
+  reply->set_header("Vary", "Accept");
+  reply->set_header("X-Content-Type-Options", "nosniff");
   reply->set_content(response.body, response.content_type);
   return httplib::Server::HandlerResponse::Handled;
 }

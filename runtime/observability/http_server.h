@@ -7,13 +7,18 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 
 namespace httplib {
 class Server;
 }
 
 namespace shoal {
+
+struct HttpRequest {
+  std::string path;
+  std::string query;   // The text after the '?', as sent.
+  std::string accept;  // The header of this name; empty if it is missing.
+};
 
 struct HttpResponse {
   int code = 200;
@@ -27,9 +32,8 @@ struct HttpResponse {
 // long: sixteen of them do not delay others at all, and each further sixteen by one second.
 class HttpServer {
  public:
-  // Called on the server's threads, at most sixteen at a time. `query` is the text after the '?',
-  // as sent.
-  using Answer = std::function<HttpResponse(absl::string_view path, absl::string_view query)>;
+  // Called on the server's threads, at most sixteen at a time.
+  using Answer = std::function<HttpResponse(const HttpRequest& request)>;
 
   // `address` is host:port or [v6]:port ; port 0: any free one. FAILED_PRECONDITION: it cannot be
   // listened on.

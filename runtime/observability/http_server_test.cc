@@ -25,10 +25,10 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-HttpResponse Echo(absl::string_view path, absl::string_view query) {
+HttpResponse Echo(const HttpRequest& request) {
   HttpResponse response;
-  response.code = path == "/no" ? 404 : 200;
-  response.body = absl::StrCat(path, "|", query);
+  response.code = request.path == "/no" ? 404 : 200;
+  response.body = absl::StrCat(request.path, "|", request.query, "|", request.accept);
   return response;
 }
 
@@ -67,8 +67,15 @@ TEST(HttpServerTest, AnswersGetWithPathAndQuery) {
   const std::string answer =
       Send(**server, "GET /statusz?format=json HTTP/1.1\r\nHost: here\r\n\r\n");
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
-  EXPECT_THAT(answer, HasSubstr("Content-Length: 20\r\n"));
-  EXPECT_THAT(answer, EndsWith("\r\n\r\n/statusz|format=json"));
+  EXPECT_THAT(answer, HasSubstr("Content-Length: 21\r\n"));
+  EXPECT_THAT(answer, EndsWith("\r\n\r\n/statusz|format=json|"));
+}
+
+TEST(HttpServerTest, TheAnswerKnowsWhatTheClientAccepts) {
+  auto server = HttpServer::Start("127.0.0.1:0", &Echo);
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_THAT(Send(**server, "GET / HTTP/1.1\r\nAccept: text/html,*/*;q=0.8\r\n\r\n"),
+              EndsWith("\r\n\r\n/||text/html,*/*;q=0.8"));
 }
 
 TEST(HttpServerTest, SendsTheCodeOfTheAnswer) {
@@ -136,7 +143,7 @@ TEST(HttpServerTest, ARequestHasASecondHoweverItsBytesCome) {
 }
 
 TEST(HttpServerTest, ALongAnswerArrivesWhole) {
-  auto server = HttpServer::Start("127.0.0.1:0", [](absl::string_view, absl::string_view) {
+  auto server = HttpServer::Start("127.0.0.1:0", [](const HttpRequest& /*request*/) {
     HttpResponse response;
     response.body = std::string(4 << 20, 'a') + "z";
     return response;

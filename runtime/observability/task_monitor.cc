@@ -19,6 +19,7 @@ namespace shoal {
 namespace {
 
 constexpr char kIndex[] =
+    "/          the page of the run, for browsers (of the chief only)\n"
     "/metrics   for Prometheus\n"
     "/healthz   the process lives\n"
     "/readyz    it can do its work\n"
@@ -87,7 +88,9 @@ TaskMonitor::Shown::~Shown() {
 TaskMonitor::TaskMonitor(Options options)
     : options_(std::move(options)), started_(options_.clock->Now()) {}
 
-HttpResponse TaskMonitor::Answer(absl::string_view path, absl::string_view query) const {
+HttpResponse TaskMonitor::Answer(const HttpRequest& request) const {
+  const std::string& path = request.path;
+  const std::string& query = request.query;
   HttpResponse response;
   if (path == "/healthz") {
     response.body = "ok\n";
@@ -101,10 +104,32 @@ HttpResponse TaskMonitor::Answer(absl::string_view path, absl::string_view query
     response.body = StatusJson();
   } else if (path == "/statusz") {
     response.body = StatusText();
+  } else if (path == "/") {
+    response = Index(request.accept);
   } else {
-    response.code = path == "/" ? 200 : 404;
+    response.code = 404;
     response.body = kIndex;
   }
+  return response;
+}
+
+HttpResponse TaskMonitor::Index(const std::string& accept) const {
+  std::optional<RunPage> page;
+  if (absl::StrContains(accept, "text/html")) {
+    MutexLock lock(&mutex_);
+    for (const Role& role : roles_) {
+      if (!page.has_value()) page = role.source->DescribeRun();
+    }
+  }
+  HttpResponse response;
+  if (!page.has_value()) {
+    response.body = kIndex;
+    return response;
+  }
+  page->program = absl::StrFormat("shoal %s, %s, process %d on %s", options_.version,
+                                  options_.task.ToString(), getpid(), HostName());
+  response.content_type = "text/html; charset=utf-8";
+  response.body = RunPageHtml(*page);  // Without the mutex: it takes milliseconds.
   return response;
 }
 

@@ -1,4 +1,4 @@
-// The pages of a task over HTTP: /metrics, /healthz, /readyz, /statusz.
+// The pages of a task over HTTP: /metrics, /healthz, /readyz, /statusz, and / for browsers.
 #ifndef SHOAL_RUNTIME_OBSERVABILITY_TASK_MONITOR_H_
 #define SHOAL_RUNTIME_OBSERVABILITY_TASK_MONITOR_H_
 
@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 #include "base/mutex.h"
 #include "runtime/cluster/task.h"
 #include "runtime/observability/http_server.h"
+#include "runtime/observability/run_page.h"
 
 namespace shoal {
 
@@ -32,13 +32,15 @@ struct TaskStatus {
   std::optional<double> seconds_since_checkpoint;
 };
 
-// A role with status and metrics. Both functions are called on any thread, also while the role
+// A role with status and metrics. The functions are called on any thread, also while the role
 // works.
 class TaskSource {
  public:
   virtual ~TaskSource() = default;
   virtual TaskStatus Status() const = 0;
   virtual void Collect(MetricPage* page) const = 0;
+  // The run as the chief sees it; other roles have no page of it.
+  virtual std::optional<RunPage> DescribeRun() const { return std::nullopt; }
 };
 
 // The pages of one process, about the roles that run in it. Thread-safe.
@@ -71,8 +73,9 @@ class TaskMonitor {
 
   // Answers a request. /healthz returns 200. /readyz returns 200 if every role of the process is
   // ready, otherwise 503 with the reason. /statusz returns text, or JSON with ?format=json.
-  // /metrics returns Prometheus' text format.
-  HttpResponse Answer(absl::string_view path, absl::string_view query) const;
+  // /metrics returns Prometheus' text format. / returns the page of the run if the client accepts
+  // HTML and a chief is shown, otherwise the names of the pages.
+  HttpResponse Answer(const HttpRequest& request) const;
 
   // Returns the text of /statusz, for logs.
   std::string StatusText() const;
@@ -84,6 +87,7 @@ class TaskMonitor {
   };
 
   HttpResponse Ready() const;
+  HttpResponse Index(const std::string& accept) const;
   std::string StatusJson() const;
   std::string Metrics() const;
   absl::Duration uptime() const;

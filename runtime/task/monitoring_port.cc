@@ -23,15 +23,16 @@ absl::StatusOr<std::unique_ptr<MonitoringPort>> MonitoringPort::Open(const Optio
   std::unique_ptr<MonitoringPort> port(new MonitoringPort(options));
   absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Start(
       options.address,
-      [monitor = options.monitor](absl::string_view path, absl::string_view query) {
-        return monitor->Answer(path, query);
-      });
+      [monitor = options.monitor](const HttpRequest& request) { return monitor->Answer(request); });
   if (!server.ok()) {
     return absl::Status(server.status().code(),
                         absl::StrCat("--metrics_address: ", server.status().message()));
   }
   port->server_ = *std::move(server);
-  LOG(INFO) << "metrics at http://" << port->address() << "/metrics";
+  LOG(INFO) << "metrics at http://" << port->address() << "/metrics"
+            << (options.task.job == Job::kChief
+                    ? absl::StrCat(", the page of the run at http://", port->address(), "/")
+                    : "");
   port->WriteTarget();
   return port;
 }

@@ -1,0 +1,202 @@
+#include "chief/describe_run.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+#include "chief/chief_metrics.h"
+#include "chief/run_history.h"
+#include "proto/v1/chief_service.pb.h"
+#include "proto/v1/run_config.pb.h"
+#include "runtime/cluster/task.h"
+#include "runtime/config/run_config.h"
+
+namespace shoal {
+namespace {
+
+using Setting = std::pair<std::string, std::string>;
+
+std::string Count(uint64_t number, const char* what) {
+  return absl::StrCat(number, " ", what, number == 1 ? "" : "s");
+}
+
+RunPage::State StateOf(const v1::GetRunStatusResponse& status) {
+  switch (status.state().phase()) {
+    case v1::RunState::PHASE_TRAINING:
+      return status.waits_for().empty() ? RunPage::State::kTraining : RunPage::State::kWaiting;
+    case v1::RunState::PHASE_STOPPING:
+      return RunPage::State::kStopping;
+    case v1::RunState::PHASE_DONE:
+      return status.state().failure_code() == 0 ? RunPage::State::kFinished
+                                                : RunPage::State::kStopped;
+    case v1::RunState::PHASE_FAILED:
+      return RunPage::State::kFailed;
+    default:
+      return RunPage::State::kStarting;
+  }
+}
+
+bool IsOver(RunPage::State state) {
+  return state == RunPage::State::kFinished || state == RunPage::State::kStopped ||
+         state == RunPage::State::kFailed;
+}
+
+std::string TasksOf(const v1::GetRunStatusResponse& status) {
+  if (status.num_ps_tasks() == 0) return "one process";
+  return absl::StrCat(status.num_ps_tasks(), " ps, ", Count(status.num_replicas(), "worker"));
+}
+
+RunPage::Task LiveTask(const v1::GetRunStatusResponse::Task& task) {
+  const TaskId id{static_cast<Job>(task.member().job()), task.member().index()};
+  RunPage::Task row;
+  row.name = id.ToString();
+  row.state = task.slow().empty() ? RunPage::Task::State::kWorks : RunPage::Task::State::kSlow;
+  row.activity = task.activity();
+  row.trouble = task.slow();
+  row.step = task.step();
+  if (id.job == Job::kWorker) row.computed = task.computed();
+  row.seconds_since_heartbeat = task.seconds_since_heartbeat();
+  row.place = absl::StrCat("process ", task.process_id(), " on ", task.host(),
+                           task.address().empty() ? "" : ", serves at ", task.address());
+  return row;
+}
+
+void AddTasks(const v1::GetRunStatusResponse& status, bool is_over, RunPage* page) {
+  for (const v1::GetRunStatusResponse::Task& task : status.tasks()) {
+    page->tasks.push_back(LiveTask(task));
+  }
+  if (is_over) return;  // Tasks end as they please.
+  std::set<std::string> lost;
+  for (const v1::Member& member : status.lost()) {
+    lost.insert(TaskId{static_cast<Job>(member.job()), member.index()}.ToString());
+  }
+  for (const std::string& name : status.state().waiting_for()) {
+    RunPage::Task row;
+    row.name = name;
+    row.state = RunPage::Task::State::kMissing;
+    row.activity =
+        lost.count(name) > 0 ? "it is lost, and has to start again" : "has not registered";
+    page->tasks.push_back(std::move(row));
+  }
+  const auto place = [](const RunPage::Task& task) {
+    return std::make_pair(task.name.substr(0, task.name.find('/')), task.name.size());
+  };
+  std::stable_sort(page->tasks.begin(), page->tasks.end(),
+                   [&place](const RunPage::Task& a, const RunPage::Task& b) {
+                     return std::make_pair(place(a), a.name) < std::make_pair(place(b), b.name);
+                   });
+}
+
+std::string ModelOf(const v1::RunConfig& run) {
+  if (!run.deployment().worker_binary().empty()) return run.deployment().worker_binary();
+  const std::string layers = Count(static_cast<uint64_t>(run.model().layer_size()), "layer");
+  return run.model().name().empty() ? layers : run.model().name();
+}
+
+std::string OptimizerOf(const v1::RunConfig& run) {
+  std::string text = absl::StrCat(OptimizerName(run.optimizer()), ", learning rate ",
+                                  run.optimizer().learning_rate());
+  if (run.optimizer().schedule().kind() > v1::ScheduleConfig::KIND_CONSTANT) {
+    const std::string kind = v1::ScheduleConfig::Kind_Name(run.optimizer().schedule().kind());
+    absl::StrAppend(&text, ", schedule ", kind.substr(std::string("KIND_").size()));
+  }
+  return text;
+}
+
+std::string BatchOf(const v1::RunConfig& run) {
+  return run.replica_batch_size() > 0
+             ? Count(run.replica_batch_size(), "example") + " per worker"
+             : Count(run.batch_size(), "example") + " per clone, " +
+                   Count(run.deployment().num_clones(), "clone") + " per worker";
+}
+
+std::string LengthOf(const v1::RunConfig& run) {
+  std::vector<std::string> parts;
+  if (run.num_epochs() > 0) parts.push_back(Count(run.num_epochs(), "epoch"));
+  if (run.max_steps() > 0)
+    parts.push_back(absl::StrCat("at most ", Count(run.max_steps(), "step")));
+  return absl::StrJoin(parts, ", ");
+}
+
+std::string EveryOf(uint64_t steps) {
+  return steps > 0 ? absl::StrCat("every ", Count(steps, "step")) : "every epoch";
+}
+
+std::string SavesOf(const v1::RunConfig& run) {
+  std::string text = EveryOf(run.checkpoint().save_every());
+  if (run.checkpoint().save_seconds() > 0) {
+    absl::StrAppend(&text, ", at the latest after ", run.checkpoint().save_seconds(), " s");
+  }
+  return text;
+}
+
+std::string SynchronisationOf(const v1::RunConfig& run) {
+  if (IsSynchronous(run)) return "synchronous";
+  std::string text = "asynchronous";
+  if (run.sync().max_staleness() >= 0) {
+    absl::StrAppend(&text, ", staleness at most ", run.sync().max_staleness());
+  }
+  if (run.sync().clock_bound() >= 0) {
+    absl::StrAppend(&text, ", workers at most ", run.sync().clock_bound(), " batches apart");
+  }
+  return text;
+}
+
+std::vector<Setting> SettingsOf(const v1::RunConfig& run) {
+  std::vector<Setting> settings;
+  const auto add = [&settings](const char* name, const std::string& value) {
+    if (!value.empty()) settings.emplace_back(name, value);
+  };
+  add("model", ModelOf(run));
+  add("data", run.data().directory());
+  add("optimizer", OptimizerOf(run));
+  add("batch", BatchOf(run));
+  add("length", LengthOf(run));
+  add("updates", SynchronisationOf(run));
+  add("checkpoints", SavesOf(run));
+  add("evaluation", EveryOf(run.eval_every()));
+  add("seed", absl::StrCat(run.seed()));
+  add("products in", run.compute_dtype());
+  add("devices", run.deployment().devices());
+  add("initial values", run.init_from());
+  add("trained only", absl::StrJoin(run.trainable(), ", "));
+  return settings;
+}
+
+}  // namespace
+
+RunPage DescribeRun(const v1::RunConfig& run, const v1::GetRunStatusResponse& status,
+                    const RunHistory& history, absl::Time now) {
+  RunPage page;
+  history.Describe(&page);
+  page.run_name = run.name();
+  page.run_directory = run.out();
+  page.description =
+      absl::StrCat(IsSynchronous(run) ? "synchronous" : "asynchronous", ", ", TasksOf(status));
+  page.state = StateOf(status);
+  page.activity = ChiefStatus(status, 0).activity;
+  page.waits_for = status.waits_for();
+  if (page.state == RunPage::State::kStarting && page.waits_for.empty() &&
+      !status.state().waiting_for().empty()) {
+    page.waits_for =
+        absl::StrCat(absl::StrJoin(status.state().waiting_for(), ", "), " to register");
+  }
+  page.seconds_waiting = status.seconds_waiting();
+  page.step = status.step();
+  page.steps_per_second = status.steps_per_second();
+  page.examples_per_second = status.examples_per_second();
+  page.uptime_seconds = status.uptime_seconds();
+  page.now = now;
+  page.settings = SettingsOf(run);
+  AddTasks(status, IsOver(page.state), &page);
+  return page;
+}
+
+}  // namespace shoal
