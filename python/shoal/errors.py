@@ -95,6 +95,8 @@ def describe(error: BaseException, has_begun: bool) -> tuple[int, str, str]:
     if not has_begun:
         kinds += (TypeError, AttributeError, FileNotFoundError, IsADirectoryError, PermissionError)
     name = type(error).__name__
-    message = " ".join(str(error).split())
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # DataLoader's exceptions have a traceback inside: "Caught ValueError in …", lines, and "ValueError: what".
+    message = " … ".join((lines[0], lines[-1])) if len(lines) > 1 else "".join(lines)
     where = place_of(error.__traceback__)
     return (PERMANENT if isinstance(error, kinds) else RETRYABLE), f"{where}: {name}: {message}", text

@@ -24,7 +24,10 @@ def seed_all(seed: int) -> None:
     """Seeds every generator that a model or an augmentation may use."""
     random.seed(seed)
     np.random.seed(seed % (1 << 32))
-    torch.manual_seed(seed % (1 << 63))
+    # torch.manual_seed would also queue the seed for every device that is not in use yet, for ever, with a traceback.
+    torch.default_generator.manual_seed(seed % (1 << 63))
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed % (1 << 63))
 
 
 def data_seed(run_seed: int, kind: str, epoch: int, index: int) -> int:

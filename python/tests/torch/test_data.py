@@ -2,6 +2,8 @@
 
 import os
 import random
+import re
+import traceback
 
 import numpy as np
 import pytest
@@ -12,7 +14,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import shoal
 import shoal.torch
-from shoal.torch.data import fingerprint
+from shoal.errors import describe
+from shoal.torch.data import fingerprint, seed_all
 
 
 class Numbers(Dataset):
@@ -88,8 +91,12 @@ def test_an_error_of_the_data_set_names_its_line():
         for _ in trainer.batches(Broken(), batch_size=4, num_workers=1):
             pass
 
-    with pytest.raises(ValueError, match="a damaged image"):
+    with pytest.raises(ValueError, match="a damaged image") as raised:
         play(program, lambda fake: (fake.handshake(), _send(fake)))
+    kind, message, text = describe(raised.value, True)
+    assert kind == 2
+    assert re.search(r"test_data.py:\d+: ValueError: Caught ValueError in .* … ValueError: a damaged image$", message)
+    assert re.search(r'test_data.py", line \d+, in __getitem__', text)
 
 
 def _send(fake):
@@ -117,6 +124,22 @@ def test_a_collate_function_and_getitems_are_used():
 
     play(program, short)
     assert seen == [[7.0, 3.0]]
+
+
+def test_every_generator_is_seeded_and_nothing_is_queued_for_devices_that_are_not_in_use(monkeypatch):
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+
+    def refuse(*_):
+        raise AssertionError("PyTorch keeps a traceback for every seed")
+
+    monkeypatch.setattr(traceback, "format_stack", refuse)
+    drawn = []
+    for _ in range(2):
+        seed_all(5)
+        drawn.append((torch.rand(3).tolist(), np.random.rand(), random.random()))
+    assert drawn[0] == drawn[1]
+    assert drawn[0][0] == expected.tolist()
 
 
 class Stream(IterableDataset):
