@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "proto/v1/parameter_service.grpc.pb.h"
 
 namespace shoal {
 namespace {
@@ -18,34 +19,34 @@ constexpr size_t kMostRecordsThatWait = 1 << 16;
 
 // Sends a command.
 struct Call {
+  using Service = v1::ParameterService::Service;
   ParameterClient* client;
-  // `method` is of the client.
   template <typename Request, typename Response>
-  absl::StatusOr<PsResponse> Send(absl::Status (ParameterClient::*method)(const Request&,
-                                                                          Response*),
+  absl::StatusOr<PsResponse> Send(grpc::Status (Service::*method)(grpc::ServerContext*,
+                                                                  const Request*, Response*),
                                   const Request& request) const {
     Response response;
-    const absl::Status status = (client->*method)(request, &response);
+    const absl::Status status = client->Call(method, request, &response);
     if (!status.ok()) return status;
     return PsResponse(std::move(response));
   }
   absl::StatusOr<PsResponse> operator()(const v1::LoadSlicesRequest& request) const {
-    return Send(&ParameterClient::LoadSlices, request);
+    return Send(&Service::LoadSlices, request);
   }
   absl::StatusOr<PsResponse> operator()(const v1::WithholdBatchRequest& request) const {
-    return Send(&ParameterClient::WithholdBatch, request);
+    return Send(&Service::WithholdBatch, request);
   }
   absl::StatusOr<PsResponse> operator()(const v1::DecideBatchRequest& request) const {
-    return Send(&ParameterClient::DecideBatch, request);
+    return Send(&Service::DecideBatch, request);
   }
   absl::StatusOr<PsResponse> operator()(const v1::RequestCutRequest& request) const {
-    return Send(&ParameterClient::RequestCut, request);
+    return Send(&Service::RequestCut, request);
   }
   absl::StatusOr<PsResponse> operator()(const v1::FinishRequest& request) const {
-    return Send(&ParameterClient::Finish, request);
+    return Send(&Service::Finish, request);
   }
   absl::StatusOr<PsResponse> operator()(const v1::GetAppliedRequest& request) const {
-    return Send(&ParameterClient::GetApplied, request);
+    return Send(&Service::GetApplied, request);
   }
 };
 

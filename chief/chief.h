@@ -15,7 +15,6 @@
 #include "base/executor.h"
 #include "base/mutex.h"
 #include "chief/chief_logic.h"
-#include "runtime/rpc/chief_client.h"
 #include "runtime/rpc/parameter_client.h"
 
 namespace shoal {
@@ -54,9 +53,8 @@ class SessionRecorder {
 
 // A ChiefLogic with threads: one that drives its timers and lines, one that publishes checkpoints,
 // one for each ps that sends it commands; a call that has to wait holds its caller's thread.
-// Implements the calls of proto/v1/chief_service.proto, for a server or for callers in the same
-// process. Thread-safe.
-class Chief : public ChiefClient {
+// Thread-safe.
+class Chief {
  public:
   struct Options {
     TrainingSession::Options session;
@@ -72,7 +70,7 @@ class Chief : public ChiefClient {
   explicit Chief(Options options);
   // Joins its threads. Commands to ps tasks that are under way end with their client's Close: over
   // gRPC at once, in this process when the ps has done them.
-  ~Chief() override;
+  ~Chief();
   Chief(const Chief&) = delete;
   Chief& operator=(const Chief&) = delete;
 
@@ -103,30 +101,32 @@ class Chief : public ChiefClient {
   };
   Outcome outcome() const;
 
-  absl::Status RegisterTask(const v1::RegisterTaskRequest& request,
-                            v1::RegisterTaskResponse* response) override;
+  // The calls of proto/v1/chief_service.proto; GrpcChiefService has what calls them. RegisterFor is
+  // RegisterTask for a caller that may disconnect: the call may wait for a place to become free,
+  // and it registers no task, and returns CANCELLED, once `is_gone` returns true. `is_gone` is
+  // called often, with locks held.
   absl::Status RegisterFor(const std::function<bool()>& is_gone,
                            const v1::RegisterTaskRequest& request,
-                           v1::RegisterTaskResponse* response) override;
-  absl::Status Heartbeat(const v1::HeartbeatRequest& request,
-                         v1::HeartbeatResponse* response) override;
+                           v1::RegisterTaskResponse* response);
+  absl::Status Heartbeat(const v1::HeartbeatRequest& request, v1::HeartbeatResponse* response);
   absl::Status ReportSteps(const v1::ReportStepsRequest& request,
-                           v1::ReportStepsResponse* response) override;
+                           v1::ReportStepsResponse* response);
   absl::Status ReportShard(const v1::ReportShardRequest& request,
-                           v1::ReportShardResponse* response) override;
+                           v1::ReportShardResponse* response);
   absl::Status ReportEvaluation(const v1::ReportEvaluationRequest& request,
-                                v1::ReportEvaluationResponse* response) override;
+                                v1::ReportEvaluationResponse* response);
   absl::Status ReportBadBatch(const v1::ReportBadBatchRequest& request,
-                              v1::ReportBadBatchResponse* response) override;
+                              v1::ReportBadBatchResponse* response);
   absl::Status LeaseBatches(const v1::LeaseBatchesRequest& request,
-                            v1::LeaseBatchesResponse* response) override;
+                            v1::LeaseBatchesResponse* response);
   absl::Status ReportNorms(const v1::ReportNormsRequest& request,
-                           v1::ReportNormsResponse* response) override;
+                           v1::ReportNormsResponse* response);
   absl::Status RequestStop(const v1::RequestStopRequest& request,
-                           v1::RequestStopResponse* response) override;
+                           v1::RequestStopResponse* response);
   absl::Status GetRunStatus(const v1::GetRunStatusRequest& request,
-                            v1::GetRunStatusResponse* response) override;
-  void OnDisconnect(const v1::Identity& member) override;
+                            v1::GetRunStatusResponse* response);
+  // The connection of a member has broken. The member may be dead, or may reconnect.
+  void OnDisconnect(const v1::Identity& member);
 
  private:
   // Sends one ps its commands, in order, one at a time.

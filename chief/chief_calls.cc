@@ -21,11 +21,6 @@ absl::Status Chief::Await(Call* call, Response* response) {
   }
 }
 
-absl::Status Chief::RegisterTask(const v1::RegisterTaskRequest& request,
-                                 v1::RegisterTaskResponse* response) {
-  return RegisterFor([] { return false; }, request, response);
-}
-
 absl::Status Chief::RegisterFor(const std::function<bool()>& is_gone,
                                 const v1::RegisterTaskRequest& request,
                                 v1::RegisterTaskResponse* response) {

@@ -33,7 +33,7 @@
 #include "runtime/process/version.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/grpc_chief_service.h"
-#include "runtime/rpc/grpc_parameter_client.h"
+#include "runtime/rpc/grpc_control_channel.h"
 #include "runtime/rpc/grpc_server.h"
 #include "runtime/tls/credentials.h"
 
@@ -420,24 +420,25 @@ absl::Status RunChief(const TaskOptions& options) {
         "num_ps_tasks: a chief of its own needs at least one ps; use `shoal train`");
   }
   const bool launched = options.report_fd >= 0;  // By `shoal train` or `shoal launch`.
-  ASSIGN_OR_RETURN(const std::shared_ptr<ChiefTask> task,
-                   ChiefTask::Create(
-                       options, num_ps_tasks,
-                       [to_ps = ChannelCredentialsFor(options.credentials, kRolePs)](
-                           uint32_t /*ps*/, const std::string& address) {
-                         return std::make_unique<GrpcParameterClient>(NewGrpcChannel(
-                             address, ChannelUse::kControl, kMaxControlMessageBytes, to_ps));
-                       },
-                       launched ? ChiefTask::IfHeld::kRefuse : ChiefTask::IfHeld::kWait));
+  ASSIGN_OR_RETURN(
+      const std::shared_ptr<ChiefTask> task,
+      ChiefTask::Create(
+          options, num_ps_tasks,
+          [to_ps = ChannelCredentialsFor(options.credentials, kRolePs)](
+              uint32_t /*ps*/, const std::string& address) {
+            return std::make_unique<ParameterClient>(NewGrpcControlChannel(
+                NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes, to_ps)));
+          },
+          launched ? ChiefTask::IfHeld::kRefuse : ChiefTask::IfHeld::kWait));
   if (task->is_finished()) return task->WaitAndConclude();
   const TaskMonitor::Shown shown(options.monitor, TaskId{Job::kChief, 0}, task.get());
-  const std::unique_ptr<grpc::Service> service = NewGrpcChiefService(task->chief());
+  GrpcChiefService<Chief> service(task->chief());
   GrpcServer::Options server_options;
   server_options.address = options.listen_address;
   server_options.credentials = options.credentials;
   server_options.insecure = options.insecure;
   server_options.health_service = std::string(JobName(Job::kChief));
-  server_options.services = {service.get()};
+  server_options.services = {&service};
   ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> server, GrpcServer::Create(server_options));
   server->SetServing(true);
   RETURN_IF_ERROR(task->RecordStart(ClusterServedAt(options, server->address())));

@@ -82,34 +82,23 @@ class FakeRecorder : public SessionRecorder {
 };
 
 // A ps that carries out its commands.
-class WillingPs : public ParameterClient {
+class WillingPs : public ControlChannel {
  public:
-  absl::Status LoadSlices(const v1::LoadSlicesRequest&, v1::LoadSlicesResponse*) override {
-    return absl::OkStatus();
-  }
-  absl::Status WithholdBatch(const v1::WithholdBatchRequest&, v1::WithholdBatchResponse*) override {
-    return absl::OkStatus();
-  }
-  absl::Status DecideBatch(const v1::DecideBatchRequest&, v1::DecideBatchResponse*) override {
-    return absl::OkStatus();
-  }
-  absl::Status RequestCut(const v1::RequestCutRequest&, v1::RequestCutResponse*) override {
-    return absl::OkStatus();
-  }
-  absl::Status GetApplied(const v1::GetAppliedRequest&, v1::GetAppliedResponse*) override {
-    return absl::OkStatus();
-  }
-  absl::Status Finish(const v1::FinishRequest&, v1::FinishResponse*) override {
-    return absl::OkStatus();
-  }
+  absl::Status Make(const ControlCall& /*call*/) override { return absl::OkStatus(); }
 };
+
+template <typename Ps, typename... Arguments>
+std::unique_ptr<ParameterClient> ClientOf(Arguments... arguments) {
+  return std::make_unique<ParameterClient>(std::make_unique<Ps>(arguments...));
+}
 
 // A ps whose disk hangs.
 class LoadingPs : public WillingPs {
  public:
   LoadingPs(Notification* loading, std::atomic<bool>* closed)
       : loading_(loading), was_closed_(closed) {}
-  absl::Status LoadSlices(const v1::LoadSlicesRequest&, v1::LoadSlicesResponse*) override {
+  absl::Status Make(const ControlCall& call) override {
+    if (call.method() != "LoadSlices") return absl::OkStatus();
     loading_->Notify();
     *was_closed_ = closed_.WaitFor(absl::Seconds(20));
     return absl::CancelledError("closed");
@@ -127,8 +116,8 @@ class SlowToEndAgainPs : public WillingPs {
  public:
   SlowToEndAgainPs(std::atomic<int>* finishes, Notification* may_finish)
       : finishes_(finishes), may_finish_(may_finish) {}
-  absl::Status Finish(const v1::FinishRequest&, v1::FinishResponse*) override {
-    if (++*finishes_ > 1) may_finish_->Wait();
+  absl::Status Make(const ControlCall& call) override {
+    if (call.method() == "Finish" && ++*finishes_ > 1) may_finish_->Wait();
     return absl::OkStatus();
   }
 
@@ -220,7 +209,7 @@ class ChiefTest : public ::testing::Test {
   FakeRecorder recorder_;
   v1::Identity ps_, worker_;
   std::function<std::unique_ptr<ParameterClient>(uint32_t, const std::string&)> connect_ =
-      [](uint32_t, const std::string&) { return std::make_unique<WillingPs>(); };
+      [](uint32_t, const std::string&) { return ClientOf<WillingPs>(); };
   std::unique_ptr<Chief> chief_;
 };
 
@@ -254,9 +243,7 @@ TEST_F(ChiefTest, ARollbackRemovesVoidCheckpointsBeforeTheirLines) {
 TEST_F(ChiefTest, DoesNotWaitAtItsEndForAPsThatLoads) {
   Notification loading;
   std::atomic<bool> closed{false};
-  connect_ = [&](uint32_t, const std::string&) {
-    return std::make_unique<LoadingPs>(&loading, &closed);
-  };
+  connect_ = [&](uint32_t, const std::string&) { return ClientOf<LoadingPs>(&loading, &closed); };
   Start(absl::Seconds(10));
   ASSERT_TRUE(Register(v1::JOB_PS, "ps").ok());
   ASSERT_TRUE(Register(v1::JOB_WORKER, "worker").ok());
@@ -272,8 +259,8 @@ TEST_F(ChiefTest, ACallToALostPsDoesNotHoldUpItsSuccessor) {
   std::atomic<bool> closed{false};
   std::atomic<int> connections{0};
   connect_ = [&](uint32_t, const std::string&) -> std::unique_ptr<ParameterClient> {
-    if (++connections > 1) return std::make_unique<WillingPs>();
-    return std::make_unique<LoadingPs>(&loading, &closed);
+    if (++connections > 1) return ClientOf<WillingPs>();
+    return ClientOf<LoadingPs>(&loading, &closed);
   };
   Start(absl::Seconds(10));
   ASSERT_TRUE(Register(v1::JOB_PS, "ps").ok());
@@ -302,7 +289,7 @@ TEST_F(ChiefTest, ContinuesWhileItConnectsToAPs) {
       clock.Advance(absl::Milliseconds(20));
       ended_meanwhile = may_connect.WaitFor(absl::Milliseconds(1));
     }
-    return std::make_unique<WillingPs>();
+    return ClientOf<WillingPs>();
   };
   Start(absl::Minutes(10));
   ASSERT_TRUE(Register(v1::JOB_PS, "ps").ok());
@@ -337,7 +324,7 @@ TEST_F(ChiefTest, APsThatComesAfterTheEndReceivesIt) {
   std::atomic<int> finishes{0};
   Notification may_finish;
   connect_ = [&](uint32_t, const std::string&) {
-    return std::make_unique<SlowToEndAgainPs>(&finishes, &may_finish);
+    return ClientOf<SlowToEndAgainPs>(&finishes, &may_finish);
   };
   Start(absl::Seconds(10));
   recorder_.may_publish.Notify();

@@ -16,44 +16,15 @@
 #include "runtime/exchange/remote_variable_store.h"
 #include "runtime/observability/task_monitor.h"
 #include "runtime/process/shutdown.h"
+#include "runtime/rpc/grpc_chief_service.h"
+#include "runtime/rpc/in_process_control_channel.h"
+#include "runtime/rpc/parameter_client.h"
 #include "runtime/task/session_options.h"
 #include "runtime/transport/in_process_bulk_channel.h"
 #include "worker/worker_task.h"
 
 namespace shoal {
 namespace {
-
-// A client that the chief owns and that forwards calls to the server, which it borrows.
-class LentParameterClient : public ParameterClient {
- public:
-  explicit LentParameterClient(ParameterClient* client) : client_(client) {}
-  absl::Status LoadSlices(const v1::LoadSlicesRequest& request,
-                          v1::LoadSlicesResponse* response) override {
-    return client_->LoadSlices(request, response);
-  }
-  absl::Status WithholdBatch(const v1::WithholdBatchRequest& request,
-                             v1::WithholdBatchResponse* response) override {
-    return client_->WithholdBatch(request, response);
-  }
-  absl::Status DecideBatch(const v1::DecideBatchRequest& request,
-                           v1::DecideBatchResponse* response) override {
-    return client_->DecideBatch(request, response);
-  }
-  absl::Status RequestCut(const v1::RequestCutRequest& request,
-                          v1::RequestCutResponse* response) override {
-    return client_->RequestCut(request, response);
-  }
-  absl::Status GetApplied(const v1::GetAppliedRequest& request,
-                          v1::GetAppliedResponse* response) override {
-    return client_->GetApplied(request, response);
-  }
-  absl::Status Finish(const v1::FinishRequest& request, v1::FinishResponse* response) override {
-    return client_->Finish(request, response);
-  }
-
- private:
-  ParameterClient* const client_;
-};
 
 // The servers of the run, by index. Their address is that index.
 class Servers {
@@ -152,13 +123,16 @@ absl::Status RunInProcess(const TaskOptions& options, uint32_t num_ps_tasks, uin
   Servers servers(num_ps_tasks);  // outlives the chief, which calls them
   ASSIGN_OR_RETURN(
       const std::shared_ptr<ChiefTask> task,
-      ChiefTask::Create(
-          options, num_ps_tasks, [&servers](uint32_t ps, const std::string& /*address*/) {
-            return std::make_unique<LentParameterClient>(servers[ps].parameter_service());
-          }));
+      ChiefTask::Create(options, num_ps_tasks,
+                        [&servers](uint32_t ps, const std::string& /*address*/) {
+                          return std::make_unique<ParameterClient>(
+                              NewInProcessControlChannel(servers[ps].control_service()));
+                        }));
   if (task->is_finished()) return task->WaitAndConclude();
+  GrpcChiefService<Chief> service(task->chief());
+  ChiefClient chief(NewInProcessControlChannel(&service));
   StopOnRequest(options.shutdown, task);
-  RETURN_IF_ERROR(servers.Start(options, task->chief(), num_ps_tasks));
+  RETURN_IF_ERROR(servers.Start(options, &chief, num_ps_tasks));
   const TaskMonitor::Shown chief_shown(options.monitor, TaskId{Job::kChief, 0}, task.get());
   std::vector<std::unique_ptr<TaskMonitor::Shown>> servers_shown;
   for (uint32_t index = 0; index < num_ps_tasks; ++index) {
@@ -170,9 +144,9 @@ absl::Status RunInProcess(const TaskOptions& options, uint32_t num_ps_tasks, uin
   std::vector<std::thread> others;
   for (uint32_t index = 1; index < num_workers; ++index) {
     others.emplace_back(
-        [&, index] { worked[index] = Work(options, index, num_workers, task->chief(), &servers); });
+        [&, index] { worked[index] = Work(options, index, num_workers, &chief, &servers); });
   }
-  worked[0] = Work(options, 0, num_workers, task->chief(), &servers);
+  worked[0] = Work(options, 0, num_workers, &chief, &servers);
   for (std::thread& other : others) other.join();
   absl::Status status;
   for (const absl::Status& worker : worked) status.Update(worker);

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/status_macros.h"
+#include "proto/v1/chief_service.grpc.pb.h"
 #include "runtime/process/protocol_version.h"
 #include "runtime/rpc/refused_connection.h"
 #include "runtime/rpc/run_state.h"
@@ -34,7 +35,7 @@ absl::StatusOr<v1::GetRunStatusResponse> Ask(const ChiefContact& control) {
   v1::GetRunStatusRequest request;
   request.set_protocol(kProtocolVersion);
   v1::GetRunStatusResponse run;
-  RETURN_IF_ERROR(control.chief->GetRunStatus(request, &run));
+  RETURN_IF_ERROR(control.chief->Call(&v1::ChiefService::Service::GetRunStatus, request, &run));
   return run;
 }
 
@@ -140,7 +141,8 @@ absl::StatusOr<DurableCheckpoint> MakeCheckpoint(const ChiefContact& control) {
   v1::RequestStopRequest save;
   save.set_run_id(run_id);
   v1::RequestStopResponse requested;
-  RETURN_IF_ERROR(Explain(control.chief->RequestStop(save, &requested), control));
+  RETURN_IF_ERROR(Explain(
+      control.chief->Call(&v1::ChiefService::Service::RequestStop, save, &requested), control));
   const absl::Time end = control.clock->Now() + control.timeout;
   while (true) {
     ASSIGN_OR_RETURN(run, GetStatus(control));
@@ -168,7 +170,8 @@ absl::StatusOr<DurableCheckpoint> StopRun(const ChiefContact& control, const std
   stop.set_stop(true);
   stop.set_reason(reason);
   v1::RequestStopResponse requested;
-  RETURN_IF_ERROR(Explain(control.chief->RequestStop(stop, &requested), control));
+  RETURN_IF_ERROR(Explain(
+      control.chief->Call(&v1::ChiefService::Service::RequestStop, stop, &requested), control));
   const absl::Time end = control.clock->Now() + control.timeout;
   while (true) {
     const absl::StatusOr<v1::GetRunStatusResponse> now = Ask(control);

@@ -55,7 +55,7 @@ class OperatorRequestsTest : public ::testing::Test {
     chief_.run.set_last_checkpoint_step(20);
     chief_.once_asked = chief_.run;
     chief_.later = chief_.run;
-    control_.chief = &chief_;
+    control_.chief = chief_.client();
     control_.clock = &clock_;
     control_.address = "a:1";
   }

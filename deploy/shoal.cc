@@ -29,7 +29,7 @@
 #include "runtime/process/exit_code.h"
 #include "runtime/process/version.h"
 #include "runtime/rpc/channel.h"
-#include "runtime/rpc/grpc_chief_client.h"
+#include "runtime/rpc/grpc_control_channel.h"
 #include "runtime/rpc/health_client.h"
 #include "runtime/task/task_main.h"
 #include "runtime/tls/credentials.h"
@@ -46,9 +46,9 @@ namespace {
 
 std::unique_ptr<ChiefClient> ConnectChief(const std::string& address,
                                           const Credentials* credentials) {
-  return std::make_unique<GrpcChiefClient>(
-      NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes,
-                     ChannelCredentialsFor(credentials, kRoleChief)));
+  return std::make_unique<ChiefClient>(
+      NewGrpcControlChannel(NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes,
+                                           ChannelCredentialsFor(credentials, kRoleChief))));
 }
 
 // Returns the program that has the model of the run in these arguments; "" if it is this program,

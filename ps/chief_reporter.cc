@@ -4,7 +4,7 @@
 #include <utility>
 #include <variant>
 
-#include "proto/v1/chief_service.pb.h"
+#include "proto/v1/chief_service.grpc.pb.h"
 
 namespace shoal {
 
@@ -86,7 +86,8 @@ void ChiefReporter::Identify(v1::Identity* identity) const {
 void ChiefReporter::Send(v1::ReportStepsRequest* request) {
   Identify(request->mutable_identity());
   v1::ReportStepsResponse response;
-  const absl::Status status = options_.chief->ReportSteps(*request, &response);
+  const absl::Status status =
+      options_.chief->Call(&v1::ChiefService::Service::ReportSteps, *request, &response);
   MutexLock lock(&mutex_);
   logic_.OnAnswer(options_.clock->Now(), *request, status, response);
 }
@@ -94,7 +95,8 @@ void ChiefReporter::Send(v1::ReportStepsRequest* request) {
 void ChiefReporter::Send(v1::ReportNormsRequest* request) {
   Identify(request->mutable_identity());
   v1::ReportNormsResponse response;
-  const absl::Status status = options_.chief->ReportNorms(*request, &response);
+  const absl::Status status =
+      options_.chief->Call(&v1::ChiefService::Service::ReportNorms, *request, &response);
   std::optional<ChiefReportLogic::Scale> scale;
   {
     MutexLock lock(&mutex_);

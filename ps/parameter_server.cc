@@ -71,6 +71,7 @@ class ParameterServer::Core : public ShardObserver,
 
   const std::string& address() const { return address_; }
   ParameterServiceImpl* parameter_service() { return &parameter_service_; }
+  grpc::Service* control_service() { return &control_service_; }
   ExchangeService* exchange_service() { return &exchange_service_; }
   ParameterShard* shard() { return &shard_; }
 
@@ -109,7 +110,7 @@ class ParameterServer::Core : public ShardObserver,
   std::thread shard_timer_;
   ExchangeService exchange_service_;
   ParameterServiceImpl parameter_service_;
-  std::unique_ptr<grpc::Service> grpc_service_;
+  GrpcParameterService<ParameterServiceImpl> control_service_;
   std::unique_ptr<GrpcBulkServer> bulk_server_;
   std::unique_ptr<GrpcServer> server_;
   std::unique_ptr<SharedMemoryBulkServer> shared_memory_server_;  // Null if there is none.
@@ -133,7 +134,8 @@ ParameterServer::Core::Core(const Options& options)
       shard_(options.clock, this),
       shard_timer_([this] { shard_.RunTimer(); }),
       exchange_service_(&shard_, options.max_payload_bytes, &metrics_, options.threads),
-      parameter_service_(ServiceOptions()) {}
+      parameter_service_(ServiceOptions()),
+      control_service_(&parameter_service_) {}
 
 void ParameterServer::Core::OfferSharedMemory() {
   absl::StatusOr<std::unique_ptr<SharedMemoryBulkServer>> offered =
@@ -195,7 +197,6 @@ absl::Status ParameterServer::Core::Listen() {
 }
 
 absl::Status ParameterServer::Core::ListenOverGrpc() {
-  grpc_service_ = NewGrpcParameterService(&parameter_service_);
   GrpcBulkServer::Options bulk_options;
   bulk_options.spin = options_.spin;
   bulk_options.num_threads = static_cast<int>(options_.threads);
@@ -207,7 +208,7 @@ absl::Status ParameterServer::Core::ListenOverGrpc() {
   server_options.max_message_bytes = options_.max_payload_bytes + kMaxBulkHeaderBytes;
   server_options.memory_bytes = MemoryBoundsOf(options_.ps_memory, ReadMemoryLimit()).messages;
   server_options.health_service = std::string(JobName(Job::kPs));
-  server_options.services = {grpc_service_.get()};
+  server_options.services = {&control_service_};
   server_options.bulk = bulk_server_.get();
   ASSIGN_OR_RETURN(server_, GrpcServer::Create(server_options));
   if (address_.empty()) address_ = server_->address();
@@ -317,7 +318,8 @@ ParameterServer::ParameterServer(std::unique_ptr<Core> core) : core_(std::move(c
 ParameterServer::~ParameterServer() = default;
 
 const std::string& ParameterServer::address() const { return core_->address(); }
-ParameterClient* ParameterServer::parameter_service() { return core_->parameter_service(); }
+ParameterServiceImpl* ParameterServer::parameter_service() { return core_->parameter_service(); }
+grpc::Service* ParameterServer::control_service() { return core_->control_service(); }
 BulkService* ParameterServer::bulk_service() { return core_->exchange_service(); }
 ParameterShard* ParameterServer::shard() { return core_->shard(); }
 const TaskSource* ParameterServer::source() const { return core_.get(); }

@@ -17,11 +17,15 @@
 #include "base/file_system.h"
 #include "runtime/rpc/chief_client.h"
 #include "runtime/rpc/chief_session.h"
-#include "runtime/rpc/parameter_client.h"
 #include "runtime/transport/bulk.h"
+
+namespace grpc {
+class Service;
+}
 
 namespace shoal {
 class Credentials;
+class ParameterServiceImpl;
 class ParameterShard;
 class TaskSource;
 
@@ -62,7 +66,9 @@ class ParameterServer {
   ~ParameterServer();
 
   const std::string& address() const;
-  ParameterClient* parameter_service();
+  // The chief's calls, for a chief in the same process and for tests.
+  grpc::Service* control_service();
+  ParameterServiceImpl* parameter_service();
   BulkService* bulk_service();
   // For a ShardVariableStore in the same process.
   ParameterShard* shard();

@@ -18,7 +18,7 @@
 
 #include "base/file_system.h"
 #include "base/notification.h"
-#include "proto/v1/parameter_service.pb.h"
+#include "ps/parameter_service_impl.h"
 #include "ps/ps_test_cluster.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/exchange/remote_variable_store.h"
@@ -106,7 +106,7 @@ class Worker {
   void SetGradients(float value) {
     for (auto& gradient : gradients) std::fill(gradient.begin(), gradient.end(), value);
   }
-  // Whether all values are `expected`, exactly.
+  // Returns whether all values are `expected`, exactly.
   bool AllValuesAre(float expected) const {
     for (const auto& value : values) {
       for (const float v : value) {
@@ -272,7 +272,7 @@ TEST_P(ParameterServerTest, ACutForgetsTheEpochsThatACheckpointContainsAndCounts
     EXPECT_EQ(shard.error(), "");
     reported_steps += shard.reported_steps();
   }
-  EXPECT_EQ(reported_steps, 2u);  // of the one with the report slice
+  EXPECT_EQ(reported_steps, 2u);  // the count of the ps with the report slice
 }
 
 TEST_P(ParameterServerTest, ATimedOutPullNamesTheMissingPositions) {
@@ -554,7 +554,7 @@ TEST_P(ParameterServerTest, AReplacedTaskEnds) {
 TEST(ListeningParameterServerTest, APortInUseIsRefusedAndTheFlagNamed) {
   PsTestCluster cluster(PsForm::kGrpc);
   ParameterServer::Options options;
-  options.chief = &cluster.chief;
+  options.chief = cluster.chief.client();
   options.clock = &cluster.clock;
   options.file_system = cluster.file_system.get();
   options.listen_address = cluster.servers[0]->address();

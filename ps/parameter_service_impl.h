@@ -12,13 +12,13 @@
 
 #include "base/file_system.h"
 #include "base/mutex.h"
+#include "proto/v1/parameter_service.pb.h"
 #include "ps/parameter_shard.h"
-#include "runtime/rpc/parameter_client.h"
 
 namespace shoal {
 
-// Thread-safe.
-class ParameterServiceImpl : public ParameterClient {
+// The calls of parameter_service.proto; GrpcParameterService has what calls them. Thread-safe.
+class ParameterServiceImpl {
  public:
   struct Options {
     uint32_t ps_index = 0;
@@ -38,17 +38,14 @@ class ParameterServiceImpl : public ParameterClient {
 
   explicit ParameterServiceImpl(Options options) : options_(std::move(options)) {}
 
-  absl::Status LoadSlices(const v1::LoadSlicesRequest& request,
-                          v1::LoadSlicesResponse* response) override;
+  absl::Status LoadSlices(const v1::LoadSlicesRequest& request, v1::LoadSlicesResponse* response);
   absl::Status WithholdBatch(const v1::WithholdBatchRequest& request,
-                             v1::WithholdBatchResponse* response) override;
+                             v1::WithholdBatchResponse* response);
   absl::Status DecideBatch(const v1::DecideBatchRequest& request,
-                           v1::DecideBatchResponse* response) override;
-  absl::Status RequestCut(const v1::RequestCutRequest& request,
-                          v1::RequestCutResponse* response) override;
-  absl::Status GetApplied(const v1::GetAppliedRequest& request,
-                          v1::GetAppliedResponse* response) override;
-  absl::Status Finish(const v1::FinishRequest& request, v1::FinishResponse* response) override;
+                           v1::DecideBatchResponse* response);
+  absl::Status RequestCut(const v1::RequestCutRequest& request, v1::RequestCutResponse* response);
+  absl::Status GetApplied(const v1::GetAppliedRequest& request, v1::GetAppliedResponse* response);
+  absl::Status Finish(const v1::FinishRequest& request, v1::FinishResponse* response);
 
  private:
   absl::StatusOr<std::unique_ptr<PartitionedStore>> Load(

@@ -16,7 +16,7 @@
 #include "runtime/process/shutdown.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/drain.h"
-#include "runtime/rpc/grpc_chief_client.h"
+#include "runtime/rpc/grpc_control_channel.h"
 #include "runtime/task/session_options.h"
 #include "runtime/task/task_options.h"
 #include "runtime/tls/credentials.h"
@@ -44,9 +44,9 @@ ParameterServer::Options ServerOptions(const TaskOptions& options, ChiefClient* 
 }  // namespace
 
 absl::Status RunPs(const TaskOptions& options) {
-  GrpcChiefClient chief(NewGrpcChannel(options.chief_address, ChannelUse::kControl,
-                                       kMaxControlMessageBytes,
-                                       ChannelCredentialsFor(options.credentials, kRoleChief)));
+  ChiefClient chief(NewGrpcControlChannel(
+      NewGrpcChannel(options.chief_address, ChannelUse::kControl, kMaxControlMessageBytes,
+                     ChannelCredentialsFor(options.credentials, kRoleChief))));
   ParameterServer::Options server_options = ServerOptions(options, &chief);
   FinishDetector ending(options.file_system, options.clock, options.run,
                         server_options.session.lease);

@@ -7,9 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 
+#include "proto/v1/parameter_service.grpc.pb.h"
+#include "ps/parameter_service_impl.h"
 #include "ps/parameter_shard.h"
 #include "runtime/rpc/channel.h"
-#include "runtime/rpc/grpc_parameter_client.h"
+#include "runtime/rpc/grpc_control_channel.h"
+#include "runtime/rpc/parameter_client.h"
 #include "runtime/transport/in_process_bulk_channel.h"
 
 namespace shoal {
@@ -78,7 +81,7 @@ PsTestCluster::PsTestCluster(PsForm form,
   for (uint32_t i = 0; i < kNumTestPs; ++i) {
     ParameterServer::Options options;
     options.session.task.index = i;
-    options.chief = &chief;
+    options.chief = chief.client();
     options.clock = &clock;
     options.file_system = file_system.get();
     options.session.nonce = absl::StrCat("ps", i);
@@ -117,9 +120,9 @@ absl::Status PsTestCluster::Load(uint64_t lineage, bool synchronous,
     v1::LoadSlicesResponse response;
     absl::Status status;
     if (form != PsForm::kInProcess) {
-      GrpcParameterClient client(
-          NewGrpcChannel(server->address(), ChannelUse::kControl, kMaxControlMessageBytes));
-      status = client.LoadSlices(request, &response);
+      ParameterClient client(NewGrpcControlChannel(
+          NewGrpcChannel(server->address(), ChannelUse::kControl, kMaxControlMessageBytes)));
+      status = client.Call(&v1::ParameterService::Service::LoadSlices, request, &response);
     } else {
       status = server->parameter_service()->LoadSlices(request, &response);
     }

@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 
 #include "base/log.h"
-#include "proto/v1/chief_service.pb.h"
+#include "proto/v1/chief_service.grpc.pb.h"
 
 namespace shoal {
 
@@ -111,7 +111,8 @@ void ShardCheckpointer::SendReports() {
     *report->mutable_identity() = options_.identity();
     report->mutable_identity()->set_lineage(lineage);
     v1::ReportShardResponse response;
-    const absl::Status status = options_.chief->ReportShard(*report, &response);
+    const absl::Status status =
+        options_.chief->Call(&v1::ChiefService::Service::ReportShard, *report, &response);
     MutexLock lock(&mutex_);
     queue_.OnReported(options_.clock->Now(), *report, status, response);
     changed_.NotifyAll();

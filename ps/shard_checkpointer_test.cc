@@ -20,7 +20,8 @@ using ::testing::HasSubstr;
 class ShardCheckpointerTest : public ::testing::Test {
  protected:
   ShardCheckpointerTest()
-      : checkpointer_({0, &disk_, &chief_, &clock_, [] { return v1::Identity(); }, &metrics_}) {
+      : checkpointer_(
+            {0, &disk_, chief_.client(), &clock_, [] { return v1::Identity(); }, &metrics_}) {
     SnapshotLineage lineage;
     lineage.lineage = 1;
     lineage.term = 1;

@@ -13,6 +13,7 @@
 #include "base/notification.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/parameter_server.h"
+#include "ps/parameter_service_impl.h"
 #include "ps/parameter_shard.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/rpc/fake_chief.h"
@@ -69,7 +70,7 @@ class ShardVariableStoreTest : public testing::Test {
  protected:
   ShardVariableStoreTest() {
     ParameterServer::Options options;
-    options.chief = &chief_;
+    options.chief = chief_.client();
     options.clock = &clock_;
     options.session.nonce = "ps";
     options.address = "here";

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "proto/v1/chief_service.grpc.pb.h"
 #include "runtime/rpc/retry.h"
 
 namespace shoal {
@@ -185,7 +186,8 @@ void AsyncTrainer::MakeLeaseCall() {
     request.mutable_identity()->set_lineage(lineage_);
   }
   v1::LeaseBatchesResponse response;
-  const absl::Status status = options_.chief->LeaseBatches(request, &response);
+  const absl::Status status =
+      options_.chief->Call(&v1::ChiefService::Service::LeaseBatches, request, &response);
   std::optional<BatchKey> next;
   {
     MutexLock lock(&mutex_);

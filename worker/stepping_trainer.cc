@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "proto/v1/chief_service.grpc.pb.h"
 #include "runtime/rpc/run_state.h"
 #include "worker/summary_writer.h"
 #include "worker/worker_metrics.h"
@@ -196,7 +197,9 @@ bool SteppingTrainer::EvaluateBlock(uint64_t lineage, uint64_t version, uint64_t
   request.set_correct(result.correct);
   request.set_examples(result.examples);
   v1::ReportEvaluationResponse response;
-  return CallChief([&] { return options_.chief->ReportEvaluation(request, &response); });
+  return CallChief([&] {
+    return options_.chief->Call(&v1::ChiefService::Service::ReportEvaluation, request, &response);
+  });
 }
 
 bool SteppingTrainer::ReportNonFinite(uint64_t lineage, const BatchKey& batch, uint64_t step) {
@@ -210,7 +213,9 @@ bool SteppingTrainer::ReportNonFinite(uint64_t lineage, const BatchKey& batch, u
   request.set_reason(v1::ReportBadBatchRequest::REASON_NON_FINITE);
   request.set_detail("gradient or loss is not finite");
   v1::ReportBadBatchResponse response;
-  return CallChief([&] { return options_.chief->ReportBadBatch(request, &response); });
+  return CallChief([&] {
+    return options_.chief->Call(&v1::ChiefService::Service::ReportBadBatch, request, &response);
+  });
 }
 
 }  // namespace shoal

@@ -9,7 +9,7 @@
 #include "runtime/exchange/remote_variable_store.h"
 #include "runtime/process/exit_code.h"
 #include "runtime/rpc/channel.h"
-#include "runtime/rpc/grpc_chief_client.h"
+#include "runtime/rpc/grpc_control_channel.h"
 #include "runtime/rpc/grpc_server.h"
 #include "runtime/tls/credentials.h"
 #include "worker/worker_task.h"
@@ -39,9 +39,9 @@ std::unique_ptr<GrpcServer> ServeHealth(const TaskOptions& options) {
 
 absl::Status RunWorker(const TaskOptions& options, const ModelFactory& model) {
   const std::unique_ptr<GrpcServer> health = ServeHealth(options);
-  GrpcChiefClient chief(NewGrpcChannel(options.chief_address, ChannelUse::kControl,
-                                       kMaxControlMessageBytes,
-                                       ChannelCredentialsFor(options.credentials, kRoleChief)));
+  ChiefClient chief(NewGrpcControlChannel(
+      NewGrpcChannel(options.chief_address, ChannelUse::kControl, kMaxControlMessageBytes,
+                     ChannelCredentialsFor(options.credentials, kRoleChief))));
   BulkConnector::Options bulk_options;
   bulk_options.shared_memory = !options.run.cluster().no_shared_memory();
   // Null without TLS: those for plaintext would rule out shared memory.

@@ -4,6 +4,7 @@
 
 #include "absl/time/time.h"
 
+#include "proto/v1/chief_service.grpc.pb.h"
 #include "runtime/transport/call_status.h"
 
 namespace shoal {
@@ -70,7 +71,9 @@ void ChiefLink::Loop() {
 
 void ChiefLink::Poll() {
   v1::GetRunStatusResponse response;
-  if (!client_->GetRunStatus(v1::GetRunStatusRequest(), &response).ok()) return;
+  if (!client_->Call(&v1::ChiefService::Service::GetRunStatus, v1::GetRunStatusRequest(), &response)
+           .ok())
+    return;
   MutexLock lock(&mutex_);
   status_ = std::move(response);
 }
@@ -85,13 +88,15 @@ void ChiefLink::SendRequests() {
   }
   for (v1::RequestStopRequest& request : stops) {
     v1::RequestStopResponse response;
-    const absl::Status status = client_->RequestStop(request, &response);
+    const absl::Status status =
+        client_->Call(&v1::ChiefService::Service::RequestStop, request, &response);
     MutexLock lock(&mutex_);
     if (IsOutcomeUnknown(status)) stops_.push_back(std::move(request));
   }
   for (v1::ReportBadBatchRequest& request : crashes) {
     v1::ReportBadBatchResponse response;
-    const absl::Status status = client_->ReportBadBatch(request, &response);
+    const absl::Status status =
+        client_->Call(&v1::ChiefService::Service::ReportBadBatch, request, &response);
     MutexLock lock(&mutex_);
     if (IsOutcomeUnknown(status)) crashes_.push_back(std::move(request));
   }

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 
 #include "base/clock.h"
+#include "proto/v1/chief_service.pb.h"
 #include "proto/v1/run_config.pb.h"
 #include "runtime/cluster/task.h"
 #include "runtime/observability/metrics_tail.h"

@@ -222,7 +222,7 @@ class ChiefOfSilentPs : public FakeChief {
 
 TEST_F(LauncherTest, APsThatLosesItsPlaceAndLivesIsKilledAndStartedAgain) {
   options_.connect = [this](const std::string&) {
-    return std::make_unique<ChiefOfSilentPs>(directory_);
+    return NewClientOf(std::make_unique<ChiefOfSilentPs>(directory_));
   };
   EXPECT_EQ(Launch("case $task in ps-0) [ $starts = 2 ] && { touch $dir/over; exit 0; };"
                    " echo $$ > $dir/ps.pid; kill -STOP $$;; *) await over;; esac"),
@@ -276,7 +276,7 @@ TEST_F(LauncherTest, APsThatWasStartedAgainIsNotKilledForTheLeaseOfTheOneBefore)
     SCOPED_TRACE(places == nullptr ? "here" : "on hosts");
     options_.places = places;
     options_.connect = [this](const std::string&) {
-      return std::make_unique<ChiefThatHearsLate>(directory_, /*only_then=*/false);
+      return NewClientOf(std::make_unique<ChiefThatHearsLate>(directory_, /*only_then=*/false));
     };
     EXPECT_EQ(Launch(kPsDiesOnceListed), absl::OkStatus());
     EXPECT_EQ(Starts("ps-0"), 2);
@@ -289,7 +289,7 @@ TEST_F(LauncherTest, APsThatWasStartedAgainIsNotKilledForTheLeaseOfTheOneBefore)
 
 TEST_F(LauncherTest, ARestartedPsIsNotKilledForTheLeaseOfOneThatDiedBeforeItWasListed) {
   options_.connect = [this](const std::string&) {
-    return std::make_unique<ChiefThatHearsLate>(directory_, /*only_then=*/true);
+    return NewClientOf(std::make_unique<ChiefThatHearsLate>(directory_, /*only_then=*/true));
   };
   EXPECT_EQ(Launch(kPsDiesOnceListed), absl::OkStatus());
   EXPECT_EQ(Starts("ps-0"), 2);
@@ -376,7 +376,7 @@ TEST_F(LauncherTest, ACheckpointBeforeTheRunTrainsIsRefusedInWords) {
   std::atomic<int> wanted = 0;
   options_.checkpoints_wanted = &wanted;
   options_.connect = [&](const std::string&) {
-    return std::make_unique<WaitingChief>(directory_, &wanted);
+    return NewClientOf(std::make_unique<WaitingChief>(directory_, &wanted));
   };
   EXPECT_EQ(Launch("await refused; exit 0"), absl::OkStatus());
   EXPECT_THAT(said_, HasSubstr("SIGUSR1: there is nothing to save yet"));
@@ -413,7 +413,7 @@ class FullDiskChief : public TestChief {
 TEST_F(LauncherTest, FailedCheckpointsAreShownOnceWhileTheRunContinues) {
   std::atomic<int> failed = 0;
   options_.connect = [&](const std::string&) {
-    return std::make_unique<FullDiskChief>(directory_, &failed);
+    return NewClientOf(std::make_unique<FullDiskChief>(directory_, &failed));
   };
   std::string failure;
   ASSERT_TRUE(Launch("[ $job = chief ] && await asked.often; exit 0", &failure).ok());
@@ -456,7 +456,7 @@ constexpr char kLastAreChiefAndWorker0[] =
 
 TEST_F(LauncherTest, AWorkerThatTheOthersDidNotWaitForIsNotAFailure) {
   options_.connect = [this](const std::string&) {
-    return std::make_unique<ChiefOfWorker1>(directory_);
+    return NewClientOf(std::make_unique<ChiefOfWorker1>(directory_));
   };
   EXPECT_EQ(Launch(kLastAreChiefAndWorker0), absl::OkStatus());
 }
@@ -497,7 +497,7 @@ class ChiefOnAFullDisk : public ChiefOfWorker1 {
 
 TEST_F(LauncherTest, OnAFullDiskTheChiefSaysHowFarTheRunIs) {
   options_.connect = [this](const std::string&) {
-    return std::make_unique<ChiefOnAFullDisk>(directory_);
+    return NewClientOf(std::make_unique<ChiefOnAFullDisk>(directory_));
   };
   StepMetrics line;
   line.step = 1261;

@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/status_macros.h"
-#include "proto/v1/chief_service.pb.h"
+#include "proto/v1/chief_service.grpc.pb.h"
 #include "runtime/process/protocol_version.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/control_timeout.h"
@@ -143,7 +143,7 @@ absl::Status ChiefSession::RegisterOnce(const v1::ModelDeclaration* model) {
   absl::Time sent;
   const absl::Status status = retry_.Run(options_.register_patience, backoff_, [&] {
     sent = clock_->Now();
-    return Judge(client_->RegisterTask(request, &response));
+    return Judge(client_->Call(&v1::ChiefService::Service::RegisterTask, request, &response));
   });
   if (!status.ok()) return NoAnswer(status);
   MutexLock lock(&mutex_);
@@ -259,7 +259,8 @@ absl::Status ChiefSession::SendHeartbeat(Farewell farewell, absl::Duration wait)
   request.set_told(farewell == Farewell::kWasToldTo);
   request.set_wait_milliseconds(static_cast<uint32_t>(absl::ToInt64Milliseconds(wait)));
   v1::HeartbeatResponse response;
-  const absl::Status status = client_->Heartbeat(request, &response);
+  const absl::Status status =
+      client_->Call(&v1::ChiefService::Service::Heartbeat, request, &response);
   if (!status.ok()) return status;
   {
     // Counts from the moment of sending: the chief cannot have counted from an earlier time.

@@ -74,7 +74,7 @@ class ChiefSessionTest : public testing::Test {
 
 TEST_F(ChiefSessionTest, RegistrationGivesTheIdentityAndIsRepeatedWithTheSameNonce) {
   chief_.SetFailure(absl::UnavailableError("not up yet"));
-  ChiefSession session(&chief_, &clock_, Options(), &observer_);
+  ChiefSession session(chief_.client(), &clock_, Options(), &observer_);
   std::thread registers([&] { EXPECT_TRUE(session.Register(nullptr).ok()); });
   chief_.WaitUntil([&] { return chief_.calls >= 2; });
   chief_.SetFailure(absl::OkStatus());
@@ -90,7 +90,7 @@ TEST_F(ChiefSessionTest, RegistrationGivesTheIdentityAndIsRepeatedWithTheSameNon
 
 TEST_F(ChiefSessionTest, APlaceThatSeemsTakenIsAskedForAgain) {
   chief_.SetFailure(absl::AlreadyExistsError("worker/3 is already running"));
-  ChiefSession session(&chief_, &clock_, Options(), &observer_);
+  ChiefSession session(chief_.client(), &clock_, Options(), &observer_);
   std::thread registers([&] { EXPECT_TRUE(session.Register(nullptr).ok()); });
   chief_.WaitUntil([&] { return chief_.calls >= 2; });
   chief_.SetFailure(absl::OkStatus());
@@ -103,7 +103,7 @@ TEST_F(ChiefSessionTest, APlaceThatStaysTakenEndsRegistration) {
   ChiefSession::Options options = Options();
   options.lease = absl::Milliseconds(10);
   options.duplicate_patience = absl::Milliseconds(10);
-  ChiefSession session(&chief_, &clock_, options, &observer_);
+  ChiefSession session(chief_.client(), &clock_, options, &observer_);
   EXPECT_EQ(session.Register(nullptr).code(), absl::StatusCode::kAlreadyExists);
 }
 
@@ -133,7 +133,7 @@ TEST_F(ChiefSessionTest, APlaceIsAskedForAgainForALeaseAfterTheChiefsFirstAnswer
   ChiefSession::Options options = Options();
   options.lease = absl::Seconds(1000);
   options.register_patience = absl::Seconds(5000);
-  ChiefSession session(&chief, &clock, options, &observer_);
+  ChiefSession session(chief.client(), &clock, options, &observer_);
   std::atomic<bool> done{false};
   std::thread time([&] {
     for (int i = 0; i < 8000 && !done; ++i) {  // Less than a lease.
@@ -152,7 +152,7 @@ TEST_F(ChiefSessionTest, ACertificateThatIsNotTrustedEndsRegistrationAfterAWhile
   ChiefSession::Options options = Options();
   options.secure = true;
   options.refused_patience = absl::Milliseconds(150);
-  ChiefSession session(&chief_, &clock_, options, &observer_);
+  ChiefSession session(chief_.client(), &clock_, options, &observer_);
   const absl::Status status = session.Register(nullptr);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(std::string(status.message()).find("--tls_ca"), std::string::npos) << status;
@@ -160,19 +160,19 @@ TEST_F(ChiefSessionTest, ACertificateThatIsNotTrustedEndsRegistrationAfterAWhile
   // Without certificates of its own it is nothing that is known.
   options.secure = false;
   options.register_patience = absl::Milliseconds(300);
-  ChiefSession plain(&chief_, &clock_, options, &observer_);
+  ChiefSession plain(chief_.client(), &clock_, options, &observer_);
   EXPECT_EQ(plain.Register(nullptr), refused);
   // It is said where it looked for the chief, and what it found.
   options.chief_address = "c:1";
   chief_.SetFailure(
       absl::UnavailableError("failed to connect to all addresses; last error: "
                              "UNKNOWN: ipv4:1.2.3.4:1: Connection refused"));
-  ChiefSession nobody(&chief_, &clock_, options, &observer_);
+  ChiefSession nobody(chief_.client(), &clock_, options, &observer_);
   EXPECT_EQ(nobody.Register(nullptr),
             absl::UnavailableError("--chief_host: c:1 did not answer for 300ms (connection "
                                    "refused); correct the address, or start the chief"));
   chief_.SetFailure(absl::UnavailableError("failed to connect: Failed parsing HTTP/2"));
-  ChiefSession stranger(&chief_, &clock_, options, &observer_);
+  ChiefSession stranger(chief_.client(), &clock_, options, &observer_);
   EXPECT_EQ(stranger.Register(nullptr).message(),
             "--chief_host: no connection to the chief at c:1: what listens there is no shoal task; "
             "correct the address (it does not speak HTTP/2)");
@@ -183,7 +183,7 @@ TEST_F(ChiefSessionTest, AConnectionThatIsClosedMayStillComeAbout) {
   ChiefSession::Options options = Options();
   options.secure = true;
   options.refused_patience = absl::ZeroDuration();
-  ChiefSession session(&chief_, &clock_, options, &observer_);
+  ChiefSession session(chief_.client(), &clock_, options, &observer_);
   std::thread registers([&] { EXPECT_TRUE(session.Register(nullptr).ok()); });
   chief_.WaitUntil([&] { return chief_.calls >= 2; });
   chief_.SetFailure(absl::OkStatus());
@@ -211,7 +211,7 @@ TEST_F(ChiefSessionTest, PatienceWithARefusalDoesNotBeginBeforeItIsCertain) {
   ChiefSession::Options options = Options();
   options.secure = true;
   options.refused_patience = absl::Nanoseconds(1);
-  ChiefSession session(&chief, &clock_, options, &observer_);
+  ChiefSession session(chief.client(), &clock_, options, &observer_);
   EXPECT_EQ(session.Register(nullptr), absl::OkStatus());
 }
 
@@ -220,14 +220,14 @@ TEST_F(ChiefSessionTest, ARunThatIsKnownToBeOverEndsRegistration) {
   ChiefSession::Options options = Options();
   int asked = 0;
   options.is_over = [&asked] { return ++asked == 2; };
-  ChiefSession session(&chief_, &clock_, options, &observer_);
+  ChiefSession session(chief_.client(), &clock_, options, &observer_);
   EXPECT_EQ(session.Register(nullptr), absl::OutOfRangeError("the run is over"));
   EXPECT_EQ(chief_.calls, 2);
 }
 
 TEST_F(ChiefSessionTest, AModelThatDoesNotFitEndsRegistration) {
   chief_.SetFailure(absl::FailedPreconditionError("variable 3 differs"));
-  ChiefSession session(&chief_, &clock_, Options(), &observer_);
+  ChiefSession session(chief_.client(), &clock_, Options(), &observer_);
   EXPECT_EQ(session.Register(nullptr).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(chief_.calls, 1);
 }
@@ -238,19 +238,19 @@ TEST_F(ChiefSessionTest, AModelThatFitsNoMessageIsRefusedWithTheRemedy) {
   model.add_variables()->set_name(std::string(1 << 20, 'x'));
   ChiefSession::Options options = Options();
   options.chief_address = "c:1";
-  ChiefSession session(&chief_, &clock_, options, &observer_);
+  ChiefSession session(chief_.client(), &clock_, options, &observer_);
   const absl::Status status = session.Register(&model);
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_NE(status.message().find("2 variables"), absl::string_view::npos) << status;
   EXPECT_NE(status.message().find("use fewer variables or shorter names"), absl::string_view::npos);
   EXPECT_EQ(chief_.calls, 0);
   // A chief in this process gets no message.
-  ChiefSession here(&chief_, &clock_, Options(), &observer_);
+  ChiefSession here(chief_.client(), &clock_, Options(), &observer_);
   EXPECT_EQ(here.Register(&model), absl::OkStatus());
 }
 
 TEST_F(ChiefSessionTest, StatesArriveOnceAndInOrder) {
-  ChiefSession session(&chief_, &clock_, Options(), &observer_);
+  ChiefSession session(chief_.client(), &clock_, Options(), &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
   session.Start();
   for (uint64_t number : {1, 2, 5}) {
@@ -264,7 +264,7 @@ TEST_F(ChiefSessionTest, StatesArriveOnceAndInOrder) {
 }
 
 TEST_F(ChiefSessionTest, AStateSurvivesAShortFailure) {
-  ChiefSession session(&chief_, &clock_, Options(), &observer_);
+  ChiefSession session(chief_.client(), &clock_, Options(), &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
   session.Start();
   chief_.SetFailure(absl::UnavailableError("restarting"));
@@ -276,7 +276,7 @@ TEST_F(ChiefSessionTest, AStateSurvivesAShortFailure) {
 }
 
 TEST_F(ChiefSessionTest, HeartbeatsCarryTheTasksActivity) {
-  ChiefSession session(&chief_, &clock_, Options(), &observer_);
+  ChiefSession session(chief_.client(), &clock_, Options(), &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
   session.SetActivity({42, "waits for ps/1", BatchKey{2, 7}, true, 5, {1, 3}, false});
   session.Start();
@@ -296,7 +296,7 @@ TEST_F(ChiefSessionTest, HeartbeatsCarryTheTasksActivity) {
 TEST_F(ChiefSessionTest, AfterTheEndHeartbeatsAreFew) {
   ChiefSession::Options options = Options();
   options.heartbeat_wait = absl::ZeroDuration();  // as if the chief answered at once
-  ChiefSession session(&chief_, &clock_, options, &observer_);
+  ChiefSession session(chief_.client(), &clock_, options, &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
   v1::RunState over = State(1);
   over.set_phase(v1::RunState::PHASE_DONE);
@@ -309,7 +309,7 @@ TEST_F(ChiefSessionTest, AfterTheEndHeartbeatsAreFew) {
 }
 
 TEST_F(ChiefSessionTest, AFencedTaskIsNotified) {
-  ChiefSession session(&chief_, &clock_, Options(), &observer_);
+  ChiefSession session(chief_.client(), &clock_, Options(), &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
   session.Start();
   chief_.SetFailure(absl::AbortedError("fenced incarnation"));
@@ -318,7 +318,7 @@ TEST_F(ChiefSessionTest, AFencedTaskIsNotified) {
 }
 
 TEST_F(ChiefSessionTest, AStateThatDoesNotFitEndsTheTaskAtOnceAndSaysWhy) {
-  ChiefSession session(&chief_, &clock_, Options(), &observer_);
+  ChiefSession session(chief_.client(), &clock_, Options(), &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
   // gRPC's words.
   chief_.SetFailure(
@@ -330,7 +330,7 @@ TEST_F(ChiefSessionTest, AStateThatDoesNotFitEndsTheTaskAtOnceAndSaysWhy) {
 }
 
 TEST_F(ChiefSessionTest, AChiefShortOfMemoryIsAskedAgain) {
-  ChiefSession session(&chief_, &clock_, Options(), &observer_);
+  ChiefSession session(chief_.client(), &clock_, Options(), &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
   chief_.SetFailure(absl::ResourceExhaustedError("out of memory"));
   session.Start();
@@ -345,7 +345,7 @@ TEST_F(ChiefSessionTest, ALostChiefIsReportedAndTheLeaseEndsBefore) {
   FakeClock clock;
   ChiefSession::Options options = Options();
   options.chief_address = "a:1";
-  ChiefSession session(&chief_, &clock, options, &observer_);
+  ChiefSession session(chief_.client(), &clock, options, &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
   EXPECT_TRUE(session.is_lease_valid());
   chief_.SetFailure(absl::UnavailableError("gone"));
@@ -367,7 +367,7 @@ TEST_F(ChiefSessionTest, TheLeaseIsTheChiefsAndATaskStopsBeforeItEnds) {
     FakeClock clock;
     ChiefSession::Options options = Options();
     options.lease = absl::Seconds(seconds);
-    ChiefSession session(&chief_, &clock, options, &observer_);
+    ChiefSession session(chief_.client(), &clock, options, &observer_);
     ASSERT_TRUE(session.Register(nullptr).ok());
     clock.Advance(0.79 * absl::Seconds(seconds));
     EXPECT_TRUE(session.is_lease_valid()) << seconds;
@@ -380,7 +380,7 @@ TEST_F(ChiefSessionTest, AChiefIsNotLostBeforeTheLeaseEnds) {
   FakeClock clock;
   ChiefSession::Options options = Options();
   options.lease = absl::Seconds(60);
-  ChiefSession session(&chief_, &clock, options, &observer_);
+  ChiefSession session(chief_.client(), &clock, options, &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
   chief_.SetFailure(absl::UnavailableError("gone"));
   const int calls = chief_.NumCalls();
@@ -395,7 +395,7 @@ TEST_F(ChiefSessionTest, AChiefIsNotLostBeforeTheLeaseEnds) {
 // For example, its machine was suspended for an hour.
 TEST_F(ChiefSessionTest, APauseOfTheTaskItselfIsNotSilenceOfTheChief) {
   FakeClock clock;
-  ChiefSession session(&chief_, &clock, Options(), &observer_);
+  ChiefSession session(chief_.client(), &clock, Options(), &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
   chief_.SetFailure(absl::UnavailableError("the connection was lost meanwhile"));
   session.Start();

@@ -1,18 +1,35 @@
-// The timeout of control calls, for callers and servers.
+// The timeouts of control calls, for callers and servers.
 #ifndef SHOAL_RUNTIME_RPC_CONTROL_TIMEOUT_H_
 #define SHOAL_RUNTIME_RPC_CONTROL_TIMEOUT_H_
 
 #include "absl/time/time.h"
 
-namespace shoal {
+namespace google {
+namespace protobuf {
+class Message;
+}
+}  // namespace google
 
-// How long the caller of a control call waits for the answer. A long-polling caller adds its wait.
-// Later answers are discarded.
+namespace shoal {
+namespace v1 {
+class HeartbeatRequest;
+class LoadSlicesRequest;
+}  // namespace v1
+
+// How long the caller of a control call waits for the answer. Later answers are discarded.
 constexpr absl::Duration kControlTimeout = absl::Seconds(5);
 
 // The same for LoadSlices. A ps may need longer: it continues to load, and the chief asks again.
 // The answer may have been lost on its way, too.
 constexpr absl::Duration kLoadTimeout = absl::Seconds(20);
+
+// Returns the timeout of the call with this request. A heartbeat adds the time that the chief may
+// hold it.
+inline absl::Duration ControlTimeoutOf(const google::protobuf::Message& /*request*/) {
+  return kControlTimeout;
+}
+absl::Duration ControlTimeoutOf(const v1::HeartbeatRequest& request);
+absl::Duration ControlTimeoutOf(const v1::LoadSlicesRequest& request);
 
 }  // namespace shoal
 

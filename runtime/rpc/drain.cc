@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mutex.h"
-#include "proto/v1/chief_service.pb.h"
+#include "proto/v1/chief_service.grpc.pb.h"
 #include "runtime/process/shutdown.h"
 #include "runtime/rpc/chief_client.h"
 #include "runtime/transport/call_status.h"
@@ -82,16 +82,20 @@ void Drain::AwaitCheckpoint() {
   const absl::Time end = clock_->Now() + limit_;
   v1::GetRunStatusResponse run;
   const auto trains = [&] {
-    const absl::Status status =
-        Ask(end, [&] { return chief_->GetRunStatus(v1::GetRunStatusRequest(), &run); });
+    const absl::Status status = Ask(end, [&] {
+      return chief_->Call(&v1::ChiefService::Service::GetRunStatus, v1::GetRunStatusRequest(),
+                          &run);
+    });
     return status.ok() && (run.state().phase() == v1::RunState::PHASE_TRAINING ||
                            run.state().phase() == v1::RunState::PHASE_STOPPING);
   };
   if (!trains()) return;
   LOG(INFO) << "asked to end; takes part in a checkpoint first";
   v1::RequestStopResponse requested;
-  const absl::Status status =
-      Ask(end, [&] { return chief_->RequestStop(v1::RequestStopRequest(), &requested); });
+  const absl::Status status = Ask(end, [&] {
+    return chief_->Call(&v1::ChiefService::Service::RequestStop, v1::RequestStopRequest(),
+                        &requested);
+  });
   if (!status.ok()) return;
   while (clock_->Now() < end) {
     if (!trains() || run.last_checkpoint_step() >= requested.version()) return;

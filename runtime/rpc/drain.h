@@ -8,9 +8,10 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
+#include "runtime/rpc/chief_client.h"
+
 namespace shoal {
 
-class ChiefClient;
 class Clock;
 class ShutdownNotification;
 

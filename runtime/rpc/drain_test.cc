@@ -45,7 +45,7 @@ class DrainTest : public ::testing::Test {
   // Runs a drain until it leaves.
   void LeaveWith(absl::Duration limit) {
     Notification left;
-    Drain drain(&shutdown_, &chief_, &clock_, limit, [&left] { left.Notify(); });
+    Drain drain(&shutdown_, chief_.client(), &clock_, limit, [&left] { left.Notify(); });
     shutdown_.Request();
     EXPECT_TRUE(left.WaitFor(absl::Seconds(30)));
   }
@@ -95,7 +95,7 @@ TEST_F(DrainTest, LeavesWhenItTakesTooLong) {
 TEST_F(DrainTest, OneThatWasNotAskedNeverLeaves) {
   bool left = false;
   {
-    Drain drain(&shutdown_, &chief_, &clock_, absl::Seconds(60), [&left] { left = true; });
+    Drain drain(&shutdown_, chief_.client(), &clock_, absl::Seconds(60), [&left] { left = true; });
   }
   shutdown_.Request();
   EXPECT_FALSE(left);

@@ -6,20 +6,29 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 
 #include "base/mutex.h"
-#include "proto/v1/chief_service.pb.h"
+#include "proto/v1/chief_service.grpc.pb.h"
 #include "runtime/rpc/chief_client.h"
+#include "runtime/rpc/grpc_chief_service.h"
+#include "runtime/rpc/in_process_control_channel.h"
 
 namespace shoal {
 
 // Thread-safe. Incarnations are 1, 2, ... per nonce.
-class FakeChief : public ChiefClient {
+class FakeChief {
  public:
+  virtual ~FakeChief() = default;
+
+  // A client whose calls reach this chief; its thread is the caller's.
+  ChiefClient* client() { return &client_; }
+
   // Sets the state that heartbeats return.
   void SetState(const v1::RunState& state) {
     MutexLock lock(&mutex_);
@@ -56,13 +65,13 @@ class FakeChief : public ChiefClient {
   std::atomic<bool> places_are_taken{false};  // Registrations wait until their callers are gone.
   int waiting_registrations = 0;
 
-  void OnDisconnect(const v1::Identity& /*member*/) override {
+  virtual void OnDisconnect(const v1::Identity& /*member*/) {
     MutexLock lock(&mutex_);
     ++disconnects;
     changed_.NotifyAll();
   }
-  absl::Status RegisterTask(const v1::RegisterTaskRequest& request,
-                            v1::RegisterTaskResponse* response) override {
+  virtual absl::Status RegisterTask(const v1::RegisterTaskRequest& request,
+                                    v1::RegisterTaskResponse* response) {
     return Answer([&] {
       registrations.push_back(request);
       response->set_run_id("0123456789abcdef0123456789abcdef");
@@ -72,9 +81,9 @@ class FakeChief : public ChiefClient {
       response->set_incarnation(incarnation);
     });
   }
-  absl::Status RegisterFor(const std::function<bool()>& is_gone,
-                           const v1::RegisterTaskRequest& request,
-                           v1::RegisterTaskResponse* response) override {
+  virtual absl::Status RegisterFor(const std::function<bool()>& is_gone,
+                                   const v1::RegisterTaskRequest& request,
+                                   v1::RegisterTaskResponse* response) {
     {
       MutexLock lock(&mutex_);
       ++waiting_registrations;
@@ -85,8 +94,8 @@ class FakeChief : public ChiefClient {
     }
     return RegisterTask(request, response);
   }
-  absl::Status Heartbeat(const v1::HeartbeatRequest& request,
-                         v1::HeartbeatResponse* response) override {
+  virtual absl::Status Heartbeat(const v1::HeartbeatRequest& request,
+                                 v1::HeartbeatResponse* response) {
     return Answer([&] {
       mutex_.AssertHeld();
       last_heartbeat = request;
@@ -98,8 +107,8 @@ class FakeChief : public ChiefClient {
       if (state_.number() > request.known_state()) *response->mutable_state() = state_;
     });
   }
-  absl::Status ReportSteps(const v1::ReportStepsRequest& request,
-                           v1::ReportStepsResponse* response) override {
+  virtual absl::Status ReportSteps(const v1::ReportStepsRequest& request,
+                                   v1::ReportStepsResponse* response) {
     return Answer([&] {
       for (const auto& step : request.steps()) {
         steps[step.step()] = step;
@@ -107,12 +116,12 @@ class FakeChief : public ChiefClient {
       }
     });
   }
-  absl::Status ReportShard(const v1::ReportShardRequest& request,
-                           v1::ReportShardResponse*) override {
+  virtual absl::Status ReportShard(const v1::ReportShardRequest& request,
+                                   v1::ReportShardResponse*) {
     return Answer([&] { shards.push_back(request); });
   }
-  absl::Status ReportNorms(const v1::ReportNormsRequest& request,
-                           v1::ReportNormsResponse* response) override {
+  virtual absl::Status ReportNorms(const v1::ReportNormsRequest& request,
+                                   v1::ReportNormsResponse* response) {
     return Answer([&] {
       auto& step = norms[request.step()];
       for (int i = 0; i < request.slices_size(); ++i) {
@@ -122,22 +131,22 @@ class FakeChief : public ChiefClient {
       response->set_scale(norm_scale);
     });
   }
-  absl::Status ReportEvaluation(const v1::ReportEvaluationRequest&,
-                                v1::ReportEvaluationResponse*) override {
+  virtual absl::Status ReportEvaluation(const v1::ReportEvaluationRequest&,
+                                        v1::ReportEvaluationResponse*) {
     return Answer([] {});
   }
-  absl::Status ReportBadBatch(const v1::ReportBadBatchRequest&,
-                              v1::ReportBadBatchResponse*) override {
+  virtual absl::Status ReportBadBatch(const v1::ReportBadBatchRequest&,
+                                      v1::ReportBadBatchResponse*) {
     return Answer([] {});
   }
-  absl::Status LeaseBatches(const v1::LeaseBatchesRequest&, v1::LeaseBatchesResponse*) override {
+  virtual absl::Status LeaseBatches(const v1::LeaseBatchesRequest&, v1::LeaseBatchesResponse*) {
     return Answer([] {});
   }
-  absl::Status RequestStop(const v1::RequestStopRequest&, v1::RequestStopResponse*) override {
+  virtual absl::Status RequestStop(const v1::RequestStopRequest&, v1::RequestStopResponse*) {
     return Answer([] {});
   }
-  absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
-                            v1::GetRunStatusResponse* response) override {
+  virtual absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
+                                    v1::GetRunStatusResponse* response) {
     return Answer([&] { *response->mutable_state() = state_; });
   }
 
@@ -155,7 +164,26 @@ class FakeChief : public ChiefClient {
   v1::RunState state_;
   absl::Status failure_;
   std::map<std::string, uint64_t> incarnations_;
+  GrpcChiefService<FakeChief> service_{this};
+  ChiefClient client_{NewInProcessControlChannel(&service_)};
 };
+
+// Returns a client that owns its chief.
+inline std::unique_ptr<ChiefClient> NewClientOf(std::unique_ptr<FakeChief> chief) {
+  class OwningChannel : public ControlChannel {
+   public:
+    explicit OwningChannel(std::unique_ptr<FakeChief> chief)
+        : chief_(std::move(chief)), service_(chief_.get()) {}
+    absl::Status Make(const ControlCall& call) override {
+      return NewInProcessControlChannel(&service_)->Make(call);
+    }
+
+   private:
+    const std::unique_ptr<FakeChief> chief_;
+    GrpcChiefService<FakeChief> service_;
+  };
+  return std::make_unique<ChiefClient>(std::make_unique<OwningChannel>(std::move(chief)));
+}
 
 }  // namespace shoal
 

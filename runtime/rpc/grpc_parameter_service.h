@@ -1,20 +1,72 @@
-// Serves a ParameterClient over gRPC.
+// The service of proto/v1/parameter_service.proto on a ps, for a server and for a chief in the same
+// process.
 #ifndef SHOAL_RUNTIME_RPC_GRPC_PARAMETER_SERVICE_H_
 #define SHOAL_RUNTIME_RPC_GRPC_PARAMETER_SERVICE_H_
 
-#include <memory>
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/status.h>
 
-namespace grpc {
-class Service;
-}
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+#include "proto/v1/parameter_service.grpc.pb.h"
+#include "runtime/rpc/channel.h"
+#include "runtime/transport/call_status.h"
 
 namespace shoal {
 
-class ParameterClient;
+// `Target` has a function of the same name for each call. `target` must outlive the service. Each
+// call may block.
+template <typename Target>
+class GrpcParameterService : public v1::ParameterService::Service {
+ public:
+  explicit GrpcParameterService(Target* target) : target_(target) {}
 
-// Returns a service that forwards calls to `target`, which must outlive the server. Each call runs
-// on one of gRPC's threads and may block.
-std::unique_ptr<grpc::Service> NewGrpcParameterService(ParameterClient* target);
+  grpc::Status LoadSlices(grpc::ServerContext* context, const v1::LoadSlicesRequest* request,
+                          v1::LoadSlicesResponse* response) override {
+    return Answer(context, &Target::LoadSlices, *request, response);
+  }
+  grpc::Status WithholdBatch(grpc::ServerContext* context, const v1::WithholdBatchRequest* request,
+                             v1::WithholdBatchResponse* response) override {
+    return Answer(context, &Target::WithholdBatch, *request, response);
+  }
+  grpc::Status DecideBatch(grpc::ServerContext* context, const v1::DecideBatchRequest* request,
+                           v1::DecideBatchResponse* response) override {
+    return Answer(context, &Target::DecideBatch, *request, response);
+  }
+  grpc::Status RequestCut(grpc::ServerContext* context, const v1::RequestCutRequest* request,
+                          v1::RequestCutResponse* response) override {
+    return Answer(context, &Target::RequestCut, *request, response);
+  }
+  grpc::Status GetApplied(grpc::ServerContext* context, const v1::GetAppliedRequest* request,
+                          v1::GetAppliedResponse* response) override {
+    return Answer(context, &Target::GetApplied, *request, response);
+  }
+  grpc::Status Finish(grpc::ServerContext* context, const v1::FinishRequest* request,
+                      v1::FinishResponse* response) override {
+    return Answer(context, &Target::Finish, *request, response);
+  }
+
+ private:
+  // The server takes messages as large as the bulk path needs, whatever their method: gRPC has one
+  // limit for all.
+  template <typename Request, typename Response>
+  grpc::Status Answer(grpc::ServerContext* context,
+                      absl::Status (Target::*method)(const Request&, Response*),
+                      const Request& request, Response* response) {
+    const size_t bytes = context == nullptr ? 0 : request.ByteSizeLong();
+    if (bytes > kMaxControlMessageBytes) {
+      return AnswerOf(context,
+                      absl::ResourceExhaustedError(absl::StrCat(
+                          request.GetTypeName(), " of ", bytes,
+                          " bytes is a message larger than max; control messages have at most ",
+                          kMaxControlMessageBytes)));
+    }
+    return AnswerOf(context, (target_->*method)(request, response));
+  }
+
+  Target* const target_;
+};
 
 }  // namespace shoal
 

@@ -14,14 +14,16 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "proto/v1/parameter_service.pb.h"
+#include "proto/v1/chief_service.grpc.pb.h"
+#include "proto/v1/parameter_service.grpc.pb.h"
 #include "runtime/rpc/channel.h"
+#include "runtime/rpc/chief_client.h"
 #include "runtime/rpc/fake_chief.h"
-#include "runtime/rpc/grpc_chief_client.h"
 #include "runtime/rpc/grpc_chief_service.h"
-#include "runtime/rpc/grpc_parameter_client.h"
+#include "runtime/rpc/grpc_control_channel.h"
 #include "runtime/rpc/grpc_parameter_service.h"
 #include "runtime/rpc/health_client.h"
+#include "runtime/rpc/parameter_client.h"
 #include "runtime/transport/bulk_test_service.h"
 #include "runtime/transport/grpc_bulk_channel.h"
 #include "runtime/transport/grpc_bulk_server.h"
@@ -31,9 +33,9 @@ namespace {
 
 class ChiefServer {
  public:
-  ChiefServer() : service_(NewGrpcChiefService(&chief)) {
+  ChiefServer() : service_(&chief) {
     GrpcServer::Options options;
-    options.services = {service_.get()};
+    options.services = {&service_};
     options.health_service = "chief";
     server = std::move(GrpcServer::Create(options).value());
   }
@@ -44,7 +46,7 @@ class ChiefServer {
   FakeChief chief;
 
  private:
-  std::unique_ptr<grpc::Service> service_;
+  GrpcChiefService<FakeChief> service_;
 
  public:
   std::unique_ptr<GrpcServer> server;
@@ -53,25 +55,27 @@ class ChiefServer {
 TEST(GrpcServerTest, CallsAndErrorsPassThrough) {
   ChiefServer chief;
   EXPECT_GT(chief.server->port(), 0);
-  GrpcChiefClient client(chief.NewChannel());
+  ChiefClient client(NewGrpcControlChannel(chief.NewChannel()));
   v1::RegisterTaskRequest request;
   request.set_nonce("a");
   v1::RegisterTaskResponse response;
-  ASSERT_TRUE(client.RegisterTask(request, &response).ok());
+  ASSERT_TRUE(client.Call(&v1::ChiefService::Service::RegisterTask, request, &response).ok());
   EXPECT_EQ(response.incarnation(), 1u);
   chief.chief.SetFailure(absl::AbortedError("fenced incarnation: 1"));
   v1::HeartbeatResponse state;
-  EXPECT_EQ(client.Heartbeat(v1::HeartbeatRequest(), &state),
+  EXPECT_EQ(client.Call(&v1::ChiefService::Service::Heartbeat, v1::HeartbeatRequest(), &state),
             absl::AbortedError("fenced incarnation: 1"));
 }
 
 TEST(GrpcServerTest, ARegistrationWhoseCallerHangsUpIsDisconnected) {
   ChiefServer chief;
   chief.chief.places_are_taken = true;
-  GrpcChiefClient client(chief.NewChannel());
+  ChiefClient client(NewGrpcControlChannel(chief.NewChannel()));
   std::thread caller([&client] {
     v1::RegisterTaskResponse response;
-    EXPECT_FALSE(client.RegisterTask(v1::RegisterTaskRequest(), &response).ok());
+    EXPECT_FALSE(
+        client.Call(&v1::ChiefService::Service::RegisterTask, v1::RegisterTaskRequest(), &response)
+            .ok());
   });
   chief.chief.WaitUntil([&chief] { return chief.chief.waiting_registrations == 1; });
   client.Close();
@@ -109,26 +113,28 @@ TEST(GrpcServerTest, AServerOfHealthAlone) {
   server->SetServing(true);
   EXPECT_EQ(check("worker"), absl::StatusCode::kOk);
   EXPECT_EQ(check("ps"), absl::StatusCode::kNotFound);
-  GrpcChiefClient client(dial());
+  ChiefClient client(NewGrpcControlChannel(dial()));
   v1::GetRunStatusResponse response;
-  EXPECT_EQ(client.GetRunStatus(v1::GetRunStatusRequest(), &response).code(),
-            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(
+      client.Call(&v1::ChiefService::Service::GetRunStatus, v1::GetRunStatusRequest(), &response)
+          .code(),
+      absl::StatusCode::kUnavailable);
 }
 
 TEST(GrpcServerTest, ASecondServerOnThePortIsRefused) {
   ChiefServer chief;
-  const auto service = NewGrpcChiefService(&chief.chief);
+  GrpcChiefService<FakeChief> service(&chief.chief);
   GrpcServer::Options options;
-  options.services = {service.get()};
+  options.services = {&service};
   options.address = chief.server->address();
   EXPECT_EQ(GrpcServer::Create(options).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(GrpcServerTest, OtherMachinesAreShutOutUnlessAllowed) {
   FakeChief chief;
-  const auto service = NewGrpcChiefService(&chief);
+  GrpcChiefService<FakeChief> service(&chief);
   GrpcServer::Options options;
-  options.services = {service.get()};
+  options.services = {&service};
   options.address = "0.0.0.0:0";
   EXPECT_EQ(GrpcServer::Create(options).status().code(), absl::StatusCode::kPermissionDenied);
   options.insecure = true;
@@ -137,21 +143,24 @@ TEST(GrpcServerTest, OtherMachinesAreShutOutUnlessAllowed) {
 
 TEST(GrpcServerTest, AMessageAboveTheLimitIsRefusedAndTheServerLives) {
   ChiefServer chief;
-  GrpcChiefClient careless(chief.NewChannel(64 << 20));
+  ChiefClient careless(NewGrpcControlChannel(chief.NewChannel(64 << 20)));
   v1::RegisterTaskRequest request;
   request.set_address(std::string(kMaxControlMessageBytes, 'x'));
   v1::RegisterTaskResponse response;
-  EXPECT_EQ(careless.RegisterTask(request, &response).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(careless.Call(&v1::ChiefService::Service::RegisterTask, request, &response).code(),
+            absl::StatusCode::kResourceExhausted);
   request.set_address("short");
-  EXPECT_TRUE(careless.RegisterTask(request, &response).ok());
+  EXPECT_TRUE(careless.Call(&v1::ChiefService::Service::RegisterTask, request, &response).ok());
 }
 
 TEST(GrpcServerTest, AnAbsentServerIsUnavailableAtOnce) {
-  GrpcChiefClient client(
-      NewGrpcChannel("127.0.0.1:1", ChannelUse::kControl, kMaxControlMessageBytes));
+  ChiefClient client(NewGrpcControlChannel(
+      NewGrpcChannel("127.0.0.1:1", ChannelUse::kControl, kMaxControlMessageBytes)));
   v1::GetRunStatusResponse response;
-  EXPECT_EQ(client.GetRunStatus(v1::GetRunStatusRequest(), &response).code(),
-            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(
+      client.Call(&v1::ChiefService::Service::GetRunStatus, v1::GetRunStatusRequest(), &response)
+          .code(),
+      absl::StatusCode::kUnavailable);
 }
 
 TEST(GrpcServerTest, AClientLooksForItsPeerAnewWhenItCannotConnect) {
@@ -160,23 +169,28 @@ TEST(GrpcServerTest, AClientLooksForItsPeerAnewWhenItCannotConnect) {
       grpc::CreateChannel("unix:/nonexistent/chief", grpc::InsecureChannelCredentials());
   const auto there = chief.NewChannel();
   bool known = false;
-  GrpcChiefClient client(std::make_unique<PeerChannel>(
-      [&] { return known ? there->channel() : nowhere; }, absl::ZeroDuration()));
+  ChiefClient client(NewGrpcControlChannel(std::make_unique<PeerChannel>(
+      [&] { return known ? there->channel() : nowhere; }, absl::ZeroDuration())));
   v1::GetRunStatusResponse response;
-  EXPECT_EQ(client.GetRunStatus(v1::GetRunStatusRequest(), &response).code(),
-            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(
+      client.Call(&v1::ChiefService::Service::GetRunStatus, v1::GetRunStatusRequest(), &response)
+          .code(),
+      absl::StatusCode::kUnavailable);
   known = true;
-  EXPECT_EQ(client.GetRunStatus(v1::GetRunStatusRequest(), &response), absl::OkStatus());
+  EXPECT_EQ(
+      client.Call(&v1::ChiefService::Service::GetRunStatus, v1::GetRunStatusRequest(), &response),
+      absl::OkStatus());
 }
 
 TEST(GrpcServerTest, ClosingAClientEndsItsCalls) {
   ChiefServer chief;
-  GrpcChiefClient client(chief.NewChannel());
+  ChiefClient client(NewGrpcControlChannel(chief.NewChannel()));
   std::thread waits([&] {
     v1::HeartbeatRequest request;
     request.set_wait_milliseconds(2000);
     v1::HeartbeatResponse response;
-    EXPECT_EQ(client.Heartbeat(request, &response).code(), absl::StatusCode::kCancelled);
+    EXPECT_EQ(client.Call(&v1::ChiefService::Service::Heartbeat, request, &response).code(),
+              absl::StatusCode::kCancelled);
   });
   chief.chief.WaitUntil([&] { return chief.chief.last_heartbeat.wait_milliseconds() == 2000; });
   client.Close();
@@ -184,21 +198,25 @@ TEST(GrpcServerTest, ClosingAClientEndsItsCalls) {
   // The chief is notified that the caller is gone.
   chief.chief.WaitUntil([&] { return chief.chief.disconnects == 1; });
   v1::GetRunStatusResponse response;
-  EXPECT_EQ(client.GetRunStatus(v1::GetRunStatusRequest(), &response).code(),
-            absl::StatusCode::kCancelled);
+  EXPECT_EQ(
+      client.Call(&v1::ChiefService::Service::GetRunStatus, v1::GetRunStatusRequest(), &response)
+          .code(),
+      absl::StatusCode::kCancelled);
 }
 
 TEST(GrpcServerTest, ATaskThatCallsAgainOnAnotherConnectionIsNotDisconnected) {
   ChiefServer chief;
-  GrpcChiefClient client(chief.NewChannel()), again(chief.NewChannel());
+  ChiefClient client(NewGrpcControlChannel(chief.NewChannel())),
+      again(NewGrpcControlChannel(chief.NewChannel()));
   v1::HeartbeatRequest request;
   request.mutable_identity()->mutable_member()->set_job(v1::JOB_PS);
   request.mutable_identity()->set_incarnation(1);
-  const auto beat = [&](GrpcChiefClient& by, int64_t wait) {
+  const auto beat = [&](ChiefClient& by, int64_t wait) {
     request.set_wait_milliseconds(wait);
     return std::thread([&by, sent = request] {
       v1::HeartbeatResponse response;
-      EXPECT_EQ(by.Heartbeat(sent, &response).code(), absl::StatusCode::kCancelled);
+      EXPECT_EQ(by.Call(&v1::ChiefService::Service::Heartbeat, sent, &response).code(),
+                absl::StatusCode::kCancelled);
     });
   };
   std::thread first = beat(client, 300);
@@ -214,29 +232,27 @@ TEST(GrpcServerTest, ATaskThatCallsAgainOnAnotherConnectionIsNotDisconnected) {
 }
 
 // Holds calls until `release` is notified.
-class StuckParameters : public ParameterClient {
+class StuckParameters {
  public:
-  absl::Status LoadSlices(const v1::LoadSlicesRequest&, v1::LoadSlicesResponse*) override {
+  absl::Status LoadSlices(const v1::LoadSlicesRequest&, v1::LoadSlicesResponse*) {
     ++loads;
     return absl::DataLossError("shard-1.safetensors: checksum");
   }
-  absl::Status WithholdBatch(const v1::WithholdBatchRequest&,
-                             v1::WithholdBatchResponse* response) override {
+  absl::Status WithholdBatch(const v1::WithholdBatchRequest&, v1::WithholdBatchResponse* response) {
     response->set_none_has(true);
     return absl::OkStatus();
   }
-  absl::Status DecideBatch(const v1::DecideBatchRequest&, v1::DecideBatchResponse*) override {
+  absl::Status DecideBatch(const v1::DecideBatchRequest&, v1::DecideBatchResponse*) {
     return absl::OkStatus();
   }
-  absl::Status RequestCut(const v1::RequestCutRequest& request,
-                          v1::RequestCutResponse* response) override {
+  absl::Status RequestCut(const v1::RequestCutRequest& request, v1::RequestCutResponse* response) {
     response->set_newest_version(request.version() + 1);
     return absl::OkStatus();
   }
-  absl::Status GetApplied(const v1::GetAppliedRequest&, v1::GetAppliedResponse*) override {
+  absl::Status GetApplied(const v1::GetAppliedRequest&, v1::GetAppliedResponse*) {
     return absl::OkStatus();
   }
-  absl::Status Finish(const v1::FinishRequest&, v1::FinishResponse*) override {
+  absl::Status Finish(const v1::FinishRequest&, v1::FinishResponse*) {
     entered.Notify();
     release.Wait();
     return absl::OkStatus();
@@ -249,60 +265,72 @@ class StuckParameters : public ParameterClient {
 
 TEST(GrpcServerTest, ABulkServersControlMessagesStaySmall) {
   StuckParameters parameters;
-  const auto service = NewGrpcParameterService(&parameters);
+  GrpcParameterService<StuckParameters> service(&parameters);
   GrpcServer::Options options;
-  options.services = {service.get()};
+  options.services = {&service};
   options.max_message_bytes = 4 << 20;
   const auto server = std::move(GrpcServer::Create(options).value());
-  GrpcParameterClient client(NewGrpcChannel(server->address(), ChannelUse::kControl, 64 << 20));
+  ParameterClient client(
+      NewGrpcControlChannel(NewGrpcChannel(server->address(), ChannelUse::kControl, 64 << 20)));
   v1::LoadSlicesRequest request;
   v1::LoadSlicesResponse response;
   request.set_token(std::string(kMaxControlMessageBytes, 'x'));
-  const absl::Status refused = client.LoadSlices(request, &response);
+  const absl::Status refused =
+      client.Call(&v1::ParameterService::Service::LoadSlices, request, &response);
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(refused.message(), ::testing::HasSubstr("shoal.v1.LoadSlicesRequest of"));
   EXPECT_EQ(parameters.loads, 0);
   request.set_token("short");
-  EXPECT_EQ(client.LoadSlices(request, &response).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(client.Call(&v1::ParameterService::Service::LoadSlices, request, &response).code(),
+            absl::StatusCode::kDataLoss);
   EXPECT_EQ(parameters.loads, 1);
 }
 
 TEST(GrpcServerTest, ParameterCallsPassThrough) {
   StuckParameters parameters;
-  const auto service = NewGrpcParameterService(&parameters);
+  GrpcParameterService<StuckParameters> service(&parameters);
   GrpcServer::Options options;
-  options.services = {service.get()};
+  options.services = {&service};
   const auto server = std::move(GrpcServer::Create(options).value());
-  GrpcParameterClient client(
-      NewGrpcChannel(server->address(), ChannelUse::kControl, kMaxControlMessageBytes));
+  ParameterClient client(NewGrpcControlChannel(
+      NewGrpcChannel(server->address(), ChannelUse::kControl, kMaxControlMessageBytes)));
   v1::LoadSlicesResponse loaded;
-  EXPECT_EQ(client.LoadSlices(v1::LoadSlicesRequest(), &loaded),
-            absl::DataLossError("shard-1.safetensors: checksum"));
+  EXPECT_EQ(
+      client.Call(&v1::ParameterService::Service::LoadSlices, v1::LoadSlicesRequest(), &loaded),
+      absl::DataLossError("shard-1.safetensors: checksum"));
   v1::WithholdBatchResponse withheld;
-  ASSERT_TRUE(client.WithholdBatch(v1::WithholdBatchRequest(), &withheld).ok());
+  ASSERT_TRUE(client
+                  .Call(&v1::ParameterService::Service::WithholdBatch, v1::WithholdBatchRequest(),
+                        &withheld)
+                  .ok());
   EXPECT_TRUE(withheld.none_has());
   v1::DecideBatchResponse decided;
-  EXPECT_TRUE(client.DecideBatch(v1::DecideBatchRequest(), &decided).ok());
+  EXPECT_TRUE(
+      client.Call(&v1::ParameterService::Service::DecideBatch, v1::DecideBatchRequest(), &decided)
+          .ok());
   v1::RequestCutRequest cut;
   cut.set_version(6);
   v1::RequestCutResponse cut_at;
-  ASSERT_TRUE(client.RequestCut(cut, &cut_at).ok());
+  ASSERT_TRUE(client.Call(&v1::ParameterService::Service::RequestCut, cut, &cut_at).ok());
   EXPECT_EQ(cut_at.newest_version(), 7u);
   v1::GetAppliedResponse applied;
-  EXPECT_TRUE(client.GetApplied(v1::GetAppliedRequest(), &applied).ok());
+  EXPECT_TRUE(
+      client.Call(&v1::ParameterService::Service::GetApplied, v1::GetAppliedRequest(), &applied)
+          .ok());
 }
 
 TEST(GrpcServerTest, StopSaysSoWhenACallDoesNotReturn) {
   StuckParameters parameters;
-  const auto service = NewGrpcParameterService(&parameters);
+  GrpcParameterService<StuckParameters> service(&parameters);
   GrpcServer::Options options;
-  options.services = {service.get()};
+  options.services = {&service};
   auto server = std::move(GrpcServer::Create(options).value());
-  GrpcParameterClient client(
-      NewGrpcChannel(server->address(), ChannelUse::kControl, kMaxControlMessageBytes));
+  ParameterClient client(NewGrpcControlChannel(
+      NewGrpcChannel(server->address(), ChannelUse::kControl, kMaxControlMessageBytes)));
   std::thread waits([&] {
     v1::FinishResponse response;
-    EXPECT_FALSE(client.Finish(v1::FinishRequest(), &response).ok());
+    EXPECT_FALSE(
+        client.Call(&v1::ParameterService::Service::Finish, v1::FinishRequest(), &response).ok());
   });
   parameters.entered.Wait();
   EXPECT_EQ(server->Stop(absl::Milliseconds(20), absl::Milliseconds(50)).code(),
@@ -316,11 +344,11 @@ TEST(GrpcServerTest, StopSaysSoWhenACallDoesNotReturn) {
 
 TEST(GrpcServerTest, BulkAndControlShareAPort) {
   FakeChief chief;
-  const auto service = NewGrpcChiefService(&chief);
+  GrpcChiefService<FakeChief> service(&chief);
   BulkTestService bulk_service;
   GrpcBulkServer bulk(&bulk_service, {});
   GrpcServer::Options options;
-  options.services = {service.get()};
+  options.services = {&service};
   options.bulk = &bulk;
   options.max_message_bytes = 5 << 20;
   const auto server = std::move(GrpcServer::Create(options).value());
@@ -332,10 +360,12 @@ TEST(GrpcServerTest, BulkAndControlShareAPort) {
   call.header = "echo";
   call.payloads = {{payload.data(), payload.size(), nullptr, nullptr}};
   channel->Start(&call);
-  GrpcChiefClient client(
-      NewGrpcChannel(server->address(), ChannelUse::kControl, kMaxControlMessageBytes));
+  ChiefClient client(NewGrpcControlChannel(
+      NewGrpcChannel(server->address(), ChannelUse::kControl, kMaxControlMessageBytes)));
   v1::GetRunStatusResponse status;
-  EXPECT_TRUE(client.GetRunStatus(v1::GetRunStatusRequest(), &status).ok());
+  EXPECT_TRUE(
+      client.Call(&v1::ChiefService::Service::GetRunStatus, v1::GetRunStatusRequest(), &status)
+          .ok());
   call.Wait();
   EXPECT_TRUE(call.received == payload);
 

@@ -24,11 +24,11 @@
 
 #include "base/log.h"
 #include "base/notification.h"
-#include "proto/v1/chief_service.pb.h"
+#include "proto/v1/chief_service.grpc.pb.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/fake_chief.h"
-#include "runtime/rpc/grpc_chief_client.h"
 #include "runtime/rpc/grpc_chief_service.h"
+#include "runtime/rpc/grpc_control_channel.h"
 #include "runtime/rpc/grpc_server.h"
 #include "runtime/rpc/refused_connection.h"
 #include "runtime/tls/credentials.h"
@@ -79,10 +79,10 @@ std::string SignedBy(const TestCertificates& made) {
 // Chief methods and the bulk path on one port, with the certificate of every role.
 class TlsTest : public ::testing::Test {
  protected:
-  TlsTest() : bulk_server_(&bulk, {}), service_(NewGrpcChiefService(&chief)) {
+  TlsTest() : bulk_server_(&bulk, {}), service_(&chief) {
     GrpcServer::Options options;
     options.credentials = server_credentials_.get();
-    options.services = {service_.get()};
+    options.services = {&service_};
     options.bulk = &bulk_server_;
     server = std::move(GrpcServer::Create(options).value());
     log_ = made.directory() + "/log";
@@ -100,37 +100,39 @@ class TlsTest : public ::testing::Test {
                           ChannelCredentialsFor(credentials, peer));
   }
   absl::Status RegisterAs(v1::Job job, const Credentials* credentials, RoleSet peer = kAnyRole) {
-    GrpcChiefClient client(Dial(credentials, peer));
+    ChiefClient client(NewGrpcControlChannel(Dial(credentials, peer)));
     v1::RegisterTaskRequest request;
     request.mutable_identity()->mutable_member()->set_job(job);
     request.set_nonce("a");
     v1::RegisterTaskResponse response;
-    return client.RegisterTask(request, &response);
+    return client.Call(&v1::ChiefService::Service::RegisterTask, request, &response);
   }
   absl::Status Stop(const Credentials* credentials, bool stop = true) {
-    GrpcChiefClient client(Dial(credentials));
+    ChiefClient client(NewGrpcControlChannel(Dial(credentials)));
     v1::RequestStopRequest request;
     request.set_stop(stop);
     v1::RequestStopResponse response;
-    return client.RequestStop(request, &response);
+    return client.Call(&v1::ChiefService::Service::RequestStop, request, &response);
   }
   // That worker/0 has died of a batch.
   absl::Status ReportDeath(const Credentials* credentials) {
-    GrpcChiefClient client(Dial(credentials));
+    ChiefClient client(NewGrpcControlChannel(Dial(credentials)));
     v1::ReportBadBatchRequest request;
     request.mutable_died()->set_job(v1::JOB_WORKER);
     v1::ReportBadBatchResponse response;
-    return client.ReportBadBatch(request, &response);
+    return client.Call(&v1::ChiefService::Service::ReportBadBatch, request, &response);
   }
   // What a task reports in the name of a task of `job`.
   template <typename Request, typename Response>
   absl::Status ReportAs(v1::Job job, const Credentials* credentials,
-                        absl::Status (GrpcChiefClient::*method)(const Request&, Response*)) {
-    GrpcChiefClient client(Dial(credentials));
+                        grpc::Status (v1::ChiefService::Service::*method)(grpc::ServerContext*,
+                                                                          const Request*,
+                                                                          Response*)) {
+    ChiefClient client(NewGrpcControlChannel(Dial(credentials)));
     Request request;
     request.mutable_identity()->mutable_member()->set_job(job);
     Response response;
-    return (client.*method)(request, &response);
+    return client.Call(method, request, &response);
   }
   absl::Status Exchange(const Credentials* credentials);
 
@@ -151,7 +153,7 @@ class TlsTest : public ::testing::Test {
  private:
   const std::unique_ptr<Credentials> server_credentials_ = Make(made.Of("all"));
   GrpcBulkServer bulk_server_;
-  std::unique_ptr<grpc::Service> service_;
+  GrpcChiefService<FakeChief> service_;
   std::string log_;
 };
 
@@ -226,32 +228,36 @@ TEST_F(TlsTest, ATaskReportsOnlyAsWhatItsCertificateSays) {
   const absl::Status as_ps = absl::PermissionDeniedError("spiffe://shoal/worker speaks for a ps");
   const absl::Status as_worker =
       absl::PermissionDeniedError("spiffe://shoal/ps speaks for a worker");
-  EXPECT_EQ(ReportAs(v1::JOB_PS, worker.get(), &GrpcChiefClient::ReportEvaluation), as_ps);
-  EXPECT_EQ(ReportAs(v1::JOB_PS, worker.get(), &GrpcChiefClient::LeaseBatches), as_ps);
-  EXPECT_EQ(ReportAs(v1::JOB_WORKER, ps.get(), &GrpcChiefClient::ReportSteps), as_worker);
-  EXPECT_EQ(ReportAs(v1::JOB_WORKER, ps.get(), &GrpcChiefClient::ReportShard), as_worker);
-  EXPECT_EQ(ReportAs(v1::JOB_WORKER, ps.get(), &GrpcChiefClient::ReportNorms), as_worker);
+  EXPECT_EQ(ReportAs(v1::JOB_PS, worker.get(), &v1::ChiefService::Service::ReportEvaluation),
+            as_ps);
+  EXPECT_EQ(ReportAs(v1::JOB_PS, worker.get(), &v1::ChiefService::Service::LeaseBatches), as_ps);
+  EXPECT_EQ(ReportAs(v1::JOB_WORKER, ps.get(), &v1::ChiefService::Service::ReportSteps), as_worker);
+  EXPECT_EQ(ReportAs(v1::JOB_WORKER, ps.get(), &v1::ChiefService::Service::ReportShard), as_worker);
+  EXPECT_EQ(ReportAs(v1::JOB_WORKER, ps.get(), &v1::ChiefService::Service::ReportNorms), as_worker);
   EXPECT_EQ(chief.NumCalls(), 0);
-  EXPECT_EQ(ReportAs(v1::JOB_WORKER, worker.get(), &GrpcChiefClient::ReportEvaluation),
+  EXPECT_EQ(ReportAs(v1::JOB_WORKER, worker.get(), &v1::ChiefService::Service::ReportEvaluation),
             absl::OkStatus());
-  EXPECT_EQ(ReportAs(v1::JOB_PS, ps.get(), &GrpcChiefClient::ReportSteps), absl::OkStatus());
+  EXPECT_EQ(ReportAs(v1::JOB_PS, ps.get(), &v1::ChiefService::Service::ReportSteps),
+            absl::OkStatus());
 }
 
 TEST_F(TlsTest, AServerOfAnotherRoleIsNotSpokenTo) {
   const TestCertificates again(SignedBy(made));
   const auto ps_credentials = Make(again.Of("ps"));
   GrpcServer::Options options;
-  const auto service = NewGrpcChiefService(&chief);
+  GrpcChiefService<FakeChief> service(&chief);
   options.credentials = ps_credentials.get();
-  options.services = {service.get()};
+  options.services = {&service};
   const auto not_chief = std::move(GrpcServer::Create(options).value());
   const auto worker = Make(made.Of("worker"));
-  GrpcChiefClient client(NewGrpcChannel(not_chief->address(), ChannelUse::kControl,
-                                        kMaxControlMessageBytes, worker->ForChannel(kRoleChief)));
+  ChiefClient client(NewGrpcControlChannel(
+      NewGrpcChannel(not_chief->address(), ChannelUse::kControl, kMaxControlMessageBytes,
+                     worker->ForChannel(kRoleChief))));
   v1::RegisterTaskRequest request;
   request.mutable_identity()->mutable_member()->set_job(v1::JOB_WORKER);
   v1::RegisterTaskResponse response;
-  const absl::Status status = client.RegisterTask(request, &response);
+  const absl::Status status =
+      client.Call(&v1::ChiefService::Service::RegisterTask, request, &response);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(FindRefusal(status, /*secure=*/true).why, HasSubstr("wanted spiffe://shoal/chief"));
   EXPECT_TRUE(FindRefusal(status, /*secure=*/true).certain);
@@ -268,11 +274,12 @@ TEST_F(TlsTest, AnotherScopeOfTheSameAuthorityIsRefused) {
 
 TEST_F(TlsTest, TheServerLooksAtTheScopeItself) {
   const TestCertificates blue(SignedBy(made) + " --scope=spiffe://shoal/blue");
-  GrpcChiefClient client(NewGrpcChannel(server->address(), ChannelUse::kBulk,
-                                        kMaxControlMessageBytes,
-                                        CarelessTls(made.Of("all").authorities, blue.Of("all"))));
+  ChiefClient client(NewGrpcControlChannel(
+      NewGrpcChannel(server->address(), ChannelUse::kBulk, kMaxControlMessageBytes,
+                     CarelessTls(made.Of("all").authorities, blue.Of("all")))));
   v1::GetRunStatusResponse response;
-  const absl::Status status = client.GetRunStatus(v1::GetRunStatusRequest(), &response);
+  const absl::Status status =
+      client.Call(&v1::ChiefService::Service::GetRunStatus, v1::GetRunStatusRequest(), &response);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_TRUE(FindRefusal(status, /*secure=*/true).certain);
   EXPECT_EQ(chief.NumCalls(), 0);
@@ -315,11 +322,12 @@ TEST_F(TlsTest, AClientWhoseCertificateExpiredWhileItRanIsRefused) {
   const TestCertificates expired(SignedBy(made) + " --days=-1");
   const TestCertificates valid(SignedBy(made));
   const auto ask = [&](const TestCertificates& pair) {
-    GrpcChiefClient client(
+    ChiefClient client(NewGrpcControlChannel(
         NewGrpcChannel(server->address(), ChannelUse::kBulk, kMaxControlMessageBytes,
-                       CarelessTls(made.Of("all").authorities, pair.Of("worker"))));
+                       CarelessTls(made.Of("all").authorities, pair.Of("worker")))));
     v1::GetRunStatusResponse response;
-    return client.GetRunStatus(v1::GetRunStatusRequest(), &response);
+    return client.Call(&v1::ChiefService::Service::GetRunStatus, v1::GetRunStatusRequest(),
+                       &response);
   };
   // The two differ in the date alone.
   EXPECT_EQ(ask(valid), absl::OkStatus());
@@ -332,12 +340,14 @@ TEST_F(TlsTest, AClientWhoseCertificateExpiredWhileItRanIsRefused) {
 
 TEST_F(TlsTest, AClientWithoutACertificateIsRefused) {
   for (int i = 0; i < 3; ++i) {
-    GrpcChiefClient client(NewGrpcChannel(server->address(), ChannelUse::kBulk,
-                                          kMaxControlMessageBytes,
-                                          CarelessTls(made.Of("all").authorities, TlsFiles())));
+    ChiefClient client(NewGrpcControlChannel(
+        NewGrpcChannel(server->address(), ChannelUse::kBulk, kMaxControlMessageBytes,
+                       CarelessTls(made.Of("all").authorities, TlsFiles()))));
     v1::GetRunStatusResponse response;
-    EXPECT_EQ(client.GetRunStatus(v1::GetRunStatusRequest(), &response).code(),
-              absl::StatusCode::kUnavailable);
+    EXPECT_EQ(
+        client.Call(&v1::ChiefService::Service::GetRunStatus, v1::GetRunStatusRequest(), &response)
+            .code(),
+        absl::StatusCode::kUnavailable);
   }
   EXPECT_EQ(chief.NumCalls(), 0);
   EXPECT_EQ(Logged("peer did not return a certificate"), 1);
@@ -365,14 +375,16 @@ TEST_F(TlsTest, ARefusalIsKnownByWhatGrpcSays) {
   EXPECT_THAT(plaintext.why, HasSubstr("if the run uses TLS"));
   const auto worker = Make(made.Of("worker"));
   GrpcServer::Options options;
-  const auto service = NewGrpcChiefService(&chief);
-  options.services = {service.get()};
+  GrpcChiefService<FakeChief> service(&chief);
+  options.services = {&service};
   const auto speaks_no_tls = std::move(GrpcServer::Create(options).value());
-  GrpcChiefClient client(NewGrpcChannel(speaks_no_tls->address(), ChannelUse::kControl,
-                                        kMaxControlMessageBytes, worker->ForChannel(kRoleChief)));
+  ChiefClient client(NewGrpcControlChannel(
+      NewGrpcChannel(speaks_no_tls->address(), ChannelUse::kControl, kMaxControlMessageBytes,
+                     worker->ForChannel(kRoleChief))));
   v1::GetRunStatusResponse response;
-  const RefusedConnection no_tls =
-      FindRefusal(client.GetRunStatus(v1::GetRunStatusRequest(), &response), /*secure=*/true);
+  const RefusedConnection no_tls = FindRefusal(
+      client.Call(&v1::ChiefService::Service::GetRunStatus, v1::GetRunStatusRequest(), &response),
+      /*secure=*/true);
   EXPECT_TRUE(no_tls.certain);
   EXPECT_THAT(no_tls.why, HasSubstr("speaks no TLS"));
 }
@@ -384,11 +396,13 @@ TEST_F(TlsTest, NewFilesAreTakenUnderLoadWithoutAFailedCall) {
   std::atomic<bool> stop{false};
   std::atomic<int> calls{0}, failures{0};
   const auto load = [&](bool connects_anew) {
-    auto client = std::make_unique<GrpcChiefClient>(Dial(worker.get()));
+    auto client = std::make_unique<ChiefClient>(NewGrpcControlChannel(Dial(worker.get())));
     while (!stop) {
-      if (connects_anew) client = std::make_unique<GrpcChiefClient>(Dial(worker.get()));
+      if (connects_anew)
+        client = std::make_unique<ChiefClient>(NewGrpcControlChannel(Dial(worker.get())));
       v1::GetRunStatusResponse response;
-      const absl::Status status = client->GetRunStatus(v1::GetRunStatusRequest(), &response);
+      const absl::Status status = client->Call(&v1::ChiefService::Service::GetRunStatus,
+                                               v1::GetRunStatusRequest(), &response);
       ++calls;
       if (!status.ok()) {
         ++failures;

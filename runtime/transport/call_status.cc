@@ -4,6 +4,8 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
 
+#include <string>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -56,6 +58,9 @@ bool MayHeal(const absl::Status& status) {
 }
 
 grpc::Status AnswerOf(grpc::ServerContextBase* context, const absl::Status& status) {
+  if (context == nullptr) {
+    return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
+  }
   if (!status.ok()) context->AddTrailingMetadata(kMark, "1");
   return ToGrpcStatus(status);
 }

@@ -38,7 +38,8 @@ bool IsTooLarge(const absl::Status& status);
 // receiver lacks memory or room, or its file system fails. True for unknown outcomes and ABORTED.
 bool MayHeal(const absl::Status& status);
 
-// For servers: marks and converts the status of the service.
+// For servers: marks and converts the status of the service. `context` is null for a caller in the
+// same process, which gets the status as it is.
 grpc::Status AnswerOf(grpc::ServerContextBase* context, const absl::Status& status);
 
 // For clients: returns the status of a call that has ended. An error without the mark becomes

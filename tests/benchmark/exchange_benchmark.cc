@@ -23,6 +23,7 @@
 #include "base/mutex.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "ps/parameter_server.h"
+#include "ps/parameter_service_impl.h"
 #include "ps/parameter_shard.h"
 #include "runtime/exchange/bulk_connector.h"
 #include "runtime/exchange/remote_variable_store.h"
@@ -141,7 +142,7 @@ class Training {
   void StartServer(Form form, const Credentials* credentials, const v1::LoadSlicesRequest& request,
                    size_t threads) {
     ParameterServer::Options options;
-    options.chief = &chief_;
+    options.chief = chief_.client();
     options.clock = &clock_;
     options.session.nonce = "ps";
     options.threads = threads;

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "ml/nn/model_builder.h"
 #include "proto/v1/parameter_service.pb.h"
+#include "ps/parameter_service_impl.h"
 #include "ps/shard_variable_store.h"
 #include "runtime/config/run_config.h"
 #include "runtime/variables/exchange_groups.h"
@@ -76,7 +77,7 @@ absl::StatusOr<std::unique_ptr<LocalTraining>> LocalTraining::Create(const Optio
   RETURN_IF_ERROR(training->BuildProgram());
   training->MakeBatch();
   RETURN_IF_ERROR(
-      training->StartServer(options.chief != nullptr ? options.chief : &training->chief_));
+      training->StartServer(options.chief != nullptr ? options.chief : training->chief_.client()));
   RETURN_IF_ERROR(training->PullFirstValues());
   return training;
 }

@@ -133,7 +133,7 @@ TEST_P(StepAllocationTest, AStepAllocatesNothing) {
   LocalTraining::Options options;
   options.model = GetParam().model;
   options.batch_size = GetParam().batch;
-  options.chief = &chief;
+  options.chief = chief.client();
   auto training = LocalTraining::Create(options);
   ASSERT_TRUE(training.ok()) << training.status();
   CountingDataset dataset((*training)->fields(), GetParam().counted);
@@ -145,7 +145,7 @@ TEST_P(StepAllocationTest, AStepAllocatesNothing) {
   TrainerOptions trainer_options{.clock = (*training)->clock(),
                                  .replica = (*training)->replica(),
                                  .store = (*training)->store(),
-                                 .chief = &chief,
+                                 .chief = chief.client(),
                                  .train = &dataset,
                                  .train_plan = plan,
                                  .test_plan = plan,

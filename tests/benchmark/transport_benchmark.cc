@@ -236,9 +236,9 @@ class ChannelLink : public Link {
 class GrpcLink : public ChannelLink {
  public:
   explicit GrpcLink(absl::Duration spin)
-      : bulk_(&service_, {1, spin}), control_(NewGrpcChiefService(&chief_)), client_(spin) {
+      : bulk_(&service_, {1, spin}), control_(&chief_), client_(spin) {
     GrpcServer::Options options;
-    options.services = {control_.get()};
+    options.services = {&control_};
     options.bulk = &bulk_;
     options.max_message_bytes = kMaxBytes + kMaxBulkHeaderBytes;
     server_ = std::move(GrpcServer::Create(options).value());
@@ -251,7 +251,7 @@ class GrpcLink : public ChannelLink {
   FakeChief chief_;
   BenchmarkService service_;
   GrpcBulkServer bulk_;
-  std::unique_ptr<grpc::Service> control_;
+  GrpcChiefService<FakeChief> control_;
   std::unique_ptr<GrpcServer> server_;
   GrpcBulkClient client_;
 };

@@ -29,7 +29,9 @@
 #include "runtime/process/shutdown.h"
 #include "runtime/rpc/channel.h"
 #include "runtime/rpc/chief_client.h"
-#include "runtime/rpc/grpc_parameter_client.h"
+#include "runtime/rpc/grpc_chief_service.h"
+#include "runtime/rpc/grpc_control_channel.h"
+#include "runtime/rpc/in_process_control_channel.h"
 #include "runtime/rpc/parameter_client.h"
 #include "runtime/task/task_options.h"
 #include "runtime/transport/call_status.h"
@@ -68,9 +70,10 @@ class WrongAnswers {
   WrongAnswers(grpc::StatusCode code, std::map<std::string, std::set<int>> calls)
       : code_(code), calls_(std::move(calls)) {}
 
-  template <typename Target, typename Request, typename Response>
-  grpc::Status Pass(const std::string& name, Target* target,
-                    absl::Status (Target::*method)(const Request&, Response*),
+  template <typename Client, typename Service, typename Request, typename Response>
+  grpc::Status Pass(const std::string& name, Client& target,
+                    grpc::Status (Service::*method)(grpc::ServerContext*, const Request*,
+                                                    Response*),
                     grpc::ServerContext* context, const Request* request, Response* response) {
     {
       MutexLock lock(&mutex_);
@@ -80,7 +83,7 @@ class WrongAnswers {
         return grpc::Status(code_, "stream reset");
       }
     }
-    return AnswerOf(context, (target->*method)(*request, response));
+    return AnswerOf(context, target.Call(method, *request, response));
   }
 
   // How many calls of each method had a wrong answer.
@@ -107,23 +110,24 @@ std::unique_ptr<grpc::Server> Serve(grpc::Service* service, std::string* address
   return server;
 }
 
-#define SHOAL_TEST_PASS(Client, Method)                                                 \
-  grpc::Status Method(grpc::ServerContext* context, const v1::Method##Request* request, \
-                      v1::Method##Response* response) override {                        \
-    return wrong_->Pass(#Method, target_, &Client::Method, context, request, response); \
+#define SHOAL_TEST_PASS(Method)                                                           \
+  grpc::Status Method(grpc::ServerContext* context, const v1::Method##Request* request,   \
+                      v1::Method##Response* response) override {                          \
+    return wrong_->Pass(#Method, *target_, &Service::Method, context, request, response); \
   }
 
 // Stands between the tasks and the chief.
 class BeforeChief : public v1::ChiefService::Service {
  public:
+  using Service = v1::ChiefService::Service;
   BeforeChief(ChiefClient* target, WrongAnswers* wrong) : target_(target), wrong_(wrong) {}
-  SHOAL_TEST_PASS(ChiefClient, RegisterTask)
-  SHOAL_TEST_PASS(ChiefClient, Heartbeat)
-  SHOAL_TEST_PASS(ChiefClient, ReportSteps)
-  SHOAL_TEST_PASS(ChiefClient, ReportShard)
-  SHOAL_TEST_PASS(ChiefClient, ReportEvaluation)
-  SHOAL_TEST_PASS(ChiefClient, LeaseBatches)
-  SHOAL_TEST_PASS(ChiefClient, ReportNorms)
+  SHOAL_TEST_PASS(RegisterTask)
+  SHOAL_TEST_PASS(Heartbeat)
+  SHOAL_TEST_PASS(ReportSteps)
+  SHOAL_TEST_PASS(ReportShard)
+  SHOAL_TEST_PASS(ReportEvaluation)
+  SHOAL_TEST_PASS(LeaseBatches)
+  SHOAL_TEST_PASS(ReportNorms)
 
  private:
   ChiefClient* const target_;
@@ -133,13 +137,14 @@ class BeforeChief : public v1::ChiefService::Service {
 // Stands between the chief and a ps.
 class BeforePs : public v1::ParameterService::Service {
  public:
+  using Service = v1::ParameterService::Service;
   BeforePs(ParameterClient* target, WrongAnswers* wrong) : target_(target), wrong_(wrong) {}
-  SHOAL_TEST_PASS(ParameterClient, LoadSlices)
-  SHOAL_TEST_PASS(ParameterClient, WithholdBatch)
-  SHOAL_TEST_PASS(ParameterClient, DecideBatch)
-  SHOAL_TEST_PASS(ParameterClient, RequestCut)
-  SHOAL_TEST_PASS(ParameterClient, GetApplied)
-  SHOAL_TEST_PASS(ParameterClient, Finish)
+  SHOAL_TEST_PASS(LoadSlices)
+  SHOAL_TEST_PASS(WithholdBatch)
+  SHOAL_TEST_PASS(DecideBatch)
+  SHOAL_TEST_PASS(RequestCut)
+  SHOAL_TEST_PASS(GetApplied)
+  SHOAL_TEST_PASS(Finish)
 
  private:
   ParameterClient* const target_;
@@ -148,35 +153,32 @@ class BeforePs : public v1::ParameterService::Service {
 
 #undef SHOAL_TEST_PASS
 
-// The chief's client of a ps, through a BeforePs.
-class PsBehind : public GrpcParameterClient {
+// The chief's way to a ps, through a BeforePs.
+class WayToPs : public ControlChannel {
  public:
-  static std::unique_ptr<PsBehind> Dial(const std::string& address, WrongAnswers* wrong) {
-    auto real = std::make_unique<GrpcParameterClient>(
-        NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes));
-    auto before = std::make_unique<BeforePs>(real.get(), wrong);
-    std::string own_address;
-    auto server = Serve(before.get(), &own_address);
-    return std::unique_ptr<PsBehind>(
-        new PsBehind(own_address, std::move(real), std::move(before), std::move(server)));
+  WayToPs(const std::string& address, WrongAnswers* wrong)
+      : real_(Dial(address)), before_(&real_, wrong), server_(Serve(&before_, &own_address_)) {
+    channel_ = Dial(own_address_);
   }
-  ~PsBehind() override {
+  ~WayToPs() override {
     Close();
-    real_->Close();
+    real_.Close();
     server_->Shutdown();
   }
+  absl::Status Make(const ControlCall& call) override { return channel_->Make(call); }
+  void Close() override { channel_->Close(); }
 
  private:
-  PsBehind(const std::string& address, std::unique_ptr<GrpcParameterClient> real,
-           std::unique_ptr<BeforePs> before, std::unique_ptr<grpc::Server> server)
-      : GrpcParameterClient(NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes)),
-        real_(std::move(real)),
-        before_(std::move(before)),
-        server_(std::move(server)) {}
+  static std::unique_ptr<ControlChannel> Dial(const std::string& address) {
+    return NewGrpcControlChannel(
+        NewGrpcChannel(address, ChannelUse::kControl, kMaxControlMessageBytes));
+  }
 
-  const std::unique_ptr<GrpcParameterClient> real_;
-  const std::unique_ptr<BeforePs> before_;
+  ParameterClient real_;
+  BeforePs before_;
+  std::string own_address_;
   const std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<ControlChannel> channel_;
 };
 
 class WrongAnswersTest : public ::testing::Test {
@@ -200,10 +202,12 @@ class WrongAnswersTest : public ::testing::Test {
     run_ = run;
 
     auto chief = ChiefTask::Create(options, 1, [wrong](uint32_t, const std::string& address) {
-      return PsBehind::Dial(address, wrong);
+      return std::make_unique<ParameterClient>(std::make_unique<WayToPs>(address, wrong));
     });
     if (!chief.ok()) return {chief.status()};
-    BeforeChief before((*chief)->chief(), wrong);
+    GrpcChiefService<Chief> service((*chief)->chief());
+    ChiefClient client(NewInProcessControlChannel(&service));
+    BeforeChief before(&client, wrong);
     TaskOptions task = options;
     const std::unique_ptr<grpc::Server> server = Serve(&before, &task.chief_address);
     std::vector<absl::Status> ends(3);

@@ -1,12 +1,16 @@
 #include "tests/simulation/simulated_network.h"
 
 #include <google/protobuf/message.h>
+#include <grpcpp/support/status.h>
 
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "chief/chief.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/parameter_service.pb.h"
-#include "runtime/rpc/control_timeout.h"
 #include "runtime/transport/call_status.h"
 
 namespace shoal {
@@ -38,7 +42,8 @@ struct OpenCall {
 void Kill(SimulatedProcess* process, bool is_noticed) {
   process->alive = false;
   process->chief = nullptr;
-  process->parameters = nullptr;
+  process->chief_service = nullptr;
+  process->ps_service = nullptr;
   process->bulk = nullptr;
   for (std::function<void()>* end : std::set<std::function<void()>*>(process->open)) (*end)();
   const std::map<uint64_t, std::function<void()>> incoming = std::move(process->incoming);
@@ -165,128 +170,45 @@ absl::Status SimulatedNetwork::Call(SimulatedProcess* from, const std::string& a
 
 namespace {
 
-class SimulatedChiefClient : public ChiefClient {
+class SimulatedControlChannel : public ControlChannel {
  public:
-  SimulatedChiefClient(SimulatedNetwork* network, SimulatedProcess* process)
-      : network_(network), process_(process) {}
-
-  absl::Status RegisterTask(const v1::RegisterTaskRequest& request,
-                            v1::RegisterTaskResponse* response) override {
-    return network_->Call(
-        process_, "chief", "RegisterTask", kControlTimeout,
-        [request](SimulatedProcess& at, const std::function<bool()>& is_gone,
-                  google::protobuf::Message* filled) -> absl::Status {
-          if (at.chief == nullptr) return absl::UnavailableError("no chief is there yet");
-          return at.chief->RegisterFor(is_gone, request,
-                                       static_cast<v1::RegisterTaskResponse*>(filled));
-        },
-        response);
-  }
-  absl::Status Heartbeat(const v1::HeartbeatRequest& request,
-                         v1::HeartbeatResponse* response) override {
-    process_->connection = std::make_shared<v1::Identity>(request.identity());
-    return Call("Heartbeat", &ChiefClient::Heartbeat, request, response,
-                absl::Milliseconds(request.wait_milliseconds()));
-  }
-  absl::Status ReportSteps(const v1::ReportStepsRequest& request,
-                           v1::ReportStepsResponse* response) override {
-    return Call("ReportSteps", &ChiefClient::ReportSteps, request, response);
-  }
-  absl::Status ReportShard(const v1::ReportShardRequest& request,
-                           v1::ReportShardResponse* response) override {
-    return Call("ReportShard", &ChiefClient::ReportShard, request, response);
-  }
-  absl::Status ReportEvaluation(const v1::ReportEvaluationRequest& request,
-                                v1::ReportEvaluationResponse* response) override {
-    return Call("ReportEvaluation", &ChiefClient::ReportEvaluation, request, response);
-  }
-  absl::Status ReportBadBatch(const v1::ReportBadBatchRequest& request,
-                              v1::ReportBadBatchResponse* response) override {
-    return Call("ReportBadBatch", &ChiefClient::ReportBadBatch, request, response);
-  }
-  absl::Status LeaseBatches(const v1::LeaseBatchesRequest& request,
-                            v1::LeaseBatchesResponse* response) override {
-    return Call("LeaseBatches", &ChiefClient::LeaseBatches, request, response);
-  }
-  absl::Status ReportNorms(const v1::ReportNormsRequest& request,
-                           v1::ReportNormsResponse* response) override {
-    return Call("ReportNorms", &ChiefClient::ReportNorms, request, response, absl::Seconds(1));
-  }
-  absl::Status RequestStop(const v1::RequestStopRequest& request,
-                           v1::RequestStopResponse* response) override {
-    return Call("RequestStop", &ChiefClient::RequestStop, request, response);
-  }
-  absl::Status GetRunStatus(const v1::GetRunStatusRequest& request,
-                            v1::GetRunStatusResponse* response) override {
-    return Call("GetRunStatus", &ChiefClient::GetRunStatus, request, response);
-  }
-
- private:
-  template <typename Request, typename Response>
-  absl::Status Call(const char* name,
-                    absl::Status (ChiefClient::*method)(const Request&, Response*),
-                    const Request& request, Response* response,
-                    absl::Duration wait = absl::ZeroDuration()) {
-    return network_->Call(
-        process_, "chief", name, kControlTimeout + wait,
-        [method, request](SimulatedProcess& at, const std::function<bool()>& /*is_gone*/,
-                          google::protobuf::Message* filled) -> absl::Status {
-          if (at.chief == nullptr) return absl::UnavailableError("no chief is there yet");
-          return (at.chief->*method)(request, static_cast<Response*>(filled));
-        },
-        response);
-  }
-
-  SimulatedNetwork* const network_;
-  SimulatedProcess* const process_;
-};
-
-class SimulatedParameterClient : public ParameterClient {
- public:
-  SimulatedParameterClient(SimulatedNetwork* network, SimulatedProcess* process,
-                           std::string address)
+  SimulatedControlChannel(SimulatedNetwork* network, SimulatedProcess* process, std::string address)
       : network_(network), process_(process), address_(std::move(address)) {}
 
-  absl::Status LoadSlices(const v1::LoadSlicesRequest& request,
-                          v1::LoadSlicesResponse* response) override {
-    return Call("LoadSlices", &ParameterClient::LoadSlices, request, response, kLoadTimeout);
-  }
-  absl::Status WithholdBatch(const v1::WithholdBatchRequest& request,
-                             v1::WithholdBatchResponse* response) override {
-    return Call("WithholdBatch", &ParameterClient::WithholdBatch, request, response);
-  }
-  absl::Status DecideBatch(const v1::DecideBatchRequest& request,
-                           v1::DecideBatchResponse* response) override {
-    return Call("DecideBatch", &ParameterClient::DecideBatch, request, response);
-  }
-  absl::Status RequestCut(const v1::RequestCutRequest& request,
-                          v1::RequestCutResponse* response) override {
-    return Call("RequestCut", &ParameterClient::RequestCut, request, response);
-  }
-  absl::Status GetApplied(const v1::GetAppliedRequest& request,
-                          v1::GetAppliedResponse* response) override {
-    return Call("GetApplied", &ParameterClient::GetApplied, request, response);
-  }
-  absl::Status Finish(const v1::FinishRequest& request, v1::FinishResponse* response) override {
-    return Call("Finish", &ParameterClient::Finish, request, response);
+  absl::Status Make(const ControlCall& call) override {
+    if (closed_) return absl::CancelledError("the client is closed");
+    const std::string method = call.method();
+    const std::shared_ptr<google::protobuf::Message> request(call.request->New());
+    request->CopyFrom(*call.request);
+    if (method == "Heartbeat") {
+      process_->connection = std::make_shared<v1::Identity>(
+          static_cast<const v1::HeartbeatRequest&>(*request).identity());
+    }
+    const auto serve = [method, request, path = call.path, serve = call.serve](
+                           SimulatedProcess& at, const std::function<bool()>& is_gone,
+                           google::protobuf::Message* filled) -> absl::Status {
+      const bool is_to_chief = absl::StartsWith(path, "/shoal.v1.ChiefService/");
+      grpc::Service* const service = is_to_chief ? at.chief_service : at.ps_service;
+      if (service == nullptr) {
+        return absl::UnavailableError(
+            absl::StrCat("no ", is_to_chief ? "chief" : "ps", " is there yet"));
+      }
+      // The call sees no connection, but a registration ends with it.
+      if (method == "RegisterTask") {
+        return at.chief->RegisterFor(is_gone, static_cast<const v1::RegisterTaskRequest&>(*request),
+                                     static_cast<v1::RegisterTaskResponse*>(filled));
+      }
+      const grpc::Status status = serve(service, *request, filled);
+      return {static_cast<absl::StatusCode>(status.error_code()), status.error_message()};
+    };
+    return network_->Call(process_, address_, method, TimeoutOf(method, call), serve,
+                          call.response);
   }
   void Close() override { closed_ = true; }
 
  private:
-  template <typename Request, typename Response>
-  absl::Status Call(const char* name,
-                    absl::Status (ParameterClient::*method)(const Request&, Response*),
-                    const Request& request, Response* response,
-                    absl::Duration timeout = kControlTimeout) {
-    if (closed_) return absl::CancelledError("the client is closed");
-    return network_->Call(
-        process_, address_, name, timeout,
-        [method, request](SimulatedProcess& at, const std::function<bool()>& /*is_gone*/,
-                          google::protobuf::Message* filled) -> absl::Status {
-          if (at.parameters == nullptr) return absl::UnavailableError("no ps is there yet");
-          return (at.parameters->*method)(request, static_cast<Response*>(filled));
-        },
-        response);
+  static absl::Duration TimeoutOf(const std::string& method, const ControlCall& call) {
+    return method == "ReportNorms" ? call.timeout + absl::Seconds(1) : call.timeout;
   }
 
   SimulatedNetwork* const network_;
@@ -299,13 +221,15 @@ class SimulatedParameterClient : public ParameterClient {
 
 std::unique_ptr<ChiefClient> NewSimulatedChiefClient(SimulatedNetwork* network,
                                                      SimulatedProcess* process) {
-  return std::make_unique<SimulatedChiefClient>(network, process);
+  return std::make_unique<ChiefClient>(
+      std::make_unique<SimulatedControlChannel>(network, process, "chief"));
 }
 
 std::unique_ptr<ParameterClient> NewSimulatedParameterClient(SimulatedNetwork* network,
                                                              SimulatedProcess* process,
                                                              const std::string& address) {
-  return std::make_unique<SimulatedParameterClient>(network, process, address);
+  return std::make_unique<ParameterClient>(
+      std::make_unique<SimulatedControlChannel>(network, process, address));
 }
 
 }  // namespace shoal

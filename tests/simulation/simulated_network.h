@@ -31,6 +31,8 @@ class Message;
 
 namespace shoal {
 
+class Chief;
+
 // One life of a task. Kept until the end of the simulation, since messages name it.
 struct SimulatedProcess {
   FiberHost host;
@@ -38,8 +40,9 @@ struct SimulatedProcess {
   std::string address;  // Unique among all lives.
   bool alive = true;    // If false, nothing that the process does has an effect.
   // The services of this process; null while it does not serve.
-  ChiefClient* chief = nullptr;
-  ParameterClient* parameters = nullptr;
+  Chief* chief = nullptr;
+  grpc::Service* chief_service = nullptr;  // Of `chief`.
+  grpc::Service* ps_service = nullptr;
   BulkService* bulk = nullptr;
   int serving = 0;                        // The number of calls inside those services.
   std::set<std::function<void()>*> open;  // Callbacks that end its own open calls when it dies.

@@ -17,6 +17,7 @@
 #include "runtime/exchange/remote_variable_store.h"
 #include "runtime/process/protocol_version.h"
 #include "runtime/rpc/chief_session.h"
+#include "runtime/rpc/grpc_chief_service.h"
 #include "runtime/rpc/run_state.h"
 #include "runtime/variables/exchange_groups.h"
 #include "tests/simulation/simulated_program.h"
@@ -40,7 +41,8 @@ absl::Duration PatienceOf(const SimulatedRun& run) {
 // No task calls the process any more, and all callers have their answers.
 void StopServing(const TaskEnvironment& environment, SimulatedProcess* process) {
   process->chief = nullptr;
-  process->parameters = nullptr;
+  process->chief_service = nullptr;
+  process->ps_service = nullptr;
   process->bulk = nullptr;
   while (process->serving > 0) environment.fibers->Sleep(absl::Milliseconds(10));
 }
@@ -66,7 +68,9 @@ absl::Status RunSimulatedChief(const TaskEnvironment& environment, SimulatedProc
   RETURN_IF_ERROR(task->RecordStart(ClusterSpec()));
   Chief* const chief = task->chief();
   environment.on_chief(process, chief);
+  GrpcChiefService<Chief> service(chief);
   process->chief = chief;
+  process->chief_service = &service;
   const auto is_over = [chief] {
     v1::GetRunStatusResponse response;
     chief->GetRunStatus(v1::GetRunStatusRequest(), &response).IgnoreError();
@@ -110,7 +114,7 @@ absl::Status RunSimulatedPs(const TaskEnvironment& environment, SimulatedProcess
   options.session.is_over = [&ending] { return ending.IsOver(); };
   ASSIGN_OR_RETURN(const std::unique_ptr<ParameterServer> server, ParameterServer::Create(options));
   *end = [&server] { server->End(); };
-  process->parameters = server->parameter_service();
+  process->ps_service = server->control_service();
   process->bulk = server->bulk_service();
   absl::Status status = process->alive ? server->Start() : absl::CancelledError("killed");
   if (absl::IsOutOfRange(status))
@@ -118,7 +122,7 @@ absl::Status RunSimulatedPs(const TaskEnvironment& environment, SimulatedProcess
   else if (status.ok())
     status = server->Wait();
   *end = nullptr;
-  process->parameters = nullptr;
+  process->ps_service = nullptr;
   process->bulk = nullptr;
   const absl::Status stopped = server->Stop();
   StopServing(environment, process);
