@@ -10,7 +10,6 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 readonly MAX_LINES=600
-readonly MAX_BUILD_LINES=700  # a list of targets, a dozen lines each
 failures=0
 
 fail() {
@@ -40,12 +39,10 @@ check_scripts() {
 }
 
 check_lengths() {
-  local file lines most
+  local file lines
   while read -r file; do
     lines=$(wc -l <"$file")
-    most=$MAX_LINES
-    [[ "$file" != *BUILD ]] || most=$MAX_BUILD_LINES
-    ((lines <= most)) || fail "$file has $lines lines; at most $most: split it"
+    ((lines <= MAX_LINES)) || fail "$file has $lines lines; at most $MAX_LINES: split it"
   done < <(tracked '*.h' '*.cc' '*.cu' '*.py' '*.sh' '*.bzl' '*BUILD')
 }
 

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "chief/session/issued_incarnations.h"
+#include "chief/ledgers/issued_incarnations.h"
 #include "chief/session/roster.h"
 #include "chief/session/session_context.h"
 #include "proto/v1/chief_service.pb.h"

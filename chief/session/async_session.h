@@ -12,8 +12,8 @@
 #include "absl/strings/string_view.h"
 
 #include "base/interval_set.h"
+#include "chief/ledgers/data_ledger.h"
 #include "chief/session/async_lines.h"
-#include "chief/session/data_ledger.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "runtime/plan/step_plan.h"

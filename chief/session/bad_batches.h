@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "chief/ledgers/bad_batch_decisions.h"
 #include "chief/session/admission.h"
-#include "chief/session/bad_batch_decisions.h"
 #include "chief/session/session_context.h"
 #include "chief/session/session_records.h"
 #include "proto/v1/chief_service.pb.h"

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 
-#include "chief/session/export_ledger.h"
+#include "chief/ledgers/export_ledger.h"
 #include "chief/session/session_context.h"
 #include "chief/session/session_records.h"
 #include "proto/v1/chief_service.pb.h"

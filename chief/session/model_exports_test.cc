@@ -6,7 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "chief/session/export_ledger.h"
+#include "chief/ledgers/export_ledger.h"
 #include "chief/session/training_session_testing.h"
 
 namespace shoal {

@@ -7,7 +7,7 @@
 
 #include "absl/time/time.h"
 
-#include "chief/session/bad_batch_decisions.h"
+#include "chief/ledgers/bad_batch_decisions.h"
 #include "chief/session/model_exports.h"
 #include "chief/session/session_context.h"
 #include "chief/session/session_records.h"

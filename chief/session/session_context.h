@@ -10,9 +10,9 @@
 
 #include "absl/time/time.h"
 
-#include "chief/session/cut_ledger.h"
-#include "chief/session/evaluation_ledger.h"
-#include "chief/session/membership.h"
+#include "chief/ledgers/cut_ledger.h"
+#include "chief/ledgers/evaluation_ledger.h"
+#include "chief/ledgers/membership.h"
 #include "chief/session/reachability.h"
 #include "chief/session/run_phases.h"
 #include "chief/session/run_plan.h"

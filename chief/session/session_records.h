@@ -8,7 +8,7 @@
 
 #include "absl/time/time.h"
 
-#include "chief/session/evaluation_ledger.h"
+#include "chief/ledgers/evaluation_ledger.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/parameter_service.pb.h"
 #include "runtime/plan/step_plan.h"

@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "chief/ledgers/gradient_norms.h"
 #include "chief/session/bad_batches.h"
-#include "chief/session/gradient_norms.h"
 #include "chief/session/session_context.h"
 #include "chief/session/training_mode.h"
 

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-#include "chief/session/evaluation_ledger.h"
+#include "chief/ledgers/evaluation_ledger.h"
 #include "proto/v1/checkpoint.pb.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/parameter_service.pb.h"

@@ -70,7 +70,7 @@ CHANGES = {
             '    renewed_ = IsBroken("a lease counts from its answer") ? clock_->Now() : sent;',
         ),
     ],
-    "chief/session/bad_batch_decisions.cc": [
+    "chief/ledgers/bad_batch_decisions.cc": [
         (
             "const Failures failures = failures_[batch];",
             """if (IsBroken("batches are skipped that some slices have")) anyone = false;
@@ -96,7 +96,7 @@ CHANGES = {
             '    if (!IsBroken("a chief that stood still grants no leases")) stood_still_ += gap;',
         ),
     ],
-    "chief/session/data_ledger.cc": [
+    "chief/ledgers/data_ledger.cc": [
         (
             "if (knows_its_loss && ",
             'if ((knows_its_loss || IsBroken("a worker that comes back finishes its former leases")) &&\n'

@@ -1,5 +1,5 @@
-#ifndef SHOAL_CHIEF_SESSION_EVALUATION_ROUND_H_
-#define SHOAL_CHIEF_SESSION_EVALUATION_ROUND_H_
+#ifndef SHOAL_CHIEF_LEDGERS_EVALUATION_ROUND_H_
+#define SHOAL_CHIEF_LEDGERS_EVALUATION_ROUND_H_
 
 #include <cstdint>
 #include <map>
@@ -38,4 +38,4 @@ class EvaluationRound {
 
 }  // namespace shoal
 
-#endif  // SHOAL_CHIEF_SESSION_EVALUATION_ROUND_H_
+#endif  // SHOAL_CHIEF_LEDGERS_EVALUATION_ROUND_H_

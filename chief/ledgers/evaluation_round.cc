@@ -1,4 +1,4 @@
-#include "chief/session/evaluation_round.h"
+#include "chief/ledgers/evaluation_round.h"
 
 #include <algorithm>
 

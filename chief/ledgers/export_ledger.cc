@@ -1,4 +1,4 @@
-#include "chief/session/export_ledger.h"
+#include "chief/ledgers/export_ledger.h"
 
 namespace shoal {
 

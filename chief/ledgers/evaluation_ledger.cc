@@ -1,4 +1,4 @@
-#include "chief/session/evaluation_ledger.h"
+#include "chief/ledgers/evaluation_ledger.h"
 
 namespace shoal {
 

@@ -1,5 +1,5 @@
-#ifndef SHOAL_CHIEF_SESSION_GRADIENT_NORMS_H_
-#define SHOAL_CHIEF_SESSION_GRADIENT_NORMS_H_
+#ifndef SHOAL_CHIEF_LEDGERS_GRADIENT_NORMS_H_
+#define SHOAL_CHIEF_LEDGERS_GRADIENT_NORMS_H_
 
 #include <cstdint>
 #include <map>
@@ -32,4 +32,4 @@ class GradientNorms {
 
 }  // namespace shoal
 
-#endif  // SHOAL_CHIEF_SESSION_GRADIENT_NORMS_H_
+#endif  // SHOAL_CHIEF_LEDGERS_GRADIENT_NORMS_H_

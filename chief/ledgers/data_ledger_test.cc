@@ -1,4 +1,4 @@
-#include "chief/session/data_ledger.h"
+#include "chief/ledgers/data_ledger.h"
 
 #include <map>
 #include <string>

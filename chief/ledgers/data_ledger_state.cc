@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/status_macros.h"
-#include "chief/session/data_ledger.h"
+#include "chief/ledgers/data_ledger.h"
 #include "proto/v1/checkpoint.pb.h"
 
 namespace shoal {

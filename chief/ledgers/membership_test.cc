@@ -1,4 +1,4 @@
-#include "chief/session/membership.h"
+#include "chief/ledgers/membership.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,5 +1,5 @@
-#ifndef SHOAL_CHIEF_SESSION_DATA_LEDGER_H_
-#define SHOAL_CHIEF_SESSION_DATA_LEDGER_H_
+#ifndef SHOAL_CHIEF_LEDGERS_DATA_LEDGER_H_
+#define SHOAL_CHIEF_LEDGERS_DATA_LEDGER_H_
 
 #include <cstdint>
 #include <map>
@@ -15,7 +15,7 @@
 #include "absl/types/span.h"
 
 #include "base/interval_set.h"
-#include "chief/session/evaluation_round.h"
+#include "chief/ledgers/evaluation_round.h"
 #include "proto/v1/chief_service.pb.h"
 #include "runtime/plan/batch_key.h"
 #include "runtime/plan/step_plan.h"
@@ -194,4 +194,4 @@ class DataLedger {
 
 }  // namespace shoal
 
-#endif  // SHOAL_CHIEF_SESSION_DATA_LEDGER_H_
+#endif  // SHOAL_CHIEF_LEDGERS_DATA_LEDGER_H_

@@ -1,4 +1,4 @@
-#include "chief/session/cut_ledger.h"
+#include "chief/ledgers/cut_ledger.h"
 
 #include <algorithm>
 

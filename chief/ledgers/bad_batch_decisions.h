@@ -1,5 +1,5 @@
-#ifndef SHOAL_CHIEF_SESSION_BAD_BATCH_DECISIONS_H_
-#define SHOAL_CHIEF_SESSION_BAD_BATCH_DECISIONS_H_
+#ifndef SHOAL_CHIEF_LEDGERS_BAD_BATCH_DECISIONS_H_
+#define SHOAL_CHIEF_LEDGERS_BAD_BATCH_DECISIONS_H_
 
 #include <cstdint>
 #include <map>
@@ -105,4 +105,4 @@ uint64_t MostSkippedInARow(const std::map<BatchKey, std::string>& skipped);
 
 }  // namespace shoal
 
-#endif  // SHOAL_CHIEF_SESSION_BAD_BATCH_DECISIONS_H_
+#endif  // SHOAL_CHIEF_LEDGERS_BAD_BATCH_DECISIONS_H_

@@ -1,5 +1,5 @@
-#ifndef SHOAL_CHIEF_SESSION_MEMBERSHIP_H_
-#define SHOAL_CHIEF_SESSION_MEMBERSHIP_H_
+#ifndef SHOAL_CHIEF_LEDGERS_MEMBERSHIP_H_
+#define SHOAL_CHIEF_LEDGERS_MEMBERSHIP_H_
 
 #include <cstdint>
 #include <map>
@@ -109,4 +109,4 @@ class Membership {
 
 }  // namespace shoal
 
-#endif  // SHOAL_CHIEF_SESSION_MEMBERSHIP_H_
+#endif  // SHOAL_CHIEF_LEDGERS_MEMBERSHIP_H_

@@ -1,5 +1,5 @@
-#ifndef SHOAL_CHIEF_SESSION_CUT_LEDGER_H_
-#define SHOAL_CHIEF_SESSION_CUT_LEDGER_H_
+#ifndef SHOAL_CHIEF_LEDGERS_CUT_LEDGER_H_
+#define SHOAL_CHIEF_LEDGERS_CUT_LEDGER_H_
 
 #include <cstdint>
 #include <map>
@@ -112,4 +112,4 @@ class CutLedger {
 
 }  // namespace shoal
 
-#endif  // SHOAL_CHIEF_SESSION_CUT_LEDGER_H_
+#endif  // SHOAL_CHIEF_LEDGERS_CUT_LEDGER_H_

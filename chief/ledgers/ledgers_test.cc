@@ -1,10 +1,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "chief/session/bad_batch_decisions.h"
-#include "chief/session/cut_ledger.h"
-#include "chief/session/evaluation_ledger.h"
-#include "chief/session/gradient_norms.h"
+#include "chief/ledgers/bad_batch_decisions.h"
+#include "chief/ledgers/cut_ledger.h"
+#include "chief/ledgers/evaluation_ledger.h"
+#include "chief/ledgers/gradient_norms.h"
 
 namespace shoal {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef SHOAL_CHIEF_SESSION_EXPORT_LEDGER_H_
-#define SHOAL_CHIEF_SESSION_EXPORT_LEDGER_H_
+#ifndef SHOAL_CHIEF_LEDGERS_EXPORT_LEDGER_H_
+#define SHOAL_CHIEF_LEDGERS_EXPORT_LEDGER_H_
 
 #include <cstdint>
 #include <map>
@@ -47,4 +47,4 @@ class ExportLedger {
 
 }  // namespace shoal
 
-#endif  // SHOAL_CHIEF_SESSION_EXPORT_LEDGER_H_
+#endif  // SHOAL_CHIEF_LEDGERS_EXPORT_LEDGER_H_

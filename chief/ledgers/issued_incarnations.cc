@@ -1,4 +1,4 @@
-#include "chief/session/issued_incarnations.h"
+#include "chief/ledgers/issued_incarnations.h"
 
 #include "absl/strings/str_format.h"
 

@@ -1,4 +1,4 @@
-#include "chief/session/gradient_norms.h"
+#include "chief/ledgers/gradient_norms.h"
 
 #include <algorithm>
 #include <cmath>

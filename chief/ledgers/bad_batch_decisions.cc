@@ -1,4 +1,4 @@
-#include "chief/session/bad_batch_decisions.h"
+#include "chief/ledgers/bad_batch_decisions.h"
 
 #include <utility>
 
