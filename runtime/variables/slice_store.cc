@@ -20,12 +20,14 @@ constexpr size_t kRememberedCuts = 64;
 
 SliceStore::SliceState::SliceState(uint32_t slice, const VariableUpdater& updater,
                                    const SliceShape& shape)
-    : slice(slice), updater(&updater), shape(shape), values(updater, shape.num_elements) {}
+    : slice(slice),
+      updater(&updater),
+      shape(shape),
+      values(updater, shape.num_elements),
+      contributions(shape, &sync, &values) {}
 
 SliceStore::SliceStore(const SliceStoreOptions& options, const SliceTable& table)
     : options_(options), table_(table), staging_(options.staging_bytes) {}
-
-SliceStore::~SliceStore() = default;
 
 absl::StatusOr<std::unique_ptr<SliceStore>> SliceStore::Create(
     const SliceStoreOptions& options, absl::Span<const v1::VariableSpec> variables,
@@ -60,7 +62,6 @@ absl::StatusOr<std::unique_ptr<SliceStore>> SliceStore::Create(
   return store;
 }
 
-uint64_t SliceStore::lineage() const { return lineage_; }
 const SliceTable& SliceStore::table() const { return table_; }
 absl::Span<const uint32_t> SliceStore::owned() const { return owned_; }
 bool SliceStore::Owns(uint32_t slice) const {
@@ -75,7 +76,6 @@ std::vector<std::string> SliceStore::slot_names(uint32_t slice) const {
 }
 
 absl::Status SliceStore::Load(const LoadOptions& options, SliceSource& source) {
-  lineage_ = options.lineage;
   first_kept_epoch_ = 0;
   plan_ = options.plan;
   if (options_.synchronous && !plan_->Covers(options.version)) {
@@ -92,7 +92,7 @@ absl::Status SliceStore::Load(const LoadOptions& options, SliceSource& source) {
     RETURN_IF_ERROR(LoadSlice(*state, options, source));
   // Steps that are skipped whole are passed over at once.
   for (const std::unique_ptr<SliceState>& state : states_) {
-    if (options_.synchronous && IsVersioned(*state)) Progress(*state);
+    if (options_.synchronous && state->is_versioned()) Progress(*state);
   }
   return absl::OkStatus();
 }
@@ -110,7 +110,7 @@ absl::Status SliceStore::LoadSlice(SliceState& state, const LoadOptions& options
   if (contents.slots_follow_value && state.updater->keeps_average()) {
     std::copy(contents.value.begin(), contents.value.end(), contents.slots.back().begin());
   }
-  if (!IsVersioned(state)) return absl::OkStatus();
+  if (!state.is_versioned()) return absl::OkStatus();
   bool finite = AllFinite(contents.value.data(), contents.value.size());
   for (const absl::Span<float> slot : contents.slots) finite &= AllFinite(slot.data(), slot.size());
   if (!finite) {
@@ -137,7 +137,7 @@ absl::Status SliceStore::LoadSlice(SliceState& state, const LoadOptions& options
 PushOutcome SliceStore::Push(const SlicePush& push) {
   if (!Owns(push.slice) || !plan_.has_value()) return PushOutcome::kAhead;
   SliceState& state = StateOf(push.slice);
-  if (!IsVersioned(state) || !plan_->Covers(push.batch)) return PushOutcome::kAhead;
+  if (!state.is_versioned() || !plan_->Covers(push.batch)) return PushOutcome::kAhead;
   if (push.batch.epoch >= options_.end_epoch) return PushOutcome::kAhead;
   return options_.synchronous ? PushSync(state, push) : PushAsync(state, push);
 }
@@ -145,11 +145,12 @@ PushOutcome SliceStore::Push(const SlicePush& push) {
 bool SliceStore::MakeRoom(const SlicePush& push) {
   if (!options_.synchronous || !Owns(push.slice) || !plan_.has_value()) return true;
   SliceState& state = StateOf(push.slice);
-  if (!IsVersioned(state) || !plan_->Covers(push.batch)) return true;
+  if (!state.is_versioned() || !plan_->Covers(push.batch)) return true;
   const StepPlan::Place place = plan_->PlaceOf(push.batch);
   if (place.step != push.step || place.position != push.position) return true;
   if (state.sync.Classify(push.step, push.position) != SyncSlice::Arrival::kLater) return true;
-  return decisions_.IsRefused(push.batch) || TakeRoom(state, push);
+  return decisions_.IsRefused(push.batch) ||
+         state.contributions.TakeRoom(push.position, push.bytes);
 }
 
 PullAnswer SliceStore::PullNewest(uint32_t slice) const {
@@ -157,7 +158,7 @@ PullAnswer SliceStore::PullNewest(uint32_t slice) const {
   PullAnswer answer;
   answer.state = PullAnswer::kValue;
   answer.version = newest_version(slice);
-  const bool is_sync = options_.synchronous && IsVersioned(state);
+  const bool is_sync = options_.synchronous && state.is_versioned();
   answer.value_version = is_sync ? state.sync.value_version() : answer.version;
   answer.value = state.values.value();
   return answer;
@@ -165,7 +166,7 @@ PullAnswer SliceStore::PullNewest(uint32_t slice) const {
 
 PullAnswer SliceStore::TryPull(uint32_t slice, uint64_t version) const {
   const SliceState& state = StateOf(slice);
-  if (!options_.synchronous || !IsVersioned(state)) return PullNewest(slice);
+  if (!options_.synchronous || !state.is_versioned()) return PullNewest(slice);
   PullAnswer answer;
   answer.version = state.sync.version();
   switch (state.sync.Find(version)) {
@@ -188,7 +189,7 @@ PullAnswer SliceStore::TryPull(uint32_t slice, uint64_t version) const {
 
 uint64_t SliceStore::newest_version(uint32_t slice) const {
   const SliceState& state = StateOf(slice);
-  if (!IsVersioned(state)) return kEveryVersion;
+  if (!state.is_versioned()) return kEveryVersion;
   return options_.synchronous ? state.sync.version() : state.updates;
 }
 
@@ -210,7 +211,7 @@ WithholdAnswer SliceStore::Withhold(const BatchKey& batch, uint64_t number) {
   }
   uint32_t having = 0;
   for (const std::unique_ptr<SliceState>& state : states_) {
-    if (IsVersioned(*state) && HasBatch(*state, batch)) ++having;
+    if (state->is_versioned() && HasBatch(*state, batch)) ++having;
   }
   answer.all_have = having == num_versioned_;
   answer.none_has = having == 0;
@@ -220,14 +221,14 @@ WithholdAnswer SliceStore::Withhold(const BatchKey& batch, uint64_t number) {
 void SliceStore::Decide(const BatchKey& batch, uint64_t number, bool skip) {
   if (!decisions_.Decide(batch, number, skip) || !skip || !options_.synchronous) return;
   for (const std::unique_ptr<SliceState>& state : states_) {
-    if (IsVersioned(*state)) Progress(*state);
+    if (state->is_versioned()) Progress(*state);
   }
 }
 
 CutAnswer SliceStore::RequestCut(uint64_t version) {
   CutAnswer answer;
   for (const std::unique_ptr<SliceState>& state : states_) {
-    if (IsVersioned(*state))
+    if (state->is_versioned())
       answer.newest_version = std::max(answer.newest_version, newest_version(state->slice));
   }
   if (!options_.synchronous || num_versioned_ == 0) {
@@ -246,18 +247,12 @@ void SliceStore::EmitCutPart(const SliceState& state, uint64_t cut, uint64_t ver
   part.cut = cut;
   part.slice = state.slice;
   part.version = version;
-  const bool is_sync = options_.synchronous && IsVersioned(state);
+  const bool is_sync = options_.synchronous && state.is_versioned();
   part.value_version = is_sync ? state.sync.value_version() : version;
   part.value = state.values.value();
   part.slots = state.values.slots();
   for (const auto& [epoch, batches] : state.applied) part.applied.push_back({epoch, batches});
   part.completes_cut = completes;
-}
-
-void SliceStore::EmitUnversionedCutParts(uint64_t cut) {
-  for (const std::unique_ptr<SliceState>& state : states_) {
-    if (!IsVersioned(*state)) EmitCutPart(*state, cut, kEveryVersion, false);
-  }
 }
 
 bool SliceStore::ApplyOrPoison(SliceState& state, const SliceValues::Step& update) {

@@ -25,6 +25,7 @@
 #include "runtime/variables/slice_store_events.h"
 #include "runtime/variables/slice_values.h"
 #include "runtime/variables/staging_pool.h"
+#include "runtime/variables/step_contributions.h"
 #include "runtime/variables/sync_slice.h"
 #include "runtime/variables/variable_updater.h"
 #include "runtime/variables/version_buffer.h"
@@ -109,7 +110,6 @@ class SliceStore {
   static absl::StatusOr<std::unique_ptr<SliceStore>> Create(
       const SliceStoreOptions& options, absl::Span<const v1::VariableSpec> variables,
       const SliceTable& table, absl::Span<const uint32_t> owned);
-  ~SliceStore();
   SliceStore(const SliceStore&) = delete;
   SliceStore& operator=(const SliceStore&) = delete;
 
@@ -124,7 +124,6 @@ class SliceStore {
   // again before anything else. The loaded version is not cut again.
   absl::Status Load(const LoadOptions& options, SliceSource& source);
   bool is_synchronous() const { return options_.synchronous; }
-  uint64_t lineage() const;
   const SliceTable& table() const;
   const StepPlan& plan() const { return *plan_; }  // the plan of the loaded lineage
   absl::Span<const uint32_t> owned() const;
@@ -171,14 +170,9 @@ class SliceStore {
   void TakeEvents(SliceStoreEvents* events);
 
  private:
-  // A contribution whose turn has not come, or the room that is reserved for it.
-  struct Waiting {
-    StagingPool::Block block;
-    ContributionKind kind = ContributionKind::kDense;
-    uint32_t examples = 0;
-  };
   struct SliceState {
     SliceState(uint32_t slice, const VariableUpdater& updater, const SliceShape& shape);
+    bool is_versioned() const { return updater->kind() != VariableUpdater::Kind::kNone; }
 
     uint32_t slice;  // global index
     const VariableUpdater* updater;
@@ -188,7 +182,7 @@ class SliceStore {
     bool poisoned = false;  // its last update was not finite
     // SYNC
     SyncSlice sync{0};
-    std::vector<Waiting> waiting;  // indexed by position
+    StepContributions contributions;
     bool waits_for_scale = false;
     // ASYNC
     uint64_t updates = 0;
@@ -198,13 +192,9 @@ class SliceStore {
   SliceStore(const SliceStoreOptions& options, const SliceTable& table);
   SliceState& StateOf(uint32_t slice) { return *states_[index_of_[slice]]; }
   const SliceState& StateOf(uint32_t slice) const { return *states_[index_of_[slice]]; }
-  bool IsVersioned(const SliceState& state) const {
-    return state.updater->kind() != VariableUpdater::Kind::kNone;
-  }
   bool HasBatch(const SliceState& state, const BatchKey& batch) const;
   absl::Status LoadSlice(SliceState& state, const LoadOptions& options, SliceSource& source);
   void EmitCutPart(const SliceState& state, uint64_t cut, uint64_t version, bool completes);
-  void EmitUnversionedCutParts(uint64_t cut);
   // Returns false if the update was not finite; the slice is poisoned then.
   bool ApplyOrPoison(SliceState& state, const SliceValues::Step& update);
   float LearningRateAt(uint64_t step);
@@ -212,17 +202,11 @@ class SliceStore {
   // slice_store_sync.cc
   void ResetSync(SliceState& state, uint64_t version, uint64_t value_version);
   PushOutcome PushSync(SliceState& state, const SlicePush& push);
-  PushOutcome KeepForLater(SliceState& state, const SlicePush& push);
-  bool TakeRoom(SliceState& state, const SlicePush& push);
-  void AddToSum(SliceState& state, const Payload& payload, uint32_t examples);
-  bool IsWholeStep(const SliceState& state, const Payload& payload) const;
   void Progress(SliceState& state);
-  bool AddWhatIsThere(SliceState& state);
   bool MustWaitForScale(SliceState& state);
   // `contribution` is the sum, or the step's only contribution.
   void FinishStep(SliceState& state, float clip_scale, const float* contribution);
   void EmitStep(const SliceState& state, const StepPlan::Step& step);
-  float MeanScale(const SliceState& state) const;
 
   // slice_store_async.cc
   PushOutcome PushAsync(SliceState& state, const SlicePush& push);
@@ -239,7 +223,6 @@ class SliceStore {
   std::vector<std::unique_ptr<SliceState>> states_;  // indexed by place in owned_
   uint32_t num_versioned_ = 0;
 
-  uint64_t lineage_ = 0;
   std::optional<StepPlan> plan_;
   BatchDecisions decisions_;
   StagingPool staging_;

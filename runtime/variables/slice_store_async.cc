@@ -62,7 +62,7 @@ IntervalSet SliceStore::Applied(uint32_t epoch) const {
     return common;
   }
   for (const std::unique_ptr<SliceState>& state : states_) {
-    if (!IsVersioned(*state)) continue;
+    if (!state->is_versioned()) continue;
     const auto it = state->applied.find(epoch);
     const IntervalSet& applied = it == state->applied.end() ? IntervalSet() : it->second;
     common = is_first ? applied : IntervalSet::Intersection(common, applied);

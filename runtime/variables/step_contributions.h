@@ -1,0 +1,65 @@
+#ifndef SHOAL_RUNTIME_VARIABLES_STEP_CONTRIBUTIONS_H_
+#define SHOAL_RUNTIME_VARIABLES_STEP_CONTRIBUTIONS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+
+#include "runtime/variables/contribution.h"
+#include "runtime/variables/fold.h"
+#include "runtime/variables/slice_values.h"
+#include "runtime/variables/staging_pool.h"
+#include "runtime/variables/sync_slice.h"
+
+namespace shoal {
+
+// SYNC: the contributions to the next step of one slice, until they are in the slice's sum. The one
+// of the lowest missing position is added when it arrives; those of later positions are copied and
+// wait. For one thread at a time.
+class StepContributions {
+ public:
+  // `sync` records what has arrived, `values` has the sum; both must outlive this object.
+  StepContributions(const SliceShape& shape, SyncSlice* sync, SliceValues* values)
+      : shape_(shape), sync_(*sync), values_(*values) {}
+
+  // Drops what waits. `staging` has the memory for contributions of steps with at most
+  // `max_positions` positions.
+  void Restart(uint32_t max_positions, StagingPool* staging);
+
+  // Reserves room for the contribution of a position, unless it has some. Returns false if there is
+  // none.
+  bool TakeRoom(uint32_t position, uint64_t bytes);
+  void ReleaseRoom(uint32_t position);
+  // Copies a contribution of a later position. Returns false if there is no room.
+  bool Keep(uint32_t position, const Payload& payload, uint32_t examples);
+
+  // Returns whether the payload is all of the step and can be used where it is.
+  bool IsWholeStep(const Payload& payload) const;
+  // Adds the contribution of the next position to the sum.
+  void AddNext(const Payload& payload, uint32_t examples);
+  // Adds what waited for its turn and passes over skipped positions. Returns true if the step has
+  // all of its positions.
+  bool AddWhatIsThere(absl::FunctionRef<bool(uint32_t position)> is_skipped);
+
+  // Returns the factor that makes the sum the mean over the step's examples.
+  float MeanScale() const;
+
+ private:
+  // A contribution whose turn has not come, or the room that is reserved for it.
+  struct Waiting {
+    StagingPool::Block block;
+    ContributionKind kind = ContributionKind::kDense;
+    uint32_t examples = 0;
+  };
+
+  const SliceShape shape_;
+  SyncSlice& sync_;
+  SliceValues& values_;
+  StagingPool* staging_ = nullptr;
+  std::vector<Waiting> waiting_;  // indexed by position
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_VARIABLES_STEP_CONTRIBUTIONS_H_
