@@ -8,7 +8,7 @@
 namespace shoal {
 namespace {
 
-// From RFC 3720, B.4, and the usual check value of "123456789".
+// These are the values of RFC 3720, B.4, and the usual check value of "123456789".
 TEST(Crc32cTest, MatchesThePublishedVectors) {
   EXPECT_EQ(Crc32c(""), 0u);
   EXPECT_EQ(Crc32c("123456789"), 0xe3069283u);

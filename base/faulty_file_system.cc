@@ -237,7 +237,7 @@ absl::StatusOr<std::unique_ptr<WritableFile>> FaultyFileSystem::OpenForAppend(
 
 absl::StatusOr<std::unique_ptr<WritableFile>> FaultyFileSystem::OpenForUpdate(
     const std::string& path) {
-  return OpenForAppend(path);  // Where to write is said with every write.
+  return OpenForAppend(path);  // Every write says where to write.
 }
 
 absl::StatusOr<std::unique_ptr<ReadableFile>> FaultyFileSystem::OpenForRead(

@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// From the known-answer file of the authors' Random123 library.
+// These are from the known-answer file of the authors' Random123 library.
 TEST(PhiloxTest, MatchesThePublishedVectors) {
   EXPECT_THAT(Philox(0, 0, 0), ElementsAre(0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u));
   EXPECT_THAT(Philox(~0ull, ~0ull, ~0ull),

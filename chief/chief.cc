@@ -79,8 +79,8 @@ class Chief::PsLine {
   }
 
  private:
-  // Of the thread, which alone changes client_. Connecting may take a while, and a chief that has
-  // something to send holds its own mutex: it never waits for that.
+  // Only the thread of this line calls this; it alone changes client_. Connecting may take a while,
+  // and a chief that has something to send holds its own mutex: it never waits for that.
   ParameterClient* ClientAt(const std::string& address) {
     {
       MutexLock lock(&mutex_);
@@ -243,7 +243,7 @@ void Chief::RecordAll(std::vector<SessionRecord> records) {
 void Chief::GiveUpOnPublisher(const CutGivenUp& given_up) {
   {
     MutexLock lock(&mutex_);
-    // What is left of it goes when newer checkpoints stand.
+    // Newer checkpoints remove what is left of it.
     if (num_given_up_ >= kMostGivenUp) return;
     ++num_given_up_;
   }

@@ -77,7 +77,7 @@ class ChiefLogicTest : public ::testing::Test {
     ASSERT_EQ(phase(), v1::RunState::PHASE_TRAINING);
   }
 
-  // What a driver does every `tick`. Returns the commands.
+  // Does what a driver does every `tick`. Returns the commands.
   std::vector<PsCommand> Look() {
     logic_->Tick(now_);
     std::vector<PsCommand> commands = logic_->TakeCommands(now_);

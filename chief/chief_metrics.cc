@@ -42,7 +42,7 @@ std::string ActivityOf(const v1::GetRunStatusResponse& run) {
 // lost.
 struct Presence {
   v1::Job job;
-  uint32_t count;  // That the run should have.
+  uint32_t count;  // The number of tasks that the run should have.
   const char* label;
   const char* up;
   const char* up_help;

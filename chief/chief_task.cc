@@ -231,7 +231,7 @@ absl::Status ChiefTask::Publish(const ManifestToWrite& write) {
   manifest.set_created_unix_seconds(
       static_cast<uint64_t>(absl::ToUnixSeconds(options_.clock->Now())));
   RETURN_IF_ERROR(checkpoints_->Publish(name, manifest));
-  // What follows makes the checkpoint handier; it exists already.
+  // The checkpoint exists already; the rest makes it handier.
   const absl::Status recorded =
       WriteRunFile(manifest.plan().replicas_to_aggregate(), manifest.shard_map().slice_bytes());
   if (!recorded.ok()) LOG(WARNING) << "run.textproto could not be written: " << recorded;
@@ -311,7 +311,7 @@ absl::Status ChiefTask::WaitAndConclude(const absl::Status& why_stopped) {
 
 absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {
   if (absl::IsAborted(CheckTerm())) return absl::OkStatus();  // it is another chief's
-  // What was refused before its first step leaves the record of what the run came to.
+  // A start that was refused before its first step keeps the record of the run's result.
   if (!status.ok() && !absl::IsCancelled(status) && !recorder_->any_step() &&
       ReadSummary(options_.file_system, options_.run.out()).ok()) {
     return absl::OkStatus();
@@ -388,7 +388,7 @@ namespace {
 // chief.
 ClusterSpec ClusterServedAt(const TaskOptions& options, const std::string& listens_at) {
   ClusterSpec cluster = options.cluster;
-  // Where worker 0 hosts the chief, its address is in the list of workers.
+  // If worker 0 hosts the chief, its address is in the list of workers.
   if (!cluster.chief().empty() || (options.hosts_chief && !cluster.workers().empty())) {
     return cluster;
   }
@@ -419,7 +419,7 @@ absl::Status RunChief(const TaskOptions& options) {
     return absl::InvalidArgumentError(
         "num_ps_tasks: a chief of its own needs at least one ps; use `shoal train`");
   }
-  const bool launched = options.report_fd >= 0;  // By `shoal train` or `shoal launch`.
+  const bool launched = options.report_fd >= 0;  // `shoal train` or `shoal launch` started it.
   ASSIGN_OR_RETURN(
       const std::shared_ptr<ChiefTask> task,
       ChiefTask::Create(

@@ -75,7 +75,8 @@ void RunRecorder::Record(const StepLine& line) {
   metrics.examples = report.examples();
   metrics.learning_rate = report.learning_rate();
   metrics.loss =
-      std::numeric_limits<double>::quiet_NaN();  // of a step whose batches were all skipped
+      // The value for a step whose batches were all skipped.
+      std::numeric_limits<double>::quiet_NaN();
   if (report.examples() > 0) {
     metrics.loss =
         report.loss_sum() / static_cast<double>(report.examples()) + report.regularization();

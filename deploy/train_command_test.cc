@@ -73,8 +73,8 @@ class TrainCommandTest : public ::testing::Test {
   int runs_ = 0;
   uint64_t skipped_batches_ = 0;
   absl::Status result_;
-  std::optional<Summary> stopped_;  // What a run leaves that is stopped.
-  absl::Status fits_;               // What the check before the start says.
+  std::optional<Summary> stopped_;  // the summary of a run that is stopped
+  absl::Status fits_;               // the result of the check before the start
   bool finished_ = false;
   const std::unique_ptr<FileSystem> file_system_ = NewPosixFileSystem();
 };
@@ -167,7 +167,7 @@ TEST_F(TrainCommandTest, TheLastLinesSayWhatTheRunReachedAlsoWhereMetricsFileEnd
     line.step = 1261;
     EXPECT_OK((*metrics)->Append(line));
     options.progress->Add({41000, 0, 0.5, std::nullopt, 64});
-    return absl::CancelledError("stopped on request");  // Without a summary: the disk is full.
+    return absl::CancelledError("stopped on request");  // The disk is full: there is no summary.
   };
   ::testing::internal::CaptureStdout();
   EXPECT_EQ(Train(), 143);
@@ -322,7 +322,7 @@ TEST_F(TrainCommandTest, ARunThatHasFinishedOrIsRefusedIsLeftAsItIs) {
   EXPECT_EQ(Train({"--seed=7"}), 78);
   EXPECT_EQ(*ReadFile(*file_system_, out_ + "/run.textproto"), run_file);
   EXPECT_EQ(runs_, 1);
-  // What is refused makes no directory.
+  // A refused command makes no directory.
   EXPECT_EQ(TrainMain(roles_, {"--model=mlp", "--num_epochs=1", "--out=" + out_ + "/new"}), 78);
   EXPECT_FALSE(file_system_->GetInfo(out_ + "/new").ok());
 }

@@ -129,7 +129,7 @@ TEST_F(WorkerProgramTest, IsEndedByAShutdown) {
   pid_t pid = 0;
   std::string scratch;
   std::thread stopper([&] {
-    std::ifstream(fifo) >> pid >> scratch;  // which it says once it runs
+    std::ifstream(fifo) >> pid >> scratch;  // the program writes them once it runs
     shutdown_.Request(SIGINT);
   });
   const absl::Status status = Ask(Script(absl::StrCat(kFindAnswer, "echo $$ ${answer%/answer} >",
@@ -148,7 +148,7 @@ TEST_F(WorkerProgramTest, ThatWritesWithoutEndIsStopped) {
 
 TEST_F(WorkerProgramTest, ReplacesThisProcessOnlyIfItCan) {
   EXPECT_TRUE(absl::IsNotFound(BecomeProgram("/nowhere/program", {})));
-  // Without a word it would do so again and again.
+  // It would do so again and again if it did not refuse.
   EXPECT_THAT(std::string(BecomeProgram("/proc/self/exe", {"--gtest_filter=-*"}).message()),
               HasSubstr("is this program"));
 }

@@ -78,7 +78,7 @@ MemoryNeed EstimateMemory(const PartitionedStore& store, const MemoryUse& use,
   need.snapshot = values + slots;
   need.staging = use.synchronous ? std::min(others * values, bounds.staging) : 0;
   need.messages = std::min(workers * std::min(values, kMessagesOfAWorker), bounds.messages);
-  // Of each part, those that wait and the one that is being applied.
+  // Each part has those that wait and the one that is being applied.
   const uint64_t most_copies = store.num_parts() * ShardStrand::kMostJobs * message;
   need.copies = std::min(most_copies, workers * std::min(values, kMessagesOfAWorker));
   need.process = kProcess;

@@ -84,7 +84,7 @@ END
   rm -f "/tmp/check_roles.$$"
 }
 
-# Folders do not include each other in a cycle, and comments of headers have a subject.
+# Folders do not include each other in a cycle, and comments have a subject.
 check_house() {
   tools/include_cycles.py || fail "folders include each other in a cycle: see above"
   tools/check_prose.py >/tmp/check_prose.$$ || {

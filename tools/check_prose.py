@@ -2,10 +2,11 @@
 """Finds comments without a subject, and words of a dialect where the field has its own.
 
 usage: tools/check_prose.py [--counts] [FILE...]
-Checks the openings of comments in headers and protos, and the phrases in all comments, in texts of C++ files (logs, errors,
-help) and in pages. Without files it checks all tracked ones. --counts prints counts per folder only. Exits with 1 if more than MAX_SHARE of
+Checks the openings of comments in C++ sources, protos and Python (with docstrings), and the phrases in all C++ comments, in
+texts of C++ files (logs, errors, help) and in pages. Without files it checks all tracked ones. --counts prints counts per folder only. Exits with 1 if more than MAX_SHARE of
 the comments have a bad opening, or if a phrase is found; in all files of a folder KNOWN_PHRASES are still allowed.
 """
+import ast
 import collections
 import pathlib
 import re
@@ -75,9 +76,18 @@ def opening(comment):
     return word.group(0) if word else ""
 
 
+def python_comments(source):
+    """Yields (line number, text) of each comment and docstring."""
+    yield from comments(source, "#")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
+            yield node.body[0].lineno, ast.get_docstring(node)
+
+
 def bad_openings(path):
+    source = pathlib.Path(path).read_text()
     found, total = [], 0
-    for number, comment in comments(pathlib.Path(path).read_text()):
+    for number, comment in python_comments(source) if path.endswith(".py") else comments(source):
         if len(comment.split()) < MIN_WORDS:
             continue
         total += 1
@@ -115,16 +125,17 @@ def bad_phrases(path):
 
 def main():
     arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
-    sources = arguments or [path for path in tracked(["*.h", "*.proto", "*.cc", "*.inc", "*.cu", "*.md"]) if not path.startswith(RECORDS)]
+    sources = arguments or [path for path in tracked(["*.h", "*.proto", "*.cc", "*.inc", "*.cu", "*.md", "*.py"]) if not path.startswith(RECORDS)]
     counts, found, total = collections.Counter(), [], 0
     phrases = collections.defaultdict(list)
     for path in sources:
-        if path.endswith((".h", ".proto")):
+        if not path.endswith(".md"):
             bad, number = bad_openings(path)
             found += bad
             total += number
             counts[str(pathlib.PurePath(path).parent)] += len(bad)
-        phrases[pathlib.PurePath(path).parts[0]] += bad_phrases(path)
+        if not path.endswith(".py"):
+            phrases[pathlib.PurePath(path).parts[0]] += bad_phrases(path)
     if "--counts" in sys.argv:
         for folder, number in counts.most_common():
             print(f"{number:5d} {folder}")

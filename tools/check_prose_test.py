@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which comments and texts check_prose.py refuses, and which it accepts."""
+"""Tests which comments and texts check_prose.py refuses, and which it accepts."""
 import pathlib
 import subprocess
 import sys
@@ -56,6 +56,9 @@ def check_openings(folder):
             path = folder / "opening.h"
             path.write_text(line + "\n")
             assert len(check_prose.bad_openings(str(path))[0]) == expected, line
+    path = folder / "opening.py"
+    path.write_text('"""Of the rows, as many as there are."""\n# Whose number is not known to anybody.\nrows = 1\n')
+    assert len(check_prose.bad_openings(str(path))[0]) == 2
 
 
 def check_phrases(folder):

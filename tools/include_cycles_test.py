@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which folders include_cycles.py reports, and which it accepts."""
+"""Tests which folders include_cycles.py reports, and which it accepts."""
 import pathlib
 import subprocess
 import sys

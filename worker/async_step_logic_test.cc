@@ -247,7 +247,7 @@ TEST_F(AsyncStepLogicTest, BatchesThatTheChiefTookAwayAreDropped) {
   StartFirstBatch();
   const AsyncAction first = [&] {
     AsyncAction action;
-    action.ticket = 2;  // of the compute under way
+    action.ticket = 2;  // the ticket of the compute under way
     return action;
   }();
   Exchanged(first.ticket, 0, {PushOutcome::kWithheld, PushOutcome::kAccepted});
@@ -273,7 +273,7 @@ TEST_F(AsyncStepLogicTest, ACallThatFailedIsMadeAgainWithTheSameContent) {
   now_ += absl::Seconds(1);
   ASSERT_EQ(Next().kind, AsyncAction::kLease);
   EXPECT_EQ(logic_.lease_call().ShortDebugString(), call.ShortDebugString());
-  // What was finished since is not computed again, and reported next.
+  // A batch that was finished since is not computed again, and reported next.
   AnswerLate({Lease(2)});
   ASSERT_EQ(Next().kind, AsyncAction::kLease);
   EXPECT_THAT(Finished(), ElementsAre(BatchKey{0, 2}));

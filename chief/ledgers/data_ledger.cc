@@ -351,7 +351,7 @@ std::pair<uint32_t, uint32_t> DataLedger::EpochsToAsk() const {
 
 uint32_t DataLedger::FirstOpenEpoch() const {
   uint32_t first = open_.empty() ? next_.epoch : std::min(next_.epoch, open_.begin()->first.epoch);
-  // What a lost ps lacks is not known yet.
+  // The batches that a lost ps lacks are not known yet.
   if (!lost_ps_.empty()) first = std::min(first, epochs_.begin()->first);
   return first;
 }

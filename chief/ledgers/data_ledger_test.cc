@@ -122,7 +122,7 @@ TEST(DataLedgerTest, ALostAnswerIsGivenAgain) {
   const Answer again = caller.Repeat();
   EXPECT_EQ(Batches(again), Batches(first));
   EXPECT_EQ(ledger.num_outstanding(), Batches(first).size());
-  // Nor does a new call take more while the worker holds a chunk.
+  // A new call does not take more either while the worker holds a chunk.
   EXPECT_EQ(Batches(caller.Ask(0)), Batches(first));
 }
 
@@ -500,7 +500,7 @@ TEST(DataLedgerTest, AnotherBatchSizeFitsWhereAnEpochStartsOnly) {
   ASSERT_OK(other.Restore(at_start.Serialize()));
   EXPECT_EQ(Caller(&other).Drain(0), 3);
   EXPECT_TRUE(other.is_done());
-  // What a ps lacks of the epoch before cannot be computed with the new batches.
+  // Batches of the epoch before that a ps lacks cannot be computed with the new batches.
   EXPECT_THAT(other.OnPsReturned(0, {}, 0).message(), HasSubstr("ps/0 lacks batches of epoch 0"));
 }
 
@@ -510,7 +510,7 @@ TEST(DataLedgerTest, DamagedStatesAreRefused) {
   const std::string good = ledger.Serialize();
   EXPECT_EQ(ledger.Restore("").code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(ledger.Restore("not a ledger").code(), absl::StatusCode::kDataLoss);
-  // Whatever a byte is changed to, the answer is an error or a ledger that still works.
+  // For every change of a byte the answer is an error or a ledger that still works.
   for (size_t i = 0; i < good.size(); ++i) {
     std::string bad = good;
     bad[i] = static_cast<char>(RandomBits(/*key=*/3, i));

@@ -251,7 +251,7 @@ TEST(CutLedgerTest, ARequestedCutIsAgreedOnEvenWhenStepsAreQuickerThanAnswers) {
   int questions = 0;
   while (!cuts.agreed()) {
     ASSERT_LT(++questions, 20);
-    newest += 100;  // until the question has arrived
+    newest += 100;  // steps that pass until the question has arrived
     const bool passed = newest >= cuts.requested_version();
     cuts.OnAnswer(0, cuts.requested_version(), passed, newest);
   }

@@ -73,7 +73,7 @@ TEST_F(MembershipTest, WhoWasNotHeardWhileNobodyListenedGetsAWholeLease) {
   EXPECT_THAT(membership_.Expire(At(39)), IsEmpty());
   EXPECT_EQ(membership_.Register(At(39), Process(kWorker0, "b")).status().code(),
             absl::StatusCode::kAlreadyExists);
-  // Who waits for the place must not take the grant for a sign of life.
+  // The task that waits for the place must not take the grant for a sign of life.
   EXPECT_EQ(membership_.Find(kWorker0)->last_heard, At(0));
   EXPECT_THAT(membership_.Expire(At(40.1)), ElementsAre(kWorker0));
 }

@@ -383,7 +383,7 @@ TEST_F(EpochsTest, PsAreNotifiedToForgetTheEpochsOfDurableCheckpoints) {
     Work(kBatches);
     Settle();
     EXPECT_EQ(session_->checkpoints().durable_version(), (epoch + 1) * kBatches);
-    EXPECT_EQ(first_kept_epoch_, epoch);  // what was durable when the cut was asked for
+    EXPECT_EQ(first_kept_epoch_, epoch);  // durable when the cut was requested
   }
   applied_ = kBatches;
   RestartPs(1);

@@ -34,8 +34,8 @@ void Reachability::ForgetPs(uint32_t ps) {
 
 std::vector<Reachability::Verdict> Reachability::Judge(absl::Time now,
                                                        const std::vector<uint32_t>& workers) {
-  std::map<uint32_t, std::vector<uint32_t>> silent;  // By ps: the workers that do not reach it.
-  std::map<uint32_t, Verdict> due;                   // By ps: the first of them.
+  std::map<uint32_t, std::vector<uint32_t>> silent;  // the workers that do not reach a ps
+  std::map<uint32_t, Verdict> due;                   // the first of them, by ps
   for (const uint32_t worker : workers) {
     for (const auto& [ps, since] : Silent(worker)) {
       silent[ps].push_back(worker);

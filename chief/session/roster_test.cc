@@ -25,7 +25,7 @@ class RosterTest : public TrainingSessionTest {
  protected:
   using TrainingSessionTest::TrainingSessionTest;
 
-  // What the worker's heartbeats say from now on.
+  // Sets the content of the worker's heartbeats from now on.
   void CannotReach(uint32_t worker, const std::vector<uint32_t>& silent) {
     v1::HeartbeatRequest& request = activities_[worker];
     request.clear_silent_ps();

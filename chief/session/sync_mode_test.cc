@@ -52,7 +52,7 @@ TEST_F(SyncModeTest, AStopKeepsTheLinesOfALaterCheckpointThatIsBeingWritten) {
   EXPECT_EQ(manifests_.size(), 2u);
   EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE);
   EXPECT_EQ(session_->mode().newest_step(), version + 1);
-  // What all tasks end with: not as after a run that was trained to its end.
+  // All tasks end with this status, which differs from that of a run that was trained to its end.
   EXPECT_EQ(session_->failure(), absl::CancelledError("stopped on request"));
 }
 

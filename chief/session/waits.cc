@@ -203,7 +203,7 @@ bool Waits::CheckLostPs(absl::Time now) {
 
 bool Waits::CheckStop(absl::Time now) {
   if (!context_.phases.is_interrupted()) return true;
-  // Without workers no step is completed: only shards that are being written can still arrive.
+  // No step is completed without workers: only shards that are being written can still arrive.
   if (context_.phases.phase() == v1::RunState::PHASE_TRAINING &&
       context_.membership.Live(Job::kWorker).empty()) {
     stop_deadline_ = std::min(stop_deadline_, now + kShardsWait);

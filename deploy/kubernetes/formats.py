@@ -9,7 +9,7 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 # Tries of a Job in a set whose other Jobs say when all of it ends.
 ENDLESS = 1000000
 
-# What JobSet says of a pod, as the variables that --cluster_from=jobset reads.
+# JobSet's description of a pod, as the variables that --cluster_from=jobset reads.
 JOBSET_VARIABLES = {
     "JOBSET_NAME": "metadata.labels['jobset.sigs.k8s.io/jobset-name']",
     "REPLICATED_JOB_NAME": "metadata.labels['jobset.sigs.k8s.io/replicatedjob-name']",

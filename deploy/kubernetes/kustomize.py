@@ -15,7 +15,7 @@ import yaml
 
 
 class KustomizeError(Exception):
-    """What is wrong with a kustomization; one line."""
+    """Says in one line what is wrong with a kustomization."""
 
 
 KNOWN = {"apiVersion", "kind", "resources", "components", "patches", "configMapGenerator", "images", "replicas",
@@ -52,7 +52,7 @@ class Kustomization:
     """The documents of one kustomization, before the hashes of generated names are written in."""
 
     def __init__(self, content, folder, texts=None, resources=None):
-        """`content`: what stands in a kustomization.yaml; paths in it are relative to `folder`. `texts`: the data of
+        """`content` is that of a kustomization.yaml; paths in it are relative to `folder`. `texts`: the data of
         ConfigMaps that replace those of the resources. `resources`: documents by the names of files that need not be
         there."""
         self.at_hand = resources or {}

@@ -1,4 +1,4 @@
-"""What render checks of --run and --set without Shoal's program, by proto/v1.
+"""Checks --run and --set for render without Shoal's program, by proto/v1.
 
 Names of fields, values by the types of their fields, and that braces and quotes are closed. Not which values go
 together and with the data: that the tasks judge when they start, and end with 64 and one line.
@@ -12,7 +12,7 @@ TOKEN = re.compile(r"""\s+|\#[^\n]*|(?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n
 
 
 def check_setting(schema, path, value):
-    """Of --set=PATH=VALUE: names joined by dots, elements of lists by their index."""
+    """Returns the field of --set=PATH=VALUE: names joined by dots, elements of lists by their index."""
     message, steps = "RunConfig", path.split(".")
     for index, step in enumerate(steps):
         found = re.fullmatch(r"(\w+)(\[[0-9]+\])?", step)

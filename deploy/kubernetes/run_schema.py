@@ -19,7 +19,7 @@ NUMBER = re.compile(r"[-+]?(\d+\.?\d*([eE][-+]?\d+)?|\.\d+([eE][-+]?\d+)?|inf|in
 
 
 class RunFileError(Exception):
-    """What is wrong with a run file or a path; one line."""
+    """Says in one line what is wrong with a run file or a path."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,13 +80,13 @@ def find_field(schema, message, name, where=""):
 
 
 def short_names(field):
-    """As runtime/config/enum_name.h has them, without the value that stands for "not said"."""
+    """Returns the names of runtime/config/enum_name.h, without the value that stands for "not given"."""
     prefix = field.values[0].removesuffix("UNSPECIFIED")
     return [value.removeprefix(prefix).lower() for value in field.values[1:]]
 
 
 def wanted(field):
-    """What a value of the field is, in words."""
+    """Describes the values of the field in words."""
     if field.values:
         return f"one of {', '.join(short_names(field))}"
     if field.type in WHOLE:

@@ -269,7 +269,8 @@ constexpr char kPsDiesOnceListed[] =
     " touch $dir/again; await over;; *) await over;; esac";
 
 TEST_F(LauncherTest, APsThatWasStartedAgainIsNotKilledForTheLeaseOfTheOneBefore) {
-  // As children; on hosts of their own, whose processes are not the launcher's children.
+  // First the tasks are children, then on hosts of their own, whose processes are not the
+  // launcher's children.
   const OwnHosts hosts;
   for (const TaskPlaces* places :
        {static_cast<const TaskPlaces*>(nullptr), static_cast<const TaskPlaces*>(&hosts)}) {

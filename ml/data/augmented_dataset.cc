@@ -18,7 +18,7 @@ constexpr uint64_t kAugment = 0x4155474d454e5421;
 constexpr uint64_t kWords = 3;
 
 struct Window {
-  int64_t top = 0, left = 0;  // of the crop in the image; below 0: in the padding
+  int64_t top = 0, left = 0;  // place of the crop in the image; below 0: in the padding
   bool is_flipped = false;
 };
 

@@ -40,7 +40,7 @@ bool SplitCells(absl::string_view line, char delimiter, std::vector<absl::string
   cells->clear();
   while (true) {
     const absl::string_view start = absl::StripLeadingAsciiWhitespace(line);
-    size_t from = 0;  // where to look for the delimiter
+    size_t from = 0;  // the search for the delimiter begins here
     const bool is_quoted = !start.empty() && start[0] == '"';
     if (is_quoted) {
       const size_t open = static_cast<size_t>(start.data() - line.data());
@@ -263,10 +263,10 @@ class CsvReader {
   const CsvDatasetOptions& options_;
   const std::string path_;
   const std::vector<std::string> classes_;
-  bool is_done_ = false;  // What follows is not wanted.
+  bool is_done_ = false;  // The remaining lines are not wanted.
   int64_t line_ = 0;
   std::vector<absl::string_view> cells_;  // of the line
-  std::vector<std::string> names_;        // of the columns, if there is a header
+  std::vector<std::string> names_;        // names of the columns, if there is a header
   size_t num_columns_ = 0;                // 0: before the first line
   size_t label_column_ = 0;
   int64_t num_rows_ = 0;

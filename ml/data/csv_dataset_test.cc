@@ -39,7 +39,7 @@ class CsvDatasetTest : public ::testing::Test {
     ASSERT_OK((*dataset_)->FillBatch(0, all, {inputs_.data(), labels_.data()}));
   }
 
-  // What stands after the file's name.
+  // Returns the text of the error behind the file's name.
   std::string ErrorOf(const std::string& text) {
     Load(text);
     return std::string(dataset_.status().message());

@@ -46,8 +46,8 @@ TEST(ImageTest, EnlargingIsBilinearWithCentresAtHalves) {
   EXPECT_THAT(Resize(column, 4, 1), Pointwise(FloatNear(1e-6f), {0.0f, 0.25f, 0.75f, 1.0f}));
 }
 
-// By hand: the triangle is four pixels wide on each side of its centre; the weights of the first
-// output pixel are 5, 7, 7, 5, 3 and 1, divided by their sum.
+// Computed by hand: the triangle is four pixels wide on each side of its centre; the weights of the
+// first output pixel are 5, 7, 7, 5, 3 and 1, divided by their sum.
 TEST(ImageTest, ShrinkingWeighsEveryPixel) {
   const Image image = {{1, 8, 1}, {0, 1, 2, 3, 4, 5, 6, 7}};
   EXPECT_THAT(Resize(image, 1, 2),

@@ -104,7 +104,7 @@ TEST(PrefetcherTest, ForgottenBatchesMakeRoomAndAreReadAgain) {
   EXPECT_TRUE(prefetcher.Schedule(0, 0));
   EXPECT_TRUE(prefetcher.Schedule(0, 1));
   prefetcher.Forget();
-  // What nobody scheduled does not wait for the thread, which may hang in batch 0.
+  // A batch that nobody scheduled does not wait for the thread, which may hang in batch 0.
   const LoadedBatch* batch = prefetcher.Take(7, 5).value();
   EXPECT_EQ(First(*batch), 5);
   EXPECT_EQ(batch->epoch, 7u);

@@ -49,7 +49,7 @@ class TfRecordDatasetTest : public ::testing::Test {
     if (options_.paths.empty() || options_.paths.back() != path) options_.paths.push_back(path);
   }
 
-  // What opening, or reading the example, says.
+  // Returns the error of opening the file, or of reading the example.
   std::string ErrorOf(int64_t index) {
     const auto dataset = OpenTfRecordDataset(options_);
     if (!dataset.ok()) return std::string(dataset.status().message());

@@ -383,7 +383,7 @@ TEST_F(ModelDeployTest, CollectedValuesAreScalarsOrHistograms) {
   };
   const auto model = Deploy(Config({2}), builder_, model_fn, &sgd_);
   ASSERT_TRUE(model.ok()) << model.status();
-  ASSERT_EQ(model->histograms.size(), 1u);  // of the first clone alone
+  ASSERT_EQ(model->histograms.size(), 1u);  // only the first clone has one
   EXPECT_EQ(model->histograms[0].norm_name, "");
   EXPECT_TRUE(absl::StartsWith(model->histograms[0].name, "clone_0/"));
   EXPECT_EQ(model->summaries[0].value.shape().rank(), 0);

@@ -110,7 +110,7 @@ absl::StatusOr<ParallelGraph> BuildParallelGraph(const ParallelModelSpec& spec,
     }
   }
   if (!is_training) return parallel;
-  // What belongs to no clone is on the first one's device, so that no other has to wake up.
+  // Nodes that belong to no clone are on the first one's device, so that no other has to wake up.
   const auto device = builder.WithDevice(parallel.clones[0].device);
   RETURN_IF_ERROR(AddLossAndGradients(spec, builder, &parallel));
   return parallel;

@@ -56,7 +56,7 @@ class Library {
     MutexLock lock(&mutex_);
     return calls_;
   }
-  // What was called, of it only what ends so.
+  // Returns the calls whose name ends with `end`.
   std::vector<std::string> Log(absl::string_view end) const {
     MutexLock lock(&mutex_);
     std::vector<std::string> some;
@@ -69,7 +69,7 @@ class Library {
   // Set before the ranks start.
   int failing_rank = -1;
   bool never_opens = false, never_closes = false;
-  Notification waits;  // that a rank has had to wait
+  Notification waits;  // a rank has had to wait
 
  private:
   mutable Mutex mutex_;

@@ -90,10 +90,10 @@ class DeviceMemoryTest : public testing::Test {
     }
   }
 
-  // Of 50 runs, those that differ from a CPU's by more than `tolerance`. Variables change between
-  // the runs, and with them, if so told, their versions; each run has its values at other
-  // addresses. So a device that keeps values for too long, or uploads into the wrong place,
-  // differs.
+  // Returns those of 50 runs that differ from a CPU's by more than `tolerance`. Variables change
+  // between the runs, and with them, if `tells_versions`, their versions; each run has its values
+  // at other addresses. So a device that keeps values for too long, or uploads into the wrong
+  // place, differs.
   int RunsThatDiffer(const std::vector<Output>& fetches, Executable* executable, double tolerance,
                      bool tells_versions = true) {
     const auto on_cpu = CompileOrDie(MakeRequest(graph_, cpu_, feeds_, fetches));
@@ -107,7 +107,7 @@ class DeviceMemoryTest : public testing::Test {
         variables[changed] = Raised(variables[changed], run % 2 == 0 ? 0.25f : -0.125f);
         if (tells_versions) ++versions[changed];
       }
-      // Without versions all values are new.
+      // All values are new if there are no versions.
       const bool has_versions = run >= 5 && run != 25;
       const std::vector<Tensor> got =
           RunOnce(executable, feeds_, variables,
@@ -436,7 +436,7 @@ TEST_F(DeviceMemoryTest, AGroupAddsAndEveryDeviceHasTheSameValues) {
   EXPECT_EQ(traffic_.group_sums, 50 * 4);
   EXPECT_EQ(traffic_.broadcasts, 50 * 4);
 
-  // What has not changed is not spread again.
+  // Unchanged values are not spread again.
   const std::vector<Tensor> variables = InitialValues(graph_, 17);
   std::vector<uint64_t> versions(variables.size(), 1);
   RunOnce(executable.get(), feeds_, variables, versions);

@@ -56,7 +56,7 @@ bool DeviceTransfers::TakeVersion(size_t i, const RunBindings& bindings) {
 
 void DeviceTransfers::StartUpload(const RunBindings& bindings) {
   next_group_ = 0;
-  size_t begin = 0, end = 0;  // of what is staged but not sent
+  size_t begin = 0, end = 0;  // the bytes that are staged but not sent
   const auto send = [&] {
     if (end == begin) return;
     options_.device->CopyFromHost(options_.device_inputs + begin, options_.staged_inputs + begin,

@@ -199,7 +199,7 @@ void DenseFusion::Replace(const Backward& backward, int dense_index, int dy) {
   gradient.attributes = {{"activation", activation},
                          {"has_bias", has_bias},
                          {"bias_scalar", has_bias && bias_shape.rank() == 0}};
-  // Without an activation y is not read: naming dy instead lets y's memory go.
+  // DenseGrad does not read y if there is no activation: naming dy instead lets y's memory go.
   gradient.inputs = {dense.inputs[0], dense.inputs[1], activation == "none" ? dy : dense.outputs[0],
                      dy};
   const int num_outputs = has_bias ? 3 : 2;

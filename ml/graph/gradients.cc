@@ -24,7 +24,7 @@ class Differentiator {
   std::vector<std::vector<Output>> CloneGradients(int num_clones);
 
  private:
-  // What flowed back to the output; null if nothing did.
+  // Returns the parts that flowed back to the output; null if there are none.
   std::vector<Output>* PartsOf(Output output);
   // The variables, those first whose last part is made first.
   std::vector<size_t> OrderOfVariables();
@@ -38,8 +38,10 @@ class Differentiator {
   GraphBuilder& builder_;
   const Output loss_;
   const absl::Span<const Output> variables_;
-  std::vector<bool> wanted_;                              // by node: depends on a variable
-  std::vector<std::vector<std::vector<Output>>> flowed_;  // by node, output: what flowed back
+  // Indexed by node: it depends on a variable.
+  std::vector<bool> wanted_;
+  // The parts that flowed back, by node and output.
+  std::vector<std::vector<std::vector<Output>>> flowed_;
 };
 
 void Differentiator::MarkWanted() {
@@ -72,7 +74,7 @@ Output Differentiator::GradientOf(Output output) {
   std::vector<Output>* parts = PartsOf(output);
   if (parts == nullptr) return {};
   if (parts->size() > 1) {
-    // Where the node is, for its clone; that of a variable is where the builder is.
+    // The sum is where the node is, for its clone; that of a variable is where the builder is.
     const Node& node = *output.node;
     const bool is_variable = node.variable_index >= 0;
     std::stable_sort(parts->begin(), parts->end(), [](const Output& a, const Output& b) {
@@ -137,7 +139,7 @@ void Differentiator::Backward(const Node& node) {
   }
   std::vector<Output> input_gradients(node.inputs.size());
   const auto scope = builder_.WithNameScope(absl::StrCat(node.name, "_grad"));
-  // Where the node itself is, for the clone it is for.
+  // The gradient is where the node itself is, for the same clone.
   const auto device = builder_.WithDevice(node.device.ToString());
   const auto in_clone =
       builder_.WithClone(node.clone_index >= 0 ? node.clone_index : builder_.clone_index());

@@ -104,7 +104,7 @@ absl::Status ProductRounding::Run() {
       const int factor = Rounded(plan_.steps[s].inputs[i], s);
       plan_.steps[s].inputs[i] = factor;
     }
-    // Without an activation nobody reads y.
+    // y is not read if there is no activation.
     if (plan_.steps[s].op == "ConvGrad") plan_.steps[s].inputs[2] = plan_.steps[s].inputs[3];
   }
   plan_.RemoveUnused();

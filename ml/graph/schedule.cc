@@ -29,7 +29,7 @@ class ListSchedule {
   int NextDevice() const;
 
   const Plan& plan_;
-  std::vector<int> missing_;               // by step: inputs not computed yet
+  std::vector<int> missing_;               // indexed by step: inputs not computed yet
   std::vector<bool> gives_fetch_;          // by step
   std::vector<std::vector<int>> readers_;  // by step
   std::vector<Ready> ready_;               // by device

@@ -33,7 +33,7 @@ Output MovingAverage(GraphBuilder& builder, const std::string& name, double init
 struct Moments {
   Output centered;  // x - mean
   Output mean, variance;
-  Output unbiased_variance;  // with Bessel's correction, for the moving average
+  Output unbiased_variance;  // has Bessel's correction, for the moving average
 };
 
 // [channels] beside [batch, channels, height, width].

@@ -40,7 +40,7 @@ Counts CountParameters(const char* model, const Shape& image, const zoo::ModelOp
   return counts;
 }
 
-// As Keras' and torchvision's models count them.
+// Keras' and torchvision's models have these counts.
 TEST(ZooTest, ParameterCountsAreThePublishedOnes) {
   const zoo::ModelOptions options;
   const Counts mobilenet = CountParameters("mobilenet_v2", {3, 224, 224}, options);

@@ -208,7 +208,7 @@ void Average(float decay, float one_minus_decay, const float* average, const flo
   }
 }
 
-// Without a branch for each element.
+// The loop has no branch for each element.
 bool AllFinite(const float* values, size_t n) {
   unsigned bad = 0;
   SHOAL_ELEMENTWISE

@@ -183,7 +183,7 @@ TEST_P(UpdateRuleTest, ResumingFromSavedStateGivesTheSameBits) {
   State first = Start(*rule, RandomValues(1003, 99));
   RunSteps(*rule, 1, 5, first);
   const State saved = first;
-  RunSteps(*rule, 6, 7, first);  // what happens after the save does not matter
+  RunSteps(*rule, 6, 7, first);  // later steps do not change what was saved
   State restored = saved;
   RunSteps(*Rule(), 6, 10, restored);
   EXPECT_TRUE(restored == whole);

@@ -180,7 +180,7 @@ TEST(CheckpointCrashTest, AValidCheckpointAlwaysExists) {
       EXPECT_EQ(step, 2u) << "a reported checkpoint is gone after the cut at " << change;
     }
     second_seen = second_seen || step == 2;
-    // What the crash left is in nobody's way.
+    // The remains of the crash disturb nobody.
     EXPECT_OK(SaveTestRun(disk, "checkpoints", Step(3))) << change;
     EXPECT_OK(Directory(disk)->Prune(1));
     ASSERT_OK_AND_ASSIGN(const std::vector<CheckpointName> left, Directory(disk)->List());

@@ -51,7 +51,7 @@ class FinishDetectorTest : public ::testing::Test {
   std::unique_ptr<FinishDetector> Watch() {
     return std::make_unique<FinishDetector>(files_.get(), &clock_, run_, kLease);
   }
-  // Without an answer at its start, and after the patience.
+  // The detector gives no answer at its start, and one after the patience.
   bool IsOverAfterAWhile(FinishDetector* watched) {
     EXPECT_FALSE(watched->IsOver());
     clock_.Advance(kPatience - absl::Seconds(1));

@@ -73,7 +73,7 @@ TEST(TfConfigTest, AnEvaluatorIsThereListedOrNot) {
 }
 
 TEST(TfConfigTest, TFJobsSparseFormListsATaskAndWhatItCalls) {
-  // As TFJob writes it with enableDynamicWorker.
+  // TFJob writes this with enableDynamicWorker.
   const std::string ps = R"({"cluster":{"worker":{},"ps":["job-ps-1.ns.svc:2222"]},
                              "task":{"type":"ps","index":1}})";
   ResolverInput input = TfConfig(ps);

@@ -157,7 +157,7 @@ TEST(FlagsTest, SetWithTheNameOfAFlagNamesTheFlag) {
   EXPECT_EQ(Error({"--set", "metrics_address=a:1"}),
             "--set metrics_address: is a flag, no field of the run file; did you mean "
             "--metrics_address=a:1?");
-  // Of another command, and of launchers alone.
+  // These are flags of another command, and of launchers alone.
   EXPECT_THAT(Error({"--set=task_index=3"}), HasSubstr("RunConfig has no field \"task_index\""));
   EXPECT_THAT(Error({"--set=report_fd=3"}), HasSubstr("RunConfig has no field \"report_fd\""));
   EXPECT_EQ(Parsed(kScopeTrain, {"--set=batch_size=3"}).run.batch_size(), 3u);
@@ -171,7 +171,7 @@ TEST(FlagsTest, ContradictionsAreErrors) {
   Parsed(kScopeTrain, {"--optimizer=nesterov", "--set=optimizer.momentum.momentum=0.5"});
   EXPECT_THAT(Error({"--replicas_to_aggregate=3", "--nosync_replicas"}),
               HasSubstr("--replicas_to_aggregate=3: has no meaning with --nosync_replicas"));
-  // What only the file says may stay there.
+  // A field that only the file sets may stay there.
   const std::string path = WriteRunFile("sync { replicas_to_aggregate: 3 }");
   Parsed(kScopeTrain, {"--run=" + path, "--nosync_replicas"});
 }

@@ -157,7 +157,7 @@ TEST_F(ChiefSessionTest, ACertificateThatIsNotTrustedEndsRegistrationAfterAWhile
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(std::string(status.message()).find("--tls_ca"), std::string::npos) << status;
   EXPECT_GE(chief_.calls, 2);  // It may have been about to be renewed.
-  // Without certificates of its own it is nothing that is known.
+  // A task that has no certificates knows nothing about the refusal.
   options.secure = false;
   options.register_patience = absl::Milliseconds(300);
   ChiefSession plain(chief_.client(), &clock_, options, &observer_);
@@ -295,7 +295,7 @@ TEST_F(ChiefSessionTest, HeartbeatsCarryTheTasksActivity) {
 
 TEST_F(ChiefSessionTest, AfterTheEndHeartbeatsAreFew) {
   ChiefSession::Options options = Options();
-  options.heartbeat_wait = absl::ZeroDuration();  // as if the chief answered at once
+  options.heartbeat_wait = absl::ZeroDuration();  // the chief answers at once
   ChiefSession session(chief_.client(), &clock_, options, &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
   v1::RunState over = State(1);

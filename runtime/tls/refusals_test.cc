@@ -47,7 +47,7 @@ TEST(RefusalsTest, OldLinesAreForgottenSoThatNewKindsAreLogged) {
 }
 
 TEST(RefusalsTest, GrpcsLinesAboutAGoodClientAreNotRefusals) {
-  gpr_set_log_verbosity(GPR_LOG_SEVERITY_INFO);  // As gRPC does when it begins.
+  gpr_set_log_verbosity(GPR_LOG_SEVERITY_INFO);  // gRPC does this when it begins.
   LogHandshakesOnce();
   ::testing::internal::CaptureStderr();
   gpr_log(GPR_ERROR, "No match found for server name: %s.", "127.0.0.1");

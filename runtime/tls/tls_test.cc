@@ -114,7 +114,7 @@ class TlsTest : public ::testing::Test {
     v1::RequestStopResponse response;
     return client.Call(&v1::ChiefService::Service::RequestStop, request, &response);
   }
-  // That worker/0 has died of a batch.
+  // Reports that worker/0 has died of a batch.
   absl::Status ReportDeath(const Credentials* credentials) {
     ChiefClient client(NewGrpcControlChannel(Dial(credentials)));
     v1::ReportBadBatchRequest request;
@@ -122,7 +122,7 @@ class TlsTest : public ::testing::Test {
     v1::ReportBadBatchResponse response;
     return client.Call(&v1::ChiefService::Service::ReportBadBatch, request, &response);
   }
-  // What a task reports in the name of a task of `job`.
+  // Makes a report in the name of a task of `job`.
   template <typename Request, typename Response>
   absl::Status ReportAs(v1::Job job, const Credentials* credentials,
                         grpc::Status (v1::ChiefService::Service::*method)(grpc::ServerContext*,

@@ -252,7 +252,7 @@ TEST(SliceStoreSyncTest, ReportsEachStepOnceInTheOrderOfPositions) {
   const BatchReport first{8, 0.5, 2, 4}, second{3, 2, 1, 3};
   t.Push(1, 0, 1, 1, &second);
   t.Push(1, 0, 1, 1, &first);  // a repeated push does not count
-  t.Push(2, 0, 0, 1, &first);  // nor does one with another slice
+  t.Push(2, 0, 0, 1, &first);  // a push to another slice does not count either
   t.Push(2, 0, 1, 1, &second);
   t.Push(1, 0, 0, 1, &first);
   const SliceStoreEvents& events = t.TakeEvents();

@@ -30,7 +30,7 @@ VersionBuffer::~VersionBuffer() { std::free(data_); }
 
 void VersionBufferRef::Drop() {
   VersionBuffer* buffer = std::exchange(buffer_, nullptr);
-  // Release: what this holder read happened before the next owner writes.
+  // Release: the reads of this holder happened before the next owner writes.
   if (buffer != nullptr && buffer->references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
     delete buffer;
 }

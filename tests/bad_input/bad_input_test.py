@@ -319,7 +319,7 @@ def format_cases(scratch):
 
 
 def run_cases(scratch):
-    """What a finished run's directory refuses."""
+    """A finished run's directory refuses these."""
     out = scratch / "finished"
     data = write_data(scratch / "good")
     train = ["train", *QUICK, data, *LOCAL, f"--out={out}"]
@@ -408,7 +408,7 @@ def run_cases(scratch):
 
 
 def predict_cases(scratch):
-    """What `shoal predict` refuses of examples for a run of images; and what it only warns of."""
+    """`shoal predict` refuses some examples for a run of images, and only warns of others."""
     def shoal(*arguments):
         done = subprocess.run([SHOAL, *arguments], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
@@ -463,7 +463,7 @@ def predict_cases(scratch):
 
 
 def record_of_run(arguments):
-    """What a run's directory, if it is one of a run, says of the run, and the examples that are given:
+    """Returns what a run's directory, if it is one of a run, says of the run, and the examples that are given:
     no refused command may change them."""
     outs = [pathlib.Path(a.split("=", 1)[1]) for a in arguments if a.startswith("--out=")]
     files = [out / name for out in outs for name in ("run.textproto", "summary.json")]
@@ -472,7 +472,7 @@ def record_of_run(arguments):
 
 
 def last_of_each(arguments):
-    """Of a flag written --name=value more than once, which is an error of its own, the last one."""
+    """Keeps the last one of a flag written --name=value more than once, which is an error of its own."""
     last = {a.split("=", 1)[0]: i for i, a in enumerate(arguments) if a.startswith("--") and "=" in a}
     return [a for i, a in enumerate(arguments)
             if not (a.startswith("--") and "=" in a) or a.startswith("--set=") or last[a.split("=", 1)[0]] == i]

@@ -56,7 +56,7 @@ def step_of(out):
 
 
 class Watch:
-    """What the run has done, second by second."""
+    """Records what the run has done, second by second."""
 
     def __init__(self, out, seconds):
         self.out = out

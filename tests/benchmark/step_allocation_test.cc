@@ -88,9 +88,9 @@ class CountingDataset : public Dataset {
   }
 
   void WaitForEnough() { enough_.Wait(); }
-  // Of the counted ones: in how many something was allocated.
+  // Returns in how many of the counted steps something was allocated.
   int steps_with_allocations() const { return steps_; }
-  // By oneDNN in a step, on average.
+  // Returns the average number of allocations of oneDNN in a step.
   double allocations_of_library() const {
     return static_cast<double>(of_library_) / (counted_.last - counted_.first);
   }
@@ -122,7 +122,7 @@ struct Case {
   const char* model;
   uint32_t batch;
   Counted counted;
-  double most_of_library;  // of oneDNN in a step
+  double most_of_library;  // allocations of oneDNN in a step
 };
 
 class StepAllocationTest : public testing::TestWithParam<Case> {};

@@ -33,7 +33,7 @@ def wrong_answers_cost_nothing():
 
 
 def random_faults_lose_and_double_nothing():
-    # Without what takes long: pauses above the lease, and a disk of its own, which root must mount.
+    # The fast part leaves out pauses above the lease, and a disk of its own, which root must mount.
     failed = random_faults.go(faults=8, seed=7, jobs=2, in_a_run=4, epochs=30, only=("worker", "ps", "chief"),
                               fault_names=("kill", "delay", "cut", "loss", "code", "slow_disk"))
     assert failed == 0, f"{failed} runs failed"

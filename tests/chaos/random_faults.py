@@ -231,7 +231,7 @@ class RandomRun:
 
 
 class Plan:
-    """What every run of a suite has in common. `only` and `fault_names` leave out jobs and faults."""
+    """Holds what every run of a suite has in common. `only` and `fault_names` leave out jobs and faults."""
 
     def __init__(self, faults, end, seed, epochs, lease, in_a_run, only, fault_names):
         self.faults, self.end, self.seed = faults, end, seed

@@ -27,7 +27,7 @@ PATIENT = ("--wait_seconds=40",)
 
 
 class System:
-    """What tests/chaos/disturbed_system.cc shows to the tasks that have it loaded."""
+    """Sets what tests/chaos/disturbed_system.cc shows to the tasks that have it loaded."""
 
     def __init__(self, directory):
         self.path = pathlib.Path(directory) / "disturbed_system"
@@ -71,7 +71,7 @@ def e1():
         run.wait_until(lambda: run.tasks["chief", 0].starts == 2, 30, "the chief starts again")
         with contextlib.suppress(AssertionError):
             run.wait_until(lambda: all(run.tasks[key].codes for key in run.tasks), 40, "every task ends once")
-        # What was trained before the restart is written again from the first step on.
+        # Steps that were trained before the restart are written again from the first step on.
         assert not run.unexpected(0, 137, 138), f"codes {run.codes()}\n{run.logs()}"
         run.wait_for_step(1)
         run.proxy.remove("slow")
@@ -417,7 +417,7 @@ def identity(run, **fields):
 
 
 def run_id_of(run):
-    """From the run's directory, which every worker sees."""
+    """Reads the id in the run's directory, which every worker sees."""
     kept = run.out / "RUN_ID"
     if kept.exists():
         return kept.read_text().split()[0]
@@ -440,7 +440,7 @@ def e12():
     with attacked() as (run, send):
         exchange = "/shoal.v1.BulkService/Exchange"
         answers = [refused(send("ps/0", exchange, identity(run) + " pulls: 0"))]
-        # What it answers says which incarnation and lineage a second try has to name.
+        # Its answer says which incarnation and lineage a second try has to name.
         named = dict(re.findall(r"(incarnation|lineage) ([0-9]+)", answers[0])[:2])
         answers.append(send("ps/0", exchange, identity(run, lineage=named.get("lineage", 1)) +
                             f" receiver_incarnation: {named.get('incarnation', 1)} pulls: 0"))

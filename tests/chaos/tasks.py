@@ -322,7 +322,7 @@ _references = {}
 
 
 def reference(*flags):
-    """What an undisturbed run leaves: the digest of its variables and its exported model."""
+    """Returns the results of an undisturbed run: the digest of its variables and its exported model."""
     if flags not in _references:
         with cluster.Run(SMALL, "--num_ps_tasks=1", "--num_replicas=1", *flags) as run:
             run.finish(timeout=300)

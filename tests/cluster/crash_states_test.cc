@@ -165,8 +165,9 @@ class CrashStatesTest : public ::testing::Test {
 
   v1::RunConfig run_;
   std::string root_;
-  std::map<CheckpointName, std::string> contents_;  // Of every checkpoint that was durable,
-  std::map<CheckpointName, std::string> exports_;   // and its model.safetensors.
+  // The content of every checkpoint that was durable.
+  std::map<CheckpointName, std::string> contents_;
+  std::map<CheckpointName, std::string> exports_;  // The same for its model.safetensors.
   int exports_seen_ = 0;
 };
 

@@ -25,7 +25,7 @@ COUNTS = ("--num_ps_tasks=2", "--num_replicas=2")
 ONE_HOST = ("host0:5",)
 THREE_HOSTS = ("host0:2", "host1:2", "host2:1")
 ENDLESS = ("--num_epochs=100000", "--eval_every=0", "--save_every=1000000")
-# What mpirun itself ends with when a signal ended it.
+# The exit code of mpirun when a signal ended it.
 MPIRUN_WAS_STOPPED = 1
 
 
@@ -58,7 +58,7 @@ class Mpirun(cluster.Run):
         return getattr(self, "output", None) or self.process.communicate(timeout=30)[0][-6000:]
 
     def cluster(self):
-        """Who every task found itself to be: the lines that they log."""
+        """Returns the job and index that every task found: the lines that they log."""
         lines = [json.loads(line.split(" cluster ", 1)[1]) for line in self.output.splitlines() if " cluster {" in line]
         assert {line["source"] for line in lines} == {"mpi"}, lines
         return sorted((line["job"], line["index"]) for line in lines)
@@ -84,7 +84,7 @@ def flat(hosts, *flags, where=THREE_HOSTS, chief_host="host0", out=None):
 
 
 def local_digest(*flags):
-    """Of the same run in one process."""
+    """Returns the digest of the same run in one process."""
     with cluster.Run(SMALL, "--num_ps_tasks=0", "--num_replicas=1", *flags) as run:
         return run.finish().digest()
 

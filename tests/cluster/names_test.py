@@ -14,7 +14,7 @@ os.environ.setdefault("SHOAL", str(ROOT / "bazel-bin/deploy/shoal"))
 from network import Network, wait_until  # noqa: E402
 
 RUN_FILE = ROOT / "tests/real_process/small.textproto"
-# By then gRPC waits some twenty seconds before it looks again by itself.
+# gRPC waits by then some twenty seconds before it looks again by itself.
 UNKNOWN_SECONDS = 45
 # Takes every question and never answers: a look-up ends after ten seconds.
 SILENT_NAME_SERVER = """
@@ -62,7 +62,7 @@ def a_ps_whose_name_was_unknown_is_found_within_seconds(network, directory):
                tasks.start(worker_host, "worker", "--task_index=0", chief)]
     tasks.wait(lambda: all(f"{task} registered" in tasks.log("chief") for task in ("ps/0", "worker/0")), 30,
                "ps and worker register")
-    time.sleep(UNKNOWN_SECONDS)  # What is tested is a wait.
+    time.sleep(UNKNOWN_SECONDS)  # The case tests a wait.
     assert not tasks.metrics.exists() or not tasks.metrics.read_text(), "trained with a ps that nobody knows"
     network.set_names({"ps0": ps_host.address})
     start = time.monotonic()

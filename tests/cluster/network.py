@@ -60,7 +60,7 @@ def locked(path):
 
 
 def is_owned(pid):
-    """Whether the process that made networks under this number still lives."""
+    """Returns whether the process that made networks under this number still lives."""
     try:
         with open(OWNERS / pid) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -187,7 +187,7 @@ class Network:
         third = next(n for n in range(256) if f"10.77.{n}." not in taken)
         self.prefix = f"10.77.{third}"
         self.address = f"{self.prefix}.1"
-        # With an address of its own: it would take the lowest of its ports', another one whenever those change.
+        # It needs an address of its own: it would take the lowest of its ports', another one whenever those change.
         ip("link", "add", self.bridge, "address", f"02:00:00:00:4d:{third:02x}", "type", "bridge")
         ip("addr", "add", f"{self.address}/24", "dev", self.bridge)
         ip("link", "set", self.bridge, "up")

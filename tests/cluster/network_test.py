@@ -10,7 +10,7 @@ import network as networks  # noqa: E402
 
 
 def ping(host, name):
-    """Whether a TCP connection from `host` to port 7000 of `name` is accepted."""
+    """Returns whether a TCP connection from `host` to port 7000 of `name` is accepted."""
     code = f"import socket; socket.create_connection(('{name}', 7000), timeout=2)"
     return host.run([sys.executable, "-c", code], stderr=subprocess.DEVNULL).returncode == 0
 

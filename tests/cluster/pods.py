@@ -206,8 +206,8 @@ class Cluster:
         self.keep_bridge_address()
 
     def keep_bridge_address(self):
-        """Where no udev sets it, a bridge's address is the lowest of its ports': it changes as pods come and go, and
-        what others send to the gateway, the DNS, is lost until they ask for its address again (up to a minute)."""
+        """Keeps a bridge's address, which is, if no udev sets it, the lowest of its ports': it changes as pods come and
+        go, and what others send to the gateway, the DNS, is lost until they ask for its address again (up to a minute)."""
         address = (self.bridge / "address").read_text().strip()
         subprocess.run(["ip", "link", "set", "dev", self.bridge.name, "address", address], check=True)
 
@@ -269,7 +269,7 @@ class Cluster:
     def log_of(self, pod):
         return self.containers.logs(pod.name)
 
-    # What a person does with kubectl
+    # These do what a person does with kubectl.
 
     def kill(self, hostname):
         """The process is gone, as after running out of memory."""
@@ -361,7 +361,7 @@ class Cluster:
         wait_until(done, seconds, lambda: f"{what}; ended: {self.exits}\n{self.all_logs()}")
 
     def wait_done(self, seconds):
-        """Until every Job that stands by itself, and every group, is done."""
+        """Waits until every Job that stands by itself, and every group, is done."""
         awaited = [w for w in self.workloads.values() if w.group is None and w.kind != "StatefulSet"] + self.groups
         self.wait(lambda: all(w.outcome for w in awaited), seconds, "the jobs complete")
 

@@ -31,7 +31,7 @@ def call(*command, **options):
 
 
 class Test:
-    """What the tests share: the image, made once."""
+    """Holds what the tests share: the image, made once."""
 
     def __init__(self, containers):
         self.containers = containers
@@ -196,7 +196,7 @@ def a_tfjob_whose_readiness_asks_for_its_peers_never_trains(test):
             container["readinessProbe"] = {"httpGet": {"path": "/readyz", "port": "metrics"}}
 
     with test.cluster("unready", "--format=tfjob", *FLAGS, change=ask) as running:
-        time.sleep(40)  # What is tested is that nothing happens; with names the first steps are there after some 5 s.
+        time.sleep(40)  # The case tests that nothing happens; with names the first steps are there after some 5 s.
         assert Output(running).step() == 0, "trained"
         logs = running.all_logs()
         assert "waiting for the chief's name" in logs, logs

@@ -152,6 +152,6 @@ class SlurmCluster:
         assert done.returncode == 0, f"scancel: {done.stderr}"
 
     def job(self, job):
-        """What scontrol knows of it: JobState, ExitCode, Restarts, Reason, ..."""
+        """Returns what scontrol knows of it: JobState, ExitCode, Restarts, Reason, ..."""
         text = self.call("scontrol", "show", "job", "--oneliner", job).stdout.splitlines()
         return dict(part.split("=", 1) for part in text[0].split() if "=" in part)

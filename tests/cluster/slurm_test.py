@@ -53,7 +53,8 @@ class Job:
         return sorted(int(path.parent.name.split("-")[1]) for path in self.out.glob("checkpoints/ckpt-*/MANIFEST"))
 
     def processes(self, job_name=""):
-        """Of its tasks, on all hosts: those of `worker` or `ps`, say, where each program has its job in the command."""
+        """Returns the processes of its tasks on all hosts: those of `worker` or `ps`, say, where each program
+        has its job in the command."""
         found = []
         for host in self.slurm.network.hosts:
             for pid in host.pids():
@@ -98,7 +99,7 @@ class Job:
         assert summary["test_accuracy"] > 0.6, summary
 
     def cluster(self):
-        """Who every task found itself to be: the lines that they log."""
+        """Returns the job and index that every task found: the lines that they log."""
         return [json.loads(line.split(" cluster ", 1)[1]) for line in self.output.read_text().splitlines()
                 if " cluster {" in line]
 

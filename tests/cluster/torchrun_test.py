@@ -23,7 +23,7 @@ ENDLESS = ("--num_epochs=100000", "--eval_every=0", "--save_every=1000000")
 # Every node's torchrun may choose who waits for whom: only "static" knows which is the first node beforehand.
 STATIC = ("--master-addr=host0", "--master-port=29500")
 ELASTIC = ("--rdzv-backend=c10d", "--rdzv-endpoint=host0:29400", "--rdzv-id=test")
-# What torchrun itself ends with, whatever its tasks end with.
+# The exit code of torchrun, whatever its tasks end with.
 TORCHRUN_FAILED = 1
 
 
@@ -70,7 +70,7 @@ class Torchruns(cluster.Run):
         return self
 
     def assert_nothing_left(self, timeout=40):
-        """Neither of the run nor else on its hosts."""
+        """Expects that no process of the run, nor another one, is left on its hosts."""
         try:
             wait_until(lambda: not self.pids() and not any(host.pids() for host in self.hosts), timeout,
                        "the end of all processes")
@@ -78,7 +78,7 @@ class Torchruns(cluster.Run):
             raise AssertionError(f"{error}: {[host.pids() for host in self.hosts]}\n{self.logs()}") from None
 
     def cluster(self):
-        """Who every task found itself to be, in order, each as often as it was started."""
+        """Returns the job and index that every task found, in order, each as often as it was started."""
         lines = [json.loads(line.split(" cluster ", 1)[1]) for line in self.log.read_text().splitlines()
                  if " cluster {" in line]
         assert {line["source"] for line in lines} == {"torchrun"}, lines
@@ -93,7 +93,7 @@ class Torchruns(cluster.Run):
 
 
 def local_digest(*flags):
-    """Of the same run in one process."""
+    """Returns the digest of the same run in one process."""
     with cluster.Run(SMALL, "--num_ps_tasks=0", "--num_replicas=1", *flags) as run:
         return run.finish().digest()
 
@@ -108,12 +108,12 @@ def ranks_are_divided_into_workers_and_ps(torchrun, network):
 
 
 def killed_worker_comes_back(torchrun, network, rendezvous, started):
-    """`started`: what the cluster's lines say in the end."""
+    """`started` are the tasks of the cluster's lines in the end."""
     flags = ("--max_steps=3000", "--num_epochs=1000", "--eval_every=0", "--save_every=20")
     with Torchruns(torchrun, network, [2, 2], *flags, launch=(*rendezvous, "--max-restarts=2"), num_ps=1) as run:
         run.start()
         run.wait_for_step(100)
-        # By that time every task has logged who it is.
+        # Every task has logged who it is by that time.
         worker = next(pid for host in run.hosts for pid in run.tasks_on(host) if is_worker(pid, 2))
         os.kill(worker, signal.SIGKILL)
         run.finish()

@@ -183,7 +183,7 @@ class WayToPs : public ControlChannel {
 
 class WrongAnswersTest : public ::testing::Test {
  protected:
-  // What chief, ps and worker come to.
+  // Returns the results of chief, ps and worker.
   std::vector<absl::Status> Train(WrongAnswers* wrong, const std::string& extra = "") {
     v1::RunConfig run = *ParseRunConfig(kRun, "test");
     run.MergeFrom(*ParseRunConfig(extra, "extra"));

@@ -12,7 +12,7 @@
 namespace shoal {
 namespace {
 
-// Whether the first four of eight inputs sum to more than the others.
+// The label says whether the first four of eight inputs sum to more than the others.
 std::unique_ptr<InMemoryDataset> Comparisons() {
   constexpr int kExamples = 512;
   Tensor inputs(DataType::kFloat32, {kExamples, 8});

@@ -1,5 +1,5 @@
-"""What a cluster refuses, or takes and never acts on, although every field of it is known: the rules of the API server
-and of JobSet's webhook for what we use, and names that must be somewhere else, too. Each function gives one line for
+"""Finds what a cluster refuses, or takes and never acts on, although every field of it is known: the rules of the API
+server and of JobSet's webhook for what we use, and names that must be somewhere else, too. Each function gives one line for
 everything wrong."""
 import re
 
@@ -16,7 +16,7 @@ SCALED = ("StatefulSet", "Deployment")
 
 
 def errors_of(documents):
-    """Of all that is applied together."""
+    """Returns the errors of all that is applied together."""
     found = [error for document in documents for error in document_errors(document)]
     pods = [pod for document in documents for pod in pods_of(document)]
     return found + port_errors(documents, pods) + budget_errors(documents, pods)
@@ -134,7 +134,7 @@ CHECKS = {"Job": job_errors, "JobSet": jobset_errors, "TrainingRuntime": jobset_
           "StatefulSet": stateful_set_errors}
 
 
-# What one document says of another
+# These check what one document says of another.
 
 def ports_of(template):
     """Name -> number of the ports of a pod."""

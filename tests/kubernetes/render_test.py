@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What deploy/kubernetes/render prints. usage: render_test.py deploy/kubernetes/render"""
+"""Tests what deploy/kubernetes/render prints. usage: render_test.py deploy/kubernetes/render"""
 import os
 import pathlib
 import re
@@ -106,7 +106,7 @@ def another_run_file_is_another_config_map():
 
 
 def copy_pod():
-    """What docs/kubernetes.md says to copy results with."""
+    """Returns the pod with which docs/kubernetes.md copies results."""
     return yaml.safe_load((FOLDER / "copy_pod.yaml").read_text())
 
 
@@ -145,7 +145,7 @@ def a_cluster_admits_what_is_rendered():
 
 
 def what_a_cluster_refuses_is_refused():
-    """What was rendered once and is not any more, among others."""
+    """Some of these were rendered once and are not any more."""
     def change_rule(documents):
         rules = find(documents, "JobSet", "shoal")["spec"]["failurePolicy"]["rules"]
         rules.insert(0, {"name": "workers", "action": "RestartJob", "targetReplicatedJobs": ["worker"]})
@@ -308,7 +308,7 @@ def two_names_share_a_namespace():
         assert names[0] & names[1] == {("PrometheusRule", "shoal")}, names[0] & names[1]
         for documents, name in zip(both, ("cats", "dogs-2")):
             text = yaml.safe_dump([d for d in documents if d["kind"] != "PrometheusRule"])
-            # What is left of the word: the image, the container, paths, part-of and labels of others.
+            # The word is left in these: the image, the container, paths, part-of and labels of others.
             assert not re.search(r"shoal-(chief|ps|worker|evaluator|out|run|cluster)", text), form
             assert f"name: {name}" in text
         if form != "kubernetes":

@@ -60,7 +60,7 @@ def schema_errors(document):
 
 
 def rule_errors(document):
-    """What the operator's own schema says of rules; of their expressions promtool."""
+    """Checks rules by the operator's own schema; promtool checks their expressions."""
     errors = []
     for group in document["spec"].get("groups", []):
         for rule in group.get("rules", []):
@@ -100,7 +100,7 @@ def model_errors(document, kind):
 
 
 def inner_errors(document, kind):
-    """Of the Jobs inside, which are core kinds."""
+    """Returns the errors of the Jobs inside, which are core kinds."""
     if kind == "TrainJob":
         return []
     spec = document["spec"] if kind == "JobSet" else document["spec"]["template"]["spec"]

@@ -1,5 +1,5 @@
-"""What Kubernetes' controllers make of manifests: pods, and what each exit code leads to. Knows nothing of containers;
-tests/cluster/pods.py runs the pods.
+"""Simulates what Kubernetes' controllers make of manifests: pods, and what each exit code leads to. It knows nothing of
+containers; tests/cluster/pods.py runs the pods.
 
 A Workload is what makes pods of one template: a StatefulSet, an Indexed Job, the replicas of one type of a TFJob. Job
 and StatefulSet stand by themselves or belong to a JobSet; each of these groups has an outcome that ends its members.
@@ -34,7 +34,7 @@ class Workload:
         self.outcome = None  # COMPLETE, or the reason why it failed
 
     def verdict(self, code):
-        """What its rules say of an exit code: FailJob, FailIndex, Ignore, Count."""
+        """Returns what its rules say of an exit code: FailJob, FailIndex, Ignore, Count."""
         if self.kind == "TFJob":
             assert self.spec["restartPolicy"] == "ExitCode"
             return "FailJob" if code < 128 else "Ignore"
@@ -73,7 +73,8 @@ class Workload:
                 self.outcome = "BackoffLimitExceeded"
 
     def is_over(self):
-        """Whether its pods that still run are deleted: what failed takes its other pods along, and so does a group."""
+        """Returns whether its pods that still run are deleted: what failed takes its other pods along, and so does a
+        group."""
         if self.group and self.group.outcome:
             return True
         return self.outcome not in (None, COMPLETE)

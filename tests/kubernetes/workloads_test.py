@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""What the rendered manifests make of exit codes, by workloads.py. usage: workloads_test.py deploy/kubernetes/render"""
+"""Tests what the rendered manifests make of exit codes, by workloads.py.
+
+usage: workloads_test.py deploy/kubernetes/render"""
 import pathlib
 import subprocess
 import sys
@@ -50,14 +52,14 @@ def a_refused_worker_is_given_up_alone():
 
 
 def a_rule_that_fails_the_job_takes_the_other_workers_along():
-    """What a refused worker did when 78 failed the Job."""
+    """A refused worker did this when 78 failed the Job."""
     def fail_job(documents):
         job = next(d for d in documents if d["metadata"]["name"] == "shoal-worker")
         job["spec"]["podFailurePolicy"]["rules"] = [
             {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [2, 64, 65, 78]}}]
     run = Run("kubernetes", fail_job)
     assert not run.end("worker", 1, 78) and run.over() == {"worker"}
-    # What no worker can do better still does so.
+    # Codes that no worker can do better about still do so.
     run = Run("kubernetes")
     assert not run.end("worker", 1, 64) and run.over() == {"worker"}
 

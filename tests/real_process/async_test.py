@@ -67,7 +67,7 @@ def killed_ps():
 
 
 def killed_ps_after_cuts():
-    """What a durable cut contains keeps its lines, although the ps that counts them dies right after it."""
+    """Updates that a durable cut contains keep their lines, although the ps that counts them dies right after it."""
     with cluster.Run(SMALL, *FLAGS, "--num_replicas=2", LONG, "--set", "checkpoint.save_every=7") as run:
         run.start()
         for step, index in ((60, 0), (180, 1), (300, 0)):

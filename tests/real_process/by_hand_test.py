@@ -80,7 +80,7 @@ def a_chief_serves_on_all_addresses():
 
 
 def a_chief_waits_for_the_one_before_it_to_let_go_of_the_directory():
-    """As after `kubectl delete job`, which returns while the old pod still writes its last checkpoint."""
+    """This happens after `kubectl delete job`, which returns while the old pod still writes its last checkpoint."""
     def another(*flags):
         log = pathlib.Path(run.directory.name) / "chief.log"
         run.start("chief", "--listen_address=127.0.0.1:0", *flags)
@@ -119,7 +119,7 @@ def a_chief_waits_for_the_one_before_it_to_let_go_of_the_directory():
 
 
 def a_chief_that_is_killed_before_its_first_checkpoint_has_its_tasks_start_again():
-    """As a pod of the chief that dies early: who is alive belongs to the same run and is worth another try."""
+    """A pod of the chief dies early: the tasks that are alive belong to the same run and are worth another try."""
     def start_tasks():
         for job in ("ps", "worker"):
             run.start(job, f"--chief_host={address}", "--task_index=0",
@@ -256,8 +256,8 @@ def a_task_that_comes_after_the_end_hears_of_it():
     with ByHand("--max_steps=3", "--num_epochs=1", "--lease_seconds=2") as run:
         run.flags = [flag.replace("--num_replicas=1", "--num_replicas=2") for flag in run.flags]
         address = f"127.0.0.1:{cluster.free_port()}"
-        # Without a launcher's pipe the chief stays a while for those that come late. Who comes even later reads in the
-        # run's directory that nothing is left to do.
+        # A chief that has no launcher's pipe stays a while for those that come late. A task that comes even later reads
+        # in the run's directory that nothing is left to do.
         run.start("chief", f"--listen_address={address}")
         run.start("ps", f"--chief_host={address}", "--task_index=0", "--listen_address=127.0.0.1:0")
         run.start("worker", f"--chief_host={address}", "--task_index=0")
@@ -292,7 +292,7 @@ def a_task_that_comes_after_the_chief_has_gone_ends_unless_there_is_more_to_do()
 
 def a_task_whose_run_ends_while_it_waits_ends_with_it():
     with ByHand("--max_steps=3", "--num_epochs=1") as run, socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))  # Where they look for the chief: in vain.
+        nobody.bind(("127.0.0.1", 0))  # They look for the chief there, in vain.
         for job in ("worker", "ps"):
             run.start(job, f"--chief_host=127.0.0.1:{nobody.getsockname()[1]}", "--task_index=0",
                       "--listen_address=127.0.0.1:0")

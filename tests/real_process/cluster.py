@@ -130,7 +130,7 @@ class Run:
             time.sleep(0.02)
 
     def wait_for_all(self, timeout=180):
-        """Until every task has registered and the run waits for nobody: it trains with one worker, too."""
+        """Waits until every task has registered and the run waits for nobody: it trains with one worker, too."""
         deadline = time.monotonic() + timeout
         while True:
             asked = subprocess.run([shoal_binary(), "status", str(self.out), "--json"], capture_output=True, text=True,
@@ -144,7 +144,7 @@ class Run:
             time.sleep(0.1)
 
     def wait_for_output(self, words, timeout=180):
-        """Until the console has said so."""
+        """Waits until the console has said so."""
         deadline = time.monotonic() + timeout
         console = self.process.stdout.fileno()
         while words not in self.seen:

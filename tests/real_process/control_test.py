@@ -20,8 +20,8 @@ TWO = ("--num_ps_tasks=2", "--num_replicas=2", "--num_epochs=5000", "--save_ever
 
 
 def shoal(*arguments, code=0):
-    """What the command prints: to standard output, or, if it ends with an error, to the other. `code` None: to both,
-    however it ends."""
+    """Returns what the command prints: to standard output, or, if it ends with an error, to the other. `code` None: to
+    both, however it ends."""
     done = subprocess.run([cluster.shoal_binary(), *arguments], capture_output=True, text=True, timeout=90,
                           check=False)
     if code is None:
@@ -208,7 +208,7 @@ def a_run_in_one_process_says_how_it_is_asked():
 
 def an_address_where_nobody_is_says_so():
     with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))  # Nobody listens there, and nobody will.
+        held.bind(("127.0.0.1", 0))  # No process listens there, and none will.
         nobody = f"127.0.0.1:{held.getsockname()[1]}"
         for command in ("status", "checkpoint", "stop"):
             assert f"{nobody}: no chief answers there" in shoal(command, nobody, code=138)

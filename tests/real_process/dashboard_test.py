@@ -23,7 +23,7 @@ MONITORING = HERE.parent.parent / "deploy" / "monitoring"
 FLAGS = ("--metrics_address=127.0.0.1:0", "--num_epochs=5000")
 TASKS = ["chief-0", "evaluator-0", "ps-0", "ps-1", "worker-0", "worker-1"]
 OF_TARGETS = {"instance", "job", "namespace"}  # Prometheus adds them.
-# What Grafana puts in the place of $run: one run, several, all.
+# Grafana puts these in the place of $run: one run, several, all.
 RUNS = ("small", "(another|small)", ".+")
 
 

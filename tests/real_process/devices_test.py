@@ -83,7 +83,7 @@ def predictions_are_those_of_the_checkpoint(directory):
     evaluation = json.loads(shoal("eval", out))
     assert abs(evaluation["test_accuracy"] - correct / 32) < 1e-6, (evaluation, correct)
 
-    # Without the run's data; a last batch that is smaller, on devices with indices that do not follow each other.
+    # This run has no data of its own. Its last batch is smaller, and the indices of its devices do not follow each other.
     (directory / "test.csv").rename(directory / "hidden.csv")
     table, scores = directory / "table.csv", directory / "scores.csv"
     write_table(table, 32, with_label=False)

@@ -80,7 +80,7 @@ def a_killed_run_resumes_from_its_own_checkpoint():
             run.process.communicate()
             run.assert_nothing_left()
             epochs = run.step() // 27 + 20
-            # What it started from is no longer needed.
+            # The run that it started from is no longer needed.
             shutil.move(base.out, moved)
             with tune(base.out, *FEW, epochs=epochs, out=run.out) as again:
                 again.finish()

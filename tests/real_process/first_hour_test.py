@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a user does with data of their own in the first hour: train without a test split, name classes, predict for image
-files and tables, use moving averages."""
+"""Does what a user does with data of their own in the first hour: train without a test split, name classes, predict for
+image files and tables, use moving averages."""
 import contextlib
 import json
 import math

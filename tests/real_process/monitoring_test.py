@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What tasks show of themselves over HTTP, read from real runs."""
+"""Tests what tasks show of themselves over HTTP, read from real runs."""
 import json
 import os
 import pathlib

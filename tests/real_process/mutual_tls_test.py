@@ -82,7 +82,7 @@ def who_does_not_belong_is_refused_and_the_run_goes_on():
                       "spiffe://shoal/ps speaks for a worker"):
             assert said.count(words) <= 1, f"{words}\n{said}"
         assert "certificate verify failed" in said and "wrong version number" in said, said
-        # With where it came from.
+        # The line says where it came from.
         assert re.search(r"certificate verify failed\..*, the connection is .*from 127\.0\.0\.1:\d+", said), said
         assert re.search(r"wrong version number\..*, the connection is .*from 127\.0\.0\.1:\d+", said), said
         assert "worker/0 registered" not in said, said

@@ -1,4 +1,5 @@
-"""What an expression of Prometheus reads: enough of its language for the rules and the dashboard of deploy/monitoring."""
+"""Finds what an expression of Prometheus reads: enough of its language for the rules and the dashboard of
+deploy/monitoring."""
 import re
 
 TOKEN = re.compile(r"""\s+|(?P<string>"(?:[^"\\]|\\.)*")|(?P<name>[A-Za-z_:][\w:]*)|(?P<range>\[[^\]]*\])"""
@@ -39,7 +40,7 @@ class Selector:
 
 
 def _matchers(read, at):
-    """Of the tokens after a {; and where the } is."""
+    """Returns the matchers of the tokens after a {, and where the } is."""
     found = []
     while read[at] != ("sign", "}"):
         (label_kind, label), (_, how), (value_kind, value) = read[at:at + 3]

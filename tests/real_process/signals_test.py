@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What tasks that are started one by one do on signals, and the exit codes that come of them."""
+"""Tests what tasks that are started one by one do on signals, and their exit codes."""
 import pathlib
 import re
 import signal
@@ -62,7 +62,7 @@ def a_stop_may_take_as_long_as_the_run_says():
         run.tasks["worker"].send_signal(signal.SIGSTOP)
         for how in ("ps", "worker", "chief"):
             run.tasks[how].send_signal(signal.SIGTERM)
-        time.sleep(22)  # By default a ps is ended after 15 s, and the chief does without after 20 s.
+        time.sleep(22)  # A ps is by default ended after 15 s, and the chief does without after 20 s.
         assert [task.poll() for task in run.tasks.values()] == [None] * 3, run.logs()
         run.tasks["worker"].send_signal(signal.SIGCONT)
         codes = {job: run.end(job) for job in run.tasks}

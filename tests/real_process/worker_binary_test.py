@@ -267,7 +267,7 @@ def test_ctrl_c_is_heard_while_the_program_is_asked():
 
 
 def check_a_finished_run(scratch):
-    """What its directory refuses: a program that has gone, or has another model."""
+    """Its directory refuses these: a program that has gone, or has another model."""
     moved = scratch / "program"
     shutil.copy(PROGRAM, moved)
     train = ["train", f"--run={FILE}", f"--out={scratch / 'run'}", LOCAL, "--set=data.train_examples=500"]

@@ -9,7 +9,7 @@ that is not found once has changed: change it here as well.
 
 import sys
 
-# By source: text, what takes its place.
+# Text and what takes its place, by source.
 CHANGES = {
     "runtime/variables/slice_store_sync.cc": [
         (

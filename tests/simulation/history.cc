@@ -137,7 +137,7 @@ class Checker {
   uint64_t cut_step_ = 0;
   double quiet_since_ = 0;  // When something last happened that may delay a checkpoint.
   double due_since_ = 0;
-  double last_trouble_ = -1;  // Below 0: there has been none.
+  double last_trouble_ = -1;  // negative if there has been none yet
   bool over_ = false;
 };
 

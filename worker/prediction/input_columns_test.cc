@@ -60,7 +60,7 @@ TEST_F(InputColumnsTest, ColumnsAreComparedByName) {
       {"1,cat,2\n", "lacks the column \"a\", which " + train +
                         " has; add it; if its first line is an example, give "
                         "--set=data.csv.no_header=true"},
-      {"1,2\n", ""},  // Who reads the examples says what is wrong with the first line.
+      {"1,2\n", ""},  // The reader of the examples says what is wrong with the first line.
       {"", ""},
   };
   for (const auto& one : kCases) EXPECT_EQ(WrongWith(one.text), one.wrong) << one.text;

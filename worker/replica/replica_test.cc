@@ -68,7 +68,7 @@ class ScriptedProgram : public ReplicaProgram {
 
 class ReplicaTest : public ::testing::Test {
  protected:
-  // What is pushed, by variable, and whether the groups were called finite.
+  // The pushed values, by variable, and whether the groups were called finite.
   struct Pushed {
     std::map<uint32_t, std::vector<float>> values;
     std::vector<bool> finite;
@@ -224,7 +224,7 @@ TEST(ReplicaPartsTest, AGroupIsHandedOverOnceItsPartOfAVariableIsFinal) {
   const LoadedBatch batch;
   for (int run = 0; run < 2; ++run) {
     std::vector<uint32_t> order;       // the ps
-    std::vector<float> last_elements;  // of the variable, by then
+    std::vector<float> last_elements;  // those of the variable when it is pushed
     ASSERT_TRUE(replica
                     .Train(batch, 0, 0,
                            [&](uint32_t group, bool finite, const BatchReport& /*report*/) {

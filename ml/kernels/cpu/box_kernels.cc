@@ -23,7 +23,7 @@ struct Box {
   int64_t WholeRows() const { return Rows(&Axis::whole); }
   const Axis& inner() const { return axes.back(); }
 
-  // Where row `row` of the box lies in the whole.
+  // Returns the place of row `row` of the box in the whole.
   int64_t WholeOffset(int64_t row) const {
     int64_t offset = 0, stride = inner().whole;
     for (size_t d = axes.size() - 1; d-- > 0;) {

@@ -57,7 +57,8 @@ class ConvTransposeKernel : public Kernel {
 
 KernelOr CreateConvTranspose(const CpuRequest& request) {
   if (absl::Status status = request.CheckFloat(2, 3, 1); !status.ok()) return status;
-  // Of the convolution from y to x, whose weights [in, out / group, h, w] are as they should be.
+  // Describes the convolution from y to x, whose weights [in, out / group, h, w] are as they should
+  // be.
   const absl::StatusOr<ConvolutionShape> shape =
       MakeConvolutionShape(request.attributes(), request.output(0).shape, request.input(1).shape);
   if (!shape.ok()) return request.Invalid(shape.status().message());

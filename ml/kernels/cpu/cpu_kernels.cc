@@ -165,7 +165,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> CreateCpuKernel(const KernelRequest& req
 bool CpuKernelSupportsLayout(absl::string_view op, const Attributes& attributes, Port port,
                              int index, Layout layout) {
   if (layout == Layout::kPlain) return true;
-  // Without AVX-512, oneDNN works on blocks of 8.
+  // oneDNN works on blocks of 8 if there is no AVX-512.
   if (cpu::DetectCpuIsa() != cpu::CpuIsa::kAvx512) return false;
   return cpu::TakesBlockedLayout(op, attributes, port, index);
 }

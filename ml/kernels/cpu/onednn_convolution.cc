@@ -57,7 +57,7 @@ class Call {
 struct Port {
   Descriptor outside, inside;
   bool is_reordered = false;
-  size_t offset = 0;  // of the reordered copy in the workspace
+  size_t offset = 0;  // place of the reordered copy in the workspace
   Call reorder;
   // Instead of it between plain order and blocks of 16, some of them not full, where oneDNN is
   // slow.

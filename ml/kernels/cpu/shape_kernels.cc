@@ -17,7 +17,7 @@ namespace {
 // the one along which the input is. All strides are in elements.
 struct TransposePlan {
   struct Axis {
-    int64_t size, from, to;  // from, to: strides of the input and the output
+    int64_t size, from, to;  // `from` and `to` are strides of the input and the output
   };
   std::vector<Axis> outer;
   Axis rows{1, 1, 1};     // the input's contiguous axis

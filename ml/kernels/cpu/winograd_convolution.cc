@@ -20,7 +20,7 @@ int64_t BlockTiles(const WinogradShape& shape) {
 struct WinogradConvolution::BackwardBuffers {
   const float* weights;  // transformed, [36][out][in]; null: dx is not needed
   float* dx;
-  float *v, *e, *d, *du, *dbias;  // of one thread; du and dbias are null if not needed
+  float *v, *e, *d, *du, *dbias;  // buffers of one thread; du and dbias are null if not needed
 };
 
 bool WinogradConvolution::Supports(const ConvolutionShape& shape) {

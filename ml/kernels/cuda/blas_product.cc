@@ -25,7 +25,7 @@ cublasLtEpilogue_t EpilogueOf(Epilogue epilogue) {
     case Epilogue::kBiasRelu:
       return CUBLASLT_EPILOGUE_RELU_BIAS;
     case Epilogue::kColumnSumsOfB:
-      return CUBLASLT_EPILOGUE_BGRADA;  // of the left operand, over the depth
+      return CUBLASLT_EPILOGUE_BGRADA;  // sums of the left operand, over the depth
     case Epilogue::kNone:
       break;
   }

@@ -18,7 +18,8 @@ class CudaEvent final : public Device::Event {
   CudaEvent(cudaEvent_t event, CudaDevice* device) : event_(event), device_(*device) {}
   ~CudaEvent() override { cudaEventDestroy(event_); }
 
-  // Without a device of its own the calling thread would make a context on the first GPU.
+  // The calling thread activates the device, since it would make a context on the first GPU
+  // otherwise.
   absl::Status Wait() override {
     device_.Activate();
     device_.compute().Note(cudaEventSynchronize(event_));

@@ -41,7 +41,7 @@ std::vector<double> Zeros(const Shape& shape) {
   return std::vector<double>(static_cast<size_t>(shape.num_elements()));
 }
 
-// Without activation; bias may be null.
+// Computes a convolution without activation; bias may be null.
 template <typename T>
 void Convolve(const Call& call, const T* x, const T* w, const T* bias, const Shape& y_shape, T* y) {
   std::vector<double> sums = Zeros(y_shape);
@@ -56,7 +56,7 @@ void Convolve(const Call& call, const T* x, const T* w, const T* bias, const Sha
   CopyRounded(sums, y);
 }
 
-// From the gradient before the activation; outputs may be null.
+// Computes gradients from that before the activation; outputs may be null.
 template <typename T>
 void ConvolveGradient(const Call& call, const T* x, const T* w, const Shape& y_shape, const T* dz,
                       T* dx, T* dw, T* dbias) {

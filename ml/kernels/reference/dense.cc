@@ -54,7 +54,7 @@ void Dense(const Call& call) {
   }
 }
 
-// to[j]: the sum of every element whose index is j modulo `size`.
+// Sets to[j] to the sum of every element whose index is j modulo `size`.
 template <typename T>
 void SumColumns(const std::vector<T>& from, int64_t size, T* to) {
   std::vector<double> sums(static_cast<size_t>(size));

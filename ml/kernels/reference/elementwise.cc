@@ -46,7 +46,7 @@ double Maximum(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 double Minimum(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 double SquaredDifference(double a, double b) { return (a - b) * (a - b); }
 
-// From the activation's value y and its gradient.
+// These compute the gradient from the activation's value y and its gradient.
 double ReluGrad(double y, double dy) { return y > 0 ? dy : 0; }
 double SigmoidGrad(double y, double dy) { return dy * y * (1 - y); }
 double TanhGrad(double y, double dy) { return dy * (1 - y * y); }

@@ -22,7 +22,7 @@ struct Channels {
 };
 
 struct Moments {
-  std::vector<double> mean, variance;  // of the batch: not corrected
+  std::vector<double> mean, variance;  // those of the batch, not corrected
 };
 
 template <typename T>

@@ -70,7 +70,7 @@ class WidenedReferenceKernel final : public Kernel {
   std::vector<std::vector<T>> widened_;
 };
 
-// Whether an input or output is bfloat16.
+// Returns whether an input or output is bfloat16.
 bool HasBfloat16(const KernelRequest& request) {
   for (const auto& specs : {request.inputs, request.outputs}) {
     for (const TensorSpec& spec : specs) {

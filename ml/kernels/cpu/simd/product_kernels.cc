@@ -49,14 +49,14 @@ struct Product {
   int64_t depth;
 };
 
-// What the next tile touches, whose memory is fetched meanwhile.
+// The memory that the next tile touches, which is fetched meanwhile.
 struct Next {
   const float* read;  // two vectors of each row, as of `written`
   const float* written;
   int64_t stride;              // between rows of both
   const float* rows;           // a part of the rows after this tile's
-  int64_t lines;               // of `rows`, for each part of this tile's steps
-  int64_t rows_step;           // from one panel to the next
+  int64_t lines;               // lines of `rows` for each part of this tile's steps
+  int64_t rows_step;           // distance from one panel to the next
   bool is_there, is_followed;  // the tile, and these rows by others
 };
 

@@ -41,7 +41,8 @@ void Unary(UnaryOp op, const float* x, float* y, int64_t n) {
 }
 
 inline Vec ReluGradient(Vec y, Vec dy) { return SelectGreater(y, Zero(), dy, Zero()); }
-// As Clip from 0 to 6. Min and Max return their second operand when one is not a number: NaN stays.
+// Computes Clip from 0 to 6. Min and Max return their second operand when one is not a number: NaN
+// stays.
 inline Vec Relu6(Vec v) { return Min(Set1(6.0f), Max(Zero(), v)); }
 inline Vec Relu6Gradient(Vec y, Vec dy) {
   return SelectGreater(Set1(6.0f), y, ReluGradient(y, dy), Zero());

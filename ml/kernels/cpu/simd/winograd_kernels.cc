@@ -65,7 +65,7 @@ inline void OutputAdjoint(const Vec* y, Vec* e) {  // A
   e[5 * kTo] = y1;
 }
 
-// What the rows of G are divided by: products of differences of the points.
+// The divisors of the rows of G: products of differences of the points.
 constexpr double kDivisorA = 2 * kA2 * (kA2 - kB2), kDivisorB = 2 * kB2 * (kB2 - kA2);
 
 template <int kFrom, int kTo>
@@ -113,7 +113,7 @@ inline int64_t ChannelOffset(int64_t c, int64_t pixels) { return c / 16 * pixels
 
 // Rows and columns of the 6x6 inputs that are inside the image.
 struct InputWindow {
-  int64_t top, left;  // of the tile; may be negative
+  int64_t top, left;  // place of the tile; may be negative
   int64_t row_begin, row_end, column_begin, column_end;
 
   bool is_whole() const {
@@ -217,7 +217,7 @@ void AddInputGradient(const WinogradShape& s, TileRange tiles, const float* d, f
 // ---- outputs
 // ---------------------------------------------------------------------------------------
 
-// Where a tile's outputs lie: one pixel of the pooled image, or up to 2x2 pixels.
+// The place of a tile's outputs: one pixel of the pooled image, or up to 2x2 pixels.
 struct OutputPlace {
   int64_t offset;            // floats from the start of the batch to channel 0
   int64_t plane;             // floats of one block of channels
