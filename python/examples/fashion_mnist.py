@@ -49,6 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Trains an image classifier on Fashion-MNIST.")
     parser.add_argument("--data", type=Path, default=Path("/usr/share/datasets/fashion-mnist"))
     parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--num_workers", type=int, default=0, help="processes that read ahead")
     args = parser.parse_args()
 
     worker = shoal.Worker()
@@ -56,7 +57,8 @@ def main() -> None:
     train, test = read(args.data, "train"), read(args.data, "t10k")
     model = network()
     trainer = shoal.torch.Trainer(worker, model, shoal.Adam(1e-3))
-    for images, labels in trainer.batches(train, batch_size=64, epochs=args.epochs, test=test):
+    batches = trainer.batches(train, batch_size=64, epochs=args.epochs, test=test, num_workers=args.num_workers)
+    for images, labels in batches:
         logits = model(images)
         trainer.step(F.cross_entropy(logits, labels), accuracy=logits.argmax(1) == labels)
     print("The run is over; shoal.torch.load(directory, model) reads its model from", worker.directory)

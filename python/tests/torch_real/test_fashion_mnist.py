@@ -31,12 +31,13 @@ def kill_program(run, worker, step):
     assert killed
 
 
-def test_the_example_trains_and_a_killed_program_changes_no_byte(tmp_path, monkeypatch):
+def test_the_example_trains_and_reading_ahead_and_a_killed_program_change_no_byte(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(PYTHON))
     flags = ["--max_steps=60"]
     calm = shoal.launch(str(EXAMPLE), ps=2, workers=2, out=str(tmp_path / "calm"), flags=flags)
     assert calm.wait(300)["test_accuracy"] > 0.6
-    run = shoal.launch(str(EXAMPLE), ps=2, workers=2, out=str(tmp_path / "killed"), flags=flags)
+    ahead = ["--num_workers=2"]
+    run = shoal.launch(str(EXAMPLE), ps=2, workers=2, args=ahead, out=str(tmp_path / "killed"), flags=flags)
     kill_program(run, 1, 15)
     run.wait(300)
     assert "worker/1 died" in Path(run.directory, "launch.log").read_text()
