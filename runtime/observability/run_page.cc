@@ -146,8 +146,9 @@ std::string Notice(const RunPage& page) {
 
 std::string TimeLeft(const RunPage& page) {
   if (IsOver(page)) return absl::StrCat(ClockTime(page.uptime_seconds), " in all");
+  // The rate of the last seconds is far off around an evaluation.
   const double rate =
-      page.steps_per_second > 0 ? page.steps_per_second : page.mean_steps_per_second;
+      page.mean_steps_per_second > 0 ? page.mean_steps_per_second : page.steps_per_second;
   if (rate <= 0 || page.last_step <= page.step) return "time left: not known yet";
   return absl::StrCat("about ", ClockTime(static_cast<double>(page.last_step - page.step) / rate),
                       " left");

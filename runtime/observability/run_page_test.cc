@@ -67,6 +67,9 @@ TEST(RunPageTest, ShowsProgressAndTimeLeft) {
   EXPECT_THAT(html, HasSubstr("step 300 of 400 (75.0 %)"));
   EXPECT_THAT(html, HasSubstr("epoch 1 of 1"));
   EXPECT_THAT(html, HasSubstr("about 00:25 left"));
+  RunPage slower = Training();
+  slower.mean_steps_per_second = 2;
+  EXPECT_THAT(RunPageHtml(slower), HasSubstr("about 00:50 left"));
   EXPECT_THAT(html, HasSubstr("<dt>training loss</dt><dd>0.2500</dd>"));
   EXPECT_THAT(html, HasSubstr("aria-valuenow=\"300\""));
 }

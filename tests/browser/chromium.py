@@ -111,9 +111,10 @@ class Browser:
     def text(self):
         return self.value("document.body.innerText")
 
-    def screenshot(self, path):
-        """The whole page, as a PNG."""
-        height = self.value("document.documentElement.scrollHeight")
+    def screenshot(self, path, above=None):
+        """The whole page, or what is above the element that the selector names, as a PNG."""
+        height = self.value("document.documentElement.scrollHeight" if above is None else
+                            f"document.querySelector('{above}').getBoundingClientRect().top + scrollY")
         width = self.value("innerWidth")
         clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
         taken = self.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)

@@ -4,11 +4,11 @@
     SHOAL=bazel-bin/deploy/shoal tests/browser/page_test.py [--screenshots=DIR] [NAME ...]
 """
 import json
-import os
 import pathlib
 import re
 import signal
 import sys
+import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -19,7 +19,8 @@ from chromium import Browser  # noqa: E402
 FASHION = str(HERE.parent.parent / "deploy/runs/fashion_cnn.textproto")
 SMALL = str(HERE.parent / "real_process/small.textproto")
 TWO = ("--num_ps_tasks=2", "--num_replicas=2", "--metrics_address=127.0.0.1:0")
-STEP = "Number(document.querySelector('.progress strong').textContent.match(/step (\\d+)/)[1])"
+# 0 while the browser loads the page.
+STEP = "Number(((document.querySelector('.progress strong') || {}).textContent || '0').match(/\\d+/)[0])"
 TEXT = "document.querySelector('main').innerText"
 SCREENSHOTS = None
 
@@ -72,12 +73,12 @@ def check_layout(browser):
     browser.scheme("light")
 
 
-def shoot(browser, name, width, scheme="light"):
+def shoot(browser, name, width, scheme="light", above=None):
     if SCREENSHOTS is None:
         return
     browser.scheme(scheme)
     browser.size(width)
-    browser.screenshot(SCREENSHOTS / f"{name}.png")
+    browser.screenshot(SCREENSHOTS / f"{name}.png", above)
 
 
 def a_killed_worker_is_seen_at_once():
@@ -101,7 +102,7 @@ def a_killed_worker_is_seen_at_once():
             check_layout(browser)
             shoot(browser, "page_360", 360)
             shoot(browser, "page_dark", 1600, "dark")
-            shoot(browser, "page", 1280)
+            shoot(browser, "page", 1280, above=".pair")
             show_values_under_the_pointer(browser)
             assert not browser.trouble, browser.trouble
             others = [asked for asked in browser.requested if not asked.startswith((url, "data:"))]
@@ -139,18 +140,19 @@ def everything_is_there_without_scripts():
         assert run.wait() == 130, run.output
 
 
-def a_name_is_no_markup():
+def a_directory_is_no_markup():
     name = "<img src=x onerror=alert(1)>&amp;"
-    with cluster.Run(SMALL, *TWO, "--num_epochs=2000", f"--name={name}") as run:
+    with tempfile.TemporaryDirectory() as directory, \
+            cluster.Run(SMALL, *TWO, "--num_epochs=2000", out=f"{directory}/{name}") as run:
         run.start()
         url = page_of(run)
         run.wait_for_step(20)
         with Browser() as browser:
             browser.open(url)
-            assert browser.value("document.querySelector('h1').textContent") == name
+            assert browser.value("document.querySelector('.about').textContent").endswith(name)
             assert browser.value("document.images.length") == 0
             assert not browser.trouble, browser.trouble
-        os.kill(run.process.pid, signal.SIGINT)
+        run.process.send_signal(signal.SIGINT)
         assert run.wait() == 130, run.output
 
 
@@ -158,4 +160,4 @@ if __name__ == "__main__":
     for argument in [a for a in sys.argv[1:] if a.startswith("--screenshots=")]:
         SCREENSHOTS = pathlib.Path(argument.split("=", 1)[1])
         sys.argv.remove(argument)
-    cluster.main([a_killed_worker_is_seen_at_once, everything_is_there_without_scripts, a_name_is_no_markup])
+    cluster.main([a_killed_worker_is_seen_at_once, everything_is_there_without_scripts, a_directory_is_no_markup])
