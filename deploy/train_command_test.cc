@@ -90,6 +90,8 @@ TEST(ResolveTrainRunTest, DefaultsAreTwoPsTwoWorkersAndADirectoryOfItsOwn) {
   EXPECT_EQ(Resolve({"--model=mlp", "--num_epochs=1", "--out=/x"})->out(), "/x");
   EXPECT_THAT(Resolve({"x"}).status().message(), HasSubstr("x: is not a flag"));
   EXPECT_THAT(Resolve({}).status().message(), HasSubstr("--run: is missing; name a run file"));
+  // A program takes the place of the run file; what it left out is named.
+  EXPECT_THAT(Resolve({"--program=train.py"}).status().message(), HasSubstr("num_epochs"));
   EXPECT_THAT(Resolve({"--out=x"}).status().message(), HasSubstr("--run=x/run.textproto"));
   EXPECT_THAT(Resolve({"--num_epochs=3"}).status().message(), HasSubstr("model: is not given"));
 }

@@ -210,6 +210,27 @@ TEST(CheckpointCrashTest, AFailingCallNeverLeavesATornCheckpoint) {
   }
 }
 
+// A checkpoint of which some files already have their names can be written again.
+TEST(CheckpointCrashTest, TheSameCheckpointSucceedsAfterAFailingCall) {
+  for (int change = 0; change < 60; ++change) {
+    FaultyFileSystem disk;
+    ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(1)));
+    disk.FailAt(disk.num_changes() + change, absl::UnavailableError("input/output error"));
+    const bool saved = SaveTestRun(disk, "checkpoints", Step(2)).ok();
+    disk.StopFailing();
+    if (!saved) {
+      SaveOptions again = Step(2);
+      again.again = true;
+      EXPECT_OK(SaveTestRun(disk, "checkpoints", again)) << change;
+    }
+    disk.Crash();
+    std::vector<std::string> rejected;
+    const auto checkpoint = OpenLatest(disk, &rejected);
+    EXPECT_EQ(checkpoint->manifest().step(), 2u) << change;
+    EXPECT_OK(VerifyTestRun(*checkpoint, Step(2))) << change;
+  }
+}
+
 // The same for pruning: at any moment one valid checkpoint exists.
 TEST(CheckpointCrashTest, PruningNeverTakesTheOnlyValidOne) {
   for (int change = 0; change < 40; ++change) {

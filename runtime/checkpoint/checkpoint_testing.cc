@@ -103,7 +103,9 @@ absl::Status SaveTestRun(FileSystem& file_system, const std::string& root,
   ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointDirectory> checkpoints,
                    CheckpointDirectory::Open(file_system, root));
   const CheckpointName name = TestName(options);
-  RETURN_IF_ERROR(checkpoints->Begin(name));
+  if (!options.again || !FileExists(file_system, checkpoints->PathOf(name.ToString()))) {
+    RETURN_IF_ERROR(checkpoints->Begin(name));
+  }
   v1::Manifest manifest;
   manifest.set_run_id("0123456789abcdef0123456789abcdef");
   manifest.set_step(options.step);

@@ -30,6 +30,7 @@ struct SaveOptions {
   uint32_t num_ps = 2;
   std::vector<std::string> slots = {"m", "v"};
   bool asynchronous = false;  // Each slice has its own version and applied set.
+  bool again = false;         // An earlier attempt to save it may have begun it.
 };
 
 CheckpointName TestName(const SaveOptions& options);

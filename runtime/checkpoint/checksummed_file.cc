@@ -67,9 +67,16 @@ absl::StatusOr<BlockChecksums> ChecksummedFileWriter::Finish() {
   file_.reset();
   if (status.ok()) status = closed;
   if (status.ok()) status = file_system_.LinkNoOverwrite(temporary_, path_);
+  if (absl::IsAlreadyExists(status) && HasTheSameContents()) status = absl::OkStatus();
   file_system_.Remove(temporary_).IgnoreError();  // a left-over changes nothing
   if (!status.ok()) return status;
   return checksums_;
+}
+
+bool ChecksummedFileWriter::HasTheSameContents() const {
+  const absl::StatusOr<std::unique_ptr<ChecksummedFileReader>> file =
+      ChecksummedFileReader::Open(file_system_, path_, checksums_);
+  return file.ok() && (*file)->VerifyAll().ok();
 }
 
 absl::StatusOr<std::unique_ptr<ChecksummedFileReader>> ChecksummedFileReader::Open(

@@ -33,12 +33,16 @@ class ChecksummedFileWriter {
   absl::Status Append(absl::string_view bytes);
 
   // Completes the file. The caller must sync the directory to make the name durable. Returns
-  // AlreadyExists if the name is taken.
+  // AlreadyExists if a file with other contents has the name. A file with the same contents is
+  // kept: an earlier attempt to write the checkpoint gave it the name and then failed at another
+  // file.
   absl::StatusOr<BlockChecksums> Finish();
 
  private:
   ChecksummedFileWriter(FileSystem& file_system, const std::string& path);
   absl::Status Flush();
+  // Returns whether the file of this name has the bytes that were appended here.
+  bool HasTheSameContents() const;
 
   FileSystem& file_system_;
   const std::string path_;

@@ -30,7 +30,7 @@ absl::StatusOr<v1::Manifest> DecodeManifest(absl::string_view bytes);
 absl::StatusOr<v1::Manifest> ReadManifest(FileSystem& file_system, const std::string& directory);
 
 // Sets the format's version and writes the manifest durably and atomically. Returns AlreadyExists
-// if there is one.
+// if there is another one; the same manifest may be written again, after an error.
 absl::Status WriteManifest(FileSystem& file_system, const std::string& directory,
                            v1::Manifest manifest);
 

@@ -30,8 +30,12 @@ TEST(ManifestTest, IsWrittenOnceAndReadBack) {
   ASSERT_OK(WriteManifest(disk, "c", SmallManifest()));
   ASSERT_OK_AND_ASSIGN(const v1::Manifest manifest, ReadManifest(disk, "c"));
   EXPECT_EQ(manifest.step(), 120u);
-  EXPECT_THAT(WriteManifest(disk, "c", SmallManifest()),
-              StatusIs(absl::StatusCode::kAlreadyExists));
+  v1::Manifest other = SmallManifest();
+  other.set_step(121);
+  EXPECT_THAT(WriteManifest(disk, "c", other), StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_OK(WriteManifest(disk, "c", SmallManifest()));  // An attempt after one that failed.
+  ASSERT_OK_AND_ASSIGN(const v1::Manifest kept, ReadManifest(disk, "c"));
+  EXPECT_EQ(kept.step(), 120u);
   EXPECT_THAT(ReadManifest(disk, "."), StatusIs(absl::StatusCode::kNotFound));
 }
 

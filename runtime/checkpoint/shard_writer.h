@@ -45,7 +45,8 @@ class ShardWriter {
 
   // Writes, syncs and renames both files and syncs the directory, so that they survive a crash.
   // After an error the shard must not be used. Errors are ResourceExhausted (disk full),
-  // AlreadyExists (another process wrote this shard of this checkpoint), and others of the disk.
+  // AlreadyExists (another process wrote this shard with other contents), and others of the disk.
+  // After an error the same shard may be written again by another writer.
   absl::StatusOr<v1::ShardFile> Finish();
 
  private:

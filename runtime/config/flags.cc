@@ -377,8 +377,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const s
 
 absl::Status CheckRunGiven(const CommandLine& line) {
   const v1::RunConfig& run = line.run;
-  if (!line.task.run_file.empty() || run.has_model() || run.num_epochs() > 0 ||
-      run.max_steps() > 0) {
+  if (!line.task.run_file.empty() || run.has_model() || !run.program().file().empty() ||
+      run.num_epochs() > 0 || run.max_steps() > 0) {
     return absl::OkStatus();
   }
   return Broken("--run", run.out().empty()

@@ -92,6 +92,10 @@ constexpr NamedSeed kNamedSeeds[] = {
     {"ALoadIsLostWhenAPartitionEnds", true, 911},
     {"ALoadIsLostWhenAPartitionEndsAsync", false, 911},
     {"ALoadIsLostAndAProxyRefusesLoads", true, 963},
+    // The final checkpoint was tried again for cluster.wait_seconds in vain: a file of the first
+    // attempt, which failed at a later file, had the name already.
+    {"AFullDiskFailsAtTheSecondFileOfTheFinalCheckpoint", false, 30983},
+    {"AFailingDiskFailsAtTheSecondFileOfTheFinalCheckpoint", false, 26629},
     // A worker that got its place back reported what it had finished with a ps that was replaced.
     {"AWorkerComesBackAfterAPsWasReplaced", false, 117},
     // A chief resumed from a checkpoint whose lines the chief before had removed.
