@@ -49,6 +49,19 @@ constexpr absl::Duration kLatecomers = absl::Seconds(10);
 // How long the directory of a killed chief may stay locked.
 constexpr absl::Duration kPredecessorEnds = absl::Seconds(2);
 
+// Returns the status of a start, or of an end, with a full or failing disk as UNAVAILABLE if the
+// run has begun: nothing of the run is lost, and the chief may be started again.
+absl::Status WithTemporaryDisk(const TaskOptions& options, const absl::Status& status) {
+  const std::string& out = options.run.out();
+  const bool is_of_the_disk = absl::IsResourceExhausted(status) || absl::IsInternal(status);
+  if (!is_of_the_disk || !FileExists(*options.file_system, absl::StrCat(out, "/RUN_ID"))) {
+    return status;
+  }
+  return absl::UnavailableError(absl::StrCat("the chief cannot write to the run in ", out, ": ",
+                                             status.message(),
+                                             "; make room there, or look after the disk"));
+}
+
 }  // namespace
 
 ChiefTask::~ChiefTask() { chief_.reset(); }
@@ -56,6 +69,15 @@ ChiefTask::~ChiefTask() { chief_.reset(); }
 absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& options,
                                                              uint32_t num_ps_tasks, Connect connect,
                                                              IfHeld if_held) {
+  absl::StatusOr<std::unique_ptr<ChiefTask>> task =
+      Prepare(options, num_ps_tasks, std::move(connect), if_held);
+  if (!task.ok()) return WithTemporaryDisk(options, task.status());
+  return task;
+}
+
+absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Prepare(const TaskOptions& options,
+                                                              uint32_t num_ps_tasks,
+                                                              Connect connect, IfHeld if_held) {
   std::unique_ptr<ChiefTask> task(new ChiefTask(options));
   const v1::RunConfig& run = options.run;
   RETURN_IF_ERROR(options.file_system->MakeDirectory(run.out()));
@@ -209,6 +231,10 @@ absl::Status ChiefTask::WriteRunFile(uint32_t replicas_to_aggregate, uint64_t sl
 }
 
 absl::Status ChiefTask::RecordStart(const ClusterSpec& cluster) {
+  return WithTemporaryDisk(options_, WriteStart(cluster));
+}
+
+absl::Status ChiefTask::WriteStart(const ClusterSpec& cluster) {
   if (!cluster.empty()) {
     RETURN_IF_ERROR(WriteAtomically(*options_.file_system,
                                     absl::StrCat(options_.run.out(), "/cluster.textproto"),
@@ -306,7 +332,7 @@ absl::Status ChiefTask::WaitAndConclude(const absl::Status& why_stopped) {
   const absl::Status lines = recorder_->FlushLines();
   if (!lines.ok()) LOG(ERROR) << "metrics.jsonl ends early: " << lines;
   const absl::Status written = WriteOwnSummary(status);
-  return status.ok() ? written : status;
+  return status.ok() ? WithTemporaryDisk(options_, written) : status;
 }
 
 absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {

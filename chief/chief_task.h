@@ -37,7 +37,8 @@ class ChiefTask : public TaskSource {
 
   // Reads and prepares the run's directory, which is held against other chiefs as long as the task
   // lives. Errors name the field: --out in use, --resume=never with a checkpoint there,
-  // --resume=must without one, a directory that cannot be written, a damaged run.
+  // --resume=must without one, a directory that cannot be written, a damaged run. UNAVAILABLE: the
+  // disk of a run that has begun is full or fails, so that a later start may succeed.
   static absl::StatusOr<std::unique_ptr<ChiefTask>> Create(const TaskOptions& options,
                                                            uint32_t num_ps_tasks, Connect connect,
                                                            IfHeld if_held = IfHeld::kRefuse);
@@ -63,7 +64,11 @@ class ChiefTask : public TaskSource {
 
  private:
   explicit ChiefTask(const TaskOptions& options) : options_(options) {}
+  static absl::StatusOr<std::unique_ptr<ChiefTask>> Prepare(const TaskOptions& options,
+                                                            uint32_t num_ps_tasks, Connect connect,
+                                                            IfHeld if_held);
   absl::Status FindCheckpoint(TrainingSession::Options* session);
+  absl::Status WriteStart(const ClusterSpec& cluster);
   absl::Status WriteRunFile(uint32_t replicas_to_aggregate, uint64_t slice_bytes);
   // The run's identity, kept in RUN_ID from its first start on, so that tasks of an older chief
   // know that they belong to the same run. If the

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "base/clock.h"
+#include "base/faulty_file_system.h"
 #include "base/file_system.h"
 #include "runtime/config/run_config.h"
 #include "runtime/process/shutdown.h"
@@ -54,6 +55,26 @@ TEST_F(ChiefTaskTest, ASecondChiefOnADirectoryIsRefusedAndChangesNothing) {
   first->reset();
   EXPECT_TRUE(Create().ok());
   EXPECT_EQ(Term(), "2\n");
+}
+
+// A full disk ends a run before it begins, but a run that has begun can be started again.
+TEST_F(ChiefTaskTest, AFullDiskIsTemporaryForARunThatHasBegun) {
+  FaultyFileSystem disk;
+  options_.file_system = &disk;
+  const auto create = [this] {
+    return ChiefTask::Create(
+               options_, 1, [](uint32_t, const std::string&) { return nullptr; },
+               ChiefTask::IfHeld::kNotAsked)
+        .status();
+  };
+  disk.FailFrom(0, absl::ResourceExhaustedError("no space left on the device"));
+  EXPECT_EQ(create().code(), absl::StatusCode::kResourceExhausted);
+  disk.StopFailing();
+  EXPECT_TRUE(create().ok());
+  disk.FailFrom(disk.num_changes(), absl::ResourceExhaustedError("no space left on the device"));
+  const absl::Status later = create();
+  EXPECT_EQ(later.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(later.message()), HasSubstr("no space left on the device; make room"));
 }
 
 // Otherwise the tasks of the previous chief, which are still alive, would assume that it belongs to

@@ -31,7 +31,7 @@ PHRASES = {
     r", which is said\b": "log or print, with a subject",
     r"\bas things stand\b": "now, or at present",
 }
-# By top folder: how many phrases there still are. These numbers only become smaller.
+# The number of phrases left, by top folder. These numbers only become smaller.
 KNOWN_PHRASES = {}
 # Pages that are not rewritten: decisions and measurements of their time.
 RECORDS = ("docs/decisions/", "tests/benchmark/RESULTS.md")

@@ -63,7 +63,11 @@ absl::Status CheckpointDirectory::Publish(const CheckpointName& name,
   RETURN_IF_ERROR(RemoveVoid());
   const std::string path = PathOf(name.ToString());
   RETURN_IF_ERROR(Checkpoint::CheckShards(file_system_, path, manifest));
-  RETURN_IF_ERROR(WriteManifest(file_system_, path, manifest));
+  // An attempt that failed after the manifest had its name left the same one with an earlier time.
+  v1::Manifest stamped = manifest;
+  const absl::StatusOr<v1::Manifest> earlier = ReadManifest(file_system_, path);
+  if (earlier.ok()) stamped.set_created_unix_seconds(earlier->created_unix_seconds());
+  RETURN_IF_ERROR(WriteManifest(file_system_, path, stamped));
   RETURN_IF_ERROR(file_system_.SyncDirectory(root_));
   WriteAtomically(file_system_, PathOf(kLatestFile), absl::StrCat(name.ToString(), "\n"))
       .IgnoreError();  // a hint: recovery looks at the manifests

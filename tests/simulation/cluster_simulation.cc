@@ -420,7 +420,8 @@ void ClusterSimulation::Inject(const PlannedFault& fault) {
       disks_.faults[fault.task] = {absl::Seconds(fault.rate), absl::OkStatus(), until};
       return;
     case PlannedFault::kFailingDisk:
-      disks_.faults[fault.task] = {absl::ZeroDuration(), fault.status, until};
+      disks_.faults[fault.task] = {absl::ZeroDuration(), fault.status, until,
+                                   std::max<uint64_t>(1, static_cast<uint64_t>(fault.rate))};
       return;
     case PlannedFault::kStop:
     case PlannedFault::kCheckpoint: {

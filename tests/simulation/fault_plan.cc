@@ -196,14 +196,19 @@ FaultPlan DrawFaults(SeededRandom* random, uint32_t num_ps, uint32_t num_workers
         fault.rate = random->Uniform(0.05, 3);  // Seconds that each change takes.
         fault.seconds = length;
         break;
-      case PlannedFault::kFailingDisk:
+      case PlannedFault::kFailingDisk: {
         fault.task = ps();
+        // Taken from the length, so that the other faults of a seed stay what they were.
+        const auto digits = static_cast<uint64_t>(length * 1e3);
+        if (digits % 3 == 1) fault.task = "chief";
+        if (digits / 3 % 4 == 0) fault.rate = static_cast<double>(2 + digits / 12 % 6);
         fault.status = random->Chance(0.5)
                            ? absl::ResourceExhaustedError("no space left on the device")
                            : absl::InternalError("input/output error");
         fault.method = "a change on disk";
         fault.seconds = length;
         break;
+      }
       default:
         break;
     }

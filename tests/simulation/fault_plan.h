@@ -28,7 +28,7 @@ struct PlannedFault {
     kLoss,          // Messages are lost, repeated or damaged.
     kWrongAnswers,  // A proxy between the tasks answers with an error code.
     kSlowDisk,
-    kFailingDisk,
+    kFailingDisk,        // Every change fails, or every `rate`-th one.
     kDamagedCheckpoint,  // The newest checkpoint is damaged and all tasks are killed.
     kStop,               // The run is stopped by request and started again.
     kCheckpoint,         // The operator requests a checkpoint.

@@ -116,7 +116,10 @@ class SimulatedFileSystem : public FileSystem {
       fibers_->Sleep(it->second.delay);
       RETURN_IF_ERROR(Lives());
     }
-    if (!it->second.error.ok()) ++disks_->failed;
+    if (it->second.error.ok() || ++it->second.changes % it->second.every != 0) {
+      return absl::OkStatus();
+    }
+    ++disks_->failed;
     return it->second.error;
   }
 

@@ -23,8 +23,10 @@ namespace shoal {
 // A temporary fault of one task's disk.
 struct DiskFault {
   absl::Duration delay;  // Added to every change.
-  absl::Status error;    // Returned by every change; OK: changes succeed.
+  absl::Status error;    // Returned by every `every`-th change; OK: changes succeed.
   absl::Time until = absl::InfinitePast();
+  uint64_t every = 1;
+  uint64_t changes = 0;  // Those of the task since the fault began.
 };
 
 struct SimulatedDisks {

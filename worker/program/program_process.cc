@@ -197,7 +197,7 @@ ProgramChannel::Event ProgramProcess::Wait(absl::Time deadline, std::string* out
     const int ready = poll(polled, 2, timeout);
     if (ready == 0 && left <= absl::Milliseconds(1)) return Event::kTimeout;
     if (ready <= 0) continue;
-    // What the program sent before it ended comes first.
+    // The program's last messages come before its end.
     const bool has_ended = polled[1].revents != 0;
     if (polled[0].revents != 0 || has_ended) {
       const std::optional<Event> event = Read(input);
@@ -215,7 +215,7 @@ ChildExit ProgramProcess::End(absl::Time deadline) {
     const absl::Duration left = std::min(deadline - absl::Now(), absl::Seconds(3600));
     if (poll(&ended, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1) > 0) break;
   }
-  // Without waitpid its number cannot be another process's. Processes that it started may live.
+  // No other process can have its number before waitpid. Processes that it started may live.
   kill(-pid_, SIGKILL);
   kill(pid_, SIGKILL);
   int status = 0;
