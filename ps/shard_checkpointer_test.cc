@@ -54,7 +54,7 @@ class ShardCheckpointerTest : public ::testing::Test {
   ShardCheckpointer checkpointer_;
 };
 
-// With a slow disk, each cut once kept a copy of all variables in memory, without a limit.
+// A slow disk once made each cut keep a copy of all variables in memory, without a limit.
 TEST_F(ShardCheckpointerTest, ADiskThatHangsHoldsAsMuchMemoryAfterManyCutsAsAfterThree) {
   disk_.Hold();
   for (uint64_t version = 1; version <= 200; ++version) Cut(version);

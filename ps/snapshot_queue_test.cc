@@ -213,7 +213,7 @@ TEST(SnapshotQueueTest, AFailedWriteIsReportedAndTheNextContinues) {
   EXPECT_EQ(queue.TakeWork(kStart)->snapshot.version, 5u);
 }
 
-// Without the last version the run could not succeed, and all its steps would have been useless.
+// The queue writes the run's last version until it succeeds, because the run needs that one.
 TEST(SnapshotQueueTest, TheLastVersionIsWrittenAgainUntilItSucceeds) {
   SnapshotQueue queue(0);
   queue.StartLineage(LineageOf(1, 2));

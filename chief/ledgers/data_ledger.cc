@@ -61,7 +61,7 @@ DataLedger::Worker* DataLedger::Admit(uint32_t index, uint64_t incarnation, uint
   // A process that gets its place back may have finished batches of its former leases while a ps
   // was replaced that had acknowledged them; only the leases' own records knew that. It reports
   // them with the call after the one under way. So the call under way gets nothing to do, the
-  // worker drops what it holds, and what it reports afterwards is of nobody's lease.
+  // worker drops what it holds, and its later reports concern no lease.
   uint64_t returned_with = 0;
   const auto lost = lost_workers_.find(index);
   if (lost != lost_workers_.end()) {

@@ -45,7 +45,7 @@ absl::Status Pad(const ShapeRequest& request, std::vector<TensorSpec>* outputs) 
   return absl::OkStatus();
 }
 
-// Without axes, removes all dimensions of size 1.
+// Squeeze removes all dimensions of size 1 if no axes are given.
 absl::Status Squeeze(const ShapeRequest& request, std::vector<TensorSpec>* outputs) {
   const TensorSpec& x = request.inputs[0];
   ASSIGN_OR_RETURN(const Ints axes,

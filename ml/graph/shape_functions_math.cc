@@ -169,10 +169,10 @@ absl::Status ScalarLikeFirst(const ShapeRequest& request, std::vector<TensorSpec
   return absl::OkStatus();
 }
 
-// With a second, shape-only input, the output has the shape of that input, except that the axes in
-// `reduced_axes` (all axes if the attribute is set but empty) have size 1. Otherwise the attribute
-// `shape` follows ONNX: 0 copies the input's dimension, and -1 is computed from the number of
-// elements.
+// The output has the shape of the second, shape-only input, if there is one, except that the axes
+// in `reduced_axes` (all axes if the attribute is set but empty) have size 1. Otherwise the
+// attribute `shape` follows ONNX: 0 copies the input's dimension, and -1 is computed from the
+// number of elements.
 absl::Status Reshape(const ShapeRequest& request, std::vector<TensorSpec>* outputs) {
   const Shape& input = request.inputs[0].shape;
   Shape shape;

@@ -120,7 +120,7 @@ KernelOr CreateAdapted(const CpuRequest& request, FamilyCreator create);
 bool TakesBlockedLayout(absl::string_view op, const Attributes& attributes, Port port, int index);
 
 // Kernels that use WinogradConvolution, for the shapes for which TakesWinograd returns true.
-// Without a pool they are for Conv and ConvGrad, with one for ConvPool and ConvPoolGrad. `input` is
+// They compute Conv and ConvGrad if `pool` is null, otherwise ConvPool and ConvPoolGrad. `input` is
 // the spec of x, `output` that of y.
 bool TakesWinograd(const ConvolutionShape& shape, const PoolShape* pool, const TensorSpec& input,
                    const TensorSpec& output);
