@@ -133,7 +133,7 @@ def a_python_program_is_started_with_python():
             run.finish(code=78)
             assert "No module named 'no_such_module'" in run.output, run.output
         # The example of the documentation.
-        page = pathlib.Path("docs/compute_program.md").read_text().split("## A program in")[1]
+        page = pathlib.Path("docs/compute_program.md").read_text().split("\n## A small program\n")[1].split("\n## ")[0]
         program.write_text("\n".join(line[4:] for line in page.splitlines() if line.startswith("    ") or not line))
         with ProgramRun("--num_ps_tasks=1", "--num_replicas=2", "--num_epochs=3", program=str(program)) as run:
             run.finish()
