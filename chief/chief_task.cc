@@ -49,17 +49,16 @@ constexpr absl::Duration kLatecomers = absl::Seconds(10);
 // How long the directory of a killed chief may stay locked.
 constexpr absl::Duration kPredecessorEnds = absl::Seconds(2);
 
-// Returns the status of a start, or of an end, with a full or failing disk as UNAVAILABLE if the
-// run has begun: nothing of the run is lost, and the chief may be started again.
-absl::Status WithTemporaryDisk(const TaskOptions& options, const absl::Status& status) {
+// Returns the status of a start, or of an end, with a full disk as UNAVAILABLE if the run has
+// begun: nothing of the run is lost, and the chief may be started again.
+absl::Status WithTemporaryFullDisk(const TaskOptions& options, const absl::Status& status) {
   const std::string& out = options.run.out();
-  const bool is_of_the_disk = absl::IsResourceExhausted(status) || absl::IsInternal(status);
-  if (!is_of_the_disk || !FileExists(*options.file_system, absl::StrCat(out, "/RUN_ID"))) {
+  if (!absl::IsResourceExhausted(status) ||
+      !FileExists(*options.file_system, absl::StrCat(out, "/RUN_ID"))) {
     return status;
   }
   return absl::UnavailableError(absl::StrCat("the chief cannot write to the run in ", out, ": ",
-                                             status.message(),
-                                             "; make room there, or look after the disk"));
+                                             status.message(), "; make room there"));
 }
 
 }  // namespace
@@ -71,7 +70,7 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Create(const TaskOptions& 
                                                              IfHeld if_held) {
   absl::StatusOr<std::unique_ptr<ChiefTask>> task =
       Prepare(options, num_ps_tasks, std::move(connect), if_held);
-  if (!task.ok()) return WithTemporaryDisk(options, task.status());
+  if (!task.ok()) return WithTemporaryFullDisk(options, task.status());
   return task;
 }
 
@@ -231,7 +230,7 @@ absl::Status ChiefTask::WriteRunFile(uint32_t replicas_to_aggregate, uint64_t sl
 }
 
 absl::Status ChiefTask::RecordStart(const ClusterSpec& cluster) {
-  return WithTemporaryDisk(options_, WriteStart(cluster));
+  return WithTemporaryFullDisk(options_, WriteStart(cluster));
 }
 
 absl::Status ChiefTask::WriteStart(const ClusterSpec& cluster) {
@@ -332,7 +331,7 @@ absl::Status ChiefTask::WaitAndConclude(const absl::Status& why_stopped) {
   const absl::Status lines = recorder_->FlushLines();
   if (!lines.ok()) LOG(ERROR) << "metrics.jsonl ends early: " << lines;
   const absl::Status written = WriteOwnSummary(status);
-  return status.ok() ? WithTemporaryDisk(options_, written) : status;
+  return status.ok() ? WithTemporaryFullDisk(options_, written) : status;
 }
 
 absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {

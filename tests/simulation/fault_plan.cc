@@ -204,7 +204,7 @@ FaultPlan DrawFaults(SeededRandom* random, uint32_t num_ps, uint32_t num_workers
         if (digits / 3 % 4 == 0) fault.rate = static_cast<double>(2 + digits / 12 % 6);
         fault.status = random->Chance(0.5)
                            ? absl::ResourceExhaustedError("no space left on the device")
-                           : absl::InternalError("input/output error");
+                           : absl::UnavailableError("input/output error");
         fault.method = "a change on disk";
         fault.seconds = length;
         break;
