@@ -177,9 +177,16 @@ absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options,
 }
 
 void SayFinished(FileSystem* file_system, const v1::RunConfig& run, const std::string& command) {
-  std::printf("This run had already finished. To train on, raise --num_epochs or --max_steps.\n");
+  std::printf("This run had already finished.\n");
   const absl::StatusOr<Summary> summary = ReadSummary(file_system, run.out());
-  if (summary.ok()) PrintSummary(*summary, run, command);
+  if (summary.ok()) {
+    PrintSummary(*summary, run, command);
+  } else {
+    std::printf("To train on, raise %s.\n", run.num_epochs() == 0 ? "--max_steps"
+                                            : run.max_steps() == 0
+                                                ? "--num_epochs"
+                                                : "--num_epochs and --max_steps");
+  }
 }
 
 // Returns whether the error means that the run could not begin, because its configuration or files
@@ -195,9 +202,11 @@ void Conclude(const absl::Status& status, const std::string& summary_before, con
   const std::string& out = run.out();
   const bool by_chief = SummaryText(file_system, out) != summary_before;
   if (!by_chief && status.ok()) return SayFinished(file_system, run, command);
+  // This start has begun nothing, and the summary is that of an earlier one.
+  if (!by_chief && !summary_before.empty() && WasRefused(status)) return;
   absl::StatusOr<Summary> summary = ReadSummary(file_system, out);
   bool disk_failed = !shown.checkpoint_failure.empty();
-  if (!by_chief && (summary_before.empty() || !WasRefused(status))) {
+  if (!by_chief) {
     // Written here if it can be: the disk may be full.
     summary = SummaryFromFiles(status, shown, out, file_system);
     if (absl::Status saved = WriteSummary(file_system, out, *summary); !saved.ok()) {

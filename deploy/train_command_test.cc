@@ -246,6 +246,36 @@ TEST_F(TrainCommandTest, TheCommandToResumeNamesTheLimitAndIsQuoted) {
   EXPECT_THAT(printed, Not(HasSubstr("epoch")));
 }
 
+TEST_F(TrainCommandTest, AFinishedRunNamesTheLimitThatEndedIt) {
+  const auto resume = [this](uint64_t steps, double epochs) {
+    Summary summary;
+    summary.status = "finished";
+    summary.steps = steps;
+    summary.epochs = epochs;
+    EXPECT_OK(WriteSummary(file_system_.get(), out_, summary));
+    finished_ = true;
+    ::testing::internal::CaptureStdout();
+    EXPECT_EQ(Train({"--max_steps=30"}), 0);
+    return ::testing::internal::GetCapturedStdout();
+  };
+  const std::string by_steps = resume(30, 0.5);
+  EXPECT_THAT(by_steps, HasSubstr("This run had already finished.\n"));
+  EXPECT_THAT(by_steps, HasSubstr("run.textproto --max_steps=N (more than 30)\n"));
+  EXPECT_THAT(by_steps, Not(HasSubstr("num_epochs")));
+  EXPECT_THAT(resume(20, 1), HasSubstr("run.textproto --num_epochs=N (more than 1)\n"));
+  EXPECT_THAT(resume(30, 1),
+              HasSubstr("--max_steps=N (more than 30) --num_epochs=N (more than 1)"));
+}
+
+TEST_F(TrainCommandTest, AResumeThatIsRefusedDoesNotPrintTheResultOfTheStartBefore) {
+  ASSERT_EQ(Train(), 0);
+  result_ = absl::FailedPreconditionError("model: is another");
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(Train(), 78);
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(ReadSummary(file_system_.get(), out_)->status, "finished");
+}
+
 TEST_F(TrainCommandTest, TheCommandToResumeRepeatsTheSecurityFlags) {
   ASSERT_EQ(Train(), 0);
   finished_ = true;

@@ -26,13 +26,15 @@ std::string Count(uint64_t number, const char* what) {
 std::string GoOn(const Summary& summary, const v1::RunConfig& run, const std::string& command) {
   std::string more;
   if (summary.status == "finished") {
-    const bool by_steps = run.max_steps() > 0 && summary.steps >= run.max_steps();
     // The run may have trained for longer than this command asked for.
-    more = by_steps ? absl::StrCat(" --max_steps=N (more than ", summary.steps, ")")
-                    : absl::StrCat(" --num_epochs=N (more than ",
-                                   std::max<uint64_t>(run.num_epochs(),
-                                                      std::floor(summary.epochs.value_or(0))),
-                                   ")");
+    const auto epochs = static_cast<uint64_t>(std::floor(summary.epochs.value_or(0)));
+    const bool by_steps = run.max_steps() > 0 && summary.steps >= run.max_steps();
+    const bool by_epochs = run.num_epochs() > 0 && epochs >= run.num_epochs();
+    if (by_steps) more = absl::StrCat(" --max_steps=N (more than ", summary.steps, ")");
+    if (by_epochs || !by_steps) {
+      absl::StrAppend(&more, " --num_epochs=N (more than ",
+                      std::max<uint64_t>(run.num_epochs(), epochs), ")");
+    }
   }
   return absl::StrCat(command, " --run=", AsShellWord(run.out() + "/run.textproto"), more);
 }

@@ -259,23 +259,20 @@ absl::Status Reconcile(const std::vector<GivenFlag>& flags, const v1::RunConfig&
       FindGiven(flags, "optimizer.learning_rate") == nullptr) {
     run->mutable_optimizer()->clear_learning_rate();
   }
-  // A program has a model of its own: the file's, and its name, are then of no use.
-  const auto is_given = [&flags](const std::string& message) {
-    return std::any_of(flags.begin(), flags.end(), [&message](const GivenFlag& flag) {
-      return PathOf(flag) == message || absl::StartsWith(PathOf(flag), message + ".");
-    });
-  };
-  const bool model_given = is_given("model");
+  // A worker program has a model of its own: the file's, and its name, are then of no use.
+  const bool model_given = std::any_of(flags.begin(), flags.end(), [](const GivenFlag& flag) {
+    return PathOf(flag) == "model" || absl::StartsWith(PathOf(flag), "model.");
+  });
   if (FindGiven(flags, "deployment.worker_binary") != nullptr && !model_given) {
     run->clear_model();
     if (FindGiven(flags, "name") == nullptr && file.deployment().worker_binary().empty()) {
       run->clear_name();
     }
   }
-  if (FindGiven(flags, "program.file") != nullptr) {
-    if (!model_given) run->clear_model();
-    if (!is_given("data")) run->clear_data();
-    if (FindGiven(flags, "name") == nullptr && file.program().file().empty()) run->clear_name();
+  // The file's model and data stay, and validation refuses them beside a compute program.
+  if (FindGiven(flags, "program.file") != nullptr && FindGiven(flags, "name") == nullptr &&
+      file.program().file().empty()) {
+    run->clear_name();
   }
   // The file's name is that of a run of its own model.
   if (run->model().name() != file.model().name() && FindGiven(flags, "name") == nullptr) {

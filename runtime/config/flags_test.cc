@@ -14,6 +14,7 @@
 
 #include "runtime/config/field_path.h"
 #include "runtime/config/run_config.h"
+#include "runtime/config/validate.h"
 
 namespace shoal {
 namespace {
@@ -229,14 +230,10 @@ TEST(FlagsTest, AProgramOfItsOwnReplacesTheFilesModel) {
       "mlp");  // a contradiction, which validation names
 }
 
-TEST(FlagsTest, AComputeProgramReplacesTheFilesModelAndData) {
-  const std::string path = WriteRunFile(
-      "name: 'mine' model { name: 'mlp' } data { directory: '/d' } num_epochs: 4 "
-      "program { args: 'old' }");
+TEST(FlagsTest, AComputeProgramKeepsTheFilesOtherFields) {
+  const std::string path = WriteRunFile("name: 'mine' num_epochs: 4 program { args: 'old' }");
   const CommandLine line =
       Parsed(kScopeTrain, {"--run=" + path, "--program=bin/train.py", "--", "--depth", "3"});
-  EXPECT_FALSE(line.run.has_model());
-  EXPECT_FALSE(line.run.has_data());
   EXPECT_EQ(line.run.name(), "");
   EXPECT_EQ(line.run.num_epochs(), 4u);
   EXPECT_EQ(line.run.program().file(), "bin/train.py");
@@ -244,7 +241,16 @@ TEST(FlagsTest, AComputeProgramReplacesTheFilesModelAndData) {
   EXPECT_TRUE(line.arguments.empty());
   EXPECT_THAT(Parsed(kScopeTrain, {"--run=" + path, "--program=a"}).run.program().args(),
               ElementsAre("old"));
-  EXPECT_EQ(Parsed(kScopeTrain, {"--program=a", "--data_dir=/e"}).run.data().directory(), "/e");
+}
+
+TEST(FlagsTest, AComputeProgramDoesNotSilentlyReplaceTheFilesModelOrData) {
+  for (const std::string& given :
+       {std::string("model { name: 'mlp' }"), std::string("data { directory: '/d' }")}) {
+    v1::RunConfig run =
+        Parsed(kScopeTrain, {"--run=" + WriteRunFile(given + " num_epochs: 4"), "--program=a"}).run;
+    ResolveDefaults(TaskCounts(), &run);
+    EXPECT_THAT(ValidateRunConfig(run).message(), HasSubstr("program: is a, which")) << given;
+  }
 }
 
 TEST(FlagsTest, EveryFieldFlagNamesAFieldThatExists) {

@@ -221,15 +221,19 @@ absl::Status ValidateProgram(const v1::RunConfig& run) {
     return Broken("program", absl::StrCat("is ", program.file(), ", which ", what));
   };
   if (run.model().ByteSizeLong() != 0) {
-    return drop("has a model of its own, but the run says model or loss too; drop one of them");
+    return drop(
+        "has a model of its own, but the run has model or loss too; remove model from the run "
+        "file, or start without --program");
   }
   if (!run.deployment().worker_binary().empty()) {
     return drop("takes the place of worker_binary; drop one of them");
   }
-  if (!run.data().directory().empty() || run.data().format() != 0) {
+  v1::DataConfig data = run.data();
+  data.clear_evaluation_block();  // Programs evaluate in blocks too.
+  if (data.ByteSizeLong() != 0) {
     return drop(
-        "has the data, but the run says data.directory or data.format too; drop them and "
-        "give the program its own arguments behind --");
+        "reads the data itself, but the run has data too; remove data from the run file, and "
+        "give the program its arguments behind --");
   }
   if (!run.init_from().empty() || run.trainable_size() > 0) {
     return drop(

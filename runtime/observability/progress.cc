@@ -89,17 +89,21 @@ void ProgressReporter::Add(const ProgressStep& step) {
 void ProgressReporter::Reach(uint64_t step, double steps_per_second, double examples_per_second) {
   MutexLock lock(&mutex_);
   activity_.clear();
-  loss_ = Smoothed();
-  accuracy_ = Smoothed();
   steps_per_second_ = steps_per_second;
   examples_per_second_ = examples_per_second;
+  MoveTo(step);
+  DrawIfDue(false);
+}
+
+void ProgressReporter::MoveTo(uint64_t step) {
+  loss_ = Smoothed();
+  accuracy_ = Smoothed();
   StartRates();
   last_.step = step;
   last_drawn_step_ = std::min(last_drawn_step_, step);
-  if (plan_.steps_per_epoch > 0 && step > 0) {
-    last_.epoch = static_cast<uint32_t>((step - 1) / plan_.steps_per_epoch);
+  if (plan_.steps_per_epoch > 0) {
+    last_.epoch = static_cast<uint32_t>((std::max<uint64_t>(step, 1) - 1) / plan_.steps_per_epoch);
   }
-  DrawIfDue(false);
 }
 
 void ProgressReporter::SetActivity(absl::string_view activity) {
@@ -118,9 +122,7 @@ void ProgressReporter::Say(absl::string_view line) {
 
 void ProgressReporter::GoBackTo(uint64_t step) {
   MutexLock lock(&mutex_);
-  last_.step = step;
-  last_drawn_step_ = std::min(last_drawn_step_, step);
-  StartRates();
+  MoveTo(step);
 }
 
 void ProgressReporter::Tick() {

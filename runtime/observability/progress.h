@@ -69,7 +69,8 @@ class ProgressReporter {
   void SetActivity(absl::string_view activity) ABSL_LOCKS_EXCLUDED(mutex_);
   // Prints a line above the bar.
   void Say(absl::string_view line) ABSL_LOCKS_EXCLUDED(mutex_);
-  // After a rollback: moves the bar back and restarts the rates.
+  // After a rollback: moves the bar back and restarts the rates. Loss and accuracy are not shown
+  // until the next Add.
   void GoBackTo(uint64_t step) ABSL_LOCKS_EXCLUDED(mutex_);
   // Draws if it is due, so that the times advance while nothing happens.
   void Tick() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -90,6 +91,8 @@ class ProgressReporter {
     double mean() const { return sum / weight; }
   };
 
+  // Moves the bar without a step, and forgets the means of the steps before.
+  void MoveTo(uint64_t step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartRates() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UpdateRates(const ProgressStep& step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DrawIfDue(bool force) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -135,6 +135,24 @@ TEST_F(ProgressTest, ARollbackMovesTheBarBack) {
   EXPECT_THAT(output_.substr(output_.rfind('\r')), HasSubstr(" 20/100 "));
 }
 
+TEST_F(ProgressTest, ARollbackForgetsTheMeansAndTheEpochOfTheStepsThatAreVoid) {
+  ProgressReporter reporter(Options(true), &clock_);
+  reporter.SetPlan({0, 100, 50, 2});
+  for (uint64_t step = 1; step <= 60; ++step) {
+    reporter.Add({step, step > 50 ? 1u : 0u, 0.25, std::nullopt, 64});
+  }
+  reporter.GoBackTo(20);
+  clock_.Advance(absl::Seconds(1));
+  reporter.Tick();
+  const std::string back = output_.substr(output_.rfind('\r'));
+  EXPECT_THAT(back, HasSubstr("epoch 1/2:  40%"));
+  EXPECT_THAT(back, Not(HasSubstr("loss=")));
+  reporter.Add({21, 0, 0.75, std::nullopt, 64});
+  clock_.Advance(absl::Seconds(1));
+  reporter.Tick();
+  EXPECT_THAT(output_.substr(output_.rfind('\r')), HasSubstr("loss=0.7500"));
+}
+
 TEST_F(ProgressTest, RatesCountStepsNotStartUp) {
   ProgressReporter reporter(Options(true), &clock_);
   clock_.Advance(absl::Seconds(100));

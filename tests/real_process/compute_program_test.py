@@ -60,6 +60,10 @@ def trains_with_its_own_settings():
         tensors = run.tensors()
         assert set(tensors) == {"linear.weight", "linear.bias", "input_mean", "constant"}, tensors.keys()
         assert tensors["constant"] == b"\0\0\x80\x3f\0\0\0\x40", tensors["constant"]
+        for command in ("predict", "eval"):
+            done = subprocess.run([cluster.shoal_binary(), command, str(run.out)], capture_output=True, text=True,
+                                  timeout=60, check=False)
+            assert done.returncode == 78 and f'shoal.torch.load("{run.out}", model)' in done.stderr, done.stderr
 
 
 def learns():
@@ -141,7 +145,7 @@ def a_python_program_is_started_with_python():
 
 
 def programs_are_validated_with_the_run():
-    for flag, why in (("--model=mlp", "has a model of its own"), ("--data_dir=/tmp", "has the data"),
+    for flag, why in (("--model=mlp", "has a model of its own"), ("--data_dir=/tmp", "reads the data itself"),
                       ("--num_clones=2", "chooses its devices"), ("--python=python3", "is not a FILE.py")):
         done = subprocess.run([cluster.shoal_binary(), "train", f"--program={TOY}", "--num_epochs=1", flag],
                               capture_output=True, text=True, timeout=60, check=False)

@@ -199,6 +199,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenExamples(const PredictOptions& opti
 absl::StatusOr<PredictOptions> ReadOptions(const CommandLine& line, const ModelFactory* own_model) {
   PredictOptions options;
   ASSIGN_OR_RETURN(options.run, FindFinishedRun(line));
+  RETURN_IF_ERROR(CheckNotInComputeProgram(options.run));
   options.own_model = own_model;
   options.probabilities = line.task.probabilities;
   options.use_averages = line.task.use_averages;

@@ -127,12 +127,6 @@ void AddNotices(const v1::RunConfig& run, int64_t classes, ReplicaInputs* inputs
 ModelFactory ModelFromRunFile() {
   return [](const v1::RunConfig& run, const std::vector<FieldSpec>& fields,
             int64_t classes) -> absl::StatusOr<ModelFunction> {
-    if (!run.program().file().empty()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("program: the run's model is in ", run.program().file(),
-                       ", which shoal asks only while it trains; the run's metrics.jsonl has its "
-                       "evaluations, and `shoal export` its variables"));
-    }
     if (!run.deployment().worker_binary().empty()) {
       return absl::FailedPreconditionError(absl::StrCat("worker_binary: the run's model is in ",
                                                         run.deployment().worker_binary(),

@@ -52,6 +52,16 @@ absl::StatusOr<v1::RunConfig> FindFinishedRun(const CommandLine& line) {
   return run;
 }
 
+absl::Status CheckNotInComputeProgram(const v1::RunConfig& run) {
+  const std::string& program = run.program().file();
+  if (program.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "program: the model of this run is in ", program, ", so predictions and evaluations are ",
+      "computed there and not by shoal. Load the trained values into its model, in PyTorch with ",
+      "shoal.torch.load(\"", run.out(), "\", model), elsewhere from the file that `shoal export ",
+      run.out(), "` writes. The evaluations of the run are in its metrics.jsonl"));
+}
+
 absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_system,
                                                            const std::string& run_directory,
                                                            std::optional<uint64_t> step) {

@@ -25,6 +25,10 @@ class FileSystem;
 // other flags. With --devices it has one clone on each device.
 absl::StatusOr<v1::RunConfig> FindFinishedRun(const CommandLine& line);
 
+// Returns an error that names the remedy if the run's model is in a compute program: shoal itself
+// can then neither predict nor evaluate.
+absl::Status CheckNotInComputeProgram(const v1::RunConfig& run);
+
 // Opens the newest valid checkpoint in the run's directory, or the one of `step`. Returns NotFound
 // if there is none.
 absl::StatusOr<std::unique_ptr<Checkpoint>> OpenCheckpoint(FileSystem* file_system,
