@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "chief/chief_task.h"
+#include "deploy/build_info.h"
 #include "deploy/command.h"
 #include "deploy/control_command.h"
 #include "deploy/export_command.h"
@@ -171,7 +172,8 @@ int main(int argc, char** argv) {
   // The two ends of a task that `launch` starts; not for people.
   if (!args.empty() && args[0] == "attend") return shoal::AttendMain(shoal::Rest(args));
   if (!args.empty() && args[0] == "--version") {
-    std::printf("shoal %s\n%s\n", shoal::kVersion, shoal::DescribeGpus().c_str());
+    std::printf("shoal %s\n%s\n%s\n", shoal::kVersion, shoal::DescribeGpus().c_str(),
+                shoal::DescribeBuild().c_str());
     return shoal::kExitDone;
   }
   if (!args.empty() && args[0] == "reach") return shoal::ReachMain(shoal::Rest(args));

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from shoal.worker import Worker
 
 STARTED_AGAIN = "SHOAL_STARTED_BY_HAND"
+OLDEST_GLIBC = (2, 35)  # That of the wheel's tag; deploy/python/build verifies it.
 
 
 def install(worker: Worker) -> None:
@@ -40,6 +41,36 @@ def install(worker: Worker) -> None:
             reconfigure(line_buffering=True)
 
 
+def packaged_command() -> Optional[str]:
+    """Returns the path of the program that the wheel has; None if this package is not from a wheel."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_bin", "shoal")
+    if not os.path.exists(path):
+        return None
+    if not os.access(path, os.X_OK):
+        raise errors.CommandError(f"{path} may not be executed; install the wheel with pip, which sets its mode")
+    reason = _why_not_here()
+    if reason:
+        raise errors.CommandError(
+            f"the program of this wheel {reason}; build shoal from its sources and set SHOAL to its path"
+        )
+    return path
+
+
+def _why_not_here() -> str:
+    """Says why this machine cannot run the program of the wheel, or returns ""."""
+    system = os.uname()
+    if (system.sysname, system.machine) != ("Linux", "x86_64"):
+        return f"is for Linux on x86_64, and this is {system.sysname} on {system.machine}"
+    try:
+        library = os.confstr("CS_GNU_LIBC_VERSION") or "none"  # "glibc 2.36"
+    except ValueError:
+        library = "none"
+    number = library.split(" ")[-1].split(".")
+    if library == "none" or (int(number[0]), int(number[1])) < OLDEST_GLIBC:
+        return f"needs glibc {OLDEST_GLIBC[0]}.{OLDEST_GLIBC[1]} or later, and this system has {library}"
+    return ""
+
+
 def find_command() -> str:
     """Returns the path of the command `shoal`: $SHOAL, the one of this package, or the one in PATH."""
     named = os.environ.get("SHOAL")
@@ -47,8 +78,8 @@ def find_command() -> str:
         if not os.access(named, os.X_OK) or os.path.isdir(named):
             raise errors.CommandError(f"SHOAL is {named}, which is not a program; set it to the path of `shoal`")
         return named
-    packaged = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_bin", "shoal")
-    if os.access(packaged, os.X_OK):
+    packaged = packaged_command()
+    if packaged is not None:
         return packaged
     found = shutil.which("shoal")
     if found is None:

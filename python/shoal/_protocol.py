@@ -257,7 +257,10 @@ class Conversation:
         elif isinstance(received, Welcome):
             self._expect(kind, "welcome")
             if received.version != VERSION:
-                raise ProtocolError(f"the worker speaks version {received.version}, this package version {VERSION}")
+                raise ProtocolError(
+                    f"the worker speaks version {received.version} of the protocol of compute programs, this package "
+                    f"version {VERSION}; use a command `shoal` and a package of the same release"
+                )
             self.state = "declare"
         elif isinstance(received, Layout):
             self._expect(kind, "layout")
