@@ -41,6 +41,7 @@ class FaultyFileSystem::OpenFile : public WritableFile, public ReadableFile {
 
   absl::StatusOr<size_t> Read(uint64_t offset, absl::Span<char> out) const override {
     MutexLock lock(&disk_.mutex_);
+    RETURN_IF_ERROR(disk_.CountRead());
     if (offset >= file_->bytes.size()) return 0;
     const size_t size = std::min<size_t>(out.size(), file_->bytes.size() - offset);
     std::memcpy(out.data(), file_->bytes.data() + offset, size);
@@ -49,6 +50,7 @@ class FaultyFileSystem::OpenFile : public WritableFile, public ReadableFile {
 
   absl::StatusOr<uint64_t> Size() const override {
     MutexLock lock(&disk_.mutex_);
+    RETURN_IF_ERROR(disk_.CountRead());
     return file_->bytes.size();
   }
 
@@ -124,7 +126,19 @@ void FaultyFileSystem::FailFrom(int change, absl::Status status) {
 void FaultyFileSystem::StopFailing() {
   MutexLock lock(&mutex_);
   failures_.clear();
+  read_failures_.clear();
   fail_from_ = -1;
+}
+
+int FaultyFileSystem::num_reads() const {
+  MutexLock lock(&mutex_);
+  return num_reads_;
+}
+
+void FaultyFileSystem::FailReadAt(int read, absl::Status status) {
+  CHECK(!status.ok());
+  MutexLock lock(&mutex_);
+  read_failures_[read] = std::move(status);
 }
 
 void FaultyFileSystem::SetCapacity(uint64_t bytes) {
@@ -165,6 +179,11 @@ absl::Status FaultyFileSystem::CountChange() {
   if (fail_from_ >= 0 && change >= fail_from_) return fail_from_status_;
   const auto it = failures_.find(change);
   return it == failures_.end() ? absl::OkStatus() : it->second;
+}
+
+absl::Status FaultyFileSystem::CountRead() const {
+  const auto it = read_failures_.find(num_reads_++);
+  return it == read_failures_.end() ? absl::OkStatus() : it->second;
 }
 
 absl::StatusOr<std::shared_ptr<FaultyFileSystem::Node>> FaultyFileSystem::Find(
@@ -243,6 +262,7 @@ absl::StatusOr<std::unique_ptr<WritableFile>> FaultyFileSystem::OpenForUpdate(
 absl::StatusOr<std::unique_ptr<ReadableFile>> FaultyFileSystem::OpenForRead(
     const std::string& path) {
   MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(CountRead());
   ASSIGN_OR_RETURN(std::shared_ptr<Node> file, FindFile(path));
   return std::make_unique<OpenFile>(this, std::move(file), life_);
 }
@@ -332,6 +352,7 @@ absl::Status FaultyFileSystem::SyncDirectory(const std::string& path) {
 
 absl::StatusOr<std::vector<std::string>> FaultyFileSystem::List(const std::string& path) const {
   MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(CountRead());
   ASSIGN_OR_RETURN(const std::shared_ptr<Node> directory, Find(path));
   if (!directory->is_directory) return absl::FailedPreconditionError(path + " is not a directory");
   std::vector<std::string> names;
@@ -341,6 +362,7 @@ absl::StatusOr<std::vector<std::string>> FaultyFileSystem::List(const std::strin
 
 absl::StatusOr<FileInfo> FaultyFileSystem::GetInfo(const std::string& path) const {
   MutexLock lock(&mutex_);
+  RETURN_IF_ERROR(CountRead());
   ASSIGN_OR_RETURN(const std::shared_ptr<Node> node, Find(path));
   return FileInfo{node->is_directory, node->bytes.size()};
 }

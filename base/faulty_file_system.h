@@ -48,6 +48,12 @@ class FaultyFileSystem : public FileSystem {
   void FailFrom(int change, absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
   void StopFailing() ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Reads are counted from 0: every call that opens a file for reading, reads from it or asks for
+  // its size, lists a directory or asks for the information of a path.
+  int num_reads() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // Makes read number `read` fail with `status`, which is an error.
+  void FailReadAt(int read, absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_);
+
   // Limits the bytes of all files together; an append beyond the limit writes what fits and fails.
   void SetCapacity(uint64_t bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -93,6 +99,7 @@ class FaultyFileSystem : public FileSystem {
   };
 
   absl::Status CountChange() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CountRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<Node>> Find(const std::string& path) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<Node>> FindFile(const std::string& path) const
@@ -123,6 +130,8 @@ class FaultyFileSystem : public FileSystem {
   int life_ ABSL_GUARDED_BY(mutex_) = 0;  // the number of crashes so far
   uint64_t capacity_ ABSL_GUARDED_BY(mutex_) = uint64_t{1} << 40;
   std::map<int, absl::Status> failures_ ABSL_GUARDED_BY(mutex_);
+  mutable int num_reads_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<int, absl::Status> read_failures_ ABSL_GUARDED_BY(mutex_);
   int fail_from_ ABSL_GUARDED_BY(mutex_) = -1;
   absl::Status fail_from_status_ ABSL_GUARDED_BY(mutex_);
 };

@@ -77,6 +77,30 @@ TEST_F(ChiefTaskTest, AFullDiskIsTemporaryForARunThatHasBegun) {
   EXPECT_THAT(std::string(later.message()), HasSubstr("no space left on the device; make room"));
 }
 
+TEST_F(ChiefTaskTest, AReadThatFailsIsTemporaryAndKeepsTheIdentityOfTheRun) {
+  FaultyFileSystem disk;
+  options_.file_system = &disk;
+  const auto create = [this] {
+    return ChiefTask::Create(
+               options_, 1, [](uint32_t, const std::string&) { return nullptr; },
+               ChiefTask::IfHeld::kNotAsked)
+        .status();
+  };
+  ASSERT_TRUE(create().ok());
+  const std::string identity = *ReadFile(disk, options_.run.out() + "/RUN_ID");
+  const int before = disk.num_reads();
+  ASSERT_TRUE(create().ok());
+  const int reads = disk.num_reads() - before;
+  ASSERT_GT(reads, 3);
+  for (int read = 0; read < reads; ++read) {
+    disk.FailReadAt(disk.num_reads() + read, absl::UnavailableError("input/output error"));
+    const absl::Status status = create();
+    EXPECT_TRUE(status.ok() || absl::IsUnavailable(status)) << status;
+    disk.StopFailing();
+    EXPECT_EQ(*ReadFile(disk, options_.run.out() + "/RUN_ID"), identity) << "read " << read;
+  }
+}
+
 // Otherwise the tasks of the previous chief, which are still alive, would assume that it belongs to
 // another run.
 TEST_F(ChiefTaskTest, ARunWithoutACheckpointKeepsItsIdentityWhenItsChiefStartsAgain) {

@@ -21,6 +21,23 @@ namespace {
 
 constexpr char kLatestFile[] = "LATEST";
 
+// Returns whether a checkpoint could not be opened because of what it holds or lacks, so that it
+// cannot be opened later either. Other errors, such as those of the disk, of rights, or of too many
+// open files, say nothing about the checkpoint.
+bool IsDamage(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kUnimplemented:  // a newer format
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:  // a directory in the place of a file
+    case absl::StatusCode::kOutOfRange:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 std::string CheckpointName::ToString() const {
@@ -66,6 +83,9 @@ absl::Status CheckpointDirectory::Publish(const CheckpointName& name,
   // An attempt that failed after the manifest had its name left the same one with an earlier time.
   v1::Manifest stamped = manifest;
   const absl::StatusOr<v1::Manifest> earlier = ReadManifest(file_system_, path);
+  if (!earlier.ok() && !IsDamage(earlier.status())) {
+    return earlier.status();
+  }
   if (earlier.ok()) stamped.set_created_unix_seconds(earlier->created_unix_seconds());
   RETURN_IF_ERROR(WriteManifest(file_system_, path, stamped));
   RETURN_IF_ERROR(file_system_.SyncDirectory(root_));
@@ -86,23 +106,24 @@ absl::StatusOr<std::vector<CheckpointName>> CheckpointDirectory::AllNames() cons
 }
 
 absl::StatusOr<std::vector<CheckpointName>> CheckpointDirectory::List() const {
-  ASSIGN_OR_RETURN(std::vector<CheckpointName> names, AllNames());
-  names.erase(std::remove_if(names.begin(), names.end(),
-                             [&](const CheckpointName& name) {
-                               return !FileExists(file_system_,
-                                                  JoinPath(PathOf(name.ToString()), kManifestFile));
-                             }),
-              names.end());
-  return names;
+  ASSIGN_OR_RETURN(const std::vector<CheckpointName> all, AllNames());
+  std::vector<CheckpointName> complete;
+  for (const CheckpointName& name : all) {
+    const absl::Status manifest =
+        file_system_.GetInfo(JoinPath(PathOf(name.ToString()), kManifestFile)).status();
+    if (manifest.ok()) complete.push_back(name);
+    if (!manifest.ok() && !absl::IsNotFound(manifest)) return manifest;
+  }
+  return complete;
 }
 
 absl::StatusOr<std::unique_ptr<Checkpoint>> CheckpointDirectory::OpenLatestValid(
     Checkpoint::Verify verify, std::vector<std::string>* rejected) {
   ASSIGN_OR_RETURN(const std::vector<CheckpointName> names, List());
   for (const CheckpointName& name : names) {
-    auto checkpoint = Checkpoint::Open(file_system_, PathOf(name.ToString()), verify);
-    if (checkpoint.ok()) return checkpoint;
     const std::string path = PathOf(name.ToString());
+    auto checkpoint = Checkpoint::Open(file_system_, path, verify);
+    if (checkpoint.ok() || !IsDamage(checkpoint.status())) return checkpoint;
     absl::string_view why = checkpoint.status().message();
     absl::ConsumePrefix(&why, absl::StrCat(path, "/"));
     rejected->push_back(absl::StrCat("checkpoint ", name.ToString(), " is not used: ", why));
@@ -115,8 +136,11 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> CheckpointDirectory::OpenLatestValid
                    "; bring back a good copy, or start anew with another --out"));
 }
 
-bool CheckpointDirectory::IsValid(const CheckpointName& name) {
-  return Checkpoint::Open(file_system_, PathOf(name.ToString()), Checkpoint::Verify::kIndex).ok();
+absl::StatusOr<bool> CheckpointDirectory::IsValid(const CheckpointName& name) {
+  const absl::Status opened =
+      Checkpoint::Open(file_system_, PathOf(name.ToString()), Checkpoint::Verify::kIndex).status();
+  if (!opened.ok() && !IsDamage(opened)) return opened;
+  return opened.ok();
 }
 
 absl::Status CheckpointDirectory::DiscardAbove(uint64_t step,
@@ -149,7 +173,10 @@ absl::Status CheckpointDirectory::Prune(int keep) {
     // Those newer than the newest valid one are being written, or are evidence of damage.
     if (valid >= std::max(keep, 1)) {
       RETURN_IF_ERROR(RemoveCheckpoint(name));
-    } else if (IsValid(name)) {
+      continue;
+    }
+    ASSIGN_OR_RETURN(const bool is_valid, IsValid(name));
+    if (is_valid) {
       ++valid;
     } else if (valid > 0) {
       RETURN_IF_ERROR(RemoveCheckpoint(name));

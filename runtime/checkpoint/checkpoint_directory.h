@@ -74,7 +74,8 @@ class CheckpointDirectory {
 
   // Opens the newest undamaged checkpoint. Adds to `rejected` a line, with the reason, for each
   // newer damaged one, which the caller must log. Returns NotFound if there is no checkpoint,
-  // DataLoss if all are damaged.
+  // DataLoss if all are damaged, and the error itself (Unavailable, say) if a newer one cannot be
+  // read now: an older one must not take its place, since the steps between them would be lost.
   absl::StatusOr<std::unique_ptr<Checkpoint>> OpenLatestValid(Checkpoint::Verify verify,
                                                               std::vector<std::string>* rejected);
 
@@ -91,7 +92,7 @@ class CheckpointDirectory {
  private:
   CheckpointDirectory(FileSystem& file_system, const std::string& root);
   absl::StatusOr<std::vector<CheckpointName>> AllNames() const;
-  bool IsValid(const CheckpointName& name);
+  absl::StatusOr<bool> IsValid(const CheckpointName& name);
   // Removes the manifest durably, if it exists.
   absl::Status RemoveManifest(const CheckpointName& name);
   absl::Status RemoveVoid();

@@ -21,6 +21,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -432,6 +433,41 @@ TEST(CheckpointDirectoryTest, DamagedOnesDoNotCountAsKept) {
   std::vector<std::string> rejected;
   EXPECT_EQ(OpenLatest(disk, &rejected)->manifest().step(), 1u);
   EXPECT_THAT(rejected, SizeIs(2));
+}
+
+TEST(CheckpointDirectoryTest, AReadThatFailsNeverBringsBackAnOlderOne) {
+  FaultyFileSystem disk;
+  for (uint64_t step : {1, 2, 3}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
+  const auto directory = Directory(disk);
+  std::vector<std::string> rejected;
+  const int first = disk.num_reads();
+  ASSERT_OK(directory->OpenLatestValid(kEverything, &rejected));
+  const int reads = disk.num_reads() - first;
+  ASSERT_GT(reads, 10);
+  for (int read = 0; read < reads; ++read) {
+    disk.FailReadAt(disk.num_reads() + read, absl::UnavailableError("input/output error"));
+    EXPECT_THAT(directory->OpenLatestValid(kEverything, &rejected),
+                StatusIs(absl::StatusCode::kUnavailable))
+        << "read " << read;
+    disk.StopFailing();
+    EXPECT_EQ(OpenLatest(disk, &rejected)->manifest().step(), 3u);
+    EXPECT_THAT(rejected, SizeIs(0));
+  }
+}
+
+TEST(CheckpointDirectoryTest, PruneRemovesNothingThatItCannotReadNow) {
+  FaultyFileSystem disk;
+  for (uint64_t step : {1, 2, 3}) ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(step)));
+  const auto directory = Directory(disk);
+  const int first = disk.num_reads();
+  ASSERT_OK(directory->Prune(3));
+  const int reads = disk.num_reads() - first;
+  for (int read = 0; read < reads; ++read) {
+    disk.FailReadAt(disk.num_reads() + read, absl::UnavailableError("input/output error"));
+    directory->Prune(3).IgnoreError();  // The next one removes what is too old.
+    disk.StopFailing();
+    EXPECT_THAT(directory->List(), IsOkAndHolds(SizeIs(3))) << "read " << read;
+  }
 }
 
 TEST(CheckpointDirectoryTest, WithoutAnyItSaysSo) {
