@@ -56,7 +56,7 @@ def main() -> None:
     torch.manual_seed(worker.seed)
     train, test = read(args.data, "train"), read(args.data, "t10k")
     model = network()
-    trainer = shoal.torch.Trainer(worker, model, shoal.Adam(1e-3))
+    trainer = shoal.torch.Trainer(worker, model, shoal.Adam(1e-3, schedule=shoal.Cosine()))
     batches = trainer.batches(train, batch_size=64, epochs=args.epochs, test=test, num_workers=args.num_workers)
     for images, labels in batches:
         logits = model(images)
