@@ -304,6 +304,7 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
   options.file_system = file_system.get();
   options.shutdown = shutdown;
   options.progress = &progress;
+  options.was_checked = true;
   options.credentials = flags.credentials.get();
   return TrainChecked(roles, options, flags, &directory);
 }

@@ -176,7 +176,8 @@ absl::Status TakeOwnDevices(TaskOptions* options) {
 absl::StatusOr<ReplicaInputs> LoadInputs(const ModelFactory& model, TaskOptions* options) {
   const v1::RunConfig& run = options->run;
   if (!run.program().file().empty()) {
-    return LoadProgramInputs(run, options->task.index, options->file_system);
+    return LoadProgramInputs(run, options->task.index, options->was_checked, options->file_system,
+                             options->clock);
   }
   LOG(INFO) << DescribeGpusFor(run.deployment());
   RETURN_IF_ERROR(TakeOwnDevices(options));
@@ -225,12 +226,13 @@ absl::Status RunWorkerTask(const TaskOptions& given, const WorkerLinks& links,
   for (const std::string& line : inputs.placement) LOG(INFO) << line;
   session.Start();
   const absl::Status status = Train(options, links, inputs, &session, &feed, &source);
-  if (inputs.finish != nullptr) inputs.finish(status);
   // At the run's end nobody waits for a last heartbeat, and the one under way would only keep us.
   const bool was_told = options.shutdown->signal() != 0;
   if (status.ok() || (absl::IsCancelled(status) && !was_told)) links.close_chief();
   session.Stop(was_told ? ChiefSession::Farewell::kWasToldTo : ChiefSession::Farewell::kLeaves);
   links.close_chief();
+  // Its place is free: a compute program may take long to end.
+  if (inputs.finish != nullptr) inputs.finish(status);
   // The run may have ended while this task took part in the last checkpoint; it was asked to end.
   if (status.ok() && was_told) return absl::CancelledError("asked to stop");
   return status;

@@ -7,9 +7,10 @@ import contextlib
 import faulthandler
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Sequence
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Optional
 
 from shoal import errors
@@ -32,6 +33,7 @@ def install(worker: Worker) -> None:
     sys.excepthook = report
     atexit.register(worker._report_end)
     os.register_at_fork(after_in_child=worker._forget)
+    _outlive_stops()
     # A write to the parameters is a SIGSEGV: this prints the line that did it.
     with contextlib.suppress(Exception):
         faulthandler.enable()
@@ -39,6 +41,30 @@ def install(worker: Worker) -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(line_buffering=True)
+
+
+# Schedulers send these to all processes of a run. It makes a last checkpoint then, for which it needs the programs, and
+# ends them itself.
+_STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def _nothing(_number: int, _frame: Optional[FrameType]) -> None:
+    """A handler that does nothing. Unlike SIG_IGN, programs that this one starts do not inherit it."""
+
+
+def _outlive_stops() -> None:
+    """Replaces the worker's SIG_IGN, unless the program has handlers of its own. Forked processes get the defaults."""
+    with contextlib.suppress(ValueError):  # Only the main thread may; the others leave SIG_IGN.
+        for number in _STOPS:
+            if signal.getsignal(number) is signal.SIG_IGN:
+                signal.signal(number, _nothing)
+    os.register_at_fork(after_in_child=_forget_stops)
+
+
+def _forget_stops() -> None:
+    for number in _STOPS:
+        if signal.getsignal(number) is _nothing:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 def packaged_command() -> Optional[str]:

@@ -27,6 +27,7 @@ NAMES = {
 }  # fmt: skip
 
 TRAINABLE, ASSIGN, FROZEN = 1, 2, 3
+ONLY_DECLARE = 1  # a purpose of WELCOME
 OVER, STOPPED, FAILED, DECLARED = 0, 1, 2, 3  # reasons of FINISH
 
 MAX_PAYLOAD = 1 << 30  # A batch of 2^27 examples; a longer message is not one.
@@ -206,6 +207,11 @@ class Conversation:
         self.state = "new"  # new, welcome, declare, layout, map, idle, working, finished
         self._input = bytearray()
         self._work = 0
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the worker has sent work."""
+        return self._work > 0
 
     def hello(self, implementation: str) -> bytes:
         self._move("new", "welcome")

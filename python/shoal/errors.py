@@ -12,6 +12,7 @@ from typing import Optional
 
 PERMANENT = 1  # Started again, the program would fail in the same way.
 RETRYABLE = 2
+SURROUNDINGS = 3  # Permanent if the program has never started in this run; otherwise something is away for a while.
 
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -81,22 +82,32 @@ class CommandError(ShoalError):
     """The command `shoal` failed or was not found."""
 
 
-def describe(error: BaseException, has_begun: bool) -> tuple[int, str, str]:
+def _class_of(error: BaseException, is_asked: bool, has_begun: bool) -> int:
+    if isinstance(error, (ProgramError, SyntaxError)):
+        return PERMANENT
+    if is_asked and isinstance(error, (NameError, TypeError, AttributeError)):
+        return PERMANENT
+    away = (ImportError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+    if isinstance(error, away) or (has_begun and isinstance(error, (OSError, MemoryError))):
+        return SURROUNDINGS
+    return RETRYABLE
+
+
+def describe(error: BaseException, is_asked: bool, has_begun: bool) -> tuple[int, str, str]:
     """Returns the class, the message and the traceback that the worker receives for an exception.
 
+    is_asked: the launcher only asks what the program declares; nothing has started yet.
     has_begun: the worker has already sent work, so the program is able to start.
     """
+    kind = _class_of(error, is_asked, has_begun)
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     if isinstance(error, ProgramError):
-        return PERMANENT, str(error), text
+        return kind, str(error), text
     if isinstance(error, SyntaxError):
-        return PERMANENT, f"{_name(error.filename or '?')}:{error.lineno}: SyntaxError: {error.msg}", text
-    kinds: tuple[type[BaseException], ...] = (ImportError, NameError)
-    if not has_begun:
-        kinds += (TypeError, AttributeError, FileNotFoundError, IsADirectoryError, PermissionError)
+        return kind, f"{_name(error.filename or '?')}:{error.lineno}: SyntaxError: {error.msg}", text
     name = type(error).__name__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     # DataLoader's exceptions have a traceback inside: "Caught ValueError in …", lines, and "ValueError: what".
     message = " … ".join((lines[0], lines[-1])) if len(lines) > 1 else "".join(lines)
     where = place_of(error.__traceback__)
-    return (PERMANENT if isinstance(error, kinds) else RETRYABLE), f"{where}: {name}: {message}", text
+    return kind, f"{where}: {name}: {message}", text

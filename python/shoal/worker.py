@@ -57,6 +57,7 @@ class Worker:
         self._contributions: tuple[Arrays, Arrays] = ({}, {})
         self._finish: Optional[_protocol.Finish] = None
         self._left_at = ""
+        self._is_asked = False
         if _link is None:
             from shoal import _process
 
@@ -66,6 +67,7 @@ class Worker:
         if not isinstance(welcome, _protocol.Welcome):
             raise SystemExit(0)
         self._welcome = welcome
+        self._is_asked = welcome.purpose == _protocol.ONLY_DECLARE
 
     @property
     def index(self) -> int:
@@ -265,8 +267,8 @@ class Worker:
             return
         if isinstance(error, (SystemExit, KeyboardInterrupt)):
             return
-        has_begun = self._conversation.state in ("idle", "working")
-        self._link.send(self._conversation.error(*describe(error, has_begun)))
+        kind, text, trace = describe(error, self._is_asked, self._conversation.has_begun)
+        self._link.send(self._conversation.error(kind, text, trace))
 
     def _report_end(self) -> None:
         """At the end of the process, when the worker has not said that the run is over."""

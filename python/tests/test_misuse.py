@@ -9,7 +9,7 @@ import pytest
 from fake_worker import FakeWorker, ProgramFailed, play
 
 import shoal
-from shoal.errors import describe
+from shoal.errors import PERMANENT, RETRYABLE, SURROUNDINGS, describe
 
 PACKAGE = Path(shoal.__file__).parents[1]
 
@@ -150,7 +150,7 @@ def test_a_misuse_has_one_message_with_file_and_line(name, tmp_path):
 
     with pytest.raises((shoal.ProgramError, ValueError)) as raised:
         play(program, one_batch)
-    _, described, _ = describe(raised.value, True)
+    _, described, _ = describe(raised.value, False, True)
     assert message in described
     assert described.startswith(f"{path}:{line}: ")
     assert "\n" not in described
@@ -216,8 +216,8 @@ def failure(started, values=None):
 @pytest.mark.parametrize(
     ("code", "kind", "message"),
     [
-        ("import nothing_of_this_name", 1, "train.py:6: ModuleNotFoundError: No module named 'nothing_of_this_name'"),
-        ("undefined()", 1, "train.py:6: NameError: name 'undefined' is not defined"),
+        ("import nothing_of_this_name", 3, "train.py:6: ModuleNotFoundError: No module named 'nothing_of_this_name'"),
+        ("undefined()", 2, "train.py:6: NameError: name 'undefined' is not defined"),
         ("for work in worker:\n    1 / 0", 2, "train.py:7: ZeroDivisionError: division by zero"),
         ("for work in worker:\n    work.done(0)\n    break", 2, "train.py:8: the program left the loop before"),
         ("for work in worker:\n    sys.exit(0)", 2, "the program left the loop before the run was over"),
@@ -229,6 +229,48 @@ def test_an_error_of_the_program_reaches_the_worker(code, kind, message, tmp_pat
     failed = failure(Started(START + code, tmp_path))
     assert message in failed.message
     assert failed.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("error", "asked", "starting", "begun"),
+    [
+        (SyntaxError("x"), PERMANENT, PERMANENT, PERMANENT),
+        (shoal.ProgramError("x"), PERMANENT, PERMANENT, PERMANENT),
+        (NameError("x"), PERMANENT, RETRYABLE, RETRYABLE),
+        (TypeError("x"), PERMANENT, RETRYABLE, RETRYABLE),
+        (ImportError("x"), SURROUNDINGS, SURROUNDINGS, SURROUNDINGS),
+        (FileNotFoundError("x"), SURROUNDINGS, SURROUNDINGS, SURROUNDINGS),
+        (OSError("x"), RETRYABLE, RETRYABLE, SURROUNDINGS),
+        (ValueError("x"), RETRYABLE, RETRYABLE, RETRYABLE),
+    ],
+)
+def test_the_class_of_an_error_depends_on_how_far_the_program_is(error, asked, starting, begun):
+    assert describe(error, True, False)[0] == asked
+    assert describe(error, False, False)[0] == starting
+    assert describe(error, False, True)[0] == begun
+
+
+def test_signals_that_stop_the_run_do_not_end_the_program_but_what_it_starts(tmp_path):
+    code = (
+        "import signal, subprocess\nfor number in (1, 2, 15): signal.signal(number, signal.SIG_IGN)\n"
+        + START
+        + """
+for work in worker:
+    for number in (1, 2, 15):
+        os.kill(os.getpid(), number)
+    child = os.fork()
+    if child == 0:
+        os.kill(os.getpid(), 15)
+        os._exit(0)
+    started = subprocess.run([sys.executable, "-c", "import os; os.kill(os.getpid(), 15)"])
+    print(os.waitpid(child, 0)[1], started.returncode)
+    work.done(2)
+"""
+    )
+    started = Started(code, tmp_path)
+    assert started.fake.train(started.fake.handshake(), [0]).loss == 2
+    started.fake.finish()
+    assert started.end() == (0, "15 -15\n")
 
 
 def test_a_program_that_never_asks_for_work_is_an_error(tmp_path):

@@ -305,7 +305,7 @@ def test_an_exception_reaches_the_worker_with_its_class():
 
     with pytest.raises(OSError, match="the disk is away"):
         play(program, scenario)
-    assert failed[0].kind == 2
+    assert failed[0].kind == 3
     assert "test_worker.py:" in failed[0].message
     assert failed[0].message.endswith("OSError: the disk is away")
     assert "Traceback" in failed[0].traceback

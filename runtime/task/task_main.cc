@@ -369,6 +369,7 @@ absl::StatusOr<TaskOptions> ResolveTask(const std::optional<Job>& command, const
                   "optimizer.moving_average_decay=0.999, or leave the flag out");
   }
   options.report_fd = line.task.report_fd;
+  options.was_checked = line.task.parent_pid != 0;
   return options;
 }
 

@@ -50,6 +50,7 @@ struct TaskOptions {
   // True for worker 0 of a cluster without a chief, which also serves the chief, at
   // `listen_address`.
   bool hosts_chief = false;
+  bool was_checked = false;  // A launcher has checked the run before it started this task.
   // If >= 0, the task calls ReportAddress(report_fd, bound address) once it is serving.
   int report_fd = -1;
 

@@ -1,10 +1,12 @@
 // Workers' compute programs as processes: tests/compute_program/toy_program.cc, which does what it
 // should or misbehaves in one way.
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/clock.h"
 #include "base/file_system.h"
 #include "ml/data/prefetcher.h"
 #include "proto/v1/run_config.pb.h"
@@ -48,9 +51,11 @@ v1::RunConfig RunOf(const std::string& mode) {
 // A program with two sets of everything, as a replica has them.
 class Trained {
  public:
-  explicit Trained(const std::string& mode) : files_(NewPosixFileSystem()), run_(RunOf(mode)) {
+  explicit Trained(const std::string& mode, bool was_checked = false)
+      : files_(NewPosixFileSystem()), run_(RunOf(mode)) {
     EXPECT_TRUE(files_->MakeDirectory(run_.out()).ok());
-    absl::StatusOr<ReplicaInputs> inputs = LoadProgramInputs(run_, 0, files_.get());
+    absl::StatusOr<ReplicaInputs> inputs =
+        LoadProgramInputs(run_, 0, was_checked, files_.get(), &clock_);
     status_ = inputs.status();
     if (inputs.ok()) inputs_ = *std::move(inputs);
   }
@@ -99,6 +104,7 @@ class Trained {
   const std::vector<int>& finals() const { return finals_; }
 
  private:
+  const RealClock clock_;
   const std::unique_ptr<FileSystem> files_;
   const v1::RunConfig run_;
   absl::Status status_;
@@ -178,7 +184,7 @@ TEST(ComputeProgramTest, IsRefusedBeforeItIsReady) {
 TEST(ComputeProgramTest, FailsItsWorkerLater) {
   const std::pair<const char*, const char*> cases[] = {
       {"ends_early", "ended before the run was over (exit code 0)"},
-      {"closes_its_socket", "ended before the run was over"},
+      {"closes_its_socket", "closed its connection to the worker (it still ran 5s later"},
       {"dies_between_marks", "killed by SIGKILL"},
       {"writes_parameters", "killed by SIG"},
       {"marks_twice", "final twice"},
@@ -224,8 +230,9 @@ TEST(ComputeProgramTest, ThatNeverAsksForWorkIsNamed) {
   run.mutable_cluster()->set_wait_seconds(1);
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   ASSERT_TRUE(files->MakeDirectory(run.out()).ok());
-  const absl::Status status = LoadProgramInputs(run, 0, files.get()).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  const RealClock clock;
+  const absl::Status status = LoadProgramInputs(run, 0, false, files.get(), &clock).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(status.message()), HasSubstr("did not ask for work within 1s"));
 }
 
@@ -233,11 +240,54 @@ TEST(ComputeProgramTest, ThatCannotBeStartedIsNamed) {
   v1::RunConfig run = RunOf("");
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   ASSERT_TRUE(files->MakeDirectory(run.out()).ok());
+  const RealClock clock;
   run.mutable_program()->set_file("/nowhere/program");
-  EXPECT_EQ(LoadProgramInputs(run, 0, files.get()).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(LoadProgramInputs(run, 0, false, files.get(), &clock).status().code(),
+            absl::StatusCode::kNotFound);
   run.mutable_program()->set_file("/etc/passwd");
-  EXPECT_EQ(LoadProgramInputs(run, 0, files.get()).status().code(),
+  EXPECT_EQ(LoadProgramInputs(run, 0, false, files.get(), &clock).status().code(),
             absl::StatusCode::kPermissionDenied);
+}
+
+// What has started once in this run is there, so its worker is started again.
+TEST(ComputeProgramTest, FaultsOfALaterStartAreTemporary) {
+  EXPECT_EQ(Trained("ends_at_once", /*was_checked=*/true).status().code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Trained("lacks_something", /*was_checked=*/true).status().code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Trained("unknown_kind", /*was_checked=*/true).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+
+  v1::RunConfig run = RunOf("");
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  const RealClock clock;
+  ASSERT_TRUE(files->MakeDirectory(run.out()).ok());
+  run.mutable_program()->set_file("/nowhere/program");
+  EXPECT_EQ(LoadProgramInputs(run, 0, /*was_checked=*/true, files.get(), &clock).status().code(),
+            absl::StatusCode::kUnavailable);
+  // A run that has trained has started its program.
+  ASSERT_TRUE(WriteAtomically(*files, JoinPath(run.out(), "metrics.jsonl"), "").ok());
+  EXPECT_EQ(LoadProgramInputs(run, 0, /*was_checked=*/false, files.get(), &clock).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
+TEST(ComputeProgramTest, ALogThatCannotBeOpenedNowIsATemporaryFault) {
+  v1::RunConfig run = RunOf("");
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  const RealClock clock;
+  ASSERT_TRUE(files->MakeDirectory(run.out() + "/logs").ok());
+  const std::string log = run.out() + "/logs/program-0.log";
+  ASSERT_EQ(symlink(log.c_str(), log.c_str()), 0);  // Every open fails.
+  const absl::Status status = LoadProgramInputs(run, 0, false, files.get(), &clock).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("program: log file " + log));
+}
+
+// Schedulers send SIGTERM to all processes of a run, which then makes a last checkpoint.
+TEST(ComputeProgramTest, OutlivesSignalsToAllProcesses) {
+  Trained trained("signals_its_group");
+  ASSERT_TRUE(trained.status().ok()) << trained.status();
+  EXPECT_EQ(trained.TrainAll(), absl::OkStatus());
 }
 
 TEST(ComputeProgramTest, IsAskedWithoutARun) {
@@ -254,13 +304,77 @@ TEST(ComputeProgramTest, TheEndOfAProcessIsNoticedAtOnce) {
   options.args = {"/bin/sleep", "1000"};
   options.parameters_fd = STDERR_FILENO;
   options.contributions_fd = STDERR_FILENO;
+  const RealClock clock;
+  options.clock = &clock;
   const auto started = ProgramProcess::Start(options);
   ASSERT_TRUE(started.ok());
-  kill((*started)->pid(), SIGTERM);
+  kill((*started)->pid(), SIGUSR1);
   std::string output, input;
   EXPECT_THAT((*started)->Wait(absl::InfiniteFuture(), &output, &input),
               AnyOf(ProgramChannel::Event::kEnded, ProgramChannel::Event::kClosed));
-  EXPECT_EQ((*started)->End(absl::InfiniteFuture()).Describe(), "killed by SIGTERM");
+  const ProgramEnd end = (*started)->End(absl::InfiniteFuture());
+  EXPECT_EQ(end.exit.Describe(), "killed by SIGUSR1");
+  EXPECT_FALSE(end.was_killed);
+}
+
+// Each look at it is an hour later.
+class FastClock : public Clock {
+ public:
+  absl::Time Now() const override { return start_ + absl::Hours(++looks_); }
+  bool WaitUntil(absl::Time, Mutex*, CondVar*) const override { return false; }
+
+ private:
+  const absl::Time start_ = absl::Now();
+  mutable int looks_ = 0;
+};
+
+TEST(ComputeProgramTest, DeadlinesAreThoseOfTheClock) {
+  ProgramProcess::Options options;
+  options.args = {"/bin/sleep", "1000"};
+  options.parameters_fd = STDERR_FILENO;
+  options.contributions_fd = STDERR_FILENO;
+  const FastClock clock;
+  options.clock = &clock;
+  const auto started = ProgramProcess::Start(options);
+  ASSERT_TRUE(started.ok());
+  std::string output, input;
+  EXPECT_EQ((*started)->Wait(clock.Now() + absl::Hours(3), &output, &input),
+            ProgramChannel::Event::kTimeout);
+  EXPECT_TRUE((*started)->End(clock.Now() + absl::Hours(3)).was_killed);
+}
+
+bool Lives(pid_t process) {
+  std::ifstream stat(absl::StrCat("/proc/", process, "/stat"));
+  std::string text;
+  std::getline(stat, text);
+  const size_t name_end = text.rfind(')');
+  return name_end != std::string::npos && text[name_end + 2] != 'Z';
+}
+
+TEST(ComputeProgramTest, ProcessesThatItStartedDieWithTheWorker) {
+  const std::string note = absl::StrCat(getenv("TEST_TMPDIR"), "/grandchild");
+  const pid_t worker = fork();
+  ASSERT_GE(worker, 0);
+  if (worker == 0) {
+    ProgramProcess::Options options;
+    options.args = {"/bin/sh", "-c", absl::StrCat("sleep 1000 & echo $! > ", note, "; wait")};
+    options.parameters_fd = STDERR_FILENO;
+    options.contributions_fd = STDERR_FILENO;
+    const RealClock clock;
+    options.clock = &clock;
+    const auto started = ProgramProcess::Start(options);
+    pause();  // Until it is killed.
+    _exit(1);
+  }
+  pid_t grandchild = 0;
+  while (grandchild == 0) {
+    std::ifstream(note) >> grandchild;
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  EXPECT_TRUE(Lives(grandchild));
+  kill(worker, SIGKILL);
+  EXPECT_EQ(waitpid(worker, nullptr, 0), worker);
+  while (Lives(grandchild)) absl::SleepFor(absl::Milliseconds(5));
 }
 
 }  // namespace

@@ -65,11 +65,16 @@ class ToyProgram {
       Error(1, "toy.cc:1: there is no data", "Traceback:\n  line 1");
       return 1;
     }
+    if (mode_ == "lacks_something") {
+      Error(3, "toy.cc:2: a library is not there", "");
+      return 1;
+    }
     if (mode_ == "ends_before_ready") return 0;
     if (mode_ == "hangs_before_ready") return Await();
     Declare();
     if (!Take()) return 0;
     if (type_ == ProgramMessage::kFinish) return 0;
+    if (mode_ == "forks" && fork() == 0) pause();
     MapMemory();
     float* const weights = Contribution(0, kWeights);
     for (uint32_t i = 0; i < kFeatures; ++i) weights[i] = 0.01f * static_cast<float>(i);
@@ -246,7 +251,7 @@ class ToyProgram {
       for (uint32_t i = 0; i < kFeatures; ++i) gradient[i] += 2 * error * x[i] / count;
     }
     if (!work.evaluates) {
-      if (mode_ == "is_slow") usleep(5000);
+      if (mode_ == "is_slow" || mode_ == "forks") usleep(5000);
       if (!Misbehave(work)) return;
       float* const to = Contribution(work.contribution_set, kWeights);
       for (uint32_t i = 0; i < kFeatures; ++i) to[i] = static_cast<float>(gradient[i]);
@@ -277,7 +282,9 @@ class ToyProgram {
   // Returns false if there is nothing more to send for this batch.
   bool Misbehave(const Work& work) {
     if (work.number != 3) return true;
-    if (mode_ == "writes_parameters") {
+    if (mode_ == "signals_its_group") {
+      for (const int signal : {SIGTERM, SIGINT, SIGHUP}) kill(0, signal);
+    } else if (mode_ == "writes_parameters") {
       std::signal(SIGSEGV, SIG_DFL);  // A sanitizer would end the program with a code.
       const_cast<float*>(Parameter(work.parameter_set, kWeights))[0] = 1;
     } else if (mode_ == "marks_a_frozen_one") {

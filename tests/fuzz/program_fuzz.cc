@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
+#include "base/clock.h"
 #include "ml/data/batch_plan.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/variables/exchange_groups.h"
@@ -64,7 +65,7 @@ std::string Ready() {
 
 // Ends the conversation wherever it is, or brings it as far as the input does.
 void Talk(absl::string_view input, bool from_the_start, bool evaluates) {
-  ProgramConversation conversation("fuzzed", ProgramWelcome());
+  ProgramConversation conversation("fuzzed", ProgramWelcome(), /*has_started_before=*/false);
   const auto on_final = [&](uint32_t variable) {
     CheckFuzzed(variable < conversation.declaration().variables.size());
   };
@@ -116,7 +117,7 @@ class ScriptedChannel : public ProgramChannel {
     }
     return Event::kReceived;
   }
-  ChildExit End(absl::Time /*deadline*/) override { return ChildExit(); }
+  ProgramEnd End(absl::Time /*deadline*/) override { return ProgramEnd(); }
 
  private:
   void CopyTo(float* to, size_t count) {
@@ -136,6 +137,8 @@ void Compute(absl::string_view input) {
   ProgramMemory* const shared = memory->get();
   ExternalProgram::Options options;
   options.patience = absl::Minutes(1);
+  const RealClock clock;
+  options.clock = &clock;
   auto program = ExternalProgram::Create(options, *std::move(memory),
                                          std::make_unique<ScriptedChannel>(shared, input));
   CheckFuzzed(program.ok());

@@ -23,18 +23,24 @@ class ProgramRun(cluster.Run):
 
     def programs(self):
         """Process -> worker of the programs that live."""
-        found = {}
         workers = self.pids("worker")
-        for entry in pathlib.Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            try:
-                state, parent = (entry / "stat").read_text().rsplit(")", 1)[1].split()[:2]
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if int(parent) in workers and state != "Z":
-                found[int(entry.name)] = int(parent)
-        return found
+        return {pid: parent for pid, (parent, _, is_guard) in processes().items() if parent in workers and not is_guard}
+
+
+def processes():
+    """Process -> (parent, process group, whether it is the guard of a program), of all that live."""
+    found = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            state, parent, group = (entry / "stat").read_text().rsplit(")", 1)[1].split()[:3]
+            is_guard = (entry / "cmdline").read_bytes().startswith(b"shoal-guard\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if state != "Z":
+            found[int(entry.name)] = (int(parent), int(group), is_guard)
+    return found
 
 
 def digest_of(*flags):
@@ -90,17 +96,37 @@ def a_killed_program_changes_nothing():
         assert "killed by SIGKILL" in run.logs(200), run.logs(200)
 
 
-def no_program_outlives_its_worker():
+def no_process_of_a_program_outlives_its_worker():
+    with ProgramRun("--num_ps_tasks=2", "--num_replicas=2", LONG, mode="forks") as run:
+        run.start()
+        run.wait_for_step(40)
+        program, worker = next(iter(run.programs().items()))
+        group = processes()[program][1]
+        alive = [pid for pid, (_, of, _) in processes().items() if of == group]
+        assert len(alive) == 3, f"the guard, the program and the process that it forked: {alive}"
+        os.kill(worker, signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while any(pid in processes() for pid in alive):
+            assert time.monotonic() < deadline, "a process of the program outlived its worker"
+            time.sleep(0.05)
+        run.finish()
+        assert run.digest() == expected()
+        assert not any(of == group for _, of, _ in processes().values())
+
+
+def a_stop_of_all_processes_makes_a_checkpoint():
+    """What systemd, Slurm and Kubernetes do."""
     with ProgramRun("--num_ps_tasks=2", "--num_replicas=2", LONG, mode="is_slow") as run:
         run.start()
         run.wait_for_step(40)
-        programs = run.programs()
-        worker = next(iter(programs.values()))
-        os.kill(worker, signal.SIGKILL)
-        deadline = time.monotonic() + 30
-        while any(pathlib.Path(f"/proc/{pid}").exists() for pid, parent in programs.items() if parent == worker):
-            assert time.monotonic() < deadline, "the program outlived its worker"
-            time.sleep(0.05)
+        for pid in run.pids() + list(run.programs()):
+            os.kill(pid, signal.SIGTERM)
+        assert run.wait() == 143, run.output
+        summary = run.summary()
+        assert summary["status"] == "stopped" and summary["checkpoint"] and summary["steps"] >= 40, summary
+        assert " died" not in run.output, run.output
+        run.assert_nothing_left()
+        run.start()
         run.finish()
         assert run.digest() == expected()
 
@@ -154,6 +180,7 @@ def programs_are_validated_with_the_run():
 
 if __name__ == "__main__":
     cluster.main([trains_with_its_own_settings, learns, any_number_of_tasks_gives_the_same_bytes,
-                  a_killed_program_changes_nothing, no_program_outlives_its_worker, asynchronous,
+                  a_killed_program_changes_nothing, no_process_of_a_program_outlives_its_worker,
+                  a_stop_of_all_processes_makes_a_checkpoint, asynchronous,
                   is_refused_before_anything_starts, fails_after_the_usual_restarts,
                   a_python_program_is_started_with_python, programs_are_validated_with_the_run])

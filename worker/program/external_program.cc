@@ -9,7 +9,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 
 #include "base/log.h"
 #include "base/random.h"
@@ -25,8 +24,10 @@ constexpr size_t kLastLineBytes = 400;
 // The part of a long log that the last line is looked for in.
 constexpr std::streamoff kTailBytes = 8 << 10;
 
-// A program that has closed its socket ends soon.
-constexpr absl::Duration kCloseGrace = absl::Seconds(1);
+// How long a program may take to end after the FINISH of a worker that failed.
+constexpr absl::Duration kFailedGrace = absl::Seconds(1);
+// A program that has closed its socket ends soon; an interpreter may take some seconds.
+constexpr absl::Duration kCloseGrace = absl::Seconds(5);
 
 // Returns the last line of the log that is not empty.
 std::string LastLine(const std::string& path) {
@@ -53,8 +54,8 @@ ExternalProgram::ExternalProgram(Options options, std::unique_ptr<ProgramMemory>
     : options_(std::move(options)),
       memory_(std::move(memory)),
       channel_(std::move(channel)),
-      conversation_(options_.name, options_.welcome),
-      ready_deadline_(absl::Now() + options_.patience) {}
+      conversation_(options_.name, options_.welcome, options_.has_started_before),
+      ready_deadline_(options_.clock->Now() + options_.patience) {}
 
 ExternalProgram::~ExternalProgram() { Finish(FinishReason::kFailed, ""); }
 
@@ -101,22 +102,26 @@ void ExternalProgram::Finish(FinishReason reason, const std::string& text) {
   if (conversation_.phase() == Phase::kEnded) return;
   conversation_.Finish(reason, text);
   const absl::Time deadline =
-      absl::Now() + (reason == FinishReason::kFailed ? kCloseGrace : options_.grace);
+      options_.clock->Now() + (reason == FinishReason::kFailed ? kFailedGrace : options_.grace);
   std::string ignored;
   while (!conversation_.output()->empty() &&
          channel_->Wait(deadline, conversation_.output(), &ignored) ==
              ProgramChannel::Event::kReceived) {
     ignored.clear();
   }
-  const ChildExit exit = channel_->End(deadline);
-  if (!exit.ok()) LOG(INFO) << "program: " << options_.name << " ended: " << exit.Describe();
+  const ProgramEnd end = channel_->End(deadline);
+  if (end.was_killed) {
+    LOG(WARNING) << "program: " << options_.name << " had not ended in time and was killed";
+  } else if (!end.exit.ok()) {
+    LOG(INFO) << "program: " << options_.name << " ended: " << end.exit.Describe();
+  }
 }
 
-absl::Status ExternalProgram::Logged(absl::Status status) {
+absl::Status ExternalProgram::Logged(const absl::Status& status) const {
   if (!conversation_.traceback().empty()) {
     LOG(ERROR) << status.message() << "\n" << conversation_.traceback();
   }
-  return status;
+  return absl::Status(status.code(), absl::StrCat(status.message(), SeeLog()));
 }
 
 absl::Status ExternalProgram::TalkWhileIn(Phase phase, absl::Time deadline,
@@ -131,7 +136,7 @@ absl::Status ExternalProgram::TalkWhileIn(Phase phase, absl::Time deadline,
         break;
       }
       case ProgramChannel::Event::kTimeout:
-        return absl::FailedPreconditionError(
+        return absl::DeadlineExceededError(
             absl::StrCat("program: ", options_.name, " did not ask for work within ",
                          absl::FormatDuration(options_.patience),
                          " (cluster.wait_seconds) of its start", SeeLog()));
@@ -149,22 +154,31 @@ std::string ExternalProgram::SeeLog() const {
 
 absl::Status ExternalProgram::Ended() {
   const Phase phase = conversation_.phase();
-  const ChildExit exit = channel_->End(absl::Now() + kCloseGrace);
+  const ProgramEnd end = channel_->End(options_.clock->Now() + kCloseGrace);
   conversation_.Finish(FinishReason::kFailed, "");
-  const std::string how =
-      exit.by_signal ? exit.Describe() : absl::StrCat("exit code ", exit.number);
   const std::string last = LastLine(options_.log_file);
-  const std::string text =
-      absl::StrCat("program: ", options_.name,
-                   exit.ok() && phase < Phase::kIdle ? " ended without asking for work"
-                   : phase < Phase::kIdle            ? " ended before it was ready"
-                                                     : " ended before the run was over",
-                   " (", how, ")", last.empty() ? "" : absl::StrCat(": ", last), SeeLog());
-  if (exit.by_signal) {
-    return exit.crashed() ? absl::InternalError(text) : absl::UnavailableError(text);
+  const auto because = [&](absl::string_view what, absl::string_view how) {
+    return absl::StrCat("program: ", options_.name, " ", what, " (", how, ")",
+                        last.empty() ? "" : absl::StrCat(": ", last), SeeLog());
+  };
+  if (end.was_killed) {
+    return absl::InternalError(because(
+        "closed its connection to the worker",
+        absl::StrCat("it still ran ", absl::FormatDuration(kCloseGrace), " later and was killed")));
   }
-  const bool is_permanent = phase == Phase::kHello || (exit.ok() && phase < Phase::kIdle);
-  return is_permanent ? absl::FailedPreconditionError(text) : absl::InternalError(text);
+  const ChildExit& exit = end.exit;
+  const std::string text =
+      because(exit.ok() && phase < Phase::kIdle ? "ended without asking for work"
+              : phase < Phase::kIdle            ? "ended before it was ready"
+                                                : "ended before the run was over",
+              exit.by_signal ? exit.Describe() : absl::StrCat("exit code ", exit.number));
+  if (exit.crashed()) return absl::InternalError(text);
+  if (exit.by_signal) return absl::UnavailableError(text);
+  if (exit.ok() && phase < Phase::kIdle) return absl::FailedPreconditionError(text);
+  if (phase > Phase::kHello) return absl::InternalError(text);
+  // An interpreter, a library or a file is not there.
+  return options_.has_started_before ? absl::UnavailableError(text)
+                                     : absl::FailedPreconditionError(text);
 }
 
 void ExternalProgram::Expect(uint64_t step, absl::Span<const BatchKey> next) {

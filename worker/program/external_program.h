@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
+#include "base/clock.h"
 #include "ml/data/batch_plan.h"
 #include "runtime/plan/batch_key.h"
 #include "worker/program/program_channel.h"
@@ -32,6 +33,10 @@ class ExternalProgram : public ReplicaProgram {
     ProgramWelcome welcome;
     absl::Duration patience;  // How long the program may take until it is ready.
     absl::Duration grace;     // How long the program may take to end after FINISH.
+    // The program of this run has started before, so a fault of its surroundings that keeps it from
+    // starting now is temporary.
+    bool has_started_before = false;
+    const Clock* clock = nullptr;  // Borrowed; that of the channel.
   };
   // Waits until the program has declared its variables. The channel's program was started with the
   // files of `memory`. FailedPrecondition: another start would not help.
@@ -88,7 +93,7 @@ class ExternalProgram : public ReplicaProgram {
                            absl::FunctionRef<void(uint32_t)> on_final);
   std::string SeeLog() const;
   absl::Status Ended();
-  absl::Status Logged(absl::Status status);
+  absl::Status Logged(const absl::Status& status) const;
   void AnnounceExpected();
   void SetResult(int64_t num_examples, BatchResult* result) const;
 

@@ -9,6 +9,12 @@
 
 namespace shoal {
 
+// How a compute program ended.
+struct ProgramEnd {
+  ChildExit exit;
+  bool was_killed = false;  // It had not ended by the deadline of End, which killed it.
+};
+
 // The connection to a compute program and to its end. One thread at a time.
 class ProgramChannel {
  public:
@@ -21,11 +27,12 @@ class ProgramChannel {
     kEnded,     // The program has ended, and everything that it sent was received.
   };
   // Sends from the front of *output, and removes it from there, while it waits for the next event.
+  // Deadlines are times of the clock that the channel was made with.
   virtual Event Wait(absl::Time deadline, std::string* output, std::string* input) = 0;
 
   // Ends the program: waits until the deadline for it to end by itself, then kills its process
-  // group. Returns how it ended.
-  virtual ChildExit End(absl::Time deadline) = 0;
+  // group.
+  virtual ProgramEnd End(absl::Time deadline) = 0;
 };
 
 }  // namespace shoal

@@ -18,8 +18,10 @@ constexpr uint32_t kMaxBytes = 128 << 10;  // All other messages.
 constexpr size_t kMaxImplementationBytes = 256;
 constexpr size_t kMaxErrorBytes = 4 << 10;
 constexpr size_t kMaxTracebackBytes = 64 << 10;
+// Classes of ERROR.
 constexpr uint32_t kPermanent = 1;
 constexpr uint32_t kRetryable = 2;
+constexpr uint32_t kSurroundings = 3;
 
 const char* NameOf(uint32_t type) {
   constexpr const char* kNames[] = {"HELLO", "DECLARE", "READY", "FINAL", "DONE", "ERROR"};
@@ -39,8 +41,11 @@ void AppendExamples(absl::Span<const int64_t> examples, MessageWriter* writer) {
 
 }  // namespace
 
-ProgramConversation::ProgramConversation(std::string program, ProgramWelcome welcome)
-    : program_(std::move(program)), welcome_(std::move(welcome)) {}
+ProgramConversation::ProgramConversation(std::string program, ProgramWelcome welcome,
+                                         bool has_started_before)
+    : program_(std::move(program)),
+      welcome_(std::move(welcome)),
+      has_started_before_(has_started_before) {}
 
 absl::Status ProgramConversation::Wrong(absl::string_view what) const {
   const std::string message = absl::StrCat("program: ", program_, ": ", what);
@@ -211,11 +216,13 @@ absl::Status ProgramConversation::HandleError(absl::string_view payload) {
   const uint32_t kind = reader.U32();
   const std::string message = reader.Text(kMaxErrorBytes);
   traceback_ = reader.Text(kMaxTracebackBytes);
-  if (!reader.is_at_end() || (kind != kPermanent && kind != kRetryable)) {
+  if (!reader.is_at_end() || kind < kPermanent || kind > kSurroundings) {
     return Wrong("sent an ERROR that is damaged");
   }
   const std::string text = absl::StrCat("program: ", message);
-  return kind == kPermanent ? absl::FailedPreconditionError(text) : absl::InternalError(text);
+  if (kind == kRetryable) return absl::InternalError(text);
+  return kind == kSurroundings && has_started_before_ ? absl::UnavailableError(text)
+                                                      : absl::FailedPreconditionError(text);
 }
 
 void ProgramConversation::SendLayout(const ProgramLayout& layout) {

@@ -53,15 +53,16 @@ class ProgramConversation {
     kEnded,    // FINISH is sent.
   };
 
-  // `program` names the program in errors.
-  ProgramConversation(std::string program, ProgramWelcome welcome);
+  // `program` names the program in errors. If it has started before in this run, faults of its
+  // surroundings are temporary.
+  ProgramConversation(std::string program, ProgramWelcome welcome, bool has_started_before);
 
   Phase phase() const { return phase_; }
 
   // Takes bytes that the program sent, in pieces of any size. Calls on_final for each variable that
   // the program declares final. Errors end the conversation: FailedPrecondition if the program said
   // or showed before it was ready that another start would not help, Internal if another start may
-  // help.
+  // help, Unavailable if its surroundings keep it from starting.
   absl::Status Receive(absl::string_view bytes, absl::FunctionRef<void(uint32_t)> on_final);
 
   const std::string& implementation() const { return implementation_; }   // After HELLO.
@@ -107,6 +108,7 @@ class ProgramConversation {
 
   const std::string program_;
   const ProgramWelcome welcome_;
+  const bool has_started_before_;
   Phase phase_ = Phase::kHello;
   absl::Status error_;
   std::string input_;  // The beginning of a message that is not complete.

@@ -92,7 +92,8 @@ std::string Error(uint32_t kind) {
 
 // A conversation and the variables that the program declared final.
 struct Talk {
-  Talk() : conversation("train.py", Welcome()) {}
+  explicit Talk(bool has_started_before = false)
+      : conversation("train.py", Welcome(), has_started_before) {}
   static ProgramWelcome Welcome() {
     ProgramWelcome welcome;
     welcome.run_file = "seed: 3";
@@ -287,9 +288,15 @@ TEST(ProgramConversationTest, TheProgramsErrorIsTheWorkers) {
   Talk other;
   other.MakeIdle();
   EXPECT_EQ(other.Say(Error(2)), absl::InternalError("program: train.py:3: no"));
+  Talk first;
+  ASSERT_EQ(first.Say(Hello()), absl::OkStatus());
+  EXPECT_EQ(first.Say(Error(3)), absl::FailedPreconditionError("program: train.py:3: no"));
+  Talk again(/*has_started_before=*/true);
+  ASSERT_EQ(again.Say(Hello()), absl::OkStatus());
+  EXPECT_EQ(again.Say(Error(3)), absl::UnavailableError("program: train.py:3: no"));
   Talk strange;
   strange.MakeIdle();
-  EXPECT_THAT(std::string(strange.Say(Error(3)).message()), HasSubstr("ERROR that is damaged"));
+  EXPECT_THAT(std::string(strange.Say(Error(4)).message()), HasSubstr("ERROR that is damaged"));
 }
 
 TEST(ProgramConversationTest, FinishEndsItOnce) {

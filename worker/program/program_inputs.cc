@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "base/clock.h"
 #include "base/file_system.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -61,21 +62,40 @@ std::string NameOf(const v1::ProgramConfig& program) {
   return program.file().substr(program.file().rfind('/') + 1);
 }
 
+// How a program is started.
+struct StartOptions {
+  uint32_t worker = 0;
+  bool declares_only = false;
+  std::string log_file;
+  bool has_started_before = false;
+  const Clock* clock = nullptr;
+};
+
+// A program that has started before in this run is there, so what keeps it from starting now is
+// temporary: a file system that is not mounted, a process too many.
+absl::Status Judged(const absl::Status& failure, bool has_started_before) {
+  if (failure.ok() || !has_started_before) return failure;
+  return absl::UnavailableError(failure.message());
+}
+
 absl::StatusOr<std::unique_ptr<ExternalProgram>> StartProgram(const v1::RunConfig& run,
-                                                              uint32_t worker, bool declares_only,
-                                                              const std::string& log_file) {
+                                                              const StartOptions& start) {
   ASSIGN_OR_RETURN(std::unique_ptr<ProgramMemory> memory, ProgramMemory::Create());
   ProgramProcess::Options process;
   process.args = CommandOf(run.program());
-  process.log_file = log_file;
+  process.log_file = start.log_file;
+  process.clock = start.clock;
   process.parameters_fd = memory->parameters_fd();
   process.contributions_fd = memory->contributions_fd();
-  ASSIGN_OR_RETURN(std::unique_ptr<ProgramProcess> channel, ProgramProcess::Start(process));
+  absl::StatusOr<std::unique_ptr<ProgramProcess>> channel = ProgramProcess::Start(process);
+  RETURN_IF_ERROR(Judged(channel.status(), start.has_started_before));
   ExternalProgram::Options options;
   options.name = NameOf(run.program());
-  options.log_file = log_file;
-  options.welcome.declares_only = declares_only;
-  options.welcome.worker = worker;
+  options.log_file = start.log_file;
+  options.has_started_before = start.has_started_before;
+  options.clock = start.clock;
+  options.welcome.declares_only = start.declares_only;
+  options.welcome.worker = start.worker;
   options.welcome.num_workers = run.deployment().num_replicas();
   options.welcome.seed = run.seed();
   options.welcome.directory = run.out();
@@ -83,7 +103,7 @@ absl::StatusOr<std::unique_ptr<ExternalProgram>> StartProgram(const v1::RunConfi
   options.patience = run.cluster().wait_seconds() > 0 ? absl::Seconds(run.cluster().wait_seconds())
                                                       : kDefaultPatience;
   options.grace = StopTimesOf(run).drain;
-  return ExternalProgram::Create(std::move(options), std::move(memory), std::move(channel));
+  return ExternalProgram::Create(std::move(options), std::move(memory), *std::move(channel));
 }
 
 absl::StatusOr<ReplicaInputs> InputsOf(const v1::RunConfig& run, ExternalProgram* program) {
@@ -142,12 +162,18 @@ FinishReason ReasonOf(const absl::Status& why) {
 }  // namespace
 
 absl::StatusOr<ReplicaInputs> LoadProgramInputs(const v1::RunConfig& run, uint32_t worker,
-                                                FileSystem* file_system) {
+                                                bool was_checked, FileSystem* file_system,
+                                                const Clock* clock) {
   const std::string logs = JoinPath(run.out(), "logs");
   RETURN_IF_ERROR(file_system->MakeDirectory(logs));
   const std::string log_file = JoinPath(logs, absl::StrCat("program-", worker, ".log"));
-  ASSIGN_OR_RETURN(std::unique_ptr<ExternalProgram> program,
-                   StartProgram(run, worker, /*declares_only=*/false, log_file));
+  StartOptions start;
+  start.worker = worker;
+  start.log_file = log_file;
+  start.has_started_before =
+      was_checked || FileExists(*file_system, JoinPath(run.out(), "metrics.jsonl"));
+  start.clock = clock;
+  ASSIGN_OR_RETURN(std::unique_ptr<ExternalProgram> program, StartProgram(run, start));
   ASSIGN_OR_RETURN(ReplicaInputs inputs, InputsOf(run, program.get()));
   RETURN_IF_ERROR(program->MakeReady(*inputs.train_plan, inputs.test_plan));
   ExternalProgram* const external = program.get();
@@ -165,8 +191,11 @@ absl::StatusOr<ReplicaInputs> LoadProgramInputs(const v1::RunConfig& run, uint32
 }
 
 absl::StatusOr<v1::WorkerProgram> AskProgram(const v1::RunConfig& run) {
-  ASSIGN_OR_RETURN(std::unique_ptr<ExternalProgram> program,
-                   StartProgram(run, /*worker=*/0, /*declares_only=*/true, /*log_file=*/""));
+  const RealClock clock;
+  StartOptions start;
+  start.declares_only = true;
+  start.clock = &clock;
+  ASSIGN_OR_RETURN(std::unique_ptr<ExternalProgram> program, StartProgram(run, start));
   v1::WorkerProgram answer;
   *answer.mutable_settings() = program->declaration().settings;
   // The run's batch size is not known before the settings are: one example fits any data.

@@ -12,13 +12,17 @@
 
 namespace shoal {
 
+class Clock;
 class FileSystem;
 
 // Starts the program of this worker, which ends with the caller's thread, waits until it is ready,
 // and writes its initial values into the run's directory. FailedPrecondition: another start would
-// not help.
+// not help. `was_checked`: a launcher has started the program once, with AskProgram; then, and when
+// the run has trained, what keeps the program from starting is temporary. The clock must outlive
+// the inputs.
 absl::StatusOr<ReplicaInputs> LoadProgramInputs(const v1::RunConfig& run, uint32_t worker,
-                                                FileSystem* file_system);
+                                                bool was_checked, FileSystem* file_system,
+                                                const Clock* clock);
 
 // Starts the program of a resolved run, which writes to this process's standard error, asks what it
 // declares, and ends it. Writes no file.

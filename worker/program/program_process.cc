@@ -18,7 +18,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+
+#include "base/status_macros.h"
 
 extern char** environ;
 
@@ -32,6 +33,17 @@ constexpr int kContributionsFd = 5;
 constexpr int kFirstFreeFd = 6;
 
 constexpr const char kOurVariables[] = "SHOAL_PROGRAM_";
+
+// The longest single wait: the system's waits do not count the time in which the machine is
+// suspended.
+constexpr absl::Duration kLongestWait = absl::Seconds(1);
+
+// Returns the time-out of a poll that is repeated until the deadline.
+int PollTimeout(absl::Time deadline, absl::Time now) {
+  if (deadline == absl::InfiniteFuture()) return -1;
+  const absl::Duration left = std::clamp(deadline - now, absl::ZeroDuration(), kLongestWait);
+  return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))));
+}
 
 std::vector<std::string> EnvironmentOfProgram() {
   std::vector<std::string> environment;
@@ -61,6 +73,7 @@ struct Start {
   std::vector<char*> argv;
   std::vector<char*> environment;
   pid_t parent = 0;
+  pid_t group = 0;
   int input = -1;
   int log = -1;  // -1: inherited.
   int socket = -1;
@@ -70,12 +83,15 @@ struct Start {
 };
 
 [[noreturn]] void BecomeChild(const Start& start) {
-  setpgid(0, 0);
+  setpgid(0, start.group);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != start.parent) _exit(1);  // It died before prctl.
   struct sigaction standard = {};
   standard.sa_handler = SIG_DFL;
   for (int signal = 1; signal < NSIG; ++signal) sigaction(signal, &standard, nullptr);
+  struct sigaction ignored = {};
+  ignored.sa_handler = SIG_IGN;
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaction(signal, &ignored, nullptr);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -104,8 +120,14 @@ absl::Status CannotStart(const std::string& program, int error) {
       return absl::PermissionDeniedError(
           absl::StrCat(text, "; name a Python program (FILE.py) or one that may be executed"));
     default:
-      return absl::InternalError(text);
+      return absl::UnavailableError(text);
   }
+}
+
+absl::Status CannotLog(const std::string& path, int error) {
+  const std::string text = absl::StrCat("program: log file ", path, ": ", std::strerror(error));
+  const bool is_forbidden = error == EACCES || error == EPERM || error == EISDIR;
+  return is_forbidden ? absl::PermissionDeniedError(text) : absl::UnavailableError(text);
 }
 
 }  // namespace
@@ -126,11 +148,9 @@ absl::StatusOr<std::unique_ptr<ProgramProcess>> ProgramProcess::Start(const Opti
   UniqueFd log;
   if (!options.log_file.empty()) {
     log.Reset(open(options.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-    if (!log.is_valid()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("program: log file ", options.log_file, ": ", std::strerror(errno)));
-    }
+    if (!log.is_valid()) return CannotLog(options.log_file, errno);
   }
+  ASSIGN_OR_RETURN(std::unique_ptr<ProcessGroup> group, ProcessGroup::Start());
   const UniqueFd aside[] = {Aside(input.get()), log.is_valid() ? Aside(log.get()) : UniqueFd(),
                             Aside(socket_of_program.get()), Aside(options.parameters_fd),
                             Aside(options.contributions_fd)};
@@ -139,6 +159,7 @@ absl::StatusOr<std::unique_ptr<ProgramProcess>> ProgramProcess::Start(const Opti
   start.argv = Pointers(&args);
   start.environment = Pointers(&environment);
   start.parent = getpid();
+  start.group = group->id();
   start.input = aside[0].get();
   start.log = aside[1].get();
   start.socket = aside[2].get();
@@ -148,9 +169,10 @@ absl::StatusOr<std::unique_ptr<ProgramProcess>> ProgramProcess::Start(const Opti
   const pid_t pid = fork();
   if (pid < 0) return CannotStart(args[0], errno);
   if (pid == 0) BecomeChild(start);
-  setpgid(pid, pid);  // The child does the same; one of the two calls comes first.
+  setpgid(pid, group->id());  // The child does the same; one of the two calls comes first.
   UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  auto program = absl::WrapUnique(new ProgramProcess(pid, std::move(process), std::move(socket)));
+  auto program = absl::WrapUnique(new ProgramProcess(pid, std::move(process), std::move(socket),
+                                                     std::move(group), options.clock));
   if (!program->process_.is_valid()) return CannotStart(args[0], errno);
   write_failure.Reset();
   int error = 0;
@@ -188,14 +210,8 @@ ProgramChannel::Event ProgramProcess::Wait(absl::Time deadline, std::string* out
     if (!output->empty()) Send(output);
     pollfd polled[] = {{socket_.get(), POLLIN, 0}, {process_.get(), POLLIN, 0}};
     if (!output->empty()) polled[0].events |= POLLOUT;
-    const absl::Duration left = deadline - absl::Now();
-    int timeout = -1;
-    if (deadline != absl::InfiniteFuture()) {
-      timeout = static_cast<int>(
-          absl::ToInt64Milliseconds(std::clamp(left, absl::ZeroDuration(), absl::Hours(1))));
-    }
-    const int ready = poll(polled, 2, timeout);
-    if (ready == 0 && left <= absl::Milliseconds(1)) return Event::kTimeout;
+    const int ready = poll(polled, 2, PollTimeout(deadline, clock_->Now()));
+    if (ready == 0 && clock_->Now() >= deadline) return Event::kTimeout;
     if (ready <= 0) continue;
     // The program's last messages come before its end.
     const bool has_ended = polled[1].revents != 0;
@@ -208,23 +224,22 @@ ProgramChannel::Event ProgramProcess::Wait(absl::Time deadline, std::string* out
   }
 }
 
-ChildExit ProgramProcess::End(absl::Time deadline) {
-  if (exit_.has_value()) return *exit_;
-  while (absl::Now() < deadline) {
+ProgramEnd ProgramProcess::End(absl::Time deadline) {
+  if (end_.has_value()) return *end_;
+  end_.emplace();
+  end_->was_killed = true;
+  do {
     pollfd ended = {process_.get(), POLLIN, 0};
-    const absl::Duration left = std::min(deadline - absl::Now(), absl::Seconds(3600));
-    if (poll(&ended, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1) > 0) break;
-  }
-  // No other process can have its number before waitpid. Processes that it started may live.
-  kill(-pid_, SIGKILL);
-  kill(pid_, SIGKILL);
+    if (poll(&ended, 1, PollTimeout(deadline, clock_->Now())) > 0) end_->was_killed = false;
+  } while (end_->was_killed && clock_->Now() < deadline);
+  kill(pid_, SIGKILL);  // No other process can have its number before waitpid.
+  group_->Kill();       // Processes that it started may live.
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
-  exit_.emplace();
-  exit_->by_signal = WIFSIGNALED(status);
-  exit_->number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
-  return *exit_;
+  end_->exit.by_signal = WIFSIGNALED(status);
+  end_->exit.number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+  return *end_;
 }
 
 }  // namespace shoal

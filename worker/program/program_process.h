@@ -13,13 +13,17 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
+#include "base/clock.h"
 #include "base/unique_fd.h"
+#include "worker/program/process_group.h"
 #include "worker/program/program_channel.h"
 
 namespace shoal {
 
-// The process has its own process group. The kernel kills it when the thread that started it ends:
-// start it from a thread that lives as long as it should.
+// The process has its own process group, which is killed when this process ends. The kernel kills
+// the process itself when the thread that started it ends: start it from a thread that lives as
+// long as it should. It begins with SIGTERM, SIGINT and SIGHUP ignored, because schedulers send
+// them to all processes of a run, which then makes a last checkpoint.
 class ProgramProcess : public ProgramChannel {
  public:
   struct Options {
@@ -27,8 +31,10 @@ class ProgramProcess : public ProgramChannel {
     std::string log_file;    // Receives its output; empty: this process's standard error does.
     int parameters_fd = -1;  // The program inherits both.
     int contributions_fd = -1;
+    const Clock* clock = nullptr;  // Borrowed; must outlive the process.
   };
-  // NotFound or PermissionDenied names the program that cannot be started.
+  // NotFound or PermissionDenied names the program that cannot be started; Unavailable, what the
+  // system lacks at the moment.
   static absl::StatusOr<std::unique_ptr<ProgramProcess>> Start(const Options& options);
 
   // Kills the program's process group if it still runs.
@@ -37,11 +43,16 @@ class ProgramProcess : public ProgramChannel {
   pid_t pid() const { return pid_; }
 
   Event Wait(absl::Time deadline, std::string* output, std::string* input) override;
-  ChildExit End(absl::Time deadline) override;
+  ProgramEnd End(absl::Time deadline) override;
 
  private:
-  ProgramProcess(pid_t pid, UniqueFd process, UniqueFd socket)
-      : pid_(pid), process_(std::move(process)), socket_(std::move(socket)) {}
+  ProgramProcess(pid_t pid, UniqueFd process, UniqueFd socket, std::unique_ptr<ProcessGroup> group,
+                 const Clock* clock)
+      : pid_(pid),
+        process_(std::move(process)),
+        socket_(std::move(socket)),
+        group_(std::move(group)),
+        clock_(clock) {}
 
   void Send(std::string* output) const;
   // Returns nullopt if there is nothing to read now.
@@ -50,8 +61,10 @@ class ProgramProcess : public ProgramChannel {
   const pid_t pid_;
   const UniqueFd process_;  // pidfd; readable once the process has ended.
   const UniqueFd socket_;
+  const std::unique_ptr<ProcessGroup> group_;
+  const Clock* const clock_;
   std::vector<char> buffer_ = std::vector<char>(64 << 10);
-  std::optional<ChildExit> exit_;
+  std::optional<ProgramEnd> end_;
 };
 
 }  // namespace shoal

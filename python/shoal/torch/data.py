@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import hashlib
 import random
+import signal
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -97,6 +98,20 @@ def _as_read(result: Any) -> Any:
     return result
 
 
+class ReaderStart:
+    """Begins a process of DataLoader. It outlives the signals with which schedulers stop a run, as its parent does: the
+    run makes a last checkpoint, and the parent ends it."""
+
+    def __init__(self, then: Optional[Callable[[int], None]]) -> None:
+        self._then = then
+
+    def __call__(self, number: int) -> None:
+        for stop in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(stop, signal.SIG_IGN)
+        if self._then is not None:
+            self._then(number)
+
+
 class Pipeline:
     """DataLoader as a pipe of a fixed length: what goes in comes out in the same order.
 
@@ -115,7 +130,7 @@ class Pipeline:
             collate_fn=_as_read,
             num_workers=num_workers,
             prefetch_factor=prefetch_factor,
-            **options,
+            **{**options, "worker_init_fn": ReaderStart(options.get("worker_init_fn"))},
         )
         self._results = iter(loader)
 

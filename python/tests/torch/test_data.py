@@ -93,7 +93,7 @@ def test_an_error_of_the_data_set_names_its_line():
 
     with pytest.raises(ValueError, match="a damaged image") as raised:
         play(program, lambda fake: (fake.handshake(), _send(fake)))
-    kind, message, text = describe(raised.value, True)
+    kind, message, text = describe(raised.value, False, True)
     assert kind == 2
     assert re.search(r"test_data.py:\d+: ValueError: Caught ValueError in .* … ValueError: a damaged image$", message)
     assert re.search(r'test_data.py", line \d+, in __getitem__', text)
