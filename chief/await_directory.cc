@@ -55,7 +55,7 @@ class Waiting : public TaskSource {
 
 }  // namespace
 
-absl::StatusOr<RunLock> AwaitDirectory(const TaskOptions& options, absl::Duration say_every) {
+absl::StatusOr<RunLock> AwaitDirectory(const TaskOptions& options, absl::Duration log_every) {
   const std::string& out = options.run.out();
   const Clock& clock = *options.clock;
   const absl::Duration patience = absl::Seconds(options.run.cluster().wait_seconds());
@@ -63,7 +63,7 @@ absl::StatusOr<RunLock> AwaitDirectory(const TaskOptions& options, absl::Duratio
   absl::StatusOr<RunLock> lock = RunLock::Acquire(out, kChief, std::min(kAtOnce, patience));
   const Waiting source(options);
   const TaskMonitor::Shown shown(options.monitor, TaskId{Job::kChief, 0}, &source);
-  absl::Time say = clock.Now();
+  absl::Time next_log = clock.Now();
   while (absl::IsAlreadyExists(lock.status())) {
     const absl::Time now = clock.Now();
     const std::string who = DescribeHolder(out, now);
@@ -74,8 +74,8 @@ absl::StatusOr<RunLock> AwaitDirectory(const TaskOptions& options, absl::Duratio
           " for it. End it (a host that is gone keeps its lock until the file system takes it "
           "back), or raise cluster.wait_seconds"));
     }
-    if (now >= say) {
-      say = now + say_every;
+    if (now >= next_log) {
+      next_log = now + log_every;
       LOG(WARNING) << out << " is held by another chief, " << who << "; waiting "
                    << WholeSeconds(now - begun) << " for it to end; this one ends after "
                    << patience;

@@ -289,7 +289,7 @@ absl::Status Chief::PublishNow(const ManifestToWrite& write) {
     stands = logic_.OnManifestWritten(options_.clock->Now(), write, status);
     PokeAll();
   }
-  if (stands) options_.recorder->OnCheckpointStands();
+  if (stands) options_.recorder->OnCheckpointAccepted();
   return status;
 }
 
@@ -313,14 +313,14 @@ absl::Status Chief::Wait() {
   return logic_.result();
 }
 
-bool Chief::all_told() const {
+bool Chief::all_notified() const {
   MutexLock lock(&mutex_);
-  return logic_.all_told();
+  return logic_.all_notified();
 }
 
-bool Chief::CloseRegistration(bool if_all_told) {
+bool Chief::CloseRegistration(bool if_all_notified) {
   MutexLock lock(&mutex_);
-  if (!logic_.CloseRegistration(if_all_told)) return false;
+  if (!logic_.CloseRegistration(if_all_notified)) return false;
   changed_.NotifyAll();
   return true;
 }

@@ -35,7 +35,7 @@ class SessionRecorder {
   virtual absl::Status Publish(const ManifestToWrite& manifest) = 0;
   virtual absl::Status Export(const ModelExport& wanted) = 0;
   // The session rests on the manifest published last: older checkpoints may be removed.
-  virtual void OnCheckpointStands() = 0;
+  virtual void OnCheckpointAccepted() = 0;
   // Removes what there is of one that could not be made.
   virtual absl::Status OnCheckpointFailed(const CutGivenUp& cut) = 0;
   // Checkpoints above the step are void.
@@ -81,11 +81,11 @@ class Chief {
 
   // Returns whether every worker of the run and every live ps has received the end of the run, also
   // those that registered after it.
-  bool all_told() const;
+  bool all_notified() const;
   // Refuses all later registrations with UNAVAILABLE; such a task finds the end of the run in the
-  // run's directory. If `if_all_told` is true and all_told() is false, changes nothing and returns
-  // false.
-  bool CloseRegistration(bool if_all_told);
+  // run's directory. If `if_all_notified` is true and all_notified() is false, changes nothing and
+  // returns false.
+  bool CloseRegistration(bool if_all_notified);
 
   // The result of the run, after Wait.
   struct Outcome {

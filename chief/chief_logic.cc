@@ -68,10 +68,10 @@ std::optional<absl::StatusOr<v1::RegisterTaskResponse>> ChiefLogic::Registration
     // The holder of the place may have died a moment ago. A heartbeat proves that it lives; its
     // lease, until it ends, lets it act.
     taken_ = answer.status();
-    holder_ = session.LastHeard(task);
+    holder_ = session.LastContact(task);
   }
   if (is_gone_()) return Finish(absl::CancelledError("the caller waits no more"));
-  if (session.LastHeard(task) != holder_) return Finish(session.Register(session_now, request_));
+  if (session.LastContact(task) != holder_) return Finish(session.Register(session_now, request_));
   if (logic_->closing_) return Finish(taken_);
   // The holder may be dead: its lease decides, however long this chief has given it.
   if (now >= until_) {
@@ -91,7 +91,7 @@ absl::StatusOr<v1::RegisterTaskResponse> ChiefLogic::Registration::Finish(
     return answer;
   }
   // This process of the worker has not received the end.
-  if (member.job() == v1::JOB_WORKER) logic_->told_.erase(member.index());
+  if (member.job() == v1::JOB_WORKER) logic_->notified_workers_.erase(member.index());
   return answer;
 }
 
@@ -111,7 +111,8 @@ std::optional<absl::StatusOr<v1::HeartbeatResponse>> ChiefLogic::Heartbeat::Poll
     if (request_.known_state() != 0) response.mutable_state()->clear_run();
   }
   const v1::Member& member = request_.identity().member();
-  if (logic_->is_over() && member.job() == v1::JOB_WORKER) logic_->told_.insert(member.index());
+  if (logic_->is_over() && member.job() == v1::JOB_WORKER)
+    logic_->notified_workers_.insert(member.index());
   return response;
 }
 
@@ -247,13 +248,13 @@ absl::Status ChiefLogic::result() const {
   return absl::OkStatus();
 }
 
-bool ChiefLogic::all_told() const {
-  return told_.size() >= options_.session.run.deployment().num_replicas() &&
+bool ChiefLogic::all_notified() const {
+  return notified_workers_.size() >= options_.session.run.deployment().num_replicas() &&
          session_.all_finished();
 }
 
-bool ChiefLogic::CloseRegistration(bool if_all_told) {
-  if (if_all_told && !all_told()) return false;
+bool ChiefLogic::CloseRegistration(bool if_all_notified) {
+  if (if_all_notified && !all_notified()) return false;
   registration_closed_ = true;
   return true;
 }

@@ -147,9 +147,9 @@ class ChiefLogic {
   // Returns OK if the run was trained to its end, CANCELLED if it was stopped on request, otherwise
   // the reason of its failure.
   absl::Status result() const;
-  bool all_told() const;
+  bool all_notified() const;
   // See Chief::CloseRegistration.
-  bool CloseRegistration(bool if_all_told);
+  bool CloseRegistration(bool if_all_notified);
 
   const TrainingSession& session() const { return session_; }
 
@@ -168,7 +168,7 @@ class ChiefLogic {
   int work_under_way_ = 0;
   absl::Time over_since_ = absl::InfiniteFuture();
   bool registration_closed_ = false;
-  std::set<uint32_t> told_;  // Workers that have received the end.
+  std::set<uint32_t> notified_workers_;  // Workers that have received the end.
 };
 
 }  // namespace shoal

@@ -196,7 +196,7 @@ class PausedChiefTest : public ChiefLogicTest, public ::testing::WithParamInterf
     now_ += absl::Seconds(GetParam());
   }
 
-  void ExpectNobodyWasLost() {
+  void ExpectNoTaskLost() {
     EXPECT_EQ(phase(), v1::RunState::PHASE_TRAINING);
     EXPECT_EQ(logic_->session().state().lineage(), state_.lineage());
     EXPECT_EQ(logic_->session().state().view(), state_.view());
@@ -211,7 +211,7 @@ TEST_P(PausedChiefTest, JudgesNoTaskBeforeItHasListenedForALease) {
   Pass(kLease - kTick);
   EXPECT_TRUE(Beat(ps_).ok());
   EXPECT_TRUE(Beat(worker_).ok());
-  ExpectNobodyWasLost();
+  ExpectNoTaskLost();
   EXPECT_THAT(notes_, ::testing::HasSubstr("stood still for"));
 }
 
@@ -229,7 +229,7 @@ TEST_P(PausedChiefTest, GivesNoPlaceToTheFirstTaskThatCalls) {
   const auto answer = call.Poll(now_);
   ASSERT_TRUE(answer.has_value());
   EXPECT_TRUE(absl::IsAlreadyExists(answer->status())) << answer->status();
-  ExpectNobodyWasLost();
+  ExpectNoTaskLost();
 }
 
 TEST_P(PausedChiefTest, ATaskThatWantsThePlaceOfASilentProcessIsAskedToRetry) {
@@ -268,7 +268,7 @@ TEST_P(PausedChiefTest, NoWaitEndsBecauseOfIt) {
   now_ += absl::Hours(1);  // Longer than peer_wait and stall.
   Pass(absl::Seconds(1));
   EXPECT_TRUE(Beat(ps_).ok());
-  ExpectNobodyWasLost();
+  ExpectNoTaskLost();
 }
 
 TEST_P(PausedChiefTest, ATaskThatDiedMeanwhileIsFound) {
@@ -280,7 +280,7 @@ TEST_P(PausedChiefTest, ATaskThatDiedMeanwhileIsFound) {
   EXPECT_THAT(logic_->session().state().waiting_for(), ::testing::ElementsAre("ps/0"));
   // It was only slow to come back.
   EXPECT_TRUE(Beat(ps_).ok());
-  ExpectNobodyWasLost();
+  ExpectNoTaskLost();
 }
 
 INSTANTIATE_TEST_SUITE_P(Seconds, PausedChiefTest, ::testing::Values(12, 36, 3600));

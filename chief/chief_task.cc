@@ -426,14 +426,14 @@ ClusterSpec ClusterServedAt(const TaskOptions& options, const std::string& liste
 
 void AwaitLatecomers(const TaskOptions& options, Chief* chief) {
   const absl::Time end = options.clock->Now() + kLatecomers;
-  bool said = false;
-  while (!chief->CloseRegistration(/*if_all_told=*/true) && options.clock->Now() < end) {
-    if (!said)
+  bool is_logged = false;
+  while (!chief->CloseRegistration(/*if_all_notified=*/true) && options.clock->Now() < end) {
+    if (!is_logged)
       LOG(INFO) << "the run is over; for a while the chief still answers tasks that come late";
-    said = true;
+    is_logged = true;
     if (options.shutdown->WaitFor(absl::Milliseconds(100))) break;
   }
-  chief->CloseRegistration(/*if_all_told=*/false);
+  chief->CloseRegistration(/*if_all_notified=*/false);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ class FakeRecorder : public SessionRecorder {
     return result;
   }
   absl::Status Export(const ModelExport& /*wanted*/) override { return absl::OkStatus(); }
-  void OnCheckpointStands() override {}
+  void OnCheckpointAccepted() override {}
   absl::Status OnCheckpointFailed(const CutGivenUp& cut) override {
     given_up = cut;
     failed.Notify();
@@ -309,15 +309,15 @@ TEST_F(ChiefTest, AWorkerThatComesAfterTheEndReceivesIt) {
   recorder_.may_publish.Notify();
   TrainUntilPublishing();
   EXPECT_TRUE(chief_->Wait().ok());
-  EXPECT_FALSE(chief_->all_told());
+  EXPECT_FALSE(chief_->all_notified());
   ASSERT_TRUE(Register(v1::JOB_WORKER, "late").ok());
-  EXPECT_FALSE(chief_->all_told());
+  EXPECT_FALSE(chief_->all_notified());
   v1::HeartbeatRequest request;
   *request.mutable_identity() = worker_;
   v1::HeartbeatResponse response;
   ASSERT_TRUE(chief_->Heartbeat(request, &response).ok());
   EXPECT_EQ(response.state().phase(), v1::RunState::PHASE_DONE);
-  EXPECT_TRUE(chief_->all_told());
+  EXPECT_TRUE(chief_->all_notified());
 }
 
 TEST_F(ChiefTest, APsThatComesAfterTheEndReceivesIt) {
@@ -334,18 +334,18 @@ TEST_F(ChiefTest, APsThatComesAfterTheEndReceivesIt) {
   *request.mutable_identity() = worker_;
   v1::HeartbeatResponse response;
   ASSERT_TRUE(chief_->Heartbeat(request, &response).ok());
-  EXPECT_TRUE(chief_->all_told());
+  EXPECT_TRUE(chief_->all_notified());
   *request.mutable_identity() = ps_;
   request.set_leaving(true);
   ASSERT_TRUE(chief_->Heartbeat(request, &response).ok());
   ASSERT_TRUE(Register(v1::JOB_PS, "late").ok());
-  EXPECT_FALSE(chief_->all_told());
+  EXPECT_FALSE(chief_->all_notified());
   may_finish.Notify();
   const absl::Time give_up = absl::Now() + absl::Seconds(20);
-  while (!chief_->all_told() && absl::Now() < give_up) {
+  while (!chief_->all_notified() && absl::Now() < give_up) {
     Notification().WaitFor(absl::Milliseconds(5));
   }
-  EXPECT_TRUE(chief_->all_told());
+  EXPECT_TRUE(chief_->all_notified());
 }
 
 TEST_F(ChiefTest, AWorkerThatComesBackAfterTheEndReceivesItAgain) {
@@ -358,9 +358,9 @@ TEST_F(ChiefTest, AWorkerThatComesBackAfterTheEndReceivesItAgain) {
   request.set_leaving(true);
   v1::HeartbeatResponse response;
   ASSERT_TRUE(chief_->Heartbeat(request, &response).ok());
-  EXPECT_TRUE(chief_->all_told());
+  EXPECT_TRUE(chief_->all_notified());
   ASSERT_TRUE(Register(v1::JOB_WORKER, "again").ok());
-  EXPECT_FALSE(chief_->all_told());
+  EXPECT_FALSE(chief_->all_notified());
 }
 
 // Otherwise a task would wait for a chief that has ended.
@@ -369,7 +369,7 @@ TEST_F(ChiefTest, AChiefThatEndsRegistersNoTask) {
   recorder_.may_publish.Notify();
   TrainUntilPublishing();
   EXPECT_TRUE(chief_->Wait().ok());
-  EXPECT_FALSE(chief_->CloseRegistration(/*if_all_told=*/true));
+  EXPECT_FALSE(chief_->CloseRegistration(/*if_all_notified=*/true));
   v1::HeartbeatRequest request;
   *request.mutable_identity() = worker_;
   v1::HeartbeatResponse response;
@@ -384,7 +384,7 @@ TEST_F(ChiefTest, AChiefThatEndsRegistersNoTask) {
     });
   });
   waits.Wait();
-  EXPECT_TRUE(chief_->CloseRegistration(/*if_all_told=*/true));
+  EXPECT_TRUE(chief_->CloseRegistration(/*if_all_notified=*/true));
   other.join();
   EXPECT_TRUE(absl::IsUnavailable(waiting)) << waiting;
   EXPECT_TRUE(absl::IsUnavailable(Register(v1::JOB_WORKER, "late")));

@@ -157,7 +157,7 @@ absl::Status RunRecorder::OnCheckpointFailed(const CutGivenUp& cut) {
   if (!cut.why.empty()) {
     history_.OnCheckpointFailed(cut.why);
     if (options_.progress != nullptr && !checkpoints_fail_) {
-      options_.progress->Say(CheckpointWarning(cut.why));
+      options_.progress->Print(CheckpointWarning(cut.why));
     }
     checkpoints_fail_ = true;
   }
@@ -189,7 +189,7 @@ void RunRecorder::SetMetricsFailure(const absl::Status& status) {
   if (!status.ok() && metrics_failure_.empty()) {
     LOG(ERROR) << "metrics.jsonl: " << status << "; its lines wait until there is room";
     history_.AddEvent(MetricsWarning(status.ToString()), /*is_trouble=*/true);
-    if (options_.progress != nullptr) options_.progress->Say(MetricsWarning(status.ToString()));
+    if (options_.progress != nullptr) options_.progress->Print(MetricsWarning(status.ToString()));
   }
   metrics_failure_ = status.ok() ? "" : status.ToString();
 }

@@ -65,7 +65,7 @@ class RunRecorder : public SessionRecorder {
   void Record(const TrainingStarts& starts) override;
   absl::Status Publish(const ManifestToWrite& manifest) override;
   absl::Status Export(const ModelExport& wanted) override;
-  void OnCheckpointStands() override { options_.prune(); }
+  void OnCheckpointAccepted() override { options_.prune(); }
   absl::Status OnCheckpointFailed(const CutGivenUp& cut) override;
   absl::Status DiscardAbove(uint64_t step) override;
   void OnNote(const SessionNote& note) override;

@@ -83,9 +83,10 @@ int RunControlCommand(const Command& command, absl::Span<const std::string> args
     return kExitDone;
   }
   if (line->arguments.size() != 1) {
-    return end(Broken("ADDRESS", line->arguments.empty()
-                                     ? "is missing; name the chief's host:port or a run's directory"
-                                     : "is given more than once; name one"));
+    return end(
+        InvalidField("ADDRESS", line->arguments.empty()
+                                    ? "is missing; name the chief's host:port or a run's directory"
+                                    : "is given more than once; name one"));
   }
   return end(command.run(line->arguments[0], line->task));
 }
@@ -95,7 +96,7 @@ bool IsDirectory(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-bool IsThere(const std::string& path) {
+bool Exists(const std::string& path) {
   struct stat info = {};
   return stat(path.c_str(), &info) == 0;
 }
@@ -103,14 +104,14 @@ bool IsThere(const std::string& path) {
 absl::Status CheckNoPath(const std::string& given) {
   if (IsUnixAddress(given)) return absl::OkStatus();
   const absl::string_view remedy = "name a run's directory, or the chief's host:port";
-  if (IsThere(given) || absl::StrContains(given, "/")) {
+  if (Exists(given) || absl::StrContains(given, "/")) {
     return absl::NotFoundError(
-        IsThere(given) ? absl::StrCat("ADDRESS: ", given, " is not a directory; ", remedy)
-                       : absl::StrCat("ADDRESS: there is no directory ", given, "; ", remedy));
+        Exists(given) ? absl::StrCat("ADDRESS: ", given, " is not a directory; ", remedy)
+                      : absl::StrCat("ADDRESS: there is no directory ", given, "; ", remedy));
   }
   if (absl::StrContains(given, ":") || given.empty()) return absl::OkStatus();
-  return Broken("ADDRESS", absl::StrCat("there is no directory ", given,
-                                        ", and as an address it has no port; ", remedy));
+  return InvalidField("ADDRESS", absl::StrCat("there is no directory ", given,
+                                              ", and as an address it has no port; ", remedy));
 }
 
 // Calls `use` with the chief at the address, or with that of the run in the directory.
@@ -132,7 +133,7 @@ absl::Status AskChief(const ControlLinks& links, const std::string& given, const
 }
 
 bool IsRun(const std::string& directory) {
-  return IsThere(absl::StrCat(directory, "/run.textproto"));
+  return Exists(absl::StrCat(directory, "/run.textproto"));
 }
 
 // Returns the command that resumes the run in the directory. If not all tasks were on this machine,
@@ -203,7 +204,7 @@ absl::StatusOr<std::string> FindChief(const std::string& address_or_directory) {
     return address_or_directory;
   }
   const std::string file = absl::StrCat(address_or_directory, "/cluster.textproto");
-  if (!IsThere(file)) {
+  if (!Exists(file)) {
     return absl::NotFoundError(
         absl::StrCat("ADDRESS: ", address_or_directory,
                      IsRun(address_or_directory)

@@ -22,13 +22,14 @@ namespace {
 
 // Returns what to print.
 absl::StatusOr<std::string> Export(const CommandLine& line) {
-  if (!line.arguments.empty()) return Broken(line.arguments[0], "is not a flag; write --out=DIR");
+  if (!line.arguments.empty())
+    return InvalidField(line.arguments[0], "is not a flag; write --out=DIR");
   const std::string& out = line.run.out();
-  if (out.empty()) return Broken("--out", "is missing; name the directory of a run");
+  if (out.empty()) return InvalidField("--out", "is missing; name the directory of a run");
   const std::string& given = line.task.model_file;
   const std::string path = given.empty() ? JoinPath(out, kModelExportFile) : given;
   if (!absl::EndsWith(path, ".safetensors")) {
-    return Broken("--model_file", absl::StrCat(path, " must end in .safetensors"));
+    return InvalidField("--model_file", absl::StrCat(path, " must end in .safetensors"));
   }
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoint> checkpoint,

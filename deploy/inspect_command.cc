@@ -76,7 +76,7 @@ void AppendCheckpoint(const Checkpoint& checkpoint, std::string* text) {
   }
 }
 
-bool IsStillThere(FileSystem* file_system, const std::string& root, const CheckpointName& name) {
+bool StillExists(FileSystem* file_system, const std::string& root, const CheckpointName& name) {
   const absl::StatusOr<std::vector<CheckpointName>> names = ListCheckpoints(file_system, root);
   return !names.ok() ||
          std::any_of(names->begin(), names->end(), [&name](const CheckpointName& other) {
@@ -100,7 +100,7 @@ absl::StatusOr<RunReport> InspectRun(FileSystem* file_system, const std::string&
     absl::StatusOr<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::Open(
         *file_system, absl::StrCat(root, "/", name.ToString()), Checkpoint::Verify::kEverything);
     // A running training removes its oldest checkpoints.
-    if (!checkpoint.ok() && !IsStillThere(file_system, root, name)) continue;
+    if (!checkpoint.ok() && !StillExists(file_system, root, name)) continue;
     const bool is_newest = checkpoint.ok() && described == nullptr;
     absl::StrAppend(&report.text, is_newest ? "* " : "  ", name.ToString());
     if (!checkpoint.ok()) {
@@ -138,13 +138,13 @@ int InspectMain(absl::Span<const std::string> args) {
     return kExitDone;
   }
   if (line->task.use_averages) {
-    return fail(Broken("--use_averages", "has no meaning for this command; see --help"));
+    return fail(InvalidField("--use_averages", "has no meaning for this command; see --help"));
   }
   if (!line->arguments.empty()) {
-    return fail(Broken(line->arguments[0], "is not a flag; write --out=DIR"));
+    return fail(InvalidField(line->arguments[0], "is not a flag; write --out=DIR"));
   }
   if (line->run.out().empty()) {
-    return fail(Broken("--out", "is missing; name the directory of a run"));
+    return fail(InvalidField("--out", "is missing; name the directory of a run"));
   }
   const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
   const absl::StatusOr<RunReport> report =

@@ -23,18 +23,18 @@ constexpr int64_t kImageSize = 224;
 
 absl::StatusOr<std::string> ModelText(absl::Span<const std::string> args) {
   const std::string known = absl::StrJoin(KnownModels(), ", ");
-  if (args.empty()) return Broken("NAME", absl::StrCat("is missing; it is one of ", known));
+  if (args.empty()) return InvalidField("NAME", absl::StrCat("is missing; it is one of ", known));
   const zoo::Model* model = zoo::Find(args[0]);
   if (model == nullptr) {
-    return Broken(args[0], absl::StrCat("is not a model's name; known are ", known,
-                                        DidYouMean(args[0], KnownModels())));
+    return InvalidField(args[0], absl::StrCat("is not a model's name; known are ", known,
+                                              DidYouMean(args[0], KnownModels())));
   }
   zoo::ModelOptions options;
   options.classes = 10;
   if (args.size() > 1 && (!absl::SimpleAtoi(args[1], &options.classes) || options.classes < 2)) {
-    return Broken(args[1], "is not a number of classes; give 2 or more");
+    return InvalidField(args[1], "is not a number of classes; give 2 or more");
   }
-  if (args.size() > 2) return Broken(args[2], "is not expected; give a name and classes");
+  if (args.size() > 2) return InvalidField(args[2], "is not expected; give a name and classes");
   return absl::StrCat("model {\n", model->is_regression ? "loss: \"mean_squared_error\"\n" : "",
                       model->layers(options, kImageSize, kImageSize), "}\n");
 }

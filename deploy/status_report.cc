@@ -43,7 +43,7 @@ std::string CheckpointPath(const v1::GetRunStatusResponse& run) {
 
 void AppendTasks(const v1::GetRunStatusResponse& run, std::string* text) {
   if (run.tasks().empty()) return;
-  absl::StrAppendFormat(text, "\n%-10s  %-13s  %8s  %8s  %9s  %s\n", "task", "incarnation", "heard",
+  absl::StrAppendFormat(text, "\n%-10s  %-13s  %8s  %8s  %9s  %s\n", "task", "incarnation", "seen",
                         "step", "computed", "process, activity");
   for (const Task& task : run.tasks()) {
     const bool computes = task.member().job() == v1::JOB_WORKER;

@@ -55,10 +55,10 @@ class RunDirectory {
 
   // Holds the directory if it is there; makes nothing.
   absl::Status Hold() {
-    RETURN_IF_ERROR(Take(RunLock::AcquireIfThere(path_, RunLock::Holder::kLauncher)));
+    RETURN_IF_ERROR(Take(RunLock::AcquireIfExists(path_, RunLock::Holder::kLauncher)));
     // A chief that has no launcher, or not any more.
     const absl::Status chief =
-        RunLock::AcquireIfThere(path_, RunLock::Holder::kChief, kChiefEnds).status();
+        RunLock::AcquireIfExists(path_, RunLock::Holder::kChief, kChiefEnds).status();
     return chief.ok() || absl::IsNotFound(chief) ? absl::OkStatus() : Because(chief);
   }
 
@@ -176,7 +176,7 @@ absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options,
   return status;
 }
 
-void SayFinished(FileSystem* file_system, const v1::RunConfig& run, const std::string& command) {
+void PrintFinished(FileSystem* file_system, const v1::RunConfig& run, const std::string& command) {
   std::printf("This run had already finished.\n");
   const absl::StatusOr<Summary> summary = ReadSummary(file_system, run.out());
   if (summary.ok()) {
@@ -201,7 +201,7 @@ void Conclude(const absl::Status& status, const std::string& summary_before, con
               const v1::RunConfig& run, const std::string& command, FileSystem* file_system) {
   const std::string& out = run.out();
   const bool by_chief = SummaryText(file_system, out) != summary_before;
-  if (!by_chief && status.ok()) return SayFinished(file_system, run, command);
+  if (!by_chief && status.ok()) return PrintFinished(file_system, run, command);
   // This start has begun nothing, and the summary is that of an earlier one.
   if (!by_chief && !summary_before.empty() && WasRefused(status)) return;
   absl::StatusOr<Summary> summary = ReadSummary(file_system, out);
@@ -263,7 +263,7 @@ absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
   const std::string summary_before = SummaryText(files, run.out());
   RETURN_IF_ERROR(directory->Prepare(run));
   if (flags.places != nullptr) RETURN_IF_ERROR(flags.places->Prepare(files));
-  options.progress->Say(Describe(run));
+  options.progress->Print(Describe(run));
   LastShown shown;
   const absl::Status status =
       NumPsProcesses(run) == 0 ? RunInThisProcess(roles, options, flags)
@@ -290,14 +290,14 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
                    Check(roles, wanted, file_system.get(), *shutdown,
                          /*runs_here=*/!roles.place, flags.asked ? &*flags.asked : nullptr));
   if (check.finished) {
-    SayFinished(file_system.get(), wanted, flags.command);
+    PrintFinished(file_system.get(), wanted, flags.command);
     return absl::OkStatus();
   }
   if (shutdown->requested()) return absl::CancelledError("stopped before the run had started");
   ProgressOptions bar = ProgressOptionsFor(STDERR_FILENO, roles.no_color);
   bar.log_every = check.run.log_every();
   ProgressReporter progress(std::move(bar), &clock);
-  for (const std::string& note : check.notes) progress.Say(note);
+  for (const std::string& note : check.notes) progress.Print(note);
   TaskOptions options;
   options.run = check.run;
   options.clock = &clock;
@@ -310,7 +310,7 @@ absl::Status Train(const TrainRoles& roles, const v1::RunConfig& wanted,
 }
 
 // Returns the command in a form that a shell accepts in any directory.
-std::string CommandToGoOn(const TrainRoles& roles, const TaskFlags& task,
+std::string ResumeCommand(const TrainRoles& roles, const TaskFlags& task,
                           const std::string& directory, const std::vector<std::string>& security) {
   const auto absolute = [&directory](const std::string& path) {
     return AsShellWord(absl::StartsWith(path, "/") ? path : absl::StrCat(directory, "/", path));
@@ -339,11 +339,11 @@ absl::StatusOr<v1::RunConfig> ResolveHere(const TrainRoles& roles, const Command
     return absl::FailedPreconditionError("the working directory does not exist; change to another");
   }
   if (roles.place && line.task.hosts_file.empty()) {
-    return Broken("--hosts", "is missing; name the file of the hosts");
+    return InvalidField("--hosts", "is missing; name the file of the hosts");
   }
   ASSIGN_OR_RETURN(flags->credentials, ReadOperatorCredentials(line.task, absl::Now()));
   flags->of_tasks = SecurityFlags(line.task, directory);
-  flags->command = CommandToGoOn(roles, line.task, directory, flags->of_tasks);
+  flags->command = ResumeCommand(roles, line.task, directory, flags->of_tasks);
   flags->metrics_address = line.task.metrics_address;
   flags->may_show_pages = MayShowPages(line.task);
   CommandLine complete = line;
@@ -364,7 +364,8 @@ absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
                                               const std::string& working_directory, absl::Time now,
                                               int process_id) {
   if (!line.arguments.empty()) {
-    return Broken(line.arguments[0], "is not a flag; this command takes only flags, see --help");
+    return InvalidField(line.arguments[0],
+                        "is not a flag; this command takes only flags, see --help");
   }
   RETURN_IF_ERROR(CheckRunGiven(line));
   v1::RunConfig run = line.run;

@@ -91,9 +91,9 @@ std::string LastLine(const std::string& text, absl::string_view prefix, bool* ha
   *has_prefix = false;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     line = absl::StripAsciiWhitespace(line);
-    const bool is_said = absl::ConsumePrefix(&line, prefix);
-    if (line.empty() || (*has_prefix && !is_said)) continue;
-    *has_prefix = is_said;
+    const bool has_words = absl::ConsumePrefix(&line, prefix);
+    if (line.empty() || (*has_prefix && !has_words)) continue;
+    *has_prefix = has_words;
     last = std::string(line.substr(0, 400));
   }
   return last;
@@ -101,9 +101,9 @@ std::string LastLine(const std::string& text, absl::string_view prefix, bool* ha
 
 // Describes the end of a program that gave no answer.
 absl::Status EndOf(const std::string& path, const ChildExit& exit, const std::string& output) {
-  bool is_said = false;
-  const std::string words = LastLine(output, "shoal declare: ", &is_said);
-  if (is_said && !exit.by_signal && !exit.ok()) return absl::Status(exit.status_code(), words);
+  bool has_words = false;
+  const std::string words = LastLine(output, "shoal declare: ", &has_words);
+  if (has_words && !exit.by_signal && !exit.ok()) return absl::Status(exit.status_code(), words);
   if (exit.ok()) {
     return NoGood(path,
                   "gave no answer, so it is not a worker program; its main must return "

@@ -304,7 +304,7 @@ absl::Status ParameterServer::Core::Stop() {
   absl::Status status;
   if (server_ != nullptr) status = server_->Stop(kStopGrace);
   if (session_ != nullptr)
-    session_->Stop(ChiefSession::Farewell::kLeaves);  // Null if it could not listen.
+    session_->Stop(ChiefSession::Departure::kLeaves);  // Null if it could not listen.
   return status;
 }
 

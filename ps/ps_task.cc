@@ -66,12 +66,12 @@ absl::Status RunPs(const TaskOptions& options) {
   RETURN_IF_ERROR(started);
   const absl::Status status = server->Wait();
   // The run is over: nobody needs our last heartbeat, and the one under way would only keep us.
-  const bool was_told = options.shutdown->signal() != 0;
-  if (status.ok() || (absl::IsCancelled(status) && !was_told)) chief.Close();
+  const bool was_asked_to_end = options.shutdown->signal() != 0;
+  if (status.ok() || (absl::IsCancelled(status) && !was_asked_to_end)) chief.Close();
   const absl::Status stopped = server->Stop();
   if (!stopped.ok()) LOG(ERROR) << "cannot shut down cleanly: " << stopped;
   // The run may have ended while this task took part in the last checkpoint; it was asked to end.
-  if (status.ok() && was_told) return absl::CancelledError("asked to end");
+  if (status.ok() && was_asked_to_end) return absl::CancelledError("asked to end");
   return status;
 }
 

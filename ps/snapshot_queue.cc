@@ -203,9 +203,4 @@ void SnapshotQueue::OnReported(absl::Time now, const v1::ReportShardRequest& rep
   if (it != reports_.end()) reports_.erase(it);
 }
 
-size_t SnapshotQueue::num_held() const {
-  const bool one = next_.has_value() || writing_ || !held_.parts.empty();
-  return gathering_.size() + (one ? 1 : 0) + (waiting_.has_value() ? 1 : 0);
-}
-
 }  // namespace shoal

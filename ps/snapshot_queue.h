@@ -79,9 +79,6 @@ class SnapshotQueue {
   void OnReported(absl::Time now, const v1::ReportShardRequest& report, const absl::Status& status,
                   const v1::ReportShardResponse& response);
 
-  // The number of snapshots that are being gathered, wait or are being written.
-  size_t num_held() const;
-
  private:
   // The highest priority of a cut that was not requested.
   static constexpr int kMostPriority = 63;

@@ -86,7 +86,7 @@ TEST(SnapshotQueueTest, ADiskThatHangsHoldsTwoSnapshotsHoweverManyCutsCome) {
     if (version == 1) {
       EXPECT_TRUE(queue.TakeWork(kStart).has_value());
     }
-    EXPECT_LE(queue.num_held(), 2u) << version;
+    EXPECT_GE(given_up + 2, version) << "at most one is being written and one waits";
   }
   EXPECT_EQ(given_up, 498u);
   const auto reports = SendAll(&queue);
@@ -100,9 +100,10 @@ TEST(SnapshotQueueTest, ThatARepeatedReportIsOnItsWayHoldsTheNextWriteBackButNoM
   queue.StartLineage(LineageOf(1, 1));
   Cut(&queue, 1);
   EndWrite(&queue, *queue.TakeWork(kStart));
-  for (uint64_t version = 2; version < 100; ++version) Cut(&queue, version);
+  size_t given_up = 0;
+  for (uint64_t version = 2; version < 100; ++version) given_up += Cut(&queue, version);
   EXPECT_FALSE(queue.TakeWork(kStart).has_value());
-  EXPECT_EQ(queue.num_held(), 2u);
+  EXPECT_EQ(given_up, 96u) << "of 98 snapshots, two are kept";
   SendAll(&queue);
   EXPECT_EQ(queue.TakeWork(kStart)->snapshot.version, 99u);
 }
@@ -227,7 +228,6 @@ TEST(SnapshotQueueTest, TheLastVersionIsWrittenAgainUntilItSucceeds) {
     EXPECT_TRUE(SendAll(&queue).empty());
     EXPECT_FALSE(queue.TakeWork(now + absl::Seconds(1)).has_value());
     EXPECT_EQ(queue.work_time(), now + absl::Seconds(2));
-    EXPECT_EQ(queue.num_held(), 1u);
     now += absl::Seconds(2);
   }
   auto work = queue.TakeWork(now);
@@ -318,7 +318,6 @@ TEST(SnapshotQueueTest, WithoutADirectoryNothingIsKept) {
   queue.StartLineage(lineage);
   Cut(&queue, 4);
   EXPECT_FALSE(queue.TakeWork(kStart).has_value());
-  EXPECT_EQ(queue.num_held(), 0u);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ AsyncAction AsyncStepLogic::Next(absl::Time now) {
   AsyncAction action;
   action.lineage = view_.lineage;
   if (!view_.training) return action;
-  if (in_hand_.has_value() && in_hand_->is_dropped && !is_busy()) DropInHand();
+  if (current_.has_value() && current_->is_dropped && !is_busy()) DropBatch();
   if (MustCall(now)) {
     StartCall(now, &action);
     return action;
@@ -42,7 +42,7 @@ bool AsyncStepLogic::MustCall(absl::Time now) const {
   if (must_ask_ || finished_.size() >= options_.report_batches) return true;
   if (!finished_.empty() && now - last_call_ >= options_.report_interval) return true;
   // Ask for more when the last batch is about to be computed.
-  const size_t num_ahead = queue_.size() - (in_hand_.has_value() || queue_.empty() ? 0 : 1);
+  const size_t num_ahead = queue_.size() - (current_.has_value() || queue_.empty() ? 0 : 1);
   if (num_ahead > 0 || !blocks_.empty()) return false;
   return !finished_.empty() || now >= next_ask_;
 }
@@ -55,8 +55,8 @@ void AsyncStepLogic::StartCall(absl::Time now, AsyncAction* action) {
     for (const BatchKey& batch : finished_) *call_.add_finished() = ToProto(batch);
     finished_.clear();
     call_.clear_stale();
-    if (in_hand_.has_value() && in_hand_->refusals >= kRefusalsBeforeNotice) {
-      *call_.add_stale() = ToProto(in_hand_->batch);
+    if (current_.has_value() && current_->refusals >= kRefusalsBeforeNotice) {
+      *call_.add_stale() = ToProto(current_->batch);
     }
     call_.set_want(options_.max_held);
   }
@@ -81,15 +81,15 @@ void AsyncStepLogic::OnLeaseAnswer(absl::Time now, uint64_t number,
   for (const v1::LeaseBatchesResponse::Lease& lease : answer.leases()) {
     const BatchKey batch = KeyOf(lease.batch());
     if (batch.index >= plan_.batches_per_epoch()) continue;
-    const bool is_in_hand =
-        in_hand_.has_value() && !in_hand_->is_dropped && in_hand_->batch == batch;
-    still_held = still_held || is_in_hand;
+    const bool is_current =
+        current_.has_value() && !current_->is_dropped && current_->batch == batch;
+    still_held = still_held || is_current;
     // Finished since the call was made.
     const bool is_finished =
         std::find(finished_.begin(), finished_.end(), batch) != finished_.end();
-    if (!is_in_hand && !is_finished) queue_.push_back(lease);
+    if (!is_current && !is_finished) queue_.push_back(lease);
   }
-  if (in_hand_.has_value() && !still_held) in_hand_->is_dropped = true;
+  if (current_.has_value() && !still_held) current_->is_dropped = true;
 
   blocks_.clear();
   for (const v1::LeaseBatchesResponse::Evaluation& block : answer.evaluations()) {
@@ -142,7 +142,7 @@ bool AsyncStepLogic::NextPull(AsyncAction* action) {
 
 bool AsyncStepLogic::NextEvaluation(AsyncAction* action) {
   // The current batch comes first: blocks are assigned when all batches are finished.
-  if (blocks_.empty() || in_hand_.has_value()) return false;
+  if (blocks_.empty() || current_.has_value()) return false;
   if (!values_at_evaluation_) {
     is_fresh_ = false;
     values_at_evaluation_ = true;
@@ -157,12 +157,12 @@ bool AsyncStepLogic::NextEvaluation(AsyncAction* action) {
 }
 
 bool AsyncStepLogic::NextBatch(AsyncAction* action) {
-  if (!in_hand_.has_value()) {
+  if (!current_.has_value()) {
     if (queue_.empty()) return false;
-    TakeInHand(queue_.front());
+    StartBatch(queue_.front());
     queue_.pop_front();
   }
-  if (in_hand_->is_bad) {
+  if (current_->is_bad) {
     Begin(AsyncAction::kReportBad, set_, 0, action);
   } else if (NextPull(action)) {
     return true;
@@ -177,14 +177,14 @@ bool AsyncStepLogic::NextBatch(AsyncAction* action) {
     }
     Begin(AsyncAction::kCompute, other_set, num_versioned_, action);
   }
-  action->batch = in_hand_->batch;
+  action->batch = current_->batch;
   action->batch_examples = plan_.ExamplesIn(action->batch);
   return true;
 }
 
-void AsyncStepLogic::TakeInHand(const v1::LeaseBatchesResponse::Lease& lease) {
-  in_hand_ = InHand();
-  in_hand_->batch = KeyOf(lease.batch());
+void AsyncStepLogic::StartBatch(const v1::LeaseBatchesResponse::Lease& lease) {
+  current_ = CurrentBatch();
+  current_->batch = KeyOf(lease.batch());
   const auto& only = lease.ps();
   for (size_t i = 0; i < groups_.size(); ++i) {
     const ExchangeGroup& group = options_.groups[i];
@@ -250,10 +250,10 @@ void AsyncStepLogic::TakeOutcomes(Group* group, const ExchangeResult& result) {
         round_.was_refused = true;
         break;
       case PushOutcome::kWithheld:
-        in_hand_->is_withheld = true;
+        current_->is_withheld = true;
         break;
       case PushOutcome::kNonFinite:
-        in_hand_->is_bad = true;
+        current_->is_bad = true;
         break;
       default:
         break;  // not taken: again
@@ -263,7 +263,7 @@ void AsyncStepLogic::TakeOutcomes(Group* group, const ExchangeResult& result) {
 
 void AsyncStepLogic::OnNotPushed(uint64_t ticket, uint32_t) {
   if (ticket != round_.ticket || round_.kind != AsyncAction::kCompute) return;
-  in_hand_->is_bad = true;
+  current_->is_bad = true;
   EndGroup();
 }
 
@@ -275,24 +275,24 @@ void AsyncStepLogic::EndGroup() {
 
 void AsyncStepLogic::EndBatchRound() {
   set_ = round_.target_set;
-  InHand& batch = *in_hand_;
+  CurrentBatch& batch = *current_;
   const bool is_owed = std::any_of(groups_.begin(), groups_.end(), [](const Group& group) {
     return std::find(group.owed.begin(), group.owed.end(), 1) != group.owed.end();
   });
   if (batch.is_dropped || batch.is_withheld) {
-    DropInHand();
+    DropBatch();
   } else if (!batch.is_bad && !is_owed) {
     finished_.push_back(batch.batch);
     ++num_finished_;
-    in_hand_.reset();
+    current_.reset();
   } else if (round_.was_refused && ++batch.refusals == kRefusalsBeforeNotice) {
     must_ask_ = true;
   }
 }
 
 // The chief decides what becomes of it; its next answer says so.
-void AsyncStepLogic::DropInHand() {
-  in_hand_.reset();
+void AsyncStepLogic::DropBatch() {
+  current_.reset();
   must_ask_ = true;
 }
 
@@ -306,12 +306,12 @@ void AsyncStepLogic::OnEvaluated(uint64_t ticket) {
 void AsyncStepLogic::OnReported(uint64_t ticket) {
   if (ticket != round_.ticket || round_.kind != AsyncAction::kReportBad) return;
   round_ = Round();
-  DropInHand();
+  DropBatch();
 }
 
-std::optional<BatchKey> AsyncStepLogic::batch_in_hand() const {
-  if (!in_hand_.has_value()) return std::nullopt;
-  return in_hand_->batch;
+std::optional<BatchKey> AsyncStepLogic::current_batch() const {
+  if (!current_.has_value()) return std::nullopt;
+  return current_->batch;
 }
 
 std::string AsyncStepLogic::Activity() const {
@@ -323,7 +323,7 @@ std::string AsyncStepLogic::Activity() const {
     case AsyncAction::kReportBad:
       return "reporting a batch that is not finite";
     case AsyncAction::kCompute:
-      return absl::StrCat("batch ", in_hand_->batch.index, " of epoch ", in_hand_->batch.epoch);
+      return absl::StrCat("batch ", current_->batch.index, " of epoch ", current_->batch.epoch);
     default:
       return view_.training ? "waiting for batches" : "waiting for the run";
   }

@@ -120,7 +120,7 @@ class AsyncStepLogic {
   void OnReported(uint64_t ticket);
 
   // For heartbeats.
-  std::optional<BatchKey> batch_in_hand() const;
+  std::optional<BatchKey> current_batch() const;
   // The batch after the current one, unless the leases change; its examples can be read ahead.
   std::optional<BatchKey> next_batch() const {
     if (queue_.empty()) return std::nullopt;
@@ -142,7 +142,7 @@ class AsyncStepLogic {
     std::vector<uint8_t> wants;  // slices that the exchange under way pushes
     std::vector<uint64_t> pulled_versions;  // for the exchange under way
   };
-  struct InHand {
+  struct CurrentBatch {
     BatchKey batch;
     uint32_t refusals = 0;
     bool is_dropped = false;  // the chief has taken the batch away
@@ -166,11 +166,11 @@ class AsyncStepLogic {
   bool NextEvaluation(AsyncAction* action);
   bool NextBatch(AsyncAction* action);
   void Begin(AsyncAction::Kind kind, uint32_t target_set, uint32_t num_groups, AsyncAction* action);
-  void TakeInHand(const v1::LeaseBatchesResponse::Lease& lease);
+  void StartBatch(const v1::LeaseBatchesResponse::Lease& lease);
   void TakeOutcomes(Group* group, const ExchangeResult& result);
   void EndGroup();
   void EndBatchRound();
-  void DropInHand();
+  void DropBatch();
   void Invalidate(Group* group);
 
   const Options options_;
@@ -186,7 +186,7 @@ class AsyncStepLogic {
   Round round_;
 
   std::deque<v1::LeaseBatchesResponse::Lease> queue_;
-  std::optional<InHand> in_hand_;
+  std::optional<CurrentBatch> current_;
   std::vector<BatchKey> finished_;  // since the last call
   std::deque<v1::LeaseBatchesResponse::Evaluation> blocks_;
   uint64_t evaluated_version_ = 0;     // the version of the blocks below

@@ -218,7 +218,7 @@ TEST_F(AsyncStepLogicTest, AnOlderViewIsIgnored) {
   StartFirstBatch();
   View(4, {10, 20});
   Exchanged(logic_.Next(now_).ticket, 0, {});  // not the ticket under way
-  EXPECT_EQ(logic_.batch_in_hand(), (BatchKey{0, 0}));
+  EXPECT_EQ(logic_.current_batch(), (BatchKey{0, 0}));
 }
 
 TEST_F(AsyncStepLogicTest, ABatchThatIsNotFiniteIsReportedAndLeft) {
@@ -252,7 +252,7 @@ TEST_F(AsyncStepLogicTest, BatchesThatTheChiefTookAwayAreDropped) {
   }();
   Exchanged(first.ticket, 0, {PushOutcome::kWithheld, PushOutcome::kAccepted});
   Exchanged(first.ticket, 1, {PushOutcome::kAccepted});
-  EXPECT_FALSE(logic_.batch_in_hand().has_value());
+  EXPECT_FALSE(logic_.current_batch().has_value());
   Answer({Lease(2)});
   EXPECT_EQ(logic_.num_finished(), 0u);
   Pull({2});

@@ -50,7 +50,7 @@ Trainer::Progress AsyncTrainer::progress() const {
   progress.activity = logic_.Activity();
   progress.computing = computed_.computing();
   progress.computed = computed_.computed();
-  progress.batch = logic_.batch_in_hand();
+  progress.batch = logic_.current_batch();
   return progress;
 }
 

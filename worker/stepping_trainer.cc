@@ -125,7 +125,7 @@ void SteppingTrainer::Train(const Work& work, absl::FunctionRef<void()> read_ahe
                             Replica::OnGroup on_group) {
   const ComputeCount::Scope computing(&computed_);
   const absl::Time begin = options_.clock->Now();
-  MarkInHand(options_, work.batch);
+  MarkBatch(options_, work.batch);
   absl::StatusOr<const LoadedBatch*> loaded =
       train_batches_.Take(work.batch.epoch, static_cast<int64_t>(work.batch.index));
   absl::Status status = loaded.status();

@@ -55,7 +55,7 @@ void SyncStepLogic::StartStep(absl::Time now) {
   evaluated_.clear();
   evaluations_left_ = 0;
   missing_positions_.clear();
-  heard_missing_ = false;
+  received_missing_ = false;
   help_.StartStep(now, step_, Place(), /*is_usual=*/!view_.evaluations.Contains(plan_, step_));
 }
 
@@ -188,7 +188,7 @@ std::optional<uint32_t> SyncStepLogic::OtherWorkerOf(uint32_t position) const {
 bool SyncStepLogic::HelpIfLate(absl::Time now) {
   if (step_ >= view_.last_step || evaluations_left_ > 0) return false;
   help_.OnIdle(now);
-  if (!std::exchange(heard_missing_, false)) return false;
+  if (!std::exchange(received_missing_, false)) return false;
   const auto may_take = [this](uint32_t position) {
     return positions_[position] == PositionState::kTodo && OtherWorkerOf(position).has_value() &&
            !IsDecided(position);
@@ -401,7 +401,7 @@ void SyncStepLogic::TakePulls(uint32_t index, const ExchangeResult& result) {
   group.holds_target = holds_all;
   if (!holds_all) {
     missing_positions_.assign(result.missing_positions.begin(), result.missing_positions.end());
-    heard_missing_ = true;
+    received_missing_ = true;
   }
 }
 

@@ -196,7 +196,7 @@ class SyncStepLogic {
   std::set<uint64_t> evaluated_;               // blocks at step_ that are under way or acknowledged
   uint64_t evaluations_left_ = 0;              // evaluations under way
   std::vector<uint32_t> missing_positions_;    // as last received
-  bool heard_missing_ = false;                 // received since they were last considered
+  bool received_missing_ = false;              // received since they were last considered
   std::vector<Ticket> tickets_;
   std::vector<uint32_t> action_groups_;
   uint64_t next_ticket_ = 1;

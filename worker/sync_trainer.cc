@@ -51,7 +51,7 @@ Trainer::Progress SyncTrainer::progress() const {
   progress.activity = logic_.Activity();
   progress.computing = computed_.computing();
   progress.computed = computed_.computed();
-  progress.batch = in_hand_;
+  progress.batch = current_batch_;
   return progress;
 }
 
@@ -60,7 +60,7 @@ void SyncTrainer::TakeView(const v1::RunState& state) { logic_.OnView(ViewOf(sta
 std::optional<absl::Time> SyncTrainer::PlanNext(absl::Time now) {
   action_ = logic_.Next(now);
   if (action_.kind == SyncAction::kWait) return action_.wake;
-  if (action_.kind == SyncAction::kCompute) in_hand_ = action_.batch;
+  if (action_.kind == SyncAction::kCompute) current_batch_ = action_.batch;
   return std::nullopt;
 }
 
@@ -138,7 +138,7 @@ void SyncTrainer::Compute() {
     logic_.OnNotPushed(options_.clock->Now(), action_.ticket, group);
   });
   MutexLock lock(&mutex_);
-  in_hand_ = std::nullopt;
+  current_batch_ = std::nullopt;
 }
 
 void SyncTrainer::Push(uint32_t group, const BatchReport& report) {

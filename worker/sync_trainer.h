@@ -33,7 +33,7 @@ class SyncTrainer : public SteppingTrainer {
   std::vector<BatchKey> next_;  // The batches that probably follow the one being computed.
   SyncAction action_;           // The action being executed; only the thread of Run changes it.
   SyncStepLogic logic_ ABSL_GUARDED_BY(mutex_);
-  std::optional<BatchKey> in_hand_ ABSL_GUARDED_BY(mutex_);
+  std::optional<BatchKey> current_batch_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal

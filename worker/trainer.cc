@@ -7,7 +7,7 @@
 
 namespace shoal {
 
-void MarkInHand(const TrainerOptions& options, const BatchKey& batch) {
+void MarkBatch(const TrainerOptions& options, const BatchKey& batch) {
   if (options.mark != nullptr) options.mark->Set({batch, options.identity().incarnation()});
 }
 

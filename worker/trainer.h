@@ -49,7 +49,7 @@ struct TrainerOptions {
 };
 
 // Writes the batch that is about to be computed to options.mark, if there is one.
-void MarkInHand(const TrainerOptions& options, const BatchKey& batch);
+void MarkBatch(const TrainerOptions& options, const BatchKey& batch);
 
 // Returns the error with which the worker must end after this exchange: neither repeating it nor a
 // new view would help, or contributions or values arrived damaged every time they were sent. OK if

@@ -227,14 +227,15 @@ absl::Status RunWorkerTask(const TaskOptions& given, const WorkerLinks& links,
   session.Start();
   const absl::Status status = Train(options, links, inputs, &session, &feed, &source);
   // At the run's end nobody waits for a last heartbeat, and the one under way would only keep us.
-  const bool was_told = options.shutdown->signal() != 0;
-  if (status.ok() || (absl::IsCancelled(status) && !was_told)) links.close_chief();
-  session.Stop(was_told ? ChiefSession::Farewell::kWasToldTo : ChiefSession::Farewell::kLeaves);
+  const bool was_asked_to_end = options.shutdown->signal() != 0;
+  if (status.ok() || (absl::IsCancelled(status) && !was_asked_to_end)) links.close_chief();
+  session.Stop(was_asked_to_end ? ChiefSession::Departure::kAskedToLeave
+                                : ChiefSession::Departure::kLeaves);
   links.close_chief();
   // Its place is free: a compute program may take long to end.
   if (inputs.finish != nullptr) inputs.finish(status);
   // The run may have ended while this task took part in the last checkpoint; it was asked to end.
-  if (status.ok() && was_told) return absl::CancelledError("asked to stop");
+  if (status.ok() && was_asked_to_end) return absl::CancelledError("asked to stop");
   return status;
 }
 

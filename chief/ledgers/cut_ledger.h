@@ -74,9 +74,7 @@ class CutLedger {
   void Request(uint64_t version);
   bool requested() const { return requested_.has_value(); }
   uint64_t requested_version() const { return requested_->version; }
-  bool agreed() const {
-    return requested_.has_value() && requested_->acknowledged.size() == num_ps_;
-  }
+  // Returns the ps that have not agreed to the requested version.
   std::vector<uint32_t> PsToAsk() const;
   // `newest_version` is the version of the ps's most advanced slice.
   void OnAnswer(uint32_t ps, uint64_t version, bool passed, uint64_t newest_version);

@@ -89,7 +89,7 @@ void DataLedger::OnWorkerLost(uint32_t worker, uint64_t incarnation) {
       for (uint32_t ps : open.again) InsertPs(ps, &open.ps);
     }
     open.again.clear();
-    open.worker = kNobody;
+    open.worker = kNoWorker;
     open.stale = false;
     queue_.insert(batch);
   }
@@ -204,7 +204,7 @@ uint64_t DataLedger::MinClock() const {
   return workers_.empty() ? 0 : slowest;
 }
 
-std::optional<DataLedger::HeldUp> DataLedger::WhoIsHeldUp() const {
+std::optional<DataLedger::HeldUp> DataLedger::FindHeldUpWorker() const {
   if (options_.clock_bound < 0 || workers_.empty() || HasStale()) return std::nullopt;
   if (queue_.empty() && NewLeft() == 0) return std::nullopt;
   const auto [slowest, fastest] = std::minmax_element(
@@ -265,7 +265,7 @@ bool DataLedger::Skip(const BatchKey& batch, absl::string_view reason) {
   if (epoch->second.skipped.Contains(batch.index)) return false;
   const auto open = open_.find(batch);
   if (open != open_.end()) {
-    if (open->second.worker != kNobody) {
+    if (open->second.worker != kNoWorker) {
       auto& held = workers_.at(static_cast<uint32_t>(open->second.worker)).held;
       held.erase(std::find(held.begin(), held.end(), batch));
     }
@@ -323,7 +323,7 @@ absl::Status DataLedger::OnPsReturned(uint32_t ps, absl::Span<const EpochBatches
     }
   }
   for (auto& [batch, open] : open_) {
-    const bool may_lack = !open.counted && open.worker != kNobody;
+    const bool may_lack = !open.counted && open.worker != kNoWorker;
     if (may_lack && !applied_in(batch.epoch).Contains(batch.index)) InsertPs(ps, &open.again);
   }
   lost_ps_.erase(ps);
@@ -337,7 +337,7 @@ void DataLedger::Reissue(const BatchKey& batch, uint32_t ps) {
   done_ = false;
   Open& open = open_[batch];
   open.counted = true;
-  if (open.worker != kNobody) {
+  if (open.worker != kNoWorker) {
     InsertPs(ps, &open.again);
   } else {
     InsertPs(ps, &open.ps);

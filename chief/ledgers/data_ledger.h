@@ -104,7 +104,7 @@ class DataLedger {
     uint32_t slowest = 0;
     uint64_t ahead = 0;
   };
-  std::optional<HeldUp> WhoIsHeldUp() const;
+  std::optional<HeldUp> FindHeldUpWorker() const;
 
   uint64_t updates() const { return updates_; }
   bool is_done() const { return done_; }
@@ -112,19 +112,18 @@ class DataLedger {
   bool is_at_end() const;
   bool is_evaluating() const { return round_.is_active(); }
   uint64_t last_evaluated() const { return last_evaluated_; }
-  uint64_t num_outstanding() const { return open_.size(); }  // leased, or waiting to be again
   uint64_t num_finished(uint32_t epoch) const;
   const std::map<BatchKey, std::string>& skipped() const { return skipped_; }
 
  private:
-  static constexpr int64_t kNobody = -1;
+  static constexpr int64_t kNoWorker = -1;
 
   // A batch that a worker has or has to get (again).
   struct Open {
     bool counted = false;         // It was finished once; a ps lost it.
     std::vector<uint32_t> ps;     // The ps that lack it; empty: all.
     std::vector<uint32_t> again;  // Ps that came back since it was leased and may lack it.
-    int64_t worker = kNobody;
+    int64_t worker = kNoWorker;
     bool stale = false;
   };
   struct Worker {

@@ -18,7 +18,7 @@ absl::StatusOr<uint64_t> Membership::Register(absl::Time now, const Application&
         "%s is already running: process %d on %s, with its last call %s ago; give every "
         "task its own --task_index",
         application.task.ToString(), member.process_id, member.host,
-        absl::FormatDuration(now - member.last_heard)));
+        absl::FormatDuration(now - member.last_contact)));
   }
   member = Member();
   member.incarnation = (options_.term << 32) + ++issued_;
@@ -27,7 +27,7 @@ absl::StatusOr<uint64_t> Membership::Register(absl::Time now, const Application&
   member.host = application.host;
   member.process_id = application.process_id;
   member.registered = now;
-  member.last_heard = now;
+  member.last_contact = now;
   member.live = true;
   return member.incarnation;
 }
@@ -49,7 +49,7 @@ absl::Status Membership::Renew(absl::Time now, TaskId task, uint64_t incarnation
 }
 
 void Membership::Revive(absl::Time now, Member* member) {
-  member->last_heard = now;
+  member->last_contact = now;
   member->connected = true;
   member->live = true;
   member->expired = false;
@@ -67,15 +67,15 @@ void Membership::Disconnect(absl::Time now, TaskId task, uint64_t incarnation) {
   if (member == nullptr || member->incarnation != incarnation || !member->connected) return;
   if (now < granted_ + options_.lease) return;
   member->connected = false;
-  member->last_heard = now;
+  member->last_contact = now;
 }
 
-void Membership::Leave(TaskId task, uint64_t incarnation, bool told) {
+void Membership::Leave(TaskId task, uint64_t incarnation, bool asked_to_leave) {
   Member* member = FindMutable(task);
   if (member == nullptr || member->incarnation != incarnation) return;
   member->live = false;
   member->expired = false;
-  member->told = told;
+  member->asked_to_leave = asked_to_leave;
 }
 
 void Membership::TakePlace(TaskId task, const std::string& why) {
@@ -89,7 +89,7 @@ std::vector<TaskId> Membership::Expire(absl::Time now) {
   std::vector<TaskId> ended;
   for (auto& [task, member] : members_) {
     if (!member.live) continue;
-    const absl::Duration silence = now - std::max(member.last_heard, granted_);
+    const absl::Duration silence = now - std::max(member.last_contact, granted_);
     if (silence > options_.lease || (!member.connected && silence > options_.grace)) {
       member.live = false;
       member.expired = true;

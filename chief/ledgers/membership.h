@@ -24,12 +24,12 @@ struct Member {
   std::string host;
   uint32_t process_id = 0;
   absl::Time registered;
-  absl::Time last_heard;
+  absl::Time last_contact;
   bool connected = true;  // True if no connection of the task has broken since its last call.
   bool live = false;      // It holds a lease.
   bool expired = false;   // True if its lease has ended and no other process has taken its place.
-  bool told = false;      // True if it left because it was asked to.
-  std::string lost_by;    // The reason why its place was taken; empty: it was not.
+  bool asked_to_leave = false;  // True if it left because it was asked to.
+  std::string lost_by;          // The reason why its place was taken; empty: it was not.
   uint64_t step = 0;
   std::string activity;
   bool has_batch = false;
@@ -81,8 +81,8 @@ class Membership {
   // A connection on which the member waited has broken.
   void Disconnect(absl::Time now, TaskId task, uint64_t incarnation);
 
-  // The member leaves. `told` is true if it was asked to.
-  void Leave(TaskId task, uint64_t incarnation, bool told = false);
+  // The member leaves. `asked_to_leave` is true if it was asked to.
+  void Leave(TaskId task, uint64_t incarnation, bool asked_to_leave = false);
   // Takes its place from a live member. The member's next call is answered with the reason.
   void TakePlace(TaskId task, const std::string& why);
 

@@ -74,7 +74,7 @@ TEST_F(MembershipTest, WhoWasNotHeardWhileNobodyListenedGetsAWholeLease) {
   EXPECT_EQ(membership_.Register(At(39), Process(kWorker0, "b")).status().code(),
             absl::StatusCode::kAlreadyExists);
   // The task that waits for the place must not take the grant for a sign of life.
-  EXPECT_EQ(membership_.Find(kWorker0)->last_heard, At(0));
+  EXPECT_EQ(membership_.Find(kWorker0)->last_contact, At(0));
   EXPECT_THAT(membership_.Expire(At(40.1)), ElementsAre(kWorker0));
 }
 

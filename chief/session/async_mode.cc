@@ -247,7 +247,7 @@ void AsyncMode::FinishIfDurable(absl::Time now) {
 
 // The worker makes progress, or it counts as hung in the end and loses its place.
 void AsyncMode::NoteSlowWorker(absl::Time now) {
-  const std::optional<DataLedger::HeldUp> held_up = async_.ledger().WhoIsHeldUp();
+  const std::optional<DataLedger::HeldUp> held_up = async_.ledger().FindHeldUpWorker();
   if (!held_up.has_value() || held_up->slowest != slowest_) {
     slowest_ = held_up.has_value() ? std::optional<uint32_t>(held_up->slowest) : std::nullopt;
     slow_note_ = now + context_.options.wait_note;

@@ -37,7 +37,7 @@ class AsyncMode : public TrainingMode {
     return async_.ledger().skipped();
   }
 
-  bool GoesBackAsOne() const override { return false; }
+  bool RollsBackAllPs() const override { return false; }
   void OnTaskLost(TaskId task, uint64_t incarnation) override;
   bool LoadsWhileTraining() const override { return true; }
   bool MayLoad() const override { return !async_.is_writing(); }

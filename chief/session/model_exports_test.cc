@@ -54,7 +54,7 @@ class ModelExportsTest : public TrainingSessionTest {
     return found;
   }
 
-  bool PsAreToldTheEnd() {
+  bool PsReceiveTheEnd() {
     now_ += absl::Seconds(3);
     for (const auto& [job, index] : all_) Beat(job, index).IgnoreError();
     for (const PsCommand& command : session_->TakeCommands(now_)) {
@@ -97,11 +97,11 @@ TEST_F(ModelExportsTest, AtTheEndPsStayUntilTheyHaveWrittenTheirParts) {
   const uint64_t version = Save(/*stop=*/true);
   EXPECT_EQ(session_->state().phase(), v1::RunState::PHASE_DONE) << "nothing else waits";
   EXPECT_TRUE(session_->exports().is_pending());
-  EXPECT_FALSE(PsAreToldTheEnd());
+  EXPECT_FALSE(PsReceiveTheEnd());
   for (const uint32_t ps : {0u, 1u}) ASSERT_TRUE(ReportPart(ps, version).ok());
   EXPECT_TRUE(TakeExport()->parts_are_written);
   EXPECT_FALSE(session_->exports().is_pending());
-  EXPECT_TRUE(PsAreToldTheEnd());
+  EXPECT_TRUE(PsReceiveTheEnd());
 }
 
 TEST_F(ModelExportsTest, AtTheEndTheChiefMakesWhatAPsWillNotWrite) {

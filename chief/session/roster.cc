@@ -42,15 +42,15 @@ bool Roster::OnHeartbeat(absl::Time now, const v1::HeartbeatRequest& request) {
     }
   }
   if (request.leaving()) {
-    context_.membership.Leave(task, request.identity().incarnation(), request.told());
+    context_.membership.Leave(task, request.identity().incarnation(), request.asked_to_leave());
   }
   return request.leaving();
 }
 
-std::optional<absl::Time> Roster::LastHeard(TaskId task) const {
+std::optional<absl::Time> Roster::LastContact(TaskId task) const {
   const Member* member = context_.membership.Find(task);
   if (member == nullptr || !member->live) return std::nullopt;
-  return member->last_heard;
+  return member->last_contact;
 }
 
 // A ps still holds its variables: had there been a rollback meanwhile, it would load as the others

@@ -26,7 +26,7 @@ class Roster {
   bool OnHeartbeat(absl::Time now, const v1::HeartbeatRequest& request);
   // Returns the time of the last call of the live task that holds the place; none if the place is
   // free.
-  std::optional<absl::Time> LastHeard(TaskId task) const;
+  std::optional<absl::Time> LastContact(TaskId task) const;
   // The task's lease had ended, but no other process has its place: it continues.
   void OnRevived(TaskId task);
   // The chief received no calls for `pause`, which `now` leaves out: all get their leases again.

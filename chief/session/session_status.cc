@@ -29,7 +29,7 @@ absl::Duration InBatch(absl::Time now, const Member& member) {
 }
 
 std::string WhySlow(absl::Time now, TaskId task, const Member& member) {
-  const absl::Duration silence = now - member.last_heard;
+  const absl::Duration silence = now - member.last_contact;
   if (silence > kSilent) {
     return absl::StrFormat("silent for %.1f s", absl::ToDoubleSeconds(silence));
   }
@@ -57,7 +57,7 @@ void SessionStatus::DescribeLost(v1::GetRunStatusResponse* response) const {
   }
   for (const auto& [task, member] : context_.membership.members()) {
     // A ps is missed even if it was asked to leave: nothing is trained without it.
-    if (member.live || (member.told && task.job == Job::kWorker)) continue;
+    if (member.live || (member.asked_to_leave && task.job == Job::kWorker)) continue;
     *response->add_lost() = ToProto(task);
   }
 }
@@ -70,7 +70,7 @@ void SessionStatus::DescribeTasks(absl::Time now, v1::GetRunStatusResponse* resp
     status->set_incarnation(member.incarnation);
     status->set_step(member.step);
     status->set_activity(member.activity);
-    status->set_seconds_since_heartbeat(absl::ToDoubleSeconds(now - member.last_heard));
+    status->set_seconds_since_heartbeat(absl::ToDoubleSeconds(now - member.last_contact));
     status->set_host(member.host);
     status->set_process_id(member.process_id);
     status->set_address(member.address);

@@ -29,10 +29,10 @@ TEST_F(SessionStatusTest, SilentTasksAreLostUntilTheyComeBack) {
 
 TEST_F(SessionStatusTest, AWorkerThatWasAskedToLeaveIsNotLostButAPsAndAFailedWorkerAre) {
   StartTraining();
-  Leave(v1::JOB_WORKER, 1, /*told=*/true);
+  Leave(v1::JOB_WORKER, 1, /*asked_to_leave=*/true);
   EXPECT_THAT(Lost(), ElementsAre());
-  Leave(v1::JOB_WORKER, 0, /*told=*/false);
-  Leave(v1::JOB_PS, 0, /*told=*/true);
+  Leave(v1::JOB_WORKER, 0, /*asked_to_leave=*/false);
+  Leave(v1::JOB_PS, 0, /*asked_to_leave=*/true);
   EXPECT_THAT(Lost(), UnorderedElementsAre("ps/0", "worker/0"));
 }
 

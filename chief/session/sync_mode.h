@@ -33,7 +33,7 @@ class SyncMode : public TrainingMode {
     return bad_batches_.decisions().skipped();
   }
 
-  bool GoesBackAsOne() const override { return true; }
+  bool RollsBackAllPs() const override { return true; }
   void OnRollback(uint64_t version) override;
   void OnTrainingStarts() override;
 

@@ -56,7 +56,7 @@ class TrainingMode {
   virtual void OnTaskLost(TaskId /*task*/, uint64_t /*incarnation*/) {}
   // Returns whether all ps go back to the last checkpoint when one of them has lost its variables.
   // Otherwise only that one loads again, and the others continue.
-  virtual bool GoesBackAsOne() const = 0;
+  virtual bool RollsBackAllPs() const = 0;
   // All ps go back to the checkpoint of this version.
   virtual void OnRollback(uint64_t /*version*/) {}
   // Returns whether a ps may load while others train, and whether it may load now.

@@ -84,7 +84,7 @@ void TrainingSession::OnPsReplaced(absl::Time now, uint32_t index, uint64_t inca
   context_.reachability.ForgetPs(index);
   roster_.UpdatePsAddresses();
   context_.mode->OnTaskLost(TaskId{Job::kPs, index}, incarnation);
-  if (has_lost_state && context_.mode->GoesBackAsOne()) {
+  if (has_lost_state && context_.mode->RollsBackAllPs()) {
     GoBack(now, absl::StrFormat("ps/%d came back without its state", index));
   }
 }

@@ -74,7 +74,7 @@ class TrainingSession {
   // The connection of a waiting heartbeat broke.
   void Disconnect(absl::Time now, const v1::Identity& identity);
   // Returns when the live holder of a place last called; none if the place is free.
-  std::optional<absl::Time> LastHeard(TaskId task) const { return roster_.LastHeard(task); }
+  std::optional<absl::Time> LastContact(TaskId task) const { return roster_.LastContact(task); }
   // Takes the steps that follow reported_steps() and leaves the others.
   absl::Status ReportSteps(absl::Time now, const v1::ReportStepsRequest& request);
   // Returns the newest step that was reported together with all steps before it; the largest number

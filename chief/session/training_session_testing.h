@@ -98,11 +98,11 @@ class TrainingSessionTest : public ::testing::Test {
     return session_->Heartbeat(now_, request);
   }
 
-  void Leave(v1::Job job, uint32_t index, bool told = false) {
+  void Leave(v1::Job job, uint32_t index, bool asked_to_leave = false) {
     v1::HeartbeatRequest request;
     *request.mutable_identity() = IdentityOf(job, index);
     request.set_leaving(true);
-    request.set_told(told);
+    request.set_asked_to_leave(asked_to_leave);
     ASSERT_TRUE(session_->Heartbeat(now_, request).ok());
   }
 

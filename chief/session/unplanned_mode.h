@@ -30,7 +30,7 @@ class UnplannedMode : public TrainingMode {
   const std::map<BatchKey, std::string>& skipped() const override {
     return bad_batches_.decisions().skipped();
   }
-  bool GoesBackAsOne() const override { return false; }
+  bool RollsBackAllPs() const override { return false; }
   absl::Status ReportSteps(absl::Time /*now*/, const v1::ReportStepsRequest& /*request*/) override {
     return NoPlan();
   }

@@ -75,7 +75,7 @@ absl::StatusOr<AttendOptions> Parse(absl::Span<const std::string> args) {
 
 // Writes a line, after the end of whatever the login shell wrote before. The line is lost if the
 // launcher is gone, which this process also notices from its input.
-void Say(absl::string_view words) {
+void SendLine(absl::string_view words) {
   const std::string line = absl::StrCat("\n", kAttendPrefix, words, "\n");
   if (write(STDOUT_FILENO, line.data(), line.size()) < 0) return;
 }
@@ -107,7 +107,7 @@ class Attendance {
       Listen();
       ReportAddressOnce();
       if (shutdown.requested()) EndAfter(absl::ZeroDuration(), options_.grace + kKillAfterGrace);
-      if (clock_.Now() > heard_ + options_.patience) OnLost();
+      if (clock_.Now() > last_contact_ + options_.patience) OnLost();
       if (clock_.Now() >= terminate_) {
         terminate_ = absl::InfiniteFuture();
         child_->Signal(SIGTERM);
@@ -133,7 +133,7 @@ class Attendance {
       OnLost();
       return;
     }
-    heard_ = clock_.Now();
+    last_contact_ = clock_.Now();
     if (std::find(words, words + size, 'k') != words + size) {
       EndAfter(absl::ZeroDuration(), kKillAtOnce);
     }
@@ -156,7 +156,7 @@ class Attendance {
   void ReportAddressOnce() {
     if (address_reported_) return;
     const absl::StatusOr<std::string> address = child_->WaitForAddress(absl::ZeroDuration());
-    if (address.ok()) Say(absl::StrCat("address ", *address));
+    if (address.ok()) SendLine(absl::StrCat("address ", *address));
     address_reported_ = address.ok() || !absl::IsDeadlineExceeded(address.status());
   }
 
@@ -166,7 +166,7 @@ class Attendance {
   bool input_is_open_ = true;
   bool address_reported_ = false;
   bool terminated_ = false;
-  absl::Time heard_ = clock_.Now();
+  absl::Time last_contact_ = clock_.Now();
   absl::Time terminate_ = absl::InfiniteFuture();
   absl::Time kill_ = absl::InfiniteFuture();
 };
@@ -178,9 +178,9 @@ absl::Status Attend(const AttendOptions& options) {
   signals.on_second = [](int /*signal*/) {};
   ASSIGN_OR_RETURN(const std::unique_ptr<SignalWatcher> watcher,
                    SignalWatcher::Start(signals, &shutdown));
-  Say(absl::StrCat("hello ", kAttendVersion));
+  SendLine(absl::StrCat("hello ", kAttendVersion));
   if (const std::string misfit = Misfit(options); !misfit.empty()) {
-    Say(absl::StrCat("refused ", misfit));
+    SendLine(absl::StrCat("refused ", misfit));
     return absl::OkStatus();
   }
   ChildOptions child;
@@ -190,11 +190,11 @@ absl::Status Attend(const AttendOptions& options) {
   child.reports_address = !absl::StartsWith(options.name, "worker");
   absl::StatusOr<std::unique_ptr<Child>> started = Child::Start(child);
   if (!started.ok()) {
-    Say(absl::StrCat("refused ", started.status().message()));
+    SendLine(absl::StrCat("refused ", started.status().message()));
     return absl::OkStatus();
   }
   const ChildExit exit = Attendance(options, *std::move(started)).Attend(shutdown);
-  Say(absl::StrCat(exit.by_signal ? "signal " : "exit ", exit.number));
+  SendLine(absl::StrCat(exit.by_signal ? "signal " : "exit ", exit.number));
   return absl::OkStatus();
 }
 

@@ -61,11 +61,11 @@ absl::Status CheckMetricsReach(const std::string& metrics_address,
   if (metrics_address.empty() || !IsLoopbackAddress(metrics_address)) return absl::OkStatus();
   for (const HostLine& host : hosts) {
     if (IsLoopbackAddress(ListenAddressAt(host))) continue;
-    return Broken("--metrics_address",
-                  absl::StrCat("is ", metrics_address, ", which only the host itself reaches, and ",
-                               host.name,
-                               " is another; name the chief's host, or 0.0.0.0 for all "
-                               "addresses of every host"));
+    return InvalidField("--metrics_address",
+                        absl::StrCat("is ", metrics_address,
+                                     ", which only the host itself reaches, and ", host.name,
+                                     " is another; name the chief's host, or 0.0.0.0 for all "
+                                     "addresses of every host"));
   }
   return absl::OkStatus();
 }
@@ -75,7 +75,7 @@ absl::Status CheckMetricsReach(const std::string& metrics_address,
 absl::StatusOr<std::unique_ptr<TaskPlaces>> SshPlaces::Create(
     const TaskFlags& flags, const v1::RunConfig& run, const std::string& working_directory) {
   if (NumPsProcesses(run) == 0) {
-    return Broken("--num_ps_tasks", "is 0, which is one process; use `shoal train`");
+    return InvalidField("--num_ps_tasks", "is 0, which is one process; use `shoal train`");
   }
   const absl::StatusOr<std::string> text = ReadFile(*NewPosixFileSystem(), flags.hosts_file);
   if (!text.ok()) {

@@ -19,7 +19,7 @@ namespace {
 
 constexpr absl::Duration kLastWords = absl::Seconds(1);
 
-void SayWhatStands(const v1::RunConfig& run, const std::string& command) {
+void PrintStopped(const v1::RunConfig& run, const std::string& command) {
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   const bool has_begun = FileExists(*files, JoinPath(run.out(), "run.textproto"));
   const Summary summary =
@@ -37,12 +37,12 @@ void SayWhatStands(const v1::RunConfig& run, const std::string& command) {
 }  // namespace
 
 void BreakOff(int signal, const v1::RunConfig& run, const std::string& command) {
-  const auto said = std::make_shared<Notification>();
-  std::thread([said, run, command] {
-    SayWhatStands(run, command);
-    said->Notify();
+  const auto printed = std::make_shared<Notification>();
+  std::thread([printed, run, command] {
+    PrintStopped(run, command);
+    printed->Notify();
   }).detach();
-  said->WaitFor(kLastWords);
+  printed->WaitFor(kLastWords);
   _exit(128 + signal);
 }
 

@@ -96,7 +96,7 @@ absl::Status Launcher::Run() {
                                               chief->status_code() == absl::StatusCode::kCancelled);
   const absl::Status ended = EndAll(in_order ? options_.end_timeout : absl::ZeroDuration());
   if (status.ok()) return ended;
-  if (!ended.ok()) options_.progress->Say(ended.message());
+  if (!ended.ok()) options_.progress->Print(ended.message());
   return status;
 }
 
@@ -221,7 +221,7 @@ void Launcher::ShowGpus() {
     const GpuLine found = FindGpuLine(LogPath(task.id), task.log_begin);
     task.shows_gpus = found.may_come && clock_.Now() - task.started < options_.start_timeout;
     if (found.text.empty()) continue;
-    options_.progress->Say(absl::StrCat(
+    options_.progress->Print(absl::StrCat(
         task.id.ToString(),
         options_.places == nullptr ? "" : absl::StrCat(" ", options_.places->Describe(task.id)),
         ": ", found.text));
@@ -253,7 +253,7 @@ void Launcher::ShowProgress() {
 
 void Launcher::ShowWithoutLines(const v1::GetRunStatusResponse& status) {
   ProgressReporter* progress = options_.progress;
-  if (!metrics_fail_) progress->Say(MetricsWarning(status.metrics_failure()));
+  if (!metrics_fail_) progress->Print(MetricsWarning(status.metrics_failure()));
   metrics_fail_ = true;
   progress->Reach(status.step(), status.steps_per_second(), status.examples_per_second());
 }
@@ -263,7 +263,7 @@ void Launcher::ShowFailure(const v1::GetRunStatusResponse& status) {
   last_checkpoint_ = status.last_checkpoint();
   if (status.failed_checkpoints() > failed_checkpoints_) {
     if (checkpoint_failure_.empty()) {
-      options_.progress->Say(CheckpointWarning(status.last_failure()));
+      options_.progress->Print(CheckpointWarning(status.last_failure()));
     }
     checkpoint_failure_ = status.last_failure();
   }
@@ -279,7 +279,7 @@ void Launcher::PassOnRequests() {
     const v1::RunState::Phase phase =
         status.has_value() ? status->state().phase() : v1::RunState::PHASE_UNSPECIFIED;
     if (phase == v1::RunState::PHASE_WAITING || phase == v1::RunState::PHASE_PREPARING) {
-      options_.progress->Say(
+      options_.progress->Print(
           "SIGUSR1: there is nothing to save yet; send it again once the run trains");
       return;
     }
@@ -287,7 +287,7 @@ void Launcher::PassOnRequests() {
   }
   if (!options_.shutdown->requested() || stop_deadline_ != absl::InfiniteFuture()) return;
   stop_deadline_ = clock_.Now() + options_.stop_timeout;
-  options_.progress->Say("stopping: making a checkpoint first; once more stops at once");
+  options_.progress->Print("stopping: making a checkpoint first; once more stops at once");
   link_->RequestCheckpoint(/*stop=*/true,
                            options_.shutdown->signal() == SIGINT ? "Ctrl-C" : "asked to stop");
 }
@@ -314,7 +314,7 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
     const std::optional<ChildExit> exit = task->child->WaitFor(left);
     if (!exit.has_value()) {
       if (outside && in_order) {
-        options_.progress->Say(
+        options_.progress->Print(
             absl::StrCat(task->id.ToString(),
                          " had no part in the run's end and was killed; log: ", LogPath(task->id)));
       } else if (in_order) {
@@ -323,8 +323,8 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
       End(task->child.get());
     } else if (!exit->ok() && !task->ended && in_order && task != &chief_ &&
                exit->status_code() != absl::StatusCode::kCancelled) {
-      options_.progress->Say(absl::StrCat(task->id.ToString(), " ended with ", exit->Describe(),
-                                          "; log: ", LogPath(task->id)));
+      options_.progress->Print(absl::StrCat(task->id.ToString(), " ended with ", exit->Describe(),
+                                            "; log: ", LogPath(task->id)));
     }
   }
   link_.reset();

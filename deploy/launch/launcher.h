@@ -153,7 +153,7 @@ class Launcher {
   bool AnyWorkerLeft() const;
   std::string LogPath(TaskId task) const;
   // Prints the last lines of the log of a task that ran on another host and failed.
-  void SayLog(TaskId task) const;
+  void PrintLogEnd(TaskId task) const;
   void End(Child* child) const;
 
   const Options options_;

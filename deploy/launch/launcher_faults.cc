@@ -80,16 +80,16 @@ void Launcher::ForgetRestarts(Task* task) const {
 
 absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
   const uint32_t limit = options_.run.cluster().max_worker_restarts();
-  SayLog(task->id);
+  PrintLogEnd(task->id);
   if (exit.crashed()) {
     link_->ReportCrash(task->id, ReadBatchMark(BatchMarkPath(options_.run.out(), task->id.index)),
                        exit.Describe());
   }
   if (task->restarts < limit) {
     ++task->restarts;
-    options_.progress->Say(absl::StrCat(task->id.ToString(), " died (", exit.Describe(),
-                                        "); restarting it, ", task->restarts, " of ", limit,
-                                        "; log: ", LogPath(task->id)));
+    options_.progress->Print(absl::StrCat(task->id.ToString(), " died (", exit.Describe(),
+                                          "); restarting it, ", task->restarts, " of ", limit,
+                                          "; log: ", LogPath(task->id)));
     return StartTask(task);
   }
   task->child.reset();
@@ -97,7 +97,7 @@ absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
     OnLastWorkerLost(*task, exit);
     return absl::OkStatus();
   }
-  options_.progress->Say(
+  options_.progress->Print(
       absl::StrCat(task->id.ToString(), " died (", exit.Describe(), ") after ", limit,
                    " restarts; the others continue without it; log: ", LogPath(task->id)));
   return absl::OkStatus();
@@ -105,10 +105,10 @@ absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
 
 absl::Status Launcher::OnPsDied(Task* task, const ChildExit& exit) {
   if (task->restarts >= kMaxPsRestarts) return Failure(*task, exit);
-  SayLog(task->id);
+  PrintLogEnd(task->id);
   ++task->restarts;
   const bool goes_back = IsSynchronous(options_.run);
-  options_.progress->Say(
+  options_.progress->Print(
       absl::StrCat(task->id.ToString(), " died (", exit.Describe(), "); restarting it; ",
                    goes_back ? "the run goes back to its last checkpoint, or to its start"
                              : "it restores its variables from the last checkpoint, or their "
@@ -138,7 +138,7 @@ void Launcher::EndPsWithoutPlace() {
     if (task.id.job != Job::kPs || task.ended || task.child->Poll().has_value()) continue;
     const uint64_t listed = ListedIncarnation(task, *status);
     if (listed == 0 && task.incarnation != 0) {
-      options_.progress->Say(absl::StrCat(
+      options_.progress->Print(absl::StrCat(
           task.id.ToString(), " was silent until its lease ended, but lives; killing it"));
       End(task.child.get());
       continue;
@@ -152,7 +152,7 @@ void Launcher::OnLastWorkerLost(const Task& task, const ChildExit& exit) {
   const bool was_stopped = exit.status_code() == absl::StatusCode::kCancelled;
   no_workers_ =
       Death(task, exit, was_stopped ? absl::StatusCode::kUnavailable : exit.status_code());
-  options_.progress->Say(
+  options_.progress->Print(
       absl::StrCat(task.id.ToString(), " died (", exit.Describe(), ") after ", task.restarts,
                    " restarts and no worker is left; the run saves what it can ", "and ends"));
   stop_deadline_ = std::min(stop_deadline_, clock_.Now() + options_.stop_timeout);
@@ -177,7 +177,7 @@ absl::Status Launcher::EndedWithoutWorkers() const {
   summary->status = "failed";
   summary->exit_reason = std::string(status.message());
   const absl::Status saved = WriteSummary(files, out, *summary);
-  if (!saved.ok()) options_.progress->Say(saved.message());
+  if (!saved.ok()) options_.progress->Print(saved.message());
   return status;
 }
 
@@ -196,7 +196,7 @@ absl::Status Launcher::Failure(const Task& task, const ChildExit& exit) const {
 }
 
 absl::Status Launcher::Death(const Task& task, const ChildExit& exit, absl::StatusCode code) const {
-  SayLog(task.id);
+  PrintLogEnd(task.id);
   const std::string words = LastWords(LogPath(task.id), task.id, task.log_begin);
   if (IsPermanent(exit) && !words.empty()) {
     return absl::Status(code, absl::StrCat(task.id.ToString(), ": ", words));
@@ -212,7 +212,7 @@ bool Launcher::AnyWorkerLeft() const {
   });
 }
 
-void Launcher::SayLog(TaskId task) const {
+void Launcher::PrintLogEnd(TaskId task) const {
   if (options_.places == nullptr) return;
   std::ifstream log(LogPath(task));
   std::deque<std::string> lines;
@@ -222,9 +222,9 @@ void Launcher::SayLog(TaskId task) const {
     if (lines.size() > kLinesOfLog) lines.pop_front();
   }
   if (lines.empty()) return;
-  options_.progress->Say(absl::StrCat("--- ", task.ToString(), " ", options_.places->Describe(task),
-                                      ", the end of ", LogPath(task), ":\n",
-                                      absl::StrJoin(lines, "\n"), "\n---"));
+  options_.progress->Print(absl::StrCat("--- ", task.ToString(), " ",
+                                        options_.places->Describe(task), ", the end of ",
+                                        LogPath(task), ":\n", absl::StrJoin(lines, "\n"), "\n---"));
 }
 
 }  // namespace shoal

@@ -234,9 +234,9 @@ TEST_F(LauncherTest, APsThatLosesItsPlaceAndLivesIsKilledAndStartedAgain) {
 
 // Lists the first incarnation of a ps, with the number in ps.pid, until a while after it was
 // started again; `only_then`: not before, as if it had died between two questions.
-class ChiefThatHearsLate : public FakeChief {
+class SlowChief : public FakeChief {
  public:
-  ChiefThatHearsLate(std::string directory, bool only_then)
+  SlowChief(std::string directory, bool only_then)
       : directory_(std::move(directory)), only_then_(only_then) {}
   absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
                             v1::GetRunStatusResponse* response) override {
@@ -277,7 +277,7 @@ TEST_F(LauncherTest, APsThatWasStartedAgainIsNotKilledForTheLeaseOfTheOneBefore)
     SCOPED_TRACE(places == nullptr ? "here" : "on hosts");
     options_.places = places;
     options_.connect = [this](const std::string&) {
-      return NewClientOf(std::make_unique<ChiefThatHearsLate>(directory_, /*only_then=*/false));
+      return NewClientOf(std::make_unique<SlowChief>(directory_, /*only_then=*/false));
     };
     EXPECT_EQ(Launch(kPsDiesOnceListed), absl::OkStatus());
     EXPECT_EQ(Starts("ps-0"), 2);
@@ -290,7 +290,7 @@ TEST_F(LauncherTest, APsThatWasStartedAgainIsNotKilledForTheLeaseOfTheOneBefore)
 
 TEST_F(LauncherTest, ARestartedPsIsNotKilledForTheLeaseOfOneThatDiedBeforeItWasListed) {
   options_.connect = [this](const std::string&) {
-    return NewClientOf(std::make_unique<ChiefThatHearsLate>(directory_, /*only_then=*/true));
+    return NewClientOf(std::make_unique<SlowChief>(directory_, /*only_then=*/true));
   };
   EXPECT_EQ(Launch(kPsDiesOnceListed), absl::OkStatus());
   EXPECT_EQ(Starts("ps-0"), 2);

@@ -23,7 +23,8 @@ std::string Count(uint64_t number, const char* what) {
 }
 
 // Returns the command that resumes the run.
-std::string GoOn(const Summary& summary, const v1::RunConfig& run, const std::string& command) {
+std::string ResumeCommand(const Summary& summary, const v1::RunConfig& run,
+                          const std::string& command) {
   std::string more;
   if (summary.status == "finished") {
     // The run may have trained for longer than this command asked for.
@@ -72,7 +73,7 @@ void PrintNotSaved(const Summary& summary) {
 void PrintCommand(const Summary& summary, const v1::RunConfig& run, const std::string& command) {
   const bool begins_again = summary.status != "finished" && !summary.checkpoint.has_value();
   std::printf("%s%s\n", begins_again ? "start again:   " : "resume:        ",
-              GoOn(summary, run, command).c_str());
+              ResumeCommand(summary, run, command).c_str());
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 
 namespace shoal {
 
-// Return the bytes of a PNG or JPEG file of this image, for tools and tests. The image must be
-// valid; `quality` is that of libjpeg, from 1 to 100.
+// Return the bytes of a PNG or JPEG file of this image, for tests. The image must be valid;
+// `quality` is that of libjpeg, from 1 to 100.
 std::string EncodePng(const Image& image);
 std::string EncodeJpeg(const Image& image, int quality, bool is_progressive = false);
 

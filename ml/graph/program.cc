@@ -301,8 +301,8 @@ void Program::RunStep(const DeviceProgram& device, const ProgramStep& step) {
   context.key.first_example += step.first_example;
   if (device.device != nullptr) context.stream = device.device->stream();
   FetchedParts parts(step.fetch_of_output, *on_final_);
-  const bool is_told = !step.finished_outputs.empty();
-  if (is_told && !has_failed_.load(std::memory_order_relaxed)) context.parts = &parts;
+  const bool reports_parts = !step.finished_outputs.empty();
+  if (reports_parts && !has_failed_.load(std::memory_order_relaxed)) context.parts = &parts;
   step.kernel->Run(context);
 }
 

@@ -1,4 +1,4 @@
-"""What a program declares, and the checks of it: the table "What the worker checks" of docs/compute_program.md."""
+"""The declaration of a program, and its checks: the table "What the worker checks" of docs/compute_program.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compute program does to its own process: reports of errors and of a premature end, output, forks."""
+"""The own process of a compute program: reports of errors and of a premature end, output, forks."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Declaration:
-    """What a program declares; `variables` are (name, kind, shape)."""
+    """The declaration of a program; `variables` are (name, kind, shape)."""
 
     train_examples: int
     test_examples: int

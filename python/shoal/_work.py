@@ -23,7 +23,7 @@ FINAL_BYTES = 256 << 10
 
 
 class Contributions(MutableMapping[str, Array]):
-    """What a batch contributes, by variable. `contributions[name] = value` copies into the shared memory.
+    """The contributions of a batch, by variable. `contributions[name] = value` copies into the shared memory.
 
     contributions[name] is the array itself, to be written by slices or as `out=`; it holds old values until then.
     Variables that a batch does not write contribute zeros.

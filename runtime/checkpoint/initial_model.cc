@@ -24,9 +24,24 @@ class GivenTensors {
  public:
   virtual ~GivenTensors() = default;
   // Returns null if there is none of this name.
-  virtual const std::vector<int64_t>* ShapeOf(const std::string& name) const = 0;
+  const std::vector<int64_t>* ShapeOf(const std::string& name) const {
+    const auto place = places_.find(name);
+    return place == places_.end() ? nullptr : &place->second.shape;
+  }
+  // Reads elements of a tensor that exists.
   virtual absl::Status Read(const std::string& name, uint64_t first, absl::Span<float> out) = 0;
-  virtual std::vector<std::string> Names() const = 0;
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const auto& [name, place] : places_) names.push_back(name);
+    return names;
+  }
+
+ protected:
+  struct Place {
+    uint64_t where = 0;  // The meaning is that of the kind of file.
+    std::vector<int64_t> shape;
+  };
+  std::map<std::string, Place> places_;
 };
 
 namespace {
@@ -37,6 +52,7 @@ absl::Status Refused(absl::string_view what) {
   return absl::FailedPreconditionError(absl::StrCat("init_from: ", what));
 }
 
+// Tensors of a safetensors file; Place::where is the offset in its data.
 class SafetensorsTensors : public GivenTensors {
  public:
   static absl::StatusOr<std::unique_ptr<GivenTensors>> Open(FileSystem& file_system,
@@ -51,41 +67,26 @@ class SafetensorsTensors : public GivenTensors {
                                                        entry.dtype, "; convert it to F32"));
       }
       Place& place = tensors->places_[entry.name];
-      place.begin = entry.begin;
+      place.where = entry.begin;
       place.shape.assign(entry.shape.begin(), entry.shape.end());
     }
     return std::unique_ptr<GivenTensors>(std::move(tensors));
   }
 
-  const std::vector<int64_t>* ShapeOf(const std::string& name) const override {
-    const auto place = places_.find(name);
-    return place == places_.end() ? nullptr : &place->second.shape;
-  }
-
   absl::Status Read(const std::string& name, uint64_t first, absl::Span<float> out) override {
-    const uint64_t at = data_begin_ + places_[name].begin + first * sizeof(float);
+    const uint64_t at = data_begin_ + places_[name].where + first * sizeof(float);
     const size_t bytes = out.size() * sizeof(float);
     ASSIGN_OR_RETURN(const size_t read,
                      file_->Read(at, {reinterpret_cast<char*>(out.data()), bytes}));
     return read == bytes ? absl::OkStatus() : absl::DataLossError("the file has become shorter");
   }
 
-  std::vector<std::string> Names() const override {
-    std::vector<std::string> names;
-    for (const auto& [name, place] : places_) names.push_back(name);
-    return names;
-  }
-
  private:
-  struct Place {
-    uint64_t begin = 0;
-    std::vector<int64_t> shape;
-  };
   std::unique_ptr<ReadableFile> file_;
   uint64_t data_begin_ = 0;
-  std::map<std::string, Place> places_;
 };
 
+// Variables of a checkpoint; Place::where is the index of the variable.
 class CheckpointTensors : public GivenTensors {
  public:
   explicit CheckpointTensors(std::unique_ptr<Checkpoint> checkpoint)
@@ -93,19 +94,14 @@ class CheckpointTensors : public GivenTensors {
     const v1::Manifest& manifest = checkpoint_->manifest();
     for (int v = 0; v < manifest.variables_size(); ++v) {
       const auto& shape = manifest.variables(v).shape();
-      places_[manifest.variables(v).name()] = {static_cast<uint32_t>(v),
+      places_[manifest.variables(v).name()] = {static_cast<uint64_t>(v),
                                                {shape.begin(), shape.end()}};
     }
   }
 
-  const std::vector<int64_t>* ShapeOf(const std::string& name) const override {
-    const auto place = places_.find(name);
-    return place == places_.end() ? nullptr : &place->second.shape;
-  }
-
   absl::Status Read(const std::string& name, uint64_t first, absl::Span<float> out) override {
     const SliceTable& slices = checkpoint_->slices();
-    const uint32_t variable = places_[name].variable;
+    const auto variable = static_cast<uint32_t>(places_[name].where);
     const uint64_t end = first + out.size();
     for (uint32_t s = slices.first_slice_of(variable); s < slices.first_slice_of(variable + 1);
          ++s) {
@@ -118,19 +114,8 @@ class CheckpointTensors : public GivenTensors {
     return absl::OkStatus();
   }
 
-  std::vector<std::string> Names() const override {
-    std::vector<std::string> names;
-    for (const auto& [name, place] : places_) names.push_back(name);
-    return names;
-  }
-
  private:
-  struct Place {
-    uint32_t variable = 0;
-    std::vector<int64_t> shape;
-  };
   const std::unique_ptr<Checkpoint> checkpoint_;
-  std::map<std::string, Place> places_;
 };
 
 absl::StatusOr<std::unique_ptr<GivenTensors>> OpenTensors(FileSystem& file_system,

@@ -65,7 +65,7 @@ std::string DialledAddress(const std::string& listens_at) {
   return JoinHostPort(name.empty() ? "localhost" : name, PortOf(listens_at));
 }
 
-std::string EverywhereAt(const std::string& address) {
+std::string OnAllInterfaces(const std::string& address) {
   return IsLoopbackAddress(address) ? address : JoinHostPort("0.0.0.0", PortOf(address));
 }
 

@@ -38,7 +38,7 @@ std::string DialledAddress(const std::string& listens_at);
 // Returns the address at which a server must listen so that other tasks can reach it under any name
 // of its host: the wildcard address with the port of `address`. Returns a loopback address
 // unchanged.
-std::string EverywhereAt(const std::string& address);
+std::string OnAllInterfaces(const std::string& address);
 
 // Returns the host for a resolver, without the port and the brackets of IPv6.
 std::string HostOf(absl::string_view address);

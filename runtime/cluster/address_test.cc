@@ -61,9 +61,9 @@ TEST(AddressTest, AWildcardIsDialledByTheNameOfItsHost) {
 }
 
 TEST(AddressTest, EverywhereIsNotForLoopback) {
-  EXPECT_EQ(EverywhereAt("ps-0.run:5"), "0.0.0.0:5");
-  EXPECT_EQ(EverywhereAt("localhost:5"), "localhost:5");
-  EXPECT_EQ(EverywhereAt("127.0.0.2:5"), "127.0.0.2:5");
+  EXPECT_EQ(OnAllInterfaces("ps-0.run:5"), "0.0.0.0:5");
+  EXPECT_EQ(OnAllInterfaces("localhost:5"), "localhost:5");
+  EXPECT_EQ(OnAllInterfaces("127.0.0.2:5"), "127.0.0.2:5");
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ absl::StatusOr<ResolvedTask> PlacePod(const ResolverInput& input, ClusterSource 
 
 absl::StatusOr<ResolvedTask> ResolveFromKubernetes(const ResolverInput& input) {
   if (!input.job.has_value()) {
-    return Broken("--job_name", "is missing; a pod's index does not say which job it is of");
+    return InvalidField("--job_name", "is missing; a pod's index does not say which job it is of");
   }
   TaskId task{*input.job, input.task_index.value_or(0)};
   const bool has_index = input.job == Job::kPs || input.job == Job::kWorker;
@@ -39,8 +39,8 @@ absl::StatusOr<ResolvedTask> ResolveFromKubernetes(const ResolverInput& input) {
     } else {
       const std::optional<uint32_t> ordinal = HostOrdinal(input.hostname);
       if (!ordinal.has_value()) {
-        return Broken("--task_index", absl::StrCat("is missing, and the host name ", input.hostname,
-                                                   " ends with no -N"));
+        return InvalidField("--task_index", absl::StrCat("is missing, and the host name ",
+                                                         input.hostname, " ends with no -N"));
       }
       task.index = *ordinal;
     }
@@ -53,11 +53,11 @@ absl::StatusOr<ResolvedTask> ResolveFromJobSet(const ResolverInput& input) {
   const absl::string_view name = ValueOf(environment, "REPLICATED_JOB_NAME");
   absl::StatusOr<Job> job = ParseJob(name);
   if (!job.ok() && !input.job.has_value()) {
-    return Broken("REPLICATED_JOB_NAME", job.status().message());
+    return InvalidField("REPLICATED_JOB_NAME", job.status().message());
   }
   if (job.ok() && input.job.has_value() && *job != *input.job) {
-    return Broken("--job_name",
-                  absl::StrCat("is ", JobName(*input.job), ", but REPLICATED_JOB_NAME is ", name));
+    return InvalidField("--job_name", absl::StrCat("is ", JobName(*input.job),
+                                                   ", but REPLICATED_JOB_NAME is ", name));
   }
   TaskId task{input.job.has_value() ? *input.job : *job, 0};
   ASSIGN_OR_RETURN(task.index, NumberVariable(environment, "JOB_COMPLETION_INDEX"));
@@ -67,9 +67,10 @@ absl::StatusOr<ResolvedTask> ResolveFromJobSet(const ResolverInput& input) {
   }
   if (replica > 0) {
     if (!IsSet(environment, "PODS_PER_JOB")) {
-      return Broken("PODS_PER_JOB",
-                    absl::StrCat("is not set, but JOB_INDEX is ", replica,
-                                 "; set it to the job's completions, or use one job of many pods"));
+      return InvalidField(
+          "PODS_PER_JOB",
+          absl::StrCat("is not set, but JOB_INDEX is ", replica,
+                       "; set it to the job's completions, or use one job of many pods"));
     }
     ASSIGN_OR_RETURN(const uint32_t pods, NumberVariable(environment, "PODS_PER_JOB"));
     task.index += replica * pods;

@@ -13,19 +13,20 @@ namespace {
 // Returns --task_index, or 0 if no other index is possible.
 absl::StatusOr<TaskId> ListedTask(const ResolverInput& input, const ClusterSpec& cluster) {
   if (!input.job.has_value()) {
-    return Broken("--job_name", "is missing; say which job this task is of");
+    return InvalidField("--job_name", "is missing; say which job this task is of");
   }
   const Job job = *input.job;
   const TaskId task{job, input.task_index.value_or(0)};
   if (job == Job::kEvaluator) return task;
   if (job == Job::kChief) {
     if (task.index == 0) return task;
-    return Broken("--task_index", absl::StrCat("is ", task.index, "; the only chief is task 0"));
+    return InvalidField("--task_index",
+                        absl::StrCat("is ", task.index, "; the only chief is task 0"));
   }
   const size_t tasks = job == Job::kPs ? cluster.ps().size() : cluster.workers().size();
   if (!input.task_index.has_value() && tasks != 1) {
-    return Broken("--task_index", absl::StrCat("is missing; say which task of job ", JobName(job),
-                                               " this is, from 0"));
+    return InvalidField("--task_index", absl::StrCat("is missing; say which task of job ",
+                                                     JobName(job), " this is, from 0"));
   }
   return task;
 }

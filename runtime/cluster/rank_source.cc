@@ -57,14 +57,15 @@ absl::StatusOr<std::optional<uint32_t>> IndexInPart(const Environment& environme
   for (uint32_t i = 0; i < part; ++i) {
     uint32_t size = 0;
     if (i >= sizes.size() || !absl::SimpleAtoi(sizes[i], &size)) {
-      return Broken(kSizes, absl::StrCat("\"", ValueOf(environment, kSizes), "\" has no number ", i,
-                                         ", but this is part ", part));
+      return InvalidField(kSizes,
+                          absl::StrCat("\"", ValueOf(environment, kSizes), "\" has no number ", i,
+                                       ", but this is part ", part));
     }
     before += size;
   }
   if (rank < before) {
-    return Broken(kSizes, absl::StrCat("\"", ValueOf(environment, kSizes), "\" puts part ", part,
-                                       " behind rank ", rank));
+    return InvalidField(kSizes, absl::StrCat("\"", ValueOf(environment, kSizes), "\" puts part ",
+                                             part, " behind rank ", rank));
   }
   return std::optional<uint32_t>(rank - before);
 }
@@ -78,8 +79,8 @@ absl::StatusOr<uint32_t> SlurmTasks(const Environment& environment, size_t nodes
     ASSIGN_OR_RETURN(const std::vector<uint32_t> counts,
                      ParseTasksPerNode(kPerNode, ValueOf(environment, kPerNode)));
     if (counts.size() != nodes) {
-      return Broken(kPerNode,
-                    absl::StrCat("\"", ValueOf(environment, kPerNode), "\" is for ", counts.size(),
+      return InvalidField(
+          kPerNode, absl::StrCat("\"", ValueOf(environment, kPerNode), "\" is for ", counts.size(),
                                  " nodes, but SLURM_STEP_NODELIST has ", nodes));
     }
     tasks = std::accumulate(counts.begin(), counts.end(), uint32_t{0});
@@ -87,11 +88,12 @@ absl::StatusOr<uint32_t> SlurmTasks(const Environment& environment, size_t nodes
   const char* const total =
       IsSet(environment, "SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
   if (listed && !IsSet(environment, total)) return tasks;
-  ASSIGN_OR_RETURN(const uint32_t told, NumberVariable(environment, total));
-  if (listed && told != tasks) {
-    return Broken(total, absl::StrCat("is ", told, ", but ", kPerNode, " adds up to ", tasks));
+  ASSIGN_OR_RETURN(const uint32_t listed_tasks, NumberVariable(environment, total));
+  if (listed && listed_tasks != tasks) {
+    return InvalidField(
+        total, absl::StrCat("is ", listed_tasks, ", but ", kPerNode, " adds up to ", tasks));
   }
-  return told;
+  return listed_tasks;
 }
 
 }  // namespace

@@ -16,9 +16,9 @@ namespace {
 absl::Status Reconcile(absl::string_view field, absl::string_view hosts, size_t count, bool given,
                        uint32_t value) {
   if (!given || value == count) return absl::OkStatus();
-  return Broken(field, absl::StrCat("is ", value, ", but ", hosts, " names ", count,
-                                    count == 1 ? " task" : " tasks",
-                                    "; drop one of the two or make them agree"));
+  return InvalidField(field, absl::StrCat("is ", value, ", but ", hosts, " names ", count,
+                                          count == 1 ? " task" : " tasks",
+                                          "; drop one of the two or make them agree"));
 }
 
 }  // namespace

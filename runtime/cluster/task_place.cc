@@ -21,21 +21,22 @@ std::string AnyPortToward(const std::string& chief_address) {
 absl::StatusOr<TaskId> FlatTask(const ResolverInput& input, const Rank& rank) {
   const std::string world = absl::StrCat(rank.size, " processes");
   if (!input.num_ps_tasks.has_value()) {
-    return Broken("--num_ps_tasks", absl::StrCat("is missing; say how many of the ", world,
-                                                 " are parameter servers, the last ones"));
+    return InvalidField("--num_ps_tasks", absl::StrCat("is missing; say how many of the ", world,
+                                                       " are parameter servers, the last ones"));
   }
   const uint32_t ps = *input.num_ps_tasks;
   if (ps == 0 || ps >= rank.size) {
-    return Broken("--num_ps_tasks",
-                  absl::StrCat("is ", ps, ", but ", world,
-                               " were started; at least one must be a parameter server and one a "
-                               "worker"));
+    return InvalidField(
+        "--num_ps_tasks",
+        absl::StrCat("is ", ps, ", but ", world,
+                     " were started; at least one must be a parameter server and one a "
+                     "worker"));
   }
   const uint32_t workers = rank.size - ps;
   if (input.num_replicas.has_value() && *input.num_replicas != workers) {
-    return Broken("--num_replicas", absl::StrCat("is ", *input.num_replicas, ", but ", world,
-                                                 " and num_ps_tasks=", ps, " leave ", workers,
-                                                 "; start as many processes or drop it"));
+    return InvalidField("--num_replicas", absl::StrCat("is ", *input.num_replicas, ", but ", world,
+                                                       " and num_ps_tasks=", ps, " leave ", workers,
+                                                       "; start as many processes or drop it"));
   }
   if (rank.rank < workers) return TaskId{Job::kWorker, rank.rank};
   return TaskId{Job::kPs, rank.rank - workers};
@@ -47,7 +48,7 @@ absl::StatusOr<TaskId> PartTask(const ResolverInput& input, const Rank& rank) {
   if (input.task_index.has_value()) return TaskId{job, *input.task_index};
   if (rank.part_index.has_value()) return TaskId{job, *rank.part_index};
   if (rank.of_one_program && !input.chief_host.empty()) return TaskId{job, rank.rank};
-  return Broken("--task_index", absl::StrCat("is missing; ", rank.remedy));
+  return InvalidField("--task_index", absl::StrCat("is missing; ", rank.remedy));
 }
 
 }  // namespace
@@ -57,12 +58,13 @@ absl::StatusOr<std::string> ChiefAddress(const ResolverInput& input,
                                          absl::string_view remedy) {
   const bool given = !input.chief_host.empty();
   if (!given && launcher_host.empty()) {
-    return Broken("--chief_host", absl::StrCat("is missing; ", remedy));
+    return InvalidField("--chief_host", absl::StrCat("is missing; ", remedy));
   }
   if (given && !IsHostAlone(input.chief_host)) {
     if (input.chief_port != 0) {
-      return Broken("--chief_port", absl::StrCat("is given, but --chief_host=", input.chief_host,
-                                                 " has a port already; drop one of them"));
+      return InvalidField("--chief_port",
+                          absl::StrCat("is given, but --chief_host=", input.chief_host,
+                                       " has a port already; drop one of them"));
     }
     RETURN_IF_ERROR(CheckAddress("--chief_host", input.chief_host));
     return input.chief_host;
@@ -92,15 +94,17 @@ absl::StatusOr<ResolvedTask> PlaceInCluster(ClusterSource source, TaskId task, C
       resolved.chief_address = cluster.workers()[0];
     }
     if (resolved.chief_address.empty() && task.job != Job::kEvaluator) {
-      return Broken("--chief_host",
-                    source == ClusterSource::kFlags
-                        ? "is missing, and --worker_hosts too; give the chief's address host:port, "
-                          "or the workers', the first of which hosts the chief then"
-                        : "is missing; a task needs the chief's address, host:port");
+      return InvalidField(
+          "--chief_host",
+          source == ClusterSource::kFlags
+              ? "is missing, and --worker_hosts too; give the chief's address host:port, "
+                "or the workers', the first of which hosts the chief then"
+              : "is missing; a task needs the chief's address, host:port");
     }
   }
   if (!resolved.own_address.empty()) {
-    resolved.listen_address = anywhere ? EverywhereAt(resolved.own_address) : resolved.own_address;
+    resolved.listen_address =
+        anywhere ? OnAllInterfaces(resolved.own_address) : resolved.own_address;
   } else if (task.job == Job::kPs) {
     resolved.listen_address = AnyPortToward(resolved.chief_address);
   }
@@ -117,7 +121,7 @@ ResolvedTask PlaceByChief(ClusterSource source, TaskId task, const std::string& 
   if (task.job != Job::kChief) resolved.chief_address = chief_address;
   if (task.job == Job::kChief || hosts_chief) {
     resolved.own_address = chief_address;
-    resolved.listen_address = EverywhereAt(chief_address);
+    resolved.listen_address = OnAllInterfaces(chief_address);
   } else if (task.job == Job::kPs) {
     resolved.listen_address = AnyPortToward(chief_address);
   }
@@ -126,8 +130,8 @@ ResolvedTask PlaceByChief(ClusterSource source, TaskId task, const std::string& 
 
 absl::StatusOr<ResolvedTask> PlaceByRank(const ResolverInput& input, const Rank& rank) {
   if (rank.rank >= rank.size) {
-    return Broken(rank.name,
-                  absl::StrCat("is ", rank.rank, ", but there are ", rank.size, " processes"));
+    return InvalidField(
+        rank.name, absl::StrCat("is ", rank.rank, ", but there are ", rank.size, " processes"));
   }
   const bool flat = !input.job.has_value();
   absl::StatusOr<TaskId> task = flat ? FlatTask(input, rank) : PartTask(input, rank);
@@ -135,14 +139,16 @@ absl::StatusOr<ResolvedTask> PlaceByRank(const ResolverInput& input, const Rank&
   const bool first = rank.rank == 0;
   if (input.chief_host.empty() && first && *task != TaskId{Job::kWorker, 0} &&
       task->job != Job::kChief) {
-    return Broken("--chief_host",
-                  absl::StrCat("is missing, and the first process, where the others look for the "
-                               "chief, is ",
-                               task->ToString(), "; start the chief or worker 0 first"));
+    return InvalidField(
+        "--chief_host",
+        absl::StrCat("is missing, and the first process, where the others look for the "
+                     "chief, is ",
+                     task->ToString(), "; start the chief or worker 0 first"));
   }
   if (input.chief_host.empty() && !first && task->job == Job::kChief) {
-    return Broken("--chief_host", absl::StrCat("is missing, and the chief is process ", rank.rank,
-                                               "; start it first, where the others look for it"));
+    return InvalidField("--chief_host",
+                        absl::StrCat("is missing, and the chief is process ", rank.rank,
+                                     "; start it first, where the others look for it"));
   }
   // If no job is given, the launch has all tasks of the run, and --chief_host is only another name
   // of the first one's host. Otherwise it may have only workers, whose chief is elsewhere.

@@ -94,10 +94,11 @@ std::string HalfSet(const ResolverInput& input) {
 
 absl::Status NothingToGoBy(const ResolverInput& input) {
   const std::string half_set = HalfSet(input);
-  if (!half_set.empty()) return Broken("--job_name", absl::StrCat("is missing, and ", half_set));
-  return Broken("--job_name",
-                "is missing, and no launcher's variables say which task this is: TF_CONFIG, "
-                "JOB_COMPLETION_INDEX, OMPI_COMM_WORLD_RANK, RANK or SLURM_PROCID");
+  if (!half_set.empty())
+    return InvalidField("--job_name", absl::StrCat("is missing, and ", half_set));
+  return InvalidField("--job_name",
+                      "is missing, and no launcher's variables say which task this is: TF_CONFIG, "
+                      "JOB_COMPLETION_INDEX, OMPI_COMM_WORLD_RANK, RANK or SLURM_PROCID");
 }
 
 bool HasFile(const ResolverInput& input) { return !input.cluster_file.empty(); }
@@ -151,15 +152,16 @@ absl::StatusOr<ClusterSource> ParseClusterSource(absl::string_view name) {
   for (const Source& known : kSources) {
     if (name == known.name) return known.source;
   }
-  return Broken("--cluster_from",
-                absl::StrCat("\"", name,
-                             "\" is unknown; it is one of auto, flags, file, tf_config, jobset, "
-                             "kubernetes, mpi, torchrun, slurm"));
+  return InvalidField(
+      "--cluster_from",
+      absl::StrCat("\"", name,
+                   "\" is unknown; it is one of auto, flags, file, tf_config, jobset, "
+                   "kubernetes, mpi, torchrun, slurm"));
 }
 
 absl::StatusOr<ResolvedTask> ResolveTaskPlace(const ResolverInput& input) {
   if (HasFile(input) && (HasLists(input) || !input.chief_host.empty())) {
-    return Broken(
+    return InvalidField(
         "--cluster",
         "is given together with --ps_hosts, --worker_hosts or --chief_host; use one form");
   }
@@ -168,7 +170,7 @@ absl::StatusOr<ResolvedTask> ResolveTaskPlace(const ResolverInput& input) {
       if (known.matches(input)) return known.resolve(input);
     } else if (input.from == known.source) {
       if (known.matches_forced(input)) return known.resolve(input);
-      return Broken("--cluster_from", absl::StrCat("is ", known.name, ", but ", known.wants));
+      return InvalidField("--cluster_from", absl::StrCat("is ", known.name, ", but ", known.wants));
     }
   }
   if (!input.job.has_value()) return NothingToGoBy(input);

@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 
 constexpr char kName[] = "TF_CONFIG";
 
-absl::Status Wrong(absl::string_view what) { return Broken(kName, what); }
+absl::Status Wrong(absl::string_view what) { return InvalidField(kName, what); }
 
 // Reads an integer, or a text with an integer, which configurations written by shells contain.
 bool ReadIndex(const Json& json, uint32_t* index) {
@@ -40,10 +40,10 @@ using Addresses = std::map<uint32_t, std::string>;
 absl::Status AddAddress(absl::string_view job, uint32_t index, const Json& json,
                         Addresses* addresses) {
   const std::string field = absl::StrCat(kName, ": cluster.", job, "[", index, "]");
-  if (!json.is_string()) return Broken(field, "is not text; write \"host:port\"");
+  if (!json.is_string()) return InvalidField(field, "is not text; write \"host:port\"");
   const std::string& address = json.get_ref<const std::string&>();
   RETURN_IF_ERROR(CheckAddress(field, address));
-  if (!addresses->emplace(index, address).second) return Broken(field, "is given twice");
+  if (!addresses->emplace(index, address).second) return InvalidField(field, "is given twice");
   return absl::OkStatus();
 }
 
@@ -204,7 +204,7 @@ absl::StatusOr<ResolvedTask> PlaceSparse(const ResolverInput& input, const TfCon
   ResolvedTask resolved = PlaceByChief(ClusterSource::kTfConfig, task, chief, hosts_chief);
   if (task.job == Job::kPs || (task.job == Job::kWorker && !hosts_chief)) {
     resolved.own_address = own;
-    resolved.listen_address = EverywhereAt(own);
+    resolved.listen_address = OnAllInterfaces(own);
   }
   return resolved;
 }
@@ -214,14 +214,14 @@ absl::StatusOr<ResolvedTask> PlaceSparse(const ResolverInput& input, const TfCon
 absl::StatusOr<ResolvedTask> ResolveFromTfConfig(const ResolverInput& input) {
   ASSIGN_OR_RETURN(const TfConfig config, ReadTfConfig(ValueOf(input.environment, kName)));
   if (input.job.has_value() && *input.job != config.task.job) {
-    return Broken("--job_name",
-                  absl::StrCat("is ", JobName(*input.job), ", but TF_CONFIG has task.type ",
-                               JobName(config.task.job), "; use `shoal task`"));
+    return InvalidField("--job_name",
+                        absl::StrCat("is ", JobName(*input.job), ", but TF_CONFIG has task.type ",
+                                     JobName(config.task.job), "; use `shoal task`"));
   }
   if (input.task_index.has_value() && *input.task_index != config.task.index) {
-    return Broken("--task_index",
-                  absl::StrCat("is ", *input.task_index, ", but TF_CONFIG has task.index ",
-                               config.task.index));
+    return InvalidField("--task_index",
+                        absl::StrCat("is ", *input.task_index, ", but TF_CONFIG has task.index ",
+                                     config.task.index));
   }
   return config.sparse ? PlaceSparse(input, config) : PlaceDense(config);
 }

@@ -38,16 +38,16 @@ absl::Status UnknownFlag(FlagScope scope, absl::string_view name) {
   for (const FlagSpec& spec : FlagTable()) {
     if ((spec.scopes & scope) != 0 && !spec.hidden) names.push_back(spec.name);
     if (name == spec.name) {
-      return Broken(absl::StrCat("--", name), "has no meaning for this command; see --help");
+      return InvalidField(absl::StrCat("--", name), "has no meaning for this command; see --help");
     }
   }
   if (const ForeignFlag* foreign = FindForeignFlag(name)) {
-    return Broken(absl::StrCat("--", name),
-                  absl::StrCat("is the name of ", foreign->system, "; here it is ", foreign->ours));
+    return InvalidField(absl::StrCat("--", name), absl::StrCat("is the name of ", foreign->system,
+                                                               "; here it is ", foreign->ours));
   }
   const std::string hint = DidYouMean(name, names, "--");
-  return Broken(absl::StrCat("--", name),
-                absl::StrCat("is not a flag", hint.empty() ? "; see --help" : hint));
+  return InvalidField(absl::StrCat("--", name),
+                      absl::StrCat("is not a flag", hint.empty() ? "; see --help" : hint));
 }
 
 // Separates one argument (and the next, where the value stands there) into flag and value.
@@ -65,8 +65,8 @@ absl::StatusOr<GivenFlag> TakeFlag(FlagScope scope, absl::Span<const std::string
     if (has_value) return GivenFlag{spec, std::string(value)};
     if (spec->kind == FlagKind::kBool) return GivenFlag{spec, "true"};
     if (*position < args.size()) return GivenFlag{spec, args[(*position)++]};
-    return Broken(absl::StrCat("--", name),
-                  absl::StrCat("needs a value: --", name, "=", spec->value));
+    return InvalidField(absl::StrCat("--", name),
+                        absl::StrCat("needs a value: --", name, "=", spec->value));
   }
   if (absl::StartsWith(name, "no") && !has_value) {
     const FlagSpec* spec = FindFlag(scope, name.substr(2));
@@ -78,20 +78,20 @@ absl::StatusOr<GivenFlag> TakeFlag(FlagScope scope, absl::Span<const std::string
 template <typename T>
 absl::Status ParseWhole(const GivenFlag& flag, T* out) {
   if (absl::SimpleAtoi(flag.value, out)) return absl::OkStatus();
-  return Broken(flag.label(),
-                absl::StrCat("a whole number >= 0 is wanted, not \"", flag.value, "\""));
+  return InvalidField(flag.label(),
+                      absl::StrCat("a whole number >= 0 is wanted, not \"", flag.value, "\""));
 }
 
 absl::Status ParsePort(const GivenFlag& flag, uint32_t* out) {
   if (absl::SimpleAtoi(flag.value, out) && *out > 0 && *out < 65536) return absl::OkStatus();
-  return Broken(flag.label(),
-                absl::StrCat("a port from 1 to 65535 is wanted, not \"", flag.value, "\""));
+  return InvalidField(flag.label(),
+                      absl::StrCat("a port from 1 to 65535 is wanted, not \"", flag.value, "\""));
 }
 
 absl::Status ApplySet(FlagScope scope, const GivenFlag& flag, v1::RunConfig* run) {
   const size_t equals = flag.value.find('=');
   if (equals == std::string::npos || equals == 0) {
-    return Broken("--set", absl::StrCat("\"", flag.value, "\" is not PATH=VALUE"));
+    return InvalidField("--set", absl::StrCat("\"", flag.value, "\" is not PATH=VALUE"));
   }
   const absl::string_view path = absl::string_view(flag.value).substr(0, equals);
   const absl::string_view value = absl::string_view(flag.value).substr(equals + 1);
@@ -101,7 +101,7 @@ absl::Status ApplySet(FlagScope scope, const GivenFlag& flag, v1::RunConfig* run
     return SetField("--set", path, value, run);
   }
   const absl::string_view field = same_name->field;
-  return Broken(
+  return InvalidField(
       absl::StrCat("--set ", path),
       absl::StrCat("is a flag, no field of the run file; did you mean --", flag.value,
                    field.empty() ? "" : absl::StrCat(", which is --set ", field, "=", value), "?"));
@@ -153,14 +153,16 @@ absl::Status ApplyTaskFlag(FlagScope scope, const GivenFlag& flag, CommandLine* 
   for (const auto& [known, target] : switches) {
     if (name != known) continue;
     if (absl::SimpleAtob(flag.value, target)) return absl::OkStatus();
-    return Broken(flag.label(), absl::StrCat("true or false is wanted, not \"", flag.value, "\""));
+    return InvalidField(flag.label(),
+                        absl::StrCat("true or false is wanted, not \"", flag.value, "\""));
   }
   if (name == "parent_pid") return ParseWhole(flag, &task->parent_pid);
   return absl::InternalError(absl::StrCat("flag --", name, " is in the table but not applied"));
 }
 
 absl::Status ApplyFlag(FlagScope scope, const GivenFlag& flag, CommandLine* line) {
-  if (flag.value.empty()) return Broken(flag.label(), "is empty; give a value or drop the flag");
+  if (flag.value.empty())
+    return InvalidField(flag.label(), "is empty; give a value or drop the flag");
   if (flag.spec->field[0] == '\0') return ApplyTaskFlag(scope, flag, line);
   // A relaxed error: "--batch_size: a whole number ...", without the path.
   const absl::Status status = SetField(flag.label(), flag.spec->field, flag.value, &line->run);
@@ -213,14 +215,15 @@ absl::Status CheckContradictions(const std::vector<GivenFlag>& flags) {
     const absl::string_view name = flag.spec->name;
     if (name != "set") {
       if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
-        return Broken(flag.label(), "is given twice; give it once");
+        return InvalidField(flag.label(), "is given twice; give it once");
       }
       seen.push_back(name);
     }
     if (RuleOf(flag).empty()) continue;
     if (rule != nullptr && RuleOf(*rule) != RuleOf(flag)) {
-      return Broken(Written(flag), absl::StrCat("contradicts ", Written(*rule),
-                                                "; a run has one optimizer, drop one of them"));
+      return InvalidField(Written(flag),
+                          absl::StrCat("contradicts ", Written(*rule),
+                                       "; a run has one optimizer, drop one of them"));
     }
     rule = &flag;
   }
@@ -237,9 +240,9 @@ absl::Status ReconcileBatchSize(const std::vector<GivenFlag>& flags, v1::RunConf
     run->clear_replica_batch_size();
     return absl::OkStatus();
   }
-  return Broken(Written(*of_clone),
-                absl::StrCat("contradicts ", Written(*of_replica),
-                             ", which is given instead of it; drop one of them"));
+  return InvalidField(Written(*of_clone),
+                      absl::StrCat("contradicts ", Written(*of_replica),
+                                   ", which is given instead of it; drop one of them"));
 }
 
 // Applies the consequences of the given flags for other fields of the run file.
@@ -248,7 +251,7 @@ absl::Status Reconcile(const std::vector<GivenFlag>& flags, const v1::RunConfig&
   RETURN_IF_ERROR(ReconcileBatchSize(flags, run));
   const GivenFlag* replicas = FindGiven(flags, "sync.replicas_to_aggregate");
   if (replicas != nullptr && run->sync().replicas_to_aggregate() > 0 && !IsSynchronous(*run)) {
-    return Broken(
+    return InvalidField(
         Written(*replicas),
         "has no meaning with --nosync_replicas, which applies every batch by itself; drop "
         "one of them");
@@ -285,7 +288,7 @@ absl::Status Reconcile(const std::vector<GivenFlag>& flags, const v1::RunConfig&
 absl::Status CheckIsPath(absl::string_view name, absl::string_view path) {
   const size_t colon = path.find("://");
   if (colon == absl::string_view::npos || path.find('/') < colon) return absl::OkStatus();
-  return Broken(
+  return InvalidField(
       name,
       absl::StrCat("\"", path, "\" is not a path of this machine; mount the storage ", "that ",
                    path.substr(0, colon), ":// names, and give the directory where it is mounted"));
@@ -344,9 +347,9 @@ absl::StatusOr<CommandLine> ParseCommandLine(FlagScope scope, absl::Span<const s
     RETURN_IF_ERROR(ApplyFlag(scope, flag, &line));
     ASSIGN_OR_RETURN(line.run, LoadRunConfig(flag.value));
     if (line.run.ByteSizeLong() == 0) {
-      return Broken("--run", absl::StrCat(flag.value,
-                                          " sets no field of a run; name a run file, "
-                                          "such as deploy/runs/fashion_cnn.textproto"));
+      return InvalidField("--run", absl::StrCat(flag.value,
+                                                " sets no field of a run; name a run file, "
+                                                "such as deploy/runs/fashion_cnn.textproto"));
     }
     const std::string directory = RunDirectoryOf(flag.value);
     if (!directory.empty()) line.run.set_out(directory);
@@ -378,12 +381,13 @@ absl::Status CheckRunGiven(const CommandLine& line) {
       run.num_epochs() > 0 || run.max_steps() > 0) {
     return absl::OkStatus();
   }
-  return Broken("--run", run.out().empty()
-                             ? "is missing; name a run file, such as "
-                               "deploy/runs/fashion_cnn.textproto"
-                             : absl::StrCat("is missing; name a run file, or that of a run which "
-                                            "has begun: --run=",
-                                            run.out(), "/run.textproto"));
+  return InvalidField("--run",
+                      run.out().empty()
+                          ? "is missing; name a run file, such as "
+                            "deploy/runs/fashion_cnn.textproto"
+                          : absl::StrCat("is missing; name a run file, or that of a run which "
+                                         "has begun: --run=",
+                                         run.out(), "/run.textproto"));
 }
 
 }  // namespace shoal

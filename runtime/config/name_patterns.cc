@@ -21,9 +21,9 @@ absl::StatusOr<std::unique_ptr<RE2>> Compile(absl::string_view field, absl::stri
   options.set_log_errors(false);
   auto compiled = std::make_unique<RE2>(re2::StringPiece(text.data(), text.size()), options);
   if (compiled->ok()) return compiled;
-  return Broken(field,
-                absl::StrCat("\"", absl::CHexEscape(text), "\" is not a regular expression (",
-                             compiled->error(), "); correct it"));
+  return InvalidField(field,
+                      absl::StrCat("\"", absl::CHexEscape(text), "\" is not a regular expression (",
+                                   compiled->error(), "); correct it"));
 }
 
 re2::StringPiece Piece(absl::string_view text) { return {text.data(), text.size()}; }
@@ -68,7 +68,7 @@ absl::Status NamePatterns::CheckAllAreUsed(absl::string_view field,
       continue;
     }
     const size_t shown = std::min(names.size(), kMostNamed);
-    return Broken(
+    return InvalidField(
         field, absl::StrCat(
                    "\"", absl::CHexEscape(pattern->text()), "\" matches the whole name of none ",
                    "of the variables ",
@@ -107,9 +107,9 @@ absl::StatusOr<NameMap> NameMap::Create(absl::string_view field,
   for (const std::string& rule : rules) {
     const size_t equals = rule.rfind('=');
     if (equals == std::string::npos || equals == 0) {
-      return Broken(field, absl::StrCat("\"", absl::CHexEscape(rule),
-                                        "\" is not EXPRESSION=NAME; write "
-                                        "\"body/(.*)=resnet/\\1\""));
+      return InvalidField(field, absl::StrCat("\"", absl::CHexEscape(rule),
+                                              "\" is not EXPRESSION=NAME; write "
+                                              "\"body/(.*)=resnet/\\1\""));
     }
     // Anchored, so that Replace takes the whole name where an alternative would match less.
     ASSIGN_OR_RETURN(std::unique_ptr<RE2> expression,
@@ -117,7 +117,7 @@ absl::StatusOr<NameMap> NameMap::Create(absl::string_view field,
     std::string name = rule.substr(equals + 1);
     std::string error;
     if (!expression->CheckRewriteString(Piece(name), &error)) {
-      return Broken(field, absl::StrCat("\"", absl::CHexEscape(rule), "\": ", error));
+      return InvalidField(field, absl::StrCat("\"", absl::CHexEscape(rule), "\": ", error));
     }
     map.rules_.push_back(std::make_unique<Rule>(std::move(expression), std::move(name)));
   }

@@ -10,7 +10,7 @@
 
 namespace shoal {
 
-inline absl::Status Broken(absl::string_view field, absl::string_view what) {
+inline absl::Status InvalidField(absl::string_view field, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(field, ": ", what));
 }
 
@@ -18,16 +18,16 @@ inline absl::Status Broken(absl::string_view field, absl::string_view what) {
 inline absl::Status CheckRange(absl::string_view field, double value, double low, double high) {
   if (std::isfinite(value) && value >= low && value < high) return absl::OkStatus();
   if (std::isinf(high)) {
-    return Broken(field, absl::StrCat("must be a finite number >= ", low, ", is ", value));
+    return InvalidField(field, absl::StrCat("must be a finite number >= ", low, ", is ", value));
   }
-  return Broken(field,
-                absl::StrCat("must be at least ", low, " and less than ", high, ", is ", value));
+  return InvalidField(
+      field, absl::StrCat("must be at least ", low, " and less than ", high, ", is ", value));
 }
 
 // A finite number above 0.
 inline absl::Status CheckPositive(absl::string_view field, double value) {
   if (std::isfinite(value) && value > 0) return absl::OkStatus();
-  return Broken(field, absl::StrCat("must be a finite number above 0, is ", value));
+  return InvalidField(field, absl::StrCat("must be a finite number above 0, is ", value));
 }
 
 }  // namespace shoal

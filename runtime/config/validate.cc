@@ -31,31 +31,32 @@ bool IsPlainName(absl::string_view name) {
 
 absl::Status CheckPlainName(absl::string_view field, absl::string_view name) {
   if (IsPlainName(name)) return absl::OkStatus();
-  return Broken(field, absl::StrCat("\"", absl::CHexEscape(name),
-                                    "\" must be 1 to 128 letters, digits, '_', '-' or '.', and not "
-                                    "begin with '-' or '.'"));
+  return InvalidField(field,
+                      absl::StrCat("\"", absl::CHexEscape(name),
+                                   "\" must be 1 to 128 letters, digits, '_', '-' or '.', and not "
+                                   "begin with '-' or '.'"));
 }
 
 absl::Status CheckCount(absl::string_view field, uint64_t value, uint64_t low, uint64_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
-  return Broken(field, absl::StrCat("must be ", low, " to ", high, ", is ", value));
+  return InvalidField(field, absl::StrCat("must be ", low, " to ", high, ", is ", value));
 }
 
 // Checks the rules of TF-Slim's DeploymentConfig, in its order and with its texts, and then further
 // ones.
 absl::Status ValidateTasks(const v1::DeploymentOptions& deployment) {
   if (deployment.num_replicas() > 1 && deployment.num_ps_tasks() < 1) {
-    return Broken(
+    return InvalidField(
         "num_ps_tasks",
         absl::StrCat("When using replicas num_ps_tasks must be positive: num_replicas is ",
                      deployment.num_replicas(),
                      ", num_ps_tasks is 0; give --num_ps_tasks=1 or --num_replicas=1"));
   }
   if (deployment.num_replicas() > 0 && deployment.replica_id() >= deployment.num_replicas()) {
-    return Broken("replica_id",
-                  absl::StrCat("replica_id must be less than num_replicas: replica_id is ",
-                               deployment.replica_id(), ", num_replicas is ",
-                               deployment.num_replicas(), "; replicas are numbered from 0"));
+    return InvalidField("replica_id",
+                        absl::StrCat("replica_id must be less than num_replicas: replica_id is ",
+                                     deployment.replica_id(), ", num_replicas is ",
+                                     deployment.num_replicas(), "; replicas are numbered from 0"));
   }
   RETURN_IF_ERROR(CheckCount("num_replicas", deployment.num_replicas(), 1, kMaxReplicas));
   RETURN_IF_ERROR(CheckCount("num_ps_tasks", deployment.num_ps_tasks(), 0, kMaxPsTasks));
@@ -64,8 +65,9 @@ absl::Status ValidateTasks(const v1::DeploymentOptions& deployment) {
   RETURN_IF_ERROR(CheckPlainName("worker_job_name", deployment.worker_job_name()));
   RETURN_IF_ERROR(CheckPlainName("ps_job_name", deployment.ps_job_name()));
   if (deployment.worker_job_name() == deployment.ps_job_name()) {
-    return Broken("ps_job_name", absl::StrCat("\"", deployment.ps_job_name(),
-                                              "\" is worker_job_name as well; use two names"));
+    return InvalidField("ps_job_name",
+                        absl::StrCat("\"", deployment.ps_job_name(),
+                                     "\" is worker_job_name as well; use two names"));
   }
   return absl::OkStatus();
 }
@@ -85,39 +87,44 @@ absl::Status ValidateDevices(const v1::DeploymentOptions& deployment) {
     const std::string device(absl::StripAsciiWhitespace(piece));
     ++count;
     if (!IsDevice(device)) {
-      return Broken("devices", absl::StrCat("\"", device,
-                                            "\" is not a device; write /cpu:0 or /gpu:0, one per "
-                                            "clone, with commas"));
+      return InvalidField("devices",
+                          absl::StrCat("\"", device,
+                                       "\" is not a device; write /cpu:0 or /gpu:0, one per "
+                                       "clone, with commas"));
     }
     if (!seen.insert(absl::AsciiStrToLower(device)).second) {
-      return Broken("devices", absl::StrCat(device, " is named twice; give each clone its own"));
+      return InvalidField("devices",
+                          absl::StrCat(device, " is named twice; give each clone its own"));
     }
     if (deployment.clone_on_cpu() && absl::StrContains(absl::AsciiStrToLower(device), "gpu:")) {
-      return Broken("devices", absl::StrCat(device, " contradicts clone_on_cpu; drop one of them"));
+      return InvalidField("devices",
+                          absl::StrCat(device, " contradicts clone_on_cpu; drop one of them"));
     }
   }
   if (count == deployment.num_clones()) return absl::OkStatus();
-  return Broken("devices", absl::StrCat("names ", count, " devices, but num_clones is ",
-                                        deployment.num_clones(), "; name one device per clone"));
+  return InvalidField("devices",
+                      absl::StrCat("names ", count, " devices, but num_clones is ",
+                                   deployment.num_clones(), "; name one device per clone"));
 }
 
 absl::Status ValidateVariables(const v1::DeploymentOptions& deployment) {
   const std::string& variables = deployment.variables();
   if (variables != "cpu" && variables != "first_device" && variables != "mirrored") {
-    return Broken("variables", absl::StrCat("\"", absl::CHexEscape(variables),
-                                            "\" must be cpu, first_device or mirrored"));
+    return InvalidField("variables", absl::StrCat("\"", absl::CHexEscape(variables),
+                                                  "\" must be cpu, first_device or mirrored"));
   }
   if (variables == "cpu" || deployment.num_ps_tasks() == 0) return absl::OkStatus();
-  return Broken("variables",
-                absl::StrCat("is ", variables, ", but num_ps_tasks is ", deployment.num_ps_tasks(),
-                             ", and variables are on the parameter servers; drop it or give "
-                             "--num_ps_tasks=0"));
+  return InvalidField(
+      "variables",
+      absl::StrCat("is ", variables, ", but num_ps_tasks is ", deployment.num_ps_tasks(),
+                   ", and variables are on the parameter servers; drop it or give "
+                   "--num_ps_tasks=0"));
 }
 
 absl::Status ValidateComputeType(const std::string& dtype) {
   if (dtype == "float32" || dtype == "bfloat16") return absl::OkStatus();
-  return Broken("compute_dtype",
-                absl::StrCat("\"", absl::CHexEscape(dtype), "\" must be float32 or bfloat16"));
+  return InvalidField("compute_dtype", absl::StrCat("\"", absl::CHexEscape(dtype),
+                                                    "\" must be float32 or bfloat16"));
 }
 
 absl::Status ValidateSync(const v1::SyncOptions& sync) {
@@ -127,41 +134,44 @@ absl::Status ValidateSync(const v1::SyncOptions& sync) {
                                  kMaxReplicasToAggregate));
     }
     if (sync.max_staleness() >= 0 && sync.has_max_staleness()) {
-      return Broken("max_staleness",
-                    absl::StrCat("is ", sync.max_staleness(),
-                                 ", but nothing is stale in synchronous training; drop it or give "
-                                 "--nosync_replicas"));
+      return InvalidField(
+          "max_staleness",
+          absl::StrCat("is ", sync.max_staleness(),
+                       ", but nothing is stale in synchronous training; drop it or give "
+                       "--nosync_replicas"));
     }
     if (sync.clock_bound() >= 0 && sync.has_clock_bound()) {
-      return Broken("clock_bound",
-                    absl::StrCat("is ", sync.clock_bound(),
-                                 ", but synchronous training has one clock for all; drop it or "
-                                 "give --nosync_replicas"));
+      return InvalidField(
+          "clock_bound",
+          absl::StrCat("is ", sync.clock_bound(),
+                       ", but synchronous training has one clock for all; drop it or "
+                       "give --nosync_replicas"));
     }
   }
   if (sync.max_staleness() < -1) {
-    return Broken("max_staleness",
-                  absl::StrCat("must be -1 (unlimited) or more, is ", sync.max_staleness()));
+    return InvalidField("max_staleness",
+                        absl::StrCat("must be -1 (unlimited) or more, is ", sync.max_staleness()));
   }
   if (sync.clock_bound() < -1) {
-    return Broken("clock_bound",
-                  absl::StrCat("must be -1 (no bound) or more, is ", sync.clock_bound()));
+    return InvalidField("clock_bound",
+                        absl::StrCat("must be -1 (no bound) or more, is ", sync.clock_bound()));
   }
   return absl::OkStatus();
 }
 
 absl::Status ValidateCluster(const v1::ClusterOptions& cluster) {
   if (cluster.slice_bytes() % 64 != 0) {
-    return Broken("cluster.slice_bytes",
-                  absl::StrCat("must be a multiple of 64, is ", cluster.slice_bytes()));
+    return InvalidField("cluster.slice_bytes",
+                        absl::StrCat("must be a multiple of 64, is ", cluster.slice_bytes()));
   }
   if (cluster.slice_bytes() != 0) {
     RETURN_IF_ERROR(
         CheckCount("cluster.slice_bytes", cluster.slice_bytes(), kMinSliceBytes, kMaxSliceBytes));
   }
   if (cluster.ps_memory() != 0 && cluster.ps_memory() < kMinPsMemory) {
-    return Broken("cluster.ps_memory", absl::StrCat("is in bytes and must be 0 or at least ",
-                                                    kMinPsMemory, ", is ", cluster.ps_memory()));
+    return InvalidField("cluster.ps_memory",
+                        absl::StrCat("is in bytes and must be 0 or at least ", kMinPsMemory,
+                                     ", is ", cluster.ps_memory()));
   }
   RETURN_IF_ERROR(CheckCount("cluster.lease_seconds", cluster.lease_seconds(), 2, 3600));
   RETURN_IF_ERROR(CheckCount("cluster.wait_seconds", cluster.wait_seconds(), 1, 86400));
@@ -175,7 +185,7 @@ absl::Status ValidateCluster(const v1::ClusterOptions& cluster) {
 absl::Status ValidateCheckpoint(const v1::CheckpointOptions& checkpoint) {
   const std::string& resume = checkpoint.resume();
   if (resume != "auto" && resume != "never" && resume != "must") {
-    return Broken("resume", absl::StrCat("\"", resume, "\" must be auto, never or must"));
+    return InvalidField("resume", absl::StrCat("\"", resume, "\" must be auto, never or must"));
   }
   RETURN_IF_ERROR(CheckCount("checkpoint.save_seconds", checkpoint.save_seconds(), 0, 1000000));
   RETURN_IF_ERROR(CheckCount("checkpoint.export_every", checkpoint.export_every(), 0, 1000000000));
@@ -189,9 +199,10 @@ absl::Status ValidateLength(const v1::RunConfig& run) {
                                run.deployment().num_clones(), kMaxReplicaBatchSize));
   }
   if (run.max_steps() == 0 && run.num_epochs() == 0) {
-    return Broken("num_epochs",
-                  "and max_steps are both 0, so there is nothing to train; give --num_epochs=3 or "
-                  "--max_steps=1000");
+    return InvalidField(
+        "num_epochs",
+        "and max_steps are both 0, so there is nothing to train; give --num_epochs=3 or "
+        "--max_steps=1000");
   }
   RETURN_IF_ERROR(CheckCount("num_epochs", run.num_epochs(), 0, 1000000));
   // Steps are counted as int64 in places, and by users.
@@ -200,7 +211,8 @@ absl::Status ValidateLength(const v1::RunConfig& run) {
 
 absl::Status ValidateStart(const v1::RunConfig& run) {
   if (run.init_map_size() > 0 && run.init_from().empty()) {
-    return Broken("init_map", "has no meaning without init_from; give --init_from or drop it");
+    return InvalidField("init_map",
+                        "has no meaning without init_from; give --init_from or drop it");
   }
   RETURN_IF_ERROR(
       NameMap::Create("init_map", {run.init_map().begin(), run.init_map().end()}).status());
@@ -213,12 +225,12 @@ absl::Status ValidateProgram(const v1::RunConfig& run) {
   const v1::ProgramConfig& program = run.program();
   if (program.file().empty()) {
     if (program.ByteSizeLong() == 0) return absl::OkStatus();
-    return Broken("program.file",
-                  "is empty, but the run has arguments or an interpreter for it; "
-                  "give --program=FILE");
+    return InvalidField("program.file",
+                        "is empty, but the run has arguments or an interpreter for it; "
+                        "give --program=FILE");
   }
   const auto drop = [&](absl::string_view what) {
-    return Broken("program", absl::StrCat("is ", program.file(), ", which ", what));
+    return InvalidField("program", absl::StrCat("is ", program.file(), ", which ", what));
   };
   if (run.model().ByteSizeLong() != 0) {
     return drop(
@@ -247,21 +259,23 @@ absl::Status ValidateProgram(const v1::RunConfig& run) {
     return drop("chooses its types; drop compute_dtype and use autocast in the program");
   }
   if (program.python().empty() || absl::EndsWith(program.file(), ".py")) return absl::OkStatus();
-  return Broken("program.python", absl::StrCat("is ", program.python(), ", but ", program.file(),
-                                               " is not a FILE.py; drop one of them"));
+  return InvalidField("program.python",
+                      absl::StrCat("is ", program.python(), ", but ", program.file(),
+                                   " is not a FILE.py; drop one of them"));
 }
 
 // Checks that there is exactly one model: in the run file or in the program that the workers run.
-absl::Status ValidateWhoseModel(const v1::RunConfig& run, ModelFrom from) {
+absl::Status ValidateModelSource(const v1::RunConfig& run, ModelFrom from) {
   const v1::ModelConfig& model = run.model();
   RETURN_IF_ERROR(ValidateProgram(run));
   if (!run.program().file().empty()) return absl::OkStatus();
   if (!run.deployment().worker_binary().empty()) {
     if (model.ByteSizeLong() == 0) return absl::OkStatus();
-    return Broken("worker_binary",
-                  absl::StrCat("is ", run.deployment().worker_binary(),
-                               ", which has a model of its own, but the run says model or loss "
-                               "too; drop one of them"));
+    return InvalidField(
+        "worker_binary",
+        absl::StrCat("is ", run.deployment().worker_binary(),
+                     ", which has a model of its own, but the run says model or loss "
+                     "too; drop one of them"));
   }
   const bool is_given = !model.name().empty() || !model.layer().empty();
   return is_given || from == ModelFrom::kRunFile ? ValidateModel(model) : absl::OkStatus();
@@ -271,7 +285,7 @@ absl::Status ValidateWhoseModel(const v1::RunConfig& run, ModelFrom from) {
 
 absl::Status ValidateRunConfig(const v1::RunConfig& run, ModelFrom model) {
   RETURN_IF_ERROR(CheckPlainName("name", run.name()));
-  RETURN_IF_ERROR(ValidateWhoseModel(run, model));
+  RETURN_IF_ERROR(ValidateModelSource(run, model));
   RETURN_IF_ERROR(ValidateTasks(run.deployment()));
   RETURN_IF_ERROR(ValidateDevices(run.deployment()));
   RETURN_IF_ERROR(ValidateVariables(run.deployment()));

@@ -19,7 +19,7 @@ constexpr uint32_t kMostThreads = 256;
 
 absl::Status CheckAtMost(absl::string_view field, uint32_t value, uint32_t low, uint32_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
-  return Broken(field, absl::StrCat("must be ", low, " to ", high, ", is ", value));
+  return InvalidField(field, absl::StrCat("must be ", low, " to ", high, ", is ", value));
 }
 
 absl::Status ValidateImage(const v1::ImageOptions& image) {
@@ -27,16 +27,17 @@ absl::Status ValidateImage(const v1::ImageOptions& image) {
   RETURN_IF_ERROR(CheckAtMost("data.image.width", image.width(), 0, kLongestSide));
   RETURN_IF_ERROR(CheckAtMost("data.image.crop", image.crop(), 0, kLongestSide));
   if ((image.height() == 0) != (image.width() == 0)) {
-    return Broken(image.height() == 0 ? "data.image.height" : "data.image.width",
-                  "is not given, but the other side is; give both or none");
+    return InvalidField(image.height() == 0 ? "data.image.height" : "data.image.width",
+                        "is not given, but the other side is; give both or none");
   }
   if (image.channels() != 0 && image.channels() != 1 && image.channels() != 3) {
-    return Broken("data.image.channels", absl::StrCat("must be 1 (grey), 3 (RGB) or 0 (as the "
-                                                      "images are), is ",
-                                                      image.channels()));
+    return InvalidField("data.image.channels",
+                        absl::StrCat("must be 1 (grey), 3 (RGB) or 0 (as the "
+                                     "images are), is ",
+                                     image.channels()));
   }
   for (const double mean : image.mean()) {
-    if (!std::isfinite(mean)) return Broken("data.image.mean", "must be finite numbers");
+    if (!std::isfinite(mean)) return InvalidField("data.image.mean", "must be finite numbers");
   }
   for (const double stddev : image.stddev()) {
     RETURN_IF_ERROR(CheckPositive("data.image.stddev", stddev));
@@ -50,9 +51,9 @@ absl::Status ValidateCsv(const v1::CsvOptions& csv) {
       delimiter.find_first_of("\"\n\r.+-0123456789") == std::string::npos) {
     return absl::OkStatus();
   }
-  return Broken("data.csv.delimiter",
-                absl::StrCat("\"", absl::CHexEscape(delimiter),
-                             "\" must be one character that no number and no quote has"));
+  return InvalidField("data.csv.delimiter",
+                      absl::StrCat("\"", absl::CHexEscape(delimiter),
+                                   "\" must be one character that no number and no quote has"));
 }
 
 }  // namespace
@@ -61,10 +62,11 @@ absl::Status ValidateData(const v1::DataConfig& data) {
   const bool synthetic = data.format() == v1::DataConfig::FORMAT_SYNTHETIC_REGRESSION ||
                          data.format() == v1::DataConfig::FORMAT_SYNTHETIC_CLASSIFICATION;
   if (!v1::DataConfig::Format_IsValid(data.format())) {
-    return Broken("data.format", absl::StrCat(static_cast<int>(data.format()), " is unknown"));
+    return InvalidField("data.format",
+                        absl::StrCat(static_cast<int>(data.format()), " is unknown"));
   }
   if (!synthetic && data.directory().empty()) {
-    return Broken("data.directory", "is empty; give --data_dir=DIR");
+    return InvalidField("data.directory", "is empty; give --data_dir=DIR");
   }
   // 0: what the data set knows.
   if (data.classes() != 0 || synthetic) {

@@ -25,13 +25,13 @@ constexpr uint32_t kMaxUnits = 1u << 24;
 absl::Status CheckKnown(absl::string_view field, absl::string_view name,
                         const std::vector<std::string>& known) {
   if (std::find(known.begin(), known.end(), name) != known.end()) return absl::OkStatus();
-  return Broken(field, absl::StrCat("\"", name, "\" is unknown; it is one of ",
-                                    absl::StrJoin(known, ", "), DidYouMean(name, known)));
+  return InvalidField(field, absl::StrCat("\"", name, "\" is unknown; it is one of ",
+                                          absl::StrJoin(known, ", "), DidYouMean(name, known)));
 }
 
 absl::Status CheckSize(absl::string_view field, uint32_t value) {
   if (value >= 1 && value <= kMaxUnits) return absl::OkStatus();
-  return Broken(field, absl::StrCat("must be 1 to ", kMaxUnits, ", is ", value));
+  return InvalidField(field, absl::StrCat("must be 1 to ", kMaxUnits, ", is ", value));
 }
 
 using Sizes = google::protobuf::RepeatedField<uint32_t>;
@@ -49,10 +49,11 @@ absl::Status ValidateReshape(const std::string& field, const v1::ReshapeLayer& l
   for (int64_t dim : layer.shape()) {
     num_open += dim == -1 ? 1 : 0;
     if (dim >= 1 || dim == -1) continue;
-    return Broken(field, absl::StrCat("has sizes above 0, or -1 for what is left; not ", dim));
+    return InvalidField(field,
+                        absl::StrCat("has sizes above 0, or -1 for what is left; not ", dim));
   }
-  if (layer.shape().empty()) return Broken(field, "is empty; give the shape of one example");
-  if (num_open > 1) return Broken(field, "leaves more than one size open (-1)");
+  if (layer.shape().empty()) return InvalidField(field, "is empty; give the shape of one example");
+  if (num_open > 1) return InvalidField(field, "leaves more than one size open (-1)");
   return absl::OkStatus();
 }
 
@@ -80,8 +81,8 @@ absl::Status ValidateLayer(const std::string& field, const v1::LayerConfig& laye
       return CheckRange(field + ".batch_norm.decay", layer.batch_norm().decay(), 0, 1);
     case v1::LayerConfig::kDropout:
       if (layer.dropout().rate() >= 0 && layer.dropout().rate() < 1) return absl::OkStatus();
-      return Broken(field + ".dropout.rate",
-                    absl::StrCat("must be in [0, 1), is ", layer.dropout().rate()));
+      return InvalidField(field + ".dropout.rate",
+                          absl::StrCat("must be in [0, 1), is ", layer.dropout().rate()));
     case v1::LayerConfig::kEmbedding:
       RETURN_IF_ERROR(CheckSize(field + ".embedding.rows", layer.embedding().rows()));
       return CheckSize(field + ".embedding.units", layer.embedding().units());
@@ -89,7 +90,7 @@ absl::Status ValidateLayer(const std::string& field, const v1::LayerConfig& laye
       return ValidateReshape(field + ".reshape.shape", layer.reshape());
     case v1::LayerConfig::kConcat:
       if (!layer.concat().has_axis() || layer.concat().axis() != 0) return absl::OkStatus();
-      return Broken(field + ".concat.axis", "0 is the batch; name another axis");
+      return InvalidField(field + ".concat.axis", "0 is the batch; name another axis");
     case v1::LayerConfig::kFlatten:
     case v1::LayerConfig::kActivation:
     case v1::LayerConfig::kAdd:
@@ -105,7 +106,7 @@ absl::Status ValidateLayer(const std::string& field, const v1::LayerConfig& laye
     const absl::string_view either = i + 1 == known->field_count() ? "or " : "";
     kinds.push_back(absl::StrCat(either, known->field(i)->name(), " {...}"));
   }
-  return Broken(field, absl::StrCat("has no kind; write ", absl::StrJoin(kinds, ", ")));
+  return InvalidField(field, absl::StrCat("has no kind; write ", absl::StrJoin(kinds, ", ")));
 }
 
 // Checks the names of layers, which are scopes of variables, and their inputs, which must name
@@ -118,13 +119,13 @@ absl::Status ValidateLayers(const v1::ModelConfig& model) {
     RETURN_IF_ERROR(ValidateLayer(field, layer));
     for (const std::string& input : layer.input()) {
       if (names.count(input) > 0 || input == "input") continue;
-      return Broken(
+      return InvalidField(
           field + ".input",
           absl::StrCat("\"", input,
                        "\" is not a layer above this one; name one of those or \"input\""));
     }
     if (!layer.name().empty() && !names.insert(layer.name()).second) {
-      return Broken(field + ".name", absl::StrCat("\"", layer.name(), "\" is used twice"));
+      return InvalidField(field + ".name", absl::StrCat("\"", layer.name(), "\" is used twice"));
     }
   }
   return absl::OkStatus();
@@ -134,14 +135,15 @@ absl::Status ValidateLayers(const v1::ModelConfig& model) {
 
 absl::Status ValidateModel(const v1::ModelConfig& model) {
   if (model.name().empty() && model.layer().empty()) {
-    return Broken("model", absl::StrCat("is not given; name a run file with --run=FILE, or a model "
-                                        "with --model=NAME, one of ",
-                                        absl::StrJoin(KnownModels(), ", ")));
+    return InvalidField("model",
+                        absl::StrCat("is not given; name a run file with --run=FILE, or a model "
+                                     "with --model=NAME, one of ",
+                                     absl::StrJoin(KnownModels(), ", ")));
   }
   if (!model.name().empty() && !model.layer().empty()) {
-    return Broken("model.name", absl::StrCat("is \"", model.name(),
-                                             "\", but layers are listed too; "
-                                             "drop one of them"));
+    return InvalidField("model.name", absl::StrCat("is \"", model.name(),
+                                                   "\", but layers are listed too; "
+                                                   "drop one of them"));
   }
   if (model.layer().empty()) {
     RETURN_IF_ERROR(CheckKnown("model.name", model.name(), KnownModels()));
@@ -153,7 +155,7 @@ absl::Status ValidateModel(const v1::ModelConfig& model) {
   if (model.has_width_multiplier()) {
     RETURN_IF_ERROR(CheckPositive("model.width_multiplier", model.width_multiplier()));
     if (!absl::StartsWith(model.name(), "mobilenet_v2")) {
-      return Broken("model.width_multiplier", "is for the mobilenet_v2 models only; drop it");
+      return InvalidField("model.width_multiplier", "is for the mobilenet_v2 models only; drop it");
     }
   }
   return CheckRange("model.weight_decay", model.weight_decay(), 0, kInfinity);

@@ -16,7 +16,7 @@ constexpr int64_t kSomeUpdates = 1;
 
 absl::Status CheckDecay(const v1::OptimizerConfig& optimizer) {
   if (!optimizer.has_adam() || !optimizer.adam().has_weight_decay()) return absl::OkStatus();
-  return Broken(
+  return InvalidField(
       "optimizer.adam.weight_decay",
       "belongs to adamw; use --optimizer=adamw, or model.weight_decay for L2 in the loss");
 }
@@ -26,7 +26,7 @@ absl::Status CheckDecay(const v1::OptimizerConfig& optimizer) {
 absl::Status ValidateOptimizer(const v1::OptimizerConfig& optimizer) {
   RETURN_IF_ERROR(CheckPositive("learning_rate", optimizer.learning_rate()));
   if (optimizer.rule_case() == v1::OptimizerConfig::RULE_NOT_SET) {
-    return Broken("optimizer", "names no rule; give --optimizer=sgd or another");
+    return InvalidField("optimizer", "names no rule; give --optimizer=sgd or another");
   }
   RETURN_IF_ERROR(CheckDecay(optimizer));
   // The ps makes the same checks again, by the same functions.

@@ -285,7 +285,7 @@ void RemoteExchanges::EndOrWait(Flight* flight, const absl::Status& status) {
     const absl::Time now = clock_->Now();
     if (now >= flight->complain) {
       flight->complain = now + kComplainEvery;
-      Complain(*flight, now - flight->started, status);
+      LogFailure(*flight, now - flight->started, status);
     }
     WaitAndSend(flight, flight->wait.Next());
   } else {
@@ -294,8 +294,8 @@ void RemoteExchanges::EndOrWait(Flight* flight, const absl::Status& status) {
   }
 }
 
-void RemoteExchanges::Complain(const Flight& flight, absl::Duration age,
-                               const absl::Status& status) {
+void RemoteExchanges::LogFailure(const Flight& flight, absl::Duration age,
+                                 const absl::Status& status) {
   std::string address;
   {
     MutexLock lock(&mutex_);

@@ -89,7 +89,7 @@ class RemoteExchanges {
   void Send(Flight* flight);
   void OnReply(Flight* flight, const absl::Status& status, absl::string_view header,
                PayloadReader* payload);
-  void Complain(const Flight& flight, absl::Duration age, const absl::Status& status);
+  void LogFailure(const Flight& flight, absl::Duration age, const absl::Status& status);
   // Acts on a reply or its absence: ends the flight with a status, or waits and sends again.
   void EndOrWait(Flight* flight, const absl::Status& status);
   void WaitAndSend(Flight* flight, absl::Duration wait);

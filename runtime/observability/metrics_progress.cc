@@ -36,7 +36,7 @@ void ShowStep(const StepMetrics& step, ProgressReporter* progress) {
     absl::StrAppendFormat(&text, "%s test accuracy %.4f", step.eval_loss.has_value() ? "," : "",
                           *step.eval_accuracy);
   }
-  progress->Say(text);
+  progress->Print(text);
 }
 
 }  // namespace shoal

@@ -113,7 +113,7 @@ void ProgressReporter::SetActivity(absl::string_view activity) {
   DrawIfDue(!activity_.empty());
 }
 
-void ProgressReporter::Say(absl::string_view line) {
+void ProgressReporter::Print(absl::string_view line) {
   MutexLock lock(&mutex_);
   Clear();
   options_.write(absl::StrCat(line, "\n"));

@@ -68,7 +68,7 @@ class ProgressReporter {
   // pipe gets a line when it changes.
   void SetActivity(absl::string_view activity) ABSL_LOCKS_EXCLUDED(mutex_);
   // Prints a line above the bar.
-  void Say(absl::string_view line) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Print(absl::string_view line) ABSL_LOCKS_EXCLUDED(mutex_);
   // After a rollback: moves the bar back and restarts the rates. Loss and accuracy are not shown
   // until the next Add.
   void GoBackTo(uint64_t step) ABSL_LOCKS_EXCLUDED(mutex_);

@@ -104,7 +104,7 @@ TEST_F(ProgressTest, LinesArePrintedAboveTheBar) {
   ProgressReporter reporter(Options(true), &clock_);
   Run(&reporter, 1, 3);
   output_.clear();
-  reporter.Say("test accuracy 0.9");
+  reporter.Print("test accuracy 0.9");
   EXPECT_THAT(output_, StartsWith("\r\x1b[Ktest accuracy 0.9\n\r\x1b[K"));
 }
 

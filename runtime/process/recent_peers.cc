@@ -21,7 +21,7 @@
 namespace shoal {
 namespace {
 
-constexpr size_t kToldAtMost = 3;
+constexpr size_t kMaxNamed = 3;
 
 // During a handshake a side sends fewer bytes than this, even with a long chain of certificates.
 constexpr uint64_t kHandshakeBytes = 32 << 10;
@@ -84,7 +84,7 @@ std::optional<Traffic> TrafficFrom(int fd) {
 }
 
 std::string Ending(absl::string_view words, std::vector<std::string> peers) {
-  if (peers.size() > kToldAtMost) peers.resize(kToldAtMost);
+  if (peers.size() > kMaxNamed) peers.resize(kMaxNamed);
   return peers.empty() ? "" : absl::StrCat(", ", words, absl::StrJoin(peers, " or "));
 }
 

@@ -25,8 +25,8 @@ namespace {
 
 constexpr absl::Duration kPause = absl::Milliseconds(500);
 constexpr absl::Duration kLookForShutdownEvery = absl::Milliseconds(100);
-constexpr absl::Duration kSayWaitingAfter = absl::Seconds(1);
-constexpr absl::Duration kSayWaitingEvery = absl::Seconds(5);
+constexpr absl::Duration kLogWaitingAfter = absl::Seconds(1);
+constexpr absl::Duration kLogWaitingEvery = absl::Seconds(5);
 // An address that is reserved for documentation (RFC 5737), so its route is the default route.
 constexpr char kAnywhere[] = "192.0.2.1:9";
 
@@ -102,7 +102,7 @@ absl::StatusOr<std::string> AwaitLocalHostToward(const std::string& address,
                                                  absl::Duration patience, const Clock& clock,
                                                  ShutdownNotification* shutdown) {
   const absl::Time deadline = clock.Now() + patience;
-  absl::Time say = clock.Now() + kSayWaitingAfter;
+  absl::Time next_log = clock.Now() + kLogWaitingAfter;
   std::shared_ptr<Attempt> attempt = Begin(address);
   std::string why =
       absl::StrCat("cannot look up \"", HostOf(address), "\": no name service answers");
@@ -116,8 +116,8 @@ absl::StatusOr<std::string> AwaitLocalHostToward(const std::string& address,
                                                       absl::FormatDuration(patience),
                                                       "; correct the name, or start the chief"));
     }
-    if (now >= say) {
-      say = now + kSayWaitingEvery;
+    if (now >= next_log) {
+      next_log = now + kLogWaitingEvery;
       LOG(WARNING) << "waiting for the chief's name: " << why;
     }
     if (answered ? shutdown->WaitFor(kPause) : shutdown->requested())

@@ -68,8 +68,8 @@ absl::StatusOr<RunLock> RunLock::Acquire(const std::string& out, Holder holder,
   return Take(out, holder, patience, O_RDWR | O_CREAT);
 }
 
-absl::StatusOr<RunLock> RunLock::AcquireIfThere(const std::string& out, Holder holder,
-                                                absl::Duration patience) {
+absl::StatusOr<RunLock> RunLock::AcquireIfExists(const std::string& out, Holder holder,
+                                                 absl::Duration patience) {
   return Take(out, holder, patience, O_RDWR);
 }
 

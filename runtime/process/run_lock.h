@@ -27,8 +27,8 @@ class RunLock {
                                          absl::Duration patience = absl::ZeroDuration());
   // The same, but creates no file. Returns NOT_FOUND if the directory does not exist or was never
   // locked.
-  static absl::StatusOr<RunLock> AcquireIfThere(const std::string& out, Holder holder,
-                                                absl::Duration patience = absl::ZeroDuration());
+  static absl::StatusOr<RunLock> AcquireIfExists(const std::string& out, Holder holder,
+                                                 absl::Duration patience = absl::ZeroDuration());
 
   // Returns whether a process holds the lock now; true also if that cannot be seen. Only reads, and
   // holds the lock itself for a moment, for which Acquire waits.

@@ -66,11 +66,11 @@ TEST_F(RunLockTest, ALockIsHeldUntilItsHolderEnds) {
 }
 
 TEST_F(RunLockTest, IfThereMakesNothing) {
-  EXPECT_TRUE(absl::IsNotFound(RunLock::AcquireIfThere(out_ + "/none", Holder::kChief).status()));
+  EXPECT_TRUE(absl::IsNotFound(RunLock::AcquireIfExists(out_ + "/none", Holder::kChief).status()));
   EXPECT_TRUE(RunLock::Acquire(out_, Holder::kChief).ok());
-  const absl::StatusOr<RunLock> held = RunLock::AcquireIfThere(out_, Holder::kChief);
+  const absl::StatusOr<RunLock> held = RunLock::AcquireIfExists(out_, Holder::kChief);
   ASSERT_TRUE(held.ok()) << held.status();
-  EXPECT_TRUE(absl::IsAlreadyExists(RunLock::AcquireIfThere(out_, Holder::kChief).status()));
+  EXPECT_TRUE(absl::IsAlreadyExists(RunLock::AcquireIfExists(out_, Holder::kChief).status()));
 }
 
 TEST_F(RunLockTest, ItsFileSaysSinceWhenItIsHeld) {

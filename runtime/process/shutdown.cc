@@ -182,7 +182,7 @@ SignalWatcher::SignalWatcher(const SignalOptions& options, ShutdownNotification*
 
 SignalWatcher::~SignalWatcher() {
   // First: if one of them hangs, signals still end the process.
-  for (Errand* errand : {&end_, &checkpoint_, &status_, &reload_}) errand->Close();
+  for (BackgroundCall* call : {&end_, &checkpoint_, &status_, &reload_}) call->Close();
   const uint64_t one = 1;
   if (write(stop_.get(), &one, sizeof(one)) != sizeof(one)) std::perror("eventfd");
   thread_.join();

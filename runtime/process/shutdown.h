@@ -23,7 +23,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/unique_fd.h"
-#include "runtime/process/errand.h"
+#include "runtime/process/background_call.h"
 
 namespace shoal {
 
@@ -126,7 +126,7 @@ class SignalWatcher {
   bool parent_ended_ = false;
   absl::Time same_until_ = absl::InfinitePast();
   absl::Time hard_exit_ = absl::InfiniteFuture();
-  Errand end_, checkpoint_, status_, reload_;  // calls that may block or hang
+  BackgroundCall end_, checkpoint_, status_, reload_;  // calls that may block or hang
   std::thread thread_;
 };
 

@@ -18,7 +18,7 @@
 namespace shoal {
 namespace {
 
-constexpr absl::Duration kSayWaitingEvery = absl::Seconds(5);
+constexpr absl::Duration kLogWaitingEvery = absl::Seconds(5);
 // The pause between two attempts to get a place that seems to be taken.
 constexpr absl::Duration kDuplicatePause = absl::Milliseconds(200);
 
@@ -73,7 +73,7 @@ absl::Status ChiefSession::Register(const v1::ModelDeclaration* model) {
   // lease expire yet.
   const absl::Time give_up = clock_->Now() + options_.lease + options_.duplicate_patience;
   while (absl::IsAlreadyExists(status) && clock_->Now() < give_up) {
-    SayWaiting(status);
+    LogWaiting(status);
     if (!retry_.Sleep(clock_->Now() + kDuplicatePause)) {
       return absl::CancelledError("stopped while another task has this place");
     }
@@ -84,10 +84,10 @@ absl::Status ChiefSession::Register(const v1::ModelDeclaration* model) {
 
 void ChiefSession::StopRegistering() { retry_.Stop(); }
 
-void ChiefSession::SayWaiting(const absl::Status& status) {
+void ChiefSession::LogWaiting(const absl::Status& status) {
   const absl::Time now = clock_->Now();
-  if (now < say_waiting_) return;
-  say_waiting_ = now + kSayWaitingEvery;
+  if (now < next_waiting_log_) return;
+  next_waiting_log_ = now + kLogWaitingEvery;
   LOG(WARNING) << "waiting for the chief to register this task: " << status;
 }
 
@@ -98,7 +98,7 @@ absl::Status ChiefSession::Judge(const absl::Status& answer) {
   const RefusedConnection refused = FindRefusal(answer, options_.secure);
   if (refused.why.empty()) {
     refused_since_ = absl::InfiniteFuture();
-    if (IsOutcomeUnknown(answer)) SayWaiting(answer);
+    if (IsOutcomeUnknown(answer)) LogWaiting(answer);
     return answer;
   }
   const absl::Time now = clock_->Now();
@@ -111,7 +111,7 @@ absl::Status ChiefSession::Judge(const absl::Status& answer) {
     return absl::FailedPreconditionError(why);
   }
   const absl::Status status = absl::UnavailableError(why);
-  SayWaiting(status);
+  LogWaiting(status);
   return status;
 }
 
@@ -158,7 +158,7 @@ void ChiefSession::Start() {
   thread_ = std::thread([this] { Run(); });
 }
 
-void ChiefSession::Stop(Farewell farewell) {
+void ChiefSession::Stop(Departure departure) {
   retry_.Stop();
   {
     MutexLock lock(&mutex_);
@@ -168,7 +168,7 @@ void ChiefSession::Stop(Farewell farewell) {
   }
   if (!thread_.joinable()) return;
   thread_.join();
-  if (farewell != Farewell::kNone) SendHeartbeat(farewell, absl::ZeroDuration()).IgnoreError();
+  if (departure != Departure::kNone) SendHeartbeat(departure, absl::ZeroDuration()).IgnoreError();
 }
 
 void ChiefSession::SetActivity(Activity activity) {
@@ -208,7 +208,7 @@ void ChiefSession::NoticePause() {
 
 ChiefSession::Beat ChiefSession::BeatOnce() {
   NoticePause();
-  const absl::Status status = SendHeartbeat(Farewell::kNone, options_.heartbeat_wait);
+  const absl::Status status = SendHeartbeat(Departure::kNone, options_.heartbeat_wait);
   if (status.ok()) {
     backoff_.Reset();
     return Beat::kGood;
@@ -239,7 +239,7 @@ ChiefSession::Beat ChiefSession::BeatOnce() {
   return Beat::kEnd;
 }
 
-absl::Status ChiefSession::SendHeartbeat(Farewell farewell, absl::Duration wait) {
+absl::Status ChiefSession::SendHeartbeat(Departure departure, absl::Duration wait) {
   v1::HeartbeatRequest request;
   const absl::Time sent = clock_->Now();
   {
@@ -254,9 +254,9 @@ absl::Status ChiefSession::SendHeartbeat(Farewell farewell, absl::Duration wait)
     request.set_reaches_all_ps(activity_.reaches_all_ps);
     if (activity_.batch.has_value()) *request.mutable_batch() = ToProto(*activity_.batch);
   }
-  const bool leaving = farewell != Farewell::kNone;
+  const bool leaving = departure != Departure::kNone;
   request.set_leaving(leaving);
-  request.set_told(farewell == Farewell::kWasToldTo);
+  request.set_asked_to_leave(departure == Departure::kAskedToLeave);
   request.set_wait_milliseconds(static_cast<uint32_t>(absl::ToInt64Milliseconds(wait)));
   v1::HeartbeatResponse response;
   const absl::Status status =

@@ -49,10 +49,10 @@ class ChiefSession {
   };
 
   // The content of the last heartbeat when the task ends.
-  enum class Farewell {
+  enum class Departure {
     kNone,
-    kLeaves,     // The task leaves; the chief need not wait for its lease to expire.
-    kWasToldTo,  // The same, after a termination signal: the task does not count as lost.
+    kLeaves,        // The task leaves; the chief need not wait for its lease to expire.
+    kAskedToLeave,  // The same, after a termination signal: the task does not count as lost.
   };
 
   struct Options {
@@ -131,8 +131,8 @@ class ChiefSession {
   void Start();
 
   // Waits for the heartbeat under way, up to `heartbeat_wait` (less if the client was closed
-  // before), and sends a last heartbeat with the farewell. Idempotent.
-  void Stop(Farewell farewell = Farewell::kNone);
+  // before), and sends a last heartbeat with the departure. Idempotent.
+  void Stop(Departure departure = Departure::kNone);
 
   void SetActivity(Activity activity);
 
@@ -152,10 +152,10 @@ class ChiefSession {
   void Run();
   Beat BeatOnce();
   void NoticePause();  // A pause of this task.
-  absl::Status SendHeartbeat(Farewell farewell, absl::Duration wait);
+  absl::Status SendHeartbeat(Departure departure, absl::Duration wait);
   void Take(const v1::RunState& state);
   bool SleepUnlessStopped(absl::Duration wait);
-  void SayWaiting(const absl::Status& status);
+  void LogWaiting(const absl::Status& status);
   // Returns the error of a call while registering; FAILED_PRECONDITION if certificates were refused
   // for refused_patience.
   absl::Status Judge(const absl::Status& answer);
@@ -172,8 +172,8 @@ class ChiefSession {
   // When the thread last noticed that the task had been paused.
   absl::Time resumed_ = absl::InfinitePast();
   std::thread thread_;
-  absl::Time say_waiting_ = absl::InfinitePast();      // used by Register
-  absl::Time refused_since_ = absl::InfiniteFuture();  // used by Register
+  absl::Time next_waiting_log_ = absl::InfinitePast();  // used by Register
+  absl::Time refused_since_ = absl::InfiniteFuture();   // used by Register
 
   mutable Mutex mutex_;
   CondVar changed_;

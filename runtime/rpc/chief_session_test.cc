@@ -281,9 +281,9 @@ TEST_F(ChiefSessionTest, HeartbeatsCarryTheTasksActivity) {
   session.SetActivity({42, "waits for ps/1", BatchKey{2, 7}, true, 5, {1, 3}, false});
   session.Start();
   chief_.WaitUntil([&] { return chief_.last_heartbeat.step() == 42; });
-  session.Stop(ChiefSession::Farewell::kWasToldTo);
+  session.Stop(ChiefSession::Departure::kAskedToLeave);
   EXPECT_TRUE(chief_.last_heartbeat.leaving());
-  EXPECT_TRUE(chief_.last_heartbeat.told());
+  EXPECT_TRUE(chief_.last_heartbeat.asked_to_leave());
   EXPECT_EQ(chief_.last_heartbeat.activity(), "waits for ps/1");
   EXPECT_TRUE(chief_.last_heartbeat.has_batch());
   EXPECT_EQ(chief_.last_heartbeat.batch().index(), 7u);

@@ -21,7 +21,7 @@ constexpr absl::Duration kPatience = absl::Seconds(3);
 
 }  // namespace
 
-struct Drain::Wish {
+struct Drain::Request {
   Mutex mutex;
   CondVar changed;
   bool leave ABSL_GUARDED_BY(mutex) = false;
@@ -34,39 +34,39 @@ Drain::Drain(ShutdownNotification* shutdown, ChiefClient* chief, const Clock* cl
       clock_(clock),
       leave_(std::move(leave)),
       limit_(limit),
-      wish_(std::make_shared<Wish>()),
+      request_(std::make_shared<Request>()),
       thread_([this] { Run(); }) {
-  shutdown->Subscribe([wish = wish_] {
-    MutexLock lock(&wish->mutex);
-    wish->leave = true;
-    wish->changed.NotifyAll();
+  shutdown->Subscribe([request = request_] {
+    MutexLock lock(&request->mutex);
+    request->leave = true;
+    request->changed.NotifyAll();
   });
 }
 
 Drain::~Drain() {
   {
-    MutexLock lock(&wish_->mutex);
-    wish_->closing = true;
-    wish_->changed.NotifyAll();
+    MutexLock lock(&request_->mutex);
+    request_->closing = true;
+    request_->changed.NotifyAll();
   }
   thread_.join();
 }
 
 void Drain::Run() {
   {
-    MutexLock lock(&wish_->mutex);
-    while (!wish_->leave && !wish_->closing) wish_->changed.Wait(&wish_->mutex);
-    if (wish_->closing) return;
+    MutexLock lock(&request_->mutex);
+    while (!request_->leave && !request_->closing) request_->changed.Wait(&request_->mutex);
+    if (request_->closing) return;
   }
   AwaitCheckpoint();
   leave_();
 }
 
 bool Drain::Pause(absl::Time until) {
-  MutexLock lock(&wish_->mutex);
-  while (!wish_->closing && clock_->WaitUntil(until, &wish_->mutex, &wish_->changed)) {
+  MutexLock lock(&request_->mutex);
+  while (!request_->closing && clock_->WaitUntil(until, &request_->mutex, &request_->changed)) {
   }
-  return !wish_->closing;
+  return !request_->closing;
 }
 
 absl::Status Drain::Ask(absl::Time end, const std::function<absl::Status()>& call) {

@@ -34,7 +34,7 @@ class Drain {
   Drain& operator=(const Drain&) = delete;
 
  private:
-  struct Wish;
+  struct Request;
 
   void Run();
   void AwaitCheckpoint();
@@ -47,7 +47,7 @@ class Drain {
   const Clock* const clock_;
   const std::function<void()> leave_;
   const absl::Duration limit_;
-  const std::shared_ptr<Wish> wish_;  // Shared with the subscription to `shutdown`.
+  const std::shared_ptr<Request> request_;  // Shared with the subscription to `shutdown`.
   std::thread thread_;
 };
 

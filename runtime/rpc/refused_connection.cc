@@ -92,8 +92,8 @@ std::string ReasonOf(const absl::Status& status) {
       {"DNS resolution failed", "the host's name is not known"},
       {"imed out", "no answer in time"},
       {"imeout", "no answer in time"}};
-  for (const auto& [said, reason] : kReasons) {
-    if (absl::StrContains(text, said)) return reason;
+  for (const auto& [phrase, reason] : kReasons) {
+    if (absl::StrContains(text, phrase)) return reason;
   }
   return std::string(text);
 }

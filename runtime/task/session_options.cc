@@ -20,8 +20,8 @@ ChiefSession::Options SessionOptionsFor(const TaskOptions& options) {
   session.process_id = static_cast<uint32_t>(getpid());
   session.shared_run = std::make_shared<v1::RunConfig>(SharedByAllTasks(options.run));
   session.run_directory = options.run.out();
-  session.num_ps_tasks = options.told_num_ps_tasks;
-  session.num_replicas = options.told_num_replicas;
+  session.num_ps_tasks = options.given_num_ps_tasks;
+  session.num_replicas = options.given_num_replicas;
   session.nonce = SystemRandomHex();
   session.secure = options.credentials != nullptr;
   session.chief_address = options.chief_address;

@@ -47,12 +47,13 @@ absl::Status CheckTlsFlags(const TaskFlags& flags) {
   for (const auto& [name, path] : files) (path->empty() ? missing : given) = name;
   if (given == nullptr) return absl::OkStatus();
   if (missing != nullptr) {
-    return Broken(missing, absl::StrCat("is missing, but ", given,
-                                        " is given; mutual TLS needs --tls_cert, --tls_key and "
-                                        "--tls_ca"));
+    return InvalidField(missing,
+                        absl::StrCat("is missing, but ", given,
+                                     " is given; mutual TLS needs --tls_cert, --tls_key and "
+                                     "--tls_ca"));
   }
   if (flags.insecure) {
-    return Broken("--insecure", "contradicts --tls_cert; drop one of them");
+    return InvalidField("--insecure", "contradicts --tls_cert; drop one of them");
   }
   return absl::OkStatus();
 }

@@ -59,8 +59,8 @@ absl::StatusOr<std::optional<uint32_t>> GivenIndex(const std::optional<Job>& job
   if (job != Job::kWorker || !line.run.deployment().has_replica_id()) return index;
   const uint32_t replica_id = line.run.deployment().replica_id();
   if (index.has_value() && *index != replica_id) {
-    return Broken("--replica_id", absl::StrCat("is ", replica_id, ", but --task_index is ", *index,
-                                               "; they are the same number"));
+    return InvalidField("--replica_id", absl::StrCat("is ", replica_id, ", but --task_index is ",
+                                                     *index, "; they are the same number"));
   }
   return std::optional<uint32_t>(replica_id);
 }
@@ -70,8 +70,8 @@ absl::StatusOr<std::optional<Job>> GivenJob(const std::optional<Job>& command,
   if (job_name.empty()) return command;
   ASSIGN_OR_RETURN(const Job named, ParseJob(job_name));
   if (command.has_value() && named != *command) {
-    return Broken("--job_name", absl::StrCat("is ", job_name, ", but the command is `shoal ",
-                                             JobName(*command), "`; drop the flag"));
+    return InvalidField("--job_name", absl::StrCat("is ", job_name, ", but the command is `shoal ",
+                                                   JobName(*command), "`; drop the flag"));
   }
   return std::optional<Job>(named);
 }
@@ -149,8 +149,9 @@ absl::Status TakePlace(const ResolvedTask& resolved, const TaskFlags& flags,
   const bool must_serve = job == Job::kChief || job == Job::kPs || resolved.hosts_chief;
   if (options->listen_address.empty()) {
     if (!must_serve) return absl::OkStatus();
-    return Broken("--listen_address",
-                  "is missing, and neither a host list nor --chief_port has this task's address");
+    return InvalidField(
+        "--listen_address",
+        "is missing, and neither a host list nor --chief_port has this task's address");
   }
   RETURN_IF_ERROR(CheckAddress("--listen_address", options->listen_address, AddressUse::kListen));
   ASSIGN_OR_RETURN(options->advertised_address,
@@ -164,8 +165,8 @@ void LeaveCountsToChief(TaskOptions* options) {
   v1::DeploymentOptions* deployment = options->run.mutable_deployment();
   const bool is_ps = options->task.job == Job::kPs;
   const uint32_t at_least = options->task.index + 1;
-  options->told_num_ps_tasks = deployment->num_ps_tasks();
-  options->told_num_replicas = deployment->num_replicas();
+  options->given_num_ps_tasks = deployment->num_ps_tasks();
+  options->given_num_replicas = deployment->num_replicas();
   if (!deployment->has_num_ps_tasks()) deployment->set_num_ps_tasks(is_ps ? at_least : 1);
   if (!deployment->has_num_replicas()) deployment->set_num_replicas(is_ps ? 1 : at_least);
 }
@@ -326,8 +327,9 @@ std::string EvaluatorHelp() {
 absl::StatusOr<TaskOptions> ResolveTask(const std::optional<Job>& command, const CommandLine& line,
                                         const Surroundings& surroundings, ModelFrom model) {
   if (!line.arguments.empty()) {
-    return Broken(line.arguments[0], absl::StrCat("is not a flag; `shoal ", CommandName(command),
-                                                  "` takes only flags, see --help"));
+    return InvalidField(line.arguments[0],
+                        absl::StrCat("is not a flag; `shoal ", CommandName(command),
+                                     "` takes only flags, see --help"));
   }
   RETURN_IF_ERROR(CheckRunGiven(line));
   TaskOptions options;
@@ -348,12 +350,12 @@ absl::StatusOr<TaskOptions> ResolveTask(const std::optional<Job>& command, const
   RETURN_IF_ERROR(
       ValidateRunConfig(options.run, job == Job::kWorker ? model : ModelFrom::kElsewhere));
   if (job == Job::kPs && options.task.index >= NumPsProcesses(options.run)) {
-    return Broken("--task_index",
-                  absl::StrCat("is ", options.task.index, ", but num_ps_tasks is ",
-                               NumPsProcesses(options.run), "; tasks are numbered from 0"));
+    return InvalidField("--task_index",
+                        absl::StrCat("is ", options.task.index, ", but num_ps_tasks is ",
+                                     NumPsProcesses(options.run), "; tasks are numbered from 0"));
   }
   if (options.run.out().empty()) {
-    return Broken("--out", "is missing; name the run's directory, the same for all tasks");
+    return InvalidField("--out", "is missing; name the run's directory, the same for all tasks");
   }
   RETURN_IF_ERROR(CheckMetricsAddress(line.task.metrics_address, MayShowPages(line.task)));
   RETURN_IF_ERROR(CheckTlsFlags(line.task));
@@ -361,12 +363,12 @@ absl::StatusOr<TaskOptions> ResolveTask(const std::optional<Job>& command, const
   options.insecure = line.task.insecure;
   options.use_averages = line.task.use_averages;
   if (options.use_averages && job != Job::kEvaluator) {
-    return Broken("--use_averages", "is for the evaluator; leave it out");
+    return InvalidField("--use_averages", "is for the evaluator; leave it out");
   }
   if (options.use_averages && options.run.optimizer().moving_average_decay() == 0) {
-    return Broken("--use_averages",
-                  "the run keeps no averages; train with --set "
-                  "optimizer.moving_average_decay=0.999, or leave the flag out");
+    return InvalidField("--use_averages",
+                        "the run keeps no averages; train with --set "
+                        "optimizer.moving_average_decay=0.999, or leave the flag out");
   }
   options.report_fd = line.task.report_fd;
   options.was_checked = line.task.parent_pid != 0;

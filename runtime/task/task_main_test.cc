@@ -69,16 +69,16 @@ TEST(ResolveTaskTest, TheChiefsAddressIsEnoughForTheOthers) {
 
 TEST(ResolveTaskTest, NumbersOfTasksAreLeftToTheChief) {
   const TaskOptions worker = Resolved(Job::kWorker, {"--chief_host=e:5", "--task_index=1"});
-  EXPECT_EQ(worker.told_num_ps_tasks, 0u);
-  EXPECT_EQ(worker.told_num_replicas, 0u);
+  EXPECT_EQ(worker.given_num_ps_tasks, 0u);
+  EXPECT_EQ(worker.given_num_replicas, 0u);
   const TaskOptions ps = Resolved(
       Job::kPs, {"--chief_host=e:5", "--task_index=3", "--listen_address=a:1", "--num_replicas=2"});
-  EXPECT_EQ(ps.told_num_ps_tasks, 0u);
-  EXPECT_EQ(ps.told_num_replicas, 2u);
+  EXPECT_EQ(ps.given_num_ps_tasks, 0u);
+  EXPECT_EQ(ps.given_num_replicas, 2u);
   // A list of workers says nothing about ps.
   const TaskOptions listed =
       Resolved(Job::kWorker, {"--chief_host=e:5", "--task_index=1", "--worker_hosts=a:1,b:1"});
-  EXPECT_EQ(listed.told_num_replicas, 2u);
+  EXPECT_EQ(listed.given_num_replicas, 2u);
 }
 
 TEST(ResolveTaskTest, APsIsDialedWhereTheClusterSaysNotWhereItListens) {
@@ -134,7 +134,7 @@ TEST(ResolveTaskTest, ALaunchersVariablesSayWhichTaskThisIs) {
   ASSERT_TRUE(ps.ok()) << ps.status();
   EXPECT_EQ(ps->task, (TaskId{Job::kPs, 0}));
   EXPECT_EQ(ps->chief_address, "m:29500");
-  EXPECT_EQ(ps->told_num_replicas, 2u);
+  EXPECT_EQ(ps->given_num_replicas, 2u);
   EXPECT_THAT(std::string(resolve({}).status().message()), StartsWith("--job_name: is missing"));
 }
 

@@ -32,8 +32,8 @@ class TaskMonitor;
 struct TaskOptions {
   v1::RunConfig run;  // Resolved and validated. `run.out()` is absolute.
   // ps, worker: the numbers of tasks in the task's flags; 0 leaves them to the chief.
-  uint32_t told_num_ps_tasks = 0;
-  uint32_t told_num_replicas = 0;
+  uint32_t given_num_ps_tasks = 0;
+  uint32_t given_num_replicas = 0;
   TaskId task;
   std::optional<LocalWorker> local_worker;  // Absent: not a worker, or its launcher does not say.
   ClusterSpec cluster;                      // Empty if only the chief's address is known.

@@ -25,24 +25,24 @@ bool IsNoError(absl::string_view message) {
 }  // namespace
 
 bool Refusals::IsFirst(const std::string& what, absl::Time now) {
-  bool say_more = false;
+  bool log_overflow = false;
   {
     MutexLock lock(&mutex_);
-    const auto known = said_.find(what);
-    if (known != said_.end() && now < known->second + kSilence) return false;
-    if (said_.size() >= kMost) {
-      for (auto entry = said_.begin(); entry != said_.end();) {
-        entry = now < entry->second + kSilence ? std::next(entry) : said_.erase(entry);
+    const auto known = logged_.find(what);
+    if (known != logged_.end() && now < known->second + kSilence) return false;
+    if (logged_.size() >= kMost) {
+      for (auto entry = logged_.begin(); entry != logged_.end();) {
+        entry = now < entry->second + kSilence ? std::next(entry) : logged_.erase(entry);
       }
     }
-    if (said_.size() < kMost) {
-      said_[what] = now;
+    if (logged_.size() < kMost) {
+      logged_[what] = now;
       return true;
     }
-    say_more = now >= said_more_ + kSilence;
-    if (say_more) said_more_ = now;
+    log_overflow = now >= overflow_logged_ + kSilence;
+    if (log_overflow) overflow_logged_ = now;
   }
-  if (say_more) {
+  if (log_overflow) {
     LOG(WARNING) << "more than " << kMost << " kinds of refusal within " << kSilence
                  << "; what else is new is not said until some of them are that old";
   }
@@ -51,11 +51,11 @@ bool Refusals::IsFirst(const std::string& what, absl::Time now) {
 
 void LogHandshakesOnce() {
   // gRPC takes a function without data. Never destroyed: gRPC's threads may log until the end.
-  static Refusals* const said = new Refusals;
+  static Refusals* const refusals = new Refusals;
   gpr_set_log_function([](gpr_log_func_args* args) {
     if (args->severity != GPR_LOG_SEVERITY_ERROR) return;
     const std::string message = args->message;
-    if (IsNoError(message) || !said->IsFirst(message, absl::Now())) return;
+    if (IsNoError(message) || !refusals->IsFirst(message, absl::Now())) return;
     const bool of_handshake = absl::StrContains(message, "Handshake failed");
     LOG(WARNING) << "grpc: " << message << (of_handshake ? WasWith() : "");
   });

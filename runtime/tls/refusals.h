@@ -26,8 +26,8 @@ class Refusals {
 
  private:
   Mutex mutex_;
-  std::map<std::string, absl::Time> said_ ABSL_GUARDED_BY(mutex_);
-  absl::Time said_more_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  std::map<std::string, absl::Time> logged_ ABSL_GUARDED_BY(mutex_);
+  absl::Time overflow_logged_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 };
 
 // Logs gRPC's errors, including those of TLS handshakes, as lines of our own log, with the probable

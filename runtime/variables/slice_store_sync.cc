@@ -50,8 +50,7 @@ void SliceStore::Progress(SliceState& state) {
   const auto is_skipped = [this, &state](uint32_t position) {
     return decisions_.IsSkipped(plan_->BatchAt(state.sync.version(), position));
   };
-  while (!state.poisoned && !state.waits_for_scale &&
-         state.contributions.AddWhatIsThere(is_skipped)) {
+  while (!state.poisoned && !state.waits_for_scale && state.contributions.AddReady(is_skipped)) {
     if (MustWaitForScale(state)) return;
     FinishStep(state, 1.0f, state.values.sum());
   }
@@ -116,7 +115,7 @@ void SliceStore::EmitStep(const SliceState& state, const StepPlan::Step& step) {
   event.epoch = step.epoch;
   event.learning_rate = LearningRateAt(state.sync.version());
   for (uint32_t position = 0; position < step.num_batches; ++position) {
-    if (!state.sync.IsThere(position)) continue;
+    if (!state.sync.HasArrived(position)) continue;
     const BatchReport& report = reports_[position];
     event.loss_sum += report.loss_sum;
     event.regularization += report.regularization * static_cast<double>(report.examples);
@@ -131,7 +130,7 @@ void SliceStore::AppendMissingPositions(uint32_t slice, std::vector<uint32_t>* p
   if (!options_.synchronous || !state.is_versioned()) return;
   for (uint32_t position = state.sync.next_position(); position < state.sync.num_positions();
        ++position) {
-    if (state.sync.IsThere(position)) continue;
+    if (state.sync.HasArrived(position)) continue;
     if (!decisions_.IsSkipped(plan_->BatchAt(state.sync.version(), position)))
       positions->push_back(position);
   }

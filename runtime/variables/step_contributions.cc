@@ -46,10 +46,10 @@ void StepContributions::AddNext(const Payload& payload, uint32_t examples) {
   sync_.AddNext(examples);
 }
 
-bool StepContributions::AddWhatIsThere(absl::FunctionRef<bool(uint32_t position)> is_skipped) {
+bool StepContributions::AddReady(absl::FunctionRef<bool(uint32_t position)> is_skipped) {
   while (!sync_.AllThrough()) {
     const uint32_t position = sync_.next_position();
-    if (sync_.IsThere(position)) {
+    if (sync_.HasArrived(position)) {
       const Waiting& waiting = waiting_[position];
       AddNext({waiting.kind, waiting.block.data.get(), waiting.block.bytes}, waiting.examples);
     } else if (is_skipped(position)) {

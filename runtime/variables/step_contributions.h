@@ -40,7 +40,7 @@ class StepContributions {
   void AddNext(const Payload& payload, uint32_t examples);
   // Adds what waited for its turn and passes over skipped positions. Returns true if the step has
   // all of its positions.
-  bool AddWhatIsThere(absl::FunctionRef<bool(uint32_t position)> is_skipped);
+  bool AddReady(absl::FunctionRef<bool(uint32_t position)> is_skipped);
 
   // Returns the factor that makes the sum the mean over the step's examples.
   float MeanScale() const;

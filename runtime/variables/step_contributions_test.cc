@@ -35,9 +35,8 @@ class StepContributionsTest : public ::testing::Test {
   Payload PayloadOf(const std::vector<float>& numbers) const {
     return {ContributionKind::kDense, numbers.data(), numbers.size() * sizeof(float)};
   }
-  bool AddWhatIsThere(uint32_t skipped = UINT32_MAX) {
-    return contributions_.AddWhatIsThere(
-        [skipped](uint32_t position) { return position == skipped; });
+  bool AddReady(uint32_t skipped = UINT32_MAX) {
+    return contributions_.AddReady([skipped](uint32_t position) { return position == skipped; });
   }
   std::vector<float> Sum() { return {values_.sum(), values_.sum() + 2}; }
 
@@ -53,9 +52,9 @@ TEST_F(StepContributionsTest, LaterPositionsWaitAndAreAddedInOrder) {
   ASSERT_TRUE(contributions_.Keep(2, PayloadOf(tens_), /*examples=*/1));
   ASSERT_TRUE(contributions_.Keep(1, PayloadOf(ones_), /*examples=*/2));
   EXPECT_EQ(staging_.free_bytes(), 0u);
-  EXPECT_FALSE(AddWhatIsThere()) << "position 0 is missing";
+  EXPECT_FALSE(AddReady()) << "position 0 is missing";
   contributions_.AddNext(PayloadOf(ones_), /*examples=*/5);
-  EXPECT_TRUE(AddWhatIsThere());
+  EXPECT_TRUE(AddReady());
   EXPECT_THAT(Sum(), ElementsAre(5 * 1 + 2 * 1 + 1 * 10, 5 * 1 + 2 * 1 + 1 * 20));
   EXPECT_EQ(contributions_.MeanScale(), 1.0f / 8);
   EXPECT_EQ(staging_.free_bytes(), 128u);
@@ -64,7 +63,7 @@ TEST_F(StepContributionsTest, LaterPositionsWaitAndAreAddedInOrder) {
 TEST_F(StepContributionsTest, SkippedPositionsArePassedOverAndTheirRoomIsFree) {
   ASSERT_TRUE(contributions_.TakeRoom(1, 8));
   contributions_.AddNext(PayloadOf(ones_), /*examples=*/5);
-  EXPECT_FALSE(AddWhatIsThere(/*skipped=*/1));
+  EXPECT_FALSE(AddReady(/*skipped=*/1));
   EXPECT_EQ(sync_.next_position(), 2u);
   EXPECT_EQ(staging_.free_bytes(), 128u);
 }
@@ -72,7 +71,7 @@ TEST_F(StepContributionsTest, SkippedPositionsArePassedOverAndTheirRoomIsFree) {
 TEST_F(StepContributionsTest, AContributionWithoutRoomIsNotKept) {
   ASSERT_TRUE(contributions_.TakeRoom(1, 128));
   EXPECT_FALSE(contributions_.Keep(2, PayloadOf(ones_), /*examples=*/1));
-  EXPECT_FALSE(sync_.IsThere(2));
+  EXPECT_FALSE(sync_.HasArrived(2));
   contributions_.ReleaseRoom(1);
   EXPECT_TRUE(contributions_.Keep(2, PayloadOf(ones_), /*examples=*/1));
 }

@@ -43,7 +43,7 @@ class SyncSlice {
   uint32_t next_position() const { return next_position_; }
   uint32_t num_positions() const { return num_positions_; }
   bool AllThrough() const { return next_position_ == num_positions_; }
-  bool IsThere(uint32_t position) const { return arrived_[position] != 0; }
+  bool HasArrived(uint32_t position) const { return arrived_[position] != 0; }
 
   void Keep(uint32_t position) { arrived_[position] = 1; }  // for kLater
   void AddNext(uint32_t examples);                          // next_position() was added to the sum

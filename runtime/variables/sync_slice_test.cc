@@ -24,7 +24,7 @@ TEST(SyncSliceTest, SortsArrivalsByTurn) {
   EXPECT_EQ(slice.Classify(5, 1), Arrival::kDuplicate);
   slice.AddNext(10);
   EXPECT_EQ(slice.Classify(5, 0), Arrival::kDuplicate);
-  EXPECT_TRUE(slice.IsThere(slice.next_position()));
+  EXPECT_TRUE(slice.HasArrived(slice.next_position()));
   slice.AddNext(10);
   EXPECT_EQ(slice.Classify(5, 2), Arrival::kNext);
   slice.PassOverNext();

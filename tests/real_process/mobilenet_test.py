@@ -1,5 +1,4 @@
 """MobileNetV2 on an image folder: the same bytes for any number of ps, batch norm included, and on two devices."""
-import os
 import pathlib
 import struct
 import subprocess
@@ -8,7 +7,7 @@ import tempfile
 import cluster
 
 RUN = str(pathlib.Path(__file__).resolve().parent / "mobilenet.textproto")
-TOOL = os.environ.get("MAKE_IMAGE_FOLDER", str(pathlib.Path("tools/make_image_folder/make_image_folder").resolve()))
+TOOL = str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "make_image_folder.py")
 folder = tempfile.TemporaryDirectory(prefix="shoal_images_")
 
 

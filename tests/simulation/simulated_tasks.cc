@@ -82,7 +82,7 @@ absl::Status RunSimulatedChief(const TaskEnvironment& environment, SimulatedProc
     status = task->WaitAndConclude();
     const absl::Time until = fibers->now() + kLatecomers;
     while (status.ok() && process->alive && fibers->now() < until &&
-           !chief->CloseRegistration(/*if_all_told=*/true)) {
+           !chief->CloseRegistration(/*if_all_notified=*/true)) {
       fibers->Sleep(absl::Milliseconds(100));
     }
   }
@@ -241,7 +241,7 @@ absl::Status RunSimulatedWorker(const TaskEnvironment& environment, SimulatedPro
   } else if (status.ok()) {
     session.Start();
     status = TrainWith(environment, process, index, client.get(), &session, &feed, &program);
-    session.Stop(ChiefSession::Farewell::kLeaves);
+    session.Stop(ChiefSession::Departure::kLeaves);
   }
   *end = nullptr;
   return status;

@@ -99,7 +99,7 @@ class Evaluator {
       if (found) continue;
       if (is_finished) return absl::OkStatus();
       const std::optional<Summary> early = EndBeforeThis(options_.run);
-      if (early.has_value() && !std::exchange(is_said_, true)) {
+      if (early.has_value() && !std::exchange(is_logged_, true)) {
         LOG(WARNING) << "the run ended at step " << early->steps
                      << ", but this run file and these flags let it go further: waits for it to be "
                         "resumed. To end with the run, start with --run="
@@ -133,13 +133,13 @@ class Evaluator {
   absl::Status Wait() {
     const std::string sign = SignOfRun(options_.file_system, options_.run.out());
     ASSIGN_OR_RETURN(const std::string line,
-                     watch_.Wait(options_.clock->Now(), WhatItWaitsFor(sign), sign));
+                     watch_.Wait(options_.clock->Now(), WaitReason(sign), sign));
     if (!line.empty()) LOG(INFO) << line;
     options_.shutdown->WaitFor(kPoll);
     return absl::OkStatus();
   }
 
-  std::string WhatItWaitsFor(const std::string& sign) const {
+  std::string WaitReason(const std::string& sign) const {
     const std::string& out = options_.run.out();
     if (sign.empty()) return absl::StrCat("a run to begin in ", out, ", where there is none");
     const std::optional<Summary> end = SummaryIfOver(out);
@@ -198,7 +198,7 @@ class Evaluator {
   EvaluatorSource* const source_;
   std::set<std::string> looked_at_;  // Names.
   RunWatch watch_;
-  bool is_said_ = false;  // The run ended earlier than this run file asks for.
+  bool is_logged_ = false;  // The run ended earlier than this run file asks for.
   std::unique_ptr<EvaluationLog> log_;
   std::unique_ptr<CheckpointEvaluator> evaluator_;
 };

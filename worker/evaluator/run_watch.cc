@@ -55,12 +55,12 @@ absl::StatusOr<std::string> RunWatch::Wait(absl::Time now, const std::string& wh
   if (what != what_) {
     what_ = what;
     begun_ = now;
-    say_next_ = kFirstRepeat;
+    next_repeat_ = kFirstRepeat;
     return absl::StrCat("waits for ", what, "; ends when there is no sign of the run for ",
                         absl::FormatDuration(patience_), " (cluster.wait_seconds)");
   }
-  if (now - begun_ < say_next_) return std::string();
-  say_next_ *= 2;
+  if (now - begun_ < next_repeat_) return std::string();
+  next_repeat_ *= 2;
   return absl::StrCat("has waited ", InSeconds(now - begun_), " for ", what,
                       "; the last sign of the run was ", InSeconds(now - last_sign_), " ago");
 }

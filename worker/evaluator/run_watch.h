@@ -34,9 +34,9 @@ class RunWatch {
   const absl::Duration patience_;
   const std::function<bool()> is_held_;
   std::string what_, sign_;
-  absl::Time begun_;         // The beginning of the wait for what_.
-  absl::Time last_sign_;     // When sign_ was seen first.
-  absl::Duration say_next_;  // After begun_.
+  absl::Time begun_;            // The beginning of the wait for what_.
+  absl::Time last_sign_;        // When sign_ was seen first.
+  absl::Duration next_repeat_;  // After begun_.
 };
 
 }  // namespace shoal

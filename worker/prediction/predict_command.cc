@@ -153,12 +153,13 @@ absl::StatusOr<std::string> PredictionsPath(const TaskFlags& task, const std::st
   const bool is_default = task.predictions_file.empty();
   const std::string path = is_default ? out + "/predictions.npy" : task.predictions_file;
   if (!absl::EndsWith(path, ".npy") && !absl::EndsWith(path, ".csv")) {
-    return Broken("--predictions", "must end in .npy or .csv");
+    return InvalidField("--predictions", "must end in .npy or .csv");
   }
   std::error_code error;
   if (!task.input_file.empty() && std::filesystem::equivalent(path, task.input_file, error)) {
-    return Broken("--predictions",
-                  absl::StrCat(path, " is the file of --input and would be lost; name another"));
+    return InvalidField(
+        "--predictions",
+        absl::StrCat(path, " is the file of --input and would be lost; name another"));
   }
   const std::filesystem::path directory = std::filesystem::path(path).parent_path();
   if (is_default || directory.empty() || std::filesystem::is_directory(directory, error)) {
@@ -205,9 +206,10 @@ absl::StatusOr<PredictOptions> ReadOptions(const CommandLine& line, const ModelF
   options.use_averages = line.task.use_averages;
   options.input_file = line.task.input_file;
   if (options.probabilities && own_model != nullptr) {
-    return Broken("--probabilities",
-                  "the loss is the program's own, so what makes its outputs probabilities is not "
-                  "known; leave the flag out, or have the model predict probabilities");
+    return InvalidField(
+        "--probabilities",
+        "the loss is the program's own, so what makes its outputs probabilities is not "
+        "known; leave the flag out, or have the model predict probabilities");
   }
   return options;
 }

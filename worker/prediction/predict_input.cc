@@ -38,10 +38,11 @@ v1::DataConfig WithoutPreparation(v1::DataConfig config) {
 absl::Status UnreadableInput(const std::string& file, const absl::Status& status) {
   absl::string_view message = status.message();
   if (absl::StrContains(message, "data.csv.no_header")) {
-    return Broken("--input", absl::StrCat(file,
-                                          ": its first line is all numbers; give "
-                                          "--set=data.csv.no_header=true, or add a line with the "
-                                          "columns' names"));
+    return InvalidField("--input",
+                        absl::StrCat(file,
+                                     ": its first line is all numbers; give "
+                                     "--set=data.csv.no_header=true, or add a line with the "
+                                     "columns' names"));
   }
   const bool is_missing = absl::ConsumeSuffix(&message, "; check data.directory") ||
                           absl::EndsWith(message, "No such file or directory");
@@ -149,10 +150,10 @@ absl::StatusOr<std::unique_ptr<Dataset>> OpenInput(const v1::DataConfig& config,
                                                    const std::string& file) {
   const bool is_table = absl::EndsWith(file, ".npy") || absl::EndsWith(file, ".csv");
   if (!is_table && !IsImageInput(file)) {
-    return Broken("--input",
-                  absl::StrCat(file,
-                               ": its name must end in .npy, .csv, .png or .jpg, which says what "
-                               "it holds, or it must be a folder of images"));
+    return InvalidField(
+        "--input", absl::StrCat(file,
+                                ": its name must end in .npy, .csv, .png or .jpg, which says what "
+                                "it holds, or it must be a folder of images"));
   }
   if (absl::EndsWith(file, ".csv")) RETURN_IF_ERROR(CheckInputColumns(config, file));
   const v1::DataConfig wanted = is_table ? config : LikeRunExamples(config);

@@ -14,7 +14,7 @@
 namespace shoal {
 namespace {
 
-bool IsThere(const DeviceSpec& device, const std::vector<KernelBackend>& accelerators) {
+bool IsAvailable(const DeviceSpec& device, const std::vector<KernelBackend>& accelerators) {
   if (device.device_type == "CPU") return true;
   return std::any_of(accelerators.begin(), accelerators.end(), [&](const KernelBackend& backend) {
     return backend.device_type == device.device_type &&
@@ -40,7 +40,7 @@ std::vector<std::string> MissingDevices(const std::vector<std::string>& listed,
   std::vector<std::string> missing;
   for (const std::string& name : listed) {
     const absl::StatusOr<DeviceSpec> device = DeviceSpec::Parse(name);
-    if (device.ok() && !IsThere(*device, accelerators)) missing.push_back(name);
+    if (device.ok() && !IsAvailable(*device, accelerators)) missing.push_back(name);
   }
   return missing;
 }
@@ -51,7 +51,7 @@ std::vector<std::string> PresentDevices(const std::vector<std::string>& listed,
   for (const std::string& name : listed) {
     const absl::StatusOr<DeviceSpec> device = DeviceSpec::Parse(name);
     if (!device.ok()) continue;  // an error where clones are made
-    AddOnce(IsThere(*device, accelerators)
+    AddOnce(IsAvailable(*device, accelerators)
                 ? name
                 : absl::StrCat("/cpu:", device->device_index.value_or(0)),
             &present);
@@ -96,7 +96,8 @@ std::vector<std::string> CloneDeviceTypes(const v1::RunConfig& run,
   std::vector<std::string> types;
   for (const std::string& name : names) {
     const absl::StatusOr<DeviceSpec> device = DeviceSpec::Parse(name);
-    types.push_back(device.ok() && IsThere(*device, accelerators) ? device->device_type : "CPU");
+    types.push_back(device.ok() && IsAvailable(*device, accelerators) ? device->device_type
+                                                                      : "CPU");
   }
   return types;
 }

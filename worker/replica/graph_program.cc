@@ -139,8 +139,8 @@ void GraphProgram::DeclareResults(Deployed* deployed, std::vector<Output>* fetch
   deployed->results.count = static_cast<int>(fetches->size());
 }
 
-void GraphProgram::TellResults(const ResultIndices& indices, const float* values,
-                               int64_t num_examples, BatchResult* result) {
+void GraphProgram::StoreResults(const ResultIndices& indices, const float* values,
+                                int64_t num_examples, BatchResult* result) {
   if (indices.data_loss >= 0) {
     result->loss_sum =
         static_cast<double>(values[indices.data_loss]) * static_cast<double>(num_examples);
@@ -343,7 +343,7 @@ absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* r
       return;
     }
     if (results_left.fetch_sub(1) > 1) return;
-    TellResults(train_.results, results_, batch.num_examples, result);
+    StoreResults(train_.results, results_, batch.num_examples, result);
     on_result();
   });
   return compiled.executable->status();
@@ -366,7 +366,7 @@ absl::Status GraphProgram::Evaluate(const LoadedBatch& batch,
   bindings.outputs = compiled->outputs;
   compiled->executable->Run(bindings);
   RETURN_IF_ERROR(compiled->executable->status());
-  TellResults(evaluate_.results, results, batch.num_examples, result);
+  StoreResults(evaluate_.results, results, batch.num_examples, result);
   return absl::OkStatus();
 }
 

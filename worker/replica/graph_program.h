@@ -111,8 +111,8 @@ class GraphProgram : public ReplicaProgram {
   void Bind(const LoadedBatch& batch, absl::Span<const float* const> parameters,
             absl::Span<const uint64_t> versions, const Deployed& deployed,
             Compiled* compiled) const;
-  static void TellResults(const ResultIndices& indices, const float* values, int64_t num_examples,
-                          BatchResult* result);
+  static void StoreResults(const ResultIndices& indices, const float* values, int64_t num_examples,
+                           BatchResult* result);
   std::vector<int64_t> ExamplesPerClone(int64_t num_examples, size_t num_clones) const;
 
   const Options options_;

@@ -34,9 +34,10 @@ absl::StatusOr<v1::RunConfig> LoadRunOf(const std::string& directory) {
 }  // namespace
 
 absl::StatusOr<v1::RunConfig> FindFinishedRun(const CommandLine& line) {
-  if (!line.arguments.empty()) return Broken(line.arguments[0], "is not a flag; write --out=DIR");
+  if (!line.arguments.empty())
+    return InvalidField(line.arguments[0], "is not a flag; write --out=DIR");
   if (line.run.out().empty()) {
-    return Broken("--out", "is missing; name the directory of a run");
+    return InvalidField("--out", "is missing; name the directory of a run");
   }
   v1::RunConfig run = line.run;
   if (line.task.run_file.empty()) {
@@ -118,9 +119,9 @@ absl::Status CheckSameVariables(const std::vector<v1::VariableSpec>& model,
 absl::StatusOr<VariableValues> ValuesToUse(bool use_averages, const Checkpoint& checkpoint) {
   if (!use_averages) return VariableValues::kCurrent;
   if (checkpoint.HasAverages()) return VariableValues::kAverages;
-  return Broken("--use_averages",
-                "the run keeps no averages; train with --set "
-                "optimizer.moving_average_decay=0.999, or leave the flag out");
+  return InvalidField("--use_averages",
+                      "the run keeps no averages; train with --set "
+                      "optimizer.moving_average_decay=0.999, or leave the flag out");
 }
 
 absl::StatusOr<std::vector<std::vector<float>>> ReadVariables(Checkpoint* checkpoint,

@@ -55,13 +55,13 @@ absl::StatusOr<std::string> DevicesOfWorker(const v1::DeploymentOptions& deploym
   if (!worker.is_exact && workers == 0) return std::string();
   const uint32_t place = worker.is_exact ? worker.index : worker.index % workers;
   if (place >= workers) {
-    return Broken("num_replicas",
-                  absl::StrCat(worker.index + 1, " workers of this host take ", taken,
-                               taken == 1 ? " GPU" : " GPUs", " each",
-                               *first > 0 ? absl::StrCat(", from /gpu:", *first, " on") : "",
-                               ", and it has ", num_gpus,
-                               "; start fewer workers on it, or give fewer --num_clones, or "
-                               "--clone_on_cpu"));
+    return InvalidField("num_replicas",
+                        absl::StrCat(worker.index + 1, " workers of this host take ", taken,
+                                     taken == 1 ? " GPU" : " GPUs", " each",
+                                     *first > 0 ? absl::StrCat(", from /gpu:", *first, " on") : "",
+                                     ", and it has ", num_gpus,
+                                     "; start fewer workers on it, or give fewer --num_clones, or "
+                                     "--clone_on_cpu"));
   }
   for (std::string& name : names) {
     const absl::StatusOr<DeviceSpec> device = DeviceSpec::Parse(name);

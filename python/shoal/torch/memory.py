@@ -1,4 +1,4 @@
-"""Where a model's parameters are while it computes, and how gradients reach the shared memory."""
+"""The memory of a model's parameters while it computes, and the way of gradients to the shared memory."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Memory:
         return self.settled()
 
     def has_moved(self, name: str, number: int) -> bool:
-        """Whether a parameter's memory is no longer what load() gave it."""
+        """Returns whether a parameter's memory is no longer what load() gave it."""
         return bool(self._parameters[name].data_ptr() != self._values[number][name].data_ptr())
 
     def release(self) -> None:
@@ -71,7 +71,7 @@ class Event(Protocol):
 
 
 class Streams(Protocol):
-    """What a device with memory of its own can do."""
+    """The operations of a device that has memory of its own."""
 
     def upload(self, pairs: Sequence[tuple[Any, Any]]) -> None:
         """Copies each second tensor, on the host, into the first; later work on the device sees the result."""

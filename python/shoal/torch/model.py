@@ -1,4 +1,4 @@
-"""What of a model becomes a variable: its parameters and buffers, by name."""
+"""The parameters and buffers of a model that become variables, by name."""
 
 from __future__ import annotations
 

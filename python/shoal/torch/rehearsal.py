@@ -1,4 +1,4 @@
-"""What check_determinism() remembers of a batch that is computed twice."""
+"""The memory of check_determinism(), which computes a batch twice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Rehearsal:
         self._asked = 0
 
     def is_incomplete(self) -> bool:
-        """Whether a batch ended without a step."""
+        """Returns whether a batch ended without a step."""
         self._asked += 1
         return self._steps != self._asked
 

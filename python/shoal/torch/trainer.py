@@ -74,7 +74,7 @@ class Trainer:
 
     @property
     def training(self) -> bool:
-        """Whether the current batch is one to train with."""
+        """True if the current batch is one to train with."""
         return self._open("training").is_training
 
     @property
@@ -328,7 +328,7 @@ class Trainer:
             self._work.final(*names)
 
     def _contribute(self, work: Work) -> None:
-        """What is left at the end of a batch: gradients, statistics, checks."""
+        """Does the rest at the end of a batch: checks, gradients, statistics."""
         assert self._memory is not None
         self._check_model(work)
         for name, parameter in self._trained.items():
@@ -363,7 +363,7 @@ class Trainer:
     # check_determinism()
 
     def _gradients(self) -> dict[str, Any]:
-        """What the batch would contribute."""
+        """Returns the contributions of the batch."""
         result = {name: torch.zeros_like(p) if p.grad is None else p.grad.clone() for name, p in self._trained.items()}
         result.update({e.name: e.tensor.clone() for e in self._buffers if e.kind == "statistic"})
         return {name: tensor.cpu().numpy() for name, tensor in result.items()}

@@ -1,4 +1,4 @@
-#include "runtime/process/errand.h"
+#include "runtime/process/background_call.h"
 
 #include <atomic>
 
@@ -9,10 +9,10 @@
 namespace shoal {
 namespace {
 
-TEST(ErrandTest, CallersDoNotWaitAndRequestsMeanwhileAreOne) {
+TEST(BackgroundCallTest, CallersDoNotWaitAndRequestsMeanwhileAreOne) {
   Notification entered, go_on, again;
   std::atomic<int> runs{0}, at_once{0};
-  Errand errand([&] {
+  BackgroundCall call([&] {
     EXPECT_EQ(++at_once, 1);
     if (++runs == 1) {
       entered.Notify();
@@ -22,30 +22,30 @@ TEST(ErrandTest, CallersDoNotWaitAndRequestsMeanwhileAreOne) {
     }
     --at_once;
   });
-  errand.Ask();
+  call.Ask();
   ASSERT_TRUE(entered.WaitFor(absl::Seconds(30)));
-  for (int i = 0; i < 10; ++i) errand.Ask();
+  for (int i = 0; i < 10; ++i) call.Ask();
   EXPECT_EQ(runs, 1);
   go_on.Notify();
   ASSERT_TRUE(again.WaitFor(absl::Seconds(30)));
-  errand.Close();
+  call.Close();
   EXPECT_EQ(runs, 2);
 }
 
-TEST(ErrandTest, CloseWaitsForTheOneUnderWayAndNothingRunsAfterIt) {
+TEST(BackgroundCallTest, CloseWaitsForTheOneUnderWayAndNothingRunsAfterIt) {
   Notification entered, never;
   std::atomic<int> done{0};
-  Errand errand([&] {
+  BackgroundCall call([&] {
     entered.Notify();
     EXPECT_FALSE(never.WaitFor(absl::Milliseconds(50)));
     ++done;
   });
-  errand.Ask();
+  call.Ask();
   ASSERT_TRUE(entered.WaitFor(absl::Seconds(30)));
-  errand.Close();
+  call.Close();
   EXPECT_EQ(done, 1);
-  errand.Ask();
-  errand.Close();
+  call.Ask();
+  call.Close();
   EXPECT_EQ(done, 1);
 }
 

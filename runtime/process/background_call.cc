@@ -1,14 +1,14 @@
-#include "runtime/process/errand.h"
+#include "runtime/process/background_call.h"
 
 #include <utility>
 
 namespace shoal {
 
-Errand::Errand(std::function<void()> run) : run_(std::move(run)) {}
+BackgroundCall::BackgroundCall(std::function<void()> run) : run_(std::move(run)) {}
 
-Errand::~Errand() { Close(); }
+BackgroundCall::~BackgroundCall() { Close(); }
 
-void Errand::Ask() {
+void BackgroundCall::Ask() {
   MutexLock lock(&mutex_);
   if (closing_) return;
   asked_ = true;
@@ -16,7 +16,7 @@ void Errand::Ask() {
   if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
 }
 
-void Errand::Close() {
+void BackgroundCall::Close() {
   std::thread thread;
   {
     MutexLock lock(&mutex_);
@@ -27,7 +27,7 @@ void Errand::Close() {
   if (thread.joinable()) thread.join();
 }
 
-void Errand::Loop() {
+void BackgroundCall::Loop() {
   while (true) {
     {
       MutexLock lock(&mutex_);

@@ -1,5 +1,5 @@
-#ifndef SHOAL_RUNTIME_PROCESS_ERRAND_H_
-#define SHOAL_RUNTIME_PROCESS_ERRAND_H_
+#ifndef SHOAL_RUNTIME_PROCESS_BACKGROUND_CALL_H_
+#define SHOAL_RUNTIME_PROCESS_BACKGROUND_CALL_H_
 
 #include <functional>
 #include <thread>
@@ -13,13 +13,13 @@ namespace shoal {
 // Runs a function whenever it is requested, on its own thread, so that the caller never waits for
 // it. Requests during a run cause exactly one more run after it, however many they are.
 // Thread-safe. The thread starts with the first request.
-class Errand {
+class BackgroundCall {
  public:
-  explicit Errand(std::function<void()> run);
+  explicit BackgroundCall(std::function<void()> run);
   // The same as Close.
-  ~Errand();
-  Errand(const Errand&) = delete;
-  Errand& operator=(const Errand&) = delete;
+  ~BackgroundCall();
+  BackgroundCall(const BackgroundCall&) = delete;
+  BackgroundCall& operator=(const BackgroundCall&) = delete;
 
   void Ask() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -39,4 +39,4 @@ class Errand {
 
 }  // namespace shoal
 
-#endif  // SHOAL_RUNTIME_PROCESS_ERRAND_H_
+#endif  // SHOAL_RUNTIME_PROCESS_BACKGROUND_CALL_H_
