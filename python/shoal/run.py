@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any, Optional
@@ -13,6 +14,7 @@ from typing import Any, Optional
 import numpy as np
 import numpy.typing as npt
 
+from shoal import _launched
 from shoal._process import find_command, program_flags
 from shoal.errors import CommandError, ProgramError
 
@@ -24,10 +26,15 @@ def launch(
     args: Sequence[str] = (),
     out: Optional[str] = None,
     flags: Sequence[str] = (),
+    detach: bool = False,
+    progress: Optional[bool] = None,
 ) -> Run:
     """Starts `shoal train` with a program and returns the run. Its output goes to `launch.log` in the run's directory.
 
     args: the program's arguments. out: the run's directory. flags: more flags of shoal train ("--learning_rate=0.1").
+    detach: the run continues when this process ends. Otherwise it makes a checkpoint then and stops, also if this
+    process is killed, and the same launch with the same `out` continues it.
+    progress: show a bar while the run trains; None: in a notebook only.
     """
     if not os.path.isfile(program):
         raise ProgramError(f"there is no program {program}")
@@ -41,10 +48,8 @@ def launch(
     os.makedirs(directory, exist_ok=True)
     line = [command, "train", f"--num_ps_tasks={ps}", f"--num_replicas={workers}", f"--out={directory}", *flags]
     line += program_flags(program, args)
-    with open(os.path.join(directory, "launch.log"), "ab") as log:
-        process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     run = Run(directory)
-    run._process = process
+    run._process, run._follower = _launched.start(line, run.directory, detach, progress)
     return run
 
 
@@ -56,6 +61,7 @@ class Run:
             raise ProgramError(f"there is no run's directory {directory}")
         self.directory = os.path.abspath(directory)
         self._process: Optional[subprocess.Popen[bytes]] = None
+        self._follower: Optional[threading.Thread] = None
 
     def metrics(self) -> dict[str, npt.NDArray[np.float64]]:
         """Returns the columns of metrics.jsonl: one value per step, NaN where a step has none."""
@@ -105,7 +111,7 @@ class Run:
         try:
             self._wait(timeout)
         except KeyboardInterrupt:
-            self.stop()
+            self._interrupt()
             raise
         summary = self.summary()
         if summary is None or summary.get("status") == "failed" or self._exit_code() not in (None, 0, 130, 143):
@@ -130,12 +136,21 @@ class Run:
                 self._process.wait(timeout)
             except subprocess.TimeoutExpired:
                 raise TimeoutError(f"the run in {self.directory} is not over after {timeout} s") from None
+            if self._follower is not None:
+                self._follower.join()  # The bar shows the end.
             return
         end = None if timeout is None else time.monotonic() + timeout
         while self.status().get("phase") != "over":
             if end is not None and time.monotonic() > end:
                 raise TimeoutError(f"the run in {self.directory} is not over after {timeout} s")
             time.sleep(0.5)
+
+    def _interrupt(self) -> None:
+        if self._process is None:
+            self.stop()
+            return
+        self._process.terminate()  # As stop(), and it works before there is a chief to ask.
+        self._process.wait()
 
     def _exit_code(self) -> Optional[int]:
         return None if self._process is None else self._process.poll()

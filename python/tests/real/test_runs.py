@@ -166,6 +166,47 @@ def test_a_run_is_stopped_and_continues(slow, tmp_path, reference):
     assert variables(again) == reference
 
 
+def launcher(slow, out, options=""):
+    """A Python process that starts a run and waits for it."""
+    code = f"import shoal; shoal.launch({slow!r}, workers=2, out={out!r}{options}).wait()"
+    os.makedirs(out)
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    run = shoal.Run(out)
+    wait_for_step(run, 5)
+    return process, run
+
+
+def wait_for_summary(run):
+    end = time.monotonic() + 120
+    while run.summary() is None:
+        assert time.monotonic() < end, Path(run.directory, "launch.log").read_text()
+        time.sleep(0.05)
+    return run.summary()
+
+
+def test_a_run_stops_with_a_checkpoint_when_the_process_that_launched_it_is_killed(slow, tmp_path):
+    process, run = launcher(slow, str(tmp_path / "run"))
+    process.kill()
+    process.communicate()
+    assert wait_for_summary(run)["status"] == "stopped"
+    assert os.path.exists(run.model_file())
+
+
+def test_a_detached_run_outlives_the_process_that_launched_it(slow, tmp_path):
+    process, run = launcher(slow, str(tmp_path / "run"), ", detach=True")
+    process.kill()
+    process.communicate()
+    assert wait_for_summary(run)["status"] == "finished"
+
+
+def test_an_interrupt_makes_a_checkpoint_and_stops(slow, tmp_path):
+    process, run = launcher(slow, str(tmp_path / "run"))
+    process.send_signal(signal.SIGINT)
+    assert b"KeyboardInterrupt" in process.communicate(timeout=120)[1]
+    assert run.summary()["status"] == "stopped"
+    assert os.path.exists(run.model_file())
+
+
 def test_a_program_started_by_hand_is_a_run_in_one_process(tmp_path):
     done = subprocess.run(
         [sys.executable, LINEAR], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
