@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "chief/chief_task.h"
 #include "deploy/build_info.h"
 #include "deploy/command.h"
@@ -97,7 +98,9 @@ Command ControlCommand(const std::string& program, std::string name, std::string
           [links, run](absl::Span<const std::string> args) { return run(links, args); }};
 }
 
-absl::Status RunTaskOfAnyJob(const TaskOptions& options) {
+absl::Status RunTaskOfAnyJob(const TaskOptions& given) {
+  TaskOptions options = given;
+  RETURN_IF_ERROR(CompleteByProgram(&options));
   switch (options.task.job) {
     case Job::kChief:
       return RunChief(options);

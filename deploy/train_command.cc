@@ -23,6 +23,7 @@
 #include "deploy/launch/task_places.h"
 #include "runtime/cluster/local_worker.h"
 #include "runtime/config/flags.h"
+#include "runtime/config/program_settings.h"
 #include "runtime/config/rule.h"
 #include "runtime/config/run_config.h"
 #include "runtime/config/stop_times.h"
@@ -240,11 +241,13 @@ absl::StatusOr<PreflightCheck> Check(const TrainRoles& roles, const v1::RunConfi
       PreflightCheck check,
       roles.check_run(runs_here ? wanted : WithoutDevices(wanted), file_system, shutdown, asked));
   *check.run.mutable_deployment() = wanted.deployment();
-  // The last worker takes the highest numbers.
+  // The last worker takes the highest numbers. Compute programs may share GPUs.
   const v1::DeploymentOptions& deployment = wanted.deployment();
   LocalWorker last;
   last.index = std::max(1u, deployment.num_replicas()) - 1;
-  RETURN_IF_ERROR(DevicesOfWorker(deployment, last, GpusToShare(roles)).status());
+  if (wanted.program().file().empty()) {
+    RETURN_IF_ERROR(DevicesOfWorker(deployment, last, GpusToShare(roles)).status());
+  }
   // Otherwise the workers say it, and the launcher shows that.
   if (runs_here && deployment.worker_binary().empty() && wanted.program().file().empty() &&
       roles.describe_gpus != nullptr) {
@@ -380,21 +383,6 @@ absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
   }
   MakePathsAbsolute(working_directory, &run);
   return run;
-}
-
-v1::RunConfig WithSettings(v1::RunConfig run, const v1::RunConfig& settings) {
-  v1::RunConfig merged = settings;
-  // Another rule has another learning rate.
-  const std::string rule = OptimizerName(run.optimizer());
-  if (!rule.empty() && rule != OptimizerName(settings.optimizer())) merged.clear_optimizer();
-  // One of them is enough to say how long the run is, and how large a batch.
-  if (run.max_steps() > 0 || run.num_epochs() > 0) {
-    merged.clear_max_steps();
-    merged.clear_num_epochs();
-  }
-  if (run.replica_batch_size() > 0) merged.clear_batch_size();
-  merged.MergeFrom(run);
-  return merged;
 }
 
 int TrainMain(const TrainRoles& roles, absl::Span<const std::string> args) {

@@ -65,9 +65,6 @@ absl::StatusOr<v1::RunConfig> ResolveTrainRun(const CommandLine& line,
                                               const std::string& working_directory, absl::Time now,
                                               int process_id);
 
-// Returns the run with the settings of its compute program where it gives no others.
-v1::RunConfig WithSettings(v1::RunConfig run, const v1::RunConfig& settings);
-
 std::string TrainHelp();
 std::string LaunchHelp();
 

@@ -96,30 +96,6 @@ TEST(ResolveTrainRunTest, DefaultsAreTwoPsTwoWorkersAndADirectoryOfItsOwn) {
   EXPECT_THAT(Resolve({"--num_epochs=3"}).status().message(), HasSubstr("model: is not given"));
 }
 
-v1::RunConfig Given(const std::string& text) { return *ParseRunConfig(text, "run"); }
-
-TEST(WithSettingsTest, AProgramSetsWhatNobodyElseGives) {
-  const v1::RunConfig settings =
-      Given("optimizer { adam { beta1: 0.5 } learning_rate: 0.1 } batch_size: 8 num_epochs: 3");
-  const v1::RunConfig alone = WithSettings(Given("seed: 2"), settings);
-  EXPECT_EQ(alone.optimizer().adam().beta1(), 0.5);
-  EXPECT_EQ(alone.batch_size(), 8u);
-  EXPECT_EQ(alone.num_epochs(), 3u);
-  EXPECT_EQ(alone.seed(), 2u);
-  const v1::RunConfig given = WithSettings(
-      Given("optimizer { adam { beta2: 0.9 } } batch_size: 16 max_steps: 10"), settings);
-  EXPECT_EQ(given.optimizer().adam().beta1(), 0.5);
-  EXPECT_EQ(given.optimizer().adam().beta2(), 0.9);
-  EXPECT_EQ(given.batch_size(), 16u);
-  EXPECT_EQ(given.num_epochs(), 0u);
-  EXPECT_EQ(given.max_steps(), 10u);
-  const v1::RunConfig other =
-      WithSettings(Given("optimizer { sgd {} } replica_batch_size: 32"), settings);
-  EXPECT_TRUE(other.optimizer().has_sgd());
-  EXPECT_FALSE(other.optimizer().has_learning_rate());
-  EXPECT_FALSE(other.has_batch_size());
-}
-
 TEST_F(TrainCommandTest, AComputeProgramIsAskedBeforeTheRunIsChecked) {
   std::string asked;
   v1::RunConfig checked;

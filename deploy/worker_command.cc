@@ -2,8 +2,12 @@
 
 #include <thread>
 
+#include "base/log.h"
+#include "base/status_macros.h"
 #include "chief/chief_task.h"
+#include "runtime/config/program_settings.h"
 #include "runtime/process/shutdown.h"
+#include "worker/program/program_inputs.h"
 #include "worker/worker_task.h"
 
 namespace shoal {
@@ -32,6 +36,17 @@ absl::Status RunWorkerAndHostedChief(const TaskOptions& options) {
   const bool run_failed = !chief_status.ok() && !absl::IsCancelled(chief_status);
   const bool worker_failed = !worker_status.ok() && !absl::IsCancelled(worker_status);
   return !run_failed && worker_failed ? worker_status : chief_status;
+}
+
+absl::Status CompleteByProgram(TaskOptions* options) {
+  const bool plans_run = options->task.job == Job::kChief || options->hosts_chief;
+  if (!plans_run || !options->given.has_value()) return absl::OkStatus();
+  LOG(INFO) << "starts " << options->run.program().file()
+            << " once to ask it for the settings that the run leaves to it";
+  ASSIGN_OR_RETURN(const v1::WorkerProgram program, AskProgram(options->run));
+  ASSIGN_OR_RETURN(options->run, CompleteRun(options->run, *options->given, program.settings()));
+  options->given.reset();
+  return absl::OkStatus();
 }
 
 }  // namespace shoal

@@ -176,8 +176,7 @@ absl::Status TakeOwnDevices(TaskOptions* options) {
 absl::StatusOr<ReplicaInputs> LoadInputs(const ModelFactory& model, TaskOptions* options) {
   const v1::RunConfig& run = options->run;
   if (!run.program().file().empty()) {
-    return LoadProgramInputs(run, options->task.index, options->was_checked, options->file_system,
-                             options->clock);
+    return LoadProgramInputs(options);
   }
   LOG(INFO) << DescribeGpusFor(run.deployment());
   RETURN_IF_ERROR(TakeOwnDevices(options));
@@ -191,16 +190,18 @@ absl::Status RunWorkerTask(const TaskOptions& given, const WorkerLinks& links,
   TaskOptions options = given;
   WorkerSource source(links.on_ready);
   source.SetWords("reads the data");
-  ChiefSession::Options session_options = SessionOptionsFor(options);
-  FinishDetector ending(options.file_system, options.clock, options.run, session_options.lease);
-  session_options.is_over = [&ending] { return ending.IsOver(); };
+  FinishDetector ending(options.file_system, options.clock, options.run,
+                        absl::Seconds(options.run.cluster().lease_seconds()));
   const TaskMonitor::Shown shown(options.monitor, options.task, &source);
   ASSIGN_OR_RETURN(const ReplicaInputs inputs, LoadInputs(model, &options));
   for (const std::string& notice : inputs.notices) LOG(WARNING) << notice;
   for (const std::string& device : inputs.missing_devices) {
     LOG(WARNING) << "devices: there is no " << device << "; a CPU is used instead";
   }
+  ending.set_run(options.run);  // It may have got settings from its program.
   StateFeed feed(options.clock, links.abandon);
+  ChiefSession::Options session_options = SessionOptionsFor(options);
+  session_options.is_over = [&ending] { return ending.IsOver(); };
   ChiefSession session(links.chief, options.clock, std::move(session_options), &feed);
   const Drain drain(options.shutdown, links.chief, options.clock, StopTimesOf(options.run).drain,
                     [&feed, &session] {

@@ -66,7 +66,16 @@ absl::Status CheckCounts(TaskId task, const v1::RegisterTaskRequest& request,
   return check("num_replicas", request.num_replicas(), run.num_replicas());
 }
 
-absl::Status CheckSharedRun(TaskId task, const v1::RunConfig& theirs, const v1::RunConfig& ours) {
+absl::Status CheckSharedRun(TaskId task, v1::RunConfig theirs, v1::RunConfig ours,
+                            bool has_program) {
+  if (has_program && task.job == Job::kPs) {
+    // A ps has no program that it could learn the settings from, and gets the run from this chief.
+    for (v1::RunConfig* run : {&theirs, &ours}) {
+      run->clear_optimizer();
+      run->clear_batch_size();
+      run->clear_replica_batch_size();
+    }
+  }
   const std::optional<RunDifference> difference = FirstDifference(ours, theirs);
   if (!difference.has_value()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
@@ -138,7 +147,8 @@ absl::Status Admission::Check(const v1::RegisterTaskRequest& request) const {
   RETURN_IF_ERROR(CheckCounts(task, request, options.run.deployment()));
   RETURN_IF_ERROR(CheckIndex(task, options.num_ps_tasks, options.run.deployment()));
   if (options.shared_run.has_value()) {
-    RETURN_IF_ERROR(CheckSharedRun(task, request.run(), *options.shared_run));
+    RETURN_IF_ERROR(CheckSharedRun(task, request.run(), *options.shared_run,
+                                   !options.run.program().file().empty()));
   }
   return CheckRunIsAlive();
 }

@@ -137,6 +137,22 @@ TEST_F(AdmissionTest, ATaskOfAnotherRunFileIsRefusedByTheFieldThatDiffers) {
                                           "all tasks the same --run and the same flags"));
 }
 
+// The settings are those of the program, which a ps does not have.
+TEST_F(AdmissionTest, APsNeedNotKnowTheSettingsOfAComputeProgram) {
+  TrainingSession::Options options = DefaultOptions();
+  options.run.mutable_program()->set_file("/a/train.py");
+  options.run.mutable_optimizer()->mutable_adam();
+  options.shared_run = options.run;
+  session_ = std::make_unique<TrainingSession>(options);
+  v1::RegisterTaskRequest request = RequestOf(v1::JOB_PS, 1, "nonce");
+  *request.mutable_run() = options.run;
+  request.mutable_run()->mutable_optimizer()->mutable_sgd();
+  request.mutable_run()->set_batch_size(20);
+  EXPECT_TRUE(session_->Register(now_, request).ok());
+  *request.mutable_identity() = RequestOf(v1::JOB_WORKER, 0, "nonce").identity();
+  EXPECT_TRUE(absl::IsFailedPrecondition(session_->Register(now_, request).status()));
+}
+
 TEST_F(AdmissionTest, ATaskWithAnotherDirectoryIsNotedOnceForEachOfItsProcesses) {
   TrainingSession::Options options = DefaultOptions();
   options.run.set_out("/runs/one");

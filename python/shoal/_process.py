@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import faulthandler
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -115,9 +116,32 @@ def find_command() -> str:
     return found
 
 
+# The variables in which launchers number the processes that they start, and how they start `shoal task` instead.
+LAUNCHERS = (
+    ("torchrun", "RANK", "WORLD_SIZE", "torchrun --no-python --nproc-per-node={size} -- {task}"),
+    ("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun -n {size} --bind-to none {task}"),
+    ("srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "srun --ntasks={size} {task}"),
+)
+
+
+def refuse_launchers(program: Sequence[str]) -> None:
+    """Raises an error with the right command if a launcher has started this program several times."""
+    for name, rank, size, command in LAUNCHERS:
+        processes = os.environ.get(size, "")
+        if rank not in os.environ or not processes.isdigit() or int(processes) < 2:
+            continue
+        given = list(program) if program[-1] != "--" else list(program[:-1])
+        task = shlex.join(["shoal", "task", "--out=DIR", "--num_ps_tasks=1", *given])
+        raise errors.ProgramError(
+            f"{name} has started {processes} processes of this program; Shoal's tasks start their programs themselves: "
+            + command.format(size=processes, task=task)
+        )
+
+
 def start_by_hand() -> None:
     """Replaces this process by a run in one process whose program is this one again."""
     program = own_command()
+    refuse_launchers(program)
     if os.environ.get(STARTED_AGAIN):
         raise errors.ShoalError("the run has started this program without a socket; does it start itself again?")
     command = find_command()

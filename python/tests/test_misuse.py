@@ -361,6 +361,25 @@ def test_a_program_started_by_hand_becomes_a_run_in_one_process(tmp_path):
     assert done.stdout.splitlines() == [*start, f"--program={sys.executable}", "--", "-m", "train", "--size=3"]
 
 
+@pytest.mark.parametrize(
+    ("variables", "command"),
+    [
+        ({"RANK": "1", "WORLD_SIZE": "3"}, "torchrun --no-python --nproc-per-node=3 -- shoal task"),
+        ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "3"}, "mpirun -n 3 --bind-to none shoal task"),
+        ({"SLURM_PROCID": "2", "SLURM_STEP_NUM_TASKS": "3"}, "srun --ntasks=3 shoal task"),
+    ],
+)
+def test_a_launcher_of_many_processes_is_told_to_start_tasks(variables, command, tmp_path):
+    done = by_hand(tmp_path, "import shoal\nshoal.Worker()", SHOAL="/bin/true", **variables)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert "has started 3 processes of this program" in last
+    file = f"--program={tmp_path / 'train.py'} --python={sys.executable} -- --size=3"
+    assert last.endswith(f"{command} --out=DIR --num_ps_tasks=1 {file}")
+    one = {name: "1" if name.endswith(("SIZE", "TASKS")) else "0" for name in variables}
+    assert by_hand(tmp_path, "import shoal\nshoal.Worker()", SHOAL="/bin/true", **one).returncode == 0
+
+
 def test_without_the_command_a_program_started_by_hand_names_the_remedy(tmp_path):
     done = by_hand(tmp_path, "import shoal\nshoal.Worker()")
     assert done.returncode == 1

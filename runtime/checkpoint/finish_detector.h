@@ -2,6 +2,7 @@
 #define SHOAL_RUNTIME_CHECKPOINT_FINISH_DETECTOR_H_
 
 #include <string>
+#include <utility>
 
 #include "absl/time/time.h"
 
@@ -21,6 +22,9 @@ class FinishDetector {
   FinishDetector(FileSystem* file_system, const Clock* clock, v1::RunConfig run,
                  absl::Duration lease);
 
+  // Replaces the run, whose length was not known yet.
+  void set_run(v1::RunConfig run) { run_ = std::move(run); }
+
   // Call it whenever the chief did not answer. Returns true once a new summary.json reports that
   // the run has finished, or if the chief has not answered for three leases and the newest
   // checkpoint is at the end of this run file, because then nobody needs to start a chief again.
@@ -33,7 +37,7 @@ class FinishDetector {
 
   FileSystem* const file_system_;
   const Clock* const clock_;
-  const v1::RunConfig run_;
+  v1::RunConfig run_;
   const absl::Duration patience_;
   const std::string before_;
   absl::Time unanswered_since_ = absl::InfiniteFuture();

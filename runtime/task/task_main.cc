@@ -22,6 +22,7 @@
 #include "runtime/cluster/reconcile_cluster.h"
 #include "runtime/cluster/task_resolver.h"
 #include "runtime/config/flags.h"
+#include "runtime/config/program_settings.h"
 #include "runtime/config/rule.h"
 #include "runtime/config/run_config.h"
 #include "runtime/config/stop_times.h"
@@ -347,8 +348,12 @@ absl::StatusOr<TaskOptions> ResolveTask(const std::optional<Job>& command, const
   if (job != Job::kChief) LeaveCountsToChief(&options);
   ResolveDefaults(TaskCounts(), &options.run);
   if (job == Job::kWorker) options.run.mutable_deployment()->set_replica_id(options.task.index);
-  RETURN_IF_ERROR(
-      ValidateRunConfig(options.run, job == Job::kWorker ? model : ModelFrom::kElsewhere));
+  v1::RunConfig checked = options.run;
+  if (LeavesSettingsToProgram(line.run)) {
+    options.given = line.run;
+    if (checked.max_steps() == 0 && checked.num_epochs() == 0) checked.set_num_epochs(1);
+  }
+  RETURN_IF_ERROR(ValidateRunConfig(checked, job == Job::kWorker ? model : ModelFrom::kElsewhere));
   if (job == Job::kPs && options.task.index >= NumPsProcesses(options.run)) {
     return InvalidField("--task_index",
                         absl::StrCat("is ", options.task.index, ", but num_ps_tasks is ",

@@ -267,6 +267,28 @@ TEST(ResolveTaskTest, ChiefAndPsNeedNoModel) {
   EXPECT_EQ(resolve(Job::kWorker, ModelFrom::kElsewhere), absl::OkStatus());
 }
 
+TEST(ResolveTaskTest, SettingsMayBeLeftToAProgram) {
+  std::vector<std::string> args = {"--program=a.py",   "--out=a",        "--num_ps_tasks=1",
+                                   "--chief_host=e:5", "--task_index=0", "--listen_address=e:5"};
+  const auto resolve = [&args](Job job) {
+    const absl::StatusOr<CommandLine> line = ParseCommandLine(kScopeTask, args);
+    EXPECT_TRUE(line.ok()) << line.status();
+    return ResolveTask(job, *line, {"/home/me", "vm", {}});
+  };
+  for (const Job job : {Job::kChief, Job::kPs, Job::kWorker}) {
+    const absl::StatusOr<TaskOptions> options = resolve(job);
+    ASSERT_TRUE(options.ok()) << options.status();
+    EXPECT_EQ(options->run.program().file(), "/home/me/a.py");
+    EXPECT_EQ(options->run.num_epochs(), 0u);
+    ASSERT_TRUE(options->given.has_value());
+    EXPECT_FALSE(options->given->has_batch_size());
+  }
+  args.insert(args.end(), {"--optimizer=adam", "--learning_rate=0.1", "--batch_size=8"});
+  EXPECT_TRUE(resolve(Job::kChief)->given.has_value());
+  args.push_back("--max_steps=3");
+  EXPECT_FALSE(resolve(Job::kChief)->given.has_value());
+}
+
 TEST(TaskHelpTest, NamesTheJobsAndTheExitCodes) {
   EXPECT_THAT(TaskHelp(std::nullopt), HasSubstr("chief, ps, worker or evaluator"));
   for (const std::optional<Job>& job :

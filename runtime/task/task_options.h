@@ -31,6 +31,9 @@ class TaskMonitor;
 
 struct TaskOptions {
   v1::RunConfig run;  // Resolved and validated. `run.out()` is absolute.
+  // The run without defaults, if it leaves settings to its compute program: `run` has defaults in
+  // their place, and may have no length, until CompleteRun.
+  std::optional<v1::RunConfig> given;
   // ps, worker: the numbers of tasks in the task's flags; 0 leaves them to the chief.
   uint32_t given_num_ps_tasks = 0;
   uint32_t given_num_replicas = 0;

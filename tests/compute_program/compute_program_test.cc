@@ -22,6 +22,7 @@
 #include "ml/data/prefetcher.h"
 #include "proto/v1/run_config.pb.h"
 #include "runtime/config/run_config.h"
+#include "runtime/task/task_options.h"
 #include "worker/program/external_program.h"
 #include "worker/program/program_inputs.h"
 #include "worker/program/program_process.h"
@@ -48,14 +49,23 @@ v1::RunConfig RunOf(const std::string& mode) {
   return run;
 }
 
+absl::StatusOr<ReplicaInputs> Load(const v1::RunConfig& run, FileSystem* files, const Clock* clock,
+                                   bool was_checked = false) {
+  TaskOptions options;
+  options.run = run;
+  options.was_checked = was_checked;
+  options.file_system = files;
+  options.clock = clock;
+  return LoadProgramInputs(&options);
+}
+
 // A program with two sets of everything, as a replica has them.
 class Trained {
  public:
   explicit Trained(const std::string& mode, bool was_checked = false)
       : files_(NewPosixFileSystem()), run_(RunOf(mode)) {
     EXPECT_TRUE(files_->MakeDirectory(run_.out()).ok());
-    absl::StatusOr<ReplicaInputs> inputs =
-        LoadProgramInputs(run_, 0, was_checked, files_.get(), &clock_);
+    absl::StatusOr<ReplicaInputs> inputs = Load(run_, files_.get(), &clock_, was_checked);
     status_ = inputs.status();
     if (inputs.ok()) inputs_ = *std::move(inputs);
   }
@@ -231,7 +241,7 @@ TEST(ComputeProgramTest, ThatNeverAsksForWorkIsNamed) {
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   ASSERT_TRUE(files->MakeDirectory(run.out()).ok());
   const RealClock clock;
-  const absl::Status status = LoadProgramInputs(run, 0, false, files.get(), &clock).status();
+  const absl::Status status = Load(run, files.get(), &clock).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(status.message()), HasSubstr("did not ask for work within 1s"));
 }
@@ -242,11 +252,9 @@ TEST(ComputeProgramTest, ThatCannotBeStartedIsNamed) {
   ASSERT_TRUE(files->MakeDirectory(run.out()).ok());
   const RealClock clock;
   run.mutable_program()->set_file("/nowhere/program");
-  EXPECT_EQ(LoadProgramInputs(run, 0, false, files.get(), &clock).status().code(),
-            absl::StatusCode::kNotFound);
+  EXPECT_EQ(Load(run, files.get(), &clock).status().code(), absl::StatusCode::kNotFound);
   run.mutable_program()->set_file("/etc/passwd");
-  EXPECT_EQ(LoadProgramInputs(run, 0, false, files.get(), &clock).status().code(),
-            absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(Load(run, files.get(), &clock).status().code(), absl::StatusCode::kPermissionDenied);
 }
 
 // What has started once in this run is there, so its worker is started again.
@@ -263,12 +271,11 @@ TEST(ComputeProgramTest, FaultsOfALaterStartAreTemporary) {
   const RealClock clock;
   ASSERT_TRUE(files->MakeDirectory(run.out()).ok());
   run.mutable_program()->set_file("/nowhere/program");
-  EXPECT_EQ(LoadProgramInputs(run, 0, /*was_checked=*/true, files.get(), &clock).status().code(),
+  EXPECT_EQ(Load(run, files.get(), &clock, /*was_checked=*/true).status().code(),
             absl::StatusCode::kUnavailable);
   // A run that has trained has started its program.
   ASSERT_TRUE(WriteAtomically(*files, JoinPath(run.out(), "metrics.jsonl"), "").ok());
-  EXPECT_EQ(LoadProgramInputs(run, 0, /*was_checked=*/false, files.get(), &clock).status().code(),
-            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Load(run, files.get(), &clock).status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST(ComputeProgramTest, ALogThatCannotBeOpenedNowIsATemporaryFault) {
@@ -278,7 +285,7 @@ TEST(ComputeProgramTest, ALogThatCannotBeOpenedNowIsATemporaryFault) {
   ASSERT_TRUE(files->MakeDirectory(run.out() + "/logs").ok());
   const std::string log = run.out() + "/logs/program-0.log";
   ASSERT_EQ(symlink(log.c_str(), log.c_str()), 0);  // Every open fails.
-  const absl::Status status = LoadProgramInputs(run, 0, false, files.get(), &clock).status();
+  const absl::Status status = Load(run, files.get(), &clock).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("program: log file " + log));
 }
@@ -297,6 +304,41 @@ TEST(ComputeProgramTest, IsAskedWithoutARun) {
   EXPECT_EQ(answer->settings().batch_size(), 24u);
   EXPECT_EQ(answer->model().variables_size(), 4);
   EXPECT_EQ(answer->model().initial_values(), 0u);
+}
+
+TEST(ComputeProgramTest, SetsWhatTheRunLeavesToIt) {
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  const RealClock clock;
+  TaskOptions options;
+  options.file_system = files.get();
+  options.clock = &clock;
+  options.run = RunOf("");
+  options.given.emplace();
+  *options.given->mutable_program() = options.run.program();
+  options.given->set_batch_size(16);
+  const absl::StatusOr<ReplicaInputs> inputs = LoadProgramInputs(&options);
+  ASSERT_TRUE(inputs.ok()) << inputs.status();
+  EXPECT_EQ(options.run.num_epochs(), 2u);
+  EXPECT_EQ(options.run.batch_size(), 16u);
+  EXPECT_EQ(inputs->train_plan->batches_per_epoch(), 15);
+  EXPECT_FALSE(options.given.has_value());
+}
+
+// What the program prints is the value of the variable that it sees.
+TEST(ComputeProgramTest, ReceivesTheVariablesOfItsOwn) {
+  setenv("SHOAL_TEST_VARIABLE", "inherited", /*overwrite=*/1);
+  const RealClock clock;
+  ProgramProcess::Options options;
+  options.clock = &clock;
+  options.args = {"/bin/sh", "-c", "echo $SHOAL_TEST_VARIABLE"};
+  options.environment = {{"SHOAL_TEST_VARIABLE", "its own"}};
+  options.log_file = absl::StrCat(getenv("TEST_TMPDIR"), "/variables");
+  options.parameters_fd = STDERR_FILENO;
+  options.contributions_fd = STDERR_FILENO;
+  const auto started = ProgramProcess::Start(options);
+  ASSERT_TRUE(started.ok());
+  EXPECT_TRUE((*started)->End(absl::InfiniteFuture()).exit.ok());
+  EXPECT_EQ(*ReadFile(*NewPosixFileSystem(), options.log_file), "its own\n");
 }
 
 TEST(ComputeProgramTest, TheEndOfAProcessIsNoticedAtOnce) {

@@ -1,5 +1,6 @@
 #include "worker/program/program_inputs.h"
 
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -16,9 +17,12 @@
 #include "base/status_macros.h"
 #include "runtime/checkpoint/initial_model.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/config/program_settings.h"
 #include "runtime/config/run_config.h"
 #include "runtime/config/stop_times.h"
+#include "runtime/task/task_options.h"
 #include "worker/program/external_program.h"
+#include "worker/program/program_gpus.h"
 #include "worker/program/program_process.h"
 
 namespace shoal {
@@ -67,6 +71,7 @@ struct StartOptions {
   uint32_t worker = 0;
   bool declares_only = false;
   std::string log_file;
+  std::optional<std::string> gpus;  // The value of kVisibleGpus; nullopt: the inherited one.
   bool has_started_before = false;
   const Clock* clock = nullptr;
 };
@@ -85,6 +90,7 @@ absl::StatusOr<std::unique_ptr<ExternalProgram>> StartProgram(const v1::RunConfi
   process.args = CommandOf(run.program());
   process.log_file = start.log_file;
   process.clock = start.clock;
+  if (start.gpus.has_value()) process.environment.emplace_back(kVisibleGpus, *start.gpus);
   process.parameters_fd = memory->parameters_fd();
   process.contributions_fd = memory->contributions_fd();
   absl::StatusOr<std::unique_ptr<ProgramProcess>> channel = ProgramProcess::Start(process);
@@ -161,9 +167,10 @@ FinishReason ReasonOf(const absl::Status& why) {
 
 }  // namespace
 
-absl::StatusOr<ReplicaInputs> LoadProgramInputs(const v1::RunConfig& run, uint32_t worker,
-                                                bool was_checked, FileSystem* file_system,
-                                                const Clock* clock) {
+absl::StatusOr<ReplicaInputs> LoadProgramInputs(TaskOptions* options) {
+  const v1::RunConfig& run = options->run;
+  const uint32_t worker = options->task.index;
+  FileSystem* const file_system = options->file_system;
   const std::string logs = JoinPath(run.out(), "logs");
   RETURN_IF_ERROR(file_system->MakeDirectory(logs));
   const std::string log_file = JoinPath(logs, absl::StrCat("program-", worker, ".log"));
@@ -171,9 +178,21 @@ absl::StatusOr<ReplicaInputs> LoadProgramInputs(const v1::RunConfig& run, uint32
   start.worker = worker;
   start.log_file = log_file;
   start.has_started_before =
-      was_checked || FileExists(*file_system, JoinPath(run.out(), "metrics.jsonl"));
-  start.clock = clock;
+      options->was_checked || FileExists(*file_system, JoinPath(run.out(), "metrics.jsonl"));
+  start.clock = options->clock;
+  const std::vector<std::string> gpus = GpusHere(*file_system, std::getenv(kVisibleGpus));
+  start.gpus =
+      GpusOfProgram(run.deployment(), options->local_worker, options->given_num_replicas, gpus);
+  if (start.gpus.has_value()) {
+    LOG(INFO) << "the program gets " << kVisibleGpus << "=" << *start.gpus << " of the "
+              << gpus.size() << " GPUs that its worker sees";
+  }
   ASSIGN_OR_RETURN(std::unique_ptr<ExternalProgram> program, StartProgram(run, start));
+  if (options->given.has_value()) {
+    ASSIGN_OR_RETURN(options->run,
+                     CompleteRun(run, *options->given, program->declaration().settings));
+    options->given.reset();
+  }
   ASSIGN_OR_RETURN(ReplicaInputs inputs, InputsOf(run, program.get()));
   RETURN_IF_ERROR(program->MakeReady(*inputs.train_plan, inputs.test_plan));
   ExternalProgram* const external = program.get();
@@ -194,6 +213,7 @@ absl::StatusOr<v1::WorkerProgram> AskProgram(const v1::RunConfig& run) {
   const RealClock clock;
   StartOptions start;
   start.declares_only = true;
+  start.gpus = GpusOfProgram(run.deployment(), std::nullopt, 1, {});
   start.clock = &clock;
   ASSIGN_OR_RETURN(std::unique_ptr<ExternalProgram> program, StartProgram(run, start));
   v1::WorkerProgram answer;

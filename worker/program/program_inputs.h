@@ -2,8 +2,6 @@
 #ifndef SHOAL_WORKER_PROGRAM_PROGRAM_INPUTS_H_
 #define SHOAL_WORKER_PROGRAM_PROGRAM_INPUTS_H_
 
-#include <cstdint>
-
 #include "absl/status/statusor.h"
 
 #include "proto/v1/chief_service.pb.h"
@@ -12,17 +10,14 @@
 
 namespace shoal {
 
-class Clock;
-class FileSystem;
+struct TaskOptions;
 
 // Starts the program of this worker, which ends with the caller's thread, waits until it is ready,
-// and writes its initial values into the run's directory. FailedPrecondition: another start would
-// not help. `was_checked`: a launcher has started the program once, with AskProgram; then, and when
-// the run has trained, what keeps the program from starting is temporary. The clock must outlive
-// the inputs.
-absl::StatusOr<ReplicaInputs> LoadProgramInputs(const v1::RunConfig& run, uint32_t worker,
-                                                bool was_checked, FileSystem* file_system,
-                                                const Clock* clock);
+// and writes its initial values into the run's directory. Completes `options->run` by the settings
+// that the program declares. FailedPrecondition: another start would not help. If the program was
+// started before in this run (TaskOptions::was_checked, or the run has trained), what keeps it from
+// starting is temporary. The clock must outlive the inputs.
+absl::StatusOr<ReplicaInputs> LoadProgramInputs(TaskOptions* options);
 
 // Starts the program of a resolved run, which writes to this process's standard error, asks what it
 // declares, and ends it. Writes no file.

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -45,11 +46,19 @@ int PollTimeout(absl::Time deadline, absl::Time now) {
   return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))));
 }
 
-std::vector<std::string> EnvironmentOfProgram() {
+std::vector<std::string> EnvironmentOfProgram(
+    absl::Span<const std::pair<std::string, std::string>> own) {
   std::vector<std::string> environment;
+  const auto is_replaced = [own](absl::string_view inherited) {
+    return absl::c_any_of(own, [inherited](const auto& variable) {
+      return absl::StartsWith(inherited, absl::StrCat(variable.first, "="));
+    });
+  };
   for (char** variable = environ; *variable != nullptr; ++variable) {
-    if (!absl::StartsWith(*variable, kOurVariables)) environment.emplace_back(*variable);
+    if (absl::StartsWith(*variable, kOurVariables) || is_replaced(*variable)) continue;
+    environment.emplace_back(*variable);
   }
+  for (const auto& [name, value] : own) environment.push_back(absl::StrCat(name, "=", value));
   environment.push_back(absl::StrCat(kOurVariables, "SOCKET=", kSocketFd));
   environment.push_back(absl::StrCat(kOurVariables, "PARAMETERS=", kParametersFd));
   environment.push_back(absl::StrCat(kOurVariables, "CONTRIBUTIONS=", kContributionsFd));
@@ -134,7 +143,7 @@ absl::Status CannotLog(const std::string& path, int error) {
 
 absl::StatusOr<std::unique_ptr<ProgramProcess>> ProgramProcess::Start(const Options& options) {
   std::vector<std::string> args = options.args;
-  std::vector<std::string> environment = EnvironmentOfProgram();
+  std::vector<std::string> environment = EnvironmentOfProgram(options.environment);
   int sockets[2];
   int failures[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {

@@ -1,0 +1,26 @@
+// The settings of a run that its compute program may declare: optimizer, batch size and length.
+#ifndef SHOAL_RUNTIME_CONFIG_PROGRAM_SETTINGS_H_
+#define SHOAL_RUNTIME_CONFIG_PROGRAM_SETTINGS_H_
+
+#include "absl/status/statusor.h"
+
+#include "proto/v1/run_config.pb.h"
+
+namespace shoal {
+
+// Returns whether a run without defaults, as its file and flags give it, has a compute program and
+// leaves a setting to it: the optimizer, the learning rate, the batch size or the length.
+bool LeavesSettingsToProgram(const v1::RunConfig& given);
+
+// Returns the run with the settings of its compute program where it gives no others. A run that
+// leaves none of them to the program stays as it is.
+v1::RunConfig WithSettings(v1::RunConfig run, const v1::RunConfig& settings);
+
+// Returns the resolved run with the settings of its compute program where `given`, the same run
+// without defaults, gives no others. InvalidArgument: the result is not a valid run.
+absl::StatusOr<v1::RunConfig> CompleteRun(v1::RunConfig resolved, const v1::RunConfig& given,
+                                          const v1::RunConfig& settings);
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_CONFIG_PROGRAM_SETTINGS_H_
