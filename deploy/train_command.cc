@@ -47,6 +47,8 @@ namespace {
 
 // How long a chief whose launcher was killed may take to end.
 constexpr absl::Duration kChiefEnds = absl::Seconds(2);
+// How long a worker may take to end after its compute program.
+constexpr absl::Duration kWorkerEnds = absl::Seconds(10);
 
 // The run's directory, held against a second run.
 class RunDirectory {
@@ -171,6 +173,10 @@ absl::Status RunAsProcesses(const TrainRoles& roles, const TaskOptions& options,
   launch.places = flags.places.get();
   launch.checkpoints_wanted = &flags.checkpoints_wanted;
   launch.stop_timeout = StopTimesOf(options.run).chief_exit;
+  if (!options.run.program().file().empty()) {
+    // A worker waits for its program, and ends within a few seconds after it.
+    launch.end_timeout = std::max(launch.end_timeout, StopTimesOf(options.run).drain + kWorkerEnds);
+  }
   Launcher launcher(std::move(launch));
   absl::Status status = launcher.Run();
   *checkpoint_failure = launcher.checkpoint_failure();

@@ -2,9 +2,12 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "base/log.h"
 #include "proto/v1/chief_service.grpc.pb.h"
 #include "runtime/rpc/run_state.h"
+#include "worker/replica/batch_crash.h"
 #include "worker/summary_writer.h"
 #include "worker/worker_metrics.h"
 
@@ -61,6 +64,7 @@ void SteppingTrainer::TakeState() {
     end_ = FailureOf(*state);
     return;
   }
+  lineage_ = state->lineage();
   // The store first: it may end exchanges of the old view, whose callbacks take the mutex, and
   // after TakeView nothing may go to a former ps.
   options_.store->SetView(StoreViewOf(*state, options_.identity().term()));
@@ -142,6 +146,7 @@ void SteppingTrainer::Train(const Work& work, absl::FunctionRef<void()> read_ahe
                                 [&] { return options_.replica->Summaries(work.contribution_set); });
     }
   }
+  if (IsBatchCrash(status)) ReportCrash(work.batch, work.step, status);
   MutexLock lock(&mutex_);
   if (!status.ok()) error_ = status;
 }
@@ -199,6 +204,21 @@ bool SteppingTrainer::EvaluateBlock(uint64_t lineage, uint64_t version, uint64_t
   v1::ReportEvaluationResponse response;
   return CallChief([&] {
     return options_.chief->Call(&v1::ChiefService::Service::ReportEvaluation, request, &response);
+  });
+}
+
+void SteppingTrainer::ReportCrash(const BatchKey& batch, uint64_t step, const absl::Status& crash) {
+  v1::ReportBadBatchRequest request;
+  *request.mutable_identity() = options_.identity();
+  request.mutable_identity()->set_lineage(lineage_);
+  *request.mutable_batch() = ToProto(batch);
+  request.set_step(step);
+  request.set_reason(v1::ReportBadBatchRequest::REASON_CRASH);
+  request.set_detail(
+      absl::StrCat("worker/", options_.worker, " reports a crash on it: ", crash.message()));
+  v1::ReportBadBatchResponse response;
+  CallChief([&] {
+    return options_.chief->Call(&v1::ChiefService::Service::ReportBadBatch, request, &response);
   });
 }
 

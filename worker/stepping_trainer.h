@@ -94,6 +94,10 @@ class SteppingTrainer : public Trainer {
     bool used = false;
   };
 
+  // Reports to the chief that the batch crashed this worker's computation; the crash of another
+  // incarnation makes it a bad batch.
+  void ReportCrash(const BatchKey& batch, uint64_t step, const absl::Status& crash)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   void CountBatch(const LoadedBatch& batch, absl::Duration reading, absl::Duration all);
   void TakeState() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnDone(Flight* flight, const ExchangeResult& result) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -102,6 +106,7 @@ class SteppingTrainer : public Trainer {
   bool CallChief(absl::FunctionRef<absl::Status()> call) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Prefetcher test_batches_;
+  uint64_t lineage_ = 0;  // Of the newest state taken; for the thread of Run.
   CondVar changed_;
   std::vector<std::unique_ptr<Flight>> flights_ ABSL_GUARDED_BY(mutex_);
   std::optional<v1::RunState> new_state_ ABSL_GUARDED_BY(mutex_);

@@ -145,6 +145,7 @@ absl::Status Launcher::StartTask(Task* task) {
   task->started = clock_.Now();
   task->gone = std::max(task->gone, NewestListed(link_.get(), task->id));
   task->incarnation = 0;
+  task->took_part = false;
   const absl::StatusOr<FileInfo> log = options_.file_system->GetInfo(child.log_file);
   task->log_begin = log.ok() ? log->size : 0;
   ASSIGN_OR_RETURN(task->child, Child::Start(child));
@@ -201,6 +202,7 @@ absl::Status Launcher::Watch() {
   while (true) {
     if (const std::optional<ChildExit> exit = chief_.child->Poll()) return ChiefResult(*exit);
     EndPsWithoutPlace();
+    NoteParticipants();
     for (Task& task : tasks_) RETURN_IF_ERROR(CheckTask(&task));
     PassOnRequests();
     ShowGpus();
@@ -309,7 +311,7 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
     if (task->child == nullptr) continue;
     const bool outside =
         task->id.job == Job::kWorker && (task->restarts > 0 || IsOutOfRun(task->id));
-    const absl::Time end = now + (outside ? std::min(patience, kOutsidersEnd) : patience);
+    const absl::Time end = now + PatienceWith(*task, outside, patience);
     const absl::Duration left = std::max(end - clock_.Now(), absl::ZeroDuration());
     const std::optional<ChildExit> exit = task->child->WaitFor(left);
     if (!exit.has_value()) {
@@ -335,6 +337,13 @@ absl::Status Launcher::EndAll(absl::Duration patience) {
                                           "is valid, see ", options_.run.out(), "/logs"));
 }
 
+absl::Duration Launcher::PatienceWith(const Task& task, bool is_outside,
+                                      absl::Duration patience) const {
+  // It may wait for the end of its program, also if it was restarted or has left the run.
+  if (task.took_part) return patience;
+  return is_outside ? std::min(patience, kOutsidersEnd) : patience;
+}
+
 void Launcher::End(Child* child) const {
   if (options_.places != nullptr) {
     // The process that carries the task ends it there first.
@@ -353,8 +362,22 @@ bool Launcher::IsOutOfRun(TaskId worker) const {
                       [&](const auto& task) { return TaskOf(task.member()) == worker; });
 }
 
+void Launcher::NoteParticipants() {
+  if (!HasProgram()) return;
+  const std::optional<v1::GetRunStatusResponse> status = link_->status();
+  if (!status.has_value()) return;
+  for (Task& task : tasks_) {
+    if (task.id.job != Job::kWorker || task.child == nullptr || task.took_part) continue;
+    task.took_part = ListedIncarnation(task, *status) != 0;
+  }
+}
+
 std::string Launcher::LogPath(TaskId task) const {
   return absl::StrCat(options_.run.out(), "/logs/", task.FileStem(), ".log");
+}
+
+std::string Launcher::ProgramLogPath(TaskId worker) const {
+  return absl::StrCat(options_.run.out(), "/logs/program-", worker.index, ".log");
 }
 
 }  // namespace shoal

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "absl/time/time.h"
 
 #include "base/clock.h"
+#include "deploy/launch/program_failures.h"
 #include "proto/v1/chief_service.pb.h"
 #include "proto/v1/run_config.pb.h"
 #include "runtime/cluster/task.h"
@@ -102,6 +104,8 @@ class Launcher {
     // The incarnation that the chief listed when this child was started. It belongs to an earlier
     // child, and may be listed for a while after that one's end.
     uint64_t gone = 0;
+    // A worker with a compute program: the chief has listed its current child.
+    bool took_part = false;
   };
 
   absl::Status StartAll();
@@ -117,16 +121,26 @@ class Launcher {
   // Forgets the restarts of a task that has lived for long.
   void ForgetRestarts(Task* task) const;
   absl::Status OnWorkerDied(Task* task, const ChildExit& exit);
+  // Returns why the compute program of a worker failed, if that ended the worker.
+  std::optional<ProgramFailure> ProgramFailureOf(const Task& task) const;
+  // Notes the failure and returns "worker/0 died (HOW)", or why its program failed if that is new.
+  std::string DiedText(const Task& worker, const ChildExit& exit,
+                       const std::optional<ProgramFailure>& failure);
   absl::Status OnPsDied(Task* task, const ChildExit& exit);
-  // Returns the incarnation that the chief lists for the current child of this ps; 0 if it lists
+  // Returns the incarnation that the chief lists for the current child of this task; 0 if it lists
   // none.
-  uint64_t ListedIncarnation(const Task& ps, const v1::GetRunStatusResponse& status) const;
+  uint64_t ListedIncarnation(const Task& task, const v1::GetRunStatusResponse& status) const;
+  bool HasProgram() const { return !options_.run.program().file().empty(); }
+  // Notes which workers take part in a run with compute programs.
+  void NoteParticipants();
+  // Returns how long a task may take to end after the run.
+  absl::Duration PatienceWith(const Task& task, bool is_outside, absl::Duration patience) const;
   // Ends a ps that has lost its place although it lives: one that is stopped (SIGSTOP, a debugger)
   // would never come back, and the run waits for it.
   void EndPsWithoutPlace();
   // Asks the chief to save the state of the run: in ASYNC a new checkpoint, in SYNC one that is
-  // being written.
-  void OnLastWorkerLost(const Task& task, const ChildExit& exit);
+  // being written. `why` is the run's error.
+  void EndWithoutWorkers(const absl::Status& why, const std::string& reason);
   // Returns an error that names the worker and the checkpoint to resume from, and writes it to
   // summary.json.
   absl::Status EndedWithoutWorkers() const;
@@ -150,8 +164,9 @@ class Launcher {
   // Returns whether the others finished the run without this worker, because it had not registered
   // yet or had lost its place.
   bool IsOutOfRun(TaskId worker) const;
-  bool AnyWorkerLeft() const;
+  size_t WorkersLeft() const;
   std::string LogPath(TaskId task) const;
+  std::string ProgramLogPath(TaskId worker) const;
   // Prints the last lines of the log of a task that ran on another host and failed.
   void PrintLogEnd(TaskId task) const;
   void End(Child* child) const;
@@ -171,7 +186,8 @@ class Launcher {
   // The chief last reported that lines of metrics.jsonl could not be written.
   bool metrics_fail_ = false;
   int checkpoints_asked_ = 0;
-  // If not OK, why no worker is left; the chief ends the run then.
+  ProgramFailures program_failures_;
+  // If not OK, why no worker is left or can get further; the chief ends the run then.
   absl::Status no_workers_;
   absl::Time stop_deadline_ = absl::InfiniteFuture();
 };

@@ -85,22 +85,61 @@ absl::Status Launcher::OnWorkerDied(Task* task, const ChildExit& exit) {
     link_->ReportCrash(task->id, ReadBatchMark(BatchMarkPath(options_.run.out(), task->id.index)),
                        exit.Describe());
   }
-  if (task->restarts < limit) {
-    ++task->restarts;
-    options_.progress->Print(absl::StrCat(task->id.ToString(), " died (", exit.Describe(),
-                                          "); restarting it, ", task->restarts, " of ", limit,
-                                          "; log: ", LogPath(task->id)));
-    return StartTask(task);
-  }
-  task->child.reset();
-  if (!AnyWorkerLeft()) {
-    OnLastWorkerLost(*task, exit);
+  if (!no_workers_.ok()) {  // The run ends.
+    task->child.reset();
     return absl::OkStatus();
   }
-  options_.progress->Print(
-      absl::StrCat(task->id.ToString(), " died (", exit.Describe(), ") after ", limit,
-                   " restarts; the others continue without it; log: ", LogPath(task->id)));
+  const std::optional<ProgramFailure> failure = ProgramFailureOf(*task);
+  const std::string died = DiedText(*task, exit, failure);
+  const std::string log =
+      absl::StrCat("; log: ", failure.has_value() ? ProgramLogPath(task->id) : LogPath(task->id));
+  if (failure.has_value() && failure->names_a_line && exit.number == kExitInternalError &&
+      program_failures_.IsBug(WorkersLeft())) {
+    options_.progress->Print(
+        absl::StrCat(died, "; no worker gets further, so the run saves what it can and ends", log));
+    EndWithoutWorkers(
+        absl::InternalError(absl::StrCat(failure->cause, " (the program of every worker fails here",
+                                         ", also when it is started again", log, ")")),
+        "no worker gets further");
+    task->child.reset();
+    return absl::OkStatus();
+  }
+  if (task->restarts < limit) {
+    ++task->restarts;
+    options_.progress->Print(
+        absl::StrCat(died, "; restarting it, ", task->restarts, " of ", limit, log));
+    return StartTask(task);
+  }
+  if (WorkersLeft() == 1) {
+    options_.progress->Print(absl::StrCat(died, " after ", task->restarts,
+                                          " restarts and no worker is left; the run saves what it ",
+                                          "can and ends"));
+    // Another process than this launcher asked it to end.
+    const bool was_stopped = exit.status_code() == absl::StatusCode::kCancelled;
+    EndWithoutWorkers(
+        Death(*task, exit, was_stopped ? absl::StatusCode::kUnavailable : exit.status_code()),
+        "no worker is left");
+  } else {
+    options_.progress->Print(
+        absl::StrCat(died, " after ", limit, " restarts; the others continue without it", log));
+  }
+  task->child.reset();
   return absl::OkStatus();
+}
+
+std::optional<ProgramFailure> Launcher::ProgramFailureOf(const Task& task) const {
+  if (!HasProgram() || task.id.job != Job::kWorker) return std::nullopt;
+  return ProgramFailureIn(LastWords(LogPath(task.id), task.id, task.log_begin));
+}
+
+std::string Launcher::DiedText(const Task& worker, const ChildExit& exit,
+                               const std::optional<ProgramFailure>& failure) {
+  const std::string name = worker.id.ToString();
+  if (!failure.has_value()) return absl::StrCat(name, " died (", exit.Describe(), ")");
+  const bool is_new =
+      program_failures_.Add(worker.id.index, failure->cause, options_.progress->step());
+  return is_new ? absl::StrCat(failure->cause, "\n", name, " died of this")
+                : absl::StrCat(name, " died in the same way");
 }
 
 absl::Status Launcher::OnPsDied(Task* task, const ChildExit& exit) {
@@ -117,14 +156,15 @@ absl::Status Launcher::OnPsDied(Task* task, const ChildExit& exit) {
   return StartTask(task);
 }
 
-uint64_t Launcher::ListedIncarnation(const Task& ps, const v1::GetRunStatusResponse& status) const {
+uint64_t Launcher::ListedIncarnation(const Task& task,
+                                     const v1::GetRunStatusResponse& status) const {
   for (const v1::GetRunStatusResponse::Task& listed : status.tasks()) {
-    if (listed.member().job() != v1::JOB_PS || listed.member().index() != ps.id.index) continue;
+    if (TaskOf(listed.member()) != task.id) continue;
     // One that died before it was ever listed to us is recognised by its process. Where `places`
     // says where tasks run, the child is only what carries it there.
-    const bool is_its_process =
-        options_.places != nullptr || listed.process_id() == static_cast<uint32_t>(ps.child->pid());
-    if (is_its_process && listed.incarnation() > ps.gone) return listed.incarnation();
+    const bool is_its_process = options_.places != nullptr ||
+                                listed.process_id() == static_cast<uint32_t>(task.child->pid());
+    if (is_its_process && listed.incarnation() > task.gone) return listed.incarnation();
   }
   return 0;
 }
@@ -147,16 +187,10 @@ void Launcher::EndPsWithoutPlace() {
   }
 }
 
-void Launcher::OnLastWorkerLost(const Task& task, const ChildExit& exit) {
-  // Another process than this launcher asked it to end.
-  const bool was_stopped = exit.status_code() == absl::StatusCode::kCancelled;
-  no_workers_ =
-      Death(task, exit, was_stopped ? absl::StatusCode::kUnavailable : exit.status_code());
-  options_.progress->Print(
-      absl::StrCat(task.id.ToString(), " died (", exit.Describe(), ") after ", task.restarts,
-                   " restarts and no worker is left; the run saves what it can ", "and ends"));
+void Launcher::EndWithoutWorkers(const absl::Status& why, const std::string& reason) {
+  no_workers_ = why;
   stop_deadline_ = std::min(stop_deadline_, clock_.Now() + options_.stop_timeout);
-  link_->RequestCheckpoint(/*stop=*/true, "no worker is left");
+  link_->RequestCheckpoint(/*stop=*/true, reason);
 }
 
 absl::Status Launcher::EndedWithoutWorkers() const {
@@ -197,6 +231,10 @@ absl::Status Launcher::Failure(const Task& task, const ChildExit& exit) const {
 
 absl::Status Launcher::Death(const Task& task, const ChildExit& exit, absl::StatusCode code) const {
   PrintLogEnd(task.id);
+  if (const std::optional<ProgramFailure> failure = ProgramFailureOf(task)) {
+    return absl::Status(code, absl::StrCat(failure->cause, " (the program of ", task.id.ToString(),
+                                           "; log: ", ProgramLogPath(task.id), ")"));
+  }
   const std::string words = LastWords(LogPath(task.id), task.id, task.log_begin);
   if (IsPermanent(exit) && !words.empty()) {
     return absl::Status(code, absl::StrCat(task.id.ToString(), ": ", words));
@@ -206,10 +244,10 @@ absl::Status Launcher::Death(const Task& task, const ChildExit& exit, absl::Stat
                                    words.empty() ? "" : ": ", words, "; see ", LogPath(task.id)));
 }
 
-bool Launcher::AnyWorkerLeft() const {
-  return std::any_of(tasks_.begin(), tasks_.end(), [](const Task& task) {
+size_t Launcher::WorkersLeft() const {
+  return static_cast<size_t>(std::count_if(tasks_.begin(), tasks_.end(), [](const Task& task) {
     return task.id.job == Job::kWorker && task.child != nullptr;
-  });
+  }));
 }
 
 void Launcher::PrintLogEnd(TaskId task) const {

@@ -26,6 +26,7 @@
 #include "worker/program/external_program.h"
 #include "worker/program/program_inputs.h"
 #include "worker/program/program_process.h"
+#include "worker/replica/batch_crash.h"
 
 namespace shoal {
 namespace {
@@ -213,6 +214,16 @@ TEST(ComputeProgramTest, FailsItsWorkerLater) {
     EXPECT_THAT(status.code(), AnyOf(absl::StatusCode::kInternal, absl::StatusCode::kUnavailable))
         << mode << " " << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(why)) << mode;
+  }
+}
+
+TEST(ComputeProgramTest, ACrashMakesTheBatchSuspect) {
+  const std::pair<const char*, bool> cases[] = {
+      {"crashes_on_a_batch", true}, {"dies_between_marks", false}, {"raises", false}};
+  for (const auto& [mode, is_crash] : cases) {
+    Trained trained(mode);
+    ASSERT_TRUE(trained.status().ok()) << mode << " " << trained.status();
+    EXPECT_EQ(IsBatchCrash(trained.TrainAll()), is_crash) << mode;
   }
 }
 

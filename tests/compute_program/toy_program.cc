@@ -281,6 +281,14 @@ class ToyProgram {
 
   // Returns false if there is nothing more to send for this batch.
   bool Misbehave(const Work& work) {
+    if (mode_ == "raises_at_once") {
+      Error(2, "toy.cc:7: division by zero", "Traceback:\n  line 7");
+      std::exit(1);
+    }
+    if (mode_ == "crashes_on_a_batch" && work.batch == 3) {
+      std::signal(SIGSEGV, SIG_DFL);
+      raise(SIGSEGV);
+    }
     if (work.number != 3) return true;
     if (mode_ == "signals_its_group") {
       for (const int signal : {SIGTERM, SIGINT, SIGHUP}) kill(0, signal);

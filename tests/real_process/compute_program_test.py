@@ -155,6 +155,26 @@ def fails_after_the_usual_restarts():
         assert "line 7" in run.logs(200), run.logs(200)
 
 
+def a_bug_is_shown_with_its_place_and_ends_the_run_after_one_restart():
+    with ProgramRun("--num_ps_tasks=1", "--num_replicas=1", mode="raises_at_once") as run:
+        run.finish(code=1)
+        log = run.out / "logs/program-0.log"
+        assert f"\ntoy.cc:7: division by zero\nworker/0 died of this; restarting it, 1 of 3; log: {log}\n" in run.output, run.output
+        assert run.output.count(" died ") == 2, run.output
+        assert "shoal train: toy.cc:7: division by zero (the program of every worker fails here" in run.output, run.output
+
+
+def a_batch_that_crashes_programs_is_skipped():
+    for flags in ((), ("--nosync_replicas",)):
+        with ProgramRun("--num_ps_tasks=2", "--num_replicas=2", *flags, mode="crashes_on_a_batch") as run:
+            if flags:
+                run.command.remove("--replicas_to_aggregate=2")
+            run.finish()
+            summary = run.summary()
+            assert summary["status"] == "finished" and summary["skipped_batches"] == 1, (summary, run.output)
+            assert "killed by SIGSEGV" in run.output, run.output
+
+
 def a_python_program_is_started_with_python():
     with tempfile.TemporaryDirectory() as directory:
         program = pathlib.Path(directory) / "train.py"
@@ -183,4 +203,5 @@ if __name__ == "__main__":
                   a_killed_program_changes_nothing, no_process_of_a_program_outlives_its_worker,
                   a_stop_of_all_processes_makes_a_checkpoint, asynchronous,
                   is_refused_before_anything_starts, fails_after_the_usual_restarts,
+                  a_bug_is_shown_with_its_place_and_ends_the_run_after_one_restart, a_batch_that_crashes_programs_is_skipped,
                   a_python_program_is_started_with_python, programs_are_validated_with_the_run])

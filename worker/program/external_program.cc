@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "ml/optim/all_finite.h"
+#include "worker/replica/batch_crash.h"
 
 namespace shoal {
 namespace {
@@ -172,7 +173,9 @@ absl::Status ExternalProgram::Ended() {
               : phase < Phase::kIdle            ? "ended before it was ready"
                                                 : "ended before the run was over",
               exit.by_signal ? exit.Describe() : absl::StrCat("exit code ", exit.number));
-  if (exit.crashed()) return absl::InternalError(text);
+  if (exit.crashed()) {
+    return phase == Phase::kWorking ? BatchCrash(text) : absl::InternalError(text);
+  }
   if (exit.by_signal) return absl::UnavailableError(text);
   if (exit.ok() && phase < Phase::kIdle) return absl::FailedPreconditionError(text);
   if (phase > Phase::kHello) return absl::InternalError(text);

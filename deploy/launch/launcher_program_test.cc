@@ -1,0 +1,128 @@
+// Tests what the launcher does in runs with a compute program (docs/compute_program.md).
+#include <unistd.h>
+
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "deploy/launch/launcher.h"
+#include "deploy/launch/launcher_testing.h"
+
+namespace shoal {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// Ends the run when it is asked to stop.
+constexpr char kStoppedChief[] =
+    "case $task in chief-0) await stop; touch $dir/over; exit 143;; ps-0) await over;; esac\n";
+
+class ProgramRunTest : public LauncherTest {
+ protected:
+  ProgramRunTest() {
+    options_.run.mutable_program()->set_file("/home/train.py");
+    options_.run.mutable_deployment()->set_num_replicas(1);
+  }
+  size_t Count(const std::string& text) const {
+    size_t count = 0;
+    for (size_t at = said_.find(text); at != std::string::npos; at = said_.find(text, at + 1)) {
+      ++count;
+    }
+    return count;
+  }
+};
+
+TEST_F(ProgramRunTest, ABugOfTheProgramIsShownFirstAndOnceAndEndsTheRunAfterOneRestart) {
+  const absl::Status status =
+      Launch(std::string(kStoppedChief) +
+             "echo 'shoal worker: program: train.py:12: ValueError: boom; see /l' >&2; exit 1");
+  EXPECT_EQ(Starts("worker-0"), 2);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  const std::string log = "log: " + directory_ + "/logs/program-0.log";
+  EXPECT_THAT(std::string(status.message()),
+              StartsWith("train.py:12: ValueError: boom (the program of every worker fails here, "
+                         "also when it is started again; " +
+                         log + ")"));
+  EXPECT_THAT(said_, StartsWith("train.py:12: ValueError: boom\nworker/0 died of this; "
+                                "restarting it, 1 of 3; " +
+                                log));
+  EXPECT_EQ(Count("ValueError"), 1u);
+  EXPECT_THAT(said_, HasSubstr("worker/0 died in the same way; no worker gets further"));
+}
+
+TEST_F(ProgramRunTest, ABugOnOneOfTwoWorkersMayBeAFaultOfItsMachine) {
+  options_.run.mutable_deployment()->set_num_replicas(2);
+  EXPECT_EQ(Launch("case $task in worker-0) [ $starts = 4 ] && touch $dir/over;"
+                   " echo 'shoal worker: program: a.py:1: KeyError: 3; see /l' >&2; exit 1;;"
+                   " *) await over;; esac"),
+            absl::OkStatus());
+  EXPECT_EQ(Starts("worker-0"), 4);
+}
+
+TEST_F(ProgramRunTest, WhatMayBeAwayForAWhileIsTriedAsOftenAsAnyWorker) {
+  const absl::Status status =
+      Launch(std::string(kStoppedChief) +
+             "echo 'shoal worker: program: train.py:3: ImportError: away; see /l' >&2; exit 138");
+  EXPECT_EQ(Starts("worker-0"), 4);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()),
+              StartsWith("train.py:3: ImportError: away (the program of worker/0; log: "));
+  EXPECT_EQ(Count("ImportError"), 1u);
+}
+
+TEST_F(ProgramRunTest, ACrashIsNotTakenForABug) {
+  const absl::Status status =
+      Launch(std::string(kStoppedChief) +
+             "echo 'shoal worker: program: train.py ended before the run was over (killed by "
+             "SIGSEGV); see /l' >&2; exit 1");
+  EXPECT_EQ(Starts("worker-0"), 4);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+}
+
+// Lists worker/0 once it has written its number, and then no longer.
+class ChiefOfALeavingWorker : public TestChief {
+ public:
+  using TestChief::TestChief;
+  absl::Status GetRunStatus(const v1::GetRunStatusRequest&,
+                            v1::GetRunStatusResponse* response) override {
+    response->add_tasks()->mutable_member()->set_job(v1::JOB_PS);
+    uint32_t process_id = 0;
+    std::ifstream(directory() + "/worker.pid") >> process_id;
+    if (process_id == 0) return absl::OkStatus();
+    if (++answers_ > 3) {
+      std::ofstream(directory() + "/left") << "x";
+      return absl::OkStatus();
+    }
+    v1::GetRunStatusResponse::Task* task = response->add_tasks();
+    task->mutable_member()->set_job(v1::JOB_WORKER);
+    task->set_process_id(process_id);
+    task->set_incarnation(2);
+    return absl::OkStatus();
+  }
+
+ private:
+  int answers_ = 0;
+};
+
+TEST_F(ProgramRunTest, ARestartedWorkerThatHasLeftMayWaitForItsProgram) {
+  options_.connect = [this](const std::string&) {
+    return NewClientOf(std::make_unique<ChiefOfALeavingWorker>(directory_));
+  };
+  options_.end_timeout = absl::Minutes(2);
+  EXPECT_EQ(Launch("case $task in worker-0) [ $starts = 1 ] && kill -KILL $$;"
+                   " echo $$ > $dir/pid; mv $dir/pid $dir/worker.pid; await over; sleep 4;"
+                   " touch $dir/program_ended;; chief-0) await left; touch $dir/over;;"
+                   " *) await over;; esac"),
+            absl::OkStatus());
+  EXPECT_EQ(Starts("worker-0"), 2);
+  EXPECT_EQ(access((directory_ + "/program_ended").c_str(), F_OK), 0);
+  EXPECT_THAT(said_, Not(HasSubstr("was killed")));
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,44 @@
+// Why compute programs of a run's workers failed, and whether starting them again can help.
+#ifndef SHOAL_DEPLOY_LAUNCH_PROGRAM_FAILURES_H_
+#define SHOAL_DEPLOY_LAUNCH_PROGRAM_FAILURES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace shoal {
+
+struct ProgramFailure {
+  std::string cause;  // "train.py:12: ValueError: boom"
+  // The cause names a line of the program: it was reported by the program itself.
+  bool names_a_line = false;
+};
+
+// Returns why the program failed if a worker's last words say so: "program: CAUSE; see LOG".
+std::optional<ProgramFailure> ProgramFailureIn(absl::string_view words);
+
+// Not thread-safe.
+class ProgramFailures {
+ public:
+  // Notes that a worker's program failed when the run had made so many steps. Returns whether it
+  // failed in another way than the one before.
+  bool Add(uint32_t worker, const std::string& cause, uint64_t step);
+
+  // Returns whether all of `num_workers` workers failed in the same way, one of them again after it
+  // was started again, and the run made no step meanwhile. That is a bug, and not a fault.
+  bool IsBug(size_t num_workers) const;
+
+ private:
+  std::string cause_;
+  uint64_t step_ = 0;
+  uint32_t failures_ = 0;  // Since the last step, all for this cause.
+  std::set<uint32_t> workers_;
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_DEPLOY_LAUNCH_PROGRAM_FAILURES_H_
