@@ -90,7 +90,7 @@ TEST_F(LogTest, FileThatCannotBeOpenedIsAnErrorThatNamesIt) {
   EXPECT_THAT(SetUpLog(options).ToString(), HasSubstr("/nonexistent/log"));
 }
 
-TEST(CheckDeathTest, FailedCheckSaysWhatWasBelievedAndAborts) {
+TEST(CheckDeathTest, FailedCheckPrintsTheConditionAndAborts) {
   const int two = 2;
   EXPECT_DEATH(CHECK(two == 3) << "because", "Check failed: two == 3 because");
   EXPECT_DEATH(CHECK_EQ(two, 3) << "because", "Check failed: two == 3 \\(2 vs. 3\\) because");

@@ -71,7 +71,7 @@ TEST_F(MemoryLimitTest, AContainerSeesItsCgroupOfVersion1AtTheMount) {
   EXPECT_EQ(limit.available, 110 * kMebibyte);
 }
 
-TEST_F(MemoryLimitTest, Version1SaysNoLimitWithAHugeNumber) {
+TEST_F(MemoryLimitTest, Version1WritesNoLimitAsAHugeNumber) {
   WriteMachine();
   Write("/proc/self/cgroup", "4:memory:/\n");
   Write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");

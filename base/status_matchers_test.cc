@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(StatusMatchersTest, IsOkTellsOkFromError) {
+TEST(StatusMatchersTest, IsOkDistinguishesOkFromError) {
   EXPECT_OK(absl::OkStatus());
   EXPECT_OK(absl::StatusOr<int>(1));
   EXPECT_THAT(absl::DataLossError("torn"), Not(IsOk()));

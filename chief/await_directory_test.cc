@@ -60,7 +60,7 @@ class AwaitDirectoryTest : public ::testing::Test {
   std::string self_;
 };
 
-TEST_F(AwaitDirectoryTest, OneThatIsHeldIsWaitedForAndThePagesSayWhoHoldsIt) {
+TEST_F(AwaitDirectoryTest, AHeldDirectoryIsAwaitedAndThePagesNameItsHolder) {
   Notification taken;
   std::thread waits([&] {
     const absl::StatusOr<RunLock> lock = AwaitDirectory(options_);
@@ -87,7 +87,7 @@ TEST_F(AwaitDirectoryTest, OneThatIsHeldTooLongIsWorthAnotherTryAndItsHolderIsNa
               AllOf(HasSubstr(self_), HasSubstr("waited 1s"), HasSubstr("cluster.wait_seconds")));
 }
 
-TEST_F(AwaitDirectoryTest, ItIsSaidForHowLongItHasBeenHeld) {
+TEST_F(AwaitDirectoryTest, TheLogContainsForHowLongTheDirectoryHasBeenHeld) {
   fake_.Advance(absl::Now() - fake_.Now() + absl::Hours(1) + absl::Seconds(30));
   options_.clock = &fake_;
   options_.run.mutable_cluster()->set_wait_seconds(1);

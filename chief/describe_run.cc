@@ -54,7 +54,7 @@ std::string TasksOf(const v1::GetRunStatusResponse& status) {
 }
 
 RunPage::Task LiveTask(const v1::GetRunStatusResponse::Task& task) {
-  const TaskId id{static_cast<Job>(task.member().job()), task.member().index()};
+  const TaskId id = TaskOf(task.member());
   RunPage::Task row;
   row.name = id.ToString();
   row.state = task.slow().empty() ? RunPage::Task::State::kWorks : RunPage::Task::State::kSlow;
@@ -74,9 +74,7 @@ void AddTasks(const v1::GetRunStatusResponse& status, bool is_over, RunPage* pag
   }
   if (is_over) return;  // Tasks end as they please.
   std::set<std::string> lost;
-  for (const v1::Member& member : status.lost()) {
-    lost.insert(TaskId{static_cast<Job>(member.job()), member.index()}.ToString());
-  }
+  for (const v1::Member& member : status.lost()) lost.insert(TaskOf(member).ToString());
   for (const std::string& name : status.state().waiting_for()) {
     RunPage::Task row;
     row.name = name;

@@ -148,7 +148,7 @@ TEST_F(EarlierLinesTest, ASmallFileIsReadWhole) {
   EXPECT_EQ(sum, 0.5 * static_cast<double>(Page().curves.accuracy.size()));
 }
 
-TEST_F(EarlierLinesTest, OfALargeFileBlocksAreRead) {
+TEST_F(EarlierLinesTest, ALargeFileIsReadInBlocks) {
   Write(150000);
   const std::vector<CurvePoint> loss = Page().curves.loss;
   EXPECT_LE(loss.size(), Curve::kMostPoints);

@@ -32,7 +32,7 @@ class RunRecorderTest : public ::testing::Test {
     EXPECT_TRUE(RemoveTree(*files_, options.directory).ok());
     EXPECT_TRUE(files_->MakeDirectory(options.directory).ok());
     ProgressOptions bar;
-    bar.write = [this](absl::string_view text) { said_.append(text.data(), text.size()); };
+    bar.write = [this](absl::string_view text) { printed_.append(text.data(), text.size()); };
     progress_ = std::make_unique<ProgressReporter>(bar, &clock_);
     options.progress = progress_.get();
     options.publish = [](const ManifestToWrite&) { return absl::OkStatus(); };
@@ -65,7 +65,7 @@ class RunRecorderTest : public ::testing::Test {
   const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
   std::string directory_;
   absl::Status may_write_;
-  std::string said_;
+  std::string printed_;
   std::vector<std::string> discarded_;
   std::unique_ptr<ProgressReporter> progress_;
   std::unique_ptr<RunRecorder> recorder_;
@@ -87,7 +87,7 @@ TEST_F(RunRecorderTest, CountsTheExamplesOfTheLinesThatStand) {
   EXPECT_EQ(recorder_->figures().examples, 0u);
 }
 
-TEST_F(RunRecorderTest, TheFinalLossIsThatOfTheLastLineThatStands) {
+TEST_F(RunRecorderTest, TheFinalLossIsThatOfTheLastValidLine) {
   for (uint64_t step = 1; step <= 9; ++step) Line(step, 10, static_cast<double>(step) * 10);
   ASSERT_TRUE(recorder_->Record(RolledBack{7, "stopped", true}).ok());
   EXPECT_EQ(recorder_->figures().final_loss, 7);
@@ -125,17 +125,17 @@ TEST_F(RunRecorderTest, LinesThatTurnOutToBeAnotherChiefsAreNotCut) {
   EXPECT_EQ(StepsInFile(), (std::vector<uint64_t>{1, 2, 3, 4, 5}));
 }
 
-TEST_F(RunRecorderTest, CheckpointsThatFailAreSaidOnceAndRemovedEachTime) {
+TEST_F(RunRecorderTest, FailedCheckpointsAreLoggedOnceAndRemovedEachTime) {
   ASSERT_TRUE(recorder_->OnCheckpointFailed({"a", "step 10: no space"}).ok());
   ASSERT_TRUE(recorder_->OnCheckpointFailed({"a", ""}).ok());
   ASSERT_TRUE(recorder_->OnCheckpointFailed({"b", "step 20: no space"}).ok());
-  EXPECT_THAT(said_, HasSubstr("warning: no checkpoint could be made at step 10: no space"));
-  EXPECT_THAT(said_, Not(HasSubstr("step 20")));
+  EXPECT_THAT(printed_, HasSubstr("warning: no checkpoint could be made at step 10: no space"));
+  EXPECT_THAT(printed_, Not(HasSubstr("step 20")));
   EXPECT_THAT(discarded_, ElementsAre("a", "a", "b"));
   // One was made: the next that fails is news again.
   ASSERT_TRUE(recorder_->Publish(ManifestToWrite()).ok());
   ASSERT_TRUE(recorder_->OnCheckpointFailed({"c", "step 40: no space"}).ok());
-  EXPECT_THAT(said_, HasSubstr("step 40"));
+  EXPECT_THAT(printed_, HasSubstr("step 40"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What this program was built from, for `shoal --version`.
+// Names the sources that this program was built from, for `shoal --version`.
 #ifndef SHOAL_DEPLOY_BUILD_INFO_H_
 #define SHOAL_DEPLOY_BUILD_INFO_H_
 

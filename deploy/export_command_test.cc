@@ -37,7 +37,7 @@ class ExportCommandTest : public ::testing::Test {
     ::testing::internal::CaptureStderr();
     const int code = ExportMain(args);
     printed_ = ::testing::internal::GetCapturedStdout();
-    said_ = ::testing::internal::GetCapturedStderr();
+    errors_ = ::testing::internal::GetCapturedStderr();
     return code;
   }
 
@@ -49,7 +49,7 @@ class ExportCommandTest : public ::testing::Test {
   }
 
   const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
-  std::string out_, printed_, said_;
+  std::string out_, printed_, errors_;
 };
 
 TEST_F(ExportCommandTest, AveragesAreOtherNumbersUnderTheSameNames) {
@@ -69,13 +69,13 @@ TEST_F(ExportCommandTest, AveragesAreOtherNumbersUnderTheSameNames) {
 TEST_F(ExportCommandTest, ARunWithoutAveragesAndAnotherFileNameAreRefused) {
   Save({"m"});
   EXPECT_NE(Export({"--use_averages"}), 0);
-  EXPECT_THAT(said_, HasSubstr("shoal export: --use_averages: the run keeps no averages; train "
-                               "with --set optimizer.moving_average_decay=0.999"));
+  EXPECT_THAT(errors_, HasSubstr("shoal export: --use_averages: the run keeps no averages; train "
+                                 "with --set optimizer.moving_average_decay=0.999"));
   EXPECT_NE(Export({"--model_file=" + out_ + "/model.bin"}), 0);
-  EXPECT_THAT(said_, HasSubstr("must end in .safetensors"));
+  EXPECT_THAT(errors_, HasSubstr("must end in .safetensors"));
   EXPECT_NE(Export({"--model_file=" + out_ + "/no/such/model.safetensors"}), 0);
-  EXPECT_THAT(said_, HasSubstr("model.safetensors: there is no directory " + out_ +
-                               "/no/such; create it, or name a file in one that is there"));
+  EXPECT_THAT(errors_, HasSubstr("model.safetensors: there is no directory " + out_ +
+                                 "/no/such; create it, or name a file in one that is there"));
 }
 
 }  // namespace

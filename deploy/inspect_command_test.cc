@@ -36,7 +36,7 @@ class InspectCommandTest : public ::testing::Test {
   std::string out_;
 };
 
-TEST_F(InspectCommandTest, TellsOfTheNewestCheckpoint) {
+TEST_F(InspectCommandTest, DescribesTheNewestCheckpoint) {
   const absl::StatusOr<RunReport> report = InspectRun(file_system_.get(), out_, std::nullopt);
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_THAT(report->text, HasSubstr("* ckpt-20-"));

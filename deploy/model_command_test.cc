@@ -37,7 +37,7 @@ std::vector<std::string> VariablesOf(const v1::ModelConfig& config, bool is_regr
   return variables;
 }
 
-TEST(ModelCommandTest, WhatItPrintsIsTheModelOfThatName) {
+TEST(ModelCommandTest, ThePrintedTextIsTheModelOfThatName) {
   for (const zoo::Model& model : zoo::Models()) {
     ASSERT_OK_AND_ASSIGN(const std::string text, ModelText({model.name, "7"}));
     ASSERT_OK_AND_ASSIGN(const v1::RunConfig layers, ParseRunConfig(text, model.name));

@@ -95,7 +95,7 @@ TEST_F(OperatorRequestsTest, ACheckpointIsWaitedFor) {
   EXPECT_FALSE(chief_.stop.stop());
 }
 
-TEST_F(OperatorRequestsTest, ACheckpointThatFailsSaysWhy) {
+TEST_F(OperatorRequestsTest, AFailedCheckpointNamesTheReason) {
   chief_.later.set_failed_checkpoints(1);
   chief_.later.set_last_failure("step 40: no space left on device");
   const absl::Status status = MakeCheckpoint(control_).status();

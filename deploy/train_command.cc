@@ -119,8 +119,8 @@ struct TrainFlags {
   std::vector<std::string> of_tasks;  // For every task.
   std::unique_ptr<Credentials> credentials;
   std::unique_ptr<TaskPlaces> places;  // Null: this machine.
-  std::optional<v1::WorkerProgram>
-      asked;  // What the run's compute program declared, if it has one.
+  // The declaration of the run's compute program, if it has one.
+  std::optional<v1::WorkerProgram> asked;
   std::atomic<int> checkpoints_wanted = 0;
 };
 

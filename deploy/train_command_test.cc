@@ -137,7 +137,7 @@ TEST_F(TrainCommandTest, OneProcessLeavesItsFilesAndPrintsWhatItCameTo) {
   EXPECT_EQ(runs_, 2);
 }
 
-TEST_F(TrainCommandTest, TheLastLinesSayWhatTheRunReachedAlsoWhereMetricsFileEndsEarly) {
+TEST_F(TrainCommandTest, TheLastLinesSummarizeTheRunAlsoIfTheMetricsFileEndsEarly) {
   roles_.run_local = [](const TaskOptions& options) {
     const auto metrics =
         MetricsFile::Open(options.file_system, options.run.out() + "/metrics.jsonl", 0);
@@ -183,7 +183,7 @@ TEST_F(TrainCommandTest, AStopWhoseSummaryCannotBeWrittenPrintsTheCheckpointAllT
   EXPECT_THAT(printed, HasSubstr("resume:        shoal train --run=" + out_ + "/run.textproto"));
 }
 
-TEST_F(TrainCommandTest, AStopWithoutACheckpointOfItsLastStepSaysWhatIsLost) {
+TEST_F(TrainCommandTest, AStopWithoutACheckpointOfItsLastStepPrintsWhatIsLost) {
   stopped_.emplace();
   stopped_->status = "stopped";
   stopped_->steps = 7;
@@ -299,7 +299,7 @@ TEST_F(TrainCommandTest, MoreWorkersThanGpusAreRefusedBeforeTheStart) {
   EXPECT_EQ(runs_, 0);
 }
 
-TEST_F(TrainCommandTest, TheFirstLineSaysWhatGpusThereAre) {
+TEST_F(TrainCommandTest, TheFirstLineListsTheGpus) {
   roles_.describe_gpus = [](const v1::DeploymentOptions& deployment) {
     return "GPUs: for " + std::to_string(deployment.num_clones());
   };
@@ -379,7 +379,7 @@ TEST_F(TrainCommandTest, ADirectoryThatCannotBeMadeNamesTheFlag) {
               HasSubstr("shoal train: --out: cannot use /proc/none"));
 }
 
-TEST_F(TrainCommandTest, HelpTellsOfEveryFlag) {
+TEST_F(TrainCommandTest, HelpListsEveryFlag) {
   const std::string help = TrainHelp();
   EXPECT_THAT(help, HasSubstr("usage: shoal train"));
   EXPECT_THAT(help, HasSubstr("--num_ps_tasks=N"));

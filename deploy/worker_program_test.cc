@@ -55,7 +55,7 @@ class WorkerProgramTest : public ::testing::Test {
   const std::unique_ptr<FileSystem> files_ = NewPosixFileSystem();
 };
 
-TEST_F(WorkerProgramTest, SaysWhatItsModelIs) {
+TEST_F(WorkerProgramTest, DescribesItsModel) {
   const auto program = Ask(Script(absl::StrCat(
       kFindAnswer, "echo a model may print\n",
       "printf 'protocol: 2\\nmodel { train_examples: 7 }\\nmissing_devices: \"/gpu:0\"\\n' "
@@ -142,7 +142,7 @@ TEST_F(WorkerProgramTest, IsEndedByAShutdown) {
   EXPECT_FALSE(files_->GetInfo(scratch).ok()) << scratch;
 }
 
-TEST_F(WorkerProgramTest, ThatWritesWithoutEndIsStopped) {
+TEST_F(WorkerProgramTest, AProgramThatWritesWithoutEndIsStopped) {
   ExpectRefused(Script("exec yes"), absl::StatusCode::kFailedPrecondition, "writes without end");
 }
 

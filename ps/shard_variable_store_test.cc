@@ -162,7 +162,7 @@ TEST_F(ShardVariableStoreTest, AParkedPullGetsTheStepThatALaterPushCompletes) {
   EXPECT_NE(pulled.thread, std::this_thread::get_id());
 }
 
-TEST_F(ShardVariableStoreTest, APullWhoseTimeIsOverSaysWhatIsMissing) {
+TEST_F(ShardVariableStoreTest, APullThatTimesOutNamesWhatIsMissing) {
   Outcome pulled;
   Run(PullOf(1, absl::Milliseconds(5)), &pulled);
   EXPECT_TRUE(pulled.status.ok()) << pulled.status;

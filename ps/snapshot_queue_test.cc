@@ -95,7 +95,7 @@ TEST(SnapshotQueueTest, ADiskThatHangsHoldsTwoSnapshotsHoweverManyCutsCome) {
   EXPECT_THAT(reports.back().error(), HasSubstr("superseded by step 500: step 1 was still being"));
 }
 
-TEST(SnapshotQueueTest, ThatARepeatedReportIsOnItsWayHoldsTheNextWriteBackButNoMemory) {
+TEST(SnapshotQueueTest, ARepeatedReportUnderWayDelaysTheNextWriteButHoldsNoMemory) {
   SnapshotQueue queue(0);
   queue.StartLineage(LineageOf(1, 1));
   Cut(&queue, 1);

@@ -206,7 +206,7 @@ TEST(DataLedgerTest, BatchesOfADeadWorkerAreLeasedFirst) {
   for (size_t i = 1; i < of_dead.size(); ++i) EXPECT_EQ(next[i - 1], of_dead[i]);
 }
 
-TEST(DataLedgerTest, ALaterIncarnationTakesThePlaceAndTheFormerIsNotHeard) {
+TEST(DataLedgerTest, ALaterIncarnationTakesThePlaceAndTheFormerIsIgnored) {
   DataLedger ledger(Epochs(1), PlanOf(100));
   Caller caller(&ledger);
   const std::vector<BatchKey> before = Batches(caller.Ask(0));
@@ -228,7 +228,7 @@ TEST(DataLedgerTest, ALateNoticeOfAFormerLifeLeavesTheWorkerAlone) {
   EXPECT_EQ(Batches(caller.Ask(0)), held);
 }
 
-TEST(DataLedgerTest, NobodyGetsNewLeasesWhileABatchIsRefusedAgainAndAgain) {
+TEST(DataLedgerTest, NoWorkerGetsNewLeasesWhileABatchIsRefusedRepeatedly) {
   DataLedger ledger(Epochs(1), PlanOf(100));
   Caller caller(&ledger);
   const BatchKey batch = Batches(caller.Ask(0))[0];
@@ -270,7 +270,7 @@ TEST(DataLedgerTest, TwoLivesThatEndOnABatchSkipItOneDoesNot) {
   EXPECT_THAT(ledger.skipped(), SizeIs(1));
 }
 
-TEST(DataLedgerTest, WhatAPsLostIsIssuedAgainForThatPsOnly) {
+TEST(DataLedgerTest, BatchesThatAPsLostAreIssuedAgainForThatPsOnly) {
   DataLedger ledger(Epochs(1), PlanOf(20));
   Caller caller(&ledger);
   caller.Drain(0);
@@ -300,7 +300,7 @@ TEST(DataLedgerTest, ABatchLostByTwoPsIsComputedOnceForBoth) {
   EXPECT_THAT(answer.leases(0).ps(), ElementsAre(0, 2));
 }
 
-TEST(DataLedgerTest, ABatchInHandWhenAPsCameBackIsIssuedAgainForItWhenFinished) {
+TEST(DataLedgerTest, ABatchBeingComputedWhenAPsReturnsIsIssuedAgainForItWhenFinished) {
   DataLedger ledger(Epochs(1), PlanOf(1));
   Caller caller(&ledger);
   const BatchKey batch = Batches(caller.Ask(0))[0];
@@ -455,7 +455,7 @@ TEST(DataLedgerTest, ARestoredLedgerLeasesWhatWasOutstandingAndThenTheRest) {
   EXPECT_EQ(restored.updates(), 29u);  // one was skipped
 }
 
-TEST(DataLedgerTest, AFinishedRunGoesOnWithMoreEpochsAndEvaluatesOnlyWhatIsDue) {
+TEST(DataLedgerTest, AFinishedRunResumesWithMoreEpochsAndEvaluatesOnlyWhatIsDue) {
   DataLedger::Options options = Epochs(1);
   options.evaluation_blocks = 1;
   DataLedger ledger(options, PlanOf(5));

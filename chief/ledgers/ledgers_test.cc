@@ -15,7 +15,7 @@ using ::testing::SizeIs;
 
 const BatchKey kBatch{0, 7};
 
-TEST(BadBatchDecisionsTest, OneCrashIsNoReasonTwoIncarnationsAre) {
+TEST(BadBatchDecisionsTest, OneCrashIsNotEnoughTwoIncarnationsAre) {
   BadBatchDecisions decisions(2);
   decisions.Report(kBatch, 1, false, "crash");
   decisions.Report(kBatch, 1, false, "crash");  // repeated report

@@ -65,7 +65,7 @@ TEST_F(MembershipTest, ARenewalRepairsABrokenConnection) {
   EXPECT_THAT(membership_.Expire(At(9)), IsEmpty());
 }
 
-TEST_F(MembershipTest, WhoWasNotHeardWhileNobodyListenedGetsAWholeLease) {
+TEST_F(MembershipTest, AMemberGetsAWholeLeaseAfterAPauseOfTheChief) {
   const uint64_t zero = *membership_.Register(At(0), Process(kWorker0, "a"));
   membership_.GrantLeases(At(30));
   // Its call had ended while the chief did not answer; it calls again.

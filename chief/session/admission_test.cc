@@ -55,7 +55,7 @@ TEST_F(AdmissionTest, NoTaskHasAnIndexBeyondAllBounds) {
   EXPECT_EQ(session_->Status(now_).tasks_size(), 0);
 }
 
-TEST_F(AdmissionTest, AnEvaluatorIsNoMember) {
+TEST_F(AdmissionTest, AnEvaluatorIsNotAMember) {
   v1::RegisterTaskRequest request;
   *request.mutable_identity()->mutable_member() = MemberOf(v1::JOB_EVALUATOR, 0);
   request.set_protocol(kProtocolVersion);

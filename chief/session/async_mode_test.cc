@@ -190,7 +190,7 @@ TEST_F(AsyncRunTest, AResumeContinuesAfterTheCut) {
 }
 
 // Cuts that were given up have numbers, too: one may be that of the last step before the end.
-TEST_F(AsyncRunTest, AStopBeforeAllHaveRegisteredIsNoEndWhateverTheCheckpointsNumber) {
+TEST_F(AsyncRunTest, AStopBeforeAllHaveRegisteredDoesNotFinishTheRun) {
   Start();
   Work(2);
   Stop();
@@ -221,7 +221,7 @@ TEST_F(FrequentCutsTest, ACutThatAPsDidNotLiveToFinishIsMadeAgainUnderAnotherNam
   EXPECT_EQ(session_->checkpoints().durable_version(), 2u);
 }
 
-// From an older checkpoint it would have fewer lines than the checkpoint that is being written.
+// A ps that loads an older checkpoint has fewer lines than the checkpoint that is being written.
 TEST_F(FrequentCutsTest, APsIsNotLoadedBeforeTheCheckpointUnderWayIsWritten) {
   Start();
   steps_in_shard_ = 1;

@@ -40,7 +40,7 @@ TEST_F(ReachabilityTest, ASilenceThatWasInterruptedBeginsAnew) {
   EXPECT_THAT(reachability_.Judge(At(28), {0, 1}), SizeIs(1));
 }
 
-TEST_F(ReachabilityTest, WhoComesBackGetsNoWorkBeforeItHasReachedAllPs) {
+TEST_F(ReachabilityTest, AReturningWorkerGetsNoWorkBeforeItHasReachedAllPs) {
   EXPECT_TRUE(reachability_.MayWork(1));
   reachability_.OnReport(At(0), 1, {0}, false);
   EXPECT_THAT(reachability_.Judge(At(10), {0, 1}), SizeIs(1));

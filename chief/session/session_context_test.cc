@@ -5,7 +5,7 @@
 namespace shoal {
 namespace {
 
-TEST(TrainingProgressTest, ToComputeABatchAgainIsNoProgress) {
+TEST(TrainingProgressTest, ComputingABatchAgainIsNotProgress) {
   TrainingProgress progress;
   absl::Time now = absl::UnixEpoch();
   progress.OnBatchBegun(now, {0, 3});

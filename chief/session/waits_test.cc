@@ -140,7 +140,7 @@ TEST_F(WaitsTest, AWorkerThatComputesOneBatchAgainAndAgainDoesNotKeepTheRunAlive
   EXPECT_THAT(session_->failure().message(), HasSubstr("to get past step 0"));
 }
 
-TEST_F(WaitsTest, AStopThatMakesNoCheckpointSaysWhetherThereIsOne) {
+TEST_F(WaitsTest, AStopWithoutACheckpointNamesTheLastOneIfAny) {
   StartTraining();
   v1::RequestStopRequest stop;
   stop.set_stop(true);

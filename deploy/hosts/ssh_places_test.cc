@@ -85,12 +85,12 @@ TEST(SshPlacesTest, AMetricsAddressIsWherePrometheusCanBe) {
 }
 
 TEST(SshPlacesTest, TheRemoteSideReceivesHowLongAStopMayTake) {
-  for (const auto& [given, told] :
+  for (const auto& [given, wanted] :
        {std::pair(0u, "'--grace=10'"), std::pair(600u, "'--grace=600'")}) {
     const auto places = Places("alpha\n", "", given);
     ASSERT_TRUE(places.ok()) << places.status();
     EXPECT_THAT((*places)->Command({Job::kPs, 0}, /*again=*/false, "/log", {"shoal", "ps"}).back(),
-                HasSubstr(told));
+                HasSubstr(wanted));
   }
 }
 

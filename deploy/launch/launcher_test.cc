@@ -55,7 +55,7 @@ TEST_F(LauncherTest, AllTasksStartOnceAndEndByThemselves) {
   EXPECT_EQ(Content("worker-1.chief"), "127.0.0.1:77\n");
   EXPECT_EQ(Content("worker-0.local"), "0\n");
   EXPECT_EQ(Content("worker-1.local"), "1\n");
-  EXPECT_EQ(said_, "");
+  EXPECT_EQ(printed_, "");
   EXPECT_THAT(Content("cluster.textproto"), HasSubstr("127.0.0.1:74"));
 }
 
@@ -92,7 +92,7 @@ TEST_F(LauncherTest, AKilledWorkerIsRestartedAndNotBlamed) {
             absl::OkStatus());
   EXPECT_EQ(Starts("worker-0"), 2);
   EXPECT_EQ(Starts("worker-1"), 1);
-  EXPECT_THAT(said_, HasSubstr("worker/0 died (killed by SIGKILL); restarting it, 1 of 3"));
+  EXPECT_THAT(printed_, HasSubstr("worker/0 died (killed by SIGKILL); restarting it, 1 of 3"));
   EXPECT_EQ(Content("crash"), "");
 }
 
@@ -114,8 +114,9 @@ TEST_F(LauncherTest, AWorkerIsGivenUpAfterThreeRestartsAndTheOthersContinue) {
                    " while kill -0 $pid 2>/dev/null; do sleep 0.01; done; exit 0;; esac"),
             absl::OkStatus());
   EXPECT_EQ(Starts("worker-0"), 4);
-  EXPECT_THAT(said_, HasSubstr("worker/0 died (exit code 1 (internal error)) after 3 restarts; the "
-                               "others continue without it"));
+  EXPECT_THAT(printed_,
+              HasSubstr("worker/0 died (exit code 1 (internal error)) after 3 restarts; the "
+                        "others continue without it"));
 }
 
 TEST_F(LauncherTest, RestartsBeforeALongLifeDoNotCount) {
@@ -127,8 +128,8 @@ TEST_F(LauncherTest, RestartsBeforeALongLifeDoNotCount) {
       absl::OkStatus());
   EXPECT_EQ(Starts("worker-0"), 8);
   EXPECT_EQ(Starts("ps-0"), 14);
-  EXPECT_THAT(said_, HasSubstr("restarting it, 1 of 3"));
-  EXPECT_THAT(said_, ::testing::Not(HasSubstr("restarting it, 2 of 3")));
+  EXPECT_THAT(printed_, HasSubstr("restarting it, 1 of 3"));
+  EXPECT_THAT(printed_, ::testing::Not(HasSubstr("restarting it, 2 of 3")));
 }
 
 TEST_F(LauncherTest, WithTheLastWorkerTheRunEndsByTheChiefAndNamesItAndTheCheckpoint) {
@@ -145,7 +146,7 @@ TEST_F(LauncherTest, WithTheLastWorkerTheRunEndsByTheChiefAndNamesItAndTheCheckp
   EXPECT_THAT(status.message(), HasSubstr("worker/0 ended the run: exit code 1 (internal error): "
                                           "out of luck; see "));
   EXPECT_THAT(status.message(), HasSubstr("; resume from /checkpoints/ckpt-20"));
-  EXPECT_THAT(said_, HasSubstr("after 3 restarts and no worker is left"));
+  EXPECT_THAT(printed_, HasSubstr("after 3 restarts and no worker is left"));
   EXPECT_EQ(Content("stop"), "no worker is left");
   EXPECT_EQ(access((directory_ + "/saved").c_str(), F_OK), 0);  // The ps was not killed.
   const absl::StatusOr<Summary> after = ReadSummary(file_system_.get(), directory_);
@@ -194,7 +195,7 @@ TEST_F(LauncherTest, ALostPsIsRestartedWhileTheOthersLive) {
             absl::OkStatus());
   EXPECT_EQ(Starts("ps-0"), 2);
   EXPECT_EQ(Starts("worker-0"), 1);
-  EXPECT_THAT(said_, HasSubstr("ps/0 died (killed by SIGKILL); restarting it"));
+  EXPECT_THAT(printed_, HasSubstr("ps/0 died (killed by SIGKILL); restarting it"));
 }
 
 // Lists the ps with the number in ps.pid a few times and then no longer, because its lease has
@@ -228,8 +229,8 @@ TEST_F(LauncherTest, APsThatLosesItsPlaceAndLivesIsKilledAndStartedAgain) {
                    " echo $$ > $dir/ps.pid; kill -STOP $$;; *) await over;; esac"),
             absl::OkStatus());
   EXPECT_EQ(Starts("ps-0"), 2);
-  EXPECT_THAT(said_, HasSubstr("ps/0 was silent until its lease ended, but lives; killing it"));
-  EXPECT_THAT(said_, HasSubstr("ps/0 died (killed by SIGKILL); restarting it"));
+  EXPECT_THAT(printed_, HasSubstr("ps/0 was silent until its lease ended, but lives; killing it"));
+  EXPECT_THAT(printed_, HasSubstr("ps/0 died (killed by SIGKILL); restarting it"));
 }
 
 // Lists the first incarnation of a ps, with the number in ps.pid, until a while after it was
@@ -281,7 +282,7 @@ TEST_F(LauncherTest, APsThatWasStartedAgainIsNotKilledForTheLeaseOfTheOneBefore)
     };
     EXPECT_EQ(Launch(kPsDiesOnceListed), absl::OkStatus());
     EXPECT_EQ(Starts("ps-0"), 2);
-    EXPECT_THAT(said_, Not(HasSubstr("killing it")));
+    EXPECT_THAT(printed_, Not(HasSubstr("killing it")));
     for (const char* file : {"/ps-0.starts", "/ps.pid", "/listed", "/again", "/over"}) {
       unlink((directory_ + file).c_str());
     }
@@ -294,7 +295,7 @@ TEST_F(LauncherTest, ARestartedPsIsNotKilledForTheLeaseOfOneThatDiedBeforeItWasL
   };
   EXPECT_EQ(Launch(kPsDiesOnceListed), absl::OkStatus());
   EXPECT_EQ(Starts("ps-0"), 2);
-  EXPECT_THAT(said_, Not(HasSubstr("killing it")));
+  EXPECT_THAT(printed_, Not(HasSubstr("killing it")));
 }
 
 TEST_F(LauncherTest, ALostChiefStopsAll) {
@@ -351,7 +352,7 @@ TEST_F(LauncherTest, TasksThatEndAsStoppedBeforeTheChiefAreNotStartedAgain) {
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(Content("worker-0.starts"), "x\n");
   EXPECT_EQ(Content("ps-0.starts"), "x\n");
-  EXPECT_THAT(said_, Not(HasSubstr("died")));
+  EXPECT_THAT(printed_, Not(HasSubstr("died")));
 }
 
 // A chief that waits for its workers; the test requests a checkpoint once the chief has reported
@@ -380,7 +381,7 @@ TEST_F(LauncherTest, ACheckpointBeforeTheRunTrainsIsRefusedInWords) {
     return NewClientOf(std::make_unique<WaitingChief>(directory_, &wanted));
   };
   EXPECT_EQ(Launch("await refused; exit 0"), absl::OkStatus());
-  EXPECT_THAT(said_, HasSubstr("SIGUSR1: there is nothing to save yet"));
+  EXPECT_THAT(printed_, HasSubstr("SIGUSR1: there is nothing to save yet"));
   EXPECT_EQ(Content("save"), "");
 }
 
@@ -419,8 +420,8 @@ TEST_F(LauncherTest, FailedCheckpointsAreShownOnceWhileTheRunContinues) {
   std::string failure;
   ASSERT_TRUE(Launch("[ $job = chief ] && await asked.often; exit 0", &failure).ok());
   EXPECT_GE(failed, 3);
-  EXPECT_THAT(said_, HasSubstr("warning: no checkpoint could be made at step "));
-  EXPECT_EQ(said_.find("warning"), said_.rfind("warning"));
+  EXPECT_THAT(printed_, HasSubstr("warning: no checkpoint could be made at step "));
+  EXPECT_EQ(printed_.find("warning"), printed_.rfind("warning"));
   EXPECT_THAT(failure, HasSubstr("disk full"));
 }
 
@@ -480,8 +481,8 @@ TEST_F(LauncherTest, ProgressComesFromTheMetricsFile) {
   EXPECT_EQ(Launch("[ $job = chief ] && { sleep 0.1; cat $dir/lines > $dir/metrics.jsonl; };"
                    " exit 0"),
             absl::OkStatus());
-  EXPECT_THAT(said_, HasSubstr("step 1: test accuracy 0.8750\n"));
-  EXPECT_THAT(said_, HasSubstr("loss=0.5000"));
+  EXPECT_THAT(printed_, HasSubstr("step 1: test accuracy 0.8750\n"));
+  EXPECT_THAT(printed_, HasSubstr("loss=0.5000"));
 }
 
 // A chief that continues to train while no line of metrics.jsonl can be written.
@@ -496,7 +497,7 @@ class ChiefOnAFullDisk : public ChiefOfWorker1 {
   }
 };
 
-TEST_F(LauncherTest, OnAFullDiskTheChiefSaysHowFarTheRunIs) {
+TEST_F(LauncherTest, OnAFullDiskTheChiefReportsHowFarTheRunIs) {
   options_.connect = [this](const std::string&) {
     return NewClientOf(std::make_unique<ChiefOnAFullDisk>(directory_));
   };
@@ -505,7 +506,7 @@ TEST_F(LauncherTest, OnAFullDiskTheChiefSaysHowFarTheRunIs) {
   std::ofstream(directory_ + "/metrics.jsonl") << MetricsLine(line);
   EXPECT_EQ(Launch("[ $job = chief ] && await asked.twice; exit 0"), absl::OkStatus());
   EXPECT_EQ(progress_->step(), 41000u);
-  EXPECT_THAT(said_, HasSubstr("metrics.jsonl cannot be written (no space left on device)"));
+  EXPECT_THAT(printed_, HasSubstr("metrics.jsonl cannot be written (no space left on device)"));
 }
 
 }  // namespace

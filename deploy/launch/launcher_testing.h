@@ -83,7 +83,7 @@ class LauncherTest : public ::testing::Test {
     ProgressOptions bar;
     bar.write = [this](absl::string_view text) {
       MutexLock lock(&mutex_);
-      said_.append(text.data(), text.size());
+      printed_.append(text.data(), text.size());
       if (text.find("nothing to save yet") != absl::string_view::npos) {
         std::ofstream(directory_ + "/refused") << "x";
       }
@@ -131,7 +131,7 @@ class LauncherTest : public ::testing::Test {
   const std::unique_ptr<FileSystem> file_system_ = NewPosixFileSystem();
   ShutdownNotification shutdown_;
   Mutex mutex_;
-  std::string said_;
+  std::string printed_;
   std::unique_ptr<ProgressReporter> progress_;
   std::string directory_;
   Launcher::Options options_;

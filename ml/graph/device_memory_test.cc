@@ -91,11 +91,11 @@ class DeviceMemoryTest : public testing::Test {
   }
 
   // Returns those of 50 runs that differ from a CPU's by more than `tolerance`. Variables change
-  // between the runs, and with them, if `tells_versions`, their versions; each run has its values
+  // between the runs, and with them, if `gives_versions`, their versions; each run has its values
   // at other addresses. So a device that keeps values for too long, or uploads into the wrong
   // place, differs.
   int RunsThatDiffer(const std::vector<Output>& fetches, Executable* executable, double tolerance,
-                     bool tells_versions = true) {
+                     bool gives_versions = true) {
     const auto on_cpu = CompileOrDie(MakeRequest(graph_, cpu_, feeds_, fetches));
     std::vector<Tensor> variables = InitialValues(graph_, 17);
     std::vector<uint64_t> versions(variables.size(), 1);
@@ -105,7 +105,7 @@ class DeviceMemoryTest : public testing::Test {
       if (run % 3 != 0 && !variables.empty()) {
         const size_t changed = static_cast<size_t>(run) % variables.size();
         variables[changed] = Raised(variables[changed], run % 2 == 0 ? 0.25f : -0.125f);
-        if (tells_versions) ++versions[changed];
+        if (gives_versions) ++versions[changed];
       }
       // All values are new if there are no versions.
       const bool has_versions = run >= 5 && run != 25;
@@ -163,8 +163,8 @@ class DeviceMemoryTest : public testing::Test {
     return request;
   }
 
-  // The fetches that a run tells of, in their order.
-  std::vector<int> Told(Executable* executable, const std::vector<Tensor>& variables) {
+  // Returns the fetches that a run reports as finished, in their order.
+  std::vector<int> FinishedFetches(Executable* executable, const std::vector<Tensor>& variables) {
     std::vector<const void*> inputs, values;
     for (const auto& feed : feeds_) inputs.push_back(feed.second.data());
     for (const Tensor& variable : variables) values.push_back(variable.data());
@@ -173,12 +173,12 @@ class DeviceMemoryTest : public testing::Test {
     for (const TensorSpec& spec : executable->output_specs()) results.emplace_back(spec);
     for (Tensor& result : results) outputs.push_back(result.mutable_data());
     Mutex mutex;
-    std::vector<int> told;
+    std::vector<int> finished;
     executable->Run({inputs, values, outputs, {}}, [&](int output, int64_t) {
       MutexLock lock(&mutex);
-      told.push_back(output);
+      finished.push_back(output);
     });
-    return told;
+    return finished;
   }
 
   static SimulatedDeviceOptions TwoDevices(SimulatedTraffic* traffic) {
@@ -267,7 +267,7 @@ TEST_F(DeviceMemoryTest, ChangesBetweenRunsAreSeenAndTheirLackIs) {
       request.record_steps = is_recorded;
       const auto executable = CompileOrDie(request);
       EXPECT_EQ(RunsThatDiffer(fetches, executable.get(), 0), 0) << is_group << is_recorded;
-      EXPECT_GT(RunsThatDiffer(fetches, executable.get(), 1e-5, /*tells_versions=*/false), 20);
+      EXPECT_GT(RunsThatDiffer(fetches, executable.get(), 1e-5, /*gives_versions=*/false), 20);
     }
   }
 }
@@ -286,7 +286,7 @@ TEST_F(DeviceMemoryTest, OutputsAreAnnouncedInTheOrderOfCompletion) {
   BuildClone(0, "/gpu:0");
   const std::vector<Output> fetches = Sums();
   const auto executable = CompileOrDie(RequestFor(fetches, {"/cpu:0", "/gpu:0"}));
-  const std::vector<int> order = Told(executable.get(), InitialValues(graph_, 1));
+  const std::vector<int> order = FinishedFetches(executable.get(), InitialValues(graph_, 1));
   ASSERT_EQ(order.size(), fetches.size());
   // Outputs 1 and 2 are the first layer's, 3 and 4 the last one's.
   const auto place = [&](int o) { return std::find(order.begin(), order.end(), o); };
@@ -391,7 +391,7 @@ TEST_F(DeviceMemoryTest, AFailedDeviceReportsItAndItsOutputsAreNotAnnounced) {
   const std::vector<Output> fetches = Sums();
   const auto executable = CompileOrDie(RequestFor(fetches, {"/cpu:0", "/gpu:0"}));
   EXPECT_TRUE(executable->status().ok());
-  EXPECT_EQ(Told(executable.get(), InitialValues(graph_, 1)), std::vector<int>());
+  EXPECT_EQ(FinishedFetches(executable.get(), InitialValues(graph_, 1)), std::vector<int>());
   EXPECT_EQ(executable->status().message(), "the simulated device has failed");
 }
 
@@ -414,7 +414,7 @@ TEST_F(DeviceMemoryTest, OutputsThatReadAFailedDeviceAreNotAnnouncedByAnother) {
   }
   const auto executable = CompileOrDie(RequestFor({sum, on_cpu}, {"/cpu:0", "/gpu:0", "/gpu:1"}));
   EXPECT_EQ(Count(executable->ToString(), "CopyFromPeer("), 1) << executable->ToString();
-  EXPECT_EQ(Told(executable.get(), {}), std::vector<int>());
+  EXPECT_EQ(FinishedFetches(executable.get(), {}), std::vector<int>());
   EXPECT_EQ(executable->status().message(), "the simulated device has failed");
 }
 
@@ -450,7 +450,7 @@ TEST_F(DeviceMemoryTest, AGroupOfWhichADeviceFailsIsGivenUp) {
   options_.failing_kernel = 7;
   const std::vector<Output> fetches = TwoClonesWithSumsOnTheirDevices();
   const auto executable = CompileOrDie(GroupRequestFor(fetches));
-  EXPECT_EQ(Told(executable.get(), InitialValues(graph_, 1)), std::vector<int>());
+  EXPECT_EQ(FinishedFetches(executable.get(), InitialValues(graph_, 1)), std::vector<int>());
   EXPECT_EQ(executable->status().message(), "the simulated device has failed");
 }
 
@@ -461,7 +461,8 @@ TEST_F(DeviceMemoryTest, AGroupOfWhichACallFailsIsGivenUp) {
   for (int64_t call : {0, 5, 9}) {
     options_.failing_group_call = call;
     const auto executable = CompileOrDie(GroupRequestFor(fetches));
-    EXPECT_EQ(Told(executable.get(), InitialValues(graph_, 1)), std::vector<int>()) << call;
+    EXPECT_EQ(FinishedFetches(executable.get(), InitialValues(graph_, 1)), std::vector<int>())
+        << call;
     EXPECT_EQ(executable->status().message(), "the simulated group has failed");
   }
 }

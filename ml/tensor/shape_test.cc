@@ -32,7 +32,7 @@ TEST(TensorTest, IsAlignedZeroedAndSharedByCopies) {
   EXPECT_EQ(Tensor::Of<int32_t>({2}, {4, 5}).span<int32_t>()[1], 5);
 }
 
-TEST(TensorSpecTest, SaysTypeShapeAndLayout) {
+TEST(TensorSpecTest, PrintsTypeShapeAndLayout) {
   EXPECT_EQ((TensorSpec{DataType::kFloat32, {8, 32, 4, 4}, Layout::kBlocked16}).ToString(),
             "float32[8,32,4,4]:blocked16");
   EXPECT_EQ((TensorSpec{DataType::kInt64, {8}}).bytes(), 64u);

@@ -112,7 +112,7 @@ def _end_of(path: str, begin: int = 0) -> list[str]:
 
 
 class View(Protocol):
-    """Where the progress of a run is shown."""
+    """The place where the progress of a run is shown."""
 
     def show(self, part: float, text: str) -> None: ...
 

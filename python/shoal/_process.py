@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from shoal.worker import Worker
 
 STARTED_AGAIN = "SHOAL_STARTED_BY_HAND"
-OLDEST_GLIBC = (2, 35)  # That of the wheel's tag; deploy/python/build verifies it.
+OLDEST_GLIBC = (2, 35)  # Equal to the version in the wheel's tag; deploy/python/build verifies it.
 
 
 def install(worker: Worker) -> None:

@@ -210,7 +210,7 @@ class Conversation:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the worker has sent work."""
+        """Returns whether the worker has sent work."""
         return self._work > 0
 
     def hello(self, implementation: str) -> bytes:

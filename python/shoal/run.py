@@ -149,7 +149,7 @@ class Run:
         if self._process is None:
             self.stop()
             return
-        self._process.terminate()  # As stop(), and it works before there is a chief to ask.
+        self._process.terminate()  # Does the same as stop(), and works before there is a chief to ask.
         self._process.wait()
 
     def _exit_code(self) -> Optional[int]:

@@ -1,4 +1,4 @@
-"""What a launched run shows while it trains: in a notebook, with and without ipywidgets, and on standard error."""
+"""The display of a launched run while it trains: in a notebook, with and without ipywidgets, and on standard error."""
 
 import json
 import os

@@ -190,15 +190,21 @@ TEST(CheckpointCrashTest, AValidCheckpointAlwaysExists) {
   EXPECT_TRUE(second_seen);
 }
 
+// Saves step 1, then step 2 while one change of the disk fails. Returns whether that succeeded.
+bool SaveWithAFailingCall(FaultyFileSystem& disk, int change) {
+  EXPECT_OK(SaveTestRun(disk, "checkpoints", Step(1)));
+  disk.FailAt(disk.num_changes() + change, absl::UnavailableError("input/output error"));
+  const bool saved = SaveTestRun(disk, "checkpoints", Step(2)).ok();
+  disk.StopFailing();
+  return saved;
+}
+
 // If any single call fails (a sync, for example), saving fails or the saved checkpoint is
 // undamaged.
 TEST(CheckpointCrashTest, AFailingCallNeverLeavesATornCheckpoint) {
   for (int change = 0; change < 60; ++change) {
     FaultyFileSystem disk;
-    ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(1)));
-    disk.FailAt(disk.num_changes() + change, absl::UnavailableError("input/output error"));
-    const bool saved = SaveTestRun(disk, "checkpoints", Step(2)).ok();
-    disk.StopFailing();
+    const bool saved = SaveWithAFailingCall(disk, change);
     disk.Crash();
     std::vector<std::string> rejected;
     const auto checkpoint = OpenLatest(disk, &rejected);
@@ -215,10 +221,7 @@ TEST(CheckpointCrashTest, AFailingCallNeverLeavesATornCheckpoint) {
 TEST(CheckpointCrashTest, TheSameCheckpointSucceedsAfterAFailingCall) {
   for (int change = 0; change < 60; ++change) {
     FaultyFileSystem disk;
-    ASSERT_OK(SaveTestRun(disk, "checkpoints", Step(1)));
-    disk.FailAt(disk.num_changes() + change, absl::UnavailableError("input/output error"));
-    const bool saved = SaveTestRun(disk, "checkpoints", Step(2)).ok();
-    disk.StopFailing();
+    const bool saved = SaveWithAFailingCall(disk, change);
     if (!saved) {
       SaveOptions again = Step(2);
       again.again = true;
@@ -470,7 +473,7 @@ TEST(CheckpointDirectoryTest, PruneRemovesNothingThatItCannotReadNow) {
   }
 }
 
-TEST(CheckpointDirectoryTest, WithoutAnyItSaysSo) {
+TEST(CheckpointDirectoryTest, WithoutAValidCheckpointThereIsAnError) {
   FaultyFileSystem disk;
   std::vector<std::string> rejected;
   EXPECT_THAT(Directory(disk)->OpenLatestValid(kEverything, &rejected),

@@ -87,7 +87,7 @@ TEST_F(InitialModelTest, NamesAreMappedAndSomeKeepTheirInitializers) {
   EXPECT_EQ(ValuesOf(model.get(), 1)[0], 7.0f);
 }
 
-TEST_F(InitialModelTest, WhatDoesNotFitIsNamedWithTheRemedy) {
+TEST_F(InitialModelTest, AMisfitIsNamedWithTheRemedy) {
   variables_[0].set_name("body/w");
   EXPECT_THAT(Error(), HasSubstr(" has no tensor body/w for variable body/w, but "));
   EXPECT_THAT(Error(), HasSubstr("map it with --init_map='body/w=NAME', or let it start from its "

@@ -52,7 +52,7 @@ TEST(ManifestTest, EveryTruncationAndFlippedBitIsSeen) {
   }
 }
 
-TEST(ManifestTest, ANewerFormatSaysWhatToDo) {
+TEST(ManifestTest, ANewerFormatIsRefusedWithARemedy) {
   v1::Manifest manifest = SmallManifest();
   manifest.set_min_reader_version(99);
   EXPECT_THAT(DecodeManifest(EncodeManifest(manifest)),

@@ -93,7 +93,7 @@ TEST(LocalWorkerTest, EachLauncherNumbersTheTasksOfAHost) {
   }
 }
 
-TEST(LocalWorkerTest, AVariableThatIsNoNumberIsNamed) {
+TEST(LocalWorkerTest, AVariableThatIsNotANumberIsNamed) {
   for (const char* name : {"OMPI_COMM_WORLD_LOCAL_RANK", "LOCAL_RANK", "SLURM_LOCALID"}) {
     const absl::Status status = FindLocalWorker({{name, "x"}}, true).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name;

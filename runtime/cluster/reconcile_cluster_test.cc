@@ -30,14 +30,14 @@ TEST(ReconcileClusterTest, AnotherNumberIsAnErrorThatNamesBoth) {
             "agree");
 }
 
-TEST(ReconcileClusterTest, AListOfWorkersSaysNothingAboutPs) {
+TEST(ReconcileClusterTest, AListOfWorkersDoesNotSetTheNumberOfPs) {
   v1::RunConfig run;
   ASSERT_TRUE(ReconcileCluster(*ClusterSpec::FromHostLists("", "d:1,e:1", "c:1"), &run).ok());
   EXPECT_FALSE(run.deployment().has_num_ps_tasks());
   EXPECT_EQ(run.deployment().num_replicas(), 2u);
 }
 
-TEST(ReconcileClusterTest, AChiefAloneSaysNothingAboutTheNumbers) {
+TEST(ReconcileClusterTest, AChiefAloneDoesNotSetTheNumbers) {
   v1::RunConfig run;
   ASSERT_TRUE(ReconcileCluster(*ClusterSpec::FromHostLists("", "", "c:1"), &run).ok());
   EXPECT_FALSE(run.deployment().has_num_ps_tasks());

@@ -205,7 +205,7 @@ TEST(TfConfigTest, AChiefOutsideTheClusterGetsTheNameOfItsHost) {
   }
 }
 
-TEST(TfConfigTest, FlagsThatSayOtherwiseAreRefused) {
+TEST(TfConfigTest, FlagsThatContradictTfConfigAreRefused) {
   ResolverInput input = TfConfig(Dense(R"({"type": "ps", "index": 1})"));
   input.job = Job::kWorker;
   EXPECT_THAT(Error(input), StartsWith("--job_name: is worker, but TF_CONFIG has task.type ps"));

@@ -134,7 +134,7 @@ TEST(FlagsTest, ACommandForARunsFilesTakesTheDirectoryAlone) {
   EXPECT_EQ(Parsed(kScopeTrain, {"runs/a"}).arguments.size(), 1u);
 }
 
-TEST(FlagsTest, AnEmptyRunFileIsNoRun) {
+TEST(FlagsTest, AnEmptyRunFileIsRefused) {
   const std::string file = WriteRunFile("# Nothing yet.\n");
   EXPECT_EQ(Error({"--run=" + file}),
             absl::StrCat("--run: ", file,
@@ -354,7 +354,7 @@ TEST(FlagsTest, ZeroSecondsAreTheDefault) {
   }
 }
 
-TEST(FlagsTest, HelpSaysWhatHoldsForItsCommand) {
+TEST(FlagsTest, HelpShowsTheFlagsOfItsCommand) {
   EXPECT_THAT(HelpOf(kScopeTrain, "num_ps_tasks"), HasSubstr("Default 2."));
   EXPECT_THAT(HelpOf(kScopeTask, "num_ps_tasks"),
               HasSubstr("Default of a chief: that of --ps_hosts"));

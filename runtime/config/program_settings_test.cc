@@ -12,7 +12,7 @@ namespace {
 
 v1::RunConfig Given(const std::string& text) { return *ParseRunConfig(text, "run"); }
 
-TEST(WithSettingsTest, AProgramSetsWhatNobodyElseGives) {
+TEST(WithSettingsTest, AProgramSetsWhatIsNotGivenElsewhere) {
   const v1::RunConfig settings =
       Given("optimizer { adam { beta1: 0.5 } learning_rate: 0.1 } batch_size: 8 num_epochs: 3");
   const v1::RunConfig alone = WithSettings(Given("program { file: \"a.py\" } seed: 2"), settings);

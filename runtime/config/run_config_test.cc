@@ -118,7 +118,7 @@ TEST(RunConfigTest, DefaultsAreTfSlimsWithoutTrain) {
   EXPECT_EQ(run.deployment().num_ps_tasks(), 0u);
 }
 
-TEST(RunConfigTest, NoPsMeansOneReplicaUnlessSaidOtherwise) {
+TEST(RunConfigTest, NoPsMeansOneReplicaByDefault) {
   v1::RunConfig run;
   run.mutable_deployment()->set_num_ps_tasks(0);
   ResolveDefaults(kTrainTaskCounts, &run);
@@ -193,7 +193,7 @@ TEST(RunConfigTest, PathsAreMadeAbsolute) {
   EXPECT_EQ(run.data().directory(), "/home/me/data");
 }
 
-TEST(RunConfigTest, ARunIsSynchronousUnlessItSaysOtherwise) {
+TEST(RunConfigTest, ARunIsSynchronousByDefault) {
   v1::RunConfig run;
   EXPECT_TRUE(IsSynchronous(run));
   run.mutable_sync()->set_sync_replicas(false);

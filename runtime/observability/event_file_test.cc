@@ -92,7 +92,7 @@ TEST_F(EventFileTest, AHistogramIsWrittenWhole) {
   EXPECT_EQ(counted, 3);
 }
 
-TEST_F(EventFileTest, StepsThatComeAgainAreSaidToBeVoid) {
+TEST_F(EventFileTest, RepeatedStepsMakeEarlierOnesVoid) {
   ASSERT_OK(file_.AddScalars(1, {{"loss", 3}}));
   ASSERT_OK(file_.AddScalars(2, {{"loss", 2}}));
   file_.Restart();

@@ -21,7 +21,7 @@ StepPlan TenStepsAnEpoch() {
   return std::move(StepPlan::Create(options)).value();
 }
 
-TEST(MetricsProgressTest, APlanSaysHowFarTheRunGoes) {
+TEST(MetricsProgressTest, APlanShowsHowFarTheRunGoes) {
   const ProgressPlan plan = ProgressPlanOf(TenStepsAnEpoch(), 25, 0);
   EXPECT_EQ(plan.steps_per_epoch, 10u);
   EXPECT_EQ(plan.total_steps, 25u);

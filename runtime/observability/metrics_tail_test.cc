@@ -32,7 +32,7 @@ class MetricsTailTest : public ::testing::Test {
   const std::string path_;
 };
 
-TEST_F(MetricsTailTest, TellsOnlyWhatIsNew) {
+TEST_F(MetricsTailTest, ReturnsOnlyNewLines) {
   MetricsTail early(file_system_.get(), path_);
   EXPECT_TRUE(early.Read().lines.empty());
   const auto writer = Writer();

@@ -130,7 +130,7 @@ std::string Heading(const RunPage& page) {
                       "</p></header>\n");
 }
 
-// What needs attention, above everything else.
+// Returns the box above everything else: whatever needs attention.
 std::string Notice(const RunPage& page) {
   const auto notice = [](const std::string& text) {
     return absl::StrCat("<p class=\"card notice\" role=\"status\">", EscapeHtml(text), "</p>\n");

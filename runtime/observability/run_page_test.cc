@@ -142,7 +142,7 @@ TEST(RunPageTest, ChartsOfExtremeValuesAreBounded) {
   }
 }
 
-TEST(RunPageTest, ChartsSayWhatTheyShowInWordsAndMarkTroubles) {
+TEST(RunPageTest, ChartsDescribeThemselvesInWordsAndMarkTroubles) {
   RunPage page = Training();
   page.curves.test_loss = {{100, 0.5}, {200, 0.4}};
   page.events = {{kNow, 2, 150, true, "worker/1 is gone"}, {kNow, 1, 10, false, "training"}};
@@ -199,7 +199,7 @@ TEST(RunPageTest, AFinishedRunAsksNothingMore) {
   EXPECT_THAT(html, HasSubstr("01:15 in all"));
 }
 
-TEST(RunPageTest, AFailedRunSaysWhy) {
+TEST(RunPageTest, AFailedRunShowsTheReason) {
   RunPage page = Training();
   page.state = RunPage::State::kFailed;
   page.activity = "failed: ps/1 is gone and did not come back";

@@ -129,7 +129,7 @@ HttpResponse TaskMonitor::Index(const std::string& accept) const {
   page->program = absl::StrFormat("shoal %s, %s, process %d on %s", options_.version,
                                   options_.task.ToString(), getpid(), HostName());
   response.content_type = "text/html; charset=utf-8";
-  response.body = RunPageHtml(*page);  // Without the mutex: it takes milliseconds.
+  response.body = RunPageHtml(*page);  // Takes milliseconds, so it is done without the mutex.
   return response;
 }
 

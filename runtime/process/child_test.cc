@@ -49,7 +49,7 @@ std::string Content(const std::string& path) {
   return text.str();
 }
 
-TEST(ChildTest, SaysHowItEnded) {
+TEST(ChildTest, ReportsHowItEnded) {
   EXPECT_TRUE(ExitOf("exit 0").ok());
   EXPECT_EQ(ExitOf("exit 64").Describe(), "exit code 64 (bad flags)");
   EXPECT_EQ(ExitOf("kill -KILL $$").Describe(), "killed by SIGKILL");

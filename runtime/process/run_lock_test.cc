@@ -73,7 +73,7 @@ TEST_F(RunLockTest, IfThereMakesNothing) {
   EXPECT_TRUE(absl::IsAlreadyExists(RunLock::AcquireIfExists(out_, Holder::kChief).status()));
 }
 
-TEST_F(RunLockTest, ItsFileSaysSinceWhenItIsHeld) {
+TEST_F(RunLockTest, ItsFileContainsSinceWhenItIsHeld) {
   EXPECT_EQ(RunLock::HeldSince(out_ + "/none", Holder::kChief), std::nullopt);
   const absl::Time before = absl::Now() - absl::Seconds(1);  // Files have a coarser clock.
   {

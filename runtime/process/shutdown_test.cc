@@ -259,10 +259,10 @@ int ExitStatusOfAnOrphan(bool ends) {
   }
   close(result[1]);
   char ended_with = 0;
-  const bool told = read(result[0], &ended_with, 1) == 1;
+  const bool has_ended = read(result[0], &ended_with, 1) == 1;
   close(result[0]);
   waitpid(parent, nullptr, 0);
-  return told ? static_cast<unsigned char>(ended_with) : -1;
+  return has_ended ? static_cast<unsigned char>(ended_with) : -1;
 }
 
 TEST(SignalWatcherTest, TheEndOfTheParentCountsAsSigterm) {

@@ -317,7 +317,7 @@ TEST_F(ChiefSessionTest, AFencedTaskIsNotified) {
   EXPECT_TRUE(absl::IsAborted(observer_.status));
 }
 
-TEST_F(ChiefSessionTest, AStateThatDoesNotFitEndsTheTaskAtOnceAndSaysWhy) {
+TEST_F(ChiefSessionTest, AStateThatDoesNotFitEndsTheTaskAtOnceWithTheReason) {
   ChiefSession session(chief_.client(), &clock_, Options(), &observer_);
   ASSERT_TRUE(session.Register(nullptr).ok());
   // gRPC's words.

@@ -83,7 +83,7 @@ TEST(GrpcServerTest, ARegistrationWhoseCallerHangsUpIsDisconnected) {
   chief.chief.WaitUntil([&chief] { return chief.chief.disconnects == 1; });
 }
 
-TEST(GrpcServerTest, HealthTellsTheProcessFromTheRole) {
+TEST(GrpcServerTest, HealthDistinguishesTheProcessFromTheRole) {
   ChiefServer chief;
   const auto check = [&chief](const char* service) {
     return CheckHealth(chief.NewChannel()->channel(), service, absl::Seconds(5)).code();
@@ -319,7 +319,7 @@ TEST(GrpcServerTest, ParameterCallsPassThrough) {
           .ok());
 }
 
-TEST(GrpcServerTest, StopSaysSoWhenACallDoesNotReturn) {
+TEST(GrpcServerTest, StopReportsACallThatDoesNotReturn) {
   StuckParameters parameters;
   GrpcParameterService<StuckParameters> service(&parameters);
   GrpcServer::Options options;

@@ -33,7 +33,7 @@ std::string Error(Job job, const std::vector<std::string>& args) {
   return std::string(Resolve(job, args).status().message());
 }
 
-TEST(ResolveTaskTest, HostListsSayEverything) {
+TEST(ResolveTaskTest, HostListsAreSufficient) {
   const std::vector<std::string> hosts = {"--ps_hosts=a:1,b:2", "--worker_hosts=c:1,d:1",
                                           "--chief_host=e:5"};
   std::vector<std::string> args = hosts;
@@ -81,19 +81,19 @@ TEST(ResolveTaskTest, NumbersOfTasksAreLeftToTheChief) {
   EXPECT_EQ(listed.given_num_replicas, 2u);
 }
 
-TEST(ResolveTaskTest, APsIsDialedWhereTheClusterSaysNotWhereItListens) {
+TEST(ResolveTaskTest, APsIsDialedAtItsClusterAddressNotWhereItListens) {
   const TaskOptions listed =
       Resolved(Job::kPs, {"--ps_hosts=a:1", "--chief_host=e:5", "--listen_address=0.0.0.0:1"});
   EXPECT_EQ(listed.listen_address, "0.0.0.0:1");
   EXPECT_EQ(listed.advertised_address, "a:1");
-  const std::vector<std::string> told = {"--num_ps_tasks=1", "--chief_host=e:5", "--task_index=0"};
-  const auto with = [&told](const std::string& flag) {
-    std::vector<std::string> args = told;
+  const std::vector<std::string> given = {"--num_ps_tasks=1", "--chief_host=e:5", "--task_index=0"};
+  const auto with = [&given](const std::string& flag) {
+    std::vector<std::string> args = given;
     args.push_back(flag);
     return args;
   };
   // The address toward the chief, found at run time.
-  EXPECT_EQ(Resolved(Job::kPs, told).listen_address, "0.0.0.0:0");
+  EXPECT_EQ(Resolved(Job::kPs, given).listen_address, "0.0.0.0:0");
   EXPECT_EQ(Resolved(Job::kPs, with("--listen_address=[::]:1")).advertised_address, "");
   EXPECT_EQ(Resolved(Job::kPs, with("--advertise=b")).advertised_address, "b:0");
   EXPECT_EQ(Resolved(Job::kPs, with("--advertise=b:7")).advertised_address, "b:7");
@@ -114,7 +114,7 @@ TEST(ResolveTaskTest, APodIsDialedAtItsAddress) {
   EXPECT_EQ(advertised("fd00::3"), "[fd00::3]:2222");
 }
 
-TEST(ResolveTaskTest, ALaunchersVariablesSayWhichTaskThisIs) {
+TEST(ResolveTaskTest, ALaunchersVariablesIdentifyTheTask) {
   const auto resolve = [](const Environment& environment) {
     const auto line = ParseCommandLine(
         kScopeTask, {"--model=mlp", "--num_epochs=1", "--out=a", "--num_ps_tasks=1"});

@@ -54,12 +54,12 @@ TEST(RefusalsTest, GrpcsLinesAboutAGoodClientAreNotRefusals) {
   gpr_log(GPR_ERROR, "Handshake failed with fatal error SSL_ERROR_SSL: %s.", "why");
   gpr_log(GPR_ERROR, "Handshake failed with fatal error SSL_ERROR_SSL: %s.", "why");
   gpr_log(GPR_INFO, "news");
-  const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(said, Not(HasSubstr("No match found")));
-  EXPECT_THAT(said, Not(HasSubstr("news")));
-  const size_t first = said.find("grpc: Handshake failed");
-  ASSERT_NE(first, std::string::npos) << said;
-  EXPECT_EQ(said.find("grpc: Handshake failed", first + 1), std::string::npos) << said;
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, Not(HasSubstr("No match found")));
+  EXPECT_THAT(log, Not(HasSubstr("news")));
+  const size_t first = log.find("grpc: Handshake failed");
+  ASSERT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find("grpc: Handshake failed", first + 1), std::string::npos) << log;
 }
 
 }  // namespace

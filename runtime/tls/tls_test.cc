@@ -194,7 +194,7 @@ TEST_F(TlsTest, EachRoleMayCallItsMethods) {
   EXPECT_EQ(Logged("grpc: "), 0) << "what gRPC says of their numbers looks like a refusal";
 }
 
-TEST_F(TlsTest, AWrongRoleIsRefusedSaidOnceAndNothingChanges) {
+TEST_F(TlsTest, AWrongRoleIsRefusedAndLoggedOnceAndNothingChanges) {
   const auto worker = Make(made.Of("worker"));
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(Stop(worker.get()),
@@ -222,7 +222,7 @@ TEST_F(TlsTest, AWrongRoleIsRefusedSaidOnceAndNothingChanges) {
 
 // A report renews its sender's lease, so a worker's key must not report for a dead ps, nor a ps's
 // for a dead worker.
-TEST_F(TlsTest, ATaskReportsOnlyAsWhatItsCertificateSays) {
+TEST_F(TlsTest, ATaskReportsOnlyWithTheJobOfItsCertificate) {
   const auto ps = Make(made.Of("ps"));
   const auto worker = Make(made.Of("worker"));
   const absl::Status as_ps = absl::PermissionDeniedError("spiffe://shoal/worker speaks for a ps");
@@ -286,7 +286,7 @@ TEST_F(TlsTest, TheServerLooksAtTheScopeItself) {
   EXPECT_EQ(Logged("is not of this run's scope spiffe://shoal"), 1);
 }
 
-TEST_F(TlsTest, AnotherAuthorityIsRefusedAndSaidOnce) {
+TEST_F(TlsTest, AnotherAuthorityIsRefusedAndLoggedOnce) {
   const TestCertificates other;
   // It trusts the server, but the server does not trust it.
   TlsFiles files = other.Of("worker");
@@ -354,7 +354,7 @@ TEST_F(TlsTest, AClientWithoutACertificateIsRefused) {
   EXPECT_EQ(Logged(", the connection is "), 1) << "and whose it was";
 }
 
-TEST_F(TlsTest, APlaintextClientIsRefusedAndSaidOnce) {
+TEST_F(TlsTest, APlaintextClientIsRefusedAndLoggedOnce) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(RegisterAs(v1::JOB_WORKER, nullptr).code(), absl::StatusCode::kUnavailable);
   }
@@ -362,7 +362,7 @@ TEST_F(TlsTest, APlaintextClientIsRefusedAndSaidOnce) {
   EXPECT_EQ(Logged("wrong version number"), 1);
 }
 
-TEST_F(TlsTest, ARefusalIsKnownByWhatGrpcSays) {
+TEST_F(TlsTest, ARefusalIsRecognizedByTheMessageOfGrpc) {
   const TestCertificates other;
   const auto stranger = Make(other.Of("worker"));
   const RefusedConnection untrusted =
@@ -437,25 +437,25 @@ TEST_F(TlsTest, NewFilesAreTakenUnderLoadWithoutAFailedCall) {
 }
 
 TEST_F(TlsTest, UnusableFilesAreNamed) {
-  const auto said = [&](const TlsFiles& files) {
+  const auto text = [&](const TlsFiles& files) {
     const auto credentials = Credentials::Create(files, absl::Now());
     EXPECT_EQ(credentials.status().code(), absl::StatusCode::kFailedPrecondition);
     return std::string(credentials.status().message());
   };
   TlsFiles files = made.Of("ps");
   files.certificate = "/does/not/exist";
-  EXPECT_THAT(said(files), HasSubstr("--tls_cert: /does/not/exist cannot be read: "));
+  EXPECT_THAT(text(files), HasSubstr("--tls_cert: /does/not/exist cannot be read: "));
   files = made.Of("ps");
   files.key = made.Of("worker").key;
-  EXPECT_THAT(said(files), HasSubstr("--tls_key: "));
-  EXPECT_THAT(said(files), HasSubstr("is not the key of"));
+  EXPECT_THAT(text(files), HasSubstr("--tls_key: "));
+  EXPECT_THAT(text(files), HasSubstr("is not the key of"));
   files.key = made.Of("ps").certificate;
-  EXPECT_THAT(said(files), HasSubstr("is not a private key"));
+  EXPECT_THAT(text(files), HasSubstr("is not a private key"));
   files = made.Of("ps");
   files.authorities = files.key;
-  EXPECT_THAT(said(files), HasSubstr("--tls_ca: "));
+  EXPECT_THAT(text(files), HasSubstr("--tls_ca: "));
   files = made.Of("ca");
-  EXPECT_THAT(said(files), HasSubstr("names no role"));
+  EXPECT_THAT(text(files), HasSubstr("names no role"));
 }
 
 }  // namespace

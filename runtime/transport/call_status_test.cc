@@ -81,23 +81,23 @@ class StatusServer : public grpc::CallbackGenericService {
 TEST(CallStatusTest, ErrorsOfTheServiceArriveUnchanged) {
   StatusServer server;
   for (int code = 1; code <= 16; ++code) {
-    const absl::Status said(static_cast<absl::StatusCode>(code), "slice 3: why");
-    EXPECT_EQ(server.Call(said, /*of_service=*/true), said);
-    EXPECT_TRUE(server.is_answered()) << said;
-    EXPECT_EQ(CodeFromBetween(said), absl::StatusCode::kOk);
+    const absl::Status given(static_cast<absl::StatusCode>(code), "slice 3: why");
+    EXPECT_EQ(server.Call(given, /*of_service=*/true), given);
+    EXPECT_TRUE(server.is_answered()) << given;
+    EXPECT_EQ(CodeFromBetween(given), absl::StatusCode::kOk);
   }
 }
 
 TEST(CallStatusTest, ErrorsFromAnythingElseLeaveTheOutcomeUnknown) {
   StatusServer server;
   for (int code = 1; code <= 16; ++code) {
-    const absl::Status said(static_cast<absl::StatusCode>(code), "stream reset");
-    const absl::Status status = server.Call(said, /*of_service=*/false);
+    const absl::Status given(static_cast<absl::StatusCode>(code), "stream reset");
+    const absl::Status status = server.Call(given, /*of_service=*/false);
     EXPECT_TRUE(IsOutcomeUnknown(status)) << status;
-    EXPECT_FALSE(server.is_answered()) << said;
+    EXPECT_FALSE(server.is_answered()) << given;
     EXPECT_TRUE(absl::StrContains(status.message(), "stream reset")) << status;
-    if (IsOutcomeUnknown(said)) continue;
-    EXPECT_EQ(CodeFromBetween(status), said.code()) << status;
+    if (IsOutcomeUnknown(given)) continue;
+    EXPECT_EQ(CodeFromBetween(status), given.code()) << status;
   }
 }
 

@@ -78,7 +78,7 @@ TEST(SliceStoreAsyncTest, ASliceWhoseUpdateIsNotFiniteTakesAndCutsNothingMore) {
   EXPECT_TRUE(events.cuts.empty());
 }
 
-TEST(SliceStoreAsyncTest, TellsWhichBatchesEverySliceHas) {
+TEST(SliceStoreAsyncTest, ReturnsTheBatchesThatEverySliceHas) {
   StoreUnderTest t({SpecOf("a", 1), SpecOf("b", 1)}, Async());
   for (uint64_t i : {0, 1, 2}) t.PushAsync(0, {0, i}, 0, 1);
   for (uint64_t i : {1, 2, 3}) t.PushAsync(1, {0, i}, 0, 1);

@@ -49,7 +49,7 @@ TEST(FaultRulesTest, ChanceIsAShareOfTheCalls) {
   EXPECT_NEAR(dropped, 1000, 150);
 }
 
-TEST(FaultRulesTest, SaysWhatIsWrongWithARule) {
+TEST(FaultRulesTest, NamesTheErrorInARule) {
   EXPECT_THAT(ParseFaultRule("r kind=eat").status().message(), HasSubstr("none of error"));
   EXPECT_THAT(ParseFaultRule("r kind=drop chance=x").status().message(), HasSubstr("chance=x"));
   EXPECT_THAT(ParseFaultRule("r").status().message(), HasSubstr("needs a name and kind"));

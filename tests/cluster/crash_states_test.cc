@@ -171,7 +171,7 @@ class CrashStatesTest : public ::testing::Test {
   int exports_seen_ = 0;
 };
 
-TEST_F(CrashStatesTest, WhateverAPowerCutLeavesADurableCheckpointIsFound) {
+TEST_F(CrashStatesTest, ADurableCheckpointIsFoundAfterAnyPowerCut) {
   FaultyFileSystem disk;
   disk.StartJournal();
   // The directories above the run's have been there for long.

@@ -125,7 +125,7 @@ TEST_F(InProcessClusterTest, OneCheckpointIsEnoughToKeep) {
   EXPECT_EQ(ValuesOf(run), whole);
 }
 
-TEST_F(InProcessClusterTest, AFinishedRunSaysSoAndChangesNothing) {
+TEST_F(InProcessClusterTest, AFinishedRunIsReportedAndUnchanged) {
   const v1::RunConfig run = Config("max_steps: 6");
   ASSERT_TRUE(IsOkStatus(Train(run, 1, 1)));
   const Values before = ValuesOf(run);

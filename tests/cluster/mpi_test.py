@@ -127,7 +127,7 @@ def mpirun_ends_with_the_code_of_the_task_that_failed(hosts):
             run.assert_nothing_left()
 
 
-def ctrl_c_makes_a_checkpoint_and_the_same_command_goes_on(hosts):
+def ctrl_c_makes_a_checkpoint_and_the_same_command_resumes(hosts):
     flags = ("--max_steps=3000", "--num_epochs=1000", "--eval_every=0", "--save_every=1000000")
     with flat(hosts, *flags) as run:
         run.start()
@@ -168,7 +168,7 @@ def mpirun_passes_sigusr1_on_as_the_wish_for_a_checkpoint(hosts):
         run.assert_nothing_left()
 
 
-def a_killed_worker_ends_the_run_and_the_same_command_goes_on(hosts):
+def a_killed_worker_ends_the_run_and_the_same_command_resumes(hosts):
     flags = ("--max_steps=3000", "--num_epochs=1000", "--eval_every=0", "--save_every=50")
     with flat(hosts, *flags) as run:
         run.start()
@@ -186,9 +186,9 @@ def a_killed_worker_ends_the_run_and_the_same_command_goes_on(hosts):
 
 TESTS = [parts_of_a_command_line_are_the_jobs, one_program_is_divided_by_rank,
          on_several_hosts_the_chiefs_must_be_named, mpirun_ends_with_the_code_of_the_task_that_failed,
-         ctrl_c_makes_a_checkpoint_and_the_same_command_goes_on, a_killed_mpirun_leaves_a_checkpoint_and_no_process,
+         ctrl_c_makes_a_checkpoint_and_the_same_command_resumes, a_killed_mpirun_leaves_a_checkpoint_and_no_process,
          mpirun_passes_sigusr1_on_as_the_wish_for_a_checkpoint,
-         a_killed_worker_ends_the_run_and_the_same_command_goes_on]
+         a_killed_worker_ends_the_run_and_the_same_command_resumes]
 
 
 def main():

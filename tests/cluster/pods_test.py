@@ -120,7 +120,7 @@ def killed_pods_come_back_and_the_bytes_are_the_same(test):
         assert output.digest() == test.digest, "not the bytes of the undisturbed run"
 
 
-def a_lost_chief_goes_on_from_its_checkpoint(test):
+def a_lost_chief_resumes_from_its_checkpoint(test):
     with test.cluster("chief", *FLAGS) as running:
         output = Output(running)
         wait_for_step(running, output, 250)
@@ -241,7 +241,7 @@ def the_image_has_no_shell(test):
 
 def main():
     tests = [the_image_has_no_shell, a_permanent_exit_code_fails_the_job_at_once, an_undisturbed_run_trains,
-             killed_pods_come_back_and_the_bytes_are_the_same, a_lost_chief_goes_on_from_its_checkpoint,
+             killed_pods_come_back_and_the_bytes_are_the_same, a_lost_chief_resumes_from_its_checkpoint,
              stop_and_resume_give_the_same_bytes, mutual_tls_gives_the_same_bytes,
              a_jobset_gives_the_same_bytes, a_tfjob_gives_the_same_bytes,
              a_tfjob_whose_readiness_asks_for_its_peers_never_trains, a_worker_on_another_processor_is_given_up_alone]

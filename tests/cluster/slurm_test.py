@@ -159,7 +159,7 @@ def a_cancelled_job_makes_a_checkpoint_and_stays_cancelled(slurm, directory):
     assert again.steps() == list(range(1, 3001)), "not every step is there once"
 
 
-def signals_do_what_the_run_book_says(slurm, directory):
+def signals_act_as_documented(slurm, directory):
     directory.mkdir()
     jobs = {name: Job(slurm, directory / name, "--ntasks=2", flags=ON_REQUEST) for name in ("TERM", "INT", "tasks")}
     for job in jobs.values():
@@ -207,7 +207,7 @@ def a_job_that_does_not_get_on_is_requeued_so_often(slurm, directory):
     assert "restarted 1 times without a checkpoint after step 0; ends with" in job.output.read_text(), job.said()
 
 
-def preempted_jobs_do_as_their_partition_says(slurm, directory):
+def preempted_jobs_follow_their_partition(slurm, directory):
     directory.mkdir()
     flags = [*ON_REQUEST, "--max_steps=4000"]
     kept = Job(slurm, directory / "kept", "--ntasks=2", flags=flags)
@@ -227,7 +227,7 @@ def preempted_jobs_do_as_their_partition_says(slurm, directory):
     assert slurm.job(dropped.id)["Restarts"] == "0", dropped.said()
 
 
-def a_refused_worker_ends_the_job_and_says_why(slurm, directory):
+def a_refused_worker_ends_the_job_with_the_reason(slurm, directory):
     directory.mkdir()
     program = directory / "program"
     program.write_text("#!/bin/bash\n# The last worker is on a machine of another kind.\n"
@@ -267,10 +267,10 @@ def main():
         with Network(hosts=3) as network, SlurmCluster(network) as slurm:
             for test in (flat_job_trains, multi_program_job_trains, heterogeneous_job_trains,
                          heterogeneous_job_gives_each_kind_its_processors,
-                         a_cancelled_job_makes_a_checkpoint_and_stays_cancelled, signals_do_what_the_run_book_says,
+                         a_cancelled_job_makes_a_checkpoint_and_stays_cancelled, signals_act_as_documented,
                          a_job_that_gets_on_is_requeued_at_its_limit_without_end,
                          a_job_that_does_not_get_on_is_requeued_so_often,
-                         preempted_jobs_do_as_their_partition_says, a_refused_worker_ends_the_job_and_says_why,
+                         preempted_jobs_follow_their_partition, a_refused_worker_ends_the_job_with_the_reason,
                          a_node_that_dies_ends_in_recovery):
                 if wanted and test.__name__ not in wanted:
                     continue

@@ -148,7 +148,7 @@ def a_killed_worker_is_started_again_where_it_was(hosts):
         run.assert_nothing_left()
 
 
-def a_killed_ps_is_started_again_and_the_run_goes_on(hosts):
+def a_killed_ps_is_restarted_and_the_run_resumes(hosts):
     with under_way(hosts, 25, "--save_every=10", "--lease_seconds=2") as run:
         run.kill("ps", 1)
         wait_until(lambda: "ps/1 registered" in run.logs(200) and run.pids("ps", 1), 60, "another ps/1")
@@ -204,7 +204,7 @@ def a_host_that_does_not_fit_is_named_and_nothing_is_started(hosts):
 TESTS = [it_trains_over_mutual_tls_and_leaves_nothing, a_configuration_for_logins_of_ones_own_disturbs_nothing,
          ctrl_c_makes_a_checkpoint_and_leaves_nothing,
          a_killed_launcher_leaves_a_checkpoint_and_nothing_else, a_killed_worker_is_started_again_where_it_was,
-         a_killed_ps_is_started_again_and_the_run_goes_on, tasks_end_on_a_host_that_was_cut_off,
+         a_killed_ps_is_restarted_and_the_run_resumes, tasks_end_on_a_host_that_was_cut_off,
          a_host_that_does_not_fit_is_named_and_nothing_is_started]
 
 

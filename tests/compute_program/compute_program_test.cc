@@ -170,7 +170,7 @@ TEST(ComputeProgramTest, EqualInitialValuesAreOneFile) {
   EXPECT_EQ(one.inputs().declaration.initial_values(), two.inputs().declaration.initial_values());
 }
 
-// What misbehaves before it is ready ends the run at once, with the reason.
+// A program that misbehaves before it is ready ends the run at once, with the reason.
 TEST(ComputeProgramTest, IsRefusedBeforeItIsReady) {
   const std::pair<const char*, const char*> cases[] = {
       {"ends_at_once", "ended before it was ready (exit code 3"},
@@ -191,7 +191,7 @@ TEST(ComputeProgramTest, IsRefusedBeforeItIsReady) {
   }
 }
 
-// What misbehaves later is a worker that failed, and may be started again.
+// If a program misbehaves later, its worker has failed and may be started again.
 TEST(ComputeProgramTest, FailsItsWorkerLater) {
   const std::pair<const char*, const char*> cases[] = {
       {"ends_early", "ended before the run was over (exit code 0)"},
@@ -246,7 +246,7 @@ TEST(ComputeProgramTest, NumbersThatAreNotFiniteAreResults) {
   EXPECT_TRUE(std::isnan(gradient.contribution(0, 1)[0]));
 }
 
-TEST(ComputeProgramTest, ThatNeverAsksForWorkIsNamed) {
+TEST(ComputeProgramTest, AProgramThatNeverAsksForWorkIsNamed) {
   v1::RunConfig run = RunOf("hangs_before_ready");
   run.mutable_cluster()->set_wait_seconds(1);
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
@@ -257,7 +257,7 @@ TEST(ComputeProgramTest, ThatNeverAsksForWorkIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("did not ask for work within 1s"));
 }
 
-TEST(ComputeProgramTest, ThatCannotBeStartedIsNamed) {
+TEST(ComputeProgramTest, AProgramThatCannotBeStartedIsNamed) {
   v1::RunConfig run = RunOf("");
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   ASSERT_TRUE(files->MakeDirectory(run.out()).ok());
@@ -268,7 +268,7 @@ TEST(ComputeProgramTest, ThatCannotBeStartedIsNamed) {
   EXPECT_EQ(Load(run, files.get(), &clock).status().code(), absl::StatusCode::kPermissionDenied);
 }
 
-// What has started once in this run is there, so its worker is started again.
+// A program that has started once in this run exists, so its worker is started again.
 TEST(ComputeProgramTest, FaultsOfALaterStartAreTemporary) {
   EXPECT_EQ(Trained("ends_at_once", /*was_checked=*/true).status().code(),
             absl::StatusCode::kUnavailable);
@@ -335,7 +335,7 @@ TEST(ComputeProgramTest, SetsWhatTheRunLeavesToIt) {
   EXPECT_FALSE(options.given.has_value());
 }
 
-// What the program prints is the value of the variable that it sees.
+// The program prints the value of the variable that it sees.
 TEST(ComputeProgramTest, ReceivesTheVariablesOfItsOwn) {
   setenv("SHOAL_TEST_VARIABLE", "inherited", /*overwrite=*/1);
   const RealClock clock;

@@ -129,7 +129,7 @@ def stops_and_resumes():
             assert over.summary()["steps"] == LONG_EPOCHS * BATCHES, "a finished run was trained on"
 
 
-def skipped_batches_are_told():
+def skipped_batches_are_reported():
     # One worker: so short a run may be over before a second one has registered.
     diverges = ("--num_replicas=1", "--num_ps_tasks=2", "--learning_rate=1e30", "--batch_size=300")
     for mode in (("--sync_replicas", "--max_steps=6"), ("--nosync_replicas", "--num_epochs=1")):
@@ -151,5 +151,5 @@ def divergence_ends_the_run():
 if __name__ == "__main__":
     cluster.main([trains, bounded_staleness, killed_worker, killed_ps, killed_ps_after_cuts,
                   killed_ps_without_checkpoint, all_at_once,
-                  ps_without_slices, one_process, stops_and_resumes, skipped_batches_are_told,
+                  ps_without_slices, one_process, stops_and_resumes, skipped_batches_are_reported,
                   divergence_ends_the_run])

@@ -144,7 +144,7 @@ def a_chief_that_is_killed_before_its_first_checkpoint_has_its_tasks_start_again
         assert run.end("chief") == 143, run.logs()
 
 
-def a_chief_that_was_stopped_loses_nobody():
+def a_chief_that_was_stopped_loses_no_task():
     """For longer than a lease, and for several: who is alive keeps its place, and nothing is done again."""
     with ByHand("--num_epochs=100000", "--save_every=1000000", "--lease_seconds=2") as run:
         address = run.start_chief("--listen_address=127.0.0.1:0")
@@ -252,7 +252,7 @@ def a_worker_with_an_address_serves_its_health():
         assert "no health service" in run.log("worker"), run.logs()
 
 
-def a_task_that_comes_after_the_end_hears_of_it():
+def a_task_that_starts_after_the_end_is_notified():
     with ByHand("--max_steps=3", "--num_epochs=1", "--lease_seconds=2") as run:
         run.flags = [flag.replace("--num_replicas=1", "--num_replicas=2") for flag in run.flags]
         address = f"127.0.0.1:{cluster.free_port()}"
@@ -320,7 +320,7 @@ def a_worker_of_another_run_is_refused():
         assert "worker/1: this run has num_replicas=1; use a --task_index below it" in run.log("worker"), run.logs()
 
 
-def a_task_with_another_directory_is_said_in_the_chiefs_log():
+def the_chief_logs_a_task_with_another_directory():
     with ByHand() as run:
         address = run.start_chief("--listen_address=127.0.0.1:0")
         other = f"{run.out}_of_mine"
@@ -365,14 +365,14 @@ def a_run_that_is_stopped_ends_all_tasks_as_stopped():
 if __name__ == "__main__":
     cluster.main([the_example_of_the_help_runs, a_worker_of_another_run_is_refused, a_chief_serves_on_all_addresses,
                   a_worker_with_an_address_serves_its_health,
-                  a_task_that_comes_after_the_end_hears_of_it,
+                  a_task_that_starts_after_the_end_is_notified,
                   a_task_that_comes_after_the_chief_has_gone_ends_unless_there_is_more_to_do,
                   a_task_whose_run_ends_while_it_waits_ends_with_it,
-                  a_task_with_another_directory_is_said_in_the_chiefs_log,
+                  the_chief_logs_a_task_with_another_directory,
                   a_run_that_is_stopped_ends_all_tasks_as_stopped,
                   a_run_by_hand_can_be_asked_by_its_directory, all_addresses_without_plaintext_are_refused,
                   a_chief_waits_for_the_one_before_it_to_let_go_of_the_directory,
                   a_chief_that_is_killed_before_its_first_checkpoint_has_its_tasks_start_again,
-                  a_chief_that_was_stopped_loses_nobody,
+                  a_chief_that_was_stopped_loses_no_task,
                   a_chief_whose_tasks_stay_away_ends_and_names_them, a_task_whose_chief_stays_away_ends,
                   training_without_workers_ends])

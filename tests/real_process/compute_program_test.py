@@ -115,7 +115,7 @@ def no_process_of_a_program_outlives_its_worker():
 
 
 def a_stop_of_all_processes_makes_a_checkpoint():
-    """What systemd, Slurm and Kubernetes do."""
+    """The signals are those that systemd, Slurm and Kubernetes send."""
     with ProgramRun("--num_ps_tasks=2", "--num_replicas=2", LONG, mode="is_slow") as run:
         run.start()
         run.wait_for_step(40)

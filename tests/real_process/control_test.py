@@ -56,7 +56,7 @@ def status_names_everybody():
         assert all(task["process_id"] in run.pids() for task in status["tasks"]), status
 
 
-def status_says_who_holds_it_up():
+def status_names_the_slow_worker():
     with cluster.Run(SMALL, *TWO, "--set", "cluster.lease_seconds=60") as run:
         run.start()
         run.wait_for_step(30)
@@ -165,7 +165,7 @@ def a_run_that_was_killed_is_not_running():
         assert status["last_checkpoint"] == made and resume in status["message"], status
 
 
-def a_directory_without_a_run_says_so():
+def a_directory_without_a_run_is_refused():
     with tempfile.TemporaryDirectory() as empty:
         for command in ("status", "checkpoint", "stop", "health"):
             assert f"{empty} holds no run" in shoal(command, empty, code=78)
@@ -196,7 +196,7 @@ def health_is_of_the_process_or_of_its_role():
         assert "is not a chief" in shoal("stop", servers[0], code=78)
 
 
-def a_run_in_one_process_says_how_it_is_asked():
+def a_run_in_one_process_names_its_signals():
     with cluster.Run(SMALL, "--num_ps_tasks=0", "--num_epochs=5000", "--save_every=1000000") as run:
         run.start()
         run.wait_for_step(5)
@@ -206,7 +206,7 @@ def a_run_in_one_process_says_how_it_is_asked():
             assert "SIGUSR1 has it make a checkpoint" in said, said
 
 
-def an_address_where_nobody_is_says_so():
+def an_address_without_a_chief_is_named():
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))  # No process listens there, and none will.
         nobody = f"127.0.0.1:{held.getsockname()[1]}"
@@ -236,11 +236,11 @@ def a_task_without_a_chief_names_the_address():
 
 
 if __name__ == "__main__":
-    cluster.main([status_names_everybody, status_says_who_holds_it_up,
+    cluster.main([status_names_everybody, status_names_the_slow_worker,
                   a_checkpoint_is_durable_when_the_command_returns, stop_ends_the_run_as_ctrl_c_does,
                   a_run_that_is_being_resumed_is_not_called_over,
-                  a_run_that_was_killed_is_not_running, a_directory_without_a_run_says_so,
+                  a_run_that_was_killed_is_not_running, a_directory_without_a_run_is_refused,
                   a_directory_whose_address_another_run_has_taken_is_refused,
-                  a_run_in_one_process_says_how_it_is_asked,
-                  health_is_of_the_process_or_of_its_role, an_address_where_nobody_is_says_so,
+                  a_run_in_one_process_names_its_signals,
+                  health_is_of_the_process_or_of_its_role, an_address_without_a_chief_is_named,
                   what_is_no_task_is_named, a_task_without_a_chief_names_the_address])

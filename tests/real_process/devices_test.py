@@ -97,7 +97,7 @@ def predictions_are_those_of_the_checkpoint(directory):
     assert near(read_npy(directory / "several" / "predictions.npy"), whole), soft
 
 
-def a_table_tells_the_time_for_each_number_of_devices(directory):
+def a_table_shows_the_time_for_each_number_of_devices(directory):
     (directory / "hidden.csv").rename(directory / "test.csv")
     command = [str(ROOT / "deploy/local/time_devices"), "--devices=1,/cpu:0+/cpu:3", "--steps=10", "--split",
                f"--run={directory / 'run.textproto'}", f"--data_dir={directory}", "--batch_size=8"]
@@ -120,7 +120,7 @@ def main():
         write_table(directory / "train.csv", 35, with_label=True)
         write_table(directory / "test.csv", 32, with_label=True)
         for test in (devices_do_not_change_the_run, predictions_are_those_of_the_checkpoint,
-                     a_table_tells_the_time_for_each_number_of_devices):
+                     a_table_shows_the_time_for_each_number_of_devices):
             test(directory)
             print("ok", test.__name__, flush=True)
 

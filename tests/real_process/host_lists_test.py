@@ -115,7 +115,7 @@ def a_launchers_numbers_are_enough():
         assert '"source": "torchrun", "job": "ps", "index": 1' in said, said
 
 
-def tf_config_says_who_a_task_is():
+def tf_config_identifies_a_task():
     cluster = {"ps": [f"127.0.0.1:{free_port()}"], "worker": [f"127.0.0.1:{free_port()}", "127.0.0.1:1"]}
     with Tasks() as tasks:
         for job, index in [("worker", 1), ("ps", 0), ("worker", 0)]:
@@ -139,7 +139,7 @@ def all_tasks_end_with_the_runs_error():
         assert "ps/1" in tasks.said("worker", 0), tasks.all_said()
 
 
-def a_ps_that_may_not_serve_there_says_so():
+def a_ps_that_cannot_listen_names_the_address():
     with Tasks("--num_ps_tasks=1", "--chief_host=127.0.0.1:1", "--listen_address=192.0.2.1:7000") as tasks:
         tasks.start("ps", 0)
         code = tasks.wait("ps", 0)
@@ -147,7 +147,7 @@ def a_ps_that_may_not_serve_there_says_so():
         assert "--insecure" in tasks.said("ps", 0), tasks.all_said()
 
 
-def a_task_without_a_chief_says_what_it_waits_for_and_can_be_stopped():
+def a_task_without_a_chief_logs_what_it_waits_for_and_can_be_stopped():
     with Tasks(f"--chief_host=127.0.0.1:{free_port()}", "--num_ps_tasks=1") as tasks:
         tasks.start("ps", 0, "--listen_address=127.0.0.1:0")
         tasks.start("worker", 0)
@@ -160,6 +160,6 @@ def a_task_without_a_chief_says_what_it_waits_for_and_can_be_stopped():
 
 
 if __name__ == "__main__":
-    main([worker_0_hosts_the_chief, a_launchers_numbers_are_enough, tf_config_says_who_a_task_is,
-          two_ps_with_one_port, all_tasks_end_with_the_runs_error, a_ps_that_may_not_serve_there_says_so,
-          a_task_without_a_chief_says_what_it_waits_for_and_can_be_stopped])
+    main([worker_0_hosts_the_chief, a_launchers_numbers_are_enough, tf_config_identifies_a_task,
+          two_ps_with_one_port, all_tasks_end_with_the_runs_error, a_ps_that_cannot_listen_names_the_address,
+          a_task_without_a_chief_logs_what_it_waits_for_and_can_be_stopped])

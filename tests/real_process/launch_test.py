@@ -85,7 +85,7 @@ def setting_the_clock_ends_nothing():
             run.assert_nothing_left()
 
 
-def how_to_go_on_works_as_it_is_printed():
+def the_printed_command_resumes_the_run():
     with Launch(GREETS, "--num_epochs=1", "--eval_every=0", "--insecure") as run:
         run.finish()
         (command,) = re.findall(r"^resume: +(.*) --num_epochs=N", run.output, re.MULTILINE)
@@ -108,7 +108,7 @@ def a_killed_launcher_leaves_a_checkpoint_and_nothing_else():
         assert list((run.out / "checkpoints").glob("*/MANIFEST")), run.logs()
 
 
-def a_task_that_is_killed_is_said_with_its_signal_and_started_again():
+def a_killed_task_is_reported_with_its_signal_and_restarted():
     with Launch(GREETS, "--num_epochs=100000", "--eval_every=0") as run:
         run.start()
         run.wait_for_step(10)
@@ -136,7 +136,7 @@ def a_host_without_the_program_is_named():
 
 if __name__ == "__main__":
     cluster.main([a_launched_run_gives_the_bytes_of_a_local_one, a_login_shell_may_print_without_an_end_of_line,
-                  setting_the_clock_ends_nothing, how_to_go_on_works_as_it_is_printed,
+                  setting_the_clock_ends_nothing, the_printed_command_resumes_the_run,
                   a_killed_launcher_leaves_a_checkpoint_and_nothing_else,
-                  a_task_that_is_killed_is_said_with_its_signal_and_started_again,
+                  a_killed_task_is_reported_with_its_signal_and_restarted,
                   a_host_that_refuses_ends_the_launch_with_its_words, a_host_without_the_program_is_named])

@@ -24,7 +24,7 @@ def all_end_by_themselves():
         assert logs == ["chief-0.log", "ps-0.log", "ps-1.log", "worker-0.log", "worker-1.log"], logs
 
 
-def a_finished_run_says_so():
+def a_finished_run_is_reported():
     with cluster.Run(SMALL, *TWO) as run:
         run.finish()
         digest = run.digest()
@@ -237,7 +237,7 @@ def two_runs_do_not_share_a_directory():
 
 
 if __name__ == "__main__":
-    cluster.main([all_end_by_themselves, a_finished_run_says_so, the_run_file_that_is_left_can_be_run_again,
+    cluster.main([all_end_by_themselves, a_finished_run_is_reported, the_run_file_that_is_left_can_be_run_again,
                   a_second_ctrl_c_stops_at_once, a_second_ctrl_c_names_the_checkpoint_that_stands,
                   sigterm_makes_a_checkpoint, the_two_sigterms_of_timeout_make_a_checkpoint,
                   a_killed_chief_ends_the_run_and_is_named,

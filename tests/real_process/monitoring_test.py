@@ -172,7 +172,7 @@ def a_chief_without_workers_lives_but_is_not_ready():
         assert value(page, 'shoal_ps_lost{run="small",role="chief",task="0",ps="0"}') == 0
 
 
-def a_worker_that_is_told_to_go_is_not_lost():
+def a_worker_that_is_asked_to_leave_is_not_lost():
     with cluster.Run(SMALL, *TWO, LONG, "--set", "cluster.max_worker_restarts=0") as run:
         run.start()
         run.wait_for_step(20)
@@ -202,5 +202,5 @@ def a_ps_that_is_gone_is_lost():
 
 if __name__ == "__main__":
     cluster.main([every_task_has_its_pages, one_process_shows_all_its_roles,
-                  a_chief_without_workers_lives_but_is_not_ready, a_worker_that_is_told_to_go_is_not_lost,
+                  a_chief_without_workers_lives_but_is_not_ready, a_worker_that_is_asked_to_leave_is_not_lost,
                   a_ps_that_is_gone_is_lost])

@@ -50,7 +50,7 @@ def worker_0_that_hosts_the_chief_has_its_certificate_by_the_same_flags():
             assert "mutual TLS as spiffe://shoal/chief,worker" in run.log("worker"), run.logs()
 
 
-def who_does_not_belong_is_refused_and_the_run_goes_on():
+def a_stranger_is_refused_and_the_run_continues():
     with tempfile.TemporaryDirectory(prefix="shoal_test_") as scratch, ByHand() as run:
         scratch = pathlib.Path(scratch)
         good = make(scratch / "good")
@@ -94,7 +94,7 @@ def who_does_not_belong_is_refused_and_the_run_goes_on():
             assert "No match found for server name" not in run.log(job), run.log(job)
 
 
-def a_worker_that_only_the_ps_does_not_trust_says_where_and_what_may_be():
+def a_worker_that_only_the_ps_does_not_trust_names_the_ps_and_likely_causes():
     with tempfile.TemporaryDirectory(prefix="shoal_test_") as scratch, ByHand() as run:
         scratch = pathlib.Path(scratch)
         good = make(scratch / "good")
@@ -163,6 +163,6 @@ def sigterm_to_a_ps_or_worker_makes_a_checkpoint_as_without_tls():
 if __name__ == "__main__":
     cluster.main([a_run_over_tls_gives_the_bytes_of_a_plaintext_run,
                   worker_0_that_hosts_the_chief_has_its_certificate_by_the_same_flags,
-                  sigterm_to_a_ps_or_worker_makes_a_checkpoint_as_without_tls, who_does_not_belong_is_refused_and_the_run_goes_on,
-                  a_worker_that_only_the_ps_does_not_trust_says_where_and_what_may_be,
+                  sigterm_to_a_ps_or_worker_makes_a_checkpoint_as_without_tls, a_stranger_is_refused_and_the_run_continues,
+                  a_worker_that_only_the_ps_does_not_trust_names_the_ps_and_likely_causes,
                   other_machines_need_no_insecure_with_tls_and_new_files_are_taken])

@@ -56,7 +56,7 @@ def sigterm_to_a_ps_makes_a_checkpoint_first():
         assert run.tasks["chief"].poll() is None, run.logs()  # It waits for the ps to come back.
 
 
-def a_stop_may_take_as_long_as_the_run_says():
+def a_stop_may_take_as_long_as_the_run_allows():
     """A worker that computes nothing for a while keeps the checkpoint back, as a shard that takes long would."""
     with training("--grace_seconds=60", "--lease_seconds=120") as run:
         run.tasks["worker"].send_signal(signal.SIGSTOP)
@@ -70,7 +70,7 @@ def a_stop_may_take_as_long_as_the_run_says():
         assert checkpoints(run) and checkpoints(run)[-1] > 20, f"{checkpoints(run)}\n{run.logs()}"
 
 
-def a_stop_without_a_checkpoint_ends_when_the_run_says():
+def a_stop_without_a_checkpoint_ends_at_the_runs_limit():
     with training("--grace_seconds=2", "--lease_seconds=60") as run:
         run.tasks["worker"].send_signal(signal.SIGSTOP)
         started = time.monotonic()
@@ -143,7 +143,7 @@ def a_worker_whose_chief_is_gone_asks_to_be_started_again():
 
 if __name__ == "__main__":
     cluster.main([sigterm_to_all_at_once_makes_a_checkpoint, sigterm_to_a_ps_makes_a_checkpoint_first,
-                  a_stop_may_take_as_long_as_the_run_says, a_stop_without_a_checkpoint_ends_when_the_run_says,
+                  a_stop_may_take_as_long_as_the_run_allows, a_stop_without_a_checkpoint_ends_at_the_runs_limit,
                   sigusr1_makes_a_checkpoint_and_goes_on, sigusr2_says_in_the_log_what_the_task_does,
                   sighup_opens_the_log_file_again, a_killed_task_ends_with_the_signals_code,
                   a_worker_whose_chief_is_gone_asks_to_be_started_again])

@@ -106,7 +106,7 @@ def test_predicts_by_the_model_of_the_program():
             assert words is None or (len(lines) == 1 and words in lines[0]), (extra, done)
 
 
-def test_goes_on_where_it_stopped():
+def test_resumes_where_it_stopped():
     with cluster.Run(FILE, *FLAGS, TWO, LOCAL) as whole, cluster.Run(FILE, *FLAGS, LOCAL, "--num_epochs=1") as part:
         whole.finish()
         part.finish()
@@ -246,7 +246,7 @@ def test_programs_that_are_none_end_in_one_line():
         check_a_finished_run(scratch)
 
 
-def test_ctrl_c_is_heard_while_the_program_is_asked():
+def test_ctrl_c_works_while_the_program_is_asked():
     with tempfile.TemporaryDirectory(prefix="shoal_program_") as directory:
         scratch = pathlib.Path(directory)
         program = scratch / "slow"
@@ -284,7 +284,7 @@ def check_a_finished_run(scratch):
     assert done.returncode == 78, done
 
 
-def test_the_program_tells_its_commands():
+def test_the_program_prints_its_commands():
     for arguments, code in (([], 2), (["--help"], 0), (["trian"], 2)):
         done = shoal(*arguments, program=PROGRAM)
         assert done.returncode == code and "worker" in done.stdout + done.stderr, done
@@ -297,12 +297,12 @@ def test_the_program_tells_its_commands():
 if __name__ == "__main__":
     cluster.main([test_trains_with_servers_and_without_to_the_same_bytes,
                   test_predicts_by_the_model_of_the_program,
-                  test_goes_on_where_it_stopped,
+                  test_resumes_where_it_stopped,
                   test_a_worker_that_is_killed_changes_nothing,
                   test_summaries_are_written_as_event_files,
                   test_summaries_do_not_change_what_is_trained,
                   test_points_of_a_run_that_went_on_stand_once,
                   test_tasks_by_hand_need_no_model_but_the_workers,
                   test_programs_that_are_none_end_in_one_line,
-                  test_ctrl_c_is_heard_while_the_program_is_asked,
-                  test_the_program_tells_its_commands])
+                  test_ctrl_c_works_while_the_program_is_asked,
+                  test_the_program_prints_its_commands])

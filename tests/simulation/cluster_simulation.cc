@@ -503,13 +503,13 @@ void ClusterSimulation::WatchLeases(const v1::GetRunStatusResponse& status) {
         status.tasks().begin(), status.tasks().end(),
         [&](const auto& task) { return task.incarnation() == identity->incarnation(); });
     if (member != status.tasks().end()) {
-      process.heard = fibers_.now() - absl::Seconds(member->seconds_since_heartbeat());
+      process.last_contact = fibers_.now() - absl::Seconds(member->seconds_since_heartbeat());
       process.lease_ended = absl::InfiniteFuture();
     } else if (process.lease_ended == absl::InfiniteFuture()) {
       // The chief may take a place earlier, from a ps that workers do not reach: incarnations
       // guard that.
       const absl::Time whole =
-          process.heard + absl::Seconds(run_.run.cluster().lease_seconds()) + kBetweenLooks;
+          process.last_contact + absl::Seconds(run_.run.cluster().lease_seconds()) + kBetweenLooks;
       process.lease_ended = std::max(fibers_.now(), whole);
     }
     if (process.acted <= process.lease_ended) continue;

@@ -50,8 +50,9 @@ struct SimulatedProcess {
   std::map<uint64_t, std::function<void()>> incoming;
   // The identity in its newest heartbeat; null before the first one.
   std::shared_ptr<v1::Identity> connection;
-  BatchKey batch;                           // The batch that it computes, or computed last.
-  absl::Time heard = absl::InfinitePast();  // When the chief last received a message from it.
+  BatchKey batch;  // The batch that it computes, or computed last.
+  absl::Time last_contact =
+      absl::InfinitePast();                 // When the chief last received a message from it.
   absl::Time acted = absl::InfinitePast();  // When it last answered an exchange with OK.
   // When the chief was first seen to have removed this process from its members.
   absl::Time lease_ended = absl::InfiniteFuture();

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::Each;
 
-TEST(CublasLtMatmulTest, ComputesOrSaysWhyNot) {
+TEST(CublasLtMatmulTest, ComputesOrReturnsAReason) {
   const absl::StatusOr<std::vector<float>> product = MultiplyFilled(64, 2.0f, 3.0f);
   if (!product.ok()) {
     std::cout << product.status() << std::endl;

@@ -31,21 +31,21 @@ class RunWatchTest : public ::testing::Test {
   RunWatch watch_{kBegin, absl::Seconds(100), [this] { return is_held_; }};
 };
 
-TEST_F(RunWatchTest, SaysAtOnceWhatItWaitsForAndThenEverMoreSeldom) {
+TEST_F(RunWatchTest, LogsWhatItWaitsForAtOnceAndThenLessAndLessOften) {
   EXPECT_EQ(After(0, ""),
             "waits for a run; ends when there is no sign of the run for 1m40s "
             "(cluster.wait_seconds)");
-  std::string said;
+  std::string times;
   for (int s = 1; s <= 600; ++s) {
     // The run trains: each second has a sign.
-    if (!After(s, absl::StrCat(s)).empty()) absl::StrAppend(&said, s, " ");
+    if (!After(s, absl::StrCat(s)).empty()) absl::StrAppend(&times, s, " ");
   }
-  EXPECT_EQ(said, "30 60 120 240 480 ");
+  EXPECT_EQ(times, "30 60 120 240 480 ");
   EXPECT_THAT(After(1000, "more"),
               HasSubstr("has waited 16m40s for a run; the last sign of the run was 0"));
 }
 
-TEST_F(RunWatchTest, AnotherWaitIsSaidAtOnce) {
+TEST_F(RunWatchTest, ANewWaitIsLoggedAtOnce) {
   After(0, "");
   EXPECT_EQ(After(1, ""), "");
   EXPECT_THAT(After(2, "", "a checkpoint"), HasSubstr("waits for a checkpoint; "));

@@ -230,7 +230,7 @@ TEST(ProgramConversationTest, RefusesADeclarationThatIsCutShortAnywhere) {
   EXPECT_TRUE(DecodeDeclaration(whole).ok());
 }
 
-TEST(ProgramConversationTest, RefusesWhatIsNoComputeProgram) {
+TEST(ProgramConversationTest, RefusesFilesThatAreNotComputePrograms) {
   for (const std::string& greeting :
        {std::string("GET / HTTP/1.1\r\n\r\n"), Ready(), Hello(1, 1, 1), Error(1)}) {
     Talk talk;

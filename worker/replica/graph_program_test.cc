@@ -112,7 +112,7 @@ void ExpectSameBytes(GraphProgram* a, GraphProgram* b, int64_t examples, const s
   }
 }
 
-TEST(GraphProgramTest, ProductsOfBfloat16GiveGradientsNearThoseOfFloat32AndTellIt) {
+TEST(GraphProgramTest, ProductsOfBfloat16GiveGradientsNearThoseOfFloat32) {
   v1::RunConfig run = RunOn("/cpu:0");
   const auto exact = Make(run);
   run.set_compute_dtype("bfloat16");
@@ -490,7 +490,7 @@ TEST(GraphProgramTest, BlocksOfAnEvaluationUploadTheirExamplesOnly) {
   EXPECT_EQ(uploaded({}), with_values);
 }
 
-TEST(GraphProgramTest, EvaluationTellsItsOwnResultsWhereOnlyTrainingRegularizes) {
+TEST(GraphProgramTest, EvaluationHasItsOwnResultsWhereOnlyTrainingRegularizes) {
   const auto with_decay = [](double training, double evaluation) {
     auto program = GraphProgram::Create(
         OwnModel([=](GraphBuilder& builder, absl::Span<const Output> batch, bool is_training) {

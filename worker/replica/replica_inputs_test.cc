@@ -64,7 +64,7 @@ TEST(ReplicaInputsTest, OutputsThatBelongToNoClassAreNoticed) {
   EXPECT_THAT(LoadReplicaInputs(run, 0, ModelFromRunFile())->notices, ElementsAre());
 }
 
-TEST(ReplicaInputsTest, AnAssumedNumberOfClassesAndASingleClassAreSaid) {
+TEST(ReplicaInputsTest, AnAssumedNumberOfClassesAndASingleClassAreNoted) {
   const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
   const std::string root = ::testing::TempDir() + "/classes_of_table";
   ASSERT_TRUE(files->MakeDirectory(root).ok());
