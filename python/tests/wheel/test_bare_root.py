@@ -1,4 +1,4 @@
-"""The wheel in a root directory with libc, Python, its libraries, NumPy, and nothing else. Needs namespaces."""
+"""The wheel in a root with libc, /bin/sh, Python, its libraries, NumPy, and nothing else. Needs namespaces."""
 
 import os
 import re
@@ -52,7 +52,8 @@ def bare(tmp_path_factory):
         shutil.rmtree(pip)
     shutil.copytree(environment, root / str(environment).lstrip("/"), symlinks=True)
     modules = [*(stdlib / "lib-dynload").glob("*.so"), *own.glob("numpy/**/*.so"), *own.glob("numpy.libs/*.so*")]
-    for library in libraries_of([interpreter, *modules]):
+    copy(Path("/bin/sh"), root)  # The guard of a compute program (docs/compute_program.md).
+    for library in libraries_of([interpreter, "/bin/sh", *modules]):
         if not library.is_relative_to(own):
             copy(library, root)
     return root, environment
@@ -80,7 +81,7 @@ def test_the_root_has_nothing_that_the_wheel_should_bring(bare):
     assert [
         name for name in names if re.match("lib(grpc|absl|proto|dnnl|re2|tcmalloc|prometheus|isal|jpeg)", name)
     ] == []
-    assert not (root / "bin/sh").exists()
+    assert not (root / "usr/bin/env").exists()
 
 
 def test_every_library_is_found_in_the_wheel_or_is_one_of_the_system(bare):
