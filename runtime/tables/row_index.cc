@@ -1,0 +1,171 @@
+#include "runtime/tables/row_index.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/base/optimization.h"
+
+#include "base/hash.h"
+#include "base/log.h"
+
+namespace shoal {
+namespace {
+
+constexpr size_t kFirstCapacity = 256;  // one page
+constexpr size_t kMovedPerInsertion = 16;
+constexpr size_t kGroup = 32;
+// Marks an entry whose key was erased: probes continue behind it.
+constexpr uint32_t kErased = UINT32_MAX;
+
+bool IsErased(const RowIndex::Entry& entry) {
+  return entry.stamp == 0 && entry.row_plus_one == kErased;
+}
+
+bool IsFree(const RowIndex::Entry& entry) {
+  return entry.stamp == 0 && entry.row_plus_one != kErased;
+}
+
+size_t MostFilled(size_t capacity) { return capacity - capacity * 3 / 20; }
+
+}  // namespace
+
+RowIndex::RowIndex() : new_(NewPart(kFirstCapacity)) {}
+
+RowIndex::~RowIndex() {
+  FreePart(&new_);
+  FreePart(&old_);
+}
+
+RowIndex::RowIndex(RowIndex&& other) noexcept : RowIndex() { *this = std::move(other); }
+
+RowIndex& RowIndex::operator=(RowIndex&& other) noexcept {
+  std::swap(new_, other.new_);
+  std::swap(old_, other.old_);
+  std::swap(moved_, other.moved_);
+  std::swap(left_, other.left_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+RowIndex::Part RowIndex::NewPart(size_t capacity) {
+  void* const memory = mmap(nullptr, capacity * sizeof(Entry), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(memory != MAP_FAILED) << "no memory for an index of " << capacity << " keys";
+  if (capacity * sizeof(Entry) >= (size_t{2} << 20)) {
+    madvise(memory, capacity * sizeof(Entry), MADV_HUGEPAGE);
+  }
+  return Part{static_cast<Entry*>(memory), capacity, 0};
+}
+
+void RowIndex::FreePart(Part* part) {
+  if (part->entries != nullptr) munmap(part->entries, part->capacity * sizeof(Entry));
+  *part = Part();
+}
+
+uint64_t RowIndex::bytes() const { return (new_.capacity + old_.capacity) * sizeof(Entry); }
+
+// The bits differ from those that choose a key's bucket, whose keys would share their homes.
+size_t RowIndex::HomeOf(uint64_t key, size_t capacity) {
+  const uint64_t mixed = MixBits(key ^ 0x9e3779b97f4a7c15u);
+  return static_cast<size_t>((static_cast<unsigned __int128>(mixed) * capacity) >> 64);
+}
+
+const RowIndex::Entry* RowIndex::FindIn(const Part& part, uint64_t key) {
+  if (part.capacity == 0) return nullptr;
+  for (size_t i = HomeOf(key, part.capacity);;) {
+    const Entry& entry = part.entries[i];
+    if (entry.key == key && IsUsed(entry)) return &entry;
+    if (IsFree(entry)) return nullptr;
+    if (++i == part.capacity) i = 0;
+  }
+}
+
+const RowIndex::Entry* RowIndex::Find(uint64_t key) const {
+  const Entry* const found = FindIn(new_, key);
+  return found != nullptr || ABSL_PREDICT_TRUE(old_.capacity == 0) ? found : FindIn(old_, key);
+}
+
+void RowIndex::Find(absl::Span<const uint64_t> keys, const Entry** entries) const {
+  for (size_t begin = 0; begin < keys.size(); begin += kGroup) {
+    const size_t end = std::min(begin + kGroup, keys.size());
+    for (size_t i = begin; i < end; ++i) {
+      __builtin_prefetch(&new_.entries[HomeOf(keys[i], new_.capacity)]);
+    }
+    for (size_t i = begin; i < end; ++i) entries[i] = Find(keys[i]);
+  }
+}
+
+RowIndex::Entry* RowIndex::InsertInto(Part* part, const Entry& added) {
+  for (size_t i = HomeOf(added.key, part->capacity);;) {
+    Entry& entry = part->entries[i];
+    if (!IsUsed(entry)) {
+      if (!IsErased(entry)) ++part->filled;
+      entry = added;
+      return &entry;
+    }
+    if (++i == part->capacity) i = 0;
+  }
+}
+
+RowIndex::Entry* RowIndex::Insert(uint64_t key, uint32_t row, uint32_t stamp) {
+  DCHECK(stamp > 0);
+  MoveSome();
+  if (new_.filled + left_ >= MostFilled(new_.capacity)) Grow();
+  ++size_;
+  Entry added;
+  added.key = key;
+  added.row_plus_one = row + 1;
+  added.stamp = stamp;
+  return InsertInto(&new_, added);
+}
+
+void RowIndex::Erase(uint64_t key) {
+  Entry* const entry = Find(key);
+  if (entry >= old_.entries && entry < old_.entries + old_.capacity) --left_;
+  entry->stamp = 0;
+  entry->row_plus_one = kErased;
+  --size_;
+}
+
+void RowIndex::Clear() {
+  FreePart(&old_);
+  moved_ = 0;
+  left_ = 0;
+  size_ = 0;
+  new_.filled = 0;
+  std::memset(static_cast<void*>(new_.entries), 0, new_.capacity * sizeof(Entry));
+}
+
+// Moves entries of the old part, a few for each insertion: it is empty long before the new part,
+// which has room for half as many keys again, is full.
+void RowIndex::MoveSome() {
+  if (ABSL_PREDICT_TRUE(old_.capacity == 0)) return;
+  const size_t end = std::min(moved_ + kMovedPerInsertion, old_.capacity);
+  for (; moved_ < end; ++moved_) {
+    Entry& entry = old_.entries[moved_];
+    if (!IsUsed(entry)) continue;
+    InsertInto(&new_, entry);
+    --left_;
+    entry.stamp = 0;
+    entry.row_plus_one = kErased;
+  }
+  if (moved_ == old_.capacity) {
+    FreePart(&old_);
+    moved_ = 0;
+  }
+}
+
+// Erased entries count as filled until then, so an index whose keys come and go does not grow.
+void RowIndex::Grow() {
+  while (old_.capacity > 0) MoveSome();
+  if (new_.filled < MostFilled(new_.capacity)) return;
+  old_ = new_;
+  moved_ = 0;
+  left_ = size_;
+  new_ = NewPart(std::max(kFirstCapacity, size_ + size_ / 2 + size_ / 4));
+}
+
+}  // namespace shoal

@@ -1,0 +1,100 @@
+#include "runtime/tables/row_index.h"
+
+#include <map>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "base/random.h"
+
+namespace shoal {
+namespace {
+
+std::map<uint64_t, std::pair<uint32_t, uint32_t>> Contents(const RowIndex& index) {
+  std::map<uint64_t, std::pair<uint32_t, uint32_t>> contents;
+  index.ForEach([&](const RowIndex::Entry& entry) {
+    EXPECT_TRUE(contents.emplace(entry.key, std::make_pair(entry.row(), entry.stamp)).second);
+  });
+  return contents;
+}
+
+TEST(RowIndexTest, AnswersAsAMapDoesWhileItGrowsAndShrinks) {
+  RowIndex index;
+  std::map<uint64_t, std::pair<uint32_t, uint32_t>> expected;
+  uint64_t drawn = 0;
+  for (int round = 0; round < 8; ++round) {
+    const bool grows = round % 2 == 0;
+    for (int i = 0; i < 20000; ++i) {
+      const uint64_t key = RandomBelow(1, ++drawn, 30000);  // 0 is a key as well
+      const auto row = static_cast<uint32_t>(drawn);
+      RowIndex::Entry* const entry = index.Find(key);
+      ASSERT_EQ(entry != nullptr, expected.count(key) == 1);
+      if (entry != nullptr && RandomBelow(2, drawn, 4) >= (grows ? 3u : 1u)) {
+        index.Erase(key);
+        expected.erase(key);
+      } else if (entry != nullptr) {
+        ASSERT_EQ(entry->row(), expected[key].first);
+        entry->stamp += 1;
+        expected[key].second += 1;
+      } else if (grows || RandomBelow(3, drawn, 8) == 0) {
+        EXPECT_EQ(index.Insert(key, row, 1)->row(), row);
+        expected[key] = {row, 1};
+      }
+    }
+    ASSERT_EQ(Contents(index), expected);
+    ASSERT_EQ(index.size(), expected.size());
+  }
+}
+
+TEST(RowIndexTest, FindsManyKeysAtOnce) {
+  RowIndex index;
+  std::vector<uint64_t> keys;
+  for (uint64_t i = 0; i < 1000; ++i) {
+    keys.push_back(i * i);
+    if (i % 3 != 0) index.Insert(i * i, static_cast<uint32_t>(i), 1);
+  }
+  std::vector<const RowIndex::Entry*> entries(keys.size());
+  index.Find(keys, entries.data());
+  for (uint64_t i = 0; i < 1000; ++i) {
+    ASSERT_EQ(entries[i] != nullptr, i % 3 != 0);
+    if (entries[i] != nullptr) {
+      EXPECT_EQ(entries[i]->row(), i);
+    }
+  }
+}
+
+TEST(RowIndexTest, KeysThatComeAndGoDoNotMakeItGrow) {
+  RowIndex index;
+  for (uint64_t key = 0; key < 100000; ++key) {
+    index.Insert(key, 0, 1);
+    if (key >= 100) index.Erase(key - 100);
+  }
+  EXPECT_EQ(index.size(), 100u);
+  EXPECT_LE(index.bytes(), 1024 * sizeof(RowIndex::Entry));
+}
+
+TEST(RowIndexTest, AFullScanMeetsEveryKey) {
+  RowIndex index;
+  for (uint64_t key = 0; key < 5000; ++key) index.Insert(key, 0, 1);
+  while (index.bytes() > 20000 * sizeof(RowIndex::Entry)) index.Insert(index.size(), 0, 1);
+  std::map<uint64_t, int> met;
+  size_t place = 0;
+  for (int i = 0; i < 100; ++i) {
+    index.Scan(&place, 100, [&](const RowIndex::Entry& entry) { ++met[entry.key]; });
+  }
+  EXPECT_GE(met.size() + 500, index.size());  // Some may still be in the old part.
+}
+
+TEST(RowIndexTest, AClearedIndexIsEmpty) {
+  RowIndex index;
+  for (uint64_t key = 0; key < 1000; ++key) index.Insert(key, 0, 1);
+  index.Clear();
+  EXPECT_EQ(index.size(), 0u);
+  EXPECT_EQ(index.Find(5), nullptr);
+  EXPECT_NE(index.Insert(5, 1, 1), nullptr);
+}
+
+}  // namespace
+}  // namespace shoal

@@ -1,0 +1,78 @@
+#include "runtime/tables/row_slabs.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace shoal {
+namespace {
+
+constexpr size_t kMostSlabBytes = size_t{64} << 10;
+constexpr size_t kChunkBytes = size_t{2} << 20;
+constexpr size_t kAlignment = 64;
+
+size_t RowsPerSlab(size_t row_floats) {
+  size_t rows = 1;
+  while (rows * 2 * row_floats * sizeof(float) <= kMostSlabBytes) rows *= 2;
+  return rows;
+}
+
+int Log2(size_t power) { return __builtin_ctzll(power); }
+
+}  // namespace
+
+SlabPool::SlabPool(size_t row_floats)
+    : row_floats_(row_floats),
+      rows_per_slab_(RowsPerSlab(row_floats)),
+      slab_bytes_((rows_per_slab_ * row_floats * sizeof(float) + kAlignment - 1) / kAlignment *
+                  kAlignment),
+      chunk_bytes_(std::max(slab_bytes_, kChunkBytes)) {}
+
+SlabPool::~SlabPool() {
+  for (char* const chunk : chunks_) munmap(chunk, chunk_bytes_);
+}
+
+float* SlabPool::Allocate() {
+  MutexLock lock(&mutex_);
+  if (chunks_.empty() || chunk_bytes_ - used_ < slab_bytes_) {
+    void* const memory =
+        mmap(nullptr, chunk_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(memory != MAP_FAILED) << "no memory for rows";
+    madvise(memory, chunk_bytes_, MADV_HUGEPAGE);
+    chunks_.push_back(static_cast<char*>(memory));
+    used_ = 0;
+  }
+  char* const slab = chunks_.back() + used_;
+  used_ += slab_bytes_;
+  return reinterpret_cast<float*>(slab);
+}
+
+uint64_t SlabPool::bytes() const {
+  MutexLock lock(&mutex_);
+  return chunks_.size() * chunk_bytes_;
+}
+
+RowSlabs::RowSlabs(SlabPool* pool)
+    : pool_(pool),
+      row_floats_(pool->row_floats()),
+      shift_(Log2(pool->rows_per_slab())),
+      mask_(static_cast<uint32_t>(pool->rows_per_slab() - 1)) {}
+
+uint32_t RowSlabs::Take() {
+  if (!free_.empty()) {
+    const uint32_t row = free_.back();
+    free_.pop_back();
+    return row;
+  }
+  if (num_taken_ >> shift_ == slabs_.size()) slabs_.push_back(pool_->Allocate());
+  return num_taken_++;
+}
+
+void RowSlabs::Clear() {
+  free_.clear();
+  num_taken_ = 0;
+}
+
+}  // namespace shoal

@@ -1,0 +1,71 @@
+#ifndef SHOAL_RUNTIME_TABLES_ROW_SLABS_H_
+#define SHOAL_RUNTIME_TABLES_ROW_SLABS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/mutex.h"
+
+namespace shoal {
+
+// Gives memory for rows of one width in slabs of 32 to 64 KiB, cut from chunks of 2 MiB, for which
+// the kernel uses huge pages where it can. Slabs are never given back: buckets reuse their rows.
+// Thread-safe.
+class SlabPool {
+ public:
+  // `row_floats` is a row's value with its slots, at least 1.
+  explicit SlabPool(size_t row_floats);
+  SlabPool(const SlabPool&) = delete;
+  SlabPool& operator=(const SlabPool&) = delete;
+  ~SlabPool();
+
+  size_t row_floats() const { return row_floats_; }
+  // A power of two.
+  size_t rows_per_slab() const { return rows_per_slab_; }
+
+  // Returns memory for rows_per_slab() rows, 64-byte aligned, all zeros.
+  float* Allocate() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The bytes of the chunks that are mapped.
+  uint64_t bytes() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  const size_t row_floats_;
+  const size_t rows_per_slab_;
+  const size_t slab_bytes_;
+  const size_t chunk_bytes_;
+
+  mutable Mutex mutex_;
+  std::vector<char*> chunks_ ABSL_GUARDED_BY(mutex_);
+  size_t used_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of the last chunk
+};
+
+// The rows of one bucket, by row number. A row never moves. Not thread-safe.
+class RowSlabs {
+ public:
+  // `pool` must outlive the object.
+  explicit RowSlabs(SlabPool* pool);
+
+  // Returns the number of a free row, whose contents are undefined.
+  uint32_t Take();
+  void GiveBack(uint32_t row) { free_.push_back(row); }
+  // Makes all rows free.
+  void Clear();
+
+  float* operator[](uint32_t row) const {
+    return slabs_[row >> shift_] + static_cast<size_t>(row & mask_) * row_floats_;
+  }
+
+ private:
+  SlabPool* const pool_;
+  const size_t row_floats_;
+  const int shift_;
+  const uint32_t mask_;
+  std::vector<float*> slabs_;
+  std::vector<uint32_t> free_;
+  uint32_t num_taken_ = 0;  // rows from here on were never taken
+};
+
+}  // namespace shoal
+
+#endif  // SHOAL_RUNTIME_TABLES_ROW_SLABS_H_

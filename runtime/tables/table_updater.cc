@@ -1,0 +1,167 @@
+#include "runtime/tables/table_updater.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "base/hash.h"
+#include "base/status_macros.h"
+#include "ml/optim/all_finite.h"
+
+namespace shoal {
+namespace {
+
+constexpr uint32_t kMostDim = 4096;
+
+absl::Status CheckOptions(const TableOptions& options) {
+  const auto refused = [&options](absl::string_view field, absl::string_view why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("table \"", options.name, "\": ", field, ": ", why));
+  };
+  if (options.dim == 0 || options.dim > kMostDim) {
+    return refused("dim", absl::StrCat("must be 1 to ", kMostDim, ", not ", options.dim));
+  }
+  switch (options.optimizer.kind) {
+    case OptimizerKind::kSgd:
+    case OptimizerKind::kAdagrad:
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kFtrl:
+      break;
+    default:
+      return refused("optimizer", "a table can use sgd, adagrad, rowwise_adagrad, adam or ftrl");
+  }
+  if (options.rowwise && options.optimizer.kind != OptimizerKind::kAdagrad) {
+    return refused("rowwise", "only adagrad has a form with one accumulator for a row");
+  }
+  if (!(options.l2 >= 0) || !std::isfinite(options.l2)) {
+    return refused("l2", "must be a number of at least 0");
+  }
+  const absl::Status initializer = ValidateInitializer(options.initializer);
+  if (!initializer.ok()) return refused("initializer", initializer.message());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+TableUpdater::Scratch::Scratch(const TableUpdater& updater)
+    : gradient_(kBlockRows * updater.dim()),
+      value_(kBlockRows * updater.dim()),
+      slots_(kBlockRows * updater.dim() * std::max<size_t>(updater.num_slots_, 1)) {}
+
+absl::StatusOr<std::unique_ptr<TableUpdater>> TableUpdater::Create(const TableOptions& options,
+                                                                   uint64_t seed) {
+  RETURN_IF_ERROR(CheckOptions(options));
+  ASSIGN_OR_RETURN(std::unique_ptr<UpdateRule> rule, UpdateRule::Create(options.optimizer));
+  return std::unique_ptr<TableUpdater>(new TableUpdater(options, seed, std::move(rule)));
+}
+
+TableUpdater::TableUpdater(const TableOptions& options, uint64_t seed,
+                           std::unique_ptr<UpdateRule> rule)
+    : options_(options),
+      seed_(seed),
+      name_hash_(Fingerprint64(options.name)),
+      rule_(std::move(rule)),
+      num_slots_(options.rowwise ? 0 : rule_->slots().size()),
+      row_floats_(options.dim + (options.rowwise ? 1 : num_slots_ * options.dim)) {}
+
+void TableUpdater::FillInitialValue(uint64_t key, float* value) const {
+  InitializeRange(options_.initializer, seed_, CombineFingerprints(name_hash_, key), 0, dim(),
+                  value);
+}
+
+void TableUpdater::FillInitialRow(uint64_t key, float* row) const {
+  FillInitialValue(key, row);
+  if (options_.rowwise) row[dim()] = rule_->slots()[0].initial_value;
+  for (size_t k = 0; k < num_slots_; ++k) {
+    std::fill_n(row + (k + 1) * dim(), dim(), rule_->slots()[k].initial_value);
+  }
+}
+
+// A block is gathered into arrays of values and of each slot, so that one call of the rule, whose
+// loops are vectorized and give the same bits everywhere, updates all of its rows.
+bool TableUpdater::Apply(const Update& update, const float* gradients,
+                         absl::Span<float* const> rows, Scratch* scratch) const {
+  const size_t n = rows.size();
+  UpdateStep step;
+  step.step = update.step;
+  step.learning_rate = update.learning_rate;
+  step.gradient_scale = update.scale;
+  step.gradient = gradients;
+  if (options_.l2 > 0) {
+    const float l2 = static_cast<float>(options_.l2);
+    for (size_t r = 0; r < n; ++r) {
+      for (size_t i = 0; i < dim(); ++i) {
+        scratch->gradient_[r * dim() + i] =
+            gradients[r * dim() + i] * update.scale + l2 * rows[r][i];
+      }
+    }
+    step.gradient = scratch->gradient_.data();
+    step.gradient_scale = 1;
+  }
+  if (options_.rowwise) {
+    Update scaled = update;
+    scaled.scale = step.gradient_scale;
+    return ApplyRowwise(scaled, step.gradient, rows);
+  }
+  float* const values = scratch->value_.data();
+  for (size_t r = 0; r < n; ++r) std::memcpy(values + r * dim(), rows[r], dim() * sizeof(float));
+  step.value = values;
+  step.new_value = values;
+  for (size_t k = 0; k < num_slots_; ++k) {
+    float* const slot = scratch->slots_.data() + k * kBlockRows * dim();
+    for (size_t r = 0; r < n; ++r) {
+      std::memcpy(slot + r * dim(), rows[r] + (k + 1) * dim(), dim() * sizeof(float));
+    }
+    step.slots[k] = slot;
+    step.new_slots[k] = slot;
+  }
+  step.n = n * dim();
+  rule_->Apply(step);
+  bool finite = AllFinite(values, step.n);
+  for (size_t k = 0; k < num_slots_; ++k) finite = finite && AllFinite(step.new_slots[k], step.n);
+  for (size_t r = 0; r < n; ++r) std::memcpy(rows[r], values + r * dim(), dim() * sizeof(float));
+  for (size_t k = 0; k < num_slots_; ++k) {
+    for (size_t r = 0; r < n; ++r) {
+      std::memcpy(rows[r] + (k + 1) * dim(), step.new_slots[k] + r * dim(), dim() * sizeof(float));
+    }
+  }
+  return finite;
+}
+
+// a' = a + mean(g^2);  v' = v - lr*g / (sqrt(a') + epsilon). The sum of squares is that of the
+// elements in order, in eight partial sums, on every machine.
+bool TableUpdater::ApplyRowwise(const Update& update, const float* gradients,
+                                absl::Span<float* const> rows) const {
+  constexpr size_t kPartialSums = 8;
+  const float epsilon = static_cast<float>(options_.optimizer.adagrad_epsilon);
+  bool finite = true;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    float* const row = rows[r];
+    const float* const gradient = gradients + r * dim();
+    float sums[kPartialSums] = {};
+    size_t i = 0;
+    for (; i + kPartialSums <= dim(); i += kPartialSums) {
+      for (size_t j = 0; j < kPartialSums; ++j) {
+        const float g = gradient[i + j] * update.scale;
+        sums[j] += g * g;
+      }
+    }
+    for (size_t j = 0; i < dim(); ++i, ++j) {
+      const float g = gradient[i] * update.scale;
+      sums[j] += g * g;
+    }
+    const float square =
+        ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
+    const float accumulator = row[dim()] + square / static_cast<float>(dim());
+    const float factor = update.learning_rate / (std::sqrt(accumulator) + epsilon) * update.scale;
+    for (size_t e = 0; e < dim(); ++e) row[e] -= factor * gradient[e];
+    row[dim()] = accumulator;
+    finite = finite && AllFinite(row, dim() + 1);
+  }
+  return finite;
+}
+
+}  // namespace shoal

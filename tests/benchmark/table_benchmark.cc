@@ -1,0 +1,161 @@
+// Measures one bucket of a table on one core, without messages: reading the rows of a batch, adding
+// its gradients to the sums of the step, and updating the rows with an undo list. Keys are drawn
+// with Zipf's law, and repeated keys of a batch are one row, as workers send them. Every round
+// measures all tables in turn; the program prints medians in millions of rows per second.
+//
+// usage: table_benchmark [--rounds=5] [--milliseconds=300]
+#include <time.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "runtime/tables/bucket.h"
+#include "runtime/tables/row_slabs.h"
+#include "runtime/tables/table_updater.h"
+
+namespace shoal {
+namespace {
+
+constexpr size_t kBatchKeys = 4096;
+constexpr size_t kBatches = 64;
+constexpr double kZipfExponent = 1.05;
+
+// The rank of a key by the inverse of the continuous approximation of Zipf's distribution.
+uint64_t ZipfRank(double uniform, uint64_t num_keys) {
+  const double power = 1 - kZipfExponent;
+  const double top = std::pow(static_cast<double>(num_keys), power);
+  const double rank = std::pow(uniform * (top - 1) + 1, 1 / power);
+  return std::min<uint64_t>(num_keys - 1, static_cast<uint64_t>(rank) - 1);
+}
+
+// The CPU time of this thread: other programs of the machine do not count.
+int64_t CpuNanos() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+class Table {
+ public:
+  Table(std::string name, const TableOptions& options, uint64_t num_keys, bool is_zipf)
+      : name_(std::move(name)),
+        updater_(TableUpdater::Create(options, 1).value()),
+        pool_(updater_->row_floats()),
+        bucket_(updater_.get(), &pool_, 1) {
+    bucket_.Reset(0, 1);
+    std::vector<float> row(updater_->row_floats(), 0.5f);
+    for (uint64_t rank = 0; rank < num_keys; ++rank) bucket_.Load(MixBits(rank), 0, row);
+    batches_.resize(kBatches);
+    uint64_t drawn = 0;
+    for (std::vector<uint64_t>& keys : batches_) {
+      for (size_t i = 0; i < kBatchKeys; ++i) {
+        const double uniform = static_cast<double>(RandomBits(3, ++drawn)) / 0x1p64;
+        keys.push_back(
+            MixBits(is_zipf ? ZipfRank(uniform, num_keys) : RandomBelow(4, drawn, num_keys)));
+      }
+      std::sort(keys.begin(), keys.end());
+      keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+    }
+    gradients_.assign(kBatchKeys * options.dim, 1e-3f);
+    values_.resize(kBatchKeys * options.dim);
+  }
+
+  void Measure(absl::Duration duration) {
+    double read = 0, pushed = 0, updated = 0;
+    uint64_t rows = 0;
+    const absl::Time end = absl::Now() + duration;
+    while (absl::Now() < end) {
+      const std::vector<uint64_t>& keys = batches_[bucket_.version() % kBatches];
+      const int64_t begin = CpuNanos();
+      bucket_.Read(bucket_.version(), keys, values_.data());
+      const int64_t have_read = CpuNanos();
+      bucket_.Push(bucket_.version(), 0, 1, {keys, gradients_.data()});
+      const int64_t have_pushed = CpuNanos();
+      CHECK(bucket_.Apply(1e-3f, true, 1));
+      const int64_t have_updated = CpuNanos();
+      read += static_cast<double>(have_read - begin);
+      pushed += static_cast<double>(have_pushed - have_read);
+      updated += static_cast<double>(have_updated - have_pushed);
+      rows += keys.size();
+    }
+    const double millions = static_cast<double>(rows) * 1e3;
+    read_.push_back(millions / read);
+    pushed_.push_back(millions / pushed);
+    updated_.push_back(millions / updated);
+  }
+
+  void Print() {
+    std::printf("%-44s %8.1f %8.1f %8.1f\n", name_.c_str(), Median(&read_), Median(&pushed_),
+                Median(&updated_));
+  }
+
+  static double Median(std::vector<double>* rates) {
+    std::sort(rates->begin(), rates->end());
+    return (*rates)[rates->size() / 2];
+  }
+
+ private:
+  const std::string name_;
+  const std::unique_ptr<TableUpdater> updater_;
+  SlabPool pool_;
+  Bucket bucket_;
+  std::vector<std::vector<uint64_t>> batches_;
+  std::vector<float> gradients_, values_;
+  std::vector<double> read_, pushed_, updated_;
+};
+
+int Main(int argc, char** argv) {
+  int rounds = 5;
+  int milliseconds = 300;
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view flag = argv[i];
+    const bool is_known =
+        (absl::ConsumePrefix(&flag, "--rounds=") && absl::SimpleAtoi(flag, &rounds)) ||
+        (absl::ConsumePrefix(&flag, "--milliseconds=") && absl::SimpleAtoi(flag, &milliseconds));
+    if (!is_known) {
+      std::fprintf(stderr, "table_benchmark: %s is not a flag\n", argv[i]);
+      return 64;
+    }
+  }
+  std::vector<std::unique_ptr<Table>> tables;
+  for (const bool is_zipf : {true, false}) {
+    for (const uint64_t num_keys : {100'000, 4'000'000}) {
+      for (const char* rule : {"sgd", "rowwise_adagrad", "adagrad", "adam"}) {
+        TableOptions options;
+        options.name = rule;
+        options.dim = 16;
+        options.rowwise = options.name == "rowwise_adagrad";
+        options.optimizer.kind = options.name == "sgd"    ? OptimizerKind::kSgd
+                                 : options.name == "adam" ? OptimizerKind::kAdam
+                                                          : OptimizerKind::kAdagrad;
+        tables.push_back(std::make_unique<Table>(
+            absl::StrFormat("%s, %d keys, %s", rule, num_keys, is_zipf ? "Zipf 1.05" : "uniform"),
+            options, num_keys, is_zipf));
+      }
+    }
+  }
+  for (int round = 0; round < rounds; ++round) {
+    for (const auto& table : tables) table->Measure(absl::Milliseconds(milliseconds));
+  }
+  std::printf("dim 16, millions of rows per second:             read     push   update\n");
+  for (const auto& table : tables) table->Print();
+  return 0;
+}
+
+}  // namespace
+}  // namespace shoal
+
+int main(int argc, char** argv) { return shoal::Main(argc, argv); }
