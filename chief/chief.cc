@@ -338,6 +338,7 @@ Chief::Outcome Chief::outcome() const {
     outcome.test = session.Evaluation(outcome.steps);
     outcome.epochs = session.mode().num_epochs();
     outcome.classifies = session.classifies();
+    outcome.metric_names = session.metric_names();
   }
   return outcome;
 }

@@ -97,6 +97,7 @@ class Chief {
     std::optional<EvaluationSums> test;  // At the last step.
     uint32_t epochs = 0;
     bool classifies = false;
+    std::vector<std::string> metric_names;
     uint64_t skipped_batches = 0;  // over the whole run
   };
   Outcome outcome() const;

@@ -117,6 +117,14 @@ void AddFigures(const ChiefMetrics& metrics, MetricPage* page) {
   add("shoal_evaluation_loss", "Loss on the test split, last time.", metrics.evaluation_loss);
   add("shoal_evaluation_accuracy", "Accuracy on the test split, last time.",
       metrics.evaluation_accuracy);
+  for (const auto& [name, value] : metrics.named.values()) {
+    page->AddGauge("shoal_metric", "A metric of the model, of the newest update's batches.", value,
+                   {{"metric", name}});
+  }
+  for (const auto& [name, value] : metrics.evaluation_named.values()) {
+    page->AddGauge("shoal_evaluation_metric", "A metric of the model on the test split, last time.",
+                   value, {{"metric", name}});
+  }
   page->AddCounter("shoal_non_finite_steps_total", "Updates whose loss was not a finite number.",
                    static_cast<double>(metrics.non_finite_steps.value()));
 }

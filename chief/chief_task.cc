@@ -36,6 +36,7 @@
 #include "runtime/rpc/grpc_control_channel.h"
 #include "runtime/rpc/grpc_server.h"
 #include "runtime/tls/credentials.h"
+#include "runtime/variables/metric_sums.h"
 
 namespace shoal {
 namespace {
@@ -354,6 +355,8 @@ absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {
     if (outcome.classifies)
       summary.test_accuracy = static_cast<double>(outcome.test->correct) / examples;
   }
+  summary.test_named = NameMetrics(outcome.metric_names,
+                                   outcome.test.has_value() ? outcome.test->metrics : MetricSums());
   if (!outcome.checkpoint.empty()) summary.checkpoint = checkpoints_->PathOf(outcome.checkpoint);
   if (!outcome.checkpoint_failure.empty()) summary.checkpoint_failure = outcome.checkpoint_failure;
   const absl::Status written = WriteSummary(options_.file_system, options_.run.out(), summary);

@@ -18,6 +18,9 @@ constexpr size_t kMostTextBytes = 1000;
 constexpr uint64_t kBlockBytes = 64 << 10;
 constexpr uint64_t kMostBlocks = 128;
 
+// A run has at most kMostMetrics; lines of earlier starts may have others.
+constexpr size_t kMostNamed = 32;
+
 std::string Shortened(const std::string& text) {
   return text.size() <= kMostTextBytes ? text : text.substr(0, kMostTextBytes) + " …";
 }
@@ -74,6 +77,17 @@ void RunHistory::AddLine(const StepMetrics& line) {
     test_accuracy_ = line.eval_accuracy;
     test_accuracy_curve_.Add(line.step, *line.eval_accuracy);
   }
+  for (const auto& [name, value] : line.named) {
+    if (named_.size() >= kMostNamed && named_.count(name) == 0) continue;
+    Named& metric = named_[name];
+    if (value.has_value()) metric.train.Add(line.step, *value);
+  }
+  for (const auto& [name, value] : line.eval_named) {
+    const auto metric = named_.find(name);
+    if (metric == named_.end() || !value.has_value()) continue;
+    metric->second.newest_test = value;
+    metric->second.test.Add(line.step, *value);
+  }
 }
 
 void RunHistory::AddEvent(const std::string& text, bool is_trouble) {
@@ -96,6 +110,11 @@ void RunHistory::GoBackTo(uint64_t step) {
   };
   test_loss_ = newest(test_loss_curve_);
   test_accuracy_ = newest(test_accuracy_curve_);
+  for (auto& [name, metric] : named_) {
+    metric.train.GoBackTo(step);
+    metric.test.GoBackTo(step);
+    metric.newest_test = newest(metric.test);
+  }
 }
 
 void RunHistory::Add(RunPage::Checkpoint checkpoint) {
@@ -154,6 +173,11 @@ void RunHistory::Describe(RunPage* page) const {
   page->test_accuracy = test_accuracy_;
   page->curves = {loss_.Points(), accuracy_.Points(), test_loss_curve_.Points(),
                   test_accuracy_curve_.Points(), speed_.Points()};
+  for (const auto& [name, metric] : named_) {
+    const auto value = last_.named.find(name);
+    page->named.push_back({name, value != last_.named.end() ? value->second : std::nullopt,
+                           metric.newest_test, metric.train.Points(), metric.test.Points()});
+  }
   page->events.assign(events_.begin(), events_.end());
   page->num_events = num_events_;
   page->checkpoints.assign(checkpoints_.begin(), checkpoints_.end());

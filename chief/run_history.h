@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -70,6 +71,13 @@ class RunHistory {
   Curve test_loss_curve_ ABSL_GUARDED_BY(mutex_);
   Curve test_accuracy_curve_ ABSL_GUARDED_BY(mutex_);
   Curve speed_ ABSL_GUARDED_BY(mutex_);
+  // Metrics by name.
+  struct Named {
+    Curve train;
+    Curve test;
+    std::optional<double> newest_test;
+  };
+  std::map<std::string, Named> named_ ABSL_GUARDED_BY(mutex_);
   uint64_t num_events_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<RunPage::Event> events_ ABSL_GUARDED_BY(mutex_);            // The newest first,
   std::deque<RunPage::Checkpoint> checkpoints_ ABSL_GUARDED_BY(mutex_);  // as these.

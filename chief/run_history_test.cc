@@ -58,6 +58,26 @@ TEST_F(RunHistoryTest, HasTheNewestLineAndTheCurves) {
   EXPECT_EQ(page.curves.test_accuracy[0].step, 11u);
 }
 
+TEST_F(RunHistoryTest, MetricsHaveCurvesByName) {
+  for (uint64_t step = 1; step <= 10; ++step) {
+    StepMetrics line = Line(step);
+    line.named = {{"f1", static_cast<double>(step)}, {"rare", std::nullopt}};
+    if (step % 5 == 0) line.eval_named = {{"f1", 0.5}, {"rare", std::nullopt}};
+    history_.Add(line);
+  }
+  const RunPage page = Page();
+  ASSERT_EQ(page.named.size(), 2u);
+  EXPECT_EQ(page.named[0].name, "f1");
+  EXPECT_EQ(page.named[0].value, 10.0);
+  EXPECT_EQ(page.named[0].test_value, 0.5);
+  EXPECT_EQ(page.named[0].train.size(), 10u);
+  EXPECT_EQ(page.named[0].test.size(), 2u);
+  EXPECT_FALSE(page.named[1].value.has_value());
+  history_.GoBackTo(4);
+  EXPECT_EQ(Page().named[0].train.size(), 4u);
+  EXPECT_FALSE(Page().named[0].test_value.has_value());
+}
+
 TEST_F(RunHistoryTest, ARollbackTakesBackWhatIsVoid) {
   for (uint64_t step = 1; step <= 10; ++step) {
     StepMetrics line = Line(step);

@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "runtime/observability/metrics_progress.h"
+#include "runtime/variables/metric_messages.h"
+#include "runtime/variables/metric_sums.h"
 
 namespace shoal {
 namespace {
@@ -85,6 +87,11 @@ void RunRecorder::Record(const StepLine& line) {
           static_cast<double>(report.correct()) / static_cast<double>(report.examples());
     }
   }
+  MetricSums sums;
+  if (const absl::Status status = FromProto(report.metrics(), &sums); !status.ok()) {
+    LOG(WARNING) << "step " << report.step() << ": " << status;
+  }
+  metrics.named = NameMetrics(report.metric_names(), sums);
   if (!options_.synchronous) metrics.staleness = report.staleness();
   if (line.evaluation.has_value() && line.evaluation->examples > 0) {
     const auto examples = static_cast<double>(line.evaluation->examples);
@@ -92,6 +99,7 @@ void RunRecorder::Record(const StepLine& line) {
     if (report.classifies())
       metrics.eval_accuracy = static_cast<double>(line.evaluation->correct) / examples;
     metrics.eval_examples = line.evaluation->examples;
+    metrics.eval_named = NameMetrics(report.metric_names(), line.evaluation->metrics);
   }
   {
     MutexLock lock(&mutex_);
@@ -122,6 +130,8 @@ void RunRecorder::Count(const StepMetrics& metrics) {
   }
   if (metrics.eval_loss.has_value()) figures_.evaluation_loss.Set(*metrics.eval_loss);
   if (metrics.eval_accuracy.has_value()) figures_.evaluation_accuracy.Set(*metrics.eval_accuracy);
+  figures_.named.Set(metrics.named);
+  figures_.evaluation_named.Set(metrics.eval_named);
 }
 
 absl::Status RunRecorder::Publish(const ManifestToWrite& manifest) {

@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "runtime/observability/metric_page.h"
 #include "runtime/observability/metrics_file.h"
 #include "runtime/observability/progress.h"
 
@@ -92,6 +93,30 @@ TEST_F(RunRecorderTest, TheFinalLossIsThatOfTheLastValidLine) {
   ASSERT_TRUE(recorder_->Record(RolledBack{7, "stopped", true}).ok());
   EXPECT_EQ(recorder_->figures().final_loss, 7);
   EXPECT_EQ(recorder_->figures().steps, 7u);
+}
+
+TEST_F(RunRecorderTest, MetricsAreRecordedByName) {
+  StepLine line;
+  line.report.set_step(1);
+  line.report.set_examples(8);
+  for (const char* name : {"f1", "auc", "rare"}) line.report.add_metric_names(name);
+  for (const double sum : {3.0, 1.0, 0.0}) {
+    v1::MetricSum* const metric = line.report.add_metrics();
+    metric->set_sum(sum);
+    metric->set_weight(sum * 4);
+  }
+  line.evaluation = EvaluationSums{1, 0, 2, {{1, 2, {}}, {3, 4, {}}, {0, 0, {}}}};
+  recorder_->Record(line);
+  EXPECT_THAT(*ReadFile(*files_, directory_ + "/metrics.jsonl"),
+              HasSubstr("\"auc\": 0.25, \"f1\": 0.25, \"rare\": null, \"eval_loss\": 0.5, "
+                        "\"eval_examples\": 2, \"eval_auc\": 0.75, \"eval_f1\": 0.5, "
+                        "\"eval_rare\": null}"));
+  EXPECT_THAT(said_, HasSubstr("step 1: test loss 0.5000, test auc 0.7500, test f1 0.5000"));
+  MetricPage page;
+  CollectChief(recorder_->metrics(), v1::GetRunStatusResponse(), &page);
+  EXPECT_THAT(page.ToText(), HasSubstr("shoal_metric{metric=\"auc\"} 0.25"));
+  EXPECT_THAT(page.ToText(), HasSubstr("shoal_evaluation_metric{metric=\"f1\"} 0.5"));
+  EXPECT_THAT(page.ToText(), Not(HasSubstr("rare")));
 }
 
 TEST_F(RunRecorderTest, LinesThatAreAnotherChiefsAreNotCut) {

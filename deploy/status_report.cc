@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "runtime/cluster/task.h"
+#include "runtime/observability/progress.h"
 #include "runtime/rpc/run_state.h"
 
 namespace shoal {
@@ -179,6 +180,9 @@ std::string OverText(const std::string& directory, const Summary& summary,
   if (summary.status != "finished") absl::StrAppend(&text, ", ", summary.exit_reason);
   if (summary.test_accuracy.has_value()) {
     absl::StrAppendFormat(&text, ", test accuracy %.4f", *summary.test_accuracy);
+  }
+  for (const auto& [name, value] : summary.test_named) {
+    if (value.has_value()) absl::StrAppend(&text, ", test ", name, " ", LossText(*value));
   }
   absl::StrAppend(&text, summary.checkpoint.has_value()
                              ? ", checkpoint " + CheckpointNow(directory, summary)

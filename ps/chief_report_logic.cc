@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "base/log.h"
+#include "runtime/variables/metric_messages.h"
 
 namespace shoal {
 namespace {
@@ -22,6 +23,7 @@ void ToProto(const SliceStoreEvents::Step& step, v1::StepReport* report) {
   report->set_learning_rate(step.learning_rate);
   report->set_epoch(step.epoch);
   report->set_staleness(step.staleness);
+  ToProto(step.metrics, report->mutable_metrics());
 }
 
 void ToProto(const SliceStoreEvents::Poisoned& poisoned, v1::PoisonedSlice* report) {

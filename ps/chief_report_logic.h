@@ -32,7 +32,7 @@ namespace shoal {
 class ChiefReportLogic {
  public:
   struct Options {
-    // The most steps that may wait for the chief; about 20 MiB.
+    // The most steps that may wait for the chief; about 25 MiB, and 10 MiB for each metric.
     size_t most_steps = 1 << 18;
     // How long the chief may refuse the same report before this ps fails.
     absl::Duration refused_patience = absl::Seconds(30);

@@ -14,6 +14,7 @@
 #include "base/status_macros.h"
 #include "proto/v1/bulk.pb.h"
 #include "ps/scratch_pool.h"
+#include "runtime/variables/metric_messages.h"
 
 namespace shoal {
 namespace {
@@ -251,8 +252,11 @@ void ExchangeService::Work::AskForRoom() {
 }
 
 absl::Status ExchangeService::Work::PushAll() {
-  report_ = {request_.report().loss_sum(), request_.report().regularization(),
-             request_.report().correct(), request_.report().examples()};
+  report_.loss_sum = request_.report().loss_sum();
+  report_.regularization = request_.report().regularization();
+  report_.correct = request_.report().correct();
+  report_.examples = request_.report().examples();
+  RETURN_IF_ERROR(FromProto(request_.report().metrics(), &report_.metrics));
   for (int i = 0; i < request_.pushes_size(); ++i) {
     const v1::ExchangeRequest::Push& push = request_.pushes(i);
     const void* data = nullptr;

@@ -94,7 +94,7 @@ class ShardPartsTest : public testing::Test {
 
   PushOutcome Push(uint32_t slice, uint64_t step, uint32_t position) {
     const std::vector<float> gradient(16, static_cast<float>(position));
-    const BatchReport report{1.0 + position, 0, 0, 1};
+    const BatchReport report{1.0 + position, 0, 0, 1, {}};
     SlicePush push;
     push.slice = slice;
     push.batch = {0, step * kNumWorkers + position};

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "proto/v1/chief_service.grpc.pb.h"
 #include "runtime/rpc/run_state.h"
+#include "runtime/variables/metric_messages.h"
 #include "worker/replica/batch_crash.h"
 #include "worker/summary_writer.h"
 #include "worker/worker_metrics.h"
@@ -201,6 +202,7 @@ bool SteppingTrainer::EvaluateBlock(uint64_t lineage, uint64_t version, uint64_t
   request.set_loss_sum(result.loss_sum);
   request.set_correct(result.correct);
   request.set_examples(result.examples);
+  ToProto(result.metrics, request.mutable_metrics());
   v1::ReportEvaluationResponse response;
   return CallChief([&] {
     return options_.chief->Call(&v1::ChiefService::Service::ReportEvaluation, request, &response);

@@ -17,7 +17,9 @@ std::optional<EvaluationSums> EvaluationLedger::Total(uint64_t version) const {
     total.loss_sum += sums.loss_sum;
     total.correct += sums.correct;
     total.examples += sums.examples;
+    AddMetrics(sums.metrics, &total.metrics);
   }
+  FinishHistograms(&total.metrics);
   return total;
 }
 

@@ -5,6 +5,8 @@
 #include <map>
 #include <optional>
 
+#include "runtime/variables/metric_sums.h"
+
 namespace shoal {
 
 // Sums of the test split at one version, or of one block of it.
@@ -12,6 +14,7 @@ struct EvaluationSums {
   double loss_sum = 0;
   uint64_t correct = 0;
   uint64_t examples = 0;
+  MetricSums metrics = {};
 };
 
 // Collects evaluations. The test split is divided into a fixed number of blocks, and workers report
@@ -27,6 +30,7 @@ class EvaluationLedger {
   bool Add(uint64_t version, uint64_t block, const EvaluationSums& sums);
 
   // Returns the sums of the whole split once all blocks of the version have been reported.
+  // The histograms of metrics are sums and weights then.
   std::optional<EvaluationSums> Total(uint64_t version) const;
 
   // Returns the blocks of the version that have not been reported yet.

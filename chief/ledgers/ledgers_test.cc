@@ -225,6 +225,21 @@ TEST(EvaluationLedgerTest, BlocksAreAddedInOrderAndCountOnce) {
   EXPECT_EQ(ledger.NumMissing(5), 2u);
 }
 
+TEST(EvaluationLedgerTest, MetricsAreSumsOverTheBlocks) {
+  EvaluationLedger ledger(2);
+  const MetricSums first = {{0.5, 2, {}}, {0, 0, {{10, 1, 0}, {20, 0, 1}}}};
+  const MetricSums second = {{1, 4, {}}, {0, 0, {{5, 0, 1}}}};
+  EXPECT_TRUE(ledger.Add(5, 1, {0, 0, 2, second}));
+  EXPECT_TRUE(ledger.Add(5, 1, {0, 0, 2, second}));
+  EXPECT_TRUE(ledger.Add(5, 0, {0, 0, 4, first}));
+  const MetricSums total = ledger.Total(5)->metrics;
+  ASSERT_EQ(total.size(), 2u);
+  EXPECT_EQ(MetricValue(total[0]), 0.25);
+  // Of the two pairs of a positive and a negative example, one is in order.
+  EXPECT_EQ(total[1].sum, 1);
+  EXPECT_EQ(total[1].weight, 2);
+}
+
 TEST(GradientNormsTest, OneScaleOfAllSlicesInTheirOrder) {
   GradientNorms norms(1.0, 2);
   norms.Add(3, 1, 16.0);

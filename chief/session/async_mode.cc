@@ -89,7 +89,7 @@ absl::Status AsyncMode::ReportSteps(absl::Time now, const v1::ReportStepsRequest
   const uint64_t newest = lines.newest();
   absl::Status status;
   for (v1::StepReport report : request.steps()) {
-    report.set_classifies(context_.model->classifies());
+    context_.NameFigures(&report);
     status = lines.Add(request.identity().incarnation(), report);
     if (status.ok()) continue;
     if (absl::IsFailedPrecondition(status)) {

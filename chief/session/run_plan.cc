@@ -1,6 +1,7 @@
 #include "chief/session/run_plan.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "runtime/config/run_config.h"
 #include "runtime/plan/placement.h"
 #include "runtime/rpc/channel.h"
+#include "runtime/variables/metric_sums.h"
 
 namespace shoal {
 namespace {
@@ -58,6 +60,32 @@ std::vector<const v1::VariableSpec*> Pointers(const Variables& variables) {
   std::vector<const v1::VariableSpec*> pointers;
   for (const v1::VariableSpec& variable : variables) pointers.push_back(&variable);
   return pointers;
+}
+
+std::string NamesOf(const v1::ModelDeclaration& model) {
+  return absl::StrJoin(model.metrics(), ",", [](std::string* text, const v1::MetricSpec& metric) {
+    absl::StrAppend(text, metric.name(), metric.kind() == v1::METRIC_KIND_AUC ? " (auc)" : "");
+  });
+}
+
+absl::Status CheckMetrics(const v1::ModelDeclaration& model) {
+  if (static_cast<size_t>(model.metrics_size()) > kMostMetrics) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("the model has %d metrics beside loss and accuracy; at most %d are "
+                        "possible: leave some out",
+                        model.metrics_size(), kMostMetrics));
+  }
+  std::set<std::string> names = {"accuracy"};
+  for (const v1::MetricSpec& metric : model.metrics()) {
+    absl::Status status = CheckMetricName(metric.name());
+    if (status.ok() && !names.insert(metric.name()).second) {
+      status = absl::InvalidArgumentError("another metric has this name; rename one of them");
+    }
+    if (status.ok()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("metric \"", metric.name(), "\": ", status.message()));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckSavedModel(const v1::RunConfig& run, const v1::ModelDeclaration& model,
@@ -186,6 +214,7 @@ absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint3
   std::vector<v1::VariableSpec> variables(model.variables().begin(), model.variables().end());
   if (variables.empty())
     return absl::InvalidArgumentError("the model has no variables; there is nothing to train");
+  RETURN_IF_ERROR(CheckMetrics(model));
   ASSIGN_OR_RETURN(SliceTable table, SliceTable::Create(variables, slice_bytes));
   ASSIGN_OR_RETURN(StepPlan steps, PlanSteps(run, model, manifest));
 
@@ -246,6 +275,11 @@ absl::Status CheckSameModel(const v1::ModelDeclaration& first, const v1::ModelDe
   if (first.data_fingerprint() != other.data_fingerprint()) {
     return absl::FailedPreconditionError(
         "data has other content here than at the first worker; give all workers the same data");
+  }
+  if (NamesOf(first) != NamesOf(other)) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("metrics are [%s] here and [%s] at the first worker%s", NamesOf(other),
+                        NamesOf(first), kSameModel));
   }
   if (!allow_mixed_compute && first.compute_fingerprint() != other.compute_fingerprint()) {
     return absl::FailedPreconditionError(

@@ -178,5 +178,29 @@ TEST(RunPlanTest, AWorkerWithOtherDataOfTheSameSizeIsRefused) {
               StartsWith("data has other content here"));
 }
 
+TEST(RunPlanTest, MetricsHaveNamesThatNothingElseHas) {
+  const auto error_of = [](const std::vector<std::string>& names) {
+    v1::ModelDeclaration model = Model();
+    for (const std::string& name : names) model.add_metrics()->set_name(name);
+    return std::string(PlanRun(AdamRun(), 1, model, nullptr).status().message());
+  };
+  EXPECT_EQ(error_of({"f1", "auc"}), "");
+  EXPECT_THAT(error_of({"f1", "f1"}), HasSubstr("metric \"f1\": another metric has this name"));
+  EXPECT_THAT(error_of({"accuracy"}), HasSubstr("metric \"accuracy\": another metric"));
+  EXPECT_THAT(error_of({"loss"}), HasSubstr("metric \"loss\": metrics.jsonl has a field"));
+  EXPECT_THAT(error_of({"f\n1"}), HasSubstr("1 to 64 of A-Z"));
+  EXPECT_THAT(error_of(std::vector<std::string>(17, "f")), HasSubstr("17 metrics"));
+}
+
+TEST(RunPlanTest, AllWorkersHaveTheSameMetrics) {
+  v1::ModelDeclaration first = Model();
+  first.add_metrics()->set_name("auc");
+  v1::ModelDeclaration other = first;
+  EXPECT_TRUE(CheckSameModel(first, other, false).ok());
+  other.mutable_metrics(0)->set_kind(v1::METRIC_KIND_AUC);
+  EXPECT_THAT(std::string(CheckSameModel(first, other, false).message()),
+              HasSubstr("metrics are [auc (auc)] here and [auc] at the first worker"));
+}
+
 }  // namespace
 }  // namespace shoal

@@ -61,6 +61,11 @@ void SessionContext::NoteGap(absl::Time now, uint64_t step, uint64_t newest) {
                                        reporter(), step, newest));
 }
 
+void SessionContext::NameFigures(v1::StepReport* report) const {
+  report->set_classifies(model->classifies());
+  for (const v1::MetricSpec& metric : model->metrics()) report->add_metric_names(metric.name());
+}
+
 void SessionContext::FillIdentity(v1::Identity* identity) const {
   identity->set_run_id(options.run_id);
   identity->set_term(options.term);

@@ -67,6 +67,8 @@ struct SessionContext {
   // Returns whether the run has a durable checkpoint. If not, restarted ps begin with the initial
   // values, which are version 0.
   bool has_checkpoint() const { return !cuts.durable_directory().empty(); }
+  // Adds to a ps's report of a step what only the chief knows: which figures the model has.
+  void NameFigures(v1::StepReport* report) const;
   // Fills in the chief as the sender of a command.
   void FillIdentity(v1::Identity* identity) const;
   // Switches to another mode, which is owned from now on.

@@ -153,7 +153,7 @@ void SyncMode::Advance(absl::Time /*now*/) {
   EvaluationLedger& evaluations = *context_.evaluations;
   while (!held_lines_.empty()) {
     StepLine line{held_lines_.front(), std::nullopt};
-    line.report.set_classifies(context_.model->classifies());
+    context_.NameFigures(&line.report);
     const uint64_t step = line.report.step();
     if (plan.evaluations.Contains(plan.steps, step) && evaluations.num_blocks() > 0) {
       line.evaluation = evaluations.Total(step);
@@ -161,7 +161,7 @@ void SyncMode::Advance(absl::Time /*now*/) {
       // missing now was with a worker that died and whose batch is skipped: it will not come.
       if (!line.evaluation.has_value()) {
         const bool last_is_evaluated =
-            step + 1 == plan.last_step && evaluations.Total(plan.last_step).has_value();
+            step + 1 == plan.last_step && evaluations.NumMissing(plan.last_step) == 0;
         if (newest_step_ < step + 2 && !last_is_evaluated) return;
         context_.log.NoteTrouble(
             absl::StrFormat("no evaluation of step %d: a worker died with a part of it", step));
@@ -182,8 +182,7 @@ bool SyncMode::IsAtEnd() const {
   const uint64_t last_step = context_.plan->last_step;
   const EvaluationLedger& evaluations = *context_.evaluations;
   return context_.cuts.durable_version() == last_step && held_lines_.empty() &&
-         newest_step_ == last_step &&
-         (evaluations.num_blocks() == 0 || evaluations.Total(last_step).has_value());
+         newest_step_ == last_step && evaluations.NumMissing(last_step) == 0;
 }
 
 void SyncMode::FinishIfDurable(absl::Time /*now*/) {

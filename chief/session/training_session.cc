@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "chief/session/unplanned_mode.h"
 #include "runtime/transport/call_status.h"
+#include "runtime/variables/metric_messages.h"
 
 namespace shoal {
 namespace {
@@ -142,8 +143,9 @@ absl::Status TrainingSession::ReportEvaluation(absl::Time now,
     return absl::InvalidArgumentError(
         absl::StrFormat("block: %d, but there are only %d", request.block(), num_blocks));
   }
-  RETURN_IF_ERROR(context_.mode->AddEvaluation(
-      now, request, {request.loss_sum(), request.correct(), request.examples()}));
+  EvaluationSums sums{request.loss_sum(), request.correct(), request.examples(), {}};
+  RETURN_IF_ERROR(FromProto(request.metrics(), &sums.metrics));
+  RETURN_IF_ERROR(context_.mode->AddEvaluation(now, request, sums));
   Progress(now);
   return absl::OkStatus();
 }
@@ -320,6 +322,13 @@ void TrainingSession::Progress(absl::Time now) {
   mode.FinishIfDurable(now);
   waits_.Check(now);
   exports_.Advance(now);
+}
+
+std::vector<std::string> TrainingSession::metric_names() const {
+  std::vector<std::string> names;
+  if (!context_.model.has_value()) return names;
+  for (const v1::MetricSpec& metric : context_.model->metrics()) names.push_back(metric.name());
+  return names;
 }
 
 std::optional<EvaluationSums> TrainingSession::Evaluation(uint64_t version) const {

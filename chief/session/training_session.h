@@ -129,6 +129,8 @@ class TrainingSession {
   // Null before the first worker has registered.
   const RunPlan* plan() const { return context_.plan.get(); }
   bool classifies() const { return context_.model.has_value() && context_.model->classifies(); }
+  // Returns the names of the model's metrics.
+  std::vector<std::string> metric_names() const;
   std::optional<EvaluationSums> Evaluation(uint64_t version) const;
 
  private:

@@ -94,6 +94,9 @@ void PrintSummary(const Summary& summary, const v1::RunConfig& run, const std::s
   if (summary.test_loss.has_value()) {
     std::printf("test loss:     %s\n", LossText(*summary.test_loss).c_str());
   }
+  for (const auto& [name, value] : summary.test_named) {
+    if (value.has_value()) std::printf("test %s: %s\n", name.c_str(), LossText(*value).c_str());
+  }
   if (summary.status == "finished" && !summary.test_loss && !summary.test_accuracy) {
     std::printf("test loss:     none, nothing was evaluated\n");
   }

@@ -44,6 +44,9 @@ void AddSoftmaxes(CaseTable& table) {
                {F32(shape)}},
               2e-6);
     table.Add(name, {"CorrectCount", {}, {logits, table.Labels(rows, classes)}, {F32({})}}, 0);
+    table.Add(
+        absl::StrCat(name, "_top3"),
+        {"CorrectCount", {{"k", int64_t{3}}}, {logits, table.Labels(rows, classes)}, {F32({})}}, 0);
   }
 }
 

@@ -32,10 +32,19 @@ class InputQueue {
   std::vector<std::vector<Output>> batches_;
 };
 
+// A metric beside loss and accuracy: its value is the quotient of sum and weight, both summed over
+// the clones and batches of a step, or over the whole test split.
+struct ModelMetric {
+  std::string name;  // 1 to 64 of A-Z a-z 0-9 _ . / -
+  Output sum;        // scalar float32
+  Output weight;     // scalar float32; not valid: the number of examples
+};
+
 struct ModelOutputs {
-  Output predictions;    // logits or values, [batch, ...]
-  Output loss;           // mean over the batch, without regularization; also in kLosses
-  Output correct_count;  // scalar float32; not valid for a regression
+  Output predictions;                // logits or values, [batch, ...]
+  Output loss;                       // mean over the batch, without regularization; also in kLosses
+  Output correct_count;              // scalar float32; not valid for a regression
+  std::vector<ModelMetric> metrics;  // at most 16, the same ones in training and evaluation
 };
 
 // Builds one clone of the model. `batch` has the placeholders in the order of the data set's

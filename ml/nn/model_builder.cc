@@ -10,6 +10,8 @@
 #include "ml/graph/ops.h"
 #include "ml/nn/layer_stack.h"
 #include "ml/nn/losses.h"
+#include "ml/nn/metric_names.h"
+#include "ml/nn/metrics.h"
 #include "ml/nn/zoo.h"
 #include "proto/v1/model_config.pb.h"
 
@@ -135,6 +137,19 @@ absl::StatusOr<Shape> CheckPredictions(const v1::ModelConfig& config, const Fiel
   return absl::InvalidArgumentError(absl::StrCat(layers.where(), ": ", builder.status().message()));
 }
 
+absl::Status CheckMetricsFit(const std::vector<std::string>& names,
+                             const std::vector<WantedMetric>& metrics, LossKind loss,
+                             const v1::ModelConfig& config, const FieldSpec& input,
+                             int64_t classes) {
+  if (metrics.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Shape predictions,
+                   CheckPredictions(config, input, classes, /*is_training=*/true));
+  for (size_t m = 0; m < metrics.size(); ++m) {
+    RETURN_IF_ERROR(CheckMetricFits(names[m], metrics[m], loss, predictions));
+  }
+  return absl::OkStatus();
+}
+
 // Builds the model once to check that it fits.
 absl::Status CheckFits(const ModelFunction& model, LossKind loss, const v1::ModelConfig& config,
                        const std::vector<FieldSpec>& fields, int64_t classes) {
@@ -153,7 +168,8 @@ absl::Status CheckFits(const ModelFunction& model, LossKind loss, const v1::Mode
 }  // namespace
 
 absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
-                                        const std::vector<FieldSpec>& fields, int64_t classes) {
+                                        const std::vector<FieldSpec>& fields, int64_t classes,
+                                        const std::vector<std::string>& metrics) {
   RETURN_IF_ERROR(CheckConfig(config));
   if (fields.size() < 2) {
     return absl::InvalidArgumentError("model: the data set has no labels or targets");
@@ -162,8 +178,13 @@ absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
   if (loss == LossKind::kSoftmaxCrossEntropy && !IsFloating(fields[1].example.dtype)) {
     loss = LossKind::kSparseSoftmaxCrossEntropy;
   }
-  ModelFunction model = [config, classes, loss](GraphBuilder& builder,
-                                                absl::Span<const Output> batch, bool is_training) {
+  std::vector<WantedMetric> wanted;
+  for (const std::string& name : metrics) {
+    ASSIGN_OR_RETURN(wanted.emplace_back(), ParseMetric(name));
+  }
+  ModelFunction model = [config, classes, loss, wanted](GraphBuilder& builder,
+                                                        absl::Span<const Output> batch,
+                                                        bool is_training) {
     ModelOutputs outputs;
     outputs.predictions = BuildPredictions(builder, config, batch[0], classes, is_training);
     const Output labels = LabelsFor(builder, loss, outputs.predictions, batch[1]);
@@ -176,8 +197,12 @@ absl::StatusOr<ModelFunction> MakeModel(const v1::ModelConfig& config,
     if (loss == LossKind::kSparseSoftmaxCrossEntropy) {
       outputs.correct_count = CorrectCount(builder, outputs.predictions, labels);
     }
+    for (const WantedMetric& metric : wanted) {
+      outputs.metrics.push_back(MakeMetric(builder, metric, loss, outputs.predictions, labels));
+    }
     return outputs;
   };
+  RETURN_IF_ERROR(CheckMetricsFit(metrics, wanted, loss, config, fields[0], classes));
   RETURN_IF_ERROR(CheckFits(model, loss, config, fields, classes));
   return model;
 }

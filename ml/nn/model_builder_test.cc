@@ -324,6 +324,38 @@ TEST(ModelBuilderTest, MistakesNameTheirField) {
             "model: the data set has no labels or targets");
 }
 
+TEST(ModelBuilderTest, MetricsMustFitTheLossAndTheOutputs) {
+  const auto error_of = [](const std::string& text, const std::string& metric,
+                           const FieldSpec& target) {
+    const std::vector<FieldSpec> fields = {Images()[0], target};
+    return std::string(MakeModel(Parse(text), fields, 10, {metric}).status().message());
+  };
+  const FieldSpec labels = Images()[1];
+  const FieldSpec number = {"target", {DataType::kFloat32, {1}}};
+  const std::string one_number =
+      "layer { flatten {} } layer { dense { units: 1 } } loss: 'mean_squared_error'";
+  EXPECT_EQ(error_of("name: 'mlp'", "log_loss", labels), "");
+  EXPECT_EQ(error_of("name: 'mlp'", "top_5_accuracy", labels), "");
+  EXPECT_EQ(error_of(one_number, "mean_absolute_error", number), "");
+  EXPECT_EQ(error_of("name: 'mlp'", "top_10_accuracy", labels),
+            "metrics: top_10_accuracy is always 1, because the model has only 10 outputs; drop it "
+            "from the run's metrics");
+  EXPECT_EQ(
+      error_of("name: 'mlp'", "mean_absolute_error", labels),
+      "metrics: mean_absolute_error needs mean_squared_error, absolute_difference or huber as "
+      "the loss, but the model's loss is sparse_softmax_cross_entropy; drop it from the run's "
+      "metrics");
+  EXPECT_EQ(error_of(one_number, "log_loss", number),
+            "metrics: log_loss needs a cross entropy or log_loss as the loss, but the model's loss "
+            "is mean_squared_error; drop it from the run's metrics");
+  EXPECT_EQ(error_of(one_number, "top_2_accuracy", number),
+            "metrics: top_2_accuracy needs labels that are class numbers, with a softmax cross "
+            "entropy, but the model's loss is mean_squared_error; drop it from the run's metrics");
+  EXPECT_EQ(error_of("name: 'mlp'", "f1", labels),
+            "metrics: unknown metric \"f1\"; known are log_loss, mean_absolute_error, and "
+            "top_K_accuracy with K above 1, as in top_5_accuracy");
+}
+
 TEST(ModelBuilderTest, MoreOutputsThanClassesAreNoticed) {
   const auto notice = [](const std::string& text, bool has_names) {
     return NoticeOfExtraOutputs(Parse(text), Images(), 3, has_names);

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from shoal import run as run
     from shoal import torch as torch
     from shoal import worker as worker
+    from shoal._metrics import AUC
     from shoal.errors import CommandError, ProgramError, ProtocolError, ShoalError
     from shoal.optimizers import (
         SGD,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from shoal.worker import Variable, Work, Worker
 
 __all__ = [
-    "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "CommandError", "Constant", "Cosine", "Exponential", "Ftrl",
+    "AUC", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "CommandError", "Constant", "Cosine", "Exponential", "Ftrl",
     "Momentum", "Optimizer", "Polynomial", "ProgramError", "ProtocolError", "RMSProp", "Run", "Schedule",
     "ShoalError", "Step", "Variable", "Work", "Worker", "__version__", "launch",
 ]  # fmt: skip
@@ -49,6 +50,7 @@ _MODULE_OF = {
     **dict.fromkeys(("CommandError", "ProgramError", "ProtocolError", "ShoalError"), "errors"),
     **dict.fromkeys(("Run", "launch"), "run"),
     **dict.fromkeys(("Variable", "Work", "Worker"), "worker"),
+    "AUC": "_metrics",
 }
 
 

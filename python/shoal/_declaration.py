@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import _protocol
+from shoal._metrics import Metric, kinds_of
 from shoal.errors import ProgramError
 from shoal.optimizers import Optimizer
 
 KINDS = {"trainable": _protocol.TRAINABLE, "assign": _protocol.ASSIGN, "frozen": _protocol.FROZEN}
 MAX_DIMENSIONS = 8
 MAX_VARIABLES = 65536
-MAX_METRICS = 64
 MAX_ANNOUNCEMENTS = 64
 MAX_EXAMPLES = 1 << 40
 _NAME = re.compile(r"[A-Za-z0-9_./-]+")
@@ -84,7 +84,7 @@ def make_declaration(
     batch_size: Optional[int],
     epochs: Optional[int],
     max_steps: Optional[int],
-    metrics: Sequence[str],
+    metrics: Sequence[Metric],
     prefetch: int,
     data_fingerprint: int,
     computation: str,
@@ -103,13 +103,7 @@ def make_declaration(
         raise ProgramError(f"there are {len(variables)} variables; at most {MAX_VARIABLES} are possible")
     if sum(math.prod(variable.shape) for variable in variables) > 1 << 42:
         raise ProgramError("the variables have more than 2^42 elements")
-    if isinstance(metrics, str):
-        raise ProgramError(f"metrics is {metrics!r}; it must be a list of names, such as [{metrics!r}]")
-    for metric in metrics:
-        if not isinstance(metric, str) or not _NAME.fullmatch(metric) or len(metric) > 64:
-            raise ProgramError(f"the metric name {metric!r} must have 1 to 64 of A-Z a-z 0-9 _ . / -")
-    if len(set(metrics)) != len(metrics) or len(metrics) > MAX_METRICS:
-        raise ProgramError(f"metrics must be at most {MAX_METRICS} different names")
+    kinds = kinds_of(metrics)
     if optimizer is not None and not isinstance(optimizer, Optimizer):
         raise ProgramError(
             f"optimizer is a {type(optimizer).__module__}.{type(optimizer).__name__}; use shoal.SGD, shoal.Adam, … "
@@ -130,6 +124,6 @@ def make_declaration(
         _count("prefetch", prefetch, 0, MAX_ANNOUNCEMENTS),
         computation[:1024],
         "\n".join(settings),
-        list(metrics),
+        list(kinds.items()),
         [(variable.name, KINDS[variable.kind], variable.shape) for variable in variables],
     )

@@ -1,4 +1,4 @@
-"""The messages between a worker and a compute program, and their order: docs/compute_program.md, version 1.
+"""The messages between a worker and a compute program, and their order: docs/compute_program.md, versions 1 and 2.
 
 Everything here is a pure function of bytes. Conversation is the program's side; whoever has the socket gives it the
 bytes that arrive and sends the bytes that it returns.
@@ -9,15 +9,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Optional, Union
+from typing import Optional, Protocol, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from shoal.errors import ProtocolError
+from shoal.errors import ProgramError, ProtocolError
 
 MAGIC = 0x314D4752504C4853
-VERSION = 1
+OLDEST_VERSION = 1
+VERSION = 2
 
 HELLO, DECLARE, READY, FINAL, DONE, ERROR = 1, 2, 3, 4, 5, 6
 WELCOME, LAYOUT, TRAIN, EVALUATE, ANNOUNCE, FINISH = 17, 18, 19, 20, 21, 22
@@ -28,6 +29,7 @@ NAMES = {
 
 TRAINABLE, ASSIGN, FROZEN = 1, 2, 3
 ONLY_DECLARE = 1  # a purpose of WELCOME
+MEAN, AUC = 1, 2  # kinds of metrics
 OVER, STOPPED, FAILED, DECLARED = 0, 1, 2, 3  # reasons of FINISH
 
 MAX_PAYLOAD = 1 << 30  # A batch of 2^27 examples; a longer message is not one.
@@ -39,7 +41,7 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Declaration:
-    """The declaration of a program; `variables` are (name, kind, shape)."""
+    """The declaration of a program; `metrics` are (name, kind), `variables` are (name, kind, shape)."""
 
     train_examples: int
     test_examples: int
@@ -47,7 +49,7 @@ class Declaration:
     announcements: int
     computation: str
     settings: str
-    metrics: Sequence[str]
+    metrics: Sequence[tuple[str, int]]
     variables: Sequence[tuple[str, int, tuple[int, ...]]]
 
 
@@ -99,6 +101,18 @@ class Finish:
     text: str
 
 
+class Counts(Protocol):
+    """The histogram of an AUC: for each bin of scores its number and its positive and negative examples."""
+
+    @property
+    def bins(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def positives(self) -> npt.NDArray[np.uint32]: ...
+    @property
+    def negatives(self) -> npt.NDArray[np.uint32]: ...
+
+
+MetricValue = Union[tuple[float, float], Counts]
 Message = Union[Welcome, Layout, Assignment, Announcement, Finish]
 
 
@@ -115,7 +129,11 @@ def string(text: str, limit: Optional[int] = None) -> bytes:
     return struct.pack("<I", len(data)) + data
 
 
-def encode_declaration(declared: Declaration) -> bytes:
+def encode_declaration(declared: Declaration, version: int) -> bytes:
+    if version == 1 and any(kind != MEAN for _, kind in declared.metrics):
+        raise ProgramError(
+            "this release of the command shoal has no AUC; use the package and the command of one release"
+        )
     parts = [
         struct.pack(
             "<QQQI",
@@ -127,7 +145,7 @@ def encode_declaration(declared: Declaration) -> bytes:
         string(declared.computation),
         string(declared.settings),
         struct.pack("<I", len(declared.metrics)),
-        *(string(name) for name in declared.metrics),
+        *(string(name) + (struct.pack("<I", kind) if version > 1 else b"") for name, kind in declared.metrics),
         struct.pack("<I", len(declared.variables)),
     ]
     for name, kind, shape in declared.variables:
@@ -207,6 +225,7 @@ class Conversation:
         self.state = "new"  # new, welcome, declare, layout, map, idle, working, finished
         self._input = bytearray()
         self._work = 0
+        self._version = VERSION
 
     @property
     def has_begun(self) -> bool:
@@ -215,11 +234,11 @@ class Conversation:
 
     def hello(self, implementation: str) -> bytes:
         self._move("new", "welcome")
-        return message(HELLO, struct.pack("<QII", MAGIC, VERSION, VERSION) + string(implementation))
+        return message(HELLO, struct.pack("<QII", MAGIC, OLDEST_VERSION, VERSION) + string(implementation))
 
     def declare(self, declared: Declaration) -> bytes:
         self._move("declare", "layout")
-        return encode_declaration(declared)
+        return encode_declaration(declared, self._version)
 
     def ready(self) -> bytes:
         self._move("map", "idle")
@@ -230,10 +249,16 @@ class Conversation:
         variables = list(variables)
         return message(FINAL, struct.pack(f"<Q{len(variables)}I", self._work, *variables))
 
-    def done(self, loss_sum: float, metrics: Sequence[tuple[float, float]]) -> bytes:
+    def done(self, loss_sum: float, metrics: Sequence[MetricValue]) -> bytes:
         self._move("working", "idle")
-        numbers = [number for metric in metrics for number in metric]
-        return message(DONE, struct.pack(f"<Qd{len(numbers)}d", self._work, loss_sum, *numbers))
+        parts = [struct.pack("<Qd", self._work, loss_sum)]
+        for metric in metrics:
+            if isinstance(metric, tuple):
+                parts.append(struct.pack("<dd", *metric))
+            else:
+                columns = np.stack([metric.bins, metric.positives, metric.negatives], axis=1)
+                parts += [struct.pack("<I", len(columns)), columns.astype("<u4").tobytes()]
+        return message(DONE, b"".join(parts))
 
     def error(self, kind: int, text: str, traceback: str) -> bytes:
         self.state = "finished"
@@ -262,11 +287,12 @@ class Conversation:
             self.state = "finished"
         elif isinstance(received, Welcome):
             self._expect(kind, "welcome")
-            if received.version != VERSION:
+            if not OLDEST_VERSION <= received.version <= VERSION:
                 raise ProtocolError(
                     f"the worker speaks version {received.version} of the protocol of compute programs, this package "
-                    f"version {VERSION}; use a command `shoal` and a package of the same release"
+                    f"versions {OLDEST_VERSION} to {VERSION}; use a command `shoal` and a package of the same release"
                 )
+            self._version = received.version
             self.state = "declare"
         elif isinstance(received, Layout):
             self._expect(kind, "layout")

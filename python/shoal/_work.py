@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shoal import _protocol
+from shoal._metrics import checked, value_of
 from shoal.errors import ProgramError
 
 if TYPE_CHECKING:
@@ -126,7 +126,8 @@ class Work:
 
         loss_sum: the sum of the loss over the batch's examples. If it is not finite, the batch is skipped.
         examples: how many were computed, if the program wants that checked.
-        metrics: for each name (sum, weight), an array with a value per example, or the mean over the batch.
+        metrics: for each name (sum, weight), an array with a value per example, or the mean over the batch; of an AUC
+            (scores, labels).
         """
         self._check_open("done()")
         try:
@@ -135,19 +136,15 @@ class Work:
             raise ProgramError(f"the loss is {loss_sum!r}; it must be one number, the sum over the examples") from None
         if examples is not None and examples != len(self.indices):
             raise ProgramError(f"{examples} examples were computed, but {self} has {len(self.indices)}")
-        values = {name: self._metric(name, value) for name, value in (metrics or {}).items()}
+        size = len(self.indices)
+        values = {n: value_of(self._worker._metrics, n, value, size) for n, value in (metrics or {}).items()}
+        values = checked(values, loss)
         if self.is_training:
             for name in self.gradients:
                 if name not in self.gradients.written:
                     self.gradients._arrays[name].fill(0)
         self.is_done = True
         self._worker._send_done(loss, values)
-
-    def _metric(self, name: str, value: Any) -> tuple[float, float]:
-        if name not in self._worker._metrics:
-            known = ", ".join(repr(metric) for metric in self._worker._metrics)
-            raise ProgramError(f"the metric {name!r} was not declared; metrics=[{known or '…'}] needs its name")
-        return total_of(name, value, len(self.indices))
 
     def _check_open(self, what: str) -> None:
         if self.is_done:
@@ -157,26 +154,6 @@ class Work:
         if self.is_training:
             return f"batch {self.index} of epoch {self.epoch}"
         return f"test block {self.index}"
-
-
-def total_of(name: str, value: Any, examples: int) -> tuple[float, float]:
-    """The sum and the weight of a metric over so many examples; 0 and 0 if it is not finite."""
-    try:
-        if isinstance(value, tuple):
-            total, weight = (float(number) for number in value)
-        else:
-            array = np.asarray(value)
-            if array.ndim == 0:
-                total, weight = float(array) * examples, float(examples)
-            else:
-                total, weight = float(array.sum(dtype=np.float64)), float(array.size)
-    except (TypeError, ValueError):
-        raise ProgramError(f"the metric {name!r} is {value!r}; it must be numbers, or (sum, weight)") from None
-    if not math.isfinite(total) or not math.isfinite(weight):
-        return 0.0, 0.0
-    if weight < 0 or (name == "accuracy" and not 0 <= total <= weight):
-        raise ProgramError(f"the metric {name!r} is {total:g} of {weight:g}, which is not possible")
-    return total, weight
 
 
 def _some(names: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from shoal import _protocol, _version
 from shoal._declaration import Variable, make_declaration
 from shoal._link import Link
+from shoal._metrics import EMPTY, Metric, Value
 from shoal._work import Array, Arrays, Contributions, Work
 from shoal.errors import PERMANENT, RETRYABLE, ProgramError, ProtocolError, describe, place
 from shoal.optimizers import Optimizer
@@ -50,7 +51,7 @@ class Worker:
         self._conversation = _protocol.Conversation()
         self._inbox: collections.deque[_protocol.Message] = collections.deque()
         self._announcements: collections.deque[_protocol.Announcement] = collections.deque()
-        self._metrics: list[str] = []
+        self._metrics: dict[str, int] = {}  # The kind of each name.
         self._variables: list[Variable] = []
         self._numbers: dict[str, int] = {}
         self._parameters: tuple[Arrays, Arrays] = ({}, {})
@@ -107,7 +108,7 @@ class Worker:
         batch_size: Optional[int] = None,
         epochs: Optional[int] = None,
         max_steps: Optional[int] = None,
-        metrics: Sequence[str] = (),
+        metrics: Sequence[Metric] = (),
         prefetch: int = 0,
         data_fingerprint: int = 0,
         computation: str = "",
@@ -116,7 +117,7 @@ class Worker:
 
         examples, test_examples: how many there are; Shoal chooses which of them a batch has.
         optimizer, batch_size, epochs, max_steps: used where neither flags nor a run file say otherwise.
-        metrics: names of values that done() reports.
+        metrics: names of values that done() reports, at most 16; shoal.AUC(name), or the name "auc", is an AUC.
         prefetch: how many batches announcements() may name ahead of time, at most 64.
         data_fingerprint: tells other data apart; 0: unknown.
         computation: what the bytes of the results depend on; the same in all programs of a run.
@@ -132,7 +133,7 @@ class Worker:
         )  # fmt: skip
         self._variables = list(variables)
         self._numbers = {variable.name: i for i, variable in enumerate(variables)}
-        self._metrics = list(metrics)
+        self._metrics = dict(declaration.metrics)
         self._send(self._conversation.declare(declaration))
         layout = self._wait()
         if not isinstance(layout, _protocol.Layout):
@@ -241,9 +242,10 @@ class Worker:
         if self._conversation.state == "working":
             self._send(self._conversation.final(self._numbers[name] for name in names))
 
-    def _send_done(self, loss_sum: float, metrics: dict[str, tuple[float, float]]) -> None:
+    def _send_done(self, loss_sum: float, metrics: dict[str, Value]) -> None:
         if self._conversation.state == "working":  # FINISH may have come in between.
-            values = [metrics.get(name, (0.0, 0.0)) for name in self._metrics]
+            nothing: dict[int, Value] = {_protocol.MEAN: (0.0, 0.0), _protocol.AUC: EMPTY}
+            values = [metrics.get(name, nothing[kind]) for name, kind in self._metrics.items()]
             self._send(self._conversation.done(loss_sum, values))
 
     def _check_process(self) -> None:

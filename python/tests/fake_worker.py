@@ -105,13 +105,14 @@ class FakeWorker:
                 raise EOFError("the program closed the socket")
             self.buffer += data
 
-    def welcome(self, purpose=0, workers=1, seed=1, version=1, directory="/runs/x", run_file="batch_size: 4"):
+    def welcome(self, purpose=0, workers=1, seed=1, version=2, directory="/runs/x", run_file="batch_size: 4"):
         _, hello = self.receive(HELLO)
         magic, lowest, highest = hello.take("QII")
         assert struct.pack("<Q", magic) == b"SHLPRGM1"
-        assert (lowest, highest) == (1, 1)
+        assert (lowest, highest) == (1, 2)
         self.implementation = hello.text()
         hello.end()
+        self.version = version
         numbers = struct.pack("<IIIIQ", version, purpose, 0, workers, seed)
         self.send(WELCOME, numbers + text(directory) + text(run_file))
 
@@ -119,7 +120,12 @@ class FakeWorker:
         _, f = self.receive(DECLARE)
         train, test, fingerprint, ahead = f.take("QQQI")
         computation, settings = f.text(), f.text()
-        metrics = [f.text() for _ in range(f.take("I"))]
+        kinds = {}
+        for _ in range(f.take("I")):
+            name = f.text()
+            kinds[name] = f.take("I") if self.version > 1 else 1
+        self.kinds = kinds
+        metrics = list(kinds)
         variables = []
         for _ in range(f.take("I")):
             name, kind = f.text(), f.take("I")
@@ -203,7 +209,10 @@ class FakeWorker:
             result.finals.append(names)
             result.values_at_final.update({name: self.contributions[cs][name].copy() for name in names})
         result.loss = f.take("d")
-        result.metrics = {name: f.take("dd") for name in self.declared.metrics}
+        result.metrics = {
+            name: f.take("dd") if kind == 1 else [f.take("III") for _ in range(f.take("I"))]
+            for name, kind in self.kinds.items()
+        }
         f.end()
         return result
 

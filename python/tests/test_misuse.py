@@ -47,7 +47,23 @@ MISUSE = {
     "arrays as variables": (">>> worker.declare([np.zeros(3)], examples=1)", "needs shoal.Variable, not ndarray"),
     "a metric as text": (">>> worker.declare([V('w')], examples=1, metrics='f1')", "must be a list of names"),
     "a metric with a space": (">>> worker.declare([V('w')], examples=1, metrics=['top 5'])", "the metric name 'top 5'"),
-    "a metric twice": (">>> worker.declare([V('w')], examples=1, metrics=['a', 'a'])", "64 different names"),
+    "a metric with the name of a field": (
+        ">>> worker.declare([V('w')], examples=1, metrics=['loss'])",
+        "the metric name 'loss' is that of a field of metrics.jsonl; rename the metric",
+    ),
+    "a metric of evaluations": (
+        ">>> worker.declare([V('w')], examples=1, metrics=['eval_f1'])",
+        "must not begin with eval_; every metric is evaluated too",
+    ),
+    "too many metrics": (
+        ">>> worker.declare([V('w')], examples=1, metrics=[f'm{i}' for i in range(17)])",
+        "there are 17 metrics; at most 16 are possible: leave some out",
+    ),
+    "an accuracy that is an AUC": (
+        ">>> worker.declare([V('w')], examples=1, metrics=[shoal.AUC('accuracy')])",
+        "the metric 'accuracy' is a mean; give the AUC another name",
+    ),
+    "a metric twice": (">>> worker.declare([V('w')], examples=1, metrics=['a', 'a'])", "metrics has 'a' twice"),
     "a foreign optimizer": (
         ">>> worker.declare([V('w')], examples=1, optimizer=np.float32(1))",
         "optimizer is a numpy.float32; use shoal.SGD, shoal.Adam",
@@ -112,6 +128,34 @@ MISUSE = {
     "a metric that is no number": (
         "declare(metrics=['accuracy'])\nfor work in worker:\n>>>     work.done(1, metrics={'accuracy': 'high'})",
         "the metric 'accuracy' is 'high'; it must be numbers, or (sum, weight)",
+    ),
+    "a metric that is NaN": (
+        "declare(metrics=['f1'])\nfor work in worker:\n>>>     work.done(1, metrics={'f1': float('nan')})",
+        "the metric 'f1' is nan of 3, although the loss is finite; where there is nothing to measure, report (0, 0)",
+    ),
+    "a metric that weighs nothing": (
+        "declare(metrics=['f1'])\nfor work in worker:\n>>>     work.done(1, metrics={'f1': (2, 0)})",
+        "the metric 'f1' is 2 of 0, which is not possible; where there is nothing to measure, report (0, 0)",
+    ),
+    "an AUC of one number": (
+        "declare(metrics=['auc'])\nfor work in worker:\n>>>     work.done(1, metrics={'auc': 0.9})",
+        "the metric 'auc' is an AUC, but its value is a float; report auc=(scores, labels)",
+    ),
+    "an AUC of logits": (
+        "declare(metrics=['auc'])\nfor work in worker:\n>>>     work.done(1, metrics={'auc': ([-3, 2], [0, 1])})",
+        "has scores below 0 or above 1; apply a sigmoid to logits",
+    ),
+    "an AUC of three classes": (
+        "declare(metrics=['auc'])\nfor work in worker:\n>>>     work.done(1, metrics={'auc': ([0.1, 1], [0, 2])})",
+        "has labels other than 0 and 1",
+    ),
+    "an AUC of unequal lengths": (
+        "declare(metrics=['auc'])\nfor work in worker:\n>>>     work.done(1, metrics={'auc': ([0.1, 0.3, 1], [0, 1])})",
+        "the metric 'auc' has 3 scores and 2 labels",
+    ),
+    "an AUC with NaN": (
+        "declare(metrics=['auc'])\nfor work in worker:\n>>>     work.done(1, metrics={'auc': ([0.1, np.nan], [0, 1])})",
+        "the metric 'auc' is nan of 1, although the loss is finite",
     ),
     "a second loop": (
         "declare()\nfor work in worker:\n>>>     for other in worker: pass",

@@ -279,6 +279,7 @@ v1::RunConfig SharedByAllTasks(const v1::RunConfig& run) {
   shared.set_seed(run.seed());
   if (ComputesInBfloat16(run)) shared.set_compute_dtype(run.compute_dtype());
   *shared.mutable_trainable() = run.trainable();
+  *shared.mutable_metrics() = run.metrics();
   return shared;
 }
 

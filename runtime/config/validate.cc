@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 
 #include "base/status_macros.h"
+#include "ml/nn/metric_names.h"
 #include "ml/tensor/device_spec.h"
 #include "proto/v1/run_config.pb.h"
 #include "runtime/config/name_patterns.h"
@@ -220,6 +221,26 @@ absl::Status ValidateStart(const v1::RunConfig& run) {
       .status();
 }
 
+absl::Status ValidateMetrics(const v1::RunConfig& run) {
+  constexpr int kMost = 16;
+  if (run.metrics_size() > kMost) {
+    return InvalidField("metrics", absl::StrCat("has ", run.metrics_size(), " names; at most ",
+                                                kMost, " are possible: leave some out"));
+  }
+  std::set<std::string> names;
+  for (const std::string& name : run.metrics()) {
+    RETURN_IF_ERROR(ParseMetric(name).status());
+    if (!names.insert(name).second) {
+      return InvalidField("metrics", absl::StrCat("has ", name, " twice; drop one of them"));
+    }
+  }
+  if (run.metrics_size() == 0 || run.deployment().worker_binary().empty()) return absl::OkStatus();
+  return InvalidField("metrics",
+                      absl::StrCat("are those of a run file's model, but the model is in ",
+                                   run.deployment().worker_binary(),
+                                   "; drop them and return them in ModelOutputs.metrics"));
+}
+
 // A compute program has the model and the data, and computes on devices of its own choice.
 absl::Status ValidateProgram(const v1::RunConfig& run) {
   const v1::ProgramConfig& program = run.program();
@@ -252,6 +273,9 @@ absl::Status ValidateProgram(const v1::RunConfig& run) {
         "gives the initial values and says what is frozen; drop init_from and trainable "
         "and load or freeze in the program");
   }
+  if (run.metrics_size() > 0) {
+    return drop("declares its own metrics; drop the run's metrics");
+  }
   if (run.deployment().num_clones() != 1 || !run.deployment().devices().empty()) {
     return drop("chooses its devices; drop num_clones and devices");
   }
@@ -268,6 +292,7 @@ absl::Status ValidateProgram(const v1::RunConfig& run) {
 absl::Status ValidateModelSource(const v1::RunConfig& run, ModelFrom from) {
   const v1::ModelConfig& model = run.model();
   RETURN_IF_ERROR(ValidateProgram(run));
+  RETURN_IF_ERROR(ValidateMetrics(run));
   if (!run.program().file().empty()) return absl::OkStatus();
   if (!run.deployment().worker_binary().empty()) {
     if (model.ByteSizeLong() == 0) return absl::OkStatus();

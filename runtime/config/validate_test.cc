@@ -38,6 +38,11 @@ const std::vector<BadRun>& BadRuns() {
       {{"--init_map=a=b"}, "init_map: has no meaning without init_from"},
       {{"--init_from=/m.safetensors", "--init_map=a"}, "init_map: \"a\" is not EXPRESSION=NAME"},
       {{"--trainable=a("}, "trainable: \"a(\" is not a regular expression"},
+      // Metrics.
+      {{"--metrics=f1"}, "metrics: unknown metric \"f1\"; known are log_loss, mean_absolute_error"},
+      {{"--metrics=top_1_accuracy"}, "metrics: unknown metric \"top_1_accuracy\""},
+      {{"--metrics=top_05_accuracy"}, "metrics: unknown metric \"top_05_accuracy\""},
+      {{"--metrics=log_loss,log_loss"}, "metrics: has log_loss twice"},
       // Tasks.
       {{"--num_ps_tasks=0", "--num_replicas=2"},
        "num_ps_tasks: When using replicas num_ps_tasks must be positive: num_replicas is 2"},
@@ -263,6 +268,7 @@ TEST(ValidateTest, AComputeProgramHasModelDataAndDevices) {
       {program + "data { train_examples: 100 }", "reads the data itself"},
       {program + "init_from: '/b'", "gives the initial values"},
       {program + "trainable: 'w'", "says what is frozen"},
+      {program + "metrics: 'log_loss'", "declares its own metrics"},
       {program + "deployment { num_clones: 2 }", "chooses its devices"},
       {program + "deployment { devices: '/cpu:0' }", "chooses its devices"},
       {program + "compute_dtype: 'bfloat16'", "chooses its types"}};

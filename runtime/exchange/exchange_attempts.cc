@@ -7,6 +7,7 @@
 #include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "proto/v1/bulk.pb.h"
+#include "runtime/variables/metric_messages.h"
 
 namespace shoal {
 namespace {
@@ -107,6 +108,7 @@ void ExchangeAttempts::AddPushes(bool with_checksums, BulkCall* call) {
   report->set_regularization(exchange_.report.regularization);
   report->set_correct(exchange_.report.correct);
   report->set_examples(exchange_.report.examples);
+  ToProto(exchange_.report.metrics, report->mutable_metrics());
 }
 
 void ExchangeAttempts::AddPulls() {

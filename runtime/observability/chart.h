@@ -18,7 +18,7 @@ struct Chart {
     uint64_t number = 0;
   };
 
-  std::string id;     // Unique in the page, letters only.
+  std::string id;     // Unique in the page, letters and digits only.
   std::string title;  // "Loss".
   std::string axis;   // The quantity and unit of the vertical axis.
   std::vector<CurvePoint> train;

@@ -1,8 +1,8 @@
 // Metrics that a task counts while it runs.
 //
 // They are plain members of the classes that count. Adding is a relaxed atomic operation that
-// neither locks nor allocates, so it can be used during every step. A TaskSource (task_monitor.h)
-// puts them on a MetricPage when a scrape asks for it.
+// neither locks nor allocates, so it can be used during every step (NamedGauges are an exception).
+// A TaskSource (task_monitor.h) puts them on a MetricPage when a scrape asks for it.
 #ifndef SHOAL_RUNTIME_OBSERVABILITY_METRIC_H_
 #define SHOAL_RUNTIME_OBSERVABILITY_METRIC_H_
 
@@ -10,8 +10,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/types/span.h"
+
+#include "base/mutex.h"
 
 namespace shoal {
 
@@ -34,6 +40,27 @@ class MetricGauge {
 
  private:
   std::atomic<double> value_;
+};
+
+// The newest values of quantities that have names. Thread-safe; takes a lock.
+class NamedGauges {
+ public:
+  // Replaces the values of these names. Those without a value keep theirs.
+  void Set(const std::map<std::string, std::optional<double>>& values) {
+    if (values.empty()) return;
+    MutexLock lock(&mutex_);
+    for (const auto& [name, value] : values) {
+      if (value.has_value()) values_[name] = *value;
+    }
+  }
+  std::map<std::string, double> values() const {
+    MutexLock lock(&mutex_);
+    return values_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::map<std::string, double> values_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Counts observations by ranges. Thread-safe; a reader may see an observation in its bucket before

@@ -31,11 +31,13 @@ absl::Status MetricsEvents::Record(const StepMetrics& metrics) {
     if (metrics.staleness.has_value()) {
       points.push_back({"staleness", static_cast<double>(*metrics.staleness)});
     }
+    for (const auto& [name, value] : metrics.named) AddIfPresent(name, value, &points);
     status = train_.AddScalars(metrics.step, points);
   }
   std::vector<ScalarPoint> tested;
   AddIfPresent("loss", metrics.eval_loss, &tested);
   AddIfPresent("accuracy", metrics.eval_accuracy, &tested);
+  for (const auto& [name, value] : metrics.eval_named) AddIfPresent(name, value, &tested);
   status.Update(test_.AddScalars(metrics.step, tested));
   status.Update(Flush());
   return status;

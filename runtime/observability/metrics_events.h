@@ -13,8 +13,8 @@
 namespace shoal {
 
 // Two runs in TensorBoard's sense, so that it draws them over each other:
-//   train    loss, accuracy, learning_rate, examples_per_second, staleness
-//   test     loss, accuracy
+//   train    loss, accuracy, learning_rate, examples_per_second, staleness, metrics by name
+//   test     loss, accuracy, metrics by name
 // Not thread safe.
 class MetricsEvents {
  public:

@@ -27,6 +27,8 @@ class MetricsEventsTest : public ::testing::Test {
     metrics.examples_per_second = 1000;
     metrics.eval_accuracy = eval_accuracy;
     if (eval_accuracy.has_value()) metrics.eval_loss = 0.25;
+    metrics.named = named_;
+    if (eval_accuracy.has_value()) metrics.eval_named = named_;
     EXPECT_OK(events_.Record(metrics));
   }
 
@@ -53,9 +55,19 @@ class MetricsEventsTest : public ::testing::Test {
   }
 
   FakeClock clock_{absl::FromUnixSeconds(1)};
+  MetricValues named_;
   FaultyFileSystem files_;
   MetricsEvents events_{&files_, &clock_, "events", 10};
 };
+
+TEST_F(MetricsEventsTest, MetricsHaveTagsOfTheirNames) {
+  named_ = {{"f1", 0.25}, {"rare", std::nullopt}};
+  Record(1, 0.75);
+  const auto train = Read("train");
+  EXPECT_EQ(train.at({1, "f1"}), 0.25f);
+  EXPECT_EQ(train.count({1, "rare"}), 0u);
+  EXPECT_EQ(Read("test").at({1, "f1"}), 0.25f);
+}
 
 TEST_F(MetricsEventsTest, RecordsTheFirstStepAndEveryTenth) {
   for (uint64_t step = 1; step <= 25; ++step) Record(step);

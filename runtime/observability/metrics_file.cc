@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/types/span.h"
 
 #include "base/file_system.h"
@@ -19,7 +21,19 @@ namespace {
 // The most bytes of lines that may wait, some hundred thousand lines.
 constexpr size_t kMaxUnwrittenBytes = size_t{64} << 20;
 
+constexpr absl::string_view kEval = "eval_";
+
 using Fields = std::map<std::string, std::string>;
+
+// Returns whether a field has a name of its own, and is not a metric of the model.
+bool IsOwnField(absl::string_view name) {
+  static constexpr absl::string_view kNames[] = {
+      "step",          "epoch",        "loss",
+      "accuracy",      "examples",     "examples_per_second",
+      "learning_rate", "staleness",    "eval_loss",
+      "eval_accuracy", "eval_examples"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
 
 template <typename T>
 bool ReadField(const Fields& fields, const char* name, T* out) {
@@ -76,10 +90,12 @@ std::string MetricsLine(const StepMetrics& metrics) {
       .Add("examples", metrics.examples)
       .Add("examples_per_second", metrics.examples_per_second)
       .Add("learning_rate", metrics.learning_rate)
-      .AddIfPresent("staleness", metrics.staleness)
-      .AddIfPresent("eval_loss", metrics.eval_loss)
+      .AddIfPresent("staleness", metrics.staleness);
+  for (const auto& [name, value] : metrics.named) line.Add(name, value);
+  line.AddIfPresent("eval_loss", metrics.eval_loss)
       .AddIfPresent("eval_accuracy", metrics.eval_accuracy)
       .AddIfPresent("eval_examples", metrics.eval_examples);
+  for (const auto& [name, value] : metrics.eval_named) line.Add(absl::StrCat(kEval, name), value);
   return absl::StrCat(line.ToString(), "\n");
 }
 
@@ -100,6 +116,15 @@ absl::StatusOr<StepMetrics> ParseMetricsLine(absl::string_view line) {
   ReadField(fields, "eval_loss", &metrics.eval_loss);
   ReadField(fields, "eval_accuracy", &metrics.eval_accuracy);
   ReadField(fields, "eval_examples", &metrics.eval_examples);
+  for (const auto& [name, value] : fields) {
+    if (IsOwnField(name)) continue;
+    std::optional<double> number;
+    ReadField(fields, name.c_str(), &number);
+    if (!number.has_value() && value != "null") continue;
+    absl::string_view metric = name;
+    const bool is_evaluated = absl::ConsumePrefix(&metric, kEval);
+    (is_evaluated ? metrics.eval_named : metrics.named)[std::string(metric)] = number;
+  }
   return metrics;
 }
 

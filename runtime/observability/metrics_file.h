@@ -9,14 +9,16 @@
 //   examples_per_second  over the last seconds
 //   learning_rate        of this update
 //   staleness            asynchronous only: of the contribution
-//   eval_loss, eval_accuracy, eval_examples   only in lines of evaluated steps
+//   NAME                 each metric of the model with another name, sorted by name
+//   eval_loss, eval_accuracy, eval_examples, eval_NAME   only in lines of evaluated steps
 //
-// Numbers that are not finite become null.
+// Numbers that are not finite, and metrics that a step does not measure, become null.
 #ifndef SHOAL_RUNTIME_OBSERVABILITY_METRICS_FILE_H_
 #define SHOAL_RUNTIME_OBSERVABILITY_METRICS_FILE_H_
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +35,9 @@ namespace shoal {
 class FileSystem;
 class WritableFile;
 
+// Values by name; a metric has no value where there was nothing to measure.
+using MetricValues = std::map<std::string, std::optional<double>>;
+
 struct StepMetrics {
   uint64_t step = 0;
   uint32_t epoch = 0;
@@ -45,12 +50,15 @@ struct StepMetrics {
   std::optional<double> eval_loss;
   std::optional<double> eval_accuracy;
   std::optional<uint64_t> eval_examples;
+  MetricValues named;       // NAME
+  MetricValues eval_named;  // eval_NAME
 };
 
 // The line, with its newline.
 std::string MetricsLine(const StepMetrics& metrics);
 
-// Parses a line; returns InvalidArgument for other text. Unknown fields are ignored.
+// Parses a line; returns InvalidArgument for other text. Unknown fields are
+// metrics if their values are numbers or null.
 absl::StatusOr<StepMetrics> ParseMetricsLine(absl::string_view line);
 
 // Returns the last complete line of the file; NotFound if there is none.

@@ -79,6 +79,24 @@ TEST_F(MetricsFileTest, AbsentAndNonFiniteValuesAreNull) {
   EXPECT_THAT(line, Not(HasSubstr("eval_")));
 }
 
+TEST(MetricsLineTest, MetricsHaveFieldsOfTheirNames) {
+  StepMetrics metrics;
+  metrics.step = 3;
+  metrics.named = {{"val/f1", 0.25}, {"auc", std::nullopt}};
+  metrics.eval_loss = 2;
+  metrics.eval_named = {{"auc", 0.75}};
+  const std::string line = MetricsLine(metrics);
+  EXPECT_EQ(line,
+            "{\"step\": 3, \"epoch\": 0, \"loss\": 0, \"accuracy\": null, \"examples\": 0, "
+            "\"examples_per_second\": 0, \"learning_rate\": 0, \"auc\": null, \"val/f1\": 0.25, "
+            "\"eval_loss\": 2, \"eval_auc\": 0.75}\n");
+  const absl::StatusOr<StepMetrics> again = ParseMetricsLine(line);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->named, metrics.named);
+  EXPECT_EQ(again->eval_named, metrics.eval_named);
+  EXPECT_TRUE(ParseMetricsLine("{\"step\": 1, \"note\": \"a text\"}")->named.empty());
+}
+
 TEST(MetricsLineTest, ANullLossIsNaN) {
   const absl::StatusOr<StepMetrics> line = ParseMetricsLine("{\"step\": 3, \"loss\": null}");
   ASSERT_TRUE(line.ok()) << line.status();
@@ -147,6 +165,19 @@ TEST(SummaryTest, AbsentValuesAreNullAndItIsReadBack) {
   EXPECT_EQ(again->skipped_batches, 4u);
   EXPECT_EQ(SummaryJson(*again), SummaryJson(summary));
   EXPECT_TRUE(absl::IsNotFound(ReadSummary(file_system.get(), "/nowhere").status()));
+}
+
+TEST(SummaryTest, MetricsAreFieldsOfTheTest) {
+  const std::unique_ptr<FileSystem> file_system = NewPosixFileSystem();
+  Summary summary;
+  summary.test_loss = 0.5;
+  summary.test_named = {{"auc", 0.875}, {"f1", std::nullopt}};
+  EXPECT_THAT(SummaryJson(summary), HasSubstr("\"test_accuracy\": null, \"test_auc\": 0.875, "
+                                              "\"test_f1\": null, \"checkpoint\""));
+  ASSERT_TRUE(WriteSummary(file_system.get(), ::testing::TempDir(), summary).ok());
+  const absl::StatusOr<Summary> again = ReadSummary(file_system.get(), ::testing::TempDir());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->test_named, summary.test_named);
 }
 
 TEST(JsonTest, OnlyFlatObjectsAreRead) {

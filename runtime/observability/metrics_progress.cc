@@ -1,7 +1,10 @@
 #include "runtime/observability/metrics_progress.h"
 
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 
 namespace shoal {
 
@@ -28,15 +31,19 @@ std::string MetricsWarning(const std::string& why) {
 }
 
 void ShowStep(const StepMetrics& step, ProgressReporter* progress) {
-  progress->Add({step.step, step.epoch, step.loss, step.accuracy, step.examples});
-  if (!step.eval_loss.has_value() && !step.eval_accuracy.has_value()) return;
-  std::string text = absl::StrCat("step ", step.step, ":");
-  if (step.eval_loss.has_value()) absl::StrAppend(&text, " test loss ", LossText(*step.eval_loss));
-  if (step.eval_accuracy.has_value()) {
-    absl::StrAppendFormat(&text, "%s test accuracy %.4f", step.eval_loss.has_value() ? "," : "",
-                          *step.eval_accuracy);
+  progress->Add({step.step, step.epoch, step.loss, step.accuracy, step.examples, step.named});
+  std::vector<std::string> results;
+  if (step.eval_loss.has_value()) {
+    results.push_back(absl::StrCat("test loss ", LossText(*step.eval_loss)));
   }
-  progress->Print(text);
+  if (step.eval_accuracy.has_value()) {
+    results.push_back(absl::StrFormat("test accuracy %.4f", *step.eval_accuracy));
+  }
+  for (const auto& [name, value] : step.eval_named) {
+    if (value.has_value()) results.push_back(absl::StrCat("test ", name, " ", LossText(*value)));
+  }
+  if (results.empty()) return;
+  progress->Print(absl::StrCat("step ", step.step, ": ", absl::StrJoin(results, ", ")));
 }
 
 }  // namespace shoal

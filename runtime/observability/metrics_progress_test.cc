@@ -45,6 +45,11 @@ TEST(MetricsProgressTest, AnEvaluationGetsALineOfItsOwn) {
   step.eval_accuracy = 0.75;
   ShowStep(step, &progress);
   EXPECT_THAT(shown, HasSubstr("step 8: test loss 0.5000, test accuracy 0.7500\n"));
+  step.step = 9;
+  step.eval_named = {{"auc", 0.875}, {"f1", std::nullopt}};
+  ShowStep(step, &progress);
+  EXPECT_THAT(shown,
+              HasSubstr("step 9: test loss 0.5000, test accuracy 0.7500, test auc 0.8750\n"));
 }
 
 }  // namespace

@@ -75,12 +75,12 @@ void ProgressReporter::SetPlan(const ProgressPlan& plan) {
 void ProgressReporter::Add(const ProgressStep& step) {
   MutexLock lock(&mutex_);
   activity_.clear();
-  if (step.epoch != last_.epoch) {
-    loss_ = Smoothed();
-    accuracy_ = Smoothed();
-  }
+  if (step.epoch != last_.epoch) StartMeans();
   loss_.Add(step.loss);
   if (step.accuracy.has_value()) accuracy_.Add(*step.accuracy);
+  for (const auto& [name, value] : step.named) {
+    if (value.has_value()) named_[name].Add(*value);
+  }
   UpdateRates(step);
   last_ = step;
   DrawIfDue(false);
@@ -96,8 +96,7 @@ void ProgressReporter::Reach(uint64_t step, double steps_per_second, double exam
 }
 
 void ProgressReporter::MoveTo(uint64_t step) {
-  loss_ = Smoothed();
-  accuracy_ = Smoothed();
+  StartMeans();
   StartRates();
   last_.step = step;
   last_drawn_step_ = std::min(last_drawn_step_, step);
@@ -145,6 +144,12 @@ double ProgressReporter::examples_per_second() const {
 uint64_t ProgressReporter::step() const {
   MutexLock lock(&mutex_);
   return last_.step;
+}
+
+void ProgressReporter::StartMeans() {
+  loss_ = Smoothed();
+  accuracy_ = Smoothed();
+  named_.clear();
 }
 
 void ProgressReporter::StartRates() {
@@ -211,6 +216,9 @@ std::string ProgressReporter::Numbers() const {
     absl::StrAppend(&text, text.empty() ? "" : ", ", "loss=", LossText(loss_.mean()));
   }
   if (accuracy_.weight > 0) absl::StrAppendFormat(&text, ", acc=%.4f", accuracy_.mean());
+  for (const auto& [name, value] : named_) {
+    if (value.weight > 0) absl::StrAppend(&text, ", ", name, "=", LossText(value.mean()));
+  }
   return text;
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -50,6 +51,8 @@ struct ProgressStep {
   double loss = 0;
   std::optional<double> accuracy;
   uint64_t examples = 0;  // Of this step.
+  // Other metrics by name, those without a value included.
+  std::map<std::string, std::optional<double>> named = {};
 };
 
 // Thread-safe. Calls are short and wait for the terminal only inside write(2).
@@ -93,6 +96,7 @@ class ProgressReporter {
 
   // Moves the bar without a step, and forgets the means of the steps before.
   void MoveTo(uint64_t step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StartMeans() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartRates() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UpdateRates(const ProgressStep& step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DrawIfDue(bool force) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -109,6 +113,7 @@ class ProgressReporter {
   std::string activity_ ABSL_GUARDED_BY(mutex_);
   Smoothed loss_ ABSL_GUARDED_BY(mutex_);
   Smoothed accuracy_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Smoothed> named_ ABSL_GUARDED_BY(mutex_);
   const absl::Time start_;
   absl::Time first_step_time_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   absl::Time window_start_ ABSL_GUARDED_BY(mutex_);

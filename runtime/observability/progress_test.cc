@@ -83,6 +83,15 @@ TEST_F(ProgressTest, TheBarFitsTheTerminal) {
   }
 }
 
+TEST_F(ProgressTest, MetricsFollowLossAndAccuracyByName) {
+  ProgressReporter reporter(Options(false), &clock_);
+  reporter.Add({1, 0, 0.5, 0.75, 64, {{"f1", 0.25}, {"auc", 0.5}, {"rare", std::nullopt}}});
+  reporter.Add({2, 0, 0.5, 0.75, 64, {{"f1", 0.25}, {"auc", 0.5}, {"rare", std::nullopt}}});
+  reporter.Finish();
+  EXPECT_THAT(output_, HasSubstr("loss=0.5000, acc=0.7500, auc=0.5000, f1=0.2500\n"));
+  EXPECT_THAT(output_, Not(HasSubstr("rare")));
+}
+
 TEST_F(ProgressTest, APipeGetsALineEveryFewSeconds) {
   ProgressReporter reporter(Options(false), &clock_);
   reporter.SetPlan({0, 1000, 500, 2});

@@ -178,11 +178,11 @@ std::string Progress(const RunPage& page) {
 
 std::string Figures(const RunPage& page) {
   std::string html = "<dl class=\"figures\">";
-  const auto add = [&html](const char* name, const std::string& value) {
+  const auto add = [&html](absl::string_view name, const std::string& value) {
     absl::StrAppend(&html, "<div class=\"card\"><dt>", name, "</dt><dd>",
                     value.empty() ? "–" : value, "</dd></div>");
   };
-  const auto add_number = [&add](const char* name, const std::optional<double>& value) {
+  const auto add_number = [&add](absl::string_view name, const std::optional<double>& value) {
     add(name, value.has_value() && std::isfinite(*value) ? absl::StrFormat("%.4f", *value) : "");
   };
   add_number("training loss", page.loss);
@@ -190,6 +190,13 @@ std::string Figures(const RunPage& page) {
   add_number("test loss", page.test_loss);
   if (page.accuracy.has_value() || page.test_accuracy.has_value()) {
     add_number("test accuracy", page.test_accuracy);
+  }
+  for (const RunPage::Metric& metric : page.named) {
+    const std::string name = EscapeHtml(metric.name);
+    add_number(absl::StrCat("training ", name), metric.value);
+    if (metric.test_value.has_value()) {
+      add_number(absl::StrCat("test ", name), metric.test_value);
+    }
   }
   const auto rate = [](double value, int digits) {
     return value > 0 ? absl::StrFormat("%.*f", digits, value) : std::string();
@@ -226,6 +233,16 @@ std::string Charts(const RunPage& page) {
          "correct / examples",
          curves.accuracy,
          curves.test_accuracy,
+         {},
+         false});
+  }
+  for (size_t m = 0; m < page.named.size(); ++m) {
+    const RunPage::Metric& metric = page.named[m];
+    add({absl::StrCat("metric", m),
+         metric.name,
+         metric.name,
+         metric.train,
+         metric.test,
          {},
          false});
   }

@@ -58,6 +58,13 @@ struct RunPage {
     std::vector<CurvePoint> examples_per_second;
   };
 
+  // A metric of the model beside loss and accuracy.
+  struct Metric {
+    std::string name;
+    std::optional<double> value, test_value;
+    std::vector<CurvePoint> train, test;
+  };
+
   std::string run_name;
   std::string run_directory;
   std::string description;  // "synchronous, 2 ps, 2 workers"
@@ -84,6 +91,7 @@ struct RunPage {
   std::vector<Event> events;
   uint64_t num_events = 0;  // Since the chief began; only the newest are kept.
   Curves curves;
+  std::vector<Metric> named;
 };
 
 // Returns the whole page: one document without references to others. With is_live its script asks

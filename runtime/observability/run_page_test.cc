@@ -99,6 +99,7 @@ TEST(RunPageTest, TextsAreEscapedEverywhere) {
   checkpoint.text = bad;
   page.checkpoints = {checkpoint};
   page.events = {{kNow, 1, 5, true, bad}};
+  page.named = {{bad, 0.5, 0.5, {{1, 0.5}}, {}}};
   for (const RunPage::State state : {RunPage::State::kWaiting, RunPage::State::kFailed}) {
     page.state = state;
     const std::string html = RunPageHtml(page);
@@ -107,6 +108,19 @@ TEST(RunPageTest, TextsAreEscapedEverywhere) {
     EXPECT_THAT(html, Not(HasSubstr("\x01")));
     EXPECT_GE(Times(html, "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&quot;&amp;"), 13u);
   }
+}
+
+TEST(RunPageTest, MetricsHaveNumbersAndCharts) {
+  RunPage page = Training();
+  const std::string without = RunPageHtml(page);
+  page.named = {{"val/f1", 0.25, 0.75, {{1, 0.5}, {2, 0.25}}, {{2, 0.75}}},
+                {"rare", std::nullopt, std::nullopt, {}, {}}};
+  const std::string html = RunPageHtml(page);
+  EXPECT_THAT(html, HasSubstr("<dt>training val/f1</dt><dd>0.2500</dd>"));
+  EXPECT_THAT(html, HasSubstr("<dt>test val/f1</dt><dd>0.7500</dd>"));
+  EXPECT_THAT(html, HasSubstr("<dt>training rare</dt><dd>–</dd>"));
+  EXPECT_THAT(html, HasSubstr("<h3>val/f1</h3>"));
+  EXPECT_EQ(Times(html, "<figure"), Times(without, "<figure") + 2);
 }
 
 TEST(RunPageTest, ALongRunHasABoundedPage) {

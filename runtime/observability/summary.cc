@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/types/span.h"
 
 #include "base/file_system.h"
@@ -13,6 +14,8 @@
 
 namespace shoal {
 namespace {
+
+constexpr absl::string_view kTest = "test_";
 
 std::string SummaryPath(const std::string& directory) {
   return absl::StrCat(directory, "/summary.json");
@@ -34,9 +37,9 @@ std::string SummaryJson(const Summary& summary) {
       .Add("examples_per_second", summary.examples_per_second)
       .Add("final_loss", summary.final_loss)
       .Add("test_loss", summary.test_loss)
-      .Add("test_accuracy", summary.test_accuracy)
-      .Add("checkpoint", summary.checkpoint)
-      .Add("checkpoint_failure", summary.checkpoint_failure);
+      .Add("test_accuracy", summary.test_accuracy);
+  for (const auto& [name, value] : summary.test_named) json.Add(absl::StrCat(kTest, name), value);
+  json.Add("checkpoint", summary.checkpoint).Add("checkpoint_failure", summary.checkpoint_failure);
   return absl::StrCat(json.ToString(), "\n");
 }
 
@@ -75,6 +78,12 @@ absl::StatusOr<Summary> ReadSummary(FileSystem* file_system, const std::string& 
       {"test_accuracy", &summary.test_accuracy}};
   for (const auto& [name, target] : numbers) {
     if (absl::SimpleAtod((*fields)[name], &number)) *target = number;
+  }
+  for (const auto& [field, value] : *fields) {
+    absl::string_view name = field;
+    if (!absl::ConsumePrefix(&name, kTest) || name == "loss" || name == "accuracy") continue;
+    summary.test_named[std::string(name)] =
+        absl::SimpleAtod(value, &number) ? std::make_optional(number) : std::nullopt;
   }
   if ((*fields)["checkpoint"] != "null") summary.checkpoint = (*fields)["checkpoint"];
   const std::string failure = (*fields)["checkpoint_failure"];  // Older files lack it.

@@ -4,6 +4,7 @@
 #define SHOAL_RUNTIME_OBSERVABILITY_SUMMARY_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -32,6 +33,8 @@ struct Summary {
   std::optional<double> final_loss;           // Of the last step.
   std::optional<double> test_loss;            // Of the last evaluation.
   std::optional<double> test_accuracy;
+  // Other metrics of the last evaluation, by name: the fields test_NAME.
+  std::map<std::string, std::optional<double>> test_named;
   std::optional<std::string> checkpoint;          // Path of the newest one.
   std::optional<std::string> checkpoint_failure;  // Why none could be made after it.
 };

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "runtime/variables/metric_sums.h"
+
 namespace shoal {
 
 // The enumerations of the bulk path, without protobuf. The values are those of proto/v1/bulk.proto.
@@ -35,6 +37,7 @@ struct BatchReport {
   double regularization = 0;  // regularization loss at the values the batch was computed from
   uint64_t correct = 0;
   uint64_t examples = 0;
+  MetricSums metrics;  // without histograms
 };
 
 // The version of a slice that never receives contributions (UPDATE_KIND_NONE): its value is valid

@@ -40,7 +40,7 @@ PushOutcome SliceStore::PushAsync(SliceState& state, const SlicePush& push) {
     const BatchReport report = push.report != nullptr ? *push.report : BatchReport();
     events_.steps.push_back({state.updates, push.batch.epoch, report.loss_sum,
                              report.regularization, report.correct, report.examples,
-                             update.learning_rate, staleness});
+                             update.learning_rate, staleness, report.metrics});
   }
   return PushOutcome::kAccepted;
 }

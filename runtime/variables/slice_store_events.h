@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/interval_set.h"
+#include "runtime/variables/metric_sums.h"
 #include "runtime/variables/version_buffer.h"
 
 namespace shoal {
@@ -26,6 +27,7 @@ struct SliceStoreEvents {
     uint64_t examples = 0;  // 0: all of the step's batches were skipped
     double learning_rate = 0;
     uint64_t staleness = 0;  // ASYNC
+    MetricSums metrics;      // summed like the loss
   };
   // One slice of a cut. The buffers are immutable while held.
   struct CutPart {

@@ -121,6 +121,7 @@ void SliceStore::EmitStep(const SliceState& state, const StepPlan::Step& step) {
     event.regularization += report.regularization * static_cast<double>(report.examples);
     event.correct += report.correct;
     event.examples += report.examples;
+    AddMetrics(report.metrics, &event.metrics);
   }
   if (event.examples > 0) event.regularization /= static_cast<double>(event.examples);
 }

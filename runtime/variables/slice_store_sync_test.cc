@@ -249,7 +249,8 @@ TEST(SliceStoreSyncTest, NamesThePositionsThatAreMissing) {
 TEST(SliceStoreSyncTest, ReportsEachStepOnceInTheOrderOfPositions) {
   StoreUnderTest t({SpecOf("frozen", 1, v1::UPDATE_KIND_NONE), SpecOf("v", 1), SpecOf("w", 1)}, {},
                    {0, 0, 7, 4, 2});
-  const BatchReport first{8, 0.5, 2, 4}, second{3, 2, 1, 3};
+  const BatchReport first{8, 0.5, 2, 4, {{1, 4, {}}}};
+  const BatchReport second{3, 2, 1, 3, {{1e16, 3, {}}, {1, 2, {}}}};
   t.Push(1, 0, 1, 1, &second);
   t.Push(1, 0, 1, 1, &first);  // a repeated push does not count
   t.Push(2, 0, 0, 1, &first);  // a push to another slice does not count either
@@ -263,6 +264,10 @@ TEST(SliceStoreSyncTest, ReportsEachStepOnceInTheOrderOfPositions) {
   EXPECT_EQ(events.steps[0].correct, 3u);
   EXPECT_EQ(events.steps[0].examples, 7u);
   EXPECT_EQ(events.steps[0].learning_rate, 1);
+  ASSERT_EQ(events.steps[0].metrics.size(), 2u);
+  EXPECT_EQ(events.steps[0].metrics[0].sum, 1 + 1e16);
+  EXPECT_EQ(events.steps[0].metrics[0].weight, 7);
+  EXPECT_EQ(events.steps[0].metrics[1].weight, 2);
 }
 
 TEST(SliceStoreSyncTest, CutsEverySliceAsItPassesTheVersion) {

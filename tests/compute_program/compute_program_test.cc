@@ -132,6 +132,9 @@ TEST(ComputeProgramTest, DeclaresAndComputes) {
   EXPECT_EQ(declared.train_examples(), 240u);
   EXPECT_EQ(declared.test_examples(), 50u);
   EXPECT_TRUE(declared.classifies());
+  ASSERT_EQ(declared.metrics_size(), 2);  // accuracy is counted as with other models
+  EXPECT_EQ(declared.metrics(0).name(), "mean_error");
+  EXPECT_EQ(declared.metrics(1).kind(), v1::METRIC_KIND_AUC);
   EXPECT_NE(declared.initial_values(), 0u);
   EXPECT_EQ(trained.program().compute_fingerprint(), "program toy on a CPU");
 
@@ -160,7 +163,30 @@ TEST(ComputeProgramTest, DeclaresAndComputes) {
   BatchResult evaluated;
   ASSERT_TRUE(trained.program().Evaluate(block, parameters, {}, &evaluated).ok());
   EXPECT_GT(evaluated.loss_sum, 0);
+  ASSERT_EQ(evaluated.metrics.size(), 2u);
+  EXPECT_GT(evaluated.metrics[0].sum, 0);
+  EXPECT_EQ(evaluated.metrics[0].weight, 50);
+  uint64_t scores = 0;
+  for (const ScoreCount& count : evaluated.metrics[1].histogram) {
+    scores += count.positives + count.negatives;
+  }
+  EXPECT_EQ(scores, 50u);
+  FinishHistograms(&evaluated.metrics);
+  EXPECT_LT(MetricValue(evaluated.metrics[1]), 0.5) << "the parameter has the wrong sign";
+  EXPECT_GT(MetricValue(evaluated.metrics[1]), 0);
   trained.inputs().finish(absl::OkStatus());
+}
+
+TEST(ComputeProgramTest, ThatSpeaksVersion1HasMeansOnly) {
+  Trained trained("speaks_version_1");
+  ASSERT_TRUE(trained.status().ok()) << trained.status();
+  ASSERT_EQ(trained.inputs().declaration.metrics_size(), 1);
+  EXPECT_EQ(trained.inputs().declaration.metrics(0).kind(), v1::METRIC_KIND_MEAN);
+  BatchResult result;
+  ASSERT_TRUE(trained.Train(0, 0, &result).ok());
+  ASSERT_EQ(result.metrics.size(), 1u);
+  EXPECT_GT(result.metrics[0].sum, 0);
+  EXPECT_EQ(result.metrics[0].weight, 24);
 }
 
 TEST(ComputeProgramTest, EqualInitialValuesAreOneFile) {
@@ -175,13 +201,18 @@ TEST(ComputeProgramTest, IsRefusedBeforeItIsReady) {
   const std::pair<const char*, const char*> cases[] = {
       {"ends_at_once", "ended before it was ready (exit code 3"},
       {"is_no_program", "is not a compute program"},
-      {"is_too_new", "has versions 2 to 2"},
+      {"is_too_new", "has versions 3 to 3"},
       {"fails_before_ready", "program: toy.cc:1: there is no data"},
       {"ends_before_ready", "ended without asking for work"},
       {"other_settings", "settings have other fields"},
       {"empty_dimension", "dimension 0 is 0"},
       {"one_name_twice", "two variables are named linear.weight"},
       {"unknown_kind", "has kind 9"},
+      {"declares_17_metrics", "declares 17 metrics; at most 16 are possible"},
+      {"odd_metric_name", "a metric is named \"mean error\"; a name has 1 to 64 of"},
+      {"reserved_metric_name", "a metric is named loss: metrics.jsonl has a field of this name"},
+      {"unknown_metric_kind", "metric mean_error has kind 3; kinds are 1 (MEAN), 2 (AUC)"},
+      {"accuracy_is_auc", "metric accuracy has kind 2; it is a MEAN"},
       {"bad_initial_value", "the initial value of variable linear.bias is not finite"},
   };
   for (const auto& [mode, why] : cases) {
@@ -204,6 +235,9 @@ TEST(ComputeProgramTest, FailsItsWorkerLater) {
       {"raises", "program: toy.cc:7: division by zero"},
       {"sends_garbage", "of an unknown type"},
       {"sends_a_huge_message", "at most 131072"},
+      {"metric_is_nan", "metric mean_error with sum nan and weight 24"},
+      {"metric_weighs_nothing", "and weight 0; both must be finite"},
+      {"bin_does_not_exist", "metric auc with bin 196608"},
       {"impossible_metric", "metric accuracy"},
       {"other_work", "while it computes work 1"},
   };

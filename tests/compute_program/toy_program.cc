@@ -11,14 +11,17 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 #include "base/random.h"
+#include "runtime/variables/score_histogram.h"
 #include "worker/program/program_messages.h"
 
 namespace shoal {
@@ -50,7 +53,9 @@ std::string Mode(int argc, char** argv) { return argc > 1 ? argv[1] : ""; }
 class ToyProgram {
  public:
   explicit ToyProgram(std::string mode)
-      : mode_(std::move(mode)), socket_(Descriptor("SHOAL_PROGRAM_SOCKET")) {}
+      : mode_(std::move(mode)),
+        speaks_version_1_(mode_ == "speaks_version_1"),
+        socket_(Descriptor("SHOAL_PROGRAM_SOCKET")) {}
 
   int Run() {
     if (mode_ == "ends_at_once") return 3;
@@ -142,10 +147,27 @@ class ToyProgram {
     MessageWriter(ProgramMessage::kHello, &output_)
         .U64(kComputeMagic)
         .U32(mode_ == "is_too_new" ? kComputeProtocol + 1 : 1)
-        .U32(kComputeProtocol + 1)
+        .U32(speaks_version_1_ ? 1 : kComputeProtocol + 1)
         .Text("toy");
     Send();
     Take();
+  }
+
+  // The metrics beside accuracy.
+  void DeclareMetrics(MessageWriter* writer) const {
+    const uint32_t others = speaks_version_1_ ? 1 : mode_ == "declares_17_metrics" ? 16 : 2;
+    writer->U32(1 + others).Text("accuracy");
+    if (speaks_version_1_) {
+      writer->Text("mean_error");
+      return;
+    }
+    writer->U32(mode_ == "accuracy_is_auc" ? 2 : 1);
+    writer->Text(mode_ == "odd_metric_name"        ? "mean error"
+                 : mode_ == "reserved_metric_name" ? "loss"
+                                                   : "mean_error");
+    writer->U32(mode_ == "unknown_metric_kind" ? 3 : 1);
+    writer->Text("auc").U32(2);
+    for (uint32_t m = 2; m < others; ++m) writer->Text(absl::StrCat("m", m)).U32(1);
   }
 
   void Declare() {
@@ -153,7 +175,7 @@ class ToyProgram {
       MessageWriter writer(ProgramMessage::kDeclare, &output_);
       writer.U64(kTrainExamples).U64(kTestExamples).U64(17).U32(2).Text("toy on a CPU");
       writer.Text(mode_ == "other_settings" ? "out: '/tmp'" : "num_epochs: 2 batch_size: 24");
-      writer.U32(1).Text("accuracy");
+      DeclareMetrics(&writer);
       writer.U32(kNumVariables);
       writer.Text("linear.weight").U32(1).U32(2);
       writer.U64(mode_ == "empty_dimension" ? 0 : 1).U64(kFeatures);
@@ -232,7 +254,8 @@ class ToyProgram {
     const float bias = Parameter(work.parameter_set, kBias)[0];
     const uint64_t key = work.evaluates ? 2 : 1;
     const double count = static_cast<double>(work.examples.size());
-    double loss = 0, correct = 0, mean = 0, bias_gradient = 0;
+    double loss = 0, correct = 0, mean = 0, bias_gradient = 0, error_sum = 0;
+    std::map<uint32_t, std::pair<uint32_t, uint32_t>> scores;  // Positives, negatives.
     std::array<double, kFeatures> gradient = {};
     for (const uint64_t example : work.examples) {
       std::array<float, kFeatures> x;
@@ -246,6 +269,9 @@ class ToyProgram {
       const double error = got - wanted;
       loss += error * error;
       correct += std::abs(error) < 0.5 ? 1 : 0;
+      error_sum += std::abs(error);
+      auto& [positives, negatives] = scores[ScoreBin(1 / (1 + std::exp(-got)))];
+      ++(wanted > 0.25f ? positives : negatives);
       bias_gradient += 2 * error / count;
       mean += x[0] / count;
       for (uint32_t i = 0; i < kFeatures; ++i) gradient[i] += 2 * error * x[i] / count;
@@ -266,16 +292,28 @@ class ToyProgram {
       loss = std::numeric_limits<double>::infinity();
     }
     if (mode_ == "impossible_metric") correct = count + 1;
-    MessageWriter(ProgramMessage::kDone, &output_)
-        .U64(mode_ == "other_work" ? work.number + 1 : work.number)
-        .F64(loss)
-        .F64(correct)
-        .F64(count);
+    {
+      MessageWriter writer(ProgramMessage::kDone, &output_);
+      writer.U64(mode_ == "other_work" ? work.number + 1 : work.number);
+      writer.F64(loss).F64(correct).F64(count);
+      writer.F64(mode_ == "metric_is_nan" ? NAN : error_sum);
+      writer.F64(mode_ == "metric_weighs_nothing" ? 0 : count);
+      if (!speaks_version_1_) AddHistogram(scores, &writer);
+    }
     Send();
     if (mode_ == "ends_early" && work.number == 3) std::exit(0);
     if (mode_ == "closes_its_socket" && work.number == 3) {
       close(socket_);
       pause();
+    }
+  }
+
+  void AddHistogram(const std::map<uint32_t, std::pair<uint32_t, uint32_t>>& scores,
+                    MessageWriter* writer) const {
+    writer->U32(static_cast<uint32_t>(scores.size()));
+    for (const auto& [bin, counts] : scores) {
+      writer->U32(mode_ == "bin_does_not_exist" ? kNumScoreBins : bin);
+      writer->U32(counts.first).U32(counts.second);
     }
   }
 
@@ -315,6 +353,7 @@ class ToyProgram {
   }
 
   const std::string mode_;
+  const bool speaks_version_1_;
   const int socket_;
   std::string output_;
   std::string payload_;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "ml/data/batch_plan.h"
 #include "runtime/plan/slice_table.h"
 #include "runtime/variables/exchange_groups.h"
+#include "runtime/variables/metric_sums.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "worker/program/external_program.h"
 #include "worker/program/program_conversation.h"
@@ -29,32 +31,41 @@ using Phase = ProgramConversation::Phase;
 
 constexpr uint32_t kElements = 6;
 
-std::string Greeting() {
+std::string Greeting(uint32_t version) {
   std::string out;
-  MessageWriter(ProgramMessage::kHello, &out).U64(kComputeMagic).U32(1).U32(1).Text("fuzzed");
+  MessageWriter(ProgramMessage::kHello, &out)
+      .U64(kComputeMagic)
+      .U32(version)
+      .U32(version)
+      .Text("fuzzed");
   return out;
 }
 
-std::string Declaration() {
+// The metrics are accuracy and, since version 2, auc.
+std::string Declaration(uint32_t version) {
   std::string out;
-  MessageWriter(ProgramMessage::kDeclare, &out)
-      .U64(8)
-      .U64(4)
-      .U64(0)
-      .U32(2)
-      .Text("fuzzed")
-      .Text("batch_size: 4")
-      .U32(1)
-      .Text("accuracy")
-      .U32(2)
-      .Text("weight")
-      .U32(1)
-      .U32(1)
-      .U64(kElements)
-      .Text("statistic")
-      .U32(2)
-      .U32(0);
+  MessageWriter writer(ProgramMessage::kDeclare, &out);
+  writer.U64(8).U64(4).U64(0).U32(2).Text("fuzzed").Text("batch_size: 4");
+  if (version == 1) {
+    writer.U32(1).Text("accuracy");
+  } else {
+    writer.U32(2).Text("accuracy").U32(1).Text("auc").U32(2);
+  }
+  writer.U32(2).Text("weight").U32(1).U32(1).U64(kElements).Text("statistic").U32(2).U32(0);
   return out;
+}
+
+// Whatever was accepted, what is made of it has a value in range or none.
+void CheckMetrics(MetricSums metrics) {
+  CheckFuzzed(metrics.size() <= kMostMetrics);
+  for (const MetricSum& metric : metrics) {
+    CheckFuzzed(std::isfinite(metric.sum) && std::isfinite(metric.weight) && metric.weight >= 0);
+    for (const ScoreCount& count : metric.histogram) CheckFuzzed(count.bin < kNumScoreBins);
+  }
+  if (metrics.size() < 2) return;
+  FinishHistograms(&metrics);
+  const std::optional<double> area = MetricValue(metrics[1]);
+  CheckFuzzed(!area.has_value() || (*area >= 0 && *area <= 1));
 }
 
 std::string Ready() {
@@ -64,7 +75,7 @@ std::string Ready() {
 }
 
 // Ends the conversation wherever it is, or brings it as far as the input does.
-void Talk(absl::string_view input, bool from_the_start, bool evaluates) {
+void Talk(absl::string_view input, bool from_the_start, bool evaluates, uint32_t version = 1) {
   ProgramConversation conversation("fuzzed", ProgramWelcome(), /*has_started_before=*/false);
   const auto on_final = [&](uint32_t variable) {
     CheckFuzzed(variable < conversation.declaration().variables.size());
@@ -74,7 +85,7 @@ void Talk(absl::string_view input, bool from_the_start, bool evaluates) {
   work.evaluates = evaluates;
   work.examples = examples;
   if (!from_the_start) {
-    CheckFuzzed(conversation.Receive(Greeting() + Declaration(), on_final).ok());
+    CheckFuzzed(conversation.Receive(Greeting(version) + Declaration(version), on_final).ok());
   }
   while (!input.empty()) {
     if (conversation.phase() == Phase::kLayout) {
@@ -85,6 +96,7 @@ void Talk(absl::string_view input, bool from_the_start, bool evaluates) {
     const size_t bytes = std::min<size_t>(input.size(), 1 + input.size() % 40);
     if (!conversation.Receive(input.substr(0, bytes), on_final).ok()) return;
     input.remove_prefix(bytes);
+    if (!from_the_start && version > 1) CheckMetrics(conversation.result().metrics);
   }
 }
 
@@ -98,10 +110,10 @@ class ScriptedChannel : public ProgramChannel {
     output->clear();
     switch (turn_++) {
       case 0:
-        *input = Greeting();
+        *input = Greeting(1);
         break;
       case 1:
-        *input = Declaration();
+        *input = Declaration(1);
         break;
       case 2:
         *input = Ready();
@@ -172,7 +184,7 @@ void Compute(absl::string_view input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   absl::string_view input(reinterpret_cast<const char*>(data), size);
-  switch (shoal::TakeChoice(&input, 5)) {
+  switch (shoal::TakeChoice(&input, 8)) {
     case 0:
       shoal::Talk(input, /*from_the_start=*/true, /*evaluates=*/false);
       break;
@@ -183,7 +195,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       shoal::Talk(input, /*from_the_start=*/false, /*evaluates=*/true);
       break;
     case 3:
-      (void)shoal::DecodeDeclaration(input);
+      (void)shoal::DecodeDeclaration(input, 1);
+      break;
+    case 5:
+      (void)shoal::DecodeDeclaration(input, 2);
+      break;
+    case 6:
+      shoal::Talk(input, /*from_the_start=*/false, /*evaluates=*/false, /*version=*/2);
+      break;
+    case 7:
+      shoal::Talk(input, /*from_the_start=*/false, /*evaluates=*/true, /*version=*/2);
       break;
     default:
       shoal::Compute(input);

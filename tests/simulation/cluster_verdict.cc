@@ -1,6 +1,7 @@
 // The verdict on a run of cluster_simulation.h.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -12,6 +13,8 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/observability/metrics_file.h"
+#include "runtime/variables/metric_sums.h"
+#include "runtime/variables/score_histogram.h"
 #include "tests/simulation/cluster_simulation.h"
 
 namespace shoal {
@@ -42,6 +45,28 @@ bool MayLackEvaluation(const StepPlan& plan, uint64_t version, const std::set<Ba
     const uint64_t step = plan.PlaceOf(batch).step;
     return version <= step && step <= version + 1;
   });
+}
+
+// Returns the metrics of all blocks, the AUC by its definition: from all pairs of a positive and a
+// negative example.
+MetricValues EvaluatedMetrics(uint64_t values_hash, uint64_t num_blocks) {
+  double sum = 0, weight = 0;
+  std::vector<ScoreCount> scores;
+  for (uint64_t block = 0; block < num_blocks; ++block) {
+    const MetricSums metrics = SimulatedModel::EvaluationMetrics(values_hash, block);
+    sum += metrics[0].sum;
+    weight += metrics[0].weight;
+    scores.insert(scores.end(), metrics[1].histogram.begin(), metrics[1].histogram.end());
+  }
+  double ordered = 0, pairs = 0;
+  for (const ScoreCount& high : scores) {
+    for (const ScoreCount& low : scores) {
+      const double both = double{1} * high.positives * low.negatives;
+      ordered += low.bin < high.bin ? both : low.bin == high.bin ? both / 2 : 0;
+      pairs += both;
+    }
+  }
+  return {{"auc", ordered / pairs}, {"mean", sum / weight}};
 }
 
 }  // namespace
@@ -129,6 +154,12 @@ std::string ClusterSimulation::JudgeSync(Checkpoint& checkpoint,
       return absl::StrCat("line ", sequential.version(), ": loss ", line->second.loss, " over ",
                           line->second.examples, " instead of ", loss, " over ", sums.examples);
     }
+    const std::optional<double> mean =
+        sums.metric_weight > 0 ? std::make_optional(sums.metric_sum / sums.metric_weight)
+                               : std::nullopt;
+    if (line->second.named != MetricValues{{"auc", std::nullopt}, {"mean", mean}}) {
+      return absl::StrCat("line ", sequential.version(), ": wrong metrics");
+    }
     if (!line->second.eval_loss.has_value()) {
       if (run_.evaluation_blocks == 0 || !evaluations.Contains(*plan, sequential.version())) {
         continue;
@@ -144,6 +175,9 @@ std::string ClusterSimulation::JudgeSync(Checkpoint& checkpoint,
     evaluated /= static_cast<double>(run_.evaluation_blocks);
     if (*line->second.eval_loss != evaluated) {
       return absl::StrCat("step ", sequential.version(), ": wrong evaluation");
+    }
+    if (line->second.eval_named != EvaluatedMetrics(hash, run_.evaluation_blocks)) {
+      return absl::StrCat("step ", sequential.version(), ": wrong metrics of the evaluation");
     }
   }
   if (lines.size() != sequential.version()) {

@@ -93,7 +93,18 @@ BatchReport SimulatedModel::Report(uint64_t values_hash, const BatchKey& batch, 
   report.regularization = static_cast<double>(key & 0xffff) * 1e-4;
   report.correct = key % (examples + 1);
   report.examples = examples;
+  // A batch may have nothing to measure.
+  const auto weight = static_cast<double>(key % 3);
+  report.metrics = {{weight * static_cast<double>(key >> 44) * 1e-3, weight, {}}};
   return report;
+}
+
+MetricSums SimulatedModel::EvaluationMetrics(uint64_t values_hash, uint64_t block) {
+  const uint64_t key = MixBits(values_hash - block);
+  const std::vector<ScoreCount> scores = {{static_cast<uint32_t>(key % 50), 1, 0},
+                                          {50 + static_cast<uint32_t>(key % 7), 0, 1},
+                                          {60 + static_cast<uint32_t>(key % 90), 1, 2}};
+  return {{static_cast<double>(key >> 44) * 1e-3, 1, {}}, {0, 0, scores}};
 }
 
 double SimulatedModel::EvaluationLoss(uint64_t values_hash, uint64_t block) {
@@ -140,6 +151,8 @@ void SequentialRun::AddUp(const std::vector<uint32_t>& positions, SliceArrays* s
     report->loss_sum += facts.loss_sum;
     report->regularization += facts.regularization * n;
     report->correct += facts.correct;
+    report->metric_sum += facts.metrics[0].sum;
+    report->metric_weight += facts.metrics[0].weight;
     report->examples += n;
   }
   if (report->examples > 0) report->regularization /= static_cast<double>(report->examples);

@@ -11,6 +11,7 @@
 #include "runtime/plan/slice_table.h"
 #include "runtime/plan/step_plan.h"
 #include "runtime/variables/contribution.h"
+#include "runtime/variables/metric_sums.h"
 
 namespace shoal {
 
@@ -41,6 +42,8 @@ class SimulatedModel {
   static float CountedContribution(const BatchKey& batch, uint32_t slice, size_t element);
   static BatchReport Report(uint64_t values_hash, const BatchKey& batch, uint32_t examples);
   static double EvaluationLoss(uint64_t values_hash, uint64_t block);
+  // A mean and an AUC. Batches report the mean only.
+  static MetricSums EvaluationMetrics(uint64_t values_hash, uint64_t block);
 
  private:
   std::vector<v1::VariableSpec> variables_;
@@ -59,6 +62,7 @@ class SequentialRun {
     double regularization = 0;
     uint64_t correct = 0;
     uint64_t examples = 0;
+    double metric_sum = 0, metric_weight = 0;
   };
   StepSums Step();  // Computes the next version.
   uint64_t version() const { return version_; }

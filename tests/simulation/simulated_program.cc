@@ -57,7 +57,8 @@ absl::Status SimulatedProgram::Train(const TrainArguments& arguments, BatchResul
   const SliceArrays values = Cut(arguments.parameters);
   const uint64_t hash = SimulatedModel::HashOf(values);
   const BatchReport report = SimulatedModel::Report(hash, batch, examples);
-  *result = {report.loss_sum, report.regularization, report.correct, report.examples};
+  *result = {report.loss_sum, report.regularization, report.correct, report.examples,
+             report.metrics};
   // One that dies has often delivered some of its groups.
   const bool dies = options_.dies(batch);
   uint64_t left = dies ? options_.random->Below(model.variables().size() + 1) : UINT64_MAX;
@@ -85,6 +86,15 @@ absl::Status SimulatedProgram::Train(const TrainArguments& arguments, BatchResul
   return absl::OkStatus();
 }
 
+std::vector<v1::MetricSpec> SimulatedProgram::metrics() const {
+  std::vector<v1::MetricSpec> specs(2);
+  specs[0].set_name("mean");
+  specs[0].set_kind(v1::METRIC_KIND_MEAN);
+  specs[1].set_name("auc");
+  specs[1].set_kind(v1::METRIC_KIND_AUC);
+  return specs;
+}
+
 absl::Status SimulatedProgram::Die() {
   options_.crash();
   return absl::AbortedError("this process is dead");
@@ -99,6 +109,7 @@ absl::Status SimulatedProgram::Evaluate(const LoadedBatch& batch,
   *result = BatchResult();
   result->loss_sum = SimulatedModel::EvaluationLoss(hash, static_cast<uint64_t>(batch.index));
   result->examples = 1;
+  result->metrics = SimulatedModel::EvaluationMetrics(hash, static_cast<uint64_t>(batch.index));
   return absl::OkStatus();
 }
 

@@ -39,6 +39,7 @@ class SimulatedProgram : public ReplicaProgram {
   bool contributes(uint32_t variable) const override {
     return variables()[variable].update() != v1::UPDATE_KIND_NONE;
   }
+  std::vector<v1::MetricSpec> metrics() const override;
   absl::Status Prepare(int64_t /*num_examples*/) override { return absl::OkStatus(); }
   absl::Status Train(const TrainArguments& arguments, BatchResult* result, OnFinal on_final,
                      absl::FunctionRef<void()> on_result) override;

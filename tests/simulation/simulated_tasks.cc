@@ -230,6 +230,7 @@ absl::Status RunSimulatedWorker(const TaskEnvironment& environment, SimulatedPro
   SimulatedProgram program(ProgramOptions(environment, process, index));
   v1::ModelDeclaration model;
   for (const v1::VariableSpec& spec : program.variables()) *model.add_variables() = spec;
+  for (const v1::MetricSpec& metric : program.metrics()) *model.add_metrics() = metric;
   model.set_train_examples(run.train_examples);
   model.set_test_examples(run.evaluation_blocks);
   model.set_evaluation_blocks(run.evaluation_blocks);

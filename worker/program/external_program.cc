@@ -69,10 +69,9 @@ absl::StatusOr<std::unique_ptr<ExternalProgram>> ExternalProgram::Create(
   for (const Phase phase : {Phase::kHello, Phase::kDeclare}) {
     RETURN_IF_ERROR(program->TalkWhileIn(phase, program->ready_deadline_, none));
   }
-  const std::vector<std::string>& metrics = program->declaration().metrics;
-  const auto accuracy = std::find(metrics.begin(), metrics.end(), "accuracy");
-  if (accuracy != metrics.end()) {
-    program->accuracy_ = static_cast<size_t>(accuracy - metrics.begin());
+  const std::vector<v1::MetricSpec>& metrics = program->declaration().metrics;
+  for (size_t m = 0; m < metrics.size(); ++m) {
+    if (metrics[m].name() == "accuracy") program->accuracy_ = m;
   }
   return program;
 }
@@ -206,15 +205,23 @@ void ExternalProgram::AnnounceExpected() {
   if (announced_.size() > most) announced_.erase(announced_.begin(), announced_.end() - most);
 }
 
+std::vector<v1::MetricSpec> ExternalProgram::metrics() const {
+  std::vector<v1::MetricSpec> others = declaration().metrics;
+  if (accuracy_.has_value()) others.erase(others.begin() + static_cast<ptrdiff_t>(*accuracy_));
+  return others;
+}
+
 void ExternalProgram::SetResult(int64_t num_examples, BatchResult* result) const {
   *result = BatchResult();
   result->loss_sum = conversation_.result().loss_sum;
   result->examples = static_cast<uint64_t>(num_examples);
+  const MetricSums& metrics = conversation_.result().metrics;
+  for (size_t m = 0; m < metrics.size(); ++m) {
+    if (accuracy_ != m) result->metrics.push_back(metrics[m]);
+  }
   if (!accuracy_.has_value()) return;
   // The run counts examples, and the program may count parts of them, such as characters.
-  const auto [sum, weight] = conversation_.result().metrics[*accuracy_];
-  const double share = weight > 0 ? sum / weight : 0;
-  if (!(share >= 0 && share <= 1)) return;  // The loss is not finite.
+  const double share = MetricValue(metrics[*accuracy_]).value_or(0);
   result->correct = static_cast<uint64_t>(std::llround(share * static_cast<double>(num_examples)));
 }
 

@@ -67,6 +67,8 @@ class ExternalProgram : public ReplicaProgram {
   }
   // Returns whether the program counts correct predictions.
   bool classifies() const { return accuracy_.has_value(); }
+  // Without accuracy.
+  std::vector<v1::MetricSpec> metrics() const override;
 
   float* ParameterMemory(uint32_t set, uint32_t variable) override {
     return memory_->parameters(set, variable);

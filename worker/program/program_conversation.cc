@@ -1,5 +1,6 @@
 #include "worker/program/program_conversation.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -14,7 +15,8 @@ namespace {
 
 constexpr uint32_t kMaxHelloBytes = 4 << 10;
 constexpr uint32_t kMaxDeclareBytes = 16 << 20;
-constexpr uint32_t kMaxBytes = 128 << 10;  // All other messages.
+constexpr uint32_t kMaxDoneBytes = 1 << 20;  // DONE since version 2.
+constexpr uint32_t kMaxBytes = 128 << 10;    // All other messages.
 constexpr size_t kMaxImplementationBytes = 256;
 constexpr size_t kMaxErrorBytes = 4 << 10;
 constexpr size_t kMaxTracebackBytes = 64 << 10;
@@ -28,10 +30,24 @@ const char* NameOf(uint32_t type) {
   return type >= 1 && type <= 6 ? kNames[type - 1] : "a message of an unknown type";
 }
 
-uint32_t MostBytes(uint32_t type) {
+uint32_t MostBytes(uint32_t type, uint32_t version) {
   if (type == static_cast<uint32_t>(ProgramMessage::kHello)) return kMaxHelloBytes;
   if (type == static_cast<uint32_t>(ProgramMessage::kDeclare)) return kMaxDeclareBytes;
+  if (type == static_cast<uint32_t>(ProgramMessage::kDone) && version > 1) return kMaxDoneBytes;
   return kMaxBytes;
+}
+
+// The reader is not ok() afterwards if the histogram is cut short.
+void TakeHistogram(MessageReader* reader, std::vector<ScoreCount>* histogram) {
+  constexpr size_t kEntryBytes = 3 * sizeof(uint32_t);
+  const uint32_t entries = reader->U32();
+  histogram->reserve(std::min<size_t>(entries, reader->remaining() / kEntryBytes));
+  for (uint32_t i = 0; i < entries && reader->ok(); ++i) {
+    ScoreCount& count = histogram->emplace_back();
+    count.bin = reader->U32();
+    count.positives = reader->U32();
+    count.negatives = reader->U32();
+  }
 }
 
 void AppendExamples(absl::Span<const int64_t> examples, MessageWriter* writer) {
@@ -91,9 +107,9 @@ absl::Status ProgramConversation::CheckHead(uint32_t type, uint32_t bytes) const
               "docs/compute_program.md)"
             : absl::StrCat("sent ", NameOf(type), " (type ", type, ") where it is not allowed"));
   }
-  if (bytes <= MostBytes(type)) return absl::OkStatus();
+  if (bytes <= MostBytes(type, version_)) return absl::OkStatus();
   return Wrong(absl::StrCat("sent ", NameOf(type), " with ", bytes, " bytes; at most ",
-                            MostBytes(type), " are possible"));
+                            MostBytes(type, version_), " are possible"));
 }
 
 absl::Status ProgramConversation::Handle(ProgramMessage type, absl::string_view payload,
@@ -127,14 +143,16 @@ absl::Status ProgramConversation::HandleHello(absl::string_view payload) {
         "sent a HELLO that is damaged, so it is not a compute program (see "
         "docs/compute_program.md)");
   }
-  if (lowest > kComputeProtocol || highest < kComputeProtocol) {
+  version_ = std::min(highest, kComputeProtocol);
+  if (lowest > version_ || version_ < kOldestComputeProtocol) {
     return Wrong(absl::StrCat("has versions ", lowest, " to ", highest,
-                              " of the protocol of compute programs, and this shoal has version ",
-                              kComputeProtocol, "; use releases of shoal that belong together"));
+                              " of the protocol of compute programs, and this shoal has versions ",
+                              kOldestComputeProtocol, " to ", kComputeProtocol,
+                              "; use releases of shoal that belong together"));
   }
   phase_ = Phase::kDeclare;
   MessageWriter(ProgramMessage::kWelcome, &output_)
-      .U32(kComputeProtocol)
+      .U32(version_)
       .U32(welcome_.declares_only ? 1 : 0)
       .U32(welcome_.worker)
       .U32(welcome_.num_workers)
@@ -145,7 +163,7 @@ absl::Status ProgramConversation::HandleHello(absl::string_view payload) {
 }
 
 absl::Status ProgramConversation::HandleDeclare(absl::string_view payload) {
-  absl::StatusOr<ProgramDeclaration> declaration = DecodeDeclaration(payload);
+  absl::StatusOr<ProgramDeclaration> declaration = DecodeDeclaration(payload, version_);
   if (!declaration.ok()) return Wrong(declaration.status().message());
   declaration_ = *std::move(declaration);
   final_in_.assign(declaration_.variables.size(), 0);
@@ -185,30 +203,62 @@ absl::Status ProgramConversation::HandleDone(absl::string_view payload) {
   MessageReader reader(payload);
   const uint64_t work = reader.U64();
   result_.loss_sum = reader.F64();
-  for (Result::Metric& metric : result_.metrics) {
-    metric.sum = reader.F64();
-    metric.weight = reader.F64();
+  for (size_t m = 0; m < result_.metrics.size(); ++m) {
+    MetricSum& metric = result_.metrics[m];
+    metric = MetricSum();
+    if (declaration_.metrics[m].kind() == v1::METRIC_KIND_AUC) {
+      TakeHistogram(&reader, &metric.histogram);
+    } else {
+      metric.sum = reader.F64();
+      metric.weight = reader.F64();
+    }
   }
   if (!reader.is_at_end() || work != work_) {
     return Wrong(absl::StrCat("sent a DONE that is damaged or for work ", work,
                               " while it computes work ", work_));
   }
   // The batch is skipped if its loss is not finite; its metrics then mean nothing.
-  for (size_t m = 0; std::isfinite(result_.loss_sum) && m < result_.metrics.size(); ++m) {
-    const Result::Metric& metric = result_.metrics[m];
-    const std::string& name = declaration_.metrics[m];
+  if (std::isfinite(result_.loss_sum)) {
+    RETURN_IF_ERROR(CheckMetrics());
+  } else {
+    result_.metrics.assign(result_.metrics.size(), MetricSum());
+  }
+  phase_ = Phase::kIdle;
+  return absl::OkStatus();
+}
+
+absl::Status ProgramConversation::CheckMetrics() const {
+  size_t entries = 0;
+  for (size_t m = 0; m < result_.metrics.size(); ++m) {
+    const MetricSum& metric = result_.metrics[m];
+    const std::string& name = declaration_.metrics[m].name();
     const bool is_good = std::isfinite(metric.sum) && std::isfinite(metric.weight) &&
-                         metric.weight >= 0 &&
+                         metric.weight >= 0 && (metric.weight > 0 || metric.sum == 0) &&
                          (name != "accuracy" || (metric.sum >= 0 && metric.sum <= metric.weight));
     if (!is_good) {
       return Wrong(absl::StrCat("reports metric ", name, " with sum ", metric.sum, " and weight ",
                                 metric.weight,
-                                "; both are finite, the weight is not negative, and accuracy is at "
-                                "most 1"));
+                                "; both must be finite, the weight not negative (with the weight 0 "
+                                "the sum is 0: nothing to measure), and accuracy at most 1"));
+    }
+    entries += metric.histogram.size();
+    int64_t last = -1;
+    for (const ScoreCount& count : metric.histogram) {
+      if (int64_t{count.bin} <= last || count.bin >= kNumScoreBins ||
+          uint64_t{count.positives} + count.negatives == 0) {
+        return Wrong(absl::StrCat("reports metric ", name, " with bin ", count.bin, " after bin ",
+                                  last, ", ", count.positives, " positive and ", count.negatives,
+                                  " negative examples; bins rise, are below ", kNumScoreBins,
+                                  " and not empty"));
+      }
+      last = count.bin;
     }
   }
-  phase_ = Phase::kIdle;
-  return absl::OkStatus();
+  if (entries <= kMostScoreCounts) return absl::OkStatus();
+  return Wrong(absl::StrCat("reports histograms of ", entries, " bins in a batch; at most ",
+                            kMostScoreCounts,
+                            " fit into a message: make batch_size or data.evaluation_block "
+                            "smaller"));
 }
 
 absl::Status ProgramConversation::HandleError(absl::string_view payload) {

@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 
 #include "runtime/plan/batch_key.h"
+#include "runtime/variables/metric_sums.h"
 #include "worker/program/program_declaration.h"
 #include "worker/program/program_layout.h"
 #include "worker/program/program_messages.h"
@@ -81,11 +82,7 @@ class ProgramConversation {
   // The result of the last work that is done.
   struct Result {
     double loss_sum = 0;
-    struct Metric {
-      double sum = 0;
-      double weight = 0;
-    };
-    std::vector<Metric> metrics;  // As declared.
+    MetricSums metrics;  // As declared. No sums if the loss is not finite.
   };
   const Result& result() const { return result_; }
   // Returns whether the program declared the variable final in its last work.
@@ -103,6 +100,7 @@ class ProgramConversation {
   absl::Status HandleFinal(absl::string_view payload, absl::FunctionRef<void(uint32_t)> on_final);
   absl::Status HandleDone(absl::string_view payload);
   absl::Status HandleError(absl::string_view payload);
+  absl::Status CheckMetrics() const;
   // An error of the program, with a code that follows from the phase.
   absl::Status Wrong(absl::string_view what) const;
 
@@ -114,6 +112,7 @@ class ProgramConversation {
   std::string input_;  // The beginning of a message that is not complete.
   std::string output_;
   std::string implementation_;
+  uint32_t version_ = 0;  // After HELLO.
   ProgramDeclaration declaration_;
   std::string traceback_;
   uint64_t work_ = 0;  // The number of the last work.

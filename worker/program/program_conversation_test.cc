@@ -1,6 +1,7 @@
 #include "worker/program/program_conversation.h"
 
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 using Phase = ProgramConversation::Phase;
 
 std::string Hello(uint32_t lowest = 1, uint32_t highest = 1, uint64_t magic = kComputeMagic) {
@@ -132,7 +134,9 @@ TEST(ProgramConversationTest, ComputesABatch) {
   EXPECT_EQ(talk.conversation.implementation(), "test 1");
   EXPECT_EQ(declared.train_examples, 100u);
   EXPECT_EQ(declared.settings.batch_size(), 5u);
-  EXPECT_THAT(declared.metrics, ElementsAre("accuracy", "top_5"));
+  EXPECT_THAT(declared.metrics, SizeIs(2));
+  EXPECT_EQ(declared.metrics[1].name(), "top_5");
+  EXPECT_EQ(declared.metrics[1].kind(), v1::METRIC_KIND_MEAN);
   ASSERT_EQ(declared.variables.size(), 3u);
   EXPECT_EQ(declared.variables[0].update(), v1::UPDATE_KIND_OPTIMIZER);
   EXPECT_EQ(declared.variables[1].update(), v1::UPDATE_KIND_ASSIGN);
@@ -198,8 +202,14 @@ TEST(ProgramConversationTest, RefusesDeclarationsBeyondTheLimits) {
   declared = {};
   declared.metrics = {"a", "a"};
   ExpectRefused(declared, "two metrics are named a");
-  declared.metrics = std::vector<std::string>(65, "x");
-  ExpectRefused(declared, "65 metrics");
+  declared.metrics = std::vector<std::string>(17, "x");
+  ExpectRefused(declared, "declares 17 metrics; at most 16");
+  declared.metrics = {"f 1"};
+  ExpectRefused(declared, "a metric is named \"f 1\"");
+  for (const std::string name : {"step", "loss", "examples_per_second", "eval_f1"}) {
+    declared.metrics = {name};
+    ExpectRefused(declared, "a metric is named " + name + ": ");
+  }
   declared = {};
   declared.variables = {};
   ExpectRefused(declared, "declares 0 variables");
@@ -225,9 +235,9 @@ TEST(ProgramConversationTest, RefusesDeclarationsBeyondTheLimits) {
 TEST(ProgramConversationTest, RefusesADeclarationThatIsCutShortAnywhere) {
   const std::string whole = Declare({}).substr(kMessageHeadBytes);
   for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
-    EXPECT_FALSE(DecodeDeclaration(whole.substr(0, bytes)).ok()) << bytes;
+    EXPECT_FALSE(DecodeDeclaration(whole.substr(0, bytes), 1).ok()) << bytes;
   }
-  EXPECT_TRUE(DecodeDeclaration(whole).ok());
+  EXPECT_TRUE(DecodeDeclaration(whole, 1).ok());
 }
 
 TEST(ProgramConversationTest, RefusesFilesThatAreNotComputePrograms) {
@@ -241,11 +251,105 @@ TEST(ProgramConversationTest, RefusesFilesThatAreNotComputePrograms) {
   }
 }
 
-TEST(ProgramConversationTest, SpeaksItsVersionWithNewerPrograms) {
+// Returns the version in WELCOME.
+uint32_t AgreedVersion(uint32_t lowest, uint32_t highest) {
   Talk talk;
-  EXPECT_EQ(talk.Say(Hello(1, 9)), absl::OkStatus());
-  Talk newer;
-  EXPECT_THAT(std::string(newer.Say(Hello(2, 3)).message()), HasSubstr("has versions 2 to 3"));
+  EXPECT_EQ(talk.Say(Hello(lowest, highest)), absl::OkStatus());
+  MessageReader sent(*talk.conversation.output());
+  sent.U64();
+  return sent.U32();
+}
+
+TEST(ProgramConversationTest, SpeaksTheHighestVersionOfBoth) {
+  EXPECT_EQ(AgreedVersion(1, 1), 1u);
+  EXPECT_EQ(AgreedVersion(1, 2), 2u);
+  EXPECT_EQ(AgreedVersion(2, 2), 2u);
+  EXPECT_EQ(AgreedVersion(1, 9), 2u);
+  for (const auto& [lowest, highest] : {std::pair(3u, 4u), std::pair(0u, 0u), std::pair(2u, 1u)}) {
+    Talk other;
+    EXPECT_THAT(std::string(other.Say(Hello(lowest, highest)).message()),
+                HasSubstr("this shoal has versions 1 to 2; use releases of shoal that belong"));
+  }
+}
+
+// Brings a conversation of version 2 to work 1. Its metrics are accuracy, f1 and auc.
+void StartVersion2(Talk* talk) {
+  Declared declared;
+  declared.metrics.clear();
+  std::string declaration = Declare(declared);
+  std::string metrics;
+  {
+    MessageWriter writer(ProgramMessage::kDeclare, &metrics);
+    writer.U32(3).Text("accuracy").U32(1).Text("f1").U32(1).Text("auc").U32(2);
+  }
+  // In the place of the number of metrics, which is 0.
+  const size_t at = declaration.find(declared.settings) + declared.settings.size();
+  declaration.replace(at, 4, metrics.substr(kMessageHeadBytes));
+  const auto size = static_cast<uint32_t>(declaration.size() - kMessageHeadBytes);
+  std::memcpy(declaration.data(), &size, sizeof(size));
+  ASSERT_EQ(talk->Say(Hello(1, 2) + declaration), absl::OkStatus());
+  talk->conversation.SendLayout(LayOut(talk->conversation.declaration().variables));
+  ASSERT_EQ(talk->Say(Ready()), absl::OkStatus());
+  talk->Start();
+}
+
+std::string DoneWith(double f1_sum, double f1_weight, const std::vector<ScoreCount>& scores,
+                     double loss = 1) {
+  std::string out;
+  MessageWriter writer(ProgramMessage::kDone, &out);
+  writer.U64(1).F64(loss).F64(1).F64(5).F64(f1_sum).F64(f1_weight);
+  writer.U32(static_cast<uint32_t>(scores.size()));
+  for (const ScoreCount& score : scores) {
+    writer.U32(score.bin).U32(score.positives).U32(score.negatives);
+  }
+  return out;
+}
+
+TEST(ProgramConversationTest, MetricsHaveKindsInVersion2) {
+  Talk talk;
+  StartVersion2(&talk);
+  EXPECT_EQ(talk.conversation.declaration().metrics[2].kind(), v1::METRIC_KIND_AUC);
+  ASSERT_EQ(talk.Say(DoneWith(0.5, 2, {{7, 1, 0}, {9, 0, 3}})), absl::OkStatus());
+  const MetricSums& metrics = talk.conversation.result().metrics;
+  ASSERT_EQ(metrics.size(), 3u);
+  EXPECT_EQ(metrics[1].sum, 0.5);
+  EXPECT_EQ(metrics[1].weight, 2);
+  ASSERT_EQ(metrics[2].histogram.size(), 2u);
+  EXPECT_EQ(metrics[2].histogram[1].bin, 9u);
+  EXPECT_EQ(metrics[2].histogram[1].negatives, 3u);
+}
+
+TEST(ProgramConversationTest, RefusesMetricsThatCannotBe) {
+  const std::vector<ScoreCount> too_many(kMostScoreCounts + 1, {0, 1, 1});
+  std::vector<ScoreCount> rising = too_many;
+  for (uint32_t i = 0; i < rising.size(); ++i) rising[i].bin = i;
+  const std::pair<std::string, std::string> wrong[] = {
+      {DoneWith(NAN, 1, {}), "metric f1 with sum nan"},
+      {DoneWith(1, INFINITY, {}), "metric f1 with sum 1 and weight inf"},
+      {DoneWith(1, -1, {}), "metric f1 with sum 1 and weight -1"},
+      {DoneWith(1, 0, {}), "metric f1 with sum 1 and weight 0"},
+      {DoneWith(1, 1, {{kNumScoreBins, 1, 0}}), "metric auc with bin 196608"},
+      {DoneWith(1, 1, {{5, 1, 0}, {5, 0, 1}}), "metric auc with bin 5 after bin 5"},
+      {DoneWith(1, 1, {{5, 0, 0}}), "0 positive and 0 negative examples; bins rise"},
+      {DoneWith(1, 1, rising), "make batch_size or data.evaluation_block smaller"},
+      {DoneWith(1, 1, {{5, 1, 0}}).replace(0, 1, std::string(1, '\x3c')), "DONE that is damaged"}};
+  for (const auto& [bytes, why] : wrong) {
+    Talk talk;
+    StartVersion2(&talk);
+    const absl::Status status = talk.Say(bytes);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << why;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+  }
+}
+
+TEST(ProgramConversationTest, MetricsOfALossThatIsNotFiniteAreDropped) {
+  Talk talk;
+  StartVersion2(&talk);
+  ASSERT_EQ(talk.Say(DoneWith(NAN, -1, {{9, 1, 1}, {3, 0, 0}}, NAN)), absl::OkStatus());
+  for (const MetricSum& metric : talk.conversation.result().metrics) {
+    EXPECT_EQ(metric.weight, 0);
+    EXPECT_TRUE(metric.histogram.empty());
+  }
 }
 
 TEST(ProgramConversationTest, RefusesMessagesOutOfPlace) {

@@ -10,6 +10,7 @@
 
 #include "base/status_macros.h"
 #include "runtime/config/run_config.h"
+#include "runtime/variables/metric_sums.h"
 #include "worker/program/program_messages.h"
 
 namespace shoal {
@@ -20,10 +21,8 @@ constexpr uint64_t kMaxElements = uint64_t{1} << 40;
 constexpr uint64_t kMaxElementsInAll = uint64_t{1} << 42;
 constexpr uint32_t kMaxVariables = 65536;
 constexpr uint32_t kMaxDimensions = 8;
-constexpr uint32_t kMaxMetrics = 64;
 constexpr uint32_t kMaxAhead = 64;
 constexpr size_t kMaxNameBytes = 256;
-constexpr size_t kMaxMetricNameBytes = 64;
 constexpr size_t kMaxSettingsBytes = 64 << 10;
 constexpr size_t kMaxFingerprintBytes = 1 << 10;
 
@@ -50,6 +49,26 @@ absl::StatusOr<std::string> TakeName(absl::string_view what, size_t most_bytes,
   }
   if (!taken->insert(name).second) return Refused("two ", what, "s are named ", name);
   return name;
+}
+
+absl::StatusOr<v1::MetricSpec> TakeMetric(uint32_t version, std::set<std::string>* names,
+                                          MessageReader* reader) {
+  v1::MetricSpec metric;
+  ASSIGN_OR_RETURN(*metric.mutable_name(), TakeName("metric", kMostMetricNameBytes, names, reader));
+  if (const absl::Status name = CheckMetricName(metric.name()); !name.ok()) {
+    return Refused("a metric is named ", metric.name(), ": ", name.message());
+  }
+  metric.set_kind(v1::METRIC_KIND_MEAN);
+  if (version == 1) return metric;
+  const uint32_t kind = reader->U32();
+  if (kind != v1::METRIC_KIND_MEAN && kind != v1::METRIC_KIND_AUC) {
+    return Refused("metric ", metric.name(), " has kind ", kind, "; kinds are 1 (MEAN), 2 (AUC)");
+  }
+  metric.set_kind(static_cast<v1::MetricKind>(kind));
+  if (metric.name() == "accuracy" && kind != v1::METRIC_KIND_MEAN) {
+    return Refused("metric accuracy has kind ", kind, "; it is a MEAN: rename the metric");
+  }
+  return metric;
 }
 
 absl::Status TakeShape(MessageReader* reader, v1::VariableSpec* variable) {
@@ -137,7 +156,7 @@ uint64_t NumElements(const v1::VariableSpec& variable) {
   return elements;
 }
 
-absl::StatusOr<ProgramDeclaration> DecodeDeclaration(absl::string_view payload) {
+absl::StatusOr<ProgramDeclaration> DecodeDeclaration(absl::string_view payload, uint32_t version) {
   MessageReader reader(payload);
   ProgramDeclaration declaration;
   declaration.train_examples = reader.U64();
@@ -158,14 +177,15 @@ absl::StatusOr<ProgramDeclaration> DecodeDeclaration(absl::string_view payload) 
     return Refused("it wants ", declaration.announced_ahead, " batches announced; at most ",
                    kMaxAhead, " are possible");
   }
-  if (metrics > kMaxMetrics) {
-    return Refused("it declares ", metrics, " metrics; at most ", kMaxMetrics, " are possible");
+  if (metrics > kMostMetrics) {
+    return Refused("it declares ", metrics, " metrics; at most ", kMostMetrics,
+                   " are possible: leave some out");
   }
   ASSIGN_OR_RETURN(declaration.settings, ParseSettings(settings));
   std::set<std::string> names;
   for (uint32_t m = 0; m < metrics; ++m) {
-    ASSIGN_OR_RETURN(std::string name, TakeName("metric", kMaxMetricNameBytes, &names, &reader));
-    declaration.metrics.push_back(std::move(name));
+    ASSIGN_OR_RETURN(v1::MetricSpec metric, TakeMetric(version, &names, &reader));
+    declaration.metrics.push_back(std::move(metric));
   }
   RETURN_IF_ERROR(TakeVariables(&reader, &declaration.variables));
   if (!reader.is_at_end()) return Refused("its declaration has bytes behind its end");

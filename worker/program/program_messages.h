@@ -10,7 +10,9 @@
 
 namespace shoal {
 
-inline constexpr uint32_t kComputeProtocol = 1;
+// The versions of the protocol that this worker speaks. Version 2 gives metrics a kind.
+inline constexpr uint32_t kOldestComputeProtocol = 1;
+inline constexpr uint32_t kComputeProtocol = 2;
 inline constexpr uint64_t kComputeMagic = 0x314d4752504c4853;  // "SHLPRGM1"
 
 // A message begins with the size of its payload and its type.

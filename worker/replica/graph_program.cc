@@ -16,6 +16,7 @@
 #include "runtime/config/run_config.h"
 #include "worker/replica/declared_variable.h"
 #include "worker/replica/device_selection.h"
+#include "worker/replica/graph_metrics.h"
 
 namespace shoal {
 namespace {
@@ -45,6 +46,7 @@ absl::StatusOr<std::unique_ptr<GraphProgram>> GraphProgram::Create(Options optio
   program->optimizer_ = program->options_.run.optimizer();
   RETURN_IF_ERROR(program->Build(true, &program->train_));
   RETURN_IF_ERROR(program->Build(false, &program->evaluate_));
+  RETURN_IF_ERROR(CheckSameMetrics(program->train_.metrics, program->evaluate_.metrics));
   RETURN_IF_ERROR(program->DeclareVariables());
   RETURN_IF_ERROR(program->CheckEvaluationVariables());
   RETURN_IF_ERROR(program->DeclareSummaries());
@@ -68,16 +70,29 @@ absl::Status GraphProgram::Build(bool is_training, Deployed* deployed) {
       return trained.Matches(name);
     });
   }
+  std::vector<std::vector<ModelMetric>> metrics;  // indexed by clone
   const CloneFunction clone = [&](GraphBuilder& clone_builder) {
-    const ModelOutputs outputs =
+    ModelOutputs outputs =
         options_.model(clone_builder, deployed->queue->Dequeue(clone_builder), is_training);
+    metrics.push_back(std::move(outputs.metrics));
     return std::vector<Output>{outputs.predictions, outputs.loss};
   };
   ASSIGN_OR_RETURN(deployed->model,
                    Deploy(config, builder, clone, is_training ? &optimizer_ : nullptr,
                           options_.run.summary().model_every() > 0));
+  ASSIGN_OR_RETURN(deployed->metrics, SumMetrics(metrics, &builder));
   RETURN_IF_ERROR(builder.status());
   return trained.CheckAllAreUsed("trainable", parameters);
+}
+
+std::vector<v1::MetricSpec> GraphProgram::metrics() const {
+  std::vector<v1::MetricSpec> specs;
+  for (const ModelMetric& metric : train_.metrics) {
+    v1::MetricSpec& spec = specs.emplace_back();
+    spec.set_name(metric.name);
+    spec.set_kind(v1::METRIC_KIND_MEAN);
+  }
+  return specs;
 }
 
 absl::Status GraphProgram::DeclareVariables() {
@@ -101,6 +116,7 @@ absl::Status GraphProgram::DeclareVariables() {
   }
   DeclareResults(&evaluate_, &evaluate_fetches_);
   DeclareResults(&train_, &train_fetches_);
+  results_.resize(train_fetches_.size());
   for (uint32_t v = 0; v < contribution_of_.size(); ++v) {
     if (!contribution_of_[v].valid()) continue;
     contributing_.push_back(v);
@@ -136,6 +152,11 @@ void GraphProgram::DeclareResults(Deployed* deployed, std::vector<Output>* fetch
   add(deployed->model.data_loss, &deployed->results.data_loss);
   add(deployed->model.regularization_loss, &deployed->results.regularization);
   add(deployed->model.correct_count, &deployed->results.correct);
+  for (const ModelMetric& metric : deployed->metrics) {
+    ResultIndices::Metric& indices = deployed->results.metrics.emplace_back();
+    add(metric.sum, &indices.sum);
+    add(metric.weight, &indices.weight);
+  }
   deployed->results.count = static_cast<int>(fetches->size());
 }
 
@@ -150,6 +171,13 @@ void GraphProgram::StoreResults(const ResultIndices& indices, const float* value
     result->correct = static_cast<uint64_t>(std::llround(values[indices.correct]));
   }
   result->examples = static_cast<uint64_t>(num_examples);
+  result->metrics.resize(indices.metrics.size());
+  for (size_t m = 0; m < indices.metrics.size(); ++m) {
+    const ResultIndices::Metric& metric = indices.metrics[m];
+    result->metrics[m].sum = values[metric.sum];
+    result->metrics[m].weight =
+        metric.weight >= 0 ? values[metric.weight] : static_cast<double>(num_examples);
+  }
 }
 
 absl::Status GraphProgram::DeclareSummaries() {
@@ -343,7 +371,7 @@ absl::Status GraphProgram::Train(const TrainArguments& arguments, BatchResult* r
       return;
     }
     if (results_left.fetch_sub(1) > 1) return;
-    StoreResults(train_.results, results_, batch.num_examples, result);
+    StoreResults(train_.results, results_.data(), batch.num_examples, result);
     on_result();
   });
   return compiled.executable->status();
@@ -357,7 +385,7 @@ absl::Status GraphProgram::Evaluate(const LoadedBatch& batch,
     ASSIGN_OR_RETURN(compiled, CompileFor(evaluate_, evaluate_fetches_, batch.num_examples));
   }
   Bind(batch, parameters, versions, evaluate_, compiled.get());
-  float results[kMaxResults] = {};
+  std::vector<float> results(evaluate_fetches_.size());
   for (size_t i = 0; i < evaluate_fetches_.size(); ++i) compiled->outputs[i] = &results[i];
   RunBindings bindings;
   bindings.inputs = compiled->inputs;
@@ -366,7 +394,7 @@ absl::Status GraphProgram::Evaluate(const LoadedBatch& batch,
   bindings.outputs = compiled->outputs;
   compiled->executable->Run(bindings);
   RETURN_IF_ERROR(compiled->executable->status());
-  StoreResults(evaluate_.results, results, batch.num_examples, result);
+  StoreResults(evaluate_.results, results.data(), batch.num_examples, result);
   return absl::OkStatus();
 }
 

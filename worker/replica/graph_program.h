@@ -41,6 +41,7 @@ class GraphProgram : public ReplicaProgram {
   bool contributes(uint32_t variable) const override { return contribution_of_[variable].valid(); }
   // Returns whether the model counts correct predictions.
   bool classifies() const { return train_.model.correct_count.valid(); }
+  std::vector<v1::MetricSpec> metrics() const override;
 
   std::vector<BatchSummary> Summaries(absl::Span<float* const> contributions) const override;
 
@@ -63,6 +64,10 @@ class GraphProgram : public ReplicaProgram {
   // graph has no such result.
   struct ResultIndices {
     int data_loss = -1, regularization = -1, correct = -1;
+    struct Metric {
+      int sum = -1, weight = -1;  // no weight: the number of examples
+    };
+    std::vector<Metric> metrics;
     int count = 0;
   };
   // One deployed graph. The training and the evaluation graph may have different results: a model
@@ -71,6 +76,7 @@ class GraphProgram : public ReplicaProgram {
     std::unique_ptr<Graph> graph;
     std::unique_ptr<InputQueue> queue;
     DeployedModel model;
+    std::vector<ModelMetric> metrics;  // summed over the clones
     ResultIndices results;
   };
   // An executable for one batch size with its bindings.
@@ -129,8 +135,7 @@ class GraphProgram : public ReplicaProgram {
   const Compiled* last_trained_ = nullptr;
   std::map<int64_t, std::unique_ptr<Compiled>> train_compiled_;  // keyed by number of examples
   std::map<int64_t, std::unique_ptr<Compiled>> evaluate_compiled_;
-  static constexpr int kMaxResults = 3;
-  float results_[kMaxResults] = {};  // values of the last training run
+  std::vector<float> results_;  // values of the last training run
 };
 
 }  // namespace shoal

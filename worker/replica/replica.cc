@@ -137,6 +137,8 @@ void Replica::HandOver(uint32_t group, bool finite, OnGroup on_group) const {
     report.regularization = result_.regularization;
     report.correct = result_.correct;
     report.examples = result_.examples;
+    report.metrics = result_.metrics;
+    FinishHistograms(&report.metrics);
   }
   on_group(group, finite && std::isfinite(report.loss_sum), report);
 }

@@ -86,6 +86,7 @@ v1::ModelDeclaration DeclareModel(const ReplicaInputs& inputs, bool classifies) 
   model.set_train_examples(static_cast<uint64_t>(inputs.train->size()));
   model.set_compute_fingerprint(program.compute_fingerprint());
   model.set_classifies(classifies);
+  for (const v1::MetricSpec& metric : program.metrics()) *model.add_metrics() = metric;
   const uint64_t of_test = inputs.test == nullptr ? 0 : inputs.test->fingerprint();
   model.set_data_fingerprint(CombineFingerprints(inputs.train->fingerprint(), of_test));
   if (inputs.test == nullptr) return model;
@@ -132,7 +133,7 @@ ModelFactory ModelFromRunFile() {
                                                         run.deployment().worker_binary(),
                                                         "; start that program instead of shoal"));
     }
-    return MakeModel(run.model(), fields, classes);
+    return MakeModel(run.model(), fields, classes, {run.metrics().begin(), run.metrics().end()});
   };
 }
 

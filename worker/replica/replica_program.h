@@ -10,8 +10,10 @@
 #include "absl/types/span.h"
 
 #include "ml/data/prefetcher.h"
+#include "proto/v1/metric.pb.h"
 #include "proto/v1/variable.pb.h"
 #include "runtime/plan/batch_key.h"
+#include "runtime/variables/metric_sums.h"
 
 namespace shoal {
 
@@ -21,6 +23,7 @@ struct BatchResult {
   double regularization = 0;  // regularization loss
   uint64_t correct = 0;       // 0 if the model does not count correct predictions
   uint64_t examples = 0;
+  MetricSums metrics;  // in the order in which the program declares them
 };
 
 // A value or an array of values of a batch, to be written for TensorBoard. The tags are
@@ -42,6 +45,9 @@ class ReplicaProgram {
   // Returns whether a batch contributes to the variable (the loss depends on it, or it is a
   // statistic).
   virtual bool contributes(uint32_t variable) const = 0;
+
+  // Returns the metrics of BatchResult::metrics, in their order.
+  virtual std::vector<v1::MetricSpec> metrics() const { return {}; }
 
   // Returns the memory in which the program wants a variable's parameters or contributions of a
   // set; null: the replica provides it.

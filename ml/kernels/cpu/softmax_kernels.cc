@@ -222,10 +222,11 @@ class CrossEntropyGradKernel : public RowKernel {
   }
 };
 
-// Counts the rows whose largest logit (of equal ones the first) is at the label.
+// Counts the rows whose label is among the k largest logits (of equal ones, the first count as
+// larger).
 class CorrectCountKernel : public Kernel {
  public:
-  explicit CorrectCountKernel(Rows rows) : rows_(rows) {}
+  CorrectCountKernel(Rows rows, int64_t k) : rows_(rows), k_(k) {}
 
   void Run(const KernelContext& context) override {
     const float* x = FloatInput(context, 0);
@@ -233,13 +234,26 @@ class CorrectCountKernel : public Kernel {
     int64_t correct = 0;
     for (int64_t r = 0; r < rows_.rows; ++r) {
       const float* row = x + r * rows_.columns;
-      correct += std::max_element(row, row + rows_.columns) - row == labels[r] ? 1 : 0;
+      const bool is_correct = k_ == 1
+                                  ? std::max_element(row, row + rows_.columns) - row == labels[r]
+                                  : IsAmongLargest(row, labels[r]);
+      correct += is_correct ? 1 : 0;
     }
     *FloatOutput(context, 0) = static_cast<float>(correct);
   }
 
  private:
+  bool IsAmongLargest(const float* row, int32_t label) const {
+    if (label < 0 || label >= rows_.columns) return false;
+    int64_t larger = 0;
+    for (int64_t j = 0; j < rows_.columns; ++j) {
+      larger += row[j] > row[label] || (row[j] == row[label] && j < label) ? 1 : 0;
+    }
+    return larger < k_;
+  }
+
   const Rows rows_;
+  const int64_t k_;
 };
 
 absl::Status CheckSparse(const CpuRequest& request, int labels_at, int inputs, int outputs) {
@@ -293,7 +307,8 @@ KernelOr CreateSoftmaxCrossEntropyGrad(const CpuRequest& request) {
 
 KernelOr CreateCorrectCount(const CpuRequest& request) {
   if (absl::Status status = CheckSparse(request, 1, 2, 1); !status.ok()) return status;
-  return std::make_unique<CorrectCountKernel>(RowsOf(request.input(0).shape));
+  return std::make_unique<CorrectCountKernel>(RowsOf(request.input(0).shape),
+                                              request.attributes().GetInt("k", 1));
 }
 
 }  // namespace shoal::cpu

@@ -184,16 +184,21 @@ void SoftmaxCrossEntropyGrad(const Call& call) {
   }
 }
 
-// How often the largest logit (the first of equals) is the label's.
+// How often the label's logit is among the k largest (of equals, the first count as larger).
 template <typename T>
 void CorrectCount(const Call& call) {
   const int64_t n = call.InShape(0).dim(1);
+  const int64_t k = call.attributes.GetInt("k", 1);
   int64_t count = 0;
   for (int64_t i = 0; i < call.InShape(0).dim(0); ++i) {
     const T* row = call.In<T>(0) + i * n;
-    int64_t best = 0;
-    for (int64_t j = 1; j < n; ++j) best = row[j] > row[best] ? j : best;
-    count += best == call.In<int32_t>(1)[i] ? 1 : 0;
+    const int64_t label = call.In<int32_t>(1)[i];
+    if (label < 0 || label >= n) continue;
+    int64_t larger = 0;
+    for (int64_t j = 0; j < n; ++j) {
+      if (row[j] > row[label] || (row[j] == row[label] && j < label)) ++larger;
+    }
+    count += larger < k ? 1 : 0;
   }
   if (call.outputs[0].dtype == DataType::kFloat64) {
     *call.Out<double>(0) = static_cast<double>(count);

@@ -13,7 +13,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from shoal import optimizers
-from shoal._work import total_of
+from shoal._metrics import AUC, Metric, Value, add, value_of
 from shoal.errors import ProgramError
 from shoal.torch import data
 from shoal.torch.convert import from_torch
@@ -37,7 +37,7 @@ class Trainer:
 
     model: an nn.Module, or a list or dict of them, whose names then begin with the index or key.
     optimizer: shoal.Adam, …, or one of PyTorch's, which from_torch converts. None: the run's.
-    metrics: the names that step() may report.
+    metrics: the names that step() may report, at most 16; shoal.AUC(name), or the name "auc", is an AUC.
     statistics: names of buffers, beside those of batch norm, that a batch changes; the mean of a step's values counts.
     overlap: send gradients while the backward pass continues.
     """
@@ -48,7 +48,7 @@ class Trainer:
         model: Models,
         optimizer: Union[optimizers.Optimizer, torch.optim.Optimizer, None] = None,
         *,
-        metrics: Sequence[str] = ("accuracy",),
+        metrics: Sequence[Metric] = ("accuracy",),
         statistics: Sequence[str] = (),
         overlap: bool = True,
         _streams: Optional[Streams] = None,
@@ -60,7 +60,7 @@ class Trainer:
         self._worker = worker
         self._models = named_models(model)
         self._optimizer = from_torch(optimizer) if isinstance(optimizer, torch.optim.Optimizer) else optimizer
-        self._metrics = tuple(metrics) if not isinstance(metrics, str) else metrics
+        self._metrics = metrics if isinstance(metrics, (str, AUC)) else tuple(metrics)
         self._statistics = tuple(statistics)
         self._overlap = overlap
         self._streams = _streams
@@ -133,7 +133,8 @@ class Trainer:
 
         loss: the mean over the batch, or a value per example; several losses are added. If the program has called
         backward() itself, as with an optimizer, the loss is only reported and the gradients are what it left.
-        metrics: for each name a value per example, the mean over the batch, or (sum, weight).
+        metrics: for each name a value per example, the mean over the batch, or (sum, weight); of an AUC
+            (scores, labels).
         """
         work = self._open("step()")
         size = len(work.indices)
@@ -235,7 +236,7 @@ class Trainer:
         self._work = work
         self._covered = 0
         self._loss_sum = 0.0
-        self._sums: dict[str, tuple[float, float]] = {}
+        self._sums: dict[str, Value] = {}
         self._fired: dict[str, int] = {}
         self._stored: set[str] = set()
         self._memory.load(work.parameter_set)
@@ -293,12 +294,9 @@ class Trainer:
 
     def _add_metrics(self, metrics: dict[str, Any], examples: int) -> None:
         for name, value in metrics.items():
-            if isinstance(value, torch.Tensor):
-                value = value.detach().cpu()
-                value = (value.float() if value.is_floating_point() else value).numpy()
-            total, weight = total_of(name, value, examples)
-            before = self._sums.get(name, (0.0, 0.0))
-            self._sums[name] = (before[0] + total, before[1] + weight)
+            value = tuple(map(_array, value)) if isinstance(value, (tuple, list)) else _array(value)
+            part = value_of(self._worker._metrics, name, value, examples)
+            self._sums[name] = add(self._sums[name], part) if name in self._sums else part
 
     def _make_hook(self, name: str) -> Callable[[Any], None]:
         def hook(parameter: Any) -> None:
@@ -389,6 +387,14 @@ def set_threads(run_file: str) -> None:
     if "OMP_NUM_THREADS" not in os.environ:
         found = re.search(r"^\s*threads:\s*(\d+)", run_file, re.MULTILINE)
         torch.set_num_threads(int(found.group(1)) if found else 1)
+
+
+def _array(value: Any) -> Any:
+    """A tensor as an array; any other value as it is."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    value = value.detach().cpu()
+    return (value.float() if value.is_floating_point() else value).numpy()
 
 
 def _mean(loss: Any, examples: int) -> Any:
