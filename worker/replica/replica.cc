@@ -20,10 +20,24 @@ Replica::Replica(ReplicaProgram* program, const SliceTable* table,
     : program_(program),
       table_(*table),
       groups_(*groups),
-      clip_by_global_norm_(clip_by_global_norm) {
-  const uint32_t num_variables = table_.num_variables();
+      clip_by_global_norm_(clip_by_global_norm),
+      state_(groups_.size()),
+      parts_(table_.num_variables()),
+      versions_(table_.num_variables()) {
+  AllocateMemory();
+  for (uint32_t g = 0; g < groups_.size(); ++g) {
+    for (const uint32_t slice : groups_[g].slices) AddSlice(g, slice);
+  }
+  if (report_group_ != UINT32_MAX) ++state_[report_group_].needs;
+  for (Parts& variable : parts_) {
+    std::sort(variable.parts.begin(), variable.parts.end(),
+              [](Part a, Part b) { return a.end < b.end; });
+  }
+}
+
+void Replica::AllocateMemory() {
   for (uint32_t set = 0; set < kSets; ++set) {
-    for (uint32_t v = 0; v < num_variables; ++v) {
+    for (uint32_t v = 0; v < table_.num_variables(); ++v) {
       const uint64_t bytes = table_.elements_of(v) * sizeof(float);
       parameters_[set].push_back(OrOwnMemory(program_->ParameterMemory(set, v), bytes));
       float* contribution = nullptr;
@@ -33,51 +47,34 @@ Replica::Replica(ReplicaProgram* program, const SliceTable* table,
       contributions_[set].push_back(contribution);
     }
   }
-  for (std::vector<uint64_t>& pulled : pulled_) pulled.resize(groups_.size());
-  lineage_pulls_.resize(groups_.size());
-  versions_.resize(num_variables);
-  parts_.resize(num_variables);
-  next_part_.resize(num_variables);
-  needs_.resize(groups_.size());
-  kinds_.resize(groups_.size());
-  bytes_.resize(groups_.size());
-  left_ = std::make_unique<std::atomic<uint32_t>[]>(groups_.size());
+}
+
+void Replica::AddSlice(uint32_t group, uint32_t slice_index) {
+  const Slice& slice = table_[slice_index];
+  Group& state = state_[group];
+  const bool contributes = program_->contributes(slice.variable);
   for (uint32_t set = 0; set < kSets; ++set) {
-    pull_[set].resize(groups_.size());
-    push_[set].resize(groups_.size());
+    state.pull[set].push_back(const_cast<float*>(parameters_[set][slice.variable]) +
+                              slice.first_element);
+    const void* push = &kNoRows;
+    if (contributes) push = contributions_[set][slice.variable] + slice.first_element;
+    state.push[set].push_back(push);
   }
-  for (uint32_t g = 0; g < groups_.size(); ++g) {
-    for (uint32_t s : groups_[g].slices) {
-      const Slice& slice = table_[s];
-      const v1::VariableSpec& spec = program_->variables()[slice.variable];
-      const bool contributes = program_->contributes(slice.variable);
-      for (uint32_t set = 0; set < kSets; ++set) {
-        pull_[set][g].push_back(const_cast<float*>(parameters_[set][slice.variable]) +
-                                slice.first_element);
-        push_[set][g].push_back(contributes
-                                    ? static_cast<const void*>(contributions_[set][slice.variable] +
-                                                               slice.first_element)
-                                    : &kNoRows);
-      }
-      kinds_[g].push_back(!contributes ? ContributionKind::kSparse
-                          : spec.update() == v1::UPDATE_KIND_OPTIMIZER
-                              ? ContributionKind::kDense
-                              : ContributionKind::kStatistic);
-      bytes_[g].push_back(contributes ? slice.num_bytes() : sizeof(kNoRows));
-      const uint64_t end = slice.first_element + slice.num_elements;
-      std::vector<Part>& parts = parts_[slice.variable];
-      if (contributes && !parts.empty() && parts.back().group == g) {
-        parts.back().end = end;
-      } else if (contributes) {
-        parts.push_back({g, end});
-        ++needs_[g];
-      }
-      if (s == table_.report_slice()) report_group_ = g;
-    }
-  }
-  if (report_group_ != UINT32_MAX) ++needs_[report_group_];
-  for (std::vector<Part>& parts : parts_) {
-    std::sort(parts.begin(), parts.end(), [](Part a, Part b) { return a.end < b.end; });
+  const v1::VariableSpec& spec = program_->variables()[slice.variable];
+  state.kinds.push_back(!contributes ? ContributionKind::kSparse
+                        : spec.update() == v1::UPDATE_KIND_OPTIMIZER
+                            ? ContributionKind::kDense
+                            : ContributionKind::kStatistic);
+  state.bytes.push_back(contributes ? slice.num_bytes() : sizeof(kNoRows));
+  if (slice_index == table_.report_slice()) report_group_ = group;
+  if (!contributes) return;
+  const uint64_t end = slice.first_element + slice.num_elements;
+  std::vector<Part>& parts = parts_[slice.variable].parts;
+  if (!parts.empty() && parts.back().group == group) {
+    parts.back().end = end;
+  } else {
+    parts.push_back({group, end});
+    ++state.needs;
   }
 }
 
@@ -88,11 +85,14 @@ float* Replica::OrOwnMemory(float* memory, uint64_t bytes) {
 }
 
 float* const* Replica::pull_data(uint32_t set, uint32_t group, uint64_t lineage) {
-  LineagePull& known = lineage_pulls_[group];
-  const bool is_known = !groups_[group].versioned && known.number != 0 && known.lineage == lineage;
-  if (!is_known) known = {lineage, last_pull_.fetch_add(1, std::memory_order_relaxed) + 1};
-  pulled_[set][group] = known.number;
-  return pull_[set][group].data();
+  Group& state = state_[group];
+  const bool is_known = !groups_[group].versioned && state.number != 0 && state.lineage == lineage;
+  if (!is_known) {
+    state.lineage = lineage;
+    state.number = last_pull_.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
+  state.pulled[set] = state.number;
+  return state.pull[set].data();
 }
 
 absl::Span<const uint64_t> Replica::VersionsOf(uint32_t parameter_set) {
@@ -100,7 +100,7 @@ absl::Span<const uint64_t> Replica::VersionsOf(uint32_t parameter_set) {
   for (uint32_t g = 0; g < groups_.size(); ++g) {
     for (uint32_t slice : groups_[g].slices) {
       uint64_t& version = versions_[table_[slice].variable];
-      version = std::max(version, pulled_[parameter_set][g]);
+      version = std::max(version, state_[g].pulled[parameter_set]);
     }
   }
   return versions_;
@@ -108,8 +108,7 @@ absl::Span<const uint64_t> Replica::VersionsOf(uint32_t parameter_set) {
 
 void Replica::SettleParts(uint32_t variable, uint64_t num_elements, uint32_t set,
                           OnGroup on_group) {
-  const std::vector<Part>& parts = parts_[variable];
-  uint32_t& next = next_part_[variable];
+  auto& [parts, next] = parts_[variable];
   while (next < parts.size() && parts[next].end <= num_elements) {
     Settle(parts[next++].group, set, on_group);
   }
@@ -119,14 +118,14 @@ bool Replica::IsFinite(uint32_t set, uint32_t group) const {
   for (size_t i = 0; i < groups_[group].slices.size(); ++i) {
     const Slice& slice = table_[groups_[group].slices[i]];
     if (!program_->contributes(slice.variable)) continue;
-    if (!AllFinite(static_cast<const float*>(push_[set][group][i]), slice.num_elements))
+    if (!AllFinite(static_cast<const float*>(state_[group].push[set][i]), slice.num_elements))
       return false;
   }
   return true;
 }
 
 void Replica::Settle(uint32_t group, uint32_t set, OnGroup on_group) {
-  if (left_[group].fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+  if (state_[group].missing.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
   if (clip_by_global_norm_ == 0) HandOver(group, IsFinite(set, group), on_group);
 }
 
@@ -149,9 +148,9 @@ bool Replica::ClipGradients(uint32_t set) {
   for (uint32_t g = 0; g < groups_.size(); ++g) {
     finite = finite && IsFinite(set, g);
     for (size_t i = 0; i < groups_[g].slices.size(); ++i) {
-      if (kinds_[g][i] != ContributionKind::kDense) continue;
-      sum_of_squares += SumOfSquares(
-          {static_cast<const float*>(push_[set][g][i]), table_[groups_[g].slices[i]].num_elements});
+      if (state_[g].kinds[i] != ContributionKind::kDense) continue;
+      sum_of_squares += SumOfSquares({static_cast<const float*>(state_[g].push[set][i]),
+                                      table_[groups_[g].slices[i]].num_elements});
     }
   }
   const float scale = ClipScale(sum_of_squares, clip_by_global_norm_);
@@ -169,9 +168,8 @@ bool Replica::ClipGradients(uint32_t set) {
 
 absl::Status Replica::Train(const LoadedBatch& batch, uint32_t parameter_set,
                             uint32_t contribution_set, OnGroup on_group) {
-  for (uint32_t g = 0; g < groups_.size(); ++g)
-    left_[g].store(needs_[g], std::memory_order_relaxed);
-  std::fill(next_part_.begin(), next_part_.end(), 0);
+  for (Group& group : state_) group.missing.store(group.needs, std::memory_order_relaxed);
+  for (Parts& variable : parts_) variable.next = 0;
   result_ = BatchResult();
   ReplicaProgram::TrainArguments arguments;
   arguments.batch = &batch;
@@ -189,9 +187,9 @@ absl::Status Replica::Train(const LoadedBatch& batch, uint32_t parameter_set,
   if (!status.ok()) return status;
   const bool finite = clip_by_global_norm_ == 0 || ClipGradients(contribution_set);
   for (uint32_t g = 0; g < groups_.size(); ++g) {
-    if (needs_[g] > 0 && clip_by_global_norm_ > 0) {
+    if (state_[g].needs > 0 && clip_by_global_norm_ > 0) {
       HandOver(g, finite, on_group);
-    } else if (needs_[g] == 0 && groups_[g].versioned) {  // waits for nothing
+    } else if (state_[g].needs == 0 && groups_[g].versioned) {  // waits for nothing
       on_group(g, finite, BatchReport());
     }
   }

@@ -39,10 +39,10 @@ class Replica {
   // time for a group, while nobody computes with the set.
   float* const* pull_data(uint32_t set, uint32_t group, uint64_t lineage);
   const void* const* push_data(uint32_t set, uint32_t group) const {
-    return push_[set][group].data();
+    return state_[group].push[set].data();
   }
-  const ContributionKind* push_kinds(uint32_t group) const { return kinds_[group].data(); }
-  const uint64_t* push_bytes(uint32_t group) const { return bytes_[group].data(); }
+  const ContributionKind* push_kinds(uint32_t group) const { return state_[group].kinds.data(); }
+  const uint64_t* push_bytes(uint32_t group) const { return state_[group].bytes.data(); }
 
   absl::Span<const float* const> parameters(uint32_t set) const { return parameters_[set]; }
 
@@ -71,6 +71,36 @@ class Replica {
   }
 
  private:
+  // The memory and the current batch of a group. The arrays are indexed as the group's slices.
+  struct Group {
+    std::vector<float*> pull[kSets];
+    std::vector<const void*> push[kSets];
+    std::vector<ContributionKind> kinds;
+    std::vector<uint64_t> bytes;
+    // Every pull has its own number, higher than those before, except that the pulls of an
+    // unversioned group in one lineage share one. `pulled` holds the number of the last pull into
+    // each set; `number` is 0 before the first pull.
+    uint64_t pulled[kSets] = {};
+    uint64_t lineage = 0;
+    uint64_t number = 0;
+    // The number of contributing variables (and the report) that the group waits for in each batch,
+    // and how many are missing in the current one.
+    uint32_t needs = 0;
+    std::atomic<uint32_t> missing{0};
+  };
+  // The part of a variable that a group pushes: its elements below `end` and not below the end of
+  // the part before.
+  struct Part {
+    uint32_t group;
+    uint64_t end;
+  };
+  struct Parts {
+    std::vector<Part> parts;  // in the order of their ends
+    uint32_t next = 0;        // the first that is missing in the current batch
+  };
+
+  void AllocateMemory();
+  void AddSlice(uint32_t group, uint32_t slice_index);
   // Returns `memory`, or new memory of this replica if it is null.
   float* OrOwnMemory(float* memory, uint64_t bytes);
   absl::Span<const uint64_t> VersionsOf(uint32_t parameter_set);
@@ -79,43 +109,21 @@ class Replica {
   void HandOver(uint32_t group, bool finite, OnGroup on_group) const;
   // Clips the whole batch's gradients; returns false, and scales nothing, if they are not finite.
   bool ClipGradients(uint32_t set);
+  void SettleParts(uint32_t variable, uint64_t num_elements, uint32_t set, OnGroup on_group);
 
   ReplicaProgram* const program_;
   const SliceTable& table_;
   const std::vector<ExchangeGroup>& groups_;
   const double clip_by_global_norm_;
   std::vector<Buffer> memory_;
-  std::vector<const float*> parameters_[kSets];  // indexed by variable
-  // Every pull has its own number, higher than those before, except that the pulls of an
-  // unversioned group in one lineage share one. pulled_[set] holds the number of each group's last
-  // pull, indexed by group; versions_ the highest number of the groups with a variable, indexed by
+  std::vector<Group> state_;  // indexed by group
+  // Indexed by variable. versions_ has the highest number of a pull of the groups with the
   // variable.
-  std::vector<uint64_t> pulled_[kSets];
-  struct LineagePull {
-    uint64_t lineage = 0;
-    uint64_t number = 0;  // 0: none yet
-  };
-  std::vector<LineagePull> lineage_pulls_;  // indexed by group; unversioned ones
+  std::vector<Parts> parts_;
   std::vector<uint64_t> versions_;
+  std::vector<const float*> parameters_[kSets];
+  std::vector<float*> contributions_[kSets];
   std::atomic<uint64_t> last_pull_{0};
-  std::vector<float*> contributions_[kSets];  // indexed by variable
-  std::vector<std::vector<float*>> pull_[kSets];
-  std::vector<std::vector<const void*>> push_[kSets];
-  std::vector<std::vector<ContributionKind>> kinds_;
-  std::vector<std::vector<uint64_t>> bytes_;
-  // The part of a variable that a group pushes: its elements below `end` and not below the end of
-  // the part before.
-  struct Part {
-    uint32_t group;
-    uint64_t end;
-  };
-  void SettleParts(uint32_t variable, uint64_t num_elements, uint32_t set, OnGroup on_group);
-
-  std::vector<std::vector<Part>> parts_;  // indexed by variable, in the order of their ends
-  std::vector<uint32_t> next_part_;       // indexed by variable, for the current batch
-  // Indexed by group: the number of contributing variables (and the report) that it waits for.
-  std::vector<uint32_t> needs_;
-  std::unique_ptr<std::atomic<uint32_t>[]> left_;
   uint32_t report_group_ = UINT32_MAX;
   BatchResult result_;
 };
