@@ -116,41 +116,10 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Prepare(const TaskOptions&
       return task;
     }
   }
-  RETURN_IF_ERROR(task->NextTerm());
-  session.term = task->term_;
-  ASSIGN_OR_RETURN(
-      session.run_id,
-      task->RunId(session.manifest.has_value() ? session.manifest->run_id() : std::string()));
-  session.token = SystemRandomHex();
-  RETURN_IF_ERROR(WriteAtomically(*options.file_system,
-                                  absl::StrCat(session.checkpoint_root, "/TOKEN"), session.token));
-  session.lease = absl::Seconds(run.cluster().lease_seconds());
-  session.peer_wait = absl::Seconds(run.cluster().wait_seconds());
-  session.ps_return_wait = absl::Seconds(run.cluster().ps_return_seconds());
-  session.save_period = absl::Seconds(run.checkpoint().save_seconds());
-  session.export_every = run.checkpoint().export_every();
-  session.stop_wait = StopTimesOf(run).checkpoint;
-  session.stall = absl::Seconds(run.cluster().stall_seconds());
-
-  RunRecorder::Options recorder;
-  recorder.file_system = options.file_system;
-  recorder.clock = options.clock;
-  recorder.directory = run.out();
-  recorder.first_step = session.manifest.has_value() ? session.manifest->step() : 0;
-  recorder.synchronous = IsSynchronous(run);
-  recorder.scalars_every = run.summary().scalars_every();
-  recorder.progress = options.progress;
-  recorder.num_epochs = run.num_epochs();
-  ChiefTask* const self = task.get();
-  recorder.publish = [self](const ManifestToWrite& write) { return self->Publish(write); };
-  recorder.export_model = [self](const ModelExport& wanted) { return self->Export(wanted); };
-  recorder.prune = [self] { self->Prune(); };
-  recorder.discard_above = [self](uint64_t step) { return self->DiscardAbove(step); };
-  recorder.discard_failed = [self](const std::string& directory) {
-    return self->DiscardFailed(directory);
-  };
-  recorder.may_write = [self] { return self->CheckTerm(); };
-  ASSIGN_OR_RETURN(task->recorder_, RunRecorder::Create(recorder));
+  RETURN_IF_ERROR(task->BeginTerm(&session));
+  ASSIGN_OR_RETURN(task->recorder_,
+                   RunRecorder::Create(task->RecorderOptions(
+                       session.manifest.has_value() ? session.manifest->step() : 0)));
 
   Chief::Options chief;
   session.shared_run = SharedByAllTasks(run);
@@ -161,6 +130,46 @@ absl::StatusOr<std::unique_ptr<ChiefTask>> ChiefTask::Prepare(const TaskOptions&
   chief.secure = options.credentials != nullptr;
   task->chief_ = std::make_unique<Chief>(std::move(chief));
   return task;
+}
+
+absl::Status ChiefTask::BeginTerm(TrainingSession::Options* session) {
+  RETURN_IF_ERROR(NextTerm());
+  session->term = term_;
+  ASSIGN_OR_RETURN(
+      session->run_id,
+      RunId(session->manifest.has_value() ? session->manifest->run_id() : std::string()));
+  session->token = SystemRandomHex();
+  RETURN_IF_ERROR(WriteAtomically(
+      *options_.file_system, absl::StrCat(session->checkpoint_root, "/TOKEN"), session->token));
+  session->lease = absl::Seconds(options_.run.cluster().lease_seconds());
+  session->peer_wait = absl::Seconds(options_.run.cluster().wait_seconds());
+  session->ps_return_wait = absl::Seconds(options_.run.cluster().ps_return_seconds());
+  session->save_period = absl::Seconds(options_.run.checkpoint().save_seconds());
+  session->export_every = options_.run.checkpoint().export_every();
+  session->stop_wait = StopTimesOf(options_.run).checkpoint;
+  session->stall = absl::Seconds(options_.run.cluster().stall_seconds());
+  return absl::OkStatus();
+}
+
+RunRecorder::Options ChiefTask::RecorderOptions(uint64_t first_step) {
+  RunRecorder::Options recorder;
+  recorder.file_system = options_.file_system;
+  recorder.clock = options_.clock;
+  recorder.directory = options_.run.out();
+  recorder.first_step = first_step;
+  recorder.synchronous = IsSynchronous(options_.run);
+  recorder.scalars_every = options_.run.summary().scalars_every();
+  recorder.progress = options_.progress;
+  recorder.num_epochs = options_.run.num_epochs();
+  recorder.publish = [this](const ManifestToWrite& write) { return Publish(write); };
+  recorder.export_model = [this](const ModelExport& wanted) { return Export(wanted); };
+  recorder.prune = [this] { Prune(); };
+  recorder.discard_above = [this](uint64_t step) { return DiscardAbove(step); };
+  recorder.discard_failed = [this](const std::string& directory) {
+    return DiscardFailed(directory);
+  };
+  recorder.may_write = [this] { return CheckTerm(); };
+  return recorder;
 }
 
 absl::Status ChiefTask::FindCheckpoint(TrainingSession::Options* session) {

@@ -68,6 +68,10 @@ class ChiefTask : public TaskSource {
                                                             uint32_t num_ps_tasks, Connect connect,
                                                             IfHeld if_held);
   absl::Status FindCheckpoint(TrainingSession::Options* session);
+  // Begins a new term: sets and writes the term, the run's identity and the token, and sets all
+  // times.
+  absl::Status BeginTerm(TrainingSession::Options* session);
+  RunRecorder::Options RecorderOptions(uint64_t first_step);
   absl::Status WriteStart(const ClusterSpec& cluster);
   absl::Status WriteRunFile(uint32_t replicas_to_aggregate, uint64_t slice_bytes);
   // The run's identity, kept in RUN_ID from its first start on, so that tasks of an older chief
