@@ -536,25 +536,25 @@ def check_nothing_is_lost(scratch):
             return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
         def end(process):
-            told = process.communicate(timeout=150)[1]
-            return process.returncode, told
+            errors = process.communicate(timeout=150)[1]
+            return process.returncode, errors
 
         part = train("part", epochs=1000000)  # Ends by the image, however fast the machine is.
         while not list((place / "part").glob("checkpoints/*/MANIFEST")):
             assert part.poll() is None, end(part)
             time.sleep(0.002)
         image.write_bytes(good[:40] + bytes(len(good) - 40))
-        code, told = end(part)
-        lines = [line for line in told.splitlines() if "5.png" in line]
-        assert code == DATA_ERROR and len(lines) == 1 and lines[0].startswith("shoal train: "), told
-        assert "train/b/5.png: unreadable image (" in lines[0] and lines[0].endswith("; replace or remove the file"), told
+        code, errors = end(part)
+        lines = [line for line in errors.splitlines() if "5.png" in line]
+        assert code == DATA_ERROR and len(lines) == 1 and lines[0].startswith("shoal train: "), errors
+        assert "train/b/5.png: unreadable image (" in lines[0] and lines[0].endswith("; replace or remove the file"), errors
         steps = (place / "part" / "metrics.jsonl").read_bytes().count(b"\n")
         assert steps >= 200, steps
         image.write_bytes(good)
         epochs = steps // 4 + 250
         for name in ("whole", "part"):
-            code, told = end(train(name, epochs))
-            assert code == 0, told
+            code, errors = end(train(name, epochs))
+            assert code == 0, errors
         lines = [json.loads(line)["step"] for line in (place / "part" / "metrics.jsonl").read_text().splitlines()]
         assert lines == list(range(1, 4 * epochs + 1)), "steps were lost"
         assert newest_model(place / "part") == newest_model(place / "whole"), tasks

@@ -240,7 +240,7 @@ def a_tfjob_is_ready_when_it_runs():
 
 def a_long_grace_reaches_tasks_and_pods():
     """docs/failure_model.md, "How long a stop may take"."""
-    def check(documents, grace, told):
+    def check(documents, grace, given):
         for job, template in pod_templates(documents):
             container, spec = template["spec"]["containers"][0], template["spec"]
             if job == "evaluator":
@@ -248,18 +248,18 @@ def a_long_grace_reaches_tasks_and_pods():
             sleep = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
             least = grace + 60 if job == "chief" else sleep + grace + 10
             assert spec["terminationGracePeriodSeconds"] >= least, f"{job}: {spec['terminationGracePeriodSeconds']}"
-            assert (f"--grace_seconds={grace}" in container["args"]) == told, f"{job}: {container['args']}"
+            assert (f"--grace_seconds={grace}" in container["args"]) == given, f"{job}: {container['args']}"
 
     for wanted in FORMATS:
-        check(render(f"--format={wanted}"), 10, told=False)
-        check(render(f"--format={wanted}", "--grace_seconds=300"), 300, told=True)
+        check(render(f"--format={wanted}"), 10, given=False)
+        check(render(f"--format={wanted}", "--grace_seconds=300"), 300, given=True)
     with tempfile.NamedTemporaryFile("w", suffix=".textproto") as run:
         run.write("cluster { lease_seconds: 20 grace_seconds: 0310 }\n")  # octal: 200
         run.flush()
         for flags, grace in (([], 200), (["--grace_seconds=30"], 30)):
             done = call(f"--run={run.name}", f"--image={IMAGE}", *flags)
             assert done.returncode == 0, done.stderr
-            check(yaml.safe_load_all(done.stdout), grace, told=True)
+            check(yaml.safe_load_all(done.stdout), grace, given=True)
 
 
 def the_copy_pod_sees_what_the_tasks_wrote():
