@@ -9,10 +9,17 @@ import socket
 from typing import Optional
 
 from shoal import _protocol
+from shoal.errors import ProgramError
 
 SOCKET = "SHOAL_PROGRAM_SOCKET"
 PARAMETERS = "SHOAL_PROGRAM_PARAMETERS"
 CONTRIBUTIONS = "SHOAL_PROGRAM_CONTRIBUTIONS"
+
+
+def _closed(error: OSError) -> ProgramError:
+    return ProgramError(
+        f"the connection with the worker is closed ({error.strerror}): has the program closed all files?"
+    )
 
 
 class Link:
@@ -42,6 +49,8 @@ class Link:
             self._socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError):
             return False
+        except OSError as error:
+            raise _closed(error) from None
         return True
 
     def receive(self) -> bytes:
@@ -50,6 +59,8 @@ class Link:
             return self._socket.recv(1 << 16)
         except ConnectionResetError:
             return b""
+        except OSError as error:
+            raise _closed(error) from None
 
     def has_input(self) -> bool:
         return bool(select.select([self._socket], [], [], 0)[0])

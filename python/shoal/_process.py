@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import faulthandler
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -42,6 +43,14 @@ def install(worker: Worker) -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(line_buffering=True)
+
+
+def explain_silence(run_file: str) -> None:
+    """Prints where the program is, if it has not declared its variables shortly before the worker gives it up."""
+    found = re.search(r"^\s*wait_seconds:\s*(\d+)", run_file, re.MULTILINE)
+    patience = int(found[1]) if found else 60  # Seconds; the default of a worker.
+    if patience > 0:
+        faulthandler.dump_traceback_later(0.75 * patience)
 
 
 # Schedulers send these to all processes of a run. It makes a last checkpoint then, for which it needs the programs, and

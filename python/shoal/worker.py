@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import contextlib
+import faulthandler
 import math
 import os
 import sys
@@ -57,7 +59,9 @@ class Worker:
         self._parameters: tuple[Arrays, Arrays] = ({}, {})
         self._contributions: tuple[Arrays, Arrays] = ({}, {})
         self._finish: Optional[_protocol.Finish] = None
+        self._called_at = place()
         self._left_at = ""
+        self._has_loop = False
         self._is_asked = False
         if _link is None:
             from shoal import _process
@@ -69,6 +73,8 @@ class Worker:
             raise SystemExit(0)
         self._welcome = welcome
         self._is_asked = welcome.purpose == _protocol.ONLY_DECLARE
+        if _link is None:
+            _process.explain_silence(welcome.run_file)
 
     @property
     def index(self) -> int:
@@ -131,6 +137,7 @@ class Worker:
             variables, examples, test_examples, optimizer, batch_size, epochs, max_steps, metrics, prefetch,
             data_fingerprint, computation or f"numpy {np.__version__}",
         )  # fmt: skip
+        self._called_at = place()
         self._variables = list(variables)
         self._numbers = {variable.name: i for i, variable in enumerate(variables)}
         self._metrics = dict(declaration.metrics)
@@ -142,6 +149,7 @@ class Worker:
         for variable in self._variables:
             self._contributions[0][variable.name][...] = variable.initial
         self._send(self._conversation.ready())
+        faulthandler.cancel_dump_traceback_later()
 
     def __iter__(self) -> Iterator[Work]:
         self._check_process()
@@ -151,6 +159,7 @@ class Worker:
             )
         if self._conversation.state == "working":
             raise ProgramError("a second loop over the worker began while a batch is open; one loop gets all work")
+        self._has_loop = True
         while True:
             work = self._next_work()
             if work is None:
@@ -270,18 +279,25 @@ class Worker:
         if isinstance(error, (SystemExit, KeyboardInterrupt)):
             return
         kind, text, trace = describe(error, self._is_asked, self._conversation.has_begun)
-        self._link.send(self._conversation.error(kind, text, trace))
+        self._send_error(kind, text, trace)
 
     def _report_end(self) -> None:
         """At the end of the process, when the worker has not said that the run is over."""
         if self._process != os.getpid() or self._link is None or self._conversation.state == "finished":
             return
-        if self._conversation.state in ("idle", "working"):
+        if self._has_loop:
             where = self._left_at or place(None)
             text = f"{where}: the program left the loop before the run was over; the loop ends by itself"
-            self._link.send(self._conversation.error(RETRYABLE, text, ""))
+            self._send_error(RETRYABLE, text, "")
         else:
+            after = "worker.declare()" if self._variables else "shoal.Worker()"
             text = (
-                f"{place(None)}: the program ended without asking for work; loop over the worker or trainer.batches()"
+                f"{self._called_at}: after {after} the program ended without asking for work; loop over the worker or "
+                "trainer.batches()"
             )
-            self._link.send(self._conversation.error(PERMANENT, text, ""))
+            self._send_error(PERMANENT, text, "")
+
+    def _send_error(self, kind: int, text: str, trace: str) -> None:
+        assert self._link is not None
+        with contextlib.suppress(ProgramError):  # There is no connection any more; the worker reads the log.
+            self._link.send(self._conversation.error(kind, text, trace))

@@ -324,9 +324,35 @@ def test_a_program_that_never_asks_for_work_is_an_error(tmp_path):
     assert raised.value.kind == 1
     assert (
         raised.value.message
-        == "train.py: the program ended without asking for work; loop over the worker or trainer.batches()"
+        == "train.py:2: after shoal.Worker() the program ended without asking for work; loop over the worker or "
+        "trainer.batches()"
     )
     assert started.end() == (0, "ready\n")
+
+
+def test_a_program_that_declares_and_never_asks_for_work_is_an_error(tmp_path):
+    failed = failure(Started(START + "print('ready')", tmp_path))
+    assert failed.kind == 1
+    assert failed.message.startswith("train.py:5: after worker.declare() the program ended without asking for work")
+
+
+def test_a_closed_connection_is_named_with_the_line(tmp_path):
+    code = "for work in worker:\n    os.closerange(3, 10000)\n    work.done(0)"
+    started = Started(START + code, tmp_path)
+    with pytest.raises((EOFError, ConnectionError)):
+        started.fake.train(started.fake.handshake(), [0])
+    output = started.end()[1]
+    assert "train.py:8: the connection with the worker is closed (Bad file descriptor)" in output.splitlines()[-1]
+
+
+def test_a_program_that_takes_too_long_to_start_prints_where_it_is(tmp_path):
+    code = START.replace("worker.declare(", "import time\ntime.sleep(600)\nworker.declare(")
+    started = Started(code, tmp_path)
+    started.fake.welcome(run_file="cluster {\n  wait_seconds: 1\n}\n")
+    lines = iter(started.process.stdout.readline, "")
+    assert any('train.py", line 6 in <module>' in line for line in lines)
+    started.process.kill()
+    started.end()
 
 
 def test_a_forked_process_cannot_use_the_worker_and_does_not_disturb_it(tmp_path):

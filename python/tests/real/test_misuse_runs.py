@@ -1,0 +1,139 @@
+"""Misuses that a run of the real `shoal` finds: one message each, with the file and the line where there is one."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+import shoal
+
+PYTHON = Path(shoal.__file__).parents[1]
+NO_RESTART = ("--set", "cluster.max_worker_restarts=0")
+
+# Line 5 is the first one after shoal.Worker(); DECLARE is one line.
+HEAD = """\
+import ctypes, os, sys, time
+import numpy as np
+import shoal
+worker = shoal.Worker()
+"""
+DECLARE = 'worker.declare([shoal.Variable("w", (4,))], examples=40, batch_size=4, epochs=1, optimizer=shoal.SGD(0.1))\n'
+OTHERS = DECLARE.replace('"w"', 'f"w{worker.index}"')
+# Name -> the program, flags, exit code, what launch.log says, what the log of the program says.
+MISUSE = {
+    "no work is asked for in time": (
+        HEAD + "time.sleep(600)\n",
+        ("--set", "cluster.wait_seconds=8"),
+        138,
+        ["train.py did not ask for work within 8s (cluster.wait_seconds) of its start", 'train.py", line 5 in'],
+        [],
+    ),
+    "no work is asked for after the declaration": (
+        HEAD + DECLARE + "print('ready')\n",
+        (),
+        78,
+        ["train.py:5: after worker.declare() the program ended without asking for work; loop over the worker"],
+        ["ready"],
+    ),
+    "the loop is left": (
+        HEAD + DECLARE + "for work in worker:\n    work.done(1)\n    if work.index == 2:\n        break\n",
+        NO_RESTART,
+        1,
+        ["train.py:9: the program left the loop before the run was over"],
+        [],
+    ),
+    "the workers declare different variables": (
+        HEAD + OTHERS + "for work in worker: work.done(1)\n",
+        (),
+        78,
+        ["in the first worker and w", "give both the same model"],
+        [],
+    ),
+    "a write outside the contributions": (
+        HEAD + DECLARE + "for work in worker:\n    ctypes.memset(work.gradients['w'].ctypes.data, 1, 1 << 40)\n",
+        NO_RESTART,
+        1,
+        ["killed by SIGSEGV"],
+        ['train.py", line 7 in <module>'],
+    ),
+    "the connection is closed": (
+        HEAD + DECLARE + "for work in worker:\n    os.closerange(3, 10000)\n    work.done(1)\n",
+        NO_RESTART,
+        1,
+        ["train.py:8: the connection with the worker is closed (Bad file descriptor): has the program closed all"],
+        [],
+    ),
+    "a syntax error": (
+        HEAD + "def f(:\n",
+        (),
+        78,
+        ['train.py", line 5', "SyntaxError: invalid syntax", "train.py ended before it was ready"],
+        [],
+    ),
+    "an exception in a batch": (
+        HEAD + DECLARE + "for work in worker:\n    work.done(1 / (work.index - 2))\n",
+        NO_RESTART,
+        1,
+        ["train.py:7: ZeroDivisionError: division by zero"],
+        ["Traceback (most recent call last):"],
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(PYTHON))
+    assert os.access(os.environ["SHOAL"], os.X_OK), "SHOAL is not the path of the command"
+
+
+def start(tmp_path, code, workers, flags=()):
+    (tmp_path / "train.py").write_text(code)
+    return shoal.launch(str(tmp_path / "train.py"), workers=workers, out=str(tmp_path / "run"), flags=flags)
+
+
+def log_of(run, name):
+    path = Path(run.directory, name)
+    return path.read_text() if path.exists() else ""
+
+
+@pytest.mark.parametrize("name", list(MISUSE))
+def test_a_misuse_ends_the_run_with_a_message(name, tmp_path):
+    code, flags, exit_code, messages, lines = MISUSE[name]
+    run = start(tmp_path, code, 2 if "different" in name else 1, flags)
+    with pytest.raises(shoal.CommandError):
+        run.wait(240)
+    assert run._process.returncode == exit_code, log_of(run, "launch.log")
+    for message in messages:
+        assert message in log_of(run, "launch.log")
+    for line in lines:
+        assert line in log_of(run, "logs/program-0.log")
+
+
+def test_a_run_continues_with_its_own_variables_only(tmp_path):
+    code = HEAD + DECLARE + "for work in worker: work.done(1)\n"
+    assert start(tmp_path, code, 1).wait(240)["steps"] == 10
+    run = start(tmp_path, code.replace('"w", (4,)', '"v", (4,)').replace("epochs=1", "epochs=2"), 1)
+    with pytest.raises(shoal.CommandError, match="variable 0 is w in the checkpoint and v in the model") as raised:
+        run.wait(240)
+    assert run._process.returncode == 78, str(raised.value)
+
+
+def test_a_loss_that_is_not_finite_skips_its_batch_and_output_and_forks_change_nothing(tmp_path):
+    code = (
+        HEAD
+        + DECLARE
+        + """
+for work in worker:
+    print("batch", work.index)
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    work.gradients["w"] = np.full(4, -1)
+    work.done(float("nan") if work.index == 3 else 1.0)
+"""
+    )
+    run = start(tmp_path, code, 1)
+    summary = run.wait(240)
+    assert (summary["status"], summary["skipped_batches"]) == ("finished", 1)
+    assert log_of(run, "logs/program-0.log").splitlines() == [f"batch {i}" for i in range(10)]
