@@ -15,6 +15,7 @@
 #include "deploy/control_command.h"
 #include "deploy/export_command.h"
 #include "deploy/hosts/attend_command.h"
+#include "deploy/hosts/check_program_command.h"
 #include "deploy/hosts/reach_command.h"
 #include "deploy/hosts/ssh_places.h"
 #include "deploy/in_process_cluster.h"
@@ -172,12 +173,15 @@ int main(int argc, char** argv) {
   roles.connect_chief = &shoal::ConnectChief;
   if (argc > 0) roles.command = shoal::AsShellWord(argv[0]);
   roles.no_color = std::getenv("NO_COLOR") != nullptr;
-  // The two ends of a task that `launch` starts; not for people.
+  // The two ends of a task that `launch` starts, and its check of a host; not for people.
   if (!args.empty() && args[0] == "attend") return shoal::AttendMain(shoal::Rest(args));
   if (!args.empty() && args[0] == "--version") {
     std::printf("shoal %s\n%s\n%s\n", shoal::kVersion, shoal::DescribeGpus().c_str(),
                 shoal::DescribeBuild().c_str());
     return shoal::kExitDone;
+  }
+  if (!args.empty() && args[0] == "check_program") {
+    return shoal::CheckProgramMain(shoal::Rest(args));
   }
   if (!args.empty() && args[0] == "reach") return shoal::ReachMain(shoal::Rest(args));
   return shoal::RunCommand(shoal::Commands(roles, shoal::ReadEnvironment(environ)), args);

@@ -271,12 +271,15 @@ absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
   const absl::StatusOr<std::string> run_before = ReadFile(*files, run_file);
   const std::string summary_before = SummaryText(files, run.out());
   RETURN_IF_ERROR(directory->Prepare(run));
-  if (flags.places != nullptr) RETURN_IF_ERROR(flags.places->Prepare(files));
-  options.progress->Print(Describe(run));
   LastShown shown;
-  const absl::Status status =
-      NumPsProcesses(run) == 0 ? RunInThisProcess(roles, options, flags)
-                               : RunAsProcesses(roles, options, flags, &shown.checkpoint_failure);
+  absl::Status status;
+  if (flags.places != nullptr) status = flags.places->Prepare(files, *options.shutdown);
+  if (status.ok()) {
+    options.progress->Print(Describe(run));
+    status = NumPsProcesses(run) == 0
+                 ? RunInThisProcess(roles, options, flags)
+                 : RunAsProcesses(roles, options, flags, &shown.checkpoint_failure);
+  }
   shown.step = options.progress->step();
   options.progress->Finish();
   if (WasRefused(status) && run_before.ok() && !summary_before.empty() &&

@@ -1,13 +1,18 @@
 #include "deploy/hosts/ssh_places.h"
 
+#include <optional>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 #include "base/file_system.h"
 #include "base/status_macros.h"
 #include "base/system_random.h"
+#include "deploy/hosts/check_program_command.h"
 #include "deploy/hosts/ssh_client.h"
 #include "runtime/cluster/address.h"
 #include "runtime/config/flags.h"
@@ -15,6 +20,7 @@
 #include "runtime/config/run_config.h"
 #include "runtime/config/stop_times.h"
 #include "runtime/process/child.h"
+#include "runtime/process/shutdown.h"
 
 namespace shoal {
 namespace {
@@ -70,6 +76,30 @@ absl::Status CheckMetricsReach(const std::string& metrics_address,
   return absl::OkStatus();
 }
 
+constexpr absl::Duration kTick = absl::Milliseconds(50);
+
+// The check of a host, while it runs.
+struct HostCheck {
+  std::string host;
+  std::string log;
+  std::unique_ptr<Child> child;
+};
+
+// Returns an error that names the host and has the last line that the check wrote.
+absl::Status ResultOf(const HostCheck& check, const ChildExit& exit, FileSystem* files) {
+  if (exit.ok()) return absl::OkStatus();
+  std::string words;
+  const absl::StatusOr<std::string> log = ReadFile(*files, check.log);
+  for (absl::string_view line : absl::StrSplit(log.ok() ? *log : "", '\n')) {
+    if (absl::ConsumePrefix(&line, "shoal worker: ")) words = std::string(line);
+  }
+  if (words.empty()) words = absl::StrCat("the check of the program ended: ", exit.Describe());
+  const bool names_host = absl::StartsWith(words, "host ");
+  return absl::Status(exit.status_code(),
+                      absl::StrCat(names_host ? "" : absl::StrCat("host ", check.host, ": "), words,
+                                   "; see ", check.log));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TaskPlaces>> SshPlaces::Create(
@@ -96,11 +126,46 @@ absl::StatusOr<std::unique_ptr<TaskPlaces>> SshPlaces::Create(
   options.launch_file = absl::StrCat(run.out(), "/logs/launch");
   options.launch = SystemRandomHex();
   options.grace = StopTimesOf(run).drain;
+  options.run_file = JoinPath(run.out(), "run.textproto");
+  if (!run.program().file().empty()) {
+    ASSIGN_OR_RETURN(options.program_hash, HashOfProgram(run, NewPosixFileSystem().get()));
+  }
   return std::make_unique<SshPlaces>(std::move(options), std::move(hosts), std::move(placement));
 }
 
-absl::Status SshPlaces::Prepare(FileSystem* file_system) const {
-  return WriteAtomically(*file_system, options_.launch_file, options_.launch);
+absl::Status SshPlaces::Prepare(FileSystem* file_system,
+                                const ShutdownNotification& shutdown) const {
+  RETURN_IF_ERROR(WriteAtomically(*file_system, options_.launch_file, options_.launch));
+  return options_.program_hash.empty() ? absl::OkStatus() : CheckProgram(file_system, shutdown);
+}
+
+absl::Status SshPlaces::CheckProgram(FileSystem* file_system,
+                                     const ShutdownNotification& shutdown) const {
+  std::vector<HostCheck> checks;
+  for (uint32_t worker = 0; worker < placement_.num_workers(); ++worker) {
+    if (placement_.LocalIndexOf(worker) != 0) continue;  // Another worker of its host is the first.
+    const TaskId task{Job::kWorker, worker};
+    HostCheck check;
+    check.host = hosts_[placement_.HostOf(task)].name;
+    ChildOptions child;
+    child.name = task.ToString();
+    child.log_file = check.log = absl::StrCat(options_.launch_file, "-check-", worker, ".log");
+    child.args = Command(task, /*again=*/false, check.log,
+                         {options_.program, "check_program", "--run=" + options_.run_file,
+                          "--program_hash=" + options_.program_hash});
+    ASSIGN_OR_RETURN(check.child, Child::Start(child));
+    checks.push_back(std::move(check));
+  }
+  absl::Status result;
+  for (HostCheck& check : checks) {
+    std::optional<ChildExit> exit;
+    while (!(exit = check.child->WaitFor(kTick)).has_value()) {
+      if (shutdown.requested()) return absl::CancelledError("stopped before the run had started");
+    }
+    if (result.ok()) result = ResultOf(check, *exit, file_system);
+    if (exit->ok()) file_system->Remove(check.log).IgnoreError();
+  }
+  return result;
 }
 
 std::string SshPlaces::ListenAddress(TaskId task) const {

@@ -30,11 +30,14 @@ class SshPlaces : public TaskPlaces {
     std::string directory;         // Tasks' working directory; the launcher's own.
     std::string launch_file;       // In the run's directory, with the text `launch`.
     std::string launch;
-    absl::Duration grace;  // Of a stop: StopTimes::drain.
+    absl::Duration grace;      // Of a stop: StopTimes::drain.
+    std::string run_file;      // In the run's directory.
+    std::string program_hash;  // HashOfProgram; empty: the run has no compute program.
   };
 
   // Reads the flags of `shoal launch`. INVALID_ARGUMENT: the file of --hosts is wrong, or the run
-  // does not fit it. PERMISSION_DENIED: plaintext between machines without --insecure.
+  // does not fit it. PERMISSION_DENIED: plaintext between machines without --insecure. NOT_FOUND:
+  // the run's compute program cannot be read.
   static absl::StatusOr<std::unique_ptr<TaskPlaces>> Create(const TaskFlags& flags,
                                                             const v1::RunConfig& run,
                                                             const std::string& working_directory);
@@ -42,7 +45,9 @@ class SshPlaces : public TaskPlaces {
   SshPlaces(Options options, std::vector<HostLine> hosts, Placement placement)
       : options_(std::move(options)), hosts_(std::move(hosts)), placement_(std::move(placement)) {}
 
-  absl::Status Prepare(FileSystem* file_system) const override;
+  // Also starts the run's compute program once on each host that has workers. Errors name the host.
+  absl::Status Prepare(FileSystem* file_system,
+                       const ShutdownNotification& shutdown) const override;
   std::string ListenAddress(TaskId task) const override;
   uint32_t LocalIndex(TaskId worker) const override {
     return placement_.LocalIndexOf(worker.index);
@@ -52,6 +57,8 @@ class SshPlaces : public TaskPlaces {
   std::string Describe(TaskId task) const override;
 
  private:
+  absl::Status CheckProgram(FileSystem* file_system, const ShutdownNotification& shutdown) const;
+
   const Options options_;
   const std::vector<HostLine> hosts_;
   const Placement placement_;

@@ -69,6 +69,28 @@ def grace_seconds(text):
     return int(number, base) or None
 
 
+def top_fields(text):
+    """The names of the fields of a run file that was checked, without those of its messages."""
+    names, depth, before = set(), 0, ""
+    for _, token in tokens_of(text):
+        if depth == 0 and token in ("{", "<", ":") and re.fullmatch(r"[A-Za-z_]\w*", before):
+            names.add(before)
+        depth += (token in ("{", "<", "[")) - (token in ("}", ">", "]"))
+        if not (token == ":" and depth == 0):
+            before = token
+    return names
+
+
+def program_text(file, arguments, python):
+    """A compute program as a field of a run file."""
+    def quoted(text):
+        escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+        return f'"{escaped}"'
+    lines = [f"  file: {quoted(file)}"] + [f"  args: {quoted(argument)}" for argument in arguments]
+    lines += [f"  python: {quoted(python)}"] if python else []
+    return "\n".join(["program {", *lines, "}", ""])
+
+
 class RunFile:
     """Reads text proto, which needs no separators between fields."""
 

@@ -62,7 +62,9 @@ TEST_F(LauncherTest, AllTasksStartOnceAndEndByThemselves) {
 // Places every task on a different host; all of them are this machine.
 class OwnHosts : public TaskPlaces {
  public:
-  absl::Status Prepare(FileSystem*) const override { return absl::OkStatus(); }
+  absl::Status Prepare(FileSystem*, const ShutdownNotification&) const override {
+    return absl::OkStatus();
+  }
   std::string ListenAddress(TaskId task) const override { return task.FileStem() + ".cluster:0"; }
   uint32_t LocalIndex(TaskId worker) const override { return 5 + worker.index; }
   std::vector<std::string> Command(TaskId, bool, const std::string&,

@@ -13,13 +13,16 @@
 namespace shoal {
 
 class FileSystem;
+class ShutdownNotification;
 
 class TaskPlaces {
  public:
   virtual ~TaskPlaces() = default;
 
-  // Called once, when the run's directory exists and before the first task starts.
-  virtual absl::Status Prepare(FileSystem* file_system) const = 0;
+  // Called once, when the run's directory exists and before the first task starts. Cancelled: the
+  // user asked to stop.
+  virtual absl::Status Prepare(FileSystem* file_system,
+                               const ShutdownNotification& shutdown) const = 0;
   // Returns the address at which the task listens, "HOST:0", where HOST is the name by which other
   // tasks reach the task's machine, and port 0 means any free port.
   virtual std::string ListenAddress(TaskId task) const = 0;

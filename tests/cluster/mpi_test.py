@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "tests/real_process"))
 os.environ.setdefault("SHOAL", str(ROOT / "bazel-bin/deploy/shoal"))
 
 import cluster  # noqa: E402
+import program_on_hosts  # noqa: E402
 from network import Network, run_cases, wait_until  # noqa: E402
 from ssh_test import Hosts  # noqa: E402
 
@@ -32,14 +33,16 @@ MPIRUN_WAS_STOPPED = 1
 class Mpirun(cluster.Run):
     """One mpirun, on host0. `parts`: command and number of processes of each part of its command line."""
 
-    def __init__(self, hosts, where, parts, *flags, chief_host=None, out=None):
+    def __init__(self, hosts, where, parts, *flags, chief_host=None, out=None, run_file=SMALL):
         super().__init__(SMALL, out=out)
         self.hosts = hosts
-        common = [f"--run={SMALL}", f"--out={self.out}", *flags]
+        common = [f"--run={run_file}"] if run_file else []
+        common.append(f"--out={self.out}")
         if len(where) > 1:
             common.append("--insecure")
         if chief_host:
             common.append(f"--chief_host={chief_host}")
+        common += flags
         self.command = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "--host", ",".join(where),
                         "--mca", "plm_rsh_agent", f"ssh -F {hosts.config}"]
         for command, count in parts:
@@ -108,6 +111,15 @@ def one_program_is_divided_by_rank(hosts):
             assert {line.split(" on ", 1)[1].split(",")[0] for line in registered} == names, run.output
             assert run.digest() == local_digest(), "other bytes than in one process"
             run.assert_nothing_left()
+
+
+def a_program_of_ones_own_is_started_by_every_worker(hosts):
+    program = program_on_hosts.write(hosts.directory / "line.py")
+    with Mpirun(hosts, THREE_HOSTS, [("task", 5)], "--num_ps_tasks=2", f"--program={program}",
+                "--python=/usr/bin/python3", "--", *program_on_hosts.ARGUMENTS, chief_host="host0", run_file=None) as run:
+        run.finish()
+        program_on_hosts.check_trained(run.out, 3)
+        run.assert_nothing_left()
 
 
 def on_several_hosts_the_chiefs_must_be_named(hosts):
@@ -185,6 +197,7 @@ def a_killed_worker_ends_the_run_and_the_same_command_resumes(hosts):
 
 
 TESTS = [parts_of_a_command_line_are_the_jobs, one_program_is_divided_by_rank,
+         a_program_of_ones_own_is_started_by_every_worker,
          on_several_hosts_the_chiefs_must_be_named, mpirun_ends_with_the_code_of_the_task_that_failed,
          ctrl_c_makes_a_checkpoint_and_the_same_command_resumes, a_killed_mpirun_leaves_a_checkpoint_and_no_process,
          mpirun_passes_sigusr1_on_as_the_wish_for_a_checkpoint,

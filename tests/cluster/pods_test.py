@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ import traceback
 
 import yaml
 
+import program_on_hosts
 from containers import Containers
 from pods import COMPLETE, Cluster
 
@@ -231,6 +233,42 @@ def a_permanent_exit_code_fails_the_job_at_once(test):
         assert "learning_rate" in running.logs["shoal-chief-0"], running.logs["shoal-chief-0"]
 
 
+def python_image(test):
+    """Returns an image with this machine's Python and the program: what docs/kubernetes.md builds from packages."""
+    stage = test.containers.folder / "python_image"
+    call("deploy/docker/build", f"--binary={os.environ.get('SHOAL', 'bazel-bin/deploy/shoal')}", f"--folder={stage}",
+         env=test.containers.environment)
+    version = call("/usr/bin/python3", "-c", "import sys; print('python%d.%d' % sys.version_info[:2])").strip()
+    shutil.copy(f"/usr/bin/{version}", stage / "usr/bin/python3")
+    (stage / "bin").mkdir(exist_ok=True)
+    shutil.copy("/bin/sh", stage / "bin/sh")  # A worker guards its program with it.
+    shutil.copytree(f"/usr/lib/{version}", stage / "usr/lib" / version,
+                    ignore=shutil.ignore_patterns("test", "__pycache__", "dist-packages", "config-*"))
+    for library in re.findall(r"/\S+\.so\S*", call("ldd", f"/usr/bin/{version}")):
+        target = stage / "usr/lib/x86_64-linux-gnu" / pathlib.Path(library).name
+        if not library.startswith("/lib64/") and not target.exists():
+            shutil.copy(library, target)
+    (stage / "app").mkdir()
+    program_on_hosts.write(stage / "app/line.py").chmod(0o444)
+    image = "localhost/shoal_with_python:test"
+    call("buildah", "bud", "--quiet", "--layers=false", "--file=deploy/docker/Containerfile", f"--tag={image}", stage,
+         env=test.containers.environment)
+    return image
+
+
+def a_program_of_ones_own_trains(test):
+    text = call("deploy/kubernetes/render", "--program=/app/line.py", f"--image={python_image(test)}", "--overlay=local",
+                "--", *program_on_hosts.ARGUMENTS)
+    folder = test.containers.folder / "claims" / "program"
+    with Cluster(test.containers, list(yaml.safe_load_all(text)), folder) as running:
+        wait_for_step(running, Output(running), 10)
+        running.kill("shoal-worker-0")
+        running.wait_done(240)
+        program_on_hosts.check_trained(running.folder / "shoal-out", 2)
+        assert Output(running).step() == 50, Output(running).step()
+        assert sorted(e for e in running.exits if e[1]) == [("shoal-worker-0", 137)], running.exits
+
+
 def the_image_has_no_shell(test):
     done = subprocess.run(["podman", "run", "--rm", "--network=none", "--entrypoint=/bin/sh", test.image, "-c", "true"],
                           env=test.containers.environment, capture_output=True, text=True)
@@ -244,7 +282,8 @@ def main():
              killed_pods_come_back_and_the_bytes_are_the_same, a_lost_chief_resumes_from_its_checkpoint,
              stop_and_resume_give_the_same_bytes, mutual_tls_gives_the_same_bytes,
              a_jobset_gives_the_same_bytes, a_tfjob_gives_the_same_bytes,
-             a_tfjob_whose_readiness_asks_for_its_peers_never_trains, a_worker_on_another_processor_is_given_up_alone]
+             a_tfjob_whose_readiness_asks_for_its_peers_never_trains, a_worker_on_another_processor_is_given_up_alone,
+             a_program_of_ones_own_trains]
     failed = 0
     with Containers() as containers:
         shared = Test(containers)

@@ -13,6 +13,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import program_on_hosts  # noqa: E402
 from network import Network, wait_until  # noqa: E402
 from slurm_cluster import SlurmCluster  # noqa: E402
 
@@ -25,12 +26,13 @@ RUN_FILE = ROOT / "tests/real_process/small.textproto"
 class Job:
     """One sbatch of the script."""
 
-    def __init__(self, slurm, directory, *sbatch, flags=(), **environment):
+    def __init__(self, slurm, directory, *sbatch, flags=(), run_file=RUN_FILE, **environment):
         self.slurm = slurm
         self.out = directory / "run"
         self.output = directory / "output"
         directory.mkdir(exist_ok=True)
-        self.id = slurm.submit(*sbatch, SCRIPT, f"--run={RUN_FILE}", f"--out={self.out}", "--insecure", *flags,
+        run = [f"--run={run_file}"] if run_file else []
+        self.id = slurm.submit(*sbatch, SCRIPT, *run, f"--out={self.out}", "--insecure", *flags,
                                **{"SHOAL": str(SHOAL), "SBATCH_OUTPUT": str(self.output), **environment})
 
     def state(self):
@@ -127,6 +129,31 @@ def heterogeneous_job_trains(slurm, directory):
     job.finish()
     tasks = sorted((task["job"], task["index"]) for task in job.cluster())
     assert tasks == [("ps", 0), ("ps", 1), ("worker", 0), ("worker", 1)], tasks
+
+
+def a_program_of_ones_own_trains_in_every_shape(slurm, directory):
+    directory.mkdir()
+    program = program_on_hosts.write(directory / "line.py")
+    # The flags behind -- are the program's, whatever they are called.
+    arguments = ["--out=/nowhere", "--num_ps_tasks=7", "--tls_cert=none", *program_on_hosts.ARGUMENTS]
+    plain = ["--out=/nowhere", "--num_ps_tasks=7"]  # A file for srun --multi-prog knows no quotes.
+    shapes = [("flat", ["--nodes=3", "--ntasks=5"], ["--num_ps_tasks=2"], arguments, 3),
+              ("multi-prog", ["--nodes=3", "--ntasks=5"], ["--num_ps_tasks=2"], plain, 2),
+              ("het", ["--ntasks=2", ":", "--ntasks=2", "--nodes=2"], [], arguments, 2)]
+    for shape, sbatch, flags, given, workers in shapes:
+        job = Job(slurm, directory / shape, *sbatch, run_file=None, SHAPE="flat" if shape == "het" else shape,
+                  flags=[*flags, f"--program={program}", "--python=/usr/bin/python3", "--", *given])
+        job.end("COMPLETED")
+        found = program_on_hosts.check_trained(job.out, workers, given)
+        assert sorted(found) == list(range(workers)), found
+    # The reason of a failure is in the job's output.
+    broken = program_on_hosts.write(directory / "broken.py", "import shoal_needs_this\n")
+    job = Job(slurm, directory / "broken", "--ntasks=3", run_file=None,
+              flags=["--num_ps_tasks=1", f"--program={broken}", "--python=/usr/bin/python3"])
+    job.end("FAILED")
+    assert slurm.job(job.id)["ExitCode"] == "78:0", job.said()
+    assert re.search("broken.py ended before it was ready .*No module named 'shoal_needs_this'",
+                     job.output.read_text()), job.said()
 
 
 def heterogeneous_job_gives_each_kind_its_processors(slurm, directory):
@@ -266,6 +293,7 @@ def main():
         os.chmod(directory, 0o755)
         with Network(hosts=3) as network, SlurmCluster(network) as slurm:
             for test in (flat_job_trains, multi_program_job_trains, heterogeneous_job_trains,
+                         a_program_of_ones_own_trains_in_every_shape,
                          heterogeneous_job_gives_each_kind_its_processors,
                          a_cancelled_job_makes_a_checkpoint_and_stays_cancelled, signals_act_as_documented,
                          a_job_that_gets_on_is_requeued_at_its_limit_without_end,

@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "tests/real_process"))
 os.environ.setdefault("SHOAL", str(ROOT / "bazel-bin/deploy/shoal"))
 
 import cluster  # noqa: E402
+import program_on_hosts  # noqa: E402
 from network import Network, run_cases, wait_until  # noqa: E402
 
 SMALL = str(ROOT / "tests/real_process/small.textproto")
@@ -201,11 +202,79 @@ def a_host_that_does_not_fit_is_named_and_nothing_is_started(hosts):
         run.assert_nothing_left()
 
 
+class ProgramLaunch(Launch):
+    """A `shoal launch` of a compute program."""
+
+    def __init__(self, hosts, program, *flags, arguments=()):
+        super().__init__(hosts, f"--program={program}", "--python=/usr/bin/python3", *flags)
+        self.command.remove(f"--run={SMALL}")
+        self.command += ["--", *arguments]
+
+
+def a_program_of_ones_own_trains_on_every_host(hosts):
+    program = program_on_hosts.write(hosts.directory / "line.py")
+    os.environ["CUDA_VISIBLE_DEVICES"] = "GPU-0,GPU-1"  # ssh does not pass it on.
+    try:
+        with ProgramLaunch(hosts, program, arguments=program_on_hosts.ARGUMENTS) as run:
+            run.finish()
+            found = program_on_hosts.check_trained(run.out, 3)
+            assert [start["gpus"] for start in found.values()] == [None] * 3, found
+            assert not list((run.out / "logs").glob("launch-check-*")), "a check that succeeded left its log"
+            run.assert_nothing_left()
+    finally:
+        del os.environ["CUDA_VISIBLE_DEVICES"]
+
+
+def on_one_host_only(hosts, number, path, script):
+    """Runs a shell script in the file system of a host, where `path` is a directory of its own that can be changed."""
+    mounts = ["nsenter", f"--mount=/proc/{hosts.daemons[number].pid}/ns/mnt"]
+    subprocess.run([*mounts, "mount", "-t", "tmpfs", "tmpfs", path], check=True)
+    subprocess.run([*mounts, "sh", "-c", script], check=True, cwd=path)
+    return lambda: subprocess.run([*mounts, "umount", path], check=True)
+
+
+def a_host_on_which_the_program_cannot_start_is_named_before_the_start(hosts):
+    folder = hosts.directory / "program"
+    folder.mkdir()
+    program = program_on_hosts.write(folder / "line.py")
+    other = program_on_hosts.write(hosts.directory / "other.py", "import shoal_needs_this\n")
+    cases = [("true", "line.py cannot be read", "put the same file at the same path on every host"),
+             (f"cp {other} {program}", "line.py is another version than the launcher's", "copy the launcher's")]
+    for script, what, remedy in cases:
+        undo = on_one_host_only(hosts, 1, folder, script)
+        try:
+            with ProgramLaunch(hosts, program) as run:
+                run.finish(code=78)
+        finally:
+            undo()
+        last = run.output.strip().splitlines()[-1]
+        assert last.startswith(f"shoal launch: host {hosts.network.hosts[1].name}: program: "), run.output
+        assert what in last and remedy in last, run.output
+    # The interpreter is on this machine and not on the hosts.
+    mine = hosts.directory / "python"
+    mine.mkdir()
+    (mine / "python3").symlink_to("/usr/bin/python3")
+    undo = on_one_host_only(hosts, 2, mine, "true")
+    try:
+        with ProgramLaunch(hosts, program, f"--python={mine}/python3") as run:
+            run.command.remove("--python=/usr/bin/python3")
+            run.finish(code=78)
+            assert not list(run.out.glob("logs/chief*")), "the chief was started"
+            run.assert_nothing_left()
+    finally:
+        undo()
+    last = run.output.strip().splitlines()[-1]
+    assert f"host {hosts.network.hosts[2].name}: program: {mine}/python3 cannot be started" in last, run.output
+    assert "install it on every host, or name another interpreter with --python" in last, run.output
+
+
 TESTS = [it_trains_over_mutual_tls_and_leaves_nothing, a_configuration_for_logins_of_ones_own_disturbs_nothing,
          ctrl_c_makes_a_checkpoint_and_leaves_nothing,
          a_killed_launcher_leaves_a_checkpoint_and_nothing_else, a_killed_worker_is_started_again_where_it_was,
          a_killed_ps_is_restarted_and_the_run_resumes, tasks_end_on_a_host_that_was_cut_off,
-         a_host_that_does_not_fit_is_named_and_nothing_is_started]
+         a_host_that_does_not_fit_is_named_and_nothing_is_started,
+         a_program_of_ones_own_trains_on_every_host,
+         a_host_on_which_the_program_cannot_start_is_named_before_the_start]
 
 
 def main():

@@ -10,12 +10,14 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/real_process"))
 os.environ.setdefault("SHOAL", str(ROOT / "bazel-bin/deploy/shoal"))
 
 import cluster  # noqa: E402
+import program_on_hosts  # noqa: E402
 from network import Network, run_cases, wait_until  # noqa: E402
 
 SMALL = str(ROOT / "tests/real_process/small.textproto")
@@ -30,12 +32,14 @@ TORCHRUN_FAILED = 1
 class Torchruns(cluster.Run):
     """A torchrun on each of the first hosts of the network with so many tasks; the last `num_ps` are ps."""
 
-    def __init__(self, torchrun, network, tasks, *flags, launch=(), num_ps=2, out=None):
+    def __init__(self, torchrun, network, tasks, *flags, launch=(), num_ps=2, out=None, run_file=SMALL):
         super().__init__(SMALL, out=out)
         self.hosts = network.hosts[:len(tasks)]
-        task = [os.environ["SHOAL"], "task", f"--run={SMALL}", f"--out={self.out}", f"--num_ps_tasks={num_ps}", *flags]
+        task = [os.environ["SHOAL"], "task", f"--out={self.out}", f"--num_ps_tasks={num_ps}", *flags]
+        if run_file:
+            task.insert(2, f"--run={run_file}")
         if len(tasks) > 1:
-            task.append("--insecure")
+            task.insert(2, "--insecure")
             launch = [f"--nnodes={len(tasks)}", *launch]
         self.commands = []
         for node, count in enumerate(tasks):
@@ -159,9 +163,40 @@ def the_end_of_the_first_torchrun_is_a_checkpoint_and_the_end_of_all(torchrun, n
             run.assert_nothing_left()
 
 
+def a_program_of_ones_own_is_started_by_every_worker(torchrun, network):
+    with tempfile.TemporaryDirectory() as directory:
+        program = program_on_hosts.write(pathlib.Path(directory) / "line.py")
+        for tasks, launch in (([5], ()), ([3, 2], STATIC)):
+            with Torchruns(torchrun, network, tasks, f"--program={program}", "--python=/usr/bin/python3", "--",
+                           *program_on_hosts.ARGUMENTS, launch=launch, run_file=None) as run:
+                os.environ["CUDA_VISIBLE_DEVICES"] = "GPU-a,GPU-b"
+                try:
+                    run.finish()
+                finally:
+                    del os.environ["CUDA_VISIBLE_DEVICES"]
+                found = program_on_hosts.check_trained(run.out, 3)
+                # The third worker of one host shares a GPU with the first. On two hosts all workers are on the first.
+                assert [start["gpus"] for start in found.values()] == ["GPU-a", "GPU-b", "GPU-a"], found
+                run.assert_nothing_left()
+
+
+def a_program_that_torchrun_starts_itself_names_the_right_command(torchrun, network):
+    with tempfile.TemporaryDirectory() as directory:
+        program = pathlib.Path(directory) / "train.py"
+        program.write_text("import shoal\nshoal.Worker()\n")
+        done = subprocess.run([torchrun, "--nproc-per-node=2", program, "--depth=3"], capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": str(ROOT / "python")}, check=False, timeout=120)
+        assert done.returncode == TORCHRUN_FAILED, done
+        assert "torchrun has started 2 processes of this program" in done.stderr, done.stderr
+        assert "torchrun --no-python --nproc-per-node=2 -- shoal task --out=DIR" in done.stderr, done.stderr
+        assert re.search(rf"--program={program} --python=\S+ -- --depth=3\n", done.stderr), done.stderr
+
+
 TESTS = [ranks_are_divided_into_workers_and_ps, a_killed_worker_and_its_hosts_others_are_started_again,
          an_elastic_rendezvous_starts_all_hosts_again, without_restarts_a_task_that_fails_ends_the_run,
-         the_end_of_the_first_torchrun_is_a_checkpoint_and_the_end_of_all]
+         the_end_of_the_first_torchrun_is_a_checkpoint_and_the_end_of_all,
+         a_program_of_ones_own_is_started_by_every_worker,
+         a_program_that_torchrun_starts_itself_names_the_right_command]
 
 
 def main():

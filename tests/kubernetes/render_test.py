@@ -336,12 +336,45 @@ def the_evaluator_can_be_left_out():
         assert sorted(jobs) == ["chief", "ps", "worker"], jobs
 
 
+def a_compute_program_stands_in_the_run_file():
+    for wanted in ("kubernetes", "jobset", "tfjob", "trainer"):
+        done = call("--program=/app/train.py", f"--image={IMAGE}", f"--format={wanted}", "--data_claim=images", "--python=/p",
+                    "--memory=6Gi", "--overlay=gpu", "--gpus=2", "--", "--depth=3", 'a "b" $(HOME)', "c\\d", "two\nlines")
+        documents = list(yaml.safe_load_all(done.stdout))
+        text = find(documents, "ConfigMap", "shoal-run-.*")["data"]["run.textproto"]
+        assert text == ('program {\n  file: "/app/train.py"\n  args: "--depth=3"\n  args: "a \\"b\\" $(HOME)"\n'
+                        '  args: "c\\\\d"\n  args: "two\\nlines"\n  python: "/p"\n}\n'), text
+        pods = {job: template["spec"]["containers"][0] for job, template in pod_templates(documents)}
+        assert sorted(pods) == ["chief", "ps", "worker"], "Shoal's evaluator cannot compute what the program computes"
+        for job, container in pods.items():
+            # The program finds the data by an argument of its own, and the GPUs of its pod by itself.
+            assert "/data" in [mount["mountPath"] for mount in container["volumeMounts"]], job
+            assert not [a for a in container["args"] if a.startswith(("--data_dir", "--num_clones"))], container["args"]
+        assert pods["chief"]["resources"]["limits"]["memory"] == "6Gi", "the chief starts the program once"
+        assert "/dev/shm" in [mount["mountPath"] for mount in pods["worker"]["volumeMounts"]]
+
+
+def the_settings_beside_a_program_are_kept():
+    with tempfile.NamedTemporaryFile("w", suffix=".textproto") as run:
+        run.write("max_steps: 9  # model")
+        run.flush()
+        done = call("--program=/app/train.py", f"--image={IMAGE}", f"--run={run.name}")
+    text = find(list(yaml.safe_load_all(done.stdout)), "ConfigMap", "shoal-run-.*")["data"]["run.textproto"]
+    assert text == 'max_steps: 9  # model\nprogram {\n  file: "/app/train.py"\n}\n', text
+
+
 def bad_flags_are_one_line_and_a_code():
     good = (f"--run={RUN}", f"--image={IMAGE}")
     for code, text, flags in (
             (64, "--num_pss=2: is not a flag", (*good, "--num_pss=2")),
             (64, "--run: is missing", (f"--image={IMAGE}",)),
             (64, "--image: is missing", (f"--run={RUN}",)),
+            (64, "--program: is train.py; an absolute path in the image", ("--program=train.py", f"--image={IMAGE}")),
+            (64, "--program: is given, but", (*good, "--program=/app/train.py")),
+            (64, "--x: stands behind --, but there is no --program", (*good, "--", "--x")),
+            (64, "--python: is given without --program", (*good, "--python=python3")),
+            (64, "/app/train is not a FILE.py", ("--program=/app/train", "--python=python3", f"--image={IMAGE}")),
+            (64, "--worker_program: is a program", ("--program=/a.py", "--worker_program=/b", f"--image={IMAGE}")),
             (64, "--num_ps_tasks: is 0", (*good, "--num_ps_tasks=0")),
             (64, "--num_replicas: is two", (*good, "--num_replicas=two")),
             (64, "--num_replicas: is -1", (*good, "--num_replicas=-1")),
@@ -543,7 +576,7 @@ def main():
              permanent_exit_codes_fail_the_job_and_others_do_not, no_workers_limit_ends_before_the_chiefs,
              the_evaluator_is_a_job_of_its_own, a_tfjob_is_ready_when_it_runs, a_ps_is_changed_only_by_a_stop,
              a_long_grace_reaches_tasks_and_pods, the_copy_pod_sees_what_the_tasks_wrote, flags_reach_their_fields, two_names_share_a_namespace,
-             the_evaluator_can_be_left_out,
+             the_evaluator_can_be_left_out, a_compute_program_stands_in_the_run_file, the_settings_beside_a_program_are_kept,
              bad_flags_are_one_line_and_a_code, a_run_file_that_cannot_be_is_refused, run_files_of_all_kinds_are_taken,
              output_that_cannot_be_written_is_one_line, a_reader_that_has_read_enough_is_no_error, a_digest_is_an_image_too,
              the_alerts_are_those_of_the_one_file, the_examples_are_what_render_prints, kubectl_renders_the_same]

@@ -161,7 +161,8 @@ def paths(value, path=""):
 
 
 def rendered(*flags):
-    command = [str(RENDER), f"--run={RUN}", "--image=registry.example/shoal:1", *flags]
+    has_program = any(flag.startswith("--program=") for flag in flags)
+    command = [str(RENDER), *([] if has_program else [f"--run={RUN}"]), "--image=registry.example/shoal:1", *flags]
     return list(yaml.safe_load_all(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
 
 
@@ -181,6 +182,7 @@ RENDERINGS = ((), ("--overlay=local",), ("--overlay=gpu", "--gpus=2"), ("--overl
               ("--overlay=local,gpu,monitoring,tls", "--namespace=team", "--data_claim=images", "--storage_class=nfs",
                "--worker_program=/usr/bin/my_model", "--num_ps_tasks=3"),
               ("--format=jobset",), ("--format=tfjob",), ("--format=trainer",),
+              ("--program=/app/train.py", "--data_claim=images"), ("--program=/app/train.py", "--format=jobset"),
               ("--format=jobset", "--overlay=gpu,tls"), ("--format=tfjob", "--overlay=gpu,tls"))
 
 # (flags, kind, path to a mapping in it, a field that it has, the same misspelt)
