@@ -75,7 +75,7 @@ def kinds_of(metrics: Sequence[Metric]) -> dict[str, int]:
 
 
 def value_of(kinds: Mapping[str, int], name: str, value: Any, examples: int) -> Value:
-    """What one batch of so many examples, or a part of it, contributes to the metric."""
+    """Returns the contribution to the metric of one batch of so many examples, or of a part of it."""
     if name not in kinds:
         known = ", ".join(repr(metric) for metric in kinds)
         raise ProgramError(f"the metric {name!r} was not declared; metrics=[{known or '…'}] needs its name")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import WHEEL, make_environment, run
 
-# What every Linux with the wheel's tag has (deploy/python/build).
+# The libraries that every Linux with the wheel's tag has (deploy/python/build).
 SYSTEM = re.compile(r"(linux-vdso|ld-linux-x86-64|libc|libm|libstdc\+\+|libgcc_s)\.so\.\d+")
 DATA = "/usr/share/datasets/fashion-mnist"
 
