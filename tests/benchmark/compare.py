@@ -5,6 +5,7 @@ usage: compare.py steps [--model=seed_mlp|lenet|mobilenet_v2|resnet18] [--batch=
        compare.py devices [--model=seed_mlp|lenet|mobilenet_v2|resnet18] [--batch=N] [--rounds=7]
                           [--variables=cpu|first_device|mirrored]
        compare.py cluster [--batches=2000,128,32] [--seconds=8] [--rounds=3]
+       compare.py programs [--model=seed_mlp|resnet18|transformer] [--batches=2000,128,32] [--seconds=8] [--rounds=3]
 `steps`: milliseconds of one training step in one process, each round in random order, and for the MLP the share of the FMA
 rate that was measured in the same round. With one thread all contenders have the same CPU, one at a time. CPU time is
 that of all threads of a process; where the machine has other work, it says more than wall time.
@@ -12,6 +13,8 @@ that of all threads of a process; where the machine has other work, it says more
 one thread, one per CPU, side by side, in turn. It needs no peers: python3 tests/benchmark/compare.py devices
 `cluster`: examples per second of 1 ps + 2 workers (seed MLP, one-column target), SYNC and ASYNC, of two independent LOCAL
 processes, and of TensorFlow's ParameterServerStrategy (asynchronous).
+`programs`: examples per second of a PyTorch program (tests/peers/torch_cluster.py) with 1 ps + 2 workers, of PyTorch's
+DistributedDataParallel over Gloo with two processes, and for the MLP of TensorFlow's ParameterServerStrategy.
 """
 import argparse
 import json
@@ -160,9 +163,7 @@ def cluster(options):
             "sync": lambda: shoal_rate(common + ps + [f"--max_steps={steps_each}"], options.seconds),
             "async": lambda: shoal_rate(common + ps + ["--nosync_replicas", f"--max_steps={2 * steps_each}"],
                                         options.seconds),
-            "tensorflow ps (async)": lambda: float(subprocess.run(
-                [sys.executable, str(peers / "tensorflow_ps.py"), str(batch), "2", str(options.seconds)],
-                check=True, capture_output=True, text=True, timeout=300, cwd=peers).stdout.split()[-1]),
+            "tensorflow ps (async)": lambda: peer_rate(peers / "tensorflow_ps.py", batch, 2, options.seconds),
         }
         rates = {name: [] for name in runs}
         for _ in range(options.rounds):
@@ -175,6 +176,47 @@ def cluster(options):
         for name, peer in (("sync", "two LOCAL"), ("async", "two LOCAL"), ("async", "tensorflow ps (async)")):
             ratio = statistics.median(a / b for a, b in zip(rates[name], rates[peer]))
             print(f"batch {batch:5d}  {name} / {peer}: {ratio:.2f}")
+
+
+def program_rate(model, batch, steps):
+    """Examples per second of a PyTorch program on Shoal, start-up excluded, from summary.json."""
+    with tempfile.TemporaryDirectory() as out:
+        subprocess.run([str(root / "bazel-bin/deploy/shoal"), "train", f"--program={peers}/torch_cluster.py",
+                        f"--python={sys.executable}", "--num_ps_tasks=1", "--num_replicas=2", f"--out={out}/run", "--",
+                        "shoal", model, str(batch), str(steps)], check=True, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL, timeout=600, env=dict(os.environ, PYTHONPATH=str(root / "python")))
+        return json.loads((pathlib.Path(out) / "run" / "summary.json").read_text())["examples_per_second"]
+
+
+def peer_rate(*arguments):
+    """The number that a peer's program prints."""
+    return float(subprocess.run([sys.executable, *map(str, arguments)], check=True, capture_output=True, text=True,
+                                timeout=600, cwd=peers, env=dict(os.environ, PYTHONPATH=str(root / "python"))
+                                ).stdout.split()[-1])
+
+
+def programs(options):
+    expected = {"seed_mlp": 40000, "resnet18": 90, "transformer": 500}[options.model]  # examples per second, about
+    for batch in [int(b) for b in options.batches.split(",")]:
+        steps = max(30, int(options.seconds * expected / batch / (2 + 300 / batch)))
+        runs = {
+            "shoal": lambda: program_rate(options.model, batch, steps),
+            "pytorch ddp": lambda: peer_rate(peers / "torch_cluster.py", "ddp", options.model, batch, steps),
+        }
+        if options.model == "seed_mlp":
+            runs["tensorflow ps (async)"] = lambda: peer_rate(peers / "tensorflow_ps.py", batch, 2, options.seconds)
+        rates = {name: [] for name in runs}
+        for _ in range(options.rounds):
+            order = list(runs)
+            random.shuffle(order)
+            for name in order:
+                rates[name].append(runs[name]())
+        for name, values in rates.items():
+            print(f"{options.model} batch {batch:5d}  {name:22s} {statistics.median(values):10.0f} examples/s")
+        for peer in list(runs)[1:]:
+            ratios = [a / b for a, b in zip(rates["shoal"], rates[peer])]
+            print(f"{options.model} batch {batch:5d}  shoal / {peer}: {statistics.median(ratios):.2f} ({min(ratios):.2f} to "
+                  f"{max(ratios):.2f})", flush=True)
 
 
 def main():
@@ -190,10 +232,15 @@ def main():
         parser_of_steps.add_argument("--rounds", type=int, default=7)
         parser_of_steps.add_argument("--steps", type=int, default=10)
     c = commands.add_parser("cluster")
-    c.add_argument("--batches", default="2000,128,32")
-    c.add_argument("--seconds", type=float, default=8)
-    c.add_argument("--rounds", type=int, default=3)
+    p = commands.add_parser("programs")
+    p.add_argument("--model", default="seed_mlp", choices=["seed_mlp", "resnet18", "transformer"])
+    for parser_of_clusters in (c, p):
+        parser_of_clusters.add_argument("--batches", default="2000,128,32")
+        parser_of_clusters.add_argument("--seconds", type=float, default=8)
+        parser_of_clusters.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
+    if options.command == "programs":
+        return programs(options)
     if options.command == "cluster":
         return cluster(options)
     options.batch = options.batch or BATCHES[options.model]
