@@ -105,6 +105,9 @@ std::string OptimizerOf(const v1::RunConfig& run) {
     const std::string kind = v1::ScheduleConfig::Kind_Name(run.optimizer().schedule().kind());
     absl::StrAppend(&text, ", schedule ", kind.substr(std::string("KIND_").size()));
   }
+  if (run.optimizer().group_size() > 0) {
+    absl::StrAppend(&text, ", ", Count(run.optimizer().group_size(), "group"));
+  }
   return text;
 }
 

@@ -19,7 +19,8 @@ class DescribeRunTest : public ::testing::Test {
  protected:
   DescribeRunTest() {
     run_ = *ParseRunConfig(
-        "name: 'small' model { name: 'mlp' } optimizer { learning_rate: 0.5 "
+        "name: 'small' model { name: 'mlp' } optimizer { learning_rate: 0.5 group { variables: 'a' "
+        "} "
         "adam {} } batch_size: 32 num_epochs: 2 seed: 9",
         "test");
     ResolveDefaults(TaskCounts(), &run_);
@@ -58,7 +59,7 @@ TEST_F(DescribeRunTest, NamesTheRunAndItsSettings) {
   EXPECT_EQ(page.state, RunPage::State::kTraining);
   EXPECT_EQ(page.step, 40u);
   EXPECT_THAT(page.settings, Contains(Pair("model", "mlp")));
-  EXPECT_THAT(page.settings, Contains(Pair("optimizer", "adam, learning rate 0.5")));
+  EXPECT_THAT(page.settings, Contains(Pair("optimizer", "adam, learning rate 0.5, 1 group")));
   EXPECT_THAT(page.settings, Contains(Pair("batch", "32 examples per clone, 1 clone per worker")));
   EXPECT_THAT(page.settings, Contains(Pair("length", "2 epochs")));
   EXPECT_THAT(page.settings, Contains(Pair("updates", "synchronous")));

@@ -17,6 +17,7 @@
 #include "deploy/worker_program.h"
 #include "runtime/checkpoint/initial_model.h"
 #include "runtime/checkpoint/training_complete.h"
+#include "runtime/config/optimizer_groups.h"
 #include "worker/replica/replica_inputs.h"
 
 namespace shoal {
@@ -113,6 +114,10 @@ absl::StatusOr<PreflightCheck> CheckBeforeStart(const v1::RunConfig& run, FileSy
   v1::WorkerProgram program;
   if (asked != nullptr) {
     program = *asked;
+    ASSIGN_OR_RETURN(const OptimizerGroups groups, OptimizerGroups::Create(run.optimizer()));
+    for (v1::VariableSpec& spec : *program.mutable_model()->mutable_variables()) {
+      groups.Freeze(&spec);
+    }
   } else {
     ASSIGN_OR_RETURN(program, DescribeModel(run, file_system, shutdown, &check.notes));
   }

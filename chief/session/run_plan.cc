@@ -12,6 +12,7 @@
 
 #include "base/hash.h"
 #include "base/status_macros.h"
+#include "runtime/config/optimizer_groups.h"
 #include "runtime/config/run_config.h"
 #include "runtime/plan/placement.h"
 #include "runtime/rpc/channel.h"
@@ -24,6 +25,10 @@ constexpr char kSameModel[] = "; give both the same model";
 
 std::string ShapeOf(const v1::VariableSpec& variable) {
   return absl::StrCat("[", absl::StrJoin(variable.shape(), ","), "]");
+}
+
+bool IsFrozen(const v1::VariableSpec& variable) {
+  return variable.update() == v1::UPDATE_KIND_NONE;
 }
 
 absl::Status CheckSameVariables(absl::Span<const v1::VariableSpec* const> first,
@@ -40,6 +45,13 @@ absl::Status CheckSameVariables(absl::Span<const v1::VariableSpec* const> first,
       return absl::FailedPreconditionError(
           absl::StrFormat("variable %s has shape %s in %s and %s in %s%s", first[i]->name(),
                           ShapeOf(*first[i]), first_is, ShapeOf(*other[i]), other_is, kSameModel));
+    }
+    if (IsFrozen(*first[i]) != IsFrozen(*other[i])) {
+      const char* first_does = IsFrozen(*first[i]) ? "frozen" : "trained";
+      const char* other_does = IsFrozen(*other[i]) ? "frozen" : "trained";
+      return absl::FailedPreconditionError(absl::StrFormat("variable %s is %s in %s and %s in %s%s",
+                                                           first[i]->name(), first_does, first_is,
+                                                           other_does, other_is, kSameModel));
     }
     if (first[i]->SerializeAsString() != other[i]->SerializeAsString()) {
       return absl::FailedPreconditionError(
@@ -215,6 +227,8 @@ absl::StatusOr<std::unique_ptr<RunPlan>> PlanRun(const v1::RunConfig& run, uint3
   if (variables.empty())
     return absl::InvalidArgumentError("the model has no variables; there is nothing to train");
   RETURN_IF_ERROR(CheckMetrics(model));
+  ASSIGN_OR_RETURN(const OptimizerGroups groups, OptimizerGroups::Create(run.optimizer()));
+  RETURN_IF_ERROR(groups.CheckAllAreUsed(variables));
   ASSIGN_OR_RETURN(SliceTable table, SliceTable::Create(variables, slice_bytes));
   ASSIGN_OR_RETURN(StepPlan steps, PlanSteps(run, model, manifest));
 

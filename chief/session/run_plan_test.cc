@@ -99,6 +99,25 @@ TEST(RunPlanTest, TheCheckpointOfAnotherModelIsNamedWithTheWayOut) {
                                "--resume=never with another --out"));
 }
 
+TEST(RunPlanTest, GroupsMustHaveVariablesAndMayChangeWhenARunIsResumed) {
+  v1::RunConfig run = AdamRun();
+  run.mutable_optimizer()->add_group()->set_variables("bias");
+  EXPECT_THAT(std::string(PlanRun(run, 1, Model(), nullptr).status().message()),
+              StartsWith("optimizer.group[0].variables: \"bias\" matches the whole name of none of "
+                         "the variables weights"));
+  run.mutable_optimizer()->mutable_group(0)->set_variables("w.*");
+  run.mutable_optimizer()->mutable_group(0)->set_learning_rate(0.5);
+  const v1::Manifest manifest = ManifestOf(AdamRun(), Model());
+  EXPECT_TRUE(PlanRun(run, 1, Model(), &manifest).ok());
+}
+
+TEST(RunPlanTest, AVariableThatIsFrozenNowIsNamedWhenARunIsResumed) {
+  v1::ModelDeclaration frozen = Model();
+  frozen.mutable_variables(0)->set_update(v1::UPDATE_KIND_NONE);
+  EXPECT_THAT(ResumeError(AdamRun(), frozen),
+              HasSubstr("variable weights is trained in the checkpoint and frozen in the model"));
+}
+
 // Of 1048576 slices.
 v1::RunConfig RunOfManySlices(v1::ModelDeclaration* model) {
   model->mutable_variables(0)->set_shape(0, 16 << 20);

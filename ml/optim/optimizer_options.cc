@@ -78,9 +78,14 @@ absl::StatusOr<OptimizerKind> ParseOptimizerKind(absl::string_view name) {
 
 absl::Status ValidateOptimizerOptions(const OptimizerOptions& o) {
   RangeCheck check(o.kind);
+  if (o.kind == OptimizerKind::kAdamW || o.kind == OptimizerKind::kFtrl) {
+    check.Check("l2_decay", o.l2_decay, o.l2_decay == 0, "0");
+  } else {
+    check.NotNegative("l2_decay", o.l2_decay);
+  }
   switch (o.kind) {
     case OptimizerKind::kSgd:
-      return absl::OkStatus();
+      return check.status();
     case OptimizerKind::kMomentum:
     case OptimizerKind::kNesterov:
       return check.HalfOpen("momentum", o.momentum, 0, 1).status();

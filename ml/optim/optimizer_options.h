@@ -44,6 +44,8 @@ enum class OptimizerKind {
 //           z' = z + g - (n'^-p - n^-p)/lr * v;
 //           v' = |z'| > l1 ? (sign(z')*l1 - z') / (n'^-p/lr + 2*l2) : 0
 //           with p = learning_rate_power
+//
+// The gradient g is replaced by g + l2_decay*v in all rules but adamw and ftrl.
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::kSgd;
 
@@ -77,6 +79,9 @@ struct OptimizerOptions {
   double ftrl_initial_accumulator = 0.1;
   double ftrl_l1 = 0.0;
   double ftrl_l2 = 0.0;
+
+  // The weight decay of a parameter group whose rule has none of its own (optimizer.group).
+  double l2_decay = 0.0;
 };
 
 // Returns "sgd", "momentum", "nesterov", "adagrad", "adadelta", "rmsprop", "adam", "adamw" or

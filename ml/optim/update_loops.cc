@@ -200,6 +200,15 @@ void Ftrl(const UpdateScalars& c, const UpdateStep& s) {
   }
 }
 
+void DecayGradient(float gradient_scale, float gradient_limit, float decay, const float* gradient,
+                   const float* value, float* decayed, size_t n) {
+  SHOAL_ELEMENTWISE
+  for (size_t i = 0; i < n; ++i) {
+    SHOAL_GRADIENT(i);
+    decayed[i] = g + decay * value[i];
+  }
+}
+
 void Average(float decay, float one_minus_decay, const float* average, const float* value,
              float* new_average, size_t n) {
   SHOAL_ELEMENTWISE
@@ -218,9 +227,9 @@ bool AllFinite(const float* values, size_t n) {
   return bad == 0;
 }
 
-constexpr UpdateLoops kLoops = {&Sgd,      &Momentum, &Nesterov,        &Adagrad,
-                                &Adadelta, &RmsProp,  &RmsPropCentered, &Adam,
-                                &AdamW,    &Ftrl,     &Average,         &AllFinite};
+constexpr UpdateLoops kLoops = {&Sgd,           &Momentum,        &Nesterov, &Adagrad, &Adadelta,
+                                &RmsProp,       &RmsPropCentered, &Adam,     &AdamW,   &Ftrl,
+                                &DecayGradient, &Average,         &AllFinite};
 
 }  // namespace
 

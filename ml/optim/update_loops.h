@@ -29,6 +29,9 @@ using UpdateLoop = void (*)(const UpdateScalars&, const UpdateStep&);
 struct UpdateLoops {
   UpdateLoop sgd, momentum, nesterov, adagrad, adadelta, rmsprop, rmsprop_centered, adam, adamw,
       ftrl;
+  // decayed = gradient after scaling and clipping, plus decay * value.
+  void (*decay_gradient)(float gradient_scale, float gradient_limit, float decay,
+                         const float* gradient, const float* value, float* decayed, size_t n);
   void (*moving_average)(float decay, float one_minus_decay, const float* average,
                          const float* value, float* new_average, size_t n);
   bool (*all_finite)(const float* values, size_t n);

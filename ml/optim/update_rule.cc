@@ -159,6 +159,9 @@ UpdateScalars ScalarsOf(const OptimizerOptions& o, const UpdateStep& s) {
   return c;
 }
 
+// The number of elements whose decayed gradient is computed, on the stack, before they are updated.
+constexpr size_t kDecayBlock = 2048;
+
 void Copy(const float* from, float* to, size_t n) {
   if (from != to && n > 0) std::memcpy(to, from, n * sizeof(float));
 }
@@ -175,11 +178,11 @@ absl::StatusOr<std::unique_ptr<UpdateRule>> UpdateRule::Create(const OptimizerOp
                                                                UpdateIsa isa) {
   const absl::Status valid = ValidateOptimizerOptions(options);
   if (!valid.ok()) return valid;
-  return absl::WrapUnique(new UpdateRule(options, LoopFor(options, isa)));
+  return absl::WrapUnique(new UpdateRule(options, LoopFor(options, isa), isa));
 }
 
-UpdateRule::UpdateRule(const OptimizerOptions& options, Loop loop)
-    : options_(options), slots_(SlotsOf(options)), loop_(loop) {}
+UpdateRule::UpdateRule(const OptimizerOptions& options, Loop loop, UpdateIsa isa)
+    : options_(options), slots_(SlotsOf(options)), loop_(loop), isa_(isa) {}
 
 void UpdateRule::Apply(const UpdateStep& step) const {
   if (options_.kind == OptimizerKind::kFtrl && step.learning_rate == 0) {
@@ -188,7 +191,36 @@ void UpdateRule::Apply(const UpdateStep& step) const {
     for (size_t k = 0; k < slots_.size(); ++k) Copy(step.slots[k], step.new_slots[k], step.n);
     return;
   }
+  if (options_.l2_decay > 0) {
+    ApplyWithL2Decay(step);
+    return;
+  }
   loop_(ScalarsOf(options_, step), step);
+}
+
+// The rules' own loops stay as they are for those who use no decay: they get the decayed gradient,
+// which needs no scaling and clipping any more.
+void UpdateRule::ApplyWithL2Decay(const UpdateStep& step) const {
+  const UpdateScalars given = ScalarsOf(options_, step);
+  UpdateScalars plain = given;
+  plain.gradient_scale = 1;
+  plain.gradient_limit = std::numeric_limits<float>::infinity();
+  const auto decay = static_cast<float>(options_.l2_decay);
+  alignas(64) float decayed[kDecayBlock];
+  for (size_t begin = 0; begin < step.n; begin += kDecayBlock) {
+    UpdateStep part = step;
+    part.n = std::min(kDecayBlock, step.n - begin);
+    part.value += begin;
+    part.new_value += begin;
+    for (size_t k = 0; k < slots_.size(); ++k) {
+      part.slots[k] += begin;
+      part.new_slots[k] += begin;
+    }
+    LoopsFor(isa_).decay_gradient(given.gradient_scale, given.gradient_limit, decay,
+                                  step.gradient + begin, part.value, decayed, part.n);
+    part.gradient = decayed;
+    loop_(plain, part);
+  }
 }
 
 absl::StatusOr<MovingAverage> MovingAverage::Create(double decay) {

@@ -30,7 +30,8 @@ struct UpdateStep {
   float learning_rate = 0;  // finite, >= 0
   // The gradient is first multiplied by it: a clipping scale, or 1/weight.
   float gradient_scale = 1;
-  // Then each element is clipped to [-limit, limit]; 0: no clipping by value.
+  // Then each element is clipped to [-limit, limit]; 0: no clipping by value. The l2_decay of the
+  // options is added last.
   float gradient_limit = 0;
   const float* value = nullptr;
   const float* gradient = nullptr;
@@ -68,11 +69,13 @@ class UpdateRule {
  private:
   using Loop = void (*)(const internal::UpdateScalars&, const UpdateStep&);
 
-  UpdateRule(const OptimizerOptions& options, Loop loop);
+  UpdateRule(const OptimizerOptions& options, Loop loop, UpdateIsa isa);
+  void ApplyWithL2Decay(const UpdateStep& step) const;
 
   const OptimizerOptions options_;
   const std::vector<SlotSpec> slots_;
   const Loop loop_;
+  const UpdateIsa isa_;
 };
 
 // Computes average' = decay * average + (1 - decay) * value for each element, with the same bits on

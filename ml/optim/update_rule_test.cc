@@ -251,6 +251,43 @@ TEST_P(UpdateRuleTest, ScaleAndLimitActOnTheGradient) {
   EXPECT_TRUE(actual == expected);
 }
 
+TEST_P(UpdateRuleTest, L2DecayAddsAShareOfTheValueToTheGradient) {
+  OptimizerOptions options = GetParam().options;
+  options.l2_decay = 0.25;
+  if (options.kind == OptimizerKind::kAdamW || options.kind == OptimizerKind::kFtrl) {
+    EXPECT_THAT(std::string(UpdateRule::Create(options).status().message()),
+                HasSubstr("l2_decay: must be 0, is 0.25"));
+    return;
+  }
+  const auto plain = Rule();
+  constexpr size_t kElements = 5003;
+  const State from = Start(*plain, RandomValues(kElements, 3));
+  const std::vector<float> gradient = RandomValues(kElements, 4);
+  UpdateStep scalars;
+  scalars.learning_rate = 0.1f;
+  scalars.gradient_scale = 0.5f;
+  scalars.gradient_limit = 0.75f;
+  std::vector<float> decayed(kElements);
+  for (size_t i = 0; i < kElements; ++i) {
+    const float clipped = std::max(-0.75f, std::min(0.75f, 0.5f * gradient[i]));
+    decayed[i] = clipped + 0.25f * from.value[i];
+  }
+  UpdateStep given;
+  given.learning_rate = 0.1f;
+  State expected = from;
+  ApplyRange(*plain, given, from, decayed, 0, kElements, expected);
+  for (UpdateIsa isa : {UpdateIsa::kBaseline, UpdateIsa::kAvx2, UpdateIsa::kAvx512}) {
+    if (isa > DetectUpdateIsa()) break;
+    const auto rule = UpdateRule::Create(options, isa).value();
+    State actual = from;
+    ApplyRange(*rule, scalars, from, gradient, 0, kElements, actual);
+    EXPECT_TRUE(actual == expected) << static_cast<int>(isa);
+    State in_place = from;
+    ApplyRange(*rule, scalars, in_place, gradient, 0, kElements, in_place);
+    EXPECT_TRUE(in_place == expected) << static_cast<int>(isa);
+  }
+}
+
 TEST_P(UpdateRuleTest, ANanGradientIsNotHidden) {
   const auto rule = Rule();
   State state = Start(*rule, {1, 1});

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Cosine,
         Exponential,
         Ftrl,
+        Group,
         Momentum,
         Optimizer,
         Polynomial,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AUC", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "CommandError", "Constant", "Cosine", "Exponential", "Ftrl",
-    "Momentum", "Optimizer", "Polynomial", "ProgramError", "ProtocolError", "RMSProp", "Run", "Schedule",
+    "Group", "Momentum", "Optimizer", "Polynomial", "ProgramError", "ProtocolError", "RMSProp", "Run", "Schedule",
     "ShoalError", "Step", "Variable", "Work", "Worker", "__version__", "launch",
 ]  # fmt: skip
 

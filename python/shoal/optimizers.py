@@ -16,6 +16,8 @@ from shoal.errors import ProgramError
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
     return repr(float(value)) if isinstance(value, float) else str(value)
 
 
@@ -84,7 +86,52 @@ class Cosine(Schedule):
     warmup_steps: int = 0
 
 
-_COMMON = ("learning_rate", "schedule", "clip_by_value", "clip_by_global_norm", "moving_average_decay")
+def _check_number(where: str, name: str, value: object) -> None:
+    if not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ProgramError(f"{where}: {name} is {value!r}; it must be a finite number")
+    if value < 0 and name != "learning_rate_power":
+        raise ProgramError(f"{where}: {name} is {value!r}; it must not be negative")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Settings of some parameters: of those whose whole names match `variables`, unless an earlier group has them.
+
+    variables: a regular expression in RE2's syntax, such as ".*[.]bias".
+    learning_rate: its own; the schedule is scaled by the ratio to the one of the optimizer.
+    learning_rate_multiplier: that ratio.
+    weight_decay: for AdamW decoupled, in the place of AdamW's; for the others, without Ftrl, added to the gradient.
+    frozen: not trained. requires_grad_(False) does the same and saves the computation of gradients.
+    """
+
+    variables: str
+    learning_rate: Optional[float] = None
+    learning_rate_multiplier: Optional[float] = None
+    weight_decay: Optional[float] = None
+    frozen: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.variables, str) or not self.variables:
+            raise ProgramError(f"Group: variables is {self.variables!r}; it must be an expression for names")
+        if not isinstance(self.frozen, bool):
+            raise ProgramError(f"Group: frozen is {self.frozen!r}; it must be True or False")
+        given = [name for name in _GROUP_NUMBERS if getattr(self, name) is not None]
+        for name in given:
+            _check_number(f"Group {self.variables!r}", name, getattr(self, name))
+        if self.frozen and given:
+            raise ProgramError(f"Group {self.variables!r}: frozen parameters have no {given[0]}; drop one of them")
+        if self.learning_rate is not None and self.learning_rate_multiplier is not None:
+            raise ProgramError(f"Group {self.variables!r}: give learning_rate or learning_rate_multiplier, not both")
+
+    def settings(self) -> str:
+        parts = [f"variables: {_text(self.variables)}"]
+        parts += [f"{n}: {_text(float(getattr(self, n)))}" for n in _GROUP_NUMBERS if getattr(self, n) is not None]
+        parts += ["frozen: true"] if self.frozen else []
+        return "group { " + " ".join(parts) + " }"
+
+
+_GROUP_NUMBERS = ("learning_rate", "learning_rate_multiplier", "weight_decay")
+_COMMON = ("learning_rate", "schedule", "clip_by_value", "clip_by_global_norm", "moving_average_decay", "groups")
 
 
 @dataclass(frozen=True)
@@ -97,6 +144,7 @@ class Optimizer:
     clip_by_value: float = 0.0  # 0: off
     clip_by_global_norm: float = 0.0  # 0: off
     moving_average_decay: float = 0.0  # 0: off
+    groups: Sequence[Group] = ()  # The first one that matches counts.
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -108,14 +156,23 @@ class Optimizer:
                         "A scheduler of PyTorch counts steps of its own, which a restart loses. Options other than "
                         "the learning rate are given by name."
                     )
-                continue
-            if not isinstance(value, (int, float)) or not math.isfinite(value):
-                raise ProgramError(f"{type(self).__name__}: {entry.name} is {value!r}; it must be a finite number")
-            if value < 0 and entry.name != "learning_rate_power":
-                raise ProgramError(f"{type(self).__name__}: {entry.name} is {value!r}; it must not be negative")
+            elif entry.name == "groups":
+                self._check_groups()
+            else:
+                _check_number(type(self).__name__, entry.name, value)
         for name in ("momentum", "rho", "decay", "beta1", "beta2", "moving_average_decay"):
             if getattr(self, name, 0) >= 1:
                 raise ProgramError(f"{type(self).__name__}: {name} is {getattr(self, name)!r}; it must be below 1")
+
+    def _check_groups(self) -> None:
+        name = type(self).__name__
+        if not isinstance(self.groups, (list, tuple)):
+            raise ProgramError(f"{name}: groups is a {type(self.groups).__name__}; it must be a list of shoal.Group")
+        for group in self.groups:
+            if not isinstance(group, Group):
+                raise ProgramError(f"{name}: a group is a {type(group).__name__}; it must be a shoal.Group")
+            if self.rule == "ftrl" and group.weight_decay is not None:
+                raise ProgramError(f"{name}: the group {group.variables!r} has weight_decay; use Ftrl's l2")
 
     def settings(self) -> str:
         """Returns the optimizer as text of a run file."""
@@ -128,7 +185,8 @@ class Optimizer:
         parts.append(f"{self.rule} {{ {' '.join(inner)} }}" if inner else f"{self.rule} {{}}")
         if self.schedule is not None:
             parts.append(self.schedule.settings())
-        parts += [f"{name}: {_text(getattr(self, name))}" for name in _COMMON[2:] if getattr(self, name)]
+        parts += [f"{name}: {_text(getattr(self, name))}" for name in _COMMON[2:5] if getattr(self, name)]
+        parts += [group.settings() for group in self.groups]
         return "optimizer { " + " ".join(parts) + " }"
 
 

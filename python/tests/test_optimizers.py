@@ -58,7 +58,8 @@ def test_fields_and_defaults_are_those_of_the_run_file(rule):
 def test_the_common_options_and_the_learning_rates_are_those_of_the_run_file():
     body = PROTO[PROTO.index("message OptimizerConfig") :]
     outside = re.sub(r"oneof rule \{.*?\}", "", body, flags=re.S)
-    assert set(re.findall(r"\b(\w+) = \d+;", outside)) == COMMON
+    assert set(re.findall(r"\b(\w+) = \d+;", outside)) == COMMON - {"groups"} | {"group"}
+    assert message_fields("OptimizerGroup") == {field.name for field in dataclasses.fields(shoal.Group)}
     assert "learning_rate = 1;  // 0.01; adam, adamw: 0.001" in body
     for rule, kind in CLASSES.items():
         assert kind().learning_rate == (0.001 if rule in ("adam", "adamw") else 0.01)
@@ -86,6 +87,15 @@ def test_settings_are_text_of_a_run_file():
     )
     steps = shoal.Step(boundary=[10, 20], value=[0.5, 0.25])
     assert "boundary: 10 boundary: 20 value: 0.5 value: 0.25" in shoal.SGD(schedule=steps).settings()
+    groups = [
+        shoal.Group(".*[.]bias", weight_decay=0),
+        shoal.Group(r'a\.b"', learning_rate_multiplier=2),
+        shoal.Group("c", frozen=True),
+    ]
+    assert shoal.SGD(0.1, groups=groups).settings() == (
+        'optimizer { learning_rate: 0.1 sgd {} group { variables: ".*[.]bias" weight_decay: 0.0 } '
+        'group { variables: "a\\\\.b\\"" learning_rate_multiplier: 2.0 } group { variables: "c" frozen: true } }'
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,6 +106,15 @@ def test_settings_are_text_of_a_run_file():
         (lambda: shoal.Adam(float("nan")), "learning_rate is nan"),
         (lambda: shoal.Momentum(0.1, momentum=1.0), "momentum is 1.0; it must be below 1"),
         (lambda: shoal.Momentum(0.1, 0.9), "schedule is a float"),
+        (lambda: shoal.Adam(groups=shoal.Group("a")), "Adam: groups is a Group; it must be a list of shoal.Group"),
+        (lambda: shoal.Adam(groups=["a"]), "Adam: a group is a str; it must be a shoal.Group"),
+        (lambda: shoal.Group(""), "Group: variables is ''; it must be an expression"),
+        (lambda: shoal.Group("a", weight_decay=-1), "Group 'a': weight_decay is -1; it must not be negative"),
+        (lambda: shoal.Group("a", learning_rate=float("inf")), "learning_rate is inf; it must be a finite number"),
+        (lambda: shoal.Group("a", 0.1, 2.0), "give learning_rate or learning_rate_multiplier, not both"),
+        (lambda: shoal.Group("a", 0.1, frozen=True), "Group 'a': frozen parameters have no learning_rate"),
+        (lambda: shoal.Group("a", frozen=1), "frozen is 1; it must be True or False"),
+        (lambda: shoal.Ftrl(groups=[shoal.Group("a", weight_decay=1)]), "'a' has weight_decay; use Ftrl's l2"),
     ],
 )
 def test_wrong_options_are_refused_with_file_and_line(make, message):

@@ -226,8 +226,9 @@ absl::StatusOr<Message*> Descend(const Assignment& assignment, const PathStep& s
   const int size = message->GetReflection()->FieldSize(*message, &field);
   if (size == 0) {
     return assignment.Error(
-        absl::StrCat(step.name, " is an empty list (a model that is given by name lists no ",
-                     "layers), so it has no ", step.name, "[", std::max(step.index, 0),
+        absl::StrCat(step.name, " is an empty list",
+                     step.name == "layer" ? " (a model that is given by name lists no layers)" : "",
+                     ", so it has no ", step.name, "[", std::max(step.index, 0),
                      "]; list its elements in the run file"));
   }
   if (step.index < 0 || step.index >= size) {

@@ -30,6 +30,8 @@ v1::RunConfig WithSettings(v1::RunConfig run, const v1::RunConfig& settings) {
     merged.clear_num_epochs();
   }
   if (run.replica_batch_size() > 0) merged.clear_batch_size();
+  // The order of groups counts, so the lists cannot be joined.
+  if (run.optimizer().group_size() > 0) merged.mutable_optimizer()->clear_group();
   merged.MergeFrom(run);
   return merged;
 }

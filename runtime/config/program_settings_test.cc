@@ -74,5 +74,17 @@ TEST(CompleteRunTest, ReplacesDefaultsByTheSettingsOfTheProgram) {
   EXPECT_THAT(std::string(nothing.message()), ::testing::HasSubstr("give --num_epochs=3"));
 }
 
+TEST(WithSettingsTest, GroupsOfTheRunTakeThePlaceOfTheProgramsGroups) {
+  const v1::RunConfig settings =
+      Given("optimizer { adam {} group { variables: 'a' frozen: true } group { variables: 'b' } }");
+  const std::string program = "program { file: \"a.py\" } ";
+  EXPECT_EQ(WithSettings(Given(program + "batch_size: 8"), settings).optimizer().group_size(), 2);
+  const v1::RunConfig given =
+      WithSettings(Given(program + "optimizer { group { variables: 'c' } }"), settings);
+  ASSERT_EQ(given.optimizer().group_size(), 1);
+  EXPECT_EQ(given.optimizer().group(0).variables(), "c");
+  EXPECT_TRUE(given.optimizer().has_adam());
+}
+
 }  // namespace
 }  // namespace shoal

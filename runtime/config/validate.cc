@@ -1,5 +1,6 @@
 #include "runtime/config/validate.h"
 
+#include <algorithm>
 #include <limits>
 #include <set>
 #include <string>
@@ -288,6 +289,26 @@ absl::Status ValidateProgram(const v1::RunConfig& run) {
                                    " is not a FILE.py; drop one of them"));
 }
 
+// Both decays change the same gradient, and a user who sets one to 0 expects none.
+absl::Status CheckOneDecay(const v1::RunConfig& run) {
+  if (run.optimizer().has_adamw())
+    return absl::OkStatus();  // Its decay does not change the gradient.
+  const auto& layers = run.model().layer();
+  if (run.model().weight_decay() == 0 &&
+      std::none_of(layers.begin(), layers.end(),
+                   [](const v1::LayerConfig& layer) { return layer.weight_decay() > 0; })) {
+    return absl::OkStatus();
+  }
+  for (int g = 0; g < run.optimizer().group_size(); ++g) {
+    if (!run.optimizer().group(g).has_weight_decay()) continue;
+    return InvalidField(
+        absl::StrCat("optimizer.group[", g, "].weight_decay"),
+        "would be added to the model's weight_decay, which is a part of the loss; drop "
+        "one of them");
+  }
+  return absl::OkStatus();
+}
+
 // Checks that there is exactly one model: in the run file or in the program that the workers run.
 absl::Status ValidateModelSource(const v1::RunConfig& run, ModelFrom from) {
   const v1::ModelConfig& model = run.model();
@@ -320,6 +341,7 @@ absl::Status ValidateRunConfig(const v1::RunConfig& run, ModelFrom model) {
   RETURN_IF_ERROR(ValidateCheckpoint(run.checkpoint()));
   RETURN_IF_ERROR(ValidateCluster(run.cluster()));
   RETURN_IF_ERROR(ValidateStart(run));
+  RETURN_IF_ERROR(CheckOneDecay(run));
   if (run.program().file().empty()) RETURN_IF_ERROR(ValidateData(run.data()));
   return ValidateOptimizer(run.optimizer());
 }

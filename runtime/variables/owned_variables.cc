@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/status_macros.h"
 #include "ml/optim/gradient_clipping.h"
-#include "ml/optim/optimizer_config.h"
 #include "proto/v1/optimizer_config.pb.h"
 #include "runtime/variables/initial_values.h"
 
@@ -29,18 +28,15 @@ absl::StatusOr<std::unique_ptr<OwnedVariables>> OwnedVariables::Create(
 }
 
 absl::Status OwnedVariables::SetOptimizer(const v1::OptimizerConfig& optimizer) {
-  ASSIGN_OR_RETURN(settings_.optimizer, OptimizerOptionsFrom(optimizer));
-  ASSIGN_OR_RETURN(settings_.schedule, ScheduleOptionsFrom(optimizer, 0));
-  settings_.clip_by_value = optimizer.clip_by_value();
-  settings_.clip_by_global_norm = optimizer.clip_by_global_norm();
-  settings_.moving_average_decay = optimizer.moving_average_decay();
-  ASSIGN_OR_RETURN(rule_, UpdateRule::Create(settings_.optimizer));
-  ASSIGN_OR_RETURN(LearningRateSchedule schedule, LearningRateSchedule::Create(settings_.schedule));
-  schedule_ = std::make_unique<LearningRateSchedule>(std::move(schedule));
+  ASSIGN_OR_RETURN(settings_, UpdateSettingsFrom(optimizer, 0));
+  ASSIGN_OR_RETURN(rules_, UpdateRules::Create(settings_));
+  if (settings_.groups != nullptr) {
+    for (v1::VariableSpec& spec : specs_) settings_.groups->Freeze(&spec);
+    RETURN_IF_ERROR(settings_.groups->CheckAllAreUsed(specs_));
+  }
   for (size_t v = 0; v < specs_.size(); ++v) {
     Owned& owned = owned_[v];
-    ASSIGN_OR_RETURN(VariableUpdater updater,
-                     VariableUpdater::Create(specs_[v], settings_, rule_.get()));
+    ASSIGN_OR_RETURN(VariableUpdater updater, rules_->UpdaterOf(specs_[v]));
     owned.updater = std::make_unique<VariableUpdater>(std::move(updater));
     owned.new_value = Buffer(owned.num_elements * sizeof(float));
     const size_t stride = VariableUpdater::slot_stride(owned.num_elements);
@@ -81,7 +77,7 @@ float OwnedVariables::ClipScaleOf(absl::Span<const float* const> contributions) 
 }
 
 absl::Status OwnedVariables::ApplyStep(absl::Span<const float* const> contributions) {
-  CHECK(rule_ != nullptr) << "made without an optimizer";
+  CHECK(rules_ != nullptr) << "made without an optimizer";
   const float scale = ClipScaleOf(contributions);
   bool is_finite = std::isfinite(scale);
   for (size_t v = 0; v < owned_.size() && is_finite; ++v) {
@@ -91,7 +87,7 @@ absl::Status OwnedVariables::ApplyStep(absl::Span<const float* const> contributi
     if (!owned.is_updated) continue;
     VariableUpdater::Update update;
     update.step = step_;
-    update.learning_rate = schedule_->At(static_cast<int64_t>(step_));
+    update.learning_rate = rules_->LearningRate(owned.updater->rate_index(), step_);
     update.scale = kind == VariableUpdater::Kind::kOptimizer ? scale : 1;
     update.value = owned.value.As<float>().data();
     update.contribution = contributions[v];

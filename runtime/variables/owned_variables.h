@@ -9,9 +9,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-#include "ml/optim/learning_rate_schedule.h"
 #include "ml/tensor/buffer.h"
 #include "proto/v1/variable.pb.h"
+#include "runtime/variables/update_rules.h"
 #include "runtime/variables/variable_updater.h"
 
 namespace shoal {
@@ -60,8 +60,7 @@ class OwnedVariables {
   std::vector<v1::VariableSpec> specs_;
   std::vector<Owned> owned_;
   UpdateSettings settings_;
-  std::unique_ptr<UpdateRule> rule_;
-  std::unique_ptr<LearningRateSchedule> schedule_;
+  std::unique_ptr<UpdateRules> rules_;
   uint64_t step_ = 0;
 };
 

@@ -40,6 +40,38 @@ v1::OptimizerConfig Momentum() {
   return optimizer;
 }
 
+TEST(OwnedVariablesTest, GroupsHaveSettingsOfTheirOwn) {
+  v1::OptimizerConfig optimizer;
+  optimizer.set_learning_rate(0.5);
+  optimizer.mutable_sgd();
+  optimizer.set_clip_by_global_norm(1e6);
+  v1::OptimizerGroup* fast = optimizer.add_group();
+  fast->set_variables("w2");
+  fast->set_learning_rate_multiplier(2);
+  v1::OptimizerGroup* frozen = optimizer.add_group();
+  frozen->set_variables("w3");
+  frozen->set_frozen(true);
+  const auto make = [&optimizer] {
+    return OwnedVariables::Create(
+        {Spec("w1", v1::UPDATE_KIND_OPTIMIZER, 1), Spec("w2", v1::UPDATE_KIND_OPTIMIZER, 1),
+         Spec("w3", v1::UPDATE_KIND_OPTIMIZER, 1)},
+        &optimizer, 1);
+  };
+  const auto variables = make();
+  ASSERT_TRUE(variables.ok()) << variables.status();
+  const float gradient[] = {1, 2};
+  // The gradient of a frozen variable is not looked at.
+  const float nan[] = {std::nanf(""), 0};
+  ASSERT_TRUE((*variables)->ApplyStep({gradient, gradient, nan}).ok());
+  EXPECT_THAT((*variables)->value(0), ElementsAre(FloatEq(0.5), FloatEq(0)));
+  EXPECT_THAT((*variables)->value(1), ElementsAre(FloatEq(0), FloatEq(-1)));
+  EXPECT_THAT((*variables)->value(2), ElementsAre(1, 1));
+  frozen->set_variables("w4");
+  EXPECT_THAT(std::string(make().status().message()),
+              testing::HasSubstr("optimizer.group[1].variables: \"w4\" matches the whole name of "
+                                 "none of the variables w1, w2, w3"));
+}
+
 TEST(OwnedVariablesTest, AStepUpdatesWhatHasAContribution) {
   const auto variables = Make(Momentum());
   const float gradient[] = {1, 2};

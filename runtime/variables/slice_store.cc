@@ -33,12 +33,10 @@ absl::StatusOr<std::unique_ptr<SliceStore>> SliceStore::Create(
     const SliceStoreOptions& options, absl::Span<const v1::VariableSpec> variables,
     const SliceTable& table, absl::Span<const uint32_t> owned) {
   std::unique_ptr<SliceStore> store(new SliceStore(options, table));
-  ASSIGN_OR_RETURN(store->rule_, UpdateRule::Create(options.update.optimizer));
-  ASSIGN_OR_RETURN(store->schedule_, LearningRateSchedule::Create(options.update.schedule));
+  ASSIGN_OR_RETURN(store->rules_, UpdateRules::Create(options.update));
   store->updaters_.reserve(variables.size());
   for (const v1::VariableSpec& spec : variables) {
-    ASSIGN_OR_RETURN(VariableUpdater updater,
-                     VariableUpdater::Create(spec, options.update, store->rule_.get()));
+    ASSIGN_OR_RETURN(VariableUpdater updater, store->rules_->UpdaterOf(spec));
     store->updaters_.push_back(std::move(updater));
   }
   store->owned_.assign(owned.begin(), owned.end());
@@ -260,14 +258,6 @@ bool SliceStore::ApplyOrPoison(SliceState& state, const SliceValues::Step& updat
   state.poisoned = true;
   events_.poisoned.push_back({update.step + 1, state.slice, update.learning_rate});
   return false;
-}
-
-float SliceStore::LearningRateAt(uint64_t step) {
-  if (step != rate_step_) {
-    rate_ = schedule_->At(static_cast<int64_t>(step));
-    rate_step_ = step;
-  }
-  return rate_;
 }
 
 void SliceStore::TakeEvents(SliceStoreEvents* events) {

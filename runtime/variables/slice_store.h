@@ -27,6 +27,7 @@
 #include "runtime/variables/staging_pool.h"
 #include "runtime/variables/step_contributions.h"
 #include "runtime/variables/sync_slice.h"
+#include "runtime/variables/update_rules.h"
 #include "runtime/variables/variable_updater.h"
 #include "runtime/variables/version_buffer.h"
 
@@ -45,7 +46,7 @@ struct SliceStoreOptions {
   int64_t max_staleness = -1;
   // SYNC: the most bytes of contributions that arrived out of order.
   uint64_t staging_bytes = 256u << 20;
-  UpdateSettings update;  // optimizer, schedule, clipping, averaging
+  UpdateSettings update;  // optimizer, schedule, clipping, averaging, groups
   // SYNC: the versions at which every slice is cut, in addition to requested ones.
   VersionSchedule cuts;
 };
@@ -197,7 +198,8 @@ class SliceStore {
   void EmitCutPart(const SliceState& state, uint64_t cut, uint64_t version, bool completes);
   // Returns false if the update was not finite; the slice is poisoned then.
   bool ApplyOrPoison(SliceState& state, const SliceValues::Step& update);
-  float LearningRateAt(uint64_t step);
+  // The run's learning rate, without that of a group.
+  float LearningRateAt(uint64_t step) { return rules_->LearningRate(0, step); }
 
   // slice_store_sync.cc
   void ResetSync(SliceState& state, uint64_t version, uint64_t value_version);
@@ -214,8 +216,7 @@ class SliceStore {
 
   const SliceStoreOptions options_;
   const SliceTable table_;
-  std::unique_ptr<UpdateRule> rule_;
-  std::optional<LearningRateSchedule> schedule_;
+  std::unique_ptr<UpdateRules> rules_;
   std::vector<VariableUpdater> updaters_;  // indexed by variable
   std::vector<uint32_t> owned_;
   // Indexed by global slice index; UINT32_MAX for slices of other stores.
@@ -231,8 +232,6 @@ class SliceStore {
   std::set<uint64_t> done_cuts_;
   std::vector<BatchReport> reports_;  // SYNC, of the report slice: by position
   uint32_t first_kept_epoch_ = 0;     // ASYNC
-  uint64_t rate_step_ = UINT64_MAX;   // the step that rate_ belongs to
-  float rate_ = 0;
   SliceStoreEvents events_;
 };
 

@@ -22,7 +22,7 @@ PushOutcome SliceStore::PushAsync(SliceState& state, const SlicePush& push) {
 
   SliceValues::Step update;
   update.step = state.updates;
-  update.learning_rate = LearningRateAt(state.updates);
+  update.learning_rate = rules_->LearningRate(state.updater->rate_index(), update.step);
   update.keep_previous = false;
   const bool is_usable_in_place = push.kind != ContributionKind::kSparse &&
                                   reinterpret_cast<uintptr_t>(push.data) % alignof(float) == 0;
@@ -40,7 +40,7 @@ PushOutcome SliceStore::PushAsync(SliceState& state, const SlicePush& push) {
     const BatchReport report = push.report != nullptr ? *push.report : BatchReport();
     events_.steps.push_back({state.updates, push.batch.epoch, report.loss_sum,
                              report.regularization, report.correct, report.examples,
-                             update.learning_rate, staleness, report.metrics});
+                             LearningRateAt(update.step), staleness, report.metrics});
   }
   return PushOutcome::kAccepted;
 }

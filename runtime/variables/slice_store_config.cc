@@ -1,9 +1,9 @@
 #include "runtime/variables/slice_store_config.h"
 
 #include "base/status_macros.h"
-#include "ml/optim/optimizer_config.h"
 #include "proto/v1/run_config.pb.h"
 #include "runtime/config/run_config.h"
+#include "runtime/variables/update_rules.h"
 
 namespace shoal {
 
@@ -17,11 +17,7 @@ absl::StatusOr<SliceStoreOptions> SliceStoreOptionsFrom(const v1::RunConfig& run
   options.cuts = VersionSchedule{run.checkpoint().save_every(), last_step};
 
   const int64_t total_updates = last_step == UINT64_MAX ? 0 : static_cast<int64_t>(last_step);
-  ASSIGN_OR_RETURN(options.update.optimizer, OptimizerOptionsFrom(run.optimizer()));
-  ASSIGN_OR_RETURN(options.update.schedule, ScheduleOptionsFrom(run.optimizer(), total_updates));
-  options.update.clip_by_value = run.optimizer().clip_by_value();
-  options.update.clip_by_global_norm = run.optimizer().clip_by_global_norm();
-  options.update.moving_average_decay = run.optimizer().moving_average_decay();
+  ASSIGN_OR_RETURN(options.update, UpdateSettingsFrom(run.optimizer(), total_updates));
   return options;
 }
 

@@ -85,7 +85,7 @@ void SliceStore::FinishStep(SliceState& state, float clip_scale, const float* co
   if (makes_value) {
     SliceValues::Step update;
     update.step = step;
-    update.learning_rate = LearningRateAt(step);
+    update.learning_rate = rules_->LearningRate(state.updater->rate_index(), step);
     update.scale = state.contributions.MeanScale() * clip_scale;
     update.contribution = contribution;
     if (state.updater->kind() != VariableUpdater::Kind::kOptimizer) {

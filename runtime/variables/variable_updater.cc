@@ -40,9 +40,11 @@ absl::Status CheckSettings(const UpdateSettings& settings) {
 
 absl::StatusOr<VariableUpdater> VariableUpdater::Create(const v1::VariableSpec& spec,
                                                         const UpdateSettings& settings,
-                                                        const UpdateRule* rule) {
+                                                        const UpdateRule* rule,
+                                                        uint32_t rate_index) {
   RETURN_IF_ERROR(CheckSettings(settings));
   VariableUpdater updater;
+  updater.rate_index_ = rate_index;
   switch (spec.update()) {
     case v1::UPDATE_KIND_OPTIMIZER:
       updater.kind_ = Kind::kOptimizer;

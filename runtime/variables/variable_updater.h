@@ -13,6 +13,7 @@
 #include "ml/optim/learning_rate_schedule.h"
 #include "ml/optim/optimizer_options.h"
 #include "ml/optim/update_rule.h"
+#include "runtime/config/optimizer_groups.h"
 
 namespace shoal {
 
@@ -30,6 +31,13 @@ struct UpdateSettings {
   double clip_by_global_norm = 0;
   // 0: off. Otherwise average' = decay*average + (1-decay)*value' is kept as one more slot.
   double moving_average_decay = 0;
+  // The parameter groups of the run (optimizer.group). Null: there are none.
+  std::shared_ptr<const OptimizerGroups> groups;
+  struct Group {
+    OptimizerOptions optimizer;
+    LearningRateScheduleOptions schedule;
+  };
+  std::vector<Group> group_settings;  // indexed by group
 };
 
 // Applies contributions to one variable, for any range of its elements: by the optimizer's rule for
@@ -39,13 +47,14 @@ class VariableUpdater {
  public:
   enum class Kind { kOptimizer, kMovingAverage, kAssign, kNone };
 
-  // `rule` serves all variables and must outlive the updater. InvalidArgument names the variable or
-  // the setting.
+  // `rule` serves many variables and must outlive the updater. For rate_index see UpdateRules.
+  // InvalidArgument names the variable or the setting.
   static absl::StatusOr<VariableUpdater> Create(const v1::VariableSpec& spec,
                                                 const UpdateSettings& settings,
-                                                const UpdateRule* rule);
+                                                const UpdateRule* rule, uint32_t rate_index = 0);
 
   Kind kind() const { return kind_; }
+  uint32_t rate_index() const { return rate_index_; }
 
   // The distance in floats between slots of n elements, which lie one after another in one array.
   // All slots are 64-byte aligned.
@@ -79,6 +88,7 @@ class VariableUpdater {
   bool IsFinite(const Update& update, size_t begin, size_t count) const;
 
   Kind kind_ = Kind::kNone;
+  uint32_t rate_index_ = 0;
   const UpdateRule* rule_ = nullptr;
   float clip_by_value_ = 0;
   std::vector<SlotSpec> slots_;

@@ -103,6 +103,51 @@ TEST_F(InProcessClusterTest, ClippingByGlobalNormGivesTheSameBytes) {
   EXPECT_NE(one, Trained(1, 1));  // it does clip
 }
 
+constexpr char kGroups[] = R"pb(
+  optimizer {
+    adamw {}
+    clip_by_global_norm: 0.5
+    moving_average_decay: 0.9
+    schedule { kind: KIND_COSINE end: 1e-4 warmup_steps: 3 }
+    group { variables: "dense1/.*" frozen: true }
+    group { variables: ".*/biases" weight_decay: 0 learning_rate_multiplier: 2 }
+    group { variables: "dense2/.*" weight_decay: 0.1 learning_rate: 0.003 }
+  }
+)pb";
+
+TEST_F(InProcessClusterTest, RunsWithGroupsGiveTheSameBytesForAnyNumberOfTasks) {
+  const Values one = Trained(1, 1, kGroups);
+  EXPECT_EQ(Trained(2, 2, kGroups), one);
+  EXPECT_EQ(Trained(5, 3, kGroups), one);
+  // The frozen layer keeps its initial values, and no other variable does.
+  const Values start = Trained(1, 1, absl::StrCat(kGroups, "max_steps: 1"));
+  for (const auto& [name, value] : one) {
+    const bool is_frozen = name.rfind("dense1/", 0) == 0;
+    EXPECT_EQ(start.at(name) == value, is_frozen) << name;
+  }
+}
+
+TEST_F(InProcessClusterTest, AResumedRunMayHaveOtherGroupsButNotOtherFrozenVariables) {
+  v1::RunConfig run = Config(absl::StrCat(kGroups, "max_steps: 9"));
+  ASSERT_TRUE(IsOkStatus(Train(run, 2, 2)));
+  run.set_max_steps(20);
+  run.mutable_optimizer()->mutable_group(1)->set_learning_rate_multiplier(0);
+  run.mutable_optimizer()->mutable_group(2)->set_weight_decay(0);
+  v1::RunConfig thawed = run;
+  thawed.mutable_optimizer()->mutable_group(0)->clear_frozen();
+  const absl::Status refused = Train(thawed, 2, 2);
+  EXPECT_THAT(std::string(refused.message()),
+              ::testing::HasSubstr("is frozen in the checkpoint and trained in the model"));
+  EXPECT_TRUE(IsOkStatus(Train(run, 1, 2)));
+}
+
+TEST_F(InProcessClusterTest, AGroupThatMatchesNoVariableEndsTheStart) {
+  const absl::Status refused = Train(Config("optimizer { group { variables: 'conv.*' } }"), 1, 1);
+  EXPECT_THAT(std::string(refused.message()),
+              ::testing::HasSubstr("optimizer.group[0].variables: \"conv.*\" matches the whole "
+                                   "name of none of the variables dense1/weights"));
+}
+
 TEST_F(InProcessClusterTest, AStoppedRunResumesToTheSameBytes) {
   const Values whole = Trained(2, 2, "max_steps: 20");
   v1::RunConfig run = Config("max_steps: 9");

@@ -61,6 +61,18 @@ def adam_and_global_norm():
     assert digest_of("--num_ps_tasks=2", "--num_replicas=2", *flags) == expected(*flags)
 
 
+def groups_of_the_optimizer():
+    groups = (
+        'group { variables: "dense1/weights" frozen: true }'
+        'group { variables: ".*/biases" learning_rate_multiplier: 0.5 }'
+        'group { variables: "dense2/.*" weight_decay: 0.01 learning_rate: 0.02 }'
+    )
+    flags = ("--set", f"optimizer={groups}", "--set", "optimizer.clip_by_global_norm=0.5")
+    for ps, workers in ((2, 2), (5, 3)):
+        assert digest_of(f"--num_ps_tasks={ps}", f"--num_replicas={workers}", *flags) == expected(*flags)
+    assert expected(*flags) != expected()
+
+
 def killed_worker():
     with cluster.Run(SMALL, "--num_ps_tasks=2", "--num_replicas=3", *LONG) as run:
         run.start()
@@ -141,5 +153,5 @@ def killed_launcher_leaves_nothing():
 
 if __name__ == "__main__":
     cluster.main([any_number_of_ps_and_workers, local_is_the_same, tasks_of_one_host_share_memory, default_slices,
-                  adam_and_global_norm, killed_worker, killed_ps, resume_is_uninterrupted,
+                  adam_and_global_norm, groups_of_the_optimizer, killed_worker, killed_ps, resume_is_uninterrupted,
                   resume_keeps_what_the_first_start_decided, killed_launcher_leaves_nothing])

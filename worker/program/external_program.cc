@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "base/status_macros.h"
 #include "ml/optim/all_finite.h"
+#include "runtime/config/optimizer_groups.h"
 #include "worker/replica/batch_crash.h"
 
 namespace shoal {
@@ -69,11 +70,18 @@ absl::StatusOr<std::unique_ptr<ExternalProgram>> ExternalProgram::Create(
   for (const Phase phase : {Phase::kHello, Phase::kDeclare}) {
     RETURN_IF_ERROR(program->TalkWhileIn(phase, program->ready_deadline_, none));
   }
+  program->variables_ = program->declaration().variables;
   const std::vector<v1::MetricSpec>& metrics = program->declaration().metrics;
   for (size_t m = 0; m < metrics.size(); ++m) {
     if (metrics[m].name() == "accuracy") program->accuracy_ = m;
   }
   return program;
+}
+
+absl::Status ExternalProgram::Freeze(const v1::OptimizerConfig& optimizer) {
+  ASSIGN_OR_RETURN(const OptimizerGroups groups, OptimizerGroups::Create(optimizer));
+  for (v1::VariableSpec& variable : variables_) groups.Freeze(&variable);
+  return absl::OkStatus();
 }
 
 absl::Status ExternalProgram::MakeReady(const BatchPlan& train_plan,
@@ -242,8 +250,9 @@ absl::Status ExternalProgram::Train(const TrainArguments& arguments, BatchResult
   conversation_.Start(work);
   announced_.erase(std::remove(announced_.begin(), announced_.end(), work.batch), announced_.end());
   AnnounceExpected();
+  // The program also computes the gradients of variables that the run has frozen.
   const auto settle = [&](uint32_t v) {
-    on_final(v, static_cast<int64_t>(NumElements(variables()[v])));
+    if (contributes(v)) on_final(v, static_cast<int64_t>(NumElements(variables()[v])));
   };
   RETURN_IF_ERROR(TalkWhileIn(Phase::kWorking, absl::InfiniteFuture(), settle));
   SetResult(batch.num_examples, result);

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "ml/data/batch_plan.h"
+#include "proto/v1/variable.pb.h"
 #include "runtime/plan/batch_key.h"
 #include "worker/program/program_channel.h"
 #include "worker/program/program_conversation.h"
@@ -23,6 +24,10 @@
 #include "worker/replica/replica_program.h"
 
 namespace shoal {
+
+namespace v1 {
+class OptimizerConfig;
+}
 
 // Declares and computes what the program declares and computes. One thread at a time.
 class ExternalProgram : public ReplicaProgram {
@@ -48,6 +53,10 @@ class ExternalProgram : public ReplicaProgram {
 
   const ProgramDeclaration& declaration() const { return conversation_.declaration(); }
 
+  // Makes variables of the optimizer's frozen groups such that nobody contributes to; the program
+  // does not notice. Call it before MakeReady.
+  absl::Status Freeze(const v1::OptimizerConfig& optimizer);
+
   // Gives the program its memory and waits until it is ready to compute. The plans say which
   // examples a batch has; test_plan is absent if there are no test examples.
   absl::Status MakeReady(const BatchPlan& train_plan, std::optional<BatchPlan> test_plan);
@@ -59,9 +68,7 @@ class ExternalProgram : public ReplicaProgram {
   // Notifies the program that no more work comes, and ends it. Only the first call has an effect.
   void Finish(FinishReason reason, const std::string& text);
 
-  const std::vector<v1::VariableSpec>& variables() const override {
-    return declaration().variables;
-  }
+  const std::vector<v1::VariableSpec>& variables() const override { return variables_; }
   bool contributes(uint32_t variable) const override {
     return variables()[variable].update() != v1::UPDATE_KIND_NONE;
   }
@@ -103,6 +110,7 @@ class ExternalProgram : public ReplicaProgram {
   const std::unique_ptr<ProgramMemory> memory_;
   const std::unique_ptr<ProgramChannel> channel_;
   ProgramConversation conversation_;
+  std::vector<v1::VariableSpec> variables_;  // The declared ones; Freeze changes them.
   absl::Time ready_deadline_;
   std::optional<BatchPlan> train_plan_;
   std::optional<BatchPlan> test_plan_;

@@ -193,6 +193,7 @@ absl::StatusOr<ReplicaInputs> LoadProgramInputs(TaskOptions* options) {
                      CompleteRun(run, *options->given, program->declaration().settings));
     options->given.reset();
   }
+  RETURN_IF_ERROR(program->Freeze(run.optimizer()));
   ASSIGN_OR_RETURN(ReplicaInputs inputs, InputsOf(run, program.get()));
   RETURN_IF_ERROR(program->MakeReady(*inputs.train_plan, inputs.test_plan));
   ExternalProgram* const external = program.get();

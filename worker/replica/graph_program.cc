@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "ml/tensor/device_spec.h"
 #include "runtime/config/name_patterns.h"
+#include "runtime/config/optimizer_groups.h"
 #include "runtime/config/run_config.h"
 #include "worker/replica/declared_variable.h"
 #include "worker/replica/device_selection.h"
@@ -63,11 +64,12 @@ absl::Status GraphProgram::Build(bool is_training, Deployed* deployed) {
   const auto& trainable = options_.run.trainable();
   ASSIGN_OR_RETURN(const NamePatterns trained,
                    NamePatterns::Create("trainable", {trainable.begin(), trainable.end()}));
+  ASSIGN_OR_RETURN(const OptimizerGroups groups, OptimizerGroups::Create(optimizer_));
   std::vector<std::string> parameters;
-  if (!trained.empty()) {
+  if (!trained.empty() || groups.size() > 0) {
     builder.TrainOnly([&](const std::string& name) {
       parameters.push_back(name);
-      return trained.Matches(name);
+      return (trained.empty() || trained.Matches(name)) && !groups.IsFrozen(name);
     });
   }
   std::vector<std::vector<ModelMetric>> metrics;  // indexed by clone

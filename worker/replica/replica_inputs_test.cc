@@ -122,6 +122,23 @@ TEST(ReplicaInputsTest, FrozenParametersAreDeclaredAsSuch) {
               HasSubstr("trainable: \"nothing\" matches the whole name of none of the variables"));
 }
 
+TEST(ReplicaInputsTest, AGroupOfTheOptimizerFreezesParametersToo) {
+  v1::RunConfig run = Softmax();
+  v1::OptimizerGroup* group = run.mutable_optimizer()->add_group();
+  group->set_variables(".*/biases");
+  group->set_frozen(true);
+  const absl::StatusOr<ReplicaInputs> inputs = LoadReplicaInputs(run, 0, ModelFromRunFile());
+  ASSERT_TRUE(inputs.ok()) << inputs.status();
+  for (const v1::VariableSpec& variable : inputs->declaration.variables()) {
+    EXPECT_EQ(variable.update(), absl::EndsWith(variable.name(), "/biases")
+                                     ? v1::UPDATE_KIND_NONE
+                                     : v1::UPDATE_KIND_OPTIMIZER)
+        << variable.name();
+  }
+  group->set_variables(".*");
+  EXPECT_THAT(std::string(Load(run).message()), HasSubstr("nothing to train"));
+}
+
 TEST(ReplicaInputsTest, ABatchIsNotLargerThanTheData) {
   v1::RunConfig run = Softmax();
   run.mutable_deployment()->set_num_clones(2);
