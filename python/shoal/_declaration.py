@@ -18,6 +18,7 @@ from shoal.optimizers import Optimizer
 KINDS = {"trainable": _protocol.TRAINABLE, "assign": _protocol.ASSIGN, "frozen": _protocol.FROZEN}
 MAX_DIMENSIONS = 8
 MAX_VARIABLES = 65536
+MAX_SETTINGS_BYTES = 64 << 10
 MAX_ANNOUNCEMENTS = 64
 MAX_EXAMPLES = 1 << 40
 _NAME = re.compile(r"[A-Za-z0-9_./-]+")
@@ -117,13 +118,19 @@ def make_declaration(
     ):
         if value is not None:
             settings.append(f"{field}: {_count(name, value, 1, (1 << 31) - 1)}")
+    text = "\n".join(settings)
+    if len(text.encode()) > MAX_SETTINGS_BYTES:
+        raise ProgramError(
+            f"the settings of the optimizer have {len(text.encode())} bytes; at most {MAX_SETTINGS_BYTES} are "
+            "possible: give its groups by expressions, such as shoal.Group('.*bias')"
+        )
     return _protocol.Declaration(
         _count("examples", examples, 1, MAX_EXAMPLES),
         _count("test_examples", test_examples, 0, MAX_EXAMPLES),
         data_fingerprint & ((1 << 64) - 1),
         _count("prefetch", prefetch, 0, MAX_ANNOUNCEMENTS),
         computation[:1024],
-        "\n".join(settings),
+        text,
         list(kinds.items()),
         [(variable.name, KINDS[variable.kind], variable.shape) for variable in variables],
     )

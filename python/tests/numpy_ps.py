@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 f = np.float32
@@ -19,7 +21,7 @@ class NumpyPs:
         """Applies the mean of a step's contributions."""
         self.step += 1
         for name, kind in self.kinds.items():
-            if kind == 3:
+            if kind == 3 or (group := self._group(name)) and group.frozen:
                 continue
             mean = np.mean([c[name] for c in contributions], axis=0, dtype=f)
             if kind == 2:
@@ -30,15 +32,25 @@ class NumpyPs:
     def _slot(self, name, slot, value, initial=0.0):
         return self.slots.setdefault((name, slot), np.full_like(value, initial))
 
+    def _group(self, name):
+        return next((g for g in self.optimizer.groups if re.fullmatch(g.variables, name)), None)
+
     def _update(self, name, v, g):
         o = self.optimizer
-        lr = f(o.learning_rate)
+        learning_rate, weight_decay = o.learning_rate, getattr(o, "weight_decay", 0.0)
+        if group := self._group(name):
+            learning_rate *= 1.0 if group.learning_rate_multiplier is None else group.learning_rate_multiplier
+            learning_rate = learning_rate if group.learning_rate is None else group.learning_rate
+            weight_decay = weight_decay if group.weight_decay is None else group.weight_decay
+        lr = f(learning_rate)
+        if o.rule != "adamw":
+            g = g + f(weight_decay) * v
         if o.rule == "sgd":
             return v - lr * g
         if o.rule == "momentum":
             a = self._slot(name, "a", v) * f(o.momentum) + g
             self.slots[name, "a"] = a
-            return v - (lr * g + f(o.learning_rate * o.momentum) * a if o.nesterov else lr * a)
+            return v - (lr * g + f(learning_rate * o.momentum) * a if o.nesterov else lr * a)
         if o.rule == "adagrad":
             a = self._slot(name, "a", v, o.initial_accumulator) + g * g
             self.slots[name, "a"] = a
@@ -54,7 +66,7 @@ class NumpyPs:
             m = f(o.beta1) * self._slot(name, "m", v) + f(1 - o.beta1) * g
             s = f(o.beta2) * self._slot(name, "s", v) + f(1 - o.beta2) * g * g
             self.slots[name, "m"], self.slots[name, "s"] = m, s
-            rate = f(o.learning_rate * np.sqrt(1 - o.beta2**self.step) / (1 - o.beta1**self.step))
-            decay = f(o.learning_rate * o.weight_decay) * v if o.rule == "adamw" else f(0)
+            rate = f(learning_rate * np.sqrt(1 - o.beta2**self.step) / (1 - o.beta1**self.step))
+            decay = f(learning_rate * weight_decay) * v if o.rule == "adamw" else f(0)
             return v - rate * m / (np.sqrt(s) + f(o.epsilon)) - decay
         raise AssertionError(o.rule)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Optional
 
 import torch
 
 from shoal import optimizers
 from shoal.errors import ProgramError
+from shoal.torch.model import Models, named_models, tensors_of
 
 # Options that change the results of no optimizer.
 _IRRELEVANT = frozenset(("params", "foreach", "fused", "capturable", "differentiable", "param_names", "initial_lr"))
+# Options that a group of the run has, too.
+_PER_GROUP = frozenset(("lr", "weight_decay"))
 _REMEDIES = {
     "RMSprop": "shoal.RMSProp has epsilon inside the root and starts from 1, as TensorFlow does",
     "NAdam": "use shoal.Adam",
@@ -20,19 +24,44 @@ _REMEDIES = {
 }
 
 
-def from_torch(optimizer: torch.optim.Optimizer) -> optimizers.Optimizer:
+@dataclass
+class _Group:
+    """A parameter group of PyTorch: the names of its parameters that are trained."""
+
+    options: Mapping[str, Any]
+    names: list[str]
+    learning_rate: float
+    weight_decay: float
+
+
+def from_torch(optimizer: torch.optim.Optimizer, model: Optional[Models] = None) -> optimizers.Optimizer:
     """Returns the optimizer of the run with the formula of PyTorch's; ProgramError where there is none.
 
+    model: gives the parameters their names, which groups with another learning rate or weight decay need. Other options
+    must not differ between groups.
     Adam and AdamW add epsilon to the uncorrected second moment, PyTorch to the corrected one: the results differ by
     less than 1e-5 of an update, as long as gradients are large against epsilon.
     """
     name = type(optimizer).__name__
-    group = _only_group(optimizer, name)
-    learning_rate = float(group["lr"])
+    _check_options(optimizer, name)
+    groups = _groups_of(optimizer, name, model)
+    # The run's own options are those of most parameters, so that the list of the others is short.
+    base = max((g for g in groups if g.learning_rate > 0), key=lambda g: len(g.names), default=groups[0])
+    converted = _convert(name, base)
+    has_own_decay = isinstance(converted, optimizers.AdamW)
+    others = [_group(other, base, has_own_decay) for other in groups if other is not base and _differ(other, base)]
+    if base.weight_decay and not has_own_decay:
+        others.append(optimizers.Group(".*", weight_decay=base.weight_decay))
+    return replace(converted, groups=tuple(others)) if others else converted
+
+
+def _convert(name: str, base: _Group) -> optimizers.Optimizer:
+    group = base.options
+    learning_rate = base.learning_rate
     if group.get("maximize"):
         raise ProgramError(f"{name}: maximize is not possible; negate the loss")
     if name == "SGD":
-        _refuse(name, group, "weight_decay", "dampening")
+        _refuse(name, group, "dampening")
         if not group["momentum"]:
             return optimizers.SGD(learning_rate)
         return optimizers.Momentum(learning_rate, momentum=group["momentum"], nesterov=group["nesterov"])
@@ -40,41 +69,89 @@ def from_torch(optimizer: torch.optim.Optimizer) -> optimizers.Optimizer:
         beta1, beta2 = group["betas"]
         if group.get("amsgrad"):
             raise ProgramError(f"{name}: amsgrad is not possible; use {name} without it")
-        if name == "AdamW":
+        if name == "AdamW" or group.get("decoupled_weight_decay"):
             return optimizers.AdamW(
-                learning_rate, beta1=beta1, beta2=beta2, epsilon=group["eps"], weight_decay=group["weight_decay"]
+                learning_rate, beta1=beta1, beta2=beta2, epsilon=group["eps"], weight_decay=base.weight_decay
             )
-        _refuse(name, group, "weight_decay")
         return optimizers.Adam(learning_rate, beta1=beta1, beta2=beta2, epsilon=group["eps"])
     if name == "Adagrad":
-        _refuse(name, group, "weight_decay", "lr_decay")
+        _refuse(name, group, "lr_decay")
         return optimizers.Adagrad(
             learning_rate, initial_accumulator=group["initial_accumulator_value"], epsilon=group["eps"]
         )
     if name == "Adadelta":
-        _refuse(name, group, "weight_decay")
         return optimizers.Adadelta(learning_rate, rho=group["rho"], epsilon=group["eps"])
     remedy = _REMEDIES.get(name, "use one of shoal.SGD, Momentum, Adagrad, Adadelta, RMSProp, Adam, AdamW, Ftrl")
     raise ProgramError(f"torch.optim.{name} has no optimizer with the same formula in Shoal: {remedy}")
 
 
-def _only_group(optimizer: torch.optim.Optimizer, name: str) -> Mapping[str, Any]:
-    """The options of all parameters. A run file has one optimizer for all variables."""
+def _check_options(optimizer: torch.optim.Optimizer, name: str) -> None:
+    """The options that a run has once for all variables must be the same in all groups."""
     first: Mapping[str, Any] = optimizer.param_groups[0]
     for other in optimizer.param_groups[1:]:
-        for option in first.keys() - _IRRELEVANT:
+        for option in sorted(first.keys() - _IRRELEVANT - _PER_GROUP):
             if first[option] != other.get(option):
                 raise ProgramError(
-                    f"{name}: the parameter groups have {option} {first[option]!r} and {other.get(option)!r}, but a "
-                    "run has one optimizer for all variables; a group is frozen by requires_grad_(False)"
+                    f"{name}: the parameter groups have {option} {first[option]!r} and {other.get(option)!r}, but only "
+                    "lr and weight_decay may differ between the groups of a run"
                 )
-    return first
+
+
+def _groups_of(optimizer: torch.optim.Optimizer, name: str, model: Optional[Models]) -> list[_Group]:
+    """Returns the groups that have something to train, by names; a single one without names if they do not differ."""
+    every = [
+        _Group(group, [], float(group["lr"]), float(group.get("weight_decay", 0))) for group in optimizer.param_groups
+    ]
+    if model is None:
+        trained = [g for g in every if any(p.requires_grad for p in g.options["params"])] or every[:1]
+        if any(_differ(other, trained[0]) for other in trained):
+            raise ProgramError(
+                f"{name}: the parameter groups differ in lr or weight_decay, and the names of their parameters are "
+                "not known; give the model too: from_torch(optimizer, model)"
+            )
+        return trained[:1]
+    entries = [entry for entry in tensors_of(named_models(model)) if entry.kind == "parameter"]
+    names = {id(entry.tensor): entry.name for entry in entries}
+    for number, group in enumerate(every):
+        for parameter in group.options["params"]:
+            if id(parameter) not in names:
+                raise ProgramError(
+                    f"{name}: parameter group {number} has a tensor of shape {tuple(parameter.shape)} that is no "
+                    "parameter of the model; make the optimizer from the parameters of the model itself"
+                )
+            if parameter.requires_grad:
+                group.names.append(names[id(parameter)])
+    _check_all_have_a_group(name, entries, [name for group in every for name in group.names])
+    return [group for group in every if group.names] or every[:1]
+
+
+def _check_all_have_a_group(optimizer: str, entries: Sequence[Any], names: Sequence[str]) -> None:
+    """PyTorch leaves parameters alone that no group has; a run would train them."""
+    grouped = set(names)
+    for entry in entries:
+        if entry.tensor.requires_grad and entry.name not in grouped:
+            raise ProgramError(
+                f"{optimizer}: the parameter {entry.name} is in none of its groups; add it, or freeze it by "
+                "requires_grad_(False) before the trainer is made"
+            )
+
+
+def _differ(group: _Group, base: _Group) -> bool:
+    return (group.learning_rate, group.weight_decay) != (base.learning_rate, base.weight_decay)
+
+
+def _group(group: _Group, base: _Group, has_own_decay: bool) -> optimizers.Group:
+    # Names have letters, digits and _ . / - only, of which the point alone means something in an expression.
+    expression = "|".join(name.replace(".", "[.]") for name in group.names)
+    is_decay_given = group.weight_decay != base.weight_decay if has_own_decay else bool(group.weight_decay)
+    return optimizers.Group(
+        expression,
+        learning_rate=group.learning_rate if group.learning_rate != base.learning_rate else None,
+        weight_decay=group.weight_decay if is_decay_given else None,
+    )
 
 
 def _refuse(name: str, group: Mapping[str, Any], *options: str) -> None:
     for option in options:
         if group[option]:
-            remedy = "use AdamW, whose decay is decoupled" if option == "weight_decay" else "set it to 0"
-            if name == "SGD" and option == "weight_decay":
-                remedy = "add weight_decay / 2 * sum of squares to the loss"
-            raise ProgramError(f"{name}: {option}={group[option]!r} is not possible; {remedy}")
+            raise ProgramError(f"{name}: {option}={group[option]!r} is not possible; set it to 0")

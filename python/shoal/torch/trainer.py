@@ -59,7 +59,7 @@ class Trainer:
             raise ProgramError(f"PyTorch {torch.__version__} is too old; shoal.torch needs 2.1")
         self._worker = worker
         self._models = named_models(model)
-        self._optimizer = from_torch(optimizer) if isinstance(optimizer, torch.optim.Optimizer) else optimizer
+        self._optimizer = from_torch(optimizer, model) if isinstance(optimizer, torch.optim.Optimizer) else optimizer
         self._metrics = metrics if isinstance(metrics, (str, AUC)) else tuple(metrics)
         self._statistics = tuple(statistics)
         self._overlap = overlap

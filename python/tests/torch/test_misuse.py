@@ -171,17 +171,20 @@ def _weights():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: torch.optim.SGD(_weights(), 0.1, weight_decay=0.1), "SGD: weight_decay=0.1 is not possible; add"),
         (lambda: torch.optim.SGD(_weights(), 0.1, momentum=0.9, dampening=0.1), "dampening=0.1 is not possible"),
         (lambda: torch.optim.SGD(_weights(), 0.1, maximize=True), "maximize is not possible; negate the loss"),
-        (lambda: torch.optim.Adam(_weights(), weight_decay=0.1), "use AdamW, whose decay is decoupled"),
         (lambda: torch.optim.Adam(_weights(), amsgrad=True), "amsgrad is not possible"),
         (lambda: torch.optim.Adagrad(_weights(), lr_decay=0.1), "lr_decay=0.1 is not possible; set it to 0"),
         (lambda: torch.optim.RMSprop(_weights()), "torch.optim.RMSprop has no optimizer with the same formula"),
         (lambda: torch.optim.LBFGS(_weights()), "torch.optim.LBFGS has no optimizer with the same formula"),
         (
             lambda: torch.optim.AdamW([{"params": _weights()}, {"params": _weights(), "lr": 0.5}]),
-            "the parameter groups have lr 0.001 and 0.5, but a run has one optimizer for all variables",
+            "AdamW: the parameter groups differ in lr or weight_decay, and the names of their parameters are not "
+            "known; give the model too: from_torch(optimizer, model)",
+        ),
+        (
+            lambda: torch.optim.AdamW([{"params": _weights()}, {"params": _weights(), "betas": (0.5, 0.9)}]),
+            "the parameter groups have betas (0.9, 0.999) and (0.5, 0.9), but only lr and weight_decay may differ",
         ),
         (lambda: torch.optim.Adagrad(_weights(), eps=0.0), None),
     ],
@@ -194,6 +197,23 @@ def test_optimizers_with_other_formulas_are_refused(make, message):
         shoal.torch.from_torch(make())
     assert message in str(raised.value)
     assert "test_misuse.py:" in str(raised.value)
+
+
+def test_parameter_groups_must_fit_the_model():
+    def refused(optimizer, model):
+        with pytest.raises(shoal.ProgramError) as raised:
+            shoal.torch.from_torch(optimizer, model)
+        return str(raised.value)
+
+    model = mlp()
+    foreign = torch.optim.SGD([*model.parameters(), *_weights()], 0.1)
+    assert "SGD: parameter group 0 has a tensor of shape (2,) that is no parameter of the model" in refused(
+        foreign, model
+    )
+    partial = torch.optim.SGD(model[0].parameters(), 0.1)
+    assert "SGD: the parameter 2.weight is in none of its groups; add it, or freeze it" in refused(partial, model)
+    model[2].requires_grad_(False)
+    assert not shoal.torch.from_torch(partial, model).groups
 
 
 def _one_batch(fake):

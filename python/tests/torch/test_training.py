@@ -121,6 +121,100 @@ def test_converted_optimizers_agree_over_100_steps(name):
     assert_equal_models(ps.values, reference, 1e-5)
 
 
+def deep(frozen=()):
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 2))
+    for layer in frozen:
+        model[layer].requires_grad_(False)
+    return model
+
+
+def three_groups(model, **options):
+    """Weights decay, biases do not, and the last layer learns faster."""
+    body = [p for layer in (0, 2) for p in (model[layer].weight, model[layer].bias)]
+    return [
+        {"params": [p for p in body if p.dim() > 1], "weight_decay": 0.1, **options},
+        {"params": [p for p in body if p.dim() == 1], "weight_decay": 0.0, **options},
+        {"params": model[4].parameters(), "lr": 0.004, "weight_decay": 0.02, **options},
+    ]
+
+
+def two_groups(model):
+    return [{"params": model[0].parameters(), "lr": 1e-3}, {"params": [*model[2].parameters(), *model[4].parameters()]}]
+
+
+def unequal_layers(model):
+    """One group decays, the others keep the learning rate of the optimizer."""
+    return [
+        {"params": model[0].parameters()},
+        {"params": model[2].parameters(), "weight_decay": 0.3},
+        {"params": [model[4].bias]},
+        {"params": [model[4].weight], "lr": 0.0},
+    ]
+
+
+GROUPED = {
+    "sgd": lambda p: torch.optim.SGD(p, 0.1),
+    "momentum": lambda p: torch.optim.SGD(p, 0.05, momentum=0.9),
+    "nesterov with a decay": lambda p: torch.optim.SGD(p, 0.05, momentum=0.9, nesterov=True, weight_decay=1e-3),
+    "adam": lambda p: torch.optim.Adam(p, 1e-3),
+    "adam with a decay": lambda p: torch.optim.Adam(p, 1e-3, weight_decay=0.01),
+    "adamw": lambda p: torch.optim.AdamW(p, 1e-3),
+    "adagrad": lambda p: torch.optim.Adagrad(p, 0.05, initial_accumulator_value=0.1),
+    "adadelta": lambda p: torch.optim.Adadelta(p, 0.5),
+}
+
+
+@pytest.mark.parametrize("name", list(GROUPED))
+@pytest.mark.parametrize("split", [two_groups, three_groups, unequal_layers])
+@pytest.mark.parametrize("frozen", [(), (2,)])
+def test_parameter_groups_agree_over_100_steps(name, split, frozen):
+    reference = deep(frozen)
+    optimizer = GROUPED[name](split(reference))
+    converted = shoal.torch.from_torch(optimizer, reference)
+    values = {n: p.detach().numpy().copy() for n, p in reference.named_parameters()}
+    ps = NumpyPs(converted, values, {n: 1 if p.requires_grad else 3 for n, p in reference.named_parameters()})
+    generator = np.random.default_rng(0)
+    for _ in range(100):
+        gradients = {n: generator.normal(size=v.shape).astype(np.float32) for n, v in values.items()}
+        for n, parameter in reference.named_parameters():
+            parameter.grad = torch.from_numpy(gradients[n]) if parameter.requires_grad else None
+        optimizer.step()
+        ps.apply([gradients])
+    assert_equal_models(ps.values, reference, 1e-5)
+    for layer in frozen:
+        assert not (ps.values[f"{layer}.weight"] - values[f"{layer}.weight"]).any()
+
+
+def test_the_trainer_gives_the_names_of_its_models_to_parameter_groups():
+    reference = deep((0,))
+    plain(reference, GROUPED["nesterov with a decay"](three_groups(reference)), 50, 16)
+    model = deep((0,))
+    torch_optimizer = GROUPED["nesterov with a decay"](three_groups(model))
+    optimizer = shoal.torch.from_torch(torch_optimizer, model)
+    names = ["2[.]weight", "2[.]bias", ".*"]
+    assert [group.variables for group in optimizer.groups] == names
+    values, _, declared = play(program(model, torch_optimizer), drive(50, 2, 8, optimizer))
+    assert_equal_models(values, reference, 1e-5)
+    assert declared.settings == f"{optimizer.settings()}\nbatch_size: 8"
+    both = {"judge": deep(), "net": deep()}
+    parameters = [{"params": both["judge"].parameters(), "lr": 0.5}, {"params": both["net"].parameters()}]
+    (group,) = shoal.torch.from_torch(torch.optim.SGD(parameters, 0.1), both).groups
+    assert group.learning_rate == 0.1  # The first of two groups of the same size has the run's own.
+    assert group.variables.split("|")[:2] == ["net[.]0[.]weight", "net[.]0[.]bias"]
+
+
+def test_groups_with_equal_options_are_no_groups_of_the_run():
+    model = deep()
+    optimizer = torch.optim.AdamW([{"params": model[0].parameters()}, {"params": model[2:].parameters()}])
+    assert shoal.torch.from_torch(optimizer, model) == shoal.torch.from_torch(optimizer)
+    assert not shoal.torch.from_torch(optimizer).groups
+    decayed = torch.optim.SGD(model.parameters(), 0.1, weight_decay=0.01)
+    assert shoal.torch.from_torch(decayed).settings() == (
+        'optimizer { learning_rate: 0.1 sgd {} group { variables: ".*" weight_decay: 0.01 } }'
+    )
+
+
 def test_parameters_are_views_of_the_shared_memory_and_free_after_the_run():
     model = mlp()
     addresses = set()
