@@ -307,6 +307,14 @@ void ChiefTask::Prune() {
   const absl::Status pruned =
       checkpoints_->Prune(static_cast<int>(options_.run.checkpoint().keep()));
   if (!pruned.ok()) LOG(WARNING) << "old checkpoints could not be removed: " << pruned;
+  // A ps that loads now may still begin from initial values if this is the run's first checkpoint.
+  if (resumes_ || std::exchange(has_checkpoint_, true)) RemoveProgramValues();
+}
+
+void ChiefTask::RemoveProgramValues() {
+  if (options_.run.program().file().empty()) return;
+  const absl::Status removed = RemoveInitialValues(*options_.file_system, options_.run.out());
+  if (!removed.ok()) LOG(WARNING) << "initial values could not be removed: " << removed;
 }
 
 absl::Status ChiefTask::DiscardFailed(const std::string& directory) {
@@ -366,7 +374,10 @@ absl::Status ChiefTask::WriteOwnSummary(const absl::Status& status) {
   }
   summary.test_named = NameMetrics(outcome.metric_names,
                                    outcome.test.has_value() ? outcome.test->metrics : MetricSums());
-  if (!outcome.checkpoint.empty()) summary.checkpoint = checkpoints_->PathOf(outcome.checkpoint);
+  if (!outcome.checkpoint.empty()) {
+    summary.checkpoint = checkpoints_->PathOf(outcome.checkpoint);
+    RemoveProgramValues();
+  }
   if (!outcome.checkpoint_failure.empty()) summary.checkpoint_failure = outcome.checkpoint_failure;
   const absl::Status written = WriteSummary(options_.file_system, options_.run.out(), summary);
   WriteReport();

@@ -88,6 +88,8 @@ class ChiefTask : public TaskSource {
   absl::Status FinishWrittenExport(const std::string& path);
   absl::Status MakeExport(const std::string& path, absl::Time deadline);
   void Prune();
+  // Removes the initial values that compute programs gave, once the run has a checkpoint.
+  void RemoveProgramValues();
   absl::Status DiscardAbove(uint64_t step);
   absl::Status DiscardFailed(const std::string& directory);
   absl::Status WriteOwnSummary(const absl::Status& status);
@@ -102,6 +104,7 @@ class ChiefTask : public TaskSource {
   std::unique_ptr<Chief> chief_;
   bool finished_ = false;
   bool resumes_ = false;
+  bool has_checkpoint_ = false;  // This chief has made one; for Prune.
 };
 
 // Lets the notification, which may outlive the task, stop the task's run after a checkpoint.

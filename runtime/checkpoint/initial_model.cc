@@ -46,6 +46,8 @@ class GivenTensors {
 
 namespace {
 
+constexpr char kInitialDirectory[] = "initial";
+
 constexpr size_t kMostNamed = 8;  // Names in a message.
 
 absl::Status Refused(absl::string_view what) {
@@ -182,8 +184,23 @@ absl::StatusOr<std::string> ResolveInitFrom(FileSystem& file_system, const std::
 }
 
 std::string InitialValuesPath(const std::string& run_directory, uint64_t fingerprint) {
-  return JoinPath(run_directory, absl::StrCat("initial/", absl::Hex(fingerprint, absl::kZeroPad16),
-                                              ".safetensors"));
+  return JoinPath(run_directory,
+                  absl::StrCat(kInitialDirectory, "/", absl::Hex(fingerprint, absl::kZeroPad16),
+                               ".safetensors"));
+}
+
+absl::Status RemoveInitialValues(FileSystem& file_system, const std::string& run_directory) {
+  const std::string directory = JoinPath(run_directory, kInitialDirectory);
+  const absl::StatusOr<std::vector<std::string>> names = file_system.List(directory);
+  if (absl::IsNotFound(names.status())) return absl::OkStatus();
+  absl::Status status = names.status();
+  if (!names.ok()) return status;
+  for (const std::string& name : *names) {
+    const absl::Status removed = file_system.Remove(JoinPath(directory, name));
+    // A worker may give it another name meanwhile.
+    if (!removed.ok() && !absl::IsNotFound(removed)) status.Update(removed);
+  }
+  return status;
 }
 
 InitialModel::InitialModel(absl::Span<const v1::VariableSpec> variables, const SliceTable& table,

@@ -33,6 +33,10 @@ absl::StatusOr<std::string> ResolveInitFrom(FileSystem& file_system, const std::
 // with a compute program writes. The name follows from the content, so the file never changes.
 std::string InitialValuesPath(const std::string& run_directory, uint64_t fingerprint);
 
+// Removes the files of InitialValuesPath and what is left of attempts to write them: no run begins
+// from them again once it has a checkpoint.
+absl::Status RemoveInitialValues(FileSystem& file_system, const std::string& run_directory);
+
 // The source of version 0. Each slice comes from the tensor to which its variable is mapped, or
 // from the variable's initializer if the map has no entry for it. The values do not depend on the
 // number of ps. For one thread at a time.

@@ -58,6 +58,19 @@ class InitialModelTest : public ::testing::Test {
   std::unique_ptr<SliceTable> table_;
 };
 
+TEST_F(InitialModelTest, FilesOfInitialValuesAreRemoved) {
+  EXPECT_OK(RemoveInitialValues(disk_, "run"));
+  const std::string file = InitialValuesPath("run", 7);
+  EXPECT_EQ(file, "run/initial/0000000000000007.safetensors");
+  ASSERT_OK(disk_.MakeDirectory("run/initial"));
+  ASSERT_OK(WriteAtomically(disk_, file, "x"));
+  ASSERT_OK(WriteAtomically(disk_, file + ".worker-1", "x"));
+  EXPECT_OK(RemoveInitialValues(disk_, "run"));
+  EXPECT_FALSE(FileExists(disk_, file));
+  EXPECT_FALSE(FileExists(disk_, file + ".worker-1"));
+  EXPECT_OK(RemoveInitialValues(disk_, "run"));
+}
+
 TEST_F(InitialModelTest, ARunAndItsExportGiveTheSameValues) {
   ASSERT_OK_AND_ASSIGN(const auto checkpoint,
                        Checkpoint::Open(disk_, checkpoint_, Checkpoint::Verify::kIndex));

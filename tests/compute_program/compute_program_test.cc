@@ -21,6 +21,7 @@
 #include "base/file_system.h"
 #include "ml/data/prefetcher.h"
 #include "proto/v1/run_config.pb.h"
+#include "runtime/checkpoint/initial_model.h"
 #include "runtime/config/run_config.h"
 #include "runtime/task/task_options.h"
 #include "worker/program/external_program.h"
@@ -194,6 +195,25 @@ TEST(ComputeProgramTest, EqualInitialValuesAreOneFile) {
   Trained two("");
   ASSERT_TRUE(one.status().ok() && two.status().ok());
   EXPECT_EQ(one.inputs().declaration.initial_values(), two.inputs().declaration.initial_values());
+}
+
+TEST(ComputeProgramTest, WritesNoInitialValuesForARunWithACheckpoint) {
+  const v1::RunConfig run = RunOf("");
+  const std::unique_ptr<FileSystem> files = NewPosixFileSystem();
+  const std::string checkpoint = run.out() + "/checkpoints/ckpt-5-1-0000000000000001";
+  ASSERT_TRUE(files->MakeDirectory(checkpoint).ok());
+  Trained first("");
+  ASSERT_TRUE(first.status().ok()) << first.status();
+  const std::string path =
+      InitialValuesPath(run.out(), first.inputs().declaration.initial_values());
+  EXPECT_TRUE(FileExists(*files, path));
+  ASSERT_TRUE(RemoveInitialValues(*files, run.out()).ok());
+  ASSERT_TRUE(WriteAtomically(*files, checkpoint + "/MANIFEST", "").ok());
+  Trained resumed("");
+  ASSERT_TRUE(resumed.status().ok()) << resumed.status();
+  EXPECT_EQ(resumed.inputs().declaration.initial_values(),
+            first.inputs().declaration.initial_values());
+  EXPECT_FALSE(FileExists(*files, path));
 }
 
 // A program that misbehaves before it is ready ends the run at once, with the reason.

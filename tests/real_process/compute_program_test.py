@@ -65,6 +65,7 @@ def trains_with_its_own_settings():
         assert summary["status"] == "finished" and summary["steps"] == 10, summary
         tensors = run.tensors()
         assert set(tensors) == {"linear.weight", "linear.bias", "input_mean", "constant"}, tensors.keys()
+        assert not list((run.out / "initial").iterdir())  # A checkpoint takes their place.
         assert tensors["constant"] == b"\0\0\x80\x3f\0\0\0\x40", tensors["constant"]
         for command in ("predict", "eval"):
             done = subprocess.run([cluster.shoal_binary(), command, str(run.out)], capture_output=True, text=True,

@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/status_macros.h"
+#include "runtime/checkpoint/checkpoint_directory.h"
 #include "runtime/checkpoint/initial_model.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/config/program_settings.h"
@@ -125,7 +126,29 @@ absl::StatusOr<ReplicaInputs> InputsOf(const v1::RunConfig& run, ExternalProgram
   return inputs;
 }
 
-// Writes the values and returns their fingerprint. Programs that give equal values write one file.
+// Returns whether the run goes on from a checkpoint, so that nobody needs initial values.
+bool HasCheckpoint(const std::string& run_directory, FileSystem* file_system) {
+  const std::string root = JoinPath(run_directory, "checkpoints");
+  if (!file_system->GetInfo(root).ok()) return false;
+  const auto checkpoints = CheckpointDirectory::Open(*file_system, root);
+  if (!checkpoints.ok()) return false;
+  const absl::StatusOr<std::vector<CheckpointName>> names = (*checkpoints)->List();
+  return names.ok() && !names->empty();
+}
+
+absl::Status WriteFile(const std::string& bytes, const std::string& path, uint32_t worker,
+                       FileSystem* file_system) {
+  const std::string directory = path.substr(0, path.rfind('/'));
+  RETURN_IF_ERROR(file_system->MakeDirectory(directory));
+  // Other workers may write the same file now.
+  const std::string own = absl::StrCat(path, ".worker-", worker);
+  RETURN_IF_ERROR(WriteAtomically(*file_system, own, bytes));
+  RETURN_IF_ERROR(file_system->Rename(own, path));
+  return file_system->SyncDirectory(directory);
+}
+
+// Writes the values, if a run may begin with them, and returns their fingerprint. Programs that
+// give equal values write one file.
 absl::StatusOr<uint64_t> WriteInitialValues(const ExternalProgram& program, uint32_t worker,
                                             const std::string& run_directory,
                                             FileSystem* file_system) {
@@ -149,14 +172,12 @@ absl::StatusOr<uint64_t> WriteInitialValues(const ExternalProgram& program, uint
   }
   const uint64_t fingerprint = Fingerprint64(bytes);
   const std::string path = InitialValuesPath(run_directory, fingerprint);
-  if (FileExists(*file_system, path)) return fingerprint;
-  const std::string directory = JoinPath(run_directory, "initial");
-  RETURN_IF_ERROR(file_system->MakeDirectory(directory));
-  // Other workers may write the same file now.
-  const std::string own = absl::StrCat(path, ".worker-", worker);
-  RETURN_IF_ERROR(WriteAtomically(*file_system, own, bytes));
-  RETURN_IF_ERROR(file_system->Rename(own, path));
-  RETURN_IF_ERROR(file_system->SyncDirectory(directory));
+  if (FileExists(*file_system, path) || HasCheckpoint(run_directory, file_system)) {
+    return fingerprint;
+  }
+  const absl::Status written = WriteFile(bytes, path, worker, file_system);
+  // The chief removes the files when the run has a checkpoint.
+  if (!written.ok() && !HasCheckpoint(run_directory, file_system)) return written;
   return fingerprint;
 }
 
