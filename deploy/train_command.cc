@@ -18,6 +18,7 @@
 #include "base/status_macros.h"
 #include "deploy/launch/break_off.h"
 #include "deploy/launch/launcher.h"
+#include "deploy/launch/output_tail.h"
 #include "deploy/launch/reconstructed_summary.h"
 #include "deploy/launch/result_printer.h"
 #include "deploy/launch/task_places.h"
@@ -276,6 +277,10 @@ absl::Status TrainChecked(const TrainRoles& roles, const TaskOptions& options,
   if (flags.places != nullptr) status = flags.places->Prepare(files, *options.shutdown);
   if (status.ok()) {
     options.progress->Print(Describe(run));
+    std::optional<OutputPrinter> output;
+    if (!run.program().file().empty()) {
+      output.emplace(files, absl::StrCat(run.out(), "/logs/program-0.out"), options.progress);
+    }
     status = NumPsProcesses(run) == 0
                  ? RunInThisProcess(roles, options, flags)
                  : RunAsProcesses(roles, options, flags, &shown.checkpoint_failure);

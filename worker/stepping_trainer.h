@@ -106,7 +106,7 @@ class SteppingTrainer : public Trainer {
   bool CallChief(absl::FunctionRef<absl::Status()> call) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Prefetcher test_batches_;
-  uint64_t lineage_ = 0;  // Of the newest state taken; for the thread of Run.
+  uint64_t lineage_ = 0;  // The lineage of the newest state taken; only the thread of Run uses it.
   CondVar changed_;
   std::vector<std::unique_ptr<Flight>> flights_ ABSL_GUARDED_BY(mutex_);
   std::optional<v1::RunState> new_state_ ABSL_GUARDED_BY(mutex_);

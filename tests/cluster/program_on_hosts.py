@@ -1,5 +1,5 @@
 """A compute program for the tests of clusters: the small program of docs/compute_program.md, which needs only Python's
-standard library, with settings of its own. It prints what it was started with into logs/program-K.log."""
+standard library, with settings of its own. It prints what it was started with into logs/program-K.out."""
 import json
 import pathlib
 
@@ -26,7 +26,7 @@ def write(path, more=""):
 def starts(out):
     """What each program of the run in `out` was started with, by the index of its worker."""
     found = {}
-    for log in sorted((out / "logs").glob("program-*.log")):
+    for log in sorted((out / "logs").glob("program-*.out")):
         lines = [line for line in log.read_text().splitlines() if line.startswith("started ")]
         found[int(log.stem.split("-")[1])] = json.loads(lines[-1].removeprefix("started "))
     return found

@@ -185,10 +185,13 @@ def a_python_program_is_started_with_python():
             assert "No module named 'no_such_module'" in run.output, run.output
         # The example of the documentation.
         page = pathlib.Path("docs/compute_program.md").read_text().split("\n## A small program\n")[1].split("\n## ")[0]
-        program.write_text("\n".join(line[4:] for line in page.splitlines() if line.startswith("    ") or not line))
+        lines = [line[4:] for line in page.splitlines() if line.startswith("    ") or not line]
+        program.write_text("\n".join([*lines, "print('the program ends')"]))
         with ProgramRun("--num_ps_tasks=1", "--num_replicas=2", "--num_epochs=3", program=str(program)) as run:
             run.finish()
             assert set(run.tensors()) == {"w", "b"}, run.tensors().keys()
+            assert run.output.count("\nthe program ends\n") == 1, run.output  # Of worker 0.
+            assert (run.out / "logs/program-1.out").read_text() == "the program ends\n"
 
 
 def programs_are_validated_with_the_run():

@@ -71,6 +71,7 @@ std::string NameOf(const v1::ProgramConfig& program) {
 struct StartOptions {
   uint32_t worker = 0;
   bool declares_only = false;
+  std::string output_file;
   std::string log_file;
   std::optional<std::string> gpus;  // The value of kVisibleGpus; nullopt: the inherited one.
   bool has_started_before = false;
@@ -89,6 +90,7 @@ absl::StatusOr<std::unique_ptr<ExternalProgram>> StartProgram(const v1::RunConfi
   ASSIGN_OR_RETURN(std::unique_ptr<ProgramMemory> memory, ProgramMemory::Create());
   ProgramProcess::Options process;
   process.args = CommandOf(run.program());
+  process.output_file = start.output_file;
   process.log_file = start.log_file;
   process.clock = start.clock;
   if (start.gpus.has_value()) process.environment.emplace_back(kVisibleGpus, *start.gpus);
@@ -126,7 +128,7 @@ absl::StatusOr<ReplicaInputs> InputsOf(const v1::RunConfig& run, ExternalProgram
   return inputs;
 }
 
-// Returns whether the run goes on from a checkpoint, so that nobody needs initial values.
+// Returns whether the run resumes from a checkpoint, so that nobody needs initial values.
 bool HasCheckpoint(const std::string& run_directory, FileSystem* file_system) {
   const std::string root = JoinPath(run_directory, "checkpoints");
   if (!file_system->GetInfo(root).ok()) return false;
@@ -197,6 +199,7 @@ absl::StatusOr<ReplicaInputs> LoadProgramInputs(TaskOptions* options) {
   const std::string log_file = JoinPath(logs, absl::StrCat("program-", worker, ".log"));
   StartOptions start;
   start.worker = worker;
+  start.output_file = JoinPath(logs, absl::StrCat("program-", worker, ".out"));
   start.log_file = log_file;
   start.has_started_before =
       options->was_checked || FileExists(*file_system, JoinPath(run.out(), "metrics.jsonl"));

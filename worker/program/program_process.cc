@@ -84,7 +84,8 @@ struct Start {
   pid_t parent = 0;
   pid_t group = 0;
   int input = -1;
-  int log = -1;  // -1: inherited.
+  int output = -1;  // -1: the same as the log.
+  int log = -1;     // -1: inherited.
   int socket = -1;
   int parameters = -1;
   int contributions = -1;
@@ -108,7 +109,8 @@ struct Start {
   if (start.log >= 0) {
     is_set_up = is_set_up && dup2(start.log, STDERR_FILENO) >= 0;
   }
-  is_set_up = is_set_up && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0;
+  is_set_up =
+      is_set_up && dup2(start.output >= 0 ? start.output : STDERR_FILENO, STDOUT_FILENO) >= 0;
   is_set_up = is_set_up && dup2(start.socket, kSocketFd) >= 0 &&
               dup2(start.parameters, kParametersFd) >= 0 &&
               dup2(start.contributions, kContributionsFd) >= 0;
@@ -133,7 +135,12 @@ absl::Status CannotStart(const std::string& program, int error) {
   }
 }
 
-absl::Status CannotLog(const std::string& path, int error) {
+// Opens a file for the program's output; not valid if `path` is empty.
+absl::StatusOr<UniqueFd> OpenOutput(const std::string& path) {
+  if (path.empty()) return UniqueFd();
+  UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (file.is_valid()) return file;
+  const int error = errno;
   const std::string text = absl::StrCat("program: log file ", path, ": ", std::strerror(error));
   const bool is_forbidden = error == EACCES || error == EPERM || error == EISDIR;
   return is_forbidden ? absl::PermissionDeniedError(text) : absl::UnavailableError(text);
@@ -154,15 +161,15 @@ absl::StatusOr<std::unique_ptr<ProgramProcess>> ProgramProcess::Start(const Opti
   const UniqueFd failure(failures[0]);
   UniqueFd write_failure(failures[1]);
   const UniqueFd input(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  UniqueFd log;
-  if (!options.log_file.empty()) {
-    log.Reset(open(options.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-    if (!log.is_valid()) return CannotLog(options.log_file, errno);
-  }
+  ASSIGN_OR_RETURN(const UniqueFd output, OpenOutput(options.output_file));
+  ASSIGN_OR_RETURN(const UniqueFd log, OpenOutput(options.log_file));
   ASSIGN_OR_RETURN(std::unique_ptr<ProcessGroup> group, ProcessGroup::Start());
-  const UniqueFd aside[] = {Aside(input.get()), log.is_valid() ? Aside(log.get()) : UniqueFd(),
-                            Aside(socket_of_program.get()), Aside(options.parameters_fd),
-                            Aside(options.contributions_fd)};
+  const UniqueFd aside[] = {Aside(input.get()),
+                            log.is_valid() ? Aside(log.get()) : UniqueFd(),
+                            Aside(socket_of_program.get()),
+                            Aside(options.parameters_fd),
+                            Aside(options.contributions_fd),
+                            output.is_valid() ? Aside(output.get()) : UniqueFd()};
   write_failure = Aside(write_failure.get());
   struct Start start;
   start.argv = Pointers(&args);
@@ -174,6 +181,7 @@ absl::StatusOr<std::unique_ptr<ProgramProcess>> ProgramProcess::Start(const Opti
   start.socket = aside[2].get();
   start.parameters = aside[3].get();
   start.contributions = aside[4].get();
+  start.output = aside[5].get();
   start.failure = write_failure.get();
   const pid_t pid = fork();
   if (pid < 0) return CannotStart(args[0], errno);

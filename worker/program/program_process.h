@@ -28,7 +28,10 @@ class ProgramProcess : public ProgramChannel {
  public:
   struct Options {
     std::vector<std::string> args;  // args[0] is the program, searched in PATH without a slash.
-    std::string log_file;  // Receives its output; empty: this process's standard error does.
+    // Receive what it writes to standard output and to standard error; empty: this process's
+    // standard error does.
+    std::string output_file;
+    std::string log_file;
     std::vector<std::pair<std::string, std::string>> environment;  // Replaces what it inherits.
     int parameters_fd = -1;                                        // The program inherits both.
     int contributions_fd = -1;

@@ -106,7 +106,7 @@ def test_a_misuse_ends_the_run_with_a_message(name, tmp_path):
     for message in messages:
         assert message in log_of(run, "launch.log")
     for line in lines:
-        assert line in log_of(run, "logs/program-0.log")
+        assert line in log_of(run, "logs/program-0.out") + log_of(run, "logs/program-0.log")
 
 
 def test_a_run_continues_with_its_own_variables_only(tmp_path):
@@ -136,4 +136,4 @@ for work in worker:
     run = start(tmp_path, code, 1)
     summary = run.wait(240)
     assert (summary["status"], summary["skipped_batches"]) == ("finished", 1)
-    assert log_of(run, "logs/program-0.log").splitlines() == [f"batch {i}" for i in range(10)]
+    assert log_of(run, "logs/program-0.out").splitlines() == [f"batch {i}" for i in range(10)]

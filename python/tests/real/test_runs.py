@@ -65,11 +65,11 @@ def wait_for_step(run, step):
 
 
 def programs(run, worker):
-    """The processes whose output is the log of a worker's program."""
+    """The processes whose standard error is the log of a worker's program."""
     log = os.path.join(run.directory, f"logs/program-{worker}.log")
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
-            if entry.name.isdigit() and os.readlink(entry / "fd/1") == log:
+            if entry.name.isdigit() and os.readlink(entry / "fd/2") == log:
                 yield int(entry.name)
 
 

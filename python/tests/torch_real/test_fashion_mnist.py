@@ -25,7 +25,7 @@ def kill_program(run, worker, step):
     killed = 0
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
-            if entry.name.isdigit() and os.readlink(entry / "fd/1") == log:
+            if entry.name.isdigit() and os.readlink(entry / "fd/2") == log:
                 os.kill(int(entry.name), signal.SIGKILL)
                 killed += 1
     assert killed

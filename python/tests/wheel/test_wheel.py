@@ -128,5 +128,5 @@ def test_other_versions_of_python_train(interpreter, numpy, tmp_path):
     program.write_text(program.read_text() + "\nimport sys\nprint(sys.version)\n")
     flags = ["--num_ps_tasks=1", "--num_replicas=2", "--num_epochs=1", "--out=run"]
     run([environment / "bin/shoal", "train", f"--program={program}", *flags], tmp_path)
-    log = (tmp_path / "run/logs/program-0.log").read_text()
+    log = (tmp_path / "run/logs/program-0.out").read_text()
     assert run([interpreter, "-c", "import sys; print(sys.version)"], tmp_path) in log
