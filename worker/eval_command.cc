@@ -53,6 +53,9 @@ int EvalMain(absl::Span<const std::string> args, const ModelFactory& model) {
       .Add("test_loss", evaluation->loss)
       .Add("test_accuracy",
            evaluation->classifies ? std::make_optional(evaluation->accuracy) : std::nullopt);
+  for (const auto& [name, value] : evaluation->named) {
+    json.Add(absl::StrCat("test_", name), value);
+  }
   std::printf("%s\n", json.ToString().c_str());
   return kExitDone;
 }

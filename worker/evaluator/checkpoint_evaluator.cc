@@ -1,5 +1,6 @@
 #include "worker/evaluator/checkpoint_evaluator.h"
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -7,6 +8,7 @@
 #include "ml/data/dataset_factory.h"
 #include "ml/data/prefetcher.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/variables/metric_sums.h"
 #include "worker/replica/compute_backends.h"
 #include "worker/replica/trained_variables.h"
 
@@ -62,6 +64,7 @@ absl::StatusOr<Evaluation> CheckpointEvaluator::Evaluate(Checkpoint* checkpoint,
   Evaluation evaluation;
   evaluation.step = checkpoint->manifest().step();
   evaluation.classifies = program_->classifies();
+  MetricSums metrics;
   double loss_sum = 0, regularization = 0, correct = 0;
   for (int64_t block = 0; block < plan_.batches_per_epoch(); ++block) {
     if (is_stopped()) return absl::CancelledError("asked to stop");
@@ -74,9 +77,13 @@ absl::StatusOr<Evaluation> CheckpointEvaluator::Evaluate(Checkpoint* checkpoint,
     regularization = result.regularization;
     correct += static_cast<double>(result.correct);
     evaluation.examples += result.examples;
+    AddMetrics(result.metrics, &metrics);
   }
   evaluation.loss = loss_sum / static_cast<double>(evaluation.examples) + regularization;
   evaluation.accuracy = correct / static_cast<double>(evaluation.examples);
+  std::vector<std::string> names;
+  for (const v1::MetricSpec& metric : program_->metrics()) names.push_back(metric.name());
+  evaluation.named = NameMetrics(names, metrics);
   return evaluation;
 }
 

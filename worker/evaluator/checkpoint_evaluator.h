@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
 
@@ -21,7 +24,8 @@ struct Evaluation {
   uint64_t examples = 0;
   double loss = 0;  // mean data loss + regularization
   bool classifies = false;
-  double accuracy = 0;  // set if `classifies`
+  double accuracy = 0;                                      // set if `classifies`
+  std::map<std::string, std::optional<double>> named = {};  // the model's other metrics
 };
 
 // Evaluates checkpoints of a run, one after the other, with the run's model on its test split. For

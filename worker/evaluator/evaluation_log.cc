@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
 #include "base/clock.h"
@@ -60,9 +61,13 @@ absl::Status EvaluationLog::Add(const std::string& checkpoint, const Evaluation&
       .Add("examples", evaluation.examples)
       .Add("seconds", absl::ToDoubleSeconds(took))
       .Add("unix_seconds", absl::ToDoubleSeconds(clock_->Now() - absl::UnixEpoch()));
+  for (const auto& [name, value] : evaluation.named) line.Add(absl::StrCat("eval_", name), value);
   lines_.Add(line.ToString() + "\n");
   std::vector<ScalarPoint> points = {{"loss", evaluation.loss}};
   if (accuracy.has_value()) points.push_back({"accuracy", *accuracy});
+  for (const auto& [name, value] : evaluation.named) {
+    if (value.has_value()) points.push_back({name, *value});
+  }
   absl::Status status = lines_.Flush();
   status.Update(events_.AddScalars(evaluation.step, points));
   status.Update(events_.Flush());

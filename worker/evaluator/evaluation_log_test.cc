@@ -41,6 +41,12 @@ TEST_F(EvaluationLogTest, ALineHasTheDocumentedFieldsInOrder) {
   EXPECT_EQ(Lines().back(), '\n');
 }
 
+TEST_F(EvaluationLogTest, MetricsAreFieldsBehindTheOthers) {
+  const Evaluation evaluation{20, 1000, 0.5, true, 0.75, {{"f1", 0.25}, {"rare", std::nullopt}}};
+  EXPECT_OK(Open()->Add("ckpt-20", evaluation, absl::ZeroDuration()));
+  EXPECT_THAT(Lines(), HasSubstr(", \"eval_f1\": 0.25, \"eval_rare\": null}\n"));
+}
+
 TEST_F(EvaluationLogTest, AModelThatDoesNotClassifyHasNoAccuracy) {
   EXPECT_OK(Open()->Add("ckpt-20", {20, 1000, 0.5, false, 0}, absl::ZeroDuration()));
   EXPECT_THAT(Lines(), HasSubstr("\"accuracy\": null"));

@@ -49,6 +49,11 @@ class EvaluatorSource : public TaskSource {
     page->AddGauge("shoal_evaluation_loss", "Loss on the test split, last time.", loss_.value());
     page->AddGauge("shoal_evaluation_accuracy", "Accuracy on the test split, last time.",
                    accuracy_.value());
+    for (const auto& [name, value] : named_.values()) {
+      page->AddGauge("shoal_evaluation_metric",
+                     "A metric of the model on the test split, last time.", value,
+                     {{"metric", name}});
+    }
     page->AddGauge("shoal_evaluation_step", "Step of the checkpoint evaluated last.",
                    static_cast<double>(Status().step));
   }
@@ -63,6 +68,7 @@ class EvaluatorSource : public TaskSource {
     seconds_.Observe(absl::ToDoubleSeconds(took));
     loss_.Set(evaluation.loss);
     accuracy_.Set(evaluation.accuracy);
+    named_.Set(evaluation.named);
     MutexLock lock(&mutex_);
     status_.step = evaluation.step;
     status_.last_checkpoint = path;
@@ -72,6 +78,7 @@ class EvaluatorSource : public TaskSource {
   MetricCounter evaluations_;
   MetricHistogram seconds_{BoundsOfSeconds()};
   MetricGauge loss_, accuracy_;
+  NamedGauges named_;
   mutable Mutex mutex_;
   TaskStatus status_ ABSL_GUARDED_BY(mutex_);
 };
