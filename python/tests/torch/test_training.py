@@ -104,6 +104,25 @@ def test_two_replicas_are_one_process_with_twice_the_batch(name):
     assert declared.settings == f"{optimizer.settings()}\nbatch_size: 8"
 
 
+def test_an_area_under_the_curve_takes_tensors_and_parts_of_a_batch():
+    def body(trainer, model, batch):
+        for half in (slice(0, 4), slice(4, 8)):
+            scores = model(batch[0][half]).softmax(1)[:, 1]
+            loss = F.cross_entropy(model(batch[0][half]), batch[1][half])
+            trainer.backward(loss, examples=4, auc=(scores, batch[1][half]), sure=scores > 0.5)
+        trainer.step()
+
+    model = mlp()
+    options = {"trainer": {"metrics": ["auc", "sure"]}}
+    _, results, _ = play(program(model, shoal.SGD(0.1), body, **options), drive(3, 1, 8, shoal.SGD(0.1)))
+    for step, result in enumerate(results):
+        labels = LABELS[[(step * 8 + i) % N for i in range(8)]]
+        counts = np.array(result.metrics["auc"])
+        assert counts[:, 1].sum() == labels.sum()
+        assert counts[:, 2].sum() == 8 - labels.sum()
+        assert result.metrics["sure"] == (counts[counts[:, 0] >= 98304, 1:].sum(), 8)
+
+
 @pytest.mark.parametrize("name", list(OPTIMIZERS))
 def test_converted_optimizers_agree_over_100_steps(name):
     reference = mlp()
